@@ -1,0 +1,80 @@
+package lock
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Gate is the lock that every command passes and that commands on whole databases (FLUSHALL,
+// SWAPDB …) close. Each owner that passes has a slot of its own, so that no word is shared on the
+// way of an ordinary command.
+type Gate struct {
+	closed atomic.Int32
+	slots  []slot
+
+	closing sync.Mutex // held by whoever has closed the gate
+	mu      sync.Mutex
+	waiting []func()
+}
+
+type slot struct {
+	inside atomic.Int32
+	_      [60]byte // a cache line for each
+}
+
+// NewGate makes a gate with a number of slots.
+func NewGate(slots int) *Gate { return &Gate{slots: make([]slot, slots)} }
+
+// TryEnter passes the gate, unless it is closed or about to be.
+func (g *Gate) TryEnter(slot int) bool {
+	g.slots[slot].inside.Add(1)
+	if g.closed.Load() == 0 {
+		return true
+	}
+	g.slots[slot].inside.Add(-1)
+	return false
+}
+
+// Leave gives back what TryEnter took.
+func (g *Gate) Leave(slot int) {
+	if g.slots[slot].inside.Add(-1) < 0 {
+		panic("lock: a gate was left that had not been entered")
+	}
+}
+
+// Close waits until everybody has left and keeps the gate closed until the returned function is
+// called. It blocks: it is for workers, not for reactors.
+func (g *Gate) Close(yield func()) (open func()) {
+	g.closing.Lock()
+	g.closed.Store(1)
+	for i := range g.slots {
+		for g.slots[i].inside.Load() != 0 {
+			yield()
+		}
+	}
+	return g.open
+}
+
+func (g *Gate) open() {
+	g.closed.Store(0)
+	g.mu.Lock()
+	waiting := g.waiting
+	g.waiting = nil
+	g.mu.Unlock()
+	g.closing.Unlock()
+	for _, wake := range waiting {
+		wake()
+	}
+}
+
+// WhenOpen calls wake once as soon as the gate is open, at once if it is.
+func (g *Gate) WhenOpen(wake func()) {
+	g.mu.Lock()
+	if g.closed.Load() == 0 {
+		g.mu.Unlock()
+		wake()
+		return
+	}
+	g.waiting = append(g.waiting, wake)
+	g.mu.Unlock()
+}

@@ -1,0 +1,90 @@
+package cache
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"testing"
+)
+
+var seed = maphash.MakeSeed()
+
+func hashOf(key []byte) uint64 { return maphash.Bytes(seed, key) }
+
+// Whatever the cache knows must be the last thing that it was told.
+func TestNeverStale(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	c := New(shardCount * 3 * chunkBytes)
+	type told struct {
+		value   string
+		present bool
+	}
+	last := map[string]told{}
+	known := 0
+	for i := range 300000 {
+		key := fmt.Appendf(nil, "key%d", random.IntN(60000))
+		if random.IntN(2) == 0 {
+			size := random.IntN(300)
+			if random.IntN(1000) == 0 {
+				size = LargestEntry
+			}
+			value := fmt.Appendf(nil, "%0*d", size, i)
+			present := random.IntN(4) > 0
+			if !present {
+				value = nil
+			}
+			c.Put(hashOf(key), 1, key, value, present)
+			last[string(key)] = told{string(value), present}
+			continue
+		}
+		value, present, ok := c.Get(hashOf(key), 1, key)
+		if _, _, other := c.Get(hashOf(key), 2, key); other {
+			t.Fatalf("%s is known in a space where it never was", key)
+		}
+		if !ok {
+			continue
+		}
+		known++
+		if want, was := last[string(key)]; !was || want.value != string(value) || want.present != present {
+			t.Fatalf("%s: got %q, %v; was told %+v", key, value, present, want)
+		}
+	}
+	if known == 0 {
+		t.Fatal("nothing was ever found")
+	}
+	if limit := int64(shardCount * 3 * chunkBytes); c.Bytes() > limit+shardCount*chunkBytes {
+		t.Fatalf("%d bytes in use, the limit is %d", c.Bytes(), limit)
+	}
+}
+
+func TestWhatIsUsedStays(t *testing.T) {
+	c := New(shardCount * 4 * chunkBytes)
+	hot := []byte("hot")
+	c.Put(hashOf(hot), 0, hot, []byte("v"), true)
+	for i := range 400000 {
+		key := fmt.Append(nil, i)
+		c.Put(hashOf(key), 0, key, key, true)
+		if i%100 == 0 {
+			if _, _, known := c.Get(hashOf(hot), 0, hot); !known {
+				t.Fatalf("after %d other records the one in use is gone", i)
+			}
+		}
+	}
+	if _, _, known := c.Get(hashOf([]byte("0")), 0, []byte("0")); known {
+		t.Fatal("a record that nobody used again is still there: the test does not fill the cache")
+	}
+}
+
+func TestValuesOutliveTheirChunk(t *testing.T) {
+	c := New(shardCount * 2 * chunkBytes)
+	key := []byte("key")
+	c.Put(hashOf(key), 0, key, []byte("kept"), true)
+	value, _, _ := c.Get(hashOf(key), 0, key)
+	for i := range 300000 {
+		other := fmt.Append(nil, i)
+		c.Put(hashOf(other), 0, other, make([]byte, 50), true)
+	}
+	if string(value) != "kept" {
+		t.Fatalf("the value changed to %q", value)
+	}
+}

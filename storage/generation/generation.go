@@ -1,0 +1,297 @@
+// Package generation holds recent writes in memory until they go to RocksDB in one sorted batch.
+//
+// A generation is written by one goroutine at a time (whoever holds the commit lock) and read by
+// any number, without locks. Nothing in it is ever overwritten: a new version of a record is
+// appended and refers to the one before, so what a reader was given stays valid as long as it
+// keeps it, and a Mark is a view of the generation as it was.
+//
+// The package knows nothing of RocksDB, of the log or of what its keys mean: a record is a space
+// (a namespace's number), a key and a value. It imports the standard library only.
+package generation
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"sync/atomic"
+)
+
+// A generation's memory is a list of chunks, to which entries are appended:
+//
+//	| previous:8 | space:4 | key length:4 | value length:4 | key | value |   little endian
+//
+// previous refers to the version of the same key before this one, or is 0. A value length of
+// deletedLength says that the key was deleted.
+const (
+	entryHeader   = 20
+	deletedLength = math.MaxUint32
+	firstOffset   = 8 // so that no reference is 0
+)
+
+// reference tells where an entry is: its chunk in bits 32 to 47, its offset in the lower 32 bits.
+// A later entry has a greater reference.
+type reference uint64
+
+const (
+	referenceBits = 48
+	referenceMask = 1<<referenceBits - 1
+	maxChunks     = 1 << 16
+)
+
+// Mark is the end of what a reader sees of a generation.
+type Mark uint64
+
+// End is the mark behind everything that a generation will ever hold.
+const End Mark = math.MaxUint64
+
+// State is what a generation knows of a key.
+type State int
+
+const (
+	Unknown State = iota // the generation doesn't say: look further down
+	Present
+	Deleted
+)
+
+// Generation is a set of records in the order in which they were written.
+type Generation struct {
+	chunkBytes int
+	sealed     func(*Chunk)
+
+	chunks atomic.Pointer[[]*Chunk]
+	index  atomic.Pointer[index]
+	end    atomic.Uint64
+	bytes  atomic.Int64
+	merged atomic.Pointer[[]reference]
+
+	// Only the writer touches these.
+	current *Chunk
+	used    int
+	count   int
+}
+
+// Chunk is a piece of a generation's memory.
+type Chunk struct {
+	number int
+	data   []byte
+	end    atomic.Uint32            // what is published of data
+	sorted atomic.Pointer[[]uint32] // entries by space and key, the newest of a key first; nil until Sort
+}
+
+// index finds a key's newest entry: open addressing with linear probing, never more than half full.
+// A slot is the upper 16 bits of the key's hash and the entry's reference.
+type index struct {
+	slots []atomic.Uint64
+	mask  uint64
+}
+
+// New makes an empty generation. chunkBytes is the size of its pieces; expected is the number of
+// keys to make room for. sealed, which may be nil, is called for each chunk to which nothing will
+// be added any more; sorting it then (Chunk.Sort, from any goroutine) makes iterating cheap.
+func New(chunkBytes, expected int, sealed func(*Chunk)) *Generation {
+	g := &Generation{chunkBytes: chunkBytes, sealed: sealed}
+	size := 1024
+	for size < 2*expected {
+		size *= 2
+	}
+	g.index.Store(newIndex(size))
+	g.chunks.Store(&[]*Chunk{})
+	return g
+}
+
+func newIndex(size int) *index {
+	return &index{slots: make([]atomic.Uint64, size), mask: uint64(size - 1)}
+}
+
+// Bytes is the memory that the generation takes, index included.
+func (g *Generation) Bytes() int64 {
+	return g.bytes.Load() + int64(len(g.index.Load().slots))*8
+}
+
+// Keys is the number of different keys. Only the writer may ask.
+func (g *Generation) Keys() int { return g.count }
+
+// Full tells that the generation can't address much more, whatever its size.
+func (g *Generation) Full() bool { return len(*g.chunks.Load()) > maxChunks-1024 }
+
+// Mark is the end of what is written so far. It is a border between commits when it is asked for
+// under the commit lock.
+func (g *Generation) Mark() Mark { return Mark(g.end.Load()) }
+
+// Put appends a version of a record. key and value are copied.
+func (g *Generation) Put(hash uint64, space uint32, key, value []byte) {
+	g.append(hash, space, key, value, uint32(len(value)))
+}
+
+// Delete appends that a record is gone.
+func (g *Generation) Delete(hash uint64, space uint32, key []byte) {
+	g.append(hash, space, key, nil, deletedLength)
+}
+
+func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueLength uint32) {
+	need := entryHeader + len(key) + len(value)
+	chunk := g.room(need)
+	at := g.used
+	data := chunk.data[at : at+need]
+	slot, previous := g.locate(hash, space, key)
+	binary.LittleEndian.PutUint64(data, uint64(previous))
+	binary.LittleEndian.PutUint32(data[8:], space)
+	binary.LittleEndian.PutUint32(data[12:], uint32(len(key)))
+	binary.LittleEndian.PutUint32(data[16:], valueLength)
+	copy(data[entryHeader:], key)
+	copy(data[entryHeader+len(key):], value)
+	g.used += need
+	ref := uint64(chunk.number)<<32 | uint64(at)
+	chunk.end.Store(uint32(g.used))
+	g.end.Store(ref + 1)
+	slot.Store(hash&^referenceMask | ref)
+	if previous == 0 {
+		g.count++
+		if g.count*2 > len(g.index.Load().slots) {
+			g.grow()
+		}
+	}
+}
+
+// room returns the chunk that has room for an entry.
+func (g *Generation) room(need int) *Chunk {
+	if g.current != nil && len(g.current.data)-g.used >= need {
+		return g.current
+	}
+	if g.current != nil && g.sealed != nil {
+		g.sealed(g.current)
+	}
+	chunks := *g.chunks.Load()
+	chunk := &Chunk{number: len(chunks), data: make([]byte, max(g.chunkBytes, need+firstOffset))}
+	chunk.end.Store(firstOffset)
+	// Readers hold the slice up to its old length; appending behind that doesn't disturb them.
+	chunks = append(chunks, chunk)
+	g.chunks.Store(&chunks)
+	g.bytes.Add(int64(len(chunk.data)))
+	g.current, g.used = chunk, firstOffset
+	return chunk
+}
+
+// locate finds the slot of a key, or the free one where it belongs.
+func (g *Generation) locate(hash uint64, space uint32, key []byte) (*atomic.Uint64, reference) {
+	index := g.index.Load()
+	for i := hash & index.mask; ; i = (i + 1) & index.mask {
+		slot := &index.slots[i]
+		word := slot.Load()
+		if word == 0 {
+			return slot, 0
+		}
+		if word>>referenceBits == hash>>referenceBits {
+			ref := reference(word & referenceMask)
+			if g.entry(ref).is(space, key) {
+				return slot, ref
+			}
+		}
+	}
+}
+
+// grow doubles the index. Readers that hold the old one miss only what is being written just now,
+// and nobody reads what somebody else is writing.
+func (g *Generation) grow() {
+	old := g.index.Load()
+	next := newIndex(2 * len(old.slots))
+	for i := range old.slots {
+		word := old.slots[i].Load()
+		if word == 0 {
+			continue
+		}
+		e := g.entry(reference(word & referenceMask))
+		hash := Hash(e.space(), e.key())
+		for j := hash & next.mask; ; j = (j + 1) & next.mask {
+			if next.slots[j].Load() == 0 {
+				next.slots[j].Store(word)
+				break
+			}
+		}
+	}
+	g.index.Store(next)
+}
+
+// Get returns what the generation knew of a key before the mark. The value is the generation's
+// own memory: read only, and valid for good.
+func (g *Generation) Get(mark Mark, hash uint64, space uint32, key []byte) ([]byte, State) {
+	index := g.index.Load()
+	for i := hash & index.mask; ; i = (i + 1) & index.mask {
+		word := index.slots[i].Load()
+		if word == 0 {
+			return nil, Unknown
+		}
+		if word>>referenceBits != hash>>referenceBits {
+			continue
+		}
+		ref := reference(word & referenceMask)
+		if e := g.entry(ref); e.is(space, key) {
+			if e = g.before(mark, ref); e == nil {
+				return nil, Unknown
+			}
+			return e.value()
+		}
+	}
+}
+
+// before follows the versions of an entry back to the newest one that the mark shows; nil if none.
+func (g *Generation) before(mark Mark, ref reference) entry {
+	for uint64(ref) >= uint64(mark) {
+		ref = g.entry(ref).previous()
+		if ref == 0 {
+			return nil
+		}
+	}
+	return g.entry(ref)
+}
+
+func (g *Generation) entry(ref reference) entry {
+	return (*g.chunks.Load())[ref>>32].at(uint32(ref))
+}
+
+func (c *Chunk) at(offset uint32) entry { return entry(c.data[offset:]) }
+
+// entry is the memory from an entry's first byte on.
+type entry []byte
+
+func (e entry) previous() reference { return reference(binary.LittleEndian.Uint64(e)) }
+func (e entry) space() uint32       { return binary.LittleEndian.Uint32(e[8:]) }
+func (e entry) keyLength() int      { return int(binary.LittleEndian.Uint32(e[12:])) }
+
+func (e entry) key() []byte {
+	n := e.keyLength()
+	return e[entryHeader : entryHeader+n : entryHeader+n]
+}
+
+func (e entry) value() ([]byte, State) {
+	length := binary.LittleEndian.Uint32(e[16:])
+	if length == deletedLength {
+		return nil, Deleted
+	}
+	from := entryHeader + e.keyLength()
+	to := from + int(length)
+	return e[from:to:to], Present
+}
+
+func (e entry) size() uint32 {
+	size := uint32(entryHeader + e.keyLength())
+	if length := binary.LittleEndian.Uint32(e[16:]); length != deletedLength {
+		size += length
+	}
+	return size
+}
+
+func (e entry) is(space uint32, key []byte) bool {
+	return e.space() == space && bytes.Equal(e.key(), key)
+}
+
+// compare orders entries by space and key.
+func (e entry) compare(space uint32, key []byte) int {
+	if s := e.space(); s != space {
+		if s < space {
+			return -1
+		}
+		return 1
+	}
+	return bytes.Compare(e.key(), key)
+}

@@ -1,0 +1,195 @@
+package generation
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// model is what a generation should show: the versions of each key with the mark behind each.
+type model map[string][]version
+
+type version struct {
+	mark    Mark
+	value   string
+	deleted bool
+}
+
+func (m model) at(mark Mark, key string) (version, bool) {
+	versions := m[key]
+	for i := len(versions) - 1; i >= 0; i-- {
+		if versions[i].mark <= mark {
+			return versions[i], true
+		}
+	}
+	return version{}, false
+}
+
+func fill(t *testing.T, random *rand.Rand, g *Generation, writes int) (model, []Mark) {
+	t.Helper()
+	m := model{}
+	var marks []Mark
+	for i := range writes {
+		key := fmt.Sprintf("key%03d", random.IntN(200))
+		v := version{value: fmt.Sprint("value", i), deleted: random.IntN(5) == 0}
+		if v.deleted {
+			g.Delete(Hash(1, []byte(key)), 1, []byte(key))
+		} else {
+			g.Put(Hash(1, []byte(key)), 1, []byte(key), []byte(v.value))
+		}
+		v.mark = g.Mark()
+		m[key] = append(m[key], v)
+		other := []byte(key)
+		g.Put(Hash(2, other), 2, other, []byte("of another space"))
+		if i%37 == 0 {
+			marks = append(marks, g.Mark())
+		}
+	}
+	return m, append(marks, End)
+}
+
+func TestAgainstModel(t *testing.T) {
+	for _, how := range []string{"unsorted", "sorted chunks", "merged"} {
+		t.Run(how, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 2))
+			var sealed []*Chunk
+			g := New(4096, 0, func(c *Chunk) { sealed = append(sealed, c) })
+			m, marks := fill(t, random, g, 3000)
+			if how != "unsorted" {
+				for _, c := range sealed {
+					c.Sort()
+				}
+			}
+			if how == "merged" {
+				g.Merge()
+			}
+			for _, mark := range marks {
+				checkGets(t, g, m, mark)
+				lower, upper := random.IntN(200), random.IntN(220)
+				checkRange(t, g, m, mark, fmt.Sprintf("key%03d", lower), fmt.Sprintf("key%03d", upper))
+				checkRange(t, g, m, mark, "", "")
+			}
+		})
+	}
+}
+
+func checkGets(t *testing.T, g *Generation, m model, mark Mark) {
+	t.Helper()
+	for i := range 210 {
+		key := fmt.Sprintf("key%03d", i)
+		value, state := g.Get(mark, Hash(1, []byte(key)), 1, []byte(key))
+		want, known := m.at(mark, key)
+		switch {
+		case !known && state != Unknown, known && want.deleted != (state == Deleted),
+			known && string(value) != want.value && !want.deleted:
+			t.Fatalf("mark %d, %s: got %q, %v; want %+v, %v", mark, key, value, state, want, known)
+		}
+	}
+}
+
+func checkRange(t *testing.T, g *Generation, m model, mark Mark, lower, upper string) {
+	t.Helper()
+	var want []string
+	for key := range m {
+		if v, known := m.at(mark, key); known && key >= lower && (upper == "" || key < upper) {
+			want = append(want, fmt.Sprint(key, v.deleted, map[bool]string{false: v.value}[v.deleted]))
+		}
+	}
+	slices.Sort(want)
+	r := Range{Space: 1, Lower: []byte(lower)}
+	if upper != "" {
+		r.Upper = []byte(upper)
+	}
+	for _, reverse := range []bool{false, true} {
+		var got []string
+		for it := g.Iterate(mark, r, reverse); it.Next(); {
+			value, state := it.Value()
+			got = append(got, fmt.Sprint(string(it.Key()), state == Deleted, string(value)))
+		}
+		if reverse {
+			slices.Reverse(got)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("mark %d, [%s, %s), reverse %v: got %q, want %q", mark, lower, upper, reverse, got, want)
+		}
+	}
+}
+
+func TestReadersBesideAWriter(t *testing.T) {
+	g := New(4096, 0, nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 20000 {
+			key := fmt.Append(nil, "k", i%5000)
+			g.Put(Hash(0, key), 0, key, key)
+		}
+	}()
+	for finished := false; !finished; {
+		select {
+		case <-done:
+			finished = true
+		default:
+		}
+		for i := range 50 {
+			key := fmt.Append(nil, "k", i*100)
+			if value, state := g.Get(g.Mark(), Hash(0, key), 0, key); state == Present && !bytes.Equal(value, key) {
+				t.Fatalf("%s has the value %q", key, value)
+			}
+		}
+		for it := g.Iterate(g.Mark(), Range{Lower: []byte("k1"), Upper: []byte("k11")}, false); it.Next(); {
+			if value, _ := it.Value(); !bytes.Equal(it.Key(), value) {
+				t.Fatalf("%s has the value %q", it.Key(), value)
+			}
+		}
+	}
+}
+
+func TestAnEntryLargerThanAChunk(t *testing.T) {
+	g := New(256, 0, nil)
+	big := bytes.Repeat([]byte("x"), 10000)
+	for _, key := range []string{"a", "b"} {
+		g.Put(Hash(0, []byte(key)), 0, []byte(key), big)
+	}
+	for _, key := range []string{"a", "b"} {
+		if value, state := g.Get(End, Hash(0, []byte(key)), 0, []byte(key)); state != Present || !bytes.Equal(value, big) {
+			t.Fatalf("%s: %d bytes, %v", key, len(value), state)
+		}
+	}
+}
+
+func BenchmarkPut(b *testing.B) {
+	value := make([]byte, 100)
+	keys := make([][]byte, 1<<18)
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "Mkey:%012d", rand.IntN(1000000))
+	}
+	g := New(256<<10, 500000, nil)
+	b.ReportAllocs()
+	for i := range b.N {
+		if g.Bytes() > 256<<20 {
+			g = New(256<<10, 500000, nil)
+		}
+		key := keys[i&(len(keys)-1)]
+		g.Put(Hash(1, key), 1, key, value)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	value := make([]byte, 100)
+	g := New(256<<10, 500000, nil)
+	keys := make([][]byte, 1<<18)
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "Mkey:%012d", i)
+		g.Put(Hash(1, keys[i]), 1, keys[i], value)
+	}
+	b.ReportAllocs()
+	for i := range b.N {
+		key := keys[(i*7919)&(len(keys)-1)]
+		if _, state := g.Get(End, Hash(1, key), 1, key); state != Present {
+			b.Fatal("missing")
+		}
+	}
+}

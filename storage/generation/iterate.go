@@ -1,0 +1,260 @@
+package generation
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+)
+
+// Sort orders a sealed chunk's entries, for those who iterate.
+func (c *Chunk) Sort() {
+	if c.sorted.Load() == nil {
+		offsets := c.matching(c.end.Load(), func(entry) bool { return true })
+		c.order(offsets)
+		c.sorted.Store(&offsets)
+	}
+}
+
+// matching lists a chunk's entries in the order in which they were written.
+func (c *Chunk) matching(end uint32, keep func(entry) bool) []uint32 {
+	var offsets []uint32
+	for at := uint32(firstOffset); at < end; {
+		e := c.at(at)
+		if keep(e) {
+			offsets = append(offsets, at)
+		}
+		at += e.size()
+	}
+	return offsets
+}
+
+// order sorts entries by space and key, the newest of a key first.
+func (c *Chunk) order(offsets []uint32) {
+	slices.SortFunc(offsets, func(a, b uint32) int {
+		other := c.at(b)
+		if d := c.at(a).compare(other.space(), other.key()); d != 0 {
+			return d
+		}
+		return int(int64(b) - int64(a))
+	})
+}
+
+// Merge brings all entries of a generation to which nothing is added any more into one order,
+// only the newest of each key; iterating then needs no merging. It takes 8 bytes for each key.
+func (g *Generation) Merge() {
+	if g.merged.Load() != nil {
+		return
+	}
+	for _, c := range *g.chunks.Load() {
+		c.Sort()
+	}
+	refs := make([]reference, 0, g.count)
+	for it := g.iterator(End, nil, nil, nil, false); it.Next(); {
+		refs = append(refs, it.ref)
+	}
+	g.merged.Store(&refs)
+}
+
+// Range is a part of a space's keys: from Lower on, before Upper; nil means no bound.
+type Range struct {
+	Space        uint32
+	Lower, Upper []byte
+}
+
+// Iterate walks the newest versions before the mark of a space's keys in a range, in the order of
+// the keys or backwards. Deleted keys are shown too, since they hide what lies below.
+func (g *Generation) Iterate(mark Mark, r Range, reverse bool) *Iterator {
+	return g.iterator(mark, &r.Space, r.Lower, r.Upper, reverse)
+}
+
+// All walks the newest version of every record by space and key.
+func (g *Generation) All() *Iterator { return g.iterator(End, nil, nil, nil, false) }
+
+// Iterator walks a generation. It is one goroutine's.
+type Iterator struct {
+	g       *Generation
+	mark    Mark
+	reverse bool
+	runs    []run // a heap: the run whose entry comes next is the first
+	ref     reference
+	entry   entry
+}
+
+// run is a sorted sequence of entries: of one chunk, or of the whole generation.
+type run struct {
+	chunk   *Chunk
+	offsets []uint32
+	merged  []reference
+	at, end int // what is left: [at, end)
+	entry   entry
+	ref     reference
+}
+
+func (g *Generation) iterator(mark Mark, space *uint32, lower, upper []byte, reverse bool) *Iterator {
+	it := &Iterator{g: g, mark: mark, reverse: reverse}
+	within := func(e entry) bool {
+		return space == nil || e.space() == *space && bytes.Compare(e.key(), lower) >= 0 &&
+			(upper == nil || bytes.Compare(e.key(), upper) < 0)
+	}
+	if merged := g.merged.Load(); merged != nil {
+		it.add(bounded(run{merged: *merged}, g, space, lower, upper))
+	} else {
+		for _, c := range *g.chunks.Load() {
+			if uint64(c.number)<<32 >= uint64(mark) {
+				break
+			}
+			if sorted := c.sorted.Load(); sorted != nil {
+				it.add(bounded(run{chunk: c, offsets: *sorted}, g, space, lower, upper))
+				continue
+			}
+			offsets := c.matching(c.end.Load(), within)
+			c.order(offsets)
+			it.add(run{chunk: c, offsets: offsets, end: len(offsets)})
+		}
+	}
+	for i := len(it.runs)/2 - 1; i >= 0; i-- {
+		it.sink(i)
+	}
+	return it
+}
+
+// bounded cuts a sorted run down to a range.
+func bounded(r run, g *Generation, space *uint32, lower, upper []byte) run {
+	length := len(r.offsets) + len(r.merged)
+	if space == nil {
+		r.end = length
+		return r
+	}
+	r.at = sort.Search(length, func(i int) bool { return r.peek(g, i).compare(*space, lower) >= 0 })
+	if upper != nil {
+		r.end = sort.Search(length, func(i int) bool { return r.peek(g, i).compare(*space, upper) >= 0 })
+	} else {
+		r.end = sort.Search(length, func(i int) bool { return r.peek(g, i).space() > *space })
+	}
+	return r
+}
+
+func (r *run) peek(g *Generation, i int) entry {
+	if r.merged != nil {
+		return g.entry(r.merged[i])
+	}
+	return r.chunk.at(r.offsets[i])
+}
+
+// advance takes the newest version that the mark shows of a run's next key; false at its end.
+func (r *run) advance(it *Iterator) bool {
+	for r.at < r.end {
+		if r.merged != nil {
+			r.takeMerged(it)
+		} else {
+			r.takeSorted(it)
+		}
+		if r.ref != 0 {
+			r.entry = it.g.entry(r.ref)
+			return true
+		}
+	}
+	return false
+}
+
+// takeMerged takes one key of a merged run, which names only the newest version of each.
+func (r *run) takeMerged(it *Iterator) {
+	if it.reverse {
+		r.end--
+		r.ref = r.merged[r.end]
+	} else {
+		r.ref = r.merged[r.at]
+		r.at++
+	}
+	for uint64(r.ref) >= uint64(it.mark) {
+		r.ref = it.g.entry(r.ref).previous()
+	}
+}
+
+// takeSorted takes all versions of one key, which stand newest first.
+func (r *run) takeSorted(it *Iterator) {
+	from, to := r.at, r.at+1
+	if it.reverse {
+		from, to = r.end-1, r.end
+	}
+	first := r.peek(it.g, from)
+	for it.reverse && from > r.at && r.peek(it.g, from-1).is(first.space(), first.key()) {
+		from--
+	}
+	for !it.reverse && to < r.end && r.peek(it.g, to).is(first.space(), first.key()) {
+		to++
+	}
+	if it.reverse {
+		r.end = from
+	} else {
+		r.at = to
+	}
+	r.ref = 0
+	for _, offset := range r.offsets[from:to] {
+		if ref := uint64(r.chunk.number)<<32 | uint64(offset); ref < uint64(it.mark) {
+			r.ref = reference(ref)
+			return
+		}
+	}
+}
+
+func (it *Iterator) add(r run) {
+	if r.advance(it) {
+		it.runs = append(it.runs, r)
+	}
+}
+
+// before tells whether run a comes before run b: by key, and of the same key the newest first.
+func (it *Iterator) before(a, b *run) bool {
+	d := a.entry.compare(b.entry.space(), b.entry.key())
+	if it.reverse {
+		d = -d
+	}
+	return d < 0 || d == 0 && a.ref > b.ref
+}
+
+func (it *Iterator) sink(i int) {
+	for {
+		first := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(it.runs); child++ {
+			if it.before(&it.runs[child], &it.runs[first]) {
+				first = child
+			}
+		}
+		if first == i {
+			return
+		}
+		it.runs[i], it.runs[first] = it.runs[first], it.runs[i]
+		i = first
+	}
+}
+
+// Next moves on to the next key.
+func (it *Iterator) Next() bool {
+	previous := it.entry
+	for len(it.runs) > 0 {
+		top := &it.runs[0]
+		e, ref := top.entry, top.ref
+		if !top.advance(it) {
+			last := len(it.runs) - 1
+			it.runs[0] = it.runs[last]
+			it.runs = it.runs[:last]
+		}
+		it.sink(0)
+		if previous != nil && e.is(previous.space(), previous.key()) {
+			continue
+		}
+		it.entry, it.ref = e, ref
+		return true
+	}
+	return false
+}
+
+// Space, Key and Value are of the entry that Next moved to. They stay valid for good.
+func (it *Iterator) Space() uint32 { return it.entry.space() }
+
+// Key is the record's key.
+func (it *Iterator) Key() []byte { return it.entry.key() }
+
+// Value is the record's value, or that it is Deleted.
+func (it *Iterator) Value() ([]byte, State) { return it.entry.value() }
