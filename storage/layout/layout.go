@@ -1,0 +1,206 @@
+// Package layout draws and numbers every key and value that Kedis has on disk, to the byte, and
+// holds no logic. It imports the standard library only.
+//
+// All integers are big endian, so that the order of bytes is the order of numbers.
+//
+// # Column families
+//
+// The family "default" holds three records:
+//
+//	"format"  → format version:4
+//	"state"   → see State; written in the same batch as the data that it describes
+//	"highest" → id:8, the highest element id that was ever staged ahead of the state
+//
+// Each namespace has a family of its own, called Family(number). Numbers are never used again.
+//
+// # Records of a namespace
+//
+// The first byte tells the kind of record, so that all metadata is one range in the order of keys.
+//
+//	| 'M' | key |                      → metadata, see Metadata
+//	| 'H' | id:8 | field |             → value of a hash's field
+//	| 'S' | id:8 | member |            → nothing
+//	| 'L' | id:8 | index:8 |           → element of a list
+//	| 'Z' | id:8 | member |            → score:8, as an IEEE 754 double
+//	| 'z' | id:8 | score:8 | member |  → nothing, or a byte 1 when the score is -0;
+//	                                     the score as sortable bits, see SortableScore
+//	| 'T' | expire ms:8 | key |        → type:1
+//	| 'D' | id:8 |                     → type:1 | count:8; elements that wait for the reaper
+package layout
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Format is the version of all that this package describes. A store with another one is refused.
+const Format = 1
+
+// The kinds of record, by their first byte. These are on disk: none may change.
+const (
+	KindMetadata    = 'M'
+	KindHashField   = 'H'
+	KindSetMember   = 'S'
+	KindListElement = 'L'
+	KindZSetMember  = 'Z'
+	KindZSetScore   = 'z'
+	KindExpiry      = 'T'
+	KindDeleted     = 'D'
+)
+
+// The keys of the default family.
+var (
+	FormatKey  = []byte("format")
+	StateKey   = []byte("state")
+	HighestKey = []byte("highest")
+)
+
+// ErrCorrupt is what bytes that this package can't read are.
+var ErrCorrupt = errors.New("layout: corrupt record")
+
+// Family is the name of a namespace's column family.
+func Family(namespace uint32) string { return "ns" + strconv.FormatUint(uint64(namespace), 10) }
+
+// Namespace is the number in a family's name.
+func Namespace(family string) (uint32, bool) {
+	if len(family) < 3 || family[:2] != "ns" {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(family[2:], 10, 32)
+	return uint32(n), err == nil
+}
+
+// AppendMetadataKey appends | 'M' | key |.
+func AppendMetadataKey(dst, key []byte) []byte {
+	return append(append(dst, KindMetadata), key...)
+}
+
+// AppendElementKey appends | kind | id:8 | element |, for 'H', 'S' and 'Z'; with a nil element it
+// is the prefix of all of a collection's elements of that kind.
+func AppendElementKey(dst []byte, kind byte, id uint64, element []byte) []byte {
+	dst = append(dst, kind)
+	dst = binary.BigEndian.AppendUint64(dst, id)
+	return append(dst, element...)
+}
+
+// ElementPrefix is the length of what stands before the element in such a key.
+const ElementPrefix = 9
+
+// AppendListKey appends | 'L' | id:8 | index:8 |.
+func AppendListKey(dst []byte, id, index uint64) []byte {
+	return binary.BigEndian.AppendUint64(AppendElementKey(dst, KindListElement, id, nil), index)
+}
+
+// ListMiddle is the index of the first element that comes to an empty list: indexes grow from
+// there in both directions.
+const ListMiddle = 1 << 63
+
+// AppendScoreKey appends | 'z' | id:8 | score:8 | member |.
+func AppendScoreKey(dst []byte, id uint64, score float64, member []byte) []byte {
+	dst = AppendElementKey(dst, KindZSetScore, id, nil)
+	dst = binary.BigEndian.AppendUint64(dst, SortableScore(score))
+	return append(dst, member...)
+}
+
+// ScorePrefix is the length of what stands before the member in such a key.
+const ScorePrefix = 17
+
+// SortableScore turns a score into bits whose order as a number is the order of the scores:
+// positive ones have the top bit set, negative ones all bits inverted. -0 becomes 0, to which it
+// is equal; the record's value keeps the sign.
+func SortableScore(score float64) uint64 {
+	bits := math.Float64bits(score)
+	if bits>>63 == 0 || score == 0 {
+		return bits | 1<<63 // of -0 the same as of 0
+	}
+	return ^bits
+}
+
+// ScoreOf is the inverse of SortableScore.
+func ScoreOf(sortable uint64) float64 {
+	if sortable>>63 == 1 {
+		return math.Float64frombits(sortable &^ (1 << 63))
+	}
+	return math.Float64frombits(^sortable)
+}
+
+// AppendScoreValue appends the value of a 'z' record.
+func AppendScoreValue(dst []byte, score float64) []byte {
+	if score == 0 && math.Signbit(score) {
+		return append(dst, 1)
+	}
+	return dst
+}
+
+// DecodeScoreKey takes score and member from a record of kind 'z'. member refers to key.
+func DecodeScoreKey(key, value []byte) (score float64, member []byte, err error) {
+	if len(key) < ScorePrefix || key[0] != KindZSetScore {
+		return 0, nil, fmt.Errorf("%w: score key of %d bytes", ErrCorrupt, len(key))
+	}
+	score = ScoreOf(binary.BigEndian.Uint64(key[ElementPrefix:]))
+	if len(value) > 0 {
+		score = math.Copysign(score, -1)
+	}
+	return score, key[ScorePrefix:], nil
+}
+
+// AppendScore appends the value of a 'Z' record.
+func AppendScore(dst []byte, score float64) []byte {
+	return binary.BigEndian.AppendUint64(dst, math.Float64bits(score))
+}
+
+// DecodeScore reads the value of a 'Z' record.
+func DecodeScore(value []byte) (float64, error) {
+	if len(value) != 8 {
+		return 0, fmt.Errorf("%w: score of %d bytes", ErrCorrupt, len(value))
+	}
+	return math.Float64frombits(binary.BigEndian.Uint64(value)), nil
+}
+
+// AppendExpiryKey appends | 'T' | expire ms:8 | key |.
+func AppendExpiryKey(dst []byte, expireMs int64, key []byte) []byte {
+	dst = append(dst, KindExpiry)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(expireMs))
+	return append(dst, key...)
+}
+
+// DecodeExpiryKey is the inverse of AppendExpiryKey.
+func DecodeExpiryKey(record []byte) (expireMs int64, key []byte, err error) {
+	if len(record) < 9 || record[0] != KindExpiry {
+		return 0, nil, fmt.Errorf("%w: expiry key of %d bytes", ErrCorrupt, len(record))
+	}
+	return int64(binary.BigEndian.Uint64(record[1:])), record[9:], nil
+}
+
+// AppendDeletedKey appends | 'D' | id:8 |.
+func AppendDeletedKey(dst []byte, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, KindDeleted), id)
+}
+
+// AppendDeletedValue appends | type:1 | count:8 |.
+func AppendDeletedValue(dst []byte, t Type, count uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, byte(t)), count)
+}
+
+// DecodeDeleted reads a 'D' record.
+func DecodeDeleted(key, value []byte) (id uint64, t Type, count uint64, err error) {
+	if len(key) != 9 || key[0] != KindDeleted || len(value) != 9 {
+		return 0, 0, 0, fmt.Errorf("%w: deletion of %d and %d bytes", ErrCorrupt, len(key), len(value))
+	}
+	return binary.BigEndian.Uint64(key[1:]), Type(value[0]), binary.BigEndian.Uint64(value[1:]), nil
+}
+
+// Successor is the first key behind all that begin with a prefix; nil when there is none.
+func Successor(dst, prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xFF {
+			dst = append(dst, prefix[:i+1]...)
+			dst[len(dst)-1]++
+			return dst
+		}
+	}
+	return nil
+}

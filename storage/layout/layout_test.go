@@ -1,0 +1,82 @@
+package layout
+
+import (
+	"bytes"
+	"math"
+	"reflect"
+	"testing"
+)
+
+func TestScoresSortAsNumbers(t *testing.T) {
+	scores := []float64{math.Inf(-1), -math.MaxFloat64, -1.5, -1, -math.SmallestNonzeroFloat64, 0,
+		math.SmallestNonzeroFloat64, 1, 1.5, math.MaxFloat64, math.Inf(1)}
+	for i, score := range scores {
+		if got := ScoreOf(SortableScore(score)); got != score {
+			t.Errorf("%v came back as %v", score, got)
+		}
+		if i > 0 && SortableScore(scores[i-1]) >= SortableScore(score) {
+			t.Errorf("%v does not sort before %v", scores[i-1], score)
+		}
+	}
+	negativeZero := math.Copysign(0, -1)
+	if SortableScore(negativeZero) != SortableScore(0) {
+		t.Error("-0 and 0 sort apart")
+	}
+	key := AppendScoreKey(nil, 3, negativeZero, []byte("m"))
+	score, member, err := DecodeScoreKey(key, AppendScoreValue(nil, negativeZero))
+	if err != nil || !math.Signbit(score) || score != 0 || string(member) != "m" {
+		t.Errorf("-0 came back as %v, %q, %v", score, member, err)
+	}
+}
+
+func TestMetadataRoundTrip(t *testing.T) {
+	for _, m := range []Metadata{
+		{Type: String, Encoding: Plain, Value: []byte("value")},
+		{Type: String, Encoding: Raw, ExpireMs: 1700000000000, Value: []byte{}},
+		{Type: Hash, Encoding: Listpack, Value: []byte{1, 2, 3}},
+		{Type: Set, Encoding: Intset, Value: []byte{1, 2, 3}},
+		{Type: ZSet, Encoding: Spread, ID: 7, Count: 9},
+		{Type: List, Encoding: Spread, ID: 7, Head: ListMiddle - 3, Tail: ListMiddle + 9},
+	} {
+		got, err := DecodeMetadata(m.Append(nil))
+		if err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%+v came back as %+v, %v", m, got, err)
+		}
+	}
+}
+
+func TestCorruptMetadataIsAnError(t *testing.T) {
+	spread := Metadata{Type: Hash, Encoding: Spread, ID: 1, Count: 2}
+	whole := spread.Append(nil)
+	for _, b := range [][]byte{nil, whole[:9], whole[:len(whole)-1], append(whole[:2:2], make([]byte, 99)...),
+		append([]byte{9, 1}, whole[2:]...), append([]byte{byte(String), byte(Spread)}, whole[2:]...)} {
+		if m, err := DecodeMetadata(b); err == nil {
+			t.Errorf("%x was read as %+v", b, m)
+		}
+	}
+}
+
+func TestStateRoundTrip(t *testing.T) {
+	s := State{Position: 1 << 40, LogDirectory: 2, NextID: 3, NextNamespace: 4,
+		Databases: []Database{{Number: 0, Namespace: 1, Keys: 5, Expires: 6}, {Number: 15, Namespace: 3, Keys: 7}}}
+	b := s.Append(nil)
+	if got, err := DecodeState(b); err != nil || !reflect.DeepEqual(got, s) {
+		t.Errorf("%+v came back as %+v, %v", s, got, err)
+	}
+	for i := range b {
+		if _, err := DecodeState(b[:i]); err == nil {
+			t.Errorf("a state cut at %d of %d bytes was read", i, len(b))
+		}
+	}
+}
+
+func TestSuccessor(t *testing.T) {
+	for prefix, want := range map[string]string{"a": "b", "a\xff": "b", "az\xff\xff": "a{"} {
+		if got := Successor(nil, []byte(prefix)); !bytes.Equal(got, []byte(want)) {
+			t.Errorf("behind %q comes %q, not %q", prefix, want, got)
+		}
+	}
+	if got := Successor(nil, []byte("\xff\xff")); got != nil {
+		t.Errorf("behind the last prefix comes %q", got)
+	}
+}

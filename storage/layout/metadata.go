@@ -1,0 +1,105 @@
+package layout
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Type is a key's type. These are on disk: none may change.
+type Type byte
+
+const (
+	String Type = 1
+	Hash   Type = 2
+	List   Type = 3
+	Set    Type = 4
+	ZSet   Type = 5
+)
+
+// Encoding tells how a key's value is stored. These are on disk: none may change.
+type Encoding byte
+
+const (
+	Plain    Encoding = 1 // a string's bytes
+	Raw      Encoding = 2 // the same; written by a command after which Redis calls a string raw
+	Listpack Encoding = 3 // a small collection as Redis's listpack
+	Intset   Encoding = 4 // a small set of integers as Redis's intset
+	Spread   Encoding = 5 // a record for each element
+)
+
+// Metadata is the value of a record | 'M' | key |:
+//
+//	| type:1 | encoding:1 | expire ms:8 | rest |
+//
+//	string                   rest = the value
+//	Listpack, Intset         rest = the whole collection
+//	Spread hash, set, zset   rest = | id:8 | count:8 |
+//	Spread list              rest = | id:8 | head:8 | tail:8 |   elements at head ≤ index < tail
+//
+// An expiry of 0 is none.
+type Metadata struct {
+	Type     Type
+	Encoding Encoding
+	ExpireMs int64
+
+	Value []byte // string and packed collections; refers to what it was decoded from
+
+	ID         uint64 // spread collections
+	Count      uint64 // spread hash, set, zset
+	Head, Tail uint64 // spread list
+}
+
+const metadataHeader = 10
+
+// Append appends the record's value.
+func (m *Metadata) Append(dst []byte) []byte {
+	dst = append(dst, byte(m.Type), byte(m.Encoding))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(m.ExpireMs))
+	switch {
+	case m.Encoding != Spread:
+		return append(dst, m.Value...)
+	case m.Type == List:
+		dst = binary.BigEndian.AppendUint64(dst, m.ID)
+		dst = binary.BigEndian.AppendUint64(dst, m.Head)
+		return binary.BigEndian.AppendUint64(dst, m.Tail)
+	default:
+		dst = binary.BigEndian.AppendUint64(dst, m.ID)
+		return binary.BigEndian.AppendUint64(dst, m.Count)
+	}
+}
+
+// DecodeMetadata reads such a value. Value refers to b.
+func DecodeMetadata(b []byte) (Metadata, error) {
+	if len(b) < metadataHeader {
+		return Metadata{}, fmt.Errorf("%w: metadata of %d bytes", ErrCorrupt, len(b))
+	}
+	m := Metadata{Type: Type(b[0]), Encoding: Encoding(b[1]), ExpireMs: int64(binary.BigEndian.Uint64(b[2:]))}
+	rest := b[metadataHeader:]
+	if !m.known() {
+		return Metadata{}, fmt.Errorf("%w: type %d with encoding %d", ErrCorrupt, b[0], b[1])
+	}
+	switch {
+	case m.Encoding != Spread:
+		m.Value = rest
+	case m.Type == List && len(rest) == 24:
+		m.ID = binary.BigEndian.Uint64(rest)
+		m.Head, m.Tail = binary.BigEndian.Uint64(rest[8:]), binary.BigEndian.Uint64(rest[16:])
+	case m.Type != List && len(rest) == 16:
+		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])
+	default:
+		return Metadata{}, fmt.Errorf("%w: spread collection of type %d with %d bytes", ErrCorrupt, m.Type, len(rest))
+	}
+	return m, nil
+}
+
+func (m *Metadata) known() bool {
+	switch m.Type {
+	case String:
+		return m.Encoding == Plain || m.Encoding == Raw
+	case Hash, List, ZSet:
+		return m.Encoding == Listpack || m.Encoding == Spread
+	case Set:
+		return m.Encoding == Listpack || m.Encoding == Intset || m.Encoding == Spread
+	}
+	return false
+}
