@@ -1,0 +1,155 @@
+package hyperloglog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestSelfTest(t *testing.T) {
+	for seed := range uint64(2) {
+		if err := SelfTest(seed); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// TestSelfTestCanFail shows that it tells a wrong estimate and different registers.
+func TestSelfTestCanFail(t *testing.T) {
+	some, _, err := Add(nil, New(), [][]byte{[]byte("a"), []byte("b")}, 3000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dense, err := ToDense(nil, some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if testCheckpoint(some, dense, 2) != nil {
+		t.Error("the right count failed")
+	}
+	if testCheckpoint(some, dense, 9) == nil || testCheckpoint(New(), dense, 2) == nil {
+		t.Error("a wrong count or encoding passed")
+	}
+}
+
+// TestRegisterPacking holds single registers and groups of four against each other.
+func TestRegisterPacking(t *testing.T) {
+	dense := make([]byte, denseSize-headerSize)
+	for register := range RegisterCount {
+		setDenseRegister(dense, register, uint8(register*7%(maxRegister+1)))
+	}
+	var registers Registers
+	registers.mergeDense(dense)
+	for register, rank := range registers {
+		if want := uint8(register * 7 % (maxRegister + 1)); rank != want || denseRegister(dense, register) != want {
+			t.Fatalf("register %d: %d and %d, want %d", register, rank, denseRegister(dense, register), want)
+		}
+	}
+}
+
+// TestResume raises registers in order, few enough ranks apart for many runs to be joined, and compares
+// with searches that all start at the first opcode.
+func TestResume(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 200 {
+		resumed := sketch{value: New(), sparseMaxBytes: denseSize}
+		fresh := sketch{value: New(), sparseMaxBytes: denseSize}
+		for range 4 {
+			for register := range 300 {
+				rank := uint8(random.IntN(4))
+				if rank == 0 {
+					continue
+				}
+				fresh.resume = mark{}
+				if err := errors.Join(resumed.raise(register, rank), fresh.raise(register, rank)); err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(resumed.value, fresh.value) {
+					t.Fatalf("seed %d, register %d:\n%x\n%x", seed, register, resumed.value, fresh.value)
+				}
+			}
+		}
+	}
+}
+
+// TestReuse shows that nothing is allocated when dst is large enough.
+func TestReuse(t *testing.T) {
+	dst := make([]byte, 0, denseSize)
+	dense, err := ToDense(nil, New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter, element := uint64(0), make([]byte, 8)
+	elements := [][]byte{element}
+	for name, value := range map[string][]byte{"sparse": New(), "dense": dense} {
+		if allocations := testing.AllocsPerRun(100, func() {
+			counter++
+			binary.LittleEndian.PutUint64(element, counter)
+			if _, changed, err := Add(dst, value, elements, 3000); err != nil || !changed {
+				t.Fatal(changed, err)
+			}
+		}); allocations > 0 {
+			t.Errorf("%s: %v allocations", name, allocations)
+		}
+	}
+}
+
+func FuzzValue(f *testing.F) {
+	f.Add(New(), []byte("element"))
+	f.Fuzz(func(t *testing.T, value, element []byte) {
+		before := bytes.Clone(value)
+		added, _, err := Add(nil, value, [][]byte{element}, 3000)
+		if err == nil {
+			if _, changed, err := Add(nil, added, [][]byte{element}, 3000); err != nil || changed {
+				t.Errorf("the second time: %v, %v", changed, err)
+			}
+		}
+		_, _, countErr := Count(value)
+		_, unionErr := CountUnion(value)
+		if countErr != nil && unionErr == nil {
+			t.Errorf("counted alone: %v", countErr)
+		}
+		if merged, err := Merge(nil, nil, [][]byte{value}, 3000); err == nil {
+			got, err := CountUnion(merged)
+			if want, _ := CountUnion(value); err != nil || got != want {
+				t.Errorf("merged: %d, %v, want %d", got, err, want)
+			}
+		}
+		if text, err := Opcodes(nil, value); err == nil && len(text) == 0 && len(value) > headerSize {
+			t.Error("no opcodes")
+		}
+		if !bytes.Equal(value, before) {
+			t.Error("the input was changed")
+		}
+	})
+}
+
+func BenchmarkAddDense(b *testing.B) {
+	dense, err := ToDense(nil, New())
+	if err != nil {
+		b.Fatal(err)
+	}
+	dst, element := make([]byte, 0, denseSize), make([]byte, 8)
+	elements := [][]byte{element}
+	for i := 0; b.Loop(); i++ {
+		binary.LittleEndian.PutUint64(element, uint64(i))
+		if _, _, err := Add(dst, dense, elements, 3000); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCountUnion(b *testing.B) {
+	dense, err := ToDense(nil, New())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := CountUnion(dense, dense); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
