@@ -1,0 +1,98 @@
+# Kedis: build, run and test. `make help` lists the targets.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+GO          ?= go
+STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
+INSTALL     := scripts/install-dependencies.sh
+IOREDIS     := redis-tests/clients/ioredis
+
+# The binary that redis-tests drive; built once here instead of by every test package.
+export KEDIS_BINARY ?= $(CURDIR)/bin/kedis
+# The oracle, when redis-server isn't in PATH (see scripts/install-dependencies.sh).
+ifneq ($(wildcard .cache/oracle/redis-server),)
+export KEDIS_ORACLE ?= $(CURDIR)/.cache/oracle/redis-server
+endif
+
+# What the long tests take: make crash ROUNDS=300, make fuzz-differential COMMANDS=1000000 SEED=7
+ROUNDS   ?= 100
+COMMANDS ?= 1000000
+SEED     ?= 0
+FUZZTIME ?= 10s
+# Packages whose goroutines share data; the race detector watches them in CI. `make race` takes all.
+RACE_PACKAGES := $(addprefix ./,$(addsuffix /...,$(wildcard lock ttl binlog storage server internal)))
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
+
+.PHONY: run
+run: dependencies build ## install what is missing, build, and serve on port 6379 with the data in ./data
+	bin/kedis serve
+
+.PHONY: build
+build: ## build bin/kedis
+	@mkdir -p bin
+	$(GO) build -o bin/kedis .
+
+.PHONY: dependencies
+dependencies: ## install what building needs (librocksdb-dev), if it is missing
+	@$(INSTALL) build
+
+.PHONY: test-dependencies
+test-dependencies: ## install what the tests need (redis-server as the oracle, node, npm, ioredis), if it is missing
+	@$(INSTALL) build test
+	@$(MAKE) --no-print-directory $(IOREDIS)/node_modules/.package-lock.json
+
+$(IOREDIS)/node_modules/.package-lock.json: $(IOREDIS)/package.json $(IOREDIS)/package-lock.json
+	cd $(IOREDIS) && npm ci --no-audit --no-fund
+	@touch $@
+
+# A second make, so that it sees an oracle that was installed just now.
+.PHONY: test
+test: test-dependencies ## install what is missing, lint, and run all tests in their short form
+	@$(MAKE) --no-print-directory lint build go-test
+
+.PHONY: go-test
+go-test:
+	$(GO) test -count=1 -timeout 20m ./...
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+
+.PHONY: race
+race: test-dependencies ## all tests under the race detector, on a server that was built with it
+	$(GO) build -race -o bin/kedis-race .
+	KEDIS_BINARY=$(CURDIR)/bin/kedis-race $(GO) test -race -count=1 -timeout 60m ./...
+
+.PHONY: race-short
+race-short: ## the packages whose goroutines share data, under the race detector
+	$(GO) test -race -short -count=1 -timeout 15m $(RACE_PACKAGES)
+
+.PHONY: fuzz
+fuzz: ## every Go fuzz target for FUZZTIME (10s)
+	scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: fuzz-differential
+fuzz-differential: build ## COMMANDS random commands to Kedis and redis-server, with SEED (0: a new one)
+	$(GO) test ./redis-tests/differential -count=1 -timeout 0 -v -run '^TestDifferential$$' -args -commands=$(COMMANDS) -seed=$(SEED)
+
+.PHONY: crash
+crash: build ## ROUNDS of kill -9 under load
+	$(GO) test ./redis-tests/crash -count=1 -timeout 0 -v -args -rounds=$(ROUNDS) -seed=$(SEED)
+
+.PHONY: scripts-rewrite
+scripts-rewrite: ## rewrite the replies that redis-tests/scripts expect, from redis-server
+	$(GO) test ./redis-tests/scripts -count=1 -run '^TestOracle$$' -args -rewrite
+
+.PHONY: bench
+bench: build ## redis-benchmark on Kedis and redis-server in turns; raw output and a table go to bench-results/
+	$(GO) run ./redis-tests/bench
+
+.PHONY: clean
+clean: ## remove what was built and installed inside this tree; ./data stays
+	rm -rf bin .cache bench-results $(IOREDIS)/node_modules

@@ -1,0 +1,102 @@
+package launch
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestStartKillRestartShutdown(t *testing.T) {
+	server := ForTest(t, MustUnderTest(t))
+	if reply, err := server.MustDial(t).Do("ping"); err != nil || !reply.Is("PONG") {
+		t.Fatalf("PING: %s (%v)", reply, err)
+	}
+	server.Kill()
+	if server.Running() {
+		t.Fatal("killed, and still running")
+	}
+	again, err := server.Restart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer End(t, again)
+	if reply, err := again.MustDial(t).Do("echo", "x"); err != nil || reply.String() != `"x"` {
+		t.Fatalf("ECHO after a restart: %s (%v)", reply, err)
+	}
+	if err := again.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAServerThatDoesNotStart(t *testing.T) {
+	_, err := MustOracle(t).Start(t.TempDir(), "--no-such-option", "1")
+	var failed *StartError
+	if !errors.As(err, &failed) || failed.ExitCode != 1 || !strings.Contains(failed.Output, "no-such-option") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestWaitsUntilLoadingIsOver(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for _, answer := range []string{"-LOADING wait\r\n", "+PONG\r\n"} {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			request := make([]byte, 64)
+			if _, err := connection.Read(request); err == nil {
+				_, _ = connection.Write([]byte(answer))
+			}
+			connection.Close()
+		}
+	}()
+	server := &Server{Address: listener.Addr().String(), exited: make(chan struct{})}
+	if server.ping() || !server.answers() {
+		t.Fatal("LOADING was taken for an answer, or PONG wasn't")
+	}
+}
+
+func TestOutputKeepsTheEnd(t *testing.T) {
+	o := new(output)
+	for range 100 {
+		if _, err := o.Write([]byte(strings.Repeat("x", outputKept/10) + "\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := o.Write([]byte("the end")); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.String(); len(got) > 3*outputKept || !strings.HasSuffix(got, "the end") {
+		t.Fatalf("%d bytes kept", len(got))
+	}
+}
+
+func TestNamesThatMeanRedis(t *testing.T) {
+	for line, want := range map[string]bool{
+		"redis-server": true, "env LD_LIBRARY_PATH=/x /x/redict-server": true, "/usr/bin/valkey-server": true,
+		"bin/kedis serve": false, "/home/redis-server/bin/kedis serve": false,
+	} {
+		if got := isRedis(strings.Fields(line)); got != want {
+			t.Errorf("%s: %v", line, got)
+		}
+	}
+}
+
+func TestModuleRootHoldsTheModule(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil || !strings.HasPrefix(string(module), "module kedis\n") {
+		t.Fatalf("%s (%v)", root, err)
+	}
+}

@@ -1,0 +1,257 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"kedis/redis-tests/resp"
+)
+
+const (
+	startTimeout    = 60 * time.Second // recovery of a large log included
+	shutdownTimeout = 60 * time.Second
+	replyTimeout    = 60 * time.Second
+	portAttempts    = 8
+)
+
+// Server is a running server.
+type Server struct {
+	Program   Program
+	Address   string // host:port
+	Port      int
+	Directory string
+	Options   []string
+
+	command *exec.Cmd
+	output  *output
+	exited  chan struct{}
+	status  error // of the process; valid once exited is closed
+}
+
+// StartError says that a server ended, or never answered, instead of serving.
+type StartError struct {
+	Line     []string
+	ExitCode int // -1 when it was killed or went on running without an answer
+	Output   string
+}
+
+func (e *StartError) Error() string {
+	return fmt.Sprintf("launch: %s: exit code %d\n%s", resp.Line(e.Line), e.ExitCode, e.Output)
+}
+
+// Start runs p in directory with the given options ("--name", "value", ...) on a free port and waits until it answers.
+// When it doesn't come up, the error is a *StartError.
+func (p Program) Start(directory string, options ...string) (*Server, error) {
+	for attempt := 1; ; attempt++ {
+		server, err := p.startOnce(directory, options)
+		var failed *StartError
+		// Between asking the kernel for a free port and using it another process may have taken it.
+		if errors.As(err, &failed) && strings.Contains(strings.ToLower(failed.Output), "in use") && attempt < portAttempts {
+			continue
+		}
+		return server, err
+	}
+}
+
+func (p Program) startOnce(directory string, options []string) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	defaults := kedisOptions
+	if p.IsRedis {
+		defaults = redisOptions
+	}
+	placed := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", directory}
+	line := slices.Concat(p.Line, placed, defaults, options)
+	s := &Server{Program: p, Port: port, Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Directory: directory, Options: options,
+		command: exec.Command(line[0], line[1:]...), output: new(output), exited: make(chan struct{})}
+	s.command.Dir = directory
+	s.command.Stdout, s.command.Stderr = s.output, s.output
+	// No server outlives a test binary that was killed.
+	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.command.Start(); err != nil {
+		return nil, fmt.Errorf("launch: %w", err)
+	}
+	go func() {
+		s.status = s.command.Wait()
+		close(s.exited)
+	}()
+	if s.answers() {
+		return s, nil
+	}
+	s.Kill()
+	return nil, &StartError{Line: line, ExitCode: s.command.ProcessState.ExitCode(), Output: s.Output()}
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("launch: %w", err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	return port, listener.Close()
+}
+
+// answers waits until the server has answered a PING with anything but LOADING; false when it ended or took too long.
+func (s *Server) answers() bool {
+	deadline := time.Now().Add(startTimeout)
+	for pause := time.Millisecond; time.Now().Before(deadline); pause = min(2*pause, 50*time.Millisecond) {
+		if s.ping() {
+			// Another process may have answered on the port that this one failed to get.
+			return s.Running()
+		}
+		select {
+		case <-s.exited:
+			return false
+		case <-time.After(pause):
+		}
+	}
+	return false
+}
+
+func (s *Server) ping() bool {
+	connection, err := resp.Dial(s.Address, replyTimeout)
+	if err != nil {
+		return false
+	}
+	defer connection.Close()
+	reply, err := connection.Do("ping")
+	return err == nil && !strings.HasPrefix(string(reply.Text), "LOADING")
+}
+
+// Running reports whether the process is still there.
+func (s *Server) Running() bool {
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Dial connects to the server.
+func (s *Server) Dial() (*resp.Connection, error) { return resp.Dial(s.Address, replyTimeout) }
+
+// Kill ends the process at once, as a crash would, and waits until it is gone.
+func (s *Server) Kill() {
+	// The process may have ended already; then there is nothing to kill.
+	_ = s.command.Process.Kill()
+	<-s.exited
+}
+
+// Shutdown asks the server to end (SIGTERM) and waits until it has. A server that fails or doesn't end in time is an error.
+func (s *Server) Shutdown() error {
+	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("launch: %w", err)
+	}
+	select {
+	case <-s.exited:
+	case <-time.After(shutdownTimeout):
+		s.Kill()
+		return fmt.Errorf("launch: the server didn't end within %v of SIGTERM\n%s", shutdownTimeout, s.Output())
+	}
+	if s.status != nil {
+		return fmt.Errorf("launch: after SIGTERM: %w\n%s", s.status, s.Output())
+	}
+	return nil
+}
+
+// ProcessID returns the id of the server's process.
+func (s *Server) ProcessID() int { return s.command.Process.Pid }
+
+// Restart starts the program again with the same directory and options; the server must have ended.
+func (s *Server) Restart() (*Server, error) { return s.Program.Start(s.Directory, s.Options...) }
+
+// Output returns the end of what the server has printed.
+func (s *Server) Output() string { return s.output.String() }
+
+// output keeps the last part of what a server prints.
+type output struct {
+	mutex sync.Mutex
+	bytes []byte
+}
+
+const outputKept = 1 << 16
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.bytes = append(o.bytes, p...)
+	if excess := len(o.bytes) - outputKept; excess > outputKept {
+		o.bytes = slices.Delete(o.bytes, 0, excess)
+	}
+	return len(p), nil
+}
+
+func (o *output) String() string {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return string(o.bytes)
+}
+
+// ForTest starts program in a temporary directory and ends it with the test, whose log gets the server's output when it fails.
+func ForTest(t testing.TB, program Program, options ...string) *Server {
+	t.Helper()
+	server, err := program.Start(t.TempDir(), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { End(t, server) })
+	return server
+}
+
+// End kills server if it still runs, and logs its output when the test has failed.
+func End(t testing.TB, server *Server) {
+	server.Kill()
+	if t.Failed() {
+		t.Logf("output of %s (status %v):\n%s", resp.Line(server.Program.Line), server.status, server.Output())
+	}
+}
+
+// Pair starts the oracle and the server under test for one test.
+func Pair(t testing.TB, options ...string) (oracle, underTest *Server) {
+	t.Helper()
+	return ForTest(t, MustOracle(t), options...), ForTest(t, MustUnderTest(t), options...)
+}
+
+// MustOracle is Oracle, failing the test.
+func MustOracle(t testing.TB) Program {
+	t.Helper()
+	program, err := Oracle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// MustUnderTest is UnderTest, failing the test.
+func MustUnderTest(t testing.TB) Program {
+	t.Helper()
+	program, err := UnderTest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// MustDial connects to s and closes the connection with the test.
+func (s *Server) MustDial(t testing.TB) *resp.Connection {
+	t.Helper()
+	connection, err := s.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { connection.Close() })
+	return connection
+}

@@ -1,0 +1,109 @@
+package scripts
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kedis/redis-tests/launch"
+)
+
+var (
+	rewrite      = flag.Bool("rewrite", false, "rewrite the expected replies from the oracle")
+	rewriteKnown = flag.Bool("rewrite-known", false, "write the replies of the server under test as known differences where they aren't the oracle's;"+
+		" meant for a server that behaves as Redis 7.2 does")
+)
+
+func TestOracle(t *testing.T) {
+	program := launch.MustOracle(t)
+	forEachScript(t, func(t *testing.T, path string, script *Script) {
+		if run(t, program, script, func(block *Block, got []string) {
+			if *rewrite {
+				block.SetReplies(got)
+			} else {
+				compare(t, path, block, block.replies, got)
+			}
+		}); *rewrite {
+			write(t, path, script)
+		}
+	})
+}
+
+func TestServerUnderTest(t *testing.T) {
+	program := launch.MustUnderTest(t)
+	forEachScript(t, func(t *testing.T, path string, script *Script) {
+		run(t, program, script, func(block *Block, got []string) {
+			if *rewriteKnown && !slices.Equal(block.replies, got) {
+				block.SetKnown(got)
+			}
+			expected := block.Expected(isOracle(program))
+			compare(t, path, block, expected, got)
+		})
+		if *rewriteKnown {
+			write(t, path, script)
+		}
+	})
+}
+
+// isOracle tells the oracle itself, on both sides, from a server that behaves as 7.2 does.
+func isOracle(program launch.Program) bool {
+	return slices.ContainsFunc(program.Line, func(word string) bool { return filepath.Base(word) == "redis-server" })
+}
+
+func forEachScript(t *testing.T, run func(t *testing.T, path string, script *Script)) {
+	paths, err := filepath.Glob("*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts (%v)", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(path, ".txt"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			script, err := Parse(string(text))
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			run(t, path, script)
+		})
+	}
+}
+
+func run(t *testing.T, program launch.Program, script *Script, use func(block *Block, got []string)) {
+	t.Helper()
+	runner := NewRunner(launch.ForTest(t, program, script.Options...))
+	defer runner.Close()
+	for i := range script.Blocks {
+		block := &script.Blocks[i]
+		got, err := runner.Run(block)
+		if err != nil {
+			t.Fatalf("line %d: %v", block.Line, err)
+		}
+		use(block, got)
+	}
+}
+
+func compare(t *testing.T, path string, block *Block, want, got []string) {
+	t.Helper()
+	if slices.Equal(want, got) {
+		return
+	}
+	first := 0
+	for first < min(len(want), len(got)) && want[first] == got[first] {
+		first++
+	}
+	t.Errorf("%s:%d: replies differ from their line %d on\n%s\n---- want\n%s\n---- got\n%s", path, block.Line, first+1,
+		strings.Join(block.requests, "\n"), strings.Join(want[first:], "\n"), strings.Join(got[first:], "\n"))
+}
+
+func write(t *testing.T, path string, script *Script) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(script.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
