@@ -1,0 +1,174 @@
+package binlog
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// alert wakes the keeper.
+func (l *Log) alert() {
+	select {
+	case l.attention <- struct{}{}:
+	default:
+	}
+}
+
+// keep runs in the background. It makes the next segment before it is needed, so that a full disk shows in Ready
+// while what was accepted still fits; and it repairs the log after a failure, trying until it succeeds.
+func (l *Log) keep() {
+	retry := time.NewTimer(0)
+	retry.Stop()
+	defer retry.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-l.attention:
+		case <-retry.C:
+		}
+		if l.repair() != nil || l.makeSpare() != nil {
+			retry.Reset(l.options.retryEvery)
+		}
+	}
+}
+
+// publish makes Ready tell how things are. The caller holds mu.
+func (l *Log) publish() {
+	refusal := l.refusal.Load()
+	err := l.spareErr
+	if l.broken != nil {
+		err = l.broken
+	}
+	switch {
+	case l.closed:
+		l.refusal.Store(&ErrClosed)
+	case err == nil && refusal != nil:
+		l.refusal.Store(nil)
+		l.options.Logger.Info("binlog: writes are accepted again", "position", l.written.Load())
+	case err != nil:
+		l.refusal.Store(&err)
+		if refusal == nil {
+			l.options.Logger.Error("binlog: writes are refused", "position", l.written.Load(), "error", err)
+		}
+	}
+}
+
+// fail stops appending until the keeper has repaired the log. The caller holds mu. It returns err.
+func (l *Log) fail(err error) error {
+	if l.broken == nil {
+		l.broken = err
+	}
+	l.publish()
+	l.alert()
+	return err
+}
+
+// makeSpare makes the next segment when there is none. The keeper alone calls it, and Append alone takes the spare.
+func (l *Log) makeSpare() error {
+	l.mu.Lock()
+	needed := l.spare == nil && l.spoiled == nil && !l.closed
+	number := l.current.number + 1
+	l.mu.Unlock()
+	if !needed {
+		return nil
+	}
+	o := l.options
+	spare, err := createSegment(o.files, segmentPath(o.Directory, number), number, o.SegmentBytes)
+	if err == nil {
+		if err = o.files.syncDirectory(o.Directory); err != nil {
+			err = fmt.Errorf("binlog: new segment: %w", errors.Join(err, spare.discard(o.files)))
+			spare = nil
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spare, l.spareErr = spare, err
+	l.publish()
+	l.spared.Broadcast()
+	return err
+}
+
+// repair makes a broken log whole: it removes what a failed write has left, and writes anew what a failed sync has
+// put in doubt.
+func (l *Log) repair() error {
+	l.mu.Lock()
+	broken := l.broken != nil
+	l.mu.Unlock()
+	if !broken {
+		return nil
+	}
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.repairLocked(); err != nil {
+		l.options.Logger.Debug("binlog: not repaired yet", "error", err)
+		return err
+	}
+	l.broken = nil
+	l.publish()
+	return nil
+}
+
+func (l *Log) repairLocked() error {
+	if l.spoiled != nil {
+		if err := l.spoiled.discard(l.options.files); err != nil {
+			return err
+		}
+		l.spoiled = nil
+	}
+	if err := l.current.file.truncate(l.current.end.Load()); err != nil {
+		return err
+	}
+	if err := l.current.file.allocate(l.current.size); err != nil {
+		return err
+	}
+	if !l.unsynced {
+		return nil
+	}
+	for s := l.tail.Load(); s != nil; s = s.next.Load() {
+		if err := rewrite(s, l.durable.Load()); err != nil {
+			return err
+		}
+	}
+	l.unsynced = false
+	l.durable.Store(l.written.Load())
+	l.wake()
+	return nil
+}
+
+// rewrite makes a segment durable whatever an earlier sync has said. The kernel drops the error of a page that could
+// not be written when it has told it once, and may keep the page, taking it for clean; so only bytes that are written
+// again are sure to be synced. They are the same bytes in the same place, so a crash in the middle does no harm.
+// Records up to the position durable are left alone.
+func rewrite(s *segment, durable Position) error {
+	header, err := readHeader(s.file)
+	if err != nil {
+		return err
+	}
+	if err := s.file.writeAt([][]byte{header}, 0); err != nil {
+		return err
+	}
+	scan := scanner{file: s.file, seed: s.seed, limit: s.end.Load(), offset: headerBytes, position: s.start}
+	for {
+		offset := scan.offset
+		h, _, err := scan.next()
+		if err == errEnd {
+			return s.file.sync()
+		}
+		if err != nil {
+			return fmt.Errorf("binlog: %s at offset %d can't be written again: %w", s.path, offset, err)
+		}
+		if h.end() <= durable {
+			continue
+		}
+		record, err := scan.window(offset, scan.offset-offset)
+		if err != nil {
+			return err
+		}
+		if err := s.file.writeAt([][]byte{record}, offset); err != nil {
+			return err
+		}
+	}
+}
