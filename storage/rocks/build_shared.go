@@ -1,0 +1,5 @@
+//go:build !rocksdb_release
+
+package rocks
+
+const buildKind = "shared"

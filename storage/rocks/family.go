@@ -1,0 +1,153 @@
+package rocks
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/linxGnu/grocksdb"
+)
+
+// DefaultFamily is the family that every database has and that can't be dropped.
+const DefaultFamily = "default"
+
+// Family is a column family: a key space of its own within the database. Batches may span families.
+type Family struct {
+	db     *DB
+	id     uint32
+	name   string
+	c      *C.rocks_family
+	handle *grocksdb.ColumnFamilyHandle
+	gone   atomic.Bool  // the family was dropped or the database closed: c and handle are freed
+	inUse  atomic.Int64 // iterators that are open on it
+}
+
+func newFamily(d *DB, handle *grocksdb.ColumnFamilyHandle) (*Family, error) {
+	address, err := hidden(handle)
+	if err != nil {
+		return nil, err
+	}
+	return &Family{db: d, id: handle.ID(), name: handle.Name(), c: C.rocks_family_of(address), handle: handle}, nil
+}
+
+// ID returns the number that RocksDB gave the family. It is never given to another one.
+func (f *Family) ID() uint32 { return f.id }
+
+// Name returns the family's name.
+func (f *Family) Name() string { return f.name }
+
+// in returns the C side of f for a call on d.
+func (f *Family) in(d *DB) (*C.rocks_family, error) {
+	if f.db == d && !f.gone.Load() {
+		return f.c, nil
+	}
+	switch {
+	case f.db != d:
+		return nil, ErrForeign
+	case d.closed.Load():
+		return nil, ErrClosed
+	default:
+		return nil, ErrDropped
+	}
+}
+
+// release lets go of the handle. Files of a dropped family are deleted when its last handle and iterator have gone.
+func (f *Family) release() {
+	f.gone.Store(true)
+	f.handle.Destroy()
+}
+
+// Families returns the names of all families, sorted.
+func (d *DB) Families() []string {
+	d.families.RLock()
+	defer d.families.RUnlock()
+	names := make([]string, 0, len(d.families.byName))
+	for name := range d.families.byName {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Family returns the family of that name, or nil.
+func (d *DB) Family(name string) *Family {
+	d.families.RLock()
+	defer d.families.RUnlock()
+	return d.families.byName[name]
+}
+
+// all returns the families in the order of their ids.
+func (d *DB) all() []*Family {
+	d.families.RLock()
+	defer d.families.RUnlock()
+	families := make([]*Family, 0, len(d.families.byName))
+	for _, f := range d.families.byName {
+		families = append(families, f)
+	}
+	slices.SortFunc(families, func(a, b *Family) int { return int(int64(a.id) - int64(b.id)) })
+	return families
+}
+
+// Create adds a family. It is durable at once, ahead of anything that was written but not flushed.
+// Create waits while a Flush, a Checkpoint or a step of Compact runs; writers don't wait for it.
+func (d *DB) Create(name string) (*Family, error) {
+	d.structure.Lock()
+	defer d.structure.Unlock()
+	if d.closed.Load() {
+		return nil, ErrClosed
+	}
+	if d.Family(name) != nil {
+		return nil, fmt.Errorf("rocks: create family %q: it is there already", name)
+	}
+	handle, err := d.inner.CreateColumnFamily(d.parts.options, name)
+	if err != nil {
+		return nil, fromGrocksdb(fmt.Sprintf("create family %q", name), err)
+	}
+	f, err := newFamily(d, handle)
+	if err != nil {
+		return nil, err
+	}
+	d.families.Lock()
+	d.families.byName[name] = f
+	d.families.Unlock()
+	return f, d.override(f)
+}
+
+// override gives a new family what SetFamilyOptions changed since Open.
+func (d *DB) override(f *Family) error {
+	if len(d.families.overrides) == 0 {
+		return nil
+	}
+	return d.setFamily(f, d.families.overrides)
+}
+
+// Drop removes a family and all that it holds, durably and at once, ahead of anything that was written but not flushed.
+// It refuses with ErrInUse while iterators are open on the family. It waits as Create does.
+func (d *DB) Drop(f *Family) error {
+	d.structure.Lock()
+	defer d.structure.Unlock()
+	if _, err := f.in(d); err != nil {
+		return err
+	}
+	if f.name == DefaultFamily {
+		return fmt.Errorf("rocks: drop family: %q can't be dropped", f.name)
+	}
+	if n := f.inUse.Load(); n > 0 {
+		return fmt.Errorf("rocks: drop family %q: %d iterators: %w", f.name, n, ErrInUse)
+	}
+	d.families.Lock()
+	defer d.families.Unlock()
+	if err := d.inner.DropColumnFamily(f.handle); err != nil {
+		return fromGrocksdb(fmt.Sprintf("drop family %q", f.name), err)
+	}
+	delete(d.families.byName, f.name)
+	f.release()
+	return nil
+}
+
+// first returns the address of a slice's first byte as C takes it. The bytes hold no pointers, and C keeps none.
+func first(b []byte) *C.char { return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))) }

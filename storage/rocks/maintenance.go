@@ -1,0 +1,231 @@
+package rocks
+
+// #include "shim.h"
+import "C"
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/linxGnu/grocksdb"
+)
+
+// Flush writes everything that is in memory to table files, all families as one atomic step, and waits until it is
+// durable. It holds back rather than stall writers, so it may wait for compactions under heavy load.
+func (d *DB) Flush() error {
+	d.structure.Lock()
+	defer d.structure.Unlock()
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	return d.flush(false)
+}
+
+// flush needs d.structure to be held.
+func (d *DB) flush(mayStall bool) error {
+	families := d.all()
+	handles := make([]*C.rocks_family, len(families))
+	for i, f := range families {
+		handles[i] = f.c
+	}
+	return fromStatus("flush", C.rocks_flush(d.c, &handles[0], C.size_t(len(handles)), cBool(mayStall)))
+}
+
+// Checkpoint flushes all families and makes a copy of the database in directory, which must not exist while its parent
+// does. Table files are linked where the file system is the same. Nobody is stopped, and the copy opens as a database.
+func (d *DB) Checkpoint(directory string) error {
+	d.structure.Lock()
+	defer d.structure.Unlock()
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	checkpoint, err := d.inner.NewCheckpoint()
+	if err != nil {
+		return fromGrocksdb("checkpoint", err)
+	}
+	defer checkpoint.Destroy()
+	const alwaysFlush = 0
+	return fromGrocksdb("checkpoint "+directory, checkpoint.CreateCheckpoint(directory, alwaysFlush))
+}
+
+// compactionStep is about how much data one step of Compact rewrites, in bytes.
+const compactionStep = 1 << 30
+
+// Compact rewrites a family's tables without what was deleted or overwritten. It goes in steps over the key space and
+// looks at ctx between them, since a flush, a checkpoint or a change of families has to wait for a step.
+func (d *DB) Compact(ctx context.Context, f *Family) error {
+	borders, err := d.compactionBorders(f)
+	if err != nil {
+		return err
+	}
+	var from []byte // empty: from the beginning; and so for to
+	for _, to := range append(borders, nil) {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("rocks: compact family %q: %w", f.name, err)
+		}
+		if err := d.compactStep(f, from, to); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+func (d *DB) compactStep(f *Family, from, to []byte) error {
+	d.structure.Lock()
+	defer d.structure.Unlock()
+	family, err := f.in(d)
+	if err != nil {
+		return err
+	}
+	return fromStatus(fmt.Sprintf("compact family %q", f.name),
+		C.rocks_compact(d.c, family, first(from), C.size_t(len(from)), first(to), C.size_t(len(to))))
+}
+
+// compactionBorders returns keys that cut a family's tables into pieces of about compactionStep bytes.
+func (d *DB) compactionBorders(f *Family) ([][]byte, error) {
+	d.structure.Lock()
+	defer d.structure.Unlock()
+	if _, err := f.in(d); err != nil {
+		return nil, err
+	}
+	var tables []grocksdb.SstMetadata
+	for _, level := range d.inner.GetColumnFamilyMetadataCF(f.handle).LevelMetas() {
+		tables = append(tables, level.SstMetas()...)
+	}
+	slices.SortFunc(tables, func(a, b grocksdb.SstMetadata) int {
+		return bytes.Compare(a.LargestKey(), b.LargestKey())
+	})
+	var borders [][]byte
+	size := uint64(0)
+	for _, table := range tables {
+		if size += table.Size(); size >= compactionStep {
+			borders = append(borders, table.LargestKey())
+			size = 0
+		}
+	}
+	return borders, nil
+}
+
+// Ingest adds table files, made by TableFile, to a family as one atomic step; they are moved when they lie on the same
+// file system. The step is durable at once, ahead of anything that was written but not flushed.
+func (d *DB) Ingest(f *Family, paths []string) error {
+	d.structure.Lock()
+	defer d.structure.Unlock()
+	if _, err := f.in(d); err != nil {
+		return err
+	}
+	options := grocksdb.NewDefaultIngestExternalFileOptions()
+	defer options.Destroy()
+	options.SetMoveFiles(true)
+	return fromGrocksdb(fmt.Sprintf("ingest into family %q", f.name),
+		d.inner.IngestExternalFileCF(f.handle, paths, options))
+}
+
+// TableFile writes a table file for Ingest, in a database's format.
+type TableFile struct {
+	environment *grocksdb.EnvOptions
+	writer      *grocksdb.SSTFileWriter
+	path        string
+}
+
+// NewTableFile creates a table file. Finish or Discard must follow, before the database is closed.
+func (d *DB) NewTableFile(path string) (*TableFile, error) {
+	t := &TableFile{environment: grocksdb.NewDefaultEnvOptions(), path: path}
+	t.writer = grocksdb.NewSSTFileWriter(t.environment, d.parts.options)
+	if err := t.writer.Open(path); err != nil {
+		t.Discard()
+		return nil, fromGrocksdb("create table file "+path, err)
+	}
+	return t, nil
+}
+
+// Put adds an entry. Keys must come in ascending order, each once.
+func (t *TableFile) Put(key, value []byte) error {
+	return fromGrocksdb("write table file "+t.path, t.writer.Put(key, value))
+}
+
+// Size returns how large the file is so far, in bytes.
+func (t *TableFile) Size() uint64 { return t.writer.FileSize() }
+
+// Finish completes the file and makes it durable. A file without entries is an error.
+func (t *TableFile) Finish() error {
+	err := fromGrocksdb("finish table file "+t.path, t.writer.Finish())
+	t.Discard()
+	return err
+}
+
+// Discard frees the writer without completing the file, which stays where it is.
+func (t *TableFile) Discard() {
+	t.writer.Destroy()
+	t.environment.Destroy()
+}
+
+// ApproximateSize returns about how many bytes the entries from from up to and without to take in table files.
+func (d *DB) ApproximateSize(f *Family, from, to []byte) (uint64, error) {
+	if _, err := f.in(d); err != nil {
+		return 0, err
+	}
+	sizes, err := d.inner.GetApproximateSizesCF(f.handle, []grocksdb.Range{{Start: from, Limit: to}})
+	if err != nil {
+		return 0, fromGrocksdb("approximate size", err)
+	}
+	return sizes[0], nil
+}
+
+// SetFamilyOptions changes options of all families, those that are created later included, by RocksDB's names for them
+// (write_buffer_size, disable_auto_compactions, ...). Options that can't be changed while running are an error.
+func (d *DB) SetFamilyOptions(options map[string]string) error {
+	d.structure.Lock()
+	defer d.structure.Unlock()
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	for _, f := range d.all() {
+		if err := d.setFamily(f, options); err != nil {
+			return err
+		}
+	}
+	maps.Copy(d.families.overrides, options)
+	return nil
+}
+
+func (d *DB) setFamily(f *Family, options map[string]string) error {
+	names := slices.Sorted(maps.Keys(options))
+	values := make([]string, len(names))
+	for i, name := range names {
+		values[i] = options[name]
+	}
+	return fromGrocksdb("set options of family "+f.name, d.inner.SetOptionsCF(f.handle, names, values))
+}
+
+// SetOptions changes options of the database, by RocksDB's names for them (max_background_jobs, bytes_per_sync, ...).
+// Options that can't be changed while running are an error.
+func (d *DB) SetOptions(options map[string]string) error {
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	var list strings.Builder
+	for name, value := range options {
+		if strings.ContainsAny(name+value, ";={}") {
+			return errors.New("rocks: set options: a name or value holds one of ;={}")
+		}
+		list.WriteString(name + "=" + value + ";")
+	}
+	text := []byte(list.String())
+	return fromStatus("set options", C.rocks_set_options(d.c, first(text), C.size_t(len(text))))
+}
+
+// SetBlockCacheBytes changes the size of the block cache.
+func (d *DB) SetBlockCacheBytes(bytes int64) { d.parts.cache.SetCapacity(uint64(bytes)) }
+
+// SetRateLimitBytes changes how many bytes per second flushes and compactions may write; 0 for no limit.
+func (d *DB) SetRateLimitBytes(bytes int64) {
+	setDefault(&bytes, unlimitedRate)
+	C.rocks_set_rate(d.c, C.int64_t(bytes))
+}

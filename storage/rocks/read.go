@@ -1,0 +1,153 @@
+package rocks
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+)
+
+// Snapshot is the database as it was at one moment, in all families.
+type Snapshot struct {
+	db *DB
+	c  *C.rocks_snapshot
+}
+
+// Snapshot pins the database as it is now. Release must follow; until then, nothing that it sees is given back to the
+// disk. The database must be open.
+func (d *DB) Snapshot() *Snapshot {
+	if d.closed.Load() {
+		panic("rocks: snapshot of a closed database")
+	}
+	d.inUse.Add(1)
+	return &Snapshot{db: d, c: C.rocks_snapshot_create(d.c)}
+}
+
+// Sequence returns RocksDB's number of the last write that the snapshot sees.
+func (s *Snapshot) Sequence() uint64 { return uint64(C.rocks_snapshot_sequence(s.c)) }
+
+// Release gives the snapshot up. Iterators that were opened on it go on.
+func (s *Snapshot) Release() {
+	if s.c == nil {
+		panic("rocks: snapshot released twice")
+	}
+	C.rocks_snapshot_release(s.db.c, s.c)
+	s.c = nil
+	s.db.inUse.Add(-1)
+}
+
+// of returns the C side of s for a call on d: nil, which reads what is newest, when there is no snapshot.
+func (s *Snapshot) of(d *DB) *C.rocks_snapshot {
+	if s == nil {
+		return nil
+	}
+	if s.c == nil || s.db != d {
+		panic("rocks: read through a released or foreign snapshot")
+	}
+	return s.c
+}
+
+// Get appends the value of key to dst. Without a snapshot it reads what is newest. It crosses into C once when the value
+// fits behind dst, twice when dst had to grow.
+func (d *DB) Get(f *Family, s *Snapshot, key, dst []byte) (value []byte, found bool, err error) {
+	return d.get(f, s.of(d), 0, key, dst)
+}
+
+// GetPersisted returns the value that a crash at this moment would leave: what has been flushed to table files.
+func (d *DB) GetPersisted(f *Family, key []byte) (value []byte, found bool, err error) {
+	return d.get(f, nil, 1, key, nil)
+}
+
+func (d *DB) get(f *Family, s *C.rocks_snapshot, persisted C.uint8_t, key, dst []byte) ([]byte, bool, error) {
+	family, err := f.in(d)
+	if err != nil {
+		return dst, false, err
+	}
+	room := dst[len(dst):cap(dst)]
+	r := C.rocks_get(d.c, family, s, persisted, first(key), C.size_t(len(key)), first(room), C.size_t(len(room)))
+	if r.status.code != 0 {
+		return dst, false, fromStatus("get", r.status)
+	}
+	return extend(dst, r), r.found != 0, nil
+}
+
+// extend makes the bytes that C wrote behind dst, or holds for it, part of dst.
+func extend(dst []byte, r C.rocks_value) []byte {
+	n := int(r.length)
+	if r.rest != nil {
+		dst = slices.Grow(dst, n)
+		C.rocks_rest_take(r.rest, first(dst[len(dst):cap(dst)]))
+	}
+	return dst[:len(dst)+n]
+}
+
+// Values are the results of a MultiGet, which reuses their memory.
+type Values struct {
+	keys    []byte
+	lengths []int64 // of each value; -1 where there is none
+	offsets []int
+	values  []byte
+}
+
+// Len returns the number of keys that were asked for.
+func (v *Values) Len() int { return len(v.lengths) }
+
+// At returns the value of the i-th key and whether it was found. It is valid until the next MultiGet into v.
+func (v *Values) At(i int) (value []byte, found bool) {
+	if v.lengths[i] < 0 {
+		return nil, false
+	}
+	end := v.offsets[i] + int(v.lengths[i])
+	return v.values[v.offsets[i]:end:end], true
+}
+
+// MultiGet reads many keys of a family into v, in one crossing when the values fit into what v holds from before, in two
+// otherwise. All are read at the same state of the database. On an error, v holds nothing.
+func (d *DB) MultiGet(f *Family, s *Snapshot, keys [][]byte, v *Values) error {
+	return d.multiGet(f, s, keys, false, v)
+}
+
+// MultiGetSorted is MultiGet for keys in ascending order, which RocksDB then need not sort.
+func (d *DB) MultiGetSorted(f *Family, s *Snapshot, keys [][]byte, v *Values) error {
+	return d.multiGet(f, s, keys, true, v)
+}
+
+func (d *DB) multiGet(f *Family, s *Snapshot, keys [][]byte, sorted bool, v *Values) error {
+	v.keys, v.lengths, v.offsets, v.values = v.keys[:0], v.lengths[:0], v.offsets[:0], v.values[:0]
+	family, err := f.in(d)
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	for _, key := range keys {
+		v.keys = append(v.keys, key...)
+		v.lengths = append(v.lengths, int64(len(key)))
+	}
+	r := C.rocks_multi_get(d.c, family, s.of(d), cBool(sorted), first(v.keys),
+		(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(v.lengths))), C.size_t(len(keys)),
+		first(v.values[:cap(v.values)]), C.size_t(cap(v.values)))
+	if r.status.code != 0 {
+		v.lengths = v.lengths[:0]
+		return fromStatus(fmt.Sprintf("get %d keys", len(keys)), r.status)
+	}
+	v.values = extend(v.values, r)
+	v.index()
+	return nil
+}
+
+// index notes where each value begins.
+func (v *Values) index() {
+	at := 0
+	for _, length := range v.lengths {
+		v.offsets = append(v.offsets, at)
+		at += int(max(length, 0))
+	}
+}
+
+func cBool(b bool) C.uint8_t {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,439 @@
+#include "shim.h"
+
+#include <rocksdb/convenience.h>
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/iterator.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/options.h>
+#include <rocksdb/rate_limiter.h>
+#include <rocksdb/slice.h>
+#include <rocksdb/statistics.h>
+#include <rocksdb/status.h>
+#include <rocksdb/version.h>
+#include <rocksdb/write_batch.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+using rocksdb::Slice;
+using rocksdb::Status;
+
+// RocksDB's C API declares these types and keeps their definitions in its c.cc. Each begins with what it stands for;
+// only that first member is used here.
+struct rocksdb_t {
+  rocksdb::DB *rep;
+};
+struct rocksdb_column_family_handle_t {
+  rocksdb::ColumnFamilyHandle *rep;
+};
+struct rocksdb_options_t {
+  rocksdb::Options rep;
+};
+
+namespace {
+
+rocksdb::DB *real(rocks_db *db) { return reinterpret_cast<rocksdb::DB *>(db); }
+rocksdb::ColumnFamilyHandle *real(rocks_family *family) {
+  return reinterpret_cast<rocksdb::ColumnFamilyHandle *>(family);
+}
+const rocksdb::Snapshot *real(const rocks_snapshot *snapshot) {
+  return reinterpret_cast<const rocksdb::Snapshot *>(snapshot);
+}
+
+// An empty Go slice has no address; a Slice must have one (its comparison asserts that).
+Slice slice(const char *data, size_t length) { return length == 0 ? Slice() : Slice(data, length); }
+
+// Memory that Go releases with free.
+char *text(const std::string &from) { return strdup(from.c_str()); }
+
+rocks_status report(const Status &status) {
+  if (status.ok()) return {0, 0, nullptr};
+  return {static_cast<uint8_t>(status.code()), static_cast<uint8_t>(status.subcode()), text(status.ToString())};
+}
+
+rocksdb::ReadOptions reading(const rocks_snapshot *snapshot) {
+  rocksdb::ReadOptions options;
+  options.snapshot = real(snapshot);
+  return options;
+}
+
+}  // namespace
+
+// Values that did not fit into the caller's buffer, kept until it comes back with a larger one.
+struct rocks_rest {
+  std::vector<rocksdb::PinnableSlice> values;
+  std::string own;  // a value out of the memtable, which RocksDB copies instead of pinning
+};
+
+rocks_db *rocks_db_of(void *c_database) {
+  return reinterpret_cast<rocks_db *>(static_cast<rocksdb_t *>(c_database)->rep);
+}
+
+rocks_family *rocks_family_of(void *c_family) {
+  return reinterpret_cast<rocks_family *>(static_cast<rocksdb_column_family_handle_t *>(c_family)->rep);
+}
+
+rocks_status rocks_lock_probe(const char *directory) {
+  rocksdb::Env *env = rocksdb::Env::Default();
+  rocksdb::FileLock *lock = nullptr;
+  Status status = env->LockFile(std::string(directory) + "/LOCK", &lock);
+  if (status.ok()) status = env->UnlockFile(lock);
+  return report(status);
+}
+
+// ---- reading ----
+
+rocks_value rocks_get(rocks_db *db, rocks_family *family, const rocks_snapshot *snapshot, uint8_t persisted,
+                      const char *key, size_t key_length, char *buffer, size_t capacity) {
+  // Kept for each thread, so that a value from the memtable needs no allocation; given back when it grew large.
+  constexpr size_t kept = 64 << 10;
+  static thread_local std::string copy;
+
+  rocksdb::ReadOptions options = reading(snapshot);
+  if (persisted) options.read_tier = rocksdb::kPersistedTier;
+  rocksdb::PinnableSlice value(&copy);
+  Status status = real(db)->Get(options, real(family), slice(key, key_length), &value);
+
+  rocks_value result = {};
+  if (status.ok()) {
+    result.found = 1;
+    result.length = value.size();
+    if (value.size() <= capacity) {
+      if (value.size() > 0) memcpy(buffer, value.data(), value.size());
+    } else {
+      result.rest = new rocks_rest;
+      if (value.IsPinned()) {
+        result.rest->values.push_back(std::move(value));
+      } else {
+        result.rest->own = std::move(copy);
+        copy = std::string();
+      }
+    }
+  } else if (!status.IsNotFound()) {
+    result.status = report(status);
+  }
+  if (copy.capacity() > kept) std::string().swap(copy);
+  return result;
+}
+
+rocks_value rocks_multi_get(rocks_db *db, rocks_family *family, const rocks_snapshot *snapshot, uint8_t sorted,
+                            const char *keys, int64_t *lengths, size_t count, char *buffer, size_t capacity) {
+  std::vector<Slice> wanted(count);
+  std::vector<Status> statuses(count);
+  auto rest = std::make_unique<rocks_rest>();
+  rest->values.resize(count);
+  for (size_t i = 0; i < count; i++) {
+    wanted[i] = slice(keys, static_cast<size_t>(lengths[i]));
+    keys += lengths[i];
+  }
+  real(db)->MultiGet(reading(snapshot), real(family), count, wanted.data(), rest->values.data(), statuses.data(),
+                     sorted != 0);
+
+  rocks_value result = {};
+  for (size_t i = 0; i < count; i++) {
+    if (statuses[i].ok()) {
+      lengths[i] = static_cast<int64_t>(rest->values[i].size());
+      result.length += rest->values[i].size();
+    } else if (statuses[i].IsNotFound()) {
+      lengths[i] = -1;
+      rest->values[i].Reset();
+    } else {
+      result.status = report(statuses[i]);
+      return result;
+    }
+  }
+  result.found = 1;
+  if (result.length > capacity) {
+    result.rest = rest.release();
+  } else if (result.length > 0) {
+    for (const auto &value : rest->values) {
+      memcpy(buffer, value.data(), value.size());
+      buffer += value.size();
+    }
+  }
+  return result;
+}
+
+void rocks_rest_take(rocks_rest *rest, char *buffer) {
+  for (const auto &value : rest->values) {
+    if (value.size() > 0) memcpy(buffer, value.data(), value.size());
+    buffer += value.size();
+  }
+  if (!rest->own.empty()) memcpy(buffer, rest->own.data(), rest->own.size());
+  delete rest;
+}
+
+rocks_snapshot *rocks_snapshot_create(rocks_db *db) {
+  return reinterpret_cast<rocks_snapshot *>(const_cast<rocksdb::Snapshot *>(real(db)->GetSnapshot()));
+}
+
+void rocks_snapshot_release(rocks_db *db, const rocks_snapshot *snapshot) { real(db)->ReleaseSnapshot(real(snapshot)); }
+
+uint64_t rocks_snapshot_sequence(const rocks_snapshot *snapshot) { return real(snapshot)->GetSequenceNumber(); }
+
+// ---- walking ----
+
+struct rocks_iterator {
+  std::string lower, upper;
+  Slice lower_slice, upper_slice;  // RocksDB keeps their addresses
+  std::unique_ptr<rocksdb::Iterator> entries;
+  bool reverse = false;
+  bool keys_only = false;
+  bool taken = false;  // the entry under the iterator was handed over already
+
+  void start() {
+    taken = false;
+    if (reverse) {
+      entries->SeekToLast();
+    } else {
+      entries->SeekToFirst();
+    }
+  }
+
+  void seek(const Slice &key) {
+    taken = false;
+    if (reverse) {
+      entries->SeekForPrev(key);
+    } else {
+      entries->Seek(key);
+    }
+  }
+
+  // Stepping waits until the next entry is wanted: behind the last one of interest may lie a million tombstones.
+  void step() {
+    if (!taken) return;
+    taken = false;
+    if (reverse) {
+      entries->Prev();
+    } else {
+      entries->Next();
+    }
+  }
+
+  rocks_block fill(char *buffer, size_t capacity, uint32_t wanted);
+};
+
+rocks_block rocks_iterator::fill(char *buffer, size_t capacity, uint32_t wanted) {
+  rocks_block block = {};
+  block.iterator = this;
+  while (block.entries < wanted) {
+    step();
+    if (!entries->Valid()) {
+      block.status = report(entries->status());
+      block.iterator = nullptr;
+      delete this;
+      return block;
+    }
+    const Slice key = entries->key();
+    const Slice value = keys_only ? Slice() : entries->value();
+    const uint32_t lengths[2] = {static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size())};
+    const size_t size = sizeof lengths + key.size() + value.size();
+    if (size > capacity - block.length) {
+      if (block.entries == 0) block.needed = size;
+      return block;
+    }
+    char *to = buffer + block.length;
+    memcpy(to, lengths, sizeof lengths);
+    memcpy(to + sizeof lengths, key.data(), key.size());
+    memcpy(to + sizeof lengths + key.size(), value.data(), value.size());
+    block.length += size;
+    block.entries++;
+    taken = true;
+  }
+  return block;
+}
+
+rocks_block rocks_iterator_open(rocks_db *db, rocks_family *family, const rocks_snapshot *snapshot, uint32_t flags,
+                                size_t readahead, const char *lower, size_t lower_length, const char *upper,
+                                size_t upper_length, const char *key, size_t key_length, char *buffer,
+                                size_t capacity, uint32_t entries) {
+  auto iterator = std::make_unique<rocks_iterator>();
+  iterator->reverse = (flags & ROCKS_REVERSE) != 0;
+  iterator->keys_only = (flags & ROCKS_KEYS_ONLY) != 0;
+
+  rocksdb::ReadOptions options = reading(snapshot);
+  options.fill_cache = (flags & ROCKS_NO_FILL_CACHE) == 0;
+  options.readahead_size = readahead;
+  if (flags & ROCKS_LOWER) {
+    iterator->lower.assign(slice(lower, lower_length).data(), lower_length);
+    iterator->lower_slice = iterator->lower;
+    options.iterate_lower_bound = &iterator->lower_slice;
+  }
+  if (flags & ROCKS_UPPER) {
+    iterator->upper.assign(slice(upper, upper_length).data(), upper_length);
+    iterator->upper_slice = iterator->upper;
+    options.iterate_upper_bound = &iterator->upper_slice;
+  }
+  iterator->entries.reset(real(db)->NewIterator(options, real(family)));
+  if (flags & ROCKS_SEEK) {
+    iterator->seek(slice(key, key_length));
+  } else {
+    iterator->start();
+  }
+  return iterator.release()->fill(buffer, capacity, entries);
+}
+
+rocks_block rocks_iterator_next(rocks_iterator *iterator, char *buffer, size_t capacity, uint32_t entries) {
+  return iterator->fill(buffer, capacity, entries);
+}
+
+rocks_block rocks_iterator_seek(rocks_iterator *iterator, const char *key, size_t key_length, char *buffer,
+                                size_t capacity, uint32_t entries) {
+  iterator->seek(slice(key, key_length));
+  return iterator->fill(buffer, capacity, entries);
+}
+
+void rocks_iterator_close(rocks_iterator *iterator) { delete iterator; }
+
+// ---- writing ----
+
+rocks_status rocks_write(rocks_db *db, const char *batch, size_t length) {
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  rocksdb::WriteBatch updates(std::string(batch, length));
+  return report(real(db)->Write(options, &updates));
+}
+
+rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count, uint8_t allow_stall) {
+  std::vector<rocksdb::ColumnFamilyHandle *> handles(count);
+  for (size_t i = 0; i < count; i++) handles[i] = real(families[i]);
+  rocksdb::FlushOptions options;
+  options.wait = true;
+  options.allow_write_stall = allow_stall != 0;
+  return report(real(db)->Flush(options, handles));
+}
+
+// The C API's version of this keeps the status to itself.
+rocks_status rocks_compact(rocks_db *db, rocks_family *family, const char *from, size_t from_length, const char *to,
+                           size_t to_length) {
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  const Slice begin = slice(from, from_length), end = slice(to, to_length);
+  return report(real(db)->CompactRange(options, real(family), from_length > 0 ? &begin : nullptr,
+                                       to_length > 0 ? &end : nullptr));
+}
+
+// ---- options and counters ----
+
+rocks_status rocks_set_options(rocks_db *db, const char *options, size_t length) {
+  std::unordered_map<std::string, std::string> map;
+  Status status = rocksdb::StringToMap(std::string(options, length), &map);
+  if (status.ok()) status = real(db)->SetDBOptions(map);
+  return report(status);
+}
+
+void rocks_set_rate(rocks_db *db, int64_t bytes_per_second) {
+  real(db)->GetDBOptions().rate_limiter->SetBytesPerSecond(bytes_per_second);
+}
+
+void rocks_tickers(rocks_db *db, uint64_t *counts) {
+  static const rocksdb::Tickers tickers[ROCKS_TICKERS] = {
+      rocksdb::BLOCK_CACHE_HIT,      rocksdb::BLOCK_CACHE_MISS,     rocksdb::BLOCK_CACHE_DATA_HIT,
+      rocksdb::BLOCK_CACHE_DATA_MISS, rocksdb::BLOOM_FILTER_USEFUL, rocksdb::BLOOM_FILTER_FULL_POSITIVE,
+      rocksdb::MEMTABLE_HIT,         rocksdb::MEMTABLE_MISS,        rocksdb::NUMBER_KEYS_READ,
+      rocksdb::NUMBER_KEYS_WRITTEN,  rocksdb::BYTES_READ,           rocksdb::BYTES_WRITTEN,
+      rocksdb::FLUSH_WRITE_BYTES,    rocksdb::COMPACT_READ_BYTES,   rocksdb::COMPACT_WRITE_BYTES,
+      rocksdb::STALL_MICROS,
+  };
+  const auto statistics = real(db)->GetDBOptions().statistics;
+  for (size_t i = 0; i < ROCKS_TICKERS; i++) counts[i] = statistics->getTickerCount(tickers[i]);
+}
+
+char *rocks_version(void) { return text(rocksdb::GetRocksVersionAsString()); }
+
+// ---- events ----
+
+namespace {
+
+// What the listener writes and the reader takes. Both sides hold it, since RocksDB may outlive the reader.
+struct Queue {
+  static constexpr size_t most = 256;
+
+  std::mutex mutex;
+  std::condition_variable filled;
+  std::deque<rocks_event> events;
+  uint64_t lost = 0;
+  bool ended = false;
+
+  ~Queue() {
+    for (auto &event : events) free(event.text);
+  }
+
+  void put(rocks_event event) {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (ended || events.size() == most) {
+      lost++;
+      free(event.text);
+      return;
+    }
+    event.lost = lost;
+    lost = 0;
+    events.push_back(event);
+    filled.notify_one();
+  }
+};
+
+class Listener : public rocksdb::EventListener {
+ public:
+  explicit Listener(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
+
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, Status *error) override {
+    queue_->put({ROCKS_EVENT_ERROR, 0, 0, 0, text(error->ToString())});
+  }
+
+  void OnErrorRecoveryCompleted(Status error) override {
+    queue_->put({ROCKS_EVENT_RECOVERED, 0, 0, 0, text(error.ToString())});
+  }
+
+  void OnStallConditionsChanged(const rocksdb::WriteStallInfo &info) override {
+    queue_->put({ROCKS_EVENT_STALL, 0, static_cast<int>(info.condition.prev), static_cast<int>(info.condition.cur),
+                 text(info.cf_name)});
+  }
+
+ private:
+  std::shared_ptr<Queue> queue_;
+};
+
+}  // namespace
+
+struct rocks_events {
+  std::shared_ptr<Queue> queue = std::make_shared<Queue>();
+};
+
+void rocks_options_complete(void *c_options, rocks_events *events) {
+  rocksdb::Options &options = static_cast<rocksdb_options_t *>(c_options)->rep;
+  // Close flushes all families itself and reports how that went; the destructor could do neither.
+  options.avoid_flush_during_shutdown = true;
+  // A reader that closes the last iterator on a file leaves its deletion to a background thread.
+  options.avoid_unnecessary_blocking_io = true;
+  options.statistics->set_stats_level(rocksdb::StatsLevel::kExceptHistogramOrTimers);
+  options.listeners.push_back(std::make_shared<Listener>(events->queue));
+}
+
+rocks_events *rocks_events_create(void) { return new rocks_events; }
+
+rocks_event rocks_events_next(rocks_events *events) {
+  Queue &queue = *events->queue;
+  std::unique_lock<std::mutex> lock(queue.mutex);
+  queue.filled.wait(lock, [&] { return queue.ended || !queue.events.empty(); });
+  if (queue.events.empty()) return {ROCKS_EVENT_END, queue.lost, 0, 0, nullptr};
+  rocks_event event = queue.events.front();
+  queue.events.pop_front();
+  return event;
+}
+
+void rocks_events_end(rocks_events *events) {
+  std::lock_guard<std::mutex> lock(events->queue->mutex);
+  events->queue->ended = true;
+  events->queue->filled.notify_all();
+}
+
+void rocks_events_destroy(rocks_events *events) { delete events; }
