@@ -6,6 +6,8 @@ import (
 	"time"
 )
 
+const rewriteBytes = 1 << 20 // at once
+
 // alert wakes the keeper.
 func (l *Log) alert() {
 	select {
@@ -138,37 +140,61 @@ func (l *Log) repairLocked() error {
 	return nil
 }
 
-// rewrite makes a segment durable whatever an earlier sync has said. The kernel drops the error of a page that could
-// not be written when it has told it once, and may keep the page, taking it for clean; so only bytes that are written
-// again are sure to be synced. They are the same bytes in the same place, so a crash in the middle does no harm.
-// Records up to the position durable are left alone.
+// rewrite makes a segment durable whatever an earlier sync has said, but for records up to the position durable, which
+// are so already. The kernel tells once that a page could not be written and may keep the page, taking it for clean;
+// so only bytes that are written again are sure to be synced. They are the same bytes in the same place, which makes a
+// crash in the middle harmless. They are checked afterwards, for the kernel may also have let go of the page.
 func rewrite(s *segment, durable Position) error {
 	header, err := readHeader(s.file)
 	if err != nil {
-		return err
+		return fmt.Errorf("binlog: %w", err)
 	}
 	if err := s.file.writeAt([][]byte{header}, 0); err != nil {
-		return err
+		return fmt.Errorf("binlog: %w", err)
 	}
 	scan := scanner{file: s.file, seed: s.seed, limit: s.end.Load(), offset: headerBytes, position: s.start}
+	err = scan.pass(durable)
+	if err == nil {
+		err = copyOnto(s.file, scan.offset, scan.limit)
+	}
+	if err == nil {
+		err = s.file.sync()
+	}
+	scan.buffer = scan.buffer[:0]
+	for err == nil {
+		_, _, err = scan.next()
+	}
+	if err != errEnd {
+		return fmt.Errorf("binlog: %s at offset %d (position %d) can't be written again: %w", s.path, scan.offset, scan.position, err)
+	}
+	return nil
+}
+
+// pass goes to the first record that ends above a position, or to the end.
+func (c *scanner) pass(position Position) error {
 	for {
-		offset := scan.offset
-		h, _, err := scan.next()
-		if err == errEnd {
-			return s.file.sync()
+		h, err := c.peek()
+		if err == errEnd || (err == nil && h.end() > position) {
+			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("binlog: %s at offset %d can't be written again: %w", s.path, offset, err)
-		}
-		if h.end() <= durable {
-			continue
-		}
-		record, err := scan.window(offset, scan.offset-offset)
 		if err != nil {
 			return err
 		}
-		if err := s.file.writeAt([][]byte{record}, offset); err != nil {
+		c.skip(h)
+	}
+}
+
+// copyOnto writes the bytes between two offsets of a file over themselves.
+func copyOnto(f file, from, to int64) error {
+	block := make([]byte, min(rewriteBytes, to-from))
+	for at := from; at < to; at += int64(len(block)) {
+		block = block[:min(int64(len(block)), to-at)]
+		if n, err := f.ReadAt(block, at); n < len(block) {
+			return err
+		}
+		if err := f.writeAt([][]byte{block}, at); err != nil {
 			return err
 		}
 	}
+	return nil
 }
