@@ -191,6 +191,9 @@ type Log struct {
 	durable atomic.Int64 // never above written
 	refusal atomic.Pointer[error]
 
+	syncs    atomic.Int64
+	syncTook atomic.Int64 // time.Duration
+
 	mu       sync.Mutex
 	spare    *segment   // the next segment; nil while it is being made
 	spoiled  *segment   // a spare in which a beginning may stand that nothing follows; to be removed
@@ -346,6 +349,44 @@ func (l *Log) First() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.segments[0].start
+}
+
+// Stats are figures of a log for people.
+type Stats struct {
+	Segments int
+	Bytes    int64 // in use on disk; the last segment and the one made ahead have more reserved
+	First    Position
+	Pinned   Position // the lowest that a reader or a Hold keeps; the log's end when there is none
+	Readers  int      // and Holds
+	Syncs    int64
+	LastSync time.Duration // how long the last one took
+}
+
+// Stats returns the log's figures.
+func (l *Log) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stats := Stats{
+		Segments: len(l.segments),
+		Bytes:    l.bytesLocked(),
+		First:    l.segments[0].start,
+		Pinned:   l.written.Load(),
+		Readers:  len(l.pins),
+		Syncs:    l.syncs.Load(),
+		LastSync: time.Duration(l.syncTook.Load()),
+	}
+	for p := range l.pins {
+		stats.Pinned = min(stats.Pinned, p.at.Load())
+	}
+	return stats
+}
+
+func (l *Log) bytesLocked() int64 {
+	var bytes int64
+	for _, s := range l.segments {
+		bytes += s.end.Load()
+	}
+	return bytes
 }
 
 // Ready returns nil, or why a write would be refused now. It is cheap. It turns to nil by itself when the cause is gone.

@@ -63,8 +63,8 @@ func closeLog(t *testing.T, l *Log) {
 	}
 }
 
-// crash ends a log as a killed process does: what was written stays, and nothing more is.
-func crash(t *testing.T, l *Log) {
+// abandon ends a log as a killed process does: what was written stays, and nothing more is.
+func abandon(t testing.TB, l *Log) {
 	t.Helper()
 	l.mu.Lock()
 	l.closed = true
@@ -163,7 +163,7 @@ func TestAppendReadReopen(t *testing.T) {
 	if got := readAll(t, l, 1000); !slices.Equal(got, want) {
 		t.Fatalf("read %d records that are not the %d written", len(got), len(want))
 	}
-	crash(t, l)
+	abandon(t, l)
 
 	l, recovered = open(t, o)
 	if recovered.Clean || recovered.Cut != nil {

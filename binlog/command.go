@@ -77,3 +77,16 @@ func databaseAfter(commands []byte, database int) (int, error) {
 	}
 	return database, nil
 }
+
+// wholeCommands returns the length of the whole commands at the front of data.
+func wholeCommands(data []byte) int {
+	var arguments [][]byte
+	for rest := data; len(rest) > 0; {
+		command, after, err := splitCommand(rest, arguments[:0])
+		if err != nil {
+			return len(data) - len(rest)
+		}
+		arguments, rest = command, after
+	}
+	return len(data)
+}

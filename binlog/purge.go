@@ -73,10 +73,7 @@ func (l *Log) takeOldest(persisted Position) ([]*segment, error) {
 	for p := range l.pins {
 		persisted = min(persisted, p.at.Load())
 	}
-	var bytes int64
-	for _, s := range l.segments {
-		bytes += s.end.Load()
-	}
+	bytes := l.bytesLocked()
 	durable := l.tail.Load().number
 	count := 0
 	for ; count < len(l.segments)-1; count++ {

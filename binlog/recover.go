@@ -18,8 +18,11 @@ type segmentFile struct {
 	beginning
 	prologueErr  error // errBlank, errDamaged or another
 	beginningErr error // errBlank or errDamaged
-	end          int64 // offset behind the last sound record, once they were read
-	records      int64
+
+	// Once the records were read:
+	end      int64    // offset behind the last sound one
+	position Position // there
+	records  int64
 }
 
 // begun tells whether the segment's header is whole.
@@ -38,7 +41,11 @@ func survey(directory string) ([]*segmentFile, error) {
 	var found []*segmentFile
 	for _, number := range numbers {
 		f := &segmentFile{number: number, path: segmentPath(directory, number)}
-		if err := f.readHeader(); err != nil {
+		err := f.readHeader()
+		if errors.Is(err, os.ErrNotExist) {
+			continue // purged by the process that has the log open
+		}
+		if err != nil {
 			return nil, fmt.Errorf("binlog: %s: %w", f.path, err)
 		}
 		found = append(found, f)
@@ -85,14 +92,20 @@ type damage struct {
 // inspection is what the records of a log's last segments look like.
 type inspection struct {
 	files    []*segmentFile
-	durable  Position // the highest position that is known to have been durable
-	last     int      // index of the segment in which the sound part ends
-	position Position // where it ends
-	database int      // selected there
-	records  int64    // seen
-	bytes    int64    // read
-	damage   *damage
-	visit    func(*segmentFile, recordHeader, []byte) error // gets each sound record; may be nil
+	durable  Position                         // the highest position that is known to have been durable
+	last     int                              // index of the segment in which the sound part ends
+	position Position                         // where it ends
+	database int                              // selected there
+	records  int64                            // seen
+	bytes    int64                            // read
+	visit    func(recordHeader, []byte) error // gets each sound record; may be nil
+	stopped  bool                             // the inspection ended before the log did
+
+	damage *damage
+	behind struct { // the damage
+		records int64    // that are sound
+		end     Position // the highest that is known to have been reached
+	}
 }
 
 // inspect reads the records of the segments from an index on, where the segment is begun, and finds the end of what is
@@ -132,23 +145,24 @@ func (n *inspection) inspectSegment(i int) (err error) {
 		}
 	}
 	n.last, n.database = i, f.database
+	f.end, f.position, f.records = headerBytes, f.start, 0
 	scan := scanner{file: opened, seed: f.seed, limit: f.bytes, offset: headerBytes, position: f.start}
+	defer func() { n.bytes += scan.read }()
 	for {
 		h, payload, err := scan.next()
-		f.end, n.position = scan.offset, scan.position
 		if err != nil {
-			n.bytes += scan.read
 			return n.inspectEnd(i, &scan, err)
 		}
-		n.records++
-		f.records++
-		n.database = int(h.after)
 		n.durable = max(n.durable, h.durable)
 		if n.visit != nil {
-			if err := n.visit(f, h, payload); err != nil {
+			if err := n.visit(h, payload); err != nil {
 				return err
 			}
 		}
+		f.end, f.position, n.position = scan.offset, scan.position, scan.position
+		n.database = int(h.after)
+		f.records++
+		n.records++
 	}
 }
 
@@ -246,11 +260,13 @@ func (n *inspection) findEvidence() error {
 	for _, f := range n.files[n.damage.index:] {
 		span += f.bytes
 	}
+	n.behind.end = n.durable
 	for i := n.damage.index; i < len(n.files); i++ {
 		f := n.files[i]
 		if f.prologueErr != nil {
 			continue
 		}
+		n.behind.end = max(n.behind.end, f.start)
 		offset := int64(headerBytes)
 		if i == n.damage.index {
 			offset = max(offset, n.damage.offset)
@@ -287,6 +303,8 @@ func (n *inspection) searchRecords(f *segmentFile, offset, span int64) (err erro
 		switch _, _, err := scan.next(); {
 		case err == nil:
 			n.durable = max(n.durable, h.durable)
+			n.behind.records++
+			n.behind.end = max(n.behind.end, h.end())
 		case bad(err):
 			scan.offset++
 		default:
@@ -300,7 +318,7 @@ func (n *inspection) searchRecords(f *segmentFile, offset, span int64) (err erro
 func (n *inspection) corruption() error {
 	d := n.damage
 	if d == nil {
-		if n.position >= n.durable {
+		if n.stopped || n.position >= n.durable {
 			return nil
 		}
 		d = &damage{index: n.last, offset: n.files[n.last].end, position: n.position, reason: "the log ends here"}
@@ -312,37 +330,55 @@ func (n *inspection) corruption() error {
 	return &CorruptError{Path: n.files[d.index].path, Offset: d.offset, Position: d.position, Durable: durable, Reason: d.reason}
 }
 
-// Cut is what was taken off the end of a log.
+// Cut is what is taken off the end of a log.
 type Cut struct {
 	Path     string   // of the segment file in which the cut is
-	Offset   int64    // in it; 0 when the whole file went
-	Position Position // where the log ends now
-	Bytes    int64    // of the files' used parts
-	Segments int      // how many files went wholly
+	Offset   int64    // in it; 0 when the whole file goes
+	Position Position // where the log ends then
 	Reason   string
+
+	Segments int      // files that go wholly
+	Bytes    int64    // of the files' used parts
+	Records  int64    // sound ones behind the first bad one
+	End      Position // the highest position that is known to have been reached, at least Position
+}
+
+// plan returns what a cut at the damage takes away, and how many segments it leaves.
+func (n *inspection) plan() (*Cut, int, error) {
+	d := n.damage
+	cut := &Cut{Path: n.files[d.index].path, Offset: d.offset, Position: d.position, Reason: d.reason,
+		Records: n.behind.records, End: max(n.behind.end, d.position)}
+	keep := d.index + 1
+	if d.offset < headerBytes {
+		keep, cut.Offset = d.index, 0
+	} else {
+		used, err := n.files[d.index].used(d.offset)
+		if err != nil {
+			return nil, 0, err
+		}
+		cut.Bytes = used
+	}
+	for _, f := range n.files[keep:] {
+		used, err := f.used(headerBytes)
+		if err != nil {
+			return nil, 0, err
+		}
+		cut.Bytes += used
+		cut.Segments++
+	}
+	return cut, keep, nil
 }
 
 // cut takes off everything from the damage on, in an order in which a crash leaves a log that can be cut again.
 func (n *inspection) cut(fs files) (*Cut, error) {
-	d := n.damage
-	cut := &Cut{Path: n.files[d.index].path, Offset: d.offset, Position: d.position, Reason: d.reason}
-	keep := d.index + 1
-	if d.offset < headerBytes {
-		keep, cut.Offset = d.index, 0
-	}
-	if keep == 0 {
-		return nil, fmt.Errorf("binlog: %s: the first segment has no whole header, so nothing would be left of the log", cut.Path)
+	cut, keep, err := n.plan()
+	if err != nil {
+		return nil, err
 	}
 	for i := len(n.files) - 1; i >= keep; i-- {
-		used, err := n.files[i].used(headerBytes)
-		if err != nil {
-			return nil, err
-		}
 		if err := fs.remove(n.files[i].path); err != nil {
 			return nil, fmt.Errorf("binlog: cut: %w", err)
 		}
-		cut.Bytes += used
-		cut.Segments++
 	}
 	if err := fs.syncDirectory(filepath.Dir(cut.Path)); err != nil {
 		return nil, fmt.Errorf("binlog: cut: %w", err)
@@ -351,11 +387,6 @@ func (n *inspection) cut(fs files) (*Cut, error) {
 	if cut.Offset == 0 {
 		return cut, nil
 	}
-	used, err := n.files[n.last].used(cut.Offset)
-	if err != nil {
-		return nil, err
-	}
-	cut.Bytes += used
 	n.files[n.last].bytes = cut.Offset
 	return cut, truncate(fs, cut.Path, cut.Offset)
 }
@@ -441,7 +472,7 @@ func openLocked(o Options, lock *os.File) (*Log, Recovered, error) {
 		}
 		cut := recovered.Cut
 		o.Logger.Warn("binlog: cut off a torn tail", "file", cut.Path, "offset", cut.Offset, "position", cut.Position,
-			"bytes", cut.Bytes, "segments", cut.Segments, "reason", cut.Reason)
+			"reason", cut.Reason, "segments", cut.Segments, "bytes", cut.Bytes, "records", cut.Records, "end", cut.End)
 	}
 	recovered.Clean = clean && recovered.Cut == nil && mark.position == n.position && mark.id == n.files[n.last].history.ID
 	if err := removeMark(o); err != nil {

@@ -44,6 +44,7 @@ func (l *Log) syncLocked() error {
 	if target == l.durable.Load() {
 		return nil
 	}
+	began := time.Now()
 	tail := l.tail.Load()
 	for reached := Position(-1); reached < target; {
 		next := tail.next.Load()
@@ -61,6 +62,8 @@ func (l *Log) syncLocked() error {
 		}
 		l.durable.Store(reached)
 	}
+	l.syncs.Add(1)
+	l.syncTook.Store(int64(time.Since(began)))
 	if l.waiting.Load() > 0 {
 		l.wake()
 	}

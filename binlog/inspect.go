@@ -1,0 +1,355 @@
+package binlog
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Range is a part of a log. The zero value is all of it.
+type Range struct {
+	From  Position
+	To    Position  // 0 is no limit
+	Until time.Time // the first record that is later ends the range; zero is no limit
+}
+
+// limit returns To, or a position that no log reaches.
+func (r Range) limit() Position {
+	if r.To == 0 {
+		return math.MaxInt64
+	}
+	return r.To
+}
+
+// endsBefore tells whether a record lies behind the range.
+func (r Range) endsBefore(h recordHeader) bool {
+	return h.position >= r.limit() || (!r.Until.IsZero() && time.UnixMilli(h.timeMs).After(r.Until))
+}
+
+var errStop = errors.New("the end of the range")
+
+// load prepares the inspection of the log in a directory.
+func load(directory string) (*inspection, error) {
+	found, err := survey(directory)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w in %s", ErrNoLog, directory)
+	}
+	m, _, err := readMark(directory)
+	if err != nil {
+		return nil, err
+	}
+	return &inspection{files: found, durable: m.position}, nil
+}
+
+// examine reads the records of a range, and all of the segment before it, without changing anything. visit may be nil.
+func (n *inspection) examine(r Range, visit func(recordHeader, []byte) error) error {
+	n.visit = func(h recordHeader, payload []byte) error {
+		switch {
+		case r.endsBefore(h):
+			return errStop
+		case visit == nil || h.end() <= r.From:
+			return nil
+		}
+		return visit(h, payload)
+	}
+	from := 0
+	for i, f := range n.files {
+		if f.begun() && f.start <= r.From {
+			from = i
+		}
+	}
+	if !n.files[from].begun() {
+		n.damage = &damage{index: from, reason: "the first segment has no whole header"}
+		return n.findEvidence()
+	}
+	err := n.inspect(from)
+	if err == errStop {
+		n.stopped = true
+		return nil
+	}
+	if err == nil && n.damage != nil {
+		return n.confirm()
+	}
+	return err
+}
+
+// confirm looks a second time where the records seemed bad. In a log that another process writes to, the end moves on
+// while it is read, and has then been seen half before and half behind a write.
+func (n *inspection) confirm() error {
+	again, err := load(filepath.Dir(n.files[0].path))
+	if err != nil {
+		return err
+	}
+	number := n.files[n.last].number
+	from := slices.IndexFunc(again.files, func(f *segmentFile) bool { return f.number == number && f.begun() })
+	if from >= 0 {
+		if err := again.inspect(from); err != nil {
+			return err
+		}
+		if again.position == n.position && again.damage != nil {
+			return nil
+		}
+	}
+	n.damage, n.stopped = nil, true
+	return nil
+}
+
+// Walk passes the records of a range, in order, to visit; of those at its ends only the commands that lie wholly in
+// it. From must be a border between two commands (ErrNotBorder) that the log holds (ErrPurged, ErrAhead); when the
+// stream ends inside a command, as To may make it, that command is left out. A log that ends before the range is no
+// error. Nothing on disk is changed or locked: the log may be open, and a record that is being written is not seen.
+// Damage other than the torn end of a crash is a CorruptError, after the records before it. visit's error ends the walk.
+func Walk(directory string, r Range, visit func(Record) error) error {
+	n, err := load(directory)
+	if err != nil {
+		return err
+	}
+	if first := n.files[0]; first.begun() && r.From < first.start {
+		return fmt.Errorf("%w: %d, the log begins at %d", ErrPurged, r.From, first.start)
+	}
+	err = n.examine(r, func(h recordHeader, payload []byte) error {
+		record, err := r.clip(h, payload)
+		if err != nil || len(record.Payload) == 0 {
+			return err
+		}
+		return visit(record)
+	})
+	if err == nil {
+		err = n.corruption()
+	}
+	if err == nil && r.From > n.position && !n.stopped {
+		err = fmt.Errorf("%w: %d, the log ends at %d", ErrAhead, r.From, n.position)
+	}
+	return err
+}
+
+// clip returns the part of a record that lies in the range.
+func (r Range) clip(h recordHeader, payload []byte) (Record, error) {
+	record := Record{Start: h.position, End: h.end(), Time: time.UnixMilli(h.timeMs), Database: int(h.database), Payload: payload}
+	if before := r.From - h.position; before > 0 {
+		database, err := databaseAfter(payload[:before], record.Database)
+		if err != nil {
+			return Record{}, fmt.Errorf("%w: %d, in the record at %d: %w", ErrNotBorder, r.From, h.position, err)
+		}
+		record.Start, record.Database, record.Payload = r.From, database, payload[before:]
+	}
+	if r.limit() < record.End {
+		whole := wholeCommands(record.Payload[:r.limit()-record.Start])
+		record.Payload = record.Payload[:whole]
+		record.End = record.Start + Position(whole)
+	}
+	return record, nil
+}
+
+// Dump writes the commands of a range as text, one to a line: position, time, database, and the words as redis-cli
+// reads them. Commands that begin before From or end behind To are left out. As Walk, it changes nothing and stops
+// with a CorruptError at damage.
+func Dump(directory string, r Range, w io.Writer) error {
+	n, err := load(directory)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(w)
+	err = n.examine(r, func(h recordHeader, payload []byte) error {
+		return dumpRecord(out, r, h, payload)
+	})
+	if err == nil {
+		err = n.corruption()
+	}
+	return errors.Join(err, out.Flush())
+}
+
+func dumpRecord(out *bufio.Writer, r Range, h recordHeader, payload []byte) error {
+	var line []byte
+	var arguments [][]byte
+	database := int(h.database)
+	for position, rest := h.position, payload; len(rest) > 0; {
+		command, after, err := splitCommand(rest, arguments[:0])
+		if err != nil {
+			command, after = nil, nil
+		}
+		end := position + Position(len(rest)-len(after))
+		if position >= r.From && end <= r.limit() {
+			line = appendPlace(line[:0], position, h.timeMs, database)
+			for _, word := range command {
+				line = appendQuoted(append(line, ' '), word)
+			}
+			if err != nil {
+				line = append(line, " # not a command: "...)
+				line = appendQuoted(line, rest)
+			}
+			if _, err := out.Write(append(line, '\n')); err != nil {
+				return fmt.Errorf("binlog: dump: %w", err)
+			}
+		}
+		if number, ok := selected(command); ok {
+			database = number
+		}
+		arguments, position, rest = command, end, after
+	}
+	return nil
+}
+
+func appendPlace(line []byte, position Position, timeMs int64, database int) []byte {
+	line = append(strconv.AppendInt(line, position, 10), ' ')
+	line = append(time.UnixMilli(timeMs).UTC().AppendFormat(line, "2006-01-02T15:04:05.000Z"), ' ')
+	return strconv.AppendInt(line, int64(database), 10)
+}
+
+// appendQuoted appends a word in double quotes, with the escapes that redis-cli knows.
+func appendQuoted(line, word []byte) []byte {
+	const digits = "0123456789abcdef"
+	line = append(line, '"')
+	for _, c := range word {
+		switch {
+		case c == '"' || c == '\\':
+			line = append(line, '\\', c)
+		case c == '\n':
+			line = append(line, `\n`...)
+		case c == '\r':
+			line = append(line, `\r`...)
+		case c == '\t':
+			line = append(line, `\t`...)
+		case c < ' ' || c > '~':
+			line = append(line, '\\', 'x', digits[c>>4], digits[c&15])
+		default:
+			line = append(line, c)
+		}
+	}
+	return append(line, '"')
+}
+
+// SegmentReport is what Verify has found in one segment.
+type SegmentReport struct {
+	Path    string
+	Number  uint64
+	History History
+	Began   time.Time
+	Start   Position
+	End     Position // where its sound records end
+	Records int64    // sound ones
+	Bytes   int64    // of the file, behind which nothing is in use
+}
+
+// Report is what Verify has found.
+type Report struct {
+	Segments []SegmentReport // those that hold records of the range, in order
+	Position Position        // where the sound records end
+	Durable  Position        // up to here the log is known to have been durable
+	Bad      *Cut            // the first bad record, and what a cut there loses; nil when there is none
+	Torn     bool            // Bad is what a crash leaves: the next start cuts it off
+}
+
+// Verify reads every record of a range and reports on each segment and the first bad record. Nothing on disk is
+// changed or locked; a record that is being written while it reads shows as a torn end. It stops at the range's end.
+func Verify(directory string, r Range) (Report, error) {
+	n, err := load(directory)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := n.examine(r, nil); err != nil {
+		return Report{}, err
+	}
+	return n.report()
+}
+
+func (n *inspection) report() (Report, error) {
+	report := Report{Position: n.position, Durable: n.durable}
+	for _, f := range n.files {
+		if f.end == 0 {
+			continue // outside of the range, or behind the damage
+		}
+		report.Segments = append(report.Segments, SegmentReport{
+			Path:    f.path,
+			Number:  f.number,
+			History: f.history,
+			Began:   time.UnixMilli(f.timeMs),
+			Start:   f.start,
+			End:     f.position,
+			Records: f.records,
+			Bytes:   f.end,
+		})
+	}
+	if n.damage == nil {
+		return report, nil
+	}
+	var err error
+	report.Torn = n.corruption() == nil
+	report.Bad, _, err = n.plan()
+	return report, err
+}
+
+// String returns the report as lines of text for people.
+func (r Report) String() string {
+	var b strings.Builder
+	var records int64
+	for _, s := range r.Segments {
+		fmt.Fprintf(&b, "%s  positions %d to %d, %d records, %d bytes, begun %s, history %s\n", filepath.Base(s.Path),
+			s.Start, s.End, s.Records, s.Bytes, s.Began.UTC().Format(time.RFC3339), s.History.ID)
+		records += s.Records
+	}
+	if r.Bad == nil {
+		fmt.Fprintf(&b, "sound: %d segments, %d records, up to position %d\n", len(r.Segments), records, r.Position)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "bad record in %s at offset %d, position %d: %s\n", r.Bad.Path, r.Bad.Offset, r.Bad.Position, r.Bad.Reason)
+	if r.Torn {
+		b.WriteString("nothing behind it is known to have been durable: the torn end of a crash, which the next start cuts off\n")
+	} else {
+		fmt.Fprintf(&b, "the log had been durable up to position %d: this is damage, and the server refuses to start with it\n", r.Durable)
+	}
+	fmt.Fprintf(&b, "a cut there loses %s\n", r.Bad.loss())
+	return b.String()
+}
+
+// loss says in words what a cut takes away.
+func (c *Cut) loss() string {
+	return fmt.Sprintf("positions %d to %d or more: %d bytes, with %d sound records behind the bad one, and %d whole segment files",
+		c.Position, c.End, c.Bytes, c.Records, c.Segments)
+}
+
+// String returns one line that says where the log was cut and what that lost.
+func (c *Cut) String() string {
+	return fmt.Sprintf("cut %s at offset %d (%s), lost %s", c.Path, c.Offset, c.Reason, c.loss())
+}
+
+// Repair checks the whole log and cuts it at the first bad record, if there is one. The log must not be open. The
+// returned Cut says what was lost; nil is a sound log, which is left alone.
+//
+// When the log then ends before the position that the data has reached, the data no longer fits the log.
+func Repair(directory string) (*Cut, error) {
+	lock, err := lockDirectory(directory)
+	if err != nil {
+		return nil, err
+	}
+	cut, err := repair(Options{Directory: directory}.withDefaults())
+	return cut, errors.Join(err, lock.Close())
+}
+
+func repair(o Options) (*Cut, error) {
+	n, err := load(o.Directory)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.examine(Range{}, nil); err != nil || n.damage == nil {
+		return nil, err
+	}
+	if !n.files[0].begun() {
+		return nil, fmt.Errorf("binlog: %s: the first segment has no whole header, so a cut would leave nothing", n.files[0].path)
+	}
+	// The mark of a clean stop vouches for positions that the cut may take away.
+	if err := removeMark(o); err != nil {
+		return nil, err
+	}
+	return n.cut(o.files)
+}
