@@ -2,5 +2,8 @@
 
 package rocks
 
-// The tag is set together with the flags that link the library of scripts/build-rocksdb.sh.
+// #cgo LDFLAGS: -lrocksdb -lsnappy -llz4 -lzstd -lz -lstdc++ -lm -ldl -pthread
+import "C"
+
+// The tag comes together with the flags that lead to the library of scripts/build-rocksdb.sh; see scripts/release.mk.
 const buildKind = "release static"

@@ -2,4 +2,7 @@
 
 package rocks
 
+// #cgo LDFLAGS: -lrocksdb -lstdc++
+import "C"
+
 const buildKind = "shared"

@@ -13,8 +13,8 @@
 // it is closed, nor on a family when it is dropped. After that, calls return ErrClosed or ErrDropped.
 package rocks
 
+// // The shim derives from a class of RocksDB's, whose release build has no type information to derive from.
 // #cgo CXXFLAGS: -std=c++17 -fno-rtti -O2
-// #cgo LDFLAGS: -lrocksdb -lstdc++
 // #cgo noescape rocks_get
 // #cgo nocallback rocks_get
 // #cgo noescape rocks_multi_get
@@ -78,9 +78,6 @@ type DB struct {
 // The error satisfies IsLocked when the directory belongs to another process or to another DB of this one, IsCorruption
 // when files are damaged or missing, and wraps fs.ErrPermission when rights are lacking.
 func Open(o Options) (*DB, error) {
-	if err := claimable(o.Directory); err != nil {
-		return nil, err
-	}
 	parts, err := newParts(&o)
 	if err != nil {
 		return nil, err
@@ -96,6 +93,9 @@ func Open(o Options) (*DB, error) {
 }
 
 func (d *DB) open() error {
+	if err := claimable(d.directory); err != nil {
+		return err
+	}
 	address, err := hidden(d.parts.options)
 	if err != nil {
 		return err
@@ -114,14 +114,21 @@ func (d *DB) open() error {
 		return d.openError(err)
 	}
 	d.inner = inner
-	return d.adopt(handles)
+	if err := d.adopt(handles); err != nil {
+		for _, handle := range handles {
+			handle.Destroy()
+		}
+		inner.Close()
+		return err
+	}
+	return nil
 }
 
 // adopt takes over what grocksdb opened.
 func (d *DB) adopt(handles []*grocksdb.ColumnFamilyHandle) error {
 	address, err := hidden(d.inner)
 	if err != nil {
-		return err // the database stays open, which only a grocksdb of another version can bring about
+		return err
 	}
 	d.c = C.rocks_db_of(address)
 	d.families.byName = make(map[string]*Family, len(handles))

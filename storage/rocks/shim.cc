@@ -1,5 +1,7 @@
 #include "shim.h"
 
+#include <cstdint>  // first: RocksDB's headers need it and, before GCC 13, got it from others
+
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
@@ -20,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
