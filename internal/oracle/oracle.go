@@ -46,6 +46,7 @@ func Start(t testing.TB, options ...string) *Server {
 	arguments := append([]string{"--port", "0", "--unixsocket", socket, "--dir", dir, "--save", ""}, options...)
 	command := exec.Command("redis-server", arguments...)
 	command.Env = append(os.Environ(), "LC_ALL=C")
+	command.SysProcAttr = endWithParent()
 	if err := command.Start(); err != nil {
 		t.Fatalf("oracle: %v", err)
 	}
