@@ -103,3 +103,11 @@ func (m *Metadata) known() bool {
 	}
 	return false
 }
+
+// Length is the number of elements of a spread collection.
+func (m *Metadata) Length() uint64 {
+	if m.Type == List {
+		return m.Tail - m.Head
+	}
+	return m.Count
+}

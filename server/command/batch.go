@@ -1,0 +1,459 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kedis/lock"
+	"kedis/storage"
+)
+
+// reactorBudget is how many records a command may touch on a reactor, which keeps it within a few
+// milliseconds; what needs more runs again on a worker.
+const reactorBudget = 10000
+
+// Batch runs commands of many sessions in one transaction. It belongs to a reactor, or to a worker
+// with its single command.
+//
+// A reactor executes whatever came in one pass, commits, and only then lets the replies leave. It
+// never waits: when a lock is not to be had, it commits, and asks to be granted the lock.
+type Batch struct {
+	engine *Engine
+	txn    *storage.Txn
+	owner  lock.Owner
+	slot   int // of the gate
+	inside bool
+	budget int // for each command; 0: unlimited
+
+	applying bool  // effects are repeated
+	failure  error // the first that repeating them met
+
+	savepoint storage.Savepoint // of the running command
+	reopen    func()            // opens the gate that the batch has closed
+
+	exclusive []uint32 // stripes that are held until the commit
+	shared    []uint32 // stripes that are held by the running command
+	plan      plan
+	busy      uint32
+
+	members []Member
+	context Context
+	clock   int64 // when the last command ended, as the engine's clock says
+}
+
+// Member is a session that has commands in the batch.
+type Member struct {
+	Session  *Session
+	Requests [][][]byte // as they came; executed, not yet committed
+	mark     int
+	state    State
+}
+
+// Outcome is what became of a request.
+type Outcome int
+
+const (
+	// Done: the reply is composed; it may leave after Commit.
+	Done Outcome = iota
+	// Busy: somebody holds the lock of Batch.BusyStripe. Commit, wait, execute it again.
+	Busy
+	// Closed: the gate is closed. Commit, wait until it opens, execute it again.
+	Closed
+	// Offload: commit, and let Engine.Work run it.
+	Offload
+)
+
+// NewBatch makes the batch of a reactor, by its number from 0 on.
+func (e *Engine) NewBatch(reactor int) *Batch {
+	return e.newBatch(lock.Owner(reactor+1), reactor, reactorBudget)
+}
+
+func (e *Engine) newBatch(owner lock.Owner, slot, budget int) *Batch {
+	b := &Batch{engine: e, txn: e.Store.NewTxn(), owner: owner, slot: slot, budget: budget}
+	b.context = Context{Engine: e, Txn: b.txn, batch: b}
+	return b
+}
+
+// Owner is who holds the batch's locks.
+func (b *Batch) Owner() lock.Owner { return b.owner }
+
+// BusyStripe is the lock that the last request could not get.
+func (b *Batch) BusyStripe() uint32 { return b.busy }
+
+// Adopt takes over a lock that was granted. It is given back by the next Commit.
+func (b *Batch) Adopt(stripe uint32) { b.exclusive = append(b.exclusive, stripe) }
+
+// Open tells that there is something to commit or to give back.
+func (b *Batch) Open() bool { return b.inside || len(b.exclusive) > 0 || len(b.members) > 0 }
+
+// Members are the sessions whose replies wait for the commit.
+func (b *Batch) Members() []Member { return b.members }
+
+// Tick says that time has passed that belongs to no command.
+func (b *Batch) Tick() { b.clock, _ = b.engine.clock.now() }
+
+// Execute runs a request. The words must stay as they are until the batch is committed.
+func (b *Batch) Execute(s *Session, args [][]byte) Outcome {
+	mark := s.Reply.Mark()
+	outcome := b.execute(s, args)
+	if outcome != Done {
+		return outcome
+	}
+	if s.ReplyMode != ReplyOn {
+		s.applyReplyMode(mark)
+	}
+	b.remember(s, args, mark)
+	return Done
+}
+
+// remember notes what has to be done again should the commit fail.
+func (b *Batch) remember(s *Session, args [][]byte, mark int) {
+	if s.place == 0 {
+		if len(b.members) < cap(b.members) {
+			b.members = b.members[:len(b.members)+1]
+		} else {
+			b.members = append(b.members, Member{})
+		}
+		s.place = len(b.members)
+		m := &b.members[s.place-1]
+		m.Session, m.mark, m.state = s, mark, s.before
+	}
+	m := &b.members[s.place-1]
+	m.Requests = append(m.Requests, args)
+}
+
+func (b *Batch) execute(s *Session, args [][]byte) Outcome {
+	if s.place == 0 {
+		s.before = s.State
+	}
+	command, refusal := b.admit(s, args)
+	if refusal != nil {
+		if b.applying {
+			b.failure = refusal
+			return Done
+		}
+		if command != nil {
+			command.stats.Rejected.Add(1)
+		}
+		s.refuse(command, refusal)
+		b.engine.Statistics.Errors.Add(1)
+		return Done
+	}
+	if s.Transaction.active && !command.immediate {
+		s.enqueue(command, args)
+		return Done
+	}
+	c := b.prepare(s, command, args)
+	if err := b.makePlan(c); err != nil {
+		c.fail(err)
+		return Done
+	}
+	if b.budget > 0 && (b.plan.worker || b.plan.everything || b.plan.walk) {
+		return Offload
+	}
+	if !b.applying {
+		if outcome := b.take(); outcome != Done {
+			return outcome
+		}
+	}
+	outcome := b.run(c)
+	b.releaseShared()
+	return outcome
+}
+
+// admit finds the command and asks the gates, in Redis's order.
+func (b *Batch) admit(s *Session, args [][]byte) (*Command, error) {
+	command, container := b.engine.Table.Lookup(args)
+	switch {
+	case command == nil && container != nil:
+		return nil, unknownSubcommand(container, args)
+	case command == nil:
+		return nil, unknownCommand(args)
+	case !command.accepts(len(args)) || command.Run == nil:
+		return command, wrongArity(command.full)
+	}
+	for i := range gates {
+		if err := gates[i].check(b, s, command); err != nil {
+			return command, err
+		}
+	}
+	return command, nil
+}
+
+func unknownCommand(args [][]byte) Error {
+	var words strings.Builder
+	for _, arg := range args[1:] {
+		if words.Len() >= 128 {
+			break
+		}
+		fmt.Fprintf(&words, "'%s' ", arg[:min(len(arg), 128-words.Len())])
+	}
+	return Errorf("ERR unknown command '%s', with args beginning with: %s", clip(args[0], 128), words.String())
+}
+
+func unknownSubcommand(container *Command, args [][]byte) Error {
+	return Errorf("ERR unknown subcommand '%s'. Try %s HELP.", clip(args[1], 128), strings.ToUpper(container.Name))
+}
+
+func clip(word []byte, length int) []byte { return word[:min(len(word), length)] }
+
+// prepare makes the batch's context that of a command.
+func (b *Batch) prepare(s *Session, command *Command, args [][]byte) *Context {
+	c := &b.context
+	c.Session, c.Command, c.Args, c.Reply, c.effected = s, command, args, s.Reply, false
+	c.selected = s.Database
+	s.LastCommand.Store(command)
+	return c
+}
+
+// plan is what a command needs before it can run.
+type plan struct {
+	locks      []wantedLock
+	keys       []KeyReference
+	worker     bool
+	writes     bool
+	everything bool // the gate has to be closed
+	walk       bool // whole databases are looked at
+}
+
+type wantedLock struct {
+	stripe    uint32
+	exclusive bool
+}
+
+func (p *plan) reset() {
+	p.locks, p.keys = p.locks[:0], p.keys[:0]
+	p.worker, p.writes, p.everything, p.walk = false, false, false, false
+}
+
+// writes tells whether a command locks its keys to change them.
+func (c *Command) writes() bool { return c.Flags&(Write|MayReplicate) != 0 }
+
+func (b *Batch) makePlan(c *Context) error {
+	b.plan.reset()
+	if c.Command.plan != nil {
+		if err := c.Command.plan(c, &b.plan); err != nil {
+			return err
+		}
+	} else if err := b.plan.add(b.engine, c.Session.Database, c.Command, c.Args); err != nil {
+		return err
+	}
+	if len(b.plan.locks) > 1 {
+		b.plan.sort()
+	}
+	return nil
+}
+
+// add takes up what a command needs. All keys of a command that writes are locked exclusively,
+// those that it only reads too: one of them may turn out to have expired, and is removed then.
+func (p *plan) add(e *Engine, database int, command *Command, args [][]byte) error {
+	p.writes = p.writes || command.writes()
+	p.worker = p.worker || command.Flags&Worker != 0
+	p.everything = p.everything || command.Flags&Exclusive != 0
+	p.walk = p.walk || command.Flags&Walk != 0
+	if len(command.Keys) == 0 && command.GetKeys == nil {
+		return nil
+	}
+	var err error
+	if p.keys, err = command.KeysOf(p.keys[:0], args); err != nil {
+		return nil // the command itself finds the mistake, and says what it is
+	}
+	for _, key := range p.keys {
+		if key.Flags&NotKey == 0 {
+			p.locks = append(p.locks, wantedLock{e.Store.Stripe(database, args[key.Index]), command.writes()})
+		}
+	}
+	return nil
+}
+
+// sort puts the locks in order, each once, exclusive if any mention of it is.
+func (p *plan) sort() {
+	slices.SortFunc(p.locks, func(a, b wantedLock) int {
+		if a.stripe != b.stripe {
+			return int(a.stripe) - int(b.stripe)
+		}
+		if a.exclusive {
+			return -1
+		}
+		return 1
+	})
+	p.locks = slices.CompactFunc(p.locks, func(a, b wantedLock) bool { return a.stripe == b.stripe })
+}
+
+// take takes what the plan lists, without waiting.
+func (b *Batch) take() Outcome {
+	if !b.inside && !b.plan.everything {
+		if !b.engine.Gate.TryEnter(b.slot) {
+			return Closed
+		}
+		b.inside = true
+	}
+	for _, wanted := range b.plan.locks {
+		if !b.tryLock(wanted) {
+			b.releaseShared()
+			b.busy = wanted.stripe
+			b.engine.Statistics.Conflicts.Add(1)
+			return Busy
+		}
+	}
+	return Done
+}
+
+func (b *Batch) tryLock(wanted wantedLock) bool {
+	if wanted.exclusive {
+		switch b.engine.Locks.TryExclusive(wanted.stripe, b.owner) {
+		case lock.Busy:
+			return false
+		case lock.Acquired:
+			b.exclusive = append(b.exclusive, wanted.stripe)
+		}
+		return true
+	}
+	switch b.engine.Locks.TryShared(wanted.stripe, b.owner) {
+	case lock.Busy:
+		return false
+	case lock.Acquired:
+		b.shared = append(b.shared, wanted.stripe)
+	}
+	return true
+}
+
+func (b *Batch) releaseShared() {
+	for _, stripe := range b.shared {
+		b.engine.Locks.ReleaseShared(stripe)
+	}
+	b.shared = b.shared[:0]
+}
+
+// run runs a command whose locks are held.
+func (b *Batch) run(c *Context) Outcome {
+	start, now := b.engine.clock.now()
+	if b.clock > 0 {
+		start = b.clock
+	}
+	c.Session.LastActive.Store(now)
+	state := c.Session.State
+	b.savepoint = b.txn.Savepoint()
+	err := b.call(c, now)
+	if b.exhausted(err) {
+		c.Session.restore(state)
+		return Offload
+	}
+	b.txn.Enclose(b.savepoint)
+	b.clock, _ = b.engine.clock.now()
+	b.account(c, time.Duration(b.clock-start), err)
+	return Done
+}
+
+// exhausted tells that a command wants to go on on a worker.
+func (b *Batch) exhausted(err error) bool { return b.budget > 0 && errors.Is(err, storage.ErrBudget) }
+
+// call runs a command as a step of the transaction: when it fails, its error is the reply, and
+// nothing of it is left. EXEC calls it for each command of its queue.
+func (b *Batch) call(c *Context, now int64) error {
+	mark := c.Reply.Mark()
+	savepoint := b.txn.Begin(b.mode(c.Command), now, b.budget)
+	c.Now, c.DB, c.effected = now, b.txn.DB(c.selected), false
+	database := c.selected
+	if err := c.Command.Run(c); err != nil {
+		b.txn.Rollback(savepoint)
+		c.Reply.Rewind(mark)
+		if !b.exhausted(err) {
+			c.fail(err)
+		}
+		return err
+	}
+	if !c.effected && b.txn.Changed(savepoint) {
+		b.txn.Effect(database, c.Args...)
+	}
+	return nil
+}
+
+// mode tells the transaction how a command runs.
+func (b *Batch) mode(c *Command) storage.Mode {
+	return storage.Mode{Writing: c.writes(), Applying: b.applying}
+}
+
+// fail makes an error the command's reply.
+func (c *Context) fail(err error) {
+	text, known := c.Engine.Table.toReply(err)
+	if c.batch.applying && c.batch.failure == nil {
+		c.batch.failure = fmt.Errorf("%s: %s", c.Command.full, text)
+	}
+	if !known {
+		c.Engine.Logger.Error("a command failed", "command", c.Command.full, "error", err)
+	}
+	c.Reply.Error(text)
+}
+
+func (b *Batch) account(c *Context, took time.Duration, err error) {
+	b.engine.Statistics.Commands.Add(1)
+	c.Command.stats.Calls.Add(1)
+	c.Command.stats.Nanoseconds.Add(int64(took))
+	if err != nil {
+		c.Command.stats.Failed.Add(1)
+		b.engine.Statistics.Errors.Add(1)
+	}
+	b.engine.observe(c, took)
+}
+
+// Commit makes what the batch has done durable and visible, and gives its locks back. After it
+// returned nil the replies of Members may leave. When it fails nothing has happened: Retry then
+// tells what is to be executed again. Either way Clear has to follow.
+func (b *Batch) Commit() error {
+	err := b.engine.Store.Commit(b.txn)
+	if err == nil {
+		b.engine.watches.changed(b.txn)
+	}
+	b.engine.Statistics.Batches.Add(1)
+	for _, stripe := range b.exclusive {
+		b.engine.Locks.ReleaseExclusive(stripe, b.owner)
+	}
+	b.exclusive = b.exclusive[:0]
+	if b.inside {
+		b.engine.Gate.Leave(b.slot)
+		b.inside = false
+	}
+	b.releaseShared()
+	if b.reopen != nil {
+		b.reopen()
+		b.reopen = nil
+	}
+	b.txn.Reset()
+	return err
+}
+
+// Undo puts the members back to where they were before the batch, after a commit that failed. Their
+// Requests are to be executed again; their writes will be refused with the error.
+func (b *Batch) Undo(err error) {
+	for i := range b.members {
+		m := &b.members[i]
+		m.Session.Reply.Rewind(m.mark)
+		m.Session.restore(m.state)
+		m.Session.Refuse = err
+	}
+}
+
+// Clear forgets the members, so that a new batch can begin.
+func (b *Batch) Clear() {
+	for i := range b.members {
+		m := &b.members[i]
+		m.Session.place = 0
+		m.Session = nil
+		clear(m.Requests)
+		m.Requests = m.Requests[:0]
+	}
+	b.members = b.members[:0]
+}
+
+// Has tells whether a session has replies that wait for the commit.
+func (b *Batch) Has(s *Session) bool { return s.place != 0 }
+
+// Abandon takes back what a command that panicked has done.
+func (b *Batch) Abandon() {
+	b.txn.Rollback(b.savepoint)
+	b.releaseShared()
+}

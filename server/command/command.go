@@ -1,0 +1,279 @@
+// Package command is what clients can ask for: the table of commands, one file for each family of
+// them, and the executor that runs them.
+//
+// A command's row in the table and its function stand together. Everything else that depends on a
+// command (COMMAND, ACL categories, key locking, replication, the documentation) reads the table.
+// The package may import storage and what lies below it; it knows nothing of connections: the
+// server tells it what it needs to know of them through Session and the interfaces in engine.go.
+package command
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Command is a row of the table. Name, Arity, Flags, Categories and Keys mean what they mean in
+// Redis's COMMAND reply.
+type Command struct {
+	Name       string // lower case
+	Arity      int    // number of words; -n: at least n
+	Flags      Flags
+	Categories Categories // ACL categories besides those that follow from Flags
+	Keys       []KeySpec
+	Tips       []string
+
+	// Run carries the command out: it writes a reply, or returns an error, which becomes the reply
+	// while everything that the command wrote is taken back. Nil for a command that only has
+	// subcommands.
+	Run         func(*Context) error
+	Subcommands []Command
+
+	// GetKeys finds the keys where Keys can't tell. The words are of a valid arity.
+	GetKeys func(args [][]byte) ([]KeyReference, error)
+
+	Group      string // as in Redis's documentation: "string", "sorted-set" …
+	Summary    string
+	Since      string // the version of Redis that brought it
+	Complexity string
+	Syntax     string // the words behind the name, as in Redis's documentation; see syntax.go
+
+	immediate bool                        // runs at once inside of MULTI too
+	runsQueue bool                        // is EXEC: it runs what is queued
+	selects   bool                        // is SELECT
+	plan      func(*Context, *plan) error // what it needs, when Keys and Flags don't tell
+
+	parent *Command
+	full   string // "config|get"
+	index  map[string]*Command
+	stats  Statistics
+}
+
+// Flags tell how a command behaves.
+type Flags uint64
+
+// The flags of Redis's COMMAND reply, and below them those that only the executor knows.
+const (
+	Write Flags = 1 << iota
+	ReadOnly
+	DenyOOM
+	Admin
+	PubSub
+	NoScript
+	Blocking
+	Loading
+	Stale
+	SkipMonitor
+	SkipSlowlog
+	Asking
+	Fast
+	NoAuth
+	MayReplicate
+	NoMandatoryKeys
+	NoAsyncLoading
+	NoMulti
+	MovableKeys
+	AllowBusy
+
+	// Exclusive commands change whole databases: nothing else runs beside them.
+	Exclusive
+	// Worker commands may take long whatever the data: they never run on a reactor.
+	Worker
+	// Walk commands look at whole databases: they run on a worker and read a view.
+	Walk
+	// NoBatch commands have effects outside of the transaction: what came before them in the
+	// batch is committed first.
+	NoBatch
+)
+
+var flagNames = []string{"write", "readonly", "denyoom", "admin", "pubsub", "noscript", "blocking",
+	"loading", "stale", "skip_monitor", "skip_slowlog", "asking", "fast", "no_auth", "may_replicate",
+	"no_mandatory_keys", "no_async_loading", "no_multi", "movablekeys", "allow_busy"}
+
+// Names lists the flags as COMMAND shows them.
+func (f Flags) Names() []string {
+	var names []string
+	for i, name := range flagNames {
+		if f&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Categories are ACL categories.
+type Categories uint32
+
+// The ACL categories of Redis.
+const (
+	CategoryKeyspace Categories = 1 << iota
+	CategoryRead
+	CategoryWrite
+	CategorySet
+	CategorySortedSet
+	CategoryList
+	CategoryHash
+	CategoryString
+	CategoryBitmap
+	CategoryHyperLogLog
+	CategoryGeo
+	CategoryStream
+	CategoryPubSub
+	CategoryAdmin
+	CategoryFast
+	CategorySlow
+	CategoryBlocking
+	CategoryDangerous
+	CategoryConnection
+	CategoryTransaction
+	CategoryScripting
+)
+
+var categoryNames = []string{"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string",
+	"bitmap", "hyperloglog", "geo", "stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous",
+	"connection", "transaction", "scripting"}
+
+// Names lists the categories as COMMAND shows them, without the "@".
+func (c Categories) Names() []string {
+	var names []string
+	for i, name := range categoryNames {
+		if c&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// implied are the categories that follow from flags.
+func (c *Command) implied() Categories {
+	var categories Categories
+	if c.Flags&Write != 0 {
+		categories |= CategoryWrite
+	}
+	if c.Flags&ReadOnly != 0 && c.Categories&CategoryScripting == 0 {
+		categories |= CategoryRead
+	}
+	if c.Flags&Admin != 0 {
+		categories |= CategoryAdmin | CategoryDangerous
+	}
+	if c.Flags&PubSub != 0 {
+		categories |= CategoryPubSub
+	}
+	if c.Flags&Blocking != 0 {
+		categories |= CategoryBlocking
+	}
+	if c.Flags&Fast != 0 {
+		return categories | CategoryFast
+	}
+	return categories | CategorySlow
+}
+
+// FullName is the name with its container's, as in "config|get".
+func (c *Command) FullName() string { return c.full }
+
+// Table finds commands by name.
+type Table struct {
+	commands []*Command
+	byName   map[string]*Command
+	errors   map[error]string
+}
+
+// Family is a group of commands that stand in one file, and the replies to the errors of storage
+// that they bring up.
+type Family struct {
+	Commands []Command
+	Errors   map[error]string
+}
+
+// NewTable builds the table, and refuses rows that contradict themselves.
+func NewTable() *Table {
+	t := &Table{byName: map[string]*Command{}, errors: map[error]string{}}
+	for _, family := range families() {
+		for i := range family.Commands {
+			t.add(&family.Commands[i])
+		}
+		for err, text := range family.Errors {
+			t.errors[err] = text
+		}
+	}
+	return t
+}
+
+func (t *Table) add(c *Command) {
+	if t.byName[c.Name] != nil {
+		panic("command: " + c.Name + " is declared twice")
+	}
+	c.prepare(nil)
+	t.byName[c.Name] = c
+	t.commands = append(t.commands, c)
+}
+
+func (c *Command) prepare(parent *Command) {
+	c.parent, c.full = parent, c.Name
+	if parent != nil {
+		c.full = parent.Name + "|" + c.Name
+	}
+	switch {
+	case c.Name == "" || c.Name != strings.ToLower(c.Name):
+		panic(fmt.Sprintf("command: %q is not a name", c.Name))
+	case c.Run == nil && len(c.Subcommands) == 0, c.Arity == 0, c.Summary == "", c.Group == "", c.Since == "":
+		panic("command: " + c.full + " is incomplete")
+	case c.Flags&Write != 0 && c.Flags&ReadOnly != 0:
+		panic("command: " + c.full + " both reads only and writes")
+	case len(c.Keys) > 0 && c.Flags&(Write|ReadOnly) == 0:
+		panic("command: " + c.full + " has keys but neither reads nor writes")
+	}
+	c.Categories |= c.implied()
+	if len(c.Subcommands) > 0 {
+		c.index = map[string]*Command{}
+	}
+	for i := range c.Subcommands {
+		sub := &c.Subcommands[i]
+		if sub.Group == "" {
+			sub.Group = c.Group
+		}
+		sub.prepare(c)
+		c.index[sub.Name] = sub
+	}
+}
+
+// longestName is longer than any command's name.
+const longestName = 32
+
+// find looks a name up in any case. It doesn't allocate.
+func find(index map[string]*Command, name []byte) *Command {
+	if len(name) >= longestName {
+		return nil
+	}
+	var lower [longestName]byte
+	for i, b := range name {
+		if 'A' <= b && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		lower[i] = b
+	}
+	return index[string(lower[:len(name)])]
+}
+
+// Lookup returns the command that words name, a subcommand where there is one; nil if there is no
+// such command. The second result is the container when it exists but the subcommand does not.
+func (t *Table) Lookup(args [][]byte) (found, container *Command) {
+	c := find(t.byName, args[0])
+	if c == nil || len(c.Subcommands) == 0 || len(args) == 1 {
+		return c, nil
+	}
+	if sub := find(c.index, args[1]); sub != nil {
+		return sub, nil
+	}
+	if c.Run != nil {
+		return c, nil // COMMAND and the like take other words too
+	}
+	return nil, c
+}
+
+// Commands lists all commands, in the order of the table.
+func (t *Table) Commands() []*Command { return t.commands }
+
+// accepts tells whether a command takes that many words.
+func (c *Command) accepts(words int) bool {
+	return words == c.Arity || c.Arity < 0 && words >= -c.Arity
+}

@@ -1,0 +1,99 @@
+package command
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/internal/config"
+	"kedis/lock"
+	"kedis/storage"
+)
+
+// Engine is what commands work with. There is one for each server; nothing of it is global.
+type Engine struct {
+	Store   *storage.Store
+	Config  *config.Config
+	Log     Log
+	Logger  hclog.Logger
+	Table   *Table
+	Clients *Clients
+	Server  Server
+	Version string
+	Started time.Time
+
+	Locks *lock.Table
+	Gate  *lock.Gate
+
+	watches  watches
+	monitors monitors
+	workers  workers
+	clock    clock
+
+	Statistics EngineStatistics
+}
+
+// Log is what commands ask of the log.
+type Log interface {
+	// Ready is nil, or why a write would be refused now.
+	Ready() error
+}
+
+// Server is what commands ask of the process around them.
+type Server interface {
+	// Shutdown ends the server; it returns before the end. An error says why it will not.
+	Shutdown() error
+}
+
+// EngineStatistics count what INFO tells about commands.
+type EngineStatistics struct {
+	Commands, Errors, Conflicts, Offloads, Batches atomic.Int64
+}
+
+// NewEngine makes an engine for a number of reactors.
+func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int) *Engine {
+	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: NewTable(), Started: time.Now(),
+		Locks: lock.NewTable(), Clients: NewClients()}
+	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
+	e.Gate = lock.NewGate(reactors + e.workers.count)
+	e.watches.init()
+	e.clock.start()
+	return e
+}
+
+// clock tells the time cheaply: the offset of the monotonic clock to Unix time is taken once a
+// second, so that a step of the system's clock is followed.
+type clock struct {
+	base   time.Time
+	offset atomic.Int64 // Unix ns at base
+	next   atomic.Int64
+}
+
+func (c *clock) start() {
+	c.base = time.Now()
+	c.offset.Store(c.base.UnixNano())
+	c.next.Store(int64(time.Second))
+}
+
+// now returns the nanoseconds since the clock was started, and Unix time in milliseconds.
+func (c *clock) now() (monotonic, unixMs int64) {
+	monotonic = int64(time.Since(c.base))
+	if next := c.next.Load(); monotonic > next && c.next.CompareAndSwap(next, monotonic+int64(time.Second)) {
+		c.offset.Store(time.Now().UnixNano() - monotonic)
+	}
+	return monotonic, (c.offset.Load() + monotonic) / int64(time.Millisecond)
+}
+
+// Statistics count the calls of one command.
+type Statistics struct {
+	Calls, Nanoseconds, Rejected, Failed atomic.Int64
+}
+
+// Disconnect ends a session whose connection is gone.
+func (e *Engine) Disconnect(s *Session) {
+	e.Clients.Remove(s)
+	e.watches.forget(s)
+	e.monitors.remove(s)
+}

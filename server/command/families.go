@@ -1,0 +1,10 @@
+package command
+
+// families lists the files of commands.
+func families() []Family {
+	return []Family{
+		connectionFamily(),
+		stringFamily(),
+		transactionFamily(),
+	}
+}

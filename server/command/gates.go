@@ -1,0 +1,74 @@
+package command
+
+// gate is a condition that a command has to meet before it runs. The order of the list is Redis's,
+// and the first refusal is the reply. Gates look at flags, never at names.
+type gate struct {
+	name  string
+	check func(b *Batch, s *Session, c *Command) error
+}
+
+var gates = []gate{
+	{"authentication", requireAuthentication},
+	{"transaction", keepOutOfTransactions},
+	{"writable log", refuseWrites},
+}
+
+func requireAuthentication(b *Batch, s *Session, c *Command) error {
+	if s.Authenticated || c.Flags&NoAuth != 0 {
+		return nil
+	}
+	return ErrNoAuth
+}
+
+func keepOutOfTransactions(b *Batch, s *Session, c *Command) error {
+	if s.Transaction.active && c.Flags&NoMulti != 0 {
+		return Error("ERR Command not allowed inside a transaction")
+	}
+	return nil
+}
+
+// refuseWrites keeps writes out while the log can't take them: before they take locks.
+func refuseWrites(b *Batch, s *Session, c *Command) error {
+	flags := c.Flags
+	if c.runsQueue {
+		flags |= s.Transaction.flags
+	}
+	if flags&Write == 0 || b.applying {
+		return nil
+	}
+	err := s.Refuse
+	if err == nil {
+		err = b.engine.Log.Ready()
+	}
+	if err == nil {
+		return nil
+	}
+	return Errorf("MISCONF Errors writing to the log: %v", err)
+}
+
+// refuse answers a request that was not admitted. Inside of MULTI nothing that follows can be
+// executed then; EXEC itself ends the transaction.
+func (s *Session) refuse(c *Command, err error) {
+	switch {
+	case c != nil && c.runsQueue && s.Transaction.active:
+		s.endTransaction()
+		err = Errorf("EXECABORT Transaction discarded because of: %s", err)
+	case s.Transaction.active:
+		s.Transaction.aborted = true
+	}
+	s.Reply.Error(err.Error())
+}
+
+// applyReplyMode takes the reply behind a mark back, as CLIENT REPLY asked for.
+func (s *Session) applyReplyMode(mark int) {
+	switch s.ReplyMode {
+	case ReplyOff:
+		s.Reply.Rewind(mark)
+	case ReplySkipNext:
+		s.Reply.Rewind(mark)
+		s.ReplyMode = ReplySkip
+	case ReplySkip:
+		s.Reply.Rewind(mark)
+		s.ReplyMode = ReplyOn
+	}
+}

@@ -1,0 +1,151 @@
+package command
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// KeyFlags tell what a command does with a key, as Redis's key specifications do.
+type KeyFlags uint16
+
+// The flags of Redis's key specifications.
+const (
+	RW KeyFlags = 1 << iota
+	RO
+	OW
+	RM
+	Access
+	Update
+	Insert
+	Delete
+	NotKey
+	Incomplete
+	VariableFlags
+)
+
+// RW and its kin are named first in COMMAND's reply.
+var keyFlagNames = []string{"RW", "RO", "OW", "RM", "access", "update", "insert", "delete", "not_key",
+	"incomplete", "variable_flags"}
+
+// Names lists the flags as COMMAND shows them.
+func (f KeyFlags) Names() []string {
+	var names []string
+	for i, name := range keyFlagNames {
+		if f&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// KeySpec tells where keys stand among a command's words: where the search begins, and how it goes
+// on from there.
+type KeySpec struct {
+	Flags KeyFlags
+	Notes string
+
+	// The search begins at the word Index, or behind the word Keyword, looked for from word From
+	// on (backwards when From is negative). Unknown: this can't be told.
+	Index   int
+	Keyword string
+	From    int
+	Unknown bool
+
+	// From there: a range up to Last (relative to the beginning, or to the end if negative) in
+	// steps; Limit divides what is left, as in Redis. With Counted, the number of keys stands at
+	// Count and the first at First, relative to the beginning.
+	Last, Step, Limit   int
+	Counted             bool
+	Count, First        int
+	FindKeysUnspecified bool
+}
+
+// oneKey is a single key at a word.
+func oneKey(index int, flags KeyFlags) KeySpec {
+	return KeySpec{Flags: flags, Index: index, Step: 1}
+}
+
+// keyRange is several keys from a word on; last counts from there, or from the end if negative.
+func keyRange(index, last, step int, flags KeyFlags) KeySpec {
+	return KeySpec{Flags: flags, Index: index, Last: last, Step: step}
+}
+
+// countedKeys is a number of keys at a word, and the keys behind it.
+func countedKeys(index int, flags KeyFlags) KeySpec {
+	return KeySpec{Flags: flags, Index: index, Counted: true, Count: 0, First: 1, Step: 1}
+}
+
+// KeyReference is a key among a command's words.
+type KeyReference struct {
+	Index int
+	Flags KeyFlags
+}
+
+// KeysOf appends where the keys stand among words of a valid arity. It doesn't allocate when dst
+// is large enough.
+func (c *Command) KeysOf(dst []KeyReference, args [][]byte) ([]KeyReference, error) {
+	if c.GetKeys != nil {
+		found, err := c.GetKeys(args)
+		return append(dst, found...), err
+	}
+	for i := range c.Keys {
+		var ok bool
+		if dst, ok = c.Keys[i].find(dst, args); !ok {
+			return dst, errInvalidKeys
+		}
+	}
+	return dst, nil
+}
+
+const errInvalidKeys = Error("ERR Invalid arguments specified for command")
+
+func (k *KeySpec) find(dst []KeyReference, args [][]byte) ([]KeyReference, bool) {
+	begin := k.Index
+	if k.Keyword != "" {
+		if begin = k.behindKeyword(args); begin == 0 {
+			return dst, true
+		}
+	}
+	if k.Unknown || k.FindKeysUnspecified {
+		return dst, true
+	}
+	if begin >= len(args) {
+		return dst, false
+	}
+	last := begin + k.Last
+	if k.Last < 0 {
+		last = len(args) + k.Last
+		if k.Limit > 1 {
+			last = begin + (len(args)-begin)/k.Limit + k.Last
+		}
+	}
+	first := begin
+	if k.Counted {
+		count, err := strconv.Atoi(string(args[begin+k.Count]))
+		if err != nil || count < 0 || count > len(args) {
+			return dst, false
+		}
+		first = begin + k.First
+		last = first + (count-1)*k.Step
+	}
+	if last >= len(args) {
+		return dst, false
+	}
+	for i := first; i <= last; i += k.Step {
+		dst = append(dst, KeyReference{i, k.Flags})
+	}
+	return dst, true
+}
+
+func (k *KeySpec) behindKeyword(args [][]byte) int {
+	step, at := 1, k.From
+	if k.From < 0 {
+		step, at = -1, len(args)+k.From
+	}
+	for ; at > 0 && at < len(args)-1; at += step {
+		if bytes.EqualFold(args[at], []byte(k.Keyword)) {
+			return at + 1
+		}
+	}
+	return 0
+}

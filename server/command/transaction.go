@@ -1,0 +1,280 @@
+package command
+
+import (
+	"bytes"
+	"sync"
+
+	"kedis/internal/number"
+	"kedis/storage"
+)
+
+func transactionFamily() Family {
+	return Family{Commands: []Command{
+		{Name: "multi", Arity: 1, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
+			Categories: CategoryTransaction, Run: cmdMulti, immediate: true,
+			Group: "transactions", Since: "1.2.0", Complexity: "O(1)",
+			Summary: "Begins a transaction: commands are queued until EXEC."},
+		{Name: "exec", Arity: 1, Flags: NoScript | Loading | Stale | SkipSlowlog,
+			Categories: CategoryTransaction, Run: cmdExec, immediate: true, runsQueue: true, plan: planExec,
+			Group: "transactions", Since: "1.2.0", Complexity: "Depends on the commands in the transaction",
+			Summary: "Runs all queued commands as one step, unless a watched key has changed."},
+		{Name: "discard", Arity: 1, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
+			Categories: CategoryTransaction, Run: cmdDiscard, immediate: true,
+			Group: "transactions", Since: "2.0.0", Complexity: "O(N), N being the number of queued commands",
+			Summary: "Ends a transaction without running it."},
+		{Name: "watch", Arity: -2, Flags: ReadOnly | NoScript | Loading | Stale | Fast | AllowBusy,
+			Categories: CategoryTransaction, Keys: []KeySpec{keyRange(1, -1, 1, RO)}, Run: cmdWatch, immediate: true,
+			Group: "transactions", Since: "2.2.0", Complexity: "O(1) for every key", Syntax: "key [key ...]",
+			Summary: "Makes the next EXEC depend on the keys staying as they are."},
+		{Name: "unwatch", Arity: 1, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
+			Categories: CategoryTransaction, Run: cmdUnwatch,
+			Group: "transactions", Since: "2.2.0", Complexity: "O(1)",
+			Summary: "Forgets the watched keys."},
+	}}
+}
+
+func cmdMulti(c *Context) error {
+	if c.Session.Transaction.active {
+		return Error("ERR MULTI calls can not be nested")
+	}
+	c.Session.Transaction = transaction{active: true}
+	c.Session.publishQueue()
+	c.Reply.OK()
+	return nil
+}
+
+// enqueue keeps a command for EXEC. The words are copied, since they outlive the request.
+func (s *Session) enqueue(command *Command, args [][]byte) {
+	copied := make([][]byte, len(args))
+	for i, arg := range args {
+		copied[i] = bytes.Clone(arg)
+	}
+	t := &s.Transaction
+	t.queue = append(t.queue, queuedCommand{command, copied})
+	t.flags |= command.Flags
+	s.publishQueue()
+	s.Reply.SimpleString("QUEUED")
+}
+
+func (s *Session) endTransaction() {
+	s.Transaction = transaction{}
+	s.publishQueue()
+}
+
+func cmdDiscard(c *Context) error {
+	if !c.Session.Transaction.active {
+		return Error("ERR DISCARD without MULTI")
+	}
+	c.Session.endTransaction()
+	c.Engine.watches.forget(c.Session)
+	c.Reply.OK()
+	return nil
+}
+
+// planExec adds up what the queued commands need. Watched keys are locked too, so that nobody
+// changes them between the look at them and the commit.
+func planExec(c *Context, p *plan) error {
+	s := c.Session
+	if !s.Transaction.active || s.Transaction.aborted {
+		return nil
+	}
+	database := s.Database
+	for _, q := range s.Transaction.queue {
+		if err := p.add(c.Engine, database, q.command, q.args); err != nil {
+			return err
+		}
+		if q.command.selects {
+			if n, ok := number.ParseInt(q.args[1]); ok && n >= 0 && n < int64(c.Engine.Store.Databases()) {
+				database = int(n)
+			}
+		}
+	}
+	for _, w := range s.watched {
+		p.locks = append(p.locks, wantedLock{c.Engine.Store.Stripe(w.database, []byte(w.key)), false})
+	}
+	// A walk beside writes of its own can't read a view: it has the databases to itself.
+	p.everything = p.everything || p.walk && p.writes
+	return nil
+}
+
+func cmdExec(c *Context) error {
+	s := c.Session
+	if !s.Transaction.active {
+		return Error("ERR EXEC without MULTI")
+	}
+	queue, aborted := s.Transaction.queue, s.Transaction.aborted
+	expired, err := watchedExpired(c)
+	if err != nil {
+		return err
+	}
+	if aborted || expired || s.dirty.Load() {
+		s.endTransaction()
+		c.Engine.watches.forget(s)
+		if aborted {
+			return ErrExecAbort
+		}
+		c.Reply.NullArray()
+		return nil
+	}
+	s.endTransaction()
+	if err := c.runQueue(queue); err != nil {
+		return err
+	}
+	c.Engine.watches.forget(s)
+	return nil
+}
+
+// runQueue runs queued commands in the transaction that EXEC runs in. An error of one is its reply,
+// and doesn't keep the others from running.
+func (c *Context) runQueue(queue []queuedCommand) error {
+	command, args := c.Command, c.Args
+	c.Reply.Array(len(queue))
+	for _, q := range queue {
+		c.Command, c.Args = q.command, q.args
+		err := c.batch.call(c, c.Now)
+		if c.batch.exhausted(err) {
+			c.Command, c.Args = command, args
+			return err
+		}
+		q.command.stats.Calls.Add(1)
+		if err != nil {
+			q.command.stats.Failed.Add(1)
+			c.Engine.Statistics.Errors.Add(1)
+		}
+	}
+	c.Command, c.Args = command, args
+	c.NoEffect()
+	return nil
+}
+
+func cmdWatch(c *Context) error {
+	if c.Session.Transaction.active {
+		return Error("ERR WATCH inside MULTI is not allowed")
+	}
+	for _, key := range c.Args[1:] {
+		k, err := c.DB.LookupAny(key)
+		if err != nil {
+			return err
+		}
+		c.Engine.watches.add(c.Session, watchedKey{c.selected, string(key)}, k.Exists && c.DB.Expired(k))
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func cmdUnwatch(c *Context) error {
+	c.Engine.watches.forget(c.Session)
+	c.Reply.OK()
+	return nil
+}
+
+// watchedExpired tells whether a watched key has expired since: nobody wrote it, and still it is
+// not what it was.
+func watchedExpired(c *Context) (bool, error) {
+	for _, w := range c.Session.watched {
+		if w.expired {
+			continue
+		}
+		db := c.InDatabase(w.database)
+		k, err := db.LookupAny([]byte(w.key))
+		if err != nil {
+			return false, err
+		}
+		if k.Exists && db.Expired(k) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// watchedKey is a key that a session watches.
+type watchedKey struct {
+	database int
+	key      string
+}
+
+// watchedEntry is one that had perhaps expired when WATCH came.
+type watchedEntry struct {
+	watchedKey
+	expired bool
+}
+
+// watches knows who watches which key.
+type watches struct {
+	mu    sync.Mutex
+	byKey map[watchedKey]map[*Session]struct{}
+}
+
+func (w *watches) init() { w.byKey = map[watchedKey]map[*Session]struct{}{} }
+
+func (w *watches) add(s *Session, key watchedKey, expired bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sessions := w.byKey[key]
+	if sessions == nil {
+		sessions = map[*Session]struct{}{}
+		w.byKey[key] = sessions
+	}
+	if _, already := sessions[s]; already {
+		return
+	}
+	sessions[s] = struct{}{}
+	s.watched = append(s.watched, watchedEntry{key, expired})
+	s.watching.Store(int32(len(s.watched)))
+}
+
+// forget ends all watching of a session.
+func (w *watches) forget(s *Session) {
+	if len(s.watched) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, entry := range s.watched {
+		sessions := w.byKey[entry.watchedKey]
+		delete(sessions, s)
+		if len(sessions) == 0 {
+			delete(w.byKey, entry.watchedKey)
+		}
+	}
+	s.watched = nil
+	s.watching.Store(0)
+	s.dirty.Store(false)
+}
+
+// changed marks those who watch a key that a committed transaction has changed. The locks of the
+// keys are still held, so an EXEC that comes later sees the mark.
+func (w *watches) changed(t *storage.Txn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.byKey) == 0 {
+		return
+	}
+	t.Touched(func(database int, key []byte) {
+		for s := range w.byKey[watchedKey{database, string(key)}] {
+			s.dirty.Store(true)
+		}
+	})
+}
+
+// databaseChanged marks those who watch a key that FLUSHDB or SWAPDB takes away, brings or changes.
+// existed tells whether a key is there before or afterwards.
+func (w *watches) databaseChanged(database int, existed func(key []byte) (bool, error)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, sessions := range w.byKey {
+		if key.database != database {
+			continue
+		}
+		touched, err := existed([]byte(key.key))
+		if err != nil {
+			return err
+		}
+		for s := range sessions {
+			if touched {
+				s.dirty.Store(true)
+			}
+		}
+	}
+	return nil
+}

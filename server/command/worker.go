@@ -1,0 +1,116 @@
+package command
+
+import (
+	"runtime"
+
+	"kedis/lock"
+	"kedis/storage"
+)
+
+// workers run what would take a reactor too long. Each has a token: an owner of locks and a slot
+// of the gate.
+type workers struct {
+	count  int
+	tokens chan token
+}
+
+type token struct {
+	owner lock.Owner
+	slot  int
+}
+
+func (w *workers) start(reactors, count int) {
+	w.count = count
+	w.tokens = make(chan token, count)
+	for i := range count {
+		w.tokens <- token{lock.Owner(reactors + i + 1), reactors + i}
+	}
+}
+
+// Work runs a request on the calling goroutine, which may wait: for a worker's token, for locks, for
+// the gate. The session is the caller's meanwhile, and the reply is complete, and durable, when it
+// returns.
+func (e *Engine) Work(s *Session, args [][]byte) {
+	e.Statistics.Offloads.Add(1)
+	e.onWorker(func(b *Batch) {
+		mark := s.Reply.Mark()
+		b.work(s, args)
+		if s.ReplyMode != ReplyOn {
+			s.applyReplyMode(mark)
+		}
+	})
+}
+
+func (e *Engine) onWorker(run func(b *Batch)) {
+	t := <-e.workers.tokens
+	defer func() { e.workers.tokens <- t }()
+	b := e.newBatch(t.owner, t.slot, 0)
+	run(b)
+}
+
+// work executes one request from its plan to its commit.
+func (b *Batch) work(s *Session, args [][]byte) {
+	command, refusal := b.admit(s, args)
+	if refusal != nil {
+		s.refuse(command, refusal)
+		return
+	}
+	mark, state := s.Reply.Mark(), s.State
+	c := b.prepare(s, command, args)
+	if err := b.makePlan(c); err != nil {
+		c.fail(err)
+		return
+	}
+	b.await()
+	if view := b.readView(); view != nil {
+		defer view.Release()
+	}
+	b.clock = 0
+	b.run(c)
+	if err := b.Commit(); err != nil {
+		s.Reply.Rewind(mark)
+		s.restore(state)
+		c.fail(Errorf("MISCONF Errors writing to the log: %v", err))
+	}
+}
+
+// await waits for what the plan lists. Locks are taken in order, so that two workers can't wait for
+// each other; a reactor never waits while it holds one.
+func (b *Batch) await() {
+	if b.plan.everything {
+		open := b.engine.Gate.Close(runtime.Gosched)
+		b.reopen = open
+		return
+	}
+	for !b.engine.Gate.TryEnter(b.slot) {
+		opened := make(chan struct{})
+		b.engine.Gate.WhenOpen(func() { close(opened) })
+		<-opened
+	}
+	b.inside = true
+	for _, wanted := range b.plan.locks {
+		for !b.tryLock(wanted) {
+			granted := make(chan struct{})
+			b.engine.Locks.Wait(wanted.stripe, b.owner, func(uint32) { close(granted) })
+			<-granted
+			b.Adopt(wanted.stripe)
+		}
+	}
+}
+
+// readView lets a command that only reads go on without locks, on the data as they are now.
+func (b *Batch) readView() *storage.View {
+	if b.plan.writes || b.plan.everything || len(b.plan.locks) == 0 && !b.plan.walk {
+		return nil
+	}
+	view := b.engine.Store.View()
+	b.txn.ReadFrom(view)
+	b.releaseShared()
+	for _, stripe := range b.exclusive {
+		b.engine.Locks.ReleaseExclusive(stripe, b.owner)
+	}
+	b.exclusive = b.exclusive[:0]
+	b.engine.Gate.Leave(b.slot)
+	b.inside = false
+	return view
+}

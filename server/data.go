@@ -1,0 +1,167 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/binlog"
+	"kedis/internal/config"
+	"kedis/server/command"
+	"kedis/storage"
+	"kedis/storage/rocks"
+)
+
+// Data is an open data directory: the store and its log.
+//
+//	DIR/db/          RocksDB
+//	DIR/binlog/N/    the log; N grows with each full synchronization
+type Data struct {
+	Store *storage.Store
+	Log   *binlog.Log
+
+	directory string
+	logger    hclog.Logger
+	config    *config.Config
+	recovered binlog.Recovered
+}
+
+// OpenData opens the data directory, or makes one.
+func OpenData(c *config.Config, logger hclog.Logger) (*Data, error) {
+	directory := c.Dir.Get()
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return nil, fmt.Errorf("server: data directory: %w", err)
+	}
+	d := &Data{directory: directory, logger: logger, config: c}
+	store, err := storage.Open(storageOptions(c, directory, logger))
+	if err != nil {
+		return nil, err
+	}
+	d.Store = store
+	if err := d.openLog(); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return d, nil
+}
+
+func storageOptions(c *config.Config, directory string, logger hclog.Logger) storage.Options {
+	tier := c.MemoryTier.Get().Bytes
+	return storage.Options{
+		Rocks: rocks.Options{
+			Directory:             filepath.Join(directory, "db"),
+			BlockCacheBytes:       c.RocksDBBlockCache.Get().Bytes,
+			WriteBufferBytes:      c.RocksDBWriteBufferSize.Get(),
+			MaxWriteBuffers:       int(c.RocksDBMaxWriteBuffers.Get()),
+			MaxBackgroundJobs:     int(c.RocksDBMaxBackgroundJobs.Get()),
+			BloomBits:             int(c.RocksDBBloomBits.Get()),
+			Compression:           c.RocksDBCompression.Get(),
+			BottommostCompression: c.RocksDBBottommostCompression.Get(),
+			TargetFileBytes:       c.RocksDBTargetFileSize.Get(),
+			MaxOpenFiles:          int(c.RocksDBMaxOpenFiles.Get()),
+			RateLimitBytes:        c.RocksDBRateLimit.Get(),
+			Logger:                logger.Named("rocksdb"),
+		},
+		Databases:       int(c.Databases.Get()),
+		Limits: storage.Limits{
+			HashEntries:      c.HashMaxListpackEntries.Get,
+			HashValue:        c.HashMaxListpackValue.Get,
+			ListSize:         c.ListMaxListpackSize.Get,
+			SetIntsetEntries: c.SetMaxIntsetEntries.Get,
+			SetEntries:       c.SetMaxListpackEntries.Get,
+			SetValue:         c.SetMaxListpackValue.Get,
+			ZSetEntries:      c.ZSetMaxListpackEntries.Get,
+			ZSetValue:        c.ZSetMaxListpackValue.Get,
+		},
+		GenerationBytes: c.GenerationBytes.Get,
+		CacheBytes:      tier / 100 * c.CleanCacheShare.Get(),
+		SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
+		FlushLogBytes:   c.PersistLogSize.Get,
+		FlushInterval:   c.PersistInterval.Get,
+		Logger:          logger.Named("storage"),
+	}
+}
+
+func (d *Data) logOptions(number uint64) binlog.Options {
+	c := d.config
+	return binlog.Options{
+		Directory:    filepath.Join(d.directory, "binlog", strconv.FormatUint(number, 10)),
+		SegmentBytes: c.BinlogSegmentSize.Get(),
+		Sync: func() binlog.SyncPolicy {
+			switch c.AppendFsync.Get() {
+			case config.FsyncAlways:
+				return binlog.Always
+			case config.FsyncNo:
+				return binlog.Never
+			}
+			return binlog.EverySecond
+		},
+		RetentionBytes: c.BinlogRetentionSize.Get,
+		RetentionAge:   func() time.Duration { return c.BinlogRetentionAge.Get() },
+		Logger:         d.logger.Named("binlog"),
+		Persisted:      d.Store.Position(),
+	}
+}
+
+// openLog opens the log that the data belongs to; for a new data directory it makes one.
+func (d *Data) openLog() error {
+	number := d.Store.LogDirectory()
+	if number == 0 {
+		return d.createLog()
+	}
+	log, recovered, err := binlog.Open(d.logOptions(number))
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	d.Log, d.recovered = log, recovered
+	d.Store.Attach(log, number)
+	return nil
+}
+
+// createLog makes the first log. A crash may have left one behind that no data has gone to: the
+// state that names it is persisted before anything is served.
+func (d *Data) createLog() error {
+	const first = 1
+	o := d.logOptions(first)
+	if err := os.RemoveAll(o.Directory); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	log, err := binlog.Create(o, binlog.History{ID: binlog.NewID()}, 0, 0)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	d.Log, d.recovered = log, binlog.Recovered{Clean: true}
+	d.Store.Attach(log, first)
+	return d.Store.PersistState()
+}
+
+// Recover applies what the log has and RocksDB has not, and begins a new history if the last stop
+// was not a clean one.
+func (d *Data) Recover(engine *command.Engine) error {
+	start, from, records := time.Now(), d.Store.Position(), 0
+	if from > d.Log.Position() {
+		return fmt.Errorf("server: the data is at position %d, but its log ends at %d", from, d.Log.Position())
+	}
+	if from < d.Log.Position() {
+		applier := engine.NewApplier()
+		err := binlog.Walk(d.logOptions(d.Store.LogDirectory()).Directory, binlog.Range{From: from}, func(r binlog.Record) error {
+			records++
+			return applier.Replay(r.Database, r.Payload, r.End)
+		})
+		if err != nil {
+			return fmt.Errorf("server: recovering from position %d of the log: %w", d.Store.Position(), err)
+		}
+	}
+	d.logger.Info("recovered", "position", d.Store.Position(), "from", from, "records", records,
+		"took", time.Since(start).Round(time.Microsecond).String(), "clean", d.recovered.Clean)
+	return nil
+}
+
+// Close persists everything and closes the store and the log.
+func (d *Data) Close() error {
+	return errors.Join(d.Store.Close(), d.Log.Close())
+}

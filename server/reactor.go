@@ -1,0 +1,272 @@
+package server
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"kedis/server/command"
+)
+
+// reactor is an event loop and the transaction that it runs. Everything of it happens on the loop's
+// goroutine but post, which brings a function there.
+//
+// What one pass of the loop reads from all of its connections is executed at once and committed by
+// one task behind the pass; the replies leave after that.
+type reactor struct {
+	server *Server
+	loop   gnet.EventLoop
+	batch  *command.Batch
+
+	scheduled bool                     // the end of the pass is on its way
+	parked    map[uint32][]*connection // who waits for which stripe
+	outside   []*connection            // who waits for the gate
+	work      []*connection            // whose request goes to a worker after the commit
+	executed  int                      // requests since the last commit
+	paused    map[*connection]struct{} // whose replies are not read
+
+	mu   sync.Mutex
+	mail []func()
+}
+
+const (
+	// requestsPerCommit bounds how long the first of a pass waits for the last.
+	requestsPerCommit = 4096
+	// repliesPerCommit is how much a session may have composed before it is sent.
+	repliesPerCommit = 1 << 20
+)
+
+func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {
+	return &reactor{server: s, loop: loop, batch: s.engine.NewBatch(number),
+		parked: map[uint32][]*connection{}, paused: map[*connection]struct{}{}}
+}
+
+// post runs a function on the reactor's goroutine. It may be called from anywhere.
+func (r *reactor) post(f func()) {
+	r.mu.Lock()
+	r.mail = append(r.mail, f)
+	first := len(r.mail) == 1
+	r.mu.Unlock()
+	if first {
+		r.execute(r.readMail)
+	}
+}
+
+func (r *reactor) readMail() {
+	r.mu.Lock()
+	mail := r.mail
+	r.mail = nil
+	r.mu.Unlock()
+	for _, f := range mail {
+		f()
+	}
+}
+
+// execute has the loop run a function after what it is doing.
+func (r *reactor) execute(f func()) {
+	err := r.loop.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
+		f()
+		return nil
+	}))
+	if err != nil {
+		r.server.logger.Debug("an event loop takes no more tasks", "error", err)
+	}
+}
+
+// schedule makes sure that the end of the pass comes.
+func (r *reactor) schedule() {
+	if !r.scheduled {
+		r.scheduled = true
+		r.execute(r.endPass)
+	}
+}
+
+func (r *reactor) endPass() {
+	r.scheduled = false
+	r.commit()
+}
+
+// process executes what a connection has sent, as far as it can.
+func (r *reactor) process(c *connection) {
+	defer r.contain(c)
+	for !c.parked && !c.session.Closing() && !c.closed {
+		if r.overfull(c) {
+			return
+		}
+		args, err := c.next()
+		if err != nil {
+			c.refuseProtocol(err)
+			break
+		}
+		if args == nil {
+			break
+		}
+		if r.dispatch(c, args) {
+			r.executed++
+		}
+		if r.executed >= requestsPerCommit || c.session.Reply.Len() > repliesPerCommit {
+			r.commit()
+		}
+	}
+	r.schedule()
+}
+
+// contain ends a connection whose command panicked: an invariant is broken, but others' are not.
+func (r *reactor) contain(c *connection) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	r.server.logger.Error("a command panicked; its connection is closed", "panic", p, "client", c.RemoteAddress(), "stack", string(debug.Stack()))
+	r.batch.Abandon()
+	c.drop()
+	r.schedule()
+}
+
+// overfull pauses a connection that doesn't read its replies, so that they don't pile up.
+func (r *reactor) overfull(c *connection) bool {
+	if c.conn.OutboundBuffered() <= r.server.outboundPause {
+		return false
+	}
+	r.paused[c] = struct{}{}
+	return true
+}
+
+// dispatch executes one request, or parks the connection until it can be executed.
+func (r *reactor) dispatch(c *connection, args [][]byte) bool {
+	switch r.batch.Execute(c.session, args) {
+	case command.Busy:
+		stripe := r.batch.BusyStripe()
+		c.park(args)
+		waiting := r.parked[stripe]
+		r.parked[stripe] = append(waiting, c)
+		r.commit()
+		if len(waiting) == 0 {
+			r.server.engine.Locks.Wait(stripe, r.batch.Owner(), r.granted)
+		}
+		return false
+	case command.Closed:
+		c.park(args)
+		r.outside = append(r.outside, c)
+		r.commit()
+		if len(r.outside) == 1 {
+			r.server.engine.Gate.WhenOpen(func() { r.post(r.gateOpened) })
+		}
+		return false
+	case command.Offload:
+		c.park(args)
+		r.work = append(r.work, c)
+		return false
+	}
+	return true
+}
+
+// granted is called from wherever a lock became this reactor's.
+func (r *reactor) granted(stripe uint32) {
+	r.post(func() {
+		r.batch.Adopt(stripe)
+		r.schedule()
+		waiting := r.parked[stripe]
+		delete(r.parked, stripe)
+		r.resume(waiting)
+	})
+}
+
+func (r *reactor) gateOpened() {
+	waiting := r.outside
+	r.outside = nil
+	r.resume(waiting)
+}
+
+func (r *reactor) resume(waiting []*connection) {
+	for _, c := range waiting {
+		c.parked = false
+		r.process(c)
+	}
+}
+
+// commit commits what the reactor has executed, sends the replies, and lets workers begin with what
+// is theirs.
+func (r *reactor) commit() {
+	r.executed = 0
+	if !r.batch.Open() {
+		r.startWork()
+		return
+	}
+	err := r.batch.Commit()
+	if err != nil {
+		r.server.logger.Error("a commit failed", "error", err)
+		r.batch.Undo(err)
+	}
+	members := r.batch.Members()
+	again := make([]*connection, 0, 8)
+	for i := range members {
+		c := members[i].Session.Peer.(*connection)
+		if err != nil {
+			c.retry = append(append([][][]byte(nil), members[i].Requests...), c.retry...)
+			again = append(again, c)
+			continue
+		}
+		c.flush()
+	}
+	r.batch.Clear()
+	for _, c := range again {
+		r.process(c)
+	}
+	r.startWork()
+}
+
+func (r *reactor) startWork() {
+	if len(r.work) == 0 {
+		return
+	}
+	work := r.work
+	r.work = nil
+	for _, c := range work {
+		if c.closed {
+			continue
+		}
+		c.working = true
+		args := c.pending
+		c.pending = nil
+		go r.runWork(c, args)
+	}
+}
+
+// runWork runs a request on a goroutine of its own; the session is the worker's until it is done.
+func (r *reactor) runWork(c *connection, args [][]byte) {
+	panicked := true
+	defer func() {
+		if p := recover(); panicked && p != nil {
+			r.server.logger.Error("a command panicked; its connection is closed", "panic", p, "client", c.RemoteAddress(), "stack", string(debug.Stack()))
+			c.session.CloseAfterReply()
+		}
+		r.post(func() { r.workDone(c) })
+	}()
+	r.server.engine.Work(c.session, args)
+	panicked = false
+}
+
+func (r *reactor) workDone(c *connection) {
+	c.working, c.parked = false, false
+	if c.closed {
+		r.server.forget(c)
+		return
+	}
+	c.flush()
+	r.process(c)
+}
+
+// tick looks after connections whose replies were not read.
+func (r *reactor) tick() {
+	for c := range r.paused {
+		if c.closed || c.conn.OutboundBuffered() <= r.server.outboundPause/2 {
+			delete(r.paused, c)
+			if !c.closed {
+				r.process(c)
+			}
+		}
+	}
+}

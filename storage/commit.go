@@ -1,0 +1,190 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"kedis/storage/layout"
+)
+
+// ErrBroken is what commits get after the log could not be made durable: what the file system has
+// kept of it is unknown until the store is opened again.
+var ErrBroken = errors.New("storage: the log could not be made durable")
+
+// waiting are the transactions that want to be committed.
+type waiting struct {
+	mu   sync.Mutex
+	txns []*Txn
+	free []*Txn
+}
+
+func (w *waiting) add(t *Txn) {
+	w.mu.Lock()
+	w.txns = append(w.txns, t)
+	w.mu.Unlock()
+}
+
+func (w *waiting) take() []*Txn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	txns := w.txns
+	w.txns, w.free = w.free[:0], txns
+	return txns
+}
+
+// Commit writes a transaction's effects to the log and then makes its writes visible, as one step.
+// Whoever comes to the commit lock first takes along all that wait for it. When it fails, nothing
+// has happened. The caller then resets the transaction, and releases its locks.
+func (s *Store) Commit(t *Txn) error {
+	if t.Empty() {
+		return nil
+	}
+	s.throttle()
+	s.commit.waiting.add(t)
+	s.commit.Lock()
+	if !t.done {
+		s.commitAll(s.commit.waiting.take())
+	}
+	s.commit.Unlock()
+	return t.err
+}
+
+// Replay makes the transaction one that repeats effects which stand in the log already, up to a
+// position. Its mode has to be Applying.
+func (t *Txn) Replay(position int64) { t.applied = position }
+
+// Copy makes the transaction's effects the bytes of another server's stream, as they are, for a
+// replica: database is selected when they begin, after when they end.
+func (t *Txn) Copy(database, after int, stream []byte) {
+	t.effects, t.effectCount = append(t.effects[:0], stream...), 1
+	t.first, t.last = database, after
+}
+
+// commitAll is called with the commit lock held.
+func (s *Store) commitAll(txns []*Txn) {
+	position, err := s.log(txns)
+	for _, t := range txns {
+		t.done, t.err = true, err
+		if err == nil {
+			s.publish(t)
+		}
+	}
+	if err != nil {
+		return
+	}
+	s.position.Store(position)
+	s.counters.Commits.Add(int64(len(txns)))
+	if g := s.current.Load().active; g.Bytes() > s.options.GenerationBytes() || g.Full() {
+		s.freeze()
+	}
+}
+
+// log appends the effects of transactions as one record.
+func (s *Store) log(txns []*Txn) (int64, error) {
+	if s.broken() {
+		return 0, ErrBroken
+	}
+	var pieces [][]byte
+	database := -1
+	for _, t := range txns {
+		if t.applied != 0 {
+			return t.applied, nil // recovery: it is alone
+		}
+		if t.effectCount == 0 {
+			continue
+		}
+		if database < 0 {
+			database = s.commit.log.Database()
+		}
+		if t.first != database {
+			pieces = append(pieces, appendSelect(nil, t.first))
+		}
+		pieces = append(pieces, t.effects)
+		database = t.last
+	}
+	if len(pieces) == 0 {
+		return s.position.Load(), nil
+	}
+	position, err := s.commit.log.Append(s.commit.log.Database(), database, pieces...)
+	if err != nil {
+		return 0, fmt.Errorf("storage: %w", err)
+	}
+	if s.options.SyncEveryCommit() {
+		if err := s.commit.log.Sync(position); err != nil {
+			s.breakDown(err)
+			return 0, fmt.Errorf("%w: %w", ErrBroken, err)
+		}
+	}
+	return position, nil
+}
+
+func (s *Store) broken() bool { return s.commit.broken }
+
+func (s *Store) breakDown(err error) {
+	s.commit.broken = true
+	s.logger.Error("no more writes are taken: the log could not be made durable", "error", err)
+}
+
+func appendSelect(dst []byte, database int) []byte {
+	var digits [20]byte
+	number := strconv.AppendInt(digits[:0], int64(database), 10)
+	dst = append(dst, "*2\r\n$6\r\nSELECT\r\n$"...)
+	dst = strconv.AppendInt(dst, int64(len(number)), 10)
+	dst = append(append(append(dst, "\r\n"...), number...), "\r\n"...)
+	return dst
+}
+
+func (s *Store) publish(t *Txn) {
+	now := s.current.Load()
+	t.journal.publish(now.active)
+	for _, d := range t.deltas {
+		d.namespace.keys.Add(int64(d.keys))
+		d.namespace.expires.Add(int64(d.expires))
+	}
+	if t.databases != nil {
+		s.current.Store(&current{active: now.active, frozen: now.frozen, databases: t.databases})
+	}
+}
+
+// freeze ends the active generation and hands it to the flusher. It is called with the commit
+// lock held, between commits.
+func (s *Store) freeze() {
+	now := s.current.Load()
+	f := &frozen{now.active, s.state()}
+	list := append([]*frozen{f}, now.frozen...)
+	s.current.Store(&current{active: s.newGeneration(now.active.Keys() / 2), frozen: list, databases: now.databases})
+	s.flusher.wake()
+}
+
+// state is what RocksDB will have when everything that is visible now has been written to it.
+func (s *Store) state() layout.State {
+	state := layout.State{
+		Position:      s.position.Load(),
+		LogDirectory:  s.commit.logDirectory,
+		NextID:        s.nextID.Load(),
+		NextNamespace: s.commit.nextNamespace,
+	}
+	for number, ns := range s.current.Load().databases {
+		if ns.keys.Load() > 0 || ns.family.Load() != nil {
+			state.Databases = append(state.Databases, layout.Database{Number: uint32(number),
+				Namespace: ns.number, Keys: ns.keys.Load(), Expires: ns.expires.Load()})
+		}
+	}
+	return state
+}
+
+const (
+	frozenUnslowed = 3 // generations that may wait for RocksDB before writers are slowed
+	slowdown       = 2 * time.Millisecond
+)
+
+// throttle slows writers down a little when RocksDB falls behind, the more the farther.
+func (s *Store) throttle() {
+	if behind := len(s.current.Load().frozen) - frozenUnslowed; behind > 0 {
+		s.counters.Slowed.Add(1)
+		time.Sleep(min(time.Duration(behind)*slowdown, 25*slowdown))
+	}
+}

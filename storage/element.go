@@ -1,0 +1,50 @@
+package storage
+
+import "kedis/storage/layout"
+
+// Limits tell up to which size collections are packed. They are asked each time, so that they can
+// change live; they have the names, defaults and meaning of Redis's options.
+type Limits struct {
+	HashEntries, HashValue func() int64
+	ListSize               func() int64 // entries, or -1 to -5 for 4 to 64 KB
+	SetIntsetEntries       func() int64
+	SetEntries, SetValue   func() int64
+	ZSetEntries, ZSetValue func() int64
+}
+
+// Limits are the limits in force.
+func (d DB) limits() *Limits { return &d.txn.store.options.Limits }
+
+// The functions below read and write the elements of spread collections: records
+// | kind | id:8 | element |. See package layout.
+
+func (d DB) elementKey(kind byte, id uint64, element []byte) []byte {
+	d.txn.key2 = layout.AppendElementKey(d.txn.key2[:0], kind, id, element)
+	return d.txn.key2
+}
+
+func (d DB) getElement(kind byte, id uint64, element []byte) (value []byte, found bool, err error) {
+	return d.txn.get(d.space, d.elementKey(kind, id, element))
+}
+
+func (d DB) putElement(kind byte, id uint64, element, value []byte) error {
+	return d.txn.put(d.space, d.elementKey(kind, id, element), value)
+}
+
+func (d DB) deleteElement(kind byte, id uint64, element []byte) error {
+	return d.txn.delete(d.space, d.elementKey(kind, id, element))
+}
+
+// walkElements walks the elements of one kind from one on (nil: from the first), or backwards from
+// one on (nil: from the last). What Iterator.Key returns behind layout.ElementPrefix is the element.
+func (d DB) walkElements(kind byte, id uint64, from []byte, reverse, keysOnly bool) *Iterator {
+	lower := layout.AppendElementKey(nil, kind, id, nil)
+	upper := layout.Successor(nil, lower)
+	switch {
+	case from != nil && reverse:
+		upper = append(layout.AppendElementKey(nil, kind, id, from), 0)
+	case from != nil:
+		lower = layout.AppendElementKey(nil, kind, id, from)
+	}
+	return d.txn.walk(d.space, lower, upper, reverse, keysOnly)
+}

@@ -1,0 +1,287 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"kedis/storage/generation"
+	"kedis/storage/layout"
+	"kedis/storage/rocks"
+)
+
+// flusher writes frozen generations to RocksDB, the oldest first.
+type flusher struct {
+	mu      sync.Mutex
+	changed *sync.Cond // something was frozen or written, or the store closes
+	err     error      // of the last attempt
+}
+
+func (f *flusher) init() { f.changed = sync.NewCond(&f.mu) }
+
+func (f *flusher) wake() {
+	f.mu.Lock()
+	f.changed.Broadcast()
+	f.mu.Unlock()
+}
+
+const retryAfter = time.Second
+
+func (s *Store) flushGenerations() {
+	defer s.running.Done()
+	for {
+		f := s.awaitFrozen()
+		if f == nil {
+			return
+		}
+		err := s.writeGeneration(f)
+		if err != nil {
+			s.logger.Error("a generation could not be written to RocksDB; trying again", "error", err, "position", f.state.Position)
+		}
+		s.flusher.mu.Lock()
+		s.flusher.err = err
+		s.flusher.changed.Broadcast()
+		s.flusher.mu.Unlock()
+		if err != nil && !s.pause(retryAfter) {
+			return
+		}
+	}
+}
+
+// awaitFrozen returns the oldest generation that waits; nil when the store closes.
+func (s *Store) awaitFrozen() *frozen {
+	s.flusher.mu.Lock()
+	defer s.flusher.mu.Unlock()
+	for {
+		if list := s.current.Load().frozen; len(list) > 0 {
+			return list[len(list)-1]
+		}
+		if s.closing() {
+			return nil
+		}
+		s.flusher.changed.Wait()
+	}
+}
+
+func (s *Store) closing() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits; false when the store closes.
+func (s *Store) pause(d time.Duration) bool {
+	select {
+	case <-s.stop:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// writeGeneration brings a generation to RocksDB as one batch that ends with its state, and then
+// takes it away from what readers look through.
+func (s *Store) writeGeneration(f *frozen) error {
+	f.Merge()
+	families, err := s.families(f.state)
+	if err != nil {
+		return err
+	}
+	batch := new(rocks.Batch)
+	for it := f.All(); it.Next(); {
+		family := families[it.Space()]
+		if family == nil {
+			continue // of a namespace that no database has any more
+		}
+		if value, state := it.Value(); state == generation.Deleted {
+			batch.Delete(family, it.Key())
+		} else {
+			batch.Put(family, it.Key(), value)
+		}
+	}
+	s.counters.FlushedRecords.Add(int64(batch.Len()))
+	batch.Put(s.meta, layout.StateKey, f.state.Append(nil))
+	// The log must not end before the data: a crash of the machine would leave RocksDB with more
+	// than the log knows, and replicas with less.
+	if log := s.attached(); log != nil {
+		if err := log.Sync(f.state.Position); err != nil {
+			return fmt.Errorf("storage: syncing the log ahead of RocksDB: %w", err)
+		}
+	}
+	if err := s.rocks.Write(batch); err != nil {
+		return fmt.Errorf("storage: writing a generation: %w", err)
+	}
+	s.counters.Flushes.Add(1)
+	s.keepCopies(f, families)
+	s.retire(f)
+	return nil
+}
+
+func (s *Store) attached() Log {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	return s.commit.log
+}
+
+// families returns the column families of the namespaces that a state names, by number, and makes
+// those that don't exist yet.
+func (s *Store) families(state layout.State) (map[uint32]*rocks.Family, error) {
+	families := map[uint32]*rocks.Family{}
+	for _, d := range state.Databases {
+		name := layout.Family(d.Namespace)
+		family := s.rocks.Family(name)
+		if family == nil {
+			var err error
+			if family, err = s.rocks.Create(name); err != nil {
+				return nil, fmt.Errorf("storage: creating a namespace: %w", err)
+			}
+		}
+		families[d.Namespace] = family
+		s.nameFamily(d.Namespace, family)
+	}
+	return families, nil
+}
+
+// nameFamily tells a namespace where its records in RocksDB are. It runs before the first of them
+// leaves its generation.
+func (s *Store) nameFamily(number uint32, family *rocks.Family) {
+	for _, ns := range s.current.Load().databases {
+		if ns.number == number {
+			ns.family.Store(family)
+		}
+	}
+}
+
+// keepCopies puts what was written into the cache, in place of older copies.
+func (s *Store) keepCopies(f *frozen, families map[uint32]*rocks.Family) {
+	for it := f.All(); it.Next(); {
+		if families[it.Space()] == nil || !readByKey(it.Key()[0]) {
+			continue
+		}
+		value, state := it.Value()
+		s.cache.Put(generation.Hash(it.Space(), it.Key()), it.Space(), it.Key(), value, state == generation.Present)
+	}
+}
+
+// readByKey tells which kinds of record are read one by one, and not only walked.
+func readByKey(kind byte) bool {
+	switch kind {
+	case layout.KindZSetScore, layout.KindExpiry, layout.KindDeleted:
+		return false
+	}
+	return true
+}
+
+func (s *Store) retire(f *frozen) {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	now := s.current.Load()
+	list := now.frozen[: len(now.frozen)-1 : len(now.frozen)-1]
+	s.current.Store(&current{active: now.active, frozen: list, databases: now.databases})
+	s.written.Store(f.state.Position)
+}
+
+// Settle brings everything that is visible now to RocksDB, and waits until it is there.
+func (s *Store) Settle() error {
+	s.commit.Lock()
+	now := s.current.Load()
+	if now.active.Keys() > 0 || s.position.Load() != s.settled() {
+		s.freeze()
+	}
+	position := s.position.Load()
+	s.commit.Unlock()
+	s.flusher.mu.Lock()
+	defer s.flusher.mu.Unlock()
+	for {
+		list := s.current.Load().frozen
+		if len(list) == 0 || list[len(list)-1].state.Position > position {
+			return nil
+		}
+		if err := s.flusher.err; err != nil {
+			return err
+		}
+		s.flusher.changed.Wait()
+	}
+}
+
+// settled is the position that the frozen generations, or RocksDB's memory if there are none, reach.
+func (s *Store) settled() int64 {
+	if list := s.current.Load().frozen; len(list) > 0 {
+		return list[0].state.Position
+	}
+	return s.written.Load()
+}
+
+// Persist brings everything that is visible now to RocksDB's files.
+func (s *Store) Persist() error {
+	if err := s.Settle(); err != nil {
+		return err
+	}
+	if err := s.rocks.Flush(); err != nil {
+		return fmt.Errorf("storage: flushing: %w", err)
+	}
+	return s.readPersisted()
+}
+
+// readPersisted learns how far RocksDB's files have come; RocksDB flushes on its own too.
+func (s *Store) readPersisted() error {
+	value, found, err := s.rocks.GetPersisted(s.meta, layout.StateKey)
+	if err != nil || !found {
+		return err
+	}
+	state, err := layout.DecodeState(value)
+	if err != nil {
+		return err
+	}
+	s.persisted.Store(state.Position)
+	return nil
+}
+
+// maintain persists by log size and by time, purges the log, drops old namespaces and reaps
+// deleted elements.
+func (s *Store) maintain() {
+	defer s.running.Done()
+	last := time.Now()
+	for s.pause(time.Second) {
+		if err := s.readPersisted(); err != nil {
+			s.logger.Error("reading the persisted state", "error", err)
+			continue
+		}
+		behind := s.position.Load() - s.persisted.Load()
+		if behind > s.options.FlushLogBytes() || behind > 0 && time.Since(last) > s.options.FlushInterval() {
+			last = time.Now()
+			if err := s.Persist(); err != nil {
+				s.logger.Error("persisting", "error", err)
+				continue
+			}
+		}
+		if err := s.tidy(); err != nil && !errors.Is(err, errClosing) {
+			s.logger.Error("tidying up", "error", err)
+		}
+	}
+}
+
+func (s *Store) tidy() error {
+	if log := s.attached(); log != nil {
+		if _, err := log.Purge(s.persisted.Load()); err != nil {
+			return err
+		}
+	}
+	if err := s.dropNamespaces(); err != nil {
+		return err
+	}
+	return s.reap()
+}
+
+// PersistState brings the state to RocksDB's files even when nothing was written: the log that the
+// store was attached to is named there before anything goes to it.
+func (s *Store) PersistState() error {
+	s.commit.Lock()
+	s.freeze()
+	s.commit.Unlock()
+	return s.Persist()
+}

@@ -1,0 +1,226 @@
+package storage
+
+import (
+	"bytes"
+
+	"kedis/storage/layout"
+)
+
+// Key is what Lookup found of a key: its metadata, or that it doesn't exist. Value of the metadata
+// is read only and valid until the transaction is reset.
+type Key struct {
+	layout.Metadata
+	Exists bool
+}
+
+var delEffect = []byte("DEL")
+
+// Lookup reads a key's metadata. One that has expired is not there; a writing command removes it.
+func (d DB) Lookup(key []byte) (Key, error) {
+	k, err := d.LookupAny(key)
+	if err != nil || !k.Exists || !d.txn.expired(&k.Metadata) {
+		return k, err
+	}
+	if d.txn.mode.Writing && !d.txn.mode.Replica {
+		d.txn.store.counters.Expired.Add(1)
+		d.txn.Effect(d.number, delEffect, key)
+		if err := d.Remove(key, k); err != nil {
+			return Key{}, err
+		}
+	}
+	return Key{}, nil
+}
+
+// LookupType is Lookup for a command on one type: ErrWrongType when the key has another.
+func (d DB) LookupType(key []byte, t layout.Type) (Key, error) {
+	k, err := d.Lookup(key)
+	if err == nil && k.Exists && k.Type != t {
+		return Key{}, ErrWrongType
+	}
+	return k, err
+}
+
+func (t *Txn) expired(m *layout.Metadata) bool {
+	return m.ExpireMs != 0 && !t.mode.Applying && m.ExpireMs <= t.now
+}
+
+// LookupAny reads a key's metadata, whether it has expired or not.
+func (d DB) LookupAny(key []byte) (Key, error) {
+	value, found, err := d.txn.get(d.space, d.metadataKey(key))
+	if err != nil || !found {
+		return Key{}, err
+	}
+	m, err := layout.DecodeMetadata(value)
+	if err != nil {
+		return Key{}, err
+	}
+	return Key{m, true}, nil
+}
+
+// Save writes a key's new metadata. old is what Lookup found; Save keeps the index of expiries and
+// the number of keys in step with the difference. It is to be called for every change of a key, also
+// when only its elements have changed, since it tells those who watch the key. Elements of a spread
+// collection that old had and next has not are left to the reaper.
+func (d DB) Save(key []byte, old Key, next layout.Metadata) error {
+	t := d.txn
+	t.touch(d.number, key)
+	if old.Exists && old.Encoding == layout.Spread && (next.Encoding != layout.Spread || next.ID != old.ID) {
+		if err := d.abandon(&old.Metadata); err != nil {
+			return err
+		}
+	}
+	if err := d.reindex(key, old, next.ExpireMs, next.Type); err != nil {
+		return err
+	}
+	if !old.Exists {
+		t.count(d.space, 1, 0)
+	} else if unchanged(&old.Metadata, &next) {
+		return nil
+	}
+	t.record = next.Append(t.record[:0])
+	return t.put(d.space, d.metadataKey(key), t.record)
+}
+
+// unchanged tells that a spread collection's record needn't be written again. (A packed one has
+// changed whenever it is saved.)
+func unchanged(old, next *layout.Metadata) bool {
+	return old.Encoding == layout.Spread && next.Encoding == layout.Spread && old.ID == next.ID &&
+		old.Count == next.Count && old.Head == next.Head && old.Tail == next.Tail &&
+		old.ExpireMs == next.ExpireMs && old.Type == next.Type
+}
+
+// reindex moves a key in the index of expiries; an expireMs of 0 takes it out.
+func (d DB) reindex(key []byte, old Key, expireMs int64, kind layout.Type) error {
+	was := int64(0)
+	if old.Exists {
+		was = old.ExpireMs
+	}
+	if was == expireMs && (was == 0 || old.Type == kind) {
+		return nil
+	}
+	t := d.txn
+	if was != 0 {
+		t.count(d.space, 0, -1)
+		t.key = layout.AppendExpiryKey(t.key[:0], was, key)
+		if err := t.delete(d.space, t.key); err != nil {
+			return err
+		}
+	}
+	if expireMs != 0 {
+		t.count(d.space, 0, 1)
+		t.key = layout.AppendExpiryKey(t.key[:0], expireMs, key)
+		return t.put(d.space, t.key, []byte{byte(kind)})
+	}
+	return nil
+}
+
+// Remove deletes a key that exists: one small write, however many elements it has.
+func (d DB) Remove(key []byte, k Key) error {
+	t := d.txn
+	t.touch(d.number, key)
+	t.count(d.space, -1, 0)
+	if err := d.reindex(key, k, 0, k.Type); err != nil {
+		return err
+	}
+	if k.Encoding == layout.Spread {
+		if err := d.abandon(&k.Metadata); err != nil {
+			return err
+		}
+	}
+	return t.delete(d.space, d.metadataKey(key))
+}
+
+// abandon notes that the elements of a spread collection wait for the reaper.
+func (d DB) abandon(m *layout.Metadata) error {
+	t := d.txn
+	t.key2 = layout.AppendDeletedKey(t.key2[:0], m.ID)
+	value := layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length())
+	return t.put(d.space, t.key2, value)
+}
+
+// Delete removes a key; false when it did not exist.
+func (d DB) Delete(key []byte) (bool, error) {
+	k, err := d.Lookup(key)
+	if err != nil || !k.Exists {
+		return false, err
+	}
+	return true, d.Remove(key, k)
+}
+
+// NewID is an id for a spread collection's elements. It is never given out again.
+func (t *Txn) NewID() uint64 { return t.store.nextID.Add(1) - 1 }
+
+// SetExpiry changes when a key that exists expires (Unix ms); 0 is never.
+func (d DB) SetExpiry(key []byte, k Key, expireMs int64) error {
+	next := k.Metadata
+	next.ExpireMs = expireMs
+	return d.Save(key, k, next)
+}
+
+// Move puts a key that exists in another place, which may be in another database. What was there is
+// deleted. The elements of a spread collection move by being referred to when the database is the
+// same; else they are copied (Copy) by the caller.
+func (d DB) Move(key []byte, k Key, to []byte) error {
+	target, err := d.Lookup(to)
+	if err != nil {
+		return err
+	}
+	next := k.Metadata
+	if err := d.forget(key, k); err != nil {
+		return err
+	}
+	return d.Save(to, target, next)
+}
+
+// forget deletes a key's record but none of its elements.
+func (d DB) forget(key []byte, k Key) error {
+	k.Encoding = layout.Plain
+	return d.Remove(key, k)
+}
+
+// Keys walks the keys of a database in their order, from one on (nil: the first), with their
+// metadata; f returns false to stop. Expired keys are left out. The key is valid until the
+// transaction is reset.
+func (d DB) Keys(from []byte, f func(key []byte, m *layout.Metadata) bool) error {
+	return d.KeysBetween(from, nil, f)
+}
+
+// KeysBetween is Keys for those before an upper bound; nil is none.
+func (d DB) KeysBetween(from, before []byte, f func(key []byte, m *layout.Metadata) bool) error {
+	lower := layout.AppendMetadataKey(nil, from)
+	upper := []byte{layout.KindMetadata + 1}
+	if before != nil {
+		upper = layout.AppendMetadataKey(nil, before)
+	}
+	it := d.txn.walk(d.space, lower, upper, false, false)
+	for it.Next() {
+		m, err := layout.DecodeMetadata(it.Value())
+		if err != nil {
+			it.err = err
+			break
+		}
+		if !d.txn.expired(&m) && !f(it.Key()[1:], &m) {
+			break
+		}
+	}
+	return it.Close()
+}
+
+// Flush empties a database: it gets a new namespace. The gate is closed.
+func (t *Txn) Flush(database int) {
+	t.remap()[database] = t.newNamespace()
+}
+
+// Swap exchanges two databases. The gate is closed.
+func (t *Txn) Swap(a, b int) {
+	databases := t.remap()
+	databases[a], databases[b] = databases[b], databases[a]
+}
+
+// sameKey tells whether two places are the same.
+func sameKey(a, b DB, keyA, keyB []byte) bool {
+	return a.space == b.space && bytes.Equal(keyA, keyB)
+}
+
+// Expired tells whether a key that LookupAny found has expired.
+func (d DB) Expired(k Key) bool { return d.txn.expired(&k.Metadata) }

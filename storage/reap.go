@@ -1,0 +1,168 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"kedis/storage/layout"
+	"kedis/storage/rocks"
+)
+
+var errClosing = errors.New("storage: closing")
+
+// reapBatch is how many elements are deleted by one write to RocksDB. Collections up to
+// reapByPoints are deleted element by element, since every range tombstone costs each reader of a
+// memtable; larger ones with one range for each kind of record.
+const (
+	reapBatch    = 1000
+	reapByPoints = 10000
+)
+
+// reap removes the elements of collections whose deletion RocksDB's files hold, so that no crash
+// can bring them back. Nothing refers to them, so it writes to RocksDB directly: readers and
+// positions have no part in it.
+func (s *Store) reap() error {
+	if s.oldestView() < s.persisted.Load() {
+		return nil // a view may still read them
+	}
+	for _, ns := range s.current.Load().databases {
+		family := ns.family.Load()
+		if family == nil {
+			continue
+		}
+		if err := s.reapFamily(family); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) reapFamily(family *rocks.Family) error {
+	it := s.rocks.NewIterator(family, nil, rocks.IteratorOptions{
+		LowerBound: []byte{layout.KindDeleted}, UpperBound: []byte{layout.KindDeleted + 1}})
+	defer it.Close()
+	for it.Next() {
+		id, kind, count, err := layout.DecodeDeleted(it.Key(), it.Value())
+		if err != nil {
+			return err
+		}
+		// The file system may hold less than RocksDB's memory does: only what is persisted counts.
+		if _, persisted, err := s.rocks.GetPersisted(family, it.Key()); err != nil || !persisted {
+			return err
+		}
+		if err := s.reapCollection(family, id, kind, count); err != nil {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type, count uint64) error {
+	batch := new(rocks.Batch)
+	for _, record := range elementKinds(kind) {
+		lower := layout.AppendElementKey(nil, record, id, nil)
+		upper := layout.Successor(nil, lower)
+		if count > reapByPoints {
+			batch.DeleteRange(family, lower, upper)
+			continue
+		}
+		if err := s.reapRange(family, batch, lower, upper); err != nil {
+			return err
+		}
+	}
+	batch.Delete(family, layout.AppendDeletedKey(nil, id))
+	s.counters.Reaped.Add(int64(count))
+	if err := s.rocks.Write(batch); err != nil {
+		return fmt.Errorf("storage: reaping: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper []byte) error {
+	it := s.rocks.NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: upper, KeysOnly: true})
+	defer it.Close()
+	for it.Next() {
+		batch.Delete(family, it.Key())
+		if batch.Len() < reapBatch {
+			continue
+		}
+		if err := s.rocks.Write(batch); err != nil {
+			return fmt.Errorf("storage: reaping: %w", err)
+		}
+		batch.Reset()
+		if s.closing() {
+			return errClosing
+		}
+	}
+	return it.Err()
+}
+
+// elementKinds are the kinds of record that a spread collection's elements have.
+func elementKinds(t layout.Type) []byte {
+	switch t {
+	case layout.Hash:
+		return []byte{layout.KindHashField}
+	case layout.Set:
+		return []byte{layout.KindSetMember}
+	case layout.List:
+		return []byte{layout.KindListElement}
+	case layout.ZSet:
+		return []byte{layout.KindZSetMember, layout.KindZSetScore}
+	}
+	return nil
+}
+
+// dropNamespaces drops the families that no database, no generation on its way, no persisted state
+// and no view can need.
+func (s *Store) dropNamespaces() error {
+	value, found, err := s.rocks.GetPersisted(s.meta, layout.StateKey)
+	if err != nil || !found {
+		return err
+	}
+	state, err := layout.DecodeState(value)
+	if err != nil {
+		return err
+	}
+	families := s.rocks.Families() // before what is needed is gathered: later ones are new
+	needed := map[string]bool{"default": true}
+	for _, d := range state.Databases {
+		needed[layout.Family(d.Namespace)] = true
+	}
+	s.commit.Lock()
+	now := s.current.Load()
+	for _, ns := range now.databases {
+		needed[layout.Family(ns.number)] = true
+	}
+	for _, f := range now.frozen {
+		for _, d := range f.state.Databases {
+			needed[layout.Family(d.Namespace)] = true
+		}
+	}
+	s.commit.Unlock()
+	s.views.mu.Lock()
+	idle := len(s.views.open) == 0
+	s.views.mu.Unlock()
+	for _, name := range families {
+		if needed[name] || !idle {
+			continue
+		}
+		if err := s.rocks.Drop(s.rocks.Family(name)); err != nil {
+			return fmt.Errorf("storage: dropping a namespace: %w", err)
+		}
+	}
+	return nil
+}
+
+// raiseHighest makes sure that no element id is given out again that was used ahead of the state.
+func (s *Store) raiseHighest() error {
+	value, found, err := s.rocks.Get(s.meta, nil, layout.HighestKey, nil)
+	if err != nil || !found {
+		return err
+	}
+	if len(value) != 8 {
+		return fmt.Errorf("%w: highest id of %d bytes", layout.ErrCorrupt, len(value))
+	}
+	s.nextID.Store(max(s.nextID.Load(), binary.BigEndian.Uint64(value)+1))
+	return nil
+}

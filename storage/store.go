@@ -1,0 +1,305 @@
+// Package storage is what the data types mean, on RocksDB.
+//
+// Everything reads and writes through a Txn. A Txn's own writes come first, then the generations
+// (recent commits, in memory), then the cache of clean copies, then RocksDB. A commit goes to the
+// log first and then becomes visible as one step; RocksDB gets it later, in one sorted batch for
+// each generation that ends with the position that it reaches.
+//
+// The package may import what lies below it: storage/layout, storage/rocks, storage/generation,
+// storage/cache, storage/listpack, storage/intset and so on, lock, and internal packages. It knows
+// nothing of commands, connections or replies.
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/lock"
+	"kedis/storage/cache"
+	"kedis/storage/generation"
+	"kedis/storage/layout"
+	"kedis/storage/rocks"
+)
+
+// Errors that commands turn into replies.
+var (
+	ErrWrongType = errors.New("storage: operation against a key holding the wrong kind of value")
+	ErrBudget    = errors.New("storage: the command touches too many records to run on a reactor")
+	ErrFormat    = errors.New("storage: the data directory has another format")
+)
+
+// Log is what commits are written to, and what recovery reads. Package binlog has it.
+type Log interface {
+	// Append writes effects and returns the position behind them. It is called by one goroutine
+	// at a time. database is selected when the payload begins, after when it ends.
+	Append(database, after int, payload ...[]byte) (position int64, err error)
+	// Sync returns when everything up to a position is durable.
+	Sync(position int64) error
+	// Position is the end of the log.
+	Position() int64
+	// Database is the one selected at the end of the log.
+	Database() int
+	// Purge removes what neither recovery, given that RocksDB has persisted all up to a position,
+	// nor a reader needs.
+	Purge(persisted int64) (removed int, err error)
+}
+
+// Options tell how a store works. Functions are asked each time, so that they can change live.
+type Options struct {
+	Rocks           rocks.Options
+	Databases       int
+	Limits          Limits
+	GenerationBytes func() int64         // recent writes that are collected before they go to RocksDB
+	CacheBytes      int64                // clean copies of records
+	SyncEveryCommit func() bool          // appendfsync always
+	FlushLogBytes   func() int64         // persist when recovery would have to read more of the log than this
+	FlushInterval   func() time.Duration // persist at least so often
+	Logger          hclog.Logger
+}
+
+// Store is an open data directory.
+type Store struct {
+	options Options
+	rocks   *rocks.DB
+	meta    *rocks.Family // "default"
+	cache   *cache.Cache
+	logger  hclog.Logger
+
+	current  atomic.Pointer[current]
+	position atomic.Int64 // of the last commit that is visible
+	nextID   atomic.Uint64
+
+	commit struct {
+		sync.Mutex
+		log           Log
+		logDirectory  uint64
+		nextNamespace uint32
+		waiting       waiting
+		broken        bool
+	}
+
+	sorter    chan *generation.Chunk
+	flusher   flusher
+	views     views
+	written   atomic.Int64 // the position that RocksDB has reached, in memory or in files
+	persisted atomic.Int64 // the one that its files have reached
+	stop      chan struct{}
+	running   sync.WaitGroup
+	counters  Counters
+}
+
+// Counters tell what the store did since it was opened.
+type Counters struct {
+	Commits, Flushes, FlushedRecords, Slowed, RocksReads, Reaped, Expired atomic.Int64
+}
+
+// current is what a reader needs to find the newest version of every record. It never changes:
+// a new one takes its place.
+type current struct {
+	active    *generation.Generation
+	frozen    []*frozen    // the newest first; on their way to RocksDB
+	databases []*namespace // by number of the database
+}
+
+// frozen is a generation that nothing is added to, and the state that RocksDB has with it.
+type frozen struct {
+	*generation.Generation
+	state layout.State
+}
+
+// namespace is where a database's records are, and how many keys there are. The counters change
+// under the commit lock.
+type namespace struct {
+	number        uint32
+	family        atomic.Pointer[rocks.Family] // nil until the first batch goes to RocksDB
+	keys, expires atomic.Int64
+}
+
+const chunkBytes = 256 << 10
+
+// Open opens a data directory, or makes one. The data is then that of Position; effects that the
+// log has behind it are to be applied (Attach, Txn.Apply) before anything else is done.
+func Open(o Options) (*Store, error) {
+	db, err := rocks.Open(o.Rocks)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{options: o, rocks: db, meta: db.Family("default"), logger: o.Logger,
+		cache: cache.New(o.CacheBytes), stop: make(chan struct{}), sorter: make(chan *generation.Chunk, 1024)}
+	s.flusher.init()
+	if err := s.load(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s.running.Add(3)
+	go s.sortChunks()
+	go s.flushGenerations()
+	go s.maintain()
+	return s, nil
+}
+
+// load reads the state, and drops the families that it doesn't name: they were made or emptied
+// ahead of a state that a crash then lost.
+func (s *Store) load() error {
+	state, err := s.loadState()
+	if err != nil {
+		return err
+	}
+	s.commit.logDirectory = state.LogDirectory
+	s.commit.nextNamespace = max(state.NextNamespace, 1)
+	s.nextID.Store(max(state.NextID, 1))
+	s.position.Store(state.Position)
+	s.written.Store(state.Position)
+	s.persisted.Store(state.Position)
+	if err := s.raiseHighest(); err != nil {
+		return err
+	}
+	databases := make([]*namespace, s.options.Databases)
+	named := map[string]bool{"default": true}
+	for _, d := range state.Databases {
+		if int(d.Number) >= len(databases) {
+			return fmt.Errorf("storage: database %d holds %d keys, but only %d databases are configured",
+				d.Number, d.Keys, len(databases))
+		}
+		ns := &namespace{number: d.Namespace}
+		ns.keys.Store(d.Keys)
+		ns.expires.Store(d.Expires)
+		name := layout.Family(d.Namespace)
+		if f := s.rocks.Family(name); f != nil {
+			ns.family.Store(f)
+		}
+		named[name] = true
+		databases[d.Number] = ns
+	}
+	for i := range databases {
+		if databases[i] == nil {
+			databases[i] = s.newNamespace()
+		}
+	}
+	for _, name := range s.rocks.Families() {
+		if named[name] {
+			continue
+		}
+		s.logger.Warn("dropping a column family that the persisted state does not name", "family", name)
+		if err := s.rocks.Drop(s.rocks.Family(name)); err != nil {
+			return err
+		}
+	}
+	s.current.Store(&current{active: s.newGeneration(0), databases: databases})
+	return nil
+}
+
+func (s *Store) loadState() (layout.State, error) {
+	format, found, err := s.rocks.Get(s.meta, nil, layout.FormatKey, nil)
+	if err != nil {
+		return layout.State{}, err
+	}
+	if !found {
+		return layout.State{}, s.writeFormat()
+	}
+	if want := formatValue(); string(format) != string(want) {
+		return layout.State{}, fmt.Errorf("%w: %x; this version of Kedis reads and writes %x", ErrFormat, format, want)
+	}
+	value, found, err := s.rocks.Get(s.meta, nil, layout.StateKey, nil)
+	if err != nil || !found {
+		return layout.State{}, err
+	}
+	return layout.DecodeState(value)
+}
+
+func formatValue() []byte { return []byte{0, 0, 0, layout.Format} }
+
+func (s *Store) writeFormat() error {
+	batch := new(rocks.Batch)
+	batch.Put(s.meta, layout.FormatKey, formatValue())
+	if err := s.rocks.Write(batch); err != nil {
+		return err
+	}
+	return s.rocks.Flush()
+}
+
+// newNamespace makes an empty namespace with a number that was never used. It is called under the
+// commit lock, or before there are others.
+func (s *Store) newNamespace() *namespace {
+	ns := &namespace{number: s.commit.nextNamespace}
+	s.commit.nextNamespace++
+	return ns
+}
+
+func (s *Store) newGeneration(expected int) *generation.Generation {
+	return generation.New(chunkBytes, expected, func(c *generation.Chunk) {
+		select {
+		case s.sorter <- c:
+		default: // it is sorted when somebody needs it
+		}
+	})
+}
+
+func (s *Store) sortChunks() {
+	defer s.running.Done()
+	for {
+		select {
+		case c := <-s.sorter:
+			c.Sort()
+		case <-s.stop:
+			return
+		}
+	}
+}
+
+// Attach names the log that commits go to from now on, and the number of its directory.
+func (s *Store) Attach(log Log, directory uint64) {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	s.commit.log, s.commit.logDirectory = log, directory
+}
+
+// LogDirectory is the number of the directory with the log that the data belongs to; 0 if there
+// was none yet.
+func (s *Store) LogDirectory() uint64 {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	return s.commit.logDirectory
+}
+
+// Position is the position of the log that the visible data is as of.
+func (s *Store) Position() int64 { return s.position.Load() }
+
+// Persisted is the position that RocksDB's files have reached: where recovery would begin.
+func (s *Store) Persisted() int64 { return s.persisted.Load() }
+
+// Databases is the number of databases.
+func (s *Store) Databases() int { return s.options.Databases }
+
+// Size is the number of keys in a database, and of those that have an expiry.
+func (s *Store) Size(database int) (keys, expires int64) {
+	ns := s.current.Load().databases[database]
+	return ns.keys.Load(), ns.expires.Load()
+}
+
+// Cache is the cache of clean copies.
+func (s *Store) Cache() *cache.Cache { return s.cache }
+
+// Rocks is the database below, for statistics and live options.
+func (s *Store) Rocks() *rocks.DB { return s.rocks }
+
+// Counters are the store's counters.
+func (s *Store) Counters() *Counters { return &s.counters }
+
+// Close persists everything and closes the store. Nothing else may be under way.
+func (s *Store) Close() error {
+	err := s.Persist()
+	close(s.stop)
+	s.flusher.wake()
+	s.running.Wait()
+	return errors.Join(err, s.rocks.Close())
+}
+
+// Stripe is the lock of a key.
+func (s *Store) Stripe(database int, key []byte) uint32 {
+	return lock.Stripe(generation.Hash(uint32(database), key))
+}

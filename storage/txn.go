@@ -1,0 +1,304 @@
+package storage
+
+import (
+	"kedis/internal/resp"
+	"kedis/storage/generation"
+	"kedis/storage/layout"
+)
+
+// Txn is a transaction: what it reads includes what it wrote, and what it wrote becomes visible as
+// one step when it commits. It runs any number of commands, each of which can be taken back until
+// then. A Txn belongs to one goroutine at a time; whoever uses it holds the locks of the keys that
+// its commands touch.
+type Txn struct {
+	store   *Store
+	view    *View // when not nil, everything is read as it was there, and nothing is written
+	journal journal
+
+	effects     []byte
+	effectCount int
+	first, last int // databases selected where the effects begin and end; -1 while there are none
+
+	deltas      []delta
+	touched     []touch
+	touchedKeys []byte
+	databases   []*namespace // when not nil, the map as the transaction has changed it
+
+	applied int64 // when not 0, what is repeated is in the log already, up to here
+	done    bool  // set under the commit lock
+	err     error
+
+	now    int64
+	mode   Mode
+	budget int
+
+	key    []byte // scratch for record keys
+	key2   []byte
+	record []byte // scratch for values
+}
+
+// Mode is how a command of a transaction runs.
+type Mode struct {
+	// Writing commands remove what they find expired, and say so in the log; others only hide it.
+	Writing bool
+	// Applying: a command is repeated from the log. Nothing expires, and no effects are collected.
+	Applying bool
+	// Replica: expired keys are hidden, and left to the primary.
+	Replica bool
+}
+
+// delta is a difference to a namespace's counters.
+type delta struct {
+	namespace     *namespace
+	keys, expires int
+}
+
+// touch is a key that was changed, which stands in Txn.touchedKeys up to end.
+type touch struct {
+	database, end int
+}
+
+// NewTxn makes a transaction. It can be used again and again, after Reset.
+func (s *Store) NewTxn() *Txn { return &Txn{store: s, first: -1, last: -1, budget: unlimited} }
+
+const unlimited = 1 << 62
+
+// Savepoint is what Rollback goes back to.
+type Savepoint struct {
+	entries, effects, effectCount, deltas, touched, touchedKeys int
+
+	first, last int
+	databases   []*namespace
+}
+
+// Begin starts a command at a time (Unix ms). With a budget above 0 the command fails with
+// ErrBudget as soon as it has touched about that many records.
+func (t *Txn) Begin(mode Mode, nowMs int64, budget int) Savepoint {
+	t.mode, t.now, t.budget = mode, nowMs, budget
+	if budget <= 0 {
+		t.budget = unlimited
+	}
+	return t.Savepoint()
+}
+
+// Savepoint is the state of the transaction now.
+func (t *Txn) Savepoint() Savepoint {
+	return Savepoint{len(t.journal.entries), len(t.effects), t.effectCount, len(t.deltas),
+		len(t.touched), len(t.touchedKeys), t.first, t.last, t.databases}
+}
+
+// Rollback takes back everything since a savepoint.
+func (t *Txn) Rollback(s Savepoint) {
+	t.journal.rewind(s.entries)
+	t.effects, t.effectCount = t.effects[:s.effects], s.effectCount
+	t.deltas, t.touched, t.touchedKeys = t.deltas[:s.deltas], t.touched[:s.touched], t.touchedKeys[:s.touchedKeys]
+	t.first, t.last, t.databases = s.first, s.last, s.databases
+}
+
+// Changed tells whether something was written since a savepoint.
+func (t *Txn) Changed(s Savepoint) bool {
+	return len(t.journal.entries) > s.entries || len(t.touched) > s.touched || changedMap(t.databases, s.databases)
+}
+
+func changedMap(a, b []*namespace) bool {
+	return len(a) != len(b) || len(a) > 0 && &a[0] != &b[0]
+}
+
+// Empty tells that there is nothing to commit.
+func (t *Txn) Empty() bool {
+	return len(t.journal.entries) == 0 && t.effectCount == 0 && t.databases == nil
+}
+
+// Reset makes the transaction ready for use again. What it had not committed is gone, and so is
+// what it returned.
+func (t *Txn) Reset() {
+	t.journal.reset()
+	if cap(t.effects) > largeBuffer {
+		t.effects = nil
+	}
+	t.effects, t.effectCount = t.effects[:0], 0
+	t.deltas, t.touched, t.touchedKeys = t.deltas[:0], t.touched[:0], t.touchedKeys[:0]
+	t.first, t.last, t.databases, t.view = -1, -1, nil, nil
+	t.mode, t.budget = Mode{}, unlimited
+	t.applied, t.done, t.err = 0, false, nil
+}
+
+// Now is the time (Unix ms) at which the running command began.
+func (t *Txn) Now() int64 { return t.now }
+
+// Mode is the running command's mode.
+func (t *Txn) Mode() Mode { return t.mode }
+
+// Effect adds a command to the log, as it must be repeated elsewhere.
+func (t *Txn) Effect(database int, args ...[]byte) {
+	if t.mode.Applying {
+		return
+	}
+	t.selectDatabase(database)
+	t.effects = resp.AppendRequest(t.effects, args...)
+	t.effectCount++
+}
+
+func (t *Txn) selectDatabase(database int) {
+	if t.first < 0 {
+		t.first = database
+	} else if t.last != database {
+		t.effects = appendSelect(t.effects, database)
+	}
+	t.last = database
+}
+
+// Effects is the number of effects since a savepoint.
+func (t *Txn) Effects(s Savepoint) int { return t.effectCount - s.effectCount }
+
+var multi, exec = []byte("*1\r\n$5\r\nMULTI\r\n"), []byte("*1\r\n$4\r\nEXEC\r\n")
+
+// Enclose puts the effects since a savepoint between MULTI and EXEC when there are several, so that
+// whoever repeats them does all or nothing.
+func (t *Txn) Enclose(s Savepoint) {
+	if t.effectCount-s.effectCount < 2 {
+		return
+	}
+	n := len(t.effects)
+	t.effects = append(t.effects, multi...)
+	copy(t.effects[s.effects+len(multi):], t.effects[s.effects:n])
+	copy(t.effects[s.effects:], multi)
+	t.effects = append(t.effects, exec...)
+}
+
+// Touched calls f for each key that was changed, once for each change, until Reset.
+func (t *Txn) Touched(f func(database int, key []byte)) {
+	from := 0
+	for _, touch := range t.touched {
+		f(touch.database, t.touchedKeys[from:touch.end])
+		from = touch.end
+	}
+}
+
+func (t *Txn) touch(database int, key []byte) {
+	t.touchedKeys = append(t.touchedKeys, key...)
+	t.touched = append(t.touched, touch{database, len(t.touchedKeys)})
+}
+
+// spend counts n records against the budget.
+func (t *Txn) spend(n int) error {
+	if t.budget -= n; t.budget < 0 {
+		return ErrBudget
+	}
+	return nil
+}
+
+// A read from RocksDB costs about as much as this many from memory.
+const rocksReadCost = 10
+
+// get returns the newest version of a record. The value is read only and valid until Reset.
+func (t *Txn) get(ns *namespace, key []byte) (value []byte, found bool, err error) {
+	if err := t.spend(1); err != nil {
+		return nil, false, err
+	}
+	hash := generation.Hash(ns.number, key)
+	if t.view != nil {
+		return t.view.get(hash, ns, key)
+	}
+	value, state := t.journal.get(hash, ns.number, key)
+	if state != generation.Unknown {
+		return value, state == generation.Present, nil
+	}
+	now := t.store.current.Load()
+	if value, state = now.active.Get(generation.End, hash, ns.number, key); state != generation.Unknown {
+		return value, state == generation.Present, nil
+	}
+	for _, f := range now.frozen {
+		if value, state = f.Get(generation.End, hash, ns.number, key); state != generation.Unknown {
+			return value, state == generation.Present, nil
+		}
+	}
+	if value, present, known := t.store.cache.Get(hash, ns.number, key); known {
+		return value, present, nil
+	}
+	return t.getBelow(ns, hash, key)
+}
+
+// getBelow reads from RocksDB and keeps a clean copy. The lock of the key keeps others from
+// changing the record meanwhile.
+func (t *Txn) getBelow(ns *namespace, hash uint64, key []byte) (value []byte, found bool, err error) {
+	if err := t.spend(rocksReadCost); err != nil {
+		return nil, false, err
+	}
+	if family := ns.family.Load(); family != nil {
+		t.store.counters.RocksReads.Add(1)
+		if value, found, err = t.store.rocks.Get(family, nil, key, nil); err != nil {
+			return nil, false, err
+		}
+	}
+	t.store.cache.Put(hash, ns.number, key, value, found)
+	return value, found, nil
+}
+
+func (t *Txn) put(ns *namespace, key, value []byte) error {
+	t.journal.put(generation.Hash(ns.number, key), ns.number, key, value)
+	return t.spend(1)
+}
+
+func (t *Txn) delete(ns *namespace, key []byte) error {
+	t.journal.delete(generation.Hash(ns.number, key), ns.number, key)
+	return t.spend(1)
+}
+
+// namespace is where a database's records are, as the transaction sees it.
+func (t *Txn) namespace(database int) *namespace {
+	switch {
+	case t.databases != nil:
+		return t.databases[database]
+	case t.view != nil:
+		return t.view.databases[database]
+	}
+	return t.store.current.Load().databases[database]
+}
+
+// count adds to a namespace's counters when the transaction commits.
+func (t *Txn) count(ns *namespace, keys, expires int) {
+	if keys != 0 || expires != 0 {
+		t.deltas = append(t.deltas, delta{ns, keys, expires})
+	}
+}
+
+// remap prepares the map of databases for a change.
+func (t *Txn) remap() []*namespace {
+	from := t.databases
+	if from == nil {
+		from = t.store.current.Load().databases
+	}
+	t.databases = append([]*namespace(nil), from...)
+	return t.databases
+}
+
+// newNamespace is an empty namespace; its number is given when the transaction needs it, and never
+// again, even if the transaction is taken back.
+func (t *Txn) newNamespace() *namespace {
+	t.store.commit.Lock()
+	defer t.store.commit.Unlock()
+	return t.store.newNamespace()
+}
+
+// DB is a database as a transaction sees it.
+type DB struct {
+	txn    *Txn
+	number int
+	space  *namespace
+}
+
+// DB returns a database. The number is below Store.Databases.
+func (t *Txn) DB(number int) DB { return DB{t, number, t.namespace(number)} }
+
+// Txn is the transaction that the database is seen by.
+func (d DB) Txn() *Txn { return d.txn }
+
+// Number is the database's number.
+func (d DB) Number() int { return d.number }
+
+// metadataKey returns the key of a key's metadata, in scratch memory.
+func (d DB) metadataKey(key []byte) []byte {
+	d.txn.key = layout.AppendMetadataKey(d.txn.key[:0], key)
+	return d.txn.key
+}
