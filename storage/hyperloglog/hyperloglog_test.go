@@ -9,10 +9,8 @@ import (
 )
 
 func TestSelfTest(t *testing.T) {
-	for seed := range uint64(2) {
-		if err := SelfTest(seed); err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-		}
+	if err := SelfTest(1); err != nil {
+		t.Error(err)
 	}
 }
 
