@@ -1,0 +1,241 @@
+package rdb
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// LZF is a sequence of literal runs and references to earlier output:
+//
+//	000LLLLL byte …              L+1 literal bytes
+//	LLLooooo oooooooo            L+2 bytes from o+1 bytes before, 1 <= L <= 6
+//	111ooooo LLLLLLLL oooooooo   L+9 bytes from o+1 bytes before
+//
+// Redis uses liblzf 3.6 with a hash table of 2^16 slots and its "very fast" setting. Which of
+// several possible outputs it produces is decided by what it enters into that table and when; the
+// compressor here makes the same decisions, so that a value has the same bytes in our DUMP as in
+// Redis's.
+const (
+	lzfHashBits    = 16
+	lzfMaxLiteral  = 1 << 5
+	lzfMaxOffset   = 1 << 13
+	lzfMaxMatch    = 1<<8 + 1<<3
+	lzfExpansion   = lzfMaxMatch / 3 // three bytes of input yield that much output each, at most
+	lzfMaxInput    = math.MaxInt32
+	lzfWorthSaving = 4 // Redis compresses only if it saves as many bytes
+)
+
+// lzfCompressor compresses one string after another. The zero value is ready for use.
+type lzfCompressor struct {
+	// table maps the hash of three bytes to base + the position where they were last seen.
+	// Everything below base is left over from earlier inputs and counts as absent.
+	table []uint32
+	base  uint32
+}
+
+// compress appends the compressed form of in to dst, unless that would take more than limit bytes
+// or so (liblzf gives up a few bytes early at places); then it returns false, and what dst held.
+func (c *lzfCompressor) compress(dst, in []byte, limit int) ([]byte, bool) {
+	if len(in) < 3 || len(in) > lzfMaxInput || limit <= 0 {
+		return dst, false
+	}
+	c.prepare(len(in))
+	start := len(dst)
+	// liblzf may write one byte at the limit before it notices.
+	out := slices.Grow(dst, limit+1)
+	n := c.run(out[start:start+limit+1], in, limit)
+	c.base += uint32(len(in))
+	return out[:start+n], n > 0
+}
+
+func (c *lzfCompressor) prepare(size int) {
+	if c.table == nil {
+		c.table = make([]uint32, 1<<lzfHashBits)
+	}
+	if c.base > math.MaxUint32-uint32(size) {
+		clear(c.table)
+		c.base = 0
+	}
+}
+
+// lzfHash hashes the three bytes in the lower 24 bits.
+func lzfHash(three uint32) uint32 {
+	return (three>>8 - three*5) & (1<<lzfHashBits - 1)
+}
+
+// run returns the number of bytes it wrote to out, or 0 if they would be more than limit.
+func (c *lzfCompressor) run(out, in []byte, limit int) int {
+	op, literals := 1, 0 // out[op-literals-1] is where the length of the literal run goes
+	ip, last := 0, len(in)-2
+	three := uint32(in[0])<<8 | uint32(in[1])
+	for ip < last {
+		three = three<<8 | uint32(in[ip+2])
+		ref := c.enter(three, ip)
+		if !isMatch(in, ref, ip) {
+			if op >= limit {
+				return 0
+			}
+			out[op] = in[ip]
+			op, literals, ip = op+1, literals+1, ip+1
+			if literals == lzfMaxLiteral {
+				out[op-literals-1] = byte(literals - 1)
+				op, literals = op+1, 0
+			}
+			continue
+		}
+		if literals == 0 {
+			op-- // no literals: no length for them either
+		}
+		if op+4 >= limit {
+			return 0
+		}
+		if literals > 0 {
+			out[op-literals-1] = byte(literals - 1)
+		}
+		n := matchLength(in, ref, ip)
+		op += putReference(out[op:], ip-ref-1, n)
+		op, literals, ip = op+1, 0, ip+n
+		if ip >= last {
+			break
+		}
+		three = c.reenter(in, ip)
+	}
+	return finish(out, in, op, literals, ip, limit)
+}
+
+// enter records where three bytes were seen, and returns where they were seen before; that is
+// negative if they weren't.
+func (c *lzfCompressor) enter(three uint32, ip int) (ref int) {
+	slot := &c.table[lzfHash(three)]
+	ref = int(*slot) - int(c.base)
+	*slot = c.base + uint32(ip)
+	return ref
+}
+
+// reenter records the last two positions inside of a match that ends before ip; liblzf leaves out
+// the others. It returns the two bytes before the next one to be hashed.
+func (c *lzfCompressor) reenter(in []byte, ip int) uint32 {
+	three := uint32(in[ip-2])<<8 | uint32(in[ip-1])
+	three = three<<8 | uint32(in[ip])
+	c.enter(three, ip-2)
+	three = three<<8 | uint32(in[ip+1])
+	c.enter(three, ip-1)
+	return three
+}
+
+// isMatch tells whether the three bytes at ip can be a reference to those at ref. Position 0 can't
+// be referred to: liblzf takes it for an empty slot.
+func isMatch(in []byte, ref, ip int) bool {
+	return ref > 0 && ip-ref-1 < lzfMaxOffset &&
+		in[ref+2] == in[ip+2] && in[ref] == in[ip] && in[ref+1] == in[ip+1]
+}
+
+// matchLength is how far the bytes at ref and ip agree, at least three. liblzf compares the first
+// sixteen of them without a look at the limit, so it may exceed that a little.
+func matchLength(in []byte, ref, ip int) int {
+	n, longest := 2, min(len(in)-ip-2, lzfMaxMatch)
+	if longest > 16 {
+		for n < 18 {
+			n++
+			if in[ref+n] != in[ip+n] {
+				return n
+			}
+		}
+	}
+	n++
+	for n < longest && in[ref+n] == in[ip+n] {
+		n++
+	}
+	return n
+}
+
+// putReference writes a reference to n bytes, offset+1 bytes before, and returns its size.
+func putReference(out []byte, offset, n int) int {
+	n -= 2
+	if n < 7 {
+		out[0] = byte(offset>>8) | byte(n)<<5
+		out[1] = byte(offset)
+		return 2
+	}
+	out[0] = byte(offset>>8) | 7<<5
+	out[1] = byte(n - 7)
+	out[2] = byte(offset)
+	return 3
+}
+
+// finish writes the last bytes, for which no match was looked for, as literals.
+func finish(out, in []byte, op, literals, ip, limit int) int {
+	if op+3 > limit { // at most so many follow
+		return 0
+	}
+	for ; ip < len(in); ip++ {
+		out[op] = in[ip]
+		op, literals = op+1, literals+1
+		if literals == lzfMaxLiteral {
+			out[op-literals-1] = byte(literals - 1)
+			op, literals = op+1, 0
+		}
+	}
+	if literals == 0 {
+		return op - 1
+	}
+	out[op-literals-1] = byte(literals - 1)
+	return op
+}
+
+// decompressLZF appends the size bytes that in is the compressed form of to dst. The bytes of in
+// can be anything; at most size bytes are allocated, and only if in is long enough to yield them.
+func decompressLZF(dst, in []byte, size uint64) ([]byte, error) {
+	if size > uint64(len(in))*lzfExpansion {
+		return dst, fmt.Errorf("%w: %d compressed bytes can't become %d", ErrCorrupt, len(in), size)
+	}
+	start := len(dst)
+	out := slices.Grow(dst, int(size))
+	limit := start + int(size)
+	for len(in) > 0 {
+		var ok bool
+		if in[0] < lzfMaxLiteral {
+			out, in, ok = copyLiterals(out, in, limit)
+		} else {
+			out, in, ok = copyReference(out, in, start, limit)
+		}
+		if !ok {
+			return dst, fmt.Errorf("%w: bad compressed string", ErrCorrupt)
+		}
+	}
+	if len(out) != limit {
+		return dst, fmt.Errorf("%w: string of %d bytes was to have %d", ErrCorrupt, len(out)-start, size)
+	}
+	return out, nil
+}
+
+func copyLiterals(out, in []byte, limit int) (_, rest []byte, ok bool) {
+	n := int(in[0]) + 1
+	if n > len(in)-1 || len(out)+n > limit {
+		return out, in, false
+	}
+	return append(out, in[1:1+n]...), in[1+n:], true
+}
+
+func copyReference(out, in []byte, start, limit int) (_, rest []byte, ok bool) {
+	n, header := int(in[0]>>5), 2
+	if n == 7 {
+		header = 3
+	}
+	if len(in) < header {
+		return out, in, false
+	}
+	if n == 7 {
+		n += int(in[1])
+	}
+	n += 2
+	from := len(out) - int(in[0]&0x1F)<<8 - int(in[header-1]) - 1
+	if from < start || len(out)+n > limit {
+		return out, in, false
+	}
+	for i := range n { // may overlap what it writes: byte by byte
+		out = append(out, out[from+i])
+	}
+	return out, in[header:], true
+}
