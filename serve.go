@@ -17,6 +17,7 @@ import (
 	"kedis/internal/config"
 	"kedis/server"
 	"kedis/server/command"
+	"kedis/ttl"
 )
 
 func serveCommand() *cli.Command {
@@ -112,6 +113,8 @@ func serve(c *config.Config) error {
 	if err := data.Recover(engine); err != nil {
 		return errors.Join(err, data.Close())
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	sweeping := sweep(ctx, engine, c, logger)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go stopper.wait(signals, logger)
@@ -121,7 +124,28 @@ func serve(c *config.Config) error {
 	if err == nil {
 		logger.Info("stopping")
 	}
+	cancel()
+	<-sweeping
 	return errors.Join(err, data.Close())
+}
+
+// sweep removes expired keys in the background until the context ends.
+func sweep(ctx context.Context, engine *command.Engine, c *config.Config, logger hclog.Logger) <-chan struct{} {
+	expiries := engine.Expiries()
+	sweeper := ttl.New(expiries, expiries, ttl.Options{
+		Enabled:  c.ActiveExpire.Get,
+		Interval: func() time.Duration { return time.Second / time.Duration(max(c.HZ.Get(), 1)) },
+		Effort:   func() int { return int(15 + 10*c.ActiveExpireEffort.Get()) },
+		Now:      time.Now,
+		Failed:   func(err error) { logger.Error("removing expired keys", "error", err) },
+	})
+	engine.Sweeper = sweeper
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		sweeper.Run(ctx)
+	}()
+	return done
 }
 
 // stopper ends the server once, whoever asks for it.

@@ -22,13 +22,9 @@ func (d DB) Lookup(key []byte) (Key, error) {
 		return k, err
 	}
 	if d.txn.mode.Writing && !d.txn.mode.Replica {
-		d.txn.store.counters.Expired.Add(1)
-		d.txn.Effect(d.number, delEffect, key)
-		if err := d.Remove(key, k); err != nil {
-			return Key{}, err
-		}
+		_, err = d.RemoveExpired(key)
 	}
-	return Key{}, nil
+	return Key{}, err
 }
 
 // LookupType is Lookup for a command on one type: ErrWrongType when the key has another.

@@ -10,6 +10,7 @@ import (
 	"kedis/internal/config"
 	"kedis/lock"
 	"kedis/storage"
+	"kedis/ttl"
 )
 
 // Engine is what commands work with. There is one for each server; nothing of it is global.
@@ -21,6 +22,7 @@ type Engine struct {
 	Table   *Table
 	Clients *Clients
 	Server  Server
+	Sweeper *ttl.Sweeper
 	Version string
 	Started time.Time
 

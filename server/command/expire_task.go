@@ -1,0 +1,73 @@
+package command
+
+import (
+	"context"
+
+	"kedis/storage"
+	"kedis/ttl"
+)
+
+// Expiries is the engine as the sweeper sees it: what is due in a database, and how it is removed.
+func (e *Engine) Expiries() interface {
+	ttl.Index
+	ttl.Remover
+} {
+	return &expiries{e, e.Store.NewTxn()}
+}
+
+type expiries struct {
+	engine *Engine
+	txn    *storage.Txn // for walks
+}
+
+func (x *expiries) Databases() int { return x.engine.Store.Databases() }
+
+func (x *expiries) Waiting(database int) int64 {
+	_, expires := x.engine.Store.Size(database)
+	return expires
+}
+
+func (x *expiries) Due(database int, behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
+	x.txn.Reset()
+	x.txn.Begin(storage.Mode{}, now, 0)
+	return x.txn.DB(database).Due(behind, now, limit)
+}
+
+// Remove removes keys in one commit, whose effects are a DEL for each.
+func (x *expiries) Remove(_ context.Context, database int, due []ttl.Due) (removed int, err error) {
+	if err := x.engine.Log.Ready(); err != nil {
+		return 0, nil // reads hide what has expired; it is removed when there is room for that
+	}
+	x.engine.onWorker(func(b *Batch) { removed, err = b.removeExpired(database, due) })
+	return removed, err
+}
+
+func (b *Batch) removeExpired(database int, due []ttl.Due) (removed int, err error) {
+	b.plan.reset()
+	for _, d := range due {
+		b.plan.locks = append(b.plan.locks, wantedLock{b.engine.Store.Stripe(database, d.Key), true})
+	}
+	b.plan.sort()
+	b.await()
+	_, now := b.engine.clock.now()
+	b.txn.Begin(storage.Mode{Writing: true}, now, 0)
+	db := b.txn.DB(database)
+	for _, d := range due {
+		gone, failed := db.RemoveExpired(d.Key)
+		if failed != nil {
+			err = failed
+			break
+		}
+		if gone {
+			removed++
+		}
+	}
+	if err != nil {
+		b.txn.Reset() // nothing is half done: the sweeper comes back
+		removed = 0
+	}
+	if failed := b.Commit(); err == nil {
+		err = failed
+	}
+	return removed, err
+}
