@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -284,4 +286,46 @@ func FuzzRDBFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A collection passes through the writer and the reader without ever being held by them.
+func TestLargeCollectionsAreNotHeld(t *testing.T) {
+	const fields = 200_000
+	pipe, end := io.Pipe()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	go func() {
+		w := NewWriter(end)
+		w.Key([]byte("large"), 0)
+		w.BeginHash(fields)
+		field, value := make([]byte, 0, 20), []byte("a value that has some more bytes")
+		for i := range int64(fields) {
+			field = strconv.AppendInt(field[:0], i, 10)
+			w.Field(field, value)
+		}
+		w.End()
+		end.CloseWithError(w.Close())
+	}()
+	r, err := NewReader(pipe, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for record.Value.Next() {
+		n++
+	}
+	if err := record.Value.Err(); err != nil || n != fields || record.Value.Count != fields {
+		t.Fatal(n, err)
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if spent := after.TotalAlloc - before.TotalAlloc; spent > 2<<20 {
+		t.Fatalf("%d bytes were allocated for a file of %d", spent, r.Offset())
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +97,35 @@ func TestOldEncodings(t *testing.T) {
 		r.must("RESTORE", "new", 0, payload, "REPLACE")
 		if digests := r.must("DEBUG", "DIGEST-VALUE", "old", "new").([]any); digests[0] != digests[1] {
 			t.Errorf("%s: Redis reads something else than we do", old.name)
+		}
+	}
+}
+
+// A whole file of Redis 2.8 to 3.0 (version 6) or 3.2 (7), as redis-server loads it.
+func TestOldFiles(t *testing.T) {
+	for _, version := range []string{"REDIS0002", "REDIS0006", "REDIS0007", "REDIS0009"} {
+		file := append([]byte(version), opSelectDB, 0)
+		for i, old := range oldEncodings(t) {
+			file = append(file, opExpireMs, 0, 0, 0, 0, 0, 0, 0, 1) // far in the future
+			file = append(file, old.body[0], 1, byte('a'+i))
+			file = append(file, old.body[1:]...)
+		}
+		file = append(file, opEOF)
+		if version > "REDIS0004" {
+			file = binary.LittleEndian.AppendUint64(file, CRC64(0, file))
+		}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "dump.rdb"), file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		theirs, ours := startRedis(t, dir), startRedis(t, rewrite(t, file))
+		waitLoaded(theirs)
+		waitLoaded(ours)
+		if n := theirs.must("DBSIZE"); n != int64(len(oldEncodings(t))) {
+			t.Fatalf("%s: %v keys", version, n)
+		}
+		if want, got := theirs.must("DEBUG", "DIGEST"), ours.must("DEBUG", "DIGEST"); got != want {
+			t.Errorf("%s: digest %v, want %v", version, got, want)
 		}
 	}
 }
