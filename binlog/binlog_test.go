@@ -138,7 +138,7 @@ func TestAppendReadReopen(t *testing.T) {
 	o := options(t)
 	l := create(t, o, 1000)
 	var want []string
-	for i := range 500 {
+	for i := range 200 {
 		payload := command("SET", fmt.Sprint("key", i), strings.Repeat("v", i))
 		want = append(want, string(payload))
 		if end := add(t, l, payload); end != l.Position() {
@@ -152,7 +152,7 @@ func TestAppendReadReopen(t *testing.T) {
 	closeLog(t, l)
 
 	l, recovered := open(t, o)
-	if !recovered.Clean || recovered.Cut != nil || recovered.Segments < 10 {
+	if !recovered.Clean || recovered.Cut != nil || recovered.Segments < 4 {
 		t.Fatalf("after a clean stop: %+v", recovered)
 	}
 	if l.Position() != end || l.Durable() != end || l.First() != 1000 || l.History().ID != idA {

@@ -18,7 +18,8 @@ type faults struct {
 	truncate    error
 	sync        error
 	write       error
-	writeAfter  int // bytes that a failing write still writes
+	writeAfter  int    // bytes that a failing write still writes
+	removeOf    string // a path that can't be removed
 	syncs       int
 	directories int // syncs of directories
 }
@@ -57,7 +58,18 @@ func (fs faultyFiles) wrap(f file, err error) (file, error) {
 	return &faultyFile{file: f, faults: fs.faults}, nil
 }
 
-func (fs faultyFiles) remove(path string) error { return disk{}.remove(path) }
+func (fs faultyFiles) remove(path string) error {
+	err := fs.faults.get(func(f *faults) error {
+		if path == f.removeOf {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return disk{}.remove(path)
+}
 
 func (fs faultyFiles) syncDirectory(string) error {
 	fs.faults.set(func(f *faults) { f.directories++ })
@@ -221,7 +233,7 @@ func TestDiskFullForLargeRecord(t *testing.T) {
 }
 
 func TestWriteFailsInTheMiddle(t *testing.T) {
-	payload := command("SET", "key", strings.Repeat("v", 100))
+	payload := command("SET", "key", "value")
 	for after := 0; after <= recordBytes+len(payload); after++ {
 		o := options(t)
 		fault := &faults{}

@@ -35,11 +35,14 @@ func takeImage(t *testing.T, directory string) image {
 // put makes the directory hold the image's files and no others.
 func (m image) put(t *testing.T, directory string) {
 	t.Helper()
-	for name := range takeImage(t, directory) {
-		if _, keep := m[name]; !keep {
-			if err := os.Remove(filepath.Join(directory, name)); err != nil {
-				t.Fatal(err)
-			}
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Removed, not overwritten: ext4 waits for the disk when a file that was truncated is closed.
+	for _, entry := range entries {
+		if err := os.Remove(filepath.Join(directory, entry.Name())); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for name, b := range m {
@@ -84,7 +87,11 @@ func crashedLog(t *testing.T, count int, syncAfter ...int) crashed {
 	o.files = (&faults{}).files()
 	l := create(t, o, 100)
 	for i := range count {
-		add(t, l, command("SET", fmt.Sprint("key", i), strings.Repeat(string(rune('a'+i%26)), i*7%300)))
+		size := i * 7 % 300
+		if i >= count-3 {
+			size = i % 10 // for the tests that try each of their bytes
+		}
+		add(t, l, command("SET", fmt.Sprint("key", i), strings.Repeat(string(rune('a'+i%26)), size)))
 		if slices.Contains(syncAfter, i) {
 			if err := l.Sync(l.Position()); err != nil {
 				t.Fatal(err)
@@ -172,24 +179,24 @@ func (c crashed) refuse(t *testing.T, what, file string, offset int64) {
 
 func TestCutAtEveryByte(t *testing.T) {
 	c := crashedLog(t, 30)
-	last := c.records[len(c.records)-4:]
+	last := c.records[len(c.records)-3:]
 	file := last[0].file
-	if file != last[3].file {
+	if file != last[2].file {
 		t.Fatal("the last records are in two segments")
 	}
 	fills := map[string]func(b []byte, at int64) []byte{
 		"truncated": func(b []byte, at int64) []byte { return b[:at] },
 		"zeros":     func(b []byte, at int64) []byte { clear(b[at:]); return b },
 		"garbage": func(b []byte, at int64) []byte {
-			for i := at; i < last[3].end; i++ {
+			for i := at; i < last[2].end; i++ {
 				b[i] ^= 0xa5
 			}
 			return b
 		},
 	}
 	for how, fill := range fills {
-		for at := last[0].offset; at <= last[3].end; at++ {
-			whole := len(c.records) - 4
+		for at := last[0].offset; at <= last[2].end; at++ {
+			whole := len(c.records) - 3
 			border := at == last[0].offset
 			for _, r := range last {
 				if r.end <= at {
@@ -202,7 +209,7 @@ func TestCutAtEveryByte(t *testing.T) {
 			// cut within its length, the rest may be zeros already, which is an end.
 			cut := !border
 			if how == "garbage" {
-				cut = at < last[3].end
+				cut = at < last[2].end
 			} else if partial := at - c.records[whole-1].end; partial > 0 && partial <= 4 {
 				cut = !allZero(c.image[file][c.records[whole-1].end:at])
 				if how == "truncated" && partial == 4 {
