@@ -1,0 +1,175 @@
+package config
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	mostFiles   = 100 // more are taken for files that include each other
+	longestLine = 1 << 20
+)
+
+// Load reads the configuration file at path, and remembers it for Rewrite. The error names every line
+// that is wrong and what was expected, such as:
+//
+//	kedis.conf:12: maxclients: expected a number from 1 to 4294967295, got "abc"
+func (c *Config) Load(path string) error {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.file = absolute
+	l := loader{config: c}
+	l.load(path)
+	return errors.Join(l.problems...)
+}
+
+// loader reads a file and those that it includes. It goes on after an error, so that all mistakes are
+// found at once.
+type loader struct {
+	config   *Config
+	files    int
+	problems []error
+}
+
+func (l *loader) load(path string) {
+	l.files++
+	file, err := os.Open(path)
+	if err != nil {
+		l.problems = append(l.problems, fmt.Errorf("config: %w", err))
+		return
+	}
+	defer file.Close()
+	number := 0
+	report := func(err error) {
+		l.problems = append(l.problems, fmt.Errorf("%s:%d: %w", path, number, err))
+	}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
+		number++
+		if err := l.line(lines.Text(), path); err != nil {
+			report(err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		number++
+		report(err)
+	}
+}
+
+func (l *loader) line(line, path string) error {
+	words, err := directive(line)
+	if err != nil || len(words) == 0 {
+		return err
+	}
+	if strings.EqualFold(words[0], "include") {
+		return l.include(words[1:], path)
+	}
+	o := l.config.lookup(words[0])
+	if o == nil {
+		return errors.New(l.config.unknown(words[0]))
+	}
+	if err := o.setWords(words[1:]); err != nil {
+		return fmt.Errorf("%s: %w", words[0], err)
+	}
+	return nil
+}
+
+// directive returns the words of a line: none for an empty one and for a comment.
+func directive(line string) ([]string, error) {
+	line = strings.TrimSpace(line)
+	if strings.HasPrefix(line, "#") {
+		return nil, nil
+	}
+	return splitWords(line)
+}
+
+// include loads the files that a pattern names, relative to the including file's directory. As in
+// Redis, a pattern may match no file, but a plain name must.
+func (l *loader) include(words []string, from string) error {
+	if len(words) != 1 {
+		return fmt.Errorf("include: expected a file name or pattern, got %d words", len(words))
+	}
+	pattern := words[0]
+	if !filepath.IsAbs(pattern) {
+		pattern = filepath.Join(filepath.Dir(from), pattern)
+	}
+	paths := []string{pattern}
+	if strings.ContainsAny(words[0], "*?[") {
+		var err error
+		if paths, err = filepath.Glob(pattern); err != nil {
+			return fmt.Errorf("include: %w", err)
+		}
+	}
+	for _, path := range paths {
+		if l.files == mostFiles {
+			return fmt.Errorf("include: more than %d files; do they include each other?", mostFiles)
+		}
+		l.load(path)
+	}
+	return nil
+}
+
+// setWords sets the option from the words of a line.
+func (o *option) setWords(words []string) error {
+	switch {
+	case len(words) == 0:
+		return fmt.Errorf("expected %s, got nothing", o.expects())
+	case len(words) > 1 && !o.isList():
+		return fmt.Errorf("expected one value, got %d words: quote a value that holds spaces", len(words))
+	}
+	return o.set(strings.Join(words, " "))
+}
+
+// set sets the option outside of CONFIG SET.
+func (o *option) set(text string) error {
+	change, err := o.prepare(text)
+	if err != nil {
+		return fmt.Errorf("expected %s, got %q", o.expects(), text)
+	}
+	change.store()
+	return nil
+}
+
+// unknown says that there is no such option, and which one may have been meant.
+func (c *Config) unknown(name string) string {
+	best, nearest := "", 1+len(name)/4
+	for _, entry := range c.names {
+		if d := distance(strings.ToLower(name), entry.name); d <= nearest {
+			best, nearest = entry.name, d-1
+		}
+	}
+	if best == "" {
+		return fmt.Sprintf("unknown option %q", name)
+	}
+	return fmt.Sprintf("unknown option %q: did you mean %s?", name, best)
+}
+
+// distance is how many bytes must be inserted, removed or replaced to make b from a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

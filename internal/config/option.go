@@ -1,0 +1,61 @@
+package config
+
+import "strings"
+
+// when says how an option changes.
+type when int
+
+const (
+	atStart when = iota // immutable: CONFIG SET refuses it
+	live                // whoever uses the value reads it at each use
+	byHook              // a hook puts it into effect; immutable as long as there is none
+)
+
+// option is a row of the table.
+type option struct {
+	setting
+	name    string
+	alias   string // Redis's older name, or empty
+	initial string // the default, as a file would have it
+	when    when
+	doc     string // a few sentences, the first of which can stand alone
+	hooks   []func() error
+	hidden  bool // is not to be shown in logs
+
+	initialShown string // the default as CONFIG GET answers it
+}
+
+// group is a part of the table, with a heading.
+type group struct {
+	title   string
+	options []*option
+}
+
+// row makes an option of a field of Config.
+func row[T any](name string, v *Value[T], k kind[T], initial string, when when, doc string) *option {
+	v.kind = k
+	return &option{setting: v, name: name, initial: initial, when: when, doc: strings.Join(strings.Fields(doc), " ")}
+}
+
+// fixed makes an option that has one value only, and no field: for tools that ask.
+func fixed(name, value, why, doc string) *option {
+	return row(name, new(String), only(value, why), value, live, doc)
+}
+
+// or gives the option its alias.
+func (o *option) or(alias string) *option {
+	o.alias = alias
+	return o
+}
+
+// secret keeps the option's value out of logs.
+func (o *option) secret() *option {
+	o.hidden = true
+	return o
+}
+
+func (o *option) is(name string) bool {
+	return strings.EqualFold(name, o.name) || o.alias != "" && strings.EqualFold(name, o.alias)
+}
+
+func (o *option) mutable() bool { return o.when == live || len(o.hooks) > 0 }

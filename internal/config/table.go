@@ -1,0 +1,238 @@
+package config
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	kb = 1 << 10
+	mb = 1 << 20
+	gb = 1 << 30
+
+	unlimited = math.MaxInt64
+	mostInt   = math.MaxInt32 // what Redis keeps in a C int
+	leastInt  = math.MinInt32
+	mostSize  = 1 << 40
+	mostAge   = 10 * 365 * 24 * time.Hour
+)
+
+// table lists all options. Names, limits and defaults are Redis's where Redis has the option and
+// nothing else is said. memory is the machine's, in bytes.
+func (c *Config) table(memory int64) []group {
+	return []group{
+		{"Network", c.network()},
+		{"Process", c.process()},
+		{"Clients", c.clients()},
+		{"Observation", c.observation()},
+		{"The log of writes", c.binlog()},
+		{"Checkpoints", c.checkpoints()},
+		{"Memory in front of RocksDB", c.memoryTier(memory)},
+		{"RocksDB", c.rocksdb(memory)},
+		{"Expiry", c.expiry()},
+		{"When collections are packed", c.packing()},
+		{"Options of Redis that have one value here", c.fixed()},
+	}
+}
+
+func (c *Config) network() []*option {
+	return []*option{
+		row("bind", &c.Bind, words(16, "addresses"), "* -::*", atStart,
+			`The addresses to listen on. * is every IPv4 address and ::* every IPv6 address; a minus before
+			an address says that the server may go on without it.`),
+		row("port", &c.Port, integer(0, 65535, ""), "6379", atStart,
+			"The TCP port to listen on."),
+		row("protected-mode", &c.ProtectedMode, yesNo(), "yes", live,
+			"Accept only clients of this machine as long as the default user has no password."),
+		row("tcp-backlog", &c.TCPBacklog, integer(0, mostInt, "connections"), "511", atStart,
+			`How many connections may wait to be accepted. Linux takes at most what
+			/proc/sys/net/core/somaxconn says.`),
+		row("tcp-keepalive", &c.TCPKeepalive, integer(0, mostInt, "seconds"), "300", live,
+			`How long a connection may be silent before the kernel asks whether its other end is still there.
+			0 never asks.`),
+		row("reactors", &c.Reactors, integer(0, 1024, "event loops"), "0", atStart,
+			"How many threads serve connections. 0 is one for each processor."),
+	}
+}
+
+func (c *Config) process() []*option {
+	return []*option{
+		row("dir", &c.Dir, anyText("the path of a directory"), "./data", atStart,
+			`The data directory, which is created if it is missing. A relative path starts at the directory
+			that the server was started in. Only one server can use it at a time.`),
+		row("databases", &c.Databases, integer(1, 65536, ""), "16", atStart,
+			"How many databases there are; SELECT takes the numbers from 0."),
+		row("pidfile", &c.PIDFile, anyText("a path, or nothing"), "", atStart,
+			`A file to write the process id to; it is removed at a clean end. Nothing is written when it is
+			empty.`),
+		row("hz", &c.HZ, clamped(integer(0, mostInt, "rounds per second"), 1, 500), "10", live,
+			"How often background work is done: closing idle clients, looking for expired keys."),
+		row("loglevel", &c.LogLevel, choice[LogLevel]("debug", "verbose", "notice", "warning"), "notice", byHook,
+			"The least urgent lines that are logged. notice is what to use in production."),
+		row("logfile", &c.LogFile, anyText("a path, or nothing"), "", atStart,
+			"The file that log lines are appended to. Empty is standard output."),
+		row("log-format", &c.LogFormat, choice[LogFormat]("text", "json"), "text", atStart,
+			"How log lines look: text for people, or an object for each line for programs."),
+	}
+}
+
+func (c *Config) clients() []*option {
+	return []*option{
+		row("requirepass", &c.RequirePass, anyText("a password, or nothing"), "", live,
+			"The password of the default user. Empty lets every client in.").secret(),
+		row("maxclients", &c.MaxClients, integer(1, math.MaxUint32, "clients"), "10000", live,
+			"How many clients may be connected; more are answered with an error and disconnected."),
+		row("timeout", &c.Timeout, integer(0, mostInt, "seconds"), "0", live,
+			"How long a client may be idle before it is disconnected. 0 is forever."),
+		row("proto-max-bulk-len", &c.ProtoMaxBulkLen, size(mb, unlimited), "512mb", live,
+			"How long an argument of a command may be, and a string value."),
+		row("client-query-buffer-limit", &c.QueryBufferLimit, size(mb, unlimited), "1gb", live,
+			"How much of a client's unfinished commands is held. A client that exceeds it is disconnected."),
+		row("client-output-buffer-limit", &c.OutputLimits, outputLimits(),
+			"normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60", live,
+			`How many bytes of replies may wait for a client that doesn't read them, for each class of
+			clients: normal ones, replicas, and subscribers of channels. A client is disconnected when more
+			than the first (hard) limit waits, or more than the second (soft) one for longer than the given
+			seconds. 0 is no limit.`),
+	}
+}
+
+func (c *Config) observation() []*option {
+	return []*option{
+		row("slowlog-log-slower-than", &c.SlowlogLogSlowerThan, integer(-1, unlimited, "microseconds"), "10000", live,
+			"Commands that run longer go to the slow log. 0 takes every command, -1 none."),
+		row("slowlog-max-len", &c.SlowlogMaxLen, integer(0, unlimited, "entries"), "128", live,
+			"How many commands the slow log keeps."),
+		row("latency-monitor-threshold", &c.LatencyMonitorThreshold, integer(0, unlimited, "milliseconds"), "0", live,
+			"Events that take at least so long are recorded for LATENCY HISTORY and its kin. 0 records none."),
+		row("latency-tracking", &c.LatencyTracking, yesNo(), "yes", live,
+			"Keep a histogram of each command's durations, for LATENCY HISTOGRAM and INFO latencystats."),
+		row("latency-tracking-info-percentiles", &c.LatencyPercentiles, percentiles(), "50 99 99.9", live,
+			"The percentiles that INFO latencystats shows."),
+	}
+}
+
+func (c *Config) binlog() []*option {
+	return []*option{
+		row("appendfsync", &c.AppendFsync, choice[Fsync]("everysec", "always", "no"), "everysec", live,
+			`When the log of writes is forced to the disk: before each reply (always), every second (everysec),
+			or whenever the system does it (no). It decides what a power cut can cost; a killed process loses
+			nothing that was acknowledged in any case.`),
+		row("binlog-segment-size", &c.BinlogSegmentSize, size(mb, 2*gb), "64mb", atStart,
+			"The size of one file of the log. It is allocated in advance."),
+		row("binlog-retention-size", &c.BinlogRetentionSize, size(0, unlimited), "1gb", live,
+			`How much of the log is kept although recovery no longer needs it: for replicas that come back,
+			and for point-in-time restore. Files go when neither this nor binlog-retention-age holds them.`),
+		row("binlog-retention-age", &c.BinlogRetentionAge, duration(0, mostAge), "0", live,
+			"For how long the log is kept although recovery no longer needs it."),
+		row("persist-log-size", &c.PersistLogSize, size(mb, mostSize), "256mb", atStart,
+			`How much of the log may have to be read when the server starts. When it has grown by so much,
+			what it says is written to RocksDB's files.`),
+		row("persist-interval", &c.PersistInterval, duration(time.Second, 24*time.Hour), "1m", atStart,
+			"How long it may take until a write stands in RocksDB's files, when little is written."),
+	}
+}
+
+func (c *Config) checkpoints() []*option {
+	return []*option{
+		row("checkpoint-dir", &c.CheckpointDir, anyText("the path of a directory"), "backup", live,
+			`Where SAVE and BGSAVE put their checkpoints. A relative path starts at dir. On the same file
+			system a checkpoint shares its files with the data, and costs little.`),
+		row("checkpoint-keep", &c.CheckpointKeep, integer(0, mostInt, "checkpoints"), "1", live,
+			`How many checkpoints are kept; older ones are removed when a new one is complete. 0 removes
+			none.`),
+	}
+}
+
+func (c *Config) memoryTier(memory int64) []*option {
+	return []*option{
+		row("memory-tier", &c.MemoryTier, share(memory), "10%", byHook,
+			`Memory for records in front of RocksDB: recent writes that RocksDB doesn't have yet, and copies
+			of what was read.`),
+		row("clean-cache-share", &c.CleanCacheShare, percentage(), "50%", byHook,
+			"How much of memory-tier may be copies of what was read; the rest is for recent writes."),
+		row("generation-bytes", &c.GenerationBytes, size(mb, gb), "64mb", live,
+			"Recent writes are collected up to this size before they go to RocksDB in one sorted batch."),
+	}
+}
+
+func (c *Config) rocksdb(memory int64) []*option {
+	compression := named("none", "snappy", "lz4", "zstd")
+	return []*option{
+		row("rocksdb-block-cache", &c.RocksDBBlockCache, share(memory), "10%", byHook,
+			"Memory for blocks of table files, their indexes and filters."),
+		row("rocksdb-write-buffer-size", &c.RocksDBWriteBufferSize, size(mb, 4*gb), "64mb", byHook,
+			"The size at which a memtable is written to a file."),
+		row("rocksdb-max-write-buffers", &c.RocksDBMaxWriteBuffers, integer(2, 64, "memtables"), "4", byHook,
+			"How many memtables of a database may wait to be written before writes to RocksDB have to wait."),
+		row("rocksdb-max-background-jobs", &c.RocksDBMaxBackgroundJobs, integer(0, 256, "jobs"), "0", byHook,
+			`How many flushes and compactions run at a time. 0 is one for each processor, at least 2 and at
+			most 8.`),
+		row("rocksdb-compression", &c.RocksDBCompression, compression, "lz4", byHook,
+			"The compression of new table files, but for the last level."),
+		row("rocksdb-bottommost-compression", &c.RocksDBBottommostCompression, compression, "lz4", byHook,
+			`The compression of the last level, which holds nearly all data. zstd takes less space and more
+			time.`),
+		row("rocksdb-bloom-bits", &c.RocksDBBloomBits, integer(0, 64, "bits per key"), "10", atStart,
+			`The size of the filters that spare reading files for keys that they don't hold; 10 bits err once
+			in a hundred times. 0 is no filter.`),
+		row("rocksdb-target-file-size", &c.RocksDBTargetFileSize, size(mb, 4*gb), "64mb", byHook,
+			"The size of a table file."),
+		row("rocksdb-max-open-files", &c.RocksDBMaxOpenFiles, integer(-1, mostInt, "files"), "-1", byHook,
+			`How many table files are held open. -1 holds all, which is fastest; the limit of open files
+			(ulimit -n) must allow for it.`),
+		row("rocksdb-rate-limit", &c.RocksDBRateLimit, size(0, mostSize), "0", byHook,
+			"How many bytes per second flushes and compactions may write. 0 is no limit."),
+	}
+}
+
+func (c *Config) expiry() []*option {
+	return []*option{
+		row("active-expire", &c.ActiveExpire, yesNo(), "yes", live,
+			`Remove keys that have expired in the background. An expired key is never seen in any case;
+			without this it goes only when a write touches it.`),
+		row("active-expire-effort", &c.ActiveExpireEffort, integer(1, 10, ""), "1", live,
+			"How much time may go into removing expired keys: 1 is little, 10 the most."),
+	}
+}
+
+func (c *Config) packing() []*option {
+	entries := integer(0, unlimited, "entries")
+	value := size(0, unlimited)
+	return []*option{
+		row("hash-max-listpack-entries", &c.HashMaxListpackEntries, entries, "512", live,
+			"A hash with more fields is spread over a record for each field.").or("hash-max-ziplist-entries"),
+		row("hash-max-listpack-value", &c.HashMaxListpackValue, value, "64", live,
+			"A hash with a longer field or value is spread.").or("hash-max-ziplist-value"),
+		row("list-max-listpack-size", &c.ListMaxListpackSize, integer(leastInt, mostInt, "elements"), "-2", live,
+			`A list with more elements is spread. -1 to -5 are limits of its size instead: 4, 8, 16, 32 and
+			64 kilobytes.`).or("list-max-ziplist-size"),
+		row("set-max-intset-entries", &c.SetMaxIntsetEntries, entries, "512", live,
+			"A set of integers with more members is no longer packed as integers."),
+		row("set-max-listpack-entries", &c.SetMaxListpackEntries, entries, "128", live,
+			"A set with more members, of which not all are integers, is spread."),
+		row("set-max-listpack-value", &c.SetMaxListpackValue, value, "64", live,
+			"A set with a longer member is spread."),
+		row("zset-max-listpack-entries", &c.ZSetMaxListpackEntries, entries, "128", live,
+			"A sorted set with more members is spread.").or("zset-max-ziplist-entries"),
+		row("zset-max-listpack-value", &c.ZSetMaxListpackValue, value, "64", live,
+			"A sorted set with a longer member is spread.").or("zset-max-ziplist-value"),
+		row("hll-sparse-max-bytes", &c.HLLSparseMaxBytes, value, "3000", live,
+			"A HyperLogLog whose sparse form is longer takes the dense form of 12 kilobytes."),
+	}
+}
+
+func (c *Config) fixed() []*option {
+	return []*option{
+		fixed("appendonly", "yes", "the log of writes is part of the storage",
+			"Every write goes to the log before it is acknowledged."),
+		fixed("save", "", "Kedis writes no snapshots by itself; use SAVE, BGSAVE and the log",
+			"There are no automatic snapshots."),
+		fixed("maxmemory", "0", "the data is on disk; see memory-tier and rocksdb-block-cache for what memory is used",
+			"There is no limit on the data's size."),
+		fixed("maxmemory-policy", "noeviction", "Kedis never evicts keys",
+			"Keys are never evicted."),
+		fixed("daemonize", "no", "Kedis stays in the foreground; run it under systemd or in a container",
+			"The server doesn't put itself in the background."),
+	}
+}
