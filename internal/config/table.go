@@ -125,10 +125,10 @@ func (c *Config) binlog() []*option {
 			and for point-in-time restore. Files go when neither this nor binlog-retention-age holds them.`),
 		row("binlog-retention-age", &c.BinlogRetentionAge, duration(0, mostAge), "0", live,
 			"For how long the log is kept although recovery no longer needs it."),
-		row("persist-log-size", &c.PersistLogSize, size(mb, mostSize), "256mb", atStart,
+		row("persist-log-size", &c.PersistLogSize, size(mb, mostSize), "256mb", live,
 			`How much of the log may have to be read when the server starts. When it has grown by so much,
 			what it says is written to RocksDB's files.`),
-		row("persist-interval", &c.PersistInterval, duration(time.Second, 24*time.Hour), "1m", atStart,
+		row("persist-interval", &c.PersistInterval, duration(time.Second, 24*time.Hour), "1m", live,
 			"How long it may take until a write stands in RocksDB's files, when little is written."),
 	}
 }
