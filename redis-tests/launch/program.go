@@ -38,7 +38,7 @@ type Program struct {
 }
 
 // redisOptions make a redis-server keep nothing and answer DEBUG, as the tests need it.
-var redisOptions = []string{"--save", "", "--appendonly", "no", "--loglevel", "notice", "--enable-debug-command", "yes"}
+var redisOptions = []string{"--save", "", "--appendonly", "no", "--loglevel", "warning", "--enable-debug-command", "yes"}
 
 // kedisOptions make Kedis answer DEBUG.
 var kedisOptions = []string{"--enable-debug-command", "yes"}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"kedis/redis-tests/launch"
@@ -54,19 +56,52 @@ func (r *Runner) connection(number int) (*resp.Connection, error) {
 	return connection, err
 }
 
-// Run sends the requests of a block one after the other and returns the replies, as lines.
-func (r *Runner) Run(block *Block) ([]string, error) {
-	var lines []string
+// Shown is what a block's replies look like.
+type Shown struct {
+	Lines   []string
+	sources []string // the request behind each line
+}
+
+// Run sends the requests of a block one after the other.
+func (r *Runner) Run(block *Block) (Shown, error) {
+	var all Shown
 	for _, request := range block.Requests {
-		shown, err := r.one(request)
+		text, err := r.one(request)
 		if err != nil {
-			return lines, fmt.Errorf("%s %s: %w", request.Directive, resp.Line(request.Arguments), err)
+			return all, fmt.Errorf("%s %s: %w", request.Directive, resp.Line(request.Arguments), err)
 		}
-		if shown != "" {
-			lines = append(lines, strings.Split(shown, "\n")...)
+		if text == "" {
+			continue
+		}
+		for _, line := range strings.Split(text, "\n") {
+			all.Lines, all.sources = append(all.Lines, line), append(all.sources, request.Text)
 		}
 	}
-	return lines, nil
+	return all, nil
+}
+
+// Difference describes where s isn't what is wanted, naming the request; it is empty when there is no difference.
+func (s Shown) Difference(want []string) string {
+	if slices.Equal(want, s.Lines) {
+		return ""
+	}
+	first := 0
+	for first < min(len(want), len(s.Lines)) && want[first] == s.Lines[first] {
+		first++
+	}
+	source := "nothing" // replies are missing at the end
+	if first < len(s.Lines) {
+		source = s.sources[first]
+	}
+	return fmt.Sprintf("reply line %d, to\n    %s\nwant\n    %s\ngot\n    %s", first+1, source, excerpt(want, first), excerpt(s.Lines, first))
+}
+
+func excerpt(lines []string, first int) string {
+	const shown = 3
+	if first >= len(lines) {
+		return "(no more lines)"
+	}
+	return strings.Join(lines[first:min(first+shown, len(lines))], "\n    ")
 }
 
 // one carries out one line of a script and returns what it shows, which is nothing for some.
@@ -90,19 +125,15 @@ func (r *Runner) one(request Request) (string, error) {
 	if request.Directive != "read" {
 		connection.Queue(r.substitute(request.Arguments)...)
 		if err := connection.Flush(); err != nil {
-			return "", err
+			return r.closed(request, err)
 		}
 	}
 	if request.Directive == "silent" {
 		return "", nil
 	}
 	reply, err := connection.Read()
-	if errors.Is(err, io.EOF) {
-		r.drop(request.Connection)
-		return "closed", nil
-	}
 	if err != nil {
-		return "", err
+		return r.closed(request, err)
 	}
 	return r.show(request, reply), nil
 }
@@ -130,15 +161,16 @@ func (r *Runner) substitute(arguments []string) []string {
 	return substituted
 }
 
-// sentinel follows raw bytes, so that it is seen where the replies to them end: the server answers it, or has closed the connection.
-const sentinel = "sentinel of the script runner"
+// sentinel follows raw bytes, so that it is seen where the replies to them end: the server refuses it, or has closed the connection.
+// An unknown command is refused in the same way before and after AUTH.
+const sentinel = "sentinel-of-the-script-runner"
 
 func (r *Runner) raw(request Request) (string, error) {
 	connection, err := r.connection(request.Connection)
 	if err != nil {
 		return "", err
 	}
-	for _, part := range append(request.Arguments, string(resp.AppendRequest(nil, "echo", sentinel))) {
+	for _, part := range append(request.Arguments, string(resp.AppendRequest(nil, sentinel))) {
 		connection.QueueRaw([]byte(part))
 		if err := connection.Flush(); err != nil {
 			break // the server may have closed the connection; what it said before can still be read
@@ -149,21 +181,24 @@ func (r *Runner) raw(request Request) (string, error) {
 	for {
 		reply, err := connection.Read()
 		switch {
-		case err != nil && isClosed(err):
-			r.drop(request.Connection)
-			return strings.Join(append(shown, "closed"), "\n"), nil
 		case err != nil:
-			return "", err
-		case reply.Kind == resp.BulkString && string(reply.Text) == sentinel:
+			end, err := r.closed(request, err)
+			return strings.Join(append(shown, end), "\n"), err
+		case reply.IsError() && strings.Contains(string(reply.Text), sentinel):
 			return strings.Join(shown, "\n"), nil
 		}
 		shown = append(shown, reply.String())
 	}
 }
 
-// isClosed also takes a reset for the end: a server that closes a connection with unread bytes in it resets it.
-func isClosed(err error) bool {
-	return errors.Is(err, io.EOF) || strings.Contains(err.Error(), "reset by peer")
+// closed shows that the server has closed the connection, if that is what err says.
+func (r *Runner) closed(request Request, err error) (string, error) {
+	// A connection that is closed with unread bytes in it is reset, and whether a write notices is a matter of chance.
+	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+		return "", err
+	}
+	r.drop(request.Connection)
+	return "closed", nil
 }
 
 func (r *Runner) show(request Request, reply resp.Reply) string {

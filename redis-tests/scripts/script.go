@@ -22,7 +22,7 @@
 //	@resp 2|3                 the protocol, from here on, of all connections
 //	@sleep 20ms               waits
 //	@close                    closes the connection; when it is used again, it is a new one
-//	@raw "bytes" "bytes" …    sends the strings as they are, each as a write of its own, and shows every reply up to a PONG, or "closed"
+//	@raw "bytes" "bytes" …    sends the strings as they are, each as a write of its own, and shows all replies, and "closed" if it was
 //	@silent REQUEST           sends a request that is answered with nothing
 //	@read REGEXP              shows what the regular expression matches in one more reply, to no request of its own
 //	@unordered REQUEST        shows the elements sorted; @unordered-pairs REQUEST: pairs of elements sorted
@@ -74,6 +74,7 @@ type Block struct {
 
 // Request is one line above "----".
 type Request struct {
+	Text       string
 	Connection int
 	Directive  string // without the @; "" for a plain request
 	Pattern    *regexp.Regexp
@@ -142,7 +143,7 @@ func (b *Block) parse(lines []string) error {
 }
 
 func parseRequest(line string) (Request, error) {
-	r := Request{Connection: 1}
+	r := Request{Text: line, Connection: 1}
 	if strings.HasPrefix(line, "[") {
 		number, rest, found := strings.Cut(line[1:], "] ")
 		connection, err := strconv.Atoi(number)

@@ -109,8 +109,21 @@ func TestDirectives(t *testing.T) {
 			t.Fatalf("%s: %v", step.requests, err)
 		}
 		got, err := runner.Run(&script.Blocks[0])
-		if err != nil || strings.Join(got, "\n") != step.want {
-			t.Errorf("%s: got %s (%v), want %s", step.requests, strings.Join(got, "\n"), err, step.want)
+		if err != nil || strings.Join(got.Lines, "\n") != step.want {
+			t.Errorf("%s: got %s (%v), want %s", step.requests, strings.Join(got.Lines, "\n"), err, step.want)
 		}
+	}
+}
+
+func TestDifferenceNamesTheRequest(t *testing.T) {
+	shown := Shown{Lines: []string{"+OK", `"v"`}, sources: []string{"set k v", "get k"}}
+	if got := shown.Difference([]string{"+OK", `"v"`}); got != "" {
+		t.Errorf("equal replies: %s", got)
+	}
+	if got := shown.Difference([]string{"+OK", `"w"`}); !strings.Contains(got, "get k") || !strings.Contains(got, `"w"`) {
+		t.Errorf("another reply: %s", got)
+	}
+	if shown.Difference([]string{"+OK"}) == "" || shown.Difference([]string{"+OK", `"v"`, ":1"}) == "" {
+		t.Error("a missing or additional line goes unnoticed")
 	}
 }

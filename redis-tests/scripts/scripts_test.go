@@ -20,9 +20,9 @@ var (
 func TestOracle(t *testing.T) {
 	program := launch.MustOracle(t)
 	forEachScript(t, func(t *testing.T, path string, script *Script) {
-		if run(t, program, script, func(block *Block, got []string) {
+		if run(t, program, script, func(block *Block, got Shown) {
 			if *rewrite {
-				block.SetReplies(got)
+				block.SetReplies(got.Lines)
 			} else {
 				compare(t, path, block, block.replies, got)
 			}
@@ -35,9 +35,9 @@ func TestOracle(t *testing.T) {
 func TestServerUnderTest(t *testing.T) {
 	program := launch.MustUnderTest(t)
 	forEachScript(t, func(t *testing.T, path string, script *Script) {
-		run(t, program, script, func(block *Block, got []string) {
-			if *rewriteKnown && !slices.Equal(block.replies, got) {
-				block.SetKnown(got)
+		run(t, program, script, func(block *Block, got Shown) {
+			if *rewriteKnown && !slices.Equal(block.replies, got.Lines) {
+				block.SetKnown(got.Lines)
 			}
 			expected := block.Expected(isOracle(program))
 			compare(t, path, block, expected, got)
@@ -74,7 +74,7 @@ func forEachScript(t *testing.T, run func(t *testing.T, path string, script *Scr
 	}
 }
 
-func run(t *testing.T, program launch.Program, script *Script, use func(block *Block, got []string)) {
+func run(t *testing.T, program launch.Program, script *Script, use func(block *Block, got Shown)) {
 	t.Helper()
 	runner := NewRunner(launch.ForTest(t, program, script.Options...))
 	defer runner.Close()
@@ -88,17 +88,11 @@ func run(t *testing.T, program launch.Program, script *Script, use func(block *B
 	}
 }
 
-func compare(t *testing.T, path string, block *Block, want, got []string) {
+func compare(t *testing.T, path string, block *Block, want []string, got Shown) {
 	t.Helper()
-	if slices.Equal(want, got) {
-		return
+	if difference := got.Difference(want); difference != "" {
+		t.Errorf("%s:%d: %s", path, block.Line, difference)
 	}
-	first := 0
-	for first < min(len(want), len(got)) && want[first] == got[first] {
-		first++
-	}
-	t.Errorf("%s:%d: replies differ from their line %d on\n%s\n---- want\n%s\n---- got\n%s", path, block.Line, first+1,
-		strings.Join(block.requests, "\n"), strings.Join(want[first:], "\n"), strings.Join(got[first:], "\n"))
 }
 
 func write(t *testing.T, path string, script *Script) {
