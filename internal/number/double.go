@@ -1,0 +1,83 @@
+package number
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strconv"
+)
+
+// ParseDouble reads a double as Redis reads scores and other floating-point arguments: what C's strtod
+// takes as a whole, but neither nan, nor spaces around it, nor what overflows or underflows to zero.
+// Infinities, hexadecimal floats, ".5" and "5." are numbers.
+func ParseDouble(text []byte) (value float64, ok bool) {
+	l, ok := scan(text)
+	if !ok {
+		return 0, false
+	}
+	value = l.double(text)
+	overflow := math.IsInf(value, 0) && !l.infinite
+	underflow := value == 0 && !l.isZero()
+	return value, !overflow && !underflow
+}
+
+// ParseScoreBound reads one end of a range of scores, as ZRANGEBYSCORE and its kin take it: a number
+// that is excluded from the range when a "(" stands before it. Redis reads it more loosely than a score:
+// spaces may stand before the number, the text ends at its first zero byte, no text at all is 0,
+// overflow is infinity and underflow is 0.
+func ParseScoreBound(text []byte) (score float64, exclusive, ok bool) {
+	if end := bytes.IndexByte(text, 0); end >= 0 {
+		text = text[:end]
+	}
+	if len(text) > 0 && text[0] == '(' {
+		exclusive, text = true, text[1:]
+	}
+	if len(text) == 0 {
+		return 0, exclusive, true
+	}
+	text = bytes.TrimLeft(text, " \t\n\v\f\r")
+	l, ok := scan(text)
+	if !ok {
+		return 0, false, false
+	}
+	return l.double(text), exclusive, true
+}
+
+// AppendDouble appends a double as Redis 7.0 writes scores: C's %.17g, and "inf", "-inf" or "nan".
+func AppendDouble(dst []byte, value float64) []byte {
+	switch {
+	case math.IsInf(value, 1):
+		return append(dst, "inf"...)
+	case math.IsInf(value, -1):
+		return append(dst, "-inf"...)
+	case math.IsNaN(value):
+		return append(dst, "nan"...)
+	}
+	return strconv.AppendFloat(dst, value, 'g', 17, 64)
+}
+
+// FormatDouble is AppendDouble to a string.
+func FormatDouble(value float64) string {
+	var buffer [32]byte
+	return string(AppendDouble(buffer[:0], value))
+}
+
+// double rounds the literal, whose text is given, to the nearest double; what is out of range becomes
+// an infinity or a zero.
+func (l *literal) double(text []byte) float64 {
+	if l.infinite {
+		if l.negative {
+			return math.Inf(-1)
+		}
+		return math.Inf(1)
+	}
+	if l.hexadecimal && !l.exponential {
+		var buffer [64]byte // Go, unlike C, demands an exponent
+		text = append(append(buffer[:0], text...), "p0"...)
+	}
+	value, err := strconv.ParseFloat(string(text), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		panic("number: scan took what is no number: " + err.Error())
+	}
+	return value
+}
