@@ -166,7 +166,7 @@ func (r *run) takeMerged(it *Iterator) {
 		r.ref = r.merged[r.at]
 		r.at++
 	}
-	for uint64(r.ref) >= uint64(it.mark) {
+	for r.ref != 0 && uint64(r.ref) >= uint64(it.mark) {
 		r.ref = it.g.entry(r.ref).previous()
 	}
 }
