@@ -35,6 +35,7 @@ type Txn struct {
 	key    []byte // scratch for record keys
 	key2   []byte
 	record []byte // scratch for values
+	draft  []byte // scratch for a string that is being composed
 }
 
 // Mode is how a command of a transaction runs.
@@ -116,6 +117,12 @@ func (t *Txn) Reset() {
 	if cap(t.effects) > largeBuffer {
 		t.effects = nil
 	}
+	if cap(t.record) > largeBuffer {
+		t.record = nil
+	}
+	if cap(t.draft) > largeBuffer {
+		t.draft = nil
+	}
 	t.effects, t.effectCount = t.effects[:0], 0
 	t.deltas, t.touched, t.touchedKeys = t.deltas[:0], t.touched[:0], t.touchedKeys[:0]
 	t.first, t.last, t.databases, t.view = -1, -1, nil, nil
@@ -188,6 +195,12 @@ func (t *Txn) spend(n int) error {
 	return nil
 }
 
+// Going over this many bytes costs about as much as a record.
+const bytesPerRecord = 1 << 10
+
+// SpendBytes counts bytes that a command goes over against its budget, as so many records.
+func (t *Txn) SpendBytes(n int) error { return t.spend(n / bytesPerRecord) }
+
 // A read from RocksDB costs about as much as this many from memory.
 const rocksReadCost = 10
 
@@ -236,8 +249,11 @@ func (t *Txn) getBelow(ns *namespace, hash uint64, key []byte) (value []byte, fo
 }
 
 func (t *Txn) put(ns *namespace, key, value []byte) error {
+	if err := t.spend(1 + len(value)/bytesPerRecord); err != nil {
+		return err
+	}
 	t.journal.put(generation.Hash(ns.number, key), ns.number, key, value)
-	return t.spend(1)
+	return nil
 }
 
 func (t *Txn) delete(ns *namespace, key []byte) error {
