@@ -372,9 +372,11 @@ func (b *Batch) call(c *Context, now int64) error {
 	return nil
 }
 
-// mode tells the transaction how a command runs.
+// mode tells the transaction how a command runs. One that only may write doesn't while the log takes
+// nothing: it is a read then.
 func (b *Batch) mode(c *Command) storage.Mode {
-	return storage.Mode{Writing: c.writes(), Applying: b.applying}
+	writing := c.Flags&Write != 0 || c.Flags&MayReplicate != 0 && b.writable(b.context.Session) == nil
+	return storage.Mode{Writing: writing, Applying: b.applying}
 }
 
 // fail makes an error the command's reply.

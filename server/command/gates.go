@@ -33,17 +33,24 @@ func refuseWrites(b *Batch, s *Session, c *Command) error {
 	if c.runsQueue {
 		flags |= s.Transaction.flags
 	}
-	if flags&Write == 0 || b.applying {
+	if flags&Write == 0 {
 		return nil
 	}
-	err := s.Refuse
-	if err == nil {
-		err = b.engine.Log.Ready()
+	if err := b.writable(s); err != nil {
+		return Errorf("MISCONF Errors writing to the log: %v", err)
 	}
-	if err == nil {
+	return nil
+}
+
+// writable is nil, or why a session's writes are refused now.
+func (b *Batch) writable(s *Session) error {
+	switch {
+	case b.applying:
 		return nil
+	case s.Refuse != nil:
+		return s.Refuse
 	}
-	return Errorf("MISCONF Errors writing to the log: %v", err)
+	return b.engine.Log.Ready()
 }
 
 // refuse answers a request that was not admitted. Inside of MULTI nothing that follows can be
