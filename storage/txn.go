@@ -35,7 +35,10 @@ type Txn struct {
 	key    []byte // scratch for record keys
 	key2   []byte
 	record []byte // scratch for values
-	draft  []byte // scratch for a string that is being composed
+
+	pack, pack2 []byte // scratch for packed collections
+	element     []byte // scratch for one element of them
+	draft       []byte // scratch for a string that is being composed
 }
 
 // Mode is how a command of a transaction runs.

@@ -151,7 +151,7 @@ func (c *Config) memoryTier(memory int64) []*option {
 			of what was read.`),
 		row("clean-cache-share", &c.CleanCacheShare, percentage(), "50%", byHook,
 			"How much of memory-tier may be copies of what was read; the rest is for recent writes."),
-		row("generation-bytes", &c.GenerationBytes, size(mb, gb), "64mb", live,
+		row("generation-bytes", &c.GenerationBytes, size(1024, gb), "64mb", live,
 			"Recent writes are collected up to this size before they go to RocksDB in one sorted batch."),
 	}
 }

@@ -5,6 +5,7 @@ func families() []Family {
 	return []Family{
 		connectionFamily(),
 		stringFamily(),
+		listFamily(),
 		transactionFamily(),
 	}
 }

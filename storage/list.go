@@ -1,0 +1,445 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"kedis/storage/layout"
+	"kedis/storage/listpack"
+)
+
+// List is a list as a transaction sees it. Its methods change it in the transaction and keep its
+// key in step; Save writes that down.
+//
+// A small list is a listpack in its key's record. A larger one has a record for each element, at
+// the indexes from Head up to Tail: pushing and popping at either end touch one of them. It never
+// becomes packed again.
+type List struct {
+	db   DB
+	key  []byte
+	old  Key
+	next layout.Metadata
+	pack listpack.Listpack // when it is packed
+}
+
+// List opens the list of a key, which may not exist: the list is empty then.
+func (d DB) List(key []byte) (List, error) {
+	k, err := d.LookupType(key, layout.List)
+	if err != nil {
+		return List{}, err
+	}
+	l := List{db: d, key: key, old: k, next: k.Metadata}
+	if !k.Exists {
+		l.next = layout.Metadata{Type: layout.List, Encoding: layout.Listpack}
+	}
+	if l.next.Encoding == layout.Listpack {
+		if l.pack = k.Value; l.pack == nil {
+			l.pack = listpack.Empty(64)
+		}
+	}
+	return l, nil
+}
+
+// Exists tells whether the key was there when the list was opened.
+func (l *List) Exists() bool { return l.old.Exists }
+
+// Key is what Lookup found.
+func (l *List) Key() Key { return l.old }
+
+// Len is the number of elements.
+func (l *List) Len() int {
+	if l.packed() {
+		return l.pack.Len()
+	}
+	return int(l.next.Length())
+}
+
+func (l *List) packed() bool { return l.next.Encoding == layout.Listpack }
+
+// Save writes the list down: its record, or that the key is gone with the last element.
+func (l *List) Save() error {
+	if l.Len() == 0 {
+		if !l.old.Exists {
+			return nil
+		}
+		k := l.old
+		if k.Encoding != layout.Spread && !l.packed() {
+			// It became spread in this command and is empty now: its new elements are abandoned.
+			k.Metadata = l.next
+			k.ExpireMs = l.old.ExpireMs
+		}
+		return l.db.Remove(l.key, k)
+	}
+	if l.packed() {
+		l.next.Value = l.pack
+	}
+	return l.db.Save(l.key, l.old, l.next)
+}
+
+// listSafetyBytes is the size that a listpack may have when the limit is a number of elements.
+const listSafetyBytes = 8192
+
+// exceeds tells whether a listpack of so many bytes and elements is more than list-max-listpack-size
+// allows.
+func (l *List) exceeds(bytes, elements int) bool {
+	limit := l.db.limits().ListSize()
+	if limit < 0 {
+		return bytes > 2048<<min(-limit, 5)
+	}
+	return bytes > listSafetyBytes || int64(elements) > max(limit, 1)
+}
+
+// makeRoom makes the list spread when so many more bytes and elements are too much for a listpack.
+func (l *List) makeRoom(values [][]byte) error {
+	if !l.packed() {
+		return nil
+	}
+	bytes := len(l.pack)
+	for _, v := range values {
+		bytes += len(v)
+	}
+	if !l.exceeds(bytes, l.pack.Len()+len(values)) {
+		return nil
+	}
+	return l.spread()
+}
+
+func (l *List) spread() error {
+	pack := l.pack
+	l.next.Encoding, l.next.ID = layout.Spread, l.db.txn.NewID()
+	l.next.Head, l.next.Tail = layout.ListMiddle, layout.ListMiddle
+	l.next.Value, l.pack = nil, nil
+	var scratch []byte
+	for _, e := range pack.All() {
+		scratch = e.AppendTo(scratch[:0])
+		if err := l.put(l.next.Tail, scratch); err != nil {
+			return err
+		}
+		l.next.Tail++
+	}
+	return nil
+}
+
+func (l *List) indexKey(index uint64) []byte {
+	l.db.txn.key2 = layout.AppendListKey(l.db.txn.key2[:0], l.next.ID, index)
+	return l.db.txn.key2
+}
+
+func (l *List) put(index uint64, value []byte) error {
+	return l.db.txn.put(l.db.space, l.indexKey(index), value)
+}
+
+func (l *List) drop(index uint64) error { return l.db.txn.delete(l.db.space, l.indexKey(index)) }
+
+func (l *List) at(index uint64) ([]byte, error) {
+	value, found, err := l.db.txn.get(l.db.space, l.indexKey(index))
+	if err == nil && !found {
+		err = fmt.Errorf("%w: list %q has no element %d of [%d, %d)", layout.ErrCorrupt, l.key, index, l.next.Head, l.next.Tail)
+	}
+	return value, err
+}
+
+// Push adds elements one after the other at an end.
+func (l *List) Push(left bool, values [][]byte) error {
+	if err := l.makeRoom(values); err != nil {
+		return err
+	}
+	for _, v := range values {
+		switch {
+		case l.packed() && left:
+			l.edit(func(dst []byte) listpack.Listpack { return l.pack.Prepend(dst, listpack.Of(v)) })
+		case l.packed():
+			l.edit(func(dst []byte) listpack.Listpack { return l.pack.Append(dst, listpack.Of(v)) })
+		case left:
+			l.next.Head--
+			if err := l.put(l.next.Head, v); err != nil {
+				return err
+			}
+		default:
+			if err := l.put(l.next.Tail, v); err != nil {
+				return err
+			}
+			l.next.Tail++
+		}
+	}
+	return nil
+}
+
+// edit replaces the listpack by a changed copy. The transaction's two scratch buffers take turns,
+// since the old one is read while the new one is written.
+func (l *List) edit(change func(dst []byte) listpack.Listpack) {
+	t := l.db.txn
+	t.pack, t.pack2 = t.pack2, t.pack
+	l.pack = change(t.pack[:0])
+	t.pack = l.pack
+}
+
+// Pop takes up to n elements from an end, the outermost first. The value is visit's only during
+// the call.
+func (l *List) Pop(left bool, n int, visit func(value []byte)) error {
+	n = min(n, l.Len())
+	from, reverse := 0, false
+	if !left {
+		from, reverse = l.Len()-n, true
+	}
+	if err := l.Range(from, n, reverse, func(_ int, value []byte) bool { visit(value); return true }); err != nil {
+		return err
+	}
+	return l.Remove(from, n)
+}
+
+// pointReads is up to how many elements are read one by one: they are near the ends most of the time,
+// where the list was last written, and so in memory.
+const pointReads = 128
+
+// Range visits n elements from an index on, backwards from the last of them if reverse. visit
+// returns false to stop. The list must have them. The value is valid during the call only.
+func (l *List) Range(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
+	switch {
+	case n <= 0:
+		return nil
+	case l.packed():
+		l.rangePacked(from, n, reverse, visit)
+		return nil
+	case n <= pointReads:
+		return l.rangePoints(from, n, reverse, visit)
+	}
+	return l.rangeWalk(from, n, reverse, visit)
+}
+
+func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, value []byte) bool) {
+	step, index, pos := l.pack.Next, from, 0
+	if reverse {
+		step, index = l.pack.Prev, from+n-1
+	}
+	pos = l.pack.Seek(index)
+	scratch := l.db.txn.element
+	for range n {
+		e := l.pack.At(pos)
+		value := e.Bytes
+		if e.IsInt {
+			scratch = e.AppendTo(scratch[:0])
+			value = scratch
+		}
+		if !visit(index, value) {
+			break
+		}
+		pos = step(pos)
+		if reverse {
+			index--
+		} else {
+			index++
+		}
+	}
+	l.db.txn.element = scratch
+}
+
+func (l *List) rangePoints(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
+	for i := range n {
+		index := from + i
+		if reverse {
+			index = from + n - 1 - i
+		}
+		value, err := l.at(l.next.Head + uint64(index))
+		if err != nil {
+			return err
+		}
+		if !visit(index, value) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (l *List) rangeWalk(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
+	lower := layout.AppendListKey(nil, l.next.ID, l.next.Head+uint64(from))
+	upper := layout.AppendListKey(nil, l.next.ID, l.next.Head+uint64(from+n))
+	it := l.db.txn.walk(l.db.space, lower, upper, reverse, false)
+	seen := 0
+	for it.Next() {
+		if len(it.Key()) != layout.ElementPrefix+8 {
+			it.err = fmt.Errorf("%w: list element key of %d bytes", layout.ErrCorrupt, len(it.Key()))
+			break
+		}
+		seen++
+		index := binary.BigEndian.Uint64(it.Key()[layout.ElementPrefix:]) - l.next.Head
+		if !visit(int(index), it.Value()) {
+			return it.Close()
+		}
+	}
+	if err := it.Close(); err != nil {
+		return err
+	}
+	if seen != n {
+		return fmt.Errorf("%w: list %q has %d elements where %d should be", layout.ErrCorrupt, l.key, seen, n)
+	}
+	return nil
+}
+
+// Get returns the element at an index that the list has.
+func (l *List) Get(index int) (value []byte, err error) {
+	err = l.Range(index, 1, false, func(_ int, v []byte) bool { value = v; return true })
+	return value, err
+}
+
+// Set replaces the element at an index that the list has.
+func (l *List) Set(index int, value []byte) error {
+	if l.packed() {
+		pos := l.pack.Seek(index)
+		l.edit(func(dst []byte) listpack.Listpack { return l.pack.Replace(dst, pos, listpack.Of(value)) })
+		if !l.exceeds(len(l.pack), 1) {
+			return nil
+		}
+		return l.spread()
+	}
+	return l.put(l.next.Head+uint64(index), value)
+}
+
+// Remove takes out n elements from an index on. Those at the shorter side move up.
+func (l *List) Remove(from, n int) error {
+	switch {
+	case n <= 0:
+		return nil
+	case l.packed():
+		l.edit(func(dst []byte) listpack.Listpack { return l.pack.DeleteRange(dst, from, n) })
+		return nil
+	case n == l.Len() && l.old.Encoding == layout.Spread:
+		// The elements stay for the reaper.
+		l.next.Tail = l.next.Head
+		return nil
+	}
+	before, behind := from, l.Len()-from-n
+	if before <= behind {
+		for i := before - 1; i >= 0; i-- {
+			if err := l.shift(i, n); err != nil {
+				return err
+			}
+		}
+		return l.dropEnd(n, true)
+	}
+	for i := from + n; i < l.Len(); i++ {
+		if err := l.shift(i, -n); err != nil {
+			return err
+		}
+	}
+	return l.dropEnd(n, false)
+}
+
+// shift copies an element to another index.
+func (l *List) shift(index, by int) error {
+	value, err := l.at(l.next.Head + uint64(index))
+	if err != nil {
+		return err
+	}
+	return l.put(l.next.Head+uint64(index+by), value)
+}
+
+func (l *List) dropEnd(n int, left bool) error {
+	for range n {
+		index := l.next.Head
+		if left {
+			l.next.Head++
+		} else {
+			l.next.Tail--
+			index = l.next.Tail
+		}
+		if err := l.drop(index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Insert puts an element before the one at an index, or, with the list's length, at its end.
+func (l *List) Insert(index int, value []byte) error {
+	if err := l.makeRoom([][]byte{value}); err != nil {
+		return err
+	}
+	if l.packed() {
+		pos := l.pack.Seek(index)
+		l.edit(func(dst []byte) listpack.Listpack { return l.pack.InsertBefore(dst, pos, listpack.Of(value)) })
+		return nil
+	}
+	if index <= l.Len()/2 {
+		l.next.Head--
+		for i := range index {
+			if err := l.shift(i+1, -1); err != nil {
+				return err
+			}
+		}
+	} else {
+		l.next.Tail++
+		for i := l.Len() - 2; i >= index; i-- {
+			if err := l.shift(i, 1); err != nil {
+				return err
+			}
+		}
+	}
+	return l.put(l.next.Head+uint64(index), value)
+}
+
+// RemoveEqual takes out elements that equal a value: up to limit of them (0: all) from the head on,
+// or, reverse, from the tail on. It returns how many.
+func (l *List) RemoveEqual(value []byte, limit int, reverse bool) (int, error) {
+	var found []int
+	err := l.Range(0, l.Len(), reverse, func(index int, v []byte) bool {
+		if string(v) == string(value) {
+			found = append(found, index)
+		}
+		return limit == 0 || len(found) < limit
+	})
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	return len(found), l.removeIndexes(found)
+}
+
+// removeIndexes takes out elements by their indexes, which stand in either order.
+func (l *List) removeIndexes(indexes []int) error {
+	gone := make(map[int]bool, len(indexes))
+	for _, i := range indexes {
+		gone[i] = true
+	}
+	if l.packed() {
+		l.rebuildWithout(gone)
+		return nil
+	}
+	if len(indexes) == l.Len() && l.old.Encoding == layout.Spread {
+		l.next.Tail = l.next.Head
+		return nil
+	}
+	// All behind the first gap move up, each once.
+	to := min(indexes[0], indexes[len(indexes)-1])
+	for i := to; i < l.Len(); i++ {
+		if gone[i] {
+			continue
+		}
+		if err := l.shift(i, to-i); err != nil {
+			return err
+		}
+		to++
+	}
+	return l.dropEnd(len(indexes), false)
+}
+
+func (l *List) rebuildWithout(gone map[int]bool) {
+	l.edit(func(dst []byte) listpack.Listpack {
+		index := 0
+		rebuilt := listpack.Empty(len(l.pack))
+		for _, e := range l.pack.All() {
+			if !gone[index] {
+				rebuilt = rebuilt.Append(rebuilt[:0], e)
+			}
+			index++
+		}
+		return append(dst, rebuilt...)
+	})
+}
+
+// Trim keeps only n elements from an index on.
+func (l *List) Trim(from, n int) error {
+	if err := l.Remove(from+n, l.Len()-from-n); err != nil {
+		return err
+	}
+	return l.Remove(0, from)
+}
