@@ -76,8 +76,8 @@ func (l *Log) write(database, after int, length uint32, pieces [][]byte) (Positi
 	l.current.end.Store(end + recordBytes + int64(length))
 	l.database = after
 	l.written.Store(header.end())
-	if l.waiting.Load() > 0 {
-		l.wake()
+	if l.waiting.Load() > 0 && l.options.Sync() != Always {
+		l.wake() // under Always the sync does
 	}
 	return header.end(), nil
 }

@@ -96,10 +96,8 @@ func (f *faultyFile) writeAt(pieces [][]byte, offset int64) error {
 }
 
 func (f *faultyFile) allocate(size int64) error {
-	if err := f.faults.get(func(f *faults) error { return f.allocate }); err != nil {
-		return err
-	}
-	return f.file.allocate(size)
+	// A part may have been reserved before the disk was full.
+	return errors.Join(f.file.allocate(size), f.faults.get(func(f *faults) error { return f.allocate }))
 }
 
 func (f *faultyFile) truncate(size int64) error {
@@ -224,6 +222,9 @@ func TestDiskFullForLargeRecord(t *testing.T) {
 		t.Fatalf("small records are refused: %v", err)
 	}
 	add(t, l, command("PING"))
+	if size, err := l.spare.file.size(); err != nil || size != leastSegmentBytes || l.spare.size != size {
+		t.Fatalf("the next segment has %d bytes, %v", size, err)
+	}
 	fault.set(func(f *faults) { f.allocate = nil })
 	add(t, l, large)
 	add(t, l, command("PING"))
@@ -269,31 +270,38 @@ func TestWriteFailsInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestBeginningFailsInTheMiddle(t *testing.T) {
-	o := options(t)
-	fault := &faults{}
-	o.files = fault.files()
-	l := create(t, o, 0)
-	add(t, l, command("PING"))
-	eventually(t, "the spare", hasSpare(l))
-	fault.set(func(f *faults) { f.write, f.writeAfter = syscall.EIO, 50; f.truncate = syscall.EIO })
-	if err := l.Branch(idB); !errors.Is(err, syscall.EIO) {
-		t.Fatalf("a branch whose header can't be written: %v", err)
-	}
-	if l.History().ID != idA {
-		t.Fatalf("the history is %v", l.History())
-	}
-	fault.set(func(f *faults) { f.write, f.truncate = nil, nil })
-	eventually(t, "the repair", func() bool { return l.Ready() == nil })
-	add(t, l, command("PING"))
-	if err := l.Branch(idB); err != nil {
-		t.Fatal(err)
-	}
-	add(t, l, command("PING"))
-	abandon(t, l)
-	l, recovered := open(t, o)
-	if got := readAll(t, l, 0); recovered.Cut != nil || len(got) != 3 || l.History().ID != idB {
-		t.Fatalf("%+v, %q, %v", recovered, got, l.History())
+// A beginning whose writing failed may stand on disk in part or whole. Nothing of it may be left when the segment
+// before is written on.
+func TestBeginningFails(t *testing.T) {
+	for _, after := range []int{0, 50, headerBytes} {
+		o := options(t)
+		fault := &faults{}
+		o.files = fault.files()
+		l := create(t, o, 0)
+		add(t, l, command("PING"))
+		eventually(t, "the spare", hasSpare(l))
+		fault.set(func(f *faults) { f.write, f.writeAfter = syscall.EIO, after; f.truncate = syscall.EIO })
+		if err := l.Branch(idB); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("a branch whose header can't be written: %v", err)
+		}
+		fault.set(func(f *faults) { f.write, f.truncate = nil, nil })
+		eventually(t, "the repair", func() bool { return l.Ready() == nil })
+		add(t, l, command("PING"))
+		abandon(t, l)
+		l, recovered := open(t, o)
+		if got := readAll(t, l, 0); recovered.Cut != nil || len(got) != 2 || l.History().ID != idA {
+			t.Fatalf("%d bytes: %+v, %q, %v", after, recovered, got, l.History())
+		}
+		if err := l.Branch(idB); err != nil {
+			t.Fatal(err)
+		}
+		add(t, l, command("PING"))
+		abandon(t, l)
+		l, recovered = open(t, o)
+		if got := readAll(t, l, 0); recovered.Cut != nil || len(got) != 3 || l.History().ID != idB {
+			t.Fatalf("%d bytes: %+v, %q, %v", after, recovered, got, l.History())
+		}
+		closeLog(t, l)
 	}
 }
 

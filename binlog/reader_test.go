@@ -205,6 +205,32 @@ func TestReaderSeesOnlySynced(t *testing.T) {
 	}
 }
 
+// Unless a sync is to be waited for, an append wakes who waits.
+func TestAppendWakes(t *testing.T) {
+	l := create(t, options(t), 0)
+	r, err := l.NewReader(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived := make(chan Position)
+	for range 3 {
+		go func() {
+			record, err := r.Next(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			arrived <- record.End
+		}()
+		eventually(t, "waiting", func() bool { return l.waiting.Load() == 1 })
+		if end, got := add(t, l, command("PING")), <-arrived; got != end {
+			t.Fatalf("woken with the record up to %d, not %d", got, end)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestReaderOfClosedLog(t *testing.T) {
 	l := create(t, options(t), 0)
 	r, err := l.NewReader(0)

@@ -53,12 +53,19 @@ func survey(directory string) ([]*segmentFile, error) {
 	return found, nil
 }
 
+// closing closes what a function has opened, when it returns.
+func closing(opened io.Closer, err *error) {
+	if failed := opened.Close(); failed != nil {
+		*err = errors.Join(*err, failed)
+	}
+}
+
 func (f *segmentFile) readHeader() (err error) {
 	opened, err := os.Open(f.path)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, opened.Close()) }()
+	defer closing(opened, &err)
 	if f.bytes, err = opened.Seek(0, io.SeekEnd); err != nil {
 		return err
 	}
@@ -135,7 +142,7 @@ func (n *inspection) inspectSegment(i int) (err error) {
 	if err != nil {
 		return fmt.Errorf("binlog: %w", err)
 	}
-	defer func() { err = errors.Join(err, opened.Close()) }()
+	defer closing(opened, &err)
 	if !f.begun() {
 		return n.inspectUnbegun(i, opened)
 	}
@@ -239,6 +246,9 @@ func usedBytes(file io.ReaderAt, offset, size int64) (int64, error) {
 	block := make([]byte, blockBytes)
 	for at := offset; at < size; {
 		n, err := file.ReadAt(block[:min(blockBytes, size-at)], at)
+		if n == 0 && err == io.EOF {
+			break // the process that has the log open gave back what it did not need
+		}
 		if n == 0 && err != nil {
 			return 0, err
 		}
@@ -285,11 +295,14 @@ func (n *inspection) searchRecords(f *segmentFile, offset, span int64) (err erro
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, opened.Close()) }()
+	defer closing(opened, &err)
 	scan := scanner{file: opened, seed: f.seed, limit: f.bytes, offset: offset}
 	effort := 16 * f.bytes // a file made to look like records everywhere costs no more than this
 	for scan.offset+recordBytes <= scan.limit && effort > 0 {
 		b, err := scan.window(scan.offset, recordBytes)
+		if err == errTorn {
+			return nil // shorter than it was: the process that has the log open cut it
+		}
 		if err != nil {
 			return err
 		}
@@ -396,7 +409,7 @@ func (f *segmentFile) used(offset int64) (used int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("binlog: %w", err)
 	}
-	defer func() { err = errors.Join(err, opened.Close()) }()
+	defer closing(opened, &err)
 	return usedBytes(opened, offset, f.bytes)
 }
 

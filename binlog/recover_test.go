@@ -360,6 +360,25 @@ func TestDamagedHeaders(t *testing.T) {
 	}
 }
 
+// A segment of another log, of the same number and position, is no continuation.
+func TestForeignSegment(t *testing.T) {
+	ours, theirs := crashedLog(t, 60), crashedLog(t, 60)
+	last := ours.records[59].file
+	foreign := theirs.image.with(last, func(b []byte) []byte { return b })
+	found, err := survey(theirs.options.Directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if f.begun() && filepath.Base(f.path) == last {
+			f.history.ID = idB
+			copy(foreign[last][beginningAt:], f.beginning.encode(f.seed))
+		}
+	}
+	ours.image.with(last, func([]byte) []byte { return foreign[last] }).put(t, ours.options.Directory)
+	ours.refuse(t, "a segment of another history", last, 0)
+}
+
 // A value that looks like a record must not be taken for one when a torn tail is searched for what had been durable.
 func TestForgedRecord(t *testing.T) {
 	o := options(t)
@@ -402,6 +421,54 @@ func TestCleanOnlyAfterBranch(t *testing.T) {
 	if !recovered.Clean || l.History().ID != idB {
 		t.Fatalf("after a branch and a clean stop: %+v, %v", recovered, l.History())
 	}
+}
+
+// The mark of a clean stop must not outlive what is written after it.
+func TestMarkIsTakenAway(t *testing.T) {
+	o := options(t)
+	l := create(t, o, 0)
+	add(t, l, command("PING"))
+	closeLog(t, l)
+	l, _ = open(t, o)
+	end := l.current.end.Load()
+	add(t, l, command("PING"))
+	abandon(t, l)
+	if err := os.Truncate(l.current.path, end); err != nil {
+		t.Fatal(err)
+	}
+	if _, recovered := open(t, o); recovered.Clean {
+		t.Fatal("a lost record went unnoticed")
+	}
+}
+
+// Files that appear or disappear are only sure to when their directory is synced.
+func TestDirectoryIsSynced(t *testing.T) {
+	o := options(t)
+	fault := &faults{}
+	o.files = fault.files()
+	synced := func(what string, change func()) {
+		t.Helper()
+		before := fault.directories
+		if change(); fault.directories == before {
+			t.Errorf("%s without a sync of the directory", what)
+		}
+	}
+	var l *Log
+	synced("a log was made", func() {
+		l = create(t, o, 0)
+		eventually(t, "the spare", hasSpare(l))
+	})
+	synced("a segment was made", func() {
+		add(t, l, command("SET", "key", strings.Repeat("v", leastSegmentBytes)))
+		eventually(t, "the spare", hasSpare(l))
+	})
+	synced("a log was purged", func() {
+		if err := l.Sync(l.Position()); err != nil {
+			t.Fatal(err)
+		}
+		purge(t, l, l.Position(), 1)
+	})
+	synced("a log was closed", func() { closeLog(t, l) })
 }
 
 func TestOpenWithoutLog(t *testing.T) {
