@@ -5,6 +5,8 @@ func families() []Family {
 	return []Family{
 		connectionFamily(),
 		stringFamily(),
+		bitmapFamily(),
+		hyperLogLogFamily(),
 		listFamily(),
 		transactionFamily(),
 	}

@@ -3,23 +3,160 @@ package command
 import (
 	"math"
 
+	"kedis/internal/number"
 	"kedis/storage"
 	"kedis/storage/layout"
+	"kedis/storage/lcs"
+)
+
+const (
+	errOverflow    = Error("ERR increment or decrement would overflow")
+	errNotFinite   = Error("ERR increment would produce NaN or Infinity")
+	errLCSOperands = Error("ERR The specified keys must contain string values")
+	errLCSBoth     = Error("ERR If you want both the length and indexes, please just use IDX.")
+	errLCSTooLarge = Error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
 )
 
 func stringFamily() Family {
-	return Family{Commands: []Command{
+	return Family{
+		Commands: append(stringReads(), stringWrites()...),
+		Errors: map[error]string{
+			storage.ErrNotInteger: string(ErrNotInteger),
+			storage.ErrNotFloat:   string(ErrNotFloat),
+			storage.ErrOverflow:   string(errOverflow),
+			storage.ErrNotFinite:  string(errNotFinite),
+			storage.ErrTooLong:    string(ErrTooLong),
+		},
+	}
+}
+
+func stringReads() []Command {
+	const complexityOfRange = "O(N) where N is the length of the returned string"
+	return []Command{
 		{Name: "get", Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryString,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdGet,
 			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key",
 			Summary: "Returns the value of a key that holds a string."},
+		{Name: "getrange", Arity: 4, Flags: ReadOnly, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdGetRange,
+			Group: "string", Since: "2.4.0", Complexity: complexityOfRange, Syntax: "key start end",
+			Summary: "Returns the part of a string between two offsets, both included."},
+		{Name: "substr", Arity: 4, Flags: ReadOnly, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdGetRange,
+			Group: "string", Since: "1.0.0", Complexity: complexityOfRange, Syntax: "key start end",
+			Summary: "Is an older name of GETRANGE."},
+		{Name: "strlen", Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RO)}, Run: cmdStrLen,
+			Group: "string", Since: "2.2.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Returns the length of a string in bytes."},
+		{Name: "mget", Arity: -2, Flags: ReadOnly | Fast, Categories: CategoryString,
+			Keys: []KeySpec{keyRange(1, -1, 1, RO|Access)}, Tips: []string{"request_policy:multi_shard"}, Run: cmdMGet,
+			Group: "string", Since: "1.0.0", Complexity: "O(N) where N is the number of keys", Syntax: "key [key ...]",
+			Summary: "Returns the values of several keys, and nothing for those that hold no string."},
+		{Name: "lcs", Arity: -3, Flags: ReadOnly, Categories: CategoryString,
+			Keys: []KeySpec{keyRange(1, 1, 1, RO|Access)}, Run: cmdLCS,
+			Group: "string", Since: "7.0.0", Complexity: "O(N*M) where N and M are the lengths of the strings",
+			Syntax:  "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
+			Summary: "Returns the longest common subsequence of two strings, its length, or where it stands in them."},
+	}
+}
+
+func stringWrites() []Command {
+	return append(stringSetters(), []Command{
+		{Name: "append", Arity: 3, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RW|Insert)}, Run: cmdAppend,
+			Group: "string", Since: "2.0.0", Complexity: "O(N) where N is the length of the resulting string", Syntax: "key value",
+			Summary: "Puts bytes behind a string, and makes it if it is missing."},
+		{Name: "setrange", Arity: 4, Flags: Write | DenyOOM, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RW|Update)}, Run: cmdSetRange,
+			Group: "string", Since: "2.2.0", Complexity: "O(N) where N is the length of the resulting string", Syntax: "key offset value",
+			Summary: "Writes bytes over a string from an offset on, and makes it longer where need be."},
+		{Name: "incr", Arity: 2, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: func(c *Context) error { return c.increment(1) },
+			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Adds one to a string that is an integer."},
+		{Name: "decr", Arity: 2, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: func(c *Context) error { return c.increment(-1) },
+			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Subtracts one from a string that is an integer."},
+		{Name: "incrby", Arity: 3, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdIncrBy,
+			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key increment",
+			Summary: "Adds an integer to a string that is one."},
+		{Name: "decrby", Arity: 3, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdDecrBy,
+			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key decrement",
+			Summary: "Subtracts an integer from a string that is one."},
+		{Name: "incrbyfloat", Arity: 3, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdIncrByFloat,
+			Group: "string", Since: "2.6.0", Complexity: "O(1)", Syntax: "key increment",
+			Summary: "Adds a number, which may have a fraction, to a string that is a number."},
+	}...)
+}
+
+func stringSetters() []Command {
+	return []Command{
 		{Name: "set", Arity: -3, Flags: Write | DenyOOM, Categories: CategoryString,
 			Keys: []KeySpec{{Flags: RW | Access | Update | VariableFlags, Index: 1, Step: 1,
 				Notes: "RW and ACCESS due to the optional `GET` argument"}}, Run: cmdSet,
 			Group: "string", Since: "1.0.0", Complexity: "O(1)",
 			Syntax:  "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
 			Summary: "Sets a key to a string, whatever it held before, and perhaps when it expires."},
-	}}
+		{Name: "setnx", Arity: 3, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, OW|Insert)}, Run: cmdSetNX,
+			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key value",
+			Summary: "Sets a key to a string unless the key exists."},
+		{Name: "setex", Arity: 4, Flags: Write | DenyOOM, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: func(c *Context) error { return c.setExpiring(&expiryUnits[0]) },
+			Group: "string", Since: "2.0.0", Complexity: "O(1)", Syntax: "key seconds value",
+			Summary: "Sets a key to a string that expires after some seconds."},
+		{Name: "psetex", Arity: 4, Flags: Write | DenyOOM, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: func(c *Context) error { return c.setExpiring(&expiryUnits[1]) },
+			Group: "string", Since: "2.6.0", Complexity: "O(1)", Syntax: "key milliseconds value",
+			Summary: "Sets a key to a string that expires after some milliseconds."},
+		{Name: "mset", Arity: -3, Flags: Write | DenyOOM, Categories: CategoryString,
+			Keys: []KeySpec{keyRange(1, -1, 2, OW|Update)}, Run: cmdMSet,
+			Tips:  []string{"request_policy:multi_shard", "response_policy:all_succeeded"},
+			Group: "string", Since: "1.0.1", Complexity: "O(N) where N is the number of keys", Syntax: "key value [key value ...]",
+			Summary: "Sets several keys to strings, whatever they held before."},
+		{Name: "msetnx", Arity: -3, Flags: Write | DenyOOM, Categories: CategoryString,
+			Keys: []KeySpec{keyRange(1, -1, 2, OW|Insert)}, Run: cmdMSetNX,
+			Tips:  []string{"request_policy:multi_shard", "response_policy:agg_min"},
+			Group: "string", Since: "1.0.1", Complexity: "O(N) where N is the number of keys", Syntax: "key value [key value ...]",
+			Summary: "Sets several keys to strings unless one of the keys exists."},
+		{Name: "getset", Arity: 3, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdGetSet,
+			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key value",
+			Summary: "Sets a key to a string and returns the string that it held before."},
+		{Name: "getdel", Arity: 2, Flags: Write | Fast, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RW|Access|Delete)}, Run: cmdGetDel,
+			Group: "string", Since: "6.2.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Returns a string and deletes its key."},
+		{Name: "getex", Arity: -2, Flags: Write | Fast, Categories: CategoryString,
+			Keys: []KeySpec{{Flags: RW | Access | Update, Index: 1, Step: 1,
+				Notes: "RW and UPDATE because it changes the TTL"}}, Run: cmdGetEx,
+			Group: "string", Since: "6.2.0", Complexity: "O(1)",
+			Syntax:  "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+			Summary: "Returns a string, and perhaps changes when it expires."},
+	}
+}
+
+// bulkOrNull replies with a string, or that there is none.
+func (c *Context) bulkOrNull(k storage.Key) {
+	if k.Exists {
+		c.Reply.Bulk(k.Value)
+	} else {
+		c.Reply.Null()
+	}
+}
+
+// longestString is how long a command may make a string. What is repeated was allowed elsewhere,
+// where the limit may have been another.
+func (c *Context) longestString() int64 {
+	if c.Applying() {
+		return storage.MaxStringBytes
+	}
+	return min(c.Engine.Config.ProtoMaxBulkLen.Get(), storage.MaxStringBytes)
 }
 
 func cmdGet(c *Context) error {
@@ -27,89 +164,90 @@ func cmdGet(c *Context) error {
 	if err != nil {
 		return err
 	}
-	if !k.Exists {
-		c.Reply.Null()
-		return nil
-	}
-	c.Reply.Bulk(k.Value)
+	c.bulkOrNull(k)
 	return nil
 }
 
-// setOptions are what may stand behind SET's value.
-type setOptions struct {
-	nx, xx, get, keepTTL bool
-	expireMs             int64 // Unix ms; 0: none
-	timed                bool
+func cmdGetRange(c *Context) error {
+	start, err := parseInteger(c.Args[2])
+	if err != nil {
+		return err
+	}
+	end, err := parseInteger(c.Args[3])
+	if err != nil {
+		return err
+	}
+	k, err := c.DB.LookupType(c.Args[1], layout.String)
+	if err != nil {
+		return err
+	}
+	c.Reply.Bulk(part(k.Value, start, end))
+	return nil
 }
 
-func cmdSet(c *Context) error {
-	options, err := parseSetOptions(c)
-	if err != nil {
-		return err
+// part is what lies between two offsets, both included; negative ones count from the end.
+func part(value []byte, start, end int64) []byte {
+	length := int64(len(value))
+	if start < 0 && end < 0 && start > end {
+		return nil // both may lie before the string, where they would become the same
 	}
-	key, value := c.Args[1], c.Args[2]
-	old, err := c.DB.Lookup(key)
-	if err != nil {
-		return err
+	if start < 0 {
+		start = max(start+length, 0)
 	}
-	if options.get {
-		if old.Exists && old.Type != layout.String {
-			return ErrWrongType
-		}
-		if old.Exists {
-			c.Reply.Bulk(old.Value)
-		} else {
-			c.Reply.Null()
-		}
+	if end < 0 {
+		end = max(end+length, 0)
 	}
-	if options.nx && old.Exists || options.xx && !old.Exists {
-		if !options.get {
-			c.Reply.Null()
-		}
+	end = min(end, length-1)
+	if start > end {
 		return nil
 	}
-	next := layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: value, ExpireMs: options.expireMs}
-	if options.keepTTL && old.Exists {
-		next.ExpireMs = old.ExpireMs
-	}
-	if err := c.setString(key, old, next, options); err != nil {
+	return value[start : end+1]
+}
+
+func cmdStrLen(c *Context) error {
+	k, err := c.DB.LookupType(c.Args[1], layout.String)
+	if err != nil {
 		return err
 	}
-	if !options.get {
-		c.Reply.OK()
+	c.Reply.Integer(int64(len(k.Value)))
+	return nil
+}
+
+func cmdMGet(c *Context) error {
+	c.Reply.Array(len(c.Args) - 1)
+	for _, key := range c.Args[1:] {
+		k, err := c.DB.Lookup(key)
+		if err != nil {
+			return err
+		}
+		k.Exists = k.Exists && k.Type == layout.String
+		c.bulkOrNull(k)
 	}
 	return nil
 }
 
-// setString stores a string, and says how it is repeated: with the time at which it expires, since
-// the time that is left is another when it is repeated.
-func (c *Context) setString(key []byte, old storage.Key, next layout.Metadata, o setOptions) error {
-	switch {
-	case o.timed && next.ExpireMs <= c.Now && !c.Applying():
-		// It is over before it began: what was there is gone.
-		if !old.Exists {
-			c.NoEffect()
-			return nil
-		}
-		c.Effect(wordDel, key)
-		return c.DB.Remove(key, old)
-	case o.timed:
-		c.Effect(wordSet, key, next.Value, wordPXAT, formatInteger(next.ExpireMs))
-	case o.get || o.nx || o.xx:
-		if o.keepTTL {
-			c.Effect(wordSet, key, next.Value, wordKeepTTL)
-		} else {
-			c.Effect(wordSet, key, next.Value)
-		}
-	}
-	return c.DB.Save(key, old, next)
+// expiryUnit is a way to say when something expires.
+type expiryUnit struct {
+	name         string
+	milliseconds int64
+	relative     bool // to now
 }
 
-func parseSetOptions(c *Context) (setOptions, error) {
-	var o setOptions
-	a := arguments{words: c.Args[3:]}
+var expiryUnits = [...]expiryUnit{{"EX", 1000, true}, {"PX", 1, true}, {"EXAT", 1000, false}, {"PXAT", 1, false}}
+
+// stringOptions are what may stand behind the words of SET and GETEX.
+type stringOptions struct {
+	nx, xx, get, keepTTL, persist bool
+
+	unit *expiryUnit // nil: no time is given
+	time []byte
+}
+
+// parseSetOptions and parseGetExOptions read all words before they look at the time, as Redis does.
+func parseSetOptions(words [][]byte) (stringOptions, error) {
+	var o stringOptions
+	a := arguments{words: words}
 	for a.more() {
-		var n []byte
 		switch {
 		case !o.xx && a.flag("NX"):
 			o.nx = true
@@ -117,32 +255,54 @@ func parseSetOptions(c *Context) (setOptions, error) {
 			o.xx = true
 		case a.flag("GET"):
 			o.get = true
-		case !o.timed && a.flag("KEEPTTL"):
+		case o.unit == nil && a.flag("KEEPTTL"):
 			o.keepTTL = true
-		case o.timed || o.keepTTL:
-			a.fail(ErrSyntax)
-		case a.option("EX", &n):
-			o.expires(c, &a, n, 1000, c.Now)
-		case a.option("PX", &n):
-			o.expires(c, &a, n, 1, c.Now)
-		case a.option("EXAT", &n):
-			o.expires(c, &a, n, 1000, 0)
-		case a.option("PXAT", &n):
-			o.expires(c, &a, n, 1, 0)
 		default:
-			a.fail(ErrSyntax)
+			o.parseTime(&a)
 		}
 	}
 	return o, a.err
 }
 
-// expires reads a time in units of so many milliseconds, after a base (Unix ms).
-func (o *setOptions) expires(c *Context, a *arguments, word []byte, unit, base int64) {
-	if a.err != nil {
-		return
+func parseGetExOptions(words [][]byte) (stringOptions, error) {
+	var o stringOptions
+	a := arguments{words: words}
+	for a.more() {
+		if o.unit == nil && a.flag("PERSIST") {
+			o.persist = true
+		} else {
+			o.parseTime(&a)
+		}
 	}
-	o.timed = true
-	o.expireMs, a.err = c.expireTime(word, unit, base)
+	return o, a.err
+}
+
+// parseTime consumes a time, which may be given again, but in the same unit.
+func (o *stringOptions) parseTime(a *arguments) {
+	for i := range expiryUnits {
+		unit := &expiryUnits[i]
+		allowed := !o.keepTTL && !o.persist && (o.unit == nil || o.unit == unit)
+		if allowed && a.option(unit.name, &o.time) {
+			o.unit = unit
+			return
+		}
+	}
+	a.fail(ErrSyntax)
+}
+
+// expireMs is the time that was given, in Unix ms; 0 if there was none.
+func (o *stringOptions) expireMs(c *Context) (int64, error) {
+	if o.unit == nil {
+		return 0, nil
+	}
+	return o.unit.parse(c, o.time)
+}
+
+func (u *expiryUnit) parse(c *Context, word []byte) (int64, error) {
+	if u.relative {
+		return c.expireTime(word, u.milliseconds, c.Now)
+	}
+	return c.expireTime(word, u.milliseconds, 0)
 }
 
 // expireTime is a time at which something expires, in Unix ms. It has to be positive, and to be
@@ -156,4 +316,339 @@ func (c *Context) expireTime(word []byte, unit, base int64) (int64, error) {
 		return 0, Errorf("ERR invalid expire time in '%s' command", c.Command.full)
 	}
 	return n*unit + base, nil
+}
+
+func cmdSet(c *Context) error {
+	o, err := parseSetOptions(c.Args[3:])
+	if err != nil {
+		return err
+	}
+	expireMs, err := o.expireMs(c)
+	if err != nil {
+		return err
+	}
+	key, value := c.Args[1], c.Args[2]
+	old, err := c.DB.Lookup(key)
+	if err != nil {
+		return err
+	}
+	if o.get {
+		if old.Exists && old.Type != layout.String {
+			return ErrWrongType
+		}
+		c.bulkOrNull(old)
+	}
+	if o.nx && old.Exists || o.xx && !old.Exists {
+		c.NoEffect()
+		if !o.get {
+			c.Reply.Null()
+		}
+		return nil
+	}
+	if !o.get {
+		c.Reply.OK()
+	}
+	switch {
+	case o.unit != nil:
+		return c.setUntil(key, old, value, expireMs)
+	case o.keepTTL:
+		if o.get || o.nx || o.xx {
+			c.Effect(wordSet, key, value, wordKeepTTL)
+		}
+		return c.DB.SetString(key, old, value, old.ExpireMs)
+	case o.get || o.nx || o.xx:
+		c.Effect(wordSet, key, value)
+	}
+	return c.DB.SetString(key, old, value, 0)
+}
+
+// setUntil stores a string that expires, and says so with the time itself: what is left until then is
+// another when the command is repeated.
+func (c *Context) setUntil(key []byte, old storage.Key, value []byte, expireMs int64) error {
+	if expireMs > c.Now || c.Applying() {
+		var digits [20]byte
+		c.Effect(wordSet, key, value, wordPXAT, number.AppendInt(digits[:0], expireMs))
+		return c.DB.SetString(key, old, value, expireMs)
+	}
+	// It is over before it began: what was there is gone.
+	if !old.Exists {
+		c.NoEffect()
+		return nil
+	}
+	c.Effect(wordDel, key)
+	return c.DB.Remove(key, old)
+}
+
+func (c *Context) setExpiring(unit *expiryUnit) error {
+	expireMs, err := unit.parse(c, c.Args[2])
+	if err != nil {
+		return err
+	}
+	old, err := c.DB.Lookup(c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return c.setUntil(c.Args[1], old, c.Args[3], expireMs)
+}
+
+func cmdSetNX(c *Context) error {
+	old, err := c.DB.Lookup(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if old.Exists {
+		c.Reply.Integer(0)
+		return nil
+	}
+	c.Reply.Integer(1)
+	return c.DB.SetString(c.Args[1], old, c.Args[2], 0)
+}
+
+func cmdMSet(c *Context) error {
+	if len(c.Args)%2 == 0 {
+		return wrongArity(c.Command.full)
+	}
+	c.Reply.OK()
+	return c.setPairs()
+}
+
+func (c *Context) setPairs() error {
+	for i := 1; i < len(c.Args); i += 2 {
+		old, err := c.DB.Lookup(c.Args[i])
+		if err != nil {
+			return err
+		}
+		if err := c.DB.SetString(c.Args[i], old, c.Args[i+1], 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func cmdMSetNX(c *Context) error {
+	if len(c.Args)%2 == 0 {
+		return wrongArity(c.Command.full)
+	}
+	for i := 1; i < len(c.Args); i += 2 {
+		k, err := c.DB.Lookup(c.Args[i])
+		if err != nil {
+			return err
+		}
+		if k.Exists {
+			c.NoEffect()
+			c.Reply.Integer(0)
+			return nil
+		}
+	}
+	c.Reply.Integer(1)
+	return c.setPairs()
+}
+
+func cmdGetSet(c *Context) error {
+	old, err := c.DB.LookupType(c.Args[1], layout.String)
+	if err != nil {
+		return err
+	}
+	c.bulkOrNull(old)
+	c.Effect(wordSet, c.Args[1], c.Args[2])
+	return c.DB.SetString(c.Args[1], old, c.Args[2], 0)
+}
+
+func cmdGetDel(c *Context) error {
+	k, err := c.DB.LookupType(c.Args[1], layout.String)
+	if err != nil {
+		return err
+	}
+	c.bulkOrNull(k)
+	if !k.Exists {
+		c.NoEffect()
+		return nil
+	}
+	c.Effect(wordDel, c.Args[1])
+	return c.DB.Remove(c.Args[1], k)
+}
+
+func cmdGetEx(c *Context) error {
+	o, err := parseGetExOptions(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	key := c.Args[1]
+	k, err := c.DB.LookupType(key, layout.String)
+	if err != nil {
+		return err
+	}
+	c.bulkOrNull(k)
+	if !k.Exists {
+		c.NoEffect()
+		return nil
+	}
+	expireMs, err := o.expireMs(c)
+	switch {
+	case err != nil:
+		return err
+	case o.unit != nil && expireMs <= c.Now && !c.Applying():
+		c.Effect(wordDel, key)
+		return c.DB.Remove(key, k)
+	case o.unit != nil:
+		var digits [20]byte
+		c.Effect(wordPExpireAt, key, number.AppendInt(digits[:0], expireMs))
+		return c.DB.SetExpiry(key, k, expireMs)
+	case o.persist && k.ExpireMs != 0:
+		c.Effect(wordPersist, key)
+		return c.DB.SetExpiry(key, k, 0)
+	}
+	return nil
+}
+
+func cmdAppend(c *Context) error {
+	length, err := c.DB.Append(c.Args[1], c.Args[2], c.longestString())
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(int64(length))
+	return nil
+}
+
+func cmdSetRange(c *Context) error {
+	offset, err := parseInteger(c.Args[2])
+	if err != nil {
+		return err
+	}
+	if offset < 0 {
+		return Error("ERR offset is out of range")
+	}
+	length, err := c.DB.SetRange(c.Args[1], offset, c.Args[3], c.longestString())
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(int64(length))
+	return nil
+}
+
+func cmdIncrBy(c *Context) error {
+	delta, err := parseInteger(c.Args[2])
+	if err != nil {
+		return err
+	}
+	return c.increment(delta)
+}
+
+func cmdDecrBy(c *Context) error {
+	delta, err := parseInteger(c.Args[2])
+	if err != nil {
+		return err
+	}
+	if delta == math.MinInt64 {
+		return Error("ERR decrement would overflow")
+	}
+	return c.increment(-delta)
+}
+
+func (c *Context) increment(delta int64) error {
+	sum, err := c.DB.Increment(c.Args[1], delta)
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(sum)
+	return nil
+}
+
+// cmdIncrByFloat says what the sum is, so that it needn't be the same wherever it is computed.
+func cmdIncrByFloat(c *Context) error {
+	sum, err := c.DB.IncrementFloat(c.Args[1], c.Args[2])
+	if err != nil {
+		return err
+	}
+	c.Effect(wordSet, c.Args[1], sum, wordKeepTTL)
+	c.Reply.Bulk(sum)
+	return nil
+}
+
+// lcsOptions are what LCS is asked for.
+type lcsOptions struct {
+	length, indexes, withLengths bool
+	minimum                      int64
+}
+
+func parseLCSOptions(words [][]byte) (lcsOptions, error) {
+	var o lcsOptions
+	a := arguments{words: words}
+	for a.more() {
+		switch {
+		case a.flag("IDX"):
+			o.indexes = true
+		case a.flag("LEN"):
+			o.length = true
+		case a.flag("WITHMATCHLEN"):
+			o.withLengths = true
+		case a.integer("MINMATCHLEN", &o.minimum):
+		default:
+			a.fail(ErrSyntax)
+		}
+	}
+	if a.err == nil && o.indexes && o.length {
+		a.fail(errLCSBoth)
+	}
+	return o, a.err
+}
+
+func cmdLCS(c *Context) error {
+	var values [2][]byte
+	for i := range values {
+		k, err := c.DB.Lookup(c.Args[1+i])
+		if err != nil {
+			return err
+		}
+		if k.Exists && k.Type != layout.String {
+			return errLCSOperands
+		}
+		values[i] = k.Value
+	}
+	o, err := parseLCSOptions(c.Args[3:])
+	if err != nil {
+		return err
+	}
+	a, b := values[0], values[1]
+	size := lcs.TableSize(len(a), len(b))
+	if size > uint64(c.longestString()) {
+		return errLCSTooLarge
+	}
+	if err := c.Txn.SpendBytes(int(size / 16)); err != nil {
+		return err
+	}
+	switch {
+	case o.indexes:
+		matches, length := lcs.Matches(a, b, int(o.minimum))
+		c.replyMatches(matches, length, o.withLengths)
+	case o.length:
+		c.Reply.Integer(int64(lcs.Length(a, b)))
+	default:
+		c.Reply.Bulk(lcs.Sequence(a, b))
+	}
+	return nil
+}
+
+func (c *Context) replyMatches(matches []lcs.Match, length int, withLengths bool) {
+	c.Reply.Map(2)
+	c.Reply.BulkString("matches")
+	c.Reply.Array(len(matches))
+	for _, m := range matches {
+		if withLengths {
+			c.Reply.Array(3)
+		} else {
+			c.Reply.Array(2)
+		}
+		for _, start := range [...]int{m.A, m.B} {
+			c.Reply.Array(2)
+			c.Reply.Integer(int64(start))
+			c.Reply.Integer(int64(start + m.Length - 1))
+		}
+		if withLengths {
+			c.Reply.Integer(int64(m.Length))
+		}
+	}
+	c.Reply.BulkString("len")
+	c.Reply.Integer(int64(length))
 }

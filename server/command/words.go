@@ -4,10 +4,12 @@ import "strconv"
 
 // Words of effects.
 var (
-	wordDel     = []byte("DEL")
-	wordSet     = []byte("SET")
-	wordPXAT    = []byte("PXAT")
-	wordKeepTTL = []byte("KEEPTTL")
+	wordDel       = []byte("DEL")
+	wordKeepTTL   = []byte("KEEPTTL")
+	wordPExpireAt = []byte("PEXPIREAT")
+	wordPersist   = []byte("PERSIST")
+	wordPXAT      = []byte("PXAT")
+	wordSet       = []byte("SET")
 )
 
 func formatInteger(n int64) []byte { return strconv.AppendInt(nil, n, 10) }

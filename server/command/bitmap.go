@@ -1,0 +1,307 @@
+package command
+
+import (
+	"math/bits"
+
+	"kedis/internal/number"
+	"kedis/storage"
+	bitmap "kedis/storage/bits"
+	"kedis/storage/layout"
+)
+
+const (
+	errBitOffset    = Error("ERR bit offset is not an integer or out of range")
+	errBit          = Error("ERR bit is not an integer or out of range")
+	errBitArgument  = Error("ERR The bit argument must be 1 or 0.")
+	errBitFieldType = Error("ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.")
+	errBitOverflow  = Error("ERR Invalid OVERFLOW type specified")
+	errBitFieldRO   = Error("ERR BITFIELD_RO only supports the GET subcommand")
+	errBitOpNot     = Error("ERR BITOP NOT must be called with a single source key.")
+)
+
+func bitmapFamily() Family {
+	return Family{Commands: []Command{
+		{Name: "bitcount", Arity: -2, Flags: ReadOnly, Categories: CategoryBitmap,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdBitCount,
+			Group: "bitmap", Since: "2.6.0", Complexity: "O(N) where N is the length of the range", Syntax: "key [start end [BYTE | BIT]]",
+			Summary: "Counts the bits of a string, or of a range of it, that are 1."},
+		{Name: "bitfield", Arity: -2, Flags: Write | DenyOOM, Categories: CategoryBitmap,
+			Keys: []KeySpec{{Flags: RW | Access | Update | VariableFlags, Index: 1, Step: 1,
+				Notes: "This command allows both access and modification of the key"}},
+			Run:   func(c *Context) error { return c.bitField(false) },
+			Group: "bitmap", Since: "3.2.0", Complexity: "O(1) for each operation",
+			Syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> " +
+				"[GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
+			Summary: "Reads, sets and increments integers of any width within a string."},
+		{Name: "bitfield_ro", Arity: -2, Flags: ReadOnly | Fast, Categories: CategoryBitmap,
+			Keys:  []KeySpec{oneKey(1, RO|Access)},
+			Run:   func(c *Context) error { return c.bitField(true) },
+			Group: "bitmap", Since: "6.0.0", Complexity: "O(1) for each operation", Syntax: "key [GET encoding offset [GET encoding offset ...]]",
+			Summary: "Reads integers of any width within a string."},
+		{Name: "bitop", Arity: -4, Flags: Write | DenyOOM, Categories: CategoryBitmap,
+			Keys: []KeySpec{oneKey(2, OW|Update), keyRange(3, -1, 1, RO|Access)}, Run: cmdBitOp,
+			Group: "bitmap", Since: "2.6.0", Complexity: "O(N) where N is the length of the longest string",
+			Syntax:  "<AND | OR | XOR | NOT> destkey key [key ...]",
+			Summary: "Stores the bitwise combination of strings."},
+		{Name: "bitpos", Arity: -3, Flags: ReadOnly, Categories: CategoryBitmap,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdBitPos,
+			Group: "bitmap", Since: "2.8.7", Complexity: "O(N) where N is the length of the range", Syntax: "key bit [start [end [BYTE | BIT]]]",
+			Summary: "Finds the first bit of a string, or of a range of it, that is 1 or 0."},
+		{Name: "getbit", Arity: 3, Flags: ReadOnly | Fast, Categories: CategoryBitmap,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdGetBit,
+			Group: "bitmap", Since: "2.2.0", Complexity: "O(1)", Syntax: "key offset",
+			Summary: "Returns a bit of a string."},
+		{Name: "setbit", Arity: 4, Flags: Write | DenyOOM, Categories: CategoryBitmap,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdSetBit,
+			Group: "bitmap", Since: "2.2.0", Complexity: "O(N) where N is the length of the string", Syntax: "key offset value",
+			Summary: "Sets a bit of a string to 1 or 0, and makes the string longer where need be."},
+	}}
+}
+
+// bitOffset reads the offset of a bit. It has to lie within the longest string. Of width 0 it is a
+// number of bits; of others it may also be one of integers of that width, behind a "#".
+func (c *Context) bitOffset(word []byte, width uint8) (uint64, error) {
+	scale := uint64(1)
+	if width > 0 && len(word) > 0 && word[0] == '#' {
+		word, scale = word[1:], uint64(width)
+	}
+	n, ok := number.ParseInt(word)
+	if !ok || n < 0 {
+		return 0, errBitOffset
+	}
+	high, offset := bits.Mul64(uint64(n), scale)
+	if high > 0 || offset/8 >= uint64(c.longestString()) {
+		return 0, errBitOffset
+	}
+	return offset, nil
+}
+
+func cmdGetBit(c *Context) error {
+	offset, err := c.bitOffset(c.Args[2], 0)
+	if err != nil {
+		return err
+	}
+	k, err := c.DB.LookupType(c.Args[1], layout.String)
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(int64(bitmap.Get(k.Value, offset)))
+	return nil
+}
+
+func cmdSetBit(c *Context) error {
+	offset, err := c.bitOffset(c.Args[2], 0)
+	if err != nil {
+		return err
+	}
+	bit, ok := number.ParseInt(c.Args[3])
+	if !ok || bit != 0 && bit != 1 {
+		return errBit
+	}
+	old, err := c.DB.SetBit(c.Args[1], offset, int(bit))
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(int64(old))
+	return nil
+}
+
+// parseBitUnit reads whether the ends of a range count bytes or bits.
+func parseBitUnit(word []byte) (bitmap.Unit, error) {
+	switch {
+	case equalFold(word, "BIT"):
+		return bitmap.Bits, nil
+	case equalFold(word, "BYTE"):
+		return bitmap.Bytes, nil
+	}
+	return 0, ErrSyntax
+}
+
+func cmdBitCount(c *Context) error {
+	r, err := parseCountRange(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	k, err := c.DB.LookupType(c.Args[1], layout.String)
+	if err != nil {
+		return err
+	}
+	if err := c.Txn.SpendBytes(len(k.Value)); err != nil {
+		return err
+	}
+	c.Reply.Integer(bitmap.CountRange(k.Value, r))
+	return nil
+}
+
+func parseCountRange(words [][]byte) (r bitmap.Range, err error) {
+	if len(words) == 0 {
+		return bitmap.Range{Open: true}, nil
+	}
+	if len(words) == 1 || len(words) > 3 {
+		return r, ErrSyntax
+	}
+	if r.Start, err = parseInteger(words[0]); err != nil {
+		return r, err
+	}
+	if r.End, err = parseInteger(words[1]); err != nil {
+		return r, err
+	}
+	if len(words) == 3 {
+		r.Unit, err = parseBitUnit(words[2])
+	}
+	return r, err
+}
+
+func cmdBitPos(c *Context) error {
+	bit, err := parseInteger(c.Args[2])
+	if err != nil {
+		return err
+	}
+	if bit != 0 && bit != 1 {
+		return errBitArgument
+	}
+	r, err := parsePositionRange(c.Args[3:])
+	if err != nil {
+		return err
+	}
+	k, err := c.DB.LookupType(c.Args[1], layout.String)
+	if err != nil {
+		return err
+	}
+	if !k.Exists {
+		c.Reply.Integer(-bit) // an endless row of zeros
+		return nil
+	}
+	if err := c.Txn.SpendBytes(len(k.Value)); err != nil {
+		return err
+	}
+	c.Reply.Integer(bitmap.Position(k.Value, int(bit), r))
+	return nil
+}
+
+func parsePositionRange(words [][]byte) (r bitmap.Range, err error) {
+	r.Open = len(words) < 2
+	if len(words) == 0 {
+		return r, nil
+	}
+	if len(words) > 3 {
+		return r, ErrSyntax
+	}
+	if r.Start, err = parseInteger(words[0]); err != nil {
+		return r, err
+	}
+	if len(words) == 3 {
+		if r.Unit, err = parseBitUnit(words[2]); err != nil {
+			return r, err
+		}
+	}
+	if len(words) > 1 {
+		r.End, err = parseInteger(words[1])
+	}
+	return r, err
+}
+
+func cmdBitOp(c *Context) error {
+	operation, err := parseBitOperation(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if operation == bitmap.Not && len(c.Args) != 4 {
+		return errBitOpNot
+	}
+	length, err := c.DB.CombineBits(c.Args[2], operation, c.Args[3:])
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(int64(length))
+	return nil
+}
+
+func parseBitOperation(word []byte) (bitmap.Operation, error) {
+	switch {
+	case equalFold(word, "AND"):
+		return bitmap.And, nil
+	case equalFold(word, "OR"):
+		return bitmap.Or, nil
+	case equalFold(word, "XOR"):
+		return bitmap.Xor, nil
+	case equalFold(word, "NOT"):
+		return bitmap.Not, nil
+	}
+	return 0, ErrSyntax
+}
+
+// bitField is BITFIELD, and when nothing may be written BITFIELD_RO.
+func (c *Context) bitField(readOnly bool) error {
+	operations, err := c.parseBitField(c.Args[2:], readOnly)
+	if err != nil {
+		return err
+	}
+	c.Reply.Array(len(operations))
+	return c.DB.BitField(c.Args[1], operations, func(number int64, ok bool) {
+		if ok {
+			c.Reply.Integer(number)
+		} else {
+			c.Reply.Null()
+		}
+	})
+}
+
+func (c *Context) parseBitField(words [][]byte, readOnly bool) ([]storage.FieldOperation, error) {
+	operations := make([]storage.FieldOperation, 0, len(words)/3)
+	overflow, writes := bitmap.Wrap, false
+	a := arguments{words: words}
+	for a.more() {
+		o := storage.FieldOperation{Overflow: overflow}
+		switch {
+		case len(a.words) >= 2 && a.flag("OVERFLOW"):
+			overflow = parseOverflow(&a)
+			continue
+		case len(a.words) >= 3 && a.flag("GET"):
+			c.parseField(&a, &o)
+		case len(a.words) >= 4 && a.flag("SET"):
+			o.Action = storage.FieldSet
+			c.parseField(&a, &o)
+		case len(a.words) >= 4 && a.flag("INCRBY"):
+			o.Action = storage.FieldIncrement
+			c.parseField(&a, &o)
+		default:
+			a.fail(ErrSyntax)
+		}
+		writes = writes || o.Action != storage.FieldGet
+		operations = append(operations, o)
+	}
+	if readOnly && writes {
+		a.fail(errBitFieldRO)
+	}
+	return operations, a.err
+}
+
+func parseOverflow(a *arguments) bitmap.Overflow {
+	switch {
+	case a.flag("WRAP"):
+		return bitmap.Wrap
+	case a.flag("SAT"):
+		return bitmap.Saturate
+	case a.flag("FAIL"):
+		return bitmap.Fail
+	}
+	a.fail(errBitOverflow)
+	return bitmap.Wrap
+}
+
+// parseField consumes type and offset of a field, and the number of an operation that writes.
+func (c *Context) parseField(a *arguments, o *storage.FieldOperation) {
+	var ok bool
+	if o.Type, ok = bitmap.ParseType(a.next()); !ok {
+		a.fail(errBitFieldType)
+		return
+	}
+	var err error
+	if o.Offset, err = c.bitOffset(a.next(), o.Type.Bits); err == nil && o.Action != storage.FieldGet {
+		o.Number, err = parseInteger(a.next())
+	}
+	if err != nil {
+		a.fail(err)
+	}
+}

@@ -1,0 +1,120 @@
+package storage
+
+import (
+	"cmp"
+
+	"kedis/storage/hyperloglog"
+	"kedis/storage/layout"
+)
+
+// The functions below return hyperloglog.ErrInvalid for a string that is no HyperLogLog, and
+// hyperloglog.ErrCorrupt for one that is broken inside. A sparse one becomes dense when it would
+// exceed sparseMaxBytes.
+
+// HyperLogLog looks up a key that holds a HyperLogLog, or doesn't exist.
+func (d DB) HyperLogLog(key []byte) (Key, error) {
+	k, err := d.LookupType(key, layout.String)
+	if err != nil || !k.Exists {
+		return k, err
+	}
+	return k, hyperloglog.Validate(k.Value)
+}
+
+// HyperLogLogAdd adds elements, and tells whether that made or changed the key.
+func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (bool, error) {
+	k, err := d.HyperLogLog(key)
+	if err != nil {
+		return false, err
+	}
+	before := k.Value
+	if !k.Exists {
+		before = hyperloglog.New()
+	}
+	value, changed, err := hyperloglog.Add(d.txn.draft, before, elements, sparseMaxBytes)
+	switch {
+	case err != nil:
+		return false, err
+	case changed:
+		d.txn.draft = value
+	case k.Exists:
+		return false, d.unshare(key, k)
+	}
+	return true, d.saveRaw(key, k, value)
+}
+
+// HyperLogLogCount estimates the number of distinct elements of a key, and of a missing one 0. In a
+// command that may write, the estimate is stored with them.
+func (d DB) HyperLogLogCount(key []byte) (uint64, error) {
+	k, err := d.HyperLogLog(key)
+	if err != nil || !k.Exists {
+		return 0, err
+	}
+	count, stale, err := hyperloglog.Count(k.Value)
+	switch {
+	case err != nil:
+		return 0, err
+	case !d.txn.mode.Writing || d.txn.mode.Replica:
+		return count, nil
+	case !stale:
+		return count, d.unshare(key, k)
+	}
+	d.txn.draft = hyperloglog.WithCount(d.txn.draft, k.Value, count)
+	return count, d.saveRaw(key, k, d.txn.draft)
+}
+
+// HyperLogLogCountUnion estimates the number of distinct elements of several keys together.
+func (d DB) HyperLogLogCountUnion(keys [][]byte) (uint64, error) {
+	values, wrong := d.hyperLogLogs(keys)
+	count, err := hyperloglog.CountUnion(values...)
+	return count, cmp.Or(err, wrong)
+}
+
+// hyperLogLogs returns the strings of the keys that exist, up to the first that can't be had and why.
+// That the strings are HyperLogLogs is for the caller to see: the first key that is wrong in any way
+// decides on the error.
+func (d DB) hyperLogLogs(keys [][]byte) ([][]byte, error) {
+	values := make([][]byte, 0, len(keys))
+	for _, key := range keys {
+		k, err := d.LookupType(key, layout.String)
+		if err != nil {
+			return values, err
+		}
+		if !k.Exists {
+			continue
+		}
+		// However short a value is, all registers are gone over.
+		if err := d.txn.SpendBytes(hyperloglog.RegisterCount); err != nil {
+			return values, err
+		}
+		values = append(values, k.Value)
+	}
+	return values, nil
+}
+
+// HyperLogLogMerge adds the elements of other keys to a key, which is made if it is missing.
+func (d DB) HyperLogLogMerge(target []byte, keys [][]byte, sparseMaxBytes int) error {
+	k, err := d.HyperLogLog(target)
+	if err != nil {
+		return err
+	}
+	values, wrong := d.hyperLogLogs(keys)
+	value, err := hyperloglog.Merge(d.txn.draft, k.Value, values, sparseMaxBytes)
+	if err := cmp.Or(err, wrong); err != nil {
+		return err
+	}
+	d.txn.draft = value
+	return d.saveRaw(target, k, value)
+}
+
+// HyperLogLogDensify makes the key that was found dense, and tells whether it was not.
+func (d DB) HyperLogLogDensify(key []byte, k Key) (bool, error) {
+	if encoding, err := hyperloglog.EncodingOf(k.Value); err != nil || encoding == hyperloglog.Dense {
+		return false, err
+	}
+	value, err := hyperloglog.ToDense(d.txn.draft, k.Value)
+	if err != nil {
+		return false, err
+	}
+	d.txn.draft = value
+	return true, d.saveRaw(key, k, value)
+}

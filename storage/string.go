@@ -1,0 +1,159 @@
+package storage
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"kedis/internal/number"
+	"kedis/storage/bits"
+	"kedis/storage/layout"
+)
+
+// What strings refuse.
+var (
+	ErrNotInteger = errors.New("storage: the value is not an integer")
+	ErrNotFloat   = errors.New("storage: the value is not a number")
+	ErrOverflow   = errors.New("storage: the increment would overflow")
+	ErrNotFinite  = errors.New("storage: the increment would produce no number")
+	ErrTooLong    = errors.New("storage: the string would become too long")
+)
+
+// MaxStringBytes is how long a string can be at all: the lengths of values have 32 bits, in memory
+// and in RocksDB.
+const MaxStringBytes = math.MaxUint32 - 1<<10
+
+// embeddedBytes is up to which length Redis keeps a string together with its object ("embstr").
+const embeddedBytes = 44
+
+// StringEncoding is what OBJECT ENCODING answers for a string.
+func StringEncoding(m *layout.Metadata) string {
+	if m.Encoding == layout.Raw || len(m.Value) > embeddedBytes {
+		return "raw"
+	}
+	if _, ok := number.ParseInt(m.Value); ok {
+		return "int"
+	}
+	return "embstr"
+}
+
+// SetString makes a key a string, whatever it was; old is what Lookup found. An expireMs of 0 is none.
+func (d DB) SetString(key []byte, old Key, value []byte, expireMs int64) error {
+	return d.Save(key, old, layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: value, ExpireMs: expireMs})
+}
+
+// saveRaw stores what a command made of a string, or of a missing one, as Redis does: without looking
+// for a shorter form. The expiry stays.
+func (d DB) saveRaw(key []byte, old Key, value []byte) error {
+	return d.Save(key, old, layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: value, ExpireMs: old.ExpireMs})
+}
+
+// unshare is for a command that turned out to change nothing of a string. Redis has given it its raw
+// form by then, which OBJECT ENCODING shows; but nobody who watches the key is told.
+func (d DB) unshare(key []byte, k Key) error {
+	if k.Encoding == layout.Raw || len(k.Value) > embeddedBytes {
+		return nil
+	}
+	t := d.txn
+	k.Encoding = layout.Raw
+	t.record = k.Append(t.record[:0])
+	return t.put(d.space, d.metadataKey(key), t.record)
+}
+
+// compose returns a copy of a value in scratch memory with room for size bytes. It is valid until the
+// next string is composed; Save copies it.
+func (t *Txn) compose(value []byte, size int) ([]byte, error) {
+	if err := t.SpendBytes(size); err != nil {
+		return nil, err
+	}
+	t.draft = append(slices.Grow(t.draft[:0], size), value...)
+	return t.draft, nil
+}
+
+// Append puts bytes behind a string, and returns its new length, which is at most limit unless the
+// string was missing.
+func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
+	k, err := d.LookupType(key, layout.String)
+	if err != nil {
+		return 0, err
+	}
+	if !k.Exists {
+		return len(suffix), d.SetString(key, k, suffix, 0)
+	}
+	length := len(k.Value) + len(suffix)
+	if int64(length) > limit {
+		return 0, ErrTooLong
+	}
+	value, err := d.txn.compose(k.Value, length)
+	if err != nil {
+		return 0, err
+	}
+	return length, d.saveRaw(key, k, append(value, suffix...))
+}
+
+// SetRange writes bytes over a string from an offset on, which isn't negative; what is missing before it
+// becomes zeros. It returns the length. Without bytes nothing is written, and no key made.
+func (d DB) SetRange(key []byte, offset int64, bytes []byte, limit int64) (int, error) {
+	k, err := d.LookupType(key, layout.String)
+	if err != nil || len(bytes) == 0 {
+		return len(k.Value), err
+	}
+	if offset > limit-int64(len(bytes)) {
+		return 0, ErrTooLong
+	}
+	end := int(offset) + len(bytes)
+	value, err := d.txn.compose(k.Value, max(len(k.Value), end))
+	if err != nil {
+		return 0, err
+	}
+	value = bits.Grow(value, uint64(end)*8)
+	copy(value[offset:], bytes)
+	return len(value), d.saveRaw(key, k, value)
+}
+
+// Increment adds to a string that is an integer; a missing one is 0.
+func (d DB) Increment(key []byte, delta int64) (int64, error) {
+	k, err := d.LookupType(key, layout.String)
+	if err != nil {
+		return 0, err
+	}
+	old := int64(0)
+	if k.Exists {
+		var ok bool
+		if old, ok = number.ParseInt(k.Value); !ok {
+			return 0, ErrNotInteger
+		}
+	}
+	sum := old + delta
+	if (delta > 0) != (sum > old) && delta != 0 {
+		return 0, ErrOverflow
+	}
+	t := d.txn
+	t.draft = number.AppendInt(t.draft[:0], sum)
+	return sum, d.SetString(key, k, t.draft, k.ExpireMs)
+}
+
+// IncrementFloat adds to a string that is a number; a missing one is 0. The sum is returned as it is
+// stored, valid until the next string is composed.
+func (d DB) IncrementFloat(key, delta []byte) ([]byte, error) {
+	k, err := d.LookupType(key, layout.String)
+	if err != nil {
+		return nil, err
+	}
+	var old number.LongDouble
+	oldIsNumber := true
+	if k.Exists {
+		old, oldIsNumber = number.ParseLongDouble(k.Value)
+	}
+	increment, ok := number.ParseLongDouble(delta)
+	if !ok || !oldIsNumber {
+		return nil, ErrNotFloat
+	}
+	sum, finite := old.Add(increment)
+	if !finite {
+		return nil, ErrNotFinite
+	}
+	t := d.txn
+	t.draft = sum.Append(t.draft[:0])
+	return t.draft, d.SetString(key, k, t.draft, k.ExpireMs)
+}
