@@ -2,6 +2,7 @@
 
 package rocks
 
+// #cgo CXXFLAGS: -DNDEBUG
 // #cgo LDFLAGS: -lrocksdb -lsnappy -llz4 -lzstd -lz -lstdc++ -lm -ldl -pthread
 import "C"
 

@@ -38,6 +38,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -93,6 +94,7 @@ func Open(o Options) (*DB, error) {
 }
 
 func (d *DB) open() error {
+	C.rocks_limit_arenas(C.int(max(2, runtime.NumCPU())))
 	if err := claimable(d.directory); err != nil {
 		return err
 	}

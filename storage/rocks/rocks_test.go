@@ -512,6 +512,14 @@ func optionsFile(t *testing.T, directory string) string {
 	return strings.ReplaceAll(string(text), "db_write_buffer_size", "")
 }
 
+func TestCacheShardBits(t *testing.T) {
+	for bytes, want := range map[int64]int{1 << 20: 0, 16 << 20: 0, 31 << 20: 0, 32 << 20: 1, 256 << 20: 4, 1 << 30: 6, 1 << 40: 6} {
+		if got := cacheShardBits(bytes); got != want {
+			t.Errorf("%d bytes: 2^%d shards, want 2^%d", bytes, got, want)
+		}
+	}
+}
+
 func TestStatistics(t *testing.T) {
 	d := openNew(t)
 	f := create(t, d, "f")

@@ -15,6 +15,8 @@
 #include <rocksdb/version.h>
 #include <rocksdb/write_batch.h>
 
+#include <malloc.h>
+
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -82,6 +84,14 @@ rocks_db *rocks_db_of(void *c_database) {
 
 rocks_family *rocks_family_of(void *c_family) {
   return reinterpret_cast<rocks_family *>(static_cast<rocksdb_column_family_handle_t *>(c_family)->rep);
+}
+
+void rocks_limit_arenas(int arenas) {
+#ifdef __GLIBC__
+  mallopt(M_ARENA_MAX, arenas);
+#else
+  static_cast<void>(arenas);
+#endif
 }
 
 rocks_status rocks_lock_probe(const char *directory) {

@@ -33,6 +33,10 @@ rocks_family *rocks_family_of(void *c_family);
 // Sets on a rocksdb_options_t what the C API has no setter for, and makes the listener's events flow.
 void rocks_options_complete(void *c_options, rocks_events *events);
 
+// Keeps glibc's malloc to so many arenas. By itself it makes eight for each processor, and since blocks of the cache are
+// freed by other threads than those that allocated them, each arena ends up with holes that no other one can use.
+void rocks_limit_arenas(int arenas);
+
 // Ok when nobody holds the directory's lock; the lock is not kept.
 rocks_status rocks_lock_probe(const char *directory);
 
