@@ -1,0 +1,173 @@
+#!/usr/bin/env bash
+# Builds the RocksDB that `make release` links: 7.8.3 from Debian's source package, without assertions, optimized,
+# static, and with the compressions that grocksdb v1.7.14 asks for and nothing else.
+#
+#   build-rocksdb.sh            build it, unless it is there; the last line printed is its directory
+#   build-rocksdb.sh --prefix   print the directory that it has or would have, and do nothing
+#
+# From the environment:
+#   ROCKSDB_MARCH   instruction set: x86-64-v2 (the default on x86-64: processors since 2010), native, ...
+#   ROCKSDB_CACHE   where libraries are kept; default ${XDG_CACHE_HOME:-~/.cache}/kedis
+#   ROCKSDB_JOBS    compilers at once; default: one for each processor
+#   ROCKSDB_SOURCE  a rocksdb_7.8.3.orig.tar.gz that is here already, for machines without a network
+#
+# The directory holds include/ and lib/; in lib/ are static libraries only, so that a linker which looks there first
+# takes these. It gets its name when it is complete, and not before.
+set -euo pipefail
+
+readonly version=7.8.3
+readonly package=rocksdb=7.8.3-2
+readonly tarball=rocksdb_7.8.3.orig.tar.gz
+readonly checksum=b85408a374770897332bf15e51620a5f35720dd416a4749e3899057f9cfaf84d
+readonly mirror=http://deb.debian.org/debian
+readonly suite=bookworm
+readonly keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+
+say() { printf 'build-rocksdb: %s\n' "$1" >&2; }
+fail() {
+	say "$1"
+	exit 1
+}
+
+case $(uname -m) in
+x86_64) march=${ROCKSDB_MARCH:-x86-64-v2} ;;
+*) march=${ROCKSDB_MARCH:-default} ;; # what RocksDB chooses: on arm64, with the CRC instructions
+esac
+readonly march
+readonly cache=${ROCKSDB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kedis}
+readonly prefix=$cache/rocksdb-$version-$march
+readonly jobs=${ROCKSDB_JOBS:-$(nproc)}
+
+need_command() { # command, package
+	command -v "$1" >/dev/null || fail "$1 is missing; install $2"
+}
+
+# Where the compiler finds a static library; empty when it doesn't.
+static_library() {
+	local path
+	path=$(c++ -print-file-name="lib$1.a")
+	[ "$path" != "lib$1.a" ] && echo "$path"
+}
+
+check_tools() {
+	need_command c++ g++
+	need_command cmake cmake
+	need_command make make
+	need_command sha256sum coreutils
+	local library
+	for library in snappy lz4 zstd z stdc++; do
+		[ -n "$(static_library "$library")" ] ||
+			fail "lib$library.a is missing; install libsnappy-dev liblz4-dev libzstd-dev zlib1g-dev and g++"
+	done
+}
+
+# The source package, through apt with lists of its own: the system's sources and lists stay as they are.
+fetch_with_apt() {
+	local state=$work/apt
+	mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
+	echo "deb-src [signed-by=$keyring] $mirror $suite main" >"$state/sources.list"
+	local options=(-qq -o "Dir::Etc::sourcelist=$state/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$state/lists"
+		-o "Dir::Cache=$state/cache" -o "APT::Sandbox::User=$(id -un)")
+	apt-get "${options[@]}" update && apt-get "${options[@]}" source --download-only "$package"
+}
+
+fetch_with_curl() {
+	curl --fail --silent --show-error --location --output "$tarball" "$mirror/pool/main/r/rocksdb/$tarball"
+}
+
+# Whichever way the source comes, the checksum decides.
+fetch() {
+	if [ -n "${ROCKSDB_SOURCE:-}" ]; then
+		cp "$ROCKSDB_SOURCE" "$tarball"
+	elif [ -r $keyring ] && command -v apt-get >/dev/null && fetch_with_apt; then
+		say "fetched Debian's source package $package"
+	else
+		need_command curl curl
+		say "fetching $mirror/pool/main/r/rocksdb/$tarball"
+		fetch_with_curl || fail "$tarball could not be fetched; give one with ROCKSDB_SOURCE=FILE"
+	fi
+	echo "$checksum  $tarball" | sha256sum --check --status || fail "$tarball does not have the SHA-256 $checksum"
+	tar -xzf "$tarball"
+}
+
+configure() {
+	# RocksDB's sources of that time count on <cstdint> coming with other headers, which ends with GCC 13.
+	local flags="-include cstdint" options=()
+	if [ "$march" = default ]; then
+		options+=(-DPORTABLE=OFF)
+	else
+		flags+=" -march=$march"
+		options+=(-DPORTABLE=ON)
+		# RocksDB asks with this flag for CRC32C by the processor, and chooses no instruction set of its own.
+		case $(uname -m) in x86_64) options+=(-DFORCE_SSE42=ON) ;; esac
+	fi
+	cmake -S "rocksdb-$version" -B build "${options[@]}" \
+		-DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$work/prefix" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_CXX_FLAGS="$flags" \
+		-DROCKSDB_BUILD_SHARED=OFF -DUSE_RTTI=OFF -DWITH_RUNTIME_DEBUG=OFF -DFAIL_ON_WARNINGS=OFF \
+		-DWITH_SNAPPY=ON -DWITH_LZ4=ON -DWITH_ZSTD=ON -DWITH_ZLIB=ON -DWITH_BZ2=OFF \
+		-DWITH_LIBURING=OFF -DWITH_JEMALLOC=OFF -DWITH_GFLAGS=OFF -DWITH_NUMA=OFF -DWITH_TBB=OFF \
+		-DWITH_TESTS=OFF -DWITH_ALL_TESTS=OFF -DWITH_BENCHMARK_TOOLS=OFF -DWITH_CORE_TOOLS=OFF -DWITH_TOOLS=OFF \
+		-DWITH_TRACE_TOOLS=OFF -DWITH_EXAMPLES=OFF -DWITH_BENCHMARK=OFF -DWITH_JNI=OFF
+}
+
+# One moving line on a terminal; elsewhere a line for every ten percent.
+progress() {
+	local terminal=0
+	[ -t 2 ] && terminal=1
+	awk -v terminal=$terminal -v log_file="$work/log" '
+		{ print >> log_file }
+		match($0, /^\[ *[0-9]+%\]/) {
+			percent = substr($0, 2, RLENGTH - 3) + 0
+			if (terminal) printf "\rbuild-rocksdb: %3d%% ", percent > "/dev/stderr"
+			else if (int(percent / 10) > shown) { shown = int(percent / 10); printf "build-rocksdb: %d%%\n", percent > "/dev/stderr" }
+			fflush("/dev/stderr")
+		}
+		END { if (terminal) printf "\n" > "/dev/stderr" }'
+}
+
+run() { # what it does, command ...
+	say "$1"
+	shift
+	"$@" 2>&1 | progress || {
+		tail -n 40 "$work/log" >&2
+		fail "failed; the whole output is in $work/log"
+	}
+}
+
+# The linker takes the libraries that RocksDB needs from beside it, so that they are static as well.
+add_libraries() {
+	local library
+	for library in snappy lz4 zstd z stdc++; do
+		cp "$(static_library "$library")" "$work/prefix/lib/"
+	done
+}
+
+main() {
+	if [ "${1:-}" = --prefix ]; then
+		echo "$prefix"
+		return
+	fi
+	[ $# -eq 0 ] || fail "unknown argument $1"
+	if [ ! -e "$prefix/lib/librocksdb.a" ]; then
+		build
+	fi
+	echo "$prefix"
+}
+
+build() {
+	check_tools
+	mkdir -p "$cache"
+	work=$(mktemp -d "$cache/building.XXXXXX")
+	cd "$work"
+	fetch
+	run "configuring RocksDB $version for $march with $(c++ --version | head -n 1)" configure
+	run "compiling with $jobs jobs, which takes some minutes" make -C build -j "$jobs"
+	run "installing" make -C build install
+	add_libraries
+	mv -T "$work/prefix" "$prefix" || [ -e "$prefix/lib/librocksdb.a" ] # another build was faster
+	cd "$cache"
+	rm -rf "$work"
+	say "RocksDB $version is in $prefix"
+}
+
+main "$@"
