@@ -167,10 +167,11 @@ func (p *Parser) inline() bool {
 		return false
 	}
 	p.skip(len(line) + 1)
-	p.arguments, ok = splitArguments(p.arguments, bytes.TrimSuffix(line, []byte{'\r'}))
+	arguments, ok := splitArguments(p.arguments, bytes.TrimSuffix(line, []byte{'\r'}))
 	if !ok {
 		return p.fail("unbalanced quotes in request")
 	}
+	p.arguments = arguments
 	return true
 }
 
@@ -257,16 +258,18 @@ func (p *Parser) feedLarge(b []byte) int {
 	return n
 }
 
-// unparsedWith returns how many bytes will wait to become arguments when n more have been fed.
+// unparsedWith returns how many bytes will wait to become one argument, or requests, when n more have
+// been fed.
 func (p *Parser) unparsedWith(n int) int64 {
 	n += len(p.buffer) - p.position
 	if p.large == nil {
 		return int64(n)
 	}
-	if n >= p.bulk+2-len(p.large) {
-		return int64(n - (p.bulk + 2 - len(p.large)))
+	whole := p.bulk + 2
+	if behind := len(p.large) + n - whole; behind >= 0 {
+		return int64(max(whole, behind))
 	}
-	return int64(n + len(p.large))
+	return int64(len(p.large) + n)
 }
 
 // finish gives out the request in progress. What it returns has no spare capacity, so that appending to

@@ -209,6 +209,7 @@ func (r *Reader) scanLength(n int) (length int64, end int, err error) {
 func (r *Reader) scanLine(n int) (line []byte, end int, err error) {
 	for scanned := n; ; {
 		unread := r.unread()
+		unread = unread[:min(len(unread), n+maxLine+1)]
 		if at := bytes.IndexByte(unread[scanned:], '\n'); at >= 0 {
 			return unread[n : scanned+at], scanned + at + 1, nil
 		}

@@ -69,10 +69,10 @@ func (w *Writer) SimpleString(s string) {
 // OK writes the simple string OK.
 func (w *Writer) OK() { w.reply = append(w.reply, "+OK\r\n"...) }
 
-// Error writes an error reply. The text begins with its code, such as ERR. As in Redis, line ends around
+// Error writes an error reply. The text begins with its code, such as ERR. As in Redis, line ends behind
 // it are cut off, and those in it become spaces.
 func (w *Writer) Error(text string) {
-	w.line('-', replaceLineEnds(strings.Trim(text, "\r\n")))
+	w.line('-', replaceLineEnds(strings.TrimRight(text, "\r\n")))
 }
 
 // Integer writes an integer.
