@@ -55,14 +55,26 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzSegment opens, verifies, dumps and repairs a log whose second segment is arbitrary bytes, of which those in
-// front may be a sound header.
+// What FuzzSegment puts before, or into, the arbitrary bytes.
+const (
+	withHeader   = 1 // a sound header of a segment
+	withChecksum = 2 // the right checksum in what would be the first record's header
+)
+
+// FuzzSegment opens, verifies, dumps and repairs a log whose second segment is arbitrary bytes.
 func FuzzSegment(f *testing.F) {
-	f.Add([]byte{}, true)
-	f.Add(make([]byte, 5000), false)
-	f.Add(bytes.Repeat([]byte{1}, 200), true)
-	f.Add(append(magic[:], 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2), false)
-	f.Fuzz(func(t *testing.T, b []byte, header bool) {
+	f.Add([]byte{}, uint8(withHeader))
+	f.Add(make([]byte, 5000), uint8(0))
+	f.Add(bytes.Repeat([]byte{1}, 200), uint8(withHeader))
+	f.Add(append(magic[:], 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2), uint8(0))
+	record := make([]byte, recordBytes, 100)
+	h := recordHeader{length: 14, position: 14, database: 5, after: 1 << 31}
+	h.encode(record, 0)
+	f.Add(append(record, command("PING")...), uint8(withHeader|withChecksum))
+	h.durable = 14
+	h.encode(record, 0)
+	f.Add(append(append(record, command("PING")...), 1, 2, 3), uint8(withHeader|withChecksum))
+	f.Fuzz(func(t *testing.T, b []byte, with uint8) {
 		o := options(t)
 		o.files = (&faults{}).files()
 		l, err := Create(o, History{ID: idA}, 0, 0)
@@ -72,8 +84,12 @@ func FuzzSegment(f *testing.F) {
 		add(t, l, command("PING"))
 		end := l.Position()
 		abandon(t, l)
-		if header {
-			b = append(soundHeader(end), b...)
+		if with&withHeader != 0 {
+			header, seed := soundHeader(end)
+			if with&withChecksum != 0 {
+				b = soundRecord(bytes.Clone(b), seed)
+			}
+			b = append(header, b...)
 		}
 		if err := os.WriteFile(segmentPath(o.Directory, 2), b, 0o640); err != nil {
 			t.Fatal(err)
@@ -107,12 +123,25 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-func soundHeader(start Position) []byte {
+func soundHeader(start Position) ([]byte, uint32) {
 	header := make([]byte, headerBytes)
 	prologue, seed := prologue{number: 2, salt: 3}.encode()
 	copy(header, prologue)
 	copy(header[beginningAt:], beginning{history: History{ID: idA}, start: start}.encode(seed))
-	return header
+	return header, seed
+}
+
+// soundRecord puts the right checksum into the record at the front of b, if there is a whole one.
+func soundRecord(b []byte, seed uint32) []byte {
+	if len(b) < recordBytes {
+		return b
+	}
+	length := uint64(decodeRecordHeader(b).length)
+	if length <= uint64(len(b)-recordBytes) {
+		crc := checksum(headerChecksum(seed, b), b[recordBytes:recordBytes+length])
+		binary.BigEndian.PutUint32(b[4:], crc)
+	}
+	return b
 }
 
 func allocated() uint64 {

@@ -314,7 +314,7 @@ func (r Report) String() string {
 
 // loss says in words what a cut takes away.
 func (c *Cut) loss() string {
-	return fmt.Sprintf("positions %d to %d or more: %d bytes, with %d sound records behind the bad one, and %d whole segment files",
+	return fmt.Sprintf("positions %d to %d or more: %d bytes (sound records behind the bad one: %d, whole segment files: %d)",
 		c.Position, c.End, c.Bytes, c.Records, c.Segments)
 }
 

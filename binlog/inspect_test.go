@@ -134,7 +134,7 @@ func TestVerifySound(t *testing.T) {
 	}
 	last := c.records[len(c.records)-1]
 	var records int64
-	next := Position(100)
+	next := crashedFrom
 	for _, s := range report.Segments {
 		if s.Start != next || s.History.ID != idA {
 			t.Errorf("a segment at %d, not %d, of %s", s.Start, next, s.History.ID)
@@ -156,7 +156,7 @@ func TestVerifySound(t *testing.T) {
 func TestVerifyAndRepair(t *testing.T) {
 	const durable = 50
 	c := crashedLog(t, 60, durable-1)
-	for _, i := range []int{1, 30, 49, 55} {
+	for _, i := range []int{0, 1, 30, 49, 55} {
 		bad := c.records[i]
 		damaged := c.image.with(bad.file, func(b []byte) []byte { b[bad.offset+recordBytes+3] ^= 1; return b })
 		damaged.put(t, c.options.Directory)

@@ -53,6 +53,7 @@ func (l *Log) Purge(persisted Position) (removed int, err error) {
 	}
 	err = errors.Join(err, l.options.files.syncDirectory(l.options.Directory))
 	if removed > 0 {
+		l.alert() // there may be room now for what the keeper could not make
 		l.options.Logger.Info("binlog: purged", "segments", removed, "first position", l.First())
 	}
 	if err != nil {

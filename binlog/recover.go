@@ -297,7 +297,7 @@ func (n *inspection) searchRecords(f *segmentFile, offset, span int64) (err erro
 	}
 	defer closing(opened, &err)
 	scan := scanner{file: opened, seed: f.seed, limit: f.bytes, offset: offset}
-	effort := 16 * f.bytes // a file made to look like records everywhere costs no more than this
+	effort := 64 * f.bytes // a file made to look like records everywhere costs no more than this
 	for scan.offset+recordBytes <= scan.limit && effort > 0 {
 		b, err := scan.window(scan.offset, recordBytes)
 		if err == errTorn {
@@ -307,7 +307,8 @@ func (n *inspection) searchRecords(f *segmentFile, offset, span int64) (err erro
 			return err
 		}
 		h := decodeRecordHeader(b)
-		if h.length == 0 || h.position < n.position || h.position-n.position > span {
+		if h.length == 0 || int64(h.length) > scan.limit-scan.offset-recordBytes ||
+			h.position < n.position || h.position-n.position > span {
 			scan.offset++
 			continue
 		}
@@ -377,7 +378,9 @@ func (n *inspection) plan() (*Cut, int, error) {
 			return nil, 0, err
 		}
 		cut.Bytes += used
-		cut.Segments++
+		if f.begun() || used > 0 { // and not one that was made ahead
+			cut.Segments++
+		}
 	}
 	return cut, keep, nil
 }

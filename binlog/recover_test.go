@@ -62,6 +62,9 @@ func (m image) with(name string, change func([]byte) []byte) image {
 	return changed
 }
 
+// crashedFrom is where they begin: at 0, so that bytes of zeros look like positions.
+const crashedFrom Position = 0
+
 // crashed is a log that was killed, and where its records lie.
 type crashed struct {
 	options Options
@@ -85,7 +88,7 @@ func crashedLog(t *testing.T, count int, syncAfter ...int) crashed {
 	t.Helper()
 	o := options(t)
 	o.files = (&faults{}).files()
-	l := create(t, o, 100)
+	l := create(t, o, crashedFrom)
 	for i := range count {
 		size := i * 7 % 300
 		if i >= count-3 {
@@ -146,7 +149,7 @@ func (c crashed) expect(t *testing.T, what string, count int, cut bool) {
 	if (recovered.Cut != nil) != cut {
 		t.Fatalf("%s: cut %v, want one: %v", what, recovered.Cut, cut)
 	}
-	end := Position(100)
+	end := crashedFrom
 	var want []string
 	for _, r := range c.records[:count] {
 		want, end = append(want, r.payload), r.endsStream
@@ -156,7 +159,7 @@ func (c crashed) expect(t *testing.T, what string, count int, cut bool) {
 	}
 	// What follows must be found again, and nothing that was cut.
 	add(t, l, command("PING"))
-	if got := readAll(t, l, 100); !slices.Equal(got, append(want, string(command("PING")))) {
+	if got := readAll(t, l, crashedFrom); !slices.Equal(got, append(want, string(command("PING")))) {
 		t.Fatalf("%s: %d records are not the %d expected", what, len(got)-1, count)
 	}
 	if recovered.Clean {
@@ -272,7 +275,7 @@ func (c crashed) expectLater(t *testing.T, what string, damaged placed) {
 		t.Fatal(err)
 	}
 	defer closeLog(t, l)
-	r, err := l.NewReader(100)
+	r, err := l.NewReader(crashedFrom)
 	for err == nil {
 		_, err = r.Next(expired())
 	}
