@@ -85,15 +85,16 @@ const (
 	NoBatch
 )
 
+// COMMAND does not show MayReplicate.
 var flagNames = []string{"write", "readonly", "denyoom", "admin", "pubsub", "noscript", "blocking",
-	"loading", "stale", "skip_monitor", "skip_slowlog", "asking", "fast", "no_auth", "may_replicate",
+	"loading", "stale", "skip_monitor", "skip_slowlog", "asking", "fast", "no_auth", "",
 	"no_mandatory_keys", "no_async_loading", "no_multi", "movablekeys", "allow_busy"}
 
 // Names lists the flags as COMMAND shows them.
 func (f Flags) Names() []string {
 	var names []string
 	for i, name := range flagNames {
-		if f&(1<<i) != 0 {
+		if f&(1<<i) != 0 && name != "" {
 			names = append(names, name)
 		}
 	}
