@@ -229,9 +229,6 @@ func (p *plan) reset() {
 	p.worker, p.writes, p.everything, p.walk = false, false, false, false
 }
 
-// writes tells whether a command locks its keys to change them.
-func (c *Command) writes() bool { return c.Flags&(Write|MayReplicate) != 0 }
-
 func (b *Batch) makePlan(c *Context) error {
 	b.plan.reset()
 	if c.Command.plan != nil {
@@ -241,6 +238,8 @@ func (b *Batch) makePlan(c *Context) error {
 	} else if err := b.plan.add(b.engine, c.Session.Database, c.Command, c.Args); err != nil {
 		return err
 	}
+	// A walk beside writes of its own can't read a view: it has the databases to itself.
+	b.plan.everything = b.plan.everything || b.plan.walk && b.plan.writes
 	if len(b.plan.locks) > 1 {
 		b.plan.sort()
 	}
@@ -250,10 +249,12 @@ func (b *Batch) makePlan(c *Context) error {
 // add takes up what a command needs. All keys of a command that writes are locked exclusively,
 // those that it only reads too: one of them may turn out to have expired, and is removed then.
 func (p *plan) add(e *Engine, database int, command *Command, args [][]byte) error {
-	p.writes = p.writes || command.writes()
-	p.worker = p.worker || command.Flags&Worker != 0
-	p.everything = p.everything || command.Flags&Exclusive != 0
-	p.walk = p.walk || command.Flags&Walk != 0
+	flags := command.flagsWith(args)
+	writes := flags&(Write|MayReplicate) != 0
+	p.writes = p.writes || writes
+	p.worker = p.worker || flags&Worker != 0
+	p.everything = p.everything || flags&Exclusive != 0
+	p.walk = p.walk || flags&Walk != 0
 	if len(command.Keys) == 0 && command.GetKeys == nil {
 		return nil
 	}
@@ -263,7 +264,12 @@ func (p *plan) add(e *Engine, database int, command *Command, args [][]byte) err
 	}
 	for _, key := range p.keys {
 		if key.Flags&NotKey == 0 {
-			p.locks = append(p.locks, wantedLock{e.Store.Stripe(database, args[key.Index]), command.writes()})
+			p.locks = append(p.locks, wantedLock{e.Store.Stripe(database, args[key.Index]), writes})
+		}
+	}
+	if command.elsewhere != nil {
+		if other, key, ok := command.elsewhere(args); ok {
+			p.locks = append(p.locks, wantedLock{e.Store.Stripe(other, key), writes})
 		}
 	}
 	return nil
@@ -355,7 +361,7 @@ func (b *Batch) exhausted(err error) bool { return b.budget > 0 && errors.Is(err
 // nothing of it is left. EXEC calls it for each command of its queue.
 func (b *Batch) call(c *Context, now int64) error {
 	mark := c.Reply.Mark()
-	savepoint := b.txn.Begin(b.mode(c.Command), now, b.budget)
+	savepoint := b.txn.Begin(b.mode(c), now, b.budget)
 	c.Now, c.DB, c.effected = now, b.txn.DB(c.selected), false
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
@@ -374,8 +380,9 @@ func (b *Batch) call(c *Context, now int64) error {
 
 // mode tells the transaction how a command runs. One that only may write doesn't while the log takes
 // nothing: it is a read then.
-func (b *Batch) mode(c *Command) storage.Mode {
-	writing := c.Flags&Write != 0 || c.Flags&MayReplicate != 0 && b.writable(b.context.Session) == nil
+func (b *Batch) mode(c *Context) storage.Mode {
+	flags := c.Command.flagsWith(c.Args)
+	writing := flags&Write != 0 || flags&MayReplicate != 0 && b.writable(c.Session) == nil
 	return storage.Mode{Writing: writing, Applying: b.applying}
 }
 

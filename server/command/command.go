@@ -42,6 +42,12 @@ type Command struct {
 	selects   bool                        // is SELECT
 	plan      func(*Context, *plan) error // what it needs, when Keys and Flags don't tell
 
+	// adapt returns the flags that it has with certain words, when they can be others than Flags: SORT
+	// without STORE only reads. The words are of a valid arity.
+	adapt func(flags Flags, args [][]byte) Flags
+	// elsewhere finds its key in another database than the selected one. The words are of a valid arity.
+	elsewhere func(args [][]byte) (database int, key []byte, ok bool)
+
 	parent *Command
 	full   string // "config|get"
 	index  map[string]*Command
@@ -166,6 +172,14 @@ func (c *Command) implied() Categories {
 		return categories | CategoryFast
 	}
 	return categories | CategorySlow
+}
+
+// flagsWith returns the flags that the command has with certain words.
+func (c *Command) flagsWith(args [][]byte) Flags {
+	if c.adapt == nil {
+		return c.Flags
+	}
+	return c.adapt(c.Flags, args)
 }
 
 // FullName is the name with its container's, as in "config|get".

@@ -92,8 +92,6 @@ func planExec(c *Context, p *plan) error {
 	for _, w := range s.watched {
 		p.locks = append(p.locks, wantedLock{c.Engine.Store.Stripe(w.database, []byte(w.key)), false})
 	}
-	// A walk beside writes of its own can't read a view: it has the databases to itself.
-	p.everything = p.everything || p.walk && p.writes
 	return nil
 }
 
