@@ -146,6 +146,61 @@ func randomText(random *rand.Rand, limit int) string {
 	return string(text)
 }
 
+// TestParserReleaseWithinRequest releases a request while the next one is there in part, large and small
+// arguments of it, at every place near a border.
+func TestParserReleaseWithinRequest(t *testing.T) {
+	large := strings.Repeat("0123456789", largeArgument/10+1)
+	words := []string{"SET", "", large, "k", "", large, "v"}
+	head := request("PING")
+	input := head + request(words...)
+	near := func(i int) bool { // a border is near
+		return i < 80 || i > len(input)-80 || i > len(head)+len(large) && i < len(head)+len(large)+80
+	}
+	for i := len(head); i < len(input); i++ {
+		for j := i; j < len(input) && near(i); j++ {
+			if near(j) && i%5 == j%3 {
+				releaseWithin(t, input, i, j, words)
+			}
+		}
+	}
+}
+
+func releaseWithin(t *testing.T, input string, i, j int, want []string) {
+	t.Helper()
+	p := NewParser(nil)
+	for n, piece := range []string{input[:i], input[i:j], input[j:]} {
+		if err := p.Feed([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+		switch n {
+		case 0, 1:
+			if got := drain(t, p); got != 1-n {
+				t.Fatalf("cut at %d, %d: %d requests", i, j, got)
+			}
+		case 2:
+			if arguments, err := p.Next(); err != nil || !slices.Equal(texts(arguments), want) {
+				t.Fatalf("cut at %d, %d: %.100q, %v", i, j, arguments, err)
+			}
+		}
+		if n == 1 {
+			p.Release()
+		}
+	}
+}
+
+// TestParserSkips shows that empty requests aren't held until somebody releases them.
+func TestParserSkips(t *testing.T) {
+	p := NewParser(nil)
+	for range 10000 {
+		if err := p.Feed([]byte("\r\n*0\r\n \n*-1\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if got := drain(t, p); got != 0 || p.Buffered() != 0 || capacity(p) > minBuffer {
+			t.Fatalf("%d requests, %d bytes are held, %d bytes of memory", got, p.Buffered(), capacity(p))
+		}
+	}
+}
+
 func TestParserGoesOnAfterError(t *testing.T) {
 	for _, broken := range []string{"*x\r\n", "\"\r\n", "*1\r\n$x\r\n", "*2\r\n$1\r\na\r\n+\r\n"} {
 		p := NewParser(nil)
