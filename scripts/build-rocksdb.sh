@@ -130,7 +130,8 @@ run() { # what it does, command ...
 	shift
 	"$@" 2>&1 | progress || {
 		tail -n 40 "$work/log" >&2
-		fail "failed; the whole output is in $work/log"
+		cp "$work/log" "$cache/build-rocksdb.log"
+		fail "failed; the whole output is in $cache/build-rocksdb.log"
 	}
 }
 
@@ -158,6 +159,7 @@ build() {
 	check_tools
 	mkdir -p "$cache"
 	work=$(mktemp -d "$cache/building.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
 	cd "$work"
 	fetch
 	run "configuring RocksDB $version for $march with $(c++ --version | head -n 1)" configure
@@ -165,8 +167,6 @@ build() {
 	run "installing" make -C build install
 	add_libraries
 	mv -T "$work/prefix" "$prefix" || [ -e "$prefix/lib/librocksdb.a" ] # another build was faster
-	cd "$cache"
-	rm -rf "$work"
 	say "RocksDB $version is in $prefix"
 }
 
