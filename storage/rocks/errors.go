@@ -41,6 +41,7 @@ const (
 type Error struct {
 	Operation     string // what was asked for
 	Code, Subcode uint8  // of rocksdb::Status
+	Missing       bool   // a file that the database names is not there
 	Text          string // what RocksDB says about it, its kind first
 }
 
@@ -58,7 +59,7 @@ func IsNoSpace(err error) bool {
 // IsCorruption tells whether stored data was found damaged or missing.
 func IsCorruption(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && (e.Code == codeCorruption || e.Code == codeIOError && e.Subcode == subcodePathNotFound)
+	return errors.As(err, &e) && (e.Code == codeCorruption || e.Missing)
 }
 
 // IsLocked tells whether Open failed because the directory is in use already.
@@ -122,15 +123,19 @@ func fromStatus(operation string, status C.rocks_status) error {
 	}
 	defer C.free(unsafe.Pointer(status.message))
 	return &Error{Operation: operation, Code: uint8(status.code), Subcode: uint8(status.subcode),
-		Text: C.GoString(status.message)}
+		Missing: status.subcode == subcodePathNotFound, Text: C.GoString(status.message)}
 }
 
 // fromGrocksdb makes an error of what grocksdb returns: the text of a status, which begins with its code and subcode
-// (Status::ToString) and from which alone they can be had.
+// (Status::ToString) and from which alone they can be had. A file that is not there may be one that the caller named.
 func fromGrocksdb(operation string, err error) error {
 	if err == nil {
 		return nil
 	}
+	return parseStatus(operation, err)
+}
+
+func parseStatus(operation string, err error) *Error {
 	e := &Error{Operation: operation, Text: err.Error()}
 	switch {
 	case strings.HasPrefix(e.Text, "Corruption: "):

@@ -55,12 +55,6 @@ func (f *Family) in(d *DB) (*C.rocks_family, error) {
 	}
 }
 
-// release lets go of the handle. Files of a dropped family are deleted when its last handle and iterator have gone.
-func (f *Family) release() {
-	f.gone.Store(true)
-	f.handle.Destroy()
-}
-
 // Families returns the names of all families, sorted.
 func (d *DB) Families() []string {
 	d.families.RLock()
@@ -126,7 +120,7 @@ func (d *DB) override(f *Family) error {
 }
 
 // Drop removes a family and all that it holds, durably and at once, ahead of anything that was written but not flushed.
-// It refuses with ErrInUse while iterators are open on the family. It waits as Create does.
+// Its files are deleted then. It refuses with ErrInUse while iterators are open on the family. It waits as Create does.
 func (d *DB) Drop(f *Family) error {
 	d.structure.Lock()
 	defer d.structure.Unlock()
@@ -139,14 +133,25 @@ func (d *DB) Drop(f *Family) error {
 	if n := f.inUse.Load(); n > 0 {
 		return fmt.Errorf("rocks: drop family %q: %d iterators: %w", f.name, n, ErrInUse)
 	}
-	d.families.Lock()
-	defer d.families.Unlock()
+	d.setGone(f, true) // first, so that writers need not wait while the manifest is written
 	if err := d.inner.DropColumnFamily(f.handle); err != nil {
+		d.setGone(f, false)
 		return fromGrocksdb(fmt.Sprintf("drop family %q", f.name), err)
 	}
-	delete(d.families.byName, f.name)
-	f.release()
+	f.handle.Destroy()
 	return nil
+}
+
+// setGone takes a family out of the database, or back in. When it returns, no Write that names the family is under way.
+func (d *DB) setGone(f *Family, gone bool) {
+	d.families.Lock()
+	defer d.families.Unlock()
+	f.gone.Store(gone)
+	if gone {
+		delete(d.families.byName, f.name)
+	} else {
+		d.families.byName[f.name] = f
+	}
 }
 
 // first returns the address of a slice's first byte as C takes it. The bytes hold no pointers, and C keeps none.

@@ -175,7 +175,9 @@ func (d *DB) refuseRemains() error {
 }
 
 func (d *DB) openError(err error) error {
-	return fromGrocksdb("open "+d.directory, err)
+	e := parseStatus("open "+d.directory, err)
+	e.Missing = e.Subcode == subcodePathNotFound
+	return e
 }
 
 // Close flushes all families as one step, and closes the database whether or not that succeeded; what was not flushed
@@ -191,12 +193,10 @@ func (d *DB) Close() error {
 	}
 	err := d.flush(true)
 	d.closed.Store(true)
-	d.families.Lock()
-	for _, f := range d.families.byName {
-		f.release()
+	for _, f := range d.all() {
+		d.setGone(f, true)
+		f.handle.Destroy()
 	}
-	clear(d.families.byName)
-	d.families.Unlock()
 	d.inner.Close()
 	d.events.end()
 	d.parts.destroy()

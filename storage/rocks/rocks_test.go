@@ -452,6 +452,9 @@ func TestCheckpoint(t *testing.T) {
 	if err := d.Checkpoint(directory); err == nil {
 		t.Error("a checkpoint overwrote another")
 	}
+	if err := d.Checkpoint(filepath.Join(directory, "no", "such")); err == nil || IsCorruption(err) {
+		t.Errorf("a checkpoint in a directory that is not there: %v", err)
+	}
 }
 
 func TestIngest(t *testing.T) {
