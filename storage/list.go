@@ -165,13 +165,16 @@ func (l *List) Push(left bool, values [][]byte) error {
 	return nil
 }
 
-// edit replaces the listpack by a changed copy. The transaction's two scratch buffers take turns,
-// since the old one is read while the new one is written.
-func (l *List) edit(change func(dst []byte) listpack.Listpack) {
-	t := l.db.txn
+func (l *List) edit(change func(dst []byte) listpack.Listpack) { l.pack = l.db.txn.edit(change) }
+
+// edit makes a changed copy of a listpack. The transaction's two scratch buffers take turns, since
+// the old one is read while the new one is written; so a command that edits two collections saves the
+// first before it edits the second.
+func (t *Txn) edit(change func(dst []byte) listpack.Listpack) listpack.Listpack {
 	t.pack, t.pack2 = t.pack2, t.pack
-	l.pack = change(t.pack[:0])
-	t.pack = l.pack
+	pack := change(t.pack[:0])
+	t.pack = pack
+	return pack
 }
 
 // Pop takes up to n elements from an end, the outermost first. The value is visit's only during

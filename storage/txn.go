@@ -38,6 +38,7 @@ type Txn struct {
 
 	pack, pack2 []byte // scratch for packed collections
 	element     []byte // scratch for one element of them
+	member      []byte // and for another
 	draft       []byte // scratch for a string that is being composed
 }
 

@@ -8,6 +8,7 @@ func families() []Family {
 		bitmapFamily(),
 		hyperLogLogFamily(),
 		listFamily(),
+		zsetFamily(),
 		transactionFamily(),
 	}
 }

@@ -1,0 +1,397 @@
+package command
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"kedis/internal/number"
+	"kedis/storage"
+)
+
+func zsetFamily() Family {
+	return Family{Commands: slices.Concat(zsetMemberCommands(), zsetPopCommands(), zsetRangeCommands(),
+		zsetRemoveCommands(), zsetCombineCommands())}
+}
+
+// zsetMemberCommands look at and change single members.
+func zsetMemberCommands() []Command {
+	return []Command{
+		{Name: "zadd", Arity: -4, Flags: Write | DenyOOM | Fast, Categories: CategorySortedSet, Run: cmdZAdd,
+			Keys: []KeySpec{oneKey(1, RW|Update)}, Group: "sorted-set", Since: "1.2.0",
+			Complexity: "O(log(N)) for each member, N being the number of members",
+			Syntax:     "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
+			Summary:    "Adds members to a sorted set, or changes their scores."},
+		{Name: "zincrby", Arity: 4, Flags: Write | DenyOOM | Fast, Categories: CategorySortedSet, Run: cmdZIncrBy,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Group: "sorted-set", Since: "1.2.0",
+			Complexity: "O(log(N)), N being the number of members", Syntax: "key increment member",
+			Summary: "Adds to the score of a member."},
+		{Name: "zcard", Arity: 2, Flags: ReadOnly | Fast, Categories: CategorySortedSet, Run: cmdZCard,
+			Keys: []KeySpec{oneKey(1, RO)}, Group: "sorted-set", Since: "1.2.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Returns the number of members of a sorted set."},
+		{Name: "zscore", Arity: 3, Flags: ReadOnly | Fast, Categories: CategorySortedSet, Run: cmdZScore,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: "1.2.0", Complexity: "O(1)", Syntax: "key member",
+			Summary: "Returns the score of a member."},
+		{Name: "zmscore", Arity: -3, Flags: ReadOnly | Fast, Categories: CategorySortedSet, Run: cmdZMScore,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: "6.2.0",
+			Complexity: "O(N), N being the number of members asked for", Syntax: "key member [member ...]",
+			Summary: "Returns the scores of several members."},
+		zsetRank("zrank", "2.0.0", false, "Returns how many members have a lower place than one."),
+		zsetRank("zrevrank", "2.0.0", true, "Returns how many members have a higher place than one."),
+		{Name: "zrandmember", Arity: -2, Flags: ReadOnly, Categories: CategorySortedSet, Run: cmdZRandMember,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: []string{"nondeterministic_output"}, Group: "sorted-set", Since: "6.2.0",
+			Complexity: "O(N), N being the number of members", Syntax: "key [count [WITHSCORES]]",
+			Summary: "Returns members by chance."},
+	}
+}
+
+// addOptions are ZADD's.
+type addOptions struct{ nx, xx, gt, lt, ch, incr bool }
+
+func (o *addOptions) parse(words [][]byte) (rest [][]byte, err error) {
+	a := arguments{words: words}
+	for a.more() {
+		switch {
+		case a.flag("NX"):
+			o.nx = true
+		case a.flag("XX"):
+			o.xx = true
+		case a.flag("GT"):
+			o.gt = true
+		case a.flag("LT"):
+			o.lt = true
+		case a.flag("CH"):
+			o.ch = true
+		case a.flag("INCR"):
+			o.incr = true
+		default:
+			return a.words, o.check(len(a.words))
+		}
+	}
+	return nil, ErrSyntax
+}
+
+func (o *addOptions) check(words int) error {
+	switch {
+	case words%2 != 0:
+		return ErrSyntax
+	case o.nx && o.xx:
+		return Error("ERR XX and NX options at the same time are not compatible")
+	case o.gt && o.nx, o.lt && o.nx, o.gt && o.lt:
+		return Error("ERR GT, LT, and/or NX options at the same time are not compatible")
+	case o.incr && words > 2:
+		return Error("ERR INCR option supports a single increment-element pair")
+	}
+	return nil
+}
+
+func cmdZAdd(c *Context) error {
+	var o addOptions
+	pairs, err := o.parse(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	return c.addScores(o, pairs)
+}
+
+func cmdZIncrBy(c *Context) error { return c.addScores(addOptions{incr: true}, c.Args[2:]) }
+
+func parseScore(word []byte) (float64, error) {
+	if score, ok := number.ParseDouble(word); ok {
+		return score, nil
+	}
+	return 0, ErrNotFloat
+}
+
+const errScoreNaN = Error("ERR resulting score is not a number (NaN)")
+
+func (c *Context) addScores(o addOptions, pairs [][]byte) error {
+	scores := make([]float64, 0, 8)
+	for i := 0; i < len(pairs); i += 2 {
+		score, err := parseScore(pairs[i])
+		if err != nil {
+			return err
+		}
+		scores = append(scores, score)
+	}
+	z, err := c.DB.ZSet(c.Args[1])
+	if err != nil {
+		return err
+	}
+	var added, updated int64
+	done := false
+	for i, score := range scores {
+		member := pairs[2*i+1]
+		was, existed, err := z.Score(member)
+		if err != nil {
+			return err
+		}
+		if score, done, err = o.outcome(score, was, existed); err != nil {
+			return err
+		}
+		scores[i] = score
+		if !done || existed && score == was {
+			continue
+		}
+		if err := z.Put(member, score, was, existed); err != nil {
+			return err
+		}
+		if existed {
+			updated++
+		} else {
+			added++
+		}
+	}
+	c.replyAdded(o, added, updated, scores[0], done)
+	if added+updated == 0 {
+		return nil
+	}
+	if o.incr {
+		c.Effect(wordZAdd, c.Args[1], number.AppendDouble(nil, scores[0]), pairs[1])
+	}
+	return z.Save()
+}
+
+var wordZAdd = []byte("ZADD")
+
+// outcome is the score that a member gets; false when the options keep it as it is.
+func (o *addOptions) outcome(score, was float64, existed bool) (float64, bool, error) {
+	if !existed {
+		return score, !o.xx, nil
+	}
+	if o.nx {
+		return was, false, nil
+	}
+	if o.incr {
+		if score += was; math.IsNaN(score) {
+			return 0, false, errScoreNaN
+		}
+	}
+	return score, !(o.lt && score >= was || o.gt && score <= was), nil
+}
+
+func (c *Context) replyAdded(o addOptions, added, updated int64, score float64, done bool) {
+	switch {
+	case o.incr && done:
+		c.Reply.Double(score)
+	case o.incr:
+		c.Reply.Null()
+	case o.ch:
+		c.Reply.Integer(added + updated)
+	default:
+		c.Reply.Integer(added)
+	}
+}
+
+func cmdZCard(c *Context) error {
+	z, err := c.DB.ZSet(c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(int64(z.Len()))
+	return nil
+}
+
+func (c *Context) replyScore(z *storage.ZSet, member []byte) error {
+	score, found, err := z.Score(member)
+	if err != nil {
+		return err
+	}
+	if found {
+		c.Reply.Double(score)
+	} else {
+		c.Reply.Null()
+	}
+	return nil
+}
+
+func cmdZScore(c *Context) error {
+	z, err := c.DB.ZSet(c.Args[1])
+	if err != nil {
+		return err
+	}
+	return c.replyScore(&z, c.Args[2])
+}
+
+func cmdZMScore(c *Context) error {
+	z, err := c.DB.ZSet(c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.Array(len(c.Args) - 2)
+	for _, member := range c.Args[2:] {
+		if err := c.replyScore(&z, member); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func zsetRank(name, since string, reverse bool, summary string) Command {
+	return Command{Name: name, Arity: -3, Flags: ReadOnly | Fast, Categories: CategorySortedSet,
+		Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: since,
+		Complexity: "O(N), N being the number of members before the one; O(log(N)) in Redis",
+		Syntax:     "key member [WITHSCORE]", Summary: summary,
+		Run: func(c *Context) error { return c.replyRank(reverse) }}
+}
+
+func (c *Context) replyRank(reverse bool) error {
+	withScore := len(c.Args) == 4
+	switch {
+	case len(c.Args) > 4:
+		return wrongArity(c.Command.full)
+	case withScore && !equalFold(c.Args[3], "WITHSCORE"):
+		return ErrSyntax
+	}
+	z, err := c.DB.ZSet(c.Args[1])
+	if err != nil {
+		return err
+	}
+	score, found, err := z.Score(c.Args[2])
+	if err != nil {
+		return err
+	}
+	switch {
+	case !found && withScore:
+		c.Reply.NullArray()
+		return nil
+	case !found:
+		c.Reply.Null()
+		return nil
+	}
+	rank, err := z.Rank(c.Args[2], score, reverse)
+	if err != nil {
+		return err
+	}
+	if withScore {
+		c.Reply.Array(2)
+	}
+	c.Reply.Integer(int64(rank))
+	if withScore {
+		c.Reply.Double(score)
+	}
+	return nil
+}
+
+func cmdZRandMember(c *Context) error {
+	z, err := zsetToSample(c)
+	if err != nil {
+		return err
+	}
+	if len(c.Args) == 2 {
+		if z.Len() == 0 {
+			c.Reply.Null()
+			return nil
+		}
+		return z.ByRank(rand.IntN(z.Len()), 1, false, func(member []byte, _ float64) bool {
+			c.Reply.Bulk(member)
+			return true
+		})
+	}
+	count, err := parseInteger(c.Args[2])
+	if err != nil {
+		return err
+	}
+	return c.replySample(z, count, len(c.Args) == 4)
+}
+
+// zsetToSample checks ZRANDMEMBER's words before the key is looked at.
+func zsetToSample(c *Context) (*storage.ZSet, error) {
+	if len(c.Args) >= 3 {
+		count, err := parseInteger(c.Args[2])
+		if err != nil || count == math.MinInt64 {
+			return nil, sampleRangeError(err)
+		}
+		if len(c.Args) > 4 || len(c.Args) == 4 && !equalFold(c.Args[3], "WITHSCORES") {
+			return nil, ErrSyntax
+		}
+		if len(c.Args) == 4 && (count < -math.MaxInt64/2 || count > math.MaxInt64/2) {
+			return nil, Error("ERR value is out of range")
+		}
+	}
+	z, err := c.DB.ZSet(c.Args[1])
+	return &z, err
+}
+
+func sampleRangeError(err error) error {
+	if err != nil {
+		return err
+	}
+	return Error("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807")
+}
+
+// replySample replies with count different members, or, when it is negative, with as many that may
+// repeat.
+func (c *Context) replySample(z *storage.ZSet, count int64, withScores bool) error {
+	ranks := sampleRanks(count, z.Len())
+	type scored struct {
+		member string
+		score  float64
+	}
+	members := make(map[int]scored, len(ranks))
+	for _, rank := range ranks {
+		members[rank] = scored{}
+	}
+	at := 0
+	err := z.All(func(member []byte, score float64) bool {
+		if _, wanted := members[at]; wanted {
+			members[at] = scored{string(member), score}
+		}
+		at++
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	out := c.scoredReply(len(ranks), withScores)
+	for _, rank := range ranks {
+		out.add([]byte(members[rank].member), members[rank].score)
+	}
+	return nil
+}
+
+// sampleRanks draws ranks below n: count different ones, or -count that may repeat.
+func sampleRanks(count int64, n int) []int {
+	if n == 0 || count == 0 {
+		return nil
+	}
+	if count < 0 {
+		ranks := make([]int, 0, min(-count, 1<<20))
+		for range -count {
+			ranks = append(ranks, rand.IntN(n))
+		}
+		return ranks
+	}
+	if count >= int64(n) {
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i
+		}
+		return all
+	}
+	return rand.Perm(n)[:count]
+}
+
+// scoredReply writes members, with their scores if asked for: in RESP3 each pair is an array.
+type scoredReply struct {
+	c          *Context
+	withScores bool
+}
+
+func (c *Context) scoredReply(n int, withScores bool) scoredReply {
+	if withScores && c.Reply.Protocol() == 2 {
+		n *= 2
+	}
+	c.Reply.Array(n)
+	return scoredReply{c, withScores}
+}
+
+func (r scoredReply) add(member []byte, score float64) {
+	if r.withScores && r.c.Reply.Protocol() > 2 {
+		r.c.Reply.Array(2)
+	}
+	r.c.Reply.Bulk(member)
+	if r.withScores {
+		r.c.Reply.Double(score)
+	}
+}

@@ -1,0 +1,547 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"kedis/internal/number"
+	"kedis/storage/layout"
+	"kedis/storage/listpack"
+)
+
+// ZSet is a sorted set as a transaction sees it. Its methods change it in the transaction; Save
+// writes down that they did.
+//
+// A small one is a listpack of members and scores in its key's record, by score and member. A larger
+// one has a record for each member with its score, and one in an index by score and member. It never
+// becomes packed again.
+type ZSet struct {
+	db   DB
+	key  []byte
+	old  Key
+	next layout.Metadata
+	pack listpack.Listpack // when it is packed
+}
+
+// ZSet opens the sorted set of a key, which may not exist: the set is empty then.
+func (d DB) ZSet(key []byte) (ZSet, error) {
+	k, err := d.LookupType(key, layout.ZSet)
+	if err != nil {
+		return ZSet{}, err
+	}
+	return d.openZSet(key, k), nil
+}
+
+// ReplaceZSet opens an empty sorted set that takes the place of whatever the key holds.
+func (d DB) ReplaceZSet(key []byte) (ZSet, error) {
+	k, err := d.Lookup(key)
+	z := d.openZSet(key, Key{})
+	z.old = k
+	return z, err
+}
+
+func (d DB) openZSet(key []byte, k Key) ZSet {
+	z := ZSet{db: d, key: key, old: k, next: k.Metadata}
+	if !k.Exists {
+		z.next = layout.Metadata{Type: layout.ZSet, Encoding: layout.Listpack}
+	}
+	if z.packed() {
+		if z.pack = k.Value; z.pack == nil {
+			z.pack = listpack.Empty(64)
+		}
+	}
+	return z
+}
+
+// Reserve says how many members, the longest of how many bytes, an empty set is about to get: one
+// that will be too large for a listpack never goes through one, which would drop the sign of -0.
+func (z *ZSet) Reserve(members, longest int) error {
+	limits := z.db.limits()
+	if int64(members) > limits.ZSetEntries() || int64(longest) > limits.ZSetValue() {
+		return z.spread()
+	}
+	return nil
+}
+
+// Exists tells whether the key was there when the set was opened.
+func (z *ZSet) Exists() bool { return z.old.Exists }
+
+// Len is the number of members.
+func (z *ZSet) Len() int {
+	if z.packed() {
+		return z.pack.Len() / 2
+	}
+	return int(z.next.Count)
+}
+
+func (z *ZSet) packed() bool { return z.next.Encoding == layout.Listpack }
+
+// Save writes the set down: its record, or that the key is gone with the last member.
+func (z *ZSet) Save() error {
+	switch {
+	case z.Len() > 0:
+		z.next.Value = z.pack
+		return z.db.Save(z.key, z.old, z.next)
+	case z.old.Exists:
+		return z.db.Remove(z.key, z.old)
+	}
+	return nil
+}
+
+// scoreElement is a score as Redis puts it into a listpack: as an integer if it is one, else as text.
+func (z *ZSet) scoreElement(score float64) listpack.Element {
+	if score >= -math.MaxInt64/2 && score <= math.MaxInt64/2 && float64(int64(score)) == score {
+		return listpack.OfInt(int64(score))
+	}
+	z.db.txn.element = number.AppendDouble(z.db.txn.element[:0], score)
+	return listpack.Of(z.db.txn.element)
+}
+
+func (z *ZSet) scoreAt(pos int) (float64, error) {
+	e := z.pack.At(pos)
+	if e.IsInt {
+		return float64(e.Int), nil
+	}
+	score, ok := number.ParseDouble(e.Bytes)
+	if !ok {
+		return 0, fmt.Errorf("%w: sorted set %q has the score %q", layout.ErrCorrupt, z.key, e.Bytes)
+	}
+	return score, nil
+}
+
+func (z *ZSet) edit(change func(dst []byte) listpack.Listpack) { z.pack = z.db.txn.edit(change) }
+
+// Score returns a member's score.
+func (z *ZSet) Score(member []byte) (score float64, found bool, err error) {
+	if z.packed() {
+		pos := z.pack.Find(z.pack.First(), member, 1)
+		if pos == listpack.None {
+			return 0, false, nil
+		}
+		score, err = z.scoreAt(z.pack.Next(pos))
+		return score, err == nil, err
+	}
+	value, found, err := z.db.getElement(layout.KindZSetMember, z.next.ID, member)
+	if err != nil || !found {
+		return 0, false, err
+	}
+	score, err = layout.DecodeScore(value)
+	return score, err == nil, err
+}
+
+// Put gives a member a score; was says what Score returned for it.
+func (z *ZSet) Put(member []byte, score float64, was float64, existed bool) error {
+	if z.packed() && !existed && z.full(member) {
+		if err := z.spread(); err != nil {
+			return err
+		}
+	}
+	if !z.packed() {
+		return z.putRecords(member, score, was, existed)
+	}
+	if existed {
+		if err := z.removePacked(member); err != nil {
+			return err
+		}
+	}
+	return z.insertPacked(member, score)
+}
+
+func (z *ZSet) full(member []byte) bool {
+	limits := z.db.limits()
+	return int64(z.Len()) >= limits.ZSetEntries() || int64(len(member)) > limits.ZSetValue()
+}
+
+func (z *ZSet) insertPacked(member []byte, score float64) error {
+	at := listpack.None
+	for pos := z.pack.First(); pos != listpack.None; {
+		scorePos := z.pack.Next(pos)
+		other, err := z.scoreAt(scorePos)
+		if err != nil {
+			return err
+		}
+		if other > score || other == score && bytes.Compare(z.memberAt(pos), member) > 0 {
+			at = pos
+			break
+		}
+		pos = z.pack.Next(scorePos)
+	}
+	z.edit(func(dst []byte) listpack.Listpack {
+		return z.pack.InsertBefore(dst, at, listpack.Of(member), z.scoreElement(score))
+	})
+	return nil
+}
+
+// memberAt is the member at a place, valid until the next one is asked for.
+func (z *ZSet) memberAt(pos int) []byte {
+	e := z.pack.At(pos)
+	if !e.IsInt {
+		return e.Bytes
+	}
+	z.db.txn.member = e.AppendTo(z.db.txn.member[:0])
+	return z.db.txn.member
+}
+
+func (z *ZSet) removePacked(member []byte) error {
+	pos := z.pack.Find(z.pack.First(), member, 1)
+	z.edit(func(dst []byte) listpack.Listpack {
+		rest, _ := z.pack.Delete(dst, pos, 2)
+		return rest
+	})
+	return nil
+}
+
+func (z *ZSet) putRecords(member []byte, score, was float64, existed bool) error {
+	if existed {
+		if err := z.deleteScore(member, was); err != nil {
+			return err
+		}
+	} else {
+		z.next.Count++
+	}
+	t := z.db.txn
+	t.element = layout.AppendScore(t.element[:0], score)
+	if err := z.db.putElement(layout.KindZSetMember, z.next.ID, member, t.element); err != nil {
+		return err
+	}
+	t.key2 = layout.AppendScoreKey(t.key2[:0], z.next.ID, score, member)
+	t.element = layout.AppendScoreValue(t.element[:0], score)
+	return t.put(z.db.space, t.key2, t.element)
+}
+
+func (z *ZSet) deleteScore(member []byte, score float64) error {
+	t := z.db.txn
+	t.key2 = layout.AppendScoreKey(t.key2[:0], z.next.ID, score, member)
+	return t.delete(z.db.space, t.key2)
+}
+
+// spread gives each member its records.
+func (z *ZSet) spread() error {
+	pack := z.pack
+	z.next.Encoding, z.next.ID, z.next.Count, z.next.Value = layout.Spread, z.db.txn.NewID(), 0, nil
+	var member []byte
+	for pos := pack.First(); pos != listpack.None; {
+		scorePos := pack.Next(pos)
+		score, err := z.scoreAt(scorePos)
+		if err != nil {
+			return err
+		}
+		member = pack.At(pos).AppendTo(member[:0])
+		if err := z.putRecords(member, score, 0, false); err != nil {
+			return err
+		}
+		pos = pack.Next(scorePos)
+	}
+	z.pack = nil
+	return nil
+}
+
+// Remove takes a member out; score is its score.
+func (z *ZSet) Remove(member []byte, score float64) error {
+	if z.packed() {
+		return z.removePacked(member)
+	}
+	z.next.Count--
+	if err := z.db.deleteElement(layout.KindZSetMember, z.next.ID, member); err != nil {
+		return err
+	}
+	return z.deleteScore(member, score)
+}
+
+// ScoreRange is a range of scores.
+type ScoreRange struct {
+	Min, Max                   float64
+	MinExclusive, MaxExclusive bool
+}
+
+// Empty tells that no score can be in the range.
+func (r *ScoreRange) Empty() bool {
+	return r.Min > r.Max || r.Min == r.Max && (r.MinExclusive || r.MaxExclusive)
+}
+
+func (r *ScoreRange) below(score float64) bool {
+	return score < r.Min || r.MinExclusive && score == r.Min
+}
+
+func (r *ScoreRange) above(score float64) bool {
+	return score > r.Max || r.MaxExclusive && score == r.Max
+}
+
+// LexBound is an end of a range of members.
+type LexBound struct {
+	Value     []byte
+	Exclusive bool
+	Infinite  int // -1 before all members, 1 behind them
+}
+
+// LexRange is a range of members, of a set all of whose scores are equal.
+type LexRange struct{ Min, Max LexBound }
+
+// Empty tells that no member can be in the range.
+func (r *LexRange) Empty() bool {
+	if r.Min.Infinite != 0 || r.Max.Infinite != 0 {
+		return r.Min.Infinite > 0 || r.Max.Infinite < 0
+	}
+	d := bytes.Compare(r.Min.Value, r.Max.Value)
+	return d > 0 || d == 0 && (r.Min.Exclusive || r.Max.Exclusive)
+}
+
+func (r *LexRange) below(member []byte) bool {
+	return beyond(&r.Min, bytes.Compare(r.Min.Value, member))
+}
+func (r *LexRange) above(member []byte) bool {
+	if r.Max.Infinite != 0 {
+		return r.Max.Infinite < 0
+	}
+	return beyond(&r.Max, bytes.Compare(member, r.Max.Value))
+}
+
+func beyond(b *LexBound, d int) bool {
+	if b.Infinite != 0 {
+		return b.Infinite > 0
+	}
+	return d > 0 || d == 0 && b.Exclusive
+}
+
+// Visit is called for members in order; it returns false to stop. The member is valid during the call.
+type Visit func(member []byte, score float64) bool
+
+// ByRank visits n members from a rank on; ranks count from the end, and members come backwards, if
+// reverse. A spread set is walked from the nearer end to the first of them.
+func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
+	n = min(n, z.Len()-rank)
+	if n <= 0 {
+		return nil
+	}
+	if !z.packed() && rank > z.Len()/2 {
+		return z.byRankFromFarEnd(rank, n, reverse, visit)
+	}
+	return z.walk(reverse, func(member []byte, score float64) bool {
+		if rank > 0 {
+			rank--
+			return true
+		}
+		n--
+		return visit(member, score) && n > 0
+	})
+}
+
+// byRankFromFarEnd finds where the walk has to begin by walking the other way.
+func (z *ZSet) byRankFromFarEnd(rank, n int, reverse bool, visit Visit) error {
+	skip := z.Len() - rank - 1
+	var first []byte
+	var at float64
+	err := z.walk(!reverse, func(member []byte, score float64) bool {
+		if skip == 0 {
+			first, at = bytes.Clone(member), score
+		}
+		skip--
+		return skip >= 0
+	})
+	if err != nil {
+		return err
+	}
+	start := layout.AppendScoreKey(nil, z.next.ID, at, first)
+	prefix := layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, nil)
+	lower, upper := start, layout.Successor(nil, prefix)
+	if reverse {
+		lower, upper = prefix, append(start, 0)
+	}
+	return z.walkIndex(lower, upper, reverse, func(member []byte, score float64) bool {
+		n--
+		return visit(member, score) && n > 0
+	})
+}
+
+// All visits all members by score.
+func (z *ZSet) All(visit Visit) error { return z.walk(false, visit) }
+
+func (z *ZSet) walk(reverse bool, visit Visit) error {
+	if z.packed() {
+		return z.walkPacked(reverse, visit)
+	}
+	lower := layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, nil)
+	return z.walkIndex(lower, layout.Successor(nil, lower), reverse, visit)
+}
+
+func (z *ZSet) walkPacked(reverse bool, visit Visit) error {
+	pos, next := z.pack.First(), z.pack.Next
+	if reverse {
+		if pos, next = z.pack.Last(), z.pack.Prev; pos != listpack.None {
+			pos = z.pack.Prev(pos)
+		}
+	}
+	for pos != listpack.None {
+		score, err := z.scoreAt(z.pack.Next(pos))
+		if err != nil {
+			return err
+		}
+		if !visit(z.memberAt(pos), score) {
+			return nil
+		}
+		if pos = next(pos); pos != listpack.None {
+			pos = next(pos)
+		}
+	}
+	return nil
+}
+
+func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
+	it := z.db.txn.walk(z.db.space, lower, upper, reverse, false)
+	for it.Next() {
+		score, member, err := layout.DecodeScoreKey(it.Key(), it.Value())
+		if err != nil {
+			it.err = err
+			break
+		}
+		if !visit(member, score) {
+			break
+		}
+	}
+	return it.Close()
+}
+
+// ByScore visits the members in a range of scores.
+func (z *ZSet) ByScore(r ScoreRange, reverse bool, visit Visit) error {
+	if r.Empty() {
+		return nil
+	}
+	if !z.packed() {
+		lower := z.scoreBound(r.Min, r.MinExclusive)
+		upper := z.scoreBound(r.Max, !r.MaxExclusive)
+		return z.walkIndex(lower, upper, reverse, visit)
+	}
+	return z.walkPacked(reverse, func(member []byte, score float64) bool {
+		switch {
+		case r.below(score):
+			return !reverse
+		case r.above(score):
+			return reverse
+		}
+		return visit(member, score)
+	})
+}
+
+// scoreBound is the first key of the index with a score, or behind all that have it.
+func (z *ZSet) scoreBound(score float64, behind bool) []byte {
+	key := layout.AppendScoreKey(nil, z.next.ID, score, nil)
+	if behind {
+		return layout.Successor(nil, key)
+	}
+	return key
+}
+
+// ByLex visits the members in a range, of a set all of whose scores are equal. When they differ, it
+// does what Redis does: it looks for the first member within the nearer bound, and goes on from there
+// up to the first that is beyond the other.
+func (z *ZSet) ByLex(r LexRange, reverse bool, visit Visit) error {
+	if r.Empty() || z.Len() == 0 {
+		return nil
+	}
+	lowest, highest, err := z.ends()
+	if err != nil {
+		return err
+	}
+	if !z.packed() && lowest.score == highest.score {
+		lower, upper := z.lexBounds(r, lowest.score)
+		return z.walkIndex(lower, upper, reverse, visit)
+	}
+	if r.above(lowest.member) || r.below(highest.member) {
+		return nil
+	}
+	early, late := r.below, r.above
+	if reverse {
+		early, late = late, early
+	}
+	started := false
+	return z.walk(reverse, func(member []byte, score float64) bool {
+		if !started && early(member) {
+			return true
+		}
+		started = true
+		return !late(member) && visit(member, score)
+	})
+}
+
+type scoredMember struct {
+	member []byte
+	score  float64
+}
+
+// ends returns the first and the last member of a set that has any.
+func (z *ZSet) ends() (lowest, highest scoredMember, err error) {
+	for i, end := range []*scoredMember{&lowest, &highest} {
+		err = z.walk(i == 1, func(member []byte, score float64) bool {
+			*end = scoredMember{bytes.Clone(member), score}
+			return false
+		})
+		if err != nil {
+			break
+		}
+	}
+	return lowest, highest, err
+}
+
+func (z *ZSet) lexBounds(r LexRange, common float64) (lower, upper []byte) {
+	lower = layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, nil)
+	upper = layout.Successor(nil, lower)
+	if r.Min.Infinite == 0 {
+		lower = layout.AppendScoreKey(nil, z.next.ID, common, r.Min.Value)
+		if r.Min.Exclusive {
+			lower = append(lower, 0)
+		}
+	}
+	if r.Max.Infinite == 0 {
+		upper = layout.AppendScoreKey(nil, z.next.ID, common, r.Max.Value)
+		if !r.Max.Exclusive {
+			upper = append(upper, 0)
+		}
+	}
+	return lower, upper
+}
+
+// Rank is how many members stand before one with a score. A spread set is walked from the beginning,
+// or, reverse, from the end up to the member.
+func (z *ZSet) Rank(member []byte, score float64, reverse bool) (rank int, err error) {
+	if z.packed() {
+		err = z.walkPacked(reverse, func(m []byte, _ float64) bool {
+			if bytes.Equal(m, member) {
+				return false
+			}
+			rank++
+			return true
+		})
+		return rank, err
+	}
+	lower := layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, nil)
+	upper := layout.AppendScoreKey(nil, z.next.ID, score, member)
+	if reverse {
+		lower, upper = append(upper, 0), layout.Successor(nil, lower)
+	}
+	err = z.walkIndex(lower, upper, reverse, func([]byte, float64) bool { rank++; return true })
+	return rank, err
+}
+
+// From visits the members of a spread set in the order of their names, from one on (nil: the first);
+// those of a packed one all, by score.
+func (z *ZSet) From(member []byte, visit Visit) error {
+	if z.packed() {
+		return z.walkPacked(false, visit)
+	}
+	it := z.db.walkElements(layout.KindZSetMember, z.next.ID, member, false, false)
+	for it.Next() {
+		score, err := layout.DecodeScore(it.Value())
+		if err != nil {
+			it.err = err
+			break
+		}
+		if !visit(it.Key()[layout.ElementPrefix:], score) {
+			break
+		}
+	}
+	return it.Close()
+}
+
+// Spread tells whether each member has a record of its own.
+func (z *ZSet) Spread() bool { return !z.packed() }
