@@ -420,14 +420,13 @@ func (l *Log) Close() error {
 	if err == nil && l.broken != nil {
 		err = l.broken // the last record may be there in part, which is for the next Open to look at
 	}
+	if err == nil {
+		l.giveBack(l.current) // on a full disk it is what the mark needs
+	}
 	if err == nil && l.settled {
 		err = writeMark(l.options, mark{position: l.written.Load(), id: l.history.ID})
 	}
-	err = errors.Join(err, l.closeFiles())
-	if err != nil {
-		return fmt.Errorf("binlog: close: %w", err)
-	}
-	return nil
+	return errors.Join(err, l.closeFiles())
 }
 
 func (l *Log) closeFiles() error {
@@ -441,5 +440,8 @@ func (l *Log) closeFiles() error {
 		}
 	}
 	l.spare, l.spoiled = nil, nil
-	return errors.Join(err, l.lock.Close())
+	if err = errors.Join(err, l.lock.Close()); err != nil {
+		return fmt.Errorf("binlog: close: %w", err)
+	}
+	return nil
 }

@@ -20,8 +20,7 @@ type faults struct {
 	write       error
 	writeAfter  int    // bytes that a failing write still writes
 	removeOf    string // a path that can't be removed
-	syncs       int
-	directories int // syncs of directories
+	directories int    // syncs of directories
 }
 
 // set changes what fails.
@@ -108,10 +107,7 @@ func (f *faultyFile) truncate(size int64) error {
 }
 
 func (f *faultyFile) sync() error {
-	return f.faults.get(func(f *faults) error {
-		f.syncs++
-		return f.sync
-	})
+	return f.faults.get(func(f *faults) error { return f.sync })
 }
 
 // eventually waits for something that happens in the background.

@@ -30,7 +30,7 @@ func writeMark(o Options, m mark) error {
 	path := filepath.Join(o.Directory, markName)
 	f, err := o.files.create(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("binlog: mark of a clean stop: %w", err)
 	}
 	err = f.writeAt([][]byte{b}, 0)
 	if err == nil {
@@ -40,7 +40,10 @@ func writeMark(o Options, m mark) error {
 	if err == nil {
 		err = o.files.syncDirectory(o.Directory)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("binlog: mark of a clean stop: %w", err)
+	}
+	return nil
 }
 
 // readMark returns the mark of a directory. A mark that was not written to its end, as on a full disk, is no mark.

@@ -581,7 +581,10 @@ func (n *inspection) settle(o Options, s *segment, durable, last bool) (err erro
 	if !last {
 		err := errors.Join(s.file.truncate(s.end.Load()), s.file.Close())
 		s.file = nil
-		return err
+		if err != nil {
+			return fmt.Errorf("binlog: %w", err)
+		}
+		return nil
 	}
 	if err := s.reserve(o.SegmentBytes); err != nil {
 		o.Logger.Warn("binlog: no room behind the last record, another segment is needed", "file", s.path, "error", err)

@@ -70,17 +70,26 @@ func (l *Log) syncLocked() error {
 	return nil
 }
 
-// retire closes a segment that is sealed and durable, and gives back the room that it did not use.
+// retire closes a segment that is sealed and durable.
 func (l *Log) retire(s *segment) {
-	if end := s.end.Load(); end < s.size {
-		if err := s.file.truncate(end); err != nil {
-			l.options.Logger.Warn("binlog: a full segment keeps its unused room", "file", s.path, "error", err)
-		}
-	}
+	l.giveBack(s)
 	if err := s.file.Close(); err != nil {
 		l.options.Logger.Warn("binlog: closing a durable segment", "file", s.path, "error", err)
 	}
 	s.file = nil
+}
+
+// giveBack frees the room on disk that a segment does not use.
+func (l *Log) giveBack(s *segment) {
+	end := s.end.Load()
+	if end >= s.size {
+		return
+	}
+	if err := s.file.truncate(end); err != nil {
+		l.options.Logger.Warn("binlog: a segment keeps its unused room", "file", s.path, "error", err)
+		return
+	}
+	s.size = end
 }
 
 // failSync refuses writes until the keeper has repaired what a failed sync leaves. The caller holds syncing.
