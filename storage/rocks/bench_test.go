@@ -26,6 +26,7 @@ func BenchmarkMillion(b *testing.B) {
 
 	b.Run("get", func(b *testing.B) { benchGet(b, d, f, 0) })
 	b.Run("get-absent", func(b *testing.B) { benchGet(b, d, f, benchKeys) })
+	b.Run("get-new", func(b *testing.B) { benchGetNew(b, d, f) })
 	b.Run("get-parallel", func(b *testing.B) { benchGetParallel(b, d, f) })
 	b.Run("multiget-32", func(b *testing.B) { benchMultiGet(b, d, f, 32) })
 	b.Run("scan-16", func(b *testing.B) { benchScan(b, d, f, 16) })
@@ -76,6 +77,18 @@ func benchGet(b *testing.B, d *DB, f *Family, first int) {
 	for b.Loop() {
 		key = benchKey(key, first+random.IntN(benchKeys))
 		if _, found, err := d.Get(f, nil, key, dst); err != nil || found != (first == 0) {
+			b.Fatal(found, err)
+		}
+	}
+}
+
+// benchGetNew reads into memory that is new each time.
+func benchGetNew(b *testing.B, d *DB, f *Family) {
+	random := rand.New(rand.NewPCG(2, 2))
+	var key []byte
+	for b.Loop() {
+		key = benchKey(key, random.IntN(benchKeys))
+		if _, found, err := d.Get(f, nil, key, nil); err != nil || !found {
 			b.Fatal(found, err)
 		}
 	}

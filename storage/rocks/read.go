@@ -50,7 +50,7 @@ func (s *Snapshot) of(d *DB) *C.rocks_snapshot {
 }
 
 // Get appends the value of key to dst. Without a snapshot it reads what is newest. It crosses into C once when the value
-// fits behind dst, twice when dst had to grow.
+// fits behind dst, or is small and dst is full; twice otherwise.
 func (d *DB) Get(f *Family, s *Snapshot, key, dst []byte) (value []byte, found bool, err error) {
 	return d.get(f, s.of(d), 0, key, dst)
 }
@@ -66,9 +66,16 @@ func (d *DB) get(f *Family, s *C.rocks_snapshot, persisted C.uint8_t, key, dst [
 		return dst, false, err
 	}
 	room := dst[len(dst):cap(dst)]
+	var stack [512]byte
+	if len(room) == 0 { // most values are small: fetched here, they need no second crossing
+		room = stack[:]
+	}
 	r := C.rocks_get(d.c, family, s, persisted, first(key), C.size_t(len(key)), first(room), C.size_t(len(room)))
 	if r.status.code != 0 {
 		return dst, false, fromStatus("get", r.status)
+	}
+	if r.rest == nil && cap(dst) == len(dst) {
+		return append(dst, room[:r.length]...), r.found != 0, nil
 	}
 	return extend(dst, r), r.found != 0, nil
 }
