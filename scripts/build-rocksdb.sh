@@ -112,17 +112,19 @@ configure() {
 
 # One moving line on a terminal; elsewhere a line for every ten percent.
 progress() {
-	local terminal=0
-	[ -t 2 ] && terminal=1
-	awk -v terminal=$terminal -v log_file="$work/log" '
-		{ print >> log_file }
-		match($0, /^\[ *[0-9]+%\]/) {
-			percent = substr($0, 2, RLENGTH - 3) + 0
-			if (terminal) printf "\rbuild-rocksdb: %3d%% ", percent > "/dev/stderr"
-			else if (int(percent / 10) > shown) { shown = int(percent / 10); printf "build-rocksdb: %d%%\n", percent > "/dev/stderr" }
-			fflush("/dev/stderr")
-		}
-		END { if (terminal) printf "\n" > "/dev/stderr" }'
+	local line percent shown=0
+	while IFS= read -r line; do
+		printf '%s\n' "$line" >>"$work/log"
+		[[ $line =~ ^\[\ *([0-9]+)%\] ]] || continue
+		percent=${BASH_REMATCH[1]}
+		if [ -t 2 ]; then
+			printf '\rbuild-rocksdb: %3d%%' "$percent" >&2
+		elif [ $((percent / 10)) -gt $shown ]; then
+			shown=$((percent / 10))
+			say "$percent%"
+		fi
+	done
+	if [ -t 2 ]; then printf '\n' >&2; fi
 }
 
 run() { # what it does, command ...
