@@ -1,12 +1,15 @@
 package command
 
 import (
+	"bytes"
+	"io"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"kedis/internal/config"
+	"kedis/internal/resp"
 	"kedis/storage"
 	"kedis/storage/rocks"
 )
@@ -82,4 +85,64 @@ func words(w ...string) [][]byte {
 		args[i] = []byte(w[i])
 	}
 	return args
+}
+
+// testClient runs requests on an engine as a reactor does, each in a commit of its own.
+type testClient struct {
+	t       testing.TB
+	engine  *Engine
+	batch   *Batch
+	session *Session
+}
+
+func newTestClient(t testing.TB, e *Engine) *testClient {
+	return &testClient{t, e, e.NewBatch(0), NewSession(nowhere{}, true)}
+}
+
+// do returns the reply, in RESP.
+func (c *testClient) do(w ...string) string {
+	c.t.Helper()
+	args := words(w...)
+	outcome := c.batch.Execute(c.session, args)
+	if err := c.batch.Commit(); err != nil {
+		c.t.Fatalf("%q: %v", w, err)
+	}
+	c.batch.Clear()
+	switch outcome {
+	case Done:
+	case Offload:
+		c.engine.Work(c.session, args)
+	default:
+		c.t.Fatalf("%q: outcome %d", w, outcome)
+	}
+	reply := string(c.session.Reply.Bytes())
+	c.session.Reply.Reset()
+	return reply
+}
+
+// flush empties database 0.
+func (c *testClient) flush() {
+	c.t.Helper()
+	txn := c.engine.Store.NewTxn()
+	txn.Flush(0)
+	if err := c.engine.Store.Commit(txn); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// requests are the requests in a log's content, each as its words with spaces between them.
+func requests(t testing.TB, content []byte) []string {
+	t.Helper()
+	var found []string
+	r := resp.NewReader(bytes.NewReader(content), 1<<30)
+	for {
+		args, _, err := r.ReadRequest()
+		if err == io.EOF {
+			return found
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, string(bytes.Join(args, []byte(" "))))
+	}
 }

@@ -63,6 +63,7 @@ func cmdPFCount(c *Context) error {
 	if len(c.Args) == 2 {
 		count, err = c.DB.HyperLogLogCount(c.Args[1])
 	} else {
+		c.NoEffect()
 		count, err = c.DB.HyperLogLogCountUnion(c.Args[1:])
 	}
 	if err != nil {
