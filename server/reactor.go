@@ -91,9 +91,10 @@ func (r *reactor) endPass() {
 // process executes what a connection has sent, as far as it can.
 func (r *reactor) process(c *connection) {
 	defer r.contain(c)
+	r.batch.Tick()
 	for !c.parked && !c.session.Closing() && !c.closed {
 		if r.overfull(c) {
-			return
+			break
 		}
 		args, err := c.next()
 		if err != nil {
@@ -110,7 +111,17 @@ func (r *reactor) process(c *connection) {
 			r.commit()
 		}
 	}
-	r.schedule()
+	r.finish()
+}
+
+// finish lets the replies leave at once when there is nothing to commit, and else with all others of
+// the pass.
+func (r *reactor) finish() {
+	if r.batch.Idle() {
+		r.commit()
+	} else {
+		r.schedule()
+	}
 }
 
 // contain ends a connection whose command panicked: an invariant is broken, but others' are not.

@@ -38,6 +38,7 @@ func (a *Applier) Replay(database int, payload []byte, end int64) error {
 }
 
 func (a *Applier) execute(payload []byte) error {
+	a.batch.Tick()
 	stream := resp.NewReader(bytes.NewReader(payload), math.MaxInt64)
 	for at := 0; ; {
 		args, size, err := stream.ReadRequest()

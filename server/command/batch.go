@@ -89,10 +89,15 @@ func (b *Batch) Adopt(stripe uint32) { b.exclusive = append(b.exclusive, stripe)
 // Open tells that there is something to commit or to give back.
 func (b *Batch) Open() bool { return b.inside || len(b.exclusive) > 0 || len(b.members) > 0 }
 
+// Idle tells that what was executed needs no commit: nothing was written, no lock is held, and the
+// replies may leave at once.
+func (b *Batch) Idle() bool { return len(b.exclusive) == 0 && b.txn.Empty() }
+
 // Members are the sessions whose replies wait for the commit.
 func (b *Batch) Members() []Member { return b.members }
 
-// Tick says that time has passed that belongs to no command.
+// Tick says that time has passed that belongs to no command. It is called before commands are executed
+// when something else came in between.
 func (b *Batch) Tick() { b.clock, _ = b.engine.clock.now() }
 
 // Execute runs a request. The words must stay as they are until the batch is committed.
@@ -336,10 +341,10 @@ func (b *Batch) releaseShared() {
 
 // run runs a command whose locks are held.
 func (b *Batch) run(c *Context) Outcome {
-	start, now := b.engine.clock.now()
-	if b.clock > 0 {
-		start = b.clock
-	}
+	// A command begins when the one before it ended, or when Tick was called: the clock is read
+	// once for each.
+	start := b.clock
+	now := b.engine.clock.unixMs(start)
 	c.Session.LastActive.Store(now)
 	state := c.Session.State
 	b.savepoint = b.txn.Savepoint()

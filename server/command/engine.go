@@ -85,7 +85,12 @@ func (c *clock) now() (monotonic, unixMs int64) {
 	if next := c.next.Load(); monotonic > next && c.next.CompareAndSwap(next, monotonic+int64(time.Second)) {
 		c.offset.Store(time.Now().UnixNano() - monotonic)
 	}
-	return monotonic, (c.offset.Load() + monotonic) / int64(time.Millisecond)
+	return monotonic, c.unixMs(monotonic)
+}
+
+// unixMs is Unix time in milliseconds at so many nanoseconds since the clock was started.
+func (c *clock) unixMs(monotonic int64) int64 {
+	return (c.offset.Load() + monotonic) / int64(time.Millisecond)
 }
 
 // Statistics count the calls of one command.

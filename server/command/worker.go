@@ -65,7 +65,7 @@ func (b *Batch) work(s *Session, args [][]byte) {
 	if view := b.readView(); view != nil {
 		defer view.Release()
 	}
-	b.clock = 0
+	b.Tick()
 	b.run(c)
 	if err := b.Commit(); err != nil {
 		s.Reply.Rewind(mark)
