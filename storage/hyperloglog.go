@@ -26,6 +26,9 @@ func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (b
 	if err != nil {
 		return false, err
 	}
+	if err := d.txn.spend(len(elements)); err != nil {
+		return false, err
+	}
 	before := k.Value
 	if !k.Exists {
 		before = hyperloglog.New()

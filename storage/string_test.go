@@ -394,6 +394,7 @@ func TestLargeStringsSpendTheBudget(t *testing.T) {
 		"setrange": func(d DB) error { _, err := d.SetRange([]byte("new"), 20<<20, key, 1<<30); return err },
 		"setbit":   func(d DB) error { _, err := d.SetBit([]byte("new"), 20<<23, 1); return err },
 		"bitop":    func(d DB) error { _, err := d.CombineBits([]byte("new"), bits.Or, [][]byte{key}); return err },
+		"pfadd":    func(d DB) error { _, err := d.HyperLogLogAdd([]byte("new"), make([][]byte, 20000), 3000); return err },
 	} {
 		savepoint := txn.Begin(Mode{Writing: true}, 1000, 10000)
 		if err := f(txn.DB(0)); !errors.Is(err, ErrBudget) {
