@@ -103,6 +103,7 @@ func newTestClient(t testing.TB, e *Engine) *testClient {
 func (c *testClient) do(w ...string) string {
 	c.t.Helper()
 	args := words(w...)
+	c.batch.Tick()
 	outcome := c.batch.Execute(c.session, args)
 	if err := c.batch.Commit(); err != nil {
 		c.t.Fatalf("%q: %v", w, err)
