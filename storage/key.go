@@ -18,8 +18,13 @@ var delEffect = []byte("DEL")
 // Lookup reads a key's metadata. One that has expired is not there; a writing command removes it.
 func (d DB) Lookup(key []byte) (Key, error) {
 	k, err := d.LookupAny(key)
-	if err != nil || !k.Exists || !d.txn.expired(&k.Metadata) {
+	if err != nil {
 		return k, err
+	}
+	there := k.Exists && !d.txn.expired(&k.Metadata)
+	d.txn.countLookup(there)
+	if there || !k.Exists {
+		return k, nil
 	}
 	if d.txn.mode.Writing && !d.txn.mode.Replica {
 		_, err = d.RemoveExpired(key)
@@ -34,6 +39,17 @@ func (d DB) LookupType(key []byte, t layout.Type) (Key, error) {
 		return Key{}, ErrWrongType
 	}
 	return k, err
+}
+
+// countLookup counts what a command that only reads has looked up.
+func (t *Txn) countLookup(found bool) {
+	switch {
+	case t.mode.Writing || t.mode.Applying:
+	case found:
+		t.hits++
+	default:
+		t.misses++
+	}
 }
 
 func (t *Txn) expired(m *layout.Metadata) bool {

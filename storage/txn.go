@@ -32,6 +32,8 @@ type Txn struct {
 	mode   Mode
 	budget int
 
+	hits, misses int64 // keys that commands that only read have looked up; Reset leaves them
+
 	key    []byte // scratch for record keys
 	key2   []byte
 	record []byte // scratch for values
@@ -71,6 +73,7 @@ const unlimited = 1 << 62
 // Savepoint is what Rollback goes back to.
 type Savepoint struct {
 	entries, effects, effectCount, deltas, touched, touchedKeys int
+	hits, misses                                                int64
 
 	first, last int
 	databases   []*namespace
@@ -89,7 +92,7 @@ func (t *Txn) Begin(mode Mode, nowMs int64, budget int) Savepoint {
 // Savepoint is the state of the transaction now.
 func (t *Txn) Savepoint() Savepoint {
 	return Savepoint{len(t.journal.entries), len(t.effects), t.effectCount, len(t.deltas),
-		len(t.touched), len(t.touchedKeys), t.first, t.last, t.databases}
+		len(t.touched), len(t.touchedKeys), t.hits, t.misses, t.first, t.last, t.databases}
 }
 
 // Rollback takes back everything since a savepoint.
@@ -158,6 +161,17 @@ func (t *Txn) selectDatabase(database int) {
 	}
 	t.last = database
 }
+
+// Lookups returns how many keys commands that only read have found, and not found, since the last
+// call.
+func (t *Txn) Lookups() (hits, misses int64) {
+	hits, misses = t.hits, t.misses
+	t.hits, t.misses = 0, 0
+	return hits, misses
+}
+
+// ForgetLookups takes back what was counted since a savepoint: the command will run again.
+func (t *Txn) ForgetLookups(s Savepoint) { t.hits, t.misses = s.hits, s.misses }
 
 // Effects is the number of effects since a savepoint.
 func (t *Txn) Effects(s Savepoint) int { return t.effectCount - s.effectCount }

@@ -25,6 +25,7 @@ type Batch struct {
 	txn    *storage.Txn
 	owner  lock.Owner
 	slot   int // of the gate
+	lane   int // of what is counted
 	inside bool
 	budget int // for each command; 0: unlimited
 
@@ -72,7 +73,8 @@ func (e *Engine) NewBatch(reactor int) *Batch {
 }
 
 func (e *Engine) newBatch(owner lock.Owner, slot, budget int) *Batch {
-	b := &Batch{engine: e, txn: e.Store.NewTxn(), owner: owner, slot: slot, budget: budget}
+	b := &Batch{engine: e, txn: e.Store.NewTxn(), owner: owner, slot: slot, budget: budget,
+		lane: min(slot, e.Statistics.lanes-1)}
 	b.context = Context{Engine: e, Txn: b.txn, batch: b}
 	return b
 }
@@ -141,10 +143,9 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 			return Done
 		}
 		if command != nil {
-			command.stats.Rejected.Add(1)
+			command.measures.Reject(b.lane)
 		}
-		s.refuse(command, refusal)
-		b.engine.Statistics.Errors.Add(1)
+		b.refuse(s, command, refusal)
 		return Done
 	}
 	if s.Transaction.active && !command.immediate {
@@ -306,7 +307,7 @@ func (b *Batch) take() Outcome {
 		if !b.tryLock(wanted) {
 			b.releaseShared()
 			b.busy = wanted.stripe
-			b.engine.Statistics.Conflicts.Add(1)
+			b.engine.Statistics.Conflicts.Add(b.lane, 1)
 			return Busy
 		}
 	}
@@ -351,11 +352,12 @@ func (b *Batch) run(c *Context) Outcome {
 	err := b.call(c, now)
 	if b.exhausted(err) {
 		c.Session.restore(state)
+		b.txn.ForgetLookups(b.savepoint)
 		return Offload
 	}
 	b.txn.Enclose(b.savepoint)
-	b.clock, _ = b.engine.clock.now()
-	b.account(c, time.Duration(b.clock-start), err)
+	b.Tick()
+	b.account(c, time.Duration(b.clock-start), err != nil)
 	return Done
 }
 
@@ -367,7 +369,7 @@ func (b *Batch) exhausted(err error) bool { return b.budget > 0 && errors.Is(err
 func (b *Batch) call(c *Context, now int64) error {
 	mark := c.Reply.Mark()
 	savepoint := b.txn.Begin(b.mode(c), now, b.budget)
-	c.Now, c.DB, c.effected = now, b.txn.DB(c.selected), false
+	c.Now, c.DB, c.effected, c.redacted = now, b.txn.DB(c.selected), false, 0
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
 		b.txn.Rollback(savepoint)
@@ -400,17 +402,17 @@ func (c *Context) fail(err error) {
 	if !known {
 		c.Engine.Logger.Error("a command failed", "command", c.Command.full, "error", err)
 	}
+	c.Engine.CountError(text)
 	c.Reply.Error(text)
 }
 
-func (b *Batch) account(c *Context, took time.Duration, err error) {
-	b.engine.Statistics.Commands.Add(1)
-	c.Command.stats.Calls.Add(1)
-	c.Command.stats.Nanoseconds.Add(int64(took))
-	if err != nil {
-		c.Command.stats.Failed.Add(1)
-		b.engine.Statistics.Errors.Add(1)
+// account counts a command that has run, and tells those who want to know of it. What is repeated from
+// the log was counted when it ran first.
+func (b *Batch) account(c *Context, took time.Duration, failed bool) {
+	if b.applying {
+		return
 	}
+	c.Command.measures.Record(b.lane, took, failed)
 	b.engine.observe(c, took)
 }
 
@@ -422,7 +424,8 @@ func (b *Batch) Commit() error {
 	if err == nil {
 		b.engine.watches.changed(b.txn)
 	}
-	b.engine.Statistics.Batches.Add(1)
+	b.engine.Statistics.Batches.Add(b.lane, 1)
+	b.countLookups()
 	for _, stripe := range b.exclusive {
 		b.engine.Locks.ReleaseExclusive(stripe, b.owner)
 	}

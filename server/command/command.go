@@ -10,6 +10,8 @@ package command
 import (
 	"fmt"
 	"strings"
+
+	"kedis/internal/metrics"
 )
 
 // Command is a row of the table. Name, Arity, Flags, Categories and Keys mean what they mean in
@@ -48,10 +50,10 @@ type Command struct {
 	// elsewhere finds its key in another database than the selected one. The words are of a valid arity.
 	elsewhere func(args [][]byte) (database int, key []byte, ok bool)
 
-	parent *Command
-	full   string // "config|get"
-	index  map[string]*Command
-	stats  Statistics
+	parent   *Command
+	full     string // "config|get"
+	index    map[string]*Command
+	measures *metrics.Command
 }
 
 // Flags tell how a command behaves.

@@ -18,7 +18,8 @@ type Context struct {
 
 	batch    *Batch
 	effected bool // the effect is other than the command itself
-	selected int  // the database of DB
+	redacted redaction
+	selected int // the database of DB
 }
 
 // Effect says how the command is to be repeated elsewhere, instead of as it was given. It may be
@@ -30,6 +31,12 @@ func (c *Context) Effect(args ...[]byte) {
 
 // NoEffect says that what the command changed needs no repeating.
 func (c *Context) NoEffect() { c.effected = true }
+
+// redaction is a set of words, of the first 64.
+type redaction uint64
+
+// Redact keeps a word, such as a password, out of the slow log and of what monitors see.
+func (c *Context) Redact(word int) { c.redacted |= 1 << word }
 
 // InDatabase returns another database.
 func (c *Context) InDatabase(number int) storage.DB { return c.Txn.DB(number) }

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"kedis/internal/config"
+	"kedis/internal/metrics"
 	"kedis/lock"
 	"kedis/storage"
 	"kedis/ttl"
@@ -34,7 +35,11 @@ type Engine struct {
 	workers  workers
 	clock    clock
 
-	Statistics EngineStatistics
+	Slowlog *metrics.Slowlog
+	Latency metrics.LatencyMonitor
+
+	Statistics    Statistics
+	expiredBefore atomic.Int64 // keys that had expired when the statistics were reset
 }
 
 // Log is what commands ask of the log.
@@ -49,11 +54,6 @@ type Server interface {
 	Shutdown() error
 }
 
-// EngineStatistics count what INFO tells about commands.
-type EngineStatistics struct {
-	Commands, Errors, Conflicts, Offloads, Batches atomic.Int64
-}
-
 // NewEngine makes an engine for a number of reactors.
 func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int) *Engine {
 	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: NewTable(), Started: time.Now(),
@@ -61,6 +61,9 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
 	e.Gate = lock.NewGate(reactors + e.workers.count)
 	e.watches.init()
+	e.Statistics.init(reactors + 1)
+	e.Table.measure(reactors + 1)
+	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.clock.start()
 	return e
 }
@@ -91,11 +94,6 @@ func (c *clock) now() (monotonic, unixMs int64) {
 // unixMs is Unix time in milliseconds at so many nanoseconds since the clock was started.
 func (c *clock) unixMs(monotonic int64) int64 {
 	return (c.offset.Load() + monotonic) / int64(time.Millisecond)
-}
-
-// Statistics count the calls of one command.
-type Statistics struct {
-	Calls, Nanoseconds, Rejected, Failed atomic.Int64
 }
 
 // Disconnect ends a session whose connection is gone.

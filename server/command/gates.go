@@ -55,7 +55,7 @@ func (b *Batch) writable(s *Session) error {
 
 // refuse answers a request that was not admitted. Inside of MULTI nothing that follows can be
 // executed then; EXEC itself ends the transaction.
-func (s *Session) refuse(c *Command, err error) {
+func (b *Batch) refuse(s *Session, c *Command, err error) {
 	switch {
 	case c != nil && c.runsQueue && s.Transaction.active:
 		s.endTransaction()
@@ -63,6 +63,7 @@ func (s *Session) refuse(c *Command, err error) {
 	case s.Transaction.active:
 		s.Transaction.aborted = true
 	}
+	b.engine.CountError(err.Error())
 	s.Reply.Error(err.Error())
 }
 

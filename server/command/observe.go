@@ -6,12 +6,68 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"kedis/internal/metrics"
 )
 
 // observe tells those who want to know of a command that has run.
 func (e *Engine) observe(c *Context, took time.Duration) {
+	if e.Config.LatencyTracking.Get() {
+		c.Command.measures.Latency.Record(c.batch.lane, took)
+	}
+	if limit := e.Config.LatencyMonitorThreshold.Get(); limit > 0 {
+		e.noteLatency(c.Command.latencyEvent(), took)
+	}
+	limit := e.Config.SlowlogLogSlowerThan.Get()
+	if limit >= 0 && took.Microseconds() >= limit && c.Command.Flags&SkipSlowlog == 0 {
+		e.Slowlog.Add(metrics.SlowEntry{Time: time.UnixMilli(c.Now), Duration: took, Arguments: c.shownArgs(),
+			Address: c.Session.Peer.RemoteAddress(), Name: c.Session.Name()})
+	}
 	if e.monitors.count.Load() > 0 && c.Command.Flags&(SkipMonitor|Admin) == 0 {
 		e.monitors.feed(c)
+	}
+}
+
+func (c *Command) latencyEvent() string {
+	if c.Flags&Fast != 0 {
+		return "fast-command"
+	}
+	return "command"
+}
+
+// noteLatency records an event for LATENCY if it took long enough. Names come from a fixed set.
+func (e *Engine) noteLatency(event string, took time.Duration) {
+	limit := e.Config.LatencyMonitorThreshold.Get()
+	if limit > 0 && took.Milliseconds() >= limit {
+		e.Latency.Add(event, time.Now(), took.Truncate(time.Millisecond))
+	}
+}
+
+var redactedWord = []byte("(redacted)")
+
+// shownArgs are the words that others may see.
+func (c *Context) shownArgs() [][]byte {
+	if c.redacted == 0 {
+		return c.Args
+	}
+	shown := make([][]byte, len(c.Args))
+	for i, word := range c.Args {
+		if i < 64 && c.redacted&(1<<i) != 0 {
+			word = redactedWord
+		}
+		shown[i] = word
+	}
+	return shown
+}
+
+// countLookups takes up what the transaction has counted.
+func (b *Batch) countLookups() {
+	hits, misses := b.txn.Lookups()
+	if hits > 0 {
+		b.engine.Statistics.hits.Add(b.lane, hits)
+	}
+	if misses > 0 {
+		b.engine.Statistics.misses.Add(b.lane, misses)
 	}
 }
 
@@ -49,7 +105,7 @@ func (m *monitors) feed(c *Context) {
 	line = append(line, " ["...)
 	line = strconv.AppendInt(line, int64(c.selected), 10)
 	line = append(append(append(line, ' '), c.Session.Peer.RemoteAddress()...), ']')
-	for _, word := range c.Args {
+	for _, word := range c.shownArgs() {
 		line = appendQuoted(append(line, ' '), word)
 	}
 	line = append(line, "\r\n"...)

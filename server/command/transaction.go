@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"sync"
+	"time"
 
 	"kedis/internal/number"
 	"kedis/storage"
@@ -126,23 +127,36 @@ func cmdExec(c *Context) error {
 // and doesn't keep the others from running.
 func (c *Context) runQueue(queue []queuedCommand) error {
 	command, args := c.Command, c.Args
+	// What has run is counted when all of it has: it may turn out to be a worker's.
+	ran := make([]ranCommand, 0, len(queue))
 	c.Reply.Array(len(queue))
 	for _, q := range queue {
 		c.Command, c.Args = q.command, q.args
+		start := c.batch.clock
 		err := c.batch.call(c, c.Now)
 		if c.batch.exhausted(err) {
 			c.Command, c.Args = command, args
 			return err
 		}
-		q.command.stats.Calls.Add(1)
-		if err != nil {
-			q.command.stats.Failed.Add(1)
-			c.Engine.Statistics.Errors.Add(1)
-		}
+		c.batch.Tick()
+		ran = append(ran, ranCommand{q, c.selected, c.redacted, time.Duration(c.batch.clock - start), err != nil})
 	}
-	c.Command, c.Args = command, args
+	for _, r := range ran {
+		c.Command, c.Args, c.selected, c.redacted = r.command, r.args, r.database, r.redacted
+		c.batch.account(c, r.took, r.failed)
+	}
+	c.Command, c.Args, c.redacted = command, args, 0
 	c.NoEffect()
 	return nil
+}
+
+// ranCommand is a command of a queue that has run.
+type ranCommand struct {
+	queuedCommand
+	database int
+	redacted redaction
+	took     time.Duration
+	failed   bool
 }
 
 func cmdWatch(c *Context) error {

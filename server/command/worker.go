@@ -52,7 +52,7 @@ func (e *Engine) onWorker(run func(b *Batch)) {
 func (b *Batch) work(s *Session, args [][]byte) {
 	command, refusal := b.admit(s, args)
 	if refusal != nil {
-		s.refuse(command, refusal)
+		b.refuse(s, command, refusal)
 		return
 	}
 	mark, state := s.Reply.Mark(), s.State
