@@ -60,7 +60,20 @@ func (t *Txn) Replay(position int64) { t.applied = position }
 // replica: database is selected when they begin, after when they end.
 func (t *Txn) Copy(database, after int, stream []byte) {
 	t.effects, t.effectCount = append(t.effects[:0], stream...), 1
-	t.first, t.last = database, after
+	t.first, t.last, t.copied = database, after, true
+}
+
+// Say makes the transaction's only effect bytes that count and do nothing, such as a PING to
+// replicas, whichever database is selected.
+func (t *Txn) Say(stream []byte) { t.effects, t.effectCount = append(t.effects[:0], stream...), 1 }
+
+// BetweenCommits calls f while nothing is committed: for what else changes the log. The next effect
+// says anew which database it is for.
+func (s *Store) BetweenCommits(f func() error) error {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	s.commit.reselect = true
+	return f()
 }
 
 // commitAll is called with the commit lock held.
@@ -88,7 +101,7 @@ func (s *Store) log(txns []*Txn) (int64, error) {
 		return 0, ErrBroken
 	}
 	var pieces [][]byte
-	database := -1
+	database, reselected := -1, false
 	for _, t := range txns {
 		if t.applied != 0 {
 			return t.applied, nil // recovery: it is alone
@@ -99,8 +112,13 @@ func (s *Store) log(txns []*Txn) (int64, error) {
 		if database < 0 {
 			database = s.commit.log.Database()
 		}
-		if t.first != database {
+		if t.first < 0 {
+			pieces = append(pieces, t.effects)
+			continue
+		}
+		if t.first != database || s.commit.reselect && !reselected && !t.copied {
 			pieces = append(pieces, appendSelect(nil, t.first))
+			reselected = true
 		}
 		pieces = append(pieces, t.effects)
 		database = t.last
@@ -112,6 +130,7 @@ func (s *Store) log(txns []*Txn) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("storage: %w", err)
 	}
+	s.commit.reselect = s.commit.reselect && !reselected
 	if s.options.SyncEveryCommit() {
 		if err := s.commit.log.Sync(position); err != nil {
 			s.breakDown(err)

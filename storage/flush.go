@@ -237,7 +237,11 @@ func (s *Store) readPersisted() error {
 	if err != nil {
 		return err
 	}
-	s.persisted.Store(state.Position)
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	if state.LogDirectory == s.commit.logDirectory {
+		s.persisted.Store(state.Position)
+	}
 	return nil
 }
 

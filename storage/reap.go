@@ -130,6 +130,9 @@ func (s *Store) dropNamespaces() error {
 		needed[layout.Family(d.Namespace)] = true
 	}
 	s.commit.Lock()
+	for _, number := range s.commit.imported {
+		needed[layout.Family(number)] = true
+	}
 	now := s.current.Load()
 	for _, ns := range now.databases {
 		needed[layout.Family(ns.number)] = true

@@ -81,6 +81,8 @@ type Store struct {
 		nextNamespace uint32
 		waiting       waiting
 		broken        bool
+		reselect      bool     // the next effect names its database, whatever is selected
+		imported      []uint32 // namespaces that no database has yet
 	}
 
 	sorter    chan *generation.Chunk

@@ -24,6 +24,10 @@ type Txn struct {
 	touchedKeys []byte
 	databases   []*namespace // when not nil, the map as the transaction has changed it
 
+	spill   func() error // when not nil, what brings a large journal elsewhere in the midst of a command
+	spilled int          // records that it took
+
+	copied  bool  // the effects are another server's stream
 	applied int64 // when not 0, what is repeated is in the log already, up to here
 	done    bool  // set under the commit lock
 	err     error
@@ -69,6 +73,9 @@ type touch struct {
 func (s *Store) NewTxn() *Txn { return &Txn{store: s, first: -1, last: -1, budget: unlimited} }
 
 const unlimited = 1 << 62
+
+// spillBytes is how much a transaction that can spill gathers.
+const spillBytes = 4 << 20
 
 // Savepoint is what Rollback goes back to.
 type Savepoint struct {
@@ -134,7 +141,8 @@ func (t *Txn) Reset() {
 	t.deltas, t.touched, t.touchedKeys = t.deltas[:0], t.touched[:0], t.touchedKeys[:0]
 	t.first, t.last, t.databases, t.view = -1, -1, nil, nil
 	t.mode, t.budget = Mode{}, unlimited
-	t.applied, t.done, t.err = 0, false, nil
+	t.spill, t.spilled = nil, 0
+	t.copied, t.applied, t.done, t.err = false, 0, false, nil
 }
 
 // Now is the time (Unix ms) at which the running command began.
@@ -271,6 +279,9 @@ func (t *Txn) put(ns *namespace, key, value []byte) error {
 		return err
 	}
 	t.journal.put(generation.Hash(ns.number, key), ns.number, key, value)
+	if t.spill != nil && len(t.journal.buffer) >= spillBytes {
+		return t.spill()
+	}
 	return nil
 }
 

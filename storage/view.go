@@ -15,6 +15,7 @@ type View struct {
 	snapshot  *rocks.Snapshot
 	marks     []marked // generations, the newest first
 	databases []*namespace
+	selected  int // where the log stood
 	state     layout.State
 	released  sync.Once
 }
@@ -35,6 +36,19 @@ type views struct {
 func (s *Store) View() *View {
 	s.commit.Lock()
 	defer s.commit.Unlock()
+	return s.viewLocked()
+}
+
+// ViewToSend is View for a replica that gets all data: the first effect behind it says which database
+// it is for.
+func (s *Store) ViewToSend() *View {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	s.commit.reselect = true
+	return s.viewLocked()
+}
+
+func (s *Store) viewLocked() *View {
 	now := s.current.Load()
 	v := &View{store: s, snapshot: s.rocks.Snapshot(), state: s.state()}
 	v.marks = append(v.marks, marked{now.active, now.active.Mark()})
@@ -44,6 +58,9 @@ func (s *Store) View() *View {
 	v.databases = make([]*namespace, len(now.databases))
 	for i, ns := range now.databases {
 		v.databases[i] = ns.copy()
+	}
+	if s.commit.log != nil {
+		v.selected = s.commit.log.Database()
 	}
 	s.views.mu.Lock()
 	defer s.views.mu.Unlock()
@@ -76,6 +93,9 @@ func (v *View) Release() {
 
 // Position is the position of the log that the view is as of.
 func (v *View) Position() int64 { return v.state.Position }
+
+// Selected is the database that the log's stream has selected at that position.
+func (v *View) Selected() int { return v.selected }
 
 // Size is the number of keys in a database, and of those that have an expiry.
 func (v *View) Size(database int) (keys, expires int64) {
