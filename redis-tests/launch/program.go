@@ -40,9 +40,6 @@ type Program struct {
 // redisOptions make a redis-server keep nothing and answer DEBUG, as the tests need it.
 var redisOptions = []string{"--save", "", "--appendonly", "no", "--loglevel", "warning", "--enable-debug-command", "yes"}
 
-// kedisOptions make Kedis answer DEBUG.
-var kedisOptions = []string{"--enable-debug-command", "yes"}
-
 // Oracle returns the redis-server whose replies are the expectation.
 func Oracle() (Program, error) {
 	name := os.Getenv(OracleVariable)

@@ -68,7 +68,7 @@ func (p Program) startOnce(directory string, options []string) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	defaults := kedisOptions
+	var defaults []string
 	if p.IsRedis {
 		defaults = redisOptions
 	}

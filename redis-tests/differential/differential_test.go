@@ -1,0 +1,140 @@
+package differential
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
+)
+
+var (
+	commands = flag.Int("commands", 20_000, "how many random commands to send")
+	seed     = flag.Uint64("seed", 1, "what they are made from; 0 takes a new one")
+	crashes  = flag.Bool("crashes", true, "kill the server under test now and then and start it again on its data")
+	shrink   = flag.Bool("shrink", true, "reduce a history that shows a difference")
+)
+
+const (
+	epochSteps  = 20_000 // then both servers are emptied: a history that is to be reduced is never longer
+	digestEvery = 1000
+	crashEvery  = 7000
+)
+
+func TestDifferential(t *testing.T) {
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Logf("seed %d, %d commands", *seed, *commands)
+	oracle := launch.ForTest(t, launch.MustOracle(t))
+	program := launch.MustUnderTest(t)
+	underTest, err := program.Start(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver := NewDriver(oracle, underTest)
+	defer driver.Close()
+	// Another one than the first, when the driver has let it crash.
+	defer func() { launch.End(t, driver.underTest.server) }()
+	for epoch := uint64(0); int(epoch)*epochSteps < *commands; epoch++ {
+		steps := min(epochSteps, *commands-int(epoch)*epochSteps)
+		began := time.Now()
+		if !runEpoch(t, driver, epoch, steps) {
+			return
+		}
+		t.Logf("epoch %d: %d commands in %v", epoch, steps, time.Since(began).Round(time.Millisecond))
+	}
+	for _, reason := range slices.Sorted(maps.Keys(driver.Hits)) {
+		t.Logf("%7d × %s", driver.Hits[reason], reason)
+	}
+}
+
+// runEpoch runs one epoch; when the servers differ it reports how, and false.
+func runEpoch(t *testing.T, driver *Driver, epoch uint64, count int) bool {
+	t.Helper()
+	if err := driver.Begin(epoch); err != nil {
+		t.Fatal(err)
+	}
+	steps := makeSteps(*seed, epoch, count, *crashes && !driver.underTest.server.Program.IsRedis)
+	done := 0
+	for _, batch := range Batches(steps) {
+		difference := driver.Do(batch)
+		done += len(batch)
+		if difference == nil {
+			continue
+		}
+		t.Errorf("seed %d, epoch %d, step %d: %s\nthe last steps were\n%s", *seed, epoch, done, difference, history(steps[max(0, done-12):done]))
+		if *shrink {
+			report(t, driver, epoch, steps[:done])
+		}
+		return false
+	}
+	return true
+}
+
+// makeSteps makes the steps of an epoch, comparisons of digests and crashes between them.
+func makeSteps(seed, epoch uint64, count int, crashes bool) []Step {
+	generator := NewGenerator(seed, epoch)
+	var steps []Step
+	for i := 1; i <= count; i++ {
+		steps = append(steps, generator.Next())
+		if crashes && i%crashEvery == 0 {
+			steps = append(steps, Step{Line: []string{"@crash"}})
+		}
+		if i%digestEvery == 0 || i == count {
+			steps = append(steps, Step{Line: []string{"@digest"}})
+		}
+	}
+	return steps
+}
+
+func report(t *testing.T, driver *Driver, epoch uint64, steps []Step) {
+	t.Helper()
+	var last *Difference
+	deadline := time.Now().Add(5 * time.Minute)
+	short := Shrink(steps, func(steps []Step) int {
+		if time.Now().After(deadline) {
+			return 0
+		}
+		n, difference := replay(t, driver, epoch, steps)
+		if n > 0 {
+			last = difference
+		}
+		return n
+	})
+	if last == nil {
+		t.Errorf("the difference didn't show again when the history was repeated")
+		return
+	}
+	t.Errorf("a short history with a difference (%s):\n%s\n%s", resp.Line(limitOptions(epoch)), history(short), last)
+}
+
+func replay(t *testing.T, driver *Driver, epoch uint64, steps []Step) (int, *Difference) {
+	t.Helper()
+	if err := driver.Begin(epoch); err != nil {
+		t.Fatal(err)
+	}
+	done := 0
+	for _, batch := range Batches(steps) {
+		difference := driver.Do(batch)
+		done += len(batch)
+		if difference != nil {
+			return done, difference
+		}
+	}
+	return 0, nil
+}
+
+func history(steps []Step) string {
+	var b strings.Builder
+	for _, step := range steps {
+		fmt.Fprintf(&b, "    %s\n", line(step))
+	}
+	return b.String()
+}

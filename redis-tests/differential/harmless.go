@@ -1,0 +1,150 @@
+package differential
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// harmless takes out of a command what would make the comparison, and not a server, go wrong: times that come while the run goes on, requests
+// for gigabytes, and counts of random picks that keep redis-server busy for hours. What a server is to refuse stays.
+func (g *Generator) harmless(line []string) []string {
+	switch name := strings.ToLower(line[0]); name {
+	case "expire", "setex":
+		g.farAway(line, 2, secondsRange)
+	case "pexpire", "psetex", "restore":
+		g.farAway(line, 2, millisecondsRange)
+		if name == "restore" {
+			g.farAway(line, 2, unixMillisecondsRange)
+		}
+	case "expireat":
+		g.farAway(line, 2, unixSecondsRange)
+	case "pexpireat":
+		g.farAway(line, 2, unixMillisecondsRange)
+	case "set", "getex":
+		g.farAwayOptions(line)
+	case "setrange":
+		g.reduce(line, 2, 10_000, 536_870_912)
+	case "setbit":
+		g.reduce(line, 2, 10_000, 1<<32)
+	case "bitfield", "bitfield_ro":
+		g.reduceBitOffsets(line)
+	case "srandmember", "hrandfield", "zrandmember":
+		g.reduceCount(line)
+	case "sort":
+		line = orderedStore(line)
+	case "wait":
+		// One for a replica that isn't there would wait for ever.
+		if len(line) > 1 {
+			line[1] = "0"
+		}
+	case "config":
+		return harmlessConfig(line)
+	case "command":
+		if len(line) > 2 {
+			g.harmless(line[2:])
+		}
+	}
+	return line
+}
+
+// span is a range of numbers.
+type span struct{ low, high int64 }
+
+// The times that may come during a run, generously.
+var (
+	secondsRange          = span{1, 199_999}
+	millisecondsRange     = span{1, 199_999_999}
+	unixSecondsRange      = span{1_500_000_000, 4_199_999_999}
+	unixMillisecondsRange = span{1_500_000_000_000, 4_199_999_999_999}
+)
+
+func (g *Generator) farAway(line []string, at int, near span) {
+	if at >= len(line) {
+		return
+	}
+	if n, err := strconv.ParseInt(line[at], 10, 64); err == nil && n >= near.low && n <= near.high {
+		line[at] = strconv.FormatInt(near.high+1+n%1_000_000, 10)
+	}
+}
+
+func (g *Generator) farAwayOptions(line []string) {
+	for at, word := range line[:len(line)-1] {
+		switch strings.ToLower(word) {
+		case "ex":
+			g.farAway(line, at+1, secondsRange)
+		case "px":
+			g.farAway(line, at+1, millisecondsRange)
+		case "exat":
+			g.farAway(line, at+1, unixSecondsRange)
+		case "pxat":
+			g.farAway(line, at+1, unixMillisecondsRange)
+		}
+	}
+}
+
+// reduce replaces a number between low and high, which a server would take and pay for, by one below a thousand.
+func (g *Generator) reduce(line []string, at int, low, high int64) {
+	if at >= len(line) {
+		return
+	}
+	if n, err := strconv.ParseInt(line[at], 10, 64); err == nil && n > low && n < high {
+		line[at] = strconv.FormatInt(n%1000, 10)
+	}
+}
+
+func (g *Generator) reduceBitOffsets(line []string) {
+	for at := 2; at < len(line); at++ {
+		digits, multiplied := strings.CutPrefix(line[at], "#")
+		n, err := strconv.ParseInt(digits, 10, 64)
+		switch {
+		case err != nil:
+		case multiplied && n > 1000:
+			line[at] = "#" + strconv.FormatInt(n%100, 10)
+		case !multiplied:
+			// An offset, or a value to set: either way a number above what a string may hold stays.
+			g.reduce(line, at, 10_000, 1<<33)
+		}
+	}
+}
+
+func (g *Generator) reduceCount(line []string) {
+	if len(line) < 3 {
+		return
+	}
+	// The smallest integers are refused; those above them are carried out.
+	if n, err := strconv.ParseInt(line[2], 10, 64); err == nil && n < -1000 && n != -1<<63 {
+		line[2] = strconv.FormatInt(n%50, 10)
+	}
+}
+
+// orderedStore makes SORT not store what it may store in any order.
+func orderedStore(line []string) []string {
+	if has(line, "by") && has(line, "alpha") && has(line, "store") {
+		return slices.DeleteFunc(line, func(argument string) bool { return strings.EqualFold(argument, "alpha") })
+	}
+	return line
+}
+
+// has reports whether one of the words is the option, in any case.
+func has(line []string, option string) bool {
+	return slices.ContainsFunc(line, func(word string) bool { return strings.EqualFold(word, option) })
+}
+
+// harmlessConfig lets CONFIG SET change nothing: a crash would undo it, and a mistake might hit any option.
+func harmlessConfig(line []string) []string {
+	if len(line) < 4 || !strings.EqualFold(line[1], "set") {
+		return line
+	}
+	if !slices.Contains(badNumbers, line[3]) || !slices.Contains(limitNames, line[2]) {
+		line[2] = "nothing"
+	}
+	return line
+}
+
+// badNumbers are values that no option in limitNames takes.
+var badNumbers = []string{"abc", "-1", "1.5", "99999999999999999999"}
+
+// limitNames are options that take a number from 0.
+var limitNames = []string{"hash-max-listpack-entries", "hash-max-listpack-value", "zset-max-listpack-entries", "zset-max-listpack-value", "set-max-intset-entries",
+	"hash-max-ziplist-entries", "nothing"}
