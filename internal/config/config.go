@@ -19,6 +19,18 @@ import (
 )
 
 // Config is the values of all options. All methods may be called from any goroutine, but Load and
+// Remember gives an option a value that came about otherwise than by Set, for CONFIG GET and REWRITE.
+// No hooks run.
+func (c *Config) Remember(name, value string) error {
+	o := c.lookup(name)
+	if o == nil {
+		return fmt.Errorf("config: no option %s", name)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return o.set(value)
+}
+
 // SetFlag are for the start: they run no hooks.
 type Config struct {
 	// Network
@@ -60,6 +72,22 @@ type Config struct {
 	PersistInterval     Value[time.Duration]
 	CheckpointDir       String // relative to Dir
 	CheckpointKeep      Int    // 0 is all
+
+	// Replication
+	ReplicaOf             StringList // host and port, or empty
+	MasterAuth            String
+	MasterUser            String
+	ReplicaServeStaleData Bool
+	ReplTimeout           Int // seconds
+	ReplPingPeriod        Int // seconds
+	ReplDisklessSync      Bool
+	ReplicaLogLimit       Bytes // 0 is none
+	MinReplicasToWrite    Int
+	MinReplicasMaxLag     Int // seconds; 0 turns MinReplicasToWrite off
+	ReplicaPriority       Int
+	ReplicaAnnounced      Bool
+	ReplicaAnnounceIP     String
+	ReplicaAnnouncePort   Int
 
 	// Memory in front of RocksDB
 	MemoryTier      Value[Share]

@@ -237,6 +237,38 @@ func words(most int, unit string) kind[[]string] {
 	}
 }
 
+// untilNUL is text that, as in Redis, ends at its first zero byte.
+func untilNUL(expects string) kind[string] {
+	k := anyText(expects)
+	parse := k.parse
+	k.parse = func(text, base string) (string, error) {
+		text, _, _ = strings.Cut(text, "\x00")
+		return parse(text, base)
+	}
+	return k
+}
+
+// hostAndPort is where another server is, or nothing.
+func hostAndPort() kind[[]string] {
+	k := words(2, "words")
+	k.expects = "a host and a port, or nothing"
+	parse := k.parse
+	k.parse = func(text string, base []string) ([]string, error) {
+		list, err := parse(text, base)
+		if err != nil || len(list) == 0 {
+			return nil, err
+		}
+		if len(list) != 2 {
+			return nil, reason("a host and a port are needed")
+		}
+		if port, err := strconv.ParseUint(list[1], 10, 16); err != nil || port == 0 {
+			return nil, reason("Invalid master port")
+		}
+		return list, nil
+	}
+	return k
+}
+
 // named is one of the names, in whatever case it was given.
 func named(names ...string) kind[string] {
 	last := len(names) - 1

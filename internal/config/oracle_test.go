@@ -96,6 +96,9 @@ func TestSetAsRedis(t *testing.T) {
 		if _, ok := theirs[name]; !ok || entry.when == atStart || slices.Contains(c.groups[len(c.groups)-1].options, entry.option) {
 			continue
 		}
+		if entry.option == c.lookup("replica-read-only") {
+			continue // has one value here
+		}
 		tries := slices.Clone(texts)
 		for range 60 {
 			tries = append(tries, randomText(random))

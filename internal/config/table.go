@@ -26,6 +26,7 @@ func (c *Config) table(memory int64) []group {
 		{"Clients", c.clients()},
 		{"Observation", c.observation()},
 		{"The log of writes", c.binlog()},
+		{"Replication", c.replication()},
 		{"Checkpoints", c.checkpoints()},
 		{"Memory in front of RocksDB", c.memoryTier(memory)},
 		{"RocksDB", c.rocksdb(memory)},
@@ -130,6 +131,44 @@ func (c *Config) binlog() []*option {
 			what it says is written to RocksDB's files.`),
 		row("persist-interval", &c.PersistInterval, duration(time.Second, 24*time.Hour), "1m", live,
 			"How long it may take until a write stands in RocksDB's files, when little is written."),
+	}
+}
+
+func (c *Config) replication() []*option {
+	return []*option{
+		row("replicaof", &c.ReplicaOf, hostAndPort(), "", atStart,
+			`The primary that the server is a replica of when it starts. A role that REPLICAOF set later is
+			remembered, and wins until this option is changed.`).or("slaveof"),
+		row("masterauth", &c.MasterAuth, anyText("a password, or nothing"), "", live,
+			"The password that the primary asks for.").secret(),
+		row("masteruser", &c.MasterUser, untilNUL("a user's name, or nothing"), "", live,
+			"The user that the password is for; empty is the default user."),
+		row("replica-read-only", new(String), only("yes", "a replica's log is its primary's, to the byte, so it can't take writes of its own"), "yes", live,
+			"A replica takes no writes but its primary's.").or("slave-read-only"),
+		row("replica-serve-stale-data", &c.ReplicaServeStaleData, yesNo(), "yes", live,
+			"Whether a replica answers while it has no connection to its primary.").or("slave-serve-stale-data"),
+		row("repl-timeout", &c.ReplTimeout, integer(1, mostInt, "seconds"), "60", live,
+			"How long a primary or a replica may be silent before it is taken for lost."),
+		row("repl-ping-replica-period", &c.ReplPingPeriod, integer(1, mostInt, "seconds"), "10", live,
+			"How often a primary sends its replicas a PING. It counts as bytes of the log.").or("repl-ping-slave-period"),
+		row("repl-diskless-sync", &c.ReplDisklessSync, yesNo(), "yes", live,
+			`Whether a replica that can tell where a snapshot ends gets it as it is made. Else it is written to
+			a temporary file first.`),
+		row("replica-log-limit", &c.ReplicaLogLimit, size(0, unlimited), "16gb", live,
+			`How much of the log is kept for a connected replica that lags behind. One that falls back farther
+			is disconnected, and may have to take all data anew. 0 is no limit.`),
+		row("min-replicas-to-write", &c.MinReplicasToWrite, integer(0, mostInt, "replicas"), "0", live,
+			"How many replicas have to keep up for writes to be taken. 0 asks for none.").or("min-slaves-to-write"),
+		row("min-replicas-max-lag", &c.MinReplicasMaxLag, integer(0, mostInt, "seconds"), "10", live,
+			"How long ago a replica may have been heard of that keeps up. 0 turns min-replicas-to-write off.").or("min-slaves-max-lag"),
+		row("replica-priority", &c.ReplicaPriority, integer(0, mostInt, ""), "100", live,
+			"Sentinel promotes the replica with the lowest number, and never one with 0.").or("slave-priority"),
+		row("replica-announced", &c.ReplicaAnnounced, yesNo(), "yes", live,
+			"Whether Sentinel is to tell clients of this replica."),
+		row("replica-announce-ip", &c.ReplicaAnnounceIP, untilNUL("an address, or nothing"), "", live,
+			"The address that a replica tells its primary; empty is where its connection comes from.").or("slave-announce-ip"),
+		row("replica-announce-port", &c.ReplicaAnnouncePort, integer(0, 65535, ""), "0", live,
+			"The port that a replica tells its primary; 0 is the one that it listens on.").or("slave-announce-port"),
 	}
 }
 
