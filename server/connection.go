@@ -1,6 +1,9 @@
 package server
 
 import (
+	"sync/atomic"
+	"time"
+
 	"github.com/panjf2000/gnet/v2"
 
 	"kedis/internal/resp"
@@ -16,11 +19,22 @@ type connection struct {
 	remote  string
 	local   string
 
-	parked  bool       // waits for a lock, the gate or a worker
+	parked  bool       // waits for a lock, the gate, the end of a pause or a worker
 	working bool       // a worker has the session
+	dropped bool       // the socket is about to be closed
 	closed  bool       // the socket is gone
 	pending [][]byte   // the request that it is parked with
 	retry   [][][]byte // requests that are to be executed before those in the parser
+	pushed  []byte     // what was sent besides replies while some of them wait for the commit
+
+	place     int       // in the reactor's list
+	traffic   bool      // something was read since the reactor last looked
+	seen      time.Time // when it last found that
+	slim      bool      // holds no memory that it doesn't need
+	softSince time.Time // when more than the soft limit began to wait to be sent; zero: it doesn't
+
+	// What the reactor knows of its buffers, for others.
+	query, output atomic.Int64
 }
 
 // next returns the next request: one that could not be executed before, or one from the parser.
@@ -36,8 +50,25 @@ func (c *connection) next() ([][]byte, error) {
 		return args, nil
 	}
 	c.session.Refuse = nil
-	c.parser.Unauthenticated = !c.session.Authenticated
+	if !c.session.Authenticated || c.parser.Unauthenticated {
+		c.parser.Unauthenticated = c.reactor.server.engine.AuthenticationRequired(c.session)
+	}
 	return c.parser.Next()
+}
+
+// halting tells that no more requests are to be executed.
+func (c *connection) halting() bool {
+	return c.session.Closing() || c.session.Suspended() || c.dropped
+}
+
+// repeat has requests executed again, before the one that the connection is parked with.
+func (c *connection) repeat(requests [][][]byte) {
+	again := append([][][]byte(nil), requests...)
+	if c.pending != nil {
+		again = append(again, c.pending)
+		c.pending = nil
+	}
+	c.retry = append(again, c.retry...)
 }
 
 func (c *connection) park(args [][]byte) { c.parked, c.pending = true, args }
@@ -45,6 +76,7 @@ func (c *connection) park(args [][]byte) { c.parked, c.pending = true, args }
 // refuseProtocol answers what is no request, and closes the connection.
 func (c *connection) refuseProtocol(err error) {
 	c.session.Reply.Error(err.Error())
+	c.reactor.server.engine.CountError(err.Error())
 	c.session.CloseAfterReply()
 	if !c.reactor.batch.Has(c.session) {
 		c.flush()
@@ -59,22 +91,65 @@ func (c *connection) flush() {
 		return
 	}
 	if reply.Len() > 0 {
-		if _, err := c.conn.Write(reply.Bytes()); err != nil {
-			c.reactor.server.logger.Debug("sending a reply", "client", c.remote, "error", err)
-		}
+		c.write(reply.Bytes())
 		reply.Reset()
+	}
+	if len(c.pushed) > 0 {
+		c.write(c.pushed)
+		c.pushed = nil
 	}
 	if c.pending == nil && len(c.retry) == 0 {
 		c.parser.Release()
 	}
+	if c.closed {
+		return
+	}
+	c.publish()
 	if c.session.Closing() {
+		c.dropWhenSent()
+	}
+}
+
+// dropWhenSent closes the connection as soon as the client has read all replies.
+func (c *connection) dropWhenSent() {
+	if c.conn.OutboundBuffered() > 0 {
+		c.reactor.paused[c] = struct{}{}
+	} else {
 		c.drop()
+	}
+}
+
+// write sends bytes as far as the socket takes them; gnet keeps the rest. A client that lets too much
+// pile up is disconnected.
+func (c *connection) write(b []byte) {
+	s := c.reactor.server
+	if c.closed || c.dropped || c.exceeds(c.conn.OutboundBuffered()+len(b)) {
+		return
+	}
+	if _, err := c.conn.Write(b); err != nil {
+		s.logger.Debug("sending", "client", c.remote, "error", err)
+	}
+	s.engine.Statistics.Writes.Add(c.reactor.number, 1)
+	s.engine.Statistics.NetOutput.Add(c.reactor.number, int64(len(b)))
+}
+
+// publish tells others how much is in the buffers.
+func (c *connection) publish() {
+	publish(&c.query, c.parser.Buffered())
+	publish(&c.output, c.conn.OutboundBuffered())
+}
+
+// publish stores a number if it is another one, since storing takes longer than looking.
+func publish(n *atomic.Int64, value int) {
+	if n.Load() != int64(value) {
+		n.Store(int64(value))
 	}
 }
 
 // drop closes the connection from its reactor.
 func (c *connection) drop() {
-	if !c.closed {
+	if !c.closed && !c.dropped {
+		c.dropped = true
 		if err := c.conn.Close(); err != nil {
 			c.reactor.server.logger.Debug("closing a connection", "client", c.remote, "error", err)
 		}
@@ -94,13 +169,11 @@ func (c *connection) FileDescriptor() int { return c.conn.Fd() }
 func (c *connection) Send(b []byte) {
 	own := append([]byte(nil), b...)
 	c.reactor.post(func() {
-		if c.closed {
-			return
+		if c.working || c.reactor.batch.Has(c.session) {
+			c.pushed = append(c.pushed, own...) // it goes behind what was replied before
+		} else {
+			c.write(own)
 		}
-		if _, err := c.conn.Write(own); err != nil {
-			c.reactor.server.logger.Debug("sending", "client", c.remote, "error", err)
-		}
-		c.reactor.server.limitOutput(c)
 	})
 }
 
@@ -114,6 +187,8 @@ func (c *connection) Close() {
 	})
 }
 
-// Buffered is how many bytes wait to be parsed, and to be sent. Both are the reactor's to know
-// exactly; from elsewhere they are what they were a moment ago.
-func (c *connection) Buffered() (query, output int) { return 0, 0 }
+// Buffered is how many bytes wait to be parsed or belong to requests that are being executed, and how
+// many wait to be sent, as the reactor last told.
+func (c *connection) Buffered() (query, output int) {
+	return int(c.query.Load()), int(c.output.Load())
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -19,13 +20,18 @@ type reactor struct {
 	server *Server
 	loop   gnet.EventLoop
 	batch  *command.Batch
+	number int
 
 	scheduled bool                     // the end of the pass is on its way
 	parked    map[uint32][]*connection // who waits for which stripe
 	outside   []*connection            // who waits for the gate
+	halted    []*connection            // who waits for the end of a pause
 	work      []*connection            // whose request goes to a worker after the commit
 	executed  int                      // requests since the last commit
 	paused    map[*connection]struct{} // whose replies are not read
+
+	connections []*connection
+	next        int // the one that was looked after last
 
 	mu   sync.Mutex
 	mail []func()
@@ -39,7 +45,7 @@ const (
 )
 
 func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {
-	return &reactor{server: s, loop: loop, batch: s.engine.NewBatch(number),
+	return &reactor{server: s, loop: loop, number: number, batch: s.engine.NewBatch(number),
 		parked: map[uint32][]*connection{}, paused: map[*connection]struct{}{}}
 }
 
@@ -92,7 +98,8 @@ func (r *reactor) endPass() {
 func (r *reactor) process(c *connection) {
 	defer r.contain(c)
 	r.batch.Tick()
-	for !c.parked && !c.session.Closing() && !c.closed {
+	publish(&c.query, c.parser.Buffered())
+	for !c.parked && !c.halting() && !c.closed {
 		if r.overfull(c) {
 			break
 		}
@@ -170,6 +177,18 @@ func (r *reactor) dispatch(c *connection, args [][]byte) bool {
 		c.park(args)
 		r.work = append(r.work, c)
 		return false
+	case command.Separate:
+		c.pending = args
+		r.commit()
+		return false
+	case command.Paused:
+		c.park(args)
+		r.halted = append(r.halted, c)
+		r.commit()
+		if len(r.halted) == 1 {
+			r.server.engine.WhenUnpaused(func() { r.post(r.unpaused) })
+		}
+		return false
 	}
 	return true
 }
@@ -188,6 +207,12 @@ func (r *reactor) granted(stripe uint32) {
 func (r *reactor) gateOpened() {
 	waiting := r.outside
 	r.outside = nil
+	r.resume(waiting)
+}
+
+func (r *reactor) unpaused() {
+	waiting := r.halted
+	r.halted = nil
 	r.resume(waiting)
 }
 
@@ -216,7 +241,7 @@ func (r *reactor) commit() {
 	for i := range members {
 		c := members[i].Session.Peer.(*connection)
 		if err != nil {
-			c.retry = append(append([][][]byte(nil), members[i].Requests...), c.retry...)
+			c.repeat(members[i].Requests)
 			again = append(again, c)
 			continue
 		}
@@ -236,13 +261,17 @@ func (r *reactor) startWork() {
 	work := r.work
 	r.work = nil
 	for _, c := range work {
-		if c.closed {
-			continue
+		switch {
+		case c.closed:
+		case c.pending == nil: // it comes behind what has to be repeated
+			c.parked = false
+			r.process(c)
+		default:
+			c.working = true
+			args := c.pending
+			c.pending = nil
+			go r.runWork(c, args)
 		}
-		c.working = true
-		args := c.pending
-		c.pending = nil
-		go r.runWork(c, args)
 	}
 }
 
@@ -270,14 +299,32 @@ func (r *reactor) workDone(c *connection) {
 	r.process(c)
 }
 
-// tick looks after connections whose replies were not read.
-func (r *reactor) tick() {
+// add and remove keep the list of connections.
+func (r *reactor) add(c *connection) {
+	c.place = len(r.connections)
+	r.connections = append(r.connections, c)
+}
+
+func (r *reactor) remove(c *connection) {
+	last := len(r.connections) - 1
+	moved := r.connections[last]
+	r.connections[c.place], moved.place = moved, c.place
+	r.connections[last] = nil
+	r.connections = r.connections[:last]
+}
+
+// tick looks after what no event tells of: replies that were read meanwhile, and clients that are idle.
+func (r *reactor) tick(now time.Time) {
+	r.lookAfter(now)
 	for c := range r.paused {
-		if c.closed || c.conn.OutboundBuffered() <= r.server.outboundPause/2 {
-			delete(r.paused, c)
-			if !c.closed {
-				r.process(c)
-			}
+		waiting := c.conn.OutboundBuffered()
+		switch {
+		case c.session.Closing() && waiting > 0, waiting > r.server.outboundPause/2:
+			continue
+		case c.session.Closing():
+			c.drop()
 		}
+		delete(r.paused, c)
+		r.process(c)
 	}
 }

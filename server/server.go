@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,7 +34,10 @@ type Server struct {
 	logger hclog.Logger
 	limits *resp.Limits
 
-	outboundPause int
+	outboundPause  int
+	mostDescriptor int
+
+	listening []string // as gnet names them: tcp4://0.0.0.0:6379
 
 	gnet     gnet.Engine
 	booted   chan struct{}
@@ -48,7 +52,7 @@ const outboundPause = 4 << 20
 
 // New makes a server for an engine that was made for as many reactors as the configuration says.
 func New(engine *command.Engine, c *config.Config, logger hclog.Logger) *Server {
-	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause,
+	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostDescriptor: mostDescriptor(),
 		booted: make(chan struct{}), reactors: map[gnet.EventLoop]*reactor{}, stop: make(chan struct{})}
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
 	return s
@@ -60,6 +64,7 @@ func (s *Server) Run(reactors int, ready func()) error {
 	if err != nil {
 		return err
 	}
+	s.listening = addresses
 	go func() {
 		<-s.booted
 		ready()
@@ -69,9 +74,6 @@ func (s *Server) Run(reactors int, ready func()) error {
 	options := []gnet.Option{gnet.WithNumEventLoop(reactors), gnet.WithTCPNoDelay(gnet.TCPNoDelay),
 		gnet.WithReuseAddr(true), gnet.WithLoadBalancing(gnet.LeastConnections),
 		gnet.WithLogger(gnetLogger{s.logger}), gnet.WithLogLevel(logging.WarnLevel)}
-	if seconds := s.config.TCPKeepalive.Get(); seconds > 0 {
-		options = append(options, gnet.WithTCPKeepAlive(time.Duration(seconds)*time.Second))
-	}
 	err = gnet.Rotate(s, addresses, options...)
 	close(s.stop)
 	s.ticking.Wait()
@@ -123,8 +125,24 @@ func probe(network, address string) error {
 // OnBoot is called by gnet when the server listens.
 func (s *Server) OnBoot(engine gnet.Engine) gnet.Action {
 	s.gnet = engine
+	s.setBacklog()
 	close(s.booted)
 	return gnet.None
+}
+
+// setBacklog sets how many connections may wait to be accepted: gnet asks for as many as the kernel
+// allows. Asking again, through a duplicate of the socket, changes it.
+func (s *Server) setBacklog() {
+	for _, address := range s.listening {
+		_, host, _ := strings.Cut(address, "://")
+		descriptor, err := s.gnet.DupListener("tcp", host)
+		if err == nil {
+			err = errors.Join(syscall.Listen(descriptor, int(s.config.TCPBacklog.Get())), syscall.Close(descriptor))
+		}
+		if err != nil {
+			s.logger.Warn("setting tcp-backlog", "address", address, "error", err)
+		}
+	}
 }
 
 // reactor returns the reactor of an event loop.
@@ -144,12 +162,34 @@ func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
 	if refusal := s.refuse(conn); refusal != "" {
 		return []byte("-" + refusal + "\r\n"), gnet.Close
 	}
+	s.engine.Statistics.Connections.Add(1)
+	if seconds := s.config.TCPKeepalive.Get(); seconds > 0 {
+		if err := conn.SetKeepAlivePeriod(time.Duration(seconds) * time.Second); err != nil {
+			s.logger.Debug("setting a connection's keepalive", "error", err)
+		}
+	}
 	c := &connection{conn: conn, reactor: s.reactor(conn.EventLoop()), parser: resp.NewParser(s.limits),
-		remote: conn.RemoteAddr().String(), local: conn.LocalAddr().String()}
+		remote: conn.RemoteAddr().String(), local: localAddress(conn), traffic: true}
 	c.session = command.NewSession(c, s.config.RequirePass.Get() == "")
 	s.engine.Clients.Add(c.session)
+	c.reactor.add(c)
 	conn.SetContext(c)
 	return nil, gnet.None
+}
+
+// localAddress is where a client connected to. gnet knows only what it listens on.
+func localAddress(conn gnet.Conn) string {
+	name, err := syscall.Getsockname(conn.Fd())
+	if err != nil {
+		return conn.LocalAddr().String()
+	}
+	switch a := name.(type) {
+	case *syscall.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)).String()
+	case *syscall.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)).String()
+	}
+	return conn.LocalAddr().String()
 }
 
 const protectedText = "DENIED Kedis is running in protected mode because protected mode is enabled and no password is set for the default user. " +
@@ -158,7 +198,8 @@ const protectedText = "DENIED Kedis is running in protected mode because protect
 
 // refuse tells why a connection is not taken; "" if it is.
 func (s *Server) refuse(conn gnet.Conn) string {
-	if int64(s.engine.Clients.Count()) >= s.config.MaxClients.Get() {
+	if int64(s.engine.Clients.Count()) >= s.config.MaxClients.Get() || conn.Fd() > s.mostDescriptor {
+		s.engine.Statistics.Rejected.Add(1)
 		return "ERR max number of clients reached"
 	}
 	if s.config.ProtectedMode.Get() && s.config.RequirePass.Get() == "" {
@@ -177,6 +218,7 @@ func (s *Server) OnClose(conn gnet.Conn, _ error) gnet.Action {
 	}
 	c.closed = true
 	delete(c.reactor.paused, c)
+	c.reactor.remove(c)
 	if !c.working {
 		s.forget(c)
 	}
@@ -190,11 +232,17 @@ func (s *Server) forget(c *connection) { s.engine.Disconnect(c.session) }
 // copy again at each event.
 func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 	c := conn.Context().(*connection)
+	c.traffic = true
 	bytes, err := conn.Next(-1)
 	if err == nil {
+		s.engine.Statistics.Reads.Add(c.reactor.number, 1)
+		s.engine.Statistics.NetInput.Add(c.reactor.number, int64(len(bytes)))
 		err = c.parser.Feed(bytes)
 	}
 	if err != nil {
+		if errors.Is(err, resp.ErrQueryBuffer) {
+			s.engine.Statistics.QueryBufferExceeded.Add(1)
+		}
 		s.logger.Warn("closing a connection", "client", c.remote, "error", err)
 		return gnet.Close
 	}
@@ -202,14 +250,6 @@ func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 		c.reactor.process(c)
 	}
 	return gnet.None
-}
-
-// limitOutput closes a connection that doesn't read what is sent to it.
-func (s *Server) limitOutput(c *connection) {
-	if c.conn.OutboundBuffered() > 32<<20 {
-		s.logger.Warn("closing a connection that does not read what it is sent", "client", c.remote)
-		c.drop()
-	}
 }
 
 const tickInterval = 100 * time.Millisecond
@@ -225,9 +265,11 @@ func (s *Server) tick() {
 			return
 		case <-ticker.C:
 		}
+		now := time.Now()
+		s.engine.Sample(now)
 		s.mu.Lock()
 		for _, r := range s.reactors {
-			r.post(r.tick)
+			r.post(func() { r.tick(now) })
 		}
 		s.mu.Unlock()
 	}

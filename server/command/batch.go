@@ -39,6 +39,7 @@ type Batch struct {
 	shared    []uint32 // stripes that are held by the running command
 	plan      plan
 	busy      uint32
+	sealed    bool // by a NoBatch command: nothing joins it
 
 	members []Member
 	context Context
@@ -65,6 +66,10 @@ const (
 	Closed
 	// Offload: commit, and let Engine.Work run it.
 	Offload
+	// Separate: commit, and execute it again.
+	Separate
+	// Paused: commit, wait for Engine.WhenUnpaused, execute it again.
+	Paused
 )
 
 // NewBatch makes the batch of a reactor, by its number from 0 on.
@@ -148,9 +153,15 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 		b.refuse(s, command, refusal)
 		return Done
 	}
+	if b.engine.pause.mode.Load() != int32(pauseNothing) && !b.applying && b.engine.pause.holds(s, command, args) {
+		return Paused
+	}
 	if s.Transaction.active && !command.immediate {
 		s.enqueue(command, args)
 		return Done
+	}
+	if b.separates(s, command) {
+		return Separate
 	}
 	c := b.prepare(s, command, args)
 	if err := b.makePlan(c); err != nil {
@@ -170,9 +181,24 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 	return outcome
 }
 
+// separates tells whether the commit of what was executed has to come first: a command can't be
+// executed again that had effects outside of the transaction, should the commit fail.
+func (b *Batch) separates(s *Session, command *Command) bool {
+	flags := command.Flags
+	if command.runsQueue {
+		flags |= s.Transaction.flags
+	}
+	if b.sealed || flags&NoBatch != 0 && !b.txn.Empty() {
+		return true
+	}
+	b.sealed = flags&NoBatch != 0
+	return false
+}
+
 // admit finds the command and asks the gates, in Redis's order.
 func (b *Batch) admit(s *Session, args [][]byte) (*Command, error) {
 	command, container := b.engine.Table.Lookup(args)
+	s.LastCommand.Store(command)
 	switch {
 	case command == nil && container != nil:
 		return nil, unknownSubcommand(container, args)
@@ -211,7 +237,6 @@ func (b *Batch) prepare(s *Session, command *Command, args [][]byte) *Context {
 	c := &b.context
 	c.Session, c.Command, c.Args, c.Reply, c.effected = s, command, args, s.Reply, false
 	c.selected = s.Database
-	s.LastCommand.Store(command)
 	return c
 }
 
@@ -426,6 +451,7 @@ func (b *Batch) Commit() error {
 	}
 	b.engine.Statistics.Batches.Add(b.lane, 1)
 	b.countLookups()
+	b.sealed = false
 	for _, stripe := range b.exclusive {
 		b.engine.Locks.ReleaseExclusive(stripe, b.owner)
 	}

@@ -1,27 +1,217 @@
 package command
 
-import "kedis/internal/number"
+import (
+	"crypto/subtle"
+
+	"kedis/internal/number"
+)
+
+const (
+	errWrongPassword = Error("WRONGPASS invalid username-password pair or user is disabled.")
+	errNoPassword    = Error("ERR AUTH <password> called without any password configured for the default user. " +
+		"Are you sure your configuration is correct?")
+	errProtocolNumber  = Error("ERR Protocol version is not an integer or out of range")
+	errProtocolVersion = Error("NOPROTO unsupported protocol version")
+	errHelloFirst      = Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the " +
+		"HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol " +
+		"version at the same time")
+	errClientName = Error("ERR Client names cannot contain spaces, newlines or special characters.")
+)
 
 func connectionFamily() Family {
+	atAnyTime := NoScript | Loading | Stale | Fast | NoAuth | AllowBusy
 	return Family{Commands: []Command{
+		{Name: "auth", Arity: -2, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdAuth,
+			Group: "connection", Since: "1.0.0", Complexity: "O(N) where N is the number of passwords defined for the user",
+			Syntax: "[username] password", Summary: "Tells who the client is, by a user name and a password."},
+		{Name: "hello", Arity: -1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdHello,
+			Group: "connection", Since: "6.0.0", Complexity: "O(1)",
+			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]",
+			Summary: "Chooses the version of the protocol, and tells of the server and the connection."},
 		{Name: "ping", Arity: -1, Flags: Fast, Categories: CategoryConnection, Run: cmdPing,
+			Tips:  []string{"request_policy:all_shards", "response_policy:all_succeeded"},
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)", Syntax: "[message]",
 			Summary: "Answers PONG, or the message."},
+		{Name: "echo", Arity: 2, Flags: Loading | Stale | Fast, Categories: CategoryConnection, Run: cmdEcho,
+			Group: "connection", Since: "1.0.0", Complexity: "O(1)", Syntax: "message",
+			Summary: "Answers the message."},
+		{Name: "quit", Arity: -1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdQuit, immediate: true,
+			Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Closes the connection when everything was answered."},
+		{Name: "reset", Arity: 1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdReset, immediate: true,
+			Group: "connection", Since: "6.2.0", Complexity: "O(1)",
+			Summary: "Makes the connection what it was when it began."},
 		{Name: "select", Arity: 2, Flags: Loading | Stale | Fast, Categories: CategoryConnection, Run: cmdSelect, selects: true,
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)", Syntax: "index",
 			Summary: "Changes the selected database."},
+		clientCommand(),
 	}}
 }
 
+// defaultUser is the only user there is.
+const defaultUser = "default"
+
+// authenticate checks a user's password. Without requirepass any is right.
+func (c *Context) authenticate(user, password []byte) error {
+	if required := c.Engine.Config.RequirePass.Get(); string(user) != defaultUser ||
+		required != "" && subtle.ConstantTimeCompare(password, []byte(required)) == 0 {
+		return errWrongPassword
+	}
+	c.Session.Authenticated = true
+	return nil
+}
+
+// AuthenticationRequired tells that a session has to authenticate before anything else.
+func (e *Engine) AuthenticationRequired(s *Session) bool {
+	return !s.Authenticated && e.Config.RequirePass.Get() != ""
+}
+
+func cmdAuth(c *Context) error {
+	for i := 1; i < len(c.Args); i++ {
+		c.Redact(i)
+	}
+	user, password := []byte(defaultUser), c.Args[1]
+	switch {
+	case len(c.Args) > 3:
+		return ErrSyntax
+	case len(c.Args) == 3:
+		user, password = c.Args[1], c.Args[2]
+	case c.Engine.Config.RequirePass.Get() == "":
+		return errNoPassword
+	}
+	if err := c.authenticate(user, password); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// greeting is what HELLO asks for.
+type greeting struct {
+	protocol       int64 // 0: as it is
+	user, password []byte
+	name           []byte
+}
+
+func cmdHello(c *Context) error {
+	g, err := c.parseGreeting()
+	if err != nil {
+		return err
+	}
+	if g.user != nil {
+		if err := c.authenticate(g.user, g.password); err != nil {
+			return err
+		}
+	}
+	if c.Engine.AuthenticationRequired(c.Session) {
+		return errHelloFirst
+	}
+	if g.name != nil {
+		c.Session.SetName(string(g.name))
+	}
+	if g.protocol != 0 {
+		c.Session.SetProtocol(int(g.protocol))
+	}
+	c.replyGreeting()
+	return nil
+}
+
+func (c *Context) parseGreeting() (g greeting, err error) {
+	if len(c.Args) < 2 {
+		return g, nil
+	}
+	var ok bool
+	if g.protocol, ok = number.ParseInt(c.Args[1]); !ok {
+		return g, errProtocolNumber
+	}
+	if g.protocol < 2 || g.protocol > 3 {
+		return g, errProtocolVersion
+	}
+	for a := (arguments{words: c.Args[2:]}); a.more(); {
+		at := len(c.Args) - len(a.words)
+		switch {
+		case len(a.words) > 2 && a.flag("auth"):
+			c.Redact(at + 1)
+			c.Redact(at + 2)
+			g.user, g.password = a.next(), a.next()
+		case len(a.words) > 1 && a.flag("setname"):
+			if g.name = a.next(); !printableWord(g.name) {
+				return g, errClientName
+			}
+		default:
+			return g, Errorf("ERR Syntax error in HELLO option '%s'", a.words[0])
+		}
+	}
+	return g, nil
+}
+
+func (c *Context) replyGreeting() {
+	r := c.Reply
+	r.Map(7)
+	r.BulkString("server")
+	r.BulkString("redis")
+	r.BulkString("version")
+	r.BulkString(RedisVersion)
+	r.BulkString("proto")
+	r.Integer(int64(r.Protocol()))
+	r.BulkString("id")
+	r.Integer(c.Session.ID)
+	r.BulkString("mode")
+	r.BulkString("standalone")
+	r.BulkString("role")
+	r.BulkString("master")
+	r.BulkString("modules")
+	r.Array(0)
+}
+
+// printableWord tells whether a client's name or library may be this: what stands in CLIENT LIST is
+// separated by spaces and line ends.
+func printableWord(word []byte) bool {
+	for _, b := range word {
+		if b < '!' || b > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 func cmdPing(c *Context) error {
-	switch len(c.Args) {
-	case 1:
-		c.Reply.SimpleString("PONG")
-	case 2:
+	switch {
+	case len(c.Args) > 2:
+		return wrongArity("ping")
+	case len(c.Args) == 2:
 		c.Reply.Bulk(c.Args[1])
 	default:
-		return wrongArity("ping")
+		c.Reply.SimpleString("PONG")
 	}
+	return nil
+}
+
+func cmdEcho(c *Context) error {
+	c.Reply.Bulk(c.Args[1])
+	return nil
+}
+
+func cmdQuit(c *Context) error {
+	c.Reply.OK()
+	c.Session.CloseAfterReply()
+	return nil
+}
+
+func cmdReset(c *Context) error {
+	s := c.Session
+	s.endTransaction()
+	c.Engine.watches.forget(s)
+	c.Engine.monitors.remove(s)
+	s.kind.And(^int32(KindMonitor))
+	c.Select(0)
+	s.SetProtocol(2)
+	s.SetName("")
+	s.noEvict.Store(false)
+	s.noTouch.Store(false)
+	s.Authenticated = c.Engine.Config.RequirePass.Get() == ""
+	s.ReplyMode = ReplyOn
+	c.Reply.SimpleString("RESET")
 	return nil
 }
 

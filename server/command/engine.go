@@ -31,6 +31,7 @@ type Engine struct {
 	Gate  *lock.Gate
 
 	watches  watches
+	pause    pause
 	monitors monitors
 	workers  workers
 	clock    clock

@@ -35,7 +35,7 @@ func (x *expiries) Due(database int, behind ttl.Due, now int64, limit int) ([]tt
 
 // Remove removes keys in one commit, whose effects are a DEL for each.
 func (x *expiries) Remove(_ context.Context, database int, due []ttl.Due) (removed int, err error) {
-	if err := x.engine.Log.Ready(); err != nil {
+	if err := x.engine.Log.Ready(); err != nil || x.engine.paused() {
 		return 0, nil // reads hide what has expired; it is removed when there is room for that
 	}
 	x.engine.onWorker(func(b *Batch) { removed, err = b.removeExpired(database, due) })

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +39,12 @@ type Session struct {
 	queued      atomic.Int32 // commands since MULTI; -1 outside
 	watching    atomic.Int32
 	kind        atomic.Int32 // bits of SessionKind
+	protocol    atomic.Int32
+	queuedBytes atomic.Int64 // of the words of commands since MULTI
+	noEvict     atomic.Bool
+	noTouch     atomic.Bool
 	closing     atomic.Bool
+	suspended   atomic.Bool
 }
 
 // State is what commands change of a session. It is put back when a commit fails.
@@ -46,6 +53,7 @@ type State struct {
 	Authenticated bool
 	Transaction   transaction
 	ReplyMode     ReplyMode
+	Protocol      int // 2 or 3; see SetProtocol
 }
 
 // transaction is what MULTI began.
@@ -53,6 +61,7 @@ type transaction struct {
 	active  bool
 	aborted bool  // a command could not be queued
 	flags   Flags // of all that is queued
+	bytes   int   // of the words that are queued
 	queue   []queuedCommand
 }
 
@@ -100,6 +109,7 @@ type Peer interface {
 func NewSession(peer Peer, authenticated bool) *Session {
 	s := &Session{Peer: peer, Reply: resp.NewWriter(2), Created: time.Now()}
 	s.Authenticated = authenticated
+	s.SetProtocol(2)
 	s.queued.Store(-1)
 	s.LastActive.Store(s.Created.UnixMilli())
 	return s
@@ -115,7 +125,15 @@ func (s *Session) SetDatabase(database int) {
 func (s *Session) restore(state State) {
 	s.State = state
 	s.database.Store(int32(state.Database))
+	s.SetProtocol(state.Protocol)
 	s.publishQueue()
+}
+
+// SetProtocol chooses the version of the protocol for what is replied from now on.
+func (s *Session) SetProtocol(version int) {
+	s.Protocol = version
+	s.Reply.SetProtocol(version)
+	s.protocol.Store(int32(version))
 }
 
 func (s *Session) publishQueue() {
@@ -124,6 +142,7 @@ func (s *Session) publishQueue() {
 	} else {
 		s.queued.Store(-1)
 	}
+	s.queuedBytes.Store(int64(s.Transaction.bytes))
 }
 
 // Closing tells that the connection is to be closed when the replies so far have been sent.
@@ -132,11 +151,50 @@ func (s *Session) Closing() bool { return s.closing.Load() }
 // CloseAfterReply asks for that.
 func (s *Session) CloseAfterReply() { s.closing.Store(true) }
 
+// Suspended tells that no more of the session's requests are to be executed: it has shut down the
+// server, and its connection closes with all others.
+func (s *Session) Suspended() bool { return s.suspended.Load() }
+
+// Is tells whether a session is of a kind, or of any of several.
+func (s *Session) Is(kind SessionKind) bool { return s.kind.Load()&int32(kind) != 0 }
+
+// Idle gives back memory that a session which waits doesn't need.
+func (s *Session) Idle() {
+	if s.Reply.Len() == 0 {
+		s.Reply = resp.NewWriter(s.Protocol)
+	}
+}
+
 // Name is what CLIENT SETNAME set.
 func (s *Session) Name() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.name
+}
+
+// SetName gives the session a name; "" takes it away.
+func (s *Session) SetName(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.name = name
+}
+
+func (s *Session) setLibraryName(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.libraryName = name
+}
+
+func (s *Session) setLibraryVersion(version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.libraryVersion = version
+}
+
+func (s *Session) names() (name, libraryName, libraryVersion string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.name, s.libraryName, s.libraryVersion
 }
 
 // Clients are all sessions of a server.
@@ -172,7 +230,7 @@ func (c *Clients) Count() int {
 	return len(c.byID)
 }
 
-// All returns the sessions, in no order.
+// All returns the sessions, in the order in which they came.
 func (c *Clients) All() []*Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,6 +238,7 @@ func (c *Clients) All() []*Session {
 	for _, s := range c.byID {
 		all = append(all, s)
 	}
+	slices.SortFunc(all, func(a, b *Session) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 

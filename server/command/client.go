@@ -1,0 +1,624 @@
+package command
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kedis/internal/number"
+)
+
+const (
+	errNoSuchClient = Error("ERR No such client")
+	errNoTracking   = Error("ERR CLIENT TRACKING is not supported: Kedis has no client side caching")
+	errNotTracking  = Error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	errPauseMode    = Error("ERR CLIENT PAUSE mode must be WRITE or ALL")
+	errTimeout      = Error("ERR timeout is not an integer or out of range")
+	errNegative     = Error("ERR timeout is negative")
+)
+
+func clientCommand() Command {
+	return Command{Name: "client", Arity: -2, Group: "connection", Since: "2.4.0", Complexity: "Depends on subcommand.",
+		Summary: "A container for commands on client connections.", Subcommands: slices.Concat(clientSelf(), clientOthers(), clientModes())}
+}
+
+// clientSelf are the subcommands that tell and change what the connection itself is.
+func clientSelf() []Command {
+	own := NoScript | Loading | Stale
+	return []Command{
+		{Name: "id", Arity: 2, Flags: own, Categories: CategoryConnection, Run: cmdClientID,
+			Since: "5.0.0", Complexity: "O(1)", Summary: "Returns the connection's id, which no other ever had."},
+		{Name: "info", Arity: 2, Flags: own, Categories: CategoryConnection, Run: cmdClientInfo,
+			Tips:  []string{"nondeterministic_output"},
+			Since: "6.2.0", Complexity: "O(1)", Summary: "Tells of the connection what CLIENT LIST tells of all."},
+		{Name: "getname", Arity: 2, Flags: own, Categories: CategoryConnection, Run: cmdClientGetName,
+			Since: "2.6.9", Complexity: "O(1)", Summary: "Returns the connection's name."},
+		{Name: "setname", Arity: 3, Flags: own, Categories: CategoryConnection, Run: cmdClientSetName,
+			Since: "2.6.9", Complexity: "O(1)", Syntax: "connection-name", Summary: "Gives the connection a name."},
+		{Name: "setinfo", Arity: 4, Flags: own, Categories: CategoryConnection, Run: cmdClientSetInfo,
+			Tips:  []string{"request_policy:all_nodes", "response_policy:all_succeeded"},
+			Since: "7.2.0", Complexity: "O(1)", Syntax: "<LIB-NAME libname | LIB-VER libver>",
+			Summary: "Tells the server which client library the connection is used by."},
+		helpRow("client", "5.0.0", Loading|Stale, CategoryConnection, clientHelp...),
+	}
+}
+
+// clientOthers are the subcommands that look at, end or stop other connections.
+func clientOthers() []Command {
+	admin := Admin | NoScript | Loading | Stale
+	const each = "O(N) where N is the number of client connections"
+	return []Command{
+		{Name: "list", Arity: -2, Flags: admin, Categories: CategoryConnection, Run: cmdClientList,
+			Tips:  []string{"nondeterministic_output"},
+			Since: "2.4.0", Complexity: each,
+			Syntax:  "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
+			Summary: "Lists the connections, one to a line."},
+		{Name: "kill", Arity: -3, Flags: admin | NoBatch, Categories: CategoryConnection, Run: cmdClientKill,
+			Since: "2.4.0", Complexity: each,
+			Syntax: "<ip:port | <[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | [USER username] | " +
+				"[ADDR ip:port] | [LADDR ip:port] | [SKIPME yes/no] | [MAXAGE maxage] " +
+				"[[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | [USER username] | " +
+				"[ADDR ip:port] | [LADDR ip:port] | [SKIPME yes/no] | [MAXAGE maxage] ...]>>",
+			Summary: "Closes connections."},
+		{Name: "pause", Arity: -3, Flags: admin | NoBatch, Categories: CategoryConnection, Run: cmdClientPause,
+			Since: "2.9.50", Complexity: "O(1)", Syntax: "timeout [WRITE | ALL]",
+			Summary: "Lets commands that write, or all commands, wait for a while."},
+		{Name: "unpause", Arity: 2, Flags: admin | NoBatch, Categories: CategoryConnection, Run: cmdClientUnpause,
+			Since: "6.2.0", Complexity: "O(N) Where N is the number of paused clients", Summary: "Ends a pause before its time."},
+		{Name: "unblock", Arity: -3, Flags: admin, Categories: CategoryConnection, Run: cmdClientUnblock,
+			Since: "5.0.0", Complexity: "O(log N) where N is the number of client connections",
+			Syntax: "client-id [TIMEOUT | ERROR]", Summary: "Ends the waiting of a connection in a blocking command."},
+	}
+}
+
+// clientModes are the subcommands that change how the connection is answered.
+func clientModes() []Command {
+	own := NoScript | Loading | Stale
+	return []Command{
+		{Name: "reply", Arity: 3, Flags: own, Categories: CategoryConnection, Run: cmdClientReply,
+			Since: "3.2.0", Complexity: "O(1)", Syntax: "<ON | OFF | SKIP>", Summary: "Says whether commands are answered."},
+		{Name: "no-evict", Arity: 3, Flags: own | Admin, Categories: CategoryConnection, Run: cmdClientNoEvict,
+			Since: "7.0.0", Complexity: "O(1)", Syntax: "<ON | OFF>",
+			Summary: "Marks a connection as one not to be closed when clients take too much memory, which Kedis never does."},
+		{Name: "no-touch", Arity: 3, Flags: own, Categories: CategoryConnection, Run: cmdClientNoTouch,
+			Since: "7.2.0", Complexity: "O(1)", Syntax: "<ON | OFF>",
+			Summary: "Says whether commands change the times of access, which Kedis does not keep."},
+		{Name: "getredir", Arity: 2, Flags: own, Categories: CategoryConnection, Run: cmdClientGetRedir,
+			Since: "6.0.0", Complexity: "O(1)", Summary: "Returns where messages for client side caching go to."},
+		{Name: "trackinginfo", Arity: 2, Flags: own, Categories: CategoryConnection, Run: cmdClientTrackingInfo,
+			Since: "6.2.0", Complexity: "O(1)", Summary: "Tells of client side caching, which is off."},
+		{Name: "tracking", Arity: -3, Flags: own, Categories: CategoryConnection, Run: cmdClientTracking,
+			Since: "6.0.0", Complexity: "O(1). Some options may introduce additional complexity.",
+			Syntax:  "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+			Summary: "Is refused: Kedis has no client side caching."},
+		{Name: "caching", Arity: 3, Flags: own, Categories: CategoryConnection, Run: cmdClientCaching,
+			Since: "6.0.0", Complexity: "O(1)", Syntax: "<YES | NO>", Summary: "Is refused: Kedis has no client side caching."},
+	}
+}
+
+var clientHelp = []string{
+	"GETREDIR",
+	"    Tell where messages for client side caching go to: always -1.",
+	"GETNAME",
+	"    Return the name of the connection.",
+	"ID",
+	"    Return the id of the connection.",
+	"INFO",
+	"    Tell of the connection what LIST tells of all.",
+	"KILL <ip:port>",
+	"    Close the connection from <ip:port>.",
+	"KILL <option> <value> [<option> <value> [...]]",
+	"    Close the connections that all options fit. Options are:",
+	"    * ADDR <ip:port>",
+	"      The address of the client.",
+	"    * LADDR <ip:port>",
+	"      The address that the client connected to.",
+	"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+	"      The kind of client.",
+	"    * USER <username>",
+	"      The user of the connection.",
+	"    * ID <client-id>",
+	"      The id of the connection.",
+	"    * MAXAGE <seconds>",
+	"      The connection is at least so old.",
+	"    * SKIPME (YES|NO)",
+	"      Leave this connection alone (default: yes).",
+	"LIST [options ...]",
+	"    List the connections. Options are:",
+	"    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+	"      Only those of a kind.",
+	"    * ID <client-id> [<client-id> ...]",
+	"      Only those with these ids.",
+	"UNPAUSE",
+	"    End a pause.",
+	"PAUSE <timeout> [WRITE|ALL]",
+	"    Let all commands, or those that write, wait for <timeout> milliseconds.",
+	"REPLY (ON|OFF|SKIP)",
+	"    Say whether commands are answered.",
+	"SETNAME <name>",
+	"    Give the connection a name.",
+	"SETINFO <LIB-NAME|LIB-VER> <value>",
+	"    Tell which client library uses the connection.",
+	"UNBLOCK <clientid> [TIMEOUT|ERROR]",
+	"    End the waiting of a connection in a blocking command.",
+	"TRACKINGINFO",
+	"    Tell of client side caching, which is off.",
+	"NO-EVICT (ON|OFF)",
+	"    Keep the connection from being closed for its memory.",
+	"NO-TOUCH (ON|OFF)",
+	"    Say whether commands change the times of access.",
+}
+
+func cmdClientID(c *Context) error {
+	c.Reply.Integer(c.Session.ID)
+	return nil
+}
+
+func cmdClientGetName(c *Context) error {
+	if name := c.Session.Name(); name != "" {
+		c.Reply.BulkString(name)
+	} else {
+		c.Reply.Null()
+	}
+	return nil
+}
+
+func cmdClientSetName(c *Context) error {
+	if !printableWord(c.Args[2]) {
+		return errClientName
+	}
+	c.Session.SetName(string(c.Args[2]))
+	c.Reply.OK()
+	return nil
+}
+
+func cmdClientSetInfo(c *Context) error {
+	attributes := []struct {
+		name string
+		set  func(string)
+	}{{"lib-name", c.Session.setLibraryName}, {"lib-ver", c.Session.setLibraryVersion}}
+	for _, attribute := range attributes {
+		if !equalFold(c.Args[2], attribute.name) {
+			continue
+		}
+		if !printableWord(c.Args[3]) {
+			return Errorf("ERR %s cannot contain spaces, newlines or special characters.", attribute.name)
+		}
+		attribute.set(string(c.Args[3]))
+		c.Reply.OK()
+		return nil
+	}
+	return Errorf("ERR Unrecognized option '%s'", c.Args[2])
+}
+
+func cmdClientInfo(c *Context) error {
+	c.Reply.Verbatim("txt", string(append(c.describe(nil, c.Session), '\n')))
+	return nil
+}
+
+// describedAtOnce is how many connections a reactor describes without keeping the others waiting for
+// long.
+const describedAtOnce = 1000
+
+func cmdClientList(c *Context) error {
+	wanted := func(*Session) bool { return true }
+	switch {
+	case len(c.Args) == 4 && equalFold(c.Args[2], "type"):
+		kind, err := parseClientType(c.Args[3])
+		if err != nil {
+			return err
+		}
+		wanted = func(s *Session) bool { return s.clientType() == kind }
+	case len(c.Args) > 3 && equalFold(c.Args[2], "id"):
+		return c.listClientsByID(c.Args[3:])
+	case len(c.Args) > 2:
+		return ErrSyntax
+	}
+	if c.OnReactor() && c.Engine.Clients.Count() > describedAtOnce {
+		return c.Offload()
+	}
+	var text []byte
+	for _, s := range c.Engine.Clients.All() {
+		if wanted(s) {
+			text = append(c.describe(text, s), '\n')
+		}
+	}
+	c.Reply.Verbatim("txt", string(text))
+	return nil
+}
+
+func (c *Context) listClientsByID(words [][]byte) error {
+	var text []byte
+	for _, word := range words {
+		id, ok := number.ParseInt(word)
+		if !ok {
+			return Error("ERR Invalid client ID")
+		}
+		if s := c.Engine.Clients.Get(id); s != nil {
+			text = append(c.describe(text, s), '\n')
+		}
+	}
+	c.Reply.Verbatim("txt", string(text))
+	return nil
+}
+
+// clientType is what CLIENT LIST TYPE tells apart. A monitor is a normal client, as in Redis.
+type clientType int
+
+const (
+	normalClient clientType = iota
+	replicaClient
+	pubSubClient
+	primaryClient
+)
+
+func parseClientType(word []byte) (clientType, error) {
+	switch strings.ToLower(string(word)) {
+	case "normal":
+		return normalClient, nil
+	case "slave", "replica":
+		return replicaClient, nil
+	case "pubsub":
+		return pubSubClient, nil
+	case "master":
+		return primaryClient, nil
+	}
+	return 0, Errorf("ERR Unknown client type '%s'", word)
+}
+
+func (s *Session) clientType() clientType {
+	switch {
+	case s.Is(KindPrimary):
+		return primaryClient
+	case s.Is(KindReplica):
+		return replicaClient
+	case s.Is(KindPubSub):
+		return pubSubClient
+	}
+	return normalClient
+}
+
+// describe appends a connection's line of CLIENT LIST, without the end of the line. What only the
+// connection's own goroutine knows is as it was a moment ago.
+func (c *Context) describe(dst []byte, s *Session) []byte {
+	now := time.Now()
+	field := func(name string, value int64) {
+		dst = strconv.AppendInt(append(append(append(dst, ' '), name...), '='), value, 10)
+	}
+	text := func(name, value string) {
+		dst = append(append(append(append(dst, ' '), name...), '='), value...)
+	}
+	name, libraryName, libraryVersion := s.names()
+	query, output := s.Peer.Buffered()
+	words, queued := 0, int(s.queuedBytes.Load())
+	if s == c.Session {
+		words = wordBytes(c.Args)
+	}
+	dst = strconv.AppendInt(append(dst, "id="...), s.ID, 10)
+	text("addr", s.Peer.RemoteAddress())
+	text("laddr", s.Peer.LocalAddress())
+	field("fd", int64(s.Peer.FileDescriptor()))
+	text("name", name)
+	field("age", int64(now.Sub(s.Created)/time.Second))
+	field("idle", max(0, now.UnixMilli()-s.LastActive.Load())/1000)
+	text("flags", s.flagLetters())
+	field("db", int64(s.database.Load()))
+	field("sub", 0)
+	field("psub", 0)
+	field("ssub", 0)
+	field("multi", int64(s.queued.Load()))
+	field("watch", int64(s.watching.Load()))
+	field("qbuf", int64(query))
+	field("qbuf-free", 0)
+	field("argv-mem", int64(words))
+	field("multi-mem", int64(queued))
+	field("rbs", 0)
+	field("rbp", 0)
+	field("obl", 0)
+	field("oll", int64(min(output, 1)))
+	field("omem", int64(output))
+	field("tot-mem", int64(sessionBytes+query+words+queued+output))
+	text("events", events(output))
+	text("cmd", lastCommandName(s))
+	text("user", defaultUser)
+	field("redir", -1)
+	field("resp", int64(s.protocol.Load()))
+	text("lib-name", libraryName)
+	text("lib-ver", libraryVersion)
+	return dst
+}
+
+// sessionBytes is about what a connection takes that waits: the session, its parser and gnet's share.
+const sessionBytes = 1 << 10
+
+func wordBytes(args [][]byte) int {
+	sum := 0
+	for _, arg := range args {
+		sum += len(arg)
+	}
+	return sum
+}
+
+func events(output int) string {
+	if output > 0 {
+		return "rw"
+	}
+	return "r"
+}
+
+func lastCommandName(s *Session) string {
+	if command := s.LastCommand.Load(); command != nil {
+		return command.full
+	}
+	return "NULL"
+}
+
+// flagLetters are the letters that stand for what a connection is and does.
+func (s *Session) flagLetters() string {
+	var letters []byte
+	for _, flag := range []struct {
+		letter byte
+		set    bool
+	}{
+		{'O', s.Is(KindMonitor)}, {'S', s.Is(KindReplica)}, {'M', s.Is(KindPrimary)}, {'P', s.Is(KindPubSub)},
+		{'x', s.queued.Load() >= 0}, {'d', s.dirty.Load()}, {'c', s.Closing()},
+		{'e', s.noEvict.Load()}, {'T', s.noTouch.Load()},
+	} {
+		if flag.set {
+			letters = append(letters, flag.letter)
+		}
+	}
+	return cmp.Or(string(letters), "N")
+}
+
+// clientFilter says which connections CLIENT KILL closes.
+type clientFilter struct {
+	address, localAddress []byte
+	id                    int64
+	kind                  clientType
+	byKind                bool
+	maxAge                int64 // seconds; 0 is any
+	spare                 *Session
+}
+
+func cmdClientKill(c *Context) error {
+	if len(c.Args) == 3 {
+		if c.killClients(&clientFilter{address: c.Args[2]}) == 0 {
+			return errNoSuchClient
+		}
+		c.Reply.OK()
+		return nil
+	}
+	filter, err := c.parseClientFilter()
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(int64(c.killClients(filter)))
+	return nil
+}
+
+func (c *Context) parseClientFilter() (*clientFilter, error) {
+	f := &clientFilter{spare: c.Session}
+	for words := c.Args[2:]; len(words) > 0; words = words[2:] {
+		if len(words) == 1 {
+			return nil, ErrSyntax
+		}
+		if err := f.parse(c, strings.ToLower(string(words[0])), words[1]); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (f *clientFilter) parse(c *Context, option string, value []byte) (err error) {
+	switch option {
+	case "id":
+		if f.id, err = parseBetween(value, 1, math.MaxInt64); err != nil {
+			return Error("ERR client-id should be greater than 0")
+		}
+	case "type":
+		f.kind, err = parseClientType(value)
+		f.byKind = true
+		return err
+	case "addr":
+		f.address = value
+	case "laddr":
+		f.localAddress = value
+	case "user":
+		if string(value) != defaultUser {
+			return Errorf("ERR No such user '%s'", value)
+		}
+	case "maxage":
+		n, ok := number.ParseInt(value)
+		if !ok {
+			return Error("ERR maxage is not an integer or out of range")
+		}
+		if f.maxAge = n; n <= 0 {
+			return Error("ERR maxage should be greater than 0")
+		}
+	case "skipme":
+		return f.parseSkipMe(c, value)
+	default:
+		return ErrSyntax
+	}
+	return nil
+}
+
+func (f *clientFilter) parseSkipMe(c *Context, value []byte) error {
+	switch {
+	case equalFold(value, "yes"):
+		f.spare = c.Session
+	case equalFold(value, "no"):
+		f.spare = nil
+	default:
+		return ErrSyntax
+	}
+	return nil
+}
+
+func parseBetween(word []byte, least, most int64) (int64, error) {
+	n, err := parseInteger(word)
+	if err == nil && (n < least || n > most) {
+		err = ErrNotInteger
+	}
+	return n, err
+}
+
+// killClients closes the connections that fit, and returns how many they were. The connection that asks
+// gets its reply first.
+func (c *Context) killClients(f *clientFilter) int {
+	killed := 0
+	for _, s := range c.Engine.Clients.All() {
+		if !f.fits(s) {
+			continue
+		}
+		killed++
+		if s == c.Session {
+			s.CloseAfterReply()
+		} else {
+			s.Peer.Close()
+		}
+	}
+	return killed
+}
+
+func (f *clientFilter) fits(s *Session) bool {
+	switch {
+	case s == f.spare, f.id != 0 && s.ID != f.id, f.byKind && s.clientType() != f.kind:
+		return false
+	case f.address != nil && s.Peer.RemoteAddress() != string(f.address):
+		return false
+	case f.localAddress != nil && s.Peer.LocalAddress() != string(f.localAddress):
+		return false
+	}
+	return f.maxAge == 0 || int64(time.Since(s.Created)/time.Second) >= f.maxAge
+}
+
+func cmdClientPause(c *Context) error {
+	mode := pauseEverything
+	switch {
+	case len(c.Args) > 4:
+		return c.misused()
+	case len(c.Args) == 3 || equalFold(c.Args[3], "all"):
+	case equalFold(c.Args[3], "write"):
+		mode = pauseWrites
+	default:
+		return errPauseMode
+	}
+	milliseconds, ok := number.ParseInt(c.Args[2])
+	now := time.Now()
+	switch {
+	case !ok, milliseconds > math.MaxInt64-now.UnixMilli():
+		return errTimeout
+	case milliseconds < 0:
+		return errNegative
+	case milliseconds > 0:
+		c.Engine.pause.begin(mode, now.Add(time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond))
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func cmdClientUnpause(c *Context) error {
+	c.Engine.pause.finish()
+	c.Reply.OK()
+	return nil
+}
+
+// cmdClientUnblock finds nobody who waits: there are no blocking commands.
+func cmdClientUnblock(c *Context) error {
+	switch {
+	case len(c.Args) > 4:
+		return c.misused()
+	case len(c.Args) == 4 && !equalFold(c.Args[3], "timeout") && !equalFold(c.Args[3], "error"):
+		return Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+	}
+	if _, err := parseInteger(c.Args[2]); err != nil {
+		return err
+	}
+	c.Reply.Integer(0)
+	return nil
+}
+
+func cmdClientReply(c *Context) error {
+	switch {
+	case equalFold(c.Args[2], "on"):
+		c.Session.ReplyMode = ReplyOn
+		c.Reply.OK()
+	case equalFold(c.Args[2], "off"):
+		c.Session.ReplyMode = ReplyOff
+	case equalFold(c.Args[2], "skip"):
+		if c.Session.ReplyMode != ReplyOff {
+			c.Session.ReplyMode = ReplySkipNext
+		}
+	default:
+		return ErrSyntax
+	}
+	return nil
+}
+
+// parseSwitch reads ON or OFF.
+func parseSwitch(word []byte) (on bool, err error) {
+	switch {
+	case equalFold(word, "on"):
+		return true, nil
+	case equalFold(word, "off"):
+		return false, nil
+	}
+	return false, ErrSyntax
+}
+
+func cmdClientNoEvict(c *Context) error {
+	on, err := parseSwitch(c.Args[2])
+	if err != nil {
+		return err
+	}
+	c.Session.noEvict.Store(on)
+	c.Reply.OK()
+	return nil
+}
+
+func cmdClientNoTouch(c *Context) error {
+	on, err := parseSwitch(c.Args[2])
+	if err != nil {
+		return err
+	}
+	c.Session.noTouch.Store(on)
+	c.Reply.OK()
+	return nil
+}
+
+func cmdClientGetRedir(c *Context) error {
+	c.Reply.Integer(-1)
+	return nil
+}
+
+func cmdClientTrackingInfo(c *Context) error {
+	c.Reply.Map(3)
+	c.Reply.BulkString("flags")
+	c.Reply.Set(1)
+	c.Reply.BulkString("off")
+	c.Reply.BulkString("redirect")
+	c.Reply.Integer(-1)
+	c.Reply.BulkString("prefixes")
+	c.Reply.Array(0)
+	return nil
+}
+
+// cmdClientTracking turns off what is never on.
+func cmdClientTracking(c *Context) error {
+	on, err := parseSwitch(c.Args[2])
+	switch {
+	case err != nil:
+		return err
+	case on:
+		return errNoTracking
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func cmdClientCaching(*Context) error { return errNotTracking }

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"syscall"
+	"time"
+
+	"kedis/internal/config"
+	"kedis/server/command"
+)
+
+const (
+	// unlimitedBelow is how much may always wait to be sent.
+	unlimitedBelow = 16 << 10
+	// monitorLimit bounds what waits for a client whose class has no limit, and who gets more than it
+	// asks for: MONITOR. Replies are bounded by not executing any further request.
+	monitorLimit = 256 << 20
+	// reservedDescriptors are not given to clients: files of RocksDB and the log need some too.
+	reservedDescriptors = 32
+)
+
+// outputLimit is what applies to the connection.
+func (c *connection) outputLimit() config.OutputLimit {
+	limits := c.reactor.server.config.OutputLimits.Get()
+	limit := limits.Normal
+	switch {
+	case c.session.Is(command.KindReplica):
+		limit = limits.Replica
+	case c.session.Is(command.KindPubSub):
+		limit = limits.PubSub
+	}
+	if limit.Hard == 0 && c.session.Is(command.KindMonitor) {
+		limit.Hard = monitorLimit
+	}
+	return limit
+}
+
+// exceeds tells whether so many bytes are too much to wait to be sent. The connection is closed then.
+func (c *connection) exceeds(waiting int) bool {
+	if waiting <= unlimitedBelow {
+		c.softSince = time.Time{}
+		return false
+	}
+	limit := c.outputLimit()
+	soft := limit.Soft > 0 && uint64(waiting) > limit.Soft
+	now := time.Now()
+	switch {
+	case limit.Hard > 0 && uint64(waiting) > limit.Hard:
+	case !soft:
+		c.softSince = time.Time{}
+		return false
+	case c.softSince.IsZero():
+		c.softSince = now
+		return false
+	case now.Sub(c.softSince) <= time.Duration(limit.Seconds)*time.Second:
+		return false
+	}
+	s := c.reactor.server
+	s.logger.Warn("closing a connection that does not read what it is sent", "client", c.remote, "waiting", waiting)
+	s.engine.Statistics.OutputBufferExceeded.Add(1)
+	c.drop()
+	return true
+}
+
+const (
+	looksPerSecond = int(time.Second / tickInterval)
+	// slimAfter is how long a client has to be silent until memory for its next request is given back.
+	slimAfter = 2 * time.Second
+)
+
+// lookAfter looks after some of the reactor's connections, so that each has its turn once a second.
+func (r *reactor) lookAfter(now time.Time) {
+	for range min(len(r.connections), len(r.connections)/looksPerSecond+1) {
+		if len(r.connections) == 0 {
+			return // those that were looked at are closed now
+		}
+		r.next = (r.next + 1) % len(r.connections)
+		r.connections[r.next].lookAfter(now)
+	}
+}
+
+// lookAfter closes the connection when it is due, and gives back memory that it doesn't need.
+func (c *connection) lookAfter(now time.Time) {
+	if c.traffic {
+		c.traffic, c.slim, c.seen = false, false, now
+	}
+	c.publish()
+	if c.dropped || c.exceeds(c.conn.OutboundBuffered()) || c.parked || c.working {
+		return
+	}
+	silent := now.Sub(c.seen)
+	timeout := time.Duration(c.reactor.server.config.Timeout.Get()) * time.Second
+	const keptAlive = command.KindMonitor | command.KindReplica | command.KindPrimary | command.KindPubSub
+	if timeout > 0 && silent > timeout && !c.session.Is(keptAlive) {
+		c.reactor.server.logger.Debug("closing an idle connection", "client", c.remote)
+		c.drop()
+		return
+	}
+	if !c.slim && silent >= slimAfter && !c.reactor.batch.Has(c.session) {
+		c.parser.Idle()
+		c.session.Idle()
+		c.slim = true
+	}
+}
+
+// mostDescriptor is the highest number that a client's socket may have: descriptors are the lowest that
+// are free, so one above it says that they run out.
+func mostDescriptor() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > 1<<30 {
+		return 1 << 30
+	}
+	return int(limit.Cur) - reservedDescriptors
+}
