@@ -39,6 +39,7 @@ type Command struct {
 	Complexity string
 	Syntax     string // the words behind the name, as in Redis's documentation; see syntax.go
 
+	unlisted  bool                        // is no command, and looks like one
 	immediate bool                        // runs at once inside of MULTI too
 	runsQueue bool                        // is EXEC: it runs what is queued
 	selects   bool                        // is SELECT
@@ -221,7 +222,9 @@ func (t *Table) add(c *Command) {
 	}
 	c.prepare(nil)
 	t.byName[c.Name] = c
-	t.commands = append(t.commands, c)
+	if !c.unlisted {
+		t.commands = append(t.commands, c)
+	}
 }
 
 func (c *Command) prepare(parent *Command) {

@@ -45,7 +45,24 @@ func connectionFamily() Family {
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)", Syntax: "index",
 			Summary: "Changes the selected database."},
 		clientCommand(),
+		webRequest("post"),
+		webRequest("host:"),
 	}}
+}
+
+// webRequest is a line of HTTP: a web page makes its reader's browser send it, and commands behind it.
+func webRequest(name string) Command {
+	return Command{Name: name, Arity: -1, Flags: NoScript | Loading | Stale | Fast | NoAuth | AllowBusy | SkipMonitor | SkipSlowlog,
+		Run: cmdWebRequest, unlisted: true, immediate: true, Group: "connection", Since: "3.2.7",
+		Summary: "Closes the connection."}
+}
+
+func cmdWebRequest(c *Context) error {
+	c.Engine.Logger.Warn("closing a connection that speaks HTTP: a web page may be misused to reach this server",
+		"client", c.Session.Peer.RemoteAddress())
+	c.Reply.Rewind(0)
+	c.Session.CloseAfterReply()
+	return nil
 }
 
 // defaultUser is the only user there is.

@@ -1,5 +1,7 @@
 package command
 
+import "strings"
+
 // gate is a condition that a command has to meet before it runs. The order of the list is Redis's,
 // and the first refusal is the reply. Gates look at flags, never at names.
 type gate struct {
@@ -57,9 +59,10 @@ func (b *Batch) writable(s *Session) error {
 // executed then; EXEC itself ends the transaction.
 func (b *Batch) refuse(s *Session, c *Command, err error) {
 	switch {
-	case c != nil && c.runsQueue && s.Transaction.active:
+	case c != nil && c.runsQueue:
 		s.endTransaction()
-		err = Errorf("EXECABORT Transaction discarded because of: %s", err)
+		b.engine.watches.forget(s)
+		err = Errorf("EXECABORT Transaction discarded because of: %s", strings.TrimPrefix(err.Error(), "ERR "))
 	case s.Transaction.active:
 		s.Transaction.aborted = true
 	}

@@ -115,7 +115,12 @@ func (e *Engine) CountError(text string) { e.Statistics.errors.add(text) }
 
 // measure gives each command its measures.
 func (t *Table) measure(lanes int) {
-	t.each(func(c *Command) { c.measures = metrics.NewCommand(lanes) })
+	for _, c := range t.byName {
+		c.measures = metrics.NewCommand(lanes)
+		for i := range c.Subcommands {
+			c.Subcommands[i].measures = metrics.NewCommand(lanes)
+		}
+	}
 }
 
 // each calls f for all commands and subcommands, in the order of the table.
