@@ -19,7 +19,7 @@ func main() {
 		Usage:           "a Redis-compatible server that keeps its data on disk",
 		Version:         version,
 		HideHelpCommand: true,
-		Commands:        []*cli.Command{serveCommand()},
+		Commands:        []*cli.Command{serveCommand(), binlogCommand(), restoreCommand(), versionCommand()},
 	}
 	if err := app.RunContext(context.Background(), os.Args); err != nil {
 		fmt.Fprintln(os.Stderr, "kedis:", err)

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/urfave/cli/v2"
+
+	"kedis/binlog"
+	"kedis/internal/config"
+	"kedis/server"
+)
+
+func restoreCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "restore",
+		Usage:     "make a data directory from a checkpoint and a log, as of a time or a position",
+		ArgsUsage: "NEWDIR",
+		Description: "The checkpoint is a directory that SAVE or BGSAVE made, the log a directory such as data/binlog/1 that\n" +
+			"reaches back to it. What the log has later than --to is left out. Both stay as they are.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "checkpoint", Usage: "the checkpoint's `directory`", Required: true},
+			&cli.StringFlag{Name: "binlog", Usage: "the log's `directory`", Required: true},
+			&cli.StringFlag{Name: "to", Usage: "the `time or position` to stop at (default: the log's end)"},
+			&cli.StringFlag{Name: "databases", Usage: "the `number` of databases that the server was configured with", Value: "16"},
+		},
+		Action: restore,
+	}
+}
+
+func restore(ctx *cli.Context) error {
+	words, err := flagsBehind(ctx)
+	if err != nil {
+		return err
+	}
+	if len(words) != 1 {
+		return fmt.Errorf("restore: expected one new directory, got %q", words)
+	}
+	c := config.New()
+	if err := c.SetFlag("databases", ctx.String("databases")); err != nil {
+		return err
+	}
+	if err := c.SetFlag("dir", words[0]); err != nil {
+		return err
+	}
+	var to binlog.Range
+	if err := endOf(&to, ctx.String("to")); err != nil {
+		return err
+	}
+	logger := hclog.New(&hclog.LoggerOptions{Name: "kedis", Level: hclog.Warn, Output: ctx.App.ErrWriter})
+	position, err := server.Restore(c, ctx.String("checkpoint"), ctx.String("binlog"), to, logger)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(ctx.App.Writer, "%s is as of position %d\n", c.Dir.Get(), position)
+	return nil
+}

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/binlog"
+	"kedis/internal/config"
+	"kedis/server/command"
+	"kedis/storage"
+)
+
+// Restore makes a new data directory (the configuration's dir) from a checkpoint that SAVE or BGSAVE
+// made, and applies a log from the checkpoint's position up to the end of a range. The new data begins a
+// history of its own there. It returns the position that it reached.
+func Restore(c *config.Config, checkpoint, logDirectory string, to binlog.Range, logger hclog.Logger) (reached int64, err error) {
+	directory := c.Dir.Get()
+	if err := makeEmpty(directory); err != nil {
+		return 0, err
+	}
+	if err := copyCheckpoint(checkpoint, filepath.Join(directory, "db")); err != nil {
+		return 0, err
+	}
+	store, err := storage.Open(storageOptions(c, directory, logger))
+	if err != nil {
+		return 0, err
+	}
+	d := &Data{Store: store, directory: directory, logger: logger, config: c}
+	err = d.replay(logDirectory, to)
+	if err == nil {
+		err = d.beginHistory()
+	}
+	reached = store.Position()
+	err = errors.Join(err, store.Close())
+	if d.Log != nil {
+		err = errors.Join(err, d.Log.Close())
+	}
+	return reached, err
+}
+
+// makeEmpty makes a directory, or makes sure that it is empty.
+func makeEmpty(directory string) error {
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("server: %s is not empty", directory)
+	}
+	return nil
+}
+
+// copyCheckpoint copies RocksDB's files. Table files are linked where that is possible, since they never
+// change; all others are copied, so that the checkpoint stays as it is.
+func copyCheckpoint(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return fmt.Errorf("server: checkpoint: %w", err)
+	}
+	if err := os.Mkdir(to, 0o755); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() {
+			continue
+		}
+		source, target := filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())
+		if strings.HasSuffix(entry.Name(), ".sst") && os.Link(source, target) == nil {
+			continue
+		}
+		if err := copyFile(source, target); err != nil {
+			return fmt.Errorf("server: checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(target, source); err != nil {
+		return errors.Join(err, target.Close())
+	}
+	return target.Close()
+}
+
+// replay applies a log's records from the store's position on.
+func (d *Data) replay(logDirectory string, to binlog.Range) error {
+	from := d.Store.Position()
+	if to.To != 0 && to.To < from {
+		return fmt.Errorf("server: the checkpoint is already at position %d", from)
+	}
+	if to.To == from {
+		return nil
+	}
+	engine := command.NewEngine(d.Store, d.config, nil, d.logger, 1)
+	applier := engine.NewApplier()
+	to.From = from
+	err := binlog.Walk(logDirectory, to, func(r binlog.Record) error {
+		return applier.Replay(r.Database, r.Payload, r.End)
+	})
+	if err != nil {
+		return fmt.Errorf("server: applying %s from position %d: %w", logDirectory, d.Store.Position(), err)
+	}
+	return nil
+}
+
+// beginHistory gives restored data a log of its own, which begins at the data's position.
+func (d *Data) beginHistory() error {
+	number := d.Store.LogDirectory() + 1
+	log, err := binlog.Create(d.logOptions(number), binlog.History{ID: binlog.NewID()}, d.Store.Position(), 0)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	d.Log = log
+	d.Store.Attach(log, number)
+	return d.Store.PersistState()
+}
