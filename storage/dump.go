@@ -1,0 +1,117 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+
+	"kedis/storage/intset"
+	"kedis/storage/layout"
+	"kedis/storage/listpack"
+	"kedis/storage/rdb"
+)
+
+// What RESTORE refuses besides what package rdb does.
+var (
+	ErrDuplicate   = errors.New("storage: a payload has an element twice")
+	ErrUnsupported = errors.New("storage: a payload has a value of a kind that Kedis doesn't have")
+)
+
+// Dump returns the value of a key that Lookup found as a payload for RESTORE, in the memory of dst.
+func (d DB) Dump(dst []byte, k Key, w *rdb.PayloadWriter) ([]byte, error) {
+	w.Begin(dst)
+	if err := d.Encode(k, &w.Encoder); err != nil {
+		return nil, err
+	}
+	return w.Finish()
+}
+
+// Encode writes the value of a key that Lookup found. Packed collections are written as the bytes
+// that they are; of a spread one, an element at a time is held. When it fails, what was written is of
+// no use.
+func (d DB) Encode(k Key, e *rdb.Encoder) error {
+	if err := d.txn.SpendBytes(len(k.Value)); err != nil {
+		return err
+	}
+	pack := listpack.Listpack(k.Value)
+	switch {
+	case k.Encoding == layout.Spread:
+		return d.encodeSpread(&k.Metadata, e)
+	case k.Encoding == layout.Intset:
+		e.SetIntset(intset.Intset(k.Value))
+	case k.Type == layout.String:
+		e.String(k.Value)
+	case k.Type == layout.Hash:
+		e.HashListpack(pack)
+	case k.Type == layout.List:
+		e.ListListpack(pack)
+	case k.Type == layout.Set:
+		e.SetListpack(pack)
+	case k.Type == layout.ZSet:
+		e.SortedSetListpack(pack)
+	}
+	return nil
+}
+
+func (d DB) encodeSpread(m *layout.Metadata, e *rdb.Encoder) error {
+	kind, reverse := elementKinds(m.Type)[0], false
+	var write func(element, value []byte) error
+	switch m.Type {
+	case layout.Hash:
+		e.BeginHash(m.Count)
+		write = func(field, value []byte) error { e.Field(field, value); return nil }
+	case layout.Set:
+		e.BeginSet(m.Count)
+		write = func(member, _ []byte) error { e.Member(member); return nil }
+	case layout.ZSet:
+		e.BeginSortedSet(m.Count)
+		kind, reverse = layout.KindZSetScore, true
+		write = d.encodeScored(m.ID, e)
+	case layout.List:
+		var nodes rdb.ListNodes
+		if err := d.walkAll(m, kind, false, func(_, element []byte) error { nodes.Add(element); return nil }); err != nil {
+			return err
+		}
+		e.BeginList(nodes.Count())
+		write = func(_, element []byte) error { e.ListElement(element); return nil }
+	}
+	if err := d.walkAll(m, kind, reverse, write); err != nil {
+		return err
+	}
+	e.End()
+	return nil
+}
+
+// encodeScored takes members with their scores from the index by score, whose order Redis reads
+// fastest when it comes backwards.
+func (d DB) encodeScored(id uint64, e *rdb.Encoder) func(element, value []byte) error {
+	key := layout.AppendElementKey(nil, layout.KindZSetScore, id, nil)
+	return func(element, value []byte) error {
+		score, member, err := layout.DecodeScoreKey(append(key[:layout.ElementPrefix], element...), value)
+		if err == nil {
+			e.ScoredMember(member, score)
+		}
+		return err
+	}
+}
+
+// walkAll walks all elements of a spread collection, of which there have to be as many as its key says.
+func (d DB) walkAll(m *layout.Metadata, kind byte, reverse bool, visit func(element, value []byte) error) error {
+	seen := uint64(0)
+	it := d.walkElements(kind, m.ID, nil, reverse, false)
+	for it.Next() {
+		if it.err = d.txn.SpendBytes(len(it.Key()) + len(it.Value())); it.err != nil {
+			break
+		}
+		seen++
+		if it.err = visit(it.Key()[layout.ElementPrefix:], it.Value()); it.err != nil {
+			break
+		}
+	}
+	if err := it.Close(); err != nil {
+		return err
+	}
+	if seen != m.Length() {
+		return fmt.Errorf("%w: a collection of %d elements has %d records of kind %c", layout.ErrCorrupt, m.Length(), seen, kind)
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"kedis/internal/number"
+	"kedis/storage/intset"
+	"kedis/storage/layout"
+	"kedis/storage/listpack"
+	"kedis/storage/rdb"
+)
+
+// Restore makes a key what a payload or a file says; old is what it held, and an expireMs of 0 is no
+// expiry. It decides anew, by the limits in force, whether a collection is packed. A packed one is
+// taken as it comes; of a larger one, an element at a time is held beyond what the transaction writes.
+//
+// Errors: what v.Err returns, ErrDuplicate, ErrUnsupported.
+func (d DB) Restore(key []byte, old Key, v *rdb.Value, expireMs int64) error {
+	next, err := d.restored(v)
+	if err != nil {
+		return err
+	}
+	next.ExpireMs = expireMs
+	return d.Save(key, old, next)
+}
+
+func (d DB) restored(v *rdb.Value) (layout.Metadata, error) {
+	limits := d.limits()
+	r := restoring{db: d, value: v}
+	switch v.Kind {
+	case rdb.String:
+		return layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: v.Bytes}, nil
+	case rdb.List:
+		return r.list()
+	case rdb.Hash:
+		r.kind, r.entries, r.longest = layout.Hash, limits.HashEntries(), limits.HashValue()
+	case rdb.SortedSet:
+		r.kind, r.entries, r.longest = layout.ZSet, limits.ZSetEntries(), limits.ZSetValue()
+	case rdb.Set:
+		r.kind, r.entries, r.longest = layout.Set, limits.SetEntries(), limits.SetValue()
+		r.integers = limits.SetIntsetEntries()
+	default:
+		return layout.Metadata{}, ErrUnsupported
+	}
+	return r.collection()
+}
+
+// largestPack is the size beyond which Redis keeps nothing in a listpack, whatever the limits are.
+const largestPack = 1 << 30
+
+// restoring is a hash, set or sorted set that is being read. Its elements are gathered as long as it
+// may turn out to be small; from then on each becomes a record at once.
+type restoring struct {
+	db       DB
+	value    *rdb.Value
+	kind     layout.Type
+	entries  int64 // limits of what is packed into a listpack
+	longest  int64
+	integers int64 // the same of an intset
+
+	small    []smallElement
+	bytes    int
+	largest  int // length of an element
+	onlyInts bool
+	spread   *elements // when it has become large
+	count    uint64
+}
+
+type smallElement struct {
+	name, value []byte
+	score       float64
+}
+
+func (r *restoring) collection() (layout.Metadata, error) {
+	if m, ok := r.packed(); ok {
+		return m, nil
+	}
+	r.onlyInts = r.kind == layout.Set
+	if r.value.Listpack != nil || r.value.Intset != nil || r.value.Count > uint64(max(r.entries, r.integers)) {
+		r.spread = r.db.newElements(r.kind)
+	}
+	for r.value.Next() {
+		if err := r.add(&r.value.Element); err != nil {
+			return layout.Metadata{}, err
+		}
+	}
+	if err := r.value.Err(); err != nil {
+		return layout.Metadata{}, err
+	}
+	return r.finish()
+}
+
+// packed takes a packed value as it comes. As in Redis, the length of its elements doesn't matter.
+func (r *restoring) packed() (layout.Metadata, bool) {
+	pack, set := r.value.Listpack, r.value.Intset
+	m := layout.Metadata{Type: r.kind, Encoding: layout.Listpack, Value: pack}
+	switch {
+	case set != nil:
+		m.Encoding, m.Value = layout.Intset, set
+		return m, int64(set.Len()) <= r.integers
+	case pack == nil:
+		return m, false
+	case r.kind == layout.Set:
+		return m, int64(pack.Len()) <= r.entries
+	case r.kind == layout.ZSet && !ordered(pack):
+		return m, false
+	}
+	return m, int64(pack.Len()/2) <= r.entries
+}
+
+// ordered tells that the members of a packed sorted set stand in their order, which everything that
+// searches it relies on.
+func ordered(pack listpack.Listpack) bool {
+	var last, next smallElement
+	for pos := pack.First(); pos != listpack.None; pos = pack.Next(pos) {
+		next.name = pack.At(pos).AppendTo(next.name[:0])
+		pos = pack.Next(pos)
+		var ok bool
+		if next.score, ok = packedScore(pack.At(pos)); !ok || last.name != nil && last.compare(&next) >= 0 {
+			return false
+		}
+		last, next = next, smallElement{name: last.name}
+	}
+	return true
+}
+
+func packedScore(e listpack.Element) (float64, bool) {
+	if e.IsInt {
+		return float64(e.Int), true
+	}
+	return number.ParseDouble(e.Bytes)
+}
+
+// compare puts members of sorted sets in order.
+func (a *smallElement) compare(b *smallElement) int {
+	if order := cmp.Compare(a.score, b.score); order != 0 {
+		return order
+	}
+	return bytes.Compare(a.name, b.name)
+}
+
+func (r *restoring) add(e *rdb.Element) error {
+	if e.ExpireMs != 0 {
+		return ErrUnsupported
+	}
+	r.count++
+	if r.spread != nil {
+		return r.put(smallElement{e.Bytes, e.Value, e.Score})
+	}
+	if _, isInt := listpack.ParseInt(e.Bytes); !isInt {
+		r.onlyInts = false
+	}
+	r.small = append(r.small, smallElement{bytes.Clone(e.Bytes), bytes.Clone(e.Value), e.Score})
+	r.bytes += len(e.Bytes) + len(e.Value)
+	r.largest = max(r.largest, len(e.Bytes), len(e.Value))
+	if r.fits() {
+		return nil
+	}
+	return r.enlarge()
+}
+
+func (r *restoring) fits() bool {
+	if r.onlyInts {
+		return int64(len(r.small)) <= r.integers
+	}
+	return int64(len(r.small)) <= r.entries && int64(r.largest) <= r.longest && r.bytes <= largestPack
+}
+
+// enlarge gives each element that was gathered its record.
+func (r *restoring) enlarge() error {
+	r.spread = r.db.newElements(r.kind)
+	for _, e := range r.small {
+		if err := r.put(e); err != nil {
+			return err
+		}
+	}
+	r.small = nil
+	return nil
+}
+
+func (r *restoring) put(e smallElement) error {
+	if r.kind != layout.ZSet {
+		return r.spread.put(elementKinds(r.kind)[0], e.name, e.value)
+	}
+	var score [8]byte
+	if err := r.spread.put(layout.KindZSetMember, e.name, layout.AppendScore(score[:0], e.score)); err != nil {
+		return err
+	}
+	binary.BigEndian.PutUint64(score[:], layout.SortableScore(e.score))
+	return r.spread.put(layout.KindZSetScore, append(score[:], e.name...), layout.AppendScoreValue(nil, e.score))
+}
+
+func (r *restoring) finish() (layout.Metadata, error) {
+	m := layout.Metadata{Type: r.kind, Encoding: layout.Listpack}
+	switch {
+	case r.spread != nil && !r.spread.distinct(), r.spread == nil && r.repeated():
+		return m, ErrDuplicate
+	case r.spread != nil:
+		m.Encoding, m.ID, m.Count = layout.Spread, r.spread.id, r.count
+	case r.onlyInts:
+		m.Encoding, m.Value = layout.Intset, r.intset()
+	default:
+		m.Value = r.listpack()
+	}
+	return m, nil
+}
+
+// repeated tells whether an element that was gathered came twice.
+func (r *restoring) repeated() bool {
+	seen := make(map[string]struct{}, len(r.small))
+	for _, e := range r.small {
+		seen[string(e.name)] = struct{}{}
+	}
+	return len(seen) != len(r.small)
+}
+
+func (r *restoring) intset() []byte {
+	set := intset.Empty(8 + 8*len(r.small))
+	for _, e := range r.small {
+		n, _ := listpack.ParseInt(e.name)
+		set, _ = set.Add(set[:0], n)
+	}
+	return set
+}
+
+func (r *restoring) listpack() []byte {
+	if r.kind == layout.ZSet {
+		slices.SortFunc(r.small, func(a, b smallElement) int { return a.compare(&b) })
+	}
+	scores := ZSet{db: r.db}
+	pack := listpack.Empty(r.bytes + 16*len(r.small))
+	for _, e := range r.small {
+		pack = pack.Append(pack[:0], listpack.Of(e.name))
+		switch r.kind {
+		case layout.Hash:
+			pack = pack.Append(pack[:0], listpack.Of(e.value))
+		case layout.ZSet:
+			pack = pack.Append(pack[:0], scores.scoreElement(e.score))
+		}
+	}
+	return pack
+}
+
+// list takes a list of one listpack as it comes when it is small enough, and packs one of the oldest
+// form, which came without any. Any other is spread.
+func (r *restoring) list() (layout.Metadata, error) {
+	l := List{db: r.db, next: layout.Metadata{Type: layout.List, Encoding: layout.Listpack}}
+	if pack := r.value.Listpack; pack != nil && !l.exceeds(len(pack), pack.Len()) {
+		l.next.Value = pack
+		return l.next, nil
+	}
+	l.pack = listpack.Empty(64)
+	if r.value.Listpack != nil || r.value.Count == 0 || r.value.Count > math.MaxUint16 {
+		if err := l.spread(); err != nil {
+			return l.next, err
+		}
+	}
+	for r.value.Next() {
+		if err := r.push(&l, r.value.Element.Bytes); err != nil {
+			return l.next, err
+		}
+	}
+	if l.packed() {
+		l.next.Value = l.pack
+	}
+	return l.next, r.value.Err()
+}
+
+func (r *restoring) push(l *List, element []byte) error {
+	if l.packed() {
+		l.pack = l.pack.Append(l.pack[:0], listpack.Of(element))
+		if l.exceeds(len(l.pack), l.pack.Len()) {
+			return l.spread()
+		}
+		return nil
+	}
+	l.next.Tail++
+	return l.put(l.next.Tail-1, element)
+}

@@ -1,0 +1,117 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+
+	"kedis/internal/number"
+	"kedis/storage/intset"
+	"kedis/storage/layout"
+	"kedis/storage/listpack"
+)
+
+// Size is the number of keys in the database, those included that have expired and were not removed
+// yet.
+func (d DB) Size() int64 {
+	keys := d.space.keys.Load()
+	for _, change := range d.txn.deltas {
+		if change.namespace == d.space {
+			keys += int64(change.keys)
+		}
+	}
+	return keys
+}
+
+// ScanStep is one step of a walk that goes on in other transactions.
+type ScanStep struct {
+	Behind []byte // where the walk has come to; nil at its beginning
+	Prefix []byte // what begins with something else is passed over
+	Count  int    // how many records are looked at
+}
+
+// ScanKeys makes a step through the keys of the database, in their order. Those that have expired
+// count, but aren't visited. It returns the key that the next step begins behind, valid until the
+// transaction is reset, or nil when there is no further key. No locks are needed.
+func (d DB) ScanKeys(step ScanStep, visit func(key []byte, m *layout.Metadata)) (last []byte, err error) {
+	return d.scan([]byte{layout.KindMetadata}, step, false, func(key, value []byte) error {
+		m, err := layout.DecodeMetadata(value)
+		if err == nil && !d.txn.expired(&m) {
+			visit(key, &m)
+		}
+		return err
+	})
+}
+
+// ScanElements makes a step through the elements of a hash, set or sorted set. A packed one is visited
+// as a whole, whatever the step. value is a field's value or a member's score, nil in a set; both are
+// valid during the call. It returns the element that the next step begins behind, valid until the
+// transaction is reset, or nil when there is none.
+func (d DB) ScanElements(k Key, step ScanStep, visit func(element, value []byte)) (last []byte, err error) {
+	switch {
+	case k.Encoding == layout.Intset:
+		d.visitIntset(k.Value, visit)
+		return nil, nil
+	case k.Encoding == layout.Listpack:
+		return nil, d.visitListpack(k.Value, k.Type != layout.Set, visit)
+	}
+	kind := elementKinds(k.Type)[0]
+	head := layout.AppendElementKey(nil, kind, k.ID, nil)
+	return d.scan(head, step, k.Type == layout.Set, func(element, value []byte) error {
+		if k.Type != layout.ZSet {
+			visit(element, value)
+			return nil
+		}
+		score, err := layout.DecodeScore(value)
+		if err == nil {
+			d.txn.element = number.AppendDouble(d.txn.element[:0], score)
+			visit(element, d.txn.element)
+		}
+		return err
+	})
+}
+
+func (d DB) visitIntset(set intset.Intset, visit func(element, value []byte)) {
+	scratch := d.txn.element
+	for _, n := range set.All() {
+		scratch = number.AppendInt(scratch[:0], n)
+		visit(scratch, nil)
+	}
+	d.txn.element = scratch
+}
+
+func (d DB) visitListpack(pack listpack.Listpack, pairs bool, visit func(element, value []byte)) error {
+	var element, value []byte
+	for pos := pack.First(); pos != listpack.None; pos = pack.Next(pos) {
+		element = pack.At(pos).AppendTo(element[:0])
+		if !pairs {
+			visit(element, nil)
+			continue
+		}
+		if pos = pack.Next(pos); pos == listpack.None {
+			return fmt.Errorf("%w: a listpack of pairs has %d elements", layout.ErrCorrupt, pack.Len())
+		}
+		value = pack.At(pos).AppendTo(value[:0])
+		visit(element, value)
+	}
+	return nil
+}
+
+// scan walks the records whose keys begin with head, and visits what follows it.
+func (d DB) scan(head []byte, step ScanStep, keysOnly bool, visit func(name, value []byte) error) (last []byte, err error) {
+	upper := layout.Successor(nil, append(bytes.Clone(head), step.Prefix...))
+	from := step.Prefix
+	if step.Behind != nil && bytes.Compare(step.Behind, from) >= 0 {
+		from = append(bytes.Clone(step.Behind), 0)
+	}
+	it := d.txn.walk(d.space, append(bytes.Clone(head), from...), upper, false, keysOnly)
+	for seen := 0; it.Next(); seen++ {
+		if seen == step.Count {
+			return last, it.Close()
+		}
+		last = it.Key()[len(head):]
+		if it.err = visit(last, it.Value()); it.err != nil {
+			break
+		}
+	}
+	return nil, it.Close()
+}
