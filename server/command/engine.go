@@ -35,6 +35,8 @@ type Engine struct {
 	monitors monitors
 	workers  workers
 	clock    clock
+	cursors  cursors
+	payloads payloads
 
 	Slowlog *metrics.Slowlog
 	Latency metrics.LatencyMonitor
@@ -62,6 +64,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
 	e.Gate = lock.NewGate(reactors + e.workers.count)
 	e.watches.init()
+	e.cursors.init()
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)

@@ -9,6 +9,12 @@ func families() []Family {
 		hyperLogLogFamily(),
 		listFamily(),
 		zsetFamily(),
+		genericFamily(),
+		expireFamily(),
+		objectFamily(),
+		scanFamily(),
+		dumpFamily(),
+		databaseFamily(),
 		transactionFamily(),
 	}
 }

@@ -1,0 +1,138 @@
+package command
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"kedis/internal/number"
+	"kedis/storage"
+)
+
+func databaseFamily() Family {
+	tips := []string{"request_policy:all_shards", "response_policy:all_succeeded"}
+	return Family{Commands: []Command{
+		{Name: "flushdb", Arity: -1, Flags: Write | Exclusive, Categories: CategoryKeyspace | CategoryDangerous, Tips: tips, Run: cmdFlushDB,
+			Group: "server", Since: "1.0.0", Complexity: "O(1)", Syntax: "[ASYNC | SYNC]",
+			Summary: "Removes all keys of the database. Their space is given back in the background either way."},
+		{Name: "flushall", Arity: -1, Flags: Write | Exclusive, Categories: CategoryKeyspace | CategoryDangerous, Tips: tips, Run: cmdFlushAll,
+			Group: "server", Since: "1.0.0", Complexity: "O(N) where N is the number of databases", Syntax: "[ASYNC | SYNC]",
+			Summary: "Removes all keys of all databases. Their space is given back in the background either way."},
+		{Name: "swapdb", Arity: 3, Flags: Write | Fast | Exclusive, Categories: CategoryKeyspace | CategoryDangerous, Run: cmdSwapDB,
+			Group: "server", Since: "4.0.0", Complexity: "O(N) where N is the number of keys that clients watch in both databases",
+			Syntax: "index1 index2", Summary: "Exchanges two databases."},
+		{Name: "dbsize", Arity: 1, Flags: ReadOnly | Fast, Categories: CategoryKeyspace, Run: cmdDBSize,
+			Tips:  []string{"request_policy:all_shards", "response_policy:agg_sum"},
+			Group: "server", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Returns the number of keys in the database."},
+		{Name: "time", Arity: 1, Flags: Loading | Stale | Fast, Run: cmdTime,
+			Tips:  []string{"nondeterministic_output"},
+			Group: "server", Since: "2.6.0", Complexity: "O(1)",
+			Summary: "Returns the server's time: Unix time in seconds, and the microseconds of the running one."},
+	}}
+}
+
+// parseFlushMode takes ASYNC or SYNC, which make no difference.
+func parseFlushMode(words [][]byte) error {
+	if len(words) == 0 || len(words) == 1 && (equalFold(words[0], "ASYNC") || equalFold(words[0], "SYNC")) {
+		return nil
+	}
+	return ErrSyntax
+}
+
+func cmdFlushDB(c *Context) error {
+	if err := parseFlushMode(c.Args[1:]); err != nil {
+		return err
+	}
+	if err := c.flush(c.selected); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func cmdFlushAll(c *Context) error {
+	if err := parseFlushMode(c.Args[1:]); err != nil {
+		return err
+	}
+	for database := range c.Engine.Store.Databases() {
+		if err := c.flush(database); err != nil {
+			return err
+		}
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// flush empties a database, and tells those who watch keys of it.
+func (c *Context) flush(database int) error {
+	db := c.InDatabase(database)
+	if err := c.Engine.watches.databaseChanged(database, existsIn(db)); err != nil {
+		return err
+	}
+	c.Txn.Flush(database)
+	return nil
+}
+
+// existsIn tells whether a key is in any of some databases, expired or not.
+func existsIn(databases ...storage.DB) func(key []byte) (bool, error) {
+	return func(key []byte) (bool, error) {
+		for _, db := range databases {
+			if k, err := db.LookupAny(key); err != nil || k.Exists {
+				return true, err
+			}
+		}
+		return false, nil
+	}
+}
+
+func cmdSwapDB(c *Context) error {
+	one, other, err := c.parseDatabases()
+	if err != nil {
+		return err
+	}
+	if one == other {
+		c.NoEffect()
+		c.Reply.OK()
+		return nil
+	}
+	either := existsIn(c.InDatabase(one), c.InDatabase(other))
+	for _, database := range []int{one, other} {
+		if err := c.Engine.watches.databaseChanged(database, either); err != nil {
+			return err
+		}
+	}
+	c.Txn.Swap(one, other)
+	c.Reply.OK()
+	return nil
+}
+
+func (c *Context) parseDatabases() (one, other int, err error) {
+	numbers := [2]int64{}
+	for i, which := range []string{"first", "second"} {
+		n, ok := number.ParseInt(c.Args[1+i])
+		if !ok || n > math.MaxInt32 || n < math.MinInt32 {
+			return 0, 0, Errorf("ERR invalid %s DB index", which)
+		}
+		numbers[i] = n
+	}
+	for _, n := range numbers {
+		if n < 0 || n >= int64(c.Engine.Store.Databases()) {
+			return 0, 0, ErrDBIndex
+		}
+	}
+	return int(numbers[0]), int(numbers[1]), nil
+}
+
+func cmdDBSize(c *Context) error {
+	c.Reply.Integer(c.DB.Size())
+	return nil
+}
+
+func cmdTime(c *Context) error {
+	now := time.Now()
+	c.Reply.Array(2)
+	c.Reply.BulkString(strconv.FormatInt(now.Unix(), 10))
+	c.Reply.BulkString(strconv.Itoa(now.Nanosecond() / 1000))
+	return nil
+}

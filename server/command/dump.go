@@ -1,0 +1,189 @@
+package command
+
+import (
+	"errors"
+	"sync"
+
+	"kedis/storage"
+	"kedis/storage/rdb"
+)
+
+func dumpFamily() Family {
+	const syntax = "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]"
+	const complexity = "O(N) where N is the length of the payload"
+	return Family{Commands: []Command{
+		{Name: "dump", Arity: 2, Flags: ReadOnly, Categories: CategoryKeyspace,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: []string{"nondeterministic_output"}, Run: cmdDump,
+			Group: "generic", Since: "2.6.0", Complexity: complexity, Syntax: "key",
+			Summary: "Returns the value of a key in a form that RESTORE takes, here and in Redis from 7.0 on."},
+		{Name: "restore", Arity: -4, Flags: Write | DenyOOM, Categories: CategoryKeyspace | CategoryDangerous,
+			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: cmdRestore,
+			Group: "generic", Since: "2.6.0", Complexity: complexity, Syntax: syntax,
+			Summary: "Makes a key of what DUMP returned, here or in Redis from 2.6 to 7.4."},
+		{Name: "restore-asking", Arity: -4, Flags: Write | DenyOOM | Asking, Categories: CategoryKeyspace | CategoryDangerous,
+			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: cmdRestore,
+			Group: "server", Since: "3.0.0", Complexity: complexity, Syntax: syntax,
+			Summary: "Does what RESTORE does; nodes of a Redis Cluster send it."},
+	}, Errors: map[error]string{
+		rdb.ErrPayloadVersion:  string(errPayloadFooter),
+		rdb.ErrPayloadChecksum: string(errPayloadFooter),
+		rdb.ErrCorrupt:         string(errPayload),
+		rdb.ErrEmpty:           string(errPayload),
+		storage.ErrDuplicate:   string(errPayload),
+		storage.ErrUnsupported: string(errPayload) + ": streams and fields that expire are not supported",
+	}}
+}
+
+const (
+	errPayloadFooter = Error("ERR DUMP payload version or checksum are wrong")
+	errPayload       = Error("ERR Bad data format")
+)
+
+// payloads lends what reads and writes payloads: their memory is used again and again.
+type payloads struct{ pool sync.Pool }
+
+type payloadTools struct {
+	writer  *rdb.PayloadWriter
+	decoder rdb.Decoder
+	buffer  []byte
+}
+
+// largestKept is how much memory for payloads is kept between two of them.
+const largestKept = 1 << 20
+
+func (p *payloads) borrow() *payloadTools {
+	if tools, ok := p.pool.Get().(*payloadTools); ok {
+		return tools
+	}
+	return &payloadTools{writer: rdb.NewPayloadWriter()}
+}
+
+func (p *payloads) giveBack(tools *payloadTools) {
+	if cap(tools.buffer) <= largestKept {
+		p.pool.Put(tools)
+	}
+}
+
+func cmdDump(c *Context) error {
+	k, err := c.DB.Lookup(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !k.Exists {
+		c.Reply.Null()
+		return nil
+	}
+	tools := c.Engine.payloads.borrow()
+	defer c.Engine.payloads.giveBack(tools)
+	payload, err := c.DB.Dump(tools.buffer, k, tools.writer)
+	if err != nil {
+		return err
+	}
+	tools.buffer = payload
+	c.Reply.Bulk(payload)
+	return nil
+}
+
+// restoreOptions are what may stand behind RESTORE's payload.
+type restoreOptions struct {
+	replace, absolute bool
+}
+
+func parseRestoreOptions(words [][]byte) (restoreOptions, error) {
+	var o restoreOptions
+	idle, frequency := int64(-1), int64(-1) // they are taken, but nothing is made of them
+	a := arguments{words: words}
+	for a.more() {
+		switch {
+		case a.flag("REPLACE"):
+			o.replace = true
+		case a.flag("ABSTTL"):
+			o.absolute = true
+		case frequency == -1 && a.integer("IDLETIME", &idle):
+			if idle < 0 {
+				a.fail(Error("ERR Invalid IDLETIME value, must be >= 0"))
+			}
+		case idle == -1 && a.integer("FREQ", &frequency):
+			if frequency < 0 || frequency > 255 {
+				a.fail(Error("ERR Invalid FREQ value, must be >= 0 and <= 255"))
+			}
+		default:
+			a.fail(ErrSyntax)
+		}
+	}
+	return o, a.err
+}
+
+func cmdRestore(c *Context) error {
+	o, err := parseRestoreOptions(c.Args[4:])
+	if err != nil {
+		return err
+	}
+	key, payload := c.Args[1], c.Args[3]
+	old, err := c.DB.Lookup(key)
+	if err != nil {
+		return err
+	}
+	if old.Exists && !o.replace {
+		return Error("BUSYKEY Target key name already exists.")
+	}
+	at, err := c.parseTTL(c.Args[2], o.absolute)
+	if err != nil {
+		return err
+	}
+	if err := c.Txn.SpendBytes(len(payload)); err != nil {
+		return err
+	}
+	tools := c.Engine.payloads.borrow()
+	defer c.Engine.payloads.giveBack(tools)
+	value, err := tools.decoder.Payload(payload)
+	if unsupported := (*rdb.UnsupportedError)(nil); errors.As(err, &unsupported) {
+		return errPayload
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.restore(key, old, value, at); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// parseTTL reads for how long a key is to live, or, absolute, until when, and returns that as Unix ms;
+// 0 is forever.
+func (c *Context) parseTTL(word []byte, absolute bool) (int64, error) {
+	ttl, err := parseInteger(word)
+	switch {
+	case err != nil:
+		return 0, err
+	case ttl < 0:
+		return 0, Error("ERR Invalid TTL value, must be >= 0")
+	case ttl > 0 && !absolute:
+		return ttl + c.Now, nil
+	}
+	return ttl, nil
+}
+
+// restore stores what a payload says, under whatever the key held. It is repeated with the time at which the key
+// expires; a value that has expired already is checked all the same, and not kept.
+func (c *Context) restore(key []byte, old storage.Key, value *rdb.Value, at int64) error {
+	savepoint := c.Txn.Savepoint()
+	if err := c.DB.Restore(key, old, value, at); err != nil {
+		return err
+	}
+	switch {
+	case at == 0 || at > c.Now || c.Applying():
+		c.Effect(wordRestore, key, formatInteger(at), c.Args[3], wordReplace, wordAbsTTL)
+		return nil
+	case old.Exists:
+		c.Txn.Rollback(savepoint)
+		c.Effect(wordDel, key)
+		return c.DB.Remove(key, old)
+	}
+	c.Txn.Rollback(savepoint)
+	c.NoEffect()
+	return nil
+}
+
+var wordRestore, wordReplace, wordAbsTTL = []byte("RESTORE"), []byte("REPLACE"), []byte("ABSTTL")

@@ -1,0 +1,319 @@
+package command
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+
+	"kedis/internal/glob"
+	"kedis/storage/layout"
+)
+
+const errSameObject = Error("ERR source and destination objects are the same")
+
+func genericFamily() Family {
+	return Family{Commands: append(keyCommands(), placeCommands()...)}
+}
+
+// keyCommands work on keys whatever they hold.
+func keyCommands() []Command {
+	return []Command{
+		{Name: "del", Arity: -2, Flags: Write, Categories: CategoryKeyspace,
+			Keys: []KeySpec{keyRange(1, -1, 1, RM|Delete)}, Run: cmdDel,
+			Tips:  []string{"request_policy:multi_shard", "response_policy:agg_sum"},
+			Group: "generic", Since: "1.0.0", Complexity: "O(N) where N is the number of keys", Syntax: "key [key ...]",
+			Summary: "Removes keys, and returns how many there were."},
+		{Name: "unlink", Arity: -2, Flags: Write | Fast, Categories: CategoryKeyspace,
+			Keys: []KeySpec{keyRange(1, -1, 1, RM|Delete)}, Run: cmdDel,
+			Tips:  []string{"request_policy:multi_shard", "response_policy:agg_sum"},
+			Group: "generic", Since: "4.0.0", Complexity: "O(N) where N is the number of keys", Syntax: "key [key ...]",
+			Summary: "Does what DEL does: elements of large values are given back in the background either way."},
+		{Name: "exists", Arity: -2, Flags: ReadOnly | Fast, Categories: CategoryKeyspace,
+			Keys: []KeySpec{keyRange(1, -1, 1, RO)}, Run: cmdExists,
+			Tips:  []string{"request_policy:multi_shard", "response_policy:agg_sum"},
+			Group: "generic", Since: "1.0.0", Complexity: "O(N) where N is the number of keys", Syntax: "key [key ...]",
+			Summary: "Counts the keys that exist; one that is named twice counts twice."},
+		{Name: "touch", Arity: -2, Flags: ReadOnly | Fast, Categories: CategoryKeyspace,
+			Keys: []KeySpec{keyRange(1, -1, 1, RO)}, Run: cmdExists,
+			Tips:  []string{"request_policy:multi_shard", "response_policy:agg_sum"},
+			Group: "generic", Since: "3.2.1", Complexity: "O(N) where N is the number of keys", Syntax: "key [key ...]",
+			Summary: "Counts the keys that exist. Times of access, which it sets in Redis, are not kept."},
+		{Name: "type", Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryKeyspace,
+			Keys: []KeySpec{oneKey(1, RO)}, Run: cmdType,
+			Group: "generic", Since: "1.0.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Returns the type of the value that a key holds."},
+		{Name: "keys", Arity: 2, Flags: ReadOnly | Walk, Categories: CategoryKeyspace | CategoryDangerous, Run: cmdKeys,
+			Tips:  []string{"request_policy:all_shards", "nondeterministic_output_order"},
+			Group: "generic", Since: "1.0.0", Complexity: "O(N) where N is the number of keys that begin as the pattern does",
+			Syntax: "pattern", Summary: "Returns all keys that match a pattern."},
+		{Name: "randomkey", Arity: 1, Flags: ReadOnly, Categories: CategoryKeyspace, Run: cmdRandomKey,
+			Tips:  []string{"request_policy:all_shards", "response_policy:special", "nondeterministic_output"},
+			Group: "generic", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Returns some key of the database."},
+	}
+}
+
+// placeCommands bring values to other keys.
+func placeCommands() []Command {
+	return []Command{
+		{Name: "rename", Arity: 3, Flags: Write, Categories: CategoryKeyspace,
+			Keys: []KeySpec{oneKey(1, RW|Access|Delete), oneKey(2, OW|Update)},
+			Run:  func(c *Context) error { return c.rename(false) }, Group: "generic", Since: "1.0.0",
+			Complexity: "O(1)", Syntax: "key newkey", Summary: "Renames a key, and takes the place of one that has the new name."},
+		{Name: "renamenx", Arity: 3, Flags: Write | Fast, Categories: CategoryKeyspace,
+			Keys: []KeySpec{oneKey(1, RW|Access|Delete), oneKey(2, OW|Insert)},
+			Run:  func(c *Context) error { return c.rename(true) }, Group: "generic", Since: "1.0.0",
+			Complexity: "O(1)", Syntax: "key newkey", Summary: "Renames a key unless there is one with the new name."},
+		{Name: "copy", Arity: -3, Flags: Write | DenyOOM, Categories: CategoryKeyspace,
+			Keys: []KeySpec{oneKey(1, RO|Access), oneKey(2, OW|Update)}, Run: cmdCopy, elsewhere: copiesElsewhere,
+			Group: "generic", Since: "6.2.0", Complexity: "O(N) where N is the number of elements; O(1) for strings and small collections",
+			Syntax: "source destination [DB destination-db] [REPLACE]", Summary: "Copies a value to another key, in the same database or in another."},
+		{Name: "move", Arity: 3, Flags: Write | Fast, Categories: CategoryKeyspace,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdMove, elsewhere: movesElsewhere,
+			Group: "generic", Since: "1.0.0", Complexity: "O(N) where N is the number of elements; O(1) for strings and small collections",
+			Syntax: "key db", Summary: "Moves a key to another database, unless it is there."},
+	}
+}
+
+// cmdDel is repeated as the removal of the keys that were there.
+func cmdDel(c *Context) error {
+	removed := 0
+	for _, key := range c.Args[1:] {
+		gone, err := c.DB.Delete(key)
+		if err != nil {
+			return err
+		}
+		if gone {
+			removed++
+		}
+	}
+	if removed == 0 {
+		c.NoEffect()
+	}
+	c.Reply.Integer(int64(removed))
+	return nil
+}
+
+func cmdExists(c *Context) error {
+	count := int64(0)
+	for _, key := range c.Args[1:] {
+		k, err := c.DB.Lookup(key)
+		if err != nil {
+			return err
+		}
+		if k.Exists {
+			count++
+		}
+	}
+	c.Reply.Integer(count)
+	return nil
+}
+
+// typeName is what TYPE answers for a type.
+func typeName(t layout.Type) string {
+	switch t {
+	case layout.String:
+		return "string"
+	case layout.Hash:
+		return "hash"
+	case layout.List:
+		return "list"
+	case layout.Set:
+		return "set"
+	case layout.ZSet:
+		return "zset"
+	}
+	return "none"
+}
+
+func cmdType(c *Context) error {
+	k, err := c.DB.Lookup(c.Args[1])
+	if err == nil {
+		c.Reply.SimpleString(typeName(k.Type))
+	}
+	return err
+}
+
+func cmdKeys(c *Context) error {
+	pattern := newMatcher(c.Args[1])
+	reply, found := c.Reply.BeginArray(), 0
+	err := c.DB.KeysBetween(pattern.prefix, layout.Successor(nil, pattern.prefix), func(key []byte, _ *layout.Metadata) bool {
+		if pattern.matches(key) {
+			c.Reply.Bulk(key)
+			found++
+		}
+		return true
+	})
+	c.Reply.EndArray(reply, found)
+	return err
+}
+
+// matcher is a pattern for names; the zero value takes all.
+type matcher struct {
+	pattern []byte
+	prefix  []byte // what every name that matches begins with
+}
+
+// newMatcher prepares a pattern. A single star takes the empty name too, which no other pattern with a
+// star does.
+func newMatcher(pattern []byte) matcher {
+	if len(pattern) == 1 && pattern[0] == '*' {
+		return matcher{}
+	}
+	return matcher{pattern, glob.Prefix(pattern)}
+}
+
+func (m *matcher) matches(name []byte) bool { return m.pattern == nil || glob.Match(m.pattern, name) }
+
+func cmdRandomKey(c *Context) error {
+	key, found, err := c.DB.RandomKey(rand.IntN)
+	switch {
+	case err != nil:
+		return err
+	case found:
+		c.Reply.Bulk(key)
+	default:
+		c.Reply.Null()
+	}
+	return nil
+}
+
+// rename gives a key another name; with unlessTaken only if no key has it.
+func (c *Context) rename(unlessTaken bool) error {
+	key, name := c.Args[1], c.Args[2]
+	k, err := c.DB.Lookup(key)
+	if err != nil {
+		return err
+	}
+	if !k.Exists {
+		return ErrNoSuchKey
+	}
+	taken := bytes.Equal(key, name)
+	if !taken && unlessTaken {
+		target, err := c.DB.Lookup(name)
+		if err != nil {
+			return err
+		}
+		taken = target.Exists
+	}
+	if taken {
+		c.NoEffect()
+	} else if err := c.DB.Move(key, k, name); err != nil {
+		return err
+	}
+	switch {
+	case !unlessTaken:
+		c.Reply.OK()
+	case taken:
+		c.Reply.Integer(0)
+	default:
+		c.Reply.Integer(1)
+	}
+	return nil
+}
+
+// copyOptions are what may stand behind COPY's keys.
+type copyOptions struct {
+	database int // -1: the selected one
+	replace  bool
+}
+
+// parseCopyOptions reads them; there are so many databases.
+func parseCopyOptions(words [][]byte, databases int) (copyOptions, error) {
+	o := copyOptions{database: -1}
+	a := arguments{words: words}
+	for a.more() {
+		var word []byte
+		switch {
+		case a.flag("REPLACE"):
+			o.replace = true
+		case a.option("DB", &word):
+			if a.err == nil {
+				o.database, a.err = parseDatabase(word, databases)
+			}
+		default:
+			a.fail(ErrSyntax)
+		}
+	}
+	return o, a.err
+}
+
+// parseDatabase reads the number of a database, of which there are so many.
+func parseDatabase(word []byte, databases int) (int, error) {
+	n, err := parseInteger(word)
+	switch {
+	case err != nil:
+		return 0, err
+	case n > math.MaxInt32 || n < math.MinInt32:
+		return 0, Errorf("ERR value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32)
+	case n < 0 || n >= int64(databases):
+		return 0, ErrDBIndex
+	}
+	return int(n), nil
+}
+
+func copiesElsewhere(args [][]byte) (database int, key []byte, ok bool) {
+	o, err := parseCopyOptions(args[3:], math.MaxInt32)
+	return o.database, args[2], err == nil && o.database >= 0
+}
+
+func cmdCopy(c *Context) error {
+	o, err := parseCopyOptions(c.Args[3:], c.Engine.Store.Databases())
+	if err != nil {
+		return err
+	}
+	if o.database < 0 {
+		o.database = c.selected
+	}
+	from, to, target := c.Args[1], c.Args[2], c.InDatabase(o.database)
+	if o.database == c.selected && bytes.Equal(from, to) {
+		return errSameObject
+	}
+	k, err := c.DB.Lookup(from)
+	if err != nil || !k.Exists {
+		return c.answerMoved(false, err)
+	}
+	old, err := target.Lookup(to)
+	if err != nil || old.Exists && !o.replace {
+		return c.answerMoved(false, err)
+	}
+	return c.answerMoved(true, c.DB.CopyTo(k, target, to, old))
+}
+
+func (c *Context) answerMoved(moved bool, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case moved:
+		c.Reply.Integer(1)
+	default:
+		c.NoEffect()
+		c.Reply.Integer(0)
+	}
+	return nil
+}
+
+func movesElsewhere(args [][]byte) (database int, key []byte, ok bool) {
+	database, err := parseDatabase(args[2], math.MaxInt32)
+	return database, args[1], err == nil
+}
+
+func cmdMove(c *Context) error {
+	database, err := parseDatabase(c.Args[2], c.Engine.Store.Databases())
+	switch {
+	case err != nil:
+		return err
+	case database == c.selected:
+		return errSameObject
+	}
+	key, target := c.Args[1], c.InDatabase(database)
+	k, err := c.DB.Lookup(key)
+	if err != nil || !k.Exists {
+		return c.answerMoved(false, err)
+	}
+	old, err := target.Lookup(key)
+	if err != nil || old.Exists {
+		return c.answerMoved(false, err)
+	}
+	return c.answerMoved(true, c.DB.MoveTo(key, k, target))
+}

@@ -1,0 +1,150 @@
+package command
+
+import (
+	"math"
+	"strconv"
+
+	"kedis/storage"
+	"kedis/storage/layout"
+)
+
+func scanFamily() Family {
+	return Family{Commands: []Command{
+		{Name: "scan", Arity: -2, Flags: ReadOnly, Categories: CategoryKeyspace, Run: cmdScan,
+			Tips:  []string{"nondeterministic_output", "request_policy:special", "response_policy:special"},
+			Group: "generic", Since: "2.8.0", Complexity: scanComplexity,
+			Syntax:  "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+			Summary: "Walks the keys of the database, some with each call."},
+		scanCommand("hscan", "hash", CategoryHash, layout.Hash, "Walks the fields and values of a hash, some with each call."),
+		scanCommand("sscan", "set", CategorySet, layout.Set, "Walks the members of a set, some with each call."),
+		scanCommand("zscan", "sorted-set", CategorySortedSet, layout.ZSet, "Walks the members and scores of a sorted set, some with each call."),
+	}}
+}
+
+const scanComplexity = "O(M) for a call that looks at M elements, and O(N) for a whole walk over N"
+
+func scanCommand(name, group string, category Categories, t layout.Type, summary string) Command {
+	return Command{Name: name, Arity: -3, Flags: ReadOnly, Categories: category,
+		Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: []string{"nondeterministic_output"},
+		Group: group, Since: "2.8.0", Complexity: scanComplexity,
+		Syntax: "key cursor [MATCH pattern] [COUNT count]", Summary: summary,
+		Run: func(c *Context) error { return c.scanElements(t) }}
+}
+
+// scanOptions are what may stand behind a cursor.
+type scanOptions struct {
+	names matcher
+	count int
+	kind  []byte // the name of a type; nil: all
+}
+
+// defaultScanCount is how many elements a call looks at unless told otherwise.
+const defaultScanCount = 10
+
+func parseScanOptions(words [][]byte, ofKeys bool) (scanOptions, error) {
+	o := scanOptions{count: defaultScanCount}
+	a := arguments{words: words}
+	for a.more() {
+		var word []byte
+		switch {
+		case a.option("MATCH", &word):
+			o.names = newMatcher(word)
+		case a.option("COUNT", &word):
+			o.count = a.scanCount(word)
+		case ofKeys && a.option("TYPE", &o.kind):
+		default:
+			a.fail(ErrSyntax)
+		}
+	}
+	return o, a.err
+}
+
+func (a *arguments) scanCount(word []byte) int {
+	if a.err != nil {
+		return 0
+	}
+	n, err := parseInteger(word)
+	if err == nil && n < 1 {
+		err = ErrSyntax
+	}
+	a.err = err
+	return int(min(n, math.MaxInt32))
+}
+
+// ofKind tells whether a key is of the type that was asked for. There are no keys of unknown types.
+func (o *scanOptions) ofKind(m *layout.Metadata) bool {
+	return o.kind == nil || equalFold(o.kind, typeName(m.Type))
+}
+
+func cmdScan(c *Context) error {
+	cursor, err := parseCursor(c.Args[1])
+	if err != nil {
+		return err
+	}
+	o, err := parseScanOptions(c.Args[2:], true)
+	if err != nil {
+		return err
+	}
+	return c.scan(walk{database: c.selected}, cursor, &o, func(step storage.ScanStep, found *int) ([]byte, error) {
+		return c.DB.ScanKeys(step, func(key []byte, m *layout.Metadata) {
+			if o.ofKind(m) && o.names.matches(key) {
+				c.Reply.Bulk(key)
+				*found++
+			}
+		})
+	})
+}
+
+func (c *Context) scanElements(t layout.Type) error {
+	cursor, err := parseCursor(c.Args[2])
+	if err != nil {
+		return err
+	}
+	k, err := c.DB.LookupType(c.Args[1], t)
+	if err != nil {
+		return err
+	}
+	if !k.Exists {
+		c.Reply.Array(2)
+		c.Reply.BulkString("0")
+		c.Reply.Array(0)
+		return nil
+	}
+	o, err := parseScanOptions(c.Args[3:], false)
+	if err != nil {
+		return err
+	}
+	return c.scan(walk{c.selected, k.ID}, cursor, &o, func(step storage.ScanStep, found *int) ([]byte, error) {
+		return c.DB.ScanElements(k, step, func(element, value []byte) {
+			if !o.names.matches(element) {
+				return
+			}
+			c.Reply.Bulk(element)
+			*found++
+			if t != layout.Set {
+				c.Reply.Bulk(value)
+				*found++
+			}
+		})
+	})
+}
+
+// scan answers one step of a walk: its new cursor, and what it found. That is known before the
+// cursor is, which comes first.
+func (c *Context) scan(w walk, cursor uint64, o *scanOptions, advance func(step storage.ScanStep, found *int) (last []byte, err error)) error {
+	step := storage.ScanStep{Behind: c.Engine.cursors.find(cursor, w), Prefix: o.names.prefix, Count: o.count}
+	mark := c.Reply.Mark()
+	found := 0
+	elements := c.Reply.BeginArray()
+	last, err := advance(step, &found)
+	if err != nil {
+		return err
+	}
+	c.Reply.EndArray(elements, found)
+	body := append([]byte(nil), c.Reply.Bytes()[mark:]...)
+	c.Reply.Rewind(mark)
+	c.Reply.Array(2)
+	c.Reply.BulkString(strconv.FormatUint(c.Engine.cursors.step(w, cursor, last), 10))
+	c.Reply.Raw(body)
+	return nil
+}
