@@ -9,7 +9,7 @@ func (s *Store) Checkpoint(directory string) error {
 	if err := s.Settle(); err != nil {
 		return err
 	}
-	if err := s.rocks.Checkpoint(directory); err != nil {
+	if err := s.db().Checkpoint(directory); err != nil {
 		return fmt.Errorf("storage: checkpoint: %w", err)
 	}
 	return nil

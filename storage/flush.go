@@ -104,7 +104,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 		}
 	}
 	s.counters.FlushedRecords.Add(int64(batch.Len()))
-	batch.Put(s.meta, layout.StateKey, f.state.Append(nil))
+	batch.Put(s.metaFamily(), layout.StateKey, f.state.Append(nil))
 	// The log must not end before the data: a crash of the machine would leave RocksDB with more
 	// than the log knows, and replicas with less.
 	if log := s.attached(); log != nil {
@@ -112,7 +112,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 			return fmt.Errorf("storage: syncing the log ahead of RocksDB: %w", err)
 		}
 	}
-	if err := s.rocks.Write(batch); err != nil {
+	if err := s.db().Write(batch); err != nil {
 		return fmt.Errorf("storage: writing a generation: %w", err)
 	}
 	s.counters.Flushes.Add(1)
@@ -133,10 +133,10 @@ func (s *Store) families(state layout.State) (map[uint32]*rocks.Family, error) {
 	families := map[uint32]*rocks.Family{}
 	for _, d := range state.Databases {
 		name := layout.Family(d.Namespace)
-		family := s.rocks.Family(name)
+		family := s.db().Family(name)
 		if family == nil {
 			var err error
-			if family, err = s.rocks.Create(name); err != nil {
+			if family, err = s.db().Create(name); err != nil {
 				return nil, fmt.Errorf("storage: creating a namespace: %w", err)
 			}
 		}
@@ -221,7 +221,7 @@ func (s *Store) Persist() error {
 	if err := s.Settle(); err != nil {
 		return err
 	}
-	if err := s.rocks.Flush(); err != nil {
+	if err := s.db().Flush(); err != nil {
 		return fmt.Errorf("storage: flushing: %w", err)
 	}
 	return s.readPersisted()
@@ -229,7 +229,7 @@ func (s *Store) Persist() error {
 
 // readPersisted learns how far RocksDB's files have come; RocksDB flushes on its own too.
 func (s *Store) readPersisted() error {
-	value, found, err := s.rocks.GetPersisted(s.meta, layout.StateKey)
+	value, found, err := s.db().GetPersisted(s.metaFamily(), layout.StateKey)
 	if err != nil || !found {
 		return err
 	}

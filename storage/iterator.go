@@ -69,7 +69,7 @@ func (it *Iterator) add(g *generation.Generation, mark generation.Mark, r genera
 
 func (it *Iterator) open(ns *namespace, snapshot *rocks.Snapshot, o rocks.IteratorOptions) {
 	if family := ns.family.Load(); family != nil {
-		it.below = it.txn.store.rocks.NewIterator(family, snapshot, o)
+		it.below = it.txn.store.db().NewIterator(family, snapshot, o)
 		it.belowOK = it.below.Next()
 	}
 }

@@ -39,7 +39,7 @@ func (s *Store) reap() error {
 }
 
 func (s *Store) reapFamily(family *rocks.Family) error {
-	it := s.rocks.NewIterator(family, nil, rocks.IteratorOptions{
+	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{
 		LowerBound: []byte{layout.KindDeleted}, UpperBound: []byte{layout.KindDeleted + 1}})
 	defer it.Close()
 	for it.Next() {
@@ -48,7 +48,7 @@ func (s *Store) reapFamily(family *rocks.Family) error {
 			return err
 		}
 		// The file system may hold less than RocksDB's memory does: only what is persisted counts.
-		if _, persisted, err := s.rocks.GetPersisted(family, it.Key()); err != nil || !persisted {
+		if _, persisted, err := s.db().GetPersisted(family, it.Key()); err != nil || !persisted {
 			return err
 		}
 		if err := s.reapCollection(family, id, kind, count); err != nil {
@@ -73,21 +73,21 @@ func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type
 	}
 	batch.Delete(family, layout.AppendDeletedKey(nil, id))
 	s.counters.Reaped.Add(int64(count))
-	if err := s.rocks.Write(batch); err != nil {
+	if err := s.db().Write(batch); err != nil {
 		return fmt.Errorf("storage: reaping: %w", err)
 	}
 	return nil
 }
 
 func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper []byte) error {
-	it := s.rocks.NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: upper, KeysOnly: true})
+	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: upper, KeysOnly: true})
 	defer it.Close()
 	for it.Next() {
 		batch.Delete(family, it.Key())
 		if batch.Len() < reapBatch {
 			continue
 		}
-		if err := s.rocks.Write(batch); err != nil {
+		if err := s.db().Write(batch); err != nil {
 			return fmt.Errorf("storage: reaping: %w", err)
 		}
 		batch.Reset()
@@ -116,7 +116,7 @@ func elementKinds(t layout.Type) []byte {
 // dropNamespaces drops the families that no database, no generation on its way, no persisted state
 // and no view can need.
 func (s *Store) dropNamespaces() error {
-	value, found, err := s.rocks.GetPersisted(s.meta, layout.StateKey)
+	value, found, err := s.db().GetPersisted(s.metaFamily(), layout.StateKey)
 	if err != nil || !found {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *Store) dropNamespaces() error {
 	if err != nil {
 		return err
 	}
-	families := s.rocks.Families() // before what is needed is gathered: later ones are new
+	families := s.db().Families() // before what is needed is gathered: later ones are new
 	needed := map[string]bool{"default": true}
 	for _, d := range state.Databases {
 		needed[layout.Family(d.Namespace)] = true
@@ -150,7 +150,7 @@ func (s *Store) dropNamespaces() error {
 		if needed[name] || !idle {
 			continue
 		}
-		if err := s.rocks.Drop(s.rocks.Family(name)); err != nil {
+		if err := s.db().Drop(s.db().Family(name)); err != nil {
 			return fmt.Errorf("storage: dropping a namespace: %w", err)
 		}
 	}
@@ -159,7 +159,7 @@ func (s *Store) dropNamespaces() error {
 
 // raiseHighest makes sure that no element id is given out again that was used ahead of the state.
 func (s *Store) raiseHighest() error {
-	value, found, err := s.rocks.Get(s.meta, nil, layout.HighestKey, nil)
+	value, found, err := s.db().Get(s.metaFamily(), nil, layout.HighestKey, nil)
 	if err != nil || !found {
 		return err
 	}

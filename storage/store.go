@@ -65,8 +65,7 @@ type Options struct {
 // Store is an open data directory.
 type Store struct {
 	options Options
-	rocks   *rocks.DB
-	meta    *rocks.Family // "default"
+	below   atomic.Pointer[rocks.DB]
 	cache   *cache.Cache
 	logger  hclog.Logger
 
@@ -127,22 +126,37 @@ const chunkBytes = 256 << 10
 // Open opens a data directory, or makes one. The data is then that of Position; effects that the
 // log has behind it are to be applied (Attach, Txn.Apply) before anything else is done.
 func Open(o Options) (*Store, error) {
-	db, err := rocks.Open(o.Rocks)
-	if err != nil {
+	s := &Store{options: o, logger: o.Logger, cache: cache.New(o.CacheBytes), sorter: make(chan *generation.Chunk, 1024)}
+	s.flusher.init()
+	if err := s.open(); err != nil {
 		return nil, err
 	}
-	s := &Store{options: o, rocks: db, meta: db.Family("default"), logger: o.Logger,
-		cache: cache.New(o.CacheBytes), stop: make(chan struct{}), sorter: make(chan *generation.Chunk, 1024)}
-	s.flusher.init()
-	if err := s.load(); err != nil {
-		return nil, errors.Join(err, db.Close())
+	return s, nil
+}
+
+// open opens RocksDB, and starts what works in the background.
+func (s *Store) open() error {
+	db, err := rocks.Open(s.options.Rocks)
+	if err != nil {
+		return err
 	}
+	s.below.Store(db)
+	if err := s.load(); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	s.stop = make(chan struct{})
 	s.running.Add(3)
 	go s.sortChunks()
 	go s.flushGenerations()
 	go s.maintain()
-	return s, nil
+	return nil
 }
+
+// db is the open database. A caller that kept the one of before Reopen gets errors from it.
+func (s *Store) db() *rocks.DB { return s.below.Load() }
+
+// metaFamily is the family "default".
+func (s *Store) metaFamily() *rocks.Family { return s.db().Family("default") }
 
 // load reads the state, and drops the families that it doesn't name: they were made or emptied
 // ahead of a state that a crash then lost.
@@ -152,8 +166,8 @@ func (s *Store) load() error {
 		return err
 	}
 	s.commit.logDirectory = state.LogDirectory
-	s.commit.nextNamespace = max(state.NextNamespace, 1)
-	s.nextID.Store(max(state.NextID, 1))
+	s.commit.nextNamespace = max(s.commit.nextNamespace, state.NextNamespace, 1)
+	s.nextID.Store(max(s.nextID.Load(), state.NextID, 1))
 	s.position.Store(state.Position)
 	s.written.Store(state.Position)
 	s.persisted.Store(state.Position)
@@ -171,7 +185,7 @@ func (s *Store) load() error {
 		ns.keys.Store(d.Keys)
 		ns.expires.Store(d.Expires)
 		name := layout.Family(d.Namespace)
-		if f := s.rocks.Family(name); f != nil {
+		if f := s.db().Family(name); f != nil {
 			ns.family.Store(f)
 		}
 		named[name] = true
@@ -182,12 +196,12 @@ func (s *Store) load() error {
 			databases[i] = s.newNamespace()
 		}
 	}
-	for _, name := range s.rocks.Families() {
+	for _, name := range s.db().Families() {
 		if named[name] {
 			continue
 		}
 		s.logger.Warn("dropping a column family that the persisted state does not name", "family", name)
-		if err := s.rocks.Drop(s.rocks.Family(name)); err != nil {
+		if err := s.db().Drop(s.db().Family(name)); err != nil {
 			return err
 		}
 	}
@@ -196,7 +210,7 @@ func (s *Store) load() error {
 }
 
 func (s *Store) loadState() (layout.State, error) {
-	format, found, err := s.rocks.Get(s.meta, nil, layout.FormatKey, nil)
+	format, found, err := s.db().Get(s.metaFamily(), nil, layout.FormatKey, nil)
 	if err != nil {
 		return layout.State{}, err
 	}
@@ -206,7 +220,7 @@ func (s *Store) loadState() (layout.State, error) {
 	if want := formatValue(); string(format) != string(want) {
 		return layout.State{}, fmt.Errorf("%w: %x; this version of Kedis reads and writes %x", ErrFormat, format, want)
 	}
-	value, found, err := s.rocks.Get(s.meta, nil, layout.StateKey, nil)
+	value, found, err := s.db().Get(s.metaFamily(), nil, layout.StateKey, nil)
 	if err != nil || !found {
 		return layout.State{}, err
 	}
@@ -217,11 +231,11 @@ func formatValue() []byte { return []byte{0, 0, 0, layout.Format} }
 
 func (s *Store) writeFormat() error {
 	batch := new(rocks.Batch)
-	batch.Put(s.meta, layout.FormatKey, formatValue())
-	if err := s.rocks.Write(batch); err != nil {
+	batch.Put(s.metaFamily(), layout.FormatKey, formatValue())
+	if err := s.db().Write(batch); err != nil {
 		return err
 	}
-	return s.rocks.Flush()
+	return s.db().Flush()
 }
 
 // newNamespace makes an empty namespace with a number that was never used. It is called under the
@@ -287,7 +301,7 @@ func (s *Store) Size(database int) (keys, expires int64) {
 func (s *Store) Cache() *cache.Cache { return s.cache }
 
 // Rocks is the database below, for statistics and live options.
-func (s *Store) Rocks() *rocks.DB { return s.rocks }
+func (s *Store) Rocks() *rocks.DB { return s.db() }
 
 // Counters are the store's counters.
 func (s *Store) Counters() *Counters { return &s.counters }
@@ -298,7 +312,23 @@ func (s *Store) Close() error {
 	close(s.stop)
 	s.flusher.wake()
 	s.running.Wait()
-	return errors.Join(err, s.rocks.Close())
+	return errors.Join(err, s.db().Close())
+}
+
+// ErrInUse is Reopen's answer while somebody reads from a view.
+var ErrInUse = errors.New("storage: a walk or a snapshot is under way")
+
+// Reopen closes the store and opens it again, so that everything is read from files. The gate is closed
+// meanwhile. When it fails, the store can't be used any more.
+func (s *Store) Reopen() error {
+	if s.oldestView() != unlimited {
+		return ErrInUse
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	s.cache.Clear()
+	return s.open()
 }
 
 // Stripe is the lock of a key.

@@ -266,7 +266,7 @@ func (t *Txn) getBelow(ns *namespace, hash uint64, key []byte) (value []byte, fo
 	}
 	if family := ns.family.Load(); family != nil {
 		t.store.counters.RocksReads.Add(1)
-		if value, found, err = t.store.rocks.Get(family, nil, key, nil); err != nil {
+		if value, found, err = t.store.db().Get(family, nil, key, nil); err != nil {
 			return nil, false, err
 		}
 	}

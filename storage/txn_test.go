@@ -117,6 +117,10 @@ func modelTest(t *testing.T, random *rand.Rand, o Options) {
 			views = nil
 			must(t, s.Close())
 			s, log = reopen(t, o, log)
+		case 4:
+			if len(views) == 0 {
+				must(t, s.Reopen())
+			}
 		}
 		for _, v := range views {
 			reader := s.NewTxn()
@@ -229,8 +233,8 @@ func TestCountersAndNamespaces(t *testing.T) {
 	s, _ = reopen(t, o, log)
 	size(0, 0, 0)
 	size(1, 2, 1)
-	if got := len(s.rocks.Families()); got > 3 {
-		t.Errorf("families %q: the flushed one should be gone", s.rocks.Families())
+	if got := len(s.db().Families()); got > 3 {
+		t.Errorf("families %q: the flushed one should be gone", s.db().Families())
 	}
 	must(t, s.Close())
 }

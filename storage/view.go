@@ -50,7 +50,7 @@ func (s *Store) ViewToSend() *View {
 
 func (s *Store) viewLocked() *View {
 	now := s.current.Load()
-	v := &View{store: s, snapshot: s.rocks.Snapshot(), state: s.state()}
+	v := &View{store: s, snapshot: s.db().Snapshot(), state: s.state()}
 	v.marks = append(v.marks, marked{now.active, now.active.Mark()})
 	for _, f := range now.frozen {
 		v.marks = append(v.marks, marked{f.Generation, generation.End})
@@ -116,7 +116,7 @@ func (v *View) get(hash uint64, ns *namespace, key []byte) (value []byte, found 
 	if family == nil {
 		return nil, false, nil // the generations that hold it had not been written when the view was taken
 	}
-	return v.store.rocks.Get(family, v.snapshot, key, nil)
+	return v.store.db().Get(family, v.snapshot, key, nil)
 }
 
 // oldestView is the lowest position of a view in use; without one, no limit.

@@ -67,6 +67,16 @@ func New(limit int64) *Cache {
 // SetLimit changes the size; a smaller one takes effect as records come in.
 func (c *Cache) SetLimit(limit int64) { c.limit.Store(limit) }
 
+// Clear forgets everything.
+func (c *Cache) Clear() {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		s.slots, s.count, s.chunks = nil, 0, nil
+		s.mu.Unlock()
+	}
+}
+
 // Bytes is the memory in use.
 func (c *Cache) Bytes() int64 {
 	var total int64

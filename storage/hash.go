@@ -1,0 +1,280 @@
+package storage
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+
+	"kedis/internal/number"
+	"kedis/storage/layout"
+	"kedis/storage/listpack"
+)
+
+// What the fields of hashes refuse.
+var (
+	ErrFieldNotInteger = errors.New("storage: the field's value is not an integer")
+	ErrFieldNotFloat   = errors.New("storage: the field's value is not a number")
+)
+
+// maxListpackBytes is the size beyond which Redis keeps nothing in a listpack, whatever the limits are.
+const maxListpackBytes = 1 << 30
+
+// emptyListpack is where packed collections begin. It is never written to.
+var emptyListpack = listpack.Empty(0)
+
+// Hash is a hash as a transaction sees it. Its methods change it in the transaction; Save writes down
+// that they did.
+//
+// A small one is a listpack of fields and values in its key's record, in the order in which the fields
+// came. A larger one has a record for each field, by field. It never becomes packed again.
+type Hash struct {
+	db    DB
+	key   []byte
+	old   Key
+	next  layout.Metadata
+	pack  listpack.Listpack // when it is packed
+	fresh bool              // it became spread since it was opened
+}
+
+// Hash opens the hash of a key, which may not exist: the hash is empty then.
+func (d DB) Hash(key []byte) (Hash, error) {
+	k, err := d.LookupType(key, layout.Hash)
+	if err != nil {
+		return Hash{}, err
+	}
+	h := Hash{db: d, key: key, old: k, next: k.Metadata, pack: k.Value}
+	if !k.Exists {
+		h.next = layout.Metadata{Type: layout.Hash, Encoding: layout.Listpack}
+		h.pack = emptyListpack
+	}
+	return h, nil
+}
+
+// Exists tells whether the key was there when the hash was opened.
+func (h *Hash) Exists() bool { return h.old.Exists }
+
+// Len is the number of fields.
+func (h *Hash) Len() int {
+	if h.packed() {
+		return h.pack.Len() / 2
+	}
+	return int(h.next.Count)
+}
+
+func (h *Hash) packed() bool { return h.next.Encoding == layout.Listpack }
+
+func (h *Hash) elements() spreadElements {
+	return spreadElements{h.db, layout.KindHashField, h.next.ID, h.fresh}
+}
+
+// Save writes the hash down: its record, or that the key is gone with the last field.
+func (h *Hash) Save() error {
+	switch {
+	case h.Len() > 0:
+		h.next.Value = h.pack
+		return h.db.Save(h.key, h.old, h.next)
+	case h.old.Exists:
+		return h.db.Remove(h.key, h.old)
+	}
+	return nil
+}
+
+// Get returns the value of a field. It is valid until the next one is read.
+func (h *Hash) Get(field []byte) (value []byte, found bool, err error) {
+	if !h.packed() {
+		r := h.elements()
+		return r.get(field)
+	}
+	at := h.pack.Find(h.pack.First(), field, 1)
+	if at == listpack.None {
+		return nil, false, nil
+	}
+	return text(h.pack.At(h.pack.Next(at)), &h.db.txn.element), true, nil
+}
+
+// Expect says that so many fields are about to be set. As in Redis, a hash that would be too large
+// with them is spread at once, though some of them may be the same.
+func (h *Hash) Expect(fields int) error {
+	if !h.packed() || int64(fields) <= h.db.limits().HashEntries() {
+		return nil
+	}
+	return h.spread()
+}
+
+// Set gives a field a value, and tells whether the field is new.
+func (h *Hash) Set(field, value []byte) (added bool, err error) {
+	if h.packed() && h.tooLong(field, value) {
+		if err := h.spread(); err != nil {
+			return false, err
+		}
+	}
+	if !h.packed() {
+		return h.setRecord(field, value)
+	}
+	added = h.setPacked(field, value)
+	if int64(h.Len()) > h.db.limits().HashEntries() {
+		err = h.spread()
+	}
+	return added, err
+}
+
+func (h *Hash) tooLong(field, value []byte) bool {
+	limit := h.db.limits().HashValue()
+	return int64(len(field)) > limit || int64(len(value)) > limit ||
+		len(h.pack)+len(field)+len(value) > maxListpackBytes
+}
+
+func (h *Hash) setPacked(field, value []byte) (added bool) {
+	at := h.pack.Find(h.pack.First(), field, 1)
+	if at == listpack.None {
+		h.edit(func(dst []byte) listpack.Listpack {
+			return h.pack.Append(dst, listpack.Of(field), listpack.Of(value))
+		})
+		return true
+	}
+	at = h.pack.Next(at)
+	h.edit(func(dst []byte) listpack.Listpack { return h.pack.Replace(dst, at, listpack.Of(value)) })
+	return false
+}
+
+func (h *Hash) edit(change func(dst []byte) listpack.Listpack) { h.pack = h.db.txn.edit(change) }
+
+func (h *Hash) setRecord(field, value []byte) (added bool, err error) {
+	r := h.elements()
+	_, found, err := r.get(field)
+	if err != nil {
+		return false, err
+	}
+	if !found {
+		h.next.Count++
+	}
+	return !found, r.put(field, value)
+}
+
+// spread gives each field its record.
+func (h *Hash) spread() error {
+	pack, count := h.pack, h.Len()
+	h.next.Encoding, h.next.ID, h.next.Count, h.next.Value = layout.Spread, h.db.txn.NewID(), uint64(count), nil
+	h.pack, h.fresh = nil, true
+	r := h.elements()
+	var err error
+	var fieldScratch, valueScratch []byte // what made this necessary may stand in the transaction's
+	pairs(pack, &fieldScratch, &valueScratch, func(field, value []byte) bool {
+		err = r.put(field, value)
+		return err == nil
+	})
+	return err
+}
+
+// Delete takes a field out, and tells whether it was there.
+func (h *Hash) Delete(field []byte) (bool, error) {
+	if h.packed() {
+		return h.deletePacked(field), nil
+	}
+	r := h.elements()
+	_, found, err := r.get(field)
+	if err != nil || !found {
+		return false, err
+	}
+	h.next.Count--
+	return true, r.delete(field)
+}
+
+func (h *Hash) deletePacked(field []byte) bool {
+	at := h.pack.Find(h.pack.First(), field, 1)
+	if at == listpack.None {
+		return false
+	}
+	h.edit(func(dst []byte) listpack.Listpack {
+		rest, _ := h.pack.Delete(dst, at, 2)
+		return rest
+	})
+	return true
+}
+
+// Increment adds to the integer that a field holds, 0 if the field is missing, and returns the sum.
+func (h *Hash) Increment(field []byte, delta int64) (int64, error) {
+	value, found, err := h.Get(field)
+	if err != nil {
+		return 0, err
+	}
+	sum := int64(0)
+	if found {
+		var ok bool
+		if sum, ok = number.ParseInt(value); !ok {
+			return 0, ErrFieldNotInteger
+		}
+	}
+	if delta < 0 && sum < math.MinInt64-delta || delta > 0 && sum > math.MaxInt64-delta {
+		return 0, ErrOverflow
+	}
+	sum += delta
+	var digits [20]byte
+	_, err = h.Set(field, number.AppendInt(digits[:0], sum))
+	return sum, err
+}
+
+// IncrementFloat adds to the number that a field holds, 0 if the field is missing, and returns the sum
+// as it is stored then.
+func (h *Hash) IncrementFloat(field []byte, delta number.LongDouble) ([]byte, error) {
+	value, found, err := h.Get(field)
+	if err != nil {
+		return nil, err
+	}
+	var sum number.LongDouble
+	if found {
+		var ok bool
+		if sum, ok = number.ParseLongDouble(value); !ok {
+			return nil, ErrFieldNotFloat
+		}
+	}
+	sum, finite := sum.Add(delta)
+	if !finite {
+		return nil, ErrNotFinite
+	}
+	text := sum.Append(nil)
+	_, err = h.Set(field, text)
+	return text, err
+}
+
+// All visits all fields, with their values unless fieldsOnly. They are valid during the call.
+func (h *Hash) All(fieldsOnly bool, visit func(field, value []byte) bool) error {
+	if h.packed() {
+		pairs(h.pack, &h.db.txn.member, &h.db.txn.element, visit)
+		return nil
+	}
+	r := h.elements()
+	return r.all(h.next.Count, fieldsOnly, visit)
+}
+
+// Random returns a field of a hash that has any, with its value unless fieldOnly: see picker for how
+// likely each is. They are valid until the next one is read.
+func (h *Hash) Random(fieldOnly bool) (field, value []byte, err error) {
+	if h.packed() {
+		at, t := h.pack.Seek(2*rand.IntN(h.Len())), h.db.txn
+		return text(h.pack.At(at), &t.member), text(h.pack.At(h.pack.Next(at)), &t.element), nil
+	}
+	p := picker{spreadElements: h.elements(), count: h.next.Count, keysOnly: fieldOnly}
+	picked, err := p.pick()
+	return picked.element, picked.value, err
+}
+
+// RandomDistinct visits count different fields, or all if there are no more, in no particular order.
+func (h *Hash) RandomDistinct(count uint64, fieldsOnly bool, visit func(field, value []byte) bool) error {
+	s := h.sampler(fieldsOnly)
+	return s.distinct(count, visit)
+}
+
+// RandomRepeated visits fields of a hash that has any, count times, each time any of them.
+func (h *Hash) RandomRepeated(count uint64, fieldsOnly bool, visit func(field, value []byte) bool) error {
+	s := h.sampler(fieldsOnly)
+	return s.repeated(count, visit)
+}
+
+func (h *Hash) sampler(fieldsOnly bool) sampler {
+	s := sampler{txn: h.db.txn, count: uint64(h.Len()), all: func(visit visitPair) error { return h.All(fieldsOnly, visit) }}
+	if !h.packed() {
+		s.picker = &picker{spreadElements: h.elements(), count: h.next.Count, keysOnly: fieldsOnly}
+	}
+	return s
+}

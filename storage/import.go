@@ -1,0 +1,246 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"kedis/storage/layout"
+	"kedis/storage/rdb"
+	"kedis/storage/rocks"
+)
+
+// ErrIncomplete is what an import gets that has not the keys, or a collection not the elements, that
+// were brought in: something came twice.
+var ErrIncomplete = errors.New("storage: an import has a key or an element twice")
+
+// Import is a whole data set that comes from elsewhere. It is written to RocksDB directly, into
+// namespaces that no database has yet: nobody sees anything of it before Swap, and after a crash, or
+// Abandon, nothing is left. It belongs to one goroutine.
+type Import struct {
+	store  *Store
+	txn    *Txn
+	spaces []*namespace
+	batch  rocks.Batch
+}
+
+// NewImport begins an import.
+func (s *Store) NewImport() (*Import, error) {
+	i := &Import{store: s, txn: s.NewTxn(), spaces: make([]*namespace, s.Databases())}
+	s.commit.Lock()
+	for n := range i.spaces {
+		i.spaces[n] = s.newNamespace()
+		s.commit.imported = append(s.commit.imported, i.spaces[n].number)
+	}
+	s.commit.Unlock()
+	i.begin()
+	return i, nil
+}
+
+func (i *Import) begin() {
+	i.txn.Reset()
+	i.txn.databases = i.spaces
+	i.txn.spill = i.write
+	i.txn.Begin(Mode{Applying: true}, 0, 0)
+}
+
+// Restore takes in one key, which must not have come before. Errors: those of DB.Restore, and
+// ErrIncomplete.
+func (i *Import) Restore(database int, key []byte, v *rdb.Value, expireMs int64) error {
+	if err := i.open(database); err != nil {
+		return err
+	}
+	before := i.txn.spilled
+	db := i.txn.DB(database)
+	if err := db.Restore(key, Key{}, v, expireMs); err != nil {
+		return err
+	}
+	if i.txn.spilled != before {
+		if err := i.check(db, key); err != nil {
+			return err
+		}
+	}
+	if len(i.txn.journal.buffer) < spillBytes {
+		return nil
+	}
+	return i.flush()
+}
+
+// open gives a database's namespace its family when the first key comes.
+func (i *Import) open(database int) error {
+	if database >= len(i.spaces) {
+		return fmt.Errorf("storage: database %d, of %d", database, len(i.spaces))
+	}
+	ns := i.spaces[database]
+	if ns.family.Load() != nil {
+		return nil
+	}
+	family, err := i.store.db().Create(layout.Family(ns.number))
+	if err != nil {
+		return fmt.Errorf("storage: creating a namespace: %w", err)
+	}
+	ns.family.Store(family)
+	return nil
+}
+
+// check counts the elements of a collection of which a part went to RocksDB before it was complete:
+// one that came twice was not noticed then.
+func (i *Import) check(db DB, key []byte) error {
+	if err := i.flush(); err != nil {
+		return err
+	}
+	value, found, err := i.store.db().Get(db.space.family.Load(), nil, layout.AppendMetadataKey(nil, key), nil)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("%w: key %q was written and is not there", layout.ErrCorrupt, key)
+	}
+	m, err := layout.DecodeMetadata(value)
+	if err != nil || m.Encoding != layout.Spread {
+		return err
+	}
+	for _, kind := range elementKinds(m.Type) {
+		lower := layout.AppendElementKey(nil, kind, m.ID, nil)
+		count, err := i.count(db.space, lower)
+		if err != nil {
+			return err
+		}
+		if count != m.Length() {
+			return fmt.Errorf("%w: key %q", ErrIncomplete, key)
+		}
+	}
+	return nil
+}
+
+// count is the number of records in RocksDB whose keys begin with a prefix.
+func (i *Import) count(ns *namespace, prefix []byte) (n uint64, err error) {
+	it := i.store.db().NewIterator(ns.family.Load(), nil, rocks.IteratorOptions{
+		LowerBound: prefix, UpperBound: layout.Successor(nil, prefix), KeysOnly: true})
+	defer it.Close()
+	for it.Next() {
+		n++
+	}
+	return n, it.Err()
+}
+
+// flush brings what was gathered to RocksDB, and counts it.
+func (i *Import) flush() error {
+	if err := i.write(); err != nil {
+		return err
+	}
+	for _, d := range i.txn.deltas {
+		d.namespace.keys.Add(int64(d.keys))
+		d.namespace.expires.Add(int64(d.expires))
+	}
+	i.begin()
+	return nil
+}
+
+// write brings the journal to RocksDB, in the midst of a key when it is a large one.
+func (i *Import) write() error {
+	j := &i.txn.journal
+	i.batch.Reset()
+	for n := range j.entries {
+		c := &j.entries[n]
+		if c.superseded {
+			continue
+		}
+		family := i.familyOf(c.space)
+		if c.length < 0 {
+			i.batch.Delete(family, j.key(c))
+		} else {
+			i.batch.Put(family, j.key(c), j.value(c))
+		}
+	}
+	if err := i.store.db().Write(&i.batch); err != nil {
+		return fmt.Errorf("storage: importing: %w", err)
+	}
+	i.txn.spilled += j.keys
+	j.reset()
+	return nil
+}
+
+func (i *Import) familyOf(space uint32) *rocks.Family {
+	for _, ns := range i.spaces {
+		if ns.number == space {
+			return ns.family.Load()
+		}
+	}
+	panic("storage: an import writes to a namespace that isn't its own")
+}
+
+// Keys is the number of keys that were taken in so far.
+func (i *Import) Keys() int64 {
+	var keys int64
+	for _, ns := range i.spaces {
+		keys += ns.keys.Load()
+	}
+	return keys
+}
+
+// Finish brings the rest to RocksDB and checks that each key came once.
+func (i *Import) Finish() error {
+	if err := i.flush(); err != nil {
+		return err
+	}
+	for n, ns := range i.spaces {
+		if ns.family.Load() == nil {
+			continue
+		}
+		count, err := i.count(ns, []byte{layout.KindMetadata})
+		if err != nil {
+			return err
+		}
+		if int64(count) != ns.keys.Load() {
+			return fmt.Errorf("%w: %d keys came in database %d, and %d are there", ErrIncomplete, ns.keys.Load(), n, count)
+		}
+	}
+	return nil
+}
+
+// Abandon throws the import away.
+func (i *Import) Abandon() error {
+	i.disown()
+	var err error
+	for _, ns := range i.spaces {
+		if family := ns.family.Load(); family != nil {
+			err = errors.Join(err, i.store.db().Drop(family))
+		}
+	}
+	return err
+}
+
+// disown makes the namespaces ones that are kept as long as a database has them, like all others.
+func (i *Import) disown() {
+	s := i.store
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	s.commit.imported = slices.DeleteFunc(s.commit.imported, func(number uint32) bool {
+		return slices.ContainsFunc(i.spaces, func(ns *namespace) bool { return ns.number == number })
+	})
+}
+
+// Swap makes what was imported the store's data, as of the end of a log that goes with it, in one
+// step: map, position, log and counters change together. Nothing may be committed meanwhile, and
+// PersistState has to follow before the former log is removed. Views keep showing what was.
+func (i *Import) Swap(log Log, directory uint64) error {
+	s := i.store
+	// Generations on their way name the former log's positions: they go first.
+	if err := s.Settle(); err != nil {
+		return err
+	}
+	i.disown()
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	now := s.current.Load()
+	if len(now.frozen) > 0 {
+		return errors.New("storage: something was committed while the data was exchanged")
+	}
+	s.commit.log, s.commit.logDirectory = log, directory
+	s.position.Store(log.Position())
+	s.persisted.Store(0)
+	s.current.Store(&current{active: now.active, databases: i.spaces})
+	s.freeze()
+	return nil
+}
