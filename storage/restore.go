@@ -49,9 +49,6 @@ func (d DB) restored(v *rdb.Value) (layout.Metadata, error) {
 	return r.collection()
 }
 
-// largestPack is the size beyond which Redis keeps nothing in a listpack, whatever the limits are.
-const largestPack = 1 << 30
-
 // restoring is a hash, set or sorted set that is being read. Its elements are gathered as long as it
 // may turn out to be small; from then on each becomes a record at once.
 type restoring struct {
@@ -167,7 +164,7 @@ func (r *restoring) fits() bool {
 	if r.onlyInts {
 		return int64(len(r.small)) <= r.integers
 	}
-	return int64(len(r.small)) <= r.entries && int64(r.largest) <= r.longest && r.bytes <= largestPack
+	return int64(len(r.small)) <= r.entries && int64(r.largest) <= r.longest && r.bytes <= maxListpackBytes
 }
 
 // enlarge gives each element that was gathered its record.

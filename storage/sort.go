@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"kedis/storage/layout"
-	"kedis/storage/listpack"
 )
 
 // SortSource is what SORT takes its elements from.
@@ -84,6 +83,6 @@ func (d DB) SortValue(key, field []byte) (value []byte, found bool, err error) {
 // ReplaceList opens an empty list that takes the place of whatever the key holds.
 func (d DB) ReplaceList(key []byte) (List, error) {
 	k, err := d.Lookup(key)
-	return List{db: d, key: key, old: k, pack: listpack.Empty(64),
+	return List{db: d, key: key, old: k, pack: emptyListpack,
 		next: layout.Metadata{Type: layout.List, Encoding: layout.Listpack}}, err
 }

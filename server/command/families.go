@@ -14,6 +14,7 @@ func families() []Family {
 		objectFamily(),
 		scanFamily(),
 		dumpFamily(),
+		sortFamily(),
 		databaseFamily(),
 		transactionFamily(),
 	}

@@ -1,0 +1,278 @@
+package command
+
+import (
+	"slices"
+
+	"kedis/storage"
+	"kedis/storage/layout"
+	"kedis/storage/sortorder"
+)
+
+func sortFamily() Family {
+	patterns := KeySpec{Flags: RO | Access, Unknown: true, FindKeysUnspecified: true,
+		Notes: "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort"}
+	target := KeySpec{Flags: OW | Update, Unknown: true, FindKeysUnspecified: true,
+		Notes: "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array"}
+	categories := CategorySet | CategorySortedSet | CategoryList | CategoryDangerous
+	const complexity = "O(N+M*log(M)) where N is the number of elements and M the number of those that are returned; O(N) when nothing is sorted"
+	const syntax = "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]"
+	return Family{Commands: []Command{
+		{Name: "sort", Arity: -2, Flags: Write | DenyOOM | MovableKeys, Categories: categories,
+			Keys: []KeySpec{oneKey(1, RO|Access), patterns, target}, GetKeys: sortKeys, adapt: sortFlags,
+			Run:   func(c *Context) error { return c.sort(true) },
+			Group: "generic", Since: "1.0.0", Complexity: complexity, Syntax: syntax + " [STORE destination]",
+			Summary: "Sorts the elements of a list, set or sorted set, by themselves or by other keys, and returns or stores them."},
+		{Name: "sort_ro", Arity: -2, Flags: ReadOnly | MovableKeys, Categories: categories,
+			Keys: []KeySpec{oneKey(1, RO|Access), patterns}, adapt: sortFlags,
+			Run:   func(c *Context) error { return c.sort(false) },
+			Group: "generic", Since: "7.0.0", Complexity: complexity, Syntax: syntax,
+			Summary: "Sorts the elements of a list, set or sorted set, by themselves or by other keys, and returns them."},
+	}}
+}
+
+// sorting is what SORT was asked to do.
+type sorting struct {
+	by            *sortorder.Pattern // nil: the elements themselves
+	gets          []sortorder.Pattern
+	order         sortorder.Order
+	unsorted      bool // the elements stay in the order that they have
+	offset, count int64
+	store         []byte // nil: they are returned
+}
+
+func parseSort(words [][]byte, mayStore bool) (sorting, error) {
+	s := sorting{count: -1}
+	a := arguments{words: words}
+	for a.more() {
+		var word []byte
+		switch {
+		case a.flag("ASC"):
+			s.order.Descending = false
+		case a.flag("DESC"):
+			s.order.Descending = true
+		case a.flag("ALPHA"):
+			s.order.Alpha = true
+		case a.option("LIMIT", &word):
+			s.limit(&a, word)
+		case mayStore && a.option("STORE", &s.store):
+		case a.option("BY", &word):
+			by := sortorder.ParsePattern(word)
+			s.by, s.unsorted = &by, s.unsorted || by.Constant
+		case a.option("GET", &word):
+			s.gets = append(s.gets, sortorder.ParsePattern(word))
+		default:
+			a.fail(ErrSyntax)
+		}
+	}
+	s.order.By, s.order.Exact = s.by != nil, s.store != nil
+	return s, a.err
+}
+
+func (s *sorting) limit(a *arguments, offset []byte) {
+	count := a.next()
+	if a.err == nil {
+		s.offset, a.err = parseInteger(offset)
+	}
+	if a.err == nil {
+		s.count, a.err = parseInteger(count)
+	}
+}
+
+// looksElsewhere tells that other keys are read, whose names nobody knows before the elements are.
+func (s *sorting) looksElsewhere() bool {
+	return s.by != nil && !s.by.Constant ||
+		slices.ContainsFunc(s.gets, func(p sortorder.Pattern) bool { return !p.Constant })
+}
+
+// sortFlags makes SORT a read when it stores nothing, and a walk over the database when it follows
+// patterns: then it reads a view, or, when it stores what it finds, has the database to itself.
+func sortFlags(flags Flags, args [][]byte) Flags {
+	s, err := parseSort(args[2:], flags&Write != 0)
+	if err != nil || s.store == nil {
+		flags &^= Write
+	}
+	if err == nil && s.looksElsewhere() {
+		flags |= Walk
+	}
+	return flags
+}
+
+// sortKeys finds the key and, if there is one, the key behind the last STORE.
+func sortKeys(args [][]byte) ([]KeyReference, error) {
+	keys := []KeyReference{{Index: 1, Flags: RO | Access}}
+	store := 0
+	for i := 2; i < len(args); i++ {
+		switch {
+		case equalFold(args[i], "LIMIT"):
+			i += 2
+		case equalFold(args[i], "GET"), equalFold(args[i], "BY"):
+			i++
+		case equalFold(args[i], "STORE") && i+1 < len(args):
+			i++
+			store = i
+		}
+	}
+	if store > 0 {
+		keys = append(keys, KeyReference{Index: store, Flags: OW | Update})
+	}
+	return keys, nil
+}
+
+const errWeights = Error("ERR One or more scores can't be converted into double")
+
+func (c *Context) sort(mayStore bool) error {
+	s, err := parseSort(c.Args[2:], mayStore)
+	if err != nil {
+		return err
+	}
+	source, err := c.DB.SortSource(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if s.unsorted && source.Type == layout.Set && s.store != nil {
+		// What is stored must not depend on the order in which a set happens to be kept.
+		s.unsorted, s.by, s.order.Alpha, s.order.By = false, nil, true, false
+	}
+	elements, err := s.collect(c.DB, &source)
+	if err != nil {
+		return err
+	}
+	if s.store != nil {
+		return c.storeSorted(&s, elements)
+	}
+	return c.replySorted(&s, elements)
+}
+
+// collect returns the elements in their order, cut down to the window that LIMIT leaves.
+func (s *sorting) collect(db storage.DB, source *storage.SortSource) ([]sortorder.Element, error) {
+	first, limit := sortorder.Window(s.offset, s.count, source.Len())
+	elements := make([]sortorder.Element, 0, min(source.Len(), 1<<16))
+	var memory arena
+	keep := func(element []byte) { elements = append(elements, sortorder.Element{Value: memory.keep(element)}) }
+	if s.unsorted && source.Type != layout.Set {
+		return elements, source.Elements(first, limit, s.order.Descending, keep)
+	}
+	if err := source.Elements(0, source.Len(), false, keep); err != nil {
+		return nil, err
+	}
+	if !s.unsorted {
+		if err := s.weigh(db, elements, &memory); err != nil {
+			return nil, err
+		}
+		s.order.Sort(elements, first, limit)
+	}
+	return elements[first:limit], nil
+}
+
+// weigh finds out what each element is sorted by.
+func (s *sorting) weigh(db storage.DB, elements []sortorder.Element, memory *arena) error {
+	var key []byte
+	for i := range elements {
+		e := &elements[i]
+		weight, found := e.Value, true
+		if s.by != nil {
+			var err error
+			if weight, found, err = patternValue(db, s.by, &key, e.Value); err != nil {
+				return err
+			}
+		}
+		switch {
+		case !found:
+		case s.order.Alpha && s.by != nil:
+			e.Weight = memory.keep(weight)
+		case !s.order.Alpha:
+			if e.Number, found = sortorder.ParseNumber(weight); !found {
+				return errWeights
+			}
+		}
+	}
+	return nil
+}
+
+// patternValue returns what a pattern names for an element, in the scratch memory of key where it has to be
+// put together. It is valid until the next one is read.
+func patternValue(db storage.DB, p *sortorder.Pattern, key *[]byte, element []byte) (value []byte, found bool, err error) {
+	switch {
+	case p.Self:
+		return element, true, nil
+	case p.Constant:
+		return nil, false, nil
+	}
+	*key = p.AppendKey((*key)[:0], element)
+	return db.SortValue(*key, p.Field)
+}
+
+// each visits what SORT returns: the elements, or what the patterns of GET name for each of them.
+func (s *sorting) each(db storage.DB, elements []sortorder.Element, visit func(value []byte, found bool)) error {
+	var key []byte
+	for i := range elements {
+		if len(s.gets) == 0 {
+			visit(elements[i].Value, true)
+		}
+		for j := range s.gets {
+			value, found, err := patternValue(db, &s.gets[j], &key, elements[i].Value)
+			if err != nil {
+				return err
+			}
+			visit(value, found)
+		}
+	}
+	return nil
+}
+
+func (c *Context) replySorted(s *sorting, elements []sortorder.Element) error {
+	c.Reply.Array(len(elements) * max(len(s.gets), 1))
+	return s.each(c.DB, elements, func(value []byte, found bool) {
+		if found {
+			c.Reply.Bulk(value)
+		} else {
+			c.Reply.Null()
+		}
+	})
+}
+
+// sortedPerPush is how many elements of the result are stored at a time.
+const sortedPerPush = 1024
+
+// storeSorted stores the result as a list, which isn't kept when it is empty. It is repeated as the
+// list that came out: what other keys weigh may not be known where it is repeated.
+func (c *Context) storeSorted(s *sorting, elements []sortorder.Element) error {
+	var values [][]byte
+	var memory arena
+	err := s.each(c.DB, elements, func(value []byte, _ bool) { values = append(values, memory.keep(value)) })
+	if err != nil {
+		return err
+	}
+	list, err := c.DB.ReplaceList(s.store)
+	if err != nil {
+		return err
+	}
+	c.NoEffect()
+	if list.Exists() {
+		c.Effect(wordDel, s.store)
+	}
+	c.Reply.Integer(int64(len(values)))
+	for some := range slices.Chunk(values, sortedPerPush) {
+		if err := list.Push(false, some); err != nil {
+			return err
+		}
+		c.Effect(append([][]byte{wordRPush, s.store}, some...)...)
+	}
+	return list.Save()
+}
+
+var wordRPush = []byte("RPUSH")
+
+// arena keeps copies of many small pieces in few blocks of memory.
+type arena struct{ block []byte }
+
+const arenaBlock = 64 << 10
+
+func (a *arena) keep(piece []byte) []byte {
+	if len(piece) > cap(a.block)-len(a.block) {
+		a.block = make([]byte, 0, max(len(piece), min(arenaBlock, 2*cap(a.block)), 64))
+	}
+	from := len(a.block)
+	a.block = append(a.block, piece...)
+	return a.block[from:len(a.block):len(a.block)]
+}
