@@ -29,6 +29,10 @@ func (c *Context) Effect(args ...[]byte) {
 	c.Txn.Effect(c.selected, args...)
 }
 
+// AfterCommit has f called when what the command did is committed, and not at all if that fails. It is
+// called by the goroutine that commits, and must not wait.
+func (c *Context) AfterCommit(f func()) { c.batch.after = append(c.batch.after, f) }
+
 // NoEffect says that what the command changed needs no repeating.
 func (c *Context) NoEffect() { c.effected = true }
 

@@ -23,6 +23,8 @@ type Session struct {
 	// done before failed, and it is done again.
 	Refuse error
 
+	listening subscriptions
+
 	watched []watchedEntry
 	dirty   atomic.Bool // a watched key has changed
 	place   int         // in the running batch's list, plus 1
@@ -32,6 +34,8 @@ type Session struct {
 	name           string
 	libraryName    string
 	libraryVersion string
+
+	replica handshake // what REPLCONF told
 
 	LastCommand atomic.Pointer[Command]
 	LastActive  atomic.Int64 // Unix ms

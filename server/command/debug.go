@@ -1,0 +1,236 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"time"
+
+	"kedis/internal/number"
+	"kedis/storage"
+	"kedis/storage/digest"
+	"kedis/storage/layout"
+	"kedis/storage/rdb"
+)
+
+func debugFamily() Family {
+	return Family{Commands: []Command{
+		{Name: "debug", Arity: -2, Flags: Admin | NoScript | Loading | Stale, Run: cmdDebug, plan: planDebug,
+			Group: "server", Since: "1.0.0", Complexity: "Depends on the subcommand",
+			Summary: "A container for commands that tests and maintainers need."},
+	}}
+}
+
+// debugCommand is one of DEBUG's words, which Redis doesn't have in its table either.
+type debugCommand struct {
+	name        string
+	least, most int // words
+	plan        func(c *Context, p *plan)
+	run         func(c *Context) error
+	help        []string
+}
+
+func debugCommands() []debugCommand {
+	return []debugCommand{
+		{"DIGEST", 2, 2, planWalk, debugDigest,
+			[]string{"DIGEST", "    Output a hex signature representing the current DB content."}},
+		{"DIGEST-VALUE", 2, math.MaxInt, planKeys, debugDigestValue,
+			[]string{"DIGEST-VALUE <key> [<key> ...]", "    Output a hex signature of the values of all the specified keys."}},
+		{"OBJECT", 3, 3, planKeys, debugObject,
+			[]string{"OBJECT <key>", "    Show low level info about `key` and associated value."}},
+		{"RELOAD", 2, 2, planEverything, debugReload,
+			[]string{"RELOAD", "    Bring everything to disk, close the store and open it again."}},
+		{"SET-ACTIVE-EXPIRE", 3, 3, nil, debugSetActiveExpire,
+			[]string{"SET-ACTIVE-EXPIRE <0|1>", "    Setting it to 0 disables expiring keys in background when they are not",
+				"    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the", "    default."}},
+		{"SLEEP", 3, 3, planEverything, debugSleep,
+			[]string{"SLEEP <seconds>", "    Stop the server for <seconds>. Decimals allowed."}},
+		{"HELP", 2, 2, nil, debugHelp, []string{"HELP", "    Prints this help."}},
+	}
+}
+
+func planWalk(_ *Context, p *plan)       { p.walk = true }
+func planEverything(_ *Context, p *plan) { p.everything = true }
+
+// planKeys reads keys from the third word on, on a worker.
+func planKeys(c *Context, p *plan) {
+	p.worker = true
+	for _, key := range c.Args[2:] {
+		p.locks = append(p.locks, wantedLock{c.Engine.Store.Stripe(c.selected, key), false})
+	}
+}
+
+func findDebugCommand(args [][]byte) (debugCommand, bool) {
+	for _, d := range debugCommands() {
+		if equalFold(args[1], d.name) && len(args) >= d.least && len(args) <= d.most {
+			return d, true
+		}
+	}
+	return debugCommand{}, false
+}
+
+func planDebug(c *Context, p *plan) error {
+	if d, ok := findDebugCommand(c.Args); ok && d.plan != nil {
+		d.plan(c, p)
+	}
+	return nil
+}
+
+func cmdDebug(c *Context) error {
+	d, ok := findDebugCommand(c.Args)
+	if !ok {
+		return Errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", c.Args[1])
+	}
+	return d.run(c)
+}
+
+func debugHelp(c *Context) error {
+	lines := []string{"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}
+	for _, d := range debugCommands() {
+		lines = append(lines, d.help...)
+	}
+	return c.replyHelp(lines)
+}
+
+// digestKinds are the types as Redis digests them.
+var digestKinds = map[layout.Type]digest.Kind{layout.String: digest.String, layout.List: digest.List,
+	layout.Set: digest.Set, layout.ZSet: digest.SortedSet, layout.Hash: digest.Hash}
+
+func debugDigest(c *Context) error {
+	var all digest.Dataset
+	for number := range c.Engine.Store.Databases() {
+		db := c.InDatabase(number)
+		var failed error
+		err := db.Keys(nil, func(key []byte, m *layout.Metadata) bool {
+			v := digest.NewKey(key, digestKinds[m.Type])
+			if failed = addToDigest(&v, db, key, m); failed == nil {
+				all.Add(number, v.Sum())
+			}
+			return failed == nil
+		})
+		if err := cmp.Or(failed, err); err != nil {
+			return err
+		}
+	}
+	c.Reply.SimpleString(all.Sum().String())
+	return nil
+}
+
+// addToDigest adds a value, one element at a time.
+func addToDigest(v *digest.Value, db storage.DB, key []byte, m *layout.Metadata) error {
+	if err := addElements(v, db, key, m); err != nil {
+		return err
+	}
+	if m.ExpireMs != 0 {
+		v.Expires()
+	}
+	return nil
+}
+
+func addElements(v *digest.Value, db storage.DB, key []byte, m *layout.Metadata) error {
+	switch m.Type {
+	case layout.List:
+		l, err := db.List(key)
+		if err != nil {
+			return err
+		}
+		return l.Range(0, l.Len(), false, func(_ int, value []byte) bool { v.Element(value); return true })
+	case layout.Set:
+		s, err := db.Set(key)
+		if err != nil {
+			return err
+		}
+		return s.All(func(member []byte) bool { v.Member(member); return true })
+	case layout.ZSet:
+		z, err := db.ZSet(key)
+		if err != nil {
+			return err
+		}
+		return z.All(func(member []byte, score float64) bool { v.Scored(member, score); return true })
+	case layout.Hash:
+		h, err := db.Hash(key)
+		if err != nil {
+			return err
+		}
+		return h.All(false, func(field, value []byte) bool { v.Field(field, value); return true })
+	}
+	v.String(m.Value)
+	return nil
+}
+
+func debugDigestValue(c *Context) error {
+	c.Reply.Array(len(c.Args) - 2)
+	for _, key := range c.Args[2:] {
+		k, err := c.DB.Lookup(key)
+		if err != nil {
+			return err
+		}
+		var sum digest.Sum
+		if k.Exists {
+			v := digest.NewValue(digestKinds[k.Type])
+			if err := addToDigest(&v, c.DB, key, &k.Metadata); err != nil {
+				return err
+			}
+			sum = v.Sum()
+		}
+		c.Reply.SimpleString(sum.String())
+	}
+	return nil
+}
+
+// payloadFrame is what a DUMP payload has besides the value: type, version and checksum.
+const payloadFrame = 1 + 2 + 8
+
+func debugObject(c *Context) error {
+	k, err := c.DB.Lookup(c.Args[2])
+	if err != nil {
+		return err
+	}
+	if !k.Exists {
+		return ErrNoSuchKey
+	}
+	payload, err := c.DB.Dump(nil, k, new(rdb.PayloadWriter))
+	if err != nil {
+		return err
+	}
+	c.Reply.SimpleString(fmt.Sprintf("Value at:0x%x refcount:1 encoding:%s serializedlength:%d lru:0 lru_seconds_idle:0",
+		k.ID, storage.Encoding(&k.Metadata), len(payload)-payloadFrame))
+	return nil
+}
+
+// debugReload closes and opens the store, while nothing else runs.
+func debugReload(c *Context) error {
+	if c.batch.reopen == nil {
+		return Error("ERR DEBUG RELOAD can't run inside of MULTI")
+	}
+	if err := c.Engine.Store.Reopen(); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func debugSetActiveExpire(c *Context) error {
+	value := "no"
+	if n, ok := number.ParseInt(c.Args[2]); ok && n != 0 {
+		value = "yes"
+	}
+	if err := c.Engine.Config.Set([][2]string{{"active-expire", value}}); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// debugSleep stops the server, as Redis does: nothing else runs meanwhile.
+func debugSleep(c *Context) error {
+	if c.OnReactor() {
+		return c.Offload()
+	}
+	seconds, ok := number.ParseDouble(c.Args[2])
+	if ok && seconds > 0 {
+		time.Sleep(time.Duration(min(seconds, math.MaxInt64/2e9) * float64(time.Second)))
+	}
+	c.Reply.OK()
+	return nil
+}
