@@ -1,0 +1,88 @@
+package command
+
+import (
+	"errors"
+
+	"kedis/internal/config"
+)
+
+func configFamily() Family {
+	admin := Admin | NoScript | Loading | Stale
+	return Family{Commands: []Command{
+		{Name: "config", Arity: -2, Group: "server", Since: "2.0.0", Complexity: "Depends on the subcommand",
+			Summary: "A container for commands on the server's options.",
+			Subcommands: []Command{
+				{Name: "get", Arity: -3, Flags: admin, Since: "2.0.0", Run: cmdConfigGet,
+					Complexity: "O(N), N being the number of options", Syntax: "parameter [parameter ...]",
+					Summary: "Returns options whose names match patterns, and their values."},
+				{Name: "set", Arity: -4, Flags: admin, Since: "2.0.0", Run: cmdConfigSet,
+					Tips:       []string{"request_policy:all_nodes", "response_policy:all_succeeded"},
+					Complexity: "O(N), N being the number of options given", Syntax: "parameter value [parameter value ...]",
+					Summary: "Changes options: all that are given, or none."},
+				{Name: "rewrite", Arity: 2, Flags: admin, Since: "2.8.0", Run: cmdConfigRewrite, Complexity: "O(1)",
+					Summary: "Writes the options in force to the configuration file, and keeps its comments."},
+				{Name: "resetstat", Arity: 2, Flags: admin, Since: "2.0.0", Run: cmdConfigResetStat, Complexity: "O(1)",
+					Summary: "Sets what INFO counts to zero."},
+				helpRow("config", "5.0.0", Loading|Stale, 0,
+					"GET <pattern>",
+					"    Return parameters matching the glob-like <pattern> and their values.",
+					"SET <directive> <value>",
+					"    Set the configuration <directive> to <value>.",
+					"RESETSTAT",
+					"    Reset statistics reported by the INFO command.",
+					"REWRITE",
+					"    Rewrite the configuration file."),
+			}},
+	}}
+}
+
+func cmdConfigGet(c *Context) error {
+	pairs := c.Engine.Config.Match(c.Args[2:]...)
+	c.Reply.Map(len(pairs))
+	for _, pair := range pairs {
+		c.Reply.BulkString(pair.Name)
+		c.Reply.BulkString(pair.Value)
+	}
+	return nil
+}
+
+func cmdConfigSet(c *Context) error {
+	if len(c.Args)%2 != 0 {
+		return wrongArity(c.Command.full)
+	}
+	var pairs [][2]string
+	for i := 2; i < len(c.Args); i += 2 {
+		pairs = append(pairs, [2]string{string(c.Args[i]), string(c.Args[i+1])})
+		if i+1 < 64 && c.Engine.Config.Sensitive(string(c.Args[i])) {
+			c.Redact(i + 1)
+		}
+	}
+	if err := c.Engine.Config.Set(pairs); err != nil {
+		return configError(err)
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// configError gives a refusal its code.
+func configError(err error) error {
+	var refusal config.Refusal
+	if errors.As(err, &refusal) {
+		return Error("ERR " + string(refusal))
+	}
+	return err
+}
+
+func cmdConfigRewrite(c *Context) error {
+	if err := c.Engine.Config.Rewrite(); err != nil {
+		return configError(err)
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func cmdConfigResetStat(c *Context) error {
+	c.Engine.ResetStatistics()
+	c.Reply.OK()
+	return nil
+}
