@@ -247,16 +247,14 @@ func (h *Hash) All(fieldsOnly bool, visit func(field, value []byte) bool) error 
 	return r.all(h.next.Count, fieldsOnly, visit)
 }
 
-// Random returns a field of a hash that has any, with its value unless fieldOnly: see picker for how
-// likely each is. They are valid until the next one is read.
-func (h *Hash) Random(fieldOnly bool) (field, value []byte, err error) {
+// Random returns a field of a hash that has any: see picker for how likely each is. It is valid until
+// the next one is read.
+func (h *Hash) Random() ([]byte, error) {
 	if h.packed() {
-		at, t := h.pack.Seek(2*rand.IntN(h.Len())), h.db.txn
-		return text(h.pack.At(at), &t.member), text(h.pack.At(h.pack.Next(at)), &t.element), nil
+		return text(h.pack.At(h.pack.Seek(2*rand.IntN(h.Len()))), &h.db.txn.member), nil
 	}
-	p := picker{spreadElements: h.elements(), count: h.next.Count, keysOnly: fieldOnly}
-	picked, err := p.pick()
-	return picked.element, picked.value, err
+	p := picker{spreadElements: h.elements(), count: h.next.Count}
+	return p.pick()
 }
 
 // RandomDistinct visits count different fields, or all if there are no more, in no particular order.
@@ -272,9 +270,10 @@ func (h *Hash) RandomRepeated(count uint64, fieldsOnly bool, visit func(field, v
 }
 
 func (h *Hash) sampler(fieldsOnly bool) sampler {
-	s := sampler{txn: h.db.txn, count: uint64(h.Len()), all: func(visit visitPair) error { return h.All(fieldsOnly, visit) }}
+	all := func(visit visitPair) error { return h.All(fieldsOnly, visit) }
+	s := sampler{txn: h.db.txn, count: uint64(h.Len()), all: all, values: !fieldsOnly}
 	if !h.packed() {
-		s.picker = &picker{spreadElements: h.elements(), count: h.next.Count, keysOnly: fieldsOnly}
+		s.picker = &picker{spreadElements: h.elements(), count: h.next.Count}
 	}
 	return s
 }

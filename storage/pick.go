@@ -16,183 +16,233 @@ const (
 	pickElements = 32
 	// pickLevels is how often a picker narrows down where it looks, at most.
 	pickLevels = 64
+	// pickTries is how often it begins anew, at most.
+	pickTries = 100
 	// pickCost is about how many elements could be walked in the time that it takes to pick one.
 	pickCost = 512
+	// noteBytes are looked at of each element, behind what is shared.
+	noteBytes = 64
 	// sampleBatch is how many picks with repetition are made in one walk.
 	sampleBatch = 1024
 )
 
 // picker picks elements of a spread collection by chance, without walking all of it.
 //
-// Up to exactPick elements each is as likely as any other. In a larger collection the picker takes the
-// bytes behind the prefix that all elements share, chooses one of those that can come next, keeps the
-// elements that begin so, and does the same with them, until no more than pickElements are left, of
-// which each is as likely as any other. Which bytes there are it doesn't know: it chooses among all
-// between the lowest and the highest that occur anywhere in what it has read, and moves on to the next
-// one that does come here.
+// Up to exactPick elements each is as likely as any other. In a larger collection the picker goes down
+// the tree that the bytes of the elements form: of the bytes that come behind what all elements share it
+// chooses one, each as likely as any other, then one of those that come behind what the elements with
+// that byte share, and so on, until no more than pickElements are left, of which it takes one. (Which
+// bytes come somewhere, it finds out by looking for those that it has seen elsewhere.)
 //
-// So what counts is not how many elements begin with a byte, but in how many ways elements can begin.
-// Where all of them fill the same space evenly (numbers, UUIDs, digests, with whatever prefix) all are
-// nearly equally likely. Elements of small groups beside large ones, and those behind bytes that don't
-// come there, are picked more often than the others; none is out of reach.
+// The elements of small branches would be found too often that way. But if all branches were as full as
+// those on the way, there would be as many elements as there were ways to go, multiplied: when that is
+// a fraction of what there is, the element is only taken with that chance, else the picker begins anew.
+// (The product is Knuth's estimate of a tree's size, "Estimating the efficiency of backtrack programs",
+// Mathematics of Computation 29, 1975.)
+//
+// So all elements are equally likely but for those where the tree has more branches than elsewhere,
+// which are less so, by as much. Numbers, UUIDs and digests, with whatever prefix, differ by a small
+// factor, if at all; so do names.
 type picker struct {
 	spreadElements
-	count    uint64
-	keysOnly bool
+	count uint64
 
 	all    span // everything, once it was looked at
 	occurs [256]bool
 }
 
-// pair is an element and its value.
-type pair struct{ element, value []byte }
-
 // span is a part of a collection: its first elements, and the last one.
 type span struct {
-	near []pair // also holds what follows upon the last one, if it is short
+	near [][]byte // also holds what follows upon the last one, if there is room
 	last []byte
 }
 
-// pick returns an element; the collection has some. It is valid until the transaction is reset.
-func (p *picker) pick() (pair, error) {
-	if p.count <= exactPick {
-		return p.at(rand.Uint64N(max(p.count, 1)))
-	}
-	if err := p.learn(); err != nil {
-		return pair{}, err
-	}
-	s := p.all
-	for range pickLevels {
-		if bytes.Compare(s.near[len(s.near)-1].element, s.last) >= 0 {
-			break
-		}
-		var err error
-		if s, err = p.narrow(s); err != nil {
-			return pair{}, err
-		}
-	}
-	return s.near[rand.IntN(s.size())], nil
-}
+// complete tells that all elements of the span were read.
+func (s *span) complete() bool { return bytes.Compare(s.near[len(s.near)-1], s.last) >= 0 }
 
 // size is how many of the elements that were read are within the span.
 func (s *span) size() int {
-	n, found := slices.BinarySearchFunc(s.near, s.last, func(p pair, last []byte) int {
-		return bytes.Compare(p.element, last)
-	})
+	n, found := slices.BinarySearchFunc(s.near, s.last, bytes.Compare)
 	if found {
 		n++
 	}
 	return n
 }
 
+// pick returns an element; the collection has some. It is valid until the transaction is reset.
+func (p *picker) pick() (element []byte, err error) {
+	if p.count <= exactPick {
+		return p.at(rand.Uint64N(max(p.count, 1)))
+	}
+	if err := p.learn(); err != nil {
+		return nil, err
+	}
+	for range pickTries {
+		var ways float64
+		element, ways, err = p.descend()
+		if err != nil || rand.Float64()*float64(p.count) < ways {
+			break
+		}
+	}
+	return element, err
+}
+
 // at returns the element with an index.
-func (p *picker) at(index uint64) (pair, error) {
-	near, err := p.read(nil, int(index)+1)
-	if err == nil && len(near) <= int(index) {
+func (p *picker) at(index uint64) (element []byte, err error) {
+	found := false
+	err = p.walk(nil, true, func(e, _ []byte) bool {
+		if found = index == 0; found {
+			element = e
+		}
+		index--
+		return !found
+	})
+	if err == nil && !found {
 		err = p.miscounted(p.count)
 	}
-	if err != nil {
-		return pair{}, err
+	return element, err
+}
+
+// value returns the value of an element that there is.
+func (p *picker) value(element []byte) ([]byte, error) {
+	value, found, err := p.get(element)
+	if err == nil && !found {
+		err = p.miscounted(p.count)
 	}
-	return near[index], nil
+	return value, err
 }
 
 // read returns up to n elements from a place on.
-func (p *picker) read(from []byte, n int) ([]pair, error) {
-	near := make([]pair, 0, n)
-	err := p.walk(from, p.keysOnly, func(element, value []byte) bool {
-		near = append(near, pair{element, value})
+func (p *picker) read(from []byte, n int) ([][]byte, error) {
+	near := make([][]byte, 0, n)
+	err := p.walk(from, true, func(element, _ []byte) bool {
+		near = append(near, element)
 		return len(near) < n
 	})
 	return near, err
 }
 
 // learn looks at the whole collection, once.
-func (p *picker) learn() error {
+func (p *picker) learn() (err error) {
 	if p.all.near != nil {
 		return nil
 	}
-	near, err := p.read(nil, pickElements)
-	if err == nil && len(near) < pickElements {
-		err = p.miscounted(p.count)
-	}
-	if err != nil {
+	var all span
+	if all.near, err = p.read(nil, pickElements); err != nil {
 		return err
 	}
-	p.all.near = near
-	p.all.last, err = p.lastWith(nil)
-	p.note(p.all)
-	return err
+	if all.last, err = p.lastWith(nil); err != nil {
+		return err
+	}
+	if len(all.near) < pickElements {
+		return p.miscounted(p.count)
+	}
+	p.note(all)
+	p.all = all
+	return nil
 }
 
 // note remembers the bytes that occur in a span, behind what its elements share.
 func (p *picker) note(s span) {
-	from := commonPrefix(s.near[0].element, s.last)
-	for _, e := range s.near {
-		for _, b := range e.element[min(from, len(e.element)):] {
+	shared := commonPrefix(s.near[0], s.last)
+	note := func(element []byte) {
+		for _, b := range element[shared:min(len(element), shared+noteBytes)] {
 			p.occurs[b] = true
 		}
 	}
-	for _, b := range s.last[from:] {
-		p.occurs[b] = true
+	for _, element := range s.near[:s.size()] {
+		note(element)
 	}
+	note(s.last)
 }
 
-// lastWith returns the last element with a prefix, which some have.
+// lastWith returns the last element with a prefix.
 func (p *picker) lastWith(prefix []byte) (last []byte, err error) {
 	lower := layout.AppendElementKey(nil, p.kind, p.id, prefix)
 	it := p.db.txn.walk(p.db.space, lower, layout.Successor(nil, lower), true, true)
 	if it.Next() {
 		last = it.Key()[layout.ElementPrefix:]
-	} else if it.Err() == nil {
-		it.err = p.miscounted(p.count)
 	}
 	return last, it.Close()
 }
 
-// narrow chooses the next byte behind what the elements of a span share, and returns those that have it.
-func (p *picker) narrow(s span) (span, error) {
-	first := s.near[0].element
-	shared := commonPrefix(first, s.last)
-	next, whole := p.choose(first, s.last, shared)
-	if whole {
-		return span{s.near, first}, nil
-	}
-	near, err := p.read(append(bytes.Clone(first[:shared]), next), pickElements)
-	if err == nil && len(near) == 0 {
-		err = p.miscounted(p.count)
-	}
-	if err != nil {
-		return span{}, err
-	}
-	within := span{near, s.last}
-	if prefix := near[0].element[:shared+1]; prefix[shared] != s.last[shared] {
-		if within.last, err = p.lastWith(prefix); err != nil {
-			return span{}, err
+// descend goes down the tree to an element, and returns how many elements there would be if all branches
+// were like those on the way.
+func (p *picker) descend() (element []byte, ways float64, err error) {
+	s, ways := p.all, 1.0
+	for level := 0; level < pickLevels && !s.complete(); level++ {
+		var branches int
+		if s, branches, err = p.narrow(s); err != nil {
+			return nil, 0, err
 		}
+		ways *= float64(branches)
 	}
-	p.note(within)
-	return within, nil
+	n := s.size()
+	return s.near[rand.IntN(n)], ways * float64(n), nil
 }
 
-// choose returns a byte that may come behind what the first and the last element of a span share; whole
-// if the first one ends there, and is chosen itself.
-func (p *picker) choose(first, last []byte, shared int) (next byte, whole bool) {
-	var candidates [256]byte
-	n, low := 0, 0
+// narrow chooses among the branches of a span that isn't complete, and returns one and how many there
+// are, as far as is known.
+func (p *picker) narrow(s span) (branch span, branches int, err error) {
+	first := s.near[0]
+	shared := commonPrefix(first, s.last)
+	candidates := p.candidates(first, s.last, shared)
+	for {
+		branches = len(candidates)
+		if len(first) == shared {
+			branches++ // the first element itself is one
+		}
+		i := rand.IntN(branches)
+		if i == len(candidates) {
+			return span{s.near, first}, branches, nil
+		}
+		next := candidates[i]
+		if branch, err = p.branch(s, shared, next); err != nil {
+			return span{}, 0, err
+		}
+		there := branch.near[0][shared]
+		if there == next {
+			p.note(branch)
+			return branch, branches, nil
+		}
+		// No element goes on with a byte from the chosen one up to the one that is there.
+		candidates = slices.DeleteFunc(candidates, func(b byte) bool { return b >= next && b <= there })
+		candidates = append(candidates, there)
+	}
+}
+
+// candidates are the bytes that may come behind what the elements of a span share.
+func (p *picker) candidates(first, last []byte, shared int) []byte {
+	low := 0
 	if len(first) > shared {
 		low = int(first[shared])
 	}
+	var candidates []byte
 	for b := low; b <= int(last[shared]); b++ {
 		if p.occurs[b] {
-			candidates[n] = byte(b)
-			n++
+			candidates = append(candidates, byte(b))
 		}
 	}
-	if len(first) == shared && rand.IntN(n+1) == n {
-		return 0, true
+	return candidates
+}
+
+// branch returns the elements of a span that have a byte behind what all of them share; if none has, the
+// first ones behind where those would be.
+func (p *picker) branch(s span, shared int, next byte) (branch span, err error) {
+	prefix := append(bytes.Clone(s.near[0][:shared]), next)
+	branch = s
+	if bytes.Compare(s.near[0], prefix) < 0 {
+		branch.near, err = p.read(prefix, pickElements)
 	}
-	return candidates[rand.IntN(n)], false
+	switch {
+	case err != nil:
+		return branch, err
+	case len(branch.near) == 0 || bytes.Compare(branch.near[0], s.last) > 0:
+		return branch, p.miscounted(p.count)
+	case next != s.last[shared] && bytes.HasPrefix(branch.near[0], prefix):
+		branch.last, err = p.lastWith(prefix)
+	}
+	return branch, err
 }
 
 func commonPrefix(a, b []byte) int {
@@ -209,7 +259,11 @@ type sampler struct {
 	count  uint64
 	all    func(visit visitPair) error // walks all of it
 	picker *picker                     // nil if it is packed
+	values bool                        // are wanted too
 }
+
+// pair is an element and its value.
+type pair struct{ element, value []byte }
 
 // distinct visits count different elements, or all if there are no more. Unless they are few of very
 // many, every choice of them is as likely as any other. Their order says nothing.
@@ -252,7 +306,7 @@ func (s *sampler) choose(count uint64, visit visitPair) error {
 func (s *sampler) pickDistinct(count int) ([]pair, error) {
 	picked, seen := make([]pair, 0, count), make(map[string]struct{}, count)
 	for tries := 2*count + pickElements; len(picked) < count && tries > 0; tries-- {
-		p, err := s.picker.pick()
+		p, err := s.pick()
 		if err != nil {
 			return nil, err
 		}
@@ -262,6 +316,14 @@ func (s *sampler) pickDistinct(count int) ([]pair, error) {
 		}
 	}
 	return picked, nil
+}
+
+// pick returns an element of a spread collection, and its value if that is wanted.
+func (s *sampler) pick() (p pair, err error) {
+	if p.element, err = s.picker.pick(); err == nil && s.values {
+		p.value, err = s.picker.value(p.element)
+	}
+	return p, err
 }
 
 // repeated visits an element count times, each time any of them. visit returns false to stop.
@@ -284,7 +346,7 @@ func (s *sampler) pickRepeated(n int) ([]pair, error) {
 	picked := make([]pair, n)
 	for i := range picked {
 		var err error
-		if picked[i], err = s.picker.pick(); err != nil {
+		if picked[i], err = s.pick(); err != nil {
 			return nil, err
 		}
 	}

@@ -7,6 +7,8 @@ func families() []Family {
 		stringFamily(),
 		bitmapFamily(),
 		hyperLogLogFamily(),
+		hashFamily(),
+		setFamily(),
 		listFamily(),
 		zsetFamily(),
 		genericFamily(),

@@ -1,0 +1,443 @@
+package command
+
+import (
+	"math"
+
+	"kedis/internal/number"
+	"kedis/storage"
+)
+
+func hashFamily() Family {
+	return Family{
+		Commands: append(hashReads(), hashWrites()...),
+		Errors: map[error]string{
+			storage.ErrFieldNotInteger: "ERR hash value is not an integer",
+			storage.ErrFieldNotFloat:   "ERR hash value is not a float",
+		},
+	}
+}
+
+func hashReads() []Command {
+	const complexityOfAll = "O(N) where N is the number of fields"
+	unordered := []string{"nondeterministic_output_order"}
+	return []Command{
+		{Name: "hget", Arity: 3, Flags: ReadOnly | Fast, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdHGet,
+			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field",
+			Summary: "Returns the value of a field of a hash."},
+		{Name: "hmget", Arity: -3, Flags: ReadOnly | Fast, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdHMGet,
+			Group: "hash", Since: "2.0.0", Complexity: "O(N) where N is the number of fields asked for",
+			Syntax: "key field [field ...]", Summary: "Returns the values of several fields of a hash."},
+		{Name: "hexists", Arity: 3, Flags: ReadOnly | Fast, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RO)}, Run: cmdHExists,
+			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field",
+			Summary: "Tells whether a hash has a field."},
+		{Name: "hlen", Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RO)}, Run: cmdHLen,
+			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Returns the number of fields of a hash."},
+		{Name: "hstrlen", Arity: 3, Flags: ReadOnly | Fast, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RO)}, Run: cmdHStrLen,
+			Group: "hash", Since: "3.2.0", Complexity: "O(1)", Syntax: "key field",
+			Summary: "Returns the length of a field's value."},
+		{Name: "hgetall", Arity: 2, Flags: ReadOnly, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: unordered, Run: cmdHGetAll,
+			Group: "hash", Since: "2.0.0", Complexity: complexityOfAll, Syntax: "key",
+			Summary: "Returns all fields of a hash with their values."},
+		{Name: "hkeys", Arity: 2, Flags: ReadOnly, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: unordered, Run: cmdHKeys,
+			Group: "hash", Since: "2.0.0", Complexity: complexityOfAll, Syntax: "key",
+			Summary: "Returns all fields of a hash."},
+		{Name: "hvals", Arity: 2, Flags: ReadOnly, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: unordered, Run: cmdHVals,
+			Group: "hash", Since: "2.0.0", Complexity: complexityOfAll, Syntax: "key",
+			Summary: "Returns the values of all fields of a hash."},
+		{Name: "hrandfield", Arity: -2, Flags: ReadOnly, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: []string{"nondeterministic_output"}, Run: cmdHRandField,
+			Group: "hash", Since: "6.2.0", Complexity: "O(N) where N is the number of fields returned",
+			Syntax: "key [count [WITHVALUES]]", Summary: "Returns fields of a hash by chance."},
+	}
+}
+
+func hashWrites() []Command {
+	const complexityOfSetting = "O(N) where N is the number of fields set"
+	return []Command{
+		{Name: "hset", Arity: -4, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RW|Update)}, Run: cmdHSet,
+			Group: "hash", Since: "2.0.0", Complexity: complexityOfSetting, Syntax: "key field value [field value ...]",
+			Summary: "Sets fields of a hash, and makes it if it is missing."},
+		{Name: "hmset", Arity: -4, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RW|Update)}, Run: cmdHMSet,
+			Group: "hash", Since: "2.0.0", Complexity: complexityOfSetting, Syntax: "key field value [field value ...]",
+			Summary: "Sets fields of a hash as HSET does, but doesn't tell how many are new."},
+		{Name: "hsetnx", Arity: 4, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RW|Insert)}, Run: cmdHSetNX,
+			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field value",
+			Summary: "Sets a field of a hash that it doesn't have yet."},
+		{Name: "hincrby", Arity: 4, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdHIncrBy,
+			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field increment",
+			Summary: "Adds to a field that is an integer."},
+		{Name: "hincrbyfloat", Arity: 4, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdHIncrByFloat,
+			Group: "hash", Since: "2.6.0", Complexity: "O(1)", Syntax: "key field increment",
+			Summary: "Adds to a field that is a number."},
+		{Name: "hdel", Arity: -3, Flags: Write | Fast, Categories: CategoryHash,
+			Keys: []KeySpec{oneKey(1, RW|Delete)}, Run: cmdHDel,
+			Group: "hash", Since: "2.0.0", Complexity: "O(N) where N is the number of fields removed",
+			Syntax: "key field [field ...]", Summary: "Removes fields of a hash, and the hash with the last one."},
+	}
+}
+
+func cmdHGet(c *Context) error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	return c.replyField(&h, c.Args[2])
+}
+
+func (c *Context) replyField(h *storage.Hash, field []byte) error {
+	value, found, err := h.Get(field)
+	if err != nil {
+		return err
+	}
+	if !found {
+		c.Reply.Null()
+		return nil
+	}
+	c.Reply.Bulk(value)
+	return nil
+}
+
+func cmdHMGet(c *Context) error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	fields := c.Args[2:]
+	c.Reply.Array(len(fields))
+	for _, field := range fields {
+		if err := c.replyField(&h, field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func cmdHExists(c *Context) error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	_, found, err := h.Get(c.Args[2])
+	if err != nil {
+		return err
+	}
+	c.replyBit(found)
+	return nil
+}
+
+func cmdHLen(c *Context) error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(int64(h.Len()))
+	return nil
+}
+
+func cmdHStrLen(c *Context) error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	value, _, err := h.Get(c.Args[2])
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(int64(len(value)))
+	return nil
+}
+
+func cmdHGetAll(c *Context) error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.Map(h.Len())
+	return h.All(false, func(field, value []byte) bool {
+		c.Reply.Bulk(field)
+		c.Reply.Bulk(value)
+		return true
+	})
+}
+
+func cmdHKeys(c *Context) error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.Array(h.Len())
+	return h.All(true, func(field, _ []byte) bool {
+		c.Reply.Bulk(field)
+		return true
+	})
+}
+
+func cmdHVals(c *Context) error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Reply.Array(h.Len())
+	return h.All(false, func(_, value []byte) bool {
+		c.Reply.Bulk(value)
+		return true
+	})
+}
+
+func cmdHRandField(c *Context) error {
+	if len(c.Args) == 2 {
+		return c.replyRandomField()
+	}
+	count, err := parseSampleCount(c.Args[2])
+	if err != nil {
+		return err
+	}
+	a := arguments{words: c.Args[3:]}
+	withValues := a.flag("WITHVALUES")
+	switch {
+	case len(a.words) > 0:
+		return ErrSyntax
+	case withValues && (count < -math.MaxInt64/2 || count > math.MaxInt64/2):
+		return errSampleTooLarge
+	}
+	return c.replyRandomFields(count, withValues)
+}
+
+const errSampleTooLarge = Error("ERR value is out of range")
+
+// parseSampleCount is how many elements are asked for; a negative count allows for the same ones again.
+func parseSampleCount(word []byte) (int64, error) {
+	n, err := parseInteger(word)
+	if err == nil && n == math.MinInt64 {
+		err = Errorf("ERR value is out of range, value must between %d and %d", -math.MaxInt64, math.MaxInt64)
+	}
+	return n, err
+}
+
+func (c *Context) replyRandomField() error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !h.Exists() {
+		c.Reply.Null()
+		return nil
+	}
+	field, err := h.Random()
+	if err != nil {
+		return err
+	}
+	c.Reply.Bulk(field)
+	return nil
+}
+
+func (c *Context) replyRandomFields(count int64, withValues bool) error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !h.Exists() {
+		c.Reply.Array(0)
+		return nil
+	}
+	n, repeated := sampleSize(count, h.Len())
+	pick := h.RandomDistinct
+	if repeated {
+		pick = h.RandomRepeated
+	}
+	nested := withValues && c.Reply.Protocol() > 2
+	if withValues && !nested {
+		c.Reply.Array(2 * n)
+	} else {
+		c.Reply.Array(n)
+	}
+	limit := c.sampleLimit(repeated)
+	err = pick(uint64(n), !withValues, func(field, value []byte) bool {
+		if nested {
+			c.Reply.Array(2)
+		}
+		c.Reply.Bulk(field)
+		if withValues {
+			c.Reply.Bulk(value)
+		}
+		return limit.within(c.Reply.Len())
+	})
+	return limit.check(err)
+}
+
+// sampleSize is how many elements a count asks for, and whether the same one may come again.
+func sampleSize(count int64, length int) (n int, repeated bool) {
+	if count < 0 {
+		return int(-count), true
+	}
+	return int(min(count, int64(length))), false
+}
+
+// sampleLimit keeps a sample with repetition, whose size only the client knows, from growing beyond what
+// a reply may be.
+type sampleLimit struct {
+	end      int // of the reply
+	exceeded bool
+}
+
+const errSampleReply = Error("ERR the reply would exceed the maximum allowed size (proto-max-bulk-len)")
+
+func (c *Context) sampleLimit(repeated bool) sampleLimit {
+	if !repeated {
+		return sampleLimit{end: math.MaxInt}
+	}
+	return sampleLimit{end: c.Reply.Len() + int(c.Engine.Config.ProtoMaxBulkLen.Get())}
+}
+
+// within tells whether a reply of a length may grow further.
+func (l *sampleLimit) within(length int) bool {
+	l.exceeded = length > l.end
+	return !l.exceeded
+}
+
+func (l *sampleLimit) check(err error) error {
+	if err == nil && l.exceeded {
+		return errSampleReply
+	}
+	return err
+}
+
+// setFields sets fields to the values behind them, and returns how many are new.
+func (c *Context) setFields() (added int64, err error) {
+	pairs := c.Args[2:]
+	if len(pairs)%2 != 0 {
+		return 0, wrongArity(c.Command.full)
+	}
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return 0, err
+	}
+	if err := h.Expect(len(pairs) / 2); err != nil {
+		return 0, err
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		fresh, err := h.Set(pairs[i], pairs[i+1])
+		if err != nil {
+			return 0, err
+		}
+		if fresh {
+			added++
+		}
+	}
+	return added, h.Save()
+}
+
+func cmdHSet(c *Context) error {
+	added, err := c.setFields()
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(added)
+	return nil
+}
+
+func cmdHMSet(c *Context) error {
+	if _, err := c.setFields(); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func cmdHSetNX(c *Context) error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	_, found, err := h.Get(c.Args[2])
+	if err != nil {
+		return err
+	}
+	c.replyBit(!found)
+	if found {
+		return nil
+	}
+	if err := h.Expect(1); err != nil {
+		return err
+	}
+	if _, err := h.Set(c.Args[2], c.Args[3]); err != nil {
+		return err
+	}
+	return h.Save()
+}
+
+func cmdHIncrBy(c *Context) error {
+	delta, err := parseInteger(c.Args[3])
+	if err != nil {
+		return err
+	}
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	sum, err := h.Increment(c.Args[2], delta)
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(sum)
+	return h.Save()
+}
+
+func cmdHIncrByFloat(c *Context) error {
+	delta, ok := number.ParseLongDouble(c.Args[3])
+	switch {
+	case !ok:
+		return ErrNotFloat
+	case delta.IsInf():
+		return Error("ERR value is NaN or Infinity")
+	}
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	sum, err := h.IncrementFloat(c.Args[2], delta)
+	if err != nil {
+		return err
+	}
+	c.Reply.Bulk(sum)
+	c.Effect(wordHSet, c.Args[1], c.Args[2], sum)
+	return h.Save()
+}
+
+func cmdHDel(c *Context) error {
+	h, err := c.DB.Hash(c.Args[1])
+	if err != nil {
+		return err
+	}
+	removed := int64(0)
+	for _, field := range c.Args[2:] {
+		found, err := h.Delete(field)
+		if err != nil {
+			return err
+		}
+		if found {
+			removed++
+		}
+	}
+	c.Reply.Integer(removed)
+	if removed == 0 {
+		return nil
+	}
+	return h.Save()
+}
+
+var wordHSet = []byte("HSET")
