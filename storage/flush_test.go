@@ -1,0 +1,148 @@
+package storage
+
+import (
+	"os"
+	"sync"
+	"testing"
+
+	"kedis/storage/layout"
+)
+
+// heldLog is a log in memory whose Sync can be held up: the flusher then stands in the midst of a
+// generation.
+type heldLog struct {
+	testLog
+	hold sync.Mutex
+}
+
+func (l *heldLog) Sync(int64) error {
+	l.hold.Lock()
+	defer l.hold.Unlock()
+	return nil
+}
+
+// openHeld opens a store whose log can be held up.
+func openHeld(t *testing.T, o Options) (*Store, *heldLog) {
+	t.Helper()
+	s := openStore(t, o)
+	log := &heldLog{testLog: testLog{content: make([]byte, s.Position())}}
+	s.Attach(log, 1)
+	return s, log
+}
+
+// in runs commands in a transaction of their own.
+func in(t *testing.T, s *Store, database int, f func(db DB) error) {
+	t.Helper()
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1, 0)
+	if err := f(txn.DB(database)); err != nil {
+		t.Fatal(err)
+	}
+	txn.Effect(database, []byte("NOTHING"))
+	if err := s.Commit(txn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, s *Store, database int, key string) {
+	t.Helper()
+	in(t, s, database, func(db DB) error {
+		k, err := db.Lookup([]byte(key))
+		if err != nil {
+			return err
+		}
+		return db.Save([]byte(key), k, layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: []byte("value")})
+	})
+}
+
+func remove(t *testing.T, s *Store, database int, key string) {
+	t.Helper()
+	in(t, s, database, func(db DB) error {
+		_, err := db.Delete([]byte(key))
+		return err
+	})
+}
+
+func exists(t *testing.T, s *Store, database int, key string) bool {
+	t.Helper()
+	txn := s.NewTxn()
+	txn.Begin(Mode{}, 1, 0)
+	k, err := txn.DB(database).Lookup([]byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.Exists
+}
+
+func freeze(s *Store) {
+	s.commit.Lock()
+	s.freeze()
+	s.commit.Unlock()
+}
+
+func settle(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Settle(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADeletionReachesANamespaceThatIsOnItsWay(t *testing.T) {
+	s, log := openHeld(t, testOptions(t.TempDir(), 1<<30, 0))
+	log.hold.Lock()
+	write(t, s, 1, "other")
+	freeze(s) // keeps the flusher busy
+	write(t, s, 0, "key")
+	freeze(s)
+	remove(t, s, 0, "key")
+	freeze(s) // database 0 is empty, and RocksDB doesn't have its namespace yet
+	log.hold.Unlock()
+	settle(t, s)
+	if exists(t, s, 0, "key") {
+		t.Error("the key is back")
+	}
+	if keys, _ := s.Size(0); keys != 0 {
+		t.Errorf("%d keys", keys)
+	}
+}
+
+func TestANamespaceIsKeptWhileAStateThatNamesItMayBePersisted(t *testing.T) {
+	o := testOptions(t.TempDir(), 1<<30, 0)
+	s := openStore(t, o)
+	if err := s.PersistState(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, 0, "key")
+	settle(t, s) // RocksDB has the key and a state that names the namespace, in memory
+	txn := s.NewTxn()
+	txn.Flush(0)
+	txn.Effect(0, []byte("FLUSHDB"))
+	if err := s.Commit(txn); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.dropNamespaces(); err != nil {
+		t.Fatal(err)
+	}
+	// RocksDB persists its memory when it likes.
+	if err := s.db().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	o.Rocks.Directory = crash(t, o)
+	s = openStore(t, o)
+	if keys, _ := s.Size(0); keys != 1 {
+		t.Errorf("at position %d: %d keys", s.Position(), keys)
+	}
+	if !exists(t, s, 0, "key") {
+		t.Errorf("at position %d the key is gone", s.Position())
+	}
+}
+
+// crash returns a copy of a store's directory as a kill would leave it now.
+func crash(t *testing.T, o Options) (directory string) {
+	t.Helper()
+	directory = t.TempDir()
+	if err := os.CopyFS(directory, os.DirFS(o.Rocks.Directory)); err != nil {
+		t.Fatal(err)
+	}
+	return directory
+}
