@@ -172,6 +172,9 @@ func (s *Store) publish(t *Txn) {
 // lock held, between commits.
 func (s *Store) freeze() {
 	now := s.current.Load()
+	for _, ns := range now.databases {
+		ns.named = ns.named || ns.keys.Load() > 0
+	}
 	f := &frozen{now.active, s.state()}
 	list := append([]*frozen{f}, now.frozen...)
 	s.current.Store(&current{active: s.newGeneration(now.active.Keys() / 2), frozen: list, databases: now.databases})
@@ -187,7 +190,7 @@ func (s *Store) state() layout.State {
 		NextNamespace: s.commit.nextNamespace,
 	}
 	for number, ns := range s.current.Load().databases {
-		if ns.keys.Load() > 0 || ns.family.Load() != nil {
+		if ns.named || ns.keys.Load() > 0 || ns.family.Load() != nil {
 			state.Databases = append(state.Databases, layout.Database{Number: uint32(number),
 				Namespace: ns.number, Keys: ns.keys.Load(), Expires: ns.expires.Load()})
 		}

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -183,6 +184,7 @@ func (s *Store) retire(f *frozen) {
 	list := now.frozen[: len(now.frozen)-1 : len(now.frozen)-1]
 	s.current.Store(&current{active: now.active, frozen: list, databases: now.databases})
 	s.written.Store(f.state.Position)
+	s.commit.unpersisted = append(s.commit.unpersisted, f.state)
 }
 
 // Settle brings everything that is visible now to RocksDB, and waits until it is there.
@@ -239,6 +241,12 @@ func (s *Store) readPersisted() error {
 	}
 	s.commit.Lock()
 	defer s.commit.Unlock()
+	for i, other := range s.commit.unpersisted {
+		if other.Position == state.Position && other.LogDirectory == state.LogDirectory {
+			s.commit.unpersisted = slices.Delete(s.commit.unpersisted, 0, i)
+			break
+		}
+	}
 	if state.LogDirectory == s.commit.logDirectory {
 		s.persisted.Store(state.Position)
 	}

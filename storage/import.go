@@ -201,21 +201,22 @@ func (i *Import) Finish() error {
 
 // Abandon throws the import away.
 func (i *Import) Abandon() error {
-	i.disown()
 	var err error
 	for _, ns := range i.spaces {
 		if family := ns.family.Load(); family != nil {
 			err = errors.Join(err, i.store.db().Drop(family))
 		}
 	}
+	i.store.commit.Lock()
+	defer i.store.commit.Unlock()
+	i.disown()
 	return err
 }
 
-// disown makes the namespaces ones that are kept as long as a database has them, like all others.
+// disown makes the namespaces ones that are kept as long as a database has them, like all others. It is
+// called with the commit lock held.
 func (i *Import) disown() {
 	s := i.store
-	s.commit.Lock()
-	defer s.commit.Unlock()
 	s.commit.imported = slices.DeleteFunc(s.commit.imported, func(number uint32) bool {
 		return slices.ContainsFunc(i.spaces, func(ns *namespace) bool { return ns.number == number })
 	})
@@ -230,13 +231,13 @@ func (i *Import) Swap(log Log, directory uint64) error {
 	if err := s.Settle(); err != nil {
 		return err
 	}
-	i.disown()
 	s.commit.Lock()
 	defer s.commit.Unlock()
 	now := s.current.Load()
 	if len(now.frozen) > 0 {
 		return errors.New("storage: something was committed while the data was exchanged")
 	}
+	i.disown()
 	s.commit.log, s.commit.logDirectory = log, directory
 	s.position.Store(log.Position())
 	s.persisted.Store(0)

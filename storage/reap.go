@@ -113,8 +113,9 @@ func elementKinds(t layout.Type) []byte {
 	return nil
 }
 
-// dropNamespaces drops the families that no database, no generation on its way, no persisted state
-// and no view can need.
+// dropNamespaces drops the families that no database, no generation on its way, no view and no state
+// can need that RocksDB's files have or, since RocksDB persists its memory when it likes, may come to
+// have. Dropping is durable at once, ahead of all that was written.
 func (s *Store) dropNamespaces() error {
 	value, found, err := s.db().GetPersisted(s.metaFamily(), layout.StateKey)
 	if err != nil || !found {
@@ -137,12 +138,16 @@ func (s *Store) dropNamespaces() error {
 	for _, ns := range now.databases {
 		needed[layout.Family(ns.number)] = true
 	}
+	states := append([]layout.State(nil), s.commit.unpersisted...)
 	for _, f := range now.frozen {
-		for _, d := range f.state.Databases {
+		states = append(states, f.state)
+	}
+	s.commit.Unlock()
+	for _, state := range states {
+		for _, d := range state.Databases {
 			needed[layout.Family(d.Namespace)] = true
 		}
 	}
-	s.commit.Unlock()
 	s.views.mu.Lock()
 	idle := len(s.views.open) == 0
 	s.views.mu.Unlock()
@@ -150,7 +155,11 @@ func (s *Store) dropNamespaces() error {
 		if needed[name] || !idle {
 			continue
 		}
-		if err := s.db().Drop(s.db().Family(name)); err != nil {
+		family := s.db().Family(name)
+		if family == nil {
+			continue // an import that was abandoned meanwhile
+		}
+		if err := s.db().Drop(family); err != nil {
 			return fmt.Errorf("storage: dropping a namespace: %w", err)
 		}
 	}

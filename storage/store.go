@@ -80,8 +80,9 @@ type Store struct {
 		nextNamespace uint32
 		waiting       waiting
 		broken        bool
-		reselect      bool     // the next effect names its database, whatever is selected
-		imported      []uint32 // namespaces that no database has yet
+		reselect      bool           // the next effect names its database, whatever is selected
+		imported      []uint32       // namespaces that no database has yet
+		unpersisted   []layout.State // that RocksDB has, from the one on that its files have
 	}
 
 	sorter    chan *generation.Chunk
@@ -118,6 +119,7 @@ type frozen struct {
 type namespace struct {
 	number        uint32
 	family        atomic.Pointer[rocks.Family] // nil until the first batch goes to RocksDB
+	named         bool                         // a generation's state names it, and so do all that follow
 	keys, expires atomic.Int64
 }
 
@@ -171,6 +173,7 @@ func (s *Store) load() error {
 	s.position.Store(state.Position)
 	s.written.Store(state.Position)
 	s.persisted.Store(state.Position)
+	s.commit.unpersisted = nil
 	if err := s.raiseHighest(); err != nil {
 		return err
 	}
