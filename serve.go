@@ -105,12 +105,16 @@ func serve(c *config.Config) error {
 	if reactors == 0 {
 		reactors = runtime.NumCPU()
 	}
-	engine := command.NewEngine(data.Store, c, data.Log, logger, reactors)
+	engine := command.NewEngine(data.Store, c, data, logger, reactors)
 	engine.Version = version
 	s := server.New(engine, c, logger)
 	stopper := &stopper{server: s, asked: make(chan struct{})}
 	engine.Server = stopper
 	if err := data.Recover(engine); err != nil {
+		return errors.Join(err, data.Close())
+	}
+	node := server.NewReplication(data, engine, version)
+	if err := node.Start(data.Clean()); err != nil {
 		return errors.Join(err, data.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -126,6 +130,7 @@ func serve(c *config.Config) error {
 	}
 	cancel()
 	<-sweeping
+	node.Stop()
 	return errors.Join(err, data.Close())
 }
 

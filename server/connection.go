@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,9 @@ type connection struct {
 
 	// What the reactor knows of its buffers, for others.
 	query, output atomic.Int64
+
+	serve      func(net.Conn)           // takes the connection over when all is sent
+	handedOver atomic.Pointer[net.Conn] // the one that it got
 }
 
 // next returns the next request: one that could not be executed before, or one from the parser.
@@ -58,7 +62,7 @@ func (c *connection) next() ([][]byte, error) {
 
 // halting tells that no more requests are to be executed.
 func (c *connection) halting() bool {
-	return c.session.Closing() || c.session.Suspended() || c.dropped
+	return c.session.Closing() || c.session.Suspended() || c.dropped || c.serve != nil
 }
 
 // repeat has requests executed again, before the one that the connection is parked with.
@@ -105,6 +109,10 @@ func (c *connection) flush() {
 		return
 	}
 	c.publish()
+	if c.serve != nil {
+		c.handOver()
+		return
+	}
 	if c.session.Closing() {
 		c.dropWhenSent()
 	}
@@ -180,6 +188,12 @@ func (c *connection) Send(b []byte) {
 // Close closes the connection from anywhere.
 func (c *connection) Close() {
 	c.session.CloseAfterReply()
+	if conn := c.handedOver.Load(); conn != nil {
+		if err := (*conn).Close(); err != nil {
+			c.reactor.server.logger.Debug("closing a connection", "client", c.remote, "error", err)
+		}
+		return
+	}
 	c.reactor.post(func() {
 		if !c.working {
 			c.drop()

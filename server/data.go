@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -23,7 +24,8 @@ import (
 //	DIR/binlog/N/    the log; N grows with each full synchronization
 type Data struct {
 	Store *storage.Store
-	Log   *binlog.Log
+
+	log atomic.Pointer[binlog.Log]
 
 	directory string
 	logger    hclog.Logger
@@ -66,7 +68,7 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			RateLimitBytes:        c.RocksDBRateLimit.Get(),
 			Logger:                logger.Named("rocksdb"),
 		},
-		Databases:       int(c.Databases.Get()),
+		Databases: int(c.Databases.Get()),
 		Limits: storage.Limits{
 			HashEntries:      c.HashMaxListpackEntries.Get,
 			HashValue:        c.HashMaxListpackValue.Get,
@@ -117,9 +119,10 @@ func (d *Data) openLog() error {
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	d.Log, d.recovered = log, recovered
+	d.log.Store(log)
+	d.recovered = recovered
 	d.Store.Attach(log, number)
-	return nil
+	return d.removeOtherLogs()
 }
 
 // createLog makes the first log. A crash may have left one behind that no data has gone to: the
@@ -134,7 +137,8 @@ func (d *Data) createLog() error {
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	d.Log, d.recovered = log, binlog.Recovered{Clean: true}
+	d.log.Store(log)
+	d.recovered = binlog.Recovered{Clean: true}
 	d.Store.Attach(log, first)
 	return d.Store.PersistState()
 }
@@ -143,10 +147,10 @@ func (d *Data) createLog() error {
 // was not a clean one.
 func (d *Data) Recover(engine *command.Engine) error {
 	start, from, records := time.Now(), d.Store.Position(), 0
-	if from > d.Log.Position() {
-		return fmt.Errorf("server: the data is at position %d, but its log ends at %d", from, d.Log.Position())
+	if from > d.Log().Position() {
+		return fmt.Errorf("server: the data is at position %d, but its log ends at %d", from, d.Log().Position())
 	}
-	if from < d.Log.Position() {
+	if from < d.Log().Position() {
 		applier := engine.NewApplier()
 		err := binlog.Walk(d.logOptions(d.Store.LogDirectory()).Directory, binlog.Range{From: from}, func(r binlog.Record) error {
 			records++
@@ -163,5 +167,5 @@ func (d *Data) Recover(engine *command.Engine) error {
 
 // Close persists everything and closes the store and the log.
 func (d *Data) Close() error {
-	return errors.Join(d.Store.Close(), d.Log.Close())
+	return errors.Join(d.Store.Close(), d.Log().Close())
 }

@@ -38,8 +38,8 @@ func Restore(c *config.Config, checkpoint, logDirectory string, to binlog.Range,
 	}
 	reached = store.Position()
 	err = errors.Join(err, store.Close())
-	if d.Log != nil {
-		err = errors.Join(err, d.Log.Close())
+	if log := d.Log(); log != nil {
+		err = errors.Join(err, log.Close())
 	}
 	return reached, err
 }
@@ -128,7 +128,7 @@ func (d *Data) beginHistory() error {
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	d.Log = log
+	d.log.Store(log)
 	d.Store.Attach(log, number)
 	return d.Store.PersistState()
 }

@@ -219,7 +219,7 @@ func (s *Server) OnClose(conn gnet.Conn, _ error) gnet.Action {
 	c.closed = true
 	delete(c.reactor.paused, c)
 	c.reactor.remove(c)
-	if !c.working {
+	if !c.working && c.handedOver.Load() == nil {
 		s.forget(c)
 	}
 	return gnet.None

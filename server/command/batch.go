@@ -30,6 +30,7 @@ type Batch struct {
 	budget int // for each command; 0: unlimited
 
 	applying bool  // effects are repeated
+	locking  bool  // beside clients that read
 	failure  error // the first that repeating them met
 
 	savepoint storage.Savepoint // of the running command
@@ -42,6 +43,7 @@ type Batch struct {
 	sealed    bool // by a NoBatch command: nothing joins it
 
 	members []Member
+	after   []func() // to be called when the commit has succeeded
 	context Context
 	clock   int64 // when the last command ended, as the engine's clock says
 }
@@ -171,7 +173,10 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 	if b.budget > 0 && (b.plan.worker || b.plan.everything || b.plan.walk) {
 		return Offload
 	}
-	if !b.applying {
+	if b.locking && b.plan.everything && b.reopen == nil {
+		return Offload
+	}
+	if !b.applying || b.locking {
 		if outcome := b.take(); outcome != Done {
 			return outcome
 		}
@@ -392,13 +397,14 @@ func (b *Batch) exhausted(err error) bool { return b.budget > 0 && errors.Is(err
 // call runs a command as a step of the transaction: when it fails, its error is the reply, and
 // nothing of it is left. EXEC calls it for each command of its queue.
 func (b *Batch) call(c *Context, now int64) error {
-	mark := c.Reply.Mark()
+	mark, after := c.Reply.Mark(), len(b.after)
 	savepoint := b.txn.Begin(b.mode(c), now, b.budget)
 	c.Now, c.DB, c.effected, c.redacted = now, b.txn.DB(c.selected), false, 0
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
 		b.txn.Rollback(savepoint)
 		c.Reply.Rewind(mark)
+		b.after = b.after[:after]
 		if !b.exhausted(err) {
 			c.fail(err)
 		}
@@ -414,8 +420,8 @@ func (b *Batch) call(c *Context, now int64) error {
 // nothing: it is a read then.
 func (b *Batch) mode(c *Context) storage.Mode {
 	flags := c.Command.flagsWith(c.Args)
-	writing := flags&Write != 0 || flags&MayReplicate != 0 && b.writable(c.Session) == nil
-	return storage.Mode{Writing: writing, Applying: b.applying}
+	writing := flags&Write != 0 || flags&MayReplicate != 0 && b.writable(c.Session) == nil && !b.engine.IsReplica()
+	return storage.Mode{Writing: writing, Applying: b.applying, Replica: b.engine.IsReplica()}
 }
 
 // fail makes an error the command's reply.
@@ -448,7 +454,12 @@ func (b *Batch) Commit() error {
 	err := b.engine.Store.Commit(b.txn)
 	if err == nil {
 		b.engine.watches.changed(b.txn)
+		for _, f := range b.after {
+			f()
+		}
 	}
+	clear(b.after)
+	b.after = b.after[:0]
 	b.engine.Statistics.Batches.Add(b.lane, 1)
 	b.countLookups()
 	b.sealed = false

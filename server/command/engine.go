@@ -30,13 +30,15 @@ type Engine struct {
 	Locks *lock.Table
 	Gate  *lock.Gate
 
-	watches  watches
-	pause    pause
-	monitors monitors
-	workers  workers
-	clock    clock
-	cursors  cursors
-	payloads payloads
+	watches   watches
+	pause     pause
+	listeners listeners
+	monitors  monitors
+	workers   workers
+	clock     clock
+	cursors   cursors
+	role      role
+	payloads  payloads
 
 	Slowlog *metrics.Slowlog
 	Latency metrics.LatencyMonitor
@@ -62,7 +64,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: NewTable(), Started: time.Now(),
 		Locks: lock.NewTable(), Clients: NewClients()}
 	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
-	e.Gate = lock.NewGate(reactors + e.workers.count)
+	e.Gate = lock.NewGate(reactors + e.workers.count + 1)
 	e.watches.init()
 	e.cursors.init()
 	e.Statistics.init(reactors + 1)
@@ -105,4 +107,5 @@ func (e *Engine) Disconnect(s *Session) {
 	e.Clients.Remove(s)
 	e.watches.forget(s)
 	e.monitors.remove(s)
+	e.listeners.forget(s)
 }

@@ -35,8 +35,8 @@ func (x *expiries) Due(database int, behind ttl.Due, now int64, limit int) ([]tt
 
 // Remove removes keys in one commit, whose effects are a DEL for each.
 func (x *expiries) Remove(_ context.Context, database int, due []ttl.Due) (removed int, err error) {
-	if err := x.engine.Log.Ready(); err != nil || x.engine.paused() {
-		return 0, nil // reads hide what has expired; it is removed when there is room for that
+	if err := x.engine.Log.Ready(); err != nil || x.engine.paused() || x.engine.IsReplica() {
+		return 0, nil // reads hide what has expired; it is removed when there is room for that, or by the primary
 	}
 	x.engine.onWorker(func(b *Batch) { removed, err = b.removeExpired(database, due) })
 	return removed, err

@@ -19,5 +19,9 @@ func families() []Family {
 		sortFamily(),
 		databaseFamily(),
 		transactionFamily(),
+		replicationFamily(),
+		pubSubFamily(),
+		debugFamily(),
+		configFamily(),
 	}
 }

@@ -13,6 +13,10 @@ var gates = []gate{
 	{"authentication", requireAuthentication},
 	{"transaction", keepOutOfTransactions},
 	{"writable log", refuseWrites},
+	{"enough replicas", requireReplicas},
+	{"read only replica", refuseWritesOnReplica},
+	{"listening", onlyListen},
+	{"stale data", refuseStaleData},
 }
 
 func requireAuthentication(b *Batch, s *Session, c *Command) error {
@@ -42,6 +46,15 @@ func refuseWrites(b *Batch, s *Session, c *Command) error {
 		return Errorf("MISCONF Errors writing to the log: %v", err)
 	}
 	return nil
+}
+
+// onlyListen keeps a session that listens to channels from all else: in RESP2 replies could not be told
+// from messages.
+func onlyListen(_ *Batch, s *Session, c *Command) error {
+	if c.subscribed || s.Reply.Protocol() > 2 || s.subscriptionCount() == 0 {
+		return nil
+	}
+	return Errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", c.full)
 }
 
 // writable is nil, or why a session's writes are refused now.

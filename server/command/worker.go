@@ -12,6 +12,8 @@ import (
 type workers struct {
 	count  int
 	tokens chan token
+
+	follower token // of what applies a primary's stream
 }
 
 type token struct {
@@ -22,6 +24,7 @@ type token struct {
 func (w *workers) start(reactors, count int) {
 	w.count = count
 	w.tokens = make(chan token, count)
+	w.follower = token{lock.Owner(reactors + count + 1), reactors + count}
 	for i := range count {
 		w.tokens <- token{lock.Owner(reactors + i + 1), reactors + i}
 	}

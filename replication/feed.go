@@ -1,0 +1,289 @@
+package replication
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kedis/binlog"
+	"kedis/internal/resp"
+)
+
+// Client is what a replica told of itself before it asked for the stream.
+type Client struct {
+	Address  string // of its connection
+	Announce string // where it says that it is to be found; empty: where its connection comes from
+	Port     int    // where it listens
+	EOF      bool   // takes a snapshot whose end is marked
+	Resumes  bool   // understands that a history can get another id
+	OnlyRDB  bool   // wants the snapshot and nothing after it
+	Old      bool   // asked with SYNC: doesn't say how far it is
+	NoKeys   bool   // wants a snapshot without keys
+	ID       string // the history that it knows
+	From     int64  // the first byte of the stream that it lacks
+}
+
+// feedState is how far a feed has come.
+type feedState int32
+
+// The states, in the order in which they come.
+const (
+	feedBegins feedState = iota
+	feedSnapshot
+	feedAwaitsAck // the snapshot is sent; the replica says when it has taken it
+	feedOnline
+)
+
+// The names are those of Redis's INFO.
+func (s feedState) String() string {
+	return [...]string{"wait_bgsave", "send_bulk", "send_bulk", "online"}[s]
+}
+
+// feed sends one replica what it needs, on goroutines of its own. A replica that doesn't read costs
+// log on disk: the reader pins it.
+type feed struct {
+	node   *Node
+	conn   net.Conn
+	client Client
+	cancel context.CancelFunc
+
+	state  atomic.Int32
+	sent   atomic.Int64 // position
+	acked  atomic.Int64 // position
+	heard  atomic.Int64 // Unix ms when the replica last acknowledged something
+	taken  chan struct{}
+	once   sync.Once
+	ending atomic.Bool
+}
+
+// Serve feeds a replica over a connection that is the part's own, until it ends.
+func (n *Node) Serve(conn net.Conn, client Client) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	f := &feed{node: n, conn: conn, client: client, cancel: cancel, taken: make(chan struct{})}
+	f.heard.Store(time.Now().UnixMilli())
+	n.mu.Lock()
+	if n.stopped {
+		n.mu.Unlock()
+		f.close()
+		return
+	}
+	n.feeds[f] = struct{}{}
+	n.running.Add(2)
+	n.mu.Unlock()
+	defer n.running.Done()
+	go func() {
+		defer n.running.Done()
+		f.listen()
+	}()
+	n.Logger.Info("a replica asks", "address", f.name(), "history", client.ID, "from", client.From)
+	err := f.run(ctx)
+	n.Logger.Info("a replica's feed has ended", "address", f.name(), "sent", f.sent.Load(), "reason", err)
+	f.close()
+	n.mu.Lock()
+	delete(n.feeds, f)
+	n.mu.Unlock()
+}
+
+// close ends the feed from anywhere.
+func (f *feed) close() {
+	f.ending.Store(true)
+	f.cancel()
+	if err := f.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		f.node.Logger.Debug("closing a replica's connection", "address", f.name(), "error", err)
+	}
+}
+
+func (f *feed) set(s feedState) { f.state.Store(int32(s)) }
+
+// State is how far the feed has come.
+func (f *feed) State() feedState { return feedState(f.state.Load()) }
+
+// place is where the replica says that it is to be found.
+func (f *feed) place() (host string, port int) {
+	host, _, err := net.SplitHostPort(f.client.Address)
+	if err != nil {
+		host = f.client.Address
+	}
+	if f.client.Announce != "" {
+		host = f.client.Announce
+	}
+	return host, f.client.Port
+}
+
+func (f *feed) name() string {
+	host, port := f.place()
+	if port == 0 {
+		return f.client.Address
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
+}
+
+func (f *feed) timeout() time.Duration {
+	return time.Duration(f.node.Config.ReplTimeout.Get()) * time.Second
+}
+
+// write sends bytes; a replica that takes none for too long is lost.
+func (f *feed) Write(b []byte) (int, error) {
+	if err := f.conn.SetWriteDeadline(time.Now().Add(f.timeout())); err != nil {
+		return 0, err
+	}
+	return f.conn.Write(b)
+}
+
+// run sends a snapshot if need be, and then the stream.
+func (f *feed) run(ctx context.Context) error {
+	reader, err := f.resume()
+	if err == nil && reader == nil {
+		reader, err = f.synchronize(ctx)
+	}
+	if err != nil || reader == nil {
+		return err
+	}
+	err = f.stream(ctx, reader)
+	return errors.Join(err, reader.Close())
+}
+
+// resume goes on where the replica is, if the log holds the stream from there and the replica has seen
+// no other; nil if not.
+func (f *feed) resume() (*binlog.Reader, error) {
+	n, c := f.node, &f.client
+	if c.Old || c.From <= 0 {
+		return nil, nil
+	}
+	log := n.Host.Log()
+	history := log.History()
+	position := c.From - 1
+	if !shared(history, c.ID, position) || c.ID != history.ID && !c.Resumes {
+		n.refusedSyncs.Add(1)
+		return nil, nil
+	}
+	reader, err := log.NewReader(position)
+	switch {
+	case errors.Is(err, binlog.ErrPurged), errors.Is(err, binlog.ErrAhead), errors.Is(err, binlog.ErrNotBorder):
+		n.refusedSyncs.Add(1)
+		n.Logger.Info("a replica can't go on where it is", "address", f.name(), "reason", err)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	line := "+CONTINUE\r\n"
+	if c.Resumes {
+		line = "+CONTINUE " + history.ID + "\r\n"
+	}
+	if _, err := f.Write([]byte(line)); err != nil {
+		return nil, errors.Join(err, reader.Close())
+	}
+	n.partialSyncs.Add(1)
+	f.acked.Store(position)
+	return reader, nil
+}
+
+// shared tells whether a history and the one with an id are the same up to a position.
+func shared(h binlog.History, id string, position int64) bool {
+	if id == h.ID {
+		return true
+	}
+	for _, a := range h.Ancestors {
+		if a.ID == id && position <= a.Left {
+			return true
+		}
+	}
+	return false
+}
+
+// coalesce is how much of the stream is gathered before it is sent, while there is more.
+const coalesce = 64 << 10
+
+// stream sends the log as it grows.
+func (f *feed) stream(ctx context.Context, reader *binlog.Reader) error {
+	f.set(feedOnline)
+	f.sent.Store(reader.Position())
+	w := bufio.NewWriterSize(f, coalesce)
+	for {
+		record, err := reader.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(record.Payload); err != nil {
+			return err
+		}
+		if !reader.Pending() {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+		f.sent.Store(record.End)
+	}
+}
+
+// longestAck is more than a replica has to say at once.
+const longestAck = 1 << 20
+
+// listen takes the replica's acknowledgements until the connection ends.
+func (f *feed) listen() {
+	defer f.cancel()
+	requests := resp.NewReader(f.conn, longestAck)
+	for {
+		args, _, err := requests.ReadRequest()
+		if err != nil {
+			return
+		}
+		if len(args) < 3 || !bytes.EqualFold(args[0], []byte("REPLCONF")) || !bytes.EqualFold(args[1], []byte("ACK")) {
+			continue
+		}
+		position, err := strconv.ParseInt(string(args[2]), 10, 64)
+		if err != nil {
+			f.node.Logger.Warn("a replica acknowledges nonsense", "address", f.name(), "word", fmt.Sprintf("%.40q", args[2]))
+			f.close()
+			return
+		}
+		f.acknowledge(position)
+	}
+}
+
+func (f *feed) acknowledge(position int64) {
+	f.heard.Store(time.Now().UnixMilli())
+	f.acked.Store(max(position, f.acked.Load()))
+	f.once.Do(func() { close(f.taken) })
+	n := f.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.acks)
+	n.acks = make(chan struct{})
+}
+
+// lag is for how long the replica hasn't acknowledged anything.
+func (f *feed) lag(now time.Time) time.Duration {
+	return max(0, now.Sub(time.UnixMilli(f.heard.Load())))
+}
+
+// good tells that the replica keeps up, as min-replicas-max-lag has it.
+func (f *feed) good(now time.Time) bool {
+	return f.State() == feedOnline && f.lag(now) <= time.Duration(f.node.Config.MinReplicasMaxLag.Get())*time.Second
+}
+
+// inspect ends a feed whose replica is silent, or so far behind that the log would grow too large.
+func (f *feed) inspect(now time.Time) {
+	if f.State() != feedOnline || f.ending.Load() {
+		return
+	}
+	if !f.client.Old && f.lag(now) > f.timeout() {
+		f.node.Logger.Warn("a replica is silent; its feed ends", "address", f.name(), "lag", f.lag(now).String())
+		f.close()
+		return
+	}
+	limit := f.node.Config.ReplicaLogLimit.Get()
+	if behind := f.node.Host.Log().Position() - f.sent.Load(); limit > 0 && behind > limit {
+		f.node.Logger.Error("a replica has fallen back too far; it will have to take all data anew when the log no longer holds what it lacks",
+			"address", f.name(), "bytes behind", behind, "replica-log-limit", limit)
+		f.close()
+	}
+}

@@ -1,0 +1,142 @@
+package replication
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kedis/internal/metrics"
+	"kedis/internal/resp"
+)
+
+// online lists the feeds that are past their snapshot, or all, by where their replicas are. The node's
+// mu is held.
+func (n *Node) sorted(online bool) []*feed {
+	var feeds []*feed
+	for f := range n.feeds {
+		if !online || f.State() == feedOnline {
+			feeds = append(feeds, f)
+		}
+	}
+	slices.SortFunc(feeds, func(a, b *feed) int { return cmp.Compare(a.client.Address, b.client.Address) })
+	return feeds
+}
+
+// Role writes the reply to ROLE.
+func (n *Node) Role(reply *resp.Writer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	position := n.Host.Log().Position()
+	if l := n.link; l != nil {
+		reply.Array(5)
+		reply.BulkString("slave")
+		reply.BulkString(l.target.host)
+		reply.Integer(int64(l.target.port))
+		reply.BulkString(l.State().String())
+		if l.State() != Connected {
+			position = -1
+		}
+		reply.Integer(position)
+		return
+	}
+	feeds := n.sorted(true)
+	reply.Array(3)
+	reply.BulkString("master")
+	reply.Integer(position)
+	reply.Array(len(feeds))
+	for _, f := range feeds {
+		host, port := f.place()
+		reply.Array(3)
+		reply.BulkString(host)
+		reply.BulkString(strconv.Itoa(port))
+		reply.BulkString(strconv.FormatInt(f.acked.Load(), 10))
+	}
+}
+
+// Info writes the fields of INFO replication.
+func (n *Node) Info(fields *metrics.Fields) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	if n.link == nil {
+		fields.Text("role", "master")
+	} else {
+		fields.Text("role", "slave")
+		n.infoLink(fields, now)
+	}
+	feeds := n.sorted(false)
+	fields.Int("connected_slaves", int64(len(feeds)))
+	if n.Config.MinReplicasToWrite.Get() > 0 && n.Config.MinReplicasMaxLag.Get() > 0 {
+		good := 0
+		for _, f := range feeds {
+			if f.good(now) {
+				good++
+			}
+		}
+		fields.Int("min_slaves_good_slaves", int64(good))
+	}
+	for i, f := range feeds {
+		host, port := f.place()
+		fields.Text(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=%s,offset=%d,lag=%d",
+			host, port, f.State(), f.acked.Load(), int64(f.lag(now)/time.Second)))
+	}
+	fields.Text("master_failover_state", "no-failover")
+	n.infoHistory(fields)
+}
+
+func (n *Node) infoLink(fields *metrics.Fields, now time.Time) {
+	l, position := n.link, n.Host.Log().Position()
+	up, silent := "down", int64(-1)
+	if l.State() == Connected {
+		up, silent = "up", max(0, now.UnixMilli()-l.heard.Load())/1000
+	}
+	fields.Text("master_host", l.target.host)
+	fields.Int("master_port", int64(l.target.port))
+	fields.Text("master_link_status", up)
+	fields.Int("master_last_io_seconds_ago", silent)
+	fields.Bool("master_sync_in_progress", l.State() == FullSync)
+	fields.Int("slave_read_repl_offset", position)
+	fields.Int("slave_repl_offset", position)
+	if l.State() == FullSync {
+		total, loaded := l.total.Load(), l.loaded.Load()
+		fields.Int("master_sync_total_bytes", total)
+		fields.Int("master_sync_read_bytes", loaded)
+		fields.Int("master_sync_left_bytes", total-loaded)
+		fields.Float("master_sync_perc", float64(loaded)/float64(max(total, 1))*100, 2)
+		fields.Int("master_sync_keys", l.keys.Load())
+		fields.Int("master_sync_last_io_seconds_ago", max(0, now.UnixMilli()-l.heard.Load())/1000)
+	}
+	if l.State() != Connected {
+		fields.Int("master_link_down_since_seconds", int64(now.Sub(l.down)/time.Second))
+	}
+	fields.Int("slave_priority", n.Config.ReplicaPriority.Get())
+	fields.Bool("slave_read_only", true)
+	fields.Bool("replica_announced", n.Config.ReplicaAnnounced.Get())
+}
+
+// infoHistory tells of the log what Redis tells of its backlog.
+func (n *Node) infoHistory(fields *metrics.Fields) {
+	log := n.Host.Log()
+	history, position, first := log.History(), log.Position(), log.First()
+	former, left := strings.Repeat("0", len(history.ID)), int64(-1)
+	if count := len(history.Ancestors); count > 0 {
+		former, left = history.Ancestors[count-1].ID, history.Ancestors[count-1].Left+1
+	}
+	fields.Text("master_replid", history.ID)
+	fields.Text("master_replid2", former)
+	fields.Int("master_repl_offset", position)
+	fields.Int("second_repl_offset", left)
+	fields.Bool("repl_backlog_active", true)
+	fields.Int("repl_backlog_size", n.Config.BinlogRetentionSize.Get())
+	fields.Int("repl_backlog_first_byte_offset", first+1)
+	fields.Int("repl_backlog_histlen", position-first)
+}
+
+// Counts are how many replicas were told to take all data, to go on where they are, and to take all
+// data although they had asked to go on.
+func (n *Node) Counts() (full, partial, refused int64) {
+	return n.fullSyncs.Load(), n.partialSyncs.Load(), n.refusedSyncs.Load()
+}

@@ -1,0 +1,426 @@
+package replication
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"kedis/internal/resp"
+)
+
+// link is a replica's connection to its primary, again and again, until it is ended.
+type link struct {
+	node   *Node
+	target target
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{} // closed when run has returned
+
+	state  atomic.Int32
+	heard  atomic.Int64 // Unix ms when the primary was last heard of
+	loaded atomic.Int64 // bytes of a snapshot
+	total  atomic.Int64 // of how many; 0 is unknown
+	keys   atomic.Int64 // of a snapshot
+
+	// Under the node's mu.
+	ended    bool
+	follower Follower
+	down     time.Time // since when there is no stream
+
+	// Of the goroutine that runs the link.
+	source   *source
+	requests *resp.Reader
+	sending  sync.Mutex
+	full     fullResync
+}
+
+// fullResync is what a primary said of the snapshot that it sends.
+type fullResync struct {
+	id       string
+	position int64
+}
+
+// State is how far the link has come.
+func (l *link) State() State { return State(l.state.Load()) }
+
+// set is the only way to another state.
+func (l *link) set(to State) {
+	from := l.State()
+	if !slices.Contains(next[from], to) {
+		panic(fmt.Sprintf("replication: there is no way from %s to %s", from, to))
+	}
+	l.state.Store(int32(to))
+}
+
+var errEnded = errors.New("replication: the link was ended")
+
+// end sees to it that the link changes nothing any more. The node's mu is held.
+func (l *link) end() {
+	l.ended = true
+	l.cancel()
+	if l.follower != nil {
+		l.follower.Stop()
+	}
+}
+
+// exclusively runs f while the role can't change, unless the link was ended.
+func (l *link) exclusively(f func() error) error {
+	l.node.mu.Lock()
+	defer l.node.mu.Unlock()
+	if l.ended {
+		return errEnded
+	}
+	return f()
+}
+
+const retryAfter = time.Second
+
+// run connects again and again. It begins when the link before it is done, and no write of the time
+// before is under way.
+func (l *link) run(former *link) {
+	defer close(l.done)
+	if former != nil {
+		<-former.done
+	}
+	l.node.Host.Exclude()()
+	for l.ctx.Err() == nil {
+		err := l.attempt()
+		if l.ctx.Err() != nil {
+			return
+		}
+		l.node.Logger.Warn("no stream from the primary", "primary", l.target.String(), "state", l.State().String(), "error", err)
+		l.lose()
+		select {
+		case <-l.ctx.Done():
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// lose goes back to the first state.
+func (l *link) lose() {
+	err := l.exclusively(func() error {
+		if l.State() == Connected {
+			l.down = time.Now()
+		}
+		l.set(Connect)
+		l.node.Host.SetReplica(true, true)
+		return nil
+	})
+	if err != nil {
+		l.node.Logger.Debug("a link", "error", err)
+	}
+}
+
+// attempt goes from state to state until something fails.
+func (l *link) attempt() error {
+	steps := map[State]func() (State, error){
+		Connect: l.connect, Auth: l.authenticate, Replconf: l.introduce, Psync: l.ask,
+		FullSync: l.synchronize, Connected: l.takeStream,
+	}
+	defer l.disconnect()
+	for {
+		to, err := steps[l.State()]()
+		if err != nil {
+			return err
+		}
+		l.set(to)
+	}
+}
+
+func (l *link) disconnect() {
+	if l.source == nil {
+		return
+	}
+	if err := l.source.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		l.node.Logger.Debug("closing the connection to the primary", "error", err)
+	}
+	l.source = nil
+}
+
+func (l *link) timeout() time.Duration {
+	return time.Duration(l.node.Config.ReplTimeout.Get()) * time.Second
+}
+
+func (l *link) connect() (State, error) {
+	dialer := net.Dialer{Timeout: l.timeout()}
+	conn, err := dialer.DialContext(l.ctx, "tcp", l.target.String())
+	if err != nil {
+		return 0, fmt.Errorf("replication: %w", err)
+	}
+	context.AfterFunc(l.ctx, func() {
+		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			l.node.Logger.Debug("closing the connection to the primary", "error", err)
+		}
+	})
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("replication: %w", err), conn.Close())
+	}
+	l.source = &source{link: l, conn: conn, raw: raw}
+	l.requests = resp.NewReader(l.source, longestRequest)
+	return Auth, nil
+}
+
+// longestRequest bounds what one command of a stream may take. Memory is taken as it comes.
+const longestRequest = 8 << 30
+
+// source reads what comes from the primary. While poll is set it doesn't wait: errIdle says that
+// nothing has come.
+type source struct {
+	link *link
+	conn net.Conn
+	raw  syscall.RawConn
+	poll bool
+}
+
+var errIdle = errors.New("replication: nothing has come")
+
+func (s *source) Read(p []byte) (int, error) {
+	if s.poll {
+		return s.readNow(p)
+	}
+	if err := s.conn.SetReadDeadline(time.Now().Add(s.link.timeout())); err != nil {
+		return 0, err
+	}
+	n, err := s.conn.Read(p)
+	if n > 0 {
+		s.link.heard.Store(time.Now().UnixMilli())
+	}
+	return n, err
+}
+
+func (s *source) readNow(p []byte) (n int, err error) {
+	failed := s.raw.Read(func(fd uintptr) bool {
+		for {
+			if n, err = syscall.Read(int(fd), p); err != syscall.EINTR {
+				return true
+			}
+		}
+	})
+	switch {
+	case failed != nil:
+		return 0, failed
+	case err == syscall.EAGAIN:
+		return 0, errIdle
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	s.link.heard.Store(time.Now().UnixMilli())
+	return n, nil
+}
+
+// send sends a request.
+func (l *link) send(words ...string) error {
+	args := make([][]byte, len(words))
+	for i, word := range words {
+		args[i] = []byte(word)
+	}
+	return l.sendRaw(l.source.conn, resp.AppendRequest(nil, args...))
+}
+
+func (l *link) sendRaw(conn net.Conn, b []byte) error {
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	if err := conn.SetWriteDeadline(time.Now().Add(l.timeout())); err != nil {
+		return err
+	}
+	_, err := conn.Write(b)
+	return err
+}
+
+// do sends a request and waits for its reply.
+func (l *link) do(words ...string) (resp.Reply, error) {
+	if err := l.send(words...); err != nil {
+		return resp.Reply{}, err
+	}
+	return l.requests.ReadReply()
+}
+
+// expect is do for a request that has to be answered without an error.
+func (l *link) expect(words ...string) error {
+	reply, err := l.do(words...)
+	if err == nil {
+		err = reply.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("replication: %s: %w", words[0], err)
+	}
+	return nil
+}
+
+func (l *link) authenticate() (State, error) {
+	password, user := l.node.Config.MasterAuth.Get(), l.node.Config.MasterUser.Get()
+	switch {
+	case password == "":
+		return Replconf, nil
+	case user == "":
+		return Replconf, l.expect("AUTH", password)
+	}
+	return Replconf, l.expect("AUTH", user, password)
+}
+
+func (l *link) introduce() (State, error) {
+	c := l.node.Config
+	port := c.ReplicaAnnouncePort.Get()
+	if port == 0 {
+		port = c.Port.Get()
+	}
+	if err := l.expect("REPLCONF", "listening-port", strconv.FormatInt(port, 10)); err != nil {
+		return 0, err
+	}
+	if address := c.ReplicaAnnounceIP.Get(); address != "" {
+		if err := l.expect("REPLCONF", "ip-address", address); err != nil {
+			return 0, err
+		}
+	}
+	return Psync, l.expect("REPLCONF", "capa", "eof", "capa", "psync2")
+}
+
+// claim is the history and the position that the server goes on from. A history in which it has
+// written nothing yet is none that anybody could know: it goes on in the one before.
+func (l *link) claim() (id string, position int64) {
+	log := l.node.Host.Log()
+	history := log.History()
+	id, position = history.ID, log.Position()
+	for _, a := range slices.Backward(history.Ancestors) {
+		if a.Left != position {
+			break
+		}
+		id = a.ID
+	}
+	return id, position
+}
+
+func (l *link) ask() (State, error) {
+	id, position := l.claim()
+	reply, err := l.do("PSYNC", id, strconv.FormatInt(position+1, 10))
+	if err == nil {
+		err = reply.Err()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("replication: PSYNC: %w", err)
+	}
+	words := strings.Fields(string(reply.Text))
+	switch {
+	case len(words) == 3 && strings.EqualFold(words[0], "FULLRESYNC"):
+		position, err := strconv.ParseInt(words[2], 10, 64)
+		if err != nil || position < 0 || len(words[1]) != len(id) {
+			return 0, fmt.Errorf("replication: the primary answers PSYNC with %.200q", reply.Text)
+		}
+		l.full = fullResync{words[1], position}
+		return FullSync, nil
+	case len(words) > 0 && len(words) <= 2 && strings.EqualFold(words[0], "CONTINUE"):
+		if len(words) == 2 {
+			id = words[1]
+		}
+		return Connected, l.goOn(id)
+	}
+	return 0, fmt.Errorf("replication: the primary answers PSYNC with %.200q", reply.Text)
+}
+
+// goOn makes the history the primary's.
+func (l *link) goOn(id string) error {
+	return l.exclusively(func() error {
+		log := l.node.Host.Log()
+		if log.History().ID == id {
+			return nil
+		}
+		if err := l.node.Store.BetweenCommits(func() error { return log.Branch(id) }); err != nil {
+			return fmt.Errorf("replication: taking up the primary's history: %w", err)
+		}
+		l.node.disconnect()
+		return nil
+	})
+}
+
+const (
+	commitBytes = 1 << 20 // of the stream, the most that one commit takes while there is more
+	ackEvery    = time.Second
+)
+
+// takeStream applies what comes, until something fails.
+func (l *link) takeStream() (State, error) {
+	n := l.node
+	follower := n.Host.NewFollower(n.Host.Log().Database())
+	defer follower.Close()
+	err := l.exclusively(func() error {
+		l.follower = follower
+		n.Host.SetReplica(true, false)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	n.Logger.Info("the stream goes on", "primary", l.target.String(), "position", n.Host.Log().Position())
+	conn, stop := l.source.conn, make(chan struct{})
+	defer close(stop)
+	go l.acknowledgeRegularly(conn, stop)
+	return 0, l.apply(conn, follower)
+}
+
+func (l *link) acknowledgeRegularly(conn net.Conn, stop <-chan struct{}) {
+	ticker := time.NewTicker(ackEvery)
+	defer ticker.Stop()
+	for {
+		if err := l.acknowledge(conn); err != nil {
+			return // whoever reads finds out
+		}
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (l *link) acknowledge(conn net.Conn) error {
+	position := strconv.AppendInt(nil, l.node.Host.Log().Position(), 10)
+	return l.sendRaw(conn, resp.AppendRequest(nil, []byte("REPLCONF"), []byte("ACK"), position))
+}
+
+// apply commits in one step what has come together.
+func (l *link) apply(conn net.Conn, follower Follower) error {
+	asked := false
+	for {
+		l.source.poll = follower.Pending() > 0
+		args, _, err := l.requests.ReadRequest()
+		switch {
+		case err == nil:
+			asked = asked || asksForAck(args)
+			if err := follower.Apply(args, l.requests.Raw()); err != nil {
+				return err
+			}
+			if follower.Pending() < commitBytes {
+				continue
+			}
+		case !errors.Is(err, errIdle):
+			return errors.Join(err, follower.Commit())
+		}
+		if err := follower.Commit(); err != nil {
+			return err
+		}
+		if asked {
+			asked = false
+			if err := l.acknowledge(conn); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func asksForAck(args [][]byte) bool {
+	return len(args) == 3 && bytes.EqualFold(args[0], []byte("REPLCONF")) && bytes.EqualFold(args[1], []byte("GETACK"))
+}

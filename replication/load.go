@@ -1,0 +1,258 @@
+package replication
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"kedis/binlog"
+	"kedis/internal/number"
+	"kedis/storage"
+	"kedis/storage/rdb"
+)
+
+// synchronize takes a snapshot and makes it the server's data. Until it is whole and right the server
+// serves what it had; one that breaks off leaves nothing.
+func (l *link) synchronize() (State, error) {
+	n := l.node
+	body, err := l.body()
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	l.loaded.Store(0)
+	l.keys.Store(0)
+	n.Logger.Info("a full synchronization begins", "primary", l.target.String(), "history", l.full.id, "position", l.full.position, "bytes", l.total.Load())
+	imported, err := n.Store.NewImport()
+	if err != nil {
+		return 0, err
+	}
+	stop := make(chan struct{})
+	go l.showLife(stop)
+	database, err := l.load(body, imported)
+	if err == nil {
+		err = imported.Finish()
+	}
+	if err != nil {
+		err = errors.Join(err, imported.Abandon())
+	} else {
+		err = l.adopt(imported, database)
+	}
+	close(stop)
+	if err != nil {
+		return 0, err
+	}
+	n.Logger.Info("a full synchronization is complete", "keys", l.keys.Load(), "bytes", l.loaded.Load(), "took", time.Since(began).Round(time.Millisecond).String())
+	return Connected, nil
+}
+
+// showLife tells the primary that the snapshot is being taken, and the log how far it is.
+func (l *link) showLife(stop <-chan struct{}) {
+	conn := l.source.conn
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for seconds := 1; ; seconds++ {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		if err := l.sendRaw(conn, []byte("\n")); err != nil {
+			return // whoever reads finds out
+		}
+		if seconds%10 == 0 {
+			l.node.Logger.Info("a full synchronization goes on", "keys", l.keys.Load(), "bytes", l.loaded.Load(), "of", l.total.Load())
+		}
+	}
+}
+
+// body reads the snapshot's header, $length or $EOF:mark, and returns what ends where the snapshot does.
+func (l *link) body() (io.Reader, error) {
+	var line []byte
+	for len(line) == 0 { // empty lines say that it is being prepared
+		var err error
+		if line, err = l.requests.ReadLine(); err != nil {
+			return nil, err
+		}
+	}
+	text := string(line)
+	if mark, ok := strings.CutPrefix(text, "$EOF:"); ok && len(mark) == markBytes {
+		l.total.Store(0)
+		return &markedReader{source: counted{l}, mark: []byte(mark)}, nil
+	}
+	digits, ok := strings.CutPrefix(text, "$")
+	length, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || length < 0 {
+		return nil, fmt.Errorf("replication: the primary sends %.100q where a snapshot should begin", text)
+	}
+	l.total.Store(length)
+	return io.LimitReader(counted{l}, length), nil
+}
+
+// counted reads from the link and counts.
+type counted struct{ link *link }
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.link.requests.Read(p)
+	c.link.loaded.Add(int64(n))
+	return n, err
+}
+
+const markBytes = 40
+
+// markedReader reads up to a mark of 40 bytes, behind which nothing may have come yet.
+type markedReader struct {
+	source  io.Reader
+	mark    []byte
+	buffer  []byte // read from the source; the last bytes of it may be the beginning of the mark
+	started int    // buffer[:started] was handed out
+	ended   bool
+}
+
+func (m *markedReader) Read(p []byte) (int, error) {
+	for {
+		ready := len(m.buffer) - markBytes
+		if m.ended {
+			ready = len(m.buffer)
+		}
+		if ready > m.started {
+			n := copy(p, m.buffer[m.started:ready])
+			m.started += n
+			return n, nil
+		}
+		if m.ended {
+			return 0, io.EOF
+		}
+		if err := m.fill(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (m *markedReader) fill() error {
+	if m.buffer == nil {
+		m.buffer = make([]byte, 0, 64<<10)
+	}
+	m.buffer = m.buffer[:copy(m.buffer, m.buffer[m.started:])]
+	m.started = 0
+	n, err := m.source.Read(m.buffer[len(m.buffer):cap(m.buffer)])
+	m.buffer = m.buffer[:len(m.buffer)+n]
+	if at := bytes.Index(m.buffer, m.mark); at >= 0 {
+		if at+markBytes != len(m.buffer) {
+			return errors.New("replication: the primary sends more before the snapshot was taken")
+		}
+		m.buffer, m.ended = m.buffer[:at], true
+		return nil
+	}
+	if n > 0 {
+		return nil
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// load reads a snapshot into an import, and returns the database that the stream behind it has
+// selected.
+func (l *link) load(body io.Reader, to *storage.Import) (database int, err error) {
+	longest := int(min(l.node.Config.ProtoMaxBulkLen.Get(), 1<<31-1))
+	file, err := rdb.NewReader(body, longest)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		record, err := file.Next()
+		if err == io.EOF {
+			return database, drained(body)
+		}
+		if err != nil {
+			return 0, refusal(err)
+		}
+		switch record.Kind {
+		case rdb.RecordKey:
+			if err := restore(to, record); err != nil {
+				return 0, err
+			}
+			l.keys.Add(1)
+		case rdb.RecordAux:
+			if string(record.Name) == "repl-stream-db" {
+				selected, ok := number.ParseInt(record.Data)
+				if !ok || selected < 0 || selected >= int64(l.node.Store.Databases()) {
+					return 0, fmt.Errorf("replication: the stream is in database %.20q, of %d", record.Data, l.node.Store.Databases())
+				}
+				database = int(selected)
+			}
+		case rdb.RecordFunction:
+			return 0, fmt.Errorf("replication: the primary has functions (%.60q …), which Kedis doesn't have", record.Data)
+		}
+	}
+}
+
+func restore(to *storage.Import, record *rdb.Record) error {
+	if record.Database > 1<<20 {
+		return fmt.Errorf("replication: key %.200q is in database %d", record.Key, record.Database)
+	}
+	if err := to.Restore(int(record.Database), record.Key, record.Value, record.ExpireMs); err != nil {
+		return fmt.Errorf("replication: key %.200q of type %s in database %d: %w", record.Key, record.Value.Kind, record.Database, err)
+	}
+	return nil
+}
+
+func refusal(err error) error {
+	var unsupported *rdb.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return fmt.Errorf("replication: key %.200q: %w", unsupported.Key, err)
+	}
+	return fmt.Errorf("replication: the snapshot: %w", err)
+}
+
+// drained checks that a snapshot's bytes end where its content does.
+func drained(body io.Reader) error {
+	var one [1]byte
+	n, err := body.Read(one[:])
+	if n > 0 {
+		return errors.New("replication: bytes follow behind the end of the snapshot")
+	}
+	if err != nil && err != io.EOF {
+		return err
+	}
+	return nil
+}
+
+// adopt makes an import the server's data. When it fails before that, nothing is left of the import.
+func (l *link) adopt(imported *storage.Import, database int) error {
+	n := l.node
+	log, directory, err := n.Host.NewLog(binlog.History{ID: l.full.id}, l.full.position, database)
+	if err != nil {
+		return errors.Join(err, imported.Abandon())
+	}
+	if err := l.exchange(imported, log, directory); err != nil {
+		return errors.Join(err, n.Host.DiscardLog(log, directory), imported.Abandon())
+	}
+	if err := n.Store.PersistState(); err != nil {
+		return fmt.Errorf("replication: persisting the new data: %w", err)
+	}
+	return n.Host.RemoveFormerLogs()
+}
+
+func (l *link) exchange(imported *storage.Import, log *binlog.Log, directory uint64) error {
+	n := l.node
+	if err := n.Store.Settle(); err != nil { // most of it while others run
+		return err
+	}
+	defer n.Host.Exclude()()
+	return l.exclusively(func() error {
+		n.disconnect()
+		if err := imported.Swap(log, directory); err != nil {
+			return err
+		}
+		n.Host.ForgetWatches()
+		n.Host.AdoptLog(log)
+		return nil
+	})
+}

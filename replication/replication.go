@@ -1,0 +1,266 @@
+// Package replication keeps servers of one history in step: the primary's side sends snapshots and then
+// the log, the replica's side is a state machine that takes them.
+//
+// It knows positions, histories and Redis's replication protocol. It knows no command: what a stream's
+// commands do, a Follower tells, and what the server around it does for it, a Host. It may import
+// storage, storage/rdb, binlog and internal packages. docs/replication.md tells the whole story.
+//
+// Sources: Redis's documentation of replication, and what redis-server 7.0 sends and takes.
+package replication
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/binlog"
+	"kedis/internal/config"
+	"kedis/storage"
+)
+
+// Host is the server as replication sees it. Its methods may be called from any goroutine.
+type Host interface {
+	// Log is the log that the store is attached to.
+	Log() *binlog.Log
+	// NewLog makes a log for data that a full synchronization brings.
+	NewLog(h binlog.History, at int64, database int) (log *binlog.Log, directory uint64, err error)
+	// AdoptLog makes that the server's log, and ends the former; DiscardLog throws it away instead.
+	AdoptLog(log *binlog.Log)
+	DiscardLog(log *binlog.Log, directory uint64) error
+	// RemoveFormerLogs removes what AdoptLog has ended.
+	RemoveFormerLogs() error
+
+	// NewFollower makes what applies a stream, in which a database is selected.
+	NewFollower(database int) Follower
+	// Exclude waits until no command runs, and keeps all out until admit is called.
+	Exclude() (admit func())
+	// SetReplica says whether the server takes no writes, and whether its data may be old.
+	SetReplica(replica, stale bool)
+	// SetGoodReplicas says how many replicas keep up.
+	SetGoodReplicas(n int)
+	// ForgetWatches makes whoever watches keys see that the data is another.
+	ForgetWatches()
+}
+
+// Follower applies a primary's stream and keeps its bytes in the log, in one commit. All methods but
+// Stop are for one goroutine.
+type Follower interface {
+	// Apply executes a command that came as the bytes raw; it may commit what came before.
+	Apply(args [][]byte, raw []byte) error
+	// Pending is how many bytes Commit would commit.
+	Pending() int
+	Commit() error
+	// Stop sees to it that nothing is committed after it has returned.
+	Stop()
+	// Close gives back what the follower holds.
+	Close()
+}
+
+// Options are what a Node needs.
+type Options struct {
+	Store     *storage.Store
+	Host      Host
+	Config    *config.Config
+	Directory string // for the role and temporary snapshots
+	Version   string
+	Logger    hclog.Logger
+}
+
+// Node is a server's part in replication. Its methods may be called from any goroutine.
+type Node struct {
+	Options
+
+	mu         sync.Mutex // held while the role changes, and while a replica's data or history is exchanged
+	link       *link      // nil on a primary
+	feeds      map[*feed]struct{}
+	acks       chan struct{} // closed and replaced when a replica has acknowledged something
+	pinged     time.Time
+	configured *string // what the configuration said of the role when the server started
+	stopped    bool
+
+	fullSyncs, partialSyncs, refusedSyncs atomic.Int64 // as a primary
+
+	running sync.WaitGroup
+	stop    chan struct{}
+}
+
+// New makes the part of a server that is a primary, until Start says otherwise.
+func New(o Options) *Node {
+	return &Node{Options: o, feeds: map[*feed]struct{}{}, acks: make(chan struct{}), stop: make(chan struct{})}
+}
+
+// Start takes up the role that the server had, or else the configured one. It comes after recovery and
+// before clients. clean says that the server was stopped cleanly: if not, a primary begins a new
+// history, because others may have seen more of the former than it still has.
+func (n *Node) Start(clean bool) error {
+	target, err := n.loadRole()
+	if err != nil {
+		return err
+	}
+	if target == nil && !clean {
+		if err := n.branch(); err != nil {
+			return err
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if target != nil {
+		n.follow(*target)
+	}
+	n.running.Go(n.tick)
+	return nil
+}
+
+// Stop ends all links. Nothing is committed by the part after it has returned.
+func (n *Node) Stop() {
+	n.mu.Lock()
+	n.stopped = true
+	link := n.link
+	if link != nil {
+		link.end()
+	}
+	n.disconnect()
+	n.mu.Unlock()
+	close(n.stop)
+	n.running.Wait()
+}
+
+// branch begins a new history at the end of the log.
+func (n *Node) branch() error {
+	id := binlog.NewID()
+	err := n.Store.BetweenCommits(func() error { return n.Host.Log().Branch(id) })
+	if err != nil {
+		return fmt.Errorf("replication: beginning a new history: %w", err)
+	}
+	n.Logger.Info("a new history begins", "id", id, "position", n.Host.Log().Position())
+	return nil
+}
+
+// Follow makes the server a replica. It returns before there is a connection; changed is false when
+// the server follows that primary already.
+func (n *Node) Follow(host string, port int) (changed bool, err error) {
+	to := target{host, port}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.link != nil && n.link.target == to {
+		return false, nil
+	}
+	if err := n.saveRole(&to); err != nil {
+		return false, err
+	}
+	n.follow(to)
+	return true, nil
+}
+
+// follow needs mu to be held.
+func (n *Node) follow(to target) {
+	former := n.link
+	if former != nil {
+		former.end()
+	}
+	n.Host.SetReplica(true, true)
+	n.disconnect()
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &link{node: n, target: to, ctx: ctx, cancel: cancel, done: make(chan struct{}), down: time.Now()}
+	l.set(Connect)
+	n.link = l
+	n.Logger.Info("the server is a replica", "primary", to.String())
+	n.running.Go(func() { l.run(former) })
+}
+
+// Promote makes the server a primary, of a new history that begins where the former one is left.
+func (n *Node) Promote() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.link == nil {
+		return nil
+	}
+	n.link.end()
+	if err := n.branch(); err != nil {
+		n.follow(n.link.target)
+		return err
+	}
+	if err := n.saveRole(nil); err != nil {
+		n.follow(n.link.target)
+		return err
+	}
+	n.link = nil
+	n.disconnect()
+	n.Host.SetReplica(false, false)
+	n.Logger.Info("the server is a primary")
+	return nil
+}
+
+// Sendable is nil, or why a replica has to come back later.
+func (n *Node) Sendable() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.link != nil && n.link.State() != Connected {
+		return fmt.Errorf("Can't SYNC while not connected with my master")
+	}
+	return nil
+}
+
+// disconnect ends all feeds, so that replicas ask anew. It needs mu to be held.
+func (n *Node) disconnect() {
+	for f := range n.feeds {
+		f.close()
+	}
+}
+
+const tickEvery = time.Second
+
+// tick looks after what time brings: PINGs, replicas that are silent or too far behind.
+func (n *Node) tick() {
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case now := <-ticker.C:
+			n.inspect(now)
+		}
+	}
+}
+
+func (n *Node) inspect(now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	good := 0
+	for f := range n.feeds {
+		f.inspect(now)
+		if f.good(now) {
+			good++
+		}
+	}
+	n.Host.SetGoodReplicas(good)
+	period := time.Duration(n.Config.ReplPingPeriod.Get()) * time.Second
+	if n.link != nil || len(n.feeds) == 0 || now.Sub(n.pinged) < period {
+		return
+	}
+	n.pinged = now
+	if err := n.say("*1\r\n$4\r\nPING\r\n"); err != nil {
+		n.Logger.Warn("replicas get no PING", "error", err)
+	}
+}
+
+// say puts bytes into the log that count and do nothing. It needs mu to be held, on a primary.
+func (n *Node) say(stream string) error {
+	t := n.Store.NewTxn()
+	t.Say([]byte(stream))
+	return n.Store.Commit(t)
+}
+
+// target is where a primary is.
+type target struct {
+	host string
+	port int
+}
+
+func (t target) String() string { return net.JoinHostPort(t.host, fmt.Sprint(t.port)) }

@@ -1,0 +1,101 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// The file that remembers the role that was set at run time. Its first line is the role, "replicaof
+// host port" or "primary"; the second is what the configuration said then: when that has changed
+// since, somebody has changed his mind, and the configuration wins.
+const roleFile = "role"
+
+func (n *Node) loadRole() (*target, error) {
+	configured := n.configured
+	if configured == nil {
+		words := n.Config.ReplicaOf.Get()
+		text := strings.Join(words, " ")
+		configured = &text
+		n.configured = configured
+	}
+	b, err := os.ReadFile(filepath.Join(n.Directory, roleFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return parseTarget(*configured)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("replication: %w", err)
+	}
+	role, was, _ := strings.Cut(strings.TrimSuffix(string(b), "\n"), "\n")
+	if was != *configured {
+		n.Logger.Info("the configured role has changed, and wins over the one set at run time", "configured", *configured, "set", role)
+		return parseTarget(*configured)
+	}
+	if role == "primary" {
+		return nil, n.Config.Remember("replicaof", "")
+	}
+	place, ok := strings.CutPrefix(role, "replicaof ")
+	if !ok {
+		return nil, fmt.Errorf("replication: %s: %q is no role", filepath.Join(n.Directory, roleFile), role)
+	}
+	if err := n.Config.Remember("replicaof", place); err != nil {
+		return nil, err
+	}
+	return parseTarget(place)
+}
+
+// parseTarget reads "host port"; nothing is no primary.
+func parseTarget(text string) (*target, error) {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return nil, nil
+	}
+	if len(words) != 2 {
+		return nil, fmt.Errorf("replication: %q is not a host and a port", text)
+	}
+	port, err := strconv.ParseUint(words[1], 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("replication: %q is not a port", words[1])
+	}
+	return &target{words[0], int(port)}, nil
+}
+
+// saveRole remembers the role; nil is a primary's.
+func (n *Node) saveRole(to *target) error {
+	role, place := "primary", ""
+	if to != nil {
+		place = fmt.Sprintf("%s %d", to.host, to.port)
+		role = "replicaof " + place
+	}
+	if err := replaceFile(filepath.Join(n.Directory, roleFile), role+"\n"+*n.configured+"\n"); err != nil {
+		return fmt.Errorf("replication: remembering the role: %w", err)
+	}
+	return n.Config.Remember("replicaof", place)
+}
+
+// replaceFile writes a file that is there wholly or as it was, whatever happens.
+func replaceFile(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	directory, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(directory.Sync(), directory.Close())
+}

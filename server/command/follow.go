@@ -1,0 +1,120 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// ErrStopped is what a follower's Commit returns after Stop.
+var ErrStopped = errors.New("command: the following of a primary was stopped")
+
+// Follower applies a primary's stream beside clients that read: it takes the locks that the commands
+// need, and commits what they change together with the bytes that they came as. Like an Applier it
+// stops at the first effect that is unknown or fails.
+//
+// It takes part in the reactors' protocol: what it can't lock at once makes it commit what it has, and
+// only then does it wait. All methods but Stop are for one goroutine.
+type Follower struct {
+	batch   *Batch
+	session *Session
+
+	stream []byte // that came and isn't committed
+	whole  int    // of it, what ends behind a command or an EXEC
+	from   int    // the database that is selected where stream begins
+	after  int    // and where whole ends
+
+	mu      sync.Mutex // held during a commit
+	stopped bool
+}
+
+// NewFollower makes the follower of a stream in which a database is selected. There is one at a time.
+func (e *Engine) NewFollower(database int) *Follower {
+	b := e.newBatch(e.workers.follower.owner, e.workers.follower.slot, 0)
+	b.applying, b.locking = true, true
+	f := &Follower{batch: b, session: NewSession(nowhere{}, true), from: database, after: database}
+	f.session.SetDatabase(database)
+	return f
+}
+
+// Apply executes a command that came as the bytes raw. It is not committed before Commit, or before
+// the follower has to wait for a lock. The words must stay as they are until Apply returns.
+func (f *Follower) Apply(args [][]byte, raw []byte) error {
+	f.batch.Tick()
+	for {
+		outcome := f.batch.execute(f.session, args)
+		f.session.Reply.Reset()
+		f.session.place = 0
+		if outcome == Done {
+			break
+		}
+		if err := f.Commit(); err != nil {
+			return err
+		}
+		f.batch.await()
+	}
+	if err := f.batch.failure; err != nil {
+		f.discard()
+		return fmt.Errorf("command: effect %.200q: %w", args, err)
+	}
+	f.stream = append(f.stream, raw...)
+	if !f.session.Transaction.active {
+		f.whole, f.after = len(f.stream), f.session.Database
+	}
+	if f.batch.reopen != nil {
+		return f.Commit() // the gate is closed: everybody waits
+	}
+	return nil
+}
+
+// Pending is how many bytes Commit would commit.
+func (f *Follower) Pending() int { return f.whole }
+
+// Commit commits the whole commands that came, and gives the locks back. When it fails, nothing of them
+// has happened, and the follower is of no more use.
+func (f *Follower) Commit() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		f.discard()
+		return ErrStopped
+	}
+	if f.whole > 0 {
+		f.batch.txn.Copy(f.from, f.after, f.stream[:f.whole])
+	}
+	if err := f.batch.Commit(); err != nil {
+		f.stopped = true
+		return err
+	}
+	f.stream = append(f.stream[:0], f.stream[f.whole:]...)
+	if cap(f.stream) > largeStream && len(f.stream) == 0 {
+		f.stream = nil
+	}
+	f.from, f.whole = f.after, 0
+	return nil
+}
+
+// largeStream is how much memory for the stream is kept.
+const largeStream = 4 << 20
+
+// Stop ends the follower from another goroutine: nothing is committed after it has returned.
+func (f *Follower) Stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopped = true
+}
+
+// Close gives back what the follower holds; what isn't committed is gone.
+func (f *Follower) Close() {
+	f.Stop()
+	f.discard()
+}
+
+// discard takes back what is not committed, and gives the locks back.
+func (f *Follower) discard() {
+	f.batch.txn.Reset()
+	f.stream, f.whole = nil, 0
+	if err := f.batch.Commit(); err != nil { // of nothing
+		f.batch.engine.Logger.Error("giving locks back", "error", err)
+	}
+}

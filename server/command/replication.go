@@ -1,0 +1,277 @@
+package command
+
+import (
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+
+	"kedis/internal/metrics"
+	"kedis/internal/number"
+	"kedis/internal/resp"
+)
+
+// Replication is what commands ask of the server's part in replication. All methods may be called from
+// any goroutine.
+type Replication interface {
+	// Follow makes the server a replica; it returns before there is a connection. changed is false when
+	// it follows that primary already.
+	Follow(host string, port int) (changed bool, err error)
+	// Promote makes the server a primary again: when it returns, it takes writes.
+	Promote() error
+	// Sendable is nil, or why a replica of this server has to come back later.
+	Sendable() error
+	// Serve feeds a replica over a connection that is its own from now on, until it ends.
+	Serve(conn net.Conn, client ReplicaClient)
+	// Role writes the reply to ROLE.
+	Role(reply *resp.Writer)
+	// Info writes the fields of INFO replication.
+	Info(fields *metrics.Fields)
+}
+
+// ReplicaClient is what a replica told of itself before it asked for the stream.
+type ReplicaClient struct {
+	Address  string // of its connection
+	Announce string // where it says that it is to be found; empty: where its connection comes from
+	Port     int    // where it listens
+	EOF      bool   // takes a snapshot whose end is marked
+	Resumes  bool   // understands that a history can get another id
+	OnlyRDB  bool   // wants the snapshot and nothing after it
+	Old      bool   // asked with SYNC: doesn't say how far it is
+	NoKeys   bool   // wants a snapshot without keys
+	ID       string // the history that it knows
+	From     int64  // the first byte of the stream that it lacks
+}
+
+// handshake is what a session has told by REPLCONF.
+type handshake struct{ client ReplicaClient }
+
+// role is what every command has to know of replication.
+type role struct {
+	part    Replication
+	replica atomic.Bool
+	stale   atomic.Bool  // a replica without its primary
+	good    atomic.Int32 // replicas that keep up
+}
+
+// SetReplication names the server's part in replication, before anything is executed.
+func (e *Engine) SetReplication(r Replication) { e.role.part = r }
+
+// SetReplica says whether the server is a replica, and whether it lacks its primary.
+func (e *Engine) SetReplica(replica, stale bool) {
+	e.role.replica.Store(replica)
+	e.role.stale.Store(stale)
+}
+
+// SetGoodReplicas says how many replicas keep up.
+func (e *Engine) SetGoodReplicas(n int) { e.role.good.Store(int32(n)) }
+
+// IsReplica tells whether the server is a replica: it takes no writes but its primary's.
+func (e *Engine) IsReplica() bool { return e.role.replica.Load() }
+
+// Exclude waits until no command runs, and keeps all out until the returned function is called. It is
+// not for the goroutine of a command.
+func (e *Engine) Exclude() (admit func()) {
+	return e.Gate.Close(runtime.Gosched)
+}
+
+// ForgetWatches makes the next EXEC of all who watch keys fail: the data is another.
+func (e *Engine) ForgetWatches() { e.watches.everythingChanged() }
+
+func (w *watches) everythingChanged() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, sessions := range w.byKey {
+		for s := range sessions {
+			s.dirty.Store(true)
+		}
+	}
+}
+
+// Detacher is a peer whose connection can be given away: once the replies so far have been sent, serve
+// gets it, on a goroutine of its own, and the session ends when serve returns.
+type Detacher interface {
+	Detach(serve func(conn net.Conn))
+}
+
+func replicationFamily() Family {
+	admin := Admin | NoScript | NoAsyncLoading
+	return Family{Commands: []Command{
+		{Name: "replicaof", Arity: 3, Flags: admin | Stale | Walk, Run: cmdReplicaOf,
+			Group: "server", Since: "5.0.0", Complexity: "O(1)", Syntax: "<host port | NO ONE>",
+			Summary: "Makes the server a replica of another one, or a primary."},
+		{Name: "slaveof", Arity: 3, Flags: admin | Stale | Walk, Run: cmdReplicaOf,
+			Group: "server", Since: "1.0.0", Complexity: "O(1)", Syntax: "<host port | NO ONE>",
+			Summary: "Does what REPLICAOF does, under its former name."},
+		{Name: "psync", Arity: -3, Flags: admin | NoMulti, Run: cmdPSync,
+			Group: "server", Since: "2.8.0", Complexity: "O(1)", Syntax: "replicationid offset",
+			Summary: "Asks for the stream of writes from a position on; replicas use it."},
+		{Name: "sync", Arity: 1, Flags: admin | NoMulti, Run: cmdSync,
+			Group: "server", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Asks for all data and the writes after it; replicas used it before PSYNC."},
+		{Name: "replconf", Arity: -1, Flags: Admin | NoScript | Loading | Stale | AllowBusy, Run: cmdReplConf,
+			Group: "server", Since: "3.0.0", Complexity: "O(1)", Syntax: "[option value [option value ...]]",
+			Summary: "Tells a primary of the replica that is about to ask for its stream."},
+		{Name: "role", Arity: 1, Flags: NoScript | Loading | Stale | Fast, Categories: CategoryAdmin | CategoryDangerous, Run: cmdRole,
+			Group: "server", Since: "2.8.12", Complexity: "O(1)",
+			Summary: "Tells whether the server is a primary or a replica, of which, and how far it is."},
+	}}
+}
+
+func cmdReplicaOf(c *Context) error {
+	host, port := string(c.Args[1]), c.Args[2]
+	if strings.EqualFold(host, "no") && equalFold(port, "one") {
+		if err := c.Engine.role.part.Promote(); err != nil {
+			return err
+		}
+		c.Reply.OK()
+		return nil
+	}
+	n, ok := number.ParseInt(port)
+	if !ok || n < 0 || n > 65535 {
+		return Error("ERR Invalid master port")
+	}
+	changed, err := c.Engine.role.part.Follow(host, int(n))
+	if err != nil {
+		return err
+	}
+	if !changed {
+		c.Reply.SimpleString("OK Already connected to specified master")
+		return nil
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func cmdPSync(c *Context) error {
+	from, ok := number.ParseInt(c.Args[2])
+	if !ok {
+		return ErrNotInteger
+	}
+	if len(c.Args) > 3 {
+		return ErrSyntax
+	}
+	client := c.Session.replica.client
+	client.ID, client.From = string(c.Args[1]), from
+	return c.detach(client)
+}
+
+func cmdSync(c *Context) error {
+	client := c.Session.replica.client
+	client.Old = true
+	return c.detach(client)
+}
+
+// detach gives the client's connection to replication.
+func (c *Context) detach(client ReplicaClient) error {
+	peer, ok := c.Session.Peer.(Detacher)
+	if !ok {
+		return Error("ERR this connection can't be a replica's")
+	}
+	part := c.Engine.role.part
+	if err := part.Sendable(); err != nil {
+		return Errorf("NOMASTERLINK %v", err)
+	}
+	client.Address = c.Session.Peer.RemoteAddress()
+	c.Session.kind.Store(int32(KindReplica))
+	peer.Detach(func(conn net.Conn) { part.Serve(conn, client) })
+	return nil
+}
+
+// cmdReplConf takes what a replica tells of itself. In a stream, GETACK asks the one that follows it,
+// not the data, for an answer.
+func cmdReplConf(c *Context) error {
+	if len(c.Args)%2 == 0 {
+		return ErrSyntax
+	}
+	for i := 1; i < len(c.Args); i += 2 {
+		if err := c.Session.replica.take(c.Args[i], c.Args[i+1]); err != nil {
+			return err
+		}
+	}
+	if !c.Applying() {
+		c.Reply.OK()
+	}
+	return nil
+}
+
+func (h *handshake) take(option, value []byte) error {
+	switch {
+	case equalFold(option, "listening-port"):
+		port, ok := number.ParseInt(value)
+		if !ok {
+			return ErrNotInteger
+		}
+		h.client.Port = int(port)
+	case equalFold(option, "ip-address"):
+		if len(value) > longestAddress {
+			return Errorf("ERR REPLCONF ip-address provided by replica instance is too long: %d bytes", len(value))
+		}
+		h.client.Announce = string(value)
+	case equalFold(option, "capa"):
+		h.client.EOF = h.client.EOF || equalFold(value, "eof")
+		h.client.Resumes = h.client.Resumes || equalFold(value, "psync2")
+	case equalFold(option, "rdb-only"):
+		return flagOf(value, &h.client.OnlyRDB)
+	case equalFold(option, "rdb-filter-only"):
+		h.client.NoKeys = true // functions, or nothing: there are none
+	case equalFold(option, "ack"), equalFold(option, "getack"):
+	default:
+		return Errorf("ERR Unrecognized REPLCONF option: %s", clip(option, 128))
+	}
+	return nil
+}
+
+// longestAddress is the most that Redis takes for a host's name.
+const longestAddress = 255
+
+func flagOf(value []byte, flag *bool) error {
+	n, ok := number.ParseInt(value)
+	if !ok || n < 0 || n > 1 {
+		return ErrNotInteger
+	}
+	*flag = n == 1
+	return nil
+}
+
+func cmdRole(c *Context) error {
+	c.Engine.role.part.Role(c.Reply)
+	return nil
+}
+
+// writesNow tells whether a command, or the transaction that it runs, writes.
+func writesNow(s *Session, c *Command) bool {
+	flags := c.Flags
+	if c.runsQueue {
+		flags |= s.Transaction.flags
+	}
+	return flags&Write != 0
+}
+
+// requireReplicas keeps writes out while too few replicas keep up.
+func requireReplicas(b *Batch, s *Session, c *Command) error {
+	least := b.engine.Config.MinReplicasToWrite.Get()
+	if least == 0 || b.applying || b.engine.IsReplica() || b.engine.Config.MinReplicasMaxLag.Get() == 0 {
+		return nil
+	}
+	if int64(b.engine.role.good.Load()) < least && writesNow(s, c) {
+		return Error("NOREPLICAS Not enough good replicas to write.")
+	}
+	return nil
+}
+
+func refuseWritesOnReplica(b *Batch, s *Session, c *Command) error {
+	if !b.engine.IsReplica() || b.applying || !writesNow(s, c) {
+		return nil
+	}
+	return Error("READONLY You can't write against a read only replica.")
+}
+
+// refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it
+// is configured so.
+func refuseStaleData(b *Batch, _ *Session, c *Command) error {
+	if !b.engine.role.stale.Load() || b.applying || c.Flags&Stale != 0 || b.engine.Config.ReplicaServeStaleData.Get() {
+		return nil
+	}
+	return Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
+}

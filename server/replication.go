@@ -1,0 +1,142 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"kedis/binlog"
+	"kedis/replication"
+	"kedis/server/command"
+)
+
+// NewReplication makes the server's part in replication, and tells the engine of it.
+func NewReplication(d *Data, engine *command.Engine, version string) *replication.Node {
+	node := replication.New(replication.Options{Store: d.Store, Host: &host{d, engine}, Config: d.config,
+		Directory: d.directory, Version: version, Logger: d.logger.Named("replication")})
+	engine.SetReplication(part{node})
+	return node
+}
+
+// Clean tells that the server was stopped cleanly when it ran last.
+func (d *Data) Clean() bool { return d.recovered.Clean }
+
+// Ready is nil, or why the log takes no writes now.
+func (d *Data) Ready() error { return d.Log().Ready() }
+
+// Log is the log that the data belongs to.
+func (d *Data) Log() *binlog.Log { return d.log.Load() }
+
+// part is replication as commands see it.
+type part struct{ *replication.Node }
+
+func (p part) Serve(conn net.Conn, client command.ReplicaClient) {
+	p.Node.Serve(conn, replication.Client(client))
+}
+
+// host is the server as replication sees it.
+type host struct {
+	*Data
+	*command.Engine
+}
+
+func (h *host) Log() *binlog.Log { return h.Data.Log() }
+
+func (h *host) NewFollower(database int) replication.Follower { return h.Engine.NewFollower(database) }
+
+// NewLog makes a log in a directory of its own.
+func (h *host) NewLog(history binlog.History, at int64, database int) (*binlog.Log, uint64, error) {
+	number := h.Data.Store.LogDirectory() + 1
+	o := h.logOptions(number)
+	o.Persisted = 0
+	if err := os.RemoveAll(o.Directory); err != nil { // of one that never came to anything
+		return nil, 0, fmt.Errorf("server: %w", err)
+	}
+	log, err := binlog.Create(o, history, at, database)
+	if err != nil {
+		return nil, 0, fmt.Errorf("server: %w", err)
+	}
+	return log, number, nil
+}
+
+// AdoptLog makes a log the data's.
+func (h *host) AdoptLog(log *binlog.Log) {
+	former := h.log.Swap(log)
+	if err := former.Close(); err != nil {
+		h.logger.Warn("closing the former log", "error", err)
+	}
+}
+
+func (h *host) DiscardLog(log *binlog.Log, directory uint64) error {
+	err := log.Close()
+	if failed := os.RemoveAll(h.logOptions(directory).Directory); failed != nil {
+		err = errors.Join(err, fmt.Errorf("server: %w", failed))
+	}
+	return err
+}
+
+func (h *host) RemoveFormerLogs() error { return h.removeOtherLogs() }
+
+// removeOtherLogs removes the logs that the persisted data doesn't belong to: those of before a full
+// synchronization, and those of one that never was completed.
+func (d *Data) removeOtherLogs() error {
+	directory := filepath.Join(d.directory, "binlog")
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	own := strconv.FormatUint(d.Store.LogDirectory(), 10)
+	for _, entry := range entries {
+		if _, err := strconv.ParseUint(entry.Name(), 10, 64); err != nil || entry.Name() == own {
+			continue
+		}
+		d.logger.Warn("removing a log that the data does not belong to", "directory", filepath.Join(directory, entry.Name()))
+		if err := os.RemoveAll(filepath.Join(directory, entry.Name())); err != nil {
+			return fmt.Errorf("server: %w", err)
+		}
+	}
+	return nil
+}
+
+// Detach gives the connection away when the replies so far have been sent.
+func (c *connection) Detach(serve func(conn net.Conn)) { c.serve = serve }
+
+// handOver duplicates the socket, lets gnet close its own, and serves the copy on a goroutine of its
+// own. The session lives on until that ends.
+func (c *connection) handOver() {
+	serve := c.serve
+	c.serve = nil
+	s := c.reactor.server
+	if c.parser.Buffered() > 0 || c.conn.OutboundBuffered() > 0 {
+		s.logger.Warn("closing a connection that does not wait for the stream it asks for", "client", c.remote)
+		c.drop()
+		return
+	}
+	conn, err := duplicate(c.conn.Fd())
+	if err != nil {
+		s.logger.Error("a connection can't be handed over", "client", c.remote, "error", err)
+		c.drop()
+		return
+	}
+	c.handedOver.Store(&conn)
+	c.drop()
+	go func() {
+		defer s.forget(c)
+		serve(conn)
+	}()
+}
+
+// duplicate makes a connection of Go's of a socket that is somebody else's to close.
+func duplicate(descriptor int) (net.Conn, error) {
+	copied, err := syscall.Dup(descriptor)
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	file := os.NewFile(uintptr(copied), "connection")
+	conn, err := net.FileConn(file)
+	return conn, errors.Join(err, file.Close())
+}
