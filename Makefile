@@ -15,6 +15,8 @@ ifneq ($(wildcard .cache/oracle/redis-server),)
 export KEDIS_ORACLE ?= $(CURDIR)/.cache/oracle/redis-server
 endif
 
+include scripts/release.mk
+
 # What the long tests take: make crash ROUNDS=300, make fuzz-differential COMMANDS=1000000 SEED=7
 ROUNDS   ?= 100
 COMMANDS ?= 1000000

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs from the distribution's packages what is missing, and nothing when nothing is:
 #   install-dependencies.sh build         what building Kedis needs: a C++ compiler, RocksDB and the libraries it is linked with
+#   install-dependencies.sh build release what building an optimized RocksDB needs as well
 #   install-dependencies.sh build test    also what the tests need: redis-server (as the oracle), redis-benchmark, node and npm
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,12 +38,18 @@ find_missing() {
 			need_header lz4.h liblz4-dev
 			need_header zstd.h libzstd-dev
 			;;
+		release)
+			need_command cmake cmake
+			need_command make make
+			need_command curl curl
+			need_header jemalloc/jemalloc.h libjemalloc-dev
+			;;
 		test)
 			need_command redis-check-rdb redis-tools
 			need_command node nodejs
 			need_command npm npm
 			;;
-		*) fail "unknown argument $wanted (build, test)" ;;
+		*) fail "unknown argument $wanted (build, test, release)" ;;
 		esac
 	done
 }

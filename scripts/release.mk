@@ -25,7 +25,11 @@ endif
 rocksdb: ## build the optimized RocksDB that release links, unless it is there already
 	@$(ROCKSDB_BUILD) >/dev/null
 
+.PHONY: release-dependencies
+release-dependencies:
+	@scripts/install-dependencies.sh build release
+
 # A second make, so that it sees the library that was built just now.
 .PHONY: release
-release: dependencies rocksdb ## build bin/kedis with an optimized RocksDB linked statically
+release: release-dependencies rocksdb ## build bin/kedis with an optimized RocksDB linked statically
 	@$(MAKE) --no-print-directory ROCKSDB=release build
