@@ -157,9 +157,9 @@ func (s *Store) dropNamespaces() error {
 		}
 		family := s.db().Family(name)
 		if family == nil {
-			continue // an import that was abandoned meanwhile
+			continue // of an import that was abandoned meanwhile
 		}
-		if err := s.db().Drop(family); err != nil {
+		if err := s.db().Drop(family); err != nil && !errors.Is(err, rocks.ErrDropped) {
 			return fmt.Errorf("storage: dropping a namespace: %w", err)
 		}
 	}
