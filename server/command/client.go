@@ -58,10 +58,8 @@ func clientOthers() []Command {
 			Summary: "Lists the connections, one to a line."},
 		{Name: "kill", Arity: -3, Flags: admin | NoBatch, Categories: CategoryConnection, Run: cmdClientKill,
 			Since: "2.4.0", Complexity: each,
-			Syntax: "<ip:port | <[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | [USER username] | " +
-				"[ADDR ip:port] | [LADDR ip:port] | [SKIPME yes/no] | [MAXAGE maxage] " +
-				"[[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | [USER username] | " +
-				"[ADDR ip:port] | [LADDR ip:port] | [SKIPME yes/no] | [MAXAGE maxage] ...]>>",
+			Syntax: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] " +
+				"[ADDR ip:port] [LADDR ip:port] [SKIPME yes/no] [MAXAGE maxage]>",
 			Summary: "Closes connections."},
 		{Name: "pause", Arity: -3, Flags: admin | NoBatch, Categories: CategoryConnection, Run: cmdClientPause,
 			Since: "2.9.50", Complexity: "O(1)", Syntax: "timeout [WRITE | ALL]",

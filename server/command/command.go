@@ -285,9 +285,6 @@ func (t *Table) Lookup(args [][]byte) (found, container *Command) {
 	if sub := find(c.index, args[1]); sub != nil {
 		return sub, nil
 	}
-	if c.Run != nil {
-		return c, nil // COMMAND and the like take other words too
-	}
 	return nil, c
 }
 
