@@ -7,6 +7,9 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -28,8 +31,13 @@ func serveCommand() *cli.Command {
 		ArgsUsage: "[kedis.conf]",
 		Description: "Every option of the configuration file is also a flag, and flags win over the file.\n" +
 			"With nothing at all, the data is in ./data and the port is 6379.",
+		SkipFlagParsing: true, // so that each mistake is told in one line, in words of ours
 		Action: func(ctx *cli.Context) error {
-			if err := configure(c, ctx); err != nil {
+			args := ctx.Args().Slice()
+			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
+				return cli.ShowSubcommandHelp(ctx)
+			}
+			if err := configure(c, args); err != nil {
 				return err
 			}
 			return serve(c)
@@ -42,30 +50,38 @@ func serveCommand() *cli.Command {
 	return serve
 }
 
-// configure reads the file and the flags. Flags may also stand behind the file's name.
-func configure(c *config.Config, ctx *cli.Context) error {
-	args := ctx.Args().Slice()
-	if len(args) > 0 && len(args[0]) > 0 && args[0][0] != '-' {
-		if err := c.Load(args[0]); err != nil {
-			return err
-		}
-		args = args[1:]
-	}
-	for _, flag := range c.Flags() {
-		if ctx.IsSet(flag.Name) {
-			if err := c.SetFlag(flag.Name, ctx.String(flag.Name)); err != nil {
-				return err
+// configure reads the file, if one is named, and then the options, which stand before or behind it as
+// --name value or --name=value.
+func configure(c *config.Config, args []string) error {
+	file := ""
+	var options [][2]string
+	for i := 0; i < len(args); i++ {
+		name, isOption := strings.CutPrefix(args[i], "--")
+		switch {
+		case isOption:
+			name, value, given := strings.Cut(name, "=")
+			if !given {
+				if i++; i == len(args) {
+					return fmt.Errorf("--%s: expected a value", name)
+				}
+				value = args[i]
 			}
+			options = append(options, [2]string{name, value})
+		case file != "" || strings.HasPrefix(args[i], "-"):
+			return fmt.Errorf("%q: expected --option value", args[i])
+		default:
+			file = args[i]
 		}
 	}
-	for len(args) > 0 {
-		if len(args) < 2 || len(args[0]) < 3 || args[0][:2] != "--" {
-			return fmt.Errorf("%q: expected --option value", args[0])
-		}
-		if err := c.SetFlag(args[0][2:], args[1]); err != nil {
+	if file != "" {
+		if err := c.Load(file); err != nil {
 			return err
 		}
-		args = args[2:]
+	}
+	for _, option := range options {
+		if err := c.SetFlag(option[0], option[1]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -97,10 +113,23 @@ func serve(c *config.Config) error {
 		return err
 	}
 	logger.Info("starting", "version", version, "directory", c.Dir.Get(), "pid", os.Getpid())
+	if err := server.CheckAddresses(c); err != nil {
+		return err
+	}
 	data, err := server.OpenData(c, logger)
 	if err != nil {
 		return err
 	}
+	removePIDFile, err := writePIDFile(c.PIDFile.Get())
+	if err != nil {
+		return errors.Join(err, data.Close())
+	}
+	return errors.Join(serveData(c, data, logger), removePIDFile())
+}
+
+// serveData serves what was opened, and closes it at the end.
+func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
+	data.ApplyLive()
 	reactors := int(c.Reactors.Get())
 	if reactors == 0 {
 		reactors = runtime.NumCPU()
@@ -122,16 +151,33 @@ func serve(c *config.Config) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go stopper.wait(signals, logger)
-	err = s.Run(reactors, func() {
+	err := s.Run(reactors, func() {
 		logger.Info("ready to accept connections", "port", c.Port.Get(), "reactors", reactors)
 	})
 	if err == nil {
 		logger.Info("stopping")
 	}
+	engine.Stop()
 	cancel()
 	<-sweeping
 	node.Stop()
 	return errors.Join(err, data.Close())
+}
+
+// writePIDFile writes the process id to a file, if one is named, and returns what removes it.
+func writePIDFile(name string) (remove func() error, err error) {
+	if name == "" {
+		return func() error { return nil }, nil
+	}
+	if err := os.WriteFile(name, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
+		return nil, fmt.Errorf("pidfile: %w", err)
+	}
+	return func() error {
+		if err := os.Remove(name); err != nil {
+			return fmt.Errorf("pidfile: %w", err)
+		}
+		return nil
+	}, nil
 }
 
 // sweep removes expired keys in the background until the context ends.

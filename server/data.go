@@ -52,22 +52,8 @@ func OpenData(c *config.Config, logger hclog.Logger) (*Data, error) {
 }
 
 func storageOptions(c *config.Config, directory string, logger hclog.Logger) storage.Options {
-	tier := c.MemoryTier.Get().Bytes
 	return storage.Options{
-		Rocks: rocks.Options{
-			Directory:             filepath.Join(directory, "db"),
-			BlockCacheBytes:       c.RocksDBBlockCache.Get().Bytes,
-			WriteBufferBytes:      c.RocksDBWriteBufferSize.Get(),
-			MaxWriteBuffers:       int(c.RocksDBMaxWriteBuffers.Get()),
-			MaxBackgroundJobs:     int(c.RocksDBMaxBackgroundJobs.Get()),
-			BloomBits:             int(c.RocksDBBloomBits.Get()),
-			Compression:           c.RocksDBCompression.Get(),
-			BottommostCompression: c.RocksDBBottommostCompression.Get(),
-			TargetFileBytes:       c.RocksDBTargetFileSize.Get(),
-			MaxOpenFiles:          int(c.RocksDBMaxOpenFiles.Get()),
-			RateLimitBytes:        c.RocksDBRateLimit.Get(),
-			Logger:                logger.Named("rocksdb"),
-		},
+		Rocks:     rocksOptions(c, directory, logger),
 		Databases: int(c.Databases.Get()),
 		Limits: storage.Limits{
 			HashEntries:      c.HashMaxListpackEntries.Get,
@@ -80,12 +66,41 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			ZSetValue:        c.ZSetMaxListpackValue.Get,
 		},
 		GenerationBytes: c.GenerationBytes.Get,
-		CacheBytes:      tier / 100 * c.CleanCacheShare.Get(),
+		CacheBytes:      cacheBytes(c),
 		SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
 		FlushLogBytes:   c.PersistLogSize.Get,
 		FlushInterval:   c.PersistInterval.Get,
 		Logger:          logger.Named("storage"),
 	}
+}
+
+func rocksOptions(c *config.Config, directory string, logger hclog.Logger) rocks.Options {
+	bloomBits := int(c.RocksDBBloomBits.Get())
+	if bloomBits == 0 {
+		bloomBits = -1 // none; 0 would be the default
+	}
+	return rocks.Options{
+		Directory:             filepath.Join(directory, "db"),
+		BlockCacheBytes:       blockCacheBytes(c),
+		WriteBufferBytes:      c.RocksDBWriteBufferSize.Get(),
+		MaxWriteBuffers:       int(c.RocksDBMaxWriteBuffers.Get()),
+		MaxBackgroundJobs:     int(c.RocksDBMaxBackgroundJobs.Get()),
+		BloomBits:             bloomBits,
+		Compression:           c.RocksDBCompression.Get(),
+		BottommostCompression: c.RocksDBBottommostCompression.Get(),
+		TargetFileBytes:       c.RocksDBTargetFileSize.Get(),
+		MaxOpenFiles:          int(c.RocksDBMaxOpenFiles.Get()),
+		RateLimitBytes:        c.RocksDBRateLimit.Get(),
+		Logger:                logger.Named("rocksdb"),
+	}
+}
+
+// blockCacheBytes is the size of RocksDB's cache, which can't be 0.
+func blockCacheBytes(c *config.Config) int64 { return max(c.RocksDBBlockCache.Get().Bytes, 1) }
+
+// cacheBytes is how much memory copies of records may take.
+func cacheBytes(c *config.Config) int64 {
+	return c.MemoryTier.Get().Bytes / 100 * c.CleanCacheShare.Get()
 }
 
 func (d *Data) logOptions(number uint64) binlog.Options {

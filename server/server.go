@@ -60,7 +60,7 @@ func New(engine *command.Engine, c *config.Config, logger hclog.Logger) *Server 
 
 // Run serves until Stop is called. ready is called as soon as clients are accepted.
 func (s *Server) Run(reactors int, ready func()) error {
-	addresses, err := s.addresses()
+	addresses, err := addresses(s.config)
 	if err != nil {
 		return err
 	}
@@ -86,12 +86,18 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.gnet.Stop(ctx)
 }
 
+// CheckAddresses tells why the configured addresses can't be listened on, before anything is opened.
+func CheckAddresses(c *config.Config) error {
+	_, err := addresses(c)
+	return err
+}
+
 // addresses are where to listen: all that are configured, but those with a minus before them that
 // the machine doesn't have.
-func (s *Server) addresses() ([]string, error) {
+func addresses(c *config.Config) ([]string, error) {
 	var addresses []string
-	port := strconv.FormatInt(s.config.Port.Get(), 10)
-	for _, host := range s.config.Bind.Get() {
+	port := strconv.FormatInt(c.Port.Get(), 10)
+	for _, host := range c.Bind.Get() {
 		host, optional := strings.CutPrefix(host, "-")
 		network := "tcp"
 		switch host {

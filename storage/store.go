@@ -318,6 +318,9 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.db().Close())
 }
 
+// Reconfigure says how RocksDB is to be opened by Reopen. Nothing runs beside them both.
+func (s *Store) Reconfigure(o rocks.Options) { s.options.Rocks = o }
+
 // ErrInUse is Reopen's answer while somebody reads from a view.
 var ErrInUse = errors.New("storage: a walk or a snapshot is under way")
 

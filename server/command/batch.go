@@ -240,7 +240,7 @@ func clip(word []byte, length int) []byte { return word[:min(len(word), length)]
 // prepare makes the batch's context that of a command.
 func (b *Batch) prepare(s *Session, command *Command, args [][]byte) *Context {
 	c := &b.context
-	c.Session, c.Command, c.Args, c.Reply, c.effected = s, command, args, s.Reply, false
+	c.Session, c.Command, c.Args, c.Reply, c.effected, c.queued = s, command, args, s.Reply, false, false
 	c.selected = s.Database
 	return c
 }

@@ -28,7 +28,7 @@ func bitmapFamily() Family {
 		{Name: "bitfield", Arity: -2, Flags: Write | DenyOOM, Categories: CategoryBitmap,
 			Keys: []KeySpec{{Flags: RW | Access | Update | VariableFlags, Index: 1, Step: 1,
 				Notes: "This command allows both access and modification of the key"}},
-			Run:   func(c *Context) error { return c.bitField(false) },
+			keyFlags: bitFieldKeyFlags, Run: func(c *Context) error { return c.bitField(false) },
 			Group: "bitmap", Since: "3.2.0", Complexity: "O(1) for each operation",
 			Syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> " +
 				"[GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
@@ -304,4 +304,19 @@ func (c *Context) parseField(a *arguments, o *storage.FieldOperation) {
 	if err != nil {
 		a.fail(err)
 	}
+}
+
+// bitFieldKeyFlags tells BITFIELD that only reads from others, as far as the words make sense.
+func bitFieldKeyFlags(args [][]byte) KeyFlags {
+	for words := args[2:]; len(words) > 0; {
+		switch {
+		case equalFold(words[0], "get") && len(words) > 2:
+			words = words[3:]
+		case equalFold(words[0], "overflow") && len(words) > 1:
+			words = words[2:]
+		default:
+			return RW | Access | Update
+		}
+	}
+	return RO | Access
 }

@@ -49,6 +49,9 @@ type Command struct {
 	// adapt returns the flags that it has with certain words, when they can be others than Flags: SORT
 	// without STORE only reads. The words are of a valid arity.
 	adapt func(flags Flags, args [][]byte) Flags
+	// keyFlags returns what it does with its key, where that depends on the words, which are of a valid
+	// arity: its specification says VariableFlags.
+	keyFlags func(args [][]byte) KeyFlags
 	// elsewhere finds its key in another database than the selected one. The words are of a valid arity.
 	elsewhere func(args [][]byte) (database int, key []byte, ok bool)
 

@@ -10,32 +10,32 @@ import (
 )
 
 func commandCommand() Command {
-	any := Loading | Stale
+	anyTime := Loading | Stale
 	unordered := []string{"nondeterministic_output_order"}
-	return Command{Name: "command", Arity: -1, Flags: any, Categories: CategoryConnection, Tips: unordered, Run: cmdCommand,
+	return Command{Name: "command", Arity: -1, Flags: anyTime, Categories: CategoryConnection, Tips: unordered, Run: cmdCommand,
 		Group: "server", Since: "2.8.13", Complexity: "O(N) where N is the total number of Redis commands",
 		Summary: "Tells of all commands what a client has to know.",
 		Subcommands: []Command{
-			{Name: "count", Arity: 2, Flags: any, Categories: CategoryConnection, Run: cmdCommandCount,
+			{Name: "count", Arity: 2, Flags: anyTime, Categories: CategoryConnection, Run: cmdCommandCount,
 				Since: "2.8.13", Complexity: "O(1)", Summary: "Counts the commands."},
-			{Name: "info", Arity: -2, Flags: any, Categories: CategoryConnection, Tips: unordered, Run: cmdCommandInfo,
+			{Name: "info", Arity: -2, Flags: anyTime, Categories: CategoryConnection, Tips: unordered, Run: cmdCommandInfo,
 				Since: "2.8.13", Complexity: "O(N) where N is the number of commands to look up",
 				Syntax: "[command-name [command-name ...]]", Summary: "Tells of some commands, or all, what a client has to know."},
-			{Name: "docs", Arity: -2, Flags: any, Categories: CategoryConnection, Tips: unordered, Run: cmdCommandDocs,
+			{Name: "docs", Arity: -2, Flags: anyTime, Categories: CategoryConnection, Tips: unordered, Run: cmdCommandDocs,
 				Since: "7.0.0", Complexity: "O(N) where N is the number of commands to look up",
 				Syntax: "[command-name [command-name ...]]", Summary: "Describes some commands, or all, for people."},
-			{Name: "list", Arity: -2, Flags: any, Categories: CategoryConnection, Tips: unordered, Run: cmdCommandList,
+			{Name: "list", Arity: -2, Flags: anyTime, Categories: CategoryConnection, Tips: unordered, Run: cmdCommandList,
 				Since: "7.0.0", Complexity: "O(N) where N is the total number of Redis commands",
 				Syntax:  "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
 				Summary: "Lists the names of all commands, or of those of a category or with a name of some form."},
-			{Name: "getkeys", Arity: -3, Flags: any, Categories: CategoryConnection, Run: cmdCommandGetKeys,
+			{Name: "getkeys", Arity: -3, Flags: anyTime, Categories: CategoryConnection, Run: cmdCommandGetKeys,
 				Since: "2.8.13", Complexity: "O(N) where N is the number of arguments to the command",
 				Syntax: "command [arg [arg ...]]", Summary: "Finds the keys among the words of a command."},
-			{Name: "getkeysandflags", Arity: -3, Flags: any, Categories: CategoryConnection, Run: cmdCommandGetKeysAndFlags,
+			{Name: "getkeysandflags", Arity: -3, Flags: anyTime, Categories: CategoryConnection, Run: cmdCommandGetKeysAndFlags,
 				Since: "7.0.0", Complexity: "O(N) where N is the number of arguments to the command",
 				Syntax:  "command [arg [arg ...]]",
 				Summary: "Finds the keys among the words of a command, and tells what it does with them."},
-			helpRow("command", "5.0.0", any, CategoryConnection, commandHelp...),
+			helpRow("command", "5.0.0", anyTime, CategoryConnection, commandHelp...),
 		}}
 }
 
@@ -83,7 +83,7 @@ func cmdCommandInfo(c *Context) error {
 		if command := c.Engine.Table.Named(name); command != nil {
 			command.writeInfo(c.Reply)
 		} else {
-			c.Reply.NullArray()
+			c.Reply.Null()
 		}
 	}
 	return nil
@@ -168,7 +168,9 @@ func (c *Command) legacyKeys() (first, last, step int) {
 	return first, last, 1
 }
 
-func (k *KeySpec) isRange() bool { return k.Keyword == "" && !k.Unknown && !k.Counted && !k.FindKeysUnspecified }
+func (k *KeySpec) isRange() bool {
+	return k.Keyword == "" && !k.Unknown && !k.Counted && !k.FindKeysUnspecified
+}
 
 // lastWord is the last key's word, from the end if it is negative.
 func (k *KeySpec) lastWord() int {
@@ -402,9 +404,18 @@ func cmdCommandGetKeysAndFlags(c *Context) error {
 	for _, key := range keys {
 		c.Reply.Array(2)
 		c.Reply.Bulk(c.Args[2+key.Index])
-		writeNames(c.Reply, "", key.Flags.Names())
+		writeNames(c.Reply, "", c.Engine.Table.keyFlags(key.Flags, c.Args[2:]).Names())
 	}
 	return nil
+}
+
+// keyFlags are the flags of a key of the command that words are, where they depend on the words.
+func (t *Table) keyFlags(flags KeyFlags, words [][]byte) KeyFlags {
+	command, _ := t.Lookup(words)
+	if flags&VariableFlags == 0 || command.keyFlags == nil {
+		return flags
+	}
+	return command.keyFlags(words)
 }
 
 // keysOfWords finds the keys of the command that the words behind the first two are.

@@ -15,11 +15,11 @@ func configFamily() Family {
 				{Name: "get", Arity: -3, Flags: admin, Since: "2.0.0", Run: cmdConfigGet,
 					Complexity: "O(N), N being the number of options", Syntax: "parameter [parameter ...]",
 					Summary: "Returns options whose names match patterns, and their values."},
-				{Name: "set", Arity: -4, Flags: admin, Since: "2.0.0", Run: cmdConfigSet,
+				{Name: "set", Arity: -4, Flags: admin | Worker, Since: "2.0.0", Run: cmdConfigSet,
 					Tips:       []string{"request_policy:all_nodes", "response_policy:all_succeeded"},
 					Complexity: "O(N), N being the number of options given", Syntax: "parameter value [parameter value ...]",
 					Summary: "Changes options: all that are given, or none."},
-				{Name: "rewrite", Arity: 2, Flags: admin, Since: "2.8.0", Run: cmdConfigRewrite, Complexity: "O(1)",
+				{Name: "rewrite", Arity: 2, Flags: admin | Worker, Since: "2.8.0", Run: cmdConfigRewrite, Complexity: "O(1)",
 					Summary: "Writes the options in force to the configuration file, and keeps its comments."},
 				{Name: "resetstat", Arity: 2, Flags: admin, Since: "2.0.0", Run: cmdConfigResetStat, Complexity: "O(1)",
 					Summary: "Sets what INFO counts to zero."},
@@ -48,7 +48,7 @@ func cmdConfigGet(c *Context) error {
 
 func cmdConfigSet(c *Context) error {
 	if len(c.Args)%2 != 0 {
-		return wrongArity(c.Command.full)
+		return ErrSyntax
 	}
 	var pairs [][2]string
 	for i := 2; i < len(c.Args); i += 2 {

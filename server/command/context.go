@@ -19,7 +19,8 @@ type Context struct {
 	batch    *Batch
 	effected bool // the effect is other than the command itself
 	redacted redaction
-	selected int // the database of DB
+	queued   bool // it was, behind MULTI, and runs in EXEC
+	selected int  // the database of DB
 }
 
 // Effect says how the command is to be repeated elsewhere, instead of as it was given. It may be

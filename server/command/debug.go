@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -193,9 +194,18 @@ func debugObject(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.Reply.SimpleString(fmt.Sprintf("Value at:0x%x refcount:1 encoding:%s serializedlength:%d lru:0 lru_seconds_idle:0",
-		k.ID, storage.Encoding(&k.Metadata), len(payload)-payloadFrame))
+	c.Reply.SimpleString(fmt.Sprintf("Value at:0x%x refcount:%d encoding:%s serializedlength:%d lru:0 lru_seconds_idle:0",
+		k.ID, redisReferences(k), storage.Encoding(&k.Metadata), len(payload)-payloadFrame))
 	return nil
+}
+
+// redisReferences is how often Redis would refer to a value: small integers are shared by all who use them.
+func redisReferences(k storage.Key) int {
+	const sharedIntegers, shared = 10000, math.MaxInt32
+	if n, ok := number.ParseInt(k.Value); ok && k.Type == layout.String && n >= 0 && n < sharedIntegers {
+		return shared
+	}
+	return 1
 }
 
 // debugReload closes and opens the store, while nothing else runs.
@@ -204,7 +214,10 @@ func debugReload(c *Context) error {
 		return Error("ERR DEBUG RELOAD can't run inside of MULTI")
 	}
 	if err := c.Engine.Store.Reopen(); err != nil {
-		return err
+		if errors.Is(err, storage.ErrInUse) {
+			return Errorf("ERR %v", err)
+		}
+		return errors.Join(err, c.Engine.Server.Shutdown()) // there is nothing to serve from any more
 	}
 	c.Reply.OK()
 	return nil
@@ -229,7 +242,10 @@ func debugSleep(c *Context) error {
 	}
 	seconds, ok := number.ParseDouble(c.Args[2])
 	if ok && seconds > 0 {
-		time.Sleep(time.Duration(min(seconds, math.MaxInt64/2e9) * float64(time.Second)))
+		select {
+		case <-time.After(time.Duration(min(seconds, math.MaxInt64/2e9) * float64(time.Second))):
+		case <-c.Engine.stopped:
+		}
 	}
 	c.Reply.OK()
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"kedis/binlog"
 	"kedis/internal/config"
 	"kedis/internal/metrics"
 	"kedis/lock"
@@ -43,6 +44,12 @@ type Engine struct {
 	Slowlog *metrics.Slowlog
 	Latency metrics.LatencyMonitor
 
+	saves         saves
+	startupMemory int64  // in use when the engine was made, in bytes
+	machineMemory int64  // of the machine, in bytes
+	runID         string // of this run of the server: 40 hexadecimal digits
+	stopped       chan struct{}
+
 	Statistics    Statistics
 	expiredBefore atomic.Int64 // keys that had expired when the statistics were reset
 }
@@ -70,8 +77,25 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
+	e.describe()
 	e.clock.start()
 	return e
+}
+
+// describe notes what doesn't change while the server runs.
+func (e *Engine) describe() {
+	e.saves.last, e.stopped = e.Started, make(chan struct{})
+	e.machineMemory, e.runID = config.MachineMemory(), binlog.NewID()
+	if m, _, err := e.measureMemory(); err == nil {
+		e.startupMemory = m.used()
+	}
+}
+
+// Stop ends what goes on in the background, and what waits. It is called once, when no more commands
+// come, before the store is closed.
+func (e *Engine) Stop() {
+	close(e.stopped)
+	e.saves.running.Wait()
 }
 
 // clock tells the time cheaply: the offset of the monotonic clock to Unix time is taken once a

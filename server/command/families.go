@@ -23,5 +23,6 @@ func families() []Family {
 		pubSubFamily(),
 		debugFamily(),
 		configFamily(),
+		serverFamily(),
 	}
 }

@@ -1,4 +1,392 @@
 package command
 
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"kedis/binlog"
+	"kedis/internal/metrics"
+	"kedis/storage/rocks"
+)
+
 // RedisVersion is the version of Redis whose behaviour this is, for clients that ask.
 const RedisVersion = "7.2.0"
+
+func infoCommand() Command {
+	return Command{Name: "info", Arity: -1, Flags: Loading | Stale | Worker, Categories: CategoryDangerous, Run: cmdInfo,
+		Tips:  []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"},
+		Group: "server", Since: "1.0.0", Complexity: "O(1)", Syntax: "[section [section ...]]",
+		Summary: "Tells of the server, its clients, memory, log, data and what it has done."}
+}
+
+func cmdInfo(c *Context) error {
+	c.batch.countLookups()
+	c.Reply.Verbatim("txt", string(c.Engine.info().Append(nil, c.Args[1:]...)))
+	return nil
+}
+
+// info are the sections of INFO. Fields have Redis's names where Redis has them; what means nothing here
+// is left out.
+func (e *Engine) info() metrics.Info {
+	return metrics.Info{
+		{Name: "Server", Write: e.infoServer},
+		{Name: "Clients", Write: e.infoClients},
+		{Name: "Memory", Write: e.infoMemory},
+		{Name: "Persistence", Write: e.infoPersistence},
+		{Name: "Stats", Write: e.infoStats},
+		{Name: "Replication", Write: e.infoReplication},
+		{Name: "CPU", Write: infoCPU},
+		{Name: "Modules", Write: func(*metrics.Fields) {}},
+		{Name: "Commandstats", Extra: true, Write: e.infoCommandStats},
+		{Name: "Errorstats", Write: e.infoErrorStats},
+		{Name: "Latencystats", Extra: true, Write: e.infoLatencyStats},
+		{Name: "Cluster", Write: func(f *metrics.Fields) { f.Int("cluster_enabled", 0) }},
+		{Name: "Keyspace", Write: e.infoKeyspace},
+		{Name: "Tier", Write: e.infoTier},
+		{Name: "Binlog", Write: e.infoBinlog},
+		{Name: "RocksDB", Write: e.infoRocksDB},
+	}
+}
+
+func (e *Engine) infoServer(f *metrics.Fields) {
+	now := time.Now()
+	uptime := now.Sub(e.Started)
+	f.Text("redis_version", RedisVersion)
+	f.Text("redis_git_sha1", "00000000")
+	f.Int("redis_git_dirty", 0)
+	f.Text("redis_build_id", "0")
+	f.Text("redis_mode", "standalone")
+	f.Text("kedis_version", e.Version)
+	f.Text("os", systemName())
+	f.Int("arch_bits", strconv.IntSize)
+	f.Text("multiplexing_api", "epoll")
+	f.Text("go_version", runtime.Version())
+	f.Text("rocksdb_version", rocks.Version()+" ("+rocks.BuildKind()+")")
+	f.Int("process_id", int64(os.Getpid()))
+	f.Text("process_supervised", "no")
+	f.Text("run_id", e.runID)
+	f.Int("tcp_port", e.Config.Port.Get())
+	f.Int("server_time_usec", now.UnixMicro())
+	f.Int("uptime_in_seconds", int64(uptime/time.Second))
+	f.Int("uptime_in_days", int64(uptime/(24*time.Hour)))
+	f.Int("hz", e.Config.HZ.Get())
+	f.Int("configured_hz", e.Config.HZ.Get())
+	f.Int("lru_clock", now.Unix()&(1<<24-1))
+	executable, err := os.Executable()
+	if err != nil {
+		executable = os.Args[0]
+	}
+	f.Text("executable", executable)
+	f.Text("config_file", e.Config.File())
+	f.Int("io_threads_active", 0)
+	f.Int("reactors", int64(e.Statistics.lanes-1))
+}
+
+// systemName is the operating system's name, release and machine, as uname tells them.
+func systemName() string {
+	var name syscall.Utsname
+	if err := syscall.Uname(&name); err != nil {
+		return runtime.GOOS
+	}
+	text := func(field [65]int8) string {
+		var b strings.Builder
+		for _, c := range field {
+			if c == 0 {
+				break
+			}
+			b.WriteByte(byte(c))
+		}
+		return b.String()
+	}
+	return text(name.Sysname) + " " + text(name.Release) + " " + text(name.Machine)
+}
+
+func (e *Engine) infoClients(f *metrics.Fields) {
+	var normal, listening, watching int64
+	var query, output int
+	for _, s := range e.Clients.All() {
+		if !s.Is(KindReplica | KindPrimary) {
+			normal++
+		}
+		if s.Is(KindPubSub) {
+			listening++
+		}
+		if s.watching.Load() > 0 {
+			watching++
+		}
+		q, o := s.Peer.Buffered()
+		query, output = max(query, q), max(output, o)
+	}
+	f.Int("connected_clients", normal)
+	f.Int("cluster_connections", 0)
+	f.Int("maxclients", e.Config.MaxClients.Get())
+	f.Int("client_recent_max_input_buffer", int64(query))
+	f.Int("client_recent_max_output_buffer", int64(output))
+	f.Int("blocked_clients", 0)
+	f.Int("tracking_clients", 0)
+	f.Int("pubsub_clients", listening)
+	f.Int("watching_clients", watching)
+	f.Int("clients_in_timeout_table", 0)
+}
+
+func (e *Engine) infoMemory(f *metrics.Fields) {
+	m, _, err := e.measureMemory()
+	if err != nil {
+		f.Text("memory_error", err.Error())
+		return
+	}
+	dataset := m.tier + m.blockCache + m.memtables
+	f.Size("used_memory", m.used())
+	f.Size("used_memory_rss", m.resident)
+	f.Size("used_memory_peak", m.mostResident)
+	f.Percent("used_memory_peak_perc", 100*ratio(m.used(), m.mostResident))
+	f.Int("used_memory_overhead", m.used()-dataset)
+	f.Int("used_memory_startup", e.startupMemory)
+	f.Int("used_memory_dataset", dataset)
+	f.Percent("used_memory_dataset_perc", 100*ratio(dataset, m.used()))
+	f.Int("allocator_allocated", m.heap)
+	f.Int("allocator_active", m.heap+m.heapIdle)
+	f.Int("allocator_resident", m.resident)
+	f.Size("total_system_memory", e.machineMemory)
+	f.Size("maxmemory", 0)
+	f.Text("maxmemory_policy", "noeviction")
+	f.Float("allocator_frag_ratio", ratio(m.heap+m.heapIdle, m.heap), 2)
+	f.Int("allocator_frag_bytes", m.heapIdle)
+	f.Float("mem_fragmentation_ratio", ratio(m.resident, m.used()), 2)
+	f.Int("mem_fragmentation_bytes", m.resident-m.used())
+	f.Int("mem_clients_normal", m.connections)
+	f.Text("mem_allocator", runtime.Version())
+	f.Int("active_defrag_running", 0)
+	f.Int("lazyfree_pending_objects", 0)
+	f.Size("go_heap", m.heap)
+	f.Size("go_runtime", m.runtime+m.stacks)
+	f.Size("rocksdb_block_cache", m.blockCache)
+	f.Size("rocksdb_memtables", m.memtables)
+	f.Size("rocksdb_table_readers", m.tables)
+}
+
+func (e *Engine) infoPersistence(f *metrics.Fields) {
+	s := &e.saves
+	s.mu.Lock()
+	began, last, took, failed, count, commits := s.began, s.last, s.took, s.failed, s.count, s.commits
+	s.mu.Unlock()
+	seconds := func(d time.Duration, known bool) int64 {
+		if !known {
+			return -1
+		}
+		return int64(d / time.Second)
+	}
+	f.Int("loading", 0)
+	f.Int("async_loading", 0)
+	f.Int("rdb_changes_since_last_save", e.Store.Counters().Commits.Load()-commits)
+	f.Bool("rdb_bgsave_in_progress", !began.IsZero())
+	f.Int("rdb_last_save_time", last.Unix())
+	f.Text("rdb_last_bgsave_status", okOrErr(!failed))
+	f.Int("rdb_last_bgsave_time_sec", seconds(took, count > 0 || failed))
+	f.Int("rdb_current_bgsave_time_sec", seconds(time.Since(began), !began.IsZero()))
+	f.Int("rdb_saves", count)
+	f.Int("aof_enabled", 1)
+	f.Int("aof_rewrite_in_progress", 0)
+	f.Int("aof_rewrite_scheduled", 0)
+	f.Text("aof_last_bgrewrite_status", "ok")
+	f.Text("aof_last_write_status", okOrErr(e.Log.Ready() == nil))
+	if log := e.binlog(); log != nil {
+		f.Int("aof_current_size", log.Stats().Bytes)
+	}
+}
+
+func okOrErr(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "err"
+}
+
+func (e *Engine) infoStats(f *metrics.Fields) {
+	s := &e.Statistics
+	f.Int("total_connections_received", s.Connections.Load())
+	f.Int("total_commands_processed", e.Table.calls())
+	f.Int("instantaneous_ops_per_sec", s.commandRate.PerSecond())
+	f.Int("total_net_input_bytes", s.NetInput.Sum())
+	f.Int("total_net_output_bytes", s.NetOutput.Sum())
+	f.Float("instantaneous_input_kbps", float64(s.inputRate.PerSecond())/1024, 2)
+	f.Float("instantaneous_output_kbps", float64(s.outputRate.PerSecond())/1024, 2)
+	f.Int("rejected_connections", s.Rejected.Load())
+	f.Int("expired_keys", e.Store.Counters().Expired.Load()-e.expiredBefore.Load())
+	e.infoExpiry(f)
+	f.Int("evicted_keys", 0)
+	f.Int("evicted_clients", 0)
+	f.Int("keyspace_hits", s.hits.Sum())
+	f.Int("keyspace_misses", s.misses.Sum())
+	channels, patterns := e.listeners.count()
+	f.Int("pubsub_channels", channels)
+	f.Int("pubsub_patterns", patterns)
+	f.Int("pubsubshard_channels", 0)
+	f.Int("latest_fork_usec", 0)
+	f.Int("total_forks", 0)
+	f.Int("tracking_total_keys", 0)
+	f.Int("tracking_total_items", 0)
+	f.Int("tracking_total_prefixes", 0)
+	f.Int("unexpected_error_replies", 0)
+	f.Int("total_error_replies", s.errors.sum())
+	f.Int("total_reads_processed", s.Reads.Sum())
+	f.Int("total_writes_processed", s.Writes.Sum())
+	f.Int("client_query_buffer_limit_disconnections", s.QueryBufferExceeded.Load())
+	f.Int("client_output_buffer_limit_disconnections", s.OutputBufferExceeded.Load())
+	f.Int("batches", s.Batches.Sum())
+	f.Int("lock_conflicts", s.Conflicts.Sum())
+	f.Int("commands_on_workers", s.Offloads.Load())
+}
+
+func (e *Engine) infoExpiry(f *metrics.Fields) {
+	_, waiting := e.keyCount()
+	f.Int("expires_waiting", waiting)
+	if e.Sweeper != nil {
+		f.Int("expired_time_cap_reached_count", e.Sweeper.Late())
+		f.Int("expire_sweeper_lag_ms", e.Sweeper.Lag())
+		f.Int("expire_sweeper_removed", e.Sweeper.Removed())
+	}
+}
+
+// infoReplication tells of a primary without replicas where there is no part for replication.
+func (e *Engine) infoReplication(f *metrics.Fields) {
+	if part := e.role.part; part != nil {
+		part.Info(f)
+		return
+	}
+	f.Text("role", "master")
+	f.Int("connected_slaves", 0)
+	f.Text("master_failover_state", "no-failover")
+	f.Int("master_repl_offset", e.Store.Position())
+}
+
+func infoCPU(f *metrics.Fields) {
+	for _, of := range []struct {
+		suffix string
+		who    int
+	}{{"", syscall.RUSAGE_SELF}, {"_children", syscall.RUSAGE_CHILDREN}} {
+		var usage syscall.Rusage
+		if err := syscall.Getrusage(of.who, &usage); err != nil {
+			continue
+		}
+		seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
+		f.Float("used_cpu_sys"+of.suffix, seconds(usage.Stime), 6)
+		f.Float("used_cpu_user"+of.suffix, seconds(usage.Utime), 6)
+	}
+}
+
+func (e *Engine) infoCommandStats(f *metrics.Fields) {
+	e.Table.each(func(c *Command) {
+		if stats := c.measures.Stats(); stats.Seen() {
+			f.Custom("cmdstat_"+c.full, stats.Append)
+		}
+	})
+}
+
+func (e *Engine) infoErrorStats(f *metrics.Fields) {
+	e.Statistics.errors.each(func(code string, count int64) {
+		f.Text("errorstat_"+code, fmt.Sprintf("count=%d", count))
+	})
+}
+
+func (e *Engine) infoLatencyStats(f *metrics.Fields) {
+	percentiles := e.Config.LatencyPercentiles.Get()
+	e.Table.each(func(c *Command) {
+		if d := c.measures.Latency.Distribution(); d.Count() > 0 {
+			f.Custom("latency_percentiles_usec_"+c.full, func(dst []byte) []byte { return d.AppendPercentiles(dst, percentiles) })
+		}
+	})
+}
+
+func (e *Engine) infoKeyspace(f *metrics.Fields) {
+	for number := range e.Store.Databases() {
+		if keys, expires := e.Store.Size(number); keys > 0 {
+			f.Text("db"+strconv.Itoa(number), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", keys, expires))
+		}
+	}
+}
+
+// infoTier tells of the memory in front of RocksDB.
+func (e *Engine) infoTier(f *metrics.Fields) {
+	cache, counters := e.Store.Cache(), e.Store.Counters()
+	f.Size("tier_copies", cache.Bytes())
+	f.Size("tier_copies_limit", cache.Limit())
+	f.Int("tier_hits", cache.Hits())
+	f.Int("tier_misses", cache.Misses())
+	active, frozen, bytes := e.Store.Generations()
+	f.Int("tier_generations", int64(frozen)+1)
+	f.Int("tier_generation_records", int64(active))
+	f.Size("tier_generations_size", bytes)
+	f.Int("tier_commits", counters.Commits.Load())
+	f.Int("tier_flushed_generations", counters.Flushes.Load())
+	f.Int("tier_flushed_records", counters.FlushedRecords.Load())
+	f.Int("tier_slowed_commits", counters.Slowed.Load())
+	f.Int("tier_rocksdb_reads", counters.RocksReads.Load())
+	f.Int("tier_reaped_elements", counters.Reaped.Load())
+}
+
+// binlog is the log, if this server keeps one on disk.
+func (e *Engine) binlog() *binlog.Log {
+	if keeper, ok := e.Log.(interface{ Log() *binlog.Log }); ok {
+		return keeper.Log()
+	}
+	return nil
+}
+
+func (e *Engine) infoBinlog(f *metrics.Fields) {
+	f.Int("binlog_persisted_position", e.Store.Persisted())
+	log := e.binlog()
+	if log == nil {
+		return
+	}
+	stats, history := log.Stats(), log.History()
+	f.Text("binlog_id", history.ID)
+	f.Int("binlog_ancestors", int64(len(history.Ancestors)))
+	f.Int("binlog_position", log.Position())
+	f.Int("binlog_durable_position", log.Durable())
+	f.Int("binlog_first_position", stats.First)
+	f.Int("binlog_pinned_position", stats.Pinned)
+	f.Int("binlog_readers", int64(stats.Readers))
+	f.Int("binlog_segments", int64(stats.Segments))
+	f.Size("binlog_size", stats.Bytes)
+	f.Int("binlog_syncs", stats.Syncs)
+	f.Int("binlog_last_sync_usec", stats.LastSync.Microseconds())
+	status := "ok"
+	if err := log.Ready(); err != nil {
+		status = err.Error()
+	}
+	f.Text("binlog_status", status)
+}
+
+func (e *Engine) infoRocksDB(f *metrics.Fields) {
+	s, err := e.Store.Rocks().Statistics()
+	if err != nil {
+		f.Text("rocksdb_error", err.Error())
+		return
+	}
+	for _, field := range []struct {
+		name  string
+		value uint64
+	}{
+		{"block_cache_capacity", s.BlockCacheBytes}, {"block_cache_usage", s.BlockCacheUsedBytes},
+		{"block_cache_pinned_usage", s.BlockCachePinnedBytes}, {"block_cache_hits", s.BlockCacheHits},
+		{"block_cache_misses", s.BlockCacheMisses}, {"bloom_useful", s.BloomUseful}, {"bloom_passed", s.BloomPassed},
+		{"memtable_hits", s.MemtableHits}, {"memtable_misses", s.MemtableMisses},
+		{"keys_read", s.KeysRead}, {"keys_written", s.KeysWritten}, {"bytes_read", s.BytesRead}, {"bytes_written", s.BytesWritten},
+		{"flushed_bytes", s.FlushedBytes}, {"compaction_read_bytes", s.CompactionReadBytes},
+		{"compaction_write_bytes", s.CompactionWriteBytes}, {"stall_usec", s.StallMicros},
+		{"estimated_keys", s.EstimatedKeys}, {"live_data_bytes", s.LiveDataBytes}, {"table_file_bytes", s.TableFileBytes},
+		{"memtable_bytes", s.MemtableBytes}, {"immutable_memtables", s.ImmutableMemtables},
+		{"table_reader_bytes", s.TableReaderBytes}, {"pending_compaction_bytes", s.PendingCompactionBytes},
+		{"running_flushes", s.RunningFlushes}, {"running_compactions", s.RunningCompactions},
+		{"background_errors", s.BackgroundErrors}, {"delayed_write_rate", s.DelayedWriteBytesPerSec},
+	} {
+		f.Int("rocksdb_"+field.name, int64(field.value))
+	}
+	f.Bool("rocksdb_writes_stopped", s.WritesStopped)
+}

@@ -106,6 +106,13 @@ func (s *Session) subscriptionCount() int {
 	return channels + patterns
 }
 
+// count is how many channels and patterns somebody listens to.
+func (l *listeners) count() (channels, patterns int64) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return int64(len(l.byName[channelKind])), int64(len(l.byName[patternKind]))
+}
+
 func (l *listeners) add(s *Session, kind listenKind, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

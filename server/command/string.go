@@ -98,7 +98,7 @@ func stringSetters() []Command {
 	return []Command{
 		{Name: "set", Arity: -3, Flags: Write | DenyOOM, Categories: CategoryString,
 			Keys: []KeySpec{{Flags: RW | Access | Update | VariableFlags, Index: 1, Step: 1,
-				Notes: "RW and ACCESS due to the optional `GET` argument"}}, Run: cmdSet,
+				Notes: "RW and ACCESS due to the optional `GET` argument"}}, keyFlags: setKeyFlags, Run: cmdSet,
 			Group: "string", Since: "1.0.0", Complexity: "O(1)",
 			Syntax:  "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
 			Summary: "Sets a key to a string, whatever it held before, and perhaps when it expires."},
@@ -390,6 +390,16 @@ func (c *Context) setExpiring(unit *expiryUnit) error {
 	}
 	c.Reply.OK()
 	return c.setUntil(c.Args[1], old, c.Args[3], expireMs)
+}
+
+// setKeyFlags tells SET with GET, which reads the old value, from SET without.
+func setKeyFlags(args [][]byte) KeyFlags {
+	for _, word := range args[3:] {
+		if equalFold(word, "get") {
+			return RW | Access | Update
+		}
+	}
+	return OW | Update
 }
 
 func cmdSetNX(c *Context) error {

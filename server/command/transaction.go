@@ -131,6 +131,8 @@ func (c *Context) runQueue(queue []queuedCommand) error {
 	// What has run is counted when all of it has: it may turn out to be a worker's.
 	ran := make([]ranCommand, 0, len(queue))
 	c.Reply.Array(len(queue))
+	c.queued = true
+	defer func() { c.queued = false }()
 	for _, q := range queue {
 		c.Command, c.Args = q.command, q.args
 		start := c.batch.clock

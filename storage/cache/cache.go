@@ -77,6 +77,9 @@ func (c *Cache) Clear() {
 	}
 }
 
+// Limit is the size that the cache may have, in bytes.
+func (c *Cache) Limit() int64 { return c.limit.Load() }
+
 // Bytes is the memory in use.
 func (c *Cache) Bytes() int64 {
 	var total int64

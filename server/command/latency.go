@@ -1,0 +1,244 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"kedis/internal/metrics"
+)
+
+func latencyCommand() Command {
+	admin := Admin | NoScript | Loading | Stale
+	tips := []string{"nondeterministic_output", "request_policy:all_nodes", "response_policy:special"}
+	return Command{Name: "latency", Arity: -2, Group: "server", Since: "2.8.13", Complexity: "Depends on subcommand.",
+		Summary: "A container for commands that tell where time goes.",
+		Subcommands: []Command{
+			{Name: "history", Arity: 3, Flags: admin, Tips: tips, Run: cmdLatencyHistory, Since: "2.8.13", Complexity: "O(1)",
+				Syntax: "event", Summary: "Returns when an event took long, and how long."},
+			{Name: "latest", Arity: 2, Flags: admin, Tips: tips, Run: cmdLatencyLatest, Since: "2.8.13", Complexity: "O(1)",
+				Summary: "Returns of each event when it took long the last time, and how long it took at worst."},
+			{Name: "reset", Arity: -2, Flags: admin, Run: cmdLatencyReset,
+				Tips:  []string{"request_policy:all_nodes", "response_policy:all_succeeded"},
+				Since: "2.8.13", Complexity: "O(1)", Syntax: "[event [event ...]]", Summary: "Forgets some events, or all."},
+			{Name: "graph", Arity: 3, Flags: admin, Tips: tips, Run: cmdLatencyGraph, Since: "2.8.13", Complexity: "O(1)",
+				Syntax: "event", Summary: "Draws how long an event took."},
+			{Name: "doctor", Arity: 2, Flags: admin, Tips: tips, Run: cmdLatencyDoctor, Since: "2.8.13", Complexity: "O(1)",
+				Summary: "Tells in words which events take long, and what may help."},
+			{Name: "histogram", Arity: -2, Flags: admin, Tips: tips, Run: cmdLatencyHistogram, Since: "7.0.0",
+				Complexity: "O(N) where N is the number of commands with latency information being retrieved.",
+				Syntax:     "[command [command ...]]", Summary: "Returns how long commands took, in buckets."},
+			helpRow("latency", "2.8.13", Loading|Stale, 0,
+				"DOCTOR",
+				"    Tell in words which events take long, and what may help.",
+				"GRAPH <event>",
+				"    Draw how long the <event> took.",
+				"HISTORY <event>",
+				"    Return when the <event> took long, and how long.",
+				"LATEST",
+				"    Return of all events when they took long the last time.",
+				"RESET [<event> ...]",
+				"    Forget some events (default: all).",
+				"HISTOGRAM [COMMAND ...]",
+				"    Return how long commands took, in buckets (default: all commands)."),
+		}}
+}
+
+func cmdLatencyHistory(c *Context) error {
+	samples := c.Engine.Latency.History(string(c.Args[2]))
+	c.Reply.Array(len(samples))
+	for _, sample := range samples {
+		c.Reply.Array(2)
+		c.Reply.Integer(sample.Time.Unix())
+		c.Reply.Integer(sample.Latency.Milliseconds())
+	}
+	return nil
+}
+
+func cmdLatencyLatest(c *Context) error {
+	events := c.Engine.Latency.Latest()
+	c.Reply.Array(len(events))
+	for _, event := range events {
+		c.Reply.Array(4)
+		c.Reply.BulkString(event.Name)
+		c.Reply.Integer(event.Latest.Time.Unix())
+		c.Reply.Integer(event.Latest.Latency.Milliseconds())
+		c.Reply.Integer(event.Worst.Milliseconds())
+	}
+	return nil
+}
+
+func cmdLatencyReset(c *Context) error {
+	var names []string
+	for _, name := range c.Args[2:] {
+		names = append(names, string(name))
+	}
+	c.Reply.Integer(int64(c.Engine.Latency.Reset(names...)))
+	return nil
+}
+
+func cmdLatencyGraph(c *Context) error {
+	samples := c.Engine.Latency.History(string(c.Args[2]))
+	if len(samples) == 0 {
+		return Errorf("ERR No samples available for event '%s'", c.Args[2])
+	}
+	c.Reply.Verbatim("txt", drawLatency(string(c.Args[2]), samples, time.Now()))
+	return nil
+}
+
+const (
+	graphColumns = 80
+	graphRows    = 4
+)
+
+// drawLatency draws a bar for each sample; below it stands, from top to bottom, how long ago that was.
+func drawLatency(name string, samples []metrics.LatencySample, now time.Time) string {
+	samples = samples[max(0, len(samples)-graphColumns):]
+	least, most := samples[0].Latency, samples[0].Latency
+	for _, sample := range samples {
+		least, most = min(least, sample.Latency), max(most, sample.Latency)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s - from %d ms to %d ms\n%s\n", name, least.Milliseconds(), most.Milliseconds(), strings.Repeat("-", graphColumns))
+	for row := graphRows; row > 0; row-- {
+		line := make([]byte, len(samples))
+		for i, sample := range samples {
+			line[i] = bar(sample.Latency, most, row)
+		}
+		fmt.Fprintf(&out, "%s\n", strings.TrimRight(string(line), " "))
+	}
+	out.WriteString("\n" + turn(ages(samples, now)))
+	return out.String()
+}
+
+// bar is what a sample's column shows in a row; row 1 is the lowest.
+func bar(latency, most time.Duration, row int) byte {
+	const halves = 2
+	height := int(latency * graphRows * halves / max(most, 1))
+	switch lowest := (row - 1) * halves; {
+	case height > lowest+1:
+		return '#'
+	case height > lowest:
+		return '_'
+	case row == 1:
+		return '.'
+	}
+	return ' '
+}
+
+// ages are how long ago the samples were taken, as 5s, 12m, 3h or 2d.
+func ages(samples []metrics.LatencySample, now time.Time) []string {
+	names := make([]string, len(samples))
+	for i, sample := range samples {
+		seconds := max(0, now.Unix()-sample.Time.Unix())
+		switch {
+		case seconds < 60:
+			names[i] = fmt.Sprintf("%ds", seconds)
+		case seconds < 3600:
+			names[i] = fmt.Sprintf("%dm", seconds/60)
+		case seconds < 24*3600:
+			names[i] = fmt.Sprintf("%dh", seconds/3600)
+		default:
+			names[i] = fmt.Sprintf("%dd", seconds/(24*3600))
+		}
+	}
+	return names
+}
+
+// turn writes words from top to bottom, one beside the other.
+func turn(words []string) string {
+	var out strings.Builder
+	for row := 0; ; row++ {
+		line := make([]byte, len(words))
+		some := false
+		for i, word := range words {
+			line[i] = ' '
+			if row < len(word) {
+				line[i] = word[row]
+				some = true
+			}
+		}
+		if !some {
+			return out.String()
+		}
+		fmt.Fprintf(&out, "%s\n", strings.TrimRight(string(line), " "))
+	}
+}
+
+// latencyAdvice says what may help against events that take long.
+var latencyAdvice = map[string]string{
+	"command":      "SLOWLOG GET shows which commands took long. Commands on many elements run beside the others and keep only their own client waiting.",
+	"fast-command": "Commands that touch a single element took long: the machine may be short of processors, or the disk of speed.",
+	"commit":       "Writing the log took long. With appendfsync always every commit waits for the disk; everysec doesn't.",
+	"expire-cycle": "Removing expired keys took long: many expire at once. active-expire-effort says how much time may go into it.",
+}
+
+func cmdLatencyDoctor(c *Context) error {
+	c.Reply.Verbatim("txt", c.Engine.diagnoseLatency())
+	return nil
+}
+
+func (e *Engine) diagnoseLatency() string {
+	threshold := e.Config.LatencyMonitorThreshold.Get()
+	if threshold == 0 {
+		return "Latency monitoring is off. CONFIG SET latency-monitor-threshold <milliseconds> turns it on.\n"
+	}
+	events := e.Latency.Latest()
+	if len(events) == 0 {
+		return fmt.Sprintf("Nothing took %d ms or more since the monitoring began.\n", threshold)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d events took %d ms or more:\n", len(events), threshold)
+	for i, event := range events {
+		samples := e.Latency.History(event.Name)
+		var sum time.Duration
+		for _, sample := range samples {
+			sum += sample.Latency
+		}
+		fmt.Fprintf(&out, "\n%d. %s: %d times lately, %d ms on average, %d ms at worst.\n   %s\n", i+1, event.Name, len(samples),
+			sum.Milliseconds()/int64(max(1, len(samples))), event.Worst.Milliseconds(), latencyAdvice[event.Name])
+	}
+	return out.String()
+}
+
+func cmdLatencyHistogram(c *Context) error {
+	var commands []*Command
+	add := func(command *Command) {
+		if command.measures.Latency.Distribution().Count() > 0 {
+			commands = append(commands, command)
+		}
+	}
+	if len(c.Args) == 2 {
+		c.Engine.Table.each(add)
+	}
+	for _, name := range c.Args[2:] {
+		command := c.Engine.Table.Named(name)
+		if command == nil {
+			continue
+		}
+		add(command)
+		for i := range command.Subcommands {
+			add(&command.Subcommands[i])
+		}
+	}
+	c.Reply.Map(len(commands))
+	for _, command := range commands {
+		c.replyHistogram(command)
+	}
+	return nil
+}
+
+func (c *Context) replyHistogram(command *Command) {
+	distribution := command.measures.Latency.Distribution()
+	buckets := distribution.Buckets()
+	c.Reply.BulkString(command.full)
+	c.Reply.Map(2)
+	c.Reply.BulkString("calls")
+	c.Reply.Integer(distribution.Count())
+	c.Reply.BulkString("histogram_usec")
+	c.Reply.Map(len(buckets))
+	for _, bucket := range buckets {
+		c.Reply.Integer(bucket.Longest.Microseconds())
+		c.Reply.Integer(bucket.Count)
+	}
+}

@@ -1,0 +1,119 @@
+package command
+
+import (
+	"math/rand/v2"
+
+	"kedis/server/lolwut"
+)
+
+func serverFamily() Family {
+	return Family{Commands: []Command{
+		commandCommand(),
+		infoCommand(),
+		saveCommand(), bgSaveCommand(), lastSaveCommand(),
+		{Name: "shutdown", Arity: -1, Flags: Admin | NoScript | Loading | Stale | NoMulti | AllowBusy | NoBatch, Run: cmdShutdown,
+			adapt: shutdownFlags,
+			Group: "server", Since: "1.0.0",
+			Complexity: "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
+			Syntax:     "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+			Summary:    "Ends the server, with everything on disk, and with a checkpoint if that is asked for."},
+		{Name: "lolwut", Arity: -1, Flags: ReadOnly | Fast, Run: cmdLolwut,
+			Group: "server", Since: "5.0.0", Syntax: "[VERSION version] [size [size ...]]",
+			Summary: "Draws a picture, and tells the server's version."},
+		{Name: "monitor", Arity: 1, Flags: Admin | NoScript | Loading | Stale | NoBatch, Run: cmdMonitor,
+			Group: "server", Since: "1.0.0",
+			Summary: "Lists every command that the server executes, as it does."},
+		slowlogCommand(),
+		latencyCommand(),
+		memoryCommand(),
+	}}
+}
+
+// shutdownOptions are the words behind SHUTDOWN.
+type shutdownOptions struct {
+	save, noSave, now, force, abort bool
+}
+
+func parseShutdown(words [][]byte) (o shutdownOptions, err error) {
+	for a := (arguments{words: words}); a.more(); {
+		switch {
+		case a.flag("nosave"):
+			o.noSave = true
+		case a.flag("save"):
+			o.save = true
+		case a.flag("now"):
+			o.now = true
+		case a.flag("force"):
+			o.force = true
+		case a.flag("abort"):
+			o.abort = true
+		default:
+			return o, ErrSyntax
+		}
+	}
+	if o.save && o.noSave || o.abort && (o.save || o.noSave || o.now || o.force) {
+		return o, ErrSyntax
+	}
+	return o, nil
+}
+
+// shutdownFlags has SHUTDOWN SAVE run where it keeps nobody waiting.
+func shutdownFlags(flags Flags, args [][]byte) Flags {
+	if o, err := parseShutdown(args[1:]); err == nil && o.save {
+		return flags | Walk
+	}
+	return flags
+}
+
+// cmdShutdown asks for the end. There is no reply: the connection closes with the server. What was
+// acknowledged is durable in any case; SAVE makes a checkpoint besides.
+func cmdShutdown(c *Context) error {
+	o, err := parseShutdown(c.Args[1:])
+	switch {
+	case err != nil:
+		return err
+	case o.abort:
+		return Error("ERR No shutdown in progress.") // nothing delays one
+	}
+	if o.save {
+		if err := c.Engine.save(); err != nil && !o.force {
+			return Error("ERR Errors trying to SHUTDOWN. Check logs.")
+		}
+	}
+	if err := c.Engine.Server.Shutdown(); err != nil {
+		c.Engine.Logger.Error("shutting down", "error", err)
+		return Error("ERR Errors trying to SHUTDOWN. Check logs.")
+	}
+	c.Session.suspended.Store(true)
+	return nil
+}
+
+func cmdLolwut(c *Context) error {
+	piece, words := int64(lolwut.Default), c.Args[1:]
+	if len(words) > 1 && equalFold(words[0], "version") {
+		var err error
+		if piece, err = parseInteger(words[1]); err != nil {
+			return err
+		}
+		words = words[2:]
+	}
+	sizes := make([]int64, len(words))
+	for i, word := range words {
+		var err error
+		if sizes[i], err = parseInteger(word); err != nil {
+			return err
+		}
+	}
+	c.Reply.Verbatim("txt", lolwut.Draw(piece, sizes, rand.Uint64(), c.Engine.Version))
+	return nil
+}
+
+func cmdMonitor(c *Context) error {
+	if c.queued {
+		return Error("ERR MONITOR isn't allowed for DENY BLOCKING client")
+	}
+	c.Session.mark(KindMonitor, true)
+	c.Engine.monitors.add(c.Session)
+	c.Reply.OK()
+	return nil
+}

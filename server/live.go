@@ -1,0 +1,70 @@
+package server
+
+import (
+	"runtime"
+	"strconv"
+
+	"kedis/storage/rocks"
+)
+
+// ApplyLive has changes of options take effect that nobody looks at each time. It is called once, before
+// anything is served.
+func (d *Data) ApplyLive() {
+	c, store := d.config, d.Store
+	resize := func() error {
+		store.Cache().SetLimit(cacheBytes(c))
+		return nil
+	}
+	c.OnChange("memory-tier", resize)
+	c.OnChange("clean-cache-share", resize)
+	for name, apply := range map[string]func(db *rocks.DB) error{
+		"rocksdb-block-cache": func(db *rocks.DB) error {
+			db.SetBlockCacheBytes(blockCacheBytes(c))
+			return nil
+		},
+		"rocksdb-rate-limit": func(db *rocks.DB) error {
+			db.SetRateLimitBytes(c.RocksDBRateLimit.Get())
+			return nil
+		},
+		"rocksdb-max-background-jobs": func(db *rocks.DB) error {
+			return db.SetOptions(map[string]string{"max_background_jobs": strconv.Itoa(backgroundJobs(c.RocksDBMaxBackgroundJobs.Get()))})
+		},
+		"rocksdb-max-open-files": func(db *rocks.DB) error {
+			return db.SetOptions(map[string]string{"max_open_files": strconv.FormatInt(c.RocksDBMaxOpenFiles.Get(), 10)})
+		},
+		"rocksdb-write-buffer-size":      familyOption("write_buffer_size", c.RocksDBWriteBufferSize.Get),
+		"rocksdb-max-write-buffers":      familyOption("max_write_buffer_number", c.RocksDBMaxWriteBuffers.Get),
+		"rocksdb-target-file-size":       familyOption("target_file_size_base", c.RocksDBTargetFileSize.Get),
+		"rocksdb-compression":            compressionOption("compression", c.RocksDBCompression.Get),
+		"rocksdb-bottommost-compression": compressionOption("bottommost_compression", c.RocksDBBottommostCompression.Get),
+	} {
+		c.OnChange(name, func() error {
+			store.Reconfigure(rocksOptions(c, d.directory, d.logger)) // for when it is opened again
+			return apply(store.Rocks())
+		})
+	}
+}
+
+func familyOption(name string, get func() int64) func(*rocks.DB) error {
+	return func(db *rocks.DB) error {
+		return db.SetFamilyOptions(map[string]string{name: strconv.FormatInt(get(), 10)})
+	}
+}
+
+// compressionNames are RocksDB's names for the kinds of compression.
+var compressionNames = map[string]string{"none": "kNoCompression", "snappy": "kSnappyCompression",
+	"lz4": "kLZ4Compression", "zstd": "kZSTD"}
+
+func compressionOption(name string, get func() string) func(*rocks.DB) error {
+	return func(db *rocks.DB) error {
+		return db.SetFamilyOptions(map[string]string{name: compressionNames[get()]})
+	}
+}
+
+// backgroundJobs is what 0 stands for, as package rocks has it.
+func backgroundJobs(configured int64) int {
+	if configured > 0 {
+		return int(configured)
+	}
+	return min(max(runtime.NumCPU(), 2), 8)
+}

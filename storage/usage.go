@@ -1,0 +1,50 @@
+package storage
+
+import "kedis/storage/layout"
+
+// Usage is about how many bytes a key's records take, before compression: its own, the one in the index
+// of expiries, and those of a spread collection's elements, whose size is taken from that of the first
+// ones. samples is how many are looked at; 0 is all.
+func (d DB) Usage(key []byte, k Key, samples int64) (int64, error) {
+	bytes := int64(1 + len(key) + len(k.Metadata.Append(nil)))
+	if k.ExpireMs != 0 {
+		bytes += int64(len(layout.AppendExpiryKey(nil, k.ExpireMs, key)) + 1)
+	}
+	if k.Encoding != layout.Spread {
+		return bytes, nil
+	}
+	for _, kind := range elementKinds(k.Type) {
+		elements, err := d.elementBytes(kind, &k.Metadata, samples)
+		if err != nil {
+			return 0, err
+		}
+		bytes += elements
+	}
+	return bytes, nil
+}
+
+func (d DB) elementBytes(kind byte, m *layout.Metadata, samples int64) (int64, error) {
+	var bytes, seen int64
+	it := d.walkElements(kind, m.ID, nil, false, false)
+	for (samples == 0 || seen < samples) && it.Next() {
+		bytes += int64(len(it.Key()) + len(it.Value()))
+		seen++
+	}
+	if err := it.Close(); err != nil || seen == 0 {
+		return 0, err
+	}
+	return bytes / seen * int64(m.Length()), nil
+}
+
+// Generations tells of the recent writes that RocksDB doesn't have: the records of the generation that
+// is being filled, how many wait to be written, and the bytes of all.
+func (s *Store) Generations() (records, frozen int, bytes int64) {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	now := s.current.Load()
+	bytes = now.active.Bytes()
+	for _, f := range now.frozen {
+		bytes += f.Bytes()
+	}
+	return now.active.Keys(), len(now.frozen), bytes
+}
