@@ -291,6 +291,7 @@ func (c *Context) describe(dst []byte, s *Session) []byte {
 	}
 	name, libraryName, libraryVersion := s.names()
 	query, output := s.Peer.Buffered()
+	channels, patterns := s.Subscriptions()
 	words, queued := 0, int(s.queuedBytes.Load())
 	if s == c.Session {
 		words = wordBytes(c.Args)
@@ -304,8 +305,8 @@ func (c *Context) describe(dst []byte, s *Session) []byte {
 	field("idle", max(0, now.UnixMilli()-s.LastActive.Load())/1000)
 	text("flags", s.flagLetters())
 	field("db", int64(s.database.Load()))
-	field("sub", 0)
-	field("psub", 0)
+	field("sub", int64(channels))
+	field("psub", int64(patterns))
 	field("ssub", 0)
 	field("multi", int64(s.queued.Load()))
 	field("watch", int64(s.watching.Load()))

@@ -28,17 +28,17 @@ func connectionFamily() Family {
 			Group: "connection", Since: "6.0.0", Complexity: "O(1)",
 			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]",
 			Summary: "Chooses the version of the protocol, and tells of the server and the connection."},
-		{Name: "ping", Arity: -1, Flags: Fast, Categories: CategoryConnection, Run: cmdPing,
+		{Name: "ping", Arity: -1, Flags: Fast, Categories: CategoryConnection, Run: cmdPing, subscribed: true,
 			Tips:  []string{"request_policy:all_shards", "response_policy:all_succeeded"},
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)", Syntax: "[message]",
 			Summary: "Answers PONG, or the message."},
 		{Name: "echo", Arity: 2, Flags: Loading | Stale | Fast, Categories: CategoryConnection, Run: cmdEcho,
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)", Syntax: "message",
 			Summary: "Answers the message."},
-		{Name: "quit", Arity: -1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdQuit, immediate: true,
+		{Name: "quit", Arity: -1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdQuit, immediate: true, subscribed: true,
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)",
 			Summary: "Closes the connection when everything was answered."},
-		{Name: "reset", Arity: 1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdReset, immediate: true,
+		{Name: "reset", Arity: 1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdReset, immediate: true, subscribed: true,
 			Group: "connection", Since: "6.2.0", Complexity: "O(1)",
 			Summary: "Makes the connection what it was when it began."},
 		{Name: "select", Arity: 2, Flags: Loading | Stale | Fast, Categories: CategoryConnection, Run: cmdSelect, selects: true,
@@ -196,12 +196,24 @@ func cmdPing(c *Context) error {
 	switch {
 	case len(c.Args) > 2:
 		return wrongArity("ping")
+	case c.Reply.Protocol() == 2 && c.Session.subscriptionCount() > 0:
+		c.Reply.Array(2) // so that it looks like a message
+		c.Reply.BulkString("pong")
+		c.Reply.Bulk(append([]byte(nil), c.wordOr(1, "")...))
 	case len(c.Args) == 2:
 		c.Reply.Bulk(c.Args[1])
 	default:
 		c.Reply.SimpleString("PONG")
 	}
 	return nil
+}
+
+// wordOr returns a word, or something else where there is none.
+func (c *Context) wordOr(index int, otherwise string) []byte {
+	if index < len(c.Args) {
+		return c.Args[index]
+	}
+	return []byte(otherwise)
 }
 
 func cmdEcho(c *Context) error {
@@ -220,7 +232,8 @@ func cmdReset(c *Context) error {
 	s.endTransaction()
 	c.Engine.watches.forget(s)
 	c.Engine.monitors.remove(s)
-	s.kind.And(^int32(KindMonitor))
+	c.Engine.listeners.forget(s)
+	s.mark(KindMonitor, false)
 	c.Select(0)
 	s.SetProtocol(2)
 	s.SetName("")

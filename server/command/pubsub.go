@@ -269,7 +269,7 @@ func (r receiver) send(channel, message []byte) {
 
 func cmdPubSubChannels(c *Context) error {
 	if len(c.Args) > 3 {
-		return c.wrongSubcommandArity()
+		return c.misused()
 	}
 	l := &c.Engine.listeners
 	l.mu.RLock()
@@ -283,12 +283,6 @@ func cmdPubSubChannels(c *Context) error {
 		c.Reply.BulkString(name)
 	}
 	return nil
-}
-
-// wrongSubcommandArity is what Redis says when a container finds too many words itself.
-func (c *Context) wrongSubcommandArity() error {
-	return Errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.", c.Args[1],
-		string(bytes.ToUpper([]byte(c.Command.parent.Name))))
 }
 
 func cmdPubSubNumSub(c *Context) error {
