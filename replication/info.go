@@ -135,6 +135,36 @@ func (n *Node) infoHistory(fields *metrics.Fields) {
 	fields.Int("repl_backlog_histlen", position-first)
 }
 
+// Acknowledged is how many replicas have everything up to now, and the position that this is.
+func (n *Node) Acknowledged() (replicas int, position int64) {
+	position = n.Host.Log().Position()
+	replicas, _ = n.Reached(position)
+	return replicas, position
+}
+
+// Reached is how many replicas have everything up to a position; changed is closed when that may be
+// another number.
+func (n *Node) Reached(position int64) (replicas int, changed <-chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for f := range n.feeds {
+		if f.State() == feedOnline && f.acked.Load() >= position {
+			replicas++
+		}
+	}
+	return replicas, n.acks
+}
+
+// AskReplicas has the replicas say how far they are.
+func (n *Node) AskReplicas() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.link != nil || len(n.feeds) == 0 {
+		return nil
+	}
+	return n.say("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n")
+}
+
 // Counts are how many replicas were told to take all data, to go on where they are, and to take all
 // data although they had asked to go on.
 func (n *Node) Counts() (full, partial, refused int64) {

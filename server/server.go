@@ -223,6 +223,9 @@ func (s *Server) OnClose(conn gnet.Conn, _ error) gnet.Action {
 		return gnet.None
 	}
 	c.closed = true
+	if c.handedOver.Load() == nil {
+		c.session.CloseAfterReply() // a worker that waits for others sees that nobody waits for it
+	}
 	delete(c.reactor.paused, c)
 	c.reactor.remove(c)
 	if !c.working && c.handedOver.Load() == nil {

@@ -168,6 +168,38 @@ func TestChainAndPromotion(t *testing.T) {
 	equal(t, middle, first)
 }
 
+// TestWait promotes a replica of a primary that was killed right after WAIT: all that WAIT spoke of is
+// there.
+func TestWait(t *testing.T) {
+	random := seeded(t)
+	primary := launch.ForTest(t, launch.MustUnderTest(t))
+	replica := launch.ForTest(t, launch.MustUnderTest(t))
+	c := primary.MustDial(t)
+	if reply := do(t, c, "WAIT", "1", "10"); string(reply.Text) != "0" {
+		t.Fatalf("WAIT without replicas answers %q", reply.Text)
+	}
+	follow(t, replica, primary.Port)
+	converge(t, primary, replica)
+	newWriter(t, primary, random).write(t, 2000)
+	do(t, c, "SET", "last", "1")
+	if reply := do(t, c, "WAIT", "1", "0"); string(reply.Text) != "1" {
+		t.Fatalf("WAIT answers %q", reply.Text)
+	}
+	want, _ := position(t, primary)
+	primary.Kill()
+	do(t, replica.MustDial(t), "REPLICAOF", "NO", "ONE")
+	if got, _ := position(t, replica); got < want {
+		// What asks the replica for its position counts too, and is nothing that could be lost.
+		const ask = int64(len("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"))
+		if want-got > ask {
+			t.Fatalf("the promoted replica is at %d, and WAIT had spoken of %d", got, want)
+		}
+	}
+	if reply := do(t, replica.MustDial(t), "GET", "last"); string(reply.Text) != "1" {
+		t.Fatalf("the last write before WAIT is lost: %q", reply.Text)
+	}
+}
+
 // TestDivergedHistory writes to a replica that was promoted and to its former primary: who comes back
 // takes all data, and nothing of what it had remains.
 func TestDivergedHistory(t *testing.T) {

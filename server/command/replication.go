@@ -1,10 +1,12 @@
 package command
 
 import (
+	"math"
 	"net"
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"kedis/internal/metrics"
 	"kedis/internal/number"
@@ -27,6 +29,16 @@ type Replication interface {
 	Role(reply *resp.Writer)
 	// Info writes the fields of INFO replication.
 	Info(fields *metrics.Fields)
+	// Counts are how many replicas were told to take all data, to go on where they are, and to take all
+	// data although they had asked to go on.
+	Counts() (full, partial, refused int64)
+
+	// Acknowledged is how many replicas say that they have everything up to now, a position that the
+	// second result names; Reached asks again for that position. changed is closed when that may be another.
+	Acknowledged() (replicas int, position int64)
+	Reached(position int64) (replicas int, changed <-chan struct{})
+	// AskReplicas has them say how far they are.
+	AskReplicas() error
 }
 
 // ReplicaClient is what a replica told of itself before it asked for the stream.
@@ -65,6 +77,15 @@ func (e *Engine) SetReplica(replica, stale bool) {
 
 // SetGoodReplicas says how many replicas keep up.
 func (e *Engine) SetGoodReplicas(n int) { e.role.good.Store(int32(n)) }
+
+// ReplicationSection is the part of INFO that tells of replication.
+func (e *Engine) ReplicationSection() metrics.Section {
+	return metrics.Section{Name: "Replication", Write: func(f *metrics.Fields) { e.role.part.Info(f) }}
+}
+
+// Synchronizations are how many replicas were told to take all data, to go on where they are, and to
+// take all data although they had asked to go on: sync_full, sync_partial_ok and sync_partial_err of INFO.
+func (e *Engine) Synchronizations() (full, partial, refused int64) { return e.role.part.Counts() }
 
 // IsReplica tells whether the server is a replica: it takes no writes but its primary's.
 func (e *Engine) IsReplica() bool { return e.role.replica.Load() }
@@ -112,6 +133,10 @@ func replicationFamily() Family {
 		{Name: "replconf", Arity: -1, Flags: Admin | NoScript | Loading | Stale | AllowBusy, Run: cmdReplConf,
 			Group: "server", Since: "3.0.0", Complexity: "O(1)", Syntax: "[option value [option value ...]]",
 			Summary: "Tells a primary of the replica that is about to ask for its stream."},
+		{Name: "wait", Arity: 3, Flags: NoScript | Worker, Categories: CategoryConnection, Run: cmdWait,
+			Tips:  []string{"request_policy:all_shards", "response_policy:agg_min"},
+			Group: "generic", Since: "3.0.0", Complexity: "O(1)", Syntax: "numreplicas timeout",
+			Summary: "Waits until so many replicas have what was written, or the time in milliseconds is over."},
 		{Name: "role", Arity: 1, Flags: NoScript | Loading | Stale | Fast, Categories: CategoryAdmin | CategoryDangerous, Run: cmdRole,
 			Group: "server", Since: "2.8.12", Complexity: "O(1)",
 			Summary: "Tells whether the server is a primary or a replica, of which, and how far it is."},
@@ -237,6 +262,71 @@ func flagOf(value []byte, flag *bool) error {
 func cmdRole(c *Context) error {
 	c.Engine.role.part.Role(c.Reply)
 	return nil
+}
+
+func cmdWait(c *Context) error {
+	if c.Engine.IsReplica() {
+		return Error("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica " +
+			"is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.")
+	}
+	wanted, ok := number.ParseInt(c.Args[1])
+	if !ok {
+		return ErrNotInteger
+	}
+	timeout, ok := number.ParseInt(c.Args[2])
+	if !ok || timeout > math.MaxInt64/int64(time.Millisecond) {
+		return Error("ERR timeout is not an integer or out of range")
+	}
+	if timeout < 0 {
+		return Error("ERR timeout is negative")
+	}
+	part := c.Engine.role.part
+	replicas, position := part.Acknowledged()
+	if int64(replicas) < wanted && !c.Session.LastCommand.Load().runsQueue {
+		if err := part.AskReplicas(); err != nil {
+			return err
+		}
+		c.batch.aside(func() { replicas = c.awaitReplicas(wanted, position, time.Duration(timeout)*time.Millisecond) })
+	}
+	c.Reply.Integer(int64(replicas))
+	return nil
+}
+
+// awaitReplicas waits until enough replicas have reached a position, the time (0: none) is over, or
+// the client has gone.
+func (c *Context) awaitReplicas(wanted, position int64, timeout time.Duration) int {
+	var over <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(timeout)
+		defer timer.Stop()
+		over = timer.C
+	}
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for {
+		replicas, changed := c.Engine.role.part.Reached(position)
+		if int64(replicas) >= wanted || c.Session.Closing() || c.Engine.IsReplica() {
+			return replicas
+		}
+		select {
+		case <-changed:
+		case <-look.C:
+		case <-over:
+			return replicas
+		}
+	}
+}
+
+// aside runs what waits for others: neither the gate nor a worker's token is held meanwhile. The batch
+// is a worker's and holds no locks.
+func (b *Batch) aside(wait func()) {
+	e := b.engine
+	e.Gate.Leave(b.slot)
+	b.inside = false
+	e.workers.tokens <- token{b.owner, b.slot}
+	wait()
+	t := <-e.workers.tokens
+	b.owner, b.slot = t.owner, t.slot
 }
 
 // writesNow tells whether a command, or the transaction that it runs, writes.

@@ -46,8 +46,8 @@ func (e *Engine) Work(s *Session, args [][]byte) {
 
 func (e *Engine) onWorker(run func(b *Batch)) {
 	t := <-e.workers.tokens
-	defer func() { e.workers.tokens <- t }()
 	b := e.newBatch(t.owner, t.slot, 0)
+	defer func() { e.workers.tokens <- token{b.owner, b.slot} }() // it may have got another one meanwhile
 	run(b)
 }
 
