@@ -1,0 +1,161 @@
+package replication
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/binlog"
+	"kedis/internal/config"
+)
+
+const (
+	idA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	idB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	idC = "cccccccccccccccccccccccccccccccccccccccc"
+)
+
+func TestSharedHistory(t *testing.T) {
+	h := binlog.History{ID: idC, Ancestors: []binlog.Ancestor{{ID: idA, Left: 10}, {ID: idB, Left: 20}}}
+	for _, c := range []struct {
+		id       string
+		position int64
+		want     bool
+	}{
+		{idC, 5, true}, {idC, 1000, true},
+		{idB, 20, true}, {idB, 21, false},
+		{idA, 10, true}, {idA, 11, false},
+		{"?", 0, false},
+	} {
+		if got := shared(h, c.id, c.position); got != c.want {
+			t.Errorf("%.1s at %d: %v", c.id, c.position, got)
+		}
+	}
+}
+
+// TestStates finds states that nothing leads to, and such that do not lead back to the first.
+func TestStates(t *testing.T) {
+	reached := map[State]bool{Connect: true}
+	for from, all := range next {
+		if !slices.Contains(all, Connect) {
+			t.Errorf("%d doesn't lead back to Connect", from)
+		}
+		for _, to := range all {
+			reached[to] = true
+		}
+	}
+	for s := Connect; s <= Connected; s++ {
+		if !reached[s] || strings.HasPrefix(s.String(), "State(") {
+			t.Errorf("state %d: reached %v, named %s", s, reached[s], s)
+		}
+	}
+}
+
+func TestNoWayBetweenStates(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a move that isn't in the table was made")
+		}
+	}()
+	l := new(link)
+	l.set(Connected)
+}
+
+func TestMarkedReader(t *testing.T) {
+	body := strings.Repeat("snapshot ", 20000) + idA[:39]
+	for _, size := range []int{0, 1, 39, 40, 41, 65536, len(body)} {
+		for name, wrap := range map[string]func(io.Reader) io.Reader{
+			"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "halves": iotest.HalfReader} {
+			m := &markedReader{source: wrap(strings.NewReader(body[:size] + idB)), mark: []byte(idB)}
+			got, err := io.ReadAll(m)
+			if err != nil || string(got) != body[:size] {
+				t.Errorf("%s: %d bytes of %d, %v", name, len(got), size, err)
+			}
+		}
+	}
+}
+
+func TestMarkedReaderThatBreaksOff(t *testing.T) {
+	m := &markedReader{source: strings.NewReader("half a snapshot" + idB[:39]), mark: []byte(idB)}
+	if _, err := io.ReadAll(m); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a snapshot without its end: %v", err)
+	}
+	m = &markedReader{source: strings.NewReader("a snapshot" + idB + "more"), mark: []byte(idB)}
+	if _, err := io.ReadAll(m); err == nil {
+		t.Error("bytes behind the mark were not noticed")
+	}
+}
+
+func TestDrained(t *testing.T) {
+	if err := drained(bytes.NewReader(nil)); err != nil {
+		t.Error(err)
+	}
+	if err := drained(strings.NewReader("x")); err == nil {
+		t.Error("bytes behind the snapshot were not noticed")
+	}
+}
+
+// node makes a node that remembers its role in a directory.
+func node(t *testing.T, directory, configured string) *Node {
+	t.Helper()
+	c := config.New()
+	if err := c.SetFlag("replicaof", configured); err != nil {
+		t.Fatal(err)
+	}
+	return New(Options{Config: c, Directory: directory, Logger: hclog.NewNullLogger()})
+}
+
+func roleOf(t *testing.T, directory, configured string) string {
+	t.Helper()
+	n := node(t, directory, configured)
+	to, err := n.loadRole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := n.Config.ReplicaOf.String(); (to == nil) != (shown == "") {
+		t.Fatalf("the role is %v, and the configuration says %q", to, shown)
+	}
+	if to == nil {
+		return "primary"
+	}
+	return to.String()
+}
+
+func TestRoleIsRemembered(t *testing.T) {
+	directory := t.TempDir()
+	if got := roleOf(t, directory, ""); got != "primary" {
+		t.Fatal(got)
+	}
+	if got := roleOf(t, directory, "::1 7000"); got != "[::1]:7000" {
+		t.Fatal(got)
+	}
+	n := node(t, directory, "")
+	if _, err := n.loadRole(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.saveRole(&target{"example", 7001}); err != nil {
+		t.Fatal(err)
+	}
+	if got := roleOf(t, directory, ""); got != "example:7001" {
+		t.Errorf("after REPLICAOF: %s", got)
+	}
+	if got := roleOf(t, directory, "other 7002"); got != "other:7002" {
+		t.Errorf("after the configuration was changed: %s", got)
+	}
+	n = node(t, directory, "other 7002")
+	if _, err := n.loadRole(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.saveRole(nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := roleOf(t, directory, "other 7002"); got != "primary" {
+		t.Errorf("after REPLICAOF NO ONE: %s", got)
+	}
+}
