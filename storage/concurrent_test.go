@@ -42,10 +42,10 @@ type concurrent struct {
 	stop  atomic.Bool
 
 	mu    sync.Mutex
-	model []map[string]modelValue // by database; what a key's lock guards
+	model []map[string]placeValue // by database; what a key's lock guards
 }
 
-type modelValue struct {
+type placeValue struct {
 	text   string // of a string, or a list's elements with commas between
 	list   bool
 	expire bool
@@ -83,9 +83,9 @@ func runConcurrent(t *testing.T, generationBytes, cacheBytes int64) {
 		t.Fatal(err)
 	}
 	c := &concurrent{t: t, store: s, locks: lock.NewTable(), gate: lock.NewGate(workers), keys: 40,
-		model: make([]map[string]modelValue, s.Databases())}
+		model: make([]map[string]placeValue, s.Databases())}
 	for i := range c.model {
-		c.model[i] = map[string]modelValue{}
+		c.model[i] = map[string]placeValue{}
 	}
 	var group sync.WaitGroup
 	for i := range workers {
@@ -189,7 +189,7 @@ func (w *worker) flush(database int) error {
 	w.txn.Flush(database)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.model[database] = map[string]modelValue{}
+	w.model[database] = map[string]placeValue{}
 	return nil
 }
 
@@ -223,7 +223,7 @@ func (w *worker) some() {
 		<-opened
 	}
 	w.lock(places)
-	changed := map[place]*modelValue{} // nil: gone
+	changed := map[place]*placeValue{} // nil: gone
 	for _, p := range places {
 		w.fail(w.command(p, places[0], changed))
 	}
@@ -270,10 +270,10 @@ func (w *worker) unlock() {
 }
 
 // now is what a place holds for the running transaction.
-func (w *worker) now(p place, changed map[place]*modelValue) (modelValue, bool) {
+func (w *worker) now(p place, changed map[place]*placeValue) (placeValue, bool) {
 	if v, known := changed[p]; known {
 		if v == nil {
-			return modelValue{}, false
+			return placeValue{}, false
 		}
 		return *v, true
 	}
@@ -284,7 +284,7 @@ func (w *worker) now(p place, changed map[place]*modelValue) (modelValue, bool) 
 }
 
 // command changes or checks a place; other is locked too.
-func (w *worker) command(p, other place, changed map[place]*modelValue) error {
+func (w *worker) command(p, other place, changed map[place]*placeValue) error {
 	db := w.txn.DB(p.database)
 	want, found := w.now(p, changed)
 	if err := w.check(db, p, want, found); err != nil {
@@ -306,21 +306,21 @@ func (w *worker) command(p, other place, changed map[place]*modelValue) error {
 }
 
 // change returns what it changed.
-func (w *worker) change(db DB, p, other place, want modelValue, found bool, changed map[place]*modelValue) (map[place]*modelValue, error) {
+func (w *worker) change(db DB, p, other place, want placeValue, found bool, changed map[place]*placeValue) (map[place]*placeValue, error) {
 	switch n := w.random.IntN(10); {
 	case n < 3: // a string
-		next := modelValue{text: strings.Repeat(strconv.Itoa(w.random.IntN(1000)), w.random.IntN(40)), expire: w.random.IntN(3) == 0}
+		next := placeValue{text: strings.Repeat(strconv.Itoa(w.random.IntN(1000)), w.random.IntN(40)), expire: w.random.IntN(3) == 0}
 		if w.random.IntN(30) == 0 {
 			next.text = strings.Repeat("large", 5000)
 		}
-		return map[place]*modelValue{p: &next}, w.both(p, func(key []byte) error { return w.set(db, key, next) })
+		return map[place]*placeValue{p: &next}, w.both(p, func(key []byte) error { return w.set(db, key, next) })
 	case n < 5: // gone
-		return map[place]*modelValue{p: nil}, w.both(p, func(key []byte) error { _, err := db.Delete(key); return err })
+		return map[place]*placeValue{p: nil}, w.both(p, func(key []byte) error { _, err := db.Delete(key); return err })
 	case n < 8 && (want.list || !found): // a longer list
 		element := strconv.Itoa(w.random.IntN(1000))
 		next := want
 		next.list, next.text = true, strings.TrimPrefix(want.text+","+element, ",")
-		return map[place]*modelValue{p: &next}, w.both(p, func(key []byte) error {
+		return map[place]*placeValue{p: &next}, w.both(p, func(key []byte) error {
 			list, err := db.List(key)
 			if err == nil {
 				if err = list.Push(false, [][]byte{[]byte(element)}); err == nil {
@@ -331,11 +331,11 @@ func (w *worker) change(db DB, p, other place, want modelValue, found bool, chan
 		})
 	case n < 9 && found && p.database == other.database && p != other: // another name
 		err := errors.Join(w.move(db, p.key(), other.key()), w.move(db, p.twin(), other.twin()))
-		return map[place]*modelValue{p: nil, other: &want}, err
+		return map[place]*placeValue{p: nil, other: &want}, err
 	case found && p.database != other.database: // a copy in another database
 		target := w.txn.DB(other.database)
 		err := errors.Join(w.copy(db, target, p.key(), other.key()), w.copy(db, target, p.twin(), other.twin()))
-		return map[place]*modelValue{other: &want}, err
+		return map[place]*placeValue{other: &want}, err
 	}
 	return nil, nil
 }
@@ -344,7 +344,7 @@ func (w *worker) both(p place, f func(key []byte) error) error {
 	return errors.Join(f(p.key()), f(p.twin()))
 }
 
-func (w *worker) set(db DB, key []byte, next modelValue) error {
+func (w *worker) set(db DB, key []byte, next placeValue) error {
 	k, err := db.Lookup(key)
 	if err != nil {
 		return err
@@ -376,7 +376,7 @@ func (w *worker) copy(db, target DB, key, to []byte) error {
 	return db.CopyTo(k, target, to, old)
 }
 
-func (w *worker) check(db DB, p place, want modelValue, found bool) error {
+func (w *worker) check(db DB, p place, want placeValue, found bool) error {
 	return w.both(p, func(key []byte) error {
 		got, there, err := read(db, key)
 		if err == nil && (there != found || got != want) {
@@ -387,7 +387,7 @@ func (w *worker) check(db DB, p place, want modelValue, found bool) error {
 }
 
 // read returns what a key holds.
-func read(db DB, key []byte) (v modelValue, found bool, err error) {
+func read(db DB, key []byte) (v placeValue, found bool, err error) {
 	k, err := db.Lookup(key)
 	if err != nil || !k.Exists {
 		return v, false, err
@@ -434,10 +434,10 @@ func (w *worker) pinned() {
 	}
 }
 
-func walkAll(db DB) (all map[string]modelValue, expires int64, err error) {
-	all = map[string]modelValue{}
+func walkAll(db DB) (all map[string]placeValue, expires int64, err error) {
+	all = map[string]placeValue{}
 	err = db.Keys(nil, func(key []byte, m *layout.Metadata) bool {
-		all[string(key)] = modelValue{}
+		all[string(key)] = placeValue{}
 		if m.ExpireMs != 0 {
 			expires++
 		}
