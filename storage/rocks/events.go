@@ -45,6 +45,8 @@ func logEvent(logger hclog.Logger, event C.rocks_event) {
 		logger.Error("rocksdb: background work failed", "error", text)
 	case C.ROCKS_EVENT_RECOVERED:
 		logger.Info("rocksdb: recovered from a failure of background work", "error", text)
+	case C.ROCKS_EVENT_LINE:
+		logger.Debug("rocksdb: diary", "line", text)
 	case C.ROCKS_EVENT_STALL:
 		logStall(logger, text, event.from, event.to)
 	}

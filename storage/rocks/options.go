@@ -159,10 +159,8 @@ func (p *parts) setDatabase(o *Options) {
 	p.options.SetRateLimiter(grocksdb.NewRateLimiter(o.RateLimitBytes, refillMicros, fairness)) // which takes it over
 	// Written out bit by bit, so that a file's end doesn't hold up the disk.
 	p.options.SetBytesPerSync(1 << 20)
-	// RocksDB's own diary, in files named LOG.
+	// Of RocksDB's own diary, which events.go takes.
 	p.options.SetInfoLogLevel(grocksdb.WarnInfoLogLevel)
-	p.options.SetMaxLogFileSize(4 << 20)
-	p.options.SetKeepLogFileNum(4)
 	p.options.SetStatsDumpPeriodSec(0)
 	p.options.SetStatsPersistPeriodSec(0)
 	p.options.SetMaxManifestFileSize(64 << 20)

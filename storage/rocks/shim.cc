@@ -18,6 +18,8 @@
 #include <malloc.h>
 
 #include <condition_variable>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -415,6 +417,26 @@ class Listener : public rocksdb::EventListener {
   std::shared_ptr<Queue> queue_;
 };
 
+// Takes the lines of RocksDB's own diary. The one that RocksDB writes by itself, to files named LOG, asserts after a
+// write to it failed, and Debian's library has its assertions on: on a full disk that would end the process.
+class Diary : public rocksdb::Logger {
+ public:
+  Diary(rocksdb::InfoLogLevel level, std::shared_ptr<Queue> queue) : Logger(level), queue_(std::move(queue)) {}
+
+  using Logger::Logv;
+  void Logv(const char *format, va_list arguments) override {
+    char line[1024];  // longer ones are cut
+    vsnprintf(line, sizeof line, format, arguments);
+    queue_->put({ROCKS_EVENT_LINE, 0, 0, 0, strdup(line)});
+  }
+
+  // All options, at each start.
+  void LogHeader(const char *, va_list) override {}
+
+ private:
+  std::shared_ptr<Queue> queue_;
+};
+
 }  // namespace
 
 struct rocks_events {
@@ -429,6 +451,7 @@ void rocks_options_complete(void *c_options, rocks_events *events) {
   options.avoid_unnecessary_blocking_io = true;
   options.statistics->set_stats_level(rocksdb::StatsLevel::kExceptHistogramOrTimers);
   options.listeners.push_back(std::make_shared<Listener>(events->queue));
+  options.info_log = std::make_shared<Diary>(options.info_log_level, events->queue);
 }
 
 rocks_events *rocks_events_create(void) { return new rocks_events; }

@@ -117,12 +117,12 @@ void rocks_tickers(rocks_db *db, uint64_t *counts);
 char *rocks_version(void);
 
 // What RocksDB tells of its background work, queued until someone asks.
-enum { ROCKS_EVENT_END = 0, ROCKS_EVENT_ERROR = 1, ROCKS_EVENT_RECOVERED = 2, ROCKS_EVENT_STALL = 3 };
+enum { ROCKS_EVENT_END = 0, ROCKS_EVENT_ERROR = 1, ROCKS_EVENT_RECOVERED = 2, ROCKS_EVENT_STALL = 3, ROCKS_EVENT_LINE = 4 };
 typedef struct {
   int kind;
   uint64_t lost;   // events that did not fit into the queue before this one
   int from, to;    // of a stall: 0 none, 1 delayed, 2 stopped
-  char *text;      // the family, or the error; belongs to the caller
+  char *text;      // the family, the error, or the line; belongs to the caller
 } rocks_event;
 
 rocks_events *rocks_events_create(void);
