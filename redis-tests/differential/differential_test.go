@@ -18,6 +18,7 @@ var (
 	commands = flag.Int("commands", 20_000, "how many random commands to send")
 	seed     = flag.Uint64("seed", 1, "what they are made from; 0 takes a new one")
 	crashes  = flag.Bool("crashes", true, "kill the server under test now and then and start it again on its data")
+	redis72  = flag.Bool("redis72", false, "the server under test isn't Kedis but a Redis 7.2, to try the list of known differences on")
 	shrink   = flag.Bool("shrink", true, "reduce a history that shows a difference")
 )
 
@@ -40,6 +41,7 @@ func TestDifferential(t *testing.T) {
 	}
 	driver := NewDriver(oracle, underTest)
 	defer driver.Close()
+	driver.Redis72 = *redis72
 	// Another one than the first, when the driver has let it crash.
 	defer func() { launch.End(t, driver.underTest.server) }()
 	for epoch := uint64(0); int(epoch)*epochSteps < *commands; epoch++ {
@@ -98,6 +100,7 @@ func report(t *testing.T, driver *Driver, epoch uint64, steps []Step) {
 	t.Helper()
 	var last *Difference
 	deadline := time.Now().Add(5 * time.Minute)
+	driver.patience = impatience
 	short := Shrink(steps, func(steps []Step) int {
 		if time.Now().After(deadline) {
 			return 0

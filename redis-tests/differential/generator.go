@@ -165,7 +165,7 @@ func (g *Generator) transaction(connection int) {
 // command makes a command, or something of the driver's own.
 func (g *Generator) command() []string {
 	line := g.draw()
-	if strings.HasPrefix(line[0], "@") {
+	if isOwn(line) {
 		return line
 	}
 	return g.harmless(g.changeCase(g.mutate(line)))
@@ -175,9 +175,12 @@ func (g *Generator) command() []string {
 func (g *Generator) plainCommand() []string {
 	for {
 		line := g.draw()
-		storesSorted := line[0] == "sort" && has(line, "store")
-		if !strings.HasPrefix(line[0], "@") && !slices.Contains(aloneOnly, line[0]) && !storesSorted {
-			return g.harmless(g.changeCase(g.mutate(line)))
+		if isOwn(line) || slices.Contains(aloneOnly, line[0]) || line[0] == "sort" && has(line, "store") {
+			continue
+		}
+		line = g.harmless(g.changeCase(g.mutate(line)))
+		if !refusedWhenQueued(line) {
+			return line
 		}
 	}
 }

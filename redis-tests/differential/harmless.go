@@ -38,6 +38,15 @@ func (g *Generator) harmless(line []string) []string {
 		if len(line) > 1 {
 			line[1] = "0"
 		}
+	case "scan":
+		plainCursor(line, 1)
+	case "hscan", "sscan", "zscan":
+		plainCursor(line, 2)
+	case "client":
+		// Redis 7.2 looks at a name only as far as its first byte 0.
+		for i := range line {
+			line[i] = strings.ReplaceAll(line[i], "\x00", "0")
+		}
 	case "config":
 		return harmlessConfig(line)
 	case "command":
@@ -115,6 +124,13 @@ func (g *Generator) reduceCount(line []string) {
 	// The smallest integers are refused; those above them are carried out.
 	if n, err := strconv.ParseInt(line[2], 10, 64); err == nil && n < -1000 && n != -1<<63 {
 		line[2] = strconv.FormatInt(n%50, 10)
+	}
+}
+
+// plainCursor replaces a cursor that some C function takes for a number although it isn't one, since versions use different functions.
+func plainCursor(line []string, at int) {
+	if at < len(line) && (line[at] == "" || strings.ContainsAny(line[at], " \t\n\v\f\r+-\x00")) {
+		line[at] = "abc"
 	}
 }
 

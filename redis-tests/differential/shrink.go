@@ -50,7 +50,7 @@ func shorten(steps []Step, fails func(steps []Step) int) []Step {
 			alone.Joined = false
 			replace(i, alone)
 		}
-		if steps[i].Line[0][0] == '@' {
+		if isOwn(steps[i].Line) {
 			continue
 		}
 		for j := 1; j < len(steps[i].Line); j++ {

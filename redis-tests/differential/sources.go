@@ -31,7 +31,7 @@ func init() {
 		"weightedzsets": weightedZSets,
 		"command":       func(g *Generator) []string { return g.plainCommand() },
 		"badnumber":     one(func(g *Generator) string { return pick(g, badNumbers...) }),
-		"badcursor":     one(func(g *Generator) string { return pick(g, "abc", "-x", "1.5", " 1", "18446744073709551616", "1a") }),
+		"badcursor":     one(func(g *Generator) string { return pick(g, "abc", "-x", "1.5", "18446744073709551616", "1a") }),
 		"name":          one(name), "option": one(option),
 	}
 }
@@ -85,7 +85,7 @@ func value(g *Generator) string {
 	case 5:
 		return g.bytes(g.below(20))
 	case 6, 7:
-		return strings.Repeat(pick(g, "x", "ab", "\x00", "7"), pick(g, lengths...))[:]
+		return strings.Repeat(pick(g, "x", "ab", "\x00", "7"), pick(g, lengths...))
 	case 8:
 		return g.bytes(pick(g, lengths...))
 	case 9:

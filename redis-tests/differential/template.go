@@ -108,6 +108,9 @@ func (p *templateParser) part() node {
 	if end < 0 {
 		end = len(p.rest)
 	}
+	if end == 0 {
+		panic(fmt.Sprintf("differential: a template has %q where nothing is open", opening))
+	}
 	text := p.rest[:end]
 	p.rest = p.rest[end:]
 	return word(text)
