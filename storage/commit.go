@@ -159,6 +159,10 @@ func appendSelect(dst []byte, database int) []byte {
 func (s *Store) publish(t *Txn) {
 	now := s.current.Load()
 	t.journal.publish(now.active)
+	if len(t.staged) > 0 {
+		s.staged.commit(t.staged, now.active)
+		t.staged = t.staged[:0]
+	}
 	for _, d := range t.deltas {
 		d.namespace.keys.Add(int64(d.keys))
 		d.namespace.expires.Add(int64(d.expires))

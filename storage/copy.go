@@ -47,30 +47,5 @@ func (d DB) copyElements(m *layout.Metadata, to DB) (id uint64, err error) {
 			return 0, fmt.Errorf("%w: a collection of %d elements has %d records of kind %c", layout.ErrCorrupt, m.Length(), n, kind)
 		}
 	}
-	return copied.id, nil
-}
-
-// elements are those of a spread collection that is being made, under an id that nothing refers to
-// before its key is saved.
-type elements struct {
-	db      DB
-	kind    layout.Type
-	id      uint64
-	records uint64 // put so far
-	known   int    // records that the transaction had written when it began
-}
-
-func (d DB) newElements(t layout.Type) *elements {
-	return &elements{db: d, kind: t, id: d.txn.NewID(), known: d.txn.journal.keys + d.txn.spilled}
-}
-
-// put writes one record | kind | id | element |.
-func (e *elements) put(kind byte, element, value []byte) error {
-	e.records++
-	return e.db.putElement(kind, e.id, element, value)
-}
-
-// distinct tells that no record was written twice.
-func (e *elements) distinct() bool {
-	return uint64(e.db.txn.journal.keys+e.db.txn.spilled-e.known) == e.records
+	return copied.id, copied.finish()
 }

@@ -118,6 +118,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 	}
 	s.counters.Flushes.Add(1)
 	s.keepCopies(f, families)
+	s.staged.written(f.Generation)
 	s.retire(f)
 	return nil
 }
@@ -133,18 +134,37 @@ func (s *Store) attached() Log {
 func (s *Store) families(state layout.State) (map[uint32]*rocks.Family, error) {
 	families := map[uint32]*rocks.Family{}
 	for _, d := range state.Databases {
-		name := layout.Family(d.Namespace)
-		family := s.db().Family(name)
-		if family == nil {
-			var err error
-			if family, err = s.db().Create(name); err != nil {
-				return nil, fmt.Errorf("storage: creating a namespace: %w", err)
-			}
+		family, err := s.family(d.Namespace)
+		if err != nil {
+			return nil, err
 		}
 		families[d.Namespace] = family
-		s.nameFamily(d.Namespace, family)
 	}
 	return families, nil
+}
+
+// family returns the column family of a namespace, and makes it if it doesn't exist yet.
+func (s *Store) family(namespace uint32) (*rocks.Family, error) {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	name := layout.Family(namespace)
+	family := s.db().Family(name)
+	if family == nil {
+		var err error
+		if family, err = s.db().Create(name); err != nil {
+			return nil, fmt.Errorf("storage: creating a namespace: %w", err)
+		}
+	}
+	s.nameFamily(namespace, family)
+	return family, nil
+}
+
+// familyOf is family for a namespace that a database has.
+func (s *Store) familyOf(ns *namespace) (*rocks.Family, error) {
+	if family := ns.family.Load(); family != nil {
+		return family, nil
+	}
+	return s.family(ns.number)
 }
 
 // nameFamily tells a namespace where its records in RocksDB are. It runs before the first of them

@@ -8,7 +8,7 @@ import (
 
 // sampleKeys is among how many neighbours RandomKey chooses evenly. In a database with fewer keys each
 // of them has the same chance; in a larger one no key has a chance above one in so many.
-const sampleKeys = 512
+const sampleKeys = 256
 
 // RandomKey returns some key that has not expired; false if there is none. pick returns a number from
 // 0 on, below n. The key is valid until the transaction is reset. No locks are needed.
@@ -41,13 +41,16 @@ func (s *sample) take(key []byte, _ *layout.Metadata) bool {
 }
 
 // randomPlace descends through the beginnings that keys have in common: among the bytes with which the
-// keys of one beginning go on, each is as likely as the others. So keys that were numbered, hashed or
-// named at random are met evenly, however long the part is that they share.
+// keys of one beginning go on, each is about as likely as the others. So keys that were numbered, hashed
+// or named at random are met evenly, however long the part is that they share. Keys of different kinds
+// are not: of two beginnings each gets half, whatever stands behind them.
 func (d DB) randomPlace(pick func(n int) int) (place []byte, err error) {
+	var first []byte // the first key from place on
 	for {
-		first, err := d.firstKey(place, place, false)
-		if err != nil || first == nil {
-			return place, err
+		if first == nil {
+			if first, err = d.firstKey(place, place, false); err != nil || first == nil {
+				return place, err
+			}
 		}
 		last, err := d.firstKey(place, place, true)
 		if err != nil || last == nil || bytes.Equal(first, last) {
@@ -64,11 +67,14 @@ func (d DB) randomPlace(pick func(n int) int) (place []byte, err error) {
 		if shared < len(first) {
 			low = int(first[shared])
 		}
-		branch, err := d.randomBranch(first[:shared], low, int(last[shared]), pick)
+		branch, behind, err := d.randomBranch(first[:shared], low, int(last[shared]), pick)
 		if err != nil || branch == wholeKey {
 			return first[:shared], err
 		}
 		place = append(bytes.Clone(first[:shared]), byte(branch))
+		if branch != low {
+			first = behind
+		}
 	}
 }
 
@@ -78,26 +84,23 @@ const wholeKey = -1
 // placeTries is how often a byte is drawn until one is met that keys go on with.
 const placeTries = 8
 
-// randomBranch returns a byte with which keys go on that begin with prefix, or wholeKey; the first and the
-// last of these are known.
-func (d DB) randomBranch(prefix []byte, low, high int, pick func(n int) int) (branch int, err error) {
+// randomBranch returns a byte with which keys go on that begin with prefix, or wholeKey; the first and
+// the last of these are known. It also returns the first key that goes on so, where it has met it.
+func (d DB) randomBranch(prefix []byte, low, high int, pick func(n int) int) (branch int, first []byte, err error) {
 	for range placeTries {
 		drawn := low + pick(high-low+1)
 		if drawn == low || drawn == high {
-			return drawn, nil
+			return drawn, nil, nil
 		}
-		key, err := d.firstKey(append(bytes.Clone(prefix), byte(drawn)), prefix, false)
-		if err != nil {
-			return wholeKey, err
+		first, err = d.firstKey(append(bytes.Clone(prefix), byte(drawn)), prefix, false)
+		if err != nil || len(first) <= len(prefix) {
+			return high, nil, err // without an error, keys went meanwhile
 		}
-		if len(key) <= len(prefix) {
-			return high, nil // keys went meanwhile
-		}
-		if branch = int(key[len(prefix)]); branch == drawn {
+		if branch = int(first[len(prefix)]); branch == drawn {
 			break
 		}
 	}
-	return branch, nil
+	return branch, first, nil
 }
 
 // firstKey returns the first key from a place on with a prefix, or the last one with it if reverse;

@@ -47,6 +47,11 @@ func (s *Store) reapFamily(family *rocks.Family) error {
 		if err != nil {
 			return err
 		}
+		if kept, err := s.keeps(family, id, it.Key()); err != nil {
+			return err
+		} else if kept {
+			continue
+		}
 		// The file system may hold less than RocksDB's memory does: only what is persisted counts.
 		if _, persisted, err := s.db().GetPersisted(family, it.Key()); err != nil || !persisted {
 			return err
@@ -56,6 +61,17 @@ func (s *Store) reapFamily(family *rocks.Family) error {
 		}
 	}
 	return it.Err()
+}
+
+// keeps tells that elements are not to be reaped although a record of their deletion was met: they are
+// staged, or a commit has taken the record away since. The order matters: what is no longer staged
+// either is committed, and the record gone, or was given up.
+func (s *Store) keeps(family *rocks.Family, id uint64, record []byte) (bool, error) {
+	if s.staged.has(id) {
+		return true, nil
+	}
+	_, found, err := s.db().Get(family, nil, record, nil)
+	return !found, err
 }
 
 func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type, count uint64) error {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"math"
+	"errors"
 	"slices"
 
 	"kedis/internal/number"
@@ -194,16 +194,28 @@ func (r *restoring) put(e smallElement) error {
 func (r *restoring) finish() (layout.Metadata, error) {
 	m := layout.Metadata{Type: r.kind, Encoding: layout.Listpack}
 	switch {
-	case r.spread != nil && !r.spread.distinct(), r.spread == nil && r.repeated():
-		return m, ErrDuplicate
 	case r.spread != nil:
 		m.Encoding, m.ID, m.Count = layout.Spread, r.spread.id, r.count
+		return m, r.finishSpread()
+	case r.repeated():
+		return m, ErrDuplicate
 	case r.onlyInts:
 		m.Encoding, m.Value = layout.Intset, r.intset()
 	default:
 		m.Value = r.listpack()
 	}
 	return m, nil
+}
+
+func (r *restoring) finishSpread() error {
+	if err := r.spread.finish(); err != nil {
+		return err
+	}
+	distinct, err := r.spread.distinct()
+	if err == nil && !distinct {
+		err = ErrDuplicate
+	}
+	return err
 }
 
 // repeated tells whether an element that was gathered came twice.
@@ -245,36 +257,51 @@ func (r *restoring) listpack() []byte {
 // list takes a list of one listpack as it comes when it is small enough, and packs one of the oldest
 // form, which came without any. Any other is spread.
 func (r *restoring) list() (layout.Metadata, error) {
-	l := List{db: r.db, next: layout.Metadata{Type: layout.List, Encoding: layout.Listpack}}
-	if pack := r.value.Listpack; pack != nil && !l.exceeds(len(pack), pack.Len()) {
-		l.next.Value = pack
-		return l.next, nil
+	l := List{db: r.db}
+	m := layout.Metadata{Type: layout.List, Encoding: layout.Listpack, Value: r.value.Listpack}
+	if m.Value != nil && !l.exceeds(len(m.Value), r.value.Listpack.Len()) {
+		return m, nil
 	}
-	l.pack = listpack.Empty(64)
-	if r.value.Listpack != nil || r.value.Count == 0 || r.value.Count > math.MaxUint16 {
-		if err := l.spread(); err != nil {
-			return l.next, err
-		}
+	pack := listpack.Empty(64)
+	if r.value.Listpack != nil || r.value.Count == 0 {
+		r.spread = r.db.newElements(layout.List)
 	}
 	for r.value.Next() {
-		if err := r.push(&l, r.value.Element.Bytes); err != nil {
-			return l.next, err
+		var err error
+		if r.spread != nil {
+			err = r.push(r.value.Element.Bytes)
+		} else if pack = pack.Append(pack[:0], listpack.Of(r.value.Element.Bytes)); l.exceeds(len(pack), pack.Len()) {
+			err = r.enlargeList(pack)
+		}
+		if err != nil {
+			return m, err
 		}
 	}
-	if l.packed() {
-		l.next.Value = l.pack
+	if r.spread == nil {
+		m.Value = pack
+		return m, r.value.Err()
 	}
-	return l.next, r.value.Err()
+	m.Encoding, m.ID, m.Value = layout.Spread, r.spread.id, nil
+	m.Head, m.Tail = layout.ListMiddle, layout.ListMiddle+r.count
+	return m, errors.Join(r.value.Err(), r.spread.finish())
 }
 
-func (r *restoring) push(l *List, element []byte) error {
-	if l.packed() {
-		l.pack = l.pack.Append(l.pack[:0], listpack.Of(element))
-		if l.exceeds(len(l.pack), l.pack.Len()) {
-			return l.spread()
+// push gives the next element of a list its record.
+func (r *restoring) push(element []byte) error {
+	var index [8]byte
+	binary.BigEndian.PutUint64(index[:], layout.ListMiddle+r.count)
+	r.count++
+	return r.spread.put(layout.KindListElement, index[:], element)
+}
+
+// enlargeList gives each element that was packed its record.
+func (r *restoring) enlargeList(pack listpack.Listpack) error {
+	r.spread = r.db.newElements(layout.List)
+	var scratch []byte
+	for _, e := range pack.All() {
+		if err := r.push(text(e, &scratch)); err != nil {
+			return err
 		}
-		return nil
 	}
-	l.next.Tail++
-	return l.put(l.next.Tail-1, element)
+	return nil
 }

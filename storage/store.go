@@ -88,11 +88,15 @@ type Store struct {
 	sorter    chan *generation.Chunk
 	flusher   flusher
 	views     views
+	staged    staged
 	written   atomic.Int64 // the position that RocksDB has reached, in memory or in files
 	persisted atomic.Int64 // the one that its files have reached
 	stop      chan struct{}
 	running   sync.WaitGroup
 	counters  Counters
+
+	stageBytes int // see stage.go
+	creating   sync.Mutex
 }
 
 // Counters tell what the store did since it was opened.
@@ -128,7 +132,7 @@ const chunkBytes = 256 << 10
 // Open opens a data directory, or makes one. The data is then that of Position; effects that the
 // log has behind it are to be applied (Attach, Txn.Apply) before anything else is done.
 func Open(o Options) (*Store, error) {
-	s := &Store{options: o, logger: o.Logger, cache: cache.New(o.CacheBytes), sorter: make(chan *generation.Chunk, 1024)}
+	s := &Store{options: o, logger: o.Logger, stageBytes: stageBytes, cache: cache.New(o.CacheBytes), sorter: make(chan *generation.Chunk, 1024)}
 	s.flusher.init()
 	if err := s.open(); err != nil {
 		return nil, err

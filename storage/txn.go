@@ -24,6 +24,7 @@ type Txn struct {
 	touchedKeys []byte
 	databases   []*namespace // when not nil, the map as the transaction has changed it
 
+	staged  []uint64     // collections that stand in RocksDB ahead of the commit
 	spill   func() error // when not nil, what brings a large journal elsewhere in the midst of a command
 	spilled int          // records that it took
 
@@ -81,6 +82,7 @@ const spillBytes = 4 << 20
 type Savepoint struct {
 	entries, effects, effectCount, deltas, touched, touchedKeys int
 	hits, misses                                                int64
+	staged                                                      int
 
 	first, last int
 	databases   []*namespace
@@ -99,7 +101,7 @@ func (t *Txn) Begin(mode Mode, nowMs int64, budget int) Savepoint {
 // Savepoint is the state of the transaction now.
 func (t *Txn) Savepoint() Savepoint {
 	return Savepoint{len(t.journal.entries), len(t.effects), t.effectCount, len(t.deltas),
-		len(t.touched), len(t.touchedKeys), t.hits, t.misses, t.first, t.last, t.databases}
+		len(t.touched), len(t.touchedKeys), t.hits, t.misses, len(t.staged), t.first, t.last, t.databases}
 }
 
 // Rollback takes back everything since a savepoint.
@@ -108,6 +110,15 @@ func (t *Txn) Rollback(s Savepoint) {
 	t.effects, t.effectCount = t.effects[:s.effects], s.effectCount
 	t.deltas, t.touched, t.touchedKeys = t.deltas[:s.deltas], t.touched[:s.touched], t.touchedKeys[:s.touchedKeys]
 	t.first, t.last, t.databases = s.first, s.last, s.databases
+	t.releaseStaged(s.staged)
+}
+
+// releaseStaged leaves to the reaper what was staged behind the first collections.
+func (t *Txn) releaseStaged(first int) {
+	if len(t.staged) > first {
+		t.store.staged.release(t.staged[first:])
+		t.staged = t.staged[:first]
+	}
 }
 
 // Changed tells whether something was written since a savepoint.
@@ -142,6 +153,7 @@ func (t *Txn) Reset() {
 	t.first, t.last, t.databases, t.view = -1, -1, nil, nil
 	t.mode, t.budget = Mode{}, unlimited
 	t.spill, t.spilled = nil, 0
+	t.releaseStaged(0)
 	t.copied, t.applied, t.done, t.err = false, 0, false, nil
 }
 

@@ -1,0 +1,220 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"kedis/storage/layout"
+	"kedis/storage/rocks"
+)
+
+// stageHash copies a spread hash to a key, which stages the copy, and returns that.
+func stageHash(t *testing.T, txn *Txn, from, to string) Key {
+	t.Helper()
+	d := txn.DB(0)
+	k, err := d.Lookup([]byte(from))
+	must(t, err)
+	must(t, d.CopyTo(k, d, []byte(to), Key{}))
+	if k, err = d.Lookup([]byte(to)); err != nil || len(txn.staged) == 0 {
+		t.Fatalf("nothing was staged; %v", err)
+	}
+	return k
+}
+
+const hashFields = 50
+
+func openWithHash(t *testing.T, o Options) *Store {
+	t.Helper()
+	s := openStore(t, o)
+	putHash(t, s)
+	return s
+}
+
+func putHash(t *testing.T, s *Store) {
+	t.Helper()
+	s.stageBytes = 100
+	inTxn(t, s, func(d DB) {
+		h, err := d.Hash([]byte("h"))
+		must(t, err)
+		for i := range hashFields {
+			_, err := h.Set(fmt.Appendf(nil, "f%d", i), strconv.AppendInt(nil, int64(i), 10))
+			must(t, err)
+		}
+		must(t, h.Save())
+	})
+}
+
+// standing counts the records in RocksDB of a hash's fields, and tells whether they are on the reaper's
+// list.
+func standing(t *testing.T, s *Store, id uint64) (fields int, abandoned bool) {
+	t.Helper()
+	family := s.current.Load().databases[0].family.Load()
+	lower := layout.AppendElementKey(nil, layout.KindHashField, id, nil)
+	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: layout.Successor(nil, lower)})
+	defer it.Close()
+	for it.Next() {
+		fields++
+	}
+	must(t, it.Err())
+	_, abandoned, err := s.db().Get(family, nil, layout.AppendDeletedKey(nil, id), nil)
+	must(t, err)
+	return fields, abandoned
+}
+
+func expectStanding(t *testing.T, s *Store, when string, id uint64, wantFields int, wantAbandoned bool) {
+	t.Helper()
+	fields, abandoned := standing(t, s, id)
+	if fields != wantFields || abandoned != wantAbandoned {
+		t.Errorf("%s: %d fields in RocksDB, to be reaped %v; want %d, %v", when, fields, abandoned, wantFields, wantAbandoned)
+	}
+}
+
+func expectHash(t *testing.T, d DB, key string) {
+	t.Helper()
+	h, err := d.Hash([]byte(key))
+	must(t, err)
+	if h.Len() != hashFields {
+		t.Errorf("%q has %d fields, want %d", key, h.Len(), hashFields)
+	}
+	for i := range hashFields {
+		value, found, err := h.Get(fmt.Appendf(nil, "f%d", i))
+		must(t, err)
+		if !found || string(value) != strconv.Itoa(i) {
+			t.Fatalf("%q, field %d: %q, %v", key, i, value, found)
+		}
+	}
+}
+
+func persistAndReap(t *testing.T, s *Store) {
+	t.Helper()
+	must(t, s.Persist())
+	must(t, s.reap())
+}
+
+// TestStagedElementsStayUntilTheirCommit, whatever RocksDB has persisted of them, and beyond it.
+func TestStagedElementsStayUntilTheirCommit(t *testing.T) {
+	s := openWithHash(t, tinyOptions(t))
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1000, 0)
+	k := stageHash(t, txn, "h", "copy")
+	expectHash(t, txn.DB(0), "copy")
+	persistAndReap(t, s)
+	expectStanding(t, s, "before the commit", k.ID, hashFields, true)
+	txn.Effect(0, []byte("COPY"))
+	must(t, s.Commit(txn))
+	txn.Reset()
+	must(t, s.reap()) // the deletion of the record may still be in a generation
+	expectHash(t, s.NewTxn().DB(0), "copy")
+	persistAndReap(t, s)
+	expectStanding(t, s, "when the commit is in RocksDB", k.ID, hashFields, false)
+	if s.staged.has(k.ID) {
+		t.Error("the id is kept for good")
+	}
+	inTxn(t, s, func(d DB) {
+		expectHash(t, d, "copy")
+		gone, err := d.Delete([]byte("copy"))
+		if err != nil || !gone {
+			t.Errorf("deleting the copy: %v, %v", gone, err)
+		}
+	})
+	persistAndReap(t, s)
+	expectStanding(t, s, "when it was deleted", k.ID, 0, false)
+}
+
+// TestStagedElementsAreGivenUp with what they were made for: a command, a transaction or a commit.
+func TestStagedElementsAreGivenUp(t *testing.T) {
+	for name, giveUp := range map[string]func(s *Store, txn *Txn, before Savepoint){
+		"rollback": func(_ *Store, txn *Txn, before Savepoint) { txn.Rollback(before) },
+		"reset":    func(_ *Store, txn *Txn, _ Savepoint) { txn.Reset() },
+		"failed commit": func(s *Store, txn *Txn, _ Savepoint) {
+			log := s.commit.log.(*testLog)
+			log.fail = errClosing
+			txn.Effect(0, []byte("COPY"))
+			if err := s.Commit(txn); err == nil {
+				t.Error("a commit without a log")
+			}
+			log.fail = nil
+			txn.Reset()
+		},
+		"deleted at once": func(s *Store, txn *Txn, _ Savepoint) {
+			_, err := txn.DB(0).Delete([]byte("copy"))
+			must(t, err)
+			txn.Effect(0, []byte("COPY"))
+			must(t, s.Commit(txn))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openWithHash(t, tinyOptions(t))
+			txn := s.NewTxn()
+			before := txn.Begin(Mode{Writing: true}, 1000, 0)
+			k := stageHash(t, txn, "h", "copy")
+			giveUp(s, txn, before)
+			persistAndReap(t, s)
+			expectStanding(t, s, name, k.ID, 0, false)
+			inTxn(t, s, func(d DB) {
+				expectHash(t, d, "h")
+				if k, err := d.Lookup([]byte("copy")); err != nil || k.Exists {
+					t.Errorf("the copy is there, %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestStagedElementsAfterACrash: RocksDB has them, and of their commit nothing. They are reaped, and
+// their id is not used again.
+func TestStagedElementsAfterACrash(t *testing.T) {
+	o := tinyOptions(t)
+	s, log := reopen(t, o, &testLog{})
+	putHash(t, s)
+	must(t, s.Persist())
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1000, 0)
+	k := stageHash(t, txn, "h", "copy")
+	// What is open is closed without the transaction, and the state of RocksDB still says that ids go
+	// on where they went on before it.
+	s.nextID.Store(k.ID)
+	must(t, s.Close())
+	value, found, err := readHighest(o)
+	if err != nil || !found || binary.BigEndian.Uint64(value) != k.ID {
+		t.Fatalf("the highest id is %x, %v, want %d; %v", value, found, k.ID, err)
+	}
+	s, _ = reopen(t, o, log)
+	defer func() { must(t, s.Close()) }()
+	if next := s.nextID.Load(); next <= k.ID {
+		t.Errorf("the next id is %d, and %d has been staged", next, k.ID)
+	}
+	expectStanding(t, s, "after the crash", k.ID, hashFields, true)
+	must(t, s.reap())
+	expectStanding(t, s, "after the reaper", k.ID, 0, false)
+	inTxn(t, s, func(d DB) { expectHash(t, d, "h") })
+}
+
+func readHighest(o Options) (value []byte, found bool, err error) {
+	db, err := rocks.Open(o.Rocks)
+	if err != nil {
+		return nil, false, err
+	}
+	value, found, err = db.Get(db.Family("default"), nil, layout.HighestKey, nil)
+	if closed := db.Close(); err == nil {
+		err = closed
+	}
+	return value, found, err
+}
+
+// TestReactorsDoNotStage: a command with a budget is going to be run again.
+func TestReactorsDoNotStage(t *testing.T) {
+	s := openWithHash(t, tinyOptions(t))
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1000, 10000)
+	d := txn.DB(0)
+	k, err := d.Lookup([]byte("h"))
+	must(t, err)
+	must(t, d.CopyTo(k, d, []byte("copy"), Key{}))
+	if len(txn.staged) != 0 {
+		t.Error("staged on a reactor")
+	}
+	expectHash(t, d, "copy")
+}
