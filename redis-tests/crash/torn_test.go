@@ -123,7 +123,7 @@ func TestTornTail(t *testing.T) {
 	records := recordsOf(t, directory)
 	const last = 3
 	from, to := records[tornRecords-last].offset, records[tornRecords-1].end
-	step := int64(23)
+	step := int64(47)
 	if *rounds > 0 {
 		step = 1
 	}
@@ -151,7 +151,7 @@ func TestFlippedWhereNothingWasDurable(t *testing.T) {
 	const middle = tornRecords / 2
 	at := recordsOf(t, directory)[middle].offset
 	for i, part := range recordParts {
-		if *rounds == 0 && i%4 != 0 {
+		if *rounds == 0 && i%8 != 0 {
 			continue
 		}
 		t.Run(fmt.Sprintf("at %d", part), func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestFlippedBelowTheDurablePosition(t *testing.T) {
 		const middle = tornRecords / 2
 		at := recordsOf(t, directory)[middle].offset
 		for i, part := range recordParts {
-			if *rounds == 0 && i%4 != 0 {
+			if *rounds == 0 && i%8 != 0 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, at %d", name, part), func(t *testing.T) {
