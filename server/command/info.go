@@ -217,6 +217,12 @@ func (e *Engine) infoStats(f *metrics.Fields) {
 	f.Float("instantaneous_input_kbps", float64(s.inputRate.PerSecond())/1024, 2)
 	f.Float("instantaneous_output_kbps", float64(s.outputRate.PerSecond())/1024, 2)
 	f.Int("rejected_connections", s.Rejected.Load())
+	if part := e.role.part; part != nil {
+		full, partial, refused := part.Counts()
+		f.Int("sync_full", full)
+		f.Int("sync_partial_ok", partial)
+		f.Int("sync_partial_err", refused)
+	}
 	f.Int("expired_keys", e.Store.Counters().Expired.Load()-e.expiredBefore.Load())
 	e.infoExpiry(f)
 	f.Int("evicted_keys", 0)
