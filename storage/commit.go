@@ -76,8 +76,18 @@ func (s *Store) BetweenCommits(f func() error) error {
 	return f()
 }
 
-// commitAll is called with the commit lock held.
+// commitAll is called with the commit lock held. What the log refuses because of one transaction, such
+// as a record that is too large, must not fail the others.
 func (s *Store) commitAll(txns []*Txn) {
+	if s.commitTogether(txns) == nil || len(txns) == 1 || s.broken() {
+		return
+	}
+	for i := range txns {
+		s.commitTogether(txns[i : i+1])
+	}
+}
+
+func (s *Store) commitTogether(txns []*Txn) error {
 	position, err := s.log(txns)
 	for _, t := range txns {
 		t.done, t.err = true, err
@@ -86,13 +96,14 @@ func (s *Store) commitAll(txns []*Txn) {
 		}
 	}
 	if err != nil {
-		return
+		return err
 	}
 	s.position.Store(position)
 	s.counters.Commits.Add(int64(len(txns)))
 	if g := s.current.Load().active; g.Bytes() > s.options.GenerationBytes() || g.Full() {
 		s.freeze()
 	}
+	return nil
 }
 
 // log appends the effects of transactions as one record.
@@ -167,6 +178,7 @@ func (s *Store) publish(t *Txn) {
 		d.namespace.keys.Add(int64(d.keys))
 		d.namespace.expires.Add(int64(d.expires))
 	}
+	s.counters.Expired.Add(int64(t.expirations))
 	if t.databases != nil {
 		s.current.Store(&current{active: now.active, frozen: now.frozen, databases: t.databases})
 	}
@@ -205,12 +217,38 @@ func (s *Store) state() layout.State {
 const (
 	frozenUnslowed = 3 // generations that may wait for RocksDB before writers are slowed
 	slowdown       = 2 * time.Millisecond
+	frozenRefused  = 8  // that may wait when RocksDB takes nothing, before writers are refused
+	frozenMost     = 16 // that may wait before writers wait for RocksDB, each commit up to longestWait
+	longestWait    = 500 * time.Millisecond
 )
 
 // throttle slows writers down a little when RocksDB falls behind, the more the farther.
 func (s *Store) throttle() {
-	if behind := len(s.current.Load().frozen) - frozenUnslowed; behind > 0 {
-		s.counters.Slowed.Add(1)
-		time.Sleep(min(time.Duration(behind)*slowdown, 25*slowdown))
+	behind := s.waitingGenerations() - frozenUnslowed
+	if behind <= 0 {
+		return
 	}
+	s.counters.Slowed.Add(1)
+	pause := time.Duration(behind) * slowdown
+	time.Sleep(pause)
+	for waited := pause; s.waitingGenerations() > frozenMost && waited < longestWait; waited += pause {
+		time.Sleep(pause)
+	}
+}
+
+// waitingGenerations is how many generations wait for RocksDB.
+func (s *Store) waitingGenerations() int { return len(s.current.Load().frozen) }
+
+// Ready is nil, or why writes are not to be begun: RocksDB takes nothing, and memory must not fill with
+// what it should have. Writes resume by themselves when it does.
+func (s *Store) Ready() error {
+	if s.waitingGenerations() < frozenRefused {
+		return nil
+	}
+	s.flusher.mu.Lock()
+	defer s.flusher.mu.Unlock()
+	if err := s.flusher.err; err != nil {
+		return fmt.Errorf("RocksDB takes no writes: %w", err)
+	}
+	return nil
 }

@@ -32,7 +32,7 @@ func (d DB) RemoveExpired(key []byte) (bool, error) {
 	if err != nil || !k.Exists || !d.txn.expired(&k.Metadata) {
 		return false, err
 	}
-	d.txn.store.counters.Expired.Add(1)
+	d.txn.expirations++
 	d.txn.Effect(d.number, delEffect, key)
 	return true, d.Remove(key, k)
 }

@@ -1,8 +1,11 @@
 package storage
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"kedis/storage/layout"
@@ -145,4 +148,81 @@ func crash(t *testing.T, o Options) (directory string) {
 		t.Fatal(err)
 	}
 	return directory
+}
+
+// failingLog is a log whose Sync fails when told so, so that no generation comes to RocksDB.
+type failingLog struct {
+	testLog
+	fails atomic.Bool
+}
+
+func (l *failingLog) Sync(int64) error {
+	if l.fails.Load() {
+		return errRefused
+	}
+	return nil
+}
+
+func TestMemoryIsBoundedWhileRocksDBTakesNothing(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<30, 0))
+	log := &failingLog{}
+	s.Attach(log, 1)
+	log.fails.Store(true)
+	for i := range frozenRefused {
+		if err := s.Ready(); err != nil {
+			t.Fatalf("after %d generations: %v", i, err)
+		}
+		write(t, s, 0, fmt.Sprint("key", i))
+		freeze(s)
+	}
+	waitFor(t, func() bool { return errors.Is(s.Ready(), errRefused) })
+	log.fails.Store(false)
+	waitFor(t, func() bool { return s.Ready() == nil })
+	settle(t, s)
+	for i := range frozenRefused {
+		if key := fmt.Sprint("key", i); !exists(t, s, 0, key) {
+			t.Errorf("%s is gone", key)
+		}
+	}
+}
+
+func TestReapingPassesOverWhatIsNotPersisted(t *testing.T) {
+	o := testOptions(t.TempDir(), 1<<30, 0)
+	o.Limits.ListSize = constant[int64](1)
+	s := openStore(t, o)
+	if err := s.PersistState(); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"old", "young"} {
+		in(t, s, 0, func(db DB) error {
+			list, err := db.List([]byte(key))
+			if err == nil {
+				if err = list.Push(false, [][]byte{[]byte("a"), []byte("b"), []byte("c")}); err == nil {
+					err = list.Save()
+				}
+			}
+			return err
+		})
+	}
+	remove(t, s, 0, "young")
+	if err := s.Persist(); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, s, 0, "old")
+	settle(t, s)
+	if err := s.reap(); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Counters().Reaped.Load(); n != 3 {
+		t.Errorf("%d elements reaped", n)
+	}
+	if err := s.Persist(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.reap(); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Counters().Reaped.Load(); n != 6 {
+		t.Errorf("%d elements reaped", n)
+	}
 }

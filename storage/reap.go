@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"kedis/storage/layout"
 	"kedis/storage/rocks"
@@ -17,6 +18,7 @@ var errClosing = errors.New("storage: closing")
 const (
 	reapBatch    = 1000
 	reapByPoints = 10000
+	reapTime     = time.Second // before other maintenance has its turn
 )
 
 // reap removes the elements of collections whose deletion RocksDB's files hold, so that no crash
@@ -26,23 +28,32 @@ func (s *Store) reap() error {
 	if s.oldestView() < s.persisted.Load() {
 		return nil // a view may still read them
 	}
-	for _, ns := range s.current.Load().databases {
-		family := ns.family.Load()
+	end := time.Now().Add(reapTime)
+	databases := s.current.Load().databases
+	for range databases {
+		s.reaping = (s.reaping + 1) % len(databases)
+		family := databases[s.reaping].family.Load()
 		if family == nil {
 			continue
 		}
-		if err := s.reapFamily(family); err != nil {
+		if err := s.reapFamily(family, end); err != nil {
 			return err
+		}
+		if time.Now().After(end) {
+			return nil
 		}
 	}
 	return nil
 }
 
-func (s *Store) reapFamily(family *rocks.Family) error {
+func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{
 		LowerBound: []byte{layout.KindDeleted}, UpperBound: []byte{layout.KindDeleted + 1}})
 	defer it.Close()
-	for it.Next() {
+	for it.Next() && time.Now().Before(end) {
+		if s.closing() {
+			return errClosing
+		}
 		id, kind, count, err := layout.DecodeDeleted(it.Key(), it.Value())
 		if err != nil {
 			return err
@@ -53,8 +64,12 @@ func (s *Store) reapFamily(family *rocks.Family) error {
 			continue
 		}
 		// The file system may hold less than RocksDB's memory does: only what is persisted counts.
-		if _, persisted, err := s.db().GetPersisted(family, it.Key()); err != nil || !persisted {
+		_, persisted, err := s.db().GetPersisted(family, it.Key())
+		if err != nil {
 			return err
+		}
+		if !persisted {
+			continue // ids are not in the order of deletion
 		}
 		if err := s.reapCollection(family, id, kind, count); err != nil {
 			return err

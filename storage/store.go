@@ -91,6 +91,7 @@ type Store struct {
 	staged    staged
 	written   atomic.Int64 // the position that RocksDB has reached, in memory or in files
 	persisted atomic.Int64 // the one that its files have reached
+	reaping   int          // the database whose elements were reaped last
 	stop      chan struct{}
 	running   sync.WaitGroup
 	counters  Counters

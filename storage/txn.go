@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"errors"
+
 	"kedis/internal/resp"
 	"kedis/storage/generation"
 	"kedis/storage/layout"
@@ -37,6 +39,7 @@ type Txn struct {
 	mode   Mode
 	budget int
 
+	expirations  int   // keys that it has removed because their time had come
 	hits, misses int64 // keys that commands that only read have looked up; Reset leaves them
 
 	key    []byte // scratch for record keys
@@ -82,7 +85,7 @@ const spillBytes = 4 << 20
 type Savepoint struct {
 	entries, effects, effectCount, deltas, touched, touchedKeys int
 	hits, misses                                                int64
-	staged                                                      int
+	staged, expirations                                         int
 
 	first, last int
 	databases   []*namespace
@@ -101,7 +104,7 @@ func (t *Txn) Begin(mode Mode, nowMs int64, budget int) Savepoint {
 // Savepoint is the state of the transaction now.
 func (t *Txn) Savepoint() Savepoint {
 	return Savepoint{len(t.journal.entries), len(t.effects), t.effectCount, len(t.deltas),
-		len(t.touched), len(t.touchedKeys), t.hits, t.misses, len(t.staged), t.first, t.last, t.databases}
+		len(t.touched), len(t.touchedKeys), t.hits, t.misses, len(t.staged), t.expirations, t.first, t.last, t.databases}
 }
 
 // Rollback takes back everything since a savepoint.
@@ -109,7 +112,7 @@ func (t *Txn) Rollback(s Savepoint) {
 	t.journal.rewind(s.entries)
 	t.effects, t.effectCount = t.effects[:s.effects], s.effectCount
 	t.deltas, t.touched, t.touchedKeys = t.deltas[:s.deltas], t.touched[:s.touched], t.touchedKeys[:s.touchedKeys]
-	t.first, t.last, t.databases = s.first, s.last, s.databases
+	t.first, t.last, t.databases, t.expirations = s.first, s.last, s.databases, s.expirations
 	t.releaseStaged(s.staged)
 }
 
@@ -132,7 +135,7 @@ func changedMap(a, b []*namespace) bool {
 
 // Empty tells that there is nothing to commit.
 func (t *Txn) Empty() bool {
-	return len(t.journal.entries) == 0 && t.effectCount == 0 && t.databases == nil
+	return len(t.journal.entries) == 0 && t.effectCount == 0 && t.databases == nil && t.applied == 0
 }
 
 // Reset makes the transaction ready for use again. What it had not committed is gone, and so is
@@ -151,7 +154,7 @@ func (t *Txn) Reset() {
 	t.effects, t.effectCount = t.effects[:0], 0
 	t.deltas, t.touched, t.touchedKeys = t.deltas[:0], t.touched[:0], t.touchedKeys[:0]
 	t.first, t.last, t.databases, t.view = -1, -1, nil, nil
-	t.mode, t.budget = Mode{}, unlimited
+	t.mode, t.budget, t.expirations = Mode{}, unlimited, 0
 	t.spill, t.spilled = nil, 0
 	t.releaseStaged(0)
 	t.copied, t.applied, t.done, t.err = false, 0, false, nil
@@ -286,7 +289,16 @@ func (t *Txn) getBelow(ns *namespace, hash uint64, key []byte) (value []byte, fo
 	return value, found, nil
 }
 
+// maxRecordBytes is what a key and its value may have together. What generations and RocksDB write down
+// of a length has 32 bits.
+const maxRecordBytes = 1<<31 - 1<<10
+
+var errRecordTooLarge = errors.New("storage: a key and its value have more than 2 GB")
+
 func (t *Txn) put(ns *namespace, key, value []byte) error {
+	if len(key)+len(value) > maxRecordBytes {
+		return errRecordTooLarge
+	}
 	if err := t.spend(1 + len(value)/bytesPerRecord); err != nil {
 		return err
 	}

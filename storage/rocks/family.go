@@ -130,10 +130,13 @@ func (d *DB) Drop(f *Family) error {
 	if f.name == DefaultFamily {
 		return fmt.Errorf("rocks: drop family: %q can't be dropped", f.name)
 	}
+	// First, so that writers need not wait while the manifest is written, and so that an iterator that is
+	// made now either is counted below or finds the family gone.
+	d.setGone(f, true)
 	if n := f.inUse.Load(); n > 0 {
+		d.setGone(f, false)
 		return fmt.Errorf("rocks: drop family %q: %d iterators: %w", f.name, n, ErrInUse)
 	}
-	d.setGone(f, true) // first, so that writers need not wait while the manifest is written
 	if err := d.inner.DropColumnFamily(f.handle); err != nil {
 		d.setGone(f, false)
 		return fromGrocksdb(fmt.Sprintf("drop family %q", f.name), err)

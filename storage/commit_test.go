@@ -1,0 +1,119 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"kedis/storage/layout"
+)
+
+func TestReplayMovesThePositionThoughNothingChanges(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true, Applying: true}, 0, 0)
+	txn.Replay(42)
+	if err := s.Commit(txn); err != nil {
+		t.Fatal(err)
+	}
+	if s.Position() != 42 {
+		t.Fatalf("position %d after the replay of a record that ends at 42", s.Position())
+	}
+}
+
+// pickyLog refuses what contains a word, and can be made to wait.
+type pickyLog struct {
+	testLog
+	gate sync.Mutex
+}
+
+var errRefused = errors.New("refused")
+
+func (l *pickyLog) Append(database, after int, payload ...[]byte) (int64, error) {
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	for _, p := range payload {
+		if strings.Contains(string(p), "BAD") {
+			return 0, errRefused
+		}
+	}
+	return l.testLog.Append(database, after, payload...)
+}
+
+func TestATransactionThatTheLogRefusesFailsAlone(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
+	log := &pickyLog{}
+	s.Attach(log, 1)
+	log.gate.Lock()
+	results := map[string]chan error{}
+	for i := range 8 {
+		key := fmt.Sprint("good", i)
+		if i%3 == 1 {
+			key = fmt.Sprint("BAD", i)
+		}
+		done := make(chan error, 1)
+		results[key] = done
+		txn := s.NewTxn()
+		txn.Begin(Mode{Writing: true}, 1, 0)
+		if err := txn.DB(0).Save([]byte(key), Key{}, layout.Metadata{Type: layout.String, Encoding: layout.Plain}); err != nil {
+			t.Fatal(err)
+		}
+		txn.Effect(0, []byte("SET"), []byte(key))
+		go func() { done <- s.Commit(txn) }()
+	}
+	waitFor(t, func() bool { // until all but the first wait for the commit lock
+		s.commit.waiting.mu.Lock()
+		defer s.commit.waiting.mu.Unlock()
+		return len(s.commit.waiting.txns) == len(results)-1
+	})
+	log.gate.Unlock()
+	for key, done := range results {
+		err := <-done
+		if bad := strings.HasPrefix(key, "BAD"); bad != errors.Is(err, errRefused) || bad == exists(t, s, 0, key) {
+			t.Errorf("%s: %v, exists: %v", key, err, exists(t, s, 0, key))
+		}
+	}
+	if keys, _ := s.Size(0); keys != 5 {
+		t.Errorf("%d keys", keys)
+	}
+}
+
+func waitFor(t *testing.T, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited for too long")
+		}
+	}
+}
+
+func TestExpiredKeysAreCountedWhenTheyAreGone(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
+	in(t, s, 0, func(db DB) error {
+		return db.Save([]byte("key"), Key{}, layout.Metadata{Type: layout.String, Encoding: layout.Plain, ExpireMs: 5})
+	})
+	txn := s.NewTxn()
+	for range 3 { // a command that runs again, and one that is taken back
+		savepoint := txn.Begin(Mode{Writing: true}, 10, 0)
+		if k, err := txn.DB(0).Lookup([]byte("key")); err != nil || k.Exists {
+			t.Fatal(k, err)
+		}
+		txn.Rollback(savepoint)
+	}
+	if n := s.Counters().Expired.Load(); n != 0 {
+		t.Errorf("%d before the commit", n)
+	}
+	txn.Begin(Mode{Writing: true}, 10, 0)
+	if _, err := txn.DB(0).Lookup([]byte("key")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(txn); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Counters().Expired.Load(); n != 1 {
+		t.Errorf("%d expired", n)
+	}
+}
