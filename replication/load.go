@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ func (l *link) synchronize() (State, error) {
 		return 0, err
 	}
 	stop := make(chan struct{})
-	go l.showLife(stop)
+	go l.showLife(l.source.conn, stop)
 	database, err := l.load(body, imported)
 	if err == nil {
 		err = imported.Finish()
@@ -51,8 +52,7 @@ func (l *link) synchronize() (State, error) {
 }
 
 // showLife tells the primary that the snapshot is being taken, and the log how far it is.
-func (l *link) showLife(stop <-chan struct{}) {
-	conn := l.source.conn
+func (l *link) showLife(conn net.Conn, stop <-chan struct{}) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for seconds := 1; ; seconds++ {

@@ -78,15 +78,6 @@ func (e *Engine) SetReplica(replica, stale bool) {
 // SetGoodReplicas says how many replicas keep up.
 func (e *Engine) SetGoodReplicas(n int) { e.role.good.Store(int32(n)) }
 
-// ReplicationSection is the part of INFO that tells of replication.
-func (e *Engine) ReplicationSection() metrics.Section {
-	return metrics.Section{Name: "Replication", Write: func(f *metrics.Fields) { e.role.part.Info(f) }}
-}
-
-// Synchronizations are how many replicas were told to take all data, to go on where they are, and to
-// take all data although they had asked to go on: sync_full, sync_partial_ok and sync_partial_err of INFO.
-func (e *Engine) Synchronizations() (full, partial, refused int64) { return e.role.part.Counts() }
-
 // IsReplica tells whether the server is a replica: it takes no writes but its primary's.
 func (e *Engine) IsReplica() bool { return e.role.replica.Load() }
 
