@@ -43,7 +43,8 @@ func ParseScoreBound(text []byte) (score float64, exclusive, ok bool) {
 	return l.double(text), exclusive, true
 }
 
-// AppendDouble appends a double as Redis 7.0 writes scores: C's %.17g, and "inf", "-inf" or "nan".
+// AppendDouble appends a double as Redis 7.2 writes scores: the shortest digits that are read as the same
+// double again, and "inf", "-inf" or "nan". (Redis 7.0 writes C's %.17g, of the same value.)
 func AppendDouble(dst []byte, value float64) []byte {
 	switch {
 	case math.IsInf(value, 1):
@@ -52,8 +53,58 @@ func AppendDouble(dst []byte, value float64) []byte {
 		return append(dst, "-inf"...)
 	case math.IsNaN(value):
 		return append(dst, "nan"...)
+	case value == 0 && math.Signbit(value):
+		return append(dst, "-0"...)
+	case value >= -math.MaxInt64/2 && value <= math.MaxInt64/2 && float64(int64(value)) == value:
+		return strconv.AppendInt(dst, int64(value), 10)
 	}
-	return strconv.AppendFloat(dst, value, 'g', 17, 64)
+	return appendShortest(dst, value)
+}
+
+// appendShortest lays the digits out as Redis 7.2's fpconv does: plain while that needs few zeros, else with
+// an exponent without leading zeros.
+func appendShortest(dst []byte, value float64) []byte {
+	if value < 0 {
+		dst = append(dst, '-')
+	}
+	var buffer [32]byte
+	text := strconv.AppendFloat(buffer[:0], math.Abs(value), 'e', -1, 64)
+	mantissa, power, _ := bytes.Cut(text, []byte("e"))
+	exponent, err := strconv.Atoi(string(power)) // of the first digit
+	if err != nil {
+		panic("number: strconv writes no exponent in " + string(text))
+	}
+	digits := append(mantissa[:1], mantissa[min(2, len(mantissa)):]...)
+	zeros, distance := exponent-len(digits)+1, max(exponent, -exponent)
+	switch {
+	case zeros >= 0 && distance < len(digits)+7:
+		dst = append(dst, digits...)
+		return append(dst, bytes.Repeat([]byte{'0'}, zeros)...)
+	case zeros < 0 && (zeros > -7 || distance < 4):
+		return appendPoint(dst, digits, len(digits)+zeros)
+	}
+	dst = append(dst, digits[0])
+	if len(digits) > 1 {
+		dst = append(append(dst, '.'), digits[1:]...)
+	}
+	dst = append(dst, 'e', '+')
+	if exponent < 0 {
+		dst[len(dst)-1] = '-'
+	}
+	return strconv.AppendInt(dst, int64(distance), 10)
+}
+
+// appendPoint appends digits with a decimal point behind so many of them, which may be none or fewer.
+func appendPoint(dst, digits []byte, point int) []byte {
+	if point > 0 {
+		dst = append(append(dst, digits[:point]...), '.')
+		return append(dst, digits[point:]...)
+	}
+	dst = append(dst, "0."...)
+	for range -point {
+		dst = append(dst, '0')
+	}
+	return append(dst, digits...)
 }
 
 // FormatDouble is AppendDouble to a string.

@@ -308,12 +308,29 @@ func compareDoubles(t *testing.T, socket string, protocol int, values []float64)
 		input += request("ZADD", "z", "INCR", strconv.FormatFloat(f, 'x', -1, 64), strconv.Itoa(i))
 	}
 	_, output, _ := bytes.Cut(exchange(t, socket, []byte(input)), []byte("here\r\n"))
-	got, want := strings.Split(string(w.Bytes()), "\r\n"), strings.Split(string(output), "\r\n")
-	for i := range max(len(got), len(want)) {
-		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			t.Fatalf("RESP%d, line %d of %d: %q, from Redis %q", protocol, i, len(want), got[i:min(i+1, len(got))], want[i:min(i+1, len(want))])
+	got, want := numbersIn(w.Bytes()), numbersIn(output)
+	if len(got) != len(want) {
+		t.Fatalf("RESP%d: %d doubles, from Redis %d", protocol, len(got), len(want))
+	}
+	for i := range want {
+		x, failed := strconv.ParseFloat(got[i], 64)
+		y, alsoFailed := strconv.ParseFloat(want[i], 64)
+		if failed != nil || alsoFailed != nil || math.Float64bits(x) != math.Float64bits(y) {
+			t.Fatalf("RESP%d: %q, from Redis %q", protocol, got[i], want[i])
 		}
 	}
+}
+
+// numbersIn lists the doubles of replies. Redis 7.0 writes them with more digits than 7.2 does, so their
+// lengths differ.
+func numbersIn(replies []byte) []string {
+	var numbers []string
+	for line := range strings.SplitSeq(string(replies), "\r\n") {
+		if line = strings.TrimPrefix(line, ","); line != "" && line[0] != '$' {
+			numbers = append(numbers, line)
+		}
+	}
+	return numbers
 }
 
 // TestReaderAsRedis reads everything that Redis can say.

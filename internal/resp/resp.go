@@ -2,7 +2,7 @@
 // requests for the server, a writer of replies, and a blocking reader of both for links to other
 // servers, for tools and for tests.
 //
-// It knows no command, connection or configuration, and imports only the standard library.
+// It knows no command, connection or configuration, and imports the standard library and internal/number.
 //
 // Requests are arrays of bulk strings, or lines of words (inline requests):
 //

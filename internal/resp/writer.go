@@ -1,9 +1,10 @@
 package resp
 
 import (
-	"math"
 	"strconv"
 	"strings"
+
+	"kedis/internal/number"
 )
 
 // retainedReply is the capacity that a Writer keeps when it is reset.
@@ -125,7 +126,7 @@ func (w *Writer) Attribute(n int) {
 // %.17g, or inf, -inf or nan.
 func (w *Writer) Double(f float64) {
 	var buffer [32]byte
-	text := appendDouble(buffer[:0], f)
+	text := number.AppendDouble(buffer[:0], f)
 	if w.protocol == 2 {
 		w.Bulk(text)
 		return
@@ -246,15 +247,3 @@ func (w *Writer) choose(resp2, resp3 string) {
 var lineEnds = strings.NewReplacer("\r", " ", "\n", " ")
 
 func replaceLineEnds(s string) string { return lineEnds.Replace(s) }
-
-func appendDouble(dst []byte, f float64) []byte {
-	switch {
-	case math.IsInf(f, 1):
-		return append(dst, "inf"...)
-	case math.IsInf(f, -1):
-		return append(dst, "-inf"...)
-	case math.IsNaN(f):
-		return append(dst, "nan"...)
-	}
-	return strconv.AppendFloat(dst, f, 'g', 17, 64)
-}

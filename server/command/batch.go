@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -226,7 +227,7 @@ func unknownCommand(args [][]byte) Error {
 		if words.Len() >= 128 {
 			break
 		}
-		fmt.Fprintf(&words, "'%s' ", arg[:min(len(arg), 128-words.Len())])
+		fmt.Fprintf(&words, "'%s' ", clip(arg, 128-words.Len()))
 	}
 	return Errorf("ERR unknown command '%s', with args beginning with: %s", clip(args[0], 128), words.String())
 }
@@ -235,7 +236,14 @@ func unknownSubcommand(container *Command, args [][]byte) Error {
 	return Errorf("ERR unknown subcommand '%s'. Try %s HELP.", clip(args[1], 128), strings.ToUpper(container.Name))
 }
 
-func clip(word []byte, length int) []byte { return word[:min(len(word), length)] }
+// clip cuts a word to a length, and at a zero byte, as C prints it.
+func clip(word []byte, length int) []byte {
+	word = word[:min(len(word), length)]
+	if end := bytes.IndexByte(word, 0); end >= 0 {
+		word = word[:end]
+	}
+	return word
+}
 
 // prepare makes the batch's context that of a command.
 func (b *Batch) prepare(s *Session, command *Command, args [][]byte) *Context {

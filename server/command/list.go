@@ -434,6 +434,9 @@ func cmdLInsert(c *Context) error {
 
 func cmdLRem(c *Context) error {
 	count, err := parseInteger(c.Args[2])
+	if err == nil && count == math.MinInt64 {
+		err = errLongRange
+	}
 	if err != nil {
 		return err
 	}
@@ -444,9 +447,6 @@ func cmdLRem(c *Context) error {
 	reverse := count < 0
 	if reverse {
 		count = -count
-	}
-	if count < 0 || count > math.MaxInt {
-		count = 0 // the most negative number: as many as there are
 	}
 	removed, err := l.RemoveEqual(c.Args[3], int(count), reverse)
 	if err != nil {
@@ -505,6 +505,9 @@ func (p *positions) parse(words [][]byte) error {
 	return a.err
 }
 
+// errLongRange is Redis 7.2's answer to the one number that has no negative.
+const errLongRange = Error("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807")
+
 func parseRank(word []byte, earlier error) (int64, error) {
 	if earlier != nil {
 		return 0, earlier
@@ -514,7 +517,7 @@ func parseRank(word []byte, earlier error) (int64, error) {
 	case err != nil:
 		return 0, err
 	case rank == math.MinInt64:
-		return 0, Error("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807")
+		return 0, errLongRange
 	case rank == 0:
 		return 0, Error("ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list")
 	}

@@ -317,7 +317,7 @@ func sampleRangeError(err error) error {
 	if err != nil {
 		return err
 	}
-	return Error("ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807")
+	return errLongRange
 }
 
 // replySample replies with count different members, or, when it is negative, with as many that may
