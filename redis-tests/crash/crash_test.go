@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
 )
 
 var (
@@ -186,8 +187,22 @@ func (l *load) check() error {
 	for _, w := range l.writers {
 		wrong = append(wrong, w.Settle(data.part(w), now))
 	}
+	if l.random.IntN(6) == 0 {
+		wrong = append(wrong, l.flushAll(connection))
+	}
 	if strangers := data.strangers(l.writers); len(strangers) > 0 {
 		wrong = append(wrong, fmt.Errorf("keys that nobody wrote: %q", strangers))
 	}
 	return errors.Join(wrong...)
+}
+
+// flushAll empties all databases, between two loads; the next kill must not bring anything back.
+func (l *load) flushAll(connection *resp.Connection) error {
+	if _, err := connection.Must("flushall"); err != nil {
+		return err
+	}
+	for _, w := range l.writers {
+		w.state = NewState(w.databases)
+	}
+	return nil
 }
