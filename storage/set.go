@@ -25,6 +25,7 @@ type Set struct {
 	pack     []byte          // an intset or a listpack, when it is packed
 	fresh    bool            // it became spread since it was opened
 	expected int             // how many members are about to be added, at most
+	made     *elements       // where the records of new members go, when they come once each
 }
 
 // maxIntsetEntries is the number of members beyond which Redis keeps no intset, whatever the limit is.
@@ -74,6 +75,11 @@ func (s *Set) elements() spreadElements {
 
 // Save writes the set down: its record, or that the key is gone with the last member.
 func (s *Set) Save() error {
+	if s.made != nil {
+		if err := s.made.finish(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case s.Len() > 0:
 		s.next.Value = s.pack
@@ -118,21 +124,46 @@ func (s *Set) Add(member []byte) (added bool, err error) {
 	if err := s.makeRoom(member); err != nil {
 		return false, err
 	}
-	switch s.next.Encoding {
-	case layout.Intset:
-		n, _ := listpack.ParseInt(member)
-		s.edit(func(dst []byte) []byte {
-			added, _ := intset.Intset(s.pack).Add(dst, n)
-			return added
-		})
-	case layout.Listpack:
-		s.edit(func(dst []byte) []byte { return listpack.Listpack(s.pack).Append(dst, listpack.Of(member)) })
-	default:
-		s.next.Count++
-		r := s.elements()
-		err = r.put(member, nil)
+	if s.packed() {
+		s.pushPacked(member)
+		return true, nil
 	}
-	return true, err
+	s.next.Count++
+	r := s.elements()
+	return true, r.put(member, nil)
+}
+
+// addNew makes something a member that is none yet, of a set that is being made: it may become very
+// large, and is staged then.
+func (s *Set) addNew(member []byte) error {
+	if s.packed() {
+		if err := s.makeRoom(member); err != nil {
+			return err
+		}
+	}
+	if s.packed() {
+		s.pushPacked(member)
+		return nil
+	}
+	if s.made == nil {
+		s.made = s.db.newElements(layout.Set)
+		s.made.id = s.next.ID
+	}
+	s.next.Count++
+	return s.made.put(layout.KindSetMember, member, nil)
+}
+
+// pushPacked adds to a packed set that has room.
+func (s *Set) pushPacked(member []byte) {
+	if s.next.Encoding == layout.Listpack {
+		s.edit(func(dst []byte) []byte { return listpack.Listpack(s.pack).Append(dst, listpack.Of(member)) })
+		return
+	}
+	n, _ := listpack.ParseInt(member)
+	s.edit(func(dst []byte) []byte {
+		added, _ := intset.Intset(s.pack).Add(dst, n)
+		return added
+	})
 }
 
 func (s *Set) edit(change func(dst []byte) []byte) {
@@ -373,7 +404,7 @@ func (s *Set) popMost(remaining int, take func(member []byte) bool) error {
 	err := s.All(func(member []byte) bool {
 		if rand.IntN(left) < remaining {
 			remaining--
-			_, failed = rest.Add(member)
+			failed = rest.addNew(member)
 		} else {
 			take(member)
 		}

@@ -110,10 +110,7 @@ func (s *Set) where(filters []*filter, contained bool, visit func(member []byte)
 		}
 		return visit(member)
 	})
-	if failed != nil {
-		return failed
-	}
-	return err
+	return cmp.Or(failed, err)
 }
 
 // filter tells which members of a set are in any of some others.
@@ -306,13 +303,26 @@ func (m *merger) close(err error) error {
 // forms that it goes through in Redis 7.2 while it grows.
 func (d DB) StoreUnion(key []byte, sets []Set) (int, error) {
 	result, err := d.replaceWithIntset(key)
-	for i := 0; i < len(sets) && err == nil; i++ {
-		err = result.addAll(sets[i].All)
+	if err != nil {
+		return 0, err
+	}
+	if ordered := bySize(sets); d.neverPacked(ordered[len(ordered)-1].Len()) {
+		err = result.takeNew(true, func(visit func(member []byte) bool) error { return SetUnion(sets, visit) })
+	} else {
+		for i := 0; i < len(sets) && err == nil; i++ {
+			err = result.addAll(&sets[i])
+		}
 	}
 	if err != nil {
 		return 0, err
 	}
 	return result.Len(), result.Save()
+}
+
+// neverPacked tells that a set with so many members is spread, whatever they are.
+func (d DB) neverPacked(members int) bool {
+	limits := d.limits()
+	return int64(members) > max(limits.SetIntsetEntries(), limits.SetEntries())
 }
 
 // replaceWithIntset opens an empty intset in place of whatever a key holds.
@@ -322,19 +332,35 @@ func (d DB) replaceWithIntset(key []byte) (Set, error) {
 	return result, err
 }
 
-// addAll adds what a walk visits.
-func (s *Set) addAll(walk func(visit func(member []byte) bool) error) error {
+// addAll adds the members of another set.
+func (s *Set) addAll(other *Set) error {
+	return visitAll(other.All, func(member []byte) error {
+		if err := s.db.txn.spend(1); err != nil {
+			return err
+		}
+		_, err := s.Add(member)
+		return err
+	})
+}
+
+// takeNew adds what a walk visits, once each; large says that the set is to be spread before.
+func (s *Set) takeNew(large bool, walk func(visit func(member []byte) bool) error) error {
+	if large {
+		if err := s.spread(); err != nil {
+			return err
+		}
+	}
+	return visitAll(walk, s.addNew)
+}
+
+// visitAll is a walk that the first error ends.
+func visitAll(walk func(visit func(member []byte) bool) error, visit func(member []byte) error) error {
 	var failed error
 	err := walk(func(member []byte) bool {
-		if failed = s.db.txn.spend(1); failed == nil {
-			_, failed = s.Add(member)
-		}
+		failed = visit(member)
 		return failed == nil
 	})
-	if failed != nil {
-		return failed
-	}
-	return err
+	return cmp.Or(failed, err)
 }
 
 // StoreDifference makes a key the difference of some sets, as StoreUnion does.
@@ -343,19 +369,11 @@ func (d DB) StoreDifference(key []byte, sets []Set) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	difference := func(visit func(member []byte) bool) error { return SetDifference(sets, visit) }
-	limits := d.limits()
-	switch {
-	case !subtractsAfterwards(sets):
-		err = result.addAll(difference)
-	case int64(sets[0].Len()) > max(limits.SetIntsetEntries(), limits.SetEntries()):
-		if err = result.spread(); err == nil {
-			err = result.addAll(difference)
-		}
-	default:
-		if err = result.addAll(sets[0].All); err == nil {
-			err = result.subtract(sets[1:])
-		}
+	copied := subtractsAfterwards(sets)
+	if large := d.neverPacked(sets[0].Len()); !copied || large {
+		err = result.takeNew(copied && large, func(visit func(member []byte) bool) error { return SetDifference(sets, visit) })
+	} else if err = result.addAll(&sets[0]); err == nil {
+		err = result.subtract(sets[1:])
 	}
 	if err != nil {
 		return 0, err
@@ -377,15 +395,11 @@ func subtractsAfterwards(sets []Set) bool {
 }
 
 func (s *Set) subtract(others []Set) error {
-	for i := range others {
-		var failed error
-		err := others[i].All(func(member []byte) bool {
-			_, failed = s.Remove(member)
-			return failed == nil && s.Len() > 0
+	for i := 0; i < len(others) && s.Len() > 0; i++ {
+		err := visitAll(others[i].All, func(member []byte) error {
+			_, err := s.Remove(member)
+			return err
 		})
-		if failed != nil {
-			return failed
-		}
 		if err != nil {
 			return err
 		}
@@ -401,20 +415,11 @@ func (d DB) StoreIntersection(key []byte, sets []Set) (int, error) {
 	}
 	g := gathered{Set: &result, integers: true, ordered: bySize(sets)[0].next.Encoding == layout.Intset}
 	result.next.Encoding, result.pack = layout.Listpack, emptyListpack
-	var failed error
-	err = SetIntersection(sets, func(member []byte) bool {
-		failed = g.add(member)
-		return failed == nil
-	})
-	switch {
-	case failed != nil:
-		return 0, failed
-	case err != nil:
+	err = visitAll(func(visit func(member []byte) bool) error { return SetIntersection(sets, visit) }, g.add)
+	if err != nil {
 		return 0, err
 	}
-	if err := g.settle(); err != nil {
-		return 0, err
-	}
+	g.settle()
 	return result.Len(), result.Save()
 }
 
@@ -431,9 +436,7 @@ type gathered struct {
 // add adds a member that is not there yet.
 func (g *gathered) add(member []byte) error {
 	if !g.packed() {
-		g.next.Count++
-		r := g.elements()
-		return r.put(member, nil)
+		return g.addNew(member)
 	}
 	e := listpack.Of(member)
 	g.edit(func(dst []byte) []byte { return listpack.Listpack(g.pack).Append(dst, e) })
@@ -458,9 +461,9 @@ func (g *gathered) isListpack() bool {
 }
 
 // settle gives the intersection its form when it is complete.
-func (g *gathered) settle() error {
+func (g *gathered) settle() {
 	if !g.packed() || g.Len() == 0 || !g.isIntset() {
-		return nil
+		return
 	}
 	pack := g.pack
 	g.edit(func(dst []byte) []byte {
@@ -471,5 +474,4 @@ func (g *gathered) settle() error {
 		return members
 	})
 	g.next.Encoding = layout.Intset
-	return nil
 }

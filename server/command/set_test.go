@@ -1,0 +1,92 @@
+package command
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// letters are members that chance picks.
+var letters = regexp.MustCompile(`\b[a-f]( [a-f])*\b`)
+
+func TestSetEffects(t *testing.T) {
+	checkEffects(t, letters, []effectCase{
+		{"", "SADD s x y", "SADD s x y"},
+		{"SADD s x", "SADD s x", ""},
+		{"SADD s x y", "SREM s x z", "SREM s x z"},
+		{"SADD s x", "SREM s z", ""},
+		{"SADD s x y", "SMOVE s z x", "SMOVE s z x"},
+		{"SADD s x y", "SMOVE s s x", ""},
+		{"SADD s x", "SMOVE s z y", ""},
+		{"SADD s a b c d e f", "SPOP s", "SREM s *"},
+		{"SADD s a", "SPOP s", "SREM s *"},
+		{"SADD s a b c d e f", "SPOP s 3", "SREM s *"},
+		{"SADD s a b c d e f", "SPOP s 6", "DEL s"},
+		{"SADD s a b c d e f", "SPOP s 0", ""},
+		{"", "SPOP s", ""},
+		{"SADD s a b c d e f", "SRANDMEMBER s 3", ""},
+		{"SADD s x y; SADD z y", "SINTERSTORE w s z", "SINTERSTORE w s z"},
+		{"SADD s x y; SADD z y", "SUNIONSTORE s s z", "SUNIONSTORE s s z"},
+		{"SADD s x", "SDIFFSTORE w s s", ""},
+		{"SADD w x", "SDIFFSTORE w s", "SDIFFSTORE w s"},
+		{"SET w x", "SUNIONSTORE w s", "SUNIONSTORE w s"},
+		{"SADD s x y; SADD z y", "SUNION s z", ""},
+	})
+}
+
+// TestLargeSetsLeaveTheReactor: what touches many members runs on a worker, and its log is in pieces.
+func TestLargeSetsLeaveTheReactor(t *testing.T) {
+	engine, log := newTestEngine(t)
+	client := newTestClient(t, engine)
+	const members = 12000
+	sadd := []string{"SADD", "s"}
+	for i := range members {
+		sadd = append(sadd, "member"+strconv.Itoa(i))
+	}
+	for _, c := range []struct{ command, reply string }{
+		{strings.Join(sadd, " "), ":12000\r\n"},
+		{"SUNIONSTORE d s", ":12000\r\n"},
+		{"SINTER s none", "*0\r\n"},
+		{"SDIFFSTORE e s none", ":12000\r\n"},
+		{"SINTERSTORE e s d e", ":12000\r\n"},
+		{"SINTERCARD 2 s d LIMIT 11999", ":11999\r\n"},
+		{"SDIFF s d", "*0\r\n"},
+		{"SPOP d 11000", "*11000\r\n"},
+		{"SPOP e 1500", "*1500\r\n"},
+		{"SCARD d", ":1000\r\n"},
+		{"SCARD e", ":10500\r\n"},
+		{"SUNIONSTORE e d d d d d d d d d d d", ":1000\r\n"},
+		{"SINTERCARD 3 s d e", ":1000\r\n"}, // which is not large
+	} {
+		before := engine.Statistics.Offloads.Load()
+		reply := client.do(strings.Split(c.command, " ")...)
+		if !strings.HasPrefix(reply, c.reply) {
+			t.Fatalf("%.40q: %.100q, want %q", c.command, reply, c.reply)
+		}
+		worked := engine.Statistics.Offloads.Load() - before
+		small := strings.HasPrefix(c.command, "SCARD") || c.command == "SINTER s none" || c.command == "SINTERCARD 3 s d e"
+		if worked != 1 && !small {
+			t.Errorf("%.40q ran on the reactor", c.command)
+		}
+	}
+	removed := 0
+	for _, request := range requests(t, log.content) {
+		if words := strings.Count(request, " ") + 1; strings.HasPrefix(request, "SREM") {
+			removed += words - 2
+			if words > 2+removalSize {
+				t.Errorf("an effect of %d words", words)
+			}
+		}
+	}
+	if removed != 11000+1500 {
+		t.Errorf("the log removes %d members", removed)
+	}
+	replica, _ := newTestEngine(t)
+	if err := replica.NewApplier().Replay(0, log.content, log.length); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := newTestClient(t, replica).do("SMEMBERS", "e"), client.do("SMEMBERS", "e"); got != want {
+		t.Errorf("the replica has another set: %d bytes, want %d", len(got), len(want))
+	}
+}
