@@ -30,8 +30,8 @@ func bitmapFamily() Family {
 				Notes: "This command allows both access and modification of the key"}},
 			keyFlags: bitFieldKeyFlags, Run: func(c *Context) error { return c.bitField(false) },
 			Group: "bitmap", Since: "3.2.0", Complexity: "O(1) for each operation",
-			Syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> " +
-				"[GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
+			Syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment> " +
+				"[GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment> ...]]",
 			Summary: "Reads, sets and increments integers of any width within a string."},
 		{Name: "bitfield_ro", Arity: -2, Flags: ReadOnly | Fast, Categories: CategoryBitmap,
 			Keys:  []KeySpec{oneKey(1, RO|Access)},
@@ -53,7 +53,7 @@ func bitmapFamily() Family {
 			Summary: "Returns a bit of a string."},
 		{Name: "setbit", Arity: 4, Flags: Write | DenyOOM, Categories: CategoryBitmap,
 			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdSetBit,
-			Group: "bitmap", Since: "2.2.0", Complexity: "O(N) where N is the length of the string", Syntax: "key offset value",
+			Group: "bitmap", Since: "2.2.0", Complexity: "O(N) where N is the length of the string", Syntax: "key offset value:integer",
 			Summary: "Sets a bit of a string to 1 or 0, and makes the string longer where need be."},
 	}}
 }

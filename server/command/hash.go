@@ -81,7 +81,7 @@ func hashWrites() []Command {
 			Summary: "Adds to a field that is an integer."},
 		{Name: "hincrbyfloat", Arity: 4, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdHIncrByFloat,
-			Group: "hash", Since: "2.6.0", Complexity: "O(1)", Syntax: "key field increment",
+			Group: "hash", Since: "2.6.0", Complexity: "O(1)", Syntax: "key field increment:double",
 			Summary: "Adds to a field that is a number."},
 		{Name: "hdel", Arity: -3, Flags: Write | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RW|Delete)}, Run: cmdHDel,

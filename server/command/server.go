@@ -18,7 +18,7 @@ func serverFamily() Family {
 			Syntax:     "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
 			Summary:    "Ends the server, with everything on disk, and with a checkpoint if that is asked for."},
 		{Name: "lolwut", Arity: -1, Flags: ReadOnly | Fast, Run: cmdLolwut,
-			Group: "server", Since: "5.0.0", Syntax: "[VERSION version] [size [size ...]]",
+			Group: "server", Since: "5.0.0", Syntax: "[VERSION version] [size:integer [size:integer ...]]",
 			Summary: "Draws a picture, and tells the server's version."},
 		{Name: "monitor", Arity: 1, Flags: Admin | NoScript | Loading | Stale | NoBatch, Run: cmdMonitor,
 			Group: "server", Since: "1.0.0",

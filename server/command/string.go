@@ -89,7 +89,7 @@ func stringWrites() []Command {
 			Summary: "Subtracts an integer from a string that is one."},
 		{Name: "incrbyfloat", Arity: 3, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
 			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdIncrByFloat,
-			Group: "string", Since: "2.6.0", Complexity: "O(1)", Syntax: "key increment",
+			Group: "string", Since: "2.6.0", Complexity: "O(1)", Syntax: "key increment:double",
 			Summary: "Adds a number, which may have a fraction, to a string that is a number."},
 	}...)
 }

@@ -43,6 +43,7 @@ const (
 //	sequence      item item …
 //	item          word, <alternatives>, or [alternatives], which may be left out
 //	repetition    [sequence ...] behind the same sequence: it may come again
+//	word          name, or name:type where the name doesn't tell the type
 func (c *Command) Arguments() ([]Argument, error) {
 	p := syntaxParser{words: splitSyntax(c.Syntax)}
 	arguments, err := p.sequence()
@@ -163,7 +164,7 @@ func (p *syntaxParser) sequence() (items []Argument, err error) {
 			one, err = p.token(word)
 			items = append(items, one)
 		default:
-			items = append(items, Argument{Name: word, Type: typeOf(word)})
+			items = append(items, named(word))
 		}
 		if err != nil {
 			return nil, err
@@ -286,7 +287,7 @@ func (p *syntaxParser) one(before []Argument) ([]Argument, error) {
 		one, err := p.enclosed(">")
 		return append(before, one), err
 	default:
-		return append(before, Argument{Name: word, Type: typeOf(word)}), nil
+		return append(before, named(word)), nil
 	}
 }
 
@@ -313,6 +314,16 @@ var argumentTypes = map[ArgumentType][]string{
 	DoubleArgument:  {"height", "latitude", "longitude", "max", "min", "radius", "score", "width"},
 	PatternArgument: {"pattern"},
 	UnixTime:        {"unix-time-seconds", "unix-time-milliseconds"},
+}
+
+// named makes an argument of a word.
+func named(word string) Argument {
+	if at := strings.LastIndexByte(word, ':'); at > 0 {
+		if t := ArgumentType(word[at+1:]); t == StringArgument || argumentTypes[t] != nil {
+			return Argument{Name: word[:at], Type: t}
+		}
+	}
+	return Argument{Name: word, Type: typeOf(word)}
 }
 
 func typeOf(name string) ArgumentType {
@@ -389,24 +400,25 @@ func (a *Argument) width() (words int, constant bool) {
 // specification is the number of the specification that finds a key, from 1 on.
 func (f *keyFinder) specification(a *Argument) int {
 	for i := range f.command.Keys {
-		k := &f.command.Keys[i]
-		switch {
-		case k.Keyword != "":
-			if strings.EqualFold(k.Keyword, a.Token) {
+		if k := &f.command.Keys[i]; k.isRange() || k.Counted {
+			if a.Type == KeyArgument && a.Token == "" && f.covers(k) {
 				return i + 1
 			}
-		case k.Unknown:
-			if a.Token != "" && i+1 > f.unknown {
-				if a.Type == KeyArgument {
-					f.unknown = i + 1
-				}
-				return i + 1
+		} else if a.Token != "" && f.behindToken(k, a) && i+1 > f.unknown {
+			if a.Type == KeyArgument {
+				f.unknown = i + 1 // each key has a specification of its own, patterns share one
 			}
-		case a.Type == KeyArgument && f.covers(k):
 			return i + 1
 		}
 	}
 	return 0
+}
+
+func (f *keyFinder) behindToken(k *KeySpec, a *Argument) bool {
+	if k.Keyword != "" {
+		return strings.EqualFold(k.Keyword, a.Token)
+	}
+	return k.Unknown && strings.Contains(k.Notes, a.Token)
 }
 
 // covers tells whether a specification finds a key at the place that was reached, or at a later one if

@@ -22,14 +22,14 @@ func zsetRangeCommands() []Command {
 			Complexity: "O(log(N)+M), N being the number of members and M of those returned", Syntax: syntax, Summary: summary,
 			Run: func(c *Context) error { return c.replyRange(q) }}
 	}
-	countRow := func(name, since, summary string, by rangeBy) Command {
+	countRow := func(name, since, syntax, summary string, by rangeBy) Command {
 		return Command{Name: name, Arity: 4, Flags: ReadOnly | Fast, Categories: CategorySortedSet,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: since,
-			Complexity: "O(log(N)+M), N being the number of members and M of those counted", Syntax: "key min max", Summary: summary,
+			Complexity: "O(log(N)+M), N being the number of members and M of those counted", Syntax: syntax, Summary: summary,
 			Run: func(c *Context) error { return c.countRange(by) }}
 	}
 	return []Command{
-		rangeRow("zrange", "1.2.0", "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
+		rangeRow("zrange", "1.2.0", "key start:string stop:string [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
 			"Returns a part of a sorted set.", rangeQuery{free: true}),
 		rangeRow("zrevrange", "1.2.0", "key start stop [WITHSCORES]",
 			"Returns a part of a sorted set by rank, the highest scores first.", rangeQuery{reverse: true}),
@@ -37,17 +37,18 @@ func zsetRangeCommands() []Command {
 			"Returns the members in a range of scores.", rangeQuery{by: byScore}),
 		rangeRow("zrevrangebyscore", "2.2.0", "key max min [WITHSCORES] [LIMIT offset count]",
 			"Returns the members in a range of scores, the highest first.", rangeQuery{by: byScore, reverse: true}),
-		rangeRow("zrangebylex", "2.8.9", "key min max [LIMIT offset count]",
+		rangeRow("zrangebylex", "2.8.9", "key min:string max:string [LIMIT offset count]",
 			"Returns the members in a range of names, when all scores are equal.", rangeQuery{by: byLex}),
-		rangeRow("zrevrangebylex", "2.8.9", "key max min [LIMIT offset count]",
+		rangeRow("zrevrangebylex", "2.8.9", "key max:string min:string [LIMIT offset count]",
 			"Returns the members in a range of names, backwards, when all scores are equal.", rangeQuery{by: byLex, reverse: true}),
 		{Name: "zrangestore", Arity: -5, Flags: Write | DenyOOM, Categories: CategorySortedSet, Run: cmdZRangeStore,
 			Keys: []KeySpec{oneKey(1, OW|Update), oneKey(2, RO|Access)}, Group: "sorted-set", Since: "6.2.0",
 			Complexity: "O(log(N)+M), N being the number of members and M of those stored",
-			Syntax:     "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
+			Syntax:     "dst src min:string max:string [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
 			Summary:    "Stores a part of a sorted set in another key."},
-		countRow("zcount", "2.0.0", "Counts the members in a range of scores.", byScore),
-		countRow("zlexcount", "2.8.9", "Counts the members in a range of names, when all scores are equal.", byLex),
+		countRow("zcount", "2.0.0", "key min max", "Counts the members in a range of scores.", byScore),
+		countRow("zlexcount", "2.8.9", "key min:string max:string",
+			"Counts the members in a range of names, when all scores are equal.", byLex),
 	}
 }
 
@@ -66,7 +67,7 @@ func zsetRemoveCommands() []Command {
 			Summary: "Removes members from a sorted set."},
 		row("zremrangebyrank", "2.0.0", "key start stop", "Removes the members in a range of ranks.", byRank),
 		row("zremrangebyscore", "1.2.0", "key min max", "Removes the members in a range of scores.", byScore),
-		row("zremrangebylex", "2.8.9", "key min max", "Removes the members in a range of names, when all scores are equal.", byLex),
+		row("zremrangebylex", "2.8.9", "key min:string max:string", "Removes the members in a range of names, when all scores are equal.", byLex),
 	}
 }
 

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+)
+
+const markdownIntroduction = `# Commands
+
+<!-- Generated from the table in server/command; go test ./server/command -args -rewrite writes it anew. -->
+
+These are the commands that Kedis has, %d with their subcommands. They do what they do in Redis %s, down to the
+words of their errors, unless something else is said. In the syntax, words in capitals stand for themselves, what is
+in square brackets may be left out, a bar stands between alternatives, and dots say that something may come again.
+COMMAND DOCS tells the same to clients. "Since" is the version of Redis that brought a command.
+`
+
+// Markdown is docs/commands.md.
+func (t *Table) Markdown() string {
+	var groups []string
+	rows := map[string][]*Command{}
+	count := 0
+	t.each(func(c *Command) {
+		if c.Run == nil {
+			return
+		}
+		count++
+		if rows[c.Group] == nil {
+			groups = append(groups, c.Group)
+		}
+		rows[c.Group] = append(rows[c.Group], c)
+	})
+	var out strings.Builder
+	fmt.Fprintf(&out, markdownIntroduction, count, RedisVersion[:strings.LastIndexByte(RedisVersion, '.')])
+	for _, group := range groups {
+		fmt.Fprintf(&out, "\n## %s\n\n| Command | Since | Time | |\n|---|---|---|---|\n", groupTitle(group))
+		for _, c := range rows[group] {
+			out.WriteString(c.markdown())
+		}
+	}
+	return out.String()
+}
+
+// groupTitle makes a heading of a group's name: "Sorted set" of "sorted-set".
+func groupTitle(group string) string {
+	return strings.ToUpper(group[:1]) + strings.ReplaceAll(group[1:], "-", " ")
+}
+
+// markdown is the command's row.
+func (c *Command) markdown() string {
+	words := strings.ToUpper(strings.ReplaceAll(c.full, "|", " "))
+	if c.Syntax != "" {
+		words += " " + shownSyntax(c.Syntax)
+	}
+	cell := strings.NewReplacer("|", `\|`).Replace
+	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", cell(words), c.Since, cell(c.Complexity), cell(c.Summary))
+}
+
+// shownSyntax is a Syntax without the types of words.
+func shownSyntax(syntax string) string {
+	words := strings.Split(syntax, " ")
+	for i, word := range words {
+		bare := strings.TrimRight(word, "]>")
+		words[i] = named(bare).Name + word[len(bare):]
+	}
+	return strings.Join(words, " ")
+}
