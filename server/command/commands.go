@@ -128,7 +128,11 @@ func (c *Command) writeInfo(w *resp.Writer) {
 	for i := range c.Keys {
 		c.Keys[i].write(w)
 	}
-	w.Set(len(c.Subcommands))
+	if len(c.Subcommands) == 0 {
+		w.Set(0) // as Redis: some are an array, none a set
+		return
+	}
+	w.Array(len(c.Subcommands))
 	for i := range c.Subcommands {
 		c.Subcommands[i].writeInfo(w)
 	}

@@ -88,19 +88,24 @@ func cmdShutdown(c *Context) error {
 	return nil
 }
 
+// cmdLolwut draws the piece that VERSION names. Without it, words that are no sizes are ignored, as in
+// Redis.
 func cmdLolwut(c *Context) error {
-	piece, words := int64(lolwut.Default), c.Args[1:]
+	piece, words, named := int64(lolwut.Default), c.Args[1:], false
 	if len(words) > 1 && equalFold(words[0], "version") {
 		var err error
 		if piece, err = parseInteger(words[1]); err != nil {
 			return err
 		}
-		words = words[2:]
+		words, named = words[2:], lolwut.Known(piece)
 	}
-	sizes := make([]int64, len(words))
-	for i, word := range words {
-		var err error
-		if sizes[i], err = parseInteger(word); err != nil {
+	var sizes []int64
+	for _, word := range words {
+		size, err := parseInteger(word)
+		switch {
+		case err == nil:
+			sizes = append(sizes, size)
+		case named:
 			return err
 		}
 	}

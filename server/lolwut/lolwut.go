@@ -18,6 +18,9 @@ const (
 	maxFaults  = 12
 )
 
+// Known tells whether there is a piece of that number.
+func Known(piece int64) bool { return piece == 5 || piece == 6 }
+
 // Draw returns the picture of a piece, with a line "Kedis ver. " and version at its end. There are
 // two pieces, named by the numbers that clients of Redis know: 5 is Strata, whose arguments are the
 // columns, the rows and the number of faults, and 6 is Island, whose arguments are the columns and
