@@ -459,7 +459,7 @@ func (b *Batch) account(c *Context, took time.Duration, failed bool) {
 // returned nil the replies of Members may leave. When it fails nothing has happened: Retry then
 // tells what is to be executed again. Either way Clear has to follow.
 func (b *Batch) Commit() error {
-	err := b.engine.Store.Commit(b.txn)
+	err := b.commitTxn()
 	if err == nil {
 		b.engine.watches.changed(b.txn)
 		for _, f := range b.after {
@@ -485,6 +485,22 @@ func (b *Batch) Commit() error {
 		b.reopen = nil
 	}
 	b.txn.Reset()
+	return err
+}
+
+// commitTxn commits the transaction, and notes when that takes long.
+func (b *Batch) commitTxn() error {
+	if b.txn.Empty() {
+		return nil
+	}
+	if b.engine.Config.LatencyMonitorThreshold.Get() == 0 {
+		return b.engine.Store.Commit(b.txn)
+	}
+	b.Tick()
+	start := b.clock
+	err := b.engine.Store.Commit(b.txn)
+	b.Tick()
+	b.engine.noteLatency("commit", time.Duration(b.clock-start))
 	return err
 }
 

@@ -243,7 +243,7 @@ func (c *Command) prepare(parent *Command) {
 		panic("command: " + c.full + " is incomplete")
 	case c.Flags&Write != 0 && c.Flags&ReadOnly != 0:
 		panic("command: " + c.full + " both reads only and writes")
-	case len(c.Keys) > 0 && c.Flags&(Write|ReadOnly) == 0:
+	case len(c.Keys) > 0 && c.Flags&(Write|ReadOnly) == 0 && c.Categories&CategoryTransaction == 0:
 		panic("command: " + c.full + " has keys but neither reads nor writes")
 	}
 	c.Categories |= c.implied()

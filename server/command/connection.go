@@ -2,6 +2,7 @@ package command
 
 import (
 	"crypto/subtle"
+	"math"
 
 	"kedis/internal/number"
 )
@@ -250,7 +251,10 @@ func cmdSelect(c *Context) error {
 	if !ok {
 		return Error("ERR value is not an integer or out of range")
 	}
-	if index < 0 || index >= int64(c.Engine.Store.Databases()) {
+	switch {
+	case index < math.MinInt32 || index > math.MaxInt32:
+		return Error("ERR value is out of range, value must between -2147483648 and 2147483647")
+	case index < 0 || index >= int64(c.Engine.Store.Databases()):
 		return ErrDBIndex
 	}
 	c.Select(int(index))

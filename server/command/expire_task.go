@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"time"
 
 	"kedis/storage"
 	"kedis/ttl"
@@ -12,13 +13,10 @@ func (e *Engine) Expiries() interface {
 	ttl.Index
 	ttl.Remover
 } {
-	return &expiries{e, e.Store.NewTxn()}
+	return &expiries{e}
 }
 
-type expiries struct {
-	engine *Engine
-	txn    *storage.Txn // for walks
-}
+type expiries struct{ engine *Engine }
 
 func (x *expiries) Databases() int { return x.engine.Store.Databases() }
 
@@ -28,9 +26,17 @@ func (x *expiries) Waiting(database int) int64 {
 }
 
 func (x *expiries) Due(database int, behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
-	x.txn.Reset()
-	x.txn.Begin(storage.Mode{}, now, 0)
-	return x.txn.DB(database).Due(behind, now, limit)
+	var due []ttl.Due
+	var err error
+	x.engine.onWorker(func(b *Batch) {
+		if !b.engine.Gate.TryEnter(b.slot) {
+			return // whole databases change, or the store is opened again; nothing is lost by looking later
+		}
+		defer b.engine.Gate.Leave(b.slot)
+		b.txn.Begin(storage.Mode{}, now, 0)
+		due, err = b.txn.DB(database).Due(behind, now, limit)
+	})
+	return due, err
 }
 
 // Remove removes keys in one commit, whose effects are a DEL for each.
@@ -38,7 +44,10 @@ func (x *expiries) Remove(_ context.Context, database int, due []ttl.Due) (remov
 	if err := x.engine.Log.Ready(); err != nil || x.engine.paused() || x.engine.IsReplica() {
 		return 0, nil // reads hide what has expired; it is removed when there is room for that, or by the primary
 	}
+	start, _ := x.engine.clock.now()
 	x.engine.onWorker(func(b *Batch) { removed, err = b.removeExpired(database, due) })
+	end, _ := x.engine.clock.now()
+	x.engine.noteLatency("expire-cycle", time.Duration(end-start))
 	return removed, err
 }
 

@@ -23,7 +23,7 @@ func transactionFamily() Family {
 			Categories: CategoryTransaction, Run: cmdDiscard, immediate: true,
 			Group: "transactions", Since: "2.0.0", Complexity: "O(N), N being the number of queued commands",
 			Summary: "Ends a transaction without running it."},
-		{Name: "watch", Arity: -2, Flags: ReadOnly | NoScript | Loading | Stale | Fast | AllowBusy,
+		{Name: "watch", Arity: -2, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
 			Categories: CategoryTransaction, Keys: []KeySpec{keyRange(1, -1, 1, RO)}, Run: cmdWatch, immediate: true,
 			Group: "transactions", Since: "2.2.0", Complexity: "O(1) for every key", Syntax: "key [key ...]",
 			Summary: "Makes the next EXEC depend on the keys staying as they are."},
