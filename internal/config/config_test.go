@@ -171,7 +171,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{`save 3600 1`, `save: expected "" (Kedis writes no snapshots by itself; use SAVE, BGSAVE and the log), got "3600 1"`},
 		{`loglevel loud`, `loglevel: expected debug, verbose, notice or warning, got "loud"`},
 		{`binlog-retention-age 5`, `binlog-retention-age: expected a duration such as 500ms, 90s, 15m, 12h or 7d, from 0 to 3650d, got "5"`},
-		{`generation-bytes 2gb`, `generation-bytes: expected a size such as 512kb or 64mb, from 1mb to 1gb, got "2gb"`},
+		{`generation-bytes 2gb`, `generation-bytes: expected a size such as 512kb or 64mb, from 1kb to 1gb, got "2gb"`},
 		{`memory-tier 101%`, `memory-tier: expected a size such as 512mb, or a percentage of the machine's memory such as 10%, got "101%"`},
 		{`include a b`, `include: expected a file name or pattern, got 2 words`},
 		{`include [`, `include: syntax error in pattern`},

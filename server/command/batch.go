@@ -182,6 +182,8 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 			return outcome
 		}
 	}
+	// Only now: a command that goes to a worker, or waits, leaves the batch as it is.
+	b.sealed = standsAlone(s, command)
 	outcome := b.run(c)
 	b.releaseShared()
 	return outcome
@@ -190,15 +192,17 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 // separates tells whether the commit of what was executed has to come first: a command can't be
 // executed again that had effects outside of the transaction, should the commit fail.
 func (b *Batch) separates(s *Session, command *Command) bool {
+	return b.sealed || standsAlone(s, command) && !b.txn.Empty()
+}
+
+// standsAlone tells whether a command, or one that EXEC is about to run, has effects outside of the
+// transaction.
+func standsAlone(s *Session, command *Command) bool {
 	flags := command.Flags
 	if command.runsQueue {
 		flags |= s.Transaction.flags
 	}
-	if b.sealed || flags&NoBatch != 0 && !b.txn.Empty() {
-		return true
-	}
-	b.sealed = flags&NoBatch != 0
-	return false
+	return flags&NoBatch != 0
 }
 
 // admit finds the command and asks the gates, in Redis's order.
