@@ -273,7 +273,7 @@ func weightedZSets(g *Generator) []string {
 }
 
 func name(g *Generator) string {
-	return pick(g, "get", "set", "foo", "FOO", "nothing", "hset", "object", "object|encoding", "client|id", "config|get", "zunion", "xadd", "", "\x00", "get set", strings.Repeat("n", 200))
+	return pick(g, "get", "set", "foo", "FOO", "nothing", "hset", "object", "object|encoding", "client|id", "config|get", "zunion", "zadd", "", "\x00", "get set", strings.Repeat("n", 200))
 }
 
 func option(g *Generator) string { return pick(g, limitNames...) }

@@ -80,7 +80,7 @@ func planDebug(c *Context, p *plan) error {
 func cmdDebug(c *Context) error {
 	d, ok := findDebugCommand(c.Args)
 	if !ok {
-		return Errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", c.Args[1])
+		return Errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", clip(c.Args[1], 128))
 	}
 	return d.run(c)
 }
