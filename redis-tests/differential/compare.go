@@ -149,13 +149,14 @@ func pickedFrom(x *exchange) bool {
 		return false
 	}
 	texts := flatten(all)
+	// The scores of the two differ in their digits.
 	allowed := map[string]bool{}
 	for _, text := range texts {
-		allowed[text] = true
+		allowed[canonicalScore(text)] = true
 	}
 	picked := flatten(x.got)
 	for _, text := range picked {
-		if !allowed[text] {
+		if !allowed[canonicalScore(text)] {
 			return false
 		}
 	}
