@@ -3,6 +3,8 @@ package storage
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"strconv"
 
 	"kedis/internal/number"
 	"kedis/storage/intset"
@@ -63,11 +65,20 @@ func (d DB) ScanElements(k Key, step ScanStep, visit func(element, value []byte)
 		}
 		score, err := layout.DecodeScore(value)
 		if err == nil {
-			d.txn.element = number.AppendDouble(d.txn.element[:0], score)
+			d.txn.element = appendScannedScore(d.txn.element[:0], score)
 			visit(element, d.txn.element)
 		}
 		return err
 	})
+}
+
+// appendScannedScore appends a score as ZSCAN shows it of a spread set: C's %.17g, in Redis 7.2 too,
+// where all other commands write fewer digits.
+func appendScannedScore(dst []byte, score float64) []byte {
+	if math.IsInf(score, 0) {
+		return number.AppendDouble(dst, score)
+	}
+	return strconv.AppendFloat(dst, score, 'g', 17, 64)
 }
 
 func (d DB) visitIntset(set intset.Intset, visit func(element, value []byte)) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -134,6 +135,17 @@ func checkScan(t *testing.T, k Key, d DB, c collection, prefix string, count int
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("encoding %d, prefix %q: %q, want %q", k.Encoding, prefix, got, want)
+	}
+}
+
+// TestScannedScores are those that C's printf writes, which Redis leaves to it here.
+func TestScannedScores(t *testing.T) {
+	for score, want := range map[float64]string{0.1: "0.10000000000000001", 3: "3", -1.5: "-1.5", 1e16: "10000000000000000",
+		1e17: "1e+17", 1e300: "1.0000000000000001e+300", 1e-5: "1.0000000000000001e-05", 0.0001: "0.0001",
+		math.Inf(1): "inf", math.Inf(-1): "-inf", math.Copysign(0, -1): "-0", 123456789012345678: "1.2345678901234568e+17"} {
+		if got := string(appendScannedScore(nil, score)); got != want {
+			t.Errorf("%v: %q, want %q", score, got, want)
+		}
 	}
 }
 
