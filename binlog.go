@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -15,58 +14,29 @@ import (
 func binlogCommand() *cli.Command {
 	from := &cli.StringFlag{Name: "from", Usage: "the `position` to begin at (default: the log's beginning)"}
 	to := &cli.StringFlag{Name: "to", Usage: "the `position or time` to end at, such as 2026-11-21T07:30:00Z (default: the log's end)"}
+	row := func(name, usage string, run func(*cli.Context, string) error, flags ...cli.Flag) *cli.Command {
+		command := &cli.Command{Name: name, Usage: usage, ArgsUsage: "DIR", Flags: flags}
+		return withOptions(command, func(ctx *cli.Context, words []string) error {
+			if len(words) != 1 {
+				return fmt.Errorf("binlog %s: expected one directory, got %d words", name, len(words))
+			}
+			if _, err := os.Stat(words[0]); err != nil {
+				return err
+			}
+			return run(ctx, words[0])
+		})
+	}
 	return &cli.Command{
-		Name:  "binlog",
-		Usage: "read, check or repair a log (a directory such as data/binlog/1)",
+		Name:            "binlog",
+		Usage:           "read, check or repair a log (a directory such as data/binlog/1)",
+		HideHelpCommand: true,
+		Action:          refuseUnknown,
 		Subcommands: []*cli.Command{
-			{Name: "dump", Usage: "print the commands of a log, one to a line", ArgsUsage: "DIR",
-				Flags: []cli.Flag{from, to}, Action: dumpLog},
-			{Name: "verify", Usage: "check a log, and tell where it is damaged", ArgsUsage: "DIR",
-				Flags: []cli.Flag{from, to}, Action: verifyLog},
-			{Name: "repair", Usage: "cut a log at its first bad record, and tell what that loses", ArgsUsage: "DIR",
-				Action: repairLog},
+			row("dump", "print the commands of a log, one to a line", dumpLog, from, to),
+			row("verify", "check a log, and tell where it is damaged", verifyLog, from, to),
+			row("repair", "cut a log at its first bad record, and tell what that loses", repairLog),
 		},
 	}
-}
-
-// oneDirectory is the directory that a command is given. Flags may stand behind it too.
-func oneDirectory(ctx *cli.Context) (string, error) {
-	words, err := flagsBehind(ctx)
-	if err != nil {
-		return "", err
-	}
-	if len(words) != 1 {
-		return "", fmt.Errorf("%s: expected one directory, got %q", ctx.Command.FullName(), words)
-	}
-	if _, err := os.Stat(words[0]); err != nil {
-		return "", err
-	}
-	return words[0], nil
-}
-
-// flagsBehind sets the flags that stand behind a command's first word, where the library doesn't look for
-// them, and returns the other words.
-func flagsBehind(ctx *cli.Context) ([]string, error) {
-	var words []string
-	args := ctx.Args().Slice()
-	for i := 0; i < len(args); i++ {
-		name, isFlag := strings.CutPrefix(args[i], "--")
-		if !isFlag {
-			words = append(words, args[i])
-			continue
-		}
-		name, value, given := strings.Cut(name, "=")
-		if !given {
-			if i++; i == len(args) {
-				return nil, fmt.Errorf("--%s: expected a value", name)
-			}
-			value = args[i]
-		}
-		if err := ctx.Set(name, value); err != nil {
-			return nil, fmt.Errorf("--%s: %w", name, err)
-		}
-	}
-	return words, nil
 }
 
 func logRange(ctx *cli.Context) (binlog.Range, error) {
@@ -99,11 +69,7 @@ func endOf(r *binlog.Range, text string) error {
 	return fmt.Errorf("--to: expected a position, or a time such as 2026-11-21T07:30:00Z, got %q", text)
 }
 
-func dumpLog(ctx *cli.Context) error {
-	directory, err := oneDirectory(ctx)
-	if err != nil {
-		return err
-	}
+func dumpLog(ctx *cli.Context, directory string) error {
 	r, err := logRange(ctx)
 	if err != nil {
 		return err
@@ -111,11 +77,7 @@ func dumpLog(ctx *cli.Context) error {
 	return binlog.Dump(directory, r, ctx.App.Writer)
 }
 
-func verifyLog(ctx *cli.Context) error {
-	directory, err := oneDirectory(ctx)
-	if err != nil {
-		return err
-	}
+func verifyLog(ctx *cli.Context, directory string) error {
 	r, err := logRange(ctx)
 	if err != nil {
 		return err
@@ -131,11 +93,7 @@ func verifyLog(ctx *cli.Context) error {
 	return nil
 }
 
-func repairLog(ctx *cli.Context) error {
-	directory, err := oneDirectory(ctx)
-	if err != nil {
-		return err
-	}
+func repairLog(ctx *cli.Context, directory string) error {
 	cut, err := binlog.Repair(directory)
 	if err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -20,9 +22,68 @@ func main() {
 		Version:         version,
 		HideHelpCommand: true,
 		Commands:        []*cli.Command{serveCommand(), binlogCommand(), restoreCommand(), versionCommand()},
+		Action:          refuseUnknown,
+		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return err },
 	}
 	if err := app.RunContext(context.Background(), os.Args); err != nil {
 		fmt.Fprintln(os.Stderr, "kedis:", err)
 		os.Exit(1)
 	}
+}
+
+// refuseUnknown is what a command with subcommands does when none of them is named.
+func refuseUnknown(ctx *cli.Context) error {
+	if ctx.NArg() > 0 {
+		return fmt.Errorf("unknown command %q: --help lists the commands", ctx.Args().First())
+	}
+	if ctx.Command.Name == ctx.App.Name {
+		return cli.ShowAppHelp(ctx)
+	}
+	return cli.ShowSubcommandHelp(ctx)
+}
+
+// withOptions is a command whose options stand before or behind its other words, as --name value or
+// --name=value. The library would look for them before only, and answer a mistake with a page of help.
+func withOptions(c *cli.Command, run func(ctx *cli.Context, words []string) error) *cli.Command {
+	c.SkipFlagParsing, c.HideHelpCommand = true, true
+	c.Action = func(ctx *cli.Context) error {
+		args := ctx.Args().Slice()
+		if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
+			return cli.ShowSubcommandHelp(ctx)
+		}
+		options, words, err := splitOptions(args)
+		if err != nil {
+			return err
+		}
+		for _, option := range options {
+			if err := ctx.Set(option[0], option[1]); err != nil {
+				return fmt.Errorf("unknown option --%s: --help lists the options", option[0])
+			}
+		}
+		return run(ctx, words)
+	}
+	return c
+}
+
+// splitOptions takes the options, all of which have a value, out of a command line.
+func splitOptions(args []string) (options [][2]string, words []string, err error) {
+	for i := 0; i < len(args); i++ {
+		name, isOption := strings.CutPrefix(args[i], "--")
+		switch {
+		case !isOption && strings.HasPrefix(args[i], "-") && args[i] != "-":
+			return nil, nil, fmt.Errorf("%q: expected --option value", args[i])
+		case !isOption:
+			words = append(words, args[i])
+			continue
+		}
+		name, value, given := strings.Cut(name, "=")
+		if !given {
+			if i++; i == len(args) {
+				return nil, nil, fmt.Errorf("--%s: expected a value", name)
+			}
+			value = args[i]
+		}
+		options = append(options, [2]string{name, value})
+	}
+	return options, words, nil
 }

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,56 +24,41 @@ import (
 
 func serveCommand() *cli.Command {
 	c := config.New()
-	serve := &cli.Command{
+	command := &cli.Command{
 		Name:      "serve",
 		Usage:     "serve clients",
 		ArgsUsage: "[kedis.conf]",
 		Description: "Every option of the configuration file is also a flag, and flags win over the file.\n" +
 			"With nothing at all, the data is in ./data and the port is 6379.",
-		SkipFlagParsing: true, // so that each mistake is told in one line, in words of ours
-		Action: func(ctx *cli.Context) error {
-			args := ctx.Args().Slice()
-			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
-				return cli.ShowSubcommandHelp(ctx)
-			}
-			if err := configure(c, args); err != nil {
-				return err
-			}
-			return serve(c)
-		},
 	}
 	for _, flag := range c.Flags() {
-		serve.Flags = append(serve.Flags, &cli.StringFlag{Name: flag.Name, Aliases: flag.Aliases,
+		command.Flags = append(command.Flags, &cli.StringFlag{Name: flag.Name, Aliases: flag.Aliases,
 			Usage: flag.Usage, DefaultText: flag.Default})
 	}
-	return serve
+	command.SkipFlagParsing, command.HideHelpCommand = true, true // options are the configuration's to read
+	command.Action = func(ctx *cli.Context) error {
+		args := ctx.Args().Slice()
+		if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
+			return cli.ShowSubcommandHelp(ctx)
+		}
+		if err := configure(c, args); err != nil {
+			return err
+		}
+		return serve(c)
+	}
+	return command
 }
 
-// configure reads the file, if one is named, and then the options, which stand before or behind it as
-// --name value or --name=value.
+// configure reads the file, if one is named, and then the options.
 func configure(c *config.Config, args []string) error {
-	file := ""
-	var options [][2]string
-	for i := 0; i < len(args); i++ {
-		name, isOption := strings.CutPrefix(args[i], "--")
-		switch {
-		case isOption:
-			name, value, given := strings.Cut(name, "=")
-			if !given {
-				if i++; i == len(args) {
-					return fmt.Errorf("--%s: expected a value", name)
-				}
-				value = args[i]
-			}
-			options = append(options, [2]string{name, value})
-		case file != "" || strings.HasPrefix(args[i], "-"):
-			return fmt.Errorf("%q: expected --option value", args[i])
-		default:
-			file = args[i]
-		}
-	}
-	if file != "" {
-		if err := c.Load(file); err != nil {
+	options, words, err := splitOptions(args)
+	switch {
+	case err != nil:
+		return err
+	case len(words) > 1:
+		return fmt.Errorf("%q: expected one configuration file, and options as --option value", words[1])
+	case len(words) == 1:
+		if err := c.Load(words[0]); err != nil {
 			return err
 		}
 	}

@@ -21,9 +21,17 @@ import (
 // history of its own there. It returns the position that it reached.
 func Restore(c *config.Config, checkpoint, logDirectory string, to binlog.Range, logger hclog.Logger) (reached int64, err error) {
 	directory := c.Dir.Get()
+	if _, err := os.Stat(filepath.Join(checkpoint, "CURRENT")); err != nil {
+		return 0, fmt.Errorf("server: %s is no checkpoint: %w", checkpoint, err)
+	}
 	if err := makeEmpty(directory); err != nil {
 		return 0, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, removeContent(directory)) // what is half restored must not be served
+		}
+	}()
 	if err := copyCheckpoint(checkpoint, filepath.Join(directory, "db")); err != nil {
 		return 0, err
 	}
@@ -57,6 +65,14 @@ func makeEmpty(directory string) error {
 		return fmt.Errorf("server: %s is not empty", directory)
 	}
 	return nil
+}
+
+func removeContent(directory string) error {
+	entries, err := os.ReadDir(directory)
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(directory, entry.Name())))
+	}
+	return err
 }
 
 // copyCheckpoint copies RocksDB's files. Table files are linked where that is possible, since they never

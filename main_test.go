@@ -1,0 +1,459 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/internal/config"
+	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
+	"kedis/server"
+	"kedis/server/command"
+	"kedis/storage/layout"
+	"kedis/storage/rocks"
+)
+
+// asMain makes the test binary behave as kedis, so that nothing has to be built.
+const asMain = "KEDIS_TEST_AS_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asMain) != "" {
+		main()
+		return
+	}
+	os.Setenv(asMain, "1") // for the processes that the tests start
+	os.Exit(m.Run())
+}
+
+// outcome is what a run of kedis left.
+type outcome struct {
+	stdout, stderr string
+	code           int
+}
+
+// kedis runs kedis to its end.
+func kedis(t *testing.T, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	command := exec.Command(os.Args[0], args...)
+	command.Stdout, command.Stderr = &stdout, &stderr
+	command.Dir = t.TempDir()
+	err := command.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return outcome{stdout.String(), stderr.String(), command.ProcessState.ExitCode()}
+}
+
+// program is kedis serve.
+func program() launch.Program { return launch.Program{Line: []string{os.Args[0], "serve"}} }
+
+func start(t *testing.T, directory string, options ...string) *launch.Server {
+	t.Helper()
+	s, err := program().Start(directory, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { launch.End(t, s) })
+	return s
+}
+
+func stop(t *testing.T, s *launch.Server) {
+	t.Helper()
+	if err := s.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask returns the text of the reply to a request that has to succeed.
+func ask(t *testing.T, c *resp.Connection, words ...string) string {
+	t.Helper()
+	reply, err := c.Must(words...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(reply.Text)
+}
+
+// infoField returns a field of INFO.
+func infoField(t *testing.T, c *resp.Connection, name string) string {
+	t.Helper()
+	for line := range strings.Lines(ask(t, c, "info", "everything")) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return value
+		}
+	}
+	t.Fatalf("INFO has no field %s", name)
+	return ""
+}
+
+func TestVersion(t *testing.T) {
+	got := kedis(t, "version")
+	for _, part := range []string{"kedis " + version + "\n", "RocksDB ", "github.com/linxGnu/grocksdb v"} {
+		if !strings.Contains(got.stdout, part) || got.code != 0 {
+			t.Errorf("version says %+v, without %q", got, part)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, test := range []struct {
+		args  []string
+		parts []string
+	}{
+		{[]string{"--help"}, []string{"serve", "binlog", "restore", "version"}},
+		{nil, []string{"serve", "binlog", "restore", "version"}},
+		{[]string{"serve", "--help"}, []string{"[kedis.conf]", "--port value", "--appendfsync value", "default: everysec"}},
+		{[]string{"binlog", "--help"}, []string{"dump", "verify", "repair"}},
+		{[]string{"binlog", "dump", "--help"}, []string{"DIR", "--from position", "--to position or time"}},
+		{[]string{"restore", "--help"}, []string{"NEWDIR", "--checkpoint directory", "--binlog directory", "--to time or position"}},
+	} {
+		got := kedis(t, test.args...)
+		for _, part := range test.parts {
+			if !strings.Contains(got.stdout, part) || got.code != 0 || got.stderr != "" {
+				t.Errorf("kedis %q: %+v lacks %q", test.args, got, part)
+			}
+		}
+	}
+}
+
+// TestMistakes expects one clear line and the exit code 1.
+func TestMistakes(t *testing.T) {
+	directory := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(directory, name)
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	notThere := filepath.Join(directory, "nothing")
+	bad := file("bad.conf", "port 7000\nmaxclient 3\n")
+	occupied := listen(t)
+	newer := newerFormat(t)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"serv"}, `unknown command "serv"`},
+		{[]string{"--foo"}, "foo"},
+		{[]string{"serve", "--prot", "1"}, `unknown option "prot": did you mean port?`},
+		{[]string{"serve", "--port", "abc"}, `--port: expected a number from 0 to 65535, got "abc"`},
+		{[]string{"serve", "--port=99999"}, `--port: expected a number from 0 to 65535, got "99999"`},
+		{[]string{"serve", "--port"}, "--port: expected a value"},
+		{[]string{"serve", "-p", "1"}, `"-p": expected --option value`},
+		{[]string{"serve", "a.conf", "b.conf"}, `"b.conf": expected one configuration file`},
+		{[]string{"serve", notThere}, "nothing: no such file or directory"},
+		{[]string{"serve", bad}, `bad.conf:2: unknown option "maxclient": did you mean maxclients?`},
+		{[]string{"serve", "--bind", "127.0.0.1", "--port", occupied, "--dir", t.TempDir()}, "address already in use"},
+		{[]string{"serve", "--bind", "127.0.0.1", "--port", free(t), "--dir", file("file", "")}, "file: not a directory"},
+		{[]string{"serve", "--bind", "127.0.0.1", "--port", free(t), "--dir", newer}, "has another format"},
+		{[]string{"serve", "--bind", "127.0.0.1", "--port", free(t), "--dir", t.TempDir(), "--pidfile", notThere + "/pid"}, "pidfile: open"},
+		{[]string{"serve", "--bind", "127.0.0.1", "--port", free(t), "--dir", t.TempDir(), "--logfile", notThere + "/log"}, "logfile: open"},
+		{[]string{"binlog", "fix"}, `unknown command "fix"`},
+		{[]string{"binlog", "dump"}, "binlog dump: expected one directory, got 0 words"},
+		{[]string{"binlog", "dump", notThere}, "nothing: no such file or directory"},
+		{[]string{"binlog", "verify", directory, "--form", "1"}, "unknown option --form"},
+		{[]string{"binlog", "verify", directory, "--from", "x"}, `--from: expected a position, got "x"`},
+		{[]string{"binlog", "verify", directory, "--to", "x"}, `--to: expected a position, or a time such as`},
+		{[]string{"binlog", "repair", directory}, "there is no log"},
+		{[]string{"restore", "new"}, "expected --checkpoint DIR, --binlog DIR and one new directory"},
+		{[]string{"restore", "--checkpoint", directory, "--binlog", directory, notThere}, "is no checkpoint"},
+	} {
+		got := kedis(t, test.args...)
+		if got.code != 1 || strings.Count(got.stderr, "\n") != 1 || !strings.HasPrefix(got.stderr, "kedis: ") || !strings.Contains(got.stderr, test.want) {
+			t.Errorf("kedis %q: exit code %d, %q; want a line with %q", test.args, got.code, got.stderr, test.want)
+		}
+	}
+}
+
+// listen occupies a port until the test ends.
+func listen(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// free is a port that nobody has, as far as one can know.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+func TestDirectoryInUse(t *testing.T) {
+	directory := t.TempDir()
+	start(t, directory)
+	got := kedis(t, "serve", "--bind", "127.0.0.1", "--port", free(t), "--dir", directory)
+	if got.code != 1 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "holds it") {
+		t.Errorf("exit code %d, %q", got.code, got.stderr)
+	}
+}
+
+func TestServe(t *testing.T) {
+	directory := t.TempDir()
+	pidFile := filepath.Join(directory, "kedis.pid")
+	s := start(t, directory, "--pidfile", pidFile)
+	c := s.MustDial(t)
+	if content, err := os.ReadFile(pidFile); err != nil || string(content) != fmt.Sprintf("%d\n", s.ProcessID()) {
+		t.Errorf("the pid file holds %q (%v), the process is %d", content, err, s.ProcessID())
+	}
+	ask(t, c, "set", "key", "value")
+	stop(t, s)
+	if _, err := os.Stat(pidFile); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after a clean end the pid file: %v", err)
+	}
+	s = start(t, directory)
+	c = s.MustDial(t)
+	if got := ask(t, c, "get", "key"); got != "value" {
+		t.Errorf("after a restart the key holds %q", got)
+	}
+}
+
+func TestShutdownCommand(t *testing.T) {
+	directory := t.TempDir()
+	s := start(t, directory)
+	c := s.MustDial(t)
+	ask(t, c, "set", "key", "value")
+	if reply, err := c.Do("shutdown", "save"); err == nil {
+		t.Errorf("SHUTDOWN answered %s", reply)
+	}
+	if err := s.Shutdown(); err != nil { // waits; there is nothing left to end
+		t.Error(err)
+	}
+	checkpoints, err := filepath.Glob(filepath.Join(directory, "backup", "checkpoint-*Z"))
+	if err != nil || len(checkpoints) != 1 {
+		t.Errorf("SHUTDOWN SAVE left %q (%v)", checkpoints, err)
+	}
+}
+
+func TestReload(t *testing.T) {
+	s := start(t, t.TempDir())
+	c := s.MustDial(t)
+	ask(t, c, "config", "set", "rocksdb-compression", "zstd", "rocksdb-block-cache", "12345678", "memory-tier", "100000000",
+		"rocksdb-rate-limit", "50mb", "rocksdb-max-background-jobs", "3", "rocksdb-max-open-files", "1000", "rocksdb-max-write-buffers", "3",
+		"rocksdb-write-buffer-size", "2mb", "rocksdb-target-file-size", "3mb", "rocksdb-bottommost-compression", "none", "clean-cache-share", "40%")
+	for i := range 100 {
+		ask(t, c, "rpush", "list", strings.Repeat("x", 100)+strconv.Itoa(i))
+	}
+	ask(t, c, "set", "key", "value")
+	before := ask(t, c, "debug", "digest")
+	for range 3 {
+		ask(t, c, "debug", "reload")
+		if after := ask(t, c, "debug", "digest"); after != before {
+			t.Fatalf("the digest was %s and is %s", before, after)
+		}
+	}
+	for field, want := range map[string]string{"rocksdb_block_cache_capacity": "12345678", "tier_copies_limit": "40000000"} {
+		if got := infoField(t, c, field); got != want {
+			t.Errorf("after DEBUG RELOAD %s is %s, want %s", field, got, want)
+		}
+	}
+}
+
+func TestBinlog(t *testing.T) {
+	directory := t.TempDir()
+	s := start(t, directory)
+	c := s.MustDial(t)
+	ask(t, c, "set", "first", "1")
+	border := infoField(t, c, "binlog_position")
+	ask(t, c, "select", "3")
+	ask(t, c, "set", "second", "two words")
+	stop(t, s)
+	log := filepath.Join(directory, "binlog", "1")
+
+	got := kedis(t, "binlog", "dump", log)
+	want := regexp.MustCompile(`^\d+ \S+Z 0 "set" "first" "1"\n\d+ \S+Z 0 "SELECT" "3"\n\d+ \S+Z 3 "set" "second" "two words"\n$`)
+	if !want.MatchString(got.stdout) || got.code != 0 {
+		t.Errorf("dump: %+v", got)
+	}
+	for _, args := range [][]string{{"--to", border, log}, {log, "--to=" + border}} {
+		if got := kedis(t, append([]string{"binlog", "dump"}, args...)...); strings.Count(got.stdout, "\n") != 1 || !strings.Contains(got.stdout, "first") {
+			t.Errorf("dump %q: %+v", args, got)
+		}
+	}
+	if got := kedis(t, "binlog", "dump", log, "--from", border); strings.Contains(got.stdout, "first") || !strings.Contains(got.stdout, "second") {
+		t.Errorf("dump --from: %+v", got)
+	}
+	if got := kedis(t, "binlog", "verify", log); got.code != 0 || !strings.Contains(got.stdout, "sound") {
+		t.Errorf("verify of a sound log: %+v", got)
+	}
+	if got := kedis(t, "binlog", "repair", log); got.code != 0 || !strings.Contains(got.stdout, "nothing was changed") {
+		t.Errorf("repair of a sound log: %+v", got)
+	}
+	damage(t, log, "first")
+	if got := kedis(t, "binlog", "verify", log); got.code != 1 {
+		t.Errorf("verify of a damaged log: %+v", got)
+	}
+	if got := kedis(t, "binlog", "repair", log); got.code != 0 || strings.Count(got.stdout, "\n") != 1 {
+		t.Errorf("repair of a damaged log: %+v", got)
+	}
+	if got := kedis(t, "binlog", "dump", log); got.code != 0 || got.stdout != "" {
+		t.Errorf("dump of the repaired log: %+v", got)
+	}
+}
+
+// damage changes a byte of the first segment where it holds a text.
+func damage(t *testing.T, log, text string) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(log, "0*"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("segments: %q, %v", segments, err)
+	}
+	content, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(content, []byte(text))
+	if at < 0 {
+		t.Fatalf("%s does not hold %q", segments[0], text)
+	}
+	content[at] ^= 1
+	if err := os.WriteFile(segments[0], content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRestore(t *testing.T) {
+	directory := t.TempDir()
+	s := start(t, directory)
+	c := s.MustDial(t)
+	ask(t, c, "set", "counter", "0")
+	ask(t, c, "rpush", "list", "a", "b")
+	ask(t, c, "save")
+	ask(t, c, "incr", "counter")
+	ask(t, c, "rpush", "list", "c")
+	position, digest := infoField(t, c, "binlog_position"), ask(t, c, "debug", "digest")
+	// Records of one millisecond can't be told apart by time.
+	at := laterMillisecond(t, c)
+	ask(t, c, "flushall")
+	ask(t, c, "set", "later", "1")
+	end := ask(t, c, "debug", "digest")
+	stop(t, s)
+	checkpoints, err := filepath.Glob(filepath.Join(directory, "backup", "checkpoint-*"))
+	if err != nil || len(checkpoints) != 1 {
+		t.Fatalf("checkpoints: %q, %v", checkpoints, err)
+	}
+	for name, test := range map[string]struct{ to, digest string }{
+		"position": {position, digest},
+		"time":     {at.UTC().Format(time.RFC3339Nano), digest},
+		"end":      {"", end},
+	} {
+		restored := filepath.Join(t.TempDir(), "restored")
+		args := []string{"restore", "--checkpoint", checkpoints[0], "--binlog", filepath.Join(directory, "binlog", "1"), restored}
+		if test.to != "" {
+			args = append(args, "--to", test.to)
+		}
+		if got := kedis(t, args...); got.code != 0 || !strings.Contains(got.stdout, "is as of position") {
+			t.Errorf("%s: %+v", name, got)
+			continue
+		}
+		s := start(t, restored)
+		c := s.MustDial(t)
+		if got := ask(t, c, "debug", "digest"); got != test.digest {
+			t.Errorf("%s: the digest is %s, want %s", name, got, test.digest)
+		}
+		ask(t, c, "set", "goes", "on")
+		stop(t, s)
+		if got := kedis(t, args...); got.code != 1 || !strings.Contains(got.stderr, "is not empty") {
+			t.Errorf("%s: again: %+v", name, got)
+		}
+	}
+}
+
+// laterMillisecond waits until the server's clock has moved on, and returns a time before anything that
+// it does then.
+func laterMillisecond(t *testing.T, c *resp.Connection) time.Time {
+	t.Helper()
+	now := func() int64 {
+		micros, err := strconv.ParseInt(infoField(t, c, "server_time_usec"), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return micros / 1000
+	}
+	first := now()
+	for now() < first+2 {
+		time.Sleep(time.Millisecond)
+	}
+	return time.UnixMilli(first + 1)
+}
+
+// TestNothingUnhooked wires a server as serve does: then no option that is said to change live is left
+// that doesn't.
+func TestNothingUnhooked(t *testing.T) {
+	c := config.New()
+	if err := c.SetFlag("dir", t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newLogger(c); err != nil {
+		t.Fatal(err)
+	}
+	data, err := server.OpenData(c, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	command.NewEngine(data.Store, c, data, hclog.NewNullLogger(), 1)
+	data.ApplyLive()
+	if names := c.Unhooked(); len(names) > 0 {
+		t.Errorf("nothing puts a new value of these options into effect: %q", names)
+	}
+}
+
+// newerFormat is a data directory of a later version.
+func newerFormat(t *testing.T) string {
+	t.Helper()
+	directory := t.TempDir()
+	c := config.New()
+	if err := c.SetFlag("dir", directory); err != nil {
+		t.Fatal(err)
+	}
+	data, err := server.OpenData(c, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := data.Close(); err != nil {
+		t.Fatal(err)
+	}
+	writeFormat(t, filepath.Join(directory, "db"))
+	return directory
+}
+
+// writeFormat makes a database one of a format that is not known yet.
+func writeFormat(t *testing.T, directory string) {
+	t.Helper()
+	db, err := rocks.Open(rocks.Options{Directory: directory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := new(rocks.Batch)
+	batch.Put(db.Family(rocks.DefaultFamily), layout.FormatKey, []byte{0, 0, 0, layout.Format + 1})
+	if err := db.Write(batch); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
