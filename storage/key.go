@@ -1,10 +1,6 @@
 package storage
 
-import (
-	"bytes"
-
-	"kedis/storage/layout"
-)
+import "kedis/storage/layout"
 
 // Key is what Lookup found of a key: its metadata, or that it doesn't exist. Value of the metadata
 // is read only and valid until the transaction is reset.
@@ -169,9 +165,8 @@ func (d DB) SetExpiry(key []byte, k Key, expireMs int64) error {
 	return d.Save(key, k, next)
 }
 
-// Move puts a key that exists in another place, which may be in another database. What was there is
-// deleted. The elements of a spread collection move by being referred to when the database is the
-// same; else they are copied (Copy) by the caller.
+// Move gives a key that exists another name in the same database, where what was there is deleted. It is
+// one small write: the elements of a spread collection stay where they are. MoveTo is for other databases.
 func (d DB) Move(key []byte, k Key, to []byte) error {
 	target, err := d.Lookup(to)
 	if err != nil {
@@ -227,11 +222,6 @@ func (t *Txn) Flush(database int) {
 func (t *Txn) Swap(a, b int) {
 	databases := t.remap()
 	databases[a], databases[b] = databases[b], databases[a]
-}
-
-// sameKey tells whether two places are the same.
-func sameKey(a, b DB, keyA, keyB []byte) bool {
-	return a.space == b.space && bytes.Equal(keyA, keyB)
 }
 
 // Expired tells whether a key that LookupAny found has expired.

@@ -204,7 +204,7 @@ func TestValuesAgainstModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 2))
 	s := openStore(t, tinyOptions(t))
 	model := [2]map[string]collection{{}, {}}
-	for step := range 1500 {
+	for step := range 800 {
 		s.stageBytes = []int{1, 100, 300, stageBytes}[random.IntN(4)]
 		txn := s.NewTxn()
 		txn.Begin(Mode{Writing: true}, 1000, 0)
