@@ -214,11 +214,16 @@ func (t *Txn) Enclose(s Savepoint) {
 	t.effects = append(t.effects, exec...)
 }
 
-// Touched calls f for each key that was changed, once for each change, until Reset.
-func (t *Txn) Touched(f func(database int, key []byte)) {
+// Touches is the number of changes of keys so far.
+func (t *Txn) Touches() int { return len(t.touched) }
+
+// Touched calls f for each key that was changed, once for each change, but for the first so many.
+func (t *Txn) Touched(first int, f func(database int, key []byte)) {
 	from := 0
-	for _, touch := range t.touched {
-		f(touch.database, t.touchedKeys[from:touch.end])
+	for i, touch := range t.touched {
+		if i >= first {
+			f(touch.database, t.touchedKeys[from:touch.end])
+		}
 		from = touch.end
 	}
 }

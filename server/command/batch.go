@@ -42,6 +42,7 @@ type Batch struct {
 	plan      plan
 	busy      uint32
 	sealed    bool // by a NoBatch command: nothing joins it
+	marked    int  // the changes whose watchers were told
 
 	members []Member
 	after   []func() // to be called when the commit has succeeded
@@ -398,6 +399,7 @@ func (b *Batch) run(c *Context) Outcome {
 		return Offload
 	}
 	b.txn.Enclose(b.savepoint)
+	b.markWatchers()
 	b.Tick()
 	b.account(c, time.Duration(b.clock-start), err != nil)
 	return Done
@@ -465,7 +467,7 @@ func (b *Batch) account(c *Context, took time.Duration, failed bool) {
 func (b *Batch) Commit() error {
 	err := b.commitTxn()
 	if err == nil {
-		b.engine.watches.changed(b.txn)
+		b.markWatchers()
 		for _, f := range b.after {
 			f()
 		}
@@ -489,7 +491,16 @@ func (b *Batch) Commit() error {
 		b.reopen = nil
 	}
 	b.txn.Reset()
+	b.marked = 0
 	return err
+}
+
+// markWatchers marks those who watch what was changed since it was last called: before the next command
+// of the batch, which may be the EXEC of one of them. The locks of the keys are held until the commit, so
+// nobody else can look at the keys in between; should the commit fail, the marked try again in vain.
+func (b *Batch) markWatchers() {
+	b.engine.watches.changed(b.txn, b.marked)
+	b.marked = b.txn.Touches()
 }
 
 // commitTxn commits the transaction, and notes when that takes long.

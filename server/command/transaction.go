@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kedis/internal/number"
@@ -218,6 +219,7 @@ type watchedEntry struct {
 type watches struct {
 	mu    sync.Mutex
 	byKey map[watchedKey]map[*Session]struct{}
+	count atomic.Int64 // of keys, for those who only want to know that there are none
 }
 
 func (w *watches) init() { w.byKey = map[watchedKey]map[*Session]struct{}{} }
@@ -234,6 +236,7 @@ func (w *watches) add(s *Session, key watchedKey, expired bool) {
 		return
 	}
 	sessions[s] = struct{}{}
+	w.count.Store(int64(len(w.byKey)))
 	s.watched = append(s.watched, watchedEntry{key, expired})
 	s.watching.Store(int32(len(s.watched)))
 }
@@ -252,20 +255,24 @@ func (w *watches) forget(s *Session) {
 			delete(w.byKey, entry.watchedKey)
 		}
 	}
+	w.count.Store(int64(len(w.byKey)))
 	s.watched = nil
 	s.watching.Store(0)
 	s.dirty.Store(false)
 }
 
-// changed marks those who watch a key that a committed transaction has changed. The locks of the
-// keys are still held, so an EXEC that comes later sees the mark.
-func (w *watches) changed(t *storage.Txn) {
+// changed marks those who watch a key that a transaction has changed, but for its first so many changes. The
+// locks of the keys are held, so an EXEC that comes later sees the mark.
+func (w *watches) changed(t *storage.Txn, first int) {
+	if w.count.Load() == 0 {
+		return // whoever is about to watch one of the keys has to wait for its lock
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.byKey) == 0 {
 		return
 	}
-	t.Touched(func(database int, key []byte) {
+	t.Touched(first, func(database int, key []byte) {
 		for s := range w.byKey[watchedKey{database, string(key)}] {
 			s.dirty.Store(true)
 		}
