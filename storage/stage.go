@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"sync"
@@ -62,7 +63,8 @@ func (e *elements) put(kind byte, element, value []byte) error {
 // namespaces that databases have.
 func (t *Txn) stages() bool { return t.budget > unlimited/2 && t.databases == nil && t.spill == nil }
 
-// stage begins to write to RocksDB, with what the journal has of the collection.
+// stage begins to write to RocksDB, with what the journal has of the collection. That stays in the
+// journal too, since other writes of the transaction may stand between.
 func (e *elements) stage() error {
 	t := e.db.txn
 	family, err := t.store.familyOf(e.db.space)
@@ -71,17 +73,18 @@ func (e *elements) stage() error {
 	}
 	e.family = family
 	for i := e.entries; i < len(t.journal.entries); i++ {
-		c := &t.journal.entries[i]
-		if !c.superseded {
+		if c := &t.journal.entries[i]; !c.superseded && e.owns(t.journal.key(c)) {
 			e.batch.Put(family, t.journal.key(c), t.journal.value(c))
 		}
 	}
 	t.staged = append(t.staged, e.id)
-	if err := t.store.staged.begin(e); err != nil {
-		return err
-	}
-	t.journal.rewind(e.entries)
-	return nil
+	return t.store.staged.begin(e)
+}
+
+// owns tells whether a record is one of the collection's.
+func (e *elements) owns(key []byte) bool {
+	return len(key) >= layout.ElementPrefix && bytes.IndexByte(elementKinds(e.kind), key[0]) >= 0 &&
+		binary.BigEndian.Uint64(key[1:]) == e.id
 }
 
 // write brings the batch to RocksDB, together with the record that says that nothing refers to it.

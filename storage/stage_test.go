@@ -218,3 +218,36 @@ func TestReactorsDoNotStage(t *testing.T) {
 	}
 	expectHash(t, d, "copy")
 }
+
+// TestStagingLeavesOtherWrites of the transaction where they are, also those that came in between.
+func TestStagingLeavesOtherWrites(t *testing.T) {
+	s := openWithHash(t, tinyOptions(t))
+	const members = 100
+	var id uint64
+	inTxn(t, s, func(d DB) {
+		made := d.newElements(layout.Set)
+		for i := range members {
+			must(t, made.put(layout.KindSetMember, strconv.AppendInt(nil, int64(i), 10), nil))
+			if i == 1 {
+				must(t, d.SetString([]byte("between"), Key{}, []byte("v"), 0))
+			}
+		}
+		if len(d.txn.staged) == 0 {
+			t.Fatal("nothing was staged")
+		}
+		must(t, made.finish())
+		id = made.id
+		must(t, d.Save([]byte("set"), Key{}, layout.Metadata{Type: layout.Set, Encoding: layout.Spread, ID: id, Count: members}))
+	})
+	persistAndReap(t, s)
+	inTxn(t, s, func(d DB) {
+		k, err := d.Lookup([]byte("between"))
+		must(t, err)
+		if string(k.Value) != "v" {
+			t.Errorf("the other key holds %q", k.Value)
+		}
+		set, err := d.Lookup([]byte("set"))
+		must(t, err)
+		must(t, d.walkAll(&set.Metadata, layout.KindSetMember, false, func(_, _ []byte) error { return nil }))
+	})
+}
