@@ -10,6 +10,7 @@ package replication
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -196,12 +197,15 @@ func (n *Node) Promote() error {
 	return nil
 }
 
+// errNotConnected is told to whoever wants to follow a replica that has no data yet.
+var errNotConnected = errors.New("can't SYNC while not connected with my master")
+
 // Sendable is nil, or why a replica has to come back later.
 func (n *Node) Sendable() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.link != nil && n.link.State() != Connected {
-		return fmt.Errorf("Can't SYNC while not connected with my master")
+		return errNotConnected
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func (c *Context) detach(client ReplicaClient) error {
 	}
 	part := c.Engine.role.part
 	if err := part.Sendable(); err != nil {
-		return Errorf("NOMASTERLINK %v", err)
+		return Error("NOMASTERLINK Can't SYNC while not connected with my master")
 	}
 	client.Address = c.Session.Peer.RemoteAddress()
 	c.Session.kind.Store(int32(KindReplica))
