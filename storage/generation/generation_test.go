@@ -45,7 +45,6 @@ func fill(t *testing.T, random *rand.Rand, g *Generation, writes int) (model, []
 		g.Put(Hash(2, other), 2, other, []byte("of another space"))
 		if i%37 == 0 {
 			marks = append(marks, g.Mark())
-			g.Iterate(End, Range{Space: 1}, false) // keeps in order what there is so far
 		}
 	}
 	return m, append(marks, End)
@@ -192,24 +191,5 @@ func BenchmarkGet(b *testing.B) {
 		if _, state := g.Get(End, Hash(1, key), 1, key); state != Present {
 			b.Fatal("missing")
 		}
-	}
-}
-
-// BenchmarkIterate begins to walk a collection that is being written, whose last entries aren't in order.
-func BenchmarkIterate(b *testing.B) {
-	g := New(256<<10, 0, func(c *Chunk) { c.Sort() })
-	add := func(i int) {
-		key := fmt.Appendf(nil, "element:%012d", i*7919%100000)
-		g.Put(Hash(1, key), 1, key, nil)
-	}
-	for i := range 9000 {
-		add(i)
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if i%16 == 0 {
-			add(9000 + i)
-		}
-		g.Iterate(End, Range{Space: 1, Lower: []byte("element:000000050000")}, false).Next()
 	}
 }
