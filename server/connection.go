@@ -177,10 +177,12 @@ func (c *connection) FileDescriptor() int { return c.conn.Fd() }
 func (c *connection) Send(b []byte) {
 	own := append([]byte(nil), b...)
 	c.reactor.post(func() {
-		if c.working || c.reactor.batch.Has(c.session) {
-			c.pushed = append(c.pushed, own...) // it goes behind what was replied before
-		} else {
+		switch {
+		case c.closed || c.dropped:
+		case !c.working && !c.reactor.batch.Has(c.session):
 			c.write(own)
+		case !c.exceeds(c.conn.OutboundBuffered() + len(c.pushed) + len(own)):
+			c.pushed = append(c.pushed, own...) // it goes behind what was replied before
 		}
 	})
 }

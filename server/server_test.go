@@ -1,0 +1,455 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/internal/config"
+	"kedis/redis-tests/resp"
+	"kedis/server/command"
+)
+
+// patience is how long something may take that has to happen.
+const patience = 30 * time.Second
+
+// running is a server in this process.
+type running struct {
+	*Server
+	t    *testing.T
+	data *Data
+	log  *breakableLog
+}
+
+// breakableLog is a log that can be told to take no writes.
+type breakableLog struct {
+	*Data
+	broken atomic.Bool
+}
+
+var errBroken = errors.New("the test has broken the log")
+
+func (l *breakableLog) Ready() error { return l.Data.Ready() }
+
+// startServer starts a server with options, such as "maxclients", "2", beside those of other tests.
+func startServer(t *testing.T, options ...string) *running {
+	t.Helper()
+	return startPrepared(t, func(*Server) {}, options...)
+}
+
+// startPrepared starts one that prepare was called with before.
+func startPrepared(t *testing.T, prepare func(*Server), options ...string) *running {
+	t.Helper()
+	t.Parallel()
+	c := config.New()
+	options = append(options, "dir", t.TempDir(), "bind", "127.0.0.1", "port", freePort(t), "reactors", "2", "memory-tier", "8mb",
+		"rocksdb-block-cache", "8mb")
+	for i := 0; i < len(options); i += 2 {
+		if err := c.SetFlag(options[i], options[i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logger := hclog.NewNullLogger()
+	data, err := OpenData(c, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{t: t, data: data, log: &breakableLog{Data: data}}
+	data.Store.Attach(r.log, data.Store.LogDirectory())
+	engine := command.NewEngine(data.Store, c, r.log, logger, 2)
+	r.Server = New(engine, c, logger)
+	prepare(r.Server)
+	ended, ready := make(chan error, 1), make(chan struct{})
+	go func() { ended <- r.Run(2, func() { close(ready) }) }()
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := errors.Join(r.Stop(ctx), <-ended); err != nil {
+			t.Error(err)
+		}
+		engine.Stop()
+		if err := data.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// Append is the log's, unless it is broken.
+func (l *breakableLog) Append(database, after int, pieces ...[]byte) (int64, error) {
+	if l.broken.Load() {
+		return 0, errBroken
+	}
+	return l.Data.Log().Append(database, after, pieces...)
+}
+
+func (l *breakableLog) Sync(position int64) error          { return l.Data.Log().Sync(position) }
+func (l *breakableLog) Position() int64                    { return l.Data.Log().Position() }
+func (l *breakableLog) Database() int                      { return l.Data.Log().Database() }
+func (l *breakableLog) Purge(persisted int64) (int, error) { return l.Data.Log().Purge(persisted) }
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+func (r *running) address() string {
+	return net.JoinHostPort("127.0.0.1", strconv.FormatInt(r.config.Port.Get(), 10))
+}
+
+// client is a connection to the server.
+type client struct {
+	*resp.Connection
+	t *testing.T
+}
+
+func (r *running) dial() *client {
+	r.t.Helper()
+	c, err := resp.Dial(r.address(), patience)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { c.Close() })
+	return &client{c, r.t}
+}
+
+// do returns the reply to a request.
+func (c *client) do(words ...string) string {
+	c.t.Helper()
+	reply, err := c.Do(words...)
+	if err != nil {
+		c.t.Fatalf("%q: %v", words, err)
+	}
+	return reply.String()
+}
+
+// want expects a reply.
+func (c *client) want(reply string, words ...string) {
+	c.t.Helper()
+	if got := c.do(words...); got != reply {
+		c.t.Errorf("%q: %s, want %s", words, got, reply)
+	}
+}
+
+// wantClosed expects the server to close the connection.
+func (c *client) wantClosed() {
+	c.t.Helper()
+	for {
+		_, err := c.Read() // what came before the end
+		var timeout net.Error
+		switch {
+		case err == nil:
+		case errors.As(err, &timeout) && timeout.Timeout():
+			c.t.Fatal("the connection is still open")
+		default:
+			return
+		}
+	}
+}
+
+// field returns a field of INFO.
+func (c *client) field(name string) string {
+	c.t.Helper()
+	reply, err := c.Must("info", "everything")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(reply.Text)) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return value
+		}
+	}
+	c.t.Fatalf("INFO has no field %s", name)
+	return ""
+}
+
+// eventually waits for something that has to happen.
+func eventually(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !happened(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it never came that %s", what)
+		}
+	}
+}
+
+func TestMaxClients(t *testing.T) {
+	r := startServer(t, "maxclients", "2")
+	a, b := r.dial(), r.dial()
+	a.want("+PONG", "ping")
+	b.want("+PONG", "ping")
+	c := r.dial()
+	if reply, err := c.Read(); err != nil || reply.String() != "-ERR max number of clients reached" {
+		t.Errorf("the third client got %s (%v)", reply, err)
+	}
+	c.wantClosed()
+	if got := a.field("rejected_connections"); got != "1" {
+		t.Errorf("%s connections were rejected", got)
+	}
+	a.want("+OK", "config", "set", "maxclients", "3")
+	r.dial().want("+PONG", "ping")
+}
+
+// TestDescriptorsRunOut pretends that the process has no more descriptors than it uses.
+func TestDescriptorsRunOut(t *testing.T) {
+	r := startPrepared(t, func(s *Server) { s.mostDescriptor = 3 })
+	c := r.dial()
+	if reply, err := c.Read(); err != nil || reply.String() != "-ERR max number of clients reached" {
+		t.Errorf("the client got %s (%v)", reply, err)
+	}
+	c.wantClosed()
+}
+
+func TestTimeout(t *testing.T) {
+	r := startServer(t)
+	idle, listener, monitor, admin := r.dial(), r.dial(), r.dial(), r.dial()
+	idle.want("+PONG", "ping")
+	if got := listener.do("subscribe", "news"); !strings.Contains(got, "subscribe") {
+		t.Fatal(got)
+	}
+	monitor.want("+OK", "monitor")
+	admin.want("+OK", "config", "set", "timeout", "1")
+	idle.wantClosed()
+	r.dial().want(":1", "publish", "news", "still there")
+	if got, err := listener.Read(); err != nil || !strings.Contains(got.String(), "still there") {
+		t.Errorf("the listener got %s (%v)", got, err)
+	}
+	if _, err := monitor.Read(); err != nil {
+		t.Errorf("the monitor: %v", err)
+	}
+}
+
+// TestIdleClientsAreSlim looks into the reactors: a client that waits holds no buffers.
+func TestIdleClientsAreSlim(t *testing.T) {
+	r := startServer(t)
+	c := r.dial()
+	c.want("+OK", "set", "key", strings.Repeat("x", 20000))
+	c.do("get", "key")
+	eventually(t, "the connection is slim", func() bool {
+		slim := make(chan bool, 2)
+		r.mu.Lock()
+		reactors := len(r.reactors)
+		for _, reactor := range r.reactors {
+			reactor.post(func() {
+				all := true
+				for _, c := range reactor.connections {
+					all = all && c.slim
+				}
+				slim <- all
+			})
+		}
+		r.mu.Unlock()
+		all := true
+		for range reactors {
+			all = <-slim && all
+		}
+		return all
+	})
+	if got := c.do("strlen", "key"); got != ":20000" {
+		t.Errorf("afterwards the reply is %s", got)
+	}
+}
+
+func TestOutputLimitOfSubscribers(t *testing.T) {
+	r := startServer(t, "client-output-buffer-limit", "pubsub 1mb 0 0")
+	listener, publisher := r.dial(), r.dial()
+	listener.do("subscribe", "news")
+	message := strings.Repeat("x", 100_000)
+	eventually(t, "the listener is disconnected", func() bool {
+		return publisher.do("publish", "news", message) == ":0"
+	})
+	listener.wantClosed()
+	if got := publisher.field("client_output_buffer_limit_disconnections"); got != "1" {
+		t.Errorf("%s clients were disconnected", got)
+	}
+}
+
+func TestSoftOutputLimit(t *testing.T) {
+	r := startServer(t, "client-output-buffer-limit", "pubsub 0 20000 1")
+	listener, publisher := r.dial(), r.dial()
+	listener.do("subscribe", "news")
+	message := strings.Repeat("x", 8<<20) // more than the sockets take, so that some waits
+	for range 4 {
+		publisher.do("publish", "news", message)
+	}
+	eventually(t, "the listener is disconnected", func() bool {
+		return publisher.do("pubsub", "numsub", "news") == `["news" :0]`
+	})
+}
+
+func TestOutputLimitOfReplies(t *testing.T) {
+	r := startServer(t, "client-output-buffer-limit", "normal 1mb 0 0")
+	c, other := r.dial(), r.dial()
+	c.want("+OK", "set", "key", strings.Repeat("x", 100_000))
+	for range 100 {
+		c.Queue("get", "key")
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	c.wantClosed()
+	other.want("+PONG", "ping")
+}
+
+// TestRepliesAreNotCutOff reads a large reply slowly, behind which the server closes the connection.
+func TestRepliesAreNotCutOff(t *testing.T) {
+	r := startServer(t)
+	c := r.dial()
+	value := strings.Repeat("0123456789", 2<<20)
+	c.want("+OK", "set", "key", value)
+	raw, err := net.Dial("tcp", r.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	if _, err := raw.Write([]byte("GET key\r\nQUIT\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	c.want("+PONG", "ping")
+	time.Sleep(50 * time.Millisecond) // so that the reply waits in buffers
+	reply, err := io.ReadAll(raw)
+	if want := fmt.Sprintf("$%d\r\n%s\r\n+OK\r\n", len(value), value); err != nil || string(reply) != want {
+		t.Errorf("%d of %d bytes came (%v)", len(reply), len(want), err)
+	}
+}
+
+func TestPause(t *testing.T) {
+	r := startServer(t)
+	admin, writer, reader := r.dial(), r.dial(), r.dial()
+	writer.want("+OK", "set", "key", "before")
+	admin.want("+OK", "client", "pause", "100000", "write")
+	writer.Queue("set", "key", "after")
+	writer.Queue("get", "key")
+	if err := writer.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		reader.want(`"before"`, "get", "key")
+	}
+	admin.want("+OK", "client", "unpause")
+	for _, want := range []string{"+OK", `"after"`} {
+		if got, err := writer.Read(); err != nil || got.String() != want {
+			t.Errorf("after the pause: %s (%v), want %s", got, err, want)
+		}
+	}
+	admin.want("+OK", "client", "pause", "50")
+	admin.want("+PONG", "ping") // waits for the end, which comes by itself
+	reader.want(`"after"`, "get", "key")
+}
+
+func TestKill(t *testing.T) {
+	r := startServer(t)
+	admin, victim := r.dial(), r.dial()
+	id := strings.TrimPrefix(victim.do("client", "id"), ":")
+	admin.want(":1", "client", "kill", "id", id)
+	victim.wantClosed()
+	admin.want(":0", "client", "kill", "id", id)
+	// One that waits for the end of a pause can be closed too.
+	victim, waiter := r.dial(), r.dial()
+	id = strings.TrimPrefix(victim.do("client", "id"), ":")
+	waiter.want("+PONG", "ping")
+	admin.want("+OK", "client", "pause", "100000", "write")
+	victim.Queue("set", "a", "1")
+	if err := victim.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the victim waits", func() bool { return strings.Contains(admin.do("client", "list", "id", id), "cmd=set") })
+	admin.want(":1", "client", "kill", "id", id)
+	victim.wantClosed()
+	admin.want("+OK", "client", "unpause")
+	admin.want("nil", "get", "a")
+}
+
+func TestMonitorSeesEverythingInOrder(t *testing.T) {
+	r := startServer(t)
+	const monitors, commands = 4, 200
+	var watching []*client
+	for range monitors {
+		m := r.dial()
+		m.want("+OK", "monitor") // nothing comes before
+		watching = append(watching, m)
+	}
+	c := r.dial()
+	for i := range commands {
+		c.Queue("echo", strconv.Itoa(i))
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range commands {
+		for _, m := range watching {
+			reply, err := m.Read()
+			if want := fmt.Sprintf(`"echo" "%d"`, i); err != nil || !strings.HasSuffix(string(reply.Text), want) {
+				t.Fatalf("%s (%v), want … %s", reply, err, want)
+			}
+		}
+	}
+}
+
+// TestFailedCommitKeepsOrder sends a pipeline whose commit fails, with commands in it that go on on a
+// worker: each is answered, in order, writes with the error.
+func TestFailedCommitKeepsOrder(t *testing.T) {
+	r := startServer(t)
+	c := r.dial()
+	c.want("+OK", "set", "key", "old")
+	r.log.broken.Store(true)
+	for _, request := range [][]string{{"set", "key", "new"}, {"get", "key"}, {"keys", "*"}, {"set", "key", "newer"}, {"client", "pause", "1", "write"},
+		{"echo", "end"}} {
+		c.Queue(request...)
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	refused := "-MISCONF Errors writing to the log: "
+	for i, want := range []string{refused, `"old"`, `["key"]`, refused, "+OK", `"end"`} {
+		if got, err := c.Read(); err != nil || !strings.HasPrefix(got.String(), want) {
+			t.Errorf("reply %d is %s (%v), want %s…", i, got, err, want)
+		}
+	}
+	r.log.broken.Store(false)
+	c.want("+OK", "set", "key", "new")
+}
+
+func TestAddressesOfClients(t *testing.T) {
+	r := startServer(t, "tcp-backlog", "7")
+	c := r.dial()
+	line := c.do("client", "info")
+	if want := " laddr=" + r.address() + " "; !strings.Contains(line, want) {
+		t.Errorf("%s lacks %q", line, want)
+	}
+}
+
+func TestWebPagesAreRefused(t *testing.T) {
+	r := startServer(t)
+	raw, err := net.Dial("tcp", r.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	if _, err := raw.Write([]byte("POST / HTTP/1.1\r\nContent-Length: 11\r\n\r\nSET key bad\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := io.ReadAll(raw); len(reply) > 0 {
+		t.Errorf("the web page got %q (%v)", reply, err)
+	}
+	r.dial().want("nil", "get", "key")
+}
