@@ -1,0 +1,180 @@
+package storage
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"kedis/storage/layout"
+)
+
+func (s *Store) setForTest(t *testing.T, key, value string) {
+	t.Helper()
+	if err := s.commitString(key, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// commitString commits a string.
+func (s *Store) commitString(key, value string) error {
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1, 0)
+	db := txn.DB(0)
+	k, err := db.Lookup([]byte(key))
+	if err == nil {
+		err = db.Save([]byte(key), k, layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: []byte(value)})
+	}
+	txn.Effect(0, []byte("SET"), []byte(key), []byte(value))
+	if err == nil {
+		err = s.Commit(txn)
+	}
+	return err
+}
+
+func (s *Store) getForTest(t *testing.T, key string) string {
+	t.Helper()
+	txn := s.NewTxn()
+	txn.Begin(Mode{}, 1, 0)
+	k, err := txn.DB(0).Lookup([]byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(k.Value)
+}
+
+func TestSave(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
+	parent := filepath.Join(t.TempDir(), "a", "backup")
+	moment := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	var made []string
+	for i, value := range []string{"one", "two", "three"} {
+		s.setForTest(t, "key", value)
+		if i == 2 { // what an interrupted attempt has left, and what isn't ours
+			for _, name := range []string{"checkpoint-20261121T065959.000Z.tmp", "checkpoint-mine", "other"} {
+				if err := os.Mkdir(filepath.Join(parent, name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		directory, err := s.Save(parent, 2, moment.Add(time.Duration(i)*time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, filepath.Base(directory))
+	}
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, entry := range entries {
+		left = append(left, entry.Name())
+	}
+	want := []string{"checkpoint-20261121T070000.001Z", "checkpoint-20261121T070000.002Z", "checkpoint-mine", "other"}
+	if !slices.Equal(left, want) || !slices.Equal(made[1:], want[:2]) {
+		t.Errorf("made %q, of which are left %q; want %q", made, left, want)
+	}
+	s.setForTest(t, "key", "four")
+	for i, value := range []string{"two", "three"} {
+		checkpoint := openStore(t, testOptions(filepath.Join(parent, want[i]), 1<<20, 1<<20))
+		if got := checkpoint.getForTest(t, "key"); got != value {
+			t.Errorf("%s holds %q, want %q", want[i], got, value)
+		}
+	}
+}
+
+func TestSaveKeepsAll(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
+	parent := t.TempDir()
+	for i := range 3 {
+		if _, err := s.Save(parent, 0, time.UnixMilli(int64(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := checkpoints(parent, ""); err != nil || len(left) != 3 {
+		t.Errorf("left are %q (%v)", left, err)
+	}
+}
+
+// TestCheckpointHasItsPosition writes while checkpoints are made: each holds the data of its position.
+func TestCheckpointHasItsPosition(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 4<<10, 1<<20))
+	stop, stopped := make(chan struct{}), make(chan error)
+	go func() {
+		var err error
+		for err == nil {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+				err = s.commitString("key", string(make([]byte, s.Position()%100)))
+			}
+		}
+		stopped <- err
+	}()
+	parent := t.TempDir()
+	for i := range 3 {
+		before := s.Position()
+		directory, err := s.Save(parent, 0, time.UnixMilli(int64(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := s.Position()
+		checkpoint := openStore(t, testOptions(directory, 4<<10, 1<<20))
+		if p := checkpoint.Position(); p < before || p > after {
+			t.Errorf("checkpoint %d is at position %d, not between %d and %d", i, p, before, after)
+		}
+	}
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
+	usage := func(key string, samples int64) int64 {
+		txn := s.NewTxn()
+		txn.Begin(Mode{}, 1, 0)
+		k, err := txn.DB(0).LookupAny([]byte(key))
+		if err != nil || !k.Exists {
+			t.Fatal(key, err)
+		}
+		bytes, err := txn.DB(0).Usage([]byte(key), k, samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	}
+	s.setForTest(t, "small", "value")
+	s.setForTest(t, "large", string(make([]byte, 10000)))
+	if small, large := usage("small", 5), usage("large", 5); small < 10 || small > 100 || large < 10000 || large > 10100 {
+		t.Errorf("5 bytes take %d, 10000 take %d", small, large)
+	}
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1, 0)
+	db := txn.DB(0)
+	list, err := db.List([]byte("list"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var elements [][]byte
+	for range 1000 {
+		elements = append(elements, make([]byte, 100))
+	}
+	if err := list.Push(false, elements); err != nil {
+		t.Fatal(err)
+	}
+	if err := list.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(txn); err != nil {
+		t.Fatal(err)
+	}
+	if some, all := usage("list", 5), usage("list", 0); some < 100_000 || some > 200_000 || some != all {
+		t.Errorf("1000 elements of 100 bytes take %d, or %d", some, all)
+	}
+}
