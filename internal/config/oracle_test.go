@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -212,7 +211,7 @@ func withFile(t *testing.T, path, content string, commands ...[]string) []string
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	redis := exec.Command(cmp.Or(os.Getenv("KEDIS_ORACLE"), "redis-server"), path)
+	redis := exec.Command(oracle.Program(), path)
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package oracle
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,9 @@ type Server struct {
 	out  []byte
 }
 
+// Program names the redis-server to run: what KEDIS_ORACLE says, or the one in PATH.
+func Program() string { return cmp.Or(os.Getenv("KEDIS_ORACLE"), "redis-server") }
+
 // Start runs redis-server with the given further options. It listens on a Unix socket in a
 // directory of its own, so that no port can collide, in the C locale, and saves nothing. The test
 // fails when redis-server is not installed: a comparison that was skipped proves nothing.
@@ -44,7 +48,7 @@ func Start(t testing.TB, options ...string) *Server {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "socket")
 	arguments := append([]string{"--port", "0", "--unixsocket", socket, "--dir", dir, "--save", ""}, options...)
-	command := exec.Command("redis-server", arguments...)
+	command := exec.Command(Program(), arguments...)
 	command.Env = append(os.Environ(), "LC_ALL=C")
 	command.SysProcAttr = endWithParent()
 	if err := command.Start(); err != nil {
