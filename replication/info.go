@@ -83,7 +83,7 @@ func (n *Node) Info(fields *metrics.Fields) {
 		fields.Text(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=%s,offset=%d,lag=%d",
 			host, port, f.State(), f.acked.Load(), int64(f.lag(now)/time.Second)))
 	}
-	fields.Text("master_failover_state", "no-failover")
+	fields.Text("master_failover_state", n.failoverState())
 	n.infoHistory(fields)
 }
 
@@ -155,14 +155,17 @@ func (n *Node) Reached(position int64) (replicas int, changed <-chan struct{}) {
 	return replicas, n.acks
 }
 
+// getAck is what asks the replicas how far they are.
+const getAck = "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
+
 // AskReplicas has the replicas say how far they are.
 func (n *Node) AskReplicas() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.link != nil || len(n.feeds) == 0 {
+	if n.link != nil || n.failover != nil || len(n.feeds) == 0 {
 		return nil
 	}
-	return n.say("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n")
+	return n.say(getAck)
 }
 
 // Counts are how many replicas were told to take all data, to go on where they are, and to take all

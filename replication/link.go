@@ -42,6 +42,8 @@ type link struct {
 	requests *resp.Reader
 	sending  sync.Mutex
 	full     fullResync
+
+	unanswered bool // PSYNC … FAILOVER was sent, and the answer was lost
 }
 
 // fullResync is what a primary said of the snapshot that it sends.
@@ -306,10 +308,7 @@ func (l *link) claim() (id string, position int64) {
 
 func (l *link) ask() (State, error) {
 	id, position := l.claim()
-	reply, err := l.do("PSYNC", id, strconv.FormatInt(position+1, 10))
-	if err == nil {
-		err = reply.Err()
-	}
+	reply, err := l.requestStream(id, position)
 	if err != nil {
 		return 0, fmt.Errorf("replication: PSYNC: %w", err)
 	}
@@ -329,6 +328,24 @@ func (l *link) ask() (State, error) {
 		return Connected, l.goOn(id)
 	}
 	return 0, fmt.Errorf("replication: the primary answers PSYNC with %.200q", reply.Text)
+}
+
+// requestStream asks for what follows a position; in a failover it tells the new primary that it is one.
+func (l *link) requestStream(id string, position int64) (resp.Reply, error) {
+	words := []string{"PSYNC", id, strconv.FormatInt(position+1, 10)}
+	failingOver := l.failingOver()
+	if failingOver {
+		words = append(words, "FAILOVER")
+		words[1] = l.node.Host.Log().History().ID // what the replica knows, even if nothing was written in it
+	}
+	reply, err := l.do(words...)
+	if failingOver {
+		err = l.handedDown(reply, err)
+	}
+	if err == nil {
+		err = reply.Err()
+	}
+	return reply, err
 }
 
 // goOn makes the history the primary's.

@@ -10,7 +10,6 @@ package replication
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -42,6 +41,9 @@ type Host interface {
 	Exclude() (admit func())
 	// SetReplica says whether the server takes no writes, and whether its data may be old.
 	SetReplica(replica, stale bool)
+	// HoldWrites has whoever wants to write wait until ReleaseWrites. What has begun goes on.
+	HoldWrites()
+	ReleaseWrites()
 	// SetGoodReplicas says how many replicas keep up.
 	SetGoodReplicas(n int)
 	// ForgetWatches makes whoever watches keys see that the data is another.
@@ -81,7 +83,8 @@ type Node struct {
 	feeds      map[*feed]struct{}
 	acks       chan struct{} // closed and replaced when a replica has acknowledged something
 	pinged     time.Time
-	configured *string // what the configuration said of the role when the server started
+	failover   *failover // nil if none is under way
+	configured *string   // what the configuration said of the role when the server started
 	stopped    bool
 
 	fullSyncs, partialSyncs, refusedSyncs atomic.Int64 // as a primary
@@ -148,6 +151,9 @@ func (n *Node) Follow(host string, port int) (changed bool, err error) {
 	to := target{host, port}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.failover != nil {
+		return false, errFailingOver
+	}
 	if n.link != nil && n.link.target == to {
 		return false, nil
 	}
@@ -178,9 +184,17 @@ func (n *Node) follow(to target) {
 func (n *Node) Promote() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.failover != nil {
+		return errFailingOver
+	}
 	if n.link == nil {
 		return nil
 	}
+	return n.promote()
+}
+
+// promote needs mu to be held, on a replica.
+func (n *Node) promote() error {
 	n.link.end()
 	if err := n.branch(); err != nil {
 		n.follow(n.link.target)
@@ -197,14 +211,20 @@ func (n *Node) Promote() error {
 	return nil
 }
 
-// errNotConnected is told to whoever wants to follow a replica that has no data yet.
-var errNotConnected = errors.New("can't SYNC while not connected with my master")
+// What is told to whoever wants to follow the server.
+const (
+	errNotConnected = Refusal("NOMASTERLINK Can't SYNC while not connected with my master")
+	errNotNow       = Refusal("NOMASTERLINK Can't SYNC while failing over")
+)
 
 // Sendable is nil, or why a replica has to come back later.
 func (n *Node) Sendable() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.link != nil && n.link.State() != Connected {
+	switch {
+	case n.failover != nil:
+		return errNotNow
+	case n.link != nil && n.link.State() != Connected:
 		return errNotConnected
 	}
 	return nil
@@ -245,7 +265,7 @@ func (n *Node) inspect(now time.Time) {
 	}
 	n.Host.SetGoodReplicas(good)
 	period := time.Duration(n.Config.ReplPingPeriod.Get()) * time.Second
-	if n.link != nil || len(n.feeds) == 0 || now.Sub(n.pinged) < period {
+	if n.link != nil || n.failover != nil || len(n.feeds) == 0 || now.Sub(n.pinged) < period {
 		return
 	}
 	n.pinged = now

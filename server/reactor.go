@@ -285,7 +285,9 @@ func (r *reactor) runWork(c *connection, args [][]byte) {
 		}
 		r.post(func() { r.workDone(c) })
 	}()
-	r.server.engine.Work(c.session, args)
+	if r.server.engine.Work(c.session, args) == command.Paused {
+		c.pending = args // the reactor finds out what it has to wait for
+	}
 	panicked = false
 }
 

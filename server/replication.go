@@ -34,6 +34,28 @@ func (d *Data) Log() *binlog.Log { return d.log.Load() }
 // part is replication as commands see it.
 type part struct{ *replication.Node }
 
+func (p part) Follow(host string, port int) (changed bool, err error) {
+	changed, err = p.Node.Follow(host, port)
+	return changed, asReply(err)
+}
+
+func (p part) Promote() error           { return asReply(p.Node.Promote()) }
+func (p part) TakeOver(id string) error { return asReply(p.Node.TakeOver(id)) }
+func (p part) AbortFailover() error     { return asReply(p.Node.AbortFailover()) }
+func (p part) Sendable() error          { return asReply(p.Node.Sendable()) }
+func (p part) FailOver(o command.Failover) error {
+	return asReply(p.Node.FailOver(replication.Failover(o)))
+}
+
+// asReply makes a refusal what commands reply.
+func asReply(err error) error {
+	var refusal replication.Refusal
+	if errors.As(err, &refusal) {
+		return command.Error(refusal)
+	}
+	return err
+}
+
 func (p part) Serve(conn net.Conn, client command.ReplicaClient) {
 	p.Node.Serve(conn, replication.Client(client))
 }

@@ -182,12 +182,26 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 		if outcome := b.take(); outcome != Done {
 			return outcome
 		}
+		if b.barred(s, command, args) {
+			b.releaseShared()
+			return b.execute(s, args)
+		}
 	}
 	// Only now: a command that goes to a worker, or waits, leaves the batch as it is.
 	b.sealed = standsAlone(s, command)
 	outcome := b.run(c)
 	b.releaseShared()
 	return outcome
+}
+
+// barred looks again, inside of the gate, whether a command may run now: whoever stops writes, for a
+// pause or another role, says so first and then waits until nobody is inside.
+func (b *Batch) barred(s *Session, command *Command, args [][]byte) bool {
+	if b.applying {
+		return false
+	}
+	e := b.engine
+	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command, args) || e.IsReplica() && writesNow(s, command)
 }
 
 // separates tells whether the commit of what was executed has to come first: a command can't be

@@ -39,9 +39,14 @@ func (x *expiries) Due(database int, behind ttl.Due, now int64, limit int) ([]tt
 	return due, err
 }
 
+// removesExpired tells whether the server may write on its own now.
+func (e *Engine) removesExpired() bool {
+	return e.Log.Ready() == nil && !e.paused() && !e.IsReplica()
+}
+
 // Remove removes keys in one commit, whose effects are a DEL for each.
 func (x *expiries) Remove(_ context.Context, database int, due []ttl.Due) (removed int, err error) {
-	if err := x.engine.Log.Ready(); err != nil || x.engine.paused() || x.engine.IsReplica() {
+	if !x.engine.removesExpired() {
 		return 0, nil // reads hide what has expired; it is removed when there is room for that, or by the primary
 	}
 	start, _ := x.engine.clock.now()
@@ -58,6 +63,10 @@ func (b *Batch) removeExpired(database int, due []ttl.Due) (removed int, err err
 	}
 	b.plan.sort()
 	b.await()
+	if !b.engine.removesExpired() { // only inside of the gate it stays as it is
+		b.giveUp()
+		return 0, nil
+	}
 	_, now := b.engine.clock.now()
 	b.txn.Begin(storage.Mode{Writing: true}, now, 0)
 	db := b.txn.DB(database)

@@ -114,7 +114,5 @@ func (f *Follower) Close() {
 func (f *Follower) discard() {
 	f.batch.txn.Reset()
 	f.stream, f.whole = nil, 0
-	if err := f.batch.Commit(); err != nil { // of nothing
-		f.batch.engine.Logger.Error("giving locks back", "error", err)
-	}
+	f.batch.giveUp()
 }

@@ -15,13 +15,15 @@ const (
 	pauseEverything
 )
 
-// pause is what CLIENT PAUSE began. Nothing waits in it: a command that has to wait is told so, and its
-// connection asks to be woken.
+// pause is what CLIENT PAUSE or a failover began. Nothing waits in it: a command that has to wait is told
+// so, and its connection asks to be woken.
 type pause struct {
 	mode atomic.Int32 // a pauseMode; what every command looks at
 
 	mu      sync.Mutex
-	end     time.Time
+	held    bool      // by a failover: nothing is written
+	asked   pauseMode // by CLIENT PAUSE
+	end     time.Time // of that
 	timer   *time.Timer
 	waiting []func()
 }
@@ -30,7 +32,8 @@ type pause struct {
 func (p *pause) begin(mode pauseMode, end time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mode.Store(max(p.mode.Load(), int32(mode)))
+	p.asked = max(p.asked, mode)
+	p.publish()
 	if p.end.After(end) {
 		return
 	}
@@ -51,21 +54,43 @@ func (p *pause) over(end time.Time) {
 	}
 }
 
-// finish ends the pause now.
-func (p *pause) finish() {
-	p.mu.Lock()
-	if p.timer != nil {
-		p.timer.Stop()
-		p.timer = nil
+// publish tells the commands which of them are to wait. It needs mu to be held.
+func (p *pause) publish() {
+	mode := p.asked
+	if p.held {
+		mode = max(mode, pauseWrites)
 	}
-	p.end = time.Time{}
-	p.mode.Store(int32(pauseNothing))
+	p.mode.Store(int32(mode))
+}
+
+// hold keeps writes waiting, or lets them go on, whatever CLIENT PAUSE says.
+func (p *pause) hold(held bool) {
+	p.mu.Lock()
+	p.held = held
+	p.wake()
+}
+
+// wake publishes what is paused now, and has those who wait look at it. It needs mu to be held, and
+// gives it back.
+func (p *pause) wake() {
+	p.publish()
 	waiting := p.waiting
 	p.waiting = nil
 	p.mu.Unlock()
 	for _, wake := range waiting {
 		wake()
 	}
+}
+
+// finish ends what CLIENT PAUSE began.
+func (p *pause) finish() {
+	p.mu.Lock()
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
+	p.end, p.asked = time.Time{}, pauseNothing
+	p.wake()
 }
 
 // holds tells whether a command has to wait.
@@ -83,7 +108,7 @@ func (p *pause) holds(s *Session, command *Command, args [][]byte) bool {
 	return false
 }
 
-// WhenUnpaused calls wake once as soon as no pause lasts, at once if none does.
+// WhenUnpaused calls wake once as soon as a pause ends, at once if none lasts. Another one may go on.
 func (e *Engine) WhenUnpaused(wake func()) {
 	e.pause.mu.Lock()
 	if pauseMode(e.pause.mode.Load()) == pauseNothing {
@@ -94,6 +119,13 @@ func (e *Engine) WhenUnpaused(wake func()) {
 	e.pause.waiting = append(e.pause.waiting, wake)
 	e.pause.mu.Unlock()
 }
+
+// HoldWrites has all writes wait until ReleaseWrites, however long that takes. Those that run meanwhile
+// go on: Exclude waits for them.
+func (e *Engine) HoldWrites() { e.pause.hold(true) }
+
+// ReleaseWrites ends that.
+func (e *Engine) ReleaseWrites() { e.pause.hold(false) }
 
 // paused tells that nothing may be written now.
 func (e *Engine) paused() bool { return pauseMode(e.pause.mode.Load()) != pauseNothing }

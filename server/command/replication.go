@@ -21,6 +21,12 @@ type Replication interface {
 	Follow(host string, port int) (changed bool, err error)
 	// Promote makes the server a primary again: when it returns, it takes writes.
 	Promote() error
+	// FailOver begins to change roles with a replica; it returns before there is one that is ready.
+	FailOver(o Failover) error
+	// AbortFailover ends that: the server is the primary that it was.
+	AbortFailover() error
+	// TakeOver makes a replica of the history with an id the primary, as the primary asks it to do.
+	TakeOver(id string) error
 	// Sendable is nil, or why a replica of this server has to come back later.
 	Sendable() error
 	// Serve feeds a replica over a connection that is its own from now on, until it ends.
@@ -53,6 +59,14 @@ type ReplicaClient struct {
 	NoKeys   bool   // wants a snapshot without keys
 	ID       string // the history that it knows
 	From     int64  // the first byte of the stream that it lacks
+}
+
+// Failover says how the server is to change roles with a replica.
+type Failover struct {
+	Host    string // of the replica; empty: the first that has everything
+	Port    int
+	Timeout time.Duration // for how long it is waited for; 0: until Abort
+	Force   bool          // when that is over the replica becomes the primary, whatever it has
 }
 
 // handshake is what a session has told by REPLCONF.
@@ -115,7 +129,11 @@ func replicationFamily() Family {
 		{Name: "slaveof", Arity: 3, Flags: admin | Stale | Walk, Run: cmdReplicaOf,
 			Group: "server", Since: "1.0.0", Complexity: "O(1)", Syntax: "<host port | NO ONE>",
 			Summary: "Does what REPLICAOF does, under its former name."},
-		{Name: "psync", Arity: -3, Flags: admin | NoMulti, Run: cmdPSync,
+		{Name: "failover", Arity: -1, Flags: Admin | NoScript | Stale | Walk, Run: cmdFailover,
+			Group: "server", Since: "6.2.0", Complexity: "O(1)",
+			Syntax:  "[TO <host port [FORCE]>] [ABORT] [TIMEOUT milliseconds]",
+			Summary: "Changes roles with a replica, without losing a write."},
+		{Name: "psync", Arity: -3, Flags: admin | NoMulti, Run: cmdPSync, adapt: takingOver,
 			Group: "server", Since: "2.8.0", Complexity: "O(1)", Syntax: "replicationid offset",
 			Summary: "Asks for the stream of writes from a position on; replicas use it."},
 		{Name: "sync", Arity: 1, Flags: admin | NoMulti, Run: cmdSync,
@@ -159,13 +177,75 @@ func cmdReplicaOf(c *Context) error {
 	return nil
 }
 
+func cmdFailover(c *Context) error {
+	if len(c.Args) == 2 && equalFold(c.Args[1], "abort") {
+		if err := c.Engine.role.part.AbortFailover(); err != nil {
+			return err
+		}
+		c.Reply.OK()
+		return nil
+	}
+	o, err := parseFailover(c.Args[1:])
+	if err != nil {
+		return err
+	}
+	if err := c.Engine.role.part.FailOver(o); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func parseFailover(words [][]byte) (o Failover, err error) {
+	to := false
+	for len(words) > 0 {
+		taken := 1
+		switch word := words[0]; {
+		case equalFold(word, "timeout") && len(words) > 1 && o.Timeout == 0:
+			milliseconds, ok := number.ParseInt(words[1])
+			switch {
+			case !ok || milliseconds > math.MaxInt64/int64(time.Millisecond):
+				return o, ErrNotInteger
+			case milliseconds <= 0:
+				return o, Error("ERR FAILOVER timeout must be greater than 0")
+			}
+			o.Timeout, taken = time.Duration(milliseconds)*time.Millisecond, 2
+		case equalFold(word, "to") && len(words) > 2 && !to:
+			port, ok := number.ParseInt(words[2])
+			if !ok {
+				return o, ErrNotInteger
+			}
+			o.Host, o.Port, to, taken = string(words[1]), int(port), true, 3
+		case equalFold(word, "force") && !o.Force:
+			o.Force = true
+		default:
+			return o, ErrSyntax
+		}
+		words = words[taken:]
+	}
+	return o, nil
+}
+
+// asksToTakeOver tells whether a PSYNC comes from a primary that wants to be its replica's replica.
+func asksToTakeOver(args [][]byte) bool { return len(args) > 3 && equalFold(args[3], "failover") }
+
+// takingOver keeps what waits for the disk off the reactors.
+func takingOver(flags Flags, args [][]byte) Flags {
+	if asksToTakeOver(args) {
+		flags |= Walk
+	}
+	return flags
+}
+
 func cmdPSync(c *Context) error {
 	from, ok := number.ParseInt(c.Args[2])
 	if !ok {
 		return ErrNotInteger
 	}
-	if len(c.Args) > 3 {
-		return ErrSyntax
+	if asksToTakeOver(c.Args) {
+		if err := c.Engine.role.part.TakeOver(string(c.Args[1])); err != nil {
+			return err
+		}
 	}
 	client := c.Session.replica.client
 	client.ID, client.From = string(c.Args[1]), from
@@ -186,7 +266,7 @@ func (c *Context) detach(client ReplicaClient) error {
 	}
 	part := c.Engine.role.part
 	if err := part.Sendable(); err != nil {
-		return Error("NOMASTERLINK Can't SYNC while not connected with my master")
+		return err
 	}
 	client.Address = c.Session.Peer.RemoteAddress()
 	c.Session.kind.Store(int32(KindReplica))

@@ -32,16 +32,16 @@ func (w *workers) start(reactors, count int) {
 
 // Work runs a request on the calling goroutine, which may wait: for a worker's token, for locks, for
 // the gate. The session is the caller's meanwhile, and the reply is complete, and durable, when it
-// returns.
-func (e *Engine) Work(s *Session, args [][]byte) {
+// returns Done. When it returns Paused nothing has happened: execute it again.
+func (e *Engine) Work(s *Session, args [][]byte) (outcome Outcome) {
 	e.Statistics.Offloads.Add(1)
 	e.onWorker(func(b *Batch) {
 		mark := s.Reply.Mark()
-		b.work(s, args)
-		if s.ReplyMode != ReplyOn {
+		if outcome = b.work(s, args); outcome == Done && s.ReplyMode != ReplyOn {
 			s.applyReplyMode(mark)
 		}
 	})
+	return outcome
 }
 
 func (e *Engine) onWorker(run func(b *Batch)) {
@@ -52,19 +52,23 @@ func (e *Engine) onWorker(run func(b *Batch)) {
 }
 
 // work executes one request from its plan to its commit.
-func (b *Batch) work(s *Session, args [][]byte) {
+func (b *Batch) work(s *Session, args [][]byte) Outcome {
 	command, refusal := b.admit(s, args)
 	if refusal != nil {
 		b.refuse(s, command, refusal)
-		return
+		return Done
 	}
 	mark, state := s.Reply.Mark(), s.State
 	c := b.prepare(s, command, args)
 	if err := b.makePlan(c); err != nil {
 		c.fail(err)
-		return
+		return Done
 	}
 	b.await()
+	if b.barred(s, command, args) {
+		b.giveUp()
+		return Paused
+	}
 	if view := b.readView(); view != nil {
 		defer view.Release()
 	}
@@ -74,6 +78,14 @@ func (b *Batch) work(s *Session, args [][]byte) {
 		s.Reply.Rewind(mark)
 		s.restore(state)
 		c.fail(Errorf("MISCONF Errors writing to the log: %v", err))
+	}
+	return Done
+}
+
+// giveUp gives back what was taken for a command that doesn't run.
+func (b *Batch) giveUp() {
+	if err := b.Commit(); err != nil { // of nothing
+		b.engine.Logger.Error("giving locks back", "error", err)
 	}
 }
 

@@ -1,0 +1,282 @@
+package replication
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"kedis/internal/resp"
+)
+
+// Refusal is why something that a client asks for is not done: the error reply, as Redis words it.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+const (
+	errFailingOver  = Refusal("ERR REPLICAOF not allowed while failing over.")
+	errNoFailover   = Refusal("ERR No failover in progress.")
+	errToPrimary    = Refusal("ERR PSYNC FAILOVER can't be sent to a master.")
+	errOtherHistory = Refusal("ERR PSYNC FAILOVER replid must match my replid.")
+)
+
+// Failover says how the server is to change roles with a replica.
+type Failover struct {
+	Host    string // of the replica; empty: the first that has everything
+	Port    int
+	Timeout time.Duration // for how long it is waited for; 0: until Abort
+	Force   bool          // when that is over the replica becomes the primary, whatever it has
+}
+
+// failover is a change of roles that is under way. First no write is let in, until a replica has
+// everything; then the server becomes its replica, and tells it to be the primary.
+type failover struct {
+	Failover
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	// Under the node's mu.
+	demoted bool // the server is a replica already
+}
+
+// FailOver begins to change roles with a replica, in the background.
+func (n *Node) FailOver(o Failover) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.checkFailover(&o); err != nil {
+		return err
+	}
+	f := &failover{Failover: o}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	n.failover = f
+	n.Host.HoldWrites()
+	n.Logger.Info("a failover begins", "to", f.String(), "timeout", o.Timeout.String(), "force", o.Force)
+	n.running.Go(func() { n.awaitReplica(f) })
+	return nil
+}
+
+func (n *Node) checkFailover(o *Failover) error {
+	switch {
+	case n.failover != nil:
+		return Refusal("ERR FAILOVER already in progress.")
+	case n.link != nil:
+		return Refusal("ERR FAILOVER is not valid when server is a replica.")
+	case len(n.feeds) == 0:
+		return Refusal("ERR FAILOVER requires connected replicas.")
+	case o.Force && (o.Timeout == 0 || o.Host == ""):
+		return Refusal("ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
+	case o.Host == "":
+		return nil
+	}
+	known := false
+	for f := range n.feeds {
+		if f.is(o.Host, o.Port) {
+			known = true
+			if f.State() == feedOnline {
+				return nil
+			}
+		}
+	}
+	if known {
+		return Refusal("ERR FAILOVER target replica is not online.")
+	}
+	return Refusal("ERR FAILOVER target HOST and PORT is not a replica.")
+}
+
+// String names the replica.
+func (f *failover) String() string {
+	if f.Host == "" {
+		return "any replica"
+	}
+	return target{f.Host, f.Port}.String()
+}
+
+// is tells whether the feed's replica is to be found at a place.
+func (f *feed) is(host string, port int) bool {
+	ownHost, ownPort := f.place()
+	return ownHost == host && ownPort == port
+}
+
+// awaitReplica waits until a replica has everything, and changes roles with it.
+func (n *Node) awaitReplica(f *failover) {
+	n.Host.Exclude()() // what writes began before they were held are done behind it
+	n.askFailingOver(f)
+	var over <-chan time.Time
+	if f.Timeout > 0 {
+		timer := time.NewTimer(f.Timeout)
+		defer timer.Stop()
+		over = timer.C
+	}
+	for {
+		done, acks := n.tryHandOver(f)
+		if done {
+			return
+		}
+		select {
+		case <-acks:
+		case <-over:
+			n.failoverOverdue(f)
+			return
+		case <-f.ctx.Done():
+			return
+		case <-n.stop:
+			return
+		}
+	}
+}
+
+// askFailingOver has the replicas say at once how far they are.
+func (n *Node) askFailingOver(f *failover) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failover != f {
+		return
+	}
+	if err := n.say(getAck); err != nil {
+		n.Logger.Warn("replicas are not asked how far they are", "error", err)
+	}
+}
+
+// tryHandOver changes roles if there is a replica that has everything. done says that there is no more
+// to wait for; else acks is closed when it is worth another try.
+func (n *Node) tryHandOver(f *failover) (done bool, acks <-chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failover != f {
+		return true, nil
+	}
+	position := n.Host.Log().Position()
+	for _, feed := range n.sorted(true) {
+		host, port := feed.place()
+		if port == 0 || f.Host != "" && !feed.is(f.Host, f.Port) || feed.acked.Load() != position {
+			continue
+		}
+		n.Logger.Info("a replica has everything; it is to be the primary", "address", feed.name(), "position", position)
+		f.Host, f.Port = host, port
+		n.handOver(f)
+		return true, nil
+	}
+	return false, n.acks
+}
+
+// failoverOverdue ends the waiting for a replica.
+func (n *Node) failoverOverdue(f *failover) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failover != f {
+		return
+	}
+	if !f.Force {
+		n.Logger.Warn("a failover is given up: no replica has come to have everything in time", "to", f.String())
+		n.endFailover()
+		return
+	}
+	n.Logger.Warn("a replica is to be the primary without having everything", "address", f.String())
+	n.handOver(f)
+}
+
+// handOver makes the server a replica; its link does the rest. The role is on the disk before, so that
+// a crash leaves no two primaries. It needs mu to be held.
+func (n *Node) handOver(f *failover) {
+	to := target{f.Host, f.Port}
+	if err := n.saveRole(&to); err != nil {
+		n.Logger.Error("a failover is given up", "error", err)
+		n.endFailover()
+		return
+	}
+	f.demoted = true
+	n.follow(to)
+}
+
+// endFailover lets writes go on. It needs mu to be held.
+func (n *Node) endFailover() {
+	n.failover.cancel()
+	n.failover = nil
+	n.Host.ReleaseWrites()
+}
+
+// AbortFailover ends a failover: the server is the primary that it was. A replica that has been told to
+// be the primary stays that.
+func (n *Node) AbortFailover() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failover == nil {
+		return errNoFailover
+	}
+	n.Logger.Warn("a failover is aborted", "to", n.failover.String())
+	return n.undoFailover()
+}
+
+// undoFailover makes the server a primary again. It needs mu to be held.
+func (n *Node) undoFailover() error {
+	if n.failover.demoted {
+		if err := n.promote(); err != nil {
+			return err
+		}
+	}
+	n.endFailover()
+	return nil
+}
+
+// TakeOver makes a replica the primary, as its primary asks it to do.
+func (n *Node) TakeOver(id string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.link == nil:
+		return errToPrimary
+	case !strings.EqualFold(id, n.Host.Log().History().ID):
+		return errOtherHistory
+	}
+	n.Logger.Info("the primary asks its replica to take over")
+	return n.promote()
+}
+
+// failoverState is what INFO calls it. mu is held.
+func (n *Node) failoverState() string {
+	switch {
+	case n.failover == nil:
+		return "no-failover"
+	case n.failover.demoted:
+		return "failover-in-progress"
+	}
+	return "waiting-for-sync"
+}
+
+// failingOver tells whether the link's primary has still to be told that it is one.
+func (l *link) failingOver() bool {
+	l.node.mu.Lock()
+	defer l.node.mu.Unlock()
+	return !l.ended && l.node.failover != nil
+}
+
+// tookOver ends the failover: the other one is the primary.
+func (l *link) tookOver() error {
+	return l.exclusively(func() error {
+		if l.node.failover != nil {
+			l.node.Logger.Info("the failover is complete", "primary", l.target.String())
+			l.node.endFailover()
+		}
+		return nil
+	})
+}
+
+// handedDown judges what the new primary answers to PSYNC … FAILOVER, or that it doesn't. When no
+// answer came to the first request, the next one finds a primary that has taken over already.
+func (l *link) handedDown(reply resp.Reply, err error) error {
+	if err != nil {
+		l.unanswered = true
+		return err
+	}
+	refusal := reply.Err()
+	switch {
+	case refusal == nil:
+		return l.tookOver()
+	case l.unanswered && strings.HasPrefix(string(reply.Text), string(errToPrimary)):
+		return l.tookOver()
+	}
+	return l.exclusively(func() error {
+		l.node.Logger.Error("a failover is given up: the replica refuses to be the primary", "address", l.target.String(), "error", refusal)
+		return l.node.undoFailover()
+	})
+}

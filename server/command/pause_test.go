@@ -1,0 +1,79 @@
+package command
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+// atTheGate has a worker admit a write while the gate is closed, changes something, and opens the gate.
+func atTheGate(t *testing.T, e *Engine, change func()) (*Session, Outcome) {
+	t.Helper()
+	s := NewSession(nowhere{}, true)
+	open := e.Gate.Close(runtime.Gosched)
+	done := make(chan Outcome)
+	go func() { done <- e.Work(s, words("SET", "k", "v")) }()
+	for s.LastCommand.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(5 * time.Millisecond) // by now it waits; if not, it is admitted later, and the outcome is the same
+	change()
+	open()
+	return s, <-done
+}
+
+// TestWriteAtTheGate has the role change, or a pause begin, while a write that was admitted before waits at the
+// gate: it doesn't happen.
+func TestWriteAtTheGate(t *testing.T) {
+	e, log := newTestEngine(t)
+	_, outcome := atTheGate(t, e, e.HoldWrites)
+	if outcome != Paused || log.length != 0 {
+		t.Errorf("in a pause: outcome %d, %d bytes in the log", outcome, log.length)
+	}
+	e.ReleaseWrites()
+	s, outcome := atTheGate(t, e, func() { e.SetReplica(true, false) })
+	if outcome == Paused { // as when it had been executed by a reactor
+		outcome = e.Work(s, words("SET", "k", "v"))
+	}
+	if reply := string(s.Reply.Bytes()); outcome != Done || reply != "-READONLY You can't write against a read only replica.\r\n" || log.length != 0 {
+		t.Errorf("on a replica: outcome %d, %q, %d bytes in the log", outcome, reply, log.length)
+	}
+}
+
+// TestHoldWrites holds writes beside CLIENT PAUSE: each ends what it has begun.
+func TestHoldWrites(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c := newTestClient(t, e)
+	outcome := func(w ...string) Outcome {
+		args := words(w...)
+		o := c.batch.Execute(c.session, args)
+		if err := c.batch.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		c.batch.Clear()
+		return o
+	}
+	woken := 0
+	e.HoldWrites()
+	if outcome("SET", "k", "v") != Paused || outcome("GET", "k") != Done || outcome("PUBLISH", "c", "m") != Paused {
+		t.Error("held writes don't wait, or reads do")
+	}
+	e.WhenUnpaused(func() { woken++ })
+	c.do("CLIENT", "PAUSE", "100000", "ALL")
+	if outcome("GET", "k") != Paused {
+		t.Error("CLIENT PAUSE ALL is nothing while writes are held")
+	}
+	e.ReleaseWrites()
+	if woken != 1 || outcome("GET", "k") != Paused {
+		t.Errorf("the end of one pause is that of the other; woken %d times", woken)
+	}
+	e.HoldWrites()
+	e.pause.finish()
+	if outcome("SET", "k", "v") != Paused || outcome("GET", "k") != Done {
+		t.Error("CLIENT UNPAUSE ends what a failover has begun, or its own pause lasts")
+	}
+	e.ReleaseWrites()
+	if outcome("SET", "k", "v") != Done {
+		t.Error("writes are held for ever")
+	}
+}
