@@ -32,9 +32,6 @@ func TestWriteAtTheGate(t *testing.T) {
 	}
 	e.ReleaseWrites()
 	s, outcome := atTheGate(t, e, func() { e.SetReplica(true, false) })
-	if outcome == Paused { // as when it had been executed by a reactor
-		outcome = e.Work(s, words("SET", "k", "v"))
-	}
 	if reply := string(s.Reply.Bytes()); outcome != Done || reply != "-READONLY You can't write against a read only replica.\r\n" || log.length != 0 {
 		t.Errorf("on a replica: outcome %d, %q, %d bytes in the log", outcome, reply, log.length)
 	}

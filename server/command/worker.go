@@ -67,7 +67,12 @@ func (b *Batch) work(s *Session, args [][]byte) Outcome {
 	b.await()
 	if b.barred(s, command, args) {
 		b.giveUp()
-		return Paused
+		refusal := refuseWritesOnReplica(b, s, command)
+		if refusal == nil {
+			return Paused
+		}
+		b.refuse(s, command, refusal)
+		return Done
 	}
 	if view := b.readView(); view != nil {
 		defer view.Release()
