@@ -1,0 +1,158 @@
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Conflicts says what happens to keys that are at the target before anything is moved. A nil Conflicts
+// replaces them.
+//
+// The keys are listed once, when a move begins, and kept in memory: so a key that the move itself has
+// written is never taken for one of them, and a stream's commands on such a key are told, too.
+type Conflicts struct {
+	Fail bool // instead of leaving the target's key as it is
+
+	own map[ownKey]struct{}
+}
+
+type ownKey struct {
+	database int
+	name     string
+}
+
+// ParseConflicts reads --on-conflict.
+func ParseConflicts(text string) (*Conflicts, error) {
+	switch strings.ToLower(text) {
+	case "", "replace":
+		return nil, nil
+	case "skip":
+		return &Conflicts{own: map[ownKey]struct{}{}}, nil
+	case "fail":
+		return &Conflicts{Fail: true, own: map[ownKey]struct{}{}}, nil
+	}
+	return nil, failure(ExitUsage, "--on-conflict: expected replace, skip or fail, got %q", text)
+}
+
+// Survey lists the keys of the target that something that the filter lets through would be written to.
+func (t *Target) Survey(filter *Filter) error {
+	c := t.options.Conflicts
+	if c == nil {
+		return nil
+	}
+	return t.walk(filter, func(database int, keys [][]byte) error {
+		for _, key := range keys {
+			c.own[ownKey{database, string(key)}] = struct{}{}
+		}
+		return nil
+	})
+}
+
+// walk visits the target's keys that the filter may write to, in pieces.
+func (t *Target) walk(filter *Filter, visit func(database int, keys [][]byte) error) error {
+	databases, err := t.databases(filter)
+	if err != nil {
+		return err
+	}
+	for _, database := range databases {
+		err := t.scan(database, "*", func(client *redis.Client, keys []string) error {
+			var some [][]byte
+			for _, key := range keys {
+				if len(filter.Origins([]byte(key))) > 0 && !strings.HasPrefix(key, markerPrefix) {
+					some = append(some, []byte(key))
+				}
+			}
+			return visit(database, some)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scan visits the keys of a database that fit a pattern, on every server that has some.
+func (t *Target) scan(database int, pattern string, visit func(client *redis.Client, keys []string) error) error {
+	each := func(ctx context.Context, client *redis.Client) error {
+		for cursor := uint64(0); ; {
+			keys, next, err := client.Scan(ctx, cursor, pattern, 1000).Result()
+			if err != nil {
+				return targetSide.explain(t.options.address(), err)
+			}
+			if err := visit(client, keys); err != nil {
+				return err
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	}
+	if t.cluster == nil {
+		return each(t.ctx, t.database(database))
+	}
+	return t.eachMaster(each)
+}
+
+// eachMaster visits a cluster's masters one after the other.
+func (t *Target) eachMaster(visit func(context.Context, *redis.Client) error) error {
+	turn := make(chan struct{}, 1)
+	return t.cluster.ForEachMaster(t.ctx, func(ctx context.Context, client *redis.Client) error {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		return visit(ctx, client)
+	})
+}
+
+// databases lists the databases of the target that the filter may write to and that have keys.
+func (t *Target) databases(filter *Filter) (list []int, err error) {
+	if t.cluster != nil {
+		return []int{0}, nil
+	}
+	numbers, err := ask(t.ctx, t.client, "keyspace")
+	if err != nil {
+		return nil, targetSide.explain(t.options.address(), err)
+	}
+	for name := range numbers {
+		var number int
+		if _, err := fmt.Sscanf(name, "db%d", &number); err == nil && filter.reaches(number) {
+			list = append(list, number)
+		}
+	}
+	return list, nil
+}
+
+// keeps says whether a key is the target's own, or fails if that must not be.
+func (c *Conflicts) keeps(database int, key []byte) (bool, error) {
+	if c == nil {
+		return false, nil
+	}
+	if _, own := c.own[ownKey{database, string(key)}]; !own {
+		return false, nil
+	}
+	if c.Fail {
+		return false, failure(ExitConflict, "key %.200q is in database %d of the target already (--on-conflict fail)", key, database)
+	}
+	return true, nil
+}
+
+// resolve is what is left of a command when the target's own keys are kept; nil if that is nothing.
+func (c *Conflicts) resolve(command *Command) (*Command, error) {
+	if c == nil || len(c.own) == 0 {
+		return command, nil
+	}
+	var conflict error
+	kept, err := command.within(func(key []byte) bool {
+		own, err := c.keeps(command.Database, key)
+		if err != nil {
+			conflict = err
+		}
+		return !own
+	})
+	if conflict != nil {
+		return nil, conflict
+	}
+	return kept, err
+}

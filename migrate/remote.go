@@ -1,0 +1,105 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is a server to connect to.
+type Server struct {
+	Address  string // host:port; the port is 6379 unless given
+	User     string
+	Password string
+}
+
+// replyTimeout bounds how long a server may take to answer a batch.
+const replyTimeout = 60 * time.Second
+
+// address is Address with its port.
+func (s *Server) address() string {
+	if _, _, err := net.SplitHostPort(s.Address); err != nil {
+		return net.JoinHostPort(strings.Trim(s.Address, "[]"), "6379")
+	}
+	return s.Address
+}
+
+// options are for clients that repeat nothing by themselves: a write that is sent twice is done twice.
+func (s *Server) options(database, connections int) *redis.Options {
+	return &redis.Options{Addr: s.address(), Username: s.User, Password: s.Password, DB: database, Protocol: 2, DisableIndentity: true,
+		MaxRetries: -1, PoolSize: connections, PoolTimeout: replyTimeout, DialTimeout: 10 * time.Second, ReadTimeout: replyTimeout, WriteTimeout: replyTimeout}
+}
+
+// facts are what a server tells of itself.
+type facts map[string]string
+
+// ask reads INFO.
+func ask(ctx context.Context, client *redis.Client, sections ...string) (facts, error) {
+	all := facts{}
+	for _, section := range sections {
+		text, err := client.Info(ctx, section).Result()
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range strings.Split(text, "\r\n") {
+			if name, value, ok := strings.Cut(line, ":"); ok {
+				all[name] = value
+			}
+		}
+	}
+	return all, nil
+}
+
+// major is the first number of the version of Redis that the server is, or is like.
+func (f facts) major() int {
+	number, _, _ := strings.Cut(f["redis_version"], ".")
+	major, err := strconv.Atoi(number)
+	if err != nil {
+		return 0
+	}
+	return major
+}
+
+// side tells how errors of one of the two servers are called.
+type side struct {
+	name string // "source" or "target"
+	auth string // the option that has its password
+	code int
+}
+
+var targetSide = side{"target", "--to-auth", ExitTarget}
+
+// explain says what an error of a server means, and what to do about it.
+func (s side) explain(address string, err error) error {
+	var known *Error
+	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	code, _, _ := strings.Cut(err.Error(), " ")
+	switch code {
+	case "WRONGPASS", "NOAUTH", "NOPERM":
+		return failure(s.code, "the %s %s refuses the user or the password (%s): %w", s.name, address, s.auth, err)
+	case "OOM":
+		return failure(s.code, "the %s %s is full, it has reached its maxmemory: %w", s.name, address, err)
+	case "MISCONF":
+		return failure(s.code, "the %s %s takes no writes, its disk may be full: %w", s.name, address, err)
+	case "READONLY":
+		return failure(s.code, "the %s %s is a replica, which can't be written to; name its primary: %w", s.name, address, err)
+	case "MOVED", "ASK", "CLUSTERDOWN", "CROSSSLOT", "TRYAGAIN":
+		return failure(s.code, "the %s %s is part of a cluster that doesn't serve the key now: %w", s.name, address, err)
+	case "MASTERDOWN", "LOADING", "NOREPLICAS":
+		return failure(s.code, "the %s %s isn't ready: %w", s.name, address, err)
+	}
+	if strings.Contains(err.Error(), "without any password configured") {
+		return failure(s.code, "the %s %s has no password, and was given one (%s): %w", s.name, address, s.auth, err)
+	}
+	if strings.Contains(err.Error(), "unknown command") {
+		return failure(ExitUnsupported, "the %s %s lacks a command that the data needs: %w", s.name, address, err)
+	}
+	return failure(s.code, "the %s %s: %w", s.name, address, err)
+}

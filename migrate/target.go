@@ -1,0 +1,384 @@
+package migrate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"kedis/storage/rdb"
+)
+
+// TargetOptions say where data goes, and how.
+type TargetOptions struct {
+	Server
+	Connections int // how many write at the same time; 0 is DefaultConnections
+	Conflicts   *Conflicts
+	Limit       *Limit
+	Progress    *Progress
+}
+
+// DefaultConnections is how many connections write at the same time unless told otherwise.
+const DefaultConnections = 4
+
+// Target is a Kedis, a Redis or a Redis Cluster that is written to. It is a Sink.
+//
+// Keys are spread over lanes, each of which sends one batch after the other, so that what is done to a
+// key stays in order while several connections are busy. What touches keys of several lanes waits until
+// all lanes are idle; from then on everything goes through one lane, until there was a batch without
+// such a thing. In a cluster a lane has whole slots, and no command goes beyond a slot.
+type Target struct {
+	options TargetOptions
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	client  *redis.Client        // of the server that was named
+	cluster *redis.ClusterClient // nil if that is no cluster
+	facts   facts
+
+	lanes    []*lane
+	serial   bool // everything goes through lanes[0]
+	spanning int  // groups of several lanes in the batch that lanes[0] has open
+	inFlight sync.WaitGroup
+	workers  sync.WaitGroup
+	open     map[int]*redis.Client // for other databases than 0, by number
+	marker   *marker               // nil unless positions are kept
+
+	payloads PayloadBuilder
+}
+
+// lane sends batches in order.
+type lane struct {
+	index int
+	open  *batch
+	queue chan *batch
+}
+
+// batch is what a lane sends at once.
+type batch struct {
+	commands []Command
+	groups   []int // where each group ends in commands; a group is done as a whole
+	bytes    int
+	all      bool     // comes from all lanes
+	position Position // behind the last group
+}
+
+const (
+	batchBytes    = 512 << 10
+	batchCommands = 512
+)
+
+// OpenTarget connects.
+func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
+	if options.Connections <= 0 {
+		options.Connections = DefaultConnections
+	}
+	t := &Target{options: options, open: map[int]*redis.Client{}}
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	t.client = redis.NewClient(options.options(0, options.Connections+1))
+	var err error
+	if t.facts, err = ask(ctx, t.client, "server", "cluster", "replication"); err != nil {
+		return nil, errors.Join(targetSide.explain(options.address(), err), t.client.Close())
+	}
+	if t.facts["role"] == "slave" {
+		err := failure(ExitTarget, "the target %s is a replica, which can't be written to; name its primary", options.address())
+		return nil, errors.Join(err, t.client.Close())
+	}
+	if t.facts["cluster_enabled"] == "1" {
+		o := options.options(0, options.Connections+1)
+		t.cluster = redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password,
+			Protocol: o.Protocol, DisableIndentity: true, MaxRedirects: -1, MaxRetries: -1, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
+			DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout})
+	}
+	t.start()
+	return t, nil
+}
+
+func (t *Target) start() {
+	for i := range t.options.Connections {
+		l := &lane{index: i, open: &batch{}, queue: make(chan *batch, 1)}
+		t.lanes = append(t.lanes, l)
+		t.workers.Add(1)
+		go func() {
+			defer t.workers.Done()
+			for b := range l.queue {
+				t.deliver(l, b)
+				t.inFlight.Done()
+			}
+		}()
+	}
+}
+
+// IsCluster says whether the target is a Redis Cluster.
+func (t *Target) IsCluster() bool { return t.cluster != nil }
+
+// Close ends the connections. What wasn't flushed may or may not be written.
+func (t *Target) Close() error {
+	t.cancel(context.Canceled)
+	for _, l := range t.lanes {
+		close(l.queue)
+	}
+	t.workers.Wait()
+	err := t.client.Close()
+	for _, client := range t.open {
+		err = errors.Join(err, client.Close())
+	}
+	if t.cluster != nil {
+		err = errors.Join(err, t.cluster.Close())
+	}
+	return err
+}
+
+// database is a client on a database.
+func (t *Target) database(number int) *redis.Client {
+	if number == 0 {
+		return t.client
+	}
+	if t.open[number] == nil {
+		t.open[number] = redis.NewClient(t.options.options(number, 2))
+	}
+	return t.open[number]
+}
+
+// failed is why nothing is taken any more.
+func (t *Target) failed() error {
+	if t.ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(t.ctx)
+}
+
+// Apply carries commands out, in one transaction where they are several. In a cluster that is one for
+// each slot.
+func (t *Target) Apply(commands ...Command) error { return t.ApplyAt(Position{}, commands...) }
+
+// ApplyAt is Apply for what a stream has up to a position. What was applied before, as the marker says,
+// is passed over.
+func (t *Target) ApplyAt(position Position, commands ...Command) error {
+	if err := t.failed(); err != nil {
+		return err
+	}
+	taken, bytes := commands[:0:0], 0
+	for _, c := range commands {
+		kept, err := t.options.Conflicts.resolve(&c)
+		if err != nil {
+			return err
+		}
+		if kept == nil {
+			t.skip("commands on keys that the target had")
+			continue
+		}
+		taken = append(taken, *kept)
+		for _, word := range kept.Args {
+			bytes += len(word)
+		}
+	}
+	if len(taken) == 0 {
+		return nil
+	}
+	if err := t.options.Limit.wait(t.ctx, bytes, len(taken)); err != nil {
+		return err
+	}
+	if t.cluster != nil {
+		return t.applyToCluster(position, taken)
+	}
+	return t.applyToServer(position, taken)
+}
+
+func (t *Target) skip(why string) {
+	if t.options.Progress != nil {
+		t.options.Progress.Skip(why)
+	}
+}
+
+func (t *Target) applyToServer(position Position, group []Command) error {
+	first, spans := -1, false
+	for _, c := range group {
+		for _, key := range c.Keys {
+			lane := t.laneOf(c.Database, c.Args[key.Index])
+			spans = spans || first >= 0 && lane != first
+			first = lane
+		}
+		spans = spans || len(c.Keys) == 0 // a command on a whole database
+	}
+	if t.marker.applied(max(first, 0), spans, position) {
+		return nil
+	}
+	if !spans && !t.serial {
+		return t.add(t.lanes[first], group, position)
+	}
+	if !t.serial {
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		t.serial = true
+	}
+	if spans {
+		t.spanning++
+	}
+	t.lanes[0].open.all = true
+	return t.add(t.lanes[0], group, position)
+}
+
+// applyToCluster gives each slot its part of a group.
+func (t *Target) applyToCluster(position Position, group []Command) error {
+	bySlot, order := map[int][]Command{}, []int{}
+	put := func(c Command) error {
+		slot := slotOf(c.Args[c.Keys[0].Index])
+		for _, key := range c.Keys[1:] {
+			if slotOf(c.Args[key.Index]) != slot {
+				return failure(ExitUnsupported, "%s has keys in several slots, which a cluster can't do: give such keys a common {tag}, or leave them out", brief(c.Args))
+			}
+		}
+		if bySlot[slot] == nil {
+			order = append(order, slot)
+		}
+		bySlot[slot] = append(bySlot[slot], c)
+		return nil
+	}
+	for _, c := range group {
+		if c.Database != 0 {
+			return failure(ExitUnsupported, "a key of database %d: the target is a cluster, which has only database 0 (see --db and --db-map)", c.Database)
+		}
+		parts := c.apart()
+		if parts == nil {
+			parts = []Command{c}
+		}
+		for _, part := range parts {
+			if len(part.Keys) == 0 {
+				return failure(ExitUnsupported, "%s can't be carried over to a cluster", brief(c.Args))
+			}
+			if err := put(part); err != nil {
+				return err
+			}
+		}
+	}
+	for _, slot := range order {
+		if t.marker.applied(slot, false, position) {
+			continue
+		}
+		if err := t.add(t.lanes[slot%len(t.lanes)], bySlot[slot], position); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// laneOf is the lane that has a key.
+func (t *Target) laneOf(database int, key []byte) int {
+	if t.cluster != nil {
+		return slotOf(key) % len(t.lanes)
+	}
+	return laneOfKey(database, key, len(t.lanes))
+}
+
+// laneOfKey is the same in every run: what a marker says of a lane it says of the lane's keys.
+func laneOfKey(database int, key []byte, lanes int) int {
+	return int((crc32.ChecksumIEEE(key) + uint32(database)) % uint32(lanes))
+}
+
+// add puts a group into a lane's batch, and sends that when it is full.
+func (t *Target) add(l *lane, group []Command, position Position) error {
+	b := l.open
+	b.commands = append(b.commands, group...)
+	b.groups = append(b.groups, len(b.commands))
+	b.position = position
+	for _, c := range group {
+		for _, word := range c.Args {
+			b.bytes += len(word) + 16
+		}
+	}
+	if b.bytes < batchBytes && len(b.commands) < batchCommands {
+		return nil
+	}
+	return t.push(l)
+}
+
+// push sends a lane's open batch.
+func (t *Target) push(l *lane) error {
+	if len(l.open.commands) == 0 {
+		return nil
+	}
+	t.inFlight.Add(1)
+	select {
+	case l.queue <- l.open:
+	case <-t.ctx.Done():
+		t.inFlight.Done()
+		return t.failed()
+	}
+	l.open = &batch{}
+	if t.serial {
+		if t.spanning == 0 {
+			t.inFlight.Wait()
+			t.serial = false
+		}
+		t.spanning = 0
+	}
+	return nil
+}
+
+// Push sends what has gathered, without waiting for it.
+func (t *Target) Push() error {
+	for _, l := range t.lanes {
+		if err := t.push(l); err != nil {
+			return err
+		}
+	}
+	return t.failed()
+}
+
+// Flush waits until all that came before is written.
+func (t *Target) Flush() error {
+	if err := t.Push(); err != nil {
+		return err
+	}
+	t.inFlight.Wait()
+	return t.failed()
+}
+
+// Load writes a key with its value in place of what was there.
+func (t *Target) Load(key Key, value *rdb.Value) error {
+	if err := t.failed(); err != nil {
+		return err
+	}
+	if own, err := t.options.Conflicts.keeps(key.Database, key.Name); own || err != nil {
+		if own {
+			t.skip("keys that the target had")
+		}
+		return err
+	}
+	if t.cluster != nil && key.Database != 0 {
+		return failure(ExitUnsupported, "key %.200q is in database %d: the target is a cluster, which has only database 0 (see --db and --db-map)",
+			key.Name, key.Database)
+	}
+	key.Name = bytes.Clone(key.Name) // which may live shorter than the batch
+	l := t.lanes[t.laneOf(key.Database, key.Name)]
+	if t.serial {
+		l = t.lanes[0]
+	}
+	write := func(words ...[]byte) error {
+		size := 0
+		for _, word := range words {
+			size += len(word)
+		}
+		if err := t.options.Limit.wait(t.ctx, size, 0); err != nil {
+			return err
+		}
+		return t.add(l, []Command{{key.Database, words, []KeyPosition{{Index: 1}}}}, Position{})
+	}
+	if err := t.payloads.writeValue(key, value, t.facts.major() >= 7, write); err != nil {
+		return fmt.Errorf("key %.200q of type %s in database %d: %w", key.Name, value.Kind, key.Database, err)
+	}
+	if t.options.Progress != nil {
+		t.options.Progress.Keys.Add(1)
+	}
+	return t.options.Limit.wait(t.ctx, 0, 1)
+}
+
+// stop ends everything with an error.
+func (t *Target) stop(err error) { t.cancel(targetSide.explain(t.options.address(), err)) }
+
+var _ Sink = (*Target)(nil)
