@@ -314,7 +314,7 @@ func (c *Config) settable(pairs [][2]string) ([]entry, error) {
 		name := pair[0]
 		i := slices.IndexFunc(c.names, func(e entry) bool { return strings.EqualFold(e.name, name) })
 		if i < 0 {
-			return nil, Refusal(fmt.Sprintf("Unknown option or number of arguments for CONFIG SET - '%s'", name))
+			return nil, Refusal(fmt.Sprintf("Unknown option or number of arguments for CONFIG SET - '%s'", untilZero(name)))
 		}
 		found := c.names[i]
 		switch {
@@ -326,6 +326,12 @@ func (c *Config) settable(pairs [][2]string) ([]entry, error) {
 		entries = append(entries, found)
 	}
 	return entries, nil
+}
+
+// untilZero cuts a name at a zero byte, as Redis prints it.
+func untilZero(name string) string {
+	before, _, _ := strings.Cut(name, "\x00")
+	return before
 }
 
 func failed(name string, err error) error {

@@ -175,7 +175,7 @@ func (g *Generator) command() []string {
 func (g *Generator) plainCommand() []string {
 	for {
 		line := g.draw()
-		if isOwn(line) || slices.Contains(aloneOnly, line[0]) || line[0] == "sort" && has(line, "store") {
+		if isOwn(line) || slices.Contains(aloneOnly, line[0]) {
 			continue
 		}
 		line = g.harmless(g.changeCase(g.mutate(line)))
@@ -186,7 +186,7 @@ func (g *Generator) plainCommand() []string {
 }
 
 // aloneOnly are the commands of which the driver has to see the replies before anything else is sent.
-var aloneOnly = []string{"spop", "zremrangebylex", "zrangestore", "dbsize", "select", "reset", "hello", "debug"}
+var aloneOnly = []string{"spop", "zremrangebylex", "zrangestore", "dbsize", "select", "reset", "hello", "debug", "sort", "sort_ro"}
 
 func (g *Generator) draw() []string {
 	roll := g.below(g.total)

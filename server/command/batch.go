@@ -256,12 +256,12 @@ func unknownSubcommand(container *Command, args [][]byte) Error {
 }
 
 // clip cuts a word to a length, and at a zero byte, as C prints it.
-func clip(word []byte, length int) []byte {
-	word = word[:min(len(word), length)]
-	if end := bytes.IndexByte(word, 0); end >= 0 {
-		word = word[:end]
-	}
-	return word
+func clip(word []byte, length int) []byte { return untilZero(word[:min(len(word), length)]) }
+
+// untilZero cuts a word at a zero byte, as C prints it.
+func untilZero(word []byte) []byte {
+	before, _, _ := bytes.Cut(word, []byte{0})
+	return before
 }
 
 // prepare makes the batch's context that of a command.

@@ -189,7 +189,7 @@ func cmdClientSetInfo(c *Context) error {
 		c.Reply.OK()
 		return nil
 	}
-	return Errorf("ERR Unrecognized option '%s'", c.Args[2])
+	return Errorf("ERR Unrecognized option '%s'", untilZero(c.Args[2]))
 }
 
 func cmdClientInfo(c *Context) error {
@@ -264,7 +264,7 @@ func parseClientType(word []byte) (clientType, error) {
 	case "master":
 		return primaryClient, nil
 	}
-	return 0, Errorf("ERR Unknown client type '%s'", word)
+	return 0, Errorf("ERR Unknown client type '%s'", untilZero(word))
 }
 
 func (s *Session) clientType() clientType {
@@ -428,7 +428,7 @@ func (f *clientFilter) parse(c *Context, option string, value []byte) (err error
 		f.localAddress = value
 	case "user":
 		if string(value) != defaultUser {
-			return Errorf("ERR No such user '%s'", value)
+			return Errorf("ERR No such user '%s'", untilZero(value))
 		}
 	case "maxage":
 		n, ok := number.ParseInt(value)

@@ -157,7 +157,7 @@ func (c *Context) parseGreeting() (g greeting, err error) {
 				return g, errClientName
 			}
 		default:
-			return g, Errorf("ERR Syntax error in HELLO option '%s'", a.words[0])
+			return g, Errorf("ERR Syntax error in HELLO option '%s'", untilZero(a.words[0]))
 		}
 	}
 	return g, nil

@@ -57,7 +57,7 @@ func parseExpireConditions(words [][]byte) (o expireConditions, err error) {
 		case a.flag("LT"):
 			o.lt = true
 		default:
-			return o, Errorf("ERR Unsupported option %s", a.words[0])
+			return o, Errorf("ERR Unsupported option %s", untilZero(a.words[0]))
 		}
 	}
 	switch {

@@ -112,7 +112,7 @@ func cmdPFDebug(c *Context) error {
 		}
 		c.replyBit(converted)
 	default:
-		return Errorf("ERR Unknown PFDEBUG subcommand '%s'", what)
+		return Errorf("ERR Unknown PFDEBUG subcommand '%s'", untilZero(what))
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func cmdLatencyReset(c *Context) error {
 func cmdLatencyGraph(c *Context) error {
 	samples := c.Engine.Latency.History(string(c.Args[2]))
 	if len(samples) == 0 {
-		return Errorf("ERR No samples available for event '%s'", c.Args[2])
+		return Errorf("ERR No samples available for event '%s'", untilZero(c.Args[2]))
 	}
 	c.Reply.Verbatim("txt", drawLatency(string(c.Args[2]), samples, time.Now()))
 	return nil
