@@ -258,8 +258,8 @@ func (d *Driver) Do(batch []Step) *Difference {
 }
 
 // skips leaves out what would make the data differ for good, or can't be made equal within a transaction: SPOP, SORT and DBSIZE (see
-// equalAfterAWhile) there; writes by ranges of names where scores differ, which mean nothing (see differentScores); storing what SORT ALPHA takes for equal (see sortWithoutOrder);
-// and what Redis 7.0 refuses when it is queued.
+// equalAfterAWhile) there; writes by ranges of names where scores differ, which mean nothing (see differentScores); storing what SORT
+// ALPHA takes for equal (see sortWithoutOrder); and what Redis 7.0 refuses when it is queued.
 func (d *Driver) skips(step Step) bool {
 	name := strings.ToLower(step.Line[0])
 	var elements []string

@@ -16,6 +16,7 @@ func (g *Generator) harmless(line []string) []string {
 		g.farAway(line, 2, millisecondsRange)
 		if name == "restore" {
 			g.farAway(line, 2, unixMillisecondsRange)
+			plainPayload(line)
 		}
 	case "expireat":
 		g.farAway(line, 2, unixSecondsRange)
@@ -131,6 +132,14 @@ func (g *Generator) reduceCount(line []string) {
 func plainCursor(line []string, at int) {
 	if at < len(line) && (line[at] == "" || strings.ContainsAny(line[at], " \t\n\v\f\r+-\x00")) {
 		line[at] = "abc"
+	}
+}
+
+// plainPayload replaces ten bytes of 0, which are no value, version 0 and the right checksum: redis-server reads a value out of version and
+// checksum.
+func plainPayload(line []string) {
+	if len(line) > 3 && strings.Trim(line[3], "\x00") == "" {
+		line[3] = "payload"
 	}
 }
 

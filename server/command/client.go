@@ -62,7 +62,7 @@ func clientOthers() []Command {
 				"[ADDR ip:port] [LADDR ip:port] [SKIPME yes/no] [MAXAGE maxage]>",
 			Summary: "Closes connections."},
 		{Name: "pause", Arity: -3, Flags: admin | NoBatch, Categories: CategoryConnection, Run: cmdClientPause,
-			Since: "2.9.50", Complexity: "O(1)", Syntax: "timeout [WRITE | ALL]",
+			Since: "3.0.0", Complexity: "O(1)", Syntax: "timeout [WRITE | ALL]",
 			Summary: "Lets commands that write, or all commands, wait for a while."},
 		{Name: "unpause", Arity: 2, Flags: admin | NoBatch, Categories: CategoryConnection, Run: cmdClientUnpause,
 			Since: "6.2.0", Complexity: "O(N) Where N is the number of paused clients", Summary: "Ends a pause before its time."},

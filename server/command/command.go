@@ -56,6 +56,7 @@ type Command struct {
 	elsewhere func(args [][]byte) (database int, key []byte, ok bool)
 
 	parent   *Command
+	history  history
 	full     string // "config|get"
 	index    map[string]*Command
 	measures *metrics.Command
@@ -217,6 +218,7 @@ func NewTable() *Table {
 			t.errors[err] = text
 		}
 	}
+	t.remember()
 	return t
 }
 

@@ -279,6 +279,7 @@ func (c *Command) writeDocs(w *resp.Writer) error {
 	text("since", c.Since)
 	text("group", c.Group)
 	text("complexity", c.Complexity)
+	fields += c.history.write(w)
 	if len(arguments) > 0 {
 		w.BulkString("arguments")
 		writeArguments(w, arguments)

@@ -53,7 +53,11 @@ func (c *Command) markdown() string {
 		words += " " + shownSyntax(c.Syntax)
 	}
 	cell := strings.NewReplacer("|", `\|`).Replace
-	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", cell(words), c.Since, cell(c.Complexity), cell(c.Summary))
+	summary := c.Summary
+	if c.history.deprecated != "" {
+		summary += fmt.Sprintf(" Deprecated since %s; instead there is %s.", c.history.deprecated, c.history.replacedBy)
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", cell(words), c.Since, cell(c.Complexity), cell(summary))
 }
 
 // shownSyntax is a Syntax without the types of words.

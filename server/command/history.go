@@ -1,0 +1,152 @@
+package command
+
+import "kedis/internal/resp"
+
+// history is what Redis's documentation says of a command's past, and of whom it is for.
+type history struct {
+	system     bool   // is for tests and other servers
+	deprecated string // the version from which on it should not be used any more
+	replacedBy string // what to use instead
+	changes    []change
+}
+
+// change is what a version of Redis changed about a command.
+type change struct{ version, text string }
+
+// histories are what COMMAND DOCS tells of the past, by full name. The facts are those of Redis's documentation.
+func histories() map[string]history {
+	added := func(pairs ...string) history {
+		var h history
+		for i := 0; i < len(pairs); i += 2 {
+			h.changes = append(h.changes, change{pairs[i], pairs[i+1]})
+		}
+		return h
+	}
+	replaced := func(deprecated, by string, pairs ...string) history {
+		h := added(pairs...)
+		h.deprecated, h.replacedBy = deprecated, by
+		return h
+	}
+	expiryConditions := added("7.0.0", "Takes NX, XX, GT and LT.")
+	flushModes := added("4.0.0", "Takes ASYNC.", "6.2.0", "Takes SYNC.")
+	severalElements := added("2.4.0", "Takes several elements.")
+	counted := added("6.2.0", "Takes a count.")
+	restored := added("3.0.0", "Takes REPLACE.", "5.0.0", "Takes ABSTTL.", "5.0.0", "Takes IDLETIME and FREQ.")
+	system := history{system: true}
+	return map[string]history{
+		"debug": system, "pfdebug": system, "pfselftest": system, "replconf": system,
+		"restore-asking": {system: true, changes: restored.changes},
+
+		"auth":      added("6.0.0", "Takes a user name."),
+		"bgsave":    added("3.2.2", "Takes SCHEDULE."),
+		"bitcount":  added("7.0.0", "Takes BYTE and BIT."),
+		"bitpos":    added("7.0.0", "Takes BYTE and BIT."),
+		"exists":    added("3.0.3", "Takes several keys."),
+		"expire":    expiryConditions,
+		"expireat":  expiryConditions,
+		"flushall":  flushModes,
+		"flushdb":   flushModes,
+		"getset":    replaced("6.2.0", "`SET` with the `!GET` argument"),
+		"hdel":      added("2.4.0", "Takes several fields."),
+		"hello":     added("6.2.0", "May be called without a version, and tells of the connection then."),
+		"hmset":     replaced("4.0.0", "`HSET` with multiple field-value pairs"),
+		"hset":      added("4.0.0", "Takes several fields and values."),
+		"info":      added("7.0.0", "Takes several sections."),
+		"lpop":      counted,
+		"lpush":     severalElements,
+		"lpushx":    added("4.0.0", "Takes several elements."),
+		"pexpire":   expiryConditions,
+		"pexpireat": expiryConditions,
+		"psetex":    replaced("2.6.12", "`SET` with the `PX` argument"),
+		"pttl":      added("2.8.0", "Answers -2 when there is no such key."),
+		"quit":      replaced("7.2.0", "just closing the connection"),
+		"renamenx":  added("3.2.0", "Is no error any more when both names are the same."),
+		"restore":   restored,
+		"rpop":      counted,
+		"rpoplpush": replaced("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments"),
+		"rpush":     severalElements,
+		"rpushx":    added("4.0.0", "Takes several elements."),
+		"sadd":      added("2.4.0", "Takes several members."),
+		"scan":      added("6.0.0", "Takes TYPE."),
+		"set": added("2.6.12", "Takes EX, PX, NX and XX.", "6.0.0", "Takes KEEPTTL.", "6.2.0", "Takes GET, EXAT and PXAT.",
+			"7.0.0", "Takes NX and GET together."),
+		"setex":       replaced("2.6.12", "`SET` with the `EX` argument"),
+		"setnx":       replaced("2.6.12", "`SET` with the `NX` argument"),
+		"shutdown":    added("7.0.0", "Takes NOW, FORCE and ABORT."),
+		"slaveof":     replaced("5.0.0", "`REPLICAOF`"),
+		"spop":        added("3.2.0", "Takes a count."),
+		"srandmember": added("2.6.0", "Takes a count."),
+		"srem":        added("2.4.0", "Takes several members."),
+		"substr":      replaced("2.0.0", "`GETRANGE`"),
+		"ttl":         added("2.8.0", "Answers -2 when there is no such key."),
+		"zadd": added("2.4.0", "Takes several members.", "3.0.2", "Takes XX, NX, CH and INCR.",
+			"6.2.0", "Takes GT and LT."),
+		"zrange":           added("6.2.0", "Takes REV, BYSCORE, BYLEX and LIMIT."),
+		"zrangebylex":      replaced("6.2.0", "`ZRANGE` with the `BYLEX` argument"),
+		"zrangebyscore":    replaced("6.2.0", "`ZRANGE` with the `BYSCORE` argument", "2.0.0", "Takes WITHSCORES."),
+		"zrank":            added("7.2.0", "Takes WITHSCORE."),
+		"zrem":             added("2.4.0", "Takes several members."),
+		"zrevrange":        replaced("6.2.0", "`ZRANGE` with the `REV` argument"),
+		"zrevrangebylex":   replaced("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments"),
+		"zrevrangebyscore": replaced("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments", "2.1.6", "Takes bounds that are left out."),
+		"zrevrank":         added("7.2.0", "Takes WITHSCORE."),
+
+		"client|kill": added("2.8.12", "Takes filters.", "2.8.12", "Takes ID.", "3.2.0", "Takes the type master.",
+			"5.0.0", "Takes the type replica, for which slave is still taken.", "6.2.0", "Takes LADDR.", "7.4.0", "Takes MAXAGE."),
+		"client|list": added("2.8.12", "Tells the id.", "5.0.0", "Takes TYPE.", "6.0.0", "Tells the user.",
+			"6.2.0", "Tells argv-mem, tot-mem, laddr and redir, and takes ID.", "7.0.0", "Tells resp, multi-mem, rbs and rbp.", "7.0.3", "Tells ssub."),
+		"client|pause": added("6.2.0", "Takes WRITE and ALL."),
+		"command|info": added("7.0.0", "May be called without names, and tells of all commands then."),
+		"config|get":   added("7.0.0", "Takes several patterns."),
+		"config|set":   added("7.0.0", "Takes several options."),
+		"slowlog|get":  added("4.0.0", "Tells the client's address and name."),
+	}
+}
+
+// remember gives commands their histories. A history of no command is a mistake of ours.
+func (t *Table) remember() {
+	for name, h := range histories() {
+		c := t.Named([]byte(name))
+		if c == nil {
+			panic("command: there is a history of " + name + ", but no such command")
+		}
+		c.history = h
+	}
+}
+
+func (h *history) flags() []string {
+	switch {
+	case h.deprecated != "":
+		return []string{"deprecated"}
+	case h.system:
+		return []string{"syscmd"}
+	}
+	return nil
+}
+
+// write writes the fields of COMMAND DOCS that tell of a command's past, and returns how many there are.
+func (h *history) write(w *resp.Writer) (fields int) {
+	if flags := h.flags(); len(flags) > 0 {
+		w.BulkString("doc_flags")
+		writeNames(w, "", flags)
+		fields++
+	}
+	if h.deprecated != "" {
+		w.BulkString("deprecated_since")
+		w.BulkString(h.deprecated)
+		w.BulkString("replaced_by")
+		w.BulkString(h.replacedBy)
+		fields += 2
+	}
+	if len(h.changes) > 0 {
+		w.BulkString("history")
+		w.Set(len(h.changes))
+		for _, c := range h.changes {
+			w.Array(2)
+			w.BulkString(c.version)
+			w.BulkString(c.text)
+		}
+		fields++
+	}
+	return fields
+}
