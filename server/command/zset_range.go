@@ -270,7 +270,11 @@ func cmdZRangeStore(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.storeScored(c.Args[1], found, 0)
+	longest := 0
+	if q.by == byRank {
+		longest = 1 // Redis knows only their number in advance
+	}
+	return c.storeScored(c.Args[1], found, longest)
 }
 
 // storeScored puts members, the longest of which is known or 0, into a sorted set that takes the place of
