@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"kedis/storage/intset"
 	"kedis/storage/layout"
@@ -23,6 +24,15 @@ func (d DB) Dump(dst []byte, k Key, w *rdb.PayloadWriter) ([]byte, error) {
 		return nil, err
 	}
 	return w.Finish()
+}
+
+// DumpTo writes the same payload to to, piece by piece: of a spread collection, an element at a time is held.
+func (d DB) DumpTo(to io.Writer, k Key, w *rdb.PayloadWriter) error {
+	w.BeginTo(to)
+	if err := d.Encode(k, &w.Encoder); err != nil {
+		return err
+	}
+	return w.FinishTo()
 }
 
 // Encode writes the value of a key that Lookup found. Packed collections are written as the bytes

@@ -14,14 +14,22 @@ var smallLines = func() (lines [1024]string) {
 // AppendRequest appends a request: an array of its arguments as bulk strings, which is how requests stand
 // in replication streams.
 func AppendRequest(dst []byte, arguments ...[]byte) []byte {
-	dst = appendHeader(dst, '*', int64(len(arguments)))
+	dst = AppendArrayHeader(dst, len(arguments))
 	for _, argument := range arguments {
-		dst = appendBulk(dst, argument)
+		dst = AppendBulk(dst, argument)
 	}
 	return dst
 }
 
-func appendBulk(dst, b []byte) []byte {
+// AppendArrayHeader begins an array of n elements: for a request that AppendRequest would have to hold as a
+// whole.
+func AppendArrayHeader(dst []byte, n int) []byte { return appendHeader(dst, '*', int64(n)) }
+
+// AppendBulkHeader begins a bulk string of n bytes, behind which "\r\n" has to follow.
+func AppendBulkHeader(dst []byte, n int64) []byte { return appendHeader(dst, '$', n) }
+
+// AppendBulk appends a bulk string.
+func AppendBulk(dst, b []byte) []byte {
 	dst = appendHeader(dst, '$', int64(len(b)))
 	dst = append(dst, b...)
 	return append(dst, "\r\n"...)

@@ -80,7 +80,7 @@ func (w *Writer) Error(text string) {
 func (w *Writer) Integer(n int64) { w.reply = appendHeader(w.reply, ':', n) }
 
 // Bulk writes a bulk string.
-func (w *Writer) Bulk(b []byte) { w.reply = appendBulk(w.reply, b) }
+func (w *Writer) Bulk(b []byte) { w.reply = AppendBulk(w.reply, b) }
 
 // BulkString writes a bulk string.
 func (w *Writer) BulkString(s string) {

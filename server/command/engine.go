@@ -40,6 +40,7 @@ type Engine struct {
 	cursors   cursors
 	role      role
 	payloads  payloads
+	targets   targets
 
 	Slowlog *metrics.Slowlog
 	Latency metrics.LatencyMonitor
@@ -95,6 +96,7 @@ func (e *Engine) describe() {
 // come, before the store is closed.
 func (e *Engine) Stop() {
 	close(e.stopped)
+	e.targets.stop()
 	e.saves.running.Wait()
 }
 

@@ -16,6 +16,7 @@ func families() []Family {
 		objectFamily(),
 		scanFamily(),
 		dumpFamily(),
+		migrateFamily(),
 		sortFamily(),
 		databaseFamily(),
 		transactionFamily(),

@@ -235,6 +235,7 @@ func (e *Engine) infoStats(f *metrics.Fields) {
 	f.Int("pubsubshard_channels", 0)
 	f.Int("latest_fork_usec", 0)
 	f.Int("total_forks", 0)
+	f.Int("migrate_cached_sockets", int64(e.targets.kept()))
 	f.Int("tracking_total_keys", 0)
 	f.Int("tracking_total_items", 0)
 	f.Int("tracking_total_prefixes", 0)

@@ -392,8 +392,10 @@ func (c *Context) awaitReplicas(wanted, position int64, timeout time.Duration) i
 // is a worker's and holds no locks.
 func (b *Batch) aside(wait func()) {
 	e := b.engine
-	e.Gate.Leave(b.slot)
-	b.inside = false
+	if b.inside {
+		e.Gate.Leave(b.slot)
+		b.inside = false
+	}
 	e.workers.tokens <- token{b.owner, b.slot}
 	wait()
 	t := <-e.workers.tokens

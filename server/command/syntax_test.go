@@ -168,6 +168,7 @@ var documentedOtherwise = map[string]string{
 	"client|kill":             "7.2 lets options be combined; Kedis has MAXAGE",
 	"command|getkeys":         "7.2 documents the words",
 	"command|getkeysandflags": "7.2 documents the words",
+	"migrate":                 "Kedis has USE_PREFIX",
 	"lolwut":                  "the sizes of the picture",
 	"replconf":                "is not documented",
 }

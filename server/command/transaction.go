@@ -241,6 +241,14 @@ func (w *watches) add(s *Session, key watchedKey, expired bool) {
 	s.watching.Store(int32(len(s.watched)))
 }
 
+// guard watches a key without a client: the session that it returns gets dirty when the key changes. The
+// key's lock is held; forget ends it.
+func (w *watches) guard(database int, key []byte) *Session {
+	g := &Session{}
+	w.add(g, watchedKey{database, string(key)}, false)
+	return g
+}
+
 // forget ends all watching of a session.
 func (w *watches) forget(s *Session) {
 	if len(s.watched) == 0 {

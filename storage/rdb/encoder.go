@@ -51,8 +51,13 @@ func NewPayloadWriter() *PayloadWriter {
 }
 
 // Begin begins a payload in the memory of dst.
-func (p *PayloadWriter) Begin(dst []byte) {
-	p.buf, p.err, p.left, p.nodes = dst[:0], nil, 0, false
+func (p *PayloadWriter) Begin(dst []byte) { p.reset(dst[:0], nil) }
+
+// BeginTo begins a payload that goes to w in blocks, and is completed with FinishTo.
+func (p *PayloadWriter) BeginTo(w io.Writer) { p.reset(nil, w) }
+
+func (p *PayloadWriter) reset(dst []byte, w io.Writer) {
+	p.buf, p.w, p.hashed, p.crc, p.err, p.left, p.nodes = dst, w, 0, 0, nil, 0, false
 }
 
 // Finish completes the payload and returns it. The error tells of misuse: that another number of
@@ -65,6 +70,18 @@ func (p *PayloadWriter) Finish() ([]byte, error) {
 	p.buf = binary.LittleEndian.AppendUint16(p.buf, Version)
 	p.buf = binary.LittleEndian.AppendUint64(p.buf, CRC64(0, p.buf))
 	return p.buf, nil
+}
+
+// FinishTo completes a payload that was begun with BeginTo. It returns the first error of the writer, or
+// what Finish returns.
+func (p *PayloadWriter) FinishTo() error {
+	p.checkComplete()
+	p.buf = binary.LittleEndian.AppendUint16(p.buf, Version)
+	p.hash()
+	p.buf = binary.LittleEndian.AppendUint64(p.buf, p.crc)
+	p.flush()
+	p.w = nil
+	return p.err
 }
 
 // String writes a string.

@@ -1,0 +1,276 @@
+package command
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"kedis/internal/resp"
+)
+
+// destination is where MIGRATE brings keys to.
+type destination struct {
+	host, port     string
+	user, password string // an empty password: the target asks for none
+	database       int64
+	timeout        time.Duration // the longest that nothing may happen
+}
+
+// target is a connection to the server that keys are brought to.
+type target struct {
+	conn     net.Conn
+	at       targetAddress
+	database int64
+	timeout  time.Duration
+	buffer   *bufio.Writer
+	replies  *resp.Reader
+	answered bool        // to what was written since it was taken
+	idle     *time.Timer // closes it when it isn't used
+}
+
+// targetAddress tells which connections may stand for each other.
+type targetAddress struct{ host, port, user, password string }
+
+// targetError says that the target can't be reached, or doesn't answer.
+type targetError struct {
+	reply Error // what the client is told
+	again bool  // another connection may do better, and nothing was answered over this one
+	cause error
+}
+
+func (e *targetError) Error() string { return string(e.reply) + ": " + e.cause.Error() }
+
+func (e *targetError) Unwrap() error { return e.cause }
+
+const (
+	errConnecting = Error("IOERR error or timeout connecting to the client")
+	errWriting    = Error("IOERR error or timeout writing to target instance")
+	errReading    = Error("IOERR error or timeout reading to target instance")
+)
+
+// targets keeps connections between two MIGRATEs.
+type targets struct {
+	mu      sync.Mutex
+	unused  map[targetAddress][]*target
+	count   int // of all that are unused
+	stopped bool
+}
+
+// As in Redis.
+const (
+	targetsKept   = 64
+	targetIdle    = 10 * time.Second
+	targetBuffer  = 64 << 10
+	longestAnswer = 64 << 10
+)
+
+// take returns a connection that is authenticated and has selected the database.
+func (p *targets) take(to destination) (*target, error) {
+	t := p.reuse(targetAddress{to.host, to.port, to.user, to.password})
+	if t == nil {
+		var err error
+		if t, err = dialTarget(to); err != nil {
+			return nil, err
+		}
+	}
+	t.timeout = to.timeout
+	if err := t.prepare(to); err != nil {
+		t.close()
+		return nil, err
+	}
+	t.answered = false
+	return t, nil
+}
+
+func (p *targets) reuse(at targetAddress) *target {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	unused := p.unused[at]
+	if len(unused) == 0 {
+		return nil
+	}
+	t := unused[len(unused)-1]
+	p.remove(t)
+	return t
+}
+
+// remove takes a connection off the list; false when it isn't there. The mutex is held.
+func (p *targets) remove(t *target) bool {
+	unused := p.unused[t.at]
+	i := slices.Index(unused, t)
+	if i < 0 {
+		return false
+	}
+	t.idle.Stop()
+	p.count--
+	if p.unused[t.at] = slices.Delete(unused, i, i+1); len(p.unused[t.at]) == 0 {
+		delete(p.unused, t.at)
+	}
+	return true
+}
+
+// keep keeps a connection for the next MIGRATE, for a while.
+func (p *targets) keep(t *target) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped || p.count == targetsKept {
+		t.close()
+		return
+	}
+	if p.unused == nil {
+		p.unused = map[targetAddress][]*target{}
+	}
+	p.unused[t.at] = append(p.unused[t.at], t)
+	p.count++
+	t.idle = time.AfterFunc(targetIdle, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.remove(t) {
+			t.close()
+		}
+	})
+}
+
+// stop closes what is kept, and keeps nothing any more.
+func (p *targets) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	for _, unused := range p.unused {
+		for _, t := range slices.Clone(unused) {
+			p.remove(t)
+			t.close()
+		}
+	}
+}
+
+// kept is the number of connections that wait for the next MIGRATE.
+func (p *targets) kept() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
+}
+
+func dialTarget(to destination) (*target, error) {
+	// Redis reads the port as C's atoi does, and finds out that it is none when it connects.
+	port, _ := strconv.ParseUint(to.port, 10, 16)
+	if to.host == "" {
+		return nil, &targetError{reply: errConnecting, cause: errors.New("no host")}
+	}
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(to.host, strconv.FormatUint(port, 10)), to.timeout)
+	var unreachable net.Error
+	var unknown *net.DNSError
+	switch {
+	case err == nil:
+	case errors.As(err, &unknown), errors.As(err, &unreachable) && unreachable.Timeout():
+		return nil, &targetError{reply: errConnecting, cause: err}
+	default:
+		return nil, &targetError{reply: errWriting, cause: err} // where Redis notices
+	}
+	t := &target{conn: conn, database: -1, at: targetAddress{to.host, to.port, to.user, to.password}}
+	t.buffer = bufio.NewWriterSize(timedWriter{t}, targetBuffer)
+	t.replies = resp.NewReader(timedReader{t}, longestAnswer)
+	return t, nil
+}
+
+// prepare authenticates and selects. Unlike Redis it waits for the replies: after a SELECT that fails, keys
+// would come to another database.
+func (t *target) prepare(to destination) error {
+	if t.database < 0 && to.password != "" {
+		words := [][]byte{[]byte("AUTH"), []byte(to.user), []byte(to.password)}
+		if to.user == "" {
+			words = [][]byte{words[0], words[2]}
+		}
+		if err := t.do(words...); err != nil {
+			return err
+		}
+	}
+	if t.database == to.database {
+		return nil
+	}
+	if err := t.do([]byte("SELECT"), formatInteger(to.database)); err != nil {
+		return err
+	}
+	t.database = to.database
+	return nil
+}
+
+func (t *target) do(words ...[]byte) error {
+	if err := t.write(resp.AppendRequest(nil, words...)); err != nil {
+		return err
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	refusal, err := t.readReply()
+	return cmp.Or(err, refusal)
+}
+
+// Write takes a part of a payload.
+func (t *target) Write(b []byte) (int, error) {
+	n, err := t.buffer.Write(b)
+	return n, t.trouble(errWriting, err)
+}
+
+func (t *target) write(b []byte) error {
+	_, err := t.Write(b)
+	return err
+}
+
+func (t *target) flush() error { return t.trouble(errWriting, t.buffer.Flush()) }
+
+// readReply reads one reply, and tells whether it is an error.
+func (t *target) readReply() (refusal, err error) {
+	reply, err := t.replies.ReadReply()
+	if err != nil {
+		return nil, t.trouble(errReading, err)
+	}
+	t.answered = true
+	var said *resp.ReplyError
+	if errors.As(reply.Err(), &said) {
+		return Errorf("ERR Target instance replied with error: %s", said.Text), nil
+	}
+	return nil, nil
+}
+
+func (t *target) trouble(reply Error, err error) error {
+	if err == nil {
+		return nil
+	}
+	var slow net.Error
+	timeout := errors.As(err, &slow) && slow.Timeout()
+	return &targetError{reply, !timeout && !t.answered, err}
+}
+
+func (t *target) close() { _ = t.conn.Close() } // nothing depends on it any more
+
+// timedReader and timedWriter fail when nothing happens for the target's timeout.
+type timedReader struct{ *target }
+
+func (r timedReader) Read(b []byte) (int, error) {
+	if err := r.conn.SetReadDeadline(time.Now().Add(r.timeout)); err != nil {
+		return 0, err
+	}
+	return r.conn.Read(b)
+}
+
+type timedWriter struct{ *target }
+
+func (w timedWriter) Write(b []byte) (written int, err error) {
+	for part := range slices.Chunk(b, targetBuffer) {
+		if err := w.conn.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+			return written, err
+		}
+		n, err := w.conn.Write(part)
+		written += n
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
