@@ -380,6 +380,15 @@ func TestMigrateBesideWrites(t *testing.T) {
 	}
 	exists("1")
 
+	// A pause lets it wait with the key in place.
+	reply = p.moving(t, server, "k", "0", "10000", "REPLACE")
+	p.expect(t, "RESTORE k 0 REPLACE", do("CLIENT", "PAUSE", "10000", "WRITE"), "+OK")
+	exists("1")
+	call(t, c, "CLIENT", "UNPAUSE")
+	reply("+OK")
+	exists("0")
+	call(t, c, "SET", "k", "1")
+
 	// A copy is as it was.
 	reply = p.moving(t, server, "k", "0", "10000", "COPY")
 	p.expect(t, "RESTORE k 0", do("APPEND", "k", "5"), "+OK")

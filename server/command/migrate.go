@@ -251,22 +251,15 @@ func (m *migration) move(some []*shipment) error {
 		}
 		some = again
 	}
-	m.batch.awaitUnpaused()
 	return m.step(some, true, func(db storage.DB) error { return m.moveLocked(db, some) })
 }
 
-// step runs f with the keys locked, and commits what it has done.
+// step runs f with the keys locked, and commits what it has done. Exclusive locks are for changing the keys.
 func (m *migration) step(some []*shipment, exclusive bool, f func(db storage.DB) error) error {
 	b := m.batch
-	if err := b.Commit(); err != nil { // of nothing: it leaves the gate
+	if err := m.lock(some, exclusive); err != nil {
 		return err
 	}
-	b.plan.reset()
-	for _, s := range some {
-		b.plan.locks = append(b.plan.locks, wantedLock{m.Engine.Store.Stripe(m.selected, s.key), exclusive})
-	}
-	b.plan.sort()
-	b.await()
 	b.Tick()
 	savepoint := b.txn.Begin(b.mode(m.Context), m.Engine.clock.unixMs(b.clock), 0)
 	err := f(b.txn.DB(m.selected))
@@ -278,6 +271,28 @@ func (m *migration) step(some []*shipment, exclusive bool, f func(db storage.DB)
 		return Errorf("MISCONF Errors writing to the log: %v", failed)
 	}
 	return err
+}
+
+// lock locks keys. Exclusively it does so when no pause keeps writes waiting, and not on a replica.
+func (m *migration) lock(some []*shipment, exclusive bool) error {
+	b := m.batch
+	b.giveUp() // of the gate, in which the command began
+	for {
+		b.plan.reset()
+		for _, s := range some {
+			b.plan.locks = append(b.plan.locks, wantedLock{m.Engine.Store.Stripe(m.selected, s.key), exclusive})
+		}
+		b.plan.sort()
+		b.await()
+		if !exclusive || !b.barred(m.Session, m.Command, m.Args) {
+			return nil
+		}
+		b.giveUp()
+		if err := refuseWritesOnReplica(b, m.Session, m.Command); err != nil {
+			return err
+		}
+		b.awaitUnpaused()
+	}
 }
 
 // look pins the data as they are now, and sets guards that tell of every change of the keys after that: who
@@ -301,7 +316,6 @@ func (m *migration) settle(some []*shipment) (again []*shipment, err error) {
 	if m.copy {
 		return nil, nil
 	}
-	m.batch.awaitUnpaused()
 	err = m.step(some, true, func(db storage.DB) error {
 		var still []*shipment
 		for _, s := range some {

@@ -130,11 +130,8 @@ func (e *Engine) ReleaseWrites() { e.pause.hold(false) }
 // paused tells that nothing may be written now.
 func (e *Engine) paused() bool { return pauseMode(e.pause.mode.Load()) != pauseNothing }
 
-// awaitUnpaused returns when nothing keeps a worker from writing. The batch holds no locks.
+// awaitUnpaused returns when a pause that lasts has ended. The batch is a worker's and holds no locks.
 func (b *Batch) awaitUnpaused() {
-	if !b.engine.paused() {
-		return
-	}
 	b.aside(func() {
 		unpaused := make(chan struct{})
 		b.engine.WhenUnpaused(func() { close(unpaused) })
