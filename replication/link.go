@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,12 +8,12 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"kedis/internal/psync"
 	"kedis/internal/resp"
 )
 
@@ -312,22 +311,17 @@ func (l *link) ask() (State, error) {
 	if err != nil {
 		return 0, fmt.Errorf("replication: PSYNC: %w", err)
 	}
-	words := strings.Fields(string(reply.Text))
+	answer, err := psync.ParseAnswer(reply.Text)
 	switch {
-	case len(words) == 3 && strings.EqualFold(words[0], "FULLRESYNC"):
-		position, err := strconv.ParseInt(words[2], 10, 64)
-		if err != nil || position < 0 || len(words[1]) != len(id) {
-			return 0, fmt.Errorf("replication: the primary answers PSYNC with %.200q", reply.Text)
-		}
-		l.full = fullResync{words[1], position}
+	case err != nil:
+		return 0, fmt.Errorf("replication: %w", err)
+	case answer.Full:
+		l.full = fullResync{answer.ID, answer.Position}
 		return FullSync, nil
-	case len(words) > 0 && len(words) <= 2 && strings.EqualFold(words[0], "CONTINUE"):
-		if len(words) == 2 {
-			id = words[1]
-		}
-		return Connected, l.goOn(id)
+	case answer.ID != "":
+		id = answer.ID
 	}
-	return 0, fmt.Errorf("replication: the primary answers PSYNC with %.200q", reply.Text)
+	return Connected, l.goOn(id)
 }
 
 // requestStream asks for what follows a position; in a failover it tells the new primary that it is one.
@@ -416,7 +410,7 @@ func (l *link) apply(conn net.Conn, follower Follower) error {
 		args, _, err := l.requests.ReadRequest()
 		switch {
 		case err == nil:
-			asked = asked || asksForAck(args)
+			asked = asked || psync.AsksForAck(args)
 			if err := follower.Apply(args, l.requests.Raw()); err != nil {
 				return err
 			}
@@ -436,8 +430,4 @@ func (l *link) apply(conn net.Conn, follower Follower) error {
 			}
 		}
 	}
-}
-
-func asksForAck(args [][]byte) bool {
-	return len(args) == 3 && bytes.EqualFold(args[0], []byte("REPLCONF")) && bytes.EqualFold(args[1], []byte("GETACK"))
 }

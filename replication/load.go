@@ -1,17 +1,15 @@
 package replication
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"strconv"
-	"strings"
 	"time"
 
 	"kedis/binlog"
 	"kedis/internal/number"
+	"kedis/internal/psync"
 	"kedis/storage"
 	"kedis/storage/rdb"
 )
@@ -70,27 +68,14 @@ func (l *link) showLife(conn net.Conn, stop <-chan struct{}) {
 	}
 }
 
-// body reads the snapshot's header, $length or $EOF:mark, and returns what ends where the snapshot does.
+// body returns what ends where the snapshot does.
 func (l *link) body() (io.Reader, error) {
-	var line []byte
-	for len(line) == 0 { // empty lines say that it is being prepared
-		var err error
-		if line, err = l.requests.ReadLine(); err != nil {
-			return nil, err
-		}
+	length, mark, err := psync.ReadHeader(l.requests)
+	if err != nil {
+		return nil, err
 	}
-	text := string(line)
-	if mark, ok := strings.CutPrefix(text, "$EOF:"); ok && len(mark) == markBytes {
-		l.total.Store(0)
-		return &markedReader{source: counted{l}, mark: []byte(mark)}, nil
-	}
-	digits, ok := strings.CutPrefix(text, "$")
-	length, err := strconv.ParseInt(digits, 10, 64)
-	if !ok || err != nil || length < 0 {
-		return nil, fmt.Errorf("replication: the primary sends %.100q where a snapshot should begin", text)
-	}
-	l.total.Store(length)
-	return io.LimitReader(counted{l}, length), nil
+	l.total.Store(max(length, 0))
+	return psync.Body(counted{l}, length, mark), nil
 }
 
 // counted reads from the link and counts.
@@ -100,61 +85,6 @@ func (c counted) Read(p []byte) (int, error) {
 	n, err := c.link.requests.Read(p)
 	c.link.loaded.Add(int64(n))
 	return n, err
-}
-
-const markBytes = 40
-
-// markedReader reads up to a mark of 40 bytes, behind which nothing may have come yet.
-type markedReader struct {
-	source  io.Reader
-	mark    []byte
-	buffer  []byte // read from the source; the last bytes of it may be the beginning of the mark
-	started int    // buffer[:started] was handed out
-	ended   bool
-}
-
-func (m *markedReader) Read(p []byte) (int, error) {
-	for {
-		ready := len(m.buffer) - markBytes
-		if m.ended {
-			ready = len(m.buffer)
-		}
-		if ready > m.started {
-			n := copy(p, m.buffer[m.started:ready])
-			m.started += n
-			return n, nil
-		}
-		if m.ended {
-			return 0, io.EOF
-		}
-		if err := m.fill(); err != nil {
-			return 0, err
-		}
-	}
-}
-
-func (m *markedReader) fill() error {
-	if m.buffer == nil {
-		m.buffer = make([]byte, 0, 64<<10)
-	}
-	m.buffer = m.buffer[:copy(m.buffer, m.buffer[m.started:])]
-	m.started = 0
-	n, err := m.source.Read(m.buffer[len(m.buffer):cap(m.buffer)])
-	m.buffer = m.buffer[:len(m.buffer)+n]
-	if at := bytes.Index(m.buffer, m.mark); at >= 0 {
-		if at+markBytes != len(m.buffer) {
-			return errors.New("replication: the primary sends more before the snapshot was taken")
-		}
-		m.buffer, m.ended = m.buffer[:at], true
-		return nil
-	}
-	if n > 0 {
-		return nil
-	}
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // load reads a snapshot into an import, and returns the database that the stream behind it has
@@ -168,7 +98,7 @@ func (l *link) load(body io.Reader, to *storage.Import) (database int, err error
 	for {
 		record, err := file.Next()
 		if err == io.EOF {
-			return database, drained(body)
+			return database, psync.Drained(body)
 		}
 		if err != nil {
 			return 0, refusal(err)
@@ -209,19 +139,6 @@ func refusal(err error) error {
 		return fmt.Errorf("replication: key %.200q: %w", unsupported.Key, err)
 	}
 	return fmt.Errorf("replication: the snapshot: %w", err)
-}
-
-// drained checks that a snapshot's bytes end where its content does.
-func drained(body io.Reader) error {
-	var one [1]byte
-	n, err := body.Read(one[:])
-	if n > 0 {
-		return errors.New("replication: bytes follow behind the end of the snapshot")
-	}
-	if err != nil && err != io.EOF {
-		return err
-	}
-	return nil
 }
 
 // adopt makes an import the server's data. When it fails before that, nothing is left of the import.

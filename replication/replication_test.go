@@ -1,13 +1,9 @@
 package replication
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -67,41 +63,6 @@ func TestNoWayBetweenStates(t *testing.T) {
 	l.set(Connected)
 }
 
-func TestMarkedReader(t *testing.T) {
-	body := strings.Repeat("snapshot ", 20000) + idA[:39]
-	for _, size := range []int{0, 1, 39, 40, 41, 65536, len(body)} {
-		for name, wrap := range map[string]func(io.Reader) io.Reader{
-			"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "halves": iotest.HalfReader} {
-			m := &markedReader{source: wrap(strings.NewReader(body[:size] + idB)), mark: []byte(idB)}
-			got, err := io.ReadAll(m)
-			if err != nil || string(got) != body[:size] {
-				t.Errorf("%s: %d bytes of %d, %v", name, len(got), size, err)
-			}
-		}
-	}
-}
-
-func TestMarkedReaderThatBreaksOff(t *testing.T) {
-	m := &markedReader{source: strings.NewReader("half a snapshot" + idB[:39]), mark: []byte(idB)}
-	if _, err := io.ReadAll(m); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a snapshot without its end: %v", err)
-	}
-	m = &markedReader{source: strings.NewReader("a snapshot" + idB + "more"), mark: []byte(idB)}
-	if _, err := io.ReadAll(m); err == nil {
-		t.Error("bytes behind the mark were not noticed")
-	}
-}
-
-func TestDrained(t *testing.T) {
-	if err := drained(bytes.NewReader(nil)); err != nil {
-		t.Error(err)
-	}
-	if err := drained(strings.NewReader("x")); err == nil {
-		t.Error("bytes behind the snapshot were not noticed")
-	}
-}
-
-// node makes a node that remembers its role in a directory.
 func node(t *testing.T, directory, configured string) *Node {
 	t.Helper()
 	c := config.New()
