@@ -141,9 +141,9 @@ func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
 	if err == nil {
 		logger.Info("stopping")
 	}
-	engine.Stop()
 	cancel()
 	<-sweeping
+	engine.Stop()
 	node.Stop()
 	return errors.Join(err, data.Close())
 }

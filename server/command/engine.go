@@ -92,13 +92,19 @@ func (e *Engine) describe() {
 	}
 }
 
-// Stop ends what goes on in the background, and what waits. It is called once, when no more commands
-// come, before the store is closed.
+// Stop ends what goes on in the background, and what waits, and waits for commands that still run. It is
+// called once, when no more commands come and the sweeper has ended, before the store is closed.
 func (e *Engine) Stop() {
 	close(e.stopped)
 	e.targets.stop()
 	e.saves.running.Wait()
+	if !e.workers.stop(stopTimeout) {
+		e.Logger.Error("commands still run that should have ended", "waited", stopTimeout.String())
+	}
 }
+
+// stopTimeout is how long commands that still run are waited for.
+const stopTimeout = 10 * time.Second
 
 // clock tells the time cheaply: the offset of the monotonic clock to Unix time is taken once a
 // second, so that a step of the system's clock is followed.

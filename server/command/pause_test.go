@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"kedis/lock"
 )
 
 // atTheGate has a worker admit a write while the gate is closed, changes something, and opens the gate.
@@ -73,4 +75,35 @@ func TestHoldWrites(t *testing.T) {
 	if outcome("SET", "k", "v") != Done {
 		t.Error("writes are held for ever")
 	}
+}
+
+// TestStopWaitsForWorkers stops an engine while a worker waits for a lock.
+func TestStopWaitsForWorkers(t *testing.T) {
+	e, _ := newTestEngine(t)
+	stripe := e.Store.Stripe(0, []byte("k"))
+	if e.Locks.TryExclusive(stripe, 1) != lock.Acquired {
+		t.Fatal("somebody holds the lock")
+	}
+	s := NewSession(nowhere{}, true)
+	worked, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		e.Work(s, words("SET", "k", "v"))
+		close(worked)
+	}()
+	for s.LastCommand.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	go func() {
+		e.Stop()
+		close(stopped)
+	}()
+	<-e.stopped
+	select {
+	case <-stopped:
+		t.Error("the engine has stopped, and a worker still works")
+	case <-time.After(10 * time.Millisecond):
+	}
+	e.Locks.ReleaseExclusive(stripe, 1)
+	<-worked
+	<-stopped
 }

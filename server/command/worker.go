@@ -2,6 +2,7 @@ package command
 
 import (
 	"runtime"
+	"time"
 
 	"kedis/lock"
 	"kedis/storage"
@@ -28,6 +29,20 @@ func (w *workers) start(reactors, count int) {
 	for i := range count {
 		w.tokens <- token{lock.Owner(reactors + i + 1), reactors + i}
 	}
+}
+
+// stop waits until nobody works any more, and lets nobody begin: a worker reads the store. It gives up after
+// a while, for a reactor that has ended may have left locks that a worker waits for.
+func (w *workers) stop(within time.Duration) (stopped bool) {
+	over := time.After(within)
+	for range w.count {
+		select {
+		case <-w.tokens:
+		case <-over:
+			return false
+		}
+	}
+	return true
 }
 
 // Work runs a request on the calling goroutine, which may wait: for a worker's token, for locks, for
