@@ -22,6 +22,7 @@ func families() []Family {
 		transactionFamily(),
 		replicationFamily(),
 		pubSubFamily(),
+		scriptFamily(),
 		debugFamily(),
 		configFamily(),
 		serverFamily(),
