@@ -53,7 +53,11 @@ func (e *StartError) Error() string {
 // When it doesn't come up, the error is a *StartError.
 func (p Program) Start(directory string, options ...string) (*Server, error) {
 	for attempt := 1; ; attempt++ {
-		server, err := p.startOnce(directory, options)
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		server, err := p.startOnce(port, directory, options)
 		var failed *StartError
 		// Between asking the kernel for a free port and using it another process may have taken it.
 		if errors.As(err, &failed) && strings.Contains(strings.ToLower(failed.Output), "in use") && attempt < portAttempts {
@@ -63,11 +67,7 @@ func (p Program) Start(directory string, options ...string) (*Server, error) {
 	}
 }
 
-func (p Program) startOnce(directory string, options []string) (*Server, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
+func (p Program) startOnce(port int, directory string, options []string) (*Server, error) {
 	var defaults []string
 	if p.IsRedis {
 		defaults = redisOptions
@@ -172,6 +172,11 @@ func (s *Server) ProcessID() int { return s.command.Process.Pid }
 
 // Restart starts the program again with the same directory and options; the server must have ended.
 func (s *Server) Restart() (*Server, error) { return s.Program.Start(s.Directory, s.Options...) }
+
+// RestartInPlace is Restart on the port that the server had, where others look for it.
+func (s *Server) RestartInPlace() (*Server, error) {
+	return s.Program.startOnce(s.Port, s.Directory, s.Options)
+}
 
 // Output returns the end of what the server has printed.
 func (s *Server) Output() string { return s.output.String() }
