@@ -55,6 +55,7 @@ func histories() map[string]history {
 		"lpop":      counted,
 		"lpush":     severalElements,
 		"lpushx":    added("4.0.0", "Takes several elements."),
+		"migrate":   added("3.0.0", "Takes COPY and REPLACE.", "3.0.6", "Takes KEYS.", "4.0.7", "Takes AUTH.", "6.0.0", "Takes AUTH2."),
 		"pexpire":   expiryConditions,
 		"pexpireat": expiryConditions,
 		"psetex":    replaced("2.6.12", "`SET` with the `PX` argument"),
