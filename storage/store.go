@@ -305,6 +305,13 @@ func (s *Store) Size(database int) (keys, expires int64) {
 	return ns.keys.Load(), ns.expires.Load()
 }
 
+// Expiring is the number of keys in a database that have an expiry, and the number of the namespace that
+// they are in, which another database's or new ones don't share.
+func (s *Store) Expiring(database int) (namespace uint32, keys int64) {
+	ns := s.current.Load().databases[database]
+	return ns.number, ns.expires.Load()
+}
+
 // Cache is the cache of clean copies.
 func (s *Store) Cache() *cache.Cache { return s.cache }
 

@@ -21,8 +21,9 @@ type Due struct {
 type Index interface {
 	// Databases is the number of databases.
 	Databases() int
-	// Waiting is the number of a database's keys that have an expiry.
-	Waiting(database int) int64
+	// Waiting is the number of a database's keys that have an expiry. space is another number when the
+	// database has got other keys altogether.
+	Waiting(database int) (space uint32, keys int64)
 	// Due returns up to limit keys of a database that expire at or before now (Unix ms), by time and
 	// key, behind a place in that order; the zero Due is its beginning.
 	Due(database int, behind Due, now int64, limit int) ([]Due, error)
@@ -31,6 +32,8 @@ type Index interface {
 // Remover removes keys. It checks under the keys' locks that they have really expired, and returns how
 // many it removed. Those that it can't remove now it leaves: the sweeper comes back to them.
 type Remover interface {
+	// Ready tells that keys may be removed now.
+	Ready() bool
 	Remove(ctx context.Context, database int, due []Due) (removed int, err error)
 }
 
@@ -48,7 +51,7 @@ const (
 	stepKeys = 500
 	// startOver is how often a walk begins at the beginning again. It goes on from where it
 	// stopped otherwise, because that is behind the tombstones of what it has removed; only a
-	// clock that was set back, or a role that changed, leaves keys before that place.
+	// clock that was set back, or a remover that was not ready, leaves keys before that place.
 	startOver = time.Minute
 )
 
@@ -57,15 +60,21 @@ type Sweeper struct {
 	index   Index
 	remover Remover
 	options Options
-	places  []Due
+	places  []place // by database
 	began   time.Time
 
 	removed, late, lag, rounds atomic.Int64
 }
 
+// place is how far a database has been walked.
+type place struct {
+	space uint32
+	due   Due
+}
+
 // New makes a sweeper; Run starts it.
 func New(index Index, remover Remover, o Options) *Sweeper {
-	return &Sweeper{index: index, remover: remover, options: o, places: make([]Due, index.Databases())}
+	return &Sweeper{index: index, remover: remover, options: o, places: make([]place, index.Databases())}
 }
 
 // Removed is how many keys were removed.
@@ -94,8 +103,13 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// Round removes what is due, for as long as a round may take.
+// Round removes what is due, for as long as a round may take. While nothing may be removed it does nothing;
+// then it starts over.
 func (s *Sweeper) Round(ctx context.Context) {
+	if !s.remover.Ready() {
+		clear(s.places)
+		return
+	}
 	start := s.options.Now()
 	if start.Sub(s.began) > startOver {
 		s.began = start
@@ -105,8 +119,11 @@ func (s *Sweeper) Round(ctx context.Context) {
 	s.rounds.Add(1)
 	s.lag.Store(0)
 	for database := range s.index.Databases() {
-		if s.index.Waiting(database) == 0 {
-			s.places[database] = Due{}
+		space, keys := s.index.Waiting(database)
+		if keys == 0 || s.places[database].space != space {
+			s.places[database] = place{space: space}
+		}
+		if keys == 0 {
 			continue
 		}
 		if !s.sweep(ctx, database, end) {
@@ -119,7 +136,7 @@ func (s *Sweeper) Round(ctx context.Context) {
 func (s *Sweeper) sweep(ctx context.Context, database int, end time.Time) bool {
 	for {
 		now := s.options.Now()
-		due, err := s.index.Due(database, s.places[database], now.UnixMilli(), stepKeys)
+		due, err := s.index.Due(database, s.places[database].due, now.UnixMilli(), stepKeys)
 		if err != nil {
 			s.options.Failed(err)
 			return false
@@ -134,7 +151,7 @@ func (s *Sweeper) sweep(ctx context.Context, database int, end time.Time) bool {
 			return false
 		}
 		s.removed.Add(int64(removed))
-		s.places[database] = due[len(due)-1]
+		s.places[database].due = due[len(due)-1]
 		if len(due) < stepKeys {
 			return true
 		}

@@ -14,6 +14,8 @@ import (
 // keys is an index in memory, which removes too.
 type keys struct {
 	databases [][]Due
+	space     uint32
+	refuses   bool
 	limits    []int
 	fail      error
 }
@@ -22,8 +24,11 @@ func compare(a, b Due) int {
 	return cmp.Or(cmp.Compare(a.ExpireMs, b.ExpireMs), bytes.Compare(a.Key, b.Key))
 }
 
-func (k *keys) Databases() int             { return len(k.databases) }
-func (k *keys) Waiting(database int) int64 { return int64(len(k.databases[database])) }
+func (k *keys) Databases() int { return len(k.databases) }
+func (k *keys) Ready() bool    { return !k.refuses }
+func (k *keys) Waiting(database int) (uint32, int64) {
+	return k.space, int64(len(k.databases[database]))
+}
 
 func (k *keys) Due(database int, behind Due, now int64, limit int) ([]Due, error) {
 	k.limits = append(k.limits, limit)
@@ -90,6 +95,39 @@ func TestStartsOverNowAndThen(t *testing.T) {
 	now = now.Add(startOver)
 	s.Round(t.Context())
 	if len(k.databases[0]) != 0 {
+		t.Fatalf("left: %v", k.databases[0])
+	}
+}
+
+// What comes from elsewhere (a SWAPDB, a snapshot, the time as a replica) is as old as it wants.
+func TestStartsOverInAnotherSpace(t *testing.T) {
+	now := time.UnixMilli(10_000)
+	k := &keys{databases: [][]Due{{{9000, []byte("a")}, {20_000, []byte("z")}}}}
+	var failed error
+	s := sweeper(k, &now, &failed)
+	s.Round(t.Context())
+	k.databases[0], k.space = []Due{{5000, []byte("other")}, {20_000, []byte("z")}}, 1
+	s.Round(t.Context())
+	if len(k.databases[0]) != 1 {
+		t.Fatalf("left: %v", k.databases[0])
+	}
+}
+
+func TestStartsOverWhenKeysMayBeRemovedAgain(t *testing.T) {
+	now := time.UnixMilli(10_000)
+	k := &keys{databases: [][]Due{{{9000, []byte("a")}, {20_000, []byte("z")}}}}
+	var failed error
+	s := sweeper(k, &now, &failed)
+	s.Round(t.Context())
+	k.databases[0] = append(k.databases[0], Due{5000, []byte("behind")})
+	k.refuses = true
+	s.Round(t.Context())
+	if len(k.databases[0]) != 2 {
+		t.Fatal("keys were removed that may not be")
+	}
+	k.refuses = false
+	s.Round(t.Context())
+	if len(k.databases[0]) != 1 {
 		t.Fatalf("left: %v", k.databases[0])
 	}
 }

@@ -20,9 +20,14 @@ type expiries struct{ engine *Engine }
 
 func (x *expiries) Databases() int { return x.engine.Store.Databases() }
 
-func (x *expiries) Waiting(database int) int64 {
-	_, expires := x.engine.Store.Size(database)
-	return expires
+func (x *expiries) Waiting(database int) (space uint32, keys int64) {
+	return x.engine.Store.Expiring(database)
+}
+
+// Ready tells that keys may be removed. Reads hide what has expired; it is removed when there is room for
+// that, or by the primary.
+func (x *expiries) Ready() bool {
+	return x.engine.removesExpired()
 }
 
 func (x *expiries) Due(database int, behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
@@ -46,9 +51,6 @@ func (e *Engine) removesExpired() bool {
 
 // Remove removes keys in one commit, whose effects are a DEL for each.
 func (x *expiries) Remove(_ context.Context, database int, due []ttl.Due) (removed int, err error) {
-	if !x.engine.removesExpired() {
-		return 0, nil // reads hide what has expired; it is removed when there is room for that, or by the primary
-	}
 	start, _ := x.engine.clock.now()
 	x.engine.onWorker(func(b *Batch) { removed, err = b.removeExpired(database, due) })
 	end, _ := x.engine.clock.now()
