@@ -17,10 +17,12 @@ endif
 
 include scripts/release.mk
 
-# What the long tests take: make crash ROUNDS=300, make fuzz-differential COMMANDS=1000000 SEED=7
+# What the long tests take: make crash ROUNDS=300, make fuzz-differential COMMANDS=1000000 SEED=7,
+# make chaos MINUTES=10 SEED=7
 ROUNDS   ?= 100
 COMMANDS ?= 1000000
 SEED     ?= 0
+MINUTES  ?= 10
 FUZZTIME ?= 10s
 # Packages whose goroutines share data; the race detector watches them in CI. `make race` takes all.
 RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache
@@ -86,6 +88,10 @@ fuzz-differential: build ## COMMANDS random commands to Kedis and redis-server, 
 .PHONY: crash
 crash: build ## ROUNDS of kill -9 under load
 	$(GO) test ./redis-tests/crash -count=1 -timeout 0 -v -args -rounds=$(ROUNDS) -seed=$(SEED)
+
+.PHONY: chaos
+chaos: build ## MINUTES of cut links, killed servers and switched roles, with Kedis and Redis as replicas of each other
+	$(GO) test ./redis-tests/chaos -count=1 -timeout 0 -v -args -minutes=$(MINUTES) -seed=$(SEED)
 
 .PHONY: scripts-rewrite
 scripts-rewrite: ## rewrite the replies that redis-tests/scripts expect, from redis-server

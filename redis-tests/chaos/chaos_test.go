@@ -1,0 +1,84 @@
+package chaos
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"kedis/redis-tests/launch"
+)
+
+var (
+	minutes = flag.Float64("minutes", 0, "how long each test goes on; 0 is the short form")
+	seed    = flag.Uint64("seed", 1, "what load and faults are made from; 0 takes a new one")
+)
+
+// shortRounds are what the short form has of rounds, and how long each is.
+const (
+	shortRounds   = 2
+	shortDuration = 1500 * time.Millisecond
+)
+
+func seeded(t *testing.T) *rand.Rand {
+	s := *seed
+	if s == 0 {
+		s = rand.Uint64()
+	}
+	t.Logf("seed %d", s)
+	return rand.New(rand.NewPCG(s, uint64(len(t.Name()))))
+}
+
+// repl-timeout is short, so that links that are frozen time out.
+var timing = []string{"--repl-timeout", "3", "--repl-ping-replica-period", "1"}
+
+var redisOptions = []string{"--repl-diskless-sync-delay", "0", "--repl-backlog-size", "128mb"}
+
+// kedisOptions are drawn for each Kedis.
+var kedisOptions = [][]string{
+	nil,
+	nil,
+	// Everything goes to RocksDB at once, and collections move between their encodings all the time.
+	{"--generation-bytes", "1kb", "--memory-tier", "1mb", "--clean-cache-share", "1%", "--rocksdb-write-buffer-size", "1mb", "--rocksdb-block-cache", "1mb",
+		"--binlog-segment-size", "1mb", "--persist-log-size", "1mb", "--persist-interval", "1s", "--hz", "100",
+		"--hash-max-listpack-entries", "4", "--set-max-intset-entries", "4", "--set-max-listpack-entries", "4", "--zset-max-listpack-entries", "4",
+		"--list-max-listpack-size", "4"},
+	// The log is short: replicas that were away need all data.
+	{"--binlog-segment-size", "1mb", "--binlog-retention-size", "1mb", "--persist-log-size", "1mb", "--persist-interval", "1s", "--replica-log-limit", "4mb"},
+	{"--appendfsync", "always", "--repl-diskless-sync", "no"},
+}
+
+func options(r *rand.Rand, program launch.Program) []string {
+	if program.IsRedis {
+		return append(append([]string{}, timing...), redisOptions...)
+	}
+	return append(append([]string{}, timing...), kedisOptions[r.IntN(len(kedisOptions))]...)
+}
+
+// run makes rounds until the time is over.
+func run(t *testing.T, programs []launch.Program, round func(c *Cluster, duration time.Duration) error) {
+	random := seeded(t)
+	c, err := NewCluster(random.Uint64(), t.TempDir, programs, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = c.converge()
+	end := time.Now().Add(time.Duration(*minutes * float64(time.Minute)))
+	for err == nil && (*minutes == 0 && c.round < shortRounds || *minutes > 0 && time.Now().Before(end)) {
+		duration := shortDuration
+		if *minutes > 0 {
+			duration = time.Duration(500+random.IntN(8000)) * time.Millisecond
+		}
+		err = round(c, duration)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, c.Report())
+	}
+	t.Logf("%d rounds; primary at the end: %s", c.round, c.primary.name)
+}
+
+func TestChaos(t *testing.T) {
+	kedis, redis := launch.MustUnderTest(t), launch.MustOracle(t)
+	run(t, []launch.Program{kedis, kedis, kedis, redis}, (*Cluster).Round)
+}

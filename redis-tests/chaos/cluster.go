@@ -1,0 +1,247 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"time"
+
+	"kedis/redis-tests/launch"
+)
+
+// Cluster is a primary and its replicas, with a link between any two of them.
+type Cluster struct {
+	members []*Member
+	primary *Member
+	random  *rand.Rand
+	events  []string // what was done, for whoever looks into a failure
+	round   int
+}
+
+// NewCluster starts servers; the first is the primary. directory makes a directory for each.
+func NewCluster(seed uint64, directory func() string, programs []launch.Program, options func(r *rand.Rand, p launch.Program) []string) (*Cluster, error) {
+	c := &Cluster{random: rand.New(rand.NewPCG(seed, 0))}
+	for i, program := range programs {
+		kind := "kedis"
+		if program.IsRedis {
+			kind = "redis"
+		}
+		chosen := options(c.random, program)
+		server, err := program.Start(directory(), chosen...)
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+		m := &Member{name: fmt.Sprintf("%s%d", kind, i), links: map[*Member]*Link{}}
+		m.server.Store(server)
+		c.members = append(c.members, m)
+		c.note("%s: process %d, %s", m.name, server.ProcessID(), strings.Join(chosen, " "))
+	}
+	c.primary = c.members[0]
+	if err := c.connect(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// connect makes the links, and replicas of all but the primary.
+func (c *Cluster) connect() error {
+	for _, m := range c.members {
+		for _, other := range c.members {
+			link, err := NewLink(other.server.Load().Address)
+			if err != nil {
+				return err
+			}
+			m.links[other] = link
+		}
+	}
+	for _, m := range c.replicas() {
+		if err := m.follow(c.primary); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends all servers and links.
+func (c *Cluster) Close() {
+	for _, m := range c.members {
+		m.server.Load().Kill()
+		for _, link := range m.links {
+			link.Close()
+		}
+	}
+}
+
+func (c *Cluster) note(format string, arguments ...any) {
+	c.events = append(c.events, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, arguments...))
+}
+
+// replicas are all members but the primary.
+func (c *Cluster) replicas() []*Member {
+	var others []*Member
+	for _, m := range c.members {
+		if m != c.primary {
+			others = append(others, m)
+		}
+	}
+	return others
+}
+
+// up starts a member that was killed, and has the links to it find it.
+func (c *Cluster) up(m *Member) error {
+	if !m.down {
+		return nil
+	}
+	if err := m.restart(); err != nil {
+		return err
+	}
+	c.note("%s is started again: process %d", m.name, m.server.Load().ProcessID())
+	for _, other := range c.members {
+		other.links[m].Redirect(m.server.Load().Address)
+	}
+	if m.isRedis() && m.upstream != nil { // it has forgotten
+		return m.follow(m.upstream)
+	}
+	return nil
+}
+
+// heal ends all faults; everybody then follows the primary.
+func (c *Cluster) heal() error {
+	for _, m := range c.members {
+		if m.stopped {
+			if err := m.signal(syscall.SIGCONT); err != nil {
+				return err
+			}
+		}
+		if err := c.up(m); err != nil {
+			return err
+		}
+		for _, link := range m.links {
+			link.Heal()
+		}
+	}
+	for _, m := range c.replicas() {
+		if m.upstream != c.primary {
+			if err := m.follow(c.primary); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+const (
+	convergence = 2 * time.Minute  // within which replicas are where their primary is when nobody writes
+	lateExpiry  = 15 * time.Second // within which keys that have expired are removed
+)
+
+// converge waits until all hold the same data at the same position. Nobody writes meanwhile; what still changes are keys that expire.
+func (c *Cluster) converge() error {
+	deadline, level := time.Now().Add(convergence), time.Time{}
+	for {
+		digests, err := c.sample()
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(digests) == 0:
+		case allEqual(digests):
+			c.note("all are equal: %s", digests[0])
+			return nil
+		case level.IsZero():
+			level = time.Now()
+		case time.Since(level) > lateExpiry:
+			return fmt.Errorf("chaos: at the same position the digests are %q\n%s", digests, c.differences())
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("chaos: after %v the replicas are not where the primary is:\n%s", convergence, c.describe())
+		}
+		time.Sleep(30 * time.Millisecond)
+	}
+}
+
+// sample takes the digests of all members if they are at the same position before and after that; none otherwise.
+func (c *Cluster) sample() ([]string, error) {
+	before, err := c.level()
+	if err != nil || before < 0 {
+		return nil, err
+	}
+	var digests []string
+	for _, m := range c.members {
+		reply, err := m.do("debug", "digest")
+		if err != nil {
+			return nil, err
+		}
+		digests = append(digests, string(reply.Text))
+	}
+	after, err := c.level()
+	if err != nil || after != before {
+		return nil, err
+	}
+	return digests, nil
+}
+
+// level is the position that all are at, of one history; -1 when they are not.
+func (c *Cluster) level() (int64, error) {
+	at, err := c.primary.status()
+	if err != nil {
+		return -1, err
+	}
+	for _, m := range c.replicas() {
+		s, err := m.status()
+		if err != nil {
+			if m.isRedis() && strings.Contains(err.Error(), "LOADING") {
+				return -1, nil
+			}
+			return -1, err
+		}
+		if !s.following() || s.position() != at.position() || s.history() != at.history() {
+			return -1, nil
+		}
+	}
+	return at.position(), nil
+}
+
+func allEqual(words []string) bool {
+	for _, word := range words {
+		if word != words[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// describe tells of all members' part in replication.
+func (c *Cluster) describe() string {
+	var b strings.Builder
+	for _, m := range c.members {
+		s, err := m.status()
+		if err != nil {
+			fmt.Fprintf(&b, "%s: %v\n", m.name, err)
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s, link %q, history %s at %d\n", m.name, s.fields["role"], s.fields["master_link_status"], s.history(), s.position())
+	}
+	return b.String()
+}
+
+// Report is what was done, the newest last, and what the servers print.
+func (c *Cluster) Report() string {
+	const shown = 120
+	var b strings.Builder
+	for _, event := range c.events[max(0, len(c.events)-shown):] {
+		fmt.Fprintln(&b, event)
+	}
+	for _, m := range c.members {
+		output := m.server.Load().Output()
+		const longest = 6000
+		fmt.Fprintf(&b, "---- %s\n%s\n", m.name, output[max(0, len(output)-longest):])
+	}
+	return b.String()
+}
+
+var errNoCandidate = errors.New("chaos: no replica knows the primary's history")

@@ -1,0 +1,236 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Round runs load and faults for a while, ends as chance has it, and compares.
+func (c *Cluster) Round(duration time.Duration) error {
+	c.round++
+	c.note("round %d; the primary is %s", c.round, c.primary.name)
+	var witnesses []*Witness
+	for i := range 2 {
+		witnesses = append(witnesses, NewWitness(fmt.Sprintf("witness:%d:%d", c.round, i), c.random.Uint64()))
+	}
+	load := StartLoad(c.primary, c.random.Uint64(), witnesses)
+	for _, m := range c.replicas() {
+		if !m.isRedis() {
+			observe(m, witnesses, load)
+		}
+	}
+	s := &storm{Cluster: c}
+	failed := s.run(duration)
+	if failed == nil {
+		failed = c.conclude(s, load, witnesses)
+	}
+	if err := errors.Join(failed, load.Stop()); err != nil {
+		return fmt.Errorf("chaos: round %d: %w", c.round, err)
+	}
+	c.note("%d requests were answered", load.written.Load())
+	return c.forget(witnesses)
+}
+
+// conclude ends a round in one of several ways.
+func (c *Cluster) conclude(s *storm, load *Load, witnesses []*Witness) error {
+	if c.redisOnlyPrimary() || c.random.IntN(3) == 0 {
+		return c.switchRoles(load, witnesses)
+	}
+	if c.random.IntN(3) == 0 {
+		return c.settle(load, witnesses)
+	}
+	return c.failOver(s, load, witnesses)
+}
+
+// redisOnlyPrimary tells that the primary can't be killed without losing what it alone has, and has been one long enough.
+func (c *Cluster) redisOnlyPrimary() bool { return c.primary.isRedis() && c.random.IntN(2) == 0 }
+
+// settle ends the faults and leaves the roles as they are: all that was answered is there.
+func (c *Cluster) settle(load *Load, witnesses []*Witness) error {
+	c.note("the faults end")
+	if err := c.heal(); err != nil {
+		return err
+	}
+	if err := load.Stop(); err != nil {
+		return err
+	}
+	if err := c.converge(); err != nil {
+		return err
+	}
+	return c.checkAll(witnesses, func(w *Witness) int { return w.answered })
+}
+
+// switchRoles makes another member the primary when all are at the same position: nobody then needs a snapshot.
+func (c *Cluster) switchRoles(load *Load, witnesses []*Witness) error {
+	if err := c.settle(load, witnesses); err != nil {
+		return err
+	}
+	replicas := c.replicas()
+	next := replicas[c.random.IntN(len(replicas))]
+	c.note("%s takes over from %s", next.name, c.primary.name)
+	before, err := next.fullSyncs()
+	if err != nil {
+		return err
+	}
+	if err := c.promote(next); err != nil {
+		return err
+	}
+	if err := c.heal(); err != nil {
+		return err
+	}
+	// The former primary asked for a GETACK or said PING, or not: what a Redis says then nobody else has.
+	if err := c.converge(); err != nil {
+		return err
+	}
+	after, err := next.fullSyncs()
+	if err != nil {
+		return err
+	}
+	if full := after - before; full > 0 {
+		c.note("%d full synchronizations after an orderly change of roles", full)
+	}
+	return c.checkAll(witnesses, func(w *Witness) int { return w.answered })
+}
+
+// promote makes a member the primary. The former one is told by heal.
+func (c *Cluster) promote(next *Member) error {
+	if err := next.follow(nil); err != nil {
+		return err
+	}
+	c.primary = next
+	return nil
+}
+
+// failOver kills or stops the primary in the midst of everything and promotes a replica.
+func (c *Cluster) failOver(s *storm, load *Load, witnesses []*Witness) error {
+	former := c.primary
+	history, err := c.resumed(former)
+	if err != nil {
+		return err
+	}
+	if former.isRedis() || c.random.IntN(2) == 0 {
+		c.note("stop for good: %s, the primary", former.name)
+		err = former.signal(syscall.SIGSTOP)
+	} else {
+		c.note("kill for good: %s, the primary", former.name)
+		former.kill()
+	}
+	if err := errors.Join(err, load.Stop()); err != nil {
+		return err
+	}
+	next, err := c.candidate(former, history)
+	if errors.Is(err, errNoCandidate) {
+		c.note("%v", err)
+		return c.settle(load, witnesses)
+	}
+	if err != nil {
+		return err
+	}
+	c.note("%s is promoted", next.name)
+	if err := c.promote(next); err != nil {
+		return err
+	}
+	if err := c.heal(); err != nil {
+		return err
+	}
+	if err := c.converge(); err != nil {
+		return err
+	}
+	// Of replicas that have acknowledged something, those that strayed and the Redis may have lost it since.
+	enough := 1 + s.strays
+	for _, m := range c.members {
+		if m.isRedis() && m != former {
+			enough++
+		}
+	}
+	return c.checkAll(witnesses, func(w *Witness) int { return w.safe[enough] })
+}
+
+// resumed has the primary go on if it was stopped or killed, and returns its history.
+func (c *Cluster) resumed(m *Member) (string, error) {
+	if m.stopped {
+		if err := m.signal(syscall.SIGCONT); err != nil {
+			return "", err
+		}
+	}
+	if err := c.up(m); err != nil {
+		return "", err
+	}
+	s, err := m.status()
+	return s.history(), err
+}
+
+// candidate is the replica of the primary's history that is furthest, as Sentinel would choose it.
+func (c *Cluster) candidate(former *Member, history string) (*Member, error) {
+	var best *Member
+	furthest := int64(-1)
+	for _, m := range c.members {
+		if m == former {
+			continue
+		}
+		if m.stopped {
+			if err := m.signal(syscall.SIGCONT); err != nil {
+				return nil, err
+			}
+		}
+		if err := c.up(m); err != nil {
+			return nil, err
+		}
+		status, err := m.status()
+		if err != nil {
+			if ignoreLoading(m, err) == nil {
+				continue
+			}
+			return nil, err
+		}
+		c.note("%s: history %s at %d", m.name, status.history(), status.position())
+		if status.history() == history && status.position() > furthest && status.fields["master_sync_in_progress"] == "0" {
+			best, furthest = m, status.position()
+		}
+	}
+	if best == nil {
+		return nil, errNoCandidate
+	}
+	return best, nil
+}
+
+// ignoreLoading drops the error of a Redis that takes a snapshot, and has no data meanwhile.
+func ignoreLoading(m *Member, err error) error {
+	if err != nil && m.isRedis() && (strings.Contains(err.Error(), "LOADING") || strings.Contains(err.Error(), "MASTERDOWN")) {
+		return nil
+	}
+	return err
+}
+
+func (c *Cluster) checkAll(witnesses []*Witness, least func(*Witness) int) error {
+	for _, w := range witnesses {
+		for _, m := range c.members {
+			if err := w.check(m, least(w)); err != nil {
+				return err
+			}
+		}
+		c.note("%s: %d sent, %d answered, %v safe; at least %d had to be there", w.list, w.sent, w.answered, w.safe, least(w))
+	}
+	return nil
+}
+
+// forget removes what the witnesses wrote.
+func (c *Cluster) forget(witnesses []*Witness) error {
+	connection, err := c.primary.dial()
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	if _, err := connection.Must("select", witnessDatabase); err != nil {
+		return err
+	}
+	for _, w := range witnesses {
+		if _, err := connection.Must("del", w.list, w.counter); err != nil {
+			return err
+		}
+	}
+	return nil
+}

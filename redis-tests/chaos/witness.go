@@ -1,0 +1,206 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"kedis/redis-tests/resp"
+)
+
+// witnessDatabase is one that nothing but witnesses writes to, and that is not flushed or swapped.
+const witnessDatabase = "9"
+
+// Witness writes the numbers from 1 on, each in one transaction with a counter. Since every number is written once and behind the one before
+// it, what a server holds shows what was lost, came twice or came in the wrong order.
+type Witness struct {
+	list, counter string
+	random        *rand.Rand
+
+	sent     int // the last number that was sent
+	answered int // the last one that was answered
+	// safe[n] is the last number that WAIT said n replicas to have.
+	safe map[int]int
+}
+
+// NewWitness makes a witness with keys of its own.
+func NewWitness(name string, seed uint64) *Witness {
+	return &Witness{list: name + ":list", counter: name + ":counter", random: rand.New(rand.NewPCG(seed, 3)), safe: map[int]int{}}
+}
+
+// testify writes until the load ends.
+func (w *Witness) testify(c *resp.Connection, l *Load) error {
+	if _, err := c.Must("select", witnessDatabase); err != nil {
+		return err
+	}
+	if err := w.resume(c); err != nil {
+		return err
+	}
+	for !l.ending.Load() {
+		if err := w.write(c); err != nil {
+			return err
+		}
+		l.written.Add(1)
+		if w.random.IntN(8) == 0 {
+			if err := w.wait(c); err != nil {
+				return err
+			}
+		}
+		pause(w.random)
+	}
+	return nil
+}
+
+// resume finds out whether the number that had no answer was taken.
+func (w *Witness) resume(c *resp.Connection) error {
+	reply, err := c.Must("llen", w.list)
+	if err != nil {
+		return err
+	}
+	length, _ := reply.Integer()
+	if int(length) < w.answered || int(length) > w.sent {
+		return violationf("%s holds %d numbers on the primary; %d were sent and %d answered", w.list, length, w.sent, w.answered)
+	}
+	w.sent, w.answered = int(length), int(length)
+	return nil
+}
+
+func (w *Witness) write(c *resp.Connection) error {
+	w.sent++
+	c.Queue("multi")
+	c.Queue("incr", w.counter)
+	c.Queue("rpush", w.list, strconv.Itoa(w.sent))
+	c.Queue("exec")
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	var reply resp.Reply
+	for range 4 {
+		var err error
+		if reply, err = c.Read(); err != nil {
+			return err
+		}
+	}
+	if len(reply.Elements) != 2 {
+		return fmt.Errorf("chaos: EXEC answers %s", reply) // as a primary does that is about to end
+	}
+	for _, element := range reply.Elements {
+		if n, _ := element.Integer(); int(n) != w.sent {
+			return violationf("number %d of %s was answered with %s", w.sent, w.list, reply)
+		}
+	}
+	w.answered = w.sent
+	return nil
+}
+
+func (w *Witness) wait(c *resp.Connection) error {
+	reply, err := c.Must("wait", strconv.Itoa(1+w.random.IntN(3)), "500")
+	if err != nil {
+		return err
+	}
+	replicas, _ := reply.Integer()
+	for n := 1; n <= int(replicas); n++ {
+		w.safe[n] = w.answered
+	}
+	return nil
+}
+
+// check compares what a server holds with what it has to hold: everything up to the number least, and nothing out of order.
+func (w *Witness) check(m *Member, least int) error {
+	numbers, counter, err := w.read(m)
+	if err != nil {
+		return err
+	}
+	if len(numbers) < least || len(numbers) > w.sent {
+		return fmt.Errorf("%s holds %d numbers of %s, and must hold between %d and %d", m.name, len(numbers), w.list, least, w.sent)
+	}
+	for i, n := range numbers {
+		if n != strconv.Itoa(i+1) {
+			return fmt.Errorf("%s holds %s as number %d of %s", m.name, n, i+1, w.list)
+		}
+	}
+	if counter != len(numbers) {
+		return fmt.Errorf("%s counts %d in %s, and holds %d numbers", m.name, counter, w.counter, len(numbers))
+	}
+	return nil
+}
+
+func (w *Witness) read(m *Member) (numbers []string, counter int, err error) {
+	c, err := m.dial()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer c.Close()
+	if _, err := c.Must("select", witnessDatabase); err != nil {
+		return nil, 0, err
+	}
+	list, err := c.Must("lrange", w.list, "0", "-1")
+	if err != nil {
+		return nil, 0, err
+	}
+	count, err := c.Must("get", w.counter)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !count.Null {
+		if counter, err = strconv.Atoi(string(count.Text)); err != nil {
+			return nil, 0, err
+		}
+	}
+	return list.Strings(), counter, nil
+}
+
+// observe reads a replica as long as the load lasts: at no time may it show half of a transaction, or a part of a snapshot.
+func observe(m *Member, witnesses []*Witness, l *Load) {
+	l.clients.Go(func() {
+		for !l.ending.Load() {
+			err := l.observeOnce(m, witnesses)
+			if v, ok := err.(violation); ok {
+				l.fail(v)
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+}
+
+func (l *Load) observeOnce(m *Member, witnesses []*Witness) error {
+	c, err := resp.Dial(m.server.Load().Address, time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.Must("select", witnessDatabase); err != nil {
+		return err
+	}
+	for !l.ending.Load() {
+		for _, w := range witnesses {
+			c.Queue("multi")
+			c.Queue("get", w.counter)
+			c.Queue("llen", w.list)
+			c.Queue("exec")
+			if err := c.Flush(); err != nil {
+				return err
+			}
+			var reply resp.Reply
+			for range 4 {
+				if reply, err = c.Read(); err != nil {
+					return err
+				}
+			}
+			if len(reply.Elements) != 2 || reply.Elements[0].IsError() || reply.Elements[1].IsError() {
+				return fmt.Errorf("chaos: EXEC answers %s", reply)
+			}
+			counter := string(reply.Elements[0].Text)
+			if reply.Elements[0].Null {
+				counter = "0"
+			}
+			if length := string(reply.Elements[1].Text); counter != length {
+				return violationf("%s shows a counter of %s and %s numbers of %s", m.name, counter, length, w.list)
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return nil
+}
