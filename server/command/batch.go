@@ -445,11 +445,12 @@ func (b *Batch) call(c *Context, now int64) error {
 }
 
 // mode tells the transaction how a command runs. One that only may write doesn't while the log takes
-// nothing: it is a read then.
+// nothing, or for a client of a replica: it is a read then.
 func (b *Batch) mode(c *Context) storage.Mode {
 	flags := c.Command.flagsWith(c.Args)
-	writing := flags&Write != 0 || flags&MayReplicate != 0 && b.writable(c.Session) == nil && !b.engine.IsReplica()
-	return storage.Mode{Writing: writing, Applying: b.applying, Replica: b.engine.IsReplica()}
+	replica := b.engine.IsReplica() && !b.applying
+	writing := flags&Write != 0 || flags&MayReplicate != 0 && b.writable(c.Session) == nil && !replica
+	return storage.Mode{Writing: writing, Applying: b.applying, Replica: replica}
 }
 
 // fail makes an error the command's reply.

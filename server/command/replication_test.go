@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"kedis/internal/resp"
 	"kedis/lock"
 )
 
@@ -31,5 +32,29 @@ func TestWaitingWriteFindsItselfOnAReplica(t *testing.T) {
 	<-done
 	if reply := string(c.session.Reply.Bytes()); !strings.HasPrefix(reply, "-READONLY") || len(log.content) > 0 {
 		t.Fatalf("the reply is %q, the log holds %q", reply, log.content)
+	}
+}
+
+// PFCOUNT stores what it has counted, on the primary and, from the stream, on its replicas: their bytes are the same.
+func TestFollowerStoresWhatPFCountStores(t *testing.T) {
+	primary, _ := newTestEngine(t)
+	replica, _ := newTestEngine(t)
+	replica.SetReplica(true, false)
+	c := newTestClient(t, primary)
+	f := replica.NewFollower(0)
+	defer f.Close()
+	for _, line := range [][]string{{"pfadd", "h", "a", "b", "c"}, {"pfcount", "h"}} {
+		c.do(line...)
+		raw := resp.AppendRequest(nil, words(line...)...)
+		if err := f.Apply(words(line...), raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	want, have := c.do("get", "h"), newTestClient(t, replica).do("get", "h")
+	if want != have {
+		t.Fatalf("the primary holds %q, the replica %q", want, have)
 	}
 }
