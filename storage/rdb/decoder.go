@@ -33,11 +33,16 @@ type Decoder struct {
 //
 // Errors: ErrPayloadVersion, ErrPayloadChecksum, ErrEmpty, *UnsupportedError, ErrCorrupt.
 func (d *Decoder) Payload(payload []byte) (*Value, error) {
-	body, err := checkPayload(payload)
-	if err != nil {
+	if err := checkPayload(payload); err != nil {
 		return nil, err
 	}
-	d.src.reset(body)
+	// The footer too: Redis takes a value that ends within it, and its replicas have to do the same.
+	return d.body(payload)
+}
+
+// body begins to read a value that its type precedes.
+func (d *Decoder) body(b []byte) (*Value, error) {
+	d.src.reset(b)
 	first, err := d.src.byte()
 	if err != nil {
 		return nil, err
@@ -48,18 +53,18 @@ func (d *Decoder) Payload(payload []byte) (*Value, error) {
 // payloadFooter is | version:2 | checksum of all that is before it:8 |.
 const payloadFooter = 10
 
-func checkPayload(payload []byte) (body []byte, err error) {
+func checkPayload(payload []byte) error {
 	if len(payload) < payloadFooter {
-		return nil, ErrPayloadChecksum
+		return ErrPayloadChecksum
 	}
-	body, footer := payload[:len(payload)-payloadFooter], payload[len(payload)-payloadFooter:]
+	footer := payload[len(payload)-payloadFooter:]
 	if binary.LittleEndian.Uint16(footer) > NewestVersion {
-		return nil, ErrPayloadVersion
+		return ErrPayloadVersion
 	}
 	if CRC64(0, payload[:len(payload)-8]) != binary.LittleEndian.Uint64(footer[2:]) {
-		return nil, ErrPayloadChecksum
+		return ErrPayloadChecksum
 	}
-	return body, nil
+	return nil
 }
 
 // begin reads as much of a value as precedes its elements.

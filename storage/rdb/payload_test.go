@@ -234,7 +234,8 @@ func TestPayloadFooter(t *testing.T) {
 		"good": {good, nil}, "version 1": {refooter(1), nil}, "version 12": {refooter(12), nil},
 		"version 13": {refooter(13), ErrPayloadVersion}, "flipped": {flipped, ErrPayloadChecksum},
 		"short": {good[:9], ErrPayloadChecksum}, "empty": {nil, ErrPayloadChecksum},
-		"only a footer": {seal(nil), ErrCorrupt},
+		"only a footer": {seal(nil), ErrCorrupt}, "a string that ends in the footer": {seal([]byte{byte(typeString), 5, 'a'}), nil},
+		"a string before unused bytes": {seal([]byte{byte(typeString), 1, 'a', 0, 0}), nil},
 	} {
 		if _, err := new(Decoder).Payload(c.payload); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
@@ -281,7 +282,7 @@ func TestCorruptPayloads(t *testing.T) {
 		"stream node id":          {byte(typeStreamListpacks), 1, 2, 'a', 'b'},
 		"bad module value":        {byte(typeModule2), 0, 9},
 	} {
-		v, err := new(Decoder).Payload(seal(body))
+		v, err := new(Decoder).body(body)
 		if err == nil {
 			_, err = elements(v)
 		}
