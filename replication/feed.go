@@ -57,7 +57,7 @@ type feed struct {
 	state  atomic.Int32
 	sent   atomic.Int64 // position
 	acked  atomic.Int64 // position
-	heard  atomic.Int64 // Unix ms when the replica last acknowledged something
+	heard  atomic.Int64 // Unix ms when the replica last said something
 	taken  chan struct{}
 	once   sync.Once
 	ending atomic.Bool
@@ -204,8 +204,8 @@ const coalesce = 64 << 10
 
 // stream sends the log as it grows.
 func (f *feed) stream(ctx context.Context, reader *binlog.Reader) error {
-	f.set(feedOnline)
 	f.sent.Store(reader.Position())
+	f.set(feedOnline)
 	w := bufio.NewWriterSize(f, coalesce)
 	for {
 		record, err := reader.Next(ctx)
@@ -230,7 +230,7 @@ const longestAck = 1 << 20
 // listen takes the replica's acknowledgements until the connection ends.
 func (f *feed) listen() {
 	defer f.cancel()
-	requests := resp.NewReader(f.conn, longestAck)
+	requests := resp.NewReader(hearing{f}, longestAck)
 	for {
 		args, _, err := requests.ReadRequest()
 		if err != nil {
@@ -249,8 +249,18 @@ func (f *feed) listen() {
 	}
 }
 
+// hearing reads what a replica says: empty lines while it takes a snapshot, and acknowledgements.
+type hearing struct{ feed *feed }
+
+func (h hearing) Read(p []byte) (int, error) {
+	n, err := h.feed.conn.Read(p)
+	if n > 0 {
+		h.feed.heard.Store(time.Now().UnixMilli())
+	}
+	return n, err
+}
+
 func (f *feed) acknowledge(position int64) {
-	f.heard.Store(time.Now().UnixMilli())
 	f.acked.Store(max(position, f.acked.Load()))
 	f.once.Do(func() { close(f.taken) })
 	n := f.node
@@ -260,7 +270,7 @@ func (f *feed) acknowledge(position int64) {
 	n.acks = make(chan struct{})
 }
 
-// lag is for how long the replica hasn't acknowledged anything.
+// lag is for how long the replica hasn't said anything.
 func (f *feed) lag(now time.Time) time.Duration {
 	return max(0, now.Sub(time.UnixMilli(f.heard.Load())))
 }
@@ -272,11 +282,12 @@ func (f *feed) good(now time.Time) bool {
 
 // inspect ends a feed whose replica is silent, or so far behind that the log would grow too large.
 func (f *feed) inspect(now time.Time) {
-	if f.State() != feedOnline || f.ending.Load() {
+	state := f.State()
+	if state == feedBegins || f.ending.Load() {
 		return
 	}
-	if !f.client.Old && f.lag(now) > f.timeout() {
-		f.node.Logger.Warn("a replica is silent; its feed ends", "address", f.name(), "lag", f.lag(now).String())
+	if state >= feedAwaitsAck && !f.client.Old && f.lag(now) > f.timeout() {
+		f.node.Logger.Warn("a replica is silent; its feed ends", "address", f.name(), "state", state.String(), "lag", f.lag(now).String())
 		f.close()
 		return
 	}

@@ -202,6 +202,10 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 func (s *source) readNow(p []byte) (n int, err error) {
+	// While bytes keep coming nothing waits, so the last deadline may be long over.
+	if err := s.conn.SetReadDeadline(time.Time{}); err != nil {
+		return 0, err
+	}
 	failed := s.raw.Read(func(fd uintptr) bool {
 		for {
 			if n, err = syscall.Read(int(fd), p); err != syscall.EINTR {

@@ -1,9 +1,11 @@
 package replication
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -32,6 +34,37 @@ func TestSharedHistory(t *testing.T) {
 		if got := shared(h, c.id, c.position); got != c.want {
 			t.Errorf("%.1s at %d: %v", c.id, c.position, got)
 		}
+	}
+}
+
+// TestPollingOutlivesADeadline reads without waiting when the time is over within which something had to come,
+// as it is while a primary never pauses.
+func TestPollingOutlivesADeadline(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	primary, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer primary.Close()
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &source{link: &link{}, conn: conn, raw: raw, poll: true}
+	if err := conn.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Read(make([]byte, 10)); n != 0 || err != errIdle {
+		t.Fatalf("%d bytes, %v", n, err)
 	}
 }
 

@@ -40,6 +40,7 @@ func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err erro
 			return reader, err
 		}
 	}
+	f.sent.Store(view.Position())
 	f.set(feedSnapshot)
 	began := time.Now()
 	s := &snapshot{view: view, store: n.Store, id: id, version: n.Version, noKeys: f.client.NoKeys, ctx: ctx}
@@ -63,6 +64,7 @@ func (f *feed) awaitTaken(ctx context.Context) error {
 		f.heard.Store(time.Now().UnixMilli())
 		return nil
 	}
+	f.heard.Store(time.Now().UnixMilli())
 	f.set(feedAwaitsAck)
 	select {
 	case <-f.taken:
