@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"kedis/migrate"
 )
 
 // version is set by the Makefile.
@@ -21,13 +23,15 @@ func main() {
 		Usage:           "a Redis-compatible server that keeps its data on disk",
 		Version:         version,
 		HideHelpCommand: true,
-		Commands:        []*cli.Command{serveCommand(), binlogCommand(), restoreCommand(), versionCommand()},
-		Action:          refuseUnknown,
-		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return err },
+		// Prefixes and patterns may have commas in them.
+		DisableSliceFlagSeparator: true,
+		Commands:                  []*cli.Command{serveCommand(), binlogCommand(), restoreCommand(), importCommand(), versionCommand()},
+		Action:                    refuseUnknown,
+		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return err },
 	}
 	if err := app.RunContext(context.Background(), os.Args); err != nil {
 		fmt.Fprintln(os.Stderr, "kedis:", err)
-		os.Exit(1)
+		os.Exit(migrate.ExitCode(err))
 	}
 }
 

@@ -229,7 +229,7 @@ func (b *Batch) admit(s *Session, args [][]byte) (*Command, error) {
 		return nil, unknownSubcommand(container, args)
 	case command == nil:
 		return nil, unknownCommand(args)
-	case !command.accepts(len(args)) || command.Run == nil:
+	case !command.Accepts(len(args)) || command.Run == nil:
 		return command, wrongArity(command.full)
 	}
 	for i := range gates {

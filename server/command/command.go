@@ -296,7 +296,7 @@ func (t *Table) Lookup(args [][]byte) (found, container *Command) {
 // Commands lists all commands, in the order of the table.
 func (t *Table) Commands() []*Command { return t.commands }
 
-// accepts tells whether a command takes that many words.
-func (c *Command) accepts(words int) bool {
+// Accepts tells whether a command takes that many words.
+func (c *Command) Accepts(words int) bool {
 	return words == c.Arity || c.Arity < 0 && words >= -c.Arity
 }

@@ -432,7 +432,7 @@ func (c *Context) keysOfWords() ([]KeyReference, error) {
 		return nil, Error("ERR Invalid command specified")
 	case !slices.ContainsFunc(command.Keys, func(k KeySpec) bool { return k.Flags&NotKey == 0 }) && command.GetKeys == nil:
 		return nil, Error("ERR The command has no key arguments")
-	case !command.accepts(len(words)):
+	case !command.Accepts(len(words)):
 		return nil, Error("ERR Invalid number of arguments specified for command")
 	}
 	keys, err := command.KeysOf(nil, words)

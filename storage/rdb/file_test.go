@@ -329,3 +329,25 @@ func TestLargeCollectionsAreNotHeld(t *testing.T) {
 		t.Fatalf("%d bytes were allocated for a file of %d", spent, r.Offset())
 	}
 }
+
+func TestRest(t *testing.T) {
+	var file bytes.Buffer
+	w := NewWriter(&file)
+	w.Database(0)
+	w.Key([]byte("k"), 0)
+	w.String([]byte("v"))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tail := strings.Repeat("what follows", 20_000) // more than is read ahead
+	r, err := NewReader(io.MultiReader(&file, strings.NewReader(tail)), 0)
+	for err == nil {
+		_, err = r.Next()
+	}
+	if err != io.EOF {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(r.Rest()); err != nil || string(rest) != tail {
+		t.Errorf("%d bytes follow, expected %d (%v)", len(rest), len(tail), err)
+	}
+}

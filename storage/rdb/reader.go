@@ -45,8 +45,8 @@ type Record struct {
 // Reader reads an RDB file. It holds a buffer, the strings of one element and one packed
 // collection in memory, nothing else. It is used by one goroutine at a time.
 //
-// It reads ahead, so nothing that follows the file may come from the same io.Reader: a caller who
-// receives a file over a connection gives it a reader that ends where the file does.
+// It reads ahead: a caller who receives a file over a connection gives it a reader that ends where the
+// file does. What else follows the file, Rest has.
 type Reader struct {
 	// EmptyKeys is how many keys were passed over because they had an empty collection.
 	EmptyKeys int64
@@ -88,6 +88,13 @@ func (r *Reader) Version() int { return r.version }
 
 // Offset is how many bytes of the file have been read.
 func (r *Reader) Offset() int64 { return r.decoder.src.offset() }
+
+// Rest returns what follows the file, once Next has returned io.EOF: the commands of an AOF whose beginning is
+// an RDB file.
+func (r *Reader) Rest() io.Reader {
+	src := &r.decoder.src
+	return io.MultiReader(bytes.NewReader(src.buf[src.pos:src.end]), src.r)
+}
 
 // Next reads the next record. What wasn't read of the former one's value is passed over. After the
 // last record, and a checksum that is right (or 0, which means that there is none), the error is

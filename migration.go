@@ -1,0 +1,68 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"kedis/migrate"
+	"kedis/server/command"
+)
+
+// filterFlags choose keys, and their names at the target.
+func filterFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "db", Usage: "take only these `databases`, such as 0,1"},
+		&cli.StringSliceFlag{Name: "db-map", Usage: "take only these databases, and write each to another one: `from:to`, such as 0:3,1:4"},
+		&cli.StringSliceFlag{Name: "match", Usage: "take keys that fit a glob-style `pattern`; several are alternatives, --prefix included"},
+		&cli.StringSliceFlag{Name: "prefix", Usage: "take keys that begin with a `prefix`; several are alternatives"},
+		&cli.StringSliceFlag{Name: "exclude", Usage: "leave out keys that fit a `pattern`, whatever takes them otherwise"},
+		&cli.StringSliceFlag{Name: "rewrite-prefix", Usage: "`old:new` (or old=new, where a prefix has a colon in it): replace a prefix of the keys"},
+	}
+}
+
+// filterOf reads them.
+func filterOf(ctx *cli.Context) (*migrate.Filter, error) {
+	options := migrate.FilterOptions{DB: ctx.StringSlice("db"), DBMap: ctx.StringSlice("db-map"), Match: ctx.StringSlice("match"),
+		Prefix: ctx.StringSlice("prefix"), Exclude: ctx.StringSlice("exclude"), RewritePrefix: ctx.StringSlice("rewrite-prefix")}
+	return options.Filter()
+}
+
+// serverFlags name a server: side is "from" or "to".
+func serverFlags(side, usage string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: side, Usage: usage},
+		&cli.StringFlag{Name: side + "-user", Usage: "`user` there, unless it is the default one"},
+		&cli.StringFlag{Name: side + "-auth", Usage: "`password` there", EnvVars: []string{"KEDIS_" + strings.ToUpper(side) + "_AUTH"}},
+	}
+}
+
+// serverOf reads them.
+func serverOf(ctx *cli.Context, side string) migrate.Server {
+	return migrate.Server{Address: ctx.String(side), User: ctx.String(side + "-user"), Password: ctx.String(side + "-auth")}
+}
+
+// writeFlags are how data is written to a server.
+func writeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "on-conflict", Value: "replace", Usage: "what happens to a key that the target has already: `replace`, skip or fail"},
+		&cli.StringFlag{Name: "rate", Usage: "take no more than so much a second: `20MB`, 5000keys, or both with a comma between them"},
+		&cli.IntFlag{Name: "connections", Value: migrate.DefaultConnections, Usage: "`how many` connections write at the same time"},
+	}
+}
+
+// keyTable tells the package migrate where keys stand in commands.
+type keyTable struct{ table *command.Table }
+
+// Keys appends the positions of a command's keys.
+func (k keyTable) Keys(dst []migrate.KeyPosition, args [][]byte) ([]migrate.KeyPosition, bool, error) {
+	found, _ := k.table.Lookup(args)
+	if found == nil || !found.Accepts(len(args)) {
+		return dst, false, nil
+	}
+	references, err := found.KeysOf(nil, args)
+	for _, r := range references {
+		dst = append(dst, migrate.KeyPosition{Index: r.Index, ReadOnly: r.Flags&command.RO != 0})
+	}
+	return dst, true, err
+}
