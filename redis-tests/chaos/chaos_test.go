@@ -3,6 +3,7 @@ package chaos
 import (
 	"flag"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,8 +35,8 @@ var timing = []string{"--repl-timeout", "3", "--repl-ping-replica-period", "1"}
 
 var redisOptions = []string{"--repl-diskless-sync-delay", "0", "--repl-backlog-size", "128mb"}
 
-// kedisOptions are drawn for each Kedis.
-var kedisOptions = [][]string{
+// lastingOptions are for a Kedis that keeps enough of its log for whoever was away.
+var lastingOptions = [][]string{
 	nil,
 	nil,
 	// Everything goes to RocksDB at once, and collections move between their encodings all the time.
@@ -43,22 +44,32 @@ var kedisOptions = [][]string{
 		"--binlog-segment-size", "1mb", "--persist-log-size", "1mb", "--persist-interval", "1s", "--hz", "100",
 		"--hash-max-listpack-entries", "4", "--set-max-intset-entries", "4", "--set-max-listpack-entries", "4", "--zset-max-listpack-entries", "4",
 		"--list-max-listpack-size", "4"},
-	// The log is short: replicas that were away need all data.
-	{"--binlog-segment-size", "1mb", "--binlog-retention-size", "1mb", "--persist-log-size", "1mb", "--persist-interval", "1s", "--replica-log-limit", "4mb"},
 	{"--appendfsync", "always", "--repl-diskless-sync", "no"},
 }
 
-func options(r *rand.Rand, program launch.Program) []string {
+// forgetfulOptions are for one whose log is short: replicas that were away need all data.
+var forgetfulOptions = [][]string{
+	{"--binlog-segment-size", "1mb", "--binlog-retention-size", "1mb", "--persist-log-size", "1mb", "--persist-interval", "1s", "--replica-log-limit", "4mb"},
+}
+
+// topology is who is there, and who follows whom.
+type topology struct {
+	programs []launch.Program // the first is the primary
+	chained  bool
+	options  [][]string // that each Kedis may have
+}
+
+func (p topology) draw(r *rand.Rand, program launch.Program) []string {
 	if program.IsRedis {
-		return append(append([]string{}, timing...), redisOptions...)
+		return slices.Concat(timing, redisOptions)
 	}
-	return append(append([]string{}, timing...), kedisOptions[r.IntN(len(kedisOptions))]...)
+	return slices.Concat(timing, p.options[r.IntN(len(p.options))])
 }
 
 // run makes rounds until the time is over.
-func run(t *testing.T, programs []launch.Program, round func(c *Cluster, duration time.Duration) error) {
+func run(t *testing.T, p topology, round func(c *Cluster, duration time.Duration) error) {
 	random := seeded(t)
-	c, err := NewCluster(random.Uint64(), t.TempDir, programs, options)
+	c, err := NewCluster(random.Uint64(), p.chained, t.TempDir, p.programs, p.draw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +86,28 @@ func run(t *testing.T, programs []launch.Program, round func(c *Cluster, duratio
 	if err != nil {
 		t.Fatalf("%v\n%s", err, c.Report())
 	}
-	t.Logf("%d rounds; primary at the end: %s", c.round, c.primary.name)
+	t.Logf("%d rounds, %d requests answered; the primary at the end is %s", c.round, c.requests, c.primary.name)
 }
 
 func TestChaos(t *testing.T) {
 	kedis, redis := launch.MustUnderTest(t), launch.MustOracle(t)
-	run(t, []launch.Program{kedis, kedis, kedis, redis}, (*Cluster).Round)
+	run(t, topology{[]launch.Program{kedis, kedis, kedis, redis}, false, slices.Concat(lastingOptions, forgetfulOptions)}, (*Cluster).Round)
+}
+
+// TestKedisAndRedis lets Kedis and Redis follow each other, in both directions and in a chain. After a cut link they go on where they are.
+func TestKedisAndRedis(t *testing.T) {
+	kedis, redis := launch.MustUnderTest(t), launch.MustOracle(t)
+	for _, c := range []struct {
+		name     string
+		programs []launch.Program
+	}{
+		{"KedisToRedis", []launch.Program{kedis, redis}},
+		{"RedisToKedis", []launch.Program{redis, kedis}},
+		{"RedisToKedisToRedis", []launch.Program{redis, kedis, redis}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			run(t, topology{c.programs, true, lastingOptions}, (*Cluster).Links)
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,13 +17,17 @@ type Cluster struct {
 	members []*Member
 	primary *Member
 	random  *rand.Rand
+	chained bool     // each follows the one before it, not all the primary
 	events  []string // what was done, for whoever looks into a failure
 	round   int
+	// requests is how many were answered in all rounds.
+	requests int64
 }
 
 // NewCluster starts servers; the first is the primary. directory makes a directory for each.
-func NewCluster(seed uint64, directory func() string, programs []launch.Program, options func(r *rand.Rand, p launch.Program) []string) (*Cluster, error) {
-	c := &Cluster{random: rand.New(rand.NewPCG(seed, 0))}
+func NewCluster(seed uint64, chained bool, directory func() string, programs []launch.Program,
+	options func(r *rand.Rand, p launch.Program) []string) (*Cluster, error) {
+	c := &Cluster{random: rand.New(rand.NewPCG(seed, 0)), chained: chained}
 	for i, program := range programs {
 		kind := "kedis"
 		if program.IsRedis {
@@ -59,11 +64,19 @@ func (c *Cluster) connect() error {
 		}
 	}
 	for _, m := range c.replicas() {
-		if err := m.follow(c.primary); err != nil {
+		if err := m.follow(c.home(m)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// home is whom a member follows when there are no faults.
+func (c *Cluster) home(m *Member) *Member {
+	if !c.chained {
+		return c.primary
+	}
+	return c.members[slices.Index(c.members, m)-1]
 }
 
 // Close ends all servers and links.
@@ -109,7 +122,7 @@ func (c *Cluster) up(m *Member) error {
 	return nil
 }
 
-// heal ends all faults; everybody then follows the primary.
+// heal ends all faults; everybody then follows whom he is to.
 func (c *Cluster) heal() error {
 	for _, m := range c.members {
 		if m.stopped {
@@ -125,8 +138,8 @@ func (c *Cluster) heal() error {
 		}
 	}
 	for _, m := range c.replicas() {
-		if m.upstream != c.primary {
-			if err := m.follow(c.primary); err != nil {
+		if home := c.home(m); m.upstream != home {
+			if err := m.follow(home); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -9,6 +10,7 @@ import (
 // storm is what is done to a cluster during a round.
 type storm struct {
 	*Cluster
+	faults []fault
 	undo   []undo
 	strays int // replicas that were primaries for a while: what they acknowledged before may be gone
 }
@@ -22,11 +24,11 @@ type undo struct {
 // A fault of a replica begins something that storm.later may have ended; it does nothing when the replica's state doesn't allow it.
 type fault func(s *storm, m *Member) error
 
-// faults are drawn from; those that stand there more often come more often.
-var faults = []fault{
-	cut, cut, cut, cutHalfWay, cutHalfWay, cutHalfWay, slow, slow, freezeStream, freezeAcknowledgements,
-	stop, stop, killReplica, killReplica, stopPrimary, killPrimary, stray, chain,
-}
+// linkFaults and allFaults are drawn from; those that stand there more often come more often.
+var (
+	linkFaults = []fault{cut, cut, cut, cutHalfWay, cutHalfWay, cutHalfWay, slow, slow, freezeStream, freezeAcknowledgements}
+	allFaults  = append(slices.Clone(linkFaults), stop, stop, killReplica, killReplica, stopPrimary, killPrimary, stray, chain)
+)
 
 // run makes faults for a while.
 func (s *storm) run(duration time.Duration) error {
@@ -36,7 +38,7 @@ func (s *storm) run(duration time.Duration) error {
 			return err
 		}
 		replicas := s.replicas()
-		if err := faults[s.random.IntN(len(faults))](s, replicas[s.random.IntN(len(replicas))]); err != nil {
+		if err := s.faults[s.random.IntN(len(s.faults))](s, replicas[s.random.IntN(len(replicas))]); err != nil {
 			return err
 		}
 	}

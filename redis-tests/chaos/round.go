@@ -8,8 +8,30 @@ import (
 	"time"
 )
 
-// Round runs load and faults for a while, ends as chance has it, and compares.
+// Round runs load and faults of all kinds for a while, ends as chance has it, and compares.
 func (c *Cluster) Round(duration time.Duration) error {
+	return c.play(duration, allFaults, c.conclude)
+}
+
+// Links runs load and faults of the links for a while, and compares. Nobody ever needs all data anew.
+func (c *Cluster) Links(duration time.Duration) error {
+	err := c.play(duration, linkFaults, func(_ *storm, load *Load, witnesses []*Witness) error { return c.settle(load, witnesses) })
+	if err != nil {
+		return err
+	}
+	for _, m := range c.members {
+		full, err := m.fullSyncs()
+		if err != nil {
+			return err
+		}
+		if full > 1 {
+			return fmt.Errorf("chaos: round %d: %s has sent its data %d times", c.round, m.name, full)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) play(duration time.Duration, faults []fault, conclude func(*storm, *Load, []*Witness) error) error {
 	c.round++
 	c.note("round %d; the primary is %s", c.round, c.primary.name)
 	var witnesses []*Witness
@@ -22,15 +44,15 @@ func (c *Cluster) Round(duration time.Duration) error {
 			observe(m, witnesses, load)
 		}
 	}
-	s := &storm{Cluster: c}
+	s := &storm{Cluster: c, faults: faults}
 	failed := s.run(duration)
 	if failed == nil {
-		failed = c.conclude(s, load, witnesses)
+		failed = conclude(s, load, witnesses)
 	}
 	if err := errors.Join(failed, load.Stop()); err != nil {
 		return fmt.Errorf("chaos: round %d: %w", c.round, err)
 	}
-	c.note("%d requests were answered", load.written.Load())
+	c.requests += load.written.Load()
 	return c.forget(witnesses)
 }
 
