@@ -23,6 +23,7 @@ ROUNDS   ?= 100
 COMMANDS ?= 1000000
 SEED     ?= 0
 MINUTES  ?= 10
+KEYS     ?= 10000000
 FUZZTIME ?= 10s
 # Packages whose goroutines share data; the race detector watches them in CI. `make race` takes all.
 RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache
@@ -100,6 +101,10 @@ scripts-rewrite: ## rewrite the replies that redis-tests/scripts expect, from re
 .PHONY: bench
 bench: build ## redis-benchmark on Kedis and redis-server in turns; raw output and a table go to bench-results/
 	$(GO) run ./redis-tests/bench
+
+.PHONY: bench-replication
+bench-replication: build ## full synchronizations of KEYS small keys and of large collections, and the lag, beside Redis → Redis
+	$(GO) run ./redis-tests/bench/replication -keys $(KEYS)
 
 .PHONY: clean
 clean: ## remove what was built and installed inside this tree; ./data stays
