@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -84,7 +85,11 @@ func (l *link) exclusively(f func() error) error {
 	return f()
 }
 
-const retryAfter = time.Second
+// How long it takes until a primary is tried again: at first, and at most.
+const (
+	retrySoon = 50 * time.Millisecond
+	retryLate = time.Second
+)
 
 // run connects again and again. It begins when the link before it is done, and no write of the time
 // before is under way.
@@ -94,16 +99,19 @@ func (l *link) run(former *link) {
 		<-former.done
 	}
 	l.node.Host.Exclude()()
-	for l.ctx.Err() == nil {
+	for retry := retrySoon; l.ctx.Err() == nil; retry = min(2*retry, retryLate) {
 		err := l.attempt()
 		if l.ctx.Err() != nil {
 			return
 		}
 		l.node.Logger.Warn("no stream from the primary", "primary", l.target.String(), "state", l.State().String(), "error", err)
+		if l.State() == Connected {
+			retry = retrySoon
+		}
 		l.lose()
 		select {
 		case <-l.ctx.Done():
-		case <-time.After(retryAfter):
+		case <-time.After(retry):
 		}
 	}
 }
@@ -283,15 +291,26 @@ func (l *link) introduce() (State, error) {
 	if port == 0 {
 		port = c.Port.Get()
 	}
-	if err := l.expect("REPLCONF", "listening-port", strconv.FormatInt(port, 10)); err != nil {
+	if err := l.tell("listening-port", strconv.FormatInt(port, 10)); err != nil {
 		return 0, err
 	}
 	if address := c.ReplicaAnnounceIP.Get(); address != "" {
-		if err := l.expect("REPLCONF", "ip-address", address); err != nil {
+		if err := l.tell("ip-address", address); err != nil {
 			return 0, err
 		}
 	}
-	return Psync, l.expect("REPLCONF", "capa", "eof", "capa", "psync2")
+	return Psync, l.tell("capa", "eof", "capa", "psync2")
+}
+
+// tell says something of the replica to the primary, which may be too old to know of it.
+func (l *link) tell(words ...string) error {
+	err := l.expect(append([]string{"REPLCONF"}, words...)...)
+	var refusal *resp.ReplyError
+	if errors.As(err, &refusal) && strings.HasPrefix(refusal.Text, "ERR ") {
+		l.node.Logger.Info("the primary doesn't know of something that it is told", "primary", l.target.String(), "what", words[0], "answer", refusal.Text)
+		return nil
+	}
+	return err
 }
 
 // claim is the history and the position that the server goes on from. A history in which it has

@@ -98,7 +98,7 @@ func (l *link) load(body io.Reader, to *storage.Import) (database int, err error
 	for {
 		record, err := file.Next()
 		if err == io.EOF {
-			return database, psync.Drained(body)
+			return database, psync.Drained(file.Rest())
 		}
 		if err != nil {
 			return 0, refusal(err)
