@@ -61,6 +61,11 @@ func logStall(logger hclog.Logger, family string, from, to C.int) {
 	logger.Log(level, "rocksdb: writes to a family", "family", family, "are", states[to], "were", states[from])
 }
 
+// failure is why RocksDB takes no writes until it has recovered by itself.
+func (e *events) failure(operation string) error {
+	return fromStatus(operation, C.rocks_events_failure(e.c))
+}
+
 // end stops the goroutine and waits for it.
 func (e *events) end() {
 	C.rocks_events_end(e.c)

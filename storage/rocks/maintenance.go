@@ -26,8 +26,11 @@ func (d *DB) Flush() error {
 	return d.flush(false)
 }
 
-// flush needs d.structure to be held.
+// flush needs d.structure to be held. While RocksDB recovers from a failure, it alone may flush: see the listener in shim.cc.
 func (d *DB) flush(mayStall bool) error {
+	if err := d.events.failure("flush"); err != nil {
+		return err
+	}
 	families := d.all()
 	handles := make([]*C.rocks_family, len(families))
 	for i, f := range families {
@@ -43,6 +46,9 @@ func (d *DB) Checkpoint(directory string) error {
 	defer d.structure.Unlock()
 	if d.closed.Load() {
 		return ErrClosed
+	}
+	if err := d.events.failure("checkpoint"); err != nil {
+		return err
 	}
 	checkpoint, err := d.inner.NewCheckpoint()
 	if err != nil {
@@ -81,6 +87,9 @@ func (d *DB) compactStep(f *Family, from, to []byte) error {
 	defer d.structure.Unlock()
 	family, err := f.in(d)
 	if err != nil {
+		return err
+	}
+	if err := d.events.failure("compact"); err != nil {
 		return err
 	}
 	return fromStatus(fmt.Sprintf("compact family %q", f.name),

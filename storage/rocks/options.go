@@ -164,6 +164,7 @@ func (p *parts) setDatabase(o *Options) {
 	p.options.SetStatsDumpPeriodSec(0)
 	p.options.SetStatsPersistPeriodSec(0)
 	p.options.SetMaxManifestFileSize(64 << 20)
+	p.options.SetManifestPreallocationSize(64 << 10) // opening writes one, which a full disk has to have room for
 }
 
 func (p *parts) setMemtables(o *Options) {

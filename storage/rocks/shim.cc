@@ -377,9 +377,15 @@ struct Queue {
   std::deque<rocks_event> events;
   uint64_t lost = 0;
   bool ended = false;
+  Status failure;  // that RocksDB has yet to recover from
 
   ~Queue() {
     for (auto &event : events) free(event.text);
+  }
+
+  void fail(const Status &status) {
+    std::lock_guard<std::mutex> lock(mutex);
+    failure = status;
   }
 
   void put(rocks_event event) {
@@ -400,11 +406,18 @@ class Listener : public rocksdb::EventListener {
  public:
   explicit Listener(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
 
+  // A compaction that finds the disk full is a "soft" error to RocksDB: it goes on flushing. In 7.8 a flush that succeeds
+  // meanwhile is not installed, nor are its memtables ever taken up again, when flushes are atomic; all later ones,
+  // recovery's included, wait for those (facebook/rocksdb#11872 mends that, from 8.7 on). So it is made a hard error,
+  // which stops writes until there is space. Nobody else is to flush meanwhile either: rocks_events_failure.
   void OnBackgroundError(rocksdb::BackgroundErrorReason, Status *error) override {
+    if (error->IsNoSpace() && error->severity() < Status::kHardError) *error = Status(*error, Status::kHardError);
+    queue_->fail(*error);
     queue_->put({ROCKS_EVENT_ERROR, 0, 0, 0, text(error->ToString())});
   }
 
   void OnErrorRecoveryCompleted(Status error) override {
+    queue_->fail(Status::OK());
     queue_->put({ROCKS_EVENT_RECOVERED, 0, 0, 0, text(error.ToString())});
   }
 
@@ -455,6 +468,11 @@ void rocks_options_complete(void *c_options, rocks_events *events) {
 }
 
 rocks_events *rocks_events_create(void) { return new rocks_events; }
+
+rocks_status rocks_events_failure(rocks_events *events) {
+  std::lock_guard<std::mutex> lock(events->queue->mutex);
+  return report(events->queue->failure);
+}
 
 rocks_event rocks_events_next(rocks_events *events) {
   Queue &queue = *events->queue;

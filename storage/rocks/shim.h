@@ -126,6 +126,8 @@ typedef struct {
 } rocks_event;
 
 rocks_events *rocks_events_create(void);
+// Why RocksDB takes no writes until it has recovered by itself; OK when it does take them.
+rocks_status rocks_events_failure(rocks_events *events);
 // Waits for an event; kind is ROCKS_EVENT_END once the queue was ended.
 rocks_event rocks_events_next(rocks_events *events);
 void rocks_events_end(rocks_events *events);
