@@ -222,10 +222,11 @@ const (
 	longestWait    = 500 * time.Millisecond
 )
 
-// throttle slows writers down a little when RocksDB falls behind, the more the farther.
+// throttle slows writers down a little when RocksDB falls behind, the more the farther. When it takes nothing at all, waiting
+// is of no use: Ready keeps writers out then, and recovery has to go on.
 func (s *Store) throttle() {
 	behind := s.waitingGenerations() - frozenUnslowed
-	if behind <= 0 {
+	if behind <= 0 || s.flusher.failure() != nil {
 		return
 	}
 	s.counters.Slowed.Add(1)
@@ -245,9 +246,7 @@ func (s *Store) Ready() error {
 	if s.waitingGenerations() < frozenRefused {
 		return nil
 	}
-	s.flusher.mu.Lock()
-	defer s.flusher.mu.Unlock()
-	if err := s.flusher.err; err != nil {
+	if err := s.flusher.failure(); err != nil {
 		return fmt.Errorf("RocksDB takes no writes: %w", err)
 	}
 	return nil

@@ -27,19 +27,25 @@ func (f *flusher) wake() {
 	f.mu.Unlock()
 }
 
+// failure is why the last attempt failed; nil if it didn't.
+func (f *flusher) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
 const retryAfter = time.Second
 
 func (s *Store) flushGenerations() {
 	defer s.running.Done()
+	trouble := trouble{logger: s.logger, doing: "writing a generation to RocksDB"}
 	for {
 		f := s.awaitFrozen()
 		if f == nil {
 			return
 		}
 		err := s.writeGeneration(f)
-		if err != nil {
-			s.logger.Error("a generation could not be written to RocksDB; trying again", "error", err, "position", f.state.Position)
-		}
+		trouble.note(err, time.Now())
 		s.flusher.mu.Lock()
 		s.flusher.err = err
 		s.flusher.changed.Broadcast()
@@ -278,23 +284,27 @@ func (s *Store) readPersisted() error {
 func (s *Store) maintain() {
 	defer s.running.Done()
 	last := time.Now()
+	persisting := trouble{logger: s.logger, doing: "persisting"}
+	tidying := trouble{logger: s.logger, doing: "tidying up"}
 	for s.pause(time.Second) {
-		if err := s.readPersisted(); err != nil {
-			s.logger.Error("reading the persisted state", "error", err)
-			continue
-		}
-		behind := s.position.Load() - s.persisted.Load()
-		if behind > s.options.FlushLogBytes() || behind > 0 && time.Since(last) > s.options.FlushInterval() {
-			last = time.Now()
-			if err := s.Persist(); err != nil {
-				s.logger.Error("persisting", "error", err)
-				continue
-			}
-		}
-		if err := s.tidy(); err != nil && !errors.Is(err, errClosing) {
-			s.logger.Error("tidying up", "error", err)
+		persisting.note(s.persistWhenDue(&last), time.Now())
+		if err := s.tidy(); !errors.Is(err, errClosing) {
+			tidying.note(err, time.Now())
 		}
 	}
+}
+
+// persistWhenDue persists by log size and by the time since the last attempt.
+func (s *Store) persistWhenDue(last *time.Time) error {
+	if err := s.readPersisted(); err != nil {
+		return err
+	}
+	behind := s.position.Load() - s.persisted.Load()
+	if behind <= s.options.FlushLogBytes() && (behind <= 0 || time.Since(*last) <= s.options.FlushInterval()) {
+		return nil
+	}
+	*last = time.Now()
+	return s.Persist()
 }
 
 func (s *Store) tidy() error {
