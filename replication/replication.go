@@ -44,6 +44,8 @@ type Host interface {
 	// HoldWrites has whoever wants to write wait until ReleaseWrites. What has begun goes on.
 	HoldWrites()
 	ReleaseWrites()
+	// RefuseWrites keeps writes out for a reason; nil lets them in again.
+	RefuseWrites(reason error)
 	// SetGoodReplicas says how many replicas keep up.
 	SetGoodReplicas(n int)
 	// ForgetWatches makes whoever watches keys see that the data is another.
@@ -84,6 +86,7 @@ type Node struct {
 	acks       chan struct{} // closed and replaced when a replica has acknowledged something
 	pinged     time.Time
 	failover   *failover // nil if none is under way
+	unbranched bool      // a primary that has to begin a new history before it writes, and could not yet
 	configured *string   // what the configuration said of the role when the server started
 	stopped    bool
 
@@ -100,21 +103,20 @@ func New(o Options) *Node {
 
 // Start takes up the role that the server had, or else the configured one. It comes after recovery and
 // before clients. clean says that the server was stopped cleanly: if not, a primary begins a new
-// history, because others may have seen more of the former than it still has.
+// history, because others may have seen more of the former than it still has. When the disk has no room
+// for that, reads are served, and writes are refused until it has.
 func (n *Node) Start(clean bool) error {
 	target, err := n.loadRole()
 	if err != nil {
 		return err
 	}
-	if target == nil && !clean {
-		if err := n.branch(); err != nil {
-			return err
-		}
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if target != nil {
+	switch {
+	case target != nil:
 		n.follow(*target)
+	case !clean:
+		n.startHistory()
 	}
 	n.running.Go(n.tick)
 	return nil
@@ -132,6 +134,19 @@ func (n *Node) Stop() {
 	n.mu.Unlock()
 	close(n.stop)
 	n.running.Wait()
+}
+
+// startHistory branches, or leaves that for later. It needs mu to be held.
+func (n *Node) startHistory() {
+	err := n.branch()
+	switch {
+	case err != nil && !n.unbranched:
+		n.Logger.Error("reads are served, but nothing can be written yet", "error", err)
+	case err == nil && n.unbranched:
+		n.Logger.Info("writes are accepted")
+	}
+	n.unbranched = err != nil
+	n.Host.RefuseWrites(err)
 }
 
 // branch begins a new history at the end of the log.
@@ -171,6 +186,8 @@ func (n *Node) follow(to target) {
 		former.end()
 	}
 	n.Host.SetReplica(true, true)
+	n.unbranched = false // it goes on in its primary's
+	n.Host.RefuseWrites(nil)
 	n.disconnect()
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &link{node: n, target: to, ctx: ctx, cancel: cancel, done: make(chan struct{}), down: time.Now()}
@@ -213,6 +230,7 @@ func (n *Node) promote() error {
 
 // What is told to whoever wants to follow the server.
 const (
+	errUnbranched   = Refusal("NOMASTERLINK Can't SYNC while the disk has no room for a new history")
 	errNotConnected = Refusal("NOMASTERLINK Can't SYNC while not connected with my master")
 	errNotNow       = Refusal("NOMASTERLINK Can't SYNC while failing over")
 )
@@ -226,6 +244,8 @@ func (n *Node) Sendable() error {
 		return errNotNow
 	case n.link != nil && n.link.State() != Connected:
 		return errNotConnected
+	case n.unbranched:
+		return errUnbranched
 	}
 	return nil
 }
@@ -264,6 +284,12 @@ func (n *Node) inspect(now time.Time) {
 		}
 	}
 	n.Host.SetGoodReplicas(good)
+	if n.unbranched {
+		if n.Host.Log().Ready() == nil {
+			n.startHistory()
+		}
+		return
+	}
 	period := time.Duration(n.Config.ReplPingPeriod.Get()) * time.Second
 	if n.link != nil || n.failover != nil || len(n.feeds) == 0 || now.Sub(n.pinged) < period {
 		return

@@ -22,10 +22,12 @@ import (
 //
 //	DIR/db/          RocksDB
 //	DIR/binlog/N/    the log; N grows with each full synchronization
+//	DIR/reserve      room for a start on a full disk
 type Data struct {
 	Store *storage.Store
 
-	log atomic.Pointer[binlog.Log]
+	log     atomic.Pointer[binlog.Log]
+	refusal atomic.Pointer[error] // why writes are kept out, whatever log and store say
 
 	directory string
 	logger    hclog.Logger
@@ -37,18 +39,34 @@ type Data struct {
 func OpenData(c *config.Config, logger hclog.Logger) (*Data, error) {
 	directory := c.Dir.Get()
 	if err := os.MkdirAll(directory, 0o755); err != nil {
-		return nil, fmt.Errorf("server: data directory: %w", err)
+		return nil, fmt.Errorf("server: data directory %s: %w", directory, err)
 	}
 	d := &Data{directory: directory, logger: logger, config: c}
-	store, err := storage.Open(storageOptions(c, directory, logger))
-	if err != nil {
+	if err := d.openStore(); err != nil {
 		return nil, err
 	}
-	d.Store = store
 	if err := d.openLog(); err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, errors.Join(err, d.Store.Close())
 	}
 	return d, nil
+}
+
+// openStore opens the store, on a full disk with the room that is reserved for that.
+func (d *Data) openStore() (err error) {
+	o := storageOptions(d.config, d.directory, d.logger)
+	room := reserve(filepath.Join(d.directory, "reserve"))
+	d.Store, err = storage.Open(o)
+	if rocks.IsNoSpace(err) && room.give() {
+		d.logger.Warn("the disk is full: opening the data takes the room that was reserved for it", "error", err)
+		d.Store, err = storage.Open(o)
+	}
+	if err != nil {
+		return err
+	}
+	if err := room.take(); err != nil {
+		return errors.Join(err, d.Store.Close())
+	}
+	return nil
 }
 
 func storageOptions(c *config.Config, directory string, logger hclog.Logger) storage.Options {

@@ -25,8 +25,25 @@ func NewReplication(d *Data, engine *command.Engine, version string) *replicatio
 // Clean tells that the server was stopped cleanly when it ran last.
 func (d *Data) Clean() bool { return d.recovered.Clean }
 
-// Ready is nil, or why the log takes no writes now.
-func (d *Data) Ready() error { return d.Log().Ready() }
+// Ready is nil, or why no writes are taken now.
+func (d *Data) Ready() error {
+	if refusal := d.refusal.Load(); refusal != nil {
+		return *refusal
+	}
+	if err := d.Log().Ready(); err != nil {
+		return err
+	}
+	return d.Store.Ready()
+}
+
+// RefuseWrites keeps writes out for a reason; nil lets them in again.
+func (d *Data) RefuseWrites(reason error) {
+	if reason == nil {
+		d.refusal.Store(nil)
+		return
+	}
+	d.refusal.Store(&reason)
+}
 
 // Log is the log that the data belongs to.
 func (d *Data) Log() *binlog.Log { return d.log.Load() }

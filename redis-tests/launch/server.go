@@ -216,8 +216,11 @@ func ForTest(t testing.TB, program Program, options ...string) *Server {
 	return server
 }
 
-// End kills server if it still runs, and logs its output when the test has failed.
+// End kills server if it still runs, and logs its output when the test has failed. Nil is one that didn't start.
 func End(t testing.TB, server *Server) {
+	if server == nil {
+		return
+	}
 	server.Kill()
 	if t.Failed() {
 		t.Logf("output of %s (status %v):\n%s", resp.Line(server.Program.Line), server.status, server.Output())
