@@ -64,7 +64,7 @@ func TestDirectoryWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	directory := filepath.Join(parent, "data")
-	runToEnd(t, program, configure, placed(directory, 0)...).refuses(t, filepath.Dir(parent), "permission denied")
+	runToEnd(t, program, configure, placed(directory, 0)...).refuses(t, directory, "permission denied")
 }
 
 func TestDirectoryThatIsAFile(t *testing.T) {
