@@ -2,12 +2,15 @@
 // never waited for, and a gate that commands on whole databases close.
 //
 // The package knows nothing of keys, connections or goroutines: callers bring a hash, an owner
-// and a function to be called when the lock has become theirs. It imports the standard library only.
+// and a function to be called when the lock has become theirs. It imports the standard library and
+// internal/hugepage only.
 package lock
 
 import (
 	"sync"
 	"sync/atomic"
+
+	"kedis/internal/hugepage"
 )
 
 // Owner names whoever holds an exclusive lock: a reactor's running transaction or a worker.
@@ -49,7 +52,9 @@ const (
 
 // NewTable returns a table with every lock free.
 func NewTable() *Table {
-	return &Table{queue: make(map[uint32][]waiter)}
+	t := &Table{queue: make(map[uint32][]waiter)}
+	hugepage.Advise(t.words[:])
+	return t
 }
 
 // Stripe tells which stripe a hash belongs to.

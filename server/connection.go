@@ -9,6 +9,7 @@ import (
 
 	"kedis/internal/resp"
 	"kedis/server/command"
+	"kedis/storage"
 )
 
 // connection is a client. It is its reactor's, but for the methods of command.Peer.
@@ -20,13 +21,15 @@ type connection struct {
 	remote  string
 	local   string
 
-	parked  bool       // waits for a lock, the gate, the end of a pause or a worker
-	working bool       // a worker has the session
-	dropped bool       // the socket is about to be closed
-	closed  bool       // the socket is gone
-	pending [][]byte   // the request that it is parked with
-	retry   [][][]byte // requests that are to be executed before those in the parser
-	pushed  []byte     // what was sent besides replies while some of them wait for the commit
+	parked     bool       // waits for a lock, the gate, the end of a pause or a worker
+	working    bool       // a worker has the session
+	dropped    bool       // the socket is about to be closed
+	closed     bool       // the socket is gone
+	pending    [][]byte   // the request that it is parked with
+	retry      [][][]byte // requests that are to be executed before those in ahead
+	ahead      [][][]byte // requests that the parser has given out, ahead of their execution
+	aheadStart [][][]byte // the memory of ahead
+	pushed     []byte     // what was sent besides replies while some of them wait for the commit
 
 	place     int       // in the reactor's list
 	traffic   bool      // something was read since the reactor last looked
@@ -54,10 +57,47 @@ func (c *connection) next() ([][]byte, error) {
 		return args, nil
 	}
 	c.session.Refuse = nil
+	if len(c.ahead) == 0 {
+		if err := c.lookAhead(); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.ahead) == 0 {
+		return nil, nil
+	}
+	args := c.ahead[0]
+	c.ahead[0] = nil
+	c.ahead = c.ahead[1:]
+	return args, nil
+}
+
+// lookAhead has the parser give out a few requests, and memory fetch what they will look for. An error of
+// the parser comes when all before it is executed. Before AUTH only one request is parsed at a time, since
+// the limits of the next depend on it.
+func (c *connection) lookAhead() error {
 	if !c.session.Authenticated || c.parser.Unauthenticated {
 		c.parser.Unauthenticated = c.reactor.server.engine.AuthenticationRequired(c.session)
 	}
-	return c.parser.Next()
+	first, err := c.parser.Next()
+	if first == nil {
+		return err
+	}
+	c.ahead = append(c.aheadStart[:0], first)
+	if c.parser.Unauthenticated {
+		return nil
+	}
+	for len(c.ahead) < storage.WarmKeys {
+		args, err := c.parser.Next()
+		if args == nil || err != nil {
+			break // the parser says so again
+		}
+		c.ahead = append(c.ahead, args)
+	}
+	c.aheadStart = c.ahead
+	if len(c.ahead) > 1 {
+		c.reactor.batch.Warm(c.session, c.ahead)
+	}
+	return nil
 }
 
 // halting tells that no more requests are to be executed.
@@ -102,7 +142,7 @@ func (c *connection) flush() {
 		c.write(c.pushed)
 		c.pushed = nil
 	}
-	if c.pending == nil && len(c.retry) == 0 {
+	if c.pending == nil && len(c.retry) == 0 && len(c.ahead) == 0 {
 		c.parser.Release()
 	}
 	if c.closed {
@@ -207,4 +247,11 @@ func (c *connection) Close() {
 // many wait to be sent, as the reactor last told.
 func (c *connection) Buffered() (query, output int) {
 	return int(c.query.Load()), int(c.output.Load())
+}
+
+// slimAhead lets go of the memory for requests ahead, which is empty.
+func (c *connection) slimAhead() {
+	if len(c.ahead) == 0 {
+		c.ahead, c.aheadStart = nil, nil
+	}
 }

@@ -97,6 +97,7 @@ func (c *connection) lookAfter(now time.Time) {
 	}
 	if !c.slim && silent >= slimAfter && !c.reactor.batch.Has(c.session) {
 		c.parser.Idle()
+		c.slimAhead()
 		c.session.Idle()
 		c.slim = true
 	}

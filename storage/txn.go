@@ -42,6 +42,10 @@ type Txn struct {
 	expirations  int   // keys that it has removed because their time had come
 	hits, misses int64 // keys that commands that only read have looked up; Reset leaves them
 
+	warmed byte // keeps the compiler from leaving out what Warm reads
+
+	copiesFound, copiesMissed int64 // records that were looked for in the cache, until Reset
+
 	key    []byte // scratch for record keys
 	key2   []byte
 	record []byte // scratch for values
@@ -158,6 +162,10 @@ func (t *Txn) Reset() {
 	t.spill, t.spilled = nil, 0
 	t.releaseStaged(0)
 	t.copied, t.applied, t.done, t.err = false, 0, false, nil
+	if t.copiesFound+t.copiesMissed > 0 {
+		t.store.cache.Count(t.copiesFound, t.copiesMissed)
+		t.copiesFound, t.copiesMissed = 0, 0
+	}
 }
 
 // Now is the time (Unix ms) at which the running command began.
@@ -273,8 +281,10 @@ func (t *Txn) get(ns *namespace, key []byte) (value []byte, found bool, err erro
 		}
 	}
 	if value, present, known := t.store.cache.Get(hash, ns.number, key); known {
+		t.copiesFound++
 		return value, present, nil
 	}
+	t.copiesMissed++
 	return t.getBelow(ns, hash, key)
 }
 

@@ -45,6 +45,7 @@ type Batch struct {
 	marked    int  // the changes whose watchers were told
 
 	members []Member
+	warm    [][]byte // scratch for Warm
 	after   []func() // to be called when the commit has succeeded
 	context Context
 	clock   int64 // when the last command ended, as the engine's clock says
@@ -202,6 +203,20 @@ func (b *Batch) barred(s *Session, command *Command, args [][]byte) bool {
 	}
 	e := b.engine
 	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command, args) || e.IsReplica() && writesNow(s, command)
+}
+
+// Warm has memory fetch what requests that are about to be executed will look for. Most commands have their
+// first key behind their name; for the others it is done in vain.
+func (b *Batch) Warm(s *Session, requests [][][]byte) {
+	keys := b.warm[:0]
+	for _, args := range requests {
+		if len(args) > 1 {
+			keys = append(keys, args[1])
+		}
+	}
+	b.txn.Warm(s.Database, keys)
+	clear(keys)
+	b.warm = keys[:0]
 }
 
 // separates tells whether the commit of what was executed has to come first: a command can't be

@@ -3,7 +3,7 @@
 //
 // Its memory is bounded and holds no pointers for the garbage collector to follow. What a reader
 // was given stays valid: chunks of memory are dropped, never used again. The package knows nothing
-// of RocksDB or of what the records mean, and imports the standard library only.
+// of RocksDB or of what the records mean, and imports the standard library and internal/hugepage only.
 package cache
 
 import (
@@ -12,6 +12,8 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"kedis/internal/hugepage"
 )
 
 // Shards have a lock each. A key's shard is given by the lowest bits of its hash.
@@ -38,10 +40,12 @@ const (
 	chunkShift  = 24
 	offsetMask  = 1<<24 - 1
 	chunkMask   = 1<<24 - 1
+	placeMask   = againBit - 1
 	firstOffset = 8 // so that no slot in use is 0
 )
 
-// Cache holds clean copies of records. All methods may be called from any goroutine.
+// Cache holds clean copies of records. All methods may be called from any goroutine. Get takes no lock:
+// it may overlook what is being moved just then, and never finds what is out of date.
 type Cache struct {
 	shards       [shardCount]shard
 	limit        atomic.Int64
@@ -49,18 +53,40 @@ type Cache struct {
 }
 
 type shard struct {
-	mu     sync.Mutex
-	slots  []uint64
-	count  int
-	chunks [][]byte // a queue: the oldest first
-	first  uint32   // the number of chunks[0]
-	_      [40]byte
+	index  atomic.Pointer[index]
+	chunks atomic.Pointer[ring]
+
+	mu          sync.Mutex // of whoever changes the following, or what the index and the ring hold
+	count       int
+	first, next uint32 // numbers of the oldest chunk and of the one to come; they wrap at 24 bits
+	_           [24]byte
+}
+
+// index finds entries: open addressing with linear probing.
+type index struct {
+	slots []atomic.Uint64
+	mask  uint64
+}
+
+// ring finds a chunk by its number. A chunk that was dropped leaves its place empty.
+type ring struct {
+	chunks []atomic.Pointer[chunk]
+	mask   uint32
+}
+
+type chunk struct {
+	number uint32
+	used   uint32
+	data   []byte
 }
 
 // New makes a cache that takes at most about limit bytes, its index included.
 func New(limit int64) *Cache {
 	c := new(Cache)
 	c.limit.Store(limit)
+	for i := range c.shards {
+		c.shards[i].clear()
+	}
 	return c
 }
 
@@ -72,9 +98,25 @@ func (c *Cache) Clear() {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
-		s.slots, s.count, s.chunks = nil, 0, nil
+		s.clear()
 		s.mu.Unlock()
 	}
+}
+
+func (s *shard) clear() {
+	s.index.Store(newIndex(64))
+	s.chunks.Store(newRing(4))
+	s.count, s.first = 0, s.next
+}
+
+func newIndex(size int) *index {
+	slots := make([]atomic.Uint64, size)
+	hugepage.Advise(slots)
+	return &index{slots, uint64(size - 1)}
+}
+
+func newRing(size int) *ring {
+	return &ring{make([]atomic.Pointer[chunk], size), uint32(size - 1)}
 }
 
 // Limit is the size that the cache may have, in bytes.
@@ -92,35 +134,66 @@ func (c *Cache) Bytes() int64 {
 	return total
 }
 
-// Hits and Misses count what Get found and did not find.
+// Count adds to what Hits and Misses tell. Readers count for themselves, since a counter that all
+// of them write costs more than the reading.
+func (c *Cache) Count(hits, misses int64) {
+	c.hits.Add(hits)
+	c.misses.Add(misses)
+}
+
+// Hits is the number of records that were found here.
 func (c *Cache) Hits() int64 { return c.hits.Load() }
 
-// Misses counts the records that had to be read from RocksDB.
+// Misses is the number of records that had to be read from RocksDB.
 func (c *Cache) Misses() int64 { return c.misses.Load() }
 
 // Get returns the copy of a record. When known is true and value nil, there is no such record.
 // The value is read only and stays valid.
 func (c *Cache) Get(hash uint64, space uint32, key []byte) (value []byte, present, known bool) {
 	s := &c.shards[hash%shardCount]
-	s.mu.Lock()
-	if slot := s.find(hash, space, key); slot >= 0 {
-		s.slots[slot] |= againBit
-		value, present = s.entry(s.slots[slot]).value()
-		known = true
+	index := s.index.Load()
+	for i := position(hash) & index.mask; ; i = (i + 1) & index.mask {
+		word := index.slots[i].Load()
+		if word == 0 {
+			return nil, false, false
+		}
+		if word>>tagShift != hash>>tagShift {
+			continue
+		}
+		if e := s.entry(word); e != nil && e.is(space, key) {
+			if word&againBit == 0 {
+				index.slots[i].CompareAndSwap(word, word|againBit)
+			}
+			value, present = e.value()
+			return value, present, true
+		}
 	}
-	s.mu.Unlock()
-	if known {
-		c.hits.Add(1)
-	} else {
-		c.misses.Add(1)
+}
+
+// Slot returns what the index says of a hash: for Peek.
+func (c *Cache) Slot(hash uint64) uint64 {
+	index := c.shards[hash%shardCount].index.Load()
+	return index.slots[position(hash)&index.mask].Load()
+}
+
+// Peek returns the first byte of the entry that a slot names, if it seems to be that of the hash.
+// Reading slots and then entries of several records ahead of Get lets the processor wait for all of
+// them at once.
+func (c *Cache) Peek(hash, slot uint64) byte {
+	if slot == 0 || slot>>tagShift != hash>>tagShift {
+		return 0
 	}
-	return value, present, known
+	if e := c.shards[hash%shardCount].entry(slot); e != nil {
+		return e[0]
+	}
+	return 0
 }
 
 // Put keeps a copy of a record, or, with present false, that there is none.
 //
 // Whoever calls it makes sure that the record can't change between being read and being put here:
-// by the lock of the key that it belongs to, or by putting what it has itself just written.
+// by the lock of the key that it belongs to, or by putting what it has itself just written, before
+// readers look here for it.
 func (c *Cache) Put(hash uint64, space uint32, key, value []byte, present bool) {
 	limit := c.limit.Load() / shardCount
 	s := &c.shards[hash%shardCount]
@@ -131,142 +204,192 @@ func (c *Cache) Put(hash uint64, space uint32, key, value []byte, present bool) 
 		return
 	}
 	s.put(hash, space, key, value, present)
-	for s.bytes() > limit && len(s.chunks) > 1 {
+	for s.bytes() > limit && s.held() > 1 {
 		s.evict()
 	}
 }
 
-func (s *shard) bytes() int64 { return int64(len(s.chunks))*chunkBytes + int64(len(s.slots))*8 }
+// held is the number of chunks.
+func (s *shard) held() uint32 { return (s.next - s.first) & chunkMask }
+
+func (s *shard) bytes() int64 {
+	return int64(s.held())*chunkBytes + int64(len(s.index.Load().slots))*8
+}
 
 func (s *shard) put(hash uint64, space uint32, key, value []byte, present bool) {
-	if s.count*3 >= len(s.slots)*2 {
+	if s.count*3 >= len(s.index.Load().slots)*2 {
 		s.grow()
 	}
 	word := hash>>tagShift<<tagShift | s.append(hash, space, key, value, present)
 	if slot := s.find(hash, space, key); slot >= 0 {
-		s.slots[slot] = word
+		s.index.Load().slots[slot].Store(word)
 		return
 	}
-	s.insert(hash, word)
+	s.index.Load().insert(hash, word)
 	s.count++
 }
 
-func (s *shard) insert(hash, word uint64) {
-	mask := len(s.slots) - 1
-	i := position(hash) & mask
-	for s.slots[i] != 0 {
-		i = (i + 1) & mask
+func (x *index) insert(hash, word uint64) {
+	i := position(hash) & x.mask
+	for x.slots[i].Load() != 0 {
+		i = (i + 1) & x.mask
 	}
-	s.slots[i] = word
+	x.slots[i].Store(word)
 }
 
 // position is where a hash belongs in an index; its lowest bits are those of the shard.
-func position(hash uint64) int { return int(hash >> 6 & math.MaxInt32) }
+func position(hash uint64) uint64 { return hash >> 6 & math.MaxInt32 }
 
+// append writes an entry, and returns its place.
 func (s *shard) append(hash uint64, space uint32, key, value []byte, present bool) uint64 {
-	need := entryHeader + len(key) + len(value)
-	last := len(s.chunks) - 1
-	if last < 0 || cap(s.chunks[last])-len(s.chunks[last]) < need {
-		s.chunks = append(s.chunks, make([]byte, firstOffset, chunkBytes))
-		last++
+	need := uint32(entryHeader + len(key) + len(value))
+	last := s.chunks.Load().at((s.next - 1) & chunkMask)
+	if last == nil || chunkBytes-last.used < need {
+		last = s.extend()
 	}
-	at := len(s.chunks[last])
-	chunk := s.chunks[last][:at+need]
-	s.chunks[last] = chunk
+	at := last.used
+	last.used += need
 	length := uint32(len(value))
 	if !present {
 		length = deletedLength
 	}
-	e := chunk[at:]
+	e := last.data[at:last.used]
 	binary.LittleEndian.PutUint64(e, hash)
 	binary.LittleEndian.PutUint32(e[8:], space)
 	binary.LittleEndian.PutUint32(e[12:], uint32(len(key)))
 	binary.LittleEndian.PutUint32(e[16:], length)
 	copy(e[entryHeader:], key)
 	copy(e[entryHeader+len(key):], value)
-	return uint64((s.first+uint32(last))&chunkMask)<<chunkShift | uint64(at)
+	return uint64(last.number)<<chunkShift | uint64(at)
 }
 
-func (s *shard) find(hash uint64, space uint32, key []byte) int {
-	if len(s.slots) == 0 {
-		return -1
+// extend adds a chunk.
+func (s *shard) extend() *chunk {
+	if int(s.held()) == len(s.chunks.Load().chunks) {
+		s.growRing()
 	}
-	mask := len(s.slots) - 1
-	for i := position(hash) & mask; s.slots[i] != 0; i = (i + 1) & mask {
-		if s.slots[i]>>tagShift == hash>>tagShift && s.entry(s.slots[i]).is(space, key) {
-			return i
+	added := &chunk{number: s.next, used: firstOffset, data: make([]byte, chunkBytes)}
+	hugepage.Advise(added.data)
+	s.chunks.Load().place(added)
+	s.next = (s.next + 1) & chunkMask
+	return added
+}
+
+func (s *shard) growRing() {
+	old := s.chunks.Load()
+	grown := newRing(2 * len(old.chunks))
+	for i := range old.chunks {
+		if c := old.chunks[i].Load(); c != nil {
+			grown.place(c)
 		}
 	}
-	return -1
+	s.chunks.Store(grown)
 }
 
+func (r *ring) place(c *chunk) { r.chunks[c.number&r.mask].Store(c) }
+
+func (r *ring) drop(number uint32) { r.chunks[number&r.mask].Store(nil) }
+
+// at returns a chunk by its number; nil when it was dropped.
+func (r *ring) at(number uint32) *chunk {
+	if c := r.chunks[number&r.mask].Load(); c != nil && c.number == number {
+		return c
+	}
+	return nil
+}
+
+// find returns the number of a record's slot; -1 when there is none.
+func (s *shard) find(hash uint64, space uint32, key []byte) int {
+	index := s.index.Load()
+	for i := position(hash) & index.mask; ; i = (i + 1) & index.mask {
+		word := index.slots[i].Load()
+		if word == 0 {
+			return -1
+		}
+		if word>>tagShift == hash>>tagShift && s.entry(word).is(space, key) {
+			return int(i)
+		}
+	}
+}
+
+// entry returns the entry that a slot refers to; nil when its chunk was dropped meanwhile.
 func (s *shard) entry(word uint64) entry {
-	number := uint32(word>>chunkShift) & chunkMask
-	return entry(s.chunks[(number-s.first)&chunkMask][word&offsetMask:])
+	c := s.chunks.Load().at(uint32(word>>chunkShift) & chunkMask)
+	if c == nil {
+		return nil
+	}
+	return entry(c.data[word&offsetMask:])
 }
 
 func (s *shard) grow() {
-	old := s.slots
-	s.slots = make([]uint64, max(64, 2*len(old)))
-	for _, word := range old {
-		if word != 0 {
-			s.insert(s.entry(word).hash(), word)
+	old := s.index.Load()
+	grown := newIndex(2 * len(old.slots))
+	for i := range old.slots {
+		if word := old.slots[i].Load(); word != 0 {
+			grown.insert(s.entry(word).hash(), word)
 		}
 	}
+	s.index.Store(grown)
 }
 
 // evict drops the oldest chunk. What was used again since it came stays, as if it were new.
 func (s *shard) evict() {
-	oldest := s.chunks[0]
-	for at := firstOffset; at < len(oldest); {
-		e := entry(oldest[at:])
-		word := uint64(s.first)<<chunkShift | uint64(at)
-		slot := s.slotOf(e.hash(), word)
-		at += e.size()
+	oldest := s.chunks.Load().at(s.first)
+	for at := uint32(firstOffset); at < oldest.used; {
+		e := entry(oldest.data[at:])
+		slot := s.slotOf(e.hash(), uint64(s.first)<<chunkShift|uint64(at))
+		at += uint32(e.size())
 		if slot < 0 {
 			continue // a newer copy has taken its place
 		}
-		if s.slots[slot]&againBit == 0 {
-			s.free(slot)
+		if s.index.Load().slots[slot].Load()&againBit == 0 {
+			s.free(uint64(slot))
 			continue
 		}
 		value, present := e.value()
-		s.slots[slot] = e.hash()>>tagShift<<tagShift | s.append(e.hash(), e.space(), e.key(), value, present)
+		word := e.hash()>>tagShift<<tagShift | s.append(e.hash(), e.space(), e.key(), value, present)
+		s.index.Load().slots[slot].Store(word)
 	}
-	s.chunks[0] = nil
-	s.chunks = s.chunks[1:]
+	s.chunks.Load().drop(s.first)
 	s.first = (s.first + 1) & chunkMask
 }
 
-// slotOf finds the slot that refers to a place.
+// slotOf finds the slot that refers to a place; -1 when none does.
 func (s *shard) slotOf(hash, place uint64) int {
-	mask := len(s.slots) - 1
-	for i := position(hash) & mask; s.slots[i] != 0; i = (i + 1) & mask {
-		if s.slots[i]&(1<<(tagShift-1)-1) == place {
-			return i
+	index := s.index.Load()
+	for i := position(hash) & index.mask; ; i = (i + 1) & index.mask {
+		word := index.slots[i].Load()
+		if word == 0 {
+			return -1
+		}
+		if word&placeMask == place {
+			return int(i)
 		}
 	}
-	return -1
 }
 
 func (s *shard) remove(hash uint64, space uint32, key []byte) {
 	if slot := s.find(hash, space, key); slot >= 0 {
-		s.free(slot)
+		s.free(uint64(slot))
 	}
 }
 
 // free empties a slot and moves those behind it up, so that every search still ends where it should.
-func (s *shard) free(hole int) {
-	mask := len(s.slots) - 1
+func (s *shard) free(hole uint64) {
+	index := s.index.Load()
 	s.count--
-	for i := (hole + 1) & mask; s.slots[i] != 0; i = (i + 1) & mask {
-		home := position(s.entry(s.slots[i]).hash()) & mask
-		if (i-home)&mask >= (i-hole)&mask {
-			s.slots[hole] = s.slots[i]
+	for i := (hole + 1) & index.mask; ; i = (i + 1) & index.mask {
+		word := index.slots[i].Load()
+		if word == 0 {
+			break
+		}
+		home := position(s.entry(word).hash()) & index.mask
+		if (i-home)&index.mask >= (i-hole)&index.mask {
+			index.slots[hole].Store(word)
 			hole = i
 		}
 	}
-	s.slots[hole] = 0
+	index.slots[hole].Store(0)
 }
 
 type entry []byte

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -86,5 +88,52 @@ func TestValuesOutliveTheirChunk(t *testing.T) {
 	}
 	if string(value) != "kept" {
 		t.Fatalf("the value changed to %q", value)
+	}
+}
+
+// TestReadersBesideAWriter reads without locks while records are put, evicted and moved: whatever is found is at least as new as what had
+// been put when the reading began.
+func TestReadersBesideAWriter(t *testing.T) {
+	const keys, readers, puts = 3000, 3, 200_000
+	c := New(shardCount * 2 * chunkBytes)
+	var newest [keys]atomic.Int64
+	name := func(i int) []byte { return fmt.Appendf(nil, "key%d", i) }
+	done := make(chan struct{})
+	failures := make(chan string, readers)
+	var running sync.WaitGroup
+	for reader := range readers {
+		running.Go(func() {
+			random := rand.New(rand.NewPCG(5, uint64(reader)))
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				i := random.IntN(keys)
+				key := name(i)
+				before := newest[i].Load()
+				value, _, known := c.Get(hashOf(key), 0, key)
+				var found int64
+				if _, err := fmt.Sscan(string(value), &found); known && (err != nil || found < before) {
+					failures <- fmt.Sprintf("%s is %.40q, which is older than %d", key, value, before)
+					return
+				}
+			}
+		})
+	}
+	random := rand.New(rand.NewPCG(5, 6))
+	for n := range int64(puts) {
+		i := random.IntN(keys)
+		key := name(i)
+		c.Put(hashOf(key), 0, key, fmt.Appendf(nil, "%d%*s", n, random.IntN(5000), ""), true)
+		newest[i].Store(n)
+	}
+	close(done)
+	running.Wait()
+	select {
+	case failure := <-failures:
+		t.Error(failure)
+	default:
 	}
 }

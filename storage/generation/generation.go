@@ -6,7 +6,8 @@
 // keeps it, and a Mark is a view of the generation as it was.
 //
 // The package knows nothing of RocksDB, of the log or of what its keys mean: a record is a space
-// (a namespace's number), a key and a value. It imports the standard library only.
+// (a namespace's number), a key and a value. It imports the standard library and
+// internal/hugepage only.
 package generation
 
 import (
@@ -14,6 +15,8 @@ import (
 	"encoding/binary"
 	"math"
 	"sync/atomic"
+
+	"kedis/internal/hugepage"
 )
 
 // A generation's memory is a list of chunks, to which entries are appended:
@@ -100,7 +103,9 @@ func New(chunkBytes, expected int, sealed func(*Chunk)) *Generation {
 }
 
 func newIndex(size int) *index {
-	return &index{slots: make([]atomic.Uint64, size), mask: uint64(size - 1)}
+	slots := make([]atomic.Uint64, size)
+	hugepage.Advise(slots)
+	return &index{slots: slots, mask: uint64(size - 1)}
 }
 
 // Bytes is the memory that the generation takes, index included.
@@ -163,6 +168,7 @@ func (g *Generation) room(need int) *Chunk {
 	}
 	chunks := *g.chunks.Load()
 	chunk := &Chunk{number: len(chunks), data: make([]byte, max(g.chunkBytes, need+firstOffset))}
+	hugepage.Advise(chunk.data)
 	chunk.end.Store(firstOffset)
 	// Readers hold the slice up to its old length; appending behind that doesn't disturb them.
 	chunks = append(chunks, chunk)
@@ -232,6 +238,22 @@ func (g *Generation) Get(mark Mark, hash uint64, space uint32, key []byte) ([]by
 			return e.value()
 		}
 	}
+}
+
+// Slot returns what the index says of a hash: for Peek.
+func (g *Generation) Slot(hash uint64) uint64 {
+	index := g.index.Load()
+	return index.slots[hash&index.mask].Load()
+}
+
+// Peek returns the first byte of the entry that a slot names, if it seems to be that of the hash.
+// Reading slots and then entries of several keys ahead of Get lets the processor wait for all of them
+// at once.
+func (g *Generation) Peek(hash, slot uint64) byte {
+	if slot == 0 || slot>>referenceBits != hash>>referenceBits {
+		return 0
+	}
+	return g.entry(reference(slot & referenceMask))[0]
 }
 
 // before follows the versions of an entry back to the newest one that the mark shows; nil if none.

@@ -193,3 +193,28 @@ func BenchmarkGet(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkMerge(b *testing.B) {
+	const records = 400_000
+	value := make([]byte, 100)
+	for b.Loop() {
+		b.StopTimer()
+		g := New(256<<10, records, nil)
+		random := rand.New(rand.NewPCG(1, 2))
+		for range records {
+			key := fmt.Appendf(nil, "mkey:%012d", random.IntN(1_000_000))
+			g.Put(Hash(1, key), 1, key, value)
+		}
+		b.StartTimer()
+		g.Merge()
+		sum := 0
+		for it := g.All(); it.Next(); {
+			v, _ := it.Value()
+			sum += len(v) + int(it.Key()[5])
+		}
+		if sum == 0 {
+			b.Fatal("nothing was walked")
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/records, "ns/record")
+}

@@ -2,7 +2,6 @@ package generation
 
 import (
 	"bytes"
-	"slices"
 	"sort"
 )
 
@@ -30,27 +29,34 @@ func (c *Chunk) matching(end uint32, keep func(entry) bool) []uint32 {
 
 // order sorts entries by space and key, the newest of a key first.
 func (c *Chunk) order(offsets []uint32) {
-	slices.SortFunc(offsets, func(a, b uint32) int {
-		other := c.at(b)
-		if d := c.at(a).compare(other.space(), other.key()); d != 0 {
-			return d
-		}
-		return int(int64(b) - int64(a))
-	})
+	places := make([]place, len(offsets))
+	for i, offset := range offsets {
+		places[i].ref = reference(offset)
+	}
+	order(places, func(ref reference) entry { return c.at(uint32(ref)) })
+	for i := range places {
+		offsets[i] = uint32(places[i].ref)
+	}
 }
 
 // Merge brings all entries of a generation to which nothing is added any more into one order,
-// only the newest of each key; iterating then needs no merging. It takes 8 bytes for each key.
+// only the newest of each key, which the index names; iterating then needs no merging. It takes 8 bytes
+// for each key.
 func (g *Generation) Merge() {
 	if g.merged.Load() != nil {
 		return
 	}
-	for _, c := range *g.chunks.Load() {
-		c.Sort()
+	places := make([]place, 0, g.count)
+	slots := g.index.Load().slots
+	for i := range slots {
+		if word := slots[i].Load(); word != 0 {
+			places = append(places, place{ref: reference(word & referenceMask)})
+		}
 	}
-	refs := make([]reference, 0, g.count)
-	for it := g.iterator(End, nil, nil, nil, false); it.Next(); {
-		refs = append(refs, it.ref)
+	order(places, g.entry)
+	refs := make([]reference, len(places))
+	for i := range places {
+		refs[i] = places[i].ref
 	}
 	g.merged.Store(&refs)
 }
@@ -78,6 +84,7 @@ type Iterator struct {
 	runs    []run // a heap: the run whose entry comes next is the first
 	ref     reference
 	entry   entry
+	warmed  byte
 }
 
 // run is a sorted sequence of entries: of one chunk, or of the whole generation.
@@ -157,6 +164,10 @@ func (r *run) advance(it *Iterator) bool {
 	return false
 }
 
+// readAhead is how far ahead entries are touched, which lie all over the generation's memory in the order
+// of their keys: the processor fetches several at once while it works on the one before.
+const readAhead = 12
+
 // takeMerged takes one key of a merged run, which names only the newest version of each.
 func (r *run) takeMerged(it *Iterator) {
 	if it.reverse {
@@ -165,6 +176,9 @@ func (r *run) takeMerged(it *Iterator) {
 	} else {
 		r.ref = r.merged[r.at]
 		r.at++
+		if next := r.at + readAhead; next < r.end {
+			it.warmed += it.g.entry(r.merged[next])[0]
+		}
 	}
 	for r.ref != 0 && uint64(r.ref) >= uint64(it.mark) {
 		r.ref = it.g.entry(r.ref).previous()

@@ -1,0 +1,8 @@
+package hugepage
+
+import "golang.org/x/sys/unix"
+
+// advise is only a hint: that the kernel doesn't know it, or that a part of the range isn't mapped, is no error.
+func advise(from, to uintptr) {
+	_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_HUGEPAGE)
+}

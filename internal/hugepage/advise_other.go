@@ -1,0 +1,6 @@
+//go:build !linux
+
+package hugepage
+
+// advise has no counterpart here.
+func advise(from, to uintptr) {}

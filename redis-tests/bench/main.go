@@ -1,0 +1,197 @@
+// Program bench runs redis-benchmark against Kedis and redis-server in turns, in one run on one machine, and writes what it measured: every
+// round as text, the medians with their spread as a table, and a chart.
+//
+// It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"kedis/redis-tests/launch"
+)
+
+// plan says what is run.
+type plan struct {
+	rounds    int
+	scale     float64 // of the numbers of requests
+	keys      int
+	valueSize int
+	clients   int
+	depths    []int
+	only      *regexp.Regexp // names of workloads
+	directory string         // for the results
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var p plan
+	var only, depths string
+	flag.IntVar(&p.rounds, "rounds", 5, "rounds of each workload on each server")
+	flag.Float64Var(&p.scale, "scale", 1, "times the ordinary number of requests")
+	flag.IntVar(&p.keys, "keys", 1_000_000, "different keys")
+	flag.IntVar(&p.valueSize, "size", 100, "bytes of a value")
+	flag.IntVar(&p.clients, "clients", 50, "connections")
+	flag.StringVar(&depths, "depths", "1,16,64", "pipeline depths")
+	flag.StringVar(&only, "only", "", "regular expression for the names of the workloads to run")
+	flag.StringVar(&p.directory, "results", "bench-results", "folder for the results")
+	flag.Parse()
+	var err error
+	if p.only, err = regexp.Compile(only); err != nil {
+		return err
+	}
+	for _, text := range strings.Split(depths, ",") {
+		var depth int
+		if _, err := fmt.Sscan(text, &depth); err != nil || depth < 1 {
+			return fmt.Errorf("-depths: %q isn't a list of positive numbers", depths)
+		}
+		p.depths = append(p.depths, depth)
+	}
+	if err := os.MkdirAll(p.directory, 0o755); err != nil {
+		return err
+	}
+	return p.compare()
+}
+
+// compare runs every workload and writes the results.
+func (p *plan) compare() (err error) {
+	began := time.Now()
+	raw, err := os.Create(filepath.Join(p.directory, "commands.txt"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, raw.Close()) }()
+	fmt.Fprintf(raw, "%s\n%s\n", strings.Join(os.Args, " "), machine())
+
+	pair, err := startPair()
+	if err != nil {
+		return err
+	}
+	defer pair.end()
+	fmt.Fprintf(raw, "%s\n", pair.versions())
+
+	var results []result
+	for _, w := range workloads {
+		if !p.only.MatchString(w.name) {
+			continue
+		}
+		for _, depth := range p.depths {
+			r, err := p.measure(pair, w, depth, raw)
+			if err != nil {
+				return fmt.Errorf("%s at depth %d: %w", w.name, depth, err)
+			}
+			fmt.Println(r)
+			results = append(results, r)
+		}
+	}
+	report := report{title: machine(), versions: pair.versions(), flags: p.flags(), rounds: p.rounds, took: time.Since(began), results: results}
+	return errors.Join(report.writeTable(filepath.Join(p.directory, "commands.md")), report.writeChart(filepath.Join(p.directory, "commands.svg")))
+}
+
+// flags tells what all runs have in common, as one would type it.
+func (p *plan) flags() string {
+	return fmt.Sprintf("redis-benchmark -r %d -d %d -c %d", p.keys, p.valueSize, p.clients)
+}
+
+// pair is the two servers that are compared, each in a temporary directory.
+type pair struct {
+	servers   [2]*launch.Server // kedis, redis
+	directory string
+}
+
+// names are in the order of pair.servers.
+var names = [2]string{"kedis", "redis"}
+
+func startPair() (*pair, error) {
+	kedis, err := launch.UnderTest()
+	if err != nil {
+		return nil, err
+	}
+	oracle, err := launch.Oracle()
+	if err != nil {
+		return nil, err
+	}
+	directory, err := os.MkdirTemp("", "kedis-bench")
+	if err != nil {
+		return nil, err
+	}
+	p := &pair{directory: directory}
+	options := [2][]string{{"--appendfsync", "everysec"}, {"--appendonly", "yes", "--appendfsync", "everysec"}}
+	for i, program := range [2]launch.Program{kedis, oracle} {
+		data := filepath.Join(directory, names[i])
+		if err := os.Mkdir(data, 0o755); err != nil {
+			return nil, errors.Join(err, p.end())
+		}
+		if p.servers[i], err = program.Start(data, options[i]...); err != nil {
+			return nil, errors.Join(err, p.end())
+		}
+	}
+	return p, nil
+}
+
+func (p *pair) end() error {
+	for _, server := range p.servers {
+		if server != nil {
+			server.Kill()
+		}
+	}
+	return os.RemoveAll(p.directory)
+}
+
+// versions tells what is compared: the lines of INFO that say how each was built.
+func (p *pair) versions() string {
+	var lines []string
+	for i, server := range p.servers {
+		var found []string
+		info, err := ask(server, "info")
+		if err != nil {
+			found = append(found, err.Error())
+		}
+		for _, line := range strings.Split(info, "\r\n") {
+			for _, field := range []string{"redis_version:", "kedis_version:", "mem_allocator:", "rocksdb_version:", "rocksdb_build:"} {
+				if strings.HasPrefix(line, field) {
+					found = append(found, line)
+				}
+			}
+		}
+		lines = append(lines, names[i]+": "+strings.Join(found, " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ask sends one request and returns its reply as text.
+func ask(server *launch.Server, request ...string) (string, error) {
+	connection, err := server.Dial()
+	if err != nil {
+		return "", err
+	}
+	defer connection.Close()
+	reply, err := connection.Must(request...)
+	return string(reply.Text), err
+}
+
+// machine names the processor, the cores and the kernel.
+func machine() string {
+	model := "unknown processor"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for _, line := range strings.Split(string(text), "\n") {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+			}
+		}
+	}
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return fmt.Sprintf("%s, %d cores, %s of memory, Linux %s", model, cores(), memory(), strings.TrimSpace(string(kernel)))
+}

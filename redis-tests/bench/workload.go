@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kedis/redis-tests/launch"
+)
+
+// workload is one kind of request.
+type workload struct {
+	name     string
+	test     string   // of redis-benchmark's -t; or else
+	request  []string // a request of our own, with redis-benchmark's place holders
+	prepare  func(*plan, *launch.Server) error
+	requests float64 // share of the ordinary number of requests: less for what answers much
+}
+
+// The ratios that issue 4 names, for depths 1, 16 and 64.
+var (
+	hotReads  = [3]float64{1.2, 1.4, 1.5}
+	plainSets = [3]float64{1.0, 1.2, 1.4}
+	writes    = [3]float64{1.0, 1.0, 1.0}
+	ranges    = [3]float64{0.9, 0.9, 0.9}
+)
+
+func targets(name string) [3]float64 {
+	switch name {
+	case "GET":
+		return hotReads
+	case "SET":
+		return plainSets
+	case "LRANGE_100", "HGETALL_100", "ZRANGE_100":
+		return ranges
+	}
+	return writes
+}
+
+// workloads in the order in which they run. Each begins with what it needs, so that any can run alone.
+var workloads = []workload{
+	{name: "SET", test: "set", requests: 1},
+	{name: "GET", test: "get", requests: 1, prepare: fillStrings},
+	{name: "INCR", test: "incr", requests: 1},
+	{name: "MSET", test: "mset", requests: 0.2},
+	{name: "HSET", test: "hset", requests: 1},
+	{name: "SADD", test: "sadd", requests: 1},
+	{name: "ZADD", test: "zadd", requests: 1},
+	{name: "LPUSH", test: "lpush", requests: 1, prepare: flush},
+	{name: "LPOP", test: "lpop", requests: 1, prepare: fillList},
+	{name: "LRANGE_100", test: "lrange_100", requests: 0.1, prepare: flush},
+	{name: "HGETALL_100", request: []string{"hgetall", "hash100"}, requests: 0.1, prepare: fillHash},
+	{name: "ZRANGE_100", request: []string{"zrange", "zset100", "0", "99"}, requests: 0.1, prepare: fillSortedSet},
+}
+
+func flush(_ *plan, server *launch.Server) error {
+	_, err := ask(server, "flushall")
+	return err
+}
+
+// fillStrings writes every key that GET may ask for, and reads them all once: hot means hot.
+func fillStrings(p *plan, server *launch.Server) error {
+	for _, command := range [][]string{{"set", "key:__rand_int__", "__data__"}, {"get", "key:__rand_int__"}} {
+		arguments := []string{"-P", "64", "-n", strconv.Itoa(4 * p.keys), command[0]}
+		arguments = append(arguments, command[1:]...)
+		for i, argument := range arguments {
+			if argument == "__data__" {
+				arguments[i] = strings.Repeat("x", p.valueSize)
+			}
+		}
+		if _, err := p.benchmark(server, arguments...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillList pushes more elements than all of a round's LPOPs can take.
+func fillList(p *plan, server *launch.Server) error {
+	if err := flush(p, server); err != nil {
+		return err
+	}
+	_, err := p.benchmark(server, "-P", "64", "-n", strconv.Itoa(p.ordinary(64)), "-t", "lpush")
+	return err
+}
+
+func fillHash(p *plan, server *launch.Server) error {
+	return fill(p, server, "hset", "hash100", func(i int) []string { return []string{fmt.Sprintf("field:%03d", i), text(p, i)} })
+}
+
+func fillSortedSet(p *plan, server *launch.Server) error {
+	return fill(p, server, "zadd", "zset100", func(i int) []string { return []string{strconv.Itoa(i), fmt.Sprintf("member:%03d", i)} })
+}
+
+func fill(p *plan, server *launch.Server, command, key string, element func(int) []string) error {
+	if err := flush(p, server); err != nil {
+		return err
+	}
+	request := []string{command, key}
+	for i := range 100 {
+		request = append(request, element(i)...)
+	}
+	_, err := ask(server, request...)
+	return err
+}
+
+// text is a value of the wanted size that differs from the next.
+func text(p *plan, i int) string { return fmt.Sprintf("%0*d", min(p.valueSize, 40), i) }
+
+// ordinary is the number of requests of one run at a depth: some seconds on an ordinary machine.
+func (p *plan) ordinary(depth int) int {
+	n := 200_000
+	switch {
+	case depth >= 64:
+		n = 3_000_000
+	case depth >= 8:
+		n = 1_500_000
+	}
+	return int(float64(n) * p.scale)
+}
+
+// sample is what one run of redis-benchmark told.
+type sample struct {
+	rate                float64 // requests/s
+	p50, p95, p99, most float64 // ms
+}
+
+// benchmark runs redis-benchmark on server with what all runs have in common.
+func (p *plan) benchmark(server *launch.Server, arguments ...string) (sample, error) {
+	line := append([]string{"-p", strconv.Itoa(server.Port), "-r", strconv.Itoa(p.keys), "-d", strconv.Itoa(p.valueSize),
+		"-c", strconv.Itoa(p.clients), "--csv"}, arguments...)
+	var standardError bytes.Buffer
+	command := exec.Command("redis-benchmark", line...)
+	command.Stderr = &standardError
+	output, err := command.Output()
+	if err != nil {
+		return sample{}, fmt.Errorf("redis-benchmark %s: %w: %s", strings.Join(line, " "), err, standardError.String())
+	}
+	return parse(output)
+}
+
+// parse reads the last row of redis-benchmark's CSV: the rows before it are for what it does to prepare.
+func parse(output []byte) (sample, error) {
+	rows, err := csv.NewReader(bytes.NewReader(output)).ReadAll()
+	if err != nil || len(rows) < 2 || len(rows[len(rows)-1]) < 8 {
+		return sample{}, fmt.Errorf("redis-benchmark printed %q (%v)", output, err)
+	}
+	var s sample
+	row := rows[len(rows)-1]
+	for column, field := range map[int]*float64{1: &s.rate, 4: &s.p50, 5: &s.p95, 6: &s.p99, 7: &s.most} {
+		if *field, err = strconv.ParseFloat(row[column], 64); err != nil {
+			return sample{}, fmt.Errorf("redis-benchmark printed %q: %w", output, err)
+		}
+	}
+	return s, nil
+}
+
+// result is all rounds of one workload at one depth.
+type result struct {
+	name    string
+	depth   int
+	target  float64
+	samples [2][]sample
+}
+
+// measure runs one workload in turns: who begins changes with each round.
+func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (result, error) {
+	r := result{name: w.name, depth: depth}
+	switch t := targets(w.name); {
+	case depth >= 64:
+		r.target = t[2]
+	case depth >= 16:
+		r.target = t[1]
+	default:
+		r.target = t[0]
+	}
+	arguments := []string{"-P", strconv.Itoa(depth), "-n", strconv.Itoa(max(1000, int(w.requests*float64(p.ordinary(depth)))))}
+	if w.test != "" {
+		arguments = append(arguments, "-t", w.test)
+	} else {
+		arguments = append(arguments, w.request...)
+	}
+	for round := range p.rounds {
+		for turn := range 2 {
+			i := (round + turn) % 2
+			server := servers.servers[i]
+			if w.prepare != nil && (round == 0 || w.test == "lpop") {
+				if err := w.prepare(p, server); err != nil {
+					return r, err
+				}
+			}
+			s, err := p.benchmark(server, arguments...)
+			if err != nil {
+				return r, err
+			}
+			fmt.Fprintf(raw, "%s depth %d round %d %s: %.0f requests/s, p50 %.3f p95 %.3f p99 %.3f max %.3f ms\n",
+				w.name, depth, round+1, names[i], s.rate, s.p50, s.p95, s.p99, s.most)
+			r.samples[i] = append(r.samples[i], s)
+		}
+	}
+	return r, nil
+}
+
+// rates returns a server's rates in ascending order.
+func (r result) rates(server int) []float64 {
+	var rates []float64
+	for _, s := range r.samples[server] {
+		rates = append(rates, s.rate)
+	}
+	slices.Sort(rates)
+	return rates
+}
+
+// ratio is Kedis's median rate divided by Redis's.
+func (r result) ratio() float64 { return median(r.rates(0)) / median(r.rates(1)) }
+
+// spread is the lowest and the highest ratio of the rounds, each round's two runs taken together.
+func (r result) spread() (least, most float64) {
+	var ratios []float64
+	for i := range r.samples[0] {
+		ratios = append(ratios, r.samples[0][i].rate/r.samples[1][i].rate)
+	}
+	return slices.Min(ratios), slices.Max(ratios)
+}
+
+func (r result) String() string {
+	least, most := r.spread()
+	return fmt.Sprintf("%-12s depth %2d  kedis %9.0f/s  redis %9.0f/s  ratio %.2f (%.2f to %.2f), wanted %.1f",
+		r.name, r.depth, median(r.rates(0)), median(r.rates(1)), r.ratio(), least, most, r.target)
+}
+
+// median of values in ascending order.
+func median(values []float64) float64 {
+	n := len(values)
+	if n%2 == 1 {
+		return values[n/2]
+	}
+	return (values[n/2-1] + values[n/2]) / 2
+}
+
+func cores() int { return runtime.NumCPU() }

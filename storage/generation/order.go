@@ -1,0 +1,94 @@
+package generation
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// place is an entry that is being brought into order: eight bytes of its key, and where it is. Comparing
+// those eight bytes needs no look at the entry, which is far away in memory.
+type place struct {
+	piece uint64
+	ref   reference
+}
+
+// fewEnough is the number of entries that are compared as a whole rather than piece by piece.
+const fewEnough = 16
+
+// order sorts entries by space and key, and those of the same key the newest first. It goes over the keys
+// eight bytes at a time: first all entries by the first eight, then those that have them in common by the
+// next, and so on.
+func order(places []place, at func(reference) entry) {
+	for i := range places {
+		places[i].piece = uint64(at(places[i].ref).space())
+	}
+	byPiece(places)
+	for from, to := range runs(places) {
+		orderKeys(places[from:to], 0, at)
+	}
+}
+
+// orderKeys sorts entries of one space whose keys have the first depth bytes in common.
+func orderKeys(places []place, depth int, at func(reference) entry) {
+	if len(places) <= fewEnough {
+		compareWhole(places, at)
+		return
+	}
+	ended := false
+	for i := range places {
+		key := at(places[i].ref).key()
+		places[i].piece = piece(key, depth)
+		ended = ended || len(key) < depth+8
+	}
+	byPiece(places)
+	for from, to := range runs(places) {
+		switch run := places[from:to]; {
+		case len(run) == 1:
+		case ended: // a key that ends looks like one that goes on with zeros
+			compareWhole(run, at)
+		default:
+			orderKeys(run, depth+8, at)
+		}
+	}
+}
+
+// piece is eight bytes of a key as a number that compares as they do; behind its end are zeros.
+func piece(key []byte, depth int) uint64 {
+	if len(key) >= depth+8 {
+		return binary.BigEndian.Uint64(key[depth:])
+	}
+	var bytes [8]byte
+	copy(bytes[:], key[min(depth, len(key)):])
+	return binary.BigEndian.Uint64(bytes[:])
+}
+
+func byPiece(places []place) {
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.piece, b.piece) })
+}
+
+// runs are the parts of sorted places that have a piece in common.
+func runs(places []place) func(yield func(from, to int) bool) {
+	return func(yield func(from, to int) bool) {
+		for from := 0; from < len(places); {
+			to := from + 1
+			for to < len(places) && places[to].piece == places[from].piece {
+				to++
+			}
+			if !yield(from, to) {
+				return
+			}
+			from = to
+		}
+	}
+}
+
+func compareWhole(places []place, at func(reference) entry) {
+	slices.SortFunc(places, func(a, b place) int {
+		other := at(b.ref)
+		if d := at(a.ref).compare(other.space(), other.key()); d != 0 {
+			return d
+		}
+		return cmp.Compare(b.ref, a.ref)
+	})
+}
