@@ -59,7 +59,7 @@ var knownDifferences = []known{
 		"zunion", "zinter", "zdiff"}, "7.2 writes scores with the fewest digits that tell them apart", sameScores},
 	{[]string{"zrank", "zrevrank"}, "7.2 has WITHSCORE, and so other words for too many arguments", rankWithScore},
 	{[]string{"bitcount", "bitpos"}, "7.2 checks the arguments before it looks at the key", checksBeforeKey},
-	{[]string{"lrem", "lpos"}, "7.2 refuses the smallest integer, which has no positive counterpart", refusesSmallest},
+	{[]string{"lpos"}, "7.2 refuses the smallest integer, which has no positive counterpart", refusesSmallest},
 	{[]string{"command|getkeys", "command|getkeysandflags"}, "7.2 takes commands without arguments here", keysOfShortCommand},
 	{[]string{"command|getkeysandflags"}, "some 7.2 say that SINTERSTORE overwrites, which it does", func(x *exchange) bool { return strings.EqualFold(x.line[2], "sinterstore") && bothArrays(x) }},
 }
