@@ -104,6 +104,7 @@ var families = []family{
 		"ping [{value}]", "echo {value}", "hello [2|3]", "client (getname|id)", "client setname {value}", "client no-evict (on|off)",
 		"command getkeys {command}", "command getkeysandflags {command}", "command info {name}", "command count", "time", "wait 0 0",
 		"config get {option}", "config set {option} {badnumber}", "reset", "object help x", "{name}", "{name} {value}", "auth {value}",
+		"acl (whoami|users|list|cat)", "acl getuser {value}", "acl getuser default", "acl dryrun default {command}", "module list", "debug error {value}",
 		"client {name}", "object {name}", "command {name}", "config {name}", "debug {name}", "memory {name}", "{value} {value}",
 	}},
 }

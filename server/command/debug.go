@@ -37,6 +37,10 @@ func debugCommands() []debugCommand {
 			[]string{"DIGEST", "    Output a hex signature representing the current DB content."}},
 		{"DIGEST-VALUE", 2, math.MaxInt, planKeys, debugDigestValue,
 			[]string{"DIGEST-VALUE <key> [<key> ...]", "    Output a hex signature of the values of all the specified keys."}},
+		{"ERROR", 3, 3, nil, debugError,
+			[]string{"ERROR <string>", "    Return a Redis protocol error with <string> as message. Useful for clients", "    unit tests to simulate Redis errors."}},
+		{"LOG", 3, 3, nil, debugLog,
+			[]string{"LOG <message>", "    Write <message> to the server log."}},
 		{"OBJECT", 3, 3, planKeys, debugObject,
 			[]string{"OBJECT <key>", "    Show low level info about `key` and associated value."}},
 		{"RELOAD", 2, 2, planEverything, debugReload,
@@ -83,6 +87,14 @@ func cmdDebug(c *Context) error {
 		return Errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", clip(c.Args[1], 128))
 	}
 	return d.run(c)
+}
+
+func debugError(c *Context) error { return Error(untilZero(c.Args[2])) }
+
+func debugLog(c *Context) error {
+	c.Engine.Logger.Warn("DEBUG LOG", "message", string(c.Args[2]))
+	c.Reply.OK()
+	return nil
 }
 
 func debugHelp(c *Context) error {

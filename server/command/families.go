@@ -25,6 +25,8 @@ func families() []Family {
 		scriptFamily(),
 		debugFamily(),
 		configFamily(),
+		aclFamily(),
+		moduleFamily(),
 		serverFamily(),
 	}
 }

@@ -98,6 +98,8 @@ func histories() map[string]history {
 			"6.2.0", "Tells argv-mem, tot-mem, laddr and redir, and takes ID.", "7.0.0", "Tells resp, multi-mem, rbs and rbp.", "7.0.3", "Tells ssub."),
 		"client|pause": added("6.2.0", "Takes WRITE and ALL."),
 		"command|info": added("7.0.0", "May be called without names, and tells of all commands then."),
+		"acl|getuser":  added("6.2.0", "Tells patterns of channels.", "7.0.0", "Tells selectors, and patterns as rules."),
+		"acl|setuser":  added("6.2.0", "Takes patterns of channels.", "7.0.0", "Takes selectors and permissions by key."),
 		"config|get":   added("7.0.0", "Takes several patterns."),
 		"config|set":   added("7.0.0", "Takes several options."),
 		"slowlog|get":  added("4.0.0", "Tells the client's address and name."),

@@ -26,6 +26,14 @@ func lastSaveCommand() Command {
 		Summary: "Returns when the last checkpoint was complete, as Unix time."}
 }
 
+// bgRewriteAOFCommand refuses: what AOF rewriting does for Redis, retention does here.
+func bgRewriteAOFCommand() Command {
+	c := refusal("bgrewriteaof", 1, Admin|NoScript|NoAsyncLoading, "1.0.0", "",
+		"ERR Kedis rewrites no append only file: binlog-retention-size and binlog-retention-age say how much of the log is kept")
+	c.Group = "server"
+	return c
+}
+
 var errSaving = Error("ERR Background save already in progress")
 
 // saves knows of the checkpoints that are and were made. One is made at a time.

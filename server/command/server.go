@@ -10,7 +10,7 @@ func serverFamily() Family {
 	return Family{Commands: []Command{
 		commandCommand(),
 		infoCommand(),
-		saveCommand(), bgSaveCommand(), lastSaveCommand(),
+		saveCommand(), bgSaveCommand(), lastSaveCommand(), bgRewriteAOFCommand(),
 		{Name: "shutdown", Arity: -1, Flags: Admin | NoScript | Loading | Stale | NoMulti | AllowBusy | NoBatch, Run: cmdShutdown,
 			adapt: shutdownFlags,
 			Group: "server", Since: "1.0.0",

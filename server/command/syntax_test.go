@@ -165,6 +165,7 @@ var documentedOtherwise = map[string]string{
 	"config|get":              "a block of one",
 	"psubscribe":              "a block of one",
 	"client|list":             "a block of one",
+	"module|loadex":           "a block of one",
 	"client|kill":             "7.2 lets options be combined; Kedis has MAXAGE",
 	"command|getkeys":         "7.2 documents the words",
 	"command|getkeysandflags": "7.2 documents the words",

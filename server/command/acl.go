@@ -1,0 +1,192 @@
+package command
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"kedis/internal/number"
+)
+
+func aclFamily() Family {
+	anybody := NoScript | Loading | Stale
+	admin := anybody | Admin
+	const each = "O(N) where N is the number of users"
+	return Family{Commands: []Command{
+		{Name: "acl", Arity: -2, Group: "server", Since: "6.0.0", Complexity: "Depends on subcommand.",
+			Summary: "A container for commands on users. There is one, default, who may do everything.",
+			Subcommands: []Command{
+				{Name: "cat", Arity: -2, Flags: anybody, Run: cmdACLCat, Since: "6.0.0", Complexity: "O(N) where N is the number of commands",
+					Syntax: "[categoryname]", Summary: "Lists the categories of commands, or the commands of a category."},
+				{Name: "whoami", Arity: 2, Flags: anybody, Run: cmdACLWhoAmI, Since: "6.0.0", Complexity: "O(1)",
+					Summary: "Returns the connection's user."},
+				{Name: "genpass", Arity: -2, Flags: anybody, Run: cmdACLGenPass, Since: "6.0.0", Complexity: "O(1)", Syntax: "[bits:integer]",
+					Summary: "Makes a password by chance."},
+				{Name: "users", Arity: 2, Flags: admin, Run: cmdACLUsers, Since: "6.0.0", Complexity: each, Summary: "Lists the users: default."},
+				{Name: "list", Arity: 2, Flags: admin, Run: cmdACLList, Since: "6.0.0", Complexity: each,
+					Summary: "Lists the users with what they may do."},
+				{Name: "getuser", Arity: 3, Flags: admin, Run: cmdACLGetUser, Since: "6.0.0", Complexity: "O(1)", Syntax: "username",
+					Summary: "Tells what a user may do."},
+				{Name: "dryrun", Arity: -4, Flags: admin, Run: cmdACLDryRun, Since: "7.0.0", Complexity: "O(1).",
+					Syntax: "username command [arg [arg ...]]", Summary: "Tells whether a user may execute a command."},
+				refusal("setuser", -3, admin, "6.0.0", "username [rule [rule ...]]", errOneUser),
+				refusal("deluser", -3, admin, "6.0.0", "username [username ...]", errOneUser),
+				refusal("load", 2, admin, "6.0.0", "", errOneUser),
+				refusal("save", 2, admin, "6.0.0", "", errOneUser),
+				helpRow("acl", "6.0.0", Loading|Stale, 0,
+					"CAT [<category>]",
+					"    List the categories of commands, or the commands of a category.",
+					"DRYRUN <username> <command> [<arg> ...]",
+					"    Tell whether a user may execute a command.",
+					"GENPASS [<bits>]",
+					"    Make a password of 256 or so many random bits.",
+					"GETUSER <username>",
+					"    Tell what a user may do.",
+					"LIST",
+					"    List the users with what they may do.",
+					"USERS",
+					"    List the users.",
+					"WHOAMI",
+					"    Return the connection's user."),
+			}},
+	}}
+}
+
+const errOneUser = Error("ERR Kedis has no users but 'default', whose password is the option requirepass")
+
+// refusal is a subcommand that exists only to say why it doesn't.
+func refusal(name string, arity int, flags Flags, since, syntax string, why Error) Command {
+	return Command{Name: name, Arity: arity, Flags: flags, Since: since, Complexity: "O(1)", Syntax: syntax,
+		Summary: "Is refused: " + string(why[len("ERR "):]) + ".",
+		Run:     func(*Context) error { return why }}
+}
+
+func cmdACLCat(c *Context) error {
+	if len(c.Args) > 3 {
+		return c.misused()
+	}
+	if len(c.Args) == 2 {
+		c.Reply.Array(len(categoryNames))
+		for _, name := range categoryNames {
+			c.Reply.BulkString(name)
+		}
+		return nil
+	}
+	wanted := slices.IndexFunc(categoryNames, func(name string) bool { return equalFold(c.Args[2], name) })
+	if wanted < 0 {
+		return Errorf("ERR Unknown category '%s'", untilZero(c.Args[2]))
+	}
+	handle, count := c.Reply.BeginArray(), 0
+	c.Engine.Table.each(func(command *Command) {
+		if command.Categories&(1<<wanted) != 0 {
+			c.Reply.BulkString(command.full)
+			count++
+		}
+	})
+	c.Reply.EndArray(handle, count)
+	return nil
+}
+
+func cmdACLWhoAmI(c *Context) error {
+	c.Reply.BulkString(defaultUser)
+	return nil
+}
+
+func cmdACLUsers(c *Context) error {
+	c.Reply.Array(1)
+	c.Reply.BulkString(defaultUser)
+	return nil
+}
+
+const (
+	defaultPasswordBits = 256
+	mostPasswordBits    = 4096
+)
+
+func cmdACLGenPass(c *Context) error {
+	bits := int64(defaultPasswordBits)
+	switch {
+	case len(c.Args) > 3:
+		return c.misused()
+	case len(c.Args) == 3:
+		var ok bool
+		if bits, ok = number.ParseInt(c.Args[2]); !ok {
+			return ErrNotInteger
+		}
+		if bits <= 0 || bits > mostPasswordBits {
+			return Errorf("ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to %d",
+				mostPasswordBits)
+		}
+	}
+	digits := int(bits+3) / 4
+	password := make([]byte, (digits+1)/2)
+	rand.Read(password) // never fails
+	c.Reply.BulkString(hex.EncodeToString(password)[:digits])
+	return nil
+}
+
+// passwordHash is the default user's password as ACL shows it; empty if there is none.
+func (e *Engine) passwordHash() string {
+	password := e.Config.RequirePass.Get()
+	if password == "" {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(password)))
+}
+
+func cmdACLList(c *Context) error {
+	password := "nopass"
+	if hash := c.Engine.passwordHash(); hash != "" {
+		password = "#" + hash
+	}
+	c.Reply.Array(1)
+	c.Reply.BulkString("user " + defaultUser + " on " + password + " ~* &* +@all")
+	return nil
+}
+
+func cmdACLGetUser(c *Context) error {
+	if string(c.Args[2]) != defaultUser {
+		c.Reply.Null()
+		return nil
+	}
+	flags, passwords := []string{"on", "nopass"}, []string(nil)
+	if hash := c.Engine.passwordHash(); hash != "" {
+		flags, passwords = flags[:1], []string{hash}
+	}
+	c.Reply.Map(6)
+	c.Reply.BulkString("flags")
+	c.Reply.Set(len(flags))
+	for _, flag := range flags {
+		c.Reply.BulkString(flag)
+	}
+	c.Reply.BulkString("passwords")
+	c.Reply.Array(len(passwords))
+	for _, password := range passwords {
+		c.Reply.BulkString(password)
+	}
+	for _, rule := range [][2]string{{"commands", "+@all"}, {"keys", "~*"}, {"channels", "&*"}} {
+		c.Reply.BulkString(rule[0])
+		c.Reply.BulkString(rule[1])
+	}
+	c.Reply.BulkString("selectors")
+	c.Reply.Array(0)
+	return nil
+}
+
+func cmdACLDryRun(c *Context) error {
+	if string(c.Args[2]) != defaultUser {
+		return Errorf("ERR User '%s' not found", untilZero(c.Args[2]))
+	}
+	words := c.Args[3:]
+	command, _ := c.Engine.Table.Lookup(words)
+	switch {
+	case command == nil || command.unlisted:
+		return Errorf("ERR Command '%s' not found", untilZero(words[0]))
+	case !command.Accepts(len(words)):
+		return wrongArity(command.full)
+	}
+	c.Reply.OK()
+	return nil
+}
