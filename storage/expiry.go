@@ -34,5 +34,7 @@ func (d DB) RemoveExpired(key []byte) (bool, error) {
 	}
 	d.txn.expirations++
 	d.txn.Effect(d.number, delEffect, key)
-	return true, d.Remove(key, k)
+	err = d.Remove(key, k)
+	d.txn.touched[len(d.txn.touched)-1].expired = true
+	return true, err
 }

@@ -371,7 +371,7 @@ func TestUnchangedStrings(t *testing.T) {
 			savepoint := txn.Begin(Mode{Writing: true}, 1000, 0)
 			must(t, f(txn.DB(0)))
 			touched := 0
-			txn.Touched(0, func(int, []byte) { touched++ })
+			txn.Touched(0, func(int, []byte, bool) { touched++ })
 			k, err := txn.DB(0).Lookup(key)
 			must(t, err)
 			if touched > 0 || k.Encoding != layout.Raw || string(k.Value) != "abc" || txn.Changed(savepoint) != wantsWrite {

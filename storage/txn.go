@@ -75,6 +75,7 @@ type delta struct {
 // touch is a key that was changed, which stands in Txn.touchedKeys up to end.
 type touch struct {
 	database, end int
+	expired       bool // it is gone since its time had come
 }
 
 // NewTxn makes a transaction. It can be used again and again, after Reset.
@@ -225,12 +226,13 @@ func (t *Txn) Enclose(s Savepoint) {
 // Touches is the number of changes of keys so far.
 func (t *Txn) Touches() int { return len(t.touched) }
 
-// Touched calls f for each key that was changed, once for each change, but for the first so many.
-func (t *Txn) Touched(first int, f func(database int, key []byte)) {
+// Touched calls f for each key that was changed, once for each change, but for the first so many. expired tells that the change
+// was to remove what had expired.
+func (t *Txn) Touched(first int, f func(database int, key []byte, expired bool)) {
 	from := 0
 	for i, touch := range t.touched {
 		if i >= first {
-			f(touch.database, t.touchedKeys[from:touch.end])
+			f(touch.database, t.touchedKeys[from:touch.end], touch.expired)
 		}
 		from = touch.end
 	}
@@ -238,7 +240,7 @@ func (t *Txn) Touched(first int, f func(database int, key []byte)) {
 
 func (t *Txn) touch(database int, key []byte) {
 	t.touchedKeys = append(t.touchedKeys, key...)
-	t.touched = append(t.touched, touch{database, len(t.touchedKeys)})
+	t.touched = append(t.touched, touch{database, len(t.touchedKeys), false})
 }
 
 // spend counts n records against the budget.

@@ -280,11 +280,26 @@ func (w *watches) changed(t *storage.Txn, first int) {
 	if len(w.byKey) == 0 {
 		return
 	}
-	t.Touched(first, func(database int, key []byte) {
-		for s := range w.byKey[watchedKey{database, string(key)}] {
-			s.dirty.Store(true)
+	t.Touched(first, func(database int, key []byte, expired bool) {
+		watched := watchedKey{database, string(key)}
+		for s := range w.byKey[watched] {
+			if !expired || !s.sawExpire(watched) {
+				s.dirty.Store(true)
+			}
 		}
 	})
+}
+
+// sawExpire tells that a key had expired already when WATCH came: to remove it is no change then, but whatever comes after it is.
+func (s *Session) sawExpire(key watchedKey) bool {
+	for i := range s.watched {
+		if entry := &s.watched[i]; entry.watchedKey == key {
+			saw := entry.expired
+			entry.expired = false
+			return saw
+		}
+	}
+	return false
 }
 
 // databaseChanged marks those who watch a key that FLUSHDB or SWAPDB takes away, brings or changes.
