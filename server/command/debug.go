@@ -89,7 +89,7 @@ func cmdDebug(c *Context) error {
 	return d.run(c)
 }
 
-func debugError(c *Context) error { return Error(untilZero(c.Args[2])) }
+func debugError(c *Context) error { return Error(c.Args[2]) }
 
 func debugLog(c *Context) error {
 	c.Engine.Logger.Warn("DEBUG LOG", "message", string(c.Args[2]))
