@@ -388,7 +388,7 @@ const (
 // takeStream applies what comes, until something fails.
 func (l *link) takeStream() (State, error) {
 	n := l.node
-	follower := n.Host.NewFollower(n.Host.Log().Database())
+	follower := n.Host.NewFollower(l.source.conn, n.Host.Log().Database())
 	defer follower.Close()
 	err := l.exclusively(func() error {
 		l.follower = follower

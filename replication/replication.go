@@ -35,8 +35,8 @@ type Host interface {
 	// RemoveFormerLogs removes what AdoptLog has ended.
 	RemoveFormerLogs() error
 
-	// NewFollower makes what applies a stream, in which a database is selected.
-	NewFollower(database int) Follower
+	// NewFollower makes what applies a stream that comes over a connection, in which a database is selected.
+	NewFollower(conn net.Conn, database int) Follower
 	// Exclude waits until no command runs, and keeps all out until admit is called.
 	Exclude() (admit func())
 	// SetReplica says whether the server takes no writes, and whether its data may be old.
@@ -119,6 +119,7 @@ func (n *Node) Start(clean bool) error {
 		n.startHistory()
 	}
 	n.running.Go(n.tick)
+	n.Config.OnRewrite(n.followFile)
 	return nil
 }
 

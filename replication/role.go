@@ -76,6 +76,19 @@ func (n *Node) saveRole(to *target) error {
 	return n.Config.Remember("replicaof", place)
 }
 
+// followFile notes what the configuration says of the role since it was written anew: the next start has to tell
+// whether somebody has changed it after the role was set.
+func (n *Node) followFile() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	text := strings.Join(n.Config.ReplicaOf.Get(), " ")
+	n.configured = &text
+	if n.link == nil {
+		return n.saveRole(nil)
+	}
+	return n.saveRole(&n.link.target)
+}
+
 // replaceFile writes a file that is there wholly or as it was, whatever happens.
 func replaceFile(path, text string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")

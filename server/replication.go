@@ -85,7 +85,9 @@ type host struct {
 
 func (h *host) Log() *binlog.Log { return h.Data.Log() }
 
-func (h *host) NewFollower(database int) replication.Follower { return h.Engine.NewFollower(database) }
+func (h *host) NewFollower(conn net.Conn, database int) replication.Follower {
+	return h.Engine.NewFollower(conn, database)
+}
 
 // NewLog makes a log in a directory of its own.
 func (h *host) NewLog(history binlog.History, at int64, database int) (*binlog.Log, uint64, error) {

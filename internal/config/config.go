@@ -121,11 +121,12 @@ type Config struct {
 	ZSetMaxListpackValue   Bytes
 	HLLSparseMaxBytes      Bytes
 
-	mu     sync.Mutex // held while options change; hooks run under it
-	groups []group
-	names  []entry // of all options, aliases included, in the table's order
-	file   string  // absolute path of the configuration file, or empty
-	memory int64   // of the machine, in bytes
+	mu        sync.Mutex // held while options change; hooks run under it
+	onRewrite []func() error
+	groups    []group
+	names     []entry // of all options, aliases included, in the table's order
+	file      string  // absolute path of the configuration file, or empty
+	memory    int64   // of the machine, in bytes
 }
 
 // LogLevel is the least urgent kind of line that is logged.

@@ -20,6 +20,7 @@ type option struct {
 	when    when
 	doc     string // a few sentences, the first of which can stand alone
 	hooks   []func() error
+	goes    bool // without a value Rewrite writes no line
 	hidden  bool // is not to be shown in logs
 
 	initialShown string // the default as CONFIG GET answers it
@@ -45,6 +46,12 @@ func fixed(name, value, why, doc string) *option {
 // or gives the option its alias.
 func (o *option) or(alias string) *option {
 	o.alias = alias
+	return o
+}
+
+// unsaid has Rewrite remove the option's line when its value is empty, as Redis does with replicaof.
+func (o *option) unsaid() *option {
+	o.goes = true
 	return o
 }
 

@@ -138,7 +138,7 @@ func (c *Config) replication() []*option {
 	return []*option{
 		row("replicaof", &c.ReplicaOf, hostAndPort(), "", atStart,
 			`The primary that the server is a replica of when it starts. A role that REPLICAOF set later is
-			remembered, and wins until this option is changed.`).or("slaveof"),
+			remembered, and wins until this option is changed.`).or("slaveof").unsaid(),
 		row("masterauth", &c.MasterAuth, anyText("a password, or nothing"), "", live,
 			"The password that the primary asks for.").secret(),
 		row("masteruser", &c.MasterUser, untilNUL("a user's name, or nothing"), "", live,

@@ -125,3 +125,13 @@ func follow(t *testing.T, replica *launch.Server, port int) {
 	c := replica.MustDial(t)
 	do(t, c, "REPLICAOF", "127.0.0.1", strconv.Itoa(port))
 }
+
+func dial(t *testing.T, s *launch.Server) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}

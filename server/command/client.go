@@ -322,7 +322,7 @@ func (c *Context) describe(dst []byte, s *Session) []byte {
 	field("tot-mem", int64(sessionBytes+query+words+queued+output))
 	text("events", events(output))
 	text("cmd", lastCommandName(s))
-	text("user", defaultUser)
+	text("user", s.user())
 	field("redir", -1)
 	field("resp", int64(s.protocol.Load()))
 	text("lib-name", libraryName)
@@ -339,6 +339,14 @@ func wordBytes(args [][]byte) int {
 		sum += len(arg)
 	}
 	return sum
+}
+
+// user is who the session belongs to: a primary may do everything.
+func (s *Session) user() string {
+	if s.Is(KindPrimary) {
+		return "(superuser)"
+	}
+	return defaultUser
 }
 
 func events(output int) string {
@@ -379,6 +387,7 @@ type clientFilter struct {
 	id                    int64
 	kind                  clientType
 	byKind                bool
+	byUser                bool
 	maxAge                int64 // seconds; 0 is any
 	spare                 *Session
 }
@@ -430,6 +439,7 @@ func (f *clientFilter) parse(c *Context, option string, value []byte) (err error
 		if string(value) != defaultUser {
 			return Errorf("ERR No such user '%s'", untilZero(value))
 		}
+		f.byUser = true
 	case "maxage":
 		n, ok := number.ParseInt(value)
 		if !ok {
@@ -486,7 +496,7 @@ func (c *Context) killClients(f *clientFilter) int {
 
 func (f *clientFilter) fits(s *Session) bool {
 	switch {
-	case s == f.spare, f.id != 0 && s.ID != f.id, f.byKind && s.clientType() != f.kind:
+	case s == f.spare, f.id != 0 && s.ID != f.id, f.byKind && s.clientType() != f.kind, f.byUser && s.user() != defaultUser:
 		return false
 	case f.address != nil && s.Peer.RemoteAddress() != string(f.address):
 		return false

@@ -3,7 +3,9 @@ package command
 import (
 	"errors"
 	"fmt"
+	"net"
 	"sync"
+	"syscall"
 )
 
 // ErrStopped is what a follower's Commit returns after Stop.
@@ -28,12 +30,15 @@ type Follower struct {
 	stopped bool
 }
 
-// NewFollower makes the follower of a stream in which a database is selected. There is one at a time.
-func (e *Engine) NewFollower(database int) *Follower {
+// NewFollower makes the follower of a stream that comes over a connection, in which a database is selected.
+// There is one at a time. Until Close its connection is one of the clients, for those who look at them.
+func (e *Engine) NewFollower(conn net.Conn, database int) *Follower {
 	b := e.newBatch(e.workers.follower.owner, e.workers.follower.slot, 0)
 	b.applying, b.locking = true, true
-	f := &Follower{batch: b, session: NewSession(nowhere{}, true), from: database, after: database}
+	f := &Follower{batch: b, session: NewSession(primaryPeer{conn}, true), from: database, after: database}
 	f.session.SetDatabase(database)
+	f.session.kind.Store(int32(KindPrimary))
+	e.Clients.Add(f.session)
 	return f
 }
 
@@ -108,6 +113,28 @@ func (f *Follower) Stop() {
 func (f *Follower) Close() {
 	f.Stop()
 	f.discard()
+	f.batch.engine.Clients.Remove(f.session)
+}
+
+// primaryPeer is the other end of the connection to a primary.
+type primaryPeer struct{ conn net.Conn }
+
+func (p primaryPeer) RemoteAddress() string { return p.conn.RemoteAddr().String() }
+func (p primaryPeer) LocalAddress() string  { return p.conn.LocalAddr().String() }
+func (p primaryPeer) Send([]byte)           {} // a primary is told nothing but what the link tells it
+func (p primaryPeer) Buffered() (int, int)  { return 0, 0 }
+
+// Close has the link connect again.
+func (p primaryPeer) Close() { _ = p.conn.Close() } // whoever reads from it finds out
+
+func (p primaryPeer) FileDescriptor() int {
+	number := -1
+	if socket, ok := p.conn.(syscall.Conn); ok {
+		if raw, err := socket.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { number = int(fd) }) // -1 if it is closed
+		}
+	}
+	return number
 }
 
 // discard takes back what is not committed, and gives the locks back.

@@ -110,7 +110,7 @@ func (e *Engine) infoClients(f *metrics.Fields) {
 	var normal, listening, watching int64
 	var query, output int
 	for _, s := range e.Clients.All() {
-		if !s.Is(KindReplica | KindPrimary) {
+		if !s.Is(KindReplica) {
 			normal++
 		}
 		if s.Is(KindPubSub) {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,9 @@ func TestFollowerStoresWhatPFCountStores(t *testing.T) {
 	replica, _ := newTestEngine(t)
 	replica.SetReplica(true, false)
 	c := newTestClient(t, primary)
-	f := replica.NewFollower(0)
+	here, there := net.Pipe()
+	defer there.Close()
+	f := replica.NewFollower(here, 0)
 	defer f.Close()
 	for _, line := range [][]string{{"pfadd", "h", "a", "b", "c"}, {"pfcount", "h"}} {
 		c.do(line...)

@@ -1,0 +1,284 @@
+package replication
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
+)
+
+// bothPrograms are Redis and Kedis, in this order.
+func bothPrograms(t *testing.T) []launch.Program {
+	return []launch.Program{launch.MustOracle(t), launch.MustUnderTest(t)}
+}
+
+// transcript is what a server was asked and has answered, without what differs from run to run.
+type transcript struct {
+	t     *testing.T
+	lines []string
+	ports map[string]string // of the servers, and how they are called
+}
+
+var numbers = regexp.MustCompile(`:\d{5}\b`)
+
+func (r *transcript) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	for port, name := range r.ports {
+		text = strings.ReplaceAll(text, port, name)
+	}
+	r.lines = append(r.lines, numbers.ReplaceAllString(text, ":PORT"))
+}
+
+func (r *transcript) ask(c *resp.Connection, words ...string) {
+	r.t.Helper()
+	reply, err := c.Do(words...)
+	if err != nil {
+		r.t.Fatalf("%q: %v", words, err)
+	}
+	r.note("%s -> %s", resp.Line(words), reply)
+}
+
+// compare finds where two servers differ.
+func compare(t *testing.T, redis, kedis *transcript) {
+	t.Helper()
+	for i, want := range redis.lines {
+		if i >= len(kedis.lines) || kedis.lines[i] != want {
+			t.Errorf("Redis: %s\nKedis: %s", want, kedis.lines[min(i, len(kedis.lines)-1)])
+		}
+	}
+}
+
+// fields are the words of a line of CLIENT LIST that have these names.
+func fields(list []byte, names ...string) (found []string) {
+	for word := range strings.FieldsSeq(string(list)) {
+		if name, _, _ := strings.Cut(word, "="); slices.Contains(names, name) {
+			found = append(found, word)
+		}
+	}
+	return found
+}
+
+// TestRolesAsRedis takes a primary with a password and a replica through what operators and clients see of
+// replication, and compares it with Redis.
+func TestRolesAsRedis(t *testing.T) {
+	var transcripts []*transcript
+	for _, program := range bothPrograms(t) {
+		var options []string
+		if program.IsRedis {
+			options = []string{"--repl-diskless-sync-delay", "0"}
+		}
+		primary := launch.ForTest(t, program, append(options, "--requirepass", "pw")...)
+		replica := launch.ForTest(t, program, "--replica-announce-ip", "10.9.8.7", "--replica-announce-port", "9999", "--replica-priority", "42")
+		r := &transcript{t: t, ports: map[string]string{strconv.Itoa(primary.Port): "PRIMARY", strconv.Itoa(replica.Port): "REPLICA"}}
+		transcripts = append(transcripts, r)
+		p, q := primary.MustDial(t), replica.MustDial(t)
+		do(t, p, "AUTH", "pw")
+		do(t, p, "SET", "a", "1")
+		r.handshake(primary, replica, p, q)
+		r.connections(replica, p, q)
+		r.tooFewReplicas(p)
+		r.orders(q, primary.Port)
+		primary.Kill()
+		r.withoutPrimary(replica, q)
+	}
+	compare(t, transcripts[0], transcripts[1])
+}
+
+// handshake follows without the password, with a wrong one and with the right one.
+func (r *transcript) handshake(primary, replica *launch.Server, p, q *resp.Connection) {
+	r.t.Helper()
+	r.ask(q, "CONFIG", "SET", "masterauth", "wrong")
+	r.ask(q, "REPLICAOF", "127.0.0.1", strconv.Itoa(primary.Port))
+	until(r.t, replica, "role", "slave")
+	r.ask(q, "GET", "a")
+	r.note("link %s", info(r.t, replica, "master_link_status"))
+	r.ask(q, "CONFIG", "SET", "masterauth", "pw")
+	until(r.t, replica, "master_link_status", "up")
+	r.ask(q, "GET", "a")
+	r.ask(q, "SET", "a", "2")
+	role := do(r.t, q, "ROLE")
+	r.note("role %s %s %s %s", role.Elements[0].Text, role.Elements[1].Text, role.Elements[2].Text, role.Elements[3].Text)
+	for role = do(r.t, p, "ROLE"); len(role.Elements[2].Elements) == 0; role = do(r.t, p, "ROLE") {
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.note("role %s, %s %s", role.Elements[0].Text, role.Elements[2].Elements[0].Elements[0].Text, role.Elements[2].Elements[0].Elements[1].Text)
+	for _, field := range []string{"role", "master_host", "master_port", "master_sync_in_progress", "slave_priority", "slave_read_only",
+		"replica_announced", "connected_slaves", "master_failover_state"} {
+		r.note("%s %s", field, info(r.t, replica, field))
+	}
+	r.ask(q, "CONFIG", "SET", "replica-priority", "7")
+	r.note("priority %s", info(r.t, replica, "slave_priority"))
+}
+
+// connections looks at both ends of the link among the clients, and closes them.
+func (r *transcript) connections(replica *launch.Server, p, q *resp.Connection) {
+	r.t.Helper()
+	r.note("%s", fields(do(r.t, p, "CLIENT", "LIST", "TYPE", "replica").Text, "flags", "user"))
+	r.note("%s", fields(do(r.t, q, "CLIENT", "LIST", "TYPE", "master").Text, "flags", "user", "db"))
+	r.note("%s", fields(do(r.t, q, "CLIENT", "LIST", "TYPE", "replica").Text, "flags"))
+	r.ask(q, "CLIENT", "KILL", "TYPE", "replica")
+	r.ask(q, "CLIENT", "KILL", "TYPE", "pubsub")
+	r.ask(q, "CLIENT", "KILL", "TYPE", "master")
+	until(r.t, replica, "master_link_status", "up")
+	r.ask(p, "CLIENT", "KILL", "TYPE", "slave")
+	until(r.t, replica, "master_link_status", "up")
+	do(r.t, q, "CLIENT", "KILL", "USER", "default") // how many those are is a matter of time
+	r.note("%s", fields(do(r.t, q, "CLIENT", "LIST", "TYPE", "master").Text, "flags"))
+}
+
+func (r *transcript) tooFewReplicas(p *resp.Connection) {
+	r.t.Helper()
+	r.ask(p, "CONFIG", "SET", "min-replicas-to-write", "2")
+	for _, words := range [][]string{{"SET", "a", "1"}, {"INCR", "a"}, {"GET", "a"}, {"PUBLISH", "c", "m"}, {"FLUSHALL"}, {"NOSUCH"}, {"SET"}, {"PFCOUNT", "h"},
+		{"MULTI"}, {"GET", "a"}, {"SET", "a", "1"}, {"EXEC"}, {"MULTI"}, {"GET", "a"}, {"EXEC"}} {
+		r.ask(p, words...)
+	}
+	r.ask(p, "CONFIG", "SET", "min-replicas-max-lag", "0")
+	r.ask(p, "SET", "a", "1")
+	r.ask(p, "CONFIG", "SET", "min-replicas-max-lag", "10", "min-replicas-to-write", "0")
+	r.ask(p, "SET", "a", "1")
+}
+
+// orders are commands to a replica that it refuses, or that change nothing.
+func (r *transcript) orders(q *resp.Connection, primary int) {
+	r.t.Helper()
+	for _, words := range [][]string{
+		{"REPLICAOF", "127.0.0.1", strconv.Itoa(primary)}, {"SLAVEOF", "127.0.0.1", strconv.Itoa(primary)}, {"REPLICAOF", "127.0.0.1", "x"},
+		{"REPLICAOF", "127.0.0.1", "99999"}, {"REPLICAOF", "127.0.0.1", "-1"}, {"REPLICAOF", "127.0.0.1"}, {"REPLICAOF", "no", "two"},
+		{"WAIT", "0", "0"}, {"CONFIG", "GET", "replicaof"}, {"CONFIG", "SET", "replicaof", "127.0.0.1 1"},
+		{"MULTI"}, {"SET", "a", "1"}, {"EXEC"}, {"FLUSHALL"}, {"PFCOUNT", "h"}, {"EXPIRE", "a", "1"}, {"GETDEL", "a"}, {"SORT", "l", "STORE", "m"},
+		{"SORT", "l"}, {"SET", "a"}} {
+		r.ask(q, words...)
+	}
+}
+
+// withoutPrimary asks a replica that has lost its primary and may not answer with what is old, and promotes
+// it.
+func (r *transcript) withoutPrimary(replica *launch.Server, q *resp.Connection) {
+	r.t.Helper()
+	until(r.t, replica, "master_link_status", "down")
+	r.ask(q, "GET", "a")
+	r.ask(q, "CONFIG", "SET", "replica-serve-stale-data", "no")
+	for _, words := range [][]string{{"GET", "a"}, {"SET", "a", "1"}, {"PING"}, {"ECHO", "a"}, {"SELECT", "1"}, {"SELECT", "0"}, {"PUBLISH", "c", "m"}, {"DBSIZE"},
+		{"KEYS", "*"}, {"CLIENT", "SETNAME", "a"}, {"CONFIG", "GET", "port"}, {"WAIT", "0", "0"}, {"REPLCONF", "a", "b"}, {"FLUSHALL"}, {"MEMORY", "USAGE", "a"},
+		{"OBJECT", "FREQ", "a"}, {"WATCH", "a"}, {"UNWATCH"}, {"DISCARD"}, {"MULTI"}, {"PING"}, {"EXEC"}, {"MULTI"}, {"GET", "a"}, {"EXEC"}, {"FAILOVER"},
+		{"SCAN", "0"}, {"TYPE", "a"}, {"DUMP", "a"}, {"PUBSUB", "CHANNELS"}, {"SCRIPT", "KILL"}, {"NOSUCH"}, {"GET"}, {"LASTSAVE", "x"}, {"SLOWLOG", "RESET"},
+		{"PSYNC", "?", "-1"}, {"SYNC"}} {
+		r.ask(q, words...)
+	}
+	r.ask(q, "REPLICAOF", "NO", "ONE")
+	r.ask(q, "GET", "a")
+	r.ask(q, "SET", "a", "2")
+	r.ask(q, "REPLICAOF", "NO", "ONE")
+	r.note("role %s", info(r.t, replica, "role"))
+}
+
+// TestConfiguredRole has a replica by its configuration file, which CONFIG REWRITE keeps up to date. What was set
+// last wins after a crash, whatever the file said before.
+func TestConfiguredRole(t *testing.T) {
+	program := launch.MustUnderTest(t)
+	first, second := launch.ForTest(t, program), launch.ForTest(t, program)
+	directory := t.TempDir()
+	file := filepath.Join(directory, "kedis.conf")
+	write(t, file, fmt.Sprintf("slaveof 127.0.0.1 %d\n", first.Port))
+	program.Line = append(slices.Clone(program.Line), file)
+	replica, err := program.Start(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { launch.End(t, replica) }()
+	converge(t, first, replica)
+	set := func(words ...string) { do(t, replica.MustDial(t), words...) }
+	restarted := func(want *launch.Server) {
+		t.Helper()
+		replica.Kill()
+		if replica, err = replica.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		if want != nil {
+			until(t, replica, "master_port", strconv.Itoa(want.Port))
+		} else if role := info(t, replica, "role"); role != "master" {
+			t.Fatalf("the server is a %s", role)
+		}
+	}
+	line := func(want string) {
+		t.Helper()
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := regexp.MustCompile(`(?m)^(slaveof|replicaof).*$`).FindString(string(text)); got != want {
+			t.Fatalf("the file says %q, not %q", got, want)
+		}
+	}
+	restarted(first)
+	set("REPLICAOF", "127.0.0.1", strconv.Itoa(second.Port))
+	restarted(second)
+	set("CONFIG", "REWRITE")
+	line(fmt.Sprintf("replicaof 127.0.0.1 %d", second.Port))
+	restarted(second)
+	set("REPLICAOF", "127.0.0.1", strconv.Itoa(first.Port))
+	set("CONFIG", "REWRITE")
+	set("REPLICAOF", "127.0.0.1", strconv.Itoa(second.Port))
+	restarted(second)
+	set("REPLICAOF", "NO", "ONE")
+	restarted(nil)
+	set("CONFIG", "REWRITE")
+	line("")
+	restarted(nil)
+	write(t, file, fmt.Sprintf("replicaof 127.0.0.1 %d\n", first.Port))
+	restarted(first)
+}
+
+// TestUserOfPrimary follows a Redis as a user that may do nothing else.
+func TestUserOfPrimary(t *testing.T) {
+	primary := launch.ForTest(t, launch.MustOracle(t), "--repl-diskless-sync-delay", "0")
+	c := primary.MustDial(t)
+	do(t, c, "ACL", "SETUSER", "copier", "on", ">pw", "+psync", "+replconf", "+ping")
+	do(t, c, "ACL", "SETUSER", "default", "off")
+	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masteruser", "copier", "--masterauth", "wrong")
+	follow(t, replica, primary.Port)
+	time.Sleep(100 * time.Millisecond)
+	if got := info(t, replica, "master_link_status"); got != "down" {
+		t.Fatalf("with a wrong password the link is %s", got)
+	}
+	do(t, replica.MustDial(t), "CONFIG", "SET", "masterauth", "pw")
+	until(t, replica, "master_link_status", "up")
+}
+
+// TestSync attaches as replicas did before PSYNC.
+func TestSync(t *testing.T) {
+	primary := launch.ForTest(t, launch.MustUnderTest(t))
+	c := primary.MustDial(t)
+	do(t, c, "SET", "a", "1")
+	conn := dial(t, primary)
+	d := &dialogue{t: t, conn: conn, reader: bufio.NewReader(conn)}
+	d.send("SYNC\r\n")
+	header, err := d.reader.ReadString('\n')
+	for err == nil && header == "\n" {
+		header, err = d.reader.ReadString('\n')
+	}
+	length, failed := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(header, "$"), "\r\n"))
+	if err != nil || failed != nil {
+		t.Fatalf("a snapshot begins with %q (%v)", header, err)
+	}
+	file := make([]byte, length)
+	if _, err := io.ReadFull(d.reader, file); err != nil || !strings.HasPrefix(string(file), "REDIS0010") {
+		t.Fatalf("the snapshot begins with %.20q (%v)", file, err)
+	}
+	do(t, c, "SELECT", "2")
+	do(t, c, "SET", "b", "2")
+	d.expect("SELECT", "2")
+	d.expect("SET", "b", "2")
+	until(t, primary, "connected_slaves", "1")
+}
