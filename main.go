@@ -25,7 +25,7 @@ func main() {
 		HideHelpCommand: true,
 		// Prefixes and patterns may have commas in them.
 		DisableSliceFlagSeparator: true,
-		Commands:                  []*cli.Command{serveCommand(), binlogCommand(), restoreCommand(), importCommand(), versionCommand()},
+		Commands:                  []*cli.Command{serveCommand(), portCommand(), importCommand(), binlogCommand(), restoreCommand(), versionCommand()},
 		Action:                    refuseUnknown,
 		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return err },
 	}
@@ -55,7 +55,7 @@ func withOptions(c *cli.Command, run func(ctx *cli.Context, words []string) erro
 		if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
 			return cli.ShowSubcommandHelp(ctx)
 		}
-		options, words, err := splitOptions(args)
+		options, words, err := splitOptions(args, switches(c))
 		if err != nil {
 			return err
 		}
@@ -69,8 +69,18 @@ func withOptions(c *cli.Command, run func(ctx *cli.Context, words []string) erro
 	return c
 }
 
-// splitOptions takes the options, all of which have a value, out of a command line.
-func splitOptions(args []string) (options [][2]string, words []string, err error) {
+// switches are the options of a command that need no value.
+func switches(c *cli.Command) (names []string) {
+	for _, flag := range c.Flags {
+		if _, ok := flag.(*cli.BoolFlag); ok {
+			names = append(names, flag.Names()...)
+		}
+	}
+	return names
+}
+
+// splitOptions takes the options out of a command line. All but switches have a value.
+func splitOptions(args, switches []string) (options [][2]string, words []string, err error) {
 	for i := 0; i < len(args); i++ {
 		name, isOption := strings.CutPrefix(args[i], "--")
 		switch {
@@ -81,6 +91,9 @@ func splitOptions(args []string) (options [][2]string, words []string, err error
 			continue
 		}
 		name, value, given := strings.Cut(name, "=")
+		if !given && slices.Contains(switches, name) {
+			value, given = "true", true
+		}
 		if !given {
 			if i++; i == len(args) {
 				return nil, nil, fmt.Errorf("--%s: expected a value", name)

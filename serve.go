@@ -51,7 +51,7 @@ func serveCommand() *cli.Command {
 
 // configure reads the file, if one is named, and then the options.
 func configure(c *config.Config, args []string) error {
-	options, words, err := splitOptions(args)
+	options, words, err := splitOptions(args, nil)
 	switch {
 	case err != nil:
 		return err

@@ -43,7 +43,11 @@ func (t *Target) Survey(filter *Filter) error {
 	if c == nil {
 		return nil
 	}
-	return t.walk(filter, func(database int, keys [][]byte) error {
+	databases, err := t.databases(filter)
+	if err != nil {
+		return err
+	}
+	return t.walkDatabases(filter, databases, func(_ *redis.Client, database int, keys [][]byte) error {
 		for _, key := range keys {
 			c.own[ownKey{database, string(key)}] = struct{}{}
 		}
@@ -51,12 +55,8 @@ func (t *Target) Survey(filter *Filter) error {
 	})
 }
 
-// walk visits the target's keys that the filter may write to, in pieces.
-func (t *Target) walk(filter *Filter, visit func(database int, keys [][]byte) error) error {
-	databases, err := t.databases(filter)
-	if err != nil {
-		return err
-	}
+// walkDatabases visits the keys that the filter may write to, in pieces.
+func (t *Target) walkDatabases(filter *Filter, databases []int, visit func(client *redis.Client, database int, keys [][]byte) error) error {
 	for _, database := range databases {
 		err := t.scan(database, "*", func(client *redis.Client, keys []string) error {
 			var some [][]byte
@@ -65,7 +65,7 @@ func (t *Target) walk(filter *Filter, visit func(database int, keys [][]byte) er
 					some = append(some, []byte(key))
 				}
 			}
-			return visit(database, some)
+			return visit(client, database, some)
 		})
 		if err != nil {
 			return err
@@ -124,12 +124,18 @@ func (t *Target) databases(filter *Filter) (list []int, err error) {
 	return list, nil
 }
 
+// has says whether a key is the target's own.
+func (c *Conflicts) has(database int, key []byte) bool {
+	if c == nil {
+		return false
+	}
+	_, own := c.own[ownKey{database, string(key)}]
+	return own
+}
+
 // keeps says whether a key is the target's own, or fails if that must not be.
 func (c *Conflicts) keeps(database int, key []byte) (bool, error) {
-	if c == nil {
-		return false, nil
-	}
-	if _, own := c.own[ownKey{database, string(key)}]; !own {
+	if !c.has(database, key) {
 		return false, nil
 	}
 	if c.Fail {

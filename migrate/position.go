@@ -10,7 +10,7 @@ import (
 
 // Position is a place in a source's stream, behind a whole command or transaction.
 type Position struct {
-	Offset   int64 // bytes since the stream began; 0 is no position
+	Offset   int64 // bytes since the stream began
 	Database int   // that the stream has selected there
 }
 
@@ -44,7 +44,7 @@ type marker struct {
 
 // applied says whether what the stream has up to a position was done in an earlier run.
 func (m *marker) applied(part int, spans bool, position Position) bool {
-	if m == nil || position.Offset == 0 {
+	if m == nil {
 		return false
 	}
 	// What spans several lanes moves all of them. A lane that is behind had nothing to do since.
@@ -60,7 +60,7 @@ func (m *marker) slotKey(slot int) string { return m.key() + ":{" + slotTags()[s
 
 // words is the command that moves the marker of a batch's lane, or of all, or of a slot.
 func (t *Target) markWords(l *lane, b *batch, slot int) []any {
-	if t.marker == nil || b.position.Offset == 0 {
+	if t.marker == nil {
 		return nil
 	}
 	position := b.position.String()
@@ -111,6 +111,7 @@ func (t *Target) Resume(id string, known Position) (from Position, ok bool, err 
 	if len(fields) != len(t.lanes) {
 		return from, false, nil
 	}
+	first := true
 	for name, text := range fields {
 		lane, err := strconv.Atoi(name)
 		if err != nil {
@@ -122,8 +123,8 @@ func (t *Target) Resume(id string, known Position) (from Position, ok bool, err 
 		}
 		t.marker.done[lane] = position.Offset
 		t.marker.furthest = max(t.marker.furthest, position.Offset)
-		if from.Offset == 0 || position.Offset < from.Offset {
-			from = position
+		if first || position.Offset < from.Offset {
+			from, first = position, false
 		}
 	}
 	return from, true, nil

@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -72,7 +73,26 @@ type side struct {
 	code int
 }
 
-var targetSide = side{"target", "--to-auth", ExitTarget}
+var (
+	sourceSide = side{"source", "--from-auth", ExitSource}
+	targetSide = side{"target", "--to-auth", ExitTarget}
+)
+
+// isTransient says that an error may be gone when it is tried again: the server is away, or not ready.
+func isTransient(err error) bool {
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
+		return true
+	}
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		for _, code := range []string{"LOADING ", "MASTERDOWN ", "NOMASTERLINK ", "CLUSTERDOWN "} {
+			if strings.HasPrefix(e.Error(), code) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // explain says what an error of a server means, and what to do about it.
 func (s side) explain(address string, err error) error {
@@ -92,7 +112,7 @@ func (s side) explain(address string, err error) error {
 		return failure(s.code, "the %s %s is a replica, which can't be written to; name its primary: %w", s.name, address, err)
 	case "MOVED", "ASK", "CLUSTERDOWN", "CROSSSLOT", "TRYAGAIN":
 		return failure(s.code, "the %s %s is part of a cluster that doesn't serve the key now: %w", s.name, address, err)
-	case "MASTERDOWN", "LOADING", "NOREPLICAS":
+	case "MASTERDOWN", "LOADING", "NOREPLICAS", "NOMASTERLINK":
 		return failure(s.code, "the %s %s isn't ready: %w", s.name, address, err)
 	}
 	if strings.Contains(err.Error(), "without any password configured") {

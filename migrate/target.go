@@ -20,6 +20,7 @@ type TargetOptions struct {
 	Conflicts   *Conflicts
 	Limit       *Limit
 	Progress    *Progress
+	Hold        bool // expiries, until Release: see expiry.go
 }
 
 // DefaultConnections is how many connections write at the same time unless told otherwise.
@@ -45,6 +46,8 @@ type Target struct {
 	inFlight sync.WaitGroup
 	workers  sync.WaitGroup
 	open     map[int]*redis.Client // for other databases than 0, by number
+	reached  map[int]bool          // databases that are there
+	held     bool                  // an expiry, since this target was opened
 	marker   *marker               // nil unless positions are kept
 
 	payloads PayloadBuilder
@@ -76,7 +79,7 @@ func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
 	if options.Connections <= 0 {
 		options.Connections = DefaultConnections
 	}
-	t := &Target{options: options, open: map[int]*redis.Client{}}
+	t := &Target{options: options, open: map[int]*redis.Client{}, reached: map[int]bool{}}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	t.client = redis.NewClient(options.options(0, options.Connections+1))
 	var err error
@@ -132,6 +135,22 @@ func (t *Target) Close() error {
 	return err
 }
 
+// reach checks that the target has a database: a SELECT that fails in a transaction would send what follows
+// to another one.
+func (t *Target) reach(database int) error {
+	switch {
+	case database == 0 || t.reached[database]:
+		return nil
+	case t.cluster != nil:
+		return failure(ExitUnsupported, "a key of database %d: the target is a cluster, which has only database 0 (see --db and --db-map)", database)
+	}
+	if err := t.database(database).Ping(t.ctx).Err(); err != nil {
+		return targetSide.explain(t.options.address(), fmt.Errorf("database %d: %w", database, err))
+	}
+	t.reached[database] = true
+	return nil
+}
+
 // database is a client on a database.
 func (t *Target) database(number int) *redis.Client {
 	if number == 0 {
@@ -171,6 +190,9 @@ func (t *Target) ApplyAt(position Position, commands ...Command) error {
 			t.skip("commands on keys that the target had")
 			continue
 		}
+		if err := t.reach(kept.Database); err != nil {
+			return err
+		}
 		taken = append(taken, *kept)
 		for _, word := range kept.Args {
 			bytes += len(word)
@@ -198,7 +220,7 @@ func (t *Target) applyToServer(position Position, group []Command) error {
 	first, spans := -1, false
 	for _, c := range group {
 		for _, key := range c.Keys {
-			lane := t.laneOf(c.Database, c.Args[key.Index])
+			lane := t.laneOf(c.Args[key.Index])
 			spans = spans || first >= 0 && lane != first
 			first = lane
 		}
@@ -240,9 +262,6 @@ func (t *Target) applyToCluster(position Position, group []Command) error {
 		return nil
 	}
 	for _, c := range group {
-		if c.Database != 0 {
-			return failure(ExitUnsupported, "a key of database %d: the target is a cluster, which has only database 0 (see --db and --db-map)", c.Database)
-		}
 		parts := c.apart()
 		if parts == nil {
 			parts = []Command{c}
@@ -267,17 +286,13 @@ func (t *Target) applyToCluster(position Position, group []Command) error {
 	return nil
 }
 
-// laneOf is the lane that has a key.
-func (t *Target) laneOf(database int, key []byte) int {
+// laneOf is the lane that has a key, in whichever database, so that MOVE stays in one lane. It is the same
+// in every run: what a marker says of a lane it says of the lane's keys.
+func (t *Target) laneOf(key []byte) int {
 	if t.cluster != nil {
 		return slotOf(key) % len(t.lanes)
 	}
-	return laneOfKey(database, key, len(t.lanes))
-}
-
-// laneOfKey is the same in every run: what a marker says of a lane it says of the lane's keys.
-func laneOfKey(database int, key []byte, lanes int) int {
-	return int((crc32.ChecksumIEEE(key) + uint32(database)) % uint32(lanes))
+	return int(crc32.ChecksumIEEE(key) % uint32(len(t.lanes)))
 }
 
 // add puts a group into a lane's batch, and sends that when it is full.
@@ -350,12 +365,15 @@ func (t *Target) Load(key Key, value *rdb.Value) error {
 		}
 		return err
 	}
-	if t.cluster != nil && key.Database != 0 {
-		return failure(ExitUnsupported, "key %.200q is in database %d: the target is a cluster, which has only database 0 (see --db and --db-map)",
-			key.Name, key.Database)
+	if err := t.reach(key.Database); err != nil {
+		return err
+	}
+	if t.options.Hold && key.ExpireMs != 0 {
+		key.ExpireMs = hold(key.ExpireMs)
+		t.held = true
 	}
 	key.Name = bytes.Clone(key.Name) // which may live shorter than the batch
-	l := t.lanes[t.laneOf(key.Database, key.Name)]
+	l := t.lanes[t.laneOf(key.Name)]
 	if t.serial {
 		l = t.lanes[0]
 	}

@@ -1,0 +1,234 @@
+package migrate
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// While a live data set is moved, the target must not expire keys by itself: a key whose life the source
+// has prolonged in the meantime would be gone before that comes. A replica waits for its primary's DEL;
+// a target that is a primary can't be told to. So every expiry is written heldBy later, in which nothing
+// expires, and put right when the move ends.
+const (
+	heldBy = 1000 * year
+	year   = 31556952000 // ms
+)
+
+// hold is the time, in ms since 1970, that is written for an expiry. One that is far away isn't changed.
+func hold(ms int64) int64 {
+	if ms == 0 || ms > time.Now().UnixMilli()+year {
+		return ms
+	}
+	return max(ms, 1) + heldBy
+}
+
+// release is the expiry that was meant, and whether it was held.
+func release(ms int64) (int64, bool) {
+	if ms < heldBy || ms > time.Now().UnixMilli()+heldBy+year {
+		return ms, false
+	}
+	return ms - heldBy, true
+}
+
+// holdExpiry changes a command so that it brings no expiry that comes soon. It says whether it did. Streams of
+// old versions of Redis have expiries that are relative to the time of the command; they become absolute.
+func (c *Command) holdExpiry() (bool, error) {
+	args := c.Args
+	at := func(i int, name string, unit int64, relative bool) (bool, error) {
+		if i >= len(args) {
+			return false, nil
+		}
+		ms, err := strconv.ParseInt(string(args[i]), 10, 64)
+		if err != nil {
+			return false, err
+		}
+		if ms *= unit; relative {
+			ms += time.Now().UnixMilli()
+		}
+		args[i] = strconv.AppendInt(nil, hold(ms), 10)
+		if name != "" {
+			args[0] = []byte(name)
+		}
+		return true, nil
+	}
+	switch strings.ToUpper(string(args[0])) {
+	case "PEXPIREAT":
+		return at(2, "", 1, false)
+	case "EXPIREAT":
+		return at(2, "PEXPIREAT", 1000, false)
+	case "PEXPIRE":
+		return at(2, "PEXPIREAT", 1, true)
+	case "EXPIRE":
+		return at(2, "PEXPIREAT", 1000, true)
+	case "SETEX", "PSETEX":
+		unit := int64(1000)
+		if len(args[0]) == len("PSETEX") {
+			unit = 1
+		}
+		c.Args = [][]byte{[]byte("SET"), args[1], args[3], []byte("PXAT"), args[2]}
+		args = c.Args
+		return at(4, "", unit, true)
+	case "RESTORE":
+		return c.holdRestore(at)
+	case "SET", "GETEX":
+		return c.holdOption(at)
+	}
+	return false, nil
+}
+
+// holdOption looks for EX, PX, EXAT or PXAT, the last of which it becomes.
+func (c *Command) holdOption(at func(i int, name string, unit int64, relative bool) (bool, error)) (bool, error) {
+	first := 3 // behind SET key value
+	if len(c.Args[0]) == len("GETEX") {
+		first = 2
+	}
+	for i := first; i+1 < len(c.Args); i++ {
+		name := strings.ToUpper(string(c.Args[i]))
+		switch name {
+		case "EX", "PX", "EXAT", "PXAT":
+			unit := int64(1000)
+			if name[0] == 'P' {
+				unit = 1
+			}
+			c.Args[i] = []byte("PXAT")
+			return at(i+1, "", unit, len(name) == 2)
+		}
+	}
+	return false, nil
+}
+
+func (c *Command) holdRestore(at func(i int, name string, unit int64, relative bool) (bool, error)) (bool, error) {
+	if len(c.Args) < 4 || string(c.Args[2]) == "0" {
+		return false, nil
+	}
+	for _, option := range c.Args[4:] {
+		if bytes.EqualFold(option, []byte("ABSTTL")) {
+			return at(2, "", 1, false)
+		}
+	}
+	held, err := at(2, "", 1, true)
+	c.Args = append(c.Args, []byte("ABSTTL"))
+	return held, err
+}
+
+// Release gives the keys that the filter may have written to the expiries that were meant. Clients may use
+// the target meanwhile: what they change is left as they want it. It returns how many keys there were.
+func (t *Target) Release(filter *Filter) (released int64, err error) {
+	databases, err := t.databases(filter)
+	if err != nil {
+		return 0, err
+	}
+	err = t.walkDatabases(filter, databases, func(client *redis.Client, _ int, keys [][]byte) error {
+		held, err := t.heldAmong(client, keys)
+		if err != nil {
+			return targetSide.explain(t.options.address(), err)
+		}
+		for _, group := range t.bySlot(held) {
+			n, err := t.releaseKeys(client, group)
+			released += n
+			if err != nil {
+				return targetSide.explain(t.options.address(), err)
+			}
+		}
+		return nil
+	})
+	return released, err
+}
+
+// bySlot groups keys as transactions can be.
+func (t *Target) bySlot(keys []string) (groups [][]string) {
+	if t.cluster == nil {
+		if len(keys) == 0 {
+			return nil
+		}
+		return [][]string{keys}
+	}
+	at := map[int]int{}
+	for _, key := range keys {
+		slot := slotOf([]byte(key))
+		i, ok := at[slot]
+		if !ok {
+			i = len(groups)
+			at[slot], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], key)
+	}
+	return groups
+}
+
+// expiries asks for several keys' expiries in ms since 1970; what isn't positive is none.
+func (t *Target) expiries(client redis.Cmdable, keys []string) ([]int64, error) {
+	times := make([]int64, len(keys))
+	old := t.facts.major() < 7 // which has no PEXPIRETIME
+	replies, err := client.Pipelined(t.ctx, func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			if old {
+				p.Do(t.ctx, "PTTL", key)
+			} else {
+				p.Do(t.ctx, "PEXPIRETIME", key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().UnixMilli()
+	for i, reply := range replies {
+		if times[i], err = reply.(*redis.Cmd).Int64(); err != nil {
+			return nil, err
+		}
+		if old && times[i] > 0 {
+			times[i] += now
+		}
+	}
+	return times, nil
+}
+
+func (t *Target) heldAmong(client *redis.Client, keys [][]byte) (held []string, err error) {
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = string(key)
+	}
+	times, err := t.expiries(client, names)
+	if err != nil {
+		return nil, err
+	}
+	for i, ms := range times {
+		if _, is := release(ms); is {
+			held = append(held, names[i])
+		}
+	}
+	return held, nil
+}
+
+// releaseKeys tries again when a client has changed one of the keys in between.
+func (t *Target) releaseKeys(client *redis.Client, keys []string) (released int64, err error) {
+	for {
+		err := client.Watch(t.ctx, func(tx *redis.Tx) error {
+			released = 0
+			times, err := t.expiries(tx, keys)
+			if err != nil {
+				return err
+			}
+			_, err = tx.TxPipelined(t.ctx, func(p redis.Pipeliner) error {
+				for i, key := range keys {
+					if ms, held := release(times[i]); held {
+						released++
+						p.Do(t.ctx, "PEXPIREAT", key, ms)
+					}
+				}
+				return nil
+			})
+			return err
+		}, keys...)
+		if !errors.Is(err, redis.TxFailedErr) || t.ctx.Err() != nil {
+			return released, err
+		}
+	}
+}

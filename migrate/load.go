@@ -1,0 +1,101 @@
+package migrate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"kedis/internal/psync"
+	"kedis/storage/rdb"
+)
+
+// loader reads a snapshot into a sink.
+type loader struct {
+	sink        Sink
+	filter      *Filter
+	progress    *Progress
+	interrupted func() error
+	sized       func(kind rdb.Kind, bytes int64) // nil, or gets the size of each key in the snapshot
+	selected    int                              // database that the stream behind it has selected
+}
+
+func (l *loader) load(body io.Reader) error {
+	file, err := rdb.NewReader(counted{body, l.progress}, rdb.DefaultMaxString)
+	if err != nil {
+		return err
+	}
+	for {
+		if err := l.interrupted(); err != nil {
+			return err
+		}
+		before := file.Offset()
+		record, err := file.Next()
+		if err == io.EOF {
+			return psync.Drained(body)
+		}
+		if err != nil {
+			return refusal(err)
+		}
+		if err := l.take(record); err != nil {
+			return err
+		}
+		if l.sized != nil && record.Kind == rdb.RecordKey {
+			l.sized(record.Value.Kind, file.Offset()-before)
+		}
+	}
+}
+
+// counted counts what is read.
+type counted struct {
+	source   io.Reader
+	progress *Progress
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.source.Read(p)
+	c.progress.Bytes.Add(int64(n))
+	return n, err
+}
+
+func (l *loader) take(record *rdb.Record) error {
+	switch record.Kind {
+	case rdb.RecordKey:
+		return l.takeKey(record)
+	case rdb.RecordAux:
+		if string(record.Name) == "repl-stream-db" {
+			selected, err := strconv.Atoi(string(record.Data))
+			if err != nil || selected < 0 {
+				return fmt.Errorf("the stream is in database %.20q", record.Data)
+			}
+			l.selected = selected
+		}
+	case rdb.RecordFunction:
+		l.progress.Skip("libraries of functions: they are code, use FUNCTION LOAD")
+	case rdb.RecordModuleAux:
+		l.progress.Skip("data of modules outside of keys")
+	}
+	return nil
+}
+
+func (l *loader) takeKey(record *rdb.Record) error {
+	database, ok := l.filter.Database(int(record.Database))
+	if !ok {
+		l.progress.Skip("keys in databases that were not chosen")
+		return nil
+	}
+	if !l.filter.Wants(record.Key) {
+		l.progress.Skip("keys that were not chosen")
+		return nil
+	}
+	return l.sink.Load(Key{database, l.filter.Rename(record.Key), record.ExpireMs}, record.Value)
+}
+
+// refusal names the key that can't be read.
+func refusal(err error) error {
+	var unsupported *rdb.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return failure(ExitUnsupported, "key %.200q has a value of a type that can't be moved (%w); leave it out with --exclude", unsupported.Key, err)
+	}
+	return fmt.Errorf("the snapshot: %w", err)
+}

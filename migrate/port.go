@@ -1,0 +1,284 @@
+package migrate
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// PortOptions say what is moved from where to where.
+type PortOptions struct {
+	From, To    Server
+	Filter      *Filter
+	Conflicts   string // replace, skip or fail
+	Limit       *Limit
+	Connections int
+	Forever     bool          // goes on when the target has caught up
+	Resync      string        // refuse, delete or keep: see docs/migration.md
+	RetryFor    time.Duration // how long a server may be away
+	State       string        // the position file
+	Commands    Commands
+	Progress    *Progress
+
+	// Stop asks for an end: Finish if the target has caught up, Interrupt in any case.
+	Stop <-chan StopRequest
+}
+
+// StopRequest is how a move is asked to end.
+type StopRequest int
+
+// Finish ends a move that has caught up, and interrupts another one; Interrupt keeps the position.
+const (
+	Finish StopRequest = iota
+	Interrupt
+)
+
+// Port moves a live data set: the source's snapshot and then its stream. Errors have the exit code that
+// docs/migration.md names.
+func Port(ctx context.Context, options PortOptions) error {
+	conflicts, err := ParseConflicts(options.Conflicts)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"refuse", "delete", "keep"}, options.Resync) {
+		return failure(ExitUsage, "--resync: expected refuse, delete or keep, got %q", options.Resync)
+	}
+	p := &port{PortOptions: options, conflicts: conflicts}
+	if p.state, err = readState(p.State); err != nil {
+		return err
+	}
+	if err := p.identify(); err != nil {
+		return err
+	}
+	return p.run(ctx)
+}
+
+// port is a move.
+type port struct {
+	PortOptions
+	conflicts *Conflicts
+	surveyed  bool
+	begun     bool // both sides were there
+	resumed   bool // data of an earlier attempt is at the target
+	state     state
+
+	target *Target
+	link   *link
+	info   *redis.Client // to the source, for what a replica can't ask
+	keys   *sourceCommands
+}
+
+// identify checks that a position file is that of the same move.
+func (p *port) identify() error {
+	what := fmt.Sprintf("%+v %s", *p.Filter, p.Conflicts)
+	if p.state.Phase == phaseNone {
+		p.state.From, p.state.To, p.state.What = p.From.address(), p.To.address(), what
+		p.state.Connections = p.Connections
+		return nil
+	}
+	if p.state.From != p.From.address() || p.state.To != p.To.address() || p.state.What != what {
+		return failure(ExitUsage, "the position file %s is that of another move (%s to %s, %s): finish that one with the options that it had, or remove the file",
+			p.State, p.state.From, p.state.To, p.state.What)
+	}
+	if p.conflicts != nil {
+		p.surveyed = true
+		return p.conflicts.read(p.State)
+	}
+	return nil
+}
+
+// run tries again for as long as a server may be away.
+func (p *port) run(ctx context.Context) error {
+	var away time.Time // since when
+	for {
+		before := p.state.Offset
+		err := p.attempt(ctx)
+		if err == nil || ctx.Err() != nil || !isTransient(err) || !p.begun {
+			return err
+		}
+		if p.state.Offset != before || away.IsZero() {
+			away = time.Now()
+		}
+		if time.Since(away) > p.RetryFor {
+			return err
+		}
+		p.Progress.Say("%v; trying again", err)
+		select {
+		case <-ctx.Done():
+			return failure(ExitInterrupted, "interrupted")
+		case <-p.Stop:
+			return failure(ExitInterrupted, "interrupted; the position is in %s", p.State)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// attempt connects both sides, and moves until something fails or the move is done.
+func (p *port) attempt(ctx context.Context) (err error) {
+	p.target, err = OpenTarget(ctx, TargetOptions{Server: p.To, Connections: p.state.Connections, Conflicts: p.conflicts, Limit: p.Limit, Progress: p.Progress, Hold: true})
+	if err != nil {
+		return err
+	}
+	p.info = redis.NewClient(p.From.options(0, 2))
+	p.keys = &sourceCommands{own: p.Commands, source: p.info}
+	defer func() {
+		err = errors.Join(err, p.target.Close(), p.info.Close())
+	}()
+	from, id, err := p.place(ctx)
+	if err != nil {
+		return err
+	}
+	link, answer, err := attach(ctx, p.From, id, from)
+	if err != nil {
+		return err
+	}
+	p.link = link
+	defer func() { err = errors.Join(err, link.close()) }()
+	p.begun = true
+	if answer.Full {
+		if id != "" {
+			if err := p.startOver(ctx, fmt.Sprintf("the source no longer has its stream from position %d on", from.Offset)); err != nil {
+				return err
+			}
+		}
+		if from, err = p.takeSnapshot(ctx, answer.ID, answer.Position); err != nil {
+			return err
+		}
+	} else {
+		if answer.ID != "" {
+			p.state.History = answer.ID
+		}
+		p.resumed = true
+		p.Progress.Say("going on at position %d", from.Offset)
+	}
+	return p.follow(ctx, from)
+}
+
+// place is where the stream has to go on; an empty id is the beginning.
+func (p *port) place(ctx context.Context) (from Position, id string, err error) {
+	switch p.state.Phase {
+	case phaseStream:
+		known := Position{p.state.Offset, p.state.Database}
+		from, ok, err := p.target.Resume(p.state.Run, known)
+		if ok || err != nil {
+			return from, p.state.History, err
+		}
+		return from, "", p.startOver(ctx, "the target has lost the key that tells how far it was, "+markerPrefix+p.state.Run)
+	case phaseSnapshot:
+		return from, "", p.startOver(ctx, "the move was interrupted in the snapshot")
+	case phaseFailed:
+		return from, "", p.startOver(ctx, "the move had failed: "+p.state.Reason)
+	}
+	return from, "", nil
+}
+
+// startOver prepares a target that has data of this move for a new snapshot: what the source has deleted
+// since must not stay.
+func (p *port) startOver(ctx context.Context, why string) error {
+	if p.Resync == "refuse" {
+		return failure(ExitNoPosition, "%s, so everything has to be taken anew, and keys that were deleted at the source since would stay at the target: "+
+			"run again with --resync delete, which removes from the target all keys that this move may have written, or with --resync keep", why)
+	}
+	p.Progress.Say("%s: taking everything anew", why)
+	if err := p.target.Forget(p.state.Run); err != nil {
+		return err
+	}
+	if p.Resync == "keep" {
+		return nil
+	}
+	p.Progress.Phase("removing what was moved")
+	return p.target.Clear(p.Filter)
+}
+
+func newRun() (string, error) {
+	var b [8]byte
+	_, err := rand.Read(b[:])
+	return hex.EncodeToString(b[:]), err
+}
+
+// takeSnapshot loads the source's data as of a position.
+func (p *port) takeSnapshot(ctx context.Context, history string, offset int64) (at Position, err error) {
+	if !p.surveyed {
+		p.Progress.Phase("listing the target's keys")
+		if err := errors.Join(p.target.Survey(p.Filter), p.conflicts.write(p.State)); err != nil {
+			return at, err
+		}
+		p.surveyed = true
+	}
+	run, err := newRun()
+	if err != nil {
+		return at, err
+	}
+	p.state.Run, p.state.Phase, p.state.Reason, p.state.Offset = run, phaseSnapshot, "", 0
+	if err := p.state.write(p.State); err != nil {
+		return at, err
+	}
+	p.Progress.Phase("snapshot")
+	body, length, err := p.link.snapshot()
+	if err != nil {
+		return at, sourceSide.explain(p.From.address(), err)
+	}
+	p.Progress.Bytes.Store(0)
+	p.Progress.Total.Store(max(length, 0))
+	loader := loader{sink: p.target, filter: p.Filter, progress: p.Progress, interrupted: p.interrupted}
+	if err := loader.load(body); err != nil {
+		return at, sourceSide.explain(p.From.address(), p.orTarget(err))
+	}
+	at = Position{offset, loader.selected}
+	if err := p.target.Flush(); err != nil {
+		return at, err
+	}
+	if err := p.target.Track(run, at); err != nil {
+		return at, err
+	}
+	p.state.History = history
+	return at, p.note(at, phaseStream)
+}
+
+// orTarget is the error that came first: when the target has failed, the source is only where it shows.
+func (p *port) orTarget(err error) error {
+	if failed := p.target.failed(); failed != nil && !errors.Is(failed, context.Canceled) {
+		return failed
+	}
+	return err
+}
+
+// note keeps a position that everything up to is written.
+func (p *port) note(at Position, phase phase) error {
+	p.state.Phase, p.state.Offset, p.state.Database = phase, at.Offset, at.Database
+	p.link.reached.Store(at.Offset)
+	return p.state.write(p.State)
+}
+
+// interrupted is nil unless somebody asks for an end.
+func (p *port) interrupted() error {
+	select {
+	case <-p.Stop:
+		return failure(ExitInterrupted, "interrupted in the snapshot")
+	default:
+		return nil
+	}
+}
+
+// done ends a move: what only an unfinished one needs goes.
+func (p *port) done() error {
+	if p.target.held || p.resumed {
+		p.Progress.Phase("putting expiries right")
+		p.Progress.Say("nothing of the stream is missing: clients can be switched; the keys' expiries are put right")
+		released, err := p.target.Release(p.Filter)
+		if err != nil {
+			return err
+		}
+		p.Progress.Say("%d keys have their expiries", released)
+	}
+	if err := p.target.Forget(p.state.Run); err != nil {
+		return err
+	}
+	return removeState(p.State)
+}

@@ -1,0 +1,138 @@
+package migrate
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// state is what a position file holds: what is moved, and how far that is. It is JSON, so that a person
+// can look at it.
+type state struct {
+	Version     int    `json:"version"`
+	From        string `json:"from"`
+	To          string `json:"to"`
+	What        string `json:"what"` // the filter and what happens on a conflict
+	Run         string `json:"run"`  // names the marker at the target
+	Connections int    `json:"connections"`
+	Phase       phase  `json:"phase"`
+	Reason      string `json:"reason,omitempty"` // of phaseFailed
+	History     string `json:"history,omitempty"`
+	Offset      int64  `json:"offset,omitempty"`
+	Database    int    `json:"database,omitempty"`
+}
+
+type phase string
+
+const (
+	phaseNone     phase = ""         // nothing was written yet
+	phaseSnapshot phase = "snapshot" // part of it was written
+	phaseStream   phase = "stream"   // written up to a position
+	phaseFailed   phase = "failed"   // the target refused something: its data isn't the source's
+)
+
+const stateVersion = 1
+
+// readState reads a position file; a missing one is an empty state.
+func readState(path string) (s state, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return state{Version: stateVersion}, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, fmt.Errorf("the position file %s: %w", path, err)
+	}
+	if s.Version != stateVersion {
+		return s, failure(ExitNoPosition, "the position file %s has format version %d, not %d", path, s.Version, stateVersion)
+	}
+	return s, nil
+}
+
+// write replaces the position file, at once and whole.
+func (s *state) write(path string) error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, append(text, '\n'))
+}
+
+func replaceFile(path string, content []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	if _, err := f.Write(content); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// ownPath is the file beside the position file that lists the keys which the target had.
+func ownPath(path string) string { return path + ".conflicts" }
+
+// write keeps the list for a run that goes on, for by then the move's own keys are there, too.
+func (c *Conflicts) write(path string) error {
+	if c == nil {
+		return nil
+	}
+	var b bytes.Buffer
+	for key := range c.own {
+		fmt.Fprintf(&b, "%d %s\n", key.database, strconv.Quote(key.name))
+	}
+	return replaceFile(ownPath(path), b.Bytes())
+}
+
+func (c *Conflicts) read(path string) error {
+	if c == nil {
+		return nil
+	}
+	f, err := os.Open(ownPath(path))
+	if err != nil {
+		return failure(ExitNoPosition, "the list of the keys that the target had: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewReader(f)
+	for {
+		line, err := lines.ReadString('\n')
+		if line == "" {
+			return nil
+		}
+		number, quoted, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		database, failed := strconv.Atoi(number)
+		name, unquoted := strconv.Unquote(quoted)
+		if err := errors.Join(err, failed, unquoted); err != nil {
+			return failure(ExitNoPosition, "%s: %w", ownPath(path), err)
+		}
+		c.own[ownKey{database, name}] = struct{}{}
+	}
+}
+
+// removeState removes what a finished move has noted.
+func removeState(path string) error {
+	var failed error
+	for _, p := range []string{path, ownPath(path)} {
+		if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
+}

@@ -1,0 +1,94 @@
+package port
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"kedis/redis-tests/launch"
+)
+
+// pairs are from where to where data is moved.
+var pairs = []struct {
+	name     string
+	from, to func(testing.TB) launch.Program
+}{
+	{"RedisToKedis", launch.MustOracle, launch.MustUnderTest},
+	{"KedisToKedis", launch.MustUnderTest, launch.MustUnderTest},
+	{"KedisToRedis", launch.MustUnderTest, launch.MustOracle},
+}
+
+// start starts a server of a kind; a Redis sends its snapshot at once.
+func start(t *testing.T, program launch.Program, options ...string) *launch.Server {
+	t.Helper()
+	if program.IsRedis {
+		options = append(options, "--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb")
+	}
+	return launch.ForTest(t, program, options...)
+}
+
+// TestPort moves data under writes, and lets go when the writers have stopped.
+func TestPort(t *testing.T) {
+	for _, pair := range pairs {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			random := seeded(t)
+			from, to := start(t, pair.from(t)), start(t, pair.to(t))
+			fill(t, from, 3000)
+			w := startWriters(t, from, random, 3, false)
+			p := startTool(t, t.TempDir(), port(from, to, "--until", "forever")...)
+			p.says("has caught up")
+			w.wait(t, 5000)
+			w.stop()
+			p.signal(syscall.SIGINT)
+			p.ends(0)
+			same(t, from, to)
+			if left, err := filepath.Glob(filepath.Join(p.command.Dir, "*")); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestKill kills the tool, the target and the source, one after the other, under writes, and goes on.
+func TestKill(t *testing.T) {
+	random := seeded(t)
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	fill(t, from, 1000)
+	w := startWriters(t, from, random, 3, true)
+	directory := t.TempDir()
+	line := port(from, to, "--until", "forever")
+	p := startTool(t, directory, line...)
+	p.says("has caught up")
+	for range 3 {
+		w.wait(t, 1000)
+		p.kill()
+		p = startTool(t, directory, line...)
+		p.says("going on at position")
+	}
+	w.wait(t, 1000)
+	to.Kill()
+	w.wait(t, 1000)
+	to = restart(t, to)
+	p.says("going on at position")
+	w.wait(t, 1000)
+	from.Kill()
+	from = restart(t, from)
+	p.says("going on at position")
+	w.wait(t, 1000)
+	w.stop()
+	p.signal(syscall.SIGINT)
+	p.ends(0)
+	same(t, from, to)
+}
+
+// restart starts a killed server again where it was.
+func restart(t *testing.T, s *launch.Server) *launch.Server {
+	t.Helper()
+	again, err := s.RestartInPlace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { launch.End(t, again) })
+	return again
+}
