@@ -29,28 +29,46 @@ func order(places []place, at func(reference) entry) {
 	}
 }
 
+// endedBit of a place's reference says that the key ends within the piece.
+const endedBit reference = 1 << 63
+
 // orderKeys sorts entries of one space whose keys have the first depth bytes in common.
 func orderKeys(places []place, depth int, at func(reference) entry) {
 	if len(places) <= fewEnough {
 		compareWhole(places, at)
 		return
 	}
-	ended := false
 	for i := range places {
 		key := at(places[i].ref).key()
 		places[i].piece = piece(key, depth)
-		ended = ended || len(key) < depth+8
+		if len(key) < depth+8 {
+			places[i].ref |= endedBit
+		}
 	}
 	byPiece(places)
 	for from, to := range runs(places) {
-		switch run := places[from:to]; {
-		case len(run) == 1:
-		case ended: // a key that ends looks like one that goes on with zeros
-			compareWhole(run, at)
-		default:
-			orderKeys(run, depth+8, at)
+		// A key that ends looks like one that goes on with zeros, and comes before it.
+		ended := from + endedFirst(places[from:to])
+		if ended-from > 1 {
+			compareWhole(places[from:ended], at)
+		}
+		if to-ended > 1 {
+			orderKeys(places[ended:to], depth+8, at)
 		}
 	}
+}
+
+// endedFirst brings the keys that end within the piece before the others, and returns how many they are.
+func endedFirst(places []place) int {
+	ended := 0
+	for i := range places {
+		if places[i].ref&endedBit != 0 {
+			places[i].ref &^= endedBit
+			places[i], places[ended] = places[ended], places[i]
+			ended++
+		}
+	}
+	return ended
 }
 
 // piece is eight bytes of a key as a number that compares as they do; behind its end are zeros.

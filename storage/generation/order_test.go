@@ -1,0 +1,48 @@
+package generation
+
+import (
+	"bytes"
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestOrder brings keys into order that have long pieces in common, end within each other, and occur several times.
+func TestOrder(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	for range 200 {
+		written := random.IntN(400)
+		g := New(4<<10, 16, nil)
+		for range written {
+			key := bytes.Repeat([]byte{byte(random.IntN(2))}, random.IntN(30))
+			for i := range key {
+				if random.IntN(8) == 0 {
+					key[i] = byte(random.IntN(3))
+				}
+			}
+			space := uint32(random.IntN(3)) * 300
+			g.Put(Hash(space, key), space, key, nil)
+		}
+		var places []place
+		for _, c := range *g.chunks.Load() {
+			for _, offset := range c.matching(c.end.Load(), func(entry) bool { return true }) {
+				places = append(places, place{ref: reference(uint64(c.number)<<32 | uint64(offset))})
+			}
+		}
+		if len(places) != written {
+			t.Fatalf("%d entries, %d written", len(places), written)
+		}
+		want := slices.Clone(places)
+		slices.SortFunc(want, func(a, b place) int {
+			other := g.entry(b.ref)
+			return cmp.Or(g.entry(a.ref).compare(other.space(), other.key()), cmp.Compare(b.ref, a.ref))
+		})
+		order(places, g.entry)
+		for i := range places {
+			if places[i].ref != want[i].ref {
+				t.Fatalf("entry %d of %d: %x stands where %x belongs", i, len(places), g.entry(places[i].ref).key(), g.entry(want[i].ref).key())
+			}
+		}
+	}
+}
