@@ -69,6 +69,9 @@ const (
 	Held                   // the caller's owner held it exclusively before
 )
 
+// Peek looks at a stripe, so that it is near when it is tried.
+func (t *Table) Peek(stripe uint32) uint32 { return t.words[stripe].Load() }
+
 // TryExclusive takes a stripe for writing. It fails while others read it, write it or, so that
 // a writer isn't starved by those that come later, wait for it.
 func (t *Table) TryExclusive(stripe uint32, owner Owner) Result {

@@ -99,6 +99,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 		return err
 	}
 	batch := new(rocks.Batch)
+	batch.Grow(int(f.Bytes()))
 	for it := f.All(); it.Next(); {
 		family := families[it.Space()]
 		if family == nil {
@@ -185,12 +186,42 @@ func (s *Store) nameFamily(number uint32, family *rocks.Family) {
 
 // keepCopies puts what was written into the cache, in place of older copies.
 func (s *Store) keepCopies(f *frozen, families map[uint32]*rocks.Family) {
+	copies := make([]copied, 0, WarmKeys)
 	for it := f.All(); it.Next(); {
 		if families[it.Space()] == nil || !readByKey(it.Key()[0]) {
 			continue
 		}
 		value, state := it.Value()
-		s.cache.Put(generation.Hash(it.Space(), it.Key()), it.Space(), it.Key(), value, state == generation.Present)
+		copies = append(copies, copied{generation.Hash(it.Space(), it.Key()), it.Space(), it.Key(), value, state == generation.Present})
+		if len(copies) == cap(copies) {
+			s.keep(copies)
+			copies = copies[:0]
+		}
+	}
+	s.keep(copies)
+}
+
+// copied is a record on its way into the cache.
+type copied struct {
+	hash       uint64
+	space      uint32
+	key, value []byte
+	present    bool
+}
+
+// keep puts records into the cache, after a look at where they belong there that lets the processor wait
+// for all of them at once.
+func (s *Store) keep(copies []copied) {
+	var slots [WarmKeys]uint64
+	for i := range copies {
+		slots[i] = s.cache.Slot(copies[i].hash)
+	}
+	for i := range copies {
+		s.warmed += s.cache.Peek(copies[i].hash, slots[i])
+	}
+	for i := range copies {
+		c := &copies[i]
+		s.cache.Put(c.hash, c.space, c.key, c.value, c.present)
 	}
 }
 

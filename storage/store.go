@@ -96,7 +96,8 @@ type Store struct {
 	running   sync.WaitGroup
 	counters  Counters
 
-	stageBytes int // see stage.go
+	stageBytes int  // see stage.go
+	warmed     byte // keeps the compiler from leaving out what the flusher reads ahead
 	creating   sync.Mutex
 }
 

@@ -6,6 +6,7 @@ import "C"
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // Batch collects writes that are applied as one step. It is built in Go, in RocksDB's own format for batches
@@ -69,6 +70,9 @@ func (b *Batch) Bytes() []byte {
 	}
 	return b.data
 }
+
+// Grow makes room for about so many bytes.
+func (b *Batch) Grow(bytes int) { b.data = slices.Grow(b.data, bytes) }
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
