@@ -83,7 +83,7 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			ZSetEntries:      c.ZSetMaxListpackEntries.Get,
 			ZSetValue:        c.ZSetMaxListpackValue.Get,
 		},
-		GenerationBytes: c.GenerationBytes.Get,
+		GenerationBytes: func() int64 { return generationBytes(c) },
 		CacheBytes:      cacheBytes(c),
 		SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
 		FlushLogBytes:   c.PersistLogSize.Get,
@@ -115,6 +115,15 @@ func rocksOptions(c *config.Config, directory string, logger hclog.Logger) rocks
 
 // blockCacheBytes is the size of RocksDB's cache, which can't be 0.
 func blockCacheBytes(c *config.Config) int64 { return max(c.RocksDBBlockCache.Get().Bytes, 1) }
+
+// generationBytes is how large a generation becomes: one is written to, up to three wait for RocksDB or are on their way.
+func generationBytes(c *config.Config) int64 {
+	recent := c.MemoryTier.Get().Bytes / 100 * (100 - c.CleanCacheShare.Get())
+	return min(c.GenerationBytes.Get(), max(recent/4, smallestGeneration))
+}
+
+// smallestGeneration is below what a small memory-tier makes of a generation; generation-bytes may be less.
+const smallestGeneration = 1 << 20
 
 // cacheBytes is how much memory copies of records may take.
 func cacheBytes(c *config.Config) int64 {

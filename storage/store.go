@@ -129,7 +129,16 @@ type namespace struct {
 	keys, expires atomic.Int64
 }
 
-const chunkBytes = 256 << 10
+// A generation's chunks are so small a part of it that the last, half empty one doesn't matter, and so large
+// that walking them side by side doesn't either.
+const (
+	chunksPerGeneration       = 256
+	leastChunk, greatestChunk = 64 << 10, 1 << 20
+)
+
+func (s *Store) chunkBytes() int {
+	return int(min(max(s.options.GenerationBytes()/chunksPerGeneration, leastChunk), greatestChunk))
+}
 
 // Open opens a data directory, or makes one. The data is then that of Position; effects that the
 // log has behind it are to be applied (Attach, Txn.Apply) before anything else is done.
@@ -256,7 +265,7 @@ func (s *Store) newNamespace() *namespace {
 }
 
 func (s *Store) newGeneration(expected int) *generation.Generation {
-	return generation.New(chunkBytes, expected, func(c *generation.Chunk) {
+	return generation.New(s.chunkBytes(), expected, func(c *generation.Chunk) {
 		select {
 		case s.sorter <- c:
 		default: // it is sorted when somebody needs it

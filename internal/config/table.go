@@ -190,8 +190,9 @@ func (c *Config) memoryTier(memory int64) []*option {
 			of what was read.`),
 		row("clean-cache-share", &c.CleanCacheShare, percentage(), "50%", byHook,
 			"How much of memory-tier may be copies of what was read; the rest is for recent writes."),
-		row("generation-bytes", &c.GenerationBytes, size(1024, gb), "64mb", live,
-			"Recent writes are collected up to this size before they go to RocksDB in one sorted batch."),
+		row("generation-bytes", &c.GenerationBytes, size(1024, gb), "256mb", live,
+			`Recent writes are collected up to this size before they go to RocksDB in one sorted batch, or up to
+			a quarter of what memory-tier has for recent writes, if that is less (but at least 1mb).`),
 	}
 }
 

@@ -79,6 +79,7 @@ type Chunk struct {
 	data   []byte
 	end    atomic.Uint32            // what is published of data
 	sorted atomic.Pointer[[]uint32] // entries by space and key, the newest of a key first; nil until Sort
+	partly atomic.Pointer[part]     // the beginning of what is published, in that order; nil until somebody iterates
 }
 
 // index finds a key's newest entry: open addressing with linear probing, never more than half full.

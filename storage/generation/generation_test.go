@@ -45,6 +45,7 @@ func fill(t *testing.T, random *rand.Rand, g *Generation, writes int) (model, []
 		g.Put(Hash(2, other), 2, other, []byte("of another space"))
 		if i%37 == 0 {
 			marks = append(marks, g.Mark())
+			g.Iterate(End, Range{Space: 1}, false) // keeps in order what there is so far
 		}
 	}
 	return m, append(marks, End)
@@ -217,4 +218,23 @@ func BenchmarkMerge(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/records, "ns/record")
+}
+
+// BenchmarkIterate begins to walk a collection that is being written, whose last entries aren't in order.
+func BenchmarkIterate(b *testing.B) {
+	g := New(256<<10, 0, func(c *Chunk) { c.Sort() })
+	add := func(i int) {
+		key := fmt.Appendf(nil, "element:%012d", i*7919%100000)
+		g.Put(Hash(1, key), 1, key, nil)
+	}
+	for i := range 9000 {
+		add(i)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%16 == 0 {
+			add(9000 + i)
+		}
+		g.Iterate(End, Range{Space: 1, Lower: []byte("element:000000050000")}, false).Next()
+	}
 }

@@ -8,16 +8,65 @@ import (
 // Sort orders a sealed chunk's entries, for those who iterate.
 func (c *Chunk) Sort() {
 	if c.sorted.Load() == nil {
-		offsets := c.matching(c.end.Load(), func(entry) bool { return true })
-		c.order(offsets)
-		c.sorted.Store(&offsets)
+		c.sorted.Store(&c.partUpTo(c.end.Load()).offsets)
+		c.partly.Store(nil)
 	}
 }
 
-// matching lists a chunk's entries in the order in which they were written.
-func (c *Chunk) matching(end uint32, keep func(entry) bool) []uint32 {
+// part is the beginning of a chunk, in order.
+type part struct {
+	end     uint32
+	offsets []uint32
+}
+
+// unsortedShare tells how much of a chunk those who iterate sort each time: so large a part of its
+// size. When more was written since, the beginning that is kept in order grows.
+const unsortedShare = 16
+
+// beginning returns a part that has nearly all of a chunk to which entries are still added.
+func (c *Chunk) beginning() *part {
+	end := c.end.Load()
+	p := c.partUpTo(0)
+	if end-p.end <= uint32(len(c.data)/unsortedShare) {
+		return p
+	}
+	p = c.partUpTo(end)
+	c.partly.Store(p) // perhaps in place of a longer one of somebody else's, which costs time only
+	return p
+}
+
+// partUpTo returns a part that ends at an offset, or farther on.
+func (c *Chunk) partUpTo(end uint32) *part {
+	p := c.partly.Load()
+	if p == nil {
+		p = &part{end: firstOffset}
+	}
+	if end <= p.end {
+		return p
+	}
+	added := c.matching(p.end, end, func(entry) bool { return true })
+	c.order(added)
+	return &part{end, c.merge(p.offsets, added)}
+}
+
+// merge brings two ordered lists of entries into one order. All of the second are newer.
+func (c *Chunk) merge(old, added []uint32) []uint32 {
+	merged := make([]uint32, 0, len(old)+len(added))
+	for len(old) > 0 && len(added) > 0 {
+		e := c.at(old[0])
+		if c.at(added[0]).compare(e.space(), e.key()) <= 0 {
+			merged, added = append(merged, added[0]), added[1:]
+		} else {
+			merged, old = append(merged, old[0]), old[1:]
+		}
+	}
+	return append(append(merged, old...), added...)
+}
+
+// matching lists a chunk's entries between two offsets in the order in which they were written.
+func (c *Chunk) matching(from, end uint32, keep func(entry) bool) []uint32 {
 	var offsets []uint32
-	for at := uint32(firstOffset); at < end; {
+	for at := from; at < end; {
 		e := c.at(at)
 		if keep(e) {
 			offsets = append(offsets, at)
@@ -114,7 +163,9 @@ func (g *Generation) iterator(mark Mark, space *uint32, lower, upper []byte, rev
 				it.add(bounded(run{chunk: c, offsets: *sorted}, g, space, lower, upper))
 				continue
 			}
-			offsets := c.matching(c.end.Load(), within)
+			p := c.beginning()
+			it.add(bounded(run{chunk: c, offsets: p.offsets}, g, space, lower, upper))
+			offsets := c.matching(p.end, c.end.Load(), within)
 			c.order(offsets)
 			it.add(run{chunk: c, offsets: offsets, end: len(offsets)})
 		}

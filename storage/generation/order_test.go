@@ -26,7 +26,7 @@ func TestOrder(t *testing.T) {
 		}
 		var places []place
 		for _, c := range *g.chunks.Load() {
-			for _, offset := range c.matching(c.end.Load(), func(entry) bool { return true }) {
+			for _, offset := range c.matching(firstOffset, c.end.Load(), func(entry) bool { return true }) {
 				places = append(places, place{ref: reference(uint64(c.number)<<32 | uint64(offset))})
 			}
 		}
