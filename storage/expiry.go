@@ -34,7 +34,9 @@ func (d DB) RemoveExpired(key []byte) (bool, error) {
 	}
 	d.txn.expirations++
 	d.txn.Effect(d.number, delEffect, key)
+	before := len(d.txn.journal.entries)
 	err = d.Remove(key, k)
 	d.txn.touched[len(d.txn.touched)-1].expired = true
+	d.txn.expiredEntries += len(d.txn.journal.entries) - before
 	return true, err
 }

@@ -39,8 +39,9 @@ type Txn struct {
 	mode   Mode
 	budget int
 
-	expirations  int   // keys that it has removed because their time had come
-	hits, misses int64 // keys that commands that only read have looked up; Reset leaves them
+	expirations    int   // keys that it has removed because their time had come
+	expiredEntries int   // records of the journal that this took
+	hits, misses   int64 // keys that commands that only read have looked up; Reset leaves them
 
 	warmed byte // keeps the compiler from leaving out what Warm reads
 
@@ -90,7 +91,7 @@ const spillBytes = 4 << 20
 type Savepoint struct {
 	entries, effects, effectCount, deltas, touched, touchedKeys int
 	hits, misses                                                int64
-	staged, expirations                                         int
+	staged, expirations, expiredEntries                         int
 
 	first, last int
 	databases   []*namespace
@@ -109,7 +110,7 @@ func (t *Txn) Begin(mode Mode, nowMs int64, budget int) Savepoint {
 // Savepoint is the state of the transaction now.
 func (t *Txn) Savepoint() Savepoint {
 	return Savepoint{len(t.journal.entries), len(t.effects), t.effectCount, len(t.deltas),
-		len(t.touched), len(t.touchedKeys), t.hits, t.misses, len(t.staged), t.expirations, t.first, t.last, t.databases}
+		len(t.touched), len(t.touchedKeys), t.hits, t.misses, len(t.staged), t.expirations, t.expiredEntries, t.first, t.last, t.databases}
 }
 
 // Rollback takes back everything since a savepoint.
@@ -117,7 +118,8 @@ func (t *Txn) Rollback(s Savepoint) {
 	t.journal.rewind(s.entries)
 	t.effects, t.effectCount = t.effects[:s.effects], s.effectCount
 	t.deltas, t.touched, t.touchedKeys = t.deltas[:s.deltas], t.touched[:s.touched], t.touchedKeys[:s.touchedKeys]
-	t.first, t.last, t.databases, t.expirations = s.first, s.last, s.databases, s.expirations
+	t.first, t.last, t.databases = s.first, s.last, s.databases
+	t.expirations, t.expiredEntries = s.expirations, s.expiredEntries
 	t.releaseStaged(s.staged)
 }
 
@@ -129,9 +131,10 @@ func (t *Txn) releaseStaged(first int) {
 	}
 }
 
-// Changed tells whether something was written since a savepoint.
+// Changed tells whether something was written since a savepoint, besides the removal of expired keys, which has its own effects.
 func (t *Txn) Changed(s Savepoint) bool {
-	return len(t.journal.entries) > s.entries || len(t.touched) > s.touched || changedMap(t.databases, s.databases)
+	return len(t.journal.entries)-t.expiredEntries > s.entries-s.expiredEntries ||
+		len(t.touched)-t.expirations > s.touched-s.expirations || changedMap(t.databases, s.databases)
 }
 
 func changedMap(a, b []*namespace) bool {
@@ -159,7 +162,7 @@ func (t *Txn) Reset() {
 	t.effects, t.effectCount = t.effects[:0], 0
 	t.deltas, t.touched, t.touchedKeys = t.deltas[:0], t.touched[:0], t.touchedKeys[:0]
 	t.first, t.last, t.databases, t.view = -1, -1, nil, nil
-	t.mode, t.budget, t.expirations = Mode{}, unlimited, 0
+	t.mode, t.budget, t.expirations, t.expiredEntries = Mode{}, unlimited, 0, 0
 	t.spill, t.spilled = nil, 0
 	t.releaseStaged(0)
 	t.copied, t.applied, t.done, t.err = false, 0, false, nil

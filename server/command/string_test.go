@@ -96,7 +96,7 @@ func TestExpiredStrings(t *testing.T) {
 	applier := engine.NewApplier() // for which nothing expires
 	for _, c := range []struct{ command, reply, effects string }{
 		{"GET k", "$-1\r\n", ""},
-		{"PFCOUNT k", ":0\r\n", "MULTI; DEL k; PFCOUNT k; EXEC"},
+		{"PFCOUNT k", ":0\r\n", "DEL k"},
 		{"PFCOUNT k l", ":0\r\n", "DEL k"},
 		{"APPEND k v", ":1\r\n", "MULTI; DEL k; APPEND k v; EXEC"},
 		{"GETDEL k", "$-1\r\n", "DEL k"},
@@ -104,6 +104,12 @@ func TestExpiredStrings(t *testing.T) {
 		{"SET k v XX GET EX 10", "$-1\r\n", "DEL k"},
 		{"SETNX k v", ":1\r\n", "MULTI; DEL k; SETNX k v; EXEC"},
 		{"INCR k", ":1\r\n", "MULTI; DEL k; INCR k; EXEC"},
+		{"SPOP k", "$-1\r\n", "DEL k"},
+		{"SREM k m", ":0\r\n", "DEL k"},
+		{"SADD k m", ":1\r\n", "MULTI; DEL k; SADD k m; EXEC"},
+		{"SUNIONSTORE d k", ":0\r\n", "DEL k"},
+		{"SUNIONSTORE k d", ":0\r\n", "DEL k"},
+		{"RENAME k d", "-ERR no such key\r\n", ""},
 	} {
 		client.flush()
 		effect := resp.AppendRequest(nil, words("SET", "k", "v", "PXAT", "1000")...)
