@@ -1,0 +1,158 @@
+// Package architecture asserts, from the sources, which package may import which: imports go down only (docs/architecture.md). It reads
+// the files itself, so that no result is cached that a changed file contradicts.
+package architecture
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "kedis"
+
+// layers are the packages from the top down. One imports those of lower layers only; "x/*" is all packages right below x.
+var layers = [][]string{
+	{"."},
+	{"server"},
+	{"server/command", "replication", "migrate"},
+	{"storage", "binlog"},
+	{"storage/*", "lock", "ttl"},
+	{"internal/*", "server/lolwut"},
+}
+
+// neighbours are the imports within a layer.
+var neighbours = map[string][]string{
+	"storage/rdb":     {"storage/intset", "storage/listpack"}, // whose bytes stand in it
+	"internal/config": {"internal/glob", "internal/number"},
+	"internal/psync":  {"internal/resp"},
+	"internal/resp":   {"internal/number"},
+}
+
+// only says who may use a library that is to stay behind one package.
+var only = map[string]string{
+	"github.com/linxGnu/grocksdb":  "storage/rocks",
+	"github.com/panjf2000/gnet/v2": "server",
+}
+
+func layerOf(pkg string) int {
+	return slices.IndexFunc(layers, func(layer []string) bool {
+		return slices.ContainsFunc(layer, func(pattern string) bool { matched, _ := path.Match(pattern, pkg); return matched })
+	})
+}
+
+func isTests(pkg string) bool { return strings.HasPrefix(pkg, "redis-tests/") }
+
+// violation says what is wrong about an import, by a test or not; nothing if it is right.
+func violation(importer, imported string, test bool) string {
+	own, ours := strings.CutPrefix(imported, module+"/")
+	switch {
+	case !ours:
+		if owner := only[imported]; owner != "" && owner != importer {
+			return "only " + owner + " may import it"
+		}
+		return ""
+	case isTests(importer):
+		if !isTests(own) {
+			return "redis-tests drive the built binary, and import nothing of ours"
+		}
+		return ""
+	case test && (own == "internal/oracle" || isTests(own) || own == importer):
+		return ""
+	case own == "internal/oracle" || isTests(own):
+		return "is for tests only"
+	}
+	from, to := layerOf(importer), layerOf(own)
+	switch {
+	case from < 0 || to < 0:
+		return "a package that stands in no layer"
+	case from < to, slices.Contains(neighbours[importer], own):
+		return ""
+	}
+	return "imports go down only"
+}
+
+// each calls f for every import of every Go file of the module.
+func each(t *testing.T, f func(pkg, file, imported string)) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && file != root && (strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "data", "node_modules"}, entry.Name())) {
+			return fs.SkipDir
+		}
+		if filepath.Ext(file) != ".go" {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		pkg, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			f(filepath.ToSlash(pkg), file, imported)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestImportsGoDown(t *testing.T) {
+	seen := map[string]bool{}
+	each(t, func(pkg, file, imported string) {
+		seen[pkg] = true
+		if wrong := violation(pkg, imported, strings.HasSuffix(file, "_test.go")); wrong != "" {
+			t.Errorf("%s imports %s: %s", file, imported, wrong)
+		}
+	})
+	for _, pkg := range []string{".", "server/command", "storage/rocks", "redis-tests/resp"} {
+		if !seen[pkg] {
+			t.Errorf("no imports of %s were found", pkg)
+		}
+	}
+}
+
+func TestTheRulesBite(t *testing.T) {
+	for _, bad := range []struct {
+		importer, imported string
+		test               bool
+	}{
+		{"lock", "kedis/storage", false},
+		{"storage", "kedis/binlog", false},
+		{"storage", "kedis/server/command", true},
+		{"server/command", "kedis/replication", false},
+		{"server/command", "kedis/server", false},
+		{"internal/resp", "kedis/internal/config", false},
+		{"storage", "kedis/internal/oracle", false},
+		{"server", "kedis/redis-tests/resp", false},
+		{"redis-tests/crash", "kedis/binlog", true},
+		{"server/command", "github.com/linxGnu/grocksdb", false},
+		{"storage", "github.com/panjf2000/gnet/v2", false},
+		{"somewhere", "kedis/storage", false},
+	} {
+		if violation(bad.importer, bad.imported, bad.test) == "" {
+			t.Errorf("%s may import %s", bad.importer, bad.imported)
+		}
+	}
+	for _, good := range [][2]string{{"server", "kedis/storage"}, {"storage/rdb", "kedis/storage/intset"}, {"storage/rocks", "github.com/linxGnu/grocksdb"}} {
+		if wrong := violation(good[0], good[1], false); wrong != "" {
+			t.Errorf("%s can't import %s: %s", good[0], good[1], wrong)
+		}
+	}
+}
