@@ -34,18 +34,19 @@ func (c *Config) Remember(name, value string) error {
 // SetFlag are for the start: they run no hooks.
 type Config struct {
 	// Network
-	Bind             StringList // addresses to listen on; a minus before one: go on without it if the machine doesn't have it
-	Port             Int
-	ProtectedMode    Bool
-	TCPBacklog       Int
-	TCPKeepalive     Int // seconds; 0 is off
-	Reactors         Int // 0 is one per processor
-	ProtoMaxBulkLen  Bytes
-	RequirePass      String
-	OutputLimits     Value[OutputLimits]
-	QueryBufferLimit Bytes
-	MaxClients       Int
-	Timeout          Int // seconds; 0 is never
+	Bind               StringList // addresses to listen on; a minus before one: go on without it if the machine doesn't have it
+	Port               Int
+	ProtectedMode      Bool
+	EnableDebugCommand Value[DebugCommand]
+	TCPBacklog         Int
+	TCPKeepalive       Int // seconds; 0 is off
+	Reactors           Int // 0 is one per processor
+	ProtoMaxBulkLen    Bytes
+	RequirePass        String
+	OutputLimits       Value[OutputLimits]
+	QueryBufferLimit   Bytes
+	MaxClients         Int
+	Timeout            Int // seconds; 0 is never
 
 	// Process and log
 	Dir       String
@@ -128,6 +129,16 @@ type Config struct {
 	file      string  // absolute path of the configuration file, or empty
 	memory    int64   // of the machine, in bytes
 }
+
+// DebugCommand is who may use DEBUG.
+type DebugCommand int
+
+// Who may use DEBUG.
+const (
+	DebugLocal DebugCommand = iota // clients of this machine
+	DebugNo
+	DebugYes
+)
 
 // LogLevel is the least urgent kind of line that is logged.
 type LogLevel int

@@ -45,6 +45,9 @@ func (c *Config) network() []*option {
 			"The TCP port to listen on."),
 		row("protected-mode", &c.ProtectedMode, yesNo(), "yes", live,
 			"Accept only clients of this machine as long as the default user has no password."),
+		row("enable-debug-command", &c.EnableDebugCommand, choice[DebugCommand]("local", "no", "yes"), "local", atStart,
+			`Who may use DEBUG: clients of this machine (local), nobody (no, which is Redis's default), or everybody
+			(yes).`),
 		row("tcp-backlog", &c.TCPBacklog, integer(0, mostInt, "connections"), "511", atStart,
 			`How many connections may wait to be accepted. Linux takes at most what
 			/proc/sys/net/core/somaxconn says.`),

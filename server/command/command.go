@@ -97,6 +97,8 @@ const (
 	// NoBatch commands have effects outside of the transaction: what came before them in the
 	// batch is committed first.
 	NoBatch
+	// Protected commands are for those whom enable-debug-command names.
+	Protected
 )
 
 // COMMAND does not show MayReplicate.

@@ -16,7 +16,7 @@ import (
 
 func debugFamily() Family {
 	return Family{Commands: []Command{
-		{Name: "debug", Arity: -2, Flags: Admin | NoScript | Loading | Stale, Run: cmdDebug, plan: planDebug,
+		{Name: "debug", Arity: -2, Flags: Admin | NoScript | Loading | Stale | Protected, Run: cmdDebug, plan: planDebug,
 			Group: "server", Since: "1.0.0", Complexity: "Depends on the subcommand",
 			Summary: "A container for commands that tests and maintainers need."},
 	}}

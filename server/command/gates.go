@@ -1,6 +1,11 @@
 package command
 
-import "strings"
+import (
+	"net/netip"
+	"strings"
+
+	"kedis/internal/config"
+)
 
 // gate is a condition that a command has to meet before it runs. The order of the list is Redis's,
 // and the first refusal is the reply. Gates look at flags, never at names.
@@ -10,6 +15,7 @@ type gate struct {
 }
 
 var gates = []gate{
+	{"protected commands", protect},
 	{"authentication", requireAuthentication},
 	{"transaction", keepOutOfTransactions},
 	{"writable log", refuseWrites},
@@ -17,6 +23,24 @@ var gates = []gate{
 	{"read only replica", refuseWritesOnReplica},
 	{"listening", onlyListen},
 	{"stale data", refuseStaleData},
+}
+
+const errDebug = Error("ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local " +
+	"connection, otherwise you need to set this option in the configuration file, and then restart the server.")
+
+func protect(b *Batch, s *Session, c *Command) error {
+	if c.Flags&Protected == 0 {
+		return nil
+	}
+	switch b.engine.Config.EnableDebugCommand.Get() {
+	case config.DebugYes:
+		return nil
+	case config.DebugLocal:
+		if client, err := netip.ParseAddrPort(s.Peer.RemoteAddress()); err == nil && client.Addr().Unmap().IsLoopback() {
+			return nil
+		}
+	}
+	return errDebug
 }
 
 func requireAuthentication(b *Batch, s *Session, c *Command) error {
