@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -100,6 +101,7 @@ func serve(c *config.Config) error {
 	if err := server.CheckAddresses(c); err != nil {
 		return err
 	}
+	collectOften()
 	data, err := server.OpenData(c, logger)
 	if err != nil {
 		return err
@@ -109,6 +111,15 @@ func serve(c *config.Config) error {
 		return errors.Join(err, data.Close())
 	}
 	return errors.Join(serveData(c, data, logger), removePIDFile())
+}
+
+// collectOften has garbage collected when a quarter of the memory in use is garbage, if GOGC doesn't say something
+// else. Most of the memory is records without a pointer, which cost the collector nothing, and which are what memory
+// is configured for; with Go's own setting there would be as much garbage beside them.
+func collectOften() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(25)
+	}
 }
 
 // serveData serves what was opened, and closes it at the end.

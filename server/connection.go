@@ -86,7 +86,7 @@ func (c *connection) lookAhead() error {
 	if c.parser.Unauthenticated {
 		return nil
 	}
-	for len(c.ahead) < storage.WarmKeys {
+	for len(c.ahead) < storage.WarmRequests {
 		args, err := c.parser.Next()
 		if args == nil || err != nil {
 			break // the parser says so again

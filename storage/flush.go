@@ -186,7 +186,7 @@ func (s *Store) nameFamily(number uint32, family *rocks.Family) {
 
 // keepCopies puts what was written into the cache, in place of older copies.
 func (s *Store) keepCopies(f *frozen, families map[uint32]*rocks.Family) {
-	copies := make([]copied, 0, WarmKeys)
+	copies := make([]copied, 0, WarmRequests)
 	for it := f.All(); it.Next(); {
 		if families[it.Space()] == nil || !readByKey(it.Key()[0]) {
 			continue
@@ -212,15 +212,19 @@ type copied struct {
 // keep puts records into the cache, after a look at where they belong there that lets the processor wait
 // for all of them at once.
 func (s *Store) keep(copies []copied) {
-	var slots [WarmKeys]uint64
+	var slots [WarmRequests]uint64
 	for i := range copies {
 		slots[i] = s.cache.Slot(copies[i].hash)
 	}
 	for i := range copies {
-		s.warmed += s.cache.Peek(copies[i].hash, slots[i])
+		s.warmed += byte(len(s.cache.Peek(copies[i].hash, slots[i])))
 	}
 	for i := range copies {
 		c := &copies[i]
+		if !c.present && c.key[0] == layout.KindListElement {
+			s.cache.Forget(c.hash, c.space, c.key) // nobody asks for it again
+			continue
+		}
 		s.cache.Put(c.hash, c.space, c.key, c.value, c.present)
 	}
 }

@@ -45,9 +45,9 @@ type Batch struct {
 	marked    int  // the changes whose watchers were told
 
 	members []Member
-	warm    [][]byte // scratch for Warm
-	warmed  uint32   // keeps the compiler from leaving out what Warm reads
-	after   []func() // to be called when the commit has succeeded
+	warm    [][][]byte // scratch for Warm
+	warmed  uint32     // keeps the compiler from leaving out what Warm reads
+	after   []func()   // to be called when the commit has succeeded
 	context Context
 	clock   int64 // when the last command ended, as the engine's clock says
 }
@@ -209,16 +209,16 @@ func (b *Batch) barred(s *Session, command *Command, args [][]byte) bool {
 // Warm has memory fetch what requests that are about to be executed will look for. Most commands have their
 // first key behind their name; for the others it is done in vain.
 func (b *Batch) Warm(s *Session, requests [][][]byte) {
-	keys := b.warm[:0]
+	keyed := b.warm[:0]
 	for _, args := range requests {
 		if len(args) > 1 {
-			keys = append(keys, args[1])
+			keyed = append(keyed, args)
 			b.warmed += b.engine.Locks.Peek(b.engine.Store.Stripe(s.Database, args[1]))
 		}
 	}
-	b.txn.Warm(s.Database, keys)
-	clear(keys)
-	b.warm = keys[:0]
+	b.txn.Warm(s.Database, keyed)
+	clear(keyed)
+	b.warm = keyed[:0]
 }
 
 // separates tells whether the commit of what was executed has to come first: a command can't be

@@ -176,17 +176,27 @@ func (c *Cache) Slot(hash uint64) uint64 {
 	return index.slots[position(hash)&index.mask].Load()
 }
 
-// Peek returns the first byte of the entry that a slot names, if it seems to be that of the hash.
-// Reading slots and then entries of several records ahead of Get lets the processor wait for all of
-// them at once.
-func (c *Cache) Peek(hash, slot uint64) byte {
+// Peek returns the value of the entry that a slot names, if it seems to be that of the hash: it may be
+// another record's. Reading slots and then entries of several records ahead of Get lets the processor wait
+// for all of them at once.
+func (c *Cache) Peek(hash, slot uint64) []byte {
 	if slot == 0 || slot>>tagShift != hash>>tagShift {
-		return 0
+		return nil
 	}
-	if e := c.shards[hash%shardCount].entry(slot); e != nil {
-		return e[0]
+	e := c.shards[hash%shardCount].entry(slot)
+	if e == nil {
+		return nil
 	}
-	return 0
+	value, _ := e.value()
+	return value
+}
+
+// Forget drops the copy of a record, if there is one.
+func (c *Cache) Forget(hash uint64, space uint32, key []byte) {
+	s := &c.shards[hash%shardCount]
+	s.mu.Lock()
+	s.remove(hash, space, key)
+	s.mu.Unlock()
 }
 
 // Put keeps a copy of a record, or, with present false, that there is none.

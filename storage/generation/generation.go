@@ -247,14 +247,15 @@ func (g *Generation) Slot(hash uint64) uint64 {
 	return index.slots[hash&index.mask].Load()
 }
 
-// Peek returns the first byte of the entry that a slot names, if it seems to be that of the hash.
-// Reading slots and then entries of several keys ahead of Get lets the processor wait for all of them
-// at once.
-func (g *Generation) Peek(hash, slot uint64) byte {
+// Peek returns the value of the entry that a slot names, if it seems to be that of the hash: it may be
+// another key's. Reading slots and then entries of several keys ahead of Get lets the processor wait for
+// all of them at once.
+func (g *Generation) Peek(hash, slot uint64) []byte {
 	if slot == 0 || slot>>referenceBits != hash>>referenceBits {
-		return 0
+		return nil
 	}
-	return g.entry(reference(slot & referenceMask))[0]
+	value, _ := g.entry(reference(slot & referenceMask)).value()
+	return value
 }
 
 // before follows the versions of an entry back to the newest one that the mark shows; nil if none.
