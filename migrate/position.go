@@ -150,6 +150,7 @@ func (t *Target) resumeCluster(known Position) error {
 // Forget removes the marker of a run, when it has ended or its data is to be written anew.
 func (t *Target) Forget(id string) error {
 	m := &marker{id: id}
+	t.marker = nil // what is written from now on has no position
 	if t.cluster == nil {
 		return targetSide.explain(t.options.address(), t.client.Del(t.ctx, m.key()).Err())
 	}

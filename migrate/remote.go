@@ -5,11 +5,14 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"kedis/internal/resp"
 )
 
 // Server is a server to connect to.
@@ -34,6 +37,14 @@ func (s *Server) address() string {
 func (s *Server) options(database, connections int) *redis.Options {
 	return &redis.Options{Addr: s.address(), Username: s.User, Password: s.Password, DB: database, Protocol: 2, DisableIndentity: true,
 		MaxRetries: -1, PoolSize: connections, PoolTimeout: replyTimeout, DialTimeout: 10 * time.Second, ReadTimeout: replyTimeout, WriteTimeout: replyTimeout}
+}
+
+// clusterClient is a client of the cluster that a server belongs to.
+func clusterClient(s *Server, connections int) *redis.ClusterClient {
+	o := s.options(0, connections)
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password,
+		Protocol: o.Protocol, DisableIndentity: true, MaxRetries: -1, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout})
 }
 
 // facts are what a server tells of itself.
@@ -84,14 +95,22 @@ func isTransient(err error) bool {
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return true
 	}
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		for _, code := range []string{"LOADING ", "MASTERDOWN ", "NOMASTERLINK ", "CLUSTERDOWN "} {
-			if strings.HasPrefix(e.Error(), code) {
-				return true
-			}
-		}
+	return slices.Contains([]string{"LOADING", "MASTERDOWN", "NOMASTERLINK", "CLUSTERDOWN"}, replyCode(err))
+}
+
+// replyCode is the first word of the error reply that an error is or wraps, or that it says.
+func replyCode(err error) string {
+	text := err.Error()
+	var reply *resp.ReplyError
+	var theirs redis.Error
+	switch {
+	case errors.As(err, &reply):
+		text = reply.Text
+	case errors.As(err, &theirs):
+		text = theirs.Error()
 	}
-	return false
+	code, _, _ := strings.Cut(text, " ")
+	return code
 }
 
 // explain says what an error of a server means, and what to do about it.
@@ -100,8 +119,7 @@ func (s side) explain(address string, err error) error {
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	code, _, _ := strings.Cut(err.Error(), " ")
-	switch code {
+	switch replyCode(err) {
 	case "WRONGPASS", "NOAUTH", "NOPERM":
 		return failure(s.code, "the %s %s refuses the user or the password (%s): %w", s.name, address, s.auth, err)
 	case "OOM":

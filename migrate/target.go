@@ -91,10 +91,7 @@ func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
 		return nil, errors.Join(err, t.client.Close())
 	}
 	if t.facts["cluster_enabled"] == "1" {
-		o := options.options(0, options.Connections+1)
-		t.cluster = redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password,
-			Protocol: o.Protocol, DisableIndentity: true, MaxRedirects: -1, MaxRetries: -1, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
-			DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout})
+		t.cluster = clusterClient(&options.Server, options.Connections+1)
 	}
 	t.start()
 	return t, nil

@@ -43,6 +43,7 @@ func TestPort(t *testing.T) {
 			p.signal(syscall.SIGINT)
 			p.ends(0)
 			same(t, from, to)
+			startTool(t, t.TempDir(), verify(from, to)...).ends(0)
 			if left, err := filepath.Glob(filepath.Join(p.command.Dir, "*")); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}

@@ -124,6 +124,11 @@ func port(from, to *launch.Server, more ...string) []string {
 	return append([]string{"port", "--from", from.Address, "--to", to.Address}, more...)
 }
 
+// verify is the beginning of a command line that compares two servers.
+func verify(from, to *launch.Server, more ...string) []string {
+	return append([]string{"verify", "--from", from.Address, "--to", to.Address, "--retry-after", "1ms"}, more...)
+}
+
 // do sends a request that has to succeed.
 func do(t *testing.T, c *resp.Connection, words ...string) resp.Reply {
 	t.Helper()

@@ -1,0 +1,339 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"kedis/storage/digest"
+)
+
+// reader reads keys of a server or a cluster, to compare them. Its methods may be used by any goroutine.
+type reader struct {
+	side      side
+	server    Server
+	pool      int
+	first     *redis.Client
+	cluster   *redis.ClusterClient // nil if it is no cluster
+	old       bool                 // has no PEXPIRETIME
+	mayDigest bool                 // DEBUG DIGEST-VALUE is allowed
+
+	mu   sync.Mutex
+	open map[int]*redis.Client
+}
+
+// place is a key in a database.
+type place struct {
+	key      []byte
+	database int
+}
+
+func openReader(ctx context.Context, server Server, side side, connections int) (*reader, error) {
+	r := &reader{side: side, server: server, pool: connections + 1, open: map[int]*redis.Client{}}
+	r.first = redis.NewClient(server.options(0, r.pool))
+	facts, err := ask(ctx, r.first, "server", "cluster")
+	if err != nil {
+		return nil, errors.Join(side.explain(server.address(), err), r.first.Close())
+	}
+	r.old = facts.major() < 7
+	if facts["cluster_enabled"] == "1" {
+		r.cluster = clusterClient(&server, r.pool)
+	}
+	// Nobody may be allowed to, which is only found out by asking.
+	r.mayDigest = r.cluster == nil && r.first.Do(ctx, "DEBUG", "DIGEST-VALUE", "kedis").Err() == nil
+	return r, nil
+}
+
+func (r *reader) close() error {
+	err := r.first.Close()
+	for _, client := range r.open {
+		err = errors.Join(err, client.Close())
+	}
+	if r.cluster != nil {
+		err = errors.Join(err, r.cluster.Close())
+	}
+	return err
+}
+
+// on is a client on a database.
+func (r *reader) on(database int) redis.UniversalClient {
+	switch {
+	case r.cluster != nil:
+		return r.cluster
+	case database == 0:
+		return r.first
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open[database] == nil {
+		r.open[database] = redis.NewClient(r.server.options(database, r.pool))
+	}
+	return r.open[database]
+}
+
+// databases lists those that have keys.
+func (r *reader) databases() (list []int, err error) {
+	if r.cluster != nil {
+		return []int{0}, nil
+	}
+	keyspace, err := ask(context.Background(), r.first, "keyspace")
+	if err != nil {
+		return nil, r.side.explain(r.server.address(), err)
+	}
+	for name := range keyspace {
+		if number, err := strconv.Atoi(strings.TrimPrefix(name, "db")); err == nil {
+			list = append(list, number)
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// scan visits the keys of a database, some more than once.
+func (r *reader) scan(ctx context.Context, database int, visit func(keys []string) error) error {
+	each := func(ctx context.Context, client redis.Cmdable) error {
+		for cursor := uint64(0); ; {
+			keys, next, err := client.Scan(ctx, cursor, "*", 1000).Result()
+			if err != nil {
+				return r.side.explain(r.server.address(), err)
+			}
+			if err := visit(keys); err != nil {
+				return err
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	}
+	if r.cluster == nil {
+		return each(ctx, r.on(database))
+	}
+	var turn sync.Mutex
+	return r.cluster.ForEachMaster(ctx, func(ctx context.Context, client *redis.Client) error {
+		turn.Lock()
+		defer turn.Unlock()
+		return each(ctx, client)
+	})
+}
+
+// exist says which keys there are at the source's side of pairs.
+func (r *reader) exist(ctx context.Context, pairs []pair) ([]bool, error) {
+	replies, err := r.on(pairs[0].fromBase).Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, one := range pairs {
+			p.Do(ctx, "EXISTS", one.from)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, r.side.explain(r.server.address(), err)
+	}
+	there := make([]bool, len(pairs))
+	for i, reply := range replies {
+		n, err := reply.(*redis.Cmd).Int64()
+		if err != nil {
+			return nil, r.side.explain(r.server.address(), err)
+		}
+		there[i] = n > 0
+	}
+	return there, nil
+}
+
+// fingerprints looks at keys. All are in one database.
+func (r *reader) fingerprints(ctx context.Context, places []place, digests bool) ([]fingerprint, error) {
+	prints, err := r.look(ctx, places, digests)
+	return prints, r.side.explain(r.server.address(), err)
+}
+
+func (r *reader) look(ctx context.Context, places []place, digests bool) ([]fingerprint, error) {
+	client := r.on(places[0].database)
+	expiry := "PEXPIRETIME"
+	if r.old {
+		expiry = "PTTL"
+	}
+	each := 2
+	if digests {
+		each = 3
+	}
+	now := time.Now().UnixMilli()
+	replies, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, one := range places {
+			p.Do(ctx, "TYPE", one.key)
+			p.Do(ctx, expiry, one.key)
+			if digests {
+				p.Do(ctx, "DEBUG", "DIGEST-VALUE", one.key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	prints := make([]fingerprint, len(places))
+	for i := range places {
+		f := &prints[i]
+		if f.kind, err = replies[i*each].(*redis.Cmd).Text(); err != nil {
+			return nil, err
+		}
+		if f.expireMs, err = replies[i*each+1].(*redis.Cmd).Int64(); err != nil {
+			return nil, err
+		}
+		if r.old && f.expireMs > 0 {
+			f.expireMs += now
+		}
+		f.expireMs, _ = release(max(f.expireMs, 0))
+		switch {
+		case f.kind == "none":
+		case digests:
+			if list, err := replies[i*each+2].(*redis.Cmd).StringSlice(); err == nil && len(list) == 1 {
+				f.digest = list[0]
+			} else if err != nil {
+				return nil, err
+			}
+		default:
+			if f.digest, err = valueDigest(ctx, client, f.kind, string(places[i].key), f.expireMs != 0); err != nil {
+				return nil, fmt.Errorf("%w (key %.200q)", err, places[i].key)
+			}
+		}
+	}
+	return prints, nil
+}
+
+// page is how many elements of a value are asked for at once.
+const page = 1000
+
+// valueDigest computes what DEBUG DIGEST-VALUE would, for servers that don't allow it. No collection is in
+// memory as a whole. A key that goes away meanwhile, or becomes another, has a digest of what was seen.
+func valueDigest(ctx context.Context, client redis.UniversalClient, kind, key string, expires bool) (string, error) {
+	var v digest.Value
+	var err error
+	switch kind {
+	case "string":
+		v = digest.NewValue(digest.String)
+		var content []byte
+		if content, err = client.Get(ctx, key).Bytes(); errors.Is(err, redis.Nil) {
+			err = nil
+		}
+		v.String(content)
+	case "list":
+		v = digest.NewValue(digest.List)
+		err = inPages(func(from int64) ([]string, error) { return client.LRange(ctx, key, from, from+page-1).Result() }, 1,
+			func(words []string) error { v.Element([]byte(words[0])); return nil })
+	case "zset":
+		v = digest.NewValue(digest.SortedSet)
+		err = inPages(func(from int64) ([]string, error) {
+			return client.Do(ctx, "ZRANGE", key, from, from+page-1, "WITHSCORES").StringSlice()
+		}, 2, func(words []string) error {
+			score, err := strconv.ParseFloat(words[1], 64)
+			v.Scored([]byte(words[0]), score)
+			return err
+		})
+	case "set":
+		v = digest.NewValue(digest.Set)
+		err = byScan(func(cursor uint64) ([]string, uint64, error) {
+			return client.SScan(ctx, key, cursor, "", page).Result()
+		},
+			client.SCard(ctx, key).Result, 1, func(words []string) { v.Member([]byte(words[0])) }, func() { v = digest.NewValue(digest.Set) })
+	case "hash":
+		v = digest.NewValue(digest.Hash)
+		err = byScan(func(cursor uint64) ([]string, uint64, error) {
+			return client.HScan(ctx, key, cursor, "", page).Result()
+		},
+			client.HLen(ctx, key).Result, 2, func(words []string) { v.Field([]byte(words[0]), []byte(words[1])) }, func() { v = digest.NewValue(digest.Hash) })
+	case "stream":
+		v = digest.NewValue(digest.Stream)
+		err = streamDigest(ctx, client, key, &v)
+	default:
+		return "", failure(ExitUnsupported, "a value of type %q can't be compared", kind)
+	}
+	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		err = nil // it has become another key
+	}
+	if expires {
+		v.Expires()
+	}
+	return v.Sum().String(), err
+}
+
+// inPages reads a value by index. each is how many words an element has.
+func inPages(read func(from int64) ([]string, error), each int, take func(words []string) error) error {
+	for from := int64(0); ; from += page {
+		words, err := read(from)
+		if err != nil {
+			return err
+		}
+		for i := 0; i+each <= len(words); i += each {
+			if err := take(words[i : i+each]); err != nil {
+				return err
+			}
+		}
+		if len(words) < each*page {
+			return nil
+		}
+	}
+}
+
+// byScan reads a value with SSCAN or HSCAN. They may give an element twice while a server rehashes; then it
+// is read anew.
+func byScan(read func(cursor uint64) ([]string, uint64, error), count func() (int64, error), each int, take func(words []string), anew func()) error {
+	for attempt := 1; ; attempt++ {
+		seen := int64(0)
+		for cursor := uint64(0); ; {
+			words, next, err := read(cursor)
+			if err != nil {
+				return err
+			}
+			for i := 0; i+each <= len(words); i += each {
+				take(words[i : i+each])
+				seen++
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
+		}
+		has, err := count()
+		if err != nil || has == seen || attempt == 3 {
+			return err
+		}
+		anew()
+	}
+}
+
+func streamDigest(ctx context.Context, client redis.UniversalClient, key string, v *digest.Value) error {
+	for from := "-"; ; {
+		reply, err := client.Do(ctx, "XRANGE", key, from, "+", "COUNT", page).Slice()
+		if err != nil {
+			return err
+		}
+		for _, one := range reply {
+			entry, ok := one.([]any)
+			if !ok || len(entry) != 2 {
+				return fmt.Errorf("XRANGE has answered with %v", one)
+			}
+			id, _ := entry[0].(string)
+			from = "(" + id
+			ms, seq, _ := strings.Cut(id, "-")
+			first, err := strconv.ParseUint(ms, 10, 64)
+			second, err2 := strconv.ParseUint(seq, 10, 64)
+			if err := errors.Join(err, err2); err != nil {
+				return err
+			}
+			v.Entry(first, second)
+			fields, _ := entry[1].([]any)
+			for i := 0; i+1 < len(fields); i += 2 {
+				field, _ := fields[i].(string)
+				value, _ := fields[i+1].(string)
+				v.EntryField([]byte(field), []byte(value))
+			}
+		}
+		if len(reply) < page {
+			return nil
+		}
+	}
+}
