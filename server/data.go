@@ -39,6 +39,10 @@ type Data struct {
 func OpenData(c *config.Config, logger hclog.Logger) (*Data, error) {
 	directory := c.Dir.Get()
 	if err := os.MkdirAll(directory, 0o755); err != nil {
+		var failed *os.PathError // which names the one above that can't be entered
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
 		return nil, fmt.Errorf("server: data directory %s: %w", directory, err)
 	}
 	d := &Data{directory: directory, logger: logger, config: c}

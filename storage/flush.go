@@ -318,7 +318,7 @@ func (s *Store) readPersisted() error {
 // deleted elements.
 func (s *Store) maintain() {
 	defer s.running.Done()
-	last := time.Now()
+	var last time.Time // never: what recovery applies is persisted soon, lest the next start has to apply it again
 	persisting := trouble{logger: s.logger, doing: "persisting"}
 	tidying := trouble{logger: s.logger, doing: "tidying up"}
 	for s.pause(time.Second) {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	startTimeout    = 60 * time.Second // recovery of a large log included
+	startTimeout    = 3 * time.Minute // recovery of a large log included
 	shutdownTimeout = 60 * time.Second
 	replyTimeout    = 60 * time.Second
 	portAttempts    = 8
