@@ -216,12 +216,16 @@ func ForTest(t testing.TB, program Program, options ...string) *Server {
 	return server
 }
 
-// End kills server if it still runs, and logs its output when the test has failed. Nil is one that didn't start.
+// End kills server if it still runs, fails the test after a data race, and logs the output when the test has failed. Nil is one
+// that didn't start.
 func End(t testing.TB, server *Server) {
 	if server == nil {
 		return
 	}
 	server.Kill()
+	if strings.Contains(server.Output(), "WARNING: DATA RACE") {
+		t.Error("the server, which was built with the race detector, has met a data race")
+	}
 	if t.Failed() {
 		t.Logf("output of %s (status %v):\n%s", resp.Line(server.Program.Line), server.status, server.Output())
 	}
