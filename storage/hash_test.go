@@ -20,6 +20,13 @@ var tiers = []struct {
 	generation, cache int64
 }{{"everything leaves memory", 1, 0}, {"small generations", 16 << 10, 1 << 20}, {"in memory", 64 << 20, 64 << 20}}
 
+// inAllTiers runs a test with each of the tiers, and options that make one.
+func inAllTiers(t *testing.T, test func(t *testing.T, o Options)) {
+	for _, tier := range tiers {
+		t.Run(tier.name, func(t *testing.T) { test(t, testOptions(t.TempDir(), tier.generation, tier.cache)) })
+	}
+}
+
 // smallLimits are options under which collections become spread early.
 func smallLimits(directory string, generation, cache int64) Options {
 	o := testOptions(directory, generation, cache)

@@ -23,10 +23,9 @@ type orderedTest struct {
 	o      Options
 }
 
-func newOrderedTest(t *testing.T) *orderedTest {
+func newOrderedTest(t *testing.T, o Options) *orderedTest {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	o := testOptions(t.TempDir(), 1, 0)
 	o.Limits.ListSize, o.Limits.ZSetEntries = constant[int64](8), constant[int64](8)
 	x := &orderedTest{t: t, random: rand.New(rand.NewPCG(seed, 7)), o: o}
 	x.store, x.log = reopen(t, o, &testLog{})
@@ -68,8 +67,10 @@ func (x *orderedTest) value() []byte {
 	return fmt.Appendf(nil, "v%d", x.random.IntN(20))
 }
 
-func TestListAgainstModel(t *testing.T) {
-	x := newOrderedTest(t)
+func TestListAgainstModel(t *testing.T) { inAllTiers(t, listAgainstModel) }
+
+func listAgainstModel(t *testing.T, o Options) {
+	x := newOrderedTest(t, o)
 	key := []byte("list")
 	var model [][]byte
 	for i := range 400 {
@@ -181,8 +182,10 @@ func (x *orderedTest) checkList(db DB, key []byte, model [][]byte, step int) {
 	}
 }
 
-func TestZSetAgainstModel(t *testing.T) {
-	x := newOrderedTest(t)
+func TestZSetAgainstModel(t *testing.T) { inAllTiers(t, zsetAgainstModel) }
+
+func zsetAgainstModel(t *testing.T, o Options) {
+	x := newOrderedTest(t, o)
 	key := []byte("zset")
 	model := map[string]float64{}
 	for i := range 400 {
@@ -277,7 +280,7 @@ func (x *orderedTest) sameScored(step int, what string, want []scoredMember, wal
 }
 
 func TestAListWithoutAnElementIsCorrupt(t *testing.T) {
-	x := newOrderedTest(t)
+	x := newOrderedTest(t, testOptions(t.TempDir(), 1, 0))
 	for !x.step(func(db DB) {
 		l, err := db.List([]byte("k"))
 		must(t, err)

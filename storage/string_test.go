@@ -146,11 +146,12 @@ func (m stringModel) combine(target string, operation bits.Operation, keys []str
 
 // TestStringsAgainstModel does the same to a store and to the model, in transactions that are
 // committed or taken back, with the store reopened in between.
-func TestStringsAgainstModel(t *testing.T) {
+func TestStringsAgainstModel(t *testing.T) { inAllTiers(t, stringsAgainstModel) }
+
+func stringsAgainstModel(t *testing.T, o Options) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 2))
-	o := testOptions(t.TempDir(), 1, 0)
 	s, log := reopen(t, o, &testLog{})
 	model := stringModel{}
 	for round := range 200 {

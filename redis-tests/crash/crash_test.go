@@ -22,7 +22,7 @@ var (
 	seed   = flag.Uint64("seed", 1, "what the load is made from; 0 takes a new one. The moments of the kills are chance in any case")
 )
 
-const shortRounds = 9
+const shortRounds = 12
 
 // smallCollections let collections move between their encodings all the time.
 var smallCollections = []string{"--hash-max-listpack-entries", "4", "--set-max-intset-entries", "4", "--set-max-listpack-entries", "4",
@@ -38,6 +38,8 @@ var setups = []struct {
 	{"tiny", append([]string{"--generation-bytes", "1kb", "--memory-tier", "1mb", "--clean-cache-share", "1%", "--rocksdb-write-buffer-size", "1mb",
 		"--rocksdb-block-cache", "1mb", "--rocksdb-target-file-size", "1mb", "--binlog-segment-size", "1mb", "--binlog-retention-size", "1mb",
 		"--persist-log-size", "1mb", "--persist-interval", "1s", "--hz", "100"}, smallCollections...)},
+	// Nothing is kept in memory that RocksDB has.
+	{"off", []string{"--memory-tier", "0", "--generation-bytes", "1kb"}},
 	{"always", []string{"--appendfsync", "always", "--binlog-segment-size", "1mb", "--generation-bytes", "64kb", "--persist-log-size", "1mb"}},
 }
 

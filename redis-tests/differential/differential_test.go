@@ -28,14 +28,35 @@ const (
 	crashEvery  = 7000
 )
 
+// tiers are what the memory in front of RocksDB may be: as it is by default; so small that everything leaves it at once; nothing.
+var tiers = []struct {
+	name    string
+	share   int // of the commands: one in so many
+	options []string
+}{
+	{"default", 1, nil},
+	{"tiny", 5, []string{"--generation-bytes", "1kb", "--memory-tier", "1mb", "--clean-cache-share", "1%", "--rocksdb-write-buffer-size", "1mb",
+		"--rocksdb-block-cache", "1mb"}},
+	{"off", 5, []string{"--generation-bytes", "1kb", "--memory-tier", "0"}},
+}
+
 func TestDifferential(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
-	t.Logf("seed %d, %d commands", *seed, *commands)
+	for _, tier := range tiers {
+		t.Run(tier.name, func(t *testing.T) { compareServers(t, *commands/tier.share, tier.options) })
+		if launch.MustUnderTest(t).IsRedis {
+			return // which has no such tier
+		}
+	}
+}
+
+func compareServers(t *testing.T, commands int, options []string) {
+	t.Logf("seed %d, %d commands", *seed, commands)
 	oracle := launch.ForTest(t, launch.MustOracle(t))
 	program := launch.MustUnderTest(t)
-	underTest, err := program.Start(t.TempDir())
+	underTest, err := program.Start(t.TempDir(), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +65,8 @@ func TestDifferential(t *testing.T) {
 	driver.Redis72 = *redis72
 	// Another one than the first, when the driver has let it crash.
 	defer func() { launch.End(t, driver.underTest.server) }()
-	for epoch := uint64(0); int(epoch)*epochSteps < *commands; epoch++ {
-		steps := min(epochSteps, *commands-int(epoch)*epochSteps)
+	for epoch := uint64(0); int(epoch)*epochSteps < commands; epoch++ {
+		steps := min(epochSteps, commands-int(epoch)*epochSteps)
 		began := time.Now()
 		if !runEpoch(t, driver, epoch, steps) {
 			return
