@@ -20,6 +20,9 @@ type List struct {
 	old  Key
 	next layout.Metadata
 	pack listpack.Listpack // when it is packed
+
+	replaces bool      // what the key held: elements are only pushed to its end, and may become very many
+	made     *elements // where their records go then
 }
 
 // List opens the list of a key, which may not exist: the list is empty then.
@@ -58,6 +61,11 @@ func (l *List) packed() bool { return l.next.Encoding == layout.Listpack }
 
 // Save writes the list down: its record, or that the key is gone with the last element.
 func (l *List) Save() error {
+	if l.made != nil {
+		if err := l.made.finish(); err != nil {
+			return err
+		}
+	}
 	if l.Len() == 0 {
 		if !l.old.Exists {
 			return nil
@@ -156,13 +164,28 @@ func (l *List) Push(left bool, values [][]byte) error {
 				return err
 			}
 		default:
-			if err := l.put(l.next.Tail, v); err != nil {
+			if err := l.append(v); err != nil {
 				return err
 			}
-			l.next.Tail++
 		}
 	}
 	return nil
+}
+
+// append gives the next element of a spread list its record.
+func (l *List) append(value []byte) error {
+	index := l.next.Tail
+	l.next.Tail++
+	if !l.replaces {
+		return l.put(index, value)
+	}
+	if l.made == nil {
+		l.made = l.db.newElements(layout.List)
+		l.made.id = l.next.ID
+	}
+	var number [8]byte
+	binary.BigEndian.PutUint64(number[:], index)
+	return l.made.put(layout.KindListElement, number[:], value)
 }
 
 func (l *List) edit(change func(dst []byte) listpack.Listpack) { l.pack = l.db.txn.edit(change) }

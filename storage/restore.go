@@ -183,12 +183,7 @@ func (r *restoring) put(e smallElement) error {
 	if r.kind != layout.ZSet {
 		return r.spread.put(elementKinds(r.kind)[0], e.name, e.value)
 	}
-	var score [8]byte
-	if err := r.spread.put(layout.KindZSetMember, e.name, layout.AppendScore(score[:0], e.score)); err != nil {
-		return err
-	}
-	binary.BigEndian.PutUint64(score[:], layout.SortableScore(e.score))
-	return r.spread.put(layout.KindZSetScore, append(score[:], e.name...), layout.AppendScoreValue(nil, e.score))
+	return r.spread.putScored(e.name, e.score)
 }
 
 func (r *restoring) finish() (layout.Metadata, error) {

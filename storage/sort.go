@@ -80,9 +80,9 @@ func (d DB) SortValue(key, field []byte) (value []byte, found bool, err error) {
 	return h.Get(field)
 }
 
-// ReplaceList opens an empty list that takes the place of whatever the key holds.
+// ReplaceList opens an empty list that takes the place of whatever the key holds. Nothing but pushing to its end may follow.
 func (d DB) ReplaceList(key []byte) (List, error) {
 	k, err := d.Lookup(key)
-	return List{db: d, key: key, old: k, pack: emptyListpack,
+	return List{db: d, key: key, old: k, pack: emptyListpack, replaces: true,
 		next: layout.Metadata{Type: layout.List, Encoding: layout.Listpack}}, err
 }

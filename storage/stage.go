@@ -59,6 +59,16 @@ func (e *elements) put(kind byte, element, value []byte) error {
 	return e.stage()
 }
 
+// putScored writes the two records of a sorted set's member.
+func (e *elements) putScored(member []byte, score float64) error {
+	var bytes [8]byte
+	if err := e.put(layout.KindZSetMember, member, layout.AppendScore(bytes[:0], score)); err != nil {
+		return err
+	}
+	binary.BigEndian.PutUint64(bytes[:], layout.SortableScore(score))
+	return e.put(layout.KindZSetScore, append(bytes[:], member...), layout.AppendScoreValue(nil, score))
+}
+
 // stages tells whether the transaction may write ahead of its commit: not on a reactor, and only to
 // namespaces that databases have.
 func (t *Txn) stages() bool { return t.budget > unlimited/2 && t.databases == nil && t.spill == nil }

@@ -251,3 +251,60 @@ func TestStagingLeavesOtherWrites(t *testing.T) {
 		must(t, d.walkAll(&set.Metadata, layout.KindSetMember, false, func(_, _ []byte) error { return nil }))
 	})
 }
+
+// TestStagedSortedSetsAndLists are what a command makes in place of what a key held.
+func TestStagedSortedSetsAndLists(t *testing.T) {
+	s := openStore(t, tinyOptions(t))
+	inTxn(t, s, func(d DB) { // so that there is a namespace, and something to take the place of
+		for _, key := range []string{"z", "l"} {
+			must(t, d.SetString([]byte(key), Key{}, []byte("x"), 0))
+		}
+	})
+	s.stageBytes = 100
+	const count = 1000
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1000, 0)
+	z, err := txn.DB(0).ReplaceZSet([]byte("z"))
+	must(t, err)
+	l, err := txn.DB(0).ReplaceList([]byte("l"))
+	must(t, err)
+	for i := range count {
+		must(t, z.AddNew(fmt.Appendf(nil, "m%04d", i), float64(-i)))
+		must(t, l.Push(false, [][]byte{fmt.Appendf(nil, "e%04d", i)}))
+	}
+	must(t, z.Save())
+	must(t, l.Save())
+	if len(txn.staged) != 2 {
+		t.Fatalf("%d collections were staged", len(txn.staged))
+	}
+	txn.Effect(0, []byte("EFFECT"))
+	must(t, s.Commit(txn))
+	txn.Reset()
+	compare := func(d DB) {
+		z, err := d.ZSet([]byte("z"))
+		must(t, err)
+		l, err := d.List([]byte("l"))
+		must(t, err)
+		if z.Len() != count || l.Len() != count {
+			t.Fatalf("%d members and %d elements, want %d", z.Len(), l.Len(), count)
+		}
+		for i := range count {
+			score, found, err := z.Score(fmt.Appendf(nil, "m%04d", i))
+			must(t, err)
+			if !found || score != float64(-i) {
+				t.Fatalf("member %d: score %v (%v)", i, score, found)
+			}
+		}
+		must(t, l.Range(0, count, false, func(i int, value []byte) bool {
+			if string(value) != fmt.Sprintf("e%04d", i) {
+				t.Fatalf("element %d: %q", i, value)
+			}
+			return true
+		}))
+	}
+	inTxn(t, s, compare)
+	persistAndReap(t, s)
+	inTxn(t, s, compare)
+	must(t, s.Reopen())
+	inTxn(t, s, compare)
+}

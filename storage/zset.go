@@ -22,6 +22,7 @@ type ZSet struct {
 	old  Key
 	next layout.Metadata
 	pack listpack.Listpack // when it is packed
+	made *elements         // where the records of new members go, when they come once each
 }
 
 // ZSet opens the sorted set of a key, which may not exist: the set is empty then.
@@ -79,6 +80,11 @@ func (z *ZSet) packed() bool { return z.next.Encoding == layout.Listpack }
 
 // Save writes the set down: its record, or that the key is gone with the last member.
 func (z *ZSet) Save() error {
+	if z.made != nil {
+		if err := z.made.finish(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case z.Len() > 0:
 		z.next.Value = z.pack
@@ -146,6 +152,25 @@ func (z *ZSet) Put(member []byte, score float64, was float64, existed bool) erro
 		}
 	}
 	return z.insertPacked(member, score)
+}
+
+// AddNew gives a score to a member that is none yet, of a set that is being made: it may become very large, and is staged
+// then. Until Save nothing else is asked of the set.
+func (z *ZSet) AddNew(member []byte, score float64) error {
+	if z.packed() && z.full(member) {
+		if err := z.spread(); err != nil {
+			return err
+		}
+	}
+	if z.packed() {
+		return z.insertPacked(member, score)
+	}
+	if z.made == nil {
+		z.made = z.db.newElements(layout.ZSet)
+		z.made.id = z.next.ID
+	}
+	z.next.Count++
+	return z.made.putScored(member, score)
 }
 
 func (z *ZSet) full(member []byte) bool {

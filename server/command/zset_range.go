@@ -290,7 +290,7 @@ func (c *Context) storeScored(key []byte, members []scoredMember, longest int) e
 		}
 	}
 	for _, m := range members {
-		if err := z.Put(m.member, m.score, 0, false); err != nil {
+		if err := z.AddNew(m.member, m.score); err != nil {
 			return err
 		}
 	}
