@@ -29,6 +29,7 @@ var knownDifferences = []known{
 	{[]string{"hgetall", "config|get"}, "pairs in any order", unordered(2)},
 	{[]string{"scan", "hscan", "sscan", "zscan"}, "cursors are a server's own; @scan and its kin compare whole walks", sameCursorShape},
 	{[]string{"sort", "sort_ro"}, "a set that isn't sorted, or texts that weigh the same, come in any order, so LIMIT takes any part of them", sortWithoutOrder},
+	{[]string{"sort", "sort_ro"}, "7.0 takes an errno that it finds for an element that can't be converted: a score of 5e-324 leaves one", errnoLeft},
 
 	{[]string{"zlexcount", "zrangebylex", "zrevrangebylex", "zrange"}, "ranges by name mean nothing where scores differ", differentScores},
 
@@ -220,10 +221,27 @@ func sorts(line []string) bool {
 	return name == "sort" || name == "sort_ro"
 }
 
+// errnoLeft repeats a SORT that an errno made fail. It was left since forgetError by SORT itself, when it read the scores of a sorted set
+// out of a listpack; now they are in a skiplist.
+func errnoLeft(x *exchange) bool {
+	if string(x.want.Text) != "ERR One or more scores can't be converted into double" || x.ask == nil {
+		return false
+	}
+	if _, _, err := x.ask(errnoCleared...); err != nil {
+		return false
+	}
+	want, got, err := x.ask(x.line...)
+	again := &exchange{line: x.line, want: want, got: got, driver: x.driver}
+	return err == nil && (string(want.Raw) == string(got.Raw) || sortWithoutOrder(again))
+}
+
+// errnoCleared is a request that fails, and clears errno before it does.
+var errnoCleared = []string{"incrbyfloat", exchangeKey, "abc"}
+
 // forgetError lets redis-server send a number through a function that clears errno. SORT of Redis 7.0 doesn't, and takes what an earlier
 // command left there (ERANGE, of SCAN with too large a cursor or of a score out of range) for an element that can't be converted.
 func (d *Driver) forgetError(connection int) error {
-	_, err := d.oracle.connections[connection].Do("incrbyfloat", exchangeKey, "abc")
+	_, err := d.oracle.connections[connection].Do(errnoCleared...)
 	return err
 }
 
