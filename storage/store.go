@@ -88,6 +88,7 @@ type Store struct {
 	sorter    chan *generation.Chunk
 	flusher   flusher
 	views     views
+	ends      indexEnds
 	staged    staged
 	written   atomic.Int64 // the position that RocksDB has reached, in memory or in files
 	persisted atomic.Int64 // the one that its files have reached

@@ -231,6 +231,7 @@ func (z *ZSet) putRecords(member []byte, score, was float64, existed bool) error
 		return err
 	}
 	t.key2 = layout.AppendScoreKey(t.key2[:0], z.next.ID, score, member)
+	t.store.ends.cover(z.next.ID, t.key2)
 	t.element = layout.AppendScoreValue(t.element[:0], score)
 	return t.put(z.db.space, t.key2, t.element)
 }
@@ -413,8 +414,20 @@ func (z *ZSet) walkPacked(reverse bool, visit Visit) error {
 }
 
 func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
-	it := z.db.txn.walk(z.db.space, lower, upper, reverse, false)
+	t, atEnd := z.db.txn, false
+	if t.view == nil {
+		lower, upper, atEnd = t.store.ends.narrow(z.next.ID, lower, upper, reverse)
+		if bytes.Compare(lower, upper) >= 0 {
+			return nil
+		}
+	}
+	it := t.walk(z.db.space, lower, upper, reverse, false)
+	own := it.nextOwn()
 	for it.Next() {
+		if atEnd {
+			t.store.ends.found(z.next.ID, it.nearer(own, it.Key()), reverse)
+			atEnd = false
+		}
 		score, member, err := layout.DecodeScoreKey(it.Key(), it.Value())
 		if err != nil {
 			it.err = err
