@@ -79,6 +79,7 @@ func (l *loader) take(record *rdb.Record) error {
 }
 
 func (l *loader) takeKey(record *rdb.Record) error {
+	l.progress.Seen.Add(1)
 	database, ok := l.filter.Database(int(record.Database))
 	if !ok {
 		l.progress.Skip("keys in databases that were not chosen")

@@ -224,6 +224,9 @@ func (p *port) takeSnapshot(ctx context.Context, history string, offset int64) (
 	if err != nil {
 		return at, sourceSide.explain(p.From.address(), err)
 	}
+	if err := p.expect(ctx); err != nil {
+		return at, err
+	}
 	p.Progress.Bytes.Store(0)
 	p.Progress.Total.Store(max(length, 0))
 	loader := loader{sink: p.target, filter: p.Filter, progress: p.Progress, interrupted: p.interrupted}
@@ -239,6 +242,24 @@ func (p *port) takeSnapshot(ctx context.Context, history string, offset int64) (
 	}
 	p.state.History = history
 	return at, p.note(at, phaseStream)
+}
+
+// expect tells the progress how many keys the snapshot has, about.
+func (p *port) expect(ctx context.Context) error {
+	keyspace, err := ask(ctx, p.info, "keyspace")
+	if err != nil {
+		return sourceSide.explain(p.From.address(), err)
+	}
+	keys := int64(0)
+	for _, line := range keyspace {
+		var n int64
+		if _, err := fmt.Sscanf(line, "keys=%d", &n); err == nil {
+			keys += n
+		}
+	}
+	p.Progress.Seen.Store(0)
+	p.Progress.Expected.Store(keys)
+	return nil
 }
 
 // orTarget is the error that came first: when the target has failed, the source is only where it shows.

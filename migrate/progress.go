@@ -22,6 +22,8 @@ type Progress struct {
 	Commands atomic.Int64 // of a stream
 	Bytes    atomic.Int64 // of what was read so far
 	Total    atomic.Int64 // of how many bytes; 0 is unknown
+	Seen     atomic.Int64 // keys that were looked at, moved or not
+	Expected atomic.Int64 // of about how many keys; 0 is unknown
 	Lag      atomic.Int64 // bytes of a stream that are still to come; -1 is unknown
 
 	out      io.Writer
@@ -37,6 +39,7 @@ type Progress struct {
 	former  int64
 	at      time.Time
 	rate    float64 // bytes a second, of the last moments
+	phaseAt time.Time
 }
 
 const (
@@ -58,7 +61,7 @@ func NewProgress(out *os.File, phase string) *Progress {
 }
 
 func newProgress(out io.Writer, phase string, terminal bool) *Progress {
-	p := &Progress{out: out, terminal: terminal, begun: time.Now(), at: time.Now(), stop: make(chan struct{}), phase: phase, skipped: map[string]int64{}}
+	p := &Progress{out: out, terminal: terminal, begun: time.Now(), at: time.Now(), stop: make(chan struct{}), phase: phase, phaseAt: time.Now(), skipped: map[string]int64{}}
 	p.Lag.Store(-1)
 	return p
 }
@@ -81,7 +84,7 @@ func (p *Progress) run(every time.Duration) {
 func (p *Progress) Phase(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.phase = name
+	p.phase, p.phaseAt = name, time.Now()
 }
 
 // Skip counts something that isn't moved, and why.
@@ -135,25 +138,46 @@ const barWidth = 24
 //	stream · 1200000 keys · 15000 commands · 512.0 MB · 1.1 MB/s · lag 2.0 KB
 func (p *Progress) line(bytes int64) string {
 	parts := []string{p.phase}
-	total, lag := p.Total.Load(), p.Lag.Load()
-	running := total > 0 && bytes <= total && lag < 0
-	if running {
-		done := int(barWidth * bytes / total)
-		parts[0] = fmt.Sprintf("%s [%s>%s] %d%%", p.phase, strings.Repeat("=", done), strings.Repeat(" ", barWidth-done), 100*bytes/total)
+	share, left := p.share(bytes)
+	if share >= 0 {
+		done := int(barWidth * share)
+		parts[0] = fmt.Sprintf("%s [%s>%s] %d%%", p.phase, strings.Repeat("=", done), strings.Repeat(" ", barWidth-done), int(100*share))
 	}
 	parts = append(parts, fmt.Sprintf("%d keys", p.Keys.Load()))
 	if commands := p.Commands.Load(); commands > 0 {
 		parts = append(parts, fmt.Sprintf("%d commands", commands))
 	}
 	parts = append(parts, Size(bytes), Size(int64(p.rate))+"/s")
-	if running && p.rate >= 1 {
-		left := time.Duration(float64(total-bytes) / p.rate * float64(time.Second))
+	if left > 0 {
 		parts = append(parts, left.Round(time.Second).String()+" left")
 	}
-	if lag >= 0 {
+	if lag := p.Lag.Load(); lag >= 0 {
 		parts = append(parts, "lag "+Size(lag))
 	}
 	return strings.Join(parts, " · ")
+}
+
+// share is how much of the whole is done, -1 if that can't be told, and the time that the rest takes: by
+// bytes where their number is known, else by keys, for a source that sends its snapshot as it makes it.
+func (p *Progress) share(bytes int64) (share float64, left time.Duration) {
+	total, expected := p.Total.Load(), p.Expected.Load()
+	switch {
+	case p.Lag.Load() >= 0: // a stream has no end
+		return -1, 0
+	case total > 0 && bytes <= total:
+		share = float64(bytes) / float64(total)
+		if p.rate >= 1 {
+			left = time.Duration(float64(total-bytes) / p.rate * float64(time.Second))
+		}
+		return share, left
+	case expected > 0:
+		share = min(float64(p.Seen.Load())/float64(expected), 1)
+		if share > 0 {
+			left = time.Duration(float64(time.Since(p.phaseAt)) * (1 - share) / share)
+		}
+		return share, left
+	}
+	return -1, 0
 }
 
 // Stop ends the showing.

@@ -1,0 +1,111 @@
+package port
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kedis/redis-tests/launch"
+)
+
+// startCluster starts two servers that make up a cluster: the first has the lower half of the slots.
+func startCluster(t *testing.T) (first, second *launch.Server) {
+	t.Helper()
+	options := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "5000"}
+	first, second = start(t, launch.MustOracle(t), options...), start(t, launch.MustOracle(t), options...)
+	one, other := first.MustDial(t), second.MustDial(t)
+	do(t, one, "CLUSTER", "ADDSLOTSRANGE", "0", "8191")
+	do(t, other, "CLUSTER", "ADDSLOTSRANGE", "8192", "16383")
+	do(t, other, "CLUSTER", "SET-CONFIG-EPOCH", "2")
+	do(t, one, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(second.Port))
+	until(t, "the cluster to be whole", func() bool {
+		return strings.Contains(string(do(t, one, "CLUSTER", "INFO").Text), "cluster_state:ok") &&
+			strings.Contains(string(do(t, other, "CLUSTER", "INFO").Text), "cluster_state:ok") &&
+			strings.Count(string(do(t, one, "CLUSTER", "NODES").Text), "connected") == 2
+	})
+	return first, second
+}
+
+// TestCluster moves into a cluster, under writes, is killed and goes on.
+func TestCluster(t *testing.T) {
+	from := start(t, launch.MustUnderTest(t))
+	first, second := startCluster(t)
+	c := from.MustDial(t)
+	for i := range 300 {
+		n := strconv.Itoa(i)
+		do(t, c, "SET", "string:"+n, n)
+		do(t, c, "RPUSH", "list:"+n, n, "b")
+	}
+	directory := t.TempDir()
+	line := port(from, first, "--until", "forever")
+	p := startTool(t, directory, line...)
+	p.says("has caught up")
+	for round := range 3 {
+		for i := range 300 {
+			n := strconv.Itoa(i)
+			do(t, c, "APPEND", "string:"+n, "+")
+			do(t, c, "RPUSH", "list:"+n, strconv.Itoa(round))
+			do(t, c, "MULTI")
+			do(t, c, "INCR", "counter:"+n)
+			do(t, c, "MSET", "a:"+n, "1", "b:"+n, "2")
+			do(t, c, "DEL", "a:"+n, "c:"+n)
+			do(t, c, "EXEC")
+			if i == 150 {
+				p.kill()
+				p = startTool(t, directory, line...)
+			}
+		}
+	}
+	p.signal(syscall.SIGINT)
+	p.ends(0)
+	if output := startTool(t, t.TempDir(), verify(from, first)...).ends(0); !strings.Contains(output, "1200 keys are the same") {
+		t.Errorf("said %s", output)
+	}
+	for _, s := range []*launch.Server{first, second} {
+		if left := do(t, s.MustDial(t), "KEYS", "kedis:*").Strings(); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	}
+}
+
+// TestClusterMoved gives a slot to the other master between two writes to it.
+func TestClusterMoved(t *testing.T) {
+	from := start(t, launch.MustUnderTest(t))
+	first, second := startCluster(t)
+	c, one, other := from.MustDial(t), first.MustDial(t), second.MustDial(t)
+	do(t, c, "SET", "elsewhere", "1")
+	p := startTool(t, t.TempDir(), port(from, first, "--until", "forever")...)
+	p.says("has caught up")
+	slot, _ := do(t, one, "CLUSTER", "KEYSLOT", "key").Integer()
+	number := strconv.FormatInt(slot, 10)
+	owner, heir := one, other
+	if slot >= 8192 {
+		owner, heir = other, one
+	}
+	id := string(do(t, heir, "CLUSTER", "MYID").Text)
+	do(t, heir, "CLUSTER", "SETSLOT", number, "NODE", id)
+	do(t, owner, "CLUSTER", "SETSLOT", number, "NODE", id)
+	do(t, c, "INCR", "key")
+	do(t, c, "INCR", "key")
+	until(t, "the key", func() bool { return string(do(t, heir, "GET", "key").Text) == "2" })
+	// Across slots there is no such thing as a RENAME.
+	do(t, c, "RENAME", "key", "another")
+	if output := p.ends(8); !strings.Contains(output, "in several slots") {
+		t.Errorf("said %s", output)
+	}
+}
+
+// TestClusterDatabases has keys in a database that a cluster doesn't have.
+func TestClusterDatabases(t *testing.T) {
+	from := start(t, launch.MustUnderTest(t))
+	first, _ := startCluster(t)
+	c := from.MustDial(t)
+	do(t, c, "SELECT", "1")
+	do(t, c, "SET", "key", "1")
+	if output := startTool(t, t.TempDir(), port(from, first)...).ends(8); !strings.Contains(output, "only database 0") {
+		t.Errorf("said %s", output)
+	}
+	startTool(t, t.TempDir(), port(from, first, "--db-map", "1:0")...).ends(0)
+	startTool(t, t.TempDir(), verify(from, first, "--db-map", "1:0")...).ends(0)
+}
