@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -67,23 +66,14 @@ func (s *state) write(path string) error {
 	return replaceFile(path, append(text, '\n'))
 }
 
-func replaceFile(path string, content []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
+// newPath is what a file is called until it is whole.
+func newPath(path string) string { return path + ".new" }
+
+func replaceFile(path string, content []byte) error {
+	if err := os.WriteFile(newPath(path), content, 0o600); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	if _, err := f.Write(content); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return os.Rename(newPath(path), path)
 }
 
 // ownPath is the file beside the position file that lists the keys which the target had.
@@ -129,7 +119,7 @@ func (c *Conflicts) read(path string) error {
 // removeState removes what a finished move has noted.
 func removeState(path string) error {
 	var failed error
-	for _, p := range []string{path, ownPath(path)} {
+	for _, p := range []string{path, ownPath(path), newPath(path), newPath(ownPath(path))} {
 		if err := os.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = errors.Join(failed, err)
 		}
