@@ -46,6 +46,7 @@ func lag(out io.Writer, p pair, t *table) (err error) {
 		return err
 	}
 	from, began := int64(0), time.Now()
+	cost := [2]float64{-processor(s.primary), -processor(s.replica)}
 	var samples []int64
 	for end := began.Add(time.Duration(*seconds) * time.Second); err == nil && time.Now().Before(end); time.Sleep(sampleEvery) {
 		var at, behind int64
@@ -72,24 +73,31 @@ func lag(out io.Writer, p pair, t *table) (err error) {
 			return err
 		}
 	}
-	return report(out, p, t, float64(at-from)/wrote.Seconds(), samples, time.Since(ended))
+	level := time.Since(ended)
+	cost[0] += processor(s.primary)
+	cost[1] += processor(s.replica)
+	gigabytes := float64(at-from) / 1e9
+	report(out, p, t, samples, []cell{
+		{"stream, MB/s", "%.1f", float64(at-from) / wrote.Seconds() / 1e6},
+		{"primary's CPU, s/GB", "%.0f", cost[0] / gigabytes},
+		{"replica's CPU, s/GB", "%.0f", cost[1] / gigabytes},
+		{"level after, ms", "%.0f", float64(level.Milliseconds())},
+	})
+	return nil
 }
 
-func report(out io.Writer, p pair, t *table, rate float64, samples []int64, after time.Duration) error {
+func report(out io.Writer, p pair, t *table, samples []int64, row []cell) {
 	fmt.Fprintf(out, "bytes behind, every %v: %v\n", sampleEvery, samples)
 	slices.Sort(samples)
-	row := []cell{
-		{"stream, MB/s", "%.1f", rate / 1e6},
+	row = append(row, []cell{
 		{"median lag, bytes", "%.0f", float64(samples[len(samples)/2])},
 		{"95 % lag, bytes", "%.0f", float64(samples[len(samples)*95/100])},
 		{"largest lag, bytes", "%.0f", float64(samples[len(samples)-1])},
-		{"level after, ms", "%.0f", float64(after.Milliseconds())},
-	}
+	}...)
 	t.add("lag at redis-benchmark -t set -P 16", p.name, row)
 	for _, c := range row {
 		fmt.Fprintf(out, "%s: %s\n", c.name, c.text())
 	}
-	return nil
 }
 
 // distance is where the primary is, and by how many bytes the replica is behind. The replica is asked first: it seems rather further behind

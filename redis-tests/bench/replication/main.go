@@ -24,6 +24,7 @@ var (
 	collections = flag.Int("collections", 100, "how many large collections")
 	fields      = flag.Int("fields", 100_000, "how many elements each of them has")
 	seconds     = flag.Int("seconds", 15, "how long redis-benchmark writes while the lag is measured")
+	only        = flag.String("only", "", "a part of the name of the only measurement: small keys, large collections or lag")
 	results     = flag.String("results", "bench-results", "the folder for the results")
 )
 
@@ -75,6 +76,9 @@ func measure() (err error) {
 		name string
 		run  func(out io.Writer, p pair, t *table) error
 	}{{"small keys", smallKeys}, {"large collections", largeCollections}, {"lag", lag}} {
+		if !strings.Contains(m.name, *only) {
+			continue
+		}
 		for _, p := range pairs {
 			fmt.Fprintf(out, "\n== %s, %s\n", m.name, p.name)
 			if err := m.run(out, p, t); err != nil {
