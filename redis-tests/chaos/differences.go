@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"kedis/redis-tests/resp"
 )
 
 // mostShown is how many keys a failure lists.
@@ -25,9 +27,9 @@ func (c *Cluster) differences() string {
 		}
 		all := maps.Clone(reference)
 		maps.Copy(all, held)
-		for _, key := range slices.Sorted(maps.Keys(all)) {
+		for _, key := range slices.Sorted(maps.Keys(all)) { // of either
 			if reference[key] != held[key] {
-				lines = append(lines, fmt.Sprintf("%s: %s %q on %s, %q on %s", key, all[key], reference[key], c.primary.name, held[key], m.name))
+				lines = append(lines, fmt.Sprintf("%s: %q on %s, %q on %s", key, reference[key], c.primary.name, held[key], m.name))
 			}
 		}
 	}
@@ -62,8 +64,39 @@ func (m *Member) keys() (map[string]string, error) {
 				}
 				words = append(words, reply.String())
 			}
-			held[fmt.Sprintf("%d/%q", database, name)] = strings.Join(words, " ")
+			content, err := m.content(c, strings.TrimPrefix(words[0], "+"), name)
+			if err != nil {
+				return nil, err
+			}
+			held[fmt.Sprintf("%d/%q", database, name)] = strings.Join(words, " ") + " " + content
 		}
 	}
 	return held, nil
+}
+
+// longestContent is how much of a value is shown.
+const longestContent = 2000
+
+// content shows what a key holds. Hashes and sets come in any order.
+func (m *Member) content(c *resp.Connection, kind, key string) (string, error) {
+	line, step := []string{"get", key}, 0
+	switch kind {
+	case "list":
+		line = []string{"lrange", key, "0", "-1"}
+	case "zset":
+		line = []string{"zrange", key, "0", "-1", "withscores"}
+	case "set":
+		line, step = []string{"smembers", key}, 1
+	case "hash":
+		line, step = []string{"hgetall", key}, 2
+	}
+	reply, err := c.Must(line...)
+	if err != nil {
+		return "", err
+	}
+	if step > 0 {
+		reply = resp.Sorted(reply, step)
+	}
+	text := reply.String()
+	return text[:min(len(text), longestContent)], nil
 }
