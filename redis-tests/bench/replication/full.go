@@ -64,14 +64,19 @@ func full(out io.Writer, p pair, t *table, what string, requests, items int, con
 	resetPeak(s.primary)
 	resetPeak(s.replica)
 	before := resident(s.primary)
+	cost := [2]float64{-processor(s.primary), -processor(s.replica)}
 	took, err := s.synchronize()
 	if err != nil {
 		return err
 	}
+	cost[0] += processor(s.primary)
+	cost[1] += processor(s.replica)
 	row := []cell{
 		{"seconds", "%.1f", took.Seconds()},
 		{"keys or elements/s", "%.0f", float64(items) / took.Seconds()},
 		{"MB/s of content", "%.1f", float64(content) / 1e6 / took.Seconds()},
+		{"primary's CPU, s", "%.1f", cost[0]},
+		{"replica's CPU, s", "%.1f", cost[1]},
 		{"primary before, MB", "%.0f", float64(before) / 1e6},
 		{"primary peak, MB", "%.0f", float64(peak(s.primary)) / 1e6},
 		{"replica peak, MB", "%.0f", float64(peak(s.replica)) / 1e6},
