@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,6 +24,7 @@ type Import struct {
 	txn    *Txn
 	spaces []*namespace
 	batch  rocks.Batch
+	order  []int32 // of the entries of the transaction's journal
 }
 
 // NewImport begins an import.
@@ -141,11 +144,8 @@ func (i *Import) flush() error {
 func (i *Import) write() error {
 	j := &i.txn.journal
 	i.batch.Reset()
-	for n := range j.entries {
+	for _, n := range i.sorted() {
 		c := &j.entries[n]
-		if c.superseded {
-			continue
-		}
 		family := i.familyOf(c.space)
 		if c.length < 0 {
 			i.batch.Delete(family, j.key(c))
@@ -159,6 +159,23 @@ func (i *Import) write() error {
 	i.txn.spilled += j.keys
 	j.reset()
 	return nil
+}
+
+// sorted lists what is to be written, in the order of keys. A Redis sends large hashes and sets in the order of its hash
+// tables, and RocksDB takes a sorted batch several times as fast.
+func (i *Import) sorted() []int32 {
+	j := &i.txn.journal
+	i.order = i.order[:0]
+	for n := range j.entries {
+		if !j.entries[n].superseded {
+			i.order = append(i.order, int32(n))
+		}
+	}
+	slices.SortFunc(i.order, func(a, b int32) int {
+		first, second := &j.entries[a], &j.entries[b]
+		return cmp.Or(cmp.Compare(first.space, second.space), bytes.Compare(j.key(first), j.key(second)))
+	})
+	return i.order
 }
 
 func (i *Import) familyOf(space uint32) *rocks.Family {
