@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"net"
 	"testing"
 
 	"kedis/internal/resp"
@@ -22,7 +23,9 @@ func BenchmarkFollower(b *testing.B) {
 	for range count {
 		stream = resp.AppendRequest(stream, words("SET", fmt.Sprintf("key:%012d", random.IntN(1_000_000)), "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv")...)
 	}
-	f := e.NewFollower(0)
+	here, there := net.Pipe()
+	defer there.Close()
+	f := e.NewFollower(here, 0)
 	defer f.Close()
 	b.SetBytes(int64(len(stream) / count))
 	b.ResetTimer()
