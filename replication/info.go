@@ -90,7 +90,7 @@ func (n *Node) Info(fields *metrics.Fields) {
 func (n *Node) infoLink(fields *metrics.Fields, now time.Time) {
 	l, position := n.link, n.Host.Log().Position()
 	up, silent := "down", int64(-1)
-	if l.State() == Connected {
+	if l.follower != nil {
 		up, silent = "up", max(0, now.UnixMilli()-l.heard.Load())/1000
 	}
 	fields.Text("master_host", l.target.host)

@@ -34,7 +34,7 @@ type link struct {
 
 	// Under the node's mu.
 	ended    bool
-	follower Follower
+	follower Follower  // while there is a stream
 	down     time.Time // since when there is no stream
 
 	// Of the goroutine that runs the link.
@@ -122,6 +122,7 @@ func (l *link) lose() {
 		if l.State() == Connected {
 			l.down = time.Now()
 		}
+		l.follower = nil
 		l.set(Connect)
 		l.node.Host.SetReplica(true, true)
 		return nil
