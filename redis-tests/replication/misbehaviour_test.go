@@ -387,3 +387,65 @@ func TestSilentPrimary(t *testing.T) {
 		}
 	}
 }
+
+// TestHalfLoaded stops a snapshot half-way. Until it is whole the replica serves what it had, feeds nobody, and has
+// only that when it is killed or made a primary.
+func TestHalfLoaded(t *testing.T) {
+	s := newFalsePrimary(t)
+	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masterauth", "secret")
+	follow(t, replica, s.port)
+	d := s.accept()
+	d.reach(stepPsync)
+	d.send(fmt.Sprintf("+FULLRESYNC %s 1000\r\n$EOF:%s\r\n%s%s", historyID, mark, rdbFile("\xfe\x00"+rdbString("old", "1"), noChecksum), mark))
+	d.expect("REPLCONF", "ACK", "1000")
+	body := rdbFile("\xfe\x00"+rdbString("new", "1")+rdbString("old", "2"), noChecksum)
+	half := func() {
+		t.Helper()
+		d.conn.Close()
+		d = s.accept()
+		d.reach(stepPsync)
+		if d.id != historyID || d.from != 1001 {
+			t.Fatalf("the replica asks for %s from %d", d.id, d.from)
+		}
+		d.send(fmt.Sprintf("+FULLRESYNC %s 5000\r\n$%d\r\n%s", otherID, len(body), body[:len(body)-9]))
+		until(t, replica, "master_sync_in_progress", "1")
+		until(t, replica, "master_sync_read_bytes", strconv.Itoa(len(body)-9))
+	}
+	serves := func() *resp.Connection {
+		t.Helper()
+		c := replica.MustDial(t)
+		if got := do(t, c, "MGET", "old", "new").Strings(); got[0] != "1" || got[1] != "" {
+			t.Fatalf("the server has %q", got)
+		}
+		if got := string(do(t, c, "DBSIZE").Text); got != "1" {
+			t.Fatalf("there are %s keys", got)
+		}
+		return c
+	}
+	half()
+	c := serves()
+	if role := do(t, c, "ROLE"); string(role.Elements[3].Text) != "sync" {
+		t.Fatalf("the replica's state is %s", role.Elements[3].Text)
+	}
+	for _, words := range [][]string{{"PSYNC", "?", "-1"}, {"PSYNC", historyID, "1001"}, {"SYNC"}} {
+		if reply, err := c.Do(words...); err != nil || string(reply.Text) != "NOMASTERLINK Can't SYNC while not connected with my master" {
+			t.Fatalf("%q: %q, %v", words, reply.Text, err)
+		}
+	}
+	replica.Kill()
+	var err error
+	if replica, err = replica.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { launch.End(t, replica) }()
+	serves()
+	half()
+	c = serves()
+	do(t, c, "REPLICAOF", "NO", "ONE")
+	d.leaves()
+	serves()
+	do(t, c, "SET", "old", "1")
+	if got := info(t, replica, "master_replid2") + " " + info(t, replica, "second_repl_offset"); got != historyID+" 1001" {
+		t.Fatalf("the primary's former history is %s", got)
+	}
+}
