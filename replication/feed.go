@@ -22,6 +22,7 @@ type Client struct {
 	Announce string // where it says that it is to be found; empty: where its connection comes from
 	Port     int    // where it listens
 	EOF      bool   // takes a snapshot whose end is marked
+	Commands bool   // takes a snapshot of commands
 	Resumes  bool   // understands that a history can get another id
 	OnlyRDB  bool   // wants the snapshot and nothing after it
 	Old      bool   // asked with SYNC: doesn't say how far it is
@@ -54,13 +55,14 @@ type feed struct {
 	client Client
 	cancel context.CancelFunc
 
-	state  atomic.Int32
-	sent   atomic.Int64 // position
-	acked  atomic.Int64 // position
-	heard  atomic.Int64 // Unix ms when the replica last said something
-	taken  chan struct{}
-	once   sync.Once
-	ending atomic.Bool
+	state    atomic.Int32
+	sent     atomic.Int64 // position
+	acked    atomic.Int64 // position
+	heard    atomic.Int64 // Unix ms when the replica last said something
+	taken    chan struct{}
+	snapshot atomic.Pointer[snapshot] // that is being sent; nil before
+	once     sync.Once
+	ending   atomic.Bool
 }
 
 // Serve feeds a replica over a connection that is the part's own, until it ends.

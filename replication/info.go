@@ -82,6 +82,11 @@ func (n *Node) Info(fields *metrics.Fields) {
 		host, port := f.place()
 		fields.Text(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=%s,offset=%d,lag=%d",
 			host, port, f.State(), f.acked.Load(), int64(f.lag(now)/time.Second)))
+		if s := f.snapshot.Load(); s != nil && f.State() == feedSnapshot {
+			// Not a name that begins with "slave": Sentinel takes all of those for replicas.
+			fields.Text(fmt.Sprintf("snapshot%d", i), fmt.Sprintf("ip=%s,port=%d,keys=%d,total_keys=%d,bytes=%d",
+				host, port, s.keys.Load(), s.total, s.bytes.Load()))
+		}
 	}
 	fields.Text("master_failover_state", n.failoverState())
 	n.infoHistory(fields)
@@ -107,6 +112,7 @@ func (n *Node) infoLink(fields *metrics.Fields, now time.Time) {
 		fields.Int("master_sync_left_bytes", total-loaded)
 		fields.Float("master_sync_perc", float64(loaded)/float64(max(total, 1))*100, 2)
 		fields.Int("master_sync_keys", l.keys.Load())
+		fields.Int("master_sync_total_keys", l.totalKeys.Load())
 		fields.Int("master_sync_last_io_seconds_ago", max(0, now.UnixMilli()-l.heard.Load())/1000)
 	}
 	if l.State() != Connected {

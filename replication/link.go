@@ -26,11 +26,12 @@ type link struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when run has returned
 
-	state  atomic.Int32
-	heard  atomic.Int64 // Unix ms when the primary was last heard of
-	loaded atomic.Int64 // bytes of a snapshot
-	total  atomic.Int64 // of how many; 0 is unknown
-	keys   atomic.Int64 // of a snapshot
+	state     atomic.Int32
+	heard     atomic.Int64 // Unix ms when the primary was last heard of
+	loaded    atomic.Int64 // bytes of a snapshot
+	total     atomic.Int64 // of how many; 0 is unknown
+	keys      atomic.Int64 // of a snapshot
+	totalKeys atomic.Int64 // of how many; 0 is unknown
 
 	// Under the node's mu.
 	ended    bool
@@ -50,6 +51,7 @@ type link struct {
 type fullResync struct {
 	id       string
 	position int64
+	commands bool // it comes as commands
 }
 
 // State is how far the link has come.
@@ -300,7 +302,7 @@ func (l *link) introduce() (State, error) {
 			return 0, err
 		}
 	}
-	return Psync, l.tell("capa", "eof", "capa", "psync2")
+	return Psync, l.tell("capa", "eof", "capa", "psync2", "capa", "kedis-snapshot")
 }
 
 // tell says something of the replica to the primary, which may be too old to know of it.
@@ -340,7 +342,8 @@ func (l *link) ask() (State, error) {
 	case err != nil:
 		return 0, fmt.Errorf("replication: %w", err)
 	case answer.Full:
-		l.full = fullResync{answer.ID, answer.Position}
+		l.full = fullResync{answer.ID, answer.Position, answer.Commands}
+		l.totalKeys.Store(answer.Keys)
 		return FullSync, nil
 	case answer.ID != "":
 		id = answer.ID

@@ -18,7 +18,7 @@ import (
 // serves what it had; one that breaks off leaves nothing.
 func (l *link) synchronize() (State, error) {
 	n := l.node
-	body, err := l.body()
+	load, err := l.loader()
 	if err != nil {
 		return 0, err
 	}
@@ -32,7 +32,7 @@ func (l *link) synchronize() (State, error) {
 	}
 	stop := make(chan struct{})
 	go l.showLife(l.source.conn, stop)
-	database, err := l.load(body, imported)
+	database, err := load(imported)
 	if err == nil {
 		err = imported.Finish()
 	}
@@ -63,9 +63,37 @@ func (l *link) showLife(conn net.Conn, stop <-chan struct{}) {
 			return // whoever reads finds out
 		}
 		if seconds%10 == 0 {
-			l.node.Logger.Info("a full synchronization goes on", "keys", l.keys.Load(), "bytes", l.loaded.Load(), "of", l.total.Load())
+			l.node.Logger.Info("a full synchronization goes on", "keys", l.keys.Load(), "of keys", l.totalKeys.Load(),
+				"bytes", l.loaded.Load(), "of bytes", l.total.Load())
 		}
 	}
+}
+
+// loader returns what reads the snapshot that comes next.
+func (l *link) loader() (load func(*storage.Import) (database int, err error), err error) {
+	if l.full.commands {
+		l.total.Store(0)
+		return l.loadCommands, nil
+	}
+	body, err := l.body()
+	if err != nil {
+		return nil, err
+	}
+	return func(to *storage.Import) (int, error) { return l.load(body, to) }, nil
+}
+
+// longestString is the most that a string of a snapshot may have.
+func (l *link) longestString() int {
+	return int(min(l.node.Config.ProtoMaxBulkLen.Get(), 1<<31-1))
+}
+
+// databaseOf reads the number of a database.
+func (l *link) databaseOf(word []byte) (int, error) {
+	n, ok := number.ParseInt(word)
+	if !ok || n < 0 || n >= int64(l.node.Store.Databases()) {
+		return 0, fmt.Errorf("replication: the primary has a database %.20q, and this server %d", word, l.node.Store.Databases())
+	}
+	return int(n), nil
 }
 
 // body returns what ends where the snapshot does.
@@ -90,8 +118,7 @@ func (c counted) Read(p []byte) (int, error) {
 // load reads a snapshot into an import, and returns the database that the stream behind it has
 // selected.
 func (l *link) load(body io.Reader, to *storage.Import) (database int, err error) {
-	longest := int(min(l.node.Config.ProtoMaxBulkLen.Get(), 1<<31-1))
-	file, err := rdb.NewReader(body, longest)
+	file, err := rdb.NewReader(body, l.longestString())
 	if err != nil {
 		return 0, err
 	}
@@ -111,12 +138,12 @@ func (l *link) load(body io.Reader, to *storage.Import) (database int, err error
 			l.keys.Add(1)
 		case rdb.RecordAux:
 			if string(record.Name) == "repl-stream-db" {
-				selected, ok := number.ParseInt(record.Data)
-				if !ok || selected < 0 || selected >= int64(l.node.Store.Databases()) {
-					return 0, fmt.Errorf("replication: the stream is in database %.20q, of %d", record.Data, l.node.Store.Databases())
+				if database, err = l.databaseOf(record.Data); err != nil {
+					return 0, err
 				}
-				database = int(selected)
 			}
+		case rdb.RecordSizes:
+			l.totalKeys.Add(int64(record.Keys))
 		case rdb.RecordFunction:
 			return 0, fmt.Errorf("replication: the primary has functions (%.60q …), which Kedis doesn't have", record.Data)
 		}

@@ -1,11 +1,13 @@
 package replication
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"kedis/binlog"
@@ -35,32 +37,90 @@ func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err erro
 		}
 	}()
 	id := log.History().ID
-	if !f.client.Old {
-		if _, err := fmt.Fprintf(f, "+FULLRESYNC %s %d\r\n", id, view.Position()); err != nil {
-			return reader, err
-		}
+	s := &snapshot{view: view, store: n.Store, id: id, version: n.Version, noKeys: f.client.NoKeys, ctx: ctx}
+	s.count()
+	if err := f.announce(s); err != nil {
+		return reader, err
 	}
 	f.sent.Store(view.Position())
+	f.snapshot.Store(s)
 	f.set(feedSnapshot)
 	began := time.Now()
-	s := &snapshot{view: view, store: n.Store, id: id, version: n.Version, noKeys: f.client.NoKeys, ctx: ctx}
-	if f.client.EOF && n.Config.ReplDisklessSync.Get() {
-		err = f.sendMarked(s)
-	} else {
-		err = f.sendFile(ctx, s)
-	}
+	stop := make(chan struct{})
+	go f.showProgress(s, stop)
+	err = f.send(ctx, s)
+	close(stop)
 	if err != nil {
 		return reader, err
 	}
-	n.Logger.Info("a snapshot was sent", "address", f.name(), "position", view.Position(), "keys", s.keys,
-		"took", time.Since(began).Round(time.Millisecond).String())
+	n.Logger.Info("a snapshot was sent", "address", f.name(), "position", view.Position(), "keys", s.keys.Load(),
+		"bytes", s.bytes.Load(), "took", time.Since(began).Round(time.Millisecond).String())
 	return reader, f.awaitTaken(ctx)
 }
 
-// awaitTaken waits until the replica has taken a marked snapshot: it finds the mark where the bytes
-// end, so none may follow at once.
+// commands tells that the replica is sent commands: it is a Kedis, and wants all there is.
+func (f *feed) commands() bool { return f.client.Commands && !f.client.OnlyRDB && !f.client.NoKeys }
+
+// marked tells that the snapshot is sent as it is made, with a mark at its end.
+func (f *feed) marked() bool { return f.client.EOF && f.node.Config.ReplDisklessSync.Get() }
+
+// announce tells the replica which snapshot comes.
+func (f *feed) announce(s *snapshot) error {
+	var err error
+	switch {
+	case f.client.Old:
+	case f.commands():
+		_, err = fmt.Fprintf(f, "+FULLRESYNC %s %d %d\r\n", s.id, s.view.Position(), s.total)
+	default:
+		_, err = fmt.Fprintf(f, "+FULLRESYNC %s %d\r\n", s.id, s.view.Position())
+	}
+	return err
+}
+
+// send sends a snapshot in the form that the replica takes.
+func (f *feed) send(ctx context.Context, s *snapshot) error {
+	switch {
+	case f.commands():
+		return s.writeCommands(&counting{f, &s.bytes})
+	case f.marked():
+		return f.sendMarked(s)
+	}
+	return f.sendFile(ctx, s)
+}
+
+// showProgress tells the log now and then how far a snapshot is.
+func (f *feed) showProgress(s *snapshot, stop <-chan struct{}) {
+	ticker := time.NewTicker(progressEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+			f.node.Logger.Info("a snapshot is being sent", "address", f.name(), "keys", s.keys.Load(), "of keys", s.total, "bytes", s.bytes.Load())
+		}
+	}
+}
+
+// progressEvery is how often the log is told how far a snapshot is.
+const progressEvery = 10 * time.Second
+
+// counting counts what is written.
+type counting struct {
+	to    io.Writer
+	bytes *atomic.Int64
+}
+
+func (c *counting) Write(b []byte) (int, error) {
+	n, err := c.to.Write(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+// awaitTaken waits until the replica has taken a snapshot that was sent as it was made: behind a mark, which it
+// finds where the bytes end, none may follow at once.
 func (f *feed) awaitTaken(ctx context.Context) error {
-	if !f.client.EOF || !f.node.Config.ReplDisklessSync.Get() || f.client.OnlyRDB {
+	if !f.commands() && !f.marked() || f.client.OnlyRDB {
 		f.heard.Store(time.Now().UnixMilli())
 		return nil
 	}
@@ -80,7 +140,7 @@ func (f *feed) sendMarked(s *snapshot) error {
 	if _, err := fmt.Fprintf(f, "$EOF:%s\r\n", mark); err != nil {
 		return err
 	}
-	if err := s.write(f); err != nil {
+	if err := s.write(&counting{f, &s.bytes}); err != nil {
 		return err
 	}
 	_, err := f.Write([]byte(mark))
@@ -99,7 +159,7 @@ func (f *feed) sendFile(ctx context.Context, s *snapshot) (err error) {
 		return fmt.Errorf("replication: %w", err)
 	}
 	beat := &heartbeat{w: file, to: f, next: time.Now().Add(time.Second)}
-	if err := s.write(beat); err != nil {
+	if err := s.write(&counting{beat, &s.bytes}); err != nil {
 		return err
 	}
 	size, err := file.Seek(0, io.SeekCurrent)
@@ -133,7 +193,7 @@ func (h *heartbeat) Write(b []byte) (int, error) {
 	return h.w.Write(b)
 }
 
-// snapshot writes a view as an RDB file.
+// snapshot writes a view as an RDB file, or as commands.
 type snapshot struct {
 	view    *storage.View
 	store   *storage.Store
@@ -141,7 +201,17 @@ type snapshot struct {
 	version string
 	noKeys  bool
 	ctx     context.Context
-	keys    int64
+	total   int64 // keys
+
+	keys, bytes atomic.Int64 // that are written
+}
+
+// count finds out how many keys there are.
+func (s *snapshot) count() {
+	for database := 0; database < s.store.Databases() && !s.noKeys; database++ {
+		keys, _ := s.view.Size(database)
+		s.total += keys
+	}
 }
 
 func (s *snapshot) write(w io.Writer) error {
@@ -157,7 +227,7 @@ func (s *snapshot) write(w io.Writer) error {
 		if keys, expires := s.view.Size(database); keys > 0 {
 			file.Database(uint64(database))
 			file.Sizes(uint64(keys), uint64(expires))
-			if err := s.writeDatabase(file, database, keys); err != nil {
+			if err := s.walk(database, keys, writeKeysTo(file)); err != nil {
 				return err
 			}
 		}
@@ -168,7 +238,16 @@ func (s *snapshot) write(w io.Writer) error {
 // restEvery is after how many keys a transaction starts afresh, so that it holds little.
 const restEvery = 10000
 
-func (s *snapshot) writeDatabase(file *rdb.Writer, database int, keys int64) error {
+// writeKeysTo returns what writes a key to a file.
+func writeKeysTo(file *rdb.Writer) func(storage.DB, []byte, *layout.Metadata) error {
+	return func(db storage.DB, key []byte, m *layout.Metadata) error {
+		file.Key(key, m.ExpireMs)
+		return cmp.Or(db.Encode(storage.Key{Metadata: *m, Exists: true}, &file.Encoder), file.Err())
+	}
+}
+
+// walk visits the keys of a database, of which there have to be as many as are said.
+func (s *snapshot) walk(database int, keys int64, visit func(db storage.DB, key []byte, m *layout.Metadata) error) error {
 	txn := s.store.NewTxn()
 	begin := func() storage.DB {
 		txn.Reset()
@@ -183,10 +262,8 @@ func (s *snapshot) writeDatabase(file *rdb.Writer, database int, keys int64) err
 		db := begin()
 		count, failed := 0, error(nil)
 		err := db.Keys(from, func(key []byte, m *layout.Metadata) bool {
-			file.Key(key, m.ExpireMs)
-			if failed = db.Encode(storage.Key{Metadata: *m, Exists: true}, &file.Encoder); failed == nil {
-				failed = file.Err()
-			}
+			failed = visit(db, key, m)
+			s.keys.Add(1)
 			from = append(append(from[:0], key...), 0)
 			count++
 			return failed == nil && count < restEvery
@@ -195,7 +272,6 @@ func (s *snapshot) writeDatabase(file *rdb.Writer, database int, keys int64) err
 			return err
 		}
 		written += int64(count)
-		s.keys += int64(count)
 		if count < restEvery {
 			break
 		}

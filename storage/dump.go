@@ -63,45 +63,50 @@ func (d DB) Encode(k Key, e *rdb.Encoder) error {
 }
 
 func (d DB) encodeSpread(m *layout.Metadata, e *rdb.Encoder) error {
-	kind, reverse := elementKinds(m.Type)[0], false
-	var write func(element, value []byte) error
+	var write func(element, value []byte, score float64) error
 	switch m.Type {
 	case layout.Hash:
 		e.BeginHash(m.Count)
-		write = func(field, value []byte) error { e.Field(field, value); return nil }
+		write = func(field, value []byte, _ float64) error { e.Field(field, value); return nil }
 	case layout.Set:
 		e.BeginSet(m.Count)
-		write = func(member, _ []byte) error { e.Member(member); return nil }
+		write = func(member, _ []byte, _ float64) error { e.Member(member); return nil }
 	case layout.ZSet:
 		e.BeginSortedSet(m.Count)
-		kind, reverse = layout.KindZSetScore, true
-		write = d.encodeScored(m.ID, e)
+		write = func(member, _ []byte, score float64) error { e.ScoredMember(member, score); return nil }
 	case layout.List:
 		var nodes rdb.ListNodes
-		if err := d.walkAll(m, kind, false, func(_, element []byte) error { nodes.Add(element); return nil }); err != nil {
+		if err := d.Elements(m, func(element, _ []byte, _ float64) error { nodes.Add(element); return nil }); err != nil {
 			return err
 		}
 		e.BeginList(nodes.Count())
-		write = func(_, element []byte) error { e.ListElement(element); return nil }
+		write = func(element, _ []byte, _ float64) error { e.ListElement(element); return nil }
 	}
-	if err := d.walkAll(m, kind, reverse, write); err != nil {
+	if err := d.Elements(m, write); err != nil {
 		return err
 	}
 	e.End()
 	return nil
 }
 
-// encodeScored takes members with their scores from the index by score, whose order Redis reads
-// fastest when it comes backwards.
-func (d DB) encodeScored(id uint64, e *rdb.Encoder) func(element, value []byte) error {
-	key := layout.AppendElementKey(nil, layout.KindZSetScore, id, nil)
-	return func(element, value []byte) error {
-		score, member, err := layout.DecodeScoreKey(append(key[:layout.ElementPrefix], element...), value)
-		if err == nil {
-			e.ScoredMember(member, score)
-		}
-		return err
+// Elements hands out the elements of a spread collection: a hash's fields with their values, a set's members, a
+// list's elements from its head on, and a sorted set's members with their scores, the highest first, which is
+// the order that Redis reads fastest. The bytes live until visit returns.
+func (d DB) Elements(m *layout.Metadata, visit func(element, value []byte, score float64) error) error {
+	switch m.Type {
+	case layout.List:
+		return d.walkAll(m, layout.KindListElement, false, func(_, element []byte) error { return visit(element, nil, 0) })
+	case layout.ZSet:
+		key := layout.AppendElementKey(nil, layout.KindZSetScore, m.ID, nil)
+		return d.walkAll(m, layout.KindZSetScore, true, func(element, value []byte) error {
+			score, member, err := layout.DecodeScoreKey(append(key[:layout.ElementPrefix], element...), value)
+			if err != nil {
+				return err
+			}
+			return visit(member, nil, score)
+		})
 	}
+	return d.walkAll(m, elementKinds(m.Type)[0], false, func(element, value []byte) error { return visit(element, value, 0) })
 }
 
 // walkAll walks all elements of a spread collection, of which there have to be as many as its key says.

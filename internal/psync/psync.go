@@ -24,16 +24,28 @@ type Answer struct {
 	Full     bool   // a snapshot follows; else the stream goes on
 	ID       string // of the history; empty: the one that was asked for
 	Position int64  // of the snapshot
+
+	// Commands says that the snapshot comes as commands, as one Kedis sends it to another that has
+	// announced that it takes it, with Keys keys.
+	Commands bool
+	Keys     int64
 }
 
-// ParseAnswer reads FULLRESYNC id position, or CONTINUE [id].
+// ParseAnswer reads FULLRESYNC id position [keys], or CONTINUE [id].
 func ParseAnswer(text []byte) (Answer, error) {
 	words := strings.Fields(string(text))
 	switch {
 	case len(words) == 3 && strings.EqualFold(words[0], "FULLRESYNC"):
 		position, err := strconv.ParseInt(words[2], 10, 64)
 		if err == nil && position >= 0 && len(words[1]) == idBytes {
-			return Answer{true, words[1], position}, nil
+			return Answer{Full: true, ID: words[1], Position: position}, nil
+		}
+	case len(words) == 4 && strings.EqualFold(words[0], "FULLRESYNC"):
+		keys, err := strconv.ParseInt(words[3], 10, 64)
+		if err == nil && keys >= 0 {
+			answer, err := ParseAnswer([]byte(strings.Join(words[:3], " ")))
+			answer.Commands, answer.Keys = true, keys
+			return answer, err
 		}
 	case len(words) == 1 && strings.EqualFold(words[0], "CONTINUE"):
 		return Answer{}, nil

@@ -15,13 +15,15 @@ var idA, idB = strings.Repeat("a", idBytes), strings.Repeat("b", idBytes)
 
 func TestParseAnswer(t *testing.T) {
 	for text, want := range map[string]Answer{
-		"FULLRESYNC " + idA + " 17": {true, idA, 17}, "CONTINUE": {}, "continue " + idB: {ID: idB},
+		"FULLRESYNC " + idA + " 17": {Full: true, ID: idA, Position: 17}, "CONTINUE": {}, "continue " + idB: {ID: idB},
+		"FULLRESYNC " + idB + " 17 4": {Full: true, ID: idB, Position: 17, Commands: true, Keys: 4},
 	} {
 		if got, err := ParseAnswer([]byte(text)); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "OK", "FULLRESYNC x 17", "FULLRESYNC " + idA, "FULLRESYNC " + idA + " -1", "CONTINUE a b"} {
+	for _, text := range []string{"", "OK", "FULLRESYNC x 17", "FULLRESYNC " + idA, "FULLRESYNC " + idA + " -1", "CONTINUE a b",
+		"FULLRESYNC " + idA + " 1 x", "FULLRESYNC " + idA + " 1 -1", "FULLRESYNC x 1 1", "FULLRESYNC " + idA + " 1 1 1"} {
 		if got, err := ParseAnswer([]byte(text)); err == nil {
 			t.Errorf("%q: %+v", text, got)
 		}

@@ -41,11 +41,8 @@ func (s *falsePrimary) accept() *dialogue {
 	if err != nil {
 		s.t.Fatalf("the replica doesn't connect: %v", err)
 	}
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		s.t.Fatal(err)
-	}
 	s.t.Cleanup(func() { conn.Close() })
-	return &dialogue{t: s.t, conn: conn, reader: bufio.NewReader(conn)}
+	return newDialogue(s.t, conn)
 }
 
 // dialogue is one connection of the replica.
@@ -55,6 +52,14 @@ type dialogue struct {
 	reader *bufio.Reader
 	id     string // that the replica asked for
 	from   int64
+}
+
+func newDialogue(t *testing.T, conn net.Conn) *dialogue {
+	t.Helper()
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return &dialogue{t: t, conn: conn, reader: bufio.NewReader(conn)}
 }
 
 // request is the replica's next one, without what only says that it lives.

@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -261,8 +260,7 @@ func TestSync(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
 	c := primary.MustDial(t)
 	do(t, c, "SET", "a", "1")
-	conn := dial(t, primary)
-	d := &dialogue{t: t, conn: conn, reader: bufio.NewReader(conn)}
+	d := newDialogue(t, dial(t, primary))
 	d.send("SYNC\r\n")
 	header, err := d.reader.ReadString('\n')
 	for err == nil && header == "\n" {

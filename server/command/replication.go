@@ -53,6 +53,7 @@ type ReplicaClient struct {
 	Announce string // where it says that it is to be found; empty: where its connection comes from
 	Port     int    // where it listens
 	EOF      bool   // takes a snapshot whose end is marked
+	Commands bool   // takes a snapshot of commands
 	Resumes  bool   // understands that a history can get another id
 	OnlyRDB  bool   // wants the snapshot and nothing after it
 	Old      bool   // asked with SYNC: doesn't say how far it is
@@ -307,6 +308,7 @@ func (h *handshake) take(option, value []byte) error {
 	case equalFold(option, "capa"):
 		h.client.EOF = h.client.EOF || equalFold(value, "eof")
 		h.client.Resumes = h.client.Resumes || equalFold(value, "psync2")
+		h.client.Commands = h.client.Commands || equalFold(value, "kedis-snapshot")
 	case equalFold(option, "rdb-only"):
 		return flagOf(value, &h.client.OnlyRDB)
 	case equalFold(option, "rdb-filter-only"):

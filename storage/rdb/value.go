@@ -49,6 +49,8 @@ type Value struct {
 	plain    []byte // a node that is one element, instead
 	isPlain  bool
 
+	rest func(*Element) (more bool, err error) // what comes behind the last element, from elsewhere
+
 	firstExpiry uint64 // of a hash: its fields' expiries are relative to it
 	stream      streamState
 }
@@ -72,9 +74,16 @@ func (v *Value) Next() bool {
 		return false
 	}
 	more, err := v.advance(v)
+	if !more && err == nil && v.rest != nil {
+		more, err = v.rest(&v.Element)
+	}
 	v.err, v.done = err, !more
 	return more && err == nil
 }
+
+// Continue has Next go on with elements from elsewhere, behind the value's own: each call of next fills in one,
+// until it returns false. A packed collection that is taken as it is has none.
+func (v *Value) Continue(next func(*Element) (more bool, err error)) { v.rest = next }
 
 // Err returns what was wrong, nil if nothing was.
 func (v *Value) Err() error { return v.err }
