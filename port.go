@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/signal"
@@ -44,15 +45,18 @@ func runPort(ctx *cli.Context, words []string) error {
 	}
 	stop := make(chan migrate.StopRequest, 2)
 	options.Stop = stop
-	defer requestStop(stop)()
-	err = migrate.Port(ctx.Context, options)
+	work, cancel := context.WithCancel(ctx.Context)
+	defer cancel()
+	defer requestStop(stop, cancel)()
+	err = migrate.Port(work, options)
 	options.Progress.Stop()
 	fmt.Fprint(ctx.App.Writer, options.Progress.Summary())
 	return err
 }
 
-// requestStop turns signals into requests: Ctrl-C finishes a move that has caught up, SIGTERM interrupts it.
-func requestStop(stop chan<- migrate.StopRequest) (end func()) {
+// requestStop turns signals into requests: Ctrl-C finishes a move that has caught up, SIGTERM interrupts it. When two
+// haven't ended it, another one does at once.
+func requestStop(stop chan<- migrate.StopRequest, atOnce func()) (end func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
@@ -63,7 +67,8 @@ func requestStop(stop chan<- migrate.StopRequest) (end func()) {
 			}
 			select {
 			case stop <- request:
-			default: // enough are waiting
+			default:
+				atOnce()
 			}
 		}
 	}()

@@ -164,7 +164,10 @@ func (f *Filter) Command(database int, args [][]byte, keys []KeyPosition) (*Comm
 	if !ok {
 		return nil, nil
 	}
-	c := &Command{to, args, keys}
+	c := &Command{Database: to, Args: args, Keys: keys, Wide: sortsBy(args)}
+	if c.Wide && !(f.AllKeys() && len(f.Rewrites) == 0) {
+		return nil, failure(ExitUnsupported, "%s reads keys by a pattern, which can't be carried over with a choice of keys", brief(args))
+	}
 	if !f.AllKeys() {
 		var err error
 		if c, err = c.within(f.Wants); c == nil || err != nil {
@@ -178,6 +181,19 @@ func (f *Filter) Command(database int, args [][]byte, keys []KeyPosition) (*Comm
 		}
 	}
 	return c, nil
+}
+
+// sortsBy says that a command is a SORT whose BY or GET names keys by a pattern.
+func sortsBy(args [][]byte) bool {
+	if !bytes.EqualFold(args[0], []byte("SORT")) {
+		return false
+	}
+	for i := 2; i+1 < len(args); i++ {
+		if (bytes.EqualFold(args[i], []byte("BY")) || bytes.EqualFold(args[i], []byte("GET"))) && bytes.IndexByte(args[i+1], '*') >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // within is what is left of a command when only some keys are meant: nil if it changes none of them.
@@ -203,7 +219,7 @@ func (c *Command) within(wants func(key []byte) bool) (*Command, error) {
 // part is what is left of a command that changes some of the keys that are meant, and has others.
 func (c *Command) part(wants func(key []byte) bool) (*Command, error) {
 	on := func(words ...[]byte) (*Command, error) {
-		return &Command{c.Database, words, []KeyPosition{{Index: 1}}}, nil
+		return &Command{Database: c.Database, Args: words, Keys: []KeyPosition{{Index: 1}}}, nil
 	}
 	args := c.Args
 	switch name := strings.ToUpper(string(args[0])); {
@@ -238,7 +254,7 @@ func (c *Command) apart() (parts []Command) {
 	}
 	for i := 1; i+step <= len(c.Args); i += step {
 		args := slices.Concat([][]byte{name}, c.Args[i:i+step])
-		parts = append(parts, Command{c.Database, args, []KeyPosition{{Index: 1}}})
+		parts = append(parts, Command{Database: c.Database, Args: args, Keys: []KeyPosition{{Index: 1}}})
 	}
 	return parts
 }

@@ -24,6 +24,7 @@ type Command struct {
 	Database int
 	Args     [][]byte
 	Keys     []KeyPosition
+	Wide     bool // reads keys that can't be told from its words
 }
 
 // KeyPosition is a key among a command's words.

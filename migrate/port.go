@@ -56,7 +56,11 @@ func Port(ctx context.Context, options PortOptions) error {
 	if err := p.identify(); err != nil {
 		return err
 	}
-	return p.run(ctx)
+	err = p.run(ctx)
+	if ctx.Err() != nil {
+		return failure(ExitInterrupted, "interrupted at once; the position is in %s", p.State)
+	}
+	return err
 }
 
 // port is a move.
@@ -130,6 +134,9 @@ func (p *port) attempt(ctx context.Context) (err error) {
 	defer func() {
 		err = errors.Join(err, p.target.Close(), p.info.Close())
 	}()
+	if err := p.refuseLoop(ctx); err != nil {
+		return err
+	}
 	from, id, err := p.place(ctx)
 	if err != nil {
 		return err
@@ -158,6 +165,18 @@ func (p *port) attempt(ctx context.Context) (err error) {
 		p.Progress.Say("going on at position %d", from.Offset)
 	}
 	return p.follow(ctx, from)
+}
+
+// refuseLoop refuses to move data to where it comes from: everything written would come back in the stream.
+func (p *port) refuseLoop(ctx context.Context) error {
+	source, err := ask(ctx, p.info, "replication")
+	if err != nil {
+		return sourceSide.explain(p.From.address(), err)
+	}
+	if source["master_replid"] == p.target.facts["master_replid"] {
+		return failure(ExitUsage, "the source and the target are the same server, or one is the replica of the other")
+	}
+	return nil
 }
 
 // place is where the stream has to go on; an empty id is the beginning.

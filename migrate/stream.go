@@ -318,7 +318,7 @@ func (f *Filter) otherDatabase(c *Command, conflicts *Conflicts) (*Command, erro
 	to, ok := f.Database(number)
 	switch {
 	case !ok && at == 2: // MOVE
-		return &Command{c.Database, [][]byte{[]byte("DEL"), c.Args[1]}, c.Keys[:1]}, nil
+		return &Command{Database: c.Database, Args: [][]byte{[]byte("DEL"), c.Args[1]}, Keys: c.Keys[:1]}, nil
 	case !ok:
 		return nil, nil
 	}

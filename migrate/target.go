@@ -221,7 +221,7 @@ func (t *Target) applyToServer(position Position, group []Command) error {
 			spans = spans || first >= 0 && lane != first
 			first = lane
 		}
-		spans = spans || len(c.Keys) == 0 // a command on a whole database
+		spans = spans || c.Wide || len(c.Keys) == 0 // or a command on a whole database
 	}
 	if t.marker.applied(max(first, 0), spans, position) {
 		return nil
@@ -382,7 +382,7 @@ func (t *Target) Load(key Key, value *rdb.Value) error {
 		if err := t.options.Limit.wait(t.ctx, size, 0); err != nil {
 			return err
 		}
-		return t.add(l, []Command{{key.Database, words, []KeyPosition{{Index: 1}}}}, Position{})
+		return t.add(l, []Command{{Database: key.Database, Args: words, Keys: []KeyPosition{{Index: 1}}}}, Position{})
 	}
 	if err := t.payloads.writeValue(key, value, t.facts.major() >= 7, write); err != nil {
 		return fmt.Errorf("key %.200q of type %s in database %d: %w", key.Name, value.Kind, key.Database, err)

@@ -227,6 +227,11 @@ func TestRefusals(t *testing.T) {
 		startTool(t, t.TempDir(), "port", "--from", from.Address, "--to", "127.0.0.1:1").ends(5)
 		startTool(t, t.TempDir(), "port", "--from", "127.0.0.1:1", "--to", from.Address).ends(4)
 	})
+	t.Run("Loop", func(t *testing.T) {
+		if output := startTool(t, t.TempDir(), port(from, from)...).ends(2); !strings.Contains(output, "the same server") {
+			t.Errorf("said %s", output)
+		}
+	})
 	t.Run("Usage", func(t *testing.T) {
 		for _, words := range [][]string{{}, {"--from", "x"}, {"--to", "x"}, {"--rate", "fast"}, {"--on-conflict", "x"}, {"--until", "x"}, {"--resync", "x"},
 			{"--db", "x"}, {"--connections", "0"}, {"word"}} {

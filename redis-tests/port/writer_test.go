@@ -161,6 +161,9 @@ func randomWrite(r *rand.Rand) []string {
 	key := func(kind string) string { return kind + ":" + strconv.Itoa(r.IntN(40)) }
 	word := func() string {
 		if r.IntN(10) == 0 {
+			return strconv.Itoa(r.IntN(40))
+		}
+		if r.IntN(10) == 0 {
 			return strings.Repeat(strconv.Itoa(r.IntN(10)), 50+r.IntN(100))
 		}
 		return "w" + strconv.Itoa(r.IntN(500))
@@ -168,7 +171,7 @@ func randomWrite(r *rand.Rand) []string {
 	number := func() string { return strconv.Itoa(r.IntN(1000)) }
 	// Keys whose life is prolonged just before it ends are what a target must not lose.
 	life := func() string { return strconv.Itoa(1 + r.IntN(60) + r.IntN(2)*1000_000) }
-	switch r.IntN(32) {
+	switch r.IntN(33) {
 	case 0, 1:
 		return []string{"SET", key("string"), word()}
 	case 2:
@@ -224,6 +227,9 @@ func randomWrite(r *rand.Rand) []string {
 	case 29:
 		return []string{"MOVE", key("zset"), strconv.Itoa(r.IntN(databases))}
 	case 30:
+		// What it gets are other keys, of all lanes.
+		return []string{"SORT", key("set"), "ALPHA", "GET", "#", "GET", "string:*", "STORE", key("list")}
+	case 31:
 		return []string{"SELECT", strconv.Itoa(r.IntN(databases))}
 	}
 	if r.IntN(100) == 0 {
