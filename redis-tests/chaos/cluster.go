@@ -20,8 +20,10 @@ type Cluster struct {
 	chained bool     // each follows the one before it, not all the primary
 	events  []string // what was done, for whoever looks into a failure
 	round   int
-	// requests is how many were answered in all rounds.
+	// requests is how many were answered in all rounds, slowest how long it took at most until all were equal.
 	requests int64
+	slowest  time.Duration
+	changes  int // of the primary
 }
 
 // NewCluster starts servers; the first is the primary. directory makes a directory for each.
@@ -154,7 +156,7 @@ const (
 
 // converge waits until all hold the same data at the same position. Nobody writes meanwhile; what still changes are keys that expire.
 func (c *Cluster) converge() error {
-	deadline, level := time.Now().Add(convergence), time.Time{}
+	began, level := time.Now(), time.Time{}
 	for {
 		digests, err := c.sample()
 		if err != nil {
@@ -163,14 +165,16 @@ func (c *Cluster) converge() error {
 		switch {
 		case len(digests) == 0:
 		case allEqual(digests):
-			c.note("all are equal: %s", digests[0])
+			took := time.Since(began)
+			c.note("all are equal after %v: %s", took.Round(time.Millisecond), digests[0])
+			c.slowest = max(c.slowest, took)
 			return nil
 		case level.IsZero():
 			level = time.Now()
 		case time.Since(level) > lateExpiry:
 			return fmt.Errorf("chaos: at the same position the digests are %q\n%s", digests, c.differences())
 		}
-		if time.Now().After(deadline) {
+		if time.Since(began) > convergence {
 			return fmt.Errorf("chaos: after %v the replicas are not where the primary is:\n%s", convergence, c.describe())
 		}
 		time.Sleep(30 * time.Millisecond)

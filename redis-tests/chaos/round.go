@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"syscall"
 	"time"
@@ -61,8 +62,11 @@ func (c *Cluster) conclude(s *storm, load *Load, witnesses []*Witness) error {
 	if c.redisOnlyPrimary() || c.random.IntN(3) == 0 {
 		return c.switchRoles(load, witnesses)
 	}
-	if c.random.IntN(3) == 0 {
+	switch c.random.IntN(5) {
+	case 0:
 		return c.settle(load, witnesses)
+	case 1:
+		return c.handOver(load, witnesses)
 	}
 	return c.failOver(s, load, witnesses)
 }
@@ -117,12 +121,77 @@ func (c *Cluster) switchRoles(load *Load, witnesses []*Witness) error {
 	return c.checkAll(witnesses, func(w *Witness) int { return w.answered })
 }
 
+// handOver has the primary itself give its role to a replica, by FAILOVER, while clients write: nothing that was answered is lost.
+func (c *Cluster) handOver(load *Load, witnesses []*Witness) error {
+	if err := c.heal(); err != nil {
+		return err
+	}
+	replicas := c.replicas()
+	next := replicas[c.random.IntN(len(replicas))]
+	c.note("%s is to hand over to %s", c.primary.name, next.name)
+	if err := c.failover(next); err != nil {
+		return err
+	}
+	return c.settle(load, witnesses)
+}
+
+// failover asks for a FAILOVER and waits for its end. One that can't be, because the replica isn't level in time, changes nothing.
+func (c *Cluster) failover(next *Member) error {
+	_, port, err := net.SplitHostPort(next.server.Load().Address)
+	if err != nil {
+		return err
+	}
+	const millisecondsToGiveUp = "3000"
+	if _, err := c.primary.do("failover", "to", "127.0.0.1", port, "timeout", millisecondsToGiveUp); err != nil {
+		c.note("FAILOVER: %v", err)
+		return ignoreNoReplica(err)
+	}
+	for deadline := time.Now().Add(answerTimeout); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		s, err := c.primary.status()
+		switch {
+		case err != nil:
+			return err
+		case s.fields["master_failover_state"] != "no-failover":
+		case s.fields["role"] == "master":
+			c.note("FAILOVER was given up")
+			return nil
+		default:
+			c.note("%s is the primary", next.name)
+			c.changes++
+			c.primary.upstream = next // though by no link of ours
+			c.primary, next.upstream = next, nil
+			return c.relink()
+		}
+	}
+	return fmt.Errorf("chaos: FAILOVER has no end:\n%s", c.describe())
+}
+
+// relink has everybody follow the primary by our links.
+func (c *Cluster) relink() error {
+	for _, m := range c.replicas() {
+		if err := m.follow(c.primary); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ignoreNoReplica drops the error of a FAILOVER to a replica that has not come back yet.
+func ignoreNoReplica(err error) error {
+	if strings.Contains(err.Error(), "FAILOVER target HOST and PORT is not a replica") || strings.Contains(err.Error(), "FAILOVER target replica is not online") ||
+		strings.Contains(err.Error(), "FAILOVER requires connected replicas") {
+		return nil
+	}
+	return err
+}
+
 // promote makes a member the primary. The former one is told by heal.
 func (c *Cluster) promote(next *Member) error {
 	if err := next.follow(nil); err != nil {
 		return err
 	}
 	c.primary = next
+	c.changes++
 	return nil
 }
 
