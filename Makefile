@@ -25,6 +25,7 @@ SEED     ?= 0
 MINUTES  ?= 10
 KEYS     ?= 10000000
 FUZZTIME ?= 10s
+MOVED    ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI. `make race` takes all.
 RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache
 
@@ -101,6 +102,10 @@ scripts-rewrite: ## rewrite the replies that redis-tests/scripts expect, from re
 .PHONY: bench
 bench: build ## redis-benchmark on Kedis and redis-server in turns; raw output and a table go to bench-results/
 	$(GO) run ./redis-tests/bench
+
+.PHONY: bench-port
+bench-port: build ## kedis port beside redis-cli --rdb and --pipe and beside replication, over MOVED keys
+	$(GO) run ./redis-tests/bench/port -keys $(MOVED)
 
 .PHONY: bench-replication
 bench-replication: build ## full synchronizations of KEYS small keys and of large collections, and the lag, beside Redis → Redis
