@@ -16,16 +16,27 @@ import (
 // under the key's lock. A view may be older than what is known here, and doesn't ask.
 type indexEnds struct{ slots [1024]indexEnd }
 
-// indexEnd is what is known of the sorted set that last came to a slot: no record stands before first or behind last; nil is unknown.
+// indexEnd is what is known of the sorted set that last came to a slot: no record lives before first, or from behind on; nil is unknown.
 // The bytes never change.
 type indexEnd struct {
-	mu          sync.Mutex
-	id          uint64
-	first, last []byte
+	mu            sync.Mutex
+	id            uint64
+	first, behind []byte
 }
 
-// longestEnd is the longest key that is remembered.
-const longestEnd = 256
+// endBytes are remembered of a key.
+const endBytes = 256
+
+// startingAt is a bound at or shortly before a key.
+func startingAt(key []byte) []byte { return bytes.Clone(key[:min(len(key), endBytes)]) }
+
+// endingBehind is a bound shortly behind a key.
+func endingBehind(key []byte) []byte {
+	if len(key) > endBytes {
+		return layout.Successor(nil, key[:endBytes])
+	}
+	return append(bytes.Clone(key), 0)
+}
 
 // slot returns a set's slot, locked.
 func (e *indexEnds) slot(id uint64) *indexEnd {
@@ -34,61 +45,28 @@ func (e *indexEnds) slot(id uint64) *indexEnd {
 	return s
 }
 
-// narrow cuts bounds of a set's index down to where records may stand. end tells that a walk in that
-// direction begins at the set's end.
-func (e *indexEnds) narrow(id uint64, lower, upper []byte, reverse bool) (newLower, newUpper []byte, end bool) {
+// bounds returns what is known of a set.
+func (e *indexEnds) bounds(id uint64) (first, behind []byte) {
 	s := e.slot(id)
 	defer s.mu.Unlock()
-	var first, behind []byte
-	if s.id == id {
-		first = s.first
-		if s.last != nil {
-			behind = append(bytes.Clone(s.last), 0)
-		}
+	if s.id != id {
+		return nil, nil
 	}
-	if reverse {
-		end = bytes.Compare(upper, orElse(behind, afterAllScores(id))) >= 0
-	} else {
-		end = bytes.Compare(lower, orElse(first, beforeAllScores(id))) <= 0
-	}
-	if first != nil && bytes.Compare(first, lower) > 0 {
-		lower = first
-	}
-	if behind != nil && bytes.Compare(behind, upper) < 0 {
-		upper = behind
-	}
-	return lower, upper, end
-}
-
-func orElse(key, otherwise []byte) []byte {
-	if key != nil {
-		return key
-	}
-	return otherwise
-}
-
-func beforeAllScores(id uint64) []byte { return layout.AppendScoreKey(nil, id, math.Inf(-1), nil) }
-
-func afterAllScores(id uint64) []byte {
-	return layout.Successor(nil, layout.AppendScoreKey(nil, id, math.Inf(1), nil))
+	return s.first, s.behind
 }
 
 // found notes that a walk from an end of a set's index has passed nothing that lives before it came to key.
 func (e *indexEnds) found(id uint64, key []byte, reverse bool) {
-	if len(key) > longestEnd {
-		return
-	}
 	s := e.slot(id)
 	defer s.mu.Unlock()
 	if s.id != id {
-		s.id, s.first, s.last = id, nil, nil
+		s.id, s.first, s.behind = id, nil, nil
 	}
-	end := &s.first
-	if reverse {
-		end = &s.last
-	}
-	if !bytes.Equal(*end, key) {
-		*end = bytes.Clone(key)
+	switch {
+	case reverse:
+		s.behind = endingBehind(key)
+	case !bytes.Equal(s.first, key):
+		s.first = startingAt(key)
 	}
 }
 
@@ -100,11 +78,44 @@ func (e *indexEnds) cover(id uint64, key []byte) {
 		return
 	}
 	if s.first != nil && bytes.Compare(key, s.first) < 0 {
-		s.first = bytes.Clone(key[:min(len(key), longestEnd)]) // a prefix stands before what it begins
+		s.first = startingAt(key)
 	}
-	if s.last != nil && bytes.Compare(key, s.last) > 0 {
-		if s.last = nil; len(key) <= longestEnd {
-			s.last = bytes.Clone(key)
+	if s.behind != nil && bytes.Compare(key, s.behind) >= 0 {
+		s.behind = endingBehind(key)
+	}
+}
+
+// narrow cuts bounds of the index down to where records live. What isn't known of the end that the walk would come from is found out
+// first. atEnd tells that the walk begins there.
+func (z *ZSet) narrow(lower, upper []byte, reverse bool) (newLower, newUpper []byte, atEnd bool, err error) {
+	ends := &z.db.txn.store.ends
+	first, behind := ends.bounds(z.next.ID)
+	if atEnd = z.reachesEnd(lower, upper, first, behind, reverse); !atEnd && (!reverse && first == nil || reverse && behind == nil) {
+		if err := z.walk(reverse, func([]byte, float64) bool { return false }); err != nil {
+			return nil, nil, false, err
 		}
+		first, behind = ends.bounds(z.next.ID)
+		atEnd = z.reachesEnd(lower, upper, first, behind, reverse)
 	}
+	if bytes.Compare(first, lower) > 0 {
+		lower = first
+	}
+	if behind != nil && bytes.Compare(behind, upper) < 0 {
+		upper = behind
+	}
+	return lower, upper, atEnd, nil
+}
+
+// reachesEnd tells that nothing lives between the end of the index that a walk would come from and where it begins.
+func (z *ZSet) reachesEnd(lower, upper, first, behind []byte, reverse bool) bool {
+	if reverse {
+		if behind == nil {
+			behind = layout.Successor(nil, layout.AppendScoreKey(nil, z.next.ID, math.Inf(1), nil))
+		}
+		return bytes.Compare(upper, behind) >= 0
+	}
+	if first == nil {
+		first = layout.AppendScoreKey(nil, z.next.ID, math.Inf(-1), nil)
+	}
+	return bytes.Compare(lower, first) <= 0
 }

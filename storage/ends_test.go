@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -67,6 +68,32 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestPoll looks for what is due from score 0 on, and removes it, as delayed queues do.
+func TestPoll(t *testing.T) {
+	const members, budget = 3000, 60
+	options := testOptions(t.TempDir(), 1, 0)
+	options.GenerationBytes = constant[int64](16 << 20)
+	store, _ := reopen(t, options, &testLog{})
+	defer func() { must(t, store.Close()) }()
+	key := []byte("queue")
+	queue(t, store, key, members)
+	for i := range members / 2 {
+		txn := store.NewTxn()
+		txn.Begin(Mode{Writing: true}, 1, budget)
+		z, err := txn.DB(0).ZSet(key)
+		must(t, err)
+		var member []byte
+		must(t, z.ByScore(ScoreRange{Min: 0, Max: 1e9}, false, func(m []byte, _ float64) bool { member = slices.Clone(m); return false }))
+		if want := fmt.Sprintf("member%06d", i); string(member) != want {
+			t.Fatalf("%s is due, want %s", member, want)
+		}
+		must(t, z.Remove(member, float64(i)))
+		must(t, z.Save())
+		txn.Effect(0, []byte("EFFECT"))
+		must(t, store.Commit(txn))
+	}
+}
+
 // TestEndsOfAnotherTime: what is taken back, or stands in a view that is older, isn't hidden; what comes beyond an end is seen.
 func TestEndsOfAnotherTime(t *testing.T) {
 	store, _ := reopen(t, testOptions(t.TempDir(), 1, 0), &testLog{})
@@ -118,29 +145,35 @@ func TestEndsOfAnotherTime(t *testing.T) {
 }
 
 func TestIndexEnds(t *testing.T) {
+	const id = 7
 	var e indexEnds
-	key := func(score float64) []byte { return layout.AppendScoreKey(nil, 7, score, []byte("m")) }
-	lower, upper := layout.AppendElementKey(nil, layout.KindZSetScore, 7, nil), layout.Successor(nil, layout.AppendElementKey(nil, layout.KindZSetScore, 7, nil))
-	expect := func(from, to []byte, reverse, atEnd bool) {
+	key := func(score float64) []byte { return layout.AppendScoreKey(nil, id, score, []byte("m")) }
+	behind := func(key []byte) []byte { return append(slices.Clone(key), 0) }
+	expect := func(first, behind []byte) {
 		t.Helper()
-		if l, u, end := e.narrow(7, lower, upper, reverse); string(l) != string(from) || string(u) != string(to) || end != atEnd {
-			t.Errorf("%x to %x, %v; want %x to %x, %v", l, u, end, from, to, atEnd)
+		if f, b := e.bounds(id); string(f) != string(first) || string(b) != string(behind) {
+			t.Errorf("%x to %x; want %x to %x", f, b, first, behind)
 		}
 	}
-	behind := func(key []byte) []byte { return append(slices.Clone(key), 0) }
-	expect(lower, upper, false, true)
-	expect(lower, upper, true, true)
-	e.found(7, key(3), false)
-	e.found(7, key(9), true)
-	expect(key(3), behind(key(9)), false, true)
-	e.cover(7, key(5))
-	expect(key(3), behind(key(9)), true, true)
-	e.cover(7, key(1))
-	e.cover(7, key(11))
-	expect(key(1), behind(key(11)), false, true)
-	if _, _, end := e.narrow(7, key(4), upper, false); end {
-		t.Error("a walk from the midst is taken for one from the end")
+	expect(nil, nil)
+	e.cover(id, key(3))
+	expect(nil, nil)
+	e.found(id, key(3), false)
+	e.found(id, key(9), true)
+	expect(key(3), behind(key(9)))
+	e.cover(id, key(5))
+	e.cover(id, key(9))
+	expect(key(3), behind(key(9)))
+	e.cover(id, key(1))
+	e.cover(id, key(11))
+	expect(key(1), behind(key(11)))
+	long := layout.AppendScoreKey(nil, id, 2, bytes.Repeat([]byte("long"), 1000))
+	e.found(id, long, false)
+	e.found(id, long, true)
+	first, last := e.bounds(id)
+	if bytes.Compare(first, long) > 0 || bytes.Compare(last, long) <= 0 || len(first) > 300 || len(last) > 300 {
+		t.Errorf("%x to %x doesn't hold a long key, or is long", first, last)
 	}
-	e.found(7+uint64(len(e.slots)), key(1), false) // takes the slot
-	expect(lower, upper, false, true)
+	e.found(id+uint64(len(e.slots)), key(1), false) // takes the slot
+	expect(nil, nil)
 }

@@ -416,9 +416,9 @@ func (z *ZSet) walkPacked(reverse bool, visit Visit) error {
 func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
 	t, atEnd := z.db.txn, false
 	if t.view == nil {
-		lower, upper, atEnd = t.store.ends.narrow(z.next.ID, lower, upper, reverse)
-		if bytes.Compare(lower, upper) >= 0 {
-			return nil
+		var err error
+		if lower, upper, atEnd, err = z.narrow(lower, upper, reverse); err != nil || bytes.Compare(lower, upper) >= 0 {
+			return err
 		}
 	}
 	it := t.walk(z.db.space, lower, upper, reverse, false)
