@@ -131,11 +131,18 @@ func (f *filling) untilFull(connection *resp.Connection, fill func()) {
 	f.t.Fatal("the disk never was full")
 }
 
-// refuses checks that a write gets a clear error.
-func (f *filling) refuses(connection *resp.Connection) {
+// refuses waits until a write that would change nothing gets a clear error. What the server still gives back to the disk, fill takes.
+func (f *filling) refuses(connection *resp.Connection, fill func()) {
 	f.t.Helper()
-	if reply, err := connection.Do("set", "x", "y"); err != nil || !strings.HasPrefix(string(reply.Text), "MISCONF") {
-		f.t.Fatalf("SET on a full disk: %s (%v)", reply, err)
+	for deadline := time.Now().Add(resumeWithin); ; time.Sleep(50 * time.Millisecond) {
+		reply, err := connection.Do("del", "nothing")
+		if err == nil && strings.HasPrefix(string(reply.Text), "MISCONF") {
+			return
+		}
+		if err != nil || reply.IsError() || time.Now().After(deadline) {
+			f.t.Fatalf("DEL on a full disk: %s (%v)", reply, err)
+		}
+		fill()
 	}
 }
 
@@ -198,7 +205,7 @@ func fillDisk(t *testing.T, fsync string, killed bool) {
 	f := &filling{t: t, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
 	connection := server.MustDial(t)
 	f.untilFull(connection, fill)
-	f.refuses(connection)
+	f.refuses(connection, fill)
 	f.reads(server)
 	if killed {
 		server.Kill()
@@ -210,7 +217,7 @@ func fillDisk(t *testing.T, fsync string, killed bool) {
 		// A start removes what was half-written, so there may be a little space.
 		connection = server.MustDial(t)
 		f.untilFull(connection, fill)
-		f.refuses(connection)
+		f.refuses(connection, fill)
 	}
 	free()
 	f.resumes(connection)
