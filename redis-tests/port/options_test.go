@@ -155,6 +155,9 @@ func TestPasswords(t *testing.T) {
 			t.Errorf("%q: said %s", wrong.words, output)
 		}
 	}
+	t.Setenv("KEDIS_FROM_AUTH", "one")
+	t.Setenv("KEDIS_TO_AUTH", "two")
+	startTool(t, t.TempDir(), port(from, to)...).ends(0)
 	right := []string{"--from-user", "mover", "--from-auth", "three", "--to-user", "default", "--to-auth", "two"}
 	startTool(t, t.TempDir(), port(from, to, right...)...).ends(0)
 	startTool(t, t.TempDir(), verify(from, to, right...)...).ends(0)
@@ -227,6 +230,14 @@ func TestRefusals(t *testing.T) {
 		startTool(t, t.TempDir(), "port", "--from", from.Address, "--to", "127.0.0.1:1").ends(5)
 		startTool(t, t.TempDir(), "port", "--from", "127.0.0.1:1", "--to", from.Address).ends(4)
 	})
+	t.Run("Type", func(t *testing.T) {
+		do(t, c, "ZADD", "scores", "1", "a", "2", strings.Repeat("long", 100))
+		to := start(t, launch.MustOracle(t), "--rename-command", "ZADD", "")
+		output := startTool(t, t.TempDir(), port(from, to, "--prefix", "scores")...).ends(8)
+		if !strings.Contains(output, "lacks a command") || !strings.Contains(output, `"scores"`) {
+			t.Errorf("said %s", output)
+		}
+	})
 	t.Run("Loop", func(t *testing.T) {
 		if output := startTool(t, t.TempDir(), port(from, from)...).ends(2); !strings.Contains(output, "the same server") {
 			t.Errorf("said %s", output)
@@ -272,6 +283,31 @@ func TestResync(t *testing.T) {
 	same(t, from, to)
 	if left, err := filepath.Glob(filepath.Join(directory, "*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestServersGoAway kills either server in the snapshot.
+func TestServersGoAway(t *testing.T) {
+	for _, which := range []string{"Source", "Target"} {
+		t.Run(which, func(t *testing.T) {
+			from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+			c, d := from.MustDial(t), to.MustDial(t)
+			for i := range 200 {
+				do(t, c, "SET", fmt.Sprintf("key%03d", i), strings.Repeat("x", 100_000))
+			}
+			directory := t.TempDir()
+			p := startTool(t, directory, port(from, to, "--rate", "200keys")...)
+			until(t, "the first key", func() bool { n, _ := do(t, d, "DBSIZE").Integer(); return n > 1 })
+			killed := &from
+			if which == "Target" {
+				killed = &to
+			}
+			(*killed).Kill()
+			*killed = restart(t, *killed)
+			p.ends(7)
+			startTool(t, directory, port(from, to, "--resync", "delete")...).ends(0)
+			same(t, from, to)
+		})
 	}
 }
 

@@ -1,7 +1,10 @@
 package port
 
 import (
+	"fmt"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -92,4 +95,58 @@ func restart(t *testing.T, s *launch.Server) *launch.Server {
 	}
 	t.Cleanup(func() { launch.End(t, again) })
 	return again
+}
+
+// TestTargetGoesBack kills a Redis, which comes back with what it had on its disk, and the move with it.
+func TestTargetGoesBack(t *testing.T) {
+	random := seeded(t)
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustOracle(t))
+	fill(t, from, 200)
+	w := startWriters(t, from, random, 2, false)
+	p := startTool(t, t.TempDir(), port(from, to, "--until", "forever")...)
+	p.says("has caught up")
+	w.wait(t, 1000)
+	do(t, to.MustDial(t), "SAVE")
+	w.wait(t, 1000)
+	to.Kill()
+	to = restart(t, to)
+	p.says("going on at position")
+	w.wait(t, 1000)
+	w.stop()
+	p.signal(syscall.SIGINT)
+	p.ends(0)
+	same(t, from, to)
+}
+
+// TestStreams moves streams with their groups and pending entries, and tells of functions, which it doesn't move.
+func TestStreams(t *testing.T) {
+	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustOracle(t))
+	c, d := from.MustDial(t), to.MustDial(t)
+	for i := range 300 {
+		do(t, c, "XADD", "stream", "*", "field", strconv.Itoa(i), "other", "value")
+	}
+	do(t, c, "XTRIM", "stream", "MAXLEN", "250")
+	do(t, c, "XGROUP", "CREATE", "stream", "group", "0")
+	do(t, c, "XGROUP", "CREATE", "stream", "idle", "$")
+	do(t, c, "XREADGROUP", "GROUP", "group", "reader", "COUNT", "10", "STREAMS", "stream", ">")
+	do(t, c, "XREADGROUP", "GROUP", "group", "another", "COUNT", "5", "STREAMS", "stream", ">")
+	do(t, c, "XADD", "empty", "1-1", "a", "b")
+	do(t, c, "XDEL", "empty", "1-1")
+	do(t, c, "FUNCTION", "LOAD", "#!lua name=library\nredis.register_function('f', function() return 1 end)")
+	p := startTool(t, t.TempDir(), port(from, to, "--until", "forever", "--exclude", "nothing")...)
+	p.says("has caught up")
+	do(t, c, "XADD", "stream", "*", "live", "1") // a command that the source tells the keys of, should Kedis not know it
+	do(t, c, "XACK", "stream", "group", "1-1")
+	do(t, c, "SET", "end", "1")
+	reaches(t, d, "end", "1")
+	p.signal(syscall.SIGINT)
+	if output := p.ends(0); !strings.Contains(output, "skipped: 1, libraries of functions") {
+		t.Errorf("said %s", output)
+	}
+	same(t, from, to)
+	for _, words := range [][]string{{"XINFO", "GROUPS", "stream"}, {"XPENDING", "stream", "group"}, {"XINFO", "GROUPS", "empty"}, {"XLEN", "stream"}} {
+		if left, right := do(t, c, words...), do(t, d, words...); fmt.Sprint(left) != fmt.Sprint(right) {
+			t.Errorf("%q: %v and %v", words, left, right)
+		}
+	}
 }
