@@ -25,7 +25,7 @@ func main() {
 		HideHelpCommand: true,
 		// Prefixes and patterns may have commas in them.
 		DisableSliceFlagSeparator: true,
-		Commands:                  []*cli.Command{serveCommand(), portCommand(), verifyCommand(), importCommand(), binlogCommand(), restoreCommand(), versionCommand()},
+		Commands:                  []*cli.Command{serveCommand(), portCommand(), verifyCommand(), importCommand(), exportCommand(), binlogCommand(), restoreCommand(), versionCommand()},
 		Action:                    refuseUnknown,
 		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return err },
 	}

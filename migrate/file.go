@@ -71,6 +71,16 @@ func (f *Files) readAll(ctx context.Context, parts []part, to Sink) error {
 	return to.Flush()
 }
 
+// ReadSnapshot reads an RDB file that comes from somewhere. A total of 0 is unknown.
+func (f *Files) ReadSnapshot(ctx context.Context, name string, file io.Reader, total int64, to Sink) error {
+	f.Progress.Total.Store(max(total, 0))
+	r := fileReader{Files: f, ctx: ctx, name: name, to: to, last: true, only: true}
+	if err := r.snapshot(r.counted(file)); err != nil {
+		return err
+	}
+	return to.Flush()
+}
+
 func findParts(name string) (parts []part, total int64, err error) {
 	status, err := os.Stat(name)
 	if err != nil {

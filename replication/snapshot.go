@@ -193,6 +193,12 @@ func (h *heartbeat) Write(b []byte) (int, error) {
 	return h.w.Write(b)
 }
 
+// WriteSnapshot writes a view of a store whose log has a history as an RDB file, as replicas get it.
+func WriteSnapshot(ctx context.Context, w io.Writer, store *storage.Store, view *storage.View, history, version string) error {
+	s := &snapshot{view: view, store: store, id: history, version: version, ctx: ctx}
+	return s.write(w)
+}
+
 // snapshot writes a view as an RDB file, or as commands.
 type snapshot struct {
 	view    *storage.View

@@ -77,7 +77,7 @@ func mixed(t *testing.T, c *resp.Connection) {
 	random := rand.New(rand.NewPCG(7, 7))
 	for database := range 3 {
 		send("SELECT", strconv.Itoa(database))
-		for i := range 300 {
+		for i := range 100 {
 			n := strconv.Itoa(random.IntN(60))
 			for _, request := range [][]string{
 				{"SET", "s" + n, strings.Repeat("v", random.IntN(200))}, {"INCRBYFLOAT", "f" + n, "0.25"}, {"RPUSH", "l" + n, strconv.Itoa(i)},

@@ -41,7 +41,7 @@ func fill(t *testing.T, c *resp.Connection) []string {
 	t.Helper()
 	fields, members, scores := []string{"HSET", "hash:large"}, []string{"SADD", "set:large"}, []string{"ZADD", "zset:large"}
 	elements := []string{"RPUSH", "list:large"}
-	for i := range 5000 {
+	for i := range 2000 {
 		n := strconv.Itoa(i)
 		fields = append(fields, "field"+n, "value"+n)
 		members = append(members, "member"+n)
@@ -49,7 +49,7 @@ func fill(t *testing.T, c *resp.Connection) []string {
 		elements = append(elements, "element"+n)
 	}
 	for _, request := range [][]string{fields, members, scores, elements,
-		{"SET", "string", "a\x00b\r\nc"}, {"SET", "number", "12345"}, {"SET", "string:large", strings.Repeat("0123456789", 300_000)},
+		{"SET", "string", "a\x00b\r\nc"}, {"SET", "number", "12345"}, {"SET", "string:large", strings.Repeat("0123456789", 50_000)},
 		{"HSET", "hash", "a", "1"}, {"SADD", "intset", "1", "2", "3"}, {"SADD", "set", "a", "b"}, {"ZADD", "zset", "1", "a", "-inf", "b"},
 		{"RPUSH", "list", "a", "1"}, {"SET", "expires", "x", "EX", "1000"}, {"PEXPIRE", "hash:large", "1000000"}} {
 		call(t, c, request...)

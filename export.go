@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/urfave/cli/v2"
+
+	"kedis/internal/config"
+	"kedis/migrate"
+	"kedis/server"
+)
+
+func exportCommand() *cli.Command {
+	flags := slices.Concat(serverFlags("from", "`host:port` of the Redis or Kedis that has the data"), filterFlags(), []cli.Flag{
+		&cli.StringFlag{Name: "dir", Usage: "instead of --from: the data `directory` of a Kedis that doesn't run"},
+		&cli.StringFlag{Name: "databases", Usage: "the `number` of databases that it was configured with", Value: "16"},
+		&cli.StringFlag{Name: "format", Usage: "`rdb`, resp (commands, for redis-cli --pipe) or json (a line for each key)", Value: "rdb"},
+		&cli.StringFlag{Name: "on-unsupported", Usage: "what happens to a key whose value the format doesn't have: `fail` or skip", Value: "fail"},
+	})
+	return withOptions(&cli.Command{
+		Name:        "export",
+		Usage:       "write what a server has, as of one moment, to a file",
+		ArgsUsage:   "FILE",
+		Description: "FILE is - for the standard output. A running server is asked as a replica asks it. Exit codes: docs/migration.md.",
+		Flags:       flags,
+	}, exportFile)
+}
+
+func exportFile(ctx *cli.Context, words []string) error {
+	if len(words) != 1 {
+		return usageError("export: expected one file")
+	}
+	if (ctx.String("from") == "") == (ctx.String("dir") == "") {
+		return usageError("export: expected --from host:port, or --dir directory")
+	}
+	filter, err := filterOf(ctx)
+	if err != nil {
+		return err
+	}
+	unsupported, err := choice(ctx, "on-unsupported", "fail", "skip")
+	if err != nil {
+		return err
+	}
+	work, stop := interruptible(ctx.Context)
+	defer stop()
+	progress := migrate.NewProgress(os.Stderr, "export")
+	files := &migrate.Files{Filter: filter, Progress: progress, SkipUnsupported: unsupported == "skip"}
+	err = writeWhole(words[0], ctx.App.Writer, func(w io.Writer) error {
+		out, err := migrate.NewOutput(ctx.String("format"), w, version, progress)
+		if err != nil {
+			return err
+		}
+		if ctx.String("dir") != "" {
+			err = exportDirectory(work, ctx, files, out)
+		} else {
+			err = files.ReadServer(work, serverOf(ctx, "from"), out)
+		}
+		return errors.Join(err, out.Close())
+	})
+	progress.Stop()
+	if errors.Is(err, context.Canceled) {
+		return &migrate.Error{Code: migrate.ExitInterrupted, Err: errors.New("export: interrupted; no file was written")}
+	}
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	fmt.Fprint(os.Stderr, progress.Summary())
+	return nil
+}
+
+// exportDirectory reads the data directory of a server that doesn't run.
+func exportDirectory(work context.Context, ctx *cli.Context, files *migrate.Files, to migrate.Sink) error {
+	c := config.New()
+	if err := errors.Join(c.SetFlag("dir", ctx.String("dir")), c.SetFlag("databases", ctx.String("databases"))); err != nil {
+		return usageError("%w", err)
+	}
+	if _, err := os.Stat(filepath.Join(ctx.String("dir"), "db", "CURRENT")); err != nil {
+		return &migrate.Error{Code: migrate.ExitSource, Err: fmt.Errorf("%s is no data directory: %w", ctx.String("dir"), err)}
+	}
+	logger := hclog.New(&hclog.LoggerOptions{Name: "kedis", Level: hclog.Warn, Output: ctx.App.ErrWriter})
+	snapshot, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		buffered := bufio.NewWriterSize(w, 256<<10)
+		err := server.WriteSnapshot(work, c, buffered, version, logger)
+		if err == nil {
+			err = buffered.Flush()
+		}
+		w.CloseWithError(err)
+		written <- err
+	}()
+	err := files.ReadSnapshot(work, ctx.String("dir"), snapshot, 0, to)
+	snapshot.CloseWithError(err) // what is still being written ends
+	return cmp.Or(err, <-written)
+}
+
+// writeWhole writes a file that has its name only when it is complete and on the disk; "-" is out.
+func writeWhole(name string, out io.Writer, write func(w io.Writer) error) (err error) {
+	if name == "-" {
+		return write(out)
+	}
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	err = write(file)
+	if err == nil {
+		err = errors.Join(file.Chmod(0o644), file.Sync())
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}
