@@ -9,14 +9,21 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/urfave/cli/v2"
 
+	"kedis/internal/config"
 	"kedis/migrate"
+	"kedis/server"
 	"kedis/server/command"
+	"kedis/storage"
+	"kedis/storage/rdb"
 )
 
 func importCommand() *cli.Command {
 	flags := slices.Concat(serverFlags("to", "`host:port` of the server to write to"), filterFlags(), writeFlags(), []cli.Flag{
+		&cli.StringFlag{Name: "dir", Usage: "instead of --to: the data `directory` to make, for kedis serve --dir"},
+		&cli.StringFlag{Name: "databases", Usage: "the `number` of databases that it will be served with", Value: "16"},
 		&cli.StringFlag{Name: "on-unsupported", Usage: "what happens to a key whose value can't be imported: `fail` or skip", Value: "fail"},
 		&cli.StringFlag{Name: "on-flush", Usage: "what happens at a FLUSHALL or FLUSHDB in an AOF: `fail`, apply or skip", Value: "fail"},
 	})
@@ -70,10 +77,17 @@ func importFile(ctx *cli.Context, words []string) error {
 	defer stop()
 	progress := migrate.NewProgress(os.Stderr, "import")
 	files := &migrate.Files{Filter: filter, Commands: keyTable{command.NewTable()}, Progress: progress, SkipUnsupported: unsupported == "skip", Flush: flush}
-	err = importTo(work, ctx, files, words[0])
+	switch to, dir := ctx.String("to"), ctx.String("dir"); {
+	case (to == "") == (dir == ""):
+		err = usageError("expected --to host:port, or --dir directory")
+	case to != "":
+		err = importTo(work, ctx, files, words[0])
+	default:
+		err = importInto(work, ctx, files, words[0])
+	}
 	progress.Stop()
 	if errors.Is(err, context.Canceled) {
-		return &migrate.Error{Code: migrate.ExitInterrupted, Err: errors.New("import: interrupted; what was written stays")}
+		return &migrate.Error{Code: migrate.ExitInterrupted, Err: errors.New("import: interrupted")}
 	}
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
@@ -84,9 +98,6 @@ func importFile(ctx *cli.Context, words []string) error {
 
 // importTo writes to a server.
 func importTo(work context.Context, ctx *cli.Context, files *migrate.Files, name string) (err error) {
-	if ctx.String("to") == "" {
-		return usageError("import: expected --to host:port")
-	}
 	conflicts, err := migrate.ParseConflicts(ctx.String("on-conflict"))
 	if err != nil {
 		return err
@@ -106,3 +117,90 @@ func importTo(work context.Context, ctx *cli.Context, files *migrate.Files, name
 	}
 	return files.Read(work, name, os.Stdin, target)
 }
+
+// importInto fills a data directory.
+func importInto(work context.Context, ctx *cli.Context, files *migrate.Files, name string) (err error) {
+	c := config.New()
+	for option, value := range map[string]string{"dir": ctx.String("dir"), "databases": ctx.String("databases"),
+		"memory-tier": "32mb", "rocksdb-block-cache": "32mb"} {
+		if err := c.SetFlag(option, value); err != nil {
+			return usageError("%w", err)
+		}
+	}
+	// The directory is a new one: nothing else is there that a command on a whole database could be about, and what
+	// has expired goes when it is served.
+	files.Expired = true
+	if files.Flush == "fail" {
+		files.Flush = "apply"
+	}
+	fill, err := server.NewFill(c, hclog.New(&hclog.LoggerOptions{Name: "kedis", Level: hclog.Warn, Output: ctx.App.ErrWriter}))
+	if err != nil {
+		return &migrate.Error{Code: migrate.ExitTarget, Err: err}
+	}
+	if err := files.Read(work, name, os.Stdin, &filling{fill, files.Progress}); err != nil {
+		return errors.Join(err, fill.Abandon())
+	}
+	files.Progress.Phase("sorting")
+	if err := fill.Finish(); err != nil {
+		return errors.Join(failed(err), fill.Abandon())
+	}
+	return nil
+}
+
+// failed is an error of a fill with its exit code: of what was read, or else of where it goes.
+func failed(err error) error {
+	code := migrate.ExitTarget
+	switch {
+	case errors.Is(err, storage.ErrUnsupported):
+		code = migrate.ExitUnsupported
+	case errors.Is(err, storage.ErrDuplicate), errors.Is(err, storage.ErrIncomplete):
+		code = migrate.ExitSource
+	}
+	return &migrate.Error{Code: code, Err: err}
+}
+
+// filling is a data directory that is being filled, as migrate sees it.
+type filling struct {
+	fill     *server.Fill
+	progress *migrate.Progress
+}
+
+// Load takes one key.
+func (f *filling) Load(key migrate.Key, value *rdb.Value) error {
+	if key.Database >= f.fill.Databases() {
+		return &migrate.Error{Code: migrate.ExitTarget, Err: fmt.Errorf("key %.200q is in database %d, of %d (see --databases and --db-map)",
+			key.Name, key.Database, f.fill.Databases())}
+	}
+	if err := f.fill.Load(key.Database, key.Name, value, key.ExpireMs); err != nil {
+		return failed(fmt.Errorf("key %.200q of type %s in database %d: %w", key.Name, value.Kind, key.Database, err))
+	}
+	f.progress.Keys.Add(1)
+	return nil
+}
+
+// Apply carries commands out.
+func (f *filling) Apply(commands ...migrate.Command) error {
+	several := len(commands) > 1
+	var err error
+	if several {
+		err = f.fill.Multi()
+	}
+	for _, c := range commands {
+		if c.Database >= f.fill.Databases() {
+			err = fmt.Errorf("a command is for database %d, of %d (see --databases and --db-map)", c.Database, f.fill.Databases())
+		}
+		if err == nil {
+			err = f.fill.Apply(c.Database, c.Args)
+		}
+	}
+	if several && err == nil {
+		err = f.fill.Exec()
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return nil
+}
+
+// Flush has nothing to do: nothing is there before Finish.
+func (f *filling) Flush() error { return nil }

@@ -25,6 +25,7 @@ type Import struct {
 	spaces []*namespace
 	batch  rocks.Batch
 	order  []int32 // of the entries of the transaction's journal
+	tables *sortedTables // when not nil, records are sorted first, and come to RocksDB as whole files
 }
 
 // NewImport begins an import.
@@ -58,7 +59,7 @@ func (i *Import) Restore(database int, key []byte, v *rdb.Value, expireMs int64)
 	if err := db.Restore(key, Key{}, v, expireMs); err != nil {
 		return err
 	}
-	if i.txn.spilled != before {
+	if i.txn.spilled != before && i.tables == nil {
 		if err := i.check(db, key); err != nil {
 			return err
 		}
@@ -143,6 +144,14 @@ func (i *Import) flush() error {
 // write brings the journal to RocksDB, in the midst of a key when it is a large one.
 func (i *Import) write() error {
 	j := &i.txn.journal
+	if i.tables != nil {
+		if err := i.tables.take(j); err != nil {
+			return err
+		}
+		i.txn.spilled += j.keys
+		j.reset()
+		return nil
+	}
 	i.batch.Reset()
 	for _, n := range i.sorted() {
 		c := &j.entries[n]
@@ -201,6 +210,11 @@ func (i *Import) Finish() error {
 	if err := i.flush(); err != nil {
 		return err
 	}
+	if i.tables != nil {
+		if err := i.tables.load(i); err != nil {
+			return err
+		}
+	}
 	for n, ns := range i.spaces {
 		if ns.family.Load() == nil {
 			continue
@@ -219,6 +233,9 @@ func (i *Import) Finish() error {
 // Abandon throws the import away.
 func (i *Import) Abandon() error {
 	var err error
+	if i.tables != nil {
+		err = i.tables.sorter.Close()
+	}
 	for _, ns := range i.spaces {
 		if family := ns.family.Load(); family != nil {
 			err = errors.Join(err, i.store.db().Drop(family))

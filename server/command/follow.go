@@ -33,12 +33,20 @@ type Follower struct {
 // NewFollower makes the follower of a stream that comes over a connection, in which a database is selected.
 // There is one at a time. Until Close its connection is one of the clients, for those who look at them.
 func (e *Engine) NewFollower(conn net.Conn, database int) *Follower {
-	b := e.newBatch(e.workers.follower.owner, e.workers.follower.slot, 0)
-	b.applying, b.locking = true, true
-	f := &Follower{batch: b, session: NewSession(primaryPeer{conn}, true), from: database, after: database}
-	f.session.SetDatabase(database)
+	f := e.newFollower(primaryPeer{conn}, database)
 	f.session.kind.Store(int32(KindPrimary))
 	e.Clients.Add(f.session)
+	return f
+}
+
+// NewFileFollower makes the follower of a stream that is read from a file.
+func (e *Engine) NewFileFollower(database int) *Follower { return e.newFollower(nowhere{}, database) }
+
+func (e *Engine) newFollower(peer Peer, database int) *Follower {
+	b := e.newBatch(e.workers.follower.owner, e.workers.follower.slot, 0)
+	b.applying, b.locking = true, true
+	f := &Follower{batch: b, session: NewSession(peer, true), from: database, after: database}
+	f.session.SetDatabase(database)
 	return f
 }
 

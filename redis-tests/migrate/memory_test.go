@@ -1,0 +1,113 @@
+package migrate
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kedis/redis-tests/launch"
+)
+
+// large is how large the collection of TestMemory is, in MB: KEDIS_LARGE, or one of the ordinary run.
+func large(t *testing.T) (megabytes, most int) {
+	t.Helper()
+	if text := os.Getenv("KEDIS_LARGE"); text != "" {
+		megabytes, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return megabytes, 300
+	}
+	return 32, 300
+}
+
+// elementBytes is how large an element of it is.
+const elementBytes = 4 << 10
+
+// largeFile writes an RDB file of version 9 with one hash of fields that can't be compressed, without a checksum.
+func largeFile(t *testing.T, n int) (path string, size int64) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "large.rdb")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := bufio.NewWriter(file)
+	fmt.Fprintf(w, "REDIS0009\xfe\x00\x04\x05large\x80%c%c%c%c", byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+	value := make([]byte, elementBytes-10)
+	for i := range n {
+		state := uint64(i) + 1
+		for j := 0; j < len(value)-8; j += 8 {
+			state = state*6364136223846793005 + 1442695040888963407
+			binary.LittleEndian.PutUint64(value[j:], state)
+		}
+		fmt.Fprintf(w, "\x0af%09d", (i*7919)%n)
+		w.Write([]byte{0x40 | byte(len(value)>>8), byte(len(value))})
+		w.Write(value)
+	}
+	w.WriteString("\xff\x00\x00\x00\x00\x00\x00\x00\x00")
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	size, err = file.Seek(0, io.SeekCurrent)
+	if err != nil || file.Close() != nil {
+		t.Fatal(err)
+	}
+	return path, size
+}
+
+// peak runs the tool, and returns the most memory that it had, in bytes.
+func peak(t *testing.T, args ...string) int64 {
+	t.Helper()
+	binary, err := launch.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(binary, args...)
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("kedis %q: %v\n%s", args, err, output)
+	}
+	return command.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+}
+
+// TestMemory moves a collection that is larger than the memory that the tool may have.
+func TestMemory(t *testing.T) {
+	megabytes, most := large(t)
+	n := megabytes << 20 / elementBytes
+	path, size := largeFile(t, n)
+	check := func(what string, used int64) {
+		t.Helper()
+		t.Logf("%s: %d MB of memory for a collection of %d MB", what, used>>20, size>>20)
+		if used > int64(most)<<20 {
+			t.Errorf("%s took %d MB", what, used>>20)
+		}
+	}
+	directory := filepath.Join(t.TempDir(), "data")
+	check("import --dir", peak(t, "import", path, "--dir", directory))
+	server, c := served(t, directory)
+	if got := call(t, c, "HLEN", "large"); got != fmt.Sprintf(":%d", n) {
+		t.Fatalf("the hash has %s fields, expected %d", got, n)
+	}
+	want := digest(t, c)
+	out := filepath.Join(t.TempDir(), "out")
+	for _, format := range []string{"resp", "json"} {
+		check("export --format "+format, peak(t, "export", out, "--from", server.Address, "--format", format))
+	}
+	check("export to RDB", peak(t, "export", out, "--from", server.Address))
+	other := launch.ForTest(t, launch.MustUnderTest(t))
+	check("import", peak(t, "import", out, "--to", other.Address))
+	if got := digest(t, other.MustDial(t)); got != want {
+		t.Errorf("after an export and an import: %s, expected %s", got, want)
+	}
+	if strings.Contains(other.Output(), "panic") {
+		t.Error(other.Output())
+	}
+}
