@@ -24,7 +24,7 @@ type Import struct {
 	txn    *Txn
 	spaces []*namespace
 	batch  rocks.Batch
-	order  []int32 // of the entries of the transaction's journal
+	order  []int32       // of the entries of the transaction's journal
 	tables *sortedTables // when not nil, records are sorted first, and come to RocksDB as whole files
 }
 
