@@ -40,8 +40,9 @@ type reactor struct {
 const (
 	// requestsPerCommit bounds how long the first of a pass waits for the last.
 	requestsPerCommit = 4096
-	// repliesPerCommit is how much a session may have composed before it is sent.
-	repliesPerCommit = 1 << 20
+	// repliesPerCommit is how much a session may have composed before it is sent: half of what its writer
+	// keeps, so that long pipelines of long replies cost no allocation.
+	repliesPerCommit = 64 << 10
 )
 
 func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {

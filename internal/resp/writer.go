@@ -8,7 +8,7 @@ import (
 )
 
 // retainedReply is the capacity that a Writer keeps when it is reset.
-const retainedReply = 64 << 10
+const retainedReply = 128 << 10
 
 // deferredHeader is the room that BeginArray leaves: a header with one digit.
 const deferredHeader = len("*0\r\n")
@@ -51,7 +51,7 @@ func (w *Writer) Len() int { return len(w.reply) }
 // or resets.
 func (w *Writer) Bytes() []byte { return w.reply }
 
-// Reset takes back everything. It keeps at most 64 KB of memory.
+// Reset takes back everything. It keeps at most 128 KB of memory.
 func (w *Writer) Reset() {
 	if cap(w.reply) > retainedReply {
 		w.reply = nil
