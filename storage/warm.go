@@ -3,6 +3,7 @@ package storage
 import (
 	"encoding/binary"
 
+	"kedis/storage/cache"
 	"kedis/storage/generation"
 	"kedis/storage/layout"
 )
@@ -19,21 +20,38 @@ const WarmRequests = 16
 // Requests are commands with their arguments, at most WarmRequests. The first argument is taken for a
 // key, and the second, or the last when the key is a sorted set's, for an element.
 func (t *Txn) Warm(database int, requests [][][]byte) {
-	space := t.store.current.Load().databases[database].number
-	var keys, elements warming
+	now := t.store.current.Load()
+	space := now.databases[database].number
+	keys, elements := warming{current: now, cache: t.store.cache}, warming{current: now, cache: t.store.cache}
 	for _, args := range requests {
 		t.key = layout.AppendMetadataKey(t.key[:0], args[1])
-		keys.add(t.store, generation.Hash(space, t.key))
+		keys.add(generation.Hash(space, t.key))
 	}
 	for i := range keys.count {
-		value := keys.value(t.store, i)
+		value := keys.value(i)
 		if args := requests[i]; len(args) > 2 && len(value) >= spreadHeader && layout.Encoding(value[1]) == layout.Spread {
 			t.appendWarmElement(value, args)
-			elements.add(t.store, generation.Hash(space, t.key))
+			elements.add(generation.Hash(space, t.key))
 		}
 	}
 	for i := range elements.count {
-		t.warmed += byte(len(elements.value(t.store, i)))
+		t.warmed += byte(len(elements.value(i)))
+	}
+}
+
+// WarmKeys does the same for the keys of one command: the first of the arguments and every step-th from there
+// on, up to WarmRequests of them. A transaction that reads from a view, or writes another map of
+// databases, gains nothing by it.
+func (d DB) WarmKeys(args [][]byte, step int) {
+	if len(args) <= step || d.txn.view != nil {
+		return
+	}
+	keys := warming{current: d.txn.store.current.Load(), cache: d.txn.store.cache}
+	for i := 0; i < len(args) && keys.count < WarmRequests; i += step {
+		keys.add(generation.Hash(d.space.number, d.metadataKey(args[i])))
+	}
+	for i := range keys.count {
+		d.txn.warmed += byte(len(keys.value(i)))
 	}
 }
 
@@ -52,27 +70,29 @@ func (t *Txn) appendWarmElement(metadata []byte, args [][]byte) {
 	t.key = layout.AppendElementKey(t.key[:0], kind, binary.BigEndian.Uint64(metadata[10:]), element)
 }
 
-// warming are records that are being looked for side by side.
+// warming are records that are being looked for side by side. What a slot says holds for the generation
+// that it is from, which another may take the place of at any time.
 type warming struct {
+	current                *current
+	cache                  *cache.Cache
 	count                  int
 	hashes, recent, copies [WarmRequests]uint64
 }
 
 // add reads a record's slots.
-func (w *warming) add(s *Store, hash uint64) {
-	now := s.current.Load()
-	w.hashes[w.count], w.recent[w.count], w.copies[w.count] = hash, now.active.Slot(hash), s.cache.Slot(hash)
+func (w *warming) add(hash uint64) {
+	w.hashes[w.count], w.recent[w.count], w.copies[w.count] = hash, w.current.active.Slot(hash), w.cache.Slot(hash)
 	w.count++
-	for _, f := range now.frozen {
+	for _, f := range w.current.frozen {
 		_ = f.Slot(hash)
 	}
 }
 
 // value reads the entry that a record's slots name, and returns its value. It is a guess: the entry may be
 // another record's whose hash is similar.
-func (w *warming) value(s *Store, i int) []byte {
-	if value := s.current.Load().active.Peek(w.hashes[i], w.recent[i]); value != nil {
+func (w *warming) value(i int) []byte {
+	if value := w.current.active.Peek(w.hashes[i], w.recent[i]); value != nil {
 		return value
 	}
-	return s.cache.Peek(w.hashes[i], w.copies[i])
+	return w.cache.Peek(w.hashes[i], w.copies[i])
 }
