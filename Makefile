@@ -24,6 +24,10 @@ COMMANDS ?= 1000000
 SEED     ?= 0
 MINUTES  ?= 10
 KEYS     ?= 10000000
+# make bench-limits PARTS=cold MEGABYTES=2048 LENGTH=60
+PARTS     ?= cold,tail,memory,recovery
+MEGABYTES ?= 512
+LENGTH    ?= 15
 FUZZTIME ?= 10s
 MOVED    ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI. `make race` takes all.
@@ -100,12 +104,16 @@ scripts-rewrite: ## rewrite the replies that redis-tests/scripts expect, from re
 	$(GO) test ./redis-tests/scripts -count=1 -run '^TestOracle$$' -args -rewrite
 
 .PHONY: bench
-bench: build ## redis-benchmark on Kedis and redis-server in turns; raw output and a table go to bench-results/
+bench: build ## redis-benchmark on Kedis and redis-server in turns; raw output and a table go to bench-results/ (bench-limits: the rest)
 	$(GO) run ./redis-tests/bench
 
 .PHONY: bench-port
 bench-port: build ## kedis port beside redis-cli --rdb and --pipe and beside replication, over MOVED keys
 	$(GO) run ./redis-tests/bench/port -keys $(MOVED)
+
+.PHONY: bench-limits
+bench-limits: build ## data ten times larger than MEGABYTES of memory, tail latency, memory, recovery (PARTS), in runs of LENGTH seconds; needs root
+	$(GO) run ./redis-tests/bench/limits -only $(PARTS) -megabytes $(MEGABYTES) -seconds $(LENGTH)
 
 .PHONY: bench-replication
 bench-replication: build ## full synchronizations of KEYS small keys and of large collections, and the lag, beside Redis → Redis

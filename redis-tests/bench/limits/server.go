@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
+)
+
+// megabyte is the unit of -megabytes.
+const megabyte = 1 << 20
+
+// settings are a configuration that fits into so many bytes of memory: an eighth for copies of records and as much for recent writes, an
+// eighth for RocksDB's blocks, and as much for its memtables. The rest is for the program, its garbage, and the page cache.
+func settings(bytes int64) []string {
+	share := func(divisor int64) string { return strconv.FormatInt(max(bytes/divisor, megabyte), 10) }
+	const memtables = 4
+	return []string{
+		"--memory-tier", share(4), "--clean-cache-share", "50%", "--generation-bytes", share(32),
+		"--rocksdb-block-cache", share(8), "--rocksdb-write-buffer-size", share(8 * memtables), "--rocksdb-max-write-buffers", strconv.Itoa(memtables),
+		"--binlog-segment-size", "16mb", "--binlog-retention-size", share(4), "--persist-log-size", share(4),
+	}
+}
+
+// configured is how many of those bytes are caches and buffers.
+func configured(bytes int64) int64 { return bytes/4 + bytes/8 + bytes/8 }
+
+// observer asks a server for INFO, on a connection of its own.
+type observer struct {
+	connection *resp.Connection
+}
+
+func observe(server *launch.Server) (*observer, error) {
+	c, err := server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return &observer{c}, nil
+}
+
+func (o *observer) close() { o.connection.Close() }
+
+// fields are what INFO tells, by name; only those that are whole numbers.
+func (o *observer) fields(sections ...string) (map[string]int64, error) {
+	reply, err := o.connection.Must(append([]string{"info"}, sections...)...)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]int64{}
+	for line := range strings.SplitSeq(string(reply.Text), "\r\n") {
+		name, value, _ := strings.Cut(line, ":")
+		if number, err := strconv.ParseInt(value, 10, 64); err == nil {
+			fields[name] = number
+		}
+	}
+	return fields, nil
+}
+
+// settle waits until RocksDB has nothing to write for a second, or until it has been given long enough.
+func (o *observer) settle(longest time.Duration) error {
+	quiet := 0
+	for began := time.Now(); time.Since(began) < longest && quiet < 10; time.Sleep(100 * time.Millisecond) {
+		fields, err := o.fields("rocksdb")
+		if err != nil {
+			return err
+		}
+		quiet++
+		if fields["rocksdb_running_flushes"]+fields["rocksdb_running_compactions"]+fields["rocksdb_immutable_memtables"] > 0 {
+			quiet = 0
+		}
+	}
+	return nil
+}
+
+// processField reads one number of a file in /proc/PID that has lines of "name: number".
+func processField(server *launch.Server, file, name string) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", server.ProcessID(), file))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if words := strings.Fields(line); len(words) >= 2 && words[0] == name+":" {
+			return strconv.ParseInt(words[1], 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("/proc/PID/%s has no %s", file, name)
+}
+
+// resident is a size of the process's memory in bytes, by its name in proc(5): VmRSS, VmHWM, RssAnon, RssFile.
+func resident(server *launch.Server, name string) (int64, error) {
+	kilobytes, err := processField(server, "status", name)
+	return kilobytes << 10, err
+}
+
+// written is how many bytes the process has caused to be written to disk.
+func written(server *launch.Server) (int64, error) { return processField(server, "io", "write_bytes") }
+
+// processorTime is how long the process has computed, in all threads and in the kernel.
+func processorTime(server *launch.Server) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", server.ProcessID()))
+	if err != nil {
+		return 0, err
+	}
+	// What follows the name, which may hold anything but ends with the last parenthesis, begins with field 3; fields 14 and 15 are in
+	// hundredths of a second.
+	_, tail, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')'):]), " ")
+	fields := strings.Fields(tail)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/PID/stat is %q", text)
+	}
+	var sum time.Duration
+	for _, field := range fields[11:13] {
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += time.Duration(ticks) * 10 * time.Millisecond
+	}
+	return sum, nil
+}
+
+// diskUsage is how many bytes of disk a directory takes, like du(1). Files that go meanwhile don't count.
+func diskUsage(directory string) (int64, error) {
+	var sum int64
+	err := filepath.WalkDir(directory, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		if status, ok := info.Sys().(*syscall.Stat_t); ok {
+			sum += status.Blocks * 512
+		}
+		return nil
+	})
+	return sum, err
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
