@@ -18,9 +18,9 @@ func TestZipfFollowsItsLaw(t *testing.T) {
 	upTo := 0
 	for i := range count {
 		upTo += drawn[i]
-		want := zeta(i+1, theta) / all
 		switch i {
 		case 0, 1, 9, 99, 999:
+			want := zeta(i+1, theta) / all
 			if got := float64(upTo) / draws; math.Abs(got-want) > 0.02 {
 				t.Errorf("the first %d numbers were drawn %.4f of the time, want %.4f", i+1, got, want)
 			}
