@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -147,7 +148,7 @@ func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go stopper.wait(signals, logger)
 	err := s.Run(reactors, func() {
-		logger.Info("ready to accept connections", "port", c.Port.Get(), "reactors", reactors)
+		logger.Info("ready to accept connections", "addresses", strings.Join(s.Addresses(), " "), "reactors", reactors)
 	})
 	if err == nil {
 		logger.Info("stopping")

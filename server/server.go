@@ -38,6 +38,7 @@ type Server struct {
 	mostDescriptor int
 
 	listening []string // as gnet names them: tcp4://0.0.0.0:6379
+	addresses []string // the same as the kernel tells, once the server has booted
 
 	gnet     gnet.Engine
 	booted   chan struct{}
@@ -131,18 +132,20 @@ func probe(network, address string) error {
 // OnBoot is called by gnet when the server listens.
 func (s *Server) OnBoot(engine gnet.Engine) gnet.Action {
 	s.gnet = engine
-	s.setBacklog()
+	s.prepareListeners()
 	close(s.booted)
 	return gnet.None
 }
 
-// setBacklog sets how many connections may wait to be accepted: gnet asks for as many as the kernel
-// allows. Asking again, through a duplicate of the socket, changes it.
-func (s *Server) setBacklog() {
+// prepareListeners sets how many connections may wait to be accepted: gnet asks for as many as the kernel
+// allows. Asking again, through a duplicate of the socket, changes it. It also finds out where the sockets
+// are: the kernel has chosen the port if 0 was configured.
+func (s *Server) prepareListeners() {
 	for _, address := range s.listening {
 		_, host, _ := strings.Cut(address, "://")
 		descriptor, err := s.gnet.DupListener("tcp", host)
 		if err == nil {
+			s.addresses = append(s.addresses, socketAddress(descriptor, host))
 			err = errors.Join(syscall.Listen(descriptor, int(s.config.TCPBacklog.Get())), syscall.Close(descriptor))
 		}
 		if err != nil {
@@ -183,11 +186,17 @@ func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
 	return nil, gnet.None
 }
 
+// Addresses are those that the server listens on, as soon as Run has called ready.
+func (s *Server) Addresses() []string { return s.addresses }
+
 // localAddress is where a client connected to. gnet knows only what it listens on.
-func localAddress(conn gnet.Conn) string {
-	name, err := syscall.Getsockname(conn.Fd())
+func localAddress(conn gnet.Conn) string { return socketAddress(conn.Fd(), conn.LocalAddr().String()) }
+
+// socketAddress is a socket's own address, or what is known of it otherwise.
+func socketAddress(descriptor int, otherwise string) string {
+	name, err := syscall.Getsockname(descriptor)
 	if err != nil {
-		return conn.LocalAddr().String()
+		return otherwise
 	}
 	switch a := name.(type) {
 	case *syscall.SockaddrInet4:
@@ -195,7 +204,7 @@ func localAddress(conn gnet.Conn) string {
 	case *syscall.SockaddrInet6:
 		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)).String()
 	}
-	return conn.LocalAddr().String()
+	return otherwise
 }
 
 const protectedText = "DENIED Kedis is running in protected mode because protected mode is enabled and no password is set for the default user. " +

@@ -436,6 +436,9 @@ func TestAddressesOfClients(t *testing.T) {
 	if want := " laddr=" + r.address() + " "; !strings.Contains(line, want) {
 		t.Errorf("%s lacks %q", line, want)
 	}
+	if listening := r.Addresses(); len(listening) != 1 || listening[0] != r.address() {
+		t.Errorf("listens on %q, not on %s", listening, r.address())
+	}
 }
 
 func TestWebPagesAreRefused(t *testing.T) {

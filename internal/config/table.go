@@ -42,7 +42,7 @@ func (c *Config) network() []*option {
 			`The addresses to listen on. * is every IPv4 address and ::* every IPv6 address; a minus before
 			an address says that the server may go on without it.`),
 		row("port", &c.Port, integer(0, 65535, ""), "6379", atStart,
-			"The TCP port to listen on."),
+			"The TCP port to listen on. 0 is a free one that the system chooses; the log tells which."),
 		row("protected-mode", &c.ProtectedMode, yesNo(), "yes", live,
 			"Accept only clients of this machine as long as the default user has no password."),
 		row("enable-debug-command", &c.EnableDebugCommand, choice[DebugCommand]("local", "no", "yes"), "local", atStart,
