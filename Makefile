@@ -30,8 +30,9 @@ MEGABYTES ?= 512
 LENGTH    ?= 15
 FUZZTIME ?= 10s
 MOVED    ?= 1000000
-# Packages whose goroutines share data; the race detector watches them in CI. `make race` takes all.
-RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache
+# Packages whose goroutines share data; the race detector watches them in CI, of storage only the tests of many goroutines, and a
+# server under concurrent load. `make race` takes all.
+RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache ./replication ./server ./server/command
 
 .PHONY: help
 help: ## list the targets
@@ -80,8 +81,11 @@ race: test-dependencies ## all tests under the race detector, on a server that w
 	KEDIS_BINARY=$(CURDIR)/bin/kedis-race $(GO) test -race -count=1 -timeout 60m ./...
 
 .PHONY: race-short
-race-short: ## the packages whose goroutines share data, under the race detector
+race-short: ## the packages whose goroutines share data, and a server under load, under the race detector
 	$(GO) test -race -short -count=1 -timeout 15m $(RACE_PACKAGES)
+	$(GO) test -race -short -count=1 -timeout 15m -run 'Concurrent|Staged|Flush|View|Commit|Checkpoint' ./storage
+	$(GO) build -race -o bin/kedis-race .
+	KEDIS_BINARY=$(CURDIR)/bin/kedis-race $(GO) test -race -short -count=1 -timeout 15m ./redis-tests/concurrency
 
 .PHONY: fuzz
 fuzz: ## every Go fuzz target for FUZZTIME (10s)
