@@ -1,0 +1,112 @@
+package migrate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestHoldExpiry has every way in which a stream brings an expiry, in N ms from now.
+func TestHoldExpiry(t *testing.T) {
+	now := time.Now().UnixMilli()
+	at := now + 60_000
+	inSeconds := at / 1000
+	for _, c := range []struct {
+		command, want string // AT stands for the held time
+		exact         bool   // relative times depend on the clock
+	}{
+		{fmt.Sprintf("PEXPIREAT k %d", at), "PEXPIREAT k AT", true},
+		{fmt.Sprintf("EXPIREAT k %d", inSeconds), "PEXPIREAT k AT", true},
+		{"EXPIRE k 60", "PEXPIREAT k AT", false},
+		{"PEXPIRE k 60000", "PEXPIREAT k AT", false},
+		{"SETEX k 60 v", "SET k v PXAT AT", false},
+		{"PSETEX k 60000 v", "SET k v PXAT AT", false},
+		{fmt.Sprintf("SET k v PXAT %d", at), "SET k v PXAT AT", true},
+		{fmt.Sprintf("SET k v NX EXAT %d", inSeconds), "SET k v NX PXAT AT", true},
+		{"SET k v EX 60", "SET k v PXAT AT", false},
+		{"SET EX v", "SET EX v", true}, // a key's name
+		{"SET k PX", "SET k PX", true}, // a value
+		{"SET k v KEEPTTL", "SET k v KEEPTTL", true},
+		{fmt.Sprintf("GETEX k PXAT %d", at), "GETEX k PXAT AT", true},
+		{"GETEX k PERSIST", "GETEX k PERSIST", true},
+		{"RESTORE k 0 payload", "RESTORE k 0 payload", true},
+		{"RESTORE k 60000 payload REPLACE", "RESTORE k AT payload REPLACE ABSTTL", false},
+		{fmt.Sprintf("RESTORE k %d payload ABSTTL", at), "RESTORE k AT payload ABSTTL", true},
+		{"INCR k", "INCR k", true},
+	} {
+		command := &Command{Args: words(c.command)}
+		held, err := command.holdExpiry()
+		if err != nil || held != (c.want != c.command) {
+			t.Errorf("%s: %v, %v", c.command, held, err)
+		}
+		var got []string
+		for i, word := range command.Args {
+			got = append(got, string(word))
+			ms, err := strconv.ParseInt(string(word), 10, 64)
+			if err != nil || ms < heldBy {
+				continue
+			}
+			meant, isHeld := release(ms)
+			apart := meant - at
+			if !isHeld || apart > 1000 || apart < -1000 || c.exact && apart != 0 && apart != inSeconds*1000-at {
+				t.Errorf("%s: %d is meant as %d, not %d", c.command, ms, meant, at)
+			}
+			got[i] = "AT"
+		}
+		if shown := strings.Join(got, " "); shown != c.want {
+			t.Errorf("%s: %s, expected %s", c.command, shown, c.want)
+		}
+	}
+	if _, err := (&Command{Args: words("PEXPIREAT k soon")}).holdExpiry(); err == nil {
+		t.Error("a time that is no number was taken")
+	}
+}
+
+func TestHold(t *testing.T) {
+	now := time.Now().UnixMilli()
+	for _, ms := range []int64{1, now - 1000, now, now + 1000, now + year - 1000} {
+		if got, held := release(hold(ms)); got != ms || !held {
+			t.Errorf("%d: %d, %v", ms, got, held)
+		}
+	}
+	// What expires late is not held, and what was never held not released.
+	for _, ms := range []int64{0, now + year + 100_000, now + 100*year, now + heldBy + 3*year} {
+		if got := hold(ms); got != ms {
+			t.Errorf("%d is held: %d", ms, got)
+		}
+		if got, held := release(ms); got != ms || held {
+			t.Errorf("%d: %d, %v", ms, got, held)
+		}
+	}
+}
+
+func TestState(t *testing.T) {
+	path := t.TempDir() + "/position"
+	s, err := readState(path)
+	if err != nil || s.Phase != phaseNone {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	s.Phase, s.Offset, s.Database = phaseStream, 1<<40, 3
+	own := &Conflicts{own: map[ownKey]struct{}{{1, "a\nb \xff"}: {}, {0, ""}: {}}}
+	if err := s.write(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := own.write(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readState(path); err != nil || got != s {
+		t.Errorf("%+v, %v", got, err)
+	}
+	again := &Conflicts{own: map[ownKey]struct{}{}}
+	if err := again.read(path); err != nil || fmt.Sprint(again.own) != fmt.Sprint(own.own) {
+		t.Errorf("%v, %v", again.own, err)
+	}
+	if err := removeState(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.read(path); ExitCode(err) != ExitNoPosition {
+		t.Errorf("a list that is gone: %v", err)
+	}
+}
