@@ -33,6 +33,9 @@ MOVED    ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI, of storage only the tests of many goroutines, and a
 # server under concurrent load. `make race` takes all.
 RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache ./replication ./server ./server/command
+MEGABYTES ?= 5000
+# Packages whose goroutines share data; the race detector watches them in CI. `make race` takes all.
+RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache
 
 .PHONY: help
 help: ## list the targets
@@ -110,6 +113,10 @@ scripts-rewrite: ## rewrite the replies that redis-tests/scripts expect, from re
 .PHONY: bench
 bench: build ## redis-benchmark on Kedis and redis-server in turns; raw output and a table go to bench-results/ (bench-limits: the rest)
 	$(GO) run ./redis-tests/bench
+
+.PHONY: port-memory
+port-memory: build ## kedis port with collections of MEGABYTES together, within 100 MB of memory
+	$(GO) test ./redis-tests/port -count=1 -timeout 0 -v -run '^TestMemory$$' -args -megabytes=$(MEGABYTES)
 
 .PHONY: bench-port
 bench-port: build ## kedis port beside redis-cli --rdb and --pipe and beside replication, over MOVED keys

@@ -1,0 +1,33 @@
+package port
+
+import (
+	"flag"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"kedis/redis-tests/launch"
+)
+
+var megabytes = flag.Int("megabytes", 150, "how large the collections of TestMemory are")
+
+// TestMemory moves large collections, of which the tool must never have more than some pieces in memory.
+func TestMemory(t *testing.T) {
+	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
+	script := `local value = string.rep("v", 10000)
+		for i = 1, ARGV[1] do redis.call("HSET", "hash", i, i .. value) end
+		for i = 1, ARGV[1] / 10 do
+			redis.call("RPUSH", "list", i .. value)
+			redis.call("SADD", "set", i .. value)
+			redis.call("ZADD", "zset", i, i .. value)
+		end`
+	do(t, from.MustDial(t), "EVAL", script, "0", strconv.Itoa(*megabytes*100*10/13))
+	p := startTool(t, t.TempDir(), port(from, to)...)
+	p.ends(0)
+	same(t, from, to)
+	const limit = 100 << 10 // KB
+	usage := p.command.ProcessState.SysUsage().(*syscall.Rusage)
+	if t.Logf("%d MB moved with %d MB of memory", *megabytes, usage.Maxrss>>10); usage.Maxrss > limit {
+		t.Errorf("took %d MB", usage.Maxrss>>10)
+	}
+}
