@@ -33,9 +33,7 @@ MOVED    ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI, of storage only the tests of many goroutines, and a
 # server under concurrent load. `make race` takes all.
 RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache ./replication ./server ./server/command
-MEGABYTES ?= 5000
-# Packages whose goroutines share data; the race detector watches them in CI. `make race` takes all.
-RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache
+MOVEDMB  ?= 5000
 
 .PHONY: help
 help: ## list the targets
@@ -115,8 +113,8 @@ bench: build ## redis-benchmark on Kedis and redis-server in turns; raw output a
 	$(GO) run ./redis-tests/bench
 
 .PHONY: port-memory
-port-memory: build ## kedis port with collections of MEGABYTES together, within 100 MB of memory
-	$(GO) test ./redis-tests/port -count=1 -timeout 0 -v -run '^TestMemory$$' -args -megabytes=$(MEGABYTES)
+port-memory: build ## kedis port with collections of MOVEDMB megabytes together, within 100 MB of memory
+	$(GO) test ./redis-tests/port -count=1 -timeout 0 -v -run '^TestMemory$$' -args -megabytes=$(MOVEDMB)
 
 .PHONY: bench-port
 bench-port: build ## kedis port beside redis-cli --rdb and --pipe and beside replication, over MOVED keys
