@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -227,4 +228,97 @@ func fillDisk(t *testing.T, fsync string, killed bool) {
 		t.Fatal(err)
 	}
 	f.reads(server)
+}
+
+// TestNoRoomForANewHistory starts a server that was killed where its log can't get another segment file, which the new history of such a
+// start needs: reads are served, writes refused until it can.
+func TestNoRoomForANewHistory(t *testing.T) {
+	program, directory := withoutPrivileges(t)
+	server, err := program.Start(directory, "--binlog-segment-size", "1mb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { launch.End(t, server) }()
+	if _, err := server.MustDial(t).Must("set", "k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	log := filepath.Join(directory, "binlog", "1")
+	// What had been made ahead is not there on a full disk.
+	if err := os.Remove(filepath.Join(log, "0000000002.log")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(log, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if server, err = server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	connection := server.MustDial(t)
+	if reply, err := connection.Do("get", "k"); err != nil || reply.String() != `"v"` {
+		t.Errorf("GET: %s (%v)", reply, err)
+	}
+	if reply, err := connection.Do("set", "k", "w"); err != nil || !strings.HasPrefix(string(reply.Text), "MISCONF") {
+		t.Errorf("SET: %s (%v)", reply, err)
+	}
+	if reply, err := connection.Do("psync", "?", "-1"); err != nil || !strings.HasPrefix(string(reply.Text), "NOMASTERLINK") {
+		t.Errorf("PSYNC: %s (%v)", reply, err)
+	}
+	former := history(t, connection)
+	if err := os.Chmod(log, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(resumeWithin); ; time.Sleep(50 * time.Millisecond) {
+		reply, err := connection.Do("set", "k", "w")
+		if err == nil && reply.Is("OK") {
+			break
+		}
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("SET: %s (%v)", reply, err)
+		}
+	}
+	if history(t, connection) == former {
+		t.Error("the history goes on under the id that others may have seen more of")
+	}
+}
+
+// history returns the id of a server's history.
+func history(t *testing.T, connection *resp.Connection) string {
+	t.Helper()
+	reply, err := connection.Must("info", "replication")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(reply.Text), "master_replid:")
+	id, _, _ := strings.Cut(after, "\r\n")
+	return id
+}
+
+// withoutPrivileges returns a server that may not do everything, also when the test is run by root, and a directory of its own.
+func withoutPrivileges(t *testing.T) (launch.Program, string) {
+	t.Helper()
+	program := launch.MustUnderTest(t)
+	parent := t.TempDir()
+	directory := filepath.Join(parent, "data")
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 {
+		return program, directory
+	}
+	const nobody = 65534
+	if err := errors.Join(os.Chown(directory, nobody, nobody), os.Chmod(parent, 0o755), os.Chmod(filepath.Dir(parent), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(program.Line[0]) // which may be where only root can go
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := slices.Clone(program.Line)
+	line[0] = filepath.Join(parent, "kedis")
+	if err := os.WriteFile(line[0], binary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dropping := []string{"setpriv", fmt.Sprintf("--reuid=%d", nobody), fmt.Sprintf("--regid=%d", nobody), "--clear-groups", "--pdeathsig=KILL"}
+	return launch.Program{Line: append(dropping, line...)}, directory
 }
