@@ -82,6 +82,7 @@ type Node struct {
 
 	mu         sync.Mutex // held while the role changes, and while a replica's data or history is exchanged
 	link       *link      // nil on a primary
+	former     *link      // the last one that was left; its goroutine may not have ended yet
 	feeds      map[*feed]struct{}
 	acks       chan struct{} // closed and replaced when a replica has acknowledged something
 	pinged     time.Time
@@ -182,10 +183,8 @@ func (n *Node) Follow(host string, port int) (changed bool, err error) {
 
 // follow needs mu to be held.
 func (n *Node) follow(to target) {
-	former := n.link
-	if former != nil {
-		former.end()
-	}
+	n.leave()
+	former := n.former
 	n.Host.SetReplica(true, true)
 	n.unbranched = false // it goes on in its primary's
 	n.Host.RefuseWrites(nil)
@@ -196,6 +195,16 @@ func (n *Node) follow(to target) {
 	n.link = l
 	n.Logger.Info("the server is a replica", "primary", to.String())
 	n.running.Go(func() { l.run(former) })
+}
+
+// leave ends the link, if there is one. It may take its time to clear up: whatever comes next, a primary's
+// time in between included, no other link begins before that. It needs mu to be held.
+func (n *Node) leave() {
+	if n.link == nil {
+		return
+	}
+	n.link.end()
+	n.former, n.link = n.link, nil
 }
 
 // Promote makes the server a primary, of a new history that begins where the former one is left.
@@ -222,7 +231,7 @@ func (n *Node) promote() error {
 		n.follow(n.link.target)
 		return err
 	}
-	n.link = nil
+	n.leave()
 	n.disconnect()
 	n.Host.SetReplica(false, false)
 	n.Logger.Info("the server is a primary")

@@ -153,3 +153,49 @@ func TestRoleIsRemembered(t *testing.T) {
 		t.Errorf("after REPLICAOF NO ONE: %s", got)
 	}
 }
+
+// slowHost is one in which a link that begins waits.
+type slowHost struct {
+	Host
+	began chan struct{}
+	admit chan struct{}
+}
+
+func (h *slowHost) SetReplica(bool, bool) {}
+func (h *slowHost) RefuseWrites(error)    {}
+func (h *slowHost) Exclude() func() {
+	h.began <- struct{}{}
+	<-h.admit
+	return func() {}
+}
+
+// TestOneLinkAtATime follows, is a primary for a moment and follows again, while the first link has not ended: two would make
+// and remove the same log.
+func TestOneLinkAtATime(t *testing.T) {
+	n := node(t, t.TempDir(), "")
+	h := &slowHost{began: make(chan struct{}), admit: make(chan struct{})}
+	n.Host = h
+	n.mu.Lock()
+	n.follow(target{"127.0.0.1", 1})
+	n.mu.Unlock()
+	<-h.began
+	n.mu.Lock()
+	n.leave()
+	n.follow(target{"127.0.0.1", 2})
+	n.mu.Unlock()
+	select {
+	case <-h.began:
+		t.Error("a link begins beside another one")
+	case <-time.After(50 * time.Millisecond):
+	}
+	n.mu.Lock()
+	n.leave()
+	n.mu.Unlock()
+	close(h.admit)
+	go func() {
+		for range h.began {
+		}
+	}()
+	n.running.Wait()
+	close(h.began)
+}
