@@ -132,7 +132,12 @@ func (r *transcript) connections(replica *launch.Server, p, q *resp.Connection) 
 	r.ask(p, "CLIENT", "KILL", "TYPE", "slave")
 	until(r.t, replica, "master_link_status", "up")
 	do(r.t, q, "CLIENT", "KILL", "USER", "default") // how many those are is a matter of time
-	r.note("%s", fields(do(r.t, q, "CLIENT", "LIST", "TYPE", "master").Text, "flags"))
+	// The link may have been up only because the replica had not noticed that it was cut.
+	list := fields(do(r.t, q, "CLIENT", "LIST", "TYPE", "master").Text, "flags")
+	for deadline := time.Now().Add(30 * time.Second); len(list) == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		list = fields(do(r.t, q, "CLIENT", "LIST", "TYPE", "master").Text, "flags")
+	}
+	r.note("%s", list)
 }
 
 func (r *transcript) tooFewReplicas(p *resp.Connection) {
