@@ -112,6 +112,14 @@ scripts-rewrite: ## rewrite the replies that redis-tests/scripts expect, from re
 bench: build ## redis-benchmark on Kedis and redis-server in turns; raw output and a table go to bench-results/ (bench-limits: the rest)
 	$(GO) run ./redis-tests/bench
 
+.PHONY: bench-migration
+bench-migration: build ## kedis import and export beside redis-cli --rdb and --pipe and beside replication, over MOVED keys
+	$(GO) run ./redis-tests/bench/migration -keys $(MOVED)
+
+.PHONY: import-memory
+import-memory: build ## kedis import, also into a data directory, and export with one collection of MOVEDMB megabytes, within 300 MB of memory
+	$(GO) test ./redis-tests/migrate -count=1 -timeout 0 -v -run '^TestMemory$$' -args -megabytes=$(MOVEDMB)
+
 .PHONY: port-memory
 port-memory: build ## kedis port with collections of MOVEDMB megabytes together, within 100 MB of memory
 	$(GO) test ./redis-tests/port -count=1 -timeout 0 -v -run '^TestMemory$$' -args -megabytes=$(MOVEDMB)

@@ -3,31 +3,21 @@ package migrate
 import (
 	"bufio"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"kedis/redis-tests/launch"
 )
 
-// large is how large the collection of TestMemory is, in MB: KEDIS_LARGE, or one of the ordinary run.
-func large(t *testing.T) (megabytes, most int) {
-	t.Helper()
-	if text := os.Getenv("KEDIS_LARGE"); text != "" {
-		megabytes, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return megabytes, 300
-	}
-	return 32, 300
-}
+var megabytes = flag.Int("megabytes", 32, "how large the collection of TestMemory is")
 
 // elementBytes is how large an element of it is.
 const elementBytes = 4 << 10
@@ -80,19 +70,20 @@ func peak(t *testing.T, args ...string) int64 {
 
 // TestMemory moves a collection that is larger than the memory that the tool may have.
 func TestMemory(t *testing.T) {
-	megabytes, most := large(t)
-	n := megabytes << 20 / elementBytes
+	const most = 300 << 20
+	n := *megabytes << 20 / elementBytes
 	path, size := largeFile(t, n)
 	check := func(what string, used int64) {
 		t.Helper()
 		t.Logf("%s: %d MB of memory for a collection of %d MB", what, used>>20, size>>20)
-		if used > int64(most)<<20 {
+		if used > most {
 			t.Errorf("%s took %d MB", what, used>>20)
 		}
 	}
 	directory := filepath.Join(t.TempDir(), "data")
 	check("import --dir", peak(t, "import", path, "--dir", directory))
 	server, c := served(t, directory)
+	c.SetTimeout(10 * time.Minute)
 	if got := call(t, c, "HLEN", "large"); got != fmt.Sprintf(":%d", n) {
 		t.Fatalf("the hash has %s fields, expected %d", got, n)
 	}
@@ -104,7 +95,9 @@ func TestMemory(t *testing.T) {
 	check("export to RDB", peak(t, "export", out, "--from", server.Address))
 	other := launch.ForTest(t, launch.MustUnderTest(t))
 	check("import", peak(t, "import", out, "--to", other.Address))
-	if got := digest(t, other.MustDial(t)); got != want {
+	c = other.MustDial(t)
+	c.SetTimeout(10 * time.Minute)
+	if got := digest(t, c); got != want {
 		t.Errorf("after an export and an import: %s, expected %s", got, want)
 	}
 	if strings.Contains(other.Output(), "panic") {

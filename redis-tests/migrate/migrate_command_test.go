@@ -438,6 +438,27 @@ func TestMigrateTrouble(t *testing.T) {
 	p.moving(t, server, "large", "0", "10000")("-ERR the value of 'large' takes 1048592 bytes, and proto-max-bulk-len is 1048576")
 }
 
+// TestMigrateAtTheEnd stops a server while keys are on their way.
+func TestMigrateAtTheEnd(t *testing.T) {
+	server := launch.ForTest(t, launch.MustUnderTest(t))
+	c, p := server.MustDial(t), pretend(t)
+	call(t, c, "SET", "k", "1")
+	p.moving(t, server, "k", "0", "100000")
+	p.expect(t, "RESTORE k 0", func() {
+		if err := server.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	}, "+OK")
+	again, err := server.Restart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer launch.End(t, again)
+	if got := call(t, again.MustDial(t), "EXISTS", "k"); got != ":1" || !strings.Contains(again.Output(), "clean=true") {
+		t.Errorf("EXISTS k: %s\n%s", got, again.Output())
+	}
+}
+
 // TestMigratePrefix drains a server by the beginnings of its keys.
 func TestMigratePrefix(t *testing.T) {
 	from, to := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustOracle(t))

@@ -106,6 +106,16 @@ func (e *Engine) Stop() {
 // stopTimeout is how long commands that still run are waited for.
 const stopTimeout = 10 * time.Second
 
+// stopping tells that Stop was called.
+func (e *Engine) stopping() bool {
+	select {
+	case <-e.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
 // clock tells the time cheaply: the offset of the monotonic clock to Unix time is taken once a
 // second, so that a step of the system's clock is followed.
 type clock struct {

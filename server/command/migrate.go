@@ -27,6 +27,8 @@ func migrateFamily() Family {
 	}}
 }
 
+const errMigrateStopped = Error("ERR MIGRATE was interrupted: the server stops")
+
 const (
 	// migrateAtOnce is how many keys are sent before the replies to them are read.
 	migrateAtOnce = 64
@@ -97,6 +99,11 @@ func cmdMigrate(c *Context) error {
 	if err != nil {
 		return err
 	}
+	end, ok := c.Engine.targets.begin()
+	if !ok {
+		return errMigrateStopped
+	}
+	defer end()
 	c.NoEffect() // but for what is removed
 	switch {
 	case c.queued && m.prefix:
@@ -292,6 +299,9 @@ func (m *migration) lock(some []*shipment, exclusive bool) error {
 			return err
 		}
 		b.awaitUnpaused()
+		if m.Engine.stopping() {
+			return errMigrateStopped
+		}
 	}
 }
 
@@ -411,7 +421,7 @@ func (m *migration) ship(db storage.DB, some []*shipment) error {
 		}
 	}
 	if err != nil {
-		t.close()
+		m.Engine.targets.drop(t)
 		return err
 	}
 	m.Engine.targets.keep(t)

@@ -58,7 +58,22 @@ type targets struct {
 	mu      sync.Mutex
 	unused  map[targetAddress][]*target
 	count   int // of all that are unused
+	used    map[*target]struct{}
 	stopped bool
+	running sync.WaitGroup // MIGRATEs
+}
+
+var errStopping = errors.New("command: the server stops")
+
+// begin counts a MIGRATE, until it calls end; false when the server stops.
+func (p *targets) begin() (end func(), ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return nil, false
+	}
+	p.running.Add(1)
+	return p.running.Done, true
 }
 
 // As in Redis.
@@ -79,12 +94,38 @@ func (p *targets) take(to destination) (*target, error) {
 		}
 	}
 	t.timeout = to.timeout
-	if err := t.prepare(to); err != nil {
-		t.close()
+	err := p.use(t)
+	if err == nil {
+		err = t.prepare(to)
+	}
+	if err != nil {
+		p.drop(t)
 		return nil, err
 	}
 	t.answered = false
 	return t, nil
+}
+
+// use notes a connection that stop has to close.
+func (p *targets) use(t *target) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return &targetError{reply: errWriting, cause: errStopping}
+	}
+	if p.used == nil {
+		p.used = map[*target]struct{}{}
+	}
+	p.used[t] = struct{}{}
+	return nil
+}
+
+// drop closes a connection that was taken.
+func (p *targets) drop(t *target) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.used, t)
+	t.close()
 }
 
 func (p *targets) reuse(at targetAddress) *target {
@@ -118,6 +159,7 @@ func (p *targets) remove(t *target) bool {
 func (p *targets) keep(t *target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.used, t)
 	if p.stopped || p.count == targetsKept {
 		t.close()
 		return
@@ -136,11 +178,19 @@ func (p *targets) keep(t *target) {
 	})
 }
 
-// stop closes what is kept, and keeps nothing any more.
+// stop ends every MIGRATE: what the target has answered until now counts.
 func (p *targets) stop() {
+	p.closeAll()
+	p.running.Wait()
+}
+
+func (p *targets) closeAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
+	for t := range p.used {
+		t.close()
+	}
 	for _, unused := range p.unused {
 		for _, t := range slices.Clone(unused) {
 			p.remove(t)
