@@ -307,3 +307,67 @@ func TestRefusedFailover(t *testing.T) {
 		}
 	}
 }
+
+// TestTargetThatMisbehaves fails over to a scripted replica. One that refuses leaves the server the primary that it was.
+// When the answer of one that takes over is lost, the server finds out that it has.
+func TestTargetThatMisbehaves(t *testing.T) {
+	primary := launch.ForTest(t, launch.MustUnderTest(t))
+	c, s := primary.MustDial(t), newFalsePrimary(t)
+	do(t, c, "SET", "k", "1")
+	port := strconv.Itoa(s.port)
+	failOver := func() (id string) {
+		t.Helper()
+		replica := newReader(t, primary, "listening-port", port, "capa", "psync2", "capa", "kedis-snapshot")
+		for words := []string{""}; words[0] != "REPL_SNAPSHOT_COMPLETE"; {
+			var err error
+			if words, err = replica.request(); err != nil {
+				t.Fatal(err)
+			}
+			if words[0] == "REPL_SNAPSHOT_COMPLETE" {
+				id = words[1]
+			}
+		}
+		acknowledge := func() {
+			replica.send(request("REPLCONF", "ACK", info(t, primary, "master_repl_offset")))
+		}
+		acknowledge()
+		until(t, primary, "connected_slaves", "1")
+		for reply, err := c.Do("FAILOVER", "TO", "127.0.0.1", port); err != nil || reply.IsError(); reply, err = c.Do("FAILOVER", "TO", "127.0.0.1", port) {
+			time.Sleep(10 * time.Millisecond) // the replica is not online yet
+		}
+		for info(t, primary, "master_failover_state") == "waiting-for-sync" {
+			acknowledge()
+		}
+		replica.conn.Close()
+		return id
+	}
+	asked := func(takesOver bool, words ...string) *dialogue {
+		t.Helper()
+		d := s.accept()
+		d.expect("REPLCONF", "listening-port")
+		d.send("+OK\r\n")
+		d.expect("REPLCONF", "capa")
+		d.send("+OK\r\n")
+		if got := d.expect(words...); (len(got) == 4 && got[3] == "FAILOVER") != takesOver {
+			t.Fatalf("the server asks %q", got)
+		}
+		return d
+	}
+
+	id := failOver()
+	asked(true, "PSYNC", id).send("-ERR I would rather not\r\n")
+	until(t, primary, "role", "master")
+	until(t, primary, "master_failover_state", "no-failover")
+	do(t, c, "SET", "k", "2")
+
+	id = failOver()
+	asked(true, "PSYNC", id).conn.Close()
+	asked(true, "PSYNC", id).send("-ERR PSYNC FAILOVER can't be sent to a master.\r\n")
+	d := asked(false, "PSYNC")
+	until(t, primary, "master_failover_state", "no-failover")
+	d.send("+CONTINUE " + otherID + "\r\n")
+	until(t, primary, "master_link_status", "up")
+	if got := info(t, primary, "role") + " " + info(t, primary, "master_replid"); got != "slave "+otherID {
+		t.Fatalf("the server is a %s", got)
+	}
+}
