@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"kedis/redis-tests/launch"
@@ -22,7 +23,10 @@ type activity struct {
 // tail compares the slowest requests of a quiet server with those of one that flushes and compacts, at the same rate: half of the most that
 // the latter can do.
 func (b *bench) tail(r *report) error {
-	return b.withServer(b.program, settings(b.memory), func(server *launch.Server) error {
+	// Small enough for flushes and compactions to come often in a short run.
+	small := strconv.FormatInt(max(b.memory/64, megabyte), 10)
+	options := append(settings(b.memory), "--generation-bytes", small, "--rocksdb-write-buffer-size", small)
+	return b.withServer(b.program, options, func(server *launch.Server) error {
 		o, err := observe(server)
 		if err != nil {
 			return err
@@ -30,6 +34,9 @@ func (b *bench) tail(r *report) error {
 		defer o.close()
 		d := newData(b.memory, valueSize)
 		if err := d.load(server); err != nil {
+			return err
+		}
+		if err := o.settle(longest); err != nil {
 			return err
 		}
 		quiet, busy := &workload{d, uniform(d.count), 0}, &workload{d, uniform(d.count), 0.5}
@@ -69,6 +76,9 @@ func (b *bench) compareTails(r *report, server *launch.Server, o *observer, quie
 		"flushed in %d and compacted in %d; in the quiet run %d, %d and %d.", ratio, len(activities), slot,
 		count(activities, activity.isGeneration), count(activities, activity.isFlush), count(activities, activity.isCompaction),
 		count(calmActivities, activity.isGeneration), count(calmActivities, activity.isFlush), count(calmActivities, activity.isCompaction))
+	if count(activities, activity.isFlush) == 0 || count(activities, activity.isCompaction) == 0 {
+		r.text("The run was too short for this rate: it has to see flushes and compactions both (-seconds, LENGTH).")
+	}
 	for i := range max(len(calm.timeline), len(stressed.timeline)) {
 		r.line("%5.1f s: worst quiet %s ms, busy %s ms", (time.Duration(i) * slot).Seconds(), milliseconds(calm.timeline.at(i)), milliseconds(stressed.timeline.at(i)))
 	}
