@@ -409,7 +409,8 @@ class Listener : public rocksdb::EventListener {
   // A compaction that finds the disk full is a "soft" error to RocksDB: it goes on flushing. In 7.8 a flush that succeeds
   // meanwhile is not installed, nor are its memtables ever taken up again, when flushes are atomic; all later ones,
   // recovery's included, wait for those (facebook/rocksdb#11872 mends that, from 8.7 on). So it is made a hard error,
-  // which stops writes until there is space. Nobody else is to flush meanwhile either: rocks_events_failure.
+  // which stops writes until there is space. Nobody else is to flush meanwhile either: rocks_events_failure. What remains
+  // is a flush that RocksDB had queued itself, and that succeeds after another error and before recovery's next attempt.
   void OnBackgroundError(rocksdb::BackgroundErrorReason, Status *error) override {
     if (error->IsNoSpace() && error->severity() < Status::kHardError) *error = Status(*error, Status::kHardError);
     queue_->fail(*error);
