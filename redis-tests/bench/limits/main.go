@@ -1,6 +1,7 @@
 // Limits measures what redis-benchmark doesn't: data that is ten times larger than memory (cold), the latency of the slowest requests while
 // flushes and compactions run (tail), memory (memory), and the start after a crash with a long log (recovery).
 //
+//	make bench-limits PARTS=cold MEGABYTES=2048 LENGTH=60
 //	go run ./redis-tests/bench/limits -only cold -megabytes 2048 -seconds 60
 //
 // For each part it writes raw text (bench-results/limits-PART.txt) and tables (limits-PART.md), and for tail a chart (limits-tail.svg). It
@@ -8,14 +9,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"kedis/redis-tests/launch"
@@ -99,7 +103,11 @@ func (b *bench) build() string {
 	return strings.ReplaceAll(strings.TrimSpace(string(output)), "\n", ", ")
 }
 
-// withServer starts a server in a temporary directory, and ends it after work.
+// errInterrupted says that the user has had enough.
+var errInterrupted = errors.New("interrupted")
+
+// withServer starts a server in a temporary directory (TMPDIR says where; it has to have room for the data), and ends it after work, or when
+// the user interrupts it: what work does fails then, and everything is removed.
 func (b *bench) withServer(program launch.Program, options []string, work func(*launch.Server) error) (err error) {
 	directory, err := os.MkdirTemp("", "kedis-limits-")
 	if err != nil {
@@ -115,7 +123,14 @@ func (b *bench) withServer(program launch.Program, options []string, work func(*
 		return err
 	}
 	defer server.Kill()
-	if err := work(server); err != nil {
+	interrupt, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(interrupt, server.Kill)
+	err = work(server)
+	if interrupt.Err() != nil {
+		return errInterrupted
+	}
+	if err != nil {
 		return fmt.Errorf("%w\noutput of the server:\n%s", err, server.Output())
 	}
 	return nil
