@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -260,5 +259,3 @@ func (c *Cluster) Report() string {
 	}
 	return b.String()
 }
-
-var errNoCandidate = errors.New("chaos: no replica knows the primary's history")
