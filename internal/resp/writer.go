@@ -76,6 +76,9 @@ func (w *Writer) Error(text string) {
 	w.line('-', replaceLineEnds(strings.TrimRight(text, "\r\n")))
 }
 
+// WholeError writes an error reply of which line ends become spaces, those behind it too.
+func (w *Writer) WholeError(text string) { w.line('-', replaceLineEnds(text)) }
+
 // Integer writes an integer.
 func (w *Writer) Integer(n int64) { w.reply = appendHeader(w.reply, ':', n) }
 

@@ -89,7 +89,11 @@ func cmdDebug(c *Context) error {
 	return d.run(c)
 }
 
-func debugError(c *Context) error { return Error(c.Args[2]) }
+// debugError replies what looks like an error and, as in Redis, counts as none.
+func debugError(c *Context) error {
+	c.Reply.WholeError(string(c.Args[2]))
+	return nil
+}
 
 func debugLog(c *Context) error {
 	c.Engine.Logger.Warn("DEBUG LOG", "message", string(c.Args[2]))
