@@ -41,6 +41,22 @@ func until(t *testing.T, s *launch.Server, field, want string) {
 	}
 }
 
+// online waits until a primary knows so many replicas to have taken their snapshots.
+func online(t *testing.T, primary *launch.Server, replicas int) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for i := 0; i < replicas; {
+		switch {
+		case strings.Contains(info(t, primary, "slave"+strconv.Itoa(i)), "state=online"):
+			i++
+		case time.Now().After(deadline):
+			t.Fatal("after a minute the replicas are not online")
+		default:
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
 // counter increments a key until its writes are refused, and tells how often it was told that it had.
 type counter struct {
 	wait     sync.WaitGroup
@@ -92,6 +108,7 @@ func TestFailover(t *testing.T) {
 				follow(t, s, primary.Port)
 				converge(t, primary, s)
 			}
+			online(t, primary, 2)
 			counters := []*counter{count(t, primary, "a"), count(t, primary, "b"), count(t, primary, "c")}
 			c := primary.MustDial(t)
 			for key := byte('a'); key <= 'c'; {
@@ -146,6 +163,7 @@ func TestFailoverThatWaits(t *testing.T) {
 	c, writer := primary.MustDial(t), primary.MustDial(t)
 	do(t, c, "SET", "k", "1")
 	converge(t, primary, replica)
+	online(t, primary, 1)
 	defer frozen(t, replica)()
 	do(t, c, "SET", "k", "2")
 	port := strconv.Itoa(replica.Port)
@@ -201,6 +219,7 @@ func TestForcedFailover(t *testing.T) {
 	c := primary.MustDial(t)
 	do(t, c, "SET", "k", "1")
 	converge(t, primary, replica)
+	online(t, primary, 1)
 	thaw := frozen(t, replica)
 	do(t, c, "SET", "k", "2")
 	do(t, c, "FAILOVER", "TO", "127.0.0.1", strconv.Itoa(replica.Port), "FORCE", "TIMEOUT", "10")
@@ -241,6 +260,7 @@ func TestFailoverToNobody(t *testing.T) {
 	defer launch.End(t, replica)
 	follow(t, replica, primary.Port)
 	converge(t, primary, replica)
+	online(t, primary, 1)
 	frozen(t, replica)
 	do(t, c, "SET", "k", "3")
 	do(t, c, "FAILOVER", "TO", "127.0.0.1", strconv.Itoa(replica.Port), "FORCE", "TIMEOUT", "10")
