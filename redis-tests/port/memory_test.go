@@ -14,14 +14,20 @@ var megabytes = flag.Int("megabytes", 150, "how large the collections of TestMem
 // TestMemory moves large collections, of which the tool must never have more than some pieces in memory.
 func TestMemory(t *testing.T) {
 	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
+	const piece = 1000 // elements that one script makes: a server must not be silent for long
 	script := `local value = string.rep("v", 10000)
-		for i = 1, ARGV[1] do redis.call("HSET", "hash", i, i .. value) end
-		for i = 1, ARGV[1] / 10 do
-			redis.call("RPUSH", "list", i .. value)
-			redis.call("SADD", "set", i .. value)
-			redis.call("ZADD", "zset", i, i .. value)
+		for i = ARGV[1], ARGV[1] + ARGV[2] - 1 do
+			redis.call("HSET", "hash", i, i .. value)
+			if i % 10 == 0 then
+				redis.call("RPUSH", "list", i .. value)
+				redis.call("SADD", "set", i .. value)
+				redis.call("ZADD", "zset", i, i .. value)
+			end
 		end`
-	do(t, from.MustDial(t), "EVAL", script, "0", strconv.Itoa(*megabytes*100*10/13))
+	c := from.MustDial(t)
+	for i := 0; i < *megabytes*100*10/13; i += piece {
+		do(t, c, "EVAL", script, "0", strconv.Itoa(i), strconv.Itoa(piece))
+	}
 	p := startTool(t, t.TempDir(), port(from, to)...)
 	p.ends(0)
 	same(t, from, to)
