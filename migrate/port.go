@@ -26,14 +26,15 @@ type PortOptions struct {
 	Commands    Commands
 	Progress    *Progress
 
-	// Stop asks for an end: Finish if the target has caught up, Interrupt in any case.
+	// Stop asks for an end.
 	Stop <-chan StopRequest
 }
 
 // StopRequest is how a move is asked to end.
 type StopRequest int
 
-// Finish ends a move that has caught up, and interrupts another one; Interrupt keeps the position.
+// Finish ends a move when the target has what the source had by then, Interrupt at once, with the position kept. A
+// second Finish is an Interrupt, and so is one before the stream.
 const (
 	Finish StopRequest = iota
 	Interrupt

@@ -26,7 +26,8 @@ type stream struct {
 	asked  atomic.Int64 // when that was, in ns since 1970
 	since  time.Time    // what the source was asked before doesn't count
 	caught bool         // was told
-	endBy  time.Time    // unless zero: the move is to end when the target has caught up, or then
+	finish bool         // the move is to end when the target has reached goal
+	goal   int64        // where the source was when that was asked for; -1 until it has said so
 	noted  time.Time
 }
 
@@ -44,7 +45,7 @@ func (p *port) follow(ctx context.Context, from Position) error {
 	if err := p.link.acknowledge(); err != nil { // a source that marked the snapshot's end waits for it
 		return err
 	}
-	s := &stream{port: p, at: from, read: from, since: time.Now(), noted: time.Now()}
+	s := &stream{port: p, at: from, read: from, since: time.Now(), noted: time.Now(), goal: -1}
 	watch, stop := context.WithCancel(ctx)
 	watched := make(chan error, 1)
 	go func() { watched <- s.watch(watch) }()
@@ -125,10 +126,10 @@ func (s *stream) run(ctx context.Context, watched <-chan error) error {
 func (s *stream) duties(watched <-chan error, idle bool) (done bool, err error) {
 	select {
 	case request := <-s.Stop:
-		if request == Interrupt || !s.endBy.IsZero() {
+		if request == Interrupt || s.finish {
 			return true, s.interrupt()
 		}
-		s.since, s.endBy = time.Now(), time.Now().Add(finishWithin)
+		s.since, s.finish = time.Now(), true
 		s.Progress.Say("finishing")
 	case err := <-watched:
 		return false, err
@@ -138,10 +139,7 @@ func (s *stream) duties(watched <-chan error, idle bool) (done bool, err error) 
 		return false, err
 	}
 	now := time.Now()
-	if !s.endBy.IsZero() && now.After(s.endBy) {
-		return true, s.interrupt()
-	}
-	if now.Sub(s.noted) >= noteEvery || idle && (!s.caught || !s.endBy.IsZero()) {
+	if now.Sub(s.noted) >= noteEvery || idle && (!s.caught || s.finish) {
 		s.noted = now
 		return s.checkpoint()
 	}
@@ -162,6 +160,14 @@ func (s *stream) checkpoint() (done bool, err error) {
 	}
 	lag := max(source-s.at.Offset, 0)
 	s.Progress.Lag.Store(lag)
+	if s.finish && asked {
+		if s.goal < 0 {
+			s.goal = source
+		}
+		if s.at.Offset >= s.goal {
+			return true, s.done()
+		}
+	}
 	if !asked || lag > 0 {
 		if lag > behind {
 			s.caught = false
@@ -172,7 +178,7 @@ func (s *stream) checkpoint() (done bool, err error) {
 		s.caught = true
 		s.Progress.Say("the target has caught up, at position %d", s.at.Offset)
 	}
-	if s.Forever && s.endBy.IsZero() {
+	if s.Forever {
 		return false, nil
 	}
 	return true, s.done()
@@ -180,9 +186,6 @@ func (s *stream) checkpoint() (done bool, err error) {
 
 // behind is a lag at which a target that had caught up has not any more.
 const behind = 1 << 20
-
-// finishWithin is how long a move that is asked to finish may take to catch up.
-const finishWithin = 10 * time.Second
 
 // interrupt ends a move that another run can go on with.
 func (s *stream) interrupt() error {

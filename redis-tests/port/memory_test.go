@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"kedis/redis-tests/launch"
 )
@@ -29,6 +30,7 @@ func TestMemory(t *testing.T) {
 		do(t, c, "EVAL", script, "0", strconv.Itoa(i), strconv.Itoa(piece))
 	}
 	p := startTool(t, t.TempDir(), port(from, to)...)
+	p.limit = time.Hour
 	p.ends(0)
 	same(t, from, to)
 	const limit = 100 << 10 // KB

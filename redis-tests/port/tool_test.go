@@ -20,6 +20,7 @@ type tool struct {
 	command *exec.Cmd
 	output  *output
 	exited  chan struct{}
+	limit   time.Duration  // within which it has to end
 	said    map[string]int // how often says has waited for a text
 }
 
@@ -48,7 +49,7 @@ func startTool(t *testing.T, directory string, words ...string) *tool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &tool{t: t, command: exec.Command(binary, words...), output: new(output), exited: make(chan struct{})}
+	p := &tool{t: t, command: exec.Command(binary, words...), output: new(output), exited: make(chan struct{}), limit: 2 * time.Minute}
 	p.command.Dir, p.command.Stdout, p.command.Stderr = directory, p.output, p.output
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.command.Start(); err != nil {
@@ -110,8 +111,8 @@ func (p *tool) ends(code int) string {
 	p.t.Helper()
 	select {
 	case <-p.exited:
-	case <-time.After(2 * time.Minute):
-		p.t.Fatal("didn't end within two minutes")
+	case <-time.After(p.limit):
+		p.t.Fatalf("didn't end within %v", p.limit)
 	}
 	if got := p.command.ProcessState.ExitCode(); got != code {
 		p.t.Fatalf("exit code %d, expected %d:\n%s", got, code, p.output)
