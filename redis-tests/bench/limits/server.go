@@ -20,19 +20,23 @@ import (
 const megabyte = 1 << 20
 
 // settings are a configuration that fits into so many bytes of memory: an eighth for copies of records and as much for recent writes, an
-// eighth for RocksDB's blocks, and as much for its memtables. The rest is for the program, its garbage, and the page cache.
+// eighth for RocksDB's blocks, three sixteenths for its memtables: the larger they are, the less often compactions write the same anew. The rest
+// is for the program, its garbage, and the page cache.
 func settings(bytes int64) []string {
 	share := func(divisor int64) string { return strconv.FormatInt(max(bytes/divisor, megabyte), 10) }
-	const memtables = 4
+	const memtables = 3
 	return []string{
 		"--memory-tier", share(4), "--clean-cache-share", "50%", "--generation-bytes", share(32),
-		"--rocksdb-block-cache", share(8), "--rocksdb-write-buffer-size", share(8 * memtables), "--rocksdb-max-write-buffers", strconv.Itoa(memtables),
+		"--rocksdb-block-cache", share(8), "--rocksdb-write-buffer-size", share(16), "--rocksdb-max-write-buffers", strconv.Itoa(memtables),
 		"--binlog-segment-size", "16mb", "--binlog-retention-size", share(4), "--persist-log-size", share(4),
 	}
 }
 
 // configured is how many of those bytes are caches and buffers.
-func configured(bytes int64) int64 { return bytes/4 + bytes/8 + bytes/8 }
+func configured(bytes int64) int64 { return bytes/4 + bytes/8 + 3*bytes/16 }
+
+// buffers is how many of those bytes are for writes that no table file has yet.
+func buffers(bytes int64) int64 { return bytes/8 + 3*bytes/16 }
 
 // observer asks a server for INFO, on a connection of its own.
 type observer struct {
