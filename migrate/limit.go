@@ -41,6 +41,8 @@ next:
 	return l, nil
 }
 
+func (l *Limit) unlimited() bool { return l == nil || l.Bytes == 0 && l.Keys == 0 }
+
 // burst is how far what is let through may be ahead of its time.
 const burst = 50 * time.Millisecond
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -41,8 +42,9 @@ type Target struct {
 	facts   facts
 
 	lanes    []*lane
-	serial   bool // everything goes through lanes[0]
-	spanning int  // groups of several lanes in the batch that lanes[0] has open
+	pushed   time.Time // under a limit, when Push was called last
+	serial   bool      // everything goes through lanes[0]
+	spanning int       // groups of several lanes in the batch that lanes[0] has open
 	inFlight sync.WaitGroup
 	workers  sync.WaitGroup
 	open     map[int]*redis.Client // for other databases than 0, by number
@@ -390,7 +392,18 @@ func (t *Target) Load(key Key, value *rdb.Value) error {
 	if t.options.Progress != nil {
 		t.options.Progress.Keys.Add(1)
 	}
-	return t.options.Limit.wait(t.ctx, 0, 1)
+	if t.options.Limit.unlimited() {
+		return nil
+	}
+	// What a limit holds back mustn't wait for a batch to be full as well.
+	if err := t.options.Limit.wait(t.ctx, 0, 1); err != nil {
+		return err
+	}
+	if now := time.Now(); now.Sub(t.pushed) > burst {
+		t.pushed = now
+		return t.Push()
+	}
+	return nil
 }
 
 // stop ends everything with an error.
