@@ -181,7 +181,9 @@ func TestSentinel(t *testing.T) {
 		}
 	}
 	w.configured(second, 0)
-	if strings.Contains(second.Output(), "a snapshot was sent") {
+	// On a machine with too much to do Sentinels vote again before the first failover is through. The first one promoted then
+	// has a history that the other doesn't share.
+	if w.primary(w.sentinels[0])["config-epoch"] == "1" && strings.Contains(second.Output(), "a snapshot was sent") {
 		t.Fatalf("a replica of the promoted one had to take all data")
 	}
 	if testing.Short() {
