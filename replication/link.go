@@ -102,12 +102,14 @@ func (l *link) run(former *link) {
 	}
 	l.node.Host.Exclude()()
 	for retry := retrySoon; l.ctx.Err() == nil; retry = min(2*retry, retryLate) {
+		before := l.node.Host.Log().Position()
 		err := l.attempt()
 		if l.ctx.Err() != nil {
 			return
 		}
 		l.node.Logger.Warn("no stream from the primary", "primary", l.target.String(), "state", l.State().String(), "error", err)
-		if l.State() == Connected {
+		// An effect that fails, fails each time: that is no reason to hurry.
+		if l.State() == Connected && l.node.Host.Log().Position() != before {
 			retry = retrySoon
 		}
 		l.lose()
