@@ -31,7 +31,8 @@ func largeFile(t *testing.T, n int) (path string, size int64) {
 		t.Fatal(err)
 	}
 	w := bufio.NewWriter(file)
-	fmt.Fprintf(w, "REDIS0009\xfe\x00\x04\x05large\x80%c%c%c%c", byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+	w.WriteString("REDIS0009\xfe\x00\x04\x05large\x80")
+	w.Write(binary.BigEndian.AppendUint32(nil, uint32(n)))
 	value := make([]byte, elementBytes-10)
 	for i := range n {
 		state := uint64(i) + 1
