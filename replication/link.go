@@ -16,6 +16,7 @@ import (
 
 	"kedis/internal/psync"
 	"kedis/internal/resp"
+	"kedis/storage"
 )
 
 // link is a replica's connection to its primary, again and again, until it is ended.
@@ -44,6 +45,7 @@ type link struct {
 	sending  sync.Mutex
 	full     fullResync
 
+	diverged   bool // the data are not the primary's: all of it is to be taken anew
 	unanswered bool // PSYNC … FAILOVER was sent, and the answer was lost
 }
 
@@ -108,7 +110,11 @@ func (l *link) run(former *link) {
 			return
 		}
 		l.node.Logger.Warn("no stream from the primary", "primary", l.target.String(), "state", l.State().String(), "error", err)
-		// An effect that fails, fails each time: that is no reason to hurry.
+		if errors.Is(err, storage.ErrDiverged) {
+			l.diverged = true
+			l.node.Logger.Error("the data here are not the primary's; all of it is taken anew", "primary", l.target.String(), "position", l.node.Host.Log().Position())
+		}
+		// An effect that is unknown or fails, fails each time: that is no reason to hurry.
 		if l.State() == Connected && l.node.Host.Log().Position() != before {
 			retry = retrySoon
 		}
@@ -320,7 +326,12 @@ func (l *link) tell(words ...string) error {
 
 // claim is the history and the position that the server goes on from. A history in which it has
 // written nothing yet is none that anybody could know: it goes on in the one before.
+//
+// A server whose data have turned out to be others than the primary's has nothing to go on from.
 func (l *link) claim() (id string, position int64) {
+	if l.diverged {
+		return "?", -2
+	}
 	log := l.node.Host.Log()
 	history := log.History()
 	id, position = history.ID, log.Position()
@@ -344,6 +355,7 @@ func (l *link) ask() (State, error) {
 	case err != nil:
 		return 0, fmt.Errorf("replication: %w", err)
 	case answer.Full:
+		l.diverged = false
 		l.full = fullResync{answer.ID, answer.Position, answer.Commands}
 		l.totalKeys.Store(answer.Keys)
 		return FullSync, nil

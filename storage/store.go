@@ -30,6 +30,7 @@ import (
 var (
 	ErrWrongType = errors.New("storage: operation against a key holding the wrong kind of value")
 	ErrBudget    = errors.New("storage: the command touches too many records to run on a reactor")
+	ErrDiverged  = errors.New("storage: what the primary has carried out fails here")
 	ErrFormat    = errors.New("storage: the data directory has another format")
 )
 

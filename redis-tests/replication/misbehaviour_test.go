@@ -201,6 +201,15 @@ type misbehaviour struct {
 	hangUp bool
 }
 
+// diverges tells that what the primary says can't be carried out on the replica's data: it asks for all of the primary's then.
+func (m misbehaviour) diverges() bool {
+	switch m.name {
+	case "a command that fails", "a transaction that fails", "EXEC alone", "a database that there isn't":
+		return m.at == stepStream
+	}
+	return false
+}
+
 const noChecksum = "\x00\x00\x00\x00\x00\x00\x00\x00"
 
 func misbehaviours() []misbehaviour {
@@ -284,7 +293,7 @@ func misbehaviours() []misbehaviour {
 
 // TestMisbehavingPrimary has a primary do what it shouldn't, at each step of the handshake, of a snapshot and of
 // the stream. After each the replica has what it had, nothing of what came half, asks for the stream
-// from the position where it was, and goes on.
+// from the position where it was, and goes on; or for all data, when an effect has shown that its own are others.
 func TestMisbehavingPrimary(t *testing.T) {
 	s := newFalsePrimary(t)
 	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masterauth", "secret", "--repl-timeout", "10")
@@ -312,7 +321,11 @@ func TestMisbehavingPrimary(t *testing.T) {
 		name := stepNames[m.at] + ": " + m.name
 		d = s.accept()
 		d.reach(stepPsync)
-		if d.id != historyID || d.from != position+1 {
+		wantID, wantFrom := historyID, position+1
+		if m.diverges() {
+			wantID, wantFrom = "?", -1
+		}
+		if d.id != wantID || d.from != wantFrom {
 			t.Fatalf("after %s: the replica asks for %s from %d, and was at %d", name, d.id, d.from, position)
 		}
 		if got := do(t, c, "MGET", "old", "new").Strings(); got[0] != "1" || got[1] != "" {
@@ -324,7 +337,12 @@ func TestMisbehavingPrimary(t *testing.T) {
 		if got := info(t, replica, "master_link_status"); got != "down" {
 			t.Fatalf("after %s: the link is %s", name, got)
 		}
-		d.send("+CONTINUE\r\n")
+		if m.diverges() {
+			data := rdbFile("\xfe\x00"+rdbString("old", "1")+rdbString("case", ""), noChecksum)
+			d.send(fmt.Sprintf("+FULLRESYNC %s %d\r\n$%d\r\n%s", historyID, position, len(data), data))
+		} else {
+			d.send("+CONTINUE\r\n")
+		}
 		effect := request("SET", "case", name)
 		d.send(effect)
 		position += int64(len(effect))

@@ -219,3 +219,20 @@ func TestDivergedHistory(t *testing.T) {
 	converge(t, replica, primary)
 	equal(t, replica, primary)
 }
+
+// TestDivergedData follows a Redis whose data become others than its replicas': BITFIELD of Redis 7.0 creates a key for an increment that
+// overflows and fails, and tells nobody. When an effect fails because of that, all data are taken anew; a replica never goes on beside it.
+func TestDivergedData(t *testing.T) {
+	primary, replica := launch.ForTest(t, launch.MustOracle(t), "--repl-diskless-sync-delay", "0"), launch.ForTest(t, launch.MustUnderTest(t))
+	follow(t, replica, primary.Port)
+	converge(t, primary, replica)
+	c := primary.MustDial(t)
+	do(t, c, "BITFIELD", "bits", "OVERFLOW", "FAIL", "INCRBY", "u2", "100", "5")
+	do(t, c, "RENAMENX", "bits", "renamed")
+	do(t, c, "SET", "key", "behind it")
+	converge(t, primary, replica)
+	equal(t, primary, replica)
+	if output := replica.Output(); !strings.Contains(output, "the data here are not the primary's") {
+		t.Errorf("Redis told its replicas of the key: this test shows nothing\n%s", output)
+	}
+}

@@ -475,6 +475,9 @@ func (c *Context) fail(err error) {
 	text, known := c.Engine.Table.toReply(err)
 	if c.batch.applying && c.batch.failure == nil {
 		c.batch.failure = fmt.Errorf("%s: %s", c.Command.full, text)
+		if known {
+			c.batch.failure = fmt.Errorf("%w: %w", storage.ErrDiverged, c.batch.failure)
+		}
 	}
 	if !known {
 		c.Engine.Logger.Error("a command failed", "command", c.Command.full, "error", err)
