@@ -24,6 +24,8 @@ COMMANDS ?= 1000000
 SEED     ?= 0
 MINUTES  ?= 10
 KEYS     ?= 10000000
+# make bench BENCH='-scale 0.3 -rounds 3 -only GET'
+BENCH    ?=
 # make bench-limits PARTS=cold MEGABYTES=2048 LENGTH=60
 PARTS     ?= cold,tail,memory,recovery
 MEGABYTES ?= 512
@@ -110,7 +112,7 @@ scripts-rewrite: ## rewrite the replies that redis-tests/scripts expect, from re
 
 .PHONY: bench
 bench: build ## redis-benchmark on Kedis and redis-server in turns; raw output and a table go to bench-results/ (bench-limits: the rest)
-	$(GO) run ./redis-tests/bench
+	$(GO) run ./redis-tests/bench $(BENCH)
 
 .PHONY: bench-migration
 bench-migration: build ## kedis import and export beside redis-cli --rdb and --pipe and beside replication, over MOVED keys
