@@ -45,7 +45,10 @@ type link struct {
 	sending  sync.Mutex
 	full     fullResync
 
-	diverged   bool // the data are not the primary's: all of it is to be taken anew
+	diverged     bool          // the data are not the primary's: all of it is to be taken anew
+	lastDiverged time.Time     // when that was last found out
+	patience     time.Duration // for how long the primary was left alone then
+
 	unanswered bool // PSYNC … FAILOVER was sent, and the answer was lost
 }
 
@@ -93,6 +96,10 @@ func (l *link) exclusively(f func() error) error {
 const (
 	retrySoon = 50 * time.Millisecond
 	retryLate = time.Second
+
+	// And when its effects fail here.
+	retrySeldom = time.Minute
+	calmAfter   = 10 * time.Minute
 )
 
 // run connects again and again. It begins when the link before it is done, and no write of the time
@@ -111,11 +118,14 @@ func (l *link) run(former *link) {
 		}
 		l.node.Logger.Warn("no stream from the primary", "primary", l.target.String(), "state", l.State().String(), "error", err)
 		if errors.Is(err, storage.ErrDiverged) {
-			l.diverged = true
+			l.diverge()
 			l.node.Logger.Error("the data here are not the primary's; all of it is taken anew", "primary", l.target.String(), "position", l.node.Host.Log().Position())
 		}
-		// An effect that is unknown or fails, fails each time: that is no reason to hurry.
-		if l.State() == Connected && l.node.Host.Log().Position() != before {
+		switch {
+		case l.diverged:
+			retry = l.patience
+		// An effect that is unknown, is so each time: that is no reason to hurry.
+		case l.State() == Connected && l.node.Host.Log().Position() != before:
 			retry = retrySoon
 		}
 		l.lose()
@@ -124,6 +134,18 @@ func (l *link) run(former *link) {
 		case <-time.After(retry):
 		}
 	}
+}
+
+// diverge notes that all data are to be taken. When that has to be done again and again, what makes the effects fail lies elsewhere: each
+// time the primary is left alone for twice as long, up to a minute, until there was none for ten minutes.
+func (l *link) diverge() {
+	now := time.Now()
+	if now.Sub(l.lastDiverged) > calmAfter {
+		l.patience = retrySoon
+	} else {
+		l.patience = min(2*l.patience, retrySeldom)
+	}
+	l.diverged, l.lastDiverged = true, now
 }
 
 // lose goes back to the first state.
@@ -355,7 +377,6 @@ func (l *link) ask() (State, error) {
 	case err != nil:
 		return 0, fmt.Errorf("replication: %w", err)
 	case answer.Full:
-		l.diverged = false
 		l.full = fullResync{answer.ID, answer.Position, answer.Commands}
 		l.totalKeys.Store(answer.Keys)
 		return FullSync, nil

@@ -45,6 +45,7 @@ func (l *link) synchronize() (State, error) {
 	if err != nil {
 		return 0, err
 	}
+	l.diverged = false
 	n.Logger.Info("a full synchronization is complete", "keys", l.keys.Load(), "bytes", l.loaded.Load(), "took", time.Since(began).Round(time.Millisecond).String())
 	return Connected, nil
 }
