@@ -99,7 +99,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 		return err
 	}
 	batch := new(rocks.Batch)
-	batch.Grow(int(f.Bytes()))
+	batch.Grow(int(f.Newest()))
 	for it := f.All(); it.Next(); {
 		family := families[it.Space()]
 		if family == nil {

@@ -71,6 +71,7 @@ type Generation struct {
 	current *Chunk
 	used    int
 	count   int
+	newest  int64
 }
 
 // Chunk is a piece of a generation's memory.
@@ -117,6 +118,10 @@ func (g *Generation) Bytes() int64 {
 // Keys is the number of different keys. Only the writer may ask.
 func (g *Generation) Keys() int { return g.count }
 
+// Newest is the bytes that the newest versions of all records take, keys included. Only the writer may
+// ask, or anybody once nothing is added any more.
+func (g *Generation) Newest() int64 { return g.newest }
+
 // Full tells that the generation can't address much more, whatever its size.
 func (g *Generation) Full() bool { return len(*g.chunks.Load()) > maxChunks-1024 }
 
@@ -151,7 +156,10 @@ func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueL
 	chunk.end.Store(uint32(g.used))
 	g.end.Store(ref + 1)
 	slot.Store(hash&^referenceMask | ref)
-	if previous == 0 {
+	g.newest += int64(need)
+	if previous != 0 {
+		g.newest -= int64(g.entry(previous).size())
+	} else {
 		g.count++
 		if g.count*2 > len(g.index.Load().slots) {
 			g.grow()
