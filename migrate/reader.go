@@ -316,19 +316,22 @@ func streamDigest(ctx context.Context, client redis.UniversalClient, key string,
 			if !ok || len(entry) != 2 {
 				return fmt.Errorf("XRANGE has answered with %v", one)
 			}
-			id, _ := entry[0].(string)
-			from = "(" + id
-			ms, seq, _ := strings.Cut(id, "-")
+			id, isID := entry[0].(string)
+			fields, areFields := entry[1].([]any)
+			ms, seq, _ := strings.Cut(id, "-") // without a dash, seq is no number
 			first, err := strconv.ParseUint(ms, 10, 64)
 			second, err2 := strconv.ParseUint(seq, 10, 64)
-			if err := errors.Join(err, err2); err != nil {
-				return err
+			if !isID || !areFields || len(fields)%2 != 0 || err != nil || err2 != nil {
+				return fmt.Errorf("XRANGE has answered with %v", one)
 			}
+			from = "(" + id
 			v.Entry(first, second)
-			fields, _ := entry[1].([]any)
-			for i := 0; i+1 < len(fields); i += 2 {
-				field, _ := fields[i].(string)
-				value, _ := fields[i+1].(string)
+			for i := 0; i < len(fields); i += 2 {
+				field, isField := fields[i].(string)
+				value, isValue := fields[i+1].(string)
+				if !isField || !isValue {
+					return fmt.Errorf("XRANGE has answered with %v", one)
+				}
 				v.EntryField([]byte(field), []byte(value))
 			}
 		}
