@@ -11,9 +11,9 @@ import (
 // size is that of a huge page on the processors that Kedis is built for.
 const size = 2 << 20
 
-// Advise asks for large pages under a slice that was just made, before it is first touched, if its elements hold no pointers or do: to
-// the kernel it is memory. What lies beside it in the same large pages is advised too, since the heap puts the next slice there. Where
-// the kernel has no large pages, or gives them to everybody, nothing changes.
+// Advise asks for large pages under a slice that was just made, before it is first touched. What lies beside it in the same large pages is advised too, since the heap puts the next slice there. Where
+// the kernel has no large pages, or gives them to everybody, nothing changes. Large pages that are used only in part take memory that nobody
+// asked for, so it is for what is large or is made again and again.
 func Advise[T any](slice []T) {
 	if cap(slice) == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 func TestAdvise(t *testing.T) {
 	enabled, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
 	if err != nil || strings.Contains(string(enabled), "[never]") {
-		t.Skip("this kernel has no transparent huge pages")
+		t.Skip("this kernel has no transparent huge pages, and then there is nothing to ask it for")
 	}
 	memory := make([]byte, 8*size)
 	Advise(memory)
