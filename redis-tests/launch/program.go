@@ -48,7 +48,7 @@ func Oracle() (Program, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return Program{}, fmt.Errorf("launch: the oracle is missing (scripts/install-dependencies.sh oracle installs it): %w", err)
+		return Program{}, fmt.Errorf("launch: the oracle is missing (scripts/install-dependencies.sh build test gets it, and KEDIS_ORACLE names it; make test does both): %w", err)
 	}
 	return Program{Line: []string{path}, IsRedis: true}, nil
 }
