@@ -2,7 +2,10 @@ package command
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
+
+	"kedis/internal/number"
 )
 
 // KeyFlags tell what a command does with a key, as Redis's key specifications do.
@@ -88,13 +91,50 @@ func (c *Command) KeysOf(dst []KeyReference, args [][]byte) ([]KeyReference, err
 		found, err := c.GetKeys(args)
 		return append(dst, found...), err
 	}
+	before := len(dst)
 	for i := range c.Keys {
 		var ok bool
 		if dst, ok = c.Keys[i].find(dst, args); !ok {
-			return dst, errInvalidKeys
+			return c.keysByLooseCount(dst[:before], args)
 		}
 	}
 	return dst, nil
+}
+
+// keysByLooseCount finds the keys of words in which the number of keys isn't written as it should be, or is wrong. The command itself will
+// refuse them, but COMMAND GETKEYS takes what C's atoi makes of the number, says nothing of how the keys are used, and names a destination last.
+func (c *Command) keysByLooseCount(dst []KeyReference, args [][]byte) ([]KeyReference, error) {
+	counted := slices.IndexFunc(c.Keys, func(k KeySpec) bool { return k.Counted })
+	if counted < 0 {
+		return dst, errInvalidKeys
+	}
+	spec := &c.Keys[counted]
+	first := spec.Index + spec.First
+	count := leadingInteger(args[spec.Index+spec.Count])
+	if count < 1 || count > len(args)-first {
+		return dst, errInvalidKeys
+	}
+	for i := range count {
+		dst = append(dst, KeyReference{Index: first + i})
+	}
+	for i := range c.Keys[:counted] {
+		dst = append(dst, KeyReference{Index: c.Keys[i].Index})
+	}
+	return dst, nil
+}
+
+// leadingInteger reads a number as C's atoi does: white space, a sign, and digits as far as they go. It is 0 for what has none, or too many.
+func leadingInteger(text []byte) int {
+	text = bytes.TrimLeft(text, " \t\n\v\f\r")
+	end := 0
+	for end < len(text) && (text[end] >= '0' && text[end] <= '9' || end == 0 && (text[0] == '-' || text[0] == '+')) {
+		end++
+	}
+	n, err := strconv.Atoi(string(text[:end]))
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 const errInvalidKeys = Error("ERR Invalid arguments specified for command")
@@ -121,14 +161,14 @@ func (k *KeySpec) find(dst []KeyReference, args [][]byte) ([]KeyReference, bool)
 	}
 	first := begin
 	if k.Counted {
-		count, err := strconv.Atoi(string(args[begin+k.Count]))
-		if err != nil || count < 0 || count > len(args) {
+		count, ok := number.ParseInt(args[begin+k.Count])
+		if !ok || count < 0 || count > int64(len(args)) {
 			return dst, false
 		}
 		first = begin + k.First
-		last = first + (count-1)*k.Step
+		last = first + (int(count)-1)*k.Step
 	}
-	if last >= len(args) {
+	if last >= len(args) || last < first {
 		return dst, false
 	}
 	for i := first; i <= last; i += k.Step {
