@@ -115,7 +115,14 @@ func importTo(work context.Context, ctx *cli.Context, files *migrate.Files, name
 	if err := target.Survey(files.Filter); err != nil {
 		return err
 	}
-	return files.Read(work, name, os.Stdin, target)
+	files.Commands, files.Live = target.Commands(files.Commands), true
+	files.Replay = func() error { return target.ReplaceBefore(files.Filter) }
+	if err := files.Read(work, name, os.Stdin, target); err != nil || !files.Held {
+		return err
+	}
+	files.Progress.Phase("putting expiries right")
+	_, err = target.Release(files.Filter)
+	return err
 }
 
 // importInto fills a data directory.

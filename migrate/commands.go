@@ -9,15 +9,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sourceCommands knows where keys stand in commands of ours, and asks the source about others.
-type sourceCommands struct {
+// askedCommands knows where keys stand in commands of ours, and asks a server about others.
+type askedCommands struct {
 	own    Commands
-	source *redis.Client
-	asked  map[string]*redis.CommandInfo // nil for what the source doesn't know
+	server *redis.Client
+	asked  map[string]*redis.CommandInfo // nil for what the server doesn't know
 }
 
+// Commands tells where keys stand in commands that own or else the target knows.
+func (t *Target) Commands(own Commands) Commands { return &askedCommands{own: own, server: t.client} }
+
 // Keys appends the positions of a command's keys.
-func (c *sourceCommands) Keys(dst []KeyPosition, args [][]byte) ([]KeyPosition, bool, error) {
+func (c *askedCommands) Keys(dst []KeyPosition, args [][]byte) ([]KeyPosition, bool, error) {
 	keys, known, err := c.own.Keys(dst, args)
 	if known || err != nil {
 		return keys, known, err
@@ -46,8 +49,8 @@ func (c *sourceCommands) Keys(dst []KeyPosition, args [][]byte) ([]KeyPosition, 
 	return dst, true, nil
 }
 
-func (c *sourceCommands) ask(name string) (*redis.CommandInfo, error) {
-	all, err := c.source.Command(context.Background()).Result()
+func (c *askedCommands) ask(name string) (*redis.CommandInfo, error) {
+	all, err := c.server.Command(context.Background()).Result()
 	if err != nil {
 		return nil, fmt.Errorf("COMMAND: %w", err)
 	}
@@ -62,13 +65,13 @@ func (c *sourceCommands) ask(name string) (*redis.CommandInfo, error) {
 	return info, nil
 }
 
-// find asks the source for the keys of one command, whose places only it can tell.
-func (c *sourceCommands) find(args [][]byte) (keys []KeyPosition, err error) {
+// find asks the server for the keys of one command, whose places only it can tell.
+func (c *askedCommands) find(args [][]byte) (keys []KeyPosition, err error) {
 	words := []any{"COMMAND", "GETKEYS"}
 	for _, word := range args {
 		words = append(words, word)
 	}
-	names, err := c.source.Do(context.Background(), words...).StringSlice()
+	names, err := c.server.Do(context.Background(), words...).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("COMMAND GETKEYS: %w", err)
 	}

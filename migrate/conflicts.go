@@ -1,20 +1,23 @@
 package migrate
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // Conflicts says what happens to keys that are at the target before anything is moved. A nil Conflicts
-// replaces them.
+// replaces them by values that come whole.
 //
 // The keys are listed once, when a move begins, and kept in memory: so a key that the move itself has
 // written is never taken for one of them, and a stream's commands on such a key are told, too.
 type Conflicts struct {
-	Fail bool // instead of leaving the target's key as it is
+	Fail    bool // instead of leaving the target's key as it is
+	Replace bool // removes the target's key before the first command on it, which may build on what was there
 
 	own map[ownKey]struct{}
 }
@@ -133,9 +136,49 @@ func (c *Conflicts) has(database int, key []byte) bool {
 	return own
 }
 
+// ReplaceBefore has the target's keys that the filter may write to removed one by one before the first command on each. It is for
+// commands from a file, which build on nothing but what was written before them. Unless keys are replaced it does nothing.
+func (t *Target) ReplaceBefore(filter *Filter) error {
+	if t.options.Conflicts != nil {
+		return nil
+	}
+	t.options.Conflicts = &Conflicts{Replace: true, own: map[ownKey]struct{}{}}
+	return t.Survey(filter)
+}
+
+// clearBefore lists the commands that remove the target's own keys that a command touches.
+func (c *Conflicts) clearBefore(command *Command) (removals []Command, err error) {
+	if c == nil || !c.Replace || len(c.own) == 0 {
+		return nil, nil
+	}
+	if command.Wide || len(command.Keys) == 0 && !bytes.HasPrefix(bytes.ToUpper(command.Args[0]), []byte("FLUSH")) {
+		return nil, failure(ExitUnsupported, "%s may read or move keys that the target had before: begin with an empty target", brief(command.Args))
+	}
+	remove := func(database int, key []byte) {
+		if !c.has(database, key) {
+			return
+		}
+		delete(c.own, ownKey{database, string(key)})
+		removals = append(removals, Command{Database: database, Args: [][]byte{[]byte("DEL"), key}, Keys: []KeyPosition{{Index: 1}}})
+	}
+	for _, key := range command.Keys {
+		remove(command.Database, command.Args[key.Index])
+	}
+	if at := otherDatabaseAt(command.Args); at > 0 {
+		if database, err := strconv.Atoi(string(command.Args[at])); err == nil {
+			remove(database, command.Args[command.Keys[len(command.Keys)-1].Index])
+		}
+	}
+	return removals, nil
+}
+
 // keeps says whether a key is the target's own, or fails if that must not be.
 func (c *Conflicts) keeps(database int, key []byte) (bool, error) {
 	if !c.has(database, key) {
+		return false, nil
+	}
+	if c.Replace { // by what is written now
+		delete(c.own, ownKey{database, string(key)})
 		return false, nil
 	}
 	if c.Fail {
@@ -146,7 +189,7 @@ func (c *Conflicts) keeps(database int, key []byte) (bool, error) {
 
 // resolve is what is left of a command when the target's own keys are kept; nil if that is nothing.
 func (c *Conflicts) resolve(command *Command) (*Command, error) {
-	if c == nil || len(c.own) == 0 {
+	if c == nil || c.Replace || len(c.own) == 0 {
 		return command, nil
 	}
 	var conflict error

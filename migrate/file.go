@@ -32,6 +32,15 @@ type Files struct {
 	Flush string
 	// Expired takes in keys that have expired, too, for those to whom it matters that each key is there.
 	Expired bool
+	// Live says that what is written expires by the clock of the server that has it. Then the expiries of an AOF are held (see
+	// expiry.go) until somebody calls Target.Release.
+	Live bool
+	// Replay, unless nil, is called before anything is written when it shows that commands will be.
+	Replay func() error
+
+	Held bool // expiries were
+
+	replayed bool
 }
 
 // largestRequest is how much memory one command of an AOF may take.
@@ -47,7 +56,24 @@ func (f *Files) Read(ctx context.Context, name string, in io.Reader, to Sink) er
 		return err
 	}
 	f.Progress.Total.Store(total)
+	if len(parts) > 1 {
+		if err := f.replay(); err != nil {
+			return err
+		}
+	}
 	return f.readAll(ctx, parts, to)
+}
+
+// replay prepares for commands.
+func (f *Files) replay() error {
+	if f.replayed {
+		return nil
+	}
+	f.replayed, f.Held = true, f.Live
+	if f.Replay == nil {
+		return nil
+	}
+	return f.Replay()
 }
 
 // part is one of the files that make up an AOF, or the only one.
@@ -200,6 +226,9 @@ func (r *fileReader) read(file io.Reader) error {
 	case bytes.HasPrefix(head, []byte("REDIS")):
 		return r.snapshot(buffered)
 	case bytes.HasPrefix(head, []byte("*")), bytes.HasPrefix(head, []byte("#")):
+		if err := r.replay(); err != nil {
+			return err
+		}
 		return r.commands(buffered)
 	}
 	return failure(ExitSource, "%s is neither an RDB file nor an AOF", r.name)
@@ -238,12 +267,23 @@ func (r *fileReader) snapshot(file io.Reader) error {
 			}
 		case record.Kind == rdb.RecordDatabase:
 			r.database = int(record.Database)
+		case record.Kind == rdb.RecordAux && isPreamble(record):
+			if err := r.replay(); err != nil {
+				return err
+			}
 		case record.Kind == rdb.RecordFunction:
 			r.Progress.Skip("libraries of functions")
 		case record.Kind == rdb.RecordModuleAux:
 			r.Progress.Skip("data of modules beside the keys")
 		}
 	}
+}
+
+// isPreamble says that an RDB file tells of itself, before its keys, that it is the beginning of an AOF: since Redis 4, and
+// by another name since 7.
+func isPreamble(record *rdb.Record) bool {
+	name := string(record.Name)
+	return (name == "aof-preamble" || name == "aof-base") && string(record.Data) == "1"
 }
 
 func (r *fileReader) skipEmpty(keys int64) {
@@ -259,11 +299,14 @@ func (r *fileReader) key(record *rdb.Record) error {
 	case !wanted || !r.Filter.Wants(record.Key):
 		r.Progress.Skip("keys that weren't asked for")
 		return nil
-	case record.ExpireMs != 0 && record.ExpireMs <= time.Now().UnixMilli() && !r.Expired:
+	case record.ExpireMs != 0 && record.ExpireMs <= time.Now().UnixMilli() && !r.Expired && !r.Held:
 		r.Progress.Skip("keys that had expired")
 		return nil
 	}
 	key := Key{to, r.Filter.Rename(record.Key), record.ExpireMs}
+	if r.Held {
+		key.ExpireMs = hold(key.ExpireMs)
+	}
 	err := r.to.Load(key, record.Value)
 	switch {
 	case err == nil:
@@ -368,12 +411,22 @@ func (r *fileReader) translate(args [][]byte) (*Command, error) {
 	}
 	keys, known, err := r.Commands.Keys(nil, words)
 	if err != nil || !known {
-		return nil, failure(ExitUnsupported, "%s is a command that Kedis doesn't know (%w)", brief(words), errors.Join(err, errors.ErrUnsupported))
+		return nil, failure(ExitUnsupported, "%s is a command that isn't known (%w)", brief(words), errors.Join(err, errors.ErrUnsupported))
 	}
 	if len(keys) == 0 {
 		return nil, failure(ExitUnsupported, "%s is no command on keys", brief(words))
 	}
-	return r.Filter.Command(r.database, words, keys)
+	command, err := r.Filter.Command(r.database, words, keys)
+	if command == nil || err != nil {
+		return nil, err
+	}
+	if command, err = r.Filter.otherDatabase(command, nil); command == nil || err != nil || !r.Held {
+		return command, err
+	}
+	if _, err := command.holdExpiry(); err != nil {
+		return nil, failure(ExitSource, "%s: %w", brief(words), err)
+	}
+	return command, nil
 }
 
 // whole is a command on a whole database.

@@ -72,7 +72,7 @@ func (l *Limit) wait(ctx context.Context, bytes, keys int) error {
 	}
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	case <-time.After(ahead):
 		return nil
 	}

@@ -76,7 +76,7 @@ type port struct {
 	target *Target
 	link   *link
 	info   *redis.Client // to the source, for what a replica can't ask
-	keys   *sourceCommands
+	keys   *askedCommands
 }
 
 // identify checks that a position file is that of the same move.
@@ -131,7 +131,7 @@ func (p *port) attempt(ctx context.Context) (err error) {
 		return err
 	}
 	p.info = redis.NewClient(p.From.options(0, 2))
-	p.keys = &sourceCommands{own: p.Commands, source: p.info}
+	p.keys = &askedCommands{own: p.Commands, server: p.info}
 	defer func() {
 		err = errors.Join(err, p.target.Close(), p.info.Close())
 	}()

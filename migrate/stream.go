@@ -298,20 +298,27 @@ func cloneWords(args [][]byte) [][]byte {
 	return words
 }
 
-// otherDatabase maps the database that MOVE, or COPY with DB, names.
-func (f *Filter) otherDatabase(c *Command, conflicts *Conflicts) (*Command, error) {
-	at := 0
-	switch strings.ToUpper(string(c.Args[0])) {
+// otherDatabaseAt is where a MOVE, or a COPY with DB, names the database that its last key is in; 0: nowhere.
+func otherDatabaseAt(args [][]byte) int {
+	switch strings.ToUpper(string(args[0])) {
 	case "MOVE":
-		at = 2
+		if len(args) > 2 {
+			return 2
+		}
 	case "COPY":
-		for i := 3; i+1 < len(c.Args); i++ {
-			if bytes.EqualFold(c.Args[i], []byte("DB")) {
-				at = i + 1
+		for i := 3; i+1 < len(args); i++ {
+			if bytes.EqualFold(args[i], []byte("DB")) {
+				return i + 1
 			}
 		}
 	}
-	if at == 0 || at >= len(c.Args) {
+	return 0
+}
+
+// otherDatabase maps the database that MOVE, or COPY with DB, names.
+func (f *Filter) otherDatabase(c *Command, conflicts *Conflicts) (*Command, error) {
+	at := otherDatabaseAt(c.Args)
+	if at == 0 {
 		return c, nil
 	}
 	number, err := strconv.Atoi(string(c.Args[at]))

@@ -192,7 +192,11 @@ func (t *Target) ApplyAt(position Position, commands ...Command) error {
 		if err := t.reach(kept.Database); err != nil {
 			return err
 		}
-		taken = append(taken, *kept)
+		removals, err := t.options.Conflicts.clearBefore(kept)
+		if err != nil {
+			return err
+		}
+		taken = append(append(taken, removals...), *kept)
 		for _, word := range kept.Args {
 			bytes += len(word)
 		}

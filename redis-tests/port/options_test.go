@@ -287,31 +287,44 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// TestServersGoAway kills either server in the snapshot.
-func TestServersGoAway(t *testing.T) {
-	for _, which := range []string{"Source", "Target"} {
-		t.Run(which, func(t *testing.T) {
-			from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
-			c, d := from.MustDial(t), to.MustDial(t)
-			// Bytes that can't be compressed: with a small snapshot all of it would be in the sockets before the kill.
-			value := make([]byte, 100_000)
-			rand.NewChaCha8([32]byte{}).Read(value)
-			for i := range 200 {
-				do(t, c, "SET", fmt.Sprintf("key%03d", i), string(value))
-			}
-			directory := t.TempDir()
-			p := startTool(t, directory, port(from, to, "--rate", "200keys")...)
-			until(t, "the first key", func() bool { n, _ := do(t, d, "DBSIZE").Integer(); return n > 1 })
-			killed := &from
-			if which == "Target" {
-				killed = &to
-			}
-			(*killed).Kill()
-			*killed = restart(t, *killed)
-			p.ends(7)
-			startTool(t, directory, port(from, to, "--resync", "delete")...).ends(0)
-			same(t, from, to)
-		})
+// TestKillInSnapshot kills the tool or either server in the snapshot, which has to be taken anew: the same command says so, and
+// with --resync delete does so.
+func TestKillInSnapshot(t *testing.T) {
+	for _, pair := range pairs {
+		for _, which := range []string{"Tool", "Source", "Target"} {
+			t.Run(pair.name+which, func(t *testing.T) {
+				t.Parallel()
+				source, target := pair.from(t), pair.to(t)
+				from, to := start(t, source, lasting(source)...), start(t, target, lasting(target)...)
+				c, d := from.MustDial(t), to.MustDial(t)
+				// Bytes that can't be compressed: with a small snapshot all of it would be in the sockets before the kill.
+				value := make([]byte, 100_000)
+				rand.NewChaCha8([32]byte{}).Read(value)
+				for i := range 200 {
+					do(t, c, "SET", fmt.Sprintf("key%03d", i), string(value))
+				}
+				directory := t.TempDir()
+				p := startTool(t, directory, port(from, to, "--rate", "200keys")...)
+				until(t, "the first key", func() bool { n, _ := do(t, d, "DBSIZE").Integer(); return n > 1 })
+				switch which {
+				case "Tool":
+					p.kill()
+					p = startTool(t, directory, port(from, to)...)
+				case "Source":
+					from.Kill()
+					from = restart(t, from)
+				case "Target":
+					to.Kill()
+					to = restart(t, to)
+				}
+				if output := p.ends(7); !strings.Contains(output, "--resync delete") {
+					t.Errorf("said %s", output)
+				}
+				do(t, from.MustDial(t), "DEL", "key000", "key001", "key100")
+				startTool(t, directory, port(from, to, "--resync", "delete")...).ends(0)
+				same(t, from, to)
+			})
+		}
 	}
 }
 

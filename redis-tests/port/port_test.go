@@ -54,36 +54,59 @@ func TestPort(t *testing.T) {
 	}
 }
 
+// lasting are options with which a Redis that is killed comes back with what it had.
+func lasting(program launch.Program) []string {
+	if program.IsRedis {
+		return []string{"--appendonly", "yes"}
+	}
+	return nil
+}
+
 // TestKill kills the tool, the target and the source, one after the other, under writes, and goes on.
 func TestKill(t *testing.T) {
-	random := seeded(t)
-	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
-	fill(t, from, 1000)
-	w := startWriters(t, from, random, 3, true)
-	directory := t.TempDir()
-	line := port(from, to, "--until", "forever")
-	p := startTool(t, directory, line...)
-	p.says("has caught up")
-	for range 3 {
-		w.wait(t, 1000)
-		p.kill()
-		p = startTool(t, directory, line...)
-		p.says("going on at position")
+	for _, pair := range pairs {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			random := seeded(t)
+			source, target := pair.from(t), pair.to(t)
+			from, to := start(t, source, lasting(source)...), start(t, target, lasting(target)...)
+			fill(t, from, 1000)
+			w := startWriters(t, from, random, 3, true)
+			directory := t.TempDir()
+			line := port(from, to, "--until", "forever")
+			p := startTool(t, directory, line...)
+			p.says("has caught up")
+			for range 3 {
+				w.wait(t, 1000)
+				p.kill()
+				p = startTool(t, directory, line...)
+				p.says("going on at position")
+			}
+			w.wait(t, 1000)
+			to.Kill()
+			w.wait(t, 1000)
+			to = restart(t, to)
+			p.says("going on at position")
+			w.wait(t, 1000)
+			from.Kill()
+			from = restart(t, from)
+			if source.IsRedis { // begins a new history
+				if output := p.ends(7); !strings.Contains(output, "no longer has its stream") {
+					t.Errorf("said %s", output)
+				}
+				p = startTool(t, directory, append(line, "--resync", "delete")...)
+				p.says("has caught up")
+			} else {
+				p.says("going on at position")
+			}
+			w.wait(t, 1000)
+			w.stop()
+			p.signal(syscall.SIGINT)
+			p.ends(0)
+			same(t, from, to)
+			startTool(t, t.TempDir(), verify(from, to)...).ends(0)
+		})
 	}
-	w.wait(t, 1000)
-	to.Kill()
-	w.wait(t, 1000)
-	to = restart(t, to)
-	p.says("going on at position")
-	w.wait(t, 1000)
-	from.Kill()
-	from = restart(t, from)
-	p.says("going on at position")
-	w.wait(t, 1000)
-	w.stop()
-	p.signal(syscall.SIGINT)
-	p.ends(0)
-	same(t, from, to)
 }
 
 // restart starts a killed server again where it was.
