@@ -183,6 +183,8 @@ func sweep(ctx context.Context, engine *command.Engine, c *config.Config, logger
 		Enabled:  c.ActiveExpire.Get,
 		Interval: func() time.Duration { return time.Second / time.Duration(max(c.HZ.Get(), 1)) },
 		Effort:   func() int { return int(15 + 10*c.ActiveExpireEffort.Get()) },
+		Served:   engine.Statistics.Reads.Sum,
+		Crowded:  engine.Store.Crowded,
 		Now:      time.Now,
 		Failed:   func(err error) { logger.Error("removing expired keys", "error", err) },
 	})

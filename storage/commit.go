@@ -237,6 +237,9 @@ func (s *Store) throttle() {
 	}
 }
 
+// Crowded tells that more would be on its way to RocksDB than it takes without slowing writers down. What can wait should.
+func (s *Store) Crowded() bool { return s.waitingGenerations() >= frozenUnslowed }
+
 // waitingGenerations is how many generations wait for RocksDB.
 func (s *Store) waitingGenerations() int { return len(s.current.Load().frozen) }
 

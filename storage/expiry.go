@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"runtime"
+
 	"kedis/storage/layout"
 	"kedis/ttl"
 )
@@ -8,21 +10,44 @@ import (
 // Due returns up to limit keys whose time (Unix ms) has come, by time and key, behind a place in that
 // order. No locks are needed: whoever removes them looks again.
 func (d DB) Due(behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
+	var due []ttl.Due
+	var keys []byte // copies, for what the walk returns keeps whole pieces of memory from being given back
+	err := d.walkDue(behind, now, limit, func(expireMs int64, key []byte) {
+		from := len(keys)
+		keys = append(keys, key...)
+		due = append(due, ttl.Due{ExpireMs: expireMs, Key: keys[from:len(keys):len(keys)]})
+	})
+	return due, err
+}
+
+// CountDue is how many keys Due would return.
+func (d DB) CountDue(behind ttl.Due, now int64, limit int) (count int, err error) {
+	err = d.walkDue(behind, now, limit, func(int64, []byte) { count++ })
+	return count, err
+}
+
+// yieldEvery is how many records a long walk in the background goes over before others may run. A reactor that has
+// something to do may else have to wait until the runtime takes the processor away from the walk, some ten milliseconds.
+const yieldEvery = 256
+
+func (d DB) walkDue(behind ttl.Due, now int64, limit int, f func(expireMs int64, key []byte)) error {
 	lower := append(layout.AppendExpiryKey(nil, behind.ExpireMs, behind.Key), 0)
 	if behind.Key == nil {
 		lower = []byte{layout.KindExpiry}
 	}
 	it := d.txn.walk(d.space, lower, layout.AppendExpiryKey(nil, now+1, nil), false, true)
-	var due []ttl.Due
-	for len(due) < limit && it.Next() {
-		at, key, err := layout.DecodeExpiryKey(it.Key())
+	for i := 0; i < limit && it.Next(); i++ {
+		expireMs, key, err := layout.DecodeExpiryKey(it.Key())
 		if err != nil {
 			it.err = err
 			break
 		}
-		due = append(due, ttl.Due{ExpireMs: at, Key: key})
+		f(expireMs, key)
+		if i%yieldEvery == yieldEvery-1 {
+			runtime.Gosched()
+		}
 	}
-	return due, it.Close()
+	return it.Close()
 }
 
 // RemoveExpired removes a key that has expired by now, and says so in the log; false when it has not,

@@ -6,6 +6,7 @@ import (
 	"kedis/storage/cache"
 	"kedis/storage/generation"
 	"kedis/storage/layout"
+	"kedis/ttl"
 )
 
 // WarmRequests is how many requests Warm takes at once: enough for the processor to wait for all of
@@ -49,6 +50,17 @@ func (d DB) WarmKeys(args [][]byte, step int) {
 	keys := warming{current: d.txn.store.current.Load(), cache: d.txn.store.cache}
 	for i := 0; i < len(args) && keys.count < WarmRequests; i += step {
 		keys.add(generation.Hash(d.space.number, d.metadataKey(args[i])))
+	}
+	for i := range keys.count {
+		d.txn.warmed += byte(len(keys.value(i)))
+	}
+}
+
+// WarmDue does the same for keys that are about to be removed, up to WarmRequests of them.
+func (d DB) WarmDue(due []ttl.Due) {
+	keys := warming{current: d.txn.store.current.Load(), cache: d.txn.store.cache}
+	for i := range due[:min(len(due), WarmRequests)] {
+		keys.add(generation.Hash(d.space.number, d.metadataKey(due[i].Key)))
 	}
 	for i := range keys.count {
 		d.txn.warmed += byte(len(keys.value(i)))

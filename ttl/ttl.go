@@ -7,6 +7,7 @@ package ttl
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -27,32 +28,51 @@ type Index interface {
 	// Due returns up to limit keys of a database that expire at or before now (Unix ms), by time and
 	// key, behind a place in that order; the zero Due is its beginning.
 	Due(database int, behind Due, now int64, limit int) ([]Due, error)
+	// CountDue is how many keys Due would return.
+	CountDue(database int, behind Due, now int64, limit int) (int, error)
 }
 
-// Remover removes keys. It checks under the keys' locks that they have really expired, and returns how
-// many it removed. Those that it can't remove now it leaves: the sweeper comes back to them.
+// Remover removes keys. It checks under the keys' locks that they have really expired.
 type Remover interface {
 	// Ready tells that keys may be removed now.
 	Ready() bool
-	Remove(ctx context.Context, database int, due []Due) (removed int, err error)
+	// Remove removes, as one step that is short enough for everybody to wait for, the first of some keys. When
+	// it fails it has removed none.
+	Remove(database int, due []Due) (Step, error)
+}
+
+// Step is what became of the first of some keys.
+type Step struct {
+	Seen    int // so many of them it is about; 0 when nothing can be removed just now
+	Removed int
+	Busy    []Due // those of them that somebody else is using
 }
 
 // Options tell how a sweeper works. Functions are asked each time, so that they can change live.
 type Options struct {
 	Enabled  func() bool
 	Interval func() time.Duration // between two rounds
-	// Effort is the share of the time, in percent, that a round may take of the interval.
+	// Effort is the share of the time, in percent, that removing may take while others are served.
 	Effort func() int
-	Now    func() time.Time
-	Failed func(error) // told of what goes wrong
+	// Served is a number that grows when others are served.
+	Served func() int64
+	// Crowded tells that what was removed can't be put away as fast as it comes.
+	Crowded func() bool
+	Now     func() time.Time
+	Failed  func(error) // told of what goes wrong
 }
 
 const (
-	stepKeys = 500
+	// readKeys is how many keys are read at once: to begin a walk costs as much as a thousand steps of it.
+	readKeys = 16384
+	// countKeys is how many of those behind them are counted.
+	countKeys = 1 << 20
 	// startOver is how often a walk begins at the beginning again. It goes on from where it
 	// stopped otherwise, because that is behind the tombstones of what it has removed; only a
 	// clock that was set back, or a remover that was not ready, leaves keys before that place.
 	startOver = time.Minute
+	// longestRest bounds the rest after a step that took long because the processor had other things to do.
+	longestRest = 10 * time.Millisecond
 )
 
 // Sweeper removes what has expired.
@@ -62,14 +82,37 @@ type Sweeper struct {
 	options Options
 	places  []place // by database
 	began   time.Time
+	served  int64
 
-	removed, late, lag, rounds atomic.Int64
+	removed, late atomic.Int64
 }
 
 // place is how far a database has been walked.
 type place struct {
 	space uint32
-	due   Due
+	to    Due   // the last that was read
+	due   []Due // what was read and is still to be removed
+	busy  []Due // what somebody was using; its turn comes again with what is read next, or in the next round
+	more  int   // how many were due behind to, when that was counted; less what was read since
+
+	waiting, oldest atomic.Int64 // for others: how many are due, and since when the first of them is (Unix ms, 0: none is)
+}
+
+func (p *place) forget() {
+	p.to, p.due, p.busy, p.more = Due{}, nil, nil, 0
+	p.tell()
+}
+
+// tell publishes what is left to be done.
+func (p *place) tell() {
+	oldest := int64(0)
+	for _, list := range [][]Due{p.due, p.busy} {
+		if len(list) > 0 && (oldest == 0 || list[0].ExpireMs < oldest) {
+			oldest = list[0].ExpireMs
+		}
+	}
+	p.oldest.Store(oldest)
+	p.waiting.Store(int64(len(p.due) + len(p.busy) + p.more))
 }
 
 // New makes a sweeper; Run starts it.
@@ -80,10 +123,27 @@ func New(index Index, remover Remover, o Options) *Sweeper {
 // Removed is how many keys were removed.
 func (s *Sweeper) Removed() int64 { return s.removed.Load() }
 
-// Lag is how long the oldest key that the last round met had been due (ms).
-func (s *Sweeper) Lag() int64 { return s.lag.Load() }
+// Lag is how long the oldest key that the sweeper has met and not removed yet has been due (ms).
+func (s *Sweeper) Lag() int64 {
+	now, lag := s.options.Now().UnixMilli(), int64(0)
+	for i := range s.places {
+		if oldest := s.places[i].oldest.Load(); oldest != 0 {
+			lag = max(lag, now-oldest)
+		}
+	}
+	return lag
+}
 
-// Late is the number of rounds that ended before everything due was removed.
+// Waiting is how many keys the sweeper knows to be due and not removed yet. Of more than a million it
+// knows of the first.
+func (s *Sweeper) Waiting() (keys int64) {
+	for i := range s.places {
+		keys += s.places[i].waiting.Load()
+	}
+	return keys
+}
+
+// Late is the number of rounds that took longer than the time until the next.
 func (s *Sweeper) Late() int64 { return s.late.Load() }
 
 // Run sweeps until the context ends.
@@ -96,67 +156,146 @@ func (s *Sweeper) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		if s.options.Enabled() {
-			s.Round(ctx)
-		}
+		s.Round(ctx)
 		timer.Reset(s.options.Interval())
 	}
 }
 
-// Round removes what is due, for as long as a round may take. While nothing may be removed it does nothing;
-// then it starts over.
+// Round removes what is due in all databases, a piece of each in turn. While nothing may be removed it
+// does nothing; then it starts over.
 func (s *Sweeper) Round(ctx context.Context) {
-	if !s.remover.Ready() {
-		clear(s.places)
-		return
-	}
 	start := s.options.Now()
 	if start.Sub(s.began) > startOver {
 		s.began = start
-		clear(s.places)
+		s.forget()
 	}
-	end := start.Add(s.options.Interval() * time.Duration(s.options.Effort()) / 100)
-	s.rounds.Add(1)
-	s.lag.Store(0)
-	for database := range s.index.Databases() {
-		space, keys := s.index.Waiting(database)
-		if keys == 0 || s.places[database].space != space {
-			s.places[database] = place{space: space}
+	for i := range s.places {
+		p := &s.places[i]
+		p.due, p.busy = append(p.busy, p.due...), nil
+	}
+	for again := true; again && ctx.Err() == nil; {
+		if !s.options.Enabled() || !s.remover.Ready() {
+			s.forget()
+			return
 		}
-		if keys == 0 {
-			continue
+		again = false
+		for database := range s.places {
+			if s.sweep(ctx, database) {
+				again = true
+			}
 		}
-		if !s.sweep(ctx, database, end) {
-			s.late.Add(1)
-		}
+	}
+	if s.options.Now().Sub(start) > s.options.Interval() {
+		s.late.Add(1)
 	}
 }
 
-// sweep removes what is due in one database; false when the time was up before.
-func (s *Sweeper) sweep(ctx context.Context, database int, end time.Time) bool {
-	for {
-		now := s.options.Now()
-		due, err := s.index.Due(database, s.places[database].due, now.UnixMilli(), stepKeys)
-		if err != nil {
+func (s *Sweeper) forget() {
+	for i := range s.places {
+		s.places[i].forget()
+	}
+}
+
+// sweep removes what is due in one database, up to readKeys; false when there is nothing left that could
+// be removed now.
+func (s *Sweeper) sweep(ctx context.Context, database int) (again bool) {
+	p := &s.places[database]
+	defer p.tell()
+	if !s.same(database, p) {
+		return false
+	}
+	again = true
+	if len(p.due) == 0 {
+		var ok bool
+		if again, ok = s.read(database, p); !ok {
+			return false
+		}
+	}
+	for len(p.due) > 0 && ctx.Err() == nil {
+		if !s.step(ctx, database, p) || !s.same(database, p) {
+			return false
+		}
+	}
+	return again
+}
+
+// same tells that a database has keys that expire, and forgets what it knows of others that were there.
+func (s *Sweeper) same(database int, p *place) bool {
+	space, keys := s.index.Waiting(database)
+	if keys == 0 || p.space != space {
+		p.forget()
+		p.space = space
+	}
+	return keys > 0
+}
+
+// read reads what is due next. full tells that there may be more; ok is false when nothing else is due: those
+// that were busy are left for the next round.
+func (s *Sweeper) read(database int, p *place) (full, ok bool) {
+	now := s.options.Now().UnixMilli()
+	due, err := s.index.Due(database, p.to, now, readKeys)
+	if err != nil {
+		s.options.Failed(err)
+		return false, false
+	}
+	if len(p.busy) > readKeys {
+		p.to, p.busy = Due{}, nil // too many to remember: they are met again
+		return true, false
+	}
+	if len(due) == 0 {
+		return false, false
+	}
+	p.due, p.busy = append(p.busy, due...), nil
+	p.to = due[len(due)-1]
+	full = len(due) == readKeys
+	if p.more = max(p.more-len(due), 0); full && p.more == 0 {
+		if p.more, err = s.index.CountDue(database, p.to, now, countKeys); err != nil {
 			s.options.Failed(err)
-			return false
 		}
-		if len(due) == 0 {
-			return true
-		}
-		s.lag.Store(max(s.lag.Load(), now.UnixMilli()-due[0].ExpireMs))
-		removed, err := s.remover.Remove(ctx, database, due)
-		if err != nil {
-			s.options.Failed(err)
-			return false
-		}
-		s.removed.Add(int64(removed))
-		s.places[database].due = due[len(due)-1]
-		if len(due) < stepKeys {
-			return true
-		}
-		if ctx.Err() != nil || s.options.Now().After(end) {
-			return false
-		}
+	}
+	p.tell()
+	return full, true
+}
+
+// step removes some of what was read; false when nothing can be removed now.
+func (s *Sweeper) step(ctx context.Context, database int, p *place) bool {
+	start := s.options.Now()
+	step, err := s.remover.Remove(database, p.due)
+	if err != nil {
+		s.options.Failed(err)
+		return false
+	}
+	s.removed.Add(int64(step.Removed))
+	p.due = p.due[step.Seen:]
+	p.busy = append(p.busy, step.Busy...)
+	p.tell()
+	if step.Seen > 0 {
+		s.rest(ctx, s.options.Now().Sub(start))
+	}
+	return step.Seen > 0
+}
+
+// rest leaves time to others after a step: nearly none when nobody was served since the last.
+func (s *Sweeper) rest(ctx context.Context, took time.Duration) {
+	served, effort := s.options.Served(), time.Duration(s.options.Effort())
+	busy := served != s.served
+	s.served = served
+	if busy && effort < 100 {
+		pause(ctx, min(took*(100-effort)/effort, longestRest))
+	}
+	for s.options.Crowded() && pause(ctx, longestRest) {
+	}
+	runtime.Gosched() // whoever became ready to run meanwhile does so first
+}
+
+// pause waits; false when the context ends.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }

@@ -3,7 +3,6 @@ package ttl
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,9 +15,14 @@ type keys struct {
 	databases [][]Due
 	space     uint32
 	refuses   bool
-	limits    []int
 	fail      error
+
+	steps []int           // the keys of each step
+	busy  map[string]bool // keys that somebody uses
+	after func()          // called at the end of each step
 }
+
+const stepKeys = 500
 
 func compare(a, b Due) int {
 	return cmp.Or(cmp.Compare(a.ExpireMs, b.ExpireMs), bytes.Compare(a.Key, b.Key))
@@ -31,28 +35,54 @@ func (k *keys) Waiting(database int) (uint32, int64) {
 }
 
 func (k *keys) Due(database int, behind Due, now int64, limit int) ([]Due, error) {
-	k.limits = append(k.limits, limit)
-	var found []Due
-	slices.SortFunc(k.databases[database], compare)
-	for _, d := range k.databases[database] {
-		if compare(d, behind) > 0 && d.ExpireMs <= now && len(found) < limit {
-			found = append(found, d)
-		}
+	all := k.databases[database]
+	slices.SortFunc(all, compare)
+	from, exact := slices.BinarySearchFunc(all, behind, compare)
+	if exact {
+		from++
 	}
-	return found, k.fail
+	to := from
+	for to < len(all) && all[to].ExpireMs <= now && to-from < limit {
+		to++
+	}
+	return slices.Clone(all[from:to]), k.fail
 }
 
-func (k *keys) Remove(_ context.Context, database int, due []Due) (int, error) {
+func (k *keys) CountDue(database int, behind Due, now int64, limit int) (int, error) {
+	due, err := k.Due(database, behind, now, limit)
+	return len(due), err
+}
+
+func (k *keys) Remove(database int, due []Due) (Step, error) {
+	step := Step{Seen: min(len(due), stepKeys)}
+	gone := map[string]bool{}
+	for _, d := range due[:step.Seen] {
+		if k.busy[string(d.Key)] {
+			step.Busy = append(step.Busy, d)
+		} else {
+			gone[string(d.Key)] = true
+		}
+	}
 	before := len(k.databases[database])
-	k.databases[database] = slices.DeleteFunc(k.databases[database], func(d Due) bool {
-		return slices.ContainsFunc(due, func(other Due) bool { return compare(d, other) == 0 })
-	})
-	return before - len(k.databases[database]), nil
+	k.databases[database] = slices.DeleteFunc(k.databases[database], func(d Due) bool { return gone[string(d.Key)] })
+	step.Removed = before - len(k.databases[database])
+	k.steps = append(k.steps, step.Seen)
+	if k.after != nil {
+		k.after()
+	}
+	return step, nil
 }
 
 func sweeper(k *keys, now *time.Time, failed *error) *Sweeper {
-	return New(k, k, Options{Enabled: func() bool { return true }, Interval: func() time.Duration { return time.Hour },
-		Effort: func() int { return 25 }, Now: func() time.Time { return *now }, Failed: func(err error) { *failed = err }})
+	return New(k, k, Options{
+		Enabled:  func() bool { return true },
+		Interval: func() time.Duration { return time.Hour },
+		Effort:   func() int { return 25 },
+		Served:   func() int64 { return 0 },
+		Crowded:  func() bool { return false },
+		Now:      func() time.Time { return *now },
+		Failed:   func(err error) { *failed = err },
+	})
 }
 
 func TestRemovesWhatIsDueAndNothingElse(t *testing.T) {
@@ -75,8 +105,103 @@ func TestRemovesWhatIsDueAndNothingElse(t *testing.T) {
 	if left := len(k.databases[0]) + len(k.databases[1]); int64(3000-left) != s.Removed() || left == 0 {
 		t.Fatalf("%d keys left, %d removed", left, s.Removed())
 	}
-	if s.Lag() != now.UnixMilli() {
-		t.Fatalf("a lag of %d ms, the oldest key was due at 0", s.Lag())
+	if s.Lag() != 0 || s.Waiting() != 0 {
+		t.Fatalf("all is removed, and yet there is a lag of %d ms, and %d keys wait", s.Lag(), s.Waiting())
+	}
+}
+
+func TestWhatWaitsIsTold(t *testing.T) {
+	now := time.UnixMilli(10_000)
+	const count = 2*readKeys + 10
+	k := &keys{databases: make([][]Due, 1)}
+	for i := range count {
+		k.databases[0] = append(k.databases[0], Due{int64(1000 + i/1000), fmt.Appendf(nil, "%06d", i)})
+	}
+	var failed error
+	s := sweeper(k, &now, &failed)
+	k.after = func() {
+		now = now.Add(time.Millisecond)
+		left := k.databases[0]
+		if int64(len(left)) != s.Waiting()-int64(k.steps[len(k.steps)-1]) { // the sweeper doesn't know of this step yet
+			t.Fatalf("%d wait, %d are told", len(left), s.Waiting())
+		}
+		if len(left) > 0 && s.Lag() < now.UnixMilli()-left[0].ExpireMs {
+			t.Fatalf("a lag of %d ms, the oldest key is due since %d", s.Lag(), left[0].ExpireMs)
+		}
+	}
+	s.Round(t.Context())
+	if s.Removed() != count || s.Waiting() != 0 || s.Lag() != 0 {
+		t.Fatalf("%d removed, %d wait, a lag of %d ms", s.Removed(), s.Waiting(), s.Lag())
+	}
+}
+
+// Those that somebody uses hold up nobody, neither the others nor the end of the round.
+func TestBusyKeysComeAgain(t *testing.T) {
+	now := time.UnixMilli(10_000)
+	k := &keys{databases: make([][]Due, 1), busy: map[string]bool{"000003": true, "000700": true}}
+	for i := range 1000 {
+		k.databases[0] = append(k.databases[0], Due{int64(1000 + i), fmt.Appendf(nil, "%06d", i)})
+	}
+	var failed error
+	s := sweeper(k, &now, &failed)
+	s.Round(t.Context())
+	if len(k.databases[0]) != 2 || s.Waiting() != 2 || s.Lag() != now.UnixMilli()-1003 {
+		t.Fatalf("left %v, %d wait, a lag of %d ms", k.databases[0], s.Waiting(), s.Lag())
+	}
+	delete(k.busy, "000003")
+	s.Round(t.Context())
+	if len(k.databases[0]) != 1 || s.Lag() != now.UnixMilli()-1700 {
+		t.Fatalf("left %v, a lag of %d ms", k.databases[0], s.Lag())
+	}
+	delete(k.busy, "000700")
+	s.Round(t.Context())
+	if len(k.databases[0]) != 0 || s.Waiting() != 0 {
+		t.Fatalf("left %v", k.databases[0])
+	}
+}
+
+// A round rests after a step only when others were served during it.
+func TestRestsWhileOthersAreServed(t *testing.T) {
+	now := time.UnixMilli(10_000)
+	k := &keys{databases: make([][]Due, 1)}
+	for i := range 10 * stepKeys {
+		k.databases[0] = append(k.databases[0], Due{int64(1000 + i), fmt.Appendf(nil, "%06d", i)})
+	}
+	var failed error
+	served := int64(0)
+	s := sweeper(k, &now, &failed)
+	s.options.Served = func() int64 { return served }
+	k.after = func() {
+		now = now.Add(time.Hour) // of which a rest would be as long as may be
+		if len(k.steps) > 7 {
+			served++
+		}
+	}
+	start := time.Now()
+	s.Round(t.Context())
+	if rested := time.Since(start); len(k.databases[0]) != 0 || rested < 3*longestRest {
+		t.Fatalf("left %d keys, rested for %v", len(k.databases[0]), rested)
+	}
+}
+
+func TestAnotherDatabaseDoesNotWaitForAllOfTheFirst(t *testing.T) {
+	now := time.UnixMilli(10_000)
+	k := &keys{databases: make([][]Due, 2)}
+	for i := range 3 * readKeys {
+		k.databases[0] = append(k.databases[0], Due{int64(1000 + i/100), fmt.Appendf(nil, "%06d", i)})
+	}
+	k.databases[1] = []Due{{1, []byte("only")}}
+	var failed error
+	s := sweeper(k, &now, &failed)
+	met := 0
+	k.after = func() {
+		if len(k.databases[1]) == 0 && met == 0 {
+			met = len(k.databases[0])
+		}
+	}
+	s.Round(t.Context())
+	if met < readKeys {
+		t.Fatalf("the second database had its turn when %d keys of the first were left", met)
 	}
 }
 
@@ -138,7 +263,7 @@ func TestAFailureIsTold(t *testing.T) {
 	var failed error
 	s := sweeper(k, &now, &failed)
 	s.Round(t.Context())
-	if failed == nil || s.Late() != 1 {
-		t.Fatalf("failure %v, late rounds %d", failed, s.Late())
+	if failed == nil || s.Removed() != 0 {
+		t.Fatalf("failure %v, %d removed", failed, s.Removed())
 	}
 }

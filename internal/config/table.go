@@ -235,7 +235,8 @@ func (c *Config) expiry() []*option {
 			`Remove keys that have expired in the background. An expired key is never seen in any case;
 			without this it goes only when a write touches it.`),
 		row("active-expire-effort", &c.ActiveExpireEffort, integer(1, 10, ""), "1", live,
-			"How much time may go into removing expired keys: 1 is little, 10 the most."),
+			`How much time may go into removing expired keys while clients are served: 1 is a quarter of one
+			processor's, 10 all of it. While nobody is served they are removed as fast as may be.`),
 	}
 }
 

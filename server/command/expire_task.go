@@ -1,9 +1,9 @@
 package command
 
 import (
-	"context"
 	"time"
 
+	"kedis/lock"
 	"kedis/storage"
 	"kedis/ttl"
 )
@@ -13,10 +13,13 @@ func (e *Engine) Expiries() interface {
 	ttl.Index
 	ttl.Remover
 } {
-	return &expiries{e}
+	return &expiries{engine: e, batch: e.newBatch(0, e.workers.slot, 0)}
 }
 
-type expiries struct{ engine *Engine }
+type expiries struct {
+	engine *Engine
+	batch  *Batch // its owner and slot are those of the token that it has got
+}
 
 func (x *expiries) Databases() int { return x.engine.Store.Databases() }
 
@@ -30,18 +33,28 @@ func (x *expiries) Ready() bool {
 	return x.engine.removesExpired()
 }
 
-func (x *expiries) Due(database int, behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
-	var due []ttl.Due
-	var err error
-	x.engine.onWorker(func(b *Batch) {
+func (x *expiries) Due(database int, behind ttl.Due, now int64, limit int) (due []ttl.Due, err error) {
+	x.read(now, func(t *storage.Txn) { due, err = t.DB(database).Due(behind, now, limit) })
+	return due, err
+}
+
+func (x *expiries) CountDue(database int, behind ttl.Due, now int64, limit int) (count int, err error) {
+	x.read(now, func(t *storage.Txn) { count, err = t.DB(database).CountDue(behind, now, limit) })
+	return count, err
+}
+
+// read calls f with a transaction that reads, unless whole databases change, or the store is opened again: nothing
+// is lost by looking later.
+func (x *expiries) read(now int64, f func(*storage.Txn)) {
+	x.engine.onWorkerWith(x.batch, func(b *Batch) {
 		if !b.engine.Gate.TryEnter(b.slot) {
-			return // whole databases change, or the store is opened again; nothing is lost by looking later
+			return
 		}
 		defer b.engine.Gate.Leave(b.slot)
 		b.txn.Begin(storage.Mode{}, now, 0)
-		due, err = b.txn.DB(database).Due(behind, now, limit)
+		f(b.txn)
+		b.txn.Reset()
 	})
-	return due, err
 }
 
 // removesExpired tells whether the server may write on its own now.
@@ -50,44 +63,69 @@ func (e *Engine) removesExpired() bool {
 }
 
 // Remove removes keys in one commit, whose effects are a DEL for each.
-func (x *expiries) Remove(_ context.Context, database int, due []ttl.Due) (removed int, err error) {
+func (x *expiries) Remove(database int, due []ttl.Due) (step ttl.Step, err error) {
 	start, _ := x.engine.clock.now()
-	x.engine.onWorker(func(b *Batch) { removed, err = b.removeExpired(database, due) })
+	x.engine.onWorkerWith(x.batch, func(b *Batch) { step, err = b.removeExpired(database, due) })
 	end, _ := x.engine.clock.now()
 	x.engine.noteLatency("expire-cycle", time.Duration(end-start))
-	return removed, err
+	return step, err
 }
 
-func (b *Batch) removeExpired(database int, due []ttl.Due) (removed int, err error) {
-	b.plan.reset()
-	for _, d := range due {
-		b.plan.locks = append(b.plan.locks, wantedLock{b.engine.Store.Stripe(database, d.Key), true})
+// A step ends with removeTime, or removeKeys: so long others wait for the locks that it holds, and its commit
+// for those of others.
+const (
+	removeTime = time.Millisecond
+	removeKeys = 1024
+)
+
+// removeExpired waits for nobody: a key that somebody else has locked it leaves.
+func (b *Batch) removeExpired(database int, due []ttl.Due) (step ttl.Step, err error) {
+	if !b.engine.Gate.TryEnter(b.slot) {
+		return step, nil
 	}
-	b.plan.sort()
-	b.await()
+	b.inside = true
 	if !b.engine.removesExpired() { // only inside of the gate it stays as it is
 		b.giveUp()
-		return 0, nil
+		return step, nil
 	}
-	_, now := b.engine.clock.now()
+	start, now := b.engine.clock.now()
 	b.txn.Begin(storage.Mode{Writing: true}, now, 0)
 	db := b.txn.DB(database)
-	for _, d := range due {
-		gone, failed := db.RemoveExpired(d.Key)
-		if failed != nil {
-			err = failed
-			break
-		}
-		if gone {
-			removed++
-		}
+	for at := start; err == nil && step.Seen < min(len(due), removeKeys) && at < start+int64(removeTime); at, _ = b.engine.clock.now() {
+		some := due[step.Seen:min(step.Seen+storage.WarmRequests, len(due))]
+		db.WarmDue(some)
+		err = b.removeDue(db, some, &step)
 	}
 	if err != nil {
 		b.txn.Reset() // nothing is half done: the sweeper comes back
-		removed = 0
 	}
 	if failed := b.Commit(); err == nil {
 		err = failed
 	}
-	return removed, err
+	if err != nil {
+		return ttl.Step{}, err
+	}
+	return step, nil
+}
+
+func (b *Batch) removeDue(db storage.DB, due []ttl.Due, step *ttl.Step) error {
+	for _, d := range due {
+		step.Seen++
+		stripe := b.engine.Store.Stripe(db.Number(), d.Key)
+		switch b.engine.Locks.TryExclusive(stripe, b.owner) {
+		case lock.Busy:
+			step.Busy = append(step.Busy, d)
+			continue
+		case lock.Acquired:
+			b.exclusive = append(b.exclusive, stripe)
+		}
+		gone, err := db.RemoveExpired(d.Key)
+		if err != nil {
+			return err
+		}
+		if gone {
+			step.Removed++
+		}
+	}
+	return nil
 }

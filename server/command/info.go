@@ -255,6 +255,7 @@ func (e *Engine) infoExpiry(f *metrics.Fields) {
 	f.Int("expires_waiting", waiting)
 	if e.Sweeper != nil {
 		f.Int("expired_time_cap_reached_count", e.Sweeper.Late())
+		f.Int("expire_sweeper_waiting", e.Sweeper.Waiting())
 		f.Int("expire_sweeper_lag_ms", e.Sweeper.Lag())
 		f.Int("expire_sweeper_removed", e.Sweeper.Removed())
 	}

@@ -12,6 +12,7 @@ import (
 // of the gate.
 type workers struct {
 	count  int
+	slot   int // the first worker's
 	tokens chan token
 
 	follower token // of what applies a primary's stream
@@ -23,7 +24,7 @@ type token struct {
 }
 
 func (w *workers) start(reactors, count int) {
-	w.count = count
+	w.count, w.slot = count, reactors
 	w.tokens = make(chan token, count)
 	w.follower = token{lock.Owner(reactors + count + 1), reactors + count}
 	for i := range count {
@@ -60,8 +61,13 @@ func (e *Engine) Work(s *Session, args [][]byte) (outcome Outcome) {
 }
 
 func (e *Engine) onWorker(run func(b *Batch)) {
+	e.onWorkerWith(e.newBatch(0, e.workers.slot, 0), run)
+}
+
+// onWorkerWith is onWorker with a batch that is used again and again, by one goroutine at a time.
+func (e *Engine) onWorkerWith(b *Batch, run func(b *Batch)) {
 	t := <-e.workers.tokens
-	b := e.newBatch(t.owner, t.slot, 0)
+	b.owner, b.slot = t.owner, t.slot
 	defer func() { e.workers.tokens <- token{b.owner, b.slot} }() // it may have got another one meanwhile
 	run(b)
 }
