@@ -32,6 +32,7 @@ type connection struct {
 	pushed     []byte     // what was sent besides replies while some of them wait for the commit
 
 	place     int       // in the reactor's list
+	gathered  bool      // waits in the reactor's list of those whose next request is parsed
 	traffic   bool      // something was read since the reactor last looked
 	seen      time.Time // when it last found that
 	slim      bool      // holds no memory that it doesn't need
@@ -61,6 +62,7 @@ func (c *connection) next() ([][]byte, error) {
 		if err := c.lookAhead(); err != nil {
 			return nil, err
 		}
+		c.warm()
 	}
 	if len(c.ahead) == 0 {
 		return nil, nil
@@ -71,9 +73,8 @@ func (c *connection) next() ([][]byte, error) {
 	return args, nil
 }
 
-// lookAhead has the parser give out a few requests, and memory fetch what they will look for. An error of
-// the parser comes when all before it is executed. Before AUTH only one request is parsed at a time, since
-// the limits of the next depend on it.
+// lookAhead has the parser give out a few requests. An error of the parser comes when all before it is
+// executed. Before AUTH only one request is parsed at a time, since the limits of the next depend on it.
 func (c *connection) lookAhead() error {
 	if !c.session.Authenticated || c.parser.Unauthenticated {
 		c.parser.Unauthenticated = c.reactor.server.engine.AuthenticationRequired(c.session)
@@ -83,10 +84,7 @@ func (c *connection) lookAhead() error {
 		return err
 	}
 	c.ahead = append(c.aheadStart[:0], first)
-	if c.parser.Unauthenticated {
-		return nil
-	}
-	for len(c.ahead) < storage.WarmRequests {
+	for !c.parser.Unauthenticated && len(c.ahead) < storage.WarmRequests {
 		args, err := c.parser.Next()
 		if args == nil || err != nil {
 			break // the parser says so again
@@ -94,10 +92,31 @@ func (c *connection) lookAhead() error {
 		c.ahead = append(c.ahead, args)
 	}
 	c.aheadStart = c.ahead
-	if len(c.ahead) > 1 {
-		c.reactor.batch.Warm(c.session, c.ahead)
-	}
 	return nil
+}
+
+// foresees parses ahead and says what is expected. It tells that this is a single request, which can wait for
+// those of others.
+func (c *connection) foresees() bool {
+	if c.pending != nil || len(c.retry) > 0 || len(c.ahead) > 0 || c.halting() || c.lookAhead() != nil {
+		return false
+	}
+	if len(c.ahead) > 1 {
+		c.warm()
+		return false
+	}
+	if len(c.ahead) == 1 {
+		c.reactor.batch.Expect(c.session, c.ahead[0])
+	}
+	return len(c.ahead) == 1
+}
+
+// warm has memory fetch what the requests ahead will look for.
+func (c *connection) warm() {
+	for _, args := range c.ahead {
+		c.reactor.batch.Expect(c.session, args)
+	}
+	c.reactor.batch.Warm()
 }
 
 // halting tells that no more requests are to be executed.

@@ -9,6 +9,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 
 	"kedis/server/command"
+	"kedis/storage"
 )
 
 // reactor is an event loop and the transaction that it runs. Everything of it happens on the loop's
@@ -23,6 +24,7 @@ type reactor struct {
 	number int
 
 	scheduled bool                     // the end of the pass is on its way
+	gathered  []*connection            // whose requests are executed together
 	parked    map[uint32][]*connection // who waits for which stripe
 	outside   []*connection            // who waits for the gate
 	halted    []*connection            // who waits for the end of a pause
@@ -92,13 +94,62 @@ func (r *reactor) schedule() {
 
 func (r *reactor) endPass() {
 	r.scheduled = false
+	r.executeGathered()
 	r.commit()
+}
+
+// gatherWithin is how soon one connection has to follow on what the reactor did last for the two to be
+// taken for part of the same pass.
+const gatherWithin = 20 * time.Microsecond
+
+// arrive executes what a connection has sent: at once, if it comes alone or has sent much, or else together
+// with others, so that memory is waited for once for all of them, and their replies leave behind each other.
+func (r *reactor) arrive(c *connection) {
+	if c.gathered {
+		return
+	}
+	alone := r.batch.Tick() > gatherWithin
+	if alone || !c.foresees() {
+		r.process(c)
+		return
+	}
+	c.gathered = true
+	r.gathered = append(r.gathered, c)
+	if len(r.gathered) < storage.WarmRequests {
+		r.schedule()
+	} else {
+		r.executeGathered()
+	}
+}
+
+// executeGathered executes what was gathered.
+func (r *reactor) executeGathered() {
+	if len(r.gathered) == 0 {
+		return
+	}
+	r.batch.Tick()
+	r.batch.Warm()
+	for i, c := range r.gathered {
+		r.gathered[i] = nil
+		c.gathered = false
+		if !c.parked {
+			r.executeSent(c)
+		}
+	}
+	r.gathered = r.gathered[:0]
+	r.finish()
 }
 
 // process executes what a connection has sent, as far as it can.
 func (r *reactor) process(c *connection) {
-	defer r.contain(c)
 	r.batch.Tick()
+	r.executeSent(c)
+	r.finish()
+}
+
+// executeSent executes what a connection has sent, as far as it can, and leaves the replies to finish.
+func (r *reactor) executeSent(c *connection) {
+	defer r.contain(c)
 	publish(&c.query, c.parser.Buffered())
 	for !c.parked && !c.halting() && !c.closed {
 		if r.overfull(c) {
@@ -119,7 +170,6 @@ func (r *reactor) process(c *connection) {
 			r.commit()
 		}
 	}
-	r.finish()
 }
 
 // finish lets the replies leave at once when there is nothing to commit, and else with all others of

@@ -265,7 +265,7 @@ func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 		return gnet.Close
 	}
 	if !c.parked {
-		c.reactor.process(c)
+		c.reactor.arrive(c)
 	}
 	return gnet.None
 }

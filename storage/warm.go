@@ -13,26 +13,31 @@ import (
 // their records together.
 const WarmRequests = 16
 
+// Upcoming is a request that is about to be executed: a command with at least one argument.
+type Upcoming struct {
+	Database int
+	Args     [][]byte
+}
+
 // Warm reads what commands that are about to be executed will look at first: the slots of the indexes,
 // then the entries, and of spread collections the same for an element. One command after another would
 // wait for memory at each step; here the processor waits for many at once. It changes nothing, and what
 // isn't there does no harm.
 //
-// Requests are commands with their arguments, at most WarmRequests. The first argument is taken for a
-// key, and the second, or the last when the key is a sorted set's, for an element.
-func (t *Txn) Warm(database int, requests [][][]byte) {
+// It takes at most WarmRequests. Their first argument is taken for a key, and the second, or the last when
+// the key is a sorted set's, for an element.
+func (t *Txn) Warm(requests []Upcoming) {
 	now := t.store.current.Load()
-	space := now.databases[database].number
 	keys, elements := warming{current: now, cache: t.store.cache}, warming{current: now, cache: t.store.cache}
-	for _, args := range requests {
-		t.key = layout.AppendMetadataKey(t.key[:0], args[1])
-		keys.add(generation.Hash(space, t.key))
+	for i := range requests {
+		t.key = layout.AppendMetadataKey(t.key[:0], requests[i].Args[1])
+		keys.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
 	}
 	for i := range keys.count {
 		value := keys.value(i)
-		if args := requests[i]; len(args) > 2 && len(value) >= spreadHeader && layout.Encoding(value[1]) == layout.Spread {
+		if args := requests[i].Args; len(args) > 2 && len(value) >= spreadHeader && layout.Encoding(value[1]) == layout.Spread {
 			t.appendWarmElement(value, args)
-			elements.add(generation.Hash(space, t.key))
+			elements.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
 		}
 	}
 	for i := range elements.count {

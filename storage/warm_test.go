@@ -10,9 +10,10 @@ import (
 func TestWarmWhileGenerationsChange(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 8<<10, 1<<20))
 	const keys = 200
-	var requests [][][]byte
+	var requests []Upcoming
 	for i := range keys {
-		requests = append(requests, [][]byte{[]byte("hset"), fmt.Appendf(nil, "key%d", i), fmt.Appendf(nil, "field%d", i)})
+		args := [][]byte{[]byte("hset"), fmt.Appendf(nil, "key%d", i), fmt.Appendf(nil, "field%d", i)}
+		requests = append(requests, Upcoming{Database: 0, Args: args})
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -25,15 +26,15 @@ func TestWarmWhileGenerationsChange(t *testing.T) {
 			default:
 			}
 			from := i * WarmRequests % (keys - WarmRequests)
-			txn.Warm(0, requests[from:from+WarmRequests])
-			txn.DB(0).WarmKeys(requests[from], 1)
+			txn.Warm(requests[from : from+WarmRequests])
+			txn.DB(0).WarmKeys(requests[from].Args, 1)
 		}
 	}()
 	txn := s.NewTxn()
 	for i := range 1500 {
 		txn.Begin(Mode{Writing: true}, 1, 0)
 		db := txn.DB(0)
-		args := requests[i%keys]
+		args := requests[i%keys].Args
 		h, err := db.Hash(args[1])
 		if err != nil {
 			t.Fatal(err)

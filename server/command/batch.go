@@ -45,9 +45,9 @@ type Batch struct {
 	marked    int  // the changes whose watchers were told
 
 	members []Member
-	warm    [][][]byte // scratch for Warm
-	warmed  uint32     // keeps the compiler from leaving out what Warm reads
-	after   []func()   // to be called when the commit has succeeded
+	warm    []storage.Upcoming // what Expect was told of
+	warmed  uint32             // keeps the compiler from leaving out what Warm reads
+	after   []func()           // to be called when the commit has succeeded
 	context Context
 	clock   int64 // when the last command ended, as the engine's clock says
 }
@@ -109,9 +109,14 @@ func (b *Batch) Idle() bool { return len(b.exclusive) == 0 && b.txn.Empty() }
 // Members are the sessions whose replies wait for the commit.
 func (b *Batch) Members() []Member { return b.members }
 
-// Tick says that time has passed that belongs to no command. It is called before commands are executed
-// when something else came in between.
-func (b *Batch) Tick() { b.clock, _ = b.engine.clock.now() }
+// Tick says that time has passed that belongs to no command, and returns how long ago the last command ended
+// or Tick was called. It is called before commands are executed when something else came in between.
+func (b *Batch) Tick() time.Duration {
+	now, _ := b.engine.clock.now()
+	passed := time.Duration(now - b.clock)
+	b.clock = now
+	return passed
+}
 
 // Execute runs a request. The words must stay as they are until the batch is committed.
 func (b *Batch) Execute(s *Session, args [][]byte) Outcome {
@@ -206,19 +211,28 @@ func (b *Batch) barred(s *Session, command *Command, args [][]byte) bool {
 	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command, args) || e.IsReplica() && writesNow(s, command)
 }
 
-// Warm has memory fetch what requests that are about to be executed will look for. Most commands have their
-// first key behind their name; for the others it is done in vain.
-func (b *Batch) Warm(s *Session, requests [][][]byte) {
-	keyed := b.warm[:0]
-	for _, args := range requests {
-		if len(args) > 1 {
-			keyed = append(keyed, args)
-			b.warmed += b.engine.Locks.Peek(b.engine.Store.Stripe(s.Database, args[1]))
-		}
+// Expect says that a request of a session is about to be executed. Most commands have their first key behind
+// their name; for the others it is done in vain.
+func (b *Batch) Expect(s *Session, args [][]byte) {
+	if len(args) < 2 {
+		return
 	}
-	b.txn.Warm(s.Database, keyed)
-	clear(keyed)
-	b.warm = keyed[:0]
+	if len(b.warm) == storage.WarmRequests {
+		b.Warm()
+	}
+	b.warm = append(b.warm, storage.Upcoming{Database: s.Database, Args: args})
+}
+
+// Warm has memory fetch what the requests that Expect was told of will look for.
+func (b *Batch) Warm() {
+	if len(b.warm) > 1 {
+		for i := range b.warm {
+			b.warmed += b.engine.Locks.Peek(b.engine.Store.Stripe(b.warm[i].Database, b.warm[i].Args[1]))
+		}
+		b.txn.Warm(b.warm)
+	}
+	clear(b.warm)
+	b.warm = b.warm[:0]
 }
 
 // separates tells whether the commit of what was executed has to come first: a command can't be
