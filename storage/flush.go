@@ -100,17 +100,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 	}
 	batch := new(rocks.Batch)
 	batch.Grow(int(f.Newest()))
-	for it := f.All(); it.Next(); {
-		family := families[it.Space()]
-		if family == nil {
-			continue // of a namespace that no database has any more
-		}
-		if value, state := it.Value(); state == generation.Deleted {
-			batch.Delete(family, it.Key())
-		} else {
-			batch.Put(family, it.Key(), value)
-		}
-	}
+	s.fill(batch, f, families)
 	s.counters.FlushedRecords.Add(int64(batch.Len()))
 	batch.Put(s.metaFamily(), layout.StateKey, f.state.Append(nil))
 	// The log must not end before the data: a crash of the machine would leave RocksDB with more
@@ -124,7 +114,6 @@ func (s *Store) writeGeneration(f *frozen) error {
 		return fmt.Errorf("storage: writing a generation: %w", err)
 	}
 	s.counters.Flushes.Add(1)
-	s.keepCopies(f, families)
 	s.staged.written(f.Generation)
 	s.retire(f)
 	return nil
@@ -184,15 +173,31 @@ func (s *Store) nameFamily(number uint32, family *rocks.Family) {
 	}
 }
 
-// keepCopies puts what was written into the cache, in place of older copies.
-func (s *Store) keepCopies(f *frozen, families map[uint32]*rocks.Family) {
+// fill puts a generation's records into a batch, and copies of those that are read one by one into the cache,
+// in place of older ones. As long as the generation waits for RocksDB it hides both.
+func (s *Store) fill(batch *rocks.Batch, f *frozen, families map[uint32]*rocks.Family) {
 	copies := make([]copied, 0, WarmRequests)
-	for it := f.All(); it.Next(); {
-		if families[it.Space()] == nil || !readByKey(it.Key()[0]) {
+	var family *rocks.Family
+	space := ^uint32(0)
+	for record := range f.Records() {
+		if record.Space() != space {
+			space = record.Space()
+			family = families[space]
+		}
+		if family == nil {
+			continue // of a namespace that no database has any more
+		}
+		key := record.Key()
+		value, state := record.Value()
+		if state == generation.Deleted {
+			batch.Delete(family, key)
+		} else {
+			batch.Put(family, key, value)
+		}
+		if !readByKey(key[0]) {
 			continue
 		}
-		value, state := it.Value()
-		copies = append(copies, copied{generation.Hash(it.Space(), it.Key()), it.Space(), it.Key(), value, state == generation.Present})
+		copies = append(copies, copied{generation.Hash(space, key), space, key, value, state == generation.Present})
 		if len(copies) == cap(copies) {
 			s.keep(copies)
 			copies = copies[:0]

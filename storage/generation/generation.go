@@ -72,6 +72,8 @@ type Generation struct {
 	used    int
 	count   int
 	newest  int64
+
+	warmed byte // keeps the compiler from leaving out what Records reads ahead
 }
 
 // Chunk is a piece of a generation's memory.

@@ -2,6 +2,7 @@ package generation
 
 import (
 	"bytes"
+	"iter"
 	"sort"
 )
 
@@ -125,6 +126,40 @@ func (g *Generation) Iterate(mark Mark, r Range, reverse bool) *Iterator {
 // All walks the newest version of every record by space and key.
 func (g *Generation) All() *Iterator { return g.iterator(End, nil, nil, nil, false) }
 
+// Record is the newest version of what a generation has for a key. Its bytes stay valid for good.
+type Record struct{ entry entry }
+
+// Space is the record's key space.
+func (r Record) Space() uint32 { return r.entry.space() }
+
+// Key is the record's key.
+func (r Record) Key() []byte { return r.entry.key() }
+
+// Value is the record's value, or that it is Deleted.
+func (r Record) Value() ([]byte, State) { return r.entry.value() }
+
+// Records visits every record by space and key, once Merge has brought them into that order. Only one
+// goroutine may do that at a time.
+func (g *Generation) Records() iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		var entries [readAhead]entry
+		var warmed byte
+		for refs := *g.merged.Load(); len(refs) > 0; refs = refs[min(readAhead, len(refs)):] {
+			group := refs[:min(readAhead, len(refs))]
+			for i, ref := range group {
+				entries[i] = g.entry(ref)
+				warmed += entries[i][0]
+			}
+			for i := range group {
+				if !yield(Record{entries[i]}) {
+					return
+				}
+			}
+		}
+		g.warmed = warmed
+	}
+}
+
 // Iterator walks a generation. It is one goroutine's.
 type Iterator struct {
 	g       *Generation
@@ -215,9 +250,9 @@ func (r *run) advance(it *Iterator) bool {
 	return false
 }
 
-// readAhead is how far ahead entries are touched, which lie all over the generation's memory in the order
-// of their keys: the processor fetches several at once while it works on the one before.
-const readAhead = 12
+// readAhead is how many entries are touched together. In the order of their keys they lie all over the
+// generation's memory; the processor waits for these at once, where it would wait for one after the other.
+const readAhead = 16
 
 // takeMerged takes one key of a merged run, which names only the newest version of each.
 func (r *run) takeMerged(it *Iterator) {
@@ -225,11 +260,13 @@ func (r *run) takeMerged(it *Iterator) {
 		r.end--
 		r.ref = r.merged[r.end]
 	} else {
+		if r.at%readAhead == 0 {
+			for _, ref := range r.merged[r.at:min(r.at+readAhead, r.end)] {
+				it.warmed += it.g.entry(ref)[0]
+			}
+		}
 		r.ref = r.merged[r.at]
 		r.at++
-		if next := r.at + readAhead; next < r.end {
-			it.warmed += it.g.entry(r.merged[next])[0]
-		}
 	}
 	for r.ref != 0 && uint64(r.ref) >= uint64(it.mark) {
 		r.ref = it.g.entry(r.ref).previous()

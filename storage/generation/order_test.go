@@ -12,8 +12,8 @@ import (
 func TestOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
-		written := random.IntN(400)
-		g := New(4<<10, 16, nil)
+		written := random.IntN(3 * enoughForDigits)
+		g := New(16<<10, 16, nil)
 		for range written {
 			key := bytes.Repeat([]byte{byte(random.IntN(2))}, random.IntN(30))
 			for i := range key {
