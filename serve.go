@@ -139,7 +139,7 @@ func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
 		return errors.Join(err, data.Close())
 	}
 	node := server.NewReplication(data, engine, version)
-	if err := node.Start(data.Clean()); err != nil {
+	if err := node.Start(data.Created()); err != nil {
 		return errors.Join(err, data.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())

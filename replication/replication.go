@@ -103,10 +103,11 @@ func New(o Options) *Node {
 }
 
 // Start takes up the role that the server had, or else the configured one. It comes after recovery and
-// before clients. clean says that the server was stopped cleanly: if not, a primary begins a new
-// history, because others may have seen more of the former than it still has. When the disk has no room
-// for that, reads are served, and writes are refused until it has.
-func (n *Node) Start(clean bool) error {
+// before clients. A primary begins a new history, unless it was created by this start: after a crash
+// others may have seen more of the former one than the server still has, and after a clean stop a copy
+// of the data directory may go on with it, too. When the disk has no room for that, reads are served, and
+// writes are refused until it has.
+func (n *Node) Start(created bool) error {
 	target, err := n.loadRole()
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (n *Node) Start(clean bool) error {
 	switch {
 	case target != nil:
 		n.follow(*target)
-	case !clean:
+	case !created:
 		n.startHistory()
 	}
 	n.running.Go(n.tick)

@@ -33,6 +33,7 @@ type Data struct {
 	logger    hclog.Logger
 	config    *config.Config
 	recovered binlog.Recovered
+	created   bool // by OpenData, and the history with it
 }
 
 // OpenData opens the data directory, or makes one.
@@ -184,13 +185,12 @@ func (d *Data) createLog() error {
 		return fmt.Errorf("server: %w", err)
 	}
 	d.log.Store(log)
-	d.recovered = binlog.Recovered{Clean: true}
+	d.created, d.recovered = true, binlog.Recovered{Clean: true}
 	d.Store.Attach(log, first)
 	return d.Store.PersistState()
 }
 
-// Recover applies what the log has and RocksDB has not, and begins a new history if the last stop
-// was not a clean one.
+// Recover applies what the log has and RocksDB has not.
 func (d *Data) Recover(engine *command.Engine) error {
 	start, from, records := time.Now(), d.Store.Position(), 0
 	if from > d.Log().Position() {

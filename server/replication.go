@@ -22,8 +22,8 @@ func NewReplication(d *Data, engine *command.Engine, version string) *replicatio
 	return node
 }
 
-// Clean tells that the server was stopped cleanly when it ran last.
-func (d *Data) Clean() bool { return d.recovered.Clean }
+// Created tells that there was no data directory before this start.
+func (d *Data) Created() bool { return d.created }
 
 // Ready is nil, or why no writes are taken now.
 func (d *Data) Ready() error {

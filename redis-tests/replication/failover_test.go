@@ -13,7 +13,7 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// info is a field of a server's INFO replication.
+// info is a field of a server's INFO stats or replication.
 func info(t *testing.T, s *launch.Server, field string) string {
 	t.Helper()
 	c, err := s.Dial()
@@ -21,7 +21,7 @@ func info(t *testing.T, s *launch.Server, field string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for line := range strings.SplitSeq(string(do(t, c, "INFO", "replication").Text), "\r\n") {
+	for line := range strings.SplitSeq(string(do(t, c, "INFO", "stats", "replication").Text), "\r\n") {
 		if name, value, _ := strings.Cut(line, ":"); name == field {
 			return value
 		}
