@@ -26,7 +26,7 @@ type Index interface {
 	// database has got other keys altogether.
 	Waiting(database int) (space uint32, keys int64)
 	// Due returns up to limit keys of a database that expire at or before now (Unix ms), by time and
-	// key, behind a place in that order; the zero Due is its beginning.
+	// key, behind a place in that order; one whose key is nil is its beginning.
 	Due(database int, behind Due, now int64, limit int) ([]Due, error)
 	// CountDue is how many keys Due would return.
 	CountDue(database int, behind Due, now int64, limit int) (int, error)
@@ -71,6 +71,10 @@ const (
 	// stopped otherwise, because that is behind the tombstones of what it has removed; only a
 	// clock that was set back, or a remover that was not ready, leaves keys before that place.
 	startOver = time.Minute
+	// stepBackEvery is how often it goes back by stepBack: what was to live for a moment is behind
+	// the walk already when its commit took longer than that.
+	stepBackEvery = 5 * time.Second
+	stepBack      = 5 * time.Second
 	// longestRest bounds the rest after a step that took long because the processor had other things to do.
 	longestRest = 10 * time.Millisecond
 )
@@ -82,6 +86,7 @@ type Sweeper struct {
 	options Options
 	places  []place // by database
 	began   time.Time
+	stepped time.Time // when it last went back
 	served  int64
 
 	removed, late atomic.Int64
@@ -101,6 +106,18 @@ type place struct {
 func (p *place) forget() {
 	p.to, p.due, p.busy, p.more = Due{}, nil, nil, 0
 	p.tell()
+}
+
+// back makes the walk come once more by what lies less than stepBack before its place. What was read is removed first.
+func (p *place) back() {
+	if len(p.due) > 0 {
+		return
+	}
+	at := p.to.ExpireMs - stepBack.Milliseconds()
+	p.to = Due{}
+	if at > 0 {
+		p.to = Due{at, []byte{}}
+	}
 }
 
 // tell publishes what is left to be done.
@@ -169,9 +186,16 @@ func (s *Sweeper) Round(ctx context.Context) {
 		s.began = start
 		s.forget()
 	}
+	late := start.Sub(s.stepped) > stepBackEvery
+	if late {
+		s.stepped = start
+	}
 	for i := range s.places {
 		p := &s.places[i]
 		p.due, p.busy = append(p.busy, p.due...), nil
+		if late {
+			p.back()
+		}
 	}
 	for again := true; again && ctx.Err() == nil; {
 		if !s.options.Enabled() || !s.remover.Ready() {

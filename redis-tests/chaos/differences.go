@@ -51,6 +51,11 @@ func (m *Member) keys() (map[string]string, error) {
 		if _, err := c.Must("select", strconv.Itoa(database)); err != nil {
 			return nil, err
 		}
+		size, err := c.Must("dbsize") // with keys that have expired and are not removed
+		if err != nil {
+			return nil, err
+		}
+		held[fmt.Sprintf("%d", database)] = size.String() + " keys"
 		names, err := c.Must("keys", "*")
 		if err != nil {
 			return nil, err

@@ -19,6 +19,7 @@ import (
 // Load is what clients do to a primary, and to the replicas that are read from, during a round.
 type Load struct {
 	primary *Member
+	usable  func(line []string) bool // of the generated commands
 	random  *rand.Rand
 	ending  atomic.Bool
 	clients sync.WaitGroup
@@ -29,9 +30,12 @@ type Load struct {
 	failed error // what a client saw and must not
 }
 
-// StartLoad lets clients write to a primary until Stop.
-func StartLoad(primary *Member, seed uint64, witnesses []*Witness) *Load {
-	l := &Load{primary: primary, random: rand.New(rand.NewPCG(seed, 1)), open: map[*resp.Connection]struct{}{}}
+// StartLoad lets clients write to a primary until Stop. It may become a replica meanwhile, if so is said.
+func StartLoad(primary *Member, handsOver bool, seed uint64, witnesses []*Witness) *Load {
+	l := &Load{primary: primary, usable: usable, random: rand.New(rand.NewPCG(seed, 1)), open: map[*resp.Connection]struct{}{}}
+	if primary.isRedis() && handsOver {
+		l.usable = usableOnReplica
+	}
 	for i := range uint64(2) {
 		generator := differential.NewGenerator(seed, i)
 		l.client(func(c *resp.Connection) error { return l.mix(c, generator) })
@@ -117,7 +121,7 @@ func (l *Load) mix(c *resp.Connection, generator *differential.Generator) error 
 	for !l.ending.Load() {
 		count := 0
 		for range 1 + random.IntN(60) {
-			if line := generator.Next().Line; usable(line) {
+			if line := generator.Next().Line; l.usable(line) {
 				c.Queue(line...)
 				count++
 			}
@@ -147,6 +151,12 @@ func usable(line []string) bool {
 		return !slices.ContainsFunc(line, func(word string) bool { return strings.EqualFold(word, "bylex") })
 	}
 	return !strings.HasPrefix(name, "@") // the differential test's own doings
+}
+
+// usableOnReplica tells whether a line is also for a Redis that may be a replica by now: there, too, it stores in the key what PFCOUNT finds,
+// and then holds something else than its primary.
+func usableOnReplica(line []string) bool {
+	return usable(line) && !strings.EqualFold(line[0], "pfcount")
 }
 
 func negativeZero(word string) bool {

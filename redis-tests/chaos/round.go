@@ -11,12 +11,12 @@ import (
 
 // Round runs load and faults of all kinds for a while, ends as chance has it, and compares.
 func (c *Cluster) Round(duration time.Duration) error {
-	return c.play(duration, allFaults, c.conclude)
+	return c.play(duration, allFaults, true, c.conclude)
 }
 
 // Links runs load and faults of the links for a while, and compares. Nobody ever needs all data anew.
 func (c *Cluster) Links(duration time.Duration) error {
-	err := c.play(duration, linkFaults, func(_ *storm, load *Load, witnesses []*Witness) error { return c.settle(load, witnesses) })
+	err := c.play(duration, linkFaults, false, func(_ *storm, load *Load, witnesses []*Witness) error { return c.settle(load, witnesses) })
 	if err != nil {
 		return err
 	}
@@ -32,14 +32,14 @@ func (c *Cluster) Links(duration time.Duration) error {
 	return nil
 }
 
-func (c *Cluster) play(duration time.Duration, faults []fault, conclude func(*storm, *Load, []*Witness) error) error {
+func (c *Cluster) play(duration time.Duration, faults []fault, handsOver bool, conclude func(*storm, *Load, []*Witness) error) error {
 	c.round++
 	c.note("round %d; the primary is %s", c.round, c.primary.name)
 	var witnesses []*Witness
 	for i := range 2 {
 		witnesses = append(witnesses, NewWitness(fmt.Sprintf("witness:%d:%d", c.round, i), c.random.Uint64()))
 	}
-	load := StartLoad(c.primary, c.random.Uint64(), witnesses)
+	load := StartLoad(c.primary, handsOver, c.random.Uint64(), witnesses)
 	for _, m := range c.replicas() {
 		if !m.isRedis() {
 			observe(m, witnesses, load)
