@@ -29,6 +29,7 @@ type Client struct {
 	NoKeys   bool   // wants a snapshot without keys
 	ID       string // the history that it knows
 	From     int64  // the first byte of the stream that it lacks
+	Heard    func() // to be called for each request of the replica from now on
 }
 
 // feedState is how far a feed has come.
@@ -137,7 +138,9 @@ func (f *feed) Write(b []byte) (int, error) {
 	if err := f.conn.SetWriteDeadline(time.Now().Add(f.timeout())); err != nil {
 		return 0, err
 	}
-	return f.conn.Write(b)
+	n, err := f.conn.Write(b)
+	f.node.counters.sent.Add(int64(n))
+	return n, err
 }
 
 // run sends a snapshot if need be, and then the stream.
@@ -164,13 +167,13 @@ func (f *feed) resume() (*binlog.Reader, error) {
 	history := log.History()
 	position := c.From - 1
 	if !shared(history, c.ID, position) || c.ID != history.ID && !c.Resumes {
-		n.refusedSyncs.Add(1)
+		n.counters.refused.Add(1)
 		return nil, nil
 	}
 	reader, err := log.NewReader(position)
 	switch {
 	case errors.Is(err, binlog.ErrPurged), errors.Is(err, binlog.ErrAhead), errors.Is(err, binlog.ErrNotBorder):
-		n.refusedSyncs.Add(1)
+		n.counters.refused.Add(1)
 		n.Logger.Info("a replica can't go on where it is", "address", f.name(), "reason", err)
 		return nil, nil
 	case err != nil:
@@ -183,7 +186,7 @@ func (f *feed) resume() (*binlog.Reader, error) {
 	if _, err := f.Write([]byte(line)); err != nil {
 		return nil, errors.Join(err, reader.Close())
 	}
-	n.partialSyncs.Add(1)
+	n.counters.partial.Add(1)
 	f.acked.Store(position)
 	return reader, nil
 }
@@ -238,6 +241,7 @@ func (f *feed) listen() {
 		if err != nil {
 			return
 		}
+		f.client.Heard()
 		if len(args) < 3 || !bytes.EqualFold(args[0], []byte("REPLCONF")) || !bytes.EqualFold(args[1], []byte("ACK")) {
 			continue
 		}

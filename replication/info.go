@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"kedis/internal/metrics"
@@ -174,8 +175,28 @@ func (n *Node) AskReplicas() error {
 	return n.say(getAck)
 }
 
-// Counts are how many replicas were told to take all data, to go on where they are, and to take all
-// data although they had asked to go on.
-func (n *Node) Counts() (full, partial, refused int64) {
-	return n.fullSyncs.Load(), n.partialSyncs.Load(), n.refusedSyncs.Load()
+// Counts are what INFO stats tells of a server's replicas and of its primary.
+type Counts struct {
+	Full    int64 // replicas that were told to take all data
+	Partial int64 // that were told to go on where they are
+	Refused int64 // that had asked for that, and were told to take all data
+
+	Received, Sent int64 // bytes: from the primary, and to replicas
+}
+
+// counters are Counts as they are made.
+type counters struct{ full, partial, refused, received, sent atomic.Int64 }
+
+// Counts are counted since the start, or ResetCounts.
+func (n *Node) Counts() Counts {
+	c := &n.counters
+	return Counts{c.full.Load(), c.partial.Load(), c.refused.Load(), c.received.Load(), c.sent.Load()}
+}
+
+// ResetCounts begins to count anew.
+func (n *Node) ResetCounts() {
+	c := &n.counters
+	for _, counter := range []*atomic.Int64{&c.full, &c.partial, &c.refused, &c.received, &c.sent} {
+		counter.Store(0)
+	}
 }

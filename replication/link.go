@@ -236,9 +236,7 @@ func (s *source) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := s.conn.Read(p)
-	if n > 0 {
-		s.link.heard.Store(time.Now().UnixMilli())
-	}
+	s.received(n)
 	return n, err
 }
 
@@ -264,8 +262,15 @@ func (s *source) readNow(p []byte) (n int, err error) {
 	case n == 0:
 		return 0, io.EOF
 	}
-	s.link.heard.Store(time.Now().UnixMilli())
+	s.received(n)
 	return n, nil
+}
+
+func (s *source) received(n int) {
+	if n > 0 {
+		s.link.heard.Store(time.Now().UnixMilli())
+		s.link.node.counters.received.Add(int64(n))
+	}
 }
 
 // send sends a request.

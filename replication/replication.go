@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -91,7 +90,7 @@ type Node struct {
 	configured *string   // what the configuration said of the role when the server started
 	stopped    bool
 
-	fullSyncs, partialSyncs, refusedSyncs atomic.Int64 // as a primary
+	counters counters
 
 	running sync.WaitGroup
 	stop    chan struct{}

@@ -20,7 +20,7 @@ import (
 // nothing is to follow.
 func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err error) {
 	n := f.node
-	n.fullSyncs.Add(1)
+	n.counters.full.Add(1)
 	log := n.Host.Log()
 	release := log.Hold(log.Position()) // the view can only be later
 	view := n.Store.ViewToSend()

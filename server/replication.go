@@ -73,6 +73,10 @@ func asReply(err error) error {
 	return err
 }
 
+func (p part) Counts() command.ReplicationCounts {
+	return command.ReplicationCounts(p.Node.Counts())
+}
+
 func (p part) Serve(conn net.Conn, client command.ReplicaClient) {
 	p.Node.Serve(conn, replication.Client(client))
 }

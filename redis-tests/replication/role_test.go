@@ -127,10 +127,8 @@ func (r *transcript) connections(replica *launch.Server, p, q *resp.Connection) 
 	r.note("%s", fields(do(r.t, q, "CLIENT", "LIST", "TYPE", "replica").Text, "flags"))
 	r.ask(q, "CLIENT", "KILL", "TYPE", "replica")
 	r.ask(q, "CLIENT", "KILL", "TYPE", "pubsub")
-	r.ask(q, "CLIENT", "KILL", "TYPE", "master")
-	until(r.t, replica, "master_link_status", "up")
-	r.ask(p, "CLIENT", "KILL", "TYPE", "slave")
-	until(r.t, replica, "master_link_status", "up")
+	r.relinked(p, func() { r.ask(q, "CLIENT", "KILL", "TYPE", "master") })
+	r.relinked(p, func() { r.ask(p, "CLIENT", "KILL", "TYPE", "slave") })
 	do(r.t, q, "CLIENT", "KILL", "USER", "default") // how many those are is a matter of time
 	// The link may have been up only because the replica had not noticed that it was cut.
 	list := fields(do(r.t, q, "CLIENT", "LIST", "TYPE", "master").Text, "flags")
@@ -138,6 +136,20 @@ func (r *transcript) connections(replica *launch.Server, p, q *resp.Connection) 
 		list = fields(do(r.t, q, "CLIENT", "LIST", "TYPE", "master").Text, "flags")
 	}
 	r.note("%s", list)
+}
+
+// relinked cuts the link and waits until the replica has come back to its primary.
+func (r *transcript) relinked(p *resp.Connection, cut func()) {
+	r.t.Helper()
+	resumed := func() string {
+		_, after, _ := strings.Cut(string(do(r.t, p, "INFO", "stats").Text), "sync_partial_ok:")
+		count, _, _ := strings.Cut(after, "\r\n")
+		return count
+	}
+	before := resumed()
+	cut()
+	for deadline := time.Now().Add(30 * time.Second); resumed() == before && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	}
 }
 
 func (r *transcript) tooFewReplicas(p *resp.Connection) {

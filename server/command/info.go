@@ -200,6 +200,13 @@ func (e *Engine) infoPersistence(f *metrics.Fields) {
 	}
 }
 
+func (e *Engine) replicationCounts() (counts ReplicationCounts) {
+	if e.role.part != nil {
+		counts = e.role.part.Counts()
+	}
+	return counts
+}
+
 func okOrErr(ok bool) string {
 	if ok {
 		return "ok"
@@ -212,17 +219,24 @@ func (e *Engine) infoStats(f *metrics.Fields) {
 	f.Int("total_connections_received", s.Connections.Load())
 	f.Int("total_commands_processed", e.Table.calls())
 	f.Int("instantaneous_ops_per_sec", s.commandRate.PerSecond())
-	f.Int("total_net_input_bytes", s.NetInput.Sum())
-	f.Int("total_net_output_bytes", s.NetOutput.Sum())
-	f.Float("instantaneous_input_kbps", float64(s.inputRate.PerSecond())/1024, 2)
-	f.Float("instantaneous_output_kbps", float64(s.outputRate.PerSecond())/1024, 2)
-	f.Int("rejected_connections", s.Rejected.Load())
-	if part := e.role.part; part != nil {
-		full, partial, refused := part.Counts()
-		f.Int("sync_full", full)
-		f.Int("sync_partial_ok", partial)
-		f.Int("sync_partial_err", refused)
+	links := e.replicationCounts()
+	f.Int("total_net_input_bytes", s.NetInput.Sum()+links.Received)
+	f.Int("total_net_output_bytes", s.NetOutput.Sum()+links.Sent)
+	f.Int("total_net_repl_input_bytes", links.Received)
+	f.Int("total_net_repl_output_bytes", links.Sent)
+	for _, rate := range []struct {
+		name string
+		rate *metrics.Rate
+	}{
+		{"instantaneous_input_kbps", &s.inputRate}, {"instantaneous_output_kbps", &s.outputRate},
+		{"instantaneous_input_repl_kbps", &s.receivedRate}, {"instantaneous_output_repl_kbps", &s.sentRate},
+	} {
+		f.Float(rate.name, float64(rate.rate.PerSecond())/1024, 2)
 	}
+	f.Int("rejected_connections", s.Rejected.Load())
+	f.Int("sync_full", links.Full)
+	f.Int("sync_partial_ok", links.Partial)
+	f.Int("sync_partial_err", links.Refused)
 	f.Int("expired_keys", e.Store.Counters().Expired.Load()-e.expiredBefore.Load())
 	e.infoExpiry(f)
 	f.Int("evicted_keys", 0)

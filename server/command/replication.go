@@ -35,9 +35,9 @@ type Replication interface {
 	Role(reply *resp.Writer)
 	// Info writes the fields of INFO replication.
 	Info(fields *metrics.Fields)
-	// Counts are how many replicas were told to take all data, to go on where they are, and to take all
-	// data although they had asked to go on.
-	Counts() (full, partial, refused int64)
+	// Counts are what INFO stats tells; ResetCounts begins to count anew.
+	Counts() ReplicationCounts
+	ResetCounts()
 
 	// Acknowledged is how many replicas say that they have everything up to now, a position that the
 	// second result names; Reached asks again for that position. changed is closed when that may be another.
@@ -60,6 +60,16 @@ type ReplicaClient struct {
 	NoKeys   bool   // wants a snapshot without keys
 	ID       string // the history that it knows
 	From     int64  // the first byte of the stream that it lacks
+	Heard    func() // to be called for each request of the replica from now on
+}
+
+// ReplicationCounts are what INFO stats tells of a server's replicas and of its primary.
+type ReplicationCounts struct {
+	Full    int64 // replicas that were told to take all data
+	Partial int64 // that were told to go on where they are
+	Refused int64 // that had asked for that, and were told to take all data
+
+	Received, Sent int64 // bytes: from the primary, and to replicas
 }
 
 // Failover says how the server is to change roles with a replica.
@@ -270,6 +280,11 @@ func (c *Context) detach(client ReplicaClient) error {
 		return err
 	}
 	client.Address = c.Session.Peer.RemoteAddress()
+	session, spoken := c.Session, c.Engine.Table.Named([]byte("replconf"))
+	client.Heard = func() {
+		session.LastCommand.Store(spoken)
+		session.LastActive.Store(time.Now().UnixMilli())
+	}
 	c.Session.kind.Store(int32(KindReplica))
 	peer.Detach(func(conn net.Conn) { part.Serve(conn, client) })
 	return nil

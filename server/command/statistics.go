@@ -29,7 +29,7 @@ type Statistics struct {
 
 	errors errorCounts
 
-	commandRate, inputRate, outputRate metrics.Rate
+	commandRate, inputRate, outputRate, receivedRate, sentRate metrics.Rate
 }
 
 func (s *Statistics) init(lanes int) {
@@ -145,12 +145,18 @@ func (e *Engine) ResetStatistics() {
 	e.Statistics.reset()
 	e.Table.each(func(c *Command) { c.measures.Reset() })
 	e.expiredBefore.Store(e.Store.Counters().Expired.Load())
+	if e.role.part != nil {
+		e.role.part.ResetCounts()
+	}
 }
 
 // Sample takes the rates' samples. It is to be called every 100 ms, by one goroutine.
 func (e *Engine) Sample(now time.Time) {
 	s := &e.Statistics
 	s.commandRate.Sample(now, e.Table.calls())
-	s.inputRate.Sample(now, s.NetInput.Sum())
-	s.outputRate.Sample(now, s.NetOutput.Sum())
+	links := e.replicationCounts()
+	s.inputRate.Sample(now, s.NetInput.Sum()+links.Received)
+	s.outputRate.Sample(now, s.NetOutput.Sum()+links.Sent)
+	s.receivedRate.Sample(now, links.Received)
+	s.sentRate.Sample(now, links.Sent)
 }
