@@ -90,6 +90,7 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 		},
 		GenerationBytes: func() int64 { return generationBytes(c) },
 		CacheBytes:      cacheBytes(c),
+		RankBytes:       c.RankMemory.Get,
 		SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
 		FlushLogBytes:   c.PersistLogSize.Get,
 		FlushInterval:   c.PersistInterval.Get,

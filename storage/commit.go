@@ -79,11 +79,22 @@ func (s *Store) BetweenCommits(f func() error) error {
 // commitAll is called with the commit lock held. What the log refuses because of one transaction, such
 // as a record that is too large, must not fail the others.
 func (s *Store) commitAll(txns []*Txn) {
+	defer settleRanks(txns)
 	if s.commitTogether(txns) == nil || len(txns) == 1 || s.broken() {
 		return
 	}
 	for i := range txns {
 		s.commitTogether(txns[i : i+1])
+	}
+}
+
+// settleRanks ends what transactions have changed of counts, while their locks are held.
+func settleRanks(txns []*Txn) {
+	for _, t := range txns {
+		if t.err != nil {
+			t.takeBackRanks(0)
+		}
+		t.settled = true
 	}
 }
 

@@ -83,7 +83,7 @@ func TestPoll(t *testing.T) {
 		z, err := txn.DB(0).ZSet(key)
 		must(t, err)
 		var member []byte
-		must(t, z.ByScore(ScoreRange{Min: 0, Max: 1e9}, false, func(m []byte, _ float64) bool { member = slices.Clone(m); return false }))
+		must(t, z.ByScore(ScoreRange{Min: 0, Max: 1e9}, 0, false, func(m []byte, _ float64) bool { member = slices.Clone(m); return false }))
 		if want := fmt.Sprintf("member%06d", i); string(member) != want {
 			t.Fatalf("%s is due, want %s", member, want)
 		}

@@ -141,6 +141,7 @@ func (d DB) Remove(key []byte, k Key) error {
 // abandon notes that the elements of a spread collection wait for the reaper.
 func (d DB) abandon(m *layout.Metadata) error {
 	t := d.txn
+	t.store.ranks.drop(m.ID)
 	t.key2 = layout.AppendDeletedKey(t.key2[:0], m.ID)
 	value := layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length())
 	return t.put(d.space, t.key2, value)

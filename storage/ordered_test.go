@@ -248,7 +248,7 @@ func (x *orderedTest) checkZSet(db DB, key []byte, model map[string]float64, ste
 	x.sameScored(step, "ByRank", want, func(visit Visit) error { return z.ByRank(from, n, reverse, visit) })
 	r := ScoreRange{Min: float64(x.random.IntN(4)), Max: float64(x.random.IntN(4)), MinExclusive: x.random.IntN(2) == 0, MaxExclusive: x.random.IntN(2) == 0}
 	within := slices.DeleteFunc(slices.Clone(sorted), func(m scoredMember) bool { return r.below(m.score) || r.above(m.score) })
-	x.sameScored(step, "ByScore", within, func(visit Visit) error { return z.ByScore(r, reverse, visit) })
+	x.sameScored(step, "ByScore", within, func(visit Visit) error { return z.ByScore(r, 0, reverse, visit) })
 	for rank, m := range sorted {
 		if got, err := z.Rank(m.member, m.score, reverse); err != nil || got != rank {
 			x.t.Fatalf("step %d: the rank of %q is %d, %v; want %d", step, m.member, got, err, rank)

@@ -57,6 +57,7 @@ type Options struct {
 	Limits          Limits
 	GenerationBytes func() int64         // recent writes that are collected before they go to RocksDB
 	CacheBytes      int64                // clean copies of records
+	RankBytes       func() int64         // counts of the indexes of sorted sets; 0: none are kept
 	SyncEveryCommit func() bool          // appendfsync always
 	FlushLogBytes   func() int64         // persist when recovery would have to read more of the log than this
 	FlushInterval   func() time.Duration // persist at least so often
@@ -90,6 +91,7 @@ type Store struct {
 	flusher   flusher
 	views     views
 	ends      indexEnds
+	ranks     ranks
 	staged    staged
 	written   atomic.Int64 // the position that RocksDB has reached, in memory or in files
 	persisted atomic.Int64 // the one that its files have reached
@@ -147,6 +149,7 @@ func (s *Store) chunkBytes() int {
 func Open(o Options) (*Store, error) {
 	s := &Store{options: o, logger: o.Logger, stageBytes: stageBytes, cache: cache.New(o.CacheBytes), sorter: make(chan *generation.Chunk, 1024)}
 	s.flusher.init()
+	s.ranks.init(o.RankBytes)
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -358,6 +361,7 @@ func (s *Store) Reopen() error {
 		return err
 	}
 	s.cache.Clear()
+	s.ranks.clear()
 	return s.open()
 }
 

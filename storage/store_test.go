@@ -44,6 +44,7 @@ func testOptions(directory string, generationBytes, cacheBytes int64) Options {
 			ZSetEntries: constant[int64](128), ZSetValue: constant[int64](64)},
 		GenerationBytes: constant(generationBytes),
 		CacheBytes:      cacheBytes,
+		RankBytes:       constant[int64](1 << 20),
 		SyncEveryCommit: constant(false),
 		FlushLogBytes:   constant[int64](1 << 20),
 		FlushInterval:   constant(time.Hour),

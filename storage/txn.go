@@ -35,6 +35,10 @@ type Txn struct {
 	done    bool  // set under the commit lock
 	err     error
 
+	ranked      []*ranked // counts of indexes that were used since Reset
+	countAtMost int
+	settled     bool // the journal's changes of counts are to stay, or were taken back
+
 	now    int64
 	mode   Mode
 	budget int
@@ -115,6 +119,7 @@ func (t *Txn) Savepoint() Savepoint {
 
 // Rollback takes back everything since a savepoint.
 func (t *Txn) Rollback(s Savepoint) {
+	t.takeBackRanks(s.entries)
 	t.journal.rewind(s.entries)
 	t.effects, t.effectCount = t.effects[:s.effects], s.effectCount
 	t.deltas, t.touched, t.touchedKeys = t.deltas[:s.deltas], t.touched[:s.touched], t.touchedKeys[:s.touchedKeys]
@@ -149,6 +154,7 @@ func (t *Txn) Empty() bool {
 // Reset makes the transaction ready for use again. What it had not committed is gone, and so is
 // what it returned.
 func (t *Txn) Reset() {
+	t.takeBackRanks(0)
 	t.journal.reset()
 	if cap(t.effects) > largeBuffer {
 		t.effects = nil
@@ -166,6 +172,8 @@ func (t *Txn) Reset() {
 	t.spill, t.spilled = nil, 0
 	t.releaseStaged(0)
 	t.copied, t.applied, t.done, t.err = false, 0, false, nil
+	clear(t.ranked)
+	t.ranked, t.countAtMost, t.settled = t.ranked[:0], 0, false
 	if t.copiesFound+t.copiesMissed > 0 {
 		t.store.cache.Count(t.copiesFound, t.copiesMissed)
 		t.copiesFound, t.copiesMissed = 0, 0
@@ -323,6 +331,9 @@ func (t *Txn) put(ns *namespace, key, value []byte) error {
 		return err
 	}
 	t.journal.put(generation.Hash(ns.number, key), ns.number, key, value)
+	if key[0] == layout.KindZSetScore {
+		t.store.ranks.changed(key, 1)
+	}
 	if t.spill != nil && len(t.journal.buffer) >= spillBytes {
 		return t.spill()
 	}
@@ -331,6 +342,9 @@ func (t *Txn) put(ns *namespace, key, value []byte) error {
 
 func (t *Txn) delete(ns *namespace, key []byte) error {
 	t.journal.delete(generation.Hash(ns.number, key), ns.number, key)
+	if key[0] == layout.KindZSetScore {
+		t.store.ranks.changed(key, -1)
+	}
 	return t.spend(1)
 }
 

@@ -103,8 +103,12 @@ func (v *View) Size(database int) (keys, expires int64) {
 	return ns.keys.Load(), ns.expires.Load()
 }
 
-// ReadFrom makes the transaction read from a view, until Reset. It can't write then.
-func (t *Txn) ReadFrom(v *View) { t.view = v }
+// ReadFrom makes the transaction read from a view, until Reset. It can't write then. The counts of indexes that it has used go
+// with it: the locks under which it did are held, and the view was made under them.
+func (t *Txn) ReadFrom(v *View) {
+	t.view = v
+	t.keepRanks()
+}
 
 func (v *View) get(hash uint64, ns *namespace, key []byte) (value []byte, found bool, err error) {
 	for _, m := range v.marks {

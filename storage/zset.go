@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 
@@ -334,27 +335,62 @@ func beyond(b *LexBound, d int) bool {
 type Visit func(member []byte, score float64) bool
 
 // ByRank visits n members from a rank on; ranks count from the end, and members come backwards, if
-// reverse. A spread set is walked from the nearer end to the first of them.
+// reverse.
 func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 	n = min(n, z.Len()-rank)
 	if n <= 0 {
 		return nil
 	}
-	if !z.packed() && rank > z.Len()/2 {
-		return z.byRankFromFarEnd(rank, n, reverse, visit)
-	}
-	return z.walk(reverse, func(member []byte, score float64) bool {
-		if rank > 0 {
-			rank--
-			return true
+	visit = upTo(n, visit)
+	if far := min(rank, z.Len()-rank); far > z.db.txn.store.ranks.block {
+		if s := z.ranked(); s != nil {
+			return z.byCounts(s, rank, reverse, visit)
 		}
-		n--
-		return visit(member, score) && n > 0
-	})
+	}
+	if !z.packed() && rank > z.Len()/2 {
+		return z.byRankFromFarEnd(rank, reverse, visit)
+	}
+	return z.walk(reverse, behind(rank, visit))
 }
 
-// byRankFromFarEnd finds where the walk has to begin by walking the other way.
-func (z *ZSet) byRankFromFarEnd(rank, n int, reverse bool, visit Visit) error {
+// behind visits what comes behind the first members.
+func behind(first int, visit Visit) Visit {
+	return func(member []byte, score float64) bool {
+		if first > 0 {
+			first--
+			return true
+		}
+		return visit(member, score)
+	}
+}
+
+// upTo visits n members.
+func upTo(n int, visit Visit) Visit {
+	return func(member []byte, score float64) bool {
+		n--
+		return visit(member, score) && n > 0
+	}
+}
+
+// byCounts visits members from a rank on, which it finds by the counts of the index.
+func (z *ZSet) byCounts(s *ranked, rank int, reverse bool, visit Visit) error {
+	place := rank
+	if reverse {
+		place = z.Len() - 1 - rank
+	}
+	b, err := z.at(s, place)
+	if err != nil {
+		return err
+	}
+	if reverse {
+		return z.walkIndex(z.indexKey(nil), z.endOf(b), true, behind(b.Before+b.Count-1-place, visit))
+	}
+	end := layout.Successor(nil, z.indexKey(nil))
+	return z.walkIndex(z.indexKey(b.Lower), end, false, behind(place-b.Before, visit))
+}
+
+// byRankFromFarEnd finds where a walk has to begin by walking the other way.
+func (z *ZSet) byRankFromFarEnd(rank int, reverse bool, visit Visit) error {
 	skip := z.Len() - rank - 1
 	var first []byte
 	var at float64
@@ -369,15 +405,12 @@ func (z *ZSet) byRankFromFarEnd(rank, n int, reverse bool, visit Visit) error {
 		return err
 	}
 	start := layout.AppendScoreKey(nil, z.next.ID, at, first)
-	prefix := layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, nil)
+	prefix := z.indexKey(nil)
 	lower, upper := start, layout.Successor(nil, prefix)
 	if reverse {
 		lower, upper = prefix, append(start, 0)
 	}
-	return z.walkIndex(lower, upper, reverse, func(member []byte, score float64) bool {
-		n--
-		return visit(member, score) && n > 0
-	})
+	return z.walkIndex(lower, upper, reverse, visit)
 }
 
 // All visits all members by score.
@@ -387,7 +420,7 @@ func (z *ZSet) walk(reverse bool, visit Visit) error {
 	if z.packed() {
 		return z.walkPacked(reverse, visit)
 	}
-	lower := layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, nil)
+	lower := z.indexKey(nil)
 	return z.walkIndex(lower, layout.Successor(nil, lower), reverse, visit)
 }
 
@@ -414,6 +447,17 @@ func (z *ZSet) walkPacked(reverse bool, visit Visit) error {
 }
 
 func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
+	var corrupt error
+	err := z.walkKeys(lower, upper, reverse, func(key, value []byte) bool {
+		score, member, err := layout.DecodeScoreKey(key, value)
+		corrupt = err
+		return err == nil && visit(member, score)
+	})
+	return errors.Join(err, corrupt)
+}
+
+// walkKeys visits the records of the index from lower on, before upper.
+func (z *ZSet) walkKeys(lower, upper []byte, reverse bool, visit func(key, value []byte) bool) error {
 	t, atEnd := z.db.txn, false
 	if t.view == nil {
 		var err error
@@ -428,28 +472,23 @@ func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
 			t.store.ends.found(z.next.ID, it.nearer(own, it.Key()), reverse)
 			atEnd = false
 		}
-		score, member, err := layout.DecodeScoreKey(it.Key(), it.Value())
-		if err != nil {
-			it.err = err
-			break
-		}
-		if !visit(member, score) {
+		if !visit(it.Key(), it.Value()) {
 			break
 		}
 	}
 	return it.Close()
 }
 
-// ByScore visits the members in a range of scores.
-func (z *ZSet) ByScore(r ScoreRange, reverse bool, visit Visit) error {
+// ByScore visits the members in a range of scores, but for the first ones.
+func (z *ZSet) ByScore(r ScoreRange, first int, reverse bool, visit Visit) error {
 	if r.Empty() {
 		return nil
 	}
 	if !z.packed() {
-		lower := z.scoreBound(r.Min, r.MinExclusive)
-		upper := z.scoreBound(r.Max, !r.MaxExclusive)
-		return z.walkIndex(lower, upper, reverse, visit)
+		lower, upper := z.scoreBounds(r)
+		return z.between(lower, upper, first, reverse, visit)
 	}
+	visit = behind(first, visit)
 	return z.walkPacked(reverse, func(member []byte, score float64) bool {
 		switch {
 		case r.below(score):
@@ -461,6 +500,66 @@ func (z *ZSet) ByScore(r ScoreRange, reverse bool, visit Visit) error {
 	})
 }
 
+// CountByScore is the number of members in a range of scores.
+func (z *ZSet) CountByScore(r ScoreRange) (n int, err error) {
+	if z.packed() || r.Empty() {
+		return count(func(visit Visit) error { return z.ByScore(r, 0, false, visit) })
+	}
+	return z.countBetween(z.scoreBounds(r))
+}
+
+func count(walk func(Visit) error) (n int, err error) {
+	err = walk(func([]byte, float64) bool { n++; return true })
+	return n, err
+}
+
+func (z *ZSet) scoreBounds(r ScoreRange) (lower, upper []byte) {
+	return z.scoreBound(r.Min, r.MinExclusive), z.scoreBound(r.Max, !r.MaxExclusive)
+}
+
+// between visits what lies between two keys of the index, but for the first members.
+func (z *ZSet) between(lower, upper []byte, first int, reverse bool, visit Visit) error {
+	var s *ranked
+	if first > z.db.txn.store.ranks.block {
+		s = z.ranked()
+	}
+	if s == nil {
+		return z.walkIndex(lower, upper, reverse, behind(first, visit))
+	}
+	from, err := z.before(s, lower, reverse)
+	if err != nil {
+		return err
+	}
+	to, err := z.before(s, upper, reverse)
+	n := to - from - first
+	if err != nil || n <= 0 {
+		return err
+	}
+	if reverse {
+		from = z.Len() - to
+	}
+	return z.byCounts(s, from+first, reverse, upTo(n, visit))
+}
+
+// countBetween is the number of members between two keys of the index. A few are counted by walking.
+func (z *ZSet) countBetween(lower, upper []byte) (n int, err error) {
+	most := z.db.txn.store.ranks.block
+	err = z.walkIndex(lower, upper, false, func([]byte, float64) bool { n++; return n <= most })
+	if err != nil || n <= most {
+		return n, err
+	}
+	s := z.ranked()
+	if s == nil {
+		return count(func(visit Visit) error { return z.walkIndex(lower, upper, false, visit) })
+	}
+	from, err := z.before(s, lower, false)
+	if err != nil {
+		return 0, err
+	}
+	to, err := z.before(s, upper, false)
+	return to - from, err
+}
+
 // scoreBound is the first key of the index with a score, or behind all that have it.
 func (z *ZSet) scoreBound(score float64, behind bool) []byte {
 	key := layout.AppendScoreKey(nil, z.next.ID, score, nil)
@@ -470,10 +569,10 @@ func (z *ZSet) scoreBound(score float64, behind bool) []byte {
 	return key
 }
 
-// ByLex visits the members in a range, of a set all of whose scores are equal. When they differ, it
-// does what Redis does: it looks for the first member within the nearer bound, and goes on from there
-// up to the first that is beyond the other.
-func (z *ZSet) ByLex(r LexRange, reverse bool, visit Visit) error {
+// ByLex visits the members in a range, but for the first ones, of a set all of whose scores are equal.
+// When they differ, it does what Redis does: it looks for the first member within the nearer bound, and
+// goes on from there up to the first that is beyond the other.
+func (z *ZSet) ByLex(r LexRange, first int, reverse bool, visit Visit) error {
 	if r.Empty() || z.Len() == 0 {
 		return nil
 	}
@@ -483,7 +582,7 @@ func (z *ZSet) ByLex(r LexRange, reverse bool, visit Visit) error {
 	}
 	if !z.packed() && lowest.score == highest.score {
 		lower, upper := z.lexBounds(r, lowest.score)
-		return z.walkIndex(lower, upper, reverse, visit)
+		return z.between(lower, upper, first, reverse, visit)
 	}
 	if r.above(lowest.member) || r.below(highest.member) {
 		return nil
@@ -492,6 +591,7 @@ func (z *ZSet) ByLex(r LexRange, reverse bool, visit Visit) error {
 	if reverse {
 		early, late = late, early
 	}
+	visit = behind(first, visit)
 	started := false
 	return z.walk(reverse, func(member []byte, score float64) bool {
 		if !started && early(member) {
@@ -500,6 +600,20 @@ func (z *ZSet) ByLex(r LexRange, reverse bool, visit Visit) error {
 		started = true
 		return !late(member) && visit(member, score)
 	})
+}
+
+// CountByLex is the number of members that ByLex visits.
+func (z *ZSet) CountByLex(r LexRange) (int, error) {
+	if !z.packed() && !r.Empty() && z.Len() > 0 {
+		lowest, highest, err := z.ends()
+		if err != nil {
+			return 0, err
+		}
+		if lowest.score == highest.score {
+			return z.countBetween(z.lexBounds(r, lowest.score))
+		}
+	}
+	return count(func(visit Visit) error { return z.ByLex(r, 0, false, visit) })
 }
 
 type scoredMember struct {
@@ -522,7 +636,7 @@ func (z *ZSet) ends() (lowest, highest scoredMember, err error) {
 }
 
 func (z *ZSet) lexBounds(r LexRange, common float64) (lower, upper []byte) {
-	lower = layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, nil)
+	lower = z.indexKey(nil)
 	upper = layout.Successor(nil, lower)
 	if r.Min.Infinite == 0 {
 		lower = layout.AppendScoreKey(nil, z.next.ID, common, r.Min.Value)
@@ -539,8 +653,8 @@ func (z *ZSet) lexBounds(r LexRange, common float64) (lower, upper []byte) {
 	return lower, upper
 }
 
-// Rank is how many members stand before one with a score. A spread set is walked from the beginning,
-// or, reverse, from the end up to the member.
+// Rank is how many members stand before one with a score; behind it, if reverse. Among many that aren't
+// counted yet they are counted from the beginning on, or, reverse, from the end.
 func (z *ZSet) Rank(member []byte, score float64, reverse bool) (rank int, err error) {
 	if z.packed() {
 		err = z.walkPacked(reverse, func(m []byte, _ float64) bool {
@@ -552,13 +666,19 @@ func (z *ZSet) Rank(member []byte, score float64, reverse bool) (rank int, err e
 		})
 		return rank, err
 	}
-	lower := layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, nil)
-	upper := layout.AppendScoreKey(nil, z.next.ID, score, member)
+	key := layout.AppendScoreKey(nil, z.next.ID, score, member)
+	if s := z.ranked(); s != nil {
+		rank, err = z.before(s, key, reverse)
+		if reverse {
+			rank = z.Len() - 1 - rank
+		}
+		return rank, err
+	}
+	lower, upper := z.indexKey(nil), key
 	if reverse {
 		lower, upper = append(upper, 0), layout.Successor(nil, lower)
 	}
-	err = z.walkIndex(lower, upper, reverse, func([]byte, float64) bool { rank++; return true })
-	return rank, err
+	return count(func(visit Visit) error { return z.walkIndex(lower, upper, reverse, visit) })
 }
 
 // From visits the members of a spread set in the order of their names, from one on (nil: the first);

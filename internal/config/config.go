@@ -93,6 +93,7 @@ type Config struct {
 	// Memory in front of RocksDB
 	MemoryTier      Value[Share]
 	CleanCacheShare Int // percent of MemoryTier
+	RankMemory      Bytes
 	GenerationBytes Bytes
 
 	// RocksDB

@@ -36,11 +36,13 @@ type Batch struct {
 
 	savepoint storage.Savepoint // of the running command
 	reopen    func()            // opens the gate that the batch has closed
+	view      *storage.View     // what a worker's command reads from
 
 	exclusive []uint32 // stripes that are held until the commit
 	shared    []uint32 // stripes that are held by the running command
 	plan      plan
 	busy      uint32
+	counting  bool // the running command is to be run again, to count on
 	sealed    bool // by a NoBatch command: nothing joins it
 	marked    int  // the changes whose watchers were told
 
@@ -440,6 +442,7 @@ func (b *Batch) run(c *Context) Outcome {
 	err := b.call(c, now)
 	if b.exhausted(err) {
 		c.Session.restore(state)
+		c.Session.ranked, b.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
 		b.txn.ForgetLookups(b.savepoint)
 		return Offload
 	}
@@ -450,8 +453,10 @@ func (b *Batch) run(c *Context) Outcome {
 	return Done
 }
 
-// exhausted tells that a command wants to go on on a worker.
-func (b *Batch) exhausted(err error) bool { return b.budget > 0 && errors.Is(err, storage.ErrBudget) }
+// exhausted tells that a command wants to go on on a worker, or, on one, that others are to have their turn before it counts on.
+func (b *Batch) exhausted(err error) bool {
+	return b.budget > 0 && errors.Is(err, storage.ErrBudget) || errors.Is(err, storage.ErrCounting)
+}
 
 // call runs a command as a step of the transaction: when it fails, its error is the reply, and
 // nothing of it is left. EXEC calls it for each command of its queue.

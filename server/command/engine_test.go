@@ -58,6 +58,7 @@ func newTestEngine(t testing.TB) (*Engine, *memoryLog) {
 			SetEntries: c.SetMaxListpackEntries.Get, SetValue: c.SetMaxListpackValue.Get,
 			ZSetEntries: c.ZSetMaxListpackEntries.Get, ZSetValue: c.ZSetMaxListpackValue.Get,
 		},
+		RankBytes:       constant[int64](64 << 20),
 		GenerationBytes: constant[int64](64 << 20),
 		CacheBytes:      16 << 20,
 		SyncEveryCommit: constant(false),

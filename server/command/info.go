@@ -350,6 +350,9 @@ func (e *Engine) infoTier(f *metrics.Fields) {
 	f.Int("tier_slowed_commits", counters.Slowed.Load())
 	f.Int("tier_rocksdb_reads", counters.RocksReads.Load())
 	f.Int("tier_reaped_elements", counters.Reaped.Load())
+	sets, rankBytes := e.Store.Ranks()
+	f.Int("tier_ranked_sets", int64(sets))
+	f.Size("tier_ranks_size", int64(rankBytes))
 }
 
 // binlog is the log, if this server keeps one on disk.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"kedis/lock"
-	"kedis/storage"
 )
 
 // workers run what would take a reactor too long. Each has a token: an owner of locks and a slot
@@ -85,27 +84,62 @@ func (b *Batch) work(s *Session, args [][]byte) Outcome {
 		c.fail(err)
 		return Done
 	}
-	b.await()
-	if b.barred(s, command, args) {
-		b.giveUp()
-		refusal := refuseWritesOnReplica(b, s, command)
-		if refusal == nil {
-			return Paused
+	defer b.releaseView()
+	ranked := s.ranked
+	for round := 0; ; round++ {
+		b.await()
+		if b.barred(s, command, args) {
+			b.giveUp()
+			refusal := refuseWritesOnReplica(b, s, command)
+			if refusal == nil {
+				return Paused
+			}
+			b.refuse(s, command, refusal)
+			return Done
 		}
-		b.refuse(s, command, refusal)
-		return Done
+		b.Tick()
+		if b.attempt(c, ranked, round) == Done {
+			break
+		}
+		b.giveUp()
 	}
-	if view := b.readView(); view != nil {
-		defer view.Release()
-	}
-	b.Tick()
-	b.run(c)
 	if err := b.Commit(); err != nil {
 		s.Reply.Rewind(mark)
 		s.restore(state)
 		c.fail(Errorf("MISCONF Errors writing to the log: %v", err))
 	}
 	return Done
+}
+
+// countedAtOnce is how many members of a sorted set are counted while others wait for its lock. Should the counts be displaced again and
+// again before they are complete, it becomes more, so that there is an end to it.
+const (
+	countedAtOnce    = 10000
+	roundsToDoubling = 256
+)
+
+// attempt runs a command under its locks, or, when it only reads, from a view. Offload: it has counted a part of a sorted set, and
+// goes on when others have had their turn.
+func (b *Batch) attempt(c *Context, ranked bool, round int) Outcome {
+	most := countedAtOnce << min(round/roundsToDoubling, 30)
+	if !b.plan.readsView() {
+		if !b.plan.everything && !standsAlone(c.Session, c.Command) {
+			b.txn.CountAtMost(most)
+		}
+		return b.run(c)
+	}
+	if ranked { // a view has no counts but those that were made before it
+		b.txn.CountAtMost(most)
+		b.budget = reactorBudget
+		outcome := b.run(c)
+		b.budget = 0
+		if outcome == Done || b.counting {
+			return outcome
+		}
+		b.txn.CountAtMost(0)
+	}
+	b.readFromView()
+	return b.run(c)
 }
 
 // giveUp gives back what was taken for a command that doesn't run.
@@ -139,13 +173,13 @@ func (b *Batch) await() {
 	}
 }
 
-// readView lets a command that only reads go on without locks, on the data as they are now.
-func (b *Batch) readView() *storage.View {
-	if b.plan.writes || b.plan.everything || len(b.plan.locks) == 0 && !b.plan.walk {
-		return nil
-	}
-	view := b.engine.Store.View()
-	b.txn.ReadFrom(view)
+// readsView tells whether a command that a worker runs reads from a view: when it writes nothing.
+func (p *plan) readsView() bool { return !p.writes && !p.everything && (len(p.locks) > 0 || p.walk) }
+
+// readFromView lets the command go on without locks, on the data as they are now.
+func (b *Batch) readFromView() {
+	b.view = b.engine.Store.View()
+	b.txn.ReadFrom(b.view)
 	b.releaseShared()
 	for _, stripe := range b.exclusive {
 		b.engine.Locks.ReleaseExclusive(stripe, b.owner)
@@ -153,5 +187,11 @@ func (b *Batch) readView() *storage.View {
 	b.exclusive = b.exclusive[:0]
 	b.engine.Gate.Leave(b.slot)
 	b.inside = false
-	return view
+}
+
+func (b *Batch) releaseView() {
+	if b.view != nil {
+		b.view.Release()
+		b.view = nil
+	}
 }

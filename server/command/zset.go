@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -230,7 +231,7 @@ func cmdZMScore(c *Context) error {
 func zsetRank(name, since string, reverse bool, summary string) Command {
 	return Command{Name: name, Arity: -3, Flags: ReadOnly | Fast, Categories: CategorySortedSet,
 		Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: since,
-		Complexity: "O(N), N being the number of members before the one; O(log(N)) in Redis",
+		Complexity: "O(√N), N being the number of members; O(N) when they are counted first",
 		Syntax:     "key member [WITHSCORE]", Summary: summary,
 		Run: func(c *Context) error { return c.replyRank(reverse) }}
 }
@@ -320,32 +321,53 @@ func sampleRangeError(err error) error {
 	return errLongRange
 }
 
+// fewSampled is how few of the members are looked up one by one, each by its rank: one of so many.
+const fewSampled = 512
+
 // replySample replies with count different members, or, when it is negative, with as many that may
 // repeat.
 func (c *Context) replySample(z *storage.ZSet, count int64, withScores bool) error {
 	ranks := sampleRanks(count, z.Len())
-	type scored struct {
-		member string
-		score  float64
-	}
-	members := make(map[int]scored, len(ranks))
+	sampled := make(map[int]scoredMember, len(ranks))
 	for _, rank := range ranks {
-		members[rank] = scored{}
+		sampled[rank] = scoredMember{}
 	}
-	at := 0
-	err := z.All(func(member []byte, score float64) bool {
-		if _, wanted := members[at]; wanted {
-			members[at] = scored{string(member), score}
-		}
-		at++
-		return true
-	})
-	if err != nil {
+	look := lookAtAll
+	if len(sampled) < z.Len()/fewSampled {
+		look = lookAtEach
+	}
+	if err := look(z, sampled); err != nil {
 		return err
 	}
 	out := c.scoredReply(len(ranks), withScores)
 	for _, rank := range ranks {
-		out.add([]byte(members[rank].member), members[rank].score)
+		out.add(sampled[rank].member, sampled[rank].score)
+	}
+	return nil
+}
+
+// lookAtAll fills in the members with some ranks, going over all.
+func lookAtAll(z *storage.ZSet, sampled map[int]scoredMember) error {
+	rank := 0
+	return z.All(func(member []byte, score float64) bool {
+		if _, wanted := sampled[rank]; wanted {
+			sampled[rank] = scoredMember{bytes.Clone(member), score}
+		}
+		rank++
+		return true
+	})
+}
+
+// lookAtEach fills in the members with some ranks, one by one.
+func lookAtEach(z *storage.ZSet, sampled map[int]scoredMember) error {
+	for rank := range sampled {
+		err := z.ByRank(rank, 1, false, func(member []byte, score float64) bool {
+			sampled[rank] = scoredMember{bytes.Clone(member), score}
+			return false
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -362,6 +384,9 @@ func sampleRanks(count int64, n int) []int {
 		}
 		return ranks
 	}
+	if count < int64(n/fewSampled) {
+		return drawDistinct(int(count), n)
+	}
 	if count >= int64(n) {
 		all := make([]int, n)
 		for i := range all {
@@ -370,6 +395,19 @@ func sampleRanks(count int64, n int) []int {
 		return all
 	}
 	return rand.Perm(n)[:count]
+}
+
+// drawDistinct draws a few of many ranks below n; one that was drawn before is drawn again.
+func drawDistinct(count, n int) []int {
+	ranks, drawn := make([]int, 0, count), make(map[int]struct{}, count)
+	for len(ranks) < count {
+		rank := rand.IntN(n)
+		if _, again := drawn[rank]; !again {
+			drawn[rank] = struct{}{}
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
 }
 
 // scoredReply writes members, with their scores if asked for: in RESP3 each pair is an array.

@@ -205,24 +205,16 @@ func (q *rangeQuery) run(z *storage.ZSet, visit storage.Visit) error {
 	if q.offset < 0 || q.limit == 0 {
 		return nil
 	}
-	skip, left := q.offset, q.limit
+	left := q.limit
 	limited := func(member []byte, score float64) bool {
-		if skip > 0 {
-			skip--
-			return true
-		}
 		left--
 		return visit(member, score) && left != 0
 	}
-	return q.bounds.run(q.by, z, q.reverse, limited)
-}
-
-// run visits everything between bounds on scores or names.
-func (b *bounds) run(by rangeBy, z *storage.ZSet, reverse bool, visit storage.Visit) error {
-	if by == byScore {
-		return z.ByScore(b.scores, reverse, visit)
+	first := int(min(q.offset, int64(z.Len()))) // there are no more
+	if q.by == byScore {
+		return z.ByScore(q.scores, first, q.reverse, limited)
 	}
-	return z.ByLex(b.lex, reverse, visit)
+	return z.ByLex(q.lex, first, q.reverse, limited)
 }
 
 func (c *Context) replyRange(q rangeQuery) error {
@@ -307,9 +299,13 @@ func (c *Context) countRange(by rangeBy) error {
 	if err != nil {
 		return err
 	}
-	n := int64(0)
-	err = b.run(by, &z, false, func([]byte, float64) bool { n++; return true })
-	c.Reply.Integer(n)
+	var n int
+	if by == byScore {
+		n, err = z.CountByScore(b.scores)
+	} else {
+		n, err = z.CountByLex(b.lex)
+	}
+	c.Reply.Integer(int64(n))
 	return err
 }
 

@@ -89,6 +89,9 @@ func AppendElementKey(dst []byte, kind byte, id uint64, element []byte) []byte {
 // ElementPrefix is the length of what stands before the element in such a key.
 const ElementPrefix = 9
 
+// ElementID is the id in the key of an element's record.
+func ElementID(key []byte) uint64 { return binary.BigEndian.Uint64(key[1:]) }
+
 // AppendListKey appends | 'L' | id:8 | index:8 |.
 func AppendListKey(dst []byte, id, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendElementKey(dst, KindListElement, id, nil), index)

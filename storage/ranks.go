@@ -1,0 +1,393 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"container/list"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"kedis/storage/layout"
+	"kedis/storage/rank"
+)
+
+// ErrCounting is what a command gets that has counted as many entries as it may in one go (Txn.CountAtMost). What it has counted is
+// kept: run again, it goes on from there.
+var ErrCounting = errors.New("storage: the members of a sorted set are being counted")
+
+const (
+	// rankBlock is how many entries of an index are counted together: about half of that is gone over to find the rank of a member.
+	rankBlock = 128
+	// rankedMembers is how many members a sorted set must have for its index to be counted.
+	rankedMembers = 4 * rankBlock
+)
+
+// ranks hold, for spread sorted sets that were asked for ranks, how many entries of the index stand in each piece of it. They are in
+// memory only, and begin as one piece with the number of members; whoever looks for a rank in a large piece goes over it and leaves it
+// in small ones.
+//
+// They are at all times those of the index as the transaction sees it that holds the key's lock: each record of an index that is put
+// into or deleted from a journal changes them at once, and each that is taken back out of it, by Rollback, or since the commit has
+// failed or never came, changes them back. Nobody else looks: a reader holds the lock shared, and one that reads from a view has
+// a copy that was made under the lock when the view was (ReadFrom), or none.
+type ranks struct {
+	mu       sync.Mutex
+	byID     map[uint64]*list.Element // of *ranked
+	used     list.List                // the last used first
+	bytes    int
+	limit    func() int64
+	block    int                // entries that are counted together
+	least    int                // members that a set must have
+	occupied [1024]atomic.Int32 // how many byID has of the ids with a remainder, for those who write to other sets
+}
+
+// ranked are the counts of one sorted set. To divide them a walk holds dividing, so that no two go the same way; counts changes under
+// mu.
+type ranked struct {
+	id        uint64
+	dividing  sync.Mutex
+	mu        sync.Mutex
+	counts    *rank.Counts
+	accounted int // bytes, under ranks.mu
+}
+
+func (r *ranks) init(limit func() int64) {
+	r.byID, r.limit, r.block, r.least = map[uint64]*list.Element{}, limit, rankBlock, rankedMembers
+}
+
+func (r *ranks) occupants(id uint64) *atomic.Int32 { return &r.occupied[id%uint64(len(r.occupied))] }
+
+// of returns the counts of a set with so many entries, and begins them if there are none.
+func (r *ranks) of(id uint64, entries int) *ranked {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.byID[id]; e != nil {
+		r.used.MoveToFront(e)
+		return e.Value.(*ranked)
+	}
+	s := &ranked{id: id, counts: rank.New(entries, r.block)}
+	r.byID[id] = r.used.PushFront(s)
+	r.occupants(id).Add(1)
+	r.account(s)
+	return s
+}
+
+// changed says that an entry came to an index, or went. It costs next to nothing for a set without counts.
+func (r *ranks) changed(key []byte, delta int) {
+	id := layout.ElementID(key)
+	if r.occupants(id).Load() == 0 {
+		return
+	}
+	r.mu.Lock()
+	e := r.byID[id]
+	r.mu.Unlock()
+	if e == nil {
+		return
+	}
+	s := e.Value.(*ranked)
+	s.mu.Lock()
+	s.counts.Add(key[layout.ElementPrefix:], delta)
+	s.mu.Unlock()
+}
+
+// drop forgets a set's counts.
+func (r *ranks) drop(id uint64) {
+	if r.occupants(id).Load() == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.byID[id]; e != nil {
+		r.remove(e)
+	}
+}
+
+// clear forgets all counts.
+func (r *ranks) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.used.Len() > 0 {
+		r.remove(r.used.Back())
+	}
+}
+
+func (r *ranks) remove(e *list.Element) {
+	s := r.used.Remove(e).(*ranked)
+	delete(r.byID, s.id)
+	r.occupants(s.id).Add(-1)
+	r.bytes -= s.accounted
+}
+
+// divided says that a set's counts take more memory. Over the limit, those that were used longest ago go, and of a set that is
+// over it alone the pieces become larger.
+func (r *ranks) divided(s *ranked) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.byID[s.id]; e == nil || e.Value != s {
+		return // it went meanwhile
+	}
+	r.account(s)
+	limit := int(r.limit())
+	for r.bytes > limit && r.used.Len() > 1 && r.used.Back().Value != s {
+		r.remove(r.used.Back())
+	}
+	for s.accounted > limit && s.coarsen() {
+		r.account(s)
+	}
+}
+
+func (r *ranks) account(s *ranked) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.bytes += s.counts.Bytes() - s.accounted
+	s.accounted = s.counts.Bytes()
+}
+
+// Ranks is of how many sorted sets the members are counted, and how many bytes that takes.
+func (s *Store) Ranks() (sets, bytes int) {
+	r := &s.ranks
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byID), r.bytes
+}
+
+// coarsen makes the pieces larger, if that makes them fewer.
+func (s *ranked) coarsen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.counts.Bytes()
+	s.counts.Coarsen()
+	return s.counts.Bytes() < before
+}
+
+func (s *ranked) total() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts.Total()
+}
+
+func (s *ranked) find(key []byte) (b rank.Block, large bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b = s.counts.Find(key)
+	return b, b.Count > 2*s.counts.Target()
+}
+
+func (s *ranked) at(place int) (b rank.Block, large bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b = s.counts.At(place)
+	return b, b.Count > 2*s.counts.Target()
+}
+
+func (s *ranked) split(b rank.Block, key []byte, before int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.Split(b, key, before)
+}
+
+// copy returns a copy that others don't change.
+func (s *ranked) copy() *ranked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &ranked{id: s.id, counts: s.counts.Clone()}
+}
+
+// CountAtMost makes a command that the transaction runs fail with ErrCounting as soon as it has gone over so many entries of indexes
+// to count them; 0 is no limit. It holds until Reset.
+func (t *Txn) CountAtMost(entries int) { t.countAtMost = entries }
+
+// AskedRanks tells whether a command since Reset has used counts of a sorted set's index.
+func (t *Txn) AskedRanks() bool { return len(t.ranked) > 0 }
+
+// keepRanks copies the counts that the transaction has used so far, for reading from a view that was made since, under the same lock.
+func (t *Txn) keepRanks() {
+	slices.SortFunc(t.ranked, func(a, b *ranked) int { return cmp.Compare(a.id, b.id) })
+	t.ranked = slices.CompactFunc(t.ranked, func(a, b *ranked) bool { return a.id == b.id })
+	for i, s := range t.ranked {
+		t.ranked[i] = s.copy()
+	}
+}
+
+// takeBackRanks takes back what the entries of the journal, but for the first ones, have changed of counts.
+func (t *Txn) takeBackRanks(first int) {
+	if t.settled || t.journal.kinds[layout.KindZSetScore] == 0 {
+		return
+	}
+	for i := first; i < len(t.journal.entries); i++ {
+		c := &t.journal.entries[i]
+		if key := t.journal.key(c); key[0] == layout.KindZSetScore {
+			delta := -1
+			if c.length < 0 {
+				delta = 1
+			}
+			t.store.ranks.changed(key, delta)
+		}
+	}
+}
+
+// ranked returns the counts of the set's index; nil when it is to be walked.
+func (z *ZSet) ranked() *ranked {
+	t := z.db.txn
+	if z.packed() || z.Len() < t.store.ranks.least || t.store.ranks.limit() == 0 {
+		return nil
+	}
+	for _, s := range t.ranked {
+		if s.id == z.next.ID && t.view != nil {
+			return s
+		}
+	}
+	if t.view != nil {
+		return nil
+	}
+	s := t.store.ranks.of(z.next.ID, z.Len())
+	if total := s.total(); total != z.Len() {
+		t.store.logger.Error("the counts of a sorted set's index are wrong, and made anew", "key", string(z.key), "counted", total, "members", z.Len())
+		t.store.ranks.drop(z.next.ID)
+		s = t.store.ranks.of(z.next.ID, z.Len())
+	}
+	if n := len(t.ranked); n == 0 || t.ranked[n-1] != s {
+		t.ranked = append(t.ranked, s)
+	}
+	return s
+}
+
+// before is how many members stand before a key of the index. In a large piece reverse looks from its end on.
+func (z *ZSet) before(s *ranked, key []byte, reverse bool) (int, error) {
+	if !bytes.HasPrefix(key, z.indexKey(nil)) {
+		return z.Len(), nil // the first key of what follows the index
+	}
+	within := key[layout.ElementPrefix:]
+	b, large := s.find(within)
+	for large {
+		err := z.divide(s, b, reverse, func(piece rank.Block) bool {
+			if reverse {
+				return bytes.Compare(piece.Lower, within) <= 0
+			}
+			return bytes.Compare(within, piece.Upper) < 0
+		})
+		if err != nil {
+			return 0, err
+		}
+		b, large = s.find(within)
+	}
+	n := b.Before
+	return n, z.walkIndex(z.indexKey(b.Lower), key, false, func([]byte, float64) bool { n++; return true })
+}
+
+// at returns the piece of the index that has the entry with a rank.
+func (z *ZSet) at(s *ranked, place int) (rank.Block, error) {
+	b, large := s.at(place)
+	for large {
+		reverse := place-b.Before > b.Count/2
+		err := z.divide(s, b, reverse, func(piece rank.Block) bool {
+			return piece.Before <= place && place < piece.Before+piece.Count
+		})
+		if err != nil {
+			return b, err
+		}
+		b, large = s.at(place)
+	}
+	return b, nil
+}
+
+// divide goes over a large piece of the index, from its beginning or its end, and cuts small ones off it until one is what is looked
+// for, or nothing is left to be cut. Each of them stays, whatever ends the walk.
+func (z *ZSet) divide(s *ranked, b rank.Block, reverse bool, found func(piece rank.Block) bool) error {
+	t := z.db.txn
+	if !s.dividing.TryLock() {
+		if t.budget < unlimited/2 && t.countAtMost == 0 {
+			return ErrBudget // a reactor doesn't wait for another one's walk
+		}
+		s.dividing.Lock()
+		s.dividing.Unlock() //nolint:staticcheck // it was waited for: perhaps the piece is divided now
+		return nil
+	}
+	defer s.dividing.Unlock()
+	d := division{ranked: s, rest: b, reverse: reverse, target: s.counts.Target(), found: found}
+	budget := t.budget
+	if t.countAtMost > 0 {
+		t.budget = t.countAtMost
+	}
+	lower, upper := z.indexKey(b.Lower), z.endOf(b)
+	err := z.walkKeys(lower, upper, reverse, func(key, _ []byte) bool { return d.pass(key[layout.ElementPrefix:]) })
+	if t.countAtMost > 0 {
+		t.countAtMost, t.budget = max(t.budget, 1), budget
+		if errors.Is(err, ErrBudget) {
+			err = ErrCounting
+		}
+	}
+	if t.view == nil {
+		t.store.ranks.divided(s)
+	}
+	if err == nil && !d.done {
+		t.store.ranks.drop(s.id)
+		err = fmt.Errorf("%w: collection %d has not the %d elements that it should have", layout.ErrCorrupt, z.next.ID, z.Len())
+	}
+	return err
+}
+
+// division is a walk over a piece of an index.
+type division struct {
+	*ranked
+	rest    rank.Block // what isn't divided yet
+	reverse bool
+	target  int
+	found   func(piece rank.Block) bool
+	n       int    // entries since the last cut
+	last    []byte // the one before
+	done    bool
+}
+
+// pass takes the next entry; false ends the walk.
+func (d *division) pass(key []byte) bool {
+	if d.n == d.target && d.cut(key) {
+		d.done = true
+		return false
+	}
+	d.n++
+	d.last = append(d.last[:0], key...)
+	return true
+}
+
+// cut divides the rest between the last entry and the next; true ends the division.
+func (d *division) cut(next []byte) bool {
+	piece := d.rest
+	piece.Count = d.n
+	if d.reverse {
+		border := separator(next, d.last)
+		d.split(d.rest, border, d.rest.Count-d.n)
+		piece.Lower, piece.Before = border, d.rest.Before+d.rest.Count-d.n
+		d.rest.Upper = border
+	} else {
+		border := separator(d.last, next)
+		d.split(d.rest, border, d.n)
+		piece.Upper = border
+		d.rest.Lower, d.rest.Before = border, d.rest.Before+d.n
+	}
+	d.rest.Count -= d.n
+	d.n = 0
+	return d.found(piece) || d.rest.Count <= 2*d.target
+}
+
+// separator is the shortest key that is above one and not above the next.
+func separator(key, next []byte) []byte {
+	shared := commonPrefix(key, next)
+	return bytes.Clone(next[:shared+1])
+}
+
+// indexKey is a key of the set's index; the shortest one with nil.
+func (z *ZSet) indexKey(within []byte) []byte {
+	return layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, within)
+}
+
+// endOf is the first key behind a piece of the index.
+func (z *ZSet) endOf(b rank.Block) []byte {
+	if b.Upper == nil {
+		return layout.Successor(nil, z.indexKey(nil))
+	}
+	return z.indexKey(b.Upper)
+}
