@@ -303,8 +303,8 @@ func (z *ZSet) divide(s *ranked, b rank.Block, reverse bool, found func(piece ra
 			return ErrBudget // a reactor doesn't wait for another one's walk
 		}
 		s.dividing.Lock()
-		s.dividing.Unlock() //nolint:staticcheck // it was waited for: perhaps the piece is divided now
-		return nil
+		defer s.dividing.Unlock()
+		return nil // perhaps the piece is divided now
 	}
 	defer s.dividing.Unlock()
 	d := division{ranked: s, rest: b, reverse: reverse, target: s.counts.Target(), found: found}
