@@ -3,6 +3,7 @@ package migrate
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,26 @@ func (o *FilterOptions) Filter() (*Filter, error) {
 		f.Rewrites = append(f.Rewrites, rewrite)
 	}
 	return f, nil
+}
+
+// String is the filter as it stands on a command line.
+func (f *Filter) String() string {
+	var words []string
+	for _, from := range slices.Sorted(maps.Keys(f.Databases)) {
+		words = append(words, fmt.Sprintf("--db-map %d:%d", from, f.Databases[from]))
+	}
+	for _, option := range []struct {
+		name   string
+		values []string
+	}{{"--match", f.Match}, {"--prefix", f.Prefixes}, {"--exclude", f.Exclude}} {
+		for _, value := range option.values {
+			words = append(words, fmt.Sprintf("%s %q", option.name, value))
+		}
+	}
+	for _, r := range f.Rewrites {
+		words = append(words, fmt.Sprintf("--rewrite-prefix %q", r.Old+"="+r.New))
+	}
+	return strings.Join(words, " ")
 }
 
 // split takes lists with commas apart.

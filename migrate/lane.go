@@ -1,231 +1,185 @@
 package migrate
 
 import (
-	"fmt"
-	"strconv"
+	"net"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"kedis/internal/resp"
 )
 
-// request is what one server gets at once: several commands, as a transaction with what moves the marker,
-// or without.
-type request struct {
-	client   *redis.Client
-	slot     int
-	commands []Command
-	mark     []any // nil: not as a transaction
-	moved    error // that another server has the keys
+// lane sends batches in order.
+type lane struct {
+	target      *Target
+	index       int
+	open        *batch
+	queue       chan *batch
+	spare       chan *batch            // empty ones, whose memory is used again
+	connections map[string]*connection // by address
 }
 
-// redirectionTimeout bounds how long a cluster may take until somebody serves a slot.
-const redirectionTimeout = 60 * time.Second
+func (t *Target) newLane(index int) *lane {
+	return &lane{target: t, index: index, open: &batch{}, queue: make(chan *batch, 1), spare: make(chan *batch, 2), connections: map[string]*connection{}}
+}
+
+// run sends what comes in, until the queue is closed.
+func (l *lane) run() {
+	for b := range l.queue {
+		if l.target.ctx.Err() == nil {
+			if err := l.deliver(b); err != nil {
+				l.target.stop(err)
+			}
+		}
+		if b = b.reset(); b != nil {
+			select {
+			case l.spare <- b:
+			default:
+			}
+		}
+		l.target.inFlight.Done()
+	}
+	for _, c := range l.connections {
+		c.close()
+	}
+}
+
+// next is an empty batch.
+func (l *lane) next() *batch {
+	select {
+	case b := <-l.spare:
+		return b
+	default:
+		return &batch{}
+	}
+}
+
+// connection is the lane's own to a server.
+func (l *lane) connection(address string) (*connection, error) {
+	c := l.connections[address]
+	if c != nil && time.Since(c.used) < idleLimit {
+		return c, nil
+	}
+	if c != nil {
+		c.close()
+		delete(l.connections, address)
+	}
+	c, err := l.target.options.connect(l.target.ctx, address)
+	if err == nil {
+		l.connections[address] = c
+	}
+	return c, err
+}
 
 // deliver sends a batch and waits for the answers.
-func (t *Target) deliver(l *lane, b *batch) {
-	if t.ctx.Err() != nil {
-		return
-	}
-	requests, err := t.requests(l, b)
-	deadline := time.Now().Add(redirectionTimeout)
+func (l *lane) deliver(b *batch) error {
+	t := l.target
+	requests, err := l.requests(b)
+	deadline := time.Now().Add(t.options.Patience)
 	for wait := time.Millisecond; err == nil && len(requests) > 0; wait = min(2*wait, time.Second) {
-		if requests, err = t.exchange(requests); len(requests) == 0 || err != nil {
+		if requests, err = l.exchange(requests); len(requests) == 0 || err != nil {
 			break
 		}
 		if time.Now().After(deadline) {
-			err = requests[0].moved
-			break
+			return requests[0].redirect
 		}
 		err = t.follow(requests, wait)
 	}
-	if err != nil {
-		t.stop(err)
-	}
+	return err
 }
 
 // requests makes one of a batch, or in a cluster one for each slot.
-func (t *Target) requests(l *lane, b *batch) ([]*request, error) {
+func (l *lane) requests(b *batch) ([]*request, error) {
+	t := l.target
 	if t.cluster == nil {
-		return []*request{{client: t.client, commands: withSelects(b.commands), mark: t.markWords(l, b, 0)}}, nil
+		b.selects(0)
+		return []*request{{batch: b, address: t.options.address(), entries: b.entries, mark: t.markWords(l, b, 0)}}, nil
 	}
 	bySlot, list := map[int]*request{}, []*request(nil)
-	for _, c := range b.commands {
-		slot := slotOf(c.Args[c.Keys[0].Index])
-		r := bySlot[slot]
+	for _, e := range b.entries {
+		r := bySlot[e.slot]
 		if r == nil {
-			client, err := t.cluster.MasterForKey(t.ctx, slotTags()[slot])
-			if err != nil {
+			r = &request{batch: b, slot: e.slot, mark: t.markWords(l, b, e.slot)}
+			if err := t.locate(r); err != nil {
 				return nil, err
 			}
-			r = &request{client: client, slot: slot, mark: t.markWords(l, b, slot)}
-			bySlot[slot] = r
+			bySlot[e.slot] = r
 			list = append(list, r)
 		}
-		r.commands = append(r.commands, c)
+		r.entries = append(r.entries, e)
 	}
 	return list, nil
 }
 
-// exchange sends requests, one pipeline for each server, and returns those that another server has to get.
-func (t *Target) exchange(requests []*request) (again []*request, err error) {
+// locate finds the owner of a request's slot.
+func (t *Target) locate(r *request) error {
+	client, err := t.cluster.MasterForKey(t.ctx, slotTags()[r.slot])
+	if err == nil {
+		r.address, r.asking = client.Options().Addr, false
+	}
+	return err
+}
+
+// exchange sends requests, all that are for one server at once, and returns those that have to be sent again.
+func (l *lane) exchange(requests []*request) (again []*request, err error) {
 	for len(requests) > 0 {
-		client := requests[0].client
+		address := requests[0].address
 		var here, others []*request
 		for _, r := range requests {
-			if r.client == client {
+			if r.address == address {
 				here = append(here, r)
 			} else {
 				others = append(others, r)
 			}
 		}
-		moved, err := t.exchangeWith(client, here)
-		if err != nil {
+		if err := l.exchangeWith(address, here); err != nil {
 			return nil, err
 		}
-		again = append(again, moved...)
+		for _, r := range here {
+			if r.redirect != nil {
+				again = append(again, r)
+			}
+		}
 		requests = others
 	}
 	return again, nil
 }
 
 // exchangeWith sends requests to one server.
-func (t *Target) exchangeWith(client *redis.Client, requests []*request) (again []*request, err error) {
-	pipeline := client.Pipeline()
-	replies := make([][]*redis.Cmd, len(requests))
-	for i, r := range requests {
-		replies[i] = t.queue(pipeline, r)
+func (l *lane) exchangeWith(address string, requests []*request) error {
+	c, err := l.connection(address)
+	if err != nil {
+		return err
 	}
-	// The errors of single commands are looked at one by one.
-	if _, err := pipeline.Exec(t.ctx); err != nil && !isReply(err) {
-		return nil, err
+	var encoded [][]byte
+	for _, r := range requests {
+		encoded = append(encoded, r.encode()...)
 	}
-	for i, r := range requests {
-		moved, err := r.judge(replies[i])
-		if err != nil {
-			return nil, err
-		}
-		if moved {
-			again = append(again, r)
-		}
-	}
-	return again, nil
-}
-
-func isReply(err error) bool {
-	_, ok := err.(redis.Error)
-	return ok
-}
-
-// withSelects puts a SELECT wherever the database changes. A connection is in any database before, and
-// has to be in 0, where the marker is, behind it.
-func withSelects(commands []Command) []Command {
-	selected := -1
-	var all []Command
-	database := func(number int) {
-		if number != selected {
-			all = append(all, Command{Args: [][]byte{[]byte("SELECT"), strconv.AppendInt(nil, int64(number), 10)}})
-			selected = number
-		}
-	}
-	for _, c := range commands {
-		database(c.Database)
-		all = append(all, c)
-	}
-	database(0)
-	return all
-}
-
-// queue puts a request into a pipeline. The last reply of a transaction is EXEC's.
-func (t *Target) queue(pipeline redis.Pipeliner, r *request) (replies []*redis.Cmd) {
-	if r.mark != nil {
-		pipeline.Do(t.ctx, "MULTI")
-	}
-	for _, c := range r.commands {
-		words := make([]any, len(c.Args))
-		for i, word := range c.Args {
-			words[i] = word
-		}
-		replies = append(replies, pipeline.Do(t.ctx, words...))
-	}
-	if r.mark != nil {
-		pipeline.Do(t.ctx, r.mark...)
-		replies = append(replies, pipeline.Do(t.ctx, "EXEC"))
-	}
-	return replies
-}
-
-// judge looks at the answers. moved says that the request, or what is left of it, is for another server.
-func (r *request) judge(replies []*redis.Cmd) (moved bool, err error) {
-	if r.mark != nil {
-		return r.judgeTransaction(replies)
-	}
-	var left []Command
-	for i, c := range r.commands {
-		err := replies[i].Err()
-		switch {
-		case err == nil, err == redis.Nil:
-		case isRedirection(err):
-			left, r.moved = append(left, c), err
-		default:
-			return false, fmt.Errorf("%w (%s)", err, brief(c.Args))
-		}
-	}
-	r.commands = left
-	return len(left) > 0, nil
-}
-
-func (r *request) judgeTransaction(replies []*redis.Cmd) (moved bool, err error) {
-	executed := replies[len(replies)-1]
-	if err := executed.Err(); err != nil {
-		// What was refused when it was queued says why.
-		for i, c := range r.commands {
-			if refused := replies[i].Err(); refused != nil {
-				if isRedirection(refused) {
-					r.moved = refused
-					return true, nil
-				}
-				return false, fmt.Errorf("%w (%s)", refused, brief(c.Args))
+	return c.exchange(func(replies *resp.Reader) error {
+		for _, r := range requests {
+			if err := r.take(replies); err != nil {
+				return err
 			}
 		}
-		if isRedirection(err) {
-			r.moved = err
-			return true, nil
-		}
-		return false, fmt.Errorf("a transaction: %w", err)
-	}
-	results, ok := executed.Val().([]any)
-	if !ok || len(results) != len(r.commands)+1 {
-		return false, fmt.Errorf("a transaction was answered with %v", executed.Val())
-	}
-	for i, c := range r.commands {
-		if err, bad := results[i].(error); bad {
-			return false, &divergence{fmt.Errorf("%w (%s)", err, brief(c.Args))}
-		}
-	}
-	return false, nil
+		return nil
+	}, encoded...)
 }
 
-// divergence says that the target has refused one command of a transaction and carried out the others:
-// its data isn't what the source's was.
-type divergence struct{ err error }
-
-func (d *divergence) Error() string { return d.err.Error() }
-func (d *divergence) Unwrap() error { return d.err }
-
-func isRedirection(err error) bool {
-	for _, code := range []string{"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN "} {
-		if strings.HasPrefix(err.Error(), code) {
-			return true
-		}
-	}
-	return false
-}
-
-// follow finds the servers that have the requests' slots now.
+// follow finds the servers that have the requests' slots now. An ASK names one that has a slot's new keys while it is moved; where
+// that is told to try again later, a transaction's keys are on both, and it waits until they aren't.
 func (t *Target) follow(requests []*request, wait time.Duration) error {
 	if t.cluster == nil {
 		return failure(ExitTarget, "the target %s answers that its keys are elsewhere, and doesn't say that it is a cluster", t.options.address())
+	}
+	var others []*request
+	for _, r := range requests {
+		if address, ok := asked(r.redirect, r.address); ok {
+			r.address, r.asking = address, true
+		} else {
+			others = append(others, r)
+		}
+	}
+	if len(others) == 0 {
+		return nil
 	}
 	t.cluster.ReloadState(t.ctx)
 	select {
@@ -233,12 +187,26 @@ func (t *Target) follow(requests []*request, wait time.Duration) error {
 		return t.failed()
 	case <-time.After(wait):
 	}
-	for _, r := range requests {
-		client, err := t.cluster.MasterForKey(t.ctx, slotTags()[r.slot])
-		if err != nil {
+	for _, r := range others {
+		if err := t.locate(r); err != nil {
 			return err
 		}
-		r.client = client
 	}
 	return nil
+}
+
+// asked is the address that an ASK names; one without a host is at the same host.
+func asked(redirect *replyError, from string) (address string, ok bool) {
+	fields := strings.Fields(redirect.text)
+	if len(fields) < 3 || fields[0] != "ASK" {
+		return "", false
+	}
+	host, port, err := net.SplitHostPort(fields[2])
+	if err != nil {
+		return "", false
+	}
+	if host == "" {
+		host, _, err = net.SplitHostPort(from)
+	}
+	return net.JoinHostPort(host, port), err == nil
 }

@@ -95,7 +95,7 @@ func (l *link) do(words ...string) ([]byte, error) {
 	}
 	reply, err := l.requests.ReadReply()
 	if err == nil {
-		err = reply.Err()
+		err = refused(&reply)
 	}
 	return reply.Text, err
 }

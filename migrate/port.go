@@ -1,12 +1,14 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -81,14 +83,14 @@ type port struct {
 
 // identify checks that a position file is that of the same move.
 func (p *port) identify() error {
-	what := fmt.Sprintf("%+v %s", *p.Filter, p.Conflicts)
+	what := strings.TrimSpace(p.Filter.String() + " --on-conflict " + cmp.Or(p.Conflicts, "replace"))
 	if p.state.Phase == phaseNone {
 		p.state.From, p.state.To, p.state.What = p.From.address(), p.To.address(), what
 		p.state.Connections = p.Connections
 		return nil
 	}
 	if p.state.From != p.From.address() || p.state.To != p.To.address() || p.state.What != what {
-		return failure(ExitUsage, "the position file %s is that of another move (%s to %s, %s): finish that one with the options that it had, or remove the file",
+		return failure(ExitUsage, "the position file %s is that of another move (--from %s --to %s %s): finish that one with the options that it had, or remove the file to begin anew",
 			p.State, p.state.From, p.state.To, p.state.What)
 	}
 	if p.conflicts != nil {
@@ -126,7 +128,8 @@ func (p *port) run(ctx context.Context) error {
 
 // attempt connects both sides, and moves until something fails or the move is done.
 func (p *port) attempt(ctx context.Context) (err error) {
-	p.target, err = OpenTarget(ctx, TargetOptions{Server: p.To, Connections: p.state.Connections, Conflicts: p.conflicts, Limit: p.Limit, Progress: p.Progress, Hold: true})
+	p.target, err = OpenTarget(ctx, TargetOptions{Server: p.To, Connections: p.state.Connections, Conflicts: p.conflicts, Limit: p.Limit, Progress: p.Progress, Hold: true,
+		Patience: p.RetryFor})
 	if err != nil {
 		return err
 	}
@@ -233,6 +236,9 @@ func (p *port) takeSnapshot(ctx context.Context, history string, offset int64) (
 	}
 	run, err := newRun()
 	if err != nil {
+		return at, err
+	}
+	if err := p.target.Try(run); err != nil {
 		return at, err
 	}
 	p.state.Run, p.state.Phase, p.state.Reason, p.state.Offset = run, phaseSnapshot, "", 0

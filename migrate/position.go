@@ -58,19 +58,19 @@ func (m *marker) key() string { return markerPrefix + m.id }
 
 func (m *marker) slotKey(slot int) string { return m.key() + ":{" + slotTags()[slot] + "}" }
 
-// words is the command that moves the marker of a batch's lane, or of all, or of a slot.
-func (t *Target) markWords(l *lane, b *batch, slot int) []any {
+// markWords is the command that moves the marker of a batch's lane, or of all, or of a slot; nil if no positions are kept.
+func (t *Target) markWords(l *lane, b *batch, slot int) [][]byte {
 	if t.marker == nil {
 		return nil
 	}
-	position := b.position.String()
+	position := []byte(b.position.String())
 	if t.cluster != nil {
-		return []any{"SET", t.marker.slotKey(slot), position}
+		return [][]byte{[]byte("SET"), []byte(t.marker.slotKey(slot)), position}
 	}
-	words := []any{"HSET", t.marker.key()}
+	words := [][]byte{[]byte("HSET"), []byte(t.marker.key())}
 	for i := range t.lanes {
 		if b.all || i == l.index {
-			words = append(words, strconv.Itoa(i), position)
+			words = append(words, strconv.AppendInt(nil, int64(i), 10), position)
 		}
 	}
 	return words
@@ -90,7 +90,10 @@ func (t *Target) Checkpoint(at Position) error {
 	if t.cluster != nil {
 		return nil
 	}
-	words := t.markWords(t.lanes[0], &batch{all: true, position: at}, 0)
+	var words []any
+	for _, word := range t.markWords(t.lanes[0], &batch{all: true, position: at}, 0) {
+		words = append(words, word)
+	}
 	if err := t.client.Do(t.ctx, words...).Err(); err != nil {
 		return targetSide.explain(t.options.address(), err)
 	}

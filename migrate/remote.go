@@ -98,12 +98,41 @@ func isTransient(err error) bool {
 	return slices.Contains([]string{"LOADING", "MASTERDOWN", "NOMASTERLINK", "CLUSTERDOWN"}, replyCode(err))
 }
 
+// replyError is a command that a server has refused.
+type replyError struct {
+	text    string
+	command string // empty where the text says enough
+}
+
+func (e *replyError) Error() string {
+	if e.command == "" {
+		return e.text
+	}
+	return e.text + " (" + e.command + ")"
+}
+
+// refused is a reply that is an error.
+func refused(reply *resp.Reply) error {
+	if reply.Err() == nil {
+		return nil
+	}
+	return &replyError{text: string(reply.Text)}
+}
+
+// isRedirection says that another server of a cluster has the keys, or will have them soon.
+func (e *replyError) isRedirection() bool {
+	return slices.Contains([]string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"}, replyCode(e))
+}
+
 // replyCode is the first word of the error reply that an error is or wraps, or that it says.
 func replyCode(err error) string {
 	text := err.Error()
+	var refused *replyError
 	var reply *resp.ReplyError
 	var theirs redis.Error
 	switch {
+	case errors.As(err, &refused):
+		text = refused.text
 	case errors.As(err, &reply):
 		text = reply.Text
 	case errors.As(err, &theirs):

@@ -1,7 +1,7 @@
 package migrate
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +22,16 @@ type TargetOptions struct {
 	Limit       *Limit
 	Progress    *Progress
 	Hold        bool // expiries, until Release: see expiry.go
+
+	// Patience is how long a cluster may take until somebody serves a slot; 0 is DefaultPatience.
+	Patience time.Duration
 }
 
 // DefaultConnections is how many connections write at the same time unless told otherwise.
 const DefaultConnections = 4
+
+// DefaultPatience is how long a cluster may take until somebody serves a slot unless told otherwise.
+const DefaultPatience = time.Minute
 
 // Target is a Kedis, a Redis or a Redis Cluster that is written to. It is a Sink.
 //
@@ -55,31 +61,13 @@ type Target struct {
 	payloads PayloadBuilder
 }
 
-// lane sends batches in order.
-type lane struct {
-	index int
-	open  *batch
-	queue chan *batch
-}
-
-// batch is what a lane sends at once.
-type batch struct {
-	commands []Command
-	groups   []int // where each group ends in commands; a group is done as a whole
-	bytes    int
-	all      bool     // comes from all lanes
-	position Position // behind the last group
-}
-
-const (
-	batchBytes    = 512 << 10
-	batchCommands = 512
-)
-
 // OpenTarget connects.
 func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
 	if options.Connections <= 0 {
 		options.Connections = DefaultConnections
+	}
+	if options.Patience <= 0 {
+		options.Patience = DefaultPatience
 	}
 	t := &Target{options: options, open: map[int]*redis.Client{}, reached: map[int]bool{}}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
@@ -96,20 +84,32 @@ func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
 		t.cluster = clusterClient(&options.Server, options.Connections+1)
 	}
 	t.start()
+	// What go-redis passes over, such as a password where there is none, shows before anything is written.
+	if _, err := t.lanes[0].connection(options.address()); err != nil {
+		return nil, errors.Join(targetSide.explain(options.address(), err), t.Close())
+	}
 	return t, nil
+}
+
+// Try writes and removes the marker of a run: what a target refuses at all, it refuses before anything is there.
+func (t *Target) Try(id string) error {
+	m, client := &marker{id: id}, redis.UniversalClient(t.client)
+	key := m.key()
+	if t.cluster != nil {
+		client, key = t.cluster, m.slotKey(0)
+	}
+	err := client.Set(t.ctx, key, Position{}.String(), 0).Err()
+	return targetSide.explain(t.options.address(), cmp.Or(err, client.Del(t.ctx, key).Err()))
 }
 
 func (t *Target) start() {
 	for i := range t.options.Connections {
-		l := &lane{index: i, open: &batch{}, queue: make(chan *batch, 1)}
+		l := t.newLane(i)
 		t.lanes = append(t.lanes, l)
 		t.workers.Add(1)
 		go func() {
 			defer t.workers.Done()
-			for b := range l.queue {
-				t.deliver(l, b)
-				t.inFlight.Done()
-			}
+			l.run()
 		}()
 	}
 }
@@ -298,18 +298,22 @@ func (t *Target) laneOf(key []byte) int {
 	return int(crc32.ChecksumIEEE(key) % uint32(len(t.lanes)))
 }
 
-// add puts a group into a lane's batch, and sends that when it is full.
+// add puts a group into a lane's batch, as a whole, and sends that when it is full.
 func (t *Target) add(l *lane, group []Command, position Position) error {
-	b := l.open
-	b.commands = append(b.commands, group...)
-	b.groups = append(b.groups, len(b.commands))
-	b.position = position
 	for _, c := range group {
-		for _, word := range c.Args {
-			b.bytes += len(word) + 16
+		slot := 0
+		if t.cluster != nil {
+			slot = slotOf(c.Args[c.Keys[0].Index])
 		}
+		l.open.add(c.Database, slot, c.Args...)
 	}
-	if b.bytes < batchBytes && len(b.commands) < batchCommands {
+	l.open.position = position
+	return t.pushFull(l)
+}
+
+// pushFull sends a lane's open batch if it is full.
+func (t *Target) pushFull(l *lane) error {
+	if !l.open.full(t.marker != nil) {
 		return nil
 	}
 	return t.push(l)
@@ -317,7 +321,7 @@ func (t *Target) add(l *lane, group []Command, position Position) error {
 
 // push sends a lane's open batch.
 func (t *Target) push(l *lane) error {
-	if len(l.open.commands) == 0 {
+	if len(l.open.entries) == 0 {
 		return nil
 	}
 	t.inFlight.Add(1)
@@ -327,7 +331,7 @@ func (t *Target) push(l *lane) error {
 		t.inFlight.Done()
 		return t.failed()
 	}
-	l.open = &batch{}
+	l.open = l.next()
 	if t.serial {
 		if t.spanning == 0 {
 			t.inFlight.Wait()
@@ -375,10 +379,12 @@ func (t *Target) Load(key Key, value *rdb.Value) error {
 		key.ExpireMs = hold(key.ExpireMs)
 		t.held = true
 	}
-	key.Name = bytes.Clone(key.Name) // which may live shorter than the batch
-	l := t.lanes[t.laneOf(key.Name)]
+	l, slot := t.lanes[t.laneOf(key.Name)], 0
 	if t.serial {
 		l = t.lanes[0]
+	}
+	if t.cluster != nil {
+		slot = slotOf(key.Name)
 	}
 	write := func(words ...[]byte) error {
 		size := 0
@@ -388,7 +394,8 @@ func (t *Target) Load(key Key, value *rdb.Value) error {
 		if err := t.options.Limit.wait(t.ctx, size, 0); err != nil {
 			return err
 		}
-		return t.add(l, []Command{{Database: key.Database, Args: words, Keys: []KeyPosition{{Index: 1}}}}, Position{})
+		l.open.add(key.Database, slot, words...)
+		return t.pushFull(l)
 	}
 	if err := t.payloads.writeValue(key, value, t.facts.major() >= 7, write); err != nil {
 		return fmt.Errorf("key %.200q of type %s in database %d: %w", key.Name, value.Kind, key.Database, err)

@@ -10,7 +10,13 @@ import (
 )
 
 // PayloadBuilder turns values into the commands that make them. It reuses its memory, and is for one goroutine.
-type PayloadBuilder struct{ writer *rdb.PayloadWriter }
+type PayloadBuilder struct {
+	writer *rdb.PayloadWriter
+	memory []byte   // of the payload
+	words  [][]byte // of the command
+	number []byte
+	piece  piece
+}
 
 // Pieces of a collection that isn't packed: at most so much goes into one command.
 const (
@@ -18,7 +24,7 @@ const (
 	pieceElements = 500
 )
 
-// write takes the words of a command on a key.
+// write takes the words of a command on a key, which may change behind it.
 type write func(words ...[]byte) error
 
 // writeValue writes a value in place of what a key had. Small collections go as they are packed, in a
@@ -27,7 +33,8 @@ func (p *PayloadBuilder) writeValue(key Key, value *rdb.Value, payloads bool, to
 	packed := value.Listpack != nil || value.Intset != nil
 	switch {
 	case value.Kind == rdb.String:
-		if err := to([]byte("SET"), key.Name, bytes.Clone(value.Bytes)); err != nil {
+		p.words = append(p.words[:0], setWord, key.Name, value.Bytes)
+		if err := to(p.words...); err != nil {
 			return err
 		}
 	case packed && payloads && value.Kind != rdb.Stream:
@@ -35,22 +42,32 @@ func (p *PayloadBuilder) writeValue(key Key, value *rdb.Value, payloads bool, to
 		if err != nil {
 			return err
 		}
-		expiry := strconv.AppendInt(nil, key.ExpireMs, 10)
-		words := [][]byte{[]byte("RESTORE"), key.Name, expiry, payload, []byte("REPLACE")}
+		p.number = strconv.AppendInt(p.number[:0], key.ExpireMs, 10)
+		p.words = append(p.words[:0], restoreWord, key.Name, p.number, payload, replaceWord)
 		if key.ExpireMs != 0 {
-			words = append(words, []byte("ABSTTL"))
+			p.words = append(p.words, absoluteWord)
 		}
-		return to(words...)
+		return to(p.words...)
 	default:
-		if err := writePieces(key.Name, value, to); err != nil {
+		if err := p.writePieces(key.Name, value, to); err != nil {
 			return err
 		}
 	}
 	if key.ExpireMs == 0 {
 		return nil
 	}
-	return to([]byte("PEXPIREAT"), key.Name, strconv.AppendInt(nil, key.ExpireMs, 10))
+	p.number = strconv.AppendInt(p.number[:0], key.ExpireMs, 10)
+	return to(expireWord, key.Name, p.number)
 }
+
+var (
+	setWord      = []byte("SET")
+	restoreWord  = []byte("RESTORE")
+	replaceWord  = []byte("REPLACE")
+	absoluteWord = []byte("ABSTTL")
+	expireWord   = []byte("PEXPIREAT")
+	deleteWord   = []byte("DEL")
+)
 
 // payload is a packed collection as RESTORE takes it.
 func (p *PayloadBuilder) payload(value *rdb.Value) ([]byte, error) {
@@ -58,7 +75,7 @@ func (p *PayloadBuilder) payload(value *rdb.Value) ([]byte, error) {
 		p.writer = rdb.NewPayloadWriter()
 	}
 	w := p.writer
-	w.Begin(nil)
+	w.Begin(p.memory)
 	switch {
 	case value.Intset != nil:
 		w.SetIntset(value.Intset)
@@ -71,12 +88,14 @@ func (p *PayloadBuilder) payload(value *rdb.Value) ([]byte, error) {
 	case value.Kind == rdb.SortedSet:
 		w.SortedSetListpack(value.Listpack)
 	}
-	return w.Finish()
+	payload, err := w.Finish()
+	p.memory = retained(payload)
+	return payload, err
 }
 
 // writePieces writes a collection element by element, so that none has to be in memory.
-func writePieces(key []byte, value *rdb.Value, to write) error {
-	if err := to([]byte("DEL"), key); err != nil {
+func (p *PayloadBuilder) writePieces(key []byte, value *rdb.Value, to write) error {
+	if err := to(deleteWord, key); err != nil {
 		return err
 	}
 	if value.Kind == rdb.Stream {
@@ -86,28 +105,30 @@ func writePieces(key []byte, value *rdb.Value, to write) error {
 	if name == "" {
 		return failure(ExitUnsupported, "a value of this type can't be moved")
 	}
-	piece := newPiece(key, name)
+	piece := &p.piece
+	piece.begin([]byte(name), key)
 	for value.Next() {
 		e := &value.Element
 		switch value.Kind {
 		case rdb.Hash:
 			piece.add(e.Bytes, e.Value)
 		case rdb.SortedSet:
-			piece.add([]byte(formatScore(e.Score)), e.Bytes)
+			p.number = appendScoreWord(p.number[:0], e.Score)
+			piece.add(p.number, e.Bytes)
 		default:
 			piece.add(e.Bytes)
 		}
-		if piece.full() {
-			if err := to(piece.words...); err != nil {
-				return err
-			}
-			piece = newPiece(key, name)
+		if !piece.full() && e.ExpireMs == 0 {
+			continue
 		}
+		if err := to(piece.words...); err != nil {
+			return err
+		}
+		piece.begin([]byte(name), key)
 		if e.ExpireMs != 0 {
-			if err := expireField(key, e, piece, to); err != nil {
+			if err := to([]byte("HPEXPIREAT"), key, strconv.AppendInt(nil, e.ExpireMs, 10), []byte("FIELDS"), []byte("1"), e.Bytes); err != nil {
 				return err
 			}
-			piece = newPiece(key, name)
 		}
 	}
 	if err := value.Err(); err != nil || len(piece.words) == 2 {
@@ -116,43 +137,44 @@ func writePieces(key []byte, value *rdb.Value, to write) error {
 	return to(piece.words...)
 }
 
-// expireField writes what has gathered and then when its last field expires.
-func expireField(key []byte, e *rdb.Element, gathered *piece, to write) error {
-	if len(gathered.words) > 2 {
-		if err := to(gathered.words...); err != nil {
-			return err
-		}
-	}
-	return to([]byte("HPEXPIREAT"), key, strconv.AppendInt(nil, e.ExpireMs, 10), []byte("FIELDS"), []byte("1"), bytes.Clone(e.Bytes))
-}
-
 // piece is a command that adds some elements.
 type piece struct {
 	words    [][]byte
-	bytes    int
+	memory   []byte // of the elements; words that came before it had to grow are elsewhere
 	elements int
 }
 
-func newPiece(key []byte, name string) *piece { return &piece{words: [][]byte{[]byte(name), key}} }
+func (p *piece) begin(name, key []byte) {
+	p.words, p.memory, p.elements = append(p.words[:0], name, key), retained(p.memory), 0
+}
+
+// retained is memory to be used again, unless it is a lot.
+func retained(b []byte) []byte {
+	if cap(b) > 1<<20 {
+		return nil
+	}
+	return b[:0]
+}
 
 func (p *piece) add(words ...[]byte) {
 	for _, word := range words {
-		p.words = append(p.words, bytes.Clone(word))
-		p.bytes += len(word)
+		from := len(p.memory)
+		p.memory = append(p.memory, word...)
+		p.words = append(p.words, p.memory[from:len(p.memory):len(p.memory)])
 	}
 	p.elements++
 }
 
-func (p *piece) full() bool { return p.bytes >= pieceBytes || p.elements >= pieceElements }
+func (p *piece) full() bool { return len(p.memory) >= pieceBytes || p.elements >= pieceElements }
 
-func formatScore(score float64) string {
+func appendScoreWord(dst []byte, score float64) []byte {
 	switch {
 	case math.IsInf(score, 1):
-		return "+inf"
+		return append(dst, "+inf"...)
 	case math.IsInf(score, -1):
-		return "-inf"
+		return append(dst, "-inf"...)
 	}
-	return strconv.FormatFloat(score, 'g', -1, 64)
+	return strconv.AppendFloat(dst, score, 'g', -1, 64)
 }
 
 // writeStream writes a stream the way a rewritten AOF does: its entries, its totals, its groups, their

@@ -96,6 +96,81 @@ func TestClusterMoved(t *testing.T) {
 	}
 }
 
+// TestClusterAsk moves keys of a slot that goes from one master to the other: new keys are the heir's already, and what has
+// keys on both has to wait.
+func TestClusterAsk(t *testing.T) {
+	from := start(t, launch.MustUnderTest(t))
+	first, second := startCluster(t)
+	c, one, other := from.MustDial(t), first.MustDial(t), second.MustDial(t)
+	for i := range 100 {
+		n := strconv.Itoa(i)
+		do(t, c, "SET", "{tag}string:"+n, n)
+		do(t, c, "RPUSH", "{tag}list:"+n, n, strings.Repeat("long", 100), "b")
+		do(t, c, "SET", "string:"+n, n, "EX", "10000")
+	}
+	do(t, c, "SET", "{tag}there", "new")
+	slot, _ := do(t, one, "CLUSTER", "KEYSLOT", "{tag}").Integer()
+	number := strconv.FormatInt(slot, 10)
+	owner, heir, heirPort := one, other, second.Port
+	if slot >= 8192 {
+		owner, heir, heirPort = other, one, first.Port
+	}
+	ownerID, heirID := string(do(t, owner, "CLUSTER", "MYID").Text), string(do(t, heir, "CLUSTER", "MYID").Text)
+	do(t, owner, "SET", "{tag}there", "old")
+	do(t, heir, "CLUSTER", "SETSLOT", number, "IMPORTING", ownerID)
+	do(t, owner, "CLUSTER", "SETSLOT", number, "MIGRATING", heirID)
+
+	p := startTool(t, t.TempDir(), port(from, first, "--until", "forever")...)
+	p.says("has caught up")
+	if n, _ := do(t, heir, "CLUSTER", "COUNTKEYSINSLOT", number).Integer(); n != 200 {
+		t.Errorf("the slot has %d keys at its heir", n)
+	}
+	if value := string(do(t, owner, "GET", "{tag}there").Text); value != "new" {
+		t.Errorf("the key that its owner had is %q", value)
+	}
+	do(t, c, "INCR", "{tag}string:1") // together with the note of how far the move is, which is at neither
+	do(t, c, "INCR", "string:1")
+	do(t, owner, "MIGRATE", "127.0.0.1", strconv.Itoa(heirPort), "{tag}there", "0", "5000")
+	do(t, heir, "CLUSTER", "SETSLOT", number, "NODE", heirID)
+	do(t, owner, "CLUSTER", "SETSLOT", number, "NODE", heirID)
+	until(t, "the counter", func() bool { return string(do(t, heir, "GET", "{tag}string:1").Text) == "2" })
+	p.signal(syscall.SIGINT)
+	p.ends(0)
+	if output := startTool(t, t.TempDir(), verify(from, first)...).ends(0); !strings.Contains(output, "301 keys are the same") {
+		t.Errorf("said %s", output)
+	}
+}
+
+// TestClusterNobodyServes has a slot that is promised to another master and never arrives there.
+func TestClusterNobodyServes(t *testing.T) {
+	from := start(t, launch.MustUnderTest(t))
+	first, second := startCluster(t)
+	c, one, other := from.MustDial(t), first.MustDial(t), second.MustDial(t)
+	directory := t.TempDir()
+	line := port(from, first, "--until", "forever", "--retry-for", "100ms")
+	do(t, c, "SET", "elsewhere", "1")
+	p := startTool(t, directory, line...)
+	p.says("has caught up")
+	slot, _ := do(t, one, "CLUSTER", "KEYSLOT", "counter").Integer()
+	number := strconv.FormatInt(slot, 10)
+	owner, heir := one, other
+	if slot >= 8192 {
+		owner, heir = other, one
+	}
+	do(t, owner, "CLUSTER", "SETSLOT", number, "MIGRATING", string(do(t, heir, "CLUSTER", "MYID").Text))
+	do(t, heir, "CLUSTER", "SETSLOT", number, "IMPORTING", string(do(t, owner, "CLUSTER", "MYID").Text))
+	do(t, c, "INCR", "counter")
+	if output := p.ends(5); !strings.Contains(output, "doesn't serve the key now") {
+		t.Errorf("said %s", output)
+	}
+	do(t, owner, "CLUSTER", "SETSLOT", number, "STABLE")
+	p = startTool(t, directory, line...)
+	p.says("going on at position")
+	until(t, "the counter", func() bool { return string(do(t, owner, "GET", "counter").Text) == "1" })
+	p.signal(syscall.SIGINT)
+	p.ends(0)
+}
+
 // TestClusterDatabases has keys in a database that a cluster doesn't have.
 func TestClusterDatabases(t *testing.T) {
 	from := start(t, launch.MustUnderTest(t))
