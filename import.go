@@ -86,13 +86,15 @@ func importFile(ctx *cli.Context, words []string) error {
 		err = importInto(work, ctx, files, words[0])
 	}
 	progress.Stop()
+	if migrate.ExitCode(err) != migrate.ExitUsage {
+		fmt.Fprint(ctx.App.Writer, progress.Summary())
+	}
 	if errors.Is(err, context.Canceled) {
 		return &migrate.Error{Code: migrate.ExitInterrupted, Err: errors.New("import: interrupted")}
 	}
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
-	fmt.Fprint(ctx.App.Writer, progress.Summary())
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -60,9 +61,16 @@ func (t *Target) Survey(filter *Filter) error {
 
 // walkDatabases visits the keys that the filter may write to, in pieces.
 func (t *Target) walkDatabases(filter *Filter, databases []int, visit func(client *redis.Client, database int, keys [][]byte) error) error {
+	if err := t.expect(databases); err != nil {
+		return err
+	}
+	if t.options.Progress != nil {
+		defer t.options.Progress.Expected.Store(0)
+	}
 	for _, database := range databases {
 		err := t.scan(database, "*", func(client *redis.Client, keys []string) error {
 			var some [][]byte
+			t.seen(len(keys))
 			for _, key := range keys {
 				if len(filter.Origins([]byte(key))) > 0 && !strings.HasPrefix(key, markerPrefix) {
 					some = append(some, []byte(key))
@@ -75,6 +83,25 @@ func (t *Target) walkDatabases(filter *Filter, databases []int, visit func(clien
 		}
 	}
 	return nil
+}
+
+// expect tells the progress how many keys there are in databases. In a cluster that isn't asked.
+func (t *Target) expect(databases []int) error {
+	if t.cluster != nil || t.options.Progress == nil {
+		return nil
+	}
+	keyspace, err := ask(t.ctx, t.client, "keyspace")
+	if err != nil {
+		return targetSide.explain(t.options.address(), err)
+	}
+	t.options.Progress.Expected.Store(keyspace.keys(func(database int) bool { return slices.Contains(databases, database) }))
+	return nil
+}
+
+func (t *Target) seen(keys int) {
+	if t.options.Progress != nil {
+		t.options.Progress.Seen.Add(int64(keys))
+	}
 }
 
 // scan visits the keys of a database that fit a pattern, on every server that has some.

@@ -276,15 +276,7 @@ func (p *port) expect(ctx context.Context) error {
 	if err != nil {
 		return sourceSide.explain(p.From.address(), err)
 	}
-	keys := int64(0)
-	for _, line := range keyspace {
-		var n int64
-		if _, err := fmt.Sscanf(line, "keys=%d", &n); err == nil {
-			keys += n
-		}
-	}
-	p.Progress.Seen.Store(0)
-	p.Progress.Expected.Store(keys)
+	p.Progress.Expected.Store(keyspace.keys(func(int) bool { return true }))
 	return nil
 }
 

@@ -36,9 +36,9 @@ type Progress struct {
 	phase   string
 	skipped map[string]int64
 	shown   int // width of what stands on the terminal's line
-	former  int64
-	at      time.Time
-	rate    float64 // bytes a second, of the last moments
+	bytes   rate
+	seen    rate
+	at      time.Time // when the rates were computed last
 	phaseAt time.Time
 }
 
@@ -80,11 +80,31 @@ func (p *Progress) run(every time.Duration) {
 	}
 }
 
-// Phase says what is being done now.
+// rate is how fast a number grows: a second, of the last moments.
+type rate struct {
+	former int64
+	value  float64
+}
+
+// add takes what the number is after some seconds. On a terminal the rate would jump about: it is averaged over some redraws.
+func (r *rate) add(now int64, seconds float64) {
+	if seconds > 0 {
+		weight := min(1, seconds/2)
+		r.value += weight * (float64(now-r.former)/seconds - r.value)
+	}
+	r.former = now
+}
+
+// Phase says what is being done now. How much that is isn't known yet.
 func (p *Progress) Phase(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.phase, p.phaseAt = name, time.Now()
+	p.phase, p.phaseAt, p.at = name, time.Now(), time.Now()
+	p.Total.Store(0)
+	p.Expected.Store(0)
+	p.Seen.Store(0)
+	p.Lag.Store(-1)
+	p.bytes, p.seen = rate{former: p.Bytes.Load()}, rate{}
 }
 
 // Skip counts something that isn't moved, and why.
@@ -113,13 +133,10 @@ func (p *Progress) clear() {
 func (p *Progress) show(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	bytes := p.Bytes.Load()
-	if passed := now.Sub(p.at).Seconds(); passed > 0 {
-		// On a terminal the rate would jump about: it is averaged over some redraws.
-		weight := min(1, passed/2)
-		p.rate += weight * (float64(bytes-p.former)/passed - p.rate)
-	}
-	p.former, p.at = bytes, now
+	bytes, passed := p.Bytes.Load(), now.Sub(p.at).Seconds()
+	p.bytes.add(bytes, passed)
+	p.seen.add(p.Seen.Load(), passed)
+	p.at = now
 	line := p.line(bytes)
 	if !p.terminal {
 		fmt.Fprintln(p.out, line)
@@ -136,6 +153,7 @@ const barWidth = 24
 //
 //	snapshot [=====>      ] 42% · 1200000 keys · 310.2 MB · 35.1 MB/s · 12s left
 //	stream · 1200000 keys · 15000 commands · 512.0 MB · 1.1 MB/s · lag 2.0 KB
+//	putting expiries right [=====>      ] 42% · 1200000 keys · 512.0 MB · 85000 keys/s · 8s left
 func (p *Progress) line(bytes int64) string {
 	parts := []string{p.phase}
 	share, left := p.share(bytes)
@@ -147,7 +165,14 @@ func (p *Progress) line(bytes int64) string {
 	if commands := p.Commands.Load(); commands > 0 {
 		parts = append(parts, fmt.Sprintf("%d commands", commands))
 	}
-	parts = append(parts, Size(bytes), Size(int64(p.rate))+"/s")
+	if bytes > 0 {
+		parts = append(parts, Size(bytes))
+	}
+	if p.Expected.Load() > 0 && p.bytes.value < 1 {
+		parts = append(parts, fmt.Sprintf("%.0f keys/s", p.seen.value))
+	} else {
+		parts = append(parts, Size(int64(p.bytes.value))+"/s")
+	}
 	if left > 0 {
 		parts = append(parts, left.Round(time.Second).String()+" left")
 	}
@@ -166,8 +191,8 @@ func (p *Progress) share(bytes int64) (share float64, left time.Duration) {
 		return -1, 0
 	case total > 0 && bytes <= total:
 		share = float64(bytes) / float64(total)
-		if p.rate >= 1 {
-			left = time.Duration(float64(total-bytes) / p.rate * float64(time.Second))
+		if p.bytes.value >= 1 {
+			left = time.Duration(float64(total-bytes) / p.bytes.value * float64(time.Second))
 		}
 		return share, left
 	case expected > 0:

@@ -24,9 +24,19 @@ func TestProgress(t *testing.T) {
 	if got := p.line(1000); !strings.HasPrefix(got, "snapshot [======>                  ] 25% · ") {
 		t.Errorf("by keys: %q", got)
 	}
-	p.Lag.Store(2048)
 	p.Commands.Store(3)
+	p.Phase("putting expiries right")
+	p.Seen.Store(100)
+	p.Expected.Store(400)
+	out.Reset()
+	p.at = time.Now().Add(-2 * time.Second)
+	p.show(time.Now())
+	if got := out.String(); !strings.HasPrefix(got, "putting expiries right [======>                  ] 25% · 7 keys · 3 commands · 1000 B · ") ||
+		!strings.Contains(got, " keys/s · ") || !strings.HasSuffix(got, " left\n") {
+		t.Errorf("a walk: %q", got)
+	}
 	p.Phase("stream")
+	p.Lag.Store(2048)
 	if got := p.line(1000); !strings.HasPrefix(got, "stream · 7 keys · 3 commands · 1000 B · ") || !strings.HasSuffix(got, " · lag 2.0 KB") {
 		t.Errorf("stream: %q", got)
 	}

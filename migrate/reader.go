@@ -78,14 +78,14 @@ func (r *reader) on(database int) redis.UniversalClient {
 	return r.open[database]
 }
 
-// databases lists those that have keys.
-func (r *reader) databases() (list []int, err error) {
+// databases lists those that have keys, and tells what INFO says of them; of a cluster that is nothing.
+func (r *reader) databases() (list []int, keyspace facts, err error) {
 	if r.cluster != nil {
-		return []int{0}, nil
+		return []int{0}, nil, nil
 	}
-	keyspace, err := ask(context.Background(), r.first, "keyspace")
+	keyspace, err = ask(context.Background(), r.first, "keyspace")
 	if err != nil {
-		return nil, r.side.explain(r.server.address(), err)
+		return nil, nil, r.side.explain(r.server.address(), err)
 	}
 	for name := range keyspace {
 		if number, err := strconv.Atoi(strings.TrimPrefix(name, "db")); err == nil {
@@ -93,7 +93,7 @@ func (r *reader) databases() (list []int, err error) {
 		}
 	}
 	slices.Sort(list)
-	return list, nil
+	return list, keyspace, nil
 }
 
 // scan visits the keys of a database, some more than once.

@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -65,6 +66,18 @@ func ask(ctx context.Context, client *redis.Client, sections ...string) (facts, 
 		}
 	}
 	return all, nil
+}
+
+// keys is how many keys the databases have that are counted, as INFO keyspace tells.
+func (f facts) keys(counts func(database int) bool) (all int64) {
+	for name, line := range f {
+		var database int
+		var keys int64
+		if _, err := fmt.Sscanf(name+":"+line, "db%d:keys=%d", &database, &keys); err == nil && counts(database) {
+			all += keys
+		}
+	}
+	return all
 }
 
 // major is the first number of the version of Redis that the server is, or is like.
@@ -166,7 +179,7 @@ func (s side) explain(address string, err error) error {
 		return failure(s.code, "the %s %s has no password, and was given one (%s): %w", s.name, address, s.auth, err)
 	}
 	if strings.Contains(err.Error(), "unknown command") {
-		return failure(ExitUnsupported, "the %s %s lacks a command that the data needs: %w", s.name, address, err)
+		return failure(ExitUnsupported, "the %s %s lacks a command that the data needs; leave such keys out with --exclude: %w", s.name, address, err)
 	}
 	return failure(s.code, "the %s %s: %w", s.name, address, err)
 }

@@ -117,8 +117,15 @@ func (v *verifier) chosen(key []byte) bool {
 	return v.Sample >= 1 || float64(crc32.ChecksumIEEE(key)) < v.Sample*(1<<32)
 }
 
+// expect lists the databases of one side, and tells the progress how many keys those have that count.
+func (v *verifier) expect(side *reader, counts func(database int) bool) ([]int, error) {
+	databases, keyspace, err := side.databases()
+	v.Progress.Expected.Store(keyspace.keys(counts))
+	return databases, err
+}
+
 func (v *verifier) walkSource() error {
-	databases, err := v.from.databases()
+	databases, err := v.expect(v.from, func(database int) bool { _, ok := v.Filter.Database(database); return ok })
 	if err != nil {
 		return err
 	}
@@ -132,6 +139,7 @@ func (v *verifier) walkSource() error {
 		}
 		err := v.from.scan(v.ctx, database, func(keys []string) error {
 			var some []pair
+			v.Progress.Seen.Add(int64(len(keys)))
 			for _, name := range keys {
 				key := []byte(name)
 				if v.Filter.Wants(key) && v.chosen(key) && !strings.HasPrefix(name, markerPrefix) {
@@ -163,13 +171,14 @@ func (v *verifier) give(pairs []pair) error {
 
 // walkTarget finds keys that nothing of the source is meant to be.
 func (v *verifier) walkTarget() error {
-	databases, err := v.to.databases()
+	databases, err := v.expect(v.to, v.Filter.reaches)
 	if err != nil {
 		return err
 	}
 	for _, database := range databases {
 		for _, from := range v.sourcesOf(database) {
 			err := v.to.scan(v.ctx, database, func(keys []string) error {
+				v.Progress.Seen.Add(int64(len(keys)))
 				return v.lookForOrigins(from, database, keys)
 			})
 			if err != nil {
