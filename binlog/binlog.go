@@ -218,6 +218,7 @@ type Log struct {
 	waking  sync.Mutex
 	readers map[*Reader]struct{} // those that wait
 	waiting atomic.Int32         // len(readers), so that Append need not take the lock
+	synced  chan struct{}        // closed by the next sync; nil when nobody asked for it
 
 	attention chan struct{} // wakes the keeper
 	stop      chan struct{}
@@ -321,6 +322,26 @@ func (l *Log) Position() Position { return l.written.Load() }
 
 // Durable returns the position up to which the log survives a power cut.
 func (l *Log) Durable() Position { return l.durable.Load() }
+
+// Synced returns a channel that is closed when Durable has grown.
+func (l *Log) Synced() <-chan struct{} {
+	l.waking.Lock()
+	defer l.waking.Unlock()
+	if l.synced == nil {
+		l.synced = make(chan struct{})
+	}
+	return l.synced
+}
+
+// tellSynced closes the channel that Synced has returned.
+func (l *Log) tellSynced() {
+	l.waking.Lock()
+	defer l.waking.Unlock()
+	if l.synced != nil {
+		close(l.synced)
+		l.synced = nil
+	}
+}
 
 // Visible returns the position up to which readers get records: Durable under Always, otherwise Position.
 func (l *Log) Visible() Position {

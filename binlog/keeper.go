@@ -136,6 +136,7 @@ func (l *Log) repairLocked() error {
 	}
 	l.unsynced = false
 	l.durable.Store(l.written.Load())
+	l.tellSynced()
 	l.wake()
 	return nil
 }

@@ -64,6 +64,7 @@ func (l *Log) syncLocked() error {
 	}
 	l.syncs.Add(1)
 	l.syncTook.Store(int64(time.Since(began)))
+	l.tellSynced()
 	if l.waiting.Load() > 0 {
 		l.wake()
 	}

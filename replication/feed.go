@@ -59,6 +59,7 @@ type feed struct {
 	state    atomic.Int32
 	sent     atomic.Int64 // position
 	acked    atomic.Int64 // position
+	synced   atomic.Int64 // position that the replica has on its disk; stays 0 when it doesn't tell
 	heard    atomic.Int64 // Unix ms when the replica last said something
 	taken    chan struct{}
 	snapshot atomic.Pointer[snapshot] // that is being sent; nil before
@@ -245,14 +246,28 @@ func (f *feed) listen() {
 		if len(args) < 3 || !bytes.EqualFold(args[0], []byte("REPLCONF")) || !bytes.EqualFold(args[1], []byte("ACK")) {
 			continue
 		}
-		position, err := strconv.ParseInt(string(args[2]), 10, 64)
+		position, synced, err := parseAck(args[2:])
 		if err != nil {
-			f.node.Logger.Warn("a replica acknowledges nonsense", "address", f.name(), "word", fmt.Sprintf("%.40q", args[2]))
+			f.node.Logger.Warn("a replica acknowledges nonsense", "address", f.name(), "error", err)
 			f.close()
 			return
 		}
-		f.acknowledge(position)
+		f.acknowledge(position, synced)
 	}
+}
+
+// parseAck reads the position that a replica has and, behind FACK, which Redis has since 7.2, the one that it has on its
+// disk: 0 if it doesn't tell.
+func parseAck(words [][]byte) (position, synced int64, err error) {
+	if position, err = strconv.ParseInt(string(words[0]), 10, 64); err != nil {
+		return 0, 0, fmt.Errorf("replication: ACK %.40q: %w", words[0], strconv.ErrSyntax)
+	}
+	if len(words) > 2 && bytes.EqualFold(words[1], []byte("FACK")) {
+		if synced, err = strconv.ParseInt(string(words[2]), 10, 64); err != nil {
+			return 0, 0, fmt.Errorf("replication: FACK %.40q: %w", words[2], strconv.ErrSyntax)
+		}
+	}
+	return position, synced, nil
 }
 
 // hearing reads what a replica says: empty lines while it takes a snapshot, and acknowledgements.
@@ -266,8 +281,9 @@ func (h hearing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (f *feed) acknowledge(position int64) {
+func (f *feed) acknowledge(position, synced int64) {
 	f.acked.Store(max(position, f.acked.Load()))
+	f.synced.Store(max(synced, f.synced.Load()))
 	f.once.Do(func() { close(f.taken) })
 	n := f.node
 	n.mu.Lock()

@@ -142,24 +142,33 @@ func (n *Node) infoHistory(fields *metrics.Fields) {
 	fields.Int("repl_backlog_histlen", position-first)
 }
 
-// Acknowledged is how many replicas have everything up to now, and the position that this is.
-func (n *Node) Acknowledged() (replicas int, position int64) {
-	position = n.Host.Log().Position()
-	replicas, _ = n.Reached(position)
-	return replicas, position
+// Acknowledged is who has everything up to a position of the log.
+type Acknowledged struct {
+	Replicas int  // that have it
+	Synced   int  // of them, that would have it after a power cut
+	Here     bool // this server would
 }
 
-// Reached is how many replicas have everything up to a position; changed is closed when that may be
-// another number.
-func (n *Node) Reached(position int64) (replicas int, changed <-chan struct{}) {
+// Acknowledged tells who has everything up to a position. Each of the channels is closed when that may have changed: by
+// what replicas say, and by what this server has forced to its disk.
+func (n *Node) Acknowledged(position int64) (a Acknowledged, said, synced <-chan struct{}) {
+	log := n.Host.Log()
+	synced = log.Synced() // first: what comes after it is not overlooked
+	a.Here = log.Durable() >= position
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for f := range n.feeds {
-		if f.State() == feedOnline && f.acked.Load() >= position {
-			replicas++
+		if f.State() != feedOnline {
+			continue
+		}
+		if f.acked.Load() >= position {
+			a.Replicas++
+		}
+		if f.synced.Load() >= position {
+			a.Synced++
 		}
 	}
-	return replicas, n.acks
+	return a, n.acks, synced
 }
 
 // getAck is what asks the replicas how far they are.

@@ -464,9 +464,12 @@ func (l *link) acknowledgeRegularly(conn net.Conn, stop <-chan struct{}) {
 	}
 }
 
+// acknowledge tells the primary what the server has, and what of it is on its disk.
 func (l *link) acknowledge(conn net.Conn) error {
-	position := strconv.AppendInt(nil, l.node.Host.Log().Position(), 10)
-	return l.sendRaw(conn, resp.AppendRequest(nil, []byte("REPLCONF"), []byte("ACK"), position))
+	log := l.node.Host.Log()
+	synced := strconv.AppendInt(nil, log.Durable(), 10) // first, so that it is not ahead
+	position := strconv.AppendInt(nil, log.Position(), 10)
+	return l.sendRaw(conn, resp.AppendRequest(nil, []byte("REPLCONF"), []byte("ACK"), position, []byte("FACK"), synced))
 }
 
 // apply commits in one step what has come together.

@@ -240,9 +240,10 @@ func (n *Node) promote() error {
 
 // What is told to whoever wants to follow the server.
 const (
-	errUnbranched   = Refusal("NOMASTERLINK Can't SYNC while the disk has no room for a new history")
-	errNotConnected = Refusal("NOMASTERLINK Can't SYNC while not connected with my master")
-	errNotNow       = Refusal("NOMASTERLINK Can't SYNC while failing over")
+	errUnbranched      = Refusal("NOMASTERLINK Can't SYNC while the disk has no room for a new history")
+	errNotConnected    = Refusal("NOMASTERLINK Can't SYNC while not connected with my master")
+	errPrimarysHistory = Refusal("ERR a replica's history is its primary's")
+	errNotNow          = Refusal("NOMASTERLINK Can't SYNC while failing over")
 )
 
 // Sendable is nil, or why a replica has to come back later.
@@ -315,6 +316,23 @@ func (n *Node) say(stream string) error {
 	t := n.Store.NewTxn()
 	t.Say([]byte(stream))
 	return n.Store.Commit(t)
+}
+
+// BeginHistory gives what is written from now on another history's id. Replicas ask anew, and go on in it.
+func (n *Node) BeginHistory() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.failover != nil:
+		return errFailingOver
+	case n.link != nil:
+		return errPrimarysHistory
+	}
+	if err := n.branch(); err != nil {
+		return err
+	}
+	n.disconnect()
+	return nil
 }
 
 // target is where a primary is.

@@ -58,10 +58,16 @@ func (p part) Follow(host string, port int) (changed bool, err error) {
 
 func (p part) Promote() error           { return asReply(p.Node.Promote()) }
 func (p part) TakeOver(id string) error { return asReply(p.Node.TakeOver(id)) }
+func (p part) BeginHistory() error      { return asReply(p.Node.BeginHistory()) }
 func (p part) AbortFailover() error     { return asReply(p.Node.AbortFailover()) }
 func (p part) Sendable() error          { return asReply(p.Node.Sendable()) }
 func (p part) FailOver(o command.Failover) error {
 	return asReply(p.Node.FailOver(replication.Failover(o)))
+}
+
+func (p part) Acknowledged(position int64) (a command.Acknowledged, said, synced <-chan struct{}) {
+	have, said, synced := p.Node.Acknowledged(position)
+	return command.Acknowledged(have), said, synced
 }
 
 // asReply makes a refusal what commands reply.

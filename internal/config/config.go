@@ -19,18 +19,6 @@ import (
 )
 
 // Config is the values of all options. All methods may be called from any goroutine, but Load and
-// Remember gives an option a value that came about otherwise than by Set, for CONFIG GET and REWRITE.
-// No hooks run.
-func (c *Config) Remember(name, value string) error {
-	o := c.lookup(name)
-	if o == nil {
-		return fmt.Errorf("config: no option %s", name)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return o.set(value)
-}
-
 // SetFlag are for the start: they run no hooks.
 type Config struct {
 	// Network
@@ -60,6 +48,7 @@ type Config struct {
 	// Observation
 	SlowlogLogSlowerThan    Int // microseconds; negative is off
 	SlowlogMaxLen           Int
+	ACLLogMaxLen            Int
 	LatencyMonitorThreshold Int // milliseconds; 0 is off
 	LatencyTracking         Bool
 	LatencyPercentiles      Value[[]float64]
@@ -378,6 +367,18 @@ func rollBack(changes []change, ran []func() error, cause error) error {
 		}
 	}
 	return cause
+}
+
+// Remember gives an option a value that came about otherwise than by Set, for CONFIG GET and REWRITE.
+// No hooks run.
+func (c *Config) Remember(name, value string) error {
+	o := c.lookup(name)
+	if o == nil {
+		return fmt.Errorf("config: no option %s", name)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return o.set(value)
 }
 
 // Flag is what the command line needs to know of an option.

@@ -107,6 +107,8 @@ func (c *Config) observation() []*option {
 			"Commands that run longer go to the slow log. 0 takes every command, -1 none."),
 		row("slowlog-max-len", &c.SlowlogMaxLen, integer(0, unlimited, "entries"), "128", live,
 			"How many commands the slow log keeps."),
+		row("acllog-max-len", &c.ACLLogMaxLen, integer(0, unlimited, "entries"), "128", live,
+			"How many attempts to authenticate that were refused ACL LOG keeps."),
 		row("latency-monitor-threshold", &c.LatencyMonitorThreshold, integer(0, unlimited, "milliseconds"), "0", live,
 			"Events that take at least so long are recorded for LATENCY HISTORY and its kin. 0 records none."),
 		row("latency-tracking", &c.LatencyTracking, yesNo(), "yes", live,

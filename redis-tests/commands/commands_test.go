@@ -25,6 +25,7 @@ var differs = map[string]string{
 	"zrank history":                 "7.2 has WITHSCORE",
 	"zrevrank history":              "7.2 has WITHSCORE",
 	"client|kill history":           "7.4 has MAXAGE",
+	"acl|log history":               "7.2 tells more",
 	"randomkey tips":                "7.2 tells more",
 	"scan tips":                     "7.2 tells more",
 	"client|pause since":            "7.2 names the version that was released",
@@ -38,6 +39,7 @@ var differs = map[string]string{
 var onlyHere = map[string]string{
 	"client|no-touch": "7.2",
 	"client|setinfo":  "7.2",
+	"waitaof":         "7.2",
 }
 
 // The fields of a reply to COMMAND INFO, in order (redis.io/commands/command).

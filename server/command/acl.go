@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"time"
 
+	"kedis/internal/metrics"
 	"kedis/internal/number"
 )
 
@@ -31,6 +33,8 @@ func aclFamily() Family {
 					Summary: "Tells what a user may do."},
 				{Name: "dryrun", Arity: -4, Flags: admin, Run: cmdACLDryRun, Since: "7.0.0", Complexity: "O(1).",
 					Syntax: "username command [arg [arg ...]]", Summary: "Tells whether a user may execute a command."},
+				{Name: "log", Arity: -2, Flags: admin, Run: cmdACLLog, Since: "6.0.0", Complexity: "O(N) with N being the number of entries shown.",
+					Syntax: "[count | RESET]", Summary: "Lists the latest attempts to authenticate that were refused, or forgets them."},
 				refusal("setuser", -3, admin, "6.0.0", "username [rule [rule ...]]", errOneUser),
 				refusal("deluser", -3, admin, "6.0.0", "username [username ...]", errOneUser),
 				refusal("load", 2, admin, "6.0.0", "", errOneUser),
@@ -46,6 +50,9 @@ func aclFamily() Family {
 					"    Tell what a user may do.",
 					"LIST",
 					"    List the users with what they may do.",
+					"LOG [<count> | RESET]",
+					"    List the latest attempts to authenticate that were refused (default: 10),",
+					"    or forget them.",
 					"USERS",
 					"    List the users.",
 					"WHOAMI",
@@ -173,6 +180,65 @@ func cmdACLGetUser(c *Context) error {
 	c.Reply.BulkString("selectors")
 	c.Reply.Array(0)
 	return nil
+}
+
+const deniedEntries = 10
+
+func cmdACLLog(c *Context) error {
+	count := int64(deniedEntries)
+	switch {
+	case len(c.Args) > 3:
+		return c.misused()
+	case len(c.Args) == 3 && equalFold(c.Args[2], "reset"):
+		c.Engine.Denials.Reset()
+		c.Reply.OK()
+		return nil
+	case len(c.Args) == 3:
+		var err error
+		if count, err = parseInteger(c.Args[2]); err != nil {
+			return err
+		}
+	}
+	entries, now := c.Engine.Denials.Latest(max(count, 0)), time.Now()
+	c.Reply.Array(len(entries))
+	for _, e := range entries {
+		c.replyDenial(e, now)
+	}
+	return nil
+}
+
+func (c *Context) replyDenial(e metrics.Denial, now time.Time) {
+	r := c.Reply
+	integer := func(name string, value int64) {
+		r.BulkString(name)
+		r.Integer(value)
+	}
+	text := func(name, value string) {
+		r.BulkString(name)
+		r.BulkString(value)
+	}
+	r.Map(10)
+	integer("count", e.Count)
+	text("reason", "auth")
+	text("context", e.Context)
+	text("object", e.Object)
+	text("username", e.Username)
+	r.BulkString("age-seconds")
+	r.Double(float64(now.Sub(e.Updated).Milliseconds()) / 1000)
+	text("client-info", e.Client)
+	integer("entry-id", e.ID)
+	integer("timestamp-created", e.Created.UnixMilli())
+	integer("timestamp-last-updated", e.Updated.UnixMilli())
+}
+
+// noteDenial notes that a client could not become a user.
+func (c *Context) noteDenial(user []byte) {
+	kind := "toplevel"
+	if c.queued {
+		kind = "multi"
+	}
+	c.Engine.Denials.Add(metrics.Denial{Context: kind, Object: string(c.Args[0]), Username: string(user),
+		Client: string(c.describe(nil, c.Session))}, time.Now())
 }
 
 func cmdACLDryRun(c *Context) error {

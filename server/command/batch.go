@@ -47,6 +47,7 @@ type Batch struct {
 	marked    int  // the changes whose watchers were told
 
 	members []Member
+	writers []*Session         // who has effects in the transaction
 	warm    []storage.Upcoming // what Expect was told of
 	warmed  uint32             // keeps the compiler from leaving out what Warm reads
 	after   []func()           // to be called when the commit has succeeded
@@ -446,6 +447,9 @@ func (b *Batch) run(c *Context) Outcome {
 		b.txn.ForgetLookups(b.savepoint)
 		return Offload
 	}
+	if b.txn.Effects(b.savepoint) > 0 {
+		b.writers = append(b.writers, c.Session)
+	}
 	b.txn.Enclose(b.savepoint)
 	b.markWatchers()
 	b.Tick()
@@ -522,10 +526,15 @@ func (b *Batch) Commit() error {
 	err := b.commitTxn()
 	if err == nil {
 		b.markWatchers()
+		for _, s := range b.writers {
+			s.written = b.engine.Store.Position()
+		}
 		for _, f := range b.after {
 			f()
 		}
 	}
+	clear(b.writers)
+	b.writers = b.writers[:0]
 	clear(b.after)
 	b.after = b.after[:0]
 	b.engine.Statistics.Batches.Add(b.lane, 1)

@@ -371,7 +371,7 @@ func (s *Session) flagLetters() string {
 		set    bool
 	}{
 		{'O', s.Is(KindMonitor)}, {'S', s.Is(KindReplica)}, {'M', s.Is(KindPrimary)}, {'P', s.Is(KindPubSub)},
-		{'x', s.queued.Load() >= 0}, {'d', s.dirty.Load()}, {'c', s.Closing()},
+		{'x', s.queued.Load() >= 0}, {'b', s.blocked.Load() != nil}, {'d', s.dirty.Load()}, {'c', s.Closing()},
 		{'e', s.noEvict.Load()}, {'T', s.noTouch.Load()},
 	} {
 		if flag.set {
@@ -537,18 +537,23 @@ func cmdClientUnpause(c *Context) error {
 	return nil
 }
 
-// cmdClientUnblock finds nobody who waits: there are no blocking commands.
+// cmdClientUnblock ends the waiting of WAIT and WAITAOF: there are no other blocking commands.
 func cmdClientUnblock(c *Context) error {
+	var reply error
 	switch {
 	case len(c.Args) > 4:
 		return c.misused()
 	case len(c.Args) == 4 && !equalFold(c.Args[3], "timeout") && !equalFold(c.Args[3], "error"):
 		return Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+	case len(c.Args) == 4 && equalFold(c.Args[3], "error"):
+		reply = errUnblocked
 	}
-	if _, err := parseInteger(c.Args[2]); err != nil {
+	id, err := parseInteger(c.Args[2])
+	if err != nil {
 		return err
 	}
-	c.Reply.Integer(0)
+	other := c.Engine.Clients.Get(id)
+	c.replyBit(other != nil && other.unblock(reply))
 	return nil
 }
 

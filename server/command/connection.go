@@ -73,6 +73,7 @@ const defaultUser = "default"
 func (c *Context) authenticate(user, password []byte) error {
 	if required := c.Engine.Config.RequirePass.Get(); string(user) != defaultUser ||
 		required != "" && subtle.ConstantTimeCompare(password, []byte(required)) == 0 {
+		c.noteDenial(user)
 		return errWrongPassword
 	}
 	c.Session.Authenticated = true
@@ -177,9 +178,17 @@ func (c *Context) replyGreeting() {
 	r.BulkString("mode")
 	r.BulkString("standalone")
 	r.BulkString("role")
-	r.BulkString("master")
+	r.BulkString(c.Engine.roleName())
 	r.BulkString("modules")
 	r.Array(0)
+}
+
+// roleName is what HELLO calls the server's part in replication.
+func (e *Engine) roleName() string {
+	if e.IsReplica() {
+		return "replica"
+	}
+	return "master"
 }
 
 // printableWord tells whether a client's name or library may be this: what stands in CLIENT LIST is

@@ -33,6 +33,8 @@ type debugCommand struct {
 
 func debugCommands() []debugCommand {
 	return []debugCommand{
+		{"CHANGE-REPL-ID", 2, 2, planWorker, debugChangeHistory,
+			[]string{"CHANGE-REPL-ID", "    Begin a new history, as a start after a crash does. Replicas go on in it."}},
 		{"DIGEST", 2, 2, planWalk, debugDigest,
 			[]string{"DIGEST", "    Output a hex signature representing the current DB content."}},
 		{"DIGEST-VALUE", 2, math.MaxInt, planKeys, debugDigestValue,
@@ -43,6 +45,12 @@ func debugCommands() []debugCommand {
 			[]string{"LOG <message>", "    Write <message> to the server log."}},
 		{"OBJECT", 3, 3, planKeys, debugObject,
 			[]string{"OBJECT <key>", "    Show low level info about `key` and associated value."}},
+		{"POPULATE", 3, 5, planEverything, debugPopulate,
+			[]string{"POPULATE <count> [<prefix>] [<size>]", "    Create <count> string keys named key:<num>. If <prefix> is specified then",
+				"    it is used instead of the 'key' prefix."}},
+		{"PROTOCOL", 3, 3, nil, debugProtocol,
+			[]string{"PROTOCOL <type>", "    Reply with a test value of the specified type. <type> can be: string,",
+				"    integer, double, bignum, null, array, set, map, attrib, push, verbatim,", "    true, false."}},
 		{"RELOAD", 2, 2, planEverything, debugReload,
 			[]string{"RELOAD", "    Bring everything to disk, close the store and open it again."}},
 		{"SET-ACTIVE-EXPIRE", 3, 3, nil, debugSetActiveExpire,
@@ -54,6 +62,7 @@ func debugCommands() []debugCommand {
 	}
 }
 
+func planWorker(_ *Context, p *plan)     { p.worker = true }
 func planWalk(_ *Context, p *plan)       { p.walk = true }
 func planEverything(_ *Context, p *plan) { p.everything = true }
 

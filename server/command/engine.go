@@ -43,6 +43,7 @@ type Engine struct {
 	targets   targets
 
 	Slowlog *metrics.Slowlog
+	Denials *metrics.Denials
 	Latency metrics.LatencyMonitor
 
 	saves         saves
@@ -77,7 +78,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.cursors.init()
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
-	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
+	e.Slowlog, e.Denials = metrics.NewSlowlog(c.SlowlogMaxLen.Get), metrics.NewDenials(c.ACLLogMaxLen.Get)
 	e.describe()
 	e.clock.start()
 	return e

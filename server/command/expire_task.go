@@ -68,6 +68,7 @@ func (x *expiries) Remove(database int, due []ttl.Due) (step ttl.Step, err error
 	x.engine.onWorkerWith(x.batch, func(b *Batch) { step, err = b.removeExpired(database, due) })
 	end, _ := x.engine.clock.now()
 	x.engine.noteLatency("expire-cycle", time.Duration(end-start))
+	x.engine.Statistics.Sweeping.Add(end - start)
 	return step, err
 }
 

@@ -99,6 +99,7 @@ func histories() map[string]history {
 		"client|pause": added("6.2.0", "Takes WRITE and ALL."),
 		"command|info": added("7.0.0", "May be called without names, and tells of all commands then."),
 		"acl|getuser":  added("6.2.0", "Tells patterns of channels.", "7.0.0", "Tells selectors, and patterns as rules."),
+		"acl|log":      added("7.2.0", "Tells of an entry's id, and when it was made and last changed."),
 		"acl|setuser":  added("6.2.0", "Takes patterns of channels.", "7.0.0", "Takes selectors and permissions by key."),
 		"config|get":   added("7.0.0", "Takes several patterns."),
 		"config|set":   added("7.0.0", "Takes several options."),

@@ -83,6 +83,7 @@ func (e *Engine) infoServer(f *metrics.Fields) {
 	}
 	f.Text("executable", executable)
 	f.Text("config_file", e.Config.File())
+	f.Text("listener0", fmt.Sprintf("name=tcp,bind=%s,port=%d", strings.Join(e.Config.Bind.Get(), ",bind="), e.Config.Port.Get()))
 	f.Int("io_threads_active", 0)
 	f.Int("reactors", int64(e.Statistics.lanes-1))
 }
@@ -107,7 +108,7 @@ func systemName() string {
 }
 
 func (e *Engine) infoClients(f *metrics.Fields) {
-	var normal, listening, watching int64
+	var normal, listening, watching, blocked int64
 	var query, output int
 	for _, s := range e.Clients.All() {
 		if !s.Is(KindReplica) {
@@ -119,6 +120,9 @@ func (e *Engine) infoClients(f *metrics.Fields) {
 		if s.watching.Load() > 0 {
 			watching++
 		}
+		if s.blocked.Load() != nil {
+			blocked++
+		}
 		q, o := s.Peer.Buffered()
 		query, output = max(query, q), max(output, o)
 	}
@@ -127,7 +131,7 @@ func (e *Engine) infoClients(f *metrics.Fields) {
 	f.Int("maxclients", e.Config.MaxClients.Get())
 	f.Int("client_recent_max_input_buffer", int64(query))
 	f.Int("client_recent_max_output_buffer", int64(output))
-	f.Int("blocked_clients", 0)
+	f.Int("blocked_clients", blocked)
 	f.Int("tracking_clients", 0)
 	f.Int("pubsub_clients", listening)
 	f.Int("watching_clients", watching)
@@ -259,6 +263,10 @@ func (e *Engine) infoStats(f *metrics.Fields) {
 	f.Int("total_writes_processed", s.Writes.Sum())
 	f.Int("client_query_buffer_limit_disconnections", s.QueryBufferExceeded.Load())
 	f.Int("client_output_buffer_limit_disconnections", s.OutputBufferExceeded.Load())
+	f.Int("acl_access_denied_auth", e.Denials.Total())
+	f.Int("acl_access_denied_cmd", 0)
+	f.Int("acl_access_denied_key", 0)
+	f.Int("acl_access_denied_channel", 0)
 	f.Int("batches", s.Batches.Sum())
 	f.Int("lock_conflicts", s.Conflicts.Sum())
 	f.Int("commands_on_workers", s.Offloads.Load())
@@ -272,6 +280,7 @@ func (e *Engine) infoExpiry(f *metrics.Fields) {
 		f.Int("expire_sweeper_waiting", e.Sweeper.Waiting())
 		f.Int("expire_sweeper_lag_ms", e.Sweeper.Lag())
 		f.Int("expire_sweeper_removed", e.Sweeper.Removed())
+		f.Int("expire_cycle_cpu_milliseconds", e.Statistics.Sweeping.Load()/int64(time.Millisecond))
 	}
 }
 

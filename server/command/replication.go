@@ -27,6 +27,8 @@ type Replication interface {
 	AbortFailover() error
 	// TakeOver makes a replica of the history with an id the primary, as the primary asks it to do.
 	TakeOver(id string) error
+	// BeginHistory gives what is written from now on another history's id.
+	BeginHistory() error
 	// Sendable is nil, or why a replica of this server has to come back later.
 	Sendable() error
 	// Serve feeds a replica over a connection that is its own from now on, until it ends.
@@ -39,10 +41,9 @@ type Replication interface {
 	Counts() ReplicationCounts
 	ResetCounts()
 
-	// Acknowledged is how many replicas say that they have everything up to now, a position that the
-	// second result names; Reached asks again for that position. changed is closed when that may be another.
-	Acknowledged() (replicas int, position int64)
-	Reached(position int64) (replicas int, changed <-chan struct{})
+	// Acknowledged tells who has everything up to a position of the log. Each of the channels is closed when that
+	// may have changed: by what replicas say, and by what this server has forced to its disk.
+	Acknowledged(position int64) (a Acknowledged, said, synced <-chan struct{})
 	// AskReplicas has them say how far they are.
 	AskReplicas() error
 }
@@ -78,6 +79,13 @@ type Failover struct {
 	Port    int
 	Timeout time.Duration // for how long it is waited for; 0: until Abort
 	Force   bool          // when that is over the replica becomes the primary, whatever it has
+}
+
+// Acknowledged is who has everything up to a position of the log.
+type Acknowledged struct {
+	Replicas int  // that have it
+	Synced   int  // of them, that would have it after a power cut
+	Here     bool // this server would
 }
 
 // handshake is what a session has told by REPLCONF.
@@ -157,6 +165,10 @@ func replicationFamily() Family {
 			Tips:  []string{"request_policy:all_shards", "response_policy:agg_min"},
 			Group: "generic", Since: "3.0.0", Complexity: "O(1)", Syntax: "numreplicas timeout",
 			Summary: "Waits until so many replicas have what was written, or the time in milliseconds is over."},
+		{Name: "waitaof", Arity: 4, Flags: NoScript | Worker, Categories: CategoryConnection, Run: cmdWaitAOF,
+			Tips:  []string{"request_policy:all_shards", "response_policy:agg_min"},
+			Group: "generic", Since: "7.2.0", Complexity: "O(1)", Syntax: "numlocal numreplicas timeout",
+			Summary: "Waits until what was written is on this server's disk and on those of so many replicas, or the time in milliseconds is over."},
 		{Name: "role", Arity: 1, Flags: NoScript | Loading | Stale | Fast, Categories: CategoryAdmin | CategoryDangerous, Run: cmdRole,
 			Group: "server", Since: "2.8.12", Complexity: "O(1)",
 			Summary: "Tells whether the server is a primary or a replica, of which, and how far it is."},
@@ -352,73 +364,6 @@ func cmdRole(c *Context) error {
 	return nil
 }
 
-func cmdWait(c *Context) error {
-	if c.Engine.IsReplica() {
-		return Error("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica " +
-			"is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.")
-	}
-	wanted, ok := number.ParseInt(c.Args[1])
-	if !ok {
-		return ErrNotInteger
-	}
-	timeout, ok := number.ParseInt(c.Args[2])
-	if !ok || timeout > math.MaxInt64/int64(time.Millisecond) {
-		return Error("ERR timeout is not an integer or out of range")
-	}
-	if timeout < 0 {
-		return Error("ERR timeout is negative")
-	}
-	part := c.Engine.role.part
-	replicas, position := part.Acknowledged()
-	if int64(replicas) < wanted && !c.Session.LastCommand.Load().runsQueue {
-		if err := part.AskReplicas(); err != nil {
-			return err
-		}
-		c.batch.aside(func() { replicas = c.awaitReplicas(wanted, position, time.Duration(timeout)*time.Millisecond) })
-	}
-	c.Reply.Integer(int64(replicas))
-	return nil
-}
-
-// awaitReplicas waits until enough replicas have reached a position, the time (0: none) is over, or
-// the client has gone.
-func (c *Context) awaitReplicas(wanted, position int64, timeout time.Duration) int {
-	var over <-chan time.Time
-	if timeout > 0 {
-		timer := time.NewTimer(timeout)
-		defer timer.Stop()
-		over = timer.C
-	}
-	look := time.NewTicker(time.Second)
-	defer look.Stop()
-	for {
-		replicas, changed := c.Engine.role.part.Reached(position)
-		if int64(replicas) >= wanted || c.Session.Closing() || c.Engine.IsReplica() {
-			return replicas
-		}
-		select {
-		case <-changed:
-		case <-look.C:
-		case <-over:
-			return replicas
-		}
-	}
-}
-
-// aside runs what waits for others: neither the gate nor a worker's token is held meanwhile. The batch
-// is a worker's and holds no locks.
-func (b *Batch) aside(wait func()) {
-	e := b.engine
-	if b.inside {
-		e.Gate.Leave(b.slot)
-		b.inside = false
-	}
-	e.workers.tokens <- token{b.owner, b.slot}
-	wait()
-	t := <-e.workers.tokens
-	b.owner, b.slot = t.owner, t.slot
-}
-
 // writesNow tells whether a command, or the transaction that it runs, writes.
 func writesNow(s *Session, c *Command) bool {
 	flags := c.Flags
@@ -440,11 +385,13 @@ func requireReplicas(b *Batch, s *Session, c *Command) error {
 	return nil
 }
 
+const errReadOnly = Error("READONLY You can't write against a read only replica.")
+
 func refuseWritesOnReplica(b *Batch, s *Session, c *Command) error {
 	if !b.engine.IsReplica() || b.applying || !writesNow(s, c) {
 		return nil
 	}
-	return Error("READONLY You can't write against a read only replica.")
+	return errReadOnly
 }
 
 // refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it

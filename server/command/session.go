@@ -30,6 +30,7 @@ type Session struct {
 	ranked  bool        // what goes to a worker counts the members of a sorted set
 	place   int         // in the running batch's list, plus 1
 	before  State       // of before its first request in the running batch
+	written int64       // position behind its last effects in the log
 
 	mu             sync.Mutex
 	name           string
@@ -48,6 +49,7 @@ type Session struct {
 	queuedBytes atomic.Int64 // of the words of commands since MULTI
 	noEvict     atomic.Bool
 	noTouch     atomic.Bool
+	blocked     atomic.Pointer[chan error] // while it waits in WAIT or WAITAOF; see block
 	closing     atomic.Bool
 	suspended   atomic.Bool
 }

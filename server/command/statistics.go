@@ -24,6 +24,7 @@ type Statistics struct {
 	Offloads             atomic.Int64 // commands that went on on a worker
 	Connections          atomic.Int64
 	Rejected             atomic.Int64 // connections beyond maxclients
+	Sweeping             atomic.Int64 // ns in which expired keys were removed
 	QueryBufferExceeded  atomic.Int64 // connections that were closed for it
 	OutputBufferExceeded atomic.Int64
 
@@ -48,7 +49,7 @@ func (s *Statistics) reset() {
 	for _, counter := range s.counters() {
 		(*counter).Reset()
 	}
-	for _, counter := range []*atomic.Int64{&s.Offloads, &s.Connections, &s.Rejected, &s.QueryBufferExceeded, &s.OutputBufferExceeded} {
+	for _, counter := range []*atomic.Int64{&s.Offloads, &s.Connections, &s.Sweeping, &s.Rejected, &s.QueryBufferExceeded, &s.OutputBufferExceeded} {
 		counter.Store(0)
 	}
 	s.errors.reset()
@@ -145,6 +146,7 @@ func (e *Engine) ResetStatistics() {
 	e.Statistics.reset()
 	e.Table.each(func(c *Command) { c.measures.Reset() })
 	e.expiredBefore.Store(e.Store.Counters().Expired.Load())
+	e.Denials.ResetTotal()
 	if e.role.part != nil {
 		e.role.part.ResetCounts()
 	}

@@ -1,0 +1,150 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"kedis/internal/number"
+	"kedis/storage"
+)
+
+// populateTogether is how many keys of DEBUG POPULATE are one commit.
+const populateTogether = 1000
+
+// debugPopulate makes keys with values, commit by commit, while nothing else runs. Unlike in Redis replicas get them
+// too: what is in the data is in the log.
+func debugPopulate(c *Context) error {
+	if c.batch.reopen == nil {
+		return Error("ERR DEBUG POPULATE can't run inside of MULTI")
+	}
+	count, ok := number.ParseInt(c.Args[2])
+	if !ok || count < 0 {
+		return ErrNotReal
+	}
+	size := int64(0)
+	if len(c.Args) > 4 {
+		if size, ok = number.ParseInt(c.Args[4]); !ok || size < 0 {
+			return ErrNotReal
+		}
+	}
+	prefix := untilZero(c.wordOr(3, "key"))
+	switch {
+	case size > c.Engine.Config.ProtoMaxBulkLen.Get():
+		return ErrTooLong
+	case c.Engine.IsReplica():
+		return errReadOnly
+	}
+	for from := int64(0); from < count && !c.Engine.stopping(); from += populateTogether {
+		if err := c.populate(prefix, from, min(from+populateTogether, count), int(size)); err != nil {
+			return err
+		}
+	}
+	c.Reply.OK()
+	return nil
+}
+
+// populate makes the keys prefix:from up to prefix:before, those that there are not.
+func (c *Context) populate(prefix []byte, from, before int64, size int) error {
+	if err := c.batch.writable(c.Session); err != nil {
+		return Errorf("MISCONF Errors writing to the log: %v", err)
+	}
+	t := c.Engine.Store.NewTxn()
+	t.Begin(storage.Mode{Writing: true}, c.Now, 0)
+	db := t.DB(c.selected)
+	for n := from; n < before; n++ {
+		key := strconv.AppendInt(append(slices.Clone(prefix), ':'), n, 10)
+		old, err := db.Lookup(key)
+		if err != nil {
+			return err
+		}
+		if old.Exists {
+			continue
+		}
+		value := fmt.Appendf(nil, "value:%d", n)
+		if size > 0 {
+			value = append(value, bytes.Repeat([]byte{0}, max(size-len(value), 0))...)[:size]
+		}
+		if err := db.SetString(key, old, value, 0); err != nil {
+			return err
+		}
+		t.Effect(c.selected, []byte("SET"), key, value)
+	}
+	c.Engine.watches.changed(t, 0)
+	return c.Engine.Store.Commit(t)
+}
+
+// debugProtocol replies with a value of each type that the protocol has.
+func debugProtocol(c *Context) error {
+	reply, known := protocolExamples[string(bytes.ToLower(c.Args[2]))]
+	if !known {
+		return Error("ERR Wrong protocol type name. Please use one of the following: " +
+			"string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false")
+	}
+	return reply(c)
+}
+
+var protocolExamples = map[string]func(c *Context) error{
+	"string":   func(c *Context) error { c.Reply.BulkString("Hello World"); return nil },
+	"integer":  func(c *Context) error { c.Reply.Integer(12345); return nil },
+	"double":   func(c *Context) error { c.Reply.Double(3.141); return nil },
+	"bignum":   func(c *Context) error { c.Reply.BigNumber("1234567999999999999999999999999999999"); return nil },
+	"null":     func(c *Context) error { c.Reply.Null(); return nil },
+	"verbatim": func(c *Context) error { c.Reply.Verbatim("txt", "This is a verbatim\nstring"); return nil },
+	"true":     func(c *Context) error { c.Reply.Bool(true); return nil },
+	"false":    func(c *Context) error { c.Reply.Bool(false); return nil },
+	"array": func(c *Context) error {
+		c.Reply.Array(3)
+		return c.replyIntegers(0, 1, 2)
+	},
+	"set": func(c *Context) error {
+		c.Reply.Set(3)
+		return c.replyIntegers(0, 1, 2)
+	},
+	"map": func(c *Context) error {
+		c.Reply.Map(3)
+		for n := range 3 {
+			c.Reply.Integer(int64(n))
+			c.Reply.Bool(n == 1)
+		}
+		return nil
+	},
+	"attrib": func(c *Context) error {
+		if c.Reply.Protocol() > 2 {
+			c.Reply.Attribute(1)
+			c.Reply.BulkString("key-popularity")
+			c.Reply.Array(2)
+			c.Reply.BulkString("key:123")
+			c.Reply.Integer(90)
+		}
+		c.Reply.BulkString("Some real reply following the attribute")
+		return nil
+	},
+	"push": func(c *Context) error {
+		if c.Reply.Protocol() < 3 {
+			return Error("ERR RESP2 is not supported by this command")
+		}
+		c.Reply.Push(2)
+		c.Reply.BulkString("server-cpu-usage")
+		c.Reply.Integer(42)
+		c.Reply.BulkString("Some real reply following the push reply")
+		return nil
+	},
+}
+
+func (c *Context) replyIntegers(integers ...int64) error {
+	for _, n := range integers {
+		c.Reply.Integer(n)
+	}
+	return nil
+}
+
+// debugChangeHistory begins a new history, as a start after a crash does.
+func debugChangeHistory(c *Context) error {
+	if err := c.Engine.role.part.BeginHistory(); err != nil {
+		return err
+	}
+	c.Reply.OK()
+	return nil
+}
