@@ -21,7 +21,8 @@ import (
 // What the driver does itself, beyond sending a request:
 //
 //	@scan, @hscan key, @sscan key, @zscan key  walks with the options that follow until the cursor is 0, on both servers, and compares what was seen
-//	@exchange key   lets each server RESTORE the other's DUMP and compares the digests
+//	@exchange key   lets each server RESTORE the other's DUMP and compares the digests, and the bytes where both store the value alike
+//	@restore from to ttl  sends both the DUMP of one of them, at times with a wrong byte, in a RESTORE with the options that follow
 //	@short key      a short expiry; @pause behind it waits until it is over
 //	@digest         compares DEBUG DIGEST
 //	@crash          kills the server under test, starts it again and compares DEBUG DIGEST
@@ -37,7 +38,7 @@ const (
 // isOwn tells the driver's own doings from requests whose name happens to begin with @.
 func isOwn(line []string) bool {
 	switch line[0] {
-	case "@scan", "@hscan", "@sscan", "@zscan", "@exchange", "@short", "@pause", "@digest", "@crash":
+	case "@scan", "@hscan", "@sscan", "@zscan", "@exchange", "@restore", "@short", "@pause", "@digest", "@crash":
 		return true
 	}
 	return false
@@ -125,13 +126,24 @@ func NewDriver(oracle, underTest *launch.Server) *Driver {
 	return &Driver{oracle: side{server: oracle, options: oracle.Options}, underTest: side{server: underTest, options: underTest.Options}, patience: patience, Hits: map[string]int{}}
 }
 
-// limitOptions are set when an epoch begins, and given to a server that starts within it. They change from epoch to epoch, so that
+// limitOptions are set on both servers when an epoch begins, and given to a server that starts within it. They change from epoch to epoch, so that
 // collections move from one encoding to another early in some and late in others.
 func limitOptions(epoch uint64) []string {
 	limits := []string{"4", "8", "16", "128"}
 	limit := limits[epoch%uint64(len(limits))]
+	turn := epoch / uint64(len(limits)) % 2
 	return []string{"hash-max-listpack-entries", limit, "zset-max-listpack-entries", limit, "set-max-intset-entries", limit,
-		"hash-max-listpack-value", "64", "zset-max-listpack-value", "64"}
+		"hash-max-listpack-value", "64", "zset-max-listpack-value", []string{"64", "8"}[turn],
+		"list-max-listpack-size", []string{"-2", "4", "-1", "100"}[epoch%4], "hll-sparse-max-bytes", []string{"3000", "300", "0", "16000"}[(epoch+turn)%4]}
+}
+
+// limitOptions are those of both servers and, of Kedis, those that Redis 7.2 has and the oracle hasn't.
+func (s *side) limitOptions(epoch uint64) []string {
+	options := limitOptions(epoch)
+	if s.server.Program.IsRedis {
+		return options
+	}
+	return append(options, "set-max-listpack-entries", []string{"128", "4", "0", "16"}[epoch%4])
 }
 
 // Begin empties both servers and opens new connections.
@@ -157,7 +169,7 @@ func (s *side) begin(epoch uint64, patience time.Duration) error {
 	if _, err := s.connections[0].Must("flushall"); err != nil {
 		return err
 	}
-	if _, err := s.connections[0].Must(append([]string{"config", "set"}, limitOptions(epoch)...)...); err != nil {
+	if _, err := s.connections[0].Must(append([]string{"config", "set"}, s.limitOptions(epoch)...)...); err != nil {
 		return err
 	}
 	// One connection speaks RESP3.
@@ -168,7 +180,7 @@ func (s *side) begin(epoch uint64, patience time.Duration) error {
 // restart starts a server that has ended, on its data. What it replays from its log is to be stored under the limits that held before.
 func (s *side) restart(epoch uint64) error {
 	options := slices.Clone(s.options)
-	for i, word := range limitOptions(epoch) {
+	for i, word := range s.limitOptions(epoch) {
 		if i%2 == 0 {
 			word = "--" + word
 		}
@@ -394,6 +406,8 @@ func (d *Driver) own(step Step) *Difference {
 			return nil
 		}
 		err = d.exchangeDumps(step, difference)
+	case "@restore":
+		return d.restore(step)
 	case "@digest":
 		err = d.compareDigests(step.Connection, difference)
 	case "@crash":
@@ -510,6 +524,9 @@ func (d *Driver) exchangeDumps(step Step, difference *Difference) error {
 		difference.Reason = fmt.Sprintf("RESTORE of the other's DUMP: redis-server answered %s, the server under test %s", fromOther, fromOracle)
 		return nil
 	}
+	if difference.Reason, err = d.comparePayloads(step.Connection, key, want.Text, got.Text); err != nil || difference.Reason != "" {
+		return err
+	}
 	if want, got, err = d.ask(step.Connection, "debug", "digest-value", exchangeKey, key); err != nil {
 		return err
 	}
@@ -518,6 +535,63 @@ func (d *Driver) exchangeDumps(step Step, difference *Difference) error {
 	}
 	_, _, err = d.ask(step.Connection, "del", exchangeKey)
 	return err
+}
+
+// comparePayloads compares the bytes of two dumps of values that both servers store alike and in one piece: strings, listpacks, intsets.
+// Since compression is free, the oracle shows what it makes of the other's dump, which it has just restored; what isn't compressed is compared
+// as it is, too.
+func (d *Driver) comparePayloads(connection int, key string, want, got []byte) (reason string, err error) {
+	equal, err := d.storedAlike(connection, key)
+	if err != nil || !equal {
+		return "", err
+	}
+	again, err := d.oracle.connections[connection].Do("dump", exchangeKey)
+	if err != nil {
+		return "", err
+	}
+	const compressed = 0xc3 // the first byte of a string that is; the type's byte comes before it
+	if !bytes.Equal(again.Text, want) || want[1] != compressed && got[1] != compressed && !bytes.Equal(want, got) {
+		return "the bytes of DUMP differ", nil
+	}
+	return "", nil
+}
+
+// storedAlike reports whether both servers say that a value is one piece of the same encoding. Redis 7.0 writes other digits of scores than 7.2
+// into a listpack; where it did, the value isn't stored alike.
+func (d *Driver) storedAlike(connection int, key string) (bool, error) {
+	kind, _, err := d.ask(connection, "type", key)
+	if err != nil || kind.Is("string") {
+		return err == nil, err
+	}
+	want, got, err := d.ask(connection, "object", "encoding", key)
+	if err != nil || string(want.Raw) != string(got.Raw) {
+		return false, err
+	}
+	if kind.Is("zset") && string(want.Text) == "listpack" {
+		want, got, err = d.ask(connection, "zrange", key, "0", "-1", "withscores")
+		return err == nil && string(want.Raw) == string(got.Raw), err
+	}
+	return slices.Contains([]string{"listpack", "intset"}, string(want.Text)), nil
+}
+
+// restore sends a RESTORE of one server's dump to both.
+func (d *Driver) restore(step Step) *Difference {
+	want, got, err := d.ask(step.Connection, "dump", step.Line[1])
+	if err != nil {
+		return d.broken(step, &d.underTest, err)
+	}
+	if want.Kind != resp.BulkString || got.Kind != resp.BulkString || want.Null || got.Null {
+		return nil
+	}
+	payload := slices.Clone(want.Text)
+	if step.Random%2 == 0 && !d.underTest.server.Program.IsRedis {
+		payload = slices.Clone(got.Text)
+	}
+	if step.Random%16 < 2 {
+		payload[int(step.Random/16%uint64(len(payload)))] ^= 1 << (step.Random >> 60 % 8)
+	}
+	request := slices.Concat([]string{"restore", step.Line[2], step.Line[3], string(payload)}, step.Line[4:])
+	return d.Do([]Step{{Connection: step.Connection, Line: request}})
 }
 
 // compareDigests compares the data sets. What is expired may still be there until a server has got round to removing it.

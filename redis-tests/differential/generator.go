@@ -186,7 +186,7 @@ func (g *Generator) plainCommand() []string {
 }
 
 // aloneOnly are the commands of which the driver has to see the replies before anything else is sent.
-var aloneOnly = []string{"spop", "pfadd", "zremrangebylex", "zrangestore", "dbsize", "select", "reset", "hello", "debug", "sort", "sort_ro"}
+var aloneOnly = []string{"spop", "pfadd", "zremrangebylex", "zrangestore", "dbsize", "reset", "debug", "sort", "sort_ro"}
 
 func (g *Generator) draw() []string {
 	roll := g.below(g.total)

@@ -56,7 +56,7 @@ func panics(f func()) (panicked bool) {
 var outOfReach = map[string]string{
 	"blpop": "blocks", "brpop": "blocks", "blmove": "blocks", "brpoplpush": "blocks", "blmpop": "blocks", "bzpopmin": "blocks", "bzpopmax": "blocks",
 	"bzmpop": "blocks", "migrate": "needs another server", "restore-asking": "cluster", "pfselftest": "takes seconds and says nothing of data",
-	"quit": "closes the connection", "flushall": "between epochs", "asking": "cluster", "readonly": "cluster", "readwrite": "cluster",
+	"quit": "closes the connection", "asking": "cluster", "readonly": "cluster", "readwrite": "cluster",
 	"geoadd": "geo", "georadius": "geo", "georadiusbymember": "geo", "geosearchstore": "geo", "geosearch": "geo", "geodist": "geo", "geohash": "geo", "geopos": "geo",
 	"georadius_ro": "geo", "georadiusbymember_ro": "geo",
 }
@@ -107,6 +107,9 @@ func TestNothingHarmful(t *testing.T) {
 		{"config set set-max-intset-entries abc", "config set set-max-intset-entries abc"},
 		{"command getkeys expire k 5", "command getkeys expire k 200005"},
 		{"wait 1 0", "wait 0 0"},
+		{"client kill id 7", "client kill id 999999"},
+		{"client pause 100 all", "client pause 0 all"},
+		{"client list id 0", "client list id 0"},
 		{"sort l by w_* alpha store d", "sort l by w_* store d"},
 		{"scan +0", "scan abc"},
 	} {

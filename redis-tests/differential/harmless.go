@@ -52,6 +52,7 @@ func (g *Generator) harmless(line []string) []string {
 		for i := range line {
 			line[i] = strings.ReplaceAll(line[i], "\x00", "0")
 		}
+		return harmlessClient(line)
 	case "config":
 		return harmlessConfig(line)
 	case "command":
@@ -159,6 +160,25 @@ func harmlessConfig(line []string) []string {
 	}
 	if !slices.Contains(badNumbers, line[3]) || !slices.Contains(limitNames, line[2]) {
 		line[2] = "nothing"
+	}
+	return line
+}
+
+// harmlessClient names no connection that there is, and no time that a pause could take.
+func harmlessClient(line []string) []string {
+	if len(line) < 3 {
+		return line
+	}
+	switch strings.ToLower(line[1]) {
+	case "kill", "unblock", "list", "pause":
+		for at := 2; at < len(line); at++ {
+			if n, err := strconv.ParseInt(line[at], 10, 64); err == nil && n > 0 {
+				line[at] = "999999"
+			}
+			if strings.EqualFold(line[1], "pause") && line[at] == "999999" {
+				line[at] = "0"
+			}
+		}
 	}
 	return line
 }

@@ -19,6 +19,9 @@ func init() {
 		"key": one(anyKey), "string": keyOf("string", 4), "counter": keyOf("counter", 2), "bits": keyOf("bits", 3), "hll": keyOf("hll", 3),
 		"hash": keyOf("hash", 4), "list": keyOf("list", 4), "set": keyOf("set", 4), "zset": keyOf("zset", 4), "lex": keyOf("lex", 2),
 		"weight": keyOf("weight_", 6), "sortable": one(func(g *Generator) string { return keyOf(pick(g, "list", "set", "zset"), 4)(g)[0] }),
+		"biglist": keyOf("biglist", 2), "bighash": keyOf("bighash", 2), "bigset": keyOf("bigset", 3), "bigzset": keyOf("bigzset", 2),
+		"big":     one(func(g *Generator) string { return pick(g, largeKinds...) + strconv.Itoa(1+g.below(2)) }),
+		"element": one(element), "bigindex": one(bigIndex), "bigcount": one(bigCount),
 		"value": one(value), "member": one(member), "field": one(member), "number": one(number), "integer": one(integer), "float": one(float),
 		"score": one(score), "from": one(scoreBound), "lexfrom": one(lexBound), "index": one(index), "offset": one(offset), "count": one(count),
 		"small": one(func(g *Generator) string { return strconv.Itoa(g.below(7) - 1) }), "bit": one(bit), "bitoffset": one(bitOffset), "bittype": one(bitType), "bitplace": one(bitPlace),
@@ -55,10 +58,14 @@ func anyKey(g *Generator) string {
 	case 0:
 		return "missing"
 	case 1:
-		return pick(g, "", "\x00\xff\r\n", "a key with spaces", strings.Repeat("k", 300), "weight_1", "{tag}")
+		return pick(g, "", "\x00", "\x00\xff\r\n", "\xff\xff\xff", "string1\x00", "string1\x00\xff", "a key with spaces", strings.Repeat("k", 300), "weight_1", "{tag}", "*", "h[ai]sh1", "\\")
+	case 2:
+		return pick(g, largeKinds...) + "1"
 	}
 	return pick(g, kinds...) + strconv.Itoa(1+g.below(4))
 }
+
+var largeKinds = []string{"biglist", "bighash", "bigset", "bigzset"}
 
 var words = []string{"a", "b", "c", "d", "e", "f", "g", "h", "apple", "banana", "Cherry", "10", "11", "12", "13", "14", "15", "-1", "-2", "0", "1", "2", "3", "100", "1000"}
 
@@ -108,6 +115,28 @@ func member(g *Generator) string {
 		return "member" + strconv.Itoa(g.below(300))
 	}
 	return pick(g, words...)
+}
+
+// element makes what large collections hold.
+func element(g *Generator) string {
+	if g.chance(0.1) {
+		return member(g)
+	}
+	return "element:" + strconv.Itoa(g.below(5000))
+}
+
+func bigIndex(g *Generator) string {
+	if g.chance(0.9) {
+		return strconv.Itoa(g.below(6000) - 3000)
+	}
+	return index(g)
+}
+
+func bigCount(g *Generator) string {
+	if g.chance(0.9) {
+		return strconv.Itoa(g.below(1500))
+	}
+	return count(g)
 }
 
 func number(g *Generator) string {
