@@ -2,6 +2,8 @@ package storage
 
 import (
 	"cmp"
+	"errors"
+	"math"
 
 	"kedis/storage/hyperloglog"
 	"kedis/storage/layout"
@@ -10,6 +12,9 @@ import (
 // The functions below return hyperloglog.ErrInvalid for a string that is no HyperLogLog, and
 // hyperloglog.ErrCorrupt for one that is broken inside. A sparse one becomes dense when it would
 // exceed sparseMaxBytes.
+//
+// One that is broken inside can grow, but can't become dense. What is repeated from the log was carried
+// out under a limit that may have been another one: where making it dense fails, it had stayed sparse.
 
 // HyperLogLog looks up a key that holds a HyperLogLog, or doesn't exist.
 func (d DB) HyperLogLog(key []byte) (Key, error) {
@@ -34,6 +39,9 @@ func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (b
 		before = hyperloglog.New()
 	}
 	value, changed, err := hyperloglog.Add(d.txn.draft, before, elements, sparseMaxBytes)
+	if d.txn.mode.Applying && errors.Is(err, hyperloglog.ErrCorrupt) {
+		value, changed, err = hyperloglog.Add(d.txn.draft, before, elements, math.MaxInt)
+	}
 	switch {
 	case err != nil:
 		return false, err

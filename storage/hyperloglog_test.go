@@ -138,3 +138,32 @@ func TestFirstWrongHyperLogLogDecides(t *testing.T) {
 		}
 	})
 }
+
+// TestABrokenHyperLogLogIsRepeatedUnderAnotherLimit adds to opcodes that cover more than all registers, which works until they are to become dense.
+func TestABrokenHyperLogLogIsRepeatedUnderAnotherLimit(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1, 0))
+	key := []byte("h")
+	want, _, err := hyperloglog.Add(nil, hyperloglog.New(), elementsBetween(0, 10), 3000)
+	must(t, err)
+	broken := append(want, 0)
+	inTxn(t, s, func(d DB) {
+		k, err := d.LookupType(key, layout.String)
+		must(t, err)
+		must(t, d.saveRaw(key, k, broken))
+	})
+	want, _, err = hyperloglog.Add(nil, broken, elementsBetween(10, 30), 3000)
+	must(t, err)
+	limit := len(broken)
+	inTxn(t, s, func(d DB) {
+		if _, err := d.HyperLogLogAdd(key, elementsBetween(10, 30), limit); !errors.Is(err, hyperloglog.ErrCorrupt) {
+			t.Fatalf("a client's PFADD: %v", err)
+		}
+	})
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true, Applying: true}, 0, 0)
+	if _, err := txn.DB(0).HyperLogLogAdd(key, elementsBetween(10, 30), limit); err != nil {
+		t.Fatal(err)
+	}
+	k, err := txn.DB(0).Lookup(key)
+	expectSame(t, "value", string(k.Value), string(want), err, nil)
+}

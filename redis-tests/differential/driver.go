@@ -169,6 +169,12 @@ func (s *side) begin(epoch uint64, patience time.Duration) error {
 	if _, err := s.connections[0].Must("flushall"); err != nil {
 		return err
 	}
+	if !s.server.Program.IsRedis {
+		// What a crash in this epoch makes it repeat from its log is to have been done under this epoch's limits.
+		if _, err := s.connections[0].Must("save"); err != nil {
+			return err
+		}
+	}
 	if _, err := s.connections[0].Must(append([]string{"config", "set"}, s.limitOptions(epoch)...)...); err != nil {
 		return err
 	}
