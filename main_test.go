@@ -306,12 +306,50 @@ func TestBinlog(t *testing.T) {
 	if got := kedis(t, "binlog", "verify", log); got.code != 1 {
 		t.Errorf("verify of a damaged log: %+v", got)
 	}
-	if got := kedis(t, "binlog", "repair", log); got.code != 0 || strings.Count(got.stdout, "\n") != 1 {
+	// The data is further than the log is then.
+	if got := kedis(t, "binlog", "repair", log); got.code != 0 || strings.Count(got.stdout, "\n") != 2 || !strings.Contains(got.stdout, "kedis restore") {
 		t.Errorf("repair of a damaged log: %+v", got)
 	}
 	if got := kedis(t, "binlog", "dump", log); got.code != 0 || got.stdout != "" {
 		t.Errorf("dump of the repaired log: %+v", got)
 	}
+}
+
+// A server starts with damage in a segment that its data has passed; cutting there would keep it from starting.
+func TestRepairThatWouldDoHarm(t *testing.T) {
+	directory := t.TempDir()
+	s := start(t, directory, "--binlog-segment-size", "1mb")
+	c := s.MustDial(t)
+	ask(t, c, "set", "first", "1")
+	for i := range 20 {
+		ask(t, c, "set", "large"+strconv.Itoa(i), strings.Repeat("x", 100_000))
+	}
+	position := infoField(t, c, "binlog_position")
+	stop(t, s)
+	log := filepath.Join(directory, "binlog", "1")
+	damage(t, log, "first")
+	if got := kedis(t, "binlog", "verify", log); got.code != 1 || !strings.Contains(got.stdout, "the server starts, but") {
+		t.Errorf("verify: %+v", got)
+	}
+	if got := kedis(t, "binlog", "repair", log); got.code != 1 || !strings.Contains(got.stderr, "nothing was changed") {
+		t.Errorf("repair: %+v", got)
+	}
+	stop(t, start(t, directory))
+	if got := kedis(t, "binlog", "repair", log, "--force"); got.code != 0 || !strings.Contains(got.stdout, "--to "+position) {
+		t.Errorf("repair --force: %+v", got)
+	}
+	if got := kedis(t, "serve", "--dir", directory, "--port", "0"); got.code != 1 || !strings.Contains(got.stderr, "what follows is missing") {
+		t.Errorf("serve with a log that ends below the data: %+v", got)
+	}
+	restored := filepath.Join(t.TempDir(), "restored")
+	if got := kedis(t, "restore", "--checkpoint", filepath.Join(directory, "db"), "--binlog", log, "--to", position, restored); got.code != 0 {
+		t.Fatalf("restore of the data alone: %+v", got)
+	}
+	s = start(t, restored)
+	if got := ask(t, s.MustDial(t), "dbsize"); got != "21" {
+		t.Errorf("%s keys, want 21", got)
+	}
+	stop(t, s)
 }
 
 // damage changes a byte of the first segment where it holds a text.

@@ -149,6 +149,8 @@ var (
 	ErrPurged = errors.New("binlog: position is purged")
 	// ErrAhead is the answer for a position that the log has not reached.
 	ErrAhead = errors.New("binlog: position is ahead of the log")
+	// ErrLater says that a range would end at a time before the one at which it begins.
+	ErrLater = errors.New("binlog: the position is later than the time")
 	// ErrNotBorder is NewReader's answer for a position inside a command.
 	ErrNotBorder = errors.New("binlog: position is not between two commands")
 	// ErrTooLarge is Append's answer for a payload above MaxPayload.
@@ -169,12 +171,18 @@ type CorruptError struct {
 // Error names the file and the offset, and the command that repairs when one is needed.
 func (e *CorruptError) Error() string {
 	text := fmt.Sprintf("binlog: corrupt log: %s at offset %d (position %d): %s", e.Path, e.Offset, e.Position, e.Reason)
-	if e.Durable > e.Position {
+	switch {
+	case e.Reason == endsHere:
+		text += fmt.Sprintf("; all up to position %d had been durable, so what follows is missing, which no repair brings back", e.Durable)
+	case e.Durable > e.Position:
 		text += fmt.Sprintf("; all up to position %d had been durable, so this is damage, not the torn end of a crash; "+
 			"`kedis binlog verify %s` shows it, `kedis binlog repair` with the same directory cuts the log there", e.Durable, filepath.Dir(e.Path))
 	}
 	return text
 }
+
+// endsHere is the reason why a log of sound records is corrupt all the same.
+const endsHere = "the log ends here"
 
 // Unwrap makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptError) Unwrap() error { return ErrCorrupt }

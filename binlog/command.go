@@ -78,15 +78,24 @@ func databaseAfter(commands []byte, database int) (int, error) {
 	return database, nil
 }
 
-// wholeCommands returns the length of the whole commands at the front of data.
-func wholeCommands(data []byte) int {
+// wholeCommands returns the length of the whole commands at the front of data, without a transaction that doesn't end there.
+func wholeCommands(data []byte) (length int) {
 	var arguments [][]byte
+	inside := false // of a transaction
 	for rest := data; len(rest) > 0; {
 		command, after, err := splitCommand(rest, arguments[:0])
 		if err != nil {
-			return len(data) - len(rest)
+			return length
 		}
 		arguments, rest = command, after
+		inside = !named(command, "EXEC") && (inside || named(command, "MULTI"))
+		if !inside {
+			length = len(data) - len(rest)
+		}
 	}
-	return len(data)
+	return length
+}
+
+func named(command [][]byte, name string) bool {
+	return len(command) > 0 && bytes.EqualFold(command[0], []byte(name))
 }

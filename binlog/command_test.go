@@ -52,3 +52,23 @@ func TestDatabaseAfter(t *testing.T) {
 		t.Error("a part of a command was passed")
 	}
 }
+
+func TestWholeCommands(t *testing.T) {
+	set, begin, end := command("SET", "k", "v"), command("MULTI"), command("exec")
+	for _, test := range []struct {
+		parts [][]byte
+		whole int // of them
+	}{
+		{[][]byte{set, set, set[:5]}, 2},
+		{[][]byte{set, begin, set, set}, 1},
+		{[][]byte{set, begin, set, end[:3]}, 1},
+		{[][]byte{set, begin, set, end, set}, 5},
+		{[][]byte{set, end, begin}, 2}, // it began inside of a transaction
+		{nil, 0},
+	} {
+		want := len(bytes.Join(test.parts[:test.whole], nil))
+		if got := wholeCommands(bytes.Join(test.parts, nil)); got != want {
+			t.Errorf("%q: %d bytes, want %d", test.parts, got, want)
+		}
+	}
+}

@@ -102,11 +102,16 @@ func decodePrologue(b []byte) (prologue, uint32, error) {
 	if !bytes.Equal(b[:8], magic[:]) {
 		return prologue{}, 0, errors.New("not a segment of a log: its first 8 bytes are wrong")
 	}
-	if version := binary.BigEndian.Uint32(b[8:]); version != formatVersion {
-		return prologue{}, 0, fmt.Errorf("format version %d, and this programme knows version %d", version, formatVersion)
-	}
 	seed := checksum(0, b[:28])
-	if seed != binary.BigEndian.Uint32(b[28:]) {
+	sound := seed == binary.BigEndian.Uint32(b[28:])
+	version := binary.BigEndian.Uint32(b[8:])
+	switch {
+	case version != formatVersion && sound:
+		return prologue{}, 0, fmt.Errorf("format version %d, and this programme knows version %d", version, formatVersion)
+	case version != formatVersion:
+		// Another version's header may have its checksum elsewhere.
+		return prologue{}, 0, fmt.Errorf("format version %d, and this programme knows version %d; or the header is damaged: its checksum is bad", version, formatVersion)
+	case !sound:
 		return prologue{}, 0, errDamaged
 	}
 	return prologue{number: binary.BigEndian.Uint64(b[12:]), salt: binary.BigEndian.Uint64(b[20:])}, seed, nil

@@ -95,7 +95,7 @@ func FuzzSegment(f *testing.F) {
 			t.Fatal(err)
 		}
 		before := allocated()
-		if _, err := Verify(o.Directory, Range{}); errors.Is(err, ErrCorrupt) {
+		if _, err := Verify(o.Directory, Range{}, 0); errors.Is(err, ErrCorrupt) {
 			t.Fatalf("verify reports damage as an error: %v", err)
 		}
 		if err := Dump(o.Directory, Range{}, io.Discard); err != nil {

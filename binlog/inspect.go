@@ -28,15 +28,20 @@ func (r Range) limit() Position {
 	return r.To
 }
 
+// later tells whether a record was written after the time at which the range ends.
+func (r Range) later(h recordHeader) bool {
+	return !r.Until.IsZero() && time.UnixMilli(h.timeMs).After(r.Until)
+}
+
 // endsBefore tells whether a record lies behind the range.
 func (r Range) endsBefore(h recordHeader) bool {
-	return h.position >= r.limit() || (!r.Until.IsZero() && time.UnixMilli(h.timeMs).After(r.Until))
+	return h.position >= r.limit() || r.later(h)
 }
 
 var errStop = errors.New("the end of the range")
 
-// load prepares the inspection of the log in a directory.
-func load(directory string) (*inspection, error) {
+// load prepares the inspection of the log in a directory. The data that belongs to it has reached the position persisted; 0 if that isn't known.
+func load(directory string, persisted Position) (*inspection, error) {
 	found, err := survey(directory)
 	if err != nil {
 		return nil, err
@@ -48,13 +53,16 @@ func load(directory string) (*inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &inspection{files: found, durable: m.position}, nil
+	vouched := max(m.position, persisted)
+	return &inspection{files: found, vouched: vouched, durable: vouched}, nil
 }
 
 // examine reads the records of a range, and all of the segment before it, without changing anything. visit may be nil.
 func (n *inspection) examine(r Range, visit func(recordHeader, []byte) error) error {
 	n.visit = func(h recordHeader, payload []byte) error {
 		switch {
+		case h.end() <= r.From && r.later(h):
+			return fmt.Errorf("%w: %d was reached at %s", ErrLater, h.end(), time.UnixMilli(h.timeMs).UTC().Format(time.RFC3339Nano))
 		case r.endsBefore(h):
 			return errStop
 		case visit == nil || h.end() <= r.From:
@@ -64,7 +72,8 @@ func (n *inspection) examine(r Range, visit func(recordHeader, []byte) error) er
 	}
 	from := 0
 	for i, f := range n.files {
-		if f.begun() && f.start <= r.From {
+		// The time of a position is that of the record which ends there.
+		if f.begun() && (f.start < r.From || f.start == r.From && r.Until.IsZero()) {
 			from = i
 		}
 	}
@@ -86,7 +95,7 @@ func (n *inspection) examine(r Range, visit func(recordHeader, []byte) error) er
 // confirm looks a second time where the records seemed bad. In a log that another process writes to, the end moves on
 // while it is read, and has then been seen half before and half behind a write.
 func (n *inspection) confirm() error {
-	again, err := load(filepath.Dir(n.files[0].path))
+	again, err := load(filepath.Dir(n.files[0].path), n.vouched)
 	if err != nil {
 		return err
 	}
@@ -105,12 +114,12 @@ func (n *inspection) confirm() error {
 }
 
 // Walk passes the records of a range, in order, to visit; of those at its ends only the commands that lie wholly in
-// it. From must be a border between two commands (ErrNotBorder) that the log holds (ErrPurged, ErrAhead); when the
-// stream ends inside a command, as To may make it, that command is left out. A log that ends before the range is no
-// error. Nothing on disk is changed or locked: the log may be open, and a record that is being written is not seen.
+// it. From must be a border between two commands (ErrNotBorder) that the log holds (ErrPurged, ErrAhead) and that was
+// reached by the time Until (ErrLater), and the log must reach To (ErrAhead); when the stream ends inside a command, as
+// To may make it, that command is left out. A log that ends before Until is no error. Nothing on disk is changed or locked: the log may be open, and a record that is being written is not seen.
 // Damage other than the torn end of a crash is a CorruptError, after the records before it. visit's error ends the walk.
 func Walk(directory string, r Range, visit func(Record) error) error {
-	n, err := load(directory)
+	n, err := load(directory, 0)
 	if err != nil {
 		return err
 	}
@@ -127,10 +136,18 @@ func Walk(directory string, r Range, visit func(Record) error) error {
 	if err == nil {
 		err = n.corruption()
 	}
-	if err == nil && r.From > n.position && !n.stopped {
-		err = fmt.Errorf("%w: %d, the log ends at %d", ErrAhead, r.From, n.position)
+	if err == nil {
+		err = n.checkReached(max(r.From, r.To))
 	}
 	return err
+}
+
+// checkReached returns ErrAhead for a position that the log doesn't reach.
+func (n *inspection) checkReached(position Position) error {
+	if position > n.position && !n.stopped {
+		return fmt.Errorf("%w: %d, the log ends at %d", ErrAhead, position, n.position)
+	}
+	return nil
 }
 
 // clip returns the part of a record that lies in the range.
@@ -153,11 +170,14 @@ func (r Range) clip(h recordHeader, payload []byte) (Record, error) {
 
 // Dump writes the commands of a range as text, one to a line: position, time, database, and the words as redis-cli
 // reads them. Commands that begin before From or end behind To are left out. As Walk, it changes nothing and stops
-// with a CorruptError at damage.
+// with a CorruptError at damage; a position From that the log doesn't hold any more, or yet, is ErrPurged or ErrAhead.
 func Dump(directory string, r Range, w io.Writer) error {
-	n, err := load(directory)
+	n, err := load(directory, 0)
 	if err != nil {
 		return err
+	}
+	if first := n.files[0]; first.begun() && r.From > 0 && r.From < first.start {
+		return fmt.Errorf("%w: %d, the log begins at %d", ErrPurged, r.From, first.start)
 	}
 	out := bufio.NewWriter(w)
 	err = n.examine(r, func(h recordHeader, payload []byte) error {
@@ -165,6 +185,9 @@ func Dump(directory string, r Range, w io.Writer) error {
 	})
 	if err == nil {
 		err = n.corruption()
+	}
+	if err == nil {
+		err = n.checkReached(r.From)
 	}
 	return errors.Join(err, out.Flush())
 }
@@ -243,24 +266,30 @@ type SegmentReport struct {
 
 // Report is what Verify has found.
 type Report struct {
-	Segments []SegmentReport // those that hold records of the range, in order
-	Position Position        // where the sound records end
-	Durable  Position        // up to here the log is known to have been durable
-	Bad      *Cut            // the first bad record, and what a cut there loses; nil when there is none
-	Torn     bool            // Bad is what a crash leaves: the next start cuts it off
+	Segments  []SegmentReport // those that hold records of the range, in order
+	Position  Position        // where the sound records end
+	Durable   Position        // up to here the log is known to have been durable
+	Persisted Position        // what the data that belongs to the log has reached; 0 if that isn't known
+	Bad       *Cut            // the first bad record, and what a cut there loses; nil when there is none
+	Torn      bool            // Bad is what a crash leaves: the next start cuts it off
+	Short     bool            // all records are sound, and up to Durable some are missing
+	Unread    bool            // Bad lies where a start doesn't read; it needs only what is above Persisted
 }
 
-// Verify reads every record of a range and reports on each segment and the first bad record. Nothing on disk is
-// changed or locked; a record that is being written while it reads shows as a torn end. It stops at the range's end.
-func Verify(directory string, r Range) (Report, error) {
-	n, err := load(directory)
+// Verify reads every record of a range and reports on each segment and the first bad record. The data that belongs to
+// the log has reached the position persisted; 0 if that isn't known. Nothing on disk is changed or locked; a record
+// that is being written while it reads shows as a torn end. It stops at the range's end.
+func Verify(directory string, r Range, persisted Position) (Report, error) {
+	n, err := load(directory, persisted)
 	if err != nil {
 		return Report{}, err
 	}
 	if err := n.examine(r, nil); err != nil {
 		return Report{}, err
 	}
-	return n.report()
+	report, err := n.report()
+	report.Persisted = persisted
+	return report, err
 }
 
 func (n *inspection) report() (Report, error) {
@@ -281,10 +310,12 @@ func (n *inspection) report() (Report, error) {
 		})
 	}
 	if n.damage == nil {
+		report.Short = n.corruption() != nil
 		return report, nil
 	}
 	var err error
 	report.Torn = n.corruption() == nil
+	report.Unread = n.unread()
 	report.Bad, _, err = n.plan()
 	return report, err
 }
@@ -298,6 +329,11 @@ func (r Report) String() string {
 			s.Start, s.End, s.Records, s.Bytes, s.Began.UTC().Format(time.RFC3339), s.History.ID)
 		records += s.Records
 	}
+	if r.Short {
+		fmt.Fprintf(&b, "%d segments, %d sound records, up to position %d\n", len(r.Segments), records, r.Position)
+		fmt.Fprintf(&b, "the log had been durable up to position %d: what follows is missing, and the server refuses to start\n", r.Durable)
+		return b.String()
+	}
 	if r.Bad == nil {
 		fmt.Fprintf(&b, "sound: %d segments, %d records, up to position %d\n", len(r.Segments), records, r.Position)
 		return b.String()
@@ -306,16 +342,37 @@ func (r Report) String() string {
 	if r.Torn {
 		b.WriteString("nothing behind it is known to have been durable: the torn end of a crash, which the next start cuts off\n")
 	} else {
-		fmt.Fprintf(&b, "the log had been durable up to position %d: this is damage, and the server refuses to start with it\n", r.Durable)
+		fmt.Fprintf(&b, "the log had been durable up to position %d: this is damage, %s\n", r.Durable, r.consequence())
 	}
 	fmt.Fprintf(&b, "a cut there loses %s\n", r.Bad.loss())
+	if r.BelowData() {
+		fmt.Fprintf(&b, "the data has reached position %d: with a log that ends below, the server would not start\n", r.Persisted)
+	}
 	return b.String()
 }
 
+// consequence says what a server makes of damage.
+func (r Report) consequence() string {
+	switch {
+	case r.Unread && r.Persisted == 0:
+		return "with which a server starts only if its data has passed it"
+	case r.Unread && r.BelowData():
+		return "which the data has passed: the server starts, but replicas and restores that need these records fail"
+	}
+	return "and the server refuses to start with it"
+}
+
+// BelowData tells whether a cut at the bad record would end the log below what the data has reached, so that the server would not start.
+func (r Report) BelowData() bool { return r.Bad != nil && r.Bad.Position < r.Persisted }
+
 // loss says in words what a cut takes away.
 func (c *Cut) loss() string {
-	return fmt.Sprintf("positions %d to %d or more: %d bytes (sound records behind the bad one: %d, whole segment files: %d)",
-		c.Position, c.End, c.Bytes, c.Records, c.Segments)
+	upTo := ""
+	if c.End > c.Position {
+		upTo = fmt.Sprintf(" to %d or more", c.End)
+	}
+	return fmt.Sprintf("what follows position %d%s: %d bytes (sound records behind the bad one: %d, whole segment files: %d)",
+		c.Position, upTo, c.Bytes, c.Records, c.Segments)
 }
 
 // String returns one line that says where the log was cut and what that lost.
@@ -337,7 +394,7 @@ func Repair(directory string) (*Cut, error) {
 }
 
 func repair(o Options) (*Cut, error) {
-	n, err := load(o.Directory)
+	n, err := load(o.Directory, 0)
 	if err != nil {
 		return nil, err
 	}

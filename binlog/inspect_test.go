@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -128,7 +130,7 @@ func TestWalk(t *testing.T) {
 
 func TestVerifySound(t *testing.T) {
 	c := crashedLog(t, 60)
-	report, err := Verify(c.options.Directory, Range{})
+	report, err := Verify(c.options.Directory, Range{}, 0)
 	if err != nil || report.Bad != nil {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -147,7 +149,7 @@ func TestVerifySound(t *testing.T) {
 	if !strings.Contains(report.String(), "sound: ") {
 		t.Errorf("%s", report)
 	}
-	report, err = Verify(c.options.Directory, Range{From: c.records[20].start, To: c.records[40].start})
+	report, err = Verify(c.options.Directory, Range{From: c.records[20].start, To: c.records[40].start}, 0)
 	if err != nil || report.Bad != nil || report.Position != c.records[39].endsStream || len(report.Segments) >= 5 {
 		t.Errorf("of a part: %+v, %v", report, err)
 	}
@@ -160,7 +162,7 @@ func TestVerifyAndRepair(t *testing.T) {
 		bad := c.records[i]
 		damaged := c.image.with(bad.file, func(b []byte) []byte { b[bad.offset+recordBytes+3] ^= 1; return b })
 		damaged.put(t, c.options.Directory)
-		report, err := Verify(c.options.Directory, Range{})
+		report, err := Verify(c.options.Directory, Range{}, 0)
 		if err != nil || report.Bad == nil {
 			t.Fatalf("%+v, %v", report, err)
 		}
@@ -213,7 +215,7 @@ func sorted(m image) (contents [][]byte) {
 func TestRepairOfFirstHeader(t *testing.T) {
 	c := crashedLog(t, 20)
 	c.image.with(c.records[0].file, func(b []byte) []byte { b[20] ^= 1; return b }).put(t, c.options.Directory)
-	report, err := Verify(c.options.Directory, Range{})
+	report, err := Verify(c.options.Directory, Range{}, 0)
 	if err != nil || report.Bad == nil || report.Torn {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -251,7 +253,7 @@ func TestVerifyWhileWriting(t *testing.T) {
 			writing = false
 		default:
 		}
-		report, err := Verify(o.Directory, Range{From: l.Position()})
+		report, err := Verify(o.Directory, Range{From: l.Position()}, 0)
 		if err != nil || (report.Bad != nil && !report.Torn) {
 			t.Errorf("%v, %v", report, err)
 			break
@@ -265,7 +267,7 @@ func TestVerifyOvertaken(t *testing.T) {
 	l := create(t, options(t), 0)
 	add(t, l, command("PING"))
 	eventually(t, "the spare", hasSpare(l))
-	n, err := load(l.options.Directory)
+	n, err := load(l.options.Directory, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,5 +282,68 @@ func TestVerifyOvertaken(t *testing.T) {
 	}
 	if report, err := n.report(); err != nil || report.Bad != nil {
 		t.Fatalf("%v, %v", report, err)
+	}
+}
+
+// What Verify says a start makes of damage is what Open makes of it.
+func TestVerifyKnowsWhatTheDataHasReached(t *testing.T) {
+	c := crashedLog(t, 60, 30, 45)
+	end := c.records[59].endsStream
+	for _, test := range []struct {
+		damaged   int // record; -1 for none, and the last segment missing
+		persisted Position
+		unread    bool
+		short     bool
+		belowData bool
+		text      string
+	}{
+		{1, end, true, false, true, "the server starts, but replicas"},
+		{1, 0, true, false, false, "only if its data has passed it"},
+		{59, end, false, false, true, "refuses to start"},
+		{59, c.records[59].start, false, false, false, "the torn end of a crash"},
+		{-1, end, false, true, false, "what follows is missing"},
+		{-1, 0, false, false, false, "sound: "},
+	} {
+		var damaged image
+		if test.damaged >= 0 {
+			bad := c.records[test.damaged]
+			damaged = c.image.with(bad.file, func(b []byte) []byte { b[bad.offset+recordBytes] ^= 1; return b })
+		} else {
+			damaged = maps.Clone(c.image)
+			for name := range damaged {
+				if name >= c.records[59].file {
+					delete(damaged, name)
+				}
+			}
+		}
+		damaged.put(t, c.options.Directory)
+		report, err := Verify(c.options.Directory, Range{}, test.persisted)
+		if err != nil || report.Unread != test.unread || report.Short != test.short || report.BelowData() != test.belowData || !strings.Contains(report.String(), test.text) {
+			t.Errorf("record %d damaged, data at %d: %+v, %v\n%s", test.damaged, test.persisted, report, err, report)
+		}
+		o := c.options
+		o.Persisted = test.persisted
+		l, _, err := Open(o)
+		if refused := report.Short || report.Bad != nil && !report.Torn && !report.Unread; refused != errors.Is(err, ErrCorrupt) {
+			t.Errorf("record %d damaged, data at %d: opened: %v", test.damaged, test.persisted, err)
+		}
+		if err == nil {
+			closeLog(t, l)
+		}
+	}
+}
+
+func TestARangeThatEndsBeforeItBegins(t *testing.T) {
+	directory, at := dumpedLog(t)
+	early := time.UnixMilli(1_600_000_000_000)
+	err := Walk(directory, Range{From: at[3], Until: early}, func(Record) error { return nil })
+	if !errors.Is(err, ErrLater) {
+		t.Errorf("a walk from %d until %v: %v", at[3], early, err)
+	}
+	if err := Walk(directory, Range{From: at[0], To: at[5] + 1}, func(Record) error { return nil }); !errors.Is(err, ErrAhead) {
+		t.Errorf("a walk to behind the end: %v", err)
+	}
+	if err := Dump(directory, Range{From: at[5] + 1}, io.Discard); !errors.Is(err, ErrAhead) {
+		t.Errorf("a dump from behind the end: %v", err)
 	}
 }

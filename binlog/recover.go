@@ -99,6 +99,7 @@ type damage struct {
 // inspection is what the records of a log's last segments look like.
 type inspection struct {
 	files    []*segmentFile
+	vouched  Position                         // durable as others know: the data, or the mark of a clean stop
 	durable  Position                         // the highest position that is known to have been durable
 	last     int                              // index of the segment in which the sound part ends
 	position Position                         // where it ends
@@ -335,8 +336,9 @@ func (n *inspection) corruption() error {
 		if n.stopped || n.position >= n.durable {
 			return nil
 		}
-		d = &damage{index: n.last, offset: n.files[n.last].end, position: n.position, reason: "the log ends here"}
-	} else if d.crash && d.position >= n.durable {
+		return &CorruptError{Path: n.files[n.last].path, Offset: n.files[n.last].end, Position: n.position, Durable: n.durable, Reason: endsHere}
+	}
+	if d.crash && d.position >= n.durable {
 		return nil
 	}
 	// Damage that no crash can leave is above no durable position: the header had been durable before its use.
@@ -474,7 +476,8 @@ func openLocked(o Options, lock *os.File) (*Log, Recovered, error) {
 	if err != nil {
 		return nil, Recovered{}, err
 	}
-	n := &inspection{files: found, durable: max(o.Persisted, mark.position)}
+	vouched := max(o.Persisted, mark.position)
+	n := &inspection{files: found, vouched: vouched, durable: vouched}
 	recovered := Recovered{Clean: clean}
 	if err := n.inspectTail(); err != nil {
 		return nil, Recovered{}, err
@@ -508,18 +511,32 @@ func openLocked(o Options, lock *os.File) (*Log, Recovered, error) {
 
 // inspectTail checks all headers, and the records that may lie above the last known durable position.
 func (n *inspection) inspectTail() error {
-	known := n.durable
+	from, known := n.tail()
+	if err := n.checkHeaders(from, known); err != nil {
+		return err
+	}
+	return n.inspect(from)
+}
+
+// tail returns the index of the segment from which on a start reads the records: the one that holds the last position that is known to be durable
+// without reading them.
+func (n *inspection) tail() (from int, known Position) {
+	known = n.vouched
 	for _, f := range n.files {
 		if f.begun() {
 			known = max(known, f.durable)
 		}
 	}
-	from := 0
 	for i, f := range n.files {
 		if f.begun() && f.start <= known {
 			from = i
 		}
 	}
+	return from, known
+}
+
+// checkHeaders checks the headers of the segments up to one.
+func (n *inspection) checkHeaders(from int, known Position) error {
 	for i, f := range n.files[:from+1] {
 		reason := ""
 		switch {
@@ -538,7 +555,13 @@ func (n *inspection) inspectTail() error {
 		}
 		return &CorruptError{Path: f.path, Position: position, Durable: max(known, position+1), Reason: reason}
 	}
-	return n.inspect(from)
+	return nil
+}
+
+// unread tells whether the damage lies in records that a start doesn't read.
+func (n *inspection) unread() bool {
+	from, known := n.tail()
+	return n.damage != nil && n.damage.offset >= headerBytes && n.damage.index < from && n.checkHeaders(from, known) == nil
 }
 
 // reopen makes the log's segments of the files, the last one open for writing, and sees to it that all is durable.

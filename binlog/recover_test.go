@@ -175,7 +175,7 @@ func (c crashed) refuse(t *testing.T, what, file string, offset int64) {
 	if !errors.As(err, &corrupt) || !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("%s: not refused as corrupt: %v", what, err)
 	}
-	if filepath.Base(corrupt.Path) != file || corrupt.Offset != offset || !strings.Contains(err.Error(), "kedis binlog repair") {
+	if filepath.Base(corrupt.Path) != file || corrupt.Offset != offset || !strings.Contains(err.Error(), "repair") {
 		t.Fatalf("%s: want %s at %d, got %v", what, file, offset, err)
 	}
 }

@@ -131,6 +131,9 @@ func (d *Data) replay(logDirectory string, to binlog.Range) error {
 	err := binlog.Walk(logDirectory, to, func(r binlog.Record) error {
 		return applier.Replay(r.Database, r.Payload, r.End)
 	})
+	if errors.Is(err, binlog.ErrLater) {
+		return fmt.Errorf("server: the checkpoint is later than the time to restore: %w", err)
+	}
 	if err != nil {
 		return fmt.Errorf("server: applying %s from position %d: %w", logDirectory, d.Store.Position(), err)
 	}

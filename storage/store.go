@@ -308,6 +308,20 @@ func (s *Store) LogDirectory() uint64 {
 // Position is the position of the log that the visible data is as of.
 func (s *Store) Position() int64 { return s.position.Load() }
 
+// PersistedIn returns the position that the files of a store have reached, and the number of the log that it is one of. It changes nothing, and the
+// store may be open, in another process too.
+func PersistedIn(directory string) (position int64, log uint64, err error) {
+	value, found, err := rocks.Peek(directory, layout.StateKey)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !found {
+		return 0, 0, fmt.Errorf("storage: %s holds no state", directory)
+	}
+	state, err := layout.DecodeState(value)
+	return state.Position, state.LogDirectory, err
+}
+
 // Persisted is the position that RocksDB's files have reached: where recovery would begin.
 func (s *Store) Persisted() int64 { return s.persisted.Load() }
 

@@ -14,6 +14,9 @@ import (
 	"kedis/redis-tests/resp"
 )
 
+// patience is how long a reply may take: one to a SETRANGE of 512 MB, of a server that was built with the race detector, on a busy machine.
+const patience = 10 * time.Minute
+
 // Runner runs the blocks of one script on one server.
 type Runner struct {
 	server      *launch.Server
@@ -49,6 +52,7 @@ func (r *Runner) connection(number int) (*resp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	connection.SetTimeout(patience)
 	r.connections[number] = connection
 	if r.protocol != "2" {
 		_, err = connection.Must("hello", r.protocol)

@@ -622,8 +622,22 @@ func cmdClientTrackingInfo(c *Context) error {
 	return nil
 }
 
-// cmdClientTracking turns off what is never on.
+// cmdClientTracking turns off what is never on, with options that Redis would take.
 func cmdClientTracking(c *Context) error {
+	var prefix []byte
+	var redirect int64
+	options := arguments{words: c.Args[3:]}
+	for options.more() {
+		switch {
+		case options.integer("redirect", &redirect), options.option("prefix", &prefix), options.flag("bcast"), options.flag("optin"),
+			options.flag("optout"), options.flag("noloop"):
+		default:
+			return ErrSyntax
+		}
+	}
+	if options.err != nil {
+		return options.err
+	}
 	on, err := parseSwitch(c.Args[2])
 	switch {
 	case err != nil:

@@ -4,10 +4,34 @@ package rocks
 import "C"
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"unsafe"
+
+	"github.com/linxGnu/grocksdb"
 )
+
+// Peek reads a key of the default family as the files of the database in a directory have it. It locks and changes nothing, so the database may
+// be open, in another process too.
+func Peek(directory string, key []byte) (value []byte, found bool, err error) {
+	options := grocksdb.NewDefaultOptions()
+	defer options.Destroy()
+	db, families, err := grocksdb.OpenDbForReadOnlyColumnFamilies(options, directory, []string{"default"}, []*grocksdb.Options{options}, false)
+	if err != nil {
+		return nil, false, fmt.Errorf("rocks: reading %s: %w", directory, err)
+	}
+	defer db.Close()
+	defer families[0].Destroy()
+	reading := grocksdb.NewDefaultReadOptions()
+	defer reading.Destroy()
+	slice, err := db.GetCF(reading, families[0], key)
+	if err != nil {
+		return nil, false, fmt.Errorf("rocks: reading %s: %w", directory, err)
+	}
+	defer slice.Free()
+	return bytes.Clone(slice.Data()), slice.Exists(), nil
+}
 
 // Snapshot is the database as it was at one moment, in all families.
 type Snapshot struct {
