@@ -88,8 +88,9 @@ func (s *Store) NewTxn() *Txn { return &Txn{store: s, first: -1, last: -1, budge
 
 const unlimited = 1 << 62
 
-// spillBytes is how much a transaction that can spill gathers.
-const spillBytes = 4 << 20
+// spillBytes is how much a transaction that can spill gathers. The index of much more doesn't stay in the
+// processor's caches.
+const spillBytes = 1 << 20
 
 // Savepoint is what Rollback goes back to.
 type Savepoint struct {

@@ -30,9 +30,6 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(s, uint64(len(t.Name()))))
 }
 
-// repl-timeout is short, so that links that are frozen time out.
-var timing = []string{"--repl-timeout", "3", "--repl-ping-replica-period", "1"}
-
 var redisOptions = []string{"--repl-diskless-sync-delay", "0", "--repl-backlog-size", "128mb"}
 
 // lastingOptions are for a Kedis that keeps enough of its log for whoever was away.

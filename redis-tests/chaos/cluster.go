@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -148,13 +149,24 @@ func (c *Cluster) heal() error {
 	return nil
 }
 
+// repl-timeout is short, so that links that are frozen time out. On a machine that is busy with other things nothing would ever be equal:
+// links that time out, and a position that moves with each PING, while digests are taken.
+var (
+	timing  = []string{"--repl-timeout", "3", "--repl-ping-replica-period", "1"}
+	patient = []string{"--repl-timeout", "60", "--repl-ping-replica-period", "20"}
+)
+
 const (
 	convergence = 2 * time.Minute  // within which replicas are where their primary is when nobody writes
 	lateExpiry  = 15 * time.Second // within which keys that have expired are removed
 )
 
 // converge waits until all hold the same data at the same position. Nobody writes meanwhile; what still changes are keys that expire.
-func (c *Cluster) converge() error {
+func (c *Cluster) converge() (err error) {
+	if err := c.configure(patient); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.configure(timing)) }()
 	began, level := time.Now(), time.Time{}
 	for {
 		digests, err := c.sample()
@@ -178,6 +190,20 @@ func (c *Cluster) converge() error {
 		}
 		time.Sleep(30 * time.Millisecond)
 	}
+}
+
+// configure sets options of all members. Each is a flag and its value.
+func (c *Cluster) configure(options []string) error {
+	line := []string{"config", "set"}
+	for _, word := range options {
+		line = append(line, strings.TrimPrefix(word, "--"))
+	}
+	for _, m := range c.members {
+		if _, err := m.do(line...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sample takes the digests of all members if they are at the same position before and after that; none otherwise.
