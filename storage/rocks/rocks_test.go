@@ -457,6 +457,39 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
+// TestCheckpointHasWholeBatches makes checkpoints while a family is written to for the first time since it was flushed.
+func TestCheckpointHasWholeBatches(t *testing.T) {
+	d := openNew(t)
+	f := create(t, d, "f")
+	base := d.Family(DefaultFamily)
+	for i := range 40 {
+		must(t, d.Flush())
+		put(t, d, base, "k", fmt.Sprint(i, " before"))
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			for n := range 200 {
+				var b Batch
+				value := fmt.Append(nil, i, " ", n)
+				b.Put(base, []byte("k"), value)
+				b.Put(f, []byte("k"), value)
+				if err := d.Write(&b); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		directory := filepath.Join(t.TempDir(), "checkpoint")
+		must(t, d.Checkpoint(directory))
+		writer.Wait()
+		copied := openAt(t, directory)
+		want, _, err := copied.Get(copied.Family(DefaultFamily), nil, []byte("k"), nil)
+		must(t, err)
+		if !strings.HasSuffix(string(want), "before") {
+			wantValue(t, copied, copied.Family("f"), nil, "k", string(want))
+		}
+		must(t, copied.Close())
+	}
+}
+
 func TestIngest(t *testing.T) {
 	d := openNew(t)
 	f := create(t, d, "f")
