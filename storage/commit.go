@@ -111,7 +111,7 @@ func (s *Store) commitTogether(txns []*Txn) error {
 	}
 	s.position.Store(position)
 	s.counters.Commits.Add(int64(len(txns)))
-	if g := s.current.Load().active; g.Bytes() > s.options.GenerationBytes() || g.Full() {
+	if g := s.current.Load().active; g.Bytes()+s.commit.moved.bytes() > s.options.GenerationBytes() || g.Full() {
 		s.freeze()
 	}
 	return nil
@@ -181,6 +181,7 @@ func appendSelect(dst []byte, database int) []byte {
 func (s *Store) publish(t *Txn) {
 	now := s.current.Load()
 	t.journal.publish(now.active)
+	s.commit.moved.publish(t.moved)
 	if len(t.staged) > 0 {
 		s.staged.commit(t.staged, now.active)
 		t.staged = t.staged[:0]
@@ -202,7 +203,8 @@ func (s *Store) freeze() {
 	for _, ns := range now.databases {
 		ns.named = ns.named || ns.keys.Load() > 0
 	}
-	f := &frozen{now.active, s.state()}
+	f := &frozen{now.active, s.state(), s.commit.moved}
+	s.commit.moved = movedLists{}
 	list := append([]*frozen{f}, now.frozen...)
 	s.current.Store(&current{active: s.newGeneration(now.active.Keys() / 2), frozen: list, databases: now.databases})
 	s.flusher.wake()

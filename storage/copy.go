@@ -34,7 +34,7 @@ func (d DB) copyElements(m *layout.Metadata, to DB) (id uint64, err error) {
 	copied := to.newElements(m.Type)
 	for _, kind := range elementKinds(m.Type) {
 		before := copied.records
-		it := d.walkElements(kind, m.ID, nil, false, false)
+		it := d.walkCollection(kind, m, false)
 		for it.Next() {
 			if it.err = copied.put(kind, it.Key()[layout.ElementPrefix:], it.Value()); it.err != nil {
 				break

@@ -112,7 +112,7 @@ func (d DB) Elements(m *layout.Metadata, visit func(element, value []byte, score
 // walkAll walks all elements of a spread collection, of which there have to be as many as its key says.
 func (d DB) walkAll(m *layout.Metadata, kind byte, reverse bool, visit func(element, value []byte) error) error {
 	seen := uint64(0)
-	it := d.walkElements(kind, m.ID, nil, reverse, false)
+	it := d.walkCollection(kind, m, reverse)
 	for it.Next() {
 		if it.err = d.txn.SpendBytes(len(it.Key()) + len(it.Value())); it.err != nil {
 			break

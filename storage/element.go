@@ -35,6 +35,14 @@ func (d DB) deleteElement(kind byte, id uint64, element []byte) error {
 	return d.txn.delete(d.space, d.elementKey(kind, id, element))
 }
 
+// walkCollection walks the records of one kind that a spread collection's elements have.
+func (d DB) walkCollection(kind byte, m *layout.Metadata, reverse bool) *Iterator {
+	if kind == layout.KindListElement {
+		return d.txn.walk(d.space, layout.AppendListKey(nil, m.ID, m.Head), layout.AppendListKey(nil, m.ID, m.Tail), reverse, false)
+	}
+	return d.walkElements(kind, m.ID, nil, reverse, false)
+}
+
 // walkElements walks the elements of one kind from one on (nil: from the first), or backwards from
 // one on (nil: from the last). What Iterator.Key returns behind layout.ElementPrefix is the element.
 func (d DB) walkElements(kind byte, id uint64, from []byte, reverse, keysOnly bool) *Iterator {

@@ -100,6 +100,11 @@ func (s *Store) writeGeneration(f *frozen) error {
 	}
 	batch := new(rocks.Batch)
 	batch.Grow(int(f.Newest()))
+	for _, m := range f.moved.sorted() {
+		if family := families[m.space]; family != nil {
+			m.deleteOutside(batch, family)
+		}
+	}
 	s.fill(batch, f, families)
 	s.counters.FlushedRecords.Add(int64(batch.Len()))
 	batch.Put(s.metaFamily(), layout.StateKey, f.state.Append(nil))
@@ -114,6 +119,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 		return fmt.Errorf("storage: writing a generation: %w", err)
 	}
 	s.counters.Flushes.Add(1)
+	s.forgetOutside(f.moved)
 	s.staged.written(f.Generation)
 	s.retire(f)
 	return nil
@@ -177,6 +183,7 @@ func (s *Store) nameFamily(number uint32, family *rocks.Family) {
 // in place of older ones. As long as the generation waits for RocksDB it hides both.
 func (s *Store) fill(batch *rocks.Batch, f *frozen, families map[uint32]*rocks.Family) {
 	copies := make([]copied, 0, WarmRequests)
+	outside := outsideOfLists{moved: f.moved}
 	var family *rocks.Family
 	space := ^uint32(0)
 	for record := range f.Records() {
@@ -188,6 +195,9 @@ func (s *Store) fill(batch *rocks.Batch, f *frozen, families map[uint32]*rocks.F
 			continue // of a namespace that no database has any more
 		}
 		key := record.Key()
+		if outside.has(key) {
+			continue
+		}
 		value, state := record.Value()
 		if state == generation.Deleted {
 			batch.Delete(family, key)
@@ -226,10 +236,6 @@ func (s *Store) keep(copies []copied) {
 	}
 	for i := range copies {
 		c := &copies[i]
-		if !c.present && c.key[0] == layout.KindListElement {
-			s.cache.Forget(c.hash, c.space, c.key) // nobody asks for it again
-			continue
-		}
 		s.cache.Put(c.hash, c.space, c.key, c.value, c.present)
 	}
 }

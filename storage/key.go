@@ -85,6 +85,7 @@ func (d DB) Save(key []byte, old Key, next layout.Metadata) error {
 	} else if unchanged(&old.Metadata, &next) {
 		return nil
 	}
+	d.noteBounds(&old.Metadata, &next)
 	t.record = next.Append(t.record[:0])
 	return t.put(d.space, d.metadataKey(key), t.record)
 }
@@ -142,6 +143,9 @@ func (d DB) Remove(key []byte, k Key) error {
 func (d DB) abandon(m *layout.Metadata) error {
 	t := d.txn
 	t.store.ranks.drop(m.ID)
+	if m.Type == layout.List {
+		d.leaveList(m)
+	}
 	t.key2 = layout.AppendDeletedKey(t.key2[:0], m.ID)
 	value := layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length())
 	return t.put(d.space, t.key2, value)

@@ -12,8 +12,8 @@ import (
 // key in step; Save writes that down.
 //
 // A small list is a listpack in its key's record. A larger one has a record for each element, at
-// the indexes from Head up to Tail: pushing and popping at either end touch one of them. It never
-// becomes packed again.
+// the indexes from Head up to Tail: pushing at either end writes one of them, and popping only moves the
+// end (see list_bounds.go). It never becomes packed again.
 type List struct {
 	db   DB
 	key  []byte
@@ -21,6 +21,7 @@ type List struct {
 	next layout.Metadata
 	pack listpack.Listpack // when it is packed
 
+	fresh    bool      // it became spread since it was opened: its elements stand in the transaction
 	replaces bool      // what the key held: elements are only pushed to its end, and may become very many
 	made     *elements // where their records go then
 }
@@ -81,6 +82,9 @@ func (l *List) Save() error {
 	if l.packed() {
 		l.next.Value = l.pack
 	}
+	if l.fresh && !l.replaces {
+		l.db.moveList(l.next.ID, listBounds{layout.ListMiddle, layout.ListMiddle}, boundsOf(&l.next))
+	}
 	return l.db.Save(l.key, l.old, l.next)
 }
 
@@ -116,7 +120,7 @@ func (l *List) spread() error {
 	pack := l.pack
 	l.next.Encoding, l.next.ID = layout.Spread, l.db.txn.NewID()
 	l.next.Head, l.next.Tail = layout.ListMiddle, layout.ListMiddle
-	l.next.Value, l.pack = nil, nil
+	l.next.Value, l.pack, l.fresh = nil, nil, true
 	var scratch []byte
 	for _, e := range pack.All() {
 		scratch = e.AppendTo(scratch[:0])
@@ -136,8 +140,6 @@ func (l *List) indexKey(index uint64) []byte {
 func (l *List) put(index uint64, value []byte) error {
 	return l.db.txn.put(l.db.space, l.indexKey(index), value)
 }
-
-func (l *List) drop(index uint64) error { return l.db.txn.delete(l.db.space, l.indexKey(index)) }
 
 func (l *List) at(index uint64) ([]byte, error) {
 	value, found, err := l.db.txn.get(l.db.space, l.indexKey(index))
@@ -341,14 +343,16 @@ func (l *List) Remove(from, n int) error {
 				return err
 			}
 		}
-		return l.dropEnd(n, true)
+		l.next.Head += uint64(n)
+		return nil
 	}
 	for i := from + n; i < l.Len(); i++ {
 		if err := l.shift(i, -n); err != nil {
 			return err
 		}
 	}
-	return l.dropEnd(n, false)
+	l.next.Tail -= uint64(n)
+	return nil
 }
 
 // shift copies an element to another index.
@@ -358,22 +362,6 @@ func (l *List) shift(index, by int) error {
 		return err
 	}
 	return l.put(l.next.Head+uint64(index+by), value)
-}
-
-func (l *List) dropEnd(n int, left bool) error {
-	for range n {
-		index := l.next.Head
-		if left {
-			l.next.Head++
-		} else {
-			l.next.Tail--
-			index = l.next.Tail
-		}
-		if err := l.drop(index); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Insert puts an element before the one at an index, or, with the list's length, at its end.
@@ -445,7 +433,8 @@ func (l *List) removeIndexes(indexes []int) error {
 		}
 		to++
 	}
-	return l.dropEnd(len(indexes), false)
+	l.next.Tail -= uint64(len(indexes))
+	return nil
 }
 
 func (l *List) rebuildWithout(gone map[int]bool) {

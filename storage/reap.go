@@ -14,7 +14,7 @@ var errClosing = errors.New("storage: closing")
 
 // reapBatch is how many elements are deleted by one write to RocksDB. Collections up to
 // reapByPoints are deleted element by element, since every range tombstone costs each reader of a
-// memtable; larger ones with one range for each kind of record.
+// memtable; what is more than that with one range for each kind of record.
 const (
 	reapBatch    = 1000
 	reapByPoints = 10000
@@ -113,7 +113,11 @@ func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type
 func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper []byte) error {
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: upper, KeysOnly: true})
 	defer it.Close()
-	for it.Next() {
+	for n := 0; it.Next(); n++ {
+		if n == reapByPoints { // a list that was nearly emptied before it was deleted: see list_bounds.go
+			batch.DeleteRange(family, it.Key(), upper)
+			return nil
+		}
 		batch.Delete(family, it.Key())
 		if batch.Len() < reapBatch {
 			continue

@@ -81,6 +81,7 @@ type Store struct {
 		logDirectory  uint64
 		nextNamespace uint32
 		waiting       waiting
+		moved         movedLists // in the active generation
 		broken        bool
 		reselect      bool           // the next effect names its database, whatever is selected
 		imported      []uint32       // namespaces that no database has yet
@@ -118,10 +119,11 @@ type current struct {
 	databases []*namespace // by number of the database
 }
 
-// frozen is a generation that nothing is added to, and the state that RocksDB has with it.
+// frozen is a generation that nothing is added to, the state that RocksDB has with it, and the lists whose bounds changed in it.
 type frozen struct {
 	*generation.Generation
 	state layout.State
+	moved movedLists
 }
 
 // namespace is where a database's records are, and how many keys there are. The counters change
@@ -229,6 +231,7 @@ func (s *Store) load() error {
 		}
 	}
 	s.current.Store(&current{active: s.newGeneration(0), databases: databases})
+	s.commit.moved = movedLists{}
 	return nil
 }
 

@@ -26,6 +26,8 @@ type Txn struct {
 	touchedKeys []byte
 	databases   []*namespace // when not nil, the map as the transaction has changed it
 
+	moved []movedList // spread lists whose bounds have changed
+
 	staged  []uint64     // collections that stand in RocksDB ahead of the commit
 	spill   func() error // when not nil, what brings a large journal elsewhere in the midst of a command
 	spilled int          // records that it took
@@ -96,7 +98,7 @@ const spillBytes = 1 << 20
 type Savepoint struct {
 	entries, effects, effectCount, deltas, touched, touchedKeys int
 	hits, misses                                                int64
-	staged, expirations, expiredEntries                         int
+	staged, moved, expirations, expiredEntries                  int
 
 	first, last int
 	databases   []*namespace
@@ -115,7 +117,7 @@ func (t *Txn) Begin(mode Mode, nowMs int64, budget int) Savepoint {
 // Savepoint is the state of the transaction now.
 func (t *Txn) Savepoint() Savepoint {
 	return Savepoint{len(t.journal.entries), len(t.effects), t.effectCount, len(t.deltas),
-		len(t.touched), len(t.touchedKeys), t.hits, t.misses, len(t.staged), t.expirations, t.expiredEntries, t.first, t.last, t.databases}
+		len(t.touched), len(t.touchedKeys), t.hits, t.misses, len(t.staged), len(t.moved), t.expirations, t.expiredEntries, t.first, t.last, t.databases}
 }
 
 // Rollback takes back everything since a savepoint.
@@ -126,6 +128,7 @@ func (t *Txn) Rollback(s Savepoint) {
 	t.deltas, t.touched, t.touchedKeys = t.deltas[:s.deltas], t.touched[:s.touched], t.touchedKeys[:s.touchedKeys]
 	t.first, t.last, t.databases = s.first, s.last, s.databases
 	t.expirations, t.expiredEntries = s.expirations, s.expiredEntries
+	t.moved = t.moved[:s.moved]
 	t.releaseStaged(s.staged)
 }
 
@@ -167,7 +170,7 @@ func (t *Txn) Reset() {
 		t.draft = nil
 	}
 	t.effects, t.effectCount = t.effects[:0], 0
-	t.deltas, t.touched, t.touchedKeys = t.deltas[:0], t.touched[:0], t.touchedKeys[:0]
+	t.deltas, t.touched, t.touchedKeys, t.moved = t.deltas[:0], t.touched[:0], t.touchedKeys[:0], t.moved[:0]
 	t.first, t.last, t.databases, t.view = -1, -1, nil, nil
 	t.mode, t.budget, t.expirations, t.expiredEntries = Mode{}, unlimited, 0, 0
 	t.spill, t.spilled = nil, 0

@@ -25,7 +25,7 @@ func (d DB) Usage(key []byte, k Key, samples int64) (int64, error) {
 
 func (d DB) elementBytes(kind byte, m *layout.Metadata, samples int64) (int64, error) {
 	var bytes, seen int64
-	it := d.walkElements(kind, m.ID, nil, false, false)
+	it := d.walkCollection(kind, m, false)
 	for (samples == 0 || seen < samples) && it.Next() {
 		bytes += int64(len(it.Key()) + len(it.Value()))
 		seen++

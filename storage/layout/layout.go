@@ -97,6 +97,14 @@ func AppendListKey(dst []byte, id, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendElementKey(dst, KindListElement, id, nil), index)
 }
 
+// DecodeListKey is the inverse of AppendListKey; ok is false when the record has no such key.
+func DecodeListKey(key []byte) (id, index uint64, ok bool) {
+	if len(key) != ElementPrefix+8 || key[0] != KindListElement {
+		return 0, 0, false
+	}
+	return binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[ElementPrefix:]), true
+}
+
 // ListMiddle is the index of the first element that comes to an empty list: indexes grow from
 // there in both directions.
 const ListMiddle = 1 << 63
