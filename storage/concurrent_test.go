@@ -316,6 +316,21 @@ func (w *worker) change(db DB, p, other place, want placeValue, found bool, chan
 		return map[place]*placeValue{p: &next}, w.both(p, func(key []byte) error { return w.set(db, key, next) })
 	case n < 5: // gone
 		return map[place]*placeValue{p: nil}, w.both(p, func(key []byte) error { _, err := db.Delete(key); return err })
+	case n < 7 && want.list && w.random.IntN(2) == 0: // a shorter list
+		_, rest, more := strings.Cut(want.text, ",")
+		var next *placeValue
+		if more {
+			next = &placeValue{text: rest, list: true, expire: want.expire}
+		}
+		return map[place]*placeValue{p: next}, w.both(p, func(key []byte) error {
+			list, err := db.List(key)
+			if err == nil {
+				if err = list.Pop(true, 1, func([]byte) {}); err == nil {
+					err = list.Save()
+				}
+			}
+			return err
+		})
 	case n < 8 && (want.list || !found): // a longer list
 		element := strconv.Itoa(w.random.IntN(1000))
 		next := want
