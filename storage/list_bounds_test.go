@@ -42,7 +42,7 @@ func listsLeaveNothing(t *testing.T, o Options) {
 	x := &listStore{t: t, random: rand.New(rand.NewPCG(seed, 7)), o: o, model: listKeys{}, at: map[int64]listKeys{}, views: map[*View]listKeys{}}
 	x.open(0)
 	must(t, x.store.PersistState())
-	for range 120 {
+	for range 80 {
 		x.transaction()
 		x.disturb()
 	}
