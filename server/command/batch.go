@@ -503,7 +503,7 @@ func (c *Context) fail(err error) {
 		}
 	}
 	if !known {
-		c.Engine.Logger.Error("a command failed", "command", c.Command.full, "error", err)
+		c.Engine.logFailure(c.Command.full, err)
 	}
 	c.Engine.CountError(text)
 	c.Reply.Error(text)

@@ -41,6 +41,7 @@ type Engine struct {
 	role      role
 	payloads  payloads
 	targets   targets
+	failures  failures
 
 	Slowlog *metrics.Slowlog
 	Denials *metrics.Denials

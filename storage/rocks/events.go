@@ -5,6 +5,7 @@ package rocks
 import "C"
 
 import (
+	"time"
 	"unsafe"
 
 	"github.com/hashicorp/go-hclog"
@@ -24,6 +25,7 @@ func (e *events) start(logger hclog.Logger) {
 	e.ended = make(chan struct{})
 	go func() {
 		defer close(e.ended)
+		stalls := stalls{logger: logger, telling: map[string]bool{}}
 		for {
 			event := C.rocks_events_next(e.c)
 			if event.lost > 0 {
@@ -32,12 +34,12 @@ func (e *events) start(logger hclog.Logger) {
 			if event.kind == C.ROCKS_EVENT_END {
 				return
 			}
-			logEvent(logger, event)
+			logEvent(logger, &stalls, event)
 		}
 	}()
 }
 
-func logEvent(logger hclog.Logger, event C.rocks_event) {
+func logEvent(logger hclog.Logger, stalls *stalls, event C.rocks_event) {
 	text := C.GoString(event.text)
 	C.free(unsafe.Pointer(event.text))
 	switch event.kind {
@@ -48,17 +50,50 @@ func logEvent(logger hclog.Logger, event C.rocks_event) {
 	case C.ROCKS_EVENT_LINE:
 		logger.Debug("rocksdb: diary", "line", text)
 	case C.ROCKS_EVENT_STALL:
-		logStall(logger, text, event.from, event.to)
+		stalls.note(text, stallState(event.from), stallState(event.to), time.Now())
 	}
 }
 
-func logStall(logger hclog.Logger, family string, from, to C.int) {
-	states := [...]string{"normal", "slowed down", "stopped"}
+// stallState is what RocksDB lets writers do, from normal upwards.
+type stallState int
+
+func (s stallState) String() string { return [...]string{"normal", "slowed down", "stopped"}[s] }
+
+// stalls tells of families whose writers are slowed down. With small memtables that happens many times a second; so one
+// stall is logged from its beginning to its end, and those that begin within a minute after its beginning are only counted.
+type stalls struct {
+	logger  hclog.Logger
+	telling map[string]bool // families whose stall is being logged
+	told    time.Time       // when the last that is or was logged began
+	untold  int             // stalls since then
+}
+
+const stallsEvery = time.Minute
+
+func (s *stalls) note(family string, from, to stallState, now time.Time) {
+	begins := from == 0
+	switch {
+	case begins && now.Sub(s.told) >= stallsEvery:
+		s.telling[family], s.told = true, now
+	case begins:
+		s.untold++
+		return
+	case !s.telling[family]:
+		return
+	}
 	level := hclog.Info
 	if to > from {
 		level = hclog.Warn
 	}
-	logger.Log(level, "rocksdb: writes to a family", "family", family, "are", states[to], "were", states[from])
+	details := []any{"family", family, "are", to.String(), "were", from.String()}
+	if begins && s.untold > 0 {
+		details = append(details, "stalls-not-logged-before", s.untold)
+		s.untold = 0
+	}
+	s.logger.Log(level, "rocksdb: writes to a family", details...)
+	if to == 0 {
+		delete(s.telling, family)
+	}
 }
 
 // failure is why RocksDB takes no writes until it has recovered by itself.
