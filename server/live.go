@@ -1,7 +1,6 @@
 package server
 
 import (
-	"runtime"
 	"strconv"
 
 	"kedis/storage/rocks"
@@ -27,7 +26,7 @@ func (d *Data) ApplyLive() {
 			return nil
 		},
 		"rocksdb-max-background-jobs": func(db *rocks.DB) error {
-			return db.SetOptions(map[string]string{"max_background_jobs": strconv.Itoa(backgroundJobs(c.RocksDBMaxBackgroundJobs.Get()))})
+			return db.SetBackgroundJobs(int(c.RocksDBMaxBackgroundJobs.Get()))
 		},
 		"rocksdb-max-open-files": func(db *rocks.DB) error {
 			return db.SetOptions(map[string]string{"max_open_files": strconv.FormatInt(c.RocksDBMaxOpenFiles.Get(), 10)})
@@ -59,12 +58,4 @@ func compressionOption(name string, get func() string) func(*rocks.DB) error {
 	return func(db *rocks.DB) error {
 		return db.SetFamilyOptions(map[string]string{name: compressionNames[get()]})
 	}
-}
-
-// backgroundJobs is what 0 stands for, as package rocks has it.
-func backgroundJobs(configured int64) int {
-	if configured > 0 {
-		return int(configured)
-	}
-	return min(max(runtime.NumCPU(), 2), 8)
 }

@@ -132,10 +132,11 @@ func (f *filling) untilFull(connection *resp.Connection, fill func()) {
 	f.t.Fatal("the disk never was full")
 }
 
-// refuses waits until a write that would change nothing gets a clear error. What the server still gives back to the disk, fill takes.
+// refuses waits until a write that would change nothing gets a clear error. What the server still gives back to the disk, fill takes;
+// what it still has room for, in a segment of the log that it has made meanwhile, is written.
 func (f *filling) refuses(connection *resp.Connection, fill func()) {
 	f.t.Helper()
-	for deadline := time.Now().Add(resumeWithin); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(resumeWithin); ; {
 		reply, err := connection.Do("del", "nothing")
 		if err == nil && strings.HasPrefix(string(reply.Text), "MISCONF") {
 			return
@@ -144,6 +145,7 @@ func (f *filling) refuses(connection *resp.Connection, fill func()) {
 			f.t.Fatalf("DEL on a full disk: %s (%v)", reply, err)
 		}
 		fill()
+		f.write(connection)
 	}
 }
 

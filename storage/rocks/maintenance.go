@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/linxGnu/grocksdb"
@@ -235,6 +236,13 @@ func (d *DB) SetOptions(options map[string]string) error {
 	}
 	text := []byte(list.String())
 	return fromStatus("set options", C.rocks_set_options(d.c, first(text), C.size_t(len(text))))
+}
+
+// SetBackgroundJobs changes how many threads there are for flushes and compactions; 0 for the default.
+func (d *DB) SetBackgroundJobs(jobs int) error {
+	setDefault(&jobs, defaultBackgroundJobs())
+	return d.SetOptions(map[string]string{"max_background_jobs": strconv.Itoa(jobs),
+		"max_background_compactions": strconv.Itoa(compactions(jobs))})
 }
 
 // SetBlockCacheBytes changes the size of the block cache.

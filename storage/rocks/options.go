@@ -38,7 +38,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.BlockCacheBytes, 256<<20)
 	setDefault(&o.WriteBufferBytes, 64<<20)
 	setDefault(&o.MaxWriteBuffers, 4)
-	setDefault(&o.MaxBackgroundJobs, min(max(runtime.NumCPU(), 2), 8))
+	setDefault(&o.MaxBackgroundJobs, defaultBackgroundJobs())
 	setDefault(&o.BloomBits, 10)
 	setDefault(&o.Compression, "lz4")
 	setDefault(&o.BottommostCompression, o.Compression)
@@ -46,6 +46,8 @@ func (o *Options) setDefaults() {
 	setDefault(&o.MaxOpenFiles, -1)
 	setDefault(&o.RateLimitBytes, unlimitedRate)
 }
+
+func defaultBackgroundJobs() int { return min(max(runtime.NumCPU(), 2), 8) }
 
 func setDefault[T comparable](option *T, value T) {
 	var zero T
@@ -153,6 +155,9 @@ func (p *parts) setDatabase(o *Options) {
 	p.options.SetAtomicFlush(true)
 	p.options.EnableStatistics()
 	p.options.SetMaxBackgroundJobs(o.MaxBackgroundJobs)
+	// One flush at a time, for all families: the Listener in shim.cc says why.
+	p.options.SetMaxBackgroundFlushes(1)
+	p.options.SetMaxBackgroundCompactions(compactions(o.MaxBackgroundJobs))
 	p.options.SetMaxSubcompactions(uint32(max(1, o.MaxBackgroundJobs/4)))
 	p.options.SetMaxOpenFiles(o.MaxOpenFiles)
 	const refillMicros, fairness = 100_000, 10
@@ -166,6 +171,9 @@ func (p *parts) setDatabase(o *Options) {
 	p.options.SetMaxManifestFileSize(64 << 20)
 	p.options.SetManifestPreallocationSize(64 << 10) // opening writes one, which a full disk has to have room for
 }
+
+// compactions is how many of the background jobs may be compactions.
+func compactions(jobs int) int { return max(1, jobs-1) }
 
 func (p *parts) setMemtables(o *Options) {
 	p.options.SetWriteBufferSize(uint64(o.WriteBufferBytes))

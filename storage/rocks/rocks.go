@@ -56,6 +56,7 @@ type DB struct {
 	inner     *grocksdb.DB
 	parts     *parts
 	events    *events
+	recovery  recovery
 	blocks    blockPool
 
 	// inUse counts the iterators and snapshots that would outlive a Close.
@@ -90,6 +91,7 @@ func Open(o Options) (*DB, error) {
 		return nil, err
 	}
 	d.events.start(d.logger)
+	d.startRecovery()
 	return d, nil
 }
 
@@ -191,6 +193,7 @@ func (d *DB) Close() error {
 	if n := d.inUse.Load(); n > 0 {
 		return fmt.Errorf("rocks: close %s: %d iterators and snapshots: %w", d.directory, n, ErrInUse)
 	}
+	d.recovery.end()
 	err := d.flush(true)
 	d.closed.Store(true)
 	for _, f := range d.all() {

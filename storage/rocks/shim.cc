@@ -326,6 +326,14 @@ rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count, ui
   return report(real(db)->Flush(options, handles));
 }
 
+uint64_t rocks_memtable_bytes(rocks_db *db) {
+  uint64_t bytes = 0;
+  real(db)->GetAggregatedIntProperty(rocksdb::DB::Properties::kCurSizeAllMemTables, &bytes);
+  return bytes;
+}
+
+rocks_status rocks_resume(rocks_db *db) { return report(real(db)->Resume()); }
+
 // The C API's version of this keeps the status to itself.
 rocks_status rocks_compact(rocks_db *db, rocks_family *family, const char *from, size_t from_length, const char *to,
                            size_t to_length) {
@@ -406,15 +414,24 @@ class Listener : public rocksdb::EventListener {
  public:
   explicit Listener(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
 
-  // A compaction that finds the disk full is a "soft" error to RocksDB: it goes on flushing. In 7.8 a flush that succeeds
-  // meanwhile is not installed, nor are its memtables ever taken up again, when flushes are atomic; all later ones,
-  // recovery's included, wait for those (facebook/rocksdb#11872 mends that, from 8.7 on). So it is made a hard error,
-  // which stops writes until there is space. Nobody else is to flush meanwhile either: rocks_events_failure. What remains
-  // is a flush that RocksDB had queued itself, and that succeeds after another error and before recovery's next attempt.
+  // RocksDB 7.8 has a fault (facebook/rocksdb#11872 mends it, from 8.7 on): an atomic flush that succeeds while an error is
+  // being recovered from, and another one has come up meanwhile, is not installed, nor are its memtables ever taken up again;
+  // all later flushes, recovery's included, wait for those without end. So while the disk is full nothing may flush:
+  //  - A compaction that finds it full is a "soft" error to RocksDB, which goes on flushing. It is made a hard one here, which
+  //    stops flushes and writes.
+  //  - Recovery by RocksDB itself, which lets flushes run that were queued before, and tries every five seconds whatever
+  //    room there is, is turned off. Without it no error counts as one that came up meanwhile, but during DB::Resume, which
+  //    DB.resume in recovery.go calls when there is room for all memtables.
+  //  - No two flushes run side by side: one would wait for the other without end when that fails (options.go).
+  //  - Nobody else flushes: rocks_events_failure.
   void OnBackgroundError(rocksdb::BackgroundErrorReason, Status *error) override {
     if (error->IsNoSpace() && error->severity() < Status::kHardError) *error = Status(*error, Status::kHardError);
     queue_->fail(*error);
     queue_->put({ROCKS_EVENT_ERROR, 0, 0, 0, text(error->ToString())});
+  }
+
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, Status error, bool *automatic) override {
+    if (error.IsNoSpace()) *automatic = false;
   }
 
   void OnErrorRecoveryCompleted(Status error) override {

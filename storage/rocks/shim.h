@@ -101,6 +101,11 @@ void rocks_iterator_close(rocks_iterator *iterator);
 // Flushes the families as one atomic step and waits. With allow_stall, writers may be held up by it.
 rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count, uint8_t allow_stall);
 
+// The bytes that all memtables of all families take, sealed ones too.
+uint64_t rocks_memtable_bytes(rocks_db *db);
+// Takes up the background work again that a full disk has stopped: waits for what still runs, and flushes everything.
+rocks_status rocks_resume(rocks_db *db);
+
 // Compacts a range of a family and waits; an empty bound is none.
 rocks_status rocks_compact(rocks_db *db, rocks_family *family, const char *from, size_t from_length, const char *to,
                            size_t to_length);
@@ -126,7 +131,8 @@ typedef struct {
 } rocks_event;
 
 rocks_events *rocks_events_create(void);
-// Why RocksDB takes no writes until it has recovered by itself; OK when it does take them.
+// Why RocksDB takes no writes until it has recovered, from a full disk by rocks_resume and else by itself; OK when it does
+// take them.
 rocks_status rocks_events_failure(rocks_events *events);
 // Waits for an event; kind is ROCKS_EVENT_END once the queue was ended.
 rocks_event rocks_events_next(rocks_events *events);
