@@ -20,9 +20,9 @@ var ErrCounting = errors.New("storage: the members of a sorted set are being cou
 
 const (
 	// rankBlock is how many entries of an index are counted together: about half of that is gone over to find the rank of a member.
-	rankBlock = 128
+	rankBlock = 32
 	// rankedMembers is how many members a sorted set must have for its index to be counted.
-	rankedMembers = 4 * rankBlock
+	rankedMembers = 8 * rankBlock
 )
 
 // ranks hold, for spread sorted sets that were asked for ranks, how many entries of the index stand in each piece of it. They are in
@@ -255,10 +255,24 @@ func (z *ZSet) ranked() *ranked {
 	return s
 }
 
+// counted tells that the piece that a key of the index belongs to is a small one.
+func (z *ZSet) counted(s *ranked, key []byte) bool {
+	if !z.owns(key) {
+		return true
+	}
+	_, large := s.find(key[layout.ElementPrefix:])
+	return !large
+}
+
+// owns tells whether a key is within the index, or, as a bound may be, behind it.
+func (z *ZSet) owns(key []byte) bool {
+	return len(key) >= layout.ElementPrefix && layout.ElementID(key) == z.next.ID
+}
+
 // before is how many members stand before a key of the index. In a large piece reverse looks from its end on.
 func (z *ZSet) before(s *ranked, key []byte, reverse bool) (int, error) {
-	if !bytes.HasPrefix(key, z.indexKey(nil)) {
-		return z.Len(), nil // the first key of what follows the index
+	if !z.owns(key) {
+		return z.Len(), nil
 	}
 	within := key[layout.ElementPrefix:]
 	b, large := s.find(within)

@@ -541,23 +541,25 @@ func (z *ZSet) between(lower, upper []byte, first int, reverse bool, visit Visit
 	return z.byCounts(s, from+first, reverse, upTo(n, visit))
 }
 
-// countBetween is the number of members between two keys of the index. A few are counted by walking.
+// countBetween is the number of members between two keys of the index. What isn't counted yet is only counted when they are many.
 func (z *ZSet) countBetween(lower, upper []byte) (n int, err error) {
-	most := z.db.txn.store.ranks.block
-	err = z.walkIndex(lower, upper, false, func([]byte, float64) bool { n++; return n <= most })
-	if err != nil || n <= most {
-		return n, err
-	}
 	s := z.ranked()
 	if s == nil {
 		return count(func(visit Visit) error { return z.walkIndex(lower, upper, false, visit) })
+	}
+	if !z.counted(s, lower) || !z.counted(s, upper) {
+		few := 4 * z.db.txn.store.ranks.block
+		err = z.walkIndex(lower, upper, false, func([]byte, float64) bool { n++; return n <= few })
+		if err != nil || n <= few {
+			return n, err
+		}
 	}
 	from, err := z.before(s, lower, false)
 	if err != nil {
 		return 0, err
 	}
 	to, err := z.before(s, upper, false)
-	return to - from, err
+	return max(to-from, 0), err
 }
 
 // scoreBound is the first key of the index with a score, or behind all that have it.

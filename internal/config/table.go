@@ -197,7 +197,7 @@ func (c *Config) memoryTier(memory int64) []*option {
 			"How much of memory-tier may be copies of what was read; the rest is for recent writes."),
 		row("rank-memory", &c.RankMemory, size(0, 1<<40), "64mb", live,
 			`Memory for counting the members of large sorted sets, for ZRANK, ZCOUNT, ZRANGE by rank and the
-			like: about half a byte for each member of those that are asked. Beyond it, what was asked longest
+			like: about two bytes for each member of those that are asked. Beyond it, what was asked longest
 			ago is counted anew when it is asked again. 0 counts them each time, member by member.`),
 		row("generation-bytes", &c.GenerationBytes, size(1024, gb), "256mb", live,
 			`Recent writes are collected up to this size before they go to RocksDB in one sorted batch, or up to
