@@ -32,6 +32,7 @@ MEGABYTES ?= 512
 LENGTH    ?= 15
 FUZZTIME ?= 10s
 MOVED    ?= 1000000
+RANKED   ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI, of storage only the tests of many goroutines, and a
 # server under concurrent load. `make race` takes all.
 RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache ./replication ./server ./server/command
@@ -133,6 +134,10 @@ bench-port: build ## kedis port beside redis-cli --rdb and --pipe and beside rep
 .PHONY: bench-limits
 bench-limits: build ## data ten times larger than MEGABYTES of memory, tail latency, memory, recovery (PARTS), in runs of LENGTH seconds; needs root
 	$(GO) run ./redis-tests/bench/limits -only $(PARTS) -megabytes $(MEGABYTES) -seconds $(LENGTH)
+
+.PHONY: bench-ranks
+bench-ranks: build ## ranks in a sorted set of RANKED members, beside redis-server
+	$(GO) run ./redis-tests/bench/ranks -members $(RANKED)
 
 .PHONY: bench-replication
 bench-replication: build ## full synchronizations of KEYS small keys and of large collections, and the lag, beside Redis → Redis
