@@ -116,7 +116,7 @@ bench: build ## redis-benchmark on Kedis and redis-server in turns; raw output a
 	$(GO) run ./redis-tests/bench $(BENCH)
 
 .PHONY: bench-migration
-bench-migration: build ## kedis import and export beside redis-cli --rdb and --pipe and beside replication, over MOVED keys
+bench-migration: build ## kedis port, import and export beside redis-cli --rdb and --pipe and beside replication, over MOVED keys
 	$(GO) run ./redis-tests/bench/migration -keys $(MOVED)
 
 .PHONY: import-memory
@@ -126,10 +126,6 @@ import-memory: build ## kedis import, also into a data directory, and export wit
 .PHONY: port-memory
 port-memory: build ## kedis port with collections of MOVEDMB megabytes together, within 100 MB of memory
 	$(GO) test ./redis-tests/port -count=1 -timeout 0 -v -run '^TestMemory$$' -args -megabytes=$(MOVEDMB)
-
-.PHONY: bench-port
-bench-port: build ## kedis port beside redis-cli --rdb and --pipe and beside replication, over MOVED keys
-	$(GO) run ./redis-tests/bench/port -keys $(MOVED)
 
 .PHONY: bench-limits
 bench-limits: build ## data ten times larger than MEGABYTES of memory, tail latency, memory, recovery (PARTS), in runs of LENGTH seconds; needs root

@@ -21,11 +21,8 @@ import (
 
 func exportCommand() *cli.Command {
 	flags := slices.Concat(serverFlags("from", "`host:port` of the Redis or Kedis that has the data"), filterFlags(), []cli.Flag{
-		&cli.StringFlag{Name: "dir", Usage: "instead of --from: the data `directory` of a Kedis that doesn't run"},
-		&cli.StringFlag{Name: "databases", Usage: "the `number` of databases that it was configured with", Value: "16"},
 		&cli.StringFlag{Name: "format", Usage: "`rdb`, resp (commands, for redis-cli --pipe) or json (a line for each key)", Value: "rdb"},
-		&cli.StringFlag{Name: "on-unsupported", Usage: "what happens to a key whose value the format doesn't have: `fail` or skip", Value: "fail"},
-	})
+	}, fileFlags("instead of --from: the data `directory` of a Kedis that doesn't run", "what happens to a key whose value the format doesn't have"))
 	return withOptions(&cli.Command{
 		Name:        "export",
 		Usage:       "write what a server has, as of one moment, to a file",
@@ -42,18 +39,14 @@ func exportFile(ctx *cli.Context, words []string) error {
 	if (ctx.String("from") == "") == (ctx.String("dir") == "") {
 		return usageError("export: expected --from host:port, or --dir directory")
 	}
-	filter, err := filterOf(ctx)
-	if err != nil {
-		return err
-	}
-	unsupported, err := choice(ctx, "on-unsupported", "fail", "skip")
+	files, err := filesOf(ctx)
 	if err != nil {
 		return err
 	}
 	work, stop := interruptible(ctx.Context)
 	defer stop()
 	progress := migrate.NewProgress(os.Stderr, "export")
-	files := &migrate.Files{Filter: filter, Progress: progress, SkipUnsupported: unsupported == "skip"}
+	files.Progress = progress
 	err = writeWhole(words[0], ctx.App.Writer, func(w io.Writer) error {
 		out, err := migrate.NewOutput(ctx.String("format"), w, version, progress)
 		if err != nil {

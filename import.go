@@ -22,11 +22,8 @@ import (
 
 func importCommand() *cli.Command {
 	flags := slices.Concat(serverFlags("to", "`host:port` of the server to write to"), filterFlags(), writeFlags(), []cli.Flag{
-		&cli.StringFlag{Name: "dir", Usage: "instead of --to: the data `directory` to make, for kedis serve --dir"},
-		&cli.StringFlag{Name: "databases", Usage: "the `number` of databases that it will be served with", Value: "16"},
-		&cli.StringFlag{Name: "on-unsupported", Usage: "what happens to a key whose value can't be imported: `fail` or skip", Value: "fail"},
 		&cli.StringFlag{Name: "on-flush", Usage: "what happens at a FLUSHALL or FLUSHDB in an AOF: `fail`, apply or skip", Value: "fail"},
-	})
+	}, fileFlags("instead of --to: the data `directory` to make, for kedis serve --dir", "what happens to a key whose value can't be imported"))
 	return withOptions(&cli.Command{
 		Name:      "import",
 		Usage:     "bring an RDB file or an AOF into a server",
@@ -61,11 +58,7 @@ func importFile(ctx *cli.Context, words []string) error {
 	if len(words) != 1 {
 		return usageError("import: expected one file")
 	}
-	filter, err := filterOf(ctx)
-	if err != nil {
-		return err
-	}
-	unsupported, err := choice(ctx, "on-unsupported", "fail", "skip")
+	files, err := filesOf(ctx)
 	if err != nil {
 		return err
 	}
@@ -76,7 +69,7 @@ func importFile(ctx *cli.Context, words []string) error {
 	work, stop := interruptible(ctx.Context)
 	defer stop()
 	progress := migrate.NewProgress(os.Stderr, "import")
-	files := &migrate.Files{Filter: filter, Commands: keyTable{command.NewTable()}, Progress: progress, SkipUnsupported: unsupported == "skip", Flush: flush}
+	files.Commands, files.Progress, files.Flush = keyTable{command.NewTable()}, progress, flush
 	switch to, dir := ctx.String("to"), ctx.String("dir"); {
 	case (to == "") == (dir == ""):
 		err = usageError("expected --to host:port, or --dir directory")

@@ -51,6 +51,25 @@ func writeFlags() []cli.Flag {
 	}
 }
 
+// fileFlags are what import and export share.
+func fileFlags(dir, unsupported string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "dir", Usage: dir},
+		&cli.StringFlag{Name: "databases", Usage: "with --dir: the `number` of databases that it is served with", Value: "16"},
+		&cli.StringFlag{Name: "on-unsupported", Usage: unsupported + ": `fail` or skip", Value: "fail"},
+	}
+}
+
+// filesOf reads what they share, and the filter.
+func filesOf(ctx *cli.Context) (*migrate.Files, error) {
+	filter, err := filterOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unsupported, err := choice(ctx, "on-unsupported", "fail", "skip")
+	return &migrate.Files{Filter: filter, SkipUnsupported: unsupported == "skip"}, err
+}
+
 // keyTable tells the package migrate where keys stand in commands.
 type keyTable struct{ table *command.Table }
 

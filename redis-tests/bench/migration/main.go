@@ -1,7 +1,7 @@
-// Migration measures how fast the data of a Redis gets into Kedis, and out of it, by files: kedis import and export beside
-// redis-cli --rdb with redis-cli --pipe, redis-server's own loading, and replication, over the same data.
+// Migration measures how fast data gets from a Redis or a Kedis into another: kedis port, import and export beside redis-cli --rdb
+// with redis-cli --pipe, redis-server's own loading, and replication, over the same data.
 //
-//	go run ./redis-tests/bench/migration -keys 1000000
+//	go run ./redis-tests/bench/migration -keys 1000000 -only port
 //
 // It prints a table and writes it to bench-results/migration.md, what the tools said to bench-results/migration.txt. Each way
 // ends when the target answers with all keys. It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"kedis/redis-tests/launch"
@@ -26,6 +27,7 @@ import (
 
 var (
 	keys    = flag.Int("keys", 1_000_000, "how many strings of 100 bytes; there is a hash of 10 fields for each ten of them")
+	only    = flag.String("only", "", "a part of the names of the ways that are measured")
 	results = flag.String("results", "bench-results", "the folder for the results")
 )
 
@@ -42,8 +44,10 @@ type bench struct {
 	redis, kedis launch.Program
 	tool         string
 	source       *launch.Server // a Redis with the data
+	other        *launch.Server // a Kedis with the data
 	directory    string
-	rdb          string // what it has
+	commands     string // that make the data, as redis-cli --pipe takes them
+	rdb          string // the data
 	said         bytes.Buffer
 }
 
@@ -55,16 +59,22 @@ type way struct {
 
 var ways = []way{
 	{"redis-cli --rdb: the file that the others read", (*bench).dump},
+	{"redis-cli --rdb, and its data by redis-cli --pipe: Redis → Redis", func(b *bench, d string) (*launch.Server, error) { return b.dumpAndPipe(b.redis, d) }},
+	{"redis-cli --rdb, and its data by redis-cli --pipe: Redis → Kedis", func(b *bench, d string) (*launch.Server, error) { return b.dumpAndPipe(b.kedis, d) }},
 	{"redis-server that loads the RDB file", (*bench).load},
 	{"REPLICAOF: Redis → Redis", func(b *bench, d string) (*launch.Server, error) { return b.replicate(b.redis, d) }},
 	{"REPLICAOF: Redis → Kedis", func(b *bench, d string) (*launch.Server, error) { return b.replicate(b.kedis, d) }},
+	{"kedis port: Redis → Redis", func(b *bench, d string) (*launch.Server, error) { return b.port(b.source, b.redis, d) }},
+	{"kedis port: Redis → Kedis", func(b *bench, d string) (*launch.Server, error) { return b.port(b.source, b.kedis, d) }},
+	{"kedis port: Kedis → Kedis", func(b *bench, d string) (*launch.Server, error) { return b.port(b.other, b.kedis, d) }},
+	{"kedis port: Kedis → Redis", func(b *bench, d string) (*launch.Server, error) { return b.port(b.other, b.redis, d) }},
 	{"kedis import --to Redis", func(b *bench, d string) (*launch.Server, error) { return b.importTo(b.redis, d) }},
 	{"kedis import --to Kedis", func(b *bench, d string) (*launch.Server, error) { return b.importTo(b.kedis, d) }},
 	{"kedis import --dir, and kedis serve", (*bench).importDirectory},
 	{"kedis export --format rdb", func(b *bench, d string) (*launch.Server, error) { return nil, b.export(d, "rdb") }},
 	{"kedis export --format json", func(b *bench, d string) (*launch.Server, error) { return nil, b.export(d, "json") }},
-	{"kedis export --format resp, and redis-cli --pipe: → Redis", func(b *bench, d string) (*launch.Server, error) { return b.pipe(b.redis, d) }},
-	{"kedis export --format resp, and redis-cli --pipe: → Kedis", func(b *bench, d string) (*launch.Server, error) { return b.pipe(b.kedis, d) }},
+	{"kedis export --format resp, and redis-cli --pipe: → Redis", func(b *bench, d string) (*launch.Server, error) { return b.exportAndPipe(b.redis, d) }},
+	{"kedis export --format resp, and redis-cli --pipe: → Kedis", func(b *bench, d string) (*launch.Server, error) { return b.exportAndPipe(b.kedis, d) }},
 }
 
 func measure() (err error) {
@@ -82,12 +92,22 @@ func measure() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.directory)) }()
-	if b.source, err = b.redis.Start(b.directory, "--repl-diskless-sync-delay", "0"); err != nil {
+	if b.source, err = b.redis.Start(b.directory, "--repl-diskless-sync-delay", "0", "--client-output-buffer-limit", "replica 0 0 0"); err != nil {
 		return err
 	}
 	defer b.source.Kill()
-	if err := fill(b.source); err != nil {
+	data := filepath.Join(b.directory, "kedis")
+	if err := os.Mkdir(data, 0o755); err != nil {
 		return err
+	}
+	if b.other, err = b.kedis.Start(data); err != nil {
+		return err
+	}
+	defer b.other.Kill()
+	b.commands, b.rdb = filepath.Join(b.directory, "commands"), filepath.Join(b.directory, "source.rdb")
+	err = errors.Join(os.WriteFile(b.commands, commands(), 0o644), b.pipe(b.source, b.commands), b.pipe(b.other, b.commands))
+	if _, dumped := b.dump(""); err != nil || dumped != nil {
+		return errors.Join(err, dumped)
 	}
 	return b.table()
 }
@@ -98,6 +118,9 @@ func (b *bench) table() error {
 		runtime.NumCPU(), total)
 	fmt.Print(table)
 	for _, w := range ways {
+		if !strings.Contains(w.name, *only) {
+			continue
+		}
 		took, err := b.run(w, total)
 		if err != nil {
 			return fmt.Errorf("%s: %w\n%s", w.name, err, b.said.String())
@@ -130,42 +153,22 @@ func (b *bench) run(w way, total int) (took time.Duration, err error) {
 	return time.Since(start), err
 }
 
-// fill makes the data.
-func fill(server *launch.Server) error {
-	c, err := server.Dial()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+// commands makes the data.
+func commands() (b []byte) {
 	value := bytes.Repeat([]byte("0123456789"), 10)
-	queued := 0
-	flush := func() error {
-		err := c.Flush()
-		for ; queued > 0 && err == nil; queued-- {
-			_, err = c.Read()
-		}
-		return err
-	}
 	for i := range *keys {
 		n := strconv.Itoa(i)
 		copy(value, n)
-		c.Queue("SET", "key:"+n, string(value))
-		queued++
+		b = resp.AppendRequest(b, "SET", "key:"+n, string(value))
 		if i%10 == 0 {
 			words := []string{"HSET", "hash:" + n}
 			for field := range 10 {
 				words = append(words, "field"+strconv.Itoa(field), "value"+n)
 			}
-			c.Queue(words...)
-			queued++
-		}
-		if queued > 1000 {
-			if err := flush(); err != nil {
-				return err
-			}
+			b = resp.AppendRequest(b, words...)
 		}
 	}
-	return flush()
+	return b
 }
 
 // await waits until a server has all keys.
@@ -201,7 +204,6 @@ func (b *bench) do(in io.Reader, name string, args ...string) error {
 }
 
 func (b *bench) dump(string) (*launch.Server, error) {
-	b.rdb = filepath.Join(b.directory, "source.rdb")
 	return nil, b.do(nil, "redis-cli", "-p", strconv.Itoa(b.source.Port), "--rdb", b.rdb)
 }
 
@@ -246,18 +248,43 @@ func (b *bench) export(directory, format string) error {
 	return b.do(nil, b.tool, "export", filepath.Join(directory, "out"), "--from", b.source.Address, "--format", format)
 }
 
-func (b *bench) pipe(program launch.Program, directory string) (*launch.Server, error) {
-	if err := b.export(directory, "resp"); err != nil {
-		return nil, err
-	}
-	file, err := os.Open(filepath.Join(directory, "out"))
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
+func (b *bench) exportAndPipe(program launch.Program, directory string) (*launch.Server, error) {
 	server, err := program.Start(directory)
 	if err != nil {
 		return nil, err
 	}
-	return server, b.do(file, "redis-cli", "-p", strconv.Itoa(server.Port), "--pipe")
+	if err := b.export(directory, "resp"); err != nil {
+		return server, err
+	}
+	return server, b.pipe(server, filepath.Join(directory, "out"))
+}
+
+// dumpAndPipe leaves out what turns the dump into commands, for which redis-cli has nothing.
+func (b *bench) dumpAndPipe(program launch.Program, directory string) (*launch.Server, error) {
+	server, err := program.Start(directory)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.dump(""); err != nil {
+		return server, err
+	}
+	return server, b.pipe(server, b.commands)
+}
+
+// pipe sends a file of commands to a server.
+func (b *bench) pipe(server *launch.Server, name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return b.do(file, "redis-cli", "-p", strconv.Itoa(server.Port), "--pipe")
+}
+
+func (b *bench) port(from *launch.Server, program launch.Program, directory string) (*launch.Server, error) {
+	server, err := program.Start(directory)
+	if err != nil {
+		return nil, err
+	}
+	return server, b.do(nil, b.tool, "port", "--from", from.Address, "--to", server.Address, "--position", filepath.Join(directory, "position"))
 }
