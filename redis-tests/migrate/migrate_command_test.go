@@ -164,7 +164,14 @@ func TestMigrateReplies(t *testing.T) {
 // TestMigrateLosesNoWrite moves keys that clients write to all the time: what was answered is at the target, or
 // still here.
 func TestMigrateLosesNoWrite(t *testing.T) {
-	from, to := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustOracle(t))
+	for _, form := range []string{"Single", "Keys", "Prefix"} {
+		t.Run("KedisToRedis"+form, func(t *testing.T) { migrateBesideWriters(t, launch.MustOracle(t), form) })
+		t.Run("KedisToKedis"+form, func(t *testing.T) { migrateBesideWriters(t, launch.MustUnderTest(t), form) })
+	}
+}
+
+func migrateBesideWriters(t *testing.T, program launch.Program, form string) {
+	from, to := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, program)
 	c, target := from.MustDial(t), to.MustDial(t)
 	const keys, writers = 12, 3
 	var written [writers][keys]int64
@@ -195,13 +202,28 @@ func TestMigrateLosesNoWrite(t *testing.T) {
 		}()
 	}
 	name := func(k int) string { return []string{"counter", "list"}[k%2] + strconv.Itoa(k) }
+	var all []string
 	for k := range keys {
+		all = append(all, name(k))
 		for call(t, c, "EXISTS", name(k)) == ":0" {
 			time.Sleep(time.Millisecond)
 		}
-		if reply := call(t, c, "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), name(k), "0", "10000"); reply != "+OK" {
-			t.Errorf("MIGRATE %s: %s", name(k), reply)
+	}
+	move := func(words ...string) {
+		if reply := call(t, c, append([]string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port)}, words...)...); reply != "+OK" {
+			t.Errorf("MIGRATE %q: %s", words, reply)
 		}
+	}
+	switch form {
+	case "Single":
+		for _, key := range all {
+			move(key, "0", "10000")
+		}
+	case "Keys":
+		move(append([]string{"", "0", "10000", "KEYS"}, all...)...)
+	case "Prefix":
+		move("counter", "0", "10000", "USE_PREFIX")
+		move("list", "0", "10000", "USE_PREFIX")
 	}
 	close(stop)
 	running.Wait()

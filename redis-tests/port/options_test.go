@@ -271,7 +271,7 @@ func TestResync(t *testing.T) {
 	do(t, d, "SET", "mine", "x")
 	directory := t.TempDir()
 	p := startTool(t, directory, port(from, to, "--rate", "100keys", "--on-conflict", "skip")...)
-	until(t, "the first key", func() bool { n, _ := do(t, d, "DBSIZE").Integer(); return n > 1 })
+	until(t, "the first key", func() bool { n, _ := do(t, d, "DBSIZE").Integer(); return n > 2 })
 	p.kill()
 	do(t, c, "DEL", "key000", "key001", "key100")
 	line := port(from, to, "--on-conflict", "skip")
@@ -326,6 +326,53 @@ func TestKillInSnapshot(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestResyncByItself loses the source in the snapshot, and takes it anew without being told again.
+func TestResyncByItself(t *testing.T) {
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	c, d := from.MustDial(t), to.MustDial(t)
+	value := make([]byte, 100_000)
+	rand.NewChaCha8([32]byte{}).Read(value)
+	for i := range 200 {
+		do(t, c, "SET", fmt.Sprintf("key%03d", i), string(value))
+	}
+	p := startTool(t, t.TempDir(), port(from, to, "--rate", "200keys", "--resync", "delete")...)
+	until(t, "the first key", func() bool { n, _ := do(t, d, "DBSIZE").Integer(); return n > 1 })
+	from.Kill()
+	from = restart(t, from)
+	do(t, from.MustDial(t), "DEL", "key000", "key001")
+	if output := p.ends(0); !strings.Contains(output, "taking everything anew") {
+		t.Errorf("said %s", output)
+	}
+	same(t, from, to)
+}
+
+// TestRefusedAtOnce has targets that refuse everything: nothing is left behind, and the same command succeeds later.
+func TestRefusedAtOnce(t *testing.T) {
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustOracle(t))
+	d := to.MustDial(t)
+	do(t, from.MustDial(t), "SET", "key", "value")
+	do(t, d, "ACL", "SETUSER", "mover", "on", ">p", "~key", "+@all")
+	directory := t.TempDir()
+	line := port(from, to, "--to-user", "mover", "--to-auth", "p")
+	refused := func(code int, says string, line []string) {
+		t.Helper()
+		if output := startTool(t, directory, line...).ends(code); !strings.Contains(output, says) {
+			t.Errorf("said %s", output)
+		}
+		if left, err := filepath.Glob(filepath.Join(directory, "*")); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	}
+	refused(5, "NOPERM", line) // for the key that tells how far the move is
+	do(t, d, "ACL", "SETUSER", "mover", "~kedis:port:*")
+	do(t, d, "CONFIG", "SET", "maxmemory", "1")
+	refused(5, "is full", line)
+	do(t, d, "CONFIG", "SET", "maxmemory", "0")
+	refused(5, "has no password", port(from, to, "--to-auth", "p"))
+	startTool(t, directory, line...).ends(0)
+	same(t, from, to)
 }
 
 // TestLostPosition has a source that no longer has its stream, and a target that has lost everything.
