@@ -27,8 +27,7 @@ const (
 
 // connect opens a connection to an address of a server, in database 0.
 func (s *Server) connect(ctx context.Context, address string) (*connection, error) {
-	dialer := net.Dialer{Timeout: 10 * time.Second}
-	conn, err := dialer.DialContext(ctx, "tcp", address)
+	conn, err := dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,6 +27,17 @@ type Server struct {
 // replyTimeout bounds how long a server may take to answer a batch.
 const replyTimeout = 60 * time.Second
 
+// dial connects. A server that is away is looked for again and again, and one day from its own port, so that the connection meets
+// itself: that is none.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: 10 * time.Second}
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err == nil && conn.LocalAddr().String() == conn.RemoteAddr().String() {
+		return nil, errors.Join(&net.OpError{Op: "dial", Net: network, Addr: conn.RemoteAddr(), Err: syscall.ECONNREFUSED}, conn.Close())
+	}
+	return conn, err
+}
+
 // address is Address with its port.
 func (s *Server) address() string {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil {
@@ -37,7 +49,7 @@ func (s *Server) address() string {
 // options are for clients that repeat nothing by themselves: a write that is sent twice is done twice.
 func (s *Server) options(database, connections int) *redis.Options {
 	return &redis.Options{Addr: s.address(), Username: s.User, Password: s.Password, DB: database, Protocol: 2, DisableIndentity: true,
-		MaxRetries: -1, PoolSize: connections, PoolTimeout: replyTimeout, DialTimeout: 10 * time.Second, ReadTimeout: replyTimeout, WriteTimeout: replyTimeout}
+		MaxRetries: -1, PoolSize: connections, PoolTimeout: replyTimeout, Dialer: dial, ReadTimeout: replyTimeout, WriteTimeout: replyTimeout}
 }
 
 // clusterClient is a client of the cluster that a server belongs to.
@@ -45,7 +57,7 @@ func clusterClient(s *Server, connections int) *redis.ClusterClient {
 	o := s.options(0, connections)
 	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password,
 		Protocol: o.Protocol, DisableIndentity: true, MaxRetries: -1, PoolSize: o.PoolSize, PoolTimeout: o.PoolTimeout,
-		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout})
+		Dialer: o.Dialer, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout})
 }
 
 // facts are what a server tells of itself.

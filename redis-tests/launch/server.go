@@ -58,13 +58,17 @@ func (p Program) Start(directory string, options ...string) (*Server, error) {
 			return nil, err
 		}
 		server, err := p.startOnce(port, directory, options)
-		var failed *StartError
 		// Between asking the kernel for a free port and using it another process may have taken it.
-		if errors.As(err, &failed) && strings.Contains(strings.ToLower(failed.Output), "in use") && attempt < portAttempts {
+		if portInUse(err) && attempt < portAttempts {
 			continue
 		}
 		return server, err
 	}
+}
+
+func portInUse(err error) bool {
+	var failed *StartError
+	return errors.As(err, &failed) && strings.Contains(strings.ToLower(failed.Output), "in use")
 }
 
 func (p Program) startOnce(port int, directory string, options []string) (*Server, error) {
@@ -127,7 +131,8 @@ func (s *Server) ping() bool {
 	}
 	defer connection.Close()
 	reply, err := connection.Do("ping")
-	return err == nil && !strings.HasPrefix(string(reply.Text), "LOADING")
+	// An array is our own request: see RestartInPlace.
+	return err == nil && reply.Kind != resp.Array && !strings.HasPrefix(string(reply.Text), "LOADING")
 }
 
 // Running reports whether the process is still there.
@@ -175,7 +180,15 @@ func (s *Server) Restart() (*Server, error) { return s.Program.Start(s.Directory
 
 // RestartInPlace is Restart on the port that the server had, where others look for it.
 func (s *Server) RestartInPlace() (*Server, error) {
-	return s.Program.startOnce(s.Port, s.Directory, s.Options)
+	for attempt := 1; ; attempt++ {
+		again, err := s.Program.startOnce(s.Port, s.Directory, s.Options)
+		// Whoever looks for a server that is away may be given its port to look from, and meets itself.
+		if portInUse(err) && attempt < portAttempts {
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		return again, err
+	}
 }
 
 // Output returns the end of what the server has printed.
