@@ -33,6 +33,7 @@ func (t *Txn) Warm(requests []Upcoming) {
 		t.key = layout.AppendMetadataKey(t.key[:0], requests[i].Args[1])
 		keys.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
 	}
+	keys.slots()
 	for i := range keys.count {
 		value := keys.value(i)
 		if args := requests[i].Args; len(args) > 2 && len(value) >= spreadHeader && layout.Encoding(value[1]) == layout.Spread {
@@ -40,6 +41,7 @@ func (t *Txn) Warm(requests []Upcoming) {
 			elements.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
 		}
 	}
+	elements.slots()
 	for i := range elements.count {
 		t.warmed += byte(len(elements.value(i)))
 	}
@@ -56,6 +58,7 @@ func (d DB) WarmKeys(args [][]byte, step int) {
 	for i := 0; i < len(args) && keys.count < WarmRequests; i += step {
 		keys.add(generation.Hash(d.space.number, d.metadataKey(args[i])))
 	}
+	keys.slots()
 	for i := range keys.count {
 		d.txn.warmed += byte(len(keys.value(i)))
 	}
@@ -67,6 +70,7 @@ func (d DB) WarmDue(due []ttl.Due) {
 	for i := range due[:min(len(due), WarmRequests)] {
 		keys.add(generation.Hash(d.space.number, d.metadataKey(due[i].Key)))
 	}
+	keys.slots()
 	for i := range keys.count {
 		d.txn.warmed += byte(len(keys.value(i)))
 	}
@@ -94,14 +98,27 @@ type warming struct {
 	cache                  *cache.Cache
 	count                  int
 	hashes, recent, copies [WarmRequests]uint64
+	seen                   uint64 // keeps the compiler from leaving out what nobody looks at
 }
 
-// add reads a record's slots.
+// add takes up a record.
 func (w *warming) add(hash uint64) {
-	w.hashes[w.count], w.recent[w.count], w.copies[w.count] = hash, w.current.active.Slot(hash), w.cache.Slot(hash)
+	w.hashes[w.count] = hash
 	w.count++
+}
+
+// slots reads the slots of all records, in loops so short that the processor is well ahead of what it waits for.
+func (w *warming) slots() {
+	for i, hash := range w.hashes[:w.count] {
+		w.recent[i] = w.current.active.Slot(hash)
+	}
+	for i, hash := range w.hashes[:w.count] {
+		w.copies[i] = w.cache.Slot(hash)
+	}
 	for _, f := range w.current.frozen {
-		_ = f.Slot(hash)
+		for _, hash := range w.hashes[:w.count] {
+			w.seen += f.Slot(hash)
+		}
 	}
 }
 

@@ -229,8 +229,12 @@ func (b *Batch) Expect(s *Session, args [][]byte) {
 // Warm has memory fetch what the requests that Expect was told of will look for.
 func (b *Batch) Warm() {
 	if len(b.warm) > 1 {
+		var stripes [storage.WarmRequests]uint32
 		for i := range b.warm {
-			b.warmed += b.engine.Locks.Peek(b.engine.Store.Stripe(b.warm[i].Database, b.warm[i].Args[1]))
+			stripes[i] = b.engine.Store.Stripe(b.warm[i].Database, b.warm[i].Args[1])
+		}
+		for _, stripe := range stripes[:len(b.warm)] {
+			b.warmed += b.engine.Locks.Peek(stripe)
 		}
 		b.txn.Warm(b.warm)
 	}
