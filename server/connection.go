@@ -21,7 +21,8 @@ type connection struct {
 	remote  string
 	local   string
 
-	parked     bool       // waits for a lock, the gate, the end of a pause or a worker
+	parked     bool       // waits for a lock, the gate, the end of a pause, a worker or the disk
+	loading    int        // requests ahead that wait for the disk
 	working    bool       // a worker has the session
 	dropped    bool       // the socket is about to be closed
 	closed     bool       // the socket is gone
@@ -64,7 +65,7 @@ func (c *connection) next() ([][]byte, error) {
 		}
 		c.warm()
 	}
-	if len(c.ahead) == 0 {
+	if len(c.ahead) == 0 || c.parked {
 		return nil, nil
 	}
 	args := c.ahead[0]
@@ -106,17 +107,17 @@ func (c *connection) foresees() bool {
 		return false
 	}
 	if len(c.ahead) == 1 {
-		c.reactor.batch.Expect(c.session, c.ahead[0])
+		c.reactor.expect(c, c.ahead[0])
 	}
 	return len(c.ahead) == 1
 }
 
-// warm has memory fetch what the requests ahead will look for.
+// warm has memory fetch what the requests ahead will look for. When the disk has to, the connection is parked.
 func (c *connection) warm() {
 	for _, args := range c.ahead {
-		c.reactor.batch.Expect(c.session, args)
+		c.reactor.expect(c, args)
 	}
-	c.reactor.batch.Warm()
+	c.reactor.warm()
 }
 
 // halting tells that no more requests are to be executed.

@@ -128,7 +128,7 @@ func (r *reactor) executeGathered() {
 		return
 	}
 	r.batch.Tick()
-	r.batch.Warm()
+	r.warm()
 	for i, c := range r.gathered {
 		r.gathered[i] = nil
 		c.gathered = false
@@ -138,6 +138,34 @@ func (r *reactor) executeGathered() {
 	}
 	r.gathered = r.gathered[:0]
 	r.finish()
+}
+
+// expect says that a request of a connection comes soon.
+func (r *reactor) expect(c *connection, args [][]byte) {
+	if !r.batch.Expect(c.session, args) {
+		r.warm()
+		r.batch.Expect(c.session, args)
+	}
+}
+
+// warm has memory fetch what the requests that are expected will look for. Connections whose requests have to wait for
+// the disk are parked, so that the others don't wait with them, and the disk works for many at once.
+func (r *reactor) warm() {
+	for _, cold := range r.batch.Warm() {
+		c := cold.Session.Peer.(*connection)
+		if r.server.engine.Load(cold, func() { r.post(func() { r.loaded(c) }) }) {
+			c.loading++
+			c.parked = true
+		}
+	}
+}
+
+func (r *reactor) loaded(c *connection) {
+	if c.loading--; c.loading > 0 {
+		return
+	}
+	c.parked = false
+	r.process(c)
 }
 
 // process executes what a connection has sent, as far as it can.

@@ -49,7 +49,9 @@ type Txn struct {
 	expiredEntries int   // records of the journal that this took
 	hits, misses   int64 // keys that commands that only read have looked up; Reset leaves them
 
-	warmed byte // keeps the compiler from leaving out what Warm reads
+	warmed byte // keeps the compiler from leaving out what WarmKeys reads
+
+	fetchedKeys, fetchedElements fetched // see Fetch
 
 	copiesFound, copiesMissed int64 // records that were looked for in the cache, until Reset
 
@@ -313,12 +315,26 @@ func (t *Txn) getBelow(ns *namespace, hash uint64, key []byte) (value []byte, fo
 	}
 	if family := ns.family.Load(); family != nil {
 		t.store.counters.RocksReads.Add(1)
+		if value, found, known := t.takeFetched(ns, hash, key); known {
+			return value, found, nil
+		}
 		if value, found, err = t.store.db().Get(family, nil, key, nil); err != nil {
 			return nil, false, err
 		}
 	}
 	t.store.cache.Put(hash, ns.number, key, value, found)
 	return value, found, nil
+}
+
+// takeFetched is getBelow for what Fetch has read.
+func (t *Txn) takeFetched(ns *namespace, hash uint64, key []byte) (value []byte, found, known bool) {
+	if value, found, known = t.fetchedKeys.take(t.store, hash, ns.number, key); !known {
+		value, found, known = t.fetchedElements.take(t.store, hash, ns.number, key)
+	}
+	if known {
+		t.store.cache.Put(hash, ns.number, key, value, found)
+	}
+	return value, found, known
 }
 
 // maxRecordBytes is what a key and its value may have together. What generations and RocksDB write down

@@ -17,16 +17,17 @@ const WarmRequests = 16
 type Upcoming struct {
 	Database int
 	Args     [][]byte
+	Element  bool // it names an element of a collection, where Warm looks for one
 }
 
 // Warm reads what commands that are about to be executed will look at first: the slots of the indexes,
 // then the entries, and of spread collections the same for an element. One command after another would
 // wait for memory at each step; here the processor waits for many at once. It changes nothing, and what
-// isn't there does no harm.
+// isn't there does no harm. It returns a bit for each request that seems to be about what only RocksDB has.
 //
 // It takes at most WarmRequests. Their first argument is taken for a key, and the second, or the last when
 // the key is a sorted set's, for an element.
-func (t *Txn) Warm(requests []Upcoming) {
+func (t *Txn) Warm(requests []Upcoming) (missing uint32) {
 	now := t.store.current.Load()
 	keys, elements := warming{current: now, cache: t.store.cache}, warming{current: now, cache: t.store.cache}
 	for i := range requests {
@@ -34,17 +35,23 @@ func (t *Txn) Warm(requests []Upcoming) {
 		keys.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
 	}
 	keys.slots()
+	var owners [WarmRequests]int
 	for i := range keys.count {
 		value := keys.value(i)
-		if args := requests[i].Args; len(args) > 2 && len(value) >= spreadHeader && layout.Encoding(value[1]) == layout.Spread {
-			t.appendWarmElement(value, args)
+		if value == nil {
+			missing |= 1 << i
+		} else if args := requests[i].Args; t.warmElementKey(value, args) {
+			owners[elements.count] = i
 			elements.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
 		}
 	}
 	elements.slots()
 	for i := range elements.count {
-		t.warmed += byte(len(elements.value(i)))
+		if elements.value(i) == nil {
+			missing |= 1 << owners[i]
+		}
 	}
+	return missing
 }
 
 // WarmKeys does the same for the keys of one command: the first of the arguments and every step-th from there
@@ -79,16 +86,22 @@ func (d DB) WarmDue(due []ttl.Due) {
 // spreadHeader is the size of a spread collection's metadata up to its id's end; see layout.Metadata.
 const spreadHeader = 18
 
-// appendWarmElement puts the key of the element that a request seems to be about into t.key.
-func (t *Txn) appendWarmElement(metadata []byte, args [][]byte) {
+// warmElementKey puts the key of the element that a request seems to be about into t.key; false if it can't be about one.
+func (t *Txn) warmElementKey(metadata []byte, args [][]byte) bool {
+	if len(args) < 3 || len(metadata) < spreadHeader || layout.Encoding(metadata[1]) != layout.Spread {
+		return false
+	}
 	kind, element := byte(layout.KindHashField), args[2]
 	switch layout.Type(metadata[0]) {
+	case layout.List:
+		return false
 	case layout.Set:
 		kind = layout.KindSetMember
 	case layout.ZSet:
 		kind, element = layout.KindZSetMember, args[len(args)-1]
 	}
 	t.key = layout.AppendElementKey(t.key[:0], kind, binary.BigEndian.Uint64(metadata[10:]), element)
+	return true
 }
 
 // warming are records that are being looked for side by side. What a slot says holds for the generation

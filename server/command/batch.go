@@ -46,13 +46,15 @@ type Batch struct {
 	sealed    bool // by a NoBatch command: nothing joins it
 	marked    int  // the changes whose watchers were told
 
-	members []Member
-	writers []*Session         // who has effects in the transaction
-	warm    []storage.Upcoming // what Expect was told of
-	warmed  uint32             // keeps the compiler from leaving out what Warm reads
-	after   []func()           // to be called when the commit has succeeded
-	context Context
-	clock   int64 // when the last command ended, as the engine's clock says
+	members   []Member
+	writers   []*Session         // who has effects in the transaction
+	expected  []storage.Upcoming // what Expect was told of since Warm
+	expecting []*Session         // whose it is
+	cold      []Cold             // what Warm returns
+	warmed    uint32             // keeps the compiler from leaving out what Warm reads
+	after     []func()           // to be called when the commit has succeeded
+	context   Context
+	clock     int64 // when the last command ended, as the engine's clock says
 }
 
 // Member is a session that has commands in the batch.
@@ -214,32 +216,77 @@ func (b *Batch) barred(s *Session, command *Command, args [][]byte) bool {
 	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command, args) || e.IsReplica() && writesNow(s, command)
 }
 
-// Expect says that a request of a session is about to be executed. Most commands have their first key behind
-// their name; for the others it is done in vain.
-func (b *Batch) Expect(s *Session, args [][]byte) {
-	if len(args) < 2 {
-		return
+// Expect says that a request of a session is about to be executed. It returns false when Warm has to be called
+// first. Most commands have their first key behind their name; for the others it is done in vain.
+func (b *Batch) Expect(s *Session, args [][]byte) bool {
+	if len(b.expected) == storage.WarmRequests {
+		return false
 	}
-	if len(b.warm) == storage.WarmRequests {
-		b.Warm()
+	if len(args) > 1 {
+		b.expected = append(b.expected, storage.Upcoming{Database: s.Database, Args: args})
+		b.expecting = append(b.expecting, s)
 	}
-	b.warm = append(b.warm, storage.Upcoming{Database: s.Database, Args: args})
+	return true
 }
 
-// Warm has memory fetch what the requests that Expect was told of will look for.
-func (b *Batch) Warm() {
-	if len(b.warm) > 1 {
-		var stripes [storage.WarmRequests]uint32
-		for i := range b.warm {
-			stripes[i] = b.engine.Store.Stripe(b.warm[i].Database, b.warm[i].Args[1])
-		}
-		for _, stripe := range stripes[:len(b.warm)] {
-			b.warmed += b.engine.Locks.Peek(stripe)
-		}
-		b.txn.Warm(b.warm)
+// Warm has memory fetch what the requests that Expect was told of will look for, and reads what RocksDB has of it in
+// memory. It returns the requests that would have to wait for the disk; they are valid until the next call.
+func (b *Batch) Warm() []Cold {
+	clear(b.cold)
+	b.cold = b.cold[:0]
+	if len(b.expected) == 0 {
+		return nil
 	}
-	clear(b.warm)
-	b.warm = b.warm[:0]
+	var stripes [storage.WarmRequests]uint32
+	for i := range b.expected {
+		stripes[i] = b.engine.Store.Stripe(b.expected[i].Database, b.expected[i].Args[1])
+	}
+	for _, stripe := range stripes[:len(b.expected)] {
+		b.warmed += b.engine.Locks.Peek(stripe)
+	}
+	if missing := b.txn.Warm(b.expected); missing != 0 && b.engine.loaders.worth(b.clock) {
+		b.fetch(b.reading(missing))
+	}
+	clear(b.expected)
+	b.expected, b.expecting = b.expected[:0], b.expecting[:0]
+	return b.cold
+}
+
+// fetch reads what some of the expected requests will ask RocksDB for, and notes which of them are cold.
+func (b *Batch) fetch(which uint32) {
+	if which == 0 || !b.enter() {
+		return
+	}
+	cold := b.txn.Fetch(b.expected, which)
+	for i := range b.expected {
+		if cold&(1<<i) != 0 {
+			b.cold = append(b.cold, Cold{b.expecting[i], b.expected[i]})
+		}
+	}
+}
+
+// reading returns those of some requests that will look for a key behind the command's name, and notes which name an element.
+func (b *Batch) reading(which uint32) (reading uint32) {
+	for i := range b.expected {
+		if which&(1<<i) == 0 || !b.expecting[i].Authenticated || b.expecting[i].Transaction.active {
+			continue
+		}
+		request := &b.expected[i]
+		command, _ := b.engine.Table.Lookup(request.Args)
+		if command != nil && command.Accepts(len(request.Args)) && command.reads {
+			reading |= 1 << i
+			request.Element = command.readsElement
+		}
+	}
+	return reading
+}
+
+// enter passes the gate, if it is open.
+func (b *Batch) enter() bool {
+	if !b.inside {
+		b.inside = b.engine.Gate.TryEnter(b.slot)
+	}
+	return b.inside
 }
 
 // separates tells whether the commit of what was executed has to come first: a command can't be
@@ -392,11 +439,8 @@ func (p *plan) sort() {
 
 // take takes what the plan lists, without waiting.
 func (b *Batch) take() Outcome {
-	if !b.inside && !b.plan.everything {
-		if !b.engine.Gate.TryEnter(b.slot) {
-			return Closed
-		}
-		b.inside = true
+	if !b.plan.everything && !b.enter() {
+		return Closed
 	}
 	for _, wanted := range b.plan.locks {
 		if !b.tryLock(wanted) {

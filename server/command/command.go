@@ -55,11 +55,13 @@ type Command struct {
 	// elsewhere finds its key in another database than the selected one. The words are of a valid arity.
 	elsewhere func(args [][]byte) (database int, key []byte, ok bool)
 
-	parent   *Command
-	history  history
-	full     string // "config|get"
-	index    map[string]*Command
-	measures *metrics.Command
+	parent       *Command
+	history      history
+	reads        bool   // has a key behind its name, which it looks up
+	readsElement bool   // and an element of it behind that, or, in a sorted set, at its end
+	full         string // "config|get"
+	index        map[string]*Command
+	measures     *metrics.Command
 }
 
 // Flags tell how a command behaves.
@@ -251,6 +253,8 @@ func (c *Command) prepare(parent *Command) {
 		panic("command: " + c.full + " has keys but neither reads nor writes")
 	}
 	c.Categories |= c.implied()
+	c.reads = parent == nil && len(c.Keys) > 0 && c.Keys[0].Index == 1 && c.Keys[0].Keyword == ""
+	c.readsElement = c.reads && (strings.HasPrefix(c.Syntax, "key field") || strings.HasSuffix(c.Syntax, "member") || strings.Contains(c.Syntax, " member "))
 	if len(c.Subcommands) > 0 {
 		c.index = map[string]*Command{}
 	}

@@ -36,6 +36,7 @@ type Engine struct {
 	listeners listeners
 	monitors  monitors
 	workers   workers
+	loaders   loaders
 	clock     clock
 	cursors   cursors
 	role      role
@@ -75,6 +76,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 		Locks: lock.NewTable(), Clients: NewClients()}
 	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
 	e.Gate = lock.NewGate(reactors + e.workers.count + 1)
+	e.loaders.start(store, e.Gate, e.workers.slot)
 	e.watches.init()
 	e.cursors.init()
 	e.Statistics.init(reactors + 1)
@@ -100,6 +102,7 @@ func (e *Engine) Stop() {
 	close(e.stopped)
 	e.targets.stop()
 	e.saves.running.Wait()
+	e.loaders.stop()
 	if !e.workers.stop(stopTimeout) {
 		e.Logger.Error("commands still run that should have ended", "waited", stopTimeout.String())
 	}

@@ -48,7 +48,7 @@ func BenchmarkManyKeys(b *testing.B) {
 	}
 }
 
-func commitPipeline(b *testing.B, batch *Batch, s *Session) {
+func commitPipeline(b testing.TB, batch *Batch, s *Session) {
 	b.Helper()
 	if err := batch.Commit(); err != nil {
 		b.Fatal(err)

@@ -117,10 +117,15 @@ func extend(dst []byte, r C.rocks_value) []byte {
 // Values are the results of a MultiGet, which reuses their memory.
 type Values struct {
 	keys    []byte
-	lengths []int64 // of each value; -1 where there is none
+	lengths []int64 // of each value; absent or unread where there is none
 	offsets []int
 	values  []byte
 }
+
+const (
+	absent = -1
+	unread = -2
+)
 
 // Len returns the number of keys that were asked for.
 func (v *Values) Len() int { return len(v.lengths) }
@@ -134,18 +139,21 @@ func (v *Values) At(i int) (value []byte, found bool) {
 	return v.values[v.offsets[i]:end:end], true
 }
 
+// Unread tells that a file would have to be read for the i-th key.
+func (v *Values) Unread(i int) bool { return v.lengths[i] == unread }
+
 // MultiGet reads many keys of a family into v, in one crossing when the values fit into what v holds from before, in two
 // otherwise. All are read at the same state of the database. On an error, v holds nothing.
 func (d *DB) MultiGet(f *Family, s *Snapshot, keys [][]byte, v *Values) error {
 	return d.multiGet(f, s, keys, false, v)
 }
 
-// MultiGetSorted is MultiGet for keys in ascending order, which RocksDB then need not sort.
-func (d *DB) MultiGetSorted(f *Family, s *Snapshot, keys [][]byte, v *Values) error {
-	return d.multiGet(f, s, keys, true, v)
+// MultiGetCached is MultiGet that reads no file: Values.Unread tells for which keys it would have to.
+func (d *DB) MultiGetCached(f *Family, keys [][]byte, v *Values) error {
+	return d.multiGet(f, nil, keys, true, v)
 }
 
-func (d *DB) multiGet(f *Family, s *Snapshot, keys [][]byte, sorted bool, v *Values) error {
+func (d *DB) multiGet(f *Family, s *Snapshot, keys [][]byte, cached bool, v *Values) error {
 	v.keys, v.lengths, v.offsets, v.values = v.keys[:0], v.lengths[:0], v.offsets[:0], v.values[:0]
 	family, err := f.in(d)
 	if err != nil || len(keys) == 0 {
@@ -155,7 +163,7 @@ func (d *DB) multiGet(f *Family, s *Snapshot, keys [][]byte, sorted bool, v *Val
 		v.keys = append(v.keys, key...)
 		v.lengths = append(v.lengths, int64(len(key)))
 	}
-	r := C.rocks_multi_get(d.c, family, s.of(d), cBool(sorted), first(v.keys),
+	r := C.rocks_multi_get(d.c, family, s.of(d), cBool(cached), first(v.keys),
 		(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(v.lengths))), C.size_t(len(keys)),
 		first(v.values[:cap(v.values)]), C.size_t(cap(v.values)))
 	if r.status.code != 0 {

@@ -129,14 +129,40 @@ func TestMultiGet(t *testing.T) {
 			}
 		}
 	}
-	must(t, d.MultiGetSorted(f, nil, [][]byte{[]byte("a"), []byte("b"), []byte("d")}, &v))
-	if value, found := v.At(2); !found || string(value) != "4" {
-		t.Errorf("sorted: %q %v", value, found)
-	}
 	must(t, d.MultiGet(f, nil, nil, &v))
 	if v.Len() != 0 {
 		t.Errorf("%d values of no keys", v.Len())
 	}
+}
+
+// TestMultiGetCached reads keys of a table file before and after its blocks have come into the cache.
+func TestMultiGetCached(t *testing.T) {
+	directory := t.TempDir()
+	d := openAt(t, directory)
+	f := create(t, d, "f")
+	for i := range 2000 { // more than RocksDB reads when it opens the file
+		put(t, d, f, fmt.Sprintf("b%04d", i), strings.Repeat(fmt.Sprint(i), 200))
+	}
+	put(t, d, f, "a", "1")
+	must(t, d.Flush())
+	must(t, d.Close())
+	d = openAt(t, directory)
+	f = d.Family("f")
+	put(t, d, f, "c", "3")
+	keys := [][]byte{[]byte("a"), []byte("c"), []byte("none")}
+	var v Values
+	must(t, d.MultiGetCached(f, keys, &v))
+	if value, found := v.At(1); !v.Unread(0) || found && string(value) != "3" || v.Unread(1) {
+		t.Errorf("of a file: unread %v; in memory: %q", v.Unread(0), value)
+	}
+	must(t, d.MultiGet(f, nil, keys, &v))
+	must(t, d.MultiGetCached(f, keys, &v))
+	for i, want := range []string{"1", "3", ""} {
+		if value, found := v.At(i); v.Unread(i) || found != (want != "") || string(value) != want {
+			t.Errorf("%s: %q, found %v, unread %v", keys[i], value, found, v.Unread(i))
+		}
+	}
+	must(t, d.Close())
 }
 
 func TestSnapshot(t *testing.T) {

@@ -1,0 +1,127 @@
+package storage
+
+import (
+	"fmt"
+	"testing"
+)
+
+// commitString writes a string in a transaction of its own.
+func commitString(t *testing.T, s *Store, key, value string) {
+	t.Helper()
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1, 0)
+	if err := setString(txn.DB(0), []byte(key), []byte(value)); err != nil {
+		t.Fatal(err)
+	}
+	txn.Effect(0, []byte("set"), []byte(key), []byte(value))
+	if err := s.Commit(txn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func setString(d DB, key, value []byte) error {
+	k, err := d.Lookup(key)
+	if err != nil {
+		return err
+	}
+	return d.SetString(key, k, value, 0)
+}
+
+// TestFetch asks for records that are in files, loads them, and asks again.
+func TestFetch(t *testing.T) {
+	options := testOptions(t.TempDir(), 1<<20, 0)
+	s, err := Open(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &testLog{}
+	s.Attach(log, 1)
+	const keys = 3000
+	for i := range keys {
+		commitString(t, s, fmt.Sprintf("key%04d", i), fmt.Sprintf("%0300d", i))
+	}
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1, 0)
+	h, err := txn.DB(0).Hash([]byte("hash"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range keys {
+		if _, err := h.Set(fmt.Appendf(nil, "field%04d", i), fmt.Appendf(nil, "%0300d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Save(); err != nil {
+		t.Fatal(err)
+	}
+	txn.Effect(0, []byte("hset"))
+	if err := s.Commit(txn); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openStore(t, options)
+	requests := []Upcoming{
+		{Args: [][]byte{[]byte("get"), []byte("key1500")}},
+		{Args: [][]byte{[]byte("get"), []byte("no such key")}},
+		{Args: [][]byte{[]byte("hget"), []byte("hash"), []byte("field1500")}, Element: true},
+		{Args: [][]byte{[]byte("get"), []byte("key1500")}, Database: 1},
+	}
+	txn = s.NewTxn()
+	if missing := txn.Warm(requests); missing != 0b1111 {
+		t.Fatalf("missing: %b", missing)
+	}
+	if cold := txn.Fetch(requests, 0b1111); cold&0b101 == 0 {
+		t.Errorf("cold: %b", cold)
+	}
+	loader := s.NewTxn()
+	for _, request := range requests {
+		loader.Load(request)
+	}
+	if cold := txn.Fetch(requests, 0b1111); cold != 0 {
+		t.Errorf("cold after loading: %b", cold)
+	}
+	if got := len(txn.fetchedKeys.records) + len(txn.fetchedElements.records); got != 4 {
+		t.Errorf("%d records were fetched, want 4", got)
+	}
+	txn.Begin(Mode{}, 1, 0)
+	if h, err = txn.DB(0).Hash([]byte("hash")); err != nil {
+		t.Fatal(err)
+	}
+	if value, found, err := h.Get([]byte("field1500")); err != nil || !found || string(value) != fmt.Sprintf("%0300d", 1500) {
+		t.Errorf("%q, %v, %v", value, found, err)
+	}
+}
+
+// TestFetchedIsNotTakenForNew writes a record after it was fetched.
+func TestFetchedIsNotTakenForNew(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
+	commitString(t, s, "key", "old")
+	if err := s.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	request := []Upcoming{{Args: [][]byte{[]byte("get"), []byte("key")}}}
+	fetch := func() *Txn {
+		txn := s.NewTxn()
+		if cold := txn.Fetch(request, 1); cold != 0 || len(txn.fetchedKeys.records) != 1 {
+			t.Fatalf("cold: %b, fetched: %d", cold, len(txn.fetchedKeys.records))
+		}
+		return txn
+	}
+	want := func(txn *Txn, want string) {
+		t.Helper()
+		txn.Begin(Mode{}, 1, 0)
+		if k, err := txn.DB(0).Lookup([]byte("key")); err != nil || string(k.Value) != want {
+			t.Errorf("%q, %v; want %q", k.Value, err, want)
+		}
+	}
+	before, between := fetch(), fetch()
+	want(before, "old")
+	commitString(t, s, "key", "new")
+	want(between, "new") // it is in the generation
+	if err := s.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	want(between, "new") // what was fetched is older than what RocksDB has
+}
