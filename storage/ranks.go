@@ -23,6 +23,8 @@ const (
 	rankBlock = 32
 	// rankedMembers is how many members a sorted set must have for its index to be counted.
 	rankedMembers = 8 * rankBlock
+	// rankedBytes are what counts take however few they are.
+	rankedBytes = 512
 )
 
 // ranks hold, for spread sorted sets that were asked for ranks, how many entries of the index stand in each piece of it. They are in
@@ -72,6 +74,7 @@ func (r *ranks) of(id uint64, entries int) *ranked {
 	r.byID[id] = r.used.PushFront(s)
 	r.occupants(id).Add(1)
 	r.account(s)
+	r.displace(s)
 	return s
 }
 
@@ -130,20 +133,26 @@ func (r *ranks) divided(s *ranked) {
 		return // it went meanwhile
 	}
 	r.account(s)
+	for s.accounted > int(r.limit()) && s.coarsen() {
+		r.account(s)
+	}
+	r.displace(s)
+}
+
+// displace forgets, over the limit, the counts of other sets.
+func (r *ranks) displace(s *ranked) {
 	limit := int(r.limit())
 	for r.bytes > limit && r.used.Len() > 1 && r.used.Back().Value != s {
 		r.remove(r.used.Back())
-	}
-	for s.accounted > limit && s.coarsen() {
-		r.account(s)
 	}
 }
 
 func (r *ranks) account(s *ranked) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.bytes += s.counts.Bytes() - s.accounted
-	s.accounted = s.counts.Bytes()
+	bytes := rankedBytes + s.counts.Bytes()
+	r.bytes += bytes - s.accounted
+	s.accounted = bytes
 }
 
 // Ranks is of how many sorted sets the members are counted, and how many bytes that takes.

@@ -51,7 +51,7 @@ func ranksAgainstModel(t *testing.T, o Options) {
 	countSmall(x.store)
 	model := map[string]float64{}
 	for i := range 250 {
-		x.limit = []int64{1 << 20, 1 << 20, 600}[x.random.IntN(3)]
+		x.limit = []int64{1 << 20, 1 << 20, 1100}[x.random.IntN(3)]
 		model = x.transaction(model, i)
 		x.read(func(db DB) { x.check(db, model) })
 		switch x.random.IntN(80) {
@@ -260,7 +260,7 @@ func putMany(t *testing.T, db DB, key string, members int) {
 // Many sets stay within the limit, and one that is over it alone is counted in larger pieces.
 func TestRankMemory(t *testing.T) {
 	o := testOptions(t.TempDir(), 1<<20, 1<<20)
-	o.RankBytes = constant[int64](5000)
+	o.RankBytes = constant[int64](8000)
 	x := newOrderedTest(t, o)
 	countSmall(x.store)
 	x.random = rand.New(rand.NewPCG(1, 1))
@@ -278,7 +278,7 @@ func TestRankMemory(t *testing.T) {
 			}
 		})
 		sets, bytes := x.store.Ranks()
-		if bytes > 5000 || sets == 0 {
+		if bytes > 8000 || sets == 0 {
 			t.Fatalf("%d sets have counts of %d bytes", sets, bytes)
 		}
 	}

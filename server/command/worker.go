@@ -86,6 +86,7 @@ func (b *Batch) work(s *Session, args [][]byte) Outcome {
 	}
 	defer b.releaseView()
 	ranked := s.ranked
+	s.ranked = false
 	for round := 0; ; round++ {
 		b.await()
 		if b.barred(s, command, args) {
