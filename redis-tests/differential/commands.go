@@ -130,7 +130,7 @@ var families = []family{
 		"acl (whoami|users|list|cat)", "acl getuser {value}", "acl getuser default", "acl dryrun default {command}", "module list", "debug error {value}",
 		"client kill (1.2.3.4:5|id 999999|addr 1.2.3.4:5|type pubsub|user nobody) [skipme (yes|no)]", "client unblock 999999 [timeout|error]", "client list (id 999999|type pubsub|{value})",
 		"client pause (0|-1|abc) [all|write]", "client (unpause|getredir|trackinginfo)", "client tracking off",
-		"slowlog (reset|get -2|get abc)", "latency (latest|reset|history {value}|graph {value})", "debug (sleep 0|set-active-expire 1|object missing)",
+		"slowlog (reset|get -2|get abc)", "latency (latest|reset|history {value}|graph {value})", "debug (sleep 0|set-active-expire 1)",
 		"command list filterby aclcat (hash|string|set|bitmap|hyperloglog|transaction)", "slowlog {name}", "latency {name}", "acl {name}",
 		"client {name}", "object {name}", "command {name}", "config {name}", "debug {name}", "memory {name}", "{value} {value}",
 	}},
