@@ -71,6 +71,9 @@ func peak(t *testing.T, args ...string) int64 {
 
 // TestMemory moves a collection that is larger than the memory that the tool may have.
 func TestMemory(t *testing.T) {
+	if launch.RaceDetector {
+		t.Skip("the race detector takes many times the memory and the time of what it watches")
+	}
 	const most = 300 << 20
 	n := *megabytes << 20 / elementBytes
 	path, size := largeFile(t, n)

@@ -14,6 +14,9 @@ var megabytes = flag.Int("megabytes", 150, "how large the collections of TestMem
 
 // TestMemory moves large collections, of which the tool must never have more than some pieces in memory.
 func TestMemory(t *testing.T) {
+	if launch.RaceDetector {
+		t.Skip("the race detector takes many times the memory and the time of what it watches")
+	}
 	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
 	const piece = 1000 // elements that one script makes: a server must not be silent for long
 	script := `local value = string.rep("v", 10000)
