@@ -199,6 +199,16 @@ func (r *transcript) withoutPrimary(replica *launch.Server, q *resp.Connection) 
 	r.note("role %s", info(r.t, replica, "role"))
 }
 
+// TestHostsThatAreNone: Redis takes these, and never connects.
+func TestHostsThatAreNone(t *testing.T) {
+	c := launch.ForTest(t, launch.MustUnderTest(t)).MustDial(t)
+	for _, host := range []string{"", "two words", "line\n"} {
+		if reply, err := c.Do("REPLICAOF", host, "6379"); err != nil || reply.String() != "-ERR Invalid master host" {
+			t.Errorf("REPLICAOF %q: %s, %v", host, reply, err)
+		}
+	}
+}
+
 // TestConfiguredRole has a replica by its configuration file, which CONFIG REWRITE keeps up to date. What was set
 // last wins after a crash, whatever the file said before.
 func TestConfiguredRole(t *testing.T) {

@@ -188,6 +188,9 @@ func cmdReplicaOf(c *Context) error {
 	if !ok || n < 0 || n > 65535 {
 		return Error("ERR Invalid master port")
 	}
+	if host == "" || strings.ContainsAny(host, " \t\r\n") { // Redis takes it, and never connects
+		return Error("ERR Invalid master host")
+	}
 	changed, err := c.Engine.role.part.Follow(host, int(n))
 	if err != nil {
 		return err
