@@ -107,6 +107,7 @@ func TestNothingHarmful(t *testing.T) {
 		{"config set set-max-intset-entries abc", "config set set-max-intset-entries abc"},
 		{"command getkeys expire k 5", "command getkeys expire k 200005"},
 		{"wait 1 0", "wait 0 0"},
+		{"hello 3 setname x auth default y", "hello 3 setname x"},
 		{"client kill id 7", "client kill id 999999"},
 		{"client pause 100 all", "client pause 0 all"},
 		{"client list id 0", "client list id 0"},
