@@ -38,6 +38,9 @@ func (l *loader) load(body io.Reader) error {
 			return refusal(err)
 		}
 		if err := l.take(record); err != nil {
+			if record.Kind == rdb.RecordKey && record.Value.Err() != nil {
+				return refusal(err)
+			}
 			return err
 		}
 		if l.sized != nil && record.Kind == rdb.RecordKey {
@@ -92,11 +95,14 @@ func (l *loader) takeKey(record *rdb.Record) error {
 	return l.sink.Load(Key{database, l.filter.Rename(record.Key), record.ExpireMs}, record.Value)
 }
 
-// refusal names the key that can't be read.
+// refusal names the key that can't be read, or says that the rest hasn't come.
 func refusal(err error) error {
 	var unsupported *rdb.UnsupportedError
 	if errors.As(err, &unsupported) {
 		return failure(ExitUnsupported, "key %.200q has a value of a type that can't be moved (%w); leave it out with --exclude", unsupported.Key, err)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the connection ended in the middle of the snapshot: %w", io.ErrUnexpectedEOF)
 	}
 	return fmt.Errorf("the snapshot: %w", err)
 }

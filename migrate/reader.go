@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,23 +153,39 @@ func (r *reader) fingerprints(ctx context.Context, places []place, digests bool)
 }
 
 func (r *reader) look(ctx context.Context, places []place, digests bool) ([]fingerprint, error) {
+	prints, err := r.kinds(ctx, places)
+	if err != nil {
+		return nil, err
+	}
+	if digests {
+		if err := r.askForDigests(ctx, places, prints); err != nil {
+			return nil, err
+		}
+	}
 	client := r.on(places[0].database)
+	for i := range places {
+		f := &prints[i]
+		if f.digest != "" || f.kind == "none" {
+			continue
+		}
+		if f.digest, err = valueDigest(ctx, client, f.kind, string(places[i].key), f.expireMs != 0); err != nil {
+			return nil, fmt.Errorf("%w (key %.200q)", err, places[i].key)
+		}
+	}
+	return prints, nil
+}
+
+// kinds are fingerprints without digests.
+func (r *reader) kinds(ctx context.Context, places []place) ([]fingerprint, error) {
 	expiry := "PEXPIRETIME"
 	if r.old {
 		expiry = "PTTL"
 	}
-	each := 2
-	if digests {
-		each = 3
-	}
 	now := time.Now().UnixMilli()
-	replies, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+	replies, err := r.on(places[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, one := range places {
 			p.Do(ctx, "TYPE", one.key)
 			p.Do(ctx, expiry, one.key)
-			if digests {
-				p.Do(ctx, "DEBUG", "DIGEST-VALUE", one.key)
-			}
 		}
 		return nil
 	})
@@ -178,35 +195,78 @@ func (r *reader) look(ctx context.Context, places []place, digests bool) ([]fing
 	prints := make([]fingerprint, len(places))
 	for i := range places {
 		f := &prints[i]
-		if f.kind, err = replies[i*each].(*redis.Cmd).Text(); err != nil {
+		if f.kind, err = replies[2*i].(*redis.Cmd).Text(); err != nil {
 			return nil, err
 		}
-		if f.expireMs, err = replies[i*each+1].(*redis.Cmd).Int64(); err != nil {
+		if f.expireMs, err = replies[2*i+1].(*redis.Cmd).Int64(); err != nil {
 			return nil, err
 		}
 		if r.old && f.expireMs > 0 {
 			f.expireMs += now
 		}
 		f.expireMs, _ = release(max(f.expireMs, 0))
-		switch {
-		case f.kind == "none":
-		case digests:
-			if list, err := replies[i*each+2].(*redis.Cmd).StringSlice(); err == nil && len(list) == 1 {
-				f.digest = list[0]
-			} else if err != nil {
-				return nil, err
-			}
-		default:
-			if f.digest, err = valueDigest(ctx, client, f.kind, string(places[i].key), f.expireMs != 0); err != nil {
-				return nil, fmt.Errorf("%w (key %.200q)", err, places[i].key)
-			}
-		}
 	}
 	return prints, nil
 }
 
+// digestElements is how many elements a collection has at most whose digest a server is asked for: a Redis serves nobody else while it
+// computes one.
+const digestElements = 10_000
+
+// askForDigests has the server compute digests, but not of large collections, which are read in pages.
+func (r *reader) askForDigests(ctx context.Context, places []place, prints []fingerprint) error {
+	large, err := r.large(ctx, places, prints)
+	if err != nil {
+		return err
+	}
+	asked := map[int]*redis.Cmd{}
+	_, err = r.on(places[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, one := range places {
+			if prints[i].kind != "none" && !large[i] {
+				asked[i] = p.Do(ctx, "DEBUG", "DIGEST-VALUE", one.key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, reply := range asked {
+		list, err := reply.StringSlice()
+		if err != nil || len(list) != 1 {
+			return errors.Join(err, fmt.Errorf("DEBUG DIGEST-VALUE has answered with %q", list))
+		}
+		prints[i].digest = list[0]
+	}
+	return nil
+}
+
+// large finds the collections with many elements.
+func (r *reader) large(ctx context.Context, places []place, prints []fingerprint) (map[int]bool, error) {
+	lengths := map[string]string{"hash": "HLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "stream": "XLEN"}
+	asked := map[int]*redis.Cmd{}
+	_, err := r.on(places[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, one := range places {
+			if length := lengths[prints[i].kind]; length != "" {
+				asked[i] = p.Do(ctx, length, one.key)
+			}
+		}
+		return nil
+	})
+	var refused redis.Error // WRONGTYPE: it has become another key
+	if err != nil && !errors.As(err, &refused) {
+		return nil, err
+	}
+	large := map[int]bool{}
+	for i, reply := range asked {
+		n, err := reply.Int64()
+		large[i] = err == nil && n > digestElements
+	}
+	return large, nil
+}
+
 // page is how many elements of a value are asked for at once.
-const page = 1000
+const page = 250
 
 // valueDigest computes what DEBUG DIGEST-VALUE would, for servers that don't allow it. No collection is in
 // memory as a whole. A key that goes away meanwhile, or becomes another, has a digest of what was seen.
@@ -227,13 +287,15 @@ func valueDigest(ctx context.Context, client redis.UniversalClient, kind, key st
 			func(words []string) error { v.Element([]byte(words[0])); return nil })
 	case "zset":
 		v = digest.NewValue(digest.SortedSet)
-		err = inPages(func(from int64) ([]string, error) {
-			return client.Do(ctx, "ZRANGE", key, from, from+page-1, "WITHSCORES").StringSlice()
-		}, 2, func(words []string) error {
+		var bad error
+		err = byScan(func(cursor uint64) ([]string, uint64, error) {
+			return client.ZScan(ctx, key, cursor, "", page).Result()
+		}, client.ZCard(ctx, key).Result, 2, func(words []string) {
 			score, err := strconv.ParseFloat(words[1], 64)
 			v.Scored([]byte(words[0]), score)
-			return err
-		})
+			bad = cmp.Or(bad, err)
+		}, func() { v = digest.NewValue(digest.SortedSet) })
+		err = cmp.Or(err, bad)
 	case "set":
 		v = digest.NewValue(digest.Set)
 		err = byScan(func(cursor uint64) ([]string, uint64, error) {

@@ -83,3 +83,24 @@ func TestVerifySample(t *testing.T) {
 		t.Errorf("%d keys the other way, not %d", len(back), len(some))
 	}
 }
+
+// TestVerifyLarge compares collections that are too large for DEBUG DIGEST-VALUE, which are read in pages.
+func TestVerifyLarge(t *testing.T) {
+	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
+	fill(t, from, 11_000)
+	startTool(t, t.TempDir(), port(from, to)...).ends(0)
+	startTool(t, t.TempDir(), verify(from, to)...).ends(0)
+	for _, s := range []*launch.Server{from, to} {
+		if stats := string(do(t, s.MustDial(t), "INFO", "commandstats").Text); !strings.Contains(stats, "cmdstat_zscan") || !strings.Contains(stats, "cmdstat_debug") {
+			t.Errorf("not compared in both ways: %s", stats)
+		}
+	}
+	c := to.MustDial(t)
+	do(t, c, "HSET", "large:hash", "field10500", "another")
+	do(t, c, "SREM", "large:set", "member10500")
+	do(t, c, "ZINCRBY", "large:zset", "0.001", "member10500")
+	do(t, c, "LSET", "large:list", "10500", "another")
+	if got := listed(startTool(t, t.TempDir(), verify(from, to)...).ends(1)); len(got) != 4 {
+		t.Errorf("%q", got)
+	}
+}
