@@ -100,9 +100,10 @@ func (g *Generation) Merge() {
 	slots := g.index.Load().slots
 	for i := range slots {
 		if word := slots[i].Load(); word != 0 {
-			places = append(places, place{ref: reference(word & referenceMask)})
+			places = append(places, place{word & referenceMask, reference(word & referenceMask)})
 		}
 	}
+	byPiece(places) // as they lie in memory, which is read from one end to the other then as long as keys begin alike
 	order(places, g.entry)
 	refs := make([]reference, len(places))
 	for i := range places {
