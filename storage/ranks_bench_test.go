@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -136,5 +137,24 @@ func BenchmarkChanged(b *testing.B) {
 	key := []byte("z\x00\x00\x00\x00\x00\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00member")
 	for b.Loop() {
 		r.changed(key, 1)
+	}
+}
+
+// BenchmarkOffset finds what comes behind half of the members.
+func BenchmarkOffset(b *testing.B) {
+	const members = 200000
+	s, _ := rankedStore(b, members)
+	txn := s.NewTxn()
+	for b.Loop() {
+		txn.Begin(Mode{}, 1, 0)
+		z, err := txn.DB(0).ZSet([]byte("board"))
+		n := 0
+		if err == nil {
+			err = z.ByScore(ScoreRange{Min: math.Inf(-1), Max: math.Inf(1)}, members/2, false, func([]byte, float64) bool { n++; return n < 10 })
+		}
+		if err != nil || n != 10 {
+			b.Fatal(n, err)
+		}
+		txn.Reset()
 	}
 }
