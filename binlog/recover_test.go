@@ -426,6 +426,25 @@ func TestCleanOnlyAfterBranch(t *testing.T) {
 	}
 }
 
+// A server that is killed again and again leaves no room behind that segments were to use.
+func TestBranchGivesRoomBack(t *testing.T) {
+	o := options(t)
+	l := create(t, o, 0)
+	abandon(t, l)
+	for range 5 {
+		l, _ = open(t, o)
+		former := l.current
+		if err := l.Branch(NewID()); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(former.path); err != nil || info.Size() != former.end.Load() {
+			t.Fatalf("a segment of %d bytes takes %d (%v)", former.end.Load(), info.Size(), err)
+		}
+		add(t, l, command("PING"))
+		abandon(t, l)
+	}
+}
+
 // The mark of a clean stop must not outlive what is written after it.
 func TestMarkIsTakenAway(t *testing.T) {
 	o := options(t)

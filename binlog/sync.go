@@ -40,12 +40,11 @@ func (l *Log) syncLocked() error {
 		// After a failed sync Linux takes the lost pages for clean, so another sync would succeed and be a lie.
 		return broken
 	}
-	target := l.written.Load()
-	if target == l.durable.Load() {
+	target, tail := l.written.Load(), l.tail.Load()
+	if target == l.durable.Load() && tail.next.Load() == nil { // else a branch has sealed what was durable, and it can be retired
 		return nil
 	}
 	began := time.Now()
-	tail := l.tail.Load()
 	for reached := Position(-1); reached < target; {
 		next := tail.next.Load()
 		if err := tail.file.sync(); err != nil {
