@@ -156,19 +156,22 @@ func (t *Txn) Load(request Upcoming) {
 	if family == nil {
 		return
 	}
-	t.key = layout.AppendMetadataKey(t.key[:0], request.Args[1])
-	metadata, known := t.remembered(space.number, t.key)
-	if !known {
-		var err error
-		if t.record, _, err = t.store.db().Get(family, nil, t.key, t.record[:0]); err != nil {
-			return
-		}
-		metadata = t.record
+	metadata, ok := t.load(space, family, layout.AppendMetadataKey(t.key[:0], request.Args[1]))
+	if ok && request.Element && t.warmElementKey(metadata, request.Args) {
+		t.load(space, family, t.key)
 	}
-	if !request.Element || !t.warmElementKey(metadata, request.Args) {
-		return
+	for i := 1 + request.Step; request.Step > 0 && i < len(request.Args) && ok; i += request.Step {
+		_, ok = t.load(space, family, layout.AppendMetadataKey(t.key[:0], request.Args[i]))
 	}
-	if _, known := t.remembered(space.number, t.key); !known {
-		t.record, _, _ = t.store.db().Get(family, nil, t.key, t.record[:0])
+}
+
+// load reads a record, wherever it is. The value is valid until the next call.
+func (t *Txn) load(space *namespace, family *rocks.Family, key []byte) (value []byte, ok bool) {
+	t.key = key
+	if value, known := t.remembered(space.number, key); known {
+		return value, true
 	}
+	var err error
+	t.record, _, err = t.store.db().Get(family, nil, key, t.record[:0])
+	return t.record, err == nil
 }

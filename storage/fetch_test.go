@@ -75,6 +75,10 @@ func TestFetch(t *testing.T) {
 	if cold := txn.Fetch(requests, 0b1111); cold&0b101 == 0 {
 		t.Errorf("cold: %b", cold)
 	}
+	last := []Upcoming{{Args: [][]byte{[]byte("get"), []byte("key2900")}}}
+	if cold := txn.Fetch(last, 1); cold != 1 {
+		t.Error("another key isn't cold")
+	}
 	loader := s.NewTxn()
 	for _, request := range requests {
 		loader.Load(request)
@@ -84,6 +88,11 @@ func TestFetch(t *testing.T) {
 	}
 	if got := len(txn.fetchedKeys.records) + len(txn.fetchedElements.records); got != 4 {
 		t.Errorf("%d records were fetched, want 4", got)
+	}
+	many := Upcoming{Args: [][]byte{[]byte("mset"), []byte("key0100"), []byte("x"), []byte("key2900"), []byte("x")}, Step: 2}
+	loader.Load(many)
+	if cold := txn.Fetch(last, 1); cold != 0 {
+		t.Error("the second key of a request isn't loaded")
 	}
 	txn.Begin(Mode{}, 1, 0)
 	if h, err = txn.DB(0).Hash([]byte("hash")); err != nil {

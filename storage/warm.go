@@ -18,6 +18,7 @@ type Upcoming struct {
 	Database int
 	Args     [][]byte
 	Element  bool // it names an element of a collection, where Warm looks for one
+	Step     int  // not 0: after so many arguments comes another key, and so on to the end
 }
 
 // Warm reads what commands that are about to be executed will look at first: the slots of the indexes,

@@ -275,7 +275,7 @@ func (b *Batch) reading(which uint32) (reading uint32) {
 		command, _ := b.engine.Table.Lookup(request.Args)
 		if command != nil && command.Accepts(len(request.Args)) && command.reads {
 			reading |= 1 << i
-			request.Element = command.readsElement
+			request.Element, request.Step = command.readsElement, command.readsStep
 		}
 	}
 	return reading

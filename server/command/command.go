@@ -59,6 +59,7 @@ type Command struct {
 	history      history
 	reads        bool   // has a key behind its name, which it looks up
 	readsElement bool   // and an element of it behind that, or, in a sorted set, at its end
+	readsStep    int    // and another so many words behind each, to the end; 0: it has one key, or others elsewhere
 	full         string // "config|get"
 	index        map[string]*Command
 	measures     *metrics.Command
@@ -254,6 +255,9 @@ func (c *Command) prepare(parent *Command) {
 	}
 	c.Categories |= c.implied()
 	c.reads = parent == nil && len(c.Keys) > 0 && c.Keys[0].Index == 1 && c.Keys[0].Keyword == ""
+	if c.reads && c.Keys[0].Last == -1 {
+		c.readsStep = c.Keys[0].Step
+	}
 	c.readsElement = c.reads && (strings.HasPrefix(c.Syntax, "key field") || strings.HasSuffix(c.Syntax, "member") || strings.Contains(c.Syntax, " member "))
 	if len(c.Subcommands) > 0 {
 		c.index = map[string]*Command{}
