@@ -31,6 +31,7 @@ type Upcoming struct {
 func (t *Txn) Warm(requests []Upcoming) (missing uint32) {
 	now := t.store.current.Load()
 	keys, elements := warming{current: now, cache: t.store.cache}, warming{current: now, cache: t.store.cache}
+	var popping popping
 	for i := range requests {
 		t.key = layout.AppendMetadataKey(t.key[:0], requests[i].Args[1])
 		keys.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
@@ -41,14 +42,17 @@ func (t *Txn) Warm(requests []Upcoming) (missing uint32) {
 		value := keys.value(i)
 		if value == nil {
 			missing |= 1 << i
+		} else if space := now.databases[requests[i].Database].number; t.warmPoppedKey(&popping, value, keys.hashes[i], space, requests[i].Args) {
+			owners[elements.count] = popped
+			elements.add(generation.Hash(space, t.key))
 		} else if args := requests[i].Args; t.warmElementKey(value, args) {
 			owners[elements.count] = i
-			elements.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
+			elements.add(generation.Hash(space, t.key))
 		}
 	}
 	elements.slots()
 	for i := range elements.count {
-		if elements.value(i) == nil {
+		if elements.value(i) == nil && owners[i] != popped {
 			missing |= 1 << owners[i]
 		}
 	}
@@ -83,6 +87,44 @@ func (d DB) WarmDue(due []ttl.Due) {
 		d.txn.warmed += byte(len(keys.value(i)))
 	}
 }
+
+// popping is the list that requests pop from, and how many elements those have taken that Warm has passed.
+type popping struct {
+	hash        uint64
+	left, right uint64
+}
+
+// popped owns the elements of lists that are about to be popped. Nobody fetches them.
+const popped = -1
+
+// warmPoppedKey puts the key of the element that a request will pop into t.key; false if it pops none from a spread list. The list is as
+// the transaction itself has left it.
+func (t *Txn) warmPoppedKey(p *popping, metadata []byte, hash uint64, space uint32, args [][]byte) bool {
+	if len(args) != 2 || len(args[0]) != 4 || args[0][1]|0x20 != 'p' || len(metadata) != listMetadata || layout.Type(metadata[0]) != layout.List ||
+		layout.Encoding(metadata[1]) != layout.Spread {
+		return false
+	}
+	t.key = layout.AppendMetadataKey(t.key[:0], args[1])
+	if own, state := t.journal.get(hash, space, t.key); state == generation.Present && len(own) == listMetadata {
+		metadata = own
+	}
+	if hash != p.hash {
+		*p = popping{hash: hash}
+	}
+	var index uint64
+	if args[0][0]|0x20 == 'l' {
+		index = binary.BigEndian.Uint64(metadata[spreadHeader:]) + p.left
+		p.left++
+	} else {
+		p.right++
+		index = binary.BigEndian.Uint64(metadata[spreadHeader+8:]) - p.right
+	}
+	t.key = layout.AppendListKey(t.key[:0], binary.BigEndian.Uint64(metadata[spreadHeader-8:]), index)
+	return true
+}
+
+// listMetadata is the size of a spread list's metadata.
+const listMetadata = spreadHeader + 16
 
 // spreadHeader is the size of a spread collection's metadata up to its id's end; see layout.Metadata.
 const spreadHeader = 18

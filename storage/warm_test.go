@@ -3,6 +3,9 @@ package storage
 import (
 	"fmt"
 	"testing"
+
+	"kedis/storage/generation"
+	"kedis/storage/layout"
 )
 
 // TestWarmWhileGenerationsChange looks ahead for keys and elements while others write, and while one generation takes the place of
@@ -56,5 +59,46 @@ func TestWarmWhileGenerationsChange(t *testing.T) {
 	<-stopped
 	if s.Counters().Flushes.Load() < 10 {
 		t.Errorf("only %d generations were written: the test needs more", s.Counters().Flushes.Load())
+	}
+}
+
+// TestWarmKnowsWhatWillBePopped asks for the elements that pops will take, from a list that the transaction itself has popped from.
+func TestWarmKnowsWhatWillBePopped(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 64<<20, 64<<20))
+	fillList(t, s, "list", 3000)
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1, 0)
+	db := txn.DB(0)
+	key := layout.AppendMetadataKey(nil, []byte("list"))
+	hash := generation.Hash(db.space.number, key)
+	for round := range 3 {
+		var p popping
+		for _, command := range []string{"lpop", "RPOP", "Lpop", "rpop", "lpop"} {
+			metadata, _ := s.current.Load().active.Get(generation.End, hash, db.space.number, key) // before the transaction
+			if !txn.warmPoppedKey(&p, metadata, hash, db.space.number, [][]byte{[]byte(command), []byte("list")}) {
+				t.Fatalf("%s pops nothing", command)
+			}
+			_, index, _ := layout.DecodeListKey(txn.key)
+			list, err := db.List([]byte("list"))
+			must(t, err)
+			last := list.next.Head + p.left - 1
+			if command[0]|0x20 == 'r' {
+				last = list.next.Tail - p.right
+			}
+			if index != last {
+				t.Errorf("round %d, %s: %d instead of %d", round, command, index, last)
+			}
+		}
+		list, err := db.List([]byte("list"))
+		must(t, err)
+		must(t, list.Pop(true, 3, func([]byte) {}))
+		must(t, list.Pop(false, 2, func([]byte) {}))
+		must(t, list.Save())
+	}
+	for _, args := range [][][]byte{{[]byte("llen"), []byte("list")}, {[]byte("lpop"), []byte("list"), []byte("2")}} {
+		metadata, _ := s.current.Load().active.Get(generation.End, hash, db.space.number, key)
+		if txn.warmPoppedKey(&popping{}, metadata, hash, db.space.number, args) {
+			t.Errorf("%s was taken for a pop", args)
+		}
 	}
 }
