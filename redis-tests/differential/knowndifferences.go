@@ -46,6 +46,7 @@ var knownDifferences = []known{
 	// What a server is, and not what it holds.
 	{[]string{"client|id", "command|count"}, "a number of the server's own", integers},
 	{[]string{"hello"}, "version and connection id", sameShape},
+	{[]string{"client|list", "client|info"}, "addresses, ids and figures of the server's own connections", sameShape},
 	{[]string{"memory|usage"}, "bytes in this server's memory or on its disk; Redis tells them of expired keys too", memoryUsage},
 	{[]string{"object|refcount"}, "Kedis shares no objects", integers},
 	{[]string{"dump"}, "compression and the cutting of lists into nodes are free; @exchange compares what the payload says", sameShape},
