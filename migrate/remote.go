@@ -163,6 +163,7 @@ func replyCode(err error) string {
 	case errors.As(err, &theirs):
 		text = theirs.Error()
 	}
+	text = strings.TrimPrefix(text, "EXECABORT Transaction discarded because of: ")
 	code, _, _ := strings.Cut(text, " ")
 	return code
 }
