@@ -33,6 +33,10 @@ type elements struct {
 // to RocksDB at a time.
 const stageBytes = 4 << 20
 
+// stageRecords is how many records it gathers at most: a commit makes them visible one by one, some half a microsecond each, while
+// all other commits wait.
+const stageRecords = 16 << 10
+
 func (d DB) newElements(t layout.Type) *elements {
 	j := &d.txn.journal
 	return &elements{db: d, kind: t, id: d.txn.NewID(), known: j.keys + d.txn.spilled,
@@ -53,7 +57,9 @@ func (e *elements) put(kind byte, element, value []byte) error {
 	if err := e.db.putElement(kind, e.id, element, value); err != nil {
 		return err
 	}
-	if len(e.db.txn.journal.buffer)-e.buffer < e.db.txn.store.stageBytes || !e.db.txn.stages() {
+	j := &e.db.txn.journal
+	few := len(j.buffer)-e.buffer < e.db.txn.store.stageBytes && len(j.entries)-e.entries < stageRecords
+	if few || !e.db.txn.stages() {
 		return nil
 	}
 	return e.stage()
