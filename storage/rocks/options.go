@@ -156,7 +156,9 @@ func (p *parts) setDatabase(o *Options) {
 	p.options.EnableStatistics()
 	p.options.SetMaxBackgroundJobs(o.MaxBackgroundJobs)
 	// One flush at a time, for all families: the Listener in shim.cc says why.
+	//lint:ignore SA1019 MaxBackgroundJobs alone allows several.
 	p.options.SetMaxBackgroundFlushes(1)
+	//lint:ignore SA1019 It goes with the one above.
 	p.options.SetMaxBackgroundCompactions(compactions(o.MaxBackgroundJobs))
 	p.options.SetMaxSubcompactions(uint32(max(1, o.MaxBackgroundJobs/4)))
 	p.options.SetMaxOpenFiles(o.MaxOpenFiles)
