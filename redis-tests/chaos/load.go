@@ -33,8 +33,11 @@ type Load struct {
 // StartLoad lets clients write to a primary until Stop. It may become a replica meanwhile, if so is said.
 func StartLoad(primary *Member, handsOver bool, seed uint64, witnesses []*Witness) *Load {
 	l := &Load{primary: primary, usable: usable, random: rand.New(rand.NewPCG(seed, 1)), open: map[*resp.Connection]struct{}{}}
-	if primary.isRedis() && handsOver {
+	switch {
+	case primary.isRedis() && handsOver:
 		l.usable = usableOnReplica
+	case primary.isRedis():
+		l.usable = usableForReplicas
 	}
 	for i := range uint64(2) {
 		generator := differential.NewGenerator(seed, i)
@@ -157,6 +160,13 @@ func usable(line []string) bool {
 // and then holds something else than its primary.
 func usableOnReplica(line []string) bool {
 	return usable(line) && !strings.EqualFold(line[0], "pfcount")
+}
+
+// usableForReplicas tells whether a line is also for a Redis whose replicas never need all data anew: BITFIELD of Redis 7.0 with OVERFLOW
+// FAIL makes a key that it tells nobody of.
+func usableForReplicas(line []string) bool {
+	fails := func(word string) bool { return strings.EqualFold(word, "fail") }
+	return usable(line) && (!strings.EqualFold(line[0], "bitfield") || !slices.ContainsFunc(line, fails))
 }
 
 func negativeZero(word string) bool {
