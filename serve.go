@@ -155,8 +155,11 @@ func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
 	}
 	cancel()
 	<-sweeping
-	engine.Stop()
+	stopped := engine.Stop()
 	node.Stop()
+	if !stopped {
+		return errors.Join(err, data.Abandon())
+	}
 	return errors.Join(err, data.Close())
 }
 

@@ -212,6 +212,13 @@ func (d *Data) Recover(engine *command.Engine) error {
 	return nil
 }
 
+// Abandon closes the log and leaves the store as it is, for somebody still uses it: the next start applies from the log
+// what isn't in RocksDB's files, as after a kill.
+func (d *Data) Abandon() error {
+	d.logger.Error("commands still run that should have ended: the store is not closed, and the next start reads more of the log")
+	return d.Log().Close()
+}
+
 // Close persists everything and closes the store and the log.
 func (d *Data) Close() error {
 	return errors.Join(d.Store.Close(), d.Log().Close())

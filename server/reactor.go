@@ -333,6 +333,18 @@ func (r *reactor) commit() {
 	r.startWork()
 }
 
+// end gives back the locks of what was executed when the loop ended; workers may wait for them. The replies can't leave any
+// more.
+func (r *reactor) end() {
+	if !r.batch.Open() {
+		return
+	}
+	if err := r.batch.Commit(); err != nil {
+		r.server.logger.Error("a commit failed", "error", err)
+	}
+	r.batch.Clear()
+}
+
 func (r *reactor) startWork() {
 	if len(r.work) == 0 {
 		return

@@ -55,8 +55,17 @@ const outboundPause = 4 << 20
 func New(engine *command.Engine, c *config.Config, logger hclog.Logger) *Server {
 	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostDescriptor: mostDescriptor(),
 		booted: make(chan struct{}), reactors: map[gnet.EventLoop]*reactor{}, stop: make(chan struct{})}
+	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
 	return s
+}
+
+// checkMaxClients refuses what the limit of open files doesn't allow, in Redis's words.
+func (s *Server) checkMaxClients() error {
+	if s.config.MaxClients.Get() > int64(s.mostDescriptor) {
+		return config.Refusal(fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", s.mostDescriptor))
+	}
+	return nil
 }
 
 // Run serves until Stop is called. ready is called as soon as clients are accepted.
@@ -78,6 +87,9 @@ func (s *Server) Run(reactors int, ready func()) error {
 	err = gnet.Rotate(s, addresses, options...)
 	close(s.stop)
 	s.ticking.Wait()
+	for _, r := range s.reactors {
+		r.end()
+	}
 	return err
 }
 

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -98,6 +99,10 @@ func (s *Store) writeGeneration(f *frozen) error {
 	if err != nil {
 		return err
 	}
+	huge := f.Newest() > s.options.GenerationBytes()+hugeBuffer
+	if huge {
+		debug.FreeOSMemory() // what the request has left, before RocksDB makes its copies
+	}
 	batch := new(rocks.Batch)
 	batch.Grow(int(f.Newest()))
 	for _, m := range f.moved.sorted() {
@@ -122,6 +127,9 @@ func (s *Store) writeGeneration(f *frozen) error {
 	s.forgetOutside(f.moved)
 	s.staged.written(f.Generation)
 	s.retire(f)
+	if huge {
+		debug.FreeOSMemory()
+	}
 	return nil
 }
 

@@ -32,6 +32,7 @@ type change struct {
 const (
 	smallJournal = 1 << 10 // slots that are kept from one transaction to the next
 	largeBuffer  = 1 << 20
+	hugeBuffer   = 64 << 20 // is never kept
 )
 
 func (j *journal) key(c *change) []byte {
@@ -73,15 +74,16 @@ func (j *journal) find(hash uint64, space uint32, key []byte) int {
 	}
 }
 
-func (j *journal) put(hash uint64, space uint32, key, value []byte) {
-	j.add(hash, space, key, value, len(value))
+// put writes a record whose value is head and, behind it, tail.
+func (j *journal) put(hash uint64, space uint32, key, head, tail []byte) {
+	j.add(hash, space, key, head, tail, len(head)+len(tail))
 }
 
 func (j *journal) delete(hash uint64, space uint32, key []byte) {
-	j.add(hash, space, key, nil, -1)
+	j.add(hash, space, key, nil, nil, -1)
 }
 
-func (j *journal) add(hash uint64, space uint32, key, value []byte, length int) {
+func (j *journal) add(hash uint64, space uint32, key, head, tail []byte, length int) {
 	if (j.keys+1)*2 > len(j.slots) {
 		j.grow()
 	}
@@ -93,7 +95,10 @@ func (j *journal) add(hash uint64, space uint32, key, value []byte, length int) 
 		j.keys++
 	}
 	j.kinds[key[0]]++
-	j.buffer = append(append(j.buffer, key...), value...)
+	if len(tail) > largeBuffer {
+		j.buffer = slices.Grow(j.buffer, len(key)+len(head)+len(tail)) // once
+	}
+	j.buffer = append(append(append(j.buffer, key...), head...), tail...)
 	j.entries = append(j.entries, c)
 	j.slots[slot] = int32(len(j.entries))
 }
@@ -130,7 +135,7 @@ func (j *journal) reset() {
 	if len(j.slots) > smallJournal && j.keys*8 < len(j.slots) {
 		j.slots = nil
 	}
-	if cap(j.buffer) > largeBuffer && len(j.buffer)*8 < cap(j.buffer) {
+	if cap(j.buffer) > hugeBuffer || cap(j.buffer) > largeBuffer && len(j.buffer)*8 < cap(j.buffer) {
 		j.buffer, j.entries = nil, nil
 	}
 	if j.keys > 0 {

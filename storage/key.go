@@ -86,8 +86,15 @@ func (d DB) Save(key []byte, old Key, next layout.Metadata) error {
 		return nil
 	}
 	d.noteBounds(&old.Metadata, &next)
-	t.record = next.Append(t.record[:0])
-	return t.put(d.space, d.metadataKey(key), t.record)
+	return d.putMetadata(key, &next)
+}
+
+// putMetadata writes a key's record. A value, which may be long, is copied once, into the journal.
+func (d DB) putMetadata(key []byte, m *layout.Metadata) error {
+	t := d.txn
+	head, value := m.AppendHead(t.record[:0])
+	t.record = head
+	return t.putParts(d.space, d.metadataKey(key), head, value)
 }
 
 // unchanged tells that a spread collection's record needn't be written again. (A packed one has

@@ -32,6 +32,9 @@ var (
 	ErrBudget    = errors.New("storage: the command touches too many records to run on a reactor")
 	ErrDiverged  = errors.New("storage: what the primary has carried out fails here")
 	ErrFormat    = errors.New("storage: the data directory has another format")
+
+	// ErrInterrupted is what commands get after Interrupt.
+	ErrInterrupted = errors.New("storage: the server stops")
 )
 
 // Log is what commits are written to, and what recovery reads. Package binlog has it.
@@ -88,18 +91,19 @@ type Store struct {
 		unpersisted   []layout.State // that RocksDB has, from the one on that its files have
 	}
 
-	sorter    chan *generation.Chunk
-	flusher   flusher
-	views     views
-	ends      indexEnds
-	ranks     ranks
-	staged    staged
-	written   atomic.Int64 // the position that RocksDB has reached, in memory or in files
-	persisted atomic.Int64 // the one that its files have reached
-	reaping   int          // the database whose elements were reaped last
-	stop      chan struct{}
-	running   sync.WaitGroup
-	counters  Counters
+	sorter      chan *generation.Chunk
+	flusher     flusher
+	views       views
+	ends        indexEnds
+	ranks       ranks
+	staged      staged
+	interrupted atomic.Bool  // by Interrupt
+	written     atomic.Int64 // the position that RocksDB has reached, in memory or in files
+	persisted   atomic.Int64 // the one that its files have reached
+	reaping     int          // the database whose elements were reaped last
+	stop        chan struct{}
+	running     sync.WaitGroup
+	counters    Counters
 
 	stageBytes int  // see stage.go
 	warmed     byte // keeps the compiler from leaving out what the flusher reads ahead
@@ -361,6 +365,10 @@ func (s *Store) Close() error {
 	s.running.Wait()
 	return errors.Join(err, s.db().Close())
 }
+
+// Interrupt ends commands that run: whatever they read or write next fails with ErrInterrupted. It is for the end of the
+// server; what is applied from a log goes on.
+func (s *Store) Interrupt() { s.interrupted.Store(true) }
 
 // Reconfigure says how RocksDB is to be opened by Reopen. Nothing runs beside them both.
 func (s *Store) Reconfigure(o rocks.Options) { s.options.Rocks = o }

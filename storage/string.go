@@ -54,10 +54,8 @@ func (d DB) unshare(key []byte, k Key) error {
 	if k.Encoding == layout.Raw || len(k.Value) > embeddedBytes {
 		return nil
 	}
-	t := d.txn
 	k.Encoding = layout.Raw
-	t.record = k.Append(t.record[:0])
-	return t.put(d.space, d.metadataKey(key), t.record)
+	return d.putMetadata(key, &k.Metadata)
 }
 
 // compose returns a copy of a value in scratch memory with room for size bytes. It is valid until the

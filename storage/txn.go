@@ -265,6 +265,9 @@ func (t *Txn) spend(n int) error {
 	if t.budget -= n; t.budget < 0 {
 		return ErrBudget
 	}
+	if t.store.interrupted.Load() && !t.mode.Applying {
+		return ErrInterrupted
+	}
 	return nil
 }
 
@@ -343,14 +346,18 @@ const maxRecordBytes = 1<<31 - 1<<10
 
 var errRecordTooLarge = errors.New("storage: a key and its value have more than 2 GB")
 
-func (t *Txn) put(ns *namespace, key, value []byte) error {
-	if len(key)+len(value) > maxRecordBytes {
+func (t *Txn) put(ns *namespace, key, value []byte) error { return t.putParts(ns, key, value, nil) }
+
+// putParts writes a record whose value stands in two places.
+func (t *Txn) putParts(ns *namespace, key, head, tail []byte) error {
+	length := len(head) + len(tail)
+	if len(key)+length > maxRecordBytes {
 		return errRecordTooLarge
 	}
-	if err := t.spend(1 + len(value)/bytesPerRecord); err != nil {
+	if err := t.spend(1 + length/bytesPerRecord); err != nil {
 		return err
 	}
-	t.journal.put(generation.Hash(ns.number, key), ns.number, key, value)
+	t.journal.put(generation.Hash(ns.number, key), ns.number, key, head, tail)
 	if key[0] == layout.KindZSetScore {
 		t.store.ranks.changed(key, 1)
 	}

@@ -139,8 +139,11 @@ func (o *option) set(text string) error {
 	return nil
 }
 
-// unknown says that there is no such option, and which one may have been meant.
+// unknown says that there is no such option, and why, or which one may have been meant.
 func (c *Config) unknown(name string) string {
+	if why := whyWithout(name); why != "" {
+		return fmt.Sprintf("Kedis is without Redis's option %q: %s", name, why)
+	}
 	best, nearest := "", 1+len(name)/4
 	for _, entry := range c.names {
 		if d := distance(strings.ToLower(name), entry.name); d <= nearest {

@@ -1,6 +1,9 @@
 package resp
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // smallLines holds "0\r\n", "1\r\n" and so on: what most headers and integers consist of behind their
 // first byte.
@@ -30,6 +33,10 @@ func AppendBulkHeader(dst []byte, n int64) []byte { return appendHeader(dst, '$'
 
 // AppendBulk appends a bulk string.
 func AppendBulk(dst, b []byte) []byte {
+	if len(b) > largeArgument {
+		// Once, and no farther than needed: append would make room for the line end by copying all of it.
+		dst = slices.Grow(dst, len("$\r\n\r\n")+20+len(b))
+	}
 	dst = appendHeader(dst, '$', int64(len(b)))
 	dst = append(dst, b...)
 	return append(dst, "\r\n"...)

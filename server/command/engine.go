@@ -96,20 +96,28 @@ func (e *Engine) describe() {
 	}
 }
 
-// Stop ends what goes on in the background, and what waits, and waits for commands that still run. It is
-// called once, when no more commands come and the sweeper has ended, before the store is closed.
-func (e *Engine) Stop() {
+// Stop ends what goes on in the background, and what waits, and waits for commands that still run; those that take
+// too long fail. It is called once, when no more commands come and the sweeper has ended, before the store is closed:
+// when it returns false, some command still uses the store.
+func (e *Engine) Stop() (stopped bool) {
 	close(e.stopped)
 	e.targets.stop()
 	e.saves.running.Wait()
 	e.loaders.stop()
-	if !e.workers.stop(stopTimeout) {
-		e.Logger.Error("commands still run that should have ended", "waited", stopTimeout.String())
+	if e.workers.stop(stopTimeout) {
+		return true
 	}
+	e.Logger.Warn("commands that still run are ended; nobody was told that they had succeeded", "waited", stopTimeout.String())
+	e.Store.Interrupt()
+	return e.workers.stop(interruptTimeout)
 }
 
-// stopTimeout is how long commands that still run are waited for.
-const stopTimeout = 10 * time.Second
+const (
+	// stopTimeout is how long commands that still run are waited for.
+	stopTimeout = 10 * time.Second
+	// interruptTimeout is how long they are waited for when nothing that they read or write succeeds any more.
+	interruptTimeout = 5 * time.Second
+)
 
 // stopping tells that Stop was called.
 func (e *Engine) stopping() bool {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,7 +139,7 @@ func (c *Context) runQueue(queue []queuedCommand) error {
 		c.Command, c.Args = q.command, q.args
 		start := c.batch.clock
 		err := c.batch.call(c, c.Now)
-		if c.batch.exhausted(err) {
+		if c.batch.exhausted(err) || errors.Is(err, storage.ErrInterrupted) { // half a transaction must not be committed
 			c.Command, c.Args = command, args
 			return err
 		}

@@ -32,10 +32,10 @@ func (w *workers) start(reactors, count int) {
 }
 
 // stop waits until nobody works any more, and lets nobody begin: a worker reads the store. It gives up after
-// a while, for a reactor that has ended may have left locks that a worker waits for.
+// a while, and may be called again.
 func (w *workers) stop(within time.Duration) (stopped bool) {
 	over := time.After(within)
-	for range w.count {
+	for ; w.count > 0; w.count-- {
 		select {
 		case <-w.tokens:
 		case <-over:

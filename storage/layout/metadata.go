@@ -53,18 +53,24 @@ const metadataHeader = 10
 
 // Append appends the record's value.
 func (m *Metadata) Append(dst []byte) []byte {
+	head, tail := m.AppendHead(dst)
+	return append(head, tail...)
+}
+
+// AppendHead appends the record's value but for its end, which is Value.
+func (m *Metadata) AppendHead(dst []byte) (head, tail []byte) {
 	dst = append(dst, byte(m.Type), byte(m.Encoding))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(m.ExpireMs))
 	switch {
 	case m.Encoding != Spread:
-		return append(dst, m.Value...)
+		return dst, m.Value
 	case m.Type == List:
 		dst = binary.BigEndian.AppendUint64(dst, m.ID)
 		dst = binary.BigEndian.AppendUint64(dst, m.Head)
-		return binary.BigEndian.AppendUint64(dst, m.Tail)
+		return binary.BigEndian.AppendUint64(dst, m.Tail), nil
 	default:
 		dst = binary.BigEndian.AppendUint64(dst, m.ID)
-		return binary.BigEndian.AppendUint64(dst, m.Count)
+		return binary.BigEndian.AppendUint64(dst, m.Count), nil
 	}
 }
 
