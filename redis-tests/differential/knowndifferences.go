@@ -61,6 +61,7 @@ var knownDifferences = []known{
 		"zunion", "zinter", "zdiff"}, "7.2 writes scores with the fewest digits that tell them apart", sameScores},
 	{[]string{"zrank", "zrevrank"}, "7.2 has WITHSCORE, and so other words for too many arguments", rankWithScore},
 	{[]string{"bitcount", "bitpos"}, "7.2 checks the arguments before it looks at the key", checksBeforeKey},
+	{[]string{"hello"}, "7.2 reads all words before it authenticates", authenticatesLast},
 	{[]string{"lpos"}, "7.2 refuses the smallest integer, which has no positive counterpart", refusesSmallest},
 	{[]string{"command|getkeys", "command|getkeysandflags"}, "7.2 takes commands without arguments here", keysOfShortCommand},
 	{[]string{"command|getkeysandflags"}, "some 7.2 say that SINTERSTORE overwrites, which it does", func(x *exchange) bool { return strings.EqualFold(x.line[2], "sinterstore") && bothArrays(x) }},
@@ -178,6 +179,10 @@ func rankWithScore(x *exchange) bool {
 func checksBeforeKey(x *exchange) bool {
 	return slices.Contains([]string{"0", "-1", "WRONGTYPE Operation against a key holding the wrong kind of value"}, string(x.want.Text)) &&
 		slices.Contains([]string{"ERR value is not an integer or out of range", "ERR syntax error"}, string(x.got.Text))
+}
+
+func authenticatesLast(x *exchange) bool {
+	return strings.HasPrefix(string(x.want.Text), "WRONGPASS ") && strings.HasPrefix(string(x.got.Text), "ERR Syntax error in HELLO option")
 }
 
 func refusesSmallest(x *exchange) bool {
