@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"flag"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -63,10 +63,21 @@ func peak(t *testing.T, args ...string) int64 {
 		t.Fatal(err)
 	}
 	command := exec.Command(binary, args...)
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("kedis %q: %v\n%s", args, err, output)
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
 	}
-	return command.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+	exited := make(chan struct{})
+	go func() {
+		err = command.Wait()
+		close(exited)
+	}()
+	peak := launch.PeakMemory(command.Process.Pid, exited)
+	if err != nil {
+		t.Fatalf("kedis %q: %v\n%s", args, err, output.String())
+	}
+	return peak
 }
 
 // TestMemory moves a collection that is larger than the memory that the tool may have.

@@ -57,6 +57,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 	}
+	p.says("has caught up") // before it is up, a signal would kill it
 	p.signal(syscall.SIGINT)
 	p.ends(0)
 	if output := startTool(t, t.TempDir(), verify(from, first)...).ends(0); !strings.Contains(output, "1200 keys are the same") {
