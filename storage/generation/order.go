@@ -3,6 +3,7 @@ package generation
 import (
 	"cmp"
 	"encoding/binary"
+	"runtime"
 	"slices"
 )
 
@@ -46,6 +47,9 @@ func orderKeys(places []place, depth int, at func(reference) entry) {
 		}
 	}
 	byPiece(places)
+	if len(places) >= enoughForDigits {
+		runtime.Gosched()
+	}
 	for from, to := range runs(places) {
 		// A key that ends looks like one that goes on with zeros, and comes before it.
 		ended := from + endedFirst(places[from:to])
@@ -108,6 +112,7 @@ func byDigits(places []place) {
 			to = make([]place, len(places))
 		}
 		distribute(to, from, shift)
+		runtime.Gosched() // reactors wait for the processor
 		from, to = to, from
 	}
 	if &from[0] != &places[0] {
