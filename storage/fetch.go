@@ -16,7 +16,7 @@ type fetched struct {
 	records []fetchedRecord
 	keys    [][]byte // of the records, in their order
 	memory  []byte   // of the keys
-	values  rocks.Values
+	values  rocks.CachedValues
 }
 
 type fetchedRecord struct {
@@ -44,7 +44,7 @@ func (f *fetched) read(family *rocks.Family) (cold uint32) {
 	if len(f.keys) == 0 {
 		return 0
 	}
-	if err := f.below.MultiGetCached(family, f.keys, &f.values); err != nil {
+	if err := f.below.GetCached(family, f.keys, &f.values); err != nil {
 		f.records = f.records[:0]
 		return 0
 	}
@@ -56,11 +56,13 @@ func (f *fetched) read(family *rocks.Family) (cold uint32) {
 	return cold
 }
 
-// of returns the value that was read for a request; nil if none was.
+// of returns the value that was read for a request; nil if there is none, or none was read.
 func (f *fetched) of(request int) []byte {
 	for i := range f.records {
-		if f.records[i].request == request {
-			value, _ := f.values.At(i)
+		if f.records[i].request != request {
+			continue
+		}
+		if value, found := f.values.At(i); found {
 			return value
 		}
 	}
@@ -73,7 +75,7 @@ func (f *fetched) take(s *Store, hash uint64, space uint32, key []byte) (value [
 		if r := &f.records[i]; r.hash != hash || r.space != space || string(f.keys[i]) != string(key) {
 			continue
 		}
-		if f.values.Unread(i) || f.flushes != s.counters.Flushes.Load() || f.below != s.db() {
+		if !f.values.Known(i) || f.flushes != s.counters.Flushes.Load() || f.below != s.db() {
 			return nil, false, false
 		}
 		value, found = f.values.At(i)
@@ -148,6 +150,9 @@ func (t *Txn) remembered(space uint32, key []byte) (value []byte, known bool) {
 	return value, known
 }
 
+// loadedKeys is how many keys of a request Load looks for at most: the gate can't be closed meanwhile.
+const loadedKeys = 64
+
 // Load brings what a request will ask RocksDB for from the files into RocksDB's cache. It waits for the disk. Errors are left to the
 // command, which meets them again. The caller has passed the gate; the transaction is its own, and nothing is done with it.
 func (t *Txn) Load(request Upcoming) {
@@ -160,9 +165,32 @@ func (t *Txn) Load(request Upcoming) {
 	if ok && request.Element && t.warmElementKey(metadata, request.Args) {
 		t.load(space, family, t.key)
 	}
-	for i := 1 + request.Step; request.Step > 0 && i < len(request.Args) && ok; i += request.Step {
+	for i := 1 + request.Step; request.Step > 0 && i < min(len(request.Args), 1+loadedKeys*request.Step) && ok; i += request.Step {
 		_, ok = t.load(space, family, layout.AppendMetadataKey(t.key[:0], request.Args[i]))
 	}
+	if cap(t.record) > largeBuffer {
+		t.record = nil
+	}
+}
+
+// Own returns a copy of a request that has what Load looks at, for whoever can't keep the words as they are.
+func (u Upcoming) Own() Upcoming {
+	last := len(u.Args) - 1
+	if !u.Element {
+		last = min(last, max(loadedKeys*u.Step, 1))
+	}
+	own := make([][]byte, last+1)
+	take := func(i int) { own[i] = append([]byte(nil), u.Args[i]...) }
+	take(1)
+	if u.Element {
+		take(min(2, last))
+		take(last)
+	}
+	for i := 1 + u.Step; u.Step > 0 && i < min(len(own), 1+loadedKeys*u.Step); i += u.Step {
+		take(i)
+	}
+	u.Args = own
+	return u
 }
 
 // load reads a record, wherever it is. The value is valid until the next call.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -81,7 +82,7 @@ func TestFetch(t *testing.T) {
 	}
 	loader := s.NewTxn()
 	for _, request := range requests {
-		loader.Load(request)
+		loader.Load(request.Own())
 	}
 	if cold := txn.Fetch(requests, 0b1111); cold != 0 {
 		t.Errorf("cold after loading: %b", cold)
@@ -90,7 +91,7 @@ func TestFetch(t *testing.T) {
 		t.Errorf("%d records were fetched, want 4", got)
 	}
 	many := Upcoming{Args: [][]byte{[]byte("mset"), []byte("key0100"), []byte("x"), []byte("key2900"), []byte("x")}, Step: 2}
-	loader.Load(many)
+	loader.Load(many.Own())
 	if cold := txn.Fetch(last, 1); cold != 0 {
 		t.Error("the second key of a request isn't loaded")
 	}
@@ -133,4 +134,38 @@ func TestFetchedIsNotTakenForNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(between, "new") // what was fetched is older than what RocksDB has
+}
+
+// TestLoadKeepsNoLargeValue loads a value that nobody should hold on to, and looks at what a request is copied for it.
+func TestLoadKeepsNoLargeValue(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
+	commitString(t, s, "key", strings.Repeat("x", largeBuffer+1))
+	if err := s.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	request := Upcoming{Args: [][]byte{[]byte("set"), []byte("key"), []byte("a value")}}.Own()
+	if len(request.Args) != 2 || string(request.Args[1]) != "key" {
+		t.Errorf("copied: %q", request.Args)
+	}
+	txn := s.NewTxn()
+	txn.Load(request)
+	if cap(txn.record) > largeBuffer {
+		t.Errorf("%d bytes are kept", cap(txn.record))
+	}
+	if cold := txn.Fetch([]Upcoming{request}, 1); cold != 0 {
+		t.Error("a value that is too large to be fetched isn't on the disk only")
+	}
+	txn.Begin(Mode{}, 1, 0)
+	if k, err := txn.DB(0).Lookup([]byte("key")); err != nil || len(k.Value) != largeBuffer+1 {
+		t.Errorf("%d bytes, %v", len(k.Value), err)
+	}
+	words := [][]byte{[]byte("mget")}
+	for i := range 1000 {
+		words = append(words, fmt.Appendf(nil, "key%d", i))
+	}
+	many := Upcoming{Args: words, Step: 1}.Own()
+	txn.Load(many)
+	if last := many.Args[len(many.Args)-1]; len(many.Args) != loadedKeys+1 || string(last) != fmt.Sprintf("key%d", loadedKeys-1) {
+		t.Errorf("%d words are copied, the last of them %q", len(many.Args), last)
+	}
 }

@@ -76,7 +76,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 		Locks: lock.NewTable(), Clients: NewClients()}
 	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
 	e.Gate = lock.NewGate(reactors + e.workers.count + 1)
-	e.loaders.start(store, e.Gate, e.workers.slot)
+	e.loaders.init(store, e.Gate, e.workers.slot)
 	e.watches.init()
 	e.cursors.init()
 	e.Statistics.init(reactors + 1)

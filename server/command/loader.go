@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,9 @@ import (
 // loaders bring what requests ask for from the disk into RocksDB's cache, many at once, while the reactors go on with other requests.
 type loaders struct {
 	requests chan load
+	started  sync.Once
 	running  sync.WaitGroup
+	store    *storage.Store
 	gate     *lock.Gate
 	slot     int
 
@@ -37,11 +38,15 @@ const (
 	loadAnyway = 20 * time.Millisecond
 )
 
-func (l *loaders) start(store *storage.Store, gate *lock.Gate, slot int) {
-	l.requests, l.gate, l.slot = make(chan load, 1024), gate, slot
+func (l *loaders) init(store *storage.Store, gate *lock.Gate, slot int) {
+	l.requests, l.store, l.gate, l.slot = make(chan load, 1024), store, gate, slot
 	l.took.Store(int64(worthLoading))
+}
+
+// begin has the loaders begin, with the first request: an engine that recovers, or fills a directory, needs none.
+func (l *loaders) begin() {
 	for range loaderCount {
-		txn := store.NewTxn()
+		txn := l.store.NewTxn()
 		l.running.Go(func() {
 			for load := range l.requests {
 				l.run(txn, load.request)
@@ -51,6 +56,7 @@ func (l *loaders) start(store *storage.Store, gate *lock.Gate, slot int) {
 	}
 }
 
+// stop waits for the loaders that run. Nobody may call try any more.
 func (l *loaders) stop() {
 	close(l.requests)
 	l.running.Wait()
@@ -78,13 +84,9 @@ func (l *loaders) worth(now int64) bool {
 
 // try has a request's records loaded, and done called when they are. It returns false when there is too much to do.
 func (l *loaders) try(request storage.Upcoming, done func()) bool {
-	own := make([][]byte, len(request.Args))
-	for i, arg := range request.Args {
-		own[i] = bytes.Clone(arg)
-	}
-	request.Args = own
+	l.started.Do(l.begin)
 	select {
-	case l.requests <- load{request, done}:
+	case l.requests <- load{request.Own(), done}:
 		return true
 	default:
 		return false

@@ -8,6 +8,7 @@ import (
 // TestLoader executes requests for records on the disk: those that RocksDB doesn't have in memory are handed out, and load.
 func TestLoader(t *testing.T) {
 	engine, _ := newTestEngine(t)
+	t.Cleanup(engine.loaders.stop)
 	s := NewSession(nowhere{}, true)
 	batch := engine.NewBatch(0)
 	key := func(i int) string { return fmt.Sprintf("key%05d", i) }

@@ -28,7 +28,7 @@ func BenchmarkMillion(b *testing.B) {
 	b.Run("get-absent", func(b *testing.B) { benchGet(b, d, f, benchKeys) })
 	b.Run("get-new", func(b *testing.B) { benchGetNew(b, d, f) })
 	b.Run("get-parallel", func(b *testing.B) { benchGetParallel(b, d, f) })
-	b.Run("multiget-32", func(b *testing.B) { benchMultiGet(b, d, f, 32) })
+	b.Run("get-cached-16", func(b *testing.B) { benchGetCached(b, d, f, 16) })
 	b.Run("scan-16", func(b *testing.B) { benchScan(b, d, f, 16) })
 	b.Run("scan-100", func(b *testing.B) { benchScan(b, d, f, 100) })
 	b.Run("scan-all", func(b *testing.B) { benchScanAll(b, d, f) })
@@ -108,15 +108,15 @@ func benchGetParallel(b *testing.B, d *DB, f *Family) {
 	})
 }
 
-func benchMultiGet(b *testing.B, d *DB, f *Family, n int) {
+func benchGetCached(b *testing.B, d *DB, f *Family, n int) {
 	random := rand.New(rand.NewPCG(4, 4))
 	keys := make([][]byte, n)
-	var v Values
+	var v CachedValues
 	for b.Loop() {
 		for i := range keys {
 			keys[i] = benchKey(keys[i], random.IntN(benchKeys))
 		}
-		must(b, d.MultiGet(f, nil, keys, &v))
+		must(b, d.GetCached(f, keys, &v))
 	}
 	perKey(b, n)
 }

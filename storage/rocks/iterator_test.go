@@ -244,8 +244,4 @@ func TestDamagedBlockIsAnError(t *testing.T) {
 	if _, found, err := d.Get(f, nil, fmt.Appendf(nil, "key%05d", n), nil); found || !IsCorruption(err) {
 		t.Errorf("get: %v, %v", found, err)
 	}
-	var v Values
-	if err := d.MultiGet(f, nil, [][]byte{[]byte("key00000"), fmt.Appendf(nil, "key%05d", n)}, &v); !IsCorruption(err) || v.Len() != 0 {
-		t.Errorf("multi get: %d values, %v", v.Len(), err)
-	}
 }

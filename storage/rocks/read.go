@@ -114,24 +114,30 @@ func extend(dst []byte, r C.rocks_value) []byte {
 	return dst[:len(dst)+n]
 }
 
-// Values are the results of a MultiGet, which reuses their memory.
-type Values struct {
+// CachedValues are the results of GetCached, which reuses their memory: some bytes for each key, and cachedBytes for all values.
+type CachedValues struct {
 	keys    []byte
-	lengths []int64 // of each value; absent or unread where there is none
+	lengths []int64 // of each value; absent, unread or tooLarge where there is none
 	offsets []int
 	values  []byte
 }
 
+// What stands in place of a length.
 const (
-	absent = -1
-	unread = -2
+	absent   = -1
+	unread   = -2
+	tooLarge = -3
 )
 
-// Len returns the number of keys that were asked for.
-func (v *Values) Len() int { return len(v.lengths) }
+// cachedBytes is what the values of one GetCached may have together; a larger one is left out.
+const cachedBytes = 64 << 10
 
-// At returns the value of the i-th key and whether it was found. It is valid until the next MultiGet into v.
-func (v *Values) At(i int) (value []byte, found bool) {
+// Len returns the number of keys that were asked for.
+func (v *CachedValues) Len() int { return len(v.lengths) }
+
+// At returns the value of the i-th key and whether it was found. It is valid until the next GetCached into v. What isn't Known isn't
+// found.
+func (v *CachedValues) At(i int) (value []byte, found bool) {
 	if v.lengths[i] < 0 {
 		return nil, false
 	}
@@ -139,22 +145,16 @@ func (v *Values) At(i int) (value []byte, found bool) {
 	return v.values[v.offsets[i]:end:end], true
 }
 
+// Known tells that the i-th key was read: that it has a value, or none.
+func (v *CachedValues) Known(i int) bool { return v.lengths[i] >= absent }
+
 // Unread tells that a file would have to be read for the i-th key.
-func (v *Values) Unread(i int) bool { return v.lengths[i] == unread }
+func (v *CachedValues) Unread(i int) bool { return v.lengths[i] == unread }
 
-// MultiGet reads many keys of a family into v, in one crossing when the values fit into what v holds from before, in two
-// otherwise. All are read at the same state of the database. On an error, v holds nothing.
-func (d *DB) MultiGet(f *Family, s *Snapshot, keys [][]byte, v *Values) error {
-	return d.multiGet(f, s, keys, false, v)
-}
-
-// MultiGetCached is MultiGet that reads no file: Values.Unread tells for which keys it would have to.
-func (d *DB) MultiGetCached(f *Family, keys [][]byte, v *Values) error {
-	return d.multiGet(f, nil, keys, true, v)
-}
-
-func (d *DB) multiGet(f *Family, s *Snapshot, keys [][]byte, cached bool, v *Values) error {
-	v.keys, v.lengths, v.offsets, v.values = v.keys[:0], v.lengths[:0], v.offsets[:0], v.values[:0]
+// GetCached reads many keys of a family into v, in one crossing, as far as RocksDB has them in memory: no file is read. On an error, v
+// holds nothing.
+func (d *DB) GetCached(f *Family, keys [][]byte, v *CachedValues) error {
+	v.keys, v.lengths, v.offsets = v.keys[:0], v.lengths[:0], v.offsets[:0]
 	family, err := f.in(d)
 	if err != nil || len(keys) == 0 {
 		return err
@@ -163,20 +163,21 @@ func (d *DB) multiGet(f *Family, s *Snapshot, keys [][]byte, cached bool, v *Val
 		v.keys = append(v.keys, key...)
 		v.lengths = append(v.lengths, int64(len(key)))
 	}
-	r := C.rocks_multi_get(d.c, family, s.of(d), cBool(cached), first(v.keys),
-		(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(v.lengths))), C.size_t(len(keys)),
-		first(v.values[:cap(v.values)]), C.size_t(cap(v.values)))
-	if r.status.code != 0 {
-		v.lengths = v.lengths[:0]
-		return fromStatus(fmt.Sprintf("get %d keys", len(keys)), r.status)
+	if v.values == nil {
+		v.values = make([]byte, cachedBytes)
 	}
-	v.values = extend(v.values, r)
+	status := C.rocks_get_cached(d.c, family, first(v.keys), (*C.int64_t)(unsafe.Pointer(unsafe.SliceData(v.lengths))),
+		C.size_t(len(keys)), first(v.values), C.size_t(len(v.values)))
+	if status.code != 0 {
+		v.lengths = v.lengths[:0]
+		return fromStatus(fmt.Sprintf("get %d keys", len(keys)), status)
+	}
 	v.index()
 	return nil
 }
 
 // index notes where each value begins.
-func (v *Values) index() {
+func (v *CachedValues) index() {
 	at := 0
 	for _, length := range v.lengths {
 		v.offsets = append(v.offsets, at)

@@ -17,8 +17,8 @@ package rocks
 // #cgo CXXFLAGS: -std=c++17 -fno-rtti -O2
 // #cgo noescape rocks_get
 // #cgo nocallback rocks_get
-// #cgo noescape rocks_multi_get
-// #cgo nocallback rocks_multi_get
+// #cgo noescape rocks_get_cached
+// #cgo nocallback rocks_get_cached
 // #cgo noescape rocks_rest_take
 // #cgo nocallback rocks_rest_take
 // #cgo noescape rocks_write

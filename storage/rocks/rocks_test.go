@@ -108,35 +108,8 @@ func TestGetDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestMultiGet(t *testing.T) {
-	d := openNew(t)
-	f := create(t, d, "f")
-	large := strings.Repeat("y", 100<<10)
-	put(t, d, f, "a", "1", "b", "", "c", large)
-	must(t, d.Flush())
-	put(t, d, f, "d", "4")
-	var v Values
-	for range 2 { // into nothing, then into what is there
-		must(t, d.MultiGet(f, nil, [][]byte{[]byte("d"), []byte("none"), []byte("c"), []byte("b"), {}, []byte("a"), []byte("a")}, &v))
-		want := []string{"4", "-", large, "", "-", "1", "1"}
-		if v.Len() != len(want) {
-			t.Fatalf("%d values, want %d", v.Len(), len(want))
-		}
-		for i, w := range want {
-			value, found := v.At(i)
-			if found != (w != "-") || found && string(value) != w {
-				t.Errorf("%d: %.20q %v, want %.20q", i, value, found, w)
-			}
-		}
-	}
-	must(t, d.MultiGet(f, nil, nil, &v))
-	if v.Len() != 0 {
-		t.Errorf("%d values of no keys", v.Len())
-	}
-}
-
-// TestMultiGetCached reads keys of a table file before and after its blocks have come into the cache.
-func TestMultiGetCached(t *testing.T) {
+// TestGetCached reads keys of the memtable, and of a table file before and after its blocks have come into the cache.
+func TestGetCached(t *testing.T) {
 	directory := t.TempDir()
 	d := openAt(t, directory)
 	f := create(t, d, "f")
@@ -148,21 +121,47 @@ func TestMultiGetCached(t *testing.T) {
 	must(t, d.Close())
 	d = openAt(t, directory)
 	f = d.Family("f")
-	put(t, d, f, "c", "3")
-	keys := [][]byte{[]byte("a"), []byte("c"), []byte("none")}
-	var v Values
-	must(t, d.MultiGetCached(f, keys, &v))
-	if value, found := v.At(1); !v.Unread(0) || found && string(value) != "3" || v.Unread(1) {
-		t.Errorf("of a file: unread %v; in memory: %q", v.Unread(0), value)
-	}
-	must(t, d.MultiGet(f, nil, keys, &v))
-	must(t, d.MultiGetCached(f, keys, &v))
-	for i, want := range []string{"1", "3", ""} {
-		if value, found := v.At(i); v.Unread(i) || found != (want != "") || string(value) != want {
-			t.Errorf("%s: %q, found %v, unread %v", keys[i], value, found, v.Unread(i))
+	put(t, d, f, "c", "3", "empty", "", "large", strings.Repeat("y", cachedBytes+1), "half", strings.Repeat("z", cachedBytes/2))
+	const unreadYet, leftOut = "unread", "left out"
+	check := func(wanted ...string) { // key, what is told of it, key …
+		t.Helper()
+		var keys [][]byte
+		for i := 0; i < len(wanted); i += 2 {
+			keys = append(keys, []byte(wanted[i]))
+		}
+		var v CachedValues
+		for range 2 { // into nothing, then into what is there
+			must(t, d.GetCached(f, keys, &v))
+			if v.Len() != len(keys) {
+				t.Fatalf("%d values, want %d", v.Len(), len(keys))
+			}
+			for i := range keys {
+				value, found := v.At(i)
+				got := "absent"
+				switch {
+				case found:
+					got = "=" + string(value)
+				case v.Unread(i):
+					got = unreadYet
+				case !v.Known(i):
+					got = leftOut
+				}
+				if want := wanted[2*i+1]; got != want {
+					t.Errorf("%s: %.20q, want %.20q", keys[i], got, want)
+				}
+			}
 		}
 	}
+	half := "=" + strings.Repeat("z", cachedBytes/2)
+	check("a", unreadYet, "c", "=3", "none", "absent", "empty", "=", "c", "=3")
+	check("large", leftOut, "half", half, "c", "=3", "half", leftOut, "c", "=3")
+	wantValue(t, d, f, nil, "a", "1")
+	check("a", "=1", "none", "absent", "c", "=3")
+	check()
 	must(t, d.Close())
+	if err := d.GetCached(f, [][]byte{[]byte("a")}, new(CachedValues)); !errors.Is(err, ErrClosed) {
+		t.Errorf("after close: %v", err)
+	}
 }
 
 func TestSnapshot(t *testing.T) {
@@ -174,11 +173,6 @@ func TestSnapshot(t *testing.T) {
 	wantValue(t, d, f, s, "k", "old")
 	wantValue(t, d, f, s, "l", "-")
 	wantValue(t, d, f, nil, "k", "new")
-	var v Values
-	must(t, d.MultiGet(f, s, [][]byte{[]byte("k"), []byte("l")}, &v))
-	if value, _ := v.At(0); string(value) != "old" {
-		t.Errorf("MultiGet sees %q", value)
-	}
 	if err := d.Close(); !errors.Is(err, ErrInUse) {
 		t.Fatalf("close with a snapshot: %v", err)
 	}

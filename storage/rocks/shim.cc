@@ -139,48 +139,33 @@ rocks_value rocks_get(rocks_db *db, rocks_family *family, const rocks_snapshot *
   return result;
 }
 
-rocks_value rocks_multi_get(rocks_db *db, rocks_family *family, const rocks_snapshot *snapshot, uint8_t cached,
-                            const char *keys, int64_t *lengths, size_t count, char *buffer, size_t capacity) {
-  std::vector<Slice> wanted(count);
-  std::vector<Status> statuses(count);
-  auto rest = std::make_unique<rocks_rest>();
-  rest->values.resize(count);
+rocks_status rocks_get_cached(rocks_db *db, rocks_family *family, const char *keys, int64_t *lengths, size_t count,
+                              char *buffer, size_t capacity) {
+  rocksdb::ReadOptions options = reading(nullptr);
+  options.read_tier = rocksdb::kBlockCacheTier;
+  rocksdb::PinnableSlice value;
   for (size_t i = 0; i < count; i++) {
-    wanted[i] = slice(keys, static_cast<size_t>(lengths[i]));
-    keys += lengths[i];
-  }
-  rocksdb::ReadOptions options = reading(snapshot);
-  if (cached) {
     // Not MultiGet, which reads files whatever the tier (RocksDB 7.8).
-    options.read_tier = rocksdb::kBlockCacheTier;
-    for (size_t i = 0; i < count; i++) statuses[i] = real(db)->Get(options, real(family), wanted[i], &rest->values[i]);
-  } else {
-    real(db)->MultiGet(options, real(family), count, wanted.data(), rest->values.data(), statuses.data());
-  }
-
-  rocks_value result = {};
-  for (size_t i = 0; i < count; i++) {
-    if (statuses[i].ok()) {
-      lengths[i] = static_cast<int64_t>(rest->values[i].size());
-      result.length += rest->values[i].size();
-    } else if (statuses[i].IsNotFound() || statuses[i].IsIncomplete()) {
-      lengths[i] = statuses[i].IsNotFound() ? -1 : -2;
-      rest->values[i].Reset();
+    const size_t key_length = static_cast<size_t>(lengths[i]);
+    Status status = real(db)->Get(options, real(family), slice(keys, key_length), &value);
+    keys += key_length;
+    if (status.IsNotFound()) {
+      lengths[i] = -1;
+    } else if (status.IsIncomplete()) {
+      lengths[i] = -2;
+    } else if (!status.ok()) {
+      return report(status);
+    } else if (value.size() > capacity) {
+      lengths[i] = -3;
     } else {
-      result.status = report(statuses[i]);
-      return result;
-    }
-  }
-  result.found = 1;
-  if (result.length > capacity) {
-    result.rest = rest.release();
-  } else if (result.length > 0) {
-    for (const auto &value : rest->values) {
-      memcpy(buffer, value.data(), value.size());
+      lengths[i] = static_cast<int64_t>(value.size());
+      if (value.size() > 0) memcpy(buffer, value.data(), value.size());
       buffer += value.size();
+      capacity -= value.size();
     }
+    value.Reset();
   }
-  return result;
+  return {};
 }
 
 void rocks_rest_take(rocks_rest *rest, char *buffer) {

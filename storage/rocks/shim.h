@@ -51,11 +51,11 @@ typedef struct {
 rocks_value rocks_get(rocks_db *db, rocks_family *family, const rocks_snapshot *snapshot, uint8_t persisted,
                       const char *key, size_t key_length, char *buffer, size_t capacity);
 
-// Many keys, one after the other in keys; lengths holds a length for each key when called, and afterwards a length for
-// each value, -1 where there is none, or, when only what is cached is read, -2 where a file would have to be read. The
-// values stand one after the other in buffer, or, with rest set, did not fit.
-rocks_value rocks_multi_get(rocks_db *db, rocks_family *family, const rocks_snapshot *snapshot, uint8_t cached,
-                            const char *keys, int64_t *lengths, size_t count, char *buffer, size_t capacity);
+// Many keys, one after the other in keys, read without touching a file. lengths holds a length for each key when called,
+// and afterwards a length for each value, -1 where there is none, -2 where a file would have to be read, or -3 where what
+// is left of buffer is too small. The values stand in buffer one after the other.
+rocks_status rocks_get_cached(rocks_db *db, rocks_family *family, const char *keys, int64_t *lengths, size_t count,
+                              char *buffer, size_t capacity);
 
 // Copies what did not fit to buffer, which has room for it, and frees the rest.
 void rocks_rest_take(rocks_rest *rest, char *buffer);
