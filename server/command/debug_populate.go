@@ -10,8 +10,11 @@ import (
 	"kedis/storage"
 )
 
-// populateTogether is how many keys of DEBUG POPULATE are one commit.
-const populateTogether = 1000
+// populateTogether is how many keys of DEBUG POPULATE are one commit at most, and populateBytes how many bytes their values have.
+const (
+	populateTogether = 1000
+	populateBytes    = 8 << 20
+)
 
 // debugPopulate makes keys with values, commit by commit, while nothing else runs. Unlike in Redis replicas get them
 // too: what is in the data is in the log.
@@ -36,8 +39,9 @@ func debugPopulate(c *Context) error {
 	case c.Engine.IsReplica():
 		return errReadOnly
 	}
-	for from := int64(0); from < count && !c.Engine.stopping(); from += populateTogether {
-		if err := c.populate(prefix, from, min(from+populateTogether, count), int(size)); err != nil {
+	together := min(populateTogether, 1+populateBytes/max(size, 1))
+	for from := int64(0); from < count && !c.Engine.stopping(); from += together {
+		if err := c.populate(prefix, from, min(from+together, count), int(size)); err != nil {
 			return err
 		}
 	}

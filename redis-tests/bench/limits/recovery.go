@@ -41,7 +41,7 @@ func (b *bench) recovery(r *report) error {
 		if err != nil {
 			return err
 		}
-		processor, err := processorTime(again)
+		processor, err := launch.ProcessorTime(again.ProcessID())
 		if err != nil {
 			return err
 		}

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -85,51 +82,14 @@ func (o *observer) settle(longest time.Duration) error {
 	return nil
 }
 
-// processField reads one number of a file in /proc/PID that has lines of "name: number".
-func processField(server *launch.Server, file, name string) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", server.ProcessID(), file))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.SplitSeq(string(text), "\n") {
-		if words := strings.Fields(line); len(words) >= 2 && words[0] == name+":" {
-			return strconv.ParseInt(words[1], 10, 64)
-		}
-	}
-	return 0, fmt.Errorf("/proc/PID/%s has no %s", file, name)
-}
-
 // resident is a size of the process's memory in bytes, by its name in proc(5): VmRSS, VmHWM, RssAnon, RssFile.
 func resident(server *launch.Server, name string) (int64, error) {
-	kilobytes, err := processField(server, "status", name)
-	return kilobytes << 10, err
+	return launch.ProcessMemory(server.ProcessID(), name)
 }
 
 // written is how many bytes the process has caused to be written to disk.
-func written(server *launch.Server) (int64, error) { return processField(server, "io", "write_bytes") }
-
-// processorTime is how long the process has computed, in all threads and in the kernel.
-func processorTime(server *launch.Server) (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", server.ProcessID()))
-	if err != nil {
-		return 0, err
-	}
-	// What follows the name, which may hold anything but ends with the last parenthesis, begins with field 3; fields 14 and 15 are in
-	// hundredths of a second.
-	_, tail, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')'):]), " ")
-	fields := strings.Fields(tail)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/PID/stat is %q", text)
-	}
-	var sum time.Duration
-	for _, field := range fields[11:13] {
-		ticks, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += time.Duration(ticks) * 10 * time.Millisecond
-	}
-	return sum, nil
+func written(server *launch.Server) (int64, error) {
+	return launch.ProcessField(server.ProcessID(), "io", "write_bytes")
 }
 
 // diskUsage is how many bytes of disk a directory takes, like du(1). Files that go meanwhile don't count.

@@ -5,7 +5,6 @@
 package main
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"log"
@@ -27,9 +26,8 @@ var (
 
 const (
 	scores         = 100000000
-	writesBetween  = 5     // ZADDs before each question of the second part
-	pairsPerZAdd   = 250   // when the set is filled
-	clockTick      = 10000 // microseconds in which the kernel counts a process's time
+	writesBetween  = 5   // ZADDs before each question of the second part
+	pairsPerZAdd   = 250 // when the set is filled
 	membersAtATime = 10 * pairsPerZAdd
 )
 
@@ -143,12 +141,21 @@ func (b *bench) run(name string) error {
 	if err != nil {
 		return err
 	}
-	began, used := time.Now(), b.processorTime()
+	used, err := launch.ProcessorTime(b.server.ProcessID())
+	if err != nil {
+		return err
+	}
+	began := time.Now()
 	if _, err := b.connection.Do("ZRANK", "board", string(last.Elements[0].Text)); err != nil {
 		return err
 	}
+	took := time.Since(began)
+	after, err := launch.ProcessorTime(b.server.ProcessID())
+	if err != nil {
+		return err
+	}
 	fmt.Printf("\n%s, %d members: the first question after a start, the rank of the last member, takes %.0f ms (%.0f ms of the processor)\n\n",
-		name, *members, time.Since(began).Seconds()*1e3, (b.processorTime()-used).Seconds()*1e3)
+		name, *members, took.Seconds()*1e3, (after-used).Seconds()*1e3)
 	fmt.Println("| | p50 µs | p99 µs | processor µs | with writes: p50 µs | p99 µs |\n|---|---|---|---|---|---|")
 	for _, question := range questions {
 		alone, processor, err := b.ask(question, 0)
@@ -172,7 +179,10 @@ func at(sorted []time.Duration, share float64) int64 {
 // ask asks a question again and again, with writes before each, and returns how long the answers took, in order, and the server's time of
 // the processor for each.
 func (b *bench) ask(question []string, writes int) (took []time.Duration, processor time.Duration, err error) {
-	used := b.processorTime()
+	used, err := launch.ProcessorTime(b.server.ProcessID())
+	if err != nil {
+		return nil, 0, err
+	}
 	end := time.Now().Add(*longest)
 	for len(took) < *calls && time.Now().Before(end) {
 		for range writes {
@@ -188,7 +198,8 @@ func (b *bench) ask(question []string, writes int) (took []time.Duration, proces
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)
-	return took, (b.processorTime() - used) / time.Duration(len(took)), nil
+	after, err := launch.ProcessorTime(b.server.ProcessID())
+	return took, (after - used) / time.Duration(max(len(took), 1)), err
 }
 
 func (b *bench) fillIn(question []string) []string {
@@ -206,17 +217,4 @@ func (b *bench) fillIn(question []string) []string {
 		}
 	}
 	return request
-}
-
-// processorTime is how long the server has used a processor; 0 where the system doesn't tell.
-func (b *bench) processorTime() time.Duration {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.server.ProcessID()))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := bytes.Cut(stat, []byte(") "))
-	fields := bytes.Fields(rest)
-	user, _ := strconv.Atoi(string(fields[11]))
-	system, _ := strconv.Atoi(string(fields[12]))
-	return time.Duration(user+system) * clockTick * time.Microsecond
 }

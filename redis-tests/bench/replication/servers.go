@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -150,29 +149,18 @@ func (s *servers) same() error {
 	return nil
 }
 
-// peak is the most memory (bytes) that a server's process had since resetPeak.
-func peak(server *launch.Server) int64 { return memory(server, "VmHWM:") }
+// peak is the most memory (bytes) that a server's process had since resetPeak; 0 if it has gone.
+func peak(server *launch.Server) int64 { return memory(server, "VmHWM") }
 
 // resident is the memory (bytes) that it has now.
-func resident(server *launch.Server) int64 { return memory(server, "VmRSS:") }
+func resident(server *launch.Server) int64 { return memory(server, "VmRSS") }
 
-// memory reads proc(5); 0 where there is none.
 func memory(server *launch.Server, field string) int64 {
-	file, err := os.Open(fmt.Sprintf("/proc/%d/status", server.ProcessID()))
+	size, err := launch.ProcessMemory(server.ProcessID(), field)
 	if err != nil {
 		return 0
 	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if words := strings.Fields(lines.Text()); len(words) == 3 && words[0] == field {
-			kilobytes, err := strconv.ParseInt(words[1], 10, 64)
-			if err != nil {
-				return 0
-			}
-			return kilobytes << 10
-		}
-	}
-	return 0
+	return size
 }
 
 // resetPeak lets peak begin at what is resident now. Where the kernel doesn't have it, peak is that of the process's life.
@@ -180,25 +168,11 @@ func resetPeak(server *launch.Server) {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", server.ProcessID()), []byte("5"), 0)
 }
 
-// processor is the time (s) that a server's process has computed, by proc(5); 0 where there is none.
+// processor is the time (s) that a server's process has computed; 0 if it has gone.
 func processor(server *launch.Server) float64 {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", server.ProcessID()))
+	used, err := launch.ProcessorTime(server.ProcessID())
 	if err != nil {
 		return 0
 	}
-	// Behind the name, which stands in parentheses, fields 14 and 15 of the whole are user and system time in ticks of 1/100 s.
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	words := strings.Fields(rest)
-	if len(words) < 13 {
-		return 0
-	}
-	var ticks int64
-	for _, word := range words[11:13] {
-		n, err := strconv.ParseInt(word, 10, 64)
-		if err != nil {
-			return 0
-		}
-		ticks += n
-	}
-	return float64(ticks) / 100
+	return used.Seconds()
 }
