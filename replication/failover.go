@@ -35,20 +35,19 @@ type failover struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// Under the node's mu.
-	demoted bool // the server is a replica already
+	demoted bool // the server is a replica already; it belongs to the node's role
 }
 
 // FailOver begins to change roles with a replica, in the background.
 func (n *Node) FailOver(o Failover) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.roles.Lock()
+	defer n.roles.Unlock()
 	if err := n.checkFailover(&o); err != nil {
 		return err
 	}
 	f := &failover{Failover: o}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	n.failover = f
+	n.change(func() { n.failover = f })
 	n.Host.HoldWrites()
 	n.Logger.Info("a failover begins", "to", f.String(), "timeout", o.Timeout.String(), "force", o.Force)
 	n.running.Go(func() { n.awaitReplica(f) })
@@ -56,12 +55,13 @@ func (n *Node) FailOver(o Failover) error {
 }
 
 func (n *Node) checkFailover(o *Failover) error {
+	feeds := n.sorted(false)
 	switch {
 	case n.failover != nil:
 		return Refusal("ERR FAILOVER already in progress.")
 	case n.link != nil:
 		return Refusal("ERR FAILOVER is not valid when server is a replica.")
-	case len(n.feeds) == 0:
+	case len(feeds) == 0:
 		return Refusal("ERR FAILOVER requires connected replicas.")
 	case o.Force && (o.Timeout == 0 || o.Host == ""):
 		return Refusal("ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
@@ -69,7 +69,7 @@ func (n *Node) checkFailover(o *Failover) error {
 		return nil
 	}
 	known := false
-	for f := range n.feeds {
+	for _, f := range feeds {
 		if f.is(o.Host, o.Port) {
 			known = true
 			if f.State() == feedOnline {
@@ -127,8 +127,8 @@ func (n *Node) awaitReplica(f *failover) {
 
 // askFailingOver has the replicas say at once how far they are.
 func (n *Node) askFailingOver(f *failover) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.roles.Lock()
+	defer n.roles.Unlock()
 	if n.failover != f {
 		return
 	}
@@ -140,12 +140,12 @@ func (n *Node) askFailingOver(f *failover) {
 // tryHandOver changes roles if there is a replica that has everything. done says that there is no more
 // to wait for; else acks is closed when it is worth another try.
 func (n *Node) tryHandOver(f *failover) (done bool, acks <-chan struct{}) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.roles.Lock()
+	defer n.roles.Unlock()
 	if n.failover != f {
 		return true, nil
 	}
-	position := n.Host.Log().Position()
+	acks, position := n.nextAcknowledgement(), n.Host.Log().Position()
 	for _, feed := range n.sorted(true) {
 		host, port := feed.place()
 		if port == 0 || f.Host != "" && !feed.is(f.Host, f.Port) || feed.acked.Load() != position {
@@ -156,13 +156,13 @@ func (n *Node) tryHandOver(f *failover) (done bool, acks <-chan struct{}) {
 		n.handOver(f)
 		return true, nil
 	}
-	return false, n.acks
+	return false, acks
 }
 
 // failoverOverdue ends the waiting for a replica.
 func (n *Node) failoverOverdue(f *failover) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.roles.Lock()
+	defer n.roles.Unlock()
 	if n.failover != f {
 		return
 	}
@@ -176,7 +176,7 @@ func (n *Node) failoverOverdue(f *failover) {
 }
 
 // handOver makes the server a replica; its link does the rest. The role is on the disk before, so that
-// a crash leaves no two primaries. It needs mu to be held.
+// a crash leaves no two primaries. It needs roles to be held.
 func (n *Node) handOver(f *failover) {
 	to := target{f.Host, f.Port}
 	if err := n.saveRole(&to); err != nil {
@@ -184,22 +184,22 @@ func (n *Node) handOver(f *failover) {
 		n.endFailover()
 		return
 	}
-	f.demoted = true
+	n.change(func() { f.demoted = true })
 	n.follow(to)
 }
 
-// endFailover lets writes go on. It needs mu to be held.
+// endFailover lets writes go on. It needs roles to be held.
 func (n *Node) endFailover() {
 	n.failover.cancel()
-	n.failover = nil
+	n.change(func() { n.failover = nil })
 	n.Host.ReleaseWrites()
 }
 
 // AbortFailover ends a failover: the server is the primary that it was. A replica that has been told to
 // be the primary stays that.
 func (n *Node) AbortFailover() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.roles.Lock()
+	defer n.roles.Unlock()
 	if n.failover == nil {
 		return errNoFailover
 	}
@@ -207,7 +207,7 @@ func (n *Node) AbortFailover() error {
 	return n.undoFailover()
 }
 
-// undoFailover makes the server a primary again. It needs mu to be held.
+// undoFailover makes the server a primary again. It needs roles to be held.
 func (n *Node) undoFailover() error {
 	if n.failover.demoted {
 		if err := n.promote(); err != nil {
@@ -220,8 +220,8 @@ func (n *Node) undoFailover() error {
 
 // TakeOver makes a replica the primary, as its primary asks it to do.
 func (n *Node) TakeOver(id string) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.roles.Lock()
+	defer n.roles.Unlock()
 	switch {
 	case n.link == nil:
 		return errToPrimary
@@ -245,8 +245,8 @@ func (n *Node) failoverState() string {
 
 // failingOver tells whether the link's primary has still to be told that it is one.
 func (l *link) failingOver() bool {
-	l.node.mu.Lock()
-	defer l.node.mu.Unlock()
+	l.node.roles.Lock()
+	defer l.node.roles.Unlock()
 	return !l.ended && l.node.failover != nil
 }
 

@@ -13,21 +13,23 @@ import (
 	"kedis/internal/resp"
 )
 
-// online lists the feeds that are past their snapshot, or all, by where their replicas are. The node's
-// mu is held.
+// sorted lists the feeds that are past their snapshot, or all, by where their replicas are. mu is not held.
 func (n *Node) sorted(online bool) []*feed {
 	var feeds []*feed
+	n.mu.Lock()
 	for f := range n.feeds {
 		if !online || f.State() == feedOnline {
 			feeds = append(feeds, f)
 		}
 	}
+	n.mu.Unlock()
 	slices.SortFunc(feeds, func(a, b *feed) int { return cmp.Compare(a.client.Address, b.client.Address) })
 	return feeds
 }
 
 // Role writes the reply to ROLE.
 func (n *Node) Role(reply *resp.Writer) {
+	feeds := n.sorted(true)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	position := n.Host.Log().Position()
@@ -43,7 +45,6 @@ func (n *Node) Role(reply *resp.Writer) {
 		reply.Integer(position)
 		return
 	}
-	feeds := n.sorted(true)
 	reply.Array(3)
 	reply.BulkString("master")
 	reply.Integer(position)
@@ -59,6 +60,7 @@ func (n *Node) Role(reply *resp.Writer) {
 
 // Info writes the fields of INFO replication.
 func (n *Node) Info(fields *metrics.Fields) {
+	feeds := n.sorted(false)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
@@ -68,7 +70,6 @@ func (n *Node) Info(fields *metrics.Fields) {
 		fields.Text("role", "slave")
 		n.infoLink(fields, now)
 	}
-	feeds := n.sorted(false)
 	fields.Int("connected_slaves", int64(len(feeds)))
 	if n.Config.MinReplicasToWrite.Get() > 0 && n.Config.MinReplicasMaxLag.Get() > 0 {
 		good := 0
@@ -171,14 +172,21 @@ func (n *Node) Acknowledged(position int64) (a Acknowledged, said, synced <-chan
 	return a, n.acks, synced
 }
 
+// nextAcknowledgement is closed when a replica says how far it is.
+func (n *Node) nextAcknowledgement() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.acks
+}
+
 // getAck is what asks the replicas how far they are.
 const getAck = "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
 
 // AskReplicas has the replicas say how far they are.
 func (n *Node) AskReplicas() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.link != nil || n.failover != nil || len(n.feeds) == 0 {
+	n.roles.Lock()
+	defer n.roles.Unlock()
+	if n.link != nil || n.failover != nil || len(n.sorted(false)) == 0 {
 		return nil
 	}
 	return n.say(getAck)

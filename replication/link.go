@@ -34,8 +34,9 @@ type link struct {
 	keys      atomic.Int64 // of a snapshot
 	totalKeys atomic.Int64 // of how many; 0 is unknown
 
-	// Under the node's mu.
-	ended    bool
+	ended bool // under the node's roles
+
+	// Changed by who holds the node's roles and mu, read by who holds either.
 	follower Follower  // while there is a stream
 	down     time.Time // since when there is no stream
 
@@ -73,7 +74,7 @@ func (l *link) set(to State) {
 
 var errEnded = errors.New("replication: the link was ended")
 
-// end sees to it that the link changes nothing any more. The node's mu is held.
+// end sees to it that the link changes nothing any more. The node's roles is held.
 func (l *link) end() {
 	l.ended = true
 	l.cancel()
@@ -84,8 +85,8 @@ func (l *link) end() {
 
 // exclusively runs f while the role can't change, unless the link was ended.
 func (l *link) exclusively(f func() error) error {
-	l.node.mu.Lock()
-	defer l.node.mu.Unlock()
+	l.node.roles.Lock()
+	defer l.node.roles.Unlock()
 	if l.ended {
 		return errEnded
 	}
@@ -151,10 +152,12 @@ func (l *link) diverge() {
 // lose goes back to the first state.
 func (l *link) lose() {
 	err := l.exclusively(func() error {
-		if l.State() == Connected {
-			l.down = time.Now()
-		}
-		l.follower = nil
+		l.node.change(func() {
+			if l.State() == Connected {
+				l.down = time.Now()
+			}
+			l.follower = nil
+		})
 		l.set(Connect)
 		l.node.Host.SetReplica(true, true)
 		return nil
@@ -435,7 +438,7 @@ func (l *link) takeStream() (State, error) {
 	follower := n.Host.NewFollower(l.source.conn, n.Host.Log().Database())
 	defer follower.Close()
 	err := l.exclusively(func() error {
-		l.follower = follower
+		n.change(func() { l.follower = follower })
 		n.Host.SetReplica(true, false)
 		return nil
 	})

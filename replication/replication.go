@@ -79,15 +79,22 @@ type Options struct {
 type Node struct {
 	Options
 
-	mu         sync.Mutex // held while the role changes, and while a replica's data or history is exchanged
-	link       *link      // nil on a primary
-	former     *link      // the last one that was left; its goroutine may not have ended yet
-	feeds      map[*feed]struct{}
-	acks       chan struct{} // closed and replaced when a replica has acknowledged something
+	// roles is held while the role changes, while a replica's data or history is exchanged, and while a primary says something in the
+	// log of its own accord. Whoever holds it may wait for the disk. It comes before mu.
+	roles      sync.Mutex
+	former     *link // the last one that was left; its goroutine may not have ended yet
 	pinged     time.Time
+	configured *string // what the configuration said of the role when the server started
+
+	// mu is never held while somebody waits: reactors take it for INFO, ROLE and PSYNC.
+	mu    sync.Mutex
+	feeds map[*feed]struct{}
+	acks  chan struct{} // closed and replaced when a replica has acknowledged something
+
+	// Changed by who holds roles and mu, read by who holds either.
+	link       *link     // nil on a primary
 	failover   *failover // nil if none is under way
 	unbranched bool      // a primary that has to begin a new history before it writes, and could not yet
-	configured *string   // what the configuration said of the role when the server started
 	stopped    bool
 
 	counters counters
@@ -111,8 +118,8 @@ func (n *Node) Start(created bool) error {
 	if err != nil {
 		return err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.roles.Lock()
+	defer n.roles.Unlock()
 	switch {
 	case target != nil:
 		n.follow(*target)
@@ -126,19 +133,25 @@ func (n *Node) Start(created bool) error {
 
 // Stop ends all links. Nothing is committed by the part after it has returned.
 func (n *Node) Stop() {
-	n.mu.Lock()
-	n.stopped = true
-	link := n.link
-	if link != nil {
-		link.end()
+	n.roles.Lock()
+	n.change(func() { n.stopped = true })
+	if n.link != nil {
+		n.link.end()
 	}
 	n.disconnect()
-	n.mu.Unlock()
+	n.roles.Unlock()
 	close(n.stop)
 	n.running.Wait()
 }
 
-// startHistory branches, or leaves that for later. It needs mu to be held.
+// change changes what mu protects. For the role, roles has to be held.
+func (n *Node) change(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f()
+}
+
+// startHistory branches, or leaves that for later. It needs roles to be held.
 func (n *Node) startHistory() {
 	err := n.branch()
 	switch {
@@ -147,7 +160,7 @@ func (n *Node) startHistory() {
 	case err == nil && n.unbranched:
 		n.Logger.Info("writes are accepted")
 	}
-	n.unbranched = err != nil
+	n.change(func() { n.unbranched = err != nil })
 	n.Host.RefuseWrites(err)
 }
 
@@ -166,8 +179,8 @@ func (n *Node) branch() error {
 // the server follows that primary already.
 func (n *Node) Follow(host string, port int) (changed bool, err error) {
 	to := target{host, port}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.roles.Lock()
+	defer n.roles.Unlock()
 	if n.failover != nil {
 		return false, errFailingOver
 	}
@@ -181,36 +194,35 @@ func (n *Node) Follow(host string, port int) (changed bool, err error) {
 	return true, nil
 }
 
-// follow needs mu to be held.
+// follow needs roles to be held.
 func (n *Node) follow(to target) {
-	n.leave()
-	former := n.former
-	n.Host.SetReplica(true, true)
-	n.unbranched = false // it goes on in its primary's
-	n.Host.RefuseWrites(nil)
-	n.disconnect()
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &link{node: n, target: to, ctx: ctx, cancel: cancel, done: make(chan struct{}), down: time.Now()}
 	l.set(Connect)
-	n.link = l
+	n.leaveFor(l)
+	former := n.former
+	n.Host.SetReplica(true, true)
+	n.change(func() { n.unbranched = false }) // it goes on in its primary's
+	n.Host.RefuseWrites(nil)
+	n.disconnect()
 	n.Logger.Info("the server is a replica", "primary", to.String())
 	n.running.Go(func() { l.run(former) })
 }
 
-// leave ends the link, if there is one. It may take its time to clear up: whatever comes next, a primary's
-// time in between included, no other link begins before that. It needs mu to be held.
-func (n *Node) leave() {
-	if n.link == nil {
-		return
+// leaveFor ends the link, if there is one, and puts another, or none, in its place. It may take its time to clear up: whatever comes
+// next, a primary's time in between included, no other link begins before that. It needs roles to be held.
+func (n *Node) leaveFor(next *link) {
+	if n.link != nil {
+		n.link.end()
+		n.former = n.link
 	}
-	n.link.end()
-	n.former, n.link = n.link, nil
+	n.change(func() { n.link = next })
 }
 
 // Promote makes the server a primary, of a new history that begins where the former one is left.
 func (n *Node) Promote() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.roles.Lock()
+	defer n.roles.Unlock()
 	if n.failover != nil {
 		return errFailingOver
 	}
@@ -220,7 +232,7 @@ func (n *Node) Promote() error {
 	return n.promote()
 }
 
-// promote needs mu to be held, on a replica.
+// promote needs roles to be held, on a replica.
 func (n *Node) promote() error {
 	n.link.end()
 	if err := n.branch(); err != nil {
@@ -231,7 +243,7 @@ func (n *Node) promote() error {
 		n.follow(n.link.target)
 		return err
 	}
-	n.leave()
+	n.leaveFor(nil)
 	n.disconnect()
 	n.Host.SetReplica(false, false)
 	n.Logger.Info("the server is a primary")
@@ -261,9 +273,9 @@ func (n *Node) Sendable() error {
 	return nil
 }
 
-// disconnect ends all feeds, so that replicas ask anew. It needs mu to be held.
+// disconnect ends all feeds, so that replicas ask anew. It needs mu not to be held.
 func (n *Node) disconnect() {
-	for f := range n.feeds {
+	for _, f := range n.sorted(false) {
 		f.close()
 	}
 }
@@ -285,10 +297,10 @@ func (n *Node) tick() {
 }
 
 func (n *Node) inspect(now time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	good := 0
-	for f := range n.feeds {
+	n.roles.Lock()
+	defer n.roles.Unlock()
+	feeds, good := n.sorted(false), 0
+	for _, f := range feeds {
 		f.inspect(now)
 		if f.good(now) {
 			good++
@@ -302,7 +314,7 @@ func (n *Node) inspect(now time.Time) {
 		return
 	}
 	period := time.Duration(n.Config.ReplPingPeriod.Get()) * time.Second
-	if n.link != nil || n.failover != nil || len(n.feeds) == 0 || now.Sub(n.pinged) < period {
+	if n.link != nil || n.failover != nil || len(feeds) == 0 || now.Sub(n.pinged) < period {
 		return
 	}
 	n.pinged = now
@@ -311,7 +323,7 @@ func (n *Node) inspect(now time.Time) {
 	}
 }
 
-// say puts bytes into the log that count and do nothing. It needs mu to be held, on a primary.
+// say puts bytes into the log that count and do nothing. It needs roles to be held, on a primary.
 func (n *Node) say(stream string) error {
 	t := n.Store.NewTxn()
 	t.Say([]byte(stream))
@@ -320,8 +332,8 @@ func (n *Node) say(stream string) error {
 
 // BeginHistory gives what is written from now on another history's id. Replicas ask anew, and go on in it.
 func (n *Node) BeginHistory() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.roles.Lock()
+	defer n.roles.Unlock()
 	switch {
 	case n.failover != nil:
 		return errFailingOver

@@ -11,6 +11,8 @@ import (
 
 	"kedis/binlog"
 	"kedis/internal/config"
+	"kedis/internal/metrics"
+	"kedis/internal/resp"
 )
 
 const (
@@ -169,28 +171,66 @@ func (h *slowHost) Exclude() func() {
 	return func() {}
 }
 
+// loggedHost is one that has a log.
+type loggedHost struct {
+	Host
+	log *binlog.Log
+}
+
+func (h *loggedHost) Log() *binlog.Log { return h.log }
+
+// TestReadersPassByWhoWaitsForTheDisk asks what reactors ask while a role changes: that may take as long as the disk does.
+func TestReadersPassByWhoWaitsForTheDisk(t *testing.T) {
+	log, err := binlog.Create(binlog.Options{Directory: t.TempDir()}, binlog.History{ID: idA}, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := node(t, t.TempDir(), "")
+	n.Host = &loggedHost{log: log}
+	n.roles.Lock()
+	defer n.roles.Unlock()
+	answered := make(chan error)
+	go func() {
+		n.Role(resp.NewWriter(2))
+		n.Info(&metrics.Fields{})
+		n.Acknowledged(0)
+		answered <- n.Sendable()
+	}()
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("a reactor would wait")
+	}
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOneLinkAtATime follows, is a primary for a moment and follows again, while the first link has not ended: two would make
 // and remove the same log.
 func TestOneLinkAtATime(t *testing.T) {
 	n := node(t, t.TempDir(), "")
 	h := &slowHost{began: make(chan struct{}), admit: make(chan struct{})}
 	n.Host = h
-	n.mu.Lock()
+	n.roles.Lock()
 	n.follow(target{"127.0.0.1", 1})
-	n.mu.Unlock()
+	n.roles.Unlock()
 	<-h.began
-	n.mu.Lock()
-	n.leave()
+	n.roles.Lock()
+	n.leaveFor(nil)
 	n.follow(target{"127.0.0.1", 2})
-	n.mu.Unlock()
+	n.roles.Unlock()
 	select {
 	case <-h.began:
 		t.Error("a link begins beside another one")
 	case <-time.After(50 * time.Millisecond):
 	}
-	n.mu.Lock()
-	n.leave()
-	n.mu.Unlock()
+	n.roles.Lock()
+	n.leaveFor(nil)
+	n.roles.Unlock()
 	close(h.admit)
 	go func() {
 		for range h.began {

@@ -79,8 +79,8 @@ func (n *Node) saveRole(to *target) error {
 // followFile notes what the configuration says of the role since it was written anew: the next start has to tell
 // whether somebody has changed it after the role was set.
 func (n *Node) followFile() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.roles.Lock()
+	defer n.roles.Unlock()
 	text := strings.Join(n.Config.ReplicaOf.Get(), " ")
 	n.configured = &text
 	if n.link == nil {

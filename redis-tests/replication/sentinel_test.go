@@ -61,11 +61,12 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
+// startSentinel has it take a server for dead that is silent for three seconds: busy machines have fsyncs of one second.
 func startSentinel(t *testing.T, primary, quorum int) *launch.Server {
 	t.Helper()
 	directory := t.TempDir()
 	file := filepath.Join(directory, "sentinel.conf")
-	write(t, file, fmt.Sprintf("sentinel monitor it 127.0.0.1 %d %d\nsentinel down-after-milliseconds it 1000\n"+
+	write(t, file, fmt.Sprintf("sentinel monitor it 127.0.0.1 %d %d\nsentinel down-after-milliseconds it 3000\n"+
 		"sentinel failover-timeout it 10000\nsentinel parallel-syncs it 1\n", primary, quorum))
 	redis := launch.MustOracle(t)
 	server, err := launch.Program{Line: append(redis.Line, file, "--sentinel")}.Start(directory)
@@ -80,6 +81,9 @@ func (w *watched) eventually(what string, holds func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
+			for _, s := range w.sentinels {
+				w.t.Logf("the Sentinel on port %d knows the primary %v", s.Port, w.primary(s))
+			}
 			w.t.Fatalf("after a minute it doesn't hold that %s", what)
 		}
 	}
