@@ -97,15 +97,15 @@ fuzz: ## every Go fuzz target for FUZZTIME (10s)
 
 .PHONY: fuzz-differential
 fuzz-differential: build ## COMMANDS random commands to Kedis and redis-server, with SEED (0: a new one)
-	$(GO) test ./redis-tests/differential -count=1 -timeout 0 -v -run '^TestDifferential$$' -args -commands=$(COMMANDS) -seed=$(SEED)
+	KEDIS_SEED=random $(GO) test ./redis-tests/differential -count=1 -timeout 0 -v -run '^TestDifferential$$' -args -commands=$(COMMANDS) -seed=$(SEED)
 
 .PHONY: crash
 crash: build ## ROUNDS of kill -9 under load
-	$(GO) test ./redis-tests/crash -count=1 -timeout 0 -v -args -rounds=$(ROUNDS) -seed=$(SEED)
+	KEDIS_SEED=random $(GO) test ./redis-tests/crash -count=1 -timeout 0 -v -args -rounds=$(ROUNDS) -seed=$(SEED)
 
 .PHONY: chaos
 chaos: build ## MINUTES of cut links, killed servers and switched roles, with Kedis and Redis as replicas of each other
-	$(GO) test ./redis-tests/chaos -count=1 -timeout 0 -v -args -minutes=$(MINUTES) -seed=$(SEED)
+	KEDIS_SEED=random $(GO) test ./redis-tests/chaos -count=1 -timeout 0 -v -args -minutes=$(MINUTES) -seed=$(SEED)
 
 .PHONY: scripts-rewrite
 scripts-rewrite: ## rewrite the replies that redis-tests/scripts expect, from redis-server

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"kedis/redis-tests/seed"
 )
 
 // killedDirectory names the variable that makes the test binary a process that writes to the log there.
@@ -37,9 +39,8 @@ func writeUntilKilled(directory string) error {
 
 // A killed process loses nothing that Append has returned for, and leaves nothing that can't be read.
 func TestKilled(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
 	o := Options{Directory: t.TempDir()}
 	l, err := Create(o, History{ID: idA}, 0, 0)
 	if err != nil {

@@ -11,11 +11,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"kedis/redis-tests/seed"
 )
 
 // A stream that crosses segments is the same bytes for readers that start anywhere, while it is still being written.
 func TestTailWhileWriting(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	o := options(t)
 	o.files = (&faults{}).files()

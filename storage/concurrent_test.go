@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kedis/lock"
+	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
 )
 
@@ -69,8 +70,7 @@ func TestConcurrentTransactions(t *testing.T) {
 }
 
 func runConcurrent(t *testing.T, generationBytes, cacheBytes int64) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	const workers = 6
 	o := testOptions(t.TempDir(), generationBytes, cacheBytes)
 	o.Limits.ListSize = constant[int64](4)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"kedis/internal/number"
+	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
 )
 
@@ -102,8 +103,7 @@ func (m *modelHash) clone() *modelHash {
 func TestHashAgainstModel(t *testing.T) {
 	for _, tier := range tiers {
 		t.Run(tier.name, func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := seed.Of(t)
 			random := rand.New(rand.NewPCG(seed, 1))
 			committed, now := &modelHash{}, &modelHash{}
 			inTransactions(t, smallLimits(t.TempDir(), tier.generation, tier.cache), random, 150, func(db DB) {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
 	"kedis/storage/rocks"
 )
@@ -36,8 +37,7 @@ type listStore struct {
 func TestListsLeaveNothingOutsideOfTheirBounds(t *testing.T) { inAllTiers(t, listsLeaveNothing) }
 
 func listsLeaveNothing(t *testing.T, o Options) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	o.Limits.ListSize = constant[int64](8)
 	x := &listStore{t: t, random: rand.New(rand.NewPCG(seed, 7)), o: o, model: listKeys{}, at: map[int64]listKeys{}, views: map[*View]listKeys{}}
 	x.open(0)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
 )
 
@@ -24,8 +25,7 @@ type orderedTest struct {
 }
 
 func newOrderedTest(t *testing.T, o Options) *orderedTest {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	o.Limits.ListSize, o.Limits.ZSetEntries = constant[int64](8), constant[int64](8)
 	x := &orderedTest{t: t, random: rand.New(rand.NewPCG(seed, 7)), o: o}
 	x.store, x.log = reopen(t, o, &testLog{})

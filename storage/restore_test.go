@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"testing"
 
+	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
 	"kedis/storage/rdb"
@@ -199,8 +200,7 @@ func tinyOptions(t *testing.T) Options {
 // TestValuesAgainstModel restores, copies, moves, renames and removes random collections in two
 // databases, small and large, with everything brought to RocksDB and reaped in between.
 func TestValuesAgainstModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 2))
 	s := openStore(t, tinyOptions(t))
 	model := [2]map[string]collection{{}, {}}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
 )
 
@@ -23,8 +24,7 @@ func putString(t *testing.T, d DB, key string, expireMs int64) {
 // TestScanKeysMissesNothing: a walk in steps of any size, with keys that come and go meanwhile, shows
 // each key that is there all the time once, and none that has expired.
 func TestScanKeysMissesNothing(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 4))
 	s := openStore(t, testOptions(t.TempDir(), 1<<10, 1<<10))
 	steady := map[string]bool{"": true}
@@ -82,8 +82,7 @@ func TestScanKeysMissesNothing(t *testing.T) {
 
 // TestScanElements walks collections of every type and encoding.
 func TestScanElements(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 5))
 	s := openStore(t, tinyOptions(t))
 	for range 100 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
 )
@@ -112,8 +113,7 @@ func (m setModel) get(key string) *modelSet {
 func TestSetsAgainstModel(t *testing.T) {
 	for _, tier := range tiers {
 		t.Run(tier.name, func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := seed.Of(t)
 			random := rand.New(rand.NewPCG(seed, 1))
 			committed, now := setModel{}, setModel{}
 			inTransactions(t, smallLimits(t.TempDir(), tier.generation, tier.cache), random, 150, func(db DB) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"kedis/redis-tests/seed"
 	"kedis/storage/bits"
 	"kedis/storage/layout"
 )
@@ -149,8 +150,7 @@ func (m stringModel) combine(target string, operation bits.Operation, keys []str
 func TestStringsAgainstModel(t *testing.T) { inAllTiers(t, stringsAgainstModel) }
 
 func stringsAgainstModel(t *testing.T, o Options) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 2))
 	s, log := reopen(t, o, &testLog{})
 	model := stringModel{}

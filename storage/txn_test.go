@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
 )
 
@@ -72,8 +73,7 @@ func TestTxnAgainstModel(t *testing.T) {
 		generation, cache int64
 	}{{"everything leaves memory", 1, 0}, {"small generations", 64 << 10, 1 << 20}, {"in memory", 64 << 20, 64 << 20}} {
 		t.Run(tier.name, func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := seed.Of(t)
 			modelTest(t, rand.New(rand.NewPCG(seed, 1)), testOptions(t.TempDir(), tier.generation, tier.cache))
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kedis/internal/oracle"
+	"kedis/redis-tests/seed"
 )
 
 // TestCellsAreContiguous: every duration has a cell, whose limits hold it, and cells follow each other.
@@ -34,8 +35,7 @@ func TestCellsAreContiguous(t *testing.T) {
 
 // TestPercentile compares with the percentiles of the sorted durations themselves.
 func TestPercentile(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	h := NewHistogram(2)
 	var all []time.Duration

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kedis/redis-tests/launch"
+	seeds "kedis/redis-tests/seed"
 )
 
 var (
@@ -24,7 +25,7 @@ const (
 func seeded(t *testing.T) *rand.Rand {
 	s := *seed
 	if s == 0 {
-		s = rand.Uint64()
+		s = seeds.Of(t)
 	}
 	t.Logf("seed %d", s)
 	return rand.New(rand.NewPCG(s, uint64(len(t.Name()))))

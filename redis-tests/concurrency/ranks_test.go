@@ -8,6 +8,7 @@ import (
 
 	"kedis/redis-tests/launch"
 	"kedis/redis-tests/resp"
+	"kedis/redis-tests/seed"
 )
 
 // ranked is how many members the sorted set of the tests has: so many that they aren't counted by one command on a reactor.
@@ -68,7 +69,7 @@ func change(random *rand.Rand) []string {
 // Writes, questions, and transactions of both, some of which are discarded or fail in part, are answered as Redis answers them.
 func TestRanksAsRedis(t *testing.T) {
 	oracle, underTest := launch.Pair(t)
-	random := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	random := rand.New(rand.NewPCG(seed.Of(t), 1))
 	one, other := oracle.MustDial(t), underTest.MustDial(t)
 	fill(t, one)
 	fill(t, other)

@@ -15,6 +15,7 @@ import (
 
 	"kedis/redis-tests/launch"
 	"kedis/redis-tests/resp"
+	seeds "kedis/redis-tests/seed"
 )
 
 var (
@@ -49,7 +50,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		count = shortRounds
 	}
 	if *seed == 0 {
-		*seed = rand.Uint64()
+		*seed = seeds.Of(t)
 	}
 	t.Logf("seed %d, %d rounds", *seed, count)
 	for i, setup := range setups {

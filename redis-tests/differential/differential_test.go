@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"kedis/redis-tests/launch"
 	"kedis/redis-tests/resp"
+	seeds "kedis/redis-tests/seed"
 )
 
 var (
@@ -42,7 +42,7 @@ var tiers = []struct {
 
 func TestDifferential(t *testing.T) {
 	if *seed == 0 {
-		*seed = rand.Uint64()
+		*seed = seeds.Of(t)
 	}
 	for _, tier := range tiers {
 		t.Run(tier.name, func(t *testing.T) { compareServers(t, *commands/tier.share, tier.options) })

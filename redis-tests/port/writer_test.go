@@ -11,14 +11,14 @@ import (
 
 	"kedis/redis-tests/launch"
 	"kedis/redis-tests/resp"
+	"kedis/redis-tests/seed"
 )
 
 const databases = 3 // that are written to
 
 // seeded makes a source of chance whose seed a failure tells.
 func seeded(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 

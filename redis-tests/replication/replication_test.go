@@ -4,15 +4,14 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"kedis/redis-tests/launch"
+	"kedis/redis-tests/seed"
 )
 
 // seeded makes a source of chance whose seed a failure tells.
 func seeded(t *testing.T) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 

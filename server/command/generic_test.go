@@ -11,6 +11,7 @@ import (
 
 	"kedis/internal/oracle"
 	"kedis/internal/resp"
+	"kedis/redis-tests/seed"
 	"kedis/storage"
 	"kedis/storage/layout"
 	"kedis/storage/rdb"
@@ -109,8 +110,7 @@ func TestRestoreEffects(t *testing.T) {
 // TestGenericReplay applies the log of random commands to a second engine, whose databases must then
 // hold the same, to the byte.
 func TestGenericReplay(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 8))
 	engine, log := newTestEngine(t)
 	client := newTestClient(t, engine)
@@ -175,8 +175,7 @@ func contentOf(t *testing.T, e *Engine, database int) map[string]string {
 
 // TestGenericAgainstRedis runs random commands on Redis too, whose replies are the expected ones.
 func TestGenericAgainstRedis(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 9))
 	redis := oracle.Start(t)
 	engine, _ := newTestEngine(t)

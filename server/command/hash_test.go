@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kedis/redis-tests/seed"
 	"kedis/storage"
 	"kedis/storage/layout"
 )
@@ -60,8 +61,7 @@ func TestHashEffects(t *testing.T) {
 // TestHashesAndSetsReplay applies the log of random commands to a second store, which must then hold the
 // same.
 func TestHashesAndSetsReplay(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 3))
 	engine, log := newTestEngine(t)
 	if err := engine.Config.Set([][2]string{{"hash-max-listpack-entries", "8"}, {"set-max-intset-entries", "8"},

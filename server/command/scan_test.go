@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kedis/internal/resp"
+	"kedis/redis-tests/seed"
 )
 
 // scanAll walks to the end, and returns how often each element came.
@@ -45,8 +46,7 @@ func scanStep(t *testing.T, client *testClient, words ...string) (cursor string,
 }
 
 func TestScanWhileKeysComeAndGo(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 10))
 	engine, _ := newTestEngine(t)
 	client := newTestClient(t, engine)

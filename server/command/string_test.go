@@ -13,6 +13,7 @@ import (
 
 	"kedis/internal/oracle"
 	"kedis/internal/resp"
+	"kedis/redis-tests/seed"
 	"kedis/storage"
 	"kedis/storage/layout"
 )
@@ -128,8 +129,7 @@ func TestExpiredStrings(t *testing.T) {
 // TestStringReplay applies the log of random commands to a second store, which must then hold the
 // same strings, with the same expiries and encodings.
 func TestStringReplay(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 3))
 	engine, log := newTestEngine(t)
 	client := newTestClient(t, engine)

@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"kedis/redis-tests/seed"
 )
 
 // randomValue returns up to limit bytes, among them long runs of zeros and of ones.
@@ -66,7 +68,7 @@ func naiveRange(value []byte, r Range) []int64 {
 }
 
 func TestRangesAgainstNaive(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 5000 {
 		value := randomValue(random, 80)
@@ -98,7 +100,7 @@ func TestRangesAgainstNaive(t *testing.T) {
 }
 
 func TestGetAndSet(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	var value []byte
 	want := map[uint64]int{}
@@ -170,7 +172,7 @@ func randomCombination(random *rand.Rand) (Operation, [][]byte) {
 }
 
 func TestCombineAgainstNaive(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	dst := bytes.Repeat([]byte{0xff}, 30)
 	for range 2000 {
@@ -249,7 +251,7 @@ func randomNumber(random *rand.Rand) int64 {
 }
 
 func TestFieldsAgainstNaive(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 10000 {
 		value := randomValue(random, 24)

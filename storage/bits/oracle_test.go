@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"kedis/internal/oracle"
+	"kedis/redis-tests/seed"
 )
 
 func start(t *testing.T) (*oracle.Server, *rand.Rand, uint64) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	return oracle.Start(t), rand.New(rand.NewPCG(seed, 0)), seed
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kedis/internal/oracle"
+	"kedis/redis-tests/seed"
 )
 
 // A twin writes random keys to the oracle and digests them here. Nothing is ever changed again, so
@@ -21,7 +22,7 @@ type twin struct {
 }
 
 func newTwin(t *testing.T) *twin {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	return &twin{
 		t:      t,
 		server: oracle.Start(t, "--enable-debug-command", "yes", "--databases", "300"),

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+
+	"kedis/redis-tests/seed"
 )
 
 func TestSelfTest(t *testing.T) {
@@ -50,7 +52,7 @@ func TestRegisterPacking(t *testing.T) {
 // TestResume raises registers in order, and compares with searches that all start at the first
 // opcode. It starts from runs that nobody has joined, as a foreign value may have them.
 func TestResume(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 2000 {
 		value := unjoined(random)

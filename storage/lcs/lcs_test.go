@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kedis/internal/oracle"
+	"kedis/redis-tests/seed"
 )
 
 // randomPair returns two strings of a few different bytes, sometimes with a part in common.
@@ -70,7 +71,7 @@ func naiveMatches(a, b []byte) (matches []Match, length int) {
 }
 
 func TestAgainstNaive(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 1500 {
 		a, b := randomPair(random, 100)
@@ -102,7 +103,7 @@ func reply(matches []Match, length int) []any {
 }
 
 func TestAgainstRedis(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	server := oracle.Start(t)
 	for range 400 {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"kedis/redis-tests/seed"
 )
 
 // model is an index, and what is counted of it.
@@ -93,8 +95,7 @@ func (m *model) checkBytes() {
 }
 
 func TestCountsAgainstModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	m := &model{t: t, random: rand.New(rand.NewPCG(seed, 1)), counts: New(0, 4)}
 	for i := range 60000 {
 		m.change()

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"kedis/redis-tests/seed"
 )
 
 type entry struct{ key, value string }
@@ -69,7 +71,7 @@ func collect(t *testing.T, it *Iterator, most int) []entry {
 // Random writes, deletions and ranges of them, flushes in between; after each round, random walks in both directions
 // must see what a sorted slice in Go holds.
 func TestIteratorAgainstModel(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	defer func() {
 		if t.Failed() {

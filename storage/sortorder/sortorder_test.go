@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kedis/internal/oracle"
+	"kedis/redis-tests/seed"
 )
 
 // TestParseNumberAgainstRedis sorts each text alone and sees whether Redis takes it for a number.
@@ -159,7 +160,7 @@ func (c *sortCase) ask(server *oracle.Server) any {
 }
 
 func TestSortAgainstRedis(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	server := oracle.Start(t)
 	for range 500 {
@@ -228,7 +229,7 @@ func TestPatternsAgainstRedis(t *testing.T) {
 
 // TestDepth falls back to another algorithm at once, and still sorts.
 func TestDepth(t *testing.T) {
-	seed := rand.Uint64()
+	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	elements := make([]Element, 1000)
 	for i := range elements {
