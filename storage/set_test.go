@@ -293,7 +293,7 @@ func modelStored(m setModel, operation int, keys, found []string) *modelSet {
 		for _, member := range m.get(keys[0]).inOrder() {
 			result.add(member, 1)
 		}
-		result.members = found
+		result.members = slices.DeleteFunc(result.members, func(member string) bool { return !slices.Contains(found, member) })
 		return result
 	}
 	for _, member := range found {
