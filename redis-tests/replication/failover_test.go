@@ -145,7 +145,7 @@ func TestFailover(t *testing.T) {
 // frozen stops a server's process until the returned function is called.
 func frozen(t *testing.T, s *launch.Server) (thaw func()) {
 	t.Helper()
-	if err := syscall.Kill(s.ProcessID(), syscall.SIGSTOP); err != nil {
+	if err := launch.Freeze(s.ProcessID()); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
