@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -347,16 +348,21 @@ func TestTargetThatMisbehaves(t *testing.T) {
 				id = words[1]
 			}
 		}
-		acknowledge := func() {
-			replica.send(request("REPLCONF", "ACK", info(t, primary, "master_repl_offset")))
+		acknowledge := func() error {
+			_, err := io.WriteString(replica.conn, request("REPLCONF", "ACK", info(t, primary, "master_repl_offset")))
+			return err
 		}
-		acknowledge()
+		if err := acknowledge(); err != nil {
+			t.Fatal(err)
+		}
 		until(t, primary, "connected_slaves", "1")
 		for reply, err := c.Do("FAILOVER", "TO", "127.0.0.1", port); err != nil || reply.IsError(); reply, err = c.Do("FAILOVER", "TO", "127.0.0.1", port) {
 			time.Sleep(10 * time.Millisecond) // the replica is not online yet
 		}
 		for info(t, primary, "master_failover_state") == "waiting-for-sync" {
-			acknowledge()
+			if acknowledge() != nil {
+				break // it has handed over, and doesn't listen any more
+			}
 		}
 		replica.conn.Close()
 		return id
