@@ -21,6 +21,8 @@ type connection struct {
 	remote  string
 	local   string
 
+	overUnixSocket bool
+
 	parked     bool       // waits for a lock, the gate, the end of a pause, a worker or the disk
 	loading    int        // requests ahead that wait for the disk
 	working    bool       // a worker has the session
@@ -229,6 +231,9 @@ func (c *connection) RemoteAddress() string { return c.remote }
 
 // LocalAddress is the address that the client connected to.
 func (c *connection) LocalAddress() string { return c.local }
+
+// OverUnixSocket tells that the client came through the Unix socket.
+func (c *connection) OverUnixSocket() bool { return c.overUnixSocket }
 
 // FileDescriptor is the socket's.
 func (c *connection) FileDescriptor() int { return c.conn.Fd() }

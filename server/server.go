@@ -9,11 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
-	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -37,7 +33,7 @@ type Server struct {
 	outboundPause  int
 	mostDescriptor int
 
-	listening []string // as gnet names them: tcp4://0.0.0.0:6379
+	listening []string // as gnet names them: tcp4://0.0.0.0:6379, unix:///run/kedis.sock
 	addresses []string // the same as the kernel tells, once the server has booted
 
 	gnet     gnet.Engine
@@ -99,71 +95,12 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.gnet.Stop(ctx)
 }
 
-// CheckAddresses tells why the configured addresses can't be listened on, before anything is opened.
-func CheckAddresses(c *config.Config) error {
-	_, err := addresses(c)
-	return err
-}
-
-// addresses are where to listen: all that are configured, but those with a minus before them that
-// the machine doesn't have.
-func addresses(c *config.Config) ([]string, error) {
-	var addresses []string
-	port := strconv.FormatInt(c.Port.Get(), 10)
-	for _, host := range c.Bind.Get() {
-		host, optional := strings.CutPrefix(host, "-")
-		network := "tcp"
-		switch host {
-		case "*":
-			network, host = "tcp4", "0.0.0.0"
-		case "::*":
-			network, host = "tcp6", "::"
-		}
-		address := net.JoinHostPort(host, port)
-		if err := probe(network, address); err == nil {
-			addresses = append(addresses, network+"://"+address)
-		} else if !optional || errors.Is(err, syscall.EADDRINUSE) {
-			return nil, err
-		}
-	}
-	return addresses, nil
-}
-
-// probe tells a port in use from other troubles before gnet hides which of the addresses it was.
-func probe(network, address string) error {
-	l, err := net.Listen(network, address)
-	if err != nil {
-		return fmt.Errorf("server: %w", err)
-	}
-	if err := l.Close(); err != nil {
-		return fmt.Errorf("server: %w", err)
-	}
-	return nil
-}
-
 // OnBoot is called by gnet when the server listens.
 func (s *Server) OnBoot(engine gnet.Engine) gnet.Action {
 	s.gnet = engine
 	s.prepareListeners()
 	close(s.booted)
 	return gnet.None
-}
-
-// prepareListeners sets how many connections may wait to be accepted: gnet asks for as many as the kernel
-// allows. Asking again, through a duplicate of the socket, changes it. It also finds out where the sockets
-// are: the kernel has chosen the port if 0 was configured.
-func (s *Server) prepareListeners() {
-	for _, address := range s.listening {
-		_, host, _ := strings.Cut(address, "://")
-		descriptor, err := s.gnet.DupListener("tcp", host)
-		if err == nil {
-			s.addresses = append(s.addresses, socketAddress(descriptor, host))
-			err = errors.Join(syscall.Listen(descriptor, int(s.config.TCPBacklog.Get())), syscall.Close(descriptor))
-		}
-		if err != nil {
-			s.logger.Warn("setting tcp-backlog", "address", address, "error", err)
-		}
-	}
 }
 
 // reactor returns the reactor of an event loop.
@@ -184,39 +121,20 @@ func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
 		return []byte("-" + refusal + "\r\n"), gnet.Close
 	}
 	s.engine.Statistics.Connections.Add(1)
-	if seconds := s.config.TCPKeepalive.Get(); seconds > 0 {
+	overUnixSocket := isUnixSocket(conn)
+	if seconds := s.config.TCPKeepalive.Get(); seconds > 0 && !overUnixSocket {
 		if err := conn.SetKeepAlivePeriod(time.Duration(seconds) * time.Second); err != nil {
 			s.logger.Debug("setting a connection's keepalive", "error", err)
 		}
 	}
 	c := &connection{conn: conn, reactor: s.reactor(conn.EventLoop()), parser: resp.NewParser(s.limits),
-		remote: conn.RemoteAddr().String(), local: localAddress(conn), traffic: true}
+		overUnixSocket: overUnixSocket, traffic: true}
+	c.remote, c.local = s.ends(conn)
 	c.session = command.NewSession(c, s.config.RequirePass.Get() == "")
 	s.engine.Clients.Add(c.session)
 	c.reactor.add(c)
 	conn.SetContext(c)
 	return nil, gnet.None
-}
-
-// Addresses are those that the server listens on, as soon as Run has called ready.
-func (s *Server) Addresses() []string { return s.addresses }
-
-// localAddress is where a client connected to. gnet knows only what it listens on.
-func localAddress(conn gnet.Conn) string { return socketAddress(conn.Fd(), conn.LocalAddr().String()) }
-
-// socketAddress is a socket's own address, or what is known of it otherwise.
-func socketAddress(descriptor int, otherwise string) string {
-	name, err := syscall.Getsockname(descriptor)
-	if err != nil {
-		return otherwise
-	}
-	switch a := name.(type) {
-	case *syscall.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)).String()
-	case *syscall.SockaddrInet6:
-		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)).String()
-	}
-	return otherwise
 }
 
 const protectedText = "DENIED Kedis is running in protected mode because protected mode is enabled and no password is set for the default user. " +

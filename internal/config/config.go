@@ -24,6 +24,8 @@ type Config struct {
 	// Network
 	Bind               StringList // addresses to listen on; a minus before one: go on without it if the machine doesn't have it
 	Port               Int
+	UnixSocket         String // empty is none
+	UnixSocketPerm     Int    // permission bits; 0 is what the umask leaves
 	ProtectedMode      Bool
 	EnableDebugCommand Value[DebugCommand]
 	TCPBacklog         Int

@@ -38,6 +38,22 @@ func integer(least, most int64, unit string) kind[int64] {
 	return kind[int64]{expects: numberPhrase(least, most, unit), parse: parse, show: showInteger}
 }
 
+// octal is a file's permission bits.
+func octal(most int64) kind[int64] {
+	show := func(n int64) string { return strconv.FormatInt(n, 8) }
+	parse := func(text string, _ int64) (int64, error) {
+		n, err := strconv.ParseInt(text, 8, 64)
+		switch {
+		case err != nil:
+			return 0, reason("argument couldn't be parsed as an octal number")
+		case n < 0 || n > most:
+			return 0, reason(fmt.Sprintf("argument must be between 0 and %o inclusive", most))
+		}
+		return n, nil
+	}
+	return kind[int64]{expects: fmt.Sprintf("permissions as an octal number such as 700, at most %o", most), parse: parse, show: show}
+}
+
 func showInteger(n int64) string { return strconv.FormatInt(n, 10) }
 
 func between(inside bool, least, most int64) error {

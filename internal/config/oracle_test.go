@@ -42,7 +42,7 @@ func TestDefaultsAreThoseOfRedis(t *testing.T) {
 	c := New()
 	_, theirs := shared(t, c)
 	// What the oracle's start decides, what the storage does, and what is for clients of this machine.
-	different := []string{"dir", "port", "appendonly", "enable-debug-command"}
+	different := []string{"dir", "port", "unixsocket", "appendonly", "enable-debug-command"}
 	if len(theirs) < 35 {
 		t.Fatalf("only %d options are shared", len(theirs))
 	}

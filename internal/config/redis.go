@@ -24,7 +24,6 @@ var withoutList = []without{
 	{"there are no streams", "stream-*"},
 	{"there are no modules", "loadmodule enable-module-command"},
 	{"there are no keyspace notifications", "notify-keyspace-events"},
-	{"there are no Unix sockets; see bind", "unixsocket unixsocketperm"},
 	{"there is no user but default, whose password is requirepass", "user aclfile acl-pubsub-default"},
 	{"commands can't be renamed", "rename-command"},
 	{"large lists have a record for each element", "list-compress-depth"},

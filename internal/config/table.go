@@ -42,7 +42,13 @@ func (c *Config) network() []*option {
 			`The addresses to listen on. * is every IPv4 address and ::* every IPv6 address; a minus before
 			an address says that the server may go on without it.`),
 		row("port", &c.Port, integer(0, 65535, ""), "6379", atStart,
-			"The TCP port to listen on. 0 is a free one that the system chooses; the log tells which."),
+			`The TCP port to listen on. 0 is none if there is a unixsocket, and else a free one that the system
+			chooses; the log tells which.`),
+		row("unixsocket", &c.UnixSocket, anyText("a path, or nothing"), "", atStart,
+			`The Unix socket to listen on, besides the addresses. Empty is none. A relative path starts at the
+			directory that the server was started in. A socket that a killed server has left there is replaced.`),
+		row("unixsocketperm", &c.UnixSocketPerm, octal(0o777), "0", atStart,
+			"Who may connect to the Unix socket. 0 leaves that to the umask."),
 		row("protected-mode", &c.ProtectedMode, yesNo(), "yes", live,
 			"Accept only clients of this machine as long as the default user has no password."),
 		row("enable-debug-command", &c.EnableDebugCommand, choice[DebugCommand]("local", "no", "yes"), "local", atStart,

@@ -40,6 +40,35 @@ func TestPortInUse(t *testing.T) {
 	launch.End(t, server)
 }
 
+// TestUnixSocketThatCannotBe names sockets where none can be made, or another server listens.
+func TestUnixSocketThatCannotBe(t *testing.T) {
+	directory, err := os.MkdirTemp("", "kedis-socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(directory)
+	used := filepath.Join(directory, "used")
+	listener, err := net.Listen("unix", used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	program := launch.MustUnderTest(t)
+	for socket, words := range map[string][]string{
+		used:                                   {"in use"},
+		directory:                              {"no socket"},
+		filepath.Join(directory, "a", "b"):     {"no such file or directory"},
+		filepath.Join(directory, "a?b"):        {"a path without ? and # is needed"},
+		directory + strings.Repeat("/abc", 27): {"longer than 107 bytes"},
+	} {
+		data := filepath.Join(directory, "data")
+		runToEnd(t, program, nil, placed(data, 0, "--unixsocket", socket)...).refuses(t, append(words, "unixsocket", socket)...)
+		if _, err := os.Stat(data); !os.IsNotExist(err) {
+			t.Errorf("%s: a data directory was made", socket)
+		}
+	}
+}
+
 func TestDirectoryOfARunningServer(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	runToEnd(t, server.Program, nil, placed(server.Directory, 0)...).refuses(t, server.Directory, fmt.Sprintf("process %d holds it", server.ProcessID()))

@@ -63,6 +63,7 @@ type nowhere struct{}
 
 func (nowhere) RemoteAddress() string { return "" }
 func (nowhere) LocalAddress() string  { return "" }
+func (nowhere) OverUnixSocket() bool  { return false }
 func (nowhere) FileDescriptor() int   { return -1 }
 func (nowhere) Send([]byte)           {}
 func (nowhere) Close()                {}

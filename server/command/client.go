@@ -372,7 +372,7 @@ func (s *Session) flagLetters() string {
 	}{
 		{'O', s.Is(KindMonitor)}, {'S', s.Is(KindReplica)}, {'M', s.Is(KindPrimary)}, {'P', s.Is(KindPubSub)},
 		{'x', s.queued.Load() >= 0}, {'b', s.blocked.Load() != nil}, {'d', s.dirty.Load()}, {'c', s.Closing()},
-		{'e', s.noEvict.Load()}, {'T', s.noTouch.Load()},
+		{'U', s.Peer.OverUnixSocket()}, {'e', s.noEvict.Load()}, {'T', s.noTouch.Load()},
 	} {
 		if flag.set {
 			letters = append(letters, flag.letter)

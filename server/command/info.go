@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kedis/binlog"
+	"kedis/internal/config"
 	"kedis/internal/metrics"
 	"kedis/storage/rocks"
 )
@@ -83,9 +84,25 @@ func (e *Engine) infoServer(f *metrics.Fields) {
 	}
 	f.Text("executable", executable)
 	f.Text("config_file", e.Config.File())
-	f.Text("listener0", fmt.Sprintf("name=tcp,bind=%s,port=%d", strings.Join(e.Config.Bind.Get(), ",bind="), e.Config.Port.Get()))
+	infoListeners(f, e.Config)
 	f.Int("io_threads_active", 0)
 	f.Int("reactors", int64(e.Statistics.lanes-1))
+}
+
+// infoListeners tells where the server listens, as Redis 7.2 does.
+func infoListeners(f *metrics.Fields, c *config.Config) {
+	listener := 0
+	tell := func(text string) {
+		f.Text("listener"+strconv.Itoa(listener), text)
+		listener++
+	}
+	socket := c.UnixSocket.Get()
+	if port := c.Port.Get(); port != 0 || socket == "" {
+		tell(fmt.Sprintf("name=tcp,bind=%s,port=%d", strings.Join(c.Bind.Get(), ",bind="), port))
+	}
+	if socket != "" {
+		tell("name=unix,bind=" + socket)
+	}
 }
 
 // systemName is the operating system's name, release and machine, as uname tells them.

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,7 +105,7 @@ func (m *monitors) feed(c *Context) {
 	line = append(append(line, bytes.Repeat([]byte{'0'}, 6-len(micro))...), micro...)
 	line = append(line, " ["...)
 	line = strconv.AppendInt(line, int64(c.selected), 10)
-	line = append(append(append(line, ' '), c.Session.Peer.RemoteAddress()...), ']')
+	line = append(append(append(line, ' '), monitoredAddress(c.Session.Peer)...), ']')
 	for _, word := range c.shownArgs() {
 		line = appendQuoted(append(line, ' '), word)
 	}
@@ -114,6 +115,14 @@ func (m *monitors) feed(c *Context) {
 	for s := range m.sessions {
 		s.Peer.Send(line)
 	}
+}
+
+// monitoredAddress is where a client is, as MONITOR tells it.
+func monitoredAddress(peer Peer) string {
+	if peer.OverUnixSocket() {
+		return "unix:" + strings.TrimSuffix(peer.RemoteAddress(), ":0")
+	}
+	return peer.RemoteAddress()
 }
 
 // appendQuoted appends a word as Redis quotes it.

@@ -101,8 +101,9 @@ const (
 
 // Peer is the other end of a session's connection. All methods may be called from any goroutine.
 type Peer interface {
-	RemoteAddress() string // "127.0.0.1:1234"
+	RemoteAddress() string // "127.0.0.1:1234", or "/run/kedis.sock:0"
 	LocalAddress() string
+	OverUnixSocket() bool
 	FileDescriptor() int
 	// Send sends bytes outside of the order of requests and replies.
 	Send(b []byte)

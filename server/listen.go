@@ -1,0 +1,176 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"kedis/internal/config"
+)
+
+// CheckAddresses tells why the configured addresses can't be listened on, before anything is opened.
+func CheckAddresses(c *config.Config) error {
+	_, err := addresses(c)
+	return err
+}
+
+// addresses are where to listen, as gnet names them. As in Redis, port 0 leaves the Unix socket alone,
+// if there is one.
+func addresses(c *config.Config) ([]string, error) {
+	var addresses []string
+	if c.UnixSocket.Get() == "" || c.Port.Get() != 0 {
+		var err error
+		if addresses, err = hosts(c); err != nil {
+			return nil, err
+		}
+	}
+	if c.UnixSocket.Get() == "" {
+		return addresses, nil
+	}
+	socket, err := unixSocket(c.UnixSocket.Get())
+	if err != nil {
+		return nil, fmt.Errorf("server: unixsocket: %w", err)
+	}
+	return append(addresses, "unix://"+socket), nil
+}
+
+// hosts are all addresses that are configured, but those with a minus before them that the machine
+// doesn't have.
+func hosts(c *config.Config) ([]string, error) {
+	var hosts []string
+	port := strconv.FormatInt(c.Port.Get(), 10)
+	for _, host := range c.Bind.Get() {
+		host, optional := strings.CutPrefix(host, "-")
+		network := "tcp"
+		switch host {
+		case "*":
+			network, host = "tcp4", "0.0.0.0"
+		case "::*":
+			network, host = "tcp6", "::"
+		}
+		address := net.JoinHostPort(host, port)
+		if err := probe(network, address); err == nil {
+			hosts = append(hosts, network+"://"+address)
+		} else if !optional || errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("server: %w", err)
+		}
+	}
+	return hosts, nil
+}
+
+// probe tells a port in use from other troubles before gnet hides which of the addresses it was.
+func probe(network, address string) error {
+	l, err := net.Listen(network, address)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+const longestUnixSocket = 107 // what the kernel's sockaddr_un has room for, and a zero
+
+// unixSocket returns the whole path of the Unix socket, when one can be made there. A socket that a killed
+// server has left is removed; gnet would remove whatever is there, a directory included.
+func unixSocket(name string) (string, error) {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case len(path) > longestUnixSocket:
+		return "", fmt.Errorf("%s: the path is longer than %d bytes", path, longestUnixSocket)
+	case strings.ContainsAny(path, "?#"): // gnet takes the path for that of a URL
+		return "", fmt.Errorf("%s: a path without ? and # is needed", path)
+	}
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, probe("unix", path)
+	case err != nil:
+		return "", err
+	case info.Mode().Type() != fs.ModeSocket:
+		return "", fmt.Errorf("%s is there, and no socket", path)
+	}
+	if client, err := net.Dial("unix", path); err == nil {
+		return "", errors.Join(fmt.Errorf("%s: %w", path, syscall.EADDRINUSE), client.Close())
+	}
+	if err := os.Remove(path); err != nil {
+		return "", err
+	}
+	return path, probe("unix", path)
+}
+
+// prepareListeners sets how many connections may wait to be accepted: gnet asks for as many as the kernel
+// allows. Asking again, through a duplicate of the socket, changes it. It also finds out where the sockets
+// are: the kernel has chosen the port if 0 was configured.
+func (s *Server) prepareListeners() {
+	for _, listening := range s.listening {
+		network, address, _ := strings.Cut(listening, "://")
+		if network == "unix" {
+			s.permitUnixSocket(address)
+		} else {
+			network = "tcp" // as gnet calls tcp4 and tcp6, too, once it listens
+		}
+		descriptor, err := s.gnet.DupListener(network, address)
+		if err == nil {
+			s.addresses = append(s.addresses, socketAddress(descriptor, address))
+			err = errors.Join(syscall.Listen(descriptor, int(s.config.TCPBacklog.Get())), syscall.Close(descriptor))
+		}
+		if err != nil {
+			s.logger.Warn("setting tcp-backlog", "address", listening, "error", err)
+		}
+	}
+}
+
+// permitUnixSocket says who may connect to the Unix socket; by default those whom the umask lets.
+func (s *Server) permitUnixSocket(path string) {
+	permissions := s.config.UnixSocketPerm.Get()
+	if permissions == 0 {
+		return
+	}
+	if err := os.Chmod(path, fs.FileMode(permissions)); err != nil {
+		s.logger.Error("setting unixsocketperm", "error", err)
+	}
+}
+
+// Addresses are those that the server listens on, as soon as Run has called ready.
+func (s *Server) Addresses() []string { return s.addresses }
+
+func isUnixSocket(conn gnet.Conn) bool {
+	_, is := conn.RemoteAddr().(*net.UnixAddr)
+	return is
+}
+
+// ends are where a client is and where it connected to. Both are the socket's path, as Redis has it,
+// when it came through the Unix socket.
+func (s *Server) ends(conn gnet.Conn) (remote, local string) {
+	if isUnixSocket(conn) {
+		path := s.config.UnixSocket.Get() + ":0"
+		return path, path
+	}
+	// gnet knows only what it listens on.
+	return conn.RemoteAddr().String(), socketAddress(conn.Fd(), conn.LocalAddr().String())
+}
+
+// socketAddress is a socket's own address, or what is known of it otherwise.
+func socketAddress(descriptor int, otherwise string) string {
+	name, err := syscall.Getsockname(descriptor)
+	if err != nil {
+		return otherwise
+	}
+	switch a := name.(type) {
+	case *syscall.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)).String()
+	case *syscall.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)).String()
+	}
+	return otherwise
+}
