@@ -73,6 +73,16 @@ func (m *LatencyMonitor) History(name string) []LatencySample {
 	return nil
 }
 
+// Worst is the longest time that an event took since it was reset.
+func (m *LatencyMonitor) Worst(name string) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if event := m.events[name]; event != nil {
+		return event.worst
+	}
+	return 0
+}
+
 // Latest returns all events, sorted by name.
 func (m *LatencyMonitor) Latest() []LatencyEvent {
 	m.mu.Lock()

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"kedis/internal/metrics"
 )
 
 // info returns a field of INFO.
@@ -208,30 +207,6 @@ func TestLatencyEvents(t *testing.T) {
 	}
 	if reply := c.do("LATENCY", "RESET", "commit", "nothing"); reply != ":1\r\n" {
 		t.Errorf("LATENCY RESET: %q", reply)
-	}
-}
-
-func TestDrawLatency(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	var samples []metrics.LatencySample
-	for i, ms := range []int{10, 20, 30, 40, 50, 60, 70, 80} {
-		ago := []time.Duration{50 * time.Hour, 3 * time.Hour, 61 * time.Minute, 59 * time.Minute, 2 * time.Minute, 59 * time.Second, 12 * time.Second, 0}[i]
-		samples = append(samples, metrics.LatencySample{Time: now.Add(-ago), Latency: time.Duration(ms) * time.Millisecond})
-	}
-	const want = `command - from 10 ms to 80 ms
---------------------------------------------------------------------------------
-      _#
-    _###
-  _#####
-_#######
-
-23152510
-dhh9m92s
-   m ss
-`
-	got := drawLatency("command", samples, now)
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

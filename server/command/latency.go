@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,50 +79,54 @@ func cmdLatencyReset(c *Context) error {
 }
 
 func cmdLatencyGraph(c *Context) error {
-	samples := c.Engine.Latency.History(string(c.Args[2]))
+	name := string(c.Args[2])
+	samples := c.Engine.Latency.History(name)
 	if len(samples) == 0 {
 		return Errorf("ERR No samples available for event '%s'", untilZero(c.Args[2]))
 	}
-	c.Reply.Verbatim("txt", drawLatency(string(c.Args[2]), samples, time.Now()))
+	c.Reply.Verbatim("txt", drawLatency(name, samples, c.Engine.Latency.Worst(name), time.Now()))
 	return nil
 }
 
 const (
 	graphColumns = 80
 	graphRows    = 4
+	graphMarks   = "_o#" // what a row shows of a bar that ends in it, from low to high
 )
 
-// drawLatency draws a bar for each sample; below it stands, from top to bottom, how long ago that was.
-func drawLatency(name string, samples []metrics.LatencySample, now time.Time) string {
-	samples = samples[max(0, len(samples)-graphColumns):]
-	least, most := samples[0].Latency, samples[0].Latency
+// drawLatency draws a bar for each sample, 80 beside each other; below it stands, from top to bottom, how long ago
+// that was. It is Redis's drawing to the byte.
+func drawLatency(name string, samples []metrics.LatencySample, worst time.Duration, now time.Time) string {
+	least, most := samples[0].Latency.Milliseconds(), samples[0].Latency.Milliseconds()
 	for _, sample := range samples {
-		least, most = min(least, sample.Latency), max(most, sample.Latency)
+		least, most = min(least, sample.Latency.Milliseconds()), max(most, sample.Latency.Milliseconds())
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s - from %d ms to %d ms\n%s\n", name, least.Milliseconds(), most.Milliseconds(), strings.Repeat("-", graphColumns))
-	for row := graphRows; row > 0; row-- {
-		line := make([]byte, len(samples))
-		for i, sample := range samples {
-			line[i] = bar(sample.Latency, most, row)
+	fmt.Fprintf(&out, "%s - high %d ms, low %d ms (all time high %d ms)\n%s\n", name, most, least, worst.Milliseconds(),
+		strings.Repeat("-", graphColumns))
+	separator := ""
+	for part := range slices.Chunk(samples, graphColumns) {
+		out.WriteString(separator)
+		for row := graphRows - 1; row >= 0; row-- {
+			for _, sample := range part {
+				out.WriteByte(barMark(sample.Latency.Milliseconds()-least, max(most-least, 1), row))
+			}
+			out.WriteByte('\n')
 		}
-		fmt.Fprintf(&out, "%s\n", strings.TrimRight(string(line), " "))
+		out.WriteString(strings.Repeat(" ", len(part)) + "\n" + turn(ages(part, now)))
+		separator = "\n"
 	}
-	out.WriteString("\n" + turn(ages(samples, now)))
 	return out.String()
 }
 
-// bar is what a sample's column shows in a row; row 1 is the lowest.
-func bar(latency, most time.Duration, row int) byte {
-	const halves = 2
-	height := int(latency * graphRows * halves / max(most, 1))
-	switch lowest := (row - 1) * halves; {
-	case height > lowest+1:
-		return '#'
-	case height > lowest:
-		return '_'
-	case row == 1:
-		return '.'
+// barMark is what a sample's column shows in a row; row 0 is the lowest.
+func barMark(latency, most int64, row int) byte {
+	const steps = graphRows * len(graphMarks)
+	switch step := min(int(latency*int64(steps)/most), steps-1) - row*len(graphMarks); {
+	case step >= len(graphMarks):
+		return '|'
+	case step >= 0:
+		return graphMarks[step]
 	}
 	return ' '
 }
@@ -161,7 +166,7 @@ func turn(words []string) string {
 		if !some {
 			return out.String()
 		}
-		fmt.Fprintf(&out, "%s\n", strings.TrimRight(string(line), " "))
+		fmt.Fprintf(&out, "%s\n", line)
 	}
 }
 
