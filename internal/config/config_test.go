@@ -177,6 +177,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{`memory-tier 101%`, `memory-tier: expected a size such as 512mb, or a percentage of the machine's memory such as 10%, got "101%"`},
 		{`include a b`, `include: expected a file name or pattern, got 2 words`},
 		{`include [`, `include: syntax error in pattern`},
+		{`include /none/such.conf`, `include: open /none/such.conf: no such file or directory`},
 	} {
 		path := writeFile(t, "# first\n\n"+test.line+"\n")
 		want := path + ":3: " + test.want

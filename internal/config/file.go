@@ -27,7 +27,9 @@ func (c *Config) Load(path string) error {
 	defer c.mu.Unlock()
 	c.file = absolute
 	l := loader{config: c}
-	l.load(path)
+	if err := l.load(path); err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
 	return errors.Join(l.problems...)
 }
 
@@ -39,12 +41,12 @@ type loader struct {
 	problems []error
 }
 
-func (l *loader) load(path string) {
+// load reads a file, and collects what is wrong in it. The error says that it can't be opened.
+func (l *loader) load(path string) error {
 	l.files++
 	file, err := os.Open(path)
 	if err != nil {
-		l.problems = append(l.problems, fmt.Errorf("config: %w", err))
-		return
+		return err
 	}
 	defer file.Close()
 	number := 0
@@ -63,6 +65,7 @@ func (l *loader) load(path string) {
 		number++
 		report(err)
 	}
+	return nil
 }
 
 func (l *loader) line(line, path string) error {
@@ -113,7 +116,9 @@ func (l *loader) include(words []string, from string) error {
 		if l.files == mostFiles {
 			return fmt.Errorf("include: more than %d files; do they include each other?", mostFiles)
 		}
-		l.load(path)
+		if err := l.load(path); err != nil {
+			return fmt.Errorf("include: %w", err)
+		}
 	}
 	return nil
 }

@@ -98,7 +98,9 @@ func (c *Config) writeChecked(file *os.File, lines []string) error {
 	}
 	check := newConfig(c.memory)
 	l := loader{config: check}
-	l.load(file.Name()) // lines that mean nothing have been kept, so there may be problems
+	if err := l.load(file.Name()); err != nil { // lines that mean nothing have been kept, so there may be other problems
+		return err
+	}
 	var different []string
 	for o := range c.options() {
 		if check.lookup(o.name).String() != o.String() {
