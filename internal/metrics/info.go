@@ -70,6 +70,13 @@ func (f *Fields) Int(name string, value int64) {
 	f.end()
 }
 
+// Zeros writes fields that are always zero.
+func (f *Fields) Zeros(names ...string) {
+	for _, name := range names {
+		f.Int(name, 0)
+	}
+}
+
 // Bool writes 1 or 0.
 func (f *Fields) Bool(name string, value bool) {
 	if value {

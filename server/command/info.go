@@ -178,18 +178,42 @@ func (e *Engine) infoMemory(f *metrics.Fields) {
 	f.Text("maxmemory_policy", "noeviction")
 	f.Float("allocator_frag_ratio", ratio(m.heap+m.heapIdle, m.heap), 2)
 	f.Int("allocator_frag_bytes", m.heapIdle)
+	f.Float("allocator_rss_ratio", ratio(m.resident, m.heap+m.heapIdle), 2)
+	f.Int("allocator_rss_bytes", m.resident-m.heap-m.heapIdle)
 	f.Float("mem_fragmentation_ratio", ratio(m.resident, m.used()), 2)
 	f.Int("mem_fragmentation_bytes", m.resident-m.used())
 	f.Int("mem_clients_normal", m.connections)
 	f.Text("mem_allocator", runtime.Version())
-	f.Int("active_defrag_running", 0)
-	f.Int("lazyfree_pending_objects", 0)
+	f.Float("rss_overhead_ratio", 1, 2) // all memory is the allocator's
+	f.Zeros(memoryNotUsed...)
+	for _, name := range []string{"used_memory_lua", "used_memory_vm_total", "used_memory_scripts"} {
+		f.Size(name, 0)
+	}
 	f.Size("go_heap", m.heap)
 	f.Size("go_runtime", m.runtime+m.stacks)
 	f.Size("rocksdb_block_cache", m.blockCache)
 	f.Size("rocksdb_memtables", m.memtables)
 	f.Size("rocksdb_table_readers", m.tables)
 }
+
+// The fields of Redis about what Kedis is without: those who watch a server ask for them by name.
+var (
+	memoryNotUsed = []string{"rss_overhead_bytes", "used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts",
+		"number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_functions",
+		"mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
+		"mem_clients_slaves", "mem_cluster_links", "mem_aof_buffer", "active_defrag_running", "lazyfree_pending_objects",
+		"lazyfreed_objects"}
+	neverForked = []string{"current_cow_peak", "current_cow_size", "current_cow_size_age", "current_save_keys_processed",
+		"current_save_keys_total", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded",
+		"aof_rewrite_in_progress", "aof_rewrite_scheduled", "aof_rewrites", "aof_rewrites_consecutive_failures", "aof_last_cow_size",
+		"module_fork_in_progress", "module_fork_last_cow_size"}
+	neverDone = []string{"evicted_keys", "evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time",
+		"latest_fork_usec", "total_forks", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses",
+		"active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time",
+		"pubsubshard_channels", "tracking_total_keys", "tracking_total_items", "tracking_total_prefixes", "unexpected_error_replies",
+		"dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed", "reply_buffer_shrinks",
+		"reply_buffer_expands", "acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"}
+)
 
 func (e *Engine) infoPersistence(f *metrics.Fields) {
 	s := &e.saves
@@ -212,9 +236,11 @@ func (e *Engine) infoPersistence(f *metrics.Fields) {
 	f.Int("rdb_current_bgsave_time_sec", seconds(time.Since(began), !began.IsZero()))
 	f.Int("rdb_saves", count)
 	f.Int("aof_enabled", 1)
-	f.Int("aof_rewrite_in_progress", 0)
-	f.Int("aof_rewrite_scheduled", 0)
+	f.Int("aof_last_rewrite_time_sec", -1)
+	f.Int("aof_current_rewrite_time_sec", -1)
 	f.Text("aof_last_bgrewrite_status", "ok")
+	f.Float("current_fork_perc", 0, 2)
+	f.Zeros(neverForked...)
 	f.Text("aof_last_write_status", okOrErr(e.Log.Ready() == nil))
 	if log := e.binlog(); log != nil {
 		f.Int("aof_current_size", log.Stats().Bytes)
@@ -260,30 +286,19 @@ func (e *Engine) infoStats(f *metrics.Fields) {
 	f.Int("sync_partial_err", links.Refused)
 	f.Int("expired_keys", e.Store.Counters().Expired.Load()-e.expiredBefore.Load())
 	e.infoExpiry(f)
-	f.Int("evicted_keys", 0)
-	f.Int("evicted_clients", 0)
 	f.Int("keyspace_hits", s.hits.Sum())
 	f.Int("keyspace_misses", s.misses.Sum())
 	channels, patterns := e.listeners.count()
 	f.Int("pubsub_channels", channels)
 	f.Int("pubsub_patterns", patterns)
-	f.Int("pubsubshard_channels", 0)
-	f.Int("latest_fork_usec", 0)
-	f.Int("total_forks", 0)
 	f.Int("migrate_cached_sockets", int64(e.targets.kept()))
-	f.Int("tracking_total_keys", 0)
-	f.Int("tracking_total_items", 0)
-	f.Int("tracking_total_prefixes", 0)
-	f.Int("unexpected_error_replies", 0)
 	f.Int("total_error_replies", s.errors.sum())
 	f.Int("total_reads_processed", s.Reads.Sum())
 	f.Int("total_writes_processed", s.Writes.Sum())
 	f.Int("client_query_buffer_limit_disconnections", s.QueryBufferExceeded.Load())
 	f.Int("client_output_buffer_limit_disconnections", s.OutputBufferExceeded.Load())
 	f.Int("acl_access_denied_auth", e.Denials.Total())
-	f.Int("acl_access_denied_cmd", 0)
-	f.Int("acl_access_denied_key", 0)
-	f.Int("acl_access_denied_channel", 0)
+	f.Zeros(neverDone...)
 	f.Int("batches", s.Batches.Sum())
 	f.Int("lock_conflicts", s.Conflicts.Sum())
 	f.Int("commands_on_workers", s.Offloads.Load())
@@ -293,6 +308,7 @@ func (e *Engine) infoExpiry(f *metrics.Fields) {
 	_, waiting := e.keyCount()
 	f.Int("expires_waiting", waiting)
 	if e.Sweeper != nil {
+		f.Float("expired_stale_perc", 100*ratio(e.Sweeper.Waiting(), waiting), 2)
 		f.Int("expired_time_cap_reached_count", e.Sweeper.Late())
 		f.Int("expire_sweeper_waiting", e.Sweeper.Waiting())
 		f.Int("expire_sweeper_lag_ms", e.Sweeper.Lag())
