@@ -19,11 +19,15 @@ const (
 	// pickTries is how often it begins anew, at most.
 	pickTries = 100
 	// pickCost is about how many elements could be walked in the time that it takes to pick one.
-	pickCost = 512
+	pickCost = 2048
 	// noteBytes are looked at of each element, behind what is shared.
 	noteBytes = 64
-	// sampleBatch is how many picks with repetition are made in one walk.
+	// sampleBatch is how many picks with repetition are made at once, at least.
 	sampleBatch = 1024
+	// sampleBytes are about what the picks take that are made at once, if they are more.
+	sampleBytes = 16 << 20
+	// pickBytes are what a pick takes besides what was picked.
+	pickBytes = 100
 )
 
 // picker picks elements of a spread collection by chance, without walking all of it.
@@ -328,15 +332,26 @@ func (s *sampler) pick() (p pair, err error) {
 
 // repeated visits an element count times, each time any of them. visit returns false to stop.
 func (s *sampler) repeated(count uint64, visit visitPair) error {
-	for count > 0 {
-		n := min(count, sampleBatch)
+	for batch := uint64(sampleBatch); count > 0; {
+		n := min(count, batch)
 		count -= n
 		picked, err := s.pickRepeated(int(n))
 		if err != nil || !show(picked, visit) {
 			return err
 		}
+		batch = nextBatch(picked)
 	}
 	return nil
+}
+
+// nextBatch is how many picks may be made at once, by what others have taken: each batch may cost a walk over
+// everything.
+func nextBatch(picked []pair) uint64 {
+	bytes := 0
+	for _, p := range picked {
+		bytes += pickBytes + len(p.element) + len(p.value)
+	}
+	return uint64(max(sampleBatch, sampleBytes/(bytes/len(picked))))
 }
 
 func (s *sampler) pickRepeated(n int) ([]pair, error) {

@@ -131,8 +131,9 @@ func TestSmallPicksAreEven(t *testing.T) {
 }
 
 func TestSamplesOfSpreadSets(t *testing.T) {
-	s, all := spreadSetOf(t, 3000, func(i int) string { return fmt.Sprintf("m%d", i) })
-	for _, count := range []int{0, 1, 3, 5, 6, 100, 2999, 3000, 5000} {
+	const members = 12_000
+	s, all := spreadSetOf(t, members, func(i int) string { return fmt.Sprintf("m%d", i) })
+	for _, count := range []int{0, 1, 3, 5, 6, 100, members - 1, members, members + 2000, 3 * members} {
 		seen := map[string]bool{}
 		must(t, s.RandomDistinct(uint64(count), func(member []byte) bool {
 			if _, found := slices.BinarySearch(all, string(member)); !found || seen[string(member)] {
@@ -141,7 +142,7 @@ func TestSamplesOfSpreadSets(t *testing.T) {
 			seen[string(member)] = true
 			return true
 		}))
-		if want := min(count, 3000); count > 0 && len(seen) != want {
+		if want := min(count, members); count > 0 && len(seen) != want {
 			t.Errorf("%d distinct members were asked for, %d came", count, len(seen))
 		}
 		repeated := 0
@@ -172,5 +173,30 @@ func TestPickingFromChains(t *testing.T) {
 		if found, err := s.Contains(member); err != nil || !found {
 			t.Fatalf("a member of %d bytes: %v, %v", len(member), found, err)
 		}
+	}
+}
+
+// TestRepeatedPicksWalkSeldom: many picks are made in few walks, and not in one each thousand.
+func TestRepeatedPicksWalkSeldom(t *testing.T) {
+	const elements, picks = 5000, 300_000
+	walks := 0
+	s := sampler{txn: writingTxn(t), count: elements, all: func(visit visitPair) error {
+		walks++
+		for i := range elements {
+			if !visit(fmt.Appendf(nil, "%d", i), nil) {
+				break
+			}
+		}
+		return nil
+	}}
+	visited := 0
+	must(t, s.repeated(picks, func(_, _ []byte) bool { visited++; return true }))
+	if visited != picks || walks > 5 {
+		t.Errorf("%d of %d picks in %d walks", visited, picks, walks)
+	}
+	// Of large elements no more are held than of these.
+	large := []pair{{element: make([]byte, 1<<20)}}
+	if n := nextBatch(large); n != sampleBatch {
+		t.Errorf("%d large elements at once", n)
 	}
 }
