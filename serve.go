@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -75,13 +76,12 @@ func configure(c *config.Config, args []string) error {
 func newLogger(c *config.Config) (hclog.Logger, error) {
 	levels := map[config.LogLevel]hclog.Level{config.LogDebug: hclog.Debug, config.LogVerbose: hclog.Debug,
 		config.LogNotice: hclog.Info, config.LogWarning: hclog.Warn}
-	output := os.Stdout
+	var output io.Writer = os.Stdout
 	if name := c.LogFile.Get(); name != "" {
-		file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
+		output = logFile(name)
+		if _, err := output.Write(nil); err != nil {
 			return nil, fmt.Errorf("logfile: %w", err)
 		}
-		output = file
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Name: "kedis", Level: levels[c.LogLevel.Get()], Output: output,
 		JSONFormat: c.LogFormat.Get() == config.LogJSON})
@@ -90,6 +90,18 @@ func newLogger(c *config.Config) (hclog.Logger, error) {
 		return nil
 	})
 	return logger, nil
+}
+
+// logFile is a file that is opened for each line, as Redis does: who rotates logs moves it away and tells nobody.
+type logFile string
+
+func (f logFile) Write(line []byte) (int, error) {
+	file, err := os.OpenFile(string(f), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	n, err := file.Write(line)
+	return n, errors.Join(err, file.Close())
 }
 
 // serve runs a server until a signal or SHUTDOWN ends it.

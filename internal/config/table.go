@@ -80,7 +80,8 @@ func (c *Config) process() []*option {
 		row("loglevel", &c.LogLevel, choice[LogLevel]("debug", "verbose", "notice", "warning"), "notice", byHook,
 			"The least urgent lines that are logged. notice is what to use in production."),
 		row("logfile", &c.LogFile, anyText("a path, or nothing"), "", atStart,
-			"The file that log lines are appended to. Empty is standard output."),
+			`The file that log lines are appended to. Empty is standard output. It may be moved away while the server
+			runs: the next line makes a new one.`),
 		row("log-format", &c.LogFormat, choice[LogFormat]("text", "json"), "text", atStart,
 			"How log lines look: text for people, or an object for each line for programs."),
 	}

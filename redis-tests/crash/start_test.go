@@ -145,6 +145,26 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
+// TestLogFileThatIsMovedAway: the lines after that are in a new file, as those who rotate Redis's logs are used to.
+func TestLogFileThatIsMovedAway(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "kedis.log")
+	server, err := launch.MustUnderTest(t).Start(t.TempDir(), "--logfile", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(name, name+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	for file, word := range map[string]string{name + ".1": "ready to accept connections", name: "stopping"} {
+		if lines, err := os.ReadFile(file); err != nil || !strings.Contains(string(lines), word) {
+			t.Errorf("%s doesn't say %q (%v):\n%s", file, word, err, lines)
+		}
+	}
+}
+
 func TestCleanStop(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) { stopCleanly(t, signal) })
