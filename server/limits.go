@@ -80,7 +80,9 @@ func (r *reactor) lookAfter(now time.Time) {
 
 // lookAfter closes the connection when it is due, and gives back memory that it doesn't need.
 func (c *connection) lookAfter(now time.Time) {
-	if c.traffic {
+	// Who waits for a command's end or takes what was sent isn't silent.
+	taken := int64(c.conn.OutboundBuffered()) != c.output.Load()
+	if c.traffic || c.parked || c.working || taken {
 		c.traffic, c.slim, c.seen = false, false, now
 	}
 	c.publish()

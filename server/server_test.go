@@ -238,32 +238,66 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// TestWaitingIsNotIdling looks at connections as if time had passed: one that waits for the end of its command, and
+// one that has taken some of what was sent, are no idle ones.
+func TestWaitingIsNotIdling(t *testing.T) {
+	r := startServer(t, "timeout", "1000")
+	c := r.dial()
+	c.want("+OK", "client", "pause", "1000000", "write")
+	c.Queue("set", "key", "value")
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Hour)
+	eventually(t, "the client waits", func() bool { return r.look(func(c *connection) bool { return c.parked && !c.traffic }) })
+	if !r.look(func(c *connection) bool { c.lookAfter(later); return c.seen.Equal(later) && !c.dropped }) {
+		t.Error("a client that waits counts as idle")
+	}
+	r.dial().want("+OK", "client", "unpause")
+	if reply, err := c.Read(); err != nil || reply.String() != "+OK" {
+		t.Fatalf("SET: %s (%v)", reply, err)
+	}
+	later = later.Add(time.Hour)
+	if !r.look(func(c *connection) bool {
+		c.output.Add(1)
+		c.lookAfter(later)
+		return c.seen.Equal(later) && !c.dropped
+	}) {
+		t.Error("a client that reads counts as idle")
+	}
+}
+
+// look calls a function for all connections, on their reactors, and tells whether it returned true for each, and
+// there are any.
+func (r *running) look(at func(c *connection) bool) bool {
+	looked := make(chan [2]bool, 2)
+	r.mu.Lock()
+	reactors := len(r.reactors)
+	for _, reactor := range r.reactors {
+		reactor.post(func() {
+			all := true
+			for _, c := range reactor.connections {
+				all = at(c) && all
+			}
+			looked <- [2]bool{all, len(reactor.connections) > 0}
+		})
+	}
+	r.mu.Unlock()
+	all, some := true, false
+	for range reactors {
+		result := <-looked
+		all, some = all && result[0], some || result[1]
+	}
+	return all && some
+}
+
 // TestIdleClientsAreSlim looks into the reactors: a client that waits holds no buffers.
 func TestIdleClientsAreSlim(t *testing.T) {
 	r := startServer(t)
 	c := r.dial()
 	c.want("+OK", "set", "key", strings.Repeat("x", 20000))
 	c.do("get", "key")
-	eventually(t, "the connection is slim", func() bool {
-		slim := make(chan bool, 2)
-		r.mu.Lock()
-		reactors := len(r.reactors)
-		for _, reactor := range r.reactors {
-			reactor.post(func() {
-				all := true
-				for _, c := range reactor.connections {
-					all = all && c.slim
-				}
-				slim <- all
-			})
-		}
-		r.mu.Unlock()
-		all := true
-		for range reactors {
-			all = <-slim && all
-		}
-		return all
-	})
+	eventually(t, "the connection is slim", func() bool { return r.look(func(c *connection) bool { return c.slim }) })
 	if got := c.do("strlen", "key"); got != ":20000" {
 		t.Errorf("afterwards the reply is %s", got)
 	}
