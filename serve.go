@@ -31,7 +31,7 @@ func serveCommand() *cli.Command {
 		Name:      "serve",
 		Usage:     "serve clients",
 		ArgsUsage: "[kedis.conf]",
-		Description: "Every option of the configuration file is also a flag, and flags win over the file.\n" +
+		Description: "Every option of the configuration file is also a flag, and flags win over the file, which stands first.\n" +
 			"With nothing at all, the data is in ./data and the port is 6379.",
 	}
 	for _, flag := range c.Flags() {
@@ -54,7 +54,7 @@ func serveCommand() *cli.Command {
 
 // configure reads the file, if one is named, and then the options.
 func configure(c *config.Config, args []string) error {
-	options, words, err := splitOptions(args, nil)
+	options, words, err := splitOptions(joinLists(args, c.IsList), nil)
 	switch {
 	case err != nil:
 		return err
@@ -71,6 +71,25 @@ func configure(c *config.Config, args []string) error {
 		}
 	}
 	return nil
+}
+
+// joinLists makes one word of those behind the flag of a list, which may stand there one by one as Redis takes them:
+// --replicaof 127.0.0.1 6379, --client-output-buffer-limit normal 0 0 0. So the file has to stand before.
+func joinLists(args []string, isList func(name string) bool) []string {
+	var joined []string
+	for len(args) > 0 {
+		name, isFlag := strings.CutPrefix(args[0], "--")
+		joined, args = append(joined, args[0]), args[1:]
+		if !isFlag || !isList(name) || len(args) == 0 {
+			continue
+		}
+		end := 1
+		for end < len(args) && !strings.HasPrefix(args[end], "--") {
+			end++
+		}
+		joined, args = append(joined, strings.Join(args[:end], " ")), args[end:]
+	}
+	return joined
 }
 
 func newLogger(c *config.Config) (hclog.Logger, error) {

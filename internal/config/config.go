@@ -404,6 +404,12 @@ func (c *Config) Flags() []Flag {
 	return flags
 }
 
+// IsList tells whether an option's value may be several words.
+func (c *Config) IsList(name string) bool {
+	o := c.lookup(name)
+	return o != nil && o.isList()
+}
+
 // SetFlag sets an option from the command line.
 func (c *Config) SetFlag(name, value string) error {
 	o := c.lookup(name)
