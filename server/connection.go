@@ -36,7 +36,7 @@ type connection struct {
 
 	place     int       // in the reactor's list
 	gathered  bool      // waits in the reactor's list of those whose next request is parsed
-	traffic   bool      // something was read since the reactor last looked
+	traffic   bool      // something was read or written since the reactor last looked
 	seen      time.Time // when it last found that, or that the client waits or takes what was sent
 	slim      bool      // holds no memory that it doesn't need
 	softSince time.Time // when more than the soft limit began to wait to be sent; zero: it doesn't
@@ -196,6 +196,7 @@ func (c *connection) write(b []byte) {
 	if c.closed || c.dropped || c.exceeds(c.conn.OutboundBuffered()+len(b)) {
 		return
 	}
+	c.traffic = true
 	if _, err := c.conn.Write(b); err != nil {
 		s.logger.Debug("sending", "client", c.remote, "error", err)
 	}
