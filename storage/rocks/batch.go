@@ -6,7 +6,8 @@ import "C"
 import (
 	"encoding/binary"
 	"math"
-	"slices"
+
+	"kedis/internal/hugepage"
 )
 
 // Batch collects writes that are applied as one step. It is built in Go, in RocksDB's own format for batches
@@ -71,8 +72,17 @@ func (b *Batch) Bytes() []byte {
 	return b.data
 }
 
-// Grow makes room for about so many bytes.
-func (b *Batch) Grow(bytes int) { b.data = slices.Grow(b.data, bytes) }
+// Grow makes room for about so many bytes. (slices.Grow would clear them all without a pause, however many they are, and the
+// garbage collector would wait for that and signal its impatience to this thread all the time.)
+func (b *Batch) Grow(bytes int) {
+	if cap(b.data)-len(b.data) >= bytes {
+		return
+	}
+	grown := make([]byte, len(b.data), len(b.data)+bytes)
+	hugepage.Advise(grown)
+	copy(grown, b.data)
+	b.data = grown
+}
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
