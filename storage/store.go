@@ -287,10 +287,11 @@ func (s *Store) newGeneration(expected int) *generation.Generation {
 
 func (s *Store) sortChunks() {
 	defer s.running.Done()
+	var scratch generation.Scratch
 	for {
 		select {
 		case c := <-s.sorter:
-			c.Sort()
+			c.Sort(&scratch)
 		case <-s.stop:
 			return
 		}

@@ -60,7 +60,7 @@ func TestAgainstModel(t *testing.T) {
 			m, marks := fill(t, random, g, 3000)
 			if how != "unsorted" {
 				for _, c := range sealed {
-					c.Sort()
+					c.Sort(new(Scratch))
 				}
 			}
 			if how == "merged" {
@@ -220,7 +220,7 @@ func BenchmarkMerge(b *testing.B) {
 
 // BenchmarkIterate begins to walk a collection that is being written, whose last entries aren't in order.
 func BenchmarkIterate(b *testing.B) {
-	g := New(256<<10, 0, func(c *Chunk) { c.Sort() })
+	g := New(256<<10, 0, func(c *Chunk) { c.Sort(new(Scratch)) })
 	add := func(i int) {
 		key := fmt.Appendf(nil, "element:%012d", i*7919%100000)
 		g.Put(Hash(1, key), 1, key, nil)

@@ -7,9 +7,9 @@ import (
 )
 
 // Sort orders a sealed chunk's entries, for those who iterate.
-func (c *Chunk) Sort() {
+func (c *Chunk) Sort(scratch *Scratch) {
 	if c.sorted.Load() == nil {
-		c.sorted.Store(&c.partUpTo(c.end.Load()).offsets)
+		c.sorted.Store(&c.partUpTo(c.end.Load(), scratch).offsets)
 		c.partly.Store(nil)
 	}
 }
@@ -25,19 +25,19 @@ type part struct {
 const unsortedShare = 16
 
 // beginning returns a part that has nearly all of a chunk to which entries are still added.
-func (c *Chunk) beginning() *part {
+func (c *Chunk) beginning(scratch *Scratch) *part {
 	end := c.end.Load()
-	p := c.partUpTo(0)
+	p := c.partUpTo(0, scratch)
 	if end-p.end <= uint32(len(c.data)/unsortedShare) {
 		return p
 	}
-	p = c.partUpTo(end)
+	p = c.partUpTo(end, scratch)
 	c.partly.Store(p) // perhaps in place of a longer one of somebody else's, which costs time only
 	return p
 }
 
 // partUpTo returns a part that ends at an offset, or farther on.
-func (c *Chunk) partUpTo(end uint32) *part {
+func (c *Chunk) partUpTo(end uint32, scratch *Scratch) *part {
 	p := c.partly.Load()
 	if p == nil {
 		p = &part{end: firstOffset}
@@ -45,13 +45,15 @@ func (c *Chunk) partUpTo(end uint32) *part {
 	if end <= p.end {
 		return p
 	}
-	added := c.matching(p.end, end, func(entry) bool { return true })
-	c.order(added)
+	added := c.matching(p.end, end, func(entry) bool { return true }, scratch)
 	return &part{end, c.merge(p.offsets, added)}
 }
 
 // merge brings two ordered lists of entries into one order. All of the second are newer.
 func (c *Chunk) merge(old, added []uint32) []uint32 {
+	if len(old) == 0 {
+		return added
+	}
 	merged := make([]uint32, 0, len(old)+len(added))
 	for len(old) > 0 && len(added) > 0 {
 		e := c.at(old[0])
@@ -64,29 +66,23 @@ func (c *Chunk) merge(old, added []uint32) []uint32 {
 	return append(append(merged, old...), added...)
 }
 
-// matching lists a chunk's entries between two offsets in the order in which they were written.
-func (c *Chunk) matching(from, end uint32, keep func(entry) bool) []uint32 {
-	var offsets []uint32
+// matching lists a chunk's entries between two offsets by space and key, the newest of a key first.
+func (c *Chunk) matching(from, end uint32, keep func(entry) bool, scratch *Scratch) []uint32 {
+	places := scratch.places[:0]
 	for at := from; at < end; {
 		e := c.at(at)
 		if keep(e) {
-			offsets = append(offsets, at)
+			places = append(places, place{ref: reference(at)})
 		}
 		at += e.size()
 	}
-	return offsets
-}
-
-// order sorts entries by space and key, the newest of a key first.
-func (c *Chunk) order(offsets []uint32) {
-	places := make([]place, len(offsets))
-	for i, offset := range offsets {
-		places[i].ref = reference(offset)
-	}
-	order(places, func(ref reference) entry { return c.at(uint32(ref)) })
+	scratch.places = places
+	scratch.order(places, func(ref reference) entry { return c.at(uint32(ref)) })
+	offsets := make([]uint32, len(places))
 	for i := range places {
 		offsets[i] = uint32(places[i].ref)
 	}
+	return offsets
 }
 
 // Merge brings all entries of a generation to which nothing is added any more into one order,
@@ -103,8 +99,9 @@ func (g *Generation) Merge() {
 			places = append(places, place{word & referenceMask, reference(word & referenceMask)})
 		}
 	}
-	byPiece(places) // as they lie in memory, which is read from one end to the other then as long as keys begin alike
-	order(places, g.entry)
+	var scratch Scratch
+	scratch.byPiece(places) // as they lie in memory, which is read from one end to the other then as long as keys begin alike
+	scratch.order(places, g.entry)
 	refs := make([]reference, len(places))
 	for i := range places {
 		refs[i] = places[i].ref
@@ -191,6 +188,7 @@ func (g *Generation) iterator(mark Mark, space *uint32, lower, upper []byte, rev
 	if merged := g.merged.Load(); merged != nil {
 		it.add(bounded(run{merged: *merged}, g, space, lower, upper))
 	} else {
+		var scratch Scratch
 		for _, c := range *g.chunks.Load() {
 			if uint64(c.number)<<32 >= uint64(mark) {
 				break
@@ -199,10 +197,9 @@ func (g *Generation) iterator(mark Mark, space *uint32, lower, upper []byte, rev
 				it.add(bounded(run{chunk: c, offsets: *sorted}, g, space, lower, upper))
 				continue
 			}
-			p := c.beginning()
+			p := c.beginning(&scratch)
 			it.add(bounded(run{chunk: c, offsets: p.offsets}, g, space, lower, upper))
-			offsets := c.matching(p.end, c.end.Load(), within)
-			c.order(offsets)
+			offsets := c.matching(p.end, c.end.Load(), within, &scratch)
 			it.add(run{chunk: c, offsets: offsets, end: len(offsets)})
 		}
 	}

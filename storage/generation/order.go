@@ -14,19 +14,22 @@ type place struct {
 	ref   reference
 }
 
+// Scratch is memory that sorting needs. Whoever sorts often keeps one. It is one goroutine's; the zero value is ready for use.
+type Scratch struct{ places, spare []place }
+
 // fewEnough is the number of entries that are compared as a whole rather than piece by piece.
 const fewEnough = 16
 
 // order sorts entries by space and key, and those of the same key the newest first. It goes over the keys
 // eight bytes at a time: first all entries by the first eight, then those that have them in common by the
 // next, and so on.
-func order(places []place, at func(reference) entry) {
+func (s *Scratch) order(places []place, at func(reference) entry) {
 	for i := range places {
 		places[i].piece = uint64(at(places[i].ref).space())
 	}
-	byPiece(places)
+	s.byPiece(places)
 	for from, to := range runs(places) {
-		orderKeys(places[from:to], 0, at)
+		s.orderKeys(places[from:to], 0, at)
 	}
 }
 
@@ -34,7 +37,7 @@ func order(places []place, at func(reference) entry) {
 const endedBit reference = 1 << 63
 
 // orderKeys sorts entries of one space whose keys have the first depth bytes in common.
-func orderKeys(places []place, depth int, at func(reference) entry) {
+func (s *Scratch) orderKeys(places []place, depth int, at func(reference) entry) {
 	if len(places) <= fewEnough {
 		compareWhole(places, at)
 		return
@@ -46,7 +49,7 @@ func orderKeys(places []place, depth int, at func(reference) entry) {
 			places[i].ref |= endedBit
 		}
 	}
-	byPiece(places)
+	s.byPiece(places)
 	if len(places) >= enoughForDigits {
 		runtime.Gosched()
 	}
@@ -57,7 +60,7 @@ func orderKeys(places []place, depth int, at func(reference) entry) {
 			compareWhole(places[from:ended], at)
 		}
 		if to-ended > 1 {
-			orderKeys(places[ended:to], depth+8, at)
+			s.orderKeys(places[ended:to], depth+8, at)
 		}
 	}
 }
@@ -88,17 +91,17 @@ func piece(key []byte, depth int) uint64 {
 // enoughForDigits is the number of places from which on sorting by digits is faster than comparing.
 const enoughForDigits = 512
 
-func byPiece(places []place) {
+func (s *Scratch) byPiece(places []place) {
 	if len(places) < enoughForDigits {
 		slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.piece, b.piece) })
 		return
 	}
-	byDigits(places)
+	s.byDigits(places)
 }
 
 // byDigits sorts by one byte of the piece after the other, the lowest first. Bytes that all pieces have in common,
 // such as those of a prefix, take no time.
-func byDigits(places []place) {
+func (s *Scratch) byDigits(places []place) {
 	var differing uint64
 	for i := range places {
 		differing |= places[i].piece ^ places[0].piece
@@ -109,7 +112,7 @@ func byDigits(places []place) {
 			continue
 		}
 		if to == nil {
-			to = make([]place, len(places))
+			to = s.spareFor(len(places))
 		}
 		distribute(to, from, shift)
 		runtime.Gosched() // reactors wait for the processor
@@ -118,6 +121,13 @@ func byDigits(places []place) {
 	if &from[0] != &places[0] {
 		copy(places, from)
 	}
+}
+
+func (s *Scratch) spareFor(n int) []place {
+	if cap(s.spare) < n {
+		s.spare = make([]place, n)
+	}
+	return s.spare[:n]
 }
 
 // distribute copies places in the order of one byte of the piece, those of the same byte as they stand.

@@ -26,19 +26,20 @@ func TestOrder(t *testing.T) {
 		}
 		var places []place
 		for _, c := range *g.chunks.Load() {
-			for _, offset := range c.matching(firstOffset, c.end.Load(), func(entry) bool { return true }) {
+			for _, offset := range c.matching(firstOffset, c.end.Load(), func(entry) bool { return true }, new(Scratch)) {
 				places = append(places, place{ref: reference(uint64(c.number)<<32 | uint64(offset))})
 			}
 		}
 		if len(places) != written {
 			t.Fatalf("%d entries, %d written", len(places), written)
 		}
+		random.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
 		want := slices.Clone(places)
 		slices.SortFunc(want, func(a, b place) int {
 			other := g.entry(b.ref)
 			return cmp.Or(g.entry(a.ref).compare(other.space(), other.key()), cmp.Compare(b.ref, a.ref))
 		})
-		order(places, g.entry)
+		new(Scratch).order(places, g.entry)
 		for i := range places {
 			if places[i].ref != want[i].ref {
 				t.Fatalf("entry %d of %d: %x stands where %x belongs", i, len(places), g.entry(places[i].ref).key(), g.entry(want[i].ref).key())
