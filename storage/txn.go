@@ -325,8 +325,15 @@ func (t *Txn) getBelow(ns *namespace, hash uint64, key []byte) (value []byte, fo
 			return nil, false, err
 		}
 	}
-	t.store.cache.Put(hash, ns.number, key, value, found)
+	t.copy(ns, hash, key, value, found)
 	return value, found, nil
+}
+
+// copy keeps a clean copy of what RocksDB has of a record. That it has none is soon untrue when a command looked for it that writes.
+func (t *Txn) copy(ns *namespace, hash uint64, key, value []byte, found bool) {
+	if found || !t.mode.Writing {
+		t.store.cache.Put(hash, ns.number, key, value, found)
+	}
 }
 
 // takeFetched is getBelow for what Fetch has read.
@@ -335,7 +342,7 @@ func (t *Txn) takeFetched(ns *namespace, hash uint64, key []byte) (value []byte,
 		value, found, known = t.fetchedElements.take(t.store, hash, ns.number, key)
 	}
 	if known {
-		t.store.cache.Put(hash, ns.number, key, value, found)
+		t.copy(ns, hash, key, value, found)
 	}
 	return value, found, known
 }
