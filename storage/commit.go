@@ -206,7 +206,7 @@ func (s *Store) freeze() {
 	f := &frozen{now.active, s.state(), s.commit.moved}
 	s.commit.moved = movedLists{}
 	list := append([]*frozen{f}, now.frozen...)
-	s.current.Store(&current{active: s.newGeneration(now.active.Keys() / 2), frozen: list, databases: now.databases})
+	s.current.Store(&current{active: s.newGeneration(now.active.Keys()), frozen: list, databases: now.databases})
 	s.flusher.wake()
 }
 
