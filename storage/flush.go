@@ -19,6 +19,8 @@ type flusher struct {
 	mu      sync.Mutex
 	changed *sync.Cond // something was frozen or written, or the store closes
 	err     error      // of the last attempt
+	batch   *rocks.Batch
+	since   time.Time // when batch was used last
 }
 
 func (f *flusher) init() { f.changed = sync.NewCond(&f.mu) }
@@ -34,6 +36,41 @@ func (f *flusher) failure() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.err
+}
+
+// keepBatch is how long the memory of a batch waits for the next generation: fresh memory costs the kernel as much time as what is
+// written to it takes.
+const keepBatch = 30 * time.Second
+
+// takeBatch returns an empty batch with room for so many bytes.
+func (f *flusher) takeBatch(bytes int64) *rocks.Batch {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	batch := f.batch
+	if f.batch = nil; batch == nil {
+		batch = new(rocks.Batch)
+	}
+	if int64(cap(batch.Bytes())) < bytes {
+		bytes += bytes / 8 // generations differ a little
+	}
+	batch.Grow(int(bytes))
+	return batch
+}
+
+func (f *flusher) giveBack(batch *rocks.Batch) {
+	batch.Reset()
+	f.mu.Lock()
+	f.batch, f.since = batch, time.Now()
+	f.mu.Unlock()
+}
+
+// slim lets go of memory that wasn't needed for a while.
+func (f *flusher) slim(now time.Time) {
+	f.mu.Lock()
+	if now.Sub(f.since) > keepBatch {
+		f.batch = nil
+	}
+	f.mu.Unlock()
 }
 
 const retryAfter = time.Second
@@ -104,8 +141,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 	if huge {
 		debug.FreeOSMemory() // what the request has left, before RocksDB makes its copies
 	}
-	batch := new(rocks.Batch)
-	batch.Grow(int(f.Newest()))
+	batch := s.flusher.takeBatch(f.Newest())
 	for _, m := range f.moved.sorted() {
 		if family := families[m.space]; family != nil {
 			m.deleteOutside(batch, family)
@@ -130,7 +166,9 @@ func (s *Store) writeGeneration(f *frozen) error {
 	s.retire(f)
 	if huge {
 		debug.FreeOSMemory()
+		return nil
 	}
+	s.flusher.giveBack(batch)
 	return nil
 }
 
@@ -351,6 +389,7 @@ func (s *Store) maintain() {
 	tidying := trouble{logger: s.logger, doing: "tidying up"}
 	for s.pause(time.Second) {
 		persisting.note(s.persistWhenDue(&last), time.Now())
+		s.flusher.slim(time.Now())
 		if err := s.tidy(); !errors.Is(err, errClosing) {
 			tidying.note(err, time.Now())
 		}
