@@ -16,6 +16,7 @@ type journal struct {
 	slots   []int32 // open addressing: index into entries plus 1
 	keys    int     // slots in use
 	kinds   [256]int32
+	warmed  uint64 // keeps the compiler from leaving out what publish reads ahead
 }
 
 // change is one version of a record. Its key and value stand in the journal's buffer.
@@ -147,15 +148,23 @@ func (j *journal) reset() {
 	j.buffer, j.entries, j.keys = j.buffer[:0], j.entries[:0], 0
 }
 
-// publish hands the last version of each record over to a generation.
+// publish hands the last version of each record over to a generation. The slots of the index where a few of them belong are looked
+// at together first, so that the processor waits for the memory of all of them at once.
 func (j *journal) publish(g *generation.Generation) {
-	for i := range j.entries {
-		switch c := &j.entries[i]; {
-		case c.superseded:
-		case c.length < 0:
-			g.Delete(c.hash, c.space, j.key(c))
-		default:
-			g.Put(c.hash, c.space, j.key(c), j.value(c))
+	for entries := j.entries; len(entries) > 0; {
+		few := entries[:min(WarmRequests, len(entries))]
+		entries = entries[len(few):]
+		for i := range few {
+			j.warmed += g.Slot(few[i].hash)
+		}
+		for i := range few {
+			switch c := &few[i]; {
+			case c.superseded:
+			case c.length < 0:
+				g.Delete(c.hash, c.space, j.key(c))
+			default:
+				g.Put(c.hash, c.space, j.key(c), j.value(c))
+			}
 		}
 	}
 }
