@@ -90,6 +90,22 @@ func settle(t *testing.T, s *Store) {
 	}
 }
 
+// TestTheFlusherKeepsItsMemoryForAWhile gives a batch back, and takes it again as long as it isn't idle.
+func TestTheFlusherKeepsItsMemoryForAWhile(t *testing.T) {
+	var f flusher
+	first := f.takeBatch(1 << 20)
+	f.giveBack(first)
+	f.slim(f.since.Add(keepBatch))
+	if again := f.takeBatch(1 << 20); again != first {
+		t.Error("the batch that was given back is not used again")
+	}
+	f.giveBack(first)
+	f.slim(f.since.Add(keepBatch + 1))
+	if f.batch != nil {
+		t.Error("an idle flusher keeps its batch")
+	}
+}
+
 func TestADeletionReachesANamespaceThatIsOnItsWay(t *testing.T) {
 	s, log := openHeld(t, testOptions(t.TempDir(), 1<<30, 0))
 	log.hold.Lock()

@@ -21,6 +21,10 @@ func TestBatchFormat(t *testing.T) {
 	}
 	b.Put(base, []byte("k0"), []byte(long))
 	b.Put(f, []byte("k1"), nil)
+	b.Grow(1 << 20) // keeps what is there
+	if cap(b.data)-len(b.data) < 1<<20 {
+		t.Errorf("there is room for %d bytes", cap(b.data)-len(b.data))
+	}
 	b.Delete(base, []byte("k2"))
 	b.Delete(f, []byte("k3"))
 	b.DeleteRange(base, []byte("k4"), []byte("k5"))
