@@ -154,7 +154,8 @@ type warming struct {
 	cache                  *cache.Cache
 	count                  int
 	hashes, recent, copies [WarmRequests]uint64
-	seen                   uint64 // keeps the compiler from leaving out what nobody looks at
+	holders                [WarmRequests]*frozen // the newest that seems to have the record
+	held                   [WarmRequests]uint64  // and its slot there
 }
 
 // add takes up a record.
@@ -172,8 +173,10 @@ func (w *warming) slots() {
 		w.copies[i] = w.cache.Slot(hash)
 	}
 	for _, f := range w.current.frozen {
-		for _, hash := range w.hashes[:w.count] {
-			w.seen += f.Slot(hash)
+		for i, hash := range w.hashes[:w.count] {
+			if slot := f.Slot(hash); w.holders[i] == nil && generation.Matches(hash, slot) {
+				w.holders[i], w.held[i] = f, slot
+			}
 		}
 	}
 }
@@ -183,6 +186,11 @@ func (w *warming) slots() {
 func (w *warming) value(i int) []byte {
 	if value := w.current.active.Peek(w.hashes[i], w.recent[i]); value != nil {
 		return value
+	}
+	if f := w.holders[i]; f != nil {
+		if value := f.Peek(w.hashes[i], w.held[i]); value != nil {
+			return value
+		}
 	}
 	return w.cache.Peek(w.hashes[i], w.copies[i])
 }

@@ -102,3 +102,16 @@ func TestWarmKnowsWhatWillBePopped(t *testing.T) {
 		}
 	}
 }
+
+// TestWarmFindsWhatIsOnItsWay looks ahead for a key that stands in a generation which waits for RocksDB, and for one that is nowhere.
+func TestWarmFindsWhatIsOnItsWay(t *testing.T) {
+	s, log := openHeld(t, testOptions(t.TempDir(), 1<<30, 1<<20))
+	log.hold.Lock()
+	defer log.hold.Unlock()
+	write(t, s, 0, "key")
+	freeze(s)
+	get := func(key string) Upcoming { return Upcoming{Args: [][]byte{[]byte("get"), []byte(key)}} }
+	if missing := s.NewTxn().Warm([]Upcoming{get("key"), get("nowhere")}); missing != 1<<1 {
+		t.Errorf("%b are missing", missing)
+	}
+}

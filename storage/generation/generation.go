@@ -261,12 +261,15 @@ func (g *Generation) Slot(hash uint64) uint64 {
 // another key's. Reading slots and then entries of several keys ahead of Get lets the processor wait for
 // all of them at once.
 func (g *Generation) Peek(hash, slot uint64) []byte {
-	if slot == 0 || slot>>referenceBits != hash>>referenceBits {
+	if !Matches(hash, slot) {
 		return nil
 	}
 	value, _ := g.entry(reference(slot & referenceMask)).value()
 	return value
 }
+
+// Matches tells whether a slot seems to be that of a hash.
+func Matches(hash, slot uint64) bool { return slot != 0 && slot>>referenceBits == hash>>referenceBits }
 
 // before follows the versions of an entry back to the newest one that the mark shows; nil if none.
 func (g *Generation) before(mark Mark, ref reference) entry {
