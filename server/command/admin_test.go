@@ -343,6 +343,7 @@ func TestShutdownWords(t *testing.T) {
 func TestMemoryDoctor(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	c := newTestClient(t, engine)
+	c.do("MEMORY", "PURGE") // of what other tests have left
 	if reply := c.do("MEMORY", "DOCTOR"); !strings.Contains(reply, "Nothing is wrong") {
 		t.Errorf("MEMORY DOCTOR of a small server: %s", reply)
 	}
