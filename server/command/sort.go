@@ -1,6 +1,7 @@
 package command
 
 import (
+	"runtime"
 	"slices"
 
 	"kedis/storage"
@@ -144,49 +145,58 @@ func (c *Context) sort(mayStore bool) error {
 }
 
 // collect returns the elements in their order, cut down to the window that LIMIT leaves.
-func (s *sorting) collect(db storage.DB, source *storage.SortSource) ([]sortorder.Element, error) {
+func (s *sorting) collect(db storage.DB, source *storage.SortSource) (*sortorder.Elements, error) {
 	first, limit := sortorder.Window(s.offset, s.count, source.Len())
-	elements := make([]sortorder.Element, 0, min(source.Len(), 1<<16))
-	var memory arena
-	keep := func(element []byte) { elements = append(elements, sortorder.Element{Value: memory.keep(element)}) }
+	elements := &sortorder.Elements{}
 	if s.unsorted && source.Type != layout.Set {
-		return elements, source.Elements(first, limit, s.order.Descending, keep)
+		return elements, source.Elements(first, limit, s.order.Descending, elements.Add)
 	}
-	if err := source.Elements(0, source.Len(), false, keep); err != nil {
+	if err := source.Elements(0, source.Len(), false, elements.Add); err != nil {
 		return nil, err
 	}
-	if !s.unsorted {
-		if err := s.weigh(db, elements, &memory); err != nil {
-			return nil, err
-		}
-		s.order.Sort(elements, first, limit)
+	if s.unsorted {
+		elements.Cut(first, limit)
+		return elements, nil
 	}
-	return elements[first:limit], nil
+	if err := s.weigh(db, elements); err != nil {
+		return nil, err
+	}
+	s.order.Sort(elements, first, limit)
+	return elements, nil
 }
 
 // weigh finds out what each element is sorted by.
-func (s *sorting) weigh(db storage.DB, elements []sortorder.Element, memory *arena) error {
+func (s *sorting) weigh(db storage.DB, elements *sortorder.Elements) error {
 	var key []byte
-	for i := range elements {
-		e := &elements[i]
-		weight, found := e.Value, true
+	for i := range elements.Len() {
+		letOthersRun(i)
+		weight, found := elements.Value(i), true
 		if s.by != nil {
 			var err error
-			if weight, found, err = patternValue(db, s.by, &key, e.Value); err != nil {
+			if weight, found, err = patternValue(db, s.by, &key, weight); err != nil {
 				return err
 			}
 		}
 		switch {
 		case !found:
 		case s.order.Alpha && s.by != nil:
-			e.Weight = memory.keep(weight)
+			elements.SetWeight(i, weight)
 		case !s.order.Alpha:
-			if e.Number, found = sortorder.ParseNumber(weight); !found {
+			number, ok := sortorder.ParseNumber(weight)
+			if !ok {
 				return errWeights
 			}
+			elements.SetNumber(i, number)
 		}
 	}
 	return nil
+}
+
+// letOthersRun yields the processor now and then, in a loop over elements in memory that there can be millions of.
+func letOthersRun(i int) {
+	if i%1024 == 1023 {
+		runtime.Gosched()
+	}
 }
 
 // patternValue returns what a pattern names for an element, in the scratch memory of key where it has to be
@@ -203,14 +213,15 @@ func patternValue(db storage.DB, p *sortorder.Pattern, key *[]byte, element []by
 }
 
 // each visits what SORT returns: the elements, or what the patterns of GET name for each of them.
-func (s *sorting) each(db storage.DB, elements []sortorder.Element, visit func(value []byte, found bool)) error {
+func (s *sorting) each(db storage.DB, elements *sortorder.Elements, visit func(value []byte, found bool)) error {
 	var key []byte
-	for i := range elements {
+	for i := range elements.Len() {
+		letOthersRun(i)
 		if len(s.gets) == 0 {
-			visit(elements[i].Value, true)
+			visit(elements.Value(i), true)
 		}
 		for j := range s.gets {
-			value, found, err := patternValue(db, &s.gets[j], &key, elements[i].Value)
+			value, found, err := patternValue(db, &s.gets[j], &key, elements.Value(i))
 			if err != nil {
 				return err
 			}
@@ -220,8 +231,8 @@ func (s *sorting) each(db storage.DB, elements []sortorder.Element, visit func(v
 	return nil
 }
 
-func (c *Context) replySorted(s *sorting, elements []sortorder.Element) error {
-	c.Reply.Array(len(elements) * max(len(s.gets), 1))
+func (c *Context) replySorted(s *sorting, elements *sortorder.Elements) error {
+	c.Reply.Array(elements.Len() * max(len(s.gets), 1))
 	return s.each(c.DB, elements, func(value []byte, found bool) {
 		if found {
 			c.Reply.Bulk(value)
@@ -236,12 +247,13 @@ const sortedPerPush = 1024
 
 // storeSorted stores the result as a list, which isn't kept when it is empty. It is repeated as the
 // list that came out: what other keys weigh may not be known where it is repeated.
-func (c *Context) storeSorted(s *sorting, elements []sortorder.Element) error {
-	var values [][]byte
-	var memory arena
-	err := s.each(c.DB, elements, func(value []byte, _ bool) { values = append(values, memory.keep(value)) })
-	if err != nil {
-		return err
+func (c *Context) storeSorted(s *sorting, elements *sortorder.Elements) error {
+	values := elements
+	if len(s.gets) > 0 { // all of them are read before the list takes the place of what may be one of them
+		values = &sortorder.Elements{}
+		if err := s.each(c.DB, elements, func(value []byte, _ bool) { values.Add(value) }); err != nil {
+			return err
+		}
 	}
 	list, err := c.DB.ReplaceList(s.store)
 	if err != nil {
@@ -251,8 +263,13 @@ func (c *Context) storeSorted(s *sorting, elements []sortorder.Element) error {
 	if list.Exists() {
 		c.Effect(wordDel, s.store)
 	}
-	c.Reply.Integer(int64(len(values)))
-	for some := range slices.Chunk(values, sortedPerPush) {
+	c.Reply.Integer(int64(values.Len()))
+	some := make([][]byte, 0, sortedPerPush)
+	for i := 0; i < values.Len(); i += len(some) {
+		some = some[:0]
+		for k := i; k < min(i+sortedPerPush, values.Len()); k++ {
+			some = append(some, values.Value(k))
+		}
 		if err := list.Push(false, some); err != nil {
 			return err
 		}
@@ -262,17 +279,3 @@ func (c *Context) storeSorted(s *sorting, elements []sortorder.Element) error {
 }
 
 var wordRPush = []byte("RPUSH")
-
-// arena keeps copies of many small pieces in few blocks of memory.
-type arena struct{ block []byte }
-
-const arenaBlock = 64 << 10
-
-func (a *arena) keep(piece []byte) []byte {
-	if len(piece) > cap(a.block)-len(a.block) {
-		a.block = make([]byte, 0, max(len(piece), min(arenaBlock, 2*cap(a.block)), 64))
-	}
-	from := len(a.block)
-	a.block = append(a.block, piece...)
-	return a.block[from:len(a.block):len(a.block)]
-}

@@ -2,18 +2,22 @@ package sortorder
 
 import (
 	"math/bits"
-	"slices"
+	"runtime"
+	"sort"
 )
 
-// A partialSort sorts the part of a slice that a window shows. It is the quicksort of Jon Bentley and
+// A partialSort sorts the part of the elements that a window shows. It is the quicksort of Jon Bentley and
 // Douglas McIlroy, "Engineering a sort function" (1993): it isn't stable, so that its every swap
 // decides what a client sees of elements that compare equal. Parts that lie outside of the window
 // are left as they are.
 type partialSort struct {
-	elements     []Element
-	order        Order
+	*comparer
 	first, limit int
+	comparisons  int
 }
+
+// yieldEvery is after how many comparisons others have their turn.
+const yieldEvery = 1 << 14
 
 const (
 	insertionSize = 7  // fewer are sorted by insertion
@@ -32,7 +36,7 @@ func (s *partialSort) sort(low, high, depth int) {
 			return
 		}
 		if depth == 0 {
-			slices.SortStableFunc(s.elements[low:high], s.order.compareValues)
+			sort.Stable(part{s, low, high})
 			return
 		}
 		depth--
@@ -47,17 +51,31 @@ func (s *partialSort) visible(low, high int) bool {
 	return high-low > 1 && low < s.limit && high > s.first
 }
 
-func (s *partialSort) compare(i, j int) int {
-	return s.order.Compare(&s.elements[i], &s.elements[j])
+func (s *partialSort) order(i, j int) int {
+	if s.comparisons++; s.comparisons%yieldEvery == 0 {
+		runtime.Gosched()
+	}
+	return s.compare(*s.entry(i), *s.entry(j))
 }
 
 func (s *partialSort) swap(i, j int) {
-	s.elements[i], s.elements[j] = s.elements[j], s.elements[i]
+	a, b := s.entry(i), s.entry(j)
+	*a, *b = *b, *a
 }
+
+// part is what sort.Stable sorts.
+type part struct {
+	*partialSort
+	low, high int
+}
+
+func (p part) Len() int           { return p.high - p.low }
+func (p part) Less(i, j int) bool { return p.order(p.low+i, p.low+j) < 0 }
+func (p part) Swap(i, j int)      { p.swap(p.low+i, p.low+j) }
 
 func (s *partialSort) insert(low, high int) {
 	for i := low + 1; i < high; i++ {
-		for j := i; j > low && s.compare(j-1, j) > 0; j-- {
+		for j := i; j > low && s.order(j-1, j) > 0; j-- {
 			s.swap(j-1, j)
 		}
 	}
@@ -77,7 +95,7 @@ func (s *partialSort) partition(low, high int) (less, greater int) {
 	c, d := high-1, high-1
 	for {
 		for ; b <= c; b++ {
-			order := s.compare(b, low)
+			order := s.order(b, low)
 			if order > 0 {
 				break
 			}
@@ -87,7 +105,7 @@ func (s *partialSort) partition(low, high int) (less, greater int) {
 			}
 		}
 		for ; b <= c; c-- {
-			order := s.compare(c, low)
+			order := s.order(c, low)
 			if order < 0 {
 				break
 			}
@@ -134,19 +152,19 @@ func (s *partialSort) pivot(low, high int) int {
 }
 
 func (s *partialSort) median(i, j, k int) int {
-	if s.compare(i, j) < 0 {
+	if s.order(i, j) < 0 {
 		switch {
-		case s.compare(j, k) < 0:
+		case s.order(j, k) < 0:
 			return j
-		case s.compare(i, k) < 0:
+		case s.order(i, k) < 0:
 			return k
 		}
 		return i
 	}
 	switch {
-	case s.compare(j, k) > 0:
+	case s.order(j, k) > 0:
 		return j
-	case s.compare(i, k) < 0:
+	case s.order(i, k) < 0:
 		return i
 	}
 	return k

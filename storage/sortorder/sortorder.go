@@ -9,17 +9,8 @@ package sortorder
 import (
 	"bytes"
 	"cmp"
-	"slices"
+	"math"
 )
-
-// An Element is what is sorted.
-type Element struct {
-	Value []byte
-	// Number is what decides unless Order.Alpha. It is 0 where there is no weight, and never NaN.
-	Number float64
-	// Weight is what decides with Order.Alpha and Order.By; nil where there is none, which sorts first.
-	Weight []byte
-}
 
 // Order is how elements are compared.
 type Order struct {
@@ -31,32 +22,39 @@ type Order struct {
 	Exact bool
 }
 
-// Compare returns a negative number when a comes before b, a positive one when it comes after, and 0
-// when Redis finds neither.
-func (o Order) Compare(a, b *Element) int {
-	order := o.ascending(a, b)
-	if o.Descending {
+// comparer compares entries of elements.
+type comparer struct {
+	Order
+	*Elements
+}
+
+// compare returns a negative number when a comes before b, a positive one when it comes after, and 0 when Redis finds neither.
+func (c *comparer) compare(a, b entry) int {
+	order := c.ascending(a, b)
+	if c.Descending {
 		return -order
 	}
 	return order
 }
 
-func (o Order) ascending(a, b *Element) int {
-	switch {
-	case !o.Alpha && a.Number != b.Number:
-		return cmp.Compare(a.Number, b.Number)
-	case !o.Alpha:
-		return bytes.Compare(a.Value, b.Value)
-	case !o.By:
-		return o.text(a.Value, b.Value)
-	case a.Weight == nil || b.Weight == nil:
-		return present(a.Weight) - present(b.Weight)
+func (c *comparer) ascending(a, b entry) int {
+	if !c.Alpha {
+		if order := cmp.Compare(math.Float64frombits(a.weight), math.Float64frombits(b.weight)); order != 0 {
+			return order
+		}
+		return bytes.Compare(c.texts.at(a.value), c.texts.at(b.value))
 	}
-	return o.text(a.Weight, b.Weight)
+	if !c.By {
+		return c.text(c.texts.at(a.value), c.texts.at(b.value))
+	}
+	if a.weight == 0 || b.weight == 0 {
+		return present(a.weight) - present(b.weight)
+	}
+	return c.text(c.texts.at(place(a.weight)), c.texts.at(place(b.weight)))
 }
 
-func present(weight []byte) int {
-	if weight == nil {
+func present(weight uint64) int {
+	if weight == 0 {
 		return 0
 	}
 	return 1
@@ -87,19 +85,20 @@ func Window(offset, count int64, size int) (first, limit int) {
 	return first, first + int(count)
 }
 
-// Sort puts the elements of a window into their places. With a window that is smaller than all of
-// them and with Order.By, Redis sorts only as far as the window needs, which shows among elements
-// that compare equal; the others are then in no particular order.
-func (o Order) Sort(elements []Element, first, limit int) {
-	if !o.By || first == 0 && limit == len(elements) {
-		slices.SortStableFunc(elements, o.compareValues)
-		return
+// Sort leaves the elements of a window, in their order. With a window that is smaller than all of them and with Order.By, Redis sorts
+// only as far as the window needs, which shows among elements that compare equal.
+//
+// Others have their turn on the processor while it goes on, also when there is only one.
+func (o Order) Sort(elements *Elements, first, limit int) {
+	c := &comparer{o, elements}
+	switch {
+	case first >= limit:
+		elements.Cut(first, first)
+	case o.By && limit-first < elements.Len():
+		s := partialSort{comparer: c, first: first, limit: limit}
+		s.sort(0, elements.Len(), maxDepth(elements.Len()))
+		elements.Cut(first, limit)
+	default:
+		c.sortStable(first, limit)
 	}
-	if first >= limit {
-		return
-	}
-	s := partialSort{elements: elements, order: o, first: first, limit: limit}
-	s.sort(0, len(elements), maxDepth(len(elements)))
 }
-
-func (o Order) compareValues(a, b Element) int { return o.Compare(&a, &b) }

@@ -2,10 +2,13 @@ package sortorder
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"kedis/internal/oracle"
@@ -39,28 +42,29 @@ func TestParseNumberAgainstRedis(t *testing.T) {
 func TestParseNumberValues(t *testing.T) {
 	server := oracle.Start(t)
 	texts := []string{"0x10", "15.5", "1.6e1x"[:5], "0x1p4", " 17", "0X.8P1", "-inf", "infinity", "1\x00999", "0xfp-1", "", "-.5", "\t1e-5"}
-	var elements []Element
-	for _, text := range texts {
+	var elements Elements
+	for i, text := range texts {
 		server.Do("RPUSH", "list", text)
 		number, ok := ParseNumber([]byte(text))
 		if !ok {
 			t.Fatalf("%q is no number", text)
 		}
-		elements = append(elements, Element{Value: []byte(text), Number: number})
+		elements.Add([]byte(text))
+		elements.SetNumber(i, number)
 	}
-	Order{}.Sort(elements, 0, len(elements))
-	checkValues(t, elements, server.Do("SORT", "list"), "")
+	Order{}.Sort(&elements, 0, len(texts))
+	checkValues(t, &elements, server.Do("SORT", "list"), "")
 }
 
-func checkValues(t *testing.T, elements []Element, reply any, about string) {
+func checkValues(t *testing.T, elements *Elements, reply any, about string) {
 	t.Helper()
 	want, ok := reply.([]any)
-	if !ok || len(want) != len(elements) {
-		t.Fatalf("%v: %d elements, want %v", about, len(elements), reply)
+	if !ok || len(want) != elements.Len() {
+		t.Fatalf("%v: %d elements, want %v", about, elements.Len(), reply)
 	}
-	for i, element := range elements {
-		if string(element.Value) != want[i] {
-			t.Fatalf("%v: element %d is %q, want %q", about, i, element.Value, want[i])
+	for i := range elements.Len() {
+		if string(elements.Value(i)) != want[i] {
+			t.Fatalf("%v: element %d is %q, want %q", about, i, elements.Value(i), want[i])
 		}
 	}
 }
@@ -69,7 +73,32 @@ func checkValues(t *testing.T, elements []Element, reply any, about string) {
 type sortCase struct {
 	order         Order
 	offset, count int64
-	elements      []Element
+	elements      []element
+}
+
+// element is one of Elements as Redis is told of it.
+type element struct {
+	value  []byte
+	weight []byte // nil if there is none
+}
+
+func (c *sortCase) sorted(first, limit int) *Elements {
+	var elements Elements
+	for i, e := range c.elements {
+		elements.Add(e.value)
+		switch weight := e.weight; {
+		case !c.order.Alpha:
+			if !c.order.By {
+				weight = e.value
+			}
+			number, _ := ParseNumber(weight)
+			elements.SetNumber(i, number)
+		case weight != nil:
+			elements.SetWeight(i, weight)
+		}
+	}
+	c.order.Sort(&elements, first, limit)
+	return &elements
 }
 
 // randomCase makes the elements few enough apart for many to compare equal.
@@ -97,28 +126,21 @@ func randomCase(random *rand.Rand) sortCase {
 	return c
 }
 
-func (c *sortCase) randomElement(random *rand.Rand, i, spread int) (e Element) {
-	e.Value = fmt.Append(nil, random.IntN(spread))
+func (c *sortCase) randomElement(random *rand.Rand, i, spread int) (e element) {
+	e.value = fmt.Append(nil, random.IntN(spread))
 	switch {
 	case c.order.By:
 		// Every element is another one, so that its place shows.
-		e.Value = fmt.Append(nil, "element ", i)
+		e.value = fmt.Append(nil, "element ", i)
 		if random.IntN(5) == 0 {
 			return e
 		}
-		e.Weight = fmt.Append(nil, random.IntN(spread))
+		e.weight = fmt.Append(nil, random.IntN(spread))
 		if c.order.Alpha && random.IntN(5) == 0 {
-			e.Weight = append(e.Weight, 0, byte(random.IntN(3)))
+			e.weight = append(e.weight, 0, byte(random.IntN(3)))
 		}
 	case c.order.Alpha && random.IntN(2) == 0:
-		e.Value = append(e.Value, 0, byte(random.IntN(3)))
-	}
-	if !c.order.Alpha {
-		text := e.Value
-		if c.order.By {
-			text = e.Weight
-		}
-		e.Number, _ = ParseNumber(text)
+		e.value = append(e.value, 0, byte(random.IntN(3)))
 	}
 	return e
 }
@@ -128,9 +150,9 @@ func (c *sortCase) ask(server *oracle.Server) any {
 	server.Do("FLUSHALL")
 	push := []any{"RPUSH", "list"}
 	for _, element := range c.elements {
-		push = append(push, element.Value)
-		if element.Weight != nil {
-			server.Send("SET", "weight of "+string(element.Value), element.Weight)
+		push = append(push, element.value)
+		if element.weight != nil {
+			server.Send("SET", "weight of "+string(element.value), element.weight)
 		}
 	}
 	server.Send(push...)
@@ -147,7 +169,7 @@ func (c *sortCase) ask(server *oracle.Server) any {
 		command = append(command, "STORE", "stored")
 	}
 	for _, element := range c.elements {
-		if element.Weight != nil {
+		if element.weight != nil {
 			server.Receive()
 		}
 	}
@@ -167,18 +189,15 @@ func TestSortAgainstRedis(t *testing.T) {
 		c := randomCase(random)
 		reply := c.ask(server)
 		first, limit := Window(c.offset, c.count, len(c.elements))
-		c.order.Sort(c.elements, first, limit)
 		about := fmt.Sprintf("seed %d: %+v, limit %d %d of %d", seed, c.order, c.offset, c.count, len(c.elements))
-		checkValues(t, c.elements[first:limit], reply, about)
+		checkValues(t, c.sorted(first, limit), reply, about)
 	}
 }
 
 func TestWindowAgainstRedis(t *testing.T) {
 	server := oracle.Start(t)
 	const size = 5
-	elements := make([]Element, size)
-	for i := range elements {
-		elements[i].Value = fmt.Append(nil, i)
+	for i := range size {
 		server.Do("RPUSH", "list", i)
 	}
 	numbers := []int64{-1 << 63, -2, -1, 0, 1, 4, 5, 6, 1<<63 - 1}
@@ -186,7 +205,12 @@ func TestWindowAgainstRedis(t *testing.T) {
 		for _, count := range numbers {
 			first, limit := Window(offset, count, size)
 			about := fmt.Sprintf("LIMIT %d %d", offset, count)
-			checkValues(t, elements[first:limit], server.Do("SORT", "list", "LIMIT", offset, count), about)
+			var elements Elements
+			for i := range size {
+				elements.Add(fmt.Append(nil, i))
+			}
+			elements.Cut(first, limit)
+			checkValues(t, &elements, server.Do("SORT", "list", "LIMIT", offset, count), about)
 		}
 	}
 }
@@ -231,22 +255,80 @@ func TestPatternsAgainstRedis(t *testing.T) {
 func TestDepth(t *testing.T) {
 	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
-	elements := make([]Element, 1000)
-	for i := range elements {
-		elements[i].Weight = fmt.Append(nil, random.IntN(1000))
+	var weights []string
+	for range 1000 {
+		weights = append(weights, strconv.Itoa(random.IntN(1000)))
 	}
-	order := Order{Alpha: true, By: true}
-	want := slices.Clone(elements)
-	slices.SortStableFunc(want, order.compareValues)
+	want := slices.Sorted(slices.Values(weights))
 	for depth := range 4 {
-		got := slices.Clone(elements)
-		s := partialSort{elements: got, order: order, first: 0, limit: len(got)}
-		s.sort(0, len(got), depth)
-		for i := range got {
-			if !bytes.Equal(got[i].Weight, want[i].Weight) {
-				t.Fatalf("seed %d, depth %d: element %d is %q, want %q", seed, depth, i, got[i].Weight, want[i].Weight)
+		var elements Elements
+		for i, weight := range weights {
+			elements.Add([]byte(weight))
+			elements.SetWeight(i, []byte(weight))
+		}
+		s := partialSort{comparer: &comparer{Order{Alpha: true, By: true}, &elements}, first: 0, limit: len(weights)}
+		s.sort(0, len(weights), depth)
+		for i := range want {
+			if got := string(elements.Value(i)); got != want[i] {
+				t.Fatalf("seed %d, depth %d: element %d is %q, want %q", seed, depth, i, got, want[i])
 			}
 		}
+	}
+}
+
+// TestManyElements are more than are sorted together: equal ones keep their order, whichever piece they come from, and what is sorted
+// only in part has the right elements in the window.
+func TestManyElements(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 1))
+	const size = 5*pieceEntries + 17
+	numbers := make([]int, size)
+	for i := range numbers {
+		numbers[i] = random.IntN(size / 10)
+	}
+	order := make([]int, size) // indexes of numbers, in the order that is to come
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(numbers[a], numbers[b]) })
+	for _, w := range [][2]int{{0, size}, {0, 10}, {pieceEntries - 1, 2*pieceEntries + 1}, {size - 3, size}, {7, 7}} {
+		for _, by := range []bool{false, true} {
+			var elements Elements
+			for i, n := range numbers {
+				// With their index behind a zero byte, elements with the same number are told apart, and compare equal.
+				elements.Add(fmt.Appendf(nil, "%05d\x00%d", n, i))
+				elements.SetWeight(i, fmt.Appendf(nil, "%05d", n))
+			}
+			Order{Alpha: true, By: by}.Sort(&elements, w[0], w[1])
+			if elements.Len() != w[1]-w[0] {
+				t.Fatalf("%v: %d elements", w, elements.Len())
+			}
+			stable := !by || w[0] == 0 && w[1] == size
+			for i, index := range order[w[0]:w[1]] {
+				number, place, _ := strings.Cut(string(elements.Value(i)), "\x00")
+				if number != fmt.Sprintf("%05d", numbers[index]) || stable && place != strconv.Itoa(index) {
+					t.Fatalf("%v, by %v: element %d is number %s of index %s, want %d of %d", w, by, i, number, place, numbers[index], index)
+				}
+			}
+		}
+	}
+}
+
+// TestTextsOfAllSizes: what is kept comes back, beside texts that are larger than a block.
+func TestTextsOfAllSizes(t *testing.T) {
+	var kept texts
+	var want [][]byte
+	var places []place
+	for i, size := range []int{0, 1, 60, 70, 0, 5000, largeBlock, 3, 3 * largeBlock, 127, 128, 16384} {
+		want = append(want, bytes.Repeat([]byte{byte(i)}, size))
+		places = append(places, kept.keep(want[i]))
+	}
+	for i, p := range places {
+		if got := kept.at(p); got == nil || !bytes.Equal(got, want[i]) {
+			t.Errorf("text %d: %d bytes, want %d", i, len(got), len(want[i]))
+		}
+	}
+	if got := kept.at(0); got != nil {
+		t.Errorf("no place: %q", got)
 	}
 }
 

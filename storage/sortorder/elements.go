@@ -1,0 +1,103 @@
+package sortorder
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Elements are what is sorted. They can be millions. So they hold no pointers, which the garbage collector would have to follow
+// while others wait for the processor; and they stand in pieces, since what is one large allocation is cleared and copied in one go,
+// during which the collector stops everybody else as soon as it wants all goroutines to stand still.
+type Elements struct {
+	pieces   [][]entry // all but the last have pieceEntries
+	from, to int       // the window that is left of them
+	texts    texts
+}
+
+// entry is an element and what it is sorted by: 16 bytes.
+type entry struct {
+	value place
+	// weight is a number's bits, or, with Order.Alpha and Order.By, the place of a text.
+	weight uint64
+}
+
+// pieceEntries are sorted together, before they are merged with others.
+const (
+	pieceBits    = 12
+	pieceEntries = 1 << pieceBits
+)
+
+// Add adds a copy of an element.
+func (e *Elements) Add(value []byte) { e.add(entry{value: e.texts.keep(value)}) }
+
+func (e *Elements) add(x entry) {
+	last := len(e.pieces) - 1
+	switch {
+	case last < 0:
+		e.pieces, last = append(e.pieces, nil), 0
+	case len(e.pieces[last]) == pieceEntries:
+		e.pieces = append(e.pieces, make([]entry, 0, pieceEntries))
+		last++
+	}
+	e.pieces[last] = append(e.pieces[last], x)
+	e.to++
+}
+
+// Len is the number of elements.
+func (e *Elements) Len() int { return e.to - e.from }
+
+// Value is the element with an index.
+func (e *Elements) Value(i int) []byte { return e.texts.at(e.entry(i).value) }
+
+// SetNumber says what an element is sorted by unless Order.Alpha. It is 0 where nobody said so, and never NaN.
+func (e *Elements) SetNumber(i int, number float64) { e.entry(i).weight = math.Float64bits(number) }
+
+// SetWeight says what an element is sorted by with Order.Alpha and Order.By, and keeps a copy of it. One without weight comes first.
+func (e *Elements) SetWeight(i int, weight []byte) { e.entry(i).weight = uint64(e.texts.keep(weight)) }
+
+// Cut leaves the elements of a window: those from first up to, but not including, limit.
+func (e *Elements) Cut(first, limit int) { e.from, e.to = e.from+first, e.from+limit }
+
+func (e *Elements) entry(i int) *entry {
+	i += e.from
+	return &e.pieces[i>>pieceBits][i&(pieceEntries-1)]
+}
+
+// texts keep many small texts in few blocks of memory, each behind its length.
+type texts struct{ blocks [][]byte }
+
+// place is where a text stands: the number of its block, from 1 on, and its offset. 0 is no place.
+type place uint64
+
+const (
+	smallBlock = 64
+	largeBlock = 64 << 10
+	offsetBits = 32 // a block that holds one large text is below 4 GB
+)
+
+func (t *texts) keep(text []byte) place {
+	last := len(t.blocks) - 1
+	if needed := binary.MaxVarintLen32 + len(text); last < 0 || needed > cap(t.blocks[last])-len(t.blocks[last]) {
+		size := smallBlock
+		if last >= 0 {
+			size = min(largeBlock, 2*cap(t.blocks[last]))
+		}
+		t.blocks = append(t.blocks, make([]byte, 0, max(size, needed)))
+		last++
+	}
+	block := t.blocks[last]
+	at := place(last+1)<<offsetBits | place(len(block))
+	t.blocks[last] = append(binary.AppendUvarint(block, uint64(len(text))), text...)
+	return at
+}
+
+// at returns the text at a place, nil if that is none.
+func (t *texts) at(p place) []byte {
+	if p == 0 {
+		return nil
+	}
+	block := t.blocks[p>>offsetBits-1][uint32(p):]
+	length, header := binary.Uvarint(block)
+	end := header + int(length)
+	return block[header:end:end]
+}
