@@ -33,6 +33,7 @@ type connection struct {
 	ahead      [][][]byte // requests that the parser has given out, ahead of their execution
 	aheadStart [][][]byte // the memory of ahead
 	pushed     []byte     // what was sent besides replies while some of them wait for the commit
+	sent       int        // bytes of the reply that a worker made which are on their way already
 
 	place     int       // in the reactor's list
 	gathered  bool      // waits in the reactor's list of those whose next request is parsed
@@ -149,6 +150,20 @@ func (c *connection) refuseProtocol(err error) {
 	}
 }
 
+// replyPiece is how much of a large reply is copied to the socket or into gnet's memory in one go.
+const replyPiece = 256 << 10
+
+// sendPiece sends the beginning of what is left of a worker's reply, unless that isn't more than a piece.
+func (c *connection) sendPiece() (sent bool) {
+	rest := c.session.Reply.Bytes()[c.sent:]
+	if len(rest) <= replyPiece || c.dropped || c.exceeds(c.conn.OutboundBuffered()+len(rest)) {
+		return false
+	}
+	c.write(rest[:replyPiece])
+	c.sent += replyPiece
+	return true
+}
+
 // flush sends what was composed, and lets go of the requests that it answers.
 func (c *connection) flush() {
 	reply := c.session.Reply
@@ -157,7 +172,8 @@ func (c *connection) flush() {
 		return
 	}
 	if reply.Len() > 0 {
-		c.write(reply.Bytes())
+		c.write(reply.Bytes()[c.sent:])
+		c.sent = 0
 		reply.Reset()
 	}
 	if len(c.pushed) > 0 {

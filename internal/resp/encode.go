@@ -1,8 +1,9 @@
 package resp
 
 import (
-	"slices"
 	"strconv"
+
+	"kedis/internal/buffer"
 )
 
 // smallLines holds "0\r\n", "1\r\n" and so on: what most headers and integers consist of behind their
@@ -31,14 +32,14 @@ func AppendArrayHeader(dst []byte, n int) []byte { return appendHeader(dst, '*',
 // AppendBulkHeader begins a bulk string of n bytes, behind which "\r\n" has to follow.
 func AppendBulkHeader(dst []byte, n int64) []byte { return appendHeader(dst, '$', n) }
 
+// aroundText is room for what stands around a text, and for a number behind it.
+const aroundText = 64
+
 // AppendBulk appends a bulk string.
 func AppendBulk(dst, b []byte) []byte {
-	if len(b) > largeArgument {
-		// Once, and no farther than needed: append would make room for the line end by copying all of it.
-		dst = slices.Grow(dst, len("$\r\n\r\n")+20+len(b))
-	}
+	dst = buffer.Grow(dst, len(b)+aroundText)
 	dst = appendHeader(dst, '$', int64(len(b)))
-	dst = append(dst, b...)
+	dst = buffer.Append(dst, b)
 	return append(dst, "\r\n"...)
 }
 

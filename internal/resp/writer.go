@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"kedis/internal/buffer"
 	"kedis/internal/number"
 )
 
@@ -60,7 +61,7 @@ func (w *Writer) Reset() {
 }
 
 // Raw writes what is already encoded.
-func (w *Writer) Raw(b []byte) { w.reply = append(w.reply, b...) }
+func (w *Writer) Raw(b []byte) { w.reply = buffer.Append(w.reply, b) }
 
 // SimpleString writes a short text. Line ends in it become spaces.
 func (w *Writer) SimpleString(s string) {
@@ -87,6 +88,7 @@ func (w *Writer) Bulk(b []byte) { w.reply = AppendBulk(w.reply, b) }
 
 // BulkString writes a bulk string.
 func (w *Writer) BulkString(s string) {
+	w.reply = buffer.Grow(w.reply, len(s)+aroundText)
 	w.reply = appendHeader(w.reply, '$', int64(len(s)))
 	w.reply = append(w.reply, s...)
 	w.reply = append(w.reply, "\r\n"...)

@@ -31,7 +31,7 @@ var neighbours = map[string][]string{
 	"storage/rdb":     {"storage/intset", "storage/listpack"}, // whose bytes stand in it
 	"internal/config": {"internal/glob", "internal/number"},
 	"internal/psync":  {"internal/resp"},
-	"internal/resp":   {"internal/number"},
+	"internal/resp":   {"internal/buffer", "internal/number"},
 }
 
 // only says who may use a library that is to stay behind one package.

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"sync"
 
+	"kedis/internal/buffer"
 	"kedis/storage"
+	"kedis/storage/layout"
 	"kedis/storage/rdb"
 )
 
@@ -75,12 +77,25 @@ func cmdDump(c *Context) error {
 	}
 	tools := c.Engine.payloads.borrow()
 	defer c.Engine.payloads.giveBack(tools)
+	if k.Encoding == layout.Spread {
+		return c.dumpSpread(k, tools.writer)
+	}
 	payload, err := c.DB.Dump(tools.buffer, k, tools.writer)
 	if err != nil {
 		return err
 	}
 	tools.buffer = payload
 	c.Reply.Bulk(payload)
+	return nil
+}
+
+// dumpSpread gathers the payload of what may be a very large collection in blocks.
+func (c *Context) dumpSpread(k storage.Key, w *rdb.PayloadWriter) error {
+	var payload buffer.Writer
+	if err := c.DB.DumpTo(&payload, k, w); err != nil {
+		return err
+	}
+	c.Reply.Bulk(payload.Bytes)
 	return nil
 }
 
