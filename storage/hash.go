@@ -253,8 +253,8 @@ func (h *Hash) Random() ([]byte, error) {
 	if h.packed() {
 		return text(h.pack.At(h.pack.Seek(2*rand.IntN(h.Len()))), &h.db.txn.member), nil
 	}
-	p := picker{spreadElements: h.elements(), count: h.next.Count}
-	return p.pick()
+	elements := h.elements()
+	return newPicker(&elements, h.next.Count).pick()
 }
 
 // RandomDistinct visits count different fields, or all if there are no more, in no particular order.
@@ -271,9 +271,13 @@ func (h *Hash) RandomRepeated(count uint64, fieldsOnly bool, visit func(field, v
 
 func (h *Hash) sampler(fieldsOnly bool) sampler {
 	all := func(visit visitPair) error { return h.All(fieldsOnly, visit) }
-	s := sampler{txn: h.db.txn, count: uint64(h.Len()), all: all, values: !fieldsOnly}
+	s := sampler{txn: h.db.txn, count: uint64(h.Len()), all: all}
 	if !h.packed() {
-		s.picker = &picker{spreadElements: h.elements(), count: h.next.Count}
+		elements := h.elements()
+		s.picker = newPicker(&elements, h.next.Count)
+		if !fieldsOnly {
+			s.get = elements.get
+		}
 	}
 	return s
 }

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
-
-	"kedis/storage/layout"
 )
 
 const (
@@ -30,7 +28,16 @@ const (
 	pickBytes = 100
 )
 
-// picker picks elements of a spread collection by chance, without walking all of it.
+// tree is what a picker picks from: keys in the order of their bytes.
+type tree interface {
+	walk(from []byte, keysOnly bool, visit visitPair) error
+	// lastWith returns the last element with a prefix.
+	lastWith(prefix []byte) ([]byte, error)
+	// miscounted is what it means that there are not so many elements.
+	miscounted(count uint64) error
+}
+
+// picker picks elements of a spread collection, or keys of a database, by chance, without walking all of it.
 //
 // Up to exactPick elements each is as likely as any other. In a larger collection the picker goes down
 // the tree that the bytes of the elements form: of the bytes that come behind what all elements share it
@@ -47,12 +54,27 @@ const (
 // So all elements are equally likely but for those where the tree has more branches than elsewhere,
 // which are less so, by as much. Numbers, UUIDs and digests, with whatever prefix, differ by a small
 // factor, if at all; so do names.
+//
+// With surplus the picker begins anew as if there were that many times as many elements, which takes so many times as long: only those
+// elements are less likely then which have so many times more branches on their way. And it looks for all branches, until it has seen as
+// many as it is curious about, and wherever it has looked for one that isn't there.
 type picker struct {
-	spreadElements
-	count uint64
+	tree
+	count   uint64
+	surplus int // 0 is none
+	random  func(n int) int
 
-	all    span // everything, once it was looked at
-	occurs [256]bool
+	curiosity int // branches
+
+	all      span // everything, once it was looked at
+	occurs   [256]bool
+	known    map[string][]byte // the bytes that come behind a prefix, where all branches were looked for
+	explored int               // branches that were found so
+	branches map[string]span   // those that were looked at
+}
+
+func newPicker(t tree, count uint64) *picker {
+	return &picker{tree: t, count: count, random: rand.IntN, known: map[string][]byte{}, branches: map[string]span{}}
 }
 
 // span is a part of a collection: its first elements, and the last one.
@@ -76,7 +98,7 @@ func (s *span) size() int {
 // pick returns an element; the collection has some. It is valid until the transaction is reset.
 func (p *picker) pick() (element []byte, err error) {
 	if p.count <= exactPick {
-		return p.at(rand.Uint64N(max(p.count, 1)))
+		return p.at(p.random(int(max(p.count, 1))))
 	}
 	if err := p.learn(); err != nil {
 		return nil, err
@@ -84,15 +106,21 @@ func (p *picker) pick() (element []byte, err error) {
 	for range pickTries {
 		var ways float64
 		element, ways, err = p.descend()
-		if err != nil || rand.Float64()*float64(p.count) < ways {
+		if err != nil || p.chance()*float64(p.count)*float64(max(p.surplus, 1)) < ways {
 			break
 		}
 	}
 	return element, err
 }
 
+// chance returns a number from 0 on, below 1.
+func (p *picker) chance() float64 {
+	const steps = 1 << 30
+	return float64(p.random(steps)) / steps
+}
+
 // at returns the element with an index.
-func (p *picker) at(index uint64) (element []byte, err error) {
+func (p *picker) at(index int) (element []byte, err error) {
 	found := false
 	err = p.walk(nil, true, func(e, _ []byte) bool {
 		if found = index == 0; found {
@@ -105,15 +133,6 @@ func (p *picker) at(index uint64) (element []byte, err error) {
 		err = p.miscounted(p.count)
 	}
 	return element, err
-}
-
-// value returns the value of an element that there is.
-func (p *picker) value(element []byte) ([]byte, error) {
-	value, found, err := p.get(element)
-	if err == nil && !found {
-		err = p.miscounted(p.count)
-	}
-	return value, err
 }
 
 // read returns up to n elements from a place on.
@@ -149,25 +168,16 @@ func (p *picker) learn() (err error) {
 // note remembers the bytes that occur in a span, behind what its elements share.
 func (p *picker) note(s span) {
 	shared := commonPrefix(s.near[0], s.last)
-	note := func(element []byte) {
-		for _, b := range element[shared:min(len(element), shared+noteBytes)] {
-			p.occurs[b] = true
-		}
-	}
 	for _, element := range s.near[:s.size()] {
-		note(element)
+		p.noteElement(element, shared)
 	}
-	note(s.last)
+	p.noteElement(s.last, shared)
 }
 
-// lastWith returns the last element with a prefix.
-func (p *picker) lastWith(prefix []byte) (last []byte, err error) {
-	lower := layout.AppendElementKey(nil, p.kind, p.id, prefix)
-	it := p.db.txn.walk(p.db.space, lower, layout.Successor(nil, lower), true, true)
-	if it.Next() {
-		last = it.Key()[layout.ElementPrefix:]
+func (p *picker) noteElement(element []byte, shared int) {
+	for _, b := range element[shared:min(len(element), shared+noteBytes)] {
+		p.occurs[b] = true
 	}
-	return last, it.Close()
 }
 
 // descend goes down the tree to an element, and returns how many elements there would be if all branches
@@ -182,7 +192,10 @@ func (p *picker) descend() (element []byte, ways float64, err error) {
 		ways *= float64(branches)
 	}
 	n := s.size()
-	return s.near[rand.IntN(n)], ways * float64(n), nil
+	if n == 0 {
+		return nil, 0, p.miscounted(p.count)
+	}
+	return s.near[p.random(n)], ways * float64(n), nil
 }
 
 // narrow chooses among the branches of a span that isn't complete, and returns one and how many there
@@ -190,13 +203,16 @@ func (p *picker) descend() (element []byte, ways float64, err error) {
 func (p *picker) narrow(s span) (branch span, branches int, err error) {
 	first := s.near[0]
 	shared := commonPrefix(first, s.last)
-	candidates := p.candidates(first, s.last, shared)
+	candidates, err := p.candidates(s, shared)
+	if err != nil {
+		return span{}, 0, err
+	}
 	for {
 		branches = len(candidates)
 		if len(first) == shared {
 			branches++ // the first element itself is one
 		}
-		i := rand.IntN(branches)
+		i := p.random(branches)
 		if i == len(candidates) {
 			return span{s.near, first}, branches, nil
 		}
@@ -209,31 +225,83 @@ func (p *picker) narrow(s span) (branch span, branches int, err error) {
 			p.note(branch)
 			return branch, branches, nil
 		}
+		if p.surplus > 0 {
+			if candidates, err = p.explore(s, shared); err != nil {
+				return span{}, 0, err
+			}
+			continue
+		}
 		// No element goes on with a byte from the chosen one up to the one that is there.
 		candidates = slices.DeleteFunc(candidates, func(b byte) bool { return b >= next && b <= there })
 		candidates = append(candidates, there)
 	}
 }
 
+// explore finds out which bytes come behind what the elements of a span share.
+func (p *picker) explore(s span, shared int) (bytesThere []byte, err error) {
+	prefix := bytes.Clone(s.near[0][:shared])
+	next, ok := s.near[0], true
+	if len(next) == shared {
+		next, ok, err = p.behind(append(bytes.Clone(prefix), 0), s.last)
+	}
+	for err == nil && ok && len(next) > shared {
+		p.noteElement(next, shared)
+		p.explored++
+		b := next[shared]
+		bytesThere = append(bytesThere, b)
+		if b >= s.last[shared] {
+			break
+		}
+		next, ok, err = p.behind(append(bytes.Clone(prefix), b+1), s.last)
+	}
+	if err == nil && (len(bytesThere) == 0 || bytesThere[len(bytesThere)-1] != s.last[shared]) {
+		err = p.miscounted(p.count)
+	}
+	p.known[string(prefix)] = bytesThere
+	return bytesThere, err
+}
+
+// behind returns the first element from a place on, up to the last of a span.
+func (p *picker) behind(place, last []byte) (element []byte, ok bool, err error) {
+	near, err := p.read(place, 1)
+	if err != nil || len(near) == 0 || bytes.Compare(near[0], last) > 0 {
+		return nil, false, err
+	}
+	return near[0], true, nil
+}
+
 // candidates are the bytes that may come behind what the elements of a span share.
-func (p *picker) candidates(first, last []byte, shared int) []byte {
+func (p *picker) candidates(s span, shared int) (candidates []byte, err error) {
+	if known := p.known[string(s.near[0][:shared])]; known != nil {
+		return known, nil
+	}
+	if p.explored < p.curiosity {
+		return p.explore(s, shared)
+	}
 	low := 0
-	if len(first) > shared {
+	if first := s.near[0]; len(first) > shared {
 		low = int(first[shared])
 	}
-	var candidates []byte
-	for b := low; b <= int(last[shared]); b++ {
+	for b := low; b <= int(s.last[shared]); b++ {
 		if p.occurs[b] {
 			candidates = append(candidates, byte(b))
 		}
 	}
-	return candidates
+	return candidates, nil
 }
 
 // branch returns the elements of a span that have a byte behind what all of them share; if none has, the
 // first ones behind where those would be.
 func (p *picker) branch(s span, shared int, next byte) (branch span, err error) {
 	prefix := append(bytes.Clone(s.near[0][:shared]), next)
+	if seen, ok := p.branches[string(prefix)]; ok {
+		return seen, nil
+	}
+	defer func() {
+		if err == nil && p.surplus > 0 {
+			p.branches[string(prefix)] = branch
+		}
+	}()
 	branch = s
 	if bytes.Compare(s.near[0], prefix) < 0 {
 		branch.near, err = p.read(prefix, pickElements)
@@ -263,8 +331,11 @@ type sampler struct {
 	count  uint64
 	all    func(visit visitPair) error // walks all of it
 	picker *picker                     // nil if it is packed
-	values bool                        // are wanted too
+	get    getElement                  // nil if values aren't wanted
 }
+
+// getElement reads the value of an element.
+type getElement func(element []byte) (value []byte, found bool, err error)
 
 // pair is an element and its value.
 type pair struct{ element, value []byte }
@@ -324,8 +395,12 @@ func (s *sampler) pickDistinct(count int) ([]pair, error) {
 
 // pick returns an element of a spread collection, and its value if that is wanted.
 func (s *sampler) pick() (p pair, err error) {
-	if p.element, err = s.picker.pick(); err == nil && s.values {
-		p.value, err = s.picker.value(p.element)
+	if p.element, err = s.picker.pick(); err != nil || s.get == nil {
+		return p, err
+	}
+	var found bool
+	if p.value, found, err = s.get(p.element); err == nil && !found {
+		err = s.picker.miscounted(s.count)
 	}
 	return p, err
 }

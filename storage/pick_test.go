@@ -63,7 +63,8 @@ func TestPicksReachEverything(t *testing.T) {
 	for _, c := range shapes {
 		t.Run(c.name, func(t *testing.T) {
 			s, all := spreadSetOf(t, members, c.shape)
-			p := picker{spreadElements: s.elements(), count: s.next.Count}
+			elements := s.elements()
+			p := newPicker(&elements, s.next.Count)
 			var buckets [parts]int
 			times := map[string]int{}
 			for range picks {
@@ -166,7 +167,8 @@ func TestPickingFromChains(t *testing.T) {
 		letters[i] = 'a'
 	}
 	s, _ := spreadSetOf(t, len(letters), func(i int) string { return string(letters[:i]) })
-	p := picker{spreadElements: s.elements(), count: s.next.Count}
+	elements := s.elements()
+	p := newPicker(&elements, s.next.Count)
 	for range 20 {
 		member, err := p.pick()
 		must(t, err)

@@ -2,23 +2,78 @@ package storage
 
 import (
 	"bytes"
+	"errors"
+	"math"
 
 	"kedis/storage/layout"
 )
 
-// sampleKeys is among how many neighbours RandomKey chooses evenly. In a database with fewer keys each
-// of them has the same chance; in a larger one no key has a chance above one in so many.
-const sampleKeys = 256
+const (
+	// sampleKeys is up to how many keys RandomKey looks at all, and among how many neighbours it chooses where it finds none.
+	sampleKeys = 256
+	// keySurplus is a picker's: how many times as many ways as there are keys may lead to one for it to be as likely as others.
+	// Plain numbers need up to 11: in front of the last ones of 11,000 stand as many ways as if there were 120,000.
+	keySurplus = 12
+	// keyCuriosity is one too. Once in keyThoroughness times everything is looked at on the way.
+	keyCuriosity    = 24
+	keyThoroughness = 16
+	// keyTries is how many keys that have expired are picked before a neighbour of one is taken.
+	keyTries = 8
+)
 
 // RandomKey returns some key that has not expired; false if there is none. pick returns a number from
 // 0 on, below n. The key is valid until the transaction is reset. No locks are needed.
+//
+// Of up to a thousand keys each is as likely as any other. In a larger database a picker takes one, and chi-square can't tell the result
+// from an even choice for keys that were numbered or hashed, with or without prefixes, and for kinds of keys of which there are many
+// beside kinds of which there are few (TestRandomKeysAreEven). Two sorts of keys are less likely: those that stand where keys branch
+// more than keySurplus times as often as they do on average, by as much as it is more; and those that go on with a byte that is rare
+// among their like, where keySurplus and keyCuriosity don't find it: down to one in keyThoroughness of what they should be.
 func (d DB) RandomKey(pick func(n int) int) (key []byte, found bool, err error) {
-	var place []byte
-	if d.Size() > sampleKeys {
-		if place, err = d.randomPlace(pick); err != nil {
+	if d.Size() <= sampleKeys {
+		return d.keyBehind(nil, pick)
+	}
+	key, live, err := d.pickKey(pick)
+	switch {
+	case live:
+		return key, true, err
+	case err != nil && !errors.Is(err, errKeysChanged):
+		return nil, false, err
+	}
+	return d.keyBehind(key, pick) // most have expired, or come and go
+}
+
+// pickKey picks keys until one has not expired. If none is live, the last one is returned.
+func (d DB) pickKey(pick func(n int) int) (key []byte, live bool, err error) {
+	p := newPicker(keyTree{d}, uint64(d.Size()))
+	p.surplus, p.curiosity, p.random = keySurplus, keyCuriosity, pick
+	if pick(keyThoroughness) == 0 {
+		p.curiosity = math.MaxInt
+	}
+	for tries := 0; tries < keyTries && !live; tries++ {
+		picked, err := p.pick()
+		if err != nil {
+			return key, false, err
+		}
+		key = picked
+		if live, err = d.live(key); err != nil {
 			return nil, false, err
 		}
 	}
+	return key, live, nil
+}
+
+// live tells whether a key is there and has not expired. It needs no lock, as Lookup does, which keeps a copy.
+func (d DB) live(key []byte) (live bool, err error) {
+	err = d.KeysBetween(key, append(bytes.Clone(key), 0), func([]byte, *layout.Metadata) bool {
+		live = true
+		return false
+	})
+	return live, err
+}
+
+// keyBehind chooses evenly among the next keys from a place on, and from the beginning if those are few.
+func (d DB) keyBehind(place []byte, pick func(n int) int) (key []byte, found bool, err error) {
 	s := sample{pick: pick}
 	if err = d.KeysBetween(place, nil, s.take); err == nil && len(place) > 0 && s.seen < sampleKeys {
 		err = d.KeysBetween(nil, place, s.take)
@@ -40,78 +95,29 @@ func (s *sample) take(key []byte, _ *layout.Metadata) bool {
 	return s.seen < sampleKeys
 }
 
-// randomPlace descends through the beginnings that keys have in common: among the bytes with which the
-// keys of one beginning go on, each is about as likely as the others. So keys that were numbered, hashed
-// or named at random are met evenly, however long the part is that they share. Keys of different kinds
-// are not: of two beginnings each gets half, whatever stands behind them.
-func (d DB) randomPlace(pick func(n int) int) (place []byte, err error) {
-	var first []byte // the first key from place on
-	for {
-		if first == nil {
-			if first, err = d.firstKey(place, place, false); err != nil || first == nil {
-				return place, err
-			}
-		}
-		last, err := d.firstKey(place, place, true)
-		if err != nil || last == nil || bytes.Equal(first, last) {
-			return first, err
-		}
-		shared := 0
-		for shared < len(first) && shared < len(last) && first[shared] == last[shared] {
-			shared++
-		}
-		if shared == len(last) {
-			return last, nil // keys came or went meanwhile
-		}
-		low := wholeKey
-		if shared < len(first) {
-			low = int(first[shared])
-		}
-		branch, behind, err := d.randomBranch(first[:shared], low, int(last[shared]), pick)
-		if err != nil || branch == wholeKey {
-			return first[:shared], err
-		}
-		place = append(bytes.Clone(first[:shared]), byte(branch))
-		if branch != low {
-			first = behind
-		}
-	}
-}
+// errKeysChanged says that keys came or went while a picker looked at them: nothing is locked.
+var errKeysChanged = errors.New("storage: the keys have changed")
 
-// wholeKey stands, among the bytes with which keys go on, for the key that does not.
-const wholeKey = -1
+// keyTree are the keys of a database, those that have expired too.
+type keyTree struct{ DB }
 
-// placeTries is how often a byte is drawn until one is met that keys go on with.
-const placeTries = 8
-
-// randomBranch returns a byte with which keys go on that begin with prefix, or wholeKey; the first and
-// the last of these are known. It also returns the first key that goes on so, where it has met it.
-func (d DB) randomBranch(prefix []byte, low, high int, pick func(n int) int) (branch int, first []byte, err error) {
-	for range placeTries {
-		drawn := low + pick(high-low+1)
-		if drawn == low || drawn == high {
-			return drawn, nil, nil
-		}
-		first, err = d.firstKey(append(bytes.Clone(prefix), byte(drawn)), prefix, false)
-		if err != nil || len(first) <= len(prefix) {
-			return high, nil, err // without an error, keys went meanwhile
-		}
-		if branch = int(first[len(prefix)]); branch == drawn {
+func (d keyTree) walk(from []byte, keysOnly bool, visit visitPair) error {
+	it := d.txn.walk(d.space, layout.AppendMetadataKey(nil, from), []byte{layout.KindMetadata + 1}, false, keysOnly)
+	for it.Next() {
+		if !visit(it.Key()[1:], it.Value()) {
 			break
 		}
 	}
-	return branch, first, nil
+	return it.Close()
 }
 
-// firstKey returns the first key from a place on with a prefix, or the last one with it if reverse;
-// nil if there is none.
-func (d DB) firstKey(from, prefix []byte, reverse bool) ([]byte, error) {
-	lower := layout.AppendMetadataKey(nil, from)
-	upper := layout.Successor(nil, layout.AppendMetadataKey(nil, prefix))
-	it := d.txn.walk(d.space, lower, upper, reverse, true)
-	var key []byte
+func (d keyTree) lastWith(prefix []byte) (last []byte, err error) {
+	lower := layout.AppendMetadataKey(nil, prefix)
+	it := d.txn.walk(d.space, lower, layout.Successor(nil, lower), true, true)
 	if it.Next() {
-		key = it.Key()[1:]
+		last = it.Key()[1:]
 	}
-	return key, it.Close()
+	return last, it.Close()
 }
+
+func (d keyTree) miscounted(uint64) error { return errKeysChanged }

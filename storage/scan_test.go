@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"fmt"
 	"maps"
 	"math"
@@ -245,6 +246,58 @@ func TestRandomKeyOfManyAlike(t *testing.T) {
 			t.Errorf("%d parts: %v", len(parts), parts)
 		}
 	})
+}
+
+// TestRandomKeysAreEven: each of thousands of keys is as likely as any other, whatever they are called, and what has expired doesn't come.
+func TestRandomKeysAreEven(t *testing.T) {
+	digest := func(i int) string { return fmt.Sprintf("%x", sha1.Sum(fmt.Append(nil, i))) }
+	for name, shape := range map[string]func(i int) string{
+		"numbers": func(i int) string { return fmt.Sprintf("key:%d", i) },
+		"digests": digest,
+		"several kinds": func(i int) string {
+			switch {
+			case i < 100:
+				return fmt.Sprintf("admin%d", i)
+			case i%3 == 0:
+				return "session:" + digest(i)
+			}
+			return fmt.Sprintf("user:%d:%s", i/2, []string{"name", "mail"}[i%2])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, testOptions(t.TempDir(), 8<<20, 1<<20))
+			const keys, draws = 1600, 3200
+			times := map[string]int{}
+			inTxn(t, s, func(d DB) {
+				for i := range keys {
+					times[shape(i)] = 0
+					putString(t, d, shape(i), 0)
+					if i%10 == 0 {
+						putString(t, d, shape(i)+"-expired", 1)
+					}
+				}
+			})
+			random := rand.New(rand.NewPCG(5, 8))
+			inTxn(t, s, func(d DB) {
+				for range draws {
+					key, _, err := d.RandomKey(random.IntN)
+					must(t, err)
+					times[string(key)]++
+				}
+			})
+			if len(times) != keys {
+				t.Errorf("%d keys came of %d that there are", len(times), keys)
+			}
+			chiSquare := 0.0
+			for _, n := range times {
+				chiSquare += (float64(n) - draws/keys) * (float64(n) - draws/keys) / (draws / keys)
+			}
+			// 1 is to be expected, with a standard deviation of 0.035.
+			if degree := chiSquare / (keys - 1); degree > 1.2 {
+				t.Errorf("chi-square over degrees of freedom: %.2f", degree)
+			}
+		})
+	}
 }
 
 // TestSizeCountsOwnWrites: DBSIZE in a transaction.

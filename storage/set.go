@@ -328,8 +328,8 @@ func (s *Set) Random() ([]byte, error) {
 		pack := listpack.Listpack(s.pack)
 		return text(pack.At(pack.Seek(rand.IntN(s.Len()))), &t.member), nil
 	}
-	p := picker{spreadElements: s.elements(), count: s.next.Count}
-	return p.pick()
+	elements := s.elements()
+	return newPicker(&elements, s.next.Count).pick()
 }
 
 // RandomDistinct visits count different members, or all if there are no more, in no particular order.
@@ -350,7 +350,8 @@ func (s *Set) sampler() sampler {
 	}
 	chosen := sampler{txn: s.db.txn, count: uint64(s.Len()), all: all}
 	if !s.packed() {
-		chosen.picker = &picker{spreadElements: s.elements(), count: s.next.Count}
+		elements := s.elements()
+		chosen.picker = newPicker(&elements, s.next.Count)
 	}
 	return chosen
 }

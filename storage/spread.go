@@ -52,6 +52,16 @@ func (r *spreadElements) walk(from []byte, keysOnly bool, visit visitPair) error
 	return it.Close()
 }
 
+// lastWith returns the last element with a prefix.
+func (r *spreadElements) lastWith(prefix []byte) (last []byte, err error) {
+	lower := layout.AppendElementKey(nil, r.kind, r.id, prefix)
+	it := r.db.txn.walk(r.db.space, lower, layout.Successor(nil, lower), true, true)
+	if it.Next() {
+		last = it.Key()[layout.ElementPrefix:]
+	}
+	return last, it.Close()
+}
+
 // all walks all of count elements: a reply tells their number first, so it has to be right.
 func (r *spreadElements) all(count uint64, keysOnly bool, visit visitPair) error {
 	seen, stopped := uint64(0), false
