@@ -8,6 +8,7 @@ import (
 
 	"kedis/internal/number"
 	"kedis/storage"
+	"kedis/storage/sortorder"
 )
 
 // combination is one of the ways to combine sorted sets.
@@ -155,13 +156,13 @@ func (s *source) weighted(score float64) float64 {
 	return 0
 }
 
-// result combines, and orders what comes out by score and member.
-func (q *combined) result() ([]scoredMember, error) {
+// result combines, and orders what comes out by score, which is its number, and member.
+func (q *combined) result() (*sortorder.Elements, error) {
 	if q.how != difference {
 		// As Redis does: the smallest first, also because the sum of floats depends on the order.
 		slices.SortStableFunc(q.sources, func(a, b source) int { return cmp.Compare(a.Len(), b.Len()) })
 	}
-	var members []scoredMember
+	var members *sortorder.Elements
 	var err error
 	switch q.how {
 	case union:
@@ -171,35 +172,46 @@ func (q *combined) result() ([]scoredMember, error) {
 	case difference:
 		members, err = q.difference()
 	}
-	slices.SortFunc(members, func(a, b scoredMember) int {
-		return cmp.Or(cmp.Compare(a.score, b.score), bytes.Compare(a.member, b.member))
-	})
-	return members, err
+	if err != nil {
+		return nil, err
+	}
+	sortorder.Order{}.Sort(members, 0, members.Len())
+	return members, nil
 }
 
-func (q *combined) union() ([]scoredMember, error) {
-	var members []scoredMember
-	places := map[string]int{}
+// union puts the members of all sets beside each other, in the order of the sets, and brings equal ones together.
+func (q *combined) union() (*sortorder.Elements, error) {
+	all := &sortorder.Elements{}
 	for i := range q.sources {
 		s := &q.sources[i]
 		err := s.All(func(member []byte, score float64) bool {
-			score = s.weighted(score)
-			if at, known := places[string(member)]; known {
-				members[at].score = q.aggregate(members[at].score, score)
-				return true
-			}
-			places[string(member)] = len(members)
-			members = append(members, scoredMember{bytes.Clone(member), score})
+			all.Add(member)
+			all.SetNumber(all.Len()-1, s.weighted(score))
 			return true
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
+	if len(q.sources) == 1 {
+		return all, nil
+	}
+	sortorder.Order{Alpha: true, Exact: true}.Sort(all, 0, all.Len())
+	members := &sortorder.Elements{}
+	for i := range all.Len() {
+		letOthersRun(i)
+		score, last := all.Number(i), members.Len()-1
+		if last >= 0 && bytes.Equal(members.Value(last), all.Value(i)) {
+			members.SetNumber(last, q.aggregate(members.Number(last), score))
+			continue
+		}
+		members.Add(all.Value(i))
+		members.SetNumber(last+1, score)
+	}
 	return members, nil
 }
 
-func (q *combined) intersection() ([]scoredMember, error) {
+func (q *combined) intersection() (*sortorder.Elements, error) {
 	return q.collect(func(member []byte, score float64) (float64, bool, error) {
 		score = q.sources[0].weighted(score)
 		for i := 1; i < len(q.sources); i++ {
@@ -214,7 +226,7 @@ func (q *combined) intersection() ([]scoredMember, error) {
 	})
 }
 
-func (q *combined) difference() ([]scoredMember, error) {
+func (q *combined) difference() (*sortorder.Elements, error) {
 	return q.collect(func(member []byte, score float64) (float64, bool, error) {
 		for i := 1; i < len(q.sources); i++ {
 			if _, found, err := q.sources[i].Score(member); err != nil || found {
@@ -226,20 +238,22 @@ func (q *combined) difference() ([]scoredMember, error) {
 }
 
 // collect gathers the members of the first set that judge lets pass, up to the limit.
-func (q *combined) collect(judge func(member []byte, score float64) (float64, bool, error)) ([]scoredMember, error) {
-	var members []scoredMember
+func (q *combined) collect(judge func(member []byte, score float64) (float64, bool, error)) (*sortorder.Elements, error) {
+	members := &sortorder.Elements{}
+	var own []byte
 	var failed error
 	err := q.sources[0].All(func(member []byte, score float64) bool {
-		own := bytes.Clone(member)
+		own = append(own[:0], member...)
 		result, passes, err := judge(own, score)
 		if err != nil {
 			failed = err
 			return false
 		}
 		if passes {
-			members = append(members, scoredMember{own, result})
+			members.Add(own)
+			members.SetNumber(members.Len()-1, result)
 		}
-		return q.limit == 0 || int64(len(members)) < q.limit
+		return q.limit == 0 || int64(members.Len()) < q.limit
 	})
 	return members, cmp.Or(failed, err)
 }
@@ -253,9 +267,10 @@ func (c *Context) replyCombination(how combination) error {
 	if err != nil {
 		return err
 	}
-	out := c.scoredReply(len(members), q.withScores)
-	for _, m := range members {
-		out.add(m.member, m.score)
+	out := c.scoredReply(members.Len(), q.withScores)
+	for i := range members.Len() {
+		letOthersRun(i)
+		out.add(members.Value(i), members.Number(i))
 	}
 	return nil
 }
@@ -270,8 +285,9 @@ func (c *Context) storeCombination(how combination) error {
 		return err
 	}
 	longest := 0
-	for _, m := range members {
-		longest = max(longest, len(m.member))
+	for i := range members.Len() {
+		letOthersRun(i)
+		longest = max(longest, len(members.Value(i)))
 	}
 	return c.storeScored(c.Args[1], members, longest)
 }
@@ -282,6 +298,9 @@ func cmdZInterCard(c *Context) error {
 		return err
 	}
 	members, err := q.result()
-	c.Reply.Integer(int64(len(members)))
-	return err
+	if err != nil {
+		return err
+	}
+	c.Reply.Integer(int64(members.Len()))
+	return nil
 }

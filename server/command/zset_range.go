@@ -5,6 +5,7 @@ import (
 
 	"kedis/internal/number"
 	"kedis/storage"
+	"kedis/storage/sortorder"
 )
 
 const (
@@ -254,9 +255,10 @@ func cmdZRangeStore(c *Context) error {
 	if err != nil {
 		return err
 	}
-	var found []scoredMember
+	found := &sortorder.Elements{}
 	err = q.run(&source, func(member []byte, score float64) bool {
-		found = append(found, scoredMember{bytes.Clone(member), score})
+		found.Add(member)
+		found.SetNumber(found.Len()-1, score)
 		return true
 	})
 	if err != nil {
@@ -271,22 +273,22 @@ func cmdZRangeStore(c *Context) error {
 
 // storeScored puts members, the longest of which is known or 0, into a sorted set that takes the place of
 // what a key holds, and replies with their number.
-func (c *Context) storeScored(key []byte, members []scoredMember, longest int) error {
+func (c *Context) storeScored(key []byte, members *sortorder.Elements, longest int) error {
 	z, err := c.DB.ReplaceZSet(key)
 	if err != nil {
 		return err
 	}
 	if longest > 0 {
-		if err := z.Reserve(len(members), longest); err != nil {
+		if err := z.Reserve(members.Len(), longest); err != nil {
 			return err
 		}
 	}
-	for _, m := range members {
-		if err := z.AddNew(m.member, m.score); err != nil {
+	for i := range members.Len() {
+		if err := z.AddNew(members.Value(i), members.Number(i)); err != nil {
 			return err
 		}
 	}
-	c.Reply.Integer(int64(len(members)))
+	c.Reply.Integer(int64(members.Len()))
 	return z.Save()
 }
 

@@ -52,6 +52,9 @@ func (e *Elements) Value(i int) []byte { return e.texts.at(e.entry(i).value) }
 // SetNumber says what an element is sorted by unless Order.Alpha. It is 0 where nobody said so, and never NaN.
 func (e *Elements) SetNumber(i int, number float64) { e.entry(i).weight = math.Float64bits(number) }
 
+// Number is what SetNumber has said of an element.
+func (e *Elements) Number(i int) float64 { return math.Float64frombits(e.entry(i).weight) }
+
 // SetWeight says what an element is sorted by with Order.Alpha and Order.By, and keeps a copy of it. One without weight comes first.
 func (e *Elements) SetWeight(i int, weight []byte) { e.entry(i).weight = uint64(e.texts.keep(weight)) }
 
