@@ -364,7 +364,7 @@ type plan struct {
 	worker     bool
 	writes     bool
 	everything bool // the gate has to be closed
-	walk       bool // whole databases are looked at
+	walk       bool // more is read than what is locked
 }
 
 type wantedLock struct {
@@ -379,19 +379,32 @@ func (p *plan) reset() {
 
 func (b *Batch) makePlan(c *Context) error {
 	b.plan.reset()
+	var err error
 	if c.Command.plan != nil {
-		if err := c.Command.plan(c, &b.plan); err != nil {
-			return err
-		}
-	} else if err := b.plan.add(b.engine, c.Session.Database, c.Command, c.Args); err != nil {
+		err = c.Command.plan(c, &b.plan)
+	} else {
+		err = b.plan.add(b.engine, c.Session.Database, c.Command, c.Args)
+	}
+	if err != nil {
 		return err
 	}
-	// A walk beside writes of its own can't read a view: it has the databases to itself.
-	b.plan.everything = b.plan.everything || b.plan.walk && b.plan.writes
+	if b.plan.walk && b.plan.writes {
+		b.plan.walkBesideWrites(b.applying || c.Command.plan != nil)
+	}
 	if len(b.plan.locks) > 1 {
 		b.plan.sort()
 	}
 	return nil
+}
+
+// walkBesideWrites is for a command that reads more than it locks, and writes. When it may have to see what its own transaction has
+// written before, it can't read a view: it has the databases to itself. Else it holds the locks of what it writes, and reads aside.
+func (p *plan) walkBesideWrites(others bool) {
+	if others {
+		p.everything = true
+	} else {
+		p.worker, p.walk = true, false
+	}
 }
 
 // add takes up what a command needs. All keys of a command that writes are locked exclusively,

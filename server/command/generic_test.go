@@ -259,7 +259,8 @@ func TestSortPlans(t *testing.T) {
 		"SORT k BY w_*":                       "1 shared, walk",
 		"SORT k GET w_*->f":                   "1 shared, walk",
 		"SORT k BY STORE":                     "1 shared",
-		"SORT k BY w_* STORE l":               "2 exclusive, walk, everything",
+		"SORT k BY w_* STORE l":               "2 exclusive, worker",
+		"MULTI; SORT k BY w_* STORE l; EXEC":  "2 exclusive, walk, everything",
 		"SORT_RO k BY w_*":                    "1 shared, walk",
 		"SORT k BY w_* GET":                   "1 shared",
 		"MULTI; SORT k BY w_*; EXEC":          "1 shared, walk",
@@ -268,6 +269,35 @@ func TestSortPlans(t *testing.T) {
 		if got := planOf(t, client, command); got != want {
 			t.Errorf("%q: %s, want %s", command, got, want)
 		}
+	}
+}
+
+// TestSortStoresBesideOthers: a SORT that follows patterns and stores waits for nobody but who has what it sorts and where it stores; in
+// a transaction it sees what that has written before.
+func TestSortStoresBesideOthers(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	client := newTestClient(t, engine)
+	for _, request := range []string{"RPUSH k a b c", "MSET w_a 3 w_b 1 w_c 2 v_a A v_b B v_c C"} {
+		client.do(strings.Split(request, " ")...)
+	}
+	stripe := engine.Store.Stripe(0, []byte("w_a"))
+	if stripe == engine.Store.Stripe(0, []byte("k")) || stripe == engine.Store.Stripe(0, []byte("l")) {
+		t.Fatal("the keys have a lock in common")
+	}
+	const somebody = 99
+	engine.Locks.TryExclusive(stripe, somebody)
+	if reply := client.do(strings.Split("SORT k BY w_* GET v_* STORE l", " ")...); reply != ":3\r\n" {
+		t.Errorf("SORT: %q", reply)
+	}
+	engine.Locks.ReleaseExclusive(stripe, somebody)
+	if reply := client.do("LRANGE", "l", "0", "-1"); reply != "*3\r\n$1\r\nB\r\n$1\r\nC\r\n$1\r\nA\r\n" {
+		t.Errorf("LRANGE: %q", reply)
+	}
+	for _, request := range []string{"MULTI", "SET w_b 9", "SORT k BY w_* GET w_* STORE k", "LRANGE k 0 -1"} {
+		client.do(strings.Split(request, " ")...)
+	}
+	if reply := client.do("EXEC"); !strings.HasSuffix(reply, "*3\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n9\r\n") {
+		t.Errorf("EXEC: %q", reply)
 	}
 }
 
@@ -292,6 +322,9 @@ func planOf(t *testing.T, client *testClient, commands string) string {
 	}
 	if b.plan.walk {
 		description += ", walk"
+	}
+	if b.plan.worker {
+		description += ", worker"
 	}
 	if b.plan.everything {
 		description += ", everything"

@@ -86,7 +86,7 @@ func (s *sorting) looksElsewhere() bool {
 }
 
 // sortFlags makes SORT a read when it stores nothing, and a walk over the database when it follows
-// patterns: then it reads a view, or, when it stores what it finds, has the database to itself.
+// patterns: then it reads a view.
 func sortFlags(flags Flags, args [][]byte) Flags {
 	s, err := parseSort(args[2:], flags&Write != 0)
 	if err != nil || s.store == nil {
@@ -134,14 +134,31 @@ func (c *Context) sort(mayStore bool) error {
 		// What is stored must not depend on the order in which a set happens to be kept.
 		s.unsorted, s.by, s.order.Alpha, s.order.By = false, nil, true, false
 	}
-	elements, err := s.collect(c.DB, &source)
+	if s.store == nil {
+		return c.replySorted(&s, &source)
+	}
+	values, err := c.sortAside(&s, &source)
 	if err != nil {
 		return err
 	}
-	if s.store != nil {
-		return c.storeSorted(&s, elements)
+	return c.storeSorted(s.store, values)
+}
+
+// sortAside returns what is to be stored. All of it is read before the list takes the place of what may be one of the keys that were read.
+func (c *Context) sortAside(s *sorting, source *storage.SortSource) (*sortorder.Elements, error) {
+	db := c.DB
+	if s.looksElsewhere() {
+		var end func()
+		db, end = c.aside()
+		defer end()
 	}
-	return c.replySorted(&s, elements)
+	elements, err := s.collect(db, source)
+	if err != nil || len(s.gets) == 0 {
+		return elements, err
+	}
+	values := &sortorder.Elements{}
+	err = s.each(db, elements, func(value []byte, _ bool) { values.Add(value) })
+	return values, err
 }
 
 // collect returns the elements in their order, cut down to the window that LIMIT leaves.
@@ -231,7 +248,11 @@ func (s *sorting) each(db storage.DB, elements *sortorder.Elements, visit func(v
 	return nil
 }
 
-func (c *Context) replySorted(s *sorting, elements *sortorder.Elements) error {
+func (c *Context) replySorted(s *sorting, source *storage.SortSource) error {
+	elements, err := s.collect(c.DB, source)
+	if err != nil {
+		return err
+	}
 	c.Reply.Array(elements.Len() * max(len(s.gets), 1))
 	return s.each(c.DB, elements, func(value []byte, found bool) {
 		if found {
@@ -247,21 +268,14 @@ const sortedPerPush = 1024
 
 // storeSorted stores the result as a list, which isn't kept when it is empty. It is repeated as the
 // list that came out: what other keys weigh may not be known where it is repeated.
-func (c *Context) storeSorted(s *sorting, elements *sortorder.Elements) error {
-	values := elements
-	if len(s.gets) > 0 { // all of them are read before the list takes the place of what may be one of them
-		values = &sortorder.Elements{}
-		if err := s.each(c.DB, elements, func(value []byte, _ bool) { values.Add(value) }); err != nil {
-			return err
-		}
-	}
-	list, err := c.DB.ReplaceList(s.store)
+func (c *Context) storeSorted(key []byte, values *sortorder.Elements) error {
+	list, err := c.DB.ReplaceList(key)
 	if err != nil {
 		return err
 	}
 	c.NoEffect()
 	if list.Exists() {
-		c.Effect(wordDel, s.store)
+		c.Effect(wordDel, key)
 	}
 	c.Reply.Integer(int64(values.Len()))
 	some := make([][]byte, 0, sortedPerPush)
@@ -273,7 +287,7 @@ func (c *Context) storeSorted(s *sorting, elements *sortorder.Elements) error {
 		if err := list.Push(false, some); err != nil {
 			return err
 		}
-		c.Effect(append([][]byte{wordRPush, s.store}, some...)...)
+		c.Effect(append([][]byte{wordRPush, key}, some...)...)
 	}
 	return list.Save()
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kedis/lock"
+	"kedis/storage"
 )
 
 // workers run what would take a reactor too long. Each has a token: an owner of locks and a slot
@@ -188,6 +189,22 @@ func (b *Batch) readFromView() {
 	b.exclusive = b.exclusive[:0]
 	b.engine.Gate.Leave(b.slot)
 	b.inside = false
+}
+
+// aside returns the selected database as it is now, for a command that writes under locks and reads more than they are for. Nobody who
+// has one of those locks can tell that the rest was read before: he was done before, or begins when the command is done. The function that
+// is returned ends it.
+func (c *Context) aside() (db storage.DB, end func()) {
+	if c.queued || c.Applying() { // nothing else runs, and what the transaction has written is to be seen
+		return c.DB, func() {}
+	}
+	view, txn := c.Engine.Store.View(), c.Engine.Store.NewTxn()
+	txn.Begin(storage.Mode{}, c.Now, 0)
+	txn.ReadFrom(view)
+	return txn.DB(c.selected), func() {
+		txn.Reset()
+		view.Release()
+	}
 }
 
 func (b *Batch) releaseView() {
