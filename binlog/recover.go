@@ -140,6 +140,9 @@ func (n *inspection) inspect(from int) error {
 func (n *inspection) inspectSegment(i int) (err error) {
 	f := n.files[i]
 	opened, err := os.Open(f.path)
+	if errors.Is(err, os.ErrNotExist) && !f.begun() {
+		return nil // the process that has the log open was about to make it, and has had no room
+	}
 	if err != nil {
 		return fmt.Errorf("binlog: %w", err)
 	}

@@ -542,3 +542,22 @@ func TestCutIsLogged(t *testing.T) {
 		}
 	}
 }
+
+// TestSpareThatVanishes reads a log while the process that has it open gives a segment up that it was making: there was no room for it.
+func TestSpareThatVanishes(t *testing.T) {
+	c := crashedLog(t, 10)
+	n, err := load(c.options.Directory, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spare := n.files[len(n.files)-1]
+	if spare.begun() {
+		t.Fatalf("%s is no spare", spare.path)
+	}
+	if err := os.Remove(spare.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.inspect(0); err != nil || n.damage != nil || n.records != 10 {
+		t.Errorf("%d records, damage %v: %v", n.records, n.damage, err)
+	}
+}
