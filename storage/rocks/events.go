@@ -5,6 +5,7 @@ package rocks
 import "C"
 
 import (
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -14,8 +15,9 @@ import (
 // events brings to the log what RocksDB tells of its background work. RocksDB's threads only queue it; a goroutine that
 // waits in C takes it out, so that a log which can't be written to never holds up a flush.
 type events struct {
-	c     *C.rocks_events
-	ended chan struct{} // closed when the goroutine is done; nil before it runs
+	c      *C.rocks_events
+	ended  chan struct{} // closed when the goroutine is done; nil before it runs
+	failed atomic.Bool   // background work has failed before, be it once
 }
 
 func newEvents() *events { return &events{c: C.rocks_events_create()} }
@@ -33,6 +35,9 @@ func (e *events) start(logger hclog.Logger) {
 			}
 			if event.kind == C.ROCKS_EVENT_END {
 				return
+			}
+			if event.kind == C.ROCKS_EVENT_ERROR {
+				e.failed.Store(true)
 			}
 			logEvent(logger, &stalls, event)
 		}

@@ -122,3 +122,20 @@ func waitForRoom(t *testing.T, d *DB, f *Family, i int) {
 	}
 	t.Fatalf("no write is accepted although there is room: %v", err)
 }
+
+// TestAsksForAFlushThatDoesNotBegin waits for a flush that nobody has asked for, as one waits whose flush RocksDB has mislaid.
+func TestAsksForAFlushThatDoesNotBegin(t *testing.T) {
+	d := openNew(t)
+	put(t, d, create(t, d, "f"), "k", "v")
+	d.events.failed.Store(true)
+	d.structure.Lock()
+	defer d.structure.Unlock()
+	must(t, d.begun(func() error {
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			if s, err := d.Statistics(); err != nil || s.TableFileBytes > 0 {
+				return err
+			}
+		}
+		return errors.New("nobody has asked for a flush")
+	}))
+}

@@ -33,12 +33,17 @@ func (d *DB) flush(mayStall bool) error {
 	if err := d.events.failure("flush"); err != nil {
 		return err
 	}
+	return d.begun(func() error { return d.askForFlush(mayStall, true) })
+}
+
+// askForFlush needs d.structure to be held, be it by somebody who waits for the caller.
+func (d *DB) askForFlush(mayStall, wait bool) error {
 	families := d.all()
 	handles := make([]*C.rocks_family, len(families))
 	for i, f := range families {
 		handles[i] = f.c
 	}
-	return fromStatus("flush", C.rocks_flush(d.c, &handles[0], C.size_t(len(handles)), cBool(mayStall)))
+	return fromStatus("flush", C.rocks_flush(d.c, &handles[0], C.size_t(len(handles)), cBool(mayStall), cBool(wait)))
 }
 
 // Checkpoint flushes all families and makes a copy of the database in directory, which must not exist while its parent
@@ -100,8 +105,10 @@ func (d *DB) compactStep(f *Family, from, to []byte) error {
 	if err := d.events.failure("compact"); err != nil {
 		return err
 	}
-	return fromStatus(fmt.Sprintf("compact family %q", f.name),
-		C.rocks_compact(d.c, family, first(from), C.size_t(len(from)), first(to), C.size_t(len(to))))
+	return d.begun(func() error {
+		return fromStatus(fmt.Sprintf("compact family %q", f.name),
+			C.rocks_compact(d.c, family, first(from), C.size_t(len(from)), first(to), C.size_t(len(to))))
+	})
 }
 
 // compactionBorders returns keys that cut a family's tables into pieces of about compactionStep bytes.
@@ -140,8 +147,10 @@ func (d *DB) Ingest(f *Family, paths []string) error {
 	options := grocksdb.NewDefaultIngestExternalFileOptions()
 	defer options.Destroy()
 	options.SetMoveFiles(true)
-	return fromGrocksdb(fmt.Sprintf("ingest into family %q", f.name),
-		d.inner.IngestExternalFileCF(f.handle, paths, options))
+	return d.begun(func() error {
+		return fromGrocksdb(fmt.Sprintf("ingest into family %q", f.name),
+			d.inner.IngestExternalFileCF(f.handle, paths, options))
+	})
 }
 
 // TableFile writes a table file for Ingest, in a database's format.

@@ -4,6 +4,7 @@ package rocks
 import "C"
 
 import (
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,7 +64,43 @@ func (d *DB) resume() {
 		return // Close waits for this goroutine, and holds it
 	}
 	defer d.structure.Unlock()
-	if err := fromStatus("resume", C.rocks_resume(d.c)); err != nil {
+	err := d.begun(func() error { return fromStatus("resume", C.rocks_resume(d.c)) })
+	if err != nil {
 		d.logger.Debug("rocksdb: the disk is full still", "error", err)
+	}
+}
+
+// askAgainEvery is how long a flush that is waited for may take before another one is asked for.
+const askAgainEvery = time.Second
+
+// begun makes a call that waits for a flush, and sees to it that the flush begins. RocksDB counts the flushes that it has yet to begin
+// apart from the queue in which they stand. One that finds background work stopped has been taken off the count and stays in the
+// queue; from then on each begins only when the next one is asked for, and whoever waits for the last would wait without end. So, once
+// background work has failed, others are asked for meanwhile. d.structure is held.
+func (d *DB) begun(wait func() error) error {
+	if !d.events.failed.Load() {
+		return wait()
+	}
+	done := make(chan struct{})
+	var asking sync.WaitGroup
+	asking.Go(func() { d.askAgain(done) })
+	defer asking.Wait()
+	defer close(done)
+	return wait()
+}
+
+func (d *DB) askAgain(done <-chan struct{}) {
+	ticker := time.NewTicker(askAgainEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+			d.logger.Info("rocksdb: a flush may not have begun; another one is asked for")
+			if err := d.askForFlush(true, false); err != nil {
+				d.logger.Debug("rocksdb: asking for another flush", "error", err)
+			}
+		}
 	}
 }

@@ -308,11 +308,11 @@ rocks_status rocks_write(rocks_db *db, const char *batch, size_t length) {
   return report(real(db)->Write(options, &updates));
 }
 
-rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count, uint8_t allow_stall) {
+rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count, uint8_t allow_stall, uint8_t wait) {
   std::vector<rocksdb::ColumnFamilyHandle *> handles(count);
   for (size_t i = 0; i < count; i++) handles[i] = real(families[i]);
   rocksdb::FlushOptions options;
-  options.wait = true;
+  options.wait = wait != 0;
   options.allow_write_stall = allow_stall != 0;
   return report(real(db)->Flush(options, handles));
 }
@@ -415,6 +415,7 @@ class Listener : public rocksdb::EventListener {
   //    DB.resume in recovery.go calls when there is room for all memtables.
   //  - No two flushes run side by side: one would wait for the other without end when that fails (options.go).
   //  - Nobody else flushes: rocks_events_failure.
+  // And whoever waits for a flush, once there was a failure, sees to it that it begins: DB.begun in recovery.go.
   void OnBackgroundError(rocksdb::BackgroundErrorReason, Status *error) override {
     if (error->IsNoSpace() && error->severity() < Status::kHardError) *error = Status(*error, Status::kHardError);
     queue_->fail(*error);

@@ -100,7 +100,7 @@ rocks_block rocks_iterator_seek(rocks_iterator *iterator, const char *key, size_
 void rocks_iterator_close(rocks_iterator *iterator);
 
 // Flushes the families as one atomic step and waits. With allow_stall, writers may be held up by it.
-rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count, uint8_t allow_stall);
+rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count, uint8_t allow_stall, uint8_t wait);
 
 // The bytes that all memtables of all families take, sealed ones too.
 uint64_t rocks_memtable_bytes(rocks_db *db);
