@@ -2,6 +2,7 @@ package server
 
 import (
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 // connection is a client. It is its reactor's, but for the methods of command.Peer.
 type connection struct {
+	server  *Server
 	conn    gnet.Conn
 	reactor *reactor
 	session *command.Session
@@ -36,6 +38,8 @@ type connection struct {
 	sent       int        // bytes of the reply that a worker made which are on their way already
 
 	place     int       // in the reactor's list
+	period    int       // in which it last sent something, as the reactor counts them
+	moving    bool      // another reactor is about to have it
 	gathered  bool      // waits in the reactor's list of those whose next request is parsed
 	traffic   bool      // something was read or written since the reactor last looked
 	seen      time.Time // when it last found that, or that the client waits or takes what was sent
@@ -43,7 +47,11 @@ type connection struct {
 	softSince time.Time // when more than the soft limit began to wait to be sent; zero: it doesn't
 
 	// What the reactor knows of its buffers, for others.
-	query, output atomic.Int64
+	query, output, descriptor atomic.Int64
+
+	mu      sync.Mutex
+	home    *reactor // who has it, for others; nil: it is on its way
+	waiting []func() // what others want of it meanwhile
 
 	serve      func(net.Conn)           // takes the connection over when all is sent
 	handedOver atomic.Pointer[net.Conn] // the one that it got
@@ -81,7 +89,7 @@ func (c *connection) next() ([][]byte, error) {
 // executed. Before AUTH only one request is parsed at a time, since the limits of the next depend on it.
 func (c *connection) lookAhead() error {
 	if !c.session.Authenticated || c.parser.Unauthenticated {
-		c.parser.Unauthenticated = c.reactor.server.engine.AuthenticationRequired(c.session)
+		c.parser.Unauthenticated = c.server.engine.AuthenticationRequired(c.session)
 	}
 	first, err := c.parser.Next()
 	if first == nil {
@@ -143,7 +151,7 @@ func (c *connection) park(args [][]byte) { c.parked, c.pending = true, args }
 // refuseProtocol answers what is no request, and closes the connection.
 func (c *connection) refuseProtocol(err error) {
 	c.session.Reply.Error(err.Error())
-	c.reactor.server.engine.CountError(err.Error())
+	c.server.engine.CountError(err.Error())
 	c.session.CloseAfterReply()
 	if !c.reactor.batch.Has(c.session) {
 		c.flush()
@@ -208,7 +216,7 @@ func (c *connection) dropWhenSent() {
 // write sends bytes as far as the socket takes them; gnet keeps the rest. A client that lets too much
 // pile up is disconnected.
 func (c *connection) write(b []byte) {
-	s := c.reactor.server
+	s := c.server
 	if c.closed || c.dropped || c.exceeds(c.conn.OutboundBuffered()+len(b)) {
 		return
 	}
@@ -238,7 +246,7 @@ func (c *connection) drop() {
 	if !c.closed && !c.dropped {
 		c.dropped = true
 		if err := c.conn.Close(); err != nil {
-			c.reactor.server.logger.Debug("closing a connection", "client", c.remote, "error", err)
+			c.server.logger.Debug("closing a connection", "client", c.remote, "error", err)
 		}
 	}
 }
@@ -253,12 +261,12 @@ func (c *connection) LocalAddress() string { return c.local }
 func (c *connection) OverUnixSocket() bool { return c.overUnixSocket }
 
 // FileDescriptor is the socket's.
-func (c *connection) FileDescriptor() int { return c.conn.Fd() }
+func (c *connection) FileDescriptor() int { return int(c.descriptor.Load()) }
 
 // Send sends bytes from anywhere, as soon as the reactor can.
 func (c *connection) Send(b []byte) {
 	own := append([]byte(nil), b...)
-	c.reactor.post(func() {
+	c.post(func() {
 		switch {
 		case c.closed || c.dropped:
 		case !c.working && !c.reactor.batch.Has(c.session):
@@ -274,11 +282,11 @@ func (c *connection) Close() {
 	c.session.CloseAfterReply()
 	if conn := c.handedOver.Load(); conn != nil {
 		if err := (*conn).Close(); err != nil {
-			c.reactor.server.logger.Debug("closing a connection", "client", c.remote, "error", err)
+			c.server.logger.Debug("closing a connection", "client", c.remote, "error", err)
 		}
 		return
 	}
-	c.reactor.post(func() {
+	c.post(func() {
 		if !c.working {
 			c.drop()
 		}

@@ -20,7 +20,7 @@ const (
 
 // outputLimit is what applies to the connection.
 func (c *connection) outputLimit() config.OutputLimit {
-	limits := c.reactor.server.config.OutputLimits.Get()
+	limits := c.server.config.OutputLimits.Get()
 	limit := limits.Normal
 	switch {
 	case c.session.Is(command.KindReplica):
@@ -54,7 +54,7 @@ func (c *connection) exceeds(waiting int) bool {
 	case now.Sub(c.softSince) <= time.Duration(limit.Seconds)*time.Second:
 		return false
 	}
-	s := c.reactor.server
+	s := c.server
 	s.logger.Warn("closing a connection that does not read what it is sent", "client", c.remote, "waiting", waiting)
 	s.engine.Statistics.OutputBufferExceeded.Add(1)
 	c.drop()
@@ -90,10 +90,10 @@ func (c *connection) lookAfter(now time.Time) {
 		return
 	}
 	silent := now.Sub(c.seen)
-	timeout := time.Duration(c.reactor.server.config.Timeout.Get()) * time.Second
+	timeout := time.Duration(c.server.config.Timeout.Get()) * time.Second
 	const keptAlive = command.KindMonitor | command.KindReplica | command.KindPrimary | command.KindPubSub
 	if timeout > 0 && silent > timeout && !c.session.Is(keptAlive) {
-		c.reactor.server.logger.Debug("closing an idle connection", "client", c.remote)
+		c.server.logger.Debug("closing an idle connection", "client", c.remote)
 		c.drop()
 		return
 	}

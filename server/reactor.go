@@ -35,6 +35,9 @@ type reactor struct {
 	connections []*connection
 	next        int // the one that was looked after last
 
+	linger linger
+	load   load
+
 	mu   sync.Mutex
 	mail []func()
 }
@@ -48,8 +51,15 @@ const (
 )
 
 func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {
-	return &reactor{server: s, loop: loop, number: number, batch: s.engine.NewBatch(number),
+	r := &reactor{server: s, loop: loop, number: number, batch: s.engine.NewBatch(number),
 		parked: map[uint32][]*connection{}, paused: map[*connection]struct{}{}}
+	ready, err := newReadiness()
+	if err != nil {
+		s.logger.Debug("an event loop can't look at its sockets between", "error", err)
+		return r
+	}
+	r.linger.ready = ready
+	return r
 }
 
 // post runs a function on the reactor's goroutine. It may be called from anywhere.
@@ -71,6 +81,12 @@ func (r *reactor) readMail() {
 	for _, f := range mail {
 		f()
 	}
+}
+
+func (r *reactor) hasMail() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.mail) > 0
 }
 
 // execute has the loop run a function after what it is doing.
@@ -96,6 +112,7 @@ func (r *reactor) endPass() {
 	r.scheduled = false
 	r.executeGathered()
 	r.commit()
+	r.lingerAfterPass()
 }
 
 // gatherWithin is how soon one connection has to follow on what the reactor did last for the two to be
@@ -108,7 +125,9 @@ func (r *reactor) arrive(c *connection) {
 	if c.gathered {
 		return
 	}
-	alone := r.batch.Tick() > gatherWithin
+	passed := r.batch.Tick()
+	r.expectSoon(passed)
+	alone := passed > gatherWithin
 	if alone || !c.foresees() {
 		r.process(c)
 		return
@@ -336,6 +355,11 @@ func (r *reactor) commit() {
 // end gives back the locks of what was executed when the loop ended; workers may wait for them. The replies can't leave any
 // more.
 func (r *reactor) end() {
+	if r.linger.ready != nil {
+		if err := r.linger.ready.close(); err != nil {
+			r.server.logger.Debug("an event loop's end", "error", err)
+		}
+	}
 	if !r.batch.Open() {
 		return
 	}
@@ -402,6 +426,11 @@ func (r *reactor) workDone(c *connection) {
 func (r *reactor) add(c *connection) {
 	c.place = len(r.connections)
 	r.connections = append(r.connections, c)
+	if r.linger.ready != nil {
+		if err := r.linger.ready.add(c.conn.Fd()); err != nil {
+			r.server.logger.Debug("a socket isn't looked at between", "client", c.remote, "error", err)
+		}
+	}
 }
 
 func (r *reactor) remove(c *connection) {
@@ -410,10 +439,16 @@ func (r *reactor) remove(c *connection) {
 	r.connections[c.place], moved.place = moved, c.place
 	r.connections[last] = nil
 	r.connections = r.connections[:last]
+	if r.linger.ready != nil {
+		if err := r.linger.ready.remove(c.conn.Fd()); err != nil {
+			r.server.logger.Debug("a socket is still looked at between", "client", c.remote, "error", err)
+		}
+	}
 }
 
 // tick looks after what no event tells of: replies that were read meanwhile, and clients that are idle.
 func (r *reactor) tick(now time.Time) {
+	r.load.turn()
 	r.lookAfter(now)
 	for c := range r.paused {
 		waiting := c.conn.OutboundBuffered()

@@ -161,7 +161,7 @@ func (c *connection) Detach(serve func(conn net.Conn)) { c.serve = serve }
 func (c *connection) handOver() {
 	serve := c.serve
 	c.serve = nil
-	s := c.reactor.server
+	s := c.server
 	if c.parser.Buffered() > 0 || c.conn.OutboundBuffered() > 0 {
 		s.logger.Warn("closing a connection that does not wait for the stream it asks for", "client", c.remote)
 		c.drop()

@@ -40,6 +40,7 @@ type Server struct {
 	booted   chan struct{}
 	mu       sync.Mutex
 	reactors map[gnet.EventLoop]*reactor
+	balance  balance
 	stop     chan struct{}
 	ticking  sync.WaitGroup
 }
@@ -117,23 +118,20 @@ func (s *Server) reactor(loop gnet.EventLoop) *reactor {
 
 // OnOpen is called by gnet on the connection's event loop.
 func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
+	if c, moved := conn.Context().(*connection); moved {
+		c.attach(s.reactor(conn.EventLoop()), conn)
+		return nil, gnet.None
+	}
 	if refusal := s.refuse(conn); refusal != "" {
 		return []byte("-" + refusal + "\r\n"), gnet.Close
 	}
 	s.engine.Statistics.Connections.Add(1)
-	overUnixSocket := isUnixSocket(conn)
-	if seconds := s.config.TCPKeepalive.Get(); seconds > 0 && !overUnixSocket {
-		if err := conn.SetKeepAlivePeriod(time.Duration(seconds) * time.Second); err != nil {
-			s.logger.Debug("setting a connection's keepalive", "error", err)
-		}
-	}
-	c := &connection{conn: conn, reactor: s.reactor(conn.EventLoop()), parser: resp.NewParser(s.limits),
-		overUnixSocket: overUnixSocket, traffic: true}
+	c := &connection{server: s, parser: resp.NewParser(s.limits), overUnixSocket: isUnixSocket(conn), traffic: true}
 	c.remote, c.local = s.ends(conn)
 	c.session = command.NewSession(c, s.config.RequirePass.Get() == "")
-	s.engine.Clients.Add(c.session)
-	c.reactor.add(c)
 	conn.SetContext(c)
+	c.attach(s.reactor(conn.EventLoop()), conn)
+	s.engine.Clients.Add(c.session)
 	return nil, gnet.None
 }
 
@@ -161,6 +159,10 @@ func (s *Server) OnClose(conn gnet.Conn, _ error) gnet.Action {
 	if !ok {
 		return gnet.None
 	}
+	if c.moving {
+		c.reactor.remove(c)
+		return gnet.None
+	}
 	c.closed = true
 	if c.handedOver.Load() == nil {
 		c.session.CloseAfterReply() // a worker that waits for others sees that nobody waits for it
@@ -181,6 +183,7 @@ func (s *Server) forget(c *connection) { s.engine.Disconnect(c.session) }
 func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 	c := conn.Context().(*connection)
 	c.traffic = true
+	c.reactor.load.count(c)
 	bytes, err := conn.Next(-1)
 	if err == nil {
 		s.engine.Statistics.Reads.Add(c.reactor.number, 1)
@@ -219,6 +222,7 @@ func (s *Server) tick() {
 		for _, r := range s.reactors {
 			r.post(func() { r.tick(now) })
 		}
+		s.rebalance()
 		s.mu.Unlock()
 	}
 }

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"kedis/server/command"
+)
+
+// moveSome moves connections that have just been served, and wait for nothing, to another reactor.
+func (r *reactor) moveSome(to *reactor, number int) {
+	r.executeGathered()
+	r.commit()
+	for i := len(r.connections) - 1; i >= 0 && number > 0; i-- {
+		if i >= len(r.connections) {
+			continue // others went with the last
+		}
+		if c := r.connections[i]; c.period >= r.load.period-1 && c.movable() {
+			r.move(c, to)
+			number--
+		}
+	}
+}
+
+// unmovable are sessions that are sent something at any time.
+const unmovable = command.KindMonitor | command.KindReplica | command.KindPrimary | command.KindPubSub
+
+// movable tells that nothing on the reactor knows of the connection but its list, and that no byte of it is anywhere but in the socket.
+func (c *connection) movable() bool {
+	waits := c.parked || c.working || c.gathered || c.loading > 0 || c.serve != nil || c.halting() || c.closed
+	holds := c.pending != nil || len(c.retry)+len(c.ahead)+len(c.pushed)+c.parser.Buffered()+c.conn.OutboundBuffered() > 0
+	return !waits && !holds && !c.session.Is(unmovable) && !c.reactor.batch.Has(c.session)
+}
+
+// move gives a connection to another reactor: a copy of its socket is enrolled there, and the one that belongs to this reactor's loop is
+// closed. Meanwhile it is nobody's; what others want of it waits (connection.post).
+func (r *reactor) move(c *connection, to *reactor) {
+	copied, err := duplicate(c.conn.Fd())
+	if err != nil {
+		r.server.logger.Debug("a connection can't be moved", "client", c.remote, "error", err)
+		return
+	}
+	c.moving = true
+	c.settle(nil)
+	if err := r.loop.Close(c.conn); err != nil {
+		r.server.logger.Debug("closing a socket whose copy is used on", "client", c.remote, "error", err)
+	}
+	arrived, err := to.loop.Enroll(gnet.NewContext(context.Background(), c), copied)
+	if err != nil {
+		r.server.lose(c, err)
+		return
+	}
+	go func() {
+		if result := <-arrived; result.Err != nil {
+			r.server.lose(c, result.Err)
+		}
+	}()
+}
+
+// lose ends a session whose socket was closed on the way to another reactor.
+func (s *Server) lose(c *connection, err error) {
+	s.logger.Warn("a connection was lost on the way to another event loop", "client", c.remote, "error", err)
+	c.session.CloseAfterReply()
+	s.forget(c)
+}
+
+// attach makes the connection a reactor's. It is called on the reactor's loop.
+func (c *connection) attach(r *reactor, conn gnet.Conn) {
+	c.conn, c.reactor, c.moving = conn, r, false
+	c.descriptor.Store(int64(conn.Fd()))
+	c.period = r.load.period
+	c.keepAlive()
+	r.add(c)
+	for _, f := range c.settle(r) {
+		f()
+	}
+}
+
+// keepAlive has the kernel ask whether the client is still there, as tcp-keepalive says: Go has it asked every 15 s on each copy of a socket.
+func (c *connection) keepAlive() {
+	if c.overUnixSocket {
+		return
+	}
+	silence := time.Duration(c.server.config.TCPKeepalive.Get()) * time.Second
+	const questions = 5
+	if err := c.conn.SetKeepAlive(silence > 0, silence, max(silence/questions, time.Second), questions); err != nil {
+		c.server.logger.Debug("setting a connection's keepalive", "client", c.remote, "error", err)
+	}
+}
+
+// settle tells others where the connection is, nil while it is on its way, and returns what they wanted of it since it left.
+func (c *connection) settle(r *reactor) (waiting []func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.home = r
+	if r != nil {
+		waiting, c.waiting = c.waiting, nil
+	}
+	return waiting
+}
+
+// post runs a function on the goroutine of the reactor that has the connection. It may be called from anywhere.
+func (c *connection) post(f func()) {
+	c.mu.Lock()
+	home := c.home
+	if home == nil {
+		c.waiting = append(c.waiting, f)
+	}
+	c.mu.Unlock()
+	if home == nil {
+		return
+	}
+	home.post(func() {
+		c.mu.Lock()
+		left := c.home != home
+		c.mu.Unlock()
+		if left {
+			c.post(f)
+			return
+		}
+		f()
+	})
+}

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// moveAll moves all connections that can be moved from one reactor to another, and returns when they have left.
+func moveAll(from, to *reactor) (moved int) {
+	done := make(chan int)
+	from.post(func() {
+		before := len(from.connections)
+		from.moveSome(to, before)
+		done <- before - len(from.connections)
+	})
+	return <-done
+}
+
+// bothReactors returns them as soon as there are two, which connections that are opened see to.
+func (r *running) bothReactors() (all []*reactor) {
+	r.t.Helper()
+	eventually(r.t, "both reactors have connections", func() bool {
+		r.dial().want("+PONG", "ping")
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		all = all[:0]
+		for _, reactor := range r.reactors {
+			all = append(all, reactor)
+		}
+		return len(all) == 2
+	})
+	return all
+}
+
+// TestMovedConnections moves connections to and fro while their clients work on, alone, in pipelines and in transactions.
+func TestMovedConnections(t *testing.T) {
+	r := startServer(t)
+	reactors := r.bothReactors()
+	var stop atomic.Bool
+	var clients sync.WaitGroup
+	for i := range 8 {
+		c := r.dial()
+		clients.Go(func() {
+			key := fmt.Sprintf("counter:%d", i)
+			for n := 1; !stop.Load() && !t.Failed(); n += 4 {
+				c.want(fmt.Sprintf(":%d", n), "incr", key)
+				c.want("+OK", "multi")
+				c.want("+QUEUED", "incr", key)
+				c.want(fmt.Sprintf("[:%d]", n+1), "exec")
+				c.want(fmt.Sprintf(":%d", n+2), "incr", key)
+				c.want(fmt.Sprintf(":%d", n+3), "incr", key)
+				if text := strings.Repeat("x", i*1000+1); c.do("set", key+":text", text) != "+OK" || c.do("strlen", key+":text") != fmt.Sprintf(":%d", len(text)) {
+					t.Errorf("a text of %d bytes was cut", len(text))
+				}
+			}
+		})
+	}
+	for moved, i := 0, 0; moved < 2000 && !t.Failed(); i++ {
+		moved += moveAll(reactors[i%2], reactors[(i+1)%2])
+	}
+	stop.Store(true)
+	clients.Wait()
+}
+
+// TestMovedConnectionIsReached has others close, list and send to connections that are on their way.
+func TestMovedConnectionIsReached(t *testing.T) {
+	r := startServer(t)
+	reactors := r.bothReactors()
+	var stop atomic.Bool
+	var mover sync.WaitGroup
+	mover.Go(func() {
+		for i := 0; !stop.Load(); i++ {
+			moveAll(reactors[i%2], reactors[(i+1)%2])
+		}
+	})
+	defer mover.Wait()
+	defer stop.Store(true)
+	killer := r.dial()
+	for i := range 100 {
+		victim := r.dial()
+		id := strings.TrimPrefix(victim.do("client", "id"), ":")
+		if list := killer.do("client", "list", "id", id); !strings.Contains(list, "id="+id+" ") {
+			t.Fatalf("client %d, %s, is not in the list: %s", i, id, list)
+		}
+		killer.want(":1", "client", "kill", "id", id)
+		victim.wantClosed()
+	}
+}
+
+// TestMovedConnectionKeepsItsPlace looks whether a session is the same on another reactor.
+func TestMovedConnectionKeepsItsPlace(t *testing.T) {
+	r := startServer(t, "tcp-keepalive", "0")
+	reactors := r.bothReactors()
+	c := r.dial()
+	c.want("+OK", "client", "setname", "wanderer")
+	c.want("+OK", "select", "3")
+	c.want("+OK", "set", "key", "value")
+	moved := 0
+	for i := range 2 {
+		moved += moveAll(reactors[i], reactors[1-i])
+	}
+	if moved == 0 {
+		t.Error("nothing was moved")
+	}
+	c.want(`"wanderer"`, "client", "getname")
+	c.want(`"value"`, "get", "key")
+}
