@@ -159,7 +159,7 @@ func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
 	data.ApplyLive()
 	reactors := int(c.Reactors.Get())
 	if reactors == 0 {
-		reactors = runtime.NumCPU()
+		reactors = runtime.GOMAXPROCS(0)
 	}
 	engine := command.NewEngine(data.Store, c, data, logger, reactors)
 	engine.Version = version

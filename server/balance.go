@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -12,10 +13,19 @@ import (
 // threads are put to sleep and woken. So where that is most of the work, as many serve as there are processors to be had. Where the
 // reactors' own work is most, as with deep pipelines, a second one is worth its share of a processor.
 type balance struct {
+	processors int  // that this process may use
+	rationed   bool // by time, so that one that is waited with is taken from the others
+
 	last      processorTimes
 	available average // processors that this process uses or could use
 	kernel    average // share of the kernel in what it uses
 	serving   int
+}
+
+// newBalance asks Go, which asks the kernel: for the processors that the process may run on, and for how long, when it is in a control group.
+func newBalance() balance {
+	processors := runtime.GOMAXPROCS(0)
+	return balance{processors: processors, rationed: processors < runtime.NumCPU()}
 }
 
 // quiet is a use of processors, in processors, below which nothing is decided.
@@ -47,7 +57,7 @@ func (b *balance) sample(now processorTimes, reactors int, fixed bool) bool {
 	if user+kernel < quiet*passed {
 		return false
 	}
-	b.available.add((user + kernel + idle) / passed)
+	b.available.add(min((user+kernel+idle)/passed, float64(b.processors)))
 	b.kernel.add(kernel / (user + kernel))
 	b.serving = reactors
 	if b.kernel.value > 0.5 && !fixed {
@@ -56,8 +66,10 @@ func (b *balance) sample(now processorTimes, reactors int, fixed bool) bool {
 	return true
 }
 
-// spare tells that each of the serving reactors has a processor.
-func (b *balance) spare() bool { return float64(b.serving) <= b.available.value+0.25 }
+// spare tells that each of the serving reactors has a processor, which it may use up.
+func (b *balance) spare() bool {
+	return !b.rationed && float64(b.serving) <= b.available.value+0.25
+}
 
 // processorTimes are times since some moment in the past.
 type processorTimes struct {

@@ -41,7 +41,7 @@ func TestBalance(t *testing.T) {
 		{"others want more than there is", 4, false, 0.1, 0.2, 0, 1, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var m machine
+			m := machine{b: balance{processors: test.reactors}}
 			if m.pass(1, test.reactors, test.fixed, test.user, test.kernel, test.idle) {
 				t.Error("something was decided without a sample before")
 			}
@@ -55,9 +55,18 @@ func TestBalance(t *testing.T) {
 	}
 }
 
+// TestRationedProcessors looks whether time that is rationed is waited away.
+func TestRationedProcessors(t *testing.T) {
+	m := machine{b: balance{processors: 2, rationed: true}}
+	m.pass(5, 2, false, 0.3, 0.5, 60)
+	if m.b.serving != 2 || m.b.spare() {
+		t.Errorf("%d serve and spare is %t, want 2 and false", m.b.serving, m.b.spare())
+	}
+}
+
 // TestBalanceChanges goes from single requests to deep pipelines and back.
 func TestBalanceChanges(t *testing.T) {
-	var m machine
+	m := machine{b: balance{processors: 2}}
 	m.pass(5, 2, false, 0.25, 0.7, 0.2)
 	before := m.b.serving
 	m.pass(5, 2, false, 0.9, 0.4, 0.3)

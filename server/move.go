@@ -31,7 +31,8 @@ const unmovable = command.KindMonitor | command.KindReplica | command.KindPrimar
 func (c *connection) movable() bool {
 	waits := c.parked || c.working || c.gathered || c.loading > 0 || c.serve != nil || c.halting() || c.closed
 	holds := c.pending != nil || len(c.retry)+len(c.ahead)+len(c.pushed)+c.parser.Buffered()+c.conn.OutboundBuffered() > 0
-	return !waits && !holds && !c.session.Is(unmovable) && !c.reactor.batch.Has(c.session)
+	_, paused := c.reactor.paused[c]
+	return !waits && !holds && !paused && !c.session.Is(unmovable) && !c.reactor.batch.Has(c.session)
 }
 
 // move gives a connection to another reactor: a copy of its socket is enrolled there, and the one that belongs to this reactor's loop is

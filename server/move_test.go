@@ -1,7 +1,10 @@
 package server
 
 import (
+	"bufio"
 	"fmt"
+	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,4 +110,28 @@ func TestMovedConnectionKeepsItsPlace(t *testing.T) {
 	}
 	c.want(`"wanderer"`, "client", "getname")
 	c.want(`"value"`, "get", "key")
+}
+
+// TestMovedConnectionOverUnixSocket moves one that has no address.
+func TestMovedConnectionOverUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	r := startServer(t, "unixsocket", path)
+	reactors := r.bothReactors()
+	network, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer network.Close()
+	replies := bufio.NewReader(network)
+	for i := range 3 {
+		if _, err := network.Write([]byte("incr key\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := replies.ReadString('\n'); err != nil || line != fmt.Sprintf(":%d\r\n", i+1) {
+			t.Errorf("round %d: %q, %v", i, line, err)
+		}
+		if moved := moveAll(reactors[0], reactors[1]) + moveAll(reactors[1], reactors[0]); moved == 0 {
+			t.Error("nothing was moved")
+		}
+	}
 }

@@ -1,5 +1,6 @@
 // Program bench runs redis-benchmark against Kedis and redis-server in turns, in one run on one machine, and writes what it measured: every
-// round as text, the medians with their spread as a table, and a chart.
+// round as text, the medians with their spread as a table, and a chart. With -floor it takes a server that does nothing in Kedis's place,
+// which shows what the machine and redis-benchmark leave to be reached.
 //
 // It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
 package main
@@ -27,6 +28,7 @@ type plan struct {
 	depths    []int
 	only      *regexp.Regexp // names of workloads
 	directory string         // for the results
+	floor     bool           // instead of Kedis
 }
 
 func main() {
@@ -47,6 +49,7 @@ func run() error {
 	flag.StringVar(&depths, "depths", "1,16,64", "pipeline depths")
 	flag.StringVar(&only, "only", "", "regular expression for the names of the workloads to run")
 	flag.StringVar(&p.directory, "results", "bench-results", "folder for the results")
+	flag.BoolVar(&p.floor, "floor", false, "measure a server that does nothing instead of Kedis")
 	flag.Parse()
 	var err error
 	if p.only, err = regexp.Compile(only); err != nil {
@@ -68,14 +71,14 @@ func run() error {
 // compare runs every workload and writes the results.
 func (p *plan) compare() (err error) {
 	began := time.Now()
-	raw, err := os.Create(filepath.Join(p.directory, "commands.txt"))
+	raw, err := os.Create(filepath.Join(p.directory, p.file(".txt")))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, raw.Close()) }()
 	fmt.Fprintf(raw, "%s\n%s\n", strings.Join(os.Args, " "), machine())
 
-	pair, err := startPair()
+	pair, err := startPair(p.floor)
 	if err != nil {
 		return err
 	}
@@ -88,7 +91,7 @@ func (p *plan) compare() (err error) {
 			continue
 		}
 		for _, depth := range p.depths {
-			r, err := p.measure(pair, w, depth, raw)
+			r, err := p.measure(&pair, w, depth, raw)
 			if err != nil {
 				return fmt.Errorf("%s at depth %d: %w", w.name, depth, err)
 			}
@@ -96,8 +99,17 @@ func (p *plan) compare() (err error) {
 			results = append(results, r)
 		}
 	}
-	report := report{title: machine(), versions: pair.versions(), flags: p.flags(), rounds: p.rounds, took: time.Since(began), results: results}
-	return errors.Join(report.writeTable(filepath.Join(p.directory, "commands.md")), report.writeChart(filepath.Join(p.directory, "commands.svg")))
+	report := report{title: machine(), versions: pair.versions(), flags: p.flags(), rounds: p.rounds, took: time.Since(began), results: results,
+		measured: pair[0].title}
+	return errors.Join(report.writeTable(filepath.Join(p.directory, p.file(".md"))), report.writeChart(filepath.Join(p.directory, p.file(".svg"))))
+}
+
+// file names a file of results.
+func (p *plan) file(extension string) string {
+	if p.floor {
+		return "floor" + extension
+	}
+	return "commands" + extension
 }
 
 // flags tells what all runs have in common, as one would type it.
@@ -105,57 +117,83 @@ func (p *plan) flags() string {
 	return fmt.Sprintf("redis-benchmark -r %d -d %d -c %d", p.keys, p.valueSize, p.clients)
 }
 
-// pair is the two servers that are compared, each in a temporary directory.
-type pair struct {
-	servers   [2]*launch.Server // kedis, redis
-	directory string
+// contestant is one of the servers that are compared.
+type contestant struct {
+	name, title string
+	server      *launch.Server // nil: it is the floor
+	floor       *floor
+	directory   string // a temporary one
 }
 
-// names are in the order of pair.servers.
-var names = [2]string{"kedis", "redis"}
-
-func startPair() (*pair, error) {
-	kedis, err := launch.UnderTest()
-	if err != nil {
-		return nil, err
+// port is where redis-benchmark finds it.
+func (c *contestant) port() int {
+	if c.floor != nil {
+		return c.floor.port
 	}
+	return c.server.Port
+}
+
+// end kills the server and removes its directory; the floor ends with the program.
+func (c *contestant) end() error {
+	if c.server != nil {
+		c.server.Kill()
+	}
+	if c.directory == "" {
+		return nil
+	}
+	return os.RemoveAll(c.directory)
+}
+
+// pair is the two that are compared: Kedis or the floor, and redis-server.
+type pair [2]contestant
+
+func startPair(withFloor bool) (p pair, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.end())
+		}
+	}()
 	oracle, err := launch.Oracle()
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	directory, err := os.MkdirTemp("", "kedis-bench")
+	p[1] = contestant{name: "redis", title: "Redis"}
+	if err := p[1].start(oracle, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
+		return p, err
+	}
+	if withFloor {
+		p[0] = contestant{name: "floor", title: "Floor"}
+		p[0].floor, err = startFloor()
+		return p, err
+	}
+	kedis, err := launch.UnderTest()
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	p := &pair{directory: directory}
-	options := [2][]string{{"--appendfsync", "everysec"}, {"--appendonly", "yes", "--appendfsync", "everysec"}}
-	for i, program := range [2]launch.Program{kedis, oracle} {
-		data := filepath.Join(directory, names[i])
-		if err := os.Mkdir(data, 0o755); err != nil {
-			return nil, errors.Join(err, p.end())
-		}
-		if p.servers[i], err = program.Start(data, options[i]...); err != nil {
-			return nil, errors.Join(err, p.end())
-		}
-	}
-	return p, nil
+	p[0] = contestant{name: "kedis", title: "Kedis"}
+	return p, p[0].start(kedis, "--appendfsync", "everysec")
 }
 
-func (p *pair) end() error {
-	for _, server := range p.servers {
-		if server != nil {
-			server.Kill()
-		}
+func (c *contestant) start(program launch.Program, options ...string) (err error) {
+	if c.directory, err = os.MkdirTemp("", "kedis-bench-"+c.name); err != nil {
+		return err
 	}
-	return os.RemoveAll(p.directory)
+	c.server, err = program.Start(c.directory, options...)
+	return err
 }
+
+func (p *pair) end() error { return errors.Join(p[0].end(), p[1].end()) }
 
 // versions tells what is compared: the lines of INFO that say how each was built.
 func (p *pair) versions() string {
 	var lines []string
-	for i, server := range p.servers {
+	for _, c := range p {
 		var found []string
-		info, err := ask(server, "info")
+		if c.server == nil {
+			lines = append(lines, c.name+": answers each request with the same bytes and does nothing else")
+			continue
+		}
+		info, err := ask(c.server, "info")
 		if err != nil {
 			found = append(found, err.Error())
 		}
@@ -166,7 +204,7 @@ func (p *pair) versions() string {
 				}
 			}
 		}
-		lines = append(lines, names[i]+": "+strings.Join(found, " "))
+		lines = append(lines, c.name+": "+strings.Join(found, " "))
 	}
 	return strings.Join(lines, "\n")
 }

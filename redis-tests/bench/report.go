@@ -10,6 +10,7 @@ import (
 // report is what is written of a whole run.
 type report struct {
 	title, versions, flags string
+	measured               string // whose figures are divided by Redis's
 	rounds                 int
 	took                   time.Duration
 	results                []result
@@ -20,7 +21,7 @@ func (r *report) writeTable(path string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n\n`%s`, %d rounds in turns, %s in all, %s.\n\n", r.title, strings.ReplaceAll(r.versions, "\n", "\n\n"),
 		r.flags, r.rounds, r.took.Round(time.Second), time.Now().UTC().Format(time.DateOnly))
-	b.WriteString("| | depth | Kedis/s | Redis/s | ratio | spread | wanted | p50 ms | p99 ms | Redis p99 ms |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| | depth | " + r.measured + "/s | Redis/s | ratio | spread | wanted | p50 ms | p99 ms | Redis p99 ms |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, result := range r.results {
 		least, most := result.spread()
 		fmt.Fprintf(&b, "| %s | %d | %.0f | %.0f | **%.2f** | %.2f–%.2f | %.1f | %.2f | %.2f | %.2f |\n", result.name, result.depth,
@@ -38,7 +39,7 @@ func (r *report) writeChart(path string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">`+"\n", width, height)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/>`+"\n", width, height)
-	fmt.Fprintf(&b, `<text x="10" y="18" font-size="13">Requests/s of Kedis divided by those of redis-server; the mark is what is wanted</text>`+"\n")
+	fmt.Fprintf(&b, `<text x="10" y="18" font-size="13">Requests/s of %s divided by those of redis-server; the mark is what is wanted</text>`+"\n", r.measured)
 	for i, result := range r.results {
 		y := top + i*rowHeight
 		bar, colour := min(result.ratio(), 2.5)*perRatio, "#2c7fb8"

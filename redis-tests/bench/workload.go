@@ -20,7 +20,8 @@ type workload struct {
 	test     string   // of redis-benchmark's -t; or else
 	request  []string // a request of our own, with redis-benchmark's place holders
 	prepare  func(*plan, *launch.Server) error
-	requests float64 // share of the ordinary number of requests: less for what answers much
+	requests float64            // share of the ordinary number of requests: less for what answers much
+	reply    func(*plan) string // what the floor answers
 }
 
 // The ratios that issue 4 names, for depths 1, 16 and 64.
@@ -45,19 +46,32 @@ func targets(name string) [3]float64 {
 
 // workloads in the order in which they run. Each begins with what it needs, so that any can run alone.
 var workloads = []workload{
-	{name: "SET", test: "set", requests: 1},
-	{name: "GET", test: "get", requests: 1, prepare: fillStrings},
-	{name: "INCR", test: "incr", requests: 1},
-	{name: "MSET", test: "mset", requests: 0.2},
-	{name: "HSET", test: "hset", requests: 1},
-	{name: "SADD", test: "sadd", requests: 1},
-	{name: "ZADD", test: "zadd", requests: 1},
-	{name: "LPUSH", test: "lpush", requests: 1, prepare: flush},
-	{name: "LPOP", test: "lpop", requests: 1, prepare: fillList},
-	{name: "LRANGE_100", test: "lrange_100", requests: 0.1, prepare: flush},
-	{name: "HGETALL_100", request: []string{"hgetall", "hash100"}, requests: 0.1, prepare: fillHash},
-	{name: "ZRANGE_100", request: []string{"zrange", "zset100", "0", "99"}, requests: 0.1, prepare: fillSortedSet},
+	{name: "SET", test: "set", requests: 1, reply: status},
+	{name: "GET", test: "get", requests: 1, prepare: fillStrings, reply: value},
+	{name: "INCR", test: "incr", requests: 1, reply: count},
+	{name: "MSET", test: "mset", requests: 0.2, reply: status},
+	{name: "HSET", test: "hset", requests: 1, reply: count},
+	{name: "SADD", test: "sadd", requests: 1, reply: count},
+	{name: "ZADD", test: "zadd", requests: 1, reply: count},
+	{name: "LPUSH", test: "lpush", requests: 1, prepare: flush, reply: count},
+	{name: "LPOP", test: "lpop", requests: 1, prepare: fillList, reply: value},
+	{name: "LRANGE_100", test: "lrange_100", requests: 0.1, prepare: flush, reply: values},
+	{name: "HGETALL_100", request: []string{"hgetall", "hash100"}, requests: 0.1, prepare: fillHash, reply: pairs},
+	{name: "ZRANGE_100", request: []string{"zrange", "zset100", "0", "99"}, requests: 0.1, prepare: fillSortedSet, reply: members},
 }
+
+func status(*plan) string  { return "+OK\r\n" }
+func count(*plan) string   { return ":1\r\n" }
+func value(p *plan) string { return bulk(strings.Repeat("x", p.valueSize)) }
+
+// values, pairs and members are a hundred elements of a list, a hash and a sorted set.
+func values(p *plan) string { return "*100\r\n" + strings.Repeat(value(p), 100) }
+func pairs(p *plan) string {
+	return "*200\r\n" + strings.Repeat(bulk("field:001")+bulk(text(p, 1)), 100)
+}
+func members(*plan) string { return "*100\r\n" + strings.Repeat(bulk("member:001"), 100) }
+
+func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 
 func flush(_ *plan, server *launch.Server) error {
 	_, err := ask(server, "flushall")
@@ -74,7 +88,7 @@ func fillStrings(p *plan, server *launch.Server) error {
 				arguments[i] = strings.Repeat("x", p.valueSize)
 			}
 		}
-		if _, err := p.benchmark(server, arguments...); err != nil {
+		if _, err := p.benchmark(server.Port, arguments...); err != nil {
 			return err
 		}
 	}
@@ -86,7 +100,7 @@ func fillList(p *plan, server *launch.Server) error {
 	if err := flush(p, server); err != nil {
 		return err
 	}
-	_, err := p.benchmark(server, "-P", "64", "-n", strconv.Itoa(p.ordinary(64)), "-t", "lpush")
+	_, err := p.benchmark(server.Port, "-P", "64", "-n", strconv.Itoa(p.ordinary(64)), "-t", "lpush")
 	return err
 }
 
@@ -131,9 +145,9 @@ type sample struct {
 	p50, p95, p99, most float64 // ms
 }
 
-// benchmark runs redis-benchmark on server with what all runs have in common.
-func (p *plan) benchmark(server *launch.Server, arguments ...string) (sample, error) {
-	line := append([]string{"-p", strconv.Itoa(server.Port), "-r", strconv.Itoa(p.keys), "-d", strconv.Itoa(p.valueSize),
+// benchmark runs redis-benchmark on a port with what all runs have in common.
+func (p *plan) benchmark(port int, arguments ...string) (sample, error) {
+	line := append([]string{"-p", strconv.Itoa(port), "-r", strconv.Itoa(p.keys), "-d", strconv.Itoa(p.valueSize),
 		"-c", strconv.Itoa(p.clients), "--csv"}, arguments...)
 	var standardError bytes.Buffer
 	command := exec.Command("redis-benchmark", line...)
@@ -163,15 +177,16 @@ func parse(output []byte) (sample, error) {
 
 // result is all rounds of one workload at one depth.
 type result struct {
-	name    string
-	depth   int
-	target  float64
-	samples [2][]sample
+	name     string
+	measured string
+	depth    int
+	target   float64
+	samples  [2][]sample
 }
 
 // measure runs one workload in turns: who begins changes with each round.
 func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (result, error) {
-	r := result{name: w.name, depth: depth}
+	r := result{name: w.name, depth: depth, measured: servers[0].name}
 	switch t := targets(w.name); {
 	case depth >= 64:
 		r.target = t[2]
@@ -189,18 +204,20 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 	for round := range p.rounds {
 		for turn := range 2 {
 			i := (round + turn) % 2
-			server := servers.servers[i]
-			if w.prepare != nil && (round == 0 || w.test == "lpop") {
-				if err := w.prepare(p, server); err != nil {
+			c := &servers[i]
+			if c.floor != nil {
+				c.floor.answer(w.reply(p))
+			} else if w.prepare != nil && (round == 0 || w.test == "lpop") {
+				if err := w.prepare(p, c.server); err != nil {
 					return r, err
 				}
 			}
-			s, err := p.benchmark(server, arguments...)
+			s, err := p.benchmark(c.port(), arguments...)
 			if err != nil {
 				return r, err
 			}
 			fmt.Fprintf(raw, "%s depth %d round %d %s: %.0f requests/s, p50 %.3f p95 %.3f p99 %.3f max %.3f ms\n",
-				w.name, depth, round+1, names[i], s.rate, s.p50, s.p95, s.p99, s.most)
+				w.name, depth, round+1, c.name, s.rate, s.p50, s.p95, s.p99, s.most)
 			r.samples[i] = append(r.samples[i], s)
 		}
 	}
@@ -217,7 +234,7 @@ func (r result) rates(server int) []float64 {
 	return rates
 }
 
-// ratio is Kedis's median rate divided by Redis's.
+// ratio is the first one's median rate divided by Redis's.
 func (r result) ratio() float64 { return median(r.rates(0)) / median(r.rates(1)) }
 
 // spread is the lowest and the highest ratio of the rounds, each round's two runs taken together.
@@ -231,8 +248,8 @@ func (r result) spread() (least, most float64) {
 
 func (r result) String() string {
 	least, most := r.spread()
-	return fmt.Sprintf("%-12s depth %2d  kedis %9.0f/s  redis %9.0f/s  ratio %.2f (%.2f to %.2f), wanted %.1f",
-		r.name, r.depth, median(r.rates(0)), median(r.rates(1)), r.ratio(), least, most, r.target)
+	return fmt.Sprintf("%-12s depth %2d  %s %9.0f/s  redis %9.0f/s  ratio %.2f (%.2f to %.2f), wanted %.1f",
+		r.name, r.depth, r.measured, median(r.rates(0)), median(r.rates(1)), r.ratio(), least, most, r.target)
 }
 
 // median of values in ascending order.
