@@ -105,6 +105,10 @@ const mostMoves = 64
 
 // rebalance looks at what the machine has to do and has connections moved to where they are best served.
 func (s *Server) rebalance() {
+	if !s.busy() {
+		s.balance.last = processorTimes{}
+		return
+	}
 	now, err := readProcessorTimes()
 	if err != nil || !s.balance.sample(now, len(s.reactors), s.config.Reactors.Get() > 0) {
 		return
@@ -135,6 +139,16 @@ func (s *Server) rebalance() {
 			r.post(func() { r.moveSome(to, min(surplus, mostMoves)) })
 		}
 	}
+}
+
+// busy tells that some client has sent something in the last period.
+func (s *Server) busy() bool {
+	for _, r := range s.reactors {
+		if r.load.active.Load() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func leastLoaded(reactors []*reactor) *reactor {
