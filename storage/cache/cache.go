@@ -32,15 +32,17 @@ const (
 	LargestEntry = chunkBytes / 4
 )
 
-// A slot of the index: | tag:15 | used again:1 | chunk:24 | offset:24 |; 0 is free. The tag is the
-// upper bits of the hash.
+// A slot of the index: | tag:15 | used again:1 | home:8 | chunk:24 | offset:16 |; 0 is free. The tag is the
+// upper bits of the hash, home the lowest of the number of the slot where the search for it begins.
 const (
 	tagShift    = 49
 	againBit    = 1 << 48
-	chunkShift  = 24
-	offsetMask  = 1<<24 - 1
+	homeShift   = 40
+	homeMask    = 1<<8 - 1
+	chunkShift  = 16
+	offsetMask  = 1<<16 - 1
 	chunkMask   = 1<<24 - 1
-	placeMask   = againBit - 1
+	placeMask   = chunkMask<<chunkShift | offsetMask
 	firstOffset = 8 // so that no slot in use is 0
 )
 
@@ -230,7 +232,7 @@ func (s *shard) put(hash uint64, space uint32, key, value []byte, present bool) 
 	if s.count*3 >= len(s.index.Load().slots)*2 {
 		s.grow()
 	}
-	word := hash>>tagShift<<tagShift | s.append(hash, space, key, value, present)
+	word := label(hash) | s.append(hash, space, key, value, present)
 	if slot := s.find(hash, space, key); slot >= 0 {
 		s.index.Load().slots[slot].Store(word)
 		return
@@ -245,6 +247,11 @@ func (x *index) insert(hash, word uint64) {
 		i = (i + 1) & x.mask
 	}
 	x.slots[i].Store(word)
+}
+
+// label is what a slot says of a hash.
+func label(hash uint64) uint64 {
+	return hash>>tagShift<<tagShift | position(hash)&homeMask<<homeShift
 }
 
 // position is where a hash belongs in an index; its lowest bits are those of the shard.
@@ -357,7 +364,7 @@ func (s *shard) evict() {
 			continue
 		}
 		value, present := e.value()
-		word := e.hash()>>tagShift<<tagShift | s.append(e.hash(), e.space(), e.key(), value, present)
+		word := label(e.hash()) | s.append(e.hash(), e.space(), e.key(), value, present)
 		s.index.Load().slots[slot].Store(word)
 	}
 	s.chunks.Load().drop(s.first)
@@ -388,18 +395,31 @@ func (s *shard) remove(hash uint64, space uint32, key []byte) {
 func (s *shard) free(hole uint64) {
 	index := s.index.Load()
 	s.count--
+	run := uint64(0) // slots in use before this one
+	for index.slots[(hole-run-1)&index.mask].Load() != 0 {
+		run++
+	}
 	for i := (hole + 1) & index.mask; ; i = (i + 1) & index.mask {
 		word := index.slots[i].Load()
 		if word == 0 {
 			break
 		}
-		home := position(s.entry(word).hash()) & index.mask
-		if (i-home)&index.mask >= (i-hole)&index.mask {
+		run++
+		if s.displacement(index, i, word, run) >= (i-hole)&index.mask {
 			index.slots[hole].Store(word)
 			hole = i
 		}
 	}
 	index.slots[hole].Store(0)
+}
+
+// displacement tells how far behind its home a slot is, behind which a run of slots in use begins so many before it. As long as that is
+// few, the slot itself says so, and nobody has to wait for the memory of the entry.
+func (s *shard) displacement(index *index, slot, word, run uint64) uint64 {
+	if run <= homeMask {
+		return (slot - word>>homeShift) & homeMask & index.mask
+	}
+	return (slot - position(s.entry(word).hash())) & index.mask
 }
 
 type entry []byte

@@ -137,3 +137,29 @@ func TestReadersBesideAWriter(t *testing.T) {
 	default:
 	}
 }
+
+// TestLongRuns fills slots that all belong to a few neighbours, more than a slot can tell the distance of, and forgets them in any order.
+func TestLongRuns(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for _, keys := range []int{40, 250, 400} {
+		c := New(1 << 30)
+		hash := func(i int) uint64 { return uint64(i)<<37 | uint64(i%3)<<6 }
+		for i := range keys {
+			c.Put(hash(i), 1, fmt.Appendf(nil, "key%d", i), fmt.Appendf(nil, "value%d", i), true)
+		}
+		forgotten := map[int]bool{}
+		for _, i := range random.Perm(keys)[:keys-5] {
+			c.Forget(hash(i), 1, fmt.Appendf(nil, "key%d", i))
+			forgotten[i] = true
+			if keys > 40 && len(forgotten)%16 != 0 {
+				continue
+			}
+			for other := range keys {
+				value, _, known := c.Get(hash(other), 1, fmt.Appendf(nil, "key%d", other))
+				if known == forgotten[other] || known && string(value) != fmt.Sprintf("value%d", other) {
+					t.Fatalf("of %d, after %d were forgotten, %d is known: %t, with %q", keys, len(forgotten), other, known, value)
+				}
+			}
+		}
+	}
+}
