@@ -10,26 +10,33 @@ import (
 //
 // As long as there is a processor for each, all do. On a machine whose processors are wanted by others, its clients above all, the work of
 // the kernel for each request grows with the number of reactors that share too few processors: fewer requests come in one pass, and more
-// threads are put to sleep and woken. So where that is most of the work, as many serve as there are processors to be had. Where the
-// reactors' own work is most, as with deep pipelines, a second one is worth its share of a processor.
+// threads are put to sleep and woken. So where that is most of the work, since requests come one by one, as many serve as there are
+// processors to be had. Where the reactors' own work is most, as with deep pipelines, another one is worth its share of a processor.
 type balance struct {
 	processors int  // that this process may use
 	rationed   bool // by time, so that one that is waited with is taken from the others
+	fixed      bool // all reactors serve, whatever happens
 
 	last      processorTimes
 	available average // processors that this process uses or could use
-	kernel    average // share of the kernel in what it uses
+	single    average // 1 while requests come one by one, 0 while they come in pipelines
 	serving   int
 }
 
 // newBalance asks Go, which asks the kernel: for the processors that the process may run on, and for how long, when it is in a control group.
-func newBalance() balance {
+func newBalance(fixed bool) balance {
 	processors := runtime.GOMAXPROCS(0)
-	return balance{processors: processors, rationed: processors < runtime.NumCPU()}
+	return balance{processors: processors, rationed: processors < runtime.NumCPU(), fixed: fixed}
 }
 
-// quiet is a use of processors, in processors, below which nothing is decided.
-const quiet = 0.25
+const (
+	// quiet is a use of processors, in processors, below which nothing is decided.
+	quiet = 0.25
+	// pipelined is how many requests have to come at once for the reactors' own work to be taken for most.
+	pipelined = 4
+	// nearly is how much of a processor may be missing from one that is there.
+	nearly = 0.1
+)
 
 // average is a moving average over some samples; it begins with the first.
 type average struct {
@@ -44,23 +51,27 @@ func (a *average) add(sample float64) {
 	a.value += 0.4 * (sample - a.value)
 }
 
-// sample looks at the time since the last sample. fixed says that all reactors are to serve whatever happens. It tells whether there was
-// enough to do to decide anything.
-func (b *balance) sample(now processorTimes, reactors int, fixed bool) bool {
+// sample looks at the time since the last sample, in which so many requests came in so many pieces. It tells whether there was enough to do to
+// decide anything.
+func (b *balance) sample(now processorTimes, requests, pieces int64, reactors int) bool {
 	last := b.last
 	b.last = now
 	passed := (now.at - last.at).Seconds()
-	if last.at == 0 || passed <= 0 {
+	if last.at == 0 || passed <= 0 || pieces == 0 {
 		return false
 	}
-	user, kernel, idle := (now.user - last.user).Seconds(), (now.kernel - last.kernel).Seconds(), (now.idle - last.idle).Seconds()
-	if user+kernel < quiet*passed {
+	used, idle := (now.used - last.used).Seconds(), (now.idle - last.idle).Seconds()
+	if used < quiet*passed {
 		return false
 	}
-	b.available.add(min((user+kernel+idle)/passed, float64(b.processors)))
-	b.kernel.add(kernel / (user + kernel))
+	b.available.add(min((used+idle)/passed, float64(b.processors)))
+	if requests < pipelined*pieces {
+		b.single.add(1)
+	} else {
+		b.single.add(0)
+	}
 	b.serving = reactors
-	if b.kernel.value > 0.5 && !fixed {
+	if b.single.value > 0.5 && !b.fixed {
 		b.serving = min(reactors, max(1, int(b.available.value+0.5)))
 	}
 	return true
@@ -68,93 +79,91 @@ func (b *balance) sample(now processorTimes, reactors int, fixed bool) bool {
 
 // spare tells that each of the serving reactors has a processor, which it may use up.
 func (b *balance) spare() bool {
-	return !b.rationed && float64(b.serving) <= b.available.value+0.25
+	return !b.rationed && float64(b.serving) <= b.available.value+nearly
 }
 
 // processorTimes are times since some moment in the past.
 type processorTimes struct {
-	at           time.Duration // of the clock on the wall
-	user, kernel time.Duration // of this process
-	idle         time.Duration // of all processors together
+	at   time.Duration // of the clock on the wall
+	used time.Duration // by this process
+	idle time.Duration // of all processors together
 }
 
-// load is what a reactor tells of its connections.
+// load is what a reactor tells of its connections, period by period: from one tick to the next.
 type load struct {
-	period  int          // of those that are counted
-	counted int32        // connections that sent something in this period
-	active  atomic.Int32 // those of the last one
+	period int // the one that is counted
+	now    counts
+	last   atomic.Pointer[counts]
+	coming atomic.Int32 // clients that were sent here since the last one
+}
+
+// counts are what came in a period.
+type counts struct {
+	clients          int // that sent something
+	pieces, requests int64
 }
 
 // count takes note that a connection has sent something.
 func (l *load) count(c *connection) {
+	l.now.pieces++
 	if c.period != l.period {
 		c.period = l.period
-		l.counted++
+		l.now.clients++
 	}
 }
 
 // turn begins a new period.
 func (l *load) turn() {
-	l.active.Store(l.counted)
-	l.counted = 0
+	last := l.now
+	l.last.Store(&last)
+	l.coming.Store(0)
+	l.now = counts{}
 	l.period++
 }
+
+// clients are those of the last period and those that came since.
+func (l *load) clients() int { return l.last.Load().clients + int(l.coming.Load()) }
 
 // mostMoves bounds how many connections a reactor moves at a time.
 const mostMoves = 64
 
-// rebalance looks at what the machine has to do and has connections moved to where they are best served.
+// rebalance looks at what the machine has to do and has connections moved to where they are best served. The caller holds s.mu.
 func (s *Server) rebalance() {
-	if !s.busy() {
-		s.balance.last = processorTimes{}
+	var all counts
+	for _, r := range s.reactors {
+		last := r.load.last.Load()
+		all.clients += last.clients
+		all.pieces += last.pieces
+		all.requests += last.requests
+	}
+	if all.clients == 0 {
+		s.balance.last = processorTimes{} // nobody is asked for times that nobody needs
 		return
 	}
 	now, err := readProcessorTimes()
-	if err != nil || !s.balance.sample(now, len(s.reactors), s.config.Reactors.Get() > 0) {
+	if err != nil || !s.balance.sample(now, all.requests, all.pieces, len(s.reactors)) {
 		return
 	}
-	spare := s.balance.spare()
-	var serving, all []*reactor
-	total := 0
+	serving, spare := s.balance.serving, s.balance.spare()
+	share := (all.clients + serving - 1) / serving
 	for _, r := range s.reactors {
-		all = append(all, r)
-		total += int(r.load.active.Load())
-		if r.number < s.balance.serving {
-			serving = append(serving, r)
-		}
-	}
-	if len(serving) == 0 {
-		return
-	}
-	share := (total + len(serving) - 1) / len(serving)
-	for _, r := range all {
 		r.post(func() { r.linger.allowed = spare && r.linger.ready != nil })
-		surplus := int(r.load.active.Load())
-		if r.number < s.balance.serving {
+		surplus := r.load.clients()
+		if r.number < serving {
 			surplus -= share
 		}
-		if surplus > 0 {
-			to := leastLoaded(serving)
-			to.load.active.Add(int32(min(surplus, mostMoves)))
-			r.post(func() { r.moveSome(to, min(surplus, mostMoves)) })
+		if surplus = min(surplus, mostMoves); surplus > 0 {
+			to := s.leastLoaded()
+			to.load.coming.Add(int32(surplus))
+			r.post(func() { r.moveSome(to, surplus) })
 		}
 	}
 }
 
-// busy tells that some client has sent something in the last period.
-func (s *Server) busy() bool {
+// leastLoaded returns the reactor, of those that serve, that has the fewest clients.
+func (s *Server) leastLoaded() (least *reactor) {
 	for _, r := range s.reactors {
-		if r.load.active.Load() > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func leastLoaded(reactors []*reactor) *reactor {
-	least := reactors[0]
-	for _, r := range reactors[1:] {
-		if r.load.active.Load() < least.load.active.Load() {
+		if r.number < s.balance.serving && (least == nil || r.load.clients() < least.load.clients()) {
 			least = r
 		}
 	}

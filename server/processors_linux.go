@@ -22,7 +22,7 @@ func readProcessorTimes() (processorTimes, error) {
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
 		return t, fmt.Errorf("server: getrusage: %w", err)
 	}
-	t.user, t.kernel = time.Duration(usage.Utime.Nano()), time.Duration(usage.Stime.Nano())
+	t.used = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return t, fmt.Errorf("server: clock_gettime: %w", err)

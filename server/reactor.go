@@ -53,6 +53,7 @@ const (
 func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {
 	r := &reactor{server: s, loop: loop, number: number, batch: s.engine.NewBatch(number),
 		parked: map[uint32][]*connection{}, paused: map[*connection]struct{}{}}
+	r.load.last.Store(&counts{})
 	ready, err := newReadiness()
 	if err != nil {
 		s.logger.Debug("an event loop can't look at its sockets between", "error", err)
@@ -212,6 +213,7 @@ func (r *reactor) executeSent(c *connection) {
 		}
 		if r.dispatch(c, args) {
 			r.executed++
+			r.load.now.requests++
 		}
 		if r.executed >= requestsPerCommit || c.session.Reply.Len() > repliesPerCommit {
 			r.commit()

@@ -51,7 +51,7 @@ const outboundPause = 4 << 20
 // New makes a server for an engine that was made for as many reactors as the configuration says.
 func New(engine *command.Engine, c *config.Config, logger hclog.Logger) *Server {
 	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostDescriptor: mostDescriptor(),
-		booted: make(chan struct{}), reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(), stop: make(chan struct{})}
+		booted: make(chan struct{}), reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(c.Reactors.Get() > 0), stop: make(chan struct{})}
 	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
 	return s
