@@ -145,6 +145,8 @@ func (s *Server) rebalance() {
 		return
 	}
 	serving, spare := s.balance.serving, s.balance.spare()
+	// While a socket is copied it takes more descriptors than one; when they run out, it would be lost.
+	most := min(mostMoves, max(0, s.mostDescriptor/2-s.engine.Clients.Count()))
 	share := (all.clients + serving - 1) / serving
 	for _, r := range s.reactors {
 		r.post(func() { r.linger.allowed = spare && r.linger.ready != nil })
@@ -152,7 +154,7 @@ func (s *Server) rebalance() {
 		if r.number < serving {
 			surplus -= share
 		}
-		if surplus = min(surplus, mostMoves); surplus > 0 {
+		if surplus = min(surplus, most); surplus > 0 {
 			to := s.leastLoaded()
 			to.load.coming.Add(int32(surplus))
 			r.post(func() { r.moveSome(to, surplus) })
