@@ -92,10 +92,11 @@ func text(e listpack.Element, scratch *[]byte) []byte {
 // pairs visits the elements of a listpack by twos. They are valid during the call.
 func pairs(pack listpack.Listpack, firstScratch, secondScratch *[]byte, visit visitPair) {
 	for at := pack.First(); at != listpack.None; {
-		behind := pack.Next(at)
-		if !visit(text(pack.At(at), firstScratch), text(pack.At(behind), secondScratch)) {
+		first, behind := pack.Step(at)
+		second, next := pack.Step(behind)
+		if !visit(text(first, firstScratch), text(second, secondScratch)) {
 			return
 		}
-		at = pack.Next(behind)
+		at = next
 	}
 }

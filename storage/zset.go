@@ -105,8 +105,10 @@ func (z *ZSet) scoreElement(score float64) listpack.Element {
 	return listpack.Of(z.db.txn.element)
 }
 
-func (z *ZSet) scoreAt(pos int) (float64, error) {
-	e := z.pack.At(pos)
+func (z *ZSet) scoreAt(pos int) (float64, error) { return z.score(z.pack.At(pos)) }
+
+// score reads what scoreElement made.
+func (z *ZSet) score(e listpack.Element) (float64, error) {
 	if e.IsInt {
 		return float64(e.Int), nil
 	}
@@ -200,14 +202,7 @@ func (z *ZSet) insertPacked(member []byte, score float64) error {
 }
 
 // memberAt is the member at a place, valid until the next one is asked for.
-func (z *ZSet) memberAt(pos int) []byte {
-	e := z.pack.At(pos)
-	if !e.IsInt {
-		return e.Bytes
-	}
-	z.db.txn.member = e.AppendTo(z.db.txn.member[:0])
-	return z.db.txn.member
-}
+func (z *ZSet) memberAt(pos int) []byte { return text(z.pack.At(pos), &z.db.txn.member) }
 
 func (z *ZSet) removePacked(member []byte) error {
 	pos := z.pack.Find(z.pack.First(), member, 1)
@@ -425,23 +420,35 @@ func (z *ZSet) walk(reverse bool, visit Visit) error {
 }
 
 func (z *ZSet) walkPacked(reverse bool, visit Visit) error {
-	pos, next := z.pack.First(), z.pack.Next
 	if reverse {
-		if pos, next = z.pack.Last(), z.pack.Prev; pos != listpack.None {
-			pos = z.pack.Prev(pos)
-		}
+		return z.walkPackedBackwards(visit)
 	}
-	for pos != listpack.None {
-		score, err := z.scoreAt(z.pack.Next(pos))
+	for pos := z.pack.First(); pos != listpack.None; {
+		member, scorePos := z.pack.Step(pos)
+		element, next := z.pack.Step(scorePos)
+		score, err := z.score(element)
 		if err != nil {
 			return err
 		}
-		if !visit(z.memberAt(pos), score) {
+		if !visit(text(member, &z.db.txn.member), score) {
 			return nil
 		}
-		if pos = next(pos); pos != listpack.None {
-			pos = next(pos)
+		pos = next
+	}
+	return nil
+}
+
+func (z *ZSet) walkPackedBackwards(visit Visit) error {
+	for scorePos := z.pack.Last(); scorePos != listpack.None; {
+		score, err := z.scoreAt(scorePos)
+		if err != nil {
+			return err
 		}
+		pos := z.pack.Prev(scorePos)
+		if !visit(text(z.pack.At(pos), &z.db.txn.member), score) {
+			return nil
+		}
+		scorePos = z.pack.Prev(pos)
 	}
 	return nil
 }

@@ -115,6 +115,22 @@ func (l Listpack) At(pos int) Element {
 	return e
 }
 
+// Step returns the element at pos, as At does, and the position of the one after it, or None.
+func (l Listpack) Step(pos int) (e Element, next int) {
+	switch c := l[pos]; {
+	case c < string6:
+		e.Int, e.IsInt, next = int64(c), true, pos+2
+	case c < int13:
+		end := pos + 1 + int(c&0x3F)
+		e.Bytes, next = l[pos+1:end:end], end+1
+	default:
+		var size int
+		e, size = decode(l[pos:])
+		next = pos + size + backlenSize(size)
+	}
+	return e, l.orNone(next)
+}
+
 // Seek returns the position of the element with the given index, or None if there is none.
 // Negative indexes count from the tail: -1 is the last element.
 func (l Listpack) Seek(index int) int {
