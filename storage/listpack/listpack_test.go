@@ -183,7 +183,14 @@ func (m model) check(t *testing.T, l Listpack) {
 			t.Fatalf("element %d: %q at %d, Seek says %d and %d", i, e.AppendTo(nil), pos, l.Seek(i), l.Seek(i-len(m)))
 		}
 	}
-	if i != 0 || l.Seek(len(m)) != None || l.Seek(-len(m)-1) != None {
+	for pos := l.First(); pos != None; i++ {
+		e, next := l.Step(pos)
+		if !e.Equal([]byte(m[i])) || next != l.Next(pos) {
+			t.Fatalf("element %d: Step says %q and then %d, not %d", i, e.AppendTo(nil), next, l.Next(pos))
+		}
+		pos = next
+	}
+	if i != len(m) || l.Seek(len(m)) != None || l.Seek(-len(m)-1) != None {
 		t.Fatal("the ends are wrong")
 	}
 }
