@@ -141,7 +141,11 @@ func (s *Server) rebalance() {
 		return
 	}
 	now, err := readProcessorTimes()
-	if err != nil || !s.balance.sample(now, all.requests, all.pieces, len(s.reactors)) {
+	if err != nil {
+		s.logger.Debug("asking for the processors' times", "error", err)
+		return
+	}
+	if !s.balance.sample(now, all.requests, all.pieces, len(s.reactors)) {
 		return
 	}
 	serving, spare := s.balance.serving, s.balance.spare()

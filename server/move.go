@@ -53,11 +53,18 @@ func (r *reactor) move(c *connection, to *reactor) {
 		r.server.lose(c, err)
 		return
 	}
-	go func() {
-		if result := <-arrived; result.Err != nil {
-			r.server.lose(c, result.Err)
+	go r.server.seeArrive(c, arrived)
+}
+
+// seeArrive waits until the connection is on its new loop, or can't get there.
+func (s *Server) seeArrive(c *connection, arrived <-chan gnet.RegisteredResult) {
+	select {
+	case result := <-arrived:
+		if result.Err != nil {
+			s.lose(c, result.Err)
 		}
-	}()
+	case <-s.stop: // the loop that it was to come to has ended, or closes it
+	}
 }
 
 // lose ends a session whose socket was closed on the way to another reactor.

@@ -135,3 +135,23 @@ func TestMovedConnectionOverUnixSocket(t *testing.T) {
 		}
 	}
 }
+
+// TestLingeringReactorIsReached has reactors look for requests for 10 ms after each, and others send to their connections and open new ones
+// meanwhile.
+func TestLingeringReactorIsReached(t *testing.T) {
+	r := startServer(t, "busy-poll", "10000")
+	reactors := r.bothReactors()
+	listener, speaker := r.dial(), r.dial()
+	listener.do("subscribe", "news")
+	for i := range 50 {
+		for _, reactor := range reactors {
+			reactor.post(func() { reactor.linger.allowed = true })
+		}
+		speaker.want("+PONG", "ping")
+		speaker.want(":1", "publish", "news", fmt.Sprint(i))
+		if message, err := listener.Read(); err != nil || !strings.Contains(message.String(), fmt.Sprintf("%q", fmt.Sprint(i))) {
+			t.Fatalf("round %d: %v, %v", i, message, err)
+		}
+		r.dial().want("+PONG", "ping")
+	}
+}

@@ -210,6 +210,10 @@ func (s *Server) tick() {
 	defer s.ticking.Done()
 	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
+	_, unknown := readProcessorTimes()
+	if unknown != nil {
+		s.logger.Warn("it can't be told which processors are free, so reactors neither linger nor share their work out", "error", unknown)
+	}
 	for {
 		select {
 		case <-s.stop:
@@ -222,7 +226,9 @@ func (s *Server) tick() {
 		for _, r := range s.reactors {
 			r.post(func() { r.tick(now) })
 		}
-		s.rebalance()
+		if unknown == nil {
+			s.rebalance()
+		}
 		s.mu.Unlock()
 	}
 }

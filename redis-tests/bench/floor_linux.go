@@ -94,10 +94,13 @@ func (f *floor) serve() {
 	const never = ^uintptr(0)
 	last, timeout := time.Now(), never
 	for {
-		n, _, _ := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(f.poller), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), timeout, 0, 0)
+		n, _, failed := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(f.poller), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), timeout, 0, 0)
 		switch {
-		case int(n) < 0:
-			continue // interrupted
+		case failed == unix.EINTR:
+			continue
+		case failed != 0:
+			fmt.Fprintln(os.Stderr, "bench: the floor:", os.NewSyscallError("epoll_pwait", failed))
+			return
 		case n > 0:
 			last, timeout = time.Now(), 0
 		case time.Since(last) > time.Millisecond:
@@ -123,8 +126,23 @@ func (f *floor) serve() {
 			c.have -= requests * c.length
 			if requests > 0 {
 				replies := *f.replies.Load()
-				unix.RawSyscall(unix.SYS_WRITE, uintptr(descriptor), uintptr(unsafe.Pointer(&replies[0])), uintptr(requests*(len(replies)/floorBatch)))
+				send(descriptor, replies[:requests*(len(replies)/floorBatch)])
 			}
+		}
+	}
+}
+
+// send writes all of it, or as much as a caller that is about to leave takes.
+func send(descriptor int32, rest []byte) {
+	for len(rest) > 0 {
+		written, _, failed := unix.RawSyscall(unix.SYS_WRITE, uintptr(descriptor), uintptr(unsafe.Pointer(&rest[0])), uintptr(len(rest)))
+		switch failed {
+		case 0:
+			rest = rest[written:]
+		case unix.EAGAIN, unix.EINTR:
+			unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		default:
+			return
 		}
 	}
 }
