@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -129,46 +130,89 @@ func (s *Store) pause(d time.Duration) bool {
 	}
 }
 
-// writeGeneration brings a generation to RocksDB as one batch that ends with its state, and then
-// takes it away from what readers look through.
+// target is what a generation is written to: a batch, or tables.
+type target interface {
+	Put(f *rocks.Family, key, value []byte)
+	Delete(f *rocks.Family, key []byte)
+	DeleteRange(f *rocks.Family, from, to []byte)
+	Len() int
+}
+
+// writeGeneration brings a generation to RocksDB as one step that ends with its state, and then takes it away from what readers look
+// through.
 func (s *Store) writeGeneration(f *frozen) error {
 	f.Merge()
 	families, err := s.families(f.state)
 	if err != nil {
 		return err
 	}
-	huge := f.Newest() > s.options.GenerationBytes()+hugeBuffer
-	if huge {
-		debug.FreeOSMemory() // what the request has left, before RocksDB makes its copies
-	}
-	batch := s.flusher.takeBatch(f.Newest())
-	for _, m := range f.moved.sorted() {
-		if family := families[m.space]; family != nil {
-			m.deleteOutside(batch, family)
-		}
-	}
-	s.fill(batch, f, families)
-	s.counters.FlushedRecords.Add(int64(batch.Len()))
-	batch.Put(s.metaFamily(), layout.StateKey, f.state.Append(nil))
-	// The log must not end before the data: a crash of the machine would leave RocksDB with more
-	// than the log knows, and replicas with less.
-	if log := s.attached(); log != nil {
-		if err := log.Sync(f.state.Position); err != nil {
-			return fmt.Errorf("storage: syncing the log ahead of RocksDB: %w", err)
-		}
-	}
-	if err := s.db().Write(batch); err != nil {
-		return fmt.Errorf("storage: writing a generation: %w", err)
+	if err := s.writeRecords(f, families); err != nil {
+		return err
 	}
 	s.counters.Flushes.Add(1)
 	s.forgetOutside(f.moved)
 	s.staged.written(f.Generation)
 	s.retire(f)
+	return nil
+}
+
+// writeRecords writes what would fill a memtable to tables right away. RocksDB keeps less in its memory, and makes fewer copies; so it is
+// only a batch if the disk may not have room for tables, which aren't smaller than what they hold until they are complete.
+func (s *Store) writeRecords(f *frozen, families map[uint32]*rocks.Family) error {
+	if f.Newest() >= s.db().TablesFrom() {
+		tables, err := s.db().NewTables(rocks.TableOptions{Bytes: f.Newest()})
+		if err == nil {
+			return s.writeTables(tables, f, families)
+		}
+		if !rocks.IsNoSpace(err) {
+			return fmt.Errorf("storage: writing a generation: %w", err)
+		}
+	}
+	return s.writeBatch(f, families)
+}
+
+func (s *Store) writeTables(tables *rocks.Tables, f *frozen, families map[uint32]*rocks.Family) error {
+	s.fill(tables, f, families)
+	if err := s.syncLog(f.state.Position); err != nil {
+		return errors.Join(err, tables.Discard())
+	}
+	if err := s.db().Ingest(tables); err != nil {
+		return fmt.Errorf("storage: writing a generation: %w", err)
+	}
+	s.counters.FlushedAsTables.Add(1)
+	return nil
+}
+
+func (s *Store) writeBatch(f *frozen, families map[uint32]*rocks.Family) error {
+	huge := f.Newest() > s.options.GenerationBytes()+hugeBuffer
 	if huge {
-		debug.FreeOSMemory()
+		debug.FreeOSMemory() // what the request has left, before RocksDB makes its copies
+		defer debug.FreeOSMemory()
+	}
+	batch := s.flusher.takeBatch(f.Newest())
+	s.fill(batch, f, families)
+	if err := s.syncLog(f.state.Position); err != nil {
+		return err
+	}
+	if err := s.db().Write(batch); err != nil {
+		return fmt.Errorf("storage: writing a generation: %w", err)
+	}
+	if !huge {
+		s.flusher.giveBack(batch)
+	}
+	return nil
+}
+
+// syncLog makes sure that the log doesn't end before the data: a crash of the machine would leave RocksDB with more than the log knows,
+// and replicas with less.
+func (s *Store) syncLog(position int64) error {
+	log := s.attached()
+	if log == nil {
 		return nil
 	}
-	s.flusher.giveBack(batch)
+	if err := log.Sync(position); err != nil {
+		return fmt.Errorf("storage: syncing the log ahead of RocksDB: %w", err)
+	}
 	return nil
 }
 
@@ -229,11 +273,14 @@ func (s *Store) nameFamily(number uint32, family *rocks.Family) {
 // yieldRecords is how many records are gone over, in about a tenth of a millisecond, before others may run.
 const yieldRecords = 128
 
-// fill puts a generation's records into a batch, and copies of those that are read one by one into the cache,
-// in place of older ones. As long as the generation waits for RocksDB it hides both.
-func (s *Store) fill(batch *rocks.Batch, f *frozen, families map[uint32]*rocks.Family) {
+// fill writes a generation's records to its target, in order and with its state, and puts copies of those that are read one by one into
+// the cache, in place of older ones. As long as the generation waits for RocksDB it hides both.
+func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family) {
 	copies := make([]copied, 0, WarmRequests)
 	outside := outsideOfLists{moved: f.moved}
+	nextRemoval, stop := iter.Pull(f.moved.removals())
+	defer stop()
+	removed, more := nextRemoval()
 	var family *rocks.Family
 	space := ^uint32(0)
 	walked := 0
@@ -253,11 +300,14 @@ func (s *Store) fill(batch *rocks.Batch, f *frozen, families map[uint32]*rocks.F
 		if outside.has(key) {
 			continue
 		}
+		for ; more && removed.before(space, key); removed, more = nextRemoval() {
+			removed.write(to, families[removed.space])
+		}
 		value, state := record.Value()
 		if state == generation.Deleted {
-			batch.Delete(family, key)
+			to.Delete(family, key)
 		} else {
-			batch.Put(family, key, value)
+			to.Put(family, key, value)
 		}
 		if !readByKey(key[0]) {
 			continue
@@ -269,6 +319,11 @@ func (s *Store) fill(batch *rocks.Batch, f *frozen, families map[uint32]*rocks.F
 		}
 	}
 	s.keep(copies)
+	for ; more; removed, more = nextRemoval() {
+		removed.write(to, families[removed.space])
+	}
+	s.counters.FlushedRecords.Add(int64(to.Len()))
+	to.Put(s.metaFamily(), layout.StateKey, f.state.Append(nil))
 }
 
 // copied is a record on its way into the cache.

@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"bytes"
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -82,20 +84,59 @@ func (d DB) leaveList(m *layout.Metadata) {
 // deleteOneByOne is up to how many elements are deleted each by itself, since every range that is deleted costs the readers of RocksDB.
 const deleteOneByOne = 256
 
-// deleteOutside removes from RocksDB what lay within a list's bounds before and doesn't now.
-func (m *movedList) deleteOutside(batch *rocks.Batch, family *rocks.Family) {
+// removal is what RocksDB has no more: the keys from from up to and without to, or, without to, the one key from.
+type removal struct {
+	space    uint32
+	from, to []byte
+}
+
+// before tells whether a removal comes before a record.
+func (r *removal) before(space uint32, key []byte) bool {
+	return r.space < space || r.space == space && bytes.Compare(r.from, key) < 0
+}
+
+func (r *removal) write(to target, family *rocks.Family) {
+	switch {
+	case family == nil: // of a namespace that no database has any more
+	case r.to == nil:
+		to.Delete(family, r.from)
+	default:
+		to.DeleteRange(family, r.from, r.to)
+	}
+}
+
+// removals are what takes out of RocksDB what lay within the bounds of a generation's lists before and doesn't now, in the order of the
+// keys. Each is valid until the next.
+func (l movedLists) removals() iter.Seq[removal] {
+	return func(yield func(removal) bool) {
+		var r removal
+		for _, m := range l.sorted() {
+			for _, b := range m.removed() {
+				if b.length() > deleteOneByOne {
+					r = removal{m.space, layout.AppendListKey(r.from[:0], m.id, b.head), layout.AppendListKey(nil, m.id, b.tail)}
+					b.head = b.tail
+					if !yield(r) {
+						return
+					}
+				}
+				for ; b.head < b.tail; b.head++ {
+					r = removal{m.space, layout.AppendListKey(r.from[:0], m.id, b.head), nil}
+					if !yield(r) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// removed is what lay within a list's bounds before and doesn't now. When nothing refers to the list any more it is the reaper who removes it.
+func (m *movedList) removed() []listBounds {
 	if m.gone {
-		return
+		return nil
 	}
-	for _, b := range m.before.without(m.after) {
-		if b.length() > deleteOneByOne {
-			batch.DeleteRange(family, layout.AppendListKey(nil, m.id, b.head), layout.AppendListKey(nil, m.id, b.tail))
-			continue
-		}
-		for index := b.head; index < b.tail; index++ {
-			batch.Delete(family, layout.AppendListKey(nil, m.id, index))
-		}
-	}
+	parts := m.before.without(m.after)
+	return parts[:]
 }
 
 // mostForgotten bounds the time that it takes to forget copies of elements; what is left of them makes room for others as it ages.
@@ -106,10 +147,7 @@ func (s *Store) forgetOutside(moved movedLists) {
 	left := uint64(mostForgotten)
 	var key []byte
 	for _, m := range moved {
-		if m.gone {
-			continue
-		}
-		for _, b := range m.before.without(m.after) {
+		for _, b := range m.removed() {
 			b.tail = min(b.tail, b.head+left)
 			for index := b.head; index < b.tail; index++ {
 				key = layout.AppendListKey(key[:0], m.id, index)
@@ -120,9 +158,11 @@ func (s *Store) forgetOutside(moved movedLists) {
 	}
 }
 
-// sorted are the lists by their ids.
+// sorted are the lists in the order of their records.
 func (l movedLists) sorted() []movedList {
-	return slices.SortedFunc(maps.Values(l), func(a, b movedList) int { return cmp.Compare(a.id, b.id) })
+	return slices.SortedFunc(maps.Values(l), func(a, b movedList) int {
+		return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.id, b.id))
+	})
 }
 
 // outsideOfLists tells of a generation's records, in their order, which are elements outside of their list's bounds.

@@ -112,7 +112,7 @@ type Store struct {
 
 // Counters tell what the store did since it was opened.
 type Counters struct {
-	Commits, Flushes, FlushedRecords, Slowed, RocksReads, Reaped, Expired atomic.Int64
+	Commits, Flushes, FlushedAsTables, FlushedRecords, Slowed, RocksReads, Reaped, Expired atomic.Int64
 }
 
 // current is what a reader needs to find the newest version of every record. It never changes:

@@ -42,6 +42,8 @@ var setups = []struct {
 	// Nothing is kept in memory that RocksDB has.
 	{"off", []string{"--memory-tier", "0", "--generation-bytes", "1kb"}},
 	{"always", []string{"--appendfsync", "always", "--binlog-segment-size", "1mb", "--generation-bytes", "64kb", "--persist-log-size", "1mb"}},
+	// Generations go to RocksDB as tables.
+	{"tables", []string{"--generation-bytes", "1mb", "--rocksdb-write-buffer-size", "1mb", "--rocksdb-target-file-size", "1mb"}},
 }
 
 func TestKilledUnderLoad(t *testing.T) {

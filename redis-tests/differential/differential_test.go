@@ -28,7 +28,8 @@ const (
 	crashEvery  = 7000
 )
 
-// tiers are what the memory in front of RocksDB may be: as it is by default; so small that everything leaves it at once; nothing.
+// tiers are what the memory in front of RocksDB may be: as it is by default; so small that everything leaves it at once;
+// nothing; and generations that go to RocksDB as tables.
 var tiers = []struct {
 	name    string
 	share   int // of the commands: one in so many
@@ -38,6 +39,7 @@ var tiers = []struct {
 	{"tiny", 5, []string{"--generation-bytes", "1kb", "--memory-tier", "1mb", "--clean-cache-share", "1%", "--rocksdb-write-buffer-size", "1mb",
 		"--rocksdb-block-cache", "1mb"}},
 	{"off", 5, []string{"--generation-bytes", "1kb", "--memory-tier", "0"}},
+	{"tables", 5, []string{"--generation-bytes", "1mb", "--rocksdb-write-buffer-size", "1mb"}},
 }
 
 func TestDifferential(t *testing.T) {

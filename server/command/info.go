@@ -390,6 +390,7 @@ func (e *Engine) infoTier(f *metrics.Fields) {
 	f.Size("tier_generations_size", bytes)
 	f.Int("tier_commits", counters.Commits.Load())
 	f.Int("tier_flushed_generations", counters.Flushes.Load())
+	f.Int("tier_flushed_as_tables", counters.FlushedAsTables.Load())
 	f.Int("tier_flushed_records", counters.FlushedRecords.Load())
 	f.Int("tier_slowed_commits", counters.Slowed.Load())
 	f.Int("tier_rocksdb_reads", counters.RocksReads.Load())

@@ -131,6 +131,8 @@ func (d *DB) Write(b *Batch) error {
 	if b.tooLarge || b.records > math.MaxUint32 {
 		return ErrTooLarge
 	}
+	d.writing.RLock()
+	defer d.writing.RUnlock()
 	d.families.RLock()
 	defer d.families.RUnlock()
 	for _, f := range b.families {

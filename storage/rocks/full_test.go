@@ -56,6 +56,7 @@ func TestFullDiskInChild(t *testing.T) {
 	must(t, err)
 	f := d.Family(DefaultFamily)
 	acknowledged := fillUp(t, d, f)
+	tablesFillUp(t, d, f)
 	for i := range acknowledged { // in memory or on disk, it is there
 		wantFiller(t, d, f, i)
 	}
@@ -79,6 +80,20 @@ func wantFiller(t *testing.T, d *DB, f *Family, i int) {
 	t.Helper()
 	key, value := filler(i)
 	wantValue(t, d, f, nil, string(key), string(value))
+}
+
+// tablesFillUp writes tables until the disk is full, and finds that they leave nothing behind.
+func tablesFillUp(t *testing.T, d *DB, f *Family) {
+	t.Helper()
+	tables := newTables(t, d, TableOptions{})
+	for i := 0; i < 1000 && tables.Err() == nil; i++ {
+		key, value := filler(i)
+		tables.Put(f, append(key, "in a table"...), value)
+	}
+	if err := d.Ingest(tables); !IsNoSpace(err) {
+		t.Errorf("tables on a full disk: %v", err)
+	}
+	wantNoTables(t, d)
 }
 
 // fillUp writes until the disk is full and returns how many writes were accepted.

@@ -136,62 +136,6 @@ func (d *DB) compactionBorders(f *Family) ([][]byte, error) {
 	return borders, nil
 }
 
-// Ingest adds table files, made by TableFile, to a family as one atomic step; they are moved when they lie on the same
-// file system. The step is durable at once, ahead of anything that was written but not flushed.
-func (d *DB) Ingest(f *Family, paths []string) error {
-	d.structure.Lock()
-	defer d.structure.Unlock()
-	if _, err := f.in(d); err != nil {
-		return err
-	}
-	options := grocksdb.NewDefaultIngestExternalFileOptions()
-	defer options.Destroy()
-	options.SetMoveFiles(true)
-	return d.begun(func() error {
-		return fromGrocksdb(fmt.Sprintf("ingest into family %q", f.name),
-			d.inner.IngestExternalFileCF(f.handle, paths, options))
-	})
-}
-
-// TableFile writes a table file for Ingest, in a database's format.
-type TableFile struct {
-	environment *grocksdb.EnvOptions
-	writer      *grocksdb.SSTFileWriter
-	path        string
-}
-
-// NewTableFile creates a table file. Finish or Discard must follow, before the database is closed.
-func (d *DB) NewTableFile(path string) (*TableFile, error) {
-	t := &TableFile{environment: grocksdb.NewDefaultEnvOptions(), path: path}
-	t.writer = grocksdb.NewSSTFileWriter(t.environment, d.parts.options)
-	if err := t.writer.Open(path); err != nil {
-		t.Discard()
-		return nil, fromGrocksdb("create table file "+path, err)
-	}
-	return t, nil
-}
-
-// Put adds an entry. Keys must come in ascending order, each once.
-func (t *TableFile) Put(key, value []byte) error {
-	return fromGrocksdb("write table file "+t.path, t.writer.Put(key, value))
-}
-
-// Size returns how large the file is so far, in bytes.
-func (t *TableFile) Size() uint64 { return t.writer.FileSize() }
-
-// Finish completes the file and makes it durable. A file without entries is an error.
-func (t *TableFile) Finish() error {
-	err := fromGrocksdb("finish table file "+t.path, t.writer.Finish())
-	t.Discard()
-	return err
-}
-
-// Discard frees the writer without completing the file, which stays where it is.
-func (t *TableFile) Discard() {
-	t.writer.Destroy()
-	t.environment.Destroy()
-}
-
 // ApproximateSize returns about how many bytes the entries from from up to and without to take in table files.
 func (d *DB) ApproximateSize(f *Family, from, to []byte) (uint64, error) {
 	if _, err := f.in(d); err != nil {
@@ -218,6 +162,9 @@ func (d *DB) SetFamilyOptions(options map[string]string) error {
 		}
 	}
 	maps.Copy(d.families.overrides, options)
+	if bytes, err := strconv.ParseInt(options["write_buffer_size"], 10, 64); err == nil {
+		d.noteWriteBuffer(bytes)
+	}
 	return nil
 }
 

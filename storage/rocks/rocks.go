@@ -23,6 +23,8 @@ package rocks
 // #cgo nocallback rocks_rest_take
 // #cgo noescape rocks_write
 // #cgo nocallback rocks_write
+// #cgo noescape rocks_table_add
+// #cgo nocallback rocks_table_add
 // #cgo noescape rocks_iterator_open
 // #cgo nocallback rocks_iterator_open
 // #cgo noescape rocks_iterator_next
@@ -34,6 +36,7 @@ package rocks
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -68,6 +71,13 @@ type DB struct {
 	// to in between would be left out, and the flush would tear the batch that wrote to it.
 	structure sync.Mutex
 
+	// writing is held for reading by each Write, and by an ingestion, which needs empty memtables. It comes behind structure.
+	writing sync.RWMutex
+
+	tablesFrom  atomic.Int64
+	tableNumber atomic.Uint64 // of the table file that was begun last
+	tableBytes  atomic.Uint64 // written to table files
+
 	// families is held for reading by each Write, so that no batch finds one of its families dropped half-way.
 	families struct {
 		sync.RWMutex
@@ -85,6 +95,7 @@ func Open(o Options) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{directory: o.Directory, logger: o.logger(), parts: parts, events: newEvents()}
+	d.noteWriteBuffer(o.WriteBufferBytes)
 	if err := d.open(); err != nil {
 		d.events.end()
 		parts.destroy()
@@ -118,7 +129,7 @@ func (d *DB) open() error {
 		return d.openError(err)
 	}
 	d.inner = inner
-	if err := d.adopt(handles); err != nil {
+	if err := errors.Join(d.adopt(handles), d.clearTables()); err != nil {
 		for _, handle := range handles {
 			handle.Destroy()
 		}

@@ -510,29 +510,6 @@ func TestCheckpointHasWholeBatches(t *testing.T) {
 	}
 }
 
-func TestIngest(t *testing.T) {
-	d := openNew(t)
-	f := create(t, d, "f")
-	path := filepath.Join(t.TempDir(), "table")
-	table, err := d.NewTableFile(path)
-	must(t, err)
-	for i := range 1000 {
-		must(t, table.Put(fmt.Appendf(nil, "key%04d", i), fmt.Append(nil, i)))
-	}
-	if err := table.Put([]byte("key0000"), nil); err == nil {
-		t.Error("a key out of order was taken")
-	}
-	must(t, table.Finish())
-	must(t, d.Ingest(f, []string{path}))
-	wantValue(t, d, f, nil, "key0567", "567")
-	size, err := d.ApproximateSize(f, []byte("key"), []byte("kez"))
-	if err != nil || size == 0 {
-		t.Errorf("approximate size %d, %v", size, err)
-	}
-	must(t, d.Compact(t.Context(), f))
-	wantValue(t, d, f, nil, "key0999", "999")
-}
-
 func TestSetOptions(t *testing.T) {
 	d := openNew(t)
 	must(t, d.SetFamilyOptions(map[string]string{"write_buffer_size": "2097152"}))
@@ -631,7 +608,7 @@ func TestConcurrentUse(t *testing.T) {
 
 // disturb does one random thing.
 func disturb(d *DB, f *Family, random *rand.Rand, name string) error {
-	switch key := fmt.Append(nil, random.IntN(50)); random.IntN(12) {
+	switch key := fmt.Append(nil, random.IntN(50)); random.IntN(13) {
 	case 0:
 		return d.Flush()
 	case 1:
@@ -662,6 +639,13 @@ func disturb(d *DB, f *Family, random *rand.Rand, name string) error {
 			return fmt.Errorf("%q holds %q", key, value)
 		}
 		return err
+	case 8:
+		tables, err := d.NewTables(TableOptions{Bytes: 1})
+		if err != nil {
+			return err
+		}
+		tables.Put(f, key, key)
+		return d.Ingest(tables)
 	default:
 		var b Batch
 		b.Put(f, key, key)

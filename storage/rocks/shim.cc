@@ -10,6 +10,7 @@
 #include <rocksdb/options.h>
 #include <rocksdb/rate_limiter.h>
 #include <rocksdb/slice.h>
+#include <rocksdb/sst_file_writer.h>
 #include <rocksdb/statistics.h>
 #include <rocksdb/status.h>
 #include <rocksdb/version.h>
@@ -306,6 +307,71 @@ rocks_status rocks_write(rocks_db *db, const char *batch, size_t length) {
   options.disableWAL = true;
   rocksdb::WriteBatch updates(std::string(batch, length));
   return report(real(db)->Write(options, &updates));
+}
+
+struct rocks_table {
+  rocks_table(const rocksdb::EnvOptions &environment, const rocksdb::Options &options)
+      : writer(environment, options, nullptr, /*invalidate_page_cache=*/false, rocksdb::Env::IO_HIGH) {}
+
+  rocksdb::SstFileWriter writer;
+};
+
+rocks_status rocks_table_open(rocks_db *db, rocks_family *family, const char *path, uint8_t bottommost,
+                              rocks_table **table) {
+  rocksdb::Options options = real(db)->GetOptions(real(family));
+  if (!bottommost) options.bottommost_compression = rocksdb::kDisableCompressionOption;
+  *table = new rocks_table(rocksdb::EnvOptions(options), options);
+  return report((*table)->writer.Open(path));
+}
+
+rocks_status rocks_table_add(rocks_table *table, const char *records, size_t length, uint64_t *size) {
+  const char *const end = records + length;
+  Status status;
+  while (records < end && status.ok()) {
+    uint32_t lengths[2];
+    const char kind = *records;
+    memcpy(lengths, records + 1, sizeof lengths);  // as the machine has it: little endian
+    records += 1 + sizeof lengths;
+    const Slice key = slice(records, lengths[0]), value = slice(records + lengths[0], lengths[1]);
+    records += static_cast<size_t>(lengths[0]) + lengths[1];
+    switch (kind) {
+      case ROCKS_TABLE_PUT:
+        status = table->writer.Put(key, value);
+        break;
+      case ROCKS_TABLE_DELETE:
+        status = table->writer.Delete(key);
+        break;
+      default:
+        status = table->writer.DeleteRange(key, value);
+    }
+  }
+  *size = table->writer.FileSize();
+  return report(status);
+}
+
+rocks_status rocks_table_finish(rocks_table *table, uint64_t *size) {
+  rocksdb::ExternalSstFileInfo file;
+  Status status = table->writer.Finish(&file);
+  *size = file.file_size;
+  delete table;
+  return report(status);
+}
+
+void rocks_table_discard(rocks_table *table) { delete table; }
+
+rocks_status rocks_ingest(rocks_db *db, rocks_family **families, char **paths, size_t count) {
+  std::vector<rocksdb::IngestExternalFileArg> files;
+  for (size_t i = 0; i < count; i++) {
+    if (i == 0 || families[i] != families[i - 1]) {
+      files.emplace_back();
+      files.back().column_family = real(families[i]);
+      files.back().options.move_files = true;
+      files.back().options.write_global_seqno = false;
+      files.back().options.allow_blocking_flush = false;
+    }
+    files.back().external_files.push_back(paths[i]);
+  }
+  return report(real(db)->IngestExternalFiles(files));
 }
 
 rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count, uint8_t allow_stall, uint8_t wait) {

@@ -63,6 +63,21 @@ void rocks_rest_take(rocks_rest *rest, char *buffer);
 // Applies a write batch in RocksDB's own format, without its log.
 rocks_status rocks_write(rocks_db *db, const char *batch, size_t length);
 
+typedef struct rocks_table rocks_table;  // a rocksdb::SstFileWriter
+
+enum { ROCKS_TABLE_PUT = 0, ROCKS_TABLE_DELETE = 1, ROCKS_TABLE_DELETE_RANGE = 2 };
+
+// Begins a table file in the format of a family. It belongs to the caller, until rocks_table_finish or rocks_table_discard.
+rocks_status rocks_table_open(rocks_db *db, rocks_family *family, const char *path, uint8_t bottommost, rocks_table **table);
+// Adds records, each: kind (1) | key length (4) | value length (4) | key | value, little endian. size is that of the file so far.
+rocks_status rocks_table_add(rocks_table *table, const char *records, size_t length, uint64_t *size);
+// Completes the file and makes it durable. The table is gone, whatever the status; size is the file's.
+rocks_status rocks_table_finish(rocks_table *table, uint64_t *size);
+// Ends writing. The file stays where it is.
+void rocks_table_discard(rocks_table *table);
+// Moves each file into its family, all as one atomic step; those of a family stand behind each other. No memtable may hold anything.
+rocks_status rocks_ingest(rocks_db *db, rocks_family **families, char **paths, size_t count);
+
 rocks_snapshot *rocks_snapshot_create(rocks_db *db);
 void rocks_snapshot_release(rocks_db *db, const rocks_snapshot *snapshot);
 uint64_t rocks_snapshot_sequence(const rocks_snapshot *snapshot);

@@ -38,7 +38,7 @@ type Counters struct {
 	MemtableHits, MemtableMisses              uint64
 	KeysRead, KeysWritten                     uint64
 	BytesRead, BytesWritten                   uint64 // by callers
-	FlushedBytes                              uint64
+	FlushedBytes                              uint64 // of tables that were ingested, too
 	CompactionReadBytes, CompactionWriteBytes uint64
 	StallMicros                               uint64
 }
@@ -53,6 +53,7 @@ func (d *DB) Statistics() (Statistics, error) {
 	}
 	var s Statistics
 	C.rocks_tickers(d.c, (*C.uint64_t)(unsafe.Pointer(&s.Counters)))
+	s.FlushedBytes += d.tableBytes.Load()
 	s.BlockCacheBytes = d.parts.cache.GetCapacity()
 	s.BlockCacheUsedBytes = d.parts.cache.GetUsage()
 	s.BlockCachePinnedBytes = d.parts.cache.GetPinnedUsage()

@@ -1,0 +1,152 @@
+package rocks
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func newTables(t testing.TB, d *DB, o TableOptions) *Tables {
+	t.Helper()
+	tables, err := d.NewTables(o)
+	must(t, err)
+	return tables
+}
+
+// wantNoTables checks that nothing is left of tables that were ingested or failed.
+func wantNoTables(t *testing.T, d *DB) {
+	t.Helper()
+	left, err := os.ReadDir(filepath.Join(d.Directory(), tableDirectory))
+	must(t, err)
+	for _, file := range left {
+		t.Errorf("%s is left", file.Name())
+	}
+}
+
+// TestIngest changes two families at once, beside what a batch has written and what a snapshot sees.
+func TestIngest(t *testing.T) {
+	d := openNew(t)
+	f, g := create(t, d, "f"), create(t, d, "g")
+	put(t, d, f, "a", "1", "b", "1", "c1", "1", "c2", "1", "d", "1")
+	must(t, d.Flush())
+	put(t, d, f, "d", "2", "e", "2") // in a memtable
+	put(t, d, g, "x", "2")
+	before := d.Snapshot()
+	defer before.Release()
+
+	tables := newTables(t, d, TableOptions{Bytes: 1 << 10})
+	tables.Put(f, []byte("a"), []byte("3"))
+	tables.Delete(f, []byte("b"))
+	tables.DeleteRange(f, []byte("c"), []byte("d"))
+	tables.Put(f, []byte("d"), []byte("3"))
+	tables.Put(f, []byte("e0"), nil)
+	tables.Put(g, []byte("y"), []byte("3"))
+	if n := tables.Len(); n != 6 {
+		t.Errorf("%d records, want 6", n)
+	}
+	wantValue(t, d, f, nil, "a", "1")
+	must(t, d.Ingest(tables))
+	wantNoTables(t, d)
+
+	for key, values := range map[string][2]string{"a": {"1", "3"}, "b": {"1", "-"}, "c1": {"1", "-"}, "c2": {"1", "-"},
+		"d": {"2", "3"}, "e": {"2", "2"}, "e0": {"-", ""}} {
+		wantValue(t, d, f, before, key, values[0])
+		wantValue(t, d, f, nil, key, values[1])
+		value, found, err := d.GetPersisted(f, []byte(key))
+		must(t, err)
+		if want := values[1]; found != (want != "-") || found && string(value) != want {
+			t.Errorf("%s: the files have %q, %v, want %q", key, value, found, want)
+		}
+	}
+	wantValue(t, d, g, before, "y", "-")
+	wantValue(t, d, g, nil, "y", "3")
+	put(t, d, f, "a", "4") // behind it
+	wantValue(t, d, f, nil, "a", "4")
+	must(t, d.Compact(t.Context(), f))
+	wantValue(t, d, f, nil, "a", "4")
+	wantValue(t, d, f, nil, "c1", "-")
+}
+
+// TestIngestSeveralFiles cuts what comes into files of a few kilobytes.
+func TestIngestSeveralFiles(t *testing.T) {
+	d := openNew(t)
+	f := create(t, d, "f")
+	tables := newTables(t, d, TableOptions{FileBytes: 4 << 10, Bottommost: true})
+	const records = 30_000
+	for i := range records {
+		tables.Put(f, fmt.Appendf(nil, "key%06d", i), fmt.Append(nil, i))
+	}
+	if len(tables.files) < 3 {
+		t.Errorf("%d files", len(tables.files))
+	}
+	must(t, d.Ingest(tables))
+	for _, i := range []int{0, 567, records / 2, records - 1} {
+		wantValue(t, d, f, nil, fmt.Sprintf("key%06d", i), fmt.Sprint(i))
+	}
+	size, err := d.ApproximateSize(f, []byte("key"), []byte("kez"))
+	if err != nil || size == 0 {
+		t.Errorf("approximate size %d, %v", size, err)
+	}
+}
+
+func TestIngestOutOfOrder(t *testing.T) {
+	d := openNew(t)
+	f := create(t, d, "f")
+	tables := newTables(t, d, TableOptions{})
+	tables.Put(f, []byte("b"), []byte("1"))
+	tables.Put(f, []byte("a"), []byte("1"))
+	if err := d.Ingest(tables); err == nil {
+		t.Error("keys out of order were taken")
+	}
+	wantNoTables(t, d)
+	wantValue(t, d, f, nil, "b", "-")
+}
+
+func TestIngestNothing(t *testing.T) {
+	d := openNew(t)
+	must(t, d.Ingest(newTables(t, d, TableOptions{})))
+	must(t, newTables(t, d, TableOptions{}).Discard())
+}
+
+// TestIngestOfADroppedFamily loses its family before it begins, and on the way.
+func TestIngestOfADroppedFamily(t *testing.T) {
+	d := openNew(t)
+	f, g := create(t, d, "f"), create(t, d, "g")
+	late := newTables(t, d, TableOptions{})
+	late.Put(f, []byte("a"), []byte("1"))
+	late.Put(g, []byte("a"), []byte("1"))
+	must(t, d.Drop(g))
+	if err := d.Ingest(late); !errors.Is(err, ErrDropped) {
+		t.Errorf("on the way: %v", err)
+	}
+	wantValue(t, d, f, nil, "a", "-")
+	early := newTables(t, d, TableOptions{})
+	early.Put(g, []byte("a"), []byte("1"))
+	if err := early.Err(); !errors.Is(err, ErrDropped) {
+		t.Errorf("before it begins: %v", err)
+	}
+	if err := d.Ingest(early); !errors.Is(err, ErrDropped) {
+		t.Errorf("in the end: %v", err)
+	}
+	wantNoTables(t, d)
+}
+
+// TestTablesNeedRoom asks for more than any disk has.
+func TestTablesNeedRoom(t *testing.T) {
+	d := openNew(t)
+	if _, err := d.NewTables(TableOptions{Bytes: 1 << 60}); !IsNoSpace(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestUnfinishedTablesAreRemoved begins a table, and opens the database anew.
+func TestUnfinishedTablesAreRemoved(t *testing.T) {
+	directory := t.TempDir()
+	d := openAt(t, directory)
+	left := filepath.Join(directory, tableDirectory, "7.sst")
+	must(t, os.WriteFile(left, []byte("half a table"), 0o600))
+	must(t, d.Close())
+	wantNoTables(t, openAt(t, directory))
+}
