@@ -122,10 +122,10 @@ func rocksOptions(c *config.Config, directory string, logger hclog.Logger) rocks
 // blockCacheBytes is the size of RocksDB's cache, which can't be 0.
 func blockCacheBytes(c *config.Config) int64 { return max(c.RocksDBBlockCache.Get().Bytes, 1) }
 
-// generationBytes is how large a generation becomes: one is written to, up to three wait for RocksDB or are on their way.
+// generationBytes is how large a generation becomes: one is written to, up to three wait for RocksDB or are on their way, and one is kept.
 func generationBytes(c *config.Config) int64 {
 	recent := c.MemoryTier.Get().Bytes / 100 * (100 - c.CleanCacheShare.Get())
-	return min(c.GenerationBytes.Get(), max(recent/4, smallestGeneration))
+	return min(c.GenerationBytes.Get(), max(recent/5, smallestGeneration))
 }
 
 // smallestGeneration is below what a small memory-tier makes of a generation; generation-bytes may be less.

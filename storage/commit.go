@@ -192,7 +192,7 @@ func (s *Store) publish(t *Txn) {
 	}
 	s.counters.Expired.Add(int64(t.expirations))
 	if t.databases != nil {
-		s.current.Store(&current{active: now.active, frozen: now.frozen, databases: t.databases})
+		s.current.Store(&current{active: now.active, frozen: now.frozen, kept: now.kept, databases: t.databases})
 	}
 }
 
@@ -206,7 +206,7 @@ func (s *Store) freeze() {
 	f := &frozen{now.active, s.state(), s.commit.moved}
 	s.commit.moved = movedLists{}
 	list := append([]*frozen{f}, now.frozen...)
-	s.current.Store(&current{active: s.newGeneration(now.active.Keys()), frozen: list, databases: now.databases})
+	s.current.Store(&current{active: s.newGeneration(now.active.Keys()), frozen: list, kept: now.kept, databases: now.databases})
 	s.flusher.wake()
 }
 

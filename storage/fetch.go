@@ -146,6 +146,11 @@ func (t *Txn) remembered(space uint32, key []byte) (value []byte, known bool) {
 			return value, true
 		}
 	}
+	if now.kept != nil {
+		if value, state = now.kept.Use(hash, space, key, false); state != generation.Unknown {
+			return value, true
+		}
+	}
 	value, _, known = t.store.cache.Get(hash, space, key)
 	return value, known
 }

@@ -146,33 +146,45 @@ func (s *Store) writeGeneration(f *frozen) error {
 	if err != nil {
 		return err
 	}
-	if err := s.writeRecords(f, families); err != nil {
+	kept, err := s.writeRecords(f, families)
+	if err != nil {
 		return err
 	}
 	s.counters.Flushes.Add(1)
 	s.forgetOutside(f.moved)
 	s.staged.written(f.Generation)
-	s.retire(f)
+	if kept {
+		s.keepUsed(f)
+	}
+	s.retire(f, kept)
 	return nil
 }
 
 // writeRecords writes what would fill a memtable to tables right away. RocksDB keeps less in its memory, and makes fewer copies; so it is
-// only a batch if the disk may not have room for tables, which aren't smaller than what they hold until they are complete.
-func (s *Store) writeRecords(f *frozen, families map[uint32]*rocks.Family) error {
-	if f.Newest() >= s.db().TablesFrom() {
+// only a batch if the disk may not have room for tables, which aren't smaller than what they hold until they are complete. It tells
+// whether the generation is to be kept.
+func (s *Store) writeRecords(f *frozen, families map[uint32]*rocks.Family) (kept bool, err error) {
+	if f.Newest() >= s.tablesFrom() {
 		tables, err := s.db().NewTables(rocks.TableOptions{Bytes: f.Newest()})
 		if err == nil {
-			return s.writeTables(tables, f, families)
+			return true, s.writeTables(tables, f, families)
 		}
 		if !rocks.IsNoSpace(err) {
-			return fmt.Errorf("storage: writing a generation: %w", err)
+			return false, fmt.Errorf("storage: writing a generation: %w", err)
 		}
 	}
-	return s.writeBatch(f, families)
+	return false, s.writeBatch(f, families)
+}
+
+func (s *Store) tablesFrom() int64 {
+	if s.options.TablesFrom != nil {
+		return s.options.TablesFrom()
+	}
+	return s.db().TablesFrom()
 }
 
 func (s *Store) writeTables(tables *rocks.Tables, f *frozen, families map[uint32]*rocks.Family) error {
-	s.fill(tables, f, families)
+	s.fill(tables, f, families, s.forget)
 	if err := s.syncLog(f.state.Position); err != nil {
 		return errors.Join(err, tables.Discard())
 	}
@@ -190,7 +202,7 @@ func (s *Store) writeBatch(f *frozen, families map[uint32]*rocks.Family) error {
 		defer debug.FreeOSMemory()
 	}
 	batch := s.flusher.takeBatch(f.Newest())
-	s.fill(batch, f, families)
+	s.fill(batch, f, families, s.copy)
 	if err := s.syncLog(f.state.Position); err != nil {
 		return err
 	}
@@ -273,9 +285,9 @@ func (s *Store) nameFamily(number uint32, family *rocks.Family) {
 // yieldRecords is how many records are gone over, in about a tenth of a millisecond, before others may run.
 const yieldRecords = 128
 
-// fill writes a generation's records to its target, in order and with its state, and puts copies of those that are read one by one into
-// the cache, in place of older ones. As long as the generation waits for RocksDB it hides both.
-func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family) {
+// fill writes a generation's records to its target, in order and with its state, and has the cache learn of those that are read one by
+// one, some at a time. As long as the generation waits for RocksDB it hides both.
+func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, learn func([]copied)) {
 	copies := make([]copied, 0, WarmRequests)
 	outside := outsideOfLists{moved: f.moved}
 	nextRemoval, stop := iter.Pull(f.moved.removals())
@@ -314,40 +326,16 @@ func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family) {
 		}
 		copies = append(copies, copied{generation.Hash(space, key), space, key, value, state == generation.Present})
 		if len(copies) == cap(copies) {
-			s.keep(copies)
+			learn(copies)
 			copies = copies[:0]
 		}
 	}
-	s.keep(copies)
+	learn(copies)
 	for ; more; removed, more = nextRemoval() {
 		removed.write(to, families[removed.space])
 	}
 	s.counters.FlushedRecords.Add(int64(to.Len()))
 	to.Put(s.metaFamily(), layout.StateKey, f.state.Append(nil))
-}
-
-// copied is a record on its way into the cache.
-type copied struct {
-	hash       uint64
-	space      uint32
-	key, value []byte
-	present    bool
-}
-
-// keep puts records into the cache, after a look at where they belong there that lets the processor wait
-// for all of them at once.
-func (s *Store) keep(copies []copied) {
-	var slots [WarmRequests]uint64
-	for i := range copies {
-		slots[i] = s.cache.Slot(copies[i].hash)
-	}
-	for i := range copies {
-		s.warmed += byte(len(s.cache.Peek(copies[i].hash, slots[i])))
-	}
-	for i := range copies {
-		c := &copies[i]
-		s.cache.Put(c.hash, c.space, c.key, c.value, c.present)
-	}
 }
 
 // readByKey tells which kinds of record are read one by one, and not only walked.
@@ -359,12 +347,16 @@ func readByKey(kind byte) bool {
 	return true
 }
 
-func (s *Store) retire(f *frozen) {
+// retire takes a generation away from what waits for RocksDB.
+func (s *Store) retire(f *frozen, kept bool) {
 	s.commit.Lock()
 	defer s.commit.Unlock()
 	now := s.current.Load()
-	list := now.frozen[: len(now.frozen)-1 : len(now.frozen)-1]
-	s.current.Store(&current{active: now.active, frozen: list, databases: now.databases})
+	next := &current{active: now.active, frozen: now.frozen[: len(now.frozen)-1 : len(now.frozen)-1], kept: now.kept, databases: now.databases}
+	if kept {
+		next.kept = f
+	}
+	s.current.Store(next)
 	s.written.Store(f.state.Position)
 	s.commit.unpersisted = append(s.commit.unpersisted, f.state)
 }

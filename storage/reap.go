@@ -31,8 +31,7 @@ func (s *Store) reap() error {
 	end := time.Now().Add(reapTime)
 	databases := s.current.Load().databases
 	for range databases {
-		s.reaping = (s.reaping + 1) % len(databases)
-		family := databases[s.reaping].family.Load()
+		family := databases[s.reaping.Add(1)%uint64(len(databases))].family.Load()
 		if family == nil {
 			continue
 		}

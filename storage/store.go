@@ -59,6 +59,7 @@ type Options struct {
 	Databases       int
 	Limits          Limits
 	GenerationBytes func() int64         // recent writes that are collected before they go to RocksDB
+	TablesFrom      func() int64         // from what size on they go there as table files, and are kept; nil: as RocksDB sees fit
 	CacheBytes      int64                // clean copies of records
 	RankBytes       func() int64         // counts of the indexes of sorted sets; 0: none are kept
 	SyncEveryCommit func() bool          // appendfsync always
@@ -97,10 +98,10 @@ type Store struct {
 	ends        indexEnds
 	ranks       ranks
 	staged      staged
-	interrupted atomic.Bool  // by Interrupt
-	written     atomic.Int64 // the position that RocksDB has reached, in memory or in files
-	persisted   atomic.Int64 // the one that its files have reached
-	reaping     int          // the database whose elements were reaped last
+	interrupted atomic.Bool   // by Interrupt
+	written     atomic.Int64  // the position that RocksDB has reached, in memory or in files
+	persisted   atomic.Int64  // the one that its files have reached
+	reaping     atomic.Uint64 // counts up; its remainder is the database whose elements were reaped last
 	stop        chan struct{}
 	running     sync.WaitGroup
 	counters    Counters
@@ -120,6 +121,7 @@ type Counters struct {
 type current struct {
 	active    *generation.Generation
 	frozen    []*frozen    // the newest first; on their way to RocksDB
+	kept      *frozen      // RocksDB has it; nil if there is none (see keep.go)
 	databases []*namespace // by number of the database
 }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,12 @@ func (l *testLog) Purge(int64) (removed int, err error) { return 0, nil }
 
 func constant[T any](v T) func() T { return func() T { return v } }
 
+// inTurns has every other generation go to RocksDB as tables.
+func inTurns() func() int64 {
+	var asked atomic.Int64
+	return func() int64 { return asked.Add(1) % 2 << 40 }
+}
+
 // testOptions makes everything small, so that records leave memory all the time.
 func testOptions(directory string, generationBytes, cacheBytes int64) Options {
 	return Options{
@@ -43,6 +50,7 @@ func testOptions(directory string, generationBytes, cacheBytes int64) Options {
 			SetIntsetEntries: constant[int64](512), SetEntries: constant[int64](128), SetValue: constant[int64](64),
 			ZSetEntries: constant[int64](128), ZSetValue: constant[int64](64)},
 		GenerationBytes: constant(generationBytes),
+		TablesFrom:      inTurns(),
 		CacheBytes:      cacheBytes,
 		RankBytes:       constant[int64](1 << 20),
 		SyncEveryCommit: constant(false),

@@ -311,6 +311,12 @@ func (t *Txn) get(ns *namespace, key []byte) (value []byte, found bool, err erro
 			return value, state == generation.Present, nil
 		}
 	}
+	if kept := now.kept; kept != nil {
+		if value, state = kept.Use(hash, ns.number, key, t.usedAgain(key)); state != generation.Unknown {
+			t.copiesFound++
+			return value, state == generation.Present, nil
+		}
+	}
 	if value, present, known := t.store.cache.Get(hash, ns.number, key); known {
 		t.copiesFound++
 		return value, present, nil
@@ -318,6 +324,9 @@ func (t *Txn) get(ns *namespace, key []byte) (value []byte, found bool, err erro
 	t.copiesMissed++
 	return t.getBelow(ns, hash, key)
 }
+
+// usedAgain tells whether it is likely that who reads a record reads it again: not what takes an element out of a list.
+func (t *Txn) usedAgain(key []byte) bool { return !t.mode.Writing || key[0] != layout.KindListElement }
 
 // getBelow reads from RocksDB and keeps a clean copy. The lock of the key keeps others from
 // changing the record meanwhile.

@@ -48,3 +48,11 @@ func (s *Store) Generations() (records, frozen int, bytes int64) {
 	}
 	return now.active.Keys(), len(now.frozen), bytes
 }
+
+// Kept is the bytes that the generation takes which is kept although RocksDB has it.
+func (s *Store) Kept() int64 {
+	if kept := s.current.Load().kept; kept != nil {
+		return kept.Bytes()
+	}
+	return 0
+}

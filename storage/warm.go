@@ -173,10 +173,18 @@ func (w *warming) slots() {
 		w.copies[i] = w.cache.Slot(hash)
 	}
 	for _, f := range w.current.frozen {
-		for i, hash := range w.hashes[:w.count] {
-			if slot := f.Slot(hash); w.holders[i] == nil && generation.Matches(hash, slot) {
-				w.holders[i], w.held[i] = f, slot
-			}
+		w.slotsIn(f)
+	}
+	if kept := w.current.kept; kept != nil {
+		w.slotsIn(kept)
+	}
+}
+
+// slotsIn reads the slots of a generation behind newer ones.
+func (w *warming) slotsIn(f *frozen) {
+	for i, hash := range w.hashes[:w.count] {
+		if slot := f.Slot(hash); w.holders[i] == nil && generation.Matches(hash, slot) {
+			w.holders[i], w.held[i] = f, slot
 		}
 	}
 }

@@ -212,7 +212,7 @@ func (c *Config) memoryTier(memory int64) []*option {
 			ago is counted anew when it is asked again. 0 counts them each time, member by member.`),
 		row("generation-bytes", &c.GenerationBytes, size(1024, gb), "256mb", live,
 			`Recent writes are collected up to this size before they go to RocksDB in one sorted batch, or up to
-			a quarter of what memory-tier has for recent writes, if that is less (but at least 1mb).`),
+			a fifth of what memory-tier has for recent writes, if that is less (but at least 1mb).`),
 	}
 }
 

@@ -388,6 +388,7 @@ func (e *Engine) infoTier(f *metrics.Fields) {
 	f.Int("tier_generations", int64(frozen)+1)
 	f.Int("tier_generation_records", int64(active))
 	f.Size("tier_generations_size", bytes)
+	f.Size("tier_kept_size", e.Store.Kept())
 	f.Int("tier_commits", counters.Commits.Load())
 	f.Int("tier_flushed_generations", counters.Flushes.Load())
 	f.Int("tier_flushed_as_tables", counters.FlushedAsTables.Load())

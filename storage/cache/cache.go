@@ -193,8 +193,11 @@ func (c *Cache) Peek(hash, slot uint64) []byte {
 	return value
 }
 
-// Forget drops the copy of a record, if there is one.
+// Forget drops the copy of a record, if there is one. Nobody may put one there meanwhile.
 func (c *Cache) Forget(hash uint64, space uint32, key []byte) {
+	if c.Slot(hash) == 0 {
+		return // where the search for it would begin, and what is moved never leaves that empty
+	}
 	s := &c.shards[hash%shardCount]
 	s.mu.Lock()
 	s.remove(hash, space, key)

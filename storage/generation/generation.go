@@ -13,6 +13,7 @@ package generation
 import (
 	"bytes"
 	"encoding/binary"
+	"iter"
 	"math"
 	"sync/atomic"
 
@@ -37,8 +38,15 @@ type reference uint64
 
 const (
 	referenceBits = 48
-	referenceMask = 1<<referenceBits - 1
+	referenceMask = 1<<referenceBits - 1 - usedBit - supersededBit
 	maxChunks     = 1 << 16
+)
+
+// What the index says besides of a record of a generation that is kept, in the upper bits of the offset: chunks are smaller than 1 GB, or
+// hold one entry.
+const (
+	usedBit       = 1 << 31
+	supersededBit = 1 << 30
 )
 
 // Mark is the end of what a reader sees of a generation.
@@ -56,7 +64,8 @@ const (
 	Deleted
 )
 
-// Generation is a set of records in the order in which they were written.
+// Generation is a set of records in the order in which they were written. Once it is complete, readers may note in its index what they
+// use, and what has become out of date.
 type Generation struct {
 	chunkBytes int
 	sealed     func(*Chunk)
@@ -86,7 +95,7 @@ type Chunk struct {
 }
 
 // index finds a key's newest entry: open addressing with linear probing, never more than half full.
-// A slot is the upper 16 bits of the key's hash and the entry's reference.
+// A slot is the upper 16 bits of the key's hash and the entry's reference, with usedBit and supersededBit.
 type index struct {
 	slots []atomic.Uint64
 	mask  uint64
@@ -157,7 +166,7 @@ func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueL
 	ref := uint64(chunk.number)<<32 | uint64(at)
 	chunk.end.Store(uint32(g.used))
 	g.end.Store(ref + 1)
-	slot.Store(hash&^referenceMask | ref)
+	slot.Store(hash>>referenceBits<<referenceBits | ref)
 	g.newest += int64(need)
 	if previous != 0 {
 		g.newest -= int64(g.entry(previous).size())
@@ -247,6 +256,53 @@ func (g *Generation) Get(mark Mark, hash uint64, space uint32, key []byte) ([]by
 				return nil, Unknown
 			}
 			return e.value()
+		}
+	}
+}
+
+// Use is Get for a generation that is kept although RocksDB has it. With noting it notes that the record was used.
+func (g *Generation) Use(hash uint64, space uint32, key []byte, noting bool) ([]byte, State) {
+	slot, word := g.search(hash, space, key)
+	if word == 0 || word&supersededBit != 0 {
+		return nil, Unknown
+	}
+	if noting && word&usedBit == 0 {
+		slot.Or(usedBit)
+	}
+	return g.entry(reference(word & referenceMask)).value()
+}
+
+// Supersede makes Use forget a record, which has a newer version elsewhere.
+func (g *Generation) Supersede(hash uint64, space uint32, key []byte) {
+	if slot, word := g.search(hash, space, key); word != 0 {
+		slot.Or(supersededBit)
+	}
+}
+
+// search finds the slot of a key in a generation to which nothing is added any more, and what it says: 0 when there is none.
+func (g *Generation) search(hash uint64, space uint32, key []byte) (*atomic.Uint64, uint64) {
+	index := g.index.Load()
+	for i := hash & index.mask; ; i = (i + 1) & index.mask {
+		slot := &index.slots[i]
+		word := slot.Load()
+		if word == 0 || word>>referenceBits == hash>>referenceBits && g.entry(reference(word&referenceMask)).is(space, key) {
+			return slot, word
+		}
+	}
+}
+
+// Used visits the records that were used and not superseded, in no order.
+func (g *Generation) Used() iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		slots := g.index.Load().slots
+		for i := range slots {
+			word := slots[i].Load()
+			if word&usedBit == 0 || word&supersededBit != 0 {
+				continue
+			}
+			if !yield(Record{g.entry(reference(word & referenceMask))}) {
+				return
+			}
 		}
 	}
 }

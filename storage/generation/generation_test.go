@@ -236,3 +236,52 @@ func BenchmarkIterate(b *testing.B) {
 		g.Iterate(End, Range{Space: 1, Lower: []byte("element:000000050000")}, false).Next()
 	}
 }
+
+// TestKept uses some records of a generation that is kept, and supersedes others.
+func TestKept(t *testing.T) {
+	g := New(4096, 0, nil)
+	hash := func(key string) uint64 { return Hash(1, []byte(key)) }
+	for i := range 500 {
+		key := fmt.Sprint("key", i)
+		g.Put(hash(key), 1, []byte(key), []byte("old"))
+		g.Put(hash(key), 1, []byte(key), fmt.Append(nil, i))
+	}
+	g.Delete(hash("gone"), 1, []byte("gone"))
+	g.Merge()
+	use := func(key string, noting bool, want string, wantState State) {
+		t.Helper()
+		if value, state := g.Use(hash(key), 1, []byte(key), noting); string(value) != want || state != wantState {
+			t.Errorf("%s: %q, %v, want %q, %v", key, value, state, want, wantState)
+		}
+	}
+	used := func() (keys []string) {
+		for record := range g.Used() {
+			keys = append(keys, string(record.Key()))
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	use("key7", true, "7", Present)
+	use("key7", true, "7", Present)
+	use("key8", false, "8", Present)
+	use("key9", true, "9", Present)
+	use("gone", true, "", Deleted)
+	use("none", true, "", Unknown)
+	if got := used(); !slices.Equal(got, []string{"gone", "key7", "key9"}) {
+		t.Errorf("used: %q", got)
+	}
+	for _, key := range []string{"key9", "key10", "none"} {
+		g.Supersede(hash(key), 1, []byte(key))
+	}
+	use("key9", true, "", Unknown)
+	use("key10", true, "", Unknown)
+	if got := used(); !slices.Equal(got, []string{"gone", "key7"}) {
+		t.Errorf("used, without what is superseded: %q", got)
+	}
+	for i := range 500 { // for those who see it as it was
+		key := fmt.Sprint("key", i)
+		if value, state := g.Get(End, hash(key), 1, []byte(key)); string(value) != fmt.Sprint(i) || state != Present {
+			t.Errorf("%s: %q, %v", key, value, state)
+		}
+	}
+}

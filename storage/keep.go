@@ -1,0 +1,88 @@
+package storage
+
+import (
+	"runtime"
+
+	"kedis/storage/generation"
+)
+
+// A large generation is kept when RocksDB has it, and read from before the cache, until the next large one takes its place: so nothing of
+// it has to be copied into the cache while writers wait for the processor, and only what was used meanwhile is, in the end. What it has of
+// a record is the newest version that RocksDB has, and the cache then has none, since
+//
+//   - when it goes to RocksDB, the cache forgets what it has of its records;
+//   - what is read from RocksDB, and so put into the cache, is in no generation;
+//   - when a small one goes to RocksDB, whose records are copied into the cache, they are superseded in the one that is kept.
+//
+// So a kept generation may be let go of at any time.
+
+// copied is a record on its way to RocksDB.
+type copied struct {
+	hash       uint64
+	space      uint32
+	key, value []byte
+	present    bool
+}
+
+// copy puts records into the cache, in place of older versions there and in the generation that is kept. A look at where they
+// belong there lets the processor wait for all of them at once.
+func (s *Store) copy(records []copied) {
+	if kept := s.current.Load().kept; kept != nil {
+		for i := range records {
+			kept.Supersede(records[i].hash, records[i].space, records[i].key)
+		}
+	}
+	s.putCopies(records)
+}
+
+func (s *Store) putCopies(records []copied) {
+	var slots [WarmRequests]uint64
+	for i := range records {
+		slots[i] = s.cache.Slot(records[i].hash)
+	}
+	for i := range records {
+		s.warmed += byte(len(s.cache.Peek(records[i].hash, slots[i])))
+	}
+	for i := range records {
+		r := &records[i]
+		s.cache.Put(r.hash, r.space, r.key, r.value, r.present)
+	}
+}
+
+// forget has the cache forget records that are newer in the generation that will be kept.
+func (s *Store) forget(records []copied) {
+	for i := range records {
+		s.warmed += byte(s.cache.Slot(records[i].hash))
+	}
+	for i := range records {
+		r := &records[i]
+		s.cache.Forget(r.hash, r.space, r.key)
+	}
+}
+
+// keepUsed copies into the cache what was used of the generation that another one is about to take the place of.
+func (s *Store) keepUsed(next *frozen) {
+	kept := s.current.Load().kept
+	if kept == nil {
+		return
+	}
+	records := make([]copied, 0, WarmRequests)
+	walked := 0
+	for record := range kept.Used() {
+		if walked++; walked%yieldRecords == 0 {
+			runtime.Gosched()
+		}
+		space, key := record.Space(), record.Key()
+		hash := generation.Hash(space, key)
+		if _, state := next.Get(generation.End, hash, space, key); state != generation.Unknown {
+			continue
+		}
+		value, state := record.Value()
+		records = append(records, copied{hash, space, key, value, state == generation.Present})
+		if len(records) == cap(records) {
+			s.putCopies(records)
+			records = records[:0]
+		}
+	}
+	s.putCopies(records)
+}

@@ -1,0 +1,181 @@
+package storage
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"kedis/storage/layout"
+)
+
+// keeping is a store with a generation that is kept, and what it should hold.
+type keeping struct {
+	t     *testing.T
+	store *Store
+	want  map[string]string
+}
+
+func newKeeping(t *testing.T) *keeping {
+	options := testOptions(t.TempDir(), 1<<30, 64<<20)
+	options.TablesFrom = constant[int64](256 << 10)
+	options.FlushLogBytes = constant[int64](1 << 40) // nothing settles by itself
+	return &keeping{t, openStore(t, options), map[string]string{}}
+}
+
+func (k *keeping) set(key, value string) {
+	k.t.Helper()
+	in(k.t, k.store, 0, func(db DB) error {
+		old, err := db.Lookup([]byte(key))
+		if err != nil {
+			return err
+		}
+		return db.Save([]byte(key), old, layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: []byte(value)})
+	})
+	k.want[key] = value
+}
+
+func (k *keeping) remove(key string) {
+	k.t.Helper()
+	remove(k.t, k.store, 0, key)
+	delete(k.want, key)
+}
+
+// large writes so many keys that they are kept.
+func (k *keeping) large(prefix string) {
+	k.t.Helper()
+	for i := range 1000 {
+		k.set(fmt.Sprint(prefix, i), strings.Repeat(prefix, 500)+fmt.Sprint(i))
+	}
+	tables := k.store.Counters().FlushedAsTables.Load()
+	settle(k.t, k.store)
+	if k.store.Counters().FlushedAsTables.Load() != tables+1 {
+		k.t.Fatal("a large generation didn't go to RocksDB as tables")
+	}
+	if k.store.Kept() < 500<<10 {
+		k.t.Fatalf("%d bytes are kept", k.store.Kept())
+	}
+}
+
+// read reads a key, and tells how often RocksDB was asked.
+func (k *keeping) read(key string) int64 {
+	k.t.Helper()
+	before := k.store.Counters().RocksReads.Load()
+	txn := k.store.NewTxn()
+	txn.Begin(Mode{}, 1, 0)
+	found, err := txn.DB(0).Lookup([]byte(key))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	want, exists := k.want[key]
+	if found.Exists != exists || exists && string(found.Value) != want {
+		k.t.Fatalf("%s: %v, %.20q, want %v, %.20q", key, found.Exists, found.Value, exists, want)
+	}
+	return k.store.Counters().RocksReads.Load() - before
+}
+
+// wantRead reads a key, for which RocksDB has to be asked so often.
+func (k *keeping) wantRead(key string, reads int64) {
+	k.t.Helper()
+	if n := k.read(key); n != reads {
+		k.t.Errorf("%s: RocksDB was asked %d times, want %d", key, n, reads)
+	}
+}
+
+func (k *keeping) wantAll() {
+	k.t.Helper()
+	for key := range k.want {
+		k.read(key)
+	}
+}
+
+// TestWhatWasUsedStaysInMemory reads from a generation that is kept, and from what is left of it in the cache.
+func TestWhatWasUsedStaysInMemory(t *testing.T) {
+	k := newKeeping(t)
+	k.large("a")
+	k.wantRead("a1", 0)
+	k.wantRead("a2", 0)
+	k.large("b")
+	k.wantRead("a1", 0)
+	k.wantRead("a2", 0)
+	k.wantRead("a3", 1)
+	k.wantRead("a3", 0)
+	k.wantRead("b3", 0)
+	k.wantAll()
+}
+
+// TestKeptIsSuperseded changes what is kept, in small generations and in large ones.
+func TestKeptIsSuperseded(t *testing.T) {
+	k := newKeeping(t)
+	k.large("a")
+	for i := range 20 {
+		k.wantRead(fmt.Sprint("a", i), 0)
+	}
+	k.set("a1", "small")
+	k.remove("a2")
+	k.set("a500", "small")
+	settle(t, k.store)
+	k.wantRead("a1", 0)
+	k.wantRead("a2", 0)
+	k.wantRead("a500", 0)
+	k.set("a1", "smaller")
+	settle(t, k.store)
+	k.wantRead("a1", 0)
+	k.set("a3", "in a large one")
+	k.remove("a4")
+	k.large("b")
+	k.set("a5", "on its way")
+	k.large("c")
+	k.remove("a6")
+	k.large("a")
+	k.wantAll()
+	k.large("d")
+	k.wantAll()
+	k.large("e") // nothing is as it was in the first of them
+	k.wantAll()
+	if err := k.store.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	if k.store.Kept() != 0 {
+		t.Error("something is kept that was read from files")
+	}
+	k.wantAll()
+}
+
+// TestPoppedElementsAreNotUsed pops from a list that is kept: nobody will ask for those elements again.
+func TestPoppedElementsAreNotUsed(t *testing.T) {
+	k := newKeeping(t)
+	list := []byte("list")
+	change := func(f func(l *List) error) {
+		in(t, k.store, 0, func(db DB) error {
+			l, err := db.List(list)
+			if err != nil {
+				return err
+			}
+			if err := f(&l); err != nil {
+				return err
+			}
+			return l.Save()
+		})
+	}
+	for i := range 1000 {
+		change(func(l *List) error { return l.Push(false, [][]byte{fmt.Appendf(nil, "%0500d", i)}) })
+	}
+	settle(t, k.store)
+	if k.store.Kept() == 0 {
+		t.Fatal("nothing is kept")
+	}
+	for i := range 100 {
+		change(func(l *List) error {
+			return l.Pop(true, 1, func(value []byte) {
+				if want := fmt.Sprintf("%0500d", i); string(value) != want {
+					t.Errorf("popped %.10q", value)
+				}
+			})
+		})
+	}
+	for record := range k.store.current.Load().kept.Used() {
+		if record.Key()[0] == layout.KindListElement {
+			t.Fatalf("%q counts as used", record.Key())
+		}
+	}
+}
