@@ -38,22 +38,22 @@ const (
 	nearly = 0.1
 )
 
-// average is a moving average over some samples; it begins with the first.
+// average is a moving average over some samples, of which the last has a weight between 0 and 1; it begins with the first.
 type average struct {
 	value float64
 	begun bool
 }
 
-func (a *average) add(sample float64) {
+func (a *average) add(sample, weight float64) {
 	if !a.begun {
 		a.value, a.begun = sample, true
 	}
-	a.value += 0.4 * (sample - a.value)
+	a.value += weight * (sample - a.value)
 }
 
-// sample looks at the time since the last sample, in which so many requests came in so many pieces. It tells whether there was enough to do to
-// decide anything.
-func (b *balance) sample(now processorTimes, requests, pieces int64, reactors int) bool {
+// sample looks at the time since the last sample, in which so many requests came in so many pieces, while so many threads of this process had
+// other work. It tells whether there was enough to do to decide anything.
+func (b *balance) sample(now processorTimes, requests, pieces int64, reactors, others int) bool {
 	last := b.last
 	b.last = now
 	passed := (now.at - last.at).Seconds()
@@ -64,12 +64,12 @@ func (b *balance) sample(now processorTimes, requests, pieces int64, reactors in
 	if used < quiet*passed {
 		return false
 	}
-	b.available.add(min((used+idle)/passed, float64(b.processors)))
+	b.available.add(min((used+idle)/passed, float64(b.processors))-float64(others), 0.4)
+	single := 0.0
 	if requests < pipelined*pieces {
-		b.single.add(1)
-	} else {
-		b.single.add(0)
+		single = 1
 	}
+	b.single.add(single, 0.7) // other clients, or others than before, are seen at once
 	b.serving = reactors
 	if b.single.value > 0.5 && !b.fixed {
 		b.serving = min(reactors, max(1, int(b.available.value+0.5)))
@@ -124,9 +124,6 @@ func (l *load) turn() {
 // clients are those of the last period and those that came since.
 func (l *load) clients() int { return l.last.Load().clients + int(l.coming.Load()) }
 
-// mostMoves bounds how many connections a reactor moves at a time.
-const mostMoves = 64
-
 // rebalance looks at what the machine has to do and has connections moved to where they are best served. The caller holds s.mu.
 func (s *Server) rebalance() {
 	var all counts
@@ -145,12 +142,15 @@ func (s *Server) rebalance() {
 		s.logger.Debug("asking for the processors' times", "error", err)
 		return
 	}
-	if !s.balance.sample(now, all.requests, all.pieces, len(s.reactors)) {
+	others := 0
+	if s.engine.Store.Flushing() {
+		others = 1
+	}
+	if !s.balance.sample(now, all.requests, all.pieces, len(s.reactors), others) {
 		return
 	}
 	serving, spare := s.balance.serving, s.balance.spare()
-	// While a socket is copied it takes more descriptors than one; when they run out, it would be lost.
-	most := min(mostMoves, max(0, s.mostDescriptor/2-s.engine.Clients.Count()))
+	most := s.mostMoves()
 	share := (all.clients + serving - 1) / serving
 	for _, r := range s.reactors {
 		r.post(func() { r.linger.allowed = spare && r.linger.ready != nil })
@@ -164,6 +164,32 @@ func (s *Server) rebalance() {
 			r.post(func() { r.moveSome(to, surplus) })
 		}
 	}
+}
+
+// place has a new connection served by a reactor that serves, wherever it was accepted.
+func (s *Server) place(c *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := c.reactor
+	if s.balance.serving == 0 || r.number < s.balance.serving || s.mostMoves() == 0 {
+		return
+	}
+	to := s.leastLoaded()
+	to.load.coming.Add(1)
+	r.post(func() {
+		r.executeGathered()
+		r.commit()
+		if c.reactor == r && c.movable() {
+			r.move(c, to)
+		}
+	})
+}
+
+// mostMoves is how many connections a reactor may move at a time. While a socket is copied it takes more descriptors than one; when they run
+// out, it would be lost.
+func (s *Server) mostMoves() int {
+	const most = 64
+	return min(most, max(0, s.mostDescriptor/2-s.engine.Clients.Count()))
 }
 
 // leastLoaded returns the reactor, of those that serve, that has the fewest clients.

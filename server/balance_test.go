@@ -7,8 +7,9 @@ import (
 
 // machine is what a balance is told of one: in processors, during one sample after the other.
 type machine struct {
-	times processorTimes
-	b     balance
+	times  processorTimes
+	b      balance
+	others int
 }
 
 func (m *machine) pass(samples, reactors int, depth int64, used, idle float64) (decided bool) {
@@ -17,7 +18,7 @@ func (m *machine) pass(samples, reactors int, depth int64, used, idle float64) (
 		m.times.at += step
 		m.times.used += time.Duration(used * float64(step))
 		m.times.idle += time.Duration(idle * float64(step))
-		decided = m.b.sample(m.times, 1000*depth, 1000, reactors)
+		decided = m.b.sample(m.times, 1000*depth, 1000, reactors, m.others)
 	}
 	return decided
 }
@@ -29,21 +30,23 @@ func TestBalance(t *testing.T) {
 		fixed, rationed bool
 		depth           int64
 		used, idle      float64
+		others          int
 		serving         int
 		spare           bool
 	}{
-		{"two processors, one of which the clients want", 2, false, false, 1, 0.95, 0.2, 1, true},
-		{"the same with a fixed number of reactors", 2, true, false, 1, 0.95, 0.2, 2, false},
-		{"the same machine, deep pipelines", 2, false, false, 16, 1.4, 0.1, 2, false},
-		{"two processors, clients elsewhere", 2, false, false, 1, 1.5, 0.4, 2, true},
-		{"eight processors, clients elsewhere", 8, false, false, 1, 3, 4.95, 8, true},
-		{"eight processors, three of which others want", 8, false, false, 1, 4, 1, 5, true},
-		{"others want more than there is", 4, false, false, 1, 0.3, 0, 1, false},
-		{"two of sixty-four processors", 2, false, false, 1, 0.8, 60, 2, true},
-		{"two processors' time on sixty-four", 2, false, true, 1, 0.8, 60, 2, false},
+		{"two processors, one of which the clients want", 2, false, false, 1, 0.95, 0.2, 0, 1, true},
+		{"the same, and a generation goes to RocksDB", 2, false, false, 1, 1.4, 0, 1, 1, false},
+		{"the same with a fixed number of reactors", 2, true, false, 1, 0.95, 0.2, 0, 2, false},
+		{"the same machine, deep pipelines", 2, false, false, 16, 1.4, 0.1, 0, 2, false},
+		{"two processors, clients elsewhere", 2, false, false, 1, 1.5, 0.4, 0, 2, true},
+		{"eight processors, clients elsewhere", 8, false, false, 1, 3, 4.95, 0, 8, true},
+		{"eight processors, three of which others want", 8, false, false, 1, 4, 1, 0, 5, true},
+		{"others want more than there is", 4, false, false, 1, 0.3, 0, 0, 1, false},
+		{"two of sixty-four processors", 2, false, false, 1, 0.8, 60, 0, 2, true},
+		{"two processors' time on sixty-four", 2, false, true, 1, 0.8, 60, 0, 2, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := machine{b: balance{processors: test.processors, fixed: test.fixed, rationed: test.rationed}}
+			m := machine{b: balance{processors: test.processors, fixed: test.fixed, rationed: test.rationed}, others: test.others}
 			if m.pass(1, test.processors, test.depth, test.used, test.idle) {
 				t.Error("something was decided without a sample before")
 			}

@@ -253,6 +253,9 @@ func (s *Store) throttle() {
 // Crowded tells that more would be on its way to RocksDB than it takes without slowing writers down. What can wait should.
 func (s *Store) Crowded() bool { return s.waitingGenerations() >= frozenUnslowed }
 
+// Flushing tells that a generation is on its way to RocksDB, which takes up to one processor.
+func (s *Store) Flushing() bool { return s.waitingGenerations() > 0 }
+
 // waitingGenerations is how many generations wait for RocksDB.
 func (s *Store) waitingGenerations() int { return len(s.current.Load().frozen) }
 
