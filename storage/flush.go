@@ -154,7 +154,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 	s.forgetOutside(f.moved)
 	s.staged.written(f.Generation)
 	if kept {
-		s.keepUsed(f)
+		s.leave(f)
 	}
 	s.retire(f, kept)
 	return nil

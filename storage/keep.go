@@ -6,9 +6,9 @@ import (
 	"kedis/storage/generation"
 )
 
-// A large generation is kept when RocksDB has it, and read from before the cache, until the next large one takes its place: so nothing of
-// it has to be copied into the cache while writers wait for the processor, and only what was used meanwhile is, in the end. What it has of
-// a record is the newest version that RocksDB has, and the cache then has none, since
+// A large generation is kept when RocksDB has it, and read from before the cache, until the next large one takes its place: nothing of it
+// has to be copied into the cache while writers wait for the processor, nor, later, what has been overwritten, popped or flushed away
+// meanwhile. What it has of a record is the newest version that RocksDB has, and the cache then has none, since
 //
 //   - when it goes to RocksDB, the cache forgets what it has of its records;
 //   - what is read from RocksDB, and so put into the cache, is in no generation;
@@ -60,29 +60,51 @@ func (s *Store) forget(records []copied) {
 	}
 }
 
-// keepUsed copies into the cache what was used of the generation that another one is about to take the place of.
-func (s *Store) keepUsed(next *frozen) {
-	kept := s.current.Load().kept
-	if kept == nil {
+// leave copies into the cache what is left of the generation that is kept, which another one is about to take the place of: what was
+// used, and as much else as there is room for.
+func (s *Store) leave(next *frozen) {
+	now := s.current.Load()
+	if now.kept == nil {
 		return
 	}
+	live := map[uint32]bool{}
+	for _, ns := range now.databases {
+		live[ns.number] = true
+	}
+	popped := outsideOfLists{moved: next.moved}
+	room := s.cache.Limit() - s.cache.Bytes()
 	records := make([]copied, 0, WarmRequests)
 	walked := 0
-	for record := range kept.Used() {
+	for record, used := range now.kept.Left() {
 		if walked++; walked%yieldRecords == 0 {
 			runtime.Gosched()
 		}
 		space, key := record.Space(), record.Key()
-		hash := generation.Hash(space, key)
-		if _, state := next.Get(generation.End, hash, space, key); state != generation.Unknown {
+		if !used && room <= 0 || !live[space] || !readByKey(key[0]) || popped.has(key) {
 			continue
 		}
 		value, state := record.Value()
-		records = append(records, copied{hash, space, key, value, state == generation.Present})
+		records = append(records, copied{generation.Hash(space, key), space, key, value, state == generation.Present})
 		if len(records) == cap(records) {
-			s.putCopies(records)
+			room -= s.putNewest(records, next)
 			records = records[:0]
 		}
 	}
-	s.putCopies(records)
+	s.putNewest(records, next)
+}
+
+// putNewest puts those records into the cache that the next generation has no newer version of. It returns how many bytes they are.
+func (s *Store) putNewest(records []copied, next *frozen) (bytes int64) {
+	for i := range records {
+		s.warmed += byte(next.Slot(records[i].hash))
+	}
+	newest := records[:0]
+	for _, r := range records {
+		if _, state := next.Get(generation.End, r.hash, r.space, r.key); state == generation.Unknown {
+			newest = append(newest, r)
+			bytes += int64(len(r.key) + len(r.value))
+		}
+	}
+	s.putCopies(newest)
+	return bytes
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kedis/storage/generation"
 	"kedis/storage/layout"
 )
 
@@ -94,12 +95,38 @@ func TestWhatWasUsedStaysInMemory(t *testing.T) {
 	k.large("a")
 	k.wantRead("a1", 0)
 	k.wantRead("a2", 0)
+	cache := k.store.Cache()
+	for i := range 64 { // a chunk for each shard, and no more room
+		cache.Put(uint64(i), 0, make([]byte, 10<<10), nil, true)
+	}
+	cache.SetLimit(cache.Bytes())
 	k.large("b")
+	k.wantRead("b3", 0)
 	k.wantRead("a1", 0)
 	k.wantRead("a2", 0)
 	k.wantRead("a3", 1)
 	k.wantRead("a3", 0)
-	k.wantRead("b3", 0)
+	k.wantAll()
+}
+
+// TestWhatIsLeftStaysInMemory has room in the cache for all that was kept.
+func TestWhatIsLeftStaysInMemory(t *testing.T) {
+	k := newKeeping(t)
+	k.large("a")
+	k.set("a7", "newer")
+	k.remove("a8")
+	k.large("b")
+	for i := range 10 {
+		k.wantRead(fmt.Sprint("a", i), 0)
+	}
+	k.set("b1", "newer")
+	space, key := k.store.current.Load().databases[0].number, layout.AppendMetadataKey(nil, []byte("b5"))
+	in(t, k.store, 0, func(db DB) error { db.txn.Flush(0); return nil })
+	k.want = map[string]string{}
+	k.large("c")
+	if _, _, known := k.store.Cache().Get(generation.Hash(space, key), space, key); known {
+		t.Error("what was flushed away was copied")
+	}
 	k.wantAll()
 }
 
@@ -173,8 +200,8 @@ func TestPoppedElementsAreNotUsed(t *testing.T) {
 			})
 		})
 	}
-	for record := range k.store.current.Load().kept.Used() {
-		if record.Key()[0] == layout.KindListElement {
+	for record, used := range k.store.current.Load().kept.Left() {
+		if used && record.Key()[0] == layout.KindListElement {
 			t.Fatalf("%q counts as used", record.Key())
 		}
 	}

@@ -291,19 +291,30 @@ func (g *Generation) search(hash uint64, space uint32, key []byte) (*atomic.Uint
 	}
 }
 
-// Used visits the records that were used and not superseded, in no order.
-func (g *Generation) Used() iter.Seq[Record] {
-	return func(yield func(Record) bool) {
+// Left visits the records that were not superseded, in no order, and tells which of them were used.
+func (g *Generation) Left() iter.Seq2[Record, bool] {
+	return func(yield func(Record, bool) bool) {
 		slots := g.index.Load().slots
-		for i := range slots {
-			word := slots[i].Load()
-			if word&usedBit == 0 || word&supersededBit != 0 {
-				continue
+		var words [readAhead]uint64
+		var warmed byte
+		for len(slots) > 0 {
+			few := slots[:min(readAhead, len(slots))]
+			slots = slots[len(few):]
+			for i := range few {
+				if words[i] = few[i].Load(); words[i] != 0 {
+					warmed += g.entry(reference(words[i] & referenceMask))[0]
+				}
 			}
-			if !yield(Record{g.entry(reference(word & referenceMask))}) {
-				return
+			for _, word := range words[:len(few)] {
+				if word == 0 || word&supersededBit != 0 {
+					continue
+				}
+				if !yield(Record{g.entry(reference(word & referenceMask))}, word&usedBit != 0) {
+					return
+				}
 			}
 		}
+		g.warmed = warmed
 	}
 }
 

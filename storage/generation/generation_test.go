@@ -255,8 +255,14 @@ func TestKept(t *testing.T) {
 		}
 	}
 	used := func() (keys []string) {
-		for record := range g.Used() {
-			keys = append(keys, string(record.Key()))
+		left := 0
+		for record, used := range g.Left() {
+			if left++; used {
+				keys = append(keys, string(record.Key()))
+			}
+		}
+		if left < 499 || left > 501 {
+			t.Errorf("%d records are left", left)
 		}
 		slices.Sort(keys)
 		return keys
