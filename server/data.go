@@ -122,18 +122,22 @@ func rocksOptions(c *config.Config, directory string, logger hclog.Logger) rocks
 // blockCacheBytes is the size of RocksDB's cache, which can't be 0.
 func blockCacheBytes(c *config.Config) int64 { return max(c.RocksDBBlockCache.Get().Bytes, 1) }
 
-// generationBytes is how large a generation becomes: one is written to, up to three wait for RocksDB or are on their way, and one is kept.
+// generationBytes is how large a generation becomes: one is written to, up to three wait for RocksDB or are on their way.
 func generationBytes(c *config.Config) int64 {
 	recent := c.MemoryTier.Get().Bytes / 100 * (100 - c.CleanCacheShare.Get())
-	return min(c.GenerationBytes.Get(), max(recent/5, smallestGeneration))
+	return min(c.GenerationBytes.Get(), max(recent/4, smallestGeneration))
 }
 
 // smallestGeneration is below what a small memory-tier makes of a generation; generation-bytes may be less.
 const smallestGeneration = 1 << 20
 
-// cacheBytes is how much memory copies of records may take.
+// cacheBytes is how much memory copies of records may take, besides the generation that the store keeps if it is large enough for tables.
 func cacheBytes(c *config.Config) int64 {
-	return c.MemoryTier.Get().Bytes / 100 * c.CleanCacheShare.Get()
+	bytes := c.MemoryTier.Get().Bytes / 100 * c.CleanCacheShare.Get()
+	if kept := generationBytes(c); kept >= c.RocksDBWriteBufferSize.Get()/2 {
+		bytes -= kept
+	}
+	return max(bytes, 0)
 }
 
 func (d *Data) logOptions(number uint64) binlog.Options {

@@ -205,14 +205,17 @@ func (c *Config) memoryTier(memory int64) []*option {
 			`Memory for records in front of RocksDB: recent writes that RocksDB doesn't have yet, and copies
 			of what was read.`),
 		row("clean-cache-share", &c.CleanCacheShare, percentage(), "50%", byHook,
-			"How much of memory-tier may be copies of what was read; the rest is for recent writes."),
+			`How much of memory-tier may be copies of what RocksDB has; the rest is for recent writes that it
+			doesn't have yet.`),
 		row("rank-memory", &c.RankMemory, size(0, 1<<40), "64mb", live,
 			`Memory for counting the members of large sorted sets, for ZRANK, ZCOUNT, ZRANGE by rank and the
 			like: about two bytes for each member of those that are asked. Beyond it, what was asked longest
 			ago is counted anew when it is asked again. 0 counts them each time, member by member.`),
 		row("generation-bytes", &c.GenerationBytes, size(1024, gb), "256mb", live,
 			`Recent writes are collected up to this size before they go to RocksDB in one sorted batch, or up to
-			a fifth of what memory-tier has for recent writes, if that is less (but at least 1mb).`),
+			a quarter of what memory-tier has for recent writes, if that is less (but at least 1mb). From half
+			of rocksdb-write-buffer-size on they go there as table files, and stay in memory as copies until
+			the next have done so.`),
 	}
 }
 

@@ -66,10 +66,10 @@ const (
 // tableRoom is what has to be free on the disk besides what is to be written to tables.
 const tableRoom = 16 << 20
 
-// TablesFrom is how many bytes are better written to tables than as a batch: a quarter of what fills a memtable. Less would make many small files.
+// TablesFrom is how many bytes are better written to tables than as a batch: half of what fills a memtable. Less would make many small files.
 func (d *DB) TablesFrom() int64 { return d.tablesFrom.Load() }
 
-func (d *DB) noteWriteBuffer(bytes int64) { d.tablesFrom.Store(bytes / 4) }
+func (d *DB) noteWriteBuffer(bytes int64) { d.tablesFrom.Store(bytes / 2) }
 
 // NewTables makes empty tables. Ingest or Discard must follow, before the database is closed. The error satisfies IsNoSpace when the disk
 // may not have room for them; a batch, which is compressed before it gets there, may still fit.
