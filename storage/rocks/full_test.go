@@ -64,6 +64,15 @@ func TestFullDiskInChild(t *testing.T) {
 	waitForRoom(t, d, f, acknowledged)
 	must(t, d.Flush())
 	wantFiller(t, d, f, acknowledged)
+	tables := newTables(t, d, TableOptions{})
+	tables.Put(f, []byte("table"), []byte("of a resumed database"))
+	if err := d.Ingest(tables); !errors.Is(err, errNoTables) {
+		t.Errorf("tables of a resumed database: %v", err)
+	}
+	wantNoTables(t, d)
+	if d.TablesFrom() < 1<<60 {
+		t.Error("tables are wanted of a resumed database")
+	}
 	must(t, d.Close())
 	for _, line := range []string{"background work failed", "recovered"} {
 		if !strings.Contains(log.String(), line) {

@@ -64,6 +64,7 @@ func (d *DB) resume() {
 		return // Close waits for this goroutine, and holds it
 	}
 	defer d.structure.Unlock()
+	d.resumed.Store(true)
 	err := d.begun(func() error { return fromStatus("resume", C.rocks_resume(d.c)) })
 	if err != nil {
 		d.logger.Debug("rocksdb: the disk is full still", "error", err)

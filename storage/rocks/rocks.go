@@ -75,6 +75,7 @@ type DB struct {
 	writing sync.RWMutex
 
 	tablesFrom  atomic.Int64
+	resumed     atomic.Bool   // once it was; under structure
 	tableNumber atomic.Uint64 // of the table file that was begun last
 	tableBytes  atomic.Uint64 // written to table files
 

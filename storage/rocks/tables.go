@@ -67,7 +67,16 @@ const (
 const tableRoom = 16 << 20
 
 // TablesFrom is how many bytes are better written to tables than as a batch: half of what fills a memtable. Less would make many small files.
-func (d *DB) TablesFrom() int64 { return d.tablesFrom.Load() }
+func (d *DB) TablesFrom() int64 {
+	if d.resumed.Load() {
+		return math.MaxInt64
+	}
+	return d.tablesFrom.Load()
+}
+
+// errNoTables is Ingest's error once RocksDB has been resumed. RocksDB 7.8 then takes itself for stopped still when it is to give numbers to
+// table files (ErrorHandler::ClearBGError leaves is_db_stopped_ set), gives none, says that all is well, and adds the file 000000.sst.
+var errNoTables = errors.New("rocks: no table files can be taken, since the disk was full, until the database is opened again")
 
 func (d *DB) noteWriteBuffer(bytes int64) { d.tablesFrom.Store(bytes / 2) }
 
@@ -238,6 +247,9 @@ func (d *DB) Ingest(t *Tables) error {
 func (d *DB) ingest(files []tableFile) error {
 	d.structure.Lock()
 	defer d.structure.Unlock()
+	if d.resumed.Load() {
+		return errNoTables
+	}
 	handles := make([]*C.rocks_family, len(files))
 	paths := make([]*C.char, len(files))
 	for i, file := range files {
