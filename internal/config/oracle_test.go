@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -231,7 +232,8 @@ func withFile(t *testing.T, path, content string, commands ...[]string) []string
 	defer redis.Wait()
 	defer redis.Process.Kill()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(socket); err == nil {
+		if connection, err := net.Dial("unix", socket); err == nil { // it is there before Redis listens on it
+			connection.Close()
 			break
 		}
 		if time.Now().After(deadline) {

@@ -144,7 +144,8 @@ func usable(line []string) bool {
 	if name[:min(1, len(name))] == "z" && slices.ContainsFunc(line, negativeZero) {
 		return false
 	}
-	if weights := slices.Index(line, "weights"); weights >= 0 && slices.ContainsFunc(line[weights:], negative) {
+	weights := slices.IndexFunc(line, func(word string) bool { return strings.EqualFold(word, "weights") })
+	if weights >= 0 && slices.ContainsFunc(line[weights:], makesNegativeZero) {
 		return false
 	}
 	switch name {
@@ -174,7 +175,11 @@ func negativeZero(word string) bool {
 	return err == nil && f == 0 && math.Signbit(f)
 }
 
-func negative(word string) bool { return strings.HasPrefix(word, "-") }
+// makesNegativeZero tells whether a score may become -0 when it is multiplied by a weight: 0 by a negative one, or a negative one by 0.
+func makesNegativeZero(word string) bool {
+	f, err := strconv.ParseFloat(word, 64)
+	return err == nil && f <= 0
+}
 
 // exchange sends what was queued and takes the replies, whatever they are.
 func (l *Load) exchange(c *resp.Connection, count int) error {
