@@ -2,8 +2,8 @@ package config
 
 import (
 	"fmt"
-	"net"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
