@@ -166,25 +166,6 @@ func (s *Server) rebalance() {
 	}
 }
 
-// place has a new connection served by a reactor that serves, wherever it was accepted.
-func (s *Server) place(c *connection) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := c.reactor
-	if s.balance.serving == 0 || r.number < s.balance.serving || s.mostMoves() == 0 {
-		return
-	}
-	to := s.leastLoaded()
-	to.load.coming.Add(1)
-	r.post(func() {
-		r.executeGathered()
-		r.commit()
-		if c.reactor == r && c.movable() {
-			r.move(c, to)
-		}
-	})
-}
-
 // mostMoves is how many connections a reactor may move at a time. While a socket is copied it takes more descriptors than one; when they run
 // out, it would be lost.
 func (s *Server) mostMoves() int {

@@ -132,7 +132,6 @@ func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
 	conn.SetContext(c)
 	c.attach(s.reactor(conn.EventLoop()), conn)
 	s.engine.Clients.Add(c.session)
-	s.place(c)
 	return nil, gnet.None
 }
 
