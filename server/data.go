@@ -89,6 +89,7 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			ZSetValue:        c.ZSetMaxListpackValue.Get,
 		},
 		GenerationBytes: func() int64 { return generationBytes(c) },
+		KeptBytes:       func() int64 { return keptBytes(c) },
 		CacheBytes:      cacheBytes(c),
 		RankBytes:       c.RankMemory.Get,
 		SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
@@ -131,14 +132,21 @@ func generationBytes(c *config.Config) int64 {
 // smallestGeneration is below what a small memory-tier makes of a generation; generation-bytes may be less.
 const smallestGeneration = 1 << 20
 
-// cacheBytes is how much memory copies of records may take, besides the generation that the store keeps if it is large enough for tables.
-func cacheBytes(c *config.Config) int64 {
-	bytes := c.MemoryTier.Get().Bytes / 100 * c.CleanCacheShare.Get()
-	if kept := generationBytes(c); kept >= c.RocksDBWriteBufferSize.Get()/2 {
-		bytes -= kept
-	}
-	return max(bytes, 0)
+// copyBytes is how much memory copies of what RocksDB has may take: the generation that is kept, and the cache.
+func copyBytes(c *config.Config) int64 {
+	return c.MemoryTier.Get().Bytes / 100 * c.CleanCacheShare.Get()
 }
+
+// keptBytes is how large the generation is that is kept: none where generations are too small for table files, or would take more than half.
+func keptBytes(c *config.Config) int64 {
+	bytes := generationBytes(c)
+	if bytes < c.RocksDBWriteBufferSize.Get()/2 || bytes > copyBytes(c)/2 {
+		return 0
+	}
+	return bytes
+}
+
+func cacheBytes(c *config.Config) int64 { return copyBytes(c) - keptBytes(c) }
 
 func (d *Data) logOptions(number uint64) binlog.Options {
 	c := d.config

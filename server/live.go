@@ -17,6 +17,7 @@ func (d *Data) ApplyLive() {
 	c.OnChange("memory-tier", resize)
 	c.OnChange("clean-cache-share", resize)
 	c.OnChange("generation-bytes", resize)
+	c.OnChange("rocksdb-write-buffer-size", resize)
 	for name, apply := range map[string]func(db *rocks.DB) error{
 		"rocksdb-block-cache": func(db *rocks.DB) error {
 			db.SetBlockCacheBytes(blockCacheBytes(c))

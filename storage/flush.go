@@ -141,6 +141,10 @@ type target interface {
 // writeGeneration brings a generation to RocksDB as one step that ends with its state, and then takes it away from what readers look
 // through.
 func (s *Store) writeGeneration(f *frozen) error {
+	if s.huge(f) {
+		debug.FreeOSMemory() // what the request has left, before RocksDB makes its copies
+		defer debug.FreeOSMemory()
+	}
 	f.Merge()
 	families, err := s.families(f.state)
 	if err != nil {
@@ -167,7 +171,7 @@ func (s *Store) writeRecords(f *frozen, families map[uint32]*rocks.Family) (kept
 	if f.Newest() >= s.tablesFrom() {
 		tables, err := s.db().NewTables(rocks.TableOptions{Bytes: f.Newest()})
 		if err == nil {
-			return true, s.writeTables(tables, f, families)
+			return s.writeTables(tables, f, families)
 		}
 		if !rocks.IsNoSpace(err) {
 			return false, fmt.Errorf("storage: writing a generation: %w", err)
@@ -176,6 +180,9 @@ func (s *Store) writeRecords(f *frozen, families map[uint32]*rocks.Family) (kept
 	return false, s.writeBatch(f, families)
 }
 
+// huge tells that a request has made a generation much larger than they are.
+func (s *Store) huge(f *frozen) bool { return f.Newest() > s.options.GenerationBytes()+hugeBuffer }
+
 func (s *Store) tablesFrom() int64 {
 	if s.options.TablesFrom != nil {
 		return s.options.TablesFrom()
@@ -183,24 +190,23 @@ func (s *Store) tablesFrom() int64 {
 	return s.db().TablesFrom()
 }
 
-func (s *Store) writeTables(tables *rocks.Tables, f *frozen, families map[uint32]*rocks.Family) error {
-	s.fill(tables, f, families, s.forget)
+func (s *Store) writeTables(tables *rocks.Tables, f *frozen, families map[uint32]*rocks.Family) (kept bool, err error) {
+	learn := s.copy
+	if kept = s.keepsInMemory(f); kept {
+		learn = s.forget
+	}
+	s.fill(tables, f, families, learn)
 	if err := s.syncLog(f.state.Position); err != nil {
-		return errors.Join(err, tables.Discard())
+		return false, errors.Join(err, tables.Discard())
 	}
 	if err := s.db().Ingest(tables); err != nil {
-		return fmt.Errorf("storage: writing a generation: %w", err)
+		return false, fmt.Errorf("storage: writing a generation: %w", err)
 	}
 	s.counters.FlushedAsTables.Add(1)
-	return nil
+	return kept, nil
 }
 
 func (s *Store) writeBatch(f *frozen, families map[uint32]*rocks.Family) error {
-	huge := f.Newest() > s.options.GenerationBytes()+hugeBuffer
-	if huge {
-		debug.FreeOSMemory() // what the request has left, before RocksDB makes its copies
-		defer debug.FreeOSMemory()
-	}
 	batch := s.flusher.takeBatch(f.Newest())
 	s.fill(batch, f, families, s.copy)
 	if err := s.syncLog(f.state.Position); err != nil {
@@ -209,7 +215,7 @@ func (s *Store) writeBatch(f *frozen, families map[uint32]*rocks.Family) error {
 	if err := s.db().Write(batch); err != nil {
 		return fmt.Errorf("storage: writing a generation: %w", err)
 	}
-	if !huge {
+	if !s.huge(f) {
 		s.flusher.giveBack(batch)
 	}
 	return nil

@@ -6,15 +6,24 @@ import (
 	"kedis/storage/generation"
 )
 
-// A large generation is kept when RocksDB has it, and read from before the cache, until the next large one takes its place: nothing of it
+// A generation that went to RocksDB as tables is kept, and read from before the cache, until the next one takes its place: nothing of it
 // has to be copied into the cache while writers wait for the processor, nor, later, what has been overwritten, popped or flushed away
 // meanwhile. What it has of a record is the newest version that RocksDB has, and the cache then has none, since
 //
 //   - when it goes to RocksDB, the cache forgets what it has of its records;
 //   - what is read from RocksDB, and so put into the cache, is in no generation;
-//   - when a small one goes to RocksDB, whose records are copied into the cache, they are superseded in the one that is kept.
+//   - when one goes to RocksDB that won't be kept, its records are copied into the cache, and superseded in the one that is kept.
 //
 // So a kept generation may be let go of at any time.
+
+// keepsInMemory tells whether a generation will be kept. One that is larger than they are, since a request was, won't.
+func (s *Store) keepsInMemory(f *frozen) bool {
+	if s.options.KeptBytes == nil {
+		return false
+	}
+	most := s.options.KeptBytes()
+	return f.Bytes() <= most+most/4
+}
 
 // copied is a record on its way to RocksDB.
 type copied struct {

@@ -18,7 +18,7 @@ type keeping struct {
 
 func newKeeping(t *testing.T) *keeping {
 	options := testOptions(t.TempDir(), 1<<30, 64<<20)
-	options.TablesFrom = constant[int64](256 << 10)
+	options.TablesFrom, options.KeptBytes = constant[int64](256<<10), constant[int64](8<<20)
 	options.FlushLogBytes = constant[int64](1 << 40) // nothing settles by itself
 	return &keeping{t, openStore(t, options), map[string]string{}}
 }
@@ -205,4 +205,22 @@ func TestPoppedElementsAreNotUsed(t *testing.T) {
 			t.Fatalf("%q counts as used", record.Key())
 		}
 	}
+}
+
+// TestHugeGenerationsAreNotKept writes one that is larger than what may be kept, over what is kept.
+func TestHugeGenerationsAreNotKept(t *testing.T) {
+	k := newKeeping(t)
+	k.large("a")
+	kept := k.store.Kept()
+	k.set("a1", "newer")
+	k.remove("a2")
+	k.set("huge", strings.Repeat("x", 12<<20))
+	settle(t, k.store)
+	if now := k.store.Kept(); now != kept {
+		t.Errorf("%d bytes are kept, want %d as before", now, kept)
+	}
+	k.wantRead("a1", 0)
+	k.wantRead("a2", 0)
+	k.wantRead("huge", 1) // and it is too large for the cache
+	k.wantAll()
 }

@@ -59,7 +59,8 @@ type Options struct {
 	Databases       int
 	Limits          Limits
 	GenerationBytes func() int64         // recent writes that are collected before they go to RocksDB
-	TablesFrom      func() int64         // from what size on they go there as table files, and are kept; nil: as RocksDB sees fit
+	TablesFrom      func() int64         // from what size on they go there as table files; nil: as RocksDB sees fit
+	KeptBytes       func() int64         // how large they may be, or a little more, for the last of those to be kept in memory; nil: it isn't
 	CacheBytes      int64                // clean copies of records
 	RankBytes       func() int64         // counts of the indexes of sorted sets; 0: none are kept
 	SyncEveryCommit func() bool          // appendfsync always

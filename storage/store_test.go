@@ -35,7 +35,7 @@ func (l *testLog) Purge(int64) (removed int, err error) { return 0, nil }
 
 func constant[T any](v T) func() T { return func() T { return v } }
 
-// inTurns has every other generation go to RocksDB as tables.
+// inTurns has every other generation go to RocksDB as tables, or be kept.
 func inTurns() func() int64 {
 	var asked atomic.Int64
 	return func() int64 { return asked.Add(1) % 2 << 40 }
@@ -51,6 +51,7 @@ func testOptions(directory string, generationBytes, cacheBytes int64) Options {
 			ZSetEntries: constant[int64](128), ZSetValue: constant[int64](64)},
 		GenerationBytes: constant(generationBytes),
 		TablesFrom:      inTurns(),
+		KeptBytes:       inTurns(),
 		CacheBytes:      cacheBytes,
 		RankBytes:       constant[int64](1 << 20),
 		SyncEveryCommit: constant(false),
