@@ -111,10 +111,18 @@ func (s *Store) commitTogether(txns []*Txn) error {
 	}
 	s.position.Store(position)
 	s.counters.Commits.Add(int64(len(txns)))
-	if g := s.current.Load().active; g.Bytes()+s.commit.moved.bytes() > s.options.GenerationBytes() || g.Full() {
-		s.freeze()
-	}
+	s.freezeWhenFull()
 	return nil
+}
+
+func (s *Store) freezeWhenFull() {
+	active := s.current.Load().active
+	switch bytes, most := active.Bytes()+s.commit.moved.bytes(), s.options.GenerationBytes(); {
+	case bytes > most || active.Full():
+		s.freeze()
+	case bytes > most-most/nearlyFull:
+		s.provideNext()
+	}
 }
 
 // log appends the effects of transactions as one record.
@@ -206,7 +214,7 @@ func (s *Store) freeze() {
 	f := &frozen{now.active, s.state(), s.commit.moved}
 	s.commit.moved = movedLists{}
 	list := append([]*frozen{f}, now.frozen...)
-	s.current.Store(&current{active: s.newGeneration(now.active.Keys()), frozen: list, kept: now.kept, databases: now.databases})
+	s.current.Store(&current{active: s.takeNext(now.active.Keys()), frozen: list, kept: now.kept, databases: now.databases})
 	s.flusher.wake()
 }
 

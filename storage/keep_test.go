@@ -18,7 +18,7 @@ type keeping struct {
 
 func newKeeping(t *testing.T) *keeping {
 	options := testOptions(t.TempDir(), 1<<30, 64<<20)
-	options.TablesFrom, options.KeptBytes = constant[int64](256<<10), constant[int64](8<<20)
+	options.TablesFrom, options.KeptBytes = constant[int64](256<<10), constant[int64](24<<20)
 	options.FlushLogBytes = constant[int64](1 << 40) // nothing settles by itself
 	return &keeping{t, openStore(t, options), map[string]string{}}
 }
@@ -214,7 +214,7 @@ func TestHugeGenerationsAreNotKept(t *testing.T) {
 	kept := k.store.Kept()
 	k.set("a1", "newer")
 	k.remove("a2")
-	k.set("huge", strings.Repeat("x", 12<<20))
+	k.set("huge", strings.Repeat("x", 32<<20))
 	settle(t, k.store)
 	if now := k.store.Kept(); now != kept {
 		t.Errorf("%d bytes are kept, want %d as before", now, kept)

@@ -95,6 +95,7 @@ type Store struct {
 
 	sorter      chan *generation.Chunk
 	flusher     flusher
+	provider    provider
 	views       views
 	ends        indexEnds
 	ranks       ranks
@@ -158,6 +159,7 @@ func (s *Store) chunkBytes() int {
 func Open(o Options) (*Store, error) {
 	s := &Store{options: o, logger: o.Logger, stageBytes: stageBytes, cache: cache.New(o.CacheBytes), sorter: make(chan *generation.Chunk, 1024)}
 	s.flusher.init()
+	s.provider.init()
 	s.ranks.init(o.RankBytes)
 	if err := s.open(); err != nil {
 		return nil, err
@@ -176,7 +178,9 @@ func (s *Store) open() error {
 		return errors.Join(err, db.Close())
 	}
 	s.stop = make(chan struct{})
-	s.running.Add(3)
+	s.running.Add(5)
+	go s.provideMemory()
+	go s.provideGenerations()
 	go s.sortChunks()
 	go s.flushGenerations()
 	go s.maintain()
@@ -237,7 +241,7 @@ func (s *Store) load() error {
 			return err
 		}
 	}
-	s.current.Store(&current{active: s.newGeneration(0), databases: databases})
+	s.current.Store(&current{active: s.newGeneration(s.likelyKeys()), databases: databases})
 	s.commit.moved = movedLists{}
 	return nil
 }
@@ -279,8 +283,12 @@ func (s *Store) newNamespace() *namespace {
 	return ns
 }
 
+// likelyKeys is how many keys the first generation has room for, before anybody knows how large records are. Its index takes a sixteenth of
+// it, as far as it is used.
+func (s *Store) likelyKeys() int { return int(min(s.options.GenerationBytes()/256, 1<<20)) }
+
 func (s *Store) newGeneration(expected int) *generation.Generation {
-	return generation.New(s.chunkBytes(), expected, func(c *generation.Chunk) {
+	return generation.New(s.provider.memory, s.chunkBytes(), expected, func(c *generation.Chunk) {
 		select {
 		case s.sorter <- c:
 		default: // it is sorted when somebody needs it

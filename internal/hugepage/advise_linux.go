@@ -6,3 +6,8 @@ import "golang.org/x/sys/unix"
 func advise(from, to uintptr) {
 	_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_HUGEPAGE)
 }
+
+// populate leaves pages to their first use where the kernel is older than 5.14 and doesn't know how.
+func populate(from, to uintptr) {
+	_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_POPULATE_WRITE)
+}

@@ -11,6 +11,9 @@ import (
 // size is that of a huge page on the processors that Kedis is built for.
 const size = 2 << 20
 
+// page is that of an ordinary page there.
+const page = 4 << 10
+
 // Advise asks for large pages under a slice that was just made, before it is first touched. What lies beside it in the same large pages is advised too, since the heap puts the next slice there. Where
 // the kernel has no large pages, or gives them to everybody, nothing changes. Large pages that are used only in part take memory that nobody
 // asked for, so it is for what is large or is made again and again.
@@ -18,8 +21,22 @@ func Advise[T any](slice []T) {
 	if cap(slice) == 0 {
 		return
 	}
-	var element T
-	start := uintptr(unsafe.Pointer(unsafe.SliceData(slice)))
-	end := start + uintptr(cap(slice))*unsafe.Sizeof(element)
+	start, end := extent(slice)
 	advise(start&^(size-1), (end+size-1)&^(size-1))
+}
+
+// Populate has the kernel find the memory of a slice, and clear it, before it is first touched. What that takes, 0.1 ms for a large page and
+// up to 9 on a virtual machine that has the page from its host, is then not taken from whoever writes to it.
+func Populate[T any](slice []T) {
+	start, end := extent(slice)
+	if start, end = (start+page-1)&^(page-1), end&^(page-1); start < end {
+		populate(start, end)
+	}
+}
+
+// extent is where a slice begins and ends in memory.
+func extent[T any](slice []T) (start, end uintptr) {
+	var element T
+	start = uintptr(unsafe.Pointer(unsafe.SliceData(slice)))
+	return start, start + uintptr(cap(slice))*unsafe.Sizeof(element)
 }

@@ -68,6 +68,7 @@ const (
 // use, and what has become out of date.
 type Generation struct {
 	chunkBytes int
+	memory     *Memory
 	sealed     func(*Chunk)
 
 	chunks atomic.Pointer[[]*Chunk]
@@ -82,7 +83,7 @@ type Generation struct {
 	count   int
 	newest  int64
 
-	warmed byte // keeps the compiler from leaving out what Records reads ahead
+	warmed byte // keeps the compiler from leaving out what Records and grow read ahead
 }
 
 // Chunk is a piece of a generation's memory.
@@ -101,11 +102,11 @@ type index struct {
 	mask  uint64
 }
 
-// New makes an empty generation. chunkBytes is the size of its pieces; expected is the number of
+// New makes an empty generation. chunkBytes is the size of its pieces, which memory makes; expected is the number of
 // keys to make room for. sealed, which may be nil, is called for each chunk to which nothing will
 // be added any more; sorting it then (Chunk.Sort, from any goroutine) makes iterating cheap.
-func New(chunkBytes, expected int, sealed func(*Chunk)) *Generation {
-	g := &Generation{chunkBytes: chunkBytes, sealed: sealed}
+func New(memory *Memory, chunkBytes, expected int, sealed func(*Chunk)) *Generation {
+	g := &Generation{chunkBytes: chunkBytes, memory: memory, sealed: sealed}
 	size := 1024
 	for size < 2*expected {
 		size *= 2
@@ -114,6 +115,9 @@ func New(chunkBytes, expected int, sealed func(*Chunk)) *Generation {
 	g.chunks.Store(&[]*Chunk{})
 	return g
 }
+
+// Populate has the memory of an empty generation found and cleared before it is used.
+func (g *Generation) Populate() { hugepage.Populate(g.index.Load().slots) }
 
 func newIndex(size int) *index {
 	slots := make([]atomic.Uint64, size)
@@ -187,8 +191,12 @@ func (g *Generation) room(need int) *Chunk {
 		g.sealed(g.current)
 	}
 	chunks := *g.chunks.Load()
-	chunk := &Chunk{number: len(chunks), data: make([]byte, max(g.chunkBytes, need+firstOffset))}
-	hugepage.Advise(chunk.data)
+	chunk := &Chunk{number: len(chunks)}
+	if need += firstOffset; need <= g.chunkBytes {
+		chunk.data = g.memory.take(g.chunkBytes)
+	} else {
+		chunk.data = newChunkMemory(need)
+	}
 	chunk.end.Store(firstOffset)
 	// Readers hold the slice up to its old length; appending behind that doesn't disturb them.
 	chunks = append(chunks, chunk)
@@ -219,23 +227,30 @@ func (g *Generation) locate(hash uint64, space uint32, key []byte) (*atomic.Uint
 // grow doubles the index. Readers that hold the old one miss only what is being written just now,
 // and nobody reads what somebody else is writing.
 func (g *Generation) grow() {
-	old := g.index.Load()
-	next := newIndex(2 * len(old.slots))
-	for i := range old.slots {
-		word := old.slots[i].Load()
-		if word == 0 {
-			continue
+	next := newIndex(2 * len(g.index.Load().slots))
+	var few [readAhead]uint64
+	for slots := g.index.Load().slots; len(slots) > 0; slots = slots[readAhead:] {
+		for i := range few {
+			if few[i] = slots[i].Load(); few[i] != 0 {
+				g.warmed += g.entry(reference(few[i] & referenceMask))[0]
+			}
 		}
-		e := g.entry(reference(word & referenceMask))
-		hash := Hash(e.space(), e.key())
-		for j := hash & next.mask; ; j = (j + 1) & next.mask {
-			if next.slots[j].Load() == 0 {
-				next.slots[j].Store(word)
-				break
+		for _, word := range few {
+			if word != 0 {
+				e := g.entry(reference(word & referenceMask))
+				next.insert(Hash(e.space(), e.key()), word)
 			}
 		}
 	}
 	g.index.Store(next)
+}
+
+func (x *index) insert(hash, word uint64) {
+	i := hash & x.mask
+	for x.slots[i].Load() != 0 {
+		i = (i + 1) & x.mask
+	}
+	x.slots[i].Store(word)
 }
 
 // Get returns what the generation knew of a key before the mark. The value is the generation's

@@ -13,7 +13,7 @@ func TestOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
 		written := random.IntN(3 * enoughForDigits)
-		g := New(16<<10, 16, nil)
+		g := New(NewMemory(), 16<<10, 16, nil)
 		for range written {
 			key := bytes.Repeat([]byte{byte(random.IntN(2))}, random.IntN(30))
 			for i := range key {

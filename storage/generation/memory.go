@@ -1,0 +1,67 @@
+package generation
+
+import "kedis/internal/hugepage"
+
+// Memory makes the memory of chunks ahead, so that whoever appends, under a lock that others wait for, doesn't wait for the kernel to find
+// and clear it. Until the first chunk is taken it makes nothing.
+type Memory struct {
+	ready chan []byte
+	taken chan int // the size of one that was just taken
+}
+
+// chunksAhead is how many chunks wait to be used.
+const chunksAhead = 4
+
+// NewMemory returns a Memory for Provide to fill.
+func NewMemory() *Memory {
+	return &Memory{make(chan []byte, chunksAhead), make(chan int, 1)}
+}
+
+// Provide makes what will be needed, until stop is closed.
+func (m *Memory) Provide(stop <-chan struct{}) {
+	for {
+		select {
+		case bytes := <-m.taken:
+			m.fill(bytes)
+		case <-stop:
+			return
+		}
+	}
+}
+
+func (m *Memory) fill(bytes int) {
+	for len(m.ready) < cap(m.ready) {
+		made := newChunkMemory(bytes)
+		hugepage.Populate(made)
+		select {
+		case m.ready <- made:
+		default:
+			return
+		}
+	}
+}
+
+func newChunkMemory(bytes int) []byte {
+	made := make([]byte, bytes)
+	hugepage.Advise(made)
+	return made
+}
+
+// take returns memory for a chunk of an ordinary size.
+func (m *Memory) take(bytes int) []byte {
+	select {
+	case m.taken <- bytes:
+	default: // Provide has much to do
+	}
+	for {
+		select {
+		case made := <-m.ready:
+			if len(made) == bytes {
+				return made
+			}
+			// The size was another one then.
+		default:
+			return newChunkMemory(bytes)
+		}
+	}
+}
