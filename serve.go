@@ -164,6 +164,7 @@ func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
 	engine := command.NewEngine(data.Store, c, data, logger, reactors)
 	engine.Version = version
 	s := server.New(engine, c, logger)
+	s.UseProcessors(func(n int) { runtime.GOMAXPROCS(n) })
 	stopper := &stopper{server: s, asked: make(chan struct{})}
 	engine.Server = stopper
 	if err := data.Recover(engine); err != nil {

@@ -41,6 +41,7 @@ type Server struct {
 	mu       sync.Mutex
 	reactors map[gnet.EventLoop]*reactor
 	balance  balance
+	loading  loading // tick's
 	stop     chan struct{}
 	ticking  sync.WaitGroup
 }
@@ -55,6 +56,12 @@ func New(engine *command.Engine, c *config.Config, logger hclog.Logger) *Server 
 	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
 	return s
+}
+
+// UseProcessors names what changes how many processors Go uses, so that the server can have more of them while it waits for the disk. It is
+// called before Run, if at all: the number is the whole process's.
+func (s *Server) UseProcessors(set func(processors int)) {
+	s.loading = loading{set: set, ordinary: s.balance.processors}
 }
 
 // checkMaxClients refuses what the limit of open files doesn't allow, in Redis's words.
@@ -222,6 +229,7 @@ func (s *Server) tick() {
 		}
 		now := time.Now()
 		s.engine.Sample(now)
+		s.loading.look(s.engine.Loads())
 		s.mu.Lock()
 		for _, r := range s.reactors {
 			r.post(func() { r.tick(now) })

@@ -20,6 +20,7 @@ type loaders struct {
 
 	took  atomic.Int64 // nanoseconds, of the loads of late
 	tried atomic.Int64 // when they were last loaded anyway, as the engine's clock says
+	ended atomic.Int64 // how many loads
 }
 
 type load struct {
@@ -69,6 +70,7 @@ func (l *loaders) run(txn *storage.Txn, request storage.Upcoming) {
 	defer l.gate.Leave(l.slot)
 	began := time.Now()
 	txn.Load(request)
+	l.ended.Add(1)
 	took := l.took.Load()
 	l.took.Store(took + (int64(min(time.Since(began), longLoad))-took)/8)
 }
@@ -102,3 +104,6 @@ type Cold struct {
 // Load brings what a request asks for from the disk nearer, and calls done when that is over. It returns false when the request should
 // rather be executed at once.
 func (e *Engine) Load(cold Cold, done func()) bool { return e.loaders.try(cold.request, done) }
+
+// Loads is how many requests were looked for on the disk so far, ahead of their execution.
+func (e *Engine) Loads() int64 { return e.loaders.ended.Load() }
