@@ -205,12 +205,8 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 		for turn := range 2 {
 			i := (round + turn) % 2
 			c := &servers[i]
-			if c.floor != nil {
-				c.floor.answer(w.reply(p))
-			} else if w.prepare != nil && (round == 0 || w.test == "lpop") {
-				if err := w.prepare(p, c.server); err != nil {
-					return r, err
-				}
+			if err := p.begin(w, c, round); err != nil {
+				return r, err
 			}
 			s, err := p.benchmark(c.port(), arguments...)
 			if err != nil {
@@ -222,6 +218,23 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 		}
 	}
 	return r, nil
+}
+
+// begin prepares a server for a round, where that is necessary.
+func (p *plan) begin(w workload, c *contestant, round int) error {
+	prepares := w.prepare != nil && (round == 0 || w.test == "lpop")
+	switch {
+	case c.floor != nil:
+		c.floor.answer(w.reply(p))
+	case prepares:
+		if err := w.prepare(p, c.server); err != nil {
+			return err
+		}
+	}
+	if round == 0 || prepares {
+		return rest()
+	}
+	return nil
 }
 
 // rates returns a server's rates in ascending order.
