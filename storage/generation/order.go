@@ -3,6 +3,7 @@ package generation
 import (
 	"cmp"
 	"encoding/binary"
+	"math/bits"
 	"runtime"
 	"slices"
 )
@@ -92,27 +93,54 @@ func piece(key []byte, depth int) uint64 {
 const enoughForDigits = 512
 
 func (s *Scratch) byPiece(places []place) {
-	if len(places) < enoughForDigits {
+	switch {
+	case len(places) < enoughForDigits:
 		slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.piece, b.piece) })
-		return
+	case inOrder(places, 1):
+	case inOrder(places, -1):
+		slices.Reverse(places)
+	default:
+		s.byDigits(places)
 	}
-	s.byDigits(places)
 }
 
+// inOrder tells whether pieces ascend, or with a direction of -1 descend, as when elements were pushed to the left of a list.
+func inOrder(places []place, direction int) bool {
+	for i := range places[1:] {
+		if cmp.Compare(places[i].piece, places[i+1].piece) == direction {
+			return false
+		}
+	}
+	return true
+}
+
+// fewDigits is how many different values of the highest byte are worth being taken apart first.
+const fewDigits = 4
+
 // byDigits sorts by one byte of the piece after the other, the lowest first. Bytes that all pieces have in common,
-// such as those of a prefix, take no time.
+// such as those of a prefix, take no time. Where there are only few kinds of beginning, as of metadata among elements, each is sorted for
+// itself, since it has more in common.
 func (s *Scratch) byDigits(places []place) {
 	var differing uint64
 	for i := range places {
 		differing |= places[i].piece ^ places[0].piece
 	}
-	from, to := places, []place(nil)
+	spare := s.spareFor(len(places))
+	if highest := (bits.Len64(differing) - 1) &^ 7; highest > 8 && digits(places, highest) <= fewDigits {
+		distribute(spare, places, highest)
+		copy(places, spare)
+		for from, to := 0, 0; from < len(places); from = to {
+			for to < len(places) && places[to].piece>>highest == places[from].piece>>highest {
+				to++
+			}
+			s.byPiece(places[from:to])
+		}
+		return
+	}
+	from, to := places, spare
 	for shift := 0; shift < 64; shift += 8 {
 		if byte(differing>>shift) == 0 {
 			continue
-		}
-		if to == nil {
-			to = s.spareFor(len(places))
 		}
 		distribute(to, from, shift)
 		runtime.Gosched() // reactors wait for the processor
@@ -121,6 +149,20 @@ func (s *Scratch) byDigits(places []place) {
 	if &from[0] != &places[0] {
 		copy(places, from)
 	}
+}
+
+// digits is how many different values one byte of the pieces has.
+func digits(places []place, shift int) (different int) {
+	var seen [256]bool
+	for i := range places {
+		seen[byte(places[i].piece>>shift)] = true
+	}
+	for _, seen := range seen {
+		if seen {
+			different++
+		}
+	}
+	return different
 }
 
 func (s *Scratch) spareFor(n int) []place {

@@ -3,6 +3,7 @@ package generation
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -14,12 +15,16 @@ func TestOrder(t *testing.T) {
 	for range 200 {
 		written := random.IntN(3 * enoughForDigits)
 		g := New(NewMemory(), 16<<10, 16, nil)
-		for range written {
+		sequential := []uint16{0, 1, 0xffff}[random.IntN(3)] // ascending and descending ones among the others, or none
+		for i := range uint16(written) {
 			key := bytes.Repeat([]byte{byte(random.IntN(2))}, random.IntN(30))
 			for i := range key {
 				if random.IntN(8) == 0 {
 					key[i] = byte(random.IntN(3))
 				}
+			}
+			if sequential != 0 && random.IntN(50) > 0 {
+				key = binary.BigEndian.AppendUint16([]byte("sequence"), 30000+i*sequential)
 			}
 			space := uint32(random.IntN(3)) * 300
 			g.Put(Hash(space, key), space, key, nil)
@@ -33,7 +38,11 @@ func TestOrder(t *testing.T) {
 		if len(places) != written {
 			t.Fatalf("%d entries, %d written", len(places), written)
 		}
-		random.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
+		if sequential == 0 || random.IntN(2) == 0 {
+			slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.ref, b.ref) })
+		} else {
+			random.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
+		}
 		want := slices.Clone(places)
 		slices.SortFunc(want, func(a, b place) int {
 			other := g.entry(b.ref)
