@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"kedis/storage/cache"
@@ -21,6 +22,11 @@ type Upcoming struct {
 	Step     int  // not 0: after so many arguments comes another key, and so on to the end
 }
 
+// SameKey tells that a request is about the same key as another one.
+func (u *Upcoming) SameKey(other *Upcoming) bool {
+	return u.Database == other.Database && bytes.Equal(u.Args[1], other.Args[1])
+}
+
 // Warm reads what commands that are about to be executed will look at first: the slots of the indexes,
 // then the entries, and of spread collections the same for an element. One command after another would
 // wait for memory at each step; here the processor waits for many at once. It changes nothing, and what
@@ -33,6 +39,10 @@ func (t *Txn) Warm(requests []Upcoming) (missing uint32) {
 	keys, elements := warming{current: now, cache: t.store.cache}, warming{current: now, cache: t.store.cache}
 	var popping popping
 	for i := range requests {
+		if i > 0 && requests[i].SameKey(&requests[i-1]) {
+			keys.add(keys.hashes[i-1])
+			continue
+		}
 		t.key = layout.AppendMetadataKey(t.key[:0], requests[i].Args[1])
 		keys.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
 	}

@@ -239,6 +239,10 @@ func (b *Batch) Warm() []Cold {
 	}
 	var stripes [storage.WarmRequests]uint32
 	for i := range b.expected {
+		if i > 0 && b.expected[i].SameKey(&b.expected[i-1]) {
+			stripes[i] = stripes[i-1]
+			continue
+		}
 		stripes[i] = b.engine.Store.Stripe(b.expected[i].Database, b.expected[i].Args[1])
 	}
 	for _, stripe := range stripes[:len(b.expected)] {
