@@ -68,6 +68,54 @@ func TestMovedConnections(t *testing.T) {
 	clients.Wait()
 }
 
+// TestMovedPipelines moves connections to and fro whose clients all write to the same key, in pipelines, so that they wait for each other's
+// locks. Each reply has to be for the request of its client.
+func TestMovedPipelines(t *testing.T) {
+	r := startServer(t)
+	reactors := r.bothReactors()
+	const depth = 20
+	var stop atomic.Bool
+	var pushed atomic.Int64
+	var clients sync.WaitGroup
+	for i := range 12 {
+		c := r.dial()
+		clients.Go(func() {
+			for n := 0; !stop.Load() && !t.Failed(); n++ {
+				for j := range depth {
+					c.Queue("rpush", "shared", "element")
+					c.Queue("echo", fmt.Sprintf("%d %d %d", i, n, j))
+				}
+				if err := c.Flush(); err != nil {
+					t.Error(err)
+					return
+				}
+				length := int64(0)
+				for j := range depth {
+					pushedTo, err := c.Read()
+					grown, ok := pushedTo.Integer()
+					if err != nil || !ok || grown <= length {
+						t.Errorf("RPUSH is answered by %v, %v behind a length of %d", pushedTo, err, length)
+						return
+					}
+					length = grown
+					echo, err := c.Read()
+					if want := fmt.Sprintf("%q", fmt.Sprintf("%d %d %d", i, n, j)); err != nil || echo.String() != want {
+						t.Errorf("ECHO is answered by %v, %v, want %s", echo, err, want)
+						return
+					}
+				}
+				pushed.Add(depth)
+			}
+		})
+	}
+	for moved, i := 0, 0; moved < 1000 && !t.Failed(); i++ {
+		moved += moveAll(reactors[i%2], reactors[(i+1)%2])
+	}
+	stop.Store(true)
+	clients.Wait()
+	r.dial().want(fmt.Sprintf(":%d", pushed.Load()), "llen", "shared")
+}
+
 // TestMovedConnectionIsReached has others close, list and send to connections that are on their way.
 func TestMovedConnectionIsReached(t *testing.T) {
 	r := startServer(t)
