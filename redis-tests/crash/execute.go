@@ -288,8 +288,12 @@ func setIndex(s *State, arguments []string) string {
 	return done
 }
 
-// moveElement is LMOVE source destination LEFT|RIGHT LEFT|RIGHT.
+// moveElement is LMOVE source destination LEFT|RIGHT LEFT|RIGHT. A list's only element that is moved within it leaves the key as it is, its
+// expiry included.
 func moveElement(s *State, arguments []string) string {
+	if v := s.databases[s.selected][arguments[0]]; v != nil && len(v.list) == 1 && arguments[0] == arguments[1] {
+		return bulk(v.list[0])
+	}
 	element, existed := s.take(arguments[0], arguments[2] == "left")
 	if !existed {
 		return "nil"

@@ -1,9 +1,62 @@
 package crash
 
 import (
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
 )
+
+// TestModelIsRedis has the writers of the load send theirs to Redis, one after the other: what the model says is what Redis answers, and holds
+// in the end.
+func TestModelIsRedis(t *testing.T) {
+	const units = 4000
+	redis := launch.ForTest(t, launch.MustOracle(t), "--save", "", "--appendonly", "no")
+	for _, w := range newWriters(*seed) {
+		if w.generator.largest > 1000 {
+			continue // it differs from the others in nothing but the time that it takes
+		}
+		connection := redis.MustDial(t)
+		if err := w.send(connection, units); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep((longestExpiry + 5) * time.Millisecond) // so that it is certain which keys have expired
+		data, err := ReadData(connection, w.databases)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Settle(data.part(w), time.Now().UnixMilli()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// send sends so many units, or a few more, and compares their replies.
+func (w *Writer) send(connection *resp.Connection, units int) error {
+	w.begin()
+	w.flight = append(w.flight, seldom(w.prefix)...)
+	for ; w.acknowledged < units; w.fill() {
+		if err := w.exchange(connection); err != nil {
+			return err
+		}
+	}
+	w.flight = nil
+	return nil
+}
+
+// seldom are units that the generator makes once in a million.
+func seldom(prefix string) (units []Unit) {
+	list := prefix + "l0"
+	for _, request := range [][]string{
+		{"rpush", list, "only"}, {"pexpireat", list, strconv.Itoa(farFuture)}, {"lmove", list, list, "left", "right"}, {"persist", list},
+	} {
+		units = append(units, Unit{Requests: [][]string{request}})
+	}
+	return units
+}
 
 // TestSettleFindsWhatIsWrong holds a writer with one acknowledged request and a transaction and an SPOP in flight against what a server may show.
 func TestSettleFindsWhatIsWrong(t *testing.T) {

@@ -43,15 +43,9 @@ func (w *Writer) owns(database int, key string) bool {
 // Run sends requests until the connection breaks. That is as it should be only when the server has been killed; a reply that isn't the one
 // that the state gives never is.
 func (w *Writer) Run(connection *resp.Connection, killed *atomic.Bool) error {
-	w.flight = []Unit{{Requests: [][]string{{"select", strconv.Itoa(w.databases[0])}}}}
+	w.begin()
 	for {
-		for _, unit := range w.flight {
-			queue(connection, unit)
-		}
-		err := connection.Flush()
-		for err == nil && len(w.flight) > 0 {
-			err = w.acknowledge(connection)
-		}
+		err := w.exchange(connection)
 		if wrong, ok := err.(*wrongReply); ok {
 			return wrong
 		}
@@ -63,6 +57,23 @@ func (w *Writer) Run(connection *resp.Connection, killed *atomic.Bool) error {
 		}
 		w.fill()
 	}
+}
+
+// begin makes the first pipeline of a connection.
+func (w *Writer) begin() {
+	w.flight = []Unit{{Requests: [][]string{{"select", strconv.Itoa(w.databases[0])}}}}
+}
+
+// exchange sends what is in flight and reads the replies.
+func (w *Writer) exchange(connection *resp.Connection) error {
+	for _, unit := range w.flight {
+		queue(connection, unit)
+	}
+	err := connection.Flush()
+	for err == nil && len(w.flight) > 0 {
+		err = w.acknowledge(connection)
+	}
+	return err
 }
 
 // fill makes the next pipeline.
