@@ -11,7 +11,8 @@ import (
 // As long as there is a processor for each, all do. On a machine whose processors are wanted by others, its clients above all, the work of
 // the kernel for each request grows with the number of reactors that share too few processors: fewer requests come in one pass, and more
 // threads are put to sleep and woken. So where that is most of the work, since requests come one by one, as many serve as there are
-// processors to be had. Where the reactors' own work is most, as with deep pipelines, another one is worth its share of a processor.
+// processors to be had. Where the reactors' own work is most, as with deep pipelines, another one is worth its share of a processor,
+// unless all clients write to the same key: then reactors wait for each other, and one that has no processor of its own is one too many.
 type balance struct {
 	processors int  // that this process may use
 	rationed   bool // by time, so that one that is waited with is taken from the others
@@ -20,6 +21,7 @@ type balance struct {
 	last      processorTimes
 	available average // processors that this process uses or could use
 	single    average // 1 while requests come one by one, 0 while they come in pipelines
+	same      average // 1 while clients write to the same key, one after the other
 	serving   int
 }
 
@@ -32,6 +34,8 @@ func newBalance(fixed bool) balance {
 const (
 	// quiet is a use of processors, in processors, below which nothing is decided.
 	quiet = 0.25
+	// mostly is the share of the pieces that make it so.
+	mostly = 0.5
 	// pipelined is how many requests have to come at once for the reactors' own work to be taken for most.
 	pipelined = 4
 	// nearly is how much of a processor may be missing from one that is there.
@@ -51,13 +55,13 @@ func (a *average) add(sample, weight float64) {
 	a.value += weight * (sample - a.value)
 }
 
-// sample looks at the time since the last sample, in which so many requests came in so many pieces, while so many threads of this process had
-// other work. It tells whether there was enough to do to decide anything.
-func (b *balance) sample(now processorTimes, requests, pieces int64, reactors, others int) bool {
+// sample looks at the time since the last sample, and what came in it, while so many threads of this process had other work. It tells whether
+// there was enough to do to decide anything.
+func (b *balance) sample(now processorTimes, came counts, reactors, others int) bool {
 	last := b.last
 	b.last = now
 	passed := (now.at - last.at).Seconds()
-	if last.at == 0 || passed <= 0 || pieces == 0 {
+	if last.at == 0 || passed <= 0 || came.pieces == 0 {
 		return false
 	}
 	used, idle := (now.used - last.used).Seconds(), (now.idle - last.idle).Seconds()
@@ -65,16 +69,25 @@ func (b *balance) sample(now processorTimes, requests, pieces int64, reactors, o
 		return false
 	}
 	b.available.add(min((used+idle)/passed, float64(b.processors))-float64(others), 0.4)
-	single := 0.0
-	if requests < pipelined*pieces {
-		single = 1
-	}
-	b.single.add(single, 0.7) // other clients, or others than before, are seen at once
+	const atOnce = 0.7 // other clients, or others than before, are seen at once
+	b.single.add(oneIf(came.requests < pipelined*came.pieces), atOnce)
+	b.same.add(oneIf(float64(came.followed) > mostly*float64(came.pieces)), atOnce)
 	b.serving = reactors
-	if b.single.value > 0.5 && !b.fixed {
+	switch {
+	case b.fixed:
+	case b.single.value > 0.5:
 		b.serving = min(reactors, max(1, int(b.available.value+0.5)))
+	case b.same.value > 0.5:
+		b.serving = min(reactors, max(1, int(b.available.value+nearly)))
 	}
 	return true
+}
+
+func oneIf(condition bool) float64 {
+	if condition {
+		return 1
+	}
+	return 0
 }
 
 // spare tells that each of the serving reactors has a processor, which it may use up.
@@ -101,6 +114,7 @@ type load struct {
 type counts struct {
 	clients          int // that sent something
 	pieces, requests int64
+	followed         int64 // pieces of one client that write to the key that another one's wrote to just before
 }
 
 // count takes note that a connection has sent something.
@@ -132,6 +146,7 @@ func (s *Server) rebalance() {
 		all.clients += last.clients
 		all.pieces += last.pieces
 		all.requests += last.requests
+		all.followed += last.followed
 	}
 	if all.clients == 0 {
 		s.balance.last = processorTimes{} // nobody is asked for times that nobody needs
@@ -146,7 +161,7 @@ func (s *Server) rebalance() {
 	if s.engine.Store.Flushing() {
 		others = 1
 	}
-	if !s.balance.sample(now, all.requests, all.pieces, len(s.reactors), others) {
+	if !s.balance.sample(now, all, len(s.reactors), others) {
 		return
 	}
 	serving, spare := s.balance.serving, s.balance.spare()
@@ -164,6 +179,18 @@ func (s *Server) rebalance() {
 			r.post(func() { r.moveSome(to, surplus) })
 		}
 	}
+}
+
+// elsewhere is the reactor that a new connection of a reactor's should rather be served by; nil if it serves.
+func (s *Server) elsewhere(r *reactor) *reactor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.balance.serving == 0 || r.number < s.balance.serving || s.mostMoves() == 0 {
+		return nil
+	}
+	to := s.leastLoaded()
+	to.load.coming.Add(1)
+	return to
 }
 
 // mostMoves is how many connections a reactor may move at a time. While a socket is copied it takes more descriptors than one; when they run

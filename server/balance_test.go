@@ -10,6 +10,7 @@ type machine struct {
 	times  processorTimes
 	b      balance
 	others int
+	same   bool // the clients write to the same key
 }
 
 func (m *machine) pass(samples, reactors int, depth int64, used, idle float64) (decided bool) {
@@ -18,7 +19,7 @@ func (m *machine) pass(samples, reactors int, depth int64, used, idle float64) (
 		m.times.at += step
 		m.times.used += time.Duration(used * float64(step))
 		m.times.idle += time.Duration(idle * float64(step))
-		decided = m.b.sample(m.times, 1000*depth, 1000, reactors, m.others)
+		decided = m.b.sample(m.times, counts{pieces: 1000, requests: 1000 * depth, followed: int64(990 * oneIf(m.same))}, reactors, m.others)
 	}
 	return decided
 }
@@ -74,6 +75,20 @@ func TestBalanceChanges(t *testing.T) {
 	m.pass(10, 2, 1, 0.95, 0.2)
 	if got := [4]int{before, between, quiet, m.b.serving}; got != [4]int{1, 2, 2, 1} {
 		t.Errorf("%v serve in turn, want [1 2 2 1]", got)
+	}
+}
+
+// TestBalanceOneKey has clients that write to the same key, in deep pipelines, with and without a processor for each reactor.
+func TestBalanceOneKey(t *testing.T) {
+	m := machine{b: balance{processors: 2}, same: true}
+	m.pass(5, 2, 64, 1.3, 0.3)
+	crowded := m.b.serving
+	m.pass(10, 2, 64, 1.7, 0.25)
+	roomy := m.b.serving
+	m.same = false
+	m.pass(10, 2, 64, 1.3, 0.3)
+	if got := [3]int{crowded, roomy, m.b.serving}; got != [3]int{1, 2, 2} {
+		t.Errorf("%v serve in turn, want [1 2 2]", got)
 	}
 }
 

@@ -24,6 +24,13 @@ func (r *reactor) moveSome(to *reactor, number int) {
 	}
 }
 
+// place has a new connection served by another reactor. If it can't be moved just then, the next look at the load moves it.
+func (r *reactor) place(c *connection, to *reactor) {
+	if r != to && c.movable() {
+		r.move(c, to)
+	}
+}
+
 // unmovable are sessions that are sent something at any time.
 const unmovable = command.KindMonitor | command.KindReplica | command.KindPrimary | command.KindPubSub
 

@@ -203,3 +203,31 @@ func TestLingeringReactorIsReached(t *testing.T) {
 		r.dial().want("+PONG", "ping")
 	}
 }
+
+// TestPlacedConnections opens connections while one reactor serves: wherever they are accepted, they come there, and answer on the way.
+func TestPlacedConnections(t *testing.T) {
+	r := startServer(t)
+	reactors := r.bothReactors()
+	placed := func() (elsewhere int) {
+		for _, reactor := range reactors {
+			count := make(chan int)
+			reactor.post(func() { count <- len(reactor.connections) })
+			if n := <-count; reactor.number > 0 {
+				elsewhere += n
+			}
+		}
+		return elsewhere
+	}
+	before := placed()
+	for i := range 200 {
+		r.mu.Lock()
+		r.balance.serving = 1 // whatever the last look at the load found
+		r.mu.Unlock()
+		c := r.dial()
+		c.want("+OK", "set", "key", fmt.Sprint(i))
+		c.want(fmt.Sprintf("%q", fmt.Sprint(i)), "get", "key")
+	}
+	if after := placed(); after > before+20 {
+		t.Errorf("%d of 200 connections stayed where they were accepted", after-before)
+	}
+}

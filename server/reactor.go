@@ -450,6 +450,7 @@ func (r *reactor) remove(c *connection) {
 
 // tick looks after what no event tells of: replies that were read meanwhile, and clients that are idle.
 func (r *reactor) tick(now time.Time) {
+	r.load.now.followed = r.batch.Followed()
 	r.load.turn()
 	r.lookAfter(now)
 	for c := range r.paused {

@@ -139,6 +139,9 @@ func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
 	conn.SetContext(c)
 	c.attach(s.reactor(conn.EventLoop()), conn)
 	s.engine.Clients.Add(c.session)
+	if to := s.elsewhere(c.reactor); to != nil {
+		c.post(func() { c.reactor.place(c, to) })
+	}
 	return nil, gnet.None
 }
 

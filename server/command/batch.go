@@ -42,6 +42,7 @@ type Batch struct {
 	shared    []uint32 // stripes that are held by the running command
 	plan      plan
 	busy      uint32
+	follower  follower
 	counting  bool // the running command is to be run again, to count on
 	sealed    bool // by a NoBatch command: nothing joins it
 	marked    int  // the changes whose watchers were told
@@ -478,6 +479,7 @@ func (b *Batch) tryLock(wanted wantedLock) bool {
 		case lock.Acquired:
 			b.exclusive = append(b.exclusive, wanted.stripe)
 		}
+		b.follower.note(wanted.stripe, b.context.Session.ID)
 		return true
 	}
 	switch b.engine.Locks.TryShared(wanted.stripe, b.owner) {
@@ -487,6 +489,31 @@ func (b *Batch) tryLock(wanted wantedLock) bool {
 		b.shared = append(b.shared, wanted.stripe)
 	}
 	return true
+}
+
+// follower counts how often one session after another locks the same key to write: of such keys only one reactor at a time can have any
+// use.
+type follower struct {
+	stripe  uint32
+	session int64
+	count   int64
+}
+
+func (f *follower) note(stripe uint32, session int64) {
+	switch {
+	case stripe != f.stripe:
+		f.stripe, f.session = stripe, session
+	case session != f.session:
+		f.session = session
+		f.count++
+	}
+}
+
+// Followed returns how often a session has written to the key that another one had just written to, since the last call.
+func (b *Batch) Followed() int64 {
+	count := b.follower.count
+	b.follower.count = 0
+	return count
 }
 
 func (b *Batch) releaseShared() {
