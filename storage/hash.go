@@ -37,14 +37,13 @@ type Hash struct {
 }
 
 // Hash opens the hash of a key, which may not exist: the hash is empty then.
-func (d DB) Hash(key []byte) (Hash, error) {
-	k, err := d.LookupType(key, layout.Hash)
-	if err != nil {
-		return Hash{}, err
+func (d DB) Hash(key []byte) (h Hash, err error) {
+	if err = d.lookupType(key, layout.Hash, &h.old); err != nil {
+		return h, err
 	}
-	h := Hash{db: d, key: key, old: k, next: k.Metadata, pack: k.Value}
-	if !k.Exists {
-		h.next = layout.Metadata{Type: layout.Hash, Encoding: layout.Listpack}
+	h.db, h.key, h.next, h.pack = d, key, h.old.Metadata, h.old.Value
+	if !h.old.Exists {
+		h.next.Type, h.next.Encoding = layout.Hash, layout.Listpack
 		h.pack = emptyListpack
 	}
 	return h, nil
@@ -72,7 +71,7 @@ func (h *Hash) Save() error {
 	switch {
 	case h.Len() > 0:
 		h.next.Value = h.pack
-		return h.db.Save(h.key, h.old, h.next)
+		return h.db.save(h.key, &h.old, &h.next)
 	case h.old.Exists:
 		return h.db.Remove(h.key, h.old)
 	}

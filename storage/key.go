@@ -12,29 +12,43 @@ type Key struct {
 var delEffect = []byte("DEL")
 
 // Lookup reads a key's metadata. One that has expired is not there; a writing command removes it.
-func (d DB) Lookup(key []byte) (Key, error) {
-	k, err := d.LookupAny(key)
-	if err != nil {
-		return k, err
+func (d DB) Lookup(key []byte) (k Key, err error) {
+	err = d.lookup(key, &k)
+	return k, err
+}
+
+// lookup is Lookup into an empty Key: all commands do it, and a Key takes a while to be copied.
+func (d DB) lookup(key []byte, k *Key) error {
+	if err := d.lookupAny(key, k); err != nil {
+		return err
 	}
 	there := k.Exists && !d.txn.expired(&k.Metadata)
 	d.txn.countLookup(there)
 	if there || !k.Exists {
-		return k, nil
+		return nil
 	}
+	*k = Key{}
 	if d.txn.mode.Writing && !d.txn.mode.Replica {
-		_, err = d.RemoveExpired(key)
+		_, err := d.RemoveExpired(key)
+		return err
 	}
-	return Key{}, err
+	return nil
 }
 
 // LookupType is Lookup for a command on one type: ErrWrongType when the key has another.
-func (d DB) LookupType(key []byte, t layout.Type) (Key, error) {
-	k, err := d.Lookup(key)
-	if err == nil && k.Exists && k.Type != t {
-		return Key{}, ErrWrongType
-	}
+func (d DB) LookupType(key []byte, t layout.Type) (k Key, err error) {
+	err = d.lookupType(key, t, &k)
 	return k, err
+}
+
+// lookupType is LookupType into an empty Key, which stays empty when the key has another type.
+func (d DB) lookupType(key []byte, t layout.Type, k *Key) error {
+	err := d.lookup(key, k)
+	if err == nil && k.Exists && k.Type != t {
+		*k = Key{}
+		return ErrWrongType
+	}
+	return err
 }
 
 // countLookup counts what a command that only reads has looked up.
@@ -53,23 +67,32 @@ func (t *Txn) expired(m *layout.Metadata) bool {
 }
 
 // LookupAny reads a key's metadata, whether it has expired or not.
-func (d DB) LookupAny(key []byte) (Key, error) {
+func (d DB) LookupAny(key []byte) (k Key, err error) {
+	err = d.lookupAny(key, &k)
+	return k, err
+}
+
+func (d DB) lookupAny(key []byte, k *Key) error {
 	value, found, err := d.txn.get(d.space, d.metadataKey(key))
 	if err != nil || !found {
-		return Key{}, err
+		return err
 	}
-	m, err := layout.DecodeMetadata(value)
-	if err != nil {
-		return Key{}, err
+	if err := k.Decode(value); err != nil {
+		*k = Key{}
+		return err
 	}
-	return Key{m, true}, nil
+	k.Exists = true
+	return nil
 }
 
 // Save writes a key's new metadata. old is what Lookup found; Save keeps the index of expiries and
 // the number of keys in step with the difference. It is to be called for every change of a key, also
 // when only its elements have changed, since it tells those who watch the key. Elements of a spread
 // collection that old had and next has not are left to the reaper.
-func (d DB) Save(key []byte, old Key, next layout.Metadata) error {
+func (d DB) Save(key []byte, old Key, next layout.Metadata) error { return d.save(key, &old, &next) }
+
+// save is Save without copies of what it is told.
+func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 	t := d.txn
 	t.touch(d.number, key)
 	if old.Exists && old.Encoding == layout.Spread && (next.Encoding != layout.Spread || next.ID != old.ID) {
@@ -82,11 +105,11 @@ func (d DB) Save(key []byte, old Key, next layout.Metadata) error {
 	}
 	if !old.Exists {
 		t.count(d.space, 1, 0)
-	} else if unchanged(&old.Metadata, &next) {
+	} else if unchanged(&old.Metadata, next) {
 		return nil
 	}
-	d.noteBounds(&old.Metadata, &next)
-	return d.putMetadata(key, &next)
+	d.noteBounds(&old.Metadata, next)
+	return d.putMetadata(key, next)
 }
 
 // putMetadata writes a key's record. A value, which may be long, is copied once, into the journal.
@@ -106,7 +129,7 @@ func unchanged(old, next *layout.Metadata) bool {
 }
 
 // reindex moves a key in the index of expiries; an expireMs of 0 takes it out.
-func (d DB) reindex(key []byte, old Key, expireMs int64, kind layout.Type) error {
+func (d DB) reindex(key []byte, old *Key, expireMs int64, kind layout.Type) error {
 	was := int64(0)
 	if old.Exists {
 		was = old.ExpireMs
@@ -135,7 +158,7 @@ func (d DB) Remove(key []byte, k Key) error {
 	t := d.txn
 	t.touch(d.number, key)
 	t.count(d.space, -1, 0)
-	if err := d.reindex(key, k, 0, k.Type); err != nil {
+	if err := d.reindex(key, &k, 0, k.Type); err != nil {
 		return err
 	}
 	if k.Encoding == layout.Spread {

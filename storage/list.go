@@ -27,17 +27,16 @@ type List struct {
 }
 
 // List opens the list of a key, which may not exist: the list is empty then.
-func (d DB) List(key []byte) (List, error) {
-	k, err := d.LookupType(key, layout.List)
-	if err != nil {
-		return List{}, err
+func (d DB) List(key []byte) (l List, err error) {
+	if err = d.lookupType(key, layout.List, &l.old); err != nil {
+		return l, err
 	}
-	l := List{db: d, key: key, old: k, next: k.Metadata}
-	if !k.Exists {
-		l.next = layout.Metadata{Type: layout.List, Encoding: layout.Listpack}
+	l.db, l.key = d, key
+	if l.next = l.old.Metadata; !l.old.Exists {
+		l.next.Type, l.next.Encoding = layout.List, layout.Listpack
 	}
 	if l.next.Encoding == layout.Listpack {
-		if l.pack = k.Value; l.pack == nil {
+		if l.pack = l.next.Value; l.pack == nil {
 			l.pack = listpack.Empty(64)
 		}
 	}
@@ -85,7 +84,7 @@ func (l *List) Save() error {
 	if l.fresh && !l.replaces {
 		l.db.moveList(l.next.ID, listBounds{layout.ListMiddle, layout.ListMiddle}, boundsOf(&l.next))
 	}
-	return l.db.Save(l.key, l.old, l.next)
+	return l.db.save(l.key, &l.old, &l.next)
 }
 
 // listSafetyBytes is the size that a listpack may have when the limit is a number of elements.

@@ -35,13 +35,12 @@ const maxIntsetEntries = 1 << 30
 var emptyIntset = intset.Empty(0)
 
 // Set opens the set of a key, which may not exist: the set is empty then.
-func (d DB) Set(key []byte) (Set, error) {
-	k, err := d.LookupType(key, layout.Set)
-	if err != nil {
-		return Set{}, err
+func (d DB) Set(key []byte) (s Set, err error) {
+	if err = d.lookupType(key, layout.Set, &s.old); err != nil {
+		return s, err
 	}
-	s := Set{db: d, key: key, old: k, next: k.Metadata, pack: k.Value}
-	if !k.Exists {
+	s.db, s.key, s.next, s.pack = d, key, s.old.Metadata, s.old.Value
+	if !s.old.Exists {
 		s.next.Type = layout.Set
 	}
 	return s, nil
@@ -83,7 +82,7 @@ func (s *Set) Save() error {
 	switch {
 	case s.Len() > 0:
 		s.next.Value = s.pack
-		return s.db.Save(s.key, s.old, s.next)
+		return s.db.save(s.key, &s.old, &s.next)
 	case s.old.Exists:
 		return s.db.Remove(s.key, s.old)
 	}

@@ -89,7 +89,7 @@ func (z *ZSet) Save() error {
 	switch {
 	case z.Len() > 0:
 		z.next.Value = z.pack
-		return z.db.Save(z.key, z.old, z.next)
+		return z.db.save(z.key, &z.old, &z.next)
 	case z.old.Exists:
 		return z.db.Remove(z.key, z.old)
 	}

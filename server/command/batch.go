@@ -55,7 +55,11 @@ type Batch struct {
 	warmed    uint32             // keeps the compiler from leaving out what Warm reads
 	after     []func()           // to be called when the commit has succeeded
 	context   Context
-	clock     int64 // when the last command ended, as the engine's clock says
+
+	repeated     *Command // the one that was looked up last, if its name is one word
+	repeatedName []byte   // as it was written
+
+	clock int64 // when the last command ended, as the engine's clock says
 }
 
 // Member is a session that has commands in the batch.
@@ -277,7 +281,7 @@ func (b *Batch) reading(which uint32) (reading uint32) {
 			continue
 		}
 		request := &b.expected[i]
-		command, _ := b.engine.Table.Lookup(request.Args)
+		command, _ := b.lookup(request.Args)
 		if command != nil && command.Accepts(len(request.Args)) && command.reads {
 			reading |= 1 << i
 			request.Element, request.Step = command.readsElement, command.readsStep
@@ -312,7 +316,7 @@ func standsAlone(s *Session, command *Command) bool {
 
 // admit finds the command and asks the gates, in Redis's order.
 func (b *Batch) admit(s *Session, args [][]byte) (*Command, error) {
-	command, container := b.engine.Table.Lookup(args)
+	command, container := b.lookup(args)
 	s.LastCommand.Store(command)
 	switch {
 	case command == nil && container != nil:
@@ -328,6 +332,18 @@ func (b *Batch) admit(s *Session, args [][]byte) (*Command, error) {
 		}
 	}
 	return command, nil
+}
+
+// lookup is Table.Lookup. Pipelines repeat a command, and comparing its name takes less time than looking for it.
+func (b *Batch) lookup(args [][]byte) (found, container *Command) {
+	if b.repeated != nil && bytes.Equal(args[0], b.repeatedName) {
+		return b.repeated, nil
+	}
+	found, container = b.engine.Table.Lookup(args)
+	if found != nil && found.full == found.Name && len(found.Subcommands) == 0 {
+		b.repeated, b.repeatedName = found, append(b.repeatedName[:0], args[0]...)
+	}
+	return found, container
 }
 
 func unknownCommand(args [][]byte) Error {

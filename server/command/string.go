@@ -142,7 +142,7 @@ func stringSetters() []Command {
 }
 
 // bulkOrNull replies with a string, or that there is none.
-func (c *Context) bulkOrNull(k storage.Key) {
+func (c *Context) bulkOrNull(k *storage.Key) {
 	if k.Exists {
 		c.Reply.Bulk(k.Value)
 	} else {
@@ -164,7 +164,7 @@ func cmdGet(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(k)
+	c.bulkOrNull(&k)
 	return nil
 }
 
@@ -224,7 +224,7 @@ func cmdMGet(c *Context) error {
 			return err
 		}
 		k.Exists = k.Exists && k.Type == layout.String
-		c.bulkOrNull(k)
+		c.bulkOrNull(&k)
 	}
 	return nil
 }
@@ -339,7 +339,7 @@ func cmdSet(c *Context) error {
 		if old.Exists && old.Type != layout.String {
 			return ErrWrongType
 		}
-		c.bulkOrNull(old)
+		c.bulkOrNull(&old)
 	}
 	if o.nx && old.Exists || o.xx && !old.Exists {
 		c.NoEffect()
@@ -466,7 +466,7 @@ func cmdGetSet(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(old)
+	c.bulkOrNull(&old)
 	c.Effect(wordSet, c.Args[1], c.Args[2])
 	return c.DB.SetString(c.Args[1], old, c.Args[2], 0)
 }
@@ -476,7 +476,7 @@ func cmdGetDel(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(k)
+	c.bulkOrNull(&k)
 	if !k.Exists {
 		c.NoEffect()
 		return nil
@@ -495,7 +495,7 @@ func cmdGetEx(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(k)
+	c.bulkOrNull(&k)
 	if !k.Exists {
 		c.NoEffect()
 		return nil

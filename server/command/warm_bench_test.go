@@ -3,21 +3,27 @@ package command
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
 // BenchmarkManyKeys executes pipelines of 16 requests for keys all over a large memory, looking ahead as a reactor does.
 func BenchmarkManyKeys(b *testing.B) {
 	const keys = 400_000
-	for _, name := range []string{"INCR", "SET"} {
+	for _, name := range []string{"INCR", "SET", "GET"} {
 		b.Run(name, func(b *testing.B) {
 			engine, log := newTestEngine(b)
 			log.discard = true
+			engine.Store.Cache().SetLimit(512 << 20)
 			s := NewSession(nowhere{}, true)
 			batch := engine.NewBatch(0)
 			requests := make([][][]byte, 0, keys)
 			for _, i := range rand.Perm(keys) {
-				batch.Execute(s, words("SET", fmt.Sprintf("key:%012d", i), "12345"))
+				value := "12345"
+				if name == "GET" {
+					value = strings.Repeat("x", 100)
+				}
+				batch.Execute(s, words("SET", fmt.Sprintf("key:%012d", i), value))
 				if i%16 == 15 {
 					commitPipeline(b, batch, s)
 				}
@@ -26,6 +32,9 @@ func BenchmarkManyKeys(b *testing.B) {
 					request = append(request, []byte("123456"))
 				}
 				requests = append(requests, request)
+			}
+			if err := engine.Store.Settle(); err != nil {
+				b.Fatal(err)
 			}
 			rand.Shuffle(keys, func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
 			b.ReportAllocs()
@@ -44,6 +53,64 @@ func BenchmarkManyKeys(b *testing.B) {
 				}
 			}
 			commitPipeline(b, batch, s)
+		})
+	}
+}
+
+// BenchmarkOneKey has pipelines of 16 requests all change one collection, looking ahead as a reactor does.
+func BenchmarkOneKey(b *testing.B) {
+	const members = 1_000_000
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, name := range []string{"LPUSH", "LPOP", "SADD", "HSET"} {
+		b.Run(name, func(b *testing.B) {
+			engine, log := newTestEngine(b)
+			log.discard = true
+			engine.Store.Cache().SetLimit(512 << 20)
+			s := NewSession(nowhere{}, true)
+			batch := engine.NewBatch(0)
+			pipeline := make([][][]byte, 16)
+			run := func(count int, request func() [][]byte) {
+				for range count / 16 {
+					for i := range pipeline {
+						pipeline[i] = request()
+						batch.Expect(s, pipeline[i])
+					}
+					batch.Warm()
+					for _, request := range pipeline {
+						batch.Execute(s, request)
+					}
+					commitPipeline(b, batch, s)
+				}
+			}
+			value := strings.Repeat("x", 100)
+			push, pop := words("LPUSH", "list", value), words("LPOP", "list")
+			requests := make([][][]byte, 1<<16)
+			for i := range requests {
+				element := fmt.Sprintf("element:%012d", random.IntN(members))
+				switch name {
+				case "LPUSH":
+					requests[i] = push
+				case "LPOP":
+					requests[i] = pop
+				case "SADD":
+					requests[i] = words("SADD", "set", element)
+				case "HSET":
+					requests[i] = words("HSET", "hash", element, value)
+				}
+			}
+			if name == "LPOP" {
+				run(b.N+16, func() [][]byte { return push })
+				if err := engine.Store.Settle(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			next := 0
+			b.ReportAllocs()
+			b.ResetTimer()
+			run(b.N, func() [][]byte {
+				next++
+				return requests[next%len(requests)]
+			})
 		})
 	}
 }

@@ -75,14 +75,20 @@ func (m *Metadata) AppendHead(dst []byte) (head, tail []byte) {
 }
 
 // DecodeMetadata reads such a value. Value refers to b.
-func DecodeMetadata(b []byte) (Metadata, error) {
+func DecodeMetadata(b []byte) (m Metadata, err error) {
+	err = m.Decode(b)
+	return m, err
+}
+
+// Decode is DecodeMetadata for a Metadata that has nothing yet, and is useless after an error.
+func (m *Metadata) Decode(b []byte) error {
 	if len(b) < metadataHeader {
-		return Metadata{}, fmt.Errorf("%w: metadata of %d bytes", ErrCorrupt, len(b))
+		return fmt.Errorf("%w: metadata of %d bytes", ErrCorrupt, len(b))
 	}
-	m := Metadata{Type: Type(b[0]), Encoding: Encoding(b[1]), ExpireMs: int64(binary.BigEndian.Uint64(b[2:]))}
+	m.Type, m.Encoding, m.ExpireMs = Type(b[0]), Encoding(b[1]), int64(binary.BigEndian.Uint64(b[2:]))
 	rest := b[metadataHeader:]
 	if !m.known() {
-		return Metadata{}, fmt.Errorf("%w: type %d with encoding %d", ErrCorrupt, b[0], b[1])
+		return fmt.Errorf("%w: type %d with encoding %d", ErrCorrupt, b[0], b[1])
 	}
 	switch {
 	case m.Encoding != Spread:
@@ -93,9 +99,9 @@ func DecodeMetadata(b []byte) (Metadata, error) {
 	case m.Type != List && len(rest) == 16:
 		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])
 	default:
-		return Metadata{}, fmt.Errorf("%w: spread collection of type %d with %d bytes", ErrCorrupt, m.Type, len(rest))
+		return fmt.Errorf("%w: spread collection of type %d with %d bytes", ErrCorrupt, m.Type, len(rest))
 	}
-	return m, nil
+	return nil
 }
 
 func (m *Metadata) known() bool {
