@@ -50,7 +50,7 @@ type Txn struct {
 	expiredEntries int   // records of the journal that this took
 	hits, misses   int64 // keys that commands that only read have looked up; Reset leaves them
 
-	warmed byte // keeps the compiler from leaving out what WarmKeys reads
+	warmed byte // keeps the compiler from leaving out what Warm and WarmKeys read
 
 	fetchedKeys, fetchedElements fetched // see Fetch
 

@@ -50,6 +50,7 @@ func (t *Txn) Warm(requests []Upcoming) (missing uint32) {
 	var owners [WarmRequests]int
 	for i := range keys.count {
 		value := keys.value(i)
+		t.warmed += end(value)
 		if value == nil {
 			missing |= 1 << i
 		} else if space := now.databases[requests[i].Database].number; t.warmPoppedKey(&popping, value, keys.hashes[i], space, requests[i].Args) {
@@ -62,7 +63,9 @@ func (t *Txn) Warm(requests []Upcoming) (missing uint32) {
 	}
 	elements.slots()
 	for i := range elements.count {
-		if elements.value(i) == nil && owners[i] != popped {
+		value := elements.value(i)
+		t.warmed += end(value)
+		if value == nil && owners[i] != popped {
 			missing |= 1 << owners[i]
 		}
 	}
@@ -96,6 +99,14 @@ func (d DB) WarmDue(due []ttl.Due) {
 	for i := range keys.count {
 		d.txn.warmed += byte(len(keys.value(i)))
 	}
+}
+
+// end reads the end of a value: the processor would wait for it, too, when it is copied.
+func end(value []byte) byte {
+	if len(value) == 0 {
+		return 0
+	}
+	return value[len(value)-1]
 }
 
 // popping is the list that requests pop from, and how many elements those have taken that Warm has passed.
