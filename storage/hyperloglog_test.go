@@ -76,7 +76,7 @@ func TestHyperLogLogCountStoresTheCount(t *testing.T) {
 		savepoint := txn.Begin(c.mode, 1000, 0)
 		count, err := txn.DB(0).HyperLogLogCount(key)
 		expectSame(t, "pfcount", count, want, err, nil)
-		if got := txn.Changed(savepoint); got != c.stores {
+		if got := txn.Changed(&savepoint); got != c.stores {
 			t.Errorf("in %+v: stored %v", c.mode, got)
 		}
 		if c.stores {

@@ -375,8 +375,8 @@ func TestUnchangedStrings(t *testing.T) {
 			txn.Touched(0, func(int, []byte, bool) { touched++ })
 			k, err := txn.DB(0).Lookup(key)
 			must(t, err)
-			if touched > 0 || k.Encoding != layout.Raw || string(k.Value) != "abc" || txn.Changed(savepoint) != wantsWrite {
-				t.Errorf("%s: touched %d, changed %v, encoding %d, value %q", name, touched, txn.Changed(savepoint), k.Encoding, k.Value)
+			if touched > 0 || k.Encoding != layout.Raw || string(k.Value) != "abc" || txn.Changed(&savepoint) != wantsWrite {
+				t.Errorf("%s: touched %d, changed %v, encoding %d, value %q", name, touched, txn.Changed(&savepoint), k.Encoding, k.Value)
 			}
 		}
 	}

@@ -144,7 +144,7 @@ func (t *Txn) releaseStaged(first int) {
 }
 
 // Changed tells whether something was written since a savepoint, besides the removal of expired keys, which has its own effects.
-func (t *Txn) Changed(s Savepoint) bool {
+func (t *Txn) Changed(s *Savepoint) bool {
 	return len(t.journal.entries)-t.expiredEntries > s.entries-s.expiredEntries ||
 		len(t.touched)-t.expirations > s.touched-s.expirations || changedMap(t.databases, s.databases)
 }
@@ -230,7 +230,7 @@ var multi, exec = []byte("*1\r\n$5\r\nMULTI\r\n"), []byte("*1\r\n$4\r\nEXEC\r\n"
 
 // Enclose puts the effects since a savepoint between MULTI and EXEC when there are several, so that
 // whoever repeats them does all or nothing.
-func (t *Txn) Enclose(s Savepoint) {
+func (t *Txn) Enclose(s *Savepoint) {
 	if t.effectCount-s.effectCount < 2 {
 		return
 	}

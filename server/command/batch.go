@@ -317,7 +317,7 @@ func standsAlone(s *Session, command *Command) bool {
 // admit finds the command and asks the gates, in Redis's order.
 func (b *Batch) admit(s *Session, args [][]byte) (*Command, error) {
 	command, container := b.lookup(args)
-	s.LastCommand.Store(command)
+	s.noteCommand(command)
 	switch {
 	case command == nil && container != nil:
 		return nil, unknownSubcommand(container, args)
@@ -326,12 +326,7 @@ func (b *Batch) admit(s *Session, args [][]byte) (*Command, error) {
 	case !command.Accepts(len(args)) || command.Run == nil:
 		return command, wrongArity(command.full)
 	}
-	for i := range gates {
-		if err := gates[i].check(b, s, command); err != nil {
-			return command, err
-		}
-	}
-	return command, nil
+	return command, command.pass(b, s)
 }
 
 // lookup is Table.Lookup. Pipelines repeat a command, and comparing its name takes less time than looking for it.
@@ -545,7 +540,7 @@ func (b *Batch) run(c *Context) Outcome {
 	// once for each.
 	start := b.clock
 	now := b.engine.clock.unixMs(start)
-	c.Session.LastActive.Store(now)
+	c.Session.noteActive(now)
 	state := c.Session.State
 	b.savepoint = b.txn.Savepoint()
 	err := b.call(c, now)
@@ -555,10 +550,10 @@ func (b *Batch) run(c *Context) Outcome {
 		b.txn.ForgetLookups(b.savepoint)
 		return Offload
 	}
-	if b.txn.Effects(b.savepoint) > 0 {
+	if b.txn.Effects(b.savepoint) > 0 && (len(b.writers) == 0 || b.writers[len(b.writers)-1] != c.Session) {
 		b.writers = append(b.writers, c.Session)
 	}
-	b.txn.Enclose(b.savepoint)
+	b.txn.Enclose(&b.savepoint)
 	b.markWatchers()
 	b.Tick()
 	b.account(c, time.Duration(b.clock-start), err != nil)
@@ -567,7 +562,7 @@ func (b *Batch) run(c *Context) Outcome {
 
 // exhausted tells that a command wants to go on on a worker, or, on one, that others are to have their turn before it counts on.
 func (b *Batch) exhausted(err error) bool {
-	return b.budget > 0 && errors.Is(err, storage.ErrBudget) || errors.Is(err, storage.ErrCounting)
+	return err != nil && (b.budget > 0 && errors.Is(err, storage.ErrBudget) || errors.Is(err, storage.ErrCounting))
 }
 
 // call runs a command as a step of the transaction: when it fails, its error is the reply, and
@@ -586,7 +581,7 @@ func (b *Batch) call(c *Context, now int64) error {
 		}
 		return err
 	}
-	if !c.effected && b.txn.Changed(savepoint) {
+	if !c.effected && b.txn.Changed(&savepoint) {
 		b.txn.Effect(database, c.Args...)
 	}
 	return nil

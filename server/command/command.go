@@ -39,12 +39,13 @@ type Command struct {
 	Complexity string
 	Syntax     string // the words behind the name, as in Redis's documentation; see syntax.go
 
-	subscribed bool                        // is allowed in RESP2 while the session listens to channels
-	unlisted   bool                        // is no command, and looks like one
-	immediate  bool                        // runs at once inside of MULTI too
-	runsQueue  bool                        // is EXEC: it runs what is queued
-	selects    bool                        // is SELECT
-	plan       func(*Context, *plan) error // what it needs, when Keys and Flags don't tell
+	subscribed bool                                     // is allowed in RESP2 while the session listens to channels
+	unlisted   bool                                     // is no command, and looks like one
+	immediate  bool                                     // runs at once inside of MULTI too
+	gates      []func(*Batch, *Session, *Command) error // those that concern it
+	runsQueue  bool                                     // is EXEC: it runs what is queued
+	selects    bool                                     // is SELECT
+	plan       func(*Context, *plan) error              // what it needs, when Keys and Flags don't tell
 
 	// adapt returns the flags that it has with certain words, when they can be others than Flags: SORT
 	// without STORE only reads. The words are of a valid arity.
@@ -254,6 +255,7 @@ func (c *Command) prepare(parent *Command) {
 		panic("command: " + c.full + " has keys but neither reads nor writes")
 	}
 	c.Categories |= c.implied()
+	c.chooseGates()
 	c.reads = parent == nil && len(c.Keys) > 0 && c.Keys[0].Index == 1 && c.Keys[0].Keyword == ""
 	if c.reads && c.Keys[0].Last == -1 {
 		c.readsStep = c.Keys[0].Step

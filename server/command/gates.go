@@ -10,28 +10,47 @@ import (
 // gate is a condition that a command has to meet before it runs. The order of the list is Redis's,
 // and the first refusal is the reply. Gates look at flags, never at names.
 type gate struct {
-	name  string
-	check func(b *Batch, s *Session, c *Command) error
+	name     string
+	concerns func(c *Command) bool // false: it never refuses the command, and isn't asked
+	check    func(b *Batch, s *Session, c *Command) error
 }
 
 var gates = []gate{
-	{"protected commands", protect},
-	{"authentication", requireAuthentication},
-	{"transaction", keepOutOfTransactions},
-	{"writable log", refuseWrites},
-	{"enough replicas", requireReplicas},
-	{"read only replica", refuseWritesOnReplica},
-	{"listening", onlyListen},
-	{"stale data", refuseStaleData},
+	{"protected commands", func(c *Command) bool { return c.Flags&Protected != 0 }, protect},
+	{"authentication", func(c *Command) bool { return c.Flags&NoAuth == 0 }, requireAuthentication},
+	{"transaction", func(c *Command) bool { return c.Flags&NoMulti != 0 }, keepOutOfTransactions},
+	{"writable log", mayWrite, refuseWrites},
+	{"enough replicas", mayWrite, requireReplicas},
+	{"read only replica", mayWrite, refuseWritesOnReplica},
+	{"listening", func(c *Command) bool { return !c.subscribed }, onlyListen},
+	{"stale data", func(c *Command) bool { return c.Flags&Stale == 0 }, refuseStaleData},
+}
+
+func mayWrite(c *Command) bool { return c.Flags&Write != 0 || c.runsQueue }
+
+// pass asks the gates that concern a command, in their order.
+func (c *Command) pass(b *Batch, s *Session) error {
+	for _, check := range c.gates {
+		if err := check(b, s, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chooseGates finds out which gates concern the command.
+func (c *Command) chooseGates() {
+	for _, g := range gates {
+		if g.concerns(c) {
+			c.gates = append(c.gates, g.check)
+		}
+	}
 }
 
 const errDebug = Error("ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local " +
 	"connection, otherwise you need to set this option in the configuration file, and then restart the server.")
 
-func protect(b *Batch, s *Session, c *Command) error {
-	if c.Flags&Protected == 0 {
-		return nil
-	}
+func protect(b *Batch, s *Session, _ *Command) error {
 	switch b.engine.Config.EnableDebugCommand.Get() {
 	case config.DebugYes:
 		return nil
@@ -46,15 +65,15 @@ func protect(b *Batch, s *Session, c *Command) error {
 	return errDebug
 }
 
-func requireAuthentication(b *Batch, s *Session, c *Command) error {
-	if s.Authenticated || c.Flags&NoAuth != 0 || !b.engine.AuthenticationRequired(s) {
+func requireAuthentication(b *Batch, s *Session, _ *Command) error {
+	if s.Authenticated || !b.engine.AuthenticationRequired(s) {
 		return nil
 	}
 	return ErrNoAuth
 }
 
-func keepOutOfTransactions(b *Batch, s *Session, c *Command) error {
-	if s.Transaction.active && c.Flags&NoMulti != 0 {
+func keepOutOfTransactions(_ *Batch, s *Session, _ *Command) error {
+	if s.Transaction.active {
 		return Error("ERR Command not allowed inside a transaction")
 	}
 	return nil
@@ -62,11 +81,7 @@ func keepOutOfTransactions(b *Batch, s *Session, c *Command) error {
 
 // refuseWrites keeps writes out while the log can't take them: before they take locks.
 func refuseWrites(b *Batch, s *Session, c *Command) error {
-	flags := c.Flags
-	if c.runsQueue {
-		flags |= s.Transaction.flags
-	}
-	if flags&Write == 0 {
+	if !writesNow(s, c) {
 		return nil
 	}
 	if err := b.writable(s); err != nil {
@@ -78,7 +93,7 @@ func refuseWrites(b *Batch, s *Session, c *Command) error {
 // onlyListen keeps a session that listens to channels from all else: in RESP2 replies could not be told
 // from messages.
 func onlyListen(_ *Batch, s *Session, c *Command) error {
-	if c.subscribed || s.Reply.Protocol() > 2 || s.subscriptionCount() == 0 {
+	if s.Reply.Protocol() > 2 || s.subscriptionCount() == 0 {
 		return nil
 	}
 	return Errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", c.full)

@@ -273,7 +273,7 @@ func (m *migration) step(some []*shipment, exclusive bool, f func(db storage.DB)
 	if err != nil {
 		b.txn.Rollback(savepoint)
 	}
-	b.txn.Enclose(savepoint)
+	b.txn.Enclose(&savepoint)
 	if failed := b.Commit(); failed != nil {
 		return Errorf("MISCONF Errors writing to the log: %v", failed)
 	}
@@ -354,10 +354,8 @@ func (m *migration) moveLocked(db storage.DB, some []*shipment) error {
 
 // remove removes keys, if the server takes writes still.
 func (m *migration) remove(db storage.DB, some []*shipment) error {
-	for i := range gates {
-		if err := gates[i].check(m.batch, m.Session, m.Command); err != nil {
-			return err
-		}
+	if err := m.Command.pass(m.batch, m.Session); err != nil {
+		return err
 	}
 	effect := [][]byte{wordDel}
 	for _, s := range some {

@@ -399,8 +399,8 @@ func refuseWritesOnReplica(b *Batch, s *Session, c *Command) error {
 
 // refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it
 // is configured so.
-func refuseStaleData(b *Batch, _ *Session, c *Command) error {
-	if !b.engine.role.stale.Load() || b.applying || c.Flags&Stale != 0 || b.engine.Config.ReplicaServeStaleData.Get() {
+func refuseStaleData(b *Batch, _ *Session, _ *Command) error {
+	if !b.engine.role.stale.Load() || b.applying || b.engine.Config.ReplicaServeStaleData.Get() {
 		return nil
 	}
 	return Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")

@@ -123,6 +123,20 @@ func NewSession(peer Peer, authenticated bool) *Session {
 	return s
 }
 
+// noteActive says when the session's last command began, Unix ms. Storing for others takes longer than looking whether it is new.
+func (s *Session) noteActive(now int64) {
+	if s.LastActive.Load() != now {
+		s.LastActive.Store(now)
+	}
+}
+
+// noteCommand says which command the session asked for last.
+func (s *Session) noteCommand(command *Command) {
+	if s.LastCommand.Load() != command {
+		s.LastCommand.Store(command)
+	}
+}
+
 // SetDatabase selects a database.
 func (s *Session) SetDatabase(database int) {
 	s.Database = database
