@@ -39,13 +39,12 @@ type Command struct {
 	Complexity string
 	Syntax     string // the words behind the name, as in Redis's documentation; see syntax.go
 
-	subscribed bool                                     // is allowed in RESP2 while the session listens to channels
-	unlisted   bool                                     // is no command, and looks like one
-	immediate  bool                                     // runs at once inside of MULTI too
-	gates      []func(*Batch, *Session, *Command) error // those that concern it
-	runsQueue  bool                                     // is EXEC: it runs what is queued
-	selects    bool                                     // is SELECT
-	plan       func(*Context, *plan) error              // what it needs, when Keys and Flags don't tell
+	subscribed bool                        // is allowed in RESP2 while the session listens to channels
+	unlisted   bool                        // is no command, and looks like one
+	immediate  bool                        // runs at once inside of MULTI too
+	runsQueue  bool                        // is EXEC: it runs what is queued
+	selects    bool                        // is SELECT
+	plan       func(*Context, *plan) error // what it needs, when Keys and Flags don't tell
 
 	// adapt returns the flags that it has with certain words, when they can be others than Flags: SORT
 	// without STORE only reads. The words are of a valid arity.
@@ -56,6 +55,7 @@ type Command struct {
 	// elsewhere finds its key in another database than the selected one. The words are of a valid arity.
 	elsewhere func(args [][]byte) (database int, key []byte, ok bool)
 
+	gates        []func(*Batch, *Session, *Command) error // those that concern it
 	parent       *Command
 	history      history
 	reads        bool   // has a key behind its name, which it looks up

@@ -12,11 +12,7 @@ func BenchmarkManyKeys(b *testing.B) {
 	const keys = 400_000
 	for _, name := range []string{"INCR", "SET", "GET"} {
 		b.Run(name, func(b *testing.B) {
-			engine, log := newTestEngine(b)
-			log.discard = true
-			engine.Store.Cache().SetLimit(512 << 20)
-			s := NewSession(nowhere{}, true)
-			batch := engine.NewBatch(0)
+			engine, batch, s := benchBatch(b)
 			requests := make([][][]byte, 0, keys)
 			for _, i := range rand.Perm(keys) {
 				value := "12345"
@@ -63,11 +59,7 @@ func BenchmarkOneKey(b *testing.B) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, name := range []string{"LPUSH", "LPOP", "SADD", "HSET"} {
 		b.Run(name, func(b *testing.B) {
-			engine, log := newTestEngine(b)
-			log.discard = true
-			engine.Store.Cache().SetLimit(512 << 20)
-			s := NewSession(nowhere{}, true)
-			batch := engine.NewBatch(0)
+			engine, batch, s := benchBatch(b)
 			pipeline := make([][][]byte, 16)
 			run := func(count int, request func() [][]byte) {
 				for range count / 16 {
@@ -113,6 +105,14 @@ func BenchmarkOneKey(b *testing.B) {
 			})
 		})
 	}
+}
+
+// benchBatch returns the batch of a reactor and a session, of an engine whose cache holds whatever is written.
+func benchBatch(b *testing.B) (*Engine, *Batch, *Session) {
+	engine, log := newTestEngine(b)
+	log.discard = true
+	engine.Store.Cache().SetLimit(512 << 20)
+	return engine, engine.NewBatch(0), NewSession(nowhere{}, true)
 }
 
 func commitPipeline(b testing.TB, batch *Batch, s *Session) {
