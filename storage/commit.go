@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -200,8 +201,18 @@ func (s *Store) publish(t *Txn) {
 	}
 	s.counters.Expired.Add(int64(t.expirations))
 	if t.databases != nil {
-		s.current.Store(&current{active: now.active, frozen: now.frozen, kept: now.kept, databases: t.databases})
+		kept := now.kept
+		if empty(t.databases) {
+			kept = nil
+			s.cache.Clear()
+		}
+		s.current.Store(&current{active: now.active, frozen: now.frozen, kept: kept, databases: t.databases})
 	}
+}
+
+// empty tells that no database has a key. Copies of what they had would only take the room of what comes.
+func empty(databases []*namespace) bool {
+	return !slices.ContainsFunc(databases, func(ns *namespace) bool { return ns.keys.Load() > 0 })
 }
 
 // freeze ends the active generation and hands it to the flusher. It is called with the commit

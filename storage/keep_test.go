@@ -120,6 +120,9 @@ func TestWhatIsLeftStaysInMemory(t *testing.T) {
 		k.wantRead(fmt.Sprint("a", i), 0)
 	}
 	k.set("b1", "newer")
+	in(t, k.store, 1, func(db DB) error { // what stays, lest everything is forgotten
+		return db.Save([]byte("other"), Key{}, layout.Metadata{Type: layout.String, Encoding: layout.Plain})
+	})
 	space, key := k.store.current.Load().databases[0].number, layout.AppendMetadataKey(nil, []byte("b5"))
 	in(t, k.store, 0, func(db DB) error { db.txn.Flush(0); return nil })
 	k.want = map[string]string{}
@@ -127,6 +130,25 @@ func TestWhatIsLeftStaysInMemory(t *testing.T) {
 	if _, _, known := k.store.Cache().Get(generation.Hash(space, key), space, key); known {
 		t.Error("what was flushed away was copied")
 	}
+	k.wantAll()
+}
+
+// TestNothingIsLeftOfEmptyDatabases flushes the only database that has keys.
+func TestNothingIsLeftOfEmptyDatabases(t *testing.T) {
+	k := newKeeping(t)
+	idle := k.store.Cache().Bytes()
+	k.large("a")
+	k.large("b")
+	if k.store.Cache().Bytes() < idle+500<<10 {
+		t.Fatalf("%d bytes of copies, %d at first", k.store.Cache().Bytes(), idle)
+	}
+	in(t, k.store, 0, func(db DB) error { db.txn.Flush(0); return nil })
+	k.want = map[string]string{}
+	if copies, kept := k.store.Cache().Bytes(), k.store.Kept(); copies != idle || kept != 0 {
+		t.Errorf("%d bytes of copies are left, and %d are kept", copies-idle, kept)
+	}
+	k.large("c")
+	k.wantRead("c1", 0)
 	k.wantAll()
 }
 

@@ -29,7 +29,8 @@ import (
 const (
 	entryHeader   = 20
 	deletedLength = math.MaxUint32
-	firstOffset   = 8 // so that no reference is 0
+	firstOffset   = 8  // so that no reference is 0
+	olderUnit     = 16 // less than any entry takes
 )
 
 // reference tells where an entry is: its chunk in bits 32 to 47, its offset in the lower 32 bits.
@@ -91,6 +92,7 @@ type Chunk struct {
 	number int
 	data   []byte
 	end    atomic.Uint32            // what is published of data
+	older  []uint64                 // a bit for each entry that has a newer version, by its offset/olderUnit; the writer's until nothing is added any more
 	sorted atomic.Pointer[[]uint32] // entries by space and key, the newest of a key first; nil until Sort
 	partly atomic.Pointer[part]     // the beginning of what is published, in that order; nil until somebody iterates
 }
@@ -174,6 +176,7 @@ func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueL
 	g.newest += int64(need)
 	if previous != 0 {
 		g.newest -= int64(g.entry(previous).size())
+		(*g.chunks.Load())[previous>>32].noteOlder(uint32(previous))
 	} else {
 		g.count++
 		if g.count*2 > len(g.index.Load().slots) {
@@ -366,6 +369,19 @@ func (g *Generation) before(mark Mark, ref reference) entry {
 
 func (g *Generation) entry(ref reference) entry {
 	return (*g.chunks.Load())[ref>>32].at(uint32(ref))
+}
+
+// noteOlder notes that an entry has a newer version.
+func (c *Chunk) noteOlder(offset uint32) {
+	if c.older == nil {
+		c.older = make([]uint64, len(c.data)/(64*olderUnit)+1)
+	}
+	c.older[offset/(64*olderUnit)] |= 1 << (offset / olderUnit % 64)
+}
+
+// isOlder tells whether an entry has a newer version. Nothing is added any more.
+func (c *Chunk) isOlder(offset uint32) bool {
+	return c.older != nil && c.older[offset/(64*olderUnit)]&(1<<(offset/olderUnit%64)) != 0
 }
 
 func (c *Chunk) at(offset uint32) entry { return entry(c.data[offset:]) }

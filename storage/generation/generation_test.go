@@ -2,6 +2,7 @@ package generation
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -195,27 +196,47 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
+// BenchmarkMerge brings generations into order, and reads them in it: of keys by chance, of one list to whose head elements are pushed,
+// and of few keys that are written again and again.
 func BenchmarkMerge(b *testing.B) {
 	const records = 400_000
-	value := make([]byte, 100)
-	var batch []byte
-	for b.Loop() {
-		b.StopTimer()
-		g := New(NewMemory(), 256<<10, records, nil)
-		random := rand.New(rand.NewPCG(1, 2))
-		for range records {
-			key := fmt.Appendf(nil, "mkey:%012d", random.IntN(1_000_000))
-			g.Put(Hash(1, key), 1, key, value)
-		}
-		b.StartTimer()
-		g.Merge()
-		batch = batch[:0]
-		for it := range g.Records() {
-			v, _ := it.Value()
-			batch = append(append(batch, it.Key()...), v...)
-		}
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, kind := range []struct {
+		name string
+		add  func(g *Generation, i int)
+	}{
+		{"keys", func(g *Generation, _ int) { benchPut(g, fmt.Appendf(nil, "mkey:%012d", random.IntN(1_000_000)), 100) }},
+		{"list", func(g *Generation, i int) {
+			benchPut(g, binary.BigEndian.AppendUint64([]byte("l\x00\x00\x00\x00\x00\x00\x00\x07"), 1<<63-uint64(i)), 100)
+			if i%16 == 0 {
+				benchPut(g, []byte("mlist"), 34)
+			}
+		}},
+		{"counters", func(g *Generation, _ int) { benchPut(g, fmt.Appendf(nil, "mcounter:%d", random.IntN(records/10)), 12) }},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			var batch []byte
+			for b.Loop() {
+				b.StopTimer()
+				g := New(NewMemory(), 256<<10, records, nil)
+				for i := range records {
+					kind.add(g, i)
+				}
+				b.StartTimer()
+				g.Merge()
+				batch = batch[:0]
+				for it := range g.Records() {
+					v, _ := it.Value()
+					batch = append(append(batch, it.Key()...), v...)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/records, "ns/record")
+		})
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/records, "ns/record")
+}
+
+func benchPut(g *Generation, key []byte, valueLength int) {
+	g.Put(Hash(1, key), 1, key, make([]byte, valueLength))
 }
 
 // BenchmarkIterate begins to walk a collection that is being written, whose last entries aren't in order.

@@ -3,6 +3,7 @@ package generation
 import (
 	"bytes"
 	"iter"
+	"runtime"
 	"sort"
 )
 
@@ -72,7 +73,7 @@ func (c *Chunk) matching(from, end uint32, keep func(entry) bool, scratch *Scrat
 	for at := from; at < end; {
 		e := c.at(at)
 		if keep(e) {
-			places = append(places, place{ref: reference(at)})
+			places = append(places, place{uint64(e.space()), reference(at)})
 		}
 		at += e.size()
 	}
@@ -86,27 +87,45 @@ func (c *Chunk) matching(from, end uint32, keep func(entry) bool, scratch *Scrat
 }
 
 // Merge brings all entries of a generation to which nothing is added any more into one order,
-// only the newest of each key, which the index names; iterating then needs no merging. It takes 8 bytes
-// for each key.
+// only the newest of each key; iterating then needs no merging. It takes 8 bytes for each key.
 func (g *Generation) Merge() {
 	if g.merged.Load() != nil {
 		return
 	}
-	places := make([]place, 0, g.count)
-	slots := g.index.Load().slots
-	for i := range slots {
-		if word := slots[i].Load(); word != 0 {
-			places = append(places, place{word & referenceMask, reference(word & referenceMask)})
+	refs := make([]reference, 0, g.count)
+	for _, c := range *g.chunks.Load() {
+		refs = c.newest(refs)
+		runtime.Gosched() // reactors wait for the processor
+	}
+	if runs := naturalRuns(refs, g.entry); runs != nil {
+		refs = mergeRuns(refs, runs, g.entry)
+	} else {
+		g.sort(refs)
+	}
+	g.merged.Store(&refs)
+}
+
+// newest appends a chunk's entries that have no newer version, as they lie in memory.
+func (c *Chunk) newest(refs []reference) []reference {
+	end := c.end.Load()
+	for at := uint32(firstOffset); at < end; at += c.at(at).size() {
+		if !c.isOlder(at) {
+			refs = append(refs, reference(c.number)<<32|reference(at))
 		}
 	}
-	var scratch Scratch
-	scratch.byPiece(places) // as they lie in memory, which is read from one end to the other then as long as keys begin alike
-	scratch.order(places, g.entry)
-	refs := make([]reference, len(places))
+	return refs
+}
+
+// sort orders entries by space and key.
+func (g *Generation) sort(refs []reference) {
+	places := make([]place, len(refs))
+	for i, ref := range refs {
+		places[i] = place{uint64(g.entry(ref).space()), ref}
+	}
+	new(Scratch).order(places, g.entry)
 	for i := range places {
 		refs[i] = places[i].ref
 	}
-	g.merged.Store(&refs)
 }
 
 // Range is a part of a space's keys: from Lower on, before Upper; nil means no bound.

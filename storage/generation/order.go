@@ -21,13 +21,10 @@ type Scratch struct{ places, spare []place }
 // fewEnough is the number of entries that are compared as a whole rather than piece by piece.
 const fewEnough = 16
 
-// order sorts entries by space and key, and those of the same key the newest first. It goes over the keys
+// order sorts entries, whose pieces are their spaces, by space and key, and those of the same key the newest first. It goes over the keys
 // eight bytes at a time: first all entries by the first eight, then those that have them in common by the
 // next, and so on.
 func (s *Scratch) order(places []place, at func(reference) entry) {
-	for i := range places {
-		places[i].piece = uint64(at(places[i].ref).space())
-	}
 	s.byPiece(places)
 	for from, to := range runs(places) {
 		s.orderKeys(places[from:to], 0, at)

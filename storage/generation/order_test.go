@@ -32,7 +32,7 @@ func TestOrder(t *testing.T) {
 		var places []place
 		for _, c := range *g.chunks.Load() {
 			for _, offset := range c.matching(firstOffset, c.end.Load(), func(entry) bool { return true }, new(Scratch)) {
-				places = append(places, place{ref: reference(uint64(c.number)<<32 | uint64(offset))})
+				places = append(places, place{uint64(c.at(offset).space()), reference(uint64(c.number)<<32 | uint64(offset))})
 			}
 		}
 		if len(places) != written {

@@ -1,0 +1,72 @@
+package generation
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestMerge brings generations into order whose keys come in runs up and down, with others among them that are written again and again.
+func TestMerge(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	few, many := 0, 0
+	for range 300 {
+		g := New(NewMemory(), 8<<10, 16, nil)
+		want := map[string]string{}
+		put := func(space uint32, key []byte) {
+			value := fmt.Append(nil, "value", len(want), random.IntN(10))
+			g.Put(Hash(space, key), space, key, value)
+			want[fmt.Sprint(space, " ", string(key))] = string(value)
+		}
+		between := []int{1 << 30, 40, 400}[random.IntN(3)]
+		for range 1 + random.IntN(2*mostRuns) {
+			space, at, step := uint32(random.IntN(2)), random.IntN(1<<16), 1-2*random.IntN(2)
+			for range random.IntN(300) {
+				at += step * (1 + random.IntN(3))
+				put(space, binary.BigEndian.AppendUint32([]byte("list"), uint32(at+1<<20)))
+				if random.IntN(between) == 0 {
+					put(0, fmt.Append(nil, "again", random.IntN(2)))
+				}
+			}
+		}
+		g.Merge()
+		if refs := slices.Clone(*g.merged.Load()); naturalRuns(refs, g.entry) == nil {
+			t.Fatal("what is in order isn't one run")
+		}
+		var unordered []reference
+		for _, c := range *g.chunks.Load() {
+			unordered = c.newest(unordered)
+		}
+		if naturalRuns(unordered, g.entry) == nil {
+			many++
+		} else {
+			few++
+		}
+		checkMerged(t, g, want)
+	}
+	if few < 50 || many < 50 {
+		t.Errorf("%d generations had few runs, %d many", few, many)
+	}
+}
+
+// checkMerged looks whether a merged generation shows just some records, in order.
+func checkMerged(t *testing.T, g *Generation, want map[string]string) {
+	t.Helper()
+	var previous entry
+	seen := 0
+	for r := range g.Records() {
+		if previous != nil && previous.compare(r.Space(), r.Key()) >= 0 {
+			t.Fatalf("%x comes behind %x", r.Key(), previous.key())
+		}
+		previous = r.entry
+		seen++
+		if value, _ := r.Value(); want[fmt.Sprint(r.Space(), " ", string(r.Key()))] != string(value) {
+			t.Fatalf("%x has the value %q", r.Key(), value)
+		}
+	}
+	if seen != len(want) || seen != g.Keys() {
+		t.Fatalf("%d records, want %d", seen, len(want))
+	}
+}
