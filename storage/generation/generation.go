@@ -16,8 +16,6 @@ import (
 	"iter"
 	"math"
 	"sync/atomic"
-
-	"kedis/internal/hugepage"
 )
 
 // A generation's memory is a list of chunks, to which entries are appended:
@@ -73,7 +71,7 @@ type Generation struct {
 	sealed     func(*Chunk)
 
 	chunks atomic.Pointer[[]*Chunk]
-	index  atomic.Pointer[index]
+	index  index
 	end    atomic.Uint64
 	bytes  atomic.Int64
 	merged atomic.Pointer[[]reference]
@@ -84,7 +82,7 @@ type Generation struct {
 	count   int
 	newest  int64
 
-	warmed byte // keeps the compiler from leaving out what Records and grow read ahead
+	warmed byte // keeps the compiler from leaving out what is read ahead
 }
 
 // Chunk is a piece of a generation's memory.
@@ -97,39 +95,22 @@ type Chunk struct {
 	partly atomic.Pointer[part]     // the beginning of what is published, in that order; nil until somebody iterates
 }
 
-// index finds a key's newest entry: open addressing with linear probing, never more than half full.
-// A slot is the upper 16 bits of the key's hash and the entry's reference, with usedBit and supersededBit.
-type index struct {
-	slots []atomic.Uint64
-	mask  uint64
-}
-
 // New makes an empty generation. chunkBytes is the size of its pieces, which memory makes; expected is the number of
 // keys to make room for. sealed, which may be nil, is called for each chunk to which nothing will
 // be added any more; sorting it then (Chunk.Sort, from any goroutine) makes iterating cheap.
 func New(memory *Memory, chunkBytes, expected int, sealed func(*Chunk)) *Generation {
 	g := &Generation{chunkBytes: chunkBytes, memory: memory, sealed: sealed}
-	size := 1024
-	for size < 2*expected {
-		size *= 2
-	}
-	g.index.Store(newIndex(size))
+	g.index.init(expected)
 	g.chunks.Store(&[]*Chunk{})
 	return g
 }
 
 // Populate has the memory of an empty generation found and cleared before it is used.
-func (g *Generation) Populate() { hugepage.Populate(g.index.Load().slots) }
-
-func newIndex(size int) *index {
-	slots := make([]atomic.Uint64, size)
-	hugepage.Advise(slots)
-	return &index{slots: slots, mask: uint64(size - 1)}
-}
+func (g *Generation) Populate() { g.index.populate() }
 
 // Bytes is the memory that the generation takes, index included.
 func (g *Generation) Bytes() int64 {
-	return g.bytes.Load() + int64(len(g.index.Load().slots))*8
+	return g.bytes.Load() + g.index.bytes()
 }
 
 // Keys is the number of different keys. Only the writer may ask.
@@ -161,7 +142,8 @@ func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueL
 	chunk := g.room(need)
 	at := g.used
 	data := chunk.data[at : at+need]
-	slot, previous := g.locate(hash, space, key)
+	segment := g.index.segment(hash)
+	slot, previous := g.locate(segment, hash, space, key)
 	binary.LittleEndian.PutUint64(data, uint64(previous))
 	binary.LittleEndian.PutUint32(data[8:], space)
 	binary.LittleEndian.PutUint32(data[12:], uint32(len(key)))
@@ -179,8 +161,8 @@ func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueL
 		(*g.chunks.Load())[previous>>32].noteOlder(uint32(previous))
 	} else {
 		g.count++
-		if g.count*2 > len(g.index.Load().slots) {
-			g.grow()
+		if segment.used++; segment.full() {
+			g.index.replace(hash, segment.doubled(g))
 		}
 	}
 }
@@ -209,11 +191,10 @@ func (g *Generation) room(need int) *Chunk {
 	return chunk
 }
 
-// locate finds the slot of a key, or the free one where it belongs.
-func (g *Generation) locate(hash uint64, space uint32, key []byte) (*atomic.Uint64, reference) {
-	index := g.index.Load()
-	for i := hash & index.mask; ; i = (i + 1) & index.mask {
-		slot := &index.slots[i]
+// locate finds the slot of a key in its segment, or the free one where it belongs.
+func (g *Generation) locate(segment *segment, hash uint64, space uint32, key []byte) (*atomic.Uint64, reference) {
+	for i := hash & segment.mask; ; i = (i + 1) & segment.mask {
+		slot := &segment.slots[i]
 		word := slot.Load()
 		if word == 0 {
 			return slot, 0
@@ -227,41 +208,12 @@ func (g *Generation) locate(hash uint64, space uint32, key []byte) (*atomic.Uint
 	}
 }
 
-// grow doubles the index. Readers that hold the old one miss only what is being written just now,
-// and nobody reads what somebody else is writing.
-func (g *Generation) grow() {
-	next := newIndex(2 * len(g.index.Load().slots))
-	var few [readAhead]uint64
-	for slots := g.index.Load().slots; len(slots) > 0; slots = slots[readAhead:] {
-		for i := range few {
-			if few[i] = slots[i].Load(); few[i] != 0 {
-				g.warmed += g.entry(reference(few[i] & referenceMask))[0]
-			}
-		}
-		for _, word := range few {
-			if word != 0 {
-				e := g.entry(reference(word & referenceMask))
-				next.insert(Hash(e.space(), e.key()), word)
-			}
-		}
-	}
-	g.index.Store(next)
-}
-
-func (x *index) insert(hash, word uint64) {
-	i := hash & x.mask
-	for x.slots[i].Load() != 0 {
-		i = (i + 1) & x.mask
-	}
-	x.slots[i].Store(word)
-}
-
 // Get returns what the generation knew of a key before the mark. The value is the generation's
 // own memory: read only, and valid for good.
 func (g *Generation) Get(mark Mark, hash uint64, space uint32, key []byte) ([]byte, State) {
-	index := g.index.Load()
-	for i := hash & index.mask; ; i = (i + 1) & index.mask {
-		word := index.slots[i].Load()
+	segment := g.index.segment(hash)
+	for i := hash & segment.mask; ; i = (i + 1) & segment.mask {
+		word := segment.slots[i].Load()
 		if word == 0 {
 			return nil, Unknown
 		}
@@ -299,9 +251,9 @@ func (g *Generation) Supersede(hash uint64, space uint32, key []byte) {
 
 // search finds the slot of a key in a generation to which nothing is added any more, and what it says: 0 when there is none.
 func (g *Generation) search(hash uint64, space uint32, key []byte) (*atomic.Uint64, uint64) {
-	index := g.index.Load()
-	for i := hash & index.mask; ; i = (i + 1) & index.mask {
-		slot := &index.slots[i]
+	segment := g.index.segment(hash)
+	for i := hash & segment.mask; ; i = (i + 1) & segment.mask {
+		slot := &segment.slots[i]
 		word := slot.Load()
 		if word == 0 || word>>referenceBits == hash>>referenceBits && g.entry(reference(word&referenceMask)).is(space, key) {
 			return slot, word
@@ -312,34 +264,43 @@ func (g *Generation) search(hash uint64, space uint32, key []byte) (*atomic.Uint
 // Left visits the records that were not superseded, in no order, and tells which of them were used.
 func (g *Generation) Left() iter.Seq2[Record, bool] {
 	return func(yield func(Record, bool) bool) {
-		slots := g.index.Load().slots
-		var words [readAhead]uint64
-		var warmed byte
-		for len(slots) > 0 {
-			few := slots[:min(readAhead, len(slots))]
-			slots = slots[len(few):]
-			for i := range few {
-				if words[i] = few[i].Load(); words[i] != 0 {
-					warmed += g.entry(reference(words[i] & referenceMask))[0]
-				}
-			}
-			for _, word := range words[:len(few)] {
-				if word == 0 || word&supersededBit != 0 {
-					continue
-				}
-				if !yield(Record{g.entry(reference(word & referenceMask))}, word&usedBit != 0) {
-					return
-				}
+		for i := range g.index.segments {
+			if !g.leftIn(g.index.segments[i].Load().slots, yield) {
+				return
 			}
 		}
-		g.warmed = warmed
 	}
+}
+
+// leftIn is Left of a part of the slots.
+func (g *Generation) leftIn(slots []atomic.Uint64, yield func(Record, bool) bool) bool {
+	var words [readAhead]uint64
+	var warmed byte
+	for len(slots) > 0 {
+		few := slots[:min(readAhead, len(slots))]
+		slots = slots[len(few):]
+		for i := range few {
+			if words[i] = few[i].Load(); words[i] != 0 {
+				warmed += g.entry(reference(words[i] & referenceMask))[0]
+			}
+		}
+		for _, word := range words[:len(few)] {
+			if word == 0 || word&supersededBit != 0 {
+				continue
+			}
+			if !yield(Record{g.entry(reference(word & referenceMask))}, word&usedBit != 0) {
+				return false
+			}
+		}
+	}
+	g.warmed = warmed
+	return true
 }
 
 // Slot returns what the index says of a hash: for Peek.
 func (g *Generation) Slot(hash uint64) uint64 {
-	index := g.index.Load()
-	return index.slots[hash&index.mask].Load()
+	segment := g.index.segment(hash)
+	return segment.slots[hash&segment.mask].Load()
 }
 
 // Peek returns the value of the entry that a slot names, if it seems to be that of the hash: it may be
