@@ -97,7 +97,7 @@ func TestExpiredKeysAreCountedWhenTheyAreGone(t *testing.T) {
 	})
 	txn := s.NewTxn()
 	for range 3 { // a command that runs again, and one that is taken back
-		savepoint := txn.Begin(Mode{Writing: true}, 10, 0)
+		savepoint := begin(txn, Mode{Writing: true}, 10, 0)
 		if k, err := txn.DB(0).Lookup([]byte("key")); err != nil || k.Exists {
 			t.Fatal(k, err)
 		}

@@ -290,7 +290,7 @@ func (w *worker) command(p, other place, changed map[place]*placeValue) error {
 	if err := w.check(db, p, want, found); err != nil {
 		return err
 	}
-	savepoint := w.txn.Begin(Mode{Writing: true}, 1, 0)
+	savepoint := begin(w.txn, Mode{Writing: true}, 1, 0)
 	next, err := w.change(db, p, other, want, found, changed)
 	if err != nil {
 		return err

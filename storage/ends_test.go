@@ -115,7 +115,8 @@ func TestEndsOfAnotherTime(t *testing.T) {
 	defer view.Release()
 
 	txn := store.NewTxn()
-	before := txn.Savepoint()
+	before := new(Savepoint)
+	txn.Mark(before)
 	pop(t, txn, key, false, 0)
 	pop(t, txn, key, false, 0) // walks over what it has deleted itself
 	txn.Rollback(before)

@@ -43,7 +43,7 @@ func inTransactions(t *testing.T, o Options, random *rand.Rand, transactions int
 	for range transactions {
 		s.stageBytes = []int{1, 100, stageBytes}[random.IntN(3)]
 		txn := s.NewTxn()
-		savepoint := txn.Begin(Mode{Writing: true}, 1, 0)
+		savepoint := begin(txn, Mode{Writing: true}, 1, 0)
 		step(txn.DB(0))
 		if committed := random.IntN(5) > 0; committed {
 			txn.Effect(0, []byte("EFFECT"))
@@ -306,7 +306,7 @@ func TestSpreadCollectionsFailLoudly(t *testing.T) {
 		"SPOP":       func() error { _, err := s.Pop(1999); return err },
 	}
 	for name, walk := range walks {
-		savepoint := txn.Begin(Mode{Writing: true}, 1, 500)
+		savepoint := begin(txn, Mode{Writing: true}, 1, 500)
 		kept := s
 		if err := walk(); !errors.Is(err, ErrBudget) {
 			t.Errorf("%s with a budget of 500 records: %v", name, err)

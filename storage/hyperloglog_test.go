@@ -73,10 +73,10 @@ func TestHyperLogLogCountStoresTheCount(t *testing.T) {
 		stores bool
 	}{{Mode{}, false}, {Mode{Writing: true, Replica: true}, false}, {Mode{Writing: true}, true}, {Mode{Writing: true}, false}} {
 		txn := s.NewTxn()
-		savepoint := txn.Begin(c.mode, 1000, 0)
+		savepoint := begin(txn, c.mode, 1000, 0)
 		count, err := txn.DB(0).HyperLogLogCount(key)
 		expectSame(t, "pfcount", count, want, err, nil)
-		if got := txn.Changed(&savepoint); got != c.stores {
+		if got := txn.Changed(savepoint); got != c.stores {
 			t.Errorf("in %+v: stored %v", c.mode, got)
 		}
 		if c.stores {

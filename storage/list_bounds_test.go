@@ -82,7 +82,7 @@ func (x *listStore) transaction() {
 	txn := x.store.NewTxn()
 	before := maps.Clone(x.model)
 	for range 1 + x.random.IntN(4) {
-		savepoint, model := txn.Begin(Mode{Writing: true}, 1, 0), maps.Clone(x.model)
+		savepoint, model := begin(txn, Mode{Writing: true}, 1, 0), maps.Clone(x.model)
 		x.command(txn)
 		if x.random.IntN(6) == 0 {
 			txn.Rollback(savepoint)

@@ -36,7 +36,7 @@ func newOrderedTest(t *testing.T, o Options) *orderedTest {
 // step runs a command in a transaction. It is committed, or taken back, which step tells.
 func (x *orderedTest) step(run func(db DB)) (committed bool) {
 	txn := x.store.NewTxn()
-	savepoint := txn.Begin(Mode{Writing: true}, 1, 0)
+	savepoint := begin(txn, Mode{Writing: true}, 1, 0)
 	run(txn.DB(0))
 	txn.Effect(0, []byte("EFFECT"))
 	if x.random.IntN(5) == 0 {

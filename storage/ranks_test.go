@@ -72,7 +72,7 @@ func ranksAgainstModel(t *testing.T, o Options) {
 func (x *ranksTest) transaction(model map[string]float64, step int) map[string]float64 {
 	txn, now := x.store.NewTxn(), model
 	for range 1 + x.random.IntN(4) {
-		savepoint := txn.Begin(Mode{Writing: true}, 1, 0)
+		savepoint := begin(txn, Mode{Writing: true}, 1, 0)
 		next := maps.Clone(now)
 		x.command(txn.DB(0), next)
 		if x.random.IntN(4) == 0 {
@@ -318,7 +318,7 @@ func TestRanksOfManyGoroutines(t *testing.T) {
 func writeRanked(t *testing.T, s *Store, random *rand.Rand) {
 	txn := s.NewTxn()
 	defer txn.Reset()
-	savepoint := txn.Begin(Mode{Writing: true}, 1, 0)
+	savepoint := begin(txn, Mode{Writing: true}, 1, 0)
 	z, err := txn.DB(0).ZSet([]byte("board"))
 	must(t, err)
 	for range 20 {

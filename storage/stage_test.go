@@ -125,10 +125,10 @@ func TestStagedElementsStayUntilTheirCommit(t *testing.T) {
 
 // TestStagedElementsAreGivenUp with what they were made for: a command, a transaction or a commit.
 func TestStagedElementsAreGivenUp(t *testing.T) {
-	for name, giveUp := range map[string]func(s *Store, txn *Txn, before Savepoint){
-		"rollback": func(_ *Store, txn *Txn, before Savepoint) { txn.Rollback(before) },
-		"reset":    func(_ *Store, txn *Txn, _ Savepoint) { txn.Reset() },
-		"failed commit": func(s *Store, txn *Txn, _ Savepoint) {
+	for name, giveUp := range map[string]func(s *Store, txn *Txn, before *Savepoint){
+		"rollback": func(_ *Store, txn *Txn, before *Savepoint) { txn.Rollback(before) },
+		"reset":    func(_ *Store, txn *Txn, _ *Savepoint) { txn.Reset() },
+		"failed commit": func(s *Store, txn *Txn, _ *Savepoint) {
 			log := s.commit.log.(*testLog)
 			log.fail = errClosing
 			txn.Effect(0, []byte("COPY"))
@@ -138,7 +138,7 @@ func TestStagedElementsAreGivenUp(t *testing.T) {
 			log.fail = nil
 			txn.Reset()
 		},
-		"deleted at once": func(s *Store, txn *Txn, _ Savepoint) {
+		"deleted at once": func(s *Store, txn *Txn, _ *Savepoint) {
 			_, err := txn.DB(0).Delete([]byte("copy"))
 			must(t, err)
 			txn.Effect(0, []byte("COPY"))
@@ -148,7 +148,7 @@ func TestStagedElementsAreGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openWithHash(t, tinyOptions(t))
 			txn := s.NewTxn()
-			before := txn.Begin(Mode{Writing: true}, 1000, 0)
+			before := begin(txn, Mode{Writing: true}, 1000, 0)
 			k := stageHash(t, txn, "h", "copy")
 			giveUp(s, txn, before)
 			persistAndReap(t, s)

@@ -369,14 +369,14 @@ func TestUnchangedStrings(t *testing.T) {
 		inTxn(t, s, func(d DB) { must(t, d.SetString(key, Key{}, []byte("abc"), 0)) })
 		txn := s.NewTxn()
 		for _, wantsWrite := range []bool{true, false} {
-			savepoint := txn.Begin(Mode{Writing: true}, 1000, 0)
+			savepoint := begin(txn, Mode{Writing: true}, 1000, 0)
 			must(t, f(txn.DB(0)))
 			touched := 0
 			txn.Touched(0, func(int, []byte, bool) { touched++ })
 			k, err := txn.DB(0).Lookup(key)
 			must(t, err)
-			if touched > 0 || k.Encoding != layout.Raw || string(k.Value) != "abc" || txn.Changed(&savepoint) != wantsWrite {
-				t.Errorf("%s: touched %d, changed %v, encoding %d, value %q", name, touched, txn.Changed(&savepoint), k.Encoding, k.Value)
+			if touched > 0 || k.Encoding != layout.Raw || string(k.Value) != "abc" || txn.Changed(savepoint) != wantsWrite {
+				t.Errorf("%s: touched %d, changed %v, encoding %d, value %q", name, touched, txn.Changed(savepoint), k.Encoding, k.Value)
 			}
 		}
 	}
@@ -397,7 +397,7 @@ func TestLargeStringsSpendTheBudget(t *testing.T) {
 		"bitop":    func(d DB) error { _, err := d.CombineBits([]byte("new"), bits.Or, [][]byte{key}); return err },
 		"pfadd":    func(d DB) error { _, err := d.HyperLogLogAdd([]byte("new"), make([][]byte, 20000), 3000); return err },
 	} {
-		savepoint := txn.Begin(Mode{Writing: true}, 1000, 10000)
+		savepoint := begin(txn, Mode{Writing: true}, 1000, 10000)
 		if err := f(txn.DB(0)); !errors.Is(err, ErrBudget) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"errors"
 	"runtime"
 
@@ -56,6 +57,8 @@ type Txn struct {
 
 	copiesFound, copiesMissed int64 // records that were looked for in the cache, until Reset
 
+	hashed hashed // what hash was asked for last
+
 	key    []byte // scratch for record keys
 	key2   []byte
 	record []byte // scratch for values
@@ -109,22 +112,21 @@ type Savepoint struct {
 
 // Begin starts a command at a time (Unix ms). With a budget above 0 the command fails with
 // ErrBudget as soon as it has touched about that many records.
-func (t *Txn) Begin(mode Mode, nowMs int64, budget int) Savepoint {
+func (t *Txn) Begin(mode Mode, nowMs int64, budget int) {
 	t.mode, t.now, t.budget = mode, nowMs, budget
 	if budget <= 0 {
 		t.budget = unlimited
 	}
-	return t.Savepoint()
 }
 
-// Savepoint is the state of the transaction now.
-func (t *Txn) Savepoint() Savepoint {
-	return Savepoint{len(t.journal.entries), len(t.effects), t.effectCount, len(t.deltas),
+// Mark makes a savepoint that of the transaction's state now.
+func (t *Txn) Mark(s *Savepoint) {
+	*s = Savepoint{len(t.journal.entries), len(t.effects), t.effectCount, len(t.deltas),
 		len(t.touched), len(t.touchedKeys), t.hits, t.misses, len(t.staged), len(t.moved), t.expirations, t.expiredEntries, t.first, t.last, t.databases}
 }
 
 // Rollback takes back everything since a savepoint.
-func (t *Txn) Rollback(s Savepoint) {
+func (t *Txn) Rollback(s *Savepoint) {
 	t.takeBackRanks(s.entries)
 	t.journal.rewind(s.entries)
 	t.effects, t.effectCount = t.effects[:s.effects], s.effectCount
@@ -221,10 +223,10 @@ func (t *Txn) Lookups() (hits, misses int64) {
 }
 
 // ForgetLookups takes back what was counted since a savepoint: the command will run again.
-func (t *Txn) ForgetLookups(s Savepoint) { t.hits, t.misses = s.hits, s.misses }
+func (t *Txn) ForgetLookups(s *Savepoint) { t.hits, t.misses = s.hits, s.misses }
 
 // Effects is the number of effects since a savepoint.
-func (t *Txn) Effects(s Savepoint) int { return t.effectCount - s.effectCount }
+func (t *Txn) Effects(s *Savepoint) int { return t.effectCount - s.effectCount }
 
 var multi, exec = []byte("*1\r\n$5\r\nMULTI\r\n"), []byte("*1\r\n$4\r\nEXEC\r\n")
 
@@ -294,7 +296,7 @@ func (t *Txn) get(ns *namespace, key []byte) (value []byte, found bool, err erro
 	if err := t.spend(1); err != nil {
 		return nil, false, err
 	}
-	hash := generation.Hash(ns.number, key)
+	hash := t.hash(ns, key)
 	if t.view != nil {
 		return t.view.get(hash, ns, key)
 	}
@@ -323,6 +325,24 @@ func (t *Txn) get(ns *namespace, key []byte) (value []byte, found bool, err erro
 	}
 	t.copiesMissed++
 	return t.getBelow(ns, hash, key)
+}
+
+// hash is generation.Hash. It knows that of the last key's metadata, which is read and then written, or changed by one request after another.
+func (t *Txn) hash(ns *namespace, key []byte) uint64 {
+	if key[0] != layout.KindMetadata || len(key) > 256 {
+		return generation.Hash(ns.number, key)
+	}
+	if last := &t.hashed; last.space != ns.number || !bytes.Equal(last.key, key) {
+		last.space, last.key, last.hash = ns.number, append(last.key[:0], key...), generation.Hash(ns.number, key)
+	}
+	return t.hashed.hash
+}
+
+// hashed is a record's hash. The zero value is that of no record.
+type hashed struct {
+	space uint32
+	key   []byte
+	hash  uint64
 }
 
 // usedAgain tells whether it is likely that who reads a record reads it again: not what takes an element out of a list.
@@ -382,7 +402,7 @@ func (t *Txn) putParts(ns *namespace, key, head, tail []byte) error {
 	if err := t.spend(1 + length/bytesPerRecord); err != nil {
 		return err
 	}
-	t.journal.put(generation.Hash(ns.number, key), ns.number, key, head, tail)
+	t.journal.put(t.hash(ns, key), ns.number, key, head, tail)
 	if key[0] == layout.KindZSetScore {
 		t.store.ranks.changed(key, 1)
 	}
@@ -393,7 +413,7 @@ func (t *Txn) putParts(ns *namespace, key, head, tail []byte) error {
 }
 
 func (t *Txn) delete(ns *namespace, key []byte) error {
-	t.journal.delete(generation.Hash(ns.number, key), ns.number, key)
+	t.journal.delete(t.hash(ns, key), ns.number, key)
 	if key[0] == layout.KindZSetScore {
 		t.store.ranks.changed(key, -1)
 	}

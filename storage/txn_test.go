@@ -157,7 +157,7 @@ func reopen(t *testing.T, o Options, log *testLog) (*Store, *testLog) {
 func runSteps(t *testing.T, txn *Txn, want records, random *rand.Rand) {
 	ns := txn.namespace(0)
 	for range random.IntN(4) {
-		savepoint, before := txn.Begin(Mode{Writing: true}, 0, 0), maps.Clone(want)
+		savepoint, before := begin(txn, Mode{Writing: true}, 0, 0), maps.Clone(want)
 		for range random.IntN(30) {
 			key := randomKey(random)
 			if random.IntN(3) == 0 {
@@ -237,4 +237,12 @@ func TestCountersAndNamespaces(t *testing.T) {
 		t.Errorf("families %q: the flushed one should be gone", s.db().Families())
 	}
 	must(t, s.Close())
+}
+
+// begin begins a command and returns what it can be rolled back to.
+func begin(txn *Txn, mode Mode, nowMs int64, budget int) *Savepoint {
+	txn.Begin(mode, nowMs, budget)
+	savepoint := new(Savepoint)
+	txn.Mark(savepoint)
+	return savepoint
 }

@@ -41,6 +41,7 @@ type Batch struct {
 	exclusive []uint32 // stripes that are held until the commit
 	shared    []uint32 // stripes that are held by the running command
 	plan      plan
+	planned   plannedFor // whose plan that is, as long as its lock is held
 	busy      uint32
 	follower  follower
 	counting  bool // the running command is to be run again, to count on
@@ -185,30 +186,43 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 		return Separate
 	}
 	c := b.prepare(s, command, args)
-	if err := b.makePlan(c); err != nil {
-		c.fail(err)
-		return Done
+	if b.planned.is(c) {
+		b.follower.note(b.plan.locks[0].stripe, s.ID)
+	} else if outcome, ready := b.planAndTake(c); !ready {
+		return outcome
 	}
-	if b.budget > 0 && (b.plan.worker || b.plan.everything || b.plan.walk) {
-		return Offload
-	}
-	if b.locking && b.plan.everything && b.reopen == nil {
-		return Offload
-	}
-	if !b.applying || b.locking {
-		if outcome := b.take(); outcome != Done {
-			return outcome
-		}
-		if b.barred(s, command, args) {
-			b.releaseShared()
-			return b.execute(s, args)
-		}
+	if b.barred(s, command, args) {
+		b.releaseShared()
+		return b.execute(s, args)
 	}
 	// Only now: a command that goes to a worker, or waits, leaves the batch as it is.
 	b.sealed = standsAlone(s, command)
 	outcome := b.run(c)
 	b.releaseShared()
 	return outcome
+}
+
+// planAndTake finds out what a command needs, and takes it. Unless that makes it ready to run, its outcome is told.
+func (b *Batch) planAndTake(c *Context) (outcome Outcome, ready bool) {
+	b.planned.command = nil
+	if err := b.makePlan(c); err != nil {
+		c.fail(err)
+		return Done, false
+	}
+	if b.budget > 0 && (b.plan.worker || b.plan.everything || b.plan.walk) {
+		return Offload, false
+	}
+	if b.locking && b.plan.everything && b.reopen == nil {
+		return Offload, false
+	}
+	if b.applying && !b.locking {
+		return Done, true
+	}
+	if outcome := b.take(); outcome != Done {
+		return outcome, false
+	}
+	b.planned.note(c)
+	return Done, true
 }
 
 // barred looks again, inside of the gate, whether a command may run now: whoever stops writes, for a
@@ -383,6 +397,24 @@ type plan struct {
 	walk       bool // more is read than what is locked
 }
 
+// plannedFor is the command that a plan was made for, when the same command on the same key has the same plan, whose lock the batch then
+// holds: one that writes to a single key. Pipelines repeat such commands.
+type plannedFor struct {
+	command  *Command
+	database int
+	key      []byte
+}
+
+func (p *plannedFor) is(c *Context) bool {
+	return p.command == c.Command && p.database == c.Session.Database && bytes.Equal(p.key, c.Args[1])
+}
+
+func (p *plannedFor) note(c *Context) {
+	if c.Command.writesOneKey && len(c.Args[1]) <= 256 {
+		p.command, p.database, p.key = c.Command, c.Session.Database, append(p.key[:0], c.Args[1]...)
+	}
+}
+
 type wantedLock struct {
 	stripe    uint32
 	exclusive bool
@@ -542,15 +574,15 @@ func (b *Batch) run(c *Context) Outcome {
 	now := b.engine.clock.unixMs(start)
 	c.Session.noteActive(now)
 	state := c.Session.State
-	b.savepoint = b.txn.Savepoint()
-	err := b.call(c, now)
+	b.txn.Mark(&b.savepoint)
+	err := b.call(c, now, &b.savepoint)
 	if b.exhausted(err) {
 		c.Session.restore(state)
 		c.Session.ranked, b.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
-		b.txn.ForgetLookups(b.savepoint)
+		b.txn.ForgetLookups(&b.savepoint)
 		return Offload
 	}
-	if b.txn.Effects(b.savepoint) > 0 && (len(b.writers) == 0 || b.writers[len(b.writers)-1] != c.Session) {
+	if b.txn.Effects(&b.savepoint) > 0 && (len(b.writers) == 0 || b.writers[len(b.writers)-1] != c.Session) {
 		b.writers = append(b.writers, c.Session)
 	}
 	b.txn.Enclose(&b.savepoint)
@@ -566,10 +598,10 @@ func (b *Batch) exhausted(err error) bool {
 }
 
 // call runs a command as a step of the transaction: when it fails, its error is the reply, and
-// nothing of it is left. EXEC calls it for each command of its queue.
-func (b *Batch) call(c *Context, now int64) error {
+// nothing of it is left since the savepoint, which was just marked. EXEC calls it for each command of its queue.
+func (b *Batch) call(c *Context, now int64, savepoint *storage.Savepoint) error {
 	mark, after := c.Reply.Mark(), len(b.after)
-	savepoint := b.txn.Begin(b.mode(c), now, b.budget)
+	b.txn.Begin(b.mode(c), now, b.budget)
 	c.Now, c.DB, c.effected, c.redacted = now, b.txn.DB(c.selected), false, 0
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
@@ -581,7 +613,7 @@ func (b *Batch) call(c *Context, now int64) error {
 		}
 		return err
 	}
-	if !c.effected && b.txn.Changed(&savepoint) {
+	if !c.effected && b.txn.Changed(savepoint) {
 		b.txn.Effect(database, c.Args...)
 	}
 	return nil
@@ -646,7 +678,7 @@ func (b *Batch) Commit() error {
 	for _, stripe := range b.exclusive {
 		b.engine.Locks.ReleaseExclusive(stripe, b.owner)
 	}
-	b.exclusive = b.exclusive[:0]
+	b.exclusive, b.planned.command = b.exclusive[:0], nil
 	if b.inside {
 		b.engine.Gate.Leave(b.slot)
 		b.inside = false
@@ -713,6 +745,6 @@ func (b *Batch) Has(s *Session) bool { return s.place != 0 }
 
 // Abandon takes back what a command that panicked has done.
 func (b *Batch) Abandon() {
-	b.txn.Rollback(b.savepoint)
+	b.txn.Rollback(&b.savepoint)
 	b.releaseShared()
 }

@@ -183,7 +183,8 @@ func (c *Context) parseTTL(word []byte, absolute bool) (int64, error) {
 // restore stores what a payload says, under whatever the key held. It is repeated with the time at which the key
 // expires; a value that has expired already is checked all the same, and not kept.
 func (c *Context) restore(key []byte, old storage.Key, value *rdb.Value, at int64) error {
-	savepoint := c.Txn.Savepoint()
+	var savepoint storage.Savepoint
+	c.Txn.Mark(&savepoint)
 	if err := c.DB.Restore(key, old, value, at); err != nil {
 		return err
 	}
@@ -192,11 +193,11 @@ func (c *Context) restore(key []byte, old storage.Key, value *rdb.Value, at int6
 		c.Effect(wordRestore, key, formatInteger(at), c.Args[3], wordReplace, wordAbsTTL)
 		return nil
 	case old.Exists:
-		c.Txn.Rollback(savepoint)
+		c.Txn.Rollback(&savepoint)
 		c.Effect(wordDel, key)
 		return c.DB.Remove(key, old)
 	}
-	c.Txn.Rollback(savepoint)
+	c.Txn.Rollback(&savepoint)
 	c.NoEffect()
 	return nil
 }

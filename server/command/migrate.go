@@ -268,10 +268,12 @@ func (m *migration) step(some []*shipment, exclusive bool, f func(db storage.DB)
 		return err
 	}
 	b.Tick()
-	savepoint := b.txn.Begin(b.mode(m.Context), m.Engine.clock.unixMs(b.clock), 0)
+	b.txn.Begin(b.mode(m.Context), m.Engine.clock.unixMs(b.clock), 0)
+	var savepoint storage.Savepoint
+	b.txn.Mark(&savepoint)
 	err := f(b.txn.DB(m.selected))
 	if err != nil {
-		b.txn.Rollback(savepoint)
+		b.txn.Rollback(&savepoint)
 	}
 	b.txn.Enclose(&savepoint)
 	if failed := b.Commit(); failed != nil {

@@ -135,10 +135,12 @@ func (c *Context) runQueue(queue []queuedCommand) error {
 	c.Reply.Array(len(queue))
 	c.queued = true
 	defer func() { c.queued = false }()
+	var savepoint storage.Savepoint
 	for _, q := range queue {
 		c.Command, c.Args = q.command, q.args
 		start := c.batch.clock
-		err := c.batch.call(c, c.Now)
+		c.Txn.Mark(&savepoint)
+		err := c.batch.call(c, c.Now, &savepoint)
 		if c.batch.exhausted(err) || errors.Is(err, storage.ErrInterrupted) { // half a transaction must not be committed
 			c.Command, c.Args = command, args
 			return err

@@ -186,7 +186,7 @@ func (b *Batch) readFromView() {
 	for _, stripe := range b.exclusive {
 		b.engine.Locks.ReleaseExclusive(stripe, b.owner)
 	}
-	b.exclusive = b.exclusive[:0]
+	b.exclusive, b.planned.command = b.exclusive[:0], nil
 	b.engine.Gate.Leave(b.slot)
 	b.inside = false
 }
