@@ -261,7 +261,7 @@ func (c *Command) prepare(parent *Command) {
 	if c.reads && c.Keys[0].Last == -1 {
 		c.readsStep = c.Keys[0].Step
 	}
-	c.writesOneKey = c.reads && len(c.Keys) == 1 && c.Keys[0].Last == 0 && !c.Keys[0].Counted && c.Flags&Write != 0 && c.Flags&(Worker|Exclusive|Walk) == 0 &&
+	c.writesOneKey = c.reads && len(c.Keys) == 1 && c.Keys[0].Last == 0 && !c.Keys[0].Counted && c.Keys[0].Flags&NotKey == 0 && c.Flags&Write != 0 && c.Flags&(Worker|Exclusive|Walk) == 0 &&
 		c.GetKeys == nil && c.plan == nil && c.adapt == nil && c.elsewhere == nil
 	c.readsElement = c.reads && (strings.HasPrefix(c.Syntax, "key field") || strings.HasSuffix(c.Syntax, "member") || strings.Contains(c.Syntax, " member "))
 	if len(c.Subcommands) > 0 {
