@@ -70,7 +70,8 @@ func (s *Store) forget(records []copied) {
 }
 
 // leave copies into the cache what is left of the generation that is kept, which another one is about to take the place of: what was
-// used, and as much else as there is room for.
+// used, and, if that is much, as much else as there is room for. What nobody has asked for since it was written is worth neither the memory
+// nor the processor's time: a seventh of what a push to a list takes in all.
 func (s *Store) leave(next *frozen) {
 	now := s.current.Load()
 	if now.kept == nil {
@@ -82,6 +83,9 @@ func (s *Store) leave(next *frozen) {
 	}
 	popped := outsideOfLists{moved: next.moved}
 	room := s.cache.Limit() - s.cache.Bytes()
+	if !now.kept.OftenUsed() {
+		room = 0
+	}
 	records := make([]copied, 0, WarmRequests)
 	walked := 0
 	for record, used := range now.kept.Left() {

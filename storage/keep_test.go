@@ -109,10 +109,28 @@ func TestWhatWasUsedStaysInMemory(t *testing.T) {
 	k.wantAll()
 }
 
-// TestWhatIsLeftStaysInMemory has room in the cache for all that was kept.
+// TestWhatNobodyReadsDoesNotStayInMemory has room in the cache for all that was kept, but nearly nothing of it was read.
+func TestWhatNobodyReadsDoesNotStayInMemory(t *testing.T) {
+	k := newKeeping(t)
+	k.large("a")
+	k.wantRead("a1", 0)
+	copies := k.store.Cache().Bytes()
+	k.large("b")
+	if more := k.store.Cache().Bytes() - copies; more > 200<<10 {
+		t.Errorf("%d bytes were copied", more)
+	}
+	k.wantRead("a1", 0)
+	k.wantRead("a2", 1)
+	k.wantAll()
+}
+
+// TestWhatIsLeftStaysInMemory has room in the cache for all that was kept, of which some was read.
 func TestWhatIsLeftStaysInMemory(t *testing.T) {
 	k := newKeeping(t)
 	k.large("a")
+	for i := range 200 {
+		k.wantRead(fmt.Sprint("a", 500+i), 0)
+	}
 	k.set("a7", "newer")
 	k.remove("a8")
 	k.large("b")
@@ -138,6 +156,7 @@ func TestNothingIsLeftOfEmptyDatabases(t *testing.T) {
 	k := newKeeping(t)
 	idle := k.store.Cache().Bytes()
 	k.large("a")
+	k.wantAll()
 	k.large("b")
 	if k.store.Cache().Bytes() < idle+500<<10 {
 		t.Fatalf("%d bytes of copies, %d at first", k.store.Cache().Bytes(), idle)

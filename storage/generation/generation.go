@@ -261,6 +261,24 @@ func (g *Generation) search(hash uint64, space uint32, key []byte) (*atomic.Uint
 	}
 }
 
+// oftenUsed is the share of the records, one in so many, that makes a generation an often used one.
+const oftenUsed = 16
+
+// OftenUsed tells whether many of the records of a generation that is kept were used. It looks at those of a few segments.
+func (g *Generation) OftenUsed() bool {
+	used, all := 0, 0
+	for i := range indexSegments / 16 {
+		slots := g.index.segments[i].Load().slots
+		for j := range slots {
+			if word := slots[j].Load(); word != 0 {
+				all++
+				used += int(word & usedBit / usedBit)
+			}
+		}
+	}
+	return used*oftenUsed >= all
+}
+
 // Left visits the records that were not superseded, in no order, and tells which of them were used.
 func (g *Generation) Left() iter.Seq2[Record, bool] {
 	return func(yield func(Record, bool) bool) {
