@@ -329,7 +329,7 @@ func (t *Txn) get(ns *namespace, key []byte) (value []byte, found bool, err erro
 
 // hash is generation.Hash. It knows that of the last key's metadata, which is read and then written, or changed by one request after another.
 func (t *Txn) hash(ns *namespace, key []byte) uint64 {
-	if key[0] != layout.KindMetadata || len(key) > 256 {
+	if key[0] != layout.KindMetadata || len(key) > longestHashed {
 		return generation.Hash(ns.number, key)
 	}
 	if last := &t.hashed; last.space != ns.number || !bytes.Equal(last.key, key) {
@@ -337,6 +337,9 @@ func (t *Txn) hash(ns *namespace, key []byte) uint64 {
 	}
 	return t.hashed.hash
 }
+
+// longestHashed is the size (bytes) of the keys that are compared and kept.
+const longestHashed = 256
 
 // hashed is a record's hash. The zero value is that of no record.
 type hashed struct {

@@ -405,12 +405,15 @@ type plannedFor struct {
 	key      []byte
 }
 
+// longestPlanned is the size (bytes) of the keys that are compared and kept.
+const longestPlanned = 256
+
 func (p *plannedFor) is(c *Context) bool {
 	return p.command == c.Command && p.database == c.Session.Database && bytes.Equal(p.key, c.Args[1])
 }
 
 func (p *plannedFor) note(c *Context) {
-	if c.Command.writesOneKey && len(c.Args[1]) <= 256 {
+	if c.Command.writesOneKey && len(c.Args[1]) <= longestPlanned {
 		p.command, p.database, p.key = c.Command, c.Session.Database, append(p.key[:0], c.Args[1]...)
 	}
 }

@@ -158,7 +158,7 @@ func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueL
 	g.newest += int64(need)
 	if previous != 0 {
 		g.newest -= int64(g.entry(previous).size())
-		(*g.chunks.Load())[previous>>32].noteOlder(uint32(previous))
+		g.bytes.Add((*g.chunks.Load())[previous>>32].noteOlder(uint32(previous)))
 	} else {
 		g.count++
 		if segment.used++; segment.full() {
@@ -350,12 +350,14 @@ func (g *Generation) entry(ref reference) entry {
 	return (*g.chunks.Load())[ref>>32].at(uint32(ref))
 }
 
-// noteOlder notes that an entry has a newer version.
-func (c *Chunk) noteOlder(offset uint32) {
+// noteOlder notes that an entry has a newer version. It returns how many bytes it has made for that.
+func (c *Chunk) noteOlder(offset uint32) (made int64) {
 	if c.older == nil {
 		c.older = make([]uint64, len(c.data)/(64*olderUnit)+1)
+		made = int64(len(c.older)) * 8
 	}
 	c.older[offset/(64*olderUnit)] |= 1 << (offset / olderUnit % 64)
+	return made
 }
 
 // isOlder tells whether an entry has a newer version. Nothing is added any more.

@@ -36,13 +36,13 @@ func (x *index) init(expected int) {
 	for size*indexSegments < 2*expected {
 		size *= 2
 	}
-	slots, segments := newSlots(size*indexSegments), make([]segment, indexSegments)
-	for i := range segments {
-		segments[i] = segment{slots: slots[i*size : (i+1)*size : (i+1)*size], mask: uint64(size - 1)}
-		x.segments[i].Store(&segments[i])
+	for i := range x.segments {
+		x.segments[i].Store(newSegment(size))
 	}
-	x.slots.Store(int64(len(slots)))
+	x.slots.Store(int64(size * indexSegments))
 }
+
+func newSegment(size int) *segment { return &segment{slots: newSlots(size), mask: uint64(size - 1)} }
 
 func newSlots(size int) []atomic.Uint64 {
 	slots := make([]atomic.Uint64, size)
@@ -79,8 +79,8 @@ func (s *segment) full() bool { return s.used*2 > len(s.slots) }
 
 // doubled is a segment with twice as many slots, into which entries of a generation are put anew.
 func (s *segment) doubled(g *Generation) *segment {
-	size := 2 * len(s.slots)
-	next := &segment{slots: newSlots(size), mask: uint64(size - 1), used: s.used}
+	next := newSegment(2 * len(s.slots))
+	next.used = s.used
 	var few [readAhead]uint64
 	for slots := s.slots; len(slots) > 0; slots = slots[min(readAhead, len(slots)):] {
 		group := slots[:min(readAhead, len(slots))]

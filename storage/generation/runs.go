@@ -70,7 +70,10 @@ func mergeRuns(refs []reference, ends []int, at func(reference) entry) []referen
 
 // mergeTwo appends two ordered runs in one order. It copies as many of one at a time as come before the first of the other.
 func mergeTwo(dst, a, b []reference, at func(reference) entry) []reference {
-	for len(a) > 0 && len(b) > 0 {
+	for turns := 1; len(a) > 0 && len(b) > 0; turns++ {
+		if turns%yieldEntries == 0 {
+			runtime.Gosched()
+		}
 		n := countBefore(a, b[0], at)
 		dst = append(dst, a[:n]...)
 		a, b = b, a[n:]
