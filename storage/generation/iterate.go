@@ -177,6 +177,30 @@ func (g *Generation) Records() iter.Seq[Record] {
 	}
 }
 
+// Span is a part of a space's records whose keys begin with the same byte.
+type Span struct {
+	Space       uint32
+	First, Last []byte // keys
+	Records     int
+}
+
+// Spans lists a merged generation's records by space and first byte, in their order. No key may be empty.
+func (g *Generation) Spans() []Span {
+	var spans []Span
+	refs := *g.merged.Load()
+	for len(refs) > 0 {
+		first := g.entry(refs[0])
+		space, begin := first.space(), first.key()[0]
+		records := sort.Search(len(refs), func(i int) bool {
+			e := g.entry(refs[i])
+			return e.space() != space || e.key()[0] != begin
+		})
+		spans = append(spans, Span{space, first.key(), g.entry(refs[records-1]).key(), records})
+		refs = refs[records:]
+	}
+	return spans
+}
+
 // Iterator walks a generation. It is one goroutine's.
 type Iterator struct {
 	g       *Generation

@@ -74,6 +74,8 @@ type DB struct {
 	// writing is held for reading by each Write, and by an ingestion, which needs empty memtables. It comes behind structure.
 	writing sync.RWMutex
 
+	targetFileBytes int64
+
 	tablesFrom  atomic.Int64
 	resumed     atomic.Bool   // once it was; under structure
 	tableNumber atomic.Uint64 // of the table file that was begun last
@@ -95,7 +97,7 @@ func Open(o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{directory: o.Directory, logger: o.logger(), parts: parts, events: newEvents()}
+	d := &DB{directory: o.Directory, logger: o.logger(), parts: parts, events: newEvents(), targetFileBytes: o.TargetFileBytes}
 	d.noteWriteBuffer(o.WriteBufferBytes)
 	if err := d.open(); err != nil {
 		d.events.end()

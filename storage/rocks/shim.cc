@@ -11,6 +11,7 @@
 #include <rocksdb/rate_limiter.h>
 #include <rocksdb/slice.h>
 #include <rocksdb/sst_file_writer.h>
+#include <rocksdb/sst_partitioner.h>
 #include <rocksdb/statistics.h>
 #include <rocksdb/status.h>
 #include <rocksdb/version.h>
@@ -541,6 +542,8 @@ void rocks_options_complete(void *c_options, rocks_events *events) {
   options.statistics->set_stats_level(rocksdb::StatsLevel::kExceptHistogramOrTimers);
   options.listeners.push_back(std::make_shared<Listener>(events->queue));
   options.info_log = std::make_shared<Diary>(options.info_log_level, events->queue);
+  // No file spans two kinds of records, which differ in their first byte, or tables could never be put between those of another kind.
+  options.sst_partitioner_factory = rocksdb::NewSstPartitionerFixedPrefixFactory(1);
 }
 
 rocks_events *rocks_events_create(void) { return new rocks_events; }

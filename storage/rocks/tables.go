@@ -5,12 +5,14 @@ package rocks
 import "C"
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -31,6 +33,7 @@ type Tables struct {
 	files   []tableFile
 	buffer  []byte // records on their way to the last file
 	records int
+	passed  int   // how many of the fresh ranges
 	err     error // the first one; nothing is written after it
 }
 
@@ -39,6 +42,16 @@ type TableOptions struct {
 	Bytes      int64 // about how many are coming: there has to be room for them, and compactions mustn't have fallen behind; 0: it isn't known
 	FileBytes  int64 // how large a file gets before the next one of the same family begins; default: a family has one file. A range has to lie within one
 	Bottommost bool  // they are compressed as the last level is, and not as the first
+
+	// Fresh are ranges in which the database has nothing, in the order in which their records come. They get files of their own: Ingest
+	// puts those on the last level, where they needn't be compacted, as long as no file there spans the range.
+	Fresh []Fresh
+}
+
+// Fresh is a range of a family's keys, both bounds included.
+type Fresh struct {
+	Family      *Family
+	First, Last []byte
 }
 
 // tableFile holds records of a family.
@@ -47,6 +60,7 @@ type tableFile struct {
 	path   string
 	c      *C.rocks_table // nil once it is finished
 	bytes  C.uint64_t
+	fresh  int // the number of its fresh range, from 1 on; 0: none
 }
 
 // tableDirectory is where table files stand before they are ingested, below the database's directory. Open empties it.
@@ -143,7 +157,7 @@ func (t *Tables) Err() error { return t.err }
 
 func (t *Tables) add(f *Family, kind byte, key, value []byte) {
 	if t.err == nil {
-		t.err = t.choose(f)
+		t.err = t.choose(f, key)
 	}
 	if t.err == nil && len(key)+len(value) > math.MaxUint32-tableRecord {
 		t.err = ErrTooLarge
@@ -162,20 +176,44 @@ func (t *Tables) add(f *Family, kind byte, key, value []byte) {
 }
 
 // choose makes the last file one that a record of a family may go to.
-func (t *Tables) choose(f *Family) error {
+func (t *Tables) choose(f *Family, key []byte) error {
+	fresh := t.fresh(f, key)
 	if len(t.files) > 0 {
 		last := &t.files[len(t.files)-1]
-		if last.family == f && (t.options.FileBytes == 0 || int64(last.bytes) < t.options.FileBytes) {
+		if last.family == f && last.fresh == fresh && !t.full(last) {
 			return nil
 		}
 	}
 	if err := t.finish(); err != nil {
 		return err
 	}
-	return t.begin(f)
+	return t.begin(f, fresh)
 }
 
-func (t *Tables) begin(f *Family) error {
+// fresh returns the number of the fresh range that a key lies in, from 1 on; 0 for none. Keys and ranges come in the same order.
+func (t *Tables) fresh(f *Family, key []byte) int {
+	ranges := t.options.Fresh
+	for t.passed < len(ranges) && (ranges[t.passed].Family != f || bytes.Compare(ranges[t.passed].Last, key) < 0) {
+		if !slices.ContainsFunc(ranges[t.passed:], func(r Fresh) bool { return r.Family == f }) {
+			return 0 // of this family no more, of others that are to come perhaps
+		}
+		t.passed++
+	}
+	if t.passed == len(ranges) || bytes.Compare(key, ranges[t.passed].First) < 0 {
+		return 0
+	}
+	return t.passed + 1
+}
+
+func (t *Tables) full(file *tableFile) bool {
+	limit := t.options.FileBytes
+	if file.fresh > 0 {
+		limit = t.db.targetFileBytes
+	}
+	return limit > 0 && int64(file.bytes) >= limit
+}
+
+func (t *Tables) begin(f *Family, fresh int) error {
 	t.db.families.RLock()
 	defer t.db.families.RUnlock()
 	family, err := f.in(t.db)
@@ -185,7 +223,7 @@ func (t *Tables) begin(f *Family) error {
 	path := filepath.Join(t.db.directory, tableDirectory, strconv.FormatUint(t.db.tableNumber.Add(1), 10)+".sst")
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
-	begun := tableFile{family: f, path: path}
+	begun := tableFile{family: f, path: path, fresh: fresh}
 	err = fromStatus("create table file "+path, C.rocks_table_open(t.db.c, family, name, cBool(t.options.Bottommost), &begun.c))
 	t.files = append(t.files, begun)
 	return err

@@ -150,3 +150,78 @@ func TestUnfinishedTablesAreRemoved(t *testing.T) {
 	must(t, d.Close())
 	wantNoTables(t, openAt(t, directory))
 }
+
+// TestIngestFresh ingests keys beside others that stand on the last level, in ranges that are said to be fresh: they go there too, unless a range
+// that is removed reaches into them.
+func TestIngestFresh(t *testing.T) {
+	for _, removed := range []string{"c2", "d5"} {
+		t.Run("removed up to "+removed, func(t *testing.T) {
+			d := openNew(t)
+			f, g := create(t, d, "f"), create(t, d, "g")
+			for range 2 {
+				put(t, d, f, "a1", "1", "c1", "1")
+				must(t, d.Flush())
+			}
+			must(t, d.Compact(t.Context(), f))
+			wantKindsApart(t, d)
+
+			tables := newTables(t, d, TableOptions{Fresh: []Fresh{
+				{Family: f, First: []byte("b000"), Last: []byte("b999")},
+				{Family: f, First: []byte("d000"), Last: []byte("d998")},
+				{Family: g, First: []byte("b000"), Last: []byte("b999")},
+			}})
+			fill := func(to *Family, kind string) {
+				for i := range 1000 {
+					tables.Put(to, fmt.Appendf(nil, "%s%03d", kind, i), []byte(kind))
+				}
+			}
+			tables.Put(f, []byte("a1"), []byte("2"))
+			fill(f, "b")
+			tables.DeleteRange(f, []byte("c"), []byte(removed))
+			tables.Put(f, []byte("c2"), []byte("2"))
+			fill(f, "d")
+			fill(g, "b")
+			if n := len(tables.files); n != 6 {
+				t.Errorf("%d files, want 6: a1, b, c, d, the last of d, and the other family's", n)
+			}
+			must(t, d.Ingest(tables))
+			check := func() {
+				t.Helper()
+				for key, want := range map[string]string{"a1": "2", "b000": "b", "b999": "b", "c1": "-", "c2": "2", "d000": "d", "d998": "d", "d999": "d"} {
+					wantValue(t, d, f, nil, key, want)
+				}
+				wantValue(t, d, g, nil, "b000", "b")
+			}
+			check()
+			if removed < "d" {
+				wantOnLastLevel(t, d, "d000")
+			}
+			must(t, d.Compact(t.Context(), f))
+			check()
+			wantKindsApart(t, d)
+		})
+	}
+}
+
+// wantOnLastLevel checks that the file that begins with a key needn't be compacted.
+func wantOnLastLevel(t *testing.T, d *DB, first string) {
+	t.Helper()
+	for _, file := range d.inner.GetLiveFilesMetaData() {
+		if string(file.SmallestKey) == first && file.Level == lastLevel {
+			return
+		}
+	}
+	t.Errorf("no file on the last level begins with %s: %+v", first, d.inner.GetLiveFilesMetaData())
+}
+
+const lastLevel = 6
+
+// wantKindsApart checks that no file on the last level has keys that differ in their first byte.
+func wantKindsApart(t *testing.T, d *DB) {
+	t.Helper()
+	for _, file := range d.inner.GetLiveFilesMetaData() {
+		if file.Level == lastLevel && file.SmallestKey[0] != file.LargestKey[0] {
+			t.Errorf("a file has %s to %s", file.SmallestKey, file.LargestKey)
+		}
+	}
+}
