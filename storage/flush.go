@@ -407,6 +407,11 @@ func (s *Store) Persist() error {
 	if err := s.Settle(); err != nil {
 		return err
 	}
+	return s.persistWritten()
+}
+
+// persistWritten brings what RocksDB has in its memory to its files.
+func (s *Store) persistWritten() error {
 	if err := s.db().Flush(); err != nil {
 		return fmt.Errorf("storage: flushing: %w", err)
 	}
@@ -441,11 +446,11 @@ func (s *Store) readPersisted() error {
 // deleted elements.
 func (s *Store) maintain() {
 	defer s.running.Done()
-	var last time.Time // never: what recovery applies is persisted soon, lest the next start has to apply it again
+	var w unsettled // since ever: what recovery applies is persisted soon, lest the next start has to apply it again
 	persisting := trouble{logger: s.logger, doing: "persisting"}
 	tidying := trouble{logger: s.logger, doing: "tidying up"}
 	for s.pause(time.Second) {
-		persisting.note(s.persistWhenDue(&last), time.Now())
+		persisting.note(s.persistWhenDue(&w), time.Now())
 		s.flusher.slim(time.Now())
 		if err := s.tidy(); !errors.Is(err, errClosing) {
 			tidying.note(err, time.Now())
@@ -453,17 +458,33 @@ func (s *Store) maintain() {
 	}
 }
 
-// persistWhenDue persists by log size and by the time since the last attempt.
-func (s *Store) persistWhenDue(last *time.Time) error {
+// unsettled tells since when there is something behind a position that no frozen generation reaches.
+type unsettled struct {
+	behind int64
+	since  time.Time
+}
+
+// persistWhenDue persists by log size and by time. What is on its way to RocksDB gets there by itself: only if there is too much behind that
+// is the active generation ended before it is full, since small generations cost more to write, and take the place of the one that is kept.
+func (s *Store) persistWhenDue(w *unsettled) error {
 	if err := s.readPersisted(); err != nil {
 		return err
 	}
-	behind := s.position.Load() - s.persisted.Load()
-	if behind <= s.options.FlushLogBytes() && (behind <= 0 || time.Since(*last) <= s.options.FlushInterval()) {
-		return nil
+	s.commit.Lock()
+	position, settled, written, persisted := s.position.Load(), s.settled(), s.written.Load(), s.persisted.Load()
+	s.commit.Unlock()
+	now := time.Now()
+	if position == persisted || settled != w.behind && !w.since.IsZero() {
+		*w = unsettled{settled, now}
 	}
-	*last = time.Now()
-	return s.Persist()
+	switch most := s.options.FlushLogBytes(); {
+	case position-settled > most, position > persisted && now.Sub(w.since) > s.options.FlushInterval():
+		*w = unsettled{position, now}
+		return s.Persist()
+	case written-persisted > most:
+		return s.persistWritten()
+	}
+	return nil
 }
 
 func (s *Store) tidy() error {

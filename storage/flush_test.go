@@ -3,10 +3,12 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"kedis/storage/layout"
 )
@@ -240,5 +242,53 @@ func TestReapingPassesOverWhatIsNotPersisted(t *testing.T) {
 	}
 	if n := s.Counters().Reaped.Load(); n != 6 {
 		t.Errorf("%d elements reaped", n)
+	}
+}
+
+// TestPersistWhenDue writes while a generation is held up on its way to RocksDB: the next one isn't ended before it has enough for itself, or has
+// waited for long.
+func TestPersistWhenDue(t *testing.T) {
+	options := testOptions(t.TempDir(), 1<<20, 1<<20)
+	var interval atomic.Int64
+	interval.Store(math.MaxInt64)
+	options.FlushLogBytes, options.FlushInterval = constant[int64](1000), func() time.Duration { return time.Duration(interval.Load()) }
+	s, log := openHeld(t, options)
+	grow := func(bytes int64) {
+		for from := s.position.Load(); s.position.Load()-from <= bytes; {
+			write(t, s, 0, fmt.Sprint("key", s.position.Load()))
+		}
+	}
+	w := unsettled{since: time.Now()}
+	persist := func() {
+		t.Helper()
+		if err := s.persistWhenDue(&w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log.hold.Lock()
+	grow(1000)
+	freeze(s)
+	grow(900)
+	persist() // or it would wait without end
+	if keys := s.current.Load().active.Keys(); keys == 0 {
+		t.Error("a generation that had little was ended")
+	}
+	log.hold.Unlock()
+	settle(t, s)
+	grow(1001)
+	persist()
+	if at := s.persisted.Load(); at != s.position.Load() {
+		t.Errorf("persisted up to %d, want %d: there was too much", at, s.position.Load())
+	}
+	write(t, s, 0, "key")
+	persist()
+	if s.persisted.Load() == s.position.Load() {
+		t.Error("what has just come was persisted")
+	}
+	interval.Store(int64(time.Hour))
+	w.since = time.Now().Add(-2 * time.Hour)
+	persist()
+	if at := s.persisted.Load(); at != s.position.Load() {
+		t.Errorf("persisted up to %d, want %d: it waited for long", at, s.position.Load())
 	}
 }

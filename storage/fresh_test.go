@@ -20,7 +20,9 @@ func TestFreshRanges(t *testing.T) {
 	}
 	element := func(i int) []byte { return layout.AppendListKey(nil, 1, layout.ListMiddle+uint64(i)) }
 	key := func(i int) []byte { return layout.AppendMetadataKey(nil, fmt.Appendf(nil, "%03d", i)) }
-	member := func(i int) []byte { return layout.AppendElementKey(nil, layout.KindSetMember, 2, fmt.Appendf(nil, "%03d", i)) }
+	member := func(i int) []byte {
+		return layout.AppendElementKey(nil, layout.KindSetMember, 2, fmt.Appendf(nil, "%03d", i))
+	}
 	var batch rocks.Batch
 	for i := range 100 {
 		batch.Put(family, element(i), nil)

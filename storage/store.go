@@ -64,7 +64,7 @@ type Options struct {
 	CacheBytes      int64                // clean copies of records
 	RankBytes       func() int64         // counts of the indexes of sorted sets; 0: none are kept
 	SyncEveryCommit func() bool          // appendfsync always
-	FlushLogBytes   func() int64         // persist when recovery would have to read more of the log than this
+	FlushLogBytes   func() int64         // persist when recovery would have to read more of the log than this, besides what is on its way to RocksDB
 	FlushInterval   func() time.Duration // persist at least so often
 	Logger          hclog.Logger
 }
