@@ -38,22 +38,25 @@ func (t *Txn) Warm(requests []Upcoming) (missing uint32) {
 	now := t.store.current.Load()
 	keys, elements := warming{current: now, cache: t.store.cache}, warming{current: now, cache: t.store.cache}
 	var popping popping
+	var keyOf [WarmRequests]int // the place in keys of each request's; those that follow each other share one
 	for i := range requests {
-		if i > 0 && requests[i].SameKey(&requests[i-1]) {
-			keys.add(keys.hashes[i-1])
-			continue
+		if i == 0 || !requests[i].SameKey(&requests[i-1]) {
+			t.key = layout.AppendMetadataKey(t.key[:0], requests[i].Args[1])
+			keys.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
 		}
-		t.key = layout.AppendMetadataKey(t.key[:0], requests[i].Args[1])
-		keys.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
+		keyOf[i] = keys.count - 1
 	}
 	keys.slots()
 	var owners [WarmRequests]int
-	for i := range keys.count {
-		value := keys.value(i)
-		t.warmed += end(value)
+	var value []byte
+	for i := range requests {
+		if i == 0 || keyOf[i] != keyOf[i-1] {
+			value = keys.value(keyOf[i])
+			t.warmed += end(value)
+		}
 		if value == nil {
 			missing |= 1 << i
-		} else if space := now.databases[requests[i].Database].number; t.warmPoppedKey(&popping, value, keys.hashes[i], space, requests[i].Args) {
+		} else if space := now.databases[requests[i].Database].number; t.warmPoppedKey(&popping, value, keys.hashes[keyOf[i]], space, requests[i].Args) {
 			owners[elements.count] = popped
 			elements.add(generation.Hash(space, t.key))
 		} else if args := requests[i].Args; t.warmElementKey(value, args) {
