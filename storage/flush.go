@@ -446,11 +446,11 @@ func (s *Store) readPersisted() error {
 // deleted elements.
 func (s *Store) maintain() {
 	defer s.running.Done()
-	var w unsettled // since ever: what recovery applies is persisted soon, lest the next start has to apply it again
+	var l lags // since ever: what recovery applies is persisted soon, lest the next start has to apply it again
 	persisting := trouble{logger: s.logger, doing: "persisting"}
 	tidying := trouble{logger: s.logger, doing: "tidying up"}
 	for s.pause(time.Second) {
-		persisting.note(s.persistWhenDue(&w), time.Now())
+		persisting.note(s.persistWhenDue(&l), time.Now())
 		s.flusher.slim(time.Now())
 		if err := s.tidy(); !errors.Is(err, errClosing) {
 			tidying.note(err, time.Now())
@@ -458,30 +458,40 @@ func (s *Store) maintain() {
 	}
 }
 
-// unsettled tells since when there is something behind a position that no frozen generation reaches.
-type unsettled struct {
-	behind int64
-	since  time.Time
+// lag tells since when a position has stood still behind another one.
+type lag struct {
+	at    int64
+	since time.Time // zero: since ever
 }
+
+// age is how long at has stood still; 0 when it has come to the end.
+func (l *lag) age(at, end int64, now time.Time) time.Duration {
+	if at == end || at != l.at && !l.since.IsZero() {
+		*l = lag{at, now}
+	}
+	return now.Sub(l.since)
+}
+
+// lags are those of what the active generation has, and of what RocksDB has in its memory.
+type lags struct{ active, written lag }
 
 // persistWhenDue persists by log size and by time. What is on its way to RocksDB gets there by itself: only if there is too much behind that
 // is the active generation ended before it is full, since small generations cost more to write, and take the place of the one that is kept.
-func (s *Store) persistWhenDue(w *unsettled) error {
+func (s *Store) persistWhenDue(l *lags) error {
 	if err := s.readPersisted(); err != nil {
 		return err
 	}
 	s.commit.Lock()
 	position, settled, written, persisted := s.position.Load(), s.settled(), s.written.Load(), s.persisted.Load()
 	s.commit.Unlock()
-	now := time.Now()
-	if position == persisted || settled != w.behind && !w.since.IsZero() {
-		*w = unsettled{settled, now}
-	}
-	switch most := s.options.FlushLogBytes(); {
-	case position-settled > most, position > persisted && now.Sub(w.since) > s.options.FlushInterval():
-		*w = unsettled{position, now}
+	now, most, longest := time.Now(), s.options.FlushLogBytes(), s.options.FlushInterval()
+	activeAge, writtenAge := l.active.age(settled, position, now), l.written.age(persisted, written, now)
+	switch {
+	case position-settled > most, activeAge > longest:
+		l.active.since, l.written.since = now, now
 		return s.Persist()
-	case written-persisted > most:
+	case written-persisted > most, writtenAge > longest:
+		l.written.since = now
 		return s.persistWritten()
 	}
 	return nil

@@ -258,10 +258,10 @@ func TestPersistWhenDue(t *testing.T) {
 			write(t, s, 0, fmt.Sprint("key", s.position.Load()))
 		}
 	}
-	w := unsettled{since: time.Now()}
+	l := lags{lag{since: time.Now()}, lag{since: time.Now()}}
 	persist := func() {
 		t.Helper()
-		if err := s.persistWhenDue(&w); err != nil {
+		if err := s.persistWhenDue(&l); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -286,9 +286,17 @@ func TestPersistWhenDue(t *testing.T) {
 		t.Error("what has just come was persisted")
 	}
 	interval.Store(int64(time.Hour))
-	w.since = time.Now().Add(-2 * time.Hour)
+	l.active.since = time.Now().Add(-2 * time.Hour)
 	persist()
 	if at := s.persisted.Load(); at != s.position.Load() {
 		t.Errorf("persisted up to %d, want %d: it waited for long", at, s.position.Load())
+	}
+	write(t, s, 0, "key")
+	settle(t, s)
+	persist()
+	l.written.since = time.Now().Add(-2 * time.Hour)
+	persist()
+	if at := s.persisted.Load(); at != s.position.Load() {
+		t.Errorf("persisted up to %d, want %d: RocksDB has had it in memory for long", at, s.position.Load())
 	}
 }

@@ -143,8 +143,8 @@ func (c *Config) binlog() []*option {
 		row("binlog-retention-age", &c.BinlogRetentionAge, duration(0, mostAge), "0", live,
 			"For how long the log is kept although recovery no longer needs it."),
 		row("persist-log-size", &c.PersistLogSize, size(mb, mostSize), "256mb", live,
-			`How much of the log may have to be read when the server starts. When it has grown by so much,
-			what it says is written to RocksDB's files.`),
+			`How much of the log may have to be read when the server starts, besides what is on its way to
+			RocksDB by then. When it has grown by so much, what it says is written to RocksDB's files.`),
 		row("persist-interval", &c.PersistInterval, duration(time.Second, 24*time.Hour), "1m", live,
 			"How long it may take until a write stands in RocksDB's files, when little is written."),
 	}

@@ -43,8 +43,8 @@ type TableOptions struct {
 	FileBytes  int64 // how large a file gets before the next one of the same family begins; default: a family has one file. A range has to lie within one
 	Bottommost bool  // they are compressed as the last level is, and not as the first
 
-	// Fresh are ranges in which the database has nothing, in the order in which their records come. They get files of their own: Ingest
-	// puts those on the last level, where they needn't be compacted, as long as no file there spans the range.
+	// Fresh are ranges in which the database has nothing, in the order in which their records come. They get files of their own, compressed as
+	// the last level is: Ingest puts those there, where they needn't be compacted, as long as no file there spans the range.
 	Fresh []Fresh
 }
 
@@ -143,8 +143,12 @@ func (d *DB) awaitCompactions(bytes int64) {
 // Put adds the writing of a value.
 func (t *Tables) Put(f *Family, key, value []byte) { t.add(f, tablePut, key, value) }
 
-// Delete adds the removal of a key, which need not exist.
-func (t *Tables) Delete(f *Family, key []byte) { t.add(f, tableDelete, key, nil) }
+// Delete adds the removal of a key, which need not exist, and in a fresh range doesn't: there it adds nothing.
+func (t *Tables) Delete(f *Family, key []byte) {
+	if t.fresh(f, key) == 0 {
+		t.add(f, tableDelete, key, nil)
+	}
+}
 
 // DeleteRange adds the removal of all keys from from up to and without to that the database has.
 func (t *Tables) DeleteRange(f *Family, from, to []byte) { t.add(f, tableDeleteRange, from, to) }
@@ -224,7 +228,7 @@ func (t *Tables) begin(f *Family, fresh int) error {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	begun := tableFile{family: f, path: path, fresh: fresh}
-	err = fromStatus("create table file "+path, C.rocks_table_open(t.db.c, family, name, cBool(t.options.Bottommost), &begun.c))
+	err = fromStatus("create table file "+path, C.rocks_table_open(t.db.c, family, name, cBool(t.options.Bottommost || fresh > 0), &begun.c))
 	t.files = append(t.files, begun)
 	return err
 }

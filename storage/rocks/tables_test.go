@@ -177,6 +177,10 @@ func TestIngestFresh(t *testing.T) {
 			}
 			tables.Put(f, []byte("a1"), []byte("2"))
 			fill(f, "b")
+			tables.Delete(f, []byte("b9980")) // it isn't there
+			if n := tables.Len(); n != 1001 {
+				t.Errorf("%d records, want 1001", n)
+			}
 			tables.DeleteRange(f, []byte("c"), []byte(removed))
 			tables.Put(f, []byte("c2"), []byte("2"))
 			fill(f, "d")
