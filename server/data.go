@@ -114,16 +114,11 @@ func rocksOptions(c *config.Config, directory string, logger hclog.Logger) rocks
 		Compression:           c.RocksDBCompression.Get(),
 		BottommostCompression: c.RocksDBBottommostCompression.Get(),
 		TargetFileBytes:       c.RocksDBTargetFileSize.Get(),
-		FirstLevelBytes:       firstLevelBytes(c),
+		TablesBytes:           generationBytes(c),
 		MaxOpenFiles:          int(c.RocksDBMaxOpenFiles.Get()),
 		RateLimitBytes:        c.RocksDBRateLimit.Get(),
 		Logger:                logger.Named("rocksdb"),
 	}
-}
-
-// firstLevelBytes has RocksDB compact several generations at once, and not each with all of a level that isn't larger.
-func firstLevelBytes(c *config.Config) int64 {
-	return max(4*generationBytes(c), 4*c.RocksDBWriteBufferSize.Get(), 256<<20)
 }
 
 // blockCacheBytes is the size of RocksDB's cache, which can't be 0.

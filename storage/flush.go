@@ -169,11 +169,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 // whether the generation is to be kept.
 func (s *Store) writeRecords(f *frozen, families map[uint32]*rocks.Family) (kept bool, err error) {
 	if f.Newest() >= s.tablesFrom() {
-		fresh, err := s.freshRanges(f, families)
-		if err != nil {
-			return false, err
-		}
-		tables, err := s.db().NewTables(rocks.TableOptions{Bytes: f.Newest(), Fresh: fresh})
+		tables, err := s.db().NewTables(rocks.TableOptions{Bytes: f.Newest(), Fresh: s.freshRanges(f, families)})
 		if err == nil {
 			return s.writeTables(tables, f, families)
 		}

@@ -1,10 +1,6 @@
 package storage
 
-import (
-	"fmt"
-
-	"kedis/storage/rocks"
-)
+import "kedis/storage/rocks"
 
 // freshShare is what part of a generation's records has to be of one kind, one in so many, for them to get table files of their own: others
 // would be too small.
@@ -13,8 +9,9 @@ const freshShare = 16
 // freshRanges finds the kinds of records of which RocksDB has nothing between the first and the last that a merged generation brings: a list
 // that grows at its ends, collections that were made since the generation before, keys that come in their order. In table files of
 // their own they go to RocksDB's last level at once, and don't have to be compacted.
-func (s *Store) freshRanges(f *frozen, families map[uint32]*rocks.Family) ([]rocks.Fresh, error) {
-	var fresh []rocks.Fresh
+//
+// It is no more than where they go: what can't be read is not fresh, and no reason to keep writes from the disk.
+func (s *Store) freshRanges(f *frozen, families map[uint32]*rocks.Family) (fresh []rocks.Fresh) {
 	spans := f.Spans()
 	records := 0
 	for _, span := range spans {
@@ -27,13 +24,13 @@ func (s *Store) freshRanges(f *frozen, families map[uint32]*rocks.Family) ([]roc
 		}
 		empty, err := s.holdsNothing(family, span.First, span.Last)
 		if err != nil {
-			return nil, err
+			s.logger.Warn("looking for room on the last level", "error", err)
 		}
 		if empty {
 			fresh = append(fresh, rocks.Fresh{Family: family, First: span.First, Last: span.Last})
 		}
 	}
-	return fresh, nil
+	return fresh
 }
 
 // holdsNothing tells that RocksDB has no record of a family from one key to another, both included.
@@ -42,8 +39,5 @@ func (s *Store) holdsNothing(family *rocks.Family, first, last []byte) (bool, er
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: first, UpperBound: upper, KeysOnly: true, Expected: 1})
 	defer it.Close()
 	found := it.Next()
-	if err := it.Err(); err != nil {
-		return false, fmt.Errorf("storage: writing a generation: %w", err)
-	}
-	return !found, nil
+	return !found && it.Err() == nil, it.Err()
 }

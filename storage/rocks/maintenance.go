@@ -165,6 +165,9 @@ func (d *DB) SetFamilyOptions(options map[string]string) error {
 	if bytes, err := strconv.ParseInt(options["write_buffer_size"], 10, 64); err == nil {
 		d.noteWriteBuffer(bytes)
 	}
+	if bytes, err := strconv.ParseInt(options["target_file_size_base"], 10, 64); err == nil {
+		d.targetFileBytes.Store(bytes)
+	}
 	return nil
 }
 

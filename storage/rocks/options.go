@@ -25,9 +25,7 @@ type Options struct {
 	Compression, BottommostCompression string
 
 	TargetFileBytes int64 // size of a table file; default 64 MiB
-	// FirstLevelBytes is how much collects on level 0 before it is compacted, unless it is four files earlier, and how large the level gets that
-	// it is compacted into; default four write buffers, at least 256 MiB. What comes as tables should be at most a quarter of it.
-	FirstLevelBytes int64
+	TablesBytes     int64 // about how much comes as tables at once; default WriteBufferBytes
 	MaxOpenFiles    int   // default -1: no limit, all table files stay open
 	RateLimitBytes  int64 // bytes per second that flushes and compactions may write; default 0: no limit
 
@@ -46,7 +44,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.Compression, "lz4")
 	setDefault(&o.BottommostCompression, o.Compression)
 	setDefault(&o.TargetFileBytes, 64<<20)
-	setDefault(&o.FirstLevelBytes, max(4*o.WriteBufferBytes, 256<<20))
+	setDefault(&o.TablesBytes, o.WriteBufferBytes)
 	setDefault(&o.MaxOpenFiles, -1)
 	setDefault(&o.RateLimitBytes, unlimitedRate)
 }
@@ -74,7 +72,7 @@ func (o *Options) validate() error {
 	for name, value := range map[string]int64{
 		"BlockCacheBytes": o.BlockCacheBytes, "WriteBufferBytes": o.WriteBufferBytes,
 		"MaxWriteBuffers": int64(o.MaxWriteBuffers), "MaxBackgroundJobs": int64(o.MaxBackgroundJobs),
-		"TargetFileBytes": o.TargetFileBytes, "FirstLevelBytes": o.FirstLevelBytes,
+		"TargetFileBytes": o.TargetFileBytes, "TablesBytes": o.TablesBytes,
 		"RateLimitBytes": o.RateLimitBytes,
 	} {
 		if value < 0 {
@@ -194,8 +192,10 @@ func (p *parts) setMemtables(o *Options) {
 func (p *parts) setLevels(o *Options) {
 	p.options.SetLevelCompactionDynamicLevelBytes(true)
 	p.options.SetTargetFileSizeBase(uint64(o.TargetFileBytes))
-	p.options.SetMaxBytesForLevelBase(uint64(o.FirstLevelBytes))
-	p.options.SetLevel0FileNumCompactionTrigger(4)
+	// What comes collects on level 0 until it is worth being compacted, into a level that is no larger.
+	const files = 4
+	p.options.SetMaxBytesForLevelBase(uint64(max(files*max(o.WriteBufferBytes, o.TablesBytes), 256<<20)))
+	p.options.SetLevel0FileNumCompactionTrigger(files)
 	// Writers slow down long before they would have to stop.
 	p.options.SetLevel0SlowdownWritesTrigger(20)
 	p.options.SetLevel0StopWritesTrigger(48)

@@ -74,12 +74,11 @@ type DB struct {
 	// writing is held for reading by each Write, and by an ingestion, which needs empty memtables. It comes behind structure.
 	writing sync.RWMutex
 
-	targetFileBytes int64
-
-	tablesFrom  atomic.Int64
-	resumed     atomic.Bool   // once it was; under structure
-	tableNumber atomic.Uint64 // of the table file that was begun last
-	tableBytes  atomic.Uint64 // written to table files
+	tablesFrom      atomic.Int64
+	targetFileBytes atomic.Int64
+	resumed         atomic.Bool   // once it was; under structure
+	tableNumber     atomic.Uint64 // of the table file that was begun last
+	tableBytes      atomic.Uint64 // written to table files
 
 	// families is held for reading by each Write, so that no batch finds one of its families dropped half-way.
 	families struct {
@@ -97,8 +96,9 @@ func Open(o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{directory: o.Directory, logger: o.logger(), parts: parts, events: newEvents(), targetFileBytes: o.TargetFileBytes}
+	d := &DB{directory: o.Directory, logger: o.logger(), parts: parts, events: newEvents()}
 	d.noteWriteBuffer(o.WriteBufferBytes)
+	d.targetFileBytes.Store(o.TargetFileBytes)
 	if err := d.open(); err != nil {
 		d.events.end()
 		parts.destroy()

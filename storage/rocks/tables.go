@@ -212,7 +212,7 @@ func (t *Tables) fresh(f *Family, key []byte) int {
 func (t *Tables) full(file *tableFile) bool {
 	limit := t.options.FileBytes
 	if file.fresh > 0 {
-		limit = t.db.targetFileBytes
+		limit = t.db.targetFileBytes.Load()
 	}
 	return limit > 0 && int64(file.bytes) >= limit
 }

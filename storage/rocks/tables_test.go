@@ -3,8 +3,10 @@ package rocks
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 )
 
@@ -204,6 +206,28 @@ func TestIngestFresh(t *testing.T) {
 			check()
 			wantKindsApart(t, d)
 		})
+	}
+}
+
+// TestFreshTablesAreCut changes the size of files while the database is in use. They are looked at every 64 KB (tableBlock).
+func TestFreshTablesAreCut(t *testing.T) {
+	d := openNew(t)
+	f := create(t, d, "f")
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct{ size, files int }{{1 << 20, 1}, {100 << 10, 4}} {
+		must(t, d.SetFamilyOptions(map[string]string{"target_file_size_base": strconv.Itoa(c.size)}))
+		tables := newTables(t, d, TableOptions{Fresh: []Fresh{{Family: f, First: []byte("key"), Last: []byte("kez")}}})
+		for i := range 400 {
+			value := make([]byte, 1<<10)
+			for j := range value {
+				value[j] = byte(random.Uint32())
+			}
+			tables.Put(f, fmt.Appendf(nil, "key%03d", i), value)
+		}
+		if n := len(tables.files); n != c.files {
+			t.Errorf("400 KB in files of %d bytes: %d of them, want %d", c.size, n, c.files)
+		}
+		must(t, tables.Discard())
 	}
 }
 
