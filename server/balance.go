@@ -95,6 +95,9 @@ func (b *balance) spare() bool {
 	return !b.rationed && float64(b.serving) <= b.available.value+nearly
 }
 
+// all tells that the serving reactors leave no processor of Go's to other goroutines.
+func (b *balance) all() bool { return b.serving >= b.processors }
+
 // processorTimes are times since some moment in the past.
 type processorTimes struct {
 	at   time.Duration // of the clock on the wall
@@ -164,11 +167,11 @@ func (s *Server) rebalance() {
 	if !s.balance.sample(now, all, len(s.reactors), others) {
 		return
 	}
-	serving, spare := s.balance.serving, s.balance.spare()
+	serving, spare, shared := s.balance.serving, s.balance.spare(), s.balance.all()
 	most := s.mostMoves()
 	share := (all.clients + serving - 1) / serving
 	for _, r := range s.reactors {
-		r.post(func() { r.linger.allowed = spare && r.linger.ready != nil })
+		r.post(func() { r.linger.allowed, r.linger.shared = spare && r.linger.ready != nil, shared })
 		surplus := r.load.clients()
 		if r.number < serving {
 			surplus -= share

@@ -14,6 +14,7 @@ import (
 type linger struct {
 	ready   *readiness // nil: it can't be told whether sockets are ready
 	allowed bool       // there is a processor for it
+	shared  bool       // other goroutines have only those of the reactors
 	wanted  bool       // this pass is to end with it
 }
 
@@ -26,7 +27,8 @@ func (r *reactor) expectSoon(passed time.Duration) {
 	r.schedule()
 }
 
-// lingerAfterPass waits for the next request for a moment. Other goroutines and threads go first.
+// lingerAfterPass waits for the next request for a moment. Other threads go first. Other goroutines do so only where they have no other processor: when Go is offered
+// one, it wakes a thread to look for them on the others, which takes a processor from the clients.
 func (r *reactor) lingerAfterPass() {
 	if !r.linger.wanted {
 		return
@@ -34,7 +36,9 @@ func (r *reactor) lingerAfterPass() {
 	r.linger.wanted = false
 	until := time.Now().Add(r.server.busyPoll())
 	for !r.linger.ready.any() && !r.hasMail() && time.Now().Before(until) {
-		runtime.Gosched()
+		if r.linger.shared {
+			runtime.Gosched()
+		}
 		giveWay()
 	}
 }

@@ -193,7 +193,7 @@ func TestLingeringReactorIsReached(t *testing.T) {
 	listener.do("subscribe", "news")
 	for i := range 50 {
 		for _, reactor := range reactors {
-			reactor.post(func() { reactor.linger.allowed = true })
+			reactor.post(func() { reactor.linger.allowed, reactor.linger.shared = true, i%2 == 0 })
 		}
 		speaker.want("+PONG", "ping")
 		speaker.want(":1", "publish", "news", fmt.Sprint(i))
@@ -201,6 +201,47 @@ func TestLingeringReactorIsReached(t *testing.T) {
 			t.Fatalf("round %d: %v, %v", i, message, err)
 		}
 		r.dial().want("+PONG", "ping")
+	}
+}
+
+// TestReadiness sends something while no reactor reads: each sees that there is something, and didn't before.
+func TestReadiness(t *testing.T) {
+	r := startServer(t)
+	reactors := r.bothReactors()
+	clients := make([]*client, 8)
+	for i := range clients {
+		clients[i] = r.dial()
+		clients[i].want("+PONG", "ping")
+	}
+	before, after, sent := make(chan bool), make(chan bool), make(chan struct{})
+	for _, reactor := range reactors {
+		reactor.post(func() {
+			before <- reactor.linger.ready.any()
+			<-sent
+			after <- reactor.linger.ready.any()
+		})
+	}
+	for range reactors {
+		if <-before {
+			t.Error("something is said to be there before anything was sent")
+		}
+	}
+	for _, c := range clients {
+		c.Queue("ping")
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(sent)
+	for range reactors {
+		if !<-after {
+			t.Error("what was sent isn't seen")
+		}
+	}
+	for _, c := range clients {
+		if reply, err := c.Read(); err != nil || reply.String() != "+PONG" {
+			t.Errorf("%v, %v", reply, err)
+		}
 	}
 }
 

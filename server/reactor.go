@@ -54,12 +54,7 @@ func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {
 	r := &reactor{server: s, loop: loop, number: number, batch: s.engine.NewBatch(number),
 		parked: map[uint32][]*connection{}, paused: map[*connection]struct{}{}}
 	r.load.last.Store(&counts{})
-	ready, err := newReadiness()
-	if err != nil {
-		s.logger.Debug("an event loop can't look at its sockets between", "error", err)
-		return r
-	}
-	r.linger.ready = ready
+	r.linger.ready = newReadiness(loop)
 	return r
 }
 
@@ -357,11 +352,6 @@ func (r *reactor) commit() {
 // end gives back the locks of what was executed when the loop ended; workers may wait for them. The replies can't leave any
 // more.
 func (r *reactor) end() {
-	if r.linger.ready != nil {
-		if err := r.linger.ready.close(); err != nil {
-			r.server.logger.Debug("an event loop's end", "error", err)
-		}
-	}
 	if !r.batch.Open() {
 		return
 	}
@@ -428,11 +418,6 @@ func (r *reactor) workDone(c *connection) {
 func (r *reactor) add(c *connection) {
 	c.place = len(r.connections)
 	r.connections = append(r.connections, c)
-	if r.linger.ready != nil {
-		if err := r.linger.ready.add(c.conn.Fd()); err != nil {
-			r.server.logger.Debug("a socket isn't looked at between", "client", c.remote, "error", err)
-		}
-	}
 }
 
 func (r *reactor) remove(c *connection) {
@@ -441,11 +426,6 @@ func (r *reactor) remove(c *connection) {
 	r.connections[c.place], moved.place = moved, c.place
 	r.connections[last] = nil
 	r.connections = r.connections[:last]
-	if r.linger.ready != nil {
-		if err := r.linger.ready.remove(c.conn.Fd()); err != nil {
-			r.server.logger.Debug("a socket is still looked at between", "client", c.remote, "error", err)
-		}
-	}
 }
 
 // tick looks after what no event tells of: replies that were read meanwhile, and clients that are idle.
