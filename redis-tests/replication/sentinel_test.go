@@ -105,6 +105,24 @@ func (w *watched) primary(sentinel *launch.Server) map[string]string {
 	return fields
 }
 
+// follows tells that a Sentinel has seen that a server is a replica.
+func (w *watched) follows(sentinel, server *launch.Server) bool {
+	w.t.Helper()
+	c, err := sentinel.Dial()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer c.Close()
+	for _, replica := range do(w.t, c, "SENTINEL", "REPLICAS", "it").Elements {
+		words := replica.Strings()
+		port, role := slices.Index(words, "port"), slices.Index(words, "role-reported")
+		if port >= 0 && role >= 0 && words[port+1] == strconv.Itoa(server.Port) {
+			return words[role+1] == "slave"
+		}
+	}
+	return false
+}
+
 // elected waits until all Sentinels and servers agree on another primary than a former one.
 func (w *watched) elected(former *launch.Server) (primary *launch.Server) {
 	w.t.Helper()
@@ -206,8 +224,9 @@ func TestSentinel(t *testing.T) {
 	equal(t, second, first)
 	w.configured(first, second.Port)
 
+	// A Sentinel that hasn't asked since would take the promoted one for a primary that came back, and make it a replica again.
 	for _, s := range w.sentinels {
-		w.eventually("the Sentinels know that it is back", func() bool { return w.primary(s)["num-slaves"] == "2" })
+		w.eventually("the Sentinels know that it is back, as a replica", func() bool { return w.follows(s, first) && w.primary(s)["num-slaves"] == "2" })
 	}
 	w.eventually("Sentinel takes the order", func() bool {
 		reply, err := w.sentinels[0].MustDial(t).Do("SENTINEL", "FAILOVER", "it")
