@@ -215,6 +215,9 @@ func TestReadiness(t *testing.T) {
 	}
 	before, after, sent := make(chan bool), make(chan bool), make(chan struct{})
 	for _, reactor := range reactors {
+		if reactor.linger.ready == nil {
+			t.Fatal("gnet's epoll isn't where it is looked for")
+		}
 		reactor.post(func() {
 			before <- reactor.linger.ready.any()
 			<-sent

@@ -54,7 +54,9 @@ func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {
 	r := &reactor{server: s, loop: loop, number: number, batch: s.engine.NewBatch(number),
 		parked: map[uint32][]*connection{}, paused: map[*connection]struct{}{}}
 	r.load.last.Store(&counts{})
-	r.linger.ready = newReadiness(loop)
+	if r.linger.ready = newReadiness(loop); r.linger.ready == nil {
+		s.logger.Warn("an event loop's sockets can't be looked at between, so busy-poll has no effect")
+	}
 	return r
 }
 
