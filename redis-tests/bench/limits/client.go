@@ -141,9 +141,8 @@ func (o *outcome) record(writes bool, d time.Duration) {
 
 // closedLoop has every connection send its next request when the last one is answered.
 func (w *workload) closedLoop(server *launch.Server, length time.Duration) (*outcome, error) {
-	began := time.Now()
-	return w.onEach(server, func(c *connection, random *rand.Rand, o *outcome, _ int) error {
-		for sent := time.Now(); sent.Sub(began) < length; {
+	return w.onEach(server, func(c *connection, random *rand.Rand, o *outcome, t turn) error {
+		for sent := t.began; sent.Sub(t.began) < length; {
 			var writes bool
 			c.request, writes = w.appendRequest(c.request[:0], random)
 			if _, err := c.Write(c.request); err != nil {
@@ -160,17 +159,27 @@ func (w *workload) closedLoop(server *launch.Server, length time.Duration) (*out
 	})
 }
 
-// onEach runs work on each connection, and adds up the outcomes.
-func (w *workload) onEach(server *launch.Server, work func(*connection, *rand.Rand, *outcome, int) error) (*outcome, error) {
+// turn is what one connection of a run has to know.
+type turn struct {
+	number int // of the connection
+	began  time.Time
+}
+
+// onEach runs work on each connection, and adds up the outcomes. The clock starts when all of them are served: making them isn't measured.
+func (w *workload) onEach(server *launch.Server, work func(*connection, *rand.Rand, *outcome, turn) error) (*outcome, error) {
 	outcomes := make([]outcome, clients)
-	began := time.Now()
-	err := parallel(clients, func(i int) error {
-		c, err := dial(server, 1<<12)
-		if err != nil {
-			return err
+	connections, err := dialAll(server)
+	defer func() {
+		for _, c := range connections {
+			c.Close()
 		}
-		defer c.Close()
-		return work(c, rand.New(rand.NewPCG(uint64(began.UnixNano()), uint64(i))), &outcomes[i], i)
+	}()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	err = parallel(clients, func(i int) error {
+		return work(connections[i], rand.New(rand.NewPCG(uint64(began.UnixNano()), uint64(i))), &outcomes[i], turn{i, began})
 	})
 	sum := &outcome{took: time.Since(began)}
 	for i := range outcomes {
@@ -179,4 +188,22 @@ func (w *workload) onEach(server *launch.Server, work func(*connection, *rand.Ra
 		sum.timeline.add(outcomes[i].timeline)
 	}
 	return sum, err
+}
+
+// dialAll makes the connections of a run, each of which the server has answered once.
+func dialAll(server *launch.Server) (connections []*connection, err error) {
+	for range clients {
+		c, err := dial(server, 1<<12)
+		if err != nil {
+			return connections, err
+		}
+		connections = append(connections, c)
+		if _, err := c.Write([]byte("*1\r\n$4\r\nPING\r\n")); err != nil {
+			return connections, err
+		}
+		if err := c.skipReply(); err != nil {
+			return connections, err
+		}
+	}
+	return connections, nil
 }

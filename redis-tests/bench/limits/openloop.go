@@ -33,17 +33,20 @@ type pending struct {
 	writes bool
 }
 
+// unanswered is how many requests of one connection may wait for their replies before it sends no more. Those count from when they were due all
+// the same.
+const unanswered = 1 << 12
+
 // openLoop sends rate requests/s whatever the server does, each when it is due, and counts latency from then on: what waits behind a
 // slow request counts as slow too.
 func (w *workload) openLoop(server *launch.Server, rate float64, length time.Duration) (*outcome, error) {
-	began := time.Now()
 	interval := time.Duration(float64(clients) / rate * float64(time.Second))
-	return w.onEach(server, func(c *connection, random *rand.Rand, o *outcome, n int) error {
-		sent := make(chan pending, 1<<16)
+	return w.onEach(server, func(c *connection, random *rand.Rand, o *outcome, t turn) error {
+		sent := make(chan pending, unanswered)
 		failed := make(chan error, 1)
 		go func() {
 			defer close(sent)
-			failed <- w.sendWhenDue(c, random, sent, schedule{began, interval * time.Duration(n) / clients, interval, length})
+			failed <- w.sendWhenDue(c, random, sent, schedule{t.began, interval * time.Duration(t.number) / clients, interval, length})
 		}()
 		for p := range sent {
 			if err := c.skipReply(); err != nil {
@@ -52,7 +55,7 @@ func (w *workload) openLoop(server *launch.Server, rate float64, length time.Dur
 				}
 				return err
 			}
-			latency := time.Since(began) - p.due
+			latency := time.Since(t.began) - p.due
 			o.record(p.writes, latency)
 			o.timeline.record(p.due, latency)
 		}
@@ -69,10 +72,10 @@ type schedule struct {
 
 // sendWhenDue writes each request at its time; those that have become due meanwhile leave as one write.
 func (w *workload) sendWhenDue(c *connection, random *rand.Rand, sent chan<- pending, s schedule) error {
+	var batch []pending
 	for due := s.first; due < s.length; {
 		time.Sleep(due - time.Since(s.began))
-		c.request = c.request[:0]
-		var batch []pending
+		c.request, batch = c.request[:0], batch[:0]
 		for now := time.Since(s.began); due <= now && due < s.length; due += s.every {
 			p := pending{due: due}
 			c.request, p.writes = w.appendRequest(c.request, random)

@@ -80,7 +80,8 @@ func (b *bench) compareTails(r *report, server *launch.Server, o *observer, quie
 		r.text("The run was too short for this rate: it has to see flushes and compactions both (-seconds, LENGTH).")
 	}
 	for i := range max(len(calm.timeline), len(stressed.timeline)) {
-		r.line("%5.1f s: worst quiet %s ms, busy %s ms", (time.Duration(i) * slot).Seconds(), milliseconds(calm.timeline.at(i)), milliseconds(stressed.timeline.at(i)))
+		r.line("%5.1f s: worst quiet %s ms, busy %s ms%s", (time.Duration(i) * slot).Seconds(), milliseconds(calm.timeline.at(i)),
+			milliseconds(stressed.timeline.at(i)), told(activities, i))
 	}
 	return r.chart(drawTimelines([]series{{"quiet: reads", calm.timeline, calmActivities}, {"50/50 with flush and compaction", stressed.timeline, activities}}))
 }
@@ -91,6 +92,22 @@ func (t timeline) at(i int) time.Duration {
 		return 0
 	}
 	return t[i]
+}
+
+// told says what RocksDB did in a slot.
+func told(activities []activity, i int) (text string) {
+	if i >= len(activities) {
+		return ""
+	}
+	for _, does := range []struct {
+		that bool
+		name string
+	}{{activities[i].generation, "generation"}, {activities[i].flush, "flush"}, {activities[i].compaction, "compaction"}} {
+		if does.that {
+			text += ", " + does.name
+		}
+	}
+	return text
 }
 
 func (a activity) isGeneration() bool { return a.generation }
