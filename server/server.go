@@ -85,7 +85,7 @@ func (s *Server) Run(reactors int, ready func()) error {
 	}()
 	s.ticking.Add(1)
 	go s.tick()
-	// A reactor keeps its thread: it calls C and waits for sockets so often that Go would move it from one to another all the time.
+	// A reactor keeps its thread: replies leave sooner that way, most of all while loaders read from the disk (docs/performance.md).
 	options := []gnet.Option{gnet.WithNumEventLoop(reactors), gnet.WithLockOSThread(true), gnet.WithTCPNoDelay(gnet.TCPNoDelay),
 		gnet.WithReuseAddr(true), gnet.WithLoadBalancing(gnet.LeastConnections),
 		gnet.WithLogger(gnetLogger{s.logger}), gnet.WithLogLevel(logging.WarnLevel)}

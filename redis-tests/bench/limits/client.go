@@ -142,7 +142,7 @@ func (o *outcome) record(writes bool, d time.Duration) {
 // closedLoop has every connection send its next request when the last one is answered.
 func (w *workload) closedLoop(server *launch.Server, length time.Duration) (*outcome, error) {
 	return w.onEach(server, func(c *connection, random *rand.Rand, o *outcome, t turn) error {
-		for sent := t.began; sent.Sub(t.began) < length; {
+		for sent := time.Now(); sent.Sub(t.began) < length; {
 			var writes bool
 			c.request, writes = w.appendRequest(c.request[:0], random)
 			if _, err := c.Write(c.request); err != nil {
