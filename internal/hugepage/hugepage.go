@@ -21,8 +21,7 @@ func Advise[T any](slice []T) {
 	if cap(slice) == 0 {
 		return
 	}
-	start, end := extent(slice)
-	advise(start&^(size-1), (end+size-1)&^(size-1))
+	advise(around(slice))
 }
 
 // Populate has the kernel find the memory of a slice, and clear it, before it is first touched. What that takes, 0.1 ms for a large page and
@@ -32,6 +31,12 @@ func Populate[T any](slice []T) {
 	if start, end = (start+page-1)&^(page-1), end&^(page-1); start < end {
 		populate(start, end)
 	}
+}
+
+// around is a slice and what lies beside it in the same large pages.
+func around[T any](slice []T) (from, to uintptr) {
+	start, end := extent(slice)
+	return start &^ (size - 1), (end + size - 1) &^ (size - 1)
 }
 
 // extent is where a slice begins and ends in memory.

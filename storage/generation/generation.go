@@ -180,7 +180,7 @@ func (g *Generation) room(need int) *Chunk {
 	if need += firstOffset; need <= g.chunkBytes {
 		chunk.data = g.memory.take(g.chunkBytes)
 	} else {
-		chunk.data = newChunkMemory(need)
+		chunk.data = g.memory.makeAtOnce(need)
 	}
 	chunk.end.Store(firstOffset)
 	// Readers hold the slice up to its old length; appending behind that doesn't disturb them.

@@ -7,6 +7,7 @@ import "kedis/internal/hugepage"
 type Memory struct {
 	ready chan []byte
 	taken chan int // the size of one that was just taken
+	pages hugepage.Choice
 }
 
 // chunksAhead is how many chunks wait to be used.
@@ -14,7 +15,7 @@ const chunksAhead = 4
 
 // NewMemory returns a Memory for Provide to fill.
 func NewMemory() *Memory {
-	return &Memory{make(chan []byte, chunksAhead), make(chan int, 1)}
+	return &Memory{ready: make(chan []byte, chunksAhead), taken: make(chan int, 1)}
 }
 
 // Provide makes what will be needed, until stop is closed.
@@ -31,19 +32,18 @@ func (m *Memory) Provide(stop <-chan struct{}) {
 
 func (m *Memory) fill(bytes int) {
 	for len(m.ready) < cap(m.ready) {
-		made := newChunkMemory(bytes)
-		hugepage.Populate(made)
 		select {
-		case m.ready <- made:
+		case m.ready <- m.pages.Make(bytes):
 		default:
 			return
 		}
 	}
 }
 
-func newChunkMemory(bytes int) []byte {
+// makeAtOnce makes memory that is found and cleared as it is used.
+func (m *Memory) makeAtOnce(bytes int) []byte {
 	made := make([]byte, bytes)
-	hugepage.Advise(made)
+	m.pages.Advise(made)
 	return made
 }
 
@@ -61,7 +61,7 @@ func (m *Memory) take(bytes int) []byte {
 			}
 			// The size was another one then.
 		default:
-			return newChunkMemory(bytes)
+			return m.makeAtOnce(bytes)
 		}
 	}
 }
