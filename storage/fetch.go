@@ -32,7 +32,7 @@ func (f *fetched) begin(s *Store) {
 
 // want notes a record that a request will ask for.
 func (f *fetched) want(request int, space uint32, key []byte) {
-	f.records = append(f.records, fetchedRecord{generation.Hash(space, key), space, request})
+	f.records = append(f.records, fetchedRecord{recordHash(space, key), space, request})
 	from := len(f.memory)
 	f.memory = append(f.memory, key...)
 	f.keys = append(f.keys, f.memory[from:len(f.memory):len(f.memory)])
@@ -132,7 +132,7 @@ func (t *Txn) Fetch(requests []Upcoming, which uint32) (cold uint32) {
 
 // remembered looks for a record above RocksDB.
 func (t *Txn) remembered(space uint32, key []byte) (value []byte, known bool) {
-	hash := generation.Hash(space, key)
+	hash := recordHash(space, key)
 	value, state := t.journal.get(hash, space, key)
 	if state != generation.Unknown {
 		return value, true

@@ -330,7 +330,7 @@ func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, le
 		if !readByKey(key[0]) {
 			continue
 		}
-		copies = append(copies, copied{generation.Hash(space, key), space, key, value, state == generation.Present})
+		copies = append(copies, copied{recordHash(space, key), space, key, value, state == generation.Present})
 		if len(copies) == cap(copies) {
 			learn(copies)
 			copies = copies[:0]

@@ -41,8 +41,8 @@ func TestFreshRanges(t *testing.T) {
 		{from: -1, to: 101, keys: 1, members: 50, want: "S"},
 		{from: 100, to: 101, keys: 50, members: 0, want: ""},
 	} {
-		g := generation.New(generation.NewMemory(), 64<<10, 16, nil)
-		put := func(key []byte) { g.Put(generation.Hash(space, key), space, key, nil) }
+		g := generation.New(generation.NewMemory(), recordHash, 64<<10, 16, nil)
+		put := func(key []byte) { g.Put(recordHash(space, key), space, key, nil) }
 		for i := c.from; i < c.to; i++ {
 			put(element(i))
 		}
@@ -53,7 +53,7 @@ func TestFreshRanges(t *testing.T) {
 			put(member(i))
 		}
 		other := []byte("a record of a namespace that is gone")
-		g.Put(generation.Hash(space+1, other), space+1, other, nil)
+		g.Put(recordHash(space+1, other), space+1, other, nil)
 		g.Merge()
 		kinds := ""
 		for _, r := range s.freshRanges(&frozen{Generation: g}, families) {
@@ -69,8 +69,8 @@ func TestFreshRanges(t *testing.T) {
 	if err := s.db().Drop(family); err != nil {
 		t.Fatal(err)
 	}
-	g := generation.New(generation.NewMemory(), 64<<10, 16, nil)
-	g.Put(generation.Hash(space, element(1000)), space, element(1000), nil)
+	g := generation.New(generation.NewMemory(), recordHash, 64<<10, 16, nil)
+	g.Put(recordHash(space, element(1000)), space, element(1000), nil)
 	g.Merge()
 	if fresh := s.freshRanges(&frozen{Generation: g}, families); len(fresh) > 0 {
 		t.Errorf("what can't be read is taken for fresh: %v", fresh)

@@ -97,7 +97,7 @@ func (s *Store) leave(next *frozen) {
 			continue
 		}
 		value, state := record.Value()
-		records = append(records, copied{generation.Hash(space, key), space, key, value, state == generation.Present})
+		records = append(records, copied{recordHash(space, key), space, key, value, state == generation.Present})
 		if len(records) == cap(records) {
 			room -= s.putNewest(records, next)
 			records = records[:0]

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"kedis/storage/generation"
 	"kedis/storage/layout"
 )
 
@@ -145,7 +144,7 @@ func TestWhatIsLeftStaysInMemory(t *testing.T) {
 	in(t, k.store, 0, func(db DB) error { db.txn.Flush(0); return nil })
 	k.want = map[string]string{}
 	k.large("c")
-	if _, _, known := k.store.Cache().Get(generation.Hash(space, key), space, key); known {
+	if _, _, known := k.store.Cache().Get(recordHash(space, key), space, key); known {
 		t.Error("what was flushed away was copied")
 	}
 	k.wantAll()

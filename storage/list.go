@@ -143,9 +143,13 @@ func (l *List) put(index uint64, value []byte) error {
 func (l *List) at(index uint64) ([]byte, error) {
 	value, found, err := l.db.txn.get(l.db.space, l.indexKey(index))
 	if err == nil && !found {
-		err = fmt.Errorf("%w: list %q has no element %d of [%d, %d)", layout.ErrCorrupt, l.key, index, l.next.Head, l.next.Tail)
+		err = l.lacks(index)
 	}
 	return value, err
+}
+
+func (l *List) lacks(index uint64) error {
+	return fmt.Errorf("%w: list %q has no element %d of [%d, %d)", layout.ErrCorrupt, l.key, index, l.next.Head, l.next.Tail)
 }
 
 // Push adds elements one after the other at an end.
@@ -262,12 +266,18 @@ func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, valu
 }
 
 func (l *List) rangePoints(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
+	if err := l.db.txn.spend(n); err != nil {
+		return err
+	}
 	for i := range n {
 		index := from + i
 		if reverse {
 			index = from + n - 1 - i
 		}
-		value, err := l.at(l.next.Head + uint64(index))
+		value, found, err := l.db.txn.find(l.db.space, l.indexKey(l.next.Head+uint64(index)))
+		if err == nil && !found {
+			err = l.lacks(l.next.Head + uint64(index))
+		}
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"kedis/storage/generation"
 	"kedis/storage/layout"
 	"kedis/storage/rocks"
 )
@@ -151,7 +150,7 @@ func (s *Store) forgetOutside(moved movedLists) {
 			b.tail = min(b.tail, b.head+left)
 			for index := b.head; index < b.tail; index++ {
 				key = layout.AppendListKey(key[:0], m.id, index)
-				s.cache.Forget(generation.Hash(m.space, key), m.space, key)
+				s.cache.Forget(recordHash(m.space, key), m.space, key)
 			}
 			left -= b.length()
 		}

@@ -28,7 +28,7 @@ func (r *spreadElements) get(element []byte) (value []byte, found bool, err erro
 	if err := t.spend(1); err != nil {
 		return nil, false, err
 	}
-	value, state := t.journal.get(generation.Hash(r.db.space.number, key), r.db.space.number, key)
+	value, state := t.journal.get(recordHash(r.db.space.number, key), r.db.space.number, key)
 	return value, state == generation.Present, nil
 }
 

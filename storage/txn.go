@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"errors"
 	"runtime"
 
@@ -57,7 +56,8 @@ type Txn struct {
 
 	copiesFound, copiesMissed int64 // records that were looked for in the cache, until Reset
 
-	hashed hashed // what hash was asked for last
+	hashedKey  hashed // what hash was asked for last
+	hashedList hashedList
 
 	key    []byte // scratch for record keys
 	key2   []byte
@@ -296,6 +296,11 @@ func (t *Txn) get(ns *namespace, key []byte) (value []byte, found bool, err erro
 	if err := t.spend(1); err != nil {
 		return nil, false, err
 	}
+	return t.find(ns, key)
+}
+
+// find is get for who has spent what it costs.
+func (t *Txn) find(ns *namespace, key []byte) (value []byte, found bool, err error) {
 	hash := t.hash(ns, key)
 	if t.view != nil {
 		return t.view.get(hash, ns, key)
@@ -325,27 +330,6 @@ func (t *Txn) get(ns *namespace, key []byte) (value []byte, found bool, err erro
 	}
 	t.copiesMissed++
 	return t.getBelow(ns, hash, key)
-}
-
-// hash is generation.Hash. It knows that of the last key's metadata, which is read and then written, or changed by one request after another.
-func (t *Txn) hash(ns *namespace, key []byte) uint64 {
-	if key[0] != layout.KindMetadata || len(key) > longestHashed {
-		return generation.Hash(ns.number, key)
-	}
-	if last := &t.hashed; last.space != ns.number || !bytes.Equal(last.key, key) {
-		last.space, last.key, last.hash = ns.number, append(last.key[:0], key...), generation.Hash(ns.number, key)
-	}
-	return t.hashed.hash
-}
-
-// longestHashed is the size (bytes) of the keys that are compared and kept.
-const longestHashed = 256
-
-// hashed is a record's hash. The zero value is that of no record.
-type hashed struct {
-	space uint32
-	key   []byte
-	hash  uint64
 }
 
 // usedAgain tells whether it is likely that who reads a record reads it again: not what takes an element out of a list.

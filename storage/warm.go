@@ -42,7 +42,7 @@ func (t *Txn) Warm(requests []Upcoming) (missing uint32) {
 	for i := range requests {
 		if i == 0 || !requests[i].SameKey(&requests[i-1]) {
 			t.key = layout.AppendMetadataKey(t.key[:0], requests[i].Args[1])
-			keys.add(generation.Hash(now.databases[requests[i].Database].number, t.key))
+			keys.add(recordHash(now.databases[requests[i].Database].number, t.key))
 		}
 		keyOf[i] = keys.count - 1
 	}
@@ -58,10 +58,10 @@ func (t *Txn) Warm(requests []Upcoming) (missing uint32) {
 			missing |= 1 << i
 		} else if space := now.databases[requests[i].Database].number; t.warmPoppedKey(&popping, value, keys.hashes[keyOf[i]], space, requests[i].Args) {
 			owners[elements.count] = popped
-			elements.add(generation.Hash(space, t.key))
+			elements.add(recordHash(space, t.key))
 		} else if args := requests[i].Args; t.warmElementKey(value, args) {
 			owners[elements.count] = i
-			elements.add(generation.Hash(space, t.key))
+			elements.add(recordHash(space, t.key))
 		}
 	}
 	elements.slots()
@@ -84,7 +84,7 @@ func (d DB) WarmKeys(args [][]byte, step int) {
 	}
 	keys := warming{current: d.txn.store.current.Load(), cache: d.txn.store.cache}
 	for i := 0; i < len(args) && keys.count < WarmRequests; i += step {
-		keys.add(generation.Hash(d.space.number, d.metadataKey(args[i])))
+		keys.add(recordHash(d.space.number, d.metadataKey(args[i])))
 	}
 	keys.slots()
 	for i := range keys.count {
@@ -96,7 +96,7 @@ func (d DB) WarmKeys(args [][]byte, step int) {
 func (d DB) WarmDue(due []ttl.Due) {
 	keys := warming{current: d.txn.store.current.Load(), cache: d.txn.store.cache}
 	for i := range due[:min(len(due), WarmRequests)] {
-		keys.add(generation.Hash(d.space.number, d.metadataKey(due[i].Key)))
+		keys.add(recordHash(d.space.number, d.metadataKey(due[i].Key)))
 	}
 	keys.slots()
 	for i := range keys.count {

@@ -70,7 +70,7 @@ func TestWarmKnowsWhatWillBePopped(t *testing.T) {
 	txn.Begin(Mode{Writing: true}, 1, 0)
 	db := txn.DB(0)
 	key := layout.AppendMetadataKey(nil, []byte("list"))
-	hash := generation.Hash(db.space.number, key)
+	hash := recordHash(db.space.number, key)
 	for round := range 3 {
 		var p popping
 		for _, command := range []string{"lpop", "RPOP", "Lpop", "rpop", "lpop"} {

@@ -68,6 +68,7 @@ const (
 type Generation struct {
 	chunkBytes int
 	memory     *Memory
+	hash       func(space uint32, key []byte) uint64
 	sealed     func(*Chunk)
 
 	chunks atomic.Pointer[[]*Chunk]
@@ -95,11 +96,11 @@ type Chunk struct {
 	partly atomic.Pointer[part]     // the beginning of what is published, in that order; nil until somebody iterates
 }
 
-// New makes an empty generation. chunkBytes is the size of its pieces, which memory makes; expected is the number of
-// keys to make room for. sealed, which may be nil, is called for each chunk to which nothing will
+// New makes an empty generation. hash is what Put, Delete and Get are given for a record: Hash, or what is made of it. chunkBytes is the
+// size of its pieces, which memory makes; expected is the number of keys to make room for. sealed, which may be nil, is called for each chunk to which nothing will
 // be added any more; sorting it then (Chunk.Sort, from any goroutine) makes iterating cheap.
-func New(memory *Memory, chunkBytes, expected int, sealed func(*Chunk)) *Generation {
-	g := &Generation{chunkBytes: chunkBytes, memory: memory, sealed: sealed}
+func New(memory *Memory, hash func(space uint32, key []byte) uint64, chunkBytes, expected int, sealed func(*Chunk)) *Generation {
+	g := &Generation{chunkBytes: chunkBytes, memory: memory, hash: hash, sealed: sealed}
 	g.index.init(expected)
 	g.chunks.Store(&[]*Chunk{})
 	return g

@@ -9,9 +9,16 @@ import (
 // is never stored: nothing on disk depends on it.
 var seed = maphash.MakeSeed()
 
-// Hash is the hash of a record that Put, Delete and Get expect. It differs from one process to
-// the next.
+// Hash is a record's hash. It differs from one process to the next.
 func Hash(space uint32, key []byte) uint64 {
 	high, low := bits.Mul64(maphash.Bytes(seed, key)^uint64(space)<<32^uint64(space), 0x9E3779B97F4A7C15)
+	return high ^ low
+}
+
+// HashWith goes on from a hash with a number, as the end of a key whose beginning has that hash. It is for numbers that are counted: who chose
+// them, and knew how, could make them collide.
+func HashWith(hash, number uint64) uint64 {
+	mixed := hash + number*0x9E3779B97F4A7C15
+	high, low := bits.Mul64(mixed^mixed>>32, 0xD6E8FEB86659FD93)
 	return high ^ low
 }

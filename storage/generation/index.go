@@ -92,7 +92,7 @@ func (s *segment) doubled(g *Generation) *segment {
 		for _, word := range few[:len(group)] {
 			if word != 0 {
 				e := g.entry(reference(word & referenceMask))
-				next.insert(Hash(e.space(), e.key()), word)
+				next.insert(g.hash(e.space(), e.key()), word)
 			}
 		}
 	}

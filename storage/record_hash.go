@@ -1,0 +1,61 @@
+package storage
+
+import (
+	"bytes"
+
+	"kedis/storage/generation"
+	"kedis/storage/layout"
+)
+
+// recordHash is the hash under which the memory tier has a record.
+//
+// An element of a list is hashed in two steps: what all elements of the list have in common, and then the index. A hundred of them are looked for one
+// after the other, and the second step takes a fifth of the time of hashing the key. Nobody outside chooses ids or indexes, so it doesn't have to withstand that.
+func recordHash(space uint32, key []byte) uint64 {
+	if _, index, ok := layout.DecodeListKey(key); ok {
+		return generation.HashWith(generation.Hash(space, key[:layout.ElementPrefix]), index)
+	}
+	return generation.Hash(space, key)
+}
+
+// hash is recordHash. It knows the last key's metadata, which is read and then written, or changed by one request after another, and the list whose
+// element was last asked for.
+func (t *Txn) hash(ns *namespace, key []byte) uint64 {
+	switch {
+	case key[0] == layout.KindMetadata && len(key) <= longestHashed:
+		return t.hashedKey.of(ns.number, key)
+	case key[0] == layout.KindListElement:
+		if id, index, ok := layout.DecodeListKey(key); ok {
+			last := &t.hashedList
+			if last.space != ns.number || last.id != id || !last.known {
+				*last = hashedList{ns.number, id, generation.Hash(ns.number, key[:layout.ElementPrefix]), true}
+			}
+			return generation.HashWith(last.hash, index)
+		}
+	}
+	return generation.Hash(ns.number, key)
+}
+
+// longestHashed is the size (bytes) of the keys that are compared and kept.
+const longestHashed = 256
+
+// hashed is a record's hash. The zero value is that of no record.
+type hashed struct {
+	space uint32
+	key   []byte
+	hash  uint64
+}
+
+func (h *hashed) of(space uint32, key []byte) uint64 {
+	if h.space != space || !bytes.Equal(h.key, key) {
+		h.space, h.key, h.hash = space, append(h.key[:0], key...), generation.Hash(space, key)
+	}
+	return h.hash
+}
+
+// hashedList is the hash of what the keys of a list's elements begin with.
+type hashedList struct {
+	space    uint32
+	id, hash uint64
+	known    bool
+}
