@@ -9,8 +9,9 @@ import (
 
 // recordHash is the hash under which the memory tier has a record.
 //
-// An element of a list is hashed in two steps: what all elements of the list have in common, and then the index. A hundred of them are looked for one
-// after the other, and the second step takes a fifth of the time of hashing the key. Nobody outside chooses ids or indexes, so it doesn't have to withstand that.
+// An element of a list is hashed in two steps: what all elements of the list have in common, and then the index. Elements are looked for one after
+// the other, a hundred of them for a range, and the second step is a multiplication. It doesn't have to withstand indexes that were chosen to
+// collide: a list's follow each other.
 func recordHash(space uint32, key []byte) uint64 {
 	if _, index, ok := layout.DecodeListKey(key); ok {
 		return generation.HashWith(generation.Hash(space, key[:layout.ElementPrefix]), index)
