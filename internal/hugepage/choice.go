@@ -8,9 +8,9 @@ import (
 
 // Choice asks for pages of the size that costs least, for memory that is made again and again, much of which is used only once or twice.
 //
-// Where a machine has its memory for itself, a large page is cheaper to find and clear than 512 small ones. A virtual machine that gives what is free
-// back to its host gives large blocks back: a large page comes from the host then, at a tenth of the rate, while what is left of smaller blocks is the
-// machine's still. So a large page that costs much is compared with small ones, again and again.
+// Where a machine has its memory for itself, a large page is cheaper to find and clear than 512 small ones. On a virtual machine that gives what is free
+// back to its host it may cost ten times as much (docs/performance.md), presumably because whole large pages are what is given back, and have to be
+// fetched again. So a large page that costs much is compared with small ones, again and again.
 type Choice struct {
 	large, small estimate
 	made         int // since those that aren't preferred were last tried
