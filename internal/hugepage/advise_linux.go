@@ -11,7 +11,8 @@ func advise(from, to uintptr) {
 	_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_HUGEPAGE)
 }
 
-// refuse asks for small pages only.
+// refuse asks for small pages only. It is a hint as well: a kernel without large pages doesn't know it and has none, and where it can't be noted (parts
+// that aren't mapped, too many mappings) pages stay of the kind that they were, which costs time at most, and Choice measures that.
 func refuse(from, to uintptr) {
 	_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_NOHUGEPAGE)
 }
