@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"kedis/redis-tests/launch"
 )
@@ -67,13 +68,31 @@ func aboutSocket(t *testing.T, socket string) string {
 	}
 	var told strings.Builder
 	fmt.Fprintln(&told, info.Mode())
-	list := overSocket(t, socket, "client", "list")
+	list := untilAlone(t, socket)
 	fmt.Fprintln(&told, regexp.MustCompile(` (l?addr=.*sock:0|flags=\w+)`).FindAllString(list, -1))
 	fmt.Fprint(&told, overSocket(t, socket, "config", "get", "unixsocketperm"), overSocket(t, socket, "config", "get", "unixsocket"))
 	fmt.Fprint(&told, overSocket(t, socket, "debug", "digest"))
 	fmt.Fprint(&told, regexp.MustCompile(`(?m)^.*sock:0$`).FindString(overSocket(t, socket, "slowlog", "get")), "\n")
-	fmt.Fprint(&told, monitoredThrough(t, socket), overSocket(t, socket, "client", "kill", "type", "normal", "addr", socket+":0"))
+	fmt.Fprint(&told, monitoredThrough(t, socket))
+	untilAlone(t, socket)
+	fmt.Fprint(&told, overSocket(t, socket, "client", "kill", "type", "normal", "addr", socket+":0"))
 	return told.String()
+}
+
+// untilAlone waits until the server has seen that those who were connected are gone, and returns its list
+// of the one who asks: another reactor than the asking client's may learn that a program has ended a moment
+// after it has.
+func untilAlone(t *testing.T, socket string) string {
+	t.Helper()
+	var list string
+	for range 1000 {
+		if list = overSocket(t, socket, "client", "list"); strings.Count(list, "\n") == 1 {
+			return list
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("clients that don't go:\n%s", list)
+	return ""
 }
 
 // monitoredThrough is what MONITOR shows of a GET through the socket, without its time.
