@@ -248,7 +248,7 @@ func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, valu
 	for range n {
 		e := l.pack.At(pos)
 		value := e.Bytes
-		if e.IsInt {
+		if e.IsInt() {
 			scratch = e.AppendTo(scratch[:0])
 			value = scratch
 		}

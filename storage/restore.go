@@ -126,7 +126,7 @@ func ordered(pack listpack.Listpack) bool {
 }
 
 func packedScore(e listpack.Element) (float64, bool) {
-	if e.IsInt {
+	if e.IsInt() {
 		return float64(e.Int), true
 	}
 	return number.ParseDouble(e.Bytes)

@@ -441,7 +441,7 @@ func (g *gathered) add(member []byte) error {
 	e := listpack.Of(member)
 	g.edit(func(dst []byte) []byte { return listpack.Listpack(g.pack).Append(dst, e) })
 	limits := g.db.limits()
-	g.integers = g.integers && e.IsInt
+	g.integers = g.integers && e.IsInt()
 	g.tooLong = g.tooLong || int64(len(member)) > limits.SetValue()
 	if g.packable() {
 		return nil

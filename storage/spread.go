@@ -82,7 +82,7 @@ func (r *spreadElements) miscounted(count uint64) error {
 
 // text is an element of a listpack as text: in scratch memory if it is an integer.
 func text(e listpack.Element, scratch *[]byte) []byte {
-	if !e.IsInt {
+	if !e.IsInt() {
 		return e.Bytes
 	}
 	*scratch = e.AppendTo((*scratch)[:0])

@@ -109,7 +109,7 @@ func (z *ZSet) scoreAt(pos int) (float64, error) { return z.score(z.pack.At(pos)
 
 // score reads what scoreElement made.
 func (z *ZSet) score(e listpack.Element) (float64, error) {
-	if e.IsInt {
+	if e.IsInt() {
 		return float64(e.Int), nil
 	}
 	score, ok := number.ParseDouble(e.Bytes)
@@ -333,8 +333,11 @@ type Visit func(member []byte, score float64) bool
 // reverse.
 func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 	n = min(n, z.Len()-rank)
-	if n <= 0 {
+	switch {
+	case n <= 0:
 		return nil
+	case z.packed():
+		return z.walkPacked(rank, n, reverse, visit)
 	}
 	visit = upTo(n, visit)
 	if far := min(rank, z.Len()-rank); far > z.db.txn.store.ranks.block {
@@ -342,7 +345,7 @@ func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 			return z.byCounts(s, rank, reverse, visit)
 		}
 	}
-	if !z.packed() && rank > z.Len()/2 {
+	if rank > z.Len()/2 {
 		return z.byRankFromFarEnd(rank, reverse, visit)
 	}
 	return z.walk(reverse, behind(rank, visit))
@@ -413,17 +416,18 @@ func (z *ZSet) All(visit Visit) error { return z.walk(false, visit) }
 
 func (z *ZSet) walk(reverse bool, visit Visit) error {
 	if z.packed() {
-		return z.walkPacked(reverse, visit)
+		return z.walkPacked(0, z.Len(), reverse, visit)
 	}
 	lower := z.indexKey(nil)
 	return z.walkIndex(lower, layout.Successor(nil, lower), reverse, visit)
 }
 
-func (z *ZSet) walkPacked(reverse bool, visit Visit) error {
+// walkPacked visits n members of a packed set from a rank on.
+func (z *ZSet) walkPacked(rank, n int, reverse bool, visit Visit) error {
 	if reverse {
-		return z.walkPackedBackwards(visit)
+		return z.walkPackedBackwards(rank, n, visit)
 	}
-	for pos := z.pack.First(); pos != listpack.None; {
+	for pos := z.pack.Seek(2 * rank); n > 0 && pos != listpack.None; n-- {
 		member, scorePos := z.pack.Step(pos)
 		element, next := z.pack.Step(scorePos)
 		score, err := z.score(element)
@@ -438,8 +442,8 @@ func (z *ZSet) walkPacked(reverse bool, visit Visit) error {
 	return nil
 }
 
-func (z *ZSet) walkPackedBackwards(visit Visit) error {
-	for scorePos := z.pack.Last(); scorePos != listpack.None; {
+func (z *ZSet) walkPackedBackwards(rank, n int, visit Visit) error {
+	for scorePos := z.pack.Seek(-1 - 2*rank); n > 0 && scorePos != listpack.None; n-- {
 		score, err := z.scoreAt(scorePos)
 		if err != nil {
 			return err
@@ -496,7 +500,7 @@ func (z *ZSet) ByScore(r ScoreRange, first int, reverse bool, visit Visit) error
 		return z.between(lower, upper, first, reverse, visit)
 	}
 	visit = behind(first, visit)
-	return z.walkPacked(reverse, func(member []byte, score float64) bool {
+	return z.walk(reverse, func(member []byte, score float64) bool {
 		switch {
 		case r.below(score):
 			return !reverse
@@ -666,7 +670,7 @@ func (z *ZSet) lexBounds(r LexRange, common float64) (lower, upper []byte) {
 // counted yet they are counted from the beginning on, or, reverse, from the end.
 func (z *ZSet) Rank(member []byte, score float64, reverse bool) (rank int, err error) {
 	if z.packed() {
-		err = z.walkPacked(reverse, func(m []byte, _ float64) bool {
+		err = z.walk(reverse, func(m []byte, _ float64) bool {
 			if bytes.Equal(m, member) {
 				return false
 			}
@@ -694,7 +698,7 @@ func (z *ZSet) Rank(member []byte, score float64, reverse bool) (rank int, err e
 // those of a packed one all, by score.
 func (z *ZSet) From(member []byte, visit Visit) error {
 	if z.packed() {
-		return z.walkPacked(false, visit)
+		return z.walk(false, visit)
 	}
 	it := z.db.walkElements(layout.KindZSetMember, z.next.ID, member, false, false)
 	for it.Next() {

@@ -7,29 +7,37 @@ import (
 	"strconv"
 )
 
-// Element is one element of a listpack: a string, or an integer if IsInt. Bytes may be a view
-// into a listpack and lives as long as it. An element whose Bytes are the decimal form of an
+// Element is one element of a listpack: a string, or an integer if Bytes is nil. Bytes may be a
+// view into a listpack and lives as long as it. An element whose Bytes are the decimal form of an
 // integer is stored as that integer; Of settles this once instead of at each use.
+//
+// It has four words, since Go keeps a structure of more in memory: each time that one is passed on
+// it is written in single words and read in double ones, for which a processor has to wait.
 type Element struct {
 	Bytes []byte
 	Int   int64
-	IsInt bool
 }
+
+// IsInt tells that the element is an integer.
+func (e Element) IsInt() bool { return e.Bytes == nil }
 
 // Of returns value as the element that it becomes in a listpack.
 func Of(value []byte) Element {
 	if n, ok := ParseInt(value); ok {
-		return Element{Int: n, IsInt: true}
+		return OfInt(n)
+	}
+	if value == nil {
+		value = []byte{}
 	}
 	return Element{Bytes: value}
 }
 
 // OfInt returns n as an element.
-func OfInt(n int64) Element { return Element{Int: n, IsInt: true} }
+func OfInt(n int64) Element { return Element{Int: n} }
 
 // AppendTo appends the element as a string to dst.
 func (e Element) AppendTo(dst []byte) []byte {
-	if e.IsInt {
+	if e.IsInt() {
 		return strconv.AppendInt(dst, e.Int, 10)
 	}
 	return append(dst, e.Bytes...)
@@ -37,7 +45,7 @@ func (e Element) AppendTo(dst []byte) []byte {
 
 // Len returns the length of the element as a string, in bytes.
 func (e Element) Len() int {
-	if !e.IsInt {
+	if !e.IsInt() {
 		return len(e.Bytes)
 	}
 	n, magnitude := 1, uint64(e.Int)
@@ -52,7 +60,7 @@ func (e Element) Len() int {
 
 // Equal tells whether the element as a string equals value.
 func (e Element) Equal(value []byte) bool {
-	if !e.IsInt {
+	if !e.IsInt() {
 		return bytes.Equal(e.Bytes, value)
 	}
 	n, ok := ParseInt(value)
@@ -110,10 +118,10 @@ const (
 
 // encodedSize is the number of bytes of encoding and data, without the length that follows.
 func (e Element) encodedSize() int {
-	if !e.IsInt {
+	if !e.IsInt() {
 		e = Of(e.Bytes)
 	}
-	if e.IsInt {
+	if e.IsInt() {
 		return encodedIntSize(e.Int)
 	}
 	switch n := len(e.Bytes); {
@@ -151,10 +159,10 @@ func fits(n int64, bits int) bool {
 // appendElement appends the element's whole entry.
 func appendElement(dst []byte, e Element) []byte {
 	start := len(dst)
-	if !e.IsInt {
+	if !e.IsInt() {
 		e = Of(e.Bytes)
 	}
-	if e.IsInt {
+	if e.IsInt() {
 		dst = appendInt(dst, e.Int)
 	} else {
 		dst = appendString(dst, e.Bytes)

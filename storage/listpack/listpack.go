@@ -119,7 +119,7 @@ func (l Listpack) At(pos int) Element {
 func (l Listpack) Step(pos int) (e Element, next int) {
 	switch c := l[pos]; {
 	case c < string6:
-		e.Int, e.IsInt, next = int64(c), true, pos+2
+		e, next = OfInt(int64(c)), pos+2
 	case c < int13:
 		end := pos + 1 + int(c&0x3F)
 		e.Bytes, next = l[pos+1:end:end], end+1
@@ -194,7 +194,7 @@ func (l Listpack) matches(pos int, value []byte, number int64, isInt bool) bool 
 		return n == len(value) && string(l[pos+1:pos+1+n]) == string(value)
 	}
 	e, _ := decode(l[pos:])
-	if e.IsInt {
+	if e.IsInt() {
 		return isInt && e.Int == number
 	}
 	return string(e.Bytes) == string(value)

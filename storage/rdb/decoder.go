@@ -313,7 +313,7 @@ func (d *Decoder) checkScores(v *Value) error {
 }
 
 func packedScore(e listpack.Element) (float64, error) {
-	if e.IsInt {
+	if e.IsInt() {
 		return float64(e.Int), nil
 	}
 	return parseScore(e.Bytes)
@@ -337,7 +337,7 @@ const maxFieldExpiry = 1<<48 - 2
 func (d *Decoder) checkFieldExpiries(v *Value) error {
 	i := 0
 	for _, e := range v.node.All() {
-		if i++; i%3 == 0 && (!e.IsInt || e.Int < 0 || e.Int > maxFieldExpiry) {
+		if i++; i%3 == 0 && (!e.IsInt() || e.Int < 0 || e.Int > maxFieldExpiry) {
 			return d.src.corrupt("a field with a bad expiry")
 		}
 	}

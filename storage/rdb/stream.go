@@ -245,7 +245,7 @@ func (v *Value) addText(pos int) {
 	s := &v.stream
 	e := v.node.At(pos)
 	text := e.Bytes
-	if e.IsInt {
+	if e.IsInt() {
 		start := len(s.numbers)
 		s.numbers = e.AppendTo(s.numbers)
 		text = s.numbers[start:len(s.numbers):len(s.numbers)]
@@ -260,7 +260,7 @@ func (v *Value) nodeInt() (int64, bool) {
 	}
 	e := v.node.At(v.position)
 	v.position = v.node.Next(v.position)
-	return e.Int, e.IsInt
+	return e.Int, e.IsInt()
 }
 
 // skipNode passes over n elements of the node.

@@ -201,7 +201,7 @@ func (v *Value) nextInteger() (more bool, err error) {
 func (v *Value) fromNode(scratch *[]byte) []byte {
 	e := v.node.At(v.position)
 	v.position = v.node.Next(v.position)
-	if !e.IsInt {
+	if !e.IsInt() {
 		return e.Bytes
 	}
 	*scratch = e.AppendTo((*scratch)[:0])
