@@ -11,7 +11,7 @@ import (
 func (d *Data) ApplyLive() {
 	c, store := d.config, d.Store
 	resize := func() error {
-		store.Cache().SetLimit(cacheBytes(c))
+		store.SetCacheBytes(cacheBytes(c))
 		return nil
 	}
 	c.OnChange("memory-tier", resize)

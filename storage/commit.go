@@ -190,6 +190,7 @@ func appendSelect(dst []byte, database int) []byte {
 func (s *Store) publish(t *Txn) {
 	now := s.current.Load()
 	t.journal.publish(now.active)
+	t.journal.changed(&s.walks)
 	s.commit.moved.publish(t.moved)
 	if len(t.staged) > 0 {
 		s.staged.commit(t.staged, now.active)
@@ -204,7 +205,7 @@ func (s *Store) publish(t *Txn) {
 		kept := now.kept
 		if empty(t.databases) {
 			kept = nil
-			s.cache.Clear()
+			s.forgetCopies()
 		}
 		s.current.Store(&current{active: now.active, frozen: now.frozen, kept: kept, databases: t.databases})
 	}

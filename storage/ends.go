@@ -91,7 +91,8 @@ func (z *ZSet) narrow(lower, upper []byte, reverse bool) (newLower, newUpper []b
 	ends := &z.db.txn.store.ends
 	first, behind := ends.bounds(z.next.ID)
 	if atEnd = z.reachesEnd(lower, upper, first, behind, reverse); !atEnd && (!reverse && first == nil || reverse && behind == nil) {
-		if err := z.walk(reverse, func([]byte, float64) bool { return false }); err != nil {
+		prefix := z.indexKey(nil)
+		if err := z.walkIndexRecords(prefix, layout.Successor(nil, prefix), reverse, func(_, _ []byte) bool { return false }); err != nil {
 			return nil, nil, false, err
 		}
 		first, behind = ends.bounds(z.next.ID)

@@ -65,9 +65,9 @@ func (r *spreadElements) lastWith(prefix []byte) (last []byte, err error) {
 // all walks all of count elements: a reply tells their number first, so it has to be right.
 func (r *spreadElements) all(count uint64, keysOnly bool, visit visitPair) error {
 	seen, stopped := uint64(0), false
-	err := r.walk(nil, keysOnly, func(element, value []byte) bool {
+	err := r.db.repeatElements(r.kind, r.id, keysOnly, func(key, value []byte) bool {
 		seen++
-		stopped = seen > count || !visit(element, value)
+		stopped = seen > count || !visit(key[layout.ElementPrefix:], value)
 		return !stopped
 	})
 	if err == nil && (seen > count || !stopped && seen < count) {

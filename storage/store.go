@@ -24,6 +24,7 @@ import (
 	"kedis/storage/generation"
 	"kedis/storage/layout"
 	"kedis/storage/rocks"
+	"kedis/storage/walks"
 )
 
 // Errors that commands turn into replies.
@@ -74,6 +75,7 @@ type Store struct {
 	options Options
 	below   atomic.Pointer[rocks.DB]
 	cache   *cache.Cache
+	walks   walks.Copies
 	logger  hclog.Logger
 
 	current  atomic.Pointer[current]
@@ -157,7 +159,8 @@ func (s *Store) chunkBytes() int {
 // Open opens a data directory, or makes one. The data is then that of Position; effects that the
 // log has behind it are to be applied (Attach, Txn.Apply) before anything else is done.
 func Open(o Options) (*Store, error) {
-	s := &Store{options: o, logger: o.Logger, stageBytes: stageBytes, cache: cache.New(o.CacheBytes), sorter: make(chan *generation.Chunk, 1024)}
+	s := &Store{options: o, logger: o.Logger, stageBytes: stageBytes, cache: cache.New(0), sorter: make(chan *generation.Chunk, 1024)}
+	s.SetCacheBytes(o.CacheBytes)
 	s.flusher.init()
 	s.provider.init()
 	s.ranks.init(o.RankBytes)
@@ -397,7 +400,7 @@ func (s *Store) Reopen() error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	s.cache.Clear()
+	s.forgetCopies()
 	s.ranks.clear()
 	return s.open()
 }

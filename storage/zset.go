@@ -9,6 +9,7 @@ import (
 	"kedis/internal/number"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
+	"kedis/storage/walks"
 )
 
 // ZSet is a sorted set as a transaction sees it. Its methods change it in the transaction; Save
@@ -468,7 +469,15 @@ func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
 }
 
 // walkKeys visits the records of the index from lower on, before upper.
-func (z *ZSet) walkKeys(lower, upper []byte, reverse bool, visit func(key, value []byte) bool) error {
+func (z *ZSet) walkKeys(lower, upper []byte, reverse bool, visit visitRecord) error {
+	w := walks.Walk{Space: z.db.space.number, Collection: z.next.ID, Lower: lower, Upper: upper, Reverse: reverse}
+	return z.db.txn.repeat(w, visit, func(rest walks.Walk, visit visitRecord) error {
+		return z.walkIndexRecords(rest.Lower, rest.Upper, reverse, visit)
+	})
+}
+
+// walkIndexRecords is walkKeys for what nobody has found before.
+func (z *ZSet) walkIndexRecords(lower, upper []byte, reverse bool, visit visitRecord) error {
 	t, atEnd := z.db.txn, false
 	if t.view == nil {
 		var err error

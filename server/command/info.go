@@ -382,6 +382,7 @@ func (e *Engine) infoTier(f *metrics.Fields) {
 	cache, counters := e.Store.Cache(), e.Store.Counters()
 	f.Size("tier_copies", cache.Bytes())
 	f.Size("tier_copies_limit", cache.Limit())
+	f.Size("tier_walks", e.Store.WalkBytes())
 	f.Int("tier_hits", cache.Hits())
 	f.Int("tier_misses", cache.Misses())
 	active, frozen, bytes := e.Store.Generations()

@@ -1,0 +1,104 @@
+package storage
+
+import (
+	"kedis/storage/generation"
+	"kedis/storage/layout"
+	"kedis/storage/walks"
+)
+
+// A walk over a collection looks into every chunk of every generation, and into RocksDB, for the place where it begins, and then goes on in
+// all of them at once. So what short walks have found is kept (package walks): the fields of a hash that is read as a whole, the highest
+// hundred of a sorted set. Commands that write walk by themselves, as do those that read what isn't committed yet, or a view.
+
+// visitRecord is called for the records that a walk comes to; it returns false to stop.
+type visitRecord func(key, value []byte) bool
+
+// walkShare is the part of the memory for clean copies that copies of walks may take.
+const walkShare = 16
+
+// SetCacheBytes changes how much memory clean copies may take.
+func (s *Store) SetCacheBytes(bytes int64) {
+	s.walks.SetLimit(bytes / walkShare)
+	s.cache.SetLimit(bytes - bytes/walkShare)
+}
+
+// WalkBytes is the memory that copies of walks take.
+func (s *Store) WalkBytes() int64 { return s.walks.Bytes() }
+
+// forgetCopies forgets all clean copies.
+func (s *Store) forgetCopies() {
+	s.cache.Clear()
+	s.walks.Clear()
+}
+
+// changed says which records of collections that are walked over a transaction has written. They are visible.
+func (j *journal) changed(copies *walks.Copies) {
+	if j.kinds[layout.KindHashField]+j.kinds[layout.KindSetMember]+j.kinds[layout.KindZSetScore] == 0 {
+		return
+	}
+	for i := range j.entries {
+		c := &j.entries[i]
+		switch key := j.key(c); key[0] {
+		case layout.KindHashField, layout.KindSetMember, layout.KindZSetScore:
+			copies.Changed(c.space, layout.ElementID(key), key)
+		}
+	}
+}
+
+// repeat shows what was found when the same walk was made before, and has walk go over the rest.
+func (t *Txn) repeat(w walks.Walk, visit visitRecord, walk func(w walks.Walk, visit visitRecord) error) error {
+	if !t.repeats(&w) {
+		return walk(w, visit)
+	}
+	copies := &t.store.walks
+	version := copies.Version(&w)
+	known := copies.Find(&w)
+	rest := w
+	if known.Kept() {
+		if err := t.spend(1 + known.Size()/bytesPerRecord); err != nil {
+			return err
+		}
+		t.copiesFound += int64(known.Len())
+		var more bool
+		if rest, more = known.Rest(); known.Visit(visit) || !more {
+			return nil
+		}
+	}
+	recorder, stopped := walks.NewRecorder(known), false
+	err := walk(rest, func(key, value []byte) bool {
+		recorder.Add(key, value)
+		stopped = !visit(key, value)
+		return !stopped
+	})
+	if err == nil {
+		copies.Keep(&w, version, recorder, stopped)
+	}
+	return err
+}
+
+// repeats tells whether the transaction may use what another one has found, and another one what it finds.
+func (t *Txn) repeats(w *walks.Walk) bool {
+	if t.view != nil || t.spill != nil || t.mode.Writing || t.mode.Applying {
+		return false
+	}
+	return len(t.journal.within(generation.Range{Space: w.Space, Lower: w.Lower, Upper: w.Upper}, false)) == 0
+}
+
+// repeatElements walks over all elements of one kind that a collection has.
+func (d DB) repeatElements(kind byte, id uint64, keysOnly bool, visit visitRecord) error {
+	lower := layout.AppendElementKey(nil, kind, id, nil)
+	w := walks.Walk{Space: d.space.number, Collection: id, Lower: lower, Upper: layout.Successor(nil, lower), KeysOnly: keysOnly}
+	return d.txn.repeat(w, visit, func(rest walks.Walk, visit visitRecord) error {
+		it := d.txn.walk(d.space, rest.Lower, rest.Upper, false, keysOnly)
+		for it.Next() {
+			value := it.Value()
+			if keysOnly {
+				value = nil // memory has it, files were not asked for it
+			}
+			if !visit(it.Key(), value) {
+				break
+			}
+		}
+		return it.Close()
+	})
+}
