@@ -41,7 +41,7 @@ func TestFreshRanges(t *testing.T) {
 		{from: -1, to: 101, keys: 1, members: 50, want: "S"},
 		{from: 100, to: 101, keys: 50, members: 0, want: ""},
 	} {
-		g := generation.New(generation.NewMemory(), recordHash, 64<<10, 16, nil)
+		g := generation.New(generation.NewMemory(), recordHash, recordGroup, 64<<10, 16, nil)
 		put := func(key []byte) { g.Put(recordHash(space, key), space, key, nil) }
 		for i := c.from; i < c.to; i++ {
 			put(element(i))
@@ -69,7 +69,7 @@ func TestFreshRanges(t *testing.T) {
 	if err := s.db().Drop(family); err != nil {
 		t.Fatal(err)
 	}
-	g := generation.New(generation.NewMemory(), recordHash, 64<<10, 16, nil)
+	g := generation.New(generation.NewMemory(), recordHash, recordGroup, 64<<10, 16, nil)
 	g.Put(recordHash(space, element(1000)), space, element(1000), nil)
 	g.Merge()
 	if fresh := s.freshRanges(&frozen{Generation: g}, families); len(fresh) > 0 {

@@ -60,3 +60,16 @@ type hashedList struct {
 	id, hash uint64
 	known    bool
 }
+
+// recordGroup puts the elements of a spread hash, set or sorted set, by score, into a group. Ids are counted, so nobody can choose those that collide.
+func recordGroup(space uint32, key []byte) (hash uint64, prefix int) {
+	switch key[0] {
+	case layout.KindHashField, layout.KindSetMember, layout.KindZSetScore:
+		return groupHash(space, key[0], layout.ElementID(key)), layout.ElementPrefix
+	}
+	return 0, 0
+}
+
+func groupHash(space uint32, kind byte, id uint64) uint64 {
+	return generation.HashWith(uint64(space)<<8|uint64(kind), id)
+}

@@ -81,14 +81,22 @@ func (t *Txn) repeats(w *walks.Walk) bool {
 	if t.view != nil || t.spill != nil || t.mode.Writing || t.mode.Applying {
 		return false
 	}
-	return len(t.journal.within(generation.Range{Space: w.Space, Lower: w.Lower, Upper: w.Upper}, false)) == 0
+	return !t.wrote(w.Space, w.Lower, w.Upper)
 }
 
-// repeatElements walks over all elements of one kind that a collection has.
-func (d DB) repeatElements(kind byte, id uint64, keysOnly bool, visit visitRecord) error {
+// wrote tells whether the transaction itself has written records from lower on, before upper.
+func (t *Txn) wrote(space uint32, lower, upper []byte) bool {
+	return len(t.journal.within(generation.Range{Space: space, Lower: lower, Upper: upper}, false)) > 0
+}
+
+// repeatElements walks over all elements of one kind that a collection has: so many.
+func (d DB) repeatElements(kind byte, id, count uint64, keysOnly bool, visit visitRecord) error {
 	lower := layout.AppendElementKey(nil, kind, id, nil)
 	w := walks.Walk{Space: d.space.number, Collection: id, Lower: lower, Upper: layout.Successor(nil, lower), KeysOnly: keysOnly}
 	return d.txn.repeat(w, visit, func(rest walks.Walk, visit visitRecord) error {
+		if handled, err := d.txn.walkFew(&rest, d.space, kind, count, visit); handled {
+			return err
+		}
 		it := d.txn.walk(d.space, rest.Lower, rest.Upper, false, keysOnly)
 		for it.Next() {
 			value := it.Value()

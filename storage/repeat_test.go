@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -99,7 +100,9 @@ func (r *rereading) writeSorted(member string, score float64, remove bool) {
 func (r *rereading) read() {
 	r.t.Helper()
 	r.txn.Begin(Mode{}, 1, 0)
-	switch r.random.IntN(5) {
+	switch r.random.IntN(6) {
+	case 5:
+		r.readScores(float64(r.random.IntN(100)), float64(r.random.IntN(100)))
 	case 0:
 		r.readHash(false)
 	case 1:
@@ -153,6 +156,26 @@ func (r *rereading) readSorted(reverse bool, n int) {
 	}
 }
 
+func (r *rereading) readScores(least, most float64) {
+	r.t.Helper()
+	z, err := r.txn.DB(0).ZSet([]byte("sorted"))
+	must(r.t, err)
+	var got, want []string
+	must(r.t, z.ByScore(ScoreRange{Min: least, Max: most}, 0, false, func(member []byte, score float64) bool {
+		got = append(got, fmt.Sprint(score, " ", string(member)))
+		return true
+	}))
+	for _, member := range r.byScore(false, len(r.now.scores)) {
+		score, _ := strconv.ParseFloat(strings.Fields(member)[0], 64)
+		if score >= least && score <= most {
+			want = append(want, member)
+		}
+	}
+	if !slices.Equal(got, want) {
+		r.t.Fatalf("%v to %v: the sorted set has %v, want %v", least, most, got, want)
+	}
+}
+
 func (r *rereading) byScore(reverse bool, n int) []string {
 	members := slices.SortedFunc(maps.Keys(r.now.scores), func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.now.scores[a], r.now.scores[b]), cmp.Compare(a, b))
@@ -201,6 +224,9 @@ func TestRepeatedWalks(t *testing.T) {
 		now: collections{map[string]string{}, map[string]string{}, map[string]float64{}}}
 	for range 4000 {
 		r.transaction()
+		if r.random.IntN(100) == 0 {
+			must(t, store.Persist())
+		}
 	}
 	if store.WalkBytes() == 0 || store.Cache().Hits() == 0 {
 		t.Error("nothing was found again")

@@ -65,7 +65,7 @@ func (r *spreadElements) lastWith(prefix []byte) (last []byte, err error) {
 // all walks all of count elements: a reply tells their number first, so it has to be right.
 func (r *spreadElements) all(count uint64, keysOnly bool, visit visitPair) error {
 	seen, stopped := uint64(0), false
-	err := r.db.repeatElements(r.kind, r.id, keysOnly, func(key, value []byte) bool {
+	err := r.db.repeatElements(r.kind, r.id, count, keysOnly, func(key, value []byte) bool {
 		seen++
 		stopped = seen > count || !visit(key[layout.ElementPrefix:], value)
 		return !stopped

@@ -291,7 +291,7 @@ func (s *Store) newNamespace() *namespace {
 func (s *Store) likelyKeys() int { return int(min(s.options.GenerationBytes()/256, 1<<20)) }
 
 func (s *Store) newGeneration(expected int) *generation.Generation {
-	return generation.New(s.provider.memory, recordHash, s.chunkBytes(), expected, func(c *generation.Chunk) {
+	return generation.New(s.provider.memory, recordHash, recordGroup, s.chunkBytes(), expected, func(c *generation.Chunk) {
 		select {
 		case s.sorter <- c:
 		default: // it is sorted when somebody needs it

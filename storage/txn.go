@@ -56,6 +56,8 @@ type Txn struct {
 
 	copiesFound, copiesMissed int64 // records that were looked for in the cache, until Reset
 
+	few few // scratch for the elements of a small collection
+
 	hashedKey  hashed // what hash was asked for last
 	hashedList hashedList
 

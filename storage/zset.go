@@ -472,6 +472,9 @@ func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
 func (z *ZSet) walkKeys(lower, upper []byte, reverse bool, visit visitRecord) error {
 	w := walks.Walk{Space: z.db.space.number, Collection: z.next.ID, Lower: lower, Upper: upper, Reverse: reverse}
 	return z.db.txn.repeat(w, visit, func(rest walks.Walk, visit visitRecord) error {
+		if handled, err := z.db.txn.walkFew(&rest, z.db.space, layout.KindZSetScore, z.next.Count, visit); handled {
+			return err
+		}
 		return z.walkIndexRecords(rest.Lower, rest.Upper, reverse, visit)
 	})
 }

@@ -20,12 +20,15 @@ import (
 
 // A generation's memory is a list of chunks, to which entries are appended:
 //
-//	| previous:8 | space:4 | key length:4 | value length:4 | key | value |   little endian
+//	| previous:8 | space:4 | grouped:1 key length:31 | value length:4 | key | value | sibling:8 if grouped |   little endian
 //
 // previous refers to the version of the same key before this one, or is 0. A value length of
-// deletedLength says that the key was deleted.
+// deletedLength says that the key was deleted. sibling refers to the record of the same group that was
+// written before this one, or is 0 (group.go).
 const (
 	entryHeader   = 20
+	siblingBytes  = 8
+	groupedBit    = 1 << 31
 	deletedLength = math.MaxUint32
 	firstOffset   = 8  // so that no reference is 0
 	olderUnit     = 16 // less than any entry takes
@@ -69,10 +72,12 @@ type Generation struct {
 	chunkBytes int
 	memory     *Memory
 	hash       func(space uint32, key []byte) uint64
+	group      Grouping
 	sealed     func(*Chunk)
 
 	chunks atomic.Pointer[[]*Chunk]
 	index  index
+	groups index
 	end    atomic.Uint64
 	bytes  atomic.Int64
 	merged atomic.Pointer[[]reference]
@@ -83,7 +88,8 @@ type Generation struct {
 	count   int
 	newest  int64
 
-	warmed byte // keeps the compiler from leaving out what is read ahead
+	superseded atomic.Bool // some record was, by Supersede
+	warmed     byte        // keeps the compiler from leaving out what is read ahead
 }
 
 // Chunk is a piece of a generation's memory.
@@ -96,12 +102,14 @@ type Chunk struct {
 	partly atomic.Pointer[part]     // the beginning of what is published, in that order; nil until somebody iterates
 }
 
-// New makes an empty generation. hash is what Put, Delete and Get are given for a record: Hash, or what is made of it. chunkBytes is the
+// New makes an empty generation. hash is what Put, Delete and Get are given for a record: Hash, or what is made of it. group, which may be nil,
+// tells which records are found by what their keys have in common. chunkBytes is the
 // size of its pieces, which memory makes; expected is the number of keys to make room for. sealed, which may be nil, is called for each chunk to which nothing will
 // be added any more; sorting it then (Chunk.Sort, from any goroutine) makes iterating cheap.
-func New(memory *Memory, hash func(space uint32, key []byte) uint64, chunkBytes, expected int, sealed func(*Chunk)) *Generation {
-	g := &Generation{chunkBytes: chunkBytes, memory: memory, hash: hash, sealed: sealed}
+func New(memory *Memory, hash func(space uint32, key []byte) uint64, group Grouping, chunkBytes, expected int, sealed func(*Chunk)) *Generation {
+	g := &Generation{chunkBytes: chunkBytes, memory: memory, hash: hash, group: group, sealed: sealed}
 	g.index.init(expected)
+	g.groups.init(0)
 	g.chunks.Store(&[]*Chunk{})
 	return g
 }
@@ -111,7 +119,7 @@ func (g *Generation) Populate() { g.index.populate() }
 
 // Bytes is the memory that the generation takes, index included.
 func (g *Generation) Bytes() int64 {
-	return g.bytes.Load() + g.index.bytes()
+	return g.bytes.Load() + g.index.bytes() + g.groups.bytes()
 }
 
 // Keys is the number of different keys. Only the writer may ask.
@@ -140,6 +148,12 @@ func (g *Generation) Delete(hash uint64, space uint32, key []byte) {
 
 func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueLength uint32) {
 	need := entryHeader + len(key) + len(value)
+	keyLength := uint32(len(key))
+	group, prefix := g.groupOf(space, key)
+	if prefix > 0 {
+		need += siblingBytes
+		keyLength |= groupedBit
+	}
 	chunk := g.room(need)
 	at := g.used
 	data := chunk.data[at : at+need]
@@ -147,15 +161,22 @@ func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueL
 	slot, previous := g.locate(segment, hash, space, key)
 	binary.LittleEndian.PutUint64(data, uint64(previous))
 	binary.LittleEndian.PutUint32(data[8:], space)
-	binary.LittleEndian.PutUint32(data[12:], uint32(len(key)))
+	binary.LittleEndian.PutUint32(data[12:], keyLength)
 	binary.LittleEndian.PutUint32(data[16:], valueLength)
 	copy(data[entryHeader:], key)
 	copy(data[entryHeader+len(key):], value)
+	var head *atomic.Uint64
+	if prefix > 0 {
+		head = g.joinGroup(data, group, space, key[:prefix])
+	}
 	g.used += need
 	ref := uint64(chunk.number)<<32 | uint64(at)
 	chunk.end.Store(uint32(g.used))
 	g.end.Store(ref + 1)
 	slot.Store(hash>>referenceBits<<referenceBits | ref)
+	if head != nil {
+		head.Store(group>>referenceBits<<referenceBits | ref)
+	}
 	g.newest += int64(need)
 	if previous != 0 {
 		g.newest -= int64(g.entry(previous).size())
@@ -163,7 +184,7 @@ func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueL
 	} else {
 		g.count++
 		if segment.used++; segment.full() {
-			g.index.replace(hash, segment.doubled(g))
+			g.index.replace(hash, segment.doubled(g, func(e entry) uint64 { return g.hash(e.space(), e.key()) }))
 		}
 	}
 }
@@ -247,6 +268,7 @@ func (g *Generation) Use(hash uint64, space uint32, key []byte, noting bool) ([]
 func (g *Generation) Supersede(hash uint64, space uint32, key []byte) {
 	if slot, word := g.search(hash, space, key); word != 0 {
 		slot.Or(supersededBit)
+		g.superseded.Store(true)
 	}
 }
 
@@ -373,7 +395,8 @@ type entry []byte
 
 func (e entry) previous() reference { return reference(binary.LittleEndian.Uint64(e)) }
 func (e entry) space() uint32       { return binary.LittleEndian.Uint32(e[8:]) }
-func (e entry) keyLength() int      { return int(binary.LittleEndian.Uint32(e[12:])) }
+func (e entry) keyLength() int      { return int(binary.LittleEndian.Uint32(e[12:]) &^ groupedBit) }
+func (e entry) grouped() bool       { return e[15]&(groupedBit>>24) != 0 }
 
 func (e entry) key() []byte {
 	n := e.keyLength()
@@ -394,6 +417,9 @@ func (e entry) size() uint32 {
 	size := uint32(entryHeader + e.keyLength())
 	if length := binary.LittleEndian.Uint32(e[16:]); length != deletedLength {
 		size += length
+	}
+	if e.grouped() {
+		size += siblingBytes
 	}
 	return size
 }

@@ -57,7 +57,7 @@ func TestAgainstModel(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			var sealed []*Chunk
-			g := New(NewMemory(), Hash, 4096, 0, func(c *Chunk) { sealed = append(sealed, c) })
+			g := New(NewMemory(), Hash, nil, 4096, 0, func(c *Chunk) { sealed = append(sealed, c) })
 			m, marks := fill(t, random, g, 3000)
 			if how != "unsorted" {
 				for _, c := range sealed {
@@ -120,7 +120,7 @@ func checkRange(t *testing.T, g *Generation, m model, mark Mark, lower, upper st
 }
 
 func TestReadersBesideAWriter(t *testing.T) {
-	g := New(NewMemory(), Hash, 4096, 0, nil)
+	g := New(NewMemory(), Hash, nil, 4096, 0, nil)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -150,7 +150,7 @@ func TestReadersBesideAWriter(t *testing.T) {
 }
 
 func TestAnEntryLargerThanAChunk(t *testing.T) {
-	g := New(NewMemory(), Hash, 256, 0, nil)
+	g := New(NewMemory(), Hash, nil, 256, 0, nil)
 	big := bytes.Repeat([]byte("x"), 10000)
 	for _, key := range []string{"a", "b"} {
 		g.Put(Hash(0, []byte(key)), 0, []byte(key), big)
@@ -168,11 +168,11 @@ func BenchmarkPut(b *testing.B) {
 	for i := range keys {
 		keys[i] = fmt.Appendf(nil, "Mkey:%012d", rand.IntN(1000000))
 	}
-	g := New(NewMemory(), Hash, 256<<10, 500000, nil)
+	g := New(NewMemory(), Hash, nil, 256<<10, 500000, nil)
 	b.ReportAllocs()
 	for i := range b.N {
 		if g.Bytes() > 256<<20 {
-			g = New(NewMemory(), Hash, 256<<10, 500000, nil)
+			g = New(NewMemory(), Hash, nil, 256<<10, 500000, nil)
 		}
 		key := keys[i&(len(keys)-1)]
 		g.Put(Hash(1, key), 1, key, value)
@@ -181,7 +181,7 @@ func BenchmarkPut(b *testing.B) {
 
 func BenchmarkGet(b *testing.B) {
 	value := make([]byte, 100)
-	g := New(NewMemory(), Hash, 256<<10, 500000, nil)
+	g := New(NewMemory(), Hash, nil, 256<<10, 500000, nil)
 	keys := make([][]byte, 1<<18)
 	for i := range keys {
 		keys[i] = fmt.Appendf(nil, "Mkey:%012d", i)
@@ -218,7 +218,7 @@ func BenchmarkMerge(b *testing.B) {
 			var batch []byte
 			for b.Loop() {
 				b.StopTimer()
-				g := New(NewMemory(), Hash, 256<<10, records, nil)
+				g := New(NewMemory(), Hash, nil, 256<<10, records, nil)
 				for i := range records {
 					kind.add(g, i)
 				}
@@ -241,7 +241,7 @@ func benchPut(g *Generation, key []byte, valueLength int) {
 
 // BenchmarkIterate begins to walk a collection that is being written, whose last entries aren't in order.
 func BenchmarkIterate(b *testing.B) {
-	g := New(NewMemory(), Hash, 256<<10, 0, func(c *Chunk) { c.Sort(new(Scratch)) })
+	g := New(NewMemory(), Hash, nil, 256<<10, 0, func(c *Chunk) { c.Sort(new(Scratch)) })
 	add := func(i int) {
 		key := fmt.Appendf(nil, "element:%012d", i*7919%100000)
 		g.Put(Hash(1, key), 1, key, nil)
@@ -260,7 +260,7 @@ func BenchmarkIterate(b *testing.B) {
 
 // TestKept uses some records of a generation that is kept, and supersedes others.
 func TestKept(t *testing.T) {
-	g := New(NewMemory(), Hash, 4096, 0, nil)
+	g := New(NewMemory(), Hash, nil, 4096, 0, nil)
 	hash := func(key string) uint64 { return Hash(1, []byte(key)) }
 	for i := range 500 {
 		key := fmt.Sprint("key", i)

@@ -78,7 +78,7 @@ func (x *index) replace(hash uint64, larger *segment) {
 func (s *segment) full() bool { return s.used*2 > len(s.slots) }
 
 // doubled is a segment with twice as many slots, into which entries of a generation are put anew.
-func (s *segment) doubled(g *Generation) *segment {
+func (s *segment) doubled(g *Generation, hash func(entry) uint64) *segment {
 	next := newSegment(2 * len(s.slots))
 	next.used = s.used
 	var few [readAhead]uint64
@@ -91,8 +91,7 @@ func (s *segment) doubled(g *Generation) *segment {
 		}
 		for _, word := range few[:len(group)] {
 			if word != 0 {
-				e := g.entry(reference(word & referenceMask))
-				next.insert(g.hash(e.space(), e.key()), word)
+				next.insert(hash(g.entry(reference(word&referenceMask))), word)
 			}
 		}
 	}

@@ -14,7 +14,7 @@ func TestOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
 		written := random.IntN(3 * enoughForDigits)
-		g := New(NewMemory(), Hash, 16<<10, 16, nil)
+		g := New(NewMemory(), Hash, nil, 16<<10, 16, nil)
 		sequential := []uint16{0, 1, 0xffff}[random.IntN(3)] // ascending and descending ones among the others, or none
 		for i := range uint16(written) {
 			key := bytes.Repeat([]byte{byte(random.IntN(2))}, random.IntN(30))

@@ -13,7 +13,7 @@ func TestMerge(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	few, many := 0, 0
 	for range 300 {
-		g := New(NewMemory(), Hash, 8<<10, 16, nil)
+		g := New(NewMemory(), Hash, nil, 8<<10, 16, nil)
 		want := map[string]string{}
 		put := func(space uint32, key []byte) {
 			value := fmt.Append(nil, "value", len(want), random.IntN(10))

@@ -36,7 +36,7 @@ const (
 	// LargestCopy is how many bytes a copy may have. What is longer takes so long to reply that finding it doesn't matter.
 	LargestCopy = 64 << 10
 
-	bucketCount = 1024
+	bucketCount = 4096
 	ways        = 4
 
 	overhead    = 256 // bytes that a copy takes besides those of keys and values
