@@ -218,13 +218,19 @@ func (r *rereading) transaction() {
 
 // TestRepeatedWalks reads the same collections again and again between writes to them.
 func TestRepeatedWalks(t *testing.T) {
-	options := testOptions(t.TempDir(), 64<<10, 8<<20)
+	for name, generation := range map[string]int64{"in memory": 8 << 20, "in files": 64 << 10} {
+		t.Run(name, func(t *testing.T) { rereadAll(t, generation) })
+	}
+}
+
+func rereadAll(t *testing.T, generation int64) {
+	options := testOptions(t.TempDir(), generation, 8<<20)
 	store := openStore(t, options)
 	r := &rereading{t: t, random: rand.New(rand.NewPCG(seed.Of(t), 0)), store: store, txn: store.NewTxn(),
 		now: collections{map[string]string{}, map[string]string{}, map[string]float64{}}}
-	for range 4000 {
+	for range 3000 {
 		r.transaction()
-		if r.random.IntN(100) == 0 {
+		if generation < 1<<20 && r.random.IntN(100) == 0 {
 			must(t, store.Persist())
 		}
 	}
