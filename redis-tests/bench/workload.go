@@ -20,6 +20,7 @@ type workload struct {
 	test     string   // of redis-benchmark's -t; or else
 	request  []string // a request of our own, with redis-benchmark's place holders
 	prepare  func(*plan, *launch.Server) error
+	keys     int                // that place holders stand for; 0: as many as the plan has
 	requests float64            // share of the ordinary number of requests: less for what answers much
 	reply    func(*plan) string // what the floor answers
 }
@@ -38,7 +39,7 @@ func targets(name string) [3]float64 {
 		return hotReads
 	case "SET":
 		return plainSets
-	case "LRANGE_100", "HGETALL_100", "ZRANGE_100":
+	case "LRANGE_100", "HGETALL_100", "HGETALL_100_SHORT", "HGETALL_10_OF_MANY", "ZRANGE_100", "ZREVRANGE_100_OF_MANY":
 		return ranges
 	}
 	return writes
@@ -56,8 +57,11 @@ var workloads = []workload{
 	{name: "LPUSH", test: "lpush", requests: 1, prepare: flush, reply: count},
 	{name: "LPOP", test: "lpop", requests: 1, prepare: fillList, reply: value},
 	{name: "LRANGE_100", test: "lrange_100", requests: 0.1, prepare: flush, reply: values},
-	{name: "HGETALL_100", request: []string{"hgetall", "hash100"}, requests: 0.1, prepare: fillHash, reply: pairs},
+	{name: "HGETALL_100", request: []string{"hgetall", "hash100"}, requests: 0.1, prepare: fillHash(wholeText), reply: pairs(wholeText)},
+	{name: "HGETALL_100_SHORT", request: []string{"hgetall", "hash100"}, requests: 0.1, prepare: fillHash(shortText), reply: pairs(shortText)},
+	{name: "HGETALL_10_OF_MANY", request: []string{"hgetall", "hash:__rand_int__"}, keys: manyHashes, requests: 0.5, prepare: fillHashes, reply: tenPairs},
 	{name: "ZRANGE_100", request: []string{"zrange", "zset100", "0", "99"}, requests: 0.1, prepare: fillSortedSet, reply: members},
+	{name: "ZREVRANGE_100_OF_MANY", request: []string{"zrevrange", "myzset", "0", "99"}, requests: 0.1, prepare: fillScores, reply: members},
 }
 
 func status(*plan) string  { return "+OK\r\n" }
@@ -66,10 +70,13 @@ func value(p *plan) string { return bulk(strings.Repeat("x", p.valueSize)) }
 
 // values, pairs and members are a hundred elements of a list, a hash and a sorted set.
 func values(p *plan) string { return "*100\r\n" + strings.Repeat(value(p), 100) }
-func pairs(p *plan) string {
-	return "*200\r\n" + strings.Repeat(bulk("field:001")+bulk(text(p, 1)), 100)
+func pairs(most int) func(p *plan) string {
+	return func(p *plan) string {
+		return "*200\r\n" + strings.Repeat(bulk("field:001")+bulk(text(p, most, 1)), 100)
+	}
 }
-func members(*plan) string { return "*100\r\n" + strings.Repeat(bulk("member:001"), 100) }
+func tenPairs(p *plan) string { return "*20\r\n" + strings.Repeat(bulk("field0")+value(p), 10) }
+func members(*plan) string    { return "*100\r\n" + strings.Repeat(bulk("member:001"), 100) }
 
 func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 
@@ -104,8 +111,41 @@ func fillList(p *plan, server *launch.Server) error {
 	return err
 }
 
-func fillHash(p *plan, server *launch.Server) error {
-	return fill(p, server, "hset", "hash100", func(i int) []string { return []string{fmt.Sprintf("field:%03d", i), text(p, i)} })
+// wholeText leaves values as large as the plan has them.
+const wholeText = 1 << 20
+
+// shortText is a size (bytes) of values of which Redis packs a hash: it is in one piece then.
+const shortText = 40
+
+// fillHash makes a hash of 100 values of the plan's size, or of the most, if that is less.
+func fillHash(most int) func(p *plan, server *launch.Server) error {
+	return func(p *plan, server *launch.Server) error {
+		return fill(p, server, "hset", "hash100", func(i int) []string { return []string{fmt.Sprintf("field:%03d", i), text(p, most, i)} })
+	}
+}
+
+const manyHashes = 100_000
+
+// fillHashes makes nearly all of many hashes with ten fields.
+func fillHashes(p *plan, server *launch.Server) error {
+	if err := flush(p, server); err != nil {
+		return err
+	}
+	arguments := []string{"-P", "16", "-r", strconv.Itoa(manyHashes), "-n", strconv.Itoa(4 * manyHashes), "hset", "hash:__rand_int__"}
+	for i := range 10 {
+		arguments = append(arguments, fmt.Sprint("field", i), strings.Repeat("x", p.valueSize))
+	}
+	_, err := p.benchmark(server.Port, arguments...)
+	return err
+}
+
+// fillScores makes a sorted set of the plan's keys.
+func fillScores(p *plan, server *launch.Server) error {
+	if err := flush(p, server); err != nil {
+		return err
+	}
+	_, err := p.benchmark(server.Port, "-P", "64", "-n", strconv.Itoa(p.keys), "-t", "zadd")
+	return err
 }
 
 func fillSortedSet(p *plan, server *launch.Server) error {
@@ -124,8 +164,8 @@ func fill(p *plan, server *launch.Server, command, key string, element func(int)
 	return err
 }
 
-// text is a value of the wanted size that differs from the next.
-func text(p *plan, i int) string { return fmt.Sprintf("%0*d", min(p.valueSize, 40), i) }
+// text is a value of the wanted size, or of the most, that differs from the next.
+func text(p *plan, most, i int) string { return fmt.Sprintf("%0*d", min(p.valueSize, most), i) }
 
 // ordinary is the number of requests of one run at a depth: some seconds on an ordinary machine.
 func (p *plan) ordinary(depth int) int {
@@ -197,6 +237,9 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 		r.target = t[0]
 	}
 	arguments := []string{"-P", strconv.Itoa(depth), "-n", strconv.Itoa(max(1000, int(w.requests*float64(p.ordinary(depth)))))}
+	if w.keys > 0 {
+		arguments = append(arguments, "-r", strconv.Itoa(w.keys))
+	}
 	if w.test != "" {
 		arguments = append(arguments, "-t", w.test)
 	} else {
