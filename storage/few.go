@@ -132,10 +132,11 @@ func (t *Txn) walkFew(w *walks.Walk, ns *namespace, kind byte, count uint64, vis
 		t.few.newest = records
 		t.few.forget(0)
 	}()
-	it := &Iterator{txn: t, reverse: w.Reverse, sources: []source{&fewSource{records}}}
-	if !complete {
-		it.open(ns, nil, rocks.IteratorOptions{LowerBound: bytes.Clone(w.Lower), UpperBound: bytes.Clone(w.Upper), Reverse: w.Reverse, KeysOnly: w.KeysOnly})
+	if complete {
+		return true, t.visitFew(w, records, visit)
 	}
+	it := &Iterator{txn: t, reverse: w.Reverse, sources: []source{&fewSource{records}}}
+	it.open(ns, nil, rocks.IteratorOptions{LowerBound: bytes.Clone(w.Lower), UpperBound: bytes.Clone(w.Upper), Reverse: w.Reverse, KeysOnly: w.KeysOnly})
 	for it.Next() {
 		value := it.Value()
 		if w.KeysOnly {
@@ -146,6 +147,23 @@ func (t *Txn) walkFew(w *walks.Walk, ns *namespace, kind byte, count uint64, vis
 		}
 	}
 	return true, it.Close()
+}
+
+// visitFew shows elements beside which there are no others.
+func (t *Txn) visitFew(w *walks.Walk, records []generation.Record, visit visitRecord) error {
+	for _, record := range records {
+		if err := t.spend(1); err != nil {
+			return err
+		}
+		value, state := record.Value()
+		if w.KeysOnly {
+			value = nil
+		}
+		if state == generation.Present && !visit(record.Key(), value) {
+			break
+		}
+	}
+	return nil
 }
 
 func within(w *walks.Walk, key []byte) bool {

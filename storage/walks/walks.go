@@ -136,10 +136,7 @@ func (c *Copies) Keep(w *Walk, since Version, r *Recorder, stopped bool) {
 		return
 	}
 	found := &Copy{walk: *w, kept: r.keeping, count: r.count, bytes: r.bytes, records: r.records}
-	found.walk.Lower, found.walk.Upper = bytes.Clone(w.Lower), bytes.Clone(w.Upper)
-	if stopped {
-		found.reach = bytes.Clone(r.last)
-	}
+	found.own(r.last, stopped)
 	b := c.bucket(w.Collection)
 	place := b.place(w)
 	if !c.exchange(place, place.Load(), found) {
@@ -150,6 +147,19 @@ func (c *Copies) Keep(w *Walk, since Version, r *Recorder, stopped bool) {
 		return
 	}
 	c.makeRoom()
+}
+
+// own copies the keys by which the walk is known, in one piece of memory.
+func (c *Copy) own(last []byte, stopped bool) {
+	lower, upper := len(c.walk.Lower), len(c.walk.Lower)+len(c.walk.Upper)
+	keys := append(append(append(make([]byte, 0, upper+len(last)), c.walk.Lower...), c.walk.Upper...), last...)
+	c.walk.Lower = keys[:lower:lower]
+	if c.walk.Upper != nil {
+		c.walk.Upper = keys[lower:upper:upper]
+	}
+	if stopped {
+		c.reach = keys[upper:len(keys):len(keys)]
+	}
 }
 
 // place is where a walk's copy belongs: in place of an older one of the same walk, where nothing is, or of the one that came first.
