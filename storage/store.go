@@ -96,6 +96,7 @@ type Store struct {
 	}
 
 	sorter      chan *generation.Chunk
+	crowded     chan *generation.Generation
 	flusher     flusher
 	provider    provider
 	views       views
@@ -159,7 +160,7 @@ func (s *Store) chunkBytes() int {
 // Open opens a data directory, or makes one. The data is then that of Position; effects that the
 // log has behind it are to be applied (Attach, Txn.Apply) before anything else is done.
 func Open(o Options) (*Store, error) {
-	s := &Store{options: o, logger: o.Logger, stageBytes: stageBytes, cache: cache.New(0), sorter: make(chan *generation.Chunk, 1024)}
+	s := &Store{options: o, logger: o.Logger, stageBytes: stageBytes, cache: cache.New(0), sorter: make(chan *generation.Chunk, 1024), crowded: make(chan *generation.Generation, 1)}
 	s.SetCacheBytes(o.CacheBytes)
 	s.flusher.init()
 	s.provider.init()
@@ -291,12 +292,19 @@ func (s *Store) newNamespace() *namespace {
 func (s *Store) likelyKeys() int { return int(min(s.options.GenerationBytes()/256, 1<<20)) }
 
 func (s *Store) newGeneration(expected int) *generation.Generation {
-	return generation.New(s.provider.memory, recordHash, recordGroup, s.chunkBytes(), expected, func(c *generation.Chunk) {
+	g := generation.New(s.provider.memory, recordHash, recordGroup, s.chunkBytes(), expected, func(c *generation.Chunk) {
 		select {
 		case s.sorter <- c:
 		default: // it is sorted when somebody needs it
 		}
 	})
+	g.WhenCrowded(func(g *generation.Generation) {
+		select {
+		case s.crowded <- g:
+		default: // there will be other walks
+		}
+	})
+	return g
 }
 
 func (s *Store) sortChunks() {
@@ -306,6 +314,8 @@ func (s *Store) sortChunks() {
 		select {
 		case c := <-s.sorter:
 			c.Sort(&scratch)
+		case g := <-s.crowded:
+			g.Tidy()
 		case <-s.stop:
 			return
 		}

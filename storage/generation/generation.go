@@ -81,6 +81,9 @@ type Generation struct {
 	end    atomic.Uint64
 	bytes  atomic.Int64
 	merged atomic.Pointer[[]reference]
+	spans  atomic.Pointer[[]span] // neighbouring chunks from the first one on; nil until Tidy
+
+	crowded func(*Generation)
 
 	// Only the writer touches these.
 	current *Chunk
@@ -113,6 +116,10 @@ func New(memory *Memory, hash func(space uint32, key []byte) uint64, group Group
 	g.chunks.Store(&[]*Chunk{})
 	return g
 }
+
+// WhenCrowded has f called, often and by anybody, when walks have to begin in so many chunks that Tidy is worth its time. It is called before
+// the generation is used.
+func (g *Generation) WhenCrowded(f func(*Generation)) { g.crowded = f }
 
 // Populate has the memory of an empty generation found and cleared before it is used.
 func (g *Generation) Populate() { g.index.populate() }

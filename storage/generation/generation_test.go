@@ -53,19 +53,34 @@ func fill(t *testing.T, random *rand.Rand, g *Generation, writes int) (model, []
 }
 
 func TestAgainstModel(t *testing.T) {
-	for _, how := range []string{"unsorted", "sorted chunks", "merged"} {
+	for _, how := range []string{"unsorted", "sorted chunks", "tidied at last", "tidied again and again", "merged"} {
 		t.Run(how, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			var sealed []*Chunk
-			g := New(NewMemory(), Hash, nil, 4096, 0, func(c *Chunk) { sealed = append(sealed, c) })
+			var g *Generation
+			g = New(NewMemory(), Hash, nil, 4096, 0, func(c *Chunk) {
+				sealed = append(sealed, c)
+				if how == "tidied again and again" && len(sealed)%7 == 0 {
+					for _, c := range sealed {
+						c.Sort(new(Scratch))
+					}
+					g.Tidy()
+				}
+			})
 			m, marks := fill(t, random, g, 3000)
 			if how != "unsorted" {
 				for _, c := range sealed {
 					c.Sort(new(Scratch))
 				}
 			}
-			if how == "merged" {
+			switch how {
+			case "merged":
 				g.Merge()
+			case "tidied at last", "tidied again and again":
+				g.Tidy()
+				if spans := *g.spans.Load(); len(spans) < 3 || len(spans) > 9 || behind(spans) != len(sealed)/merging*merging {
+					t.Errorf("%d chunks are %d spans up to %d", len(sealed), len(spans), behind(spans))
+				}
 			}
 			for _, mark := range marks {
 				checkGets(t, g, m, mark)

@@ -137,11 +137,11 @@ type Range struct {
 // Iterate walks the newest versions before the mark of a space's keys in a range, in the order of
 // the keys or backwards. Deleted keys are shown too, since they hide what lies below.
 func (g *Generation) Iterate(mark Mark, r Range, reverse bool) *Iterator {
-	return g.iterator(mark, &r.Space, r.Lower, r.Upper, reverse)
+	return g.iterator(mark, &r, reverse)
 }
 
 // All walks the newest version of every record by space and key.
-func (g *Generation) All() *Iterator { return g.iterator(End, nil, nil, nil, false) }
+func (g *Generation) All() *Iterator { return g.iterator(End, nil, false) }
 
 // Record is the newest version of what a generation has for a key. Its bytes stay valid for good.
 type Record struct{ entry entry }
@@ -205,6 +205,7 @@ func (g *Generation) Spans() []Span {
 type Iterator struct {
 	g       *Generation
 	mark    Mark
+	bounds  *Range // nil: everything
 	reverse bool
 	runs    []run // a heap: the run whose entry comes next is the first
 	ref     reference
@@ -222,29 +223,12 @@ type run struct {
 	ref     reference
 }
 
-func (g *Generation) iterator(mark Mark, space *uint32, lower, upper []byte, reverse bool) *Iterator {
-	it := &Iterator{g: g, mark: mark, reverse: reverse}
-	within := func(e entry) bool {
-		return space == nil || e.space() == *space && bytes.Compare(e.key(), lower) >= 0 &&
-			(upper == nil || bytes.Compare(e.key(), upper) < 0)
-	}
+func (g *Generation) iterator(mark Mark, bounds *Range, reverse bool) *Iterator {
+	it := &Iterator{g: g, mark: mark, bounds: bounds, reverse: reverse}
 	if merged := g.merged.Load(); merged != nil {
-		it.add(bounded(run{merged: *merged}, g, space, lower, upper))
+		it.add(it.from(run{merged: *merged}))
 	} else {
-		var scratch Scratch
-		for _, c := range *g.chunks.Load() {
-			if uint64(c.number)<<32 >= uint64(mark) {
-				break
-			}
-			if sorted := c.sorted.Load(); sorted != nil {
-				it.add(bounded(run{chunk: c, offsets: *sorted}, g, space, lower, upper))
-				continue
-			}
-			p := c.beginning(&scratch)
-			it.add(bounded(run{chunk: c, offsets: p.offsets}, g, space, lower, upper))
-			offsets := c.matching(p.end, c.end.Load(), within, &scratch)
-			it.add(run{chunk: c, offsets: offsets, end: len(offsets)})
-		}
+		it.addParts()
 	}
 	for i := len(it.runs)/2 - 1; i >= 0; i-- {
 		it.sink(i)
@@ -252,18 +236,56 @@ func (g *Generation) iterator(mark Mark, space *uint32, lower, upper []byte, rev
 	return it
 }
 
-// bounded cuts a sorted run down to a range.
-func bounded(r run, g *Generation, space *uint32, lower, upper []byte) run {
-	length := len(r.offsets) + len(r.merged)
-	if space == nil {
-		r.end = length
-		return r
+// addParts adds what is in order of a generation that isn't as a whole.
+func (it *Iterator) addParts() {
+	g, parts := it.g, 0
+	var spans []span
+	if tidy := g.spans.Load(); tidy != nil {
+		spans = *tidy
 	}
-	r.at = sort.Search(length, func(i int) bool { return r.peek(g, i).compare(*space, lower) >= 0 })
-	if upper != nil {
-		r.end = sort.Search(length, func(i int) bool { return r.peek(g, i).compare(*space, upper) >= 0 })
-	} else {
-		r.end = sort.Search(length, func(i int) bool { return r.peek(g, i).space() > *space })
+	for i := range spans {
+		if uint64(spans[i].first)<<32 < uint64(it.mark) {
+			it.add(it.from(run{merged: spans[i].refs}))
+		}
+	}
+	var scratch Scratch
+	for _, c := range (*g.chunks.Load())[behind(spans):] {
+		if uint64(c.number)<<32 >= uint64(it.mark) {
+			break
+		}
+		if sorted := c.sorted.Load(); sorted != nil {
+			it.add(it.from(run{chunk: c, offsets: *sorted}))
+			parts++
+			continue
+		}
+		p := c.beginning(&scratch)
+		it.add(it.from(run{chunk: c, offsets: p.offsets}))
+		offsets := c.matching(p.end, c.end.Load(), it.within, &scratch)
+		it.add(run{chunk: c, offsets: offsets, end: len(offsets)})
+	}
+	if parts >= crowd && g.crowded != nil {
+		g.crowded(g)
+	}
+}
+
+// within tells whether an entry is to be shown.
+func (it *Iterator) within(e entry) bool {
+	r := it.bounds
+	return r == nil || e.space() == r.Space && bytes.Compare(e.key(), r.Lower) >= 0 && (r.Upper == nil || bytes.Compare(e.key(), r.Upper) < 0)
+}
+
+// from has an ordered run begin where the walk does. Where the walk ends is seen when it gets there: most don't.
+func (it *Iterator) from(r run) run {
+	r.end = len(r.offsets) + len(r.merged)
+	b := it.bounds
+	switch {
+	case b == nil:
+	case !it.reverse:
+		r.at = sort.Search(r.end, func(i int) bool { return r.peek(it.g, i).compare(b.Space, b.Lower) >= 0 })
+	case b.Upper != nil:
+		r.end = sort.Search(r.end, func(i int) bool { return r.peek(it.g, i).compare(b.Space, b.Upper) >= 0 })
+	default:
+		r.end = sort.Search(r.end, func(i int) bool { return r.peek(it.g, i).space() > b.Space })
 	}
 	return r
 }
@@ -285,6 +307,9 @@ func (r *run) advance(it *Iterator) bool {
 		}
 		if r.ref != 0 {
 			r.entry = it.g.entry(r.ref)
+			if !it.within(r.entry) {
+				break // all that follow lie beyond the end, too
+			}
 			return true
 		}
 	}
