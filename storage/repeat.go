@@ -22,8 +22,11 @@ func (s *Store) SetCacheBytes(bytes int64) {
 	s.cache.SetLimit(bytes - bytes/walkShare)
 }
 
-// WalkBytes is the memory that copies of walks take.
-func (s *Store) WalkBytes() int64 { return s.walks.Bytes() }
+// Copies is the memory that clean copies take, that which those of walks take of it, and the most that all of them may take.
+func (s *Store) Copies() (bytes, walks, most int64) {
+	walks = s.walks.Bytes()
+	return s.cache.Bytes() + walks, walks, s.cache.Limit() + s.walks.Limit()
+}
 
 // forgetCopies forgets all clean copies.
 func (s *Store) forgetCopies() {

@@ -234,7 +234,7 @@ func rereadAll(t *testing.T, generation int64) {
 			must(t, store.Persist())
 		}
 	}
-	if store.WalkBytes() == 0 || store.Cache().Hits() == 0 {
+	if _, walks, _ := store.Copies(); walks == 0 || store.Cache().Hits() == 0 {
 		t.Error("nothing was found again")
 	}
 }

@@ -380,9 +380,10 @@ func (e *Engine) infoKeyspace(f *metrics.Fields) {
 // infoTier tells of the memory in front of RocksDB.
 func (e *Engine) infoTier(f *metrics.Fields) {
 	cache, counters := e.Store.Cache(), e.Store.Counters()
-	f.Size("tier_copies", cache.Bytes())
-	f.Size("tier_copies_limit", cache.Limit())
-	f.Size("tier_walks", e.Store.WalkBytes())
+	copies, walks, most := e.Store.Copies()
+	f.Size("tier_copies", copies)
+	f.Size("tier_copies_limit", most)
+	f.Size("tier_copies_of_walks", walks)
 	f.Int("tier_hits", cache.Hits())
 	f.Int("tier_misses", cache.Misses())
 	active, frozen, bytes := e.Store.Generations()

@@ -107,9 +107,10 @@ func (e *Engine) measureMemory() (memoryUse, rocks.Statistics, error) {
 	}
 	metrics.Read(samples)
 	value := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
+	copies, _, _ := e.Store.Copies()
 	m := memoryUse{heap: value(0), heapIdle: value(1) + value(2), stacks: value(3),
 		blockCache: int64(statistics.BlockCacheUsedBytes), memtables: int64(statistics.MemtableBytes),
-		tables: int64(statistics.TableReaderBytes), tier: e.Store.Cache().Bytes() + e.Store.WalkBytes()}
+		tables: int64(statistics.TableReaderBytes), tier: copies}
 	m.runtime = value(4) - value(5) - m.heap - m.heapIdle - m.stacks
 	for _, s := range e.Clients.All() {
 		query, output := s.Peer.Buffered()

@@ -76,6 +76,9 @@ type Version uint64
 // SetLimit changes how many bytes the copies may take. A smaller limit takes effect as copies come.
 func (c *Copies) SetLimit(bytes int64) { c.limit.Store(bytes) }
 
+// Limit is how many bytes the copies may take.
+func (c *Copies) Limit() int64 { return c.limit.Load() }
+
 // Bytes is the memory in use.
 func (c *Copies) Bytes() int64 { return c.bytes.Load() }
 

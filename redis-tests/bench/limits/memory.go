@@ -56,7 +56,7 @@ func usedCaches(server *launch.Server) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return fields["tier_copies"] + fields["tier_walks"] + fields["tier_generations_size"] + fields["rocksdb_block_cache_usage"] + fields["rocksdb_memtable_bytes"], nil
+	return fields["tier_copies"] + fields["tier_generations_size"] + fields["rocksdb_block_cache_usage"] + fields["rocksdb_memtable_bytes"], nil
 }
 
 // connections opens many connections, has each do a SET and a GET, and looks at what the server's memory has grown by.
