@@ -49,10 +49,7 @@ func (m *Memory) makeAtOnce(bytes int) []byte {
 
 // take returns memory for a chunk of an ordinary size.
 func (m *Memory) take(bytes int) []byte {
-	select {
-	case m.taken <- bytes:
-	default: // Provide has much to do
-	}
+	defer m.ask(bytes)
 	for {
 		select {
 		case made := <-m.ready:
@@ -63,5 +60,13 @@ func (m *Memory) take(bytes int) []byte {
 		default:
 			return m.makeAtOnce(bytes)
 		}
+	}
+}
+
+// ask has Provide make more. It comes behind taking, since Provide does nothing while there is enough.
+func (m *Memory) ask(bytes int) {
+	select {
+	case m.taken <- bytes:
+	default: // Provide has much to do
 	}
 }
