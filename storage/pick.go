@@ -18,6 +18,8 @@ const (
 	pickTries = 100
 	// pickCost is about how many elements could be walked in the time that it takes to pick one.
 	pickCost = 2048
+	// placeCost is pickCost where elements are found by their places.
+	placeCost = 4 * rankBlock
 	// noteBytes are looked at of each element, behind what is shared.
 	noteBytes = 64
 	// sampleBatch is how many picks with repetition are made at once, at least.
@@ -63,6 +65,7 @@ type picker struct {
 	count   uint64
 	surplus int // 0 is none
 	random  func(n int) int
+	places  *index // nil, or what finds the element with a number as soon as all are counted
 
 	curiosity int // branches
 
@@ -97,6 +100,12 @@ func (s *span) size() int {
 
 // pick returns an element; the collection has some. It is valid until the transaction is reset.
 func (p *picker) pick() (element []byte, err error) {
+	if p.places != nil {
+		element, found, err := p.places.member(p.random(int(max(p.count, 1))))
+		if found || err != nil {
+			return element, err
+		}
+	}
 	if p.count <= exactPick {
 		return p.at(p.random(int(max(p.count, 1))))
 	}
@@ -111,6 +120,14 @@ func (p *picker) pick() (element []byte, err error) {
 		}
 	}
 	return element, err
+}
+
+// cost is about how many elements could be walked in the time that it takes to pick one.
+func (p *picker) cost() uint64 {
+	if p.places != nil && p.places.counted() {
+		return placeCost
+	}
+	return pickCost
 }
 
 // chance returns a number from 0 on, below 1.
@@ -346,7 +363,7 @@ func (s *sampler) distinct(count uint64, visit visitPair) error {
 	if count >= s.count {
 		return s.all(visit)
 	}
-	if s.picker == nil || count >= s.count/pickCost {
+	if s.picker == nil || count >= s.count/s.picker.cost() {
 		return s.choose(count, visit)
 	}
 	picked, err := s.pickDistinct(int(count))
@@ -430,7 +447,7 @@ func nextBatch(picked []pair) uint64 {
 }
 
 func (s *sampler) pickRepeated(n int) ([]pair, error) {
-	if s.picker == nil || uint64(n) >= s.count/pickCost {
+	if s.picker == nil || uint64(n) >= s.count/s.picker.cost() {
 		return s.draw(n)
 	}
 	picked := make([]pair, n)

@@ -21,13 +21,14 @@ var ErrCounting = errors.New("storage: the members of a sorted set are being cou
 const (
 	// rankBlock is how many entries of an index are counted together: about half of that is gone over to find the rank of a member.
 	rankBlock = 32
-	// rankedMembers is how many members a sorted set must have for its index to be counted.
+	// rankedMembers is how many members a set must have for them to be counted.
 	rankedMembers = 8 * rankBlock
 	// rankedBytes are what counts take however few they are.
 	rankedBytes = 512
 )
 
-// ranks hold, for spread sorted sets that were asked for ranks, how many entries of the index stand in each piece of it. They are in
+// ranks hold, for spread sorted sets that were asked for ranks, how many entries of the index stand in each piece of it, and for spread sets
+// from which members were picked by chance how many members do. They are in
 // memory only, and begin as one piece with the number of members; whoever looks for a rank in a large piece goes over it and leaves it
 // in small ones.
 //
@@ -46,7 +47,7 @@ type ranks struct {
 	occupied [1024]atomic.Int32 // how many byID has of the ids with a remainder, for those who write to other sets
 }
 
-// ranked are the counts of one sorted set. To divide them a walk holds dividing, so that no two go the same way; counts changes under
+// ranked are the counts of one set. To divide them a walk holds dividing, so that no two go the same way; counts changes under
 // mu.
 type ranked struct {
 	id        uint64
@@ -223,12 +224,12 @@ func (t *Txn) keepRanks() {
 
 // takeBackRanks takes back what the entries of the journal, but for the first ones, have changed of counts.
 func (t *Txn) takeBackRanks(first int) {
-	if t.settled || t.journal.kinds[layout.KindZSetScore] == 0 {
+	if t.settled || t.journal.kinds[layout.KindZSetScore]+t.journal.kinds[layout.KindSetMember] == 0 {
 		return
 	}
 	for i := first; i < len(t.journal.entries); i++ {
 		c := &t.journal.entries[i]
-		if key := t.journal.key(c); key[0] == layout.KindZSetScore {
+		if key := t.journal.key(c); counts(key[0]) {
 			delta := -1
 			if c.length < 0 {
 				delta = 1
@@ -238,25 +239,49 @@ func (t *Txn) takeBackRanks(first int) {
 	}
 }
 
+// counts tells whether the records of a kind are counted. One that is put isn't there yet, and one that is deleted is.
+func counts(kind byte) bool { return kind == layout.KindZSetScore || kind == layout.KindSetMember }
+
+// index is what is counted of a spread set: the scores of a sorted one, or the members of another.
+type index struct {
+	txn     *Txn
+	kind    byte
+	id      uint64
+	entries int
+	key     []byte // of the set
+	walk    func(lower, upper []byte, reverse bool, visit visitRecord) error
+}
+
+func (z *ZSet) index() *index {
+	return &index{z.db.txn, layout.KindZSetScore, z.next.ID, z.Len(), z.key, z.walkKeys}
+}
+
 // ranked returns the counts of the set's index; nil when it is to be walked.
 func (z *ZSet) ranked() *ranked {
-	t := z.db.txn
-	if z.packed() || z.Len() < t.store.ranks.least || t.store.ranks.limit() == 0 {
+	if z.packed() {
+		return nil
+	}
+	return z.index().ranked()
+}
+
+func (x *index) ranked() *ranked {
+	t := x.txn
+	if x.entries < t.store.ranks.least || t.store.ranks.limit() == 0 {
 		return nil
 	}
 	for _, s := range t.ranked {
-		if s.id == z.next.ID && t.view != nil {
+		if s.id == x.id && t.view != nil {
 			return s
 		}
 	}
 	if t.view != nil {
 		return nil
 	}
-	s := t.store.ranks.of(z.next.ID, z.Len())
-	if total := s.total(); total != z.Len() {
-		t.store.logger.Error("the counts of a sorted set's index are wrong, and made anew", "key", string(z.key), "counted", total, "members", z.Len())
-		t.store.ranks.drop(z.next.ID)
-		s = t.store.ranks.of(z.next.ID, z.Len())
+	s := t.store.ranks.of(x.id, x.entries)
+	if total := s.total(); total != x.entries {
+		t.store.logger.Error("the counts of a set's index are wrong, and made anew", "key", string(x.key), "counted", total, "members", x.entries)
+		t.store.ranks.drop(x.id)
+		s = t.store.ranks.of(x.id, x.entries)
 	}
 	if n := len(t.ranked); n == 0 || t.ranked[n-1] != s {
 		t.ranked = append(t.ranked, s)
@@ -286,7 +311,7 @@ func (z *ZSet) before(s *ranked, key []byte, reverse bool) (int, error) {
 	within := key[layout.ElementPrefix:]
 	b, large := s.find(within)
 	for large {
-		err := z.divide(s, b, reverse, func(piece rank.Block) bool {
+		err := z.index().divide(s, b, reverse, func(piece rank.Block) bool {
 			if reverse {
 				return bytes.Compare(piece.Lower, within) <= 0
 			}
@@ -302,11 +327,11 @@ func (z *ZSet) before(s *ranked, key []byte, reverse bool) (int, error) {
 }
 
 // at returns the piece of the index that has the entry with a rank.
-func (z *ZSet) at(s *ranked, place int) (rank.Block, error) {
+func (x *index) at(s *ranked, place int) (rank.Block, error) {
 	b, large := s.at(place)
 	for large {
 		reverse := place-b.Before > b.Count/2
-		err := z.divide(s, b, reverse, func(piece rank.Block) bool {
+		err := x.divide(s, b, reverse, func(piece rank.Block) bool {
 			return piece.Before <= place && place < piece.Before+piece.Count
 		})
 		if err != nil {
@@ -319,8 +344,8 @@ func (z *ZSet) at(s *ranked, place int) (rank.Block, error) {
 
 // divide goes over a large piece of the index, from its beginning or its end, and cuts small ones off it until one is what is looked
 // for, or nothing is left to be cut. Each of them stays, whatever ends the walk.
-func (z *ZSet) divide(s *ranked, b rank.Block, reverse bool, found func(piece rank.Block) bool) error {
-	t := z.db.txn
+func (x *index) divide(s *ranked, b rank.Block, reverse bool, found func(piece rank.Block) bool) error {
+	t := x.txn
 	if !s.dividing.TryLock() {
 		if t.budget < unlimited/2 && t.countAtMost == 0 {
 			return ErrBudget // a reactor doesn't wait for another one's walk
@@ -335,8 +360,7 @@ func (z *ZSet) divide(s *ranked, b rank.Block, reverse bool, found func(piece ra
 	if t.countAtMost > 0 {
 		t.budget = t.countAtMost
 	}
-	lower, upper := z.indexKey(b.Lower), z.endOf(b)
-	err := z.walkKeys(lower, upper, reverse, func(key, _ []byte) bool { return d.pass(key[layout.ElementPrefix:]) })
+	err := x.walk(x.indexKey(b.Lower), x.endOf(b), reverse, func(key, _ []byte) bool { return d.pass(key[layout.ElementPrefix:]) })
 	if t.countAtMost > 0 {
 		t.countAtMost, t.budget = max(t.budget, 1), budget
 		if errors.Is(err, ErrBudget) {
@@ -348,7 +372,7 @@ func (z *ZSet) divide(s *ranked, b rank.Block, reverse bool, found func(piece ra
 	}
 	if err == nil && !d.done {
 		t.store.ranks.drop(s.id)
-		err = fmt.Errorf("%w: collection %d has not the %d elements that it should have", layout.ErrCorrupt, z.next.ID, z.Len())
+		err = fmt.Errorf("%w: collection %d has not the %d elements that it should have", layout.ErrCorrupt, x.id, x.entries)
 	}
 	return err
 }
@@ -407,10 +431,14 @@ func (z *ZSet) indexKey(within []byte) []byte {
 	return layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, within)
 }
 
+func (x *index) indexKey(within []byte) []byte {
+	return layout.AppendElementKey(nil, x.kind, x.id, within)
+}
+
 // endOf is the first key behind a piece of the index.
-func (z *ZSet) endOf(b rank.Block) []byte {
+func (x *index) endOf(b rank.Block) []byte {
 	if b.Upper == nil {
-		return layout.Successor(nil, z.indexKey(nil))
+		return layout.Successor(nil, x.indexKey(nil))
 	}
-	return z.indexKey(b.Upper)
+	return x.indexKey(b.Upper)
 }

@@ -327,8 +327,7 @@ func (s *Set) Random() ([]byte, error) {
 		pack := listpack.Listpack(s.pack)
 		return text(pack.At(pack.Seek(rand.IntN(s.Len()))), &t.member), nil
 	}
-	elements := s.elements()
-	return newPicker(&elements, s.next.Count).pick()
+	return s.picker().pick()
 }
 
 // RandomDistinct visits count different members, or all if there are no more, in no particular order.
@@ -349,8 +348,7 @@ func (s *Set) sampler() sampler {
 	}
 	chosen := sampler{txn: s.db.txn, count: uint64(s.Len()), all: all}
 	if !s.packed() {
-		elements := s.elements()
-		chosen.picker = newPicker(&elements, s.next.Count)
+		chosen.picker = s.picker()
 	}
 	return chosen
 }

@@ -392,7 +392,7 @@ func (t *Txn) putParts(ns *namespace, key, head, tail []byte) error {
 		return err
 	}
 	t.journal.put(t.hash(ns, key), ns.number, key, head, tail)
-	if key[0] == layout.KindZSetScore {
+	if counts(key[0]) {
 		t.store.ranks.changed(key, 1)
 	}
 	if t.spill != nil && len(t.journal.buffer) >= spillBytes {
@@ -403,7 +403,7 @@ func (t *Txn) putParts(ns *namespace, key, head, tail []byte) error {
 
 func (t *Txn) delete(ns *namespace, key []byte) error {
 	t.journal.delete(t.hash(ns, key), ns.number, key)
-	if key[0] == layout.KindZSetScore {
+	if counts(key[0]) {
 		t.store.ranks.changed(key, -1)
 	}
 	return t.spend(1)

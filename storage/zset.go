@@ -377,12 +377,13 @@ func (z *ZSet) byCounts(s *ranked, rank int, reverse bool, visit Visit) error {
 	if reverse {
 		place = z.Len() - 1 - rank
 	}
-	b, err := z.at(s, place)
+	x := z.index()
+	b, err := x.at(s, place)
 	if err != nil {
 		return err
 	}
 	if reverse {
-		return z.walkIndex(z.indexKey(nil), z.endOf(b), true, behind(b.Before+b.Count-1-place, visit))
+		return z.walkIndex(z.indexKey(nil), x.endOf(b), true, behind(b.Before+b.Count-1-place, visit))
 	}
 	end := layout.Successor(nil, z.indexKey(nil))
 	return z.walkIndex(z.indexKey(b.Lower), end, false, behind(place-b.Before, visit))

@@ -1,0 +1,159 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// placesTest does the same to a set and to a map, with commands taken back, commits that fail and counts that are displaced, and asks which
+// member has which place in between.
+type placesTest struct {
+	*orderedTest
+	key   []byte
+	limit int64
+	found int // places that were known
+}
+
+func TestPlacesAgainstModel(t *testing.T) { inAllTiers(t, placesAgainstModel) }
+
+func placesAgainstModel(t *testing.T, o Options) {
+	x := &placesTest{key: []byte("crowd"), limit: 1 << 20}
+	o.RankBytes, o.Logger = func() int64 { return x.limit }, noErrors{t}.logger()
+	x.orderedTest = newOrderedTest(t, o)
+	countSmall(x.store)
+	model := map[string]bool{}
+	for i := range 300 {
+		x.limit = []int64{1 << 20, 1 << 20, 1100, 0}[x.random.IntN(4)]
+		model = x.transaction(model, i)
+		x.read(func(db DB) { x.check(db, model) })
+		if x.random.IntN(60) == 0 {
+			must(t, x.store.Close())
+			x.store, x.log = reopen(t, x.o, x.log)
+			countSmall(x.store)
+		}
+	}
+	if x.found < 500 {
+		t.Errorf("places were known only %d times", x.found)
+	}
+}
+
+// transaction runs commands, of which some are taken back, and returns what the set holds then.
+func (x *placesTest) transaction(model map[string]bool, step int) map[string]bool {
+	txn, now := x.store.NewTxn(), model
+	for range 1 + x.random.IntN(4) {
+		savepoint := begin(txn, Mode{Writing: true}, 1, 0)
+		next := maps.Clone(now)
+		x.command(txn.DB(0), next)
+		if x.random.IntN(4) == 0 {
+			txn.Rollback(savepoint)
+			next = now
+		}
+		now = next
+		x.check(txn.DB(0), now)
+	}
+	txn.Effect(0, []byte("EFFECT"))
+	switch x.random.IntN(6) {
+	case 0:
+		x.log.fail = errors.New("the disk is full")
+		if x.store.Commit(txn) == nil {
+			x.t.Fatalf("step %d: the log failed and the commit didn't", step)
+		}
+		x.log.fail = nil
+		now = model
+	case 1:
+		now = model // it is never committed
+	default:
+		must(x.t, x.store.Commit(txn))
+	}
+	txn.Reset()
+	return now
+}
+
+// command changes the set: members come, go, are popped, or all of them are others.
+func (x *placesTest) command(db DB, model map[string]bool) {
+	s, err := db.Set(x.key)
+	must(x.t, err)
+	switch x.random.IntN(12) {
+	case 0:
+		if s, err = db.ReplaceSet(x.key); err == nil {
+			clear(model)
+		}
+		must(x.t, err)
+	case 1:
+		popped, err := s.Pop(x.random.IntN(max(s.Len(), 1)))
+		must(x.t, err)
+		for _, member := range popped {
+			if !model[string(member)] {
+				x.t.Fatalf("%q was popped, which is no member", member)
+			}
+			delete(model, string(member))
+		}
+	}
+	for range x.random.IntN(60) {
+		member := fmt.Sprint("m", x.random.IntN(400))
+		if x.random.IntN(3) == 0 {
+			_, err = s.Remove([]byte(member))
+			delete(model, member)
+		} else {
+			_, err = s.Add([]byte(member))
+			model[member] = true
+		}
+		must(x.t, err)
+	}
+	must(x.t, s.Save())
+}
+
+func (x *placesTest) check(db DB, model map[string]bool) {
+	x.t.Helper()
+	s, err := db.Set(x.key)
+	must(x.t, err)
+	if s.Len() != len(model) {
+		x.t.Fatalf("%d members, want %d", s.Len(), len(model))
+	}
+	if len(model) == 0 || s.packed() {
+		return
+	}
+	members := slices.Sorted(maps.Keys(model))
+	for range 4 {
+		place := x.random.IntN(len(members))
+		member, found, err := s.index().member(place)
+		must(x.t, err)
+		if found {
+			x.found++
+			if string(member) != members[place] {
+				x.t.Fatalf("member %d of %d is %q, want %q", place, len(members), member, members[place])
+			}
+		}
+	}
+}
+
+// Picks of a large set count it by the way, and are even as soon as that is done.
+func TestPicksCount(t *testing.T) {
+	const members, parts, picks = 20000, 20, 4000
+	s, all := spreadSetOf(t, members, func(i int) string { return fmt.Sprintf("%d", i*i) })
+	before := 0
+	for ; !s.index().counted(); before++ {
+		_, err := s.Random()
+		must(t, err)
+	}
+	if before < 5 || before > members/pickCost+1 {
+		t.Errorf("%d members were counted by %d picks", members, before)
+	}
+	var buckets [parts]int
+	for range picks {
+		member, err := s.Random()
+		must(t, err)
+		at, found := slices.BinarySearch(all, string(member))
+		if !found {
+			t.Fatalf("%q is no member", member)
+		}
+		buckets[at*parts/len(all)]++
+	}
+	// 200 are expected, with a standard deviation of 14.
+	if least, most := slices.Min(buckets[:]), slices.Max(buckets[:]); least < 120 || most > 290 {
+		t.Errorf("the parts of the set were picked %v", buckets)
+	}
+}
