@@ -315,9 +315,25 @@ func (s *Store) sortChunks() {
 		case c := <-s.sorter:
 			c.Sort(&scratch)
 		case g := <-s.crowded:
-			g.Tidy()
+			s.mergeChunks(g, &scratch)
 		case <-s.stop:
 			return
+		}
+	}
+}
+
+// mergeChunks merges a generation's chunks, and sorts those that become full meanwhile.
+func (s *Store) mergeChunks(g *generation.Generation, scratch *generation.Scratch) {
+	for g.Tidy() {
+		for waiting := true; waiting; {
+			select {
+			case c := <-s.sorter:
+				c.Sort(scratch)
+			case <-s.stop:
+				return
+			default:
+				waiting = false
+			}
 		}
 	}
 }

@@ -218,7 +218,8 @@ type run struct {
 	chunk   *Chunk
 	offsets []uint32
 	merged  []reference
-	at, end int // what is left: [at, end)
+	sample  *sample // of merged; nil if there is none
+	at, end int     // what is left: [at, end)
 	entry   entry
 	ref     reference
 }
@@ -245,7 +246,7 @@ func (it *Iterator) addParts() {
 	}
 	for i := range spans {
 		if uint64(spans[i].first)<<32 < uint64(it.mark) {
-			it.add(it.from(run{merged: spans[i].refs}))
+			it.add(it.from(run{merged: spans[i].refs, sample: spans[i].sample}))
 		}
 	}
 	var scratch Scratch
@@ -281,13 +282,21 @@ func (it *Iterator) from(r run) run {
 	switch {
 	case b == nil:
 	case !it.reverse:
-		r.at = sort.Search(r.end, func(i int) bool { return r.peek(it.g, i).compare(b.Space, b.Lower) >= 0 })
+		r.at = it.search(&r, b.Space, b.Lower)
 	case b.Upper != nil:
-		r.end = sort.Search(r.end, func(i int) bool { return r.peek(it.g, i).compare(b.Space, b.Upper) >= 0 })
+		r.end = it.search(&r, b.Space, b.Upper)
 	default:
-		r.end = sort.Search(r.end, func(i int) bool { return r.peek(it.g, i).space() > b.Space })
+		r.end = it.search(&r, b.Space+1, nil)
 	}
 	return r
+}
+
+// search returns the index of a run's first entry that doesn't come before a key.
+func (it *Iterator) search(r *run, space uint32, key []byte) int {
+	if r.sample != nil {
+		return r.sample.search(it.g, r.merged, space, key, &it.warmed)
+	}
+	return sort.Search(r.end, func(i int) bool { return r.peek(it.g, i).compare(space, key) >= 0 })
 }
 
 func (r *run) peek(g *Generation, i int) entry {

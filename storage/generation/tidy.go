@@ -16,29 +16,32 @@ const crowd = 2 * merging
 type span struct {
 	first, chunks int
 	refs          []reference
+	sample        *sample // of refs; nil while more is merged
 }
 
-// Tidy merges ordered chunks, and what was merged of them before. Only one goroutine may do that at a time; others may read and write meanwhile.
-func (g *Generation) Tidy() {
+// Tidy merges some ordered chunks, or what was merged of them before; false tells that there is nothing to be merged. Only one goroutine may do
+// that at a time; others may read and write meanwhile.
+func (g *Generation) Tidy() bool {
 	if g.merged.Load() != nil {
-		return
+		return false
 	}
 	var spans []span
 	if old := g.spans.Load(); old != nil {
 		spans = append(spans, *old...)
 	}
-	chunks := *g.chunks.Load()
-	for next := behind(spans); next+merging <= len(chunks) && allSorted(chunks[next:next+merging]); next += merging {
+	chunks, next := *g.chunks.Load(), behind(spans)
+	switch last := spans[max(0, len(spans)-merging):]; {
+	case len(last) == merging && last[0].chunks == last[merging-1].chunks:
+		spans = append(spans[:len(spans)-merging], g.join(last))
+	case next+merging <= len(chunks) && allSorted(chunks[next:next+merging]):
 		spans = append(spans, g.join(ordered(chunks[next:next+merging])))
-		for largest := merging; ; largest *= merging {
-			last := spans[max(0, len(spans)-merging):]
-			if len(last) < merging || last[0].chunks != largest || last[merging-1].chunks != largest {
-				break
-			}
-			spans = append(spans[:len(spans)-merging], g.join(last))
-		}
-		g.tidied(spans)
+	default:
+		return false
 	}
+	merged := &spans[len(spans)-1]
+	merged.sample = g.sampleOf(merged.refs)
+	g.tidied(spans)
+	return true
 }
 
 // tidied has walks begin in spans.
@@ -52,7 +55,7 @@ func (g *Generation) tidied(spans []span) {
 func spanBytes(spans *[]span) (bytes int64) {
 	if spans != nil {
 		for i := range *spans {
-			bytes += 8 * int64(cap((*spans)[i].refs))
+			bytes += 8*int64(cap((*spans)[i].refs)) + (*spans)[i].sample.bytes()
 		}
 	}
 	return bytes
@@ -89,7 +92,7 @@ func ordered(chunks []*Chunk) []span {
 				newest = e
 			}
 		}
-		spans[i] = span{c.number, 1, refs}
+		spans[i] = span{c.number, 1, refs, nil}
 	}
 	return spans
 }
@@ -100,7 +103,7 @@ func (g *Generation) join(spans []span) span {
 	if len(spans) > 2 {
 		left, right = g.join(spans[:len(spans)/2]), g.join(spans[len(spans)/2:])
 	}
-	return span{left.first, left.chunks + right.chunks, g.joinTwo(left.refs, right.refs)}
+	return span{left.first, left.chunks + right.chunks, g.joinTwo(left.refs, right.refs), nil}
 }
 
 // joinTwo merges two orders. What both have is newer in the second.
