@@ -176,11 +176,7 @@ func (j *journal) within(r generation.Range, reverse bool) []int32 {
 	}
 	var found []int32
 	for i := range j.entries {
-		c := &j.entries[i]
-		if c.superseded || c.space != r.Space {
-			continue
-		}
-		if key := j.key(c); bytes.Compare(key, r.Lower) >= 0 && (r.Upper == nil || bytes.Compare(key, r.Upper) < 0) {
+		if c := &j.entries[i]; !c.superseded && j.lies(c, r) {
 			found = append(found, int32(i))
 		}
 	}
@@ -192,4 +188,21 @@ func (j *journal) within(r generation.Range, reverse bool) []int32 {
 		return d
 	})
 	return found
+}
+
+// lies tells whether a change is of a record in a range.
+func (j *journal) lies(c *change, r generation.Range) bool {
+	if c.space != r.Space {
+		return false
+	}
+	key := j.key(c)
+	return bytes.Compare(key, r.Lower) >= 0 && (r.Upper == nil || bytes.Compare(key, r.Upper) < 0)
+}
+
+// any tells whether there are changes of records in a range.
+func (j *journal) any(r generation.Range) bool {
+	if len(r.Lower) > 0 && j.kinds[r.Lower[0]] == 0 {
+		return false
+	}
+	return slices.ContainsFunc(j.entries, func(c change) bool { return j.lies(&c, r) })
 }

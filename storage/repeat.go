@@ -89,7 +89,7 @@ func (t *Txn) repeats(w *walks.Walk) bool {
 
 // wrote tells whether the transaction itself has written records from lower on, before upper.
 func (t *Txn) wrote(space uint32, lower, upper []byte) bool {
-	return len(t.journal.within(generation.Range{Space: space, Lower: lower, Upper: upper}, false)) > 0
+	return t.journal.any(generation.Range{Space: space, Lower: lower, Upper: upper})
 }
 
 // repeatElements walks over all elements of one kind that a collection has: so many.

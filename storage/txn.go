@@ -56,6 +56,8 @@ type Txn struct {
 
 	copiesFound, copiesMissed int64 // records that were looked for in the cache, until Reset
 
+	ahead ahead
+
 	few few // scratch for the elements of a small collection
 
 	hashedKey  hashed // what hash was asked for last
@@ -130,6 +132,7 @@ func (t *Txn) Mark(s *Savepoint) {
 // Rollback takes back everything since a savepoint.
 func (t *Txn) Rollback(s *Savepoint) {
 	t.takeBackRanks(s.entries)
+	t.ahead.forget()
 	t.journal.rewind(s.entries)
 	t.effects, t.effectCount = t.effects[:s.effects], s.effectCount
 	t.deltas, t.touched, t.touchedKeys = t.deltas[:s.deltas], t.touched[:s.touched], t.touchedKeys[:s.touchedKeys]
@@ -166,6 +169,7 @@ func (t *Txn) Empty() bool {
 // what it returned.
 func (t *Txn) Reset() {
 	t.takeBackRanks(0)
+	t.ahead.forget()
 	t.journal.reset()
 	if cap(t.effects) > largeBuffer {
 		t.effects = nil

@@ -229,6 +229,7 @@ func (z *ZSet) putRecords(member []byte, score, was float64, existed bool) error
 	}
 	t.key2 = layout.AppendScoreKey(t.key2[:0], z.next.ID, score, member)
 	t.store.ends.cover(z.next.ID, t.key2)
+	t.ahead.cover(z.next.ID, t.key2)
 	t.element = layout.AppendScoreValue(t.element[:0], score)
 	return t.put(z.db.space, t.key2, t.element)
 }
@@ -471,6 +472,9 @@ func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
 
 // walkKeys visits the records of the index from lower on, before upper.
 func (z *ZSet) walkKeys(lower, upper []byte, reverse bool, visit visitRecord) error {
+	if t := z.db.txn; t.ahead.serves(z.next.ID, lower, upper, reverse) && t.walksFromEnd() {
+		return z.walkFromEnd(lower, upper, reverse, visit)
+	}
 	w := walks.Walk{Space: z.db.space.number, Collection: z.next.ID, Lower: lower, Upper: upper, Reverse: reverse}
 	return z.db.txn.repeat(w, visit, func(rest walks.Walk, visit visitRecord) error {
 		if handled, err := z.db.txn.walkFew(&rest, z.db.space, layout.KindZSetScore, z.next.Count, visit); handled {
@@ -488,6 +492,11 @@ func (z *ZSet) walkIndexRecords(lower, upper []byte, reverse bool, visit visitRe
 		if lower, upper, atEnd, err = z.narrow(lower, upper, reverse); err != nil || bytes.Compare(lower, upper) >= 0 {
 			return err
 		}
+	}
+	if atEnd && t.walksFromEnd() {
+		from, to := z.wholeIndex(lower, upper, reverse)
+		t.ahead.begin(z.next.ID, from, to, reverse)
+		return z.walkFromEnd(lower, upper, reverse, visit)
 	}
 	it := t.walk(z.db.space, lower, upper, reverse, false)
 	own := it.nextOwn()
