@@ -9,45 +9,56 @@ import (
 
 // Sort orders a sealed chunk's entries, for those who iterate.
 func (c *Chunk) Sort(scratch *Scratch) {
-	if c.sorted.Load() == nil {
-		c.sorted.Store(&c.partUpTo(c.end.Load(), scratch).offsets)
-		c.partly.Store(nil)
+	if c.sorted.Load() != nil {
+		return
 	}
+	p := c.part()
+	recent := c.recentUpTo(p, c.end.Load(), scratch)
+	sorted := c.merge(p.offsets, recent)
+	c.sorted.Store(&sorted)
+	c.partly.Store(nil)
 }
 
-// part is the beginning of a chunk, in order.
+// part is the beginning of a chunk, in order, and what came behind that, in an order of its own: each of them would take too long to be
+// brought into that of many.
 type part struct {
-	end     uint32
-	offsets []uint32
+	end       uint32 // of what offsets name
+	offsets   []uint32
+	recentEnd uint32 // of what recent names
+	recent    []uint32
 }
 
-// unsortedShare tells how much of a chunk those who iterate sort each time: so large a part of its
-// size. When more was written since, the beginning that is kept in order grows.
-const unsortedShare = 16
+// Those who iterate go over so large a part of a chunk's size each time that isn't in order. When more was written since, it comes to what
+// is recent; and what is recent to the rest, when it is so much.
+const (
+	unsortedShare = 256
+	recentShare   = 16
+)
+
+func (c *Chunk) part() *part {
+	if p := c.partly.Load(); p != nil {
+		return p
+	}
+	return &part{end: firstOffset, recentEnd: firstOffset}
+}
 
 // beginning returns a part that has nearly all of a chunk to which entries are still added.
 func (c *Chunk) beginning(scratch *Scratch) *part {
-	end := c.end.Load()
-	p := c.partUpTo(0, scratch)
-	if end-p.end <= uint32(len(c.data)/unsortedShare) {
+	end, p := c.end.Load(), c.part()
+	if end <= p.recentEnd || end-p.recentEnd <= uint32(len(c.data)/unsortedShare) {
 		return p
 	}
-	p = c.partUpTo(end, scratch)
-	c.partly.Store(p) // perhaps in place of a longer one of somebody else's, which costs time only
-	return p
+	longer := &part{p.end, p.offsets, end, c.recentUpTo(p, end, scratch)}
+	if end-p.end > uint32(len(c.data)/recentShare) {
+		longer = &part{end, c.merge(p.offsets, longer.recent), end, nil}
+	}
+	c.partly.Store(longer) // perhaps in place of a longer one of somebody else's, which costs time only
+	return longer
 }
 
-// partUpTo returns a part that ends at an offset, or farther on.
-func (c *Chunk) partUpTo(end uint32, scratch *Scratch) *part {
-	p := c.partly.Load()
-	if p == nil {
-		p = &part{end: firstOffset}
-	}
-	if end <= p.end {
-		return p
-	}
-	added := c.matching(p.end, end, func(entry) bool { return true }, scratch)
-	return &part{end, c.merge(p.offsets, added)}
+// recentUpTo orders what stands behind the beginning of a part, up to an offset that isn't before its end.
+func (c *Chunk) recentUpTo(p *part, end uint32, scratch *Scratch) []uint32 {
+	return c.merge(p.recent, c.matching(p.recentEnd, end, func(entry) bool { return true }, scratch))
 }
 
 // merge brings two ordered lists of entries into one order. All of the second are newer.
@@ -261,7 +272,8 @@ func (it *Iterator) addParts() {
 		}
 		p := c.beginning(&scratch)
 		it.add(it.from(run{chunk: c, offsets: p.offsets}))
-		offsets := c.matching(p.end, c.end.Load(), it.within, &scratch)
+		it.add(it.from(run{chunk: c, offsets: p.recent}))
+		offsets := c.matching(p.recentEnd, c.end.Load(), it.within, &scratch)
 		it.add(run{chunk: c, offsets: offsets, end: len(offsets)})
 	}
 	if parts >= crowd && g.crowded != nil {
