@@ -46,15 +46,11 @@ func (t *Txn) Warm(requests []Upcoming) (missing uint32) {
 		}
 		keyOf[i] = keys.count - 1
 	}
-	keys.slots()
+	t.warmed += keys.read()
 	var owners [WarmRequests]int
-	var value []byte
 	for i := range requests {
-		if i == 0 || keyOf[i] != keyOf[i-1] {
-			value = keys.value(keyOf[i])
-			t.warmed += end(value)
-		}
-		if value == nil {
+		value := keys.values[keyOf[i]]
+		if keys.slots[keyOf[i]] == 0 {
 			missing |= 1 << i
 		} else if space := now.databases[requests[i].Database].number; t.warmPoppedKey(&popping, value, keys.hashes[keyOf[i]], space, requests[i].Args) {
 			owners[elements.count] = popped
@@ -64,11 +60,9 @@ func (t *Txn) Warm(requests []Upcoming) (missing uint32) {
 			elements.add(recordHash(space, t.key))
 		}
 	}
-	elements.slots()
-	for i := range elements.count {
-		value := elements.value(i)
-		t.warmed += end(value)
-		if value == nil && owners[i] != popped {
+	t.warmed += elements.read()
+	for i, slot := range elements.slots[:elements.count] {
+		if slot == 0 && owners[i] != popped {
 			missing |= 1 << owners[i]
 		}
 	}
@@ -86,10 +80,7 @@ func (d DB) WarmKeys(args [][]byte, step int) {
 	for i := 0; i < len(args) && keys.count < WarmRequests; i += step {
 		keys.add(recordHash(d.space.number, d.metadataKey(args[i])))
 	}
-	keys.slots()
-	for i := range keys.count {
-		d.txn.warmed += byte(len(keys.value(i)))
-	}
+	d.txn.warmed += keys.read()
 }
 
 // WarmDue does the same for keys that are about to be removed, up to WarmRequests of them.
@@ -98,18 +89,7 @@ func (d DB) WarmDue(due []ttl.Due) {
 	for i := range due[:min(len(due), WarmRequests)] {
 		keys.add(recordHash(d.space.number, d.metadataKey(due[i].Key)))
 	}
-	keys.slots()
-	for i := range keys.count {
-		d.txn.warmed += byte(len(keys.value(i)))
-	}
-}
-
-// end reads the end of a value: the processor would wait for it, too, when it is copied.
-func end(value []byte) byte {
-	if len(value) == 0 {
-		return 0
-	}
-	return value[len(value)-1]
+	d.txn.warmed += keys.read()
 }
 
 // popping is the list that requests pop from, and how many elements those have taken that Warm has passed.
@@ -174,12 +154,14 @@ func (t *Txn) warmElementKey(metadata []byte, args [][]byte) bool {
 // warming are records that are being looked for side by side. What a slot says holds for the generation
 // that it is from, which another may take the place of at any time.
 type warming struct {
-	current                *current
-	cache                  *cache.Cache
-	count                  int
-	hashes, recent, copies [WarmRequests]uint64
-	holders                [WarmRequests]*frozen // the newest that seems to have the record
-	held                   [WarmRequests]uint64  // and its slot there
+	current *current
+	cache   *cache.Cache
+	count   int
+	hashes  [WarmRequests]uint64
+	holders [WarmRequests]*generation.Generation // the newest that seems to have the record; nil is the cache
+	slots   [WarmRequests]uint64                 // and its slot there; 0 if it seems to be nowhere
+	values  [WarmRequests][]byte                 // what stands there, a guess: the entry may be another record's whose hash is similar
+	left    [WarmRequests]uint8                  // records that were not found yet
 }
 
 // add takes up a record.
@@ -188,41 +170,91 @@ func (w *warming) add(hash uint64) {
 	w.count++
 }
 
-// slots reads the slots of all records, in loops so short that the processor is well ahead of what it waits for.
-func (w *warming) slots() {
-	for i, hash := range w.hashes[:w.count] {
-		w.recent[i] = w.current.active.Slot(hash)
+// read finds the values of all records. It reads slots, then entries, then the ends of values, each in a loop so short that the processor
+// is well ahead of what it waits for: it looks some hundred instructions ahead.
+func (w *warming) read() (warmed byte) {
+	if w.count == 0 {
+		return 0
 	}
-	for i, hash := range w.hashes[:w.count] {
-		w.copies[i] = w.cache.Slot(hash)
+	warmed = w.findRecent()
+	for i, slot := range w.slots[:w.count] {
+		if holder := w.holders[i]; holder != nil {
+			warmed += holder.Touch(slot)
+		} else if slot != 0 {
+			warmed += w.cache.Touch(w.hashes[i], slot)
+		}
 	}
+	for i, slot := range w.slots[:w.count] {
+		var value []byte
+		if holder := w.holders[i]; holder != nil {
+			value = holder.Peek(w.hashes[i], slot)
+		} else if slot != 0 {
+			value = w.cache.Peek(w.hashes[i], slot)
+		}
+		if w.values[i] = value; len(value) > 0 {
+			warmed += value[len(value)/2] + value[len(value)-1] // the processor would wait for them, too, when it is copied
+		}
+	}
+	return warmed
+}
+
+// findRecent finds the slots of what the active generation has, and then of the others.
+func (w *warming) findRecent() byte {
+	active, hashes := w.current.active, w.hashes[:w.count]
+	var warmed uint64
+	for _, hash := range hashes {
+		warmed += active.Slot(hash)
+	}
+	left := 0
+	for i, hash := range hashes {
+		if w.slots[i] = active.Probe(hash); w.slots[i] != 0 {
+			w.holders[i] = active
+		} else {
+			w.left[left] = uint8(i)
+			left++
+		}
+	}
+	if left > 0 {
+		warmed += w.findOlder(w.left[:left])
+	}
+	return byte(warmed)
+}
+
+// findOlder finds the slots of records that the active generation hasn't got.
+func (w *warming) findOlder(left []uint8) (warmed uint64) {
 	for _, f := range w.current.frozen {
-		w.slotsIn(f)
+		warmed += w.slotsIn(f, left)
 	}
 	if kept := w.current.kept; kept != nil {
-		w.slotsIn(kept)
+		warmed += w.slotsIn(kept, left)
 	}
+	for _, i := range left {
+		warmed += w.cache.Slot(w.hashes[i])
+	}
+	for _, i := range left {
+		w.slots[i], w.holders[i] = w.probe(w.hashes[i])
+	}
+	return warmed
 }
 
-// slotsIn reads the slots of a generation behind newer ones.
-func (w *warming) slotsIn(f *frozen) {
-	for i, hash := range w.hashes[:w.count] {
-		if slot := f.Slot(hash); w.holders[i] == nil && generation.Matches(hash, slot) {
-			w.holders[i], w.held[i] = f, slot
-		}
+func (w *warming) slotsIn(f *frozen, left []uint8) (warmed uint64) {
+	for _, i := range left {
+		warmed += f.Slot(w.hashes[i])
 	}
+	return warmed
 }
 
-// value reads the entry that a record's slots name, and returns its value. It is a guess: the entry may be
-// another record's whose hash is similar.
-func (w *warming) value(i int) []byte {
-	if value := w.current.active.Peek(w.hashes[i], w.recent[i]); value != nil {
-		return value
-	}
-	if f := w.holders[i]; f != nil {
-		if value := f.Peek(w.hashes[i], w.held[i]); value != nil {
-			return value
+// probe looks where a record is that the active generation hasn't got.
+func (w *warming) probe(hash uint64) (slot uint64, holder *generation.Generation) {
+	for _, f := range w.current.frozen {
+		if slot := f.Probe(hash); slot != 0 {
+			return slot, f.Generation
 		}
 	}
-	return w.cache.Peek(w.hashes[i], w.copies[i])
+	if kept := w.current.kept; kept != nil {
+		if slot := kept.Probe(hash); slot != 0 {
+			return slot, kept.Generation
+		}
+	}
+	return w.cache.Probe(hash), nil
 }

@@ -25,6 +25,7 @@ const shardCount = 64
 //	| hash:8 | space:4 | key length:4 | value length:4 | key | value |   little endian
 const (
 	entryHeader   = 20
+	valueLengthAt = 16
 	deletedLength = math.MaxUint32
 	chunkBytes    = 64 << 10
 
@@ -172,15 +173,33 @@ func (c *Cache) Get(hash uint64, space uint32, key []byte) (value []byte, presen
 	}
 }
 
-// Slot returns what the index says of a hash: for Peek.
+// Slot returns what the index says where the search for a hash begins. Reading the slots of several records, then touching their entries, and
+// only then looking for them lets the processor wait for all of them at once.
 func (c *Cache) Slot(hash uint64) uint64 {
 	index := c.shards[hash%shardCount].index.Load()
 	return index.slots[position(hash)&index.mask].Load()
 }
 
+// Probe returns the first slot that seems to be that of a hash; 0 when there is none.
+func (c *Cache) Probe(hash uint64) uint64 {
+	index := c.shards[hash%shardCount].index.Load()
+	for i := position(hash) & index.mask; ; i = (i + 1) & index.mask {
+		if word := index.slots[i].Load(); word == 0 || word>>tagShift == hash>>tagShift {
+			return word
+		}
+	}
+}
+
+// Touch reads a little of the entry that a slot names.
+func (c *Cache) Touch(hash, slot uint64) byte {
+	if e := c.shards[hash%shardCount].entry(slot); e != nil {
+		return e[valueLengthAt]
+	}
+	return 0
+}
+
 // Peek returns the value of the entry that a slot names, if it seems to be that of the hash: it may be
-// another record's. Reading slots and then entries of several records ahead of Get lets the processor wait
-// for all of them at once.
+// another record's.
 func (c *Cache) Peek(hash, slot uint64) []byte {
 	if slot == 0 || slot>>tagShift != hash>>tagShift {
 		return nil

@@ -27,6 +27,7 @@ import (
 // written before this one, or is 0 (group.go).
 const (
 	entryHeader   = 20
+	valueLengthAt = 16
 	siblingBytes  = 8
 	groupedBit    = 1 << 31
 	deletedLength = math.MaxUint32
@@ -345,25 +346,39 @@ func (g *Generation) leftIn(slots []atomic.Uint64, yield func(Record, bool) bool
 	return true
 }
 
-// Slot returns what the index says of a hash: for Peek.
+// Slot returns what the index says where the search for a hash begins. Reading the slots of several keys, then touching their entries, and
+// only then looking for them lets the processor wait for all of them at once.
 func (g *Generation) Slot(hash uint64) uint64 {
 	segment := g.index.segment(hash)
 	return segment.slots[hash&segment.mask].Load()
 }
 
+// Probe returns the first slot that seems to be that of a hash and wasn't superseded; 0 when there is none.
+func (g *Generation) Probe(hash uint64) uint64 {
+	segment := g.index.segment(hash)
+	for i := hash & segment.mask; ; i = (i + 1) & segment.mask {
+		if word := segment.slots[i].Load(); word == 0 || matches(hash, word) && word&supersededBit == 0 {
+			return word
+		}
+	}
+}
+
+// Touch reads a little of the entry that a slot names.
+func (g *Generation) Touch(slot uint64) byte {
+	return g.entry(reference(slot & referenceMask))[valueLengthAt]
+}
+
 // Peek returns the value of the entry that a slot names, if it seems to be that of the hash: it may be
-// another key's. Reading slots and then entries of several keys ahead of Get lets the processor wait for
-// all of them at once.
+// another key's.
 func (g *Generation) Peek(hash, slot uint64) []byte {
-	if !Matches(hash, slot) {
+	if slot == 0 || !matches(hash, slot) {
 		return nil
 	}
 	value, _ := g.entry(reference(slot & referenceMask)).value()
 	return value
 }
 
-// Matches tells whether a slot seems to be that of a hash.
-func Matches(hash, slot uint64) bool { return slot != 0 && slot>>referenceBits == hash>>referenceBits }
+func matches(hash, slot uint64) bool { return slot>>referenceBits == hash>>referenceBits }
 
 // before follows the versions of an entry back to the newest one that the mark shows; nil if none.
 func (g *Generation) before(mark Mark, ref reference) entry {
