@@ -215,7 +215,7 @@ func debugObject(c *Context) error {
 	if !k.Exists {
 		return ErrNoSuchKey
 	}
-	payload, err := c.DB.Dump(nil, k, new(rdb.PayloadWriter))
+	payload, err := c.DB.Dump(nil, k, rdb.NewPayloadWriter())
 	if err != nil {
 		return err
 	}
