@@ -356,12 +356,18 @@ func remove(t *testing.T, directory, pattern string) {
 	must(t, os.Remove(matching(t, directory, pattern)))
 }
 
-// crash copies a database's files as they stand, which is what a killed process leaves.
+// crash copies a database's files as they stand, which is what a killed process leaves. Those that are out of date may vanish meanwhile, a moment after they are.
 func crash(t testing.TB, directory string) string {
 	t.Helper()
-	to := t.TempDir()
-	must(t, os.CopyFS(to, os.DirFS(directory)))
-	return to
+	for {
+		to := t.TempDir()
+		err := os.CopyFS(to, os.DirFS(directory))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		must(t, err)
+		return to
+	}
 }
 
 // Each batch writes its number to three families. Whatever was flushed when the process died, the three agree.
