@@ -96,7 +96,7 @@ func TestWhatWasUsedStaysInMemory(t *testing.T) {
 	k.wantRead("a2", 0)
 	cache := k.store.Cache()
 	for i := range 64 { // a chunk for each shard, and no more room
-		cache.Put(uint64(i), 0, make([]byte, 10<<10), nil, true)
+		cache.Put(uint64(8*i), 0, make([]byte, 10<<10), nil, true)
 	}
 	cache.SetLimit(cache.Bytes())
 	k.large("b")

@@ -10,11 +10,11 @@ import (
 // recordHash is the hash under which the memory tier has a record.
 //
 // An element of a list is hashed in two steps: what all elements of the list have in common, and then the index. Elements are looked for one after
-// the other, a hundred of them for a range, and the second step is a multiplication. It doesn't have to withstand indexes that were chosen to
+// the other, a hundred of them for a range: the second step is a multiplication for eight of them, whose slots lie side by side. It doesn't have to withstand indexes that were chosen to
 // collide: a list's follow each other.
 func recordHash(space uint32, key []byte) uint64 {
 	if _, index, ok := layout.DecodeListKey(key); ok {
-		return generation.HashWith(generation.Hash(space, key[:layout.ElementPrefix]), index)
+		return generation.HashInSequence(generation.Hash(space, key[:layout.ElementPrefix]), index)
 	}
 	return generation.Hash(space, key)
 }
@@ -31,7 +31,7 @@ func (t *Txn) hash(ns *namespace, key []byte) uint64 {
 			if last.space != ns.number || last.id != id || !last.known {
 				*last = hashedList{ns.number, id, generation.Hash(ns.number, key[:layout.ElementPrefix]), true}
 			}
-			return generation.HashWith(last.hash, index)
+			return generation.HashInSequence(last.hash, index)
 		}
 	}
 	return generation.Hash(ns.number, key)

@@ -16,8 +16,14 @@ import (
 	"kedis/internal/hugepage"
 )
 
-// Shards have a lock each. A key's shard is given by the lowest bits of its hash.
-const shardCount = 64
+// Shards have a lock each. A key's shard is given by low bits of its hash, but for the lowest, which tell neighbours in an index apart: records
+// that are looked for one after the other have hashes that differ in those only, and their slots lie side by side.
+const (
+	shardCount     = 64
+	neighbourCount = 8
+)
+
+func shardOf(hash uint64) uint64 { return hash / neighbourCount % shardCount }
 
 // Entries stand in chunks, one behind the other; a value of deletedLength says that RocksDB has no
 // such record:
@@ -153,7 +159,7 @@ func (c *Cache) Misses() int64 { return c.misses.Load() }
 // Get returns the copy of a record. When known is true and value nil, there is no such record.
 // The value is read only and stays valid.
 func (c *Cache) Get(hash uint64, space uint32, key []byte) (value []byte, present, known bool) {
-	s := &c.shards[hash%shardCount]
+	s := &c.shards[shardOf(hash)]
 	index := s.index.Load()
 	for i := position(hash) & index.mask; ; i = (i + 1) & index.mask {
 		word := index.slots[i].Load()
@@ -176,13 +182,13 @@ func (c *Cache) Get(hash uint64, space uint32, key []byte) (value []byte, presen
 // Slot returns what the index says where the search for a hash begins. Reading the slots of several records, then touching their entries, and
 // only then looking for them lets the processor wait for all of them at once.
 func (c *Cache) Slot(hash uint64) uint64 {
-	index := c.shards[hash%shardCount].index.Load()
+	index := c.shards[shardOf(hash)].index.Load()
 	return index.slots[position(hash)&index.mask].Load()
 }
 
 // Probe returns the first slot that seems to be that of a hash; 0 when there is none.
 func (c *Cache) Probe(hash uint64) uint64 {
-	index := c.shards[hash%shardCount].index.Load()
+	index := c.shards[shardOf(hash)].index.Load()
 	for i := position(hash) & index.mask; ; i = (i + 1) & index.mask {
 		if word := index.slots[i].Load(); word == 0 || word>>tagShift == hash>>tagShift {
 			return word
@@ -192,7 +198,7 @@ func (c *Cache) Probe(hash uint64) uint64 {
 
 // Touch reads a little of the entry that a slot names.
 func (c *Cache) Touch(hash, slot uint64) byte {
-	if e := c.shards[hash%shardCount].entry(slot); e != nil {
+	if e := c.shards[shardOf(hash)].entry(slot); e != nil {
 		return e[valueLengthAt]
 	}
 	return 0
@@ -204,7 +210,7 @@ func (c *Cache) Peek(hash, slot uint64) []byte {
 	if slot == 0 || slot>>tagShift != hash>>tagShift {
 		return nil
 	}
-	e := c.shards[hash%shardCount].entry(slot)
+	e := c.shards[shardOf(hash)].entry(slot)
 	if e == nil {
 		return nil
 	}
@@ -217,7 +223,7 @@ func (c *Cache) Forget(hash uint64, space uint32, key []byte) {
 	if c.Slot(hash) == 0 {
 		return // where the search for it would begin, and what is moved never leaves that empty
 	}
-	s := &c.shards[hash%shardCount]
+	s := &c.shards[shardOf(hash)]
 	s.mu.Lock()
 	s.remove(hash, space, key)
 	s.mu.Unlock()
@@ -230,7 +236,7 @@ func (c *Cache) Forget(hash uint64, space uint32, key []byte) {
 // readers look here for it.
 func (c *Cache) Put(hash uint64, space uint32, key, value []byte, present bool) {
 	limit := c.limit.Load() / shardCount
-	s := &c.shards[hash%shardCount]
+	s := &c.shards[shardOf(hash)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if entryHeader+len(key)+len(value) > LargestEntry || limit < chunkBytes {
@@ -276,8 +282,10 @@ func label(hash uint64) uint64 {
 	return hash>>tagShift<<tagShift | position(hash)&homeMask<<homeShift
 }
 
-// position is where a hash belongs in an index; its lowest bits are those of the shard.
-func position(hash uint64) uint64 { return hash >> 6 & math.MaxInt32 }
+// position is where a hash belongs in an index: what it has besides the bits of the shard.
+func position(hash uint64) uint64 {
+	return hash%neighbourCount | hash/(neighbourCount*shardCount)*neighbourCount&math.MaxInt32
+}
 
 // append writes an entry, and returns its place.
 func (s *shard) append(hash uint64, space uint32, key, value []byte, present bool) uint64 {
