@@ -170,8 +170,8 @@ func closeFilters(filters []*filter, err error) error {
 
 // stream shows the members of a set in the order of their bytes.
 type stream struct {
-	sorted [][]byte  // of a packed set
-	walk   *Iterator // of a spread one
+	sorted [][]byte  // of a small set
+	walk   *Iterator // of another
 	head   []byte    // valid until the transaction is reset
 }
 
@@ -191,17 +191,20 @@ func (s *stream) next() (bool, error) {
 	return true, nil
 }
 
-func (s *Set) stream() *stream {
-	if !s.packed() {
-		return &stream{walk: s.db.walkElements(layout.KindSetMember, s.next.ID, nil, false, true)}
+// stream makes a stream of a set that has members. Those of a small one are read at once, which costs less than a walk that goes on step by step.
+func (s *Set) stream() (*stream, error) {
+	if s.Len() > mostFew && !s.packed() {
+		return &stream{walk: s.db.walkElements(layout.KindSetMember, s.next.ID, nil, false, true)}, nil
 	}
 	sorted := make([][]byte, 0, s.Len())
-	s.allPacked(&s.db.txn.member, func(member []byte) bool {
+	err := s.All(func(member []byte) bool {
 		sorted = append(sorted, bytes.Clone(member))
 		return true
 	})
-	slices.SortFunc(sorted, bytes.Compare)
-	return &stream{sorted: sorted}
+	if s.packed() {
+		slices.SortFunc(sorted, bytes.Compare)
+	}
+	return &stream{sorted: sorted}, err
 }
 
 // merger walks several sets at once, in the order of the members' bytes.
@@ -216,7 +219,10 @@ func merge(sets []*Set) (*merger, error) {
 		if err := s.db.txn.spend(len(s.pack) / memberCost); err != nil {
 			return m, err
 		}
-		stream := s.stream()
+		stream, err := s.stream()
+		if err != nil {
+			return m, err
+		}
 		m.open = append(m.open, stream)
 		more, err := stream.next()
 		if err != nil {

@@ -80,13 +80,8 @@ func (s *Scored) allPacked(visit Visit) {
 }
 
 func (s *Scored) allSpread(visit Visit) error {
-	it := s.db.walkElements(layout.KindSetMember, s.key.ID, nil, false, true)
-	for it.Next() {
-		if !visit(it.Key()[layout.ElementPrefix:], 1) {
-			break
-		}
-	}
-	return it.Close()
+	r := spreadElements{s.db, layout.KindSetMember, s.key.ID, false}
+	return r.all(s.key.Count, true, func(member, _ []byte) bool { return visit(member, 1) })
 }
 
 // Score returns a member's score.
