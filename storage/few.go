@@ -67,11 +67,11 @@ func (f *few) reset(count int) {
 	for slots < 4*count {
 		slots *= 2
 	}
-	if len(f.slots) < slots {
+	if cap(f.slots) < slots {
 		f.slots = make([]int32, slots)
-	} else {
-		clear(f.slots)
 	}
+	f.slots = f.slots[:slots]
+	clear(f.slots)
 	f.newest, f.newer, f.live, f.left = f.newest[:0], 0, 0, fewVersions*(count+8)
 }
 
