@@ -63,6 +63,9 @@ func (x *index) member(place int) (member []byte, found bool, err error) {
 		place--
 		return place >= 0
 	})
+	if err == nil && place >= 0 {
+		x.recount("a piece is too short")
+	}
 	return member, err == nil && place < 0, err
 }
 

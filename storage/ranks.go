@@ -279,14 +279,19 @@ func (x *index) ranked() *ranked {
 	}
 	s := t.store.ranks.of(x.id, x.entries)
 	if total := s.total(); total != x.entries {
-		t.store.logger.Error("the counts of a set's index are wrong, and made anew", "key", string(x.key), "counted", total, "members", x.entries)
-		t.store.ranks.drop(x.id)
+		x.recount(fmt.Sprintf("%d members are counted", total))
 		s = t.store.ranks.of(x.id, x.entries)
 	}
 	if n := len(t.ranked); n == 0 || t.ranked[n-1] != s {
 		t.ranked = append(t.ranked, s)
 	}
 	return s
+}
+
+// recount forgets counts that can't be right.
+func (x *index) recount(reason string) {
+	x.txn.store.logger.Error("the counts of a set are wrong, and made anew", "key", string(x.key), "members", x.entries, "reason", reason)
+	x.txn.store.ranks.drop(x.id)
 }
 
 // counted tells that the piece that a key of the index belongs to is a small one.

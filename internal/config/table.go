@@ -209,8 +209,9 @@ func (c *Config) memoryTier(memory int64) []*option {
 			doesn't have yet.`),
 		row("rank-memory", &c.RankMemory, size(0, 1<<40), "64mb", live,
 			`Memory for counting the members of large sorted sets, for ZRANK, ZCOUNT, ZRANGE by rank and the
-			like: about two bytes for each member of those that are asked. Beyond it, what was asked longest
-			ago is counted anew when it is asked again. 0 counts them each time, member by member.`),
+			like, and of large sets, for SPOP and SRANDMEMBER: about two bytes for each member of those that are
+			asked. Beyond it, what was asked longest ago is counted anew when it is asked again. 0 counts them
+			each time, member by member, and sets never.`),
 		row("generation-bytes", &c.GenerationBytes, size(1024, gb), "256mb", live,
 			`Recent writes are collected up to this size before they go to RocksDB in one sorted batch, or up to
 			a quarter of what memory-tier has for recent writes, if that is less (but at least 1mb). From half

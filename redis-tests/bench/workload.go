@@ -179,6 +179,15 @@ func (p *plan) ordinary(depth int) int {
 	return int(float64(n) * p.scale)
 }
 
+// share is how many of the ordinary number of requests are sent at a depth. Without pipelining what answers much takes little longer than what
+// doesn't, and a run of a tenth of a second tells of its beginning.
+func (w *workload) share(depth int) float64 {
+	if depth == 1 {
+		return max(w.requests, 0.5)
+	}
+	return w.requests
+}
+
 // sample is what one run of redis-benchmark told.
 type sample struct {
 	rate                float64 // requests/s
@@ -236,7 +245,7 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 	default:
 		r.target = t[0]
 	}
-	arguments := []string{"-P", strconv.Itoa(depth), "-n", strconv.Itoa(max(1000, int(w.requests*float64(p.ordinary(depth)))))}
+	arguments := []string{"-P", strconv.Itoa(depth), "-n", strconv.Itoa(max(1000, int(w.share(depth)*float64(p.ordinary(depth)))))}
 	if w.keys > 0 {
 		arguments = append(arguments, "-r", strconv.Itoa(w.keys))
 	}
