@@ -95,6 +95,10 @@ func (b *balance) spare() bool {
 	return !b.rationed && float64(b.serving) <= b.available.value+nearly
 }
 
+// patient tells that reactors should leave their processor to others until those sleep: they have none for themselves, and those who send pipelines
+// are among the others.
+func (b *balance) patient() bool { return !b.rationed && b.single.value <= 0.5 && !b.spare() }
+
 // all tells that the serving reactors leave no processor of Go's to other goroutines.
 func (b *balance) all() bool { return b.serving >= b.processors }
 
@@ -153,6 +157,7 @@ func (s *Server) rebalance() {
 	}
 	if all.clients == 0 {
 		s.balance.last = processorTimes{} // nobody is asked for times that nobody needs
+		s.bePatient(false)
 		return
 	}
 	now, err := readProcessorTimes()
@@ -165,8 +170,10 @@ func (s *Server) rebalance() {
 		others = 1
 	}
 	if !s.balance.sample(now, all, len(s.reactors), others) {
+		s.bePatient(false)
 		return
 	}
+	s.bePatient(s.balance.patient())
 	serving, spare, shared := s.balance.serving, s.balance.spare(), s.balance.all()
 	most := s.mostMoves()
 	share := (all.clients + serving - 1) / serving

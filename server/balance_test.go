@@ -34,17 +34,20 @@ func TestBalance(t *testing.T) {
 		others          int
 		serving         int
 		spare           bool
+		patient         bool
 	}{
-		{"two processors, one of which the clients want", 2, false, false, 1, 0.95, 0.2, 0, 1, true},
-		{"the same, and a generation goes to RocksDB", 2, false, false, 1, 1.4, 0, 1, 1, false},
-		{"the same with a fixed number of reactors", 2, true, false, 1, 0.95, 0.2, 0, 2, false},
-		{"the same machine, deep pipelines", 2, false, false, 16, 1.4, 0.1, 0, 2, false},
-		{"two processors, clients elsewhere", 2, false, false, 1, 1.5, 0.4, 0, 2, true},
-		{"eight processors, clients elsewhere", 8, false, false, 1, 3, 4.95, 0, 8, true},
-		{"eight processors, three of which others want", 8, false, false, 1, 4, 1, 0, 5, true},
-		{"others want more than there is", 4, false, false, 1, 0.3, 0, 0, 1, false},
-		{"two of sixty-four processors", 2, false, false, 1, 0.8, 60, 0, 2, true},
-		{"two processors' time on sixty-four", 2, false, true, 1, 0.8, 60, 0, 2, false},
+		{"two processors, one of which the clients want", 2, false, false, 1, 0.95, 0.2, 0, 1, true, false},
+		{"the same, and a generation goes to RocksDB", 2, false, false, 1, 1.4, 0, 1, 1, false, false},
+		{"the same with a fixed number of reactors", 2, true, false, 1, 0.95, 0.2, 0, 2, false, false},
+		{"the same machine, deep pipelines", 2, false, false, 16, 1.4, 0.1, 0, 2, false, true},
+		{"deep pipelines, clients elsewhere", 2, false, false, 16, 1.7, 0.3, 0, 2, true, false},
+		{"deep pipelines, two processors' time on sixty-four", 2, false, true, 16, 1.5, 0, 0, 2, false, false},
+		{"two processors, clients elsewhere", 2, false, false, 1, 1.5, 0.4, 0, 2, true, false},
+		{"eight processors, clients elsewhere", 8, false, false, 1, 3, 4.95, 0, 8, true, false},
+		{"eight processors, three of which others want", 8, false, false, 1, 4, 1, 0, 5, true, false},
+		{"others want more than there is", 4, false, false, 1, 0.3, 0, 0, 1, false, false},
+		{"two of sixty-four processors", 2, false, false, 1, 0.8, 60, 0, 2, true, false},
+		{"two processors' time on sixty-four", 2, false, true, 1, 0.8, 60, 0, 2, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := machine{b: balance{processors: test.processors, fixed: test.fixed, rationed: test.rationed}, others: test.others}
@@ -54,8 +57,8 @@ func TestBalance(t *testing.T) {
 			if !m.pass(5, test.processors, test.depth, test.used, test.idle) {
 				t.Fatal("nothing was decided")
 			}
-			if m.b.serving != test.serving || m.b.spare() != test.spare {
-				t.Errorf("%d serve and spare is %t, want %d and %t", m.b.serving, m.b.spare(), test.serving, test.spare)
+			if m.b.serving != test.serving || m.b.spare() != test.spare || m.b.patient() != test.patient {
+				t.Errorf("%d serve, spare is %t, patient %t; want %d, %t and %t", m.b.serving, m.b.spare(), m.b.patient(), test.serving, test.spare, test.patient)
 			}
 		})
 	}

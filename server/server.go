@@ -41,6 +41,7 @@ type Server struct {
 	mu       sync.Mutex
 	reactors map[gnet.EventLoop]*reactor
 	balance  balance
+	patient  bool    // reactors are
 	loading  loading // tick's
 	stop     chan struct{}
 	ticking  sync.WaitGroup
