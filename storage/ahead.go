@@ -12,8 +12,14 @@ import (
 // commands would look for that end each time, and pass what those before have deleted. So it reads some records more than are asked for,
 // twice as many each time, and the commands that follow go on among those.
 
-// mostAhead are the records that are read ahead.
-const mostAhead = 64
+const (
+	// mostAhead are the records that are read ahead.
+	mostAhead = 64
+	// aheadBytes are what they may take together, since members may be large.
+	aheadBytes = 64 << 10
+	// aheadCost is how many records may be passed for those that nobody has asked for yet: many that were deleted may stand before them.
+	aheadCost = 4 * mostAhead
+)
 
 // ahead are the records that stand at an end of a sorted set's index, as they were when they were read. Those that the transaction has deleted since are passed over;
 // one that it puts among them makes it forget all, as Rollback and Reset do. Nobody else changes them: it holds the key's lock until
@@ -26,14 +32,18 @@ type ahead struct {
 	begun        bool   // something has been
 	complete     bool   // everything has
 	records      []aheadRecord
-	extra        int // how many are read next besides what is asked for
+	bytes        int  // that the records take
+	extra        int  // how many are read next besides what is asked for
+	walking      bool // a walk is under way; another one, that it calls for, does without
 }
 
 type aheadRecord struct{ key, value []byte } // valid until the transaction is reset
 
+func (r aheadRecord) size() int { return len(r.key) + len(r.value) }
+
 func (a *ahead) forget() {
 	clear(a.records)
-	*a = ahead{records: a.records[:0]}
+	*a = ahead{records: a.records[:0], walking: a.walking}
 }
 
 // begin forgets what was read, and will read from an end on.
@@ -56,19 +66,21 @@ func (a *ahead) serves(id uint64, lower, upper []byte, reverse bool) bool {
 	return bytes.Compare(lower, a.from) <= 0
 }
 
-// cover notes that the transaction puts a record into an index.
+// cover notes that the transaction puts a record into an index. It is seen later only if it lies in what hasn't been read.
 func (a *ahead) cover(id uint64, key []byte) {
-	if a.id == id && (a.complete || !a.reverse && bytes.Compare(key, a.lower) < 0 || a.reverse && bytes.Compare(key, a.upper) >= 0) {
+	if a.id == id && (a.complete || bytes.Compare(key, a.lower) < 0 || bytes.Compare(key, a.upper) >= 0) {
 		a.forget()
 	}
 }
 
 // add keeps a record that was read; false when there are enough.
 func (a *ahead) add(key, value []byte) bool {
-	if len(a.records) == mostAhead {
+	r := aheadRecord{key, value}
+	if len(a.records) == mostAhead || a.bytes+r.size() > aheadBytes {
 		return false
 	}
-	a.records = append(a.records, aheadRecord{key, value})
+	a.records = append(a.records, r)
+	a.bytes += r.size()
 	if a.reverse {
 		a.upper = key
 	} else {
@@ -80,6 +92,8 @@ func (a *ahead) add(key, value []byte) bool {
 // walkFromEnd visits the records of the index between two keys, from an end of it on, in a transaction that writes. visit doesn't put any into it.
 func (z *ZSet) walkFromEnd(lower, upper []byte, reverse bool, visit visitRecord) error {
 	a := &z.db.txn.ahead
+	a.walking = true
+	defer func() { a.walking = false }()
 	wanted := func(key, value []byte) bool {
 		return bytes.Compare(key, lower) >= 0 && bytes.Compare(key, upper) < 0 && visit(key, value)
 	}
@@ -97,11 +111,12 @@ func (z *ZSet) walkAhead(a *ahead, visit visitRecord) (more bool, err error) {
 		_, state := t.journal.get(t.hash(z.db.space, r.key), z.db.space.number, r.key)
 		return state == generation.Deleted
 	}
-	live := slices.IndexFunc(a.records, func(r aheadRecord) bool { return !deleted(r) })
-	if live < 0 {
-		live = len(a.records)
+	first := 0
+	for first < len(a.records) && deleted(a.records[first]) {
+		a.bytes -= a.records[first].size()
+		first++
 	}
-	a.records = slices.Delete(a.records, 0, live)
+	a.records = slices.Delete(a.records, 0, first)
 	for i, r := range a.records {
 		if i > 0 && deleted(r) {
 			continue
@@ -113,39 +128,61 @@ func (z *ZSet) walkAhead(a *ahead, visit visitRecord) (more bool, err error) {
 	return true, nil
 }
 
-// readAhead visits the records behind those, and keeps some of them.
+// readAhead visits the records behind those, and keeps them and some more.
 func (z *ZSet) readAhead(a *ahead, visit visitRecord) error {
 	t := z.db.txn
 	it := t.walk(z.db.space, a.lower, a.upper, a.reverse, false)
-	own := it.nextOwn()
-	wanted, keeping, extra := true, true, a.extra
-	a.extra = min(2*extra+1, mostAhead)
-	for wanted || keeping && extra > 0 {
+	own, keeping := it.nextOwn(), true
+	for wanted := true; wanted; wanted = visit(it.Key(), it.Value()) {
 		if !it.Next() {
 			a.complete = keeping && it.Err() == nil
-			break
+			return it.Close()
 		}
 		if !a.begun {
 			t.store.ends.found(z.next.ID, it.nearer(own, it.Key()), a.reverse)
 			a.begun = true
 		}
 		keeping = keeping && a.add(it.Key(), it.Value())
-		if !wanted {
-			extra--
-		} else {
-			wanted = visit(it.Key(), it.Value())
+	}
+	if keeping {
+		a.readMore(t, it)
+	}
+	it.Close() // what may have failed by now was asked for by nobody: who needs it reads it again
+	return nil
+}
+
+// readMore keeps some records that nobody has asked for yet, unless that is much work.
+func (a *ahead) readMore(t *Txn, it *Iterator) {
+	extra, budget := a.extra, t.budget
+	a.extra = min(2*extra+1, mostAhead)
+	t.budget = min(budget/2, aheadCost)
+	defer func(allowed int) { t.budget = budget - (allowed - t.budget) }(t.budget)
+	for ; extra > 0; extra-- {
+		if !it.Next() {
+			a.complete = it.Err() == nil
+			return
+		}
+		if !a.add(it.Key(), it.Value()) {
+			return
 		}
 	}
-	return it.Close()
 }
 
 // walksFromEnd tells whether walks from an end of an index read ahead. What was spilled can't be looked up any more.
-func (t *Txn) walksFromEnd() bool { return t.mode.Writing && t.spill == nil && t.view == nil }
+func (t *Txn) walksFromEnd() bool {
+	return t.mode.Writing && t.spill == nil && t.view == nil && !t.ahead.walking
+}
 
-// wholeIndex are the bounds of what a set's index has between two keys and beyond the one at which a walk ends.
-func (z *ZSet) wholeIndex(lower, upper []byte, reverse bool) (from, to []byte) {
+// fromEnd are the bounds of all that lives in a set's index from the end on at which a walk between two keys begins.
+func (z *ZSet) fromEnd(lower, upper []byte, reverse bool) (from, to []byte) {
+	first, behind := z.db.txn.store.ends.bounds(z.next.ID)
+	from, to = lower, upper
 	if reverse {
-		return z.indexKey(nil), upper
+		if from = first; from == nil {
+			from = z.indexKey(nil)
+		}
+	} else if to = behind; to == nil {
+		to = layout.Successor(nil, z.indexKey(nil))
 	}
-	return lower, layout.Successor(nil, z.indexKey(nil))
+	return from, to
 }

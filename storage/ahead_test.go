@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"testing"
 )
 
@@ -10,12 +12,8 @@ import (
 // were taken before.
 func TestManyPopsInOneTransaction(t *testing.T) {
 	const members, taken, budget = 3000, 700, 300
-	options := testOptions(t.TempDir(), 1, 0)
-	options.GenerationBytes = constant[int64](16 << 20)
-	store, _ := reopen(t, options, &testLog{})
-	defer func() { must(t, store.Close()) }()
 	key := []byte("queue")
-	queue(t, store, key, members)
+	store := queueInMemory(t, key, members)
 	for _, last := range []bool{false, true} {
 		txn := store.NewTxn()
 		for i := range taken {
@@ -29,6 +27,101 @@ func TestManyPopsInOneTransaction(t *testing.T) {
 		}
 		must(t, store.Commit(txn))
 	}
+}
+
+// TestWhatNobodyAskedForCostsLittle: behind the members that are left stand many that were taken from the other end, or out of the midst.
+func TestWhatNobodyAskedForCostsLittle(t *testing.T) {
+	const members, left, budget = 3000, 500, 600
+	key := []byte("queue")
+	store := queueInMemory(t, key, members)
+	for range members - left {
+		txn := store.NewTxn()
+		pop(t, txn, key, true, 0)
+		must(t, store.Commit(txn))
+	}
+	txn := store.NewTxn()
+	pop(t, txn, key, false, budget)
+	txn.Begin(Mode{Writing: true}, 1, budget)
+	z, err := txn.DB(0).ZSet(key)
+	must(t, err)
+	seen := 0
+	must(t, z.ByScore(ScoreRange{Min: math.Inf(-1), Max: math.Inf(1)}, 0, false, func([]byte, float64) bool { seen++; return true }))
+	if seen != left-1 {
+		t.Errorf("%d members are left, want %d", seen, left-1)
+	}
+	txn.Reset()
+
+	midst := store.NewTxn()
+	midst.Begin(Mode{Writing: true}, 1, 0)
+	z, err = midst.DB(0).ZSet(key)
+	must(t, err)
+	for i := 4; i < left-1; i++ {
+		must(t, z.Remove(fmt.Appendf(nil, "member%06d", i), float64(i)))
+	}
+	must(t, z.Save())
+	midst.Effect(0, []byte("EFFECT"))
+	must(t, store.Commit(midst))
+	txn = store.NewTxn()
+	for i := range 4 { // the fourth reads ahead, where there is too much to be passed
+		if got := pop(t, txn, key, false, 100); got != float64(i) {
+			t.Errorf("pop took %v, want %d", got, i)
+		}
+	}
+	must(t, store.Commit(txn))
+}
+
+// TestLargeMembersAreNotReadAhead: what a transaction holds is bounded.
+func TestLargeMembersAreNotReadAhead(t *testing.T) {
+	x := newOrderedTest(t, testOptions(t.TempDir(), 16<<20, 1<<20))
+	key := []byte("large")
+	member := func(i int) []byte { return fmt.Appendf(bytes.Repeat([]byte{'m'}, 20<<10), "%03d", i) }
+	for !x.step(func(db DB) {
+		z, err := db.ZSet(key)
+		must(t, err)
+		for i := range 40 {
+			must(t, z.Put(member(i), float64(i), 0, false))
+		}
+		must(t, z.Save())
+	}) {
+	}
+	txn := x.store.NewTxn()
+	for i := range 40 {
+		if got := pop(t, txn, key, false, 0); got != float64(i) {
+			t.Fatalf("pop took %v, want %d", got, i)
+		}
+		if held := txn.ahead.bytes; held > aheadBytes || len(txn.ahead.records) > aheadBytes/(20<<10) {
+			t.Fatalf("%d records of %d bytes are held", len(txn.ahead.records), held)
+		}
+	}
+	txn.Reset()
+}
+
+// TestAWalkWithinAWalk: what is visited stays what it is, whatever else is walked meanwhile.
+func TestAWalkWithinAWalk(t *testing.T) {
+	const members = mostFew + 1 // smaller ones are found by their group
+	store := queueInMemory(t, []byte("one"), members)
+	queue(t, store, []byte("two"), members)
+	txn := store.NewTxn()
+	for range 4 {
+		pop(t, txn, []byte("one"), false, 0) // the others are read ahead
+	}
+	one, err := txn.DB(0).ZSet([]byte("one"))
+	must(t, err)
+	two, err := txn.DB(0).ZSet([]byte("two"))
+	must(t, err)
+	next := 4.0
+	must(t, one.All(func(member []byte, score float64) bool {
+		if want := fmt.Sprintf("member%06d", int(next)); string(member) != want || score != next {
+			t.Fatalf("%s with %v is visited, want %s", member, score, want)
+		}
+		next++
+		must(t, two.ByRank(0, 2, false, func([]byte, float64) bool { return true }))
+		return true
+	}))
+	if next != members {
+		t.Errorf("%v members, want %d", next, members)
+	}
+	txn.Reset()
 }
 
 // TestPopsAgainstModel pops, adds and moves members within transactions, and takes commands and whole transactions back.

@@ -24,6 +24,17 @@ func queue(t *testing.T, s *Store, key []byte, members int) {
 	must(t, s.Commit(txn))
 }
 
+// queueInMemory opens a store with such a set, in memory, where passing a deleted record counts against a command's budget.
+func queueInMemory(t *testing.T, key []byte, members int) *Store {
+	t.Helper()
+	options := testOptions(t.TempDir(), 1, 0)
+	options.GenerationBytes = constant[int64](16 << 20)
+	store, _ := reopen(t, options, &testLog{})
+	t.Cleanup(func() { must(t, store.Close()) })
+	queue(t, store, key, members)
+	return store
+}
+
 // pop takes the first member, or the last one, within a budget of records.
 func pop(t *testing.T, txn *Txn, key []byte, last bool, budget int) (score float64) {
 	t.Helper()
@@ -44,12 +55,8 @@ func pop(t *testing.T, txn *Txn, key []byte, last bool, budget int) (score float
 // TestQueue takes members from both ends of a large sorted set: none of them passes all that were taken before.
 func TestQueue(t *testing.T) {
 	const members, taken, budget = 3000, 1200, 60
-	options := testOptions(t.TempDir(), 1, 0)
-	options.GenerationBytes = constant[int64](16 << 20) // in memory, where passing a deleted record counts against the budget
-	store, _ := reopen(t, options, &testLog{})
-	defer func() { must(t, store.Close()) }()
 	key := []byte("queue")
-	queue(t, store, key, members)
+	store := queueInMemory(t, key, members)
 	for i := range taken {
 		txn := store.NewTxn()
 		for j := range 2 { // in one commit, as a pipeline
@@ -71,12 +78,8 @@ func TestQueue(t *testing.T) {
 // TestPoll looks for what is due from score 0 on, and removes it, as delayed queues do.
 func TestPoll(t *testing.T) {
 	const members, budget = 3000, 60
-	options := testOptions(t.TempDir(), 1, 0)
-	options.GenerationBytes = constant[int64](16 << 20)
-	store, _ := reopen(t, options, &testLog{})
-	defer func() { must(t, store.Close()) }()
 	key := []byte("queue")
-	queue(t, store, key, members)
+	store := queueInMemory(t, key, members)
 	for i := range members / 2 {
 		txn := store.NewTxn()
 		txn.Begin(Mode{Writing: true}, 1, budget)

@@ -204,5 +204,10 @@ func (j *journal) any(r generation.Range) bool {
 	if len(r.Lower) > 0 && j.kinds[r.Lower[0]] == 0 {
 		return false
 	}
-	return slices.ContainsFunc(j.entries, func(c change) bool { return j.lies(&c, r) })
+	for i := range j.entries {
+		if j.lies(&j.entries[i], r) {
+			return true
+		}
+	}
+	return false
 }

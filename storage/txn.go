@@ -56,7 +56,7 @@ type Txn struct {
 
 	copiesFound, copiesMissed int64 // records that were looked for in the cache, until Reset
 
-	ahead ahead
+	ahead ahead // what stands at an end of a sorted set that commands take members from
 
 	few few // scratch for the elements of a small collection
 

@@ -494,7 +494,7 @@ func (z *ZSet) walkIndexRecords(lower, upper []byte, reverse bool, visit visitRe
 		}
 	}
 	if atEnd && t.walksFromEnd() {
-		from, to := z.wholeIndex(lower, upper, reverse)
+		from, to := z.fromEnd(lower, upper, reverse)
 		t.ahead.begin(z.next.ID, from, to, reverse)
 		return z.walkFromEnd(lower, upper, reverse, visit)
 	}
