@@ -163,6 +163,7 @@ func (s *Server) rebalance() {
 	now, err := readProcessorTimes()
 	if err != nil {
 		s.logger.Debug("asking for the processors' times", "error", err)
+		s.bePatient(false)
 		return
 	}
 	others := 0

@@ -9,8 +9,8 @@ import (
 
 // A reactor that is woken usually takes the processor from who has it. Where that is a client that has just sent the first of its pipelines, the reactor
 // serves that one, sleeps, and is woken by the next: for each pipeline two threads are exchanged. A patient one waits until the client has sent all
-// and sleeps itself, and serves them in one pass. It waits for others, too, which is why only one is patient that has no processor of its own and
-// gets requests in pipelines (balance.go).
+// and sleeps itself, and serves them in one pass. It waits for others, too, which is why reactors are patient only while they have no processors of
+// their own and get requests in pipelines (balance.go).
 
 // setPatient makes this thread patient, or not: SCHED_BATCH or SCHED_OTHER (sched(7)). A thread that has got another policy keeps it.
 // Threads inherit theirs from those that make them, but Go has none made by one that is locked to a goroutine.
