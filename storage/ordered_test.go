@@ -3,7 +3,9 @@ package storage
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -49,6 +51,39 @@ func (x *orderedTest) step(run func(db DB)) (committed bool) {
 		x.store, x.log = reopen(x.t, x.o, x.log)
 	}
 	return true
+}
+
+// transact runs commands in a transaction, of which some are taken back, and checks what it sees after each. It returns what there is when it was committed,
+// or wasn't since the log failed or nobody asked for it.
+func transact[V any](x *orderedTest, model map[string]V, command, check func(db DB, model map[string]V)) map[string]V {
+	txn, now := x.store.NewTxn(), model
+	for range 1 + x.random.IntN(4) {
+		savepoint := begin(txn, Mode{Writing: true}, 1, 0)
+		next := maps.Clone(now)
+		command(txn.DB(0), next)
+		if x.random.IntN(4) == 0 {
+			txn.Rollback(savepoint)
+			next = now
+		}
+		now = next
+		check(txn.DB(0), now)
+	}
+	txn.Effect(0, []byte("EFFECT"))
+	switch x.random.IntN(6) {
+	case 0:
+		x.log.fail = errors.New("the disk is full")
+		if x.store.Commit(txn) == nil {
+			x.t.Fatal("the log failed and the commit didn't")
+		}
+		x.log.fail = nil
+		now = model
+	case 1:
+		now = model // it is never committed
+	default:
+		must(x.t, x.store.Commit(txn))
+	}
+	txn.Reset()
+	return now
 }
 
 func (x *orderedTest) read(run func(db DB)) {

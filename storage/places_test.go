@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,9 +24,9 @@ func placesAgainstModel(t *testing.T, o Options) {
 	x.orderedTest = newOrderedTest(t, o)
 	countSmall(x.store)
 	model := map[string]bool{}
-	for i := range 300 {
+	for range 300 {
 		x.limit = []int64{1 << 20, 1 << 20, 1100, 0}[x.random.IntN(4)]
-		model = x.transaction(model, i)
+		model = transact(x.orderedTest, model, x.command, x.check)
 		x.read(func(db DB) { x.check(db, model) })
 		if x.random.IntN(60) == 0 {
 			must(t, x.store.Close())
@@ -38,38 +37,6 @@ func placesAgainstModel(t *testing.T, o Options) {
 	if x.found < 500 {
 		t.Errorf("places were known only %d times", x.found)
 	}
-}
-
-// transaction runs commands, of which some are taken back, and returns what the set holds then.
-func (x *placesTest) transaction(model map[string]bool, step int) map[string]bool {
-	txn, now := x.store.NewTxn(), model
-	for range 1 + x.random.IntN(4) {
-		savepoint := begin(txn, Mode{Writing: true}, 1, 0)
-		next := maps.Clone(now)
-		x.command(txn.DB(0), next)
-		if x.random.IntN(4) == 0 {
-			txn.Rollback(savepoint)
-			next = now
-		}
-		now = next
-		x.check(txn.DB(0), now)
-	}
-	txn.Effect(0, []byte("EFFECT"))
-	switch x.random.IntN(6) {
-	case 0:
-		x.log.fail = errors.New("the disk is full")
-		if x.store.Commit(txn) == nil {
-			x.t.Fatalf("step %d: the log failed and the commit didn't", step)
-		}
-		x.log.fail = nil
-		now = model
-	case 1:
-		now = model // it is never committed
-	default:
-		must(x.t, x.store.Commit(txn))
-	}
-	txn.Reset()
-	return now
 }
 
 // command changes the set: members come, go, are popped, or all of them are others.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -50,9 +49,9 @@ func ranksAgainstModel(t *testing.T, o Options) {
 	x.orderedTest = newOrderedTest(t, o)
 	countSmall(x.store)
 	model := map[string]float64{}
-	for i := range 250 {
+	for range 250 {
 		x.limit = []int64{1 << 20, 1 << 20, 1100}[x.random.IntN(3)]
-		model = x.transaction(model, i)
+		model = transact(x.orderedTest, model, x.command, x.check)
 		x.read(func(db DB) { x.check(db, model) })
 		switch x.random.IntN(80) {
 		case 0:
@@ -66,38 +65,6 @@ func ranksAgainstModel(t *testing.T, o Options) {
 	if x.counts < 200 {
 		t.Errorf("counts were used only %d times", x.counts)
 	}
-}
-
-// transaction runs commands, of which some are taken back, and returns what the set holds then.
-func (x *ranksTest) transaction(model map[string]float64, step int) map[string]float64 {
-	txn, now := x.store.NewTxn(), model
-	for range 1 + x.random.IntN(4) {
-		savepoint := begin(txn, Mode{Writing: true}, 1, 0)
-		next := maps.Clone(now)
-		x.command(txn.DB(0), next)
-		if x.random.IntN(4) == 0 {
-			txn.Rollback(savepoint)
-			next = now
-		}
-		now = next
-		x.check(txn.DB(0), now)
-	}
-	txn.Effect(0, []byte("EFFECT"))
-	switch x.random.IntN(6) {
-	case 0:
-		x.log.fail = errors.New("the disk is full")
-		if x.store.Commit(txn) == nil {
-			x.t.Fatalf("step %d: the log failed and the commit didn't", step)
-		}
-		x.log.fail = nil
-		now = model
-	case 1:
-		now = model // it is never committed
-	default:
-		must(x.t, x.store.Commit(txn))
-	}
-	txn.Reset()
-	return now
 }
 
 // command changes the set, or takes its place.
