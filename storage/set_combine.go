@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 
 	"kedis/storage/intset"
@@ -191,20 +192,33 @@ func (s *stream) next() (bool, error) {
 	return true, nil
 }
 
+// smallStream is how many bytes of members may be read at once.
+const smallStream = 64 << 10
+
 // stream makes a stream of a set that has members. Those of a small one are read at once, which costs less than a walk that goes on step by step.
 func (s *Set) stream() (*stream, error) {
-	if s.Len() > mostFew && !s.packed() {
-		return &stream{walk: s.db.walkElements(layout.KindSetMember, s.next.ID, nil, false, true)}, nil
-	}
-	sorted := make([][]byte, 0, s.Len())
-	err := s.All(func(member []byte) bool {
-		sorted = append(sorted, bytes.Clone(member))
-		return true
-	})
 	if s.packed() {
+		sorted, _, err := s.members(math.MaxInt)
 		slices.SortFunc(sorted, bytes.Compare)
+		return &stream{sorted: sorted}, err
 	}
-	return &stream{sorted: sorted}, err
+	if s.Len() <= mostFew {
+		if sorted, all, err := s.members(smallStream); all || err != nil {
+			return &stream{sorted: sorted}, err
+		}
+	}
+	return &stream{walk: s.db.walkElements(layout.KindSetMember, s.next.ID, nil, false, true)}, nil
+}
+
+// members returns the members; all is false if they have more than so many bytes.
+func (s *Set) members(most int) (members [][]byte, all bool, err error) {
+	members = make([][]byte, 0, s.Len())
+	err = s.All(func(member []byte) bool {
+		most -= len(member)
+		members = append(members, bytes.Clone(member))
+		return most >= 0
+	})
+	return members, most >= 0, err
 }
 
 // merger walks several sets at once, in the order of the members' bytes.

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"bytes"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -447,5 +449,50 @@ func TestUnionOfIntegersThatOverflowAnIntset(t *testing.T) {
 	must(t, s.All(func(member []byte) bool { got = append(got, string(member)); return true }))
 	if want := []string{"100", "101", "102", "103", "104", "200", "201", "202", "203", "204"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestCombiningLargeMembers: sets of few members that are too large to be read at once are walked.
+func TestCombiningLargeMembers(t *testing.T) {
+	txn := writingTxn(t)
+	const members, shared = 20, 7
+	member := func(i int) []byte { return fmt.Appendf(bytes.Repeat([]byte{'m'}, 10<<10), "%03d", i) }
+	for name, first := range map[string]int{"a": 0, "b": members - shared} {
+		s, err := txn.DB(0).Set([]byte(name))
+		must(t, err)
+		for i := range members {
+			_, err := s.Add(member(first + i))
+			must(t, err)
+		}
+		must(t, s.Save())
+	}
+	for name, c := range map[string]struct {
+		combine     func(sets []Set, visit func(member []byte) bool) error
+		first, want int
+	}{
+		"union":        {SetUnion, 0, 2*members - shared},
+		"intersection": {SetIntersection, members - shared, shared},
+		"difference":   {SetDifference, 0, members - shared},
+	} {
+		sets, err := txn.DB(0).Sets([][]byte{[]byte("a"), []byte("b")})
+		must(t, err)
+		seen := 0
+		must(t, c.combine(sets, func(m []byte) bool {
+			if want := member(c.first + seen); !bytes.Equal(m, want) {
+				t.Fatalf("%s: member %d is one with %q at its end, want %q", name, seen, m[len(m)-3:], want[len(want)-3:])
+			}
+			seen++
+			return true
+		}))
+		if seen != c.want {
+			t.Errorf("the %s has %d members, want %d", name, seen, c.want)
+		}
+		stream, err := sets[0].stream()
+		must(t, err)
+		if stream.walk == nil {
+			t.Errorf("%d bytes are read at once", members*len(member(0)))
+			continue
+		}
+		must(t, stream.walk.Close())
 	}
 }
