@@ -21,15 +21,24 @@ func (r *report) writeTable(path string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n\n`%s`, %d rounds in turns, %s in all, %s.\n\n", r.title, strings.ReplaceAll(r.versions, "\n", "\n\n"),
 		r.flags, r.rounds, r.took.Round(time.Second), time.Now().UTC().Format(time.DateOnly))
-	b.WriteString("| | depth | " + r.measured + "/s | Redis/s | ratio | spread | wanted | p50 ms | p99 ms | Redis p99 ms |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| | depth | " + r.measured + "/s | Redis/s | ratio | spread | wanted | p50 ms | p99 ms | Redis p99 ms | left s | Redis left s |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, result := range r.results {
 		least, most := result.spread()
-		fmt.Fprintf(&b, "| %s | %d | %.0f | %.0f | **%.2f** | %.2f–%.2f | %.1f | %.2f | %.2f | %.2f |\n", result.name, result.depth,
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %.0f | **%.2f** | %.2f–%.2f | %.1f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", result.name, result.depth,
 			median(result.rates(0)), median(result.rates(1)), result.ratio(), least, most, result.target,
 			middle(result.samples[0], func(s sample) float64 { return s.p50 }), middle(result.samples[0], func(s sample) float64 { return s.p99 }),
-			middle(result.samples[1], func(s sample) float64 { return s.p99 }))
+			middle(result.samples[1], func(s sample) float64 { return s.p99 }), meanLeft(result.samples[0]), meanLeft(result.samples[1]))
 	}
 	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+// meanLeft is what the runs left to the background, in seconds of processors for each. It is a mean, since what comes with every other run costs, too.
+func meanLeft(samples []sample) float64 {
+	var sum float64
+	for _, s := range samples {
+		sum += s.left
+	}
+	return sum / float64(len(samples))
 }
 
 // writeChart draws the ratios as bars, with a mark at what is wanted and a line at 1.

@@ -16,25 +16,27 @@ const (
 	restMost = 30 * time.Second
 )
 
-// rest waits until what came before has ended: compactions, a rewrite of Redis's log. It would else be counted against what comes next. What a
-// workload itself leaves to the background, it does beside the rounds that follow.
-func rest() error {
-	for began := time.Now(); time.Since(began) < restMost; {
-		before, err := readTicks()
-		if err != nil {
-			return err
-		}
+// rest waits until what came before has ended: compactions, a rewrite of Redis's log. It would else be counted against what comes next. It returns
+// how much of the processors' time was used meanwhile, in seconds: what is left to the background costs, too.
+func rest() (seconds float64, err error) {
+	first, err := readTicks()
+	before := first
+	for began := time.Now(); err == nil && time.Since(began) < restMost; {
 		time.Sleep(restStep)
-		after, err := readTicks()
-		if err != nil {
-			return err
+		var after ticks
+		if after, err = readTicks(); err != nil {
+			break
 		}
 		if total := after.total - before.total; total > 0 && float64(after.used-before.used) < atRest*float64(total) {
-			return nil
+			break
 		}
+		before = after
 	}
-	return nil
+	return float64(before.used-first.used) / ticksPerSecond, err
 }
+
+// ticksPerSecond is USER_HZ, which is the same for all that Go runs on.
+const ticksPerSecond = 100
 
 // ticks are times of all processors together since the machine was started.
 type ticks struct{ used, total int64 }

@@ -169,7 +169,7 @@ func text(p *plan, most, i int) string { return fmt.Sprintf("%0*d", min(p.valueS
 
 // ordinary is the number of requests of one run at a depth: some seconds on an ordinary machine.
 func (p *plan) ordinary(depth int) int {
-	n := 200_000
+	n := 400_000
 	switch {
 	case depth >= 64:
 		n = 3_000_000
@@ -192,6 +192,7 @@ func (w *workload) share(depth int) float64 {
 type sample struct {
 	rate                float64 // requests/s
 	p50, p95, p99, most float64 // ms
+	left                float64 // seconds of processors that were used afterwards
 }
 
 // benchmark runs redis-benchmark on a port with what all runs have in common.
@@ -234,7 +235,7 @@ type result struct {
 }
 
 // measure runs one workload in turns: who begins changes with each round. Round 0 isn't counted: memory that is used for the first time is
-// slow, above all on virtual machines, and so is a reactor that hasn't seen yet what comes.
+// slow, above all on virtual machines, and so is a reactor that hasn't seen yet what comes. Each run begins when nothing is left of the one before.
 func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (result, error) {
 	r := result{name: w.name, depth: depth, measured: servers[0].name}
 	switch t := targets(w.name); {
@@ -265,8 +266,11 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 			if err != nil {
 				return r, err
 			}
-			fmt.Fprintf(raw, "%s depth %d round %d %s: %.0f requests/s, p50 %.3f p95 %.3f p99 %.3f max %.3f ms\n",
-				w.name, depth, round, c.name, s.rate, s.p50, s.p95, s.p99, s.most)
+			if s.left, err = rest(); err != nil {
+				return r, err
+			}
+			fmt.Fprintf(raw, "%s depth %d round %d %s: %.0f requests/s, p50 %.3f p95 %.3f p99 %.3f max %.3f ms, %.2f s of processors left\n",
+				w.name, depth, round, c.name, s.rate, s.p50, s.p95, s.p99, s.most, s.left)
 			if round > 0 {
 				r.samples[i] = append(r.samples[i], s)
 			}
@@ -275,7 +279,7 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 	return r, nil
 }
 
-// begin prepares a server for a round, where that is necessary.
+// begin prepares a server for a round, where that is necessary, and waits until that is done. Runs wait for their own ends.
 func (p *plan) begin(w workload, c *contestant, round int) error {
 	prepares := w.prepare != nil && (round == 0 || w.test == "lpop")
 	switch {
@@ -286,10 +290,11 @@ func (p *plan) begin(w workload, c *contestant, round int) error {
 			return err
 		}
 	}
-	if round == 0 || prepares {
-		return rest()
+	if !prepares {
+		return nil
 	}
-	return nil
+	_, err := rest()
+	return err
 }
 
 // rates returns a server's rates in ascending order.
