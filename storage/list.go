@@ -6,6 +6,7 @@ import (
 
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
+	"kedis/storage/walks"
 )
 
 // List is a list as a transaction sees it. Its methods change it in the transaction and keep its
@@ -213,29 +214,39 @@ func (l *List) Pop(left bool, n int, visit func(value []byte)) error {
 	if !left {
 		from, reverse = l.Len()-n, true
 	}
-	if err := l.Range(from, n, reverse, func(_ int, value []byte) bool { visit(value); return true }); err != nil {
+	if err := l.read(from, n, reverse, func(_ int, value []byte) bool { visit(value); return true }); err != nil {
 		return err
 	}
 	return l.Remove(from, n)
 }
 
-// pointReads is up to how many elements are read one by one: they are near the ends most of the time,
-// where the list was last written, and so in memory.
-const pointReads = 128
+const (
+	// pointReads is up to how many elements are read one by one: they are near the ends most of the time,
+	// where the list was last written, and so in memory.
+	pointReads = 128
+	// leastRepeated is from how many elements on it is worth knowing what was read before: below, that takes as long as reading them.
+	leastRepeated = 16
+)
 
 // Range visits n elements from an index on, backwards from the last of them if reverse. visit
 // returns false to stop. The list must have them. The value is valid during the call only.
 func (l *List) Range(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
+	if n < leastRepeated || l.packed() || l.db.txn.mode.Writing {
+		return l.read(from, n, reverse, visit)
+	}
+	return l.rangeRepeated(l.between(from, n), reverse, func(key, value []byte) bool { return visit(l.indexOf(key), value) })
+}
+
+// read is Range without asking what is known.
+func (l *List) read(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
 	switch {
 	case n <= 0:
 		return nil
 	case l.packed():
 		l.rangePacked(from, n, reverse, visit)
 		return nil
-	case n <= pointReads:
-		return l.rangePoints(from, n, reverse, visit)
 	}
-	return l.rangeWalk(from, n, reverse, visit)
+	return l.rangeRecords(l.between(from, n), reverse, func(key, value []byte) bool { return visit(l.indexOf(key), value) })
 }
 
 func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, value []byte) bool) {
@@ -265,57 +276,90 @@ func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, valu
 	l.db.txn.element = scratch
 }
 
-func (l *List) rangePoints(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
-	if err := l.db.txn.spend(n); err != nil {
+// between is where n elements from an index on lie.
+func (l *List) between(from, n int) listBounds {
+	first := l.next.Head + uint64(from)
+	return listBounds{first, first + uint64(n)}
+}
+
+// indexOf is the index of the element that has a record.
+func (l *List) indexOf(key []byte) int {
+	return int(binary.BigEndian.Uint64(key[layout.ElementPrefix:]) - l.next.Head)
+}
+
+// rangeRepeated shows the records within bounds, of which it may be known what was found there before.
+func (l *List) rangeRepeated(within listBounds, reverse bool, visit visitRecord) error {
+	w := walks.Walk{Space: l.db.space.number, Collection: l.next.ID, Reverse: reverse,
+		Lower: layout.AppendListKey(nil, l.next.ID, within.head), Upper: layout.AppendListKey(nil, l.next.ID, within.tail)}
+	return l.db.txn.repeat(w, visit, func(rest walks.Walk, visit visitRecord) error {
+		_, within.head, _ = layout.DecodeListKey(rest.Lower[:len(w.Lower)])
+		_, within.tail, _ = layout.DecodeListKey(rest.Upper)
+		if len(rest.Lower) > len(w.Lower) {
+			within.head++ // it begins behind that one
+		}
+		return l.rangeRecords(within, reverse, visit)
+	})
+}
+
+// rangeRecords shows the records within bounds, which has to have all of them.
+func (l *List) rangeRecords(within listBounds, reverse bool, visit visitRecord) error {
+	if within.length() <= pointReads {
+		return l.rangePoints(within, reverse, visit)
+	}
+	return l.rangeWalk(within, reverse, visit)
+}
+
+func (l *List) rangePoints(within listBounds, reverse bool, visit visitRecord) error {
+	if err := l.db.txn.spend(int(within.length())); err != nil {
 		return err
 	}
-	for i := range n {
-		index := from + i
+	for i := range within.length() {
+		index := within.head + i
 		if reverse {
-			index = from + n - 1 - i
+			index = within.tail - 1 - i
 		}
-		value, found, err := l.db.txn.find(l.db.space, l.indexKey(l.next.Head+uint64(index)))
+		key := l.indexKey(index)
+		value, found, err := l.db.txn.find(l.db.space, key)
 		if err == nil && !found {
-			err = l.lacks(l.next.Head + uint64(index))
+			err = l.lacks(index)
 		}
 		if err != nil {
 			return err
 		}
-		if !visit(index, value) {
+		if !visit(key, value) {
 			return nil
 		}
 	}
 	return nil
 }
 
-func (l *List) rangeWalk(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
-	lower := layout.AppendListKey(nil, l.next.ID, l.next.Head+uint64(from))
-	upper := layout.AppendListKey(nil, l.next.ID, l.next.Head+uint64(from+n))
+func (l *List) rangeWalk(within listBounds, reverse bool, visit visitRecord) error {
+	lower := layout.AppendListKey(nil, l.next.ID, within.head)
+	upper := layout.AppendListKey(nil, l.next.ID, within.tail)
 	it := l.db.txn.walk(l.db.space, lower, upper, reverse, false)
-	seen := 0
+	seen := uint64(0)
 	for it.Next() {
-		if len(it.Key()) != layout.ElementPrefix+8 {
+		if len(it.Key()) != len(lower) {
 			it.err = fmt.Errorf("%w: list element key of %d bytes", layout.ErrCorrupt, len(it.Key()))
 			break
 		}
 		seen++
-		index := binary.BigEndian.Uint64(it.Key()[layout.ElementPrefix:]) - l.next.Head
-		if !visit(int(index), it.Value()) {
+		if !visit(it.Key(), it.Value()) {
 			return it.Close()
 		}
 	}
 	if err := it.Close(); err != nil {
 		return err
 	}
-	if seen != n {
-		return fmt.Errorf("%w: list %q has %d elements where %d should be", layout.ErrCorrupt, l.key, seen, n)
+	if seen != within.length() {
+		return fmt.Errorf("%w: list %q has %d elements where %d should be", layout.ErrCorrupt, l.key, seen, within.length())
 	}
 	return nil
 }
 
 // Get returns the element at an index that the list has.
 func (l *List) Get(index int) (value []byte, err error) {
-	err = l.Range(index, 1, false, func(_ int, v []byte) bool { value = v; return true })
+	err = l.read(index, 1, false, func(_ int, v []byte) bool { value = v; return true })
 	return value, err
 }
 

@@ -8,7 +8,7 @@ import (
 
 // A walk over a collection looks into every chunk of every generation, and into RocksDB, for the place where it begins, and then goes on in
 // all of them at once. So what short walks have found is kept (package walks): the fields of a hash that is read as a whole, the highest
-// hundred of a sorted set. Commands that write walk by themselves, as do those that read what isn't committed yet, or a view.
+// hundred of a sorted set, the head of a list. Commands that write walk by themselves, as do those that read what isn't committed yet, or a view.
 
 // visitRecord is called for the records that a walk comes to; it returns false to stop.
 type visitRecord func(key, value []byte) bool
@@ -36,14 +36,21 @@ func (s *Store) forgetCopies() {
 
 // changed says which records of collections that are walked over a transaction has written. They are visible.
 func (j *journal) changed(copies *walks.Copies) {
-	if j.kinds[layout.KindHashField]+j.kinds[layout.KindSetMember]+j.kinds[layout.KindZSetScore] == 0 {
+	if j.kinds[layout.KindHashField]+j.kinds[layout.KindSetMember]+j.kinds[layout.KindZSetScore]+j.kinds[layout.KindListElement] == 0 {
 		return
 	}
+	var last uint64 // the collection that was told of; none has this number
+	known := false
 	for i := range j.entries {
 		c := &j.entries[i]
 		switch key := j.key(c); key[0] {
-		case layout.KindHashField, layout.KindSetMember, layout.KindZSetScore:
-			copies.Changed(c.space, layout.ElementID(key), key)
+		case layout.KindHashField, layout.KindSetMember, layout.KindZSetScore, layout.KindListElement:
+			if id := layout.ElementID(key); id != last {
+				last, known = id, copies.Changed(id)
+			}
+			if known {
+				copies.Forget(c.space, last, key)
+			}
 		}
 	}
 }

@@ -23,14 +23,15 @@ type rereading struct {
 	now    collections // as the transaction sees them
 }
 
-// collections are a hash, a set and a sorted set, of values and scores by element.
+// collections are a hash, a set and a sorted set, of values and scores by element, and a list.
 type collections struct {
 	hash, set map[string]string
 	scores    map[string]float64
+	list      []string
 }
 
 func (c collections) clone() collections {
-	return collections{maps.Clone(c.hash), maps.Clone(c.set), maps.Clone(c.scores)}
+	return collections{maps.Clone(c.hash), maps.Clone(c.set), maps.Clone(c.scores), slices.Clone(c.list)}
 }
 
 // element is one of so many, which are long enough for the collection to be spread.
@@ -41,11 +42,13 @@ func (r *rereading) element() string {
 func (r *rereading) write() {
 	r.txn.Begin(Mode{Writing: true}, 1, 0)
 	element, value, remove := r.element(), fmt.Sprint(r.random.IntN(1000)), r.random.IntN(4) == 0
-	switch r.random.IntN(3) {
+	switch r.random.IntN(4) {
 	case 0:
 		r.writeHash(element, value, remove)
 	case 1:
 		r.writeSet(element, remove)
+	case 2:
+		r.writeList(element + value)
 	default:
 		r.writeSorted(element, float64(r.random.IntN(100)), remove)
 	}
@@ -96,11 +99,70 @@ func (r *rereading) writeSorted(member string, score float64, remove bool) {
 	must(r.t, z.Save())
 }
 
+// writeList changes the list in one of many ways. Its length stays near 250, which is more than is read one by one.
+func (r *rereading) writeList(value string) {
+	l, err := r.txn.DB(0).List([]byte("list"))
+	must(r.t, err)
+	element := []byte(value)
+	if len(r.now.list) < 250 {
+		must(r.t, l.Push(false, slices.Repeat([][]byte{element}, 10)))
+		r.now.list = append(r.now.list, slices.Repeat([]string{value}, 10)...)
+	}
+	index, end := r.random.IntN(len(r.now.list)), len(r.now.list)-1
+	switch r.random.IntN(8) {
+	case 0:
+		must(r.t, l.Push(true, [][]byte{element}))
+		r.now.list = slices.Insert(r.now.list, 0, value)
+	case 1:
+		must(r.t, l.Pop(true, 1, func([]byte) {}))
+		r.now.list = slices.Delete(r.now.list, 0, 1)
+	case 2:
+		must(r.t, l.Pop(false, 1, func([]byte) {}))
+		r.now.list = slices.Delete(r.now.list, end, end+1)
+	case 3:
+		must(r.t, l.Insert(index, element))
+		r.now.list = slices.Insert(r.now.list, index, value)
+	case 4:
+		must(r.t, l.Remove(index, 1))
+		r.now.list = slices.Delete(r.now.list, index, index+1)
+	default:
+		must(r.t, l.Set(index, element))
+		r.now.list[index] = value
+	}
+	must(r.t, l.Save())
+}
+
+func (r *rereading) readList() {
+	r.t.Helper()
+	l, err := r.txn.DB(0).List([]byte("list"))
+	must(r.t, err)
+	length := len(r.now.list)
+	n := min([]int{1, leastRepeated, 100, 200, 1000}[r.random.IntN(5)], length)
+	reverse, most := r.random.IntN(2) == 0, []int{1, 50, 150, 1000}[r.random.IntN(4)]
+	from := []int{0, (length - n) / 2, length - n}[r.random.IntN(3)]
+	var got, want []string
+	must(r.t, l.Range(from, n, reverse, func(index int, value []byte) bool {
+		got = append(got, fmt.Sprint(index, " ", string(value)))
+		return len(got) < most
+	}))
+	for i, value := range r.now.list[from : from+n] {
+		want = append(want, fmt.Sprint(from+i, " ", value))
+	}
+	if reverse {
+		slices.Reverse(want)
+	}
+	if want = want[:min(most, len(want))]; !slices.Equal(got, want) {
+		r.t.Fatalf("%d elements from %d on, reverse %v, at most %d: the list has\n%v, want\n%v", n, from, reverse, most, got, want)
+	}
+}
+
 // read compares what one command finds.
 func (r *rereading) read() {
 	r.t.Helper()
 	r.txn.Begin(Mode{}, 1, 0)
-	switch r.random.IntN(6) {
+	switch r.random.IntN(9) {
+	case 6, 7, 8:
+		r.readList()
 	case 5:
 		r.readScores(float64(r.random.IntN(100)), float64(r.random.IntN(100)))
 	case 0:
@@ -227,7 +289,7 @@ func rereadAll(t *testing.T, generation int64) {
 	options := testOptions(t.TempDir(), generation, 8<<20)
 	store := openStore(t, options)
 	r := &rereading{t: t, random: rand.New(rand.NewPCG(seed.Of(t), 0)), store: store, txn: store.NewTxn(),
-		now: collections{map[string]string{}, map[string]string{}, map[string]float64{}}}
+		now: collections{map[string]string{}, map[string]string{}, map[string]float64{}, nil}}
 	for range 3000 {
 		r.transaction()
 		if generation < 1<<20 && r.random.IntN(100) == 0 {

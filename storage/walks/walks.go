@@ -3,7 +3,7 @@
 //
 // A walk goes over the records within some bounds, in the order of their keys or backwards, and may stop before it has
 // passed all of them. A copy is right as long as none of the records is written that lie between where the walk began and where it
-// stopped: who writes one says so (Changed). What happens elsewhere in the collection, such as a score far from the highest
+// stopped: who writes one says so (Changed, Forget). What happens elsewhere in the collection, such as a score far from the highest
 // ones, leaves the copy as it is.
 //
 // Only how far it came is kept of a walk at first, and its records when it is repeated: what is read once isn't worth the memory.
@@ -106,11 +106,21 @@ func (c *Copies) exchange(place *atomic.Pointer[Copy], old, now *Copy) bool {
 
 func (c *Copies) bucket(collection uint64) *bucket { return &c.buckets[collection%bucketCount] }
 
-// Changed says that a record of a collection was written. Readers that come later see what was written.
-func (c *Copies) Changed(space uint32, collection uint64, key []byte) {
+// Changed says that records of a collection were written, all of which readers that come later see. It tells whether there are copies that
+// have to be told of each of them (Forget).
+func (c *Copies) Changed(collection uint64) (known bool) {
 	b := c.bucket(collection)
 	// In this order: who keeps a copy puts it there, and then asks for the version.
 	b.version.Add(1)
+	for i := range b.copies {
+		known = known || b.copies[i].Load() != nil
+	}
+	return known
+}
+
+// Forget forgets the copies of walks that have been where a record was written.
+func (c *Copies) Forget(space uint32, collection uint64, key []byte) {
+	b := c.bucket(collection)
 	for i := range b.copies {
 		if old := b.copies[i].Load(); old != nil && old.covers(space, collection, key) {
 			c.exchange(&b.copies[i], old, nil)

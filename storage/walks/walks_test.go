@@ -21,6 +21,13 @@ func over(lower, upper string, reverse bool) *Walk {
 	return w
 }
 
+// write tells of a record that was written.
+func write(c *Copies, space uint32, collection uint64, key string) {
+	if c.Changed(collection) {
+		c.Forget(space, collection, []byte(key))
+	}
+}
+
 // walk makes a walk that finds some keys, and stops at the last of them or comes to its end.
 func walk(c *Copies, w *Walk, keys string, stops bool) {
 	known := c.Find(w)
@@ -128,12 +135,12 @@ func TestChanged(t *testing.T) {
 			}
 			walk(c, test.w, keys, test.stops)
 			walk(c, test.w, keys, test.stops)
-			c.Changed(1, collection+bucketCount, []byte(string(key)))
-			c.Changed(2, collection, []byte(string(key)))
+			write(c, 1, collection+bucketCount, string(key))
+			write(c, 2, collection, string(key))
 			if shown(t, c, test.w) == "none" {
 				t.Fatalf("%+v is forgotten because of another collection's %c", test.w, key)
 			}
-			c.Changed(1, collection, []byte(string(key)))
+			write(c, 1, collection, string(key))
 			if got, want := shown(t, c, test.w) == "none", strings.ContainsRune(test.inside, key); got != want {
 				t.Errorf("%+v, stopped %v: %c was written, forgotten is %v", test.w, test.stops, key, got)
 			}
@@ -147,7 +154,7 @@ func TestWrittenMeanwhile(t *testing.T) {
 	walk(c, w, "a", false)
 	version, r := c.Version(w), NewRecorder(c.Find(w))
 	r.Add([]byte("a"), []byte("value of a"))
-	c.Changed(1, collection, []byte("b"))
+	write(c, 1, collection, "b")
 	c.Keep(w, version, r, false)
 	if c.Find(w) != nil || c.Bytes() != 0 {
 		t.Errorf("a copy is kept, of %d bytes", c.Bytes())
@@ -233,7 +240,7 @@ func TestConcurrentWalks(t *testing.T) {
 	}
 	for n := uint64(1); n <= 20000; n++ {
 		visible.Store(n)
-		c.Changed(1, collection, []byte("aa"))
+		write(c, 1, collection, "aa")
 		told.Store(n)
 		for before := found.Load(); n%100 == 0 && found.Load() == before; {
 			continue // so that copies are found, too
