@@ -229,7 +229,8 @@ const (
 )
 
 // Range visits n elements from an index on, backwards from the last of them if reverse. visit
-// returns false to stop. The list must have them. The value is valid during the call only.
+// returns false to stop. The list must have them. The value is valid during the call only, and visit reads nothing else in
+// the transaction.
 func (l *List) Range(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
 	if n < leastRepeated || l.packed() || l.db.txn.mode.Writing {
 		return l.read(from, n, reverse, visit)
@@ -283,17 +284,18 @@ func (l *List) between(from, n int) listBounds {
 }
 
 // indexOf is the index of the element that has a record.
-func (l *List) indexOf(key []byte) int {
-	return int(binary.BigEndian.Uint64(key[layout.ElementPrefix:]) - l.next.Head)
-}
+func (l *List) indexOf(key []byte) int { return int(positionIn(key) - l.next.Head) }
+
+// positionIn is where between Head and Tail an element stands, by the key of its record or by one that begins with it. Keys that come from elsewhere
+// have been looked at (rangeWalk).
+func positionIn(key []byte) uint64 { return binary.BigEndian.Uint64(key[layout.ElementPrefix:]) }
 
 // rangeRepeated shows the records within bounds, of which it may be known what was found there before.
 func (l *List) rangeRepeated(within listBounds, reverse bool, visit visitRecord) error {
 	w := walks.Walk{Space: l.db.space.number, Collection: l.next.ID, Reverse: reverse,
 		Lower: layout.AppendListKey(nil, l.next.ID, within.head), Upper: layout.AppendListKey(nil, l.next.ID, within.tail)}
 	return l.db.txn.repeat(w, visit, func(rest walks.Walk, visit visitRecord) error {
-		_, within.head, _ = layout.DecodeListKey(rest.Lower[:len(w.Lower)])
-		_, within.tail, _ = layout.DecodeListKey(rest.Upper)
+		within = listBounds{positionIn(rest.Lower), positionIn(rest.Upper)}
 		if len(rest.Lower) > len(w.Lower) {
 			within.head++ // it begins behind that one
 		}
