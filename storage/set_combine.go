@@ -214,9 +214,11 @@ func (s *Set) stream() (*stream, error) {
 func (s *Set) members(most int) (members [][]byte, all bool, err error) {
 	members = make([][]byte, 0, s.Len())
 	err = s.All(func(member []byte) bool {
-		most -= len(member)
+		if most -= len(member); most < 0 {
+			return false
+		}
 		members = append(members, bytes.Clone(member))
-		return most >= 0
+		return true
 	})
 	return members, most >= 0, err
 }
