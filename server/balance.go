@@ -115,6 +115,7 @@ type load struct {
 	now    counts
 	last   atomic.Pointer[counts]
 	coming atomic.Int32 // clients that were sent here since the last one
+	held   atomic.Int32 // connections
 }
 
 // counts are what came in a period.
@@ -132,6 +133,9 @@ func (l *load) count(c *connection) {
 		l.now.clients++
 	}
 }
+
+// rests tells that a reactor has served nobody in the last period and has nobody to serve, so that nothing of its changes.
+func (l *load) rests() bool { return l.held.Load() == 0 && l.last.Load().clients == 0 }
 
 // turn begins a new period.
 func (l *load) turn() {
@@ -179,7 +183,7 @@ func (s *Server) rebalance() {
 	most := s.mostMoves()
 	share := (all.clients + serving - 1) / serving
 	for _, r := range s.reactors {
-		r.post(func() { r.linger.allowed, r.linger.shared = spare && r.linger.ready != nil, shared })
+		r.mayLinger(spare && r.linger.ready != nil, shared)
 		surplus := r.load.clients()
 		if r.number < serving {
 			surplus -= share

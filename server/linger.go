@@ -12,15 +12,29 @@ import (
 // expects the next request soon looks for it for busy-poll microseconds. It expects it soon when this one came soon after the one before,
 // and it does so only while there is a processor that nobody else wants (balance.go).
 type linger struct {
-	ready   *readiness // nil: it can't be told whether sockets are ready
-	allowed bool       // there is a processor for it
-	shared  bool       // other goroutines have only those of the reactors
-	wanted  bool       // this pass is to end with it
+	ready  *readiness // nil: it can't be told whether sockets are ready
+	permit permit
+	told   permit // the last one that was sent to the reactor; under the server's mu
+	wanted bool   // this pass is to end with it
+}
+
+// permit says how a reactor may linger.
+type permit struct {
+	allowed bool // there is a processor for it
+	shared  bool // other goroutines have only those of the reactors
+}
+
+// mayLinger says whether there is a processor for lingering, and whether others have none. The caller holds the server's mu.
+func (r *reactor) mayLinger(allowed, shared bool) {
+	if told := (permit{allowed, shared}); r.linger.told != told {
+		r.linger.told = told
+		r.post(func() { r.linger.permit = told })
+	}
 }
 
 // expectSoon is told how long ago the last command ended, at the beginning of each pass and within it.
 func (r *reactor) expectSoon(passed time.Duration) {
-	if !r.linger.allowed || r.linger.wanted || passed > 2*r.server.busyPoll() {
+	if !r.linger.permit.allowed || r.linger.wanted || passed > 2*r.server.busyPoll() {
 		return
 	}
 	r.linger.wanted = true
@@ -36,7 +50,7 @@ func (r *reactor) lingerAfterPass() {
 	r.linger.wanted = false
 	until := time.Now().Add(r.server.busyPoll())
 	for !r.linger.ready.any() && !r.hasMail() && time.Now().Before(until) {
-		if r.linger.shared {
+		if r.linger.permit.shared {
 			runtime.Gosched()
 		}
 		giveWay()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // moveAll moves all connections that can be moved from one reactor to another, and returns when they have left.
@@ -193,7 +194,7 @@ func TestLingeringReactorIsReached(t *testing.T) {
 	listener.do("subscribe", "news")
 	for i := range 50 {
 		for _, reactor := range reactors {
-			reactor.post(func() { reactor.linger.allowed, reactor.linger.shared = true, i%2 == 0 })
+			reactor.post(func() { reactor.linger.permit = permit{allowed: true, shared: i%2 == 0} })
 		}
 		speaker.want("+PONG", "ping")
 		speaker.want(":1", "publish", "news", fmt.Sprint(i))
@@ -284,5 +285,34 @@ func TestPlacedConnections(t *testing.T) {
 	}
 	if stayed > 50 {
 		t.Errorf("after %d of 200 connections some were not where they should be", stayed)
+	}
+}
+
+// TestRestingReactors looks whether reactors are left alone while they have no clients, and looked after again as soon as they have.
+func TestRestingReactors(t *testing.T) {
+	r := startServer(t)
+	reactors := r.bothReactors()
+	periods := func() (all int) {
+		period := make(chan int)
+		for _, reactor := range reactors {
+			reactor.post(func() { period <- reactor.load.period })
+			all += <-period
+		}
+		return all
+	}
+	for range 3 {
+		c := r.dial()
+		c.do("client", "kill", "type", "normal")
+		c.Close()
+		eventually(t, "all reactors rest", func() bool { return reactors[0].load.rests() && reactors[1].load.rests() })
+		before := periods()
+		time.Sleep(3 * tickInterval)
+		// One may have been on its way.
+		if after := periods(); after > before+len(reactors) {
+			t.Errorf("period %d, and then %d, where nobody was served", before, after)
+		}
+		r.dial().want("+PONG", "ping")
+		before = periods()
+		eventually(t, "the client's reactor is looked after", func() bool { return periods() > before+2 })
 	}
 }

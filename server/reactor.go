@@ -420,6 +420,7 @@ func (r *reactor) workDone(c *connection) {
 func (r *reactor) add(c *connection) {
 	c.place = len(r.connections)
 	r.connections = append(r.connections, c)
+	r.load.held.Store(int32(len(r.connections)))
 }
 
 func (r *reactor) remove(c *connection) {
@@ -428,6 +429,7 @@ func (r *reactor) remove(c *connection) {
 	r.connections[c.place], moved.place = moved, c.place
 	r.connections[last] = nil
 	r.connections = r.connections[:last]
+	r.load.held.Store(int32(last))
 }
 
 // tick looks after what no event tells of: replies that were read meanwhile, and clients that are idle.

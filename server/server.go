@@ -237,7 +237,9 @@ func (s *Server) tick() {
 		s.loading.look(s.engine.Loads())
 		s.mu.Lock()
 		for _, r := range s.reactors {
-			r.post(func() { r.tick(now) })
+			if !r.load.rests() {
+				r.post(func() { r.tick(now) })
+			}
 		}
 		if unknown == nil {
 			s.rebalance()
