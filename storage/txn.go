@@ -59,6 +59,7 @@ type Txn struct {
 	ahead ahead // what stands at an end of a sorted set that commands take members from
 
 	few few // scratch for the elements of a small collection
+	run listRun
 
 	hashedKey  hashed // what hash was asked for last
 	hashedList hashedList
@@ -352,7 +353,12 @@ func (t *Txn) getBelow(ns *namespace, hash uint64, key []byte) (value []byte, fo
 		if value, found, known := t.takeFetched(ns, hash, key); known {
 			return value, found, nil
 		}
-		if value, found, err = t.store.db().Get(family, nil, key, nil); err != nil {
+		if key[0] == layout.KindListElement && t.spill == nil {
+			value, found, err = t.run.get(t.store, family, ns.number, key)
+		} else {
+			value, found, err = t.store.db().Get(family, nil, key, nil)
+		}
+		if err != nil {
 			return nil, false, err
 		}
 	}
@@ -360,9 +366,9 @@ func (t *Txn) getBelow(ns *namespace, hash uint64, key []byte) (value []byte, fo
 	return value, found, nil
 }
 
-// copy keeps a clean copy of what RocksDB has of a record. That it has none is soon untrue when a command looked for it that writes.
+// copy keeps a clean copy of what RocksDB has of a record, if it may be asked for again. That it has none is soon untrue when a command looked for it that writes.
 func (t *Txn) copy(ns *namespace, hash uint64, key, value []byte, found bool) {
-	if found || !t.mode.Writing {
+	if found && t.usedAgain(key) || !t.mode.Writing {
 		t.store.cache.Put(hash, ns.number, key, value, found)
 	}
 }

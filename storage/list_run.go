@@ -1,0 +1,109 @@
+package storage
+
+import (
+	"kedis/storage/layout"
+	"kedis/storage/rocks"
+)
+
+// Who takes elements off an end of a list comes to those that only RocksDB has, sooner or later, and goes on among them. So who asks RocksDB for the
+// neighbour of the element that was asked for before gets those behind it with it, twice as many each time: a walk over neighbours costs RocksDB a
+// fraction of what it costs to look up each.
+
+const (
+	leastInRun = 8
+	mostInRun  = 64
+	// runBytes are what the elements of a run may take together, but for the one that was asked for.
+	runBytes = 64 << 10
+)
+
+// listRun are neighbouring elements of a list as RocksDB has them. They hold until RocksDB takes the next generation: what is written meanwhile is in
+// one, and found there first.
+type listRun struct {
+	below   *rocks.DB
+	flushes int64 // Counters.Flushes before they were read
+
+	space      uint32
+	id         uint64
+	last       uint64 // the element that was asked for last
+	next       int    // how many are read next
+	first      uint64 // where they begin
+	descending bool
+	ends       []int  // where each one's value ends in memory
+	memory     []byte // is replaced and not written to again, since values of it are in use
+}
+
+// get returns an element that was found nowhere above RocksDB. The key is one of a list's element.
+func (r *listRun) get(s *Store, family *rocks.Family, space uint32, key []byte) (value []byte, found bool, err error) {
+	id, index, last := layout.ElementID(key), positionIn(key), r.last
+	same := r.id == id && r.space == space
+	r.space, r.id, r.last = space, id, index
+	if same && r.holds(s) {
+		if value, found = r.at(index); found {
+			return value, true, nil
+		}
+	}
+	if same && (index == last+1 || index == last-1) {
+		return r.read(s, family, index, index == last-1)
+	}
+	r.next, r.ends = leastInRun, r.ends[:0]
+	return s.db().Get(family, nil, key, nil)
+}
+
+func (r *listRun) holds(s *Store) bool {
+	return len(r.ends) > 0 && r.below == s.db() && r.flushes == s.counters.Flushes.Load()
+}
+
+// at returns an element of the run.
+func (r *listRun) at(index uint64) (value []byte, found bool) {
+	distance := index - r.first
+	if r.descending {
+		distance = r.first - index
+	}
+	if distance >= uint64(len(r.ends)) {
+		return nil, false
+	}
+	from := 0
+	if distance > 0 {
+		from = r.ends[distance-1]
+	}
+	to := r.ends[distance]
+	return r.memory[from:to:to], true
+}
+
+// read reads the run that begins with an element, and returns that one.
+func (r *listRun) read(s *Store, family *rocks.Family, index uint64, descending bool) (value []byte, found bool, err error) {
+	r.below, r.flushes = s.db(), s.counters.Flushes.Load()
+	r.first, r.descending, r.ends, r.memory = index, descending, r.ends[:0], make([]byte, 0, min(cap(r.memory), runBytes))
+	within := listBounds{index, index + uint64(r.next)}
+	if descending {
+		within = listBounds{index + 1 - uint64(r.next), index + 1}
+	}
+	it := r.below.NewIterator(family, nil, rocks.IteratorOptions{
+		LowerBound: layout.AppendListKey(nil, r.id, within.head), UpperBound: layout.AppendListKey(nil, r.id, within.tail),
+		Reverse: descending, Expected: r.next})
+	defer it.Close()
+	r.next = min(2*r.next, mostInRun)
+	for it.Next() && r.add(it.Key(), it.Value()) {
+	}
+	if value, found = r.at(index); !found {
+		return nil, false, it.Err()
+	}
+	if len(r.memory) > runBytes {
+		r.ends, r.memory = r.ends[:0], nil // a large one isn't kept
+	}
+	return value, true, nil // what may have failed behind it was asked for by nobody: who needs it reads it again
+}
+
+// add takes the next element into the run; false if it isn't the next, or there are enough.
+func (r *listRun) add(key, value []byte) bool {
+	next := r.first + uint64(len(r.ends))
+	if r.descending {
+		next = r.first - uint64(len(r.ends))
+	}
+	if _, index, ok := layout.DecodeListKey(key); !ok || index != next || len(r.ends) > 0 && len(r.memory)+len(value) > runBytes {
+		return false
+	}
+	r.memory = append(r.memory, value...)
+	r.ends = append(r.ends, len(r.memory))
+	return true
+}
