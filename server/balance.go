@@ -134,8 +134,8 @@ func (l *load) count(c *connection) {
 	}
 }
 
-// rests tells that a reactor has served nobody in the last period and has nobody to serve, so that nothing of its changes.
-func (l *load) rests() bool { return l.held.Load() == 0 && l.last.Load().clients == 0 }
+// rests tells that a reactor has served nobody in the last period, has nobody to serve, and nobody was sent to it, so that a new period would change nothing.
+func (l *load) rests() bool { return l.held.Load() == 0 && l.clients() == 0 }
 
 // turn begins a new period.
 func (l *load) turn() {

@@ -311,6 +311,8 @@ func TestRestingReactors(t *testing.T) {
 		if after := periods(); after > before+len(reactors) {
 			t.Errorf("period %d, and then %d, where nobody was served", before, after)
 		}
+		reactors[1].load.coming.Add(1) // who doesn't arrive
+		eventually(t, "nobody is waited for any more", func() bool { return reactors[1].load.coming.Load() == 0 })
 		r.dial().want("+PONG", "ping")
 		before = periods()
 		eventually(t, "the client's reactor is looked after", func() bool { return periods() > before+2 })
