@@ -8,11 +8,20 @@ import (
 	"kedis/storage/rocks"
 )
 
-// fetched are records that were read from RocksDB, all in one crossing, ahead of the commands that ask for them. They hold until RocksDB
-// takes the next generation: what is written meanwhile is in one, and found there first.
-type fetched struct {
+// asOf is when something was read from RocksDB ahead of who asks for it. It holds until RocksDB takes the next generation: what is written
+// meanwhile is in one, and found there first.
+type asOf struct {
 	below   *rocks.DB
-	flushes int64 // Counters.Flushes before they were read
+	flushes int64 // Counters.Flushes before it was read
+}
+
+func (s *Store) asOfNow() asOf { return asOf{s.db(), s.counters.Flushes.Load()} }
+
+func (a *asOf) holds(s *Store) bool { return *a == s.asOfNow() }
+
+// fetched are records that were read from RocksDB, all in one crossing, ahead of the commands that ask for them.
+type fetched struct {
+	asOf
 	records []fetchedRecord
 	keys    [][]byte // of the records, in their order
 	memory  []byte   // of the keys
@@ -26,7 +35,7 @@ type fetchedRecord struct {
 }
 
 func (f *fetched) begin(s *Store) {
-	f.below, f.flushes = s.db(), s.counters.Flushes.Load()
+	f.asOf = s.asOfNow()
 	f.records, f.keys, f.memory = f.records[:0], f.keys[:0], f.memory[:0]
 }
 
@@ -75,7 +84,7 @@ func (f *fetched) take(s *Store, hash uint64, space uint32, key []byte) (value [
 		if r := &f.records[i]; r.hash != hash || r.space != space || string(f.keys[i]) != string(key) {
 			continue
 		}
-		if !f.values.Known(i) || f.flushes != s.counters.Flushes.Load() || f.below != s.db() {
+		if !f.values.Known(i) || !f.holds(s) {
 			return nil, false, false
 		}
 		value, found = f.values.At(i)

@@ -16,11 +16,9 @@ const (
 	runBytes = 64 << 10
 )
 
-// listRun are neighbouring elements of a list as RocksDB has them. They hold until RocksDB takes the next generation: what is written meanwhile is in
-// one, and found there first.
+// listRun are neighbouring elements of a list as RocksDB has them.
 type listRun struct {
-	below   *rocks.DB
-	flushes int64 // Counters.Flushes before they were read
+	asOf
 
 	space      uint32
 	id         uint64
@@ -37,7 +35,7 @@ func (r *listRun) get(s *Store, family *rocks.Family, space uint32, key []byte) 
 	id, index, last := layout.ElementID(key), positionIn(key), r.last
 	same := r.id == id && r.space == space
 	r.space, r.id, r.last = space, id, index
-	if same && r.holds(s) {
+	if same && len(r.ends) > 0 && r.holds(s) {
 		if value, found = r.at(index); found {
 			return value, true, nil
 		}
@@ -47,10 +45,6 @@ func (r *listRun) get(s *Store, family *rocks.Family, space uint32, key []byte) 
 	}
 	r.next, r.ends = leastInRun, r.ends[:0]
 	return s.db().Get(family, nil, key, nil)
-}
-
-func (r *listRun) holds(s *Store) bool {
-	return len(r.ends) > 0 && r.below == s.db() && r.flushes == s.counters.Flushes.Load()
 }
 
 // at returns an element of the run.
@@ -72,7 +66,7 @@ func (r *listRun) at(index uint64) (value []byte, found bool) {
 
 // read reads the run that begins with an element, and returns that one.
 func (r *listRun) read(s *Store, family *rocks.Family, index uint64, descending bool) (value []byte, found bool, err error) {
-	r.below, r.flushes = s.db(), s.counters.Flushes.Load()
+	r.asOf = s.asOfNow()
 	r.first, r.descending, r.ends, r.memory = index, descending, r.ends[:0], make([]byte, 0, min(cap(r.memory), runBytes))
 	within := listBounds{index, index + uint64(r.next)}
 	if descending {

@@ -152,41 +152,34 @@ func (m *runModel) same(what string, got, want [][]byte) {
 	}
 }
 
-// TestListRunAsksSeldom counts how often RocksDB is asked for single elements, and looks at what is held meanwhile.
+// TestListRunAsksSeldom counts how often RocksDB is asked, for single elements and for blocks, and looks at what is held meanwhile.
 func TestListRunAsksSeldom(t *testing.T) {
 	for _, left := range []bool{true, false} {
-		for size, elements := range map[int]int{10: 2000, runBytes / 4: 100, 2 * runBytes: 20} {
+		for _, c := range []struct{ size, elements, blocks int }{{10, 2000, 250}, {runBytes / 4, 100, 1000}, {2 * runBytes, 20, 200}} {
 			o := testOptions(t.TempDir(), 1<<20, 0)
 			o.KeptBytes = constant[int64](0)
 			s := openStore(t, o)
-			changeList(t, s, "list", 0, func(l *List) error {
-				return l.Push(false, slices.Repeat([][]byte{bytes.Repeat([]byte("x"), size)}, elements+1))
+			m := &runModel{t: t, txn: s.NewTxn()}
+			m.change(0, func(l *List) error {
+				return l.Push(false, slices.Repeat([][]byte{bytes.Repeat([]byte("x"), c.size)}, c.elements+1))
 			})
 			must(t, s.Persist())
 			before, err := s.db().Statistics()
 			must(t, err)
-			txn := s.NewTxn()
-			for range elements {
-				txn.Begin(Mode{Writing: true}, 1, 0)
-				l, err := txn.DB(0).List([]byte("list"))
-				must(t, err)
-				must(t, l.Pop(left, 1, func([]byte) {}))
-				must(t, l.Save())
-				txn.Effect(0, []byte("changed"))
-				must(t, s.Commit(txn))
-				txn.Reset()
-				if held := len(txn.run.memory); held > runBytes {
+			for range c.elements {
+				m.change(0, func(l *List) error { return l.Pop(left, 1, func([]byte) {}) })
+				if held := len(m.txn.run.memory); held > runBytes {
 					t.Fatalf("%d bytes are held", held)
 				}
 			}
 			after, err := s.db().Statistics()
 			must(t, err)
 			if asked := after.KeysRead - before.KeysRead; asked > 5 {
-				t.Errorf("left %t: RocksDB was asked for %d of %d elements of %d bytes by themselves", left, asked, elements, size)
+				t.Errorf("left %t: RocksDB was asked for %d of %+v by themselves", left, asked, c)
 			}
 			blocks := after.BlockCacheDataHits + after.BlockCacheDataMisses - before.BlockCacheDataHits - before.BlockCacheDataMisses
-			if size == 10 && blocks > uint64(elements)/8 {
-				t.Errorf("left %t: %d blocks were looked for because of %d elements of %d bytes", left, blocks, elements, size)
+			if blocks > uint64(c.blocks) {
+				t.Errorf("left %t: %d blocks were looked for because of %+v", left, blocks, c)
 			}
 		}
 	}
