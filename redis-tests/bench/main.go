@@ -21,6 +21,7 @@ import (
 // plan says what is run.
 type plan struct {
 	rounds    int
+	single    int     // rounds at depth 1; 0: as many as of the others
 	scale     float64 // of the numbers of requests
 	keys      int
 	valueSize int
@@ -42,6 +43,7 @@ func run() error {
 	var p plan
 	var only, depths string
 	flag.IntVar(&p.rounds, "rounds", 5, "rounds of each workload on each server")
+	flag.IntVar(&p.single, "rounds-at-1", 0, "rounds at depth 1, where servers differ least and runs of one server by as much; 0: as at other depths")
 	flag.Float64Var(&p.scale, "scale", 1, "times the ordinary number of requests")
 	flag.IntVar(&p.keys, "keys", 1_000_000, "different keys")
 	flag.IntVar(&p.valueSize, "size", 100, "bytes of a value")
@@ -51,6 +53,9 @@ func run() error {
 	flag.StringVar(&p.directory, "results", "bench-results", "folder for the results")
 	flag.BoolVar(&p.floor, "floor", false, "measure a server that does nothing instead of Kedis")
 	flag.Parse()
+	if p.rounds < 1 || p.single < 0 {
+		return errors.New("-rounds: a line needs one round at least")
+	}
 	var err error
 	if p.only, err = regexp.Compile(only); err != nil {
 		return err
@@ -99,7 +104,7 @@ func (p *plan) compare() (err error) {
 			results = append(results, r)
 		}
 	}
-	report := report{title: machine(), versions: pair.versions(), flags: p.flags(), rounds: p.rounds, took: time.Since(began), results: results,
+	report := report{title: machine(), versions: pair.versions(), flags: p.flags(), rounds: p.turns(), took: time.Since(began), results: results,
 		measured: pair[0].title}
 	return errors.Join(report.writeTable(filepath.Join(p.directory, p.file(".md"))), report.writeChart(filepath.Join(p.directory, p.file(".svg"))))
 }
@@ -115,6 +120,22 @@ func (p *plan) file(extension string) string {
 // flags tells what all runs have in common, as one would type it.
 func (p *plan) flags() string {
 	return fmt.Sprintf("redis-benchmark -r %d -d %d -c %d", p.keys, p.valueSize, p.clients)
+}
+
+// roundsAt is how many rounds of a workload are counted at a depth.
+func (p *plan) roundsAt(depth int) int {
+	if depth == 1 && p.single > 0 {
+		return p.single
+	}
+	return p.rounds
+}
+
+// turns tells the numbers of rounds.
+func (p *plan) turns() string {
+	if p.single == 0 || p.single == p.rounds {
+		return fmt.Sprintf("%d rounds", p.rounds)
+	}
+	return fmt.Sprintf("%d rounds (%d at depth 1)", p.rounds, p.single)
 }
 
 // contestant is one of the servers that are compared.

@@ -11,7 +11,7 @@ import (
 type report struct {
 	title, versions, flags string
 	measured               string // whose figures are divided by Redis's
-	rounds                 int
+	rounds                 string
 	took                   time.Duration
 	results                []result
 }
@@ -19,7 +19,7 @@ type report struct {
 // writeTable writes the medians as a table in Markdown.
 func (r *report) writeTable(path string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n%s\n\n`%s`, %d rounds in turns, %s in all, %s.\n\n", r.title, strings.ReplaceAll(r.versions, "\n", "\n\n"),
+	fmt.Fprintf(&b, "%s\n\n%s\n\n`%s`, %s in turns, %s in all, %s.\n\n", r.title, strings.ReplaceAll(r.versions, "\n", "\n\n"),
 		r.flags, r.rounds, r.took.Round(time.Second), time.Now().UTC().Format(time.DateOnly))
 	b.WriteString("| | depth | " + r.measured + "/s | Redis/s | ratio | spread | wanted | p50 ms | p99 ms | Redis p99 ms | left s | Redis left s |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, result := range r.results {

@@ -255,7 +255,7 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 	} else {
 		arguments = append(arguments, w.request...)
 	}
-	for round := range 1 + p.rounds {
+	for round := range 1 + p.roundsAt(depth) {
 		for turn := range 2 {
 			i := (round + turn) % 2
 			c := &servers[i]
