@@ -69,9 +69,13 @@ func (s *Store) forget(records []copied) {
 	}
 }
 
+// unusedShare is the part of the cache, one in so many, that records of one generation which nobody has used may take from older copies.
+const unusedShare = 4
+
 // leave copies into the cache what is left of the generation that is kept, which another one is about to take the place of: what was
-// used, and, if that is much, as much else as there is room for. What nobody has asked for since it was written is worth neither the memory
-// nor the processor's time: a seventh of what a push to a list takes in all.
+// used, and, if that is much, as much else as there is room for, or as may take the place of older copies. Where keys are asked for at random,
+// what was written lately is as likely to come next as what was read lately, and a copy costs a fiftieth of what it costs to ask RocksDB. But where nobody
+// asks for what was written it is worth neither the memory nor the processor's time: a seventh of what a push to a list takes in all.
 func (s *Store) leave(next *frozen) {
 	now := s.current.Load()
 	if now.kept == nil {
@@ -82,7 +86,7 @@ func (s *Store) leave(next *frozen) {
 		live[ns.number] = true
 	}
 	popped := outsideOfLists{moved: next.moved}
-	room := s.cache.Limit() - s.cache.Bytes()
+	room := max(s.cache.Limit()-s.cache.Bytes(), s.cache.Limit()/unusedShare)
 	if !now.kept.OftenUsed() {
 		room = 0
 	}

@@ -123,6 +123,28 @@ func TestWhatNobodyReadsDoesNotStayInMemory(t *testing.T) {
 	k.wantAll()
 }
 
+// TestWhatIsLeftTakesTheRoomOfWhatIsOld: a cache that is full, as it is for ever once it was, still takes what is left of a generation of which
+// much was read.
+func TestWhatIsLeftTakesTheRoomOfWhatIsOld(t *testing.T) {
+	k := newKeeping(t)
+	k.large("a")
+	for i := range 200 {
+		k.wantRead(fmt.Sprint("a", i), 0)
+	}
+	cache := k.store.Cache()
+	old := make([]byte, 1<<10)
+	cache.SetLimit(16 << 20)
+	for i := range uint64(32 << 10) {
+		cache.Put(i*2654435761, 0, old, nil, true)
+	}
+	cache.SetLimit(cache.Bytes())
+	k.large("b")
+	for i := range 1000 {
+		k.wantRead(fmt.Sprint("a", i), 0)
+	}
+	k.wantAll()
+}
+
 // TestWhatIsLeftStaysInMemory has room in the cache for all that was kept, of which some was read.
 func TestWhatIsLeftStaysInMemory(t *testing.T) {
 	k := newKeeping(t)
