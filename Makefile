@@ -10,9 +10,10 @@ IOREDIS     := redis-tests/clients/ioredis
 
 # The binary that redis-tests drive; built once here instead of by every test package.
 export KEDIS_BINARY ?= $(CURDIR)/bin/kedis
-# The oracle, when redis-server isn't in PATH (see scripts/install-dependencies.sh).
+# The oracle, where PATH has none of the right version (see scripts/install-dependencies.sh).
 ifneq ($(wildcard .cache/oracle/redis-server),)
 export KEDIS_ORACLE ?= $(CURDIR)/.cache/oracle/redis-server
+export PATH := $(CURDIR)/.cache/oracle:$(PATH)
 endif
 
 include scripts/release.mk
@@ -42,8 +43,10 @@ MOVEDMB  ?= 5000
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
+# A second make, so that it sees a RocksDB that was built just now.
 .PHONY: run
-run: dependencies build ## install what is missing, build, and serve on port 6379 with the data in ./data
+run: dependencies ## install what is missing, build, and serve on port 6379 with the data in ./data
+	@$(MAKE) --no-print-directory build
 	bin/kedis serve
 
 .PHONY: build
@@ -52,7 +55,7 @@ build: ## build bin/kedis
 	$(GO) build -o bin/kedis .
 
 .PHONY: dependencies
-dependencies: ## install what building needs (librocksdb-dev), if it is missing
+dependencies: ## install what building needs (librocksdb-dev, or a RocksDB that is built), if it is missing
 	@$(INSTALL) build
 
 .PHONY: test-dependencies
@@ -64,7 +67,7 @@ $(IOREDIS)/node_modules/.package-lock.json: $(IOREDIS)/package.json $(IOREDIS)/p
 	cd $(IOREDIS) && npm ci --no-audit --no-fund
 	@touch $@
 
-# A second make, so that it sees an oracle that was installed just now.
+# A second make, as for run, so that it sees an oracle that was installed just now.
 .PHONY: test
 test: test-dependencies ## install what is missing, lint, and run all tests in their short form
 	@$(MAKE) --no-print-directory lint build go-test
@@ -81,6 +84,10 @@ lint: ## gofmt, go vet, staticcheck
 
 .PHONY: race
 race: test-dependencies ## all tests under the race detector, on a server that was built with it
+	@$(MAKE) --no-print-directory go-race
+
+.PHONY: go-race
+go-race:
 	$(GO) build -race -o bin/kedis-race .
 	KEDIS_BINARY=$(CURDIR)/bin/kedis-race $(GO) test -race -count=1 -timeout 60m ./...
 

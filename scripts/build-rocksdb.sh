@@ -17,18 +17,16 @@
 set -euo pipefail
 
 readonly version=7.8.3
-readonly package=rocksdb=7.8.3-2
-readonly tarball=rocksdb_7.8.3.orig.tar.gz
 readonly checksum=b85408a374770897332bf15e51620a5f35720dd416a4749e3899057f9cfaf84d
-readonly mirror=http://deb.debian.org/debian
-readonly suite=bookworm
-readonly keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 say() { printf 'build-rocksdb: %s\n' "$1" >&2; }
 fail() {
 	say "$1"
 	exit 1
 }
+here=$(cd "$(dirname "$0")" && pwd)
+readonly here
+. "$here/source-package.sh"
 
 case $(uname -m) in
 x86_64) march=${ROCKSDB_MARCH:-x86-64-v2} ;;
@@ -38,10 +36,6 @@ readonly march
 readonly cache=${ROCKSDB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kedis}
 readonly prefix=$cache/rocksdb-$version-$march-jemalloc
 readonly jobs=${ROCKSDB_JOBS:-$(nproc)}
-
-need_command() { # command, package
-	command -v "$1" >/dev/null || fail "$1 is missing; install $2"
-}
 
 # Where the compiler finds a static library; empty when it doesn't.
 static_library() {
@@ -60,35 +54,6 @@ check_tools() {
 		[ -n "$(static_library "$library")" ] ||
 			fail "lib$library.a is missing; install g++ libsnappy-dev liblz4-dev libzstd-dev zlib1g-dev libjemalloc-dev"
 	done
-}
-
-# The source package, through apt with lists of its own: the system's sources and lists stay as they are.
-fetch_with_apt() {
-	local state=$work/apt
-	mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
-	echo "deb-src [signed-by=$keyring] $mirror $suite main" >"$state/sources.list"
-	local options=(-qq -o "Dir::Etc::sourcelist=$state/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$state/lists"
-		-o "Dir::Cache=$state/cache" -o "APT::Sandbox::User=$(id -un)")
-	apt-get "${options[@]}" update && apt-get "${options[@]}" source --download-only "$package"
-}
-
-fetch_with_curl() {
-	curl --fail --silent --show-error --location --output "$tarball" "$mirror/pool/main/r/rocksdb/$tarball"
-}
-
-# Whichever way the source comes, the checksum decides.
-fetch() {
-	if [ -n "${ROCKSDB_SOURCE:-}" ]; then
-		cp "$ROCKSDB_SOURCE" "$tarball"
-	elif [ -r $keyring ] && command -v apt-get >/dev/null && fetch_with_apt; then
-		say "fetched Debian's source package $package"
-	else
-		need_command curl curl
-		say "fetching $mirror/pool/main/r/rocksdb/$tarball"
-		fetch_with_curl || fail "$tarball could not be fetched; give one with ROCKSDB_SOURCE=FILE"
-	fi
-	echo "$checksum  $tarball" | sha256sum --check --status || fail "$tarball does not have the SHA-256 $checksum"
-	tar -xzf "$tarball"
 }
 
 configure() {
@@ -165,7 +130,7 @@ build() {
 	work=$(mktemp -d "$cache/building.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	cd "$work"
-	fetch
+	fetch_source rocksdb "rocksdb_$version.orig.tar.gz" $checksum "${ROCKSDB_SOURCE:-}"
 	run "configuring RocksDB $version for $march with $(c++ --version | head -n 1)" configure
 	run "compiling with $jobs jobs, which takes some minutes" make -C build -j "$jobs"
 	run "installing" make -C build install

@@ -27,7 +27,7 @@ rocksdb: ## build the optimized RocksDB that release links, unless it is there a
 
 .PHONY: release-dependencies
 release-dependencies:
-	@scripts/install-dependencies.sh build release
+	@scripts/install-dependencies.sh release
 
 # A second make, so that it sees the library that was built just now.
 .PHONY: release
