@@ -2,6 +2,7 @@ package crash
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"net"
@@ -84,6 +85,7 @@ func TestDirectoryWithoutRights(t *testing.T) {
 	var configure func(*exec.Cmd)
 	if os.Geteuid() == 0 {
 		const nobody = 65534
+		program.Line = append([]string{reachable(t, program.Line[0])}, program.Line[1:]...)
 		configure = func(command *exec.Cmd) {
 			command.Dir = "/"
 			command.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
@@ -94,6 +96,21 @@ func TestDirectoryWithoutRights(t *testing.T) {
 	}
 	directory := filepath.Join(parent, "data")
 	runToEnd(t, program, configure, placed(directory, 0)...).refuses(t, directory, "permission denied")
+}
+
+// reachable copies an executable to where everybody may run it: root's tree may be in a home that nobody else may enter.
+func reachable(t *testing.T, executable string) string {
+	t.Helper()
+	content, err := os.ReadFile(executable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory := t.TempDir()
+	path := filepath.Join(directory, filepath.Base(executable))
+	if err := errors.Join(os.WriteFile(path, content, 0o755), os.Chmod(filepath.Dir(directory), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestDirectoryThatIsAFile(t *testing.T) {
