@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the oracle, Redis 7.0.15 from Debian's source package, for systems whose own Redis is another version: what Kedis answers is
-# compared with 7.0, byte for byte. Debian 12 and Ubuntu 24.04 have it as a package.
+# compared with 7.0, byte for byte. Debian 12 has it as a package.
 #
 #   build-redis.sh   build it, unless it is there; the last line printed is the directory of redis-server, redis-cli and redis-benchmark
 #
@@ -9,14 +9,7 @@
 # The directory gets its name when it is complete, and not before.
 set -euo pipefail
 
-say() { printf 'build-redis: %s\n' "$1" >&2; }
-fail() {
-	say "$1"
-	exit 1
-}
-here=$(cd "$(dirname "$0")" && pwd)
-readonly here
-. "$here/source-package.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/source-package.sh"
 
 readonly version=7.0.15
 readonly checksum=4b1dc4ee6d622a09fff9c6777191209750fb5e5a725ef78ea012d6eef4c22982

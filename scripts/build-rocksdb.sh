@@ -19,14 +19,7 @@ set -euo pipefail
 readonly version=7.8.3
 readonly checksum=b85408a374770897332bf15e51620a5f35720dd416a4749e3899057f9cfaf84d
 
-say() { printf 'build-rocksdb: %s\n' "$1" >&2; }
-fail() {
-	say "$1"
-	exit 1
-}
-here=$(cd "$(dirname "$0")" && pwd)
-readonly here
-. "$here/source-package.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/source-package.sh"
 
 case $(uname -m) in
 x86_64) march=${ROCKSDB_MARCH:-x86-64-v2} ;;

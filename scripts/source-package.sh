@@ -1,4 +1,10 @@
-# The source of a Debian package, for the scripts that build one: they source this file, say what they do with say and fail, and work in $work.
+# The source of a Debian package, for the scripts that build one: they source this file, which tells what they do in their names, and work in $work.
+
+say() { printf '%s: %s\n' "$(basename "$0" .sh)" "$1" >&2; }
+fail() {
+	say "$1"
+	exit 1
+}
 
 readonly mirror=http://deb.debian.org/debian
 readonly suite=bookworm

@@ -124,25 +124,41 @@ func TestWhatNobodyReadsDoesNotStayInMemory(t *testing.T) {
 }
 
 // TestWhatIsLeftTakesTheRoomOfWhatIsOld: a cache that is full, as it is for ever once it was, still takes what is left of a generation of which
-// much was read.
+// much was read, but no more than a share of what it holds.
 func TestWhatIsLeftTakesTheRoomOfWhatIsOld(t *testing.T) {
-	k := newKeeping(t)
-	k.large("a")
-	for i := range 200 {
-		k.wantRead(fmt.Sprint("a", i), 0)
+	for _, c := range []struct {
+		prefix      string // values are as many times 500 bytes as it is long
+		least, most int64  // of the 800 that were not read are read from RocksDB afterwards
+	}{{"a", 0, 0}, {"aaaaaaaa", 200, 700}} {
+		k := newKeeping(t)
+		k.large(c.prefix)
+		for i := range 200 {
+			k.wantRead(fmt.Sprint(c.prefix, i), 0)
+		}
+		k.fillCache(8 << 20)
+		k.large("b")
+		for i := range 200 {
+			k.wantRead(fmt.Sprint(c.prefix, i), 0)
+		}
+		var reads int64
+		for i := 200; i < 1000; i++ {
+			reads += k.read(fmt.Sprint(c.prefix, i))
+		}
+		if reads < c.least || reads > c.most {
+			t.Errorf("values of %d bytes: %d of 800 were read from RocksDB, want %d to %d", 500*len(c.prefix), reads, c.least, c.most)
+		}
+		k.wantAll()
 	}
-	cache := k.store.Cache()
-	old := make([]byte, 1<<10)
-	cache.SetLimit(16 << 20)
-	for i := range uint64(32 << 10) {
+}
+
+// fillCache leaves no room in the cache, which is as large as it has to be.
+func (k *keeping) fillCache(limit int64) {
+	cache, old := k.store.Cache(), make([]byte, 1<<10)
+	cache.SetLimit(limit)
+	for i := range uint64(limit >> 9) {
 		cache.Put(i*2654435761, 0, old, nil, true)
 	}
 	cache.SetLimit(cache.Bytes())
-	k.large("b")
-	for i := range 1000 {
-		k.wantRead(fmt.Sprint("a", i), 0)
-	}
-	k.wantAll()
 }
 
 // TestWhatIsLeftStaysInMemory has room in the cache for all that was kept, of which some was read.

@@ -54,7 +54,7 @@ func run() error {
 	flag.BoolVar(&p.floor, "floor", false, "measure a server that does nothing instead of Kedis")
 	flag.Parse()
 	if p.rounds < 1 || p.single < 0 {
-		return errors.New("-rounds: a line needs one round at least")
+		return errors.New("-rounds and -rounds-at-1: a line needs one round at least")
 	}
 	var err error
 	if p.only, err = regexp.Compile(only); err != nil {
