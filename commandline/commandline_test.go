@@ -172,6 +172,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", "--bind", "127.0.0.1", "--port", free(t), "--dir", file("file", "")}, "file: not a directory"},
 		{[]string{"serve", "--bind", "127.0.0.1", "--port", free(t), "--dir", newer}, "has another format"},
 		{[]string{"serve", "--bind", "127.0.0.1", "--port", free(t), "--dir", t.TempDir(), "--pidfile", notThere + "/pid"}, "pidfile: open"},
+		{[]string{"serve", "--bind", "127.0.0.1", "--port", free(t), "--dir", t.TempDir(), "--pprof-address", "127.0.0.1"}, "pprof-address: listen tcp"},
 		{[]string{"serve", "--bind", "127.0.0.1", "--port", free(t), "--dir", t.TempDir(), "--logfile", notThere + "/log"}, "logfile: open"},
 		{[]string{"binlog", "fix"}, `unknown command "fix"`},
 		{[]string{"binlog", "dump"}, "binlog dump: expected one directory, got 0 words"},
