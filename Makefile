@@ -33,6 +33,9 @@ PARTS     ?= cold,tail,memory,recovery
 MEGABYTES ?= 512
 LENGTH    ?= 15
 FUZZTIME ?= 10s
+# make bench-pairs A='bin/kedis-before serve' B='bin/kedis serve' BENCH='-pairs 20 -shapes shared'
+A        ?= bin/kedis serve
+B        ?= bin/kedis serve --busy-poll 0
 MOVED    ?= 1000000
 RANKED   ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI, of storage only the tests of many goroutines, and a
@@ -124,6 +127,10 @@ scripts-rewrite: ## take the expected replies from redis-server
 .PHONY: bench
 bench: build ## redis-benchmark on Kedis and redis-server in turns
 	$(GO) run ./redis-tests/bench $(BENCH)
+
+.PHONY: bench-pairs
+bench-pairs: build ## builds or settings A and B in alternating pairs
+	$(GO) run ./redis-tests/bench/pairs -a '$(A)' -b '$(B)' $(BENCH)
 
 .PHONY: bench-migration
 bench-migration: build ## port, import and export of MOVED keys
