@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -129,6 +126,8 @@ func serve(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	stopper := newStopper()
+	receiveSignals(stopper, logger)
 	logger.Info("starting", "version", version, "directory", c.Dir.Get(), "pid", os.Getpid())
 	if err := server.CheckAddresses(c); err != nil {
 		return err
@@ -142,7 +141,7 @@ func serve(c *config.Config) error {
 	if err != nil {
 		return errors.Join(err, data.Close())
 	}
-	return errors.Join(serveData(c, data, logger), removePIDFile())
+	return errors.Join(serveData(c, data, stopper, logger), removePIDFile())
 }
 
 // collectOften has garbage collected when a quarter of the memory in use is garbage, if GOGC doesn't say something
@@ -155,7 +154,7 @@ func collectOften() {
 }
 
 // serveData serves what was opened, and closes it at the end.
-func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
+func serveData(c *config.Config, data *server.Data, stopper *stopper, logger hclog.Logger) error {
 	data.ApplyLive()
 	reactors := int(c.Reactors.Get())
 	if reactors == 0 {
@@ -165,7 +164,6 @@ func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
 	engine.Version = version
 	s := server.New(engine, c, logger)
 	s.UseProcessors(func(n int) { runtime.GOMAXPROCS(n) })
-	stopper := &stopper{server: s, asked: make(chan struct{})}
 	engine.Server = stopper
 	if err := data.Recover(engine); err != nil {
 		return errors.Join(err, data.Close())
@@ -176,9 +174,7 @@ func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	sweeping := sweep(ctx, engine, c, logger)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go stopper.wait(signals, logger)
+	go stopWhenAsked(s, stopper, logger)
 	err := s.Run(reactors, func() {
 		logger.Info("ready to accept connections", "addresses", strings.Join(s.Addresses(), " "), "reactors", reactors)
 	})
@@ -232,30 +228,14 @@ func sweep(ctx context.Context, engine *command.Engine, c *config.Config, logger
 	return done
 }
 
-// stopper ends the server once, whoever asks for it.
-type stopper struct {
-	server *server.Server
-	once   sync.Once
-	asked  chan struct{}
-}
-
-// Shutdown asks for the end.
-func (s *stopper) Shutdown() error {
-	s.once.Do(func() { close(s.asked) })
-	return nil
-}
-
 const stopTimeout = 10 * time.Second
 
-func (s *stopper) wait(signals <-chan os.Signal, logger hclog.Logger) {
-	select {
-	case received := <-signals:
-		logger.Info("received a signal", "signal", received.String())
-	case <-s.asked:
-	}
+// stopWhenAsked has the server stop serving when its end is asked for.
+func stopWhenAsked(s *server.Server, stopper *stopper, logger hclog.Logger) {
+	<-stopper.asked
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	if err := s.server.Stop(ctx); err != nil {
+	if err := s.Stop(ctx); err != nil {
 		logger.Error("stopping", "error", err)
 	}
 }
