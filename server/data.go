@@ -46,6 +46,9 @@ func OpenData(c *config.Config, logger hclog.Logger) (*Data, error) {
 		}
 		return nil, fmt.Errorf("server: data directory %s: %w", directory, err)
 	}
+	if err := checkDirectory(directory); err != nil {
+		return nil, err
+	}
 	d := &Data{directory: directory, logger: logger, config: c}
 	if err := d.openStore(); err != nil {
 		return nil, err
@@ -189,6 +192,7 @@ func (d *Data) openLog() error {
 // createLog makes the first log. A crash may have left one behind that no data has gone to: the
 // state that names it is persisted before anything is served.
 func (d *Data) createLog() error {
+	warnOfRedisData(d.directory, d.logger)
 	const first = 1
 	o := d.logOptions(first)
 	if err := os.RemoveAll(o.Directory); err != nil {
