@@ -11,12 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/urfave/cli/v2"
 
 	"kedis/internal/config"
+	"kedis/replication"
 	"kedis/server"
 	"kedis/server/command"
 	"kedis/ttl"
@@ -153,42 +155,94 @@ func collectOften() {
 	}
 }
 
+// service is a server and what goes on beside it.
+type service struct {
+	config  *config.Config
+	data    *server.Data
+	engine  *command.Engine
+	server  *server.Server
+	node    *replication.Node
+	sweeper *ttl.Sweeper
+	stopper *stopper
+	logger  hclog.Logger
+
+	reactors int
+	sweeping sync.WaitGroup
+	failed   error // why it could not begin to serve the data; valid when Run has returned
+}
+
+// newService wires the parts of a server of the data.
+func newService(c *config.Config, data *server.Data, stopper *stopper, logger hclog.Logger) *service {
+	data.ApplyLive()
+	v := &service{config: c, data: data, stopper: stopper, logger: logger, reactors: int(c.Reactors.Get())}
+	if v.reactors == 0 {
+		v.reactors = runtime.GOMAXPROCS(0)
+	}
+	v.engine = command.NewEngine(data.Store, c, data, logger, v.reactors)
+	v.engine.Version, v.engine.Server = version, stopper
+	v.server = server.New(v.engine, c, logger)
+	v.server.UseProcessors(func(n int) { runtime.GOMAXPROCS(n) })
+	v.node = server.NewReplication(data, v.engine, version)
+	v.sweeper = newSweeper(v.engine, c, logger)
+	v.engine.Sweeper = v.sweeper
+	return v
+}
+
 // serveData serves what was opened, and closes it at the end.
 func serveData(c *config.Config, data *server.Data, stopper *stopper, logger hclog.Logger) error {
-	data.ApplyLive()
-	reactors := int(c.Reactors.Get())
-	if reactors == 0 {
-		reactors = runtime.GOMAXPROCS(0)
-	}
-	engine := command.NewEngine(data.Store, c, data, logger, reactors)
-	engine.Version = version
-	s := server.New(engine, c, logger)
-	s.UseProcessors(func(n int) { runtime.GOMAXPROCS(n) })
-	engine.Server = stopper
-	if err := data.Recover(engine); err != nil {
-		return errors.Join(err, data.Close())
-	}
-	node := server.NewReplication(data, engine, version)
-	if err := node.Start(data.Created()); err != nil {
-		return errors.Join(err, data.Close())
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	sweeping := sweep(ctx, engine, c, logger)
-	go stopWhenAsked(s, stopper, logger)
-	err := s.Run(reactors, func() {
-		logger.Info("ready to accept connections", "addresses", strings.Join(s.Addresses(), " "), "reactors", reactors)
-	})
+	v := newService(c, data, stopper, logger)
+	sweeping, stopSweeping := context.WithCancel(context.Background())
+	err := v.run(sweeping)
+	stopSweeping()
+	v.sweeping.Wait()
 	if err == nil {
 		logger.Info("stopping")
 	}
-	cancel()
-	<-sweeping
-	stopped := engine.Stop()
-	node.Stop()
+	stopped := v.engine.Stop()
+	v.node.Stop()
 	if !stopped {
 		return errors.Join(err, data.Abandon())
 	}
 	return errors.Join(err, data.Close())
+}
+
+// run serves until the end is asked for. Clients are accepted while the log is applied, which may take long, and are told so.
+func (v *service) run(sweeping context.Context) error {
+	loading := v.data.BeginLoading(v.engine)
+	if !loading {
+		if err := v.begin(sweeping, sweeping); err != nil {
+			return err
+		}
+	}
+	go stopWhenAsked(v.server, v.stopper, v.logger)
+	err := v.server.Run(v.reactors, func(ctx context.Context) {
+		addresses := strings.Join(v.server.Addresses(), " ")
+		if loading {
+			v.logger.Info("clients are told that the data is loading", "addresses", addresses)
+			if v.failed = v.begin(ctx, sweeping); v.failed != nil {
+				v.stopper.stop()
+				return
+			}
+		}
+		v.logger.Info("ready to accept connections", "addresses", addresses, "reactors", v.reactors)
+	})
+	if errors.Is(v.failed, context.Canceled) { // the end was asked for
+		return err
+	}
+	return errors.Join(err, v.failed)
+}
+
+// begin brings the data to the end of the log, and everything to work that clients need. The context ends the former.
+func (v *service) begin(ctx, sweeping context.Context) error {
+	if err := v.data.Recover(ctx, v.engine); err != nil {
+		return err
+	}
+	if err := v.node.Start(v.data.Created()); err != nil {
+		return err
+	}
+	v.engine.EndLoading()
+	v.sweeping.Go(func() { v.sweeper.Run(sweeping) })
+	return nil
 }
 
 // writePIDFile writes the process id to a file, if one is named, and returns what removes it.
@@ -207,10 +261,10 @@ func writePIDFile(name string) (remove func() error, err error) {
 	}, nil
 }
 
-// sweep removes expired keys in the background until the context ends.
-func sweep(ctx context.Context, engine *command.Engine, c *config.Config, logger hclog.Logger) <-chan struct{} {
+// newSweeper makes what removes expired keys in the background.
+func newSweeper(engine *command.Engine, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
 	expiries := engine.Expiries()
-	sweeper := ttl.New(expiries, expiries, ttl.Options{
+	return ttl.New(expiries, expiries, ttl.Options{
 		Enabled:  c.ActiveExpire.Get,
 		Interval: func() time.Duration { return time.Second / time.Duration(max(c.HZ.Get(), 1)) },
 		Effort:   func() int { return int(15 + 10*c.ActiveExpireEffort.Get()) },
@@ -219,13 +273,6 @@ func sweep(ctx context.Context, engine *command.Engine, c *config.Config, logger
 		Now:      time.Now,
 		Failed:   func(err error) { logger.Error("removing expired keys", "error", err) },
 	})
-	engine.Sweeper = sweeper
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		sweeper.Run(ctx)
-	}()
-	return done
 }
 
 const stopTimeout = 10 * time.Second

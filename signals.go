@@ -19,9 +19,11 @@ func newStopper() *stopper { return &stopper{asked: make(chan struct{})} }
 
 // Shutdown asks for the end.
 func (s *stopper) Shutdown() error {
-	s.once.Do(func() { close(s.asked) })
+	s.stop()
 	return nil
 }
+
+func (s *stopper) stop() { s.once.Do(func() { close(s.asked) }) }
 
 func (s *stopper) isAsked() bool {
 	select {
@@ -56,6 +58,6 @@ func (s *stopper) receive(received os.Signal, logger hclog.Logger, exit func(cod
 		exit(1)
 	default:
 		logger.Info("received a signal, and ends", "signal", received.String())
-		s.once.Do(func() { close(s.asked) })
+		s.stop()
 	}
 }

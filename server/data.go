@@ -13,7 +13,6 @@ import (
 
 	"kedis/binlog"
 	"kedis/internal/config"
-	"kedis/server/command"
 	"kedis/storage"
 	"kedis/storage/rocks"
 )
@@ -206,27 +205,6 @@ func (d *Data) createLog() error {
 	d.created, d.recovered = true, binlog.Recovered{Clean: true}
 	d.Store.Attach(log, first)
 	return d.Store.PersistState()
-}
-
-// Recover applies what the log has and RocksDB has not.
-func (d *Data) Recover(engine *command.Engine) error {
-	start, from, records := time.Now(), d.Store.Position(), 0
-	if from > d.Log().Position() {
-		return fmt.Errorf("server: the data is at position %d, but its log ends at %d", from, d.Log().Position())
-	}
-	if from < d.Log().Position() {
-		applier := engine.NewApplier()
-		err := binlog.Walk(d.logOptions(d.Store.LogDirectory()).Directory, binlog.Range{From: from}, func(r binlog.Record) error {
-			records++
-			return applier.Replay(r.Database, r.Payload, r.End)
-		})
-		if err != nil {
-			return fmt.Errorf("server: recovering from position %d of the log: %w", d.Store.Position(), err)
-		}
-	}
-	d.logger.Info("recovered", "position", d.Store.Position(), "from", from, "records", records,
-		"took", time.Since(start).Round(time.Microsecond).String(), "clean", d.recovered.Clean)
-	return nil
 }
 
 // Abandon closes the log and leaves the store as it is, for somebody still uses it: the next start applies from the log

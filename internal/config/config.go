@@ -63,6 +63,7 @@ type Config struct {
 	BinlogRetentionAge  Value[time.Duration]
 	PersistLogSize      Bytes
 	PersistInterval     Value[time.Duration]
+	KeyLoadDelay        Int    // microseconds
 	CheckpointDir       String // relative to Dir
 	CheckpointKeep      Int    // 0 is all
 

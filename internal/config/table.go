@@ -147,6 +147,9 @@ func (c *Config) binlog() []*option {
 			RocksDB by then. When it has grown by so much, what it says is written to RocksDB's files.`),
 		row("persist-interval", &c.PersistInterval, duration(time.Second, 24*time.Hour), "1m", live,
 			"How long it may take until a write stands in RocksDB's files, when little is written."),
+		row("key-load-delay", &c.KeyLoadDelay, integer(leastInt, mostInt, "microseconds"), "0", live,
+			`How long a start waits before it applies each record of the log: for tests of clients of a server that is
+			loading. -n waits one microsecond before every nth record or so.`),
 	}
 }
 

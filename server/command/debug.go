@@ -84,9 +84,14 @@ func findDebugCommand(args [][]byte) (debugCommand, bool) {
 }
 
 func planDebug(c *Context, p *plan) error {
-	if d, ok := findDebugCommand(c.Args); ok && d.plan != nil {
-		d.plan(c, p)
+	d, ok := findDebugCommand(c.Args)
+	if !ok || d.plan == nil {
+		return nil
 	}
+	if c.Engine.Loading() { // these are about the data
+		return ErrLoading
+	}
+	d.plan(c, p)
 	return nil
 }
 

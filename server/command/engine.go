@@ -43,6 +43,7 @@ type Engine struct {
 	payloads  payloads
 	targets   targets
 	failures  failures
+	loading   loading
 
 	Slowlog *metrics.Slowlog
 	Denials *metrics.Denials

@@ -226,7 +226,7 @@ func (e *Engine) infoPersistence(f *metrics.Fields) {
 		}
 		return int64(d / time.Second)
 	}
-	f.Int("loading", 0)
+	f.Bool("loading", e.Loading())
 	f.Int("async_loading", 0)
 	f.Int("rdb_changes_since_last_save", e.Store.Counters().Commits.Load()-commits)
 	f.Bool("rdb_bgsave_in_progress", !began.IsZero())
@@ -245,6 +245,7 @@ func (e *Engine) infoPersistence(f *metrics.Fields) {
 	if log := e.binlog(); log != nil {
 		f.Int("aof_current_size", log.Stats().Bytes)
 	}
+	e.infoLoading(f)
 }
 
 func (e *Engine) replicationCounts() (counts ReplicationCounts) {
