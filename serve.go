@@ -46,7 +46,7 @@ func serveCommand() *cli.Command {
 		if err := configure(c, args); err != nil {
 			return err
 		}
-		return serve(c)
+		return serveAsConfigured(c)
 	}
 	return command
 }
@@ -100,6 +100,9 @@ func newLogger(c *config.Config) (hclog.Logger, error) {
 		if _, err := output.Write(nil); err != nil {
 			return nil, fmt.Errorf("logfile: %w", err)
 		}
+		if err := reportCrashes(name); err != nil {
+			return nil, fmt.Errorf("logfile: %w", err)
+		}
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Name: "kedis", Level: levels[c.LogLevel.Get()], Output: output,
 		JSONFormat: c.LogFormat.Get() == config.LogJSON})
@@ -108,6 +111,15 @@ func newLogger(c *config.Config) (hclog.Logger, error) {
 		return nil
 	})
 	return logger, nil
+}
+
+// reportCrashes has Go write to a file, too, what it writes to standard error when it ends the process.
+func reportCrashes(name string) error {
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(debug.SetCrashOutput(file, debug.CrashOptions{}), file.Close())
 }
 
 // logFile is a file that is opened for each line, as Redis does: who rotates logs moves it away and tells nobody.
@@ -122,15 +134,46 @@ func (f logFile) Write(line []byte) (int, error) {
 	return n, errors.Join(err, file.Close())
 }
 
-// serve runs a server until a signal or SHUTDOWN ends it.
-func serve(c *config.Config) error {
+// serveAsConfigured serves in the foreground or in the background.
+func serveAsConfigured(c *config.Config) error {
 	logger, err := newLogger(c)
 	if err != nil {
 		return err
 	}
+	if isInBackground() {
+		return serve(c, newSupervisor(config.Unsupervised, logger), logger)
+	}
+	supervisor := newSupervisor(c.Supervised.Get(), logger)
+	if c.Daemonize.Get() && supervisor.name == "no" {
+		return serveInBackground()
+	}
+	return serve(c, supervisor, logger)
+}
+
+// serve runs a server until a signal or SHUTDOWN ends it. An error goes to the log file, too.
+func serve(c *config.Config, supervisor *supervisor, logger hclog.Logger) error {
+	err := serveDirectory(c, supervisor, logger)
+	if err != nil && c.LogFile.Get() != "" {
+		logger.Error("the server ends", "error", err)
+	}
+	return err
+}
+
+// warnOfIneffective tells of options that are accepted and change nothing: of those given at the start at once, and of others when
+// CONFIG SET changes them.
+func warnOfIneffective(c *config.Config, logger hclog.Logger) {
+	if names := c.WithoutEffect(); len(names) > 0 {
+		logger.Warn("options of Redis that change nothing here were given; docs/configuration.md says why", "options", strings.Join(names, " "))
+	}
+	c.OnChangeWithoutEffect(func(name string) { logger.Warn("an option of Redis that changes nothing here was set", "option", name) })
+}
+
+// serveDirectory opens the data directory and serves it.
+func serveDirectory(c *config.Config, supervisor *supervisor, logger hclog.Logger) error {
 	stopper := newStopper()
 	receiveSignals(stopper, logger)
 	logger.Info("starting", "version", version, "directory", c.Dir.Get(), "pid", os.Getpid())
+	warnOfIneffective(c, logger)
 	if err := server.CheckAddresses(c); err != nil {
 		return err
 	}
@@ -143,7 +186,7 @@ func serve(c *config.Config) error {
 	if err != nil {
 		return errors.Join(err, data.Close())
 	}
-	return errors.Join(serveData(c, data, stopper, logger), removePIDFile())
+	return errors.Join(serveData(c, data, supervisor, stopper, logger), removePIDFile())
 }
 
 // collectOften has garbage collected when a quarter of the memory in use is garbage, if GOGC doesn't say something
@@ -165,6 +208,8 @@ type service struct {
 	sweeper *ttl.Sweeper
 	stopper *stopper
 	logger  hclog.Logger
+
+	supervisor *supervisor
 
 	reactors int
 	sweeping sync.WaitGroup
@@ -189,8 +234,9 @@ func newService(c *config.Config, data *server.Data, stopper *stopper, logger hc
 }
 
 // serveData serves what was opened, and closes it at the end.
-func serveData(c *config.Config, data *server.Data, stopper *stopper, logger hclog.Logger) error {
+func serveData(c *config.Config, data *server.Data, supervisor *supervisor, stopper *stopper, logger hclog.Logger) error {
 	v := newService(c, data, stopper, logger)
+	v.supervisor, v.engine.Supervisor = supervisor, supervisor.name
 	sweeping, stopSweeping := context.WithCancel(context.Background())
 	err := v.run(sweeping)
 	stopSweeping()
@@ -198,6 +244,7 @@ func serveData(c *config.Config, data *server.Data, stopper *stopper, logger hcl
 	if err == nil {
 		logger.Info("stopping")
 	}
+	supervisor.stopping()
 	stopped := v.engine.Stop()
 	v.node.Stop()
 	if !stopped {
@@ -216,20 +263,56 @@ func (v *service) run(sweeping context.Context) error {
 	}
 	go stopWhenAsked(v.server, v.stopper, v.logger)
 	err := v.server.Run(v.reactors, func(ctx context.Context) {
-		addresses := strings.Join(v.server.Addresses(), " ")
-		if loading {
-			v.logger.Info("clients are told that the data is loading", "addresses", addresses)
-			if v.failed = v.begin(ctx, sweeping); v.failed != nil {
-				v.stopper.stop()
-				return
-			}
+		if v.failed = v.listening(ctx, sweeping, loading); v.failed != nil {
+			v.stopper.stop()
 		}
-		v.logger.Info("ready to accept connections", "addresses", addresses, "reactors", v.reactors)
 	})
 	if errors.Is(v.failed, context.Canceled) { // the end was asked for
 		return err
 	}
 	return errors.Join(err, v.failed)
+}
+
+// listening is called when clients are accepted.
+func (v *service) listening(ctx, sweeping context.Context, loading bool) error {
+	if isInBackground() {
+		if err := leaveStarter(); err != nil {
+			return err
+		}
+	}
+	addresses := strings.Join(v.server.Addresses(), " ")
+	if loading {
+		v.logger.Info("clients are told that the data is loading", "addresses", addresses)
+		ended := v.extendTimeout(ctx)
+		err := v.begin(ctx, sweeping)
+		if ended(); err != nil {
+			return err
+		}
+	}
+	v.logger.Info("ready to accept connections", "addresses", addresses, "reactors", v.reactors)
+	v.supervisor.ready()
+	return nil
+}
+
+// extendTimeout tells the supervisor every few seconds how far the load is, until the function that it returns is called.
+func (v *service) extendTimeout(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for ctx.Err() == nil {
+			if p, ok := v.engine.LoadingProgress(); ok {
+				v.supervisor.loading(fmt.Sprintf("Applying the log: %.1f %%", p.Percent()))
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(server.ProgressInterval):
+			}
+		}
+	})
+	return func() {
+		cancel()
+		telling.Wait()
+	}
 }
 
 // begin brings the data to the end of the log, and everything to work that clients need. The context ends the former.

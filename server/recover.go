@@ -10,8 +10,8 @@ import (
 	"kedis/server/command"
 )
 
-// progressInterval is how often the log says how far a recovery is.
-const progressInterval = 5 * time.Second
+// ProgressInterval is how often the log says how far a recovery is.
+const ProgressInterval = 5 * time.Second
 
 // recovery applies the log to the store.
 type recovery struct {
@@ -85,7 +85,7 @@ func (r *recovery) delay(ctx context.Context) error {
 
 // tell logs how far the recovery is, every few seconds.
 func (r *recovery) tell() {
-	if time.Since(r.told) < progressInterval {
+	if time.Since(r.told) < ProgressInterval {
 		return
 	}
 	r.told = time.Now()

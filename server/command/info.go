@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -69,7 +70,7 @@ func (e *Engine) infoServer(f *metrics.Fields) {
 	f.Text("go_version", runtime.Version())
 	f.Text("rocksdb_version", rocks.Version()+" ("+rocks.BuildKind()+")")
 	f.Int("process_id", int64(os.Getpid()))
-	f.Text("process_supervised", "no")
+	f.Text("process_supervised", cmp.Or(e.Supervisor, "no"))
 	f.Text("run_id", e.runID)
 	f.Int("tcp_port", e.Config.Port.Get())
 	f.Int("server_time_usec", now.UnixMicro())
