@@ -30,9 +30,9 @@ func killed(t *testing.T, directory string) (digest string) {
 }
 
 // loadingServer starts a server that would need minutes to load, and connects to it.
-func loadingServer(t *testing.T, directory string) (*launch.Server, *resp.Connection) {
+func loadingServer(t *testing.T, directory string, options ...string) (*launch.Server, *resp.Connection) {
 	t.Helper()
-	s, err := program().Begin(directory, "--key-load-delay", "500000", "--persist-interval", "1d")
+	s, err := program().Begin(directory, append(options, "--key-load-delay", "500000", "--persist-interval", "1d")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,4 +138,40 @@ func TestEndWhileLoading(t *testing.T) {
 		t.Errorf("the digest is %s, and was %s", got, digest)
 	}
 	stop(t, s)
+}
+
+// TestLoadingReplica restarts a replica, which says at once that it is one, and goes on when it has loaded.
+func TestLoadingReplica(t *testing.T) {
+	primary := start(t, t.TempDir())
+	p := primary.MustDial(t)
+	directory := t.TempDir()
+	options := []string{"--replicaof", "127.0.0.1", strconv.Itoa(primary.Port), "--persist-interval", "1d"}
+	replica := start(t, directory, options...)
+	ask(t, p, "set", "key", "before")
+	ask(t, p, "wait", "1", "0")
+	for i := range keysToLoad {
+		ask(t, p, "set", "key"+strconv.Itoa(i), "value")
+	}
+	if got := ask(t, p, "wait", "1", "0"); got != "1" {
+		t.Fatalf("WAIT: %s", got)
+	}
+	replica.Kill()
+	ask(t, p, "set", "key", "after")
+	_, r := loadingServer(t, directory, options...)
+	if role, link := infoField(t, r, "role"), infoField(t, r, "master_link_status"); role != "slave" || link != "down" {
+		t.Errorf("a replica that is loading says that it is a %s, and its link %s", role, link)
+	}
+	if got := answer(t, r, "get", "key"); got != errLoading {
+		t.Errorf("GET: %s", got)
+	}
+	ask(t, r, "config", "set", "key-load-delay", "0")
+	if got := ask(t, p, "wait", "1", "0"); got != "1" {
+		t.Errorf("WAIT: %s", got)
+	}
+	if got := ask(t, r, "get", "key"); got != "after" {
+		t.Errorf("the key holds %q", got)
+	}
+	if full := infoField(t, p, "sync_full"); full != "1" {
+		t.Errorf("%s full synchronizations", full)
+	}
 }

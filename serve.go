@@ -255,6 +255,9 @@ func serveData(c *config.Config, data *server.Data, supervisor *supervisor, stop
 
 // run serves until the end is asked for. Clients are accepted while the log is applied, which may take long, and are told so.
 func (v *service) run(sweeping context.Context) error {
+	if err := v.node.TakeRole(); err != nil {
+		return err
+	}
 	loading := v.data.BeginLoading(v.engine)
 	if !loading {
 		if err := v.begin(sweeping, sweeping); err != nil {
@@ -320,9 +323,7 @@ func (v *service) begin(ctx, sweeping context.Context) error {
 	if err := v.data.Recover(ctx, v.engine); err != nil {
 		return err
 	}
-	if err := v.node.Start(v.data.Created()); err != nil {
-		return err
-	}
+	v.node.Start(v.data.Created())
 	v.engine.EndLoading()
 	v.sweeping.Go(func() { v.sweeper.Run(sweeping) })
 	return nil
