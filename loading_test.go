@@ -62,7 +62,7 @@ func TestClientsOfALoadingServer(t *testing.T) {
 	digest := killed(t, directory)
 	s, c := loadingServer(t, directory)
 	for _, request := range []string{"ping", "get key1", "set key1 x", "dbsize", "flushall", "save", "replicaof no one",
-		"psync ? -1", "debug digest", "debug reload", "debug populate 1000000"} {
+		"psync ? -1", "debug reload", "debug populate 1000000", "debug change-repl-id"} {
 		words := strings.Fields(request)
 		if got := answer(t, c, words...); got != errLoading {
 			t.Errorf("%s: %s", request, got)
@@ -72,6 +72,9 @@ func TestClientsOfALoadingServer(t *testing.T) {
 		if got := infoField(t, c, field); got != want {
 			t.Errorf("INFO's %s is %s", field, got)
 		}
+	}
+	for _, request := range []string{"select 0", "config get port", "client list", "role", "debug sleep 0", "debug digest", "watch key1"} {
+		ask(t, c, strings.Fields(request)...)
 	}
 	total, loaded := integerField(t, c, "loading_total_bytes"), integerField(t, c, "loading_loaded_bytes")
 	if total < keysToLoad*10 || loaded < 0 || loaded > total/2 {

@@ -84,14 +84,9 @@ func findDebugCommand(args [][]byte) (debugCommand, bool) {
 }
 
 func planDebug(c *Context, p *plan) error {
-	d, ok := findDebugCommand(c.Args)
-	if !ok || d.plan == nil {
-		return nil
+	if d, ok := findDebugCommand(c.Args); ok && d.plan != nil {
+		d.plan(c, p)
 	}
-	if c.Engine.Loading() { // these are about the data
-		return ErrLoading
-	}
-	d.plan(c, p)
 	return nil
 }
 
@@ -240,6 +235,9 @@ func redisReferences(k storage.Key) int {
 
 // debugReload closes and opens the store, while nothing else runs.
 func debugReload(c *Context) error {
+	if c.Engine.Loading() { // what applies the log takes no locks
+		return ErrLoading
+	}
 	if c.batch.reopen == nil {
 		return Error("ERR DEBUG RELOAD can't run inside of MULTI")
 	}
