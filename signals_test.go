@@ -110,3 +110,16 @@ func TestReceive(t *testing.T) {
 		}
 	}
 }
+
+// TestCrashReport makes Go end the process as it does after an error of its own: the stacks stand in the log file, too, since a server in the
+// background has no standard error.
+func TestCrashReport(t *testing.T) {
+	directory := t.TempDir()
+	log := filepath.Join(directory, "log")
+	s := start(t, directory, "--logfile", log)
+	signalTo(t, s.ProcessID(), syscall.SIGQUIT)
+	waitFor(t, "the process has ended", func() bool { return !s.Running() })
+	if !fileHas(log, "goroutine 1 ") {
+		t.Error("the log file has no stacks")
+	}
+}

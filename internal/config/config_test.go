@@ -167,6 +167,8 @@ func TestMistakesInTheFile(t *testing.T) {
 		{`dir a b`, `dir: expected one value, got 2 words: quote a value that holds spaces`},
 		{`maxclient 5`, `unknown option "maxclient": did you mean maxclients?`},
 		{`hash-max-zipList-entry 5`, `unknown option "hash-max-zipList-entry": did you mean hash-max-ziplist-entries?`},
+		{`dbfilename /a/b`, `dbfilename: expected a file name without a path, got "/a/b"`},
+		{`appendfilename ""`, `appendfilename: expected a file name without a path, got ""`},
 		{`rdbcompression maybe`, `rdbcompression: expected yes or no, got "maybe"`},
 		{`TLS-port 5`, `TLS-port: expected "0" (there is no TLS), got "5"`},
 		{`TLS-cert-file a`, `Kedis is without Redis's option "TLS-cert-file": there is no TLS`},

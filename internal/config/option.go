@@ -46,6 +46,13 @@ func fixed(name, value, why, doc string) *option {
 	return row(name, new(String), only(value, why), value, live, doc)
 }
 
+// fixedAtStart is fixed for an option that CONFIG SET refuses in Redis.
+func fixedAtStart(name, value, why, doc string) *option {
+	o := fixed(name, value, why, doc)
+	o.when = atStart
+	return o
+}
+
 // or gives the option its alias.
 func (o *option) or(alias string) *option {
 	o.alias = alias

@@ -39,9 +39,9 @@ func withoutRDB() []*option {
 		[]*option{
 			inert("appendonly", yesNo(), "yes", live, always),
 			inert("save", savePoints(), "", live, "Every write is on disk with the log. SAVE and BGSAVE make checkpoints.").gather(),
-			inert("dbfilename", anyText("a file name"), "dump.rdb", atStart, directory),
-			inert("appendfilename", anyText("a file name"), "appendonly.aof", atStart, directory),
-			inert("appenddirname", anyText("a file name"), "appendonlydir", atStart, directory),
+			inert("dbfilename", fileName(true), "dump.rdb", atStart, directory),
+			inert("appendfilename", fileName(false), "appendonly.aof", atStart, directory),
+			inert("appenddirname", fileName(false), "appendonlydir", atStart, directory),
 			inert("stop-writes-on-bgsave-error", yesNo(), "yes", live, "Writes are refused when the log can't take them, whatever becomes of a checkpoint."),
 			inert("rdbcompression", yesNo(), "yes", live, "There are no RDB files. See rocksdb-compression."),
 			inert("rdbchecksum", yesNo(), "yes", atStart, "There are no RDB files. RocksDB's files and the log always have checksums."),
@@ -146,7 +146,7 @@ func withoutProcessChoices() []*option {
 	const (
 		title  = "The process's title is its command line."
 		syslog = "There is no logging to syslog. See logfile."
-		crash  = "A crash is always reported with the stacks of all goroutines, on standard error."
+		crash  = "A crash is always reported with the stacks of all goroutines, on standard error and in logfile."
 	)
 	return []*option{
 		inert("always-show-logo", yesNo(), "no", atStart, "There is no logo."),
@@ -183,25 +183,40 @@ func (c *Config) fixed() []*option {
 			"A start goes on when a crash has cut the log's last record short."),
 		fixed("replica-ignore-disk-write-errors", "no", "a replica's log is its data", "A replica stops when it can't write."),
 		fixed("notify-keyspace-events", "", "there are no keyspace notifications", "There are no keyspace notifications."),
-		fixed("cluster-enabled", "no", "there is no cluster", "The server is no node of a cluster."),
+		fixedAtStart("cluster-enabled", "no", "there is no cluster", "The server is no node of a cluster."),
 		fixed("tls-port", "0", noTLS, "There is no TLS."),
 		fixed("tls-replication", "no", noTLS, "There is no TLS."),
 		fixed("tls-cluster", "no", noTLS, "There is no TLS."),
-		fixed("aclfile", "", "there is no user but default, whose password is requirepass", "There is no user but default."),
-		fixed("enable-module-command", "no", "there are no modules", "There are no modules."),
-		fixed("enable-protected-configs", "no", "dir and the like are read at start only", "Protected options can't be changed."),
+		fixedAtStart("aclfile", "", "there is no user but default, whose password is requirepass", "There is no user but default."),
+		fixedAtStart("enable-module-command", "no", "there are no modules", "There are no modules."),
+		fixedAtStart("enable-protected-configs", "no", "dir and the like are read at start only", "Protected options can't be changed."),
 		fixed("bind-source-addr", "", "outgoing connections come from the address that the system chooses",
 			"Where connections to a primary come from."),
-		fixed("socket-mark-id", "0", "sockets are not marked", "Sockets are not marked."),
-		fixed("syslog-enabled", "no", "there is no logging to syslog; standard output goes to the journal under systemd, and see logfile",
+		fixedAtStart("socket-mark-id", "0", "sockets are not marked", "Sockets are not marked."),
+		fixedAtStart("syslog-enabled", "no", "there is no logging to syslog; standard output goes to the journal under systemd, and see logfile",
 			"The log goes to standard output or to logfile."),
 		fixed("oom-score-adj", "no", "Kedis leaves that to the system; see OOMScoreAdjust of systemd", "The kernel's preference for victims stays as it is."),
 		fixed("shutdown-on-sigint", "default", "a signal makes no checkpoint, and delays nothing", "What SIGINT does: the server ends in order."),
 		fixed("shutdown-on-sigterm", "default", "a signal makes no checkpoint, and delays nothing", "What SIGTERM does: the server ends in order."),
-		fixed("server_cpulist", "", noPinning, "Threads run on any processor."),
-		fixed("bio_cpulist", "", noPinning, "Threads run on any processor."),
+		fixedAtStart("server_cpulist", "", noPinning, "Threads run on any processor."),
+		fixedAtStart("bio_cpulist", "", noPinning, "Threads run on any processor."),
 		fixed("locale-collate", "", "text is sorted by its bytes", "How SORT ALPHA compares."),
 	}
+}
+
+// fileName is a name without a path.
+func fileName(mayBeEmpty bool) kind[string] {
+	k := anyText("a file name without a path")
+	k.parse = func(text, _ string) (string, error) {
+		switch {
+		case text == "" && !mayBeEmpty:
+			return "", reason("the name can't be empty")
+		case strings.ContainsAny(text, `/\`):
+			return "", reason("the name can't be a path")
+		}
+		return text, nil
+	}
+	return k
 }
 
 // savePoint is a pair of Redis's save.
