@@ -114,6 +114,9 @@ func (d *DB) open() error {
 	if err := claimable(d.directory); err != nil {
 		return err
 	}
+	if err := d.refuseStrays(); err != nil {
+		return err
+	}
 	address, err := hidden(d.parts.options)
 	if err != nil {
 		return err
