@@ -22,6 +22,7 @@ type option struct {
 	hooks   []func() error
 	goes    bool // without a value Rewrite writes no line
 	hidden  bool // is not to be shown in logs
+	guarded bool // CONFIG SET is for clients whom enable-protected-configs names
 
 	initialShown string // the default as CONFIG GET answers it
 }
@@ -58,6 +59,12 @@ func (o *option) unsaid() *option {
 // secret keeps the option's value out of logs.
 func (o *option) secret() *option {
 	o.hidden = true
+	return o
+}
+
+// protected leaves CONFIG SET to clients whom enable-protected-configs names.
+func (o *option) protected() *option {
+	o.guarded = true
 	return o
 }
 

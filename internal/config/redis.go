@@ -30,7 +30,7 @@ var withoutList = []without{
 	{"see bind and replica-announce-ip", "bind-source-addr socket-mark-id"},
 	{"how the process runs is for systemd, a container or the shell to say; see logfile and log-format", `supervised syslog-* set-proc-title
 		proc-title-template always-show-logo oom-score-adj* disable-thp crash-* server_cpulist bio_cpulist aof_rewrite_cpulist bgsave_cpulist
-		jemalloc-bg-thread ignore-warnings shutdown-* enable-protected-configs locale-collate`},
+		jemalloc-bg-thread ignore-warnings shutdown-* locale-collate`},
 	{"background work has a rhythm of its own; see hz and active-expire-effort", "dynamic-hz activerehashing"},
 }
 

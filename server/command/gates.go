@@ -51,18 +51,25 @@ const errDebug = Error("ERR DEBUG command not allowed. If the enable-debug-comma
 	"connection, otherwise you need to set this option in the configuration file, and then restart the server.")
 
 func protect(b *Batch, s *Session, _ *Command) error {
-	switch b.engine.Config.EnableDebugCommand.Get() {
-	case config.DebugYes:
+	if s.admittedAs(b.engine.Config.EnableDebugCommand.Get()) {
 		return nil
-	case config.DebugLocal:
-		if s.Peer.OverUnixSocket() {
-			return nil
-		}
-		if client, err := netip.ParseAddrPort(s.Peer.RemoteAddress()); err == nil && client.Addr().Unmap().IsLoopback() {
-			return nil
-		}
 	}
 	return errDebug
+}
+
+// admittedAs reports whether a session's client is one of those whom an option names.
+func (s *Session) admittedAs(who config.DebugCommand) bool {
+	switch who {
+	case config.DebugYes:
+		return true
+	case config.DebugLocal:
+		if s.Peer.OverUnixSocket() {
+			return true
+		}
+		client, err := netip.ParseAddrPort(s.Peer.RemoteAddress())
+		return err == nil && client.Addr().Unmap().IsLoopback()
+	}
+	return false
 }
 
 func requireAuthentication(b *Batch, s *Session, _ *Command) error {

@@ -45,3 +45,29 @@ func TestDebugIsForThoseWhoMay(t *testing.T) {
 		}
 	}
 }
+
+// TestProtectedOptions asks from three places, under each setting of enable-protected-configs. The refusal is that of redis-server for
+// its own protected options.
+func TestProtectedOptions(t *testing.T) {
+	const refusal = "-ERR CONFIG SET failed (possibly related to argument 'checkpoint-dir') - can't set protected config\r\n"
+	here, elsewhere := "127.0.0.1:1", "192.0.2.1:1"
+	for _, c := range []struct{ option, address, want string }{
+		{"no", here, refusal}, {"no", elsewhere, refusal},
+		{"local", here, "+OK\r\n"}, {"local", elsewhere, refusal},
+		{"yes", here, "+OK\r\n"}, {"yes", elsewhere, "+OK\r\n"},
+	} {
+		engine, _ := newTestEngine(t)
+		if err := engine.Config.SetFlag("enable-protected-configs", c.option); err != nil {
+			t.Fatal(err)
+		}
+		client := newTestClient(t, engine)
+		client.session.Peer = remote{address: c.address}
+		if reply := client.do("CONFIG", "SET", "timeout", "7", "checkpoint-dir", "/elsewhere"); reply != c.want {
+			t.Errorf("%s: %s got %q", c.option, c.address, reply)
+		}
+		set := c.want != refusal
+		if (engine.Config.CheckpointDir.Get() == "/elsewhere") != set || (engine.Config.Timeout.Get() == 7) != set {
+			t.Errorf("%s: %s has set something", c.option, c.address)
+		}
+	}
+}

@@ -62,7 +62,10 @@ func (d *DB) checkpoint(directory string) error {
 	}
 	defer checkpoint.Destroy()
 	const neverFlush = math.MaxUint64
-	return fromGrocksdb("checkpoint "+directory, checkpoint.CreateCheckpoint(directory, neverFlush))
+	if err := checkpoint.CreateCheckpoint(directory, neverFlush); err != nil {
+		return fromGrocksdb("checkpoint "+directory, err)
+	}
+	return nil
 }
 
 // compactionStep is about how much data one step of Compact rewrites, in bytes.

@@ -19,6 +19,7 @@
 #include <rocksdb/write_batch.h>
 
 #include <malloc.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cerrno>
@@ -593,6 +594,10 @@ class PatientFiles : public rocksdb::FileSystemWrapper {
     IOStatus status = room_->attempt([&] { return target()->NewWritableFile(path, options, &made, debug); });
     if (status.ok()) file->reset(new PatientFile(std::move(made), 0, target_, directory_, room_));
     return status;
+  }
+  // Nobody else may read a database, nor a checkpoint of one.
+  IOStatus CreateDir(const std::string &path, const IOOptions &options, IODebugContext *debug) override {
+    return mkdir(path.c_str(), 0700) == 0 ? IOStatus::OK() : target()->CreateDir(path, options, debug);
   }
   IOStatus RenameFile(const std::string &from, const std::string &to, const IOOptions &options,
                       IODebugContext *debug) override {
