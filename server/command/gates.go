@@ -86,12 +86,17 @@ func keepOutOfTransactions(_ *Batch, s *Session, _ *Command) error {
 	return nil
 }
 
-// refuseWrites keeps writes out while the log can't take them: before they take locks.
+// refuseWrites keeps writes out while the log can't take them: before they take locks. On a full disk those that Redis lets run without
+// memory, such as DEL and FLUSHALL, may still get through.
 func refuseWrites(b *Batch, s *Session, c *Command) error {
 	if !writesNow(s, c) {
 		return nil
 	}
-	if err := b.writable(s); err != nil {
+	err := b.writable(s)
+	if err != nil && s.Refuse == nil && flagsNow(s, c)&DenyOOM == 0 {
+		err = b.engine.Log.ReadyForLess()
+	}
+	if err != nil {
 		return Errorf("MISCONF Errors writing to the log: %v", err)
 	}
 	return nil
