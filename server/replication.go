@@ -36,6 +36,14 @@ func (d *Data) Ready() error {
 	return d.Store.Ready()
 }
 
+// ReadyForLess is Ready for what makes room on a full disk.
+func (d *Data) ReadyForLess() error {
+	if refusal := d.refusal.Load(); refusal != nil {
+		return *refusal
+	}
+	return d.Log().Usable()
+}
+
 // RefuseWrites keeps writes out for a reason; nil lets them in again.
 func (d *Data) RefuseWrites(reason error) {
 	if reason == nil {

@@ -386,8 +386,24 @@ func (s *Store) Settle() error {
 		if err := s.flusher.err; err != nil {
 			return err
 		}
+		if s.closing() {
+			return errClosing
+		}
 		s.flusher.changed.Wait()
 	}
+}
+
+// manifestRoom is what RocksDB needs to write beside the data.
+const manifestRoom = 4 << 20
+
+// RoomToPersist returns how many bytes of the disk Persist may take.
+func (s *Store) RoomToPersist() int64 {
+	now := s.current.Load()
+	bytes := now.active.Bytes() + s.db().MemtableBytes() + manifestRoom
+	for _, f := range now.frozen {
+		bytes += f.Bytes()
+	}
+	return bytes
 }
 
 // settled is the position that the frozen generations, or RocksDB's memory if there are none, reach.

@@ -273,6 +273,7 @@ func (i *Import) Swap(log Log, directory uint64) error {
 	}
 	i.disown()
 	s.commit.log, s.commit.logDirectory = log, directory
+	s.appended.Store(&log)
 	s.position.Store(log.Position())
 	s.persisted.Store(0)
 	s.current.Store(&current{active: now.active, databases: i.spaces})

@@ -55,6 +55,9 @@ func (c *Config) network() []*option {
 		row("enable-debug-command", &c.EnableDebugCommand, choice[DebugCommand]("local", "no", "yes"), "local", atStart,
 			`Who may use DEBUG: clients of this machine (local), nobody (no, which is Redis's default), or everybody
 			(yes).`),
+		row("enable-protected-configs", &c.EnableProtectedConfigs, choice[DebugCommand]("local", "no", "yes"), "no", atStart,
+			`Who may change protected options with CONFIG SET: nobody (no), clients of this machine (local), or
+			everybody (yes). Protected is checkpoint-dir, which says where files are written and removed.`),
 		row("tcp-backlog", &c.TCPBacklog, integer(0, mostInt, "connections"), "511", atStart,
 			`How many connections may wait to be accepted. Linux takes at most what
 			/proc/sys/net/core/somaxconn says.`),
@@ -150,7 +153,8 @@ func (c *Config) binlog() []*option {
 			"The size of one file of the log. It is allocated in advance."),
 		row("binlog-retention-size", &c.BinlogRetentionSize, size(0, unlimited), "1gb", live,
 			`How much of the log is kept although recovery no longer needs it: for replicas that come back,
-			and for point-in-time restore. Files go when neither this nor binlog-retention-age holds them.`),
+			and for point-in-time restore. Files go when neither this nor binlog-retention-age holds them,
+			and sooner when the disk is full.`),
 		row("binlog-retention-age", &c.BinlogRetentionAge, duration(0, mostAge), "0", live,
 			"For how long the log is kept although recovery no longer needs it."),
 		row("persist-log-size", &c.PersistLogSize, size(mb, mostSize), "256mb", live,
@@ -206,7 +210,8 @@ func (c *Config) checkpoints() []*option {
 	return []*option{
 		row("checkpoint-dir", &c.CheckpointDir, anyText("the path of a directory"), "backup", live,
 			`Where SAVE and BGSAVE put their checkpoints. A relative path starts at dir. On the same file
-			system a checkpoint shares its files with the data, and costs little.`),
+			system a checkpoint shares its files with the data, and costs little. CONFIG SET changes it for clients whom
+			enable-protected-configs names.`).protected(),
 		row("checkpoint-keep", &c.CheckpointKeep, integer(0, mostInt, "checkpoints"), "1", live,
 			`How many checkpoints are kept; older ones are removed when a new one is complete. 0 removes
 			none.`),

@@ -65,6 +65,8 @@ type Engine struct {
 type Log interface {
 	// Ready is nil, or why a write would be refused now.
 	Ready() error
+	// ReadyForLess is Ready for a write that doesn't make the data larger: a full disk takes some of those.
+	ReadyForLess() error
 }
 
 // Server is what commands ask of the process around them.
