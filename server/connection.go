@@ -49,9 +49,10 @@ type connection struct {
 	// What the reactor knows of its buffers, for others.
 	query, output, descriptor atomic.Int64
 
-	mu      sync.Mutex
-	home    *reactor // who has it, for others; nil: it is on its way
-	waiting []func() // what others want of it meanwhile
+	mu       sync.Mutex
+	home     *reactor // who has it, for others; nil: it is on its way
+	arrivals int      // on reactors
+	waiting  []func() // what others want of it meanwhile
 
 	serve      func(net.Conn)           // takes the connection over when all is sent
 	handedOver atomic.Pointer[net.Conn] // the one that it got
