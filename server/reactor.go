@@ -390,6 +390,7 @@ func (r *reactor) runWork(c *connection, args [][]byte) {
 	defer func() {
 		if p := recover(); panicked && p != nil {
 			r.server.logger.Error("a command panicked; its connection is closed", "panic", p, "client", c.RemoteAddress(), "stack", string(debug.Stack()))
+			c.session.Reply.Reset() // half of a reply
 			c.session.CloseAfterReply()
 		}
 		r.post(func() { r.workDone(c) })

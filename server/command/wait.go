@@ -157,7 +157,9 @@ func (b *Batch) aside(wait func()) {
 		b.inside = false
 	}
 	e.workers.tokens <- token{b.owner, b.slot}
+	defer func() {
+		t := <-e.workers.tokens
+		b.owner, b.slot = t.owner, t.slot
+	}()
 	wait()
-	t := <-e.workers.tokens
-	b.owner, b.slot = t.owner, t.slot
 }
