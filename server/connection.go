@@ -30,6 +30,7 @@ type connection struct {
 	working    bool       // a worker has the session
 	dropped    bool       // the socket is about to be closed
 	closed     bool       // the socket is gone
+	unread     bool       // nothing is read from the socket for the time being
 	pending    [][]byte   // the request that it is parked with
 	retry      [][][]byte // requests that are to be executed before those in ahead
 	ahead      [][][]byte // requests that the parser has given out, ahead of their execution
@@ -86,8 +87,16 @@ func (c *connection) next() ([][]byte, error) {
 	return args, nil
 }
 
+// drained is called when no complete request is left.
+func (c *connection) drained() {
+	if !c.parked {
+		c.readOn()
+	}
+}
+
 // lookAhead has the parser give out a few requests. An error of the parser comes when all before it is
-// executed. Before AUTH only one request is parsed at a time, since the limits of the next depend on it.
+// executed. Before AUTH only one request is parsed at a time, since the limits of the next depend on it. So it is while
+// replies wait to be sent: the parser can only let go of what was executed when nothing is ahead.
 func (c *connection) lookAhead() error {
 	if !c.session.Authenticated || c.parser.Unauthenticated {
 		c.parser.Unauthenticated = c.server.engine.AuthenticationRequired(c.session)
@@ -97,7 +106,8 @@ func (c *connection) lookAhead() error {
 		return err
 	}
 	c.ahead = append(c.aheadStart[:0], first)
-	for !c.parser.Unauthenticated && len(c.ahead) < storage.WarmRequests {
+	alone := c.parser.Unauthenticated || c.conn.OutboundBuffered() > 0
+	for !alone && len(c.ahead) < storage.WarmRequests {
 		args, err := c.parser.Next()
 		if args == nil || err != nil {
 			break // the parser says so again

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"syscall"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 )
 
 const (
-	// unlimitedBelow is how much may always wait to be sent.
+	// unlimitedBelow is how much may always wait to be sent. A client that has to authenticate gets no more.
 	unlimitedBelow = 16 << 10
 	// monitorLimit bounds what waits for a client whose class has no limit, and who gets more than it
 	// asks for: MONITOR. Replies are bounded by not executing any further request.
@@ -18,20 +19,36 @@ const (
 	reservedDescriptors = 32
 )
 
-// outputLimit is what applies to the connection.
-func (c *connection) outputLimit() config.OutputLimit {
+// configuredLimit is that of the connection's class.
+func (c *connection) configuredLimit() config.OutputLimit {
 	limits := c.server.config.OutputLimits.Get()
-	limit := limits.Normal
 	switch {
 	case c.session.Is(command.KindReplica):
-		limit = limits.Replica
+		return limits.Replica
 	case c.session.Is(command.KindPubSub):
-		limit = limits.PubSub
+		return limits.PubSub
 	}
+	return limits.Normal
+}
+
+// outputLimit is what applies to the connection.
+func (c *connection) outputLimit() config.OutputLimit {
+	limit := c.configuredLimit()
 	if limit.Hard == 0 && c.session.Is(command.KindMonitor) {
 		limit.Hard = monitorLimit
 	}
 	return limit
+}
+
+// pauseAt is how much may wait to be sent before no further request is executed. Where a limit says when the connection
+// is to be closed, that much can come to wait.
+func (c *connection) pauseAt() int {
+	limit := c.configuredLimit()
+	most := limit.Hard
+	if most == 0 {
+		most = limit.Soft
+	}
+	return max(c.server.outboundPause, int(min(most, math.MaxInt)))
 }
 
 // exceeds tells whether so many bytes are too much to wait to be sent. The connection is closed then.
@@ -45,6 +62,7 @@ func (c *connection) exceeds(waiting int) bool {
 	now := time.Now()
 	switch {
 	case limit.Hard > 0 && uint64(waiting) > limit.Hard:
+	case !c.working && c.server.engine.AuthenticationRequired(c.session): // as Redis has it
 	case !soft:
 		c.softSince = time.Time{}
 		return false

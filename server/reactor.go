@@ -206,6 +206,7 @@ func (r *reactor) executeSent(c *connection) {
 			break
 		}
 		if args == nil {
+			c.drained()
 			break
 		}
 		if r.dispatch(c, args) {
@@ -242,7 +243,8 @@ func (r *reactor) contain(c *connection) {
 
 // overfull pauses a connection that doesn't read its replies, so that they don't pile up.
 func (r *reactor) overfull(c *connection) bool {
-	if c.conn.OutboundBuffered() <= r.server.outboundPause {
+	waiting := c.conn.OutboundBuffered()
+	if waiting <= r.server.outboundPause || waiting <= c.pauseAt() {
 		return false
 	}
 	r.paused[c] = struct{}{}
@@ -441,7 +443,7 @@ func (r *reactor) tick(now time.Time) {
 	for c := range r.paused {
 		waiting := c.conn.OutboundBuffered()
 		switch {
-		case c.session.Closing() && waiting > 0, waiting > r.server.outboundPause/2:
+		case c.session.Closing() && waiting > 0, waiting > c.pauseAt()/2:
 			continue
 		case c.session.Closing():
 			c.drop()

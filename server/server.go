@@ -31,6 +31,7 @@ type Server struct {
 	limits *resp.Limits
 
 	outboundPause  int
+	mostWaiting    int
 	mostDescriptor int
 
 	listening []string // as gnet names them: tcp4://0.0.0.0:6379, unix:///run/kedis.sock
@@ -52,8 +53,8 @@ const outboundPause = 4 << 20
 
 // New makes a server for an engine that was made for as many reactors as the configuration says.
 func New(engine *command.Engine, c *config.Config, logger hclog.Logger) *Server {
-	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostDescriptor: mostDescriptor(),
-		booted: make(chan struct{}), reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(c.Reactors.Get() > 0), stop: make(chan struct{})}
+	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostWaiting: mostWaiting,
+		mostDescriptor: mostDescriptor(), booted: make(chan struct{}), reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(c.Reactors.Get() > 0), stop: make(chan struct{})}
 	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
 	return s
@@ -200,6 +201,9 @@ func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 	if err == nil {
 		s.engine.Statistics.Reads.Add(c.reactor.number, 1)
 		s.engine.Statistics.NetInput.Add(c.reactor.number, int64(len(bytes)))
+		if c.session.Closing() || c.dropped {
+			return gnet.None // nothing of it will be executed
+		}
 		err = c.parser.Feed(bytes)
 	}
 	if err != nil {
@@ -212,6 +216,7 @@ func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 	if !c.parked {
 		c.reactor.arrive(c)
 	}
+	c.restrain()
 	return gnet.None
 }
 

@@ -102,13 +102,16 @@ func (c *Config) clients() []*option {
 		row("proto-max-bulk-len", &c.ProtoMaxBulkLen, size(mb, unlimited), "512mb", live,
 			"How long an argument of a command may be, and a string value."),
 		row("client-query-buffer-limit", &c.QueryBufferLimit, size(mb, unlimited), "1gb", live,
-			"How much of a client's unfinished commands is held. A client that exceeds it is disconnected."),
+			`How much of a client's unfinished commands is held. A client that exceeds it is disconnected. Before
+			AUTH it is 1 MB. Of commands that can't be executed yet, since others wait or 4 MB of replies haven't
+			been read, 32 MB are held, and no more than half of this; then nothing is read from the client.`),
 		row("client-output-buffer-limit", &c.OutputLimits, outputLimits(),
 			"normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60", live,
 			`How many bytes of replies may wait for a client that doesn't read them, for each class of
 			clients: normal ones, replicas, and subscribers of channels. A client is disconnected when more
 			than the first (hard) limit waits, or more than the second (soft) one for longer than the given
-			seconds. 0 is no limit.`),
+			seconds. 0 is no limit: then no command is executed while 4 MB of replies wait. A client that has to
+			authenticate is disconnected when more than 16 KB wait.`),
 	}
 }
 
