@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/panjf2000/gnet/v2"
-
 	"kedis/internal/resp"
 	"kedis/server/command"
 	"kedis/storage"
@@ -16,7 +14,7 @@ import (
 // connection is a client. It is its reactor's, but for the methods of command.Peer.
 type connection struct {
 	server  *Server
-	conn    gnet.Conn
+	conn    socket
 	reactor *reactor
 	session *command.Session
 	parser  *resp.Parser
@@ -30,6 +28,7 @@ type connection struct {
 	working    bool       // a worker has the session
 	dropped    bool       // the socket is about to be closed
 	closed     bool       // the socket is gone
+	ended      bool       // the client sends no more; see halfClosed
 	unread     bool       // nothing is read from the socket for the time being
 	pending    [][]byte   // the request that it is parked with
 	retry      [][][]byte // requests that are to be executed before those in ahead
@@ -89,8 +88,12 @@ func (c *connection) next() ([][]byte, error) {
 
 // drained is called when no complete request is left.
 func (c *connection) drained() {
-	if !c.parked {
-		c.readOn()
+	if c.parked {
+		return
+	}
+	c.readOn()
+	if c.ended {
+		c.endIfDone()
 	}
 }
 

@@ -38,7 +38,7 @@ const unmovable = command.KindMonitor | command.KindReplica | command.KindPrimar
 
 // movable tells that nothing on the reactor knows of the connection but its list, and that no byte of it is anywhere but in the socket.
 func (c *connection) movable() bool {
-	waits := c.parked || c.working || c.gathered || c.loading > 0 || c.serve != nil || c.halting() || c.closed
+	waits := c.ended || c.parked || c.working || c.gathered || c.loading > 0 || c.serve != nil || c.halting() || c.closed
 	holds := c.pending != nil || len(c.retry)+len(c.ahead)+len(c.pushed)+c.parser.Buffered()+c.conn.OutboundBuffered() > 0
 	_, paused := c.reactor.paused[c]
 	return !waits && !holds && !paused && !c.session.Is(unmovable) && !c.reactor.batch.Has(c.session)
@@ -54,7 +54,7 @@ func (r *reactor) move(c *connection, to *reactor) {
 	}
 	c.moving = true
 	arrivals := c.leave()
-	if err := r.loop.Close(c.conn); err != nil {
+	if err := r.loop.Close(c.conn.(gnet.Conn)); err != nil {
 		r.server.logger.Debug("closing a socket whose copy is used on", "client", c.remote, "error", err)
 	}
 	arrived, err := to.loop.Enroll(gnet.NewContext(context.Background(), c), copied)
@@ -92,7 +92,7 @@ func (c *connection) attach(r *reactor, conn gnet.Conn) {
 	c.conn, c.reactor, c.moving = conn, r, false
 	c.descriptor.Store(int64(conn.Fd()))
 	c.period = r.load.period
-	c.keepAlive()
+	c.keepAlive(conn)
 	r.add(c)
 	for _, f := range c.arrive(r) {
 		f()
@@ -100,13 +100,13 @@ func (c *connection) attach(r *reactor, conn gnet.Conn) {
 }
 
 // keepAlive has the kernel ask whether the client is still there, as tcp-keepalive says: Go has it asked every 15 s on each copy of a socket.
-func (c *connection) keepAlive() {
+func (c *connection) keepAlive(conn gnet.Conn) {
 	if c.overUnixSocket {
 		return
 	}
 	silence := time.Duration(c.server.config.TCPKeepalive.Get()) * time.Second
 	const questions = 5
-	if err := c.conn.SetKeepAlive(silence > 0, silence, max(silence/questions, time.Second), questions); err != nil {
+	if err := conn.SetKeepAlive(silence > 0, silence, max(silence/questions, time.Second), questions); err != nil {
 		c.server.logger.Debug("setting a connection's keepalive", "client", c.remote, "error", err)
 	}
 }

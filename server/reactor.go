@@ -353,9 +353,12 @@ func (r *reactor) commit() {
 	r.startWork()
 }
 
-// end gives back the locks of what was executed when the loop ended; workers may wait for them. The replies can't leave any
-// more.
+// end closes what isn't the loop's, and gives back the locks of what was executed when the loop ended; workers may wait for
+// them. The replies can't leave any more.
 func (r *reactor) end() {
+	for _, c := range r.connections {
+		c.drop()
+	}
 	if !r.batch.Open() {
 		return
 	}

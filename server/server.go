@@ -167,7 +167,7 @@ func (s *Server) refuse(conn gnet.Conn) string {
 }
 
 // OnClose is called by gnet on the connection's event loop.
-func (s *Server) OnClose(conn gnet.Conn, _ error) gnet.Action {
+func (s *Server) OnClose(conn gnet.Conn, cause error) gnet.Action {
 	c, ok := conn.Context().(*connection)
 	if !ok {
 		return gnet.None
@@ -176,6 +176,14 @@ func (s *Server) OnClose(conn gnet.Conn, _ error) gnet.Action {
 		c.reactor.remove(c)
 		return gnet.None
 	}
+	if !c.halfClose(conn, cause) {
+		s.closed(c)
+	}
+	return gnet.None
+}
+
+// closed is called when a connection has no socket any more.
+func (s *Server) closed(c *connection) {
 	c.closed = true
 	if c.handedOver.Load() == nil {
 		c.session.CloseAfterReply() // a worker that waits for others sees that nobody waits for it
@@ -185,7 +193,6 @@ func (s *Server) OnClose(conn gnet.Conn, _ error) gnet.Action {
 	if !c.working && c.handedOver.Load() == nil {
 		s.forget(c)
 	}
-	return gnet.None
 }
 
 // forget ends a session whose connection is closed.

@@ -106,7 +106,7 @@ func (c *Context) awaitAside(position int64, timeout time.Duration, enough func(
 	for {
 		have, said, synced := c.Engine.role.part.Acknowledged(position)
 		switch {
-		case enough(have) || c.Session.Closing():
+		case enough(have) || c.Session.Closing() || c.Session.hungUp.Load():
 			return have, nil
 		case c.Engine.IsReplica():
 			c.Session.CloseAfterReply()
