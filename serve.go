@@ -133,6 +133,9 @@ func serve(c *config.Config) error {
 	if err := server.CheckAddresses(c); err != nil {
 		return err
 	}
+	if err := server.FitDescriptors(c, reactors(c), logger); err != nil {
+		return err
+	}
 	collectOften()
 	data, err := server.OpenData(c, logger)
 	if err != nil {
@@ -154,13 +157,18 @@ func collectOften() {
 	}
 }
 
+// reactors is how many event loops serve clients.
+func reactors(c *config.Config) int {
+	if configured := int(c.Reactors.Get()); configured > 0 {
+		return configured
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
 // serveData serves what was opened, and closes it at the end.
 func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
 	data.ApplyLive()
-	reactors := int(c.Reactors.Get())
-	if reactors == 0 {
-		reactors = runtime.GOMAXPROCS(0)
-	}
+	reactors := reactors(c)
 	engine := command.NewEngine(data.Store, c, data, logger, reactors)
 	engine.Version = version
 	s := server.New(engine, c, logger)

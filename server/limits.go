@@ -2,7 +2,6 @@ package server
 
 import (
 	"math"
-	"syscall"
 	"time"
 
 	"kedis/internal/config"
@@ -125,10 +124,4 @@ func (c *connection) lookAfter(now time.Time) {
 
 // mostDescriptor is the highest number that a client's socket may have: descriptors are the lowest that
 // are free, so one above it says that they run out.
-func mostDescriptor() int {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > 1<<30 {
-		return 1 << 30
-	}
-	return int(limit.Cur) - reservedDescriptors
-}
+func mostDescriptor() int { return descriptorLimit() - reservedDescriptors }

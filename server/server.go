@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -33,6 +34,8 @@ type Server struct {
 	outboundPause  int
 	mostWaiting    int
 	mostDescriptor int
+	loops          int         // that serve
+	exhausted      atomic.Bool // the last connection had too high a descriptor
 
 	listening []string // as gnet names them: tcp4://0.0.0.0:6379, unix:///run/kedis.sock
 	addresses []string // the same as the kernel tells, once the server has booted
@@ -68,8 +71,8 @@ func (s *Server) UseProcessors(set func(processors int)) {
 
 // checkMaxClients refuses what the limit of open files doesn't allow, in Redis's words.
 func (s *Server) checkMaxClients() error {
-	if s.config.MaxClients.Get() > int64(s.mostDescriptor) {
-		return config.Refusal(fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", s.mostDescriptor))
+	if d := shareConfigured(s.config, descriptorLimit(), s.loops); s.config.MaxClients.Get() > int64(d.clients) {
+		return config.Refusal(fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", d.clients))
 	}
 	return nil
 }
@@ -80,7 +83,7 @@ func (s *Server) Run(reactors int, ready func()) error {
 	if err != nil {
 		return err
 	}
-	s.listening = addresses
+	s.listening, s.loops = addresses, reactors
 	go func() {
 		<-s.booted
 		ready()
@@ -154,7 +157,11 @@ const protectedText = "DENIED Kedis is running in protected mode because protect
 
 // refuse tells why a connection is not taken; "" if it is.
 func (s *Server) refuse(conn gnet.Conn) string {
-	if int64(s.engine.Clients.Count()) >= s.config.MaxClients.Get() || conn.Fd() > s.mostDescriptor {
+	exhausted := conn.Fd() > s.mostDescriptor
+	if s.exhausted.Swap(exhausted) != exhausted && exhausted {
+		s.logger.Warn("refusing connections, since the limit of open files is nearly reached", "descriptor", conn.Fd())
+	}
+	if exhausted || int64(s.engine.Clients.Count()) >= s.config.MaxClients.Get() {
 		s.engine.Statistics.Rejected.Add(1)
 		return "ERR max number of clients reached"
 	}

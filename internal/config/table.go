@@ -56,7 +56,7 @@ func (c *Config) network() []*option {
 			(yes).`),
 		row("tcp-backlog", &c.TCPBacklog, integer(0, mostInt, "connections"), "511", atStart,
 			`How many connections may wait to be accepted. Linux takes at most what
-			/proc/sys/net/core/somaxconn says.`),
+			/proc/sys/net/core/somaxconn says, and Kedis an eighth of the limit of open files.`),
 		row("tcp-keepalive", &c.TCPKeepalive, integer(0, mostInt, "seconds"), "300", live,
 			`How long a connection may be silent before the kernel asks whether its other end is still there.
 			0 never asks.`),
@@ -96,7 +96,8 @@ func (c *Config) clients() []*option {
 		row("requirepass", &c.RequirePass, anyText("a password, or nothing"), "", live,
 			"The password of the default user. Empty lets every client in.").secret(),
 		row("maxclients", &c.MaxClients, integer(1, math.MaxUint32, "clients"), "10000", live,
-			"How many clients may be connected; more are answered with an error and disconnected."),
+			`How many clients may be connected; more are answered with an error and disconnected. A start lowers
+			it to what the limit of open files (ulimit -n) allows, and says so.`),
 		row("timeout", &c.Timeout, integer(0, mostInt, "seconds"), "0", live,
 			"How long a client may be idle before it is disconnected. 0 is forever."),
 		row("proto-max-bulk-len", &c.ProtoMaxBulkLen, size(mb, unlimited), "512mb", live,
@@ -247,7 +248,8 @@ func (c *Config) rocksdb(memory int64) []*option {
 			"The size of a table file."),
 		row("rocksdb-max-open-files", &c.RocksDBMaxOpenFiles, integer(-1, mostInt, "files"), "-1", byHook,
 			`How many table files are held open. -1 holds all, which is fastest; the limit of open files
-			(ulimit -n) must allow for it.`),
+			(ulimit -n) must allow for it. A start changes -1 to what that allows beside the clients when it is
+			not at least 1024, and says so.`),
 		row("rocksdb-rate-limit", &c.RocksDBRateLimit, size(0, mostSize), "0", byHook,
 			"How many bytes per second flushes and compactions may write. 0 is no limit."),
 	}
