@@ -35,6 +35,7 @@ type Batch struct {
 	failure  error // the first that repeating them met
 
 	savepoint storage.Savepoint // of the running command
+	afterMark int               // how much of after was there before it
 	reopen    func()            // opens the gate that the batch has closed
 	view      *storage.View     // what a worker's command reads from
 
@@ -578,6 +579,7 @@ func (b *Batch) run(c *Context) Outcome {
 	c.Session.noteActive(now)
 	state := c.Session.State
 	b.txn.Mark(&b.savepoint)
+	b.afterMark = len(b.after)
 	err := b.call(c, now, &b.savepoint)
 	if b.exhausted(err) {
 		c.Session.restore(state)
@@ -749,5 +751,7 @@ func (b *Batch) Has(s *Session) bool { return s.place != 0 }
 // Abandon takes back what a command that panicked has done.
 func (b *Batch) Abandon() {
 	b.txn.Rollback(&b.savepoint)
+	clear(b.after[b.afterMark:])
+	b.after = b.after[:b.afterMark]
 	b.releaseShared()
 }

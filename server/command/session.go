@@ -52,6 +52,7 @@ type Session struct {
 	blocked     atomic.Pointer[chan error] // while it waits in WAIT or WAITAOF; see block
 	closing     atomic.Bool
 	suspended   atomic.Bool
+	hungUp      atomic.Bool
 }
 
 // State is what commands change of a session. It is put back when a commit fails.
@@ -176,6 +177,13 @@ func (s *Session) CloseAfterReply() { s.closing.Store(true) }
 // Suspended tells that no more of the session's requests are to be executed: it has shut down the
 // server, and its connection closes with all others.
 func (s *Session) Suspended() bool { return s.suspended.Load() }
+
+// HangUp notes that the client sends no more. It can't be told from one that is gone, so nobody else is waited for on its
+// behalf: WAIT is answered as if its time were over.
+func (s *Session) HangUp() {
+	s.hungUp.Store(true)
+	s.unblock(nil)
+}
 
 // Is tells whether a session is of a kind, or of any of several.
 func (s *Session) Is(kind SessionKind) bool { return s.kind.Load()&int32(kind) != 0 }
