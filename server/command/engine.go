@@ -36,6 +36,7 @@ type Engine struct {
 	listeners listeners
 	monitors  monitors
 	workers   workers
+	large     largeWork
 	loaders   loaders
 	clock     clock
 	cursors   cursors
