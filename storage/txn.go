@@ -304,6 +304,9 @@ func (t *Txn) SpendBytes(n int) error {
 	return err
 }
 
+// SpendSteps counts short steps that a command makes against its budget, as so many records.
+func (t *Txn) SpendSteps(n int) error { return t.spend(n / bytesPerRecord) }
+
 // AskedBytes is how many bytes a command wanted to go over at once when its budget ended; 0 when it ended otherwise. It is
 // asked for once.
 func (t *Txn) AskedBytes() int64 {
