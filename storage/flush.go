@@ -326,6 +326,9 @@ func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, le
 			to.Delete(family, key)
 		} else {
 			to.Put(family, key, value)
+			if len(value) > largeValue {
+				s.large.note(recordHash(space, key), len(value))
+			}
 		}
 		if !readByKey(key[0]) {
 			continue

@@ -64,7 +64,7 @@ func (i *Import) Restore(database int, key []byte, v *rdb.Value, expireMs int64)
 			return err
 		}
 	}
-	if len(i.txn.journal.buffer) < spillBytes {
+	if i.txn.journal.size() < spillBytes {
 		return nil
 	}
 	return i.flush()

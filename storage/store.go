@@ -106,6 +106,7 @@ type Store struct {
 	ends        indexEnds
 	ranks       ranks
 	staged      staged
+	large       largeRecords
 	interrupted atomic.Bool   // by Interrupt
 	written     atomic.Int64  // the position that RocksDB has reached, in memory or in files
 	persisted   atomic.Int64  // the one that its files have reached

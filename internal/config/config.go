@@ -295,8 +295,9 @@ func (c *Config) Match(patterns ...[]byte) []Pair {
 			}
 			continue
 		}
+		compiled := glob.CompileFold(pattern)
 		for _, entry := range c.names {
-			if glob.MatchFold(pattern, []byte(entry.name)) {
+			if compiled.Match([]byte(entry.name)) {
 				add(entry.name, entry.option)
 			}
 		}

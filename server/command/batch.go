@@ -583,6 +583,7 @@ func (b *Batch) run(c *Context) Outcome {
 	err := b.call(c, now, &b.savepoint)
 	if b.exhausted(err) {
 		c.Session.restore(state)
+		c.Session.large = b.txn.AskedBytes()
 		c.Session.ranked, b.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
 		b.txn.ForgetLookups(&b.savepoint)
 		return Offload

@@ -38,6 +38,7 @@ type Engine struct {
 	listeners listeners
 	monitors  monitors
 	workers   workers
+	large     largeWork
 	loaders   loaders
 	clock     clock
 	cursors   cursors

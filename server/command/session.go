@@ -28,6 +28,7 @@ type Session struct {
 	watched []watchedEntry
 	dirty   atomic.Bool // a watched key has changed
 	ranked  bool        // what goes to a worker counts the members of a sorted set
+	large   int64       // bytes that what goes to a worker goes over at once
 	place   int         // in the running batch's list, plus 1
 	before  State       // of before its first request in the running batch
 	written int64       // position behind its last effects in the log

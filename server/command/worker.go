@@ -51,6 +51,7 @@ func (w *workers) stop(within time.Duration) (stopped bool) {
 // returns Done. When it returns Paused nothing has happened: execute it again.
 func (e *Engine) Work(s *Session, args [][]byte) (outcome Outcome) {
 	e.Statistics.Offloads.Add(1)
+	defer e.admitLarge(s)()
 	e.onWorker(func(b *Batch) {
 		mark := s.Reply.Mark()
 		if outcome = b.work(s, args); outcome == Done && s.ReplyMode != ReplyOn {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"kedis/internal/buffer"
 	"kedis/internal/hugepage"
 )
 
@@ -80,7 +81,7 @@ func (b *Batch) Grow(bytes int) {
 	}
 	grown := make([]byte, len(b.data), len(b.data)+bytes)
 	hugepage.Advise(grown)
-	copy(grown, b.data)
+	buffer.Copy(grown, b.data)
 	b.data = grown
 }
 
@@ -119,7 +120,7 @@ func (b *Batch) appendBytes(p []byte) {
 		return
 	}
 	b.data = binary.AppendUvarint(b.data, uint64(len(p)))
-	b.data = append(b.data, p...)
+	b.data = buffer.Append(b.data, p)
 }
 
 // Write applies a batch, all of it or nothing, and makes it visible as one step. It is not durable before a flush.

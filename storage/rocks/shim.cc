@@ -361,6 +361,12 @@ rocks_status rocks_table_add(rocks_table *table, const char *records, size_t len
   return report(status);
 }
 
+rocks_status rocks_table_put(rocks_table *table, const char *key, size_t key_length, const char *value, size_t value_length, uint64_t *size) {
+  Status status = table->writer.Put(slice(key, key_length), slice(value, value_length));
+  *size = table->writer.FileSize();
+  return report(status);
+}
+
 rocks_status rocks_table_finish(rocks_table *table, uint64_t *size) {
   rocksdb::ExternalSstFileInfo file;
   Status status = table->writer.Finish(&file);

@@ -73,6 +73,8 @@ enum { ROCKS_TABLE_PUT = 0, ROCKS_TABLE_DELETE = 1, ROCKS_TABLE_DELETE_RANGE = 2
 rocks_status rocks_table_open(rocks_db *db, rocks_family *family, const char *path, uint8_t bottommost, rocks_table **table);
 // Adds records, each: kind (1) | key length (4) | value length (4) | key | value, little endian. size is that of the file so far.
 rocks_status rocks_table_add(rocks_table *table, const char *records, size_t length, uint64_t *size);
+// Adds one record whose value is too large to be copied into a block of records.
+rocks_status rocks_table_put(rocks_table *table, const char *key, size_t key_length, const char *value, size_t value_length, uint64_t *size);
 // Completes the file and makes it durable. The table is gone, whatever the status; size is the file's.
 rocks_status rocks_table_finish(rocks_table *table, uint64_t *size);
 // Ends writing. The file stays where it is.

@@ -73,6 +73,7 @@ const (
 	tableDeleteRange = C.ROCKS_TABLE_DELETE_RANGE
 	tableRecord      = 9
 	tableBlock       = 64 << 10
+	largeValue       = 1 << 20 // is not copied into a block
 )
 
 // tableRoom is what has to be free on the disk besides what is to be written to tables.
@@ -161,6 +162,10 @@ func (t *Tables) add(f *Family, kind byte, key, value []byte) {
 		return
 	}
 	t.records++
+	if kind == tablePut && len(value) >= largeValue {
+		t.err = t.putLarge(key, value)
+		return
+	}
 	t.buffer = append(t.buffer, kind)
 	t.buffer = binary.LittleEndian.AppendUint32(t.buffer, uint32(len(key)))
 	t.buffer = binary.LittleEndian.AppendUint32(t.buffer, uint32(len(value)))
@@ -232,6 +237,16 @@ func (t *Tables) write() error {
 		t.buffer = newTableBuffer()
 	}
 	return err
+}
+
+// putLarge hands a record over as it stands in memory, behind those in the buffer.
+func (t *Tables) putLarge(key, value []byte) error {
+	if err := t.write(); err != nil {
+		return err
+	}
+	last := &t.files[len(t.files)-1]
+	return fromStatus("write table file "+last.path,
+		C.rocks_table_put(last.c, first(key), C.size_t(len(key)), first(value), C.size_t(len(value)), &last.bytes))
 }
 
 // finish completes the last file and makes it durable.
