@@ -46,6 +46,7 @@ func cmdFlushDB(c *Context) error {
 	if err := c.flush(c.selected); err != nil {
 		return err
 	}
+	c.Effect(c.Args...) // of an empty database, too, as Redis tells its replicas
 	c.Reply.OK()
 	return nil
 }
@@ -59,6 +60,7 @@ func cmdFlushAll(c *Context) error {
 			return err
 		}
 	}
+	c.Effect(c.Args...)
 	c.Reply.OK()
 	return nil
 }

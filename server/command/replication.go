@@ -149,7 +149,7 @@ func cmdReplicaOf(c *Context) error {
 	if !ok || n < 0 || n > 65535 {
 		return Error("ERR Invalid master port")
 	}
-	if host == "" || strings.ContainsAny(host, " \t\r\n") { // Redis takes it, and never connects
+	if len(strings.Fields(host)) != 1 || strings.Fields(host)[0] != host { // Redis takes it, and never connects
 		return Error("ERR Invalid master host")
 	}
 	changed, err := c.Engine.role.part.Follow(host, int(n))
@@ -362,8 +362,11 @@ func refuseWritesOnReplica(b *Batch, s *Session, c *Command) error {
 }
 
 // refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it
-// is configured so.
-func refuseStaleData(b *Batch, _ *Session, _ *Command) error {
+// is configured so. The link may have gone since the commands of a transaction were queued.
+func refuseStaleData(b *Batch, s *Session, c *Command) error {
+	if c.runsQueue && s.Transaction.lacked&Stale == 0 {
+		return nil
+	}
 	if !b.engine.role.stale.Load() || b.applying || b.engine.Config.ReplicaServeStaleData.Get() {
 		return nil
 	}

@@ -69,7 +69,8 @@ type State struct {
 type transaction struct {
 	active  bool
 	aborted bool  // a command could not be queued
-	flags   Flags // of all that is queued
+	flags   Flags // that any of the queued commands has
+	lacked  Flags // that any of them lacks
 	bytes   int   // of the words that are queued
 	queue   []queuedCommand
 }

@@ -56,6 +56,7 @@ func (s *Session) enqueue(command *Command, args [][]byte) {
 	t := &s.Transaction
 	t.queue = append(t.queue, queuedCommand{command, copied})
 	t.flags |= command.Flags
+	t.lacked |= ^command.Flags
 	t.bytes += wordBytes(args)
 	s.publishQueue()
 	s.Reply.SimpleString("QUEUED")
