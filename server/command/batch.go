@@ -588,14 +588,19 @@ func (b *Batch) run(c *Context) Outcome {
 		b.txn.ForgetLookups(&b.savepoint)
 		return Offload
 	}
-	if b.txn.Effects(&b.savepoint) > 0 && (len(b.writers) == 0 || b.writers[len(b.writers)-1] != c.Session) {
-		b.writers = append(b.writers, c.Session)
-	}
+	b.noteWriter(c.Session, &b.savepoint)
 	b.txn.Enclose(&b.savepoint)
 	b.markWatchers()
 	b.Tick()
 	b.account(c, time.Duration(b.clock-start), err != nil)
 	return Done
+}
+
+// noteWriter notes that a session has written, if it has left effects since a savepoint: WAIT has to cover them.
+func (b *Batch) noteWriter(s *Session, since *storage.Savepoint) {
+	if b.txn.Effects(since) > 0 && (len(b.writers) == 0 || b.writers[len(b.writers)-1] != s) {
+		b.writers = append(b.writers, s)
+	}
 }
 
 // exhausted tells that a command wants to go on on a worker, or, on one, that others are to have their turn before it counts on.

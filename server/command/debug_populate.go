@@ -79,7 +79,11 @@ func (c *Context) populate(prefix []byte, from, before int64, size int) error {
 		t.Effect(c.selected, []byte("SET"), key, value)
 	}
 	c.Engine.watches.changed(t, 0)
-	return c.Engine.Store.Commit(t)
+	if err := c.Engine.Store.Commit(t); err != nil {
+		return err
+	}
+	c.Session.written = c.Engine.Store.Position()
+	return nil
 }
 
 // debugProtocol replies with a value of each type that the protocol has.
