@@ -152,10 +152,11 @@ func startSynchronizing(t *testing.T, to string) *synchronizing {
 	}}
 	s.node = replication.New(replication.Options{Store: s.data.Store, Host: stepping, Config: s.config,
 		Directory: s.data.directory, Version: "test", Logger: hclog.NewNullLogger()})
-	s.engine.SetReplication(part{s.node})
-	if err := s.node.Start(true); err != nil {
+	s.engine.SetReplication(s.node)
+	if err := s.node.TakeRole(); err != nil {
 		t.Fatal(err)
 	}
+	s.node.Start(true)
 	t.Cleanup(s.node.Stop)
 	t.Cleanup(s.goOn)
 	s.dial().want("+OK", "SET", "key", "0")
@@ -208,7 +209,7 @@ func valueIn(t *testing.T, directory, key string) string {
 		}
 	}()
 	engine := command.NewEngine(data.Store, c, data, hclog.NewNullLogger(), 1)
-	if err := data.Recover(engine); err != nil {
+	if err := data.Recover(t.Context(), engine); err != nil {
 		t.Fatalf("the next start: %v", err)
 	}
 	view := data.Store.View()
