@@ -90,8 +90,7 @@ type Store struct {
 		logDirectory  uint64
 		nextNamespace uint32
 		waiting       waiting
-		moved         movedLists // in the active generation
-		broken        bool
+		moved         movedLists     // in the active generation
 		reselect      bool           // the next effect names its database, whatever is selected
 		imported      []*namespace   // that no database has yet
 		unpersisted   []layout.State // that RocksDB has, from the one on that its files have
