@@ -298,6 +298,6 @@ func (c *Config) fixed() []*option {
 		fixed("maxmemory-policy", "noeviction", "Kedis never evicts keys",
 			"Keys are never evicted."),
 		fixed("daemonize", "no", "Kedis stays in the foreground; run it under systemd or in a container",
-			"The server doesn't put itself in the background."),
+			"The server doesn't put itself in the background.").immutable(),
 	}
 }

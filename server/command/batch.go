@@ -133,6 +133,7 @@ func (b *Batch) Tick() time.Duration {
 func (b *Batch) Execute(s *Session, args [][]byte) Outcome {
 	mark := s.Reply.Mark()
 	outcome := b.execute(s, args)
+	s.notePaused(outcome == Paused)
 	if outcome != Done {
 		return outcome
 	}
@@ -175,7 +176,7 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 		b.refuse(s, command, refusal)
 		return Done
 	}
-	if b.engine.pause.mode.Load() != int32(pauseNothing) && !b.applying && b.engine.pause.holds(s, command, args) {
+	if b.engine.pause.mode.Load() != int32(pauseNothing) && !b.applying && b.engine.pause.holds(s, command) {
 		return Paused
 	}
 	if s.Transaction.active && !command.immediate {
@@ -191,7 +192,7 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 	} else if outcome, ready := b.planAndTake(c); !ready {
 		return outcome
 	}
-	if b.barred(s, command, args) {
+	if b.barred(s, command) {
 		b.releaseShared()
 		return b.execute(s, args)
 	}
@@ -227,12 +228,12 @@ func (b *Batch) planAndTake(c *Context) (outcome Outcome, ready bool) {
 
 // barred looks again, inside of the gate, whether a command may run now: whoever stops writes, for a
 // pause or another role, says so first and then waits until nobody is inside.
-func (b *Batch) barred(s *Session, command *Command, args [][]byte) bool {
+func (b *Batch) barred(s *Session, command *Command) bool {
 	if b.applying {
 		return false
 	}
 	e := b.engine
-	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command, args) || e.IsReplica() && writesNow(s, command)
+	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command) || e.IsReplica() && writesNow(s, command)
 }
 
 // Expect says that a request of a session is about to be executed. It returns false when Warm has to be called

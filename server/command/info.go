@@ -137,7 +137,7 @@ func (e *Engine) infoClients(f *metrics.Fields) {
 		if s.watching.Load() > 0 {
 			watching++
 		}
-		if s.blocked.Load() != nil {
+		if s.isBlocked() {
 			blocked++
 		}
 		q, o := s.Peer.Buffered()
