@@ -60,7 +60,9 @@ type Batch struct {
 	repeated     *Command // the one that was looked up last, if its name is one word
 	repeatedName []byte   // as it was written
 
-	clock int64 // when the last command ended, as the engine's clock says
+	clock    int64 // when the last command ended, as the engine's clock says
+	began    int64 // when the first member's first command did
+	commands int64 // ns that commands have taken since
 }
 
 // Member is a session that has commands in the batch.
@@ -131,6 +133,9 @@ func (b *Batch) Tick() time.Duration {
 
 // Execute runs a request. The words must stay as they are until the batch is committed.
 func (b *Batch) Execute(s *Session, args [][]byte) Outcome {
+	if len(b.members) == 0 {
+		b.began, b.commands = b.clock, 0
+	}
 	mark := s.Reply.Mark()
 	outcome := b.execute(s, args)
 	s.notePaused(outcome == Paused)
@@ -593,6 +598,7 @@ func (b *Batch) run(c *Context) Outcome {
 	b.txn.Enclose(&b.savepoint)
 	b.markWatchers()
 	b.Tick()
+	b.commands += b.clock - start
 	b.account(c, time.Duration(b.clock-start), err != nil)
 	return Done
 }
@@ -695,7 +701,20 @@ func (b *Batch) Commit() error {
 	}
 	b.txn.Reset()
 	b.marked = 0
+	b.countPass()
 	return err
+}
+
+// countPass counts a reactor's pass, which its commit has ended. Passes in which nothing was executed don't count.
+func (b *Batch) countPass() {
+	if len(b.members) == 0 || b.budget == 0 {
+		return
+	}
+	s := &b.engine.Statistics
+	now, _ := b.engine.clock.now()
+	s.passes.Add(b.lane, 1)
+	s.passTime.Add(b.lane, now-b.began)
+	s.passedCommands.Add(b.lane, b.commands)
 }
 
 // markWatchers marks those who watch what was changed since it was last called: before the next command
