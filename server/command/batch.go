@@ -61,7 +61,9 @@ type Batch struct {
 	repeated     *Command // the one that was looked up last, if its name is one word
 	repeatedName []byte   // as it was written
 
-	clock int64 // when the last command ended, as the engine's clock says
+	clock    int64 // when the last command ended, as the engine's clock says
+	began    int64 // when the first member's first command did
+	commands int64 // ns that commands have taken since
 }
 
 // Member is a session that has commands in the batch.
@@ -132,8 +134,12 @@ func (b *Batch) Tick() time.Duration {
 
 // Execute runs a request. The words must stay as they are until the batch is committed.
 func (b *Batch) Execute(s *Session, args [][]byte) Outcome {
+	if len(b.members) == 0 {
+		b.began, b.commands = b.clock, 0
+	}
 	mark := s.Reply.Mark()
 	outcome := b.execute(s, args)
+	s.notePaused(outcome == Paused)
 	if outcome != Done {
 		return outcome
 	}
@@ -176,7 +182,7 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 		b.refuse(s, command, refusal)
 		return Done
 	}
-	if b.engine.pause.mode.Load() != int32(pauseNothing) && !b.applying && b.engine.pause.holds(s, command, args) {
+	if b.engine.pause.mode.Load() != int32(pauseNothing) && !b.applying && b.engine.pause.holds(s, command) {
 		return Paused
 	}
 	if s.Transaction.active && !command.immediate {
@@ -192,7 +198,7 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 	} else if outcome, ready := b.planAndTake(c); !ready {
 		return outcome
 	}
-	if b.barred(s, command, args) {
+	if b.barred(s, command) {
 		b.releaseShared()
 		return b.execute(s, args)
 	}
@@ -228,12 +234,12 @@ func (b *Batch) planAndTake(c *Context) (outcome Outcome, ready bool) {
 
 // barred looks again, inside of the gate, whether a command may run now: whoever stops writes, for a
 // pause or another role, says so first and then waits until nobody is inside.
-func (b *Batch) barred(s *Session, command *Command, args [][]byte) bool {
+func (b *Batch) barred(s *Session, command *Command) bool {
 	if b.applying {
 		return false
 	}
 	e := b.engine
-	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command, args) || e.IsReplica() && writesNow(s, command)
+	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command) || e.IsReplica() && writesNow(s, command)
 }
 
 // Expect says that a request of a session is about to be executed. It returns false when Warm has to be called
@@ -592,6 +598,7 @@ func (b *Batch) run(c *Context) Outcome {
 	b.txn.Enclose(&b.savepoint)
 	b.markWatchers()
 	b.Tick()
+	b.commands += b.clock - start
 	b.account(c, time.Duration(b.clock-start), err != nil)
 	return Done
 }
@@ -701,7 +708,20 @@ func (b *Batch) Commit() error {
 	}
 	b.txn.Reset()
 	b.marked = 0
+	b.countPass()
 	return err
+}
+
+// countPass counts a reactor's pass, which its commit has ended. Passes in which nothing was executed don't count.
+func (b *Batch) countPass() {
+	if len(b.members) == 0 || b.budget == 0 {
+		return
+	}
+	s := &b.engine.Statistics
+	now, _ := b.engine.clock.now()
+	s.passes.Add(b.lane, 1)
+	s.passTime.Add(b.lane, now-b.began)
+	s.passedCommands.Add(b.lane, b.commands)
 }
 
 // markWatchers marks those who watch what was changed since it was last called: before the next command

@@ -58,6 +58,7 @@ func (e *Engine) Work(s *Session, args [][]byte) (outcome Outcome) {
 			s.applyReplyMode(mark)
 		}
 	})
+	s.notePaused(outcome == Paused)
 	return outcome
 }
 
@@ -106,7 +107,7 @@ func (b *Batch) work(s *Session, args [][]byte) Outcome {
 	s.ranked = false
 	for round := 0; ; round++ {
 		b.await()
-		if b.barred(s, command, args) {
+		if b.barred(s, command) {
 			b.giveUp()
 			refusal := refuseWritesOnReplica(b, s, command)
 			if refusal == nil {
