@@ -11,7 +11,9 @@ package replication
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -365,6 +367,12 @@ func (n *Node) BeginHistory() error {
 type target struct {
 	host string
 	port int
+}
+
+// reachable reports whether the target can be one: a replica says of itself where it is, and may say anything.
+func (t target) reachable() bool {
+	words := strings.Fields(t.host)
+	return len(words) == 1 && words[0] == t.host && t.port > 0 && t.port <= math.MaxUint16
 }
 
 func (t target) String() string { return net.JoinHostPort(t.host, fmt.Sprint(t.port)) }
