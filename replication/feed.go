@@ -80,6 +80,7 @@ func (n *Node) Serve(conn net.Conn, client Client) {
 		return
 	}
 	n.feeds[f] = struct{}{}
+	n.fed.Add(1)
 	n.running.Add(2)
 	n.mu.Unlock()
 	defer n.running.Done()
@@ -93,6 +94,7 @@ func (n *Node) Serve(conn net.Conn, client Client) {
 	f.close()
 	n.mu.Lock()
 	delete(n.feeds, f)
+	n.fed.Add(-1)
 	n.mu.Unlock()
 }
 

@@ -218,7 +218,7 @@ func cmdPublish(c *Context) error {
 		c.AfterCommit(func() { r.send(channel, message) })
 	}
 	c.Reply.Integer(int64(len(receivers)))
-	if !c.Txn.Mode().Replica {
+	if !c.Txn.Mode().Replica && c.Engine.role.hasReplicas() {
 		c.Effect(c.Args...)
 	}
 	return nil
