@@ -53,8 +53,8 @@ func (e *Engine) Work(s *Session, args [][]byte) (outcome Outcome) {
 	e.Statistics.Offloads.Add(1)
 	e.onWorker(func(b *Batch) {
 		mark := s.Reply.Mark()
-		if outcome = b.work(s, args); outcome == Done && s.ReplyMode != ReplyOn {
-			s.applyReplyMode(mark)
+		if outcome = b.work(s, args); outcome == Done {
+			b.finishReply(s, mark)
 		}
 	})
 	return outcome
@@ -107,6 +107,7 @@ func (b *Batch) work(s *Session, args [][]byte) Outcome {
 	}
 	if err := b.Commit(); err != nil {
 		s.Reply.Rewind(mark)
+		b.pushed = b.pushed[:0]
 		s.restore(state)
 		c.fail(Errorf("MISCONF Errors writing to the log: %v", err))
 	}
