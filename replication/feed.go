@@ -65,6 +65,7 @@ func (n *Node) Serve(conn net.Conn, client psync.Replica) {
 		return
 	}
 	n.feeds[f] = struct{}{}
+	n.fed.Add(1)
 	n.running.Add(2)
 	n.mu.Unlock()
 	defer n.running.Done()
@@ -78,6 +79,7 @@ func (n *Node) Serve(conn net.Conn, client psync.Replica) {
 	f.close()
 	n.mu.Lock()
 	delete(n.feeds, f)
+	n.fed.Add(-1)
 	n.mu.Unlock()
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"kedis/binlog"
 	"kedis/internal/config"
+	"kedis/internal/psync"
 	"kedis/internal/resp"
 	"kedis/replication"
 	"kedis/server/command"
@@ -289,7 +290,8 @@ func TestLaterLogWithRecords(t *testing.T) {
 			}
 			path := filepath.Join(directory, "binlog", strconv.Itoa(c.number))
 			if c.emptied {
-				if err := errors.Join(os.RemoveAll(filepath.Join(directory, "db")), os.RemoveAll(path)); err != nil {
+				db := filepath.Join(directory, "db")
+				if err := errors.Join(os.RemoveAll(db), os.RemoveAll(path), os.Mkdir(db, 0o700)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -309,7 +311,7 @@ func TestLaterLogWithRecords(t *testing.T) {
 			if c.refused != (err != nil) || err != nil && !strings.Contains(err.Error(), path+" holds writes from position 1000 to 1014") {
 				t.Fatalf("the start: %v", err)
 			}
-			if from, to, err := binlog.Extent(path); c.refused && (err != nil || from == to) {
+			if _, from, to, err := binlog.Extent(path); c.refused && (err != nil || from == to) {
 				t.Errorf("the log was touched: from %d to %d, %v", from, to, err)
 			}
 		})
@@ -330,7 +332,7 @@ func TestFeedThatBeginsInTheExchange(t *testing.T) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		s.node.Serve(here, replication.Client{Address: "replica", EOF: true, Resumes: true, ID: "?", From: -1, Heard: func() {}})
+		s.node.Serve(here, psync.Replica{Address: "replica", EOF: true, Resumes: true, ID: "?", From: -1, Heard: func() {}})
 	}()
 	select {
 	case line := <-lines:

@@ -76,7 +76,12 @@ func (d *dialogue) request() ([]string, error) {
 			continue
 		}
 		reply, err := resp.ReadReply(d.reader)
-		return reply.Strings(), err
+		words := reply.Strings()
+		if len(words) == 3 && words[1] == "kedis-histories" || len(words) == 2 && words[0] == "INFO" {
+			d.send("-ERR it is not told\r\n")
+			continue
+		}
+		return words, err
 	}
 }
 

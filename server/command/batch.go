@@ -56,6 +56,7 @@ type Batch struct {
 	cold      []Cold             // what Warm returns
 	warmed    uint32             // keeps the compiler from leaving out what Warm reads
 	after     []func()           // to be called when the commit has succeeded
+	pushed    []byte             // to the running command's own client, for behind its reply
 	context   Context
 
 	repeated     *Command // the one that was looked up last, if its name is one word
@@ -143,9 +144,7 @@ func (b *Batch) Execute(s *Session, args [][]byte) Outcome {
 	if outcome != Done {
 		return outcome
 	}
-	if s.ReplyMode != ReplyOn {
-		s.applyReplyMode(mark)
-	}
+	b.finishReply(s, mark)
 	b.remember(s, args, mark)
 	return Done
 }
@@ -592,6 +591,7 @@ func (b *Batch) run(c *Context) Outcome {
 		c.Session.large = b.txn.AskedBytes()
 		c.Session.ranked, b.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
 		b.txn.ForgetLookups(&b.savepoint)
+		b.pushed = b.pushed[:0]
 		return Offload
 	}
 	b.noteWriter(c.Session, &b.savepoint)
@@ -618,14 +618,14 @@ func (b *Batch) exhausted(err error) bool {
 // call runs a command as a step of the transaction: when it fails, its error is the reply, and
 // nothing of it is left since the savepoint, which was just marked. EXEC calls it for each command of its queue.
 func (b *Batch) call(c *Context, now int64, savepoint *storage.Savepoint) error {
-	mark, after := c.Reply.Mark(), len(b.after)
+	mark, after, pushed := c.Reply.Mark(), len(b.after), len(b.pushed)
 	b.txn.Begin(b.mode(c), now, b.budget)
 	c.Now, c.DB, c.effected, c.redacted = now, b.txn.DB(c.selected), false, 0
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
 		b.txn.Rollback(savepoint)
 		c.Reply.Rewind(mark)
-		b.after = b.after[:after]
+		b.after, b.pushed = b.after[:after], b.pushed[:pushed]
 		if !b.exhausted(err) {
 			c.fail(err)
 		}
@@ -776,6 +776,7 @@ func (b *Batch) Has(s *Session) bool { return s.place != 0 }
 
 // Abandon takes back what a command that panicked has done.
 func (b *Batch) Abandon() {
+	b.pushed = b.pushed[:0]
 	b.txn.Rollback(&b.savepoint)
 	clear(b.after[b.afterMark:])
 	b.after = b.after[:b.afterMark]
