@@ -25,17 +25,17 @@ type connection struct {
 
 	overUnixSocket bool
 
-	parked     bool       // waits for a lock, the gate, the end of a pause, a worker or the disk
-	loading    int        // requests ahead that wait for the disk
-	working    bool       // a worker has the session
-	dropped    bool       // the socket is about to be closed
-	closed     bool       // the socket is gone
-	pending    [][]byte   // the request that it is parked with
-	retry      [][][]byte // requests that are to be executed before those in ahead
-	ahead      [][][]byte // requests that the parser has given out, ahead of their execution
-	aheadStart [][][]byte // the memory of ahead
-	pushed     []byte     // what was sent besides replies while some of them wait for the commit
-	sent       int        // bytes of the reply that a worker made which are on their way already
+	parked     bool               // waits for a lock, the gate, the end of a pause, a worker or the disk
+	loading    int                // requests ahead that wait for the disk
+	working    bool               // a worker has the session
+	dropped    bool               // the socket is about to be closed
+	closed     bool               // the socket is gone
+	pending    *command.Request   // the request that it is parked with
+	retry      []*command.Request // requests that are to be executed before those in ahead
+	ahead      []*command.Request // requests that were parsed ahead of their execution
+	aheadStart []*command.Request // the memory of ahead
+	pushed     []byte             // what was sent besides replies while some of them wait for the commit
+	sent       int                // bytes of the reply that a worker made which are on their way already
 
 	place     int       // in the reactor's list
 	period    int       // in which it last sent something, as the reactor counts them
@@ -58,16 +58,16 @@ type connection struct {
 }
 
 // next returns the next request: one that could not be executed before, or one from the parser.
-func (c *connection) next() ([][]byte, error) {
+func (c *connection) next() (*command.Request, error) {
 	if c.pending != nil {
-		args := c.pending
+		r := c.pending
 		c.pending = nil
-		return args, nil
+		return r, nil
 	}
 	if len(c.retry) > 0 {
-		args := c.retry[0]
+		r := c.retry[0]
 		c.retry = c.retry[1:]
-		return args, nil
+		return r, nil
 	}
 	c.session.Refuse = nil
 	if len(c.ahead) == 0 {
@@ -79,13 +79,13 @@ func (c *connection) next() ([][]byte, error) {
 	if len(c.ahead) == 0 || c.parked {
 		return nil, nil
 	}
-	args := c.ahead[0]
+	r := c.ahead[0]
 	c.ahead[0] = nil
 	c.ahead = c.ahead[1:]
-	return args, nil
+	return r, nil
 }
 
-// lookAhead has the parser give out a few requests. An error of the parser comes when all before it is
+// lookAhead parses a few requests. An error of the parser comes when all before it is
 // executed. Before AUTH only one request is parsed at a time, since the limits of the next depend on it.
 func (c *connection) lookAhead() error {
 	if !c.session.Authenticated || c.parser.Unauthenticated {
@@ -95,13 +95,13 @@ func (c *connection) lookAhead() error {
 	if first == nil {
 		return err
 	}
-	c.ahead = append(c.aheadStart[:0], first)
+	c.ahead = append(c.aheadStart[:0], c.reactor.batch.Read(c.session, first))
 	for !c.parser.Unauthenticated && len(c.ahead) < storage.WarmRequests {
 		args, err := c.parser.Next()
 		if args == nil || err != nil {
 			break // the parser says so again
 		}
-		c.ahead = append(c.ahead, args)
+		c.ahead = append(c.ahead, c.reactor.batch.Read(c.session, args))
 	}
 	c.aheadStart = c.ahead
 	return nil
@@ -125,8 +125,8 @@ func (c *connection) foresees() bool {
 
 // warm has memory fetch what the requests ahead will look for. When the disk has to, the connection is parked.
 func (c *connection) warm() {
-	for _, args := range c.ahead {
-		c.reactor.expect(c, args)
+	for _, r := range c.ahead {
+		c.reactor.expect(c, r)
 	}
 	c.reactor.warm()
 }
@@ -137,8 +137,8 @@ func (c *connection) halting() bool {
 }
 
 // repeat has requests executed again, before the one that the connection is parked with.
-func (c *connection) repeat(requests [][][]byte) {
-	again := append([][][]byte(nil), requests...)
+func (c *connection) repeat(requests []*command.Request) {
+	again := append([]*command.Request(nil), requests...)
 	if c.pending != nil {
 		again = append(again, c.pending)
 		c.pending = nil
@@ -146,7 +146,7 @@ func (c *connection) repeat(requests [][][]byte) {
 	c.retry = append(again, c.retry...)
 }
 
-func (c *connection) park(args [][]byte) { c.parked, c.pending = true, args }
+func (c *connection) park(r *command.Request) { c.parked, c.pending = true, r }
 
 // refuseProtocol answers what is no request, and closes the connection.
 func (c *connection) refuseProtocol(err error) {

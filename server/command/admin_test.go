@@ -238,9 +238,7 @@ func TestPauseHolds(t *testing.T) {
 	holds := func(mode pauseMode, request string) bool {
 		engine.pause.mode.Store(int32(mode))
 		defer engine.pause.mode.Store(int32(pauseNothing))
-		args := words(strings.Fields(request)...)
-		command, _ := engine.Table.Lookup(args)
-		return engine.pause.holds(c.session, command, args)
+		return engine.pause.holds(c.session, c.batch.Read(c.session, words(strings.Fields(request)...)))
 	}
 	for request, writes := range map[string]bool{"GET a": false, "SET a 1": true, "PFCOUNT a": true, "PUBLISH a b": true, "SORT a": false,
 		"SORT a STORE b": true, "CLIENT UNPAUSE": false, "EXEC": false} {

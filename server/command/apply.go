@@ -15,13 +15,14 @@ import (
 type Applier struct {
 	batch   *Batch
 	session *Session
+	request Request
 }
 
 // NewApplier makes an applier. It takes no locks: nothing else writes beside it.
 func (e *Engine) NewApplier() *Applier {
 	b := e.newBatch(0, 0, 0)
 	b.applying = true
-	return &Applier{b, NewSession(nowhere{}, true)}
+	return &Applier{batch: b, session: NewSession(nowhere{}, true)}
 }
 
 // Replay applies the commands of a record of the log, which ends at a position, as one step.
@@ -48,7 +49,8 @@ func (a *Applier) execute(payload []byte) error {
 		if err != nil {
 			return fmt.Errorf("command: effect at byte %d of a record: %w", at, err)
 		}
-		a.batch.execute(a.session, args)
+		a.batch.reader.readInto(&a.request, a.session.Database, args)
+		a.batch.execute(a.session, &a.request)
 		a.session.Reply.Reset()
 		a.session.place = 0
 		if a.batch.failure != nil {

@@ -1,11 +1,9 @@
 package command
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"kedis/lock"
@@ -41,7 +39,7 @@ type Batch struct {
 	exclusive []uint32 // stripes that are held until the commit
 	shared    []uint32 // stripes that are held by the running command
 	plan      plan
-	planned   plannedFor // whose plan that is, as long as its lock is held
+	newest    heldLock // the one that was taken last
 	busy      uint32
 	follower  follower
 	counting  bool // the running command is to be run again, to count on
@@ -51,14 +49,14 @@ type Batch struct {
 	members   []Member
 	writers   []*Session         // who has effects in the transaction
 	expected  []storage.Upcoming // what Expect was told of since Warm
-	expecting []*Session         // whose it is
+	expecting []expectedRequest  // whose it is
 	cold      []Cold             // what Warm returns
 	warmed    uint32             // keeps the compiler from leaving out what Warm reads
 	after     []func()           // to be called when the commit has succeeded
 	context   Context
 
-	repeated     *Command // the one that was looked up last, if its name is one word
-	repeatedName []byte   // as it was written
+	reader requestReader
+	undone bool // what was executed is to be executed again
 
 	clock int64 // when the last command ended, as the engine's clock says
 }
@@ -66,7 +64,7 @@ type Batch struct {
 // Member is a session that has commands in the batch.
 type Member struct {
 	Session  *Session
-	Requests [][][]byte // as they came; executed, not yet committed
+	Requests []*Request // executed, not yet committed
 	mark     int
 	state    State
 }
@@ -97,6 +95,7 @@ func (e *Engine) NewBatch(reactor int) *Batch {
 func (e *Engine) newBatch(owner lock.Owner, slot, budget int) *Batch {
 	b := &Batch{engine: e, txn: e.Store.NewTxn(), owner: owner, slot: slot, budget: budget,
 		lane: min(slot, e.Statistics.lanes-1)}
+	b.reader.table, b.reader.store = e.Table, e.Store
 	b.context = Context{Engine: e, Txn: b.txn, batch: b}
 	return b
 }
@@ -129,22 +128,25 @@ func (b *Batch) Tick() time.Duration {
 	return passed
 }
 
-// Execute runs a request. The words must stay as they are until the batch is committed.
-func (b *Batch) Execute(s *Session, args [][]byte) Outcome {
+// Read makes a request of a session's words, which must stay as they are until the request was executed and the batch cleared.
+func (b *Batch) Read(s *Session, args [][]byte) *Request { return b.reader.read(s.Database, args) }
+
+// Execute runs a request. When the outcome is Done, the batch has it until Clear.
+func (b *Batch) Execute(s *Session, r *Request) Outcome {
 	mark := s.Reply.Mark()
-	outcome := b.execute(s, args)
+	outcome := b.execute(s, r)
 	if outcome != Done {
 		return outcome
 	}
 	if s.ReplyMode != ReplyOn {
 		s.applyReplyMode(mark)
 	}
-	b.remember(s, args, mark)
+	b.remember(s, r, mark)
 	return Done
 }
 
 // remember notes what has to be done again should the commit fail.
-func (b *Batch) remember(s *Session, args [][]byte, mark int) {
+func (b *Batch) remember(s *Session, r *Request, mark int) {
 	if s.place == 0 {
 		if len(b.members) < cap(b.members) {
 			b.members = b.members[:len(b.members)+1]
@@ -156,47 +158,47 @@ func (b *Batch) remember(s *Session, args [][]byte, mark int) {
 		m.Session, m.mark, m.state = s, mark, s.before
 	}
 	m := &b.members[s.place-1]
-	m.Requests = append(m.Requests, args)
+	m.Requests = append(m.Requests, r)
 }
 
-func (b *Batch) execute(s *Session, args [][]byte) Outcome {
+func (b *Batch) execute(s *Session, r *Request) Outcome {
 	if s.place == 0 {
 		s.before = s.State
 	}
-	command, refusal := b.admit(s, args)
-	if refusal != nil {
+	if refusal := b.admit(s, r); refusal != nil {
 		if b.applying {
 			b.failure = refusal
 			return Done
 		}
-		if command != nil {
-			command.measures.Reject(b.lane)
+		if r.Command != nil {
+			r.Command.measures.Reject(b.lane)
 		}
-		b.refuse(s, command, refusal)
+		b.refuse(s, r, refusal)
 		return Done
 	}
-	if b.engine.pause.mode.Load() != int32(pauseNothing) && !b.applying && b.engine.pause.holds(s, command, args) {
+	if b.engine.pause.mode.Load() != int32(pauseNothing) && !b.applying && b.engine.pause.holds(s, r) {
 		return Paused
 	}
-	if s.Transaction.active && !command.immediate {
-		s.enqueue(command, args)
+	if s.Transaction.active && !r.Command.immediate {
+		s.enqueue(r)
 		return Done
 	}
-	if b.separates(s, command) {
+	if b.separates(s, r) {
 		return Separate
 	}
-	c := b.prepare(s, command, args)
-	if b.planned.is(c) {
-		b.follower.note(b.plan.locks[0].stripe, s.ID)
+	r.locate(b.engine.Store, s.Database)
+	c := b.prepare(s, r)
+	if b.newest.covers(r) {
+		b.follower.note(b.newest.stripe, s.ID)
 	} else if outcome, ready := b.planAndTake(c); !ready {
 		return outcome
 	}
-	if b.barred(s, command, args) {
+	if b.barred(s, r) {
 		b.releaseShared()
-		return b.execute(s, args)
+		return b.execute(s, r)
 	}
 	// Only now: a command that goes to a worker, or waits, leaves the batch as it is.
-	b.sealed = standsAlone(s, command)
+	b.sealed = standsAlone(s, r)
 	outcome := b.run(c)
 	b.releaseShared()
 	return outcome
@@ -204,7 +206,6 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 
 // planAndTake finds out what a command needs, and takes it. Unless that makes it ready to run, its outcome is told.
 func (b *Batch) planAndTake(c *Context) (outcome Outcome, ready bool) {
-	b.planned.command = nil
 	if err := b.makePlan(c); err != nil {
 		c.fail(err)
 		return Done, false
@@ -221,29 +222,27 @@ func (b *Batch) planAndTake(c *Context) (outcome Outcome, ready bool) {
 	if outcome := b.take(); outcome != Done {
 		return outcome, false
 	}
-	b.planned.note(c)
 	return Done, true
 }
 
 // barred looks again, inside of the gate, whether a command may run now: whoever stops writes, for a
 // pause or another role, says so first and then waits until nobody is inside.
-func (b *Batch) barred(s *Session, command *Command, args [][]byte) bool {
+func (b *Batch) barred(s *Session, r *Request) bool {
 	if b.applying {
 		return false
 	}
 	e := b.engine
-	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command, args) || e.IsReplica() && writesNow(s, command)
+	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, r) || e.IsReplica() && writesNow(s, r.Command)
 }
 
-// Expect says that a request of a session is about to be executed. It returns false when Warm has to be called
-// first. Most commands have their first key behind their name; for the others it is done in vain.
-func (b *Batch) Expect(s *Session, args [][]byte) bool {
+// Expect says that a request of a session is about to be executed. It returns false when Warm has to be called first.
+func (b *Batch) Expect(s *Session, r *Request) bool {
 	if len(b.expected) == storage.WarmRequests {
 		return false
 	}
-	if len(args) > 1 {
-		b.expected = append(b.expected, storage.Upcoming{Database: s.Database, Args: args})
-		b.expecting = append(b.expecting, s)
+	if upcoming, ok := r.prefetch(); ok {
+		b.expected = append(b.expected, upcoming)
+		b.expecting = append(b.expecting, expectedRequest{s, r})
 	}
 	return true
 }
@@ -256,21 +255,14 @@ func (b *Batch) Warm() []Cold {
 	if len(b.expected) == 0 {
 		return nil
 	}
-	var stripes [storage.WarmRequests]uint32
-	for i := range b.expected {
-		if i > 0 && b.expected[i].SameKey(&b.expected[i-1]) {
-			stripes[i] = stripes[i-1]
-			continue
-		}
-		stripes[i] = b.engine.Store.Stripe(b.expected[i].Database, b.expected[i].Args[1])
-	}
-	for _, stripe := range stripes[:len(b.expected)] {
-		b.warmed += b.engine.Locks.Peek(stripe)
+	for i := range b.expecting {
+		b.warmed += b.engine.Locks.Peek(b.expecting[i].request.keys[0].stripe)
 	}
 	if missing := b.txn.Warm(b.expected); missing != 0 && b.engine.loaders.worth(b.clock) {
 		b.fetch(b.reading(missing))
 	}
 	clear(b.expected)
+	clear(b.expecting)
 	b.expected, b.expecting = b.expected[:0], b.expecting[:0]
 	return b.cold
 }
@@ -283,22 +275,16 @@ func (b *Batch) fetch(which uint32) {
 	cold := b.txn.Fetch(b.expected, which)
 	for i := range b.expected {
 		if cold&(1<<i) != 0 {
-			b.cold = append(b.cold, Cold{b.expecting[i], b.expected[i]})
+			b.cold = append(b.cold, Cold{b.expecting[i].session, b.expected[i]})
 		}
 	}
 }
 
-// reading returns those of some requests that will look for a key behind the command's name, and notes which name an element.
+// reading returns those of some requests that will be executed, and neither refused nor queued.
 func (b *Batch) reading(which uint32) (reading uint32) {
-	for i := range b.expected {
-		if which&(1<<i) == 0 || !b.expecting[i].Authenticated || b.expecting[i].Transaction.active {
-			continue
-		}
-		request := &b.expected[i]
-		command, _ := b.lookup(request.Args)
-		if command != nil && command.Accepts(len(request.Args)) && command.reads {
+	for i := range b.expecting {
+		if s := b.expecting[i].session; which&(1<<i) != 0 && s.Authenticated && !s.Transaction.active {
 			reading |= 1 << i
-			request.Element, request.Step = command.readsElement, command.readsStep
 		}
 	}
 	return reading
@@ -314,75 +300,33 @@ func (b *Batch) enter() bool {
 
 // separates tells whether the commit of what was executed has to come first: a command can't be
 // executed again that had effects outside of the transaction, should the commit fail.
-func (b *Batch) separates(s *Session, command *Command) bool {
-	return b.sealed || standsAlone(s, command) && !b.txn.Empty()
+func (b *Batch) separates(s *Session, r *Request) bool {
+	return b.sealed || standsAlone(s, r) && !b.txn.Empty()
 }
 
 // standsAlone tells whether a command, or one that EXEC is about to run, has effects outside of the
 // transaction.
-func standsAlone(s *Session, command *Command) bool {
-	flags := command.Flags
-	if command.runsQueue {
+func standsAlone(s *Session, r *Request) bool {
+	flags := r.flags
+	if r.Command.runsQueue {
 		flags |= s.Transaction.flags
 	}
 	return flags&NoBatch != 0
 }
 
-// admit finds the command and asks the gates, in Redis's order.
-func (b *Batch) admit(s *Session, args [][]byte) (*Command, error) {
-	command, container := b.lookup(args)
-	s.noteCommand(command)
-	switch {
-	case command == nil && container != nil:
-		return nil, unknownSubcommand(container, args)
-	case command == nil:
-		return nil, unknownCommand(args)
-	case !command.Accepts(len(args)) || command.Run == nil:
-		return command, wrongArity(command.full)
+// admit asks the gates, in Redis's order.
+func (b *Batch) admit(s *Session, r *Request) error {
+	s.noteCommand(r.Command)
+	if r.malformed {
+		return r.refusal()
 	}
-	return command, command.pass(b, s)
-}
-
-// lookup is Table.Lookup. Pipelines repeat a command, and comparing its name takes less time than looking for it.
-func (b *Batch) lookup(args [][]byte) (found, container *Command) {
-	if b.repeated != nil && bytes.Equal(args[0], b.repeatedName) {
-		return b.repeated, nil
-	}
-	found, container = b.engine.Table.Lookup(args)
-	if found != nil && found.full == found.Name && len(found.Subcommands) == 0 {
-		b.repeated, b.repeatedName = found, append(b.repeatedName[:0], args[0]...)
-	}
-	return found, container
-}
-
-func unknownCommand(args [][]byte) Error {
-	var words strings.Builder
-	for _, arg := range args[1:] {
-		if words.Len() >= 128 {
-			break
-		}
-		fmt.Fprintf(&words, "'%s' ", clip(arg, 128-words.Len()))
-	}
-	return Errorf("ERR unknown command '%s', with args beginning with: %s", clip(args[0], 128), words.String())
-}
-
-func unknownSubcommand(container *Command, args [][]byte) Error {
-	return Errorf("ERR unknown subcommand '%s'. Try %s HELP.", clip(args[1], 128), strings.ToUpper(container.Name))
-}
-
-// clip cuts a word to a length, and at a zero byte, as C prints it.
-func clip(word []byte, length int) []byte { return untilZero(word[:min(len(word), length)]) }
-
-// untilZero cuts a word at a zero byte, as C prints it.
-func untilZero(word []byte) []byte {
-	before, _, _ := bytes.Cut(word, []byte{0})
-	return before
+	return r.pass(b, s)
 }
 
 // prepare makes the batch's context that of a command.
-func (b *Batch) prepare(s *Session, command *Command, args [][]byte) *Context {
+func (b *Batch) prepare(s *Session, r *Request) *Context {
 	c := &b.context
-	c.Session, c.Command, c.Args, c.Reply, c.effected, c.queued = s, command, args, s.Reply, false, false
+	c.request, c.Session, c.Command, c.Args, c.Reply, c.effected, c.queued = r, s, r.Command, r.Args, s.Reply, false, false
 	c.selected = s.Database
 	return c
 }
@@ -390,32 +334,10 @@ func (b *Batch) prepare(s *Session, command *Command, args [][]byte) *Context {
 // plan is what a command needs before it can run.
 type plan struct {
 	locks      []wantedLock
-	keys       []KeyReference
 	worker     bool
 	writes     bool
 	everything bool // the gate has to be closed
 	walk       bool // more is read than what is locked
-}
-
-// plannedFor is the command that a plan was made for, when the same command on the same key has the same plan, whose lock the batch then
-// holds: one that writes to a single key. Pipelines repeat such commands.
-type plannedFor struct {
-	command  *Command
-	database int
-	key      []byte
-}
-
-// longestPlanned is the size (bytes) of the keys that are compared and kept.
-const longestPlanned = 256
-
-func (p *plannedFor) is(c *Context) bool {
-	return p.command == c.Command && p.database == c.Session.Database && bytes.Equal(p.key, c.Args[1])
-}
-
-func (p *plannedFor) note(c *Context) {
-	if c.Command.writesOneKey && len(c.Args[1]) <= longestPlanned {
-		p.command, p.database, p.key = c.Command, c.Session.Database, append(p.key[:0], c.Args[1]...)
-	}
 }
 
 type wantedLock struct {
@@ -423,20 +345,34 @@ type wantedLock struct {
 	exclusive bool
 }
 
+// heldLock is a lock that is held exclusively until the commit.
+type heldLock struct {
+	stripe uint32
+	held   bool
+}
+
+// covers reports whether a request needs nothing but that lock. Pipelines often write to one key.
+func (h heldLock) covers(r *Request) bool {
+	return h.held && len(r.keys) == 1 && r.keys[0].stripe == h.stripe && r.keys[0].Flags&NotKey == 0 && r.flags&(Worker|Exclusive|Walk) == 0 &&
+		r.Command.plan == nil && r.flags&Write != 0
+}
+
+// expectedRequest is a request that Expect was told of, and whose it is.
+type expectedRequest struct {
+	session *Session
+	request *Request
+}
+
 func (p *plan) reset() {
-	p.locks, p.keys = p.locks[:0], p.keys[:0]
+	p.locks = p.locks[:0]
 	p.worker, p.writes, p.everything, p.walk = false, false, false, false
 }
 
 func (b *Batch) makePlan(c *Context) error {
 	b.plan.reset()
-	var err error
-	if c.Command.plan != nil {
-		err = c.Command.plan(c, &b.plan)
-	} else {
-		err = b.plan.add(b.engine, c.Session.Database, c.Command, c.Args)
-	}
-	if err != nil {
+	if c.Command.plan == nil {
+		b.plan.add(c.request)
+	} else if err := c.Command.plan(c, &b.plan); err != nil {
 		return err
 	}
 	if b.plan.walk && b.plan.writes {
@@ -458,33 +394,19 @@ func (p *plan) walkBesideWrites(others bool) {
 	}
 }
 
-// add takes up what a command needs. All keys of a command that writes are locked exclusively,
+// add takes up what a request needs, whose keys were located. All keys of a command that writes are locked exclusively,
 // those that it only reads too: one of them may turn out to have expired, and is removed then.
-func (p *plan) add(e *Engine, database int, command *Command, args [][]byte) error {
-	flags := command.flagsWith(args)
-	writes := flags&(Write|MayReplicate) != 0
+func (p *plan) add(r *Request) {
+	writes := r.writes()
 	p.writes = p.writes || writes
-	p.worker = p.worker || flags&Worker != 0
-	p.everything = p.everything || flags&Exclusive != 0
-	p.walk = p.walk || flags&Walk != 0
-	if len(command.Keys) == 0 && command.GetKeys == nil {
-		return nil
-	}
-	var err error
-	if p.keys, err = command.KeysOf(p.keys[:0], args); err != nil {
-		return nil // the command itself finds the mistake, and says what it is
-	}
-	for _, key := range p.keys {
-		if key.Flags&NotKey == 0 {
-			p.locks = append(p.locks, wantedLock{e.Store.Stripe(database, args[key.Index]), writes})
+	p.worker = p.worker || r.flags&Worker != 0
+	p.everything = p.everything || r.flags&Exclusive != 0
+	p.walk = p.walk || r.flags&Walk != 0
+	for i := range r.keys {
+		if key := &r.keys[i]; key.Flags&NotKey == 0 {
+			p.locks = append(p.locks, wantedLock{key.stripe, writes})
 		}
 	}
-	if command.elsewhere != nil {
-		if other, key, ok := command.elsewhere(args); ok {
-			p.locks = append(p.locks, wantedLock{e.Store.Stripe(other, key), writes})
-		}
-	}
-	return nil
 }
 
 // sort puts the locks in order, each once, exclusive if any mention of it is.
@@ -525,6 +447,7 @@ func (b *Batch) tryLock(wanted wantedLock) bool {
 		case lock.Acquired:
 			b.exclusive = append(b.exclusive, wanted.stripe)
 		}
+		b.newest = heldLock{wanted.stripe, true}
 		b.follower.note(wanted.stripe, b.context.Session.ID)
 		return true
 	}
@@ -625,7 +548,7 @@ func (b *Batch) call(c *Context, now int64, savepoint *storage.Savepoint) error 
 // mode tells the transaction how a command runs. One that only may write doesn't while the log takes
 // nothing, or for a client of a replica: it is a read then.
 func (b *Batch) mode(c *Context) storage.Mode {
-	flags := c.Command.flagsWith(c.Args)
+	flags := c.request.flags
 	replica := b.engine.IsReplica() && !b.applying
 	writing := flags&Write != 0 || flags&MayReplicate != 0 && b.writable(c.Session) == nil && !replica
 	return storage.Mode{Writing: writing, Applying: b.applying, Replica: replica}
@@ -681,7 +604,7 @@ func (b *Batch) Commit() error {
 	for _, stripe := range b.exclusive {
 		b.engine.Locks.ReleaseExclusive(stripe, b.owner)
 	}
-	b.exclusive, b.planned.command = b.exclusive[:0], nil
+	b.exclusive, b.newest = b.exclusive[:0], heldLock{}
 	if b.inside {
 		b.engine.Gate.Leave(b.slot)
 		b.inside = false
@@ -723,6 +646,7 @@ func (b *Batch) commitTxn() error {
 // Undo puts the members back to where they were before the batch, after a commit that failed. Their
 // Requests are to be executed again; their writes will be refused with the error.
 func (b *Batch) Undo(err error) {
+	b.undone = true
 	for i := range b.members {
 		m := &b.members[i]
 		m.Session.Reply.Rewind(m.mark)
@@ -731,16 +655,21 @@ func (b *Batch) Undo(err error) {
 	}
 }
 
-// Clear forgets the members, so that a new batch can begin.
+// Clear forgets the members and, after a commit that succeeded, their requests, so that a new batch can begin.
 func (b *Batch) Clear() {
 	for i := range b.members {
 		m := &b.members[i]
+		if !b.undone {
+			for _, r := range m.Requests {
+				b.reader.recycle(r)
+			}
+		}
 		m.Session.place = 0
 		m.Session = nil
 		clear(m.Requests)
 		m.Requests = m.Requests[:0]
 	}
-	b.members = b.members[:0]
+	b.members, b.undone = b.members[:0], false
 }
 
 // Has tells whether a session has replies that wait for the commit.

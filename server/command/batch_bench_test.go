@@ -46,7 +46,7 @@ func BenchmarkBatch(b *testing.B) {
 			s := NewSession(nowhere{}, true)
 			batch := engine.NewBatch(0)
 			for i := range 1000 {
-				batch.Execute(s, words("SET", key(i), "a value"))
+				batch.Execute(s, batch.Read(s, words("SET", key(i), "a value")))
 			}
 			runPipelines(b, batch, s, requests, 1000)
 			b.ReportAllocs()
@@ -58,7 +58,7 @@ func BenchmarkBatch(b *testing.B) {
 
 func runPipelines(b *testing.B, batch *Batch, s *Session, requests [][][]byte, count int) {
 	for i := range count {
-		if outcome := batch.Execute(s, requests[i%len(requests)]); outcome != Done {
+		if outcome := batch.Execute(s, batch.Read(s, requests[i%len(requests)])); outcome != Done {
 			b.Fatal(outcome)
 		}
 		if i%16 == 15 {

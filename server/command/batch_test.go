@@ -15,7 +15,7 @@ func TestRepeatedCommandsLock(t *testing.T) {
 	execute := func(b *Batch, s *Session, command string) Outcome {
 		t.Helper()
 		b.Tick()
-		return b.Execute(s, words(strings.Split(command, " ")...))
+		return b.Execute(s, b.Read(s, words(strings.Split(command, " ")...)))
 	}
 	commit := func(b *Batch) {
 		t.Helper()

@@ -39,6 +39,8 @@ type Command struct {
 	Complexity string
 	Syntax     string // the words behind the name, as in Redis's documentation; see syntax.go
 
+	Prefetch Prefetch
+
 	subscribed bool                        // is allowed in RESP2 while the session listens to channels
 	unlisted   bool                        // is no command, and looks like one
 	immediate  bool                        // runs at once inside of MULTI too
@@ -53,19 +55,37 @@ type Command struct {
 	// arity: its specification says VariableFlags.
 	keyFlags func(args [][]byte) KeyFlags
 	// elsewhere finds its key in another database than the selected one. The words are of a valid arity.
-	elsewhere func(args [][]byte) (database int, key []byte, ok bool)
+	elsewhere func(args [][]byte) (key KeyReference, ok bool)
 
-	gates        []func(*Batch, *Session, *Command) error // those that concern it
-	parent       *Command
-	history      history
-	reads        bool   // has a key behind its name, which it looks up
-	readsElement bool   // and an element of it behind that, or, in a sorted set, at its end
-	readsStep    int    // and another so many words behind each, to the end; 0: it has one key, or others elsewhere
-	writesOneKey bool   // the one behind its name, whatever the other words are
-	full         string // "config|get"
-	index        map[string]*Command
-	measures     *metrics.Command
+	gates    []func(*Batch, *Session, *Request) error // those that concern it
+	parent   *Command
+	history  history
+	keyStep  int    // there are keys from its first one to its last word, so many words apart; 0: its keys stand otherwise
+	full     string // "config|get"
+	index    map[string]*Command
+	measures *metrics.Command
 }
+
+// Prefetch says what a command looks up besides its keys. It is looked up ahead, for several requests at once.
+type Prefetch uint8
+
+const (
+	// PrefetchKeys is for a command that looks up its keys first.
+	PrefetchKeys Prefetch = iota
+	// PrefetchNothing is for a command that doesn't look its keys up.
+	PrefetchNothing
+	// PrefetchElement is for a command that looks up the element behind its first key.
+	PrefetchElement
+	// PrefetchLastElement is for a command that looks up the element that is its last word.
+	PrefetchLastElement
+	// PrefetchLeft is for a command that takes an element off the left end of a list.
+	PrefetchLeft
+	// PrefetchRight is for a command that takes an element off the right end of a list.
+	PrefetchRight
+)
+
+// namesElement reports whether an element of the first key stands among the words.
+func (p Prefetch) namesElement() bool { return p == PrefetchElement || p == PrefetchLastElement }
 
 // Flags tell how a command behaves.
 type Flags uint64
@@ -197,6 +217,9 @@ func (c *Command) flagsWith(args [][]byte) Flags {
 	return c.adapt(c.Flags, args)
 }
 
+// hasKeys reports whether there may be keys among the command's words.
+func (c *Command) hasKeys() bool { return len(c.Keys) > 0 || c.GetKeys != nil }
+
 // FullName is the name with its container's, as in "config|get".
 func (c *Command) FullName() string { return c.full }
 
@@ -257,13 +280,9 @@ func (c *Command) prepare(parent *Command) {
 	}
 	c.Categories |= c.implied()
 	c.chooseGates()
-	c.reads = parent == nil && len(c.Keys) > 0 && c.Keys[0].Index == 1 && c.Keys[0].Keyword == ""
-	if c.reads && c.Keys[0].Last == -1 {
-		c.readsStep = c.Keys[0].Step
+	if len(c.Keys) > 0 && c.Keys[0].Keyword == "" && c.Keys[0].Last == -1 {
+		c.keyStep = c.Keys[0].Step
 	}
-	c.writesOneKey = c.reads && len(c.Keys) == 1 && c.Keys[0].Last == 0 && !c.Keys[0].Counted && c.Keys[0].Flags&NotKey == 0 && c.Flags&Write != 0 && c.Flags&(Worker|Exclusive|Walk) == 0 &&
-		c.GetKeys == nil && c.plan == nil && c.adapt == nil && c.elsewhere == nil
-	c.readsElement = c.reads && (strings.HasPrefix(c.Syntax, "key field") || strings.HasSuffix(c.Syntax, "member") || strings.Contains(c.Syntax, " member "))
 	if len(c.Subcommands) > 0 {
 		c.index = map[string]*Command{}
 	}

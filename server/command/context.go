@@ -16,6 +16,7 @@ type Context struct {
 	DB      storage.DB // the selected database
 	Now     int64      // Unix ms at which the command began
 
+	request  *Request
 	batch    *Batch
 	effected bool // the effect is other than the command itself
 	redacted redaction

@@ -88,6 +88,12 @@ func words(w ...string) [][]byte {
 	return args
 }
 
+// read makes a session's request.
+func read(e *Engine, s *Session, w ...string) *Request {
+	r := requestReader{table: e.Table, store: e.Store}
+	return r.read(s.Database, words(w...))
+}
+
 // testClient runs requests on an engine as a reactor does, each in a commit of its own.
 type testClient struct {
 	t       testing.TB
@@ -103,9 +109,9 @@ func newTestClient(t testing.TB, e *Engine) *testClient {
 // do returns the reply, in RESP.
 func (c *testClient) do(w ...string) string {
 	c.t.Helper()
-	args := words(w...)
+	request := read(c.engine, c.session, w...)
 	c.batch.Tick()
-	outcome := c.batch.Execute(c.session, args)
+	outcome := c.batch.Execute(c.session, request)
 	if err := c.batch.Commit(); err != nil {
 		c.t.Fatalf("%q: %v", w, err)
 	}
@@ -113,7 +119,7 @@ func (c *testClient) do(w ...string) string {
 	switch outcome {
 	case Done:
 	case Offload:
-		c.engine.Work(c.session, args)
+		c.engine.Work(c.session, request)
 	default:
 		c.t.Fatalf("%q: outcome %d", w, outcome)
 	}

@@ -20,6 +20,7 @@ var ErrStopped = errors.New("command: the following of a primary was stopped")
 type Follower struct {
 	batch   *Batch
 	session *Session
+	request Request // that is being applied
 
 	stream []byte // that came and isn't committed
 	whole  int    // of it, what ends behind a command or an EXEC
@@ -54,8 +55,9 @@ func (e *Engine) newFollower(peer Peer, database int) *Follower {
 // the follower has to wait for a lock. The words must stay as they are until Apply returns.
 func (f *Follower) Apply(args [][]byte, raw []byte) error {
 	f.batch.Tick()
+	f.batch.reader.readInto(&f.request, f.session.Database, args)
 	for {
-		outcome := f.batch.execute(f.session, args)
+		outcome := f.batch.execute(f.session, &f.request)
 		f.session.Reply.Reset()
 		f.session.place = 0
 		if outcome == Done {

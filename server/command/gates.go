@@ -12,7 +12,7 @@ import (
 type gate struct {
 	name     string
 	concerns func(c *Command) bool // false: it never refuses the command, and isn't asked
-	check    func(b *Batch, s *Session, c *Command) error
+	check    func(b *Batch, s *Session, r *Request) error
 }
 
 var gates = []gate{
@@ -28,10 +28,10 @@ var gates = []gate{
 
 func mayWrite(c *Command) bool { return c.Flags&Write != 0 || c.runsQueue }
 
-// pass asks the gates that concern a command, in their order.
-func (c *Command) pass(b *Batch, s *Session) error {
-	for _, check := range c.gates {
-		if err := check(b, s, c); err != nil {
+// pass asks the gates that concern a request's command, in their order.
+func (r *Request) pass(b *Batch, s *Session) error {
+	for _, check := range r.Command.gates {
+		if err := check(b, s, r); err != nil {
 			return err
 		}
 	}
@@ -50,7 +50,7 @@ func (c *Command) chooseGates() {
 const errDebug = Error("ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local " +
 	"connection, otherwise you need to set this option in the configuration file, and then restart the server.")
 
-func protect(b *Batch, s *Session, _ *Command) error {
+func protect(b *Batch, s *Session, _ *Request) error {
 	switch b.engine.Config.EnableDebugCommand.Get() {
 	case config.DebugYes:
 		return nil
@@ -65,14 +65,14 @@ func protect(b *Batch, s *Session, _ *Command) error {
 	return errDebug
 }
 
-func requireAuthentication(b *Batch, s *Session, _ *Command) error {
+func requireAuthentication(b *Batch, s *Session, _ *Request) error {
 	if s.Authenticated || !b.engine.AuthenticationRequired(s) {
 		return nil
 	}
 	return ErrNoAuth
 }
 
-func keepOutOfTransactions(_ *Batch, s *Session, _ *Command) error {
+func keepOutOfTransactions(_ *Batch, s *Session, _ *Request) error {
 	if s.Transaction.active {
 		return Error("ERR Command not allowed inside a transaction")
 	}
@@ -80,8 +80,8 @@ func keepOutOfTransactions(_ *Batch, s *Session, _ *Command) error {
 }
 
 // refuseWrites keeps writes out while the log can't take them: before they take locks.
-func refuseWrites(b *Batch, s *Session, c *Command) error {
-	if !writesNow(s, c) {
+func refuseWrites(b *Batch, s *Session, r *Request) error {
+	if !writesNow(s, r.Command) {
 		return nil
 	}
 	if err := b.writable(s); err != nil {
@@ -92,11 +92,11 @@ func refuseWrites(b *Batch, s *Session, c *Command) error {
 
 // onlyListen keeps a session that listens to channels from all else: in RESP2 replies could not be told
 // from messages.
-func onlyListen(_ *Batch, s *Session, c *Command) error {
+func onlyListen(_ *Batch, s *Session, r *Request) error {
 	if s.Reply.Protocol() > 2 || s.subscriptionCount() == 0 {
 		return nil
 	}
-	return Errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", c.full)
+	return Errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", r.Command.full)
 }
 
 // writable is nil, or why a session's writes are refused now.
@@ -112,9 +112,9 @@ func (b *Batch) writable(s *Session) error {
 
 // refuse answers a request that was not admitted. Inside of MULTI nothing that follows can be
 // executed then; EXEC itself ends the transaction.
-func (b *Batch) refuse(s *Session, c *Command, err error) {
+func (b *Batch) refuse(s *Session, r *Request, err error) {
 	switch {
-	case c != nil && c.runsQueue:
+	case r.Command != nil && r.Command.runsQueue:
 		s.endTransaction()
 		b.engine.watches.forget(s)
 		err = Errorf("EXECABORT Transaction discarded because of: %s", strings.TrimPrefix(err.Error(), "ERR "))

@@ -252,9 +252,9 @@ func parseDatabase(word []byte, databases int) (int, error) {
 	return int(n), nil
 }
 
-func copiesElsewhere(args [][]byte) (database int, key []byte, ok bool) {
+func copiesElsewhere(args [][]byte) (key KeyReference, ok bool) {
 	o, err := parseCopyOptions(args[3:], math.MaxInt32)
-	return o.database, args[2], err == nil && o.database >= 0
+	return KeyReference{Index: 2, Flags: OW | Update, elsewhere: true, database: int32(o.database)}, err == nil && o.database >= 0
 }
 
 func cmdCopy(c *Context) error {
@@ -293,9 +293,9 @@ func (c *Context) answerMoved(moved bool, err error) error {
 	return nil
 }
 
-func movesElsewhere(args [][]byte) (database int, key []byte, ok bool) {
+func movesElsewhere(args [][]byte) (key KeyReference, ok bool) {
 	database, err := parseDatabase(args[2], math.MaxInt32)
-	return database, args[1], err == nil
+	return KeyReference{Index: 1, Flags: OW | Insert, elsewhere: true, database: int32(database)}, err == nil
 }
 
 func cmdMove(c *Context) error {

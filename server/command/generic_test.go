@@ -232,7 +232,7 @@ func TestLocksInAnotherDatabase(t *testing.T) {
 	const somebody = 99
 	engine.Locks.TryExclusive(stripe, somebody)
 	for _, command := range []string{"COPY k k DB 3", "MOVE k 3"} {
-		outcome := client.batch.Execute(client.session, words(strings.Split(command, " ")...))
+		outcome := client.batch.Execute(client.session, client.batch.Read(client.session, words(strings.Split(command, " ")...)))
 		if outcome != Busy || client.batch.BusyStripe() != stripe {
 			t.Errorf("%q: outcome %d, want Busy", command, outcome)
 		}
@@ -308,12 +308,11 @@ func planOf(t *testing.T, client *testClient, commands string) string {
 	for _, command := range all[:len(all)-1] {
 		client.do(strings.Split(command, " ")...)
 	}
-	b, args := client.batch, words(strings.Split(all[len(all)-1], " ")...)
-	command, err := b.admit(client.session, args)
-	if err != nil {
+	b, request := client.batch, read(client.engine, client.session, strings.Split(all[len(all)-1], " ")...)
+	if err := b.admit(client.session, request); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.makePlan(b.prepare(client.session, command, args)); err != nil {
+	if err := b.makePlan(b.prepare(client.session, request)); err != nil {
 		t.Fatal(err)
 	}
 	description := fmt.Sprintf("%d shared", len(b.plan.locks))

@@ -82,6 +82,10 @@ func countedKeys(index int, flags KeyFlags) KeySpec {
 type KeyReference struct {
 	Index int
 	Flags KeyFlags
+
+	elsewhere bool // it is in database, whichever is selected
+	database  int32
+	stripe    uint32 // of its lock; see Request.locate
 }
 
 // KeysOf appends where the keys stand among words of a valid arity. It doesn't allocate when dst
@@ -171,8 +175,9 @@ func (k *KeySpec) find(dst []KeyReference, args [][]byte) ([]KeyReference, bool)
 	if last >= len(args) || last < first {
 		return dst, false
 	}
+	dst = slices.Grow(dst, (last-first)/k.Step+1)
 	for i := first; i <= last; i += k.Step {
-		dst = append(dst, KeyReference{i, k.Flags})
+		dst = append(dst, KeyReference{Index: i, Flags: k.Flags})
 	}
 	return dst, true
 }

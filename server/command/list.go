@@ -94,9 +94,13 @@ func listPush(name, since string, left, onlyExisting bool, summary string) Comma
 }
 
 func listPop(name string, left bool, summary string) Command {
+	end := PrefetchRight
+	if left {
+		end = PrefetchLeft
+	}
 	return Command{Name: name, Arity: -2, Flags: Write | Fast, Categories: CategoryList,
 		Keys: []KeySpec{oneKey(1, RW|Access|Delete)}, Group: "list", Since: "1.0.0",
-		Complexity: "O(N), N being the number of elements returned", Syntax: "key [count]", Summary: summary,
+		Complexity: "O(N), N being the number of elements returned", Syntax: "key [count]", Prefetch: end, Summary: summary,
 		Run: func(c *Context) error { return c.popList(left) }}
 }
 

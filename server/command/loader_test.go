@@ -14,7 +14,7 @@ func TestLoader(t *testing.T) {
 	key := func(i int) string { return fmt.Sprintf("key%05d", i) }
 	const keys = 20000
 	for i := range keys {
-		batch.Execute(s, words("SET", key(i), fmt.Sprintf("%01000d", i)))
+		batch.Execute(s, batch.Read(s, words("SET", key(i), fmt.Sprintf("%01000d", i))))
 		if i%100 == 99 {
 			commitPipeline(t, batch, s)
 		}
@@ -25,7 +25,7 @@ func TestLoader(t *testing.T) {
 	engine.loaders.took.Store(int64(longLoad)) // the disk is slow
 	loaded := 0
 	for i := range keys {
-		if !batch.Expect(s, words("GET", key(i))) {
+		if !batch.Expect(s, batch.Read(s, words("GET", key(i)))) {
 			t.Fatal("no room, though Warm was called")
 		}
 		for _, cold := range batch.Warm() {
@@ -36,7 +36,7 @@ func TestLoader(t *testing.T) {
 			<-done
 			loaded++
 		}
-		if outcome := batch.Execute(s, words("GET", key(i))); outcome != Done {
+		if outcome := batch.Execute(s, batch.Read(s, words("GET", key(i)))); outcome != Done {
 			t.Fatal(outcome)
 		}
 		if want := fmt.Sprintf("$1000\r\n%01000d\r\n", i); string(s.Reply.Bytes()) != want {
@@ -55,15 +55,15 @@ func TestNothingIsLoadedInVain(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	s := NewSession(nowhere{}, true)
 	batch := engine.NewBatch(0)
-	for _, request := range [][][]byte{words("PING", "key"), words("PUBLISH", "key", "x"), words("GET", "key", "x"), words("NONE", "key")} {
-		batch.Expect(s, request)
+	for _, request := range [][]string{{"PING", "key"}, {"PUBLISH", "key", "x"}, {"GET", "key", "x"}, {"NONE", "key"}} {
+		batch.Expect(s, read(engine, s, request...))
 	}
 	if which := batch.reading(0b1111); which != 0 {
 		t.Errorf("%b will read", which)
 	}
 	batch.Warm()
-	batch.Execute(s, words("MULTI"))
-	batch.Expect(s, words("GET", "key"))
+	batch.Execute(s, batch.Read(s, words("MULTI")))
+	batch.Expect(s, read(engine, s, "GET", "key"))
 	if which := batch.reading(1); which != 0 {
 		t.Error("what is queued will read")
 	}

@@ -83,12 +83,12 @@ func migrateKeys(args [][]byte) ([]KeyReference, error) {
 			}
 			var found []KeyReference
 			for k := i + 1; k < len(args); k++ {
-				found = append(found, KeyReference{k, flags})
+				found = append(found, KeyReference{Index: k, Flags: flags})
 			}
 			return found, nil
 		}
 	}
-	return []KeyReference{{3, flags}}, nil
+	return []KeyReference{{Index: 3, Flags: flags}}, nil
 }
 
 func cmdMigrate(c *Context) error {
@@ -293,11 +293,11 @@ func (m *migration) lock(some []*shipment, exclusive bool) error {
 		}
 		b.plan.sort()
 		b.await()
-		if !exclusive || !b.barred(m.Session, m.Command, m.Args) {
+		if !exclusive || !b.barred(m.Session, m.request) {
 			return nil
 		}
 		b.giveUp()
-		if err := refuseWritesOnReplica(b, m.Session, m.Command); err != nil {
+		if err := refuseWritesOnReplica(b, m.Session, m.request); err != nil {
 			return err
 		}
 		b.awaitUnpaused()
@@ -356,7 +356,7 @@ func (m *migration) moveLocked(db storage.DB, some []*shipment) error {
 
 // remove removes keys, if the server takes writes still.
 func (m *migration) remove(db storage.DB, some []*shipment) error {
-	if err := m.Command.pass(m.batch, m.Session); err != nil {
+	if err := m.request.pass(m.batch, m.Session); err != nil {
 		return err
 	}
 	effect := [][]byte{wordDel}

@@ -94,11 +94,11 @@ func (p *pause) finish() {
 }
 
 // holds tells whether a command has to wait.
-func (p *pause) holds(s *Session, command *Command, args [][]byte) bool {
+func (p *pause) holds(s *Session, r *Request) bool {
 	switch pauseMode(p.mode.Load()) {
 	case pauseWrites:
-		flags := command.flagsWith(args)
-		if command.runsQueue {
+		flags := r.flags
+		if r.Command.runsQueue {
 			flags |= s.Transaction.flags
 		}
 		return flags&(Write|MayReplicate) != 0

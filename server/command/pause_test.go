@@ -14,7 +14,7 @@ func atTheGate(t *testing.T, e *Engine, change func()) (*Session, Outcome) {
 	s := NewSession(nowhere{}, true)
 	open := e.Gate.Close(runtime.Gosched)
 	done := make(chan Outcome)
-	go func() { done <- e.Work(s, words("SET", "k", "v")) }()
+	go func() { done <- e.Work(s, read(e, s, "SET", "k", "v")) }()
 	for s.LastCommand.Load() == nil {
 		time.Sleep(time.Millisecond)
 	}
@@ -45,7 +45,7 @@ func TestHoldWrites(t *testing.T) {
 	c := newTestClient(t, e)
 	outcome := func(w ...string) Outcome {
 		args := words(w...)
-		o := c.batch.Execute(c.session, args)
+		o := c.batch.Execute(c.session, c.batch.Read(c.session, args))
 		if err := c.batch.Commit(); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestStopWaitsForWorkers(t *testing.T) {
 	s := NewSession(nowhere{}, true)
 	worked, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
-		e.Work(s, words("SET", "k", "v"))
+		e.Work(s, read(e, s, "SET", "k", "v"))
 		close(worked)
 	}()
 	for s.LastCommand.Load() == nil {

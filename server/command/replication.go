@@ -377,12 +377,12 @@ func writesNow(s *Session, c *Command) bool {
 }
 
 // requireReplicas keeps writes out while too few replicas keep up.
-func requireReplicas(b *Batch, s *Session, c *Command) error {
+func requireReplicas(b *Batch, s *Session, r *Request) error {
 	least := b.engine.Config.MinReplicasToWrite.Get()
 	if least == 0 || b.applying || b.engine.IsReplica() || b.engine.Config.MinReplicasMaxLag.Get() == 0 {
 		return nil
 	}
-	if int64(b.engine.role.good.Load()) < least && writesNow(s, c) {
+	if int64(b.engine.role.good.Load()) < least && writesNow(s, r.Command) {
 		return Error("NOREPLICAS Not enough good replicas to write.")
 	}
 	return nil
@@ -390,8 +390,8 @@ func requireReplicas(b *Batch, s *Session, c *Command) error {
 
 const errReadOnly = Error("READONLY You can't write against a read only replica.")
 
-func refuseWritesOnReplica(b *Batch, s *Session, c *Command) error {
-	if !b.engine.IsReplica() || b.applying || !writesNow(s, c) {
+func refuseWritesOnReplica(b *Batch, s *Session, r *Request) error {
+	if !b.engine.IsReplica() || b.applying || !writesNow(s, r.Command) {
 		return nil
 	}
 	return errReadOnly
@@ -399,7 +399,7 @@ func refuseWritesOnReplica(b *Batch, s *Session, c *Command) error {
 
 // refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it
 // is configured so.
-func refuseStaleData(b *Batch, _ *Session, _ *Command) error {
+func refuseStaleData(b *Batch, _ *Session, _ *Request) error {
 	if !b.engine.role.stale.Load() || b.applying || b.engine.Config.ReplicaServeStaleData.Get() {
 		return nil
 	}

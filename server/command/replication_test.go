@@ -22,7 +22,7 @@ func TestWaitingWriteFindsItselfOnAReplica(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		e.Work(c.session, words("set", "key", "1"))
+		e.Work(c.session, read(e, c.session, "set", "key", "1"))
 	}()
 	for c.session.LastCommand.Load() == nil {
 		time.Sleep(time.Millisecond) // until it was admitted

@@ -69,12 +69,7 @@ type transaction struct {
 	aborted bool  // a command could not be queued
 	flags   Flags // of all that is queued
 	bytes   int   // of the words that are queued
-	queue   []queuedCommand
-}
-
-type queuedCommand struct {
-	command *Command
-	args    [][]byte
+	queue   []*Request
 }
 
 // ReplyMode is what CLIENT REPLY set.

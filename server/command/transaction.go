@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -46,16 +45,12 @@ func cmdMulti(c *Context) error {
 	return nil
 }
 
-// enqueue keeps a command for EXEC. The words are copied, since they outlive the request.
-func (s *Session) enqueue(command *Command, args [][]byte) {
-	copied := make([][]byte, len(args))
-	for i, arg := range args {
-		copied[i] = bytes.Clone(arg)
-	}
+// enqueue keeps a request for EXEC.
+func (s *Session) enqueue(r *Request) {
 	t := &s.Transaction
-	t.queue = append(t.queue, queuedCommand{command, copied})
-	t.flags |= command.Flags
-	t.bytes += wordBytes(args)
+	t.queue = append(t.queue, r.Clone())
+	t.flags |= r.Command.Flags
+	t.bytes += wordBytes(r.Args)
 	s.publishQueue()
 	s.Reply.SimpleString("QUEUED")
 }
@@ -83,12 +78,11 @@ func planExec(c *Context, p *plan) error {
 		return nil
 	}
 	database := s.Database
-	for _, q := range s.Transaction.queue {
-		if err := p.add(c.Engine, database, q.command, q.args); err != nil {
-			return err
-		}
-		if q.command.selects {
-			if n, ok := number.ParseInt(q.args[1]); ok && n >= 0 && n < int64(c.Engine.Store.Databases()) {
+	for _, r := range s.Transaction.queue {
+		r.locate(c.Engine.Store, database)
+		p.add(r)
+		if r.Command.selects {
+			if n, ok := number.ParseInt(r.Args[1]); ok && n >= 0 && n < int64(c.Engine.Store.Databases()) {
 				database = int(n)
 			}
 		}
@@ -128,38 +122,38 @@ func cmdExec(c *Context) error {
 
 // runQueue runs queued commands in the transaction that EXEC runs in. An error of one is its reply,
 // and doesn't keep the others from running.
-func (c *Context) runQueue(queue []queuedCommand) error {
-	command, args := c.Command, c.Args
+func (c *Context) runQueue(queue []*Request) error {
+	request := c.request
 	// What has run is counted when all of it has: it may turn out to be a worker's.
 	ran := make([]ranCommand, 0, len(queue))
 	c.Reply.Array(len(queue))
 	c.queued = true
 	defer func() { c.queued = false }()
 	var savepoint storage.Savepoint
-	for _, q := range queue {
-		c.Command, c.Args = q.command, q.args
+	for _, r := range queue {
+		c.request, c.Command, c.Args = r, r.Command, r.Args
 		start := c.batch.clock
 		c.Txn.Mark(&savepoint)
 		err := c.batch.call(c, c.Now, &savepoint)
 		if c.batch.exhausted(err) || errors.Is(err, storage.ErrInterrupted) { // half a transaction must not be committed
-			c.Command, c.Args = command, args
+			c.request, c.Command, c.Args = request, request.Command, request.Args
 			return err
 		}
 		c.batch.Tick()
-		ran = append(ran, ranCommand{q, c.selected, c.redacted, time.Duration(c.batch.clock - start), err != nil})
+		ran = append(ran, ranCommand{r, c.selected, c.redacted, time.Duration(c.batch.clock - start), err != nil})
 	}
 	for _, r := range ran {
-		c.Command, c.Args, c.selected, c.redacted = r.command, r.args, r.database, r.redacted
+		c.request, c.Command, c.Args, c.selected, c.redacted = r.Request, r.Command, r.Args, r.database, r.redacted
 		c.batch.account(c, r.took, r.failed)
 	}
-	c.Command, c.Args, c.redacted = command, args, 0
+	c.request, c.Command, c.Args, c.redacted = request, request.Command, request.Args, 0
 	c.NoEffect()
 	return nil
 }
 
 // ranCommand is a command of a queue that has run.
 type ranCommand struct {
-	queuedCommand
+	*Request
 	database int
 	redacted redaction
 	took     time.Duration

@@ -11,7 +11,7 @@ func TestWatchSeesAWriteOfTheSameBatch(t *testing.T) {
 	execute := func(s *Session, request ...string) {
 		t.Helper()
 		b.Tick()
-		if outcome := b.Execute(s, words(request...)); outcome != Done {
+		if outcome := b.Execute(s, b.Read(s, words(request...))); outcome != Done {
 			t.Fatalf("%q: %v", request, outcome)
 		}
 	}

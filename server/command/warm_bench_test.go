@@ -19,7 +19,7 @@ func BenchmarkManyKeys(b *testing.B) {
 				if name == "GET" {
 					value = strings.Repeat("x", 100)
 				}
-				batch.Execute(s, words("SET", fmt.Sprintf("key:%012d", i), value))
+				batch.Execute(s, batch.Read(s, words("SET", fmt.Sprintf("key:%012d", i), value)))
 				if i%16 == 15 {
 					commitPipeline(b, batch, s)
 				}
@@ -32,16 +32,18 @@ func BenchmarkManyKeys(b *testing.B) {
 			if err := engine.Store.Settle(); err != nil {
 				b.Fatal(err)
 			}
+			pipeline := make([]*Request, 16)
 			rand.Shuffle(keys, func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := 0; i < b.N; i += 16 {
 				at := i % keys
-				for _, request := range requests[at : at+16] {
-					batch.Expect(s, request)
+				for i, request := range requests[at : at+16] {
+					pipeline[i] = batch.Read(s, request)
+					batch.Expect(s, pipeline[i])
 				}
 				batch.Warm()
-				for _, request := range requests[at : at+16] {
+				for _, request := range pipeline {
 					batch.Execute(s, request)
 				}
 				if i%256 == 0 {
@@ -60,11 +62,11 @@ func BenchmarkOneKey(b *testing.B) {
 	for _, name := range []string{"LPUSH", "LPOP", "SADD", "HSET"} {
 		b.Run(name, func(b *testing.B) {
 			engine, batch, s := benchBatch(b)
-			pipeline := make([][][]byte, 16)
+			pipeline := make([]*Request, 16)
 			run := func(count int, request func() [][]byte) {
 				for range count / 16 {
 					for i := range pipeline {
-						pipeline[i] = request()
+						pipeline[i] = batch.Read(s, request())
 						batch.Expect(s, pipeline[i])
 					}
 					batch.Warm()

@@ -49,11 +49,11 @@ func (w *workers) stop(within time.Duration) (stopped bool) {
 // Work runs a request on the calling goroutine, which may wait: for a worker's token, for locks, for
 // the gate. The session is the caller's meanwhile, and the reply is complete, and durable, when it
 // returns Done. When it returns Paused nothing has happened: execute it again.
-func (e *Engine) Work(s *Session, args [][]byte) (outcome Outcome) {
+func (e *Engine) Work(s *Session, r *Request) (outcome Outcome) {
 	e.Statistics.Offloads.Add(1)
 	e.onWorker(func(b *Batch) {
 		mark := s.Reply.Mark()
-		if outcome = b.work(s, args); outcome == Done && s.ReplyMode != ReplyOn {
+		if outcome = b.work(s, r); outcome == Done && s.ReplyMode != ReplyOn {
 			s.applyReplyMode(mark)
 		}
 	})
@@ -73,14 +73,14 @@ func (e *Engine) onWorkerWith(b *Batch, run func(b *Batch)) {
 }
 
 // work executes one request from its plan to its commit.
-func (b *Batch) work(s *Session, args [][]byte) Outcome {
-	command, refusal := b.admit(s, args)
-	if refusal != nil {
-		b.refuse(s, command, refusal)
+func (b *Batch) work(s *Session, r *Request) Outcome {
+	if refusal := b.admit(s, r); refusal != nil {
+		b.refuse(s, r, refusal)
 		return Done
 	}
 	mark, state := s.Reply.Mark(), s.State
-	c := b.prepare(s, command, args)
+	r.locate(b.engine.Store, s.Database)
+	c := b.prepare(s, r)
 	if err := b.makePlan(c); err != nil {
 		c.fail(err)
 		return Done
@@ -90,13 +90,13 @@ func (b *Batch) work(s *Session, args [][]byte) Outcome {
 	s.ranked = false
 	for round := 0; ; round++ {
 		b.await()
-		if b.barred(s, command, args) {
+		if b.barred(s, r) {
 			b.giveUp()
-			refusal := refuseWritesOnReplica(b, s, command)
+			refusal := refuseWritesOnReplica(b, s, r)
 			if refusal == nil {
 				return Paused
 			}
-			b.refuse(s, command, refusal)
+			b.refuse(s, r, refusal)
 			return Done
 		}
 		b.Tick()
@@ -125,7 +125,7 @@ const (
 func (b *Batch) attempt(c *Context, ranked bool, round int) Outcome {
 	most := countedAtOnce << min(round/roundsToDoubling, 30)
 	if !b.plan.readsView() {
-		if !b.plan.everything && !standsAlone(c.Session, c.Command) {
+		if !b.plan.everything && !standsAlone(c.Session, c.request) {
 			b.txn.CountAtMost(most)
 		}
 		return b.run(c)
@@ -186,7 +186,7 @@ func (b *Batch) readFromView() {
 	for _, stripe := range b.exclusive {
 		b.engine.Locks.ReleaseExclusive(stripe, b.owner)
 	}
-	b.exclusive, b.planned.command = b.exclusive[:0], nil
+	b.exclusive, b.newest = b.exclusive[:0], heldLock{}
 	b.engine.Gate.Leave(b.slot)
 	b.inside = false
 }

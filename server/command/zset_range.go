@@ -64,7 +64,7 @@ func zsetRemoveCommands() []Command {
 	return []Command{
 		{Name: "zrem", Arity: -3, Flags: Write | Fast, Categories: CategorySortedSet, Run: cmdZRem,
 			Keys: []KeySpec{oneKey(1, RW|Delete)}, Group: "sorted-set", Since: "1.2.0",
-			Complexity: "O(M*log(N)), N being the number of members and M of those removed", Syntax: "key member [member ...]",
+			Complexity: "O(M*log(N)), N being the number of members and M of those removed", Syntax: "key member [member ...]", Prefetch: PrefetchLastElement,
 			Summary: "Removes members from a sorted set."},
 		row("zremrangebyrank", "2.0.0", "key start stop", "Removes the members in a range of ranks.", byRank),
 		row("zremrangebyscore", "1.2.0", "key min max", "Removes the members in a range of scores.", byScore),
