@@ -234,7 +234,7 @@ func (c *Context) replyDenial(e metrics.Denial, now time.Time) {
 // noteDenial notes that a client could not become a user.
 func (c *Context) noteDenial(user []byte) {
 	kind := "toplevel"
-	if c.queued {
+	if c.Nested() {
 		kind = "multi"
 	}
 	c.Engine.Denials.Add(metrics.Denial{Context: kind, Object: string(c.Args[0]), Username: string(user),

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"kedis/internal/resp"
 	"kedis/lock"
 	"kedis/storage"
 )
@@ -32,9 +33,8 @@ type Batch struct {
 	locking  bool  // beside clients that read
 	failure  error // the first that repeating them met
 
-	savepoint storage.Savepoint // of the running command
-	reopen    func()            // opens the gate that the batch has closed
-	view      *storage.View     // what a worker's command reads from
+	reopen func()        // opens the gate that the batch has closed
+	view   *storage.View // what a worker's command reads from
 
 	exclusive []uint32 // stripes that are held until the commit
 	shared    []uint32 // stripes that are held by the running command
@@ -52,8 +52,9 @@ type Batch struct {
 	expecting []expectedRequest  // whose it is
 	cold      []Cold             // what Warm returns
 	warmed    uint32             // keeps the compiler from leaving out what Warm reads
-	after     []func()           // to be called when the commit has succeeded
-	context   Context
+	outbox    outbox
+	stack     []*Invocation // those that run, the outermost first, and memory for more
+	running   bool          // the outermost does
 
 	reader requestReader
 	undone bool // what was executed is to be executed again
@@ -96,7 +97,6 @@ func (e *Engine) newBatch(owner lock.Owner, slot, budget int) *Batch {
 	b := &Batch{engine: e, txn: e.Store.NewTxn(), owner: owner, slot: slot, budget: budget,
 		lane: min(slot, e.Statistics.lanes-1)}
 	b.reader.table, b.reader.store = e.Table, e.Store
-	b.context = Context{Engine: e, Txn: b.txn, batch: b}
 	return b
 }
 
@@ -205,9 +205,10 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 }
 
 // planAndTake finds out what a command needs, and takes it. Unless that makes it ready to run, its outcome is told.
-func (b *Batch) planAndTake(c *Context) (outcome Outcome, ready bool) {
+func (b *Batch) planAndTake(c *Invocation) (outcome Outcome, ready bool) {
 	if err := b.makePlan(c); err != nil {
 		c.fail(err)
+		b.engine.CountError(c.failure)
 		return Done, false
 	}
 	if b.budget > 0 && (b.plan.worker || b.plan.everything || b.plan.walk) {
@@ -323,11 +324,17 @@ func (b *Batch) admit(s *Session, r *Request) error {
 	return r.pass(b, s)
 }
 
-// prepare makes the batch's context that of a command.
-func (b *Batch) prepare(s *Session, r *Request) *Context {
-	c := &b.context
-	c.request, c.Session, c.Command, c.Args, c.Reply, c.effected, c.queued = r, s, r.Command, r.Args, s.Reply, false, false
-	c.selected = s.Database
+// prepare returns the outermost invocation of a request.
+func (b *Batch) prepare(s *Session, r *Request) *Invocation { return b.invocation(0, s, r, s.Reply) }
+
+// invocation returns an invocation at a level of nesting, where none runs.
+func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer) *Invocation {
+	if level == len(b.stack) {
+		b.stack = append(b.stack, &Invocation{Engine: b.engine, Txn: b.txn, batch: b, level: level})
+	}
+	c := b.stack[level]
+	c.Request, c.Session, c.Reply = r, s, reply
+	c.selected, c.effected, c.redacted, c.failure = s.Database, false, 0, ""
 	return c
 }
 
@@ -368,10 +375,10 @@ func (p *plan) reset() {
 	p.worker, p.writes, p.everything, p.walk = false, false, false, false
 }
 
-func (b *Batch) makePlan(c *Context) error {
+func (b *Batch) makePlan(c *Invocation) error {
 	b.plan.reset()
 	if c.Command.plan == nil {
-		b.plan.add(c.request)
+		b.plan.add(c.Request)
 	} else if err := c.Command.plan(c, &b.plan); err != nil {
 		return err
 	}
@@ -448,7 +455,7 @@ func (b *Batch) tryLock(wanted wantedLock) bool {
 			b.exclusive = append(b.exclusive, wanted.stripe)
 		}
 		b.newest = heldLock{wanted.stripe, true}
-		b.follower.note(wanted.stripe, b.context.Session.ID)
+		b.follower.note(wanted.stripe, b.stack[0].Session.ID)
 		return true
 	}
 	switch b.engine.Locks.TryShared(wanted.stripe, b.owner) {
@@ -493,28 +500,35 @@ func (b *Batch) releaseShared() {
 }
 
 // run runs a command whose locks are held.
-func (b *Batch) run(c *Context) Outcome {
+func (b *Batch) run(c *Invocation) Outcome {
 	// A command begins when the one before it ended, or when Tick was called: the clock is read
 	// once for each.
 	start := b.clock
 	now := b.engine.clock.unixMs(start)
 	c.Session.noteActive(now)
 	state := c.Session.State
-	b.txn.Mark(&b.savepoint)
-	err := b.call(c, now, &b.savepoint)
+	b.running = true
+	err := b.call(c, now)
+	b.running = false
 	if b.exhausted(err) {
 		c.Session.restore(state)
 		c.Session.ranked, b.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
-		b.txn.ForgetLookups(&b.savepoint)
+		b.txn.ForgetLookups(&c.before.txn)
 		return Offload
 	}
-	if b.txn.Effects(&b.savepoint) > 0 && (len(b.writers) == 0 || b.writers[len(b.writers)-1] != c.Session) {
+	if b.txn.Effects(&c.before.txn) > 0 && (len(b.writers) == 0 || b.writers[len(b.writers)-1] != c.Session) {
 		b.writers = append(b.writers, c.Session)
 	}
-	b.txn.Enclose(&b.savepoint)
+	b.txn.Enclose(&c.before.txn)
 	b.markWatchers()
 	b.Tick()
-	b.account(c, time.Duration(b.clock-start), err != nil)
+	for i := range b.outbox.ran {
+		b.account(&b.outbox.ran[i])
+	}
+	clear(b.outbox.ran)
+	b.outbox.ran = b.outbox.ran[:0]
+	ran := c.execution(time.Duration(b.clock - start))
+	b.account(&ran)
 	return Done
 }
 
@@ -523,23 +537,26 @@ func (b *Batch) exhausted(err error) bool {
 	return err != nil && (b.budget > 0 && errors.Is(err, storage.ErrBudget) || errors.Is(err, storage.ErrCounting))
 }
 
-// call runs a command as a step of the transaction: when it fails, its error is the reply, and
-// nothing of it is left since the savepoint, which was just marked. EXEC calls it for each command of its queue.
-func (b *Batch) call(c *Context, now int64, savepoint *storage.Savepoint) error {
-	mark, after := c.Reply.Mark(), len(b.after)
+// takesBack reports whether an error takes back the outermost request, rather than being the reply of the one that met it: half of it must
+// not be committed.
+func (b *Batch) takesBack(err error) bool {
+	return err != nil && (b.exhausted(err) || errors.Is(err, storage.ErrInterrupted))
+}
+
+// call runs an invocation as a step of the transaction: when it fails, its error is the reply, and nothing else of it is left.
+func (b *Batch) call(c *Invocation, now int64) error {
+	c.mark()
 	b.txn.Begin(b.mode(c), now, b.budget)
-	c.Now, c.DB, c.effected, c.redacted = now, b.txn.DB(c.selected), false, 0
+	c.Now, c.DB, c.effected, c.redacted, c.failure = now, b.txn.DB(c.selected), false, 0, ""
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
-		b.txn.Rollback(savepoint)
-		c.Reply.Rewind(mark)
-		b.after = b.after[:after]
+		c.takeBack()
 		if !b.exhausted(err) {
 			c.fail(err)
 		}
 		return err
 	}
-	if !c.effected && b.txn.Changed(savepoint) {
+	if !c.effected && b.txn.Changed(&c.before.txn) {
 		b.txn.Effect(database, c.Args...)
 	}
 	return nil
@@ -547,15 +564,15 @@ func (b *Batch) call(c *Context, now int64, savepoint *storage.Savepoint) error 
 
 // mode tells the transaction how a command runs. One that only may write doesn't while the log takes
 // nothing, or for a client of a replica: it is a read then.
-func (b *Batch) mode(c *Context) storage.Mode {
-	flags := c.request.flags
+func (b *Batch) mode(c *Invocation) storage.Mode {
+	flags := c.flags
 	replica := b.engine.IsReplica() && !b.applying
 	writing := flags&Write != 0 || flags&MayReplicate != 0 && b.writable(c.Session) == nil && !replica
 	return storage.Mode{Writing: writing, Applying: b.applying, Replica: replica}
 }
 
 // fail makes an error the command's reply.
-func (c *Context) fail(err error) {
+func (c *Invocation) fail(err error) {
 	text, known := c.Engine.Table.toReply(err)
 	if c.batch.applying && c.batch.failure == nil {
 		c.batch.failure = fmt.Errorf("%s: %s", c.Command.full, text)
@@ -566,18 +583,21 @@ func (c *Context) fail(err error) {
 	if !known {
 		c.Engine.logFailure(c.Command.full, err)
 	}
-	c.Engine.CountError(text)
+	c.failure = text
 	c.Reply.Error(text)
 }
 
-// account counts a command that has run, and tells those who want to know of it. What is repeated from
+// account counts a request that has run, and shows it to those who want to know of it. What is repeated from
 // the log was counted when it ran first.
-func (b *Batch) account(c *Context, took time.Duration, failed bool) {
+func (b *Batch) account(ran *execution) {
+	if ran.failure != "" {
+		b.engine.CountError(ran.failure)
+	}
 	if b.applying {
 		return
 	}
-	c.Command.measures.Record(b.lane, took, failed)
-	b.engine.observe(c, took)
+	ran.Command.measures.Record(b.lane, ran.took, ran.failure != "")
+	b.engine.observe(ran, b.lane)
 }
 
 // Commit makes what the batch has done durable and visible, and gives its locks back. After it
@@ -590,14 +610,11 @@ func (b *Batch) Commit() error {
 		for _, s := range b.writers {
 			s.written = b.engine.Store.Position()
 		}
-		for _, f := range b.after {
-			f()
-		}
+		b.outbox.committed()
 	}
+	b.outbox.reset()
 	clear(b.writers)
 	b.writers = b.writers[:0]
-	clear(b.after)
-	b.after = b.after[:0]
 	b.engine.Statistics.Batches.Add(b.lane, 1)
 	b.countLookups()
 	b.sealed = false
@@ -677,6 +694,9 @@ func (b *Batch) Has(s *Session) bool { return s.place != 0 }
 
 // Abandon takes back what a command that panicked has done.
 func (b *Batch) Abandon() {
-	b.txn.Rollback(&b.savepoint)
+	if b.running {
+		b.stack[0].takeBack()
+		b.running = false
+	}
 	b.releaseShared()
 }

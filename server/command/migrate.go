@@ -106,9 +106,9 @@ func cmdMigrate(c *Context) error {
 	defer end()
 	c.NoEffect() // but for what is removed
 	switch {
-	case c.queued && m.prefix:
+	case c.Nested() && m.prefix:
 		return Error("ERR MIGRATE with USE_PREFIX can't run inside of MULTI")
-	case c.queued:
+	case c.Nested():
 		err = m.moveLocked(c.DB, shipments(m.keys))
 	case m.prefix:
 		err = m.movePrefix()
@@ -293,11 +293,11 @@ func (m *migration) lock(some []*shipment, exclusive bool) error {
 		}
 		b.plan.sort()
 		b.await()
-		if !exclusive || !b.barred(m.Session, m.request) {
+		if !exclusive || !b.barred(m.Session, m.Request) {
 			return nil
 		}
 		b.giveUp()
-		if err := refuseWritesOnReplica(b, m.Session, m.request); err != nil {
+		if err := refuseWritesOnReplica(b, m.Session, m.Request); err != nil {
 			return err
 		}
 		b.awaitUnpaused()
@@ -356,7 +356,7 @@ func (m *migration) moveLocked(db storage.DB, some []*shipment) error {
 
 // remove removes keys, if the server takes writes still.
 func (m *migration) remove(db storage.DB, some []*shipment) error {
-	if err := m.request.pass(m.batch, m.Session); err != nil {
+	if err := m.Request.pass(m.batch, m.Session); err != nil {
 		return err
 	}
 	effect := [][]byte{wordDel}

@@ -11,21 +11,21 @@ import (
 	"kedis/internal/metrics"
 )
 
-// observe tells those who want to know of a command that has run.
-func (e *Engine) observe(c *Context, took time.Duration) {
+// observe shows a request that has run to those who want to know of it.
+func (e *Engine) observe(ran *execution, lane int) {
 	if e.Config.LatencyTracking.Get() {
-		c.Command.measures.Latency.Record(c.batch.lane, took)
+		ran.Command.measures.Latency.Record(lane, ran.took)
 	}
 	if limit := e.Config.LatencyMonitorThreshold.Get(); limit > 0 {
-		e.noteLatency(c.Command.latencyEvent(), took)
+		e.noteLatency(ran.Command.latencyEvent(), ran.took)
 	}
 	limit := e.Config.SlowlogLogSlowerThan.Get()
-	if limit >= 0 && took.Microseconds() >= limit && c.Command.Flags&SkipSlowlog == 0 {
-		e.Slowlog.Add(metrics.SlowEntry{Time: time.UnixMilli(c.Now), Duration: took, Arguments: c.shownArgs(),
-			Address: c.Session.Peer.RemoteAddress(), Name: c.Session.Name()})
+	if limit >= 0 && ran.took.Microseconds() >= limit && ran.Command.Flags&SkipSlowlog == 0 {
+		e.Slowlog.Add(metrics.SlowEntry{Time: time.UnixMilli(ran.began), Duration: ran.took, Arguments: ran.shownArgs(),
+			Address: ran.session.Peer.RemoteAddress(), Name: ran.session.Name()})
 	}
-	if e.monitors.count.Load() > 0 && c.Command.Flags&(SkipMonitor|Admin) == 0 {
-		e.monitors.feed(c)
+	if e.monitors.count.Load() > 0 && ran.Command.Flags&(SkipMonitor|Admin) == 0 {
+		e.monitors.feed(ran)
 	}
 }
 
@@ -47,13 +47,13 @@ func (e *Engine) noteLatency(event string, took time.Duration) {
 var redactedWord = []byte("(redacted)")
 
 // shownArgs are the words that others may see.
-func (c *Context) shownArgs() [][]byte {
-	if c.redacted == 0 {
-		return c.Args
+func (x *execution) shownArgs() [][]byte {
+	if x.redacted == 0 {
+		return x.Args
 	}
-	shown := make([][]byte, len(c.Args))
-	for i, word := range c.Args {
-		if i < 64 && c.redacted&(1<<i) != 0 {
+	shown := make([][]byte, len(x.Args))
+	for i, word := range x.Args {
+		if i < 64 && x.redacted&(1<<i) != 0 {
 			word = redactedWord
 		}
 		shown[i] = word
@@ -97,16 +97,16 @@ func (m *monitors) remove(s *Session) {
 }
 
 // feed sends a command to the monitors, as Redis does: time, database, client and words.
-func (m *monitors) feed(c *Context) {
+func (m *monitors) feed(ran *execution) {
 	now := time.Now()
 	line := append([]byte{'+'}, strconv.FormatInt(now.Unix(), 10)...)
 	line = append(line, '.')
 	micro := strconv.Itoa(now.Nanosecond() / 1000)
 	line = append(append(line, bytes.Repeat([]byte{'0'}, 6-len(micro))...), micro...)
 	line = append(line, " ["...)
-	line = strconv.AppendInt(line, int64(c.selected), 10)
-	line = append(append(append(line, ' '), monitoredAddress(c.Session.Peer)...), ']')
-	for _, word := range c.shownArgs() {
+	line = strconv.AppendInt(line, int64(ran.database), 10)
+	line = append(append(append(line, ' '), monitoredAddress(ran.session.Peer)...), ']')
+	for _, word := range ran.shownArgs() {
 		line = appendQuoted(append(line, ' '), word)
 	}
 	line = append(line, "\r\n"...)

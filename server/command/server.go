@@ -114,7 +114,7 @@ func cmdLolwut(c *Context) error {
 }
 
 func cmdMonitor(c *Context) error {
-	if c.queued {
+	if c.Nested() {
 		return Error("ERR MONITOR isn't allowed for DENY BLOCKING client")
 	}
 	c.Session.mark(KindMonitor, true)

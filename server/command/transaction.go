@@ -1,10 +1,8 @@
 package command
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"kedis/internal/number"
 	"kedis/storage"
@@ -120,44 +118,18 @@ func cmdExec(c *Context) error {
 	return nil
 }
 
-// runQueue runs queued commands in the transaction that EXEC runs in. An error of one is its reply,
+// runQueue runs queued requests in the transaction that EXEC runs in. An error of one is its reply,
 // and doesn't keep the others from running.
-func (c *Context) runQueue(queue []*Request) error {
-	request := c.request
-	// What has run is counted when all of it has: it may turn out to be a worker's.
-	ran := make([]ranCommand, 0, len(queue))
+func (c *Invocation) runQueue(queue []*Request) error {
 	c.Reply.Array(len(queue))
-	c.queued = true
-	defer func() { c.queued = false }()
-	var savepoint storage.Savepoint
 	for _, r := range queue {
-		c.request, c.Command, c.Args = r, r.Command, r.Args
-		start := c.batch.clock
-		c.Txn.Mark(&savepoint)
-		err := c.batch.call(c, c.Now, &savepoint)
-		if c.batch.exhausted(err) || errors.Is(err, storage.ErrInterrupted) { // half a transaction must not be committed
-			c.request, c.Command, c.Args = request, request.Command, request.Args
+		if err := c.Invoke(r, c.Reply); err != nil {
 			return err
 		}
-		c.batch.Tick()
-		ran = append(ran, ranCommand{r, c.selected, c.redacted, time.Duration(c.batch.clock - start), err != nil})
 	}
-	for _, r := range ran {
-		c.request, c.Command, c.Args, c.selected, c.redacted = r.Request, r.Command, r.Args, r.database, r.redacted
-		c.batch.account(c, r.took, r.failed)
-	}
-	c.request, c.Command, c.Args, c.redacted = request, request.Command, request.Args, 0
+	c.selected = c.Session.Database
 	c.NoEffect()
 	return nil
-}
-
-// ranCommand is a command of a queue that has run.
-type ranCommand struct {
-	*Request
-	database int
-	redacted redaction
-	took     time.Duration
-	failed   bool
 }
 
 func cmdWatch(c *Context) error {

@@ -82,7 +82,7 @@ func parseTimeout(word []byte) (time.Duration, error) {
 func (c *Context) await(timeout time.Duration, enough func(Acknowledged) bool) (have Acknowledged, err error) {
 	part, position := c.Engine.role.part, c.Session.written
 	have, _, _ = part.Acknowledged(position)
-	if c.queued || enough(have) {
+	if c.Nested() || enough(have) {
 		return have, nil
 	}
 	if err := part.AskReplicas(); err != nil {

@@ -83,6 +83,7 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 	c := b.prepare(s, r)
 	if err := b.makePlan(c); err != nil {
 		c.fail(err)
+		b.engine.CountError(c.failure)
 		return Done
 	}
 	defer b.releaseView()
@@ -109,6 +110,7 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 		s.Reply.Rewind(mark)
 		s.restore(state)
 		c.fail(Errorf("MISCONF Errors writing to the log: %v", err))
+		b.engine.CountError(c.failure)
 	}
 	return Done
 }
@@ -125,7 +127,7 @@ const (
 func (b *Batch) attempt(c *Context, ranked bool, round int) Outcome {
 	most := countedAtOnce << min(round/roundsToDoubling, 30)
 	if !b.plan.readsView() {
-		if !b.plan.everything && !standsAlone(c.Session, c.request) {
+		if !b.plan.everything && !standsAlone(c.Session, c.Request) {
 			b.txn.CountAtMost(most)
 		}
 		return b.run(c)
@@ -195,7 +197,7 @@ func (b *Batch) readFromView() {
 // has one of those locks can tell that the rest was read before: he was done before, or begins when the command is done. The function that
 // is returned ends it.
 func (c *Context) aside() (db storage.DB, end func()) {
-	if c.queued || c.Applying() { // nothing else runs, and what the transaction has written is to be seen
+	if c.Nested() || c.Applying() { // nothing else runs, and what the transaction has written is to be seen
 		return c.DB, func() {}
 	}
 	view, txn := c.Engine.Store.View(), c.Engine.Store.NewTxn()
