@@ -21,7 +21,7 @@ type Applier struct {
 // NewApplier makes an applier. It takes no locks: nothing else writes beside it.
 func (e *Engine) NewApplier() *Applier {
 	b := e.newBatch(0, 0, 0)
-	b.applying = true
+	b.repeat.applying = true
 	return &Applier{batch: b, session: NewSession(nowhere{}, true)}
 }
 
@@ -31,7 +31,7 @@ func (a *Applier) Replay(database int, payload []byte, end int64) error {
 	a.session.SetDatabase(database)
 	if err := a.execute(payload); err != nil {
 		a.batch.txn.Reset()
-		a.batch.failure = nil
+		a.batch.repeat.failure = nil
 		return err
 	}
 	a.batch.txn.Replay(end)
@@ -53,8 +53,8 @@ func (a *Applier) execute(payload []byte) error {
 		a.batch.execute(a.session, &a.request)
 		a.session.Reply.Reset()
 		a.session.place = 0
-		if a.batch.failure != nil {
-			return fmt.Errorf("command: effect %.200q at byte %d of a record: %w", args, at, a.batch.failure)
+		if a.batch.repeat.failure != nil {
+			return fmt.Errorf("command: effect %.200q at byte %d of a record: %w", args, at, a.batch.repeat.failure)
 		}
 		at += size
 	}

@@ -43,7 +43,7 @@ func TestRepeatedCommandsLock(t *testing.T) {
 			want = append(want, engine.Store.Stripe(step.database, []byte(step.key)))
 		}
 		slices.Sort(want)
-		if held := slices.Sorted(slices.Values(first.exclusive)); !slices.Equal(held, want) {
+		if held := slices.Sorted(slices.Values(first.locks.exclusive)); !slices.Equal(held, want) {
 			t.Fatalf("%s: stripes %d are held, want %d", step.command, held, want)
 		}
 	}

@@ -235,7 +235,7 @@ func redisReferences(k storage.Key) int {
 
 // debugReload closes and opens the store, while nothing else runs.
 func debugReload(c *Context) error {
-	if c.batch.reopen == nil {
+	if c.batch.locks.reopen == nil {
 		return Error("ERR DEBUG RELOAD can't run inside of MULTI")
 	}
 	if err := c.Engine.Store.Reopen(); err != nil {

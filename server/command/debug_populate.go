@@ -19,7 +19,7 @@ const (
 // debugPopulate makes keys with values, commit by commit, while nothing else runs. Unlike in Redis replicas get them
 // too: what is in the data is in the log.
 func debugPopulate(c *Context) error {
-	if c.batch.reopen == nil {
+	if c.batch.locks.reopen == nil {
 		return Error("ERR DEBUG POPULATE can't run inside of MULTI")
 	}
 	count, ok := number.ParseInt(c.Args[2])

@@ -3,7 +3,6 @@ package command
 import (
 	"time"
 
-	"kedis/lock"
 	"kedis/storage"
 	"kedis/ttl"
 )
@@ -47,10 +46,10 @@ func (x *expiries) CountDue(database int, behind ttl.Due, now int64, limit int) 
 // is lost by looking later.
 func (x *expiries) read(now int64, f func(*storage.Txn)) {
 	x.engine.onWorkerWith(x.batch, func(b *Batch) {
-		if !b.engine.Gate.TryEnter(b.slot) {
+		if !b.locks.enter() {
 			return
 		}
-		defer b.engine.Gate.Leave(b.slot)
+		defer b.locks.leave()
 		b.txn.Begin(storage.Mode{}, now, 0)
 		f(b.txn)
 		b.txn.Reset()
@@ -81,10 +80,9 @@ const (
 
 // removeExpired waits for nobody: a key that somebody else has locked it leaves.
 func (b *Batch) removeExpired(database int, due []ttl.Due) (step ttl.Step, err error) {
-	if !b.engine.Gate.TryEnter(b.slot) {
+	if !b.locks.enter() {
 		return step, nil
 	}
-	b.inside = true
 	if !b.engine.removesExpired() { // only inside of the gate it stays as it is
 		b.giveUp()
 		return step, nil
@@ -112,13 +110,9 @@ func (b *Batch) removeExpired(database int, due []ttl.Due) (step ttl.Step, err e
 func (b *Batch) removeDue(db storage.DB, due []ttl.Due, step *ttl.Step) error {
 	for _, d := range due {
 		step.Seen++
-		stripe := b.engine.Store.Stripe(db.Number(), d.Key)
-		switch b.engine.Locks.TryExclusive(stripe, b.owner) {
-		case lock.Busy:
+		if !b.locks.try(wantedLock{b.engine.Store.Stripe(db.Number(), d.Key), true}) {
 			step.Busy = append(step.Busy, d)
 			continue
-		case lock.Acquired:
-			b.exclusive = append(b.exclusive, stripe)
 		}
 		gone, err := db.RemoveExpired(d.Key)
 		if err != nil {

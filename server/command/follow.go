@@ -45,7 +45,7 @@ func (e *Engine) NewFileFollower(database int) *Follower { return e.newFollower(
 
 func (e *Engine) newFollower(peer Peer, database int) *Follower {
 	b := e.newBatch(e.workers.follower.owner, e.workers.follower.slot, 0)
-	b.applying, b.locking = true, true
+	b.repeat = repeating{applying: true, locking: true}
 	f := &Follower{batch: b, session: NewSession(peer, true), from: database, after: database}
 	f.session.SetDatabase(database)
 	return f
@@ -66,9 +66,9 @@ func (f *Follower) Apply(args [][]byte, raw []byte) error {
 		if err := f.Commit(); err != nil {
 			return err
 		}
-		f.batch.await()
+		f.batch.locks.await(&f.batch.plan)
 	}
-	if err := f.batch.failure; err != nil {
+	if err := f.batch.repeat.failure; err != nil {
 		f.discard()
 		return fmt.Errorf("command: effect %.200q: %w", args, err)
 	}
@@ -76,7 +76,7 @@ func (f *Follower) Apply(args [][]byte, raw []byte) error {
 	if !f.session.Transaction.active {
 		f.whole, f.after = len(f.stream), f.session.Database
 	}
-	if f.batch.reopen != nil {
+	if f.batch.locks.reopen != nil {
 		return f.Commit() // the gate is closed: everybody waits
 	}
 	return nil

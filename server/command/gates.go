@@ -102,7 +102,7 @@ func onlyListen(_ *Batch, s *Session, r *Request) error {
 // writable is nil, or why a session's writes are refused now.
 func (b *Batch) writable(s *Session) error {
 	switch {
-	case b.applying:
+	case b.repeat.applying:
 		return nil
 	case s.Refuse != nil:
 		return s.Refuse

@@ -37,17 +37,23 @@ type before struct {
 	outbox outboxMark
 }
 
+// begin makes the invocation ready to run, again if it has run before.
+func (c *Invocation) begin(now int64) {
+	c.selected, c.effected, c.redacted, c.failure = c.Session.Database, false, 0, ""
+	c.Now, c.DB = now, c.Txn.DB(c.selected)
+}
+
 // mark notes where the invocation begins.
 func (c *Invocation) mark() {
 	c.Txn.Mark(&c.before.txn)
-	c.before.reply, c.before.outbox = c.Reply.Mark(), c.batch.outbox.mark()
+	c.before.reply, c.before.outbox = c.Reply.Mark(), c.batch.running.outbox.mark()
 }
 
 // takeBack takes back what the invocation, and those in it, have done since mark.
 func (c *Invocation) takeBack() {
 	c.Txn.Rollback(&c.before.txn)
 	c.Reply.Rewind(c.before.reply)
-	c.batch.outbox.rewind(c.before.outbox)
+	c.batch.running.outbox.rewind(c.before.outbox)
 }
 
 // Effect says how the command is to be repeated elsewhere, instead of as it was given. It may be
@@ -59,7 +65,10 @@ func (c *Invocation) Effect(args ...[]byte) {
 
 // AfterCommit has f called when what the command did is committed, and not at all if that fails or the command is taken back. It is
 // called by the goroutine that commits, and must not wait.
-func (c *Invocation) AfterCommit(f func()) { c.batch.outbox.after = append(c.batch.outbox.after, f) }
+func (c *Invocation) AfterCommit(f func()) {
+	outbox := &c.batch.running.outbox
+	outbox.after = append(outbox.after, f)
+}
 
 // NoEffect says that what the command changed needs no repeating.
 func (c *Invocation) NoEffect() { c.effected = true }
@@ -96,32 +105,55 @@ func (c *Invocation) Offload() error { return storage.ErrBudget }
 func (c *Invocation) Invoke(r *Request, reply *resp.Writer) error {
 	b := c.batch
 	inner := b.invocation(c.level+1, c.Session, r, reply)
-	start := b.clock
+	start := b.clock.last
 	err := b.call(inner, c.Now)
 	if b.takesBack(err) {
 		return err
 	}
 	b.Tick()
-	if !b.applying {
-		b.outbox.ran = append(b.outbox.ran, inner.execution(time.Duration(b.clock-start)))
+	if ran := &b.running.outbox.ran; !b.repeat.applying {
+		*ran = append(*ran, inner.execution(time.Duration(b.clock.last-start)))
 	}
 	b.txn.Begin(b.mode(c), c.Now, b.budget)
 	return nil
 }
 
-// execution is a request that has run, as statistics and observers see it.
-type execution struct {
-	*Request
-	session  *Session
-	database int
-	redacted redaction
-	began    int64 // Unix ms
-	took     time.Duration
-	failure  string // the error reply; "" if it succeeded
+// running is what a batch runs now, and what it has run since the last commit.
+type running struct {
+	stack    []*Invocation // the outermost first, and memory for more
+	outbox   outbox
+	underway bool // the outermost runs
+	counting bool // it is to be run again, to count on
+	sealed   bool // by a NoBatch command: nothing joins it
+	marked   int  // the key events whose watchers were told
 }
 
-func (c *Invocation) execution(took time.Duration) execution {
-	return execution{c.Request, c.Session, c.selected, c.redacted, c.Now, took, c.failure}
+// abandon takes back what runs.
+func (r *running) abandon() {
+	if r.underway {
+		r.stack[0].takeBack()
+		r.underway = false
+	}
+}
+
+// reset forgets what has run.
+func (r *running) reset() {
+	r.outbox.rewind(outboxMark{})
+	r.sealed, r.marked = false, 0
+}
+
+// prepare returns the outermost invocation of a request.
+func (b *Batch) prepare(s *Session, r *Request) *Invocation { return b.invocation(0, s, r, s.Reply) }
+
+// invocation returns an invocation at a level of nesting, where none runs.
+func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer) *Invocation {
+	if level == len(b.running.stack) {
+		b.running.stack = append(b.running.stack, &Invocation{Engine: b.engine, Txn: b.txn, batch: b, level: level})
+	}
+	c := b.running.stack[level]
+	c.Request, c.Session, c.Reply = r, s, reply
+	c.selected, c.failure = s.Database, ""
+	return c
 }
 
 // outbox has what leaves the transaction, until it is known that it may: what an invocation that is taken back has put there is thrown away.
@@ -147,5 +179,3 @@ func (o *outbox) committed() {
 		f()
 	}
 }
-
-func (o *outbox) reset() { o.rewind(outboxMark{}) }

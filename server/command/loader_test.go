@@ -58,13 +58,13 @@ func TestNothingIsLoadedInVain(t *testing.T) {
 	for _, request := range [][]string{{"PING", "key"}, {"PUBLISH", "key", "x"}, {"GET", "key", "x"}, {"NONE", "key"}} {
 		batch.Expect(s, read(engine, s, request...))
 	}
-	if which := batch.reading(0b1111); which != 0 {
+	if which := batch.prefetch.reading(0b1111); which != 0 {
 		t.Errorf("%b will read", which)
 	}
 	batch.Warm()
 	batch.Execute(s, batch.Read(s, words("MULTI")))
 	batch.Expect(s, read(engine, s, "GET", "key"))
-	if which := batch.reading(1); which != 0 {
+	if which := batch.prefetch.reading(1); which != 0 {
 		t.Error("what is queued will read")
 	}
 	batch.Warm()

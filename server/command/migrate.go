@@ -268,7 +268,7 @@ func (m *migration) step(some []*shipment, exclusive bool, f func(db storage.DB)
 		return err
 	}
 	b.Tick()
-	b.txn.Begin(b.mode(m.Context), m.Engine.clock.unixMs(b.clock), 0)
+	b.txn.Begin(b.mode(m.Context), m.Engine.clock.unixMs(b.clock.last), 0)
 	var savepoint storage.Savepoint
 	b.txn.Mark(&savepoint)
 	err := f(b.txn.DB(m.selected))
@@ -292,7 +292,7 @@ func (m *migration) lock(some []*shipment, exclusive bool) error {
 			b.plan.locks = append(b.plan.locks, wantedLock{m.Engine.Store.Stripe(m.selected, s.key), exclusive})
 		}
 		b.plan.sort()
-		b.await()
+		b.locks.await(&b.plan)
 		if !exclusive || !b.barred(m.Session, m.Request) {
 			return nil
 		}

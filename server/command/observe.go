@@ -61,17 +61,6 @@ func (x *execution) shownArgs() [][]byte {
 	return shown
 }
 
-// countLookups takes up what the transaction has counted.
-func (b *Batch) countLookups() {
-	hits, misses := b.txn.Lookups()
-	if hits > 0 {
-		b.engine.Statistics.hits.Add(b.lane, hits)
-	}
-	if misses > 0 {
-		b.engine.Statistics.misses.Add(b.lane, misses)
-	}
-}
-
 // monitors are the sessions that asked for MONITOR.
 type monitors struct {
 	count    atomic.Int32

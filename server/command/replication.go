@@ -340,7 +340,7 @@ func writesNow(s *Session, c *Command) bool {
 // requireReplicas keeps writes out while too few replicas keep up.
 func requireReplicas(b *Batch, s *Session, r *Request) error {
 	least := b.engine.Config.MinReplicasToWrite.Get()
-	if least == 0 || b.applying || b.engine.IsReplica() || b.engine.Config.MinReplicasMaxLag.Get() == 0 {
+	if least == 0 || b.repeat.applying || b.engine.IsReplica() || b.engine.Config.MinReplicasMaxLag.Get() == 0 {
 		return nil
 	}
 	if int64(b.engine.role.good.Load()) < least && writesNow(s, r.Command) {
@@ -352,7 +352,7 @@ func requireReplicas(b *Batch, s *Session, r *Request) error {
 const errReadOnly = Error("READONLY You can't write against a read only replica.")
 
 func refuseWritesOnReplica(b *Batch, s *Session, r *Request) error {
-	if !b.engine.IsReplica() || b.applying || !writesNow(s, r.Command) {
+	if !b.engine.IsReplica() || b.repeat.applying || !writesNow(s, r.Command) {
 		return nil
 	}
 	return errReadOnly
@@ -361,7 +361,7 @@ func refuseWritesOnReplica(b *Batch, s *Session, r *Request) error {
 // refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it
 // is configured so.
 func refuseStaleData(b *Batch, _ *Session, _ *Request) error {
-	if !b.engine.role.stale.Load() || b.applying || b.engine.Config.ReplicaServeStaleData.Get() {
+	if !b.engine.role.stale.Load() || b.repeat.applying || b.engine.Config.ReplicaServeStaleData.Get() {
 		return nil
 	}
 	return Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")

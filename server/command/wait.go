@@ -153,12 +153,9 @@ func (s *Session) unblock(reply error) bool {
 // is a worker's and holds no locks.
 func (b *Batch) aside(wait func()) {
 	e := b.engine
-	if b.inside {
-		e.Gate.Leave(b.slot)
-		b.inside = false
-	}
-	e.workers.tokens <- token{b.owner, b.slot}
+	b.locks.leave()
+	e.workers.tokens <- token{b.locks.owner, b.locks.slot}
 	wait()
 	t := <-e.workers.tokens
-	b.owner, b.slot = t.owner, t.slot
+	b.locks.owner, b.locks.slot = t.owner, t.slot
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"runtime"
 	"time"
 
 	"kedis/lock"
@@ -67,8 +66,8 @@ func (e *Engine) onWorker(run func(b *Batch)) {
 // onWorkerWith is onWorker with a batch that is used again and again, by one goroutine at a time.
 func (e *Engine) onWorkerWith(b *Batch, run func(b *Batch)) {
 	t := <-e.workers.tokens
-	b.owner, b.slot = t.owner, t.slot
-	defer func() { e.workers.tokens <- token{b.owner, b.slot} }() // it may have got another one meanwhile
+	b.locks.owner, b.locks.slot = t.owner, t.slot
+	defer func() { e.workers.tokens <- token{b.locks.owner, b.locks.slot} }() // it may have got another one meanwhile
 	run(b)
 }
 
@@ -82,15 +81,14 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 	r.locate(b.engine.Store, s.Database)
 	c := b.prepare(s, r)
 	if err := b.makePlan(c); err != nil {
-		c.fail(err)
-		b.engine.CountError(c.failure)
+		b.failPlan(c, err)
 		return Done
 	}
 	defer b.releaseView()
 	ranked := s.ranked
 	s.ranked = false
 	for round := 0; ; round++ {
-		b.await()
+		b.locks.await(&b.plan)
 		if b.barred(s, r) {
 			b.giveUp()
 			refusal := refuseWritesOnReplica(b, s, r)
@@ -137,7 +135,7 @@ func (b *Batch) attempt(c *Context, ranked bool, round int) Outcome {
 		b.budget = reactorBudget
 		outcome := b.run(c)
 		b.budget = 0
-		if outcome == Done || b.counting {
+		if outcome == Done || b.running.counting {
 			return outcome
 		}
 		b.txn.CountAtMost(0)
@@ -153,44 +151,12 @@ func (b *Batch) giveUp() {
 	}
 }
 
-// await waits for what the plan lists. Locks are taken in order, so that two workers can't wait for
-// each other; a reactor never waits while it holds one.
-func (b *Batch) await() {
-	if b.plan.everything {
-		open := b.engine.Gate.Close(runtime.Gosched)
-		b.reopen = open
-		return
-	}
-	for !b.engine.Gate.TryEnter(b.slot) {
-		opened := make(chan struct{})
-		b.engine.Gate.WhenOpen(func() { close(opened) })
-		<-opened
-	}
-	b.inside = true
-	for _, wanted := range b.plan.locks {
-		for !b.tryLock(wanted) {
-			granted := make(chan struct{})
-			b.engine.Locks.Wait(wanted.stripe, b.owner, func(uint32) { close(granted) })
-			<-granted
-			b.Adopt(wanted.stripe)
-		}
-	}
-}
-
-// readsView tells whether a command that a worker runs reads from a view: when it writes nothing.
-func (p *plan) readsView() bool { return !p.writes && !p.everything && (len(p.locks) > 0 || p.walk) }
-
 // readFromView lets the command go on without locks, on the data as they are now.
 func (b *Batch) readFromView() {
 	b.view = b.engine.Store.View()
 	b.txn.ReadFrom(b.view)
-	b.releaseShared()
-	for _, stripe := range b.exclusive {
-		b.engine.Locks.ReleaseExclusive(stripe, b.owner)
-	}
-	b.exclusive, b.newest = b.exclusive[:0], heldLock{}
-	b.engine.Gate.Leave(b.slot)
-	b.inside = false
+	b.locks.releaseStripes()
+	b.locks.leave()
 }
 
 // aside returns the selected database as it is now, for a command that writes under locks and reads more than they are for. Nobody who
