@@ -54,7 +54,7 @@ func (b *Batch) account(ran *execution) {
 		return
 	}
 	ran.Command.measures.Record(b.clock.lane, ran.took, ran.failure != "")
-	b.engine.observe(ran, b.clock.lane)
+	b.engine.Observer.Observe(ran, b.clock.lane)
 }
 
 // countLookups takes up what the transaction has counted.

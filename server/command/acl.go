@@ -88,7 +88,7 @@ func cmdACLCat(c *Context) error {
 	handle, count := c.Reply.BeginArray(), 0
 	c.Engine.Table.each(func(command *Command) {
 		if command.Categories&(1<<wanted) != 0 {
-			c.Reply.BulkString(command.full)
+			c.Reply.BulkString(command.FullName())
 			count++
 		}
 	})
@@ -251,7 +251,7 @@ func cmdACLDryRun(c *Context) error {
 	case command == nil || command.unlisted:
 		return Errorf("ERR Command '%s' not found", untilZero(words[0]))
 	case !command.Accepts(len(words)):
-		return wrongArity(command.full)
+		return wrongArity(command.FullName())
 	}
 	c.Reply.OK()
 	return nil

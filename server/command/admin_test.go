@@ -345,7 +345,7 @@ func TestMemoryDoctor(t *testing.T) {
 	if reply := c.do("MEMORY", "DOCTOR"); !strings.Contains(reply, "Nothing is wrong") {
 		t.Errorf("MEMORY DOCTOR of a small server: %s", reply)
 	}
-	engine.machineMemory = 1 << 20
+	reportOf(engine).machineMemory = 1 << 20
 	if reply := c.do("MEMORY", "DOCTOR"); !strings.Contains(reply, "may take") {
 		t.Errorf("MEMORY DOCTOR of a machine that is too small: %s", reply)
 	}

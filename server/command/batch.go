@@ -196,7 +196,7 @@ func (b *Batch) makePlan(c *Invocation) error { return b.plan.make(c, b.repeat.a
 
 // failPlan answers a request that can't be planned.
 func (b *Batch) failPlan(c *Invocation, err error) {
-	c.fail(err)
+	c.Fail(err)
 	b.engine.CountError(c.failure)
 }
 
@@ -273,7 +273,7 @@ func (b *Batch) call(c *Invocation, now int64) error {
 	if err := c.Command.Run(c); err != nil {
 		c.takeBack()
 		if !b.exhausted(err) {
-			c.fail(err)
+			c.Fail(err)
 		}
 		return err
 	}
@@ -291,8 +291,8 @@ func (b *Batch) mode(c *Invocation) storage.Mode {
 	return storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica}
 }
 
-// fail makes an error the command's reply.
-func (c *Invocation) fail(err error) {
+// Fail makes an error the command's reply, and takes nothing back.
+func (c *Invocation) Fail(err error) {
 	text, known := c.Engine.Table.toReply(err)
 	if repeat := &c.batch.repeat; repeat.applying && repeat.failure == nil {
 		repeat.failure = fmt.Errorf("%s: %s", c.Command.full, text)

@@ -289,10 +289,10 @@ func (c *Context) describe(dst []byte, s *Session) []byte {
 	text := func(name, value string) {
 		dst = append(append(append(append(dst, ' '), name...), '='), value...)
 	}
-	name, libraryName, libraryVersion := s.names()
+	status := s.Status()
 	query, output := s.Peer.Buffered()
 	channels, patterns := s.Subscriptions()
-	words, queued := 0, int(s.queuedBytes.Load())
+	words, queued := 0, status.QueuedBytes
 	if s == c.Session {
 		words = wordBytes(c.Args)
 	}
@@ -300,16 +300,16 @@ func (c *Context) describe(dst []byte, s *Session) []byte {
 	text("addr", s.Peer.RemoteAddress())
 	text("laddr", s.Peer.LocalAddress())
 	field("fd", int64(s.Peer.FileDescriptor()))
-	text("name", name)
+	text("name", status.Name)
 	field("age", int64(now.Sub(s.Created)/time.Second))
 	field("idle", max(0, now.UnixMilli()-s.LastActive.Load())/1000)
-	text("flags", s.flagLetters())
-	field("db", int64(s.database.Load()))
+	text("flags", flagLetters(s, &status))
+	field("db", int64(status.Database))
 	field("sub", int64(channels))
 	field("psub", int64(patterns))
 	field("ssub", 0)
-	field("multi", int64(s.queued.Load()))
-	field("watch", int64(s.watching.Load()))
+	field("multi", int64(status.Queued))
+	field("watch", int64(status.Watching))
 	field("qbuf", int64(query))
 	field("qbuf-free", 0)
 	field("argv-mem", int64(words))
@@ -324,21 +324,10 @@ func (c *Context) describe(dst []byte, s *Session) []byte {
 	text("cmd", lastCommandName(s))
 	text("user", s.user())
 	field("redir", -1)
-	field("resp", int64(s.protocol.Load()))
-	text("lib-name", libraryName)
-	text("lib-ver", libraryVersion)
+	field("resp", int64(status.Protocol))
+	text("lib-name", status.LibraryName)
+	text("lib-ver", status.LibraryVersion)
 	return dst
-}
-
-// sessionBytes is about what a connection takes that waits: the session, its parser and gnet's share.
-const sessionBytes = 1 << 10
-
-func wordBytes(args [][]byte) int {
-	sum := 0
-	for _, arg := range args {
-		sum += len(arg)
-	}
-	return sum
 }
 
 // user is who the session belongs to: a primary may do everything.
@@ -358,21 +347,21 @@ func events(output int) string {
 
 func lastCommandName(s *Session) string {
 	if command := s.LastCommand.Load(); command != nil {
-		return command.full
+		return command.FullName()
 	}
 	return "NULL"
 }
 
 // flagLetters are the letters that stand for what a connection is and does.
-func (s *Session) flagLetters() string {
+func flagLetters(s *Session, status *Status) string {
 	var letters []byte
 	for _, flag := range []struct {
 		letter byte
 		set    bool
 	}{
 		{'O', s.Is(KindMonitor)}, {'S', s.Is(KindReplica)}, {'M', s.Is(KindPrimary)}, {'P', s.Is(KindPubSub)},
-		{'x', s.queued.Load() >= 0}, {'b', s.blocked.Load() != nil}, {'d', s.dirty.Load()}, {'c', s.Closing()},
-		{'U', s.Peer.OverUnixSocket()}, {'e', s.noEvict.Load()}, {'T', s.noTouch.Load()},
+		{'x', status.Queued >= 0}, {'b', status.Blocked}, {'d', status.Dirty}, {'c', s.Closing()},
+		{'U', s.Peer.OverUnixSocket()}, {'e', status.NoEvict}, {'T', status.NoTouch},
 	} {
 		if flag.set {
 			letters = append(letters, flag.letter)
@@ -590,7 +579,7 @@ func cmdClientNoEvict(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.Session.noEvict.Store(on)
+	c.Session.NoEvict.Store(on)
 	c.Reply.OK()
 	return nil
 }
@@ -600,7 +589,7 @@ func cmdClientNoTouch(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.Session.noTouch.Store(on)
+	c.Session.NoTouch.Store(on)
 	c.Reply.OK()
 	return nil
 }

@@ -9,6 +9,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"kedis/internal/metrics"
@@ -220,6 +221,9 @@ func (c *Command) flagsWith(args [][]byte) Flags {
 // hasKeys reports whether there may be keys among the command's words.
 func (c *Command) hasKeys() bool { return len(c.Keys) > 0 || c.GetKeys != nil }
 
+// Parent is the container of a subcommand; nil for other commands.
+func (c *Command) Parent() *Command { return c.parent }
+
 // FullName is the name with its container's, as in "config|get".
 func (c *Command) FullName() string { return c.full }
 
@@ -237,10 +241,10 @@ type Family struct {
 	Errors   map[error]string
 }
 
-// NewTable builds the table, and refuses rows that contradict themselves.
-func NewTable() *Table {
+// newTable builds the table of some families, and refuses rows that contradict themselves.
+func newTable(families []Family) *Table {
 	t := &Table{byName: map[string]*Command{}, errors: map[error]string{}}
-	for _, family := range families() {
+	for _, family := range families {
 		for i := range family.Commands {
 			t.add(&family.Commands[i])
 		}
@@ -248,7 +252,6 @@ func NewTable() *Table {
 			t.errors[err] = text
 		}
 	}
-	t.remember()
 	return t
 }
 
@@ -339,3 +342,34 @@ func (t *Table) Commands() []*Command { return t.commands }
 func (c *Command) Accepts(words int) bool {
 	return words == c.Arity || c.Arity < 0 && words >= -c.Arity
 }
+
+// Named finds a command by its full name, such as "config|get", in any case; nil if there is none.
+func (t *Table) Named(name []byte) *Command {
+	words := splitName(name)
+	c := find(t.byName, words[0])
+	if c == nil || c.unlisted {
+		return nil
+	}
+	if len(words) > 1 {
+		return find(c.index, words[1])
+	}
+	return c
+}
+
+func splitName(name []byte) [][]byte {
+	if i := slices.Index(name, '|'); i >= 0 {
+		return [][]byte{name[:i], name[i+1:]}
+	}
+	return [][]byte{name}
+}
+
+// history is what Redis's documentation says of a command's past, and of whom it is for.
+type history struct {
+	system     bool   // is for tests and other servers
+	deprecated string // the version from which on it should not be used any more
+	replacedBy string // what to use instead
+	changes    []change
+}
+
+// change is what a version of Redis changed about a command.
+type change struct{ version, text string }

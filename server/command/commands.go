@@ -57,7 +57,7 @@ var commandHelp = []string{
 }
 
 func cmdCommand(c *Context) error {
-	c.replyCommands(c.Engine.Table.commands)
+	c.replyCommands(c.Engine.Table.Commands())
 	return nil
 }
 
@@ -69,13 +69,13 @@ func (c *Context) replyCommands(commands []*Command) {
 }
 
 func cmdCommandCount(c *Context) error {
-	c.Reply.Integer(int64(len(c.Engine.Table.commands)))
+	c.Reply.Integer(int64(len(c.Engine.Table.Commands())))
 	return nil
 }
 
 func cmdCommandInfo(c *Context) error {
 	if len(c.Args) == 2 {
-		c.replyCommands(c.Engine.Table.commands)
+		c.replyCommands(c.Engine.Table.Commands())
 		return nil
 	}
 	c.Reply.Array(len(c.Args) - 2)
@@ -89,31 +89,11 @@ func cmdCommandInfo(c *Context) error {
 	return nil
 }
 
-// Named finds a command by its full name, such as "config|get", in any case; nil if there is none.
-func (t *Table) Named(name []byte) *Command {
-	words := splitName(name)
-	c := find(t.byName, words[0])
-	if c == nil || c.unlisted {
-		return nil
-	}
-	if len(words) > 1 {
-		return find(c.index, words[1])
-	}
-	return c
-}
-
-func splitName(name []byte) [][]byte {
-	if i := slices.Index(name, '|'); i >= 0 {
-		return [][]byte{name[:i], name[i+1:]}
-	}
-	return [][]byte{name}
-}
-
 // writeInfo writes what COMMAND INFO tells of a command.
 func (c *Command) writeInfo(w *resp.Writer) {
 	first, last, step := c.legacyKeys()
 	w.Array(10)
-	w.BulkString(c.full)
+	w.BulkString(c.FullName())
 	w.Integer(int64(c.Arity))
 	writeNames(w, "", c.Flags.Names())
 	w.Integer(int64(first))
@@ -241,7 +221,7 @@ func writeSpec(w *resp.Writer, kind string, fields ...specField) {
 }
 
 func cmdCommandDocs(c *Context) error {
-	commands := c.Engine.Table.commands
+	commands := c.Engine.Table.Commands()
 	if len(c.Args) > 2 {
 		commands = nil
 		for _, name := range c.Args[2:] {
@@ -265,7 +245,7 @@ func (c *Command) writeDocs(w *resp.Writer) error {
 	if err != nil {
 		return err
 	}
-	w.BulkString(c.full)
+	w.BulkString(c.FullName())
 	fields := 0
 	handle := w.BeginMap()
 	text := func(name, value string) {
@@ -366,7 +346,7 @@ func cmdCommandList(c *Context) error {
 	handle, count := c.Reply.BeginArray(), 0
 	c.Engine.Table.each(func(command *Command) {
 		if wanted(command) {
-			c.Reply.BulkString(command.full)
+			c.Reply.BulkString(command.FullName())
 			count++
 		}
 	})
@@ -383,7 +363,7 @@ func commandFilter(by string, value []byte) func(*Command) bool {
 		category := slices.Index(categoryNames, strings.ToLower(string(value)))
 		return func(c *Command) bool { return category >= 0 && c.Categories&(1<<category) != 0 }
 	case "pattern":
-		return func(c *Command) bool { return glob.MatchFold(value, []byte(c.full)) }
+		return func(c *Command) bool { return glob.MatchFold(value, []byte(c.FullName())) }
 	}
 	return nil
 }

@@ -80,11 +80,6 @@ func (c *Context) authenticate(user, password []byte) error {
 	return nil
 }
 
-// AuthenticationRequired tells that a session has to authenticate before anything else.
-func (e *Engine) AuthenticationRequired(s *Session) bool {
-	return !s.Authenticated && e.Config.RequirePass.Get() != ""
-}
-
 func cmdAuth(c *Context) error {
 	for i := 1; i < len(c.Args); i++ {
 		c.Redact(i)
@@ -241,14 +236,14 @@ func cmdReset(c *Context) error {
 	s := c.Session
 	s.endTransaction()
 	c.Engine.watches.forget(s)
-	c.Engine.monitors.remove(s)
+	c.Engine.Observer.Forget(s)
 	c.Engine.listeners.forget(s)
 	s.mark(KindMonitor, false)
 	c.Select(0)
 	s.SetProtocol(2)
 	s.SetName("")
-	s.noEvict.Store(false)
-	s.noTouch.Store(false)
+	s.NoEvict.Store(false)
+	s.NoTouch.Store(false)
 	s.Authenticated = c.Engine.Config.RequirePass.Get() == ""
 	s.ReplyMode = ReplyOn
 	c.Reply.SimpleString("RESET")

@@ -44,7 +44,7 @@ func cmdFlushDB(c *Context) error {
 	if err := parseFlushMode(c.Args[1:]); err != nil {
 		return err
 	}
-	if err := c.flush(c.selected); err != nil {
+	if err := c.flush(c.DB.Number()); err != nil {
 		return err
 	}
 	c.Reply.OK()

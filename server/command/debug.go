@@ -70,7 +70,7 @@ func planEverything(_ *Context, p *plan) { p.everything = true }
 func planKeys(c *Context, p *plan) {
 	p.worker = true
 	for _, key := range c.Args[2:] {
-		p.locks = append(p.locks, wantedLock{c.Engine.Store.Stripe(c.selected, key), false})
+		p.lock(c.Engine.Store.Stripe(c.Session.Database, key), false)
 	}
 }
 
@@ -235,7 +235,7 @@ func redisReferences(k storage.Key) int {
 
 // debugReload closes and opens the store, while nothing else runs.
 func debugReload(c *Context) error {
-	if c.batch.locks.reopen == nil {
+	if !c.Alone() {
 		return Error("ERR DEBUG RELOAD can't run inside of MULTI")
 	}
 	if err := c.Engine.Store.Reopen(); err != nil {
@@ -269,7 +269,7 @@ func debugSleep(c *Context) error {
 	if ok && seconds > 0 {
 		select {
 		case <-time.After(time.Duration(min(seconds, math.MaxInt64/2e9) * float64(time.Second))):
-		case <-c.Engine.stopped:
+		case <-c.Engine.Stopped():
 		}
 	}
 	c.Reply.OK()

@@ -19,7 +19,7 @@ const (
 // debugPopulate makes keys with values, commit by commit, while nothing else runs. Unlike in Redis replicas get them
 // too: what is in the data is in the log.
 func debugPopulate(c *Context) error {
-	if c.batch.locks.reopen == nil {
+	if !c.Alone() {
 		return Error("ERR DEBUG POPULATE can't run inside of MULTI")
 	}
 	count, ok := number.ParseInt(c.Args[2])
@@ -51,12 +51,12 @@ func debugPopulate(c *Context) error {
 
 // populate makes the keys prefix:from up to prefix:before, those that there are not.
 func (c *Context) populate(prefix []byte, from, before int64, size int) error {
-	if err := c.batch.writable(c.Session); err != nil {
+	if err := c.Writable(); err != nil {
 		return Errorf("MISCONF Errors writing to the log: %v", err)
 	}
 	t := c.Engine.Store.NewTxn()
 	t.Begin(storage.Mode{Writing: true}, c.Now, 0)
-	db := t.DB(c.selected)
+	db := t.DB(c.DB.Number())
 	for n := from; n < before; n++ {
 		key := strconv.AppendInt(append(slices.Clone(prefix), ':'), n, 10)
 		old, err := db.Lookup(key)
@@ -73,7 +73,7 @@ func (c *Context) populate(prefix []byte, from, before int64, size int) error {
 		if err := db.SetString(key, old, value, 0); err != nil {
 			return err
 		}
-		t.Effect(c.selected, []byte("SET"), key, value)
+		t.Effect(c.DB.Number(), []byte("SET"), key, value)
 	}
 	c.Engine.watches.changed(t.KeyEvents(), 0)
 	return c.Engine.Store.Commit(t)
@@ -146,7 +146,7 @@ func (c *Context) replyIntegers(integers ...int64) error {
 
 // debugChangeHistory begins a new history, as a start after a crash does.
 func debugChangeHistory(c *Context) error {
-	if err := c.Engine.role.part.BeginHistory(); err != nil {
+	if err := c.Engine.Replication().BeginHistory(); err != nil {
 		return err
 	}
 	c.Reply.OK()

@@ -75,8 +75,8 @@ func cmdDump(c *Context) error {
 		c.Reply.Null()
 		return nil
 	}
-	tools := c.Engine.payloads.borrow()
-	defer c.Engine.payloads.giveBack(tools)
+	tools := keptBy(c.Engine).payloads.borrow()
+	defer keptBy(c.Engine).payloads.giveBack(tools)
 	if k.Encoding == layout.Spread {
 		return c.dumpSpread(k, tools.writer)
 	}
@@ -149,8 +149,8 @@ func cmdRestore(c *Context) error {
 	if err := c.Txn.SpendBytes(len(payload)); err != nil {
 		return err
 	}
-	tools := c.Engine.payloads.borrow()
-	defer c.Engine.payloads.giveBack(tools)
+	tools := keptBy(c.Engine).payloads.borrow()
+	defer keptBy(c.Engine).payloads.giveBack(tools)
 	value, err := tools.decoder.Payload(payload)
 	if unsupported := (*rdb.UnsupportedError)(nil); errors.As(err, &unsupported) {
 		return errPayload

@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"kedis/binlog"
 	"kedis/internal/config"
 	"kedis/internal/metrics"
 	"kedis/lock"
@@ -17,16 +16,19 @@ import (
 
 // Engine is what commands work with. There is one for each server; nothing of it is global.
 type Engine struct {
-	Store   *storage.Store
-	Config  *config.Config
-	Log     Log
-	Logger  hclog.Logger
-	Table   *Table
-	Clients *Clients
-	Server  Server
-	Sweeper *ttl.Sweeper
-	Version string
-	Started time.Time
+	Store  *storage.Store
+	Config *config.Config
+	Log    Log
+	Logger hclog.Logger
+	Table  *Table
+	// Families is what the families of commands keep for themselves.
+	Families Families
+	Observer Observer
+	Clients  *Clients
+	Server   Server
+	Sweeper  *ttl.Sweeper
+	Version  string
+	Started  time.Time
 
 	Locks *lock.Table
 	Gate  *lock.Gate
@@ -34,28 +36,35 @@ type Engine struct {
 	watches   watches
 	pause     pause
 	listeners listeners
-	monitors  monitors
 	workers   workers
 	loaders   loaders
 	clock     clock
-	cursors   cursors
 	role      role
-	payloads  payloads
-	targets   targets
 	failures  failures
 
 	Slowlog *metrics.Slowlog
 	Denials *metrics.Denials
 	Latency metrics.LatencyMonitor
 
-	saves         saves
-	startupMemory int64  // in use when the engine was made, in bytes
-	machineMemory int64  // of the machine, in bytes
-	runID         string // of this run of the server: 40 hexadecimal digits
-	stopped       chan struct{}
+	saves   saves
+	stopped chan struct{}
 
 	Statistics    Statistics
 	expiredBefore atomic.Int64 // keys that had expired when the statistics were reset
+}
+
+// Families is what the families of commands keep between two requests. Each knows its own.
+type Families interface {
+	// Stop ends what goes on in the background.
+	Stop()
+	// KeptConnections is the number of connections to other servers that wait for another request.
+	KeptConnections() int
+}
+
+// Observer is shown every request that has run, and told when a session ends or begins anew.
+type Observer interface {
+	Observe(ran *execution, lane int)
+	Forget(s *Session)
 }
 
 // Log is what commands ask of the log.
@@ -70,30 +79,20 @@ type Server interface {
 	Shutdown() error
 }
 
-// NewEngine makes an engine for a number of reactors.
-func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int) *Engine {
-	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: NewTable(), Started: time.Now(),
+// newEngine makes an engine for a number of reactors. An Observer is to be set before anything is executed.
+func newEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int, table *Table, families Families) *Engine {
+	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: table, Families: families, Started: time.Now(),
 		Locks: lock.NewTable(), Clients: NewClients()}
 	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
 	e.Gate = lock.NewGate(reactors + e.workers.count + 1)
 	e.loaders.init(store, e.Gate, e.workers.slot)
 	e.watches.init()
-	e.cursors.init()
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
 	e.Slowlog, e.Denials = metrics.NewSlowlog(c.SlowlogMaxLen.Get), metrics.NewDenials(c.ACLLogMaxLen.Get)
-	e.describe()
+	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
 	return e
-}
-
-// describe notes what doesn't change while the server runs.
-func (e *Engine) describe() {
-	e.saves.last, e.stopped = e.Started, make(chan struct{})
-	e.machineMemory, e.runID = config.MachineMemory(), binlog.NewID()
-	if m, _, err := e.measureMemory(); err == nil {
-		e.startupMemory = m.used()
-	}
 }
 
 // Stop ends what goes on in the background, and what waits, and waits for commands that still run; those that take
@@ -101,7 +100,7 @@ func (e *Engine) describe() {
 // when it returns false, some command still uses the store.
 func (e *Engine) Stop() (stopped bool) {
 	close(e.stopped)
-	e.targets.stop()
+	e.Families.Stop()
 	e.saves.running.Wait()
 	e.loaders.stop()
 	if e.workers.stop(stopTimeout) {
@@ -152,6 +151,15 @@ func (c *clock) now() (monotonic, unixMs int64) {
 	return monotonic, c.unixMs(monotonic)
 }
 
+// Now is Unix time in milliseconds.
+func (e *Engine) Now() int64 {
+	_, now := e.clock.now()
+	return now
+}
+
+// Stopped is closed when Stop is called.
+func (e *Engine) Stopped() <-chan struct{} { return e.stopped }
+
 // unixMs is Unix time in milliseconds at so many nanoseconds since the clock was started.
 func (c *clock) unixMs(monotonic int64) int64 {
 	return (c.offset.Load() + monotonic) / int64(time.Millisecond)
@@ -161,6 +169,22 @@ func (c *clock) unixMs(monotonic int64) int64 {
 func (e *Engine) Disconnect(s *Session) {
 	e.Clients.Remove(s)
 	e.watches.forget(s)
-	e.monitors.remove(s)
+	e.Observer.Forget(s)
 	e.listeners.forget(s)
 }
+
+// noteLatency records an event for LATENCY if it took long enough. Names come from a fixed set.
+func (e *Engine) noteLatency(event string, took time.Duration) {
+	limit := e.Config.LatencyMonitorThreshold.Get()
+	if limit > 0 && took.Milliseconds() >= limit {
+		e.Latency.Add(event, time.Now(), took.Truncate(time.Millisecond))
+	}
+}
+
+// AuthenticationRequired tells that a session has to authenticate before anything else.
+func (e *Engine) AuthenticationRequired(s *Session) bool {
+	return !s.Authenticated && e.Config.RequirePass.Get() != ""
+}
+
+// RedisVersion is the version of Redis whose behaviour this is, for clients that ask.
+const RedisVersion = "7.2.0"

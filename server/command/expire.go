@@ -127,7 +127,7 @@ func (c *Context) parseExpiry(word []byte, unit int64, absolute bool) (int64, er
 		base = 0
 	}
 	if n > math.MaxInt64/unit || n < math.MinInt64/unit || n*unit > math.MaxInt64-base {
-		return 0, Errorf("ERR invalid expire time in '%s' command", c.Command.full)
+		return 0, Errorf("ERR invalid expire time in '%s' command", c.Command.FullName())
 	}
 	return n*unit + base, nil
 }

@@ -1,5 +1,44 @@
 package command
 
+import (
+	"kedis/internal/config"
+	"kedis/storage"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// NewTable builds the table of all commands.
+func NewTable() *Table {
+	t := newTable(families())
+	remember(t)
+	return t
+}
+
+// kept is what commands keep between two requests, for one engine.
+type kept struct {
+	cursors  cursors
+	payloads payloads
+	targets  targets
+}
+
+// Stop ends what goes on in the background.
+func (k *kept) Stop() { k.targets.stop() }
+
+// KeptConnections is the number of connections to other servers that wait for the next MIGRATE.
+func (k *kept) KeptConnections() int { return k.targets.kept() }
+
+// keptBy returns what commands keep for an engine.
+func keptBy(e *Engine) *kept { return e.Families.(*kept) }
+
+// NewEngine makes an engine for a number of reactors, with all commands.
+func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int) *Engine {
+	k := &kept{}
+	k.cursors.init()
+	e := newEngine(store, c, log, logger, reactors, NewTable(), k)
+	e.Observer = newObservation(e)
+	return e
+}
+
 // families lists the files of commands.
 func families() []Family {
 	return []Family{

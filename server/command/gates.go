@@ -124,17 +124,3 @@ func (b *Batch) refuse(s *Session, r *Request, err error) {
 	b.engine.CountError(err.Error())
 	s.Reply.Error(err.Error())
 }
-
-// applyReplyMode takes the reply behind a mark back, as CLIENT REPLY asked for.
-func (s *Session) applyReplyMode(mark int) {
-	switch s.ReplyMode {
-	case ReplyOff:
-		s.Reply.Rewind(mark)
-	case ReplySkipNext:
-		s.Reply.Rewind(mark)
-		s.ReplyMode = ReplySkip
-	case ReplySkip:
-		s.Reply.Rewind(mark)
-		s.ReplyMode = ReplyOn
-	}
-}

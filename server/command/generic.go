@@ -254,7 +254,7 @@ func parseDatabase(word []byte, databases int) (int, error) {
 
 func copiesElsewhere(args [][]byte) (key KeyReference, ok bool) {
 	o, err := parseCopyOptions(args[3:], math.MaxInt32)
-	return KeyReference{Index: 2, Flags: OW | Update, elsewhere: true, database: int32(o.database)}, err == nil && o.database >= 0
+	return keyElsewhere(2, OW|Update, o.database), err == nil && o.database >= 0
 }
 
 func cmdCopy(c *Context) error {
@@ -263,10 +263,10 @@ func cmdCopy(c *Context) error {
 		return err
 	}
 	if o.database < 0 {
-		o.database = c.selected
+		o.database = c.DB.Number()
 	}
 	from, to, target := c.Args[1], c.Args[2], c.InDatabase(o.database)
-	if o.database == c.selected && bytes.Equal(from, to) {
+	if o.database == c.DB.Number() && bytes.Equal(from, to) {
 		return errSameObject
 	}
 	k, err := c.DB.Lookup(from)
@@ -295,7 +295,7 @@ func (c *Context) answerMoved(moved bool, err error) error {
 
 func movesElsewhere(args [][]byte) (key KeyReference, ok bool) {
 	database, err := parseDatabase(args[2], math.MaxInt32)
-	return KeyReference{Index: 1, Flags: OW | Insert, elsewhere: true, database: int32(database)}, err == nil
+	return keyElsewhere(1, OW|Insert, database), err == nil
 }
 
 func cmdMove(c *Context) error {
@@ -303,7 +303,7 @@ func cmdMove(c *Context) error {
 	switch {
 	case err != nil:
 		return err
-	case database == c.selected:
+	case database == c.DB.Number():
 		return errSameObject
 	}
 	key, target := c.Args[1], c.InDatabase(database)

@@ -320,7 +320,7 @@ func (l *sampleLimit) check(err error) error {
 func (c *Context) setFields() (added int64, err error) {
 	pairs := c.Args[2:]
 	if len(pairs)%2 != 0 {
-		return 0, wrongArity(c.Command.full)
+		return 0, wrongArity(c.Command.FullName())
 	}
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {

@@ -25,5 +25,5 @@ func (c *Context) replyHelp(lines []string) error {
 // misused is what Redis says when a subcommand finds a number of words that it can't do with.
 func (c *Context) misused() error {
 	return Errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.", clip(c.Args[1], 128),
-		strings.ToUpper(c.Command.parent.Name))
+		strings.ToUpper(c.Command.Parent().Name))
 }

@@ -2,17 +2,6 @@ package command
 
 import "kedis/internal/resp"
 
-// history is what Redis's documentation says of a command's past, and of whom it is for.
-type history struct {
-	system     bool   // is for tests and other servers
-	deprecated string // the version from which on it should not be used any more
-	replacedBy string // what to use instead
-	changes    []change
-}
-
-// change is what a version of Redis changed about a command.
-type change struct{ version, text string }
-
 // histories are what COMMAND DOCS tells of the past, by full name. The facts are those of Redis's documentation.
 func histories() map[string]history {
 	added := func(pairs ...string) history {
@@ -108,7 +97,7 @@ func histories() map[string]history {
 }
 
 // remember gives commands their histories. A history of no command is a mistake of ours.
-func (t *Table) remember() {
+func remember(t *Table) {
 	for name, h := range histories() {
 		c := t.Named([]byte(name))
 		if c == nil {

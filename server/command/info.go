@@ -12,12 +12,8 @@ import (
 	"kedis/binlog"
 	"kedis/internal/config"
 	"kedis/internal/metrics"
-	"kedis/internal/psync"
 	"kedis/storage/rocks"
 )
-
-// RedisVersion is the version of Redis whose behaviour this is, for clients that ask.
-const RedisVersion = "7.2.0"
 
 func infoCommand() Command {
 	return Command{Name: "info", Arity: -1, Flags: Loading | Stale | Worker, Categories: CategoryDangerous, Run: cmdInfo,
@@ -27,14 +23,14 @@ func infoCommand() Command {
 }
 
 func cmdInfo(c *Context) error {
-	c.batch.countLookups()
-	c.Reply.Verbatim("txt", string(c.Engine.info().Append(nil, c.Args[1:]...)))
+	c.CountLookups()
+	c.Reply.Verbatim("txt", string(reportOf(c.Engine).info().Append(nil, c.Args[1:]...)))
 	return nil
 }
 
 // info are the sections of INFO. Fields have Redis's names where Redis has them; what means nothing here
 // is left out.
-func (e *Engine) info() metrics.Info {
+func (e report) info() metrics.Info {
 	return metrics.Info{
 		{Name: "Server", Write: e.infoServer},
 		{Name: "Clients", Write: e.infoClients},
@@ -55,7 +51,7 @@ func (e *Engine) info() metrics.Info {
 	}
 }
 
-func (e *Engine) infoServer(f *metrics.Fields) {
+func (e report) infoServer(f *metrics.Fields) {
 	now := time.Now()
 	uptime := now.Sub(e.Started)
 	f.Text("redis_version", RedisVersion)
@@ -125,7 +121,7 @@ func systemName() string {
 	return text(name.Sysname) + " " + text(name.Release) + " " + text(name.Machine)
 }
 
-func (e *Engine) infoClients(f *metrics.Fields) {
+func (e report) infoClients(f *metrics.Fields) {
 	var normal, listening, watching, blocked int64
 	var query, output int
 	for _, s := range e.Clients.All() {
@@ -135,10 +131,11 @@ func (e *Engine) infoClients(f *metrics.Fields) {
 		if s.Is(KindPubSub) {
 			listening++
 		}
-		if s.watching.Load() > 0 {
+		status := s.Status()
+		if status.Watching > 0 {
 			watching++
 		}
-		if s.blocked.Load() != nil {
+		if status.Blocked {
 			blocked++
 		}
 		q, o := s.Peer.Buffered()
@@ -156,7 +153,7 @@ func (e *Engine) infoClients(f *metrics.Fields) {
 	f.Int("clients_in_timeout_table", 0)
 }
 
-func (e *Engine) infoMemory(f *metrics.Fields) {
+func (e report) infoMemory(f *metrics.Fields) {
 	m, _, err := e.measureMemory()
 	if err != nil {
 		f.Text("memory_error", err.Error())
@@ -216,11 +213,8 @@ var (
 		"reply_buffer_expands", "acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"}
 )
 
-func (e *Engine) infoPersistence(f *metrics.Fields) {
-	s := &e.saves
-	s.mu.Lock()
-	began, last, took, failed, count, commits := s.began, s.last, s.took, s.failed, s.count, s.commits
-	s.mu.Unlock()
+func (e report) infoPersistence(f *metrics.Fields) {
+	s := e.Saves()
 	seconds := func(d time.Duration, known bool) int64 {
 		if !known {
 			return -1
@@ -229,13 +223,13 @@ func (e *Engine) infoPersistence(f *metrics.Fields) {
 	}
 	f.Int("loading", 0)
 	f.Int("async_loading", 0)
-	f.Int("rdb_changes_since_last_save", e.Store.Counters().Commits.Load()-commits)
-	f.Bool("rdb_bgsave_in_progress", !began.IsZero())
-	f.Int("rdb_last_save_time", last.Unix())
-	f.Text("rdb_last_bgsave_status", okOrErr(!failed))
-	f.Int("rdb_last_bgsave_time_sec", seconds(took, count > 0 || failed))
-	f.Int("rdb_current_bgsave_time_sec", seconds(time.Since(began), !began.IsZero()))
-	f.Int("rdb_saves", count)
+	f.Int("rdb_changes_since_last_save", e.Store.Counters().Commits.Load()-s.Commits)
+	f.Bool("rdb_bgsave_in_progress", !s.Began.IsZero())
+	f.Int("rdb_last_save_time", s.Last.Unix())
+	f.Text("rdb_last_bgsave_status", okOrErr(!s.Failed))
+	f.Int("rdb_last_bgsave_time_sec", seconds(s.Took, s.Count > 0 || s.Failed))
+	f.Int("rdb_current_bgsave_time_sec", seconds(time.Since(s.Began), !s.Began.IsZero()))
+	f.Int("rdb_saves", s.Count)
 	f.Int("aof_enabled", 1)
 	f.Int("aof_last_rewrite_time_sec", -1)
 	f.Int("aof_current_rewrite_time_sec", -1)
@@ -248,13 +242,6 @@ func (e *Engine) infoPersistence(f *metrics.Fields) {
 	}
 }
 
-func (e *Engine) replicationCounts() (counts psync.Counts) {
-	if e.role.part != nil {
-		counts = e.role.part.Counts()
-	}
-	return counts
-}
-
 func okOrErr(ok bool) string {
 	if ok {
 		return "ok"
@@ -262,7 +249,7 @@ func okOrErr(ok bool) string {
 	return "err"
 }
 
-func (e *Engine) infoStats(f *metrics.Fields) {
+func (e report) infoStats(f *metrics.Fields) {
 	s := &e.Statistics
 	f.Int("total_connections_received", s.Connections.Load())
 	f.Int("total_commands_processed", e.Table.calls())
@@ -285,7 +272,7 @@ func (e *Engine) infoStats(f *metrics.Fields) {
 	f.Int("sync_full", links.Full)
 	f.Int("sync_partial_ok", links.Partial)
 	f.Int("sync_partial_err", links.Refused)
-	f.Int("expired_keys", e.Store.Counters().Expired.Load()-e.expiredBefore.Load())
+	f.Int("expired_keys", e.Expired())
 	e.infoExpiry(f)
 	f.Int("evicted_keys", 0)
 	f.Int("keyspace_hits", s.hits.Sum())
@@ -293,7 +280,7 @@ func (e *Engine) infoStats(f *metrics.Fields) {
 	channels, patterns := e.listeners.count()
 	f.Int("pubsub_channels", channels)
 	f.Int("pubsub_patterns", patterns)
-	f.Int("migrate_cached_sockets", int64(e.targets.kept()))
+	f.Int("migrate_cached_sockets", int64(e.Families.KeptConnections()))
 	f.Int("unexpected_error_replies", 0)
 	f.Int("total_error_replies", s.errors.sum())
 	f.Int("total_reads_processed", s.Reads.Sum())
@@ -307,7 +294,7 @@ func (e *Engine) infoStats(f *metrics.Fields) {
 	f.Int("commands_on_workers", s.Offloads.Load())
 }
 
-func (e *Engine) infoExpiry(f *metrics.Fields) {
+func (e report) infoExpiry(f *metrics.Fields) {
 	_, waiting := e.keyCount()
 	f.Int("expires_waiting", waiting)
 	if e.Sweeper != nil {
@@ -321,8 +308,8 @@ func (e *Engine) infoExpiry(f *metrics.Fields) {
 }
 
 // infoReplication tells of a primary without replicas where there is no part for replication.
-func (e *Engine) infoReplication(f *metrics.Fields) {
-	if part := e.role.part; part != nil {
+func (e report) infoReplication(f *metrics.Fields) {
+	if part := e.Replication(); part != nil {
 		part.Info(f)
 		return
 	}
@@ -347,30 +334,30 @@ func infoCPU(f *metrics.Fields) {
 	}
 }
 
-func (e *Engine) infoCommandStats(f *metrics.Fields) {
+func (e report) infoCommandStats(f *metrics.Fields) {
 	e.Table.each(func(c *Command) {
 		if stats := c.measures.Stats(); stats.Seen() {
-			f.Custom("cmdstat_"+c.full, stats.Append)
+			f.Custom("cmdstat_"+c.FullName(), stats.Append)
 		}
 	})
 }
 
-func (e *Engine) infoErrorStats(f *metrics.Fields) {
+func (e report) infoErrorStats(f *metrics.Fields) {
 	e.Statistics.errors.each(func(code string, count int64) {
 		f.Text("errorstat_"+code, fmt.Sprintf("count=%d", count))
 	})
 }
 
-func (e *Engine) infoLatencyStats(f *metrics.Fields) {
+func (e report) infoLatencyStats(f *metrics.Fields) {
 	percentiles := e.Config.LatencyPercentiles.Get()
 	e.Table.each(func(c *Command) {
 		if d := c.measures.Latency.Distribution(); d.Count() > 0 {
-			f.Custom("latency_percentiles_usec_"+c.full, func(dst []byte) []byte { return d.AppendPercentiles(dst, percentiles) })
+			f.Custom("latency_percentiles_usec_"+c.FullName(), func(dst []byte) []byte { return d.AppendPercentiles(dst, percentiles) })
 		}
 	})
 }
 
-func (e *Engine) infoKeyspace(f *metrics.Fields) {
+func (e report) infoKeyspace(f *metrics.Fields) {
 	for number := range e.Store.Databases() {
 		if keys, expires := e.Store.Size(number); keys > 0 {
 			f.Text("db"+strconv.Itoa(number), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", keys, expires))
@@ -379,7 +366,7 @@ func (e *Engine) infoKeyspace(f *metrics.Fields) {
 }
 
 // infoTier tells of the memory in front of RocksDB.
-func (e *Engine) infoTier(f *metrics.Fields) {
+func (e report) infoTier(f *metrics.Fields) {
 	cache, counters := e.Store.Cache(), e.Store.Counters()
 	copies, walks, most := e.Store.Copies()
 	f.Size("tier_copies", copies)
@@ -405,14 +392,14 @@ func (e *Engine) infoTier(f *metrics.Fields) {
 }
 
 // binlog is the log, if this server keeps one on disk.
-func (e *Engine) binlog() *binlog.Log {
+func (e report) binlog() *binlog.Log {
 	if keeper, ok := e.Log.(interface{ Log() *binlog.Log }); ok {
 		return keeper.Log()
 	}
 	return nil
 }
 
-func (e *Engine) infoBinlog(f *metrics.Fields) {
+func (e report) infoBinlog(f *metrics.Fields) {
 	f.Int("binlog_persisted_position", e.Store.Persisted())
 	log := e.binlog()
 	if log == nil {
@@ -437,7 +424,7 @@ func (e *Engine) infoBinlog(f *metrics.Fields) {
 	f.Text("binlog_status", status)
 }
 
-func (e *Engine) infoRocksDB(f *metrics.Fields) {
+func (e report) infoRocksDB(f *metrics.Fields) {
 	s, err := e.Store.Rocks().Statistics()
 	if err != nil {
 		f.Text("rocksdb_error", err.Error())

@@ -94,6 +94,15 @@ func (c *Invocation) Applying() bool { return c.Txn.Mode().Applying }
 // Nested reports whether the request runs inside of another one. What was done before it can't be committed first, so it can't wait.
 func (c *Invocation) Nested() bool { return c.level > 0 }
 
+// Alone reports whether the gate is closed for the command: nothing runs beside it.
+func (c *Invocation) Alone() bool { return c.batch.locks.reopen != nil }
+
+// Writable is nil, or why writes are refused now.
+func (c *Invocation) Writable() error { return c.batch.writable(c.Session) }
+
+// CountLookups makes what the batch has counted up to now visible.
+func (c *Invocation) CountLookups() { c.batch.countLookups() }
+
 // OnReactor reports whether other connections wait until the command is done.
 func (c *Invocation) OnReactor() bool { return c.batch.budget > 0 }
 

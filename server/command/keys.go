@@ -88,6 +88,11 @@ type KeyReference struct {
 	stripe    uint32 // of its lock; see Request.locate
 }
 
+// keyElsewhere is a key at a word that is in a database, whichever is selected.
+func keyElsewhere(index int, flags KeyFlags, database int) KeyReference {
+	return KeyReference{Index: index, Flags: flags, elsewhere: true, database: int32(database)}
+}
+
 // KeysOf appends where the keys stand among words of a valid arity. It doesn't allocate when dst
 // is large enough.
 func (c *Command) KeysOf(dst []KeyReference, args [][]byte) ([]KeyReference, error) {

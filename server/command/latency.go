@@ -179,11 +179,11 @@ var latencyAdvice = map[string]string{
 }
 
 func cmdLatencyDoctor(c *Context) error {
-	c.Reply.Verbatim("txt", c.Engine.diagnoseLatency())
+	c.Reply.Verbatim("txt", reportOf(c.Engine).diagnoseLatency())
 	return nil
 }
 
-func (e *Engine) diagnoseLatency() string {
+func (e report) diagnoseLatency() string {
 	threshold := e.Config.LatencyMonitorThreshold.Get()
 	if threshold == 0 {
 		return "Latency monitoring is off. CONFIG SET latency-monitor-threshold <milliseconds> turns it on.\n"
@@ -236,7 +236,7 @@ func cmdLatencyHistogram(c *Context) error {
 func (c *Context) replyHistogram(command *Command) {
 	distribution := command.measures.Latency.Distribution()
 	buckets := distribution.Buckets()
-	c.Reply.BulkString(command.full)
+	c.Reply.BulkString(command.FullName())
 	c.Reply.Map(2)
 	c.Reply.BulkString("calls")
 	c.Reply.Integer(distribution.Count())

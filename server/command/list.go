@@ -106,7 +106,7 @@ func listPop(name string, left bool, summary string) Command {
 
 func (c *Context) popList(left bool) error {
 	if len(c.Args) > 3 {
-		return wrongArity(c.Command.full)
+		return wrongArity(c.Command.FullName())
 	}
 	count, counted := int64(1), len(c.Args) == 3
 	if counted {

@@ -48,7 +48,7 @@ func groupTitle(group string) string {
 
 // markdown is the command's row.
 func (c *Command) markdown() string {
-	words := strings.ToUpper(strings.ReplaceAll(c.full, "|", " "))
+	words := strings.ToUpper(strings.ReplaceAll(c.FullName(), "|", " "))
 	if c.Syntax != "" {
 		words += " " + shownSyntax(c.Syntax)
 	}

@@ -53,7 +53,7 @@ const usageSamples = 5
 func cmdMemoryUsage(c *Context) error {
 	samples := int64(usageSamples)
 	for words := c.Args[3:]; len(words) > 0; words = words[2:] {
-		if len(words) < 2 || !equalFold(words[0], "samples") {
+		if len(words) < 2 || !strings.EqualFold(string(words[0]), "samples") {
 			return ErrSyntax
 		}
 		var ok bool
@@ -95,7 +95,7 @@ func (m *memoryUse) used() int64 {
 }
 
 // measureMemory finds out. It takes a moment: RocksDB has to add up.
-func (e *Engine) measureMemory() (memoryUse, rocks.Statistics, error) {
+func (e report) measureMemory() (memoryUse, rocks.Statistics, error) {
 	statistics, err := e.Store.Rocks().Statistics()
 	if err != nil {
 		return memoryUse{}, statistics, err
@@ -138,15 +138,6 @@ func residentMemory() (now, most int64) {
 	return field("VmRSS"), field("VmHWM")
 }
 
-// keyCount is the number of keys in all databases, and of those that have an expiry.
-func (e *Engine) keyCount() (keys, expires int64) {
-	for number := range e.Store.Databases() {
-		k, x := e.Store.Size(number)
-		keys, expires = keys+k, expires+x
-	}
-	return keys, expires
-}
-
 func ratio(a, b int64) float64 {
 	if b == 0 {
 		return 0
@@ -161,7 +152,7 @@ type memoryField struct {
 }
 
 func cmdMemoryStats(c *Context) error {
-	m, _, err := c.Engine.measureMemory()
+	m, _, err := reportOf(c.Engine).measureMemory()
 	if err != nil {
 		return err
 	}
@@ -170,7 +161,7 @@ func cmdMemoryStats(c *Context) error {
 	fields := []memoryField{
 		{"peak.allocated", m.mostResident},
 		{"total.allocated", m.used()},
-		{"startup.allocated", c.Engine.startupMemory},
+		{"startup.allocated", reportOf(c.Engine).startupMemory},
 		{"replication.backlog", int64(0)},
 		{"clients.slaves", int64(0)},
 		{"clients.normal", m.connections},
@@ -206,16 +197,16 @@ func cmdMemoryStats(c *Context) error {
 }
 
 func cmdMemoryDoctor(c *Context) error {
-	m, statistics, err := c.Engine.measureMemory()
+	m, statistics, err := reportOf(c.Engine).measureMemory()
 	if err != nil {
 		return err
 	}
-	c.Reply.Verbatim("txt", c.Engine.diagnoseMemory(&m, &statistics))
+	c.Reply.Verbatim("txt", reportOf(c.Engine).diagnoseMemory(&m, &statistics))
 	return nil
 }
 
 // diagnoseMemory says what looks wrong about memory, or that nothing does.
-func (e *Engine) diagnoseMemory(m *memoryUse, s *rocks.Statistics) string {
+func (e report) diagnoseMemory(m *memoryUse, s *rocks.Statistics) string {
 	var out strings.Builder
 	const little = 64 << 20 // below that, ratios tell nothing
 	tier := e.Config.MemoryTier.Get().Bytes + e.Config.RocksDBBlockCache.Get().Bytes

@@ -99,7 +99,7 @@ func cmdMigrate(c *Context) error {
 	if err != nil {
 		return err
 	}
-	end, ok := c.Engine.targets.begin()
+	end, ok := keptBy(c.Engine).targets.begin()
 	if !ok {
 		return errMigrateStopped
 	}
@@ -126,9 +126,9 @@ func cmdMigrate(c *Context) error {
 func (m *migration) answer() {
 	switch {
 	case m.refused != nil:
-		m.fail(m.refused)
+		m.Fail(m.refused)
 	case m.failed != nil:
-		m.fail(m.failed)
+		m.Fail(m.failed)
 	case !m.found:
 		m.Reply.SimpleString("NOKEY")
 	default:
@@ -224,9 +224,9 @@ func (m *migration) ended() bool { return m.failed != nil || m.Session.Closing()
 func (m *migration) inView(view *storage.View) storage.DB {
 	txn := m.Engine.Store.NewTxn()
 	txn.ReadFrom(view)
-	_, now := m.Engine.clock.now()
+	now := m.Engine.Now()
 	txn.Begin(storage.Mode{}, now, 0)
-	return txn.DB(m.selected)
+	return txn.DB(m.DB.Number())
 }
 
 func (m *migration) moveAll(keys [][]byte) error {
@@ -248,7 +248,7 @@ func (m *migration) move(some []*shipment) error {
 		if err != nil {
 			return err
 		}
-		m.batch.aside(func() {
+		m.Aside(func() {
 			err = m.send(m.inView(view), some)
 			view.Release()
 		})
@@ -263,48 +263,15 @@ func (m *migration) move(some []*shipment) error {
 
 // step runs f with the keys locked, and commits what it has done. Exclusive locks are for changing the keys.
 func (m *migration) step(some []*shipment, exclusive bool, f func(db storage.DB) error) error {
-	b := m.batch
-	if err := m.lock(some, exclusive); err != nil {
-		return err
+	keys := make([][]byte, len(some))
+	for i, s := range some {
+		keys[i] = s.key
 	}
-	b.Tick()
-	b.txn.Begin(b.mode(m.Context), m.Engine.clock.unixMs(b.clock.last), 0)
-	var savepoint storage.Savepoint
-	b.txn.Mark(&savepoint)
-	err := f(b.txn.DB(m.selected))
-	if err != nil {
-		b.txn.Rollback(&savepoint)
-	}
-	b.txn.Enclose(&savepoint)
-	if failed := b.Commit(); failed != nil {
-		return Errorf("MISCONF Errors writing to the log: %v", failed)
+	err := m.Step(keys, exclusive, f)
+	if errors.Is(err, ErrStopping) {
+		return errMigrateStopped
 	}
 	return err
-}
-
-// lock locks keys. Exclusively it does so when no pause keeps writes waiting, and not on a replica.
-func (m *migration) lock(some []*shipment, exclusive bool) error {
-	b := m.batch
-	b.giveUp() // of the gate, in which the command began
-	for {
-		b.plan.reset()
-		for _, s := range some {
-			b.plan.locks = append(b.plan.locks, wantedLock{m.Engine.Store.Stripe(m.selected, s.key), exclusive})
-		}
-		b.plan.sort()
-		b.locks.await(&b.plan)
-		if !exclusive || !b.barred(m.Session, m.Request) {
-			return nil
-		}
-		b.giveUp()
-		if err := refuseWritesOnReplica(b, m.Session, m.Request); err != nil {
-			return err
-		}
-		b.awaitUnpaused()
-		if m.Engine.stopping() {
-			return errMigrateStopped
-		}
-	}
 }
 
 // look pins the data as they are now, and sets guards that tell of every change of the keys after that: who
@@ -313,7 +280,7 @@ func (m *migration) look(some []*shipment) (view *storage.View, err error) {
 	err = m.step(some, false, func(storage.DB) error {
 		for _, s := range some {
 			if !m.copy {
-				s.guard = m.Engine.watches.guard(m.selected, s.key)
+				s.guard = m.Engine.watches.guard(m.DB.Number(), s.key)
 			}
 		}
 		view = m.Engine.Store.View()
@@ -331,7 +298,7 @@ func (m *migration) settle(some []*shipment) (again []*shipment, err error) {
 	err = m.step(some, true, func(db storage.DB) error {
 		var still []*shipment
 		for _, s := range some {
-			switch changed := s.guard.dirty.Load(); {
+			switch changed := s.guard.Dirty(); {
 			case s.taken && changed:
 				again = append(again, s)
 			case s.taken:
@@ -356,7 +323,7 @@ func (m *migration) moveLocked(db storage.DB, some []*shipment) error {
 
 // remove removes keys, if the server takes writes still.
 func (m *migration) remove(db storage.DB, some []*shipment) error {
-	if err := m.Request.pass(m.batch, m.Session); err != nil {
+	if err := m.Admissible(); err != nil {
 		return err
 	}
 	effect := [][]byte{wordDel}
@@ -403,7 +370,7 @@ func (m *migration) send(db storage.DB, some []*shipment) error {
 
 // ship sends the keys over one connection, and reads what the target answers to each.
 func (m *migration) ship(db storage.DB, some []*shipment) error {
-	t, err := m.Engine.targets.take(m.to)
+	t, err := keptBy(m.Engine).targets.take(m.to)
 	if err != nil {
 		return err
 	}
@@ -421,10 +388,10 @@ func (m *migration) ship(db storage.DB, some []*shipment) error {
 		}
 	}
 	if err != nil {
-		m.Engine.targets.drop(t)
+		keptBy(m.Engine).targets.drop(t)
 		return err
 	}
-	m.Engine.targets.keep(t)
+	keptBy(m.Engine).targets.keep(t)
 	return nil
 }
 
@@ -453,8 +420,8 @@ func (m *migration) write(t *target, db storage.DB, s *shipment) error {
 	if !k.Exists {
 		return t.write(resp.AppendRequest(nil, wordDel, s.key))
 	}
-	tools := m.Engine.payloads.borrow()
-	defer m.Engine.payloads.giveBack(tools)
+	tools := keptBy(m.Engine).payloads.borrow()
+	defer keptBy(m.Engine).payloads.giveBack(tools)
 	measured := measure{kept: tools.buffer[:0]}
 	if err := db.DumpTo(&measured, k, tools.writer); err != nil {
 		return err
@@ -497,7 +464,7 @@ func (m *migration) timeToLive(k storage.Key) int64 {
 	if k.ExpireMs == 0 {
 		return 0
 	}
-	_, now := m.Engine.clock.now()
+	now := m.Engine.Now()
 	return max(k.ExpireMs-now, 1)
 }
 

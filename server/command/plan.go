@@ -63,6 +63,11 @@ func (p *plan) add(r *Request) {
 	}
 }
 
+// lock takes up a lock.
+func (p *plan) lock(stripe uint32, exclusive bool) {
+	p.locks = append(p.locks, wantedLock{stripe, exclusive})
+}
+
 // sort puts the locks in order, each once, exclusive if any mention of it is.
 func (p *plan) sort() {
 	slices.SortFunc(p.locks, func(a, b wantedLock) int {

@@ -2,13 +2,9 @@ package command
 
 import (
 	"bytes"
-	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"kedis/internal/glob"
-	"kedis/internal/resp"
 )
 
 func pubSubFamily() Family {
@@ -67,103 +63,10 @@ var pubSubHelp = []string{
 	"    Prints this help.",
 }
 
-// listenKind is what somebody can listen to.
-type listenKind int
-
-const (
-	channelKind listenKind = iota
-	patternKind
-	listenKinds
-)
-
 var (
 	subscribeWords   = [listenKinds]string{"subscribe", "psubscribe"}
 	unsubscribeWords = [listenKinds]string{"unsubscribe", "punsubscribe"}
 )
-
-// listeners knows who listens to what. Messages are delivered under its lock's shared side, so that
-// after UNSUBSCRIBE was answered no more come.
-type listeners struct {
-	mu     sync.RWMutex
-	byName [listenKinds]map[string]map[*Session]struct{}
-}
-
-// subscriptions are what a session listens to. They are the session's; the counts are for others.
-type subscriptions struct {
-	names  [listenKinds]map[string]struct{}
-	counts [listenKinds]atomic.Int32
-
-	protocol atomic.Int32 // of the session when it last subscribed
-}
-
-// Subscriptions is the number of channels and of patterns that a session listens to.
-func (s *Session) Subscriptions() (channels, patterns int) {
-	return int(s.listening.counts[channelKind].Load()), int(s.listening.counts[patternKind].Load())
-}
-
-func (s *Session) subscriptionCount() int {
-	channels, patterns := s.Subscriptions()
-	return channels + patterns
-}
-
-// count is how many channels and patterns somebody listens to.
-func (l *listeners) count() (channels, patterns int64) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return int64(len(l.byName[channelKind])), int64(len(l.byName[patternKind]))
-}
-
-func (l *listeners) add(s *Session, kind listenKind, name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.byName[kind] == nil {
-		l.byName[kind] = map[string]map[*Session]struct{}{}
-	}
-	if l.byName[kind][name] == nil {
-		l.byName[kind][name] = map[*Session]struct{}{}
-	}
-	l.byName[kind][name][s] = struct{}{}
-	own := &s.listening
-	own.protocol.Store(int32(s.Reply.Protocol()))
-	if own.names[kind] == nil {
-		own.names[kind] = map[string]struct{}{}
-	}
-	own.names[kind][name] = struct{}{}
-	own.counts[kind].Store(int32(len(own.names[kind])))
-	s.mark(KindPubSub, true)
-}
-
-func (l *listeners) remove(s *Session, kind listenKind, name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	sessions := l.byName[kind][name]
-	delete(sessions, s)
-	if len(sessions) == 0 {
-		delete(l.byName[kind], name)
-	}
-	own := &s.listening
-	delete(own.names[kind], name)
-	own.counts[kind].Store(int32(len(own.names[kind])))
-	s.mark(KindPubSub, s.subscriptionCount() > 0)
-}
-
-// forget ends all that a session listens to.
-func (l *listeners) forget(s *Session) {
-	for kind := range listenKinds {
-		for name := range s.listening.names[kind] {
-			l.remove(s, kind, name)
-		}
-	}
-}
-
-// mark sets or clears a session's kind.
-func (s *Session) mark(kind SessionKind, is bool) {
-	if is {
-		s.kind.Or(int32(kind))
-	} else {
-		s.kind.And(^int32(kind))
-	}
-}
 
 func subscribe(kind listenKind) func(*Context) error {
 	return func(c *Context) error {
@@ -179,9 +82,7 @@ func unsubscribe(kind listenKind) func(*Context) error {
 	return func(c *Context) error {
 		names := c.Args[1:]
 		if len(names) == 0 {
-			for name := range c.Session.listening.names[kind] {
-				names = append(names, []byte(name))
-			}
+			names = c.Session.listeningTo(kind)
 		}
 		if len(names) == 0 {
 			c.replySubscription(unsubscribeWords[kind], nil)
@@ -224,57 +125,11 @@ func cmdPublish(c *Context) error {
 	return nil
 }
 
-// receiver is somebody who gets a message, and the pattern that it matched, if any.
-type receiver struct {
-	session *Session
-	pattern []byte
-}
-
-func (l *listeners) receivers(channel []byte) []receiver {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	var found []receiver
-	for s := range l.byName[channelKind][string(channel)] {
-		found = append(found, receiver{session: s})
-	}
-	for pattern, sessions := range l.byName[patternKind] {
-		if !glob.Match([]byte(pattern), channel) {
-			continue
-		}
-		for s := range sessions {
-			found = append(found, receiver{s, []byte(pattern)})
-		}
-	}
-	return found
-}
-
-func (r receiver) write(w *resp.Writer, channel, message []byte) {
-	if r.pattern == nil {
-		w.Push(3)
-		w.BulkString("message")
-	} else {
-		w.Push(4)
-		w.BulkString("pmessage")
-		w.Bulk(r.pattern)
-	}
-	w.Bulk(channel)
-	w.Bulk(message)
-}
-
-func (r receiver) send(channel, message []byte) {
-	w := resp.NewWriter(int(r.session.listening.protocol.Load()))
-	r.write(w, channel, message)
-	r.session.Peer.Send(w.Bytes())
-}
-
 func cmdPubSubChannels(c *Context) error {
 	if len(c.Args) > 3 {
 		return c.misused()
 	}
-	l := &c.Engine.listeners
-	l.mu.RLock()
-	names := slices.Sorted(maps.Keys(l.byName[channelKind]))
-	l.mu.RUnlock()
+	names := c.Engine.listeners.channels()
 	if len(c.Args) == 3 {
 		names = slices.DeleteFunc(names, func(name string) bool { return !glob.Match(c.Args[2], []byte(name)) })
 	}
@@ -286,21 +141,17 @@ func cmdPubSubChannels(c *Context) error {
 }
 
 func cmdPubSubNumSub(c *Context) error {
-	l := &c.Engine.listeners
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	c.Reply.Array(2 * (len(c.Args) - 2))
-	for _, name := range c.Args[2:] {
-		c.Reply.Bulk(name)
-		c.Reply.Integer(int64(len(l.byName[channelKind][string(name)])))
+	names := c.Args[2:]
+	c.Reply.Array(2 * len(names))
+	for i, count := range c.Engine.listeners.subscribers(names) {
+		c.Reply.Bulk(names[i])
+		c.Reply.Integer(int64(count))
 	}
 	return nil
 }
 
 func cmdPubSubNumPat(c *Context) error {
-	l := &c.Engine.listeners
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	c.Reply.Integer(int64(len(l.byName[patternKind])))
+	_, patterns := c.Engine.listeners.count()
+	c.Reply.Integer(patterns)
 	return nil
 }

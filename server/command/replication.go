@@ -3,96 +3,12 @@ package command
 import (
 	"math"
 	"net"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"kedis/internal/metrics"
 	"kedis/internal/number"
 	"kedis/internal/psync"
-	"kedis/internal/resp"
 )
-
-// Replication is what commands ask of the server's part in replication. All methods may be called from
-// any goroutine.
-type Replication interface {
-	// Follow makes the server a replica; it returns before there is a connection. changed is false when
-	// it follows that primary already.
-	Follow(host string, port int) (changed bool, err error)
-	// Promote makes the server a primary again: when it returns, it takes writes.
-	Promote() error
-	// FailOver begins to change roles with a replica; it returns before there is one that is ready.
-	FailOver(o psync.Failover) error
-	// AbortFailover ends that: the server is the primary that it was.
-	AbortFailover() error
-	// TakeOver makes a replica of the history with an id the primary, as the primary asks it to do.
-	TakeOver(id string) error
-	// BeginHistory gives what is written from now on another history's id.
-	BeginHistory() error
-	// Sendable is nil, or why a replica of this server has to come back later.
-	Sendable() error
-	// Serve feeds a replica over a connection that is its own from now on, until it ends.
-	Serve(conn net.Conn, client psync.Replica)
-	// Role writes the reply to ROLE.
-	Role(reply *resp.Writer)
-	// Info writes the fields of INFO replication.
-	Info(fields *metrics.Fields)
-	// Counts are what INFO stats tells; ResetCounts begins to count anew.
-	Counts() psync.Counts
-	ResetCounts()
-
-	// Acknowledged tells who has everything up to a position of the log. Each of the channels is closed when that
-	// may have changed: by what replicas say, and by what this server has forced to its disk.
-	Acknowledged(position int64) (a psync.Acknowledged, said, synced <-chan struct{})
-	// AskReplicas has them say how far they are.
-	AskReplicas() error
-}
-
-// handshake is what a session has told by REPLCONF.
-type handshake struct{ client psync.Replica }
-
-// role is what every command has to know of replication.
-type role struct {
-	part    Replication
-	replica atomic.Bool
-	stale   atomic.Bool  // a replica without its primary
-	good    atomic.Int32 // replicas that keep up
-}
-
-// SetReplication names the server's part in replication, before anything is executed.
-func (e *Engine) SetReplication(r Replication) { e.role.part = r }
-
-// SetReplica says whether the server is a replica, and whether it lacks its primary.
-func (e *Engine) SetReplica(replica, stale bool) {
-	e.role.replica.Store(replica)
-	e.role.stale.Store(stale)
-}
-
-// SetGoodReplicas says how many replicas keep up.
-func (e *Engine) SetGoodReplicas(n int) { e.role.good.Store(int32(n)) }
-
-// IsReplica tells whether the server is a replica: it takes no writes but its primary's.
-func (e *Engine) IsReplica() bool { return e.role.replica.Load() }
-
-// Exclude waits until no command runs, and keeps all out until the returned function is called. It is
-// not for the goroutine of a command.
-func (e *Engine) Exclude() (admit func()) {
-	return e.Gate.Close(runtime.Gosched)
-}
-
-// ForgetWatches makes the next EXEC of all who watch keys fail: the data is another.
-func (e *Engine) ForgetWatches() { e.watches.everythingChanged() }
-
-func (w *watches) everythingChanged() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, sessions := range w.byKey {
-		for s := range sessions {
-			s.dirty.Store(true)
-		}
-	}
-}
 
 // Detacher is a peer whose connection can be given away: once the replies so far have been sent, serve
 // gets it, on a goroutine of its own, and the session ends when serve returns.
@@ -139,7 +55,7 @@ func replicationFamily() Family {
 func cmdReplicaOf(c *Context) error {
 	host, port := string(c.Args[1]), c.Args[2]
 	if strings.EqualFold(host, "no") && equalFold(port, "one") {
-		if err := c.Engine.role.part.Promote(); err != nil {
+		if err := c.Engine.Replication().Promote(); err != nil {
 			return err
 		}
 		c.Reply.OK()
@@ -152,7 +68,7 @@ func cmdReplicaOf(c *Context) error {
 	if host == "" || strings.ContainsAny(host, " \t\r\n") { // Redis takes it, and never connects
 		return Error("ERR Invalid master host")
 	}
-	changed, err := c.Engine.role.part.Follow(host, int(n))
+	changed, err := c.Engine.Replication().Follow(host, int(n))
 	if err != nil {
 		return err
 	}
@@ -166,7 +82,7 @@ func cmdReplicaOf(c *Context) error {
 
 func cmdFailover(c *Context) error {
 	if len(c.Args) == 2 && equalFold(c.Args[1], "abort") {
-		if err := c.Engine.role.part.AbortFailover(); err != nil {
+		if err := c.Engine.Replication().AbortFailover(); err != nil {
 			return err
 		}
 		c.Reply.OK()
@@ -176,7 +92,7 @@ func cmdFailover(c *Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Engine.role.part.FailOver(o); err != nil {
+	if err := c.Engine.Replication().FailOver(o); err != nil {
 		return err
 	}
 	c.Reply.OK()
@@ -230,17 +146,17 @@ func cmdPSync(c *Context) error {
 		return ErrNotInteger
 	}
 	if asksToTakeOver(c.Args) {
-		if err := c.Engine.role.part.TakeOver(string(c.Args[1])); err != nil {
+		if err := c.Engine.Replication().TakeOver(string(c.Args[1])); err != nil {
 			return err
 		}
 	}
-	client := c.Session.replica.client
+	client := c.Session.replica
 	client.ID, client.From = string(c.Args[1]), from
 	return c.detach(client)
 }
 
 func cmdSync(c *Context) error {
-	client := c.Session.replica.client
+	client := c.Session.replica
 	client.Old = true
 	return c.detach(client)
 }
@@ -251,7 +167,7 @@ func (c *Context) detach(client psync.Replica) error {
 	if !ok {
 		return Error("ERR this connection can't be a replica's")
 	}
-	part := c.Engine.role.part
+	part := c.Engine.Replication()
 	if err := part.Sendable(); err != nil {
 		return err
 	}
@@ -261,7 +177,7 @@ func (c *Context) detach(client psync.Replica) error {
 		session.LastCommand.Store(spoken)
 		session.LastActive.Store(time.Now().UnixMilli())
 	}
-	c.Session.kind.Store(int32(KindReplica))
+	c.Session.become(KindReplica)
 	peer.Detach(func(conn net.Conn) { part.Serve(conn, client) })
 	return nil
 }
@@ -273,7 +189,7 @@ func cmdReplConf(c *Context) error {
 		return ErrSyntax
 	}
 	for i := 1; i < len(c.Args); i += 2 {
-		if err := c.Session.replica.take(c.Args[i], c.Args[i+1]); err != nil {
+		if err := takeReplicaOption(&c.Session.replica, c.Args[i], c.Args[i+1]); err != nil {
 			return err
 		}
 	}
@@ -283,27 +199,27 @@ func cmdReplConf(c *Context) error {
 	return nil
 }
 
-func (h *handshake) take(option, value []byte) error {
+func takeReplicaOption(r *psync.Replica, option, value []byte) error {
 	switch {
 	case equalFold(option, "listening-port"):
 		port, ok := number.ParseInt(value)
 		if !ok {
 			return ErrNotInteger
 		}
-		h.client.Port = int(port)
+		r.Port = int(port)
 	case equalFold(option, "ip-address"):
 		if len(value) > longestAddress {
 			return Errorf("ERR REPLCONF ip-address provided by replica instance is too long: %d bytes", len(value))
 		}
-		h.client.Announce = string(value)
+		r.Announce = string(value)
 	case equalFold(option, "capa"):
-		h.client.EOF = h.client.EOF || equalFold(value, "eof")
-		h.client.Resumes = h.client.Resumes || equalFold(value, "psync2")
-		h.client.Commands = h.client.Commands || equalFold(value, "kedis-snapshot")
+		r.EOF = r.EOF || equalFold(value, "eof")
+		r.Resumes = r.Resumes || equalFold(value, "psync2")
+		r.Commands = r.Commands || equalFold(value, "kedis-snapshot")
 	case equalFold(option, "rdb-only"):
-		return flagOf(value, &h.client.OnlyRDB)
+		return flagOf(value, &r.OnlyRDB)
 	case equalFold(option, "rdb-filter-only"):
-		h.client.NoKeys = true // functions, or nothing: there are none
+		r.NoKeys = true // functions, or nothing: there are none
 	case equalFold(option, "ack"), equalFold(option, "getack"):
 	default:
 		return Errorf("ERR Unrecognized REPLCONF option: %s", clip(option, 128))
@@ -324,45 +240,6 @@ func flagOf(value []byte, flag *bool) error {
 }
 
 func cmdRole(c *Context) error {
-	c.Engine.role.part.Role(c.Reply)
+	c.Engine.Replication().Role(c.Reply)
 	return nil
-}
-
-// writesNow tells whether a command, or the transaction that it runs, writes.
-func writesNow(s *Session, c *Command) bool {
-	flags := c.Flags
-	if c.runsQueue {
-		flags |= s.Transaction.flags
-	}
-	return flags&Write != 0
-}
-
-// requireReplicas keeps writes out while too few replicas keep up.
-func requireReplicas(b *Batch, s *Session, r *Request) error {
-	least := b.engine.Config.MinReplicasToWrite.Get()
-	if least == 0 || b.repeat.applying || b.engine.IsReplica() || b.engine.Config.MinReplicasMaxLag.Get() == 0 {
-		return nil
-	}
-	if int64(b.engine.role.good.Load()) < least && writesNow(s, r.Command) {
-		return Error("NOREPLICAS Not enough good replicas to write.")
-	}
-	return nil
-}
-
-const errReadOnly = Error("READONLY You can't write against a read only replica.")
-
-func refuseWritesOnReplica(b *Batch, s *Session, r *Request) error {
-	if !b.engine.IsReplica() || b.repeat.applying || !writesNow(s, r.Command) {
-		return nil
-	}
-	return errReadOnly
-}
-
-// refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it
-// is configured so.
-func refuseStaleData(b *Batch, _ *Session, _ *Request) error {
-	if !b.engine.role.stale.Load() || b.repeat.applying || b.engine.Config.ReplicaServeStaleData.Get() {
-		return nil
-	}
-	return Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
 }

@@ -199,3 +199,11 @@ func untilZero(word []byte) []byte {
 	before, _, _ := bytes.Cut(word, []byte{0})
 	return before
 }
+
+func wordBytes(args [][]byte) int {
+	sum := 0
+	for _, arg := range args {
+		sum += len(arg)
+	}
+	return sum
+}

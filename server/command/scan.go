@@ -85,7 +85,7 @@ func cmdScan(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.scan(walk{database: c.selected}, cursor, &o, func(step storage.ScanStep, found *int) ([]byte, error) {
+	return c.scan(walk{database: c.DB.Number()}, cursor, &o, func(step storage.ScanStep, found *int) ([]byte, error) {
 		return c.DB.ScanKeys(step, func(key []byte, m *layout.Metadata) {
 			if o.ofKind(m) && o.names.matches(key) {
 				c.Reply.Bulk(key)
@@ -114,7 +114,7 @@ func (c *Context) scanElements(t layout.Type) error {
 	if err != nil {
 		return err
 	}
-	return c.scan(walk{c.selected, k.ID}, cursor, &o, func(step storage.ScanStep, found *int) ([]byte, error) {
+	return c.scan(walk{c.DB.Number(), k.ID}, cursor, &o, func(step storage.ScanStep, found *int) ([]byte, error) {
 		return c.DB.ScanElements(k, step, func(element, value []byte) {
 			if !o.names.matches(element) {
 				return
@@ -132,7 +132,7 @@ func (c *Context) scanElements(t layout.Type) error {
 // scan answers one step of a walk: its new cursor, and what it found. That is known before the
 // cursor is, which comes first.
 func (c *Context) scan(w walk, cursor uint64, o *scanOptions, advance func(step storage.ScanStep, found *int) (last []byte, err error)) error {
-	step := storage.ScanStep{Behind: c.Engine.cursors.find(cursor, w), Prefix: o.names.prefix, Count: o.count}
+	step := storage.ScanStep{Behind: keptBy(c.Engine).cursors.find(cursor, w), Prefix: o.names.prefix, Count: o.count}
 	mark := c.Reply.Mark()
 	found := 0
 	elements := c.Reply.BeginArray()
@@ -144,7 +144,7 @@ func (c *Context) scan(w walk, cursor uint64, o *scanOptions, advance func(step 
 	body := append([]byte(nil), c.Reply.Bytes()[mark:]...)
 	c.Reply.Rewind(mark)
 	c.Reply.Array(2)
-	c.Reply.BulkString(strconv.FormatUint(c.Engine.cursors.step(w, cursor, last), 10))
+	c.Reply.BulkString(strconv.FormatUint(keptBy(c.Engine).cursors.step(w, cursor, last), 10))
 	c.Reply.Raw(body)
 	return nil
 }

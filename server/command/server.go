@@ -7,9 +7,8 @@ import (
 )
 
 func serverFamily() Family {
-	return Family{Commands: []Command{
+	return Family{Commands: append([]Command{
 		commandCommand(),
-		infoCommand(),
 		saveCommand(), bgSaveCommand(), lastSaveCommand(), bgRewriteAOFCommand(),
 		{Name: "shutdown", Arity: -1, Flags: Admin | NoScript | Loading | Stale | NoMulti | AllowBusy | NoBatch, Run: cmdShutdown,
 			adapt: shutdownFlags,
@@ -20,13 +19,7 @@ func serverFamily() Family {
 		{Name: "lolwut", Arity: -1, Flags: ReadOnly | Fast, Run: cmdLolwut,
 			Group: "server", Since: "5.0.0", Syntax: "[VERSION version] [size:integer [size:integer ...]]",
 			Summary: "Draws a picture, and tells the server's version."},
-		{Name: "monitor", Arity: 1, Flags: Admin | NoScript | Loading | Stale | NoBatch, Run: cmdMonitor,
-			Group: "server", Since: "1.0.0",
-			Summary: "Lists every command that the server executes, as it does."},
-		slowlogCommand(),
-		latencyCommand(),
-		memoryCommand(),
-	}}
+	}, observingCommands()...)}
 }
 
 // shutdownOptions are the words behind SHUTDOWN.
@@ -76,7 +69,7 @@ func cmdShutdown(c *Context) error {
 		return Error("ERR No shutdown in progress.") // nothing delays one
 	}
 	if o.save {
-		if err := c.Engine.save(); err != nil && !o.force {
+		if err := c.Engine.Save(); err != nil && !o.force {
 			return Error("ERR Errors trying to SHUTDOWN. Check logs.")
 		}
 	}
@@ -110,15 +103,5 @@ func cmdLolwut(c *Context) error {
 		}
 	}
 	c.Reply.Verbatim("txt", lolwut.Draw(piece, sizes, rand.Uint64(), c.Engine.Version))
-	return nil
-}
-
-func cmdMonitor(c *Context) error {
-	if c.Nested() {
-		return Error("ERR MONITOR isn't allowed for DENY BLOCKING client")
-	}
-	c.Session.mark(KindMonitor, true)
-	c.Engine.monitors.add(c.Session)
-	c.Reply.OK()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kedis/internal/psync"
 	"kedis/internal/resp"
 )
 
@@ -37,7 +38,7 @@ type Session struct {
 	libraryName    string
 	libraryVersion string
 
-	replica handshake // what REPLCONF told
+	replica psync.Replica // what REPLCONF told
 
 	LastCommand atomic.Pointer[Command]
 	LastActive  atomic.Int64 // Unix ms
@@ -46,9 +47,9 @@ type Session struct {
 	watching    atomic.Int32
 	kind        atomic.Int32 // bits of SessionKind
 	protocol    atomic.Int32
-	queuedBytes atomic.Int64 // of the words of commands since MULTI
-	noEvict     atomic.Bool
-	noTouch     atomic.Bool
+	queuedBytes atomic.Int64               // of the words of commands since MULTI
+	NoEvict     atomic.Bool                // CLIENT NO-EVICT
+	NoTouch     atomic.Bool                // CLIENT NO-TOUCH
 	blocked     atomic.Pointer[chan error] // while it waits in WAIT or WAITAOF; see block
 	closing     atomic.Bool
 	suspended   atomic.Bool
@@ -61,15 +62,6 @@ type State struct {
 	Transaction   transaction
 	ReplyMode     ReplyMode
 	Protocol      int // 2 or 3; see SetProtocol
-}
-
-// transaction is what MULTI began.
-type transaction struct {
-	active  bool
-	aborted bool  // a command could not be queued
-	flags   Flags // of all that is queued
-	bytes   int   // of the words that are queued
-	queue   []*Request
 }
 
 // ReplyMode is what CLIENT REPLY set.
@@ -208,6 +200,29 @@ func (s *Session) setLibraryVersion(version string) {
 	s.libraryVersion = version
 }
 
+// Status is what other goroutines may know of a session.
+type Status struct {
+	Name, LibraryName, LibraryVersion string
+
+	Database, Protocol  int
+	Queued, QueuedBytes int // since MULTI; Queued is -1 outside
+	Watching            int // keys
+	Blocked, Dirty      bool
+	NoEvict, NoTouch    bool
+}
+
+// Status tells how the session is now.
+func (s *Session) Status() Status {
+	status := Status{Database: int(s.database.Load()), Protocol: int(s.protocol.Load()),
+		Queued: int(s.queued.Load()), QueuedBytes: int(s.queuedBytes.Load()), Watching: int(s.watching.Load()),
+		Blocked: s.blocked.Load() != nil, Dirty: s.dirty.Load(), NoEvict: s.NoEvict.Load(), NoTouch: s.NoTouch.Load()}
+	status.Name, status.LibraryName, status.LibraryVersion = s.names()
+	return status
+}
+
+// Dirty reports whether a watched key has changed.
+func (s *Session) Dirty() bool { return s.dirty.Load() }
+
 func (s *Session) names() (name, libraryName, libraryVersion string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,3 +280,56 @@ func (c *Clients) Get(id int64) *Session {
 	defer c.mu.Unlock()
 	return c.byID[id]
 }
+
+// become makes the session one of a kind, and of no other.
+func (s *Session) become(kind SessionKind) { s.kind.Store(int32(kind)) }
+
+// mark sets or clears a session's kind.
+func (s *Session) mark(kind SessionKind, is bool) {
+	if is {
+		s.kind.Or(int32(kind))
+	} else {
+		s.kind.And(^int32(kind))
+	}
+}
+
+// block marks the session as one that waits. The channel brings the end of that: nil, as if the time were over, or
+// the reply.
+func (s *Session) block() <-chan error {
+	ended := make(chan error, 1)
+	s.blocked.Store(&ended)
+	return ended
+}
+
+func (s *Session) unblocked() { s.blocked.Store(nil) }
+
+// unblock ends a session's waiting; false says that it doesn't wait.
+func (s *Session) unblock(reply error) bool {
+	ended := s.blocked.Load()
+	if ended == nil {
+		return false
+	}
+	select {
+	case *ended <- reply:
+		return true
+	default: // another was faster
+		return false
+	}
+}
+
+// applyReplyMode takes the reply behind a mark back, as CLIENT REPLY asked for.
+func (s *Session) applyReplyMode(mark int) {
+	switch s.ReplyMode {
+	case ReplyOff:
+		s.Reply.Rewind(mark)
+	case ReplySkipNext:
+		s.Reply.Rewind(mark)
+		s.ReplyMode = ReplySkip
+	case ReplySkip:
+		s.Reply.Rewind(mark)
+		s.ReplyMode = ReplyOn
+	}
+}
+
+// sessionBytes is about what a connection takes that waits: the session, its parser and gnet's share.
+const sessionBytes = 1 << 10

@@ -149,7 +149,7 @@ func (c *Context) sortAside(s *sorting, source *storage.SortSource) (*sortorder.
 	db := c.DB
 	if s.looksElsewhere() {
 		var end func()
-		db, end = c.aside()
+		db, end = c.ReadBeside()
 		defer end()
 	}
 	elements, err := s.collect(db, source)

@@ -152,6 +152,9 @@ func (e *Engine) ResetStatistics() {
 	}
 }
 
+// Expired is how many keys have expired since the statistics were reset.
+func (e *Engine) Expired() int64 { return e.Store.Counters().Expired.Load() - e.expiredBefore.Load() }
+
 // Sample takes the rates' samples. It is to be called every 100 ms, by one goroutine.
 func (e *Engine) Sample(now time.Time) {
 	s := &e.Statistics
@@ -161,4 +164,13 @@ func (e *Engine) Sample(now time.Time) {
 	s.outputRate.Sample(now, s.NetOutput.Sum()+links.Sent)
 	s.receivedRate.Sample(now, links.Received)
 	s.sentRate.Sample(now, links.Sent)
+}
+
+// keyCount is the number of keys in all databases, and of those that have an expiry.
+func (e *Engine) keyCount() (keys, expires int64) {
+	for number := range e.Store.Databases() {
+		k, x := e.Store.Size(number)
+		keys, expires = keys+k, expires+x
+	}
+	return keys, expires
 }

@@ -316,7 +316,7 @@ func (c *Context) expireTime(word []byte, unit, base int64) (int64, error) {
 		return 0, err
 	}
 	if n <= 0 || n > math.MaxInt64/unit || n*unit > math.MaxInt64-base {
-		return 0, Errorf("ERR invalid expire time in '%s' command", c.Command.full)
+		return 0, Errorf("ERR invalid expire time in '%s' command", c.Command.FullName())
 	}
 	return n*unit + base, nil
 }
@@ -420,7 +420,7 @@ func cmdSetNX(c *Context) error {
 
 func cmdMSet(c *Context) error {
 	if len(c.Args)%2 == 0 {
-		return wrongArity(c.Command.full)
+		return wrongArity(c.Command.FullName())
 	}
 	c.Reply.OK()
 	return c.setPairs()
@@ -444,7 +444,7 @@ func (c *Context) setPairs() error {
 
 func cmdMSetNX(c *Context) error {
 	if len(c.Args)%2 == 0 {
-		return wrongArity(c.Command.full)
+		return wrongArity(c.Command.FullName())
 	}
 	for i := 1; i < len(c.Args); i += 2 {
 		k, err := c.DB.Lookup(c.Args[i])

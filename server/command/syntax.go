@@ -51,10 +51,10 @@ func (c *Command) Arguments() ([]Argument, error) {
 		err = fmt.Errorf("%q is not expected", p.words[0])
 	}
 	if err != nil {
-		return nil, fmt.Errorf("command: syntax of %s: %w", c.full, err)
+		return nil, fmt.Errorf("command: syntax of %s: %w", c.FullName(), err)
 	}
 	f := keyFinder{command: c, position: 1, fixed: true}
-	if c.parent != nil {
+	if c.Parent() != nil {
 		f.position = 2
 	}
 	f.find(arguments)

@@ -1,13 +1,5 @@
 package command
 
-import (
-	"sync"
-	"sync/atomic"
-
-	"kedis/internal/number"
-	"kedis/storage"
-)
-
 func transactionFamily() Family {
 	return Family{Commands: []Command{
 		{Name: "multi", Arity: 1, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
@@ -43,21 +35,6 @@ func cmdMulti(c *Context) error {
 	return nil
 }
 
-// enqueue keeps a request for EXEC.
-func (s *Session) enqueue(r *Request) {
-	t := &s.Transaction
-	t.queue = append(t.queue, r.Clone())
-	t.flags |= r.Command.Flags
-	t.bytes += wordBytes(r.Args)
-	s.publishQueue()
-	s.Reply.SimpleString("QUEUED")
-}
-
-func (s *Session) endTransaction() {
-	s.Transaction = transaction{}
-	s.publishQueue()
-}
-
 func cmdDiscard(c *Context) error {
 	if !c.Session.Transaction.active {
 		return Error("ERR DISCARD without MULTI")
@@ -65,29 +42,6 @@ func cmdDiscard(c *Context) error {
 	c.Session.endTransaction()
 	c.Engine.watches.forget(c.Session)
 	c.Reply.OK()
-	return nil
-}
-
-// planExec adds up what the queued commands need. Watched keys are locked too, so that nobody
-// changes them between the look at them and the commit.
-func planExec(c *Context, p *plan) error {
-	s := c.Session
-	if !s.Transaction.active || s.Transaction.aborted {
-		return nil
-	}
-	database := s.Database
-	for _, r := range s.Transaction.queue {
-		r.locate(c.Engine.Store, database)
-		p.add(r)
-		if r.Command.selects {
-			if n, ok := number.ParseInt(r.Args[1]); ok && n >= 0 && n < int64(c.Engine.Store.Databases()) {
-				database = int(n)
-			}
-		}
-	}
-	for _, w := range s.watched {
-		p.locks = append(p.locks, wantedLock{c.Engine.Store.Stripe(w.database, []byte(w.key)), false})
-	}
 	return nil
 }
 
@@ -101,7 +55,7 @@ func cmdExec(c *Context) error {
 	if err != nil {
 		return err
 	}
-	if aborted || expired || s.dirty.Load() {
+	if aborted || expired || s.Dirty() {
 		s.endTransaction()
 		c.Engine.watches.forget(s)
 		if aborted {
@@ -127,7 +81,7 @@ func (c *Invocation) runQueue(queue []*Request) error {
 			return err
 		}
 	}
-	c.selected = c.Session.Database
+	c.Select(c.Session.Database)
 	c.NoEffect()
 	return nil
 }
@@ -141,7 +95,7 @@ func cmdWatch(c *Context) error {
 		if err != nil {
 			return err
 		}
-		c.Engine.watches.add(c.Session, watchedKey{c.selected, string(key)}, k.Exists && c.DB.Expired(k))
+		c.Engine.watches.watch(c.Session, c.DB.Number(), key, k.Exists && c.DB.Expired(k))
 	}
 	c.Reply.OK()
 	return nil
@@ -150,145 +104,5 @@ func cmdWatch(c *Context) error {
 func cmdUnwatch(c *Context) error {
 	c.Engine.watches.forget(c.Session)
 	c.Reply.OK()
-	return nil
-}
-
-// watchedExpired tells whether a watched key has expired since: nobody wrote it, and still it is
-// not what it was.
-func watchedExpired(c *Context) (bool, error) {
-	for _, w := range c.Session.watched {
-		if w.expired {
-			continue
-		}
-		db := c.InDatabase(w.database)
-		k, err := db.LookupAny([]byte(w.key))
-		if err != nil {
-			return false, err
-		}
-		if k.Exists && db.Expired(k) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// watchedKey is a key that a session watches.
-type watchedKey struct {
-	database int
-	key      string
-}
-
-// watchedEntry is one that had perhaps expired when WATCH came.
-type watchedEntry struct {
-	watchedKey
-	expired bool
-}
-
-// watches knows who watches which key.
-type watches struct {
-	mu    sync.Mutex
-	byKey map[watchedKey]map[*Session]struct{}
-	count atomic.Int64 // of keys, for those who only want to know that there are none
-}
-
-func (w *watches) init() { w.byKey = map[watchedKey]map[*Session]struct{}{} }
-
-func (w *watches) add(s *Session, key watchedKey, expired bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	sessions := w.byKey[key]
-	if sessions == nil {
-		sessions = map[*Session]struct{}{}
-		w.byKey[key] = sessions
-	}
-	if _, already := sessions[s]; already {
-		return
-	}
-	sessions[s] = struct{}{}
-	w.count.Store(int64(len(w.byKey)))
-	s.watched = append(s.watched, watchedEntry{key, expired})
-	s.watching.Store(int32(len(s.watched)))
-}
-
-// guard watches a key without a client: the session that it returns gets dirty when the key changes. The
-// key's lock is held; forget ends it.
-func (w *watches) guard(database int, key []byte) *Session {
-	g := &Session{}
-	w.add(g, watchedKey{database, string(key)}, false)
-	return g
-}
-
-// forget ends all watching of a session.
-func (w *watches) forget(s *Session) {
-	if len(s.watched) == 0 {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, entry := range s.watched {
-		sessions := w.byKey[entry.watchedKey]
-		delete(sessions, s)
-		if len(sessions) == 0 {
-			delete(w.byKey, entry.watchedKey)
-		}
-	}
-	w.count.Store(int64(len(w.byKey)))
-	s.watched = nil
-	s.watching.Store(0)
-	s.dirty.Store(false)
-}
-
-// changed marks those who watch a key that something has happened to, in all but the first events. The
-// locks of the keys are held, so an EXEC that comes later sees the mark.
-func (w *watches) changed(events *storage.KeyEvents, first int) {
-	if w.count.Load() == 0 {
-		return // whoever is about to watch one of the keys has to wait for its lock
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.byKey) == 0 {
-		return
-	}
-	events.Each(first, func(e storage.KeyEvent) {
-		watched := watchedKey{e.Database, string(e.Key)}
-		for s := range w.byKey[watched] {
-			if e.Name != storage.EventExpired || !s.sawExpire(watched) {
-				s.dirty.Store(true)
-			}
-		}
-	})
-}
-
-// sawExpire tells that a key had expired already when WATCH came: to remove it is no change then, but whatever comes after it is.
-func (s *Session) sawExpire(key watchedKey) bool {
-	for i := range s.watched {
-		if entry := &s.watched[i]; entry.watchedKey == key {
-			saw := entry.expired
-			entry.expired = false
-			return saw
-		}
-	}
-	return false
-}
-
-// databaseChanged marks those who watch a key that FLUSHDB or SWAPDB takes away, brings or changes.
-// existed tells whether a key is there before or afterwards.
-func (w *watches) databaseChanged(database int, existed func(key []byte) (bool, error)) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for key, sessions := range w.byKey {
-		if key.database != database {
-			continue
-		}
-		touched, err := existed([]byte(key.key))
-		if err != nil {
-			return err
-		}
-		for s := range sessions {
-			if touched {
-				s.dirty.Store(true)
-			}
-		}
-	}
 	return nil
 }

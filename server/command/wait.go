@@ -81,7 +81,7 @@ func parseTimeout(word []byte) (time.Duration, error) {
 // await waits until enough acknowledge what the session has written, the time is over, or somebody ends it.
 // Inside of MULTI it only looks.
 func (c *Context) await(timeout time.Duration, enough func(psync.Acknowledged) bool) (have psync.Acknowledged, err error) {
-	part, position := c.Engine.role.part, c.Session.written
+	part, position := c.Engine.Replication(), c.Session.written
 	have, _, _ = part.Acknowledged(position)
 	if c.Nested() || enough(have) {
 		return have, nil
@@ -89,7 +89,7 @@ func (c *Context) await(timeout time.Duration, enough func(psync.Acknowledged) b
 	if err := part.AskReplicas(); err != nil {
 		return have, err
 	}
-	c.batch.aside(func() { have, err = c.awaitAside(position, timeout, enough) })
+	c.Aside(func() { have, err = c.awaitAside(position, timeout, enough) })
 	return have, err
 }
 
@@ -105,7 +105,7 @@ func (c *Context) awaitAside(position int64, timeout time.Duration, enough func(
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
 	for {
-		have, said, synced := c.Engine.role.part.Acknowledged(position)
+		have, said, synced := c.Engine.Replication().Acknowledged(position)
 		switch {
 		case enough(have) || c.Session.Closing():
 			return have, nil
@@ -123,39 +123,4 @@ func (c *Context) awaitAside(position int64, timeout time.Duration, enough func(
 			return have, err
 		}
 	}
-}
-
-// block marks the session as one that waits. The channel brings the end of that: nil, as if the time were over, or
-// the reply.
-func (s *Session) block() <-chan error {
-	ended := make(chan error, 1)
-	s.blocked.Store(&ended)
-	return ended
-}
-
-func (s *Session) unblocked() { s.blocked.Store(nil) }
-
-// unblock ends a session's waiting; false says that it doesn't wait.
-func (s *Session) unblock(reply error) bool {
-	ended := s.blocked.Load()
-	if ended == nil {
-		return false
-	}
-	select {
-	case *ended <- reply:
-		return true
-	default: // another was faster
-		return false
-	}
-}
-
-// aside runs what waits for others: neither the gate nor a worker's token is held meanwhile. The batch
-// is a worker's and holds no locks.
-func (b *Batch) aside(wait func()) {
-	e := b.engine
-	b.locks.leave()
-	e.workers.tokens <- token{b.locks.owner, b.locks.slot}
-	wait()
-	t := <-e.workers.tokens
-	b.locks.owner, b.locks.slot = t.owner, t.slot
 }

@@ -107,7 +107,7 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 	if err := b.Commit(); err != nil {
 		s.Reply.Rewind(mark)
 		s.restore(state)
-		c.fail(Errorf("MISCONF Errors writing to the log: %v", err))
+		c.Fail(Errorf("MISCONF Errors writing to the log: %v", err))
 		b.engine.CountError(c.failure)
 	}
 	return Done
@@ -159,10 +159,10 @@ func (b *Batch) readFromView() {
 	b.locks.leave()
 }
 
-// aside returns the selected database as it is now, for a command that writes under locks and reads more than they are for. Nobody who
+// ReadBeside returns the selected database as it is now, for a command that writes under locks and reads more than they are for. Nobody who
 // has one of those locks can tell that the rest was read before: he was done before, or begins when the command is done. The function that
 // is returned ends it.
-func (c *Context) aside() (db storage.DB, end func()) {
+func (c *Invocation) ReadBeside() (db storage.DB, end func()) {
 	if c.Nested() || c.Applying() { // nothing else runs, and what the transaction has written is to be seen
 		return c.DB, func() {}
 	}
@@ -180,4 +180,18 @@ func (b *Batch) releaseView() {
 		b.view.Release()
 		b.view = nil
 	}
+}
+
+// Aside runs what waits for others: neither the gate nor a worker's token is held meanwhile. The command runs on a worker, and holds no
+// locks.
+func (c *Invocation) Aside(wait func()) { c.batch.aside(wait) }
+
+// aside is Aside. The batch is a worker's.
+func (b *Batch) aside(wait func()) {
+	e := b.engine
+	b.locks.leave()
+	e.workers.tokens <- token{b.locks.owner, b.locks.slot}
+	wait()
+	t := <-e.workers.tokens
+	b.locks.owner, b.locks.slot = t.owner, t.slot
 }

@@ -240,7 +240,7 @@ func (c *Context) replyRank(reverse bool) error {
 	withScore := len(c.Args) == 4
 	switch {
 	case len(c.Args) > 4:
-		return wrongArity(c.Command.full)
+		return wrongArity(c.Command.FullName())
 	case withScore && !equalFold(c.Args[3], "WITHSCORE"):
 		return ErrSyntax
 	}

@@ -71,7 +71,7 @@ func (q *combined) parse(c *Context, words [][]byte, storing, counting bool) err
 	case err != nil:
 		return err
 	case count < 1:
-		return Errorf("ERR at least 1 input key is needed for '%s' command", c.Command.full)
+		return Errorf("ERR at least 1 input key is needed for '%s' command", c.Command.FullName())
 	case count > int64(len(words)-1):
 		return ErrSyntax
 	}

@@ -1,0 +1,124 @@
+package command
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// monitors are the sessions that asked for MONITOR.
+type monitors struct {
+	count    atomic.Int32
+	mu       sync.Mutex
+	sessions map[*Session]struct{}
+}
+
+func (m *monitors) add(s *Session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sessions == nil {
+		m.sessions = map[*Session]struct{}{}
+	}
+	m.sessions[s] = struct{}{}
+	m.count.Store(int32(len(m.sessions)))
+}
+
+func (m *monitors) remove(s *Session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sessions, s)
+	m.count.Store(int32(len(m.sessions)))
+}
+
+// feed sends a command to the monitors, as Redis does: time, database, client and words.
+func (m *monitors) feed(ran *execution) {
+	now := time.Now()
+	line := append([]byte{'+'}, strconv.FormatInt(now.Unix(), 10)...)
+	line = append(line, '.')
+	micro := strconv.Itoa(now.Nanosecond() / 1000)
+	line = append(append(line, bytes.Repeat([]byte{'0'}, 6-len(micro))...), micro...)
+	line = append(line, " ["...)
+	line = strconv.AppendInt(line, int64(ran.database), 10)
+	line = append(append(append(line, ' '), monitoredAddress(ran.session.Peer)...), ']')
+	for _, word := range shownArgs(ran) {
+		line = appendQuoted(append(line, ' '), word)
+	}
+	line = append(line, "\r\n"...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for s := range m.sessions {
+		s.Peer.Send(line)
+	}
+}
+
+// monitoredAddress is where a client is, as MONITOR tells it.
+func monitoredAddress(peer Peer) string {
+	if peer.OverUnixSocket() {
+		return "unix:" + strings.TrimSuffix(peer.RemoteAddress(), ":0")
+	}
+	return peer.RemoteAddress()
+}
+
+// appendQuoted appends a word as Redis quotes it.
+func appendQuoted(dst, word []byte) []byte {
+	dst = append(dst, '"')
+	for _, b := range word {
+		switch b {
+		case '\\', '"':
+			dst = append(dst, '\\', b)
+		case '\n':
+			dst = append(dst, `\n`...)
+		case '\r':
+			dst = append(dst, `\r`...)
+		case '\t':
+			dst = append(dst, `\t`...)
+		case '\a':
+			dst = append(dst, `\a`...)
+		case '\b':
+			dst = append(dst, `\b`...)
+		default:
+			if b >= ' ' && b < 0x7F {
+				dst = append(dst, b)
+			} else {
+				dst = append(dst, '\\', 'x', "0123456789abcdef"[b>>4], "0123456789abcdef"[b&15])
+			}
+		}
+	}
+	return append(dst, '"')
+}
+
+func monitorCommand() Command {
+	return Command{Name: "monitor", Arity: 1, Flags: Admin | NoScript | Loading | Stale | NoBatch, Run: cmdMonitor,
+		Group: "server", Since: "1.0.0",
+		Summary: "Lists every command that the server executes, as it does."}
+}
+
+func cmdMonitor(c *Context) error {
+	if c.Nested() {
+		return Error("ERR MONITOR isn't allowed for DENY BLOCKING client")
+	}
+	c.Session.mark(KindMonitor, true)
+	reportOf(c.Engine).monitors.add(c.Session)
+	c.Reply.OK()
+	return nil
+}
+
+// shownArgs are the words that others may see.
+func shownArgs(x *execution) [][]byte {
+	if x.redacted == 0 {
+		return x.Args
+	}
+	shown := make([][]byte, len(x.Args))
+	for i, word := range x.Args {
+		if i < 64 && x.redacted&(1<<i) != 0 {
+			word = redactedWord
+		}
+		shown[i] = word
+	}
+	return shown
+}
+
+var redactedWord = []byte("(redacted)")
