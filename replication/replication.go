@@ -100,36 +100,44 @@ type Node struct {
 
 	counters counters
 
-	running sync.WaitGroup
-	stop    chan struct{}
+	running   sync.WaitGroup
+	recovered chan struct{} // closed by Start: no link begins before that
+	stop      chan struct{}
 }
 
-// New makes the part of a server that is a primary, until Start says otherwise.
+// New makes the part of a server that is a primary, until TakeRole says otherwise.
 func New(o Options) *Node {
-	return &Node{Options: o, feeds: map[*feed]struct{}{}, acks: make(chan struct{}), stop: make(chan struct{})}
+	return &Node{Options: o, feeds: map[*feed]struct{}{}, acks: make(chan struct{}), recovered: make(chan struct{}), stop: make(chan struct{})}
 }
 
-// Start takes up the role that the server had, or else the configured one. It comes after recovery and
-// before clients. A primary begins a new history, unless it was created by this start: after a crash
-// others may have seen more of the former one than the server still has, and after a clean stop a copy
-// of the data directory may go on with it, too. When the disk has no room for that, reads are served, and
-// writes are refused until it has.
-func (n *Node) Start(created bool) error {
-	target, err := n.loadRole()
+// TakeRole takes up the role that the server had, or else the configured one. It comes before clients: while the server is loading they see
+// the role that it is going to have.
+func (n *Node) TakeRole() error {
+	to, err := n.loadRole()
 	if err != nil {
 		return err
 	}
 	n.roles.Lock()
 	defer n.roles.Unlock()
-	switch {
-	case target != nil:
-		n.follow(*target)
-	case !created:
-		n.startHistory()
+	if to != nil {
+		n.follow(*to)
 	}
-	n.running.Go(n.tick)
 	n.Config.OnRewrite(n.followFile)
 	return nil
+}
+
+// Start begins with what the role asks for. It comes after TakeRole and recovery, and before clients whose commands touch the data. A primary begins a new history, unless it was created by this start: after a crash
+// others may have seen more of the former one than the server still has, and after a clean stop a copy
+// of the data directory may go on with it, too. When the disk has no room for that, reads are served, and
+// writes are refused until it has.
+func (n *Node) Start(created bool) {
+	n.roles.Lock()
+	defer n.roles.Unlock()
+	if n.link == nil && !created {
+		n.startHistory()
+	}
+	close(n.recovered)
+	n.running.Go(n.tick)
 }
 
 // Stop ends all links. Nothing is committed by the part after it has returned.

@@ -13,7 +13,6 @@ import (
 
 	"kedis/binlog"
 	"kedis/internal/config"
-	"kedis/server/command"
 	"kedis/storage"
 	"kedis/storage/rocks"
 )
@@ -45,6 +44,9 @@ func OpenData(c *config.Config, logger hclog.Logger) (*Data, error) {
 			err = failed.Err
 		}
 		return nil, fmt.Errorf("server: data directory %s: %w", directory, err)
+	}
+	if err := checkDirectory(directory); err != nil {
+		return nil, err
 	}
 	d := &Data{directory: directory, logger: logger, config: c}
 	if err := d.openStore(); err != nil {
@@ -189,6 +191,7 @@ func (d *Data) openLog() error {
 // createLog makes the first log. A crash may have left one behind that no data has gone to: the
 // state that names it is persisted before anything is served.
 func (d *Data) createLog() error {
+	warnOfRedisData(d.directory, d.logger)
 	const first = 1
 	o := d.logOptions(first)
 	if err := os.RemoveAll(o.Directory); err != nil {
@@ -202,27 +205,6 @@ func (d *Data) createLog() error {
 	d.created, d.recovered = true, binlog.Recovered{Clean: true}
 	d.Store.Attach(log, first)
 	return d.Store.PersistState()
-}
-
-// Recover applies what the log has and RocksDB has not.
-func (d *Data) Recover(engine *command.Engine) error {
-	start, from, records := time.Now(), d.Store.Position(), 0
-	if from > d.Log().Position() {
-		return fmt.Errorf("server: the data is at position %d, but its log ends at %d", from, d.Log().Position())
-	}
-	if from < d.Log().Position() {
-		applier := engine.NewApplier()
-		err := binlog.Walk(d.logOptions(d.Store.LogDirectory()).Directory, binlog.Range{From: from}, func(r binlog.Record) error {
-			records++
-			return applier.Replay(r.Database, r.Payload, r.End)
-		})
-		if err != nil {
-			return fmt.Errorf("server: recovering from position %d of the log: %w", d.Store.Position(), err)
-		}
-	}
-	d.logger.Info("recovered", "position", d.Store.Position(), "from", from, "records", records,
-		"took", time.Since(start).Round(time.Microsecond).String(), "clean", d.recovered.Clean)
-	return nil
 }
 
 // Abandon closes the log and leaves the store as it is, for somebody still uses it: the next start applies from the log

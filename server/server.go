@@ -73,17 +73,23 @@ func (s *Server) checkMaxClients() error {
 	return nil
 }
 
-// Run serves until Stop is called. ready is called as soon as clients are accepted.
-func (s *Server) Run(reactors int, ready func()) error {
+// Run serves until Stop is called. ready is called as soon as clients are accepted, on a goroutine of its own; its context ends when no more
+// clients are served. Run returns when ready has.
+func (s *Server) Run(reactors int, ready func(ctx context.Context)) error {
 	addresses, err := addresses(s.config)
 	if err != nil {
 		return err
 	}
 	s.listening = addresses
-	go func() {
-		<-s.booted
-		ready()
-	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	var readying sync.WaitGroup
+	readying.Go(func() {
+		select {
+		case <-s.booted:
+			ready(ctx)
+		case <-ctx.Done():
+		}
+	})
 	s.ticking.Add(1)
 	go s.tick()
 	// A reactor keeps its thread: replies leave sooner that way, most of all while loaders read from the disk (docs/performance.md).
@@ -91,6 +97,8 @@ func (s *Server) Run(reactors int, ready func()) error {
 		gnet.WithReuseAddr(true), gnet.WithLoadBalancing(gnet.LeastConnections),
 		gnet.WithLogger(gnetLogger{s.logger}), gnet.WithLogLevel(logging.WarnLevel)}
 	err = gnet.Rotate(s, addresses, options...)
+	cancel()
+	readying.Wait()
 	close(s.stop)
 	s.ticking.Wait()
 	for _, r := range s.reactors {

@@ -69,7 +69,7 @@ func startPrepared(t *testing.T, prepare func(*Server), options ...string) *runn
 	r.Server = New(engine, c, logger)
 	prepare(r.Server)
 	ended, ready := make(chan error, 1), make(chan struct{})
-	go func() { ended <- r.Run(2, func() { close(ready) }) }()
+	go func() { ended <- r.Run(2, func(context.Context) { close(ready) }) }()
 	select {
 	case <-ready:
 	case err := <-ended:

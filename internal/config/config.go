@@ -40,13 +40,15 @@ type Config struct {
 	Timeout            Int // seconds; 0 is never
 
 	// Process and log
-	Dir       String
-	PIDFile   String
-	Databases Int
-	HZ        Int // rounds of background work per second
-	LogLevel  Value[LogLevel]
-	LogFile   String // empty is standard output
-	LogFormat Value[LogFormat]
+	Dir        String
+	PIDFile    String
+	Daemonize  Bool
+	Supervised Value[Supervision]
+	Databases  Int
+	HZ         Int // rounds of background work per second
+	LogLevel   Value[LogLevel]
+	LogFile    String // empty is standard output
+	LogFormat  Value[LogFormat]
 
 	PprofAddress String // empty is none
 
@@ -65,6 +67,7 @@ type Config struct {
 	BinlogRetentionAge  Value[time.Duration]
 	PersistLogSize      Bytes
 	PersistInterval     Value[time.Duration]
+	KeyLoadDelay        Int    // microseconds
 	CheckpointDir       String // relative to Dir
 	CheckpointKeep      Int    // 0 is all
 
@@ -133,6 +136,17 @@ const (
 	DebugLocal DebugCommand = iota // clients of this machine
 	DebugNo
 	DebugYes
+)
+
+// Supervision is who is told that the server is ready.
+type Supervision int
+
+// The order is that of the names in Redis's error texts.
+const (
+	SupervisedByUpstart Supervision = iota
+	SupervisedBySystemd
+	SupervisedByEither
+	Unsupervised
 )
 
 // LogLevel is the least urgent kind of line that is logged.
@@ -230,6 +244,29 @@ func (c *Config) File() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.file
+}
+
+// WithoutEffect names the options that were given, in the file or as flags, and have no effect.
+func (c *Config) WithoutEffect() (names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for o := range c.options() {
+		if o.inert && o.given {
+			names = append(names, o.name)
+		}
+	}
+	return names
+}
+
+// OnChangeWithoutEffect registers a function that is called when Set changes an option that has no effect.
+func (c *Config) OnChangeWithoutEffect(tell func(name string)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for o := range c.options() {
+		if o.inert && o.when == live {
+			o.hooks = append(o.hooks, func() error { tell(o.name); return nil })
+		}
+	}
 }
 
 // Sensitive reports whether the named option's value must not be shown in logs, such as MONITOR's and
@@ -394,10 +431,13 @@ type Flag struct {
 	Default string
 }
 
-// Flags returns a row for each option.
+// Flags returns a row for each option that has an effect.
 func (c *Config) Flags() []Flag {
 	var flags []Flag
 	for o := range c.options() {
+		if o.inert {
+			continue
+		}
 		flag := Flag{Name: o.name, Usage: o.usage(), Default: o.initial}
 		if o.alias != "" {
 			flag.Aliases = []string{o.alias}
@@ -419,7 +459,7 @@ func (c *Config) SetFlag(name, value string) error {
 	if o == nil {
 		return fmt.Errorf("--%s: %s", name, c.unknown(name))
 	}
-	if err := o.set(value); err != nil {
+	if err := o.give(value); err != nil {
 		return fmt.Errorf("--%s: %w", name, err)
 	}
 	return nil

@@ -33,6 +33,7 @@ func (c *Config) table(memory int64) []group {
 		{"Expiry", c.expiry()},
 		{"When collections are packed", c.packing()},
 		{"Options of Redis that have one value here", c.fixed()},
+		{"Options of Redis that are accepted without effect", c.withoutEffect()},
 	}
 }
 
@@ -79,6 +80,13 @@ func (c *Config) process() []*option {
 		row("pidfile", &c.PIDFile, anyText("a path, or nothing"), "", atStart,
 			`A file to write the process id to; it is removed at a clean end. Nothing is written when it is
 			empty.`),
+		row("daemonize", &c.Daemonize, yesNo(), "no", atStart,
+			`Run in the background: the command returns as soon as clients are accepted, or with the error that kept the
+			server from it. Without a logfile the log goes nowhere then.`),
+		row("supervised", &c.Supervised, choice[Supervision]("upstart", "systemd", "auto", "no"), "no", atStart,
+			`Who is told when the data is loaded and clients are served: upstart (by SIGSTOP), systemd (through
+			NOTIFY_SOCKET, for units of Type=notify), whichever of them has started the server (auto), or nobody. A
+			supervised server stays in the foreground, whatever daemonize says.`),
 		row("hz", &c.HZ, clamped(integer(0, mostInt, "rounds per second"), 1, 500), "10", live,
 			"How often background work is done: closing idle clients, looking for expired keys."),
 		row("loglevel", &c.LogLevel, choice[LogLevel]("debug", "verbose", "notice", "warning"), "notice", byHook,
@@ -150,6 +158,9 @@ func (c *Config) binlog() []*option {
 			RocksDB by then. When it has grown by so much, what it says is written to RocksDB's files.`),
 		row("persist-interval", &c.PersistInterval, duration(time.Second, 24*time.Hour), "1m", live,
 			"How long it may take until a write stands in RocksDB's files, when little is written."),
+		row("key-load-delay", &c.KeyLoadDelay, integer(leastInt, mostInt, "microseconds"), "0", live,
+			`How long a start waits before it applies each record of the log: for tests of clients of a server that is
+			loading. -n waits one microsecond before every nth record or so.`),
 	}
 }
 
@@ -287,20 +298,5 @@ func (c *Config) packing() []*option {
 			"A sorted set with a longer member is spread.").or("zset-max-ziplist-value"),
 		row("hll-sparse-max-bytes", &c.HLLSparseMaxBytes, value, "3000", live,
 			"A HyperLogLog whose sparse form is longer takes the dense form of 12 kilobytes."),
-	}
-}
-
-func (c *Config) fixed() []*option {
-	return []*option{
-		fixed("appendonly", "yes", "the log of writes is part of the storage",
-			"Every write goes to the log before it is acknowledged."),
-		fixed("save", "", "Kedis writes no snapshots by itself; use SAVE, BGSAVE and the log",
-			"There are no automatic snapshots."),
-		fixed("maxmemory", "0", "the data is on disk; see memory-tier and rocksdb-block-cache for what memory is used",
-			"There is no limit on the data's size."),
-		fixed("maxmemory-policy", "noeviction", "Kedis never evicts keys",
-			"Keys are never evicted."),
-		fixed("daemonize", "no", "Kedis stays in the foreground; run it under systemd or in a container",
-			"The server doesn't put itself in the background."),
 	}
 }

@@ -19,6 +19,9 @@ const (
 // debugPopulate makes keys with values, commit by commit, while nothing else runs. Unlike in Redis replicas get them
 // too: what is in the data is in the log.
 func debugPopulate(c *Context) error {
+	if c.Engine.Loading() { // what applies the log takes no locks
+		return ErrLoading
+	}
 	if !c.Alone() {
 		return Error("ERR DEBUG POPULATE can't run inside of MULTI")
 	}
@@ -146,6 +149,9 @@ func (c *Context) replyIntegers(integers ...int64) error {
 
 // debugChangeHistory begins a new history, as a start after a crash does.
 func debugChangeHistory(c *Context) error {
+	if c.Engine.Loading() { // a start begins one when it has applied the log
+		return ErrLoading
+	}
 	if err := c.Engine.Replication().BeginHistory(); err != nil {
 		return err
 	}

@@ -28,7 +28,9 @@ type Engine struct {
 	Server   Server
 	Sweeper  *ttl.Sweeper
 	Version  string
-	Started  time.Time
+	// Supervisor is systemd, upstart, or empty: who is told how the server is.
+	Supervisor string
+	Started    time.Time
 
 	Locks *lock.Table
 	Gate  *lock.Gate
@@ -41,6 +43,7 @@ type Engine struct {
 	clock     clock
 	role      role
 	failures  failures
+	loading   loading
 
 	Slowlog *metrics.Slowlog
 	Denials *metrics.Denials

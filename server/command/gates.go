@@ -24,6 +24,7 @@ var gates = []gate{
 	{"read only replica", mayWrite, refuseWritesOnReplica},
 	{"listening", func(c *Command) bool { return !c.subscribed }, onlyListen},
 	{"stale data", func(c *Command) bool { return c.Flags&Stale == 0 }, refuseStaleData},
+	{"loading", func(c *Command) bool { return c.Flags&Loading == 0 }, refuseWhileLoading},
 }
 
 func mayWrite(c *Command) bool { return c.Flags&Write != 0 || c.runsQueue }

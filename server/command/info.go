@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -66,7 +67,7 @@ func (e report) infoServer(f *metrics.Fields) {
 	f.Text("go_version", runtime.Version())
 	f.Text("rocksdb_version", rocks.Version()+" ("+rocks.BuildKind()+")")
 	f.Int("process_id", int64(os.Getpid()))
-	f.Text("process_supervised", "no")
+	f.Text("process_supervised", cmp.Or(e.Supervisor, "no"))
 	f.Text("run_id", e.runID)
 	f.Int("tcp_port", e.Config.Port.Get())
 	f.Int("server_time_usec", now.UnixMicro())
@@ -221,7 +222,7 @@ func (e report) infoPersistence(f *metrics.Fields) {
 		}
 		return int64(d / time.Second)
 	}
-	f.Int("loading", 0)
+	f.Bool("loading", e.Loading())
 	f.Int("async_loading", 0)
 	f.Int("rdb_changes_since_last_save", e.Store.Counters().Commits.Load()-s.Commits)
 	f.Bool("rdb_bgsave_in_progress", !s.Began.IsZero())
@@ -240,6 +241,7 @@ func (e report) infoPersistence(f *metrics.Fields) {
 	if log := e.binlog(); log != nil {
 		f.Int("aof_current_size", log.Stats().Bytes)
 	}
+	e.infoLoading(f)
 }
 
 func okOrErr(ok bool) string {
@@ -450,4 +452,18 @@ func (e report) infoRocksDB(f *metrics.Fields) {
 		f.Int("rocksdb_"+field.name, int64(field.value))
 	}
 	f.Bool("rocksdb_writes_stopped", s.WritesStopped)
+}
+
+// infoLoading tells of a load what Redis tells.
+func (e report) infoLoading(f *metrics.Fields) {
+	p, ok := e.LoadingProgress()
+	if !ok {
+		return
+	}
+	f.Int("loading_start_time", p.Began.Unix())
+	f.Int("loading_total_bytes", p.Total)
+	f.Int("loading_rdb_used_mem", 0)
+	f.Int("loading_loaded_bytes", p.Loaded)
+	f.Float("loading_loaded_perc", p.Percent(), 2)
+	f.Int("loading_eta_seconds", int64(p.Remaining/time.Second))
 }
