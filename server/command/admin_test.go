@@ -155,7 +155,7 @@ func TestSlowlogAndSecrets(t *testing.T) {
 
 // watcher is the peer of a session that gets what is pushed.
 type watcher struct {
-	nowhere
+	Nowhere
 	lines []string
 }
 
@@ -318,7 +318,7 @@ func TestSaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	if reply := c.do("SAVE"); !strings.HasPrefix(reply, "-ERR the checkpoint could not be made: ") {
-		t.Errorf("SAVE to nowhere: %q", reply)
+		t.Errorf("SAVE to Nowhere: %q", reply)
 	}
 	if got := c.info("rdb_last_bgsave_status"); got != "err" {
 		t.Errorf("rdb_last_bgsave_status is %s", got)

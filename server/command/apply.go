@@ -23,7 +23,7 @@ type Applier struct {
 func (e *Engine) NewApplier() *Applier {
 	b := e.newBatch(0, e.workers.slot, 0)
 	b.repeat.applying = true
-	return &Applier{batch: b, session: NewSession(nowhere{}, true)}
+	return &Applier{batch: b, session: NewSession(Nowhere{}, true)}
 }
 
 // Replay applies the commands of a record of the log, which ends at a position, as one step.
@@ -61,13 +61,13 @@ func (a *Applier) execute(payload []byte) error {
 	}
 }
 
-// nowhere is the peer of a session that has no connection.
-type nowhere struct{}
+// Nowhere is the peer of a session that has no connection.
+type Nowhere struct{}
 
-func (nowhere) RemoteAddress() string { return "" }
-func (nowhere) LocalAddress() string  { return "" }
-func (nowhere) OverUnixSocket() bool  { return false }
-func (nowhere) FileDescriptor() int   { return -1 }
-func (nowhere) Send([]byte)           {}
-func (nowhere) Close()                {}
-func (nowhere) Buffered() (int, int)  { return 0, 0 }
+func (Nowhere) RemoteAddress() string { return "" }
+func (Nowhere) LocalAddress() string  { return "" }
+func (Nowhere) OverUnixSocket() bool  { return false }
+func (Nowhere) FileDescriptor() int   { return -1 }
+func (Nowhere) Send([]byte)           {}
+func (Nowhere) Close()                {}
+func (Nowhere) Buffered() (int, int)  { return 0, 0 }

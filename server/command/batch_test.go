@@ -10,7 +10,7 @@ import (
 func TestRepeatedCommandsLock(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	first, second := engine.NewBatch(0), engine.NewBatch(1)
-	s, other, far := NewSession(nowhere{}, true), NewSession(nowhere{}, true), NewSession(nowhere{}, true)
+	s, other, far := NewSession(Nowhere{}, true), NewSession(Nowhere{}, true), NewSession(Nowhere{}, true)
 	far.Database = 1
 	execute := func(b *Batch, s *Session, command string) Outcome {
 		t.Helper()

@@ -103,7 +103,7 @@ type testClient struct {
 }
 
 func newTestClient(t testing.TB, e *Engine) *testClient {
-	return &testClient{t, e, e.NewBatch(0), NewSession(nowhere{}, true)}
+	return &testClient{t, e, e.NewBatch(0), NewSession(Nowhere{}, true)}
 }
 
 // do returns the reply, in RESP.

@@ -15,15 +15,8 @@ type Error = resp.Error
 const (
 	ErrSyntax     = Error("ERR syntax error")
 	ErrNotInteger = Error("ERR value is not an integer or out of range")
-	ErrNotFloat   = Error("ERR value is not a valid float")
 	ErrWrongType  = Error("WRONGTYPE Operation against a key holding the wrong kind of value")
-	ErrNoSuchKey  = Error("ERR no such key")
-	ErrOutOfRange = Error("ERR index out of range")
-	ErrTooLong    = Error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
-	ErrNotReal    = Error("ERR value is out of range, must be positive")
-	ErrExecAbort  = Error("EXECABORT Transaction discarded because of previous errors.")
 	ErrNoAuth     = Error("NOAUTH Authentication required.")
-	ErrDBIndex    = Error("ERR DB index is out of range")
 )
 
 // Errorf makes an error reply.

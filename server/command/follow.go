@@ -41,7 +41,7 @@ func (e *Engine) NewFollower(conn net.Conn, database int) *Follower {
 }
 
 // NewFileFollower makes the follower of a stream that is read from a file.
-func (e *Engine) NewFileFollower(database int) *Follower { return e.newFollower(nowhere{}, database) }
+func (e *Engine) NewFileFollower(database int) *Follower { return e.newFollower(Nowhere{}, database) }
 
 func (e *Engine) newFollower(peer Peer, database int) *Follower {
 	b := e.newBatch(e.workers.follower.owner, e.workers.follower.slot, 0)

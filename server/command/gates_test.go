@@ -7,7 +7,7 @@ import (
 
 // remote is the peer of a client with an address.
 type remote struct {
-	nowhere
+	Nowhere
 	address string
 }
 

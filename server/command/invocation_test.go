@@ -138,7 +138,7 @@ func TestAbandonKeepsOthers(t *testing.T) {
 	addTestCommand(engine, Command{Name: "unplanned", plan: func(*Invocation, *plan) error { panic("before") }, Run: func(*Invocation) error {
 		return errors.New("it can't run")
 	}})
-	batch, s := engine.NewBatch(0), NewSession(nowhere{}, true)
+	batch, s := engine.NewBatch(0), NewSession(Nowhere{}, true)
 	for _, name := range []string{"panics", "unplanned"} {
 		batch.Execute(s, batch.Read(s, words("SET", name, "1")))
 		func() {

@@ -9,7 +9,7 @@ import (
 func TestLoader(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	t.Cleanup(engine.loaders.stop)
-	s := NewSession(nowhere{}, true)
+	s := NewSession(Nowhere{}, true)
 	batch := engine.NewBatch(0)
 	key := func(i int) string { return fmt.Sprintf("key%05d", i) }
 	const keys = 20000
@@ -53,7 +53,7 @@ func TestLoader(t *testing.T) {
 // TestNothingIsLoadedInVain expects requests that won't look for a key, or not yet.
 func TestNothingIsLoadedInVain(t *testing.T) {
 	engine, _ := newTestEngine(t)
-	s := NewSession(nowhere{}, true)
+	s := NewSession(Nowhere{}, true)
 	batch := engine.NewBatch(0)
 	for _, request := range [][]string{{"PING", "key"}, {"PUBLISH", "key", "x"}, {"GET", "key", "x"}, {"NONE", "key"}} {
 		batch.Expect(s, read(engine, s, request...))

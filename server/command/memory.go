@@ -19,7 +19,7 @@ func memoryCommand() Command {
 	return Command{Name: "memory", Arity: -2, Group: "server", Since: "4.0.0", Complexity: "Depends on subcommand.",
 		Summary: "A container for commands on the server's memory.",
 		Subcommands: []Command{
-			{Name: "usage", Arity: -3, Flags: ReadOnly, Keys: []KeySpec{oneKey(2, RO)}, Run: cmdMemoryUsage,
+			{Name: "usage", Arity: -3, Flags: ReadOnly, Keys: []KeySpec{{Flags: RO, Index: 2, Step: 1}}, Run: cmdMemoryUsage,
 				Since: "4.0.0", Complexity: "O(N) where N is the number of samples.", Syntax: "key [SAMPLES count]",
 				Summary: "Tells about how many bytes a key and its value take."},
 			{Name: "stats", Arity: 2, Flags: Worker, Tips: special, Run: cmdMemoryStats, Since: "4.0.0", Complexity: "O(1)",

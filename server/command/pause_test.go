@@ -11,7 +11,7 @@ import (
 // atTheGate has a worker admit a write while the gate is closed, changes something, and opens the gate.
 func atTheGate(t *testing.T, e *Engine, change func()) (*Session, Outcome) {
 	t.Helper()
-	s := NewSession(nowhere{}, true)
+	s := NewSession(Nowhere{}, true)
 	open := e.Gate.Close(runtime.Gosched)
 	done := make(chan Outcome)
 	go func() { done <- e.Work(s, read(e, s, "SET", "k", "v")) }()
@@ -84,7 +84,7 @@ func TestStopWaitsForWorkers(t *testing.T) {
 	if e.Locks.TryExclusive(stripe, 1) != lock.Acquired {
 		t.Fatal("somebody holds the lock")
 	}
-	s := NewSession(nowhere{}, true)
+	s := NewSession(Nowhere{}, true)
 	worked, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		e.Work(s, read(e, s, "SET", "k", "v"))

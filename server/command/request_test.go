@@ -82,7 +82,7 @@ func TestRequests(t *testing.T) {
 // TestRequestElsewhere executes a request on another database than the one that was selected when it was read, as behind SELECT.
 func TestRequestElsewhere(t *testing.T) {
 	engine, _ := newTestEngine(t)
-	r := read(engine, NewSession(nowhere{}, true), "COPY", "a", "b", "DB", "5")
+	r := read(engine, NewSession(Nowhere{}, true), "COPY", "a", "b", "DB", "5")
 	r.locate(engine.Store, 7)
 	if got, want := describeRequest(engine, r), "writes a@7 b@7 b@5 prefetch a"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -7,7 +7,7 @@ import "testing"
 func TestWatchSeesAWriteOfTheSameBatch(t *testing.T) {
 	e, _ := newTestEngine(t)
 	b := e.NewBatch(0)
-	watcher, writer := NewSession(nowhere{}, true), NewSession(nowhere{}, true)
+	watcher, writer := NewSession(Nowhere{}, true), NewSession(Nowhere{}, true)
 	execute := func(s *Session, request ...string) {
 		t.Helper()
 		b.Tick()
