@@ -227,6 +227,44 @@ func TestDirectoryInUse(t *testing.T) {
 	}
 }
 
+// limited is kedis serve with a limit of open files.
+func limited(files int) launch.Program {
+	return launch.Program{Line: []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files), os.Args[0], "serve"}}
+}
+
+// TestFewDescriptors starts with too few descriptors to serve anybody, and then with enough for some: so many are served, and the next is
+// told why it isn't.
+func TestFewDescriptors(t *testing.T) {
+	_, err := limited(40).Start(t.TempDir())
+	var failed *launch.StartError
+	if !errors.As(err, &failed) || failed.ExitCode != 1 || !strings.Contains(failed.Output, "Your current 'ulimit -n' of 40 is not enough") {
+		t.Fatalf("with 40 descriptors: %v", err)
+	}
+	s := launch.ForTest(t, limited(150))
+	first := s.MustDial(t)
+	reply, err := first.Must("config", "get", "maxclients")
+	if err != nil || len(reply.Strings()) != 2 {
+		t.Fatal(reply, err)
+	}
+	clients, err := strconv.Atoi(reply.Strings()[1])
+	if err != nil || clients < 10 || clients > 100 {
+		t.Fatalf("maxclients is %d (%v)", clients, err)
+	}
+	for range clients - 1 {
+		if got := ask(t, s.MustDial(t), "set", "key", "value"); got != "OK" {
+			t.Fatal(got)
+		}
+	}
+	one, err := resp.Dial(s.Address, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	if reply, err := one.Read(); err != nil || reply.String() != "-ERR max number of clients reached" {
+		t.Errorf("client %d got %s (%v)", clients+1, reply, err)
+	}
+}
+
 func TestServe(t *testing.T) {
 	directory := t.TempDir()
 	pidFile := filepath.Join(directory, "kedis.pid")

@@ -177,6 +177,9 @@ func serveDirectory(c *config.Config, supervisor *supervisor, logger hclog.Logge
 	if err := server.CheckAddresses(c); err != nil {
 		return err
 	}
+	if err := server.FitDescriptors(c, reactors(c), logger); err != nil {
+		return err
+	}
 	collectOften()
 	data, err := server.OpenData(c, logger)
 	if err != nil {
@@ -202,6 +205,14 @@ func collectOften() {
 	}
 }
 
+// reactors is how many event loops serve clients.
+func reactors(c *config.Config) int {
+	if configured := int(c.Reactors.Get()); configured > 0 {
+		return configured
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
 // service is a server and what goes on beside it.
 type service struct {
 	config  *config.Config
@@ -223,10 +234,7 @@ type service struct {
 // newService wires the parts of a server of the data.
 func newService(c *config.Config, data *server.Data, stopper *stopper, logger hclog.Logger) *service {
 	data.ApplyLive()
-	v := &service{config: c, data: data, stopper: stopper, logger: logger, reactors: int(c.Reactors.Get())}
-	if v.reactors == 0 {
-		v.reactors = runtime.GOMAXPROCS(0)
-	}
+	v := &service{config: c, data: data, stopper: stopper, logger: logger, reactors: reactors(c)}
 	v.engine = command.NewEngine(data.Store, c, data, logger, v.reactors)
 	v.engine.Version, v.engine.Server = version, stopper
 	v.server = server.New(v.engine, c, logger)

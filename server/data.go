@@ -168,8 +168,19 @@ func (d *Data) logOptions(number uint64) binlog.Options {
 		RetentionBytes: c.BinlogRetentionSize.Get,
 		RetentionAge:   func() time.Duration { return c.BinlogRetentionAge.Get() },
 		Logger:         d.logger.Named("binlog"),
+		Room:           d.Store.RoomToPersist,
+		Reclaim:        func() (int64, error) { return d.reclaim(number) },
 		Persisted:      d.Store.Position(),
 	}
+}
+
+// reclaim brings the data to RocksDB's files, so that more of its log may be removed. Of another log nothing may.
+func (d *Data) reclaim(number uint64) (persisted int64, err error) {
+	if d.Store.LogDirectory() != number {
+		return 0, nil
+	}
+	err = d.Store.Persist()
+	return d.Store.Persisted(), err
 }
 
 // openLog opens the log that the data belongs to; for a new data directory it makes one.

@@ -36,6 +36,14 @@ func (d *Data) Ready() error {
 	return d.Store.Ready()
 }
 
+// ReadyForLess is Ready for what makes room on a full disk.
+func (d *Data) ReadyForLess() error {
+	if refusal := d.refusal.Load(); refusal != nil {
+		return *refusal
+	}
+	return d.Log().Usable()
+}
+
 // RefuseWrites keeps writes out for a reason; nil lets them in again.
 func (d *Data) RefuseWrites(reason error) {
 	if reason == nil {
@@ -142,7 +150,10 @@ func (c *connection) handOver() {
 	}()
 }
 
-// duplicate makes a connection of Go's of a socket that is somebody else's to close.
+var errReset = errors.New("the client has reset the connection")
+
+// duplicate makes a connection of Go's of a socket that is somebody else's to close. A socket that was reset has no
+// remote address any more, which those who get a connection rely on.
 func duplicate(descriptor int) (net.Conn, error) {
 	copied, err := syscall.Dup(descriptor)
 	if err != nil {
@@ -150,5 +161,11 @@ func duplicate(descriptor int) (net.Conn, error) {
 	}
 	file := os.NewFile(uintptr(copied), "connection")
 	conn, err := net.FileConn(file)
-	return conn, errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	if conn.RemoteAddr() == nil {
+		return nil, errors.Join(errReset, conn.Close())
+	}
+	return conn, nil
 }

@@ -101,6 +101,7 @@ func (l *breakableLog) Sync(position int64) error          { return l.Data.Log()
 func (l *breakableLog) Position() int64                    { return l.Data.Log().Position() }
 func (l *breakableLog) Database() int                      { return l.Data.Log().Database() }
 func (l *breakableLog) Purge(persisted int64) (int, error) { return l.Data.Log().Purge(persisted) }
+func (l *breakableLog) AwaitsRoom() bool                   { return l.Data.Log().AwaitsRoom() }
 
 func freePort(t *testing.T) string {
 	t.Helper()

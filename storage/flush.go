@@ -326,6 +326,9 @@ func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, le
 			to.Delete(family, key)
 		} else {
 			to.Put(family, key, value)
+			if len(value) > largeValue {
+				s.large.note(recordHash(space, key), len(value))
+			}
 		}
 		if !readByKey(key[0]) {
 			continue
@@ -386,8 +389,24 @@ func (s *Store) Settle() error {
 		if err := s.flusher.err; err != nil {
 			return err
 		}
+		if s.closing() {
+			return errClosing
+		}
 		s.flusher.changed.Wait()
 	}
+}
+
+// manifestRoom is what RocksDB needs to write beside the data.
+const manifestRoom = 4 << 20
+
+// RoomToPersist returns how many bytes of the disk Persist may take.
+func (s *Store) RoomToPersist() int64 {
+	now := s.current.Load()
+	bytes := now.active.Bytes() + s.db().MemtableBytes() + manifestRoom
+	for _, f := range now.frozen {
+		bytes += f.Bytes()
+	}
+	return bytes
 }
 
 // settled is the position that the frozen generations, or RocksDB's memory if there are none, reach.

@@ -64,7 +64,7 @@ func (i *Import) Restore(database int, key []byte, v *rdb.Value, expireMs int64)
 			return err
 		}
 	}
-	if len(i.txn.journal.buffer) < spillBytes {
+	if i.txn.journal.size() < spillBytes {
 		return nil
 	}
 	return i.flush()
@@ -273,6 +273,7 @@ func (i *Import) Swap(log Log, directory uint64) error {
 	}
 	i.disown()
 	s.commit.log, s.commit.logDirectory = log, directory
+	s.appended.Store(&log)
 	s.position.Store(log.Position())
 	s.persisted.Store(0)
 	s.current.Store(&current{active: now.active, databases: i.spaces})

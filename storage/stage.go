@@ -40,7 +40,7 @@ const stageRecords = 16 << 10
 func (d DB) newElements(t layout.Type) *elements {
 	j := &d.txn.journal
 	return &elements{db: d, kind: t, id: d.txn.NewID(), known: j.keys + d.txn.spilled,
-		entries: len(j.entries), buffer: len(j.buffer)}
+		entries: len(j.entries), buffer: j.size()}
 }
 
 // put writes one record | kind | id | element |.
@@ -58,7 +58,7 @@ func (e *elements) put(kind byte, element, value []byte) error {
 		return err
 	}
 	j := &e.db.txn.journal
-	few := len(j.buffer)-e.buffer < e.db.txn.store.stageBytes && len(j.entries)-e.entries < stageRecords
+	few := j.size()-e.buffer < e.db.txn.store.stageBytes && len(j.entries)-e.entries < stageRecords
 	if few || !e.db.txn.stages() {
 		return nil
 	}

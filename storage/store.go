@@ -49,6 +49,8 @@ type Log interface {
 	Position() int64
 	// Database is the one selected at the end of the log.
 	Database() int
+	// AwaitsRoom reports whether writers had better wait a little, since the disk is full and room is being made.
+	AwaitsRoom() bool
 	// Purge removes what neither recovery, given that RocksDB has persisted all up to a position,
 	// nor a reader needs.
 	Purge(persisted int64) (removed int, err error)
@@ -95,6 +97,7 @@ type Store struct {
 		unpersisted   []layout.State // that RocksDB has, from the one on that its files have
 	}
 
+	appended    atomic.Pointer[Log] // commit.log, for who doesn't hold the lock
 	sorter      chan *generation.Chunk
 	crowded     chan *generation.Generation
 	flusher     flusher
@@ -103,6 +106,7 @@ type Store struct {
 	ends        indexEnds
 	ranks       ranks
 	staged      staged
+	large       largeRecords
 	interrupted atomic.Bool   // by Interrupt
 	written     atomic.Int64  // the position that RocksDB has reached, in memory or in files
 	persisted   atomic.Int64  // the one that its files have reached
@@ -343,6 +347,7 @@ func (s *Store) Attach(log Log, directory uint64) {
 	s.commit.Lock()
 	defer s.commit.Unlock()
 	s.commit.log, s.commit.logDirectory = log, directory
+	s.appended.Store(&log)
 }
 
 // LogDirectory is the number of the directory with the log that the data belongs to; 0 if there
@@ -422,6 +427,9 @@ var ErrInUse = errors.New("storage: a walk or a snapshot is under way")
 func (s *Store) Reopen() error {
 	if s.oldestView() != unlimited {
 		return ErrInUse
+	}
+	if err := s.Persist(); err != nil { // on a full disk the store stays as it is
+		return err
 	}
 	if err := s.Close(); err != nil {
 		return err

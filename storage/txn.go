@@ -67,10 +67,12 @@ type Txn struct {
 	key2   []byte
 	record []byte // scratch for values
 
-	pack, pack2 []byte // scratch for packed collections
-	element     []byte // scratch for one element of them
-	member      []byte // and for another
-	draft       []byte // scratch for a string that is being composed
+	pack, pack2 []byte           // scratch for packed collections
+	element     []byte           // scratch for one element of them
+	member      []byte           // and for another
+	draft       []byte           // scratch for a string that is being composed
+	composed    generation.Large // a large one, with its record's memory
+	asked       int64            // bytes that a command on a reactor wanted to go over when its budget ended
 }
 
 // Mode is how a command of a transaction runs.
@@ -181,6 +183,7 @@ func (t *Txn) Reset() {
 	t.first, t.last, t.databases, t.view = -1, -1, nil, nil
 	t.mode, t.budget, t.expirations, t.expiredEntries = Mode{}, unlimited, 0, 0
 	t.spill, t.spilled = nil, 0
+	t.composed, t.asked = generation.Large{}, 0
 	t.releaseStaged(0)
 	t.copied, t.applied, t.done, t.err = false, 0, false, nil
 	clear(t.ranked)
@@ -268,7 +271,24 @@ func (t *Txn) spend(n int) error {
 const bytesPerRecord = 1 << 10
 
 // SpendBytes counts bytes that a command goes over against its budget, as so many records.
-func (t *Txn) SpendBytes(n int) error { return t.spend(n / bytesPerRecord) }
+func (t *Txn) SpendBytes(n int) error {
+	err := t.spend(n / bytesPerRecord)
+	if err != nil {
+		t.asked = max(t.asked, int64(n))
+	}
+	return err
+}
+
+// SpendSteps counts short steps that a command makes against its budget, as so many records.
+func (t *Txn) SpendSteps(n int) error { return t.spend(n / bytesPerRecord) }
+
+// AskedBytes is how many bytes a command wanted to go over at once when its budget ended; 0 when it ended otherwise. It is
+// asked for once.
+func (t *Txn) AskedBytes() int64 {
+	asked := t.asked
+	t.asked = 0
+	return asked
+}
 
 // A read from RocksDB costs about as much as this many from memory.
 const rocksReadCost = 10
@@ -320,7 +340,7 @@ func (t *Txn) usedAgain(key []byte) bool { return !t.mode.Writing || key[0] != l
 // getBelow reads from RocksDB and keeps a clean copy. The lock of the key keeps others from
 // changing the record meanwhile.
 func (t *Txn) getBelow(ns *namespace, hash uint64, key []byte) (value []byte, found bool, err error) {
-	if err := t.spend(rocksReadCost); err != nil {
+	if err := t.SpendBytes(rocksReadCost*bytesPerRecord + int(t.store.large.size(hash))); err != nil {
 		return nil, false, err
 	}
 	if family := ns.family.Load(); family != nil {
@@ -337,6 +357,7 @@ func (t *Txn) getBelow(ns *namespace, hash uint64, key []byte) (value []byte, fo
 			return nil, false, err
 		}
 	}
+	t.store.large.note(hash, len(value))
 	t.copy(ns, hash, key, value, found)
 	return value, found, nil
 }
@@ -373,14 +394,18 @@ func (t *Txn) putParts(ns *namespace, key, head, tail []byte) error {
 	if len(key)+length > maxRecordBytes {
 		return errRecordTooLarge
 	}
-	if err := t.spend(1 + length/bytesPerRecord); err != nil {
+	if err := t.SpendBytes(bytesPerRecord + length); err != nil {
 		return err
 	}
-	t.journal.put(t.hash(ns, key), ns.number, key, head, tail)
+	if length > largeValue {
+		t.journal.putLarge(t.hash(ns, key), ns.number, t.large(key, head, tail))
+	} else {
+		t.journal.put(t.hash(ns, key), ns.number, key, head, tail)
+	}
 	if counts(key[0]) {
 		t.store.ranks.changed(key, 1)
 	}
-	if t.spill != nil && len(t.journal.buffer) >= spillBytes {
+	if t.spill != nil && t.journal.size() >= spillBytes {
 		return t.spill()
 	}
 	return nil

@@ -28,16 +28,18 @@ type Config struct {
 	UnixSocketPerm     Int    // permission bits; 0 is what the umask leaves
 	ProtectedMode      Bool
 	EnableDebugCommand Value[DebugCommand]
-	TCPBacklog         Int
-	TCPKeepalive       Int // seconds; 0 is off
-	Reactors           Int // 0 is one per processor
-	BusyPoll           Int // microseconds
-	ProtoMaxBulkLen    Bytes
-	RequirePass        String
-	OutputLimits       Value[OutputLimits]
-	QueryBufferLimit   Bytes
-	MaxClients         Int
-	Timeout            Int // seconds; 0 is never
+	// EnableProtectedConfigs says who may set protected options while the server runs.
+	EnableProtectedConfigs Value[DebugCommand]
+	TCPBacklog             Int
+	TCPKeepalive           Int // seconds; 0 is off
+	Reactors               Int // 0 is one per processor
+	BusyPoll               Int // microseconds
+	ProtoMaxBulkLen        Bytes
+	RequirePass            String
+	OutputLimits           Value[OutputLimits]
+	QueryBufferLimit       Bytes
+	MaxClients             Int
+	Timeout                Int // seconds; 0 is never
 
 	// Process and log
 	Dir        String
@@ -128,10 +130,10 @@ type Config struct {
 	memory    int64   // of the machine, in bytes
 }
 
-// DebugCommand is who may use DEBUG.
+// DebugCommand is who may do what is dangerous: use DEBUG, or change protected options.
 type DebugCommand int
 
-// Who may use DEBUG.
+// The clients who may.
 const (
 	DebugLocal DebugCommand = iota // clients of this machine
 	DebugNo
@@ -293,8 +295,9 @@ func (c *Config) Match(patterns ...[]byte) []Pair {
 			}
 			continue
 		}
+		compiled := glob.CompileFold(pattern)
 		for _, entry := range c.names {
-			if glob.MatchFold(pattern, []byte(entry.name)) {
+			if compiled.Match([]byte(entry.name)) {
 				add(entry.name, entry.option)
 			}
 		}
@@ -331,10 +334,17 @@ func (c *Config) Unhooked() []string {
 }
 
 // Set answers CONFIG SET: all pairs of name and value take effect, or none. The error is a Refusal.
-func (c *Config) Set(pairs [][2]string) error {
+//
+// Protected options are refused.
+func (c *Config) Set(pairs [][2]string) error { return c.setAll(pairs, false) }
+
+// SetProtected is Set for clients whom enable-protected-configs names.
+func (c *Config) SetProtected(pairs [][2]string) error { return c.setAll(pairs, true) }
+
+func (c *Config) setAll(pairs [][2]string, protected bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	entries, err := c.settable(pairs)
+	entries, err := c.settable(pairs, protected)
 	if err != nil {
 		return err
 	}
@@ -352,7 +362,7 @@ func (c *Config) Set(pairs [][2]string) error {
 
 // settable finds the options to be set. As in Redis, an option's name and its alias are no duplicates,
 // and no value is looked at before all names are good.
-func (c *Config) settable(pairs [][2]string) ([]entry, error) {
+func (c *Config) settable(pairs [][2]string, protected bool) ([]entry, error) {
 	entries := make([]entry, 0, len(pairs))
 	for _, pair := range pairs {
 		name := pair[0]
@@ -364,6 +374,8 @@ func (c *Config) settable(pairs [][2]string) ([]entry, error) {
 		switch {
 		case !found.mutable():
 			return nil, failed(name, reason("can't set immutable config"))
+		case found.guarded && !protected:
+			return nil, failed(name, reason("can't set protected config"))
 		case slices.Contains(entries, found):
 			return nil, failed(name, reason("duplicate parameter"))
 		}

@@ -37,7 +37,7 @@ func readFile(t *testing.T, path string) string {
 
 func set(t *testing.T, c *Config, name, value string) {
 	t.Helper()
-	if err := c.Set([][2]string{{name, value}}); err != nil {
+	if err := c.SetProtected([][2]string{{name, value}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -22,6 +22,7 @@ type option struct {
 	hooks   []func() error
 	goes    bool // without a value Rewrite writes no line
 	hidden  bool // is not to be shown in logs
+	guarded bool // CONFIG SET is for clients whom enable-protected-configs names
 	inert   bool // has no effect
 	gathers bool // lines of a file add to each other
 	given   bool // in the file or as a flag
@@ -74,6 +75,12 @@ func (o *option) secret() *option {
 // gather has each line of a file, or flag, add to those before it, until an empty one.
 func (o *option) gather() *option {
 	o.gathers = true
+	return o
+}
+
+// protected leaves CONFIG SET to clients whom enable-protected-configs names.
+func (o *option) protected() *option {
+	o.guarded = true
 	return o
 }
 

@@ -189,7 +189,6 @@ func (c *Config) fixed() []*option {
 		fixed("tls-cluster", "no", noTLS, "There is no TLS."),
 		fixedAtStart("aclfile", "", "there is no user but default, whose password is requirepass", "There is no user but default."),
 		fixedAtStart("enable-module-command", "no", "there are no modules", "There are no modules."),
-		fixedAtStart("enable-protected-configs", "no", "dir and the like are read at start only", "Protected options can't be changed."),
 		fixed("bind-source-addr", "", "outgoing connections come from the address that the system chooses",
 			"Where connections to a primary come from."),
 		fixedAtStart("socket-mark-id", "0", "sockets are not marked", "Sockets are not marked."),

@@ -239,6 +239,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 	b.running.underway = false
 	if b.exhausted(err) {
 		c.Session.restore(state)
+		c.Session.large = b.txn.AskedBytes()
 		c.Session.ranked, b.running.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
 		b.txn.ForgetLookups(&c.before.txn)
 		return Offload

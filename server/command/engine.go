@@ -39,6 +39,7 @@ type Engine struct {
 	pause     pause
 	listeners listeners
 	workers   workers
+	large     largeWork
 	loaders   loaders
 	clock     clock
 	role      role
@@ -74,6 +75,8 @@ type Observer interface {
 type Log interface {
 	// Ready is nil, or why a write would be refused now.
 	Ready() error
+	// ReadyForLess is Ready for a write that doesn't make the data larger: a full disk takes some of those.
+	ReadyForLess() error
 }
 
 // Server is what commands ask of the process around them.

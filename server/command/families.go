@@ -66,6 +66,7 @@ func families() []Family {
 		configFamily(),
 		aclFamily(),
 		moduleFamily(),
+		clusterFamily(),
 		serverFamily(),
 	}
 }

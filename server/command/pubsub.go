@@ -110,7 +110,10 @@ func (c *Context) replySubscription(word string, name []byte) {
 // The session itself gets it in the order of its replies.
 func cmdPublish(c *Context) error {
 	channel, message := bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2])
-	receivers := c.Engine.listeners.receivers(channel)
+	receivers, err := c.Engine.listeners.receivers(c.Txn, channel)
+	if err != nil {
+		return err
+	}
 	for _, r := range receivers {
 		if r.session == c.Session {
 			r.write(c.Reply, channel, message)
@@ -131,7 +134,10 @@ func cmdPubSubChannels(c *Context) error {
 	}
 	names := c.Engine.listeners.channels()
 	if len(c.Args) == 3 {
-		names = slices.DeleteFunc(names, func(name string) bool { return !glob.Match(c.Args[2], []byte(name)) })
+		m := matcher{pattern: glob.Compile(c.Args[2]), txn: c.Txn}
+		if names = slices.DeleteFunc(names, func(name string) bool { return !m.matches([]byte(name)) }); m.err != nil {
+			return m.err
+		}
 	}
 	c.Reply.Array(len(names))
 	for _, name := range names {

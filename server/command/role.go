@@ -84,12 +84,15 @@ func (e *Engine) Exclude() (admit func()) {
 }
 
 // writesNow tells whether a command, or the transaction that it runs, writes.
-func writesNow(s *Session, c *Command) bool {
+func writesNow(s *Session, c *Command) bool { return flagsNow(s, c)&Write != 0 }
+
+// flagsNow returns the flags of a command, or, of EXEC, those of all that it runs.
+func flagsNow(s *Session, c *Command) Flags {
 	flags := c.Flags
 	if c.runsQueue {
 		flags |= s.Transaction.flags
 	}
-	return flags&Write != 0
+	return flags
 }
 
 // requireReplicas keeps writes out while too few replicas keep up.

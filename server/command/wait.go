@@ -107,7 +107,7 @@ func (c *Context) awaitAside(position int64, timeout time.Duration, enough func(
 	for {
 		have, said, synced := c.Engine.Replication().Acknowledged(position)
 		switch {
-		case enough(have) || c.Session.Closing():
+		case enough(have) || c.Session.Closing() || c.Session.HungUp():
 			return have, nil
 		case c.Engine.IsReplica():
 			c.Session.CloseAfterReply()
