@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"kedis/internal/resp"
-	"kedis/server/command"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
-// connection is a client. It is its reactor's, but for the methods of command.Peer.
+// connection is a client. It is its reactor's, but for the methods of execute.Peer.
 type connection struct {
 	server  *Server
 	conn    socket
 	reactor *reactor
-	session *command.Session
+	session *execute.Session
 	parser  *resp.Parser
 	remote  string
 	local   string
@@ -30,10 +30,10 @@ type connection struct {
 	closed     bool               // the socket is gone
 	ended      bool               // the client sends no more; see halfClosed
 	unread     bool               // nothing is read from the socket for the time being
-	pending    *command.Request   // the request that it is parked with
-	retry      []*command.Request // requests that are to be executed before those in ahead
-	ahead      []*command.Request // requests that were parsed ahead of their execution
-	aheadStart []*command.Request // the memory of ahead
+	pending    *execute.Request   // the request that it is parked with
+	retry      []*execute.Request // requests that are to be executed before those in ahead
+	ahead      []*execute.Request // requests that were parsed ahead of their execution
+	aheadStart []*execute.Request // the memory of ahead
 	pushed     []byte             // what was sent besides replies while some of them wait for the commit
 	sent       int                // bytes of the reply that a worker made which are on their way already
 
@@ -59,7 +59,7 @@ type connection struct {
 }
 
 // next returns the next request: one that could not be executed before, or one from the parser.
-func (c *connection) next() (*command.Request, error) {
+func (c *connection) next() (*execute.Request, error) {
 	if c.pending != nil {
 		r := c.pending
 		c.pending = nil
@@ -151,8 +151,8 @@ func (c *connection) halting() bool {
 }
 
 // repeat has requests executed again, before the one that the connection is parked with.
-func (c *connection) repeat(requests []*command.Request) {
-	again := append([]*command.Request(nil), requests...)
+func (c *connection) repeat(requests []*execute.Request) {
+	again := append([]*execute.Request(nil), requests...)
 	if c.pending != nil {
 		again = append(again, c.pending)
 		c.pending = nil
@@ -160,7 +160,7 @@ func (c *connection) repeat(requests []*command.Request) {
 	c.retry = append(again, c.retry...)
 }
 
-func (c *connection) park(r *command.Request) { c.parked, c.pending = true, r }
+func (c *connection) park(r *execute.Request) { c.parked, c.pending = true, r }
 
 // refuseProtocol answers what is no request, and closes the connection.
 func (c *connection) refuseProtocol(err error) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
-	"kedis/server/command"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
@@ -20,7 +20,7 @@ import (
 type reactor struct {
 	server *Server
 	loop   gnet.EventLoop
-	batch  *command.Batch
+	batch  *execute.Batch
 	number int
 
 	scheduled bool                     // the end of the pass is on its way
@@ -158,7 +158,7 @@ func (r *reactor) executeGathered() {
 }
 
 // expect says that a request of a connection comes soon.
-func (r *reactor) expect(c *connection, request *command.Request) {
+func (r *reactor) expect(c *connection, request *execute.Request) {
 	if !r.batch.Expect(c.session, request) {
 		r.warm()
 		r.batch.Expect(c.session, request)
@@ -252,9 +252,9 @@ func (r *reactor) overfull(c *connection) bool {
 }
 
 // dispatch executes one request, or parks the connection until it can be executed.
-func (r *reactor) dispatch(c *connection, request *command.Request) bool {
+func (r *reactor) dispatch(c *connection, request *execute.Request) bool {
 	switch r.batch.Execute(c.session, request) {
-	case command.Busy:
+	case execute.Busy:
 		stripe := r.batch.BusyStripe()
 		c.park(request)
 		waiting := r.parked[stripe]
@@ -264,7 +264,7 @@ func (r *reactor) dispatch(c *connection, request *command.Request) bool {
 			r.server.engine.Locks.Wait(stripe, r.batch.Owner(), r.granted)
 		}
 		return false
-	case command.Closed:
+	case execute.Closed:
 		c.park(request)
 		r.outside = append(r.outside, c)
 		r.commit()
@@ -272,15 +272,15 @@ func (r *reactor) dispatch(c *connection, request *command.Request) bool {
 			r.server.engine.Gate.WhenOpen(func() { r.post(r.gateOpened) })
 		}
 		return false
-	case command.Offload:
+	case execute.Offload:
 		c.park(request)
 		r.work = append(r.work, c)
 		return false
-	case command.Separate:
+	case execute.Separate:
 		c.pending = request
 		r.commit()
 		return false
-	case command.Paused:
+	case execute.Paused:
 		c.park(request)
 		r.halted = append(r.halted, c)
 		r.commit()
@@ -390,7 +390,7 @@ func (r *reactor) startWork() {
 }
 
 // runWork runs a request on a goroutine of its own; the session is the worker's until it is done.
-func (r *reactor) runWork(c *connection, request *command.Request) {
+func (r *reactor) runWork(c *connection, request *execute.Request) {
 	panicked := true
 	defer func() {
 		if p := recover(); panicked && p != nil {
@@ -400,7 +400,7 @@ func (r *reactor) runWork(c *connection, request *command.Request) {
 		}
 		r.post(func() { r.workDone(c) })
 	}()
-	if r.server.engine.Work(c.session, request) == command.Paused {
+	if r.server.engine.Work(c.session, request) == execute.Paused {
 		c.pending = request // the reactor finds out what it has to wait for
 	}
 	panicked = false

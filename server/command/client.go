@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 )
 
 const (
@@ -42,7 +43,7 @@ func clientSelf() []Command {
 			Tips:  []string{"request_policy:all_nodes", "response_policy:all_succeeded"},
 			Since: "7.2.0", Complexity: "O(1)", Syntax: "<LIB-NAME libname | LIB-VER libver>",
 			Summary: "Tells the server which client library the connection is used by."},
-		helpRow("client", "5.0.0", Loading|Stale, CategoryConnection, clientHelp...),
+		execute.HelpRow("client", "5.0.0", Loading|Stale, CategoryConnection, clientHelp...),
 	}
 }
 
@@ -177,7 +178,7 @@ func cmdClientSetInfo(c *Context) error {
 	attributes := []struct {
 		name string
 		set  func(string)
-	}{{"lib-name", c.Session.setLibraryName}, {"lib-ver", c.Session.setLibraryVersion}}
+	}{{"lib-name", c.Session.SetLibraryName}, {"lib-ver", c.Session.SetLibraryVersion}}
 	for _, attribute := range attributes {
 		if !equalFold(c.Args[2], attribute.name) {
 			continue
@@ -189,11 +190,11 @@ func cmdClientSetInfo(c *Context) error {
 		c.Reply.OK()
 		return nil
 	}
-	return Errorf("ERR Unrecognized option '%s'", untilZero(c.Args[2]))
+	return Errorf("ERR Unrecognized option '%s'", execute.UntilZero(c.Args[2]))
 }
 
 func cmdClientInfo(c *Context) error {
-	c.Reply.Verbatim("txt", string(append(c.describe(nil, c.Session), '\n')))
+	c.Reply.Verbatim("txt", string(append(describe(c, nil, c.Session), '\n')))
 	return nil
 }
 
@@ -209,9 +210,9 @@ func cmdClientList(c *Context) error {
 		if err != nil {
 			return err
 		}
-		wanted = func(s *Session) bool { return s.clientType() == kind }
+		wanted = func(s *Session) bool { return clientTypeOf(s) == kind }
 	case len(c.Args) > 3 && equalFold(c.Args[2], "id"):
-		return c.listClientsByID(c.Args[3:])
+		return listClientsByID(c, c.Args[3:])
 	case len(c.Args) > 2:
 		return ErrSyntax
 	}
@@ -221,14 +222,14 @@ func cmdClientList(c *Context) error {
 	var text []byte
 	for _, s := range c.Engine.Clients.All() {
 		if wanted(s) {
-			text = append(c.describe(text, s), '\n')
+			text = append(describe(c, text, s), '\n')
 		}
 	}
 	c.Reply.Verbatim("txt", string(text))
 	return nil
 }
 
-func (c *Context) listClientsByID(words [][]byte) error {
+func listClientsByID(c *Context, words [][]byte) error {
 	var text []byte
 	for _, word := range words {
 		id, ok := number.ParseInt(word)
@@ -236,7 +237,7 @@ func (c *Context) listClientsByID(words [][]byte) error {
 			return Error("ERR Invalid client ID")
 		}
 		if s := c.Engine.Clients.Get(id); s != nil {
-			text = append(c.describe(text, s), '\n')
+			text = append(describe(c, text, s), '\n')
 		}
 	}
 	c.Reply.Verbatim("txt", string(text))
@@ -264,16 +265,16 @@ func parseClientType(word []byte) (clientType, error) {
 	case "master":
 		return primaryClient, nil
 	}
-	return 0, Errorf("ERR Unknown client type '%s'", untilZero(word))
+	return 0, Errorf("ERR Unknown client type '%s'", execute.UntilZero(word))
 }
 
-func (s *Session) clientType() clientType {
+func clientTypeOf(s *Session) clientType {
 	switch {
-	case s.Is(KindPrimary):
+	case s.Is(execute.KindPrimary):
 		return primaryClient
-	case s.Is(KindReplica):
+	case s.Is(execute.KindReplica):
 		return replicaClient
-	case s.Is(KindPubSub):
+	case s.Is(execute.KindPubSub):
 		return pubSubClient
 	}
 	return normalClient
@@ -281,7 +282,7 @@ func (s *Session) clientType() clientType {
 
 // describe appends a connection's line of CLIENT LIST, without the end of the line. What only the
 // connection's own goroutine knows is as it was a moment ago.
-func (c *Context) describe(dst []byte, s *Session) []byte {
+func describe(c *Context, dst []byte, s *Session) []byte {
 	now := time.Now()
 	field := func(name string, value int64) {
 		dst = strconv.AppendInt(append(append(append(dst, ' '), name...), '='), value, 10)
@@ -294,7 +295,7 @@ func (c *Context) describe(dst []byte, s *Session) []byte {
 	channels, patterns := s.Subscriptions()
 	words, queued := 0, status.QueuedBytes
 	if s == c.Session {
-		words = wordBytes(c.Args)
+		words = execute.WordBytes(c.Args)
 	}
 	dst = strconv.AppendInt(append(dst, "id="...), s.ID, 10)
 	text("addr", s.Peer.RemoteAddress())
@@ -319,10 +320,10 @@ func (c *Context) describe(dst []byte, s *Session) []byte {
 	field("obl", 0)
 	field("oll", int64(min(output, 1)))
 	field("omem", int64(output))
-	field("tot-mem", int64(sessionBytes+query+words+queued+output))
+	field("tot-mem", int64(execute.SessionBytes+query+words+queued+output))
 	text("events", events(output))
 	text("cmd", lastCommandName(s))
-	text("user", s.user())
+	text("user", userOf(s))
 	field("redir", -1)
 	field("resp", int64(status.Protocol))
 	text("lib-name", status.LibraryName)
@@ -330,9 +331,9 @@ func (c *Context) describe(dst []byte, s *Session) []byte {
 	return dst
 }
 
-// user is who the session belongs to: a primary may do everything.
-func (s *Session) user() string {
-	if s.Is(KindPrimary) {
+// userOf is who the session belongs to: a primary may do everything.
+func userOf(s *Session) string {
+	if s.Is(execute.KindPrimary) {
 		return "(superuser)"
 	}
 	return defaultUser
@@ -353,13 +354,13 @@ func lastCommandName(s *Session) string {
 }
 
 // flagLetters are the letters that stand for what a connection is and does.
-func flagLetters(s *Session, status *Status) string {
+func flagLetters(s *Session, status *execute.Status) string {
 	var letters []byte
 	for _, flag := range []struct {
 		letter byte
 		set    bool
 	}{
-		{'O', s.Is(KindMonitor)}, {'S', s.Is(KindReplica)}, {'M', s.Is(KindPrimary)}, {'P', s.Is(KindPubSub)},
+		{'O', s.Is(execute.KindMonitor)}, {'S', s.Is(execute.KindReplica)}, {'M', s.Is(execute.KindPrimary)}, {'P', s.Is(execute.KindPubSub)},
 		{'x', status.Queued >= 0}, {'b', status.Blocked}, {'d', status.Dirty}, {'c', s.Closing()},
 		{'U', s.Peer.OverUnixSocket()}, {'e', status.NoEvict}, {'T', status.NoTouch},
 	} {
@@ -383,21 +384,21 @@ type clientFilter struct {
 
 func cmdClientKill(c *Context) error {
 	if len(c.Args) == 3 {
-		if c.killClients(&clientFilter{address: c.Args[2]}) == 0 {
+		if killClients(c, &clientFilter{address: c.Args[2]}) == 0 {
 			return errNoSuchClient
 		}
 		c.Reply.OK()
 		return nil
 	}
-	filter, err := c.parseClientFilter()
+	filter, err := parseClientFilter(c)
 	if err != nil {
 		return err
 	}
-	c.Reply.Integer(int64(c.killClients(filter)))
+	c.Reply.Integer(int64(killClients(c, filter)))
 	return nil
 }
 
-func (c *Context) parseClientFilter() (*clientFilter, error) {
+func parseClientFilter(c *Context) (*clientFilter, error) {
 	f := &clientFilter{spare: c.Session}
 	for words := c.Args[2:]; len(words) > 0; words = words[2:] {
 		if len(words) == 1 {
@@ -426,7 +427,7 @@ func (f *clientFilter) parse(c *Context, option string, value []byte) (err error
 		f.localAddress = value
 	case "user":
 		if string(value) != defaultUser {
-			return Errorf("ERR No such user '%s'", untilZero(value))
+			return Errorf("ERR No such user '%s'", execute.UntilZero(value))
 		}
 		f.byUser = true
 	case "maxage":
@@ -467,7 +468,7 @@ func parseBetween(word []byte, least, most int64) (int64, error) {
 
 // killClients closes the connections that fit, and returns how many they were. The connection that asks
 // gets its reply first.
-func (c *Context) killClients(f *clientFilter) int {
+func killClients(c *Context, f *clientFilter) int {
 	killed := 0
 	for _, s := range c.Engine.Clients.All() {
 		if !f.fits(s) {
@@ -485,7 +486,7 @@ func (c *Context) killClients(f *clientFilter) int {
 
 func (f *clientFilter) fits(s *Session) bool {
 	switch {
-	case s == f.spare, f.id != 0 && s.ID != f.id, f.byKind && s.clientType() != f.kind, f.byUser && s.user() != defaultUser:
+	case s == f.spare, f.id != 0 && s.ID != f.id, f.byKind && clientTypeOf(s) != f.kind, f.byUser && userOf(s) != defaultUser:
 		return false
 	case f.address != nil && s.Peer.RemoteAddress() != string(f.address):
 		return false
@@ -496,13 +497,13 @@ func (f *clientFilter) fits(s *Session) bool {
 }
 
 func cmdClientPause(c *Context) error {
-	mode := pauseEverything
+	mode := execute.PauseEverything
 	switch {
 	case len(c.Args) > 4:
-		return c.misused()
+		return c.Misused()
 	case len(c.Args) == 3 || equalFold(c.Args[3], "all"):
 	case equalFold(c.Args[3], "write"):
-		mode = pauseWrites
+		mode = execute.PauseWrites
 	default:
 		return errPauseMode
 	}
@@ -514,14 +515,14 @@ func cmdClientPause(c *Context) error {
 	case milliseconds < 0:
 		return errNegative
 	case milliseconds > 0:
-		c.Engine.pause.begin(mode, now.Add(time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond))
+		c.Engine.Pause.Begin(mode, now.Add(time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond))
 	}
 	c.Reply.OK()
 	return nil
 }
 
 func cmdClientUnpause(c *Context) error {
-	c.Engine.pause.finish()
+	c.Engine.Pause.Finish()
 	c.Reply.OK()
 	return nil
 }
@@ -531,7 +532,7 @@ func cmdClientUnblock(c *Context) error {
 	var reply error
 	switch {
 	case len(c.Args) > 4:
-		return c.misused()
+		return c.Misused()
 	case len(c.Args) == 4 && !equalFold(c.Args[3], "timeout") && !equalFold(c.Args[3], "error"):
 		return Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 	case len(c.Args) == 4 && equalFold(c.Args[3], "error"):
@@ -542,20 +543,20 @@ func cmdClientUnblock(c *Context) error {
 		return err
 	}
 	other := c.Engine.Clients.Get(id)
-	c.replyBit(other != nil && other.unblock(reply))
+	replyBit(c, other != nil && other.Unblock(reply))
 	return nil
 }
 
 func cmdClientReply(c *Context) error {
 	switch {
 	case equalFold(c.Args[2], "on"):
-		c.Session.ReplyMode = ReplyOn
+		c.Session.ReplyMode = execute.ReplyOn
 		c.Reply.OK()
 	case equalFold(c.Args[2], "off"):
-		c.Session.ReplyMode = ReplyOff
+		c.Session.ReplyMode = execute.ReplyOff
 	case equalFold(c.Args[2], "skip"):
-		if c.Session.ReplyMode != ReplyOff {
-			c.Session.ReplyMode = ReplySkipNext
+		if c.Session.ReplyMode != execute.ReplyOff {
+			c.Session.ReplyMode = execute.ReplySkipNext
 		}
 	default:
 		return ErrSyntax

@@ -7,6 +7,7 @@ import (
 
 	"kedis/internal/glob"
 	"kedis/internal/resp"
+	"kedis/server/execute"
 )
 
 func commandCommand() Command {
@@ -35,7 +36,7 @@ func commandCommand() Command {
 				Since: "7.0.0", Complexity: "O(N) where N is the number of arguments to the command",
 				Syntax:  "command [arg [arg ...]]",
 				Summary: "Finds the keys among the words of a command, and tells what it does with them."},
-			helpRow("command", "5.0.0", anyTime, CategoryConnection, commandHelp...),
+			execute.HelpRow("command", "5.0.0", anyTime, CategoryConnection, commandHelp...),
 		}}
 }
 
@@ -57,14 +58,14 @@ var commandHelp = []string{
 }
 
 func cmdCommand(c *Context) error {
-	c.replyCommands(c.Engine.Table.Commands())
+	replyCommands(c, c.Engine.Table.Commands())
 	return nil
 }
 
-func (c *Context) replyCommands(commands []*Command) {
+func replyCommands(c *Context, commands []*Command) {
 	c.Reply.Array(len(commands))
 	for _, command := range commands {
-		command.writeInfo(c.Reply)
+		writeInfo(command, c.Reply)
 	}
 }
 
@@ -75,13 +76,13 @@ func cmdCommandCount(c *Context) error {
 
 func cmdCommandInfo(c *Context) error {
 	if len(c.Args) == 2 {
-		c.replyCommands(c.Engine.Table.Commands())
+		replyCommands(c, c.Engine.Table.Commands())
 		return nil
 	}
 	c.Reply.Array(len(c.Args) - 2)
 	for _, name := range c.Args[2:] {
 		if command := c.Engine.Table.Named(name); command != nil {
-			command.writeInfo(c.Reply)
+			writeInfo(command, c.Reply)
 		} else {
 			c.Reply.Null()
 		}
@@ -90,8 +91,8 @@ func cmdCommandInfo(c *Context) error {
 }
 
 // writeInfo writes what COMMAND INFO tells of a command.
-func (c *Command) writeInfo(w *resp.Writer) {
-	first, last, step := c.legacyKeys()
+func writeInfo(c *Command, w *resp.Writer) {
+	first, last, step := legacyKeys(c)
 	w.Array(10)
 	w.BulkString(c.FullName())
 	w.Integer(int64(c.Arity))
@@ -106,7 +107,7 @@ func (c *Command) writeInfo(w *resp.Writer) {
 	}
 	w.Set(len(c.Keys))
 	for i := range c.Keys {
-		c.Keys[i].write(w)
+		writeKeySpec(&c.Keys[i], w)
 	}
 	if len(c.Subcommands) == 0 {
 		w.Set(0) // as Redis: some are an array, none a set
@@ -114,7 +115,7 @@ func (c *Command) writeInfo(w *resp.Writer) {
 	}
 	w.Array(len(c.Subcommands))
 	for i := range c.Subcommands {
-		c.Subcommands[i].writeInfo(w)
+		writeInfo(&c.Subcommands[i], w)
 	}
 }
 
@@ -128,21 +129,21 @@ func writeNames(w *resp.Writer, prefix string, names []string) {
 
 // legacyKeys are the keys as clients older than key specifications know them: the first and the last,
 // which counts from the end if it is negative, and the step between two. All are 0 if that can't be said.
-func (c *Command) legacyKeys() (first, last, step int) {
+func legacyKeys(c *Command) (first, last, step int) {
 	if len(c.Keys) == 1 {
-		if k := &c.Keys[0]; k.isRange() {
-			return k.Index, k.lastWord(), k.Step
+		if k := &c.Keys[0]; isRange(k) {
+			return k.Index, lastWord(k), k.Step
 		}
 		return 0, 0, 0
 	}
 	first = math.MaxInt
 	for i := range c.Keys {
 		k := &c.Keys[i]
-		if !k.isRange() || k.Step != 1 || last != 0 && last != k.Index-1 {
+		if !isRange(k) || k.Step != 1 || last != 0 && last != k.Index-1 {
 			continue
 		}
 		first = min(first, k.Index)
-		if last = k.lastWord(); last < 0 {
+		if last = lastWord(k); last < 0 {
 			break // up to the end: no other is farther
 		}
 	}
@@ -152,20 +153,20 @@ func (c *Command) legacyKeys() (first, last, step int) {
 	return first, last, 1
 }
 
-func (k *KeySpec) isRange() bool {
+func isRange(k *KeySpec) bool {
 	return k.Keyword == "" && !k.Unknown && !k.Counted && !k.FindKeysUnspecified
 }
 
 // lastWord is the last key's word, from the end if it is negative.
-func (k *KeySpec) lastWord() int {
+func lastWord(k *KeySpec) int {
 	if k.Last < 0 {
 		return k.Last
 	}
 	return k.Index + k.Last
 }
 
-// write writes a key specification.
-func (k *KeySpec) write(w *resp.Writer) {
+// writeKeySpec writes a key specification.
+func writeKeySpec(k *KeySpec, w *resp.Writer) {
 	fields := 3
 	if k.Notes != "" {
 		fields++
@@ -232,7 +233,7 @@ func cmdCommandDocs(c *Context) error {
 	}
 	c.Reply.Map(len(commands))
 	for _, command := range commands {
-		if err := command.writeDocs(c.Reply); err != nil {
+		if err := writeDocs(command, c.Reply); err != nil {
 			return err
 		}
 	}
@@ -240,8 +241,8 @@ func cmdCommandDocs(c *Context) error {
 }
 
 // writeDocs writes a command's name and what COMMAND DOCS tells of it.
-func (c *Command) writeDocs(w *resp.Writer) error {
-	arguments, err := c.Arguments()
+func writeDocs(c *Command, w *resp.Writer) error {
+	arguments, err := Arguments(c)
 	if err != nil {
 		return err
 	}
@@ -259,7 +260,7 @@ func (c *Command) writeDocs(w *resp.Writer) error {
 	text("since", c.Since)
 	text("group", c.Group)
 	text("complexity", c.Complexity)
-	fields += c.history.write(w)
+	fields += writeHistory(&c.History, w)
 	if len(arguments) > 0 {
 		w.BulkString("arguments")
 		writeArguments(w, arguments)
@@ -269,7 +270,7 @@ func (c *Command) writeDocs(w *resp.Writer) error {
 		w.BulkString("subcommands")
 		w.Map(len(c.Subcommands))
 		for i := range c.Subcommands {
-			if err := c.Subcommands[i].writeDocs(w); err != nil {
+			if err := writeDocs(&c.Subcommands[i], w); err != nil {
 				return err
 			}
 		}
@@ -344,7 +345,7 @@ func cmdCommandList(c *Context) error {
 		}
 	}
 	handle, count := c.Reply.BeginArray(), 0
-	c.Engine.Table.each(func(command *Command) {
+	c.Engine.Table.Each(func(command *Command) {
 		if wanted(command) {
 			c.Reply.BulkString(command.FullName())
 			count++
@@ -360,7 +361,7 @@ func commandFilter(by string, value []byte) func(*Command) bool {
 	case "module":
 		return func(*Command) bool { return false }
 	case "aclcat":
-		category := slices.Index(categoryNames, strings.ToLower(string(value)))
+		category := slices.Index(execute.CategoryNames, strings.ToLower(string(value)))
 		return func(c *Command) bool { return category >= 0 && c.Categories&(1<<category) != 0 }
 	case "pattern":
 		pattern := glob.CompileFold(value)
@@ -370,7 +371,7 @@ func commandFilter(by string, value []byte) func(*Command) bool {
 }
 
 func cmdCommandGetKeys(c *Context) error {
-	keys, err := c.keysOfWords()
+	keys, err := keysOfWords(c)
 	if err != nil {
 		return err
 	}
@@ -382,7 +383,7 @@ func cmdCommandGetKeys(c *Context) error {
 }
 
 func cmdCommandGetKeysAndFlags(c *Context) error {
-	keys, err := c.keysOfWords()
+	keys, err := keysOfWords(c)
 	if err != nil {
 		return err
 	}
@@ -390,26 +391,26 @@ func cmdCommandGetKeysAndFlags(c *Context) error {
 	for _, key := range keys {
 		c.Reply.Array(2)
 		c.Reply.Bulk(c.Args[2+key.Index])
-		writeNames(c.Reply, "", c.Engine.Table.keyFlags(key.Flags, c.Args[2:]).Names())
+		writeNames(c.Reply, "", keyFlags(c.Engine.Table, key.Flags, c.Args[2:]).Names())
 	}
 	return nil
 }
 
 // keyFlags are the flags of a key of the command that words are, where they depend on the words.
-func (t *Table) keyFlags(flags KeyFlags, words [][]byte) KeyFlags {
+func keyFlags(t *Table, flags KeyFlags, words [][]byte) KeyFlags {
 	command, _ := t.Lookup(words)
-	if flags&VariableFlags == 0 || command.keyFlags == nil {
+	if flags&VariableFlags == 0 || command.KeyFlags == nil {
 		return flags
 	}
-	return command.keyFlags(words)
+	return command.KeyFlags(words)
 }
 
 // keysOfWords finds the keys of the command that the words behind the first two are.
-func (c *Context) keysOfWords() ([]KeyReference, error) {
+func keysOfWords(c *Context) ([]KeyReference, error) {
 	words := c.Args[2:]
 	command, _ := c.Engine.Table.Lookup(words)
 	switch {
-	case command == nil || command.unlisted:
+	case command == nil || command.Unlisted:
 		return nil, Error("ERR Invalid command specified")
 	case !slices.ContainsFunc(command.Keys, func(k KeySpec) bool { return k.Flags&NotKey == 0 }) && command.GetKeys == nil:
 		return nil, Error("ERR The command has no key arguments")
@@ -418,7 +419,7 @@ func (c *Context) keysOfWords() ([]KeyReference, error) {
 	}
 	keys, err := command.KeysOf(nil, words)
 	if err != nil || len(keys) == 0 && command.Flags&NoMandatoryKeys == 0 {
-		return nil, errInvalidKeys
+		return nil, execute.ErrInvalidKeys
 	}
 	return keys, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"kedis/internal/config"
+	"kedis/server/execute"
 )
 
 func configFamily() Family {
@@ -23,7 +24,7 @@ func configFamily() Family {
 					Summary: "Writes the options in force to the configuration file, and keeps its comments."},
 				{Name: "resetstat", Arity: 2, Flags: admin, Since: "2.0.0", Run: cmdConfigResetStat, Complexity: "O(1)",
 					Summary: "Sets what INFO counts to zero."},
-				helpRow("config", "5.0.0", Loading|Stale, 0,
+				execute.HelpRow("config", "5.0.0", Loading|Stale, 0,
 					"GET <pattern>",
 					"    Return parameters matching the glob-like <pattern> and their values.",
 					"SET <directive> <value>",
@@ -58,7 +59,7 @@ func cmdConfigSet(c *Context) error {
 		}
 	}
 	set := c.Engine.Config.Set
-	if c.Session.admittedAs(c.Engine.Config.EnableProtectedConfigs.Get()) {
+	if c.Session.AdmittedAs(c.Engine.Config.EnableProtectedConfigs.Get()) {
 		set = c.Engine.Config.SetProtected
 	}
 	if err := set(pairs); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 )
 
 func databaseFamily() Family {
@@ -43,7 +44,7 @@ func cmdFlushDB(c *Context) error {
 	if err := parseFlushMode(c.Args[1:]); err != nil {
 		return err
 	}
-	if err := c.flush(c.DB.Number()); err != nil {
+	if err := flush(c, c.DB.Number()); err != nil {
 		return err
 	}
 	c.Reply.OK()
@@ -55,7 +56,7 @@ func cmdFlushAll(c *Context) error {
 		return err
 	}
 	for database := range c.Engine.Store.Databases() {
-		if err := c.flush(database); err != nil {
+		if err := flush(c, database); err != nil {
 			return err
 		}
 	}
@@ -64,8 +65,8 @@ func cmdFlushAll(c *Context) error {
 }
 
 // flush empties a database, and tells those who watch keys of it.
-func (c *Context) flush(database int) error {
-	if err := c.Engine.watches.databaseChanged(database, presenceIn(c.InDatabase(database)), presentNowhere); err != nil {
+func flush(c *Context, database int) error {
+	if err := c.Engine.Watches.DatabaseChanged(database, execute.PresenceIn(c.InDatabase(database)), execute.PresentNowhere); err != nil {
 		return err
 	}
 	c.Txn.Flush(database)
@@ -73,7 +74,7 @@ func (c *Context) flush(database int) error {
 }
 
 func cmdSwapDB(c *Context) error {
-	one, other, err := c.parseDatabases()
+	one, other, err := parseDatabases(c)
 	if err != nil {
 		return err
 	}
@@ -82,11 +83,11 @@ func cmdSwapDB(c *Context) error {
 		c.Reply.OK()
 		return nil
 	}
-	ofOne, ofOther := presenceIn(c.InDatabase(one)), presenceIn(c.InDatabase(other))
-	if err := c.Engine.watches.databaseChanged(one, ofOne, ofOther); err != nil {
+	ofOne, ofOther := execute.PresenceIn(c.InDatabase(one)), execute.PresenceIn(c.InDatabase(other))
+	if err := c.Engine.Watches.DatabaseChanged(one, ofOne, ofOther); err != nil {
 		return err
 	}
-	if err := c.Engine.watches.databaseChanged(other, ofOther, ofOne); err != nil {
+	if err := c.Engine.Watches.DatabaseChanged(other, ofOther, ofOne); err != nil {
 		return err
 	}
 	c.Txn.Swap(one, other)
@@ -94,7 +95,7 @@ func cmdSwapDB(c *Context) error {
 	return nil
 }
 
-func (c *Context) parseDatabases() (one, other int, err error) {
+func parseDatabases(c *Context) (one, other int, err error) {
 	numbers := [2]int64{}
 	for i, which := range []string{"first", "second"} {
 		n, ok := number.ParseInt(c.Args[1+i])

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/digest"
 	"kedis/storage/layout"
@@ -16,7 +17,7 @@ import (
 
 func debugFamily() Family {
 	return Family{Commands: []Command{
-		{Name: "debug", Arity: -2, Flags: Admin | NoScript | Loading | Stale | Protected, Run: cmdDebug, plan: planDebug,
+		{Name: "debug", Arity: -2, Flags: Admin | NoScript | Loading | Stale | Protected, Run: cmdDebug, Plan: planDebug,
 			Group: "server", Since: "1.0.0", Complexity: "Depends on the subcommand",
 			Summary: "A container for commands that tests and maintainers need."},
 	}}
@@ -26,7 +27,7 @@ func debugFamily() Family {
 type debugCommand struct {
 	name        string
 	least, most int // words
-	plan        func(c *Context, p *plan)
+	plan        func(c *Context, p *execute.Plan)
 	run         func(c *Context) error
 	help        []string
 }
@@ -62,15 +63,15 @@ func debugCommands() []debugCommand {
 	}
 }
 
-func planWorker(_ *Context, p *plan)     { p.worker = true }
-func planWalk(_ *Context, p *plan)       { p.walk = true }
-func planEverything(_ *Context, p *plan) { p.everything = true }
+func planWorker(_ *Context, p *execute.Plan)     { p.Worker = true }
+func planWalk(_ *Context, p *execute.Plan)       { p.Walk = true }
+func planEverything(_ *Context, p *execute.Plan) { p.Everything = true }
 
 // planKeys reads keys from the third word on, on a worker.
-func planKeys(c *Context, p *plan) {
-	p.worker = true
+func planKeys(c *Context, p *execute.Plan) {
+	p.Worker = true
 	for _, key := range c.Args[2:] {
-		p.lock(c.Engine.Store.Stripe(c.Session.Database, key), false)
+		p.Lock(c.Engine.Store.Stripe(c.Session.Database, key), false)
 	}
 }
 
@@ -83,7 +84,7 @@ func findDebugCommand(args [][]byte) (debugCommand, bool) {
 	return debugCommand{}, false
 }
 
-func planDebug(c *Context, p *plan) error {
+func planDebug(c *Context, p *execute.Plan) error {
 	if d, ok := findDebugCommand(c.Args); ok && d.plan != nil {
 		d.plan(c, p)
 	}
@@ -93,7 +94,7 @@ func planDebug(c *Context, p *plan) error {
 func cmdDebug(c *Context) error {
 	d, ok := findDebugCommand(c.Args)
 	if !ok {
-		return Errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", clip(c.Args[1], 128))
+		return Errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", execute.Clip(c.Args[1], 128))
 	}
 	return d.run(c)
 }
@@ -115,7 +116,7 @@ func debugHelp(c *Context) error {
 	for _, d := range debugCommands() {
 		lines = append(lines, d.help...)
 	}
-	return c.replyHelp(lines)
+	return c.ReplyHelp(lines)
 }
 
 // digestKinds are the types as Redis digests them.
@@ -236,7 +237,7 @@ func redisReferences(k storage.Key) int {
 // debugReload closes and opens the store, while nothing else runs.
 func debugReload(c *Context) error {
 	if c.Engine.Loading() { // what applies the log takes no locks
-		return ErrLoading
+		return execute.ErrLoading
 	}
 	if !c.Alone() {
 		return Error("ERR DEBUG RELOAD can't run inside of MULTI")

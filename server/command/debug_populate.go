@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
@@ -20,7 +21,7 @@ const (
 // too: what is in the data is in the log.
 func debugPopulate(c *Context) error {
 	if c.Engine.Loading() { // what applies the log takes no locks
-		return ErrLoading
+		return execute.ErrLoading
 	}
 	if !c.Alone() {
 		return Error("ERR DEBUG POPULATE can't run inside of MULTI")
@@ -35,16 +36,16 @@ func debugPopulate(c *Context) error {
 			return ErrNotReal
 		}
 	}
-	prefix := untilZero(c.wordOr(3, "key"))
+	prefix := execute.UntilZero(wordOr(c, 3, "key"))
 	switch {
 	case size > c.Engine.Config.ProtoMaxBulkLen.Get():
 		return ErrTooLong
 	case c.Engine.IsReplica():
-		return errReadOnly
+		return execute.ErrReadOnly
 	}
 	together := min(populateTogether, 1+populateBytes/max(size, 1))
-	for from := int64(0); from < count && !c.Engine.stopping(); from += together {
-		if err := c.populate(prefix, from, min(from+together, count), int(size)); err != nil {
+	for from := int64(0); from < count && !c.Engine.Stopping(); from += together {
+		if err := populate(c, prefix, from, min(from+together, count), int(size)); err != nil {
 			return err
 		}
 	}
@@ -53,7 +54,7 @@ func debugPopulate(c *Context) error {
 }
 
 // populate makes the keys prefix:from up to prefix:before, those that there are not.
-func (c *Context) populate(prefix []byte, from, before int64, size int) error {
+func populate(c *Context, prefix []byte, from, before int64, size int) error {
 	if err := c.Writable(); err != nil {
 		return Errorf("MISCONF Errors writing to the log: %v", err)
 	}
@@ -78,7 +79,7 @@ func (c *Context) populate(prefix []byte, from, before int64, size int) error {
 		}
 		t.Effect(c.DB.Number(), []byte("SET"), key, value)
 	}
-	c.Engine.watches.changed(t.KeyEvents(), 0)
+	c.Engine.Watches.Changed(t.KeyEvents(), 0)
 	return c.Engine.Store.Commit(t)
 }
 
@@ -103,11 +104,11 @@ var protocolExamples = map[string]func(c *Context) error{
 	"false":    func(c *Context) error { c.Reply.Bool(false); return nil },
 	"array": func(c *Context) error {
 		c.Reply.Array(3)
-		return c.replyIntegers(0, 1, 2)
+		return replyIntegers(c, 0, 1, 2)
 	},
 	"set": func(c *Context) error {
 		c.Reply.Set(3)
-		return c.replyIntegers(0, 1, 2)
+		return replyIntegers(c, 0, 1, 2)
 	},
 	"map": func(c *Context) error {
 		c.Reply.Map(3)
@@ -140,7 +141,7 @@ var protocolExamples = map[string]func(c *Context) error{
 	},
 }
 
-func (c *Context) replyIntegers(integers ...int64) error {
+func replyIntegers(c *Context, integers ...int64) error {
 	for _, n := range integers {
 		c.Reply.Integer(n)
 	}
@@ -150,7 +151,7 @@ func (c *Context) replyIntegers(integers ...int64) error {
 // debugChangeHistory begins a new history, as a start after a crash does.
 func debugChangeHistory(c *Context) error {
 	if c.Engine.Loading() { // a start begins one when it has applied the log
-		return ErrLoading
+		return execute.ErrLoading
 	}
 	if err := c.Engine.Replication().BeginHistory(); err != nil {
 		return err

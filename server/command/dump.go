@@ -78,7 +78,7 @@ func cmdDump(c *Context) error {
 	tools := keptBy(c.Engine).payloads.borrow()
 	defer keptBy(c.Engine).payloads.giveBack(tools)
 	if k.Encoding == layout.Spread {
-		return c.dumpSpread(k, tools.writer)
+		return dumpSpread(c, k, tools.writer)
 	}
 	payload, err := c.DB.Dump(tools.buffer, k, tools.writer)
 	if err != nil {
@@ -90,7 +90,7 @@ func cmdDump(c *Context) error {
 }
 
 // dumpSpread gathers the payload of what may be a very large collection in blocks.
-func (c *Context) dumpSpread(k storage.Key, w *rdb.PayloadWriter) error {
+func dumpSpread(c *Context, k storage.Key, w *rdb.PayloadWriter) error {
 	var payload buffer.Writer
 	if err := c.DB.DumpTo(&payload, k, w); err != nil {
 		return err
@@ -142,7 +142,7 @@ func cmdRestore(c *Context) error {
 	if old.Exists && !o.replace {
 		return Error("BUSYKEY Target key name already exists.")
 	}
-	at, err := c.parseTTL(c.Args[2], o.absolute)
+	at, err := parseTTL(c, c.Args[2], o.absolute)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func cmdRestore(c *Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.restore(key, old, value, at); err != nil {
+	if err := restore(c, key, old, value, at); err != nil {
 		return err
 	}
 	c.Reply.OK()
@@ -167,7 +167,7 @@ func cmdRestore(c *Context) error {
 
 // parseTTL reads for how long a key is to live, or, absolute, until when, and returns that as Unix ms;
 // 0 is forever.
-func (c *Context) parseTTL(word []byte, absolute bool) (int64, error) {
+func parseTTL(c *Context, word []byte, absolute bool) (int64, error) {
 	ttl, err := parseInteger(word)
 	switch {
 	case err != nil:
@@ -182,7 +182,7 @@ func (c *Context) parseTTL(word []byte, absolute bool) (int64, error) {
 
 // restore stores what a payload says, under whatever the key held. It is repeated with the time at which the key
 // expires; a value that has expired already is checked all the same, and not kept.
-func (c *Context) restore(key []byte, old storage.Key, value *rdb.Value, at int64) error {
+func restore(c *Context, key []byte, old storage.Key, value *rdb.Value, at int64) error {
 	var savepoint storage.Savepoint
 	c.Txn.Mark(&savepoint)
 	if err := c.DB.Restore(key, old, value, at); err != nil {

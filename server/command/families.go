@@ -1,15 +1,22 @@
+// Package command is what clients can ask for: one file for each family of commands, with their rows,
+// their functions and their help. Package execute runs them.
+//
+// A command's row in the table and its function stand together. Everything else that depends on a
+// command (COMMAND, ACL categories, key locking, replication, the documentation) reads the table.
 package command
 
 import (
-	"kedis/internal/config"
-	"kedis/storage"
-
 	"github.com/hashicorp/go-hclog"
+
+	"kedis/internal/config"
+	"kedis/server/execute"
+	"kedis/server/observe"
+	"kedis/storage"
 )
 
 // NewTable builds the table of all commands.
 func NewTable() *Table {
-	t := newTable(families())
+	t := execute.NewTable(families())
 	remember(t)
 	return t
 }
@@ -31,11 +38,11 @@ func (k *kept) KeptConnections() int { return k.targets.kept() }
 func keptBy(e *Engine) *kept { return e.Families.(*kept) }
 
 // NewEngine makes an engine for a number of reactors, with all commands.
-func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int) *Engine {
+func NewEngine(store *storage.Store, c *config.Config, log execute.Log, logger hclog.Logger, reactors int) *Engine {
 	k := &kept{}
 	k.cursors.init()
-	e := newEngine(store, c, log, logger, reactors, NewTable(), k)
-	e.Observer = newObservation(e)
+	e := execute.NewEngine(store, c, log, logger, reactors, NewTable(), k)
+	e.Observer = observe.New(e)
 	return e
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
@@ -95,10 +96,10 @@ func cmdHGet(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.replyField(&h, c.Args[2])
+	return replyField(c, &h, c.Args[2])
 }
 
-func (c *Context) replyField(h *storage.Hash, field []byte) error {
+func replyField(c *Context, h *storage.Hash, field []byte) error {
 	value, found, err := h.Get(field)
 	if err != nil {
 		return err
@@ -119,7 +120,7 @@ func cmdHMGet(c *Context) error {
 	fields := c.Args[2:]
 	c.Reply.Array(len(fields))
 	for _, field := range fields {
-		if err := c.replyField(&h, field); err != nil {
+		if err := replyField(c, &h, field); err != nil {
 			return err
 		}
 	}
@@ -135,7 +136,7 @@ func cmdHExists(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.replyBit(found)
+	replyBit(c, found)
 	return nil
 }
 
@@ -200,7 +201,7 @@ func cmdHVals(c *Context) error {
 
 func cmdHRandField(c *Context) error {
 	if len(c.Args) == 2 {
-		return c.replyRandomField()
+		return replyRandomField(c)
 	}
 	count, err := parseSampleCount(c.Args[2])
 	if err != nil {
@@ -214,7 +215,7 @@ func cmdHRandField(c *Context) error {
 	case withValues && (count < -math.MaxInt64/2 || count > math.MaxInt64/2):
 		return errSampleTooLarge
 	}
-	return c.replyRandomFields(count, withValues)
+	return replyRandomFields(c, count, withValues)
 }
 
 const errSampleTooLarge = Error("ERR value is out of range")
@@ -228,7 +229,7 @@ func parseSampleCount(word []byte) (int64, error) {
 	return n, err
 }
 
-func (c *Context) replyRandomField() error {
+func replyRandomField(c *Context) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -245,7 +246,7 @@ func (c *Context) replyRandomField() error {
 	return nil
 }
 
-func (c *Context) replyRandomFields(count int64, withValues bool) error {
+func replyRandomFields(c *Context, count int64, withValues bool) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -265,7 +266,7 @@ func (c *Context) replyRandomFields(count int64, withValues bool) error {
 	} else {
 		c.Reply.Array(n)
 	}
-	limit := c.sampleLimit(repeated)
+	limit := newSampleLimit(c, repeated)
 	err = pick(uint64(n), !withValues, func(field, value []byte) bool {
 		if nested {
 			c.Reply.Array(2)
@@ -296,7 +297,7 @@ type sampleLimit struct {
 
 const errSampleReply = Error("ERR the reply would exceed the maximum allowed size (proto-max-bulk-len)")
 
-func (c *Context) sampleLimit(repeated bool) sampleLimit {
+func newSampleLimit(c *Context, repeated bool) sampleLimit {
 	if !repeated {
 		return sampleLimit{end: math.MaxInt}
 	}
@@ -317,10 +318,10 @@ func (l *sampleLimit) check(err error) error {
 }
 
 // setFields sets fields to the values behind them, and returns how many are new.
-func (c *Context) setFields() (added int64, err error) {
+func setFields(c *Context) (added int64, err error) {
 	pairs := c.Args[2:]
 	if len(pairs)%2 != 0 {
-		return 0, wrongArity(c.Command.FullName())
+		return 0, execute.WrongArity(c.Command.FullName())
 	}
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
@@ -342,7 +343,7 @@ func (c *Context) setFields() (added int64, err error) {
 }
 
 func cmdHSet(c *Context) error {
-	added, err := c.setFields()
+	added, err := setFields(c)
 	if err != nil {
 		return err
 	}
@@ -351,7 +352,7 @@ func cmdHSet(c *Context) error {
 }
 
 func cmdHMSet(c *Context) error {
-	if _, err := c.setFields(); err != nil {
+	if _, err := setFields(c); err != nil {
 		return err
 	}
 	c.Reply.OK()
@@ -367,7 +368,7 @@ func cmdHSetNX(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.replyBit(!found)
+	replyBit(c, !found)
 	if found {
 		return nil
 	}

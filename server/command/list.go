@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
@@ -101,12 +102,12 @@ func listPop(name string, left bool, summary string) Command {
 	return Command{Name: name, Arity: -2, Flags: Write | Fast, Categories: CategoryList,
 		Keys: []KeySpec{oneKey(1, RW|Access|Delete)}, Group: "list", Since: "1.0.0",
 		Complexity: "O(N), N being the number of elements returned", Syntax: "key [count]", Prefetch: end, Summary: summary,
-		Run: func(c *Context) error { return c.popList(left) }}
+		Run: func(c *Context) error { return popList(c, left) }}
 }
 
-func (c *Context) popList(left bool) error {
+func popList(c *Context, left bool) error {
 	if len(c.Args) > 3 {
-		return wrongArity(c.Command.FullName())
+		return execute.WrongArity(c.Command.FullName())
 	}
 	count, counted := int64(1), len(c.Args) == 3
 	if counted {
@@ -149,7 +150,7 @@ func parsePositive(word []byte) (int64, error) {
 	return n, nil
 }
 
-func cmdRPopLPush(c *Context) error { return c.moveElement(false, true) }
+func cmdRPopLPush(c *Context) error { return moveElement(c, false, true) }
 
 func cmdLMove(c *Context) error {
 	fromLeft, err := parseEnd(c.Args[3])
@@ -160,7 +161,7 @@ func cmdLMove(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.moveElement(fromLeft, toLeft)
+	return moveElement(c, fromLeft, toLeft)
 }
 
 func parseEnd(word []byte) (left bool, err error) {
@@ -175,7 +176,7 @@ func parseEnd(word []byte) (left bool, err error) {
 
 // moveElement takes an element from the list at the first key to the one at the second, which may be
 // the same.
-func (c *Context) moveElement(fromLeft, toLeft bool) error {
+func moveElement(c *Context, fromLeft, toLeft bool) error {
 	source, err := c.DB.List(c.Args[1])
 	if err != nil {
 		return err
@@ -237,7 +238,7 @@ func cmdLMPop(c *Context) error {
 		if !l.Exists() {
 			continue
 		}
-		return c.popFrom(&l, key, left, count)
+		return popFrom(c, &l, key, left, count)
 	}
 	c.Reply.NullArray()
 	return nil
@@ -273,7 +274,7 @@ func parseCountOption(a *arguments) (int64, error) {
 	return count, nil
 }
 
-func (c *Context) popFrom(l *storage.List, key []byte, left bool, count int64) error {
+func popFrom(c *Context, l *storage.List, key []byte, left bool, count int64) error {
 	n := int(min(count, int64(l.Len())))
 	c.Reply.Array(2)
 	c.Reply.Bulk(key)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kedis/internal/resp"
+	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/layout"
 )
@@ -18,7 +19,7 @@ func migrateFamily() Family {
 		{Name: "migrate", Arity: -6, Flags: Write | Worker | MovableKeys, Categories: CategoryKeyspace | CategoryDangerous,
 			Keys: []KeySpec{oneKey(3, RW|Access|Delete),
 				{Flags: RW | Access | Delete | Incomplete, Keyword: "KEYS", From: -2, Last: -1, Step: 1}},
-			GetKeys: migrateKeys, plan: planMigrate, Run: cmdMigrate, Tips: []string{"nondeterministic_output"},
+			GetKeys: migrateKeys, Plan: planMigrate, Run: cmdMigrate, Tips: []string{"nondeterministic_output"},
 			Group: "generic", Since: "2.6.0",
 			Complexity: "O(N) where N is the size of the values, here (DUMP, DEL), at the target (RESTORE) and between the two",
 			Syntax: "host port <key | \"\"> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] " +
@@ -63,8 +64,8 @@ type shipment struct {
 }
 
 // planMigrate locks nothing: MIGRATE itself does, key by key. In MULTI its keys are locked as all others.
-func planMigrate(_ *Context, p *plan) error {
-	p.worker, p.writes = true, true
+func planMigrate(_ *Context, p *execute.Plan) error {
+	p.Worker, p.Writes = true, true
 	return nil
 }
 
@@ -79,7 +80,7 @@ func migrateKeys(args [][]byte) ([]KeyReference, error) {
 			i += 2
 		case equalFold(args[i], "KEYS"):
 			if len(args[3]) > 0 {
-				return nil, errInvalidKeys
+				return nil, execute.ErrInvalidKeys
 			}
 			var found []KeyReference
 			for k := i + 1; k < len(args); k++ {
@@ -95,7 +96,7 @@ func cmdMigrate(c *Context) error {
 	if c.Applying() {
 		return Error("ERR MIGRATE can't be repeated: its effect is DEL")
 	}
-	m, err := c.parseMigrate()
+	m, err := parseMigrate(c)
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (m *migration) answer() {
 	}
 }
 
-func (c *Context) parseMigrate() (*migration, error) {
+func parseMigrate(c *Context) (*migration, error) {
 	m := &migration{Context: c, keys: c.Args[3:4], to: destination{timeout: migrateTimeout}}
 	a := arguments{words: c.Args[6:]}
 	for a.more() {
@@ -268,7 +269,7 @@ func (m *migration) step(some []*shipment, exclusive bool, f func(db storage.DB)
 		keys[i] = s.key
 	}
 	err := m.Step(keys, exclusive, f)
-	if errors.Is(err, ErrStopping) {
+	if errors.Is(err, execute.ErrStopping) {
 		return errMigrateStopped
 	}
 	return err
@@ -280,7 +281,7 @@ func (m *migration) look(some []*shipment) (view *storage.View, err error) {
 	err = m.step(some, false, func(storage.DB) error {
 		for _, s := range some {
 			if !m.copy {
-				s.guard = m.Engine.watches.guard(m.DB.Number(), s.key)
+				s.guard = m.Engine.Watches.Guard(m.DB.Number(), s.key)
 			}
 		}
 		view = m.Engine.Store.View()
@@ -308,7 +309,7 @@ func (m *migration) settle(some []*shipment) (again []*shipment, err error) {
 		return m.remove(db, still)
 	})
 	for _, s := range some {
-		m.Engine.watches.forget(s.guard)
+		m.Engine.Watches.Forget(s.guard)
 	}
 	return again, err
 }
@@ -429,7 +430,7 @@ func (m *migration) write(t *target, db storage.DB, s *shipment) error {
 	tools.buffer = measured.kept
 	if longest := m.Engine.Config.ProtoMaxBulkLen.Get(); measured.length > longest {
 		s.sent = false
-		m.refuse(Errorf("ERR the value of '%s' takes %d bytes, and proto-max-bulk-len is %d", clip(s.key, 128), measured.length, longest))
+		m.refuse(Errorf("ERR the value of '%s' takes %d bytes, and proto-max-bulk-len is %d", execute.Clip(s.key, 128), measured.length, longest))
 		return nil
 	}
 	words := 4

@@ -1,6 +1,9 @@
 package command
 
-import "kedis/storage"
+import (
+	"kedis/server/execute"
+	"kedis/storage"
+)
 
 func objectFamily() Family {
 	return Family{Commands: []Command{
@@ -21,7 +24,7 @@ func objectFamily() Family {
 					c.Reply.Integer(1)
 					return nil
 				}),
-				helpRow("object", "6.2.0", Loading|Stale, CategoryKeyspace,
+				execute.HelpRow("object", "6.2.0", Loading|Stale, CategoryKeyspace,
 					"ENCODING <key>",
 					"    The form in which Redis would keep the value of the key.",
 					"FREQ <key>",

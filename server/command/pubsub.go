@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	"kedis/internal/glob"
+	"kedis/server/execute"
 )
 
 func pubSubFamily() Family {
 	subscribed := func(c Command) Command {
-		c.Flags, c.Group, c.subscribed = PubSub|NoScript|Loading|Stale, "pubsub", true
+		c.Flags, c.Group, c.Subscribed = PubSub|NoScript|Loading|Stale, "pubsub", true
 		return c
 	}
 	help := Command{Name: "help", Arity: 2, Flags: Loading | Stale, Since: "6.2.0", Complexity: "O(1)",
@@ -21,16 +22,16 @@ func pubSubFamily() Family {
 			return nil
 		}}
 	return Family{Commands: []Command{
-		subscribed(Command{Name: "subscribe", Arity: -2, Since: "2.0.0", Run: subscribe(channelKind),
+		subscribed(Command{Name: "subscribe", Arity: -2, Since: "2.0.0", Run: subscribe(execute.ChannelKind),
 			Complexity: "O(N), N being the number of channels", Syntax: "channel [channel ...]",
 			Summary: "Listens for messages published to channels."}),
-		subscribed(Command{Name: "psubscribe", Arity: -2, Since: "2.0.0", Run: subscribe(patternKind),
+		subscribed(Command{Name: "psubscribe", Arity: -2, Since: "2.0.0", Run: subscribe(execute.PatternKind),
 			Complexity: "O(N), N being the number of patterns", Syntax: "pattern [pattern ...]",
 			Summary: "Listens for messages published to channels whose names match patterns."}),
-		subscribed(Command{Name: "unsubscribe", Arity: -1, Since: "2.0.0", Run: unsubscribe(channelKind),
+		subscribed(Command{Name: "unsubscribe", Arity: -1, Since: "2.0.0", Run: unsubscribe(execute.ChannelKind),
 			Complexity: "O(N), N being the number of channels", Syntax: "[channel [channel ...]]",
 			Summary: "Stops listening to channels."}),
-		subscribed(Command{Name: "punsubscribe", Arity: -1, Since: "2.0.0", Run: unsubscribe(patternKind),
+		subscribed(Command{Name: "punsubscribe", Arity: -1, Since: "2.0.0", Run: unsubscribe(execute.PatternKind),
 			Complexity: "O(N), N being the number of patterns", Syntax: "[pattern [pattern ...]]",
 			Summary: "Stops listening to patterns."}),
 		{Name: "publish", Arity: 3, Flags: PubSub | Loading | Stale | Fast | MayReplicate, Since: "2.0.0", Group: "pubsub", Run: cmdPublish,
@@ -64,38 +65,38 @@ var pubSubHelp = []string{
 }
 
 var (
-	subscribeWords   = [listenKinds]string{"subscribe", "psubscribe"}
-	unsubscribeWords = [listenKinds]string{"unsubscribe", "punsubscribe"}
+	subscribeWords   = [execute.ListenKinds]string{"subscribe", "psubscribe"}
+	unsubscribeWords = [execute.ListenKinds]string{"unsubscribe", "punsubscribe"}
 )
 
-func subscribe(kind listenKind) func(*Context) error {
+func subscribe(kind execute.ListenKind) func(*Context) error {
 	return func(c *Context) error {
 		for _, name := range c.Args[1:] {
-			c.Engine.listeners.add(c.Session, kind, string(name))
-			c.replySubscription(subscribeWords[kind], name)
+			c.Engine.Listeners.Add(c.Session, kind, string(name))
+			replySubscription(c, subscribeWords[kind], name)
 		}
 		return nil
 	}
 }
 
-func unsubscribe(kind listenKind) func(*Context) error {
+func unsubscribe(kind execute.ListenKind) func(*Context) error {
 	return func(c *Context) error {
 		names := c.Args[1:]
 		if len(names) == 0 {
-			names = c.Session.listeningTo(kind)
+			names = c.Session.ListeningTo(kind)
 		}
 		if len(names) == 0 {
-			c.replySubscription(unsubscribeWords[kind], nil)
+			replySubscription(c, unsubscribeWords[kind], nil)
 		}
 		for _, name := range names {
-			c.Engine.listeners.remove(c.Session, kind, string(name))
-			c.replySubscription(unsubscribeWords[kind], name)
+			c.Engine.Listeners.Remove(c.Session, kind, string(name))
+			replySubscription(c, unsubscribeWords[kind], name)
 		}
 		return nil
 	}
 }
 
-func (c *Context) replySubscription(word string, name []byte) {
+func replySubscription(c *Context, word string, name []byte) {
 	c.Reply.Push(3)
 	c.Reply.BulkString(word)
 	if name == nil {
@@ -103,23 +104,23 @@ func (c *Context) replySubscription(word string, name []byte) {
 	} else {
 		c.Reply.Bulk(name)
 	}
-	c.Reply.Integer(int64(c.Session.subscriptionCount()))
+	c.Reply.Integer(int64(c.Session.SubscriptionCount()))
 }
 
 // cmdPublish sends a message when what was executed with it is committed, as the replies leave then.
 // The session itself gets it in the order of its replies.
 func cmdPublish(c *Context) error {
 	channel, message := bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2])
-	receivers, err := c.Engine.listeners.receivers(c.Txn, channel)
+	receivers, err := c.Engine.Listeners.Receivers(c.Txn, channel)
 	if err != nil {
 		return err
 	}
 	for _, r := range receivers {
-		if r.session == c.Session {
-			r.write(c.Reply, channel, message)
+		if r.Session == c.Session {
+			r.Write(c.Reply, channel, message)
 			continue
 		}
-		c.AfterCommit(func() { r.send(channel, message) })
+		c.AfterCommit(func() { r.Send(channel, message) })
 	}
 	c.Reply.Integer(int64(len(receivers)))
 	if !c.Txn.Mode().Replica {
@@ -130,9 +131,9 @@ func cmdPublish(c *Context) error {
 
 func cmdPubSubChannels(c *Context) error {
 	if len(c.Args) > 3 {
-		return c.misused()
+		return c.Misused()
 	}
-	names := c.Engine.listeners.channels()
+	names := c.Engine.Listeners.Channels()
 	if len(c.Args) == 3 {
 		m := matcher{pattern: glob.Compile(c.Args[2]), txn: c.Txn}
 		if names = slices.DeleteFunc(names, func(name string) bool { return !m.matches([]byte(name)) }); m.err != nil {
@@ -149,7 +150,7 @@ func cmdPubSubChannels(c *Context) error {
 func cmdPubSubNumSub(c *Context) error {
 	names := c.Args[2:]
 	c.Reply.Array(2 * len(names))
-	for i, count := range c.Engine.listeners.subscribers(names) {
+	for i, count := range c.Engine.Listeners.Subscribers(names) {
 		c.Reply.Bulk(names[i])
 		c.Reply.Integer(int64(count))
 	}
@@ -157,7 +158,7 @@ func cmdPubSubNumSub(c *Context) error {
 }
 
 func cmdPubSubNumPat(c *Context) error {
-	_, patterns := c.Engine.listeners.count()
+	_, patterns := c.Engine.Listeners.Count()
 	c.Reply.Integer(patterns)
 	return nil
 }

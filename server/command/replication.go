@@ -8,6 +8,7 @@ import (
 
 	"kedis/internal/number"
 	"kedis/internal/psync"
+	"kedis/server/execute"
 )
 
 // Detacher is a peer whose connection can be given away: once the replies so far have been sent, serve
@@ -29,7 +30,7 @@ func replicationFamily() Family {
 			Group: "server", Since: "6.2.0", Complexity: "O(1)",
 			Syntax:  "[TO <host port [FORCE]>] [ABORT] [TIMEOUT milliseconds]",
 			Summary: "Changes roles with a replica, without losing a write."},
-		{Name: "psync", Arity: -3, Flags: admin | NoMulti, Run: cmdPSync, adapt: takingOver,
+		{Name: "psync", Arity: -3, Flags: admin | NoMulti, Run: cmdPSync, Adapt: takingOver,
 			Group: "server", Since: "2.8.0", Complexity: "O(1)", Syntax: "replicationid offset",
 			Summary: "Asks for the stream of writes from a position on; replicas use it."},
 		{Name: "sync", Arity: 1, Flags: admin | NoMulti, Run: cmdSync,
@@ -150,19 +151,19 @@ func cmdPSync(c *Context) error {
 			return err
 		}
 	}
-	client := c.Session.replica
+	client := c.Session.Replica
 	client.ID, client.From = string(c.Args[1]), from
-	return c.detach(client)
+	return detach(c, client)
 }
 
 func cmdSync(c *Context) error {
-	client := c.Session.replica
+	client := c.Session.Replica
 	client.Old = true
-	return c.detach(client)
+	return detach(c, client)
 }
 
 // detach gives the client's connection to replication.
-func (c *Context) detach(client psync.Replica) error {
+func detach(c *Context, client psync.Replica) error {
 	peer, ok := c.Session.Peer.(Detacher)
 	if !ok {
 		return Error("ERR this connection can't be a replica's")
@@ -177,7 +178,7 @@ func (c *Context) detach(client psync.Replica) error {
 		session.LastCommand.Store(spoken)
 		session.LastActive.Store(time.Now().UnixMilli())
 	}
-	c.Session.become(KindReplica)
+	c.Session.Become(execute.KindReplica)
 	peer.Detach(func(conn net.Conn) { part.Serve(conn, client) })
 	return nil
 }
@@ -189,7 +190,7 @@ func cmdReplConf(c *Context) error {
 		return ErrSyntax
 	}
 	for i := 1; i < len(c.Args); i += 2 {
-		if err := takeReplicaOption(&c.Session.replica, c.Args[i], c.Args[i+1]); err != nil {
+		if err := takeReplicaOption(&c.Session.Replica, c.Args[i], c.Args[i+1]); err != nil {
 			return err
 		}
 	}
@@ -222,7 +223,7 @@ func takeReplicaOption(r *psync.Replica, option, value []byte) error {
 		r.NoKeys = true // functions, or nothing: there are none
 	case equalFold(option, "ack"), equalFold(option, "getack"):
 	default:
-		return Errorf("ERR Unrecognized REPLCONF option: %s", clip(option, 128))
+		return Errorf("ERR Unrecognized REPLCONF option: %s", execute.Clip(option, 128))
 	}
 	return nil
 }

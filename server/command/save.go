@@ -2,6 +2,8 @@ package command
 
 import (
 	"errors"
+
+	"kedis/server/execute"
 )
 
 func saveCommand() Command {
@@ -33,7 +35,7 @@ func bgRewriteAOFCommand() Command {
 
 func cmdSave(c *Context) error {
 	if err := c.Engine.Save(); err != nil {
-		if errors.Is(err, ErrSaving) {
+		if errors.Is(err, execute.ErrSaving) {
 			return err
 		}
 		return Errorf("ERR the checkpoint could not be made: %v", err)

@@ -1,9 +1,11 @@
 package command
 
+import "kedis/server/execute"
+
 // scriptFamily has what is asked of a server that runs no scripts: Sentinel ends the script of a server that
 // doesn't answer, before it gives it up.
 func scriptFamily() Family {
-	help := helpRow("script", "5.0.0", Loading|Stale, CategoryScripting,
+	help := execute.HelpRow("script", "5.0.0", Loading|Stale, CategoryScripting,
 		"KILL",
 		"    End the script that runs: there is none.")
 	return Family{Commands: []Command{

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"kedis/server/lolwut"
+	"kedis/server/observe"
 )
 
 func serverFamily() Family {
@@ -11,7 +12,7 @@ func serverFamily() Family {
 		commandCommand(),
 		saveCommand(), bgSaveCommand(), lastSaveCommand(), bgRewriteAOFCommand(),
 		{Name: "shutdown", Arity: -1, Flags: Admin | NoScript | Loading | Stale | NoMulti | AllowBusy | NoBatch, Run: cmdShutdown,
-			adapt: shutdownFlags,
+			Adapt: shutdownFlags,
 			Group: "server", Since: "1.0.0",
 			Complexity: "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
 			Syntax:     "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
@@ -19,7 +20,7 @@ func serverFamily() Family {
 		{Name: "lolwut", Arity: -1, Flags: ReadOnly | Fast, Run: cmdLolwut,
 			Group: "server", Since: "5.0.0", Syntax: "[VERSION version] [size:integer [size:integer ...]]",
 			Summary: "Draws a picture, and tells the server's version."},
-	}, observingCommands()...)}
+	}, observe.Commands()...)}
 }
 
 // shutdownOptions are the words behind SHUTDOWN.
@@ -77,7 +78,7 @@ func cmdShutdown(c *Context) error {
 		c.Engine.Logger.Error("shutting down", "error", err)
 		return Error("ERR Errors trying to SHUTDOWN. Check logs.")
 	}
-	c.Session.suspended.Store(true)
+	c.Session.Suspend()
 	return nil
 }
 

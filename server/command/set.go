@@ -167,15 +167,15 @@ func cmdSIsMember(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.replyMember(&s, c.Args[2])
+	return replyMember(c, &s, c.Args[2])
 }
 
-func (c *Context) replyMember(s *storage.Set, member []byte) error {
+func replyMember(c *Context, s *storage.Set, member []byte) error {
 	found, err := s.Contains(member)
 	if err != nil {
 		return err
 	}
-	c.replyBit(found)
+	replyBit(c, found)
 	return nil
 }
 
@@ -187,7 +187,7 @@ func cmdSMIsMember(c *Context) error {
 	members := c.Args[2:]
 	c.Reply.Array(len(members))
 	for _, member := range members {
-		if err := c.replyMember(&s, member); err != nil {
+		if err := replyMember(c, &s, member); err != nil {
 			return err
 		}
 	}
@@ -228,7 +228,7 @@ func cmdSRandMember(c *Context) error {
 		c.Reply.Array(0)
 		return nil
 	case len(c.Args) == 3:
-		return c.replyRandomMembers(&s, count)
+		return replyRandomMembers(c, &s, count)
 	}
 	member, err := s.Random()
 	if err != nil {
@@ -238,13 +238,13 @@ func cmdSRandMember(c *Context) error {
 	return nil
 }
 
-func (c *Context) replyRandomMembers(s *storage.Set, count int64) error {
+func replyRandomMembers(c *Context, s *storage.Set, count int64) error {
 	n, repeated := sampleSize(count, s.Len())
 	pick := s.RandomDistinct
 	if repeated {
 		pick = s.RandomRepeated
 	}
-	limit := c.sampleLimit(repeated)
+	limit := newSampleLimit(c, repeated)
 	c.Reply.Array(n)
 	err := pick(uint64(n), func(member []byte) bool {
 		c.Reply.Bulk(member)
@@ -260,7 +260,7 @@ func cmdSAdd(c *Context) error {
 	}
 	members := c.Args[2:]
 	s.Expect(len(members))
-	return c.changeMembers(&s, s.Add)
+	return changeMembers(c, &s, s.Add)
 }
 
 func cmdSRem(c *Context) error {
@@ -268,11 +268,11 @@ func cmdSRem(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.changeMembers(&s, s.Remove)
+	return changeMembers(c, &s, s.Remove)
 }
 
 // changeMembers applies a change to each member that the command names, and replies how many it changed.
-func (c *Context) changeMembers(s *storage.Set, change func(member []byte) (bool, error)) error {
+func changeMembers(c *Context, s *storage.Set, change func(member []byte) (bool, error)) error {
 	changed := int64(0)
 	for _, member := range c.Args[2:] {
 		did, err := change(member)
@@ -305,13 +305,13 @@ func cmdSMove(c *Context) error {
 		return err
 	}
 	if bytes.Equal(source, destination) {
-		return c.replyMember(&from, member)
+		return replyMember(c, &from, member)
 	}
 	found, err := from.Remove(member)
 	if err != nil {
 		return err
 	}
-	c.replyBit(found)
+	replyBit(c, found)
 	if !found {
 		return nil
 	}
@@ -328,18 +328,18 @@ func cmdSMove(c *Context) error {
 func cmdSPop(c *Context) error {
 	switch len(c.Args) {
 	case 2:
-		return c.popMember()
+		return popMember(c)
 	case 3:
 		count, err := parsePositive(c.Args[2])
 		if err != nil {
 			return err
 		}
-		return c.popMembers(count)
+		return popMembers(c, count)
 	}
 	return ErrSyntax
 }
 
-func (c *Context) popMember() error {
+func popMember(c *Context) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -357,7 +357,7 @@ func (c *Context) popMember() error {
 	return s.Save()
 }
 
-func (c *Context) popMembers(count int64) error {
+func popMembers(c *Context, count int64) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -374,7 +374,7 @@ func (c *Context) popMembers(count int64) error {
 	for _, member := range popped {
 		c.Reply.Bulk(member)
 	}
-	c.removalEffects(&s, popped)
+	removalEffects(c, &s, popped)
 	return s.Save()
 }
 
@@ -382,7 +382,7 @@ func (c *Context) popMembers(count int64) error {
 const removalSize = 1024
 
 // removalEffects say which members chance has removed.
-func (c *Context) removalEffects(s *storage.Set, removed [][]byte) {
+func removalEffects(c *Context, s *storage.Set, removed [][]byte) {
 	if s.Len() == 0 {
 		c.Effect(wordDel, c.Args[1])
 		return

@@ -1,21 +1,23 @@
 package command
 
+import "kedis/server/execute"
+
 func transactionFamily() Family {
 	return Family{Commands: []Command{
 		{Name: "multi", Arity: 1, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
-			Categories: CategoryTransaction, Run: cmdMulti, immediate: true,
+			Categories: CategoryTransaction, Run: cmdMulti, Immediate: true,
 			Group: "transactions", Since: "1.2.0", Complexity: "O(1)",
 			Summary: "Begins a transaction: commands are queued until EXEC."},
 		{Name: "exec", Arity: 1, Flags: NoScript | Loading | Stale | SkipSlowlog,
-			Categories: CategoryTransaction, Run: cmdExec, immediate: true, runsQueue: true, plan: planExec,
+			Categories: CategoryTransaction, Run: cmdExec, Immediate: true, RunsQueue: true, Plan: execute.PlanExec,
 			Group: "transactions", Since: "1.2.0", Complexity: "Depends on the commands in the transaction",
 			Summary: "Runs all queued commands as one step, unless a watched key has changed."},
 		{Name: "discard", Arity: 1, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
-			Categories: CategoryTransaction, Run: cmdDiscard, immediate: true,
+			Categories: CategoryTransaction, Run: cmdDiscard, Immediate: true,
 			Group: "transactions", Since: "2.0.0", Complexity: "O(N), N being the number of queued commands",
 			Summary: "Ends a transaction without running it."},
 		{Name: "watch", Arity: -2, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
-			Categories: CategoryTransaction, Keys: []KeySpec{keyRange(1, -1, 1, RO)}, Run: cmdWatch, immediate: true,
+			Categories: CategoryTransaction, Keys: []KeySpec{keyRange(1, -1, 1, RO)}, Run: cmdWatch, Immediate: true,
 			Group: "transactions", Since: "2.2.0", Complexity: "O(1) for every key", Syntax: "key [key ...]",
 			Summary: "Makes the next EXEC depend on the keys staying as they are."},
 		{Name: "unwatch", Arity: 1, Flags: NoScript | Loading | Stale | Fast | AllowBusy,
@@ -26,55 +28,55 @@ func transactionFamily() Family {
 }
 
 func cmdMulti(c *Context) error {
-	if c.Session.Transaction.active {
+	if c.Session.Transaction.Active {
 		return Error("ERR MULTI calls can not be nested")
 	}
-	c.Session.Transaction = transaction{active: true}
-	c.Session.publishQueue()
+	c.Session.Transaction = execute.Transaction{Active: true}
+	c.Session.PublishQueue()
 	c.Reply.OK()
 	return nil
 }
 
 func cmdDiscard(c *Context) error {
-	if !c.Session.Transaction.active {
+	if !c.Session.Transaction.Active {
 		return Error("ERR DISCARD without MULTI")
 	}
-	c.Session.endTransaction()
-	c.Engine.watches.forget(c.Session)
+	c.Session.EndTransaction()
+	c.Engine.Watches.Forget(c.Session)
 	c.Reply.OK()
 	return nil
 }
 
 func cmdExec(c *Context) error {
 	s := c.Session
-	if !s.Transaction.active {
+	if !s.Transaction.Active {
 		return Error("ERR EXEC without MULTI")
 	}
-	queue, aborted := s.Transaction.queue, s.Transaction.aborted
-	expired, err := watchedExpired(c)
+	queue, aborted := s.Transaction.Queue, s.Transaction.Aborted
+	expired, err := execute.WatchedExpired(c)
 	if err != nil {
 		return err
 	}
 	if aborted || expired || s.Dirty() {
-		s.endTransaction()
-		c.Engine.watches.forget(s)
+		s.EndTransaction()
+		c.Engine.Watches.Forget(s)
 		if aborted {
 			return ErrExecAbort
 		}
 		c.Reply.NullArray()
 		return nil
 	}
-	s.endTransaction()
-	if err := c.runQueue(queue); err != nil {
+	s.EndTransaction()
+	if err := runQueue(c, queue); err != nil {
 		return err
 	}
-	c.Engine.watches.forget(s)
+	c.Engine.Watches.Forget(s)
 	return nil
 }
 
 // runQueue runs queued requests in the transaction that EXEC runs in. An error of one is its reply,
 // and doesn't keep the others from running.
-func (c *Invocation) runQueue(queue []*Request) error {
+func runQueue(c *Context, queue []*Request) error {
 	c.Reply.Array(len(queue))
 	for _, r := range queue {
 		if err := c.Invoke(r, c.Reply); err != nil {
@@ -87,7 +89,7 @@ func (c *Invocation) runQueue(queue []*Request) error {
 }
 
 func cmdWatch(c *Context) error {
-	if c.Session.Transaction.active {
+	if c.Session.Transaction.Active {
 		return Error("ERR WATCH inside MULTI is not allowed")
 	}
 	for _, key := range c.Args[1:] {
@@ -95,14 +97,14 @@ func cmdWatch(c *Context) error {
 		if err != nil {
 			return err
 		}
-		c.Engine.watches.watch(c.Session, c.DB.Number(), key, k.Exists && c.DB.Expired(k))
+		c.Engine.Watches.Watch(c.Session, c.DB.Number(), key, k.Exists && c.DB.Expired(k))
 	}
 	c.Reply.OK()
 	return nil
 }
 
 func cmdUnwatch(c *Context) error {
-	c.Engine.watches.forget(c.Session)
+	c.Engine.Watches.Forget(c.Session)
 	c.Reply.OK()
 	return nil
 }

@@ -26,7 +26,7 @@ func cmdWait(c *Context) error {
 	if err != nil {
 		return err
 	}
-	have, err := c.await(timeout, func(a psync.Acknowledged) bool { return int64(a.Replicas) >= wanted })
+	have, err := await(c, timeout, func(a psync.Acknowledged) bool { return int64(a.Replicas) >= wanted })
 	if err != nil {
 		return err
 	}
@@ -56,12 +56,12 @@ func cmdWaitAOF(c *Context) error {
 		return Error("ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are " +
 			"just local and are not propagated.")
 	}
-	have, err := c.await(timeout, func(a psync.Acknowledged) bool { return int64(a.Synced) >= replicas && (a.Here || local == 0) })
+	have, err := await(c, timeout, func(a psync.Acknowledged) bool { return int64(a.Synced) >= replicas && (a.Here || local == 0) })
 	if err != nil {
 		return err
 	}
 	c.Reply.Array(2)
-	c.replyBit(have.Here)
+	replyBit(c, have.Here)
 	c.Reply.Integer(int64(have.Synced))
 	return nil
 }
@@ -80,8 +80,8 @@ func parseTimeout(word []byte) (time.Duration, error) {
 
 // await waits until enough acknowledge what the session has written, the time is over, or somebody ends it.
 // Inside of MULTI it only looks.
-func (c *Context) await(timeout time.Duration, enough func(psync.Acknowledged) bool) (have psync.Acknowledged, err error) {
-	part, position := c.Engine.Replication(), c.Session.written
+func await(c *Context, timeout time.Duration, enough func(psync.Acknowledged) bool) (have psync.Acknowledged, err error) {
+	part, position := c.Engine.Replication(), c.Session.Written
 	have, _, _ = part.Acknowledged(position)
 	if c.Nested() || enough(have) {
 		return have, nil
@@ -89,13 +89,13 @@ func (c *Context) await(timeout time.Duration, enough func(psync.Acknowledged) b
 	if err := part.AskReplicas(); err != nil {
 		return have, err
 	}
-	c.Aside(func() { have, err = c.awaitAside(position, timeout, enough) })
+	c.Aside(func() { have, err = awaitAside(c, position, timeout, enough) })
 	return have, err
 }
 
-func (c *Context) awaitAside(position int64, timeout time.Duration, enough func(psync.Acknowledged) bool) (psync.Acknowledged, error) {
-	unblocked := c.Session.block()
-	defer c.Session.unblocked()
+func awaitAside(c *Context, position int64, timeout time.Duration, enough func(psync.Acknowledged) bool) (psync.Acknowledged, error) {
+	unblocked := c.Session.Block()
+	defer c.Session.Unblocked()
 	var over <-chan time.Time
 	if timeout > 0 {
 		timer := time.NewTimer(timeout)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
@@ -92,10 +93,10 @@ func cmdZAdd(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.addScores(o, pairs)
+	return addScores(c, o, pairs)
 }
 
-func cmdZIncrBy(c *Context) error { return c.addScores(addOptions{incr: true}, c.Args[2:]) }
+func cmdZIncrBy(c *Context) error { return addScores(c, addOptions{incr: true}, c.Args[2:]) }
 
 func parseScore(word []byte) (float64, error) {
 	if score, ok := number.ParseDouble(word); ok {
@@ -106,7 +107,7 @@ func parseScore(word []byte) (float64, error) {
 
 const errScoreNaN = Error("ERR resulting score is not a number (NaN)")
 
-func (c *Context) addScores(o addOptions, pairs [][]byte) error {
+func addScores(c *Context, o addOptions, pairs [][]byte) error {
 	scores := make([]float64, 0, 8)
 	for i := 0; i < len(pairs); i += 2 {
 		score, err := parseScore(pairs[i])
@@ -143,7 +144,7 @@ func (c *Context) addScores(o addOptions, pairs [][]byte) error {
 			added++
 		}
 	}
-	c.replyAdded(o, added, updated, scores[0], done)
+	replyAdded(c, o, added, updated, scores[0], done)
 	if added+updated == 0 {
 		return nil
 	}
@@ -171,7 +172,7 @@ func (o *addOptions) outcome(score, was float64, existed bool) (float64, bool, e
 	return score, !(o.lt && score >= was || o.gt && score <= was), nil
 }
 
-func (c *Context) replyAdded(o addOptions, added, updated int64, score float64, done bool) {
+func replyAdded(c *Context, o addOptions, added, updated int64, score float64, done bool) {
 	switch {
 	case o.incr && done:
 		c.Reply.Double(score)
@@ -193,7 +194,7 @@ func cmdZCard(c *Context) error {
 	return nil
 }
 
-func (c *Context) replyScore(z *storage.ZSet, member []byte) error {
+func replyScore(c *Context, z *storage.ZSet, member []byte) error {
 	score, found, err := z.Score(member)
 	if err != nil {
 		return err
@@ -211,7 +212,7 @@ func cmdZScore(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.replyScore(&z, c.Args[2])
+	return replyScore(c, &z, c.Args[2])
 }
 
 func cmdZMScore(c *Context) error {
@@ -221,7 +222,7 @@ func cmdZMScore(c *Context) error {
 	}
 	c.Reply.Array(len(c.Args) - 2)
 	for _, member := range c.Args[2:] {
-		if err := c.replyScore(&z, member); err != nil {
+		if err := replyScore(c, &z, member); err != nil {
 			return err
 		}
 	}
@@ -233,14 +234,14 @@ func zsetRank(name, since string, reverse bool, summary string) Command {
 		Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: since,
 		Complexity: "O(√N), N being the number of members; O(N) when they are counted first",
 		Syntax:     "key member [WITHSCORE]", Prefetch: PrefetchElement, Summary: summary,
-		Run: func(c *Context) error { return c.replyRank(reverse) }}
+		Run: func(c *Context) error { return replyRank(c, reverse) }}
 }
 
-func (c *Context) replyRank(reverse bool) error {
+func replyRank(c *Context, reverse bool) error {
 	withScore := len(c.Args) == 4
 	switch {
 	case len(c.Args) > 4:
-		return wrongArity(c.Command.FullName())
+		return execute.WrongArity(c.Command.FullName())
 	case withScore && !equalFold(c.Args[3], "WITHSCORE"):
 		return ErrSyntax
 	}
@@ -293,7 +294,7 @@ func cmdZRandMember(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.replySample(z, count, len(c.Args) == 4)
+	return replySample(c, z, count, len(c.Args) == 4)
 }
 
 // zsetToSample checks ZRANDMEMBER's words before the key is looked at.
@@ -326,7 +327,7 @@ const fewSampled = 512
 
 // replySample replies with count different members, or, when it is negative, with as many that may
 // repeat.
-func (c *Context) replySample(z *storage.ZSet, count int64, withScores bool) error {
+func replySample(c *Context, z *storage.ZSet, count int64, withScores bool) error {
 	ranks := sampleRanks(count, z.Len())
 	sampled := make(map[int]scoredMember, len(ranks))
 	for _, rank := range ranks {
@@ -339,7 +340,7 @@ func (c *Context) replySample(z *storage.ZSet, count int64, withScores bool) err
 	if err := look(z, sampled); err != nil {
 		return err
 	}
-	out := c.scoredReply(len(ranks), withScores)
+	out := newScoredReply(c, len(ranks), withScores)
 	for _, rank := range ranks {
 		out.add(sampled[rank].member, sampled[rank].score)
 	}
@@ -416,7 +417,7 @@ type scoredReply struct {
 	withScores bool
 }
 
-func (c *Context) scoredReply(n int, withScores bool) scoredReply {
+func newScoredReply(c *Context, n int, withScores bool) scoredReply {
 	if withScores && c.Reply.Protocol() == 2 {
 		n *= 2
 	}
