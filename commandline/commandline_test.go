@@ -166,7 +166,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", "--port=99999"}, `--port: expected a number from 0 to 65535, got "99999"`},
 		{[]string{"serve", "--port"}, "--port: expected a value"},
 		{[]string{"serve", "-p", "1"}, `"-p": expected --option value`},
-		{[]string{"serve", "--bind", "127.0.0.1", "-::1", "--replicaof", "127.0.0.1", "0"}, "--replicaof: expected a host and a port"},
+		{[]string{"serve", "--bind", "127.0.0.1", "-::1", "--replicaof", "127.0.0.1", "65536"}, "--replicaof: expected a host and a port"},
 		{[]string{"serve", "--client-output-buffer-limit", "normal", "0", "0", "--save", "3600"}, `got "normal 0 0"`},
 		{[]string{"serve", "--client-output-buffer-limit", "normal", "0", "0", "0", "--save", "3600"}, `got "3600"`},
 		{[]string{"serve", "a.conf", "b.conf"}, `"b.conf": expected one configuration file`},

@@ -179,6 +179,9 @@ func (l *link) attempt() error {
 		FullSync: l.synchronize, Connected: l.takeStream,
 	}
 	defer l.disconnect()
+	if err := l.settle(); err != nil {
+		return err
+	}
 	for {
 		to, err := steps[l.State()]()
 		if err != nil {

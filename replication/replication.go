@@ -85,6 +85,7 @@ type Node struct {
 	roles      sync.Mutex
 	former     *link // the last one that was left; its goroutine may not have ended yet
 	pinged     time.Time
+	adopted    bool    // data of a full synchronization are the store's, and may not be on the disk yet
 	configured *string // what the configuration said of the role when the server started
 
 	// mu is never held while somebody waits: reactors take it for INFO, ROLE and PSYNC.
@@ -228,7 +229,8 @@ func (n *Node) leaveFor(next *link) {
 	n.change(func() { n.link = next })
 }
 
-// Promote makes the server a primary, of a new history that begins where the former one is left.
+// Promote makes the server a primary, of a new history that begins where the former one is left. The data that it has
+// adopted from its primary are on the disk then.
 func (n *Node) Promote() error {
 	n.roles.Lock()
 	defer n.roles.Unlock()
@@ -243,6 +245,9 @@ func (n *Node) Promote() error {
 
 // promote needs roles to be held, on a replica.
 func (n *Node) promote() error {
+	if err := n.settle(); err != nil {
+		return err
+	}
 	n.link.end()
 	if err := n.branch(); err != nil {
 		n.follow(n.link.target)

@@ -154,7 +154,7 @@ func cacheBytes(c *config.Config) int64 { return copyBytes(c) - keptBytes(c) }
 func (d *Data) logOptions(number uint64) binlog.Options {
 	c := d.config
 	return binlog.Options{
-		Directory:    filepath.Join(d.directory, "binlog", strconv.FormatUint(number, 10)),
+		Directory:    filepath.Join(d.logsDirectory(), strconv.FormatUint(number, 10)),
 		SegmentBytes: c.BinlogSegmentSize.Get(),
 		Sync: func() binlog.SyncPolicy {
 			switch c.AppendFsync.Get() {
@@ -186,6 +186,9 @@ func (d *Data) reclaim(number uint64) (persisted int64, err error) {
 // openLog opens the log that the data belongs to; for a new data directory it makes one.
 func (d *Data) openLog() error {
 	number := d.Store.LogDirectory()
+	if err := d.checkLaterLogs(number); err != nil {
+		return err
+	}
 	if number == 0 {
 		return d.createLog()
 	}
@@ -199,7 +202,7 @@ func (d *Data) openLog() error {
 	return d.removeOtherLogs()
 }
 
-// createLog makes the first log. A crash may have left one behind that no data has gone to: the
+// createLog makes the first log. A crash may have left one behind that no data has gone to, and has no records: the
 // state that names it is persisted before anything is served.
 func (d *Data) createLog() error {
 	warnOfRedisData(d.directory, d.logger)

@@ -13,13 +13,15 @@ import (
 // parent does. Its state record holds the position of the log that it is as of: that of some commit
 // between the call and the return. Nobody is stopped meanwhile.
 func (s *Store) Checkpoint(directory string) error {
-	if err := s.Settle(); err != nil {
-		return err
-	}
-	if err := s.db().Checkpoint(directory); err != nil {
-		return fmt.Errorf("storage: checkpoint: %w", err)
-	}
-	return nil
+	return s.whileOpen(func() error {
+		if err := s.Settle(); err != nil {
+			return err
+		}
+		if err := s.db().Checkpoint(directory); err != nil {
+			return fmt.Errorf("storage: checkpoint: %w", err)
+		}
+		return nil
+	})
 }
 
 // A checkpoint's directory is named by when it was begun: checkpoint-20261121T074634.123Z. The order of

@@ -527,8 +527,10 @@ func (s *Store) tidy() error {
 // PersistState brings the state to RocksDB's files even when nothing was written: the log that the
 // store was attached to is named there before anything goes to it.
 func (s *Store) PersistState() error {
-	s.commit.Lock()
-	s.freeze()
-	s.commit.Unlock()
-	return s.Persist()
+	return s.whileOpen(func() error {
+		s.commit.Lock()
+		s.freeze()
+		s.commit.Unlock()
+		return s.Persist()
+	})
 }

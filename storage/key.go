@@ -1,6 +1,10 @@
 package storage
 
-import "kedis/storage/layout"
+import (
+	"slices"
+
+	"kedis/storage/layout"
+)
 
 // Key is what Lookup found of a key: its metadata, or that it doesn't exist. Value of the metadata
 // is read only and valid until the transaction is reset.
@@ -252,9 +256,16 @@ func (d DB) KeysBetween(from, before []byte, f func(key []byte, m *layout.Metada
 	return it.Close()
 }
 
-// Flush empties a database: it gets a new namespace. The gate is closed.
+// Flush empties a database: it gets a new namespace, unless its own is as good as new. The gate is closed.
 func (t *Txn) Flush(database int) {
-	t.remap()[database] = t.newNamespace()
+	if t.used(t.namespace(database)) {
+		t.remap()[database] = t.newNamespace()
+	}
+}
+
+// used reports whether a namespace has keys, or had some within the transaction or when it was last brought to RocksDB.
+func (t *Txn) used(ns *namespace) bool {
+	return ns.keys.Load() > 0 || ns.family.Load() != nil || slices.ContainsFunc(t.deltas, func(d delta) bool { return d.namespace == ns })
 }
 
 // Swap exchanges two databases. The gate is closed.

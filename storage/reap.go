@@ -165,8 +165,8 @@ func (s *Store) dropNamespaces() error {
 		needed[layout.Family(d.Namespace)] = true
 	}
 	s.commit.Lock()
-	for _, number := range s.commit.imported {
-		needed[layout.Family(number)] = true
+	for _, ns := range s.commit.imported {
+		needed[layout.Family(ns.number)] = true
 	}
 	now := s.current.Load()
 	for _, ns := range now.databases {

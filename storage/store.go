@@ -93,7 +93,7 @@ type Store struct {
 		moved         movedLists // in the active generation
 		broken        bool
 		reselect      bool           // the next effect names its database, whatever is selected
-		imported      []uint32       // namespaces that no database has yet
+		imported      []*namespace   // that no database has yet
 		unpersisted   []layout.State // that RocksDB has, from the one on that its files have
 	}
 
@@ -118,6 +118,10 @@ type Store struct {
 	stageBytes int  // see stage.go
 	warmed     byte // keeps the compiler from leaving out what the flusher reads ahead
 	creating   sync.Mutex
+
+	// reopening is held for reading by each step that uses RocksDB while the gate may be closed by somebody else, so that
+	// Reopen doesn't close it in the midst of one. It comes before the commit lock.
+	reopening sync.RWMutex
 }
 
 // Counters tell what the store did since it was opened.
@@ -239,6 +243,11 @@ func (s *Store) load() error {
 		if databases[i] == nil {
 			databases[i] = s.newNamespace()
 		}
+	}
+	for _, ns := range s.commit.imported { // by who goes on when Reopen is done
+		name := layout.Family(ns.number)
+		ns.family.Store(s.db().Family(name))
+		named[name] = true
 	}
 	for _, name := range s.db().Families() {
 		if named[name] {
@@ -403,8 +412,15 @@ func (s *Store) Rocks() *rocks.DB { return s.db() }
 // Counters are the store's counters.
 func (s *Store) Counters() *Counters { return &s.counters }
 
-// Close persists everything and closes the store. Nothing else may be under way.
+// Close persists everything and closes the store. Nothing else may be under way. A store that a failed Reopen has left closed
+// is closed already.
 func (s *Store) Close() error {
+	if s.closing() {
+		if err := s.db().Close(); !errors.Is(err, rocks.ErrClosed) {
+			return err
+		}
+		return nil
+	}
 	err := s.Persist()
 	close(s.stop)
 	s.flusher.wake()
@@ -423,8 +439,10 @@ func (s *Store) Reconfigure(o rocks.Options) { s.options.Rocks = o }
 var ErrInUse = errors.New("storage: a walk or a snapshot is under way")
 
 // Reopen closes the store and opens it again, so that everything is read from files. The gate is closed
-// meanwhile. When it fails, the store can't be used any more.
+// meanwhile; imports that are under way wait, and go on. When it fails with another error than ErrInUse, the store can't be used any more.
 func (s *Store) Reopen() error {
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
 	if s.oldestView() != unlimited {
 		return ErrInUse
 	}
@@ -437,6 +455,13 @@ func (s *Store) Reopen() error {
 	s.forgetCopies()
 	s.ranks.clear()
 	return s.open()
+}
+
+// whileOpen calls f, and has Reopen wait until it returns. Calls don't nest.
+func (s *Store) whileOpen(f func() error) error {
+	s.reopening.RLock()
+	defer s.reopening.RUnlock()
+	return f()
 }
 
 // Stripe is the lock of a key.

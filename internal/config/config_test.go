@@ -159,6 +159,25 @@ client-output-buffer-limit normal 4kb 5 6
 	}
 }
 
+// TestPrimary takes what redis-server 7.0 takes for a primary in its file.
+func TestPrimary(t *testing.T) {
+	for line, want := range map[string]string{
+		"replicaof localhost 0": "localhost 0", "slaveof localhost 65535": "localhost 65535", "replicaof localhost 065": "localhost 065",
+		"replicaof localhost +5": "localhost +5", "replicaof No oNe": "", `replicaof ""`: "",
+	} {
+		c := newConfig(1 << 30)
+		if err := c.Load(writeFile(t, line+"\n")); err != nil || c.ReplicaOf.String() != want {
+			t.Errorf("%s: %q, %v", line, c.ReplicaOf.String(), err)
+		}
+	}
+	for _, line := range []string{"replicaof localhost -1", "replicaof localhost 65536", "replicaof localhost abc", "replicaof localhost 1x",
+		"replicaof localhost 99999999999999999999", "replicaof localhost", "replicaof a b c"} {
+		if err := newConfig(1 << 30).Load(writeFile(t, line+"\n")); err == nil {
+			t.Errorf("%s is taken", line)
+		}
+	}
+}
+
 func TestMistakesInTheFile(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{`maxclients abc`, `maxclients: expected a number of clients from 1 to 4294967295, got "abc"`},

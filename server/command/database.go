@@ -47,6 +47,7 @@ func cmdFlushDB(c *Context) error {
 	if err := flush(c, c.DB.Number()); err != nil {
 		return err
 	}
+	c.Effect(c.Args...) // of an empty database, too, as Redis tells its replicas
 	c.Reply.OK()
 	return nil
 }
@@ -60,6 +61,7 @@ func cmdFlushAll(c *Context) error {
 			return err
 		}
 	}
+	c.Effect(c.Args...)
 	c.Reply.OK()
 	return nil
 }

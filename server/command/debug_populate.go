@@ -80,7 +80,11 @@ func populate(c *Context, prefix []byte, from, before int64, size int) error {
 		t.Effect(c.DB.Number(), []byte("SET"), key, value)
 	}
 	c.Engine.Watches.Changed(t.KeyEvents(), 0)
-	return c.Engine.Store.Commit(t)
+	if err := c.Engine.Store.Commit(t); err != nil {
+		return err
+	}
+	c.Session.Written = c.Engine.Store.Position()
+	return nil
 }
 
 // debugProtocol replies with a value of each type that the protocol has.

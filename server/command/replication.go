@@ -66,7 +66,7 @@ func cmdReplicaOf(c *Context) error {
 	if !ok || n < 0 || n > 65535 {
 		return Error("ERR Invalid master port")
 	}
-	if host == "" || strings.ContainsAny(host, " \t\r\n") { // Redis takes it, and never connects
+	if len(strings.Fields(host)) != 1 || strings.Fields(host)[0] != host { // Redis takes it, and never connects
 		return Error("ERR Invalid master host")
 	}
 	changed, err := c.Engine.Replication().Follow(host, int(n))

@@ -244,14 +244,19 @@ func (b *Batch) run(c *Invocation) Outcome {
 		b.txn.ForgetLookups(&c.before.txn)
 		return Offload
 	}
-	if b.txn.Effects(&c.before.txn) > 0 {
-		b.members.wrote(c.Session)
-	}
+	b.noteWriter(c.Session, &c.before.txn)
 	b.txn.Enclose(&c.before.txn)
 	b.markWatchers()
 	b.Tick()
 	b.accountAll(c, time.Duration(b.clock.last-start))
 	return Done
+}
+
+// noteWriter notes that a session has written, if it has left effects since a savepoint: WAIT has to cover them.
+func (b *Batch) noteWriter(s *Session, since *storage.Savepoint) {
+	if b.txn.Effects(since) > 0 {
+		b.members.wrote(s)
+	}
 }
 
 // exhausted reports whether a command wants to go on on a worker, or, on one, that others are to have their turn before it counts on.

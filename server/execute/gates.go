@@ -23,7 +23,7 @@ var gates = []gate{
 	{"enough replicas", mayWrite, requireReplicas},
 	{"read only replica", mayWrite, refuseWritesOnReplica},
 	{"listening", func(c *Command) bool { return !c.Subscribed }, onlyListen},
-	{"stale data", func(c *Command) bool { return c.Flags&Stale == 0 }, refuseStaleData},
+	{"stale data", func(c *Command) bool { return c.Flags&Stale == 0 || c.RunsQueue }, refuseStaleData},
 	{"loading", func(c *Command) bool { return c.Flags&Loading == 0 }, refuseWhileLoading},
 }
 

@@ -6,7 +6,8 @@ import "kedis/internal/number"
 type Transaction struct {
 	Active  bool
 	Aborted bool  // a command could not be queued
-	flags   Flags // of all that is queued
+	flags   Flags // that any of the queued commands has
+	lacked  Flags // that any of them lacks
 	bytes   int   // of the words that are queued
 	Queue   []*Request
 }
@@ -16,6 +17,7 @@ func (s *Session) enqueue(r *Request) {
 	t := &s.Transaction
 	t.Queue = append(t.Queue, r.Clone())
 	t.flags |= r.Command.Flags
+	t.lacked |= ^r.Command.Flags
 	t.bytes += WordBytes(r.Args)
 	s.PublishQueue()
 	s.Reply.SimpleString("QUEUED")

@@ -120,8 +120,11 @@ func refuseWritesOnReplica(b *Batch, s *Session, r *Request) error {
 }
 
 // refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it
-// is configured so.
-func refuseStaleData(b *Batch, _ *Session, _ *Request) error {
+// is configured so. The link may have gone since the commands of a transaction were queued.
+func refuseStaleData(b *Batch, s *Session, r *Request) error {
+	if r.Command.RunsQueue && s.Transaction.lacked&Stale == 0 {
+		return nil
+	}
 	if !b.engine.role.stale.Load() || b.repeat.applying || b.engine.Config.ReplicaServeStaleData.Get() {
 		return nil
 	}

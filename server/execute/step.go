@@ -23,6 +23,7 @@ func (c *Invocation) Step(keys [][]byte, exclusive bool, f func(db storage.DB) e
 	if err != nil {
 		b.txn.Rollback(&savepoint)
 	}
+	b.noteWriter(c.Session, &savepoint)
 	b.txn.Enclose(&savepoint)
 	if failed := b.Commit(); failed != nil {
 		return Errorf("MISCONF Errors writing to the log: %v", failed)
