@@ -68,10 +68,10 @@ const errOneUser = Error("ERR Kedis has no users but 'default', whose password i
 func refusal(name string, arity int, flags Flags, since, syntax string, why Error) Command {
 	return Command{Name: name, Arity: arity, Flags: flags, Since: since, Complexity: "O(1)", Syntax: syntax,
 		Summary: "Is refused: " + string(why[len("ERR "):]) + ".",
-		Run:     func(*Context) error { return why }}
+		Run:     func(*Invocation) error { return why }}
 }
 
-func cmdACLCat(c *Context) error {
+func cmdACLCat(c *Invocation) error {
 	if len(c.Args) > 3 {
 		return c.Misused()
 	}
@@ -97,12 +97,12 @@ func cmdACLCat(c *Context) error {
 	return nil
 }
 
-func cmdACLWhoAmI(c *Context) error {
+func cmdACLWhoAmI(c *Invocation) error {
 	c.Reply.BulkString(defaultUser)
 	return nil
 }
 
-func cmdACLUsers(c *Context) error {
+func cmdACLUsers(c *Invocation) error {
 	c.Reply.Array(1)
 	c.Reply.BulkString(defaultUser)
 	return nil
@@ -113,7 +113,7 @@ const (
 	mostPasswordBits    = 4096
 )
 
-func cmdACLGenPass(c *Context) error {
+func cmdACLGenPass(c *Invocation) error {
 	bits := int64(defaultPasswordBits)
 	switch {
 	case len(c.Args) > 3:
@@ -144,7 +144,7 @@ func passwordHash(e *Engine) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(password)))
 }
 
-func cmdACLList(c *Context) error {
+func cmdACLList(c *Invocation) error {
 	password := "nopass"
 	if hash := passwordHash(c.Engine); hash != "" {
 		password = "#" + hash
@@ -154,7 +154,7 @@ func cmdACLList(c *Context) error {
 	return nil
 }
 
-func cmdACLGetUser(c *Context) error {
+func cmdACLGetUser(c *Invocation) error {
 	if string(c.Args[2]) != defaultUser {
 		c.Reply.Null()
 		return nil
@@ -185,7 +185,7 @@ func cmdACLGetUser(c *Context) error {
 
 const deniedEntries = 10
 
-func cmdACLLog(c *Context) error {
+func cmdACLLog(c *Invocation) error {
 	count := int64(deniedEntries)
 	switch {
 	case len(c.Args) > 3:
@@ -208,7 +208,7 @@ func cmdACLLog(c *Context) error {
 	return nil
 }
 
-func replyDenial(c *Context, e metrics.Denial, now time.Time) {
+func replyDenial(c *Invocation, e metrics.Denial, now time.Time) {
 	r := c.Reply
 	integer := func(name string, value int64) {
 		r.BulkString(name)
@@ -233,7 +233,7 @@ func replyDenial(c *Context, e metrics.Denial, now time.Time) {
 }
 
 // noteDenial notes that a client could not become a user.
-func noteDenial(c *Context, user []byte) {
+func noteDenial(c *Invocation, user []byte) {
 	kind := "toplevel"
 	if c.Nested() {
 		kind = "multi"
@@ -242,7 +242,7 @@ func noteDenial(c *Context, user []byte) {
 		Client: string(describe(c, nil, c.Session))}, time.Now())
 }
 
-func cmdACLDryRun(c *Context) error {
+func cmdACLDryRun(c *Invocation) error {
 	if string(c.Args[2]) != defaultUser {
 		return Errorf("ERR User '%s' not found", execute.UntilZero(c.Args[2]))
 	}

@@ -186,14 +186,14 @@ func TestClientLine(t *testing.T) {
 	c.Do("WATCH", "a", "b")
 	c.Do("MULTI")
 	c.Do("SET", "key", "12345")
-	line := string(describe(&Context{Engine: engine, Session: c.Session, Request: &Request{}}, nil, c.Session))
+	line := string(describe(&Invocation{Engine: engine, Session: c.Session, Request: &Request{}}, nil, c.Session))
 	want := regexp.MustCompile(`^id=1 addr= laddr= fd=-1 name=me age=\d+ idle=\d+ flags=xT db=5 sub=0 psub=0 ssub=0 multi=1 watch=2 qbuf=0 qbuf-free=0 ` +
 		`argv-mem=0 multi-mem=11 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=\d+ events=r cmd=set user=default redir=-1 resp=3 lib-name=lib lib-ver=$`)
 	if !want.MatchString(line) {
 		t.Errorf("%s\ndoes not match %s", line, want)
 	}
 	c.Do("RESET")
-	line = string(describe(&Context{Engine: engine, Session: c.Session, Request: &Request{}}, nil, c.Session))
+	line = string(describe(&Invocation{Engine: engine, Session: c.Session, Request: &Request{}}, nil, c.Session))
 	if !regexp.MustCompile(` name= .* flags=N db=0 .* multi=-1 watch=0 .* cmd=reset .* resp=2 lib-name=lib `).MatchString(line) {
 		t.Errorf("after RESET: %s", line)
 	}

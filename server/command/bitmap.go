@@ -28,14 +28,14 @@ func bitmapFamily() Family {
 		{Name: "bitfield", Arity: -2, Flags: Write | DenyOOM, Categories: CategoryBitmap,
 			Keys: []KeySpec{{Flags: RW | Access | Update | VariableFlags, Index: 1, Step: 1,
 				Notes: "This command allows both access and modification of the key"}},
-			KeyFlags: bitFieldKeyFlags, Run: func(c *Context) error { return bitField(c, false) },
+			KeyFlags: bitFieldKeyFlags, Run: func(c *Invocation) error { return bitField(c, false) },
 			Group: "bitmap", Since: "3.2.0", Complexity: "O(1) for each operation",
 			Syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment> " +
 				"[GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment> ...]]",
 			Summary: "Reads, sets and increments integers of any width within a string."},
 		{Name: "bitfield_ro", Arity: -2, Flags: ReadOnly | Fast, Categories: CategoryBitmap,
 			Keys:  []KeySpec{oneKey(1, RO|Access)},
-			Run:   func(c *Context) error { return bitField(c, true) },
+			Run:   func(c *Invocation) error { return bitField(c, true) },
 			Group: "bitmap", Since: "6.0.0", Complexity: "O(1) for each operation", Syntax: "key [GET encoding offset [GET encoding offset ...]]",
 			Summary: "Reads integers of any width within a string."},
 		{Name: "bitop", Arity: -4, Flags: Write | DenyOOM, Categories: CategoryBitmap,
@@ -60,7 +60,7 @@ func bitmapFamily() Family {
 
 // bitOffset reads the offset of a bit. It has to lie within the longest string. Of width 0 it is a
 // number of bits; of others it may also be one of integers of that width, behind a "#".
-func bitOffset(c *Context, word []byte, width uint8) (uint64, error) {
+func bitOffset(c *Invocation, word []byte, width uint8) (uint64, error) {
 	scale := uint64(1)
 	if width > 0 && len(word) > 0 && word[0] == '#' {
 		word, scale = word[1:], uint64(width)
@@ -76,7 +76,7 @@ func bitOffset(c *Context, word []byte, width uint8) (uint64, error) {
 	return offset, nil
 }
 
-func cmdGetBit(c *Context) error {
+func cmdGetBit(c *Invocation) error {
 	offset, err := bitOffset(c, c.Args[2], 0)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func cmdGetBit(c *Context) error {
 	return nil
 }
 
-func cmdSetBit(c *Context) error {
+func cmdSetBit(c *Invocation) error {
 	offset, err := bitOffset(c, c.Args[2], 0)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func parseBitUnit(word []byte) (bitmap.Unit, error) {
 	return 0, ErrSyntax
 }
 
-func cmdBitCount(c *Context) error {
+func cmdBitCount(c *Invocation) error {
 	r, err := parseCountRange(c.Args[2:])
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func parseCountRange(words [][]byte) (r bitmap.Range, err error) {
 	return r, err
 }
 
-func cmdBitPos(c *Context) error {
+func cmdBitPos(c *Invocation) error {
 	bit, err := parseInteger(c.Args[2])
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func parsePositionRange(words [][]byte) (r bitmap.Range, err error) {
 	return r, err
 }
 
-func cmdBitOp(c *Context) error {
+func cmdBitOp(c *Invocation) error {
 	operation, err := parseBitOperation(c.Args[1])
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func parseBitOperation(word []byte) (bitmap.Operation, error) {
 }
 
 // bitField is BITFIELD, and when nothing may be written BITFIELD_RO.
-func bitField(c *Context, readOnly bool) error {
+func bitField(c *Invocation, readOnly bool) error {
 	operations, err := parseBitField(c, c.Args[2:], readOnly)
 	if err != nil {
 		return err
@@ -247,7 +247,7 @@ func bitField(c *Context, readOnly bool) error {
 	})
 }
 
-func parseBitField(c *Context, words [][]byte, readOnly bool) ([]storage.FieldOperation, error) {
+func parseBitField(c *Invocation, words [][]byte, readOnly bool) ([]storage.FieldOperation, error) {
 	operations := make([]storage.FieldOperation, 0, len(words)/3)
 	overflow, writes := bitmap.Wrap, false
 	a := arguments{words: words}
@@ -291,7 +291,7 @@ func parseOverflow(a *arguments) bitmap.Overflow {
 }
 
 // parseField consumes type and offset of a field, and the number of an operation that writes.
-func parseField(c *Context, a *arguments, o *storage.FieldOperation) {
+func parseField(c *Invocation, a *arguments, o *storage.FieldOperation) {
 	var ok bool
 	if o.Type, ok = bitmap.ParseType(a.next()); !ok {
 		a.fail(errBitFieldType)

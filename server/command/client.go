@@ -151,12 +151,12 @@ var clientHelp = []string{
 	"    Say whether commands change the times of access.",
 }
 
-func cmdClientID(c *Context) error {
+func cmdClientID(c *Invocation) error {
 	c.Reply.Integer(c.Session.ID)
 	return nil
 }
 
-func cmdClientGetName(c *Context) error {
+func cmdClientGetName(c *Invocation) error {
 	if name := c.Session.Name(); name != "" {
 		c.Reply.BulkString(name)
 	} else {
@@ -165,7 +165,7 @@ func cmdClientGetName(c *Context) error {
 	return nil
 }
 
-func cmdClientSetName(c *Context) error {
+func cmdClientSetName(c *Invocation) error {
 	if !printableWord(c.Args[2]) {
 		return errClientName
 	}
@@ -174,7 +174,7 @@ func cmdClientSetName(c *Context) error {
 	return nil
 }
 
-func cmdClientSetInfo(c *Context) error {
+func cmdClientSetInfo(c *Invocation) error {
 	attributes := []struct {
 		name string
 		set  func(string)
@@ -193,7 +193,7 @@ func cmdClientSetInfo(c *Context) error {
 	return Errorf("ERR Unrecognized option '%s'", execute.UntilZero(c.Args[2]))
 }
 
-func cmdClientInfo(c *Context) error {
+func cmdClientInfo(c *Invocation) error {
 	c.Reply.Verbatim("txt", string(append(describe(c, nil, c.Session), '\n')))
 	return nil
 }
@@ -202,7 +202,7 @@ func cmdClientInfo(c *Context) error {
 // long.
 const describedAtOnce = 1000
 
-func cmdClientList(c *Context) error {
+func cmdClientList(c *Invocation) error {
 	wanted := func(*Session) bool { return true }
 	switch {
 	case len(c.Args) == 4 && equalFold(c.Args[2], "type"):
@@ -229,7 +229,7 @@ func cmdClientList(c *Context) error {
 	return nil
 }
 
-func listClientsByID(c *Context, words [][]byte) error {
+func listClientsByID(c *Invocation, words [][]byte) error {
 	var text []byte
 	for _, word := range words {
 		id, ok := number.ParseInt(word)
@@ -282,7 +282,7 @@ func clientTypeOf(s *Session) clientType {
 
 // describe appends a connection's line of CLIENT LIST, without the end of the line. What only the
 // connection's own goroutine knows is as it was a moment ago.
-func describe(c *Context, dst []byte, s *Session) []byte {
+func describe(c *Invocation, dst []byte, s *Session) []byte {
 	now := time.Now()
 	field := func(name string, value int64) {
 		dst = strconv.AppendInt(append(append(append(dst, ' '), name...), '='), value, 10)
@@ -382,7 +382,7 @@ type clientFilter struct {
 	spare                 *Session
 }
 
-func cmdClientKill(c *Context) error {
+func cmdClientKill(c *Invocation) error {
 	if len(c.Args) == 3 {
 		if killClients(c, &clientFilter{address: c.Args[2]}) == 0 {
 			return errNoSuchClient
@@ -398,7 +398,7 @@ func cmdClientKill(c *Context) error {
 	return nil
 }
 
-func parseClientFilter(c *Context) (*clientFilter, error) {
+func parseClientFilter(c *Invocation) (*clientFilter, error) {
 	f := &clientFilter{spare: c.Session}
 	for words := c.Args[2:]; len(words) > 0; words = words[2:] {
 		if len(words) == 1 {
@@ -411,7 +411,7 @@ func parseClientFilter(c *Context) (*clientFilter, error) {
 	return f, nil
 }
 
-func (f *clientFilter) parse(c *Context, option string, value []byte) (err error) {
+func (f *clientFilter) parse(c *Invocation, option string, value []byte) (err error) {
 	switch option {
 	case "id":
 		if f.id, err = parseBetween(value, 1, math.MaxInt64); err != nil {
@@ -446,7 +446,7 @@ func (f *clientFilter) parse(c *Context, option string, value []byte) (err error
 	return nil
 }
 
-func (f *clientFilter) parseSkipMe(c *Context, value []byte) error {
+func (f *clientFilter) parseSkipMe(c *Invocation, value []byte) error {
 	switch {
 	case equalFold(value, "yes"):
 		f.spare = c.Session
@@ -468,7 +468,7 @@ func parseBetween(word []byte, least, most int64) (int64, error) {
 
 // killClients closes the connections that fit, and returns how many they were. The connection that asks
 // gets its reply first.
-func killClients(c *Context, f *clientFilter) int {
+func killClients(c *Invocation, f *clientFilter) int {
 	killed := 0
 	for _, s := range c.Engine.Clients.All() {
 		if !f.fits(s) {
@@ -496,7 +496,7 @@ func (f *clientFilter) fits(s *Session) bool {
 	return f.maxAge == 0 || int64(time.Since(s.Created)/time.Second) >= f.maxAge
 }
 
-func cmdClientPause(c *Context) error {
+func cmdClientPause(c *Invocation) error {
 	mode := execute.PauseEverything
 	switch {
 	case len(c.Args) > 4:
@@ -521,14 +521,14 @@ func cmdClientPause(c *Context) error {
 	return nil
 }
 
-func cmdClientUnpause(c *Context) error {
+func cmdClientUnpause(c *Invocation) error {
 	c.Engine.Pause.Finish()
 	c.Reply.OK()
 	return nil
 }
 
 // cmdClientUnblock ends the waiting of WAIT and WAITAOF: there are no other blocking commands.
-func cmdClientUnblock(c *Context) error {
+func cmdClientUnblock(c *Invocation) error {
 	var reply error
 	switch {
 	case len(c.Args) > 4:
@@ -547,7 +547,7 @@ func cmdClientUnblock(c *Context) error {
 	return nil
 }
 
-func cmdClientReply(c *Context) error {
+func cmdClientReply(c *Invocation) error {
 	switch {
 	case equalFold(c.Args[2], "on"):
 		c.Session.ReplyMode = execute.ReplyOn
@@ -575,7 +575,7 @@ func parseSwitch(word []byte) (on bool, err error) {
 	return false, ErrSyntax
 }
 
-func cmdClientNoEvict(c *Context) error {
+func cmdClientNoEvict(c *Invocation) error {
 	on, err := parseSwitch(c.Args[2])
 	if err != nil {
 		return err
@@ -585,7 +585,7 @@ func cmdClientNoEvict(c *Context) error {
 	return nil
 }
 
-func cmdClientNoTouch(c *Context) error {
+func cmdClientNoTouch(c *Invocation) error {
 	on, err := parseSwitch(c.Args[2])
 	if err != nil {
 		return err
@@ -595,12 +595,12 @@ func cmdClientNoTouch(c *Context) error {
 	return nil
 }
 
-func cmdClientGetRedir(c *Context) error {
+func cmdClientGetRedir(c *Invocation) error {
 	c.Reply.Integer(-1)
 	return nil
 }
 
-func cmdClientTrackingInfo(c *Context) error {
+func cmdClientTrackingInfo(c *Invocation) error {
 	c.Reply.Map(3)
 	c.Reply.BulkString("flags")
 	c.Reply.Set(1)
@@ -613,7 +613,7 @@ func cmdClientTrackingInfo(c *Context) error {
 }
 
 // cmdClientTracking turns off what is never on, with options that Redis would take.
-func cmdClientTracking(c *Context) error {
+func cmdClientTracking(c *Invocation) error {
 	var prefix []byte
 	var redirect int64
 	options := arguments{words: c.Args[3:]}
@@ -639,4 +639,4 @@ func cmdClientTracking(c *Context) error {
 	return nil
 }
 
-func cmdClientCaching(*Context) error { return errNotTracking }
+func cmdClientCaching(*Invocation) error { return errNotTracking }

@@ -57,24 +57,24 @@ var commandHelp = []string{
 	"    Find the keys, and what the command does with them.",
 }
 
-func cmdCommand(c *Context) error {
+func cmdCommand(c *Invocation) error {
 	replyCommands(c, c.Engine.Table.Commands())
 	return nil
 }
 
-func replyCommands(c *Context, commands []*Command) {
+func replyCommands(c *Invocation, commands []*Command) {
 	c.Reply.Array(len(commands))
 	for _, command := range commands {
 		writeInfo(command, c.Reply)
 	}
 }
 
-func cmdCommandCount(c *Context) error {
+func cmdCommandCount(c *Invocation) error {
 	c.Reply.Integer(int64(len(c.Engine.Table.Commands())))
 	return nil
 }
 
-func cmdCommandInfo(c *Context) error {
+func cmdCommandInfo(c *Invocation) error {
 	if len(c.Args) == 2 {
 		replyCommands(c, c.Engine.Table.Commands())
 		return nil
@@ -221,7 +221,7 @@ func writeSpec(w *resp.Writer, kind string, fields ...specField) {
 	}
 }
 
-func cmdCommandDocs(c *Context) error {
+func cmdCommandDocs(c *Invocation) error {
 	commands := c.Engine.Table.Commands()
 	if len(c.Args) > 2 {
 		commands = nil
@@ -334,7 +334,7 @@ func (a *Argument) flags() []string {
 	return flags
 }
 
-func cmdCommandList(c *Context) error {
+func cmdCommandList(c *Invocation) error {
 	wanted := func(*Command) bool { return true }
 	if len(c.Args) > 2 {
 		if len(c.Args) != 5 || !equalFold(c.Args[2], "filterby") {
@@ -370,7 +370,7 @@ func commandFilter(by string, value []byte) func(*Command) bool {
 	return nil
 }
 
-func cmdCommandGetKeys(c *Context) error {
+func cmdCommandGetKeys(c *Invocation) error {
 	keys, err := keysOfWords(c)
 	if err != nil {
 		return err
@@ -382,7 +382,7 @@ func cmdCommandGetKeys(c *Context) error {
 	return nil
 }
 
-func cmdCommandGetKeysAndFlags(c *Context) error {
+func cmdCommandGetKeysAndFlags(c *Invocation) error {
 	keys, err := keysOfWords(c)
 	if err != nil {
 		return err
@@ -406,7 +406,7 @@ func keyFlags(t *Table, flags KeyFlags, words [][]byte) KeyFlags {
 }
 
 // keysOfWords finds the keys of the command that the words behind the first two are.
-func keysOfWords(c *Context) ([]KeyReference, error) {
+func keysOfWords(c *Invocation) ([]KeyReference, error) {
 	words := c.Args[2:]
 	command, _ := c.Engine.Table.Lookup(words)
 	switch {

@@ -37,7 +37,7 @@ func configFamily() Family {
 	}}
 }
 
-func cmdConfigGet(c *Context) error {
+func cmdConfigGet(c *Invocation) error {
 	pairs := c.Engine.Config.Match(c.Args[2:]...)
 	c.Reply.Map(len(pairs))
 	for _, pair := range pairs {
@@ -47,7 +47,7 @@ func cmdConfigGet(c *Context) error {
 	return nil
 }
 
-func cmdConfigSet(c *Context) error {
+func cmdConfigSet(c *Invocation) error {
 	if len(c.Args)%2 != 0 {
 		return ErrSyntax
 	}
@@ -78,7 +78,7 @@ func configError(err error) error {
 	return err
 }
 
-func cmdConfigRewrite(c *Context) error {
+func cmdConfigRewrite(c *Invocation) error {
 	if err := c.Engine.Config.Rewrite(); err != nil {
 		return configError(err)
 	}
@@ -86,7 +86,7 @@ func cmdConfigRewrite(c *Context) error {
 	return nil
 }
 
-func cmdConfigResetStat(c *Context) error {
+func cmdConfigResetStat(c *Invocation) error {
 	c.Engine.ResetStatistics()
 	c.Reply.OK()
 	return nil

@@ -59,7 +59,7 @@ func webRequest(name string) Command {
 		Summary: "Closes the connection."}
 }
 
-func cmdWebRequest(c *Context) error {
+func cmdWebRequest(c *Invocation) error {
 	c.Engine.Logger.Warn("closing a connection that speaks HTTP: a web page may be misused to reach this server",
 		"client", c.Session.Peer.RemoteAddress())
 	c.Reply.Rewind(0)
@@ -71,7 +71,7 @@ func cmdWebRequest(c *Context) error {
 const defaultUser = "default"
 
 // authenticate checks a user's password. Without requirepass any is right.
-func authenticate(c *Context, user, password []byte) error {
+func authenticate(c *Invocation, user, password []byte) error {
 	if required := c.Engine.Config.RequirePass.Get(); string(user) != defaultUser ||
 		required != "" && subtle.ConstantTimeCompare(password, []byte(required)) == 0 {
 		noteDenial(c, user)
@@ -81,7 +81,7 @@ func authenticate(c *Context, user, password []byte) error {
 	return nil
 }
 
-func cmdAuth(c *Context) error {
+func cmdAuth(c *Invocation) error {
 	for i := 1; i < len(c.Args); i++ {
 		c.Redact(i)
 	}
@@ -108,7 +108,7 @@ type greeting struct {
 	name           []byte
 }
 
-func cmdHello(c *Context) error {
+func cmdHello(c *Invocation) error {
 	g, err := parseGreeting(c)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func cmdHello(c *Context) error {
 	return nil
 }
 
-func parseGreeting(c *Context) (g greeting, err error) {
+func parseGreeting(c *Invocation) (g greeting, err error) {
 	if len(c.Args) < 2 {
 		return g, nil
 	}
@@ -160,7 +160,7 @@ func parseGreeting(c *Context) (g greeting, err error) {
 	return g, nil
 }
 
-func replyGreeting(c *Context) {
+func replyGreeting(c *Invocation) {
 	r := c.Reply
 	r.Map(7)
 	r.BulkString("server")
@@ -198,7 +198,7 @@ func printableWord(word []byte) bool {
 	return true
 }
 
-func cmdPing(c *Context) error {
+func cmdPing(c *Invocation) error {
 	switch {
 	case len(c.Args) > 2:
 		return execute.WrongArity("ping")
@@ -215,25 +215,25 @@ func cmdPing(c *Context) error {
 }
 
 // wordOr returns a word, or something else where there is none.
-func wordOr(c *Context, index int, otherwise string) []byte {
+func wordOr(c *Invocation, index int, otherwise string) []byte {
 	if index < len(c.Args) {
 		return c.Args[index]
 	}
 	return []byte(otherwise)
 }
 
-func cmdEcho(c *Context) error {
+func cmdEcho(c *Invocation) error {
 	c.Reply.Bulk(c.Args[1])
 	return nil
 }
 
-func cmdQuit(c *Context) error {
+func cmdQuit(c *Invocation) error {
 	c.Reply.OK()
 	c.Session.CloseAfterReply()
 	return nil
 }
 
-func cmdReset(c *Context) error {
+func cmdReset(c *Invocation) error {
 	s := c.Session
 	s.EndTransaction()
 	c.Engine.Watches.Forget(s)
@@ -251,7 +251,7 @@ func cmdReset(c *Context) error {
 	return nil
 }
 
-func cmdSelect(c *Context) error {
+func cmdSelect(c *Invocation) error {
 	index, ok := number.ParseInt(c.Args[1])
 	if !ok {
 		return Error("ERR value is not an integer or out of range")

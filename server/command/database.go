@@ -40,7 +40,7 @@ func parseFlushMode(words [][]byte) error {
 	return ErrSyntax
 }
 
-func cmdFlushDB(c *Context) error {
+func cmdFlushDB(c *Invocation) error {
 	if err := parseFlushMode(c.Args[1:]); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func cmdFlushDB(c *Context) error {
 	return nil
 }
 
-func cmdFlushAll(c *Context) error {
+func cmdFlushAll(c *Invocation) error {
 	if err := parseFlushMode(c.Args[1:]); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func cmdFlushAll(c *Context) error {
 }
 
 // flush empties a database, and tells those who watch keys of it.
-func flush(c *Context, database int) error {
+func flush(c *Invocation, database int) error {
 	if err := c.Engine.Watches.DatabaseChanged(database, execute.PresenceIn(c.InDatabase(database)), execute.PresentNowhere); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func flush(c *Context, database int) error {
 	return nil
 }
 
-func cmdSwapDB(c *Context) error {
+func cmdSwapDB(c *Invocation) error {
 	one, other, err := parseDatabases(c)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func cmdSwapDB(c *Context) error {
 	return nil
 }
 
-func parseDatabases(c *Context) (one, other int, err error) {
+func parseDatabases(c *Invocation) (one, other int, err error) {
 	numbers := [2]int64{}
 	for i, which := range []string{"first", "second"} {
 		n, ok := number.ParseInt(c.Args[1+i])
@@ -114,12 +114,12 @@ func parseDatabases(c *Context) (one, other int, err error) {
 	return int(numbers[0]), int(numbers[1]), nil
 }
 
-func cmdDBSize(c *Context) error {
+func cmdDBSize(c *Invocation) error {
 	c.Reply.Integer(c.DB.Size())
 	return nil
 }
 
-func cmdTime(c *Context) error {
+func cmdTime(c *Invocation) error {
 	now := time.Now()
 	c.Reply.Array(2)
 	c.Reply.BulkString(strconv.FormatInt(now.Unix(), 10))

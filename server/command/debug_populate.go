@@ -19,7 +19,7 @@ const (
 
 // debugPopulate makes keys with values, commit by commit, while nothing else runs. Unlike in Redis replicas get them
 // too: what is in the data is in the log.
-func debugPopulate(c *Context) error {
+func debugPopulate(c *Invocation) error {
 	if c.Engine.Loading() { // what applies the log takes no locks
 		return execute.ErrLoading
 	}
@@ -54,7 +54,7 @@ func debugPopulate(c *Context) error {
 }
 
 // populate makes the keys prefix:from up to prefix:before, those that there are not.
-func populate(c *Context, prefix []byte, from, before int64, size int) error {
+func populate(c *Invocation, prefix []byte, from, before int64, size int) error {
 	if err := c.Writable(); err != nil {
 		return Errorf("MISCONF Errors writing to the log: %v", err)
 	}
@@ -88,7 +88,7 @@ func populate(c *Context, prefix []byte, from, before int64, size int) error {
 }
 
 // debugProtocol replies with a value of each type that the protocol has.
-func debugProtocol(c *Context) error {
+func debugProtocol(c *Invocation) error {
 	reply, known := protocolExamples[string(bytes.ToLower(c.Args[2]))]
 	if !known {
 		return Error("ERR Wrong protocol type name. Please use one of the following: " +
@@ -97,24 +97,24 @@ func debugProtocol(c *Context) error {
 	return reply(c)
 }
 
-var protocolExamples = map[string]func(c *Context) error{
-	"string":   func(c *Context) error { c.Reply.BulkString("Hello World"); return nil },
-	"integer":  func(c *Context) error { c.Reply.Integer(12345); return nil },
-	"double":   func(c *Context) error { c.Reply.Double(3.141); return nil },
-	"bignum":   func(c *Context) error { c.Reply.BigNumber("1234567999999999999999999999999999999"); return nil },
-	"null":     func(c *Context) error { c.Reply.Null(); return nil },
-	"verbatim": func(c *Context) error { c.Reply.Verbatim("txt", "This is a verbatim\nstring"); return nil },
-	"true":     func(c *Context) error { c.Reply.Bool(true); return nil },
-	"false":    func(c *Context) error { c.Reply.Bool(false); return nil },
-	"array": func(c *Context) error {
+var protocolExamples = map[string]func(c *Invocation) error{
+	"string":   func(c *Invocation) error { c.Reply.BulkString("Hello World"); return nil },
+	"integer":  func(c *Invocation) error { c.Reply.Integer(12345); return nil },
+	"double":   func(c *Invocation) error { c.Reply.Double(3.141); return nil },
+	"bignum":   func(c *Invocation) error { c.Reply.BigNumber("1234567999999999999999999999999999999"); return nil },
+	"null":     func(c *Invocation) error { c.Reply.Null(); return nil },
+	"verbatim": func(c *Invocation) error { c.Reply.Verbatim("txt", "This is a verbatim\nstring"); return nil },
+	"true":     func(c *Invocation) error { c.Reply.Bool(true); return nil },
+	"false":    func(c *Invocation) error { c.Reply.Bool(false); return nil },
+	"array": func(c *Invocation) error {
 		c.Reply.Array(3)
 		return replyIntegers(c, 0, 1, 2)
 	},
-	"set": func(c *Context) error {
+	"set": func(c *Invocation) error {
 		c.Reply.Set(3)
 		return replyIntegers(c, 0, 1, 2)
 	},
-	"map": func(c *Context) error {
+	"map": func(c *Invocation) error {
 		c.Reply.Map(3)
 		for n := range 3 {
 			c.Reply.Integer(int64(n))
@@ -122,7 +122,7 @@ var protocolExamples = map[string]func(c *Context) error{
 		}
 		return nil
 	},
-	"attrib": func(c *Context) error {
+	"attrib": func(c *Invocation) error {
 		if c.Reply.Protocol() > 2 {
 			c.Reply.Attribute(1)
 			c.Reply.BulkString("key-popularity")
@@ -133,7 +133,7 @@ var protocolExamples = map[string]func(c *Context) error{
 		c.Reply.BulkString("Some real reply following the attribute")
 		return nil
 	},
-	"push": func(c *Context) error {
+	"push": func(c *Invocation) error {
 		if c.Reply.Protocol() < 3 {
 			return Error("ERR RESP2 is not supported by this command")
 		}
@@ -145,7 +145,7 @@ var protocolExamples = map[string]func(c *Context) error{
 	},
 }
 
-func replyIntegers(c *Context, integers ...int64) error {
+func replyIntegers(c *Invocation, integers ...int64) error {
 	for _, n := range integers {
 		c.Reply.Integer(n)
 	}
@@ -153,7 +153,7 @@ func replyIntegers(c *Context, integers ...int64) error {
 }
 
 // debugChangeHistory begins a new history, as a start after a crash does.
-func debugChangeHistory(c *Context) error {
+func debugChangeHistory(c *Invocation) error {
 	if c.Engine.Loading() { // a start begins one when it has applied the log
 		return execute.ErrLoading
 	}

@@ -28,14 +28,14 @@ func expireCommand(name, since, argument string, unit int64, absolute bool, summ
 	return Command{Name: name, Arity: -3, Flags: Write | Fast, Categories: CategoryKeyspace,
 		Keys: []KeySpec{oneKey(1, RW|Update)}, Group: "generic", Since: since, Complexity: "O(1)",
 		Syntax: "key " + argument + " [NX | XX | GT | LT]", Summary: summary,
-		Run: func(c *Context) error { return expire(c, unit, absolute) }}
+		Run: func(c *Invocation) error { return expire(c, unit, absolute) }}
 }
 
 func timeCommand(name, since string, unit int64, relative bool, summary string) Command {
 	command := Command{Name: name, Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryKeyspace,
 		Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "generic", Since: since, Complexity: "O(1)",
 		Syntax: "key", Summary: summary,
-		Run: func(c *Context) error { return expiry(c, unit, relative) }}
+		Run: func(c *Invocation) error { return expiry(c, unit, relative) }}
 	if relative {
 		command.Tips = []string{"nondeterministic_output"}
 	}
@@ -84,7 +84,7 @@ func (o expireConditions) allow(old, next int64) bool {
 
 // expire makes a key expire. It is repeated as the time at which it does, or as the key's removal when
 // that time has passed.
-func expire(c *Context, unit int64, absolute bool) error {
+func expire(c *Invocation, unit int64, absolute bool) error {
 	conditions, err := parseExpireConditions(c.Args[3:])
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func expire(c *Context, unit int64, absolute bool) error {
 
 // parseExpiry reads a time in units of so many milliseconds, and returns it as Unix ms. It may have
 // passed, and be negative.
-func parseExpiry(c *Context, word []byte, unit int64, absolute bool) (int64, error) {
+func parseExpiry(c *Invocation, word []byte, unit int64, absolute bool) (int64, error) {
 	n, err := parseInteger(word)
 	if err != nil {
 		return 0, err
@@ -136,7 +136,7 @@ func parseExpiry(c *Context, word []byte, unit int64, absolute bool) (int64, err
 
 // expiry answers when a key expires, or, relative, how long that is from now: -1 for never, -2 for no
 // such key.
-func expiry(c *Context, unit int64, relative bool) error {
+func expiry(c *Invocation, unit int64, relative bool) error {
 	k, err := c.DB.Lookup(c.Args[1])
 	switch {
 	case err != nil:
@@ -156,7 +156,7 @@ func expiry(c *Context, unit int64, relative bool) error {
 	return nil
 }
 
-func cmdPersist(c *Context) error {
+func cmdPersist(c *Invocation) error {
 	k, err := c.DB.Lookup(c.Args[1])
 	if err != nil {
 		return err

@@ -61,11 +61,11 @@ func placeCommands() []Command {
 	return []Command{
 		{Name: "rename", Arity: 3, Flags: Write, Categories: CategoryKeyspace,
 			Keys: []KeySpec{oneKey(1, RW|Access|Delete), oneKey(2, OW|Update)},
-			Run:  func(c *Context) error { return rename(c, false) }, Group: "generic", Since: "1.0.0",
+			Run:  func(c *Invocation) error { return rename(c, false) }, Group: "generic", Since: "1.0.0",
 			Complexity: "O(1)", Syntax: "key newkey", Summary: "Renames a key, and takes the place of one that has the new name."},
 		{Name: "renamenx", Arity: 3, Flags: Write | Fast, Categories: CategoryKeyspace,
 			Keys: []KeySpec{oneKey(1, RW|Access|Delete), oneKey(2, OW|Insert)},
-			Run:  func(c *Context) error { return rename(c, true) }, Group: "generic", Since: "1.0.0",
+			Run:  func(c *Invocation) error { return rename(c, true) }, Group: "generic", Since: "1.0.0",
 			Complexity: "O(1)", Syntax: "key newkey", Summary: "Renames a key unless there is one with the new name."},
 		{Name: "copy", Arity: -3, Flags: Write | DenyOOM, Categories: CategoryKeyspace,
 			Keys: []KeySpec{oneKey(1, RO|Access), oneKey(2, OW|Update)}, Run: cmdCopy, Elsewhere: copiesElsewhere,
@@ -79,7 +79,7 @@ func placeCommands() []Command {
 }
 
 // cmdDel is repeated as the removal of the keys that were there.
-func cmdDel(c *Context) error {
+func cmdDel(c *Invocation) error {
 	removed := 0
 	for _, key := range c.Args[1:] {
 		gone, err := c.DB.Delete(key)
@@ -97,7 +97,7 @@ func cmdDel(c *Context) error {
 	return nil
 }
 
-func cmdExists(c *Context) error {
+func cmdExists(c *Invocation) error {
 	count := int64(0)
 	for _, key := range c.Args[1:] {
 		k, err := c.DB.Lookup(key)
@@ -129,7 +129,7 @@ func typeName(t layout.Type) string {
 	return "none"
 }
 
-func cmdType(c *Context) error {
+func cmdType(c *Invocation) error {
 	k, err := c.DB.Lookup(c.Args[1])
 	if err == nil {
 		c.Reply.SimpleString(typeName(k.Type))
@@ -137,7 +137,7 @@ func cmdType(c *Context) error {
 	return err
 }
 
-func cmdKeys(c *Context) error {
+func cmdKeys(c *Invocation) error {
 	pattern := newMatcher(c, c.Args[1])
 	reply, found := c.Reply.BeginArray(), 0
 	err := c.DB.KeysBetween(pattern.prefix, layout.Successor(nil, pattern.prefix), func(key []byte, _ *layout.Metadata) bool {
@@ -161,7 +161,7 @@ type matcher struct {
 
 // newMatcher prepares a pattern. A single star takes the empty name too, which no other pattern with a
 // star does.
-func newMatcher(c *Context, pattern []byte) matcher {
+func newMatcher(c *Invocation, pattern []byte) matcher {
 	if len(pattern) == 1 && pattern[0] == '*' {
 		return matcher{}
 	}
@@ -180,7 +180,7 @@ func (m *matcher) matches(name []byte) bool {
 	return m.err == nil && m.pattern.Match(name)
 }
 
-func cmdRandomKey(c *Context) error {
+func cmdRandomKey(c *Invocation) error {
 	key, found, err := c.DB.RandomKey(rand.IntN)
 	switch {
 	case err != nil:
@@ -194,7 +194,7 @@ func cmdRandomKey(c *Context) error {
 }
 
 // rename gives a key another name; with unlessTaken only if no key has it.
-func rename(c *Context, unlessTaken bool) error {
+func rename(c *Invocation, unlessTaken bool) error {
 	key, name := c.Args[1], c.Args[2]
 	k, err := c.DB.Lookup(key)
 	if err != nil {
@@ -272,7 +272,7 @@ func copiesElsewhere(args [][]byte) (key KeyReference, ok bool) {
 	return execute.KeyElsewhere(2, OW|Update, o.database), err == nil && o.database >= 0
 }
 
-func cmdCopy(c *Context) error {
+func cmdCopy(c *Invocation) error {
 	o, err := parseCopyOptions(c.Args[3:], c.Engine.Store.Databases())
 	if err != nil {
 		return err
@@ -295,7 +295,7 @@ func cmdCopy(c *Context) error {
 	return answerMoved(c, true, c.DB.CopyTo(k, target, to, old))
 }
 
-func answerMoved(c *Context, moved bool, err error) error {
+func answerMoved(c *Invocation, moved bool, err error) error {
 	switch {
 	case err != nil:
 		return err
@@ -313,7 +313,7 @@ func movesElsewhere(args [][]byte) (key KeyReference, ok bool) {
 	return execute.KeyElsewhere(1, OW|Insert, database), err == nil
 }
 
-func cmdMove(c *Context) error {
+func cmdMove(c *Invocation) error {
 	database, err := parseDatabase(c.Args[2], c.Engine.Store.Databases())
 	switch {
 	case err != nil:

@@ -91,7 +91,7 @@ func hashWrites() []Command {
 	}
 }
 
-func cmdHGet(c *Context) error {
+func cmdHGet(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func cmdHGet(c *Context) error {
 	return replyField(c, &h, c.Args[2])
 }
 
-func replyField(c *Context, h *storage.Hash, field []byte) error {
+func replyField(c *Invocation, h *storage.Hash, field []byte) error {
 	value, found, err := h.Get(field)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func replyField(c *Context, h *storage.Hash, field []byte) error {
 	return nil
 }
 
-func cmdHMGet(c *Context) error {
+func cmdHMGet(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func cmdHMGet(c *Context) error {
 	return nil
 }
 
-func cmdHExists(c *Context) error {
+func cmdHExists(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func cmdHExists(c *Context) error {
 	return nil
 }
 
-func cmdHLen(c *Context) error {
+func cmdHLen(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func cmdHLen(c *Context) error {
 	return nil
 }
 
-func cmdHStrLen(c *Context) error {
+func cmdHStrLen(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func cmdHStrLen(c *Context) error {
 	return nil
 }
 
-func cmdHGetAll(c *Context) error {
+func cmdHGetAll(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func cmdHGetAll(c *Context) error {
 	})
 }
 
-func cmdHKeys(c *Context) error {
+func cmdHKeys(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func cmdHKeys(c *Context) error {
 	})
 }
 
-func cmdHVals(c *Context) error {
+func cmdHVals(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -199,7 +199,7 @@ func cmdHVals(c *Context) error {
 	})
 }
 
-func cmdHRandField(c *Context) error {
+func cmdHRandField(c *Invocation) error {
 	if len(c.Args) == 2 {
 		return replyRandomField(c)
 	}
@@ -229,7 +229,7 @@ func parseSampleCount(word []byte) (int64, error) {
 	return n, err
 }
 
-func replyRandomField(c *Context) error {
+func replyRandomField(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func replyRandomField(c *Context) error {
 	return nil
 }
 
-func replyRandomFields(c *Context, count int64, withValues bool) error {
+func replyRandomFields(c *Invocation, count int64, withValues bool) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ type sampleLimit struct {
 
 const errSampleReply = Error("ERR the reply would exceed the maximum allowed size (proto-max-bulk-len)")
 
-func newSampleLimit(c *Context, repeated bool) sampleLimit {
+func newSampleLimit(c *Invocation, repeated bool) sampleLimit {
 	if !repeated {
 		return sampleLimit{end: math.MaxInt}
 	}
@@ -318,7 +318,7 @@ func (l *sampleLimit) check(err error) error {
 }
 
 // setFields sets fields to the values behind them, and returns how many are new.
-func setFields(c *Context) (added int64, err error) {
+func setFields(c *Invocation) (added int64, err error) {
 	pairs := c.Args[2:]
 	if len(pairs)%2 != 0 {
 		return 0, execute.WrongArity(c.Command.FullName())
@@ -342,7 +342,7 @@ func setFields(c *Context) (added int64, err error) {
 	return added, h.Save()
 }
 
-func cmdHSet(c *Context) error {
+func cmdHSet(c *Invocation) error {
 	added, err := setFields(c)
 	if err != nil {
 		return err
@@ -351,7 +351,7 @@ func cmdHSet(c *Context) error {
 	return nil
 }
 
-func cmdHMSet(c *Context) error {
+func cmdHMSet(c *Invocation) error {
 	if _, err := setFields(c); err != nil {
 		return err
 	}
@@ -359,7 +359,7 @@ func cmdHMSet(c *Context) error {
 	return nil
 }
 
-func cmdHSetNX(c *Context) error {
+func cmdHSetNX(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -381,7 +381,7 @@ func cmdHSetNX(c *Context) error {
 	return h.Save()
 }
 
-func cmdHIncrBy(c *Context) error {
+func cmdHIncrBy(c *Invocation) error {
 	delta, err := parseInteger(c.Args[3])
 	if err != nil {
 		return err
@@ -398,7 +398,7 @@ func cmdHIncrBy(c *Context) error {
 	return h.Save()
 }
 
-func cmdHIncrByFloat(c *Context) error {
+func cmdHIncrByFloat(c *Invocation) error {
 	delta, ok := number.ParseLongDouble(c.Args[3])
 	switch {
 	case !ok:
@@ -419,7 +419,7 @@ func cmdHIncrByFloat(c *Context) error {
 	return h.Save()
 }
 
-func cmdHDel(c *Context) error {
+func cmdHDel(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err

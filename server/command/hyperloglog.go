@@ -38,9 +38,9 @@ func hyperLogLogFamily() Family {
 	}
 }
 
-func sparseMaxBytes(c *Context) int { return int(c.Engine.Config.HLLSparseMaxBytes.Get()) }
+func sparseMaxBytes(c *Invocation) int { return int(c.Engine.Config.HLLSparseMaxBytes.Get()) }
 
-func cmdPFAdd(c *Context) error {
+func cmdPFAdd(c *Invocation) error {
 	changed, err := c.DB.HyperLogLogAdd(c.Args[1], c.Args[2:], sparseMaxBytes(c))
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func cmdPFAdd(c *Context) error {
 }
 
 // replyBit replies with 1 or 0, in both protocols.
-func replyBit(c *Context, one bool) {
+func replyBit(c *Invocation, one bool) {
 	if one {
 		c.Reply.Integer(1)
 	} else {
@@ -58,7 +58,7 @@ func replyBit(c *Context, one bool) {
 	}
 }
 
-func cmdPFCount(c *Context) error {
+func cmdPFCount(c *Invocation) error {
 	var count uint64
 	var err error
 	if len(c.Args) == 2 {
@@ -74,7 +74,7 @@ func cmdPFCount(c *Context) error {
 	return nil
 }
 
-func cmdPFMerge(c *Context) error {
+func cmdPFMerge(c *Invocation) error {
 	if err := c.DB.HyperLogLogMerge(c.Args[1], c.Args[2:], sparseMaxBytes(c)); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func cmdPFMerge(c *Context) error {
 	return nil
 }
 
-func cmdPFDebug(c *Context) error {
+func cmdPFDebug(c *Invocation) error {
 	key := c.Args[2]
 	k, err := c.DB.HyperLogLog(key)
 	if err != nil {
@@ -119,7 +119,7 @@ func cmdPFDebug(c *Context) error {
 }
 
 // replyRegisters shows all registers. It makes the key dense, as in Redis.
-func replyRegisters(c *Context, key []byte, k storage.Key) error {
+func replyRegisters(c *Invocation, key []byte, k storage.Key) error {
 	if _, err := c.DB.HyperLogLogDensify(key, k); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func replyRegisters(c *Context, key []byte, k storage.Key) error {
 	return nil
 }
 
-func cmdPFSelfTest(c *Context) error {
+func cmdPFSelfTest(c *Invocation) error {
 	if err := hyperloglog.SelfTest(uint64(c.Now)); err != nil {
 		return Errorf("TESTFAILED %v", err)
 	}

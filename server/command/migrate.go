@@ -43,7 +43,7 @@ const (
 // as a view has them, and removed here only if they are still that, which their guards tell. A key that has
 // changed is sent again, at last under its lock.
 type migration struct {
-	*Context
+	*Invocation
 	to            destination
 	copy, replace bool
 	prefix        bool // the key argument is what the keys begin with
@@ -64,7 +64,7 @@ type shipment struct {
 }
 
 // planMigrate locks nothing: MIGRATE itself does, key by key. In MULTI its keys are locked as all others.
-func planMigrate(_ *Context, p *execute.Plan) error {
+func planMigrate(_ *Invocation, p *execute.Plan) error {
 	p.Worker, p.Writes = true, true
 	return nil
 }
@@ -92,7 +92,7 @@ func migrateKeys(args [][]byte) ([]KeyReference, error) {
 	return []KeyReference{{Index: 3, Flags: flags}}, nil
 }
 
-func cmdMigrate(c *Context) error {
+func cmdMigrate(c *Invocation) error {
 	if c.Applying() {
 		return Error("ERR MIGRATE can't be repeated: its effect is DEL")
 	}
@@ -137,8 +137,8 @@ func (m *migration) answer() {
 	}
 }
 
-func parseMigrate(c *Context) (*migration, error) {
-	m := &migration{Context: c, keys: c.Args[3:4], to: destination{timeout: migrateTimeout}}
+func parseMigrate(c *Invocation) (*migration, error) {
+	m := &migration{Invocation: c, keys: c.Args[3:4], to: destination{timeout: migrateTimeout}}
 	a := arguments{words: c.Args[6:]}
 	for a.more() {
 		var user, password []byte

@@ -23,7 +23,7 @@ func moduleFamily() Family {
 	}}
 }
 
-func cmdModuleList(c *Context) error {
+func cmdModuleList(c *Invocation) error {
 	c.Reply.Array(0)
 	return nil
 }

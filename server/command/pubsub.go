@@ -14,7 +14,7 @@ func pubSubFamily() Family {
 		return c
 	}
 	help := Command{Name: "help", Arity: 2, Flags: Loading | Stale, Since: "6.2.0", Complexity: "O(1)",
-		Summary: "Describes the subcommands.", Run: func(c *Context) error {
+		Summary: "Describes the subcommands.", Run: func(c *Invocation) error {
 			c.Reply.Array(len(pubSubHelp))
 			for _, line := range pubSubHelp {
 				c.Reply.SimpleString(line)
@@ -69,8 +69,8 @@ var (
 	unsubscribeWords = [execute.ListenKinds]string{"unsubscribe", "punsubscribe"}
 )
 
-func subscribe(kind execute.ListenKind) func(*Context) error {
-	return func(c *Context) error {
+func subscribe(kind execute.ListenKind) func(*Invocation) error {
+	return func(c *Invocation) error {
 		for _, name := range c.Args[1:] {
 			c.Engine.Listeners.Add(c.Session, kind, string(name))
 			replySubscription(c, subscribeWords[kind], name)
@@ -79,8 +79,8 @@ func subscribe(kind execute.ListenKind) func(*Context) error {
 	}
 }
 
-func unsubscribe(kind execute.ListenKind) func(*Context) error {
-	return func(c *Context) error {
+func unsubscribe(kind execute.ListenKind) func(*Invocation) error {
+	return func(c *Invocation) error {
 		names := c.Args[1:]
 		if len(names) == 0 {
 			names = c.Session.ListeningTo(kind)
@@ -96,7 +96,7 @@ func unsubscribe(kind execute.ListenKind) func(*Context) error {
 	}
 }
 
-func replySubscription(c *Context, word string, name []byte) {
+func replySubscription(c *Invocation, word string, name []byte) {
 	c.Reply.Push(3)
 	c.Reply.BulkString(word)
 	if name == nil {
@@ -109,7 +109,7 @@ func replySubscription(c *Context, word string, name []byte) {
 
 // cmdPublish sends a message when what was executed with it is committed, as the replies leave then.
 // The session itself gets it in the order of its replies.
-func cmdPublish(c *Context) error {
+func cmdPublish(c *Invocation) error {
 	channel, message := bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2])
 	receivers, err := c.Engine.Listeners.Receivers(c.Txn, channel)
 	if err != nil {
@@ -129,7 +129,7 @@ func cmdPublish(c *Context) error {
 	return nil
 }
 
-func cmdPubSubChannels(c *Context) error {
+func cmdPubSubChannels(c *Invocation) error {
 	if len(c.Args) > 3 {
 		return c.Misused()
 	}
@@ -147,7 +147,7 @@ func cmdPubSubChannels(c *Context) error {
 	return nil
 }
 
-func cmdPubSubNumSub(c *Context) error {
+func cmdPubSubNumSub(c *Invocation) error {
 	names := c.Args[2:]
 	c.Reply.Array(2 * len(names))
 	for i, count := range c.Engine.Listeners.Subscribers(names) {
@@ -157,7 +157,7 @@ func cmdPubSubNumSub(c *Context) error {
 	return nil
 }
 
-func cmdPubSubNumPat(c *Context) error {
+func cmdPubSubNumPat(c *Invocation) error {
 	_, patterns := c.Engine.Listeners.Count()
 	c.Reply.Integer(patterns)
 	return nil

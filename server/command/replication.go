@@ -53,7 +53,7 @@ func replicationFamily() Family {
 	}}
 }
 
-func cmdReplicaOf(c *Context) error {
+func cmdReplicaOf(c *Invocation) error {
 	host, port := string(c.Args[1]), c.Args[2]
 	if strings.EqualFold(host, "no") && equalFold(port, "one") {
 		if err := c.Engine.Replication().Promote(); err != nil {
@@ -81,7 +81,7 @@ func cmdReplicaOf(c *Context) error {
 	return nil
 }
 
-func cmdFailover(c *Context) error {
+func cmdFailover(c *Invocation) error {
 	if len(c.Args) == 2 && equalFold(c.Args[1], "abort") {
 		if err := c.Engine.Replication().AbortFailover(); err != nil {
 			return err
@@ -141,7 +141,7 @@ func takingOver(flags Flags, args [][]byte) Flags {
 	return flags
 }
 
-func cmdPSync(c *Context) error {
+func cmdPSync(c *Invocation) error {
 	from, ok := number.ParseInt(c.Args[2])
 	if !ok {
 		return ErrNotInteger
@@ -156,14 +156,14 @@ func cmdPSync(c *Context) error {
 	return detach(c, client)
 }
 
-func cmdSync(c *Context) error {
+func cmdSync(c *Invocation) error {
 	client := c.Session.Replica
 	client.Old = true
 	return detach(c, client)
 }
 
 // detach gives the client's connection to replication.
-func detach(c *Context, client psync.Replica) error {
+func detach(c *Invocation, client psync.Replica) error {
 	peer, ok := c.Session.Peer.(Detacher)
 	if !ok {
 		return Error("ERR this connection can't be a replica's")
@@ -185,7 +185,7 @@ func detach(c *Context, client psync.Replica) error {
 
 // cmdReplConf takes what a replica tells of itself. In a stream, GETACK asks the one that follows it,
 // not the data, for an answer.
-func cmdReplConf(c *Context) error {
+func cmdReplConf(c *Invocation) error {
 	if len(c.Args)%2 == 0 {
 		return ErrSyntax
 	}
@@ -240,7 +240,7 @@ func flagOf(value []byte, flag *bool) error {
 	return nil
 }
 
-func cmdRole(c *Context) error {
+func cmdRole(c *Invocation) error {
 	c.Engine.Replication().Role(c.Reply)
 	return nil
 }

@@ -33,7 +33,7 @@ func bgRewriteAOFCommand() Command {
 	return c
 }
 
-func cmdSave(c *Context) error {
+func cmdSave(c *Invocation) error {
 	if err := c.Engine.Save(); err != nil {
 		if errors.Is(err, execute.ErrSaving) {
 			return err
@@ -44,7 +44,7 @@ func cmdSave(c *Context) error {
 	return nil
 }
 
-func cmdBgSave(c *Context) error {
+func cmdBgSave(c *Invocation) error {
 	if len(c.Args) > 2 || len(c.Args) == 2 && !equalFold(c.Args[1], "schedule") {
 		return ErrSyntax
 	}
@@ -55,7 +55,7 @@ func cmdBgSave(c *Context) error {
 	return nil
 }
 
-func cmdLastSave(c *Context) error {
+func cmdLastSave(c *Invocation) error {
 	c.Reply.Integer(c.Engine.Saves().Last.Unix())
 	return nil
 }

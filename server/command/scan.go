@@ -29,7 +29,7 @@ func scanCommand(name, group string, category Categories, t layout.Type, summary
 		Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: []string{"nondeterministic_output"},
 		Group: group, Since: "2.8.0", Complexity: scanComplexity,
 		Syntax: "key cursor [MATCH pattern] [COUNT count]", Summary: summary,
-		Run: func(c *Context) error { return scanElements(c, t) }}
+		Run: func(c *Invocation) error { return scanElements(c, t) }}
 }
 
 // scanOptions are what may stand behind a cursor.
@@ -42,7 +42,7 @@ type scanOptions struct {
 // defaultScanCount is how many elements a call looks at unless told otherwise.
 const defaultScanCount = 10
 
-func parseScanOptions(c *Context, words [][]byte, ofKeys bool) (scanOptions, error) {
+func parseScanOptions(c *Invocation, words [][]byte, ofKeys bool) (scanOptions, error) {
 	o := scanOptions{count: defaultScanCount}
 	a := arguments{words: words}
 	for a.more() {
@@ -77,7 +77,7 @@ func (o *scanOptions) ofKind(m *layout.Metadata) bool {
 	return o.kind == nil || equalFold(o.kind, typeName(m.Type))
 }
 
-func cmdScan(c *Context) error {
+func cmdScan(c *Invocation) error {
 	cursor, err := parseCursor(c.Args[1])
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func cmdScan(c *Context) error {
 	})
 }
 
-func scanElements(c *Context, t layout.Type) error {
+func scanElements(c *Invocation, t layout.Type) error {
 	cursor, err := parseCursor(c.Args[2])
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func scanElements(c *Context, t layout.Type) error {
 
 // scan answers one step of a walk: its new cursor, and what it found. That is known before the
 // cursor is, which comes first.
-func scan(c *Context, w walk, cursor uint64, o *scanOptions, advance func(step storage.ScanStep, found *int) (last []byte, err error)) error {
+func scan(c *Invocation, w walk, cursor uint64, o *scanOptions, advance func(step storage.ScanStep, found *int) (last []byte, err error)) error {
 	step := storage.ScanStep{Behind: keptBy(c.Engine).cursors.find(cursor, w), Prefix: o.names.prefix, Count: o.count}
 	mark := c.Reply.Mark()
 	found := 0

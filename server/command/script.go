@@ -20,4 +20,4 @@ func scriptFamily() Family {
 	}}
 }
 
-func cmdScriptKill(*Context) error { return Error("NOTBUSY No scripts in execution right now.") }
+func cmdScriptKill(*Invocation) error { return Error("NOTBUSY No scripts in execution right now.") }

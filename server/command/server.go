@@ -61,7 +61,7 @@ func shutdownFlags(flags Flags, args [][]byte) Flags {
 
 // cmdShutdown asks for the end. There is no reply: the connection closes with the server. What was
 // acknowledged is durable in any case; SAVE makes a checkpoint besides.
-func cmdShutdown(c *Context) error {
+func cmdShutdown(c *Invocation) error {
 	o, err := parseShutdown(c.Args[1:])
 	switch {
 	case err != nil:
@@ -84,7 +84,7 @@ func cmdShutdown(c *Context) error {
 
 // cmdLolwut draws the piece that VERSION names. Without it, words that are no sizes are ignored, as in
 // Redis.
-func cmdLolwut(c *Context) error {
+func cmdLolwut(c *Invocation) error {
 	piece, words, named := int64(lolwut.Default), c.Args[1:], false
 	if len(words) > 1 && equalFold(words[0], "version") {
 		var err error

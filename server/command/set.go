@@ -81,7 +81,7 @@ func setCombination(name, complexity string, combine func(sets []storage.Set, vi
 	return Command{Name: name, Arity: -2, Flags: ReadOnly, Categories: CategorySet,
 		Keys: []KeySpec{keyRange(1, -1, 1, RO|Access)}, Tips: []string{"nondeterministic_output_order"},
 		Group: "set", Since: "1.0.0", Complexity: complexity, Syntax: "key [key ...]", Summary: summary,
-		Run: func(c *Context) error {
+		Run: func(c *Invocation) error {
 			sets, err := c.DB.Sets(c.Args[1:])
 			if err != nil {
 				return err
@@ -102,7 +102,7 @@ func storedSetCombination(name string, flags KeyFlags, complexity string,
 	return Command{Name: name, Arity: -3, Flags: Write | DenyOOM, Categories: CategorySet,
 		Keys:  []KeySpec{oneKey(1, flags), keyRange(2, -1, 1, RO|Access)},
 		Group: "set", Since: "1.0.0", Complexity: complexity, Syntax: "destination key [key ...]", Summary: summary,
-		Run: func(c *Context) error {
+		Run: func(c *Invocation) error {
 			sets, err := c.DB.Sets(c.Args[2:])
 			if err != nil {
 				return err
@@ -113,7 +113,7 @@ func storedSetCombination(name string, flags KeyFlags, complexity string,
 		}}
 }
 
-func cmdSInterCard(c *Context) error {
+func cmdSInterCard(c *Invocation) error {
 	count, err := parseInteger(c.Args[1])
 	switch {
 	case err != nil || count < 1:
@@ -153,7 +153,7 @@ func parseLimit(a *arguments) (int64, error) {
 	return limit, nil
 }
 
-func cmdSCard(c *Context) error {
+func cmdSCard(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func cmdSCard(c *Context) error {
 	return nil
 }
 
-func cmdSIsMember(c *Context) error {
+func cmdSIsMember(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func cmdSIsMember(c *Context) error {
 	return replyMember(c, &s, c.Args[2])
 }
 
-func replyMember(c *Context, s *storage.Set, member []byte) error {
+func replyMember(c *Invocation, s *storage.Set, member []byte) error {
 	found, err := s.Contains(member)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func replyMember(c *Context, s *storage.Set, member []byte) error {
 	return nil
 }
 
-func cmdSMIsMember(c *Context) error {
+func cmdSMIsMember(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func cmdSMIsMember(c *Context) error {
 	return nil
 }
 
-func cmdSMembers(c *Context) error {
+func cmdSMembers(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func cmdSMembers(c *Context) error {
 	})
 }
 
-func cmdSRandMember(c *Context) error {
+func cmdSRandMember(c *Invocation) error {
 	if len(c.Args) > 3 {
 		return ErrSyntax
 	}
@@ -238,7 +238,7 @@ func cmdSRandMember(c *Context) error {
 	return nil
 }
 
-func replyRandomMembers(c *Context, s *storage.Set, count int64) error {
+func replyRandomMembers(c *Invocation, s *storage.Set, count int64) error {
 	n, repeated := sampleSize(count, s.Len())
 	pick := s.RandomDistinct
 	if repeated {
@@ -253,7 +253,7 @@ func replyRandomMembers(c *Context, s *storage.Set, count int64) error {
 	return limit.check(err)
 }
 
-func cmdSAdd(c *Context) error {
+func cmdSAdd(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -263,7 +263,7 @@ func cmdSAdd(c *Context) error {
 	return changeMembers(c, &s, s.Add)
 }
 
-func cmdSRem(c *Context) error {
+func cmdSRem(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func cmdSRem(c *Context) error {
 }
 
 // changeMembers applies a change to each member that the command names, and replies how many it changed.
-func changeMembers(c *Context, s *storage.Set, change func(member []byte) (bool, error)) error {
+func changeMembers(c *Invocation, s *storage.Set, change func(member []byte) (bool, error)) error {
 	changed := int64(0)
 	for _, member := range c.Args[2:] {
 		did, err := change(member)
@@ -290,7 +290,7 @@ func changeMembers(c *Context, s *storage.Set, change func(member []byte) (bool,
 	return s.Save()
 }
 
-func cmdSMove(c *Context) error {
+func cmdSMove(c *Invocation) error {
 	source, destination, member := c.Args[1], c.Args[2], c.Args[3]
 	from, err := c.DB.Set(source)
 	if err != nil {
@@ -325,7 +325,7 @@ func cmdSMove(c *Context) error {
 	return to.Save()
 }
 
-func cmdSPop(c *Context) error {
+func cmdSPop(c *Invocation) error {
 	switch len(c.Args) {
 	case 2:
 		return popMember(c)
@@ -339,7 +339,7 @@ func cmdSPop(c *Context) error {
 	return ErrSyntax
 }
 
-func popMember(c *Context) error {
+func popMember(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -357,7 +357,7 @@ func popMember(c *Context) error {
 	return s.Save()
 }
 
-func popMembers(c *Context, count int64) error {
+func popMembers(c *Invocation, count int64) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -382,7 +382,7 @@ func popMembers(c *Context, count int64) error {
 const removalSize = 1024
 
 // removalEffects say which members chance has removed.
-func removalEffects(c *Context, s *storage.Set, removed [][]byte) {
+func removalEffects(c *Invocation, s *storage.Set, removed [][]byte) {
 	if s.Len() == 0 {
 		c.Effect(wordDel, c.Args[1])
 		return

@@ -20,12 +20,12 @@ func sortFamily() Family {
 	return Family{Commands: []Command{
 		{Name: "sort", Arity: -2, Flags: Write | DenyOOM | MovableKeys, Categories: categories,
 			Keys: []KeySpec{oneKey(1, RO|Access), patterns, target}, GetKeys: sortKeys, Adapt: sortFlags,
-			Run:   func(c *Context) error { return sortElements(c, true) },
+			Run:   func(c *Invocation) error { return sortElements(c, true) },
 			Group: "generic", Since: "1.0.0", Complexity: complexity, Syntax: syntax + " [STORE destination]",
 			Summary: "Sorts the elements of a list, set or sorted set, by themselves or by other keys, and returns or stores them."},
 		{Name: "sort_ro", Arity: -2, Flags: ReadOnly | MovableKeys, Categories: categories,
 			Keys: []KeySpec{oneKey(1, RO|Access), patterns}, Adapt: sortFlags,
-			Run:   func(c *Context) error { return sortElements(c, false) },
+			Run:   func(c *Invocation) error { return sortElements(c, false) },
 			Group: "generic", Since: "7.0.0", Complexity: complexity, Syntax: syntax,
 			Summary: "Sorts the elements of a list, set or sorted set, by themselves or by other keys, and returns them."},
 	}}
@@ -121,7 +121,7 @@ func sortKeys(args [][]byte) ([]KeyReference, error) {
 
 const errWeights = Error("ERR One or more scores can't be converted into double")
 
-func sortElements(c *Context, mayStore bool) error {
+func sortElements(c *Invocation, mayStore bool) error {
 	s, err := parseSort(c.Args[2:], mayStore)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func sortElements(c *Context, mayStore bool) error {
 }
 
 // sortAside returns what is to be stored. All of it is read before the list takes the place of what may be one of the keys that were read.
-func sortAside(c *Context, s *sorting, source *storage.SortSource) (*sortorder.Elements, error) {
+func sortAside(c *Invocation, s *sorting, source *storage.SortSource) (*sortorder.Elements, error) {
 	db := c.DB
 	if s.looksElsewhere() {
 		var end func()
@@ -248,7 +248,7 @@ func (s *sorting) each(db storage.DB, elements *sortorder.Elements, visit func(v
 	return nil
 }
 
-func replySorted(c *Context, s *sorting, source *storage.SortSource) error {
+func replySorted(c *Invocation, s *sorting, source *storage.SortSource) error {
 	elements, err := s.collect(c.DB, source)
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ const sortedPerPush = 1024
 
 // storeSorted stores the result as a list, which isn't kept when it is empty. It is repeated as the
 // list that came out: what other keys weigh may not be known where it is repeated.
-func storeSorted(c *Context, key []byte, values *sortorder.Elements) error {
+func storeSorted(c *Invocation, key []byte, values *sortorder.Elements) error {
 	list, err := c.DB.ReplaceList(key)
 	if err != nil {
 		return err

@@ -73,11 +73,11 @@ func stringWrites() []Command {
 			Group: "string", Since: "2.2.0", Complexity: "O(N) where N is the length of the resulting string", Syntax: "key offset value",
 			Summary: "Writes bytes over a string from an offset on, and makes it longer where need be."},
 		{Name: "incr", Arity: 2, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
-			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: func(c *Context) error { return increment(c, 1) },
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: func(c *Invocation) error { return increment(c, 1) },
 			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key",
 			Summary: "Adds one to a string that is an integer."},
 		{Name: "decr", Arity: 2, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
-			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: func(c *Context) error { return increment(c, -1) },
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: func(c *Invocation) error { return increment(c, -1) },
 			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key",
 			Summary: "Subtracts one from a string that is an integer."},
 		{Name: "incrby", Arity: 3, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
@@ -108,11 +108,11 @@ func stringSetters() []Command {
 			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key value",
 			Summary: "Sets a key to a string unless the key exists."},
 		{Name: "setex", Arity: 4, Flags: Write | DenyOOM, Categories: CategoryString,
-			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: func(c *Context) error { return setExpiring(c, &expiryUnits[0]) },
+			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: func(c *Invocation) error { return setExpiring(c, &expiryUnits[0]) },
 			Group: "string", Since: "2.0.0", Complexity: "O(1)", Syntax: "key seconds value",
 			Summary: "Sets a key to a string that expires after some seconds."},
 		{Name: "psetex", Arity: 4, Flags: Write | DenyOOM, Categories: CategoryString,
-			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: func(c *Context) error { return setExpiring(c, &expiryUnits[1]) },
+			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: func(c *Invocation) error { return setExpiring(c, &expiryUnits[1]) },
 			Group: "string", Since: "2.6.0", Complexity: "O(1)", Syntax: "key milliseconds value",
 			Summary: "Sets a key to a string that expires after some milliseconds."},
 		{Name: "mset", Arity: -3, Flags: Write | DenyOOM, Categories: CategoryString,
@@ -143,7 +143,7 @@ func stringSetters() []Command {
 }
 
 // bulkOrNull replies with a string, or that there is none.
-func bulkOrNull(c *Context, k *storage.Key) error {
+func bulkOrNull(c *Invocation, k *storage.Key) error {
 	if k.Exists {
 		return bulk(c, k.Value)
 	}
@@ -155,7 +155,7 @@ func bulkOrNull(c *Context, k *storage.Key) error {
 const longBulk = 1 << 20
 
 // bulk replies with a string that may be long.
-func bulk(c *Context, value []byte) error {
+func bulk(c *Invocation, value []byte) error {
 	if len(value) > longBulk {
 		if err := c.Txn.SpendBytes(len(value)); err != nil {
 			return err
@@ -167,14 +167,14 @@ func bulk(c *Context, value []byte) error {
 
 // longestString is how long a command may make a string. What is repeated was allowed elsewhere,
 // where the limit may have been another.
-func longestString(c *Context) int64 {
+func longestString(c *Invocation) int64 {
 	if c.Applying() {
 		return storage.MaxStringBytes
 	}
 	return min(c.Engine.Config.ProtoMaxBulkLen.Get(), storage.MaxStringBytes)
 }
 
-func cmdGet(c *Context) error {
+func cmdGet(c *Invocation) error {
 	k, err := c.DB.LookupType(c.Args[1], layout.String)
 	if err != nil {
 		return err
@@ -182,7 +182,7 @@ func cmdGet(c *Context) error {
 	return bulkOrNull(c, &k)
 }
 
-func cmdGetRange(c *Context) error {
+func cmdGetRange(c *Invocation) error {
 	start, err := parseInteger(c.Args[2])
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func part(value []byte, start, end int64) []byte {
 	return value[start : end+1]
 }
 
-func cmdStrLen(c *Context) error {
+func cmdStrLen(c *Invocation) error {
 	k, err := c.DB.LookupType(c.Args[1], layout.String)
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func cmdStrLen(c *Context) error {
 	return nil
 }
 
-func cmdMGet(c *Context) error {
+func cmdMGet(c *Invocation) error {
 	c.Reply.Array(len(c.Args) - 1)
 	for i, key := range c.Args[1:] {
 		if i%storage.WarmRequests == 0 {
@@ -309,14 +309,14 @@ func (o *stringOptions) parseTime(a *arguments) {
 }
 
 // expireMs is the time that was given, in Unix ms; 0 if there was none.
-func (o *stringOptions) expireMs(c *Context) (int64, error) {
+func (o *stringOptions) expireMs(c *Invocation) (int64, error) {
 	if o.unit == nil {
 		return 0, nil
 	}
 	return o.unit.parse(c, o.time)
 }
 
-func (u *expiryUnit) parse(c *Context, word []byte) (int64, error) {
+func (u *expiryUnit) parse(c *Invocation, word []byte) (int64, error) {
 	if u.relative {
 		return expireTime(c, word, u.milliseconds, c.Now)
 	}
@@ -325,7 +325,7 @@ func (u *expiryUnit) parse(c *Context, word []byte) (int64, error) {
 
 // expireTime is a time at which something expires, in Unix ms. It has to be positive, and to be
 // below 2^63 in milliseconds.
-func expireTime(c *Context, word []byte, unit, base int64) (int64, error) {
+func expireTime(c *Invocation, word []byte, unit, base int64) (int64, error) {
 	n, err := parseInteger(word)
 	if err != nil {
 		return 0, err
@@ -336,7 +336,7 @@ func expireTime(c *Context, word []byte, unit, base int64) (int64, error) {
 	return n*unit + base, nil
 }
 
-func cmdSet(c *Context) error {
+func cmdSet(c *Invocation) error {
 	o, err := parseSetOptions(c.Args[3:])
 	if err != nil {
 		return err
@@ -384,7 +384,7 @@ func cmdSet(c *Context) error {
 
 // setUntil stores a string that expires, and says so with the time itself: what is left until then is
 // another when the command is repeated.
-func setUntil(c *Context, key []byte, old storage.Key, value []byte, expireMs int64) error {
+func setUntil(c *Invocation, key []byte, old storage.Key, value []byte, expireMs int64) error {
 	if expireMs > c.Now || c.Applying() {
 		var digits [20]byte
 		c.Effect(wordSet, key, value, wordPXAT, number.AppendInt(digits[:0], expireMs))
@@ -399,7 +399,7 @@ func setUntil(c *Context, key []byte, old storage.Key, value []byte, expireMs in
 	return c.DB.Remove(key, old)
 }
 
-func setExpiring(c *Context, unit *expiryUnit) error {
+func setExpiring(c *Invocation, unit *expiryUnit) error {
 	expireMs, err := unit.parse(c, c.Args[2])
 	if err != nil {
 		return err
@@ -422,7 +422,7 @@ func setKeyFlags(args [][]byte) KeyFlags {
 	return OW | Update
 }
 
-func cmdSetNX(c *Context) error {
+func cmdSetNX(c *Invocation) error {
 	old, err := c.DB.Lookup(c.Args[1])
 	if err != nil {
 		return err
@@ -435,7 +435,7 @@ func cmdSetNX(c *Context) error {
 	return c.DB.SetString(c.Args[1], old, c.Args[2], 0)
 }
 
-func cmdMSet(c *Context) error {
+func cmdMSet(c *Invocation) error {
 	if len(c.Args)%2 == 0 {
 		return execute.WrongArity(c.Command.FullName())
 	}
@@ -443,7 +443,7 @@ func cmdMSet(c *Context) error {
 	return setPairs(c)
 }
 
-func setPairs(c *Context) error {
+func setPairs(c *Invocation) error {
 	for i := 1; i < len(c.Args); i += 2 {
 		if i%(2*storage.WarmRequests) == 1 {
 			c.DB.WarmKeys(c.Args[i:], 2)
@@ -459,7 +459,7 @@ func setPairs(c *Context) error {
 	return nil
 }
 
-func cmdMSetNX(c *Context) error {
+func cmdMSetNX(c *Invocation) error {
 	if len(c.Args)%2 == 0 {
 		return execute.WrongArity(c.Command.FullName())
 	}
@@ -478,7 +478,7 @@ func cmdMSetNX(c *Context) error {
 	return setPairs(c)
 }
 
-func cmdGetSet(c *Context) error {
+func cmdGetSet(c *Invocation) error {
 	old, err := c.DB.LookupType(c.Args[1], layout.String)
 	if err != nil {
 		return err
@@ -490,7 +490,7 @@ func cmdGetSet(c *Context) error {
 	return c.DB.SetString(c.Args[1], old, c.Args[2], 0)
 }
 
-func cmdGetDel(c *Context) error {
+func cmdGetDel(c *Invocation) error {
 	k, err := c.DB.LookupType(c.Args[1], layout.String)
 	if err != nil {
 		return err
@@ -506,7 +506,7 @@ func cmdGetDel(c *Context) error {
 	return c.DB.Remove(c.Args[1], k)
 }
 
-func cmdGetEx(c *Context) error {
+func cmdGetEx(c *Invocation) error {
 	o, err := parseGetExOptions(c.Args[2:])
 	if err != nil {
 		return err
@@ -541,7 +541,7 @@ func cmdGetEx(c *Context) error {
 	return nil
 }
 
-func cmdAppend(c *Context) error {
+func cmdAppend(c *Invocation) error {
 	length, err := c.DB.Append(c.Args[1], c.Args[2], longestString(c))
 	if err != nil {
 		return err
@@ -550,7 +550,7 @@ func cmdAppend(c *Context) error {
 	return nil
 }
 
-func cmdSetRange(c *Context) error {
+func cmdSetRange(c *Invocation) error {
 	offset, err := parseInteger(c.Args[2])
 	if err != nil {
 		return err
@@ -566,7 +566,7 @@ func cmdSetRange(c *Context) error {
 	return nil
 }
 
-func cmdIncrBy(c *Context) error {
+func cmdIncrBy(c *Invocation) error {
 	delta, err := parseInteger(c.Args[2])
 	if err != nil {
 		return err
@@ -574,7 +574,7 @@ func cmdIncrBy(c *Context) error {
 	return increment(c, delta)
 }
 
-func cmdDecrBy(c *Context) error {
+func cmdDecrBy(c *Invocation) error {
 	delta, err := parseInteger(c.Args[2])
 	if err != nil {
 		return err
@@ -585,7 +585,7 @@ func cmdDecrBy(c *Context) error {
 	return increment(c, -delta)
 }
 
-func increment(c *Context, delta int64) error {
+func increment(c *Invocation, delta int64) error {
 	sum, err := c.DB.Increment(c.Args[1], delta)
 	if err != nil {
 		return err
@@ -595,7 +595,7 @@ func increment(c *Context, delta int64) error {
 }
 
 // cmdIncrByFloat says what the sum is, so that it needn't be the same wherever it is computed.
-func cmdIncrByFloat(c *Context) error {
+func cmdIncrByFloat(c *Invocation) error {
 	sum, err := c.DB.IncrementFloat(c.Args[1], c.Args[2])
 	if err != nil {
 		return err
@@ -633,7 +633,7 @@ func parseLCSOptions(words [][]byte) (lcsOptions, error) {
 	return o, a.err
 }
 
-func cmdLCS(c *Context) error {
+func cmdLCS(c *Invocation) error {
 	var values [2][]byte
 	for i := range values {
 		k, err := c.DB.Lookup(c.Args[1+i])
@@ -669,7 +669,7 @@ func cmdLCS(c *Context) error {
 	return nil
 }
 
-func replyMatches(c *Context, matches []lcs.Match, length int, withLengths bool) {
+func replyMatches(c *Invocation, matches []lcs.Match, length int, withLengths bool) {
 	c.Reply.Map(2)
 	c.Reply.BulkString("matches")
 	c.Reply.Array(len(matches))

@@ -27,7 +27,7 @@ func transactionFamily() Family {
 	}}
 }
 
-func cmdMulti(c *Context) error {
+func cmdMulti(c *Invocation) error {
 	if c.Session.Transaction.Active {
 		return Error("ERR MULTI calls can not be nested")
 	}
@@ -37,7 +37,7 @@ func cmdMulti(c *Context) error {
 	return nil
 }
 
-func cmdDiscard(c *Context) error {
+func cmdDiscard(c *Invocation) error {
 	if !c.Session.Transaction.Active {
 		return Error("ERR DISCARD without MULTI")
 	}
@@ -47,7 +47,7 @@ func cmdDiscard(c *Context) error {
 	return nil
 }
 
-func cmdExec(c *Context) error {
+func cmdExec(c *Invocation) error {
 	s := c.Session
 	if !s.Transaction.Active {
 		return Error("ERR EXEC without MULTI")
@@ -76,7 +76,7 @@ func cmdExec(c *Context) error {
 
 // runQueue runs queued requests in the transaction that EXEC runs in. An error of one is its reply,
 // and doesn't keep the others from running.
-func runQueue(c *Context, queue []*Request) error {
+func runQueue(c *Invocation, queue []*Request) error {
 	c.Reply.Array(len(queue))
 	for _, r := range queue {
 		if err := c.Invoke(r, c.Reply); err != nil {
@@ -88,7 +88,7 @@ func runQueue(c *Context, queue []*Request) error {
 	return nil
 }
 
-func cmdWatch(c *Context) error {
+func cmdWatch(c *Invocation) error {
 	if c.Session.Transaction.Active {
 		return Error("ERR WATCH inside MULTI is not allowed")
 	}
@@ -103,7 +103,7 @@ func cmdWatch(c *Context) error {
 	return nil
 }
 
-func cmdUnwatch(c *Context) error {
+func cmdUnwatch(c *Invocation) error {
 	c.Engine.Watches.Forget(c.Session)
 	c.Reply.OK()
 	return nil

@@ -4,8 +4,8 @@ import "kedis/server/execute"
 
 // What rows and their functions are written in is package execute's. It is named here, so that a row reads as one.
 type (
-	// Context is what a command's function works with.
-	Context = execute.Invocation
+	// Invocation is what a command's function works with.
+	Invocation = execute.Invocation
 
 	Command      = execute.Command
 	Family       = execute.Family

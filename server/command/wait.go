@@ -13,7 +13,7 @@ const (
 	errRoleChanged = Error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
 )
 
-func cmdWait(c *Context) error {
+func cmdWait(c *Invocation) error {
 	if c.Engine.IsReplica() {
 		return Error("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica " +
 			"is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.")
@@ -36,7 +36,7 @@ func cmdWait(c *Context) error {
 
 // cmdWaitAOF waits for disks, where WAIT waits for memory. With appendfsync no, nothing is on the disk until RocksDB
 // gets it, or the time is over.
-func cmdWaitAOF(c *Context) error {
+func cmdWaitAOF(c *Invocation) error {
 	local, ok := number.ParseInt(c.Args[1])
 	switch {
 	case !ok:
@@ -80,7 +80,7 @@ func parseTimeout(word []byte) (time.Duration, error) {
 
 // await waits until enough acknowledge what the session has written, the time is over, or somebody ends it.
 // Inside of MULTI it only looks.
-func await(c *Context, timeout time.Duration, enough func(psync.Acknowledged) bool) (have psync.Acknowledged, err error) {
+func await(c *Invocation, timeout time.Duration, enough func(psync.Acknowledged) bool) (have psync.Acknowledged, err error) {
 	part, position := c.Engine.Replication(), c.Session.Written
 	have, _, _ = part.Acknowledged(position)
 	if c.Nested() || enough(have) {
@@ -93,7 +93,7 @@ func await(c *Context, timeout time.Duration, enough func(psync.Acknowledged) bo
 	return have, err
 }
 
-func awaitAside(c *Context, position int64, timeout time.Duration, enough func(psync.Acknowledged) bool) (psync.Acknowledged, error) {
+func awaitAside(c *Invocation, position int64, timeout time.Duration, enough func(psync.Acknowledged) bool) (psync.Acknowledged, error) {
 	unblocked := c.Session.Block()
 	defer c.Session.Unblocked()
 	var over <-chan time.Time

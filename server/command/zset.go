@@ -87,7 +87,7 @@ func (o *addOptions) check(words int) error {
 	return nil
 }
 
-func cmdZAdd(c *Context) error {
+func cmdZAdd(c *Invocation) error {
 	var o addOptions
 	pairs, err := o.parse(c.Args[2:])
 	if err != nil {
@@ -96,7 +96,7 @@ func cmdZAdd(c *Context) error {
 	return addScores(c, o, pairs)
 }
 
-func cmdZIncrBy(c *Context) error { return addScores(c, addOptions{incr: true}, c.Args[2:]) }
+func cmdZIncrBy(c *Invocation) error { return addScores(c, addOptions{incr: true}, c.Args[2:]) }
 
 func parseScore(word []byte) (float64, error) {
 	if score, ok := number.ParseDouble(word); ok {
@@ -107,7 +107,7 @@ func parseScore(word []byte) (float64, error) {
 
 const errScoreNaN = Error("ERR resulting score is not a number (NaN)")
 
-func addScores(c *Context, o addOptions, pairs [][]byte) error {
+func addScores(c *Invocation, o addOptions, pairs [][]byte) error {
 	scores := make([]float64, 0, 8)
 	for i := 0; i < len(pairs); i += 2 {
 		score, err := parseScore(pairs[i])
@@ -172,7 +172,7 @@ func (o *addOptions) outcome(score, was float64, existed bool) (float64, bool, e
 	return score, !(o.lt && score >= was || o.gt && score <= was), nil
 }
 
-func replyAdded(c *Context, o addOptions, added, updated int64, score float64, done bool) {
+func replyAdded(c *Invocation, o addOptions, added, updated int64, score float64, done bool) {
 	switch {
 	case o.incr && done:
 		c.Reply.Double(score)
@@ -185,7 +185,7 @@ func replyAdded(c *Context, o addOptions, added, updated int64, score float64, d
 	}
 }
 
-func cmdZCard(c *Context) error {
+func cmdZCard(c *Invocation) error {
 	z, err := c.DB.ZSet(c.Args[1])
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func cmdZCard(c *Context) error {
 	return nil
 }
 
-func replyScore(c *Context, z *storage.ZSet, member []byte) error {
+func replyScore(c *Invocation, z *storage.ZSet, member []byte) error {
 	score, found, err := z.Score(member)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func replyScore(c *Context, z *storage.ZSet, member []byte) error {
 	return nil
 }
 
-func cmdZScore(c *Context) error {
+func cmdZScore(c *Invocation) error {
 	z, err := c.DB.ZSet(c.Args[1])
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func cmdZScore(c *Context) error {
 	return replyScore(c, &z, c.Args[2])
 }
 
-func cmdZMScore(c *Context) error {
+func cmdZMScore(c *Invocation) error {
 	z, err := c.DB.ZSet(c.Args[1])
 	if err != nil {
 		return err
@@ -234,10 +234,10 @@ func zsetRank(name, since string, reverse bool, summary string) Command {
 		Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: since,
 		Complexity: "O(√N), N being the number of members; O(N) when they are counted first",
 		Syntax:     "key member [WITHSCORE]", Prefetch: PrefetchElement, Summary: summary,
-		Run: func(c *Context) error { return replyRank(c, reverse) }}
+		Run: func(c *Invocation) error { return replyRank(c, reverse) }}
 }
 
-func replyRank(c *Context, reverse bool) error {
+func replyRank(c *Invocation, reverse bool) error {
 	withScore := len(c.Args) == 4
 	switch {
 	case len(c.Args) > 4:
@@ -275,7 +275,7 @@ func replyRank(c *Context, reverse bool) error {
 	return nil
 }
 
-func cmdZRandMember(c *Context) error {
+func cmdZRandMember(c *Invocation) error {
 	z, err := zsetToSample(c)
 	if err != nil {
 		return err
@@ -298,7 +298,7 @@ func cmdZRandMember(c *Context) error {
 }
 
 // zsetToSample checks ZRANDMEMBER's words before the key is looked at.
-func zsetToSample(c *Context) (*storage.ZSet, error) {
+func zsetToSample(c *Invocation) (*storage.ZSet, error) {
 	if len(c.Args) >= 3 {
 		count, err := parseInteger(c.Args[2])
 		if err != nil || count == math.MinInt64 {
@@ -327,7 +327,7 @@ const fewSampled = 512
 
 // replySample replies with count different members, or, when it is negative, with as many that may
 // repeat.
-func replySample(c *Context, z *storage.ZSet, count int64, withScores bool) error {
+func replySample(c *Invocation, z *storage.ZSet, count int64, withScores bool) error {
 	ranks := sampleRanks(count, z.Len())
 	sampled := make(map[int]scoredMember, len(ranks))
 	for _, rank := range ranks {
@@ -413,11 +413,11 @@ func drawDistinct(count, n int) []int {
 
 // scoredReply writes members, with their scores if asked for: in RESP3 each pair is an array.
 type scoredReply struct {
-	c          *Context
+	c          *Invocation
 	withScores bool
 }
 
-func newScoredReply(c *Context, n int, withScores bool) scoredReply {
+func newScoredReply(c *Invocation, n int, withScores bool) scoredReply {
 	if withScores && c.Reply.Protocol() == 2 {
 		n *= 2
 	}

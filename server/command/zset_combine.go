@@ -27,13 +27,13 @@ func zsetCombineCommands() []Command {
 		return Command{Name: name, Arity: -3, Flags: ReadOnly | MovableKeys, Categories: CategorySortedSet,
 			Keys: []KeySpec{countedKeys(1, RO|Access)}, Group: "sorted-set", Since: since, Complexity: complexity,
 			Syntax: "numkeys key [key ...]" + syntax + " [WITHSCORES]", Summary: summary,
-			Run: func(c *Context) error { return replyCombination(c, how) }}
+			Run: func(c *Invocation) error { return replyCombination(c, how) }}
 	}
 	store := func(name, since, syntax, summary string, how combination) Command {
 		return Command{Name: name, Arity: -4, Flags: Write | DenyOOM | MovableKeys, Categories: CategorySortedSet,
 			Keys: []KeySpec{oneKey(1, OW|Update), countedKeys(2, RO|Access)}, Group: "sorted-set", Since: since, Complexity: complexity,
 			Syntax: "destination numkeys key [key ...]" + syntax, Summary: summary,
-			Run: func(c *Context) error { return storeCombination(c, how) }}
+			Run: func(c *Invocation) error { return storeCombination(c, how) }}
 	}
 	return []Command{
 		reply("zunion", "6.2.0", weights, "Returns the union of sorted sets.", union),
@@ -65,7 +65,7 @@ type source struct {
 }
 
 // parse reads a number of keys, the keys, and the options that this command has.
-func (q *combined) parse(c *Context, words [][]byte, storing, counting bool) error {
+func (q *combined) parse(c *Invocation, words [][]byte, storing, counting bool) error {
 	count, err := parseInteger(words[0])
 	switch {
 	case err != nil:
@@ -258,7 +258,7 @@ func (q *combined) collect(judge func(member []byte, score float64) (float64, bo
 	return members, cmp.Or(failed, err)
 }
 
-func replyCombination(c *Context, how combination) error {
+func replyCombination(c *Invocation, how combination) error {
 	q := combined{how: how}
 	if err := q.parse(c, c.Args[1:], false, false); err != nil {
 		return err
@@ -275,7 +275,7 @@ func replyCombination(c *Context, how combination) error {
 	return nil
 }
 
-func storeCombination(c *Context, how combination) error {
+func storeCombination(c *Invocation, how combination) error {
 	q := combined{how: how}
 	if err := q.parse(c, c.Args[2:], true, false); err != nil {
 		return err
@@ -292,7 +292,7 @@ func storeCombination(c *Context, how combination) error {
 	return storeScored(c, c.Args[1], members, longest)
 }
 
-func cmdZInterCard(c *Context) error {
+func cmdZInterCard(c *Invocation) error {
 	q := combined{how: intersection}
 	if err := q.parse(c, c.Args[1:], false, true); err != nil {
 		return err

@@ -25,7 +25,7 @@ func zsetPop(name string, highest bool, summary string) Command {
 		Keys: []KeySpec{oneKey(1, RW|Access|Delete)}, Group: "sorted-set", Since: "5.0.0",
 		Complexity: "O(log(N)*M), N being the number of members and M of those returned",
 		Syntax:     "key [count]", Summary: summary,
-		Run: func(c *Context) error { return popScored(c, highest) }}
+		Run: func(c *Invocation) error { return popScored(c, highest) }}
 }
 
 type scoredMember struct {
@@ -34,7 +34,7 @@ type scoredMember struct {
 }
 
 // popScored replies with what it takes off an end.
-func popScored(c *Context, highest bool) error {
+func popScored(c *Invocation, highest bool) error {
 	if len(c.Args) > 3 {
 		return ErrSyntax
 	}
@@ -68,7 +68,7 @@ func popScored(c *Context, highest bool) error {
 }
 
 // replyFlat replies with members and scores in one array, in either protocol.
-func replyFlat(c *Context, members []scoredMember) {
+func replyFlat(c *Invocation, members []scoredMember) {
 	c.Reply.Array(2 * len(members))
 	for _, m := range members {
 		c.Reply.Bulk(m.member)
@@ -101,7 +101,7 @@ func removeScored(z *storage.ZSet, members []scoredMember) error {
 	return nil
 }
 
-func cmdZMPop(c *Context) error {
+func cmdZMPop(c *Invocation) error {
 	keys, rest, err := parseKeyCount(c.Args[1:])
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func cmdZMPop(c *Context) error {
 	return nil
 }
 
-func popFromZSet(c *Context, z *storage.ZSet, key []byte, highest bool, count int64) error {
+func popFromZSet(c *Invocation, z *storage.ZSet, key []byte, highest bool, count int64) error {
 	popped, err := popEnd(z, highest, count)
 	if err != nil {
 		return err

@@ -21,13 +21,13 @@ func zsetRangeCommands() []Command {
 		return Command{Name: name, Arity: -4, Flags: ReadOnly, Categories: CategorySortedSet,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: since,
 			Complexity: "O(log(N)+M), N being the number of members and M of those returned", Syntax: syntax, Summary: summary,
-			Run: func(c *Context) error { return replyRange(c, q) }}
+			Run: func(c *Invocation) error { return replyRange(c, q) }}
 	}
 	countRow := func(name, since, syntax, summary string, by rangeBy) Command {
 		return Command{Name: name, Arity: 4, Flags: ReadOnly | Fast, Categories: CategorySortedSet,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: since,
 			Complexity: "O(log(N)+M), N being the number of members and M of those counted", Syntax: syntax, Summary: summary,
-			Run: func(c *Context) error { return countRange(c, by) }}
+			Run: func(c *Invocation) error { return countRange(c, by) }}
 	}
 	return []Command{
 		rangeRow("zrange", "1.2.0", "key start:string stop:string [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
@@ -59,7 +59,7 @@ func zsetRemoveCommands() []Command {
 		return Command{Name: name, Arity: 4, Flags: Write, Categories: CategorySortedSet,
 			Keys: []KeySpec{oneKey(1, RW|Delete)}, Group: "sorted-set", Since: since,
 			Complexity: "O(log(N)+M), N being the number of members and M of those removed", Syntax: syntax, Summary: summary,
-			Run: func(c *Context) error { return removeRange(c, by) }}
+			Run: func(c *Invocation) error { return removeRange(c, by) }}
 	}
 	return []Command{
 		{Name: "zrem", Arity: -3, Flags: Write | Fast, Categories: CategorySortedSet, Run: cmdZRem,
@@ -223,7 +223,7 @@ func (q *rangeQuery) run(z *storage.ZSet, visit storage.Visit) error {
 	return z.ByLex(q.lex, first, q.reverse, limited)
 }
 
-func replyRange(c *Context, q rangeQuery) error {
+func replyRange(c *Invocation, q rangeQuery) error {
 	if err := q.parse(c.Args[2], c.Args[3], c.Args[4:]); err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func replyRange(c *Context, q rangeQuery) error {
 	return err
 }
 
-func cmdZRangeStore(c *Context) error {
+func cmdZRangeStore(c *Invocation) error {
 	q := rangeQuery{free: true, storing: true}
 	if err := q.parse(c.Args[3], c.Args[4], c.Args[5:]); err != nil {
 		return err
@@ -278,7 +278,7 @@ func cmdZRangeStore(c *Context) error {
 
 // storeScored puts members, the longest of which is known or 0, into a sorted set that takes the place of
 // what a key holds, and replies with their number.
-func storeScored(c *Context, key []byte, members *sortorder.Elements, longest int) error {
+func storeScored(c *Invocation, key []byte, members *sortorder.Elements, longest int) error {
 	z, err := c.DB.ReplaceZSet(key)
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func storeScored(c *Context, key []byte, members *sortorder.Elements, longest in
 	return z.Save()
 }
 
-func countRange(c *Context, by rangeBy) error {
+func countRange(c *Invocation, by rangeBy) error {
 	var b bounds
 	if err := b.parse(by, c.Args[2], c.Args[3]); err != nil {
 		return err
@@ -316,7 +316,7 @@ func countRange(c *Context, by rangeBy) error {
 	return err
 }
 
-func cmdZRem(c *Context) error {
+func cmdZRem(c *Invocation) error {
 	z, err := c.DB.ZSet(c.Args[1])
 	if err != nil {
 		return err
@@ -342,7 +342,7 @@ func cmdZRem(c *Context) error {
 	return z.Save()
 }
 
-func removeRange(c *Context, by rangeBy) error {
+func removeRange(c *Invocation, by rangeBy) error {
 	q := rangeQuery{by: by, limit: -1}
 	if err := q.bounds.parse(by, c.Args[2], c.Args[3]); err != nil {
 		return err

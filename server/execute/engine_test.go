@@ -68,16 +68,6 @@ func (c *testClient) do(w ...string) string {
 	return reply
 }
 
-// flush empties database 0.
-func (c *testClient) flush() {
-	c.t.Helper()
-	txn := c.engine.Store.NewTxn()
-	txn.Flush(0)
-	if err := c.engine.Store.Commit(txn); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 // info returns a field of INFO.
 func (c *testClient) info(name string) string {
 	c.t.Helper()
