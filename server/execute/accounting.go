@@ -34,14 +34,12 @@ func (c *Invocation) execution(took time.Duration) Execution {
 
 // accountAll counts the requests that an outermost one has run, and itself.
 func (b *Batch) accountAll(c *Invocation, took time.Duration) {
-	inner := b.running.outbox.ran
-	for i := range inner {
-		b.account(&inner[i])
+	ran := append(b.running.outbox.ran, c.execution(took))
+	for i := range ran {
+		b.account(&ran[i])
 	}
-	clear(inner)
-	b.running.outbox.ran = inner[:0]
-	ran := c.execution(took)
-	b.account(&ran)
+	clear(ran)
+	b.running.outbox.ran = ran[:0]
 }
 
 // account counts a request that has run, and shows it to those who want to know of it. What is repeated from

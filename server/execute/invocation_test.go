@@ -157,3 +157,23 @@ func TestAbandonKeepsOthers(t *testing.T) {
 		t.Errorf("effects: %s, want %s", got, want)
 	}
 }
+
+// TestExecutionCostsNothing: a request that is read, executed, observed and committed costs no allocation.
+func TestExecutionCostsNothing(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	c := newTestClient(t, engine)
+	c.do("SET", "key", "value")
+	args := words("GET", "key")
+	execute := func() {
+		c.batch.Execute(c.session, c.batch.Read(c.session, args))
+		if err := c.batch.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		c.batch.Clear()
+		c.session.Reply.Reset()
+	}
+	execute()
+	if allocations := testing.AllocsPerRun(1000, execute); allocations > 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
