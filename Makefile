@@ -40,7 +40,7 @@ MOVED    ?= 1000000
 RANKED   ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI, of storage only the tests of many goroutines, and a
 # server under concurrent load. `make race` takes all.
-RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache ./replication ./server ./server/command
+RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache ./replication ./server ./server/execute ./server/command ./server/observe
 MOVEDMB  ?= 5000
 
 .PHONY: help

@@ -7,6 +7,7 @@ import (
 
 	"kedis/migrate"
 	"kedis/server/command"
+	"kedis/server/execute"
 )
 
 // filterFlags choose keys, and their names at the target.
@@ -71,7 +72,7 @@ func filesOf(ctx *cli.Context) (*migrate.Files, error) {
 }
 
 // keyTable tells the package migrate where keys stand in commands.
-type keyTable struct{ table *command.Table }
+type keyTable struct{ table *execute.Table }
 
 // Keys appends the positions of a command's keys.
 func (k keyTable) Keys(dst []migrate.KeyPosition, args [][]byte) ([]migrate.KeyPosition, bool, error) {

@@ -21,6 +21,7 @@ import (
 	"kedis/replication"
 	"kedis/server"
 	"kedis/server/command"
+	"kedis/server/execute"
 	"kedis/ttl"
 )
 
@@ -217,7 +218,7 @@ func reactors(c *config.Config) int {
 type service struct {
 	config  *config.Config
 	data    *server.Data
-	engine  *command.Engine
+	engine  *execute.Engine
 	server  *server.Server
 	node    *replication.Node
 	sweeper *ttl.Sweeper
@@ -358,7 +359,7 @@ func writePIDFile(name string) (remove func() error, err error) {
 }
 
 // newSweeper makes what removes expired keys in the background.
-func newSweeper(engine *command.Engine, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
+func newSweeper(engine *execute.Engine, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
 	expiries := engine.Expiries()
 	return ttl.New(expiries, expiries, ttl.Options{
 		Enabled:  c.ActiveExpire.Get,

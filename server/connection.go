@@ -7,36 +7,36 @@ import (
 	"time"
 
 	"kedis/internal/resp"
-	"kedis/server/command"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
-// connection is a client. It is its reactor's, but for the methods of command.Peer.
+// connection is a client. It is its reactor's, but for the methods of execute.Peer.
 type connection struct {
 	server  *Server
 	conn    socket
 	reactor *reactor
-	session *command.Session
+	session *execute.Session
 	parser  *resp.Parser
 	remote  string
 	local   string
 
 	overUnixSocket bool
 
-	parked     bool       // waits for a lock, the gate, the end of a pause, a worker or the disk
-	loading    int        // requests ahead that wait for the disk
-	working    bool       // a worker has the session
-	killed     bool       // is dropped as soon as no worker has the session; its replies are lost
-	dropped    bool       // the socket is about to be closed
-	closed     bool       // the socket is gone
-	ended      bool       // the client sends no more; see halfClosed
-	unread     bool       // nothing is read from the socket for the time being
-	pending    [][]byte   // the request that it is parked with
-	retry      [][][]byte // requests that are to be executed before those in ahead
-	ahead      [][][]byte // requests that the parser has given out, ahead of their execution
-	aheadStart [][][]byte // the memory of ahead
-	pushed     []byte     // what was sent besides replies while some of them wait for the commit
-	sent       int        // bytes of the reply that a worker made which are on their way already
+	parked     bool               // waits for a lock, the gate, the end of a pause, a worker or the disk
+	loading    int                // requests ahead that wait for the disk
+	working    bool               // a worker has the session
+	killed     bool               // is dropped as soon as no worker has the session; its replies are lost
+	dropped    bool               // the socket is about to be closed
+	closed     bool               // the socket is gone
+	ended      bool               // the client sends no more; see halfClosed
+	unread     bool               // nothing is read from the socket for the time being
+	pending    *execute.Request   // the request that it is parked with
+	retry      []*execute.Request // requests that are to be executed before those in ahead
+	ahead      []*execute.Request // requests that were parsed ahead of their execution
+	aheadStart []*execute.Request // the memory of ahead
+	pushed     []byte             // what was sent besides replies while some of them wait for the commit
+	sent       int                // bytes of the reply that a worker made which are on their way already
 
 	place     int       // in the reactor's list
 	period    int       // in which it last sent something, as the reactor counts them
@@ -60,16 +60,16 @@ type connection struct {
 }
 
 // next returns the next request: one that could not be executed before, or one from the parser.
-func (c *connection) next() ([][]byte, error) {
+func (c *connection) next() (*execute.Request, error) {
 	if c.pending != nil {
-		args := c.pending
+		r := c.pending
 		c.pending = nil
-		return args, nil
+		return r, nil
 	}
 	if len(c.retry) > 0 {
-		args := c.retry[0]
+		r := c.retry[0]
 		c.retry = c.retry[1:]
-		return args, nil
+		return r, nil
 	}
 	c.session.Refuse = nil
 	if len(c.ahead) == 0 {
@@ -81,10 +81,10 @@ func (c *connection) next() ([][]byte, error) {
 	if len(c.ahead) == 0 || c.parked {
 		return nil, nil
 	}
-	args := c.ahead[0]
+	r := c.ahead[0]
 	c.ahead[0] = nil
 	c.ahead = c.ahead[1:]
-	return args, nil
+	return r, nil
 }
 
 // drained is called when no complete request is left.
@@ -98,7 +98,7 @@ func (c *connection) drained() {
 	}
 }
 
-// lookAhead has the parser give out a few requests. An error of the parser comes when all before it is
+// lookAhead parses a few requests. An error of the parser comes when all before it is
 // executed. Before AUTH only one request is parsed at a time, since the limits of the next depend on it. So it is while
 // replies wait to be sent: the parser can only let go of what was executed when nothing is ahead.
 func (c *connection) lookAhead() error {
@@ -109,14 +109,14 @@ func (c *connection) lookAhead() error {
 	if first == nil {
 		return err
 	}
-	c.ahead = append(c.aheadStart[:0], first)
+	c.ahead = append(c.aheadStart[:0], c.reactor.batch.Read(c.session, first))
 	alone := c.parser.Unauthenticated || c.conn.OutboundBuffered() > 0
 	for !alone && len(c.ahead) < storage.WarmRequests {
 		args, err := c.parser.Next()
 		if args == nil || err != nil {
 			break // the parser says so again
 		}
-		c.ahead = append(c.ahead, args)
+		c.ahead = append(c.ahead, c.reactor.batch.Read(c.session, args))
 	}
 	c.aheadStart = c.ahead
 	return nil
@@ -140,8 +140,8 @@ func (c *connection) foresees() bool {
 
 // warm has memory fetch what the requests ahead will look for. When the disk has to, the connection is parked.
 func (c *connection) warm() {
-	for _, args := range c.ahead {
-		c.reactor.expect(c, args)
+	for _, r := range c.ahead {
+		c.reactor.expect(c, r)
 	}
 	c.reactor.warm()
 }
@@ -153,8 +153,8 @@ func (c *connection) halting() bool {
 }
 
 // repeat has requests executed again, before the one that the connection is parked with.
-func (c *connection) repeat(requests [][][]byte) {
-	again := append([][][]byte(nil), requests...)
+func (c *connection) repeat(requests []*execute.Request) {
+	again := append([]*execute.Request(nil), requests...)
 	if c.pending != nil {
 		again = append(again, c.pending)
 		c.pending = nil
@@ -162,7 +162,7 @@ func (c *connection) repeat(requests [][][]byte) {
 	c.retry = append(again, c.retry...)
 }
 
-func (c *connection) park(args [][]byte) { c.parked, c.pending = true, args }
+func (c *connection) park(r *execute.Request) { c.parked, c.pending = true, r }
 
 // refuseProtocol answers what is no request, and closes the connection.
 func (c *connection) refuseProtocol(err error) {

@@ -13,6 +13,7 @@ import (
 	"kedis/internal/config"
 	"kedis/internal/resp"
 	"kedis/server/command"
+	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/rdb"
 )
@@ -28,7 +29,7 @@ type Fill struct {
 	working   string
 	lock      *os.File          // on the working directory
 	imported  *storage.Import   // until it is the data
-	follower  *command.Follower // from then on
+	follower  *execute.Follower // from then on
 	database  int               // that the log has selected
 	request   []byte            // scratch
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"kedis/internal/config"
-	"kedis/server/command"
+	"kedis/server/execute"
 )
 
 const (
@@ -22,9 +22,9 @@ const (
 func (c *connection) configuredLimit() config.OutputLimit {
 	limits := c.server.config.OutputLimits.Get()
 	switch {
-	case c.session.Is(command.KindReplica):
+	case c.session.Is(execute.KindReplica):
 		return limits.Replica
-	case c.session.Is(command.KindPubSub):
+	case c.session.Is(execute.KindPubSub):
 		return limits.PubSub
 	}
 	return limits.Normal
@@ -33,7 +33,7 @@ func (c *connection) configuredLimit() config.OutputLimit {
 // outputLimit is what applies to the connection.
 func (c *connection) outputLimit() config.OutputLimit {
 	limit := c.configuredLimit()
-	if limit.Hard == 0 && c.session.Is(command.KindMonitor) {
+	if limit.Hard == 0 && c.session.Is(execute.KindMonitor) {
 		limit.Hard = monitorLimit
 	}
 	return limit
@@ -108,7 +108,7 @@ func (c *connection) lookAfter(now time.Time) {
 	}
 	silent := now.Sub(c.seen)
 	timeout := time.Duration(c.server.config.Timeout.Get()) * time.Second
-	const keptAlive = command.KindMonitor | command.KindReplica | command.KindPrimary | command.KindPubSub
+	const keptAlive = execute.KindMonitor | execute.KindReplica | execute.KindPrimary | execute.KindPubSub
 	if timeout > 0 && silent > timeout && !c.session.Is(keptAlive) {
 		c.server.logger.Debug("closing an idle connection", "client", c.remote)
 		c.drop()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
-	"kedis/server/command"
+	"kedis/server/execute"
 )
 
 // moveSome moves connections that have just been served, and wait for nothing, to another reactor.
@@ -34,7 +34,7 @@ func (r *reactor) place(c *connection, to *reactor) {
 }
 
 // unmovable are sessions that are sent something at any time.
-const unmovable = command.KindMonitor | command.KindReplica | command.KindPrimary | command.KindPubSub
+const unmovable = execute.KindMonitor | execute.KindReplica | execute.KindPrimary | execute.KindPubSub
 
 // movable tells that nothing on the reactor knows of the connection but its list, and that no byte of it is anywhere but in the socket.
 func (c *connection) movable() bool {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
-	"kedis/server/command"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
@@ -20,7 +20,7 @@ import (
 type reactor struct {
 	server *Server
 	loop   gnet.EventLoop
-	batch  *command.Batch
+	batch  *execute.Batch
 	number int
 
 	scheduled bool                     // the end of the pass is on its way
@@ -158,10 +158,10 @@ func (r *reactor) executeGathered() {
 }
 
 // expect says that a request of a connection comes soon.
-func (r *reactor) expect(c *connection, args [][]byte) {
-	if !r.batch.Expect(c.session, args) {
+func (r *reactor) expect(c *connection, request *execute.Request) {
+	if !r.batch.Expect(c.session, request) {
 		r.warm()
-		r.batch.Expect(c.session, args)
+		r.batch.Expect(c.session, request)
 	}
 }
 
@@ -200,16 +200,16 @@ func (r *reactor) executeSent(c *connection) {
 		if r.overfull(c) {
 			break
 		}
-		args, err := c.next()
+		request, err := c.next()
 		if err != nil {
 			c.refuseProtocol(err)
 			break
 		}
-		if args == nil {
+		if request == nil {
 			c.drained()
 			break
 		}
-		if r.dispatch(c, args) {
+		if r.dispatch(c, request) {
 			r.executed++
 			r.load.now.requests++
 		}
@@ -252,11 +252,11 @@ func (r *reactor) overfull(c *connection) bool {
 }
 
 // dispatch executes one request, or parks the connection until it can be executed.
-func (r *reactor) dispatch(c *connection, args [][]byte) bool {
-	switch r.batch.Execute(c.session, args) {
-	case command.Busy:
+func (r *reactor) dispatch(c *connection, request *execute.Request) bool {
+	switch r.batch.Execute(c.session, request) {
+	case execute.Busy:
 		stripe := r.batch.BusyStripe()
-		c.park(args)
+		c.park(request)
 		waiting := r.parked[stripe]
 		r.parked[stripe] = append(waiting, c)
 		r.commit()
@@ -264,24 +264,24 @@ func (r *reactor) dispatch(c *connection, args [][]byte) bool {
 			r.server.engine.Locks.Wait(stripe, r.batch.Owner(), r.granted)
 		}
 		return false
-	case command.Closed:
-		c.park(args)
+	case execute.Closed:
+		c.park(request)
 		r.outside = append(r.outside, c)
 		r.commit()
 		if len(r.outside) == 1 {
 			r.server.engine.Gate.WhenOpen(func() { r.post(r.gateOpened) })
 		}
 		return false
-	case command.Offload:
-		c.park(args)
+	case execute.Offload:
+		c.park(request)
 		r.work = append(r.work, c)
 		return false
-	case command.Separate:
-		c.pending = args
+	case execute.Separate:
+		c.pending = request
 		r.commit()
 		return false
-	case command.Paused:
-		c.park(args)
+	case execute.Paused:
+		c.park(request)
 		r.halted = append(r.halted, c)
 		r.commit()
 		if len(r.halted) == 1 {
@@ -382,15 +382,15 @@ func (r *reactor) startWork() {
 			r.process(c)
 		default:
 			c.working = true
-			args := c.pending
+			request := c.pending
 			c.pending = nil
-			go r.runWork(c, args)
+			go r.runWork(c, request)
 		}
 	}
 }
 
 // runWork runs a request on a goroutine of its own; the session is the worker's until it is done.
-func (r *reactor) runWork(c *connection, args [][]byte) {
+func (r *reactor) runWork(c *connection, request *execute.Request) {
 	panicked := true
 	defer func() {
 		if p := recover(); panicked && p != nil {
@@ -400,8 +400,8 @@ func (r *reactor) runWork(c *connection, args [][]byte) {
 		}
 		r.post(func() { r.workDone(c) })
 	}()
-	if r.server.engine.Work(c.session, args) == command.Paused {
-		c.pending = args // the reactor finds out what it has to wait for
+	if r.server.engine.Work(c.session, request) == execute.Paused {
+		c.pending = request // the reactor finds out what it has to wait for
 	}
 	panicked = false
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kedis/binlog"
-	"kedis/server/command"
+	"kedis/server/execute"
 )
 
 // ProgressInterval is how often the log says how far a recovery is.
@@ -16,14 +16,14 @@ const ProgressInterval = 5 * time.Second
 // recovery applies the log to the store.
 type recovery struct {
 	data    *Data
-	engine  *command.Engine
-	applier *command.Applier
+	engine  *execute.Engine
+	applier *execute.Applier
 	records int
 	told    time.Time
 }
 
 // BeginLoading has the engine refuse commands until EndLoading if there is something that the log has and RocksDB has not, and reports that.
-func (d *Data) BeginLoading(engine *command.Engine) bool {
+func (d *Data) BeginLoading(engine *execute.Engine) bool {
 	if d.Store.Position() >= d.Log().Position() {
 		return false
 	}
@@ -33,7 +33,7 @@ func (d *Data) BeginLoading(engine *command.Engine) bool {
 
 // Recover applies what the log has and RocksDB has not. When the context ends before that is done the error is the context's, and the next
 // Recover goes on from there.
-func (d *Data) Recover(ctx context.Context, engine *command.Engine) error {
+func (d *Data) Recover(ctx context.Context, engine *execute.Engine) error {
 	start, from := time.Now(), d.Store.Position()
 	if from > d.Log().Position() {
 		return fmt.Errorf("server: the data is at position %d, but its log ends at %d", from, d.Log().Position())

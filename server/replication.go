@@ -10,11 +10,11 @@ import (
 
 	"kedis/binlog"
 	"kedis/replication"
-	"kedis/server/command"
+	"kedis/server/execute"
 )
 
 // NewReplication makes the server's part in replication, and tells the engine of it.
-func NewReplication(d *Data, engine *command.Engine, version string) *replication.Node {
+func NewReplication(d *Data, engine *execute.Engine, version string) *replication.Node {
 	node := replication.New(replication.Options{Store: d.Store, Host: &host{d, engine}, Config: d.config,
 		Directory: d.directory, Version: version, Logger: d.logger.Named("replication")})
 	engine.SetReplication(node)
@@ -58,7 +58,7 @@ func (d *Data) Log() *binlog.Log { return d.log.Load() }
 // host is the server as replication sees it.
 type host struct {
 	*Data
-	*command.Engine
+	*execute.Engine
 }
 
 func (h *host) Log() *binlog.Log { return h.Data.Log() }

@@ -19,14 +19,14 @@ import (
 
 	"kedis/internal/config"
 	"kedis/internal/resp"
-	"kedis/server/command"
+	"kedis/server/execute"
 )
 
 // Server serves the clients of one engine.
 type Server struct {
 	gnet.BuiltinEventEngine
 
-	engine *command.Engine
+	engine *execute.Engine
 	config *config.Config
 	logger hclog.Logger
 	limits *resp.Limits
@@ -55,7 +55,7 @@ type Server struct {
 const outboundPause = 4 << 20
 
 // New makes a server for an engine that was made for as many reactors as the configuration says.
-func New(engine *command.Engine, c *config.Config, logger hclog.Logger) *Server {
+func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server {
 	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostWaiting: mostWaiting,
 		mostDescriptor: mostDescriptor(), booted: make(chan struct{}), reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(c.Reactors.Get() > 0), stop: make(chan struct{})}
 	c.OnChange("maxclients", s.checkMaxClients)
@@ -149,7 +149,7 @@ func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
 	s.engine.Statistics.Connections.Add(1)
 	c := &connection{server: s, parser: resp.NewParser(s.limits), overUnixSocket: isUnixSocket(conn), traffic: true}
 	c.remote, c.local = s.ends(conn)
-	c.session = command.NewSession(c, s.config.RequirePass.Get() == "")
+	c.session = execute.NewSession(c, s.config.RequirePass.Get() == "")
 	conn.SetContext(c)
 	c.attach(s.reactor(conn.EventLoop()), conn)
 	s.engine.Clients.Add(c.session)

@@ -60,8 +60,8 @@ func (d DB) RemoveExpired(key []byte) (bool, error) {
 	d.txn.expirations++
 	d.txn.Effect(d.number, delEffect, key)
 	before := len(d.txn.journal.entries)
-	err = d.Remove(key, k)
-	d.txn.touched[len(d.txn.touched)-1].expired = true
+	d.txn.events.add(d.number, key, EventExpired, k.Type, ClassExpiry)
+	err = d.remove(key, &k)
 	d.txn.expiredEntries += len(d.txn.journal.entries) - before
 	return true, err
 }

@@ -98,7 +98,7 @@ func (d DB) Save(key []byte, old Key, next layout.Metadata) error { return d.sav
 // save is Save without copies of what it is told.
 func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 	t := d.txn
-	t.touch(d.number, key)
+	t.events.add(d.number, key, EventChanged, next.Type, ClassChange)
 	if old.Exists && old.Encoding == layout.Spread && (next.Encoding != layout.Spread || next.ID != old.ID) {
 		if err := d.abandon(&old.Metadata); err != nil {
 			return err
@@ -159,10 +159,14 @@ func (d DB) reindex(key []byte, old *Key, expireMs int64, kind layout.Type) erro
 
 // Remove deletes a key that exists: one small write, however many elements it has.
 func (d DB) Remove(key []byte, k Key) error {
+	d.txn.events.add(d.number, key, EventChanged, k.Type, ClassChange)
+	return d.remove(key, &k)
+}
+
+func (d DB) remove(key []byte, k *Key) error {
 	t := d.txn
-	t.touch(d.number, key)
 	t.count(d.space, -1, 0)
-	if err := d.reindex(key, &k, 0, k.Type); err != nil {
+	if err := d.reindex(key, k, 0, k.Type); err != nil {
 		return err
 	}
 	if k.Encoding == layout.Spread {

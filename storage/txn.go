@@ -22,10 +22,9 @@ type Txn struct {
 	effectCount int
 	first, last int // databases selected where the effects begin and end; -1 while there are none
 
-	deltas      []delta
-	touched     []touch
-	touchedKeys []byte
-	databases   []*namespace // when not nil, the map as the transaction has changed it
+	deltas    []delta
+	events    KeyEvents
+	databases []*namespace // when not nil, the map as the transaction has changed it
 
 	moved []movedList // spread lists whose bounds have changed
 
@@ -92,12 +91,6 @@ type delta struct {
 	keys, expires int
 }
 
-// touch is a key that was changed, which stands in Txn.touchedKeys up to end.
-type touch struct {
-	database, end int
-	expired       bool // it is gone since its time had come
-}
-
 // NewTxn makes a transaction. It can be used again and again, after Reset.
 func (s *Store) NewTxn() *Txn { return &Txn{store: s, first: -1, last: -1, budget: unlimited} }
 
@@ -109,9 +102,9 @@ const spillBytes = 1 << 20
 
 // Savepoint is what Rollback goes back to.
 type Savepoint struct {
-	entries, effects, effectCount, deltas, touched, touchedKeys int
-	hits, misses                                                int64
-	staged, moved, expirations, expiredEntries                  int
+	entries, effects, effectCount, deltas, events int
+	hits, misses                                  int64
+	staged, moved, expirations, expiredEntries    int
 
 	first, last int
 	databases   []*namespace
@@ -129,7 +122,7 @@ func (t *Txn) Begin(mode Mode, nowMs int64, budget int) {
 // Mark makes a savepoint that of the transaction's state now.
 func (t *Txn) Mark(s *Savepoint) {
 	*s = Savepoint{len(t.journal.entries), len(t.effects), t.effectCount, len(t.deltas),
-		len(t.touched), len(t.touchedKeys), t.hits, t.misses, len(t.staged), len(t.moved), t.expirations, t.expiredEntries, t.first, t.last, t.databases}
+		t.events.Len(), t.hits, t.misses, len(t.staged), len(t.moved), t.expirations, t.expiredEntries, t.first, t.last, t.databases}
 }
 
 // Rollback takes back everything since a savepoint.
@@ -138,7 +131,8 @@ func (t *Txn) Rollback(s *Savepoint) {
 	t.ahead.forget()
 	t.journal.rewind(s.entries)
 	t.effects, t.effectCount = t.effects[:s.effects], s.effectCount
-	t.deltas, t.touched, t.touchedKeys = t.deltas[:s.deltas], t.touched[:s.touched], t.touchedKeys[:s.touchedKeys]
+	t.deltas = t.deltas[:s.deltas]
+	t.events.rewind(s.events)
 	t.first, t.last, t.databases = s.first, s.last, s.databases
 	t.expirations, t.expiredEntries = s.expirations, s.expiredEntries
 	t.moved = t.moved[:s.moved]
@@ -156,7 +150,7 @@ func (t *Txn) releaseStaged(first int) {
 // Changed tells whether something was written since a savepoint, besides the removal of expired keys, which has its own effects.
 func (t *Txn) Changed(s *Savepoint) bool {
 	return len(t.journal.entries)-t.expiredEntries > s.entries-s.expiredEntries ||
-		len(t.touched)-t.expirations > s.touched-s.expirations || changedMap(t.databases, s.databases)
+		t.events.Len()-t.expirations > s.events-s.expirations || changedMap(t.databases, s.databases)
 }
 
 func changedMap(a, b []*namespace) bool {
@@ -184,7 +178,8 @@ func (t *Txn) Reset() {
 		t.draft = nil
 	}
 	t.effects, t.effectCount = t.effects[:0], 0
-	t.deltas, t.touched, t.touchedKeys, t.moved = t.deltas[:0], t.touched[:0], t.touchedKeys[:0], t.moved[:0]
+	t.deltas, t.moved = t.deltas[:0], t.moved[:0]
+	t.events.rewind(0)
 	t.first, t.last, t.databases, t.view = -1, -1, nil, nil
 	t.mode, t.budget, t.expirations, t.expiredEntries = Mode{}, unlimited, 0, 0
 	t.spill, t.spilled = nil, 0
@@ -251,26 +246,6 @@ func (t *Txn) Enclose(s *Savepoint) {
 	copy(t.effects[s.effects+len(multi):], t.effects[s.effects:n])
 	copy(t.effects[s.effects:], multi)
 	t.effects = append(t.effects, exec...)
-}
-
-// Touches is the number of changes of keys so far.
-func (t *Txn) Touches() int { return len(t.touched) }
-
-// Touched calls f for each key that was changed, once for each change, but for the first so many. expired tells that the change
-// was to remove what had expired.
-func (t *Txn) Touched(first int, f func(database int, key []byte, expired bool)) {
-	from := 0
-	for i, touch := range t.touched {
-		if i >= first {
-			f(touch.database, t.touchedKeys[from:touch.end], touch.expired)
-		}
-		from = touch.end
-	}
-}
-
-func (t *Txn) touch(database int, key []byte) {
-	t.touchedKeys = append(t.touchedKeys, key...)
-	t.touched = append(t.touched, touch{database, len(t.touchedKeys), false})
 }
 
 // turnRecords is how many records a command on a worker goes over before others may run: about a millisecond. A reactor that has

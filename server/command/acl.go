@@ -10,6 +10,7 @@ import (
 
 	"kedis/internal/metrics"
 	"kedis/internal/number"
+	"kedis/server/execute"
 )
 
 func aclFamily() Family {
@@ -39,7 +40,7 @@ func aclFamily() Family {
 				refusal("deluser", -3, admin, "6.0.0", "username [username ...]", errOneUser),
 				refusal("load", 2, admin, "6.0.0", "", errOneUser),
 				refusal("save", 2, admin, "6.0.0", "", errOneUser),
-				helpRow("acl", "6.0.0", Loading|Stale, 0,
+				execute.HelpRow("acl", "6.0.0", Loading|Stale, 0,
 					"CAT [<category>]",
 					"    List the categories of commands, or the commands of a category.",
 					"DRYRUN <username> <command> [<arg> ...]",
@@ -67,28 +68,28 @@ const errOneUser = Error("ERR Kedis has no users but 'default', whose password i
 func refusal(name string, arity int, flags Flags, since, syntax string, why Error) Command {
 	return Command{Name: name, Arity: arity, Flags: flags, Since: since, Complexity: "O(1)", Syntax: syntax,
 		Summary: "Is refused: " + string(why[len("ERR "):]) + ".",
-		Run:     func(*Context) error { return why }}
+		Run:     func(*Invocation) error { return why }}
 }
 
-func cmdACLCat(c *Context) error {
+func cmdACLCat(c *Invocation) error {
 	if len(c.Args) > 3 {
-		return c.misused()
+		return c.Misused()
 	}
 	if len(c.Args) == 2 {
-		c.Reply.Array(len(categoryNames))
-		for _, name := range categoryNames {
+		c.Reply.Array(len(execute.CategoryNames))
+		for _, name := range execute.CategoryNames {
 			c.Reply.BulkString(name)
 		}
 		return nil
 	}
-	wanted := slices.IndexFunc(categoryNames, func(name string) bool { return equalFold(c.Args[2], name) })
+	wanted := slices.IndexFunc(execute.CategoryNames, func(name string) bool { return equalFold(c.Args[2], name) })
 	if wanted < 0 {
-		return Errorf("ERR Unknown category '%s'", untilZero(c.Args[2]))
+		return Errorf("ERR Unknown category '%s'", execute.UntilZero(c.Args[2]))
 	}
 	handle, count := c.Reply.BeginArray(), 0
-	c.Engine.Table.each(func(command *Command) {
+	c.Engine.Table.Each(func(command *Command) {
 		if command.Categories&(1<<wanted) != 0 {
-			c.Reply.BulkString(command.full)
+			c.Reply.BulkString(command.FullName())
 			count++
 		}
 	})
@@ -96,12 +97,12 @@ func cmdACLCat(c *Context) error {
 	return nil
 }
 
-func cmdACLWhoAmI(c *Context) error {
+func cmdACLWhoAmI(c *Invocation) error {
 	c.Reply.BulkString(defaultUser)
 	return nil
 }
 
-func cmdACLUsers(c *Context) error {
+func cmdACLUsers(c *Invocation) error {
 	c.Reply.Array(1)
 	c.Reply.BulkString(defaultUser)
 	return nil
@@ -112,11 +113,11 @@ const (
 	mostPasswordBits    = 4096
 )
 
-func cmdACLGenPass(c *Context) error {
+func cmdACLGenPass(c *Invocation) error {
 	bits := int64(defaultPasswordBits)
 	switch {
 	case len(c.Args) > 3:
-		return c.misused()
+		return c.Misused()
 	case len(c.Args) == 3:
 		var ok bool
 		if bits, ok = number.ParseInt(c.Args[2]); !ok {
@@ -135,7 +136,7 @@ func cmdACLGenPass(c *Context) error {
 }
 
 // passwordHash is the default user's password as ACL shows it; empty if there is none.
-func (e *Engine) passwordHash() string {
+func passwordHash(e *Engine) string {
 	password := e.Config.RequirePass.Get()
 	if password == "" {
 		return ""
@@ -143,9 +144,9 @@ func (e *Engine) passwordHash() string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(password)))
 }
 
-func cmdACLList(c *Context) error {
+func cmdACLList(c *Invocation) error {
 	password := "nopass"
-	if hash := c.Engine.passwordHash(); hash != "" {
+	if hash := passwordHash(c.Engine); hash != "" {
 		password = "#" + hash
 	}
 	c.Reply.Array(1)
@@ -153,13 +154,13 @@ func cmdACLList(c *Context) error {
 	return nil
 }
 
-func cmdACLGetUser(c *Context) error {
+func cmdACLGetUser(c *Invocation) error {
 	if string(c.Args[2]) != defaultUser {
 		c.Reply.Null()
 		return nil
 	}
 	flags, passwords := []string{"on", "nopass"}, []string(nil)
-	if hash := c.Engine.passwordHash(); hash != "" {
+	if hash := passwordHash(c.Engine); hash != "" {
 		flags, passwords = flags[:1], []string{hash}
 	}
 	c.Reply.Map(6)
@@ -184,11 +185,11 @@ func cmdACLGetUser(c *Context) error {
 
 const deniedEntries = 10
 
-func cmdACLLog(c *Context) error {
+func cmdACLLog(c *Invocation) error {
 	count := int64(deniedEntries)
 	switch {
 	case len(c.Args) > 3:
-		return c.misused()
+		return c.Misused()
 	case len(c.Args) == 3 && equalFold(c.Args[2], "reset"):
 		c.Engine.Denials.Reset()
 		c.Reply.OK()
@@ -202,12 +203,12 @@ func cmdACLLog(c *Context) error {
 	entries, now := c.Engine.Denials.Latest(max(count, 0)), time.Now()
 	c.Reply.Array(len(entries))
 	for _, e := range entries {
-		c.replyDenial(e, now)
+		replyDenial(c, e, now)
 	}
 	return nil
 }
 
-func (c *Context) replyDenial(e metrics.Denial, now time.Time) {
+func replyDenial(c *Invocation, e metrics.Denial, now time.Time) {
 	r := c.Reply
 	integer := func(name string, value int64) {
 		r.BulkString(name)
@@ -232,26 +233,26 @@ func (c *Context) replyDenial(e metrics.Denial, now time.Time) {
 }
 
 // noteDenial notes that a client could not become a user.
-func (c *Context) noteDenial(user []byte) {
+func noteDenial(c *Invocation, user []byte) {
 	kind := "toplevel"
-	if c.queued {
+	if c.Nested() {
 		kind = "multi"
 	}
 	c.Engine.Denials.Add(metrics.Denial{Context: kind, Object: string(c.Args[0]), Username: string(user),
-		Client: string(c.describe(nil, c.Session))}, time.Now())
+		Client: string(describe(c, nil, c.Session))}, time.Now())
 }
 
-func cmdACLDryRun(c *Context) error {
+func cmdACLDryRun(c *Invocation) error {
 	if string(c.Args[2]) != defaultUser {
-		return Errorf("ERR User '%s' not found", untilZero(c.Args[2]))
+		return Errorf("ERR User '%s' not found", execute.UntilZero(c.Args[2]))
 	}
 	words := c.Args[3:]
 	command, _ := c.Engine.Table.Lookup(words)
 	switch {
-	case command == nil || command.unlisted:
-		return Errorf("ERR Command '%s' not found", untilZero(words[0]))
+	case command == nil || command.Unlisted:
+		return Errorf("ERR Command '%s' not found", execute.UntilZero(words[0]))
 	case !command.Accepts(len(words)):
-		return wrongArity(command.full)
+		return execute.WrongArity(command.FullName())
 	}
 	c.Reply.OK()
 	return nil

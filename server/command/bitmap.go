@@ -28,14 +28,14 @@ func bitmapFamily() Family {
 		{Name: "bitfield", Arity: -2, Flags: Write | DenyOOM, Categories: CategoryBitmap,
 			Keys: []KeySpec{{Flags: RW | Access | Update | VariableFlags, Index: 1, Step: 1,
 				Notes: "This command allows both access and modification of the key"}},
-			keyFlags: bitFieldKeyFlags, Run: func(c *Context) error { return c.bitField(false) },
+			KeyFlags: bitFieldKeyFlags, Run: func(c *Invocation) error { return bitField(c, false) },
 			Group: "bitmap", Since: "3.2.0", Complexity: "O(1) for each operation",
 			Syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment> " +
 				"[GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value:integer | INCRBY encoding offset increment> ...]]",
 			Summary: "Reads, sets and increments integers of any width within a string."},
 		{Name: "bitfield_ro", Arity: -2, Flags: ReadOnly | Fast, Categories: CategoryBitmap,
 			Keys:  []KeySpec{oneKey(1, RO|Access)},
-			Run:   func(c *Context) error { return c.bitField(true) },
+			Run:   func(c *Invocation) error { return bitField(c, true) },
 			Group: "bitmap", Since: "6.0.0", Complexity: "O(1) for each operation", Syntax: "key [GET encoding offset [GET encoding offset ...]]",
 			Summary: "Reads integers of any width within a string."},
 		{Name: "bitop", Arity: -4, Flags: Write | DenyOOM, Categories: CategoryBitmap,
@@ -60,7 +60,7 @@ func bitmapFamily() Family {
 
 // bitOffset reads the offset of a bit. It has to lie within the longest string. Of width 0 it is a
 // number of bits; of others it may also be one of integers of that width, behind a "#".
-func (c *Context) bitOffset(word []byte, width uint8) (uint64, error) {
+func bitOffset(c *Invocation, word []byte, width uint8) (uint64, error) {
 	scale := uint64(1)
 	if width > 0 && len(word) > 0 && word[0] == '#' {
 		word, scale = word[1:], uint64(width)
@@ -70,14 +70,14 @@ func (c *Context) bitOffset(word []byte, width uint8) (uint64, error) {
 		return 0, errBitOffset
 	}
 	high, offset := bits.Mul64(uint64(n), scale)
-	if high > 0 || offset/8 >= uint64(c.longestString()) {
+	if high > 0 || offset/8 >= uint64(longestString(c)) {
 		return 0, errBitOffset
 	}
 	return offset, nil
 }
 
-func cmdGetBit(c *Context) error {
-	offset, err := c.bitOffset(c.Args[2], 0)
+func cmdGetBit(c *Invocation) error {
+	offset, err := bitOffset(c, c.Args[2], 0)
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func cmdGetBit(c *Context) error {
 	return nil
 }
 
-func cmdSetBit(c *Context) error {
-	offset, err := c.bitOffset(c.Args[2], 0)
+func cmdSetBit(c *Invocation) error {
+	offset, err := bitOffset(c, c.Args[2], 0)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func parseBitUnit(word []byte) (bitmap.Unit, error) {
 	return 0, ErrSyntax
 }
 
-func cmdBitCount(c *Context) error {
+func cmdBitCount(c *Invocation) error {
 	r, err := parseCountRange(c.Args[2:])
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func parseCountRange(words [][]byte) (r bitmap.Range, err error) {
 	return r, err
 }
 
-func cmdBitPos(c *Context) error {
+func cmdBitPos(c *Invocation) error {
 	bit, err := parseInteger(c.Args[2])
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func parsePositionRange(words [][]byte) (r bitmap.Range, err error) {
 	return r, err
 }
 
-func cmdBitOp(c *Context) error {
+func cmdBitOp(c *Invocation) error {
 	operation, err := parseBitOperation(c.Args[1])
 	if err != nil {
 		return err
@@ -232,8 +232,8 @@ func parseBitOperation(word []byte) (bitmap.Operation, error) {
 }
 
 // bitField is BITFIELD, and when nothing may be written BITFIELD_RO.
-func (c *Context) bitField(readOnly bool) error {
-	operations, err := c.parseBitField(c.Args[2:], readOnly)
+func bitField(c *Invocation, readOnly bool) error {
+	operations, err := parseBitField(c, c.Args[2:], readOnly)
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (c *Context) bitField(readOnly bool) error {
 	})
 }
 
-func (c *Context) parseBitField(words [][]byte, readOnly bool) ([]storage.FieldOperation, error) {
+func parseBitField(c *Invocation, words [][]byte, readOnly bool) ([]storage.FieldOperation, error) {
 	operations := make([]storage.FieldOperation, 0, len(words)/3)
 	overflow, writes := bitmap.Wrap, false
 	a := arguments{words: words}
@@ -258,13 +258,13 @@ func (c *Context) parseBitField(words [][]byte, readOnly bool) ([]storage.FieldO
 			overflow = parseOverflow(&a)
 			continue
 		case len(a.words) >= 3 && a.flag("GET"):
-			c.parseField(&a, &o)
+			parseField(c, &a, &o)
 		case len(a.words) >= 4 && a.flag("SET"):
 			o.Action = storage.FieldSet
-			c.parseField(&a, &o)
+			parseField(c, &a, &o)
 		case len(a.words) >= 4 && a.flag("INCRBY"):
 			o.Action = storage.FieldIncrement
-			c.parseField(&a, &o)
+			parseField(c, &a, &o)
 		default:
 			a.fail(ErrSyntax)
 		}
@@ -291,14 +291,14 @@ func parseOverflow(a *arguments) bitmap.Overflow {
 }
 
 // parseField consumes type and offset of a field, and the number of an operation that writes.
-func (c *Context) parseField(a *arguments, o *storage.FieldOperation) {
+func parseField(c *Invocation, a *arguments, o *storage.FieldOperation) {
 	var ok bool
 	if o.Type, ok = bitmap.ParseType(a.next()); !ok {
 		a.fail(errBitFieldType)
 		return
 	}
 	var err error
-	if o.Offset, err = c.bitOffset(a.next(), o.Type.Bits); err == nil && o.Action != storage.FieldGet {
+	if o.Offset, err = bitOffset(c, a.next(), o.Type.Bits); err == nil && o.Action != storage.FieldGet {
 		o.Number, err = parseInteger(a.next())
 	}
 	if err != nil {

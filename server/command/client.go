@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 )
 
 const (
@@ -42,7 +43,7 @@ func clientSelf() []Command {
 			Tips:  []string{"request_policy:all_nodes", "response_policy:all_succeeded"},
 			Since: "7.2.0", Complexity: "O(1)", Syntax: "<LIB-NAME libname | LIB-VER libver>",
 			Summary: "Tells the server which client library the connection is used by."},
-		helpRow("client", "5.0.0", Loading|Stale, CategoryConnection, clientHelp...),
+		execute.HelpRow("client", "5.0.0", Loading|Stale, CategoryConnection, clientHelp...),
 	}
 }
 
@@ -150,12 +151,12 @@ var clientHelp = []string{
 	"    Say whether commands change the times of access.",
 }
 
-func cmdClientID(c *Context) error {
+func cmdClientID(c *Invocation) error {
 	c.Reply.Integer(c.Session.ID)
 	return nil
 }
 
-func cmdClientGetName(c *Context) error {
+func cmdClientGetName(c *Invocation) error {
 	if name := c.Session.Name(); name != "" {
 		c.Reply.BulkString(name)
 	} else {
@@ -164,7 +165,7 @@ func cmdClientGetName(c *Context) error {
 	return nil
 }
 
-func cmdClientSetName(c *Context) error {
+func cmdClientSetName(c *Invocation) error {
 	if !printableWord(c.Args[2]) {
 		return errClientName
 	}
@@ -173,11 +174,11 @@ func cmdClientSetName(c *Context) error {
 	return nil
 }
 
-func cmdClientSetInfo(c *Context) error {
+func cmdClientSetInfo(c *Invocation) error {
 	attributes := []struct {
 		name string
 		set  func(string)
-	}{{"lib-name", c.Session.setLibraryName}, {"lib-ver", c.Session.setLibraryVersion}}
+	}{{"lib-name", c.Session.SetLibraryName}, {"lib-ver", c.Session.SetLibraryVersion}}
 	for _, attribute := range attributes {
 		if !equalFold(c.Args[2], attribute.name) {
 			continue
@@ -189,11 +190,11 @@ func cmdClientSetInfo(c *Context) error {
 		c.Reply.OK()
 		return nil
 	}
-	return Errorf("ERR Unrecognized option '%s'", untilZero(c.Args[2]))
+	return Errorf("ERR Unrecognized option '%s'", execute.UntilZero(c.Args[2]))
 }
 
-func cmdClientInfo(c *Context) error {
-	c.Reply.Verbatim("txt", string(append(c.describe(nil, c.Session), '\n')))
+func cmdClientInfo(c *Invocation) error {
+	c.Reply.Verbatim("txt", string(append(describe(c, nil, c.Session), '\n')))
 	return nil
 }
 
@@ -201,7 +202,7 @@ func cmdClientInfo(c *Context) error {
 // long.
 const describedAtOnce = 1000
 
-func cmdClientList(c *Context) error {
+func cmdClientList(c *Invocation) error {
 	wanted := func(*Session) bool { return true }
 	switch {
 	case len(c.Args) == 4 && equalFold(c.Args[2], "type"):
@@ -209,9 +210,9 @@ func cmdClientList(c *Context) error {
 		if err != nil {
 			return err
 		}
-		wanted = func(s *Session) bool { return s.clientType() == kind }
+		wanted = func(s *Session) bool { return clientTypeOf(s) == kind }
 	case len(c.Args) > 3 && equalFold(c.Args[2], "id"):
-		return c.listClientsByID(c.Args[3:])
+		return listClientsByID(c, c.Args[3:])
 	case len(c.Args) > 2:
 		return ErrSyntax
 	}
@@ -221,14 +222,14 @@ func cmdClientList(c *Context) error {
 	var text []byte
 	for _, s := range c.Engine.Clients.All() {
 		if wanted(s) {
-			text = append(c.describe(text, s), '\n')
+			text = append(describe(c, text, s), '\n')
 		}
 	}
 	c.Reply.Verbatim("txt", string(text))
 	return nil
 }
 
-func (c *Context) listClientsByID(words [][]byte) error {
+func listClientsByID(c *Invocation, words [][]byte) error {
 	var text []byte
 	for _, word := range words {
 		id, ok := number.ParseInt(word)
@@ -236,7 +237,7 @@ func (c *Context) listClientsByID(words [][]byte) error {
 			return Error("ERR Invalid client ID")
 		}
 		if s := c.Engine.Clients.Get(id); s != nil {
-			text = append(c.describe(text, s), '\n')
+			text = append(describe(c, text, s), '\n')
 		}
 	}
 	c.Reply.Verbatim("txt", string(text))
@@ -264,16 +265,16 @@ func parseClientType(word []byte) (clientType, error) {
 	case "master":
 		return primaryClient, nil
 	}
-	return 0, Errorf("ERR Unknown client type '%s'", untilZero(word))
+	return 0, Errorf("ERR Unknown client type '%s'", execute.UntilZero(word))
 }
 
-func (s *Session) clientType() clientType {
+func clientTypeOf(s *Session) clientType {
 	switch {
-	case s.Is(KindPrimary):
+	case s.Is(execute.KindPrimary):
 		return primaryClient
-	case s.Is(KindReplica):
+	case s.Is(execute.KindReplica):
 		return replicaClient
-	case s.Is(KindPubSub):
+	case s.Is(execute.KindPubSub):
 		return pubSubClient
 	}
 	return normalClient
@@ -281,7 +282,7 @@ func (s *Session) clientType() clientType {
 
 // describe appends a connection's line of CLIENT LIST, without the end of the line. What only the
 // connection's own goroutine knows is as it was a moment ago.
-func (c *Context) describe(dst []byte, s *Session) []byte {
+func describe(c *Invocation, dst []byte, s *Session) []byte {
 	now := time.Now()
 	field := func(name string, value int64) {
 		dst = strconv.AppendInt(append(append(append(dst, ' '), name...), '='), value, 10)
@@ -289,27 +290,27 @@ func (c *Context) describe(dst []byte, s *Session) []byte {
 	text := func(name, value string) {
 		dst = append(append(append(append(dst, ' '), name...), '='), value...)
 	}
-	name, libraryName, libraryVersion := s.names()
+	status := s.Status()
 	query, output := s.Peer.Buffered()
 	channels, patterns := s.Subscriptions()
-	words, queued := 0, int(s.queuedBytes.Load())
+	words, queued := 0, status.QueuedBytes
 	if s == c.Session {
-		words = wordBytes(c.Args)
+		words = execute.WordBytes(c.Args)
 	}
 	dst = strconv.AppendInt(append(dst, "id="...), s.ID, 10)
 	text("addr", s.Peer.RemoteAddress())
 	text("laddr", s.Peer.LocalAddress())
 	field("fd", int64(s.Peer.FileDescriptor()))
-	text("name", name)
+	text("name", status.Name)
 	field("age", int64(now.Sub(s.Created)/time.Second))
 	field("idle", max(0, now.UnixMilli()-s.LastActive.Load())/1000)
-	text("flags", s.flagLetters())
-	field("db", int64(s.database.Load()))
+	text("flags", flagLetters(s, &status))
+	field("db", int64(status.Database))
 	field("sub", int64(channels))
 	field("psub", int64(patterns))
 	field("ssub", 0)
-	field("multi", int64(s.queued.Load()))
-	field("watch", int64(s.watching.Load()))
+	field("multi", int64(status.Queued))
+	field("watch", int64(status.Watching))
 	field("qbuf", int64(query))
 	field("qbuf-free", 0)
 	field("argv-mem", int64(words))
@@ -319,31 +320,20 @@ func (c *Context) describe(dst []byte, s *Session) []byte {
 	field("obl", 0)
 	field("oll", int64(min(output, 1)))
 	field("omem", int64(output))
-	field("tot-mem", int64(sessionBytes+query+words+queued+output))
+	field("tot-mem", int64(execute.SessionBytes+query+words+queued+output))
 	text("events", events(output))
 	text("cmd", lastCommandName(s))
-	text("user", s.user())
+	text("user", userOf(s))
 	field("redir", -1)
-	field("resp", int64(s.protocol.Load()))
-	text("lib-name", libraryName)
-	text("lib-ver", libraryVersion)
+	field("resp", int64(status.Protocol))
+	text("lib-name", status.LibraryName)
+	text("lib-ver", status.LibraryVersion)
 	return dst
 }
 
-// sessionBytes is about what a connection takes that waits: the session, its parser and gnet's share.
-const sessionBytes = 1 << 10
-
-func wordBytes(args [][]byte) int {
-	sum := 0
-	for _, arg := range args {
-		sum += len(arg)
-	}
-	return sum
-}
-
-// user is who the session belongs to: a primary may do everything.
-func (s *Session) user() string {
-	if s.Is(KindPrimary) {
+// userOf is who the session belongs to: a primary may do everything.
+func userOf(s *Session) string {
+	if s.Is(execute.KindPrimary) {
 		return "(superuser)"
 	}
 	return defaultUser
@@ -358,21 +348,21 @@ func events(output int) string {
 
 func lastCommandName(s *Session) string {
 	if command := s.LastCommand.Load(); command != nil {
-		return command.full
+		return command.FullName()
 	}
 	return "NULL"
 }
 
 // flagLetters are the letters that stand for what a connection is and does.
-func (s *Session) flagLetters() string {
+func flagLetters(s *Session, status *execute.Status) string {
 	var letters []byte
 	for _, flag := range []struct {
 		letter byte
 		set    bool
 	}{
-		{'O', s.Is(KindMonitor)}, {'S', s.Is(KindReplica)}, {'M', s.Is(KindPrimary)}, {'P', s.Is(KindPubSub)},
-		{'x', s.queued.Load() >= 0}, {'b', s.isBlocked()}, {'d', s.dirty.Load()}, {'c', s.Closing()},
-		{'U', s.Peer.OverUnixSocket()}, {'e', s.noEvict.Load()}, {'T', s.noTouch.Load()},
+		{'O', s.Is(execute.KindMonitor)}, {'S', s.Is(execute.KindReplica)}, {'M', s.Is(execute.KindPrimary)}, {'P', s.Is(execute.KindPubSub)},
+		{'x', status.Queued >= 0}, {'b', status.Blocked}, {'d', status.Dirty}, {'c', s.Closing()},
+		{'U', s.Peer.OverUnixSocket()}, {'e', status.NoEvict}, {'T', status.NoTouch},
 	} {
 		if flag.set {
 			letters = append(letters, flag.letter)
@@ -392,23 +382,23 @@ type clientFilter struct {
 	spare                 *Session
 }
 
-func cmdClientKill(c *Context) error {
+func cmdClientKill(c *Invocation) error {
 	if len(c.Args) == 3 {
-		if c.killClients(&clientFilter{address: c.Args[2]}) == 0 {
+		if killClients(c, &clientFilter{address: c.Args[2]}) == 0 {
 			return errNoSuchClient
 		}
 		c.Reply.OK()
 		return nil
 	}
-	filter, err := c.parseClientFilter()
+	filter, err := parseClientFilter(c)
 	if err != nil {
 		return err
 	}
-	c.Reply.Integer(int64(c.killClients(filter)))
+	c.Reply.Integer(int64(killClients(c, filter)))
 	return nil
 }
 
-func (c *Context) parseClientFilter() (*clientFilter, error) {
+func parseClientFilter(c *Invocation) (*clientFilter, error) {
 	f := &clientFilter{spare: c.Session}
 	for words := c.Args[2:]; len(words) > 0; words = words[2:] {
 		if len(words) == 1 {
@@ -421,7 +411,7 @@ func (c *Context) parseClientFilter() (*clientFilter, error) {
 	return f, nil
 }
 
-func (f *clientFilter) parse(c *Context, option string, value []byte) (err error) {
+func (f *clientFilter) parse(c *Invocation, option string, value []byte) (err error) {
 	switch option {
 	case "id":
 		if f.id, err = parseBetween(value, 1, math.MaxInt64); err != nil {
@@ -437,7 +427,7 @@ func (f *clientFilter) parse(c *Context, option string, value []byte) (err error
 		f.localAddress = value
 	case "user":
 		if string(value) != defaultUser {
-			return Errorf("ERR No such user '%s'", untilZero(value))
+			return Errorf("ERR No such user '%s'", execute.UntilZero(value))
 		}
 		f.byUser = true
 	case "maxage":
@@ -456,7 +446,7 @@ func (f *clientFilter) parse(c *Context, option string, value []byte) (err error
 	return nil
 }
 
-func (f *clientFilter) parseSkipMe(c *Context, value []byte) error {
+func (f *clientFilter) parseSkipMe(c *Invocation, value []byte) error {
 	switch {
 	case equalFold(value, "yes"):
 		f.spare = c.Session
@@ -478,7 +468,7 @@ func parseBetween(word []byte, least, most int64) (int64, error) {
 
 // killClients closes the connections that fit, and returns how many they were. The connection that asks
 // gets its reply first.
-func (c *Context) killClients(f *clientFilter) int {
+func killClients(c *Invocation, f *clientFilter) int {
 	killed := 0
 	for _, s := range c.Engine.Clients.All() {
 		if !f.fits(s) {
@@ -496,7 +486,7 @@ func (c *Context) killClients(f *clientFilter) int {
 
 func (f *clientFilter) fits(s *Session) bool {
 	switch {
-	case s == f.spare, f.id != 0 && s.ID != f.id, f.byKind && s.clientType() != f.kind, f.byUser && s.user() != defaultUser:
+	case s == f.spare, f.id != 0 && s.ID != f.id, f.byKind && clientTypeOf(s) != f.kind, f.byUser && userOf(s) != defaultUser:
 		return false
 	case f.address != nil && s.Peer.RemoteAddress() != string(f.address):
 		return false
@@ -506,14 +496,14 @@ func (f *clientFilter) fits(s *Session) bool {
 	return f.maxAge == 0 || int64(time.Since(s.Created)/time.Second) >= f.maxAge
 }
 
-func cmdClientPause(c *Context) error {
-	mode := pauseEverything
+func cmdClientPause(c *Invocation) error {
+	mode := execute.PauseEverything
 	switch {
 	case len(c.Args) > 4:
-		return c.misused()
+		return c.Misused()
 	case len(c.Args) == 3 || equalFold(c.Args[3], "all"):
 	case equalFold(c.Args[3], "write"):
-		mode = pauseWrites
+		mode = execute.PauseWrites
 	default:
 		return errPauseMode
 	}
@@ -525,24 +515,24 @@ func cmdClientPause(c *Context) error {
 	case milliseconds < 0:
 		return errNegative
 	case milliseconds > 0:
-		c.Engine.pause.begin(mode, now.Add(time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond))
+		c.Engine.Pause.Begin(mode, now.Add(time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond))
 	}
 	c.Reply.OK()
 	return nil
 }
 
-func cmdClientUnpause(c *Context) error {
-	c.Engine.pause.finish()
+func cmdClientUnpause(c *Invocation) error {
+	c.Engine.Pause.Finish()
 	c.Reply.OK()
 	return nil
 }
 
 // cmdClientUnblock ends the waiting of WAIT and WAITAOF: there are no other blocking commands.
-func cmdClientUnblock(c *Context) error {
+func cmdClientUnblock(c *Invocation) error {
 	var reply error
 	switch {
 	case len(c.Args) > 4:
-		return c.misused()
+		return c.Misused()
 	case len(c.Args) == 4 && !equalFold(c.Args[3], "timeout") && !equalFold(c.Args[3], "error"):
 		return Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 	case len(c.Args) == 4 && equalFold(c.Args[3], "error"):
@@ -553,20 +543,20 @@ func cmdClientUnblock(c *Context) error {
 		return err
 	}
 	other := c.Engine.Clients.Get(id)
-	c.replyBit(other != nil && other.unblock(reply))
+	replyBit(c, other != nil && other.Unblock(reply))
 	return nil
 }
 
-func cmdClientReply(c *Context) error {
+func cmdClientReply(c *Invocation) error {
 	switch {
 	case equalFold(c.Args[2], "on"):
-		c.Session.ReplyMode = ReplyOn
+		c.Session.ReplyMode = execute.ReplyOn
 		c.Reply.OK()
 	case equalFold(c.Args[2], "off"):
-		c.Session.ReplyMode = ReplyOff
+		c.Session.ReplyMode = execute.ReplyOff
 	case equalFold(c.Args[2], "skip"):
-		if c.Session.ReplyMode != ReplyOff {
-			c.Session.ReplyMode = ReplySkipNext
+		if c.Session.ReplyMode != execute.ReplyOff {
+			c.Session.ReplyMode = execute.ReplySkipNext
 		}
 	default:
 		return ErrSyntax
@@ -585,32 +575,32 @@ func parseSwitch(word []byte) (on bool, err error) {
 	return false, ErrSyntax
 }
 
-func cmdClientNoEvict(c *Context) error {
+func cmdClientNoEvict(c *Invocation) error {
 	on, err := parseSwitch(c.Args[2])
 	if err != nil {
 		return err
 	}
-	c.Session.noEvict.Store(on)
+	c.Session.NoEvict.Store(on)
 	c.Reply.OK()
 	return nil
 }
 
-func cmdClientNoTouch(c *Context) error {
+func cmdClientNoTouch(c *Invocation) error {
 	on, err := parseSwitch(c.Args[2])
 	if err != nil {
 		return err
 	}
-	c.Session.noTouch.Store(on)
+	c.Session.NoTouch.Store(on)
 	c.Reply.OK()
 	return nil
 }
 
-func cmdClientGetRedir(c *Context) error {
+func cmdClientGetRedir(c *Invocation) error {
 	c.Reply.Integer(-1)
 	return nil
 }
 
-func cmdClientTrackingInfo(c *Context) error {
+func cmdClientTrackingInfo(c *Invocation) error {
 	c.Reply.Map(3)
 	c.Reply.BulkString("flags")
 	c.Reply.Set(1)
@@ -623,7 +613,7 @@ func cmdClientTrackingInfo(c *Context) error {
 }
 
 // cmdClientTracking turns off what is never on, with options that Redis would take.
-func cmdClientTracking(c *Context) error {
+func cmdClientTracking(c *Invocation) error {
 	var prefix []byte
 	var redirect int64
 	options := arguments{words: c.Args[3:]}
@@ -649,4 +639,4 @@ func cmdClientTracking(c *Context) error {
 	return nil
 }
 
-func cmdClientCaching(*Context) error { return errNotTracking }
+func cmdClientCaching(*Invocation) error { return errNotTracking }

@@ -19,7 +19,7 @@ func clusterFamily() Family {
 // noCluster is the summary of all of them.
 const noCluster = "Is refused: there is no cluster."
 
-func refuseCluster(*Context) error { return Error("ERR This instance has cluster support disabled") }
+func refuseCluster(*Invocation) error { return Error("ERR This instance has cluster support disabled") }
 
 // clusterQuestions are the subcommands of CLUSTER that ask.
 func clusterQuestions() []Command {

@@ -7,6 +7,7 @@ import (
 
 	"kedis/internal/glob"
 	"kedis/internal/resp"
+	"kedis/server/execute"
 )
 
 func commandCommand() Command {
@@ -35,7 +36,7 @@ func commandCommand() Command {
 				Since: "7.0.0", Complexity: "O(N) where N is the number of arguments to the command",
 				Syntax:  "command [arg [arg ...]]",
 				Summary: "Finds the keys among the words of a command, and tells what it does with them."},
-			helpRow("command", "5.0.0", anyTime, CategoryConnection, commandHelp...),
+			execute.HelpRow("command", "5.0.0", anyTime, CategoryConnection, commandHelp...),
 		}}
 }
 
@@ -56,32 +57,32 @@ var commandHelp = []string{
 	"    Find the keys, and what the command does with them.",
 }
 
-func cmdCommand(c *Context) error {
-	c.replyCommands(c.Engine.Table.commands)
+func cmdCommand(c *Invocation) error {
+	replyCommands(c, c.Engine.Table.Commands())
 	return nil
 }
 
-func (c *Context) replyCommands(commands []*Command) {
+func replyCommands(c *Invocation, commands []*Command) {
 	c.Reply.Array(len(commands))
 	for _, command := range commands {
-		command.writeInfo(c.Reply)
+		writeInfo(command, c.Reply)
 	}
 }
 
-func cmdCommandCount(c *Context) error {
-	c.Reply.Integer(int64(len(c.Engine.Table.commands)))
+func cmdCommandCount(c *Invocation) error {
+	c.Reply.Integer(int64(len(c.Engine.Table.Commands())))
 	return nil
 }
 
-func cmdCommandInfo(c *Context) error {
+func cmdCommandInfo(c *Invocation) error {
 	if len(c.Args) == 2 {
-		c.replyCommands(c.Engine.Table.commands)
+		replyCommands(c, c.Engine.Table.Commands())
 		return nil
 	}
 	c.Reply.Array(len(c.Args) - 2)
 	for _, name := range c.Args[2:] {
 		if command := c.Engine.Table.Named(name); command != nil {
-			command.writeInfo(c.Reply)
+			writeInfo(command, c.Reply)
 		} else {
 			c.Reply.Null()
 		}
@@ -89,31 +90,11 @@ func cmdCommandInfo(c *Context) error {
 	return nil
 }
 
-// Named finds a command by its full name, such as "config|get", in any case; nil if there is none.
-func (t *Table) Named(name []byte) *Command {
-	words := splitName(name)
-	c := find(t.byName, words[0])
-	if c == nil || c.unlisted {
-		return nil
-	}
-	if len(words) > 1 {
-		return find(c.index, words[1])
-	}
-	return c
-}
-
-func splitName(name []byte) [][]byte {
-	if i := slices.Index(name, '|'); i >= 0 {
-		return [][]byte{name[:i], name[i+1:]}
-	}
-	return [][]byte{name}
-}
-
 // writeInfo writes what COMMAND INFO tells of a command.
-func (c *Command) writeInfo(w *resp.Writer) {
-	first, last, step := c.legacyKeys()
+func writeInfo(c *Command, w *resp.Writer) {
+	first, last, step := legacyKeys(c)
 	w.Array(10)
-	w.BulkString(c.full)
+	w.BulkString(c.FullName())
 	w.Integer(int64(c.Arity))
 	writeNames(w, "", c.Flags.Names())
 	w.Integer(int64(first))
@@ -126,7 +107,7 @@ func (c *Command) writeInfo(w *resp.Writer) {
 	}
 	w.Set(len(c.Keys))
 	for i := range c.Keys {
-		c.Keys[i].write(w)
+		writeKeySpec(&c.Keys[i], w)
 	}
 	if len(c.Subcommands) == 0 {
 		w.Set(0) // as Redis: some are an array, none a set
@@ -134,7 +115,7 @@ func (c *Command) writeInfo(w *resp.Writer) {
 	}
 	w.Array(len(c.Subcommands))
 	for i := range c.Subcommands {
-		c.Subcommands[i].writeInfo(w)
+		writeInfo(&c.Subcommands[i], w)
 	}
 }
 
@@ -148,21 +129,21 @@ func writeNames(w *resp.Writer, prefix string, names []string) {
 
 // legacyKeys are the keys as clients older than key specifications know them: the first and the last,
 // which counts from the end if it is negative, and the step between two. All are 0 if that can't be said.
-func (c *Command) legacyKeys() (first, last, step int) {
+func legacyKeys(c *Command) (first, last, step int) {
 	if len(c.Keys) == 1 {
-		if k := &c.Keys[0]; k.isRange() {
-			return k.Index, k.lastWord(), k.Step
+		if k := &c.Keys[0]; isRange(k) {
+			return k.Index, lastWord(k), k.Step
 		}
 		return 0, 0, 0
 	}
 	first = math.MaxInt
 	for i := range c.Keys {
 		k := &c.Keys[i]
-		if !k.isRange() || k.Step != 1 || last != 0 && last != k.Index-1 {
+		if !isRange(k) || k.Step != 1 || last != 0 && last != k.Index-1 {
 			continue
 		}
 		first = min(first, k.Index)
-		if last = k.lastWord(); last < 0 {
+		if last = lastWord(k); last < 0 {
 			break // up to the end: no other is farther
 		}
 	}
@@ -172,20 +153,20 @@ func (c *Command) legacyKeys() (first, last, step int) {
 	return first, last, 1
 }
 
-func (k *KeySpec) isRange() bool {
+func isRange(k *KeySpec) bool {
 	return k.Keyword == "" && !k.Unknown && !k.Counted && !k.FindKeysUnspecified
 }
 
 // lastWord is the last key's word, from the end if it is negative.
-func (k *KeySpec) lastWord() int {
+func lastWord(k *KeySpec) int {
 	if k.Last < 0 {
 		return k.Last
 	}
 	return k.Index + k.Last
 }
 
-// write writes a key specification.
-func (k *KeySpec) write(w *resp.Writer) {
+// writeKeySpec writes a key specification.
+func writeKeySpec(k *KeySpec, w *resp.Writer) {
 	fields := 3
 	if k.Notes != "" {
 		fields++
@@ -240,8 +221,8 @@ func writeSpec(w *resp.Writer, kind string, fields ...specField) {
 	}
 }
 
-func cmdCommandDocs(c *Context) error {
-	commands := c.Engine.Table.commands
+func cmdCommandDocs(c *Invocation) error {
+	commands := c.Engine.Table.Commands()
 	if len(c.Args) > 2 {
 		commands = nil
 		for _, name := range c.Args[2:] {
@@ -252,7 +233,7 @@ func cmdCommandDocs(c *Context) error {
 	}
 	c.Reply.Map(len(commands))
 	for _, command := range commands {
-		if err := command.writeDocs(c.Reply); err != nil {
+		if err := writeDocs(command, c.Reply); err != nil {
 			return err
 		}
 	}
@@ -260,12 +241,12 @@ func cmdCommandDocs(c *Context) error {
 }
 
 // writeDocs writes a command's name and what COMMAND DOCS tells of it.
-func (c *Command) writeDocs(w *resp.Writer) error {
-	arguments, err := c.Arguments()
+func writeDocs(c *Command, w *resp.Writer) error {
+	arguments, err := Arguments(c)
 	if err != nil {
 		return err
 	}
-	w.BulkString(c.full)
+	w.BulkString(c.FullName())
 	fields := 0
 	handle := w.BeginMap()
 	text := func(name, value string) {
@@ -279,7 +260,7 @@ func (c *Command) writeDocs(w *resp.Writer) error {
 	text("since", c.Since)
 	text("group", c.Group)
 	text("complexity", c.Complexity)
-	fields += c.history.write(w)
+	fields += writeHistory(&c.History, w)
 	if len(arguments) > 0 {
 		w.BulkString("arguments")
 		writeArguments(w, arguments)
@@ -289,7 +270,7 @@ func (c *Command) writeDocs(w *resp.Writer) error {
 		w.BulkString("subcommands")
 		w.Map(len(c.Subcommands))
 		for i := range c.Subcommands {
-			if err := c.Subcommands[i].writeDocs(w); err != nil {
+			if err := writeDocs(&c.Subcommands[i], w); err != nil {
 				return err
 			}
 		}
@@ -353,7 +334,7 @@ func (a *Argument) flags() []string {
 	return flags
 }
 
-func cmdCommandList(c *Context) error {
+func cmdCommandList(c *Invocation) error {
 	wanted := func(*Command) bool { return true }
 	if len(c.Args) > 2 {
 		if len(c.Args) != 5 || !equalFold(c.Args[2], "filterby") {
@@ -364,9 +345,9 @@ func cmdCommandList(c *Context) error {
 		}
 	}
 	handle, count := c.Reply.BeginArray(), 0
-	c.Engine.Table.each(func(command *Command) {
+	c.Engine.Table.Each(func(command *Command) {
 		if wanted(command) {
-			c.Reply.BulkString(command.full)
+			c.Reply.BulkString(command.FullName())
 			count++
 		}
 	})
@@ -380,17 +361,17 @@ func commandFilter(by string, value []byte) func(*Command) bool {
 	case "module":
 		return func(*Command) bool { return false }
 	case "aclcat":
-		category := slices.Index(categoryNames, strings.ToLower(string(value)))
+		category := slices.Index(execute.CategoryNames, strings.ToLower(string(value)))
 		return func(c *Command) bool { return category >= 0 && c.Categories&(1<<category) != 0 }
 	case "pattern":
 		pattern := glob.CompileFold(value)
-		return func(c *Command) bool { return pattern.Match([]byte(c.full)) }
+		return func(c *Command) bool { return pattern.Match([]byte(c.FullName())) }
 	}
 	return nil
 }
 
-func cmdCommandGetKeys(c *Context) error {
-	keys, err := c.keysOfWords()
+func cmdCommandGetKeys(c *Invocation) error {
+	keys, err := keysOfWords(c)
 	if err != nil {
 		return err
 	}
@@ -401,8 +382,8 @@ func cmdCommandGetKeys(c *Context) error {
 	return nil
 }
 
-func cmdCommandGetKeysAndFlags(c *Context) error {
-	keys, err := c.keysOfWords()
+func cmdCommandGetKeysAndFlags(c *Invocation) error {
+	keys, err := keysOfWords(c)
 	if err != nil {
 		return err
 	}
@@ -410,26 +391,26 @@ func cmdCommandGetKeysAndFlags(c *Context) error {
 	for _, key := range keys {
 		c.Reply.Array(2)
 		c.Reply.Bulk(c.Args[2+key.Index])
-		writeNames(c.Reply, "", c.Engine.Table.keyFlags(key.Flags, c.Args[2:]).Names())
+		writeNames(c.Reply, "", keyFlags(c.Engine.Table, key.Flags, c.Args[2:]).Names())
 	}
 	return nil
 }
 
 // keyFlags are the flags of a key of the command that words are, where they depend on the words.
-func (t *Table) keyFlags(flags KeyFlags, words [][]byte) KeyFlags {
+func keyFlags(t *Table, flags KeyFlags, words [][]byte) KeyFlags {
 	command, _ := t.Lookup(words)
-	if flags&VariableFlags == 0 || command.keyFlags == nil {
+	if flags&VariableFlags == 0 || command.KeyFlags == nil {
 		return flags
 	}
-	return command.keyFlags(words)
+	return command.KeyFlags(words)
 }
 
 // keysOfWords finds the keys of the command that the words behind the first two are.
-func (c *Context) keysOfWords() ([]KeyReference, error) {
+func keysOfWords(c *Invocation) ([]KeyReference, error) {
 	words := c.Args[2:]
 	command, _ := c.Engine.Table.Lookup(words)
 	switch {
-	case command == nil || command.unlisted:
+	case command == nil || command.Unlisted:
 		return nil, Error("ERR Invalid command specified")
 	case !slices.ContainsFunc(command.Keys, func(k KeySpec) bool { return k.Flags&NotKey == 0 }) && command.GetKeys == nil:
 		return nil, Error("ERR The command has no key arguments")
@@ -438,7 +419,7 @@ func (c *Context) keysOfWords() ([]KeyReference, error) {
 	}
 	keys, err := command.KeysOf(nil, words)
 	if err != nil || len(keys) == 0 && command.Flags&NoMandatoryKeys == 0 {
-		return nil, errInvalidKeys
+		return nil, execute.ErrInvalidKeys
 	}
 	return keys, nil
 }

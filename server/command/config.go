@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"kedis/internal/config"
+	"kedis/server/execute"
 )
 
 func configFamily() Family {
@@ -23,7 +24,7 @@ func configFamily() Family {
 					Summary: "Writes the options in force to the configuration file, and keeps its comments."},
 				{Name: "resetstat", Arity: 2, Flags: admin, Since: "2.0.0", Run: cmdConfigResetStat, Complexity: "O(1)",
 					Summary: "Sets what INFO counts to zero."},
-				helpRow("config", "5.0.0", Loading|Stale, 0,
+				execute.HelpRow("config", "5.0.0", Loading|Stale, 0,
 					"GET <pattern>",
 					"    Return parameters matching the glob-like <pattern> and their values.",
 					"SET <directive> <value>",
@@ -36,7 +37,7 @@ func configFamily() Family {
 	}}
 }
 
-func cmdConfigGet(c *Context) error {
+func cmdConfigGet(c *Invocation) error {
 	pairs := c.Engine.Config.Match(c.Args[2:]...)
 	c.Reply.Map(len(pairs))
 	for _, pair := range pairs {
@@ -46,7 +47,7 @@ func cmdConfigGet(c *Context) error {
 	return nil
 }
 
-func cmdConfigSet(c *Context) error {
+func cmdConfigSet(c *Invocation) error {
 	if len(c.Args)%2 != 0 {
 		return ErrSyntax
 	}
@@ -58,7 +59,7 @@ func cmdConfigSet(c *Context) error {
 		}
 	}
 	set := c.Engine.Config.Set
-	if c.Session.admittedAs(c.Engine.Config.EnableProtectedConfigs.Get()) {
+	if c.Session.AdmittedAs(c.Engine.Config.EnableProtectedConfigs.Get()) {
 		set = c.Engine.Config.SetProtected
 	}
 	if err := set(pairs); err != nil {
@@ -77,7 +78,7 @@ func configError(err error) error {
 	return err
 }
 
-func cmdConfigRewrite(c *Context) error {
+func cmdConfigRewrite(c *Invocation) error {
 	if err := c.Engine.Config.Rewrite(); err != nil {
 		return configError(err)
 	}
@@ -85,7 +86,7 @@ func cmdConfigRewrite(c *Context) error {
 	return nil
 }
 
-func cmdConfigResetStat(c *Context) error {
+func cmdConfigResetStat(c *Invocation) error {
 	c.Engine.ResetStatistics()
 	c.Reply.OK()
 	return nil

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 )
 
 const (
@@ -29,20 +30,20 @@ func connectionFamily() Family {
 			Group: "connection", Since: "6.0.0", Complexity: "O(1)",
 			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]",
 			Summary: "Chooses the version of the protocol, and tells of the server and the connection."},
-		{Name: "ping", Arity: -1, Flags: Fast, Categories: CategoryConnection, Run: cmdPing, subscribed: true,
+		{Name: "ping", Arity: -1, Flags: Fast, Categories: CategoryConnection, Run: cmdPing, Subscribed: true,
 			Tips:  []string{"request_policy:all_shards", "response_policy:all_succeeded"},
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)", Syntax: "[message]",
 			Summary: "Answers PONG, or the message."},
 		{Name: "echo", Arity: 2, Flags: Loading | Stale | Fast, Categories: CategoryConnection, Run: cmdEcho,
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)", Syntax: "message",
 			Summary: "Answers the message."},
-		{Name: "quit", Arity: -1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdQuit, immediate: true, subscribed: true,
+		{Name: "quit", Arity: -1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdQuit, Immediate: true, Subscribed: true,
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)",
 			Summary: "Closes the connection when everything was answered."},
-		{Name: "reset", Arity: 1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdReset, immediate: true, subscribed: true,
+		{Name: "reset", Arity: 1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdReset, Immediate: true, Subscribed: true,
 			Group: "connection", Since: "6.2.0", Complexity: "O(1)",
 			Summary: "Makes the connection what it was when it began."},
-		{Name: "select", Arity: 2, Flags: Loading | Stale | Fast, Categories: CategoryConnection, Run: cmdSelect, selects: true,
+		{Name: "select", Arity: 2, Flags: Loading | Stale | Fast, Categories: CategoryConnection, Run: cmdSelect, Selects: true,
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)", Syntax: "index",
 			Summary: "Changes the selected database."},
 		clientCommand(),
@@ -54,11 +55,11 @@ func connectionFamily() Family {
 // webRequest is a line of HTTP: a web page makes its reader's browser send it, and commands behind it.
 func webRequest(name string) Command {
 	return Command{Name: name, Arity: -1, Flags: NoScript | Loading | Stale | Fast | NoAuth | AllowBusy | SkipMonitor | SkipSlowlog,
-		Run: cmdWebRequest, unlisted: true, immediate: true, Group: "connection", Since: "3.2.7",
+		Run: cmdWebRequest, Unlisted: true, Immediate: true, Group: "connection", Since: "3.2.7",
 		Summary: "Closes the connection."}
 }
 
-func cmdWebRequest(c *Context) error {
+func cmdWebRequest(c *Invocation) error {
 	c.Engine.Logger.Warn("closing a connection that speaks HTTP: a web page may be misused to reach this server",
 		"client", c.Session.Peer.RemoteAddress())
 	c.Reply.Rewind(0)
@@ -70,22 +71,17 @@ func cmdWebRequest(c *Context) error {
 const defaultUser = "default"
 
 // authenticate checks a user's password. Without requirepass any is right.
-func (c *Context) authenticate(user, password []byte) error {
+func authenticate(c *Invocation, user, password []byte) error {
 	if required := c.Engine.Config.RequirePass.Get(); string(user) != defaultUser ||
 		required != "" && subtle.ConstantTimeCompare(password, []byte(required)) == 0 {
-		c.noteDenial(user)
+		noteDenial(c, user)
 		return errWrongPassword
 	}
 	c.Session.Authenticated = true
 	return nil
 }
 
-// AuthenticationRequired tells that a session has to authenticate before anything else.
-func (e *Engine) AuthenticationRequired(s *Session) bool {
-	return !s.Authenticated && e.Config.RequirePass.Get() != ""
-}
-
-func cmdAuth(c *Context) error {
+func cmdAuth(c *Invocation) error {
 	for i := 1; i < len(c.Args); i++ {
 		c.Redact(i)
 	}
@@ -98,7 +94,7 @@ func cmdAuth(c *Context) error {
 	case c.Engine.Config.RequirePass.Get() == "":
 		return errNoPassword
 	}
-	if err := c.authenticate(user, password); err != nil {
+	if err := authenticate(c, user, password); err != nil {
 		return err
 	}
 	c.Reply.OK()
@@ -112,13 +108,13 @@ type greeting struct {
 	name           []byte
 }
 
-func cmdHello(c *Context) error {
-	g, err := c.parseGreeting()
+func cmdHello(c *Invocation) error {
+	g, err := parseGreeting(c)
 	if err != nil {
 		return err
 	}
 	if g.user != nil {
-		if err := c.authenticate(g.user, g.password); err != nil {
+		if err := authenticate(c, g.user, g.password); err != nil {
 			return err
 		}
 	}
@@ -131,11 +127,11 @@ func cmdHello(c *Context) error {
 	if g.protocol != 0 {
 		c.Session.SetProtocol(int(g.protocol))
 	}
-	c.replyGreeting()
+	replyGreeting(c)
 	return nil
 }
 
-func (c *Context) parseGreeting() (g greeting, err error) {
+func parseGreeting(c *Invocation) (g greeting, err error) {
 	if len(c.Args) < 2 {
 		return g, nil
 	}
@@ -158,19 +154,19 @@ func (c *Context) parseGreeting() (g greeting, err error) {
 				return g, errClientName
 			}
 		default:
-			return g, Errorf("ERR Syntax error in HELLO option '%s'", untilZero(a.words[0]))
+			return g, Errorf("ERR Syntax error in HELLO option '%s'", execute.UntilZero(a.words[0]))
 		}
 	}
 	return g, nil
 }
 
-func (c *Context) replyGreeting() {
+func replyGreeting(c *Invocation) {
 	r := c.Reply
 	r.Map(7)
 	r.BulkString("server")
 	r.BulkString("redis")
 	r.BulkString("version")
-	r.BulkString(RedisVersion)
+	r.BulkString(execute.RedisVersion)
 	r.BulkString("proto")
 	r.Integer(int64(r.Protocol()))
 	r.BulkString("id")
@@ -178,13 +174,13 @@ func (c *Context) replyGreeting() {
 	r.BulkString("mode")
 	r.BulkString("standalone")
 	r.BulkString("role")
-	r.BulkString(c.Engine.roleName())
+	r.BulkString(roleName(c.Engine))
 	r.BulkString("modules")
 	r.Array(0)
 }
 
 // roleName is what HELLO calls the server's part in replication.
-func (e *Engine) roleName() string {
+func roleName(e *Engine) string {
 	if e.IsReplica() {
 		return "replica"
 	}
@@ -202,14 +198,14 @@ func printableWord(word []byte) bool {
 	return true
 }
 
-func cmdPing(c *Context) error {
+func cmdPing(c *Invocation) error {
 	switch {
 	case len(c.Args) > 2:
-		return wrongArity("ping")
-	case c.Reply.Protocol() == 2 && c.Session.subscriptionCount() > 0:
+		return execute.WrongArity("ping")
+	case c.Reply.Protocol() == 2 && c.Session.SubscriptionCount() > 0:
 		c.Reply.Array(2) // so that it looks like a message
 		c.Reply.BulkString("pong")
-		c.Reply.Bulk(append([]byte(nil), c.wordOr(1, "")...))
+		c.Reply.Bulk(append([]byte(nil), wordOr(c, 1, "")...))
 	case len(c.Args) == 2:
 		c.Reply.Bulk(c.Args[1])
 	default:
@@ -219,43 +215,43 @@ func cmdPing(c *Context) error {
 }
 
 // wordOr returns a word, or something else where there is none.
-func (c *Context) wordOr(index int, otherwise string) []byte {
+func wordOr(c *Invocation, index int, otherwise string) []byte {
 	if index < len(c.Args) {
 		return c.Args[index]
 	}
 	return []byte(otherwise)
 }
 
-func cmdEcho(c *Context) error {
+func cmdEcho(c *Invocation) error {
 	c.Reply.Bulk(c.Args[1])
 	return nil
 }
 
-func cmdQuit(c *Context) error {
+func cmdQuit(c *Invocation) error {
 	c.Reply.OK()
 	c.Session.CloseAfterReply()
 	return nil
 }
 
-func cmdReset(c *Context) error {
+func cmdReset(c *Invocation) error {
 	s := c.Session
-	s.endTransaction()
-	c.Engine.watches.forget(s)
-	c.Engine.monitors.remove(s)
-	c.Engine.listeners.forget(s)
-	s.mark(KindMonitor, false)
+	s.EndTransaction()
+	c.Engine.Watches.Forget(s)
+	c.Engine.Observer.Forget(s)
+	c.Engine.Listeners.Forget(s)
+	s.Mark(execute.KindMonitor, false)
 	c.Select(0)
 	s.SetProtocol(2)
 	s.SetName("")
-	s.noEvict.Store(false)
-	s.noTouch.Store(false)
+	s.NoEvict.Store(false)
+	s.NoTouch.Store(false)
 	s.Authenticated = c.Engine.Config.RequirePass.Get() == ""
-	s.ReplyMode = ReplyOn
+	s.ReplyMode = execute.ReplyOn
 	c.Reply.SimpleString("RESET")
 	return nil
 }
 
-func cmdSelect(c *Context) error {
+func cmdSelect(c *Invocation) error {
 	index, ok := number.ParseInt(c.Args[1])
 	if !ok {
 		return Error("ERR value is not an integer or out of range")

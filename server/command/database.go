@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 )
 
 func databaseFamily() Family {
@@ -39,11 +40,11 @@ func parseFlushMode(words [][]byte) error {
 	return ErrSyntax
 }
 
-func cmdFlushDB(c *Context) error {
+func cmdFlushDB(c *Invocation) error {
 	if err := parseFlushMode(c.Args[1:]); err != nil {
 		return err
 	}
-	if err := c.flush(c.selected); err != nil {
+	if err := flush(c, c.DB.Number()); err != nil {
 		return err
 	}
 	c.Effect(c.Args...) // of an empty database, too, as Redis tells its replicas
@@ -51,12 +52,12 @@ func cmdFlushDB(c *Context) error {
 	return nil
 }
 
-func cmdFlushAll(c *Context) error {
+func cmdFlushAll(c *Invocation) error {
 	if err := parseFlushMode(c.Args[1:]); err != nil {
 		return err
 	}
 	for database := range c.Engine.Store.Databases() {
-		if err := c.flush(database); err != nil {
+		if err := flush(c, database); err != nil {
 			return err
 		}
 	}
@@ -66,16 +67,16 @@ func cmdFlushAll(c *Context) error {
 }
 
 // flush empties a database, and tells those who watch keys of it.
-func (c *Context) flush(database int) error {
-	if err := c.Engine.watches.databaseChanged(database, presenceIn(c.InDatabase(database)), presentNowhere); err != nil {
+func flush(c *Invocation, database int) error {
+	if err := c.Engine.Watches.DatabaseChanged(database, execute.PresenceIn(c.InDatabase(database)), execute.PresentNowhere); err != nil {
 		return err
 	}
 	c.Txn.Flush(database)
 	return nil
 }
 
-func cmdSwapDB(c *Context) error {
-	one, other, err := c.parseDatabases()
+func cmdSwapDB(c *Invocation) error {
+	one, other, err := parseDatabases(c)
 	if err != nil {
 		return err
 	}
@@ -84,11 +85,11 @@ func cmdSwapDB(c *Context) error {
 		c.Reply.OK()
 		return nil
 	}
-	ofOne, ofOther := presenceIn(c.InDatabase(one)), presenceIn(c.InDatabase(other))
-	if err := c.Engine.watches.databaseChanged(one, ofOne, ofOther); err != nil {
+	ofOne, ofOther := execute.PresenceIn(c.InDatabase(one)), execute.PresenceIn(c.InDatabase(other))
+	if err := c.Engine.Watches.DatabaseChanged(one, ofOne, ofOther); err != nil {
 		return err
 	}
-	if err := c.Engine.watches.databaseChanged(other, ofOther, ofOne); err != nil {
+	if err := c.Engine.Watches.DatabaseChanged(other, ofOther, ofOne); err != nil {
 		return err
 	}
 	c.Txn.Swap(one, other)
@@ -96,7 +97,7 @@ func cmdSwapDB(c *Context) error {
 	return nil
 }
 
-func (c *Context) parseDatabases() (one, other int, err error) {
+func parseDatabases(c *Invocation) (one, other int, err error) {
 	numbers := [2]int64{}
 	for i, which := range []string{"first", "second"} {
 		n, ok := number.ParseInt(c.Args[1+i])
@@ -113,12 +114,12 @@ func (c *Context) parseDatabases() (one, other int, err error) {
 	return int(numbers[0]), int(numbers[1]), nil
 }
 
-func cmdDBSize(c *Context) error {
+func cmdDBSize(c *Invocation) error {
 	c.Reply.Integer(c.DB.Size())
 	return nil
 }
 
-func cmdTime(c *Context) error {
+func cmdTime(c *Invocation) error {
 	now := time.Now()
 	c.Reply.Array(2)
 	c.Reply.BulkString(strconv.FormatInt(now.Unix(), 10))

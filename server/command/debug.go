@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/digest"
 	"kedis/storage/layout"
@@ -16,7 +17,7 @@ import (
 
 func debugFamily() Family {
 	return Family{Commands: []Command{
-		{Name: "debug", Arity: -2, Flags: Admin | NoScript | Loading | Stale | Protected, Run: cmdDebug, plan: planDebug,
+		{Name: "debug", Arity: -2, Flags: Admin | NoScript | Loading | Stale | Protected, Run: cmdDebug, Plan: planDebug,
 			Group: "server", Since: "1.0.0", Complexity: "Depends on the subcommand",
 			Summary: "A container for commands that tests and maintainers need."},
 	}}
@@ -26,8 +27,8 @@ func debugFamily() Family {
 type debugCommand struct {
 	name        string
 	least, most int // words
-	plan        func(c *Context, p *plan)
-	run         func(c *Context) error
+	plan        func(c *Invocation, p *execute.Plan)
+	run         func(c *Invocation) error
 	help        []string
 }
 
@@ -62,15 +63,15 @@ func debugCommands() []debugCommand {
 	}
 }
 
-func planWorker(_ *Context, p *plan)     { p.worker = true }
-func planWalk(_ *Context, p *plan)       { p.walk = true }
-func planEverything(_ *Context, p *plan) { p.everything = true }
+func planWorker(_ *Invocation, p *execute.Plan)     { p.Worker = true }
+func planWalk(_ *Invocation, p *execute.Plan)       { p.Walk = true }
+func planEverything(_ *Invocation, p *execute.Plan) { p.Everything = true }
 
 // planKeys reads keys from the third word on, on a worker.
-func planKeys(c *Context, p *plan) {
-	p.worker = true
+func planKeys(c *Invocation, p *execute.Plan) {
+	p.Worker = true
 	for _, key := range c.Args[2:] {
-		p.locks = append(p.locks, wantedLock{c.Engine.Store.Stripe(c.selected, key), false})
+		p.Lock(c.Engine.Store.Stripe(c.Session.Database, key), false)
 	}
 }
 
@@ -83,46 +84,46 @@ func findDebugCommand(args [][]byte) (debugCommand, bool) {
 	return debugCommand{}, false
 }
 
-func planDebug(c *Context, p *plan) error {
+func planDebug(c *Invocation, p *execute.Plan) error {
 	if d, ok := findDebugCommand(c.Args); ok && d.plan != nil {
 		d.plan(c, p)
 	}
 	return nil
 }
 
-func cmdDebug(c *Context) error {
+func cmdDebug(c *Invocation) error {
 	d, ok := findDebugCommand(c.Args)
 	if !ok {
-		return Errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", clip(c.Args[1], 128))
+		return Errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", execute.Clip(c.Args[1], 128))
 	}
 	return d.run(c)
 }
 
 // debugError replies what looks like an error and, as in Redis, counts as none.
-func debugError(c *Context) error {
+func debugError(c *Invocation) error {
 	c.Reply.WholeError(string(c.Args[2]))
 	return nil
 }
 
-func debugLog(c *Context) error {
+func debugLog(c *Invocation) error {
 	c.Engine.Logger.Warn("DEBUG LOG", "message", string(c.Args[2]))
 	c.Reply.OK()
 	return nil
 }
 
-func debugHelp(c *Context) error {
+func debugHelp(c *Invocation) error {
 	lines := []string{"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}
 	for _, d := range debugCommands() {
 		lines = append(lines, d.help...)
 	}
-	return c.replyHelp(lines)
+	return c.ReplyHelp(lines)
 }
 
 // digestKinds are the types as Redis digests them.
 var digestKinds = map[layout.Type]digest.Kind{layout.String: digest.String, layout.List: digest.List,
 	layout.Set: digest.Set, layout.ZSet: digest.SortedSet, layout.Hash: digest.Hash}
 
-func debugDigest(c *Context) error {
+func debugDigest(c *Invocation) error {
 	var all digest.Dataset
 	for number := range c.Engine.Store.Databases() {
 		db := c.InDatabase(number)
@@ -184,7 +185,7 @@ func addElements(v *digest.Value, db storage.DB, key []byte, m *layout.Metadata)
 	return nil
 }
 
-func debugDigestValue(c *Context) error {
+func debugDigestValue(c *Invocation) error {
 	c.Reply.Array(len(c.Args) - 2)
 	for _, key := range c.Args[2:] {
 		k, err := c.DB.Lookup(key)
@@ -207,7 +208,7 @@ func debugDigestValue(c *Context) error {
 // payloadFrame is what a DUMP payload has besides the value: type, version and checksum.
 const payloadFrame = 1 + 2 + 8
 
-func debugObject(c *Context) error {
+func debugObject(c *Invocation) error {
 	k, err := c.DB.Lookup(c.Args[2])
 	if err != nil {
 		return err
@@ -234,11 +235,11 @@ func redisReferences(k storage.Key) int {
 }
 
 // debugReload closes and opens the store, while nothing else runs.
-func debugReload(c *Context) error {
+func debugReload(c *Invocation) error {
 	if c.Engine.Loading() { // what applies the log takes no locks
-		return ErrLoading
+		return execute.ErrLoading
 	}
-	if c.batch.reopen == nil {
+	if !c.Alone() {
 		return Error("ERR DEBUG RELOAD can't run inside of MULTI")
 	}
 	if err := c.Engine.Store.Reopen(); err != nil {
@@ -251,7 +252,7 @@ func debugReload(c *Context) error {
 	return nil
 }
 
-func debugSetActiveExpire(c *Context) error {
+func debugSetActiveExpire(c *Invocation) error {
 	value := "no"
 	if n, ok := number.ParseInt(c.Args[2]); ok && n != 0 {
 		value = "yes"
@@ -264,7 +265,7 @@ func debugSetActiveExpire(c *Context) error {
 }
 
 // debugSleep stops the server, as Redis does: nothing else runs meanwhile.
-func debugSleep(c *Context) error {
+func debugSleep(c *Invocation) error {
 	if c.OnReactor() {
 		return c.Offload()
 	}
@@ -272,7 +273,7 @@ func debugSleep(c *Context) error {
 	if ok && seconds > 0 {
 		select {
 		case <-time.After(time.Duration(min(seconds, math.MaxInt64/2e9) * float64(time.Second))):
-		case <-c.Engine.stopped:
+		case <-c.Engine.Stopped():
 		}
 	}
 	c.Reply.OK()

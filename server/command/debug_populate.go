@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
@@ -18,11 +19,11 @@ const (
 
 // debugPopulate makes keys with values, commit by commit, while nothing else runs. Unlike in Redis replicas get them
 // too: what is in the data is in the log.
-func debugPopulate(c *Context) error {
+func debugPopulate(c *Invocation) error {
 	if c.Engine.Loading() { // what applies the log takes no locks
-		return ErrLoading
+		return execute.ErrLoading
 	}
-	if c.batch.reopen == nil {
+	if !c.Alone() {
 		return Error("ERR DEBUG POPULATE can't run inside of MULTI")
 	}
 	count, ok := number.ParseInt(c.Args[2])
@@ -35,16 +36,16 @@ func debugPopulate(c *Context) error {
 			return ErrNotReal
 		}
 	}
-	prefix := untilZero(c.wordOr(3, "key"))
+	prefix := execute.UntilZero(wordOr(c, 3, "key"))
 	switch {
 	case size > c.Engine.Config.ProtoMaxBulkLen.Get():
 		return ErrTooLong
 	case c.Engine.IsReplica():
-		return errReadOnly
+		return execute.ErrReadOnly
 	}
 	together := min(populateTogether, 1+populateBytes/max(size, 1))
-	for from := int64(0); from < count && !c.Engine.stopping(); from += together {
-		if err := c.populate(prefix, from, min(from+together, count), int(size)); err != nil {
+	for from := int64(0); from < count && !c.Engine.Stopping(); from += together {
+		if err := populate(c, prefix, from, min(from+together, count), int(size)); err != nil {
 			return err
 		}
 	}
@@ -53,13 +54,13 @@ func debugPopulate(c *Context) error {
 }
 
 // populate makes the keys prefix:from up to prefix:before, those that there are not.
-func (c *Context) populate(prefix []byte, from, before int64, size int) error {
-	if err := c.batch.writable(c.Session); err != nil {
+func populate(c *Invocation, prefix []byte, from, before int64, size int) error {
+	if err := c.Writable(); err != nil {
 		return Errorf("MISCONF Errors writing to the log: %v", err)
 	}
 	t := c.Engine.Store.NewTxn()
 	t.Begin(storage.Mode{Writing: true}, c.Now, 0)
-	db := t.DB(c.selected)
+	db := t.DB(c.DB.Number())
 	for n := from; n < before; n++ {
 		key := strconv.AppendInt(append(slices.Clone(prefix), ':'), n, 10)
 		old, err := db.Lookup(key)
@@ -76,18 +77,18 @@ func (c *Context) populate(prefix []byte, from, before int64, size int) error {
 		if err := db.SetString(key, old, value, 0); err != nil {
 			return err
 		}
-		t.Effect(c.selected, []byte("SET"), key, value)
+		t.Effect(c.DB.Number(), []byte("SET"), key, value)
 	}
-	c.Engine.watches.changed(t, 0)
+	c.Engine.Watches.Changed(t.KeyEvents(), 0)
 	if err := c.Engine.Store.Commit(t); err != nil {
 		return err
 	}
-	c.Session.written = c.Engine.Store.Position()
+	c.Session.Written = c.Engine.Store.Position()
 	return nil
 }
 
 // debugProtocol replies with a value of each type that the protocol has.
-func debugProtocol(c *Context) error {
+func debugProtocol(c *Invocation) error {
 	reply, known := protocolExamples[string(bytes.ToLower(c.Args[2]))]
 	if !known {
 		return Error("ERR Wrong protocol type name. Please use one of the following: " +
@@ -96,24 +97,24 @@ func debugProtocol(c *Context) error {
 	return reply(c)
 }
 
-var protocolExamples = map[string]func(c *Context) error{
-	"string":   func(c *Context) error { c.Reply.BulkString("Hello World"); return nil },
-	"integer":  func(c *Context) error { c.Reply.Integer(12345); return nil },
-	"double":   func(c *Context) error { c.Reply.Double(3.141); return nil },
-	"bignum":   func(c *Context) error { c.Reply.BigNumber("1234567999999999999999999999999999999"); return nil },
-	"null":     func(c *Context) error { c.Reply.Null(); return nil },
-	"verbatim": func(c *Context) error { c.Reply.Verbatim("txt", "This is a verbatim\nstring"); return nil },
-	"true":     func(c *Context) error { c.Reply.Bool(true); return nil },
-	"false":    func(c *Context) error { c.Reply.Bool(false); return nil },
-	"array": func(c *Context) error {
+var protocolExamples = map[string]func(c *Invocation) error{
+	"string":   func(c *Invocation) error { c.Reply.BulkString("Hello World"); return nil },
+	"integer":  func(c *Invocation) error { c.Reply.Integer(12345); return nil },
+	"double":   func(c *Invocation) error { c.Reply.Double(3.141); return nil },
+	"bignum":   func(c *Invocation) error { c.Reply.BigNumber("1234567999999999999999999999999999999"); return nil },
+	"null":     func(c *Invocation) error { c.Reply.Null(); return nil },
+	"verbatim": func(c *Invocation) error { c.Reply.Verbatim("txt", "This is a verbatim\nstring"); return nil },
+	"true":     func(c *Invocation) error { c.Reply.Bool(true); return nil },
+	"false":    func(c *Invocation) error { c.Reply.Bool(false); return nil },
+	"array": func(c *Invocation) error {
 		c.Reply.Array(3)
-		return c.replyIntegers(0, 1, 2)
+		return replyIntegers(c, 0, 1, 2)
 	},
-	"set": func(c *Context) error {
+	"set": func(c *Invocation) error {
 		c.Reply.Set(3)
-		return c.replyIntegers(0, 1, 2)
+		return replyIntegers(c, 0, 1, 2)
 	},
-	"map": func(c *Context) error {
+	"map": func(c *Invocation) error {
 		c.Reply.Map(3)
 		for n := range 3 {
 			c.Reply.Integer(int64(n))
@@ -121,7 +122,7 @@ var protocolExamples = map[string]func(c *Context) error{
 		}
 		return nil
 	},
-	"attrib": func(c *Context) error {
+	"attrib": func(c *Invocation) error {
 		if c.Reply.Protocol() > 2 {
 			c.Reply.Attribute(1)
 			c.Reply.BulkString("key-popularity")
@@ -132,7 +133,7 @@ var protocolExamples = map[string]func(c *Context) error{
 		c.Reply.BulkString("Some real reply following the attribute")
 		return nil
 	},
-	"push": func(c *Context) error {
+	"push": func(c *Invocation) error {
 		if c.Reply.Protocol() < 3 {
 			return Error("ERR RESP2 is not supported by this command")
 		}
@@ -144,7 +145,7 @@ var protocolExamples = map[string]func(c *Context) error{
 	},
 }
 
-func (c *Context) replyIntegers(integers ...int64) error {
+func replyIntegers(c *Invocation, integers ...int64) error {
 	for _, n := range integers {
 		c.Reply.Integer(n)
 	}
@@ -152,11 +153,11 @@ func (c *Context) replyIntegers(integers ...int64) error {
 }
 
 // debugChangeHistory begins a new history, as a start after a crash does.
-func debugChangeHistory(c *Context) error {
+func debugChangeHistory(c *Invocation) error {
 	if c.Engine.Loading() { // a start begins one when it has applied the log
-		return ErrLoading
+		return execute.ErrLoading
 	}
-	if err := c.Engine.role.part.BeginHistory(); err != nil {
+	if err := c.Engine.Replication().BeginHistory(); err != nil {
 		return err
 	}
 	c.Reply.OK()

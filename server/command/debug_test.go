@@ -18,7 +18,7 @@ func TestDebugObject(t *testing.T) {
 	}
 	client := newTestClient(t, engine)
 	both := func(words ...string) (kedis, want string) {
-		return client.do(words...), fmt.Sprint(redis.Do(toAny(words)...))
+		return client.Do(words...), fmt.Sprint(redis.Do(toAny(words)...))
 	}
 	both("SET", "string", "12345x")
 	for _, size := range []int{3, 3000} {

@@ -66,7 +66,7 @@ func (p *payloads) giveBack(tools *payloadTools) {
 	}
 }
 
-func cmdDump(c *Context) error {
+func cmdDump(c *Invocation) error {
 	k, err := c.DB.Lookup(c.Args[1])
 	if err != nil {
 		return err
@@ -75,10 +75,10 @@ func cmdDump(c *Context) error {
 		c.Reply.Null()
 		return nil
 	}
-	tools := c.Engine.payloads.borrow()
-	defer c.Engine.payloads.giveBack(tools)
+	tools := keptBy(c.Engine).payloads.borrow()
+	defer keptBy(c.Engine).payloads.giveBack(tools)
 	if k.Encoding == layout.Spread {
-		return c.dumpSpread(k, tools.writer)
+		return dumpSpread(c, k, tools.writer)
 	}
 	payload, err := c.DB.Dump(tools.buffer, k, tools.writer)
 	if err != nil {
@@ -90,7 +90,7 @@ func cmdDump(c *Context) error {
 }
 
 // dumpSpread gathers the payload of what may be a very large collection in blocks.
-func (c *Context) dumpSpread(k storage.Key, w *rdb.PayloadWriter) error {
+func dumpSpread(c *Invocation, k storage.Key, w *rdb.PayloadWriter) error {
 	var payload buffer.Writer
 	if err := c.DB.DumpTo(&payload, k, w); err != nil {
 		return err
@@ -129,7 +129,7 @@ func parseRestoreOptions(words [][]byte) (restoreOptions, error) {
 	return o, a.err
 }
 
-func cmdRestore(c *Context) error {
+func cmdRestore(c *Invocation) error {
 	o, err := parseRestoreOptions(c.Args[4:])
 	if err != nil {
 		return err
@@ -142,15 +142,15 @@ func cmdRestore(c *Context) error {
 	if old.Exists && !o.replace {
 		return Error("BUSYKEY Target key name already exists.")
 	}
-	at, err := c.parseTTL(c.Args[2], o.absolute)
+	at, err := parseTTL(c, c.Args[2], o.absolute)
 	if err != nil {
 		return err
 	}
 	if err := c.Txn.SpendBytes(len(payload)); err != nil {
 		return err
 	}
-	tools := c.Engine.payloads.borrow()
-	defer c.Engine.payloads.giveBack(tools)
+	tools := keptBy(c.Engine).payloads.borrow()
+	defer keptBy(c.Engine).payloads.giveBack(tools)
 	value, err := tools.decoder.Payload(payload)
 	if unsupported := (*rdb.UnsupportedError)(nil); errors.As(err, &unsupported) {
 		return errPayload
@@ -158,7 +158,7 @@ func cmdRestore(c *Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.restore(key, old, value, at); err != nil {
+	if err := restore(c, key, old, value, at); err != nil {
 		return err
 	}
 	c.Reply.OK()
@@ -167,7 +167,7 @@ func cmdRestore(c *Context) error {
 
 // parseTTL reads for how long a key is to live, or, absolute, until when, and returns that as Unix ms;
 // 0 is forever.
-func (c *Context) parseTTL(word []byte, absolute bool) (int64, error) {
+func parseTTL(c *Invocation, word []byte, absolute bool) (int64, error) {
 	ttl, err := parseInteger(word)
 	switch {
 	case err != nil:
@@ -182,7 +182,7 @@ func (c *Context) parseTTL(word []byte, absolute bool) (int64, error) {
 
 // restore stores what a payload says, under whatever the key held. It is repeated with the time at which the key
 // expires; a value that has expired already is checked all the same, and not kept.
-func (c *Context) restore(key []byte, old storage.Key, value *rdb.Value, at int64) error {
+func restore(c *Invocation, key []byte, old storage.Key, value *rdb.Value, at int64) error {
 	var savepoint storage.Savepoint
 	c.Txn.Mark(&savepoint)
 	if err := c.DB.Restore(key, old, value, at); err != nil {

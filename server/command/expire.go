@@ -2,6 +2,8 @@ package command
 
 import (
 	"math"
+
+	"kedis/server/execute"
 )
 
 func expireFamily() Family {
@@ -26,14 +28,14 @@ func expireCommand(name, since, argument string, unit int64, absolute bool, summ
 	return Command{Name: name, Arity: -3, Flags: Write | Fast, Categories: CategoryKeyspace,
 		Keys: []KeySpec{oneKey(1, RW|Update)}, Group: "generic", Since: since, Complexity: "O(1)",
 		Syntax: "key " + argument + " [NX | XX | GT | LT]", Summary: summary,
-		Run: func(c *Context) error { return c.expire(unit, absolute) }}
+		Run: func(c *Invocation) error { return expire(c, unit, absolute) }}
 }
 
 func timeCommand(name, since string, unit int64, relative bool, summary string) Command {
 	command := Command{Name: name, Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryKeyspace,
 		Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "generic", Since: since, Complexity: "O(1)",
 		Syntax: "key", Summary: summary,
-		Run: func(c *Context) error { return c.expiry(unit, relative) }}
+		Run: func(c *Invocation) error { return expiry(c, unit, relative) }}
 	if relative {
 		command.Tips = []string{"nondeterministic_output"}
 	}
@@ -57,7 +59,7 @@ func parseExpireConditions(words [][]byte) (o expireConditions, err error) {
 		case a.flag("LT"):
 			o.lt = true
 		default:
-			return o, Errorf("ERR Unsupported option %s", untilZero(a.words[0]))
+			return o, Errorf("ERR Unsupported option %s", execute.UntilZero(a.words[0]))
 		}
 	}
 	switch {
@@ -82,12 +84,12 @@ func (o expireConditions) allow(old, next int64) bool {
 
 // expire makes a key expire. It is repeated as the time at which it does, or as the key's removal when
 // that time has passed.
-func (c *Context) expire(unit int64, absolute bool) error {
+func expire(c *Invocation, unit int64, absolute bool) error {
 	conditions, err := parseExpireConditions(c.Args[3:])
 	if err != nil {
 		return err
 	}
-	at, err := c.parseExpiry(c.Args[2], unit, absolute)
+	at, err := parseExpiry(c, c.Args[2], unit, absolute)
 	if err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func (c *Context) expire(unit int64, absolute bool) error {
 
 // parseExpiry reads a time in units of so many milliseconds, and returns it as Unix ms. It may have
 // passed, and be negative.
-func (c *Context) parseExpiry(word []byte, unit int64, absolute bool) (int64, error) {
+func parseExpiry(c *Invocation, word []byte, unit int64, absolute bool) (int64, error) {
 	n, err := parseInteger(word)
 	if err != nil {
 		return 0, err
@@ -127,14 +129,14 @@ func (c *Context) parseExpiry(word []byte, unit int64, absolute bool) (int64, er
 		base = 0
 	}
 	if n > math.MaxInt64/unit || n < math.MinInt64/unit || n*unit > math.MaxInt64-base {
-		return 0, Errorf("ERR invalid expire time in '%s' command", c.Command.full)
+		return 0, Errorf("ERR invalid expire time in '%s' command", c.Command.FullName())
 	}
 	return n*unit + base, nil
 }
 
 // expiry answers when a key expires, or, relative, how long that is from now: -1 for never, -2 for no
 // such key.
-func (c *Context) expiry(unit int64, relative bool) error {
+func expiry(c *Invocation, unit int64, relative bool) error {
 	k, err := c.DB.Lookup(c.Args[1])
 	switch {
 	case err != nil:
@@ -154,7 +156,7 @@ func (c *Context) expiry(unit int64, relative bool) error {
 	return nil
 }
 
-func cmdPersist(c *Context) error {
+func cmdPersist(c *Invocation) error {
 	k, err := c.DB.Lookup(c.Args[1])
 	if err != nil {
 		return err

@@ -1,4 +1,50 @@
+// Package command is what clients can ask for: one file for each family of commands, with their rows,
+// their functions and their help. Package execute runs them.
+//
+// A command's row in the table and its function stand together. Everything else that depends on a
+// command (COMMAND, ACL categories, key locking, replication, the documentation) reads the table.
 package command
+
+import (
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/internal/config"
+	"kedis/server/execute"
+	"kedis/server/observe"
+	"kedis/storage"
+)
+
+// NewTable builds the table of all commands.
+func NewTable() *Table {
+	t := execute.NewTable(families())
+	remember(t)
+	return t
+}
+
+// kept is what commands keep between two requests, for one engine.
+type kept struct {
+	cursors  cursors
+	payloads payloads
+	targets  targets
+}
+
+// Stop ends what goes on in the background.
+func (k *kept) Stop() { k.targets.stop() }
+
+// KeptConnections is the number of connections to other servers that wait for the next MIGRATE.
+func (k *kept) KeptConnections() int { return k.targets.kept() }
+
+// keptBy returns what commands keep for an engine.
+func keptBy(e *Engine) *kept { return e.Families.(*kept) }
+
+// NewEngine makes an engine for a number of reactors, with all commands.
+func NewEngine(store *storage.Store, c *config.Config, log execute.Log, logger hclog.Logger, reactors int) *Engine {
+	k := &kept{}
+	k.cursors.init()
+	e := execute.NewEngine(store, c, log, logger, reactors, NewTable(), k)
+	e.Observer = observe.New(e)
+	return e
+}
 
 // families lists the files of commands.
 func families() []Family {

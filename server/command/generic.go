@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"kedis/internal/glob"
+	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/layout"
 )
@@ -60,25 +61,25 @@ func placeCommands() []Command {
 	return []Command{
 		{Name: "rename", Arity: 3, Flags: Write, Categories: CategoryKeyspace,
 			Keys: []KeySpec{oneKey(1, RW|Access|Delete), oneKey(2, OW|Update)},
-			Run:  func(c *Context) error { return c.rename(false) }, Group: "generic", Since: "1.0.0",
+			Run:  func(c *Invocation) error { return rename(c, false) }, Group: "generic", Since: "1.0.0",
 			Complexity: "O(1)", Syntax: "key newkey", Summary: "Renames a key, and takes the place of one that has the new name."},
 		{Name: "renamenx", Arity: 3, Flags: Write | Fast, Categories: CategoryKeyspace,
 			Keys: []KeySpec{oneKey(1, RW|Access|Delete), oneKey(2, OW|Insert)},
-			Run:  func(c *Context) error { return c.rename(true) }, Group: "generic", Since: "1.0.0",
+			Run:  func(c *Invocation) error { return rename(c, true) }, Group: "generic", Since: "1.0.0",
 			Complexity: "O(1)", Syntax: "key newkey", Summary: "Renames a key unless there is one with the new name."},
 		{Name: "copy", Arity: -3, Flags: Write | DenyOOM, Categories: CategoryKeyspace,
-			Keys: []KeySpec{oneKey(1, RO|Access), oneKey(2, OW|Update)}, Run: cmdCopy, elsewhere: copiesElsewhere,
+			Keys: []KeySpec{oneKey(1, RO|Access), oneKey(2, OW|Update)}, Run: cmdCopy, Elsewhere: copiesElsewhere,
 			Group: "generic", Since: "6.2.0", Complexity: "O(N) where N is the number of elements; O(1) for strings and small collections",
 			Syntax: "source destination [DB destination-db] [REPLACE]", Summary: "Copies a value to another key, in the same database or in another."},
 		{Name: "move", Arity: 3, Flags: Write | Fast, Categories: CategoryKeyspace,
-			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdMove, elsewhere: movesElsewhere,
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdMove, Elsewhere: movesElsewhere,
 			Group: "generic", Since: "1.0.0", Complexity: "O(N) where N is the number of elements; O(1) for strings and small collections",
 			Syntax: "key db", Summary: "Moves a key to another database, unless it is there."},
 	}
 }
 
 // cmdDel is repeated as the removal of the keys that were there.
-func cmdDel(c *Context) error {
+func cmdDel(c *Invocation) error {
 	removed := 0
 	for _, key := range c.Args[1:] {
 		gone, err := c.DB.Delete(key)
@@ -96,7 +97,7 @@ func cmdDel(c *Context) error {
 	return nil
 }
 
-func cmdExists(c *Context) error {
+func cmdExists(c *Invocation) error {
 	count := int64(0)
 	for _, key := range c.Args[1:] {
 		k, err := c.DB.Lookup(key)
@@ -128,7 +129,7 @@ func typeName(t layout.Type) string {
 	return "none"
 }
 
-func cmdType(c *Context) error {
+func cmdType(c *Invocation) error {
 	k, err := c.DB.Lookup(c.Args[1])
 	if err == nil {
 		c.Reply.SimpleString(typeName(k.Type))
@@ -136,8 +137,8 @@ func cmdType(c *Context) error {
 	return err
 }
 
-func cmdKeys(c *Context) error {
-	pattern := c.newMatcher(c.Args[1])
+func cmdKeys(c *Invocation) error {
+	pattern := newMatcher(c, c.Args[1])
 	reply, found := c.Reply.BeginArray(), 0
 	err := c.DB.KeysBetween(pattern.prefix, layout.Successor(nil, pattern.prefix), func(key []byte, _ *layout.Metadata) bool {
 		if pattern.matches(key) {
@@ -160,7 +161,7 @@ type matcher struct {
 
 // newMatcher prepares a pattern. A single star takes the empty name too, which no other pattern with a
 // star does.
-func (c *Context) newMatcher(pattern []byte) matcher {
+func newMatcher(c *Invocation, pattern []byte) matcher {
 	if len(pattern) == 1 && pattern[0] == '*' {
 		return matcher{}
 	}
@@ -168,21 +169,18 @@ func (c *Context) newMatcher(pattern []byte) matcher {
 	return matcher{pattern: compiled, prefix: compiled.Prefix(), txn: c.Txn}
 }
 
-// manySteps is how many steps of a match are counted against the budget.
-const manySteps = 1 << 12
-
 // matches reports whether a name matches. Once the budget has ended nothing does, and err says so.
 func (m *matcher) matches(name []byte) bool {
 	if m.pattern == nil {
 		return true
 	}
-	if steps := m.pattern.Steps(len(name)); steps > manySteps && m.err == nil {
+	if steps := m.pattern.Steps(len(name)); steps > execute.ManySteps && m.err == nil {
 		m.err = m.txn.SpendSteps(steps)
 	}
 	return m.err == nil && m.pattern.Match(name)
 }
 
-func cmdRandomKey(c *Context) error {
+func cmdRandomKey(c *Invocation) error {
 	key, found, err := c.DB.RandomKey(rand.IntN)
 	switch {
 	case err != nil:
@@ -196,7 +194,7 @@ func cmdRandomKey(c *Context) error {
 }
 
 // rename gives a key another name; with unlessTaken only if no key has it.
-func (c *Context) rename(unlessTaken bool) error {
+func rename(c *Invocation, unlessTaken bool) error {
 	key, name := c.Args[1], c.Args[2]
 	k, err := c.DB.Lookup(key)
 	if err != nil {
@@ -269,35 +267,35 @@ func parseDatabase(word []byte, databases int) (int, error) {
 	return int(n), nil
 }
 
-func copiesElsewhere(args [][]byte) (database int, key []byte, ok bool) {
+func copiesElsewhere(args [][]byte) (key KeyReference, ok bool) {
 	o, err := parseCopyOptions(args[3:], math.MaxInt32)
-	return o.database, args[2], err == nil && o.database >= 0
+	return execute.KeyElsewhere(2, OW|Update, o.database), err == nil && o.database >= 0
 }
 
-func cmdCopy(c *Context) error {
+func cmdCopy(c *Invocation) error {
 	o, err := parseCopyOptions(c.Args[3:], c.Engine.Store.Databases())
 	if err != nil {
 		return err
 	}
 	if o.database < 0 {
-		o.database = c.selected
+		o.database = c.DB.Number()
 	}
 	from, to, target := c.Args[1], c.Args[2], c.InDatabase(o.database)
-	if o.database == c.selected && bytes.Equal(from, to) {
+	if o.database == c.DB.Number() && bytes.Equal(from, to) {
 		return errSameObject
 	}
 	k, err := c.DB.Lookup(from)
 	if err != nil || !k.Exists {
-		return c.answerMoved(false, err)
+		return answerMoved(c, false, err)
 	}
 	old, err := target.Lookup(to)
 	if err != nil || old.Exists && !o.replace {
-		return c.answerMoved(false, err)
+		return answerMoved(c, false, err)
 	}
-	return c.answerMoved(true, c.DB.CopyTo(k, target, to, old))
+	return answerMoved(c, true, c.DB.CopyTo(k, target, to, old))
 }
 
-func (c *Context) answerMoved(moved bool, err error) error {
+func answerMoved(c *Invocation, moved bool, err error) error {
 	switch {
 	case err != nil:
 		return err
@@ -310,27 +308,27 @@ func (c *Context) answerMoved(moved bool, err error) error {
 	return nil
 }
 
-func movesElsewhere(args [][]byte) (database int, key []byte, ok bool) {
+func movesElsewhere(args [][]byte) (key KeyReference, ok bool) {
 	database, err := parseDatabase(args[2], math.MaxInt32)
-	return database, args[1], err == nil
+	return execute.KeyElsewhere(1, OW|Insert, database), err == nil
 }
 
-func cmdMove(c *Context) error {
+func cmdMove(c *Invocation) error {
 	database, err := parseDatabase(c.Args[2], c.Engine.Store.Databases())
 	switch {
 	case err != nil:
 		return err
-	case database == c.selected:
+	case database == c.DB.Number():
 		return errSameObject
 	}
 	key, target := c.Args[1], c.InDatabase(database)
 	k, err := c.DB.Lookup(key)
 	if err != nil || !k.Exists {
-		return c.answerMoved(false, err)
+		return answerMoved(c, false, err)
 	}
 	old, err := target.Lookup(key)
 	if err != nil || old.Exists {
-		return c.answerMoved(false, err)
+		return answerMoved(c, false, err)
 	}
-	return c.answerMoved(true, c.DB.MoveTo(key, k, target))
+	return answerMoved(c, true, c.DB.MoveTo(key, k, target))
 }

@@ -12,6 +12,7 @@ import (
 	"kedis/internal/oracle"
 	"kedis/internal/resp"
 	"kedis/redis-tests/seed"
+	"kedis/server/enginetest"
 	"kedis/storage"
 	"kedis/storage/layout"
 	"kedis/storage/rdb"
@@ -66,13 +67,13 @@ func TestGenericEffects(t *testing.T) {
 		{"SET k v", "DUMP k", ""},
 		{"SET k v", "OBJECT ENCODING k", ""},
 	} {
-		client.flush()
+		client.Flush()
 		if c.before != "" {
-			client.do(strings.Split(c.before, " ")...)
+			client.Do(strings.Split(c.before, " ")...)
 		}
-		log.content = nil
-		client.do(strings.Split(c.command, " ")...)
-		got := aTime.ReplaceAllString(strings.Join(requests(t, log.content), "; "), "*")
+		log.Content = nil
+		client.Do(strings.Split(c.command, " ")...)
+		got := aTime.ReplaceAllString(strings.Join(enginetest.Requests(t, log.Content), "; "), "*")
 		if got != c.effects {
 			t.Errorf("%q after %q: effect %q, want %q", c.command, c.before, got, c.effects)
 		}
@@ -83,8 +84,8 @@ func TestGenericEffects(t *testing.T) {
 func TestRestoreEffects(t *testing.T) {
 	engine, log := newTestEngine(t)
 	client := newTestClient(t, engine)
-	client.do("SET", "k", "v")
-	payload := strings.TrimSuffix(client.do("DUMP", "k")[len("$12\r\n"):], "\r\n")
+	client.Do("SET", "k", "v")
+	payload := strings.TrimSuffix(client.Do("DUMP", "k")[len("$12\r\n"):], "\r\n")
 	for _, c := range []struct{ command, effects string }{
 		{"RESTORE k 0 P", ""},
 		{"RESTORE l 0 P", "RESTORE l 0 P REPLACE ABSTTL"},
@@ -94,13 +95,13 @@ func TestRestoreEffects(t *testing.T) {
 		{"RESTORE l 1 P ABSTTL", ""},
 		{"RESTORE l 0 garbage", ""},
 	} {
-		log.content = nil
+		log.Content = nil
 		args := strings.Split(c.command, " ")
 		if i := slices.Index(args, "P"); i >= 0 {
 			args[i] = payload
 		}
-		client.do(args...)
-		got := strings.ReplaceAll(strings.Join(requests(t, log.content), "; "), payload, "P")
+		client.Do(args...)
+		got := strings.ReplaceAll(strings.Join(enginetest.Requests(t, log.Content), "; "), payload, "P")
 		if got = aTime.ReplaceAllString(got, "*"); got != c.effects {
 			t.Errorf("%q: effect %q, want %q", c.command, got, c.effects)
 		}
@@ -115,10 +116,10 @@ func TestGenericReplay(t *testing.T) {
 	engine, log := newTestEngine(t)
 	client := newTestClient(t, engine)
 	for range 4000 {
-		client.do(randomGenericCommand(random)...)
+		client.Do(randomGenericCommand(random)...)
 	}
 	replica, _ := newTestEngine(t)
-	if err := replica.NewApplier().Replay(0, log.content, log.length); err != nil {
+	if err := replica.NewApplier().Replay(0, log.Content, log.Position()); err != nil {
 		t.Fatal(err)
 	}
 	for database := range 3 {
@@ -183,7 +184,7 @@ func TestGenericAgainstRedis(t *testing.T) {
 	for range 4000 {
 		command := randomReading(random)
 		want := redis.Do(toAny(command)...)
-		reply, err := resp.NewReader(strings.NewReader(client.do(command...)), 1<<20).ReadReply()
+		reply, err := resp.NewReader(strings.NewReader(client.Do(command...)), 1<<20).ReadReply()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,116 +224,6 @@ func randomReading(random *rand.Rand) []string {
 	return commands[random.IntN(len(commands))]
 }
 
-// TestLocksInAnotherDatabase: COPY and MOVE wait for whoever has the key that they write to.
-func TestLocksInAnotherDatabase(t *testing.T) {
-	engine, _ := newTestEngine(t)
-	client := newTestClient(t, engine)
-	client.do("SET", "k", "v")
-	stripe := engine.Store.Stripe(3, []byte("k"))
-	const somebody = 99
-	engine.Locks.TryExclusive(stripe, somebody)
-	for _, command := range []string{"COPY k k DB 3", "MOVE k 3"} {
-		outcome := client.batch.Execute(client.session, words(strings.Split(command, " ")...))
-		if outcome != Busy || client.batch.BusyStripe() != stripe {
-			t.Errorf("%q: outcome %d, want Busy", command, outcome)
-		}
-		if err := client.batch.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		client.batch.Clear()
-	}
-	engine.Locks.ReleaseExclusive(stripe, somebody)
-	if reply := client.do("MOVE", "k", "3"); reply != ":1\r\n" {
-		t.Errorf("MOVE: %q", reply)
-	}
-}
-
-// TestSortPlans: what SORT needs depends on its words.
-func TestSortPlans(t *testing.T) {
-	engine, _ := newTestEngine(t)
-	client := newTestClient(t, engine)
-	for command, want := range map[string]string{
-		"SORT k":                              "1 shared",
-		"SORT k ALPHA LIMIT 0 5":              "1 shared",
-		"SORT k BY nosort GET #":              "1 shared",
-		"SORT k STORE l":                      "2 exclusive",
-		"SORT k BY w_*":                       "1 shared, walk",
-		"SORT k GET w_*->f":                   "1 shared, walk",
-		"SORT k BY STORE":                     "1 shared",
-		"SORT k BY w_* STORE l":               "2 exclusive, worker",
-		"MULTI; SORT k BY w_* STORE l; EXEC":  "2 exclusive, walk, everything",
-		"SORT_RO k BY w_*":                    "1 shared, walk",
-		"SORT k BY w_* GET":                   "1 shared",
-		"MULTI; SORT k BY w_*; EXEC":          "1 shared, walk",
-		"MULTI; SORT k BY w_*; SET l v; EXEC": "2 exclusive, walk, everything",
-	} {
-		if got := planOf(t, client, command); got != want {
-			t.Errorf("%q: %s, want %s", command, got, want)
-		}
-	}
-}
-
-// TestSortStoresBesideOthers: a SORT that follows patterns and stores waits for nobody but who has what it sorts and where it stores; in
-// a transaction it sees what that has written before.
-func TestSortStoresBesideOthers(t *testing.T) {
-	engine, _ := newTestEngine(t)
-	client := newTestClient(t, engine)
-	for _, request := range []string{"RPUSH k a b c", "MSET w_a 3 w_b 1 w_c 2 v_a A v_b B v_c C"} {
-		client.do(strings.Split(request, " ")...)
-	}
-	stripe := engine.Store.Stripe(0, []byte("w_a"))
-	if stripe == engine.Store.Stripe(0, []byte("k")) || stripe == engine.Store.Stripe(0, []byte("l")) {
-		t.Fatal("the keys have a lock in common")
-	}
-	const somebody = 99
-	engine.Locks.TryExclusive(stripe, somebody)
-	if reply := client.do(strings.Split("SORT k BY w_* GET v_* STORE l", " ")...); reply != ":3\r\n" {
-		t.Errorf("SORT: %q", reply)
-	}
-	engine.Locks.ReleaseExclusive(stripe, somebody)
-	if reply := client.do("LRANGE", "l", "0", "-1"); reply != "*3\r\n$1\r\nB\r\n$1\r\nC\r\n$1\r\nA\r\n" {
-		t.Errorf("LRANGE: %q", reply)
-	}
-	for _, request := range []string{"MULTI", "SET w_b 9", "SORT k BY w_* GET w_* STORE k", "LRANGE k 0 -1"} {
-		client.do(strings.Split(request, " ")...)
-	}
-	if reply := client.do("EXEC"); !strings.HasSuffix(reply, "*3\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n9\r\n") {
-		t.Errorf("EXEC: %q", reply)
-	}
-}
-
-// planOf describes what the last of some commands needs.
-func planOf(t *testing.T, client *testClient, commands string) string {
-	t.Helper()
-	all := strings.Split(commands, "; ")
-	for _, command := range all[:len(all)-1] {
-		client.do(strings.Split(command, " ")...)
-	}
-	b, args := client.batch, words(strings.Split(all[len(all)-1], " ")...)
-	command, err := b.admit(client.session, args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.makePlan(b.prepare(client.session, command, args)); err != nil {
-		t.Fatal(err)
-	}
-	description := fmt.Sprintf("%d shared", len(b.plan.locks))
-	if slices.ContainsFunc(b.plan.locks, func(w wantedLock) bool { return w.exclusive }) {
-		description = fmt.Sprintf("%d exclusive", len(b.plan.locks))
-	}
-	if b.plan.walk {
-		description += ", walk"
-	}
-	if b.plan.worker {
-		description += ", worker"
-	}
-	if b.plan.everything {
-		description += ", everything"
-	}
-	client.session.endTransaction()
-	return description
-}
-
 // TestWatchingWholeDatabases: FLUSHDB and SWAPDB change the keys that they take away or bring.
 func TestWatchingWholeDatabases(t *testing.T) {
 	engine, _ := newTestEngine(t)
@@ -344,16 +235,16 @@ func TestWatchingWholeDatabases(t *testing.T) {
 		{"FLUSHDB", true}, {"FLUSHALL", true}, {"SWAPDB 0 1", true}, {"SWAPDB 1 0", true}, {"SWAPDB 1 2", false}, {"SWAPDB 0 0", false},
 	} {
 		for key, there := range map[string]bool{"k": true, "missing": false} {
-			other.do("FLUSHALL")
-			other.do("SET", "k", "v")
-			client.do("WATCH", key)
-			client.do("MULTI")
-			other.do(strings.Split(c.command, " ")...)
+			other.Do("FLUSHALL")
+			other.Do("SET", "k", "v")
+			client.Do("WATCH", key)
+			client.Do("MULTI")
+			other.Do(strings.Split(c.command, " ")...)
 			want := "*0\r\n"
 			if c.aborts && there {
 				want = "*-1\r\n"
 			}
-			if got := client.do("EXEC"); got != want {
+			if got := client.Do("EXEC"); got != want {
 				t.Errorf("EXEC of a watcher of %s after %q: %q, want %q", key, c.command, got, want)
 			}
 		}
@@ -364,16 +255,16 @@ func TestWatchingWholeDatabases(t *testing.T) {
 func TestTransactionsSeeEmptiedDatabases(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	client := newTestClient(t, engine)
-	client.do("SET", "a", "1")
-	client.do("MULTI")
+	client.Do("SET", "a", "1")
+	client.Do("MULTI")
 	for _, command := range []string{"FLUSHDB", "DBSIZE", "SET b 2", "DBSIZE", "SWAPDB 0 1", "DBSIZE", "SELECT 1", "KEYS *"} {
-		client.do(strings.Split(command, " ")...)
+		client.Do(strings.Split(command, " ")...)
 	}
 	want := "*8\r\n+OK\r\n:0\r\n+OK\r\n:1\r\n+OK\r\n:0\r\n+OK\r\n*1\r\n$1\r\nb\r\n"
-	if got := client.do("EXEC"); got != want {
+	if got := client.Do("EXEC"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := client.do("DBSIZE"); got != ":1\r\n" {
+	if got := client.Do("DBSIZE"); got != ":1\r\n" {
 		t.Errorf("DBSIZE afterwards: %q", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
@@ -23,15 +24,15 @@ func hashReads() []Command {
 	return []Command{
 		{Name: "hget", Arity: 3, Flags: ReadOnly | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdHGet,
-			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field",
+			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field", Prefetch: PrefetchElement,
 			Summary: "Returns the value of a field of a hash."},
 		{Name: "hmget", Arity: -3, Flags: ReadOnly | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdHMGet,
 			Group: "hash", Since: "2.0.0", Complexity: "O(N) where N is the number of fields asked for",
-			Syntax: "key field [field ...]", Summary: "Returns the values of several fields of a hash."},
+			Syntax: "key field [field ...]", Prefetch: PrefetchElement, Summary: "Returns the values of several fields of a hash."},
 		{Name: "hexists", Arity: 3, Flags: ReadOnly | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RO)}, Run: cmdHExists,
-			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field",
+			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field", Prefetch: PrefetchElement,
 			Summary: "Tells whether a hash has a field."},
 		{Name: "hlen", Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RO)}, Run: cmdHLen,
@@ -39,7 +40,7 @@ func hashReads() []Command {
 			Summary: "Returns the number of fields of a hash."},
 		{Name: "hstrlen", Arity: 3, Flags: ReadOnly | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RO)}, Run: cmdHStrLen,
-			Group: "hash", Since: "3.2.0", Complexity: "O(1)", Syntax: "key field",
+			Group: "hash", Since: "3.2.0", Complexity: "O(1)", Syntax: "key field", Prefetch: PrefetchElement,
 			Summary: "Returns the length of a field's value."},
 		{Name: "hgetall", Arity: 2, Flags: ReadOnly, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: unordered, Run: cmdHGetAll,
@@ -65,40 +66,40 @@ func hashWrites() []Command {
 	return []Command{
 		{Name: "hset", Arity: -4, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RW|Update)}, Run: cmdHSet,
-			Group: "hash", Since: "2.0.0", Complexity: complexityOfSetting, Syntax: "key field value [field value ...]",
+			Group: "hash", Since: "2.0.0", Complexity: complexityOfSetting, Syntax: "key field value [field value ...]", Prefetch: PrefetchElement,
 			Summary: "Sets fields of a hash, and makes it if it is missing."},
 		{Name: "hmset", Arity: -4, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RW|Update)}, Run: cmdHMSet,
-			Group: "hash", Since: "2.0.0", Complexity: complexityOfSetting, Syntax: "key field value [field value ...]",
+			Group: "hash", Since: "2.0.0", Complexity: complexityOfSetting, Syntax: "key field value [field value ...]", Prefetch: PrefetchElement,
 			Summary: "Sets fields of a hash as HSET does, but doesn't tell how many are new."},
 		{Name: "hsetnx", Arity: 4, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RW|Insert)}, Run: cmdHSetNX,
-			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field value",
+			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field value", Prefetch: PrefetchElement,
 			Summary: "Sets a field of a hash that it doesn't have yet."},
 		{Name: "hincrby", Arity: 4, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdHIncrBy,
-			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field increment",
+			Group: "hash", Since: "2.0.0", Complexity: "O(1)", Syntax: "key field increment", Prefetch: PrefetchElement,
 			Summary: "Adds to a field that is an integer."},
 		{Name: "hincrbyfloat", Arity: 4, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdHIncrByFloat,
-			Group: "hash", Since: "2.6.0", Complexity: "O(1)", Syntax: "key field increment:double",
+			Group: "hash", Since: "2.6.0", Complexity: "O(1)", Syntax: "key field increment:double", Prefetch: PrefetchElement,
 			Summary: "Adds to a field that is a number."},
 		{Name: "hdel", Arity: -3, Flags: Write | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RW|Delete)}, Run: cmdHDel,
 			Group: "hash", Since: "2.0.0", Complexity: "O(N) where N is the number of fields removed",
-			Syntax: "key field [field ...]", Summary: "Removes fields of a hash, and the hash with the last one."},
+			Syntax: "key field [field ...]", Prefetch: PrefetchElement, Summary: "Removes fields of a hash, and the hash with the last one."},
 	}
 }
 
-func cmdHGet(c *Context) error {
+func cmdHGet(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
 	}
-	return c.replyField(&h, c.Args[2])
+	return replyField(c, &h, c.Args[2])
 }
 
-func (c *Context) replyField(h *storage.Hash, field []byte) error {
+func replyField(c *Invocation, h *storage.Hash, field []byte) error {
 	value, found, err := h.Get(field)
 	if err != nil {
 		return err
@@ -111,7 +112,7 @@ func (c *Context) replyField(h *storage.Hash, field []byte) error {
 	return nil
 }
 
-func cmdHMGet(c *Context) error {
+func cmdHMGet(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -119,14 +120,14 @@ func cmdHMGet(c *Context) error {
 	fields := c.Args[2:]
 	c.Reply.Array(len(fields))
 	for _, field := range fields {
-		if err := c.replyField(&h, field); err != nil {
+		if err := replyField(c, &h, field); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func cmdHExists(c *Context) error {
+func cmdHExists(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -135,11 +136,11 @@ func cmdHExists(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.replyBit(found)
+	replyBit(c, found)
 	return nil
 }
 
-func cmdHLen(c *Context) error {
+func cmdHLen(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -148,7 +149,7 @@ func cmdHLen(c *Context) error {
 	return nil
 }
 
-func cmdHStrLen(c *Context) error {
+func cmdHStrLen(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func cmdHStrLen(c *Context) error {
 	return nil
 }
 
-func cmdHGetAll(c *Context) error {
+func cmdHGetAll(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -174,7 +175,7 @@ func cmdHGetAll(c *Context) error {
 	})
 }
 
-func cmdHKeys(c *Context) error {
+func cmdHKeys(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -186,7 +187,7 @@ func cmdHKeys(c *Context) error {
 	})
 }
 
-func cmdHVals(c *Context) error {
+func cmdHVals(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -198,9 +199,9 @@ func cmdHVals(c *Context) error {
 	})
 }
 
-func cmdHRandField(c *Context) error {
+func cmdHRandField(c *Invocation) error {
 	if len(c.Args) == 2 {
-		return c.replyRandomField()
+		return replyRandomField(c)
 	}
 	count, err := parseSampleCount(c.Args[2])
 	if err != nil {
@@ -214,7 +215,7 @@ func cmdHRandField(c *Context) error {
 	case withValues && (count < -math.MaxInt64/2 || count > math.MaxInt64/2):
 		return errSampleTooLarge
 	}
-	return c.replyRandomFields(count, withValues)
+	return replyRandomFields(c, count, withValues)
 }
 
 const errSampleTooLarge = Error("ERR value is out of range")
@@ -228,7 +229,7 @@ func parseSampleCount(word []byte) (int64, error) {
 	return n, err
 }
 
-func (c *Context) replyRandomField() error {
+func replyRandomField(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -245,7 +246,7 @@ func (c *Context) replyRandomField() error {
 	return nil
 }
 
-func (c *Context) replyRandomFields(count int64, withValues bool) error {
+func replyRandomFields(c *Invocation, count int64, withValues bool) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -265,7 +266,7 @@ func (c *Context) replyRandomFields(count int64, withValues bool) error {
 	} else {
 		c.Reply.Array(n)
 	}
-	limit := c.sampleLimit(repeated)
+	limit := newSampleLimit(c, repeated)
 	err = pick(uint64(n), !withValues, func(field, value []byte) bool {
 		if nested {
 			c.Reply.Array(2)
@@ -296,7 +297,7 @@ type sampleLimit struct {
 
 const errSampleReply = Error("ERR the reply would exceed the maximum allowed size (proto-max-bulk-len)")
 
-func (c *Context) sampleLimit(repeated bool) sampleLimit {
+func newSampleLimit(c *Invocation, repeated bool) sampleLimit {
 	if !repeated {
 		return sampleLimit{end: math.MaxInt}
 	}
@@ -317,10 +318,10 @@ func (l *sampleLimit) check(err error) error {
 }
 
 // setFields sets fields to the values behind them, and returns how many are new.
-func (c *Context) setFields() (added int64, err error) {
+func setFields(c *Invocation) (added int64, err error) {
 	pairs := c.Args[2:]
 	if len(pairs)%2 != 0 {
-		return 0, wrongArity(c.Command.full)
+		return 0, execute.WrongArity(c.Command.FullName())
 	}
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
@@ -341,8 +342,8 @@ func (c *Context) setFields() (added int64, err error) {
 	return added, h.Save()
 }
 
-func cmdHSet(c *Context) error {
-	added, err := c.setFields()
+func cmdHSet(c *Invocation) error {
+	added, err := setFields(c)
 	if err != nil {
 		return err
 	}
@@ -350,15 +351,15 @@ func cmdHSet(c *Context) error {
 	return nil
 }
 
-func cmdHMSet(c *Context) error {
-	if _, err := c.setFields(); err != nil {
+func cmdHMSet(c *Invocation) error {
+	if _, err := setFields(c); err != nil {
 		return err
 	}
 	c.Reply.OK()
 	return nil
 }
 
-func cmdHSetNX(c *Context) error {
+func cmdHSetNX(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err
@@ -367,7 +368,7 @@ func cmdHSetNX(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.replyBit(!found)
+	replyBit(c, !found)
 	if found {
 		return nil
 	}
@@ -380,7 +381,7 @@ func cmdHSetNX(c *Context) error {
 	return h.Save()
 }
 
-func cmdHIncrBy(c *Context) error {
+func cmdHIncrBy(c *Invocation) error {
 	delta, err := parseInteger(c.Args[3])
 	if err != nil {
 		return err
@@ -397,7 +398,7 @@ func cmdHIncrBy(c *Context) error {
 	return h.Save()
 }
 
-func cmdHIncrByFloat(c *Context) error {
+func cmdHIncrByFloat(c *Invocation) error {
 	delta, ok := number.ParseLongDouble(c.Args[3])
 	switch {
 	case !ok:
@@ -418,7 +419,7 @@ func cmdHIncrByFloat(c *Context) error {
 	return h.Save()
 }
 
-func cmdHDel(c *Context) error {
+func cmdHDel(c *Invocation) error {
 	h, err := c.DB.Hash(c.Args[1])
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kedis/redis-tests/seed"
+	"kedis/server/enginetest"
 	"kedis/storage"
 	"kedis/storage/layout"
 )
@@ -23,15 +24,15 @@ func checkEffects(t *testing.T, chance *regexp.Regexp, cases []effectCase) {
 	engine, log := newTestEngine(t)
 	client := newTestClient(t, engine)
 	for _, c := range cases {
-		client.flush()
+		client.Flush()
 		for before := range strings.SplitSeq(c.before, "; ") {
 			if before != "" {
-				client.do(strings.Split(before, " ")...)
+				client.Do(strings.Split(before, " ")...)
 			}
 		}
-		log.content = nil
-		client.do(strings.Split(c.command, " ")...)
-		got := chance.ReplaceAllString(strings.Join(requests(t, log.content), "; "), "*")
+		log.Content = nil
+		client.Do(strings.Split(c.command, " ")...)
+		got := chance.ReplaceAllString(strings.Join(enginetest.Requests(t, log.Content), "; "), "*")
 		if got != c.effects {
 			t.Errorf("%q after %q: effect %q, want %q", c.command, c.before, got, c.effects)
 		}
@@ -70,10 +71,10 @@ func TestHashesAndSetsReplay(t *testing.T) {
 	}
 	client := newTestClient(t, engine)
 	for range 3000 {
-		client.do(randomElementCommand(random)...)
+		client.Do(randomElementCommand(random)...)
 	}
 	replica, _ := newTestEngine(t)
-	if err := replica.NewApplier().Replay(0, log.content, log.length); err != nil {
+	if err := replica.NewApplier().Replay(0, log.Content, log.Position()); err != nil {
 		t.Fatal(err)
 	}
 	got, want := collectionsOf(t, replica), collectionsOf(t, engine)
@@ -126,15 +127,15 @@ func TestSamplesEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := newTestClient(t, engine)
-	client.do("HSET", "h", "f", "v")
-	client.do("SADD", "s", "m")
+	client.Do("HSET", "h", "f", "v")
+	client.Do("SADD", "s", "m")
 	for _, command := range []string{"HRANDFIELD h -9223372036854775807", "HRANDFIELD h -4611686018427387903 WITHVALUES",
 		"SRANDMEMBER s -9223372036854775807"} {
-		if reply := client.do(strings.Split(command, " ")...); reply != "-"+string(errSampleReply)+"\r\n" {
+		if reply := client.Do(strings.Split(command, " ")...); reply != "-"+string(errSampleReply)+"\r\n" {
 			t.Errorf("%s: %.100q", command, reply)
 		}
 	}
-	if reply := client.do("SRANDMEMBER", "s", "-100000"); !strings.HasPrefix(reply, "*100000\r\n$1\r\nm\r\n") {
+	if reply := client.Do("SRANDMEMBER", "s", "-100000"); !strings.HasPrefix(reply, "*100000\r\n$1\r\nm\r\n") {
 		t.Errorf("SRANDMEMBER s -100000: %.100q", reply)
 	}
 }

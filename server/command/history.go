@@ -1,30 +1,22 @@
 package command
 
-import "kedis/internal/resp"
-
-// history is what Redis's documentation says of a command's past, and of whom it is for.
-type history struct {
-	system     bool   // is for tests and other servers
-	deprecated string // the version from which on it should not be used any more
-	replacedBy string // what to use instead
-	changes    []change
-}
-
-// change is what a version of Redis changed about a command.
-type change struct{ version, text string }
+import (
+	"kedis/internal/resp"
+	"kedis/server/execute"
+)
 
 // histories are what COMMAND DOCS tells of the past, by full name. The facts are those of Redis's documentation.
-func histories() map[string]history {
-	added := func(pairs ...string) history {
-		var h history
+func histories() map[string]execute.History {
+	added := func(pairs ...string) execute.History {
+		var h execute.History
 		for i := 0; i < len(pairs); i += 2 {
-			h.changes = append(h.changes, change{pairs[i], pairs[i+1]})
+			h.Changes = append(h.Changes, execute.Change{Version: pairs[i], Text: pairs[i+1]})
 		}
 		return h
 	}
-	replaced := func(deprecated, by string, pairs ...string) history {
+	replaced := func(deprecated, by string, pairs ...string) execute.History {
 		h := added(pairs...)
-		h.deprecated, h.replacedBy = deprecated, by
+		h.Deprecated, h.ReplacedBy = deprecated, by
 		return h
 	}
 	expiryConditions := added("7.0.0", "Takes NX, XX, GT and LT.")
@@ -32,10 +24,10 @@ func histories() map[string]history {
 	severalElements := added("2.4.0", "Takes several elements.")
 	counted := added("6.2.0", "Takes a count.")
 	restored := added("3.0.0", "Takes REPLACE.", "5.0.0", "Takes ABSTTL.", "5.0.0", "Takes IDLETIME and FREQ.")
-	system := history{system: true}
-	return map[string]history{
+	system := execute.History{System: true}
+	return map[string]execute.History{
 		"debug": system, "pfdebug": system, "pfselftest": system, "replconf": system,
-		"restore-asking": {system: true, changes: restored.changes},
+		"restore-asking": {System: true, Changes: restored.Changes},
 
 		"auth":      added("6.0.0", "Takes a user name."),
 		"bgsave":    added("3.2.2", "Takes SCHEDULE."),
@@ -112,47 +104,47 @@ func histories() map[string]history {
 }
 
 // remember gives commands their histories. A history of no command is a mistake of ours.
-func (t *Table) remember() {
+func remember(t *Table) {
 	for name, h := range histories() {
 		c := t.Named([]byte(name))
 		if c == nil {
 			panic("command: there is a history of " + name + ", but no such command")
 		}
-		c.history = h
+		c.History = h
 	}
 }
 
-func (h *history) flags() []string {
+func historyFlags(h *execute.History) []string {
 	switch {
-	case h.deprecated != "":
+	case h.Deprecated != "":
 		return []string{"deprecated"}
-	case h.system:
+	case h.System:
 		return []string{"syscmd"}
 	}
 	return nil
 }
 
-// write writes the fields of COMMAND DOCS that tell of a command's past, and returns how many there are.
-func (h *history) write(w *resp.Writer) (fields int) {
-	if flags := h.flags(); len(flags) > 0 {
+// writeHistory writes the fields of COMMAND DOCS that tell of a command's past, and returns how many there are.
+func writeHistory(h *execute.History, w *resp.Writer) (fields int) {
+	if flags := historyFlags(h); len(flags) > 0 {
 		w.BulkString("doc_flags")
 		writeNames(w, "", flags)
 		fields++
 	}
-	if h.deprecated != "" {
+	if h.Deprecated != "" {
 		w.BulkString("deprecated_since")
-		w.BulkString(h.deprecated)
+		w.BulkString(h.Deprecated)
 		w.BulkString("replaced_by")
-		w.BulkString(h.replacedBy)
+		w.BulkString(h.ReplacedBy)
 		fields += 2
 	}
-	if len(h.changes) > 0 {
+	if len(h.Changes) > 0 {
 		w.BulkString("history")
-		w.Set(len(h.changes))
-		for _, c := range h.changes {
+		w.Set(len(h.Changes))
+		for _, c := range h.Changes {
 			w.Array(2)
-			w.BulkString(c.version)
-			w.BulkString(c.text)
+			w.BulkString(c.Version)
+			w.BulkString(c.Text)
 		}
 		fields++
 	}

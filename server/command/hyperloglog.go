@@ -1,6 +1,7 @@
 package command
 
 import (
+	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/hyperloglog"
 )
@@ -37,19 +38,19 @@ func hyperLogLogFamily() Family {
 	}
 }
 
-func (c *Context) sparseMaxBytes() int { return int(c.Engine.Config.HLLSparseMaxBytes.Get()) }
+func sparseMaxBytes(c *Invocation) int { return int(c.Engine.Config.HLLSparseMaxBytes.Get()) }
 
-func cmdPFAdd(c *Context) error {
-	changed, err := c.DB.HyperLogLogAdd(c.Args[1], c.Args[2:], c.sparseMaxBytes())
+func cmdPFAdd(c *Invocation) error {
+	changed, err := c.DB.HyperLogLogAdd(c.Args[1], c.Args[2:], sparseMaxBytes(c))
 	if err != nil {
 		return err
 	}
-	c.replyBit(changed)
+	replyBit(c, changed)
 	return nil
 }
 
 // replyBit replies with 1 or 0, in both protocols.
-func (c *Context) replyBit(one bool) {
+func replyBit(c *Invocation, one bool) {
 	if one {
 		c.Reply.Integer(1)
 	} else {
@@ -57,7 +58,7 @@ func (c *Context) replyBit(one bool) {
 	}
 }
 
-func cmdPFCount(c *Context) error {
+func cmdPFCount(c *Invocation) error {
 	var count uint64
 	var err error
 	if len(c.Args) == 2 {
@@ -73,15 +74,15 @@ func cmdPFCount(c *Context) error {
 	return nil
 }
 
-func cmdPFMerge(c *Context) error {
-	if err := c.DB.HyperLogLogMerge(c.Args[1], c.Args[2:], c.sparseMaxBytes()); err != nil {
+func cmdPFMerge(c *Invocation) error {
+	if err := c.DB.HyperLogLogMerge(c.Args[1], c.Args[2:], sparseMaxBytes(c)); err != nil {
 		return err
 	}
 	c.Reply.OK()
 	return nil
 }
 
-func cmdPFDebug(c *Context) error {
+func cmdPFDebug(c *Invocation) error {
 	key := c.Args[2]
 	k, err := c.DB.HyperLogLog(key)
 	if err != nil {
@@ -92,7 +93,7 @@ func cmdPFDebug(c *Context) error {
 	}
 	switch what := c.Args[1]; {
 	case equalFold(what, "GETREG"):
-		return c.replyRegisters(key, k)
+		return replyRegisters(c, key, k)
 	case equalFold(what, "DECODE"):
 		opcodes, err := hyperloglog.Opcodes(nil, k.Value)
 		if err != nil {
@@ -110,15 +111,15 @@ func cmdPFDebug(c *Context) error {
 		if err != nil {
 			return err
 		}
-		c.replyBit(converted)
+		replyBit(c, converted)
 	default:
-		return Errorf("ERR Unknown PFDEBUG subcommand '%s'", untilZero(what))
+		return Errorf("ERR Unknown PFDEBUG subcommand '%s'", execute.UntilZero(what))
 	}
 	return nil
 }
 
 // replyRegisters shows all registers. It makes the key dense, as in Redis.
-func (c *Context) replyRegisters(key []byte, k storage.Key) error {
+func replyRegisters(c *Invocation, key []byte, k storage.Key) error {
 	if _, err := c.DB.HyperLogLogDensify(key, k); err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (c *Context) replyRegisters(key []byte, k storage.Key) error {
 	return nil
 }
 
-func cmdPFSelfTest(c *Context) error {
+func cmdPFSelfTest(c *Invocation) error {
 	if err := hyperloglog.SelfTest(uint64(c.Now)); err != nil {
 		return Errorf("TESTFAILED %v", err)
 	}

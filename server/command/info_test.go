@@ -9,24 +9,24 @@ import (
 func TestPassesAreCounted(t *testing.T) {
 	e, _ := newTestEngine(t)
 	c := newTestClient(t, e)
-	c.do("SET", "key", "value")
-	c.do("GET", "key")
-	c.do("MULTI")
-	c.do("SET", "key", "other")
-	c.do("EXEC")
-	c.do("KEYS", "*") // on a worker
+	c.Do("SET", "key", "value")
+	c.Do("GET", "key")
+	c.Do("MULTI")
+	c.Do("SET", "key", "other")
+	c.Do("EXEC")
+	c.Do("KEYS", "*") // on a worker
 	s := &e.Statistics
-	if s.passes.Sum() != 5 {
-		t.Errorf("%d passes", s.passes.Sum())
+	if s.Passes.Sum() != 5 {
+		t.Errorf("%d passes", s.Passes.Sum())
 	}
-	if of, all := s.passedCommands.Sum(), s.passTime.Sum(); of <= 0 || of > all {
+	if of, all := s.PassedCommands.Sum(), s.PassTime.Sum(); of <= 0 || of > all {
 		t.Errorf("commands took %d ns of %d", of, all)
 	}
-	if stats := c.do("INFO", "stats"); !strings.Contains(stats, "\r\neventloop_cycles:5\r\n") {
+	if stats := c.Do("INFO", "stats"); !strings.Contains(stats, "\r\neventloop_cycles:5\r\n") {
 		t.Errorf("INFO tells %q", stats)
 	}
-	c.do("CONFIG", "RESETSTAT")
-	if cycles := s.passes.Sum(); cycles != 1 { // its own
+	c.Do("CONFIG", "RESETSTAT")
+	if cycles := s.Passes.Sum(); cycles != 1 { // its own
 		t.Errorf("%d passes after RESETSTAT", cycles)
 	}
 }

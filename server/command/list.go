@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
@@ -76,7 +77,7 @@ func listPush(name, since string, left, onlyExisting bool, summary string) Comma
 	return Command{Name: name, Arity: -3, Flags: Write | DenyOOM | Fast, Categories: CategoryList,
 		Keys: []KeySpec{oneKey(1, RW|Insert)}, Group: "list", Since: since,
 		Complexity: "O(N), N being the number of elements added", Syntax: "key element [element ...]", Summary: summary,
-		Run: func(c *Context) error {
+		Run: func(c *Invocation) error {
 			l, err := c.DB.List(c.Args[1])
 			if err != nil {
 				return err
@@ -94,15 +95,19 @@ func listPush(name, since string, left, onlyExisting bool, summary string) Comma
 }
 
 func listPop(name string, left bool, summary string) Command {
+	end := PrefetchRight
+	if left {
+		end = PrefetchLeft
+	}
 	return Command{Name: name, Arity: -2, Flags: Write | Fast, Categories: CategoryList,
 		Keys: []KeySpec{oneKey(1, RW|Access|Delete)}, Group: "list", Since: "1.0.0",
-		Complexity: "O(N), N being the number of elements returned", Syntax: "key [count]", Summary: summary,
-		Run: func(c *Context) error { return c.popList(left) }}
+		Complexity: "O(N), N being the number of elements returned", Syntax: "key [count]", Prefetch: end, Summary: summary,
+		Run: func(c *Invocation) error { return popList(c, left) }}
 }
 
-func (c *Context) popList(left bool) error {
+func popList(c *Invocation, left bool) error {
 	if len(c.Args) > 3 {
-		return wrongArity(c.Command.full)
+		return execute.WrongArity(c.Command.FullName())
 	}
 	count, counted := int64(1), len(c.Args) == 3
 	if counted {
@@ -145,9 +150,9 @@ func parsePositive(word []byte) (int64, error) {
 	return n, nil
 }
 
-func cmdRPopLPush(c *Context) error { return c.moveElement(false, true) }
+func cmdRPopLPush(c *Invocation) error { return moveElement(c, false, true) }
 
-func cmdLMove(c *Context) error {
+func cmdLMove(c *Invocation) error {
 	fromLeft, err := parseEnd(c.Args[3])
 	if err != nil {
 		return err
@@ -156,7 +161,7 @@ func cmdLMove(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.moveElement(fromLeft, toLeft)
+	return moveElement(c, fromLeft, toLeft)
 }
 
 func parseEnd(word []byte) (left bool, err error) {
@@ -171,7 +176,7 @@ func parseEnd(word []byte) (left bool, err error) {
 
 // moveElement takes an element from the list at the first key to the one at the second, which may be
 // the same.
-func (c *Context) moveElement(fromLeft, toLeft bool) error {
+func moveElement(c *Invocation, fromLeft, toLeft bool) error {
 	source, err := c.DB.List(c.Args[1])
 	if err != nil {
 		return err
@@ -211,7 +216,7 @@ func (c *Context) moveElement(fromLeft, toLeft bool) error {
 	return target.Save()
 }
 
-func cmdLMPop(c *Context) error {
+func cmdLMPop(c *Invocation) error {
 	keys, rest, err := parseKeyCount(c.Args[1:])
 	if err != nil {
 		return err
@@ -233,7 +238,7 @@ func cmdLMPop(c *Context) error {
 		if !l.Exists() {
 			continue
 		}
-		return c.popFrom(&l, key, left, count)
+		return popFrom(c, &l, key, left, count)
 	}
 	c.Reply.NullArray()
 	return nil
@@ -269,7 +274,7 @@ func parseCountOption(a *arguments) (int64, error) {
 	return count, nil
 }
 
-func (c *Context) popFrom(l *storage.List, key []byte, left bool, count int64) error {
+func popFrom(c *Invocation, l *storage.List, key []byte, left bool, count int64) error {
 	n := int(min(count, int64(l.Len())))
 	c.Reply.Array(2)
 	c.Reply.Bulk(key)
@@ -287,7 +292,7 @@ func (c *Context) popFrom(l *storage.List, key []byte, left bool, count int64) e
 
 var wordLPop, wordRPop = []byte("LPOP"), []byte("RPOP")
 
-func cmdLLen(c *Context) error {
+func cmdLLen(c *Invocation) error {
 	l, err := c.DB.List(c.Args[1])
 	if err != nil {
 		return err
@@ -305,7 +310,7 @@ func indexIn(l *storage.List, index int64) (int, bool) {
 	return int(index), index >= 0 && index < int64(l.Len())
 }
 
-func cmdLIndex(c *Context) error {
+func cmdLIndex(c *Invocation) error {
 	l, err := c.DB.List(c.Args[1])
 	if err != nil {
 		return err
@@ -355,7 +360,7 @@ func clampRange(from, to int64, length int) (first, n int) {
 	return int(from), int(to - from + 1)
 }
 
-func cmdLRange(c *Context) error {
+func cmdLRange(c *Invocation) error {
 	from, to, err := parseRange(c.Args[2], c.Args[3])
 	if err != nil {
 		return err
@@ -372,7 +377,7 @@ func cmdLRange(c *Context) error {
 	})
 }
 
-func cmdLSet(c *Context) error {
+func cmdLSet(c *Invocation) error {
 	l, err := c.DB.List(c.Args[1])
 	if err != nil {
 		return err
@@ -395,7 +400,7 @@ func cmdLSet(c *Context) error {
 	return l.Save()
 }
 
-func cmdLInsert(c *Context) error {
+func cmdLInsert(c *Invocation) error {
 	after := equalFold(c.Args[2], "AFTER")
 	if !after && !equalFold(c.Args[2], "BEFORE") {
 		return ErrSyntax
@@ -432,7 +437,7 @@ func cmdLInsert(c *Context) error {
 	return l.Save()
 }
 
-func cmdLRem(c *Context) error {
+func cmdLRem(c *Invocation) error {
 	count, err := parseInteger(c.Args[2])
 	if err == nil && count == math.MinInt64 {
 		err = errLongRange
@@ -459,7 +464,7 @@ func cmdLRem(c *Context) error {
 	return l.Save()
 }
 
-func cmdLTrim(c *Context) error {
+func cmdLTrim(c *Invocation) error {
 	from, to, err := parseRange(c.Args[2], c.Args[3])
 	if err != nil {
 		return err
@@ -535,7 +540,7 @@ func parseFromZero(word []byte, earlier error, refusal Error) (int64, error) {
 	return n, nil
 }
 
-func cmdLPos(c *Context) error {
+func cmdLPos(c *Invocation) error {
 	var p positions
 	if err := p.parse(c.Args[3:]); err != nil {
 		return err

@@ -3,6 +3,8 @@ package command
 import (
 	"fmt"
 	"strings"
+
+	"kedis/server/execute"
 )
 
 const markdownIntroduction = `# Commands
@@ -16,11 +18,11 @@ COMMAND DOCS tells the same to clients. "Since" is the version of Redis that bro
 `
 
 // Markdown is docs/commands.md.
-func (t *Table) Markdown() string {
+func Markdown(t *Table) string {
 	var groups []string
 	rows := map[string][]*Command{}
 	count := 0
-	t.each(func(c *Command) {
+	t.Each(func(c *Command) {
 		if c.Run == nil {
 			return
 		}
@@ -31,11 +33,11 @@ func (t *Table) Markdown() string {
 		rows[c.Group] = append(rows[c.Group], c)
 	})
 	var out strings.Builder
-	fmt.Fprintf(&out, markdownIntroduction, count, RedisVersion[:strings.LastIndexByte(RedisVersion, '.')])
+	fmt.Fprintf(&out, markdownIntroduction, count, execute.RedisVersion[:strings.LastIndexByte(execute.RedisVersion, '.')])
 	for _, group := range groups {
 		fmt.Fprintf(&out, "\n## %s\n\n| Command | Since | Time | |\n|---|---|---|---|\n", groupTitle(group))
 		for _, c := range rows[group] {
-			out.WriteString(c.markdown())
+			out.WriteString(markdown(c))
 		}
 	}
 	return out.String()
@@ -47,15 +49,15 @@ func groupTitle(group string) string {
 }
 
 // markdown is the command's row.
-func (c *Command) markdown() string {
-	words := strings.ToUpper(strings.ReplaceAll(c.full, "|", " "))
+func markdown(c *Command) string {
+	words := strings.ToUpper(strings.ReplaceAll(c.FullName(), "|", " "))
 	if c.Syntax != "" {
 		words += " " + shownSyntax(c.Syntax)
 	}
 	cell := strings.NewReplacer("|", `\|`).Replace
 	summary := c.Summary
-	if c.history.deprecated != "" {
-		summary += fmt.Sprintf(" Deprecated since %s; instead there is %s.", c.history.deprecated, c.history.replacedBy)
+	if c.History.Deprecated != "" {
+		summary += fmt.Sprintf(" Deprecated since %s; instead there is %s.", c.History.Deprecated, c.History.ReplacedBy)
 	}
 	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", cell(words), c.Since, cell(c.Complexity), cell(summary))
 }

@@ -10,7 +10,7 @@ var rewrite = flag.Bool("rewrite", false, "write docs/commands.md anew")
 
 func TestMarkdown(t *testing.T) {
 	const path = "../../docs/commands.md"
-	got := NewTable().Markdown()
+	got := Markdown(NewTable())
 	if *rewrite {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kedis/internal/resp"
+	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/layout"
 )
@@ -18,7 +19,7 @@ func migrateFamily() Family {
 		{Name: "migrate", Arity: -6, Flags: Write | Worker | MovableKeys, Categories: CategoryKeyspace | CategoryDangerous,
 			Keys: []KeySpec{oneKey(3, RW|Access|Delete),
 				{Flags: RW | Access | Delete | Incomplete, Keyword: "KEYS", From: -2, Last: -1, Step: 1}},
-			GetKeys: migrateKeys, plan: planMigrate, Run: cmdMigrate, Tips: []string{"nondeterministic_output"},
+			GetKeys: migrateKeys, Plan: planMigrate, Run: cmdMigrate, Tips: []string{"nondeterministic_output"},
 			Group: "generic", Since: "2.6.0",
 			Complexity: "O(N) where N is the size of the values, here (DUMP, DEL), at the target (RESTORE) and between the two",
 			Syntax: "host port <key | \"\"> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] " +
@@ -42,7 +43,7 @@ const (
 // as a view has them, and removed here only if they are still that, which their guards tell. A key that has
 // changed is sent again, at last under its lock.
 type migration struct {
-	*Context
+	*Invocation
 	to            destination
 	copy, replace bool
 	prefix        bool // the key argument is what the keys begin with
@@ -63,8 +64,8 @@ type shipment struct {
 }
 
 // planMigrate locks nothing: MIGRATE itself does, key by key. In MULTI its keys are locked as all others.
-func planMigrate(_ *Context, p *plan) error {
-	p.worker, p.writes = true, true
+func planMigrate(_ *Invocation, p *execute.Plan) error {
+	p.Worker, p.Writes = true, true
 	return nil
 }
 
@@ -79,36 +80,36 @@ func migrateKeys(args [][]byte) ([]KeyReference, error) {
 			i += 2
 		case equalFold(args[i], "KEYS"):
 			if len(args[3]) > 0 {
-				return nil, errInvalidKeys
+				return nil, execute.ErrInvalidKeys
 			}
 			var found []KeyReference
 			for k := i + 1; k < len(args); k++ {
-				found = append(found, KeyReference{k, flags})
+				found = append(found, KeyReference{Index: k, Flags: flags})
 			}
 			return found, nil
 		}
 	}
-	return []KeyReference{{3, flags}}, nil
+	return []KeyReference{{Index: 3, Flags: flags}}, nil
 }
 
-func cmdMigrate(c *Context) error {
+func cmdMigrate(c *Invocation) error {
 	if c.Applying() {
 		return Error("ERR MIGRATE can't be repeated: its effect is DEL")
 	}
-	m, err := c.parseMigrate()
+	m, err := parseMigrate(c)
 	if err != nil {
 		return err
 	}
-	end, ok := c.Engine.targets.begin()
+	end, ok := keptBy(c.Engine).targets.begin()
 	if !ok {
 		return errMigrateStopped
 	}
 	defer end()
 	c.NoEffect() // but for what is removed
 	switch {
-	case c.queued && m.prefix:
+	case c.Nested() && m.prefix:
 		return Error("ERR MIGRATE with USE_PREFIX can't run inside of MULTI")
-	case c.queued:
+	case c.Nested():
 		err = m.moveLocked(c.DB, shipments(m.keys))
 	case m.prefix:
 		err = m.movePrefix()
@@ -126,9 +127,9 @@ func cmdMigrate(c *Context) error {
 func (m *migration) answer() {
 	switch {
 	case m.refused != nil:
-		m.fail(m.refused)
+		m.Fail(m.refused)
 	case m.failed != nil:
-		m.fail(m.failed)
+		m.Fail(m.failed)
 	case !m.found:
 		m.Reply.SimpleString("NOKEY")
 	default:
@@ -136,8 +137,8 @@ func (m *migration) answer() {
 	}
 }
 
-func (c *Context) parseMigrate() (*migration, error) {
-	m := &migration{Context: c, keys: c.Args[3:4], to: destination{timeout: migrateTimeout}}
+func parseMigrate(c *Invocation) (*migration, error) {
+	m := &migration{Invocation: c, keys: c.Args[3:4], to: destination{timeout: migrateTimeout}}
 	a := arguments{words: c.Args[6:]}
 	for a.more() {
 		var user, password []byte
@@ -224,9 +225,9 @@ func (m *migration) ended() bool { return m.failed != nil || m.Session.Closing()
 func (m *migration) inView(view *storage.View) storage.DB {
 	txn := m.Engine.Store.NewTxn()
 	txn.ReadFrom(view)
-	_, now := m.Engine.clock.now()
+	now := m.Engine.Now()
 	txn.Begin(storage.Mode{}, now, 0)
-	return txn.DB(m.selected)
+	return txn.DB(m.DB.Number())
 }
 
 func (m *migration) moveAll(keys [][]byte) error {
@@ -248,7 +249,7 @@ func (m *migration) move(some []*shipment) error {
 		if err != nil {
 			return err
 		}
-		m.batch.aside(func() {
+		m.Aside(func() {
 			err = m.send(m.inView(view), some)
 			view.Release()
 		})
@@ -263,49 +264,15 @@ func (m *migration) move(some []*shipment) error {
 
 // step runs f with the keys locked, and commits what it has done. Exclusive locks are for changing the keys.
 func (m *migration) step(some []*shipment, exclusive bool, f func(db storage.DB) error) error {
-	b := m.batch
-	if err := m.lock(some, exclusive); err != nil {
-		return err
+	keys := make([][]byte, len(some))
+	for i, s := range some {
+		keys[i] = s.key
 	}
-	b.Tick()
-	b.txn.Begin(b.mode(m.Context), m.Engine.clock.unixMs(b.clock), 0)
-	var savepoint storage.Savepoint
-	b.txn.Mark(&savepoint)
-	err := f(b.txn.DB(m.selected))
-	if err != nil {
-		b.txn.Rollback(&savepoint)
-	}
-	b.noteWriter(m.Session, &savepoint)
-	b.txn.Enclose(&savepoint)
-	if failed := b.Commit(); failed != nil {
-		return Errorf("MISCONF Errors writing to the log: %v", failed)
+	err := m.Step(keys, exclusive, f)
+	if errors.Is(err, execute.ErrStopping) {
+		return errMigrateStopped
 	}
 	return err
-}
-
-// lock locks keys. Exclusively it does so when no pause keeps writes waiting, and not on a replica.
-func (m *migration) lock(some []*shipment, exclusive bool) error {
-	b := m.batch
-	b.giveUp() // of the gate, in which the command began
-	for {
-		b.plan.reset()
-		for _, s := range some {
-			b.plan.locks = append(b.plan.locks, wantedLock{m.Engine.Store.Stripe(m.selected, s.key), exclusive})
-		}
-		b.plan.sort()
-		b.await()
-		if !exclusive || !b.barred(m.Session, m.Command) {
-			return nil
-		}
-		b.giveUp()
-		if err := refuseWritesOnReplica(b, m.Session, m.Command); err != nil {
-			return err
-		}
-		b.awaitUnpaused()
-		if m.Engine.stopping() {
-			return errMigrateStopped
-		}
-	}
 }
 
 // look pins the data as they are now, and sets guards that tell of every change of the keys after that: who
@@ -314,7 +281,7 @@ func (m *migration) look(some []*shipment) (view *storage.View, err error) {
 	err = m.step(some, false, func(storage.DB) error {
 		for _, s := range some {
 			if !m.copy {
-				s.guard = m.Engine.watches.guard(m.selected, s.key)
+				s.guard = m.Engine.Watches.Guard(m.DB.Number(), s.key)
 			}
 		}
 		view = m.Engine.Store.View()
@@ -332,7 +299,7 @@ func (m *migration) settle(some []*shipment) (again []*shipment, err error) {
 	err = m.step(some, true, func(db storage.DB) error {
 		var still []*shipment
 		for _, s := range some {
-			switch changed := s.guard.dirty.Load(); {
+			switch changed := s.guard.Dirty(); {
 			case s.taken && changed:
 				again = append(again, s)
 			case s.taken:
@@ -342,7 +309,7 @@ func (m *migration) settle(some []*shipment) (again []*shipment, err error) {
 		return m.remove(db, still)
 	})
 	for _, s := range some {
-		m.Engine.watches.forget(s.guard)
+		m.Engine.Watches.Forget(s.guard)
 	}
 	return again, err
 }
@@ -357,7 +324,7 @@ func (m *migration) moveLocked(db storage.DB, some []*shipment) error {
 
 // remove removes keys, if the server takes writes still.
 func (m *migration) remove(db storage.DB, some []*shipment) error {
-	if err := m.Command.pass(m.batch, m.Session); err != nil {
+	if err := m.Admissible(); err != nil {
 		return err
 	}
 	effect := [][]byte{wordDel}
@@ -404,7 +371,7 @@ func (m *migration) send(db storage.DB, some []*shipment) error {
 
 // ship sends the keys over one connection, and reads what the target answers to each.
 func (m *migration) ship(db storage.DB, some []*shipment) error {
-	t, err := m.Engine.targets.take(m.to)
+	t, err := keptBy(m.Engine).targets.take(m.to)
 	if err != nil {
 		return err
 	}
@@ -422,10 +389,10 @@ func (m *migration) ship(db storage.DB, some []*shipment) error {
 		}
 	}
 	if err != nil {
-		m.Engine.targets.drop(t)
+		keptBy(m.Engine).targets.drop(t)
 		return err
 	}
-	m.Engine.targets.keep(t)
+	keptBy(m.Engine).targets.keep(t)
 	return nil
 }
 
@@ -454,8 +421,8 @@ func (m *migration) write(t *target, db storage.DB, s *shipment) error {
 	if !k.Exists {
 		return t.write(resp.AppendRequest(nil, wordDel, s.key))
 	}
-	tools := m.Engine.payloads.borrow()
-	defer m.Engine.payloads.giveBack(tools)
+	tools := keptBy(m.Engine).payloads.borrow()
+	defer keptBy(m.Engine).payloads.giveBack(tools)
 	measured := measure{kept: tools.buffer[:0]}
 	if err := db.DumpTo(&measured, k, tools.writer); err != nil {
 		return err
@@ -463,7 +430,7 @@ func (m *migration) write(t *target, db storage.DB, s *shipment) error {
 	tools.buffer = measured.kept
 	if longest := m.Engine.Config.ProtoMaxBulkLen.Get(); measured.length > longest {
 		s.sent = false
-		m.refuse(Errorf("ERR the value of '%s' takes %d bytes, and proto-max-bulk-len is %d", clip(s.key, 128), measured.length, longest))
+		m.refuse(Errorf("ERR the value of '%s' takes %d bytes, and proto-max-bulk-len is %d", execute.Clip(s.key, 128), measured.length, longest))
 		return nil
 	}
 	words := 4
@@ -498,7 +465,7 @@ func (m *migration) timeToLive(k storage.Key) int64 {
 	if k.ExpireMs == 0 {
 		return 0
 	}
-	_, now := m.Engine.clock.now()
+	now := m.Engine.Now()
 	return max(k.ExpireMs-now, 1)
 }
 

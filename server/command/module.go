@@ -1,5 +1,7 @@
 package command
 
+import "kedis/server/execute"
+
 // moduleFamily has what is asked of a server that loads no modules.
 func moduleFamily() Family {
 	admin := Admin | NoScript
@@ -14,14 +16,14 @@ func moduleFamily() Family {
 				refusal("loadex", -3, admin|NoAsyncLoading, "7.0.0",
 					"path [CONFIG name value [CONFIG name value ...]] [ARGS args [args ...]]", why),
 				refusal("unload", 3, admin|NoAsyncLoading, "4.0.0", "name", why),
-				helpRow("module", "5.0.0", Loading|Stale, 0,
+				execute.HelpRow("module", "5.0.0", Loading|Stale, 0,
 					"LIST",
 					"    List the modules: there are none."),
 			}},
 	}}
 }
 
-func cmdModuleList(c *Context) error {
+func cmdModuleList(c *Invocation) error {
 	c.Reply.Array(0)
 	return nil
 }

@@ -1,27 +1,30 @@
 package command
 
-import "kedis/storage"
+import (
+	"kedis/server/execute"
+	"kedis/storage"
+)
 
 func objectFamily() Family {
 	return Family{Commands: []Command{
 		{Name: "object", Arity: -2, Group: "generic", Since: "2.2.3", Complexity: "Depends on the subcommand",
 			Summary: "Tells how a value is kept.", Subcommands: []Command{
-				objectCommand("encoding", "2.2.3", "Returns the form in which Redis would keep the value.", func(c *Context, k storage.Key) error {
+				objectCommand("encoding", "2.2.3", "Returns the form in which Redis would keep the value.", func(c *Invocation, k storage.Key) error {
 					c.Reply.BulkString(storage.Encoding(&k.Metadata))
 					return nil
 				}),
-				objectCommand("freq", "4.0.0", "Refuses: how often keys are accessed is not counted.", func(*Context, storage.Key) error {
+				objectCommand("freq", "4.0.0", "Refuses: how often keys are accessed is not counted.", func(*Invocation, storage.Key) error {
 					return errNoFrequency
 				}),
-				objectCommand("idletime", "2.2.3", "Returns 0: when keys were accessed is not kept.", func(c *Context, _ storage.Key) error {
+				objectCommand("idletime", "2.2.3", "Returns 0: when keys were accessed is not kept.", func(c *Invocation, _ storage.Key) error {
 					c.Reply.Integer(0)
 					return nil
 				}),
-				objectCommand("refcount", "2.2.3", "Returns 1: values are not shared.", func(c *Context, _ storage.Key) error {
+				objectCommand("refcount", "2.2.3", "Returns 1: values are not shared.", func(c *Invocation, _ storage.Key) error {
 					c.Reply.Integer(1)
 					return nil
 				}),
-				helpRow("object", "6.2.0", Loading|Stale, CategoryKeyspace,
+				execute.HelpRow("object", "6.2.0", Loading|Stale, CategoryKeyspace,
 					"ENCODING <key>",
 					"    The form in which Redis would keep the value of the key.",
 					"FREQ <key>",
@@ -39,11 +42,11 @@ const errNoFrequency = Error("ERR An LFU maxmemory policy is not selected, acces
 	"Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
 
 // objectCommand is a subcommand that answers something of a key, or nothing if there is no such key.
-func objectCommand(name, since, summary string, answer func(*Context, storage.Key) error) Command {
+func objectCommand(name, since, summary string, answer func(*Invocation, storage.Key) error) Command {
 	return Command{Name: name, Arity: 3, Flags: ReadOnly, Categories: CategoryKeyspace,
 		Keys: []KeySpec{oneKey(2, RO)}, Tips: []string{"nondeterministic_output"}, Since: since, Complexity: "O(1)", Syntax: "key",
 		Summary: summary,
-		Run: func(c *Context) error {
+		Run: func(c *Invocation) error {
 			k, err := c.DB.Lookup(c.Args[2])
 			switch {
 			case err != nil:

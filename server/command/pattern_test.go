@@ -11,10 +11,10 @@ func TestHostilePatternsGoToWorkers(t *testing.T) {
 	c, listener := newTestClient(t, e), newTestClient(t, e)
 	name := strings.Repeat("a", 1<<14)
 	pattern := "*" + strings.Repeat("?", 1<<13) + "*b"
-	c.do("SET", name, "v")
-	c.do("HSET", "hash", name, "v", "b", "w")
-	listener.do("PSUBSCRIBE", pattern)
-	listener.do("SUBSCRIBE", name)
+	c.Do("SET", name, "v")
+	c.Do("HSET", "hash", name, "v", "b", "w")
+	listener.Do("PSUBSCRIBE", pattern)
+	listener.Do("SUBSCRIBE", name)
 	for _, request := range []struct {
 		words []string
 		reply string
@@ -26,7 +26,7 @@ func TestHostilePatternsGoToWorkers(t *testing.T) {
 		{[]string{"PUBLISH", strings.Repeat("b", 1<<14), "message"}, ":1\r\n"},
 	} {
 		before := e.Statistics.Offloads.Load()
-		if reply := c.do(request.words...); reply != request.reply {
+		if reply := c.Do(request.words...); reply != request.reply {
 			t.Errorf("%s: %q", request.words[0], reply)
 		}
 		if e.Statistics.Offloads.Load() == before {

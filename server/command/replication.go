@@ -3,110 +3,13 @@ package command
 import (
 	"math"
 	"net"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"kedis/internal/metrics"
 	"kedis/internal/number"
 	"kedis/internal/psync"
-	"kedis/internal/resp"
+	"kedis/server/execute"
 )
-
-// Replication is what commands ask of the server's part in replication. All methods may be called from
-// any goroutine.
-type Replication interface {
-	// Follow makes the server a replica; it returns before there is a connection. changed is false when
-	// it follows that primary already.
-	Follow(host string, port int) (changed bool, err error)
-	// Promote makes the server a primary again: when it returns, it takes writes.
-	Promote() error
-	// FailOver begins to change roles with a replica; it returns before there is one that is ready.
-	FailOver(o psync.Failover) error
-	// AbortFailover ends that: the server is the primary that it was.
-	AbortFailover() error
-	// TakeOver makes a replica of the history with an id the primary, as the primary asks it to do.
-	TakeOver(id string) error
-	// BeginHistory gives what is written from now on another history's id.
-	BeginHistory() error
-	// HasReplicas reports whether a replica gets the stream, or a snapshot before it.
-	HasReplicas() bool
-	// Histories are the ids of the histories that the server has been in, and up to where.
-	Histories() string
-	// Sendable is nil, or why a replica of this server has to come back later.
-	Sendable() error
-	// Serve feeds a replica over a connection that is its own from now on, until it ends.
-	Serve(conn net.Conn, client psync.Replica)
-	// Role writes the reply to ROLE.
-	Role(reply *resp.Writer)
-	// Info writes the fields of INFO replication.
-	Info(fields *metrics.Fields)
-	// Counts are what INFO stats tells; ResetCounts begins to count anew.
-	Counts() psync.Counts
-	ResetCounts()
-
-	// Acknowledged tells who has everything up to a position of the log. Each of the channels is closed when that
-	// may have changed: by what replicas say, and by what this server has forced to its disk.
-	Acknowledged(position int64) (a psync.Acknowledged, said, synced <-chan struct{})
-	// AskReplicas has them say how far they are.
-	AskReplicas() error
-}
-
-// handshake is what a session has told by REPLCONF.
-type handshake struct{ client psync.Replica }
-
-// role is what every command has to know of replication.
-type role struct {
-	part    Replication
-	replica atomic.Bool
-	stale   atomic.Bool  // a replica without its primary
-	good    atomic.Int32 // replicas that keep up
-}
-
-// SetReplication names the server's part in replication, before anything is executed.
-func (e *Engine) SetReplication(r Replication) { e.role.part = r }
-
-// SetReplica says whether the server is a replica, and whether it lacks its primary.
-func (e *Engine) SetReplica(replica, stale bool) {
-	e.role.replica.Store(replica)
-	e.role.stale.Store(stale)
-}
-
-// SetGoodReplicas says how many replicas keep up.
-func (e *Engine) SetGoodReplicas(n int) { e.role.good.Store(int32(n)) }
-
-// hasReplicas reports whether somebody follows the server.
-func (r *role) hasReplicas() bool { return r.part != nil && r.part.HasReplicas() }
-
-// ChangesData reports whether a command of a stream may change data. Those that don't write and have no keys can't: PING, PUBLISH, SELECT,
-// REPLCONF, MULTI and EXEC.
-func (e *Engine) ChangesData(args [][]byte) bool {
-	command, _ := e.Table.Lookup(args)
-	return command == nil || command.Run == nil || command.flagsWith(args)&Write != 0 || len(command.Keys) > 0 || command.GetKeys != nil
-}
-
-// IsReplica tells whether the server is a replica: it takes no writes but its primary's.
-func (e *Engine) IsReplica() bool { return e.role.replica.Load() }
-
-// Exclude waits until no command runs, and keeps all out until the returned function is called. It is
-// not for the goroutine of a command.
-func (e *Engine) Exclude() (admit func()) {
-	return e.Gate.Close(runtime.Gosched)
-}
-
-// ForgetWatches makes the next EXEC of all who watch keys fail: the data is another.
-func (e *Engine) ForgetWatches() { e.watches.everythingChanged() }
-
-func (w *watches) everythingChanged() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, sessions := range w.byKey {
-		for s := range sessions {
-			s.dirty.Store(true)
-		}
-	}
-}
 
 // Detacher is a peer whose connection can be given away: once the replies so far have been sent, serve
 // gets it, on a goroutine of its own, and the session ends when serve returns.
@@ -127,7 +30,7 @@ func replicationFamily() Family {
 			Group: "server", Since: "6.2.0", Complexity: "O(1)",
 			Syntax:  "[TO <host port [FORCE]>] [ABORT] [TIMEOUT milliseconds]",
 			Summary: "Changes roles with a replica, without losing a write."},
-		{Name: "psync", Arity: -3, Flags: admin | NoMulti, Run: cmdPSync, adapt: takingOver,
+		{Name: "psync", Arity: -3, Flags: admin | NoMulti, Run: cmdPSync, Adapt: takingOver,
 			Group: "server", Since: "2.8.0", Complexity: "O(1)", Syntax: "replicationid offset",
 			Summary: "Asks for the stream of writes from a position on; replicas use it."},
 		{Name: "sync", Arity: 1, Flags: admin | NoMulti, Run: cmdSync,
@@ -150,10 +53,10 @@ func replicationFamily() Family {
 	}}
 }
 
-func cmdReplicaOf(c *Context) error {
+func cmdReplicaOf(c *Invocation) error {
 	host, port := string(c.Args[1]), c.Args[2]
 	if strings.EqualFold(host, "no") && equalFold(port, "one") {
-		if err := c.Engine.role.part.Promote(); err != nil {
+		if err := c.Engine.Replication().Promote(); err != nil {
 			return err
 		}
 		c.Reply.OK()
@@ -166,7 +69,7 @@ func cmdReplicaOf(c *Context) error {
 	if len(strings.Fields(host)) != 1 || strings.Fields(host)[0] != host { // Redis takes it, and never connects
 		return Error("ERR Invalid master host")
 	}
-	changed, err := c.Engine.role.part.Follow(host, int(n))
+	changed, err := c.Engine.Replication().Follow(host, int(n))
 	if err != nil {
 		return err
 	}
@@ -178,9 +81,9 @@ func cmdReplicaOf(c *Context) error {
 	return nil
 }
 
-func cmdFailover(c *Context) error {
+func cmdFailover(c *Invocation) error {
 	if len(c.Args) == 2 && equalFold(c.Args[1], "abort") {
-		if err := c.Engine.role.part.AbortFailover(); err != nil {
+		if err := c.Engine.Replication().AbortFailover(); err != nil {
 			return err
 		}
 		c.Reply.OK()
@@ -190,7 +93,7 @@ func cmdFailover(c *Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Engine.role.part.FailOver(o); err != nil {
+	if err := c.Engine.Replication().FailOver(o); err != nil {
 		return err
 	}
 	c.Reply.OK()
@@ -238,34 +141,34 @@ func takingOver(flags Flags, args [][]byte) Flags {
 	return flags
 }
 
-func cmdPSync(c *Context) error {
+func cmdPSync(c *Invocation) error {
 	from, ok := number.ParseInt(c.Args[2])
 	if !ok {
 		return ErrNotInteger
 	}
 	if asksToTakeOver(c.Args) {
-		if err := c.Engine.role.part.TakeOver(string(c.Args[1])); err != nil {
+		if err := c.Engine.Replication().TakeOver(string(c.Args[1])); err != nil {
 			return err
 		}
 	}
-	client := c.Session.replica.client
+	client := c.Session.Replica
 	client.ID, client.From = string(c.Args[1]), from
-	return c.detach(client)
+	return detach(c, client)
 }
 
-func cmdSync(c *Context) error {
-	client := c.Session.replica.client
+func cmdSync(c *Invocation) error {
+	client := c.Session.Replica
 	client.Old = true
-	return c.detach(client)
+	return detach(c, client)
 }
 
 // detach gives the client's connection to replication.
-func (c *Context) detach(client psync.Replica) error {
+func detach(c *Invocation, client psync.Replica) error {
 	peer, ok := c.Session.Peer.(Detacher)
 	if !ok {
 		return Error("ERR this connection can't be a replica's")
 	}
-	part := c.Engine.role.part
+	part := c.Engine.Replication()
 	if err := part.Sendable(); err != nil {
 		return err
 	}
@@ -275,23 +178,23 @@ func (c *Context) detach(client psync.Replica) error {
 		session.LastCommand.Store(spoken)
 		session.LastActive.Store(time.Now().UnixMilli())
 	}
-	c.Session.kind.Store(int32(KindReplica))
+	c.Session.Become(execute.KindReplica)
 	peer.Detach(func(conn net.Conn) { part.Serve(conn, client) })
 	return nil
 }
 
 // cmdReplConf takes what a replica tells of itself. In a stream, GETACK asks the one that follows it,
 // not the data, for an answer.
-func cmdReplConf(c *Context) error {
+func cmdReplConf(c *Invocation) error {
 	if len(c.Args)%2 == 0 {
 		return ErrSyntax
 	}
 	if len(c.Args) == 3 && equalFold(c.Args[1], "kedis-histories") {
-		c.Reply.SimpleString(c.Engine.role.part.Histories())
+		c.Reply.SimpleString(c.Engine.Replication().Histories())
 		return nil
 	}
 	for i := 1; i < len(c.Args); i += 2 {
-		if err := c.Session.replica.take(c.Args[i], c.Args[i+1]); err != nil {
+		if err := takeReplicaOption(&c.Session.Replica, c.Args[i], c.Args[i+1]); err != nil {
 			return err
 		}
 	}
@@ -301,30 +204,30 @@ func cmdReplConf(c *Context) error {
 	return nil
 }
 
-func (h *handshake) take(option, value []byte) error {
+func takeReplicaOption(r *psync.Replica, option, value []byte) error {
 	switch {
 	case equalFold(option, "listening-port"):
 		port, ok := number.ParseInt(value)
 		if !ok {
 			return ErrNotInteger
 		}
-		h.client.Port = int(port)
+		r.Port = int(port)
 	case equalFold(option, "ip-address"):
 		if len(value) > longestAddress {
 			return Errorf("ERR REPLCONF ip-address provided by replica instance is too long: %d bytes", len(value))
 		}
-		h.client.Announce = string(value)
+		r.Announce = string(value)
 	case equalFold(option, "capa"):
-		h.client.EOF = h.client.EOF || equalFold(value, "eof")
-		h.client.Resumes = h.client.Resumes || equalFold(value, "psync2")
-		h.client.Commands = h.client.Commands || equalFold(value, "kedis-snapshot")
+		r.EOF = r.EOF || equalFold(value, "eof")
+		r.Resumes = r.Resumes || equalFold(value, "psync2")
+		r.Commands = r.Commands || equalFold(value, "kedis-snapshot")
 	case equalFold(option, "rdb-only"):
-		return flagOf(value, &h.client.OnlyRDB)
+		return flagOf(value, &r.OnlyRDB)
 	case equalFold(option, "rdb-filter-only"):
-		h.client.NoKeys = true // functions, or nothing: there are none
+		r.NoKeys = true // functions, or nothing: there are none
 	case equalFold(option, "ack"), equalFold(option, "getack"):
 	default:
-		return Errorf("ERR Unrecognized REPLCONF option: %s", clip(option, 128))
+		return Errorf("ERR Unrecognized REPLCONF option: %s", execute.Clip(option, 128))
 	}
 	return nil
 }
@@ -341,52 +244,7 @@ func flagOf(value []byte, flag *bool) error {
 	return nil
 }
 
-func cmdRole(c *Context) error {
-	c.Engine.role.part.Role(c.Reply)
+func cmdRole(c *Invocation) error {
+	c.Engine.Replication().Role(c.Reply)
 	return nil
-}
-
-// writesNow tells whether a command, or the transaction that it runs, writes.
-func writesNow(s *Session, c *Command) bool { return flagsNow(s, c)&Write != 0 }
-
-// flagsNow returns the flags of a command, or, of EXEC, those of all that it runs.
-func flagsNow(s *Session, c *Command) Flags {
-	flags := c.Flags
-	if c.runsQueue {
-		flags |= s.Transaction.flags
-	}
-	return flags
-}
-
-// requireReplicas keeps writes out while too few replicas keep up.
-func requireReplicas(b *Batch, s *Session, c *Command) error {
-	least := b.engine.Config.MinReplicasToWrite.Get()
-	if least == 0 || b.applying || b.engine.IsReplica() || b.engine.Config.MinReplicasMaxLag.Get() == 0 {
-		return nil
-	}
-	if int64(b.engine.role.good.Load()) < least && writesNow(s, c) {
-		return Error("NOREPLICAS Not enough good replicas to write.")
-	}
-	return nil
-}
-
-const errReadOnly = Error("READONLY You can't write against a read only replica.")
-
-func refuseWritesOnReplica(b *Batch, s *Session, c *Command) error {
-	if !b.engine.IsReplica() || b.applying || !writesNow(s, c) {
-		return nil
-	}
-	return errReadOnly
-}
-
-// refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it
-// is configured so. The link may have gone since the commands of a transaction were queued.
-func refuseStaleData(b *Batch, s *Session, c *Command) error {
-	if c.runsQueue && s.Transaction.lacked&Stale == 0 {
-		return nil
-	}
-	if !b.engine.role.stale.Load() || b.applying || b.engine.Config.ReplicaServeStaleData.Get() {
-		return nil
-	}
-	return Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
 }

@@ -29,7 +29,7 @@ func scanCommand(name, group string, category Categories, t layout.Type, summary
 		Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: []string{"nondeterministic_output"},
 		Group: group, Since: "2.8.0", Complexity: scanComplexity,
 		Syntax: "key cursor [MATCH pattern] [COUNT count]", Summary: summary,
-		Run: func(c *Context) error { return c.scanElements(t) }}
+		Run: func(c *Invocation) error { return scanElements(c, t) }}
 }
 
 // scanOptions are what may stand behind a cursor.
@@ -42,14 +42,14 @@ type scanOptions struct {
 // defaultScanCount is how many elements a call looks at unless told otherwise.
 const defaultScanCount = 10
 
-func (c *Context) parseScanOptions(words [][]byte, ofKeys bool) (scanOptions, error) {
+func parseScanOptions(c *Invocation, words [][]byte, ofKeys bool) (scanOptions, error) {
 	o := scanOptions{count: defaultScanCount}
 	a := arguments{words: words}
 	for a.more() {
 		var word []byte
 		switch {
 		case a.option("MATCH", &word):
-			o.names = c.newMatcher(word)
+			o.names = newMatcher(c, word)
 		case a.option("COUNT", &word):
 			o.count = a.scanCount(word)
 		case ofKeys && a.option("TYPE", &o.kind):
@@ -77,16 +77,16 @@ func (o *scanOptions) ofKind(m *layout.Metadata) bool {
 	return o.kind == nil || equalFold(o.kind, typeName(m.Type))
 }
 
-func cmdScan(c *Context) error {
+func cmdScan(c *Invocation) error {
 	cursor, err := parseCursor(c.Args[1])
 	if err != nil {
 		return err
 	}
-	o, err := c.parseScanOptions(c.Args[2:], true)
+	o, err := parseScanOptions(c, c.Args[2:], true)
 	if err != nil {
 		return err
 	}
-	return c.scan(walk{database: c.selected}, cursor, &o, func(step storage.ScanStep, found *int) ([]byte, error) {
+	return scan(c, walk{database: c.DB.Number()}, cursor, &o, func(step storage.ScanStep, found *int) ([]byte, error) {
 		return c.DB.ScanKeys(step, func(key []byte, m *layout.Metadata) {
 			if o.ofKind(m) && o.names.matches(key) {
 				c.Reply.Bulk(key)
@@ -96,7 +96,7 @@ func cmdScan(c *Context) error {
 	})
 }
 
-func (c *Context) scanElements(t layout.Type) error {
+func scanElements(c *Invocation, t layout.Type) error {
 	cursor, err := parseCursor(c.Args[2])
 	if err != nil {
 		return err
@@ -111,11 +111,11 @@ func (c *Context) scanElements(t layout.Type) error {
 		c.Reply.Array(0)
 		return nil
 	}
-	o, err := c.parseScanOptions(c.Args[3:], false)
+	o, err := parseScanOptions(c, c.Args[3:], false)
 	if err != nil {
 		return err
 	}
-	return c.scan(walk{c.selected, k.ID}, cursor, &o, func(step storage.ScanStep, found *int) ([]byte, error) {
+	return scan(c, walk{c.DB.Number(), k.ID}, cursor, &o, func(step storage.ScanStep, found *int) ([]byte, error) {
 		return c.DB.ScanElements(k, step, func(element, value []byte) {
 			if !o.names.matches(element) {
 				return
@@ -132,8 +132,8 @@ func (c *Context) scanElements(t layout.Type) error {
 
 // scan answers one step of a walk: its new cursor, and what it found. That is known before the
 // cursor is, which comes first.
-func (c *Context) scan(w walk, cursor uint64, o *scanOptions, advance func(step storage.ScanStep, found *int) (last []byte, err error)) error {
-	step := storage.ScanStep{Behind: c.Engine.cursors.find(cursor, w), Prefix: o.names.prefix, Count: o.count}
+func scan(c *Invocation, w walk, cursor uint64, o *scanOptions, advance func(step storage.ScanStep, found *int) (last []byte, err error)) error {
+	step := storage.ScanStep{Behind: keptBy(c.Engine).cursors.find(cursor, w), Prefix: o.names.prefix, Count: o.count}
 	mark := c.Reply.Mark()
 	found := 0
 	elements := c.Reply.BeginArray()
@@ -145,7 +145,7 @@ func (c *Context) scan(w walk, cursor uint64, o *scanOptions, advance func(step 
 	body := append([]byte(nil), c.Reply.Bytes()[mark:]...)
 	c.Reply.Rewind(mark)
 	c.Reply.Array(2)
-	c.Reply.BulkString(strconv.FormatUint(c.Engine.cursors.step(w, cursor, last), 10))
+	c.Reply.BulkString(strconv.FormatUint(keptBy(c.Engine).cursors.step(w, cursor, last), 10))
 	c.Reply.Raw(body)
 	return nil
 }

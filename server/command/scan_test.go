@@ -35,7 +35,7 @@ func scanAll(t *testing.T, client *testClient, between func(), words ...string) 
 
 func scanStep(t *testing.T, client *testClient, words ...string) (cursor string, elements []string) {
 	t.Helper()
-	reply, err := resp.NewReader(strings.NewReader(client.do(words...)), 1<<20).ReadReply()
+	reply, err := resp.NewReader(strings.NewReader(client.Do(words...)), 1<<20).ReadReply()
 	if err != nil || len(reply.Elements) != 2 {
 		t.Fatalf("%q: %+v, %v", words, reply, err)
 	}
@@ -51,13 +51,13 @@ func TestScanWhileKeysComeAndGo(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	client := newTestClient(t, engine)
 	for i := range 300 {
-		client.do("SET", fmt.Sprintf("key:%d", i), "v")
-		client.do("HSET", "hash", fmt.Sprintf("field:%d", i), strings.Repeat("v", 100))
+		client.Do("SET", fmt.Sprintf("key:%d", i), "v")
+		client.Do("HSET", "hash", fmt.Sprintf("field:%d", i), strings.Repeat("v", 100))
 	}
 	disturb := func() {
-		client.do("SET", fmt.Sprintf("other:%d", random.IntN(1000)), "v")
-		client.do("SET", fmt.Sprintf("key:%d:other", random.IntN(1000)), "v")
-		client.do("DEL", fmt.Sprintf("key:%d:other", random.IntN(1000)))
+		client.Do("SET", fmt.Sprintf("other:%d", random.IntN(1000)), "v")
+		client.Do("SET", fmt.Sprintf("key:%d:other", random.IntN(1000)), "v")
+		client.Do("DEL", fmt.Sprintf("key:%d:other", random.IntN(1000)))
 	}
 	for _, options := range [][]string{{}, {"MATCH", "key:*"}, {"COUNT", "1", "MATCH", "key:?"}, {"COUNT", "1000"}, {"COUNT", "7", "TYPE", "string"}} {
 		seen := scanAll(t, client, disturb, append([]string{"SCAN", "0"}, options...)...)
@@ -81,10 +81,10 @@ func TestUnknownCursorsBeginAnew(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	client := newTestClient(t, engine)
 	for i := range 100 {
-		client.do("SELECT", strconv.Itoa(i%2))
-		client.do("SET", fmt.Sprintf("key:%03d", i/2), "v")
+		client.Do("SELECT", strconv.Itoa(i%2))
+		client.Do("SET", fmt.Sprintf("key:%03d", i/2), "v")
 	}
-	client.do("SELECT", "0")
+	client.Do("SELECT", "0")
 	cursor, first := scanStep(t, client, "SCAN", "0")
 	if _, next := scanStep(t, client, "SCAN", cursor); next[0] != "key:010" {
 		t.Errorf("the second step begins with %q", next[0])
@@ -97,7 +97,7 @@ func TestUnknownCursorsBeginAnew(t *testing.T) {
 			t.Errorf("SCAN %s begins with %q", made, got[0])
 		}
 	}
-	client.do("SELECT", "1")
+	client.Do("SELECT", "1")
 	if _, got := scanStep(t, client, "SCAN", cursor); got[0] != first[0] {
 		t.Errorf("in another database, it begins with %q", got[0])
 	}

@@ -1,9 +1,11 @@
 package command
 
+import "kedis/server/execute"
+
 // scriptFamily has what is asked of a server that runs no scripts: Sentinel ends the script of a server that
 // doesn't answer, before it gives it up.
 func scriptFamily() Family {
-	help := helpRow("script", "5.0.0", Loading|Stale, CategoryScripting,
+	help := execute.HelpRow("script", "5.0.0", Loading|Stale, CategoryScripting,
 		"KILL",
 		"    End the script that runs: there is none.")
 	return Family{Commands: []Command{
@@ -18,4 +20,4 @@ func scriptFamily() Family {
 	}}
 }
 
-func cmdScriptKill(*Context) error { return Error("NOTBUSY No scripts in execution right now.") }
+func cmdScriptKill(*Invocation) error { return Error("NOTBUSY No scripts in execution right now.") }

@@ -4,15 +4,15 @@ import (
 	"math/rand/v2"
 
 	"kedis/server/lolwut"
+	"kedis/server/observe"
 )
 
 func serverFamily() Family {
-	return Family{Commands: []Command{
+	return Family{Commands: append([]Command{
 		commandCommand(),
-		infoCommand(),
 		saveCommand(), bgSaveCommand(), lastSaveCommand(), bgRewriteAOFCommand(),
 		{Name: "shutdown", Arity: -1, Flags: Admin | NoScript | Loading | Stale | NoMulti | AllowBusy | NoBatch, Run: cmdShutdown,
-			adapt: shutdownFlags,
+			Adapt: shutdownFlags,
 			Group: "server", Since: "1.0.0",
 			Complexity: "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
 			Syntax:     "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
@@ -20,13 +20,7 @@ func serverFamily() Family {
 		{Name: "lolwut", Arity: -1, Flags: ReadOnly | Fast, Run: cmdLolwut,
 			Group: "server", Since: "5.0.0", Syntax: "[VERSION version] [size:integer [size:integer ...]]",
 			Summary: "Draws a picture, and tells the server's version."},
-		{Name: "monitor", Arity: 1, Flags: Admin | NoScript | Loading | Stale | NoBatch, Run: cmdMonitor,
-			Group: "server", Since: "1.0.0",
-			Summary: "Lists every command that the server executes, as it does."},
-		slowlogCommand(),
-		latencyCommand(),
-		memoryCommand(),
-	}}
+	}, observe.Commands()...)}
 }
 
 // shutdownOptions are the words behind SHUTDOWN.
@@ -67,7 +61,7 @@ func shutdownFlags(flags Flags, args [][]byte) Flags {
 
 // cmdShutdown asks for the end. There is no reply: the connection closes with the server. What was
 // acknowledged is durable in any case; SAVE makes a checkpoint besides.
-func cmdShutdown(c *Context) error {
+func cmdShutdown(c *Invocation) error {
 	o, err := parseShutdown(c.Args[1:])
 	switch {
 	case err != nil:
@@ -76,7 +70,7 @@ func cmdShutdown(c *Context) error {
 		return Error("ERR No shutdown in progress.") // nothing delays one
 	}
 	if o.save && !c.Engine.Loading() { // as in Redis, what isn't loaded yet isn't saved
-		if err := c.Engine.save(); err != nil && !o.force {
+		if err := c.Engine.Save(); err != nil && !o.force {
 			return Error("ERR Errors trying to SHUTDOWN. Check logs.")
 		}
 	}
@@ -84,13 +78,13 @@ func cmdShutdown(c *Context) error {
 		c.Engine.Logger.Error("shutting down", "error", err)
 		return Error("ERR Errors trying to SHUTDOWN. Check logs.")
 	}
-	c.Session.suspended.Store(true)
+	c.Session.Suspend()
 	return nil
 }
 
 // cmdLolwut draws the piece that VERSION names. Without it, words that are no sizes are ignored, as in
 // Redis.
-func cmdLolwut(c *Context) error {
+func cmdLolwut(c *Invocation) error {
 	piece, words, named := int64(lolwut.Default), c.Args[1:], false
 	if len(words) > 1 && equalFold(words[0], "version") {
 		var err error
@@ -110,15 +104,5 @@ func cmdLolwut(c *Context) error {
 		}
 	}
 	c.Reply.Verbatim("txt", lolwut.Draw(piece, sizes, rand.Uint64(), c.Engine.Version))
-	return nil
-}
-
-func cmdMonitor(c *Context) error {
-	if c.queued {
-		return Error("ERR MONITOR isn't allowed for DENY BLOCKING client")
-	}
-	c.Session.mark(KindMonitor, true)
-	c.Engine.monitors.add(c.Session)
-	c.Reply.OK()
 	return nil
 }

@@ -18,12 +18,12 @@ func setReads() []Command {
 			Summary: "Returns the number of members of a set."},
 		{Name: "sismember", Arity: 3, Flags: ReadOnly | Fast, Categories: CategorySet,
 			Keys: []KeySpec{oneKey(1, RO)}, Run: cmdSIsMember,
-			Group: "set", Since: "1.0.0", Complexity: "O(1)", Syntax: "key member",
+			Group: "set", Since: "1.0.0", Complexity: "O(1)", Syntax: "key member", Prefetch: PrefetchElement,
 			Summary: "Tells whether something is a member of a set."},
 		{Name: "smismember", Arity: -3, Flags: ReadOnly | Fast, Categories: CategorySet,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdSMIsMember,
 			Group: "set", Since: "6.2.0", Complexity: "O(N) where N is the number of members asked for",
-			Syntax: "key member [member ...]", Summary: "Tells of several things whether they are members of a set."},
+			Syntax: "key member [member ...]", Prefetch: PrefetchElement, Summary: "Tells of several things whether they are members of a set."},
 		{Name: "smembers", Arity: 2, Flags: ReadOnly, Categories: CategorySet,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: []string{"nondeterministic_output_order"}, Run: cmdSMembers,
 			Group: "set", Since: "1.0.0", Complexity: "O(N) where N is the number of members", Syntax: "key",
@@ -40,14 +40,14 @@ func setWrites() []Command {
 		{Name: "sadd", Arity: -3, Flags: Write | DenyOOM | Fast, Categories: CategorySet,
 			Keys: []KeySpec{oneKey(1, RW|Insert)}, Run: cmdSAdd,
 			Group: "set", Since: "1.0.0", Complexity: "O(N) where N is the number of members added",
-			Syntax: "key member [member ...]", Summary: "Adds members to a set, and makes it if it is missing."},
+			Syntax: "key member [member ...]", Prefetch: PrefetchElement, Summary: "Adds members to a set, and makes it if it is missing."},
 		{Name: "srem", Arity: -3, Flags: Write | Fast, Categories: CategorySet,
 			Keys: []KeySpec{oneKey(1, RW|Delete)}, Run: cmdSRem,
 			Group: "set", Since: "1.0.0", Complexity: "O(N) where N is the number of members removed",
-			Syntax: "key member [member ...]", Summary: "Removes members of a set, and the set with the last one."},
+			Syntax: "key member [member ...]", Prefetch: PrefetchElement, Summary: "Removes members of a set, and the set with the last one."},
 		{Name: "smove", Arity: 4, Flags: Write | Fast, Categories: CategorySet,
 			Keys: []KeySpec{oneKey(1, RW|Access|Delete), oneKey(2, RW|Insert)}, Run: cmdSMove,
-			Group: "set", Since: "1.0.0", Complexity: "O(1)", Syntax: "source destination member",
+			Group: "set", Since: "1.0.0", Complexity: "O(1)", Syntax: "source destination member", Prefetch: PrefetchLastElement,
 			Summary: "Moves a member from one set to another."},
 		{Name: "spop", Arity: -2, Flags: Write | Fast, Categories: CategorySet,
 			Keys: []KeySpec{oneKey(1, RW|Access|Delete)}, Tips: []string{"nondeterministic_output"}, Run: cmdSPop,
@@ -81,7 +81,7 @@ func setCombination(name, complexity string, combine func(sets []storage.Set, vi
 	return Command{Name: name, Arity: -2, Flags: ReadOnly, Categories: CategorySet,
 		Keys: []KeySpec{keyRange(1, -1, 1, RO|Access)}, Tips: []string{"nondeterministic_output_order"},
 		Group: "set", Since: "1.0.0", Complexity: complexity, Syntax: "key [key ...]", Summary: summary,
-		Run: func(c *Context) error {
+		Run: func(c *Invocation) error {
 			sets, err := c.DB.Sets(c.Args[1:])
 			if err != nil {
 				return err
@@ -102,7 +102,7 @@ func storedSetCombination(name string, flags KeyFlags, complexity string,
 	return Command{Name: name, Arity: -3, Flags: Write | DenyOOM, Categories: CategorySet,
 		Keys:  []KeySpec{oneKey(1, flags), keyRange(2, -1, 1, RO|Access)},
 		Group: "set", Since: "1.0.0", Complexity: complexity, Syntax: "destination key [key ...]", Summary: summary,
-		Run: func(c *Context) error {
+		Run: func(c *Invocation) error {
 			sets, err := c.DB.Sets(c.Args[2:])
 			if err != nil {
 				return err
@@ -113,7 +113,7 @@ func storedSetCombination(name string, flags KeyFlags, complexity string,
 		}}
 }
 
-func cmdSInterCard(c *Context) error {
+func cmdSInterCard(c *Invocation) error {
 	count, err := parseInteger(c.Args[1])
 	switch {
 	case err != nil || count < 1:
@@ -153,7 +153,7 @@ func parseLimit(a *arguments) (int64, error) {
 	return limit, nil
 }
 
-func cmdSCard(c *Context) error {
+func cmdSCard(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -162,24 +162,24 @@ func cmdSCard(c *Context) error {
 	return nil
 }
 
-func cmdSIsMember(c *Context) error {
+func cmdSIsMember(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
 	}
-	return c.replyMember(&s, c.Args[2])
+	return replyMember(c, &s, c.Args[2])
 }
 
-func (c *Context) replyMember(s *storage.Set, member []byte) error {
+func replyMember(c *Invocation, s *storage.Set, member []byte) error {
 	found, err := s.Contains(member)
 	if err != nil {
 		return err
 	}
-	c.replyBit(found)
+	replyBit(c, found)
 	return nil
 }
 
-func cmdSMIsMember(c *Context) error {
+func cmdSMIsMember(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -187,14 +187,14 @@ func cmdSMIsMember(c *Context) error {
 	members := c.Args[2:]
 	c.Reply.Array(len(members))
 	for _, member := range members {
-		if err := c.replyMember(&s, member); err != nil {
+		if err := replyMember(c, &s, member); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func cmdSMembers(c *Context) error {
+func cmdSMembers(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func cmdSMembers(c *Context) error {
 	})
 }
 
-func cmdSRandMember(c *Context) error {
+func cmdSRandMember(c *Invocation) error {
 	if len(c.Args) > 3 {
 		return ErrSyntax
 	}
@@ -228,7 +228,7 @@ func cmdSRandMember(c *Context) error {
 		c.Reply.Array(0)
 		return nil
 	case len(c.Args) == 3:
-		return c.replyRandomMembers(&s, count)
+		return replyRandomMembers(c, &s, count)
 	}
 	member, err := s.Random()
 	if err != nil {
@@ -238,13 +238,13 @@ func cmdSRandMember(c *Context) error {
 	return nil
 }
 
-func (c *Context) replyRandomMembers(s *storage.Set, count int64) error {
+func replyRandomMembers(c *Invocation, s *storage.Set, count int64) error {
 	n, repeated := sampleSize(count, s.Len())
 	pick := s.RandomDistinct
 	if repeated {
 		pick = s.RandomRepeated
 	}
-	limit := c.sampleLimit(repeated)
+	limit := newSampleLimit(c, repeated)
 	c.Reply.Array(n)
 	err := pick(uint64(n), func(member []byte) bool {
 		c.Reply.Bulk(member)
@@ -253,26 +253,26 @@ func (c *Context) replyRandomMembers(s *storage.Set, count int64) error {
 	return limit.check(err)
 }
 
-func cmdSAdd(c *Context) error {
+func cmdSAdd(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
 	}
 	members := c.Args[2:]
 	s.Expect(len(members))
-	return c.changeMembers(&s, s.Add)
+	return changeMembers(c, &s, s.Add)
 }
 
-func cmdSRem(c *Context) error {
+func cmdSRem(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
 	}
-	return c.changeMembers(&s, s.Remove)
+	return changeMembers(c, &s, s.Remove)
 }
 
 // changeMembers applies a change to each member that the command names, and replies how many it changed.
-func (c *Context) changeMembers(s *storage.Set, change func(member []byte) (bool, error)) error {
+func changeMembers(c *Invocation, s *storage.Set, change func(member []byte) (bool, error)) error {
 	changed := int64(0)
 	for _, member := range c.Args[2:] {
 		did, err := change(member)
@@ -290,7 +290,7 @@ func (c *Context) changeMembers(s *storage.Set, change func(member []byte) (bool
 	return s.Save()
 }
 
-func cmdSMove(c *Context) error {
+func cmdSMove(c *Invocation) error {
 	source, destination, member := c.Args[1], c.Args[2], c.Args[3]
 	from, err := c.DB.Set(source)
 	if err != nil {
@@ -305,13 +305,13 @@ func cmdSMove(c *Context) error {
 		return err
 	}
 	if bytes.Equal(source, destination) {
-		return c.replyMember(&from, member)
+		return replyMember(c, &from, member)
 	}
 	found, err := from.Remove(member)
 	if err != nil {
 		return err
 	}
-	c.replyBit(found)
+	replyBit(c, found)
 	if !found {
 		return nil
 	}
@@ -325,21 +325,21 @@ func cmdSMove(c *Context) error {
 	return to.Save()
 }
 
-func cmdSPop(c *Context) error {
+func cmdSPop(c *Invocation) error {
 	switch len(c.Args) {
 	case 2:
-		return c.popMember()
+		return popMember(c)
 	case 3:
 		count, err := parsePositive(c.Args[2])
 		if err != nil {
 			return err
 		}
-		return c.popMembers(count)
+		return popMembers(c, count)
 	}
 	return ErrSyntax
 }
 
-func (c *Context) popMember() error {
+func popMember(c *Invocation) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -357,7 +357,7 @@ func (c *Context) popMember() error {
 	return s.Save()
 }
 
-func (c *Context) popMembers(count int64) error {
+func popMembers(c *Invocation, count int64) error {
 	s, err := c.DB.Set(c.Args[1])
 	if err != nil {
 		return err
@@ -374,7 +374,7 @@ func (c *Context) popMembers(count int64) error {
 	for _, member := range popped {
 		c.Reply.Bulk(member)
 	}
-	c.removalEffects(&s, popped)
+	removalEffects(c, &s, popped)
 	return s.Save()
 }
 
@@ -382,7 +382,7 @@ func (c *Context) popMembers(count int64) error {
 const removalSize = 1024
 
 // removalEffects say which members chance has removed.
-func (c *Context) removalEffects(s *storage.Set, removed [][]byte) {
+func removalEffects(c *Invocation, s *storage.Set, removed [][]byte) {
 	if s.Len() == 0 {
 		c.Effect(wordDel, c.Args[1])
 		return

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"kedis/server/enginetest"
 )
 
 // letters are members that chance picks.
@@ -60,7 +62,7 @@ func TestLargeSetsLeaveTheReactor(t *testing.T) {
 		{"SINTERCARD 3 s d e", ":1000\r\n"}, // which is not large
 	} {
 		before := engine.Statistics.Offloads.Load()
-		reply := client.do(strings.Split(c.command, " ")...)
+		reply := client.Do(strings.Split(c.command, " ")...)
 		if !strings.HasPrefix(reply, c.reply) {
 			t.Fatalf("%.40q: %.100q, want %q", c.command, reply, c.reply)
 		}
@@ -71,7 +73,7 @@ func TestLargeSetsLeaveTheReactor(t *testing.T) {
 		}
 	}
 	removed := 0
-	for _, request := range requests(t, log.content) {
+	for _, request := range enginetest.Requests(t, log.Content) {
 		if words := strings.Count(request, " ") + 1; strings.HasPrefix(request, "SREM") {
 			removed += words - 2
 			if words > 2+removalSize {
@@ -83,10 +85,10 @@ func TestLargeSetsLeaveTheReactor(t *testing.T) {
 		t.Errorf("the log removes %d members", removed)
 	}
 	replica, _ := newTestEngine(t)
-	if err := replica.NewApplier().Replay(0, log.content, log.length); err != nil {
+	if err := replica.NewApplier().Replay(0, log.Content, log.Position()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := newTestClient(t, replica).do("SMEMBERS", "e"), client.do("SMEMBERS", "e"); got != want {
+	if got, want := newTestClient(t, replica).Do("SMEMBERS", "e"), client.Do("SMEMBERS", "e"); got != want {
 		t.Errorf("the replica has another set: %d bytes, want %d", len(got), len(want))
 	}
 }

@@ -19,13 +19,13 @@ func sortFamily() Family {
 	const syntax = "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]"
 	return Family{Commands: []Command{
 		{Name: "sort", Arity: -2, Flags: Write | DenyOOM | MovableKeys, Categories: categories,
-			Keys: []KeySpec{oneKey(1, RO|Access), patterns, target}, GetKeys: sortKeys, adapt: sortFlags,
-			Run:   func(c *Context) error { return c.sort(true) },
+			Keys: []KeySpec{oneKey(1, RO|Access), patterns, target}, GetKeys: sortKeys, Adapt: sortFlags,
+			Run:   func(c *Invocation) error { return sortElements(c, true) },
 			Group: "generic", Since: "1.0.0", Complexity: complexity, Syntax: syntax + " [STORE destination]",
 			Summary: "Sorts the elements of a list, set or sorted set, by themselves or by other keys, and returns or stores them."},
 		{Name: "sort_ro", Arity: -2, Flags: ReadOnly | MovableKeys, Categories: categories,
-			Keys: []KeySpec{oneKey(1, RO|Access), patterns}, adapt: sortFlags,
-			Run:   func(c *Context) error { return c.sort(false) },
+			Keys: []KeySpec{oneKey(1, RO|Access), patterns}, Adapt: sortFlags,
+			Run:   func(c *Invocation) error { return sortElements(c, false) },
 			Group: "generic", Since: "7.0.0", Complexity: complexity, Syntax: syntax,
 			Summary: "Sorts the elements of a list, set or sorted set, by themselves or by other keys, and returns them."},
 	}}
@@ -121,7 +121,7 @@ func sortKeys(args [][]byte) ([]KeyReference, error) {
 
 const errWeights = Error("ERR One or more scores can't be converted into double")
 
-func (c *Context) sort(mayStore bool) error {
+func sortElements(c *Invocation, mayStore bool) error {
 	s, err := parseSort(c.Args[2:], mayStore)
 	if err != nil {
 		return err
@@ -135,21 +135,21 @@ func (c *Context) sort(mayStore bool) error {
 		s.unsorted, s.by, s.order.Alpha, s.order.By = false, nil, true, false
 	}
 	if s.store == nil {
-		return c.replySorted(&s, &source)
+		return replySorted(c, &s, &source)
 	}
-	values, err := c.sortAside(&s, &source)
+	values, err := sortAside(c, &s, &source)
 	if err != nil {
 		return err
 	}
-	return c.storeSorted(s.store, values)
+	return storeSorted(c, s.store, values)
 }
 
 // sortAside returns what is to be stored. All of it is read before the list takes the place of what may be one of the keys that were read.
-func (c *Context) sortAside(s *sorting, source *storage.SortSource) (*sortorder.Elements, error) {
+func sortAside(c *Invocation, s *sorting, source *storage.SortSource) (*sortorder.Elements, error) {
 	db := c.DB
 	if s.looksElsewhere() {
 		var end func()
-		db, end = c.aside()
+		db, end = c.ReadBeside()
 		defer end()
 	}
 	elements, err := s.collect(db, source)
@@ -248,7 +248,7 @@ func (s *sorting) each(db storage.DB, elements *sortorder.Elements, visit func(v
 	return nil
 }
 
-func (c *Context) replySorted(s *sorting, source *storage.SortSource) error {
+func replySorted(c *Invocation, s *sorting, source *storage.SortSource) error {
 	elements, err := s.collect(c.DB, source)
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ const sortedPerPush = 1024
 
 // storeSorted stores the result as a list, which isn't kept when it is empty. It is repeated as the
 // list that came out: what other keys weigh may not be known where it is repeated.
-func (c *Context) storeSorted(key []byte, values *sortorder.Elements) error {
+func storeSorted(c *Invocation, key []byte, values *sortorder.Elements) error {
 	list, err := c.DB.ReplaceList(key)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/layout"
 	"kedis/storage/lcs"
@@ -72,11 +73,11 @@ func stringWrites() []Command {
 			Group: "string", Since: "2.2.0", Complexity: "O(N) where N is the length of the resulting string", Syntax: "key offset value",
 			Summary: "Writes bytes over a string from an offset on, and makes it longer where need be."},
 		{Name: "incr", Arity: 2, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
-			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: func(c *Context) error { return c.increment(1) },
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: func(c *Invocation) error { return increment(c, 1) },
 			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key",
 			Summary: "Adds one to a string that is an integer."},
 		{Name: "decr", Arity: 2, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
-			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: func(c *Context) error { return c.increment(-1) },
+			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: func(c *Invocation) error { return increment(c, -1) },
 			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key",
 			Summary: "Subtracts one from a string that is an integer."},
 		{Name: "incrby", Arity: 3, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
@@ -98,7 +99,7 @@ func stringSetters() []Command {
 	return []Command{
 		{Name: "set", Arity: -3, Flags: Write | DenyOOM, Categories: CategoryString,
 			Keys: []KeySpec{{Flags: RW | Access | Update | VariableFlags, Index: 1, Step: 1,
-				Notes: "RW and ACCESS due to the optional `GET` argument"}}, keyFlags: setKeyFlags, Run: cmdSet,
+				Notes: "RW and ACCESS due to the optional `GET` argument"}}, KeyFlags: setKeyFlags, Run: cmdSet,
 			Group: "string", Since: "1.0.0", Complexity: "O(1)",
 			Syntax:  "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
 			Summary: "Sets a key to a string, whatever it held before, and perhaps when it expires."},
@@ -107,11 +108,11 @@ func stringSetters() []Command {
 			Group: "string", Since: "1.0.0", Complexity: "O(1)", Syntax: "key value",
 			Summary: "Sets a key to a string unless the key exists."},
 		{Name: "setex", Arity: 4, Flags: Write | DenyOOM, Categories: CategoryString,
-			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: func(c *Context) error { return c.setExpiring(&expiryUnits[0]) },
+			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: func(c *Invocation) error { return setExpiring(c, &expiryUnits[0]) },
 			Group: "string", Since: "2.0.0", Complexity: "O(1)", Syntax: "key seconds value",
 			Summary: "Sets a key to a string that expires after some seconds."},
 		{Name: "psetex", Arity: 4, Flags: Write | DenyOOM, Categories: CategoryString,
-			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: func(c *Context) error { return c.setExpiring(&expiryUnits[1]) },
+			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: func(c *Invocation) error { return setExpiring(c, &expiryUnits[1]) },
 			Group: "string", Since: "2.6.0", Complexity: "O(1)", Syntax: "key milliseconds value",
 			Summary: "Sets a key to a string that expires after some milliseconds."},
 		{Name: "mset", Arity: -3, Flags: Write | DenyOOM, Categories: CategoryString,
@@ -142,9 +143,9 @@ func stringSetters() []Command {
 }
 
 // bulkOrNull replies with a string, or that there is none.
-func (c *Context) bulkOrNull(k *storage.Key) error {
+func bulkOrNull(c *Invocation, k *storage.Key) error {
 	if k.Exists {
-		return c.bulk(k.Value)
+		return bulk(c, k.Value)
 	}
 	c.Reply.Null()
 	return nil
@@ -154,7 +155,7 @@ func (c *Context) bulkOrNull(k *storage.Key) error {
 const longBulk = 1 << 20
 
 // bulk replies with a string that may be long.
-func (c *Context) bulk(value []byte) error {
+func bulk(c *Invocation, value []byte) error {
 	if len(value) > longBulk {
 		if err := c.Txn.SpendBytes(len(value)); err != nil {
 			return err
@@ -166,22 +167,22 @@ func (c *Context) bulk(value []byte) error {
 
 // longestString is how long a command may make a string. What is repeated was allowed elsewhere,
 // where the limit may have been another.
-func (c *Context) longestString() int64 {
+func longestString(c *Invocation) int64 {
 	if c.Applying() {
 		return storage.MaxStringBytes
 	}
 	return min(c.Engine.Config.ProtoMaxBulkLen.Get(), storage.MaxStringBytes)
 }
 
-func cmdGet(c *Context) error {
+func cmdGet(c *Invocation) error {
 	k, err := c.DB.LookupType(c.Args[1], layout.String)
 	if err != nil {
 		return err
 	}
-	return c.bulkOrNull(&k)
+	return bulkOrNull(c, &k)
 }
 
-func cmdGetRange(c *Context) error {
+func cmdGetRange(c *Invocation) error {
 	start, err := parseInteger(c.Args[2])
 	if err != nil {
 		return err
@@ -194,7 +195,7 @@ func cmdGetRange(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.bulk(part(k.Value, start, end))
+	return bulk(c, part(k.Value, start, end))
 }
 
 // part is what lies between two offsets, both included; negative ones count from the end.
@@ -216,7 +217,7 @@ func part(value []byte, start, end int64) []byte {
 	return value[start : end+1]
 }
 
-func cmdStrLen(c *Context) error {
+func cmdStrLen(c *Invocation) error {
 	k, err := c.DB.LookupType(c.Args[1], layout.String)
 	if err != nil {
 		return err
@@ -225,7 +226,7 @@ func cmdStrLen(c *Context) error {
 	return nil
 }
 
-func cmdMGet(c *Context) error {
+func cmdMGet(c *Invocation) error {
 	c.Reply.Array(len(c.Args) - 1)
 	for i, key := range c.Args[1:] {
 		if i%storage.WarmRequests == 0 {
@@ -236,7 +237,7 @@ func cmdMGet(c *Context) error {
 			return err
 		}
 		k.Exists = k.Exists && k.Type == layout.String
-		if err := c.bulkOrNull(&k); err != nil {
+		if err := bulkOrNull(c, &k); err != nil {
 			return err
 		}
 	}
@@ -308,34 +309,34 @@ func (o *stringOptions) parseTime(a *arguments) {
 }
 
 // expireMs is the time that was given, in Unix ms; 0 if there was none.
-func (o *stringOptions) expireMs(c *Context) (int64, error) {
+func (o *stringOptions) expireMs(c *Invocation) (int64, error) {
 	if o.unit == nil {
 		return 0, nil
 	}
 	return o.unit.parse(c, o.time)
 }
 
-func (u *expiryUnit) parse(c *Context, word []byte) (int64, error) {
+func (u *expiryUnit) parse(c *Invocation, word []byte) (int64, error) {
 	if u.relative {
-		return c.expireTime(word, u.milliseconds, c.Now)
+		return expireTime(c, word, u.milliseconds, c.Now)
 	}
-	return c.expireTime(word, u.milliseconds, 0)
+	return expireTime(c, word, u.milliseconds, 0)
 }
 
 // expireTime is a time at which something expires, in Unix ms. It has to be positive, and to be
 // below 2^63 in milliseconds.
-func (c *Context) expireTime(word []byte, unit, base int64) (int64, error) {
+func expireTime(c *Invocation, word []byte, unit, base int64) (int64, error) {
 	n, err := parseInteger(word)
 	if err != nil {
 		return 0, err
 	}
 	if n <= 0 || n > math.MaxInt64/unit || n*unit > math.MaxInt64-base {
-		return 0, Errorf("ERR invalid expire time in '%s' command", c.Command.full)
+		return 0, Errorf("ERR invalid expire time in '%s' command", c.Command.FullName())
 	}
 	return n*unit + base, nil
 }
 
-func cmdSet(c *Context) error {
+func cmdSet(c *Invocation) error {
 	o, err := parseSetOptions(c.Args[3:])
 	if err != nil {
 		return err
@@ -353,7 +354,7 @@ func cmdSet(c *Context) error {
 		if old.Exists && old.Type != layout.String {
 			return ErrWrongType
 		}
-		if err := c.bulkOrNull(&old); err != nil {
+		if err := bulkOrNull(c, &old); err != nil {
 			return err
 		}
 	}
@@ -369,7 +370,7 @@ func cmdSet(c *Context) error {
 	}
 	switch {
 	case o.unit != nil:
-		return c.setUntil(key, old, value, expireMs)
+		return setUntil(c, key, old, value, expireMs)
 	case o.keepTTL:
 		if o.get || o.nx || o.xx {
 			c.Effect(wordSet, key, value, wordKeepTTL)
@@ -383,7 +384,7 @@ func cmdSet(c *Context) error {
 
 // setUntil stores a string that expires, and says so with the time itself: what is left until then is
 // another when the command is repeated.
-func (c *Context) setUntil(key []byte, old storage.Key, value []byte, expireMs int64) error {
+func setUntil(c *Invocation, key []byte, old storage.Key, value []byte, expireMs int64) error {
 	if expireMs > c.Now || c.Applying() {
 		var digits [20]byte
 		c.Effect(wordSet, key, value, wordPXAT, number.AppendInt(digits[:0], expireMs))
@@ -398,7 +399,7 @@ func (c *Context) setUntil(key []byte, old storage.Key, value []byte, expireMs i
 	return c.DB.Remove(key, old)
 }
 
-func (c *Context) setExpiring(unit *expiryUnit) error {
+func setExpiring(c *Invocation, unit *expiryUnit) error {
 	expireMs, err := unit.parse(c, c.Args[2])
 	if err != nil {
 		return err
@@ -408,7 +409,7 @@ func (c *Context) setExpiring(unit *expiryUnit) error {
 		return err
 	}
 	c.Reply.OK()
-	return c.setUntil(c.Args[1], old, c.Args[3], expireMs)
+	return setUntil(c, c.Args[1], old, c.Args[3], expireMs)
 }
 
 // setKeyFlags tells SET with GET, which reads the old value, from SET without.
@@ -421,7 +422,7 @@ func setKeyFlags(args [][]byte) KeyFlags {
 	return OW | Update
 }
 
-func cmdSetNX(c *Context) error {
+func cmdSetNX(c *Invocation) error {
 	old, err := c.DB.Lookup(c.Args[1])
 	if err != nil {
 		return err
@@ -434,15 +435,15 @@ func cmdSetNX(c *Context) error {
 	return c.DB.SetString(c.Args[1], old, c.Args[2], 0)
 }
 
-func cmdMSet(c *Context) error {
+func cmdMSet(c *Invocation) error {
 	if len(c.Args)%2 == 0 {
-		return wrongArity(c.Command.full)
+		return execute.WrongArity(c.Command.FullName())
 	}
 	c.Reply.OK()
-	return c.setPairs()
+	return setPairs(c)
 }
 
-func (c *Context) setPairs() error {
+func setPairs(c *Invocation) error {
 	for i := 1; i < len(c.Args); i += 2 {
 		if i%(2*storage.WarmRequests) == 1 {
 			c.DB.WarmKeys(c.Args[i:], 2)
@@ -458,9 +459,9 @@ func (c *Context) setPairs() error {
 	return nil
 }
 
-func cmdMSetNX(c *Context) error {
+func cmdMSetNX(c *Invocation) error {
 	if len(c.Args)%2 == 0 {
-		return wrongArity(c.Command.full)
+		return execute.WrongArity(c.Command.FullName())
 	}
 	for i := 1; i < len(c.Args); i += 2 {
 		k, err := c.DB.Lookup(c.Args[i])
@@ -474,27 +475,27 @@ func cmdMSetNX(c *Context) error {
 		}
 	}
 	c.Reply.Integer(1)
-	return c.setPairs()
+	return setPairs(c)
 }
 
-func cmdGetSet(c *Context) error {
+func cmdGetSet(c *Invocation) error {
 	old, err := c.DB.LookupType(c.Args[1], layout.String)
 	if err != nil {
 		return err
 	}
-	if err := c.bulkOrNull(&old); err != nil {
+	if err := bulkOrNull(c, &old); err != nil {
 		return err
 	}
 	c.Effect(wordSet, c.Args[1], c.Args[2])
 	return c.DB.SetString(c.Args[1], old, c.Args[2], 0)
 }
 
-func cmdGetDel(c *Context) error {
+func cmdGetDel(c *Invocation) error {
 	k, err := c.DB.LookupType(c.Args[1], layout.String)
 	if err != nil {
 		return err
 	}
-	if err := c.bulkOrNull(&k); err != nil {
+	if err := bulkOrNull(c, &k); err != nil {
 		return err
 	}
 	if !k.Exists {
@@ -505,7 +506,7 @@ func cmdGetDel(c *Context) error {
 	return c.DB.Remove(c.Args[1], k)
 }
 
-func cmdGetEx(c *Context) error {
+func cmdGetEx(c *Invocation) error {
 	o, err := parseGetExOptions(c.Args[2:])
 	if err != nil {
 		return err
@@ -515,7 +516,7 @@ func cmdGetEx(c *Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.bulkOrNull(&k); err != nil {
+	if err := bulkOrNull(c, &k); err != nil {
 		return err
 	}
 	if !k.Exists {
@@ -540,8 +541,8 @@ func cmdGetEx(c *Context) error {
 	return nil
 }
 
-func cmdAppend(c *Context) error {
-	length, err := c.DB.Append(c.Args[1], c.Args[2], c.longestString())
+func cmdAppend(c *Invocation) error {
+	length, err := c.DB.Append(c.Args[1], c.Args[2], longestString(c))
 	if err != nil {
 		return err
 	}
@@ -549,7 +550,7 @@ func cmdAppend(c *Context) error {
 	return nil
 }
 
-func cmdSetRange(c *Context) error {
+func cmdSetRange(c *Invocation) error {
 	offset, err := parseInteger(c.Args[2])
 	if err != nil {
 		return err
@@ -557,7 +558,7 @@ func cmdSetRange(c *Context) error {
 	if offset < 0 {
 		return Error("ERR offset is out of range")
 	}
-	length, err := c.DB.SetRange(c.Args[1], offset, c.Args[3], c.longestString())
+	length, err := c.DB.SetRange(c.Args[1], offset, c.Args[3], longestString(c))
 	if err != nil {
 		return err
 	}
@@ -565,15 +566,15 @@ func cmdSetRange(c *Context) error {
 	return nil
 }
 
-func cmdIncrBy(c *Context) error {
+func cmdIncrBy(c *Invocation) error {
 	delta, err := parseInteger(c.Args[2])
 	if err != nil {
 		return err
 	}
-	return c.increment(delta)
+	return increment(c, delta)
 }
 
-func cmdDecrBy(c *Context) error {
+func cmdDecrBy(c *Invocation) error {
 	delta, err := parseInteger(c.Args[2])
 	if err != nil {
 		return err
@@ -581,10 +582,10 @@ func cmdDecrBy(c *Context) error {
 	if delta == math.MinInt64 {
 		return Error("ERR decrement would overflow")
 	}
-	return c.increment(-delta)
+	return increment(c, -delta)
 }
 
-func (c *Context) increment(delta int64) error {
+func increment(c *Invocation, delta int64) error {
 	sum, err := c.DB.Increment(c.Args[1], delta)
 	if err != nil {
 		return err
@@ -594,7 +595,7 @@ func (c *Context) increment(delta int64) error {
 }
 
 // cmdIncrByFloat says what the sum is, so that it needn't be the same wherever it is computed.
-func cmdIncrByFloat(c *Context) error {
+func cmdIncrByFloat(c *Invocation) error {
 	sum, err := c.DB.IncrementFloat(c.Args[1], c.Args[2])
 	if err != nil {
 		return err
@@ -632,7 +633,7 @@ func parseLCSOptions(words [][]byte) (lcsOptions, error) {
 	return o, a.err
 }
 
-func cmdLCS(c *Context) error {
+func cmdLCS(c *Invocation) error {
 	var values [2][]byte
 	for i := range values {
 		k, err := c.DB.Lookup(c.Args[1+i])
@@ -650,7 +651,7 @@ func cmdLCS(c *Context) error {
 	}
 	a, b := values[0], values[1]
 	size := lcs.TableSize(len(a), len(b))
-	if size > uint64(c.longestString()) {
+	if size > uint64(longestString(c)) {
 		return errLCSTooLarge
 	}
 	if err := c.Txn.SpendBytes(int(size / 16)); err != nil {
@@ -659,7 +660,7 @@ func cmdLCS(c *Context) error {
 	switch {
 	case o.indexes:
 		matches, length := lcs.Matches(a, b, int(o.minimum))
-		c.replyMatches(matches, length, o.withLengths)
+		replyMatches(c, matches, length, o.withLengths)
 	case o.length:
 		c.Reply.Integer(int64(lcs.Length(a, b)))
 	default:
@@ -668,7 +669,7 @@ func cmdLCS(c *Context) error {
 	return nil
 }
 
-func (c *Context) replyMatches(matches []lcs.Match, length int, withLengths bool) {
+func replyMatches(c *Invocation, matches []lcs.Match, length int, withLengths bool) {
 	c.Reply.Map(2)
 	c.Reply.BulkString("matches")
 	c.Reply.Array(len(matches))

@@ -14,6 +14,7 @@ import (
 	"kedis/internal/oracle"
 	"kedis/internal/resp"
 	"kedis/redis-tests/seed"
+	"kedis/server/enginetest"
 	"kedis/storage"
 	"kedis/storage/layout"
 )
@@ -77,13 +78,13 @@ func TestStringEffects(t *testing.T) {
 		{"PFADD k a b", "PFDEBUG ENCODING k", ""},
 		{"PFADD k a b", "BITOP AND k none", "BITOP AND k none"},
 	} {
-		client.flush()
+		client.Flush()
 		if c.before != "" {
-			client.do(strings.Split(c.before, " ")...)
+			client.Do(strings.Split(c.before, " ")...)
 		}
-		log.content = nil
-		client.do(strings.Split(c.command, " ")...)
-		got := aTime.ReplaceAllString(strings.Join(requests(t, log.content), "; "), "*")
+		log.Content = nil
+		client.Do(strings.Split(c.command, " ")...)
+		got := aTime.ReplaceAllString(strings.Join(enginetest.Requests(t, log.Content), "; "), "*")
 		if got != c.effects {
 			t.Errorf("%q after %q: effect %q, want %q", c.command, c.before, got, c.effects)
 		}
@@ -112,15 +113,15 @@ func TestExpiredStrings(t *testing.T) {
 		{"SUNIONSTORE k d", ":0\r\n", "DEL k"},
 		{"RENAME k d", "-ERR no such key\r\n", ""},
 	} {
-		client.flush()
+		client.Flush()
 		effect := resp.AppendRequest(nil, words("SET", "k", "v", "PXAT", "1000")...)
-		log.length += int64(len(effect))
-		if err := applier.Replay(0, effect, log.length); err != nil {
+		log.Length += int64(len(effect))
+		if err := applier.Replay(0, effect, log.Position()); err != nil {
 			t.Fatal(err)
 		}
-		log.content = nil
-		reply := client.do(strings.Split(c.command, " ")...)
-		if got := strings.Join(requests(t, log.content), "; "); reply != c.reply || got != c.effects {
+		log.Content = nil
+		reply := client.Do(strings.Split(c.command, " ")...)
+		if got := strings.Join(enginetest.Requests(t, log.Content), "; "); reply != c.reply || got != c.effects {
 			t.Errorf("%q: reply %q, effects %q; want %q, %q", c.command, reply, got, c.reply, c.effects)
 		}
 	}
@@ -134,10 +135,10 @@ func TestStringReplay(t *testing.T) {
 	engine, log := newTestEngine(t)
 	client := newTestClient(t, engine)
 	for range 3000 {
-		client.do(randomStringCommand(random)...)
+		client.Do(randomStringCommand(random)...)
 	}
 	replica, _ := newTestEngine(t)
-	if err := replica.NewApplier().Replay(0, log.content, log.length); err != nil {
+	if err := replica.NewApplier().Replay(0, log.Content, log.Position()); err != nil {
 		t.Fatal(err)
 	}
 	got, want := stringsOf(t, replica), stringsOf(t, engine)
@@ -199,10 +200,10 @@ func TestStringEncodings(t *testing.T) {
 		{{"SET", "k", "1.5"}, {"INCRBYFLOAT", "k", "0.25"}, {"MGET", "k"}, {"SET", "k", "00"}, {"SET", "k", "-0"}, {"SET", "k", "-1"}},
 	} {
 		redis.Do("FLUSHALL")
-		client.flush()
+		client.Flush()
 		for j, command := range sequence {
 			want := []any{redis.Do(toAny(command)...), redis.Do("OBJECT", "ENCODING", "k")}
-			reply, err := resp.NewReader(strings.NewReader(client.do(command...)), 1<<20).ReadReply()
+			reply, err := resp.NewReader(strings.NewReader(client.Do(command...)), 1<<20).ReadReply()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,11 +250,11 @@ func TestUnchangedStringsAreNotWatched(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	client, other := newTestClient(t, engine), newTestClient(t, engine)
 	for command, want := range map[string]string{"SETBIT k 1 1": "*0\r\n", "SETBIT k 1 0": "*-1\r\n", "APPEND k ": "*-1\r\n"} {
-		other.do("SET", "k", "a")
-		client.do("WATCH", "k")
-		client.do("MULTI")
-		other.do(strings.Split(command, " ")...)
-		if got := client.do("EXEC"); got != want {
+		other.Do("SET", "k", "a")
+		client.Do("WATCH", "k")
+		client.Do("MULTI")
+		other.Do(strings.Split(command, " ")...)
+		if got := client.Do("EXEC"); got != want {
 			t.Errorf("EXEC after %q: %q, want %q", command, got, want)
 		}
 	}
@@ -263,20 +264,20 @@ func TestUnchangedStringsAreNotWatched(t *testing.T) {
 func TestCountsWithoutALog(t *testing.T) {
 	engine, log := newTestEngine(t)
 	client := newTestClient(t, engine)
-	client.do("PFADD", "h", "a", "b")
+	client.Do("PFADD", "h", "a", "b")
 	effect := resp.AppendRequest(nil, words("SET", "gone", "v", "PXAT", "1000")...)
-	log.length += int64(len(effect))
-	if err := engine.NewApplier().Replay(0, effect, log.length); err != nil {
+	log.Length += int64(len(effect))
+	if err := engine.NewApplier().Replay(0, effect, log.Position()); err != nil {
 		t.Fatal(err)
 	}
-	log.fail = errors.New("no space")
-	if got := client.do("PFCOUNT", "h"); got != ":2\r\n" {
+	log.Fail = errors.New("no space")
+	if got := client.Do("PFCOUNT", "h"); got != ":2\r\n" {
 		t.Errorf("PFCOUNT: %q", got)
 	}
-	if got := client.do("PFCOUNT", "gone"); got != ":0\r\n" {
+	if got := client.Do("PFCOUNT", "gone"); got != ":0\r\n" {
 		t.Errorf("PFCOUNT of an expired key: %q", got)
 	}
-	if got := client.do("PFADD", "h", "c"); !strings.HasPrefix(got, "-MISCONF") {
+	if got := client.Do("PFADD", "h", "c"); !strings.HasPrefix(got, "-MISCONF") {
 		t.Errorf("PFADD: %q", got)
 	}
 }
@@ -284,17 +285,17 @@ func TestCountsWithoutALog(t *testing.T) {
 // TestLargeStringsLeaveTheReactor: what goes over many megabytes runs on a worker.
 func TestLargeStringsLeaveTheReactor(t *testing.T) {
 	engine, log := newTestEngine(t)
-	log.discard = true
+	log.Discard = true
 	client := newTestClient(t, engine)
 	large := strings.Repeat("x", 12<<20)
-	client.do("MSET", "large", large, "k1", large[:100<<10], "k2", large[:1000])
+	client.Do("MSET", "large", large, "k1", large[:100<<10], "k2", large[:1000])
 	for _, command := range [][]string{
 		{"SET", "k", large}, {"APPEND", "large", "x"}, {"SETRANGE", "large", "0", "x"}, {"SETBIT", "large", "5", "1"},
 		{"BITFIELD", "large", "SET", "u8", "0", "7"}, {"BITCOUNT", "large"}, {"BITPOS", "large", "0"}, {"BITOP", "NOT", "d", "large"},
 		{"LCS", "k1", "k2", "LEN"}, {"PFSELFTEST"},
 	} {
 		before := engine.Statistics.Offloads.Load()
-		if reply := client.do(command...); reply[0] == '-' {
+		if reply := client.Do(command...); reply[0] == '-' {
 			t.Errorf("%.40q: %q", command, reply)
 		}
 		if engine.Statistics.Offloads.Load() != before+1 {

@@ -44,17 +44,17 @@ const (
 //	item          word, <alternatives>, or [alternatives], which may be left out
 //	repetition    [sequence ...] behind the same sequence: it may come again
 //	word          name, or name:type where the name doesn't tell the type
-func (c *Command) Arguments() ([]Argument, error) {
+func Arguments(c *Command) ([]Argument, error) {
 	p := syntaxParser{words: splitSyntax(c.Syntax)}
 	arguments, err := p.sequence()
 	if err == nil && len(p.words) > 0 {
 		err = fmt.Errorf("%q is not expected", p.words[0])
 	}
 	if err != nil {
-		return nil, fmt.Errorf("command: syntax of %s: %w", c.full, err)
+		return nil, fmt.Errorf("command: syntax of %s: %w", c.FullName(), err)
 	}
 	f := keyFinder{command: c, position: 1, fixed: true}
-	if c.parent != nil {
+	if c.Parent() != nil {
 		f.position = 2
 	}
 	f.find(arguments)
@@ -400,7 +400,7 @@ func (a *Argument) width() (words int, constant bool) {
 // specification is the number of the specification that finds a key, from 1 on.
 func (f *keyFinder) specification(a *Argument) int {
 	for i := range f.command.Keys {
-		if k := &f.command.Keys[i]; k.isRange() || k.Counted {
+		if k := &f.command.Keys[i]; isRange(k) || k.Counted {
 			if a.Type == KeyArgument && a.Token == "" && f.covers(k) {
 				return i + 1
 			}

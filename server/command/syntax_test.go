@@ -62,8 +62,8 @@ func TestArguments(t *testing.T) {
 		{"[protover [AUTH username password]]", nil,
 			"protover_username_password:block,optional(protover:integer AUTH username_password:block,optional(username:string password:string))"},
 	} {
-		c := &Command{Name: "test", full: "test", Syntax: test.syntax, Keys: test.keys}
-		arguments, err := c.Arguments()
+		c := &Command{Name: "test", Syntax: test.syntax, Keys: test.keys}
+		arguments, err := Arguments(c)
 		if err != nil {
 			t.Errorf("%q: %v", test.syntax, err)
 		} else if got := format(arguments); got != test.want {
@@ -74,8 +74,8 @@ func TestArguments(t *testing.T) {
 
 func TestBadSyntax(t *testing.T) {
 	for _, syntax := range []string{"[key", "key]", "<key", "key ...", "[]", "| a", "[a | ]", "a [b ...]", "[a | b [a | c ...]]", "< >", "a > b"} {
-		c := &Command{Name: "test", full: "test", Syntax: syntax}
-		if arguments, err := c.Arguments(); err == nil {
+		c := &Command{Name: "test", Syntax: syntax}
+		if arguments, err := Arguments(c); err == nil {
 			t.Errorf("%q is taken for %s", syntax, format(arguments))
 		}
 	}
@@ -93,20 +93,20 @@ var otherArity = map[string]bool{
 
 // TestEverySyntax holds each row's Syntax against its Arity.
 func TestEverySyntax(t *testing.T) {
-	NewTable().each(func(c *Command) {
-		arguments, err := c.Arguments()
+	NewTable().Each(func(c *Command) {
+		arguments, err := Arguments(c)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		all := Argument{Type: Block, Arguments: arguments}
 		least, constant := all.width()
-		least += len(strings.Split(c.full, "|"))
-		if c.Run == nil || otherArity[c.full] {
+		least += len(strings.Split(c.FullName(), "|"))
+		if c.Run == nil || otherArity[c.FullName()] {
 			return
 		}
 		if arity := max(c.Arity, -c.Arity); least != arity || constant != (c.Arity > 0) {
-			t.Errorf("%s has the arity %d, but its syntax %q says %d words", c.full, c.Arity, c.Syntax, least)
+			t.Errorf("%s has the arity %d, but its syntax %q says %d words", c.FullName(), c.Arity, c.Syntax, least)
 		}
 	})
 }
@@ -196,7 +196,7 @@ func TestDocsAsRedis(t *testing.T) {
 			if c == nil {
 				continue
 			}
-			arguments, err := c.Arguments()
+			arguments, err := Arguments(c)
 			if err != nil {
 				t.Fatal(err)
 			}

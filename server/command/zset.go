@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"kedis/internal/number"
+	"kedis/server/execute"
 	"kedis/storage"
 )
 
@@ -21,21 +22,21 @@ func zsetMemberCommands() []Command {
 		{Name: "zadd", Arity: -4, Flags: Write | DenyOOM | Fast, Categories: CategorySortedSet, Run: cmdZAdd,
 			Keys: []KeySpec{oneKey(1, RW|Update)}, Group: "sorted-set", Since: "1.2.0",
 			Complexity: "O(log(N)) for each member, N being the number of members",
-			Syntax:     "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
-			Summary:    "Adds members to a sorted set, or changes their scores."},
+			Syntax:     "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]", Prefetch: PrefetchLastElement,
+			Summary: "Adds members to a sorted set, or changes their scores."},
 		{Name: "zincrby", Arity: 4, Flags: Write | DenyOOM | Fast, Categories: CategorySortedSet, Run: cmdZIncrBy,
 			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Group: "sorted-set", Since: "1.2.0",
-			Complexity: "O(log(N)), N being the number of members", Syntax: "key increment member",
+			Complexity: "O(log(N)), N being the number of members", Syntax: "key increment member", Prefetch: PrefetchLastElement,
 			Summary: "Adds to the score of a member."},
 		{Name: "zcard", Arity: 2, Flags: ReadOnly | Fast, Categories: CategorySortedSet, Run: cmdZCard,
 			Keys: []KeySpec{oneKey(1, RO)}, Group: "sorted-set", Since: "1.2.0", Complexity: "O(1)", Syntax: "key",
 			Summary: "Returns the number of members of a sorted set."},
 		{Name: "zscore", Arity: 3, Flags: ReadOnly | Fast, Categories: CategorySortedSet, Run: cmdZScore,
-			Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: "1.2.0", Complexity: "O(1)", Syntax: "key member",
+			Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: "1.2.0", Complexity: "O(1)", Syntax: "key member", Prefetch: PrefetchLastElement,
 			Summary: "Returns the score of a member."},
 		{Name: "zmscore", Arity: -3, Flags: ReadOnly | Fast, Categories: CategorySortedSet, Run: cmdZMScore,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: "6.2.0",
-			Complexity: "O(N), N being the number of members asked for", Syntax: "key member [member ...]",
+			Complexity: "O(N), N being the number of members asked for", Syntax: "key member [member ...]", Prefetch: PrefetchLastElement,
 			Summary: "Returns the scores of several members."},
 		zsetRank("zrank", "2.0.0", false, "Returns how many members have a lower place than one."),
 		zsetRank("zrevrank", "2.0.0", true, "Returns how many members have a higher place than one."),
@@ -86,16 +87,16 @@ func (o *addOptions) check(words int) error {
 	return nil
 }
 
-func cmdZAdd(c *Context) error {
+func cmdZAdd(c *Invocation) error {
 	var o addOptions
 	pairs, err := o.parse(c.Args[2:])
 	if err != nil {
 		return err
 	}
-	return c.addScores(o, pairs)
+	return addScores(c, o, pairs)
 }
 
-func cmdZIncrBy(c *Context) error { return c.addScores(addOptions{incr: true}, c.Args[2:]) }
+func cmdZIncrBy(c *Invocation) error { return addScores(c, addOptions{incr: true}, c.Args[2:]) }
 
 func parseScore(word []byte) (float64, error) {
 	if score, ok := number.ParseDouble(word); ok {
@@ -106,7 +107,7 @@ func parseScore(word []byte) (float64, error) {
 
 const errScoreNaN = Error("ERR resulting score is not a number (NaN)")
 
-func (c *Context) addScores(o addOptions, pairs [][]byte) error {
+func addScores(c *Invocation, o addOptions, pairs [][]byte) error {
 	scores := make([]float64, 0, 8)
 	for i := 0; i < len(pairs); i += 2 {
 		score, err := parseScore(pairs[i])
@@ -143,7 +144,7 @@ func (c *Context) addScores(o addOptions, pairs [][]byte) error {
 			added++
 		}
 	}
-	c.replyAdded(o, added, updated, scores[0], done)
+	replyAdded(c, o, added, updated, scores[0], done)
 	if added+updated == 0 {
 		return nil
 	}
@@ -171,7 +172,7 @@ func (o *addOptions) outcome(score, was float64, existed bool) (float64, bool, e
 	return score, !(o.lt && score >= was || o.gt && score <= was), nil
 }
 
-func (c *Context) replyAdded(o addOptions, added, updated int64, score float64, done bool) {
+func replyAdded(c *Invocation, o addOptions, added, updated int64, score float64, done bool) {
 	switch {
 	case o.incr && done:
 		c.Reply.Double(score)
@@ -184,7 +185,7 @@ func (c *Context) replyAdded(o addOptions, added, updated int64, score float64, 
 	}
 }
 
-func cmdZCard(c *Context) error {
+func cmdZCard(c *Invocation) error {
 	z, err := c.DB.ZSet(c.Args[1])
 	if err != nil {
 		return err
@@ -193,7 +194,7 @@ func cmdZCard(c *Context) error {
 	return nil
 }
 
-func (c *Context) replyScore(z *storage.ZSet, member []byte) error {
+func replyScore(c *Invocation, z *storage.ZSet, member []byte) error {
 	score, found, err := z.Score(member)
 	if err != nil {
 		return err
@@ -206,22 +207,22 @@ func (c *Context) replyScore(z *storage.ZSet, member []byte) error {
 	return nil
 }
 
-func cmdZScore(c *Context) error {
+func cmdZScore(c *Invocation) error {
 	z, err := c.DB.ZSet(c.Args[1])
 	if err != nil {
 		return err
 	}
-	return c.replyScore(&z, c.Args[2])
+	return replyScore(c, &z, c.Args[2])
 }
 
-func cmdZMScore(c *Context) error {
+func cmdZMScore(c *Invocation) error {
 	z, err := c.DB.ZSet(c.Args[1])
 	if err != nil {
 		return err
 	}
 	c.Reply.Array(len(c.Args) - 2)
 	for _, member := range c.Args[2:] {
-		if err := c.replyScore(&z, member); err != nil {
+		if err := replyScore(c, &z, member); err != nil {
 			return err
 		}
 	}
@@ -232,15 +233,15 @@ func zsetRank(name, since string, reverse bool, summary string) Command {
 	return Command{Name: name, Arity: -3, Flags: ReadOnly | Fast, Categories: CategorySortedSet,
 		Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: since,
 		Complexity: "O(√N), N being the number of members; O(N) when they are counted first",
-		Syntax:     "key member [WITHSCORE]", Summary: summary,
-		Run: func(c *Context) error { return c.replyRank(reverse) }}
+		Syntax:     "key member [WITHSCORE]", Prefetch: PrefetchElement, Summary: summary,
+		Run: func(c *Invocation) error { return replyRank(c, reverse) }}
 }
 
-func (c *Context) replyRank(reverse bool) error {
+func replyRank(c *Invocation, reverse bool) error {
 	withScore := len(c.Args) == 4
 	switch {
 	case len(c.Args) > 4:
-		return wrongArity(c.Command.full)
+		return execute.WrongArity(c.Command.FullName())
 	case withScore && !equalFold(c.Args[3], "WITHSCORE"):
 		return ErrSyntax
 	}
@@ -274,7 +275,7 @@ func (c *Context) replyRank(reverse bool) error {
 	return nil
 }
 
-func cmdZRandMember(c *Context) error {
+func cmdZRandMember(c *Invocation) error {
 	z, err := zsetToSample(c)
 	if err != nil {
 		return err
@@ -293,11 +294,11 @@ func cmdZRandMember(c *Context) error {
 	if err != nil {
 		return err
 	}
-	return c.replySample(z, count, len(c.Args) == 4)
+	return replySample(c, z, count, len(c.Args) == 4)
 }
 
 // zsetToSample checks ZRANDMEMBER's words before the key is looked at.
-func zsetToSample(c *Context) (*storage.ZSet, error) {
+func zsetToSample(c *Invocation) (*storage.ZSet, error) {
 	if len(c.Args) >= 3 {
 		count, err := parseInteger(c.Args[2])
 		if err != nil || count == math.MinInt64 {
@@ -326,7 +327,7 @@ const fewSampled = 512
 
 // replySample replies with count different members, or, when it is negative, with as many that may
 // repeat.
-func (c *Context) replySample(z *storage.ZSet, count int64, withScores bool) error {
+func replySample(c *Invocation, z *storage.ZSet, count int64, withScores bool) error {
 	ranks := sampleRanks(count, z.Len())
 	sampled := make(map[int]scoredMember, len(ranks))
 	for _, rank := range ranks {
@@ -339,7 +340,7 @@ func (c *Context) replySample(z *storage.ZSet, count int64, withScores bool) err
 	if err := look(z, sampled); err != nil {
 		return err
 	}
-	out := c.scoredReply(len(ranks), withScores)
+	out := newScoredReply(c, len(ranks), withScores)
 	for _, rank := range ranks {
 		out.add(sampled[rank].member, sampled[rank].score)
 	}
@@ -412,11 +413,11 @@ func drawDistinct(count, n int) []int {
 
 // scoredReply writes members, with their scores if asked for: in RESP3 each pair is an array.
 type scoredReply struct {
-	c          *Context
+	c          *Invocation
 	withScores bool
 }
 
-func (c *Context) scoredReply(n int, withScores bool) scoredReply {
+func newScoredReply(c *Invocation, n int, withScores bool) scoredReply {
 	if withScores && c.Reply.Protocol() == 2 {
 		n *= 2
 	}

@@ -27,13 +27,13 @@ func zsetCombineCommands() []Command {
 		return Command{Name: name, Arity: -3, Flags: ReadOnly | MovableKeys, Categories: CategorySortedSet,
 			Keys: []KeySpec{countedKeys(1, RO|Access)}, Group: "sorted-set", Since: since, Complexity: complexity,
 			Syntax: "numkeys key [key ...]" + syntax + " [WITHSCORES]", Summary: summary,
-			Run: func(c *Context) error { return c.replyCombination(how) }}
+			Run: func(c *Invocation) error { return replyCombination(c, how) }}
 	}
 	store := func(name, since, syntax, summary string, how combination) Command {
 		return Command{Name: name, Arity: -4, Flags: Write | DenyOOM | MovableKeys, Categories: CategorySortedSet,
 			Keys: []KeySpec{oneKey(1, OW|Update), countedKeys(2, RO|Access)}, Group: "sorted-set", Since: since, Complexity: complexity,
 			Syntax: "destination numkeys key [key ...]" + syntax, Summary: summary,
-			Run: func(c *Context) error { return c.storeCombination(how) }}
+			Run: func(c *Invocation) error { return storeCombination(c, how) }}
 	}
 	return []Command{
 		reply("zunion", "6.2.0", weights, "Returns the union of sorted sets.", union),
@@ -65,13 +65,13 @@ type source struct {
 }
 
 // parse reads a number of keys, the keys, and the options that this command has.
-func (q *combined) parse(c *Context, words [][]byte, storing, counting bool) error {
+func (q *combined) parse(c *Invocation, words [][]byte, storing, counting bool) error {
 	count, err := parseInteger(words[0])
 	switch {
 	case err != nil:
 		return err
 	case count < 1:
-		return Errorf("ERR at least 1 input key is needed for '%s' command", c.Command.full)
+		return Errorf("ERR at least 1 input key is needed for '%s' command", c.Command.FullName())
 	case count > int64(len(words)-1):
 		return ErrSyntax
 	}
@@ -258,7 +258,7 @@ func (q *combined) collect(judge func(member []byte, score float64) (float64, bo
 	return members, cmp.Or(failed, err)
 }
 
-func (c *Context) replyCombination(how combination) error {
+func replyCombination(c *Invocation, how combination) error {
 	q := combined{how: how}
 	if err := q.parse(c, c.Args[1:], false, false); err != nil {
 		return err
@@ -267,7 +267,7 @@ func (c *Context) replyCombination(how combination) error {
 	if err != nil {
 		return err
 	}
-	out := c.scoredReply(members.Len(), q.withScores)
+	out := newScoredReply(c, members.Len(), q.withScores)
 	for i := range members.Len() {
 		letOthersRun(i)
 		out.add(members.Value(i), members.Number(i))
@@ -275,7 +275,7 @@ func (c *Context) replyCombination(how combination) error {
 	return nil
 }
 
-func (c *Context) storeCombination(how combination) error {
+func storeCombination(c *Invocation, how combination) error {
 	q := combined{how: how}
 	if err := q.parse(c, c.Args[2:], true, false); err != nil {
 		return err
@@ -289,10 +289,10 @@ func (c *Context) storeCombination(how combination) error {
 		letOthersRun(i)
 		longest = max(longest, len(members.Value(i)))
 	}
-	return c.storeScored(c.Args[1], members, longest)
+	return storeScored(c, c.Args[1], members, longest)
 }
 
-func cmdZInterCard(c *Context) error {
+func cmdZInterCard(c *Invocation) error {
 	q := combined{how: intersection}
 	if err := q.parse(c, c.Args[1:], false, true); err != nil {
 		return err

@@ -25,7 +25,7 @@ func zsetPop(name string, highest bool, summary string) Command {
 		Keys: []KeySpec{oneKey(1, RW|Access|Delete)}, Group: "sorted-set", Since: "5.0.0",
 		Complexity: "O(log(N)*M), N being the number of members and M of those returned",
 		Syntax:     "key [count]", Summary: summary,
-		Run: func(c *Context) error { return c.popScored(highest) }}
+		Run: func(c *Invocation) error { return popScored(c, highest) }}
 }
 
 type scoredMember struct {
@@ -34,7 +34,7 @@ type scoredMember struct {
 }
 
 // popScored replies with what it takes off an end.
-func (c *Context) popScored(highest bool) error {
+func popScored(c *Invocation, highest bool) error {
 	if len(c.Args) > 3 {
 		return ErrSyntax
 	}
@@ -54,9 +54,9 @@ func (c *Context) popScored(highest bool) error {
 		return err
 	}
 	if !counted {
-		c.replyFlat(popped)
+		replyFlat(c, popped)
 	} else {
-		out := c.scoredReply(len(popped), true)
+		out := newScoredReply(c, len(popped), true)
 		for _, p := range popped {
 			out.add(p.member, p.score)
 		}
@@ -68,7 +68,7 @@ func (c *Context) popScored(highest bool) error {
 }
 
 // replyFlat replies with members and scores in one array, in either protocol.
-func (c *Context) replyFlat(members []scoredMember) {
+func replyFlat(c *Invocation, members []scoredMember) {
 	c.Reply.Array(2 * len(members))
 	for _, m := range members {
 		c.Reply.Bulk(m.member)
@@ -101,7 +101,7 @@ func removeScored(z *storage.ZSet, members []scoredMember) error {
 	return nil
 }
 
-func cmdZMPop(c *Context) error {
+func cmdZMPop(c *Invocation) error {
 	keys, rest, err := parseKeyCount(c.Args[1:])
 	if err != nil {
 		return err
@@ -121,14 +121,14 @@ func cmdZMPop(c *Context) error {
 			return err
 		}
 		if z.Exists() {
-			return c.popFromZSet(&z, key, highest, count)
+			return popFromZSet(c, &z, key, highest, count)
 		}
 	}
 	c.Reply.NullArray()
 	return nil
 }
 
-func (c *Context) popFromZSet(z *storage.ZSet, key []byte, highest bool, count int64) error {
+func popFromZSet(c *Invocation, z *storage.ZSet, key []byte, highest bool, count int64) error {
 	popped, err := popEnd(z, highest, count)
 	if err != nil {
 		return err

@@ -21,13 +21,13 @@ func zsetRangeCommands() []Command {
 		return Command{Name: name, Arity: -4, Flags: ReadOnly, Categories: CategorySortedSet,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: since,
 			Complexity: "O(log(N)+M), N being the number of members and M of those returned", Syntax: syntax, Summary: summary,
-			Run: func(c *Context) error { return c.replyRange(q) }}
+			Run: func(c *Invocation) error { return replyRange(c, q) }}
 	}
 	countRow := func(name, since, syntax, summary string, by rangeBy) Command {
 		return Command{Name: name, Arity: 4, Flags: ReadOnly | Fast, Categories: CategorySortedSet,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "sorted-set", Since: since,
 			Complexity: "O(log(N)+M), N being the number of members and M of those counted", Syntax: syntax, Summary: summary,
-			Run: func(c *Context) error { return c.countRange(by) }}
+			Run: func(c *Invocation) error { return countRange(c, by) }}
 	}
 	return []Command{
 		rangeRow("zrange", "1.2.0", "key start:string stop:string [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
@@ -59,12 +59,12 @@ func zsetRemoveCommands() []Command {
 		return Command{Name: name, Arity: 4, Flags: Write, Categories: CategorySortedSet,
 			Keys: []KeySpec{oneKey(1, RW|Delete)}, Group: "sorted-set", Since: since,
 			Complexity: "O(log(N)+M), N being the number of members and M of those removed", Syntax: syntax, Summary: summary,
-			Run: func(c *Context) error { return c.removeRange(by) }}
+			Run: func(c *Invocation) error { return removeRange(c, by) }}
 	}
 	return []Command{
 		{Name: "zrem", Arity: -3, Flags: Write | Fast, Categories: CategorySortedSet, Run: cmdZRem,
 			Keys: []KeySpec{oneKey(1, RW|Delete)}, Group: "sorted-set", Since: "1.2.0",
-			Complexity: "O(M*log(N)), N being the number of members and M of those removed", Syntax: "key member [member ...]",
+			Complexity: "O(M*log(N)), N being the number of members and M of those removed", Syntax: "key member [member ...]", Prefetch: PrefetchLastElement,
 			Summary: "Removes members from a sorted set."},
 		row("zremrangebyrank", "2.0.0", "key start stop", "Removes the members in a range of ranks.", byRank),
 		row("zremrangebyscore", "1.2.0", "key min max", "Removes the members in a range of scores.", byScore),
@@ -223,7 +223,7 @@ func (q *rangeQuery) run(z *storage.ZSet, visit storage.Visit) error {
 	return z.ByLex(q.lex, first, q.reverse, limited)
 }
 
-func (c *Context) replyRange(q rangeQuery) error {
+func replyRange(c *Invocation, q rangeQuery) error {
 	if err := q.parse(c.Args[2], c.Args[3], c.Args[4:]); err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (c *Context) replyRange(q rangeQuery) error {
 	return err
 }
 
-func cmdZRangeStore(c *Context) error {
+func cmdZRangeStore(c *Invocation) error {
 	q := rangeQuery{free: true, storing: true}
 	if err := q.parse(c.Args[3], c.Args[4], c.Args[5:]); err != nil {
 		return err
@@ -273,12 +273,12 @@ func cmdZRangeStore(c *Context) error {
 	if q.by == byRank {
 		longest = 1 // Redis knows only their number in advance
 	}
-	return c.storeScored(c.Args[1], found, longest)
+	return storeScored(c, c.Args[1], found, longest)
 }
 
 // storeScored puts members, the longest of which is known or 0, into a sorted set that takes the place of
 // what a key holds, and replies with their number.
-func (c *Context) storeScored(key []byte, members *sortorder.Elements, longest int) error {
+func storeScored(c *Invocation, key []byte, members *sortorder.Elements, longest int) error {
 	z, err := c.DB.ReplaceZSet(key)
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (c *Context) storeScored(key []byte, members *sortorder.Elements, longest i
 	return z.Save()
 }
 
-func (c *Context) countRange(by rangeBy) error {
+func countRange(c *Invocation, by rangeBy) error {
 	var b bounds
 	if err := b.parse(by, c.Args[2], c.Args[3]); err != nil {
 		return err
@@ -316,7 +316,7 @@ func (c *Context) countRange(by rangeBy) error {
 	return err
 }
 
-func cmdZRem(c *Context) error {
+func cmdZRem(c *Invocation) error {
 	z, err := c.DB.ZSet(c.Args[1])
 	if err != nil {
 		return err
@@ -342,7 +342,7 @@ func cmdZRem(c *Context) error {
 	return z.Save()
 }
 
-func (c *Context) removeRange(by rangeBy) error {
+func removeRange(c *Invocation, by rangeBy) error {
 	q := rangeQuery{by: by, limit: -1}
 	if err := q.bounds.parse(by, c.Args[2], c.Args[3]); err != nil {
 		return err

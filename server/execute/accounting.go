@@ -1,0 +1,84 @@
+package execute
+
+import "time"
+
+// stopwatch says how long commands took. It is read once between two commands: one begins when the one before it ended.
+type stopwatch struct {
+	*clock
+	last int64 // when the last command ended, as the engine's clock says
+	lane int   // of what is counted
+
+	began    int64 // when the first command of the pass did
+	commands int64 // ns that commands have taken since
+}
+
+func (w *stopwatch) beginPass() { w.began, w.commands = w.last, 0 }
+
+// countPass counts a reactor's pass, which its commit has ended. Passes in which nothing was executed don't count.
+func (b *Batch) countPass() {
+	if len(b.members.list) == 0 || b.budget == 0 {
+		return
+	}
+	s, w := &b.engine.Statistics, &b.clock
+	now, _ := w.now()
+	s.Passes.Add(w.lane, 1)
+	s.PassTime.Add(w.lane, now-w.began)
+	s.PassedCommands.Add(w.lane, w.commands)
+}
+
+// tick reads the clock, and returns how long ago it was last read.
+func (w *stopwatch) tick() time.Duration {
+	now, _ := w.now()
+	passed := time.Duration(now - w.last)
+	w.last = now
+	return passed
+}
+
+// Execution is a request that has run, as statistics and observers see it.
+type Execution struct {
+	*Request
+	Session  *Session
+	Database int
+	Redacted redaction
+	Began    int64 // Unix ms
+	Took     time.Duration
+	failure  string // the error reply; "" if it succeeded
+}
+
+func (c *Invocation) execution(took time.Duration) Execution {
+	return Execution{c.Request, c.Session, c.selected, c.redacted, c.Now, took, c.failure}
+}
+
+// accountAll counts the requests that an outermost one has run, and itself.
+func (b *Batch) accountAll(c *Invocation, took time.Duration) {
+	ran := append(b.running.outbox.ran, c.execution(took))
+	for i := range ran {
+		b.account(&ran[i])
+	}
+	clear(ran)
+	b.running.outbox.ran = ran[:0]
+}
+
+// account counts a request that has run, and shows it to those who want to know of it. What is repeated from
+// the log was counted when it ran first.
+func (b *Batch) account(ran *Execution) {
+	if ran.failure != "" {
+		b.engine.CountError(ran.failure)
+	}
+	if b.repeat.applying {
+		return
+	}
+	ran.Command.Measures.Record(b.clock.lane, ran.Took, ran.failure != "")
+	b.engine.Observer.Observe(ran, b.clock.lane)
+}
+
+// countLookups takes up what the transaction has counted.
+func (b *Batch) countLookups() {
+	hits, misses := b.txn.Lookups()
+	if hits > 0 {
+		b.engine.Statistics.Hits.Add(b.clock.lane, hits)
+	}
+	if misses > 0 {
+		b.engine.Statistics.Misses.Add(b.clock.lane, misses)
+	}
+}

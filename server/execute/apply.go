@@ -1,0 +1,73 @@
+package execute
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+
+	"kedis/internal/resp"
+)
+
+// Applier repeats effects: of the log when a server starts, of a primary's stream on a replica. It
+// is the executor in another mode, in which nothing expires and no effect is collected. An effect
+// that is unknown or fails stops it; none is ever skipped.
+type Applier struct {
+	batch   *Batch
+	session *Session
+	request Request
+}
+
+// NewApplier makes an applier. It takes no locks: nothing else writes beside it, and clients only read what they may while the server is
+// loading.
+func (e *Engine) NewApplier() *Applier {
+	b := e.newBatch(0, e.workers.slot, 0)
+	b.repeat.applying = true
+	return &Applier{batch: b, session: NewSession(Nowhere{}, true)}
+}
+
+// Replay applies the commands of a record of the log, which ends at a position, as one step.
+// database is selected where it begins.
+func (a *Applier) Replay(database int, payload []byte, end int64) error {
+	a.session.SetDatabase(database)
+	if err := a.execute(payload); err != nil {
+		a.batch.txn.Reset()
+		a.batch.repeat.failure = nil
+		return err
+	}
+	a.batch.txn.Replay(end)
+	return a.batch.Commit()
+}
+
+func (a *Applier) execute(payload []byte) error {
+	a.batch.Tick()
+	stream := resp.NewReader(bytes.NewReader(payload), math.MaxInt64)
+	for at := 0; ; {
+		args, size, err := stream.ReadRequest()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("command: effect at byte %d of a record: %w", at, err)
+		}
+		a.batch.reader.readInto(&a.request, a.session.Database, args)
+		a.batch.execute(a.session, &a.request)
+		a.session.Reply.Reset()
+		a.session.place = 0
+		if a.batch.repeat.failure != nil {
+			return fmt.Errorf("command: effect %.200q at byte %d of a record: %w", args, at, a.batch.repeat.failure)
+		}
+		at += size
+	}
+}
+
+// Nowhere is the peer of a session that has no connection.
+type Nowhere struct{}
+
+func (Nowhere) RemoteAddress() string { return "" }
+func (Nowhere) LocalAddress() string  { return "" }
+func (Nowhere) OverUnixSocket() bool  { return false }
+func (Nowhere) FileDescriptor() int   { return -1 }
+func (Nowhere) Send([]byte)           {}
+func (Nowhere) Close()                {}
+func (Nowhere) Buffered() (int, int)  { return 0, 0 }

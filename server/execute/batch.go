@@ -1,0 +1,317 @@
+package execute
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"kedis/lock"
+	"kedis/storage"
+)
+
+// reactorBudget is how many records a command may touch on a reactor, which keeps it within a few
+// milliseconds; what needs more runs again on a worker.
+const reactorBudget = 10000
+
+// Batch runs commands of many sessions in one transaction. It belongs to a reactor, or to a worker
+// with its single command.
+//
+// A reactor executes whatever came in one pass, commits, and only then lets the replies leave. It
+// never waits: when a lock is not to be had, it commits, and asks to be granted the lock.
+type Batch struct {
+	engine *Engine
+	txn    *storage.Txn
+	view   *storage.View // what a worker's command reads from
+	budget int           // for each command; 0: unlimited
+	repeat repeating
+
+	reader   requestReader
+	prefetch prefetch
+	plan     Plan
+	locks    locks
+	running  running
+	members  members
+	clock    stopwatch
+}
+
+// repeating is how a batch repeats effects of the log.
+type repeating struct {
+	applying bool  // it does
+	locking  bool  // beside clients that read
+	failure  error // the first that repeating them met
+}
+
+// Outcome is what became of a request.
+type Outcome int
+
+const (
+	// Done: the reply is composed; it may leave after Commit.
+	Done Outcome = iota
+	// Busy: somebody holds the lock of Batch.BusyStripe. Commit, wait, execute it again.
+	Busy
+	// Closed: the gate is closed. Commit, wait until it opens, execute it again.
+	Closed
+	// Offload: commit, and let Engine.Work run it.
+	Offload
+	// Separate: commit, and execute it again.
+	Separate
+	// Paused: commit, wait for Engine.WhenUnpaused, execute it again.
+	Paused
+)
+
+// NewBatch makes the batch of a reactor, by its number from 0 on.
+func (e *Engine) NewBatch(reactor int) *Batch {
+	return e.newBatch(lock.Owner(reactor+1), reactor, reactorBudget)
+}
+
+func (e *Engine) newBatch(owner lock.Owner, slot, budget int) *Batch {
+	return &Batch{engine: e, txn: e.Store.NewTxn(), budget: budget,
+		reader: requestReader{table: e.Table, store: e.Store},
+		locks:  locks{table: e.Locks, gate: e.Gate, owner: owner, slot: slot},
+		clock:  stopwatch{clock: &e.clock, lane: min(slot, e.Statistics.Lanes-1)}}
+}
+
+// Owner is who holds the batch's locks.
+func (b *Batch) Owner() lock.Owner { return b.locks.owner }
+
+// BusyStripe is the lock that the last request could not get.
+func (b *Batch) BusyStripe() uint32 { return b.locks.busy }
+
+// Adopt takes over a lock that was granted. It is given back by the next Commit.
+func (b *Batch) Adopt(stripe uint32) { b.locks.adopt(stripe) }
+
+// Followed returns how often a session has written to the key that another one had just written to, since the last call.
+func (b *Batch) Followed() int64 { return b.locks.follower.take() }
+
+// Open reports whether there is something to commit or to give back.
+func (b *Batch) Open() bool {
+	return b.locks.inside || len(b.locks.exclusive) > 0 || len(b.members.list) > 0
+}
+
+// Idle reports whether what was executed needs no commit: nothing was written, no lock is held, and the
+// replies may leave at once.
+func (b *Batch) Idle() bool { return len(b.locks.exclusive) == 0 && b.txn.Empty() }
+
+// Tick says that time has passed that belongs to no command, and returns how long ago the last command ended
+// or Tick was called. It is called before commands are executed when something else came in between.
+func (b *Batch) Tick() time.Duration { return b.clock.tick() }
+
+// Read makes a request of a session's words, which must stay as they are until the request was executed and the batch cleared.
+func (b *Batch) Read(s *Session, args [][]byte) *Request { return b.reader.read(s.Database, args) }
+
+// Execute runs a request. When the outcome is Done, the batch has it until Clear.
+func (b *Batch) Execute(s *Session, r *Request) Outcome {
+	if len(b.members.list) == 0 {
+		b.clock.beginPass()
+	}
+	mark := s.Reply.Mark()
+	outcome := b.execute(s, r)
+	s.notePaused(outcome == Paused)
+	if outcome != Done {
+		return outcome
+	}
+	b.finishReply(s, mark)
+	b.members.remember(s, r, mark)
+	return Done
+}
+
+func (b *Batch) execute(s *Session, r *Request) Outcome {
+	if s.place == 0 {
+		s.before = s.State
+	}
+	if refusal := b.admit(s, r); refusal != nil {
+		return b.turnDown(s, r, refusal)
+	}
+	if b.engine.Pause.mode.Load() != int32(pauseNothing) && !b.repeat.applying && b.engine.Pause.holds(s, r) {
+		return Paused
+	}
+	if s.Transaction.Active && !r.Command.Immediate {
+		s.enqueue(r)
+		return Done
+	}
+	if b.separates(s, r) {
+		return Separate
+	}
+	r.locate(b.engine.Store, s.Database)
+	c := b.prepare(s, r)
+	if b.locks.newest.covers(r) {
+		b.locks.follower.note(b.locks.newest.stripe, s.ID)
+	} else if outcome, ready := b.planAndTake(c); !ready {
+		return outcome
+	}
+	if b.barred(s, r) {
+		b.locks.releaseShared()
+		return b.execute(s, r)
+	}
+	// Only now: a command that goes to a worker, or waits, leaves the batch as it is.
+	b.running.sealed = standsAlone(s, r)
+	outcome := b.run(c)
+	b.locks.releaseShared()
+	return outcome
+}
+
+// admit asks the gates, in Redis's order.
+func (b *Batch) admit(s *Session, r *Request) error {
+	s.noteCommand(r.Command)
+	if r.malformed {
+		return r.refusal()
+	}
+	return r.pass(b, s)
+}
+
+// turnDown answers a request that was not admitted. An effect that isn't ends the repeating.
+func (b *Batch) turnDown(s *Session, r *Request, refusal error) Outcome {
+	if b.repeat.applying {
+		b.repeat.failure = refusal
+		return Done
+	}
+	if r.Command != nil {
+		r.Command.Measures.Reject(b.clock.lane)
+	}
+	b.refuse(s, r, refusal)
+	return Done
+}
+
+// planAndTake finds out what a command needs, and takes it. Unless that makes it ready to run, its outcome is told.
+func (b *Batch) planAndTake(c *Invocation) (outcome Outcome, ready bool) {
+	if err := b.makePlan(c); err != nil {
+		b.failPlan(c, err)
+		return Done, false
+	}
+	if b.budget > 0 && b.plan.leavesReactor() {
+		return Offload, false
+	}
+	if b.repeat.locking && b.plan.Everything && b.locks.reopen == nil {
+		return Offload, false
+	}
+	if b.repeat.applying && !b.repeat.locking {
+		return Done, true
+	}
+	outcome = b.locks.take(&b.plan, c.Session.ID)
+	if outcome == Busy {
+		b.engine.Statistics.Conflicts.Add(b.clock.lane, 1)
+	}
+	return outcome, outcome == Done
+}
+
+func (b *Batch) makePlan(c *Invocation) error { return b.plan.make(c, b.repeat.applying) }
+
+// failPlan answers a request that can't be planned.
+func (b *Batch) failPlan(c *Invocation, err error) {
+	c.Fail(err)
+	b.engine.CountError(c.failure)
+}
+
+// barred looks again, inside of the gate, whether a command may run now: whoever stops writes, for a
+// pause or another role, says so first and then waits until nobody is inside.
+func (b *Batch) barred(s *Session, r *Request) bool {
+	if b.repeat.applying {
+		return false
+	}
+	e := b.engine
+	return e.Pause.mode.Load() != int32(pauseNothing) && e.Pause.holds(s, r) || e.IsReplica() && writesNow(s, r.Command)
+}
+
+// separates reports whether the commit of what was executed has to come first: a command can't be
+// executed again that had effects outside of the transaction, should the commit fail.
+func (b *Batch) separates(s *Session, r *Request) bool {
+	return b.running.sealed || standsAlone(s, r) && !b.txn.Empty()
+}
+
+// standsAlone reports whether a command, or one that EXEC is about to run, has effects outside of the
+// transaction.
+func standsAlone(s *Session, r *Request) bool {
+	flags := r.flags
+	if r.Command.RunsQueue {
+		flags |= s.Transaction.flags
+	}
+	return flags&NoBatch != 0
+}
+
+// run runs a command whose locks are held.
+func (b *Batch) run(c *Invocation) Outcome {
+	// A command begins when the one before it ended, or when Tick was called: the clock is read
+	// once for each.
+	start := b.clock.last
+	now := b.clock.unixMs(start)
+	c.Session.noteActive(now)
+	state := c.Session.State
+	b.running.underway = true
+	err := b.call(c, now)
+	b.running.underway = false
+	if b.exhausted(err) {
+		c.Session.restore(state)
+		c.Session.large = b.txn.AskedBytes()
+		c.Session.ranked, b.running.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
+		b.txn.ForgetLookups(&c.before.txn)
+		return Offload // what it has pushed was taken back with it
+	}
+	b.noteWriter(c.Session, &c.before.txn)
+	b.txn.Enclose(&c.before.txn)
+	b.markWatchers()
+	b.Tick()
+	b.clock.commands += b.clock.last - start
+	b.accountAll(c, time.Duration(b.clock.last-start))
+	return Done
+}
+
+// noteWriter notes that a session has written, if it has left effects since a savepoint: WAIT has to cover them.
+func (b *Batch) noteWriter(s *Session, since *storage.Savepoint) {
+	if b.txn.Effects(since) > 0 {
+		b.members.wrote(s)
+	}
+}
+
+// exhausted reports whether a command wants to go on on a worker, or, on one, that others are to have their turn before it counts on.
+func (b *Batch) exhausted(err error) bool {
+	return err != nil && (b.budget > 0 && errors.Is(err, storage.ErrBudget) || errors.Is(err, storage.ErrCounting))
+}
+
+// takesBack reports whether an error takes back the outermost request, rather than being the reply of the one that met it: half of it must
+// not be committed.
+func (b *Batch) takesBack(err error) bool {
+	return err != nil && (b.exhausted(err) || errors.Is(err, storage.ErrInterrupted))
+}
+
+// call runs an invocation as a step of the transaction: when it fails, its error is the reply, and nothing else of it is left.
+func (b *Batch) call(c *Invocation, now int64) error {
+	c.mark()
+	b.txn.Begin(b.mode(c), now, b.budget)
+	c.begin(now)
+	database := c.selected
+	if err := c.Command.Run(c); err != nil {
+		c.takeBack()
+		if !b.exhausted(err) {
+			c.Fail(err)
+		}
+		return err
+	}
+	if !c.effected && b.txn.Changed(&c.before.txn) {
+		b.txn.Effect(database, c.Args...)
+	}
+	return nil
+}
+
+// mode tells the transaction how a command runs. One that only may write doesn't while the log takes
+// nothing, or for a client of a replica: it is a read then.
+func (b *Batch) mode(c *Invocation) storage.Mode {
+	replica := b.engine.IsReplica() && !b.repeat.applying
+	writing := c.flags&Write != 0 || c.flags&MayReplicate != 0 && b.writable(c.Session) == nil && !replica
+	return storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica}
+}
+
+// Fail makes an error the command's reply, and takes nothing back.
+func (c *Invocation) Fail(err error) {
+	text, known := c.Engine.Table.toReply(err)
+	if repeat := &c.batch.repeat; repeat.applying && repeat.failure == nil {
+		repeat.failure = fmt.Errorf("%s: %s", c.Command.full, text)
+		if known {
+			repeat.failure = fmt.Errorf("%w: %w", storage.ErrDiverged, repeat.failure)
+		}
+	}
+	if !known {
+		c.Engine.logFailure(c.Command.full, err)
+	}
+	c.failure = text
+	c.Reply.Error(text)
+}

@@ -1,0 +1,94 @@
+package execute
+
+import (
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// ErrSaving refuses a checkpoint while one is being made.
+var ErrSaving = Error("ERR Background save already in progress")
+
+// saves knows of the checkpoints that are and were made. One is made at a time.
+type saves struct {
+	mu      sync.Mutex
+	running sync.WaitGroup
+	SaveStatus
+}
+
+// SaveStatus is what is known of the checkpoints.
+type SaveStatus struct {
+	Began   time.Time // of the one that is being made; zero: none is
+	Last    time.Time // when the last one was complete; before the first, when the server started
+	Took    time.Duration
+	Failed  bool // the last attempt
+	Count   int64
+	Commits int64 // that the last one, or the start, had seen
+}
+
+// Saves tells of the checkpoints.
+func (e *Engine) Saves() SaveStatus {
+	e.saves.mu.Lock()
+	defer e.saves.mu.Unlock()
+	return e.saves.SaveStatus
+}
+
+func (s *saves) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.Began.IsZero() {
+		return false
+	}
+	s.Began = time.Now()
+	s.running.Add(1)
+	return true
+}
+
+func (s *saves) end(commits int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.Took, s.Failed = now.Sub(s.Began), err != nil
+	if err == nil {
+		s.Last, s.Commits = now, commits
+		s.Count++
+	}
+	s.Began = time.Time{}
+	s.running.Done()
+}
+
+// Save makes a checkpoint, unless one is being made.
+func (e *Engine) Save() error {
+	if !e.saves.begin() {
+		return ErrSaving
+	}
+	return e.makeCheckpoint()
+}
+
+// makeCheckpoint makes the checkpoint that saves.begin has announced.
+func (e *Engine) makeCheckpoint() error {
+	commits := e.Store.Counters().Commits.Load()
+	parent := e.Config.CheckpointDir.Get()
+	if !filepath.IsAbs(parent) {
+		parent = filepath.Join(e.Config.Dir.Get(), parent)
+	}
+	directory, err := e.Store.Save(parent, int(e.Config.CheckpointKeep.Get()), time.Now())
+	e.saves.end(commits, err)
+	if err != nil {
+		e.Logger.Error("making a checkpoint", "error", err)
+		return err
+	}
+	e.Logger.Info("made a checkpoint", "directory", directory)
+	return nil
+}
+
+// SaveInBackground begins to make a checkpoint, unless one is being made.
+func (e *Engine) SaveInBackground() error {
+	if !e.saves.begin() {
+		return ErrSaving
+	}
+	go func() {
+		_ = e.makeCheckpoint() // which logs the error, and INFO tells of it
+	}()
+	return nil
+}

@@ -1,0 +1,67 @@
+package execute
+
+import "time"
+
+// Commit makes what the batch has done durable and visible, and gives its locks back. After it
+// returned nil the replies of Members may leave. When it fails nothing has happened: Undo then
+// puts the members back, and their requests are to be executed again. Either way Clear has to follow.
+func (b *Batch) Commit() error {
+	err := b.commitTxn()
+	if err == nil {
+		b.markWatchers()
+		b.members.committed(b.engine.Store.Position())
+		b.running.outbox.committed()
+	}
+	b.running.reset()
+	b.members.forgetWriters()
+	b.engine.Statistics.Batches.Add(b.clock.lane, 1)
+	b.countLookups()
+	b.locks.release()
+	b.txn.Reset()
+	b.countPass()
+	return err
+}
+
+// commitTxn commits the transaction, and notes when that takes long.
+func (b *Batch) commitTxn() error {
+	if b.txn.Empty() {
+		return nil
+	}
+	if b.engine.Config.LatencyMonitorThreshold.Get() == 0 {
+		return b.engine.Store.Commit(b.txn)
+	}
+	b.Tick()
+	start := b.clock.last
+	err := b.engine.Store.Commit(b.txn)
+	b.Tick()
+	b.engine.NoteLatency("commit", time.Duration(b.clock.last-start))
+	return err
+}
+
+// markWatchers marks those who watch what was changed since it was last called: before the next command
+// of the batch, which may be the EXEC of one of them. The locks of the keys are held until the commit, so
+// nobody else can look at the keys in between; should the commit fail, the marked try again in vain.
+func (b *Batch) markWatchers() {
+	events := b.txn.KeyEvents()
+	b.engine.Watches.Changed(events, b.running.marked)
+	b.running.marked = events.Len()
+}
+
+// Members are the sessions whose replies wait for the commit.
+func (b *Batch) Members() []Member { return b.members.list }
+
+// Has reports whether a session has replies that wait for the commit.
+func (b *Batch) Has(s *Session) bool { return s.place != 0 }
+
+// Undo puts the members back to where they were before the batch, after a commit that failed. Their
+// Requests are to be executed again; their writes will be refused with the error.
+func (b *Batch) Undo(err error) { b.members.undo(err) }
+
+// Clear forgets the members and, after a commit that succeeded, their requests, so that a new batch can begin.
+func (b *Batch) Clear() { b.members.clear(&b.reader) }
+
+// Abandon takes back what a command that panicked has done.
+func (b *Batch) Abandon() {
+	b.running.abandon()
+	b.locks.releaseShared()
+}

@@ -1,0 +1,196 @@
+package execute
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/internal/config"
+	"kedis/internal/metrics"
+	"kedis/lock"
+	"kedis/storage"
+	"kedis/ttl"
+)
+
+// Engine is what commands work with. There is one for each server; nothing of it is global.
+type Engine struct {
+	Store  *storage.Store
+	Config *config.Config
+	Log    Log
+	Logger hclog.Logger
+	Table  *Table
+	// Families is what the families of commands keep for themselves.
+	Families Families
+	Observer Observer
+	Clients  *Clients
+	Server   Server
+	Sweeper  *ttl.Sweeper
+	Version  string
+	// Supervisor is systemd, upstart, or empty: who is told how the server is.
+	Supervisor string
+	Started    time.Time
+
+	Locks *lock.Table
+	Gate  *lock.Gate
+
+	Watches   watches
+	Pause     pause
+	Listeners listeners
+	workers   workers
+	large     largeWork
+	loaders   loaders
+	clock     clock
+	role      role
+	failures  failures
+	loading   loading
+
+	Slowlog *metrics.Slowlog
+	Denials *metrics.Denials
+	Latency metrics.LatencyMonitor
+
+	saves   saves
+	stopped chan struct{}
+
+	Statistics    Statistics
+	expiredBefore atomic.Int64 // keys that had expired when the statistics were reset
+}
+
+// Families is what the families of commands keep between two requests. Each knows its own.
+type Families interface {
+	// Stop ends what goes on in the background.
+	Stop()
+	// KeptConnections is the number of connections to other servers that wait for another request.
+	KeptConnections() int
+}
+
+// Observer is shown every request that has run, and told when a session ends or begins anew.
+type Observer interface {
+	Observe(ran *Execution, lane int)
+	Forget(s *Session)
+}
+
+// Log is what commands ask of the log.
+type Log interface {
+	// Ready is nil, or why a write would be refused now.
+	Ready() error
+	// ReadyForLess is Ready for a write that doesn't make the data larger: a full disk takes some of those.
+	ReadyForLess() error
+}
+
+// Server is what commands ask of the process around them.
+type Server interface {
+	// Shutdown ends the server; it returns before the end. An error says why it will not.
+	Shutdown() error
+}
+
+// NewEngine makes an engine for a number of reactors. An Observer is to be set before anything is executed.
+func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int, table *Table, families Families) *Engine {
+	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: table, Families: families, Started: time.Now(),
+		Locks: lock.NewTable(), Clients: NewClients()}
+	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
+	e.Gate = lock.NewGate(reactors + e.workers.count + 1)
+	e.loaders.init(store, e.Gate, e.workers.slot)
+	e.Watches.init()
+	e.Statistics.init(reactors + 1)
+	e.Table.measure(reactors + 1)
+	e.Slowlog, e.Denials = metrics.NewSlowlog(c.SlowlogMaxLen.Get), metrics.NewDenials(c.ACLLogMaxLen.Get)
+	e.saves.Last, e.stopped = e.Started, make(chan struct{})
+	e.clock.start()
+	return e
+}
+
+// Stop ends what goes on in the background, and what waits, and waits for commands that still run; those that take
+// too long fail. It is called once, when no more commands come and the sweeper has ended, before the store is closed:
+// when it returns false, some command still uses the store.
+func (e *Engine) Stop() (stopped bool) {
+	close(e.stopped)
+	e.Families.Stop()
+	e.saves.running.Wait()
+	e.loaders.stop()
+	if e.workers.stop(stopTimeout) {
+		return true
+	}
+	e.Logger.Warn("commands that still run are ended; nobody was told that they had succeeded", "waited", stopTimeout.String())
+	e.Store.Interrupt()
+	return e.workers.stop(interruptTimeout)
+}
+
+const (
+	// stopTimeout is how long commands that still run are waited for.
+	stopTimeout = 10 * time.Second
+	// interruptTimeout is how long they are waited for when nothing that they read or write succeeds any more.
+	interruptTimeout = 5 * time.Second
+)
+
+// Stopping tells that Stop was called.
+func (e *Engine) Stopping() bool {
+	select {
+	case <-e.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// clock tells the time cheaply: the offset of the monotonic clock to Unix time is taken once a
+// second, so that a step of the system's clock is followed.
+type clock struct {
+	base   time.Time
+	offset atomic.Int64 // Unix ns at base
+	next   atomic.Int64
+}
+
+func (c *clock) start() {
+	c.base = time.Now()
+	c.offset.Store(c.base.UnixNano())
+	c.next.Store(int64(time.Second))
+}
+
+// now returns the nanoseconds since the clock was started, and Unix time in milliseconds.
+func (c *clock) now() (monotonic, unixMs int64) {
+	monotonic = int64(time.Since(c.base))
+	if next := c.next.Load(); monotonic > next && c.next.CompareAndSwap(next, monotonic+int64(time.Second)) {
+		c.offset.Store(time.Now().UnixNano() - monotonic)
+	}
+	return monotonic, c.unixMs(monotonic)
+}
+
+// Now is Unix time in milliseconds.
+func (e *Engine) Now() int64 {
+	_, now := e.clock.now()
+	return now
+}
+
+// Stopped is closed when Stop is called.
+func (e *Engine) Stopped() <-chan struct{} { return e.stopped }
+
+// unixMs is Unix time in milliseconds at so many nanoseconds since the clock was started.
+func (c *clock) unixMs(monotonic int64) int64 {
+	return (c.offset.Load() + monotonic) / int64(time.Millisecond)
+}
+
+// Disconnect ends a session whose connection is gone.
+func (e *Engine) Disconnect(s *Session) {
+	e.Clients.Remove(s)
+	e.Watches.Forget(s)
+	e.Observer.Forget(s)
+	e.Listeners.Forget(s)
+}
+
+// NoteLatency records an event for LATENCY if it took long enough. Names come from a fixed set.
+func (e *Engine) NoteLatency(event string, took time.Duration) {
+	limit := e.Config.LatencyMonitorThreshold.Get()
+	if limit > 0 && took.Milliseconds() >= limit {
+		e.Latency.Add(event, time.Now(), took.Truncate(time.Millisecond))
+	}
+}
+
+// AuthenticationRequired tells that a session has to authenticate before anything else.
+func (e *Engine) AuthenticationRequired(s *Session) bool {
+	return !s.Authenticated && e.Config.RequirePass.Get() != ""
+}
+
+// RedisVersion is the version of Redis whose behaviour this is, for clients that ask.
+const RedisVersion = "7.2.0"

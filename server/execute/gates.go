@@ -1,0 +1,150 @@
+package execute
+
+import (
+	"net/netip"
+	"strings"
+
+	"kedis/internal/config"
+)
+
+// gate is a condition that a command has to meet before it runs. The order of the list is Redis's,
+// and the first refusal is the reply. Gates look at flags, never at names.
+type gate struct {
+	name     string
+	concerns func(c *Command) bool // false: it never refuses the command, and isn't asked
+	check    func(b *Batch, s *Session, r *Request) error
+}
+
+var gates = []gate{
+	{"protected commands", func(c *Command) bool { return c.Flags&Protected != 0 }, protect},
+	{"authentication", func(c *Command) bool { return c.Flags&NoAuth == 0 }, requireAuthentication},
+	{"transaction", func(c *Command) bool { return c.Flags&NoMulti != 0 }, keepOutOfTransactions},
+	{"writable log", mayWrite, refuseWrites},
+	{"enough replicas", mayWrite, requireReplicas},
+	{"read only replica", mayWrite, refuseWritesOnReplica},
+	{"listening", func(c *Command) bool { return !c.Subscribed }, onlyListen},
+	{"stale data", func(c *Command) bool { return c.Flags&Stale == 0 || c.RunsQueue }, refuseStaleData},
+	{"loading", func(c *Command) bool { return c.Flags&Loading == 0 }, refuseWhileLoading},
+}
+
+func mayWrite(c *Command) bool { return c.Flags&Write != 0 || c.RunsQueue }
+
+// pass asks the gates that concern a request's command, in their order.
+func (r *Request) pass(b *Batch, s *Session) error {
+	for _, check := range r.Command.gates {
+		if err := check(b, s, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chooseGates finds out which gates concern the command.
+func (c *Command) chooseGates() {
+	for _, g := range gates {
+		if g.concerns(c) {
+			c.gates = append(c.gates, g.check)
+		}
+	}
+}
+
+const errDebug = Error("ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local " +
+	"connection, otherwise you need to set this option in the configuration file, and then restart the server.")
+
+func protect(b *Batch, s *Session, _ *Request) error {
+	if s.AdmittedAs(b.engine.Config.EnableDebugCommand.Get()) {
+		return nil
+	}
+	return errDebug
+}
+
+// AdmittedAs reports whether a session's client is one of those whom an option names.
+func (s *Session) AdmittedAs(who config.DebugCommand) bool {
+	switch who {
+	case config.DebugYes:
+		return true
+	case config.DebugLocal:
+		if s.Peer.OverUnixSocket() {
+			return true
+		}
+		client, err := netip.ParseAddrPort(s.Peer.RemoteAddress())
+		return err == nil && client.Addr().Unmap().IsLoopback()
+	}
+	return false
+}
+
+func requireAuthentication(b *Batch, s *Session, _ *Request) error {
+	if s.Authenticated || !b.engine.AuthenticationRequired(s) {
+		return nil
+	}
+	return ErrNoAuth
+}
+
+func keepOutOfTransactions(_ *Batch, s *Session, _ *Request) error {
+	if s.Transaction.Active {
+		return Error("ERR Command not allowed inside a transaction")
+	}
+	return nil
+}
+
+// refuseWrites keeps writes out while the log can't take them: before they take locks. On a full disk those that Redis lets run without
+// memory, such as DEL and FLUSHALL, may still get through.
+func refuseWrites(b *Batch, s *Session, r *Request) error {
+	if !writesNow(s, r.Command) {
+		return nil
+	}
+	err := b.writable(s)
+	if err != nil && s.Refuse == nil && flagsNow(s, r.Command)&DenyOOM == 0 {
+		err = b.engine.Log.ReadyForLess()
+	}
+	if err != nil {
+		return Errorf("MISCONF Errors writing to the log: %v", err)
+	}
+	return nil
+}
+
+// onlyListen keeps a session that listens to channels from all else: in RESP2 replies could not be told
+// from messages.
+func onlyListen(_ *Batch, s *Session, r *Request) error {
+	if s.Reply.Protocol() > 2 || s.SubscriptionCount() == 0 {
+		return nil
+	}
+	return Errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", r.Command.full)
+}
+
+// writable is nil, or why a session's writes are refused now.
+func (b *Batch) writable(s *Session) error {
+	switch {
+	case b.repeat.applying:
+		return nil
+	case s.Refuse != nil:
+		return s.Refuse
+	}
+	return b.engine.Log.Ready()
+}
+
+// refuse answers a request that was not admitted. Inside of MULTI nothing that follows can be
+// executed then; EXEC itself ends the transaction.
+func (b *Batch) refuse(s *Session, r *Request, err error) {
+	switch {
+	case r.Command != nil && r.Command.RunsQueue:
+		s.EndTransaction()
+		b.engine.Watches.Forget(s)
+		err = Errorf("EXECABORT Transaction discarded because of: %s", strings.TrimPrefix(err.Error(), "ERR "))
+	case s.Transaction.Active:
+		s.Transaction.Aborted = true
+	}
+	b.engine.CountError(err.Error())
+	s.Reply.Error(err.Error())
+}
+
+// finishReply leaves of the reply behind a mark what CLIENT REPLY asked for, and puts behind it what the request has pushed to its client.
+func (b *Batch) finishReply(s *Session, mark int) {
+	if s.ReplyMode != ReplyOn {
+		s.applyReplyMode(mark)
+	}
+	if pushed := &b.running.outbox.pushed; len(*pushed) > 0 {
+		s.Reply.Raw(*pushed)
+		*pushed = (*pushed)[:0]
+	}
+}

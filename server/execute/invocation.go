@@ -1,0 +1,196 @@
+package execute
+
+import (
+	"time"
+
+	"kedis/internal/resp"
+	"kedis/storage"
+)
+
+// Invocation is one run of a request inside of a transaction. A command's function works with it, and may run other requests in it, as
+// EXEC does with its queue.
+type Invocation struct {
+	*Request
+	Engine  *Engine
+	Session *Session
+	Reply   *resp.Writer // where the reply goes
+	Txn     *storage.Txn
+	DB      storage.DB // the selected database
+	Now     int64      // Unix ms at which the outermost request began
+
+	batch    *Batch
+	level    int // 0: it is the outermost
+	before   before
+	selected int  // the database of DB
+	effected bool // the effect is other than the request itself
+	redacted redaction
+	failure  string // the error reply
+}
+
+// before is what an invocation is taken back to.
+type before struct {
+	txn    storage.Savepoint
+	reply  int
+	outbox outboxMark
+}
+
+// begin makes the invocation ready to run, again if it has run before.
+func (c *Invocation) begin(now int64) {
+	c.selected, c.effected, c.redacted, c.failure = c.Session.Database, false, 0, ""
+	c.Now, c.DB = now, c.Txn.DB(c.selected)
+}
+
+// mark notes where the invocation begins.
+func (c *Invocation) mark() {
+	c.Txn.Mark(&c.before.txn)
+	c.before.reply, c.before.outbox = c.Reply.Mark(), c.batch.running.outbox.mark()
+}
+
+// takeBack takes back what the invocation, and those in it, have done since mark.
+func (c *Invocation) takeBack() {
+	c.Txn.Rollback(&c.before.txn)
+	c.Reply.Rewind(c.before.reply)
+	c.batch.running.outbox.rewind(c.before.outbox)
+}
+
+// Effect says how the command is to be repeated elsewhere, instead of as it was given. It may be
+// called several times; all or none are repeated.
+func (c *Invocation) Effect(args ...[]byte) {
+	c.effected = true
+	c.Txn.Effect(c.selected, args...)
+}
+
+// AfterCommit has f called when what the command did is committed, and not at all if that fails or the command is taken back. It is
+// called by the goroutine that commits, and must not wait.
+func (c *Invocation) AfterCommit(f func()) {
+	outbox := &c.batch.running.outbox
+	outbox.after = append(outbox.after, f)
+}
+
+// Push sends the client something that is no reply. It comes behind the reply to the outermost request.
+func (c *Invocation) Push(write func(w *resp.Writer)) {
+	w := resp.NewWriter(c.Reply.Protocol())
+	write(w)
+	outbox := &c.batch.running.outbox
+	outbox.pushed = append(outbox.pushed, w.Bytes()...)
+}
+
+// NoEffect says that what the command changed needs no repeating.
+func (c *Invocation) NoEffect() { c.effected = true }
+
+// redaction is a set of words, of the first 64.
+type redaction uint64
+
+// Redact keeps a word, such as a password, out of the slow log and of what monitors see.
+func (c *Invocation) Redact(word int) { c.redacted |= 1 << word }
+
+// InDatabase returns another database.
+func (c *Invocation) InDatabase(number int) storage.DB { return c.Txn.DB(number) }
+
+// Select makes another database the selected one.
+func (c *Invocation) Select(number int) {
+	c.Session.SetDatabase(number)
+	c.selected, c.DB = number, c.Txn.DB(number)
+}
+
+// Applying reports whether the command is repeated from the log: time and chance have no part in it.
+func (c *Invocation) Applying() bool { return c.Txn.Mode().Applying }
+
+// Nested reports whether the request runs inside of another one. What was done before it can't be committed first, so it can't wait.
+func (c *Invocation) Nested() bool { return c.level > 0 }
+
+// Alone reports whether the gate is closed for the command: nothing runs beside it.
+func (c *Invocation) Alone() bool { return c.batch.locks.reopen != nil }
+
+// Writable is nil, or why writes are refused now.
+func (c *Invocation) Writable() error { return c.batch.writable(c.Session) }
+
+// CountLookups makes what the batch has counted up to now visible.
+func (c *Invocation) CountLookups() { c.batch.countLookups() }
+
+// OnReactor reports whether other connections wait until the command is done.
+func (c *Invocation) OnReactor() bool { return c.batch.budget > 0 }
+
+// Offload, returned by a command on a reactor, runs the outermost request again on a worker.
+func (c *Invocation) Offload() error { return storage.ErrBudget }
+
+// Invoke runs a request inside of this one; its locks are held. Its reply goes to the writer. When it fails, only what it has done itself is
+// taken back, and the error is its reply. An error that Invoke returns takes back the outermost request: it is to be returned.
+func (c *Invocation) Invoke(r *Request, reply *resp.Writer) error {
+	b := c.batch
+	inner := b.invocation(c.level+1, c.Session, r, reply)
+	start := b.clock.last
+	err := b.call(inner, c.Now)
+	if b.takesBack(err) {
+		return err
+	}
+	b.Tick()
+	if ran := &b.running.outbox.ran; !b.repeat.applying {
+		*ran = append(*ran, inner.execution(time.Duration(b.clock.last-start)))
+	}
+	b.txn.Begin(b.mode(c), c.Now, b.budget)
+	return nil
+}
+
+// running is what a batch runs now, and what it has run since the last commit.
+type running struct {
+	stack    []*Invocation // the outermost first, and memory for more
+	outbox   outbox
+	underway bool // the outermost runs
+	counting bool // it is to be run again, to count on
+	sealed   bool // by a NoBatch command: nothing joins it
+	marked   int  // the key events whose watchers were told
+}
+
+// abandon takes back what runs.
+func (r *running) abandon() {
+	if r.underway {
+		r.stack[0].takeBack()
+		r.underway = false
+	}
+}
+
+// reset forgets what has run.
+func (r *running) reset() {
+	r.outbox.rewind(outboxMark{})
+	r.sealed, r.marked = false, 0
+}
+
+// prepare returns the outermost invocation of a request.
+func (b *Batch) prepare(s *Session, r *Request) *Invocation { return b.invocation(0, s, r, s.Reply) }
+
+// invocation returns an invocation at a level of nesting, where none runs.
+func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer) *Invocation {
+	if level == len(b.running.stack) {
+		b.running.stack = append(b.running.stack, &Invocation{Engine: b.engine, Txn: b.txn, batch: b, level: level})
+	}
+	c := b.running.stack[level]
+	c.Request, c.Session, c.Reply = r, s, reply
+	c.selected, c.failure = s.Database, ""
+	return c
+}
+
+// outbox has what leaves the transaction, until it is known that it may: what an invocation that is taken back has put there is thrown away.
+type outbox struct {
+	after  []func()    // to be called when the commit has succeeded
+	ran    []Execution // to be counted and shown when the outermost request has run
+	pushed []byte      // to the client, for behind the reply to the outermost request
+}
+
+// outboxMark is what rewind goes back to.
+type outboxMark struct{ after, ran, pushed int }
+
+func (o *outbox) mark() outboxMark { return outboxMark{len(o.after), len(o.ran), len(o.pushed)} }
+
+func (o *outbox) rewind(to outboxMark) {
+	clear(o.after[to.after:])
+	clear(o.ran[to.ran:])
+	o.after, o.ran, o.pushed = o.after[:to.after], o.ran[:to.ran], o.pushed[:to.pushed]
+}
+
+// committed calls what waits for the commit.
+func (o *outbox) committed() {
+	for _, f := range o.after {
+		f()
+	}
+}

@@ -1,0 +1,109 @@
+package execute
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kedis/lock"
+	"kedis/storage"
+)
+
+// loaders bring what requests ask for from the disk into RocksDB's cache, many at once, while the reactors go on with other requests.
+type loaders struct {
+	requests chan load
+	started  sync.Once
+	running  sync.WaitGroup
+	store    *storage.Store
+	gate     *lock.Gate
+	slot     int
+
+	took  atomic.Int64 // nanoseconds, of the loads of late
+	tried atomic.Int64 // when they were last loaded anyway, as the engine's clock says
+	ended atomic.Int64 // how many loads
+}
+
+type load struct {
+	request storage.Upcoming
+	done    func()
+}
+
+const (
+	loaderCount = 32
+	// worthLoading is how long the disk has to take for a load to be worth its way to another thread and back: what the system has in
+	// its page cache is there sooner.
+	worthLoading = 50 * time.Microsecond
+	// longLoad is what a single load counts for at most: it may have waited for the processor rather than the disk.
+	longLoad = 4 * worthLoading
+	// loadAnyway is how often requests are loaded though it isn't worth it, to find out when it is.
+	loadAnyway = 20 * time.Millisecond
+)
+
+func (l *loaders) init(store *storage.Store, gate *lock.Gate, slot int) {
+	l.requests, l.store, l.gate, l.slot = make(chan load, 1024), store, gate, slot
+	l.took.Store(int64(worthLoading))
+}
+
+// begin has the loaders begin, with the first request: an engine that recovers, or fills a directory, needs none.
+func (l *loaders) begin() {
+	for range loaderCount {
+		txn := l.store.NewTxn()
+		l.running.Go(func() {
+			for load := range l.requests {
+				l.run(txn, load.request)
+				load.done()
+			}
+		})
+	}
+}
+
+// stop waits for the loaders that run. Nobody may call try any more.
+func (l *loaders) stop() {
+	close(l.requests)
+	l.running.Wait()
+}
+
+func (l *loaders) run(txn *storage.Txn, request storage.Upcoming) {
+	if !l.gate.TryEnter(l.slot) {
+		return // the request waits for the gate, too
+	}
+	defer l.gate.Leave(l.slot)
+	began := time.Now()
+	txn.Load(request)
+	l.ended.Add(1)
+	took := l.took.Load()
+	l.took.Store(took + (int64(min(time.Since(began), longLoad))-took)/8)
+}
+
+// worth tells that the disk takes long enough, or that it is time to find out.
+func (l *loaders) worth(now int64) bool {
+	if l.took.Load() >= int64(worthLoading) {
+		return true
+	}
+	tried := l.tried.Load()
+	return now-tried > int64(loadAnyway) && l.tried.CompareAndSwap(tried, now)
+}
+
+// try has a request's records loaded, and done called when they are. It returns false when there is too much to do.
+func (l *loaders) try(request storage.Upcoming, done func()) bool {
+	l.started.Do(l.begin)
+	select {
+	case l.requests <- load{request.Own(), done}:
+		return true
+	default:
+		return false
+	}
+}
+
+// Cold is a request of a session whose records are on the disk only.
+type Cold struct {
+	Session *Session
+	request storage.Upcoming
+}
+
+// Load brings what a request asks for from the disk nearer, and calls done when that is over. It returns false when the request should
+// rather be executed at once.
+func (e *Engine) Load(cold Cold, done func()) bool { return e.loaders.try(cold.request, done) }
+
+// Loads is how many requests were looked for on the disk so far, ahead of their execution.
+func (e *Engine) Loads() int64 { return e.loaders.ended.Load() }

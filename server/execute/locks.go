@@ -1,0 +1,166 @@
+package execute
+
+import (
+	"runtime"
+
+	"kedis/lock"
+)
+
+// locks are those that a batch holds. Whoever only tries never waits for somebody who waits, and await takes locks in their order: so
+// there is no deadlock.
+type locks struct {
+	table *lock.Table
+	gate  *lock.Gate
+	owner lock.Owner
+	slot  int // of the gate
+
+	inside    bool     // of the gate
+	reopen    func()   // when not nil: the batch has closed the gate
+	exclusive []uint32 // stripes that are held until the commit
+	shared    []uint32 // stripes that are held by the running command
+	newest    heldLock // the one that was taken last
+	busy      uint32   // the one that somebody else has
+	follower  follower
+}
+
+// heldLock is a lock that is held exclusively until the commit.
+type heldLock struct {
+	stripe uint32
+	held   bool
+}
+
+// covers reports whether a request needs nothing but that lock. Pipelines often write to one key.
+func (h heldLock) covers(r *Request) bool {
+	return h.held && len(r.keys) == 1 && r.keys[0].stripe == h.stripe && r.keys[0].Flags&NotKey == 0 && r.flags&(Worker|Exclusive|Walk) == 0 &&
+		r.Command.Plan == nil && r.flags&Write != 0
+}
+
+// enter passes the gate, if it is open.
+func (l *locks) enter() bool {
+	if !l.inside {
+		l.inside = l.gate.TryEnter(l.slot)
+	}
+	return l.inside
+}
+
+// leave leaves the gate.
+func (l *locks) leave() {
+	if l.inside {
+		l.gate.Leave(l.slot)
+		l.inside = false
+	}
+}
+
+// take takes what a plan lists for a session, without waiting.
+func (l *locks) take(p *Plan, session int64) Outcome {
+	if !p.Everything && !l.enter() {
+		return Closed
+	}
+	for _, wanted := range p.locks {
+		if !l.try(wanted) {
+			l.releaseShared()
+			l.busy = wanted.stripe
+			return Busy
+		}
+		if wanted.exclusive {
+			l.follower.note(wanted.stripe, session)
+		}
+	}
+	return Done
+}
+
+func (l *locks) try(wanted wantedLock) bool {
+	if wanted.exclusive {
+		switch l.table.TryExclusive(wanted.stripe, l.owner) {
+		case lock.Busy:
+			return false
+		case lock.Acquired:
+			l.exclusive = append(l.exclusive, wanted.stripe)
+		}
+		l.newest = heldLock{wanted.stripe, true}
+		return true
+	}
+	switch l.table.TryShared(wanted.stripe, l.owner) {
+	case lock.Busy:
+		return false
+	case lock.Acquired:
+		l.shared = append(l.shared, wanted.stripe)
+	}
+	return true
+}
+
+// await waits for what a plan lists. Locks are taken in order, so that two workers can't wait for
+// each other; a reactor never waits while it holds one.
+func (l *locks) await(p *Plan) {
+	if p.Everything {
+		l.reopen = l.gate.Close(runtime.Gosched)
+		return
+	}
+	for !l.enter() {
+		opened := make(chan struct{})
+		l.gate.WhenOpen(func() { close(opened) })
+		<-opened
+	}
+	for _, wanted := range p.locks {
+		for !l.try(wanted) {
+			granted := make(chan struct{})
+			l.table.Wait(wanted.stripe, l.owner, func(uint32) { close(granted) })
+			<-granted
+			l.adopt(wanted.stripe)
+		}
+	}
+}
+
+// adopt takes over a lock that was granted.
+func (l *locks) adopt(stripe uint32) { l.exclusive = append(l.exclusive, stripe) }
+
+func (l *locks) releaseShared() {
+	for _, stripe := range l.shared {
+		l.table.ReleaseShared(stripe)
+	}
+	l.shared = l.shared[:0]
+}
+
+// releaseStripes releases all locks but the gate.
+func (l *locks) releaseStripes() {
+	for _, stripe := range l.exclusive {
+		l.table.ReleaseExclusive(stripe, l.owner)
+	}
+	l.exclusive, l.newest = l.exclusive[:0], heldLock{}
+	l.releaseShared()
+}
+
+// release releases everything.
+func (l *locks) release() {
+	l.releaseStripes()
+	l.leave()
+	if l.reopen != nil {
+		l.reopen()
+		l.reopen = nil
+	}
+}
+
+// follower counts how often one session after another locks the same key to write: of such keys only one reactor at a time can have any
+// use.
+type follower struct {
+	stripe  uint32
+	session int64
+	count   int64
+}
+
+func (f *follower) note(stripe uint32, session int64) {
+	switch {
+	case stripe != f.stripe:
+		f.stripe, f.session = stripe, session
+	case session != f.session:
+		f.session = session
+		f.count++
+	}
+}
+
+// take returns the count since the last call.
+func (f *follower) take() int64 {
+	count := f.count
+	f.count = 0
+	return count
+}

@@ -1,0 +1,143 @@
+package execute
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// pauseMode tells which commands wait while a pause lasts.
+type pauseMode int32
+
+const (
+	pauseNothing pauseMode = iota
+	PauseWrites
+	PauseEverything
+)
+
+// pause is what CLIENT PAUSE or a failover began. Nothing waits in it: a command that has to wait is told
+// so, and its connection asks to be woken.
+type pause struct {
+	mode atomic.Int32 // a pauseMode; what every command looks at
+
+	mu      sync.Mutex
+	held    bool      // by a failover: nothing is written
+	asked   pauseMode // by CLIENT PAUSE
+	end     time.Time // of that
+	timer   *time.Timer
+	waiting []func()
+}
+
+// Begin begins a pause, or makes one that lasts stricter or longer; it never makes it milder or shorter.
+func (p *pause) Begin(mode pauseMode, end time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = max(p.asked, mode)
+	p.publish()
+	if p.end.After(end) {
+		return
+	}
+	p.end = end
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.timer = time.AfterFunc(time.Until(end), func() { p.over(end) })
+}
+
+// over ends the pause unless it was made longer meanwhile.
+func (p *pause) over(end time.Time) {
+	p.mu.Lock()
+	stale := !p.end.Equal(end)
+	p.mu.Unlock()
+	if !stale {
+		p.Finish()
+	}
+}
+
+// publish tells the commands which of them are to wait. It needs mu to be held.
+func (p *pause) publish() {
+	mode := p.asked
+	if p.held {
+		mode = max(mode, PauseWrites)
+	}
+	p.mode.Store(int32(mode))
+}
+
+// hold keeps writes waiting, or lets them go on, whatever CLIENT PAUSE says.
+func (p *pause) hold(held bool) {
+	p.mu.Lock()
+	p.held = held
+	p.wake()
+}
+
+// wake publishes what is paused now, and has those who wait look at it. It needs mu to be held, and
+// gives it back.
+func (p *pause) wake() {
+	p.publish()
+	waiting := p.waiting
+	p.waiting = nil
+	p.mu.Unlock()
+	for _, wake := range waiting {
+		wake()
+	}
+}
+
+// Finish ends what CLIENT PAUSE began.
+func (p *pause) Finish() {
+	p.mu.Lock()
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
+	p.end, p.asked = time.Time{}, pauseNothing
+	p.wake()
+}
+
+// holds reports whether a request has to wait. As in Redis a command that may write does, whatever its words are: SORT without STORE, too.
+func (p *pause) holds(s *Session, r *Request) bool {
+	switch pauseMode(p.mode.Load()) {
+	case PauseWrites:
+		flags := r.Command.Flags
+		if r.Command.RunsQueue {
+			flags |= s.Transaction.flags
+		}
+		return flags&(Write|MayReplicate) != 0
+	case PauseEverything:
+		return true
+	}
+	return false
+}
+
+// WhenUnpaused calls wake once as soon as a pause ends, at once if none lasts. Another one may go on.
+func (e *Engine) WhenUnpaused(wake func()) {
+	e.Pause.mu.Lock()
+	if pauseMode(e.Pause.mode.Load()) == pauseNothing {
+		e.Pause.mu.Unlock()
+		wake()
+		return
+	}
+	e.Pause.waiting = append(e.Pause.waiting, wake)
+	e.Pause.mu.Unlock()
+}
+
+// HoldWrites has all writes wait until ReleaseWrites, however long that takes. Those that run meanwhile
+// go on: Exclude waits for them.
+func (e *Engine) HoldWrites() { e.Pause.hold(true) }
+
+// ReleaseWrites ends that.
+func (e *Engine) ReleaseWrites() { e.Pause.hold(false) }
+
+// paused tells that nothing may be written now.
+func (e *Engine) paused() bool { return pauseMode(e.Pause.mode.Load()) != pauseNothing }
+
+// awaitUnpaused returns when a pause that lasts has ended. The batch is a worker's and holds no locks.
+func (b *Batch) awaitUnpaused() {
+	b.aside(func() {
+		unpaused := make(chan struct{})
+		b.engine.WhenUnpaused(func() { close(unpaused) })
+		select {
+		case <-unpaused:
+		case <-b.engine.stopped:
+		}
+	})
+}

@@ -1,0 +1,210 @@
+package execute
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kedis/storage"
+)
+
+// Request is a client's request, looked at once: when it was parsed. Gates, locks, prefetching, MULTI's queue and those who observe commands
+// read it, and don't look at the words again.
+//
+// The words are the parser's, and stay as they are until the batch that executes the request is cleared; Clone outlives that. A request
+// belongs to one goroutine at a time.
+type Request struct {
+	Command *Command // nil: there is no such command
+	Args    [][]byte // Args[0] is the name
+
+	flags     Flags          // those of the command with these words
+	keys      []KeyReference // none when the words can't be right: the command itself says what is wrong
+	database  int            // that the stripes of keys are for
+	container *Command       // has no such subcommand
+	malformed bool           // it can't be executed: see refusal
+
+	single [1]KeyReference // memory for keys
+}
+
+// read makes r the request that words are.
+func (r *Request) read(found, container *Command, args [][]byte) {
+	r.Command, r.container, r.Args = found, container, args
+	r.keys, r.flags, r.database = r.keys[:0], 0, unlocated
+	r.malformed = found == nil || !found.Accepts(len(args)) || found.Run == nil
+	if r.malformed {
+		return
+	}
+	r.flags = found.flagsWith(args)
+	if !found.hasKeys() {
+		return
+	}
+	if cap(r.keys) == 0 {
+		r.keys = r.single[:0]
+	}
+	var err error
+	if r.keys, err = found.KeysOf(r.keys, args); err != nil {
+		r.keys = r.keys[:0]
+	} else if found.Elsewhere != nil {
+		if key, ok := found.Elsewhere(args); ok {
+			r.keys = append(r.keys, key)
+		}
+	}
+}
+
+// unlocated is the database of a request whose stripes aren't known.
+const unlocated = -1
+
+// locate finds the locks of the keys when a database is selected.
+func (r *Request) locate(store *storage.Store, database int) {
+	if r.database == database {
+		return
+	}
+	r.database = database
+	for i := range r.keys {
+		key := &r.keys[i]
+		in := database
+		if key.elsewhere {
+			in = int(key.database)
+		}
+		key.stripe = store.Stripe(in, r.Args[key.Index])
+	}
+}
+
+// refusal is the reply to a malformed request.
+func (r *Request) refusal() error {
+	switch {
+	case !r.malformed:
+		return nil
+	case r.container != nil:
+		return unknownSubcommand(r.container, r.Args)
+	case r.Command == nil:
+		return unknownCommand(r.Args)
+	}
+	return WrongArity(r.Command.full)
+}
+
+// writes reports whether the request may change keys, or what replicas are told.
+func (r *Request) writes() bool { return r.flags&(Write|MayReplicate) != 0 }
+
+// prefetch returns what the storage may look up ahead of the request's execution; false if that is nothing.
+//
+// The storage takes the word behind the name for the key, and finds the element by the key's type.
+func (r *Request) prefetch() (storage.Upcoming, bool) {
+	if len(r.keys) == 0 || r.keys[0].Index != 1 || r.Command.Prefetch == PrefetchNothing {
+		return storage.Upcoming{}, false
+	}
+	return storage.Upcoming{Database: r.database, Args: r.Args, Element: r.Command.Prefetch.namesElement(), Step: r.Command.keyStep}, true
+}
+
+// Clone returns a copy that owns its words.
+func (r *Request) Clone() *Request {
+	clone := &Request{}
+	*clone = *r
+	clone.keys = slices.Clone(r.keys)
+	clone.Args = cloneWords(r.Args)
+	return clone
+}
+
+// cloneWords copies words into one piece of memory.
+func cloneWords(words [][]byte) [][]byte {
+	memory, clone := make([]byte, 0, WordBytes(words)), make([][]byte, len(words))
+	for i, word := range words {
+		from := len(memory)
+		memory = append(memory, word...)
+		clone[i] = memory[from:len(memory):len(memory)]
+	}
+	return clone
+}
+
+// requestReader makes requests, and takes those back that were executed, so that a request costs no allocation.
+type requestReader struct {
+	table *Table
+	store *storage.Store
+	free  []*Request
+
+	repeated     *Command // the one that was looked up last, if its name is one word
+	repeatedName []byte   // as it was written
+}
+
+const (
+	// mostFree is how many requests are kept.
+	mostFree = 1024
+	// mostFreeKeys is how many keys each of them keeps memory for.
+	mostFreeKeys = 128
+)
+
+// read makes a request of words that are to be executed on a database.
+func (q *requestReader) read(database int, args [][]byte) *Request {
+	var r *Request
+	if last := len(q.free) - 1; last >= 0 {
+		r, q.free = q.free[last], q.free[:last]
+	} else {
+		r = &Request{}
+	}
+	q.readInto(r, database, args)
+	return r
+}
+
+func (q *requestReader) readInto(r *Request, database int, args [][]byte) {
+	found, container := q.lookup(args)
+	r.read(found, container, args)
+	r.locate(q.store, database)
+}
+
+// recycle takes a request back that nobody refers to any longer.
+func (q *requestReader) recycle(r *Request) {
+	if len(q.free) >= mostFree {
+		return
+	}
+	r.Args = nil
+	if cap(r.keys) > mostFreeKeys {
+		r.keys = nil
+	}
+	q.free = append(q.free, r)
+}
+
+// lookup is Table.Lookup. Pipelines repeat a command, and comparing its name takes less time than looking for it.
+func (q *requestReader) lookup(args [][]byte) (found, container *Command) {
+	if q.repeated != nil && bytes.Equal(args[0], q.repeatedName) {
+		return q.repeated, nil
+	}
+	found, container = q.table.Lookup(args)
+	if found != nil && found.full == found.Name && len(found.Subcommands) == 0 {
+		q.repeated, q.repeatedName = found, append(q.repeatedName[:0], args[0]...)
+	}
+	return found, container
+}
+
+func unknownCommand(args [][]byte) Error {
+	var words strings.Builder
+	for _, arg := range args[1:] {
+		if words.Len() >= 128 {
+			break
+		}
+		fmt.Fprintf(&words, "'%s' ", Clip(arg, 128-words.Len()))
+	}
+	return Errorf("ERR unknown command '%s', with args beginning with: %s", Clip(args[0], 128), words.String())
+}
+
+func unknownSubcommand(container *Command, args [][]byte) Error {
+	return Errorf("ERR unknown subcommand '%s'. Try %s HELP.", Clip(args[1], 128), strings.ToUpper(container.Name))
+}
+
+// Clip cuts a word to a length, and at a zero byte, as C prints it.
+func Clip(word []byte, length int) []byte { return UntilZero(word[:min(len(word), length)]) }
+
+// UntilZero cuts a word at a zero byte, as C prints it.
+func UntilZero(word []byte) []byte {
+	before, _, _ := bytes.Cut(word, []byte{0})
+	return before
+}
+
+// WordBytes is how many bytes words take together.
+func WordBytes(args [][]byte) int {
+	sum := 0
+	for _, arg := range args {
+		sum += len(arg)
+	}
+	return sum
+}

@@ -1,0 +1,146 @@
+package execute
+
+import (
+	"net"
+	"runtime"
+	"sync/atomic"
+
+	"kedis/internal/metrics"
+	"kedis/internal/psync"
+	"kedis/internal/resp"
+)
+
+// Replication is what commands ask of the server's part in replication. All methods may be called from
+// any goroutine.
+type Replication interface {
+	// Follow makes the server a replica; it returns before there is a connection. changed is false when
+	// it follows that primary already.
+	Follow(host string, port int) (changed bool, err error)
+	// Promote makes the server a primary again: when it returns, it takes writes.
+	Promote() error
+	// FailOver begins to change roles with a replica; it returns before there is one that is ready.
+	FailOver(o psync.Failover) error
+	// AbortFailover ends that: the server is the primary that it was.
+	AbortFailover() error
+	// TakeOver makes a replica of the history with an id the primary, as the primary asks it to do.
+	TakeOver(id string) error
+	// BeginHistory gives what is written from now on another history's id.
+	BeginHistory() error
+	// HasReplicas reports whether a replica gets the stream, or a snapshot before it.
+	HasReplicas() bool
+	// Histories are the ids of the histories that the server has been in, and up to where.
+	Histories() string
+	// Sendable is nil, or why a replica of this server has to come back later.
+	Sendable() error
+	// Serve feeds a replica over a connection that is its own from now on, until it ends.
+	Serve(conn net.Conn, client psync.Replica)
+	// Role writes the reply to ROLE.
+	Role(reply *resp.Writer)
+	// Info writes the fields of INFO replication.
+	Info(fields *metrics.Fields)
+	// Counts are what INFO stats tells; ResetCounts begins to count anew.
+	Counts() psync.Counts
+	ResetCounts()
+
+	// Acknowledged tells who has everything up to a position of the log. Each of the channels is closed when that
+	// may have changed: by what replicas say, and by what this server has forced to its disk.
+	Acknowledged(position int64) (a psync.Acknowledged, said, synced <-chan struct{})
+	// AskReplicas has them say how far they are.
+	AskReplicas() error
+}
+
+// role is what every command has to know of replication.
+type role struct {
+	part    Replication
+	replica atomic.Bool
+	stale   atomic.Bool  // a replica without its primary
+	good    atomic.Int32 // replicas that keep up
+}
+
+// SetReplication names the server's part in replication, before anything is executed.
+func (e *Engine) SetReplication(r Replication) { e.role.part = r }
+
+// Replication is the server's part in replication; nil if it has none.
+func (e *Engine) Replication() Replication { return e.role.part }
+
+// SetReplica says whether the server is a replica, and whether it lacks its primary.
+func (e *Engine) SetReplica(replica, stale bool) {
+	e.role.replica.Store(replica)
+	e.role.stale.Store(stale)
+}
+
+// SetGoodReplicas says how many replicas keep up.
+func (e *Engine) SetGoodReplicas(n int) { e.role.good.Store(int32(n)) }
+
+// HasReplicas reports whether somebody follows the server.
+func (e *Engine) HasReplicas() bool { return e.role.part != nil && e.role.part.HasReplicas() }
+
+// ChangesData reports whether a command of a stream may change data. Those that don't write and have no keys can't: PING, PUBLISH, SELECT,
+// REPLCONF, MULTI and EXEC.
+func (e *Engine) ChangesData(args [][]byte) bool {
+	command, _ := e.Table.Lookup(args)
+	return command == nil || command.Run == nil || command.flagsWith(args)&Write != 0 || len(command.Keys) > 0 || command.GetKeys != nil
+}
+
+// IsReplica tells whether the server is a replica: it takes no writes but its primary's.
+func (e *Engine) IsReplica() bool { return e.role.replica.Load() }
+
+// ReplicationCounts are the counts of the server's part in replication.
+func (e *Engine) ReplicationCounts() (counts psync.Counts) {
+	if e.role.part != nil {
+		counts = e.role.part.Counts()
+	}
+	return counts
+}
+
+// Exclude waits until no command runs, and keeps all out until the returned function is called. It is
+// not for the goroutine of a command.
+func (e *Engine) Exclude() (admit func()) {
+	return e.Gate.Close(runtime.Gosched)
+}
+
+// writesNow tells whether a command, or the transaction that it runs, writes.
+func writesNow(s *Session, c *Command) bool { return flagsNow(s, c)&Write != 0 }
+
+// flagsNow returns the flags of a command, or, of EXEC, those of all that it runs.
+func flagsNow(s *Session, c *Command) Flags {
+	flags := c.Flags
+	if c.RunsQueue {
+		flags |= s.Transaction.flags
+	}
+	return flags
+}
+
+// requireReplicas keeps writes out while too few replicas keep up.
+func requireReplicas(b *Batch, s *Session, r *Request) error {
+	least := b.engine.Config.MinReplicasToWrite.Get()
+	if least == 0 || b.repeat.applying || b.engine.IsReplica() || b.engine.Config.MinReplicasMaxLag.Get() == 0 {
+		return nil
+	}
+	if int64(b.engine.role.good.Load()) < least && writesNow(s, r.Command) {
+		return Error("NOREPLICAS Not enough good replicas to write.")
+	}
+	return nil
+}
+
+// ErrReadOnly refuses writes on a replica.
+const ErrReadOnly = Error("READONLY You can't write against a read only replica.")
+
+func refuseWritesOnReplica(b *Batch, s *Session, r *Request) error {
+	if !b.engine.IsReplica() || b.repeat.applying || !writesNow(s, r.Command) {
+		return nil
+	}
+	return ErrReadOnly
+}
+
+// refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it
+// is configured so. The link may have gone since the commands of a transaction were queued.
+func refuseStaleData(b *Batch, s *Session, r *Request) error {
+	if r.Command.RunsQueue && s.Transaction.lacked&Stale == 0 {
+		return nil
+	}
+	if !b.engine.role.stale.Load() || b.repeat.applying || b.engine.Config.ReplicaServeStaleData.Get() {
+		return nil
+	}
+	return Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
+}

@@ -1,0 +1,59 @@
+package execute
+
+import (
+	"kedis/storage"
+)
+
+// ErrStopping is what Step returns when the server stops.
+const ErrStopping = Error("ERR the server stops")
+
+// Step runs f as a transaction of its own, with keys of the selected database locked, for a command on a worker that has many of them to
+// do. What the invocation did before is committed. Exclusive locks are for changing the keys: while a pause lasts they are waited for, and
+// on a replica they are refused.
+func (c *Invocation) Step(keys [][]byte, exclusive bool, f func(db storage.DB) error) error {
+	b := c.batch
+	if err := c.lockStep(keys, exclusive); err != nil {
+		return err
+	}
+	b.Tick()
+	b.txn.Begin(b.mode(c), b.clock.unixMs(b.clock.last), 0)
+	var savepoint storage.Savepoint
+	b.txn.Mark(&savepoint)
+	err := f(b.txn.DB(c.selected))
+	if err != nil {
+		b.txn.Rollback(&savepoint)
+	}
+	b.noteWriter(c.Session, &savepoint)
+	b.txn.Enclose(&savepoint)
+	if failed := b.Commit(); failed != nil {
+		return Errorf("MISCONF Errors writing to the log: %v", failed)
+	}
+	return err
+}
+
+func (c *Invocation) lockStep(keys [][]byte, exclusive bool) error {
+	b := c.batch
+	b.giveUp() // of the gate, in which the command began
+	for {
+		b.plan.reset()
+		for _, key := range keys {
+			b.plan.Lock(c.Engine.Store.Stripe(c.selected, key), exclusive)
+		}
+		b.plan.sort()
+		b.locks.await(&b.plan)
+		if !exclusive || !b.barred(c.Session, c.Request) {
+			return nil
+		}
+		b.giveUp()
+		if err := refuseWritesOnReplica(b, c.Session, c.Request); err != nil {
+			return err
+		}
+		b.awaitUnpaused()
+		if c.Engine.Stopping() {
+			return ErrStopping
+		}
+	}
+}
+
+// Admissible is nil, or why the request would be refused now.
+func (c *Invocation) Admissible() error { return c.pass(c.batch, c.Session) }

@@ -1,0 +1,210 @@
+package execute
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"kedis/storage"
+)
+
+// watchedKey is a key that a session watches.
+type watchedKey struct {
+	database int
+	key      string
+}
+
+// watchedEntry is one that had perhaps expired when WATCH came.
+type watchedEntry struct {
+	watchedKey
+	expired bool
+}
+
+// watches knows who watches which key.
+type watches struct {
+	mu    sync.Mutex
+	byKey map[watchedKey]map[*Session]struct{}
+	count atomic.Int64 // of keys, for those who only want to know that there are none
+}
+
+func (w *watches) init() { w.byKey = map[watchedKey]map[*Session]struct{}{} }
+
+// Watch has a session watch a key.
+func (w *watches) Watch(s *Session, database int, key []byte, expired bool) {
+	w.add(s, watchedKey{database, string(key)}, expired)
+}
+
+func (w *watches) add(s *Session, key watchedKey, expired bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sessions := w.byKey[key]
+	if sessions == nil {
+		sessions = map[*Session]struct{}{}
+		w.byKey[key] = sessions
+	}
+	if _, already := sessions[s]; already {
+		return
+	}
+	sessions[s] = struct{}{}
+	w.count.Store(int64(len(w.byKey)))
+	s.watched = append(s.watched, watchedEntry{key, expired})
+	s.watching.Store(int32(len(s.watched)))
+}
+
+// Guard watches a key without a client: the session that it returns gets dirty when the key changes. The
+// key's lock is held; forget ends it.
+func (w *watches) Guard(database int, key []byte) *Session {
+	g := &Session{}
+	w.add(g, watchedKey{database, string(key)}, false)
+	return g
+}
+
+// Forget ends all watching of a session.
+func (w *watches) Forget(s *Session) {
+	if len(s.watched) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, entry := range s.watched {
+		sessions := w.byKey[entry.watchedKey]
+		delete(sessions, s)
+		if len(sessions) == 0 {
+			delete(w.byKey, entry.watchedKey)
+		}
+	}
+	w.count.Store(int64(len(w.byKey)))
+	s.watched = nil
+	s.watching.Store(0)
+	s.dirty.Store(false)
+}
+
+// Changed marks those who watch a key that something has happened to, in all but the first events. The
+// locks of the keys are held, so an EXEC that comes later sees the mark.
+func (w *watches) Changed(events *storage.KeyEvents, first int) {
+	if w.count.Load() == 0 {
+		return // whoever is about to watch one of the keys has to wait for its lock
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.byKey) == 0 {
+		return
+	}
+	events.Each(first, func(e storage.KeyEvent) {
+		watched := watchedKey{e.Database, string(e.Key)}
+		for s := range w.byKey[watched] {
+			if e.Name != storage.EventExpired || !s.sawExpire(watched) {
+				s.dirty.Store(true)
+			}
+		}
+	})
+}
+
+// sawExpire tells that a key had expired already when WATCH came: to remove it is no change then, but whatever comes after it is.
+func (s *Session) sawExpire(key watchedKey) bool {
+	entry := s.watchedEntry(key)
+	saw := entry.expired
+	entry.expired = false
+	return saw
+}
+
+// watchedEntry finds what a session knows of a key that it watches.
+func (s *Session) watchedEntry(key watchedKey) *watchedEntry {
+	i := slices.IndexFunc(s.watched, func(entry watchedEntry) bool { return entry.watchedKey == key })
+	return &s.watched[i]
+}
+
+// presence is what a database has of a key.
+type presence int
+
+const (
+	missing presence = iota
+	expired          // its time has come, and nobody has removed it yet
+	present
+)
+
+// PresenceIn returns what a database has of keys.
+func PresenceIn(db storage.DB) func(key []byte) (presence, error) {
+	return func(key []byte) (presence, error) {
+		k, err := db.LookupAny(key)
+		switch {
+		case err != nil || !k.Exists:
+			return missing, err
+		case db.Expired(k):
+			return expired, nil
+		}
+		return present, nil
+	}
+}
+
+// PresentNowhere is what a database that is emptied has of keys.
+func PresentNowhere([]byte) (presence, error) { return missing, nil }
+
+// DatabaseChanged marks those who watch a key that FLUSHDB or SWAPDB takes away, brings or changes. Nothing else runs.
+func (w *watches) DatabaseChanged(database int, before, after func(key []byte) (presence, error)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, sessions := range w.byKey {
+		if key.database != database {
+			continue
+		}
+		was, err := before([]byte(key.key))
+		if err != nil {
+			return err
+		}
+		is, err := after([]byte(key.key))
+		if err != nil {
+			return err
+		}
+		for s := range sessions {
+			s.replaced(key, was, is)
+		}
+	}
+	return nil
+}
+
+// replaced marks a session that watches a key, unless there was none as far as it knows, and is none now: one that has expired is none, too.
+func (s *Session) replaced(key watchedKey, was, is presence) {
+	entry := s.watchedEntry(key)
+	switch {
+	case entry.expired && is == missing:
+		entry.expired = false
+	case entry.expired && is == expired, was == missing && is == missing:
+	case !entry.expired && was == missing && is == expired:
+		entry.expired = true
+	default:
+		s.dirty.Store(true)
+	}
+}
+
+func (w *watches) everythingChanged() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, sessions := range w.byKey {
+		for s := range sessions {
+			s.dirty.Store(true)
+		}
+	}
+}
+
+// ForgetWatches makes the next EXEC of all who watch keys fail: the data is another.
+func (e *Engine) ForgetWatches() { e.Watches.everythingChanged() }
+
+// WatchedExpired tells whether a watched key has expired since: nobody wrote it, and still it is
+// not what it was.
+func WatchedExpired(c *Invocation) (bool, error) {
+	for _, w := range c.Session.watched {
+		if w.expired {
+			continue
+		}
+		db := c.InDatabase(w.database)
+		k, err := db.LookupAny([]byte(w.key))
+		if err != nil {
+			return false, err
+		}
+		if k.Exists && db.Expired(k) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,217 @@
+package execute
+
+import (
+	"time"
+
+	"kedis/lock"
+	"kedis/storage"
+)
+
+// workers run what would take a reactor too long. Each has a token: an owner of locks and a slot
+// of the gate.
+type workers struct {
+	count  int
+	slot   int // the first worker's
+	tokens chan token
+
+	follower token // of what applies a primary's stream
+}
+
+type token struct {
+	owner lock.Owner
+	slot  int
+}
+
+func (w *workers) start(reactors, count int) {
+	w.count, w.slot = count, reactors
+	w.tokens = make(chan token, count)
+	w.follower = token{lock.Owner(reactors + count + 1), reactors + count}
+	for i := range count {
+		w.tokens <- token{lock.Owner(reactors + i + 1), reactors + i}
+	}
+}
+
+// stop waits until nobody works any more, and lets nobody begin: a worker reads the store. It gives up after
+// a while, and may be called again.
+func (w *workers) stop(within time.Duration) (stopped bool) {
+	over := time.After(within)
+	for ; w.count > 0; w.count-- {
+		select {
+		case <-w.tokens:
+		case <-over:
+			return false
+		}
+	}
+	return true
+}
+
+// Work runs a request on the calling goroutine, which may wait: for a worker's token, for locks, for
+// the gate. The session is the caller's meanwhile, and the reply is complete, and durable, when it
+// returns Done. When it returns Paused nothing has happened: execute it again.
+func (e *Engine) Work(s *Session, r *Request) (outcome Outcome) {
+	e.Statistics.Offloads.Add(1)
+	defer e.admitLarge(s)()
+	e.onWorker(func(b *Batch) {
+		mark := s.Reply.Mark()
+		if outcome = b.work(s, r); outcome == Done {
+			b.finishReply(s, mark)
+		}
+	})
+	s.notePaused(outcome == Paused)
+	return outcome
+}
+
+func (e *Engine) onWorker(run func(b *Batch)) {
+	e.onWorkerWith(e.newBatch(0, e.workers.slot, 0), run)
+}
+
+// onWorkerWith is onWorker with a batch that is used again and again, by one goroutine at a time.
+func (e *Engine) onWorkerWith(b *Batch, run func(b *Batch)) {
+	t := <-e.workers.tokens
+	b.locks.owner, b.locks.slot = t.owner, t.slot
+	defer func() { e.workers.tokens <- token{b.locks.owner, b.locks.slot} }() // it may have got another one meanwhile
+	panicked := true
+	defer func() {
+		if panicked {
+			b.surrender()
+		}
+	}()
+	run(b)
+	panicked = false
+}
+
+// surrender takes back what a command that panicked has done, and gives back all that its batch holds.
+func (b *Batch) surrender() {
+	b.running.reset()
+	b.running.underway = false
+	b.txn.Reset()
+	b.giveUp()
+}
+
+// work executes one request from its plan to its commit.
+func (b *Batch) work(s *Session, r *Request) Outcome {
+	if refusal := b.admit(s, r); refusal != nil {
+		b.refuse(s, r, refusal)
+		return Done
+	}
+	mark, state := s.Reply.Mark(), s.State
+	r.locate(b.engine.Store, s.Database)
+	c := b.prepare(s, r)
+	if err := b.makePlan(c); err != nil {
+		b.failPlan(c, err)
+		return Done
+	}
+	defer b.releaseView()
+	ranked := s.ranked
+	s.ranked = false
+	for round := 0; ; round++ {
+		b.locks.await(&b.plan)
+		if b.barred(s, r) {
+			b.giveUp()
+			refusal := refuseWritesOnReplica(b, s, r)
+			if refusal == nil {
+				return Paused
+			}
+			b.refuse(s, r, refusal)
+			return Done
+		}
+		b.Tick()
+		if b.attempt(c, ranked, round) == Done {
+			break
+		}
+		b.giveUp()
+	}
+	if err := b.Commit(); err != nil {
+		s.Reply.Rewind(mark)
+		b.running.outbox.pushed = b.running.outbox.pushed[:0]
+		s.restore(state)
+		c.Fail(Errorf("MISCONF Errors writing to the log: %v", err))
+		b.engine.CountError(c.failure)
+	}
+	return Done
+}
+
+// countedAtOnce is how many members of a sorted set are counted while others wait for its lock. Should the counts be displaced again and
+// again before they are complete, it becomes more, so that there is an end to it.
+const (
+	countedAtOnce    = 10000
+	roundsToDoubling = 256
+)
+
+// attempt runs a command under its locks, or, when it only reads, from a view. Offload: it has counted a part of a sorted set, and
+// goes on when others have had their turn.
+func (b *Batch) attempt(c *Invocation, ranked bool, round int) Outcome {
+	most := countedAtOnce << min(round/roundsToDoubling, 30)
+	if !b.plan.readsView() {
+		if !b.plan.Everything && !standsAlone(c.Session, c.Request) {
+			b.txn.CountAtMost(most)
+		}
+		return b.run(c)
+	}
+	if ranked { // a view has no counts but those that were made before it
+		b.txn.CountAtMost(most)
+		b.budget = reactorBudget
+		outcome := b.run(c)
+		b.budget = 0
+		if outcome == Done || b.running.counting {
+			return outcome
+		}
+		b.txn.CountAtMost(0)
+	}
+	b.readFromView()
+	return b.run(c)
+}
+
+// giveUp gives back what was taken for a command of which nothing is left in the transaction.
+func (b *Batch) giveUp() {
+	if err := b.Commit(); err != nil { // of nothing
+		b.engine.Logger.Error("giving locks back", "error", err)
+	}
+}
+
+// readFromView lets the command go on without locks, on the data as they are now.
+func (b *Batch) readFromView() {
+	b.view = b.engine.Store.View()
+	b.txn.ReadFrom(b.view)
+	b.locks.releaseStripes()
+	b.locks.leave()
+}
+
+// ReadBeside returns the selected database as it is now, for a command that writes under locks and reads more than they are for. Nobody who
+// has one of those locks can tell that the rest was read before: he was done before, or begins when the command is done. The function that
+// is returned ends it.
+func (c *Invocation) ReadBeside() (db storage.DB, end func()) {
+	if c.Nested() || c.Applying() { // nothing else runs, and what the transaction has written is to be seen
+		return c.DB, func() {}
+	}
+	view, txn := c.Engine.Store.View(), c.Engine.Store.NewTxn()
+	txn.Begin(storage.Mode{}, c.Now, 0)
+	txn.ReadFrom(view)
+	return txn.DB(c.selected), func() {
+		txn.Reset()
+		view.Release()
+	}
+}
+
+func (b *Batch) releaseView() {
+	if b.view != nil {
+		b.view.Release()
+		b.view = nil
+	}
+}
+
+// Aside runs what waits for others: neither the gate nor a worker's token is held meanwhile. The command runs on a worker, and holds no
+// locks.
+func (c *Invocation) Aside(wait func()) { c.batch.aside(wait) }
+
+// aside is Aside. The batch is a worker's.
+func (b *Batch) aside(wait func()) {
+	e := b.engine
+	b.locks.leave()
+	e.workers.tokens <- token{b.locks.owner, b.locks.slot}
+	defer func() {
+		t := <-e.workers.tokens
+		b.locks.owner, b.locks.slot = t.owner, t.slot
+	}()
+	wait()
+}

@@ -1,0 +1,126 @@
+package observe
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kedis/server/execute"
+)
+
+// monitors are the sessions that asked for MONITOR.
+type monitors struct {
+	count    atomic.Int32
+	mu       sync.Mutex
+	sessions map[*execute.Session]struct{}
+}
+
+func (m *monitors) add(s *execute.Session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sessions == nil {
+		m.sessions = map[*execute.Session]struct{}{}
+	}
+	m.sessions[s] = struct{}{}
+	m.count.Store(int32(len(m.sessions)))
+}
+
+func (m *monitors) remove(s *execute.Session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sessions, s)
+	m.count.Store(int32(len(m.sessions)))
+}
+
+// feed sends a command to the monitors, as Redis does: time, database, client and words.
+func (m *monitors) feed(ran *execute.Execution) {
+	now := time.Now()
+	line := append([]byte{'+'}, strconv.FormatInt(now.Unix(), 10)...)
+	line = append(line, '.')
+	micro := strconv.Itoa(now.Nanosecond() / 1000)
+	line = append(append(line, bytes.Repeat([]byte{'0'}, 6-len(micro))...), micro...)
+	line = append(line, " ["...)
+	line = strconv.AppendInt(line, int64(ran.Database), 10)
+	line = append(append(append(line, ' '), monitoredAddress(ran.Session.Peer)...), ']')
+	for _, word := range shownArgs(ran) {
+		line = appendQuoted(append(line, ' '), word)
+	}
+	line = append(line, "\r\n"...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for s := range m.sessions {
+		s.Peer.Send(line)
+	}
+}
+
+// monitoredAddress is where a client is, as MONITOR tells it.
+func monitoredAddress(peer execute.Peer) string {
+	if peer.OverUnixSocket() {
+		return "unix:" + strings.TrimSuffix(peer.RemoteAddress(), ":0")
+	}
+	return peer.RemoteAddress()
+}
+
+// appendQuoted appends a word as Redis quotes it.
+func appendQuoted(dst, word []byte) []byte {
+	dst = append(dst, '"')
+	for _, b := range word {
+		switch b {
+		case '\\', '"':
+			dst = append(dst, '\\', b)
+		case '\n':
+			dst = append(dst, `\n`...)
+		case '\r':
+			dst = append(dst, `\r`...)
+		case '\t':
+			dst = append(dst, `\t`...)
+		case '\a':
+			dst = append(dst, `\a`...)
+		case '\b':
+			dst = append(dst, `\b`...)
+		default:
+			if b >= ' ' && b < 0x7F {
+				dst = append(dst, b)
+			} else {
+				dst = append(dst, '\\', 'x', "0123456789abcdef"[b>>4], "0123456789abcdef"[b&15])
+			}
+		}
+	}
+	return append(dst, '"')
+}
+
+func monitorCommand() execute.Command {
+	return execute.Command{Name: "monitor", Arity: 1, Flags: execute.Admin | execute.NoScript | execute.Loading | execute.Stale | execute.NoBatch, Run: cmdMonitor,
+		Group: "server", Since: "1.0.0",
+		Summary: "Lists every command that the server executes, as it does."}
+}
+
+func cmdMonitor(c *execute.Invocation) error {
+	if c.Nested() {
+		return execute.Error("ERR MONITOR isn't allowed for DENY BLOCKING client")
+	}
+	c.Session.Mark(execute.KindMonitor, true)
+	reportOf(c.Engine).monitors.add(c.Session)
+	c.Reply.OK()
+	return nil
+}
+
+// shownArgs are the words that others may see.
+func shownArgs(x *execute.Execution) [][]byte {
+	if x.Redacted == 0 {
+		return x.Args
+	}
+	shown := make([][]byte, len(x.Args))
+	for i, word := range x.Args {
+		if i < 64 && x.Redacted&(1<<i) != 0 {
+			word = redactedWord
+		}
+		shown[i] = word
+	}
+	return shown
+}
+
+var redactedWord = []byte("(redacted)")

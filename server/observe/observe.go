@@ -1,0 +1,73 @@
+// Package observe has the commands that show what a server does and has: INFO, MONITOR, SLOWLOG, LATENCY and
+// MEMORY. The executor shows it every request that has run.
+package observe
+
+import (
+	"time"
+
+	"kedis/binlog"
+	"kedis/internal/config"
+	"kedis/internal/metrics"
+	"kedis/server/execute"
+)
+
+// Observation is what is observed of a server, besides what its parts count themselves.
+type Observation struct {
+	engine   *execute.Engine
+	monitors monitors
+
+	startupMemory int64  // in use when the engine was made, in bytes
+	machineMemory int64  // of the machine, in bytes
+	runID         string // of this run of the server: 40 hexadecimal digits
+}
+
+func New(e *execute.Engine) *Observation {
+	s := &Observation{engine: e, machineMemory: config.MachineMemory(), runID: binlog.NewID()}
+	if m, _, err := (report{e, s}).measureMemory(); err == nil {
+		s.startupMemory = m.used()
+	}
+	return s
+}
+
+// Commands are the commands that show what is observed.
+func Commands() []execute.Command {
+	return []execute.Command{infoCommand(), monitorCommand(), slowlogCommand(), latencyCommand(), memoryCommand()}
+}
+
+// report is what INFO and its kin tell of an engine.
+type report struct {
+	*execute.Engine
+	*Observation
+}
+
+// reportOf returns the report of an engine.
+func reportOf(e *execute.Engine) report { return report{e, e.Observer.(*Observation)} }
+
+// Forget ends what a session watches.
+func (s *Observation) Forget(session *execute.Session) { s.monitors.remove(session) }
+
+// Observe shows a request that has run to those who want to know of it.
+func (s *Observation) Observe(ran *execute.Execution, lane int) {
+	e := s.engine
+	if e.Config.LatencyTracking.Get() {
+		ran.Command.Measures.Latency.Record(lane, ran.Took)
+	}
+	if limit := e.Config.LatencyMonitorThreshold.Get(); limit > 0 {
+		e.NoteLatency(latencyEvent(ran.Command), ran.Took)
+	}
+	limit := e.Config.SlowlogLogSlowerThan.Get()
+	if limit >= 0 && ran.Took.Microseconds() >= limit && ran.Command.Flags&execute.SkipSlowlog == 0 {
+		e.Slowlog.Add(metrics.SlowEntry{Time: time.UnixMilli(ran.Began), Duration: ran.Took, Arguments: shownArgs(ran),
+			Address: ran.Session.Peer.RemoteAddress(), Name: ran.Session.Name()})
+	}
+	if s.monitors.count.Load() > 0 && ran.Command.Flags&(execute.SkipMonitor|execute.Admin) == 0 {
+		s.monitors.feed(ran)
+	}
+}
+
+func latencyEvent(c *execute.Command) string {
+	if c.Flags&execute.Fast != 0 {
+		return "fast-command"
+	}
+	return "command"
+}
