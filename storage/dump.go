@@ -95,10 +95,10 @@ func (d DB) encodeSpread(m *layout.Metadata, e *rdb.Encoder) error {
 func (d DB) Elements(m *layout.Metadata, visit func(element, value []byte, score float64) error) error {
 	switch m.Type {
 	case layout.List:
-		return d.walkAll(m, layout.KindListElement, false, func(_, element []byte) error { return visit(element, nil, 0) })
+		return d.walkAll(m, m.Type.Elements()[0], false, func(_, element []byte) error { return visit(element, nil, 0) })
 	case layout.ZSet:
 		key := layout.AppendElementKey(nil, layout.KindZSetScore, m.ID, nil)
-		return d.walkAll(m, layout.KindZSetScore, true, func(element, value []byte) error {
+		return d.walkAll(m, m.Type.Elements()[1], true, func(element, value []byte) error {
 			score, member, err := layout.DecodeScoreKey(append(key[:layout.ElementPrefix], element...), value)
 			if err != nil {
 				return err
@@ -106,13 +106,13 @@ func (d DB) Elements(m *layout.Metadata, visit func(element, value []byte, score
 			return visit(member, nil, score)
 		})
 	}
-	return d.walkAll(m, elementKinds(m.Type)[0], false, func(element, value []byte) error { return visit(element, value, 0) })
+	return d.walkAll(m, m.Type.Elements()[0], false, func(element, value []byte) error { return visit(element, value, 0) })
 }
 
-// walkAll walks all elements of a spread collection, of which there have to be as many as its key says.
-func (d DB) walkAll(m *layout.Metadata, kind byte, reverse bool, visit func(element, value []byte) error) error {
+// walkAll walks all records of a kind that a spread collection has. There have to be as many as its key says.
+func (d DB) walkAll(m *layout.Metadata, records layout.Elements, reverse bool, visit func(element, value []byte) error) error {
 	seen := uint64(0)
-	it := d.walkCollection(kind, m, reverse)
+	it := d.walkCollection(records.Kind, m, reverse)
 	for it.Next() {
 		if it.err = d.txn.SpendBytes(len(it.Key()) + len(it.Value())); it.err != nil {
 			break
@@ -125,8 +125,12 @@ func (d DB) walkAll(m *layout.Metadata, kind byte, reverse bool, visit func(elem
 	if err := it.Close(); err != nil {
 		return err
 	}
-	if seen != m.Length() {
-		return fmt.Errorf("%w: a collection of %d elements has %d records of kind %c", layout.ErrCorrupt, m.Length(), seen, kind)
+	if seen != records.Count(m) {
+		return wrongCount(m, records, seen)
 	}
 	return nil
+}
+
+func wrongCount(m *layout.Metadata, records layout.Elements, found uint64) error {
+	return fmt.Errorf("%w: a collection of %d elements has %d records of kind %c", layout.ErrCorrupt, m.Length(), found, records.Kind)
 }

@@ -37,7 +37,7 @@ func (d DB) deleteElement(kind byte, id uint64, element []byte) error {
 
 // walkCollection walks the records of one kind that a spread collection's elements have.
 func (d DB) walkCollection(kind byte, m *layout.Metadata, reverse bool) *Iterator {
-	if kind == layout.KindListElement {
+	if layout.Kinds[kind].Sequence {
 		return d.txn.walk(d.space, layout.AppendListKey(nil, m.ID, m.Head), layout.AppendListKey(nil, m.ID, m.Tail), reverse, false)
 	}
 	return d.walkElements(kind, m.ID, nil, reverse, false)

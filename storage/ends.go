@@ -2,7 +2,6 @@ package storage
 
 import (
 	"bytes"
-	"math"
 	"sync"
 
 	"kedis/storage/layout"
@@ -111,12 +110,12 @@ func (z *ZSet) narrow(lower, upper []byte, reverse bool) (newLower, newUpper []b
 func (z *ZSet) reachesEnd(lower, upper, first, behind []byte, reverse bool) bool {
 	if reverse {
 		if behind == nil {
-			behind = layout.Successor(nil, layout.AppendScoreKey(nil, z.next.ID, math.Inf(1), nil))
+			behind = layout.Behind(layout.KindZSetScore, z.next.ID)
 		}
 		return bytes.Compare(upper, behind) >= 0
 	}
 	if first == nil {
-		first = layout.AppendScoreKey(nil, z.next.ID, math.Inf(-1), nil)
+		first = layout.First(layout.KindZSetScore, z.next.ID)
 	}
 	return bytes.Compare(lower, first) <= 0
 }

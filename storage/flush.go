@@ -327,7 +327,7 @@ func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, le
 		} else {
 			to.Put(family, key, value)
 		}
-		if !readByKey(key[0]) {
+		if !layout.Kinds[key[0]].Read {
 			continue
 		}
 		copies = append(copies, copied{recordHash(space, key), space, key, value, state == generation.Present})
@@ -342,15 +342,6 @@ func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, le
 	}
 	s.counters.FlushedRecords.Add(int64(to.Len()))
 	to.Put(s.metaFamily(), layout.StateKey, f.state.Append(nil))
-}
-
-// readByKey tells which kinds of record are read one by one, and not only walked.
-func readByKey(kind byte) bool {
-	switch kind {
-	case layout.KindZSetScore, layout.KindExpiry, layout.KindDeleted:
-		return false
-	}
-	return true
 }
 
 // retire takes a generation away from what waits for RocksDB.

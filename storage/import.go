@@ -104,13 +104,13 @@ func (i *Import) check(db DB, key []byte) error {
 	if err != nil || m.Encoding != layout.Spread {
 		return err
 	}
-	for _, kind := range elementKinds(m.Type) {
-		lower := layout.AppendElementKey(nil, kind, m.ID, nil)
+	for _, records := range m.Type.Elements() {
+		lower := layout.AppendElementKey(nil, records.Kind, m.ID, nil)
 		count, err := i.count(db.space, lower)
 		if err != nil {
 			return err
 		}
-		if count != m.Length() {
+		if count != records.Count(&m) {
 			return fmt.Errorf("%w: key %q", ErrIncomplete, key)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"kedis/storage/generation"
+	"kedis/storage/layout"
 )
 
 // journal holds the writes of a transaction until it commits: the last version of each record
@@ -197,6 +198,26 @@ func (j *journal) lies(c *change, r generation.Range) bool {
 	}
 	key := j.key(c)
 	return bytes.Compare(key, r.Lower) >= 0 && (r.Upper == nil || bytes.Compare(key, r.Upper) < 0)
+}
+
+// hasAny tells whether there are changes of records of some kinds.
+func (j *journal) hasAny(kinds []byte) bool {
+	for _, kind := range kinds {
+		if j.kinds[kind] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// kindsWith lists the kinds of record that have a property.
+func kindsWith(property func(k *layout.Kind) bool) (kinds []byte) {
+	for kind := range layout.Kinds {
+		if property(&layout.Kinds[kind]) {
+			kinds = append(kinds, byte(kind))
+		}
+	}
+	return kinds
 }
 
 // any tells whether there are changes of records in a range.

@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"kedis/storage/generation"
+	"kedis/storage/layout"
 )
 
 // A generation that went to RocksDB as tables is kept, and read from before the cache, until the next one takes its place: nothing of it
@@ -97,7 +98,7 @@ func (s *Store) leave(next *frozen) {
 			runtime.Gosched()
 		}
 		space, key := record.Space(), record.Key()
-		if !used && room <= 0 || !live[space] || !readByKey(key[0]) || popped.has(key) {
+		if !used && room <= 0 || !live[space] || !layout.Kinds[key[0]].Read || popped.has(key) {
 			continue
 		}
 		value, state := record.Value()

@@ -224,12 +224,12 @@ func (t *Txn) keepRanks() {
 
 // takeBackRanks takes back what the entries of the journal, but for the first ones, have changed of counts.
 func (t *Txn) takeBackRanks(first int) {
-	if t.settled || t.journal.kinds[layout.KindZSetScore]+t.journal.kinds[layout.KindSetMember] == 0 {
+	if t.settled || !t.journal.hasAny(countedKinds) {
 		return
 	}
 	for i := first; i < len(t.journal.entries); i++ {
 		c := &t.journal.entries[i]
-		if key := t.journal.key(c); counts(key[0]) {
+		if key := t.journal.key(c); layout.Kinds[key[0]].Counted {
 			delta := -1
 			if c.length < 0 {
 				delta = 1
@@ -239,8 +239,8 @@ func (t *Txn) takeBackRanks(first int) {
 	}
 }
 
-// counts tells whether the records of a kind are counted. One that is put isn't there yet, and one that is deleted is.
-func counts(kind byte) bool { return kind == layout.KindZSetScore || kind == layout.KindSetMember }
+// countedKinds are the kinds of record that ranks count. One that is put isn't there yet, and one that is deleted is.
+var countedKinds = kindsWith(func(k *layout.Kind) bool { return k.Counted })
 
 // index is what is counted of a spread set: the scores of a sorted one, or the members of another.
 type index struct {

@@ -90,8 +90,8 @@ func (s *Store) keeps(family *rocks.Family, id uint64, record []byte) (bool, err
 
 func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type, count uint64) error {
 	batch := new(rocks.Batch)
-	for _, record := range elementKinds(kind) {
-		lower := layout.AppendElementKey(nil, record, id, nil)
+	for _, records := range kind.Elements() {
+		lower := layout.AppendElementKey(nil, records.Kind, id, nil)
 		upper := layout.Successor(nil, lower)
 		if count > reapByPoints {
 			batch.DeleteRange(family, lower, upper)
@@ -130,21 +130,6 @@ func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper
 		}
 	}
 	return it.Err()
-}
-
-// elementKinds are the kinds of record that a spread collection's elements have.
-func elementKinds(t layout.Type) []byte {
-	switch t {
-	case layout.Hash:
-		return []byte{layout.KindHashField}
-	case layout.Set:
-		return []byte{layout.KindSetMember}
-	case layout.List:
-		return []byte{layout.KindListElement}
-	case layout.ZSet:
-		return []byte{layout.KindZSetMember, layout.KindZSetScore}
-	}
-	return nil
 }
 
 // dropNamespaces drops the families that no database, no generation on its way, no view and no state

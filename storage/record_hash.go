@@ -22,10 +22,10 @@ func recordHash(space uint32, key []byte) uint64 {
 // hash is recordHash. It knows the last key's metadata, which is read and then written, or changed by one request after another, and the list whose
 // element was last asked for.
 func (t *Txn) hash(ns *namespace, key []byte) uint64 {
-	switch {
-	case key[0] == layout.KindMetadata && len(key) <= longestHashed:
+	switch kind := &layout.Kinds[key[0]]; {
+	case kind.ReadAgain && len(key) <= longestHashed:
 		return t.hashedKey.of(ns.number, key)
-	case key[0] == layout.KindListElement:
+	case kind.Sequence:
 		if id, index, ok := layout.DecodeListKey(key); ok {
 			last := &t.hashedList
 			if last.space != ns.number || last.id != id || !last.known {
@@ -61,10 +61,9 @@ type hashedList struct {
 	known    bool
 }
 
-// recordGroup puts the elements of a spread hash, set or sorted set, by score, into a group. Ids are counted, so nobody can choose those that collide.
+// recordGroup puts the elements of a spread collection into a group, unless they are found otherwise. Ids are counted, so nobody can choose those that collide.
 func recordGroup(space uint32, key []byte) (hash uint64, prefix int) {
-	switch key[0] {
-	case layout.KindHashField, layout.KindSetMember, layout.KindZSetScore:
+	if layout.Kinds[key[0]].Grouped {
 		return groupHash(space, key[0], layout.ElementID(key)), layout.ElementPrefix
 	}
 	return 0, 0

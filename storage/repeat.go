@@ -34,17 +34,19 @@ func (s *Store) forgetCopies() {
 	s.walks.Clear()
 }
 
+// scannedKinds are the kinds of record whose scans are kept.
+var scannedKinds = kindsWith(func(k *layout.Kind) bool { return k.Scanned })
+
 // changed says which records of collections that are walked over a transaction has written. They are visible.
 func (j *journal) changed(copies *walks.Copies) {
-	if j.kinds[layout.KindHashField]+j.kinds[layout.KindSetMember]+j.kinds[layout.KindZSetScore]+j.kinds[layout.KindListElement] == 0 {
+	if !j.hasAny(scannedKinds) {
 		return
 	}
 	var last uint64 // the collection that was told of; none has this number
 	known := false
 	for i := range j.entries {
 		c := &j.entries[i]
-		switch key := j.key(c); key[0] {
-		case layout.KindHashField, layout.KindSetMember, layout.KindZSetScore, layout.KindListElement:
+		if key := j.key(c); layout.Kinds[key[0]].Scanned {
 			if id := layout.ElementID(key); id != last {
 				last, known = id, copies.Changed(id)
 			}

@@ -181,7 +181,7 @@ func (r *restoring) enlarge() error {
 
 func (r *restoring) put(e smallElement) error {
 	if r.kind != layout.ZSet {
-		return r.spread.put(elementKinds(r.kind)[0], e.name, e.value)
+		return r.spread.put(r.kind.Elements()[0].Kind, e.name, e.value)
 	}
 	return r.spread.putScored(e.name, e.score)
 }

@@ -178,7 +178,7 @@ func checkPayload(t *testing.T, payload []byte, want collection) {
 func checkScores(t *testing.T, d DB, m *layout.Metadata, want collection) {
 	t.Helper()
 	got := map[string]string{}
-	must(t, d.walkAll(m, layout.KindZSetMember, false, func(member, value []byte) error {
+	must(t, d.walkAll(m, m.Type.Elements()[0], false, func(member, value []byte) error {
 		score, err := layout.DecodeScore(value)
 		got[string(member)] = strconv.FormatFloat(score, 'f', -1, 64)
 		return err
@@ -259,7 +259,7 @@ func checkRecords(t *testing.T, s *Store, model *[2]map[string]collection) {
 		want := 0
 		must(t, txn.DB(database).Keys(nil, func(_ []byte, m *layout.Metadata) bool {
 			if m.Encoding == layout.Spread {
-				want += int(m.Length()) * len(elementKinds(m.Type))
+				want += int(m.Length()) * len(m.Type.Elements())
 			}
 			return true
 		}))

@@ -56,7 +56,7 @@ func (d DB) ScanElements(k Key, step ScanStep, visit func(element, value []byte)
 	case k.Encoding == layout.Listpack:
 		return nil, d.visitListpack(k.Value, k.Type != layout.Set, visit)
 	}
-	kind := elementKinds(k.Type)[0]
+	kind := k.Type.Elements()[0].Kind
 	head := layout.AppendElementKey(nil, kind, k.ID, nil)
 	return d.scan(head, step, k.Type == layout.Set, func(element, value []byte) error {
 		if k.Type != layout.ZSet {

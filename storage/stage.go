@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"sync"
@@ -99,8 +98,7 @@ func (e *elements) stage() error {
 
 // owns tells whether a record is one of the collection's.
 func (e *elements) owns(key []byte) bool {
-	return len(key) >= layout.ElementPrefix && bytes.IndexByte(elementKinds(e.kind), key[0]) >= 0 &&
-		binary.BigEndian.Uint64(key[1:]) == e.id
+	return len(key) >= layout.ElementPrefix && layout.Kinds[key[0]].Element && layout.ElementID(key) == e.id
 }
 
 // write brings the batch to RocksDB, together with the record that says that nothing refers to it.
@@ -139,8 +137,8 @@ func (e *elements) distinct() (bool, error) {
 
 // count counts the records that were staged.
 func (e *elements) count() (n uint64, err error) {
-	for _, kind := range elementKinds(e.kind) {
-		lower := layout.AppendElementKey(nil, kind, e.id, nil)
+	for _, records := range e.kind.Elements() {
+		lower := layout.AppendElementKey(nil, records.Kind, e.id, nil)
 		it := e.db.txn.store.db().NewIterator(e.family, nil, rocks.IteratorOptions{
 			LowerBound: lower, UpperBound: layout.Successor(nil, lower), KeysOnly: true})
 		for it.Next() {

@@ -248,7 +248,7 @@ func TestStagingLeavesOtherWrites(t *testing.T) {
 		}
 		set, err := d.Lookup([]byte("set"))
 		must(t, err)
-		must(t, d.walkAll(&set.Metadata, layout.KindSetMember, false, func(_, _ []byte) error { return nil }))
+		must(t, d.walkAll(&set.Metadata, set.Type.Elements()[0], false, func(_, _ []byte) error { return nil }))
 	})
 }
 

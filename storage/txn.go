@@ -340,7 +340,7 @@ func (t *Txn) find(ns *namespace, key []byte) (value []byte, found bool, err err
 }
 
 // usedAgain tells whether it is likely that who reads a record reads it again: not what takes an element out of a list.
-func (t *Txn) usedAgain(key []byte) bool { return !t.mode.Writing || key[0] != layout.KindListElement }
+func (t *Txn) usedAgain(key []byte) bool { return !t.mode.Writing || !layout.Kinds[key[0]].Sequence }
 
 // getBelow reads from RocksDB and keeps a clean copy. The lock of the key keeps others from
 // changing the record meanwhile.
@@ -353,7 +353,7 @@ func (t *Txn) getBelow(ns *namespace, hash uint64, key []byte) (value []byte, fo
 		if value, found, known := t.takeFetched(ns, hash, key); known {
 			return value, found, nil
 		}
-		if key[0] == layout.KindListElement && t.spill == nil {
+		if layout.Kinds[key[0]].Sequence && t.spill == nil {
 			value, found, err = t.run.get(t.store, family, ns.number, key)
 		} else {
 			value, found, err = t.store.db().Get(family, nil, key, nil)
@@ -402,7 +402,7 @@ func (t *Txn) putParts(ns *namespace, key, head, tail []byte) error {
 		return err
 	}
 	t.journal.put(t.hash(ns, key), ns.number, key, head, tail)
-	if counts(key[0]) {
+	if layout.Kinds[key[0]].Counted {
 		t.store.ranks.changed(key, 1)
 	}
 	if t.spill != nil && len(t.journal.buffer) >= spillBytes {
@@ -413,7 +413,7 @@ func (t *Txn) putParts(ns *namespace, key, head, tail []byte) error {
 
 func (t *Txn) delete(ns *namespace, key []byte) error {
 	t.journal.delete(t.hash(ns, key), ns.number, key)
-	if counts(key[0]) {
+	if layout.Kinds[key[0]].Counted {
 		t.store.ranks.changed(key, -1)
 	}
 	return t.spend(1)

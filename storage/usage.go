@@ -13,8 +13,8 @@ func (d DB) Usage(key []byte, k Key, samples int64) (int64, error) {
 	if k.Encoding != layout.Spread {
 		return bytes, nil
 	}
-	for _, kind := range elementKinds(k.Type) {
-		elements, err := d.elementBytes(kind, &k.Metadata, samples)
+	for _, records := range k.Type.Elements() {
+		elements, err := d.elementBytes(records, &k.Metadata, samples)
 		if err != nil {
 			return 0, err
 		}
@@ -23,9 +23,9 @@ func (d DB) Usage(key []byte, k Key, samples int64) (int64, error) {
 	return bytes, nil
 }
 
-func (d DB) elementBytes(kind byte, m *layout.Metadata, samples int64) (int64, error) {
+func (d DB) elementBytes(records layout.Elements, m *layout.Metadata, samples int64) (int64, error) {
 	var bytes, seen int64
-	it := d.walkCollection(kind, m, false)
+	it := d.walkCollection(records.Kind, m, false)
 	for (samples == 0 || seen < samples) && it.Next() {
 		bytes += int64(len(it.Key()) + len(it.Value()))
 		seen++
@@ -33,7 +33,7 @@ func (d DB) elementBytes(kind byte, m *layout.Metadata, samples int64) (int64, e
 	if err := it.Close(); err != nil || seen == 0 {
 		return 0, err
 	}
-	return bytes / seen * int64(m.Length()), nil
+	return bytes / seen * int64(records.Count(m)), nil
 }
 
 // Generations tells of the recent writes that RocksDB doesn't have: the records of the generation that
