@@ -108,7 +108,9 @@ func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 	} else if unchanged(&old.Metadata, next) {
 		return nil
 	}
-	d.noteBounds(&old.Metadata, next)
+	if row := TypeOf(next.Type); row.replaced != nil {
+		row.replaced(d, &old.Metadata, next)
+	}
 	return d.putMetadata(key, next)
 }
 
@@ -173,8 +175,8 @@ func (d DB) Remove(key []byte, k Key) error {
 func (d DB) abandon(m *layout.Metadata) error {
 	t := d.txn
 	t.store.ranks.drop(m.ID)
-	if m.Type == layout.List {
-		d.leaveList(m)
+	if row := TypeOf(m.Type); row.abandoned != nil {
+		row.abandoned(d, m)
 	}
 	t.key2 = layout.AppendDeletedKey(t.key2[:0], m.ID)
 	value := layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length())

@@ -2,12 +2,99 @@ package storage
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
+	"kedis/storage/digest"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
+	"kedis/storage/rdb"
 	"kedis/storage/walks"
 )
+
+// listType is the row of lists.
+var listType = DataType{Name: "list", RDB: rdb.List, Digest: digest.List, encoding: named("quicklist"),
+	encode:  encodeList,
+	restore: restoreList,
+	digest: func(v *digest.Value, d DB, key []byte, _ *layout.Metadata) error {
+		l, err := d.List(key)
+		if err != nil {
+			return err
+		}
+		return l.Range(0, l.Len(), false, func(_ int, value []byte) bool { v.Element(value); return true })
+	},
+	elements: func(d DB, m *layout.Metadata, visit visitElement) error {
+		return d.walkAll(m, m.Type.Elements()[0], false, func(_, element []byte) error { return visit(element, nil, 0) })
+	},
+	replaced:  DB.noteBounds,
+	abandoned: DB.leaveList,
+}
+
+// encodeList writes a list. The number of nodes that a spread one makes up comes first, so its elements are read twice.
+func encodeList(d DB, m *layout.Metadata, e *rdb.Encoder) error {
+	if m.Encoding == layout.Listpack {
+		e.ListListpack(m.Value)
+		return nil
+	}
+	var nodes rdb.ListNodes
+	if err := d.Elements(m, func(element, _ []byte, _ float64) error { nodes.Add(element); return nil }); err != nil {
+		return err
+	}
+	e.BeginList(nodes.Count())
+	return d.encodeElements(m, e, func(e *rdb.Encoder, element, _ []byte, _ float64) { e.ListElement(element) })
+}
+
+// restoreList takes a list of one listpack as it comes when it is small enough, and packs one of the oldest
+// form, which came without any. Any other is spread.
+func restoreList(r *restoring) (layout.Metadata, error) {
+	l := List{db: r.db}
+	m := layout.Metadata{Type: layout.List, Encoding: layout.Listpack, Value: r.value.Listpack}
+	if m.Value != nil && !l.exceeds(len(m.Value), r.value.Listpack.Len()) {
+		return m, nil
+	}
+	pack := listpack.Empty(64)
+	if r.value.Listpack != nil || r.value.Count == 0 {
+		r.spread = r.db.newElements(r.kind)
+	}
+	for r.value.Next() {
+		var err error
+		if r.spread != nil {
+			err = r.push(r.value.Element.Bytes)
+		} else if pack = pack.Append(pack[:0], listpack.Of(r.value.Element.Bytes)); l.exceeds(len(pack), pack.Len()) {
+			err = r.enlargeList(pack)
+		}
+		if err != nil {
+			return m, err
+		}
+	}
+	if r.spread == nil {
+		m.Value = pack
+		return m, r.value.Err()
+	}
+	m.Encoding, m.ID, m.Value = layout.Spread, r.spread.id, nil
+	m.Head, m.Tail = layout.ListMiddle, layout.ListMiddle+r.count
+	return m, errors.Join(r.value.Err(), r.spread.finish())
+}
+
+// push gives the next element of a list its record.
+func (r *restoring) push(element []byte) error {
+	var index [8]byte
+	binary.BigEndian.PutUint64(index[:], layout.ListMiddle+r.count)
+	r.count++
+	return r.spread.put(layout.KindListElement, index[:], element)
+}
+
+// enlargeList gives each element that was packed its record.
+func (r *restoring) enlargeList(pack listpack.Listpack) error {
+	r.spread = r.db.newElements(r.kind)
+	var scratch []byte
+	for _, e := range pack.All() {
+		if err := r.push(text(e, &scratch)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // List is a list as a transaction sees it. Its methods change it in the transaction and keep its
 // key in step; Save writes that down.

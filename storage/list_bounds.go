@@ -64,7 +64,7 @@ func (l movedLists) publish(moved []movedList) {
 
 // noteBounds notes that a key's new metadata changes the bounds of the spread list that it had before.
 func (d DB) noteBounds(old, next *layout.Metadata) {
-	if next.Type == layout.List && next.Encoding == layout.Spread && old.Encoding == layout.Spread && next.ID == old.ID &&
+	if next.Encoding == layout.Spread && old.Encoding == layout.Spread && next.ID == old.ID &&
 		boundsOf(next) != boundsOf(old) {
 		d.moveList(next.ID, boundsOf(old), boundsOf(next))
 	}

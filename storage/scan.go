@@ -54,19 +54,17 @@ func (d DB) ScanElements(k Key, step ScanStep, visit func(element, value []byte)
 		d.visitIntset(k.Value, visit)
 		return nil, nil
 	case k.Encoding == layout.Listpack:
-		return nil, d.visitListpack(k.Value, k.Type != layout.Set, visit)
+		return nil, d.visitListpack(k.Value, TypeOf(k.Type).packedPairs, visit)
 	}
 	kind := k.Type.Elements()[0].Kind
 	head := layout.AppendElementKey(nil, kind, k.ID, nil)
-	return d.scan(head, step, k.Type == layout.Set, func(element, value []byte) error {
-		if k.Type != layout.ZSet {
-			visit(element, value)
-			return nil
+	row := TypeOf(k.Type)
+	return d.scan(head, step, !row.packedPairs, func(element, value []byte) (err error) {
+		if row.scanned != nil {
+			value, err = row.scanned(d.txn, value)
 		}
-		score, err := layout.DecodeScore(value)
 		if err == nil {
-			d.txn.element = appendScannedScore(d.txn.element[:0], score)
-			visit(element, d.txn.element)
+			visit(element, value)
 		}
 		return err
 	})

@@ -5,10 +5,43 @@ import (
 	"math/rand/v2"
 
 	"kedis/internal/number"
+	"kedis/storage/digest"
 	"kedis/storage/intset"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
+	"kedis/storage/rdb"
 )
+
+// setType is the row of sets.
+var setType = DataType{Name: "set", RDB: rdb.Set, Digest: digest.Set, encoding: named("hashtable"),
+	encode: func(d DB, m *layout.Metadata, e *rdb.Encoder) error {
+		if m.Encoding == layout.Intset {
+			e.SetIntset(m.Value)
+			return nil
+		}
+		return encodeSet(d, m, e)
+	},
+	restore: restoreSet,
+	digest: func(v *digest.Value, d DB, key []byte, _ *layout.Metadata) error {
+		s, err := d.Set(key)
+		if err != nil {
+			return err
+		}
+		return s.All(func(member []byte) bool { v.Member(member); return true })
+	},
+	elements: visitValues,
+}
+
+var encodeSet = encodeCollection((*rdb.Encoder).SetListpack, (*rdb.Encoder).BeginSet,
+	func(e *rdb.Encoder, member, _ []byte, _ float64) { e.Member(member) })
+
+func restoreSet(r *restoring) (layout.Metadata, error) {
+	limits := r.db.limits()
+	r.entries, r.longest, r.integers = limits.SetEntries(), limits.SetValue(), limits.SetIntsetEntries()
+	r.onlyInts = true
+	r.put = func(e *smallElement) error { return r.spread.put(layout.KindSetMember, e.name, nil) }
+	return r.collection()
+}
 
 // Set is a set as a transaction sees it. Its methods change it in the transaction; Save writes down
 // that they did.

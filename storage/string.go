@@ -7,7 +7,9 @@ import (
 
 	"kedis/internal/number"
 	"kedis/storage/bits"
+	"kedis/storage/digest"
 	"kedis/storage/layout"
+	"kedis/storage/rdb"
 )
 
 // What strings refuse.
@@ -25,6 +27,21 @@ const MaxStringBytes = math.MaxUint32 - 1<<10
 
 // embeddedBytes is up to which length Redis keeps a string together with its object ("embstr").
 const embeddedBytes = 44
+
+// stringType is the row of strings.
+var stringType = DataType{Name: "string", RDB: rdb.String, Digest: digest.String, encoding: StringEncoding,
+	encode: func(_ DB, m *layout.Metadata, e *rdb.Encoder) error {
+		e.String(m.Value)
+		return nil
+	},
+	restore: func(r *restoring) (layout.Metadata, error) {
+		return layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: r.value.Bytes}, nil
+	},
+	digest: func(v *digest.Value, _ DB, _ []byte, m *layout.Metadata) error {
+		v.String(m.Value)
+		return nil
+	},
+}
 
 // StringEncoding is what OBJECT ENCODING answers for a string.
 func StringEncoding(m *layout.Metadata) string {

@@ -7,10 +7,55 @@ import (
 	"math"
 
 	"kedis/internal/number"
+	"kedis/storage/digest"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
+	"kedis/storage/rdb"
 	"kedis/storage/walks"
 )
+
+// zsetType is the row of sorted sets.
+var zsetType = DataType{Name: "zset", RDB: rdb.SortedSet, Digest: digest.SortedSet, encoding: named("skiplist"),
+	encode: encodeCollection((*rdb.Encoder).SortedSetListpack, (*rdb.Encoder).BeginSortedSet,
+		func(e *rdb.Encoder, member, _ []byte, score float64) { e.ScoredMember(member, score) }),
+	restore: restoreZSet,
+	digest: func(v *digest.Value, d DB, key []byte, _ *layout.Metadata) error {
+		z, err := d.ZSet(key)
+		if err != nil {
+			return err
+		}
+		return z.All(func(member []byte, score float64) bool { v.Scored(member, score); return true })
+	},
+	elements:    visitScored,
+	packedPairs: true,
+	scanned: func(t *Txn, value []byte) ([]byte, error) {
+		score, err := layout.DecodeScore(value)
+		t.element = appendScannedScore(t.element[:0], score)
+		return t.element, err
+	},
+}
+
+// visitScored visits a spread set's members, the highest score first.
+func visitScored(d DB, m *layout.Metadata, visit visitElement) error {
+	key := layout.AppendElementKey(nil, layout.KindZSetScore, m.ID, nil)
+	return d.walkAll(m, m.Type.Elements()[1], true, func(element, value []byte) error {
+		score, member, err := layout.DecodeScoreKey(append(key[:layout.ElementPrefix], element...), value)
+		if err != nil {
+			return err
+		}
+		return visit(member, nil, score)
+	})
+}
+
+func restoreZSet(r *restoring) (layout.Metadata, error) {
+	limits := r.db.limits()
+	r.entries, r.longest = limits.ZSetEntries(), limits.ZSetValue()
+	r.inOrder = true
+	r.put = func(e *smallElement) error { return r.spread.putScored(e.name, e.score) }
+	scores := ZSet{db: r.db}
+	r.second = func(e *smallElement) listpack.Element { return scores.scoreElement(e.score) }
+	return r.collection()
+}
 
 // ZSet is a sorted set as a transaction sees it. Its methods change it in the transaction; Save
 // writes down that they did.
