@@ -96,7 +96,7 @@ func (c *connection) lookAhead() error {
 		return err
 	}
 	c.ahead = append(c.aheadStart[:0], first)
-	for !c.parser.Unauthenticated && len(c.ahead) < storage.WarmRequests {
+	for !c.parser.Unauthenticated && len(c.ahead) < storage.PrefetchBatch {
 		args, err := c.parser.Next()
 		if args == nil || err != nil {
 			break // the parser says so again

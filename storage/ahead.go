@@ -91,7 +91,7 @@ func (a *ahead) add(key, value []byte) bool {
 
 // walkFromEnd visits the records of the index between two keys, from an end of it on, in a transaction that writes. visit doesn't put any into it.
 func (z *ZSet) walkFromEnd(lower, upper []byte, reverse bool, visit visitRecord) error {
-	a := &z.db.txn.ahead
+	a := &z.db.txn.order.ahead
 	a.walking = true
 	defer func() { a.walking = false }()
 	wanted := func(key, value []byte) bool {
@@ -139,7 +139,7 @@ func (z *ZSet) readAhead(a *ahead, visit visitRecord) error {
 			return it.Close()
 		}
 		if !a.begun {
-			t.store.ends.found(z.next.ID, it.nearer(own, it.Key()), a.reverse)
+			t.store.order.ends.found(z.next.ID, it.nearer(own, it.Key()), a.reverse)
 			a.begun = true
 		}
 		keeping = keeping && a.add(it.Key(), it.Value())
@@ -153,10 +153,10 @@ func (z *ZSet) readAhead(a *ahead, visit visitRecord) error {
 
 // readMore keeps some records that nobody has asked for yet, unless that is much work.
 func (a *ahead) readMore(t *Txn, it *Iterator) {
-	extra, budget := a.extra, t.budget
+	extra, budget := a.extra, t.running.budget
 	a.extra = min(2*extra+1, mostAhead)
-	t.budget = min(budget/2, aheadCost)
-	defer func(allowed int) { t.budget = budget - (allowed - t.budget) }(t.budget)
+	t.running.budget = min(budget/2, aheadCost)
+	defer func(allowed int) { t.running.budget = budget - (allowed - t.running.budget) }(t.running.budget)
 	for ; extra > 0; extra-- {
 		if !it.Next() {
 			a.complete = it.Err() == nil
@@ -170,12 +170,12 @@ func (a *ahead) readMore(t *Txn, it *Iterator) {
 
 // walksFromEnd tells whether walks from an end of an index read ahead. What was spilled can't be looked up any more.
 func (t *Txn) walksFromEnd() bool {
-	return t.mode.Writing && t.spill == nil && t.view == nil && !t.ahead.walking
+	return t.running.mode.Writing && t.staging.spill == nil && t.view == nil && !t.order.ahead.walking
 }
 
 // fromEnd are the bounds of all that lives in a set's index from the end on at which a walk between two keys begins.
 func (z *ZSet) fromEnd(lower, upper []byte, reverse bool) (from, to []byte) {
-	first, behind := z.db.txn.store.ends.bounds(z.next.ID)
+	first, behind := z.db.txn.store.order.ends.bounds(z.next.ID)
 	from, to = lower, upper
 	if reverse {
 		if from = first; from == nil {

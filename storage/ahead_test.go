@@ -89,8 +89,8 @@ func TestLargeMembersAreNotReadAhead(t *testing.T) {
 		if got := pop(t, txn, key, false, 0); got != float64(i) {
 			t.Fatalf("pop took %v, want %d", got, i)
 		}
-		if held := txn.ahead.bytes; held > aheadBytes || len(txn.ahead.records) > aheadBytes/(20<<10) {
-			t.Fatalf("%d records of %d bytes are held", len(txn.ahead.records), held)
+		if held := txn.order.ahead.bytes; held > aheadBytes || len(txn.order.ahead.records) > aheadBytes/(20<<10) {
+			t.Fatalf("%d records of %d bytes are held", len(txn.order.ahead.records), held)
 		}
 	}
 	txn.Reset()

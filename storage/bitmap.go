@@ -112,8 +112,8 @@ func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte) 
 	if err := d.txn.SpendBytes(total); err != nil {
 		return 0, err
 	}
-	d.txn.draft = bits.Combine(d.txn.draft[:0], operation, sources...)
-	result := d.txn.draft
+	d.txn.scratch.draft = bits.Combine(d.txn.scratch.draft[:0], operation, sources...)
+	result := d.txn.scratch.draft
 	old, err := d.Lookup(target)
 	switch {
 	case err != nil:

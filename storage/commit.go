@@ -46,27 +46,12 @@ func (s *Store) Commit(t *Txn) error {
 	s.throttle()
 	s.commit.waiting.add(t)
 	s.commit.Lock()
-	if !t.done {
+	if !t.outcome.done {
 		s.commitAll(s.commit.waiting.take())
 	}
 	s.commit.Unlock()
-	return t.err
+	return t.outcome.err
 }
-
-// Replay makes the transaction one that repeats effects which stand in the log already, up to a
-// position. Its mode has to be Applying.
-func (t *Txn) Replay(position int64) { t.applied = position }
-
-// Copy makes the transaction's effects the bytes of another server's stream, as they are, for a
-// replica: database is selected when they begin, after when they end.
-func (t *Txn) Copy(database, after int, stream []byte) {
-	t.effects, t.effectCount = append(t.effects[:0], stream...), 1
-	t.first, t.last, t.copied = database, after, true
-}
-
-// Say makes the transaction's only effect bytes that count and do nothing, such as a PING to
-// replicas, whichever database is selected.
-func (t *Txn) Say(stream []byte) { t.effects, t.effectCount = append(t.effects[:0], stream...), 1 }
 
 // BetweenCommits calls f while nothing is committed: for what else changes the log. The next effect
 // says anew which database it is for.
@@ -92,17 +77,17 @@ func (s *Store) commitAll(txns []*Txn) {
 // settleRanks ends what transactions have changed of counts, while their locks are held.
 func settleRanks(txns []*Txn) {
 	for _, t := range txns {
-		if t.err != nil {
+		if t.outcome.err != nil {
 			t.takeBackRanks(0)
 		}
-		t.settled = true
+		t.order.settled = true
 	}
 }
 
 func (s *Store) commitTogether(txns []*Txn) error {
 	position, err := s.log(txns)
 	for _, t := range txns {
-		t.done, t.err = true, err
+		t.outcome.done, t.outcome.err = true, err
 		if err == nil {
 			s.publish(t)
 		}
@@ -110,14 +95,14 @@ func (s *Store) commitTogether(txns []*Txn) error {
 	if err != nil {
 		return err
 	}
-	s.position.Store(position)
+	s.positions.visible.Store(position)
 	s.counters.Commits.Add(int64(len(txns)))
 	s.freezeWhenFull()
 	return nil
 }
 
 func (s *Store) freezeWhenFull() {
-	active := s.current.Load().active
+	active := s.tiers.Load().active
 	switch bytes, most := active.Bytes()+s.commit.moved.bytes(), s.options.GenerationBytes(); {
 	case bytes > most || active.Full():
 		s.freeze()
@@ -134,28 +119,28 @@ func (s *Store) log(txns []*Txn) (int64, error) {
 	var pieces [][]byte
 	database, reselected := -1, false
 	for _, t := range txns {
-		if t.applied != 0 {
-			return t.applied, nil // recovery: it is alone
+		if t.effects.applied != 0 {
+			return t.effects.applied, nil // recovery: it is alone
 		}
-		if t.effectCount == 0 {
+		if t.effects.count == 0 {
 			continue
 		}
 		if database < 0 {
 			database = s.commit.log.Database()
 		}
-		if t.first < 0 {
-			pieces = append(pieces, t.effects)
+		if t.effects.first < 0 {
+			pieces = append(pieces, t.effects.bytes)
 			continue
 		}
-		if t.first != database || s.commit.reselect && !reselected && !t.copied {
-			pieces = append(pieces, appendSelect(nil, t.first))
+		if t.effects.first != database || s.commit.reselect && !reselected && !t.effects.copied {
+			pieces = append(pieces, appendSelect(nil, t.effects.first))
 			reselected = true
 		}
-		pieces = append(pieces, t.effects)
-		database = t.last
+		pieces = append(pieces, t.effects.bytes)
+		database = t.effects.last
 	}
 	if len(pieces) == 0 {
-		return s.position.Load(), nil
+		return s.positions.visible.Load(), nil
 	}
 	position, err := s.commit.log.Append(s.commit.log.Database(), database, pieces...)
 	if err != nil {
@@ -188,26 +173,26 @@ func appendSelect(dst []byte, database int) []byte {
 }
 
 func (s *Store) publish(t *Txn) {
-	now := s.current.Load()
+	now := s.tiers.Load()
 	t.journal.publish(now.active)
-	t.journal.changed(&s.walks)
-	s.commit.moved.publish(t.moved)
-	if len(t.staged) > 0 {
-		s.staged.commit(t.staged, now.active)
-		t.staged = t.staged[:0]
+	t.journal.changed(&s.clean.walks)
+	s.commit.moved.publish(t.changes.moved)
+	if len(t.staging.ids) > 0 {
+		s.ids.staged.commit(t.staging.ids, now.active)
+		t.staging.ids = t.staging.ids[:0]
 	}
-	for _, d := range t.deltas {
+	for _, d := range t.changes.deltas {
 		d.namespace.keys.Add(int64(d.keys))
 		d.namespace.expires.Add(int64(d.expires))
 	}
-	s.counters.Expired.Add(int64(t.expirations))
-	if t.databases != nil {
+	s.counters.Expired.Add(int64(t.events.expirations))
+	if t.changes.databases != nil {
 		kept := now.kept
-		if empty(t.databases) {
+		if empty(t.changes.databases) {
 			kept = nil
 			s.forgetCopies()
 		}
-		s.current.Store(&current{active: now.active, frozen: now.frozen, kept: kept, databases: t.databases})
+		s.setTiers(now.active, now.frozen, kept, t.changes.databases)
 	}
 }
 
@@ -219,26 +204,26 @@ func empty(databases []*namespace) bool {
 // freeze ends the active generation and hands it to the flusher. It is called with the commit
 // lock held, between commits.
 func (s *Store) freeze() {
-	now := s.current.Load()
+	now := s.tiers.Load()
 	for _, ns := range now.databases {
 		ns.named = ns.named || ns.keys.Load() > 0
 	}
 	f := &frozen{now.active, s.state(), s.commit.moved}
 	s.commit.moved = movedLists{}
 	list := append([]*frozen{f}, now.frozen...)
-	s.current.Store(&current{active: s.takeNext(now.active.Keys()), frozen: list, kept: now.kept, databases: now.databases})
+	s.setTiers(s.takeNext(now.active.Keys()), list, now.kept, now.databases)
 	s.flusher.wake()
 }
 
 // state is what RocksDB will have when everything that is visible now has been written to it.
 func (s *Store) state() layout.State {
 	state := layout.State{
-		Position:      s.position.Load(),
+		Position:      s.positions.visible.Load(),
 		LogDirectory:  s.commit.logDirectory,
-		NextID:        s.nextID.Load(),
-		NextNamespace: s.commit.nextNamespace,
+		NextID:        s.ids.next.Load(),
+		NextNamespace: s.namespaces.next,
 	}
-	for number, ns := range s.current.Load().databases {
+	for number, ns := range s.tiers.Load().databases {
 		if ns.named || ns.keys.Load() > 0 || ns.family.Load() != nil {
 			state.Databases = append(state.Databases, layout.Database{Number: uint32(number),
 				Namespace: ns.number, Keys: ns.keys.Load(), Expires: ns.expires.Load()})
@@ -277,7 +262,7 @@ func (s *Store) Crowded() bool { return s.waitingGenerations() >= frozenUnslowed
 func (s *Store) Flushing() bool { return s.waitingGenerations() > 0 }
 
 // waitingGenerations is how many generations wait for RocksDB.
-func (s *Store) waitingGenerations() int { return len(s.current.Load().frozen) }
+func (s *Store) waitingGenerations() int { return len(s.tiers.Load().frozen) }
 
 // Ready is nil, or why writes are not to be begun: RocksDB takes nothing, and memory must not fill with
 // what it should have. Writes resume by themselves when it does.

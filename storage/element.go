@@ -19,8 +19,8 @@ func (d DB) limits() *Limits { return &d.txn.store.options.Limits }
 // | kind | id:8 | element |. See package layout.
 
 func (d DB) elementKey(kind byte, id uint64, element []byte) []byte {
-	d.txn.key2 = layout.AppendElementKey(d.txn.key2[:0], kind, id, element)
-	return d.txn.key2
+	d.txn.scratch.key2 = layout.AppendElementKey(d.txn.scratch.key2[:0], kind, id, element)
+	return d.txn.scratch.key2
 }
 
 func (d DB) getElement(kind byte, id uint64, element []byte) (value []byte, found bool, err error) {

@@ -87,7 +87,7 @@ func (e *indexEnds) cover(id uint64, key []byte) {
 // narrow cuts bounds of the index down to where records live. What isn't known of the end that the walk would come from is found out
 // first. atEnd tells that the walk begins there.
 func (z *ZSet) narrow(lower, upper []byte, reverse bool) (newLower, newUpper []byte, atEnd bool, err error) {
-	ends := &z.db.txn.store.ends
+	ends := &z.db.txn.store.order.ends
 	first, behind := ends.bounds(z.next.ID)
 	if atEnd = z.reachesEnd(lower, upper, first, behind, reverse); !atEnd && (!reverse && first == nil || reverse && behind == nil) {
 		prefix := z.indexKey(nil)

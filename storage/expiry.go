@@ -57,11 +57,6 @@ func (d DB) RemoveExpired(key []byte) (bool, error) {
 	if err != nil || !k.Exists || !d.txn.expired(&k.Metadata) {
 		return false, err
 	}
-	d.txn.expirations++
 	d.txn.Effect(d.number, delEffect, key)
-	before := len(d.txn.journal.entries)
-	err = d.Remove(key, k)
-	d.txn.touched[len(d.txn.touched)-1].expired = true
-	d.txn.expiredEntries += len(d.txn.journal.entries) - before
-	return true, err
+	return true, d.txn.Expire(func() error { return d.Remove(key, k) })
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"math/bits"
 
 	"kedis/storage/generation"
@@ -94,46 +95,46 @@ func (f *fetched) take(s *Store, hash uint64, space uint32, key []byte) (value [
 }
 
 // Fetch reads what requests will ask RocksDB for, as far as RocksDB has it in memory, and keeps it for them. which has a bit for each
-// request that Warm found something missing for. It returns a bit for each that would wait for a file: Load is for those. The caller has
+// request that Prefetch found something missing for. It returns a bit for each that would wait for a file: Load is for those. The caller has
 // passed the gate. Requests for another database than the first one's are left to themselves.
-func (t *Txn) Fetch(requests []Upcoming, which uint32) (cold uint32) {
+func (t *Txn) Fetch(requests []Prefetch, which uint32) (cold uint32) {
 	if which == 0 {
 		return 0
 	}
 	database := requests[bits.TrailingZeros32(which)].Database
-	space := t.store.current.Load().databases[database]
+	space := t.store.tiers.Load().databases[database]
 	family := space.family.Load()
 	if family == nil {
 		return 0 // RocksDB has nothing of it
 	}
-	keys, elements := &t.fetchedKeys, &t.fetchedElements
+	key, keys, elements := &t.prefetched.key, &t.prefetched.keys, &t.prefetched.elements
 	keys.begin(t.store)
 	elements.begin(t.store)
-	var metadata [WarmRequests][]byte
+	var metadata [PrefetchBatch][]byte
 	for i := range requests {
 		if which&(1<<i) == 0 || requests[i].Database != database {
 			continue
 		}
-		t.key = layout.AppendMetadataKey(t.key[:0], requests[i].Args[1])
-		value, known := t.remembered(space.number, t.key)
+		*key = layout.AppendMetadataKey((*key)[:0], requests[i].Key)
+		value, known := t.remembered(space.number, *key)
 		if !known {
-			keys.want(i, space.number, t.key)
+			keys.want(i, space.number, *key)
 		}
 		metadata[i] = value
 	}
 	cold = keys.read(family)
 	for i := range requests {
-		if which&^cold&(1<<i) == 0 || requests[i].Database != database || !requests[i].Element {
+		if which&^cold&(1<<i) == 0 || requests[i].Database != database {
 			continue
 		}
 		if metadata[i] == nil {
 			metadata[i] = keys.of(i)
 		}
-		if !t.warmElementKey(metadata[i], requests[i].Args) {
+		if !t.elementKey(metadata[i], &requests[i]) {
 			continue
 		}
-		if _, known := t.remembered(space.number, t.key); !known {
-			elements.want(i, space.number, t.key)
+		if _, known := t.remembered(space.number, *key); !known {
+			elements.want(i, space.number, *key)
 		}
 	}
 	return cold | elements.read(family)
@@ -146,22 +147,8 @@ func (t *Txn) remembered(space uint32, key []byte) (value []byte, known bool) {
 	if state != generation.Unknown {
 		return value, true
 	}
-	now := t.store.current.Load()
-	if value, state = now.active.Get(generation.End, hash, space, key); state != generation.Unknown {
-		return value, true
-	}
-	for _, f := range now.frozen {
-		if value, state = f.Get(generation.End, hash, space, key); state != generation.Unknown {
-			return value, true
-		}
-	}
-	if now.kept != nil {
-		if value, state = now.kept.Use(hash, space, key, false); state != generation.Unknown {
-			return value, true
-		}
-	}
-	value, _, known = t.store.cache.Get(hash, space, key)
-	return value, known
+	value, state, _ = t.store.tiers.Load().get(hash, space, key, false)
+	return value, state != generation.Unknown
 }
 
 // loadedKeys is how many keys of a request Load looks for at most: the gate can't be closed meanwhile.
@@ -169,51 +156,50 @@ const loadedKeys = 64
 
 // Load brings what a request will ask RocksDB for from the files into RocksDB's cache. It waits for the disk. Errors are left to the
 // command, which meets them again. The caller has passed the gate; the transaction is its own, and nothing is done with it.
-func (t *Txn) Load(request Upcoming) {
-	space := t.store.current.Load().databases[request.Database]
+func (t *Txn) Load(request Prefetch) {
+	space := t.store.tiers.Load().databases[request.Database]
 	family := space.family.Load()
 	if family == nil {
 		return
 	}
-	metadata, ok := t.load(space, family, layout.AppendMetadataKey(t.key[:0], request.Args[1]))
-	if ok && request.Element && t.warmElementKey(metadata, request.Args) {
-		t.load(space, family, t.key)
+	metadata, ok := t.load(space, family, layout.AppendMetadataKey(t.prefetched.key[:0], request.Key))
+	if ok && t.elementKey(metadata, &request) {
+		t.load(space, family, t.prefetched.key)
 	}
-	for i := 1 + request.Step; request.Step > 0 && i < min(len(request.Args), 1+loadedKeys*request.Step) && ok; i += request.Step {
-		_, ok = t.load(space, family, layout.AppendMetadataKey(t.key[:0], request.Args[i]))
+	for i := 0; request.Access == AccessEach && i < request.others() && ok; i++ {
+		_, ok = t.load(space, family, layout.AppendMetadataKey(t.prefetched.key[:0], request.Others[i*request.Step]))
 	}
-	if cap(t.record) > largeBuffer {
-		t.record = nil
+	if cap(t.prefetched.record) > largeBuffer {
+		t.prefetched.record = nil
 	}
 }
 
-// Own returns a copy of a request that has what Load looks at, for whoever can't keep the words as they are.
-func (u Upcoming) Own() Upcoming {
-	last := len(u.Args) - 1
-	if !u.Element {
-		last = min(last, max(loadedKeys*u.Step, 1))
+// others is how many other keys Load looks for.
+func (p *Prefetch) others() int {
+	if p.Access != AccessEach {
+		return 0
 	}
-	own := make([][]byte, last+1)
-	take := func(i int) { own[i] = append([]byte(nil), u.Args[i]...) }
-	take(1)
-	if u.Element {
-		take(min(2, last))
-		take(last)
+	return min((len(p.Others)+p.Step-1)/p.Step, loadedKeys-1)
+}
+
+// Clone returns a copy of what Load looks at, which outlives the words of the request.
+func (p Prefetch) Clone() Prefetch {
+	p.Key, p.Element = bytes.Clone(p.Key), bytes.Clone(p.Element)
+	others := make([][]byte, p.others())
+	for i := range others {
+		others[i] = bytes.Clone(p.Others[i*p.Step])
 	}
-	for i := 1 + u.Step; u.Step > 0 && i < min(len(own), 1+loadedKeys*u.Step); i += u.Step {
-		take(i)
-	}
-	u.Args = own
-	return u
+	p.Others, p.Step = others, 1
+	return p
 }
 
 // load reads a record, wherever it is. The value is valid until the next call.
 func (t *Txn) load(space *namespace, family *rocks.Family, key []byte) (value []byte, ok bool) {
-	t.key = key
+	t.prefetched.key = key
 	if value, known := t.remembered(space.number, key); known {
 		return value, true
 	}
 	var err error
-	t.record, _, err = t.store.db().Get(family, nil, key, t.record[:0])
-	return t.record, err == nil
+	t.prefetched.record, _, err = t.store.db().Get(family, nil, key, t.prefetched.record[:0])
+	return t.prefetched.record, err == nil
 }

@@ -33,7 +33,7 @@ type few struct {
 // findFew finds the elements of a collection that has so many, within the bounds of a walk or not. ok is false if it isn't small, or if the transaction sees it
 // in another state than memory has it.
 func (t *Txn) findFew(w *walks.Walk, kind byte, count uint64) (f *few, ok bool) {
-	if count > mostFew || t.view != nil || t.spill != nil {
+	if count > mostFew || t.view != nil || t.staging.spill != nil {
 		return nil, false
 	}
 	var bytes [layout.ElementPrefix]byte
@@ -41,13 +41,13 @@ func (t *Txn) findFew(w *walks.Walk, kind byte, count uint64) (f *few, ok bool) 
 	if t.wrote(w.Space, prefix, layout.Successor(nil, prefix)) {
 		return nil, false // the number is that of its own elements, too
 	}
-	f = &t.few
+	f = &t.order.few
 	f.reset(int(count))
 	hash := groupHash(w.Space, kind, w.Collection)
-	now := t.store.current.Load()
-	ok = f.add(now.active.Group(hash, w.Space, prefix), int(count))
-	for i := 0; ok && f.live < int(count) && i < len(now.frozen); i++ {
-		ok = f.add(now.frozen[i].Group(hash, w.Space, prefix), int(count))
+	now := t.store.tiers.Load()
+	ok = true
+	for i := 0; ok && f.live < int(count) && i < len(now.recent); i++ {
+		ok = f.add(now.recent[i].Group(hash, w.Space, prefix), int(count))
 	}
 	f.newer = len(f.newest)
 	if ok && f.live < int(count) && now.kept != nil && !now.kept.Superseded() {
@@ -127,10 +127,10 @@ func (t *Txn) walkFew(w *walks.Walk, ns *namespace, kind byte, count uint64, vis
 	if w.Reverse {
 		slices.Reverse(records)
 	}
-	t.few.newest = nil // visit may walk, too
+	t.order.few.newest = nil // visit may walk, too
 	defer func() {
-		t.few.newest = records
-		t.few.forget(0)
+		t.order.few.newest = records
+		t.order.few.forget(0)
 	}()
 	if complete {
 		return true, t.visitFew(w, records, visit)

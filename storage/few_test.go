@@ -79,7 +79,7 @@ func (s *small) check(byGroup bool, newer, found int) {
 	if !maps.Equal(got, s.want) || !slices.IsSorted(order) {
 		s.t.Fatalf("the hash has %v, want %v", got, s.want)
 	}
-	for _, record := range txn.few.newest[:cap(txn.few.newest)] {
+	for _, record := range txn.order.few.newest[:cap(txn.order.few.newest)] {
 		if fmt.Sprint(record) != "{[]}" {
 			s.t.Fatal("the transaction holds on to what it has found")
 		}

@@ -22,6 +22,7 @@ type flusher struct {
 	err     error      // of the last attempt
 	batch   *rocks.Batch
 	since   time.Time // when batch was used last
+	touched byte      // keeps the compiler from leaving out what is only read into the processor's caches
 }
 
 func (f *flusher) init() { f.changed = sync.NewCond(&f.mu) }
@@ -77,7 +78,7 @@ func (f *flusher) slim(now time.Time) {
 const retryAfter = time.Second
 
 func (s *Store) flushGenerations() {
-	defer s.running.Done()
+	defer s.background.running.Done()
 	trouble := trouble{logger: s.logger, doing: "writing a generation to RocksDB"}
 	for {
 		f := s.awaitFrozen()
@@ -101,7 +102,7 @@ func (s *Store) awaitFrozen() *frozen {
 	s.flusher.mu.Lock()
 	defer s.flusher.mu.Unlock()
 	for {
-		if list := s.current.Load().frozen; len(list) > 0 {
+		if list := s.tiers.Load().frozen; len(list) > 0 {
 			return list[len(list)-1]
 		}
 		if s.closing() {
@@ -113,7 +114,7 @@ func (s *Store) awaitFrozen() *frozen {
 
 func (s *Store) closing() bool {
 	select {
-	case <-s.stop:
+	case <-s.background.stop:
 		return true
 	default:
 		return false
@@ -123,7 +124,7 @@ func (s *Store) closing() bool {
 // pause waits; false when the store closes.
 func (s *Store) pause(d time.Duration) bool {
 	select {
-	case <-s.stop:
+	case <-s.background.stop:
 		return false
 	case <-time.After(d):
 		return true
@@ -156,7 +157,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 	}
 	s.counters.Flushes.Add(1)
 	s.forgetOutside(f.moved)
-	s.staged.written(f.Generation)
+	s.ids.staged.written(f.Generation)
 	if kept {
 		s.leave(f)
 	}
@@ -256,8 +257,8 @@ func (s *Store) families(state layout.State) (map[uint32]*rocks.Family, error) {
 
 // family returns the column family of a namespace, and makes it if it doesn't exist yet.
 func (s *Store) family(namespace uint32) (*rocks.Family, error) {
-	s.creating.Lock()
-	defer s.creating.Unlock()
+	s.namespaces.creating.Lock()
+	defer s.namespaces.creating.Unlock()
 	name := layout.Family(namespace)
 	family := s.db().Family(name)
 	if family == nil {
@@ -281,7 +282,7 @@ func (s *Store) familyOf(ns *namespace) (*rocks.Family, error) {
 // nameFamily tells a namespace where its records in RocksDB are. It runs before the first of them
 // leaves its generation.
 func (s *Store) nameFamily(number uint32, family *rocks.Family) {
-	for _, ns := range s.current.Load().databases {
+	for _, ns := range s.tiers.Load().databases {
 		if ns.number == number {
 			ns.family.Store(family)
 		}
@@ -294,7 +295,7 @@ const yieldRecords = 128
 // fill writes a generation's records to its target, in order and with its state, and has the cache learn of those that are read one by
 // one, some at a time. As long as the generation waits for RocksDB it hides both.
 func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, learn func([]copied)) {
-	copies := make([]copied, 0, WarmRequests)
+	copies := make([]copied, 0, PrefetchBatch)
 	outside := outsideOfLists{moved: f.moved}
 	nextRemoval, stop := iter.Pull(f.moved.removals())
 	defer stop()
@@ -348,29 +349,30 @@ func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, le
 func (s *Store) retire(f *frozen, kept bool) {
 	s.commit.Lock()
 	defer s.commit.Unlock()
-	now := s.current.Load()
-	next := &current{active: now.active, frozen: now.frozen[: len(now.frozen)-1 : len(now.frozen)-1], kept: now.kept, databases: now.databases}
+	now := s.tiers.Load()
+	left := len(now.frozen) - 1
+	next := now.kept
 	if kept {
-		next.kept = f
+		next = f
 	}
-	s.current.Store(next)
-	s.written.Store(f.state.Position)
+	s.setTiers(now.active, now.frozen[:left:left], next, now.databases)
+	s.positions.written.Store(f.state.Position)
 	s.commit.unpersisted = append(s.commit.unpersisted, f.state)
 }
 
 // Settle brings everything that is visible now to RocksDB, and waits until it is there.
 func (s *Store) Settle() error {
 	s.commit.Lock()
-	now := s.current.Load()
-	if now.active.Keys() > 0 || s.position.Load() != s.settled() {
+	now := s.tiers.Load()
+	if now.active.Keys() > 0 || s.positions.visible.Load() != s.settled() {
 		s.freeze()
 	}
-	position := s.position.Load()
+	position := s.positions.visible.Load()
 	s.commit.Unlock()
 	s.flusher.mu.Lock()
 	defer s.flusher.mu.Unlock()
 	for {
-		list := s.current.Load().frozen
+		list := s.tiers.Load().frozen
 		if len(list) == 0 || list[len(list)-1].state.Position > position {
 			return nil
 		}
@@ -383,10 +385,10 @@ func (s *Store) Settle() error {
 
 // settled is the position that the frozen generations, or RocksDB's memory if there are none, reach.
 func (s *Store) settled() int64 {
-	if list := s.current.Load().frozen; len(list) > 0 {
+	if list := s.tiers.Load().frozen; len(list) > 0 {
 		return list[0].state.Position
 	}
-	return s.written.Load()
+	return s.positions.written.Load()
 }
 
 // Persist brings everything that is visible now to RocksDB's files.
@@ -424,7 +426,7 @@ func (s *Store) readPersisted() error {
 		}
 	}
 	if state.LogDirectory == s.commit.logDirectory {
-		s.persisted.Store(state.Position)
+		s.positions.persisted.Store(state.Position)
 	}
 	return nil
 }
@@ -432,7 +434,7 @@ func (s *Store) readPersisted() error {
 // maintain persists by log size and by time, purges the log, drops old namespaces and reaps
 // deleted elements.
 func (s *Store) maintain() {
-	defer s.running.Done()
+	defer s.background.running.Done()
 	var l lags // since ever: what recovery applies is persisted soon, lest the next start has to apply it again
 	persisting := trouble{logger: s.logger, doing: "persisting"}
 	tidying := trouble{logger: s.logger, doing: "tidying up"}
@@ -469,7 +471,7 @@ func (s *Store) persistWhenDue(l *lags) error {
 		return err
 	}
 	s.commit.Lock()
-	position, settled, written, persisted := s.position.Load(), s.settled(), s.written.Load(), s.persisted.Load()
+	position, settled, written, persisted := s.positions.visible.Load(), s.settled(), s.positions.written.Load(), s.positions.persisted.Load()
 	s.commit.Unlock()
 	now, most, longest := time.Now(), s.options.FlushLogBytes(), s.options.FlushInterval()
 	activeAge, writtenAge := l.active.age(settled, position, now), l.written.age(persisted, written, now)
@@ -486,7 +488,7 @@ func (s *Store) persistWhenDue(l *lags) error {
 
 func (s *Store) tidy() error {
 	if log := s.attached(); log != nil {
-		if _, err := log.Purge(s.persisted.Load()); err != nil {
+		if _, err := log.Purge(s.positions.persisted.Load()); err != nil {
 			return err
 		}
 	}

@@ -254,8 +254,8 @@ func TestPersistWhenDue(t *testing.T) {
 	options.FlushLogBytes, options.FlushInterval = constant[int64](1000), func() time.Duration { return time.Duration(interval.Load()) }
 	s, log := openHeld(t, options)
 	grow := func(bytes int64) {
-		for from := s.position.Load(); s.position.Load()-from <= bytes; {
-			write(t, s, 0, fmt.Sprint("key", s.position.Load()))
+		for from := s.positions.visible.Load(); s.positions.visible.Load()-from <= bytes; {
+			write(t, s, 0, fmt.Sprint("key", s.positions.visible.Load()))
 		}
 	}
 	l := lags{lag{since: time.Now()}, lag{since: time.Now()}}
@@ -270,33 +270,33 @@ func TestPersistWhenDue(t *testing.T) {
 	freeze(s)
 	grow(900)
 	persist() // or it would wait without end
-	if keys := s.current.Load().active.Keys(); keys == 0 {
+	if keys := s.tiers.Load().active.Keys(); keys == 0 {
 		t.Error("a generation that had little was ended")
 	}
 	log.hold.Unlock()
 	settle(t, s)
 	grow(1001)
 	persist()
-	if at := s.persisted.Load(); at != s.position.Load() {
-		t.Errorf("persisted up to %d, want %d: there was too much", at, s.position.Load())
+	if at := s.positions.persisted.Load(); at != s.positions.visible.Load() {
+		t.Errorf("persisted up to %d, want %d: there was too much", at, s.positions.visible.Load())
 	}
 	write(t, s, 0, "key")
 	persist()
-	if s.persisted.Load() == s.position.Load() {
+	if s.positions.persisted.Load() == s.positions.visible.Load() {
 		t.Error("what has just come was persisted")
 	}
 	interval.Store(int64(time.Hour))
 	l.active.since = time.Now().Add(-2 * time.Hour)
 	persist()
-	if at := s.persisted.Load(); at != s.position.Load() {
-		t.Errorf("persisted up to %d, want %d: it waited for long", at, s.position.Load())
+	if at := s.positions.persisted.Load(); at != s.positions.visible.Load() {
+		t.Errorf("persisted up to %d, want %d: it waited for long", at, s.positions.visible.Load())
 	}
 	write(t, s, 0, "key")
 	settle(t, s)
 	persist()
 	l.written.since = time.Now().Add(-2 * time.Hour)
 	persist()
-	if at := s.persisted.Load(); at != s.position.Load() {
-		t.Errorf("persisted up to %d, want %d: RocksDB has had it in memory for long", at, s.position.Load())
+	if at := s.positions.persisted.Load(); at != s.positions.visible.Load() {
+		t.Errorf("persisted up to %d, want %d: RocksDB has had it in memory for long", at, s.positions.visible.Load())
 	}
 }

@@ -114,7 +114,7 @@ func (h *Hash) Get(field []byte) (value []byte, found bool, err error) {
 	if at == listpack.None {
 		return nil, false, nil
 	}
-	return text(h.pack.At(h.pack.Next(at)), &h.db.txn.element), true, nil
+	return text(h.pack.At(h.pack.Next(at)), &h.db.txn.scratch.element), true, nil
 }
 
 // Expect says that so many fields are about to be set. As in Redis, a hash that would be too large
@@ -265,7 +265,7 @@ func (h *Hash) IncrementFloat(field []byte, delta number.LongDouble) ([]byte, er
 // All visits all fields, with their values unless fieldsOnly. They are valid during the call.
 func (h *Hash) All(fieldsOnly bool, visit func(field, value []byte) bool) error {
 	if h.packed() {
-		pairs(h.pack, &h.db.txn.member, &h.db.txn.element, visit)
+		pairs(h.pack, &h.db.txn.scratch.member, &h.db.txn.scratch.element, visit)
 		return nil
 	}
 	r := h.elements()
@@ -276,7 +276,7 @@ func (h *Hash) All(fieldsOnly bool, visit func(field, value []byte) bool) error 
 // the next one is read.
 func (h *Hash) Random() ([]byte, error) {
 	if h.packed() {
-		return text(h.pack.At(h.pack.Seek(2*rand.IntN(h.Len()))), &h.db.txn.member), nil
+		return text(h.pack.At(h.pack.Seek(2*rand.IntN(h.Len()))), &h.db.txn.scratch.member), nil
 	}
 	elements := h.elements()
 	return newPicker(&elements, h.next.Count).pick()

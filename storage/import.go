@@ -34,7 +34,7 @@ func (s *Store) NewImport() (*Import, error) {
 	s.commit.Lock()
 	for n := range i.spaces {
 		i.spaces[n] = s.newNamespace()
-		s.commit.imported = append(s.commit.imported, i.spaces[n].number)
+		s.namespaces.imported = append(s.namespaces.imported, i.spaces[n].number)
 	}
 	s.commit.Unlock()
 	i.begin()
@@ -43,8 +43,8 @@ func (s *Store) NewImport() (*Import, error) {
 
 func (i *Import) begin() {
 	i.txn.Reset()
-	i.txn.databases = i.spaces
-	i.txn.spill = i.write
+	i.txn.changes.databases = i.spaces
+	i.txn.staging.spill = i.write
 	i.txn.Begin(Mode{Applying: true}, 0, 0)
 }
 
@@ -54,12 +54,12 @@ func (i *Import) Restore(database int, key []byte, v *rdb.Value, expireMs int64)
 	if err := i.open(database); err != nil {
 		return err
 	}
-	before := i.txn.spilled
+	before := i.txn.staging.spilled
 	db := i.txn.DB(database)
 	if err := db.Restore(key, Key{}, v, expireMs); err != nil {
 		return err
 	}
-	if i.txn.spilled != before && i.tables == nil {
+	if i.txn.staging.spilled != before && i.tables == nil {
 		if err := i.check(db, key); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (i *Import) flush() error {
 	if err := i.write(); err != nil {
 		return err
 	}
-	for _, d := range i.txn.deltas {
+	for _, d := range i.txn.changes.deltas {
 		d.namespace.keys.Add(int64(d.keys))
 		d.namespace.expires.Add(int64(d.expires))
 	}
@@ -148,7 +148,7 @@ func (i *Import) write() error {
 		if err := i.tables.take(j); err != nil {
 			return err
 		}
-		i.txn.spilled += j.keys
+		i.txn.staging.spilled += j.keys
 		j.reset()
 		return nil
 	}
@@ -165,7 +165,7 @@ func (i *Import) write() error {
 	if err := i.store.db().Write(&i.batch); err != nil {
 		return fmt.Errorf("storage: importing: %w", err)
 	}
-	i.txn.spilled += j.keys
+	i.txn.staging.spilled += j.keys
 	j.reset()
 	return nil
 }
@@ -251,7 +251,7 @@ func (i *Import) Abandon() error {
 // called with the commit lock held.
 func (i *Import) disown() {
 	s := i.store
-	s.commit.imported = slices.DeleteFunc(s.commit.imported, func(number uint32) bool {
+	s.namespaces.imported = slices.DeleteFunc(s.namespaces.imported, func(number uint32) bool {
 		return slices.ContainsFunc(i.spaces, func(ns *namespace) bool { return ns.number == number })
 	})
 }
@@ -267,15 +267,15 @@ func (i *Import) Swap(log Log, directory uint64) error {
 	}
 	s.commit.Lock()
 	defer s.commit.Unlock()
-	now := s.current.Load()
+	now := s.tiers.Load()
 	if len(now.frozen) > 0 {
 		return errors.New("storage: something was committed while the data was exchanged")
 	}
 	i.disown()
 	s.commit.log, s.commit.logDirectory = log, directory
-	s.position.Store(log.Position())
-	s.persisted.Store(0)
-	s.current.Store(&current{active: now.active, databases: i.spaces})
+	s.positions.visible.Store(log.Position())
+	s.positions.persisted.Store(0)
+	s.setTiers(now.active, nil, nil, i.spaces)
 	s.freeze()
 	return nil
 }

@@ -41,9 +41,7 @@ func (t *Txn) walk(ns *namespace, lower, upper []byte, reverse, keysOnly bool) *
 	}
 	options := rocks.IteratorOptions{LowerBound: r.Lower, UpperBound: r.Upper, Reverse: reverse, KeysOnly: keysOnly}
 	if t.view != nil {
-		for _, m := range t.view.marks {
-			it.add(m.Generation, m.mark, r)
-		}
+		it.add(t.view.recent, r)
 		it.open(ns, t.view.snapshot, options)
 		return it
 	}
@@ -51,19 +49,18 @@ func (t *Txn) walk(ns *namespace, lower, upper []byte, reverse, keysOnly bool) *
 		it.journal = journalSource{&t.journal, found}
 		it.sources = append(it.sources, &it.journal)
 	}
-	now := t.store.current.Load()
-	it.add(now.active, generation.End, r)
-	for _, f := range now.frozen {
-		it.add(f.Generation, generation.End, r)
-	}
+	it.add(t.store.tiers.Load().recent, r)
 	it.open(ns, nil, options)
 	return it
 }
 
-func (it *Iterator) add(g *generation.Generation, mark generation.Mark, r generation.Range) {
-	s := &generationSource{walk: g.Iterate(mark, r, it.reverse)}
-	if s.advance(); s.ok {
-		it.sources = append(it.sources, s)
+// add adds generations. What is kept or cached stands in RocksDB too, and has no order.
+func (it *Iterator) add(generations recent, r generation.Range) {
+	for _, g := range generations {
+		s := &generationSource{walk: g.Iterate(g.mark, r, it.reverse)}
+		if s.advance(); s.ok {
+			it.sources = append(it.sources, s)
+		}
 	}
 }
 

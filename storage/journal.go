@@ -153,7 +153,7 @@ func (j *journal) reset() {
 // at together first, so that the processor waits for the memory of all of them at once.
 func (j *journal) publish(g *generation.Generation) {
 	for entries := j.entries; len(entries) > 0; {
-		few := entries[:min(WarmRequests, len(entries))]
+		few := entries[:min(PrefetchBatch, len(entries))]
 		entries = entries[len(few):]
 		for i := range few {
 			j.warmed += g.Slot(few[i].hash)

@@ -37,7 +37,7 @@ type copied struct {
 // copy puts records into the cache, in place of older versions there and in the generation that is kept. A look at where they
 // belong there lets the processor wait for all of them at once.
 func (s *Store) copy(records []copied) {
-	if kept := s.current.Load().kept; kept != nil {
+	if kept := s.tiers.Load().kept; kept != nil {
 		for i := range records {
 			kept.Supersede(records[i].hash, records[i].space, records[i].key)
 		}
@@ -46,27 +46,27 @@ func (s *Store) copy(records []copied) {
 }
 
 func (s *Store) putCopies(records []copied) {
-	var slots [WarmRequests]uint64
+	var slots [PrefetchBatch]uint64
 	for i := range records {
-		slots[i] = s.cache.Slot(records[i].hash)
+		slots[i] = s.clean.records.Slot(records[i].hash)
 	}
 	for i := range records {
-		s.warmed += byte(len(s.cache.Peek(records[i].hash, slots[i])))
+		s.flusher.touched += byte(len(s.clean.records.Peek(records[i].hash, slots[i])))
 	}
 	for i := range records {
 		r := &records[i]
-		s.cache.Put(r.hash, r.space, r.key, r.value, r.present)
+		s.clean.records.Put(r.hash, r.space, r.key, r.value, r.present)
 	}
 }
 
 // forget has the cache forget records that are newer in the generation that will be kept.
 func (s *Store) forget(records []copied) {
 	for i := range records {
-		s.warmed += byte(s.cache.Slot(records[i].hash))
+		s.flusher.touched += byte(s.clean.records.Slot(records[i].hash))
 	}
 	for i := range records {
 		r := &records[i]
-		s.cache.Forget(r.hash, r.space, r.key)
+		s.clean.records.Forget(r.hash, r.space, r.key)
 	}
 }
 
@@ -78,7 +78,7 @@ const unusedShare = 4
 // what was written lately is as likely to come next as what was read lately, and a copy costs a fiftieth of what it costs to ask RocksDB. But where nobody
 // asks for what was written it is worth neither the memory nor the processor's time: a seventh of what a push to a list takes in all.
 func (s *Store) leave(next *frozen) {
-	now := s.current.Load()
+	now := s.tiers.Load()
 	if now.kept == nil {
 		return
 	}
@@ -87,11 +87,11 @@ func (s *Store) leave(next *frozen) {
 		live[ns.number] = true
 	}
 	popped := outsideOfLists{moved: next.moved}
-	room := max(s.cache.Limit()-s.cache.Bytes(), s.cache.Limit()/unusedShare)
+	room := max(s.clean.records.Limit()-s.clean.records.Bytes(), s.clean.records.Limit()/unusedShare)
 	if !now.kept.OftenUsed() {
 		room = 0
 	}
-	records := make([]copied, 0, WarmRequests)
+	records := make([]copied, 0, PrefetchBatch)
 	walked := 0
 	for record, used := range now.kept.Left() {
 		if walked++; walked%yieldRecords == 0 {
@@ -114,7 +114,7 @@ func (s *Store) leave(next *frozen) {
 // putNewest puts those records into the cache that the next generation has no newer version of. It returns how many bytes they are.
 func (s *Store) putNewest(records []copied, next *frozen) (bytes int64) {
 	for i := range records {
-		s.warmed += byte(next.Slot(records[i].hash))
+		s.flusher.touched += byte(next.Slot(records[i].hash))
 	}
 	newest := records[:0]
 	for _, r := range records {

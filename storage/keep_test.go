@@ -178,7 +178,7 @@ func TestWhatIsLeftStaysInMemory(t *testing.T) {
 	in(t, k.store, 1, func(db DB) error { // what stays, lest everything is forgotten
 		return db.Save([]byte("other"), Key{}, layout.Metadata{Type: layout.String, Encoding: layout.Plain})
 	})
-	space, key := k.store.current.Load().databases[0].number, layout.AppendMetadataKey(nil, []byte("b5"))
+	space, key := k.store.tiers.Load().databases[0].number, layout.AppendMetadataKey(nil, []byte("b5"))
 	in(t, k.store, 0, func(db DB) error { db.txn.Flush(0); return nil })
 	k.want = map[string]string{}
 	k.large("c")
@@ -278,7 +278,7 @@ func TestPoppedElementsAreNotUsed(t *testing.T) {
 			})
 		})
 	}
-	for record, used := range k.store.current.Load().kept.Left() {
+	for record, used := range k.store.tiers.Load().kept.Left() {
 		if used && record.Key()[0] == layout.KindListElement {
 			t.Fatalf("%q counts as used", record.Key())
 		}

@@ -28,7 +28,7 @@ func (d DB) lookup(key []byte, k *Key) error {
 		return nil
 	}
 	*k = Key{}
-	if d.txn.mode.Writing && !d.txn.mode.Replica {
+	if d.txn.running.mode.Writing && !d.txn.running.mode.Replica {
 		_, err := d.RemoveExpired(key)
 		return err
 	}
@@ -54,16 +54,16 @@ func (d DB) lookupType(key []byte, t layout.Type, k *Key) error {
 // countLookup counts what a command that only reads has looked up.
 func (t *Txn) countLookup(found bool) {
 	switch {
-	case t.mode.Writing || t.mode.Applying:
+	case t.running.mode.Writing || t.running.mode.Applying:
 	case found:
-		t.hits++
+		t.lookups.hits++
 	default:
-		t.misses++
+		t.lookups.misses++
 	}
 }
 
 func (t *Txn) expired(m *layout.Metadata) bool {
-	return m.ExpireMs != 0 && !t.mode.Applying && m.ExpireMs <= t.now
+	return m.ExpireMs != 0 && !t.running.mode.Applying && m.ExpireMs <= t.running.now
 }
 
 // LookupAny reads a key's metadata, whether it has expired or not.
@@ -94,7 +94,7 @@ func (d DB) Save(key []byte, old Key, next layout.Metadata) error { return d.sav
 // save is Save without copies of what it is told.
 func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 	t := d.txn
-	t.touch(d.number, key)
+	t.Touch(d.number, key)
 	if old.Exists && old.Encoding == layout.Spread && (next.Encoding != layout.Spread || next.ID != old.ID) {
 		if err := d.abandon(&old.Metadata); err != nil {
 			return err
@@ -117,8 +117,8 @@ func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 // putMetadata writes a key's record. A value, which may be long, is copied once, into the journal.
 func (d DB) putMetadata(key []byte, m *layout.Metadata) error {
 	t := d.txn
-	head, value := m.AppendHead(t.record[:0])
-	t.record = head
+	head, value := m.AppendHead(t.scratch.record[:0])
+	t.scratch.record = head
 	return t.putParts(d.space, d.metadataKey(key), head, value)
 }
 
@@ -142,15 +142,15 @@ func (d DB) reindex(key []byte, old *Key, expireMs int64, kind layout.Type) erro
 	t := d.txn
 	if was != 0 {
 		t.count(d.space, 0, -1)
-		t.key = layout.AppendExpiryKey(t.key[:0], was, key)
-		if err := t.delete(d.space, t.key); err != nil {
+		t.scratch.key = layout.AppendExpiryKey(t.scratch.key[:0], was, key)
+		if err := t.delete(d.space, t.scratch.key); err != nil {
 			return err
 		}
 	}
 	if expireMs != 0 {
 		t.count(d.space, 0, 1)
-		t.key = layout.AppendExpiryKey(t.key[:0], expireMs, key)
-		return t.put(d.space, t.key, []byte{byte(kind)})
+		t.scratch.key = layout.AppendExpiryKey(t.scratch.key[:0], expireMs, key)
+		return t.put(d.space, t.scratch.key, []byte{byte(kind)})
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (d DB) reindex(key []byte, old *Key, expireMs int64, kind layout.Type) erro
 // Remove deletes a key that exists: one small write, however many elements it has.
 func (d DB) Remove(key []byte, k Key) error {
 	t := d.txn
-	t.touch(d.number, key)
+	t.Touch(d.number, key)
 	t.count(d.space, -1, 0)
 	if err := d.reindex(key, &k, 0, k.Type); err != nil {
 		return err
@@ -174,13 +174,13 @@ func (d DB) Remove(key []byte, k Key) error {
 // abandon notes that the elements of a spread collection wait for the reaper.
 func (d DB) abandon(m *layout.Metadata) error {
 	t := d.txn
-	t.store.ranks.drop(m.ID)
+	t.store.order.ranks.drop(m.ID)
 	if row := TypeOf(m.Type); row.abandoned != nil {
 		row.abandoned(d, m)
 	}
-	t.key2 = layout.AppendDeletedKey(t.key2[:0], m.ID)
+	t.scratch.key2 = layout.AppendDeletedKey(t.scratch.key2[:0], m.ID)
 	value := layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length())
-	return t.put(d.space, t.key2, value)
+	return t.put(d.space, t.scratch.key2, value)
 }
 
 // Delete removes a key; false when it did not exist.
@@ -193,7 +193,7 @@ func (d DB) Delete(key []byte) (bool, error) {
 }
 
 // NewID is an id for a spread collection's elements. It is never given out again.
-func (t *Txn) NewID() uint64 { return t.store.nextID.Add(1) - 1 }
+func (t *Txn) NewID() uint64 { return t.store.ids.next.Add(1) - 1 }
 
 // SetExpiry changes when a key that exists expires (Unix ms); 0 is never.
 func (d DB) SetExpiry(key []byte, k Key, expireMs int64) error {
@@ -248,17 +248,6 @@ func (d DB) KeysBetween(from, before []byte, f func(key []byte, m *layout.Metada
 		}
 	}
 	return it.Close()
-}
-
-// Flush empties a database: it gets a new namespace. The gate is closed.
-func (t *Txn) Flush(database int) {
-	t.remap()[database] = t.newNamespace()
-}
-
-// Swap exchanges two databases. The gate is closed.
-func (t *Txn) Swap(a, b int) {
-	databases := t.remap()
-	databases[a], databases[b] = databases[b], databases[a]
 }
 
 // Expired tells whether a key that LookupAny found has expired.

@@ -220,8 +220,8 @@ func (l *List) spread() error {
 }
 
 func (l *List) indexKey(index uint64) []byte {
-	l.db.txn.key2 = layout.AppendListKey(l.db.txn.key2[:0], l.next.ID, index)
-	return l.db.txn.key2
+	l.db.txn.scratch.key2 = layout.AppendListKey(l.db.txn.scratch.key2[:0], l.next.ID, index)
+	return l.db.txn.scratch.key2
 }
 
 func (l *List) put(index uint64, value []byte) error {
@@ -287,9 +287,9 @@ func (l *List) edit(change func(dst []byte) listpack.Listpack) { l.pack = l.db.t
 // the old one is read while the new one is written; so a command that edits two collections saves the
 // first before it edits the second.
 func (t *Txn) edit(change func(dst []byte) listpack.Listpack) listpack.Listpack {
-	t.pack, t.pack2 = t.pack2, t.pack
-	pack := change(t.pack[:0])
-	t.pack = pack
+	t.scratch.pack, t.scratch.pack2 = t.scratch.pack2, t.scratch.pack
+	pack := change(t.scratch.pack[:0])
+	t.scratch.pack = pack
 	return pack
 }
 
@@ -319,7 +319,7 @@ const (
 // returns false to stop. The list must have them. The value is valid during the call only, and visit reads nothing else in
 // the transaction.
 func (l *List) Range(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
-	if n < leastRepeated || l.packed() || l.db.txn.mode.Writing {
+	if n < leastRepeated || l.packed() || l.db.txn.running.mode.Writing {
 		return l.read(from, n, reverse, visit)
 	}
 	return l.rangeRepeated(l.between(from, n), reverse, func(key, value []byte) bool { return visit(l.indexOf(key), value) })
@@ -343,7 +343,7 @@ func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, valu
 		step, index = l.pack.Prev, from+n-1
 	}
 	pos = l.pack.Seek(index)
-	scratch := l.db.txn.element
+	scratch := l.db.txn.scratch.element
 	for range n {
 		e := l.pack.At(pos)
 		value := e.Bytes
@@ -361,7 +361,7 @@ func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, valu
 			index++
 		}
 	}
-	l.db.txn.element = scratch
+	l.db.txn.scratch.element = scratch
 }
 
 // between is where n elements from an index on lie.

@@ -72,12 +72,12 @@ func (d DB) noteBounds(old, next *layout.Metadata) {
 
 // moveList notes that a spread list's bounds change.
 func (d DB) moveList(id uint64, before, after listBounds) {
-	d.txn.moved = append(d.txn.moved, movedList{id: id, space: d.space.number, before: before, after: after})
+	d.txn.changes.moved = append(d.txn.changes.moved, movedList{id: id, space: d.space.number, before: before, after: after})
 }
 
 // leaveList notes that nothing refers to a spread list any more.
 func (d DB) leaveList(m *layout.Metadata) {
-	d.txn.moved = append(d.txn.moved, movedList{id: m.ID, space: d.space.number, gone: true, before: boundsOf(m)})
+	d.txn.changes.moved = append(d.txn.changes.moved, movedList{id: m.ID, space: d.space.number, gone: true, before: boundsOf(m)})
 }
 
 // deleteOneByOne is up to how many elements are deleted each by itself, since every range that is deleted costs the readers of RocksDB.
@@ -150,7 +150,7 @@ func (s *Store) forgetOutside(moved movedLists) {
 			b.tail = min(b.tail, b.head+left)
 			for index := b.head; index < b.tail; index++ {
 				key = layout.AppendListKey(key[:0], m.id, index)
-				s.cache.Forget(recordHash(m.space, key), m.space, key)
+				s.clean.records.Forget(recordHash(m.space, key), m.space, key)
 			}
 			left -= b.length()
 		}

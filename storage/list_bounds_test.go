@@ -67,7 +67,7 @@ func (x *listStore) open(position int64) {
 	if x.store.Position() != position {
 		x.t.Fatalf("opened at position %d, not %d", x.store.Position(), position)
 	}
-	x.store.stageBytes = []int{1, 100, stageBytes}[x.random.IntN(3)]
+	x.store.ids.staged.pieceBytes = []int{1, 100, stageBytes}[x.random.IntN(3)]
 	x.log = &heldLog{testLog: testLog{content: make([]byte, position)}}
 	x.store.Attach(x.log, 1)
 }
@@ -354,7 +354,7 @@ func (x *listStore) checkRange(l *List, from, n int, want [][]byte) {
 // below are the keys of RocksDB's records that begin with a prefix, of all databases.
 func (x *listStore) below(prefix []byte) (keys []string) {
 	for database := range 2 {
-		family := x.store.current.Load().databases[database].family.Load()
+		family := x.store.tiers.Load().databases[database].family.Load()
 		if family == nil {
 			continue
 		}

@@ -168,7 +168,7 @@ func TestListRunAsksSeldom(t *testing.T) {
 			must(t, err)
 			for range c.elements {
 				m.change(0, func(l *List) error { return l.Pop(left, 1, func([]byte) {}) })
-				if held := len(m.txn.run.memory); held > runBytes {
+				if held := len(m.txn.order.run.memory); held > runBytes {
 					t.Fatalf("%d bytes are held", held)
 				}
 			}

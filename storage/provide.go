@@ -15,19 +15,22 @@ type provider struct {
 	keys   chan int // for how many the next one needs room
 }
 
-func (p *provider) init() { p.memory, p.keys = generation.NewMemory(), make(chan int, 1) }
+func (g *generations) init() {
+	g.provider.memory, g.provider.keys = generation.NewMemory(), make(chan int, 1)
+	g.chunks, g.crowded = make(chan *generation.Chunk, 1024), make(chan *generation.Generation, 1)
+}
 
 // nearlyFull is how much of a generation is left when the next one is asked for: so large a part of it.
 const nearlyFull = 8
 
 // provideNext asks for the next generation. It is called with the commit lock held.
 func (s *Store) provideNext() {
-	p := &s.provider
+	p := &s.generations.provider
 	if p.asked {
 		return
 	}
 	p.asked = true
-	keys := s.current.Load().active.Keys()
+	keys := s.tiers.Load().active.Keys()
 	select {
 	case p.keys <- keys + keys/nearlyFull:
 	default:
@@ -37,28 +40,28 @@ func (s *Store) provideNext() {
 // takeNext returns an empty generation, which seldom needs more room than for as many keys as the one before. It is called with the commit
 // lock held.
 func (s *Store) takeNext(expected int) *generation.Generation {
-	s.provider.asked = false
-	if next := s.provider.next.Swap(nil); next != nil {
+	s.generations.provider.asked = false
+	if next := s.generations.provider.next.Swap(nil); next != nil {
 		return next
 	}
 	return s.newGeneration(expected)
 }
 
 func (s *Store) provideGenerations() {
-	defer s.running.Done()
+	defer s.background.running.Done()
 	for {
 		select {
-		case keys := <-s.provider.keys:
+		case keys := <-s.generations.provider.keys:
 			next := s.newGeneration(keys)
 			next.Populate()
-			s.provider.next.Store(next)
-		case <-s.stop:
+			s.generations.provider.next.Store(next)
+		case <-s.background.stop:
 			return
 		}
 	}
 }
 
 func (s *Store) provideMemory() {
-	defer s.running.Done()
-	s.provider.memory.Provide(s.stop)
+	defer s.background.running.Done()
+	s.generations.provider.memory.Provide(s.background.stop)
 }

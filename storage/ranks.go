@@ -158,7 +158,7 @@ func (r *ranks) account(s *ranked) {
 
 // Ranks is of how many sorted sets the members are counted, and how many bytes that takes.
 func (s *Store) Ranks() (sets, bytes int) {
-	r := &s.ranks
+	r := &s.order.ranks
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.byID), r.bytes
@@ -208,23 +208,23 @@ func (s *ranked) copy() *ranked {
 
 // CountAtMost makes a command that the transaction runs fail with ErrCounting as soon as it has gone over so many entries of indexes
 // to count them; 0 is no limit. It holds until Reset.
-func (t *Txn) CountAtMost(entries int) { t.countAtMost = entries }
+func (t *Txn) CountAtMost(entries int) { t.order.countAtMost = entries }
 
 // AskedRanks tells whether a command since Reset has used counts of a sorted set's index.
-func (t *Txn) AskedRanks() bool { return len(t.ranked) > 0 }
+func (t *Txn) AskedRanks() bool { return len(t.order.ranked) > 0 }
 
 // keepRanks copies the counts that the transaction has used so far, for reading from a view that was made since, under the same lock.
 func (t *Txn) keepRanks() {
-	slices.SortFunc(t.ranked, func(a, b *ranked) int { return cmp.Compare(a.id, b.id) })
-	t.ranked = slices.CompactFunc(t.ranked, func(a, b *ranked) bool { return a.id == b.id })
-	for i, s := range t.ranked {
-		t.ranked[i] = s.copy()
+	slices.SortFunc(t.order.ranked, func(a, b *ranked) int { return cmp.Compare(a.id, b.id) })
+	t.order.ranked = slices.CompactFunc(t.order.ranked, func(a, b *ranked) bool { return a.id == b.id })
+	for i, s := range t.order.ranked {
+		t.order.ranked[i] = s.copy()
 	}
 }
 
 // takeBackRanks takes back what the entries of the journal, but for the first ones, have changed of counts.
 func (t *Txn) takeBackRanks(first int) {
-	if t.settled || !t.journal.hasAny(countedKinds) {
+	if t.order.settled || !t.journal.hasAny(countedKinds) {
 		return
 	}
 	for i := first; i < len(t.journal.entries); i++ {
@@ -234,7 +234,7 @@ func (t *Txn) takeBackRanks(first int) {
 			if c.length < 0 {
 				delta = 1
 			}
-			t.store.ranks.changed(key, delta)
+			t.store.order.ranks.changed(key, delta)
 		}
 	}
 }
@@ -266,10 +266,10 @@ func (z *ZSet) ranked() *ranked {
 
 func (x *index) ranked() *ranked {
 	t := x.txn
-	if x.entries < t.store.ranks.least || t.store.ranks.limit() == 0 {
+	if x.entries < t.store.order.ranks.least || t.store.order.ranks.limit() == 0 {
 		return nil
 	}
-	for _, s := range t.ranked {
+	for _, s := range t.order.ranked {
 		if s.id == x.id && t.view != nil {
 			return s
 		}
@@ -277,13 +277,13 @@ func (x *index) ranked() *ranked {
 	if t.view != nil {
 		return nil
 	}
-	s := t.store.ranks.of(x.id, x.entries)
+	s := t.store.order.ranks.of(x.id, x.entries)
 	if total := s.total(); total != x.entries {
 		x.recount(fmt.Sprintf("%d members are counted", total))
-		s = t.store.ranks.of(x.id, x.entries)
+		s = t.store.order.ranks.of(x.id, x.entries)
 	}
-	if n := len(t.ranked); n == 0 || t.ranked[n-1] != s {
-		t.ranked = append(t.ranked, s)
+	if n := len(t.order.ranked); n == 0 || t.order.ranked[n-1] != s {
+		t.order.ranked = append(t.order.ranked, s)
 	}
 	return s
 }
@@ -291,7 +291,7 @@ func (x *index) ranked() *ranked {
 // recount forgets counts that can't be right.
 func (x *index) recount(reason string) {
 	x.txn.store.logger.Error("the counts of a set are wrong, and made anew", "key", string(x.key), "members", x.entries, "reason", reason)
-	x.txn.store.ranks.drop(x.id)
+	x.txn.store.order.ranks.drop(x.id)
 }
 
 // counted tells that the piece that a key of the index belongs to is a small one.
@@ -352,7 +352,7 @@ func (x *index) at(s *ranked, place int) (rank.Block, error) {
 func (x *index) divide(s *ranked, b rank.Block, reverse bool, found func(piece rank.Block) bool) error {
 	t := x.txn
 	if !s.dividing.TryLock() {
-		if t.budget < unlimited/2 && t.countAtMost == 0 {
+		if t.running.budget < unlimited/2 && t.order.countAtMost == 0 {
 			return ErrBudget // a reactor doesn't wait for another one's walk
 		}
 		s.dividing.Lock()
@@ -361,22 +361,22 @@ func (x *index) divide(s *ranked, b rank.Block, reverse bool, found func(piece r
 	}
 	defer s.dividing.Unlock()
 	d := division{ranked: s, rest: b, reverse: reverse, target: s.counts.Target(), found: found}
-	budget := t.budget
-	if t.countAtMost > 0 {
-		t.budget = t.countAtMost
+	budget := t.running.budget
+	if t.order.countAtMost > 0 {
+		t.running.budget = t.order.countAtMost
 	}
 	err := x.walk(x.indexKey(b.Lower), x.endOf(b), reverse, func(key, _ []byte) bool { return d.pass(key[layout.ElementPrefix:]) })
-	if t.countAtMost > 0 {
-		t.countAtMost, t.budget = max(t.budget, 1), budget
+	if t.order.countAtMost > 0 {
+		t.order.countAtMost, t.running.budget = max(t.running.budget, 1), budget
 		if errors.Is(err, ErrBudget) {
 			err = ErrCounting
 		}
 	}
 	if t.view == nil {
-		t.store.ranks.divided(s)
+		t.store.order.ranks.divided(s)
 	}
 	if err == nil && !d.done {
-		t.store.ranks.drop(s.id)
+		t.store.order.ranks.drop(s.id)
 		err = fmt.Errorf("%w: collection %d has not the %d elements that it should have", layout.ErrCorrupt, x.id, x.entries)
 	}
 	return err

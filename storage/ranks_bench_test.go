@@ -16,7 +16,7 @@ func rankedStore(b *testing.B, members int) (*Store, []float64) {
 	b.Cleanup(func() { _ = s.Close() })
 	s.Attach(&testLog{}, 1)
 	s.options.RankBytes = constant[int64](64 << 20)
-	s.ranks.limit = s.options.RankBytes
+	s.order.ranks.limit = s.options.RankBytes
 	random := rand.New(rand.NewPCG(1, 1))
 	scores := make([]float64, members)
 	for from := 0; from < members; from += 10000 {
@@ -86,7 +86,7 @@ func BenchmarkCount(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		s.ranks.clear()
+		s.order.ranks.clear()
 		rankOf(b, txn, last, scores[last])
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/members, "ns/member")
@@ -99,7 +99,7 @@ func BenchmarkPut(b *testing.B) {
 	for _, counted := range []bool{false, true} {
 		b.Run(fmt.Sprint("counted ", counted), func(b *testing.B) {
 			txn := s.NewTxn()
-			s.ranks.clear()
+			s.order.ranks.clear()
 			if counted {
 				rankOf(b, txn, 0, scores[0])
 			}

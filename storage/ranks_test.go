@@ -18,7 +18,7 @@ import (
 )
 
 // countSmall makes even small sets have counts, of few members each.
-func countSmall(s *Store) { s.ranks.block, s.ranks.least = 3, 8 }
+func countSmall(s *Store) { s.order.ranks.block, s.order.ranks.least = 3, 8 }
 
 // noErrors fails the test when the store says that something is wrong: wrong counts are noticed, and made anew.
 type noErrors struct{ t *testing.T }
@@ -104,9 +104,9 @@ func (x *ranksTest) check(db DB, model map[string]float64) {
 	for range 4 {
 		x.checkRanks(&z, sorted)
 	}
-	x.counts += len(db.txn.ranked)
-	if db.txn.view == nil && len(db.txn.ranked) > 0 {
-		if s := db.txn.ranked[len(db.txn.ranked)-1]; s.id == z.next.ID && s.total() != len(sorted) {
+	x.counts += len(db.txn.order.ranked)
+	if db.txn.view == nil && len(db.txn.order.ranked) > 0 {
+		if s := db.txn.order.ranked[len(db.txn.order.ranked)-1]; s.id == z.next.ID && s.total() != len(sorted) {
 			x.t.Fatalf("%d members are counted, want %d", s.total(), len(sorted))
 		}
 	}
@@ -211,7 +211,7 @@ func TestCountAtMost(t *testing.T) {
 		if rounds < 2 || rounds > 12 {
 			t.Errorf("500 members were counted in %d rounds", rounds)
 		}
-		x.store.ranks.clear()
+		x.store.order.ranks.clear()
 	}
 }
 

@@ -25,13 +25,13 @@ const (
 // can bring them back. Nothing refers to them, so it writes to RocksDB directly: readers and
 // positions have no part in it.
 func (s *Store) reap() error {
-	if s.oldestView() < s.persisted.Load() {
+	if s.oldestView() < s.positions.persisted.Load() {
 		return nil // a view may still read them
 	}
 	end := time.Now().Add(reapTime)
-	databases := s.current.Load().databases
+	databases := s.tiers.Load().databases
 	for range databases {
-		family := databases[s.reaping.Add(1)%uint64(len(databases))].family.Load()
+		family := databases[s.background.reaped.Add(1)%uint64(len(databases))].family.Load()
 		if family == nil {
 			continue
 		}
@@ -81,7 +81,7 @@ func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 // staged, or a commit has taken the record away since. The order matters: what is no longer staged
 // either is committed, and the record gone, or was given up.
 func (s *Store) keeps(family *rocks.Family, id uint64, record []byte) (bool, error) {
-	if s.staged.has(id) {
+	if s.ids.staged.has(id) {
 		return true, nil
 	}
 	_, found, err := s.db().Get(family, nil, record, nil)
@@ -150,10 +150,10 @@ func (s *Store) dropNamespaces() error {
 		needed[layout.Family(d.Namespace)] = true
 	}
 	s.commit.Lock()
-	for _, number := range s.commit.imported {
+	for _, number := range s.namespaces.imported {
 		needed[layout.Family(number)] = true
 	}
-	now := s.current.Load()
+	now := s.tiers.Load()
 	for _, ns := range now.databases {
 		needed[layout.Family(ns.number)] = true
 	}
@@ -194,6 +194,6 @@ func (s *Store) raiseHighest() error {
 	if len(value) != 8 {
 		return fmt.Errorf("%w: highest id of %d bytes", layout.ErrCorrupt, len(value))
 	}
-	s.nextID.Store(max(s.nextID.Load(), binary.BigEndian.Uint64(value)+1))
+	s.ids.next.Store(max(s.ids.next.Load(), binary.BigEndian.Uint64(value)+1))
 	return nil
 }

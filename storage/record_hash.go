@@ -24,10 +24,10 @@ func recordHash(space uint32, key []byte) uint64 {
 func (t *Txn) hash(ns *namespace, key []byte) uint64 {
 	switch kind := &layout.Kinds[key[0]]; {
 	case kind.ReadAgain && len(key) <= longestHashed:
-		return t.hashedKey.of(ns.number, key)
+		return t.hashes.key.of(ns.number, key)
 	case kind.Sequence:
 		if id, index, ok := layout.DecodeListKey(key); ok {
-			last := &t.hashedList
+			last := &t.hashes.list
 			if last.space != ns.number || last.id != id || !last.known {
 				*last = hashedList{ns.number, id, generation.Hash(ns.number, key[:layout.ElementPrefix]), true}
 			}

@@ -18,20 +18,20 @@ const walkShare = 16
 
 // SetCacheBytes changes how much memory clean copies may take.
 func (s *Store) SetCacheBytes(bytes int64) {
-	s.walks.SetLimit(bytes / walkShare)
-	s.cache.SetLimit(bytes - bytes/walkShare)
+	s.clean.walks.SetLimit(bytes / walkShare)
+	s.clean.records.SetLimit(bytes - bytes/walkShare)
 }
 
 // Copies is the memory that clean copies take, that which those of walks take of it, and the most that all of them may take.
 func (s *Store) Copies() (bytes, walks, most int64) {
-	walks = s.walks.Bytes()
-	return s.cache.Bytes() + walks, walks, s.cache.Limit() + s.walks.Limit()
+	walks = s.clean.walks.Bytes()
+	return s.clean.records.Bytes() + walks, walks, s.clean.records.Limit() + s.clean.walks.Limit()
 }
 
 // forgetCopies forgets all clean copies.
 func (s *Store) forgetCopies() {
-	s.cache.Clear()
-	s.walks.Clear()
+	s.clean.records.Clear()
+	s.clean.walks.Clear()
 }
 
 // scannedKinds are the kinds of record whose scans are kept.
@@ -62,7 +62,7 @@ func (t *Txn) repeat(w walks.Walk, visit visitRecord, walk func(w walks.Walk, vi
 	if !t.repeats(&w) {
 		return walk(w, visit)
 	}
-	copies := &t.store.walks
+	copies := &t.store.clean.walks
 	version := copies.Version(&w)
 	known := copies.Find(&w)
 	rest := w
@@ -70,7 +70,7 @@ func (t *Txn) repeat(w walks.Walk, visit visitRecord, walk func(w walks.Walk, vi
 		if err := t.spend(1 + known.Size()/bytesPerRecord); err != nil {
 			return err
 		}
-		t.copiesFound += int64(known.Len())
+		t.lookups.copiesFound += int64(known.Len())
 		var more bool
 		if rest, more = known.Rest(); known.Visit(visit) || !more {
 			return nil
@@ -90,7 +90,7 @@ func (t *Txn) repeat(w walks.Walk, visit visitRecord, walk func(w walks.Walk, vi
 
 // repeats tells whether the transaction may use what another one has found, and another one what it finds.
 func (t *Txn) repeats(w *walks.Walk) bool {
-	if t.view != nil || t.spill != nil || t.mode.Writing || t.mode.Applying {
+	if t.view != nil || t.staging.spill != nil || t.running.mode.Writing || t.running.mode.Applying {
 		return false
 	}
 	return !t.wrote(w.Space, w.Lower, w.Upper)

@@ -205,7 +205,7 @@ func TestValuesAgainstModel(t *testing.T) {
 	s := openStore(t, tinyOptions(t))
 	model := [2]map[string]collection{{}, {}}
 	for step := range 800 {
-		s.stageBytes = []int{1, 100, 300, stageBytes}[random.IntN(4)]
+		s.ids.staged.pieceBytes = []int{1, 100, 300, stageBytes}[random.IntN(4)]
 		txn := s.NewTxn()
 		txn.Begin(Mode{Writing: true}, 1000, 0)
 		changed := [2]map[string]collection{maps.Clone(model[0]), maps.Clone(model[1])}
@@ -340,7 +340,7 @@ func TestRestoreTellsDuplicates(t *testing.T) {
 	}
 	for _, size := range []int{2, 4, 5, 50} {
 		for _, stage := range []int{1, stageBytes} {
-			s.stageBytes = stage
+			s.ids.staged.pieceBytes = stage
 			for kind, elements := range write {
 				for _, duplicate := range []bool{false, true} {
 					w := rdb.NewPayloadWriter()

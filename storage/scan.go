@@ -16,7 +16,7 @@ import (
 // yet.
 func (d DB) Size() int64 {
 	keys := d.space.keys.Load()
-	for _, change := range d.txn.deltas {
+	for _, change := range d.txn.changes.deltas {
 		if change.namespace == d.space {
 			keys += int64(change.keys)
 		}
@@ -80,12 +80,12 @@ func appendScannedScore(dst []byte, score float64) []byte {
 }
 
 func (d DB) visitIntset(set intset.Intset, visit func(element, value []byte)) {
-	scratch := d.txn.element
+	scratch := d.txn.scratch.element
 	for _, n := range set.All() {
 		scratch = number.AppendInt(scratch[:0], n)
 		visit(scratch, nil)
 	}
-	d.txn.element = scratch
+	d.txn.scratch.element = scratch
 }
 
 func (d DB) visitListpack(pack listpack.Listpack, pairs bool, visit func(element, value []byte)) error {

@@ -324,7 +324,7 @@ func (s *Set) drop(member []byte) error {
 // All visits all members. They are valid during the call.
 func (s *Set) All(visit func(member []byte) bool) error {
 	if s.packed() {
-		s.allPacked(&s.db.txn.member, visit)
+		s.allPacked(&s.db.txn.scratch.member, visit)
 		return nil
 	}
 	r := s.elements()
@@ -355,10 +355,10 @@ func (s *Set) Random() ([]byte, error) {
 	switch s.next.Encoding {
 	case layout.Intset:
 		n := intset.Intset(s.pack).Get(rand.IntN(s.Len()))
-		return text(listpack.OfInt(n), &t.member), nil
+		return text(listpack.OfInt(n), &t.scratch.member), nil
 	case layout.Listpack:
 		pack := listpack.Listpack(s.pack)
-		return text(pack.At(pack.Seek(rand.IntN(s.Len()))), &t.member), nil
+		return text(pack.At(pack.Seek(rand.IntN(s.Len()))), &t.scratch.member), nil
 	}
 	return s.picker().pick()
 }

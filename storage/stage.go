@@ -38,7 +38,7 @@ const stageRecords = 16 << 10
 
 func (d DB) newElements(t layout.Type) *elements {
 	j := &d.txn.journal
-	return &elements{db: d, kind: t, id: d.txn.NewID(), known: j.keys + d.txn.spilled,
+	return &elements{db: d, kind: t, id: d.txn.NewID(), known: j.keys + d.txn.staging.spilled,
 		entries: len(j.entries), buffer: len(j.buffer)}
 }
 
@@ -48,7 +48,7 @@ func (e *elements) put(kind byte, element, value []byte) error {
 	if e.family != nil {
 		e.key = layout.AppendElementKey(e.key[:0], kind, e.id, element)
 		e.batch.Put(e.family, e.key, value)
-		if e.batch.Size() < e.db.txn.store.stageBytes {
+		if e.batch.Size() < e.db.txn.store.ids.staged.pieceBytes {
 			return nil
 		}
 		return e.write()
@@ -57,7 +57,7 @@ func (e *elements) put(kind byte, element, value []byte) error {
 		return err
 	}
 	j := &e.db.txn.journal
-	few := len(j.buffer)-e.buffer < e.db.txn.store.stageBytes && len(j.entries)-e.entries < stageRecords
+	few := len(j.buffer)-e.buffer < e.db.txn.store.ids.staged.pieceBytes && len(j.entries)-e.entries < stageRecords
 	if few || !e.db.txn.stages() {
 		return nil
 	}
@@ -76,7 +76,9 @@ func (e *elements) putScored(member []byte, score float64) error {
 
 // stages tells whether the transaction may write ahead of its commit: not on a reactor, and only to
 // namespaces that databases have.
-func (t *Txn) stages() bool { return t.budget > unlimited/2 && t.databases == nil && t.spill == nil }
+func (t *Txn) stages() bool {
+	return t.running.budget > unlimited/2 && t.changes.databases == nil && t.staging.spill == nil
+}
 
 // stage begins to write to RocksDB, with what the journal has of the collection. That stays in the
 // journal too, since other writes of the transaction may stand between.
@@ -92,8 +94,8 @@ func (e *elements) stage() error {
 			e.batch.Put(family, t.journal.key(c), t.journal.value(c))
 		}
 	}
-	t.staged = append(t.staged, e.id)
-	return t.store.staged.begin(e)
+	t.staging.ids = append(t.staging.ids, e.id)
+	return t.store.ids.staged.begin(e)
 }
 
 // owns tells whether a record is one of the collection's.
@@ -129,7 +131,7 @@ func (e *elements) distinct() (bool, error) {
 	if e.family == nil {
 		t := e.db.txn
 		// finish wrote nothing, so the records that came since the beginning are the collection's.
-		return uint64(t.journal.keys+t.spilled-e.known) == e.records, nil
+		return uint64(t.journal.keys+t.staging.spilled-e.known) == e.records, nil
 	}
 	count, err := e.count()
 	return count == e.records, err
@@ -159,6 +161,8 @@ type staged struct {
 	mu      sync.Mutex
 	ids     map[uint64]*generation.Generation // which holds the commit; nil before it
 	highest uint64                            // the highest of them, as RocksDB has it
+
+	pieceBytes int // how much of a collection is gathered before it is staged, and how much is written at a time
 }
 
 // begin writes the first piece. The highest id goes with it: after a crash that loses the commit, no

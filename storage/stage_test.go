@@ -17,7 +17,7 @@ func stageHash(t *testing.T, txn *Txn, from, to string) Key {
 	k, err := d.Lookup([]byte(from))
 	must(t, err)
 	must(t, d.CopyTo(k, d, []byte(to), Key{}))
-	if k, err = d.Lookup([]byte(to)); err != nil || len(txn.staged) == 0 {
+	if k, err = d.Lookup([]byte(to)); err != nil || len(txn.staging.ids) == 0 {
 		t.Fatalf("nothing was staged; %v", err)
 	}
 	return k
@@ -34,7 +34,7 @@ func openWithHash(t *testing.T, o Options) *Store {
 
 func putHash(t *testing.T, s *Store) {
 	t.Helper()
-	s.stageBytes = 100
+	s.ids.staged.pieceBytes = 100
 	inTxn(t, s, func(d DB) {
 		h, err := d.Hash([]byte("h"))
 		must(t, err)
@@ -50,7 +50,7 @@ func putHash(t *testing.T, s *Store) {
 // list.
 func standing(t *testing.T, s *Store, id uint64) (fields int, abandoned bool) {
 	t.Helper()
-	family := s.current.Load().databases[0].family.Load()
+	family := s.tiers.Load().databases[0].family.Load()
 	lower := layout.AppendElementKey(nil, layout.KindHashField, id, nil)
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: layout.Successor(nil, lower)})
 	defer it.Close()
@@ -109,7 +109,7 @@ func TestStagedElementsStayUntilTheirCommit(t *testing.T) {
 	expectHash(t, s.NewTxn().DB(0), "copy")
 	persistAndReap(t, s)
 	expectStanding(t, s, "when the commit is in RocksDB", k.ID, hashFields, false)
-	if s.staged.has(k.ID) {
+	if s.ids.staged.has(k.ID) {
 		t.Error("the id is kept for good")
 	}
 	inTxn(t, s, func(d DB) {
@@ -175,7 +175,7 @@ func TestStagedElementsAfterACrash(t *testing.T) {
 	k := stageHash(t, txn, "h", "copy")
 	// What is open is closed without the transaction, and the state of RocksDB still says that ids go
 	// on where they went on before it.
-	s.nextID.Store(k.ID)
+	s.ids.next.Store(k.ID)
 	must(t, s.Close())
 	value, found, err := readHighest(o)
 	if err != nil || !found || binary.BigEndian.Uint64(value) != k.ID {
@@ -183,7 +183,7 @@ func TestStagedElementsAfterACrash(t *testing.T) {
 	}
 	s, _ = reopen(t, o, log)
 	defer func() { must(t, s.Close()) }()
-	if next := s.nextID.Load(); next <= k.ID {
+	if next := s.ids.next.Load(); next <= k.ID {
 		t.Errorf("the next id is %d, and %d has been staged", next, k.ID)
 	}
 	expectStanding(t, s, "after the crash", k.ID, hashFields, true)
@@ -213,7 +213,7 @@ func TestReactorsDoNotStage(t *testing.T) {
 	k, err := d.Lookup([]byte("h"))
 	must(t, err)
 	must(t, d.CopyTo(k, d, []byte("copy"), Key{}))
-	if len(txn.staged) != 0 {
+	if len(txn.staging.ids) != 0 {
 		t.Error("staged on a reactor")
 	}
 	expectHash(t, d, "copy")
@@ -232,7 +232,7 @@ func TestStagingLeavesOtherWrites(t *testing.T) {
 				must(t, d.SetString([]byte("between"), Key{}, []byte("v"), 0))
 			}
 		}
-		if len(d.txn.staged) == 0 {
+		if len(d.txn.staging.ids) == 0 {
 			t.Fatal("nothing was staged")
 		}
 		must(t, made.finish())
@@ -260,7 +260,7 @@ func TestStagedSortedSetsAndLists(t *testing.T) {
 			must(t, d.SetString([]byte(key), Key{}, []byte("x"), 0))
 		}
 	})
-	s.stageBytes = 100
+	s.ids.staged.pieceBytes = 100
 	const count = 1000
 	txn := s.NewTxn()
 	txn.Begin(Mode{Writing: true}, 1000, 0)
@@ -274,8 +274,8 @@ func TestStagedSortedSetsAndLists(t *testing.T) {
 	}
 	must(t, z.Save())
 	must(t, l.Save())
-	if len(txn.staged) != 2 {
-		t.Fatalf("%d collections were staged", len(txn.staged))
+	if len(txn.staging.ids) != 2 {
+		t.Fatalf("%d collections were staged", len(txn.staging.ids))
 	}
 	txn.Effect(0, []byte("EFFECT"))
 	must(t, s.Commit(txn))

@@ -73,77 +73,80 @@ type Options struct {
 // Store is an open data directory.
 type Store struct {
 	options Options
-	below   atomic.Pointer[rocks.DB]
-	cache   *cache.Cache
-	walks   walks.Copies
 	logger  hclog.Logger
 
-	current  atomic.Pointer[current]
-	position atomic.Int64 // of the last commit that is visible
-	nextID   atomic.Uint64
+	below atomic.Pointer[rocks.DB]
+	tiers atomic.Pointer[tiers]
+	clean clean
 
-	commit struct {
-		sync.Mutex
-		log           Log
-		logDirectory  uint64
-		nextNamespace uint32
-		waiting       waiting
-		moved         movedLists // in the active generation
-		broken        bool
-		reselect      bool           // the next effect names its database, whatever is selected
-		imported      []uint32       // namespaces that no database has yet
-		unpersisted   []layout.State // that RocksDB has, from the one on that its files have
-	}
+	positions  positions
+	ids        ids
+	namespaces namespaces
+	commit     committer
+	views      views
 
-	sorter      chan *generation.Chunk
-	crowded     chan *generation.Generation
 	flusher     flusher
-	provider    provider
-	views       views
-	ends        indexEnds
-	ranks       ranks
-	staged      staged
-	interrupted atomic.Bool   // by Interrupt
-	written     atomic.Int64  // the position that RocksDB has reached, in memory or in files
-	persisted   atomic.Int64  // the one that its files have reached
-	reaping     atomic.Uint64 // counts up; its remainder is the database whose elements were reaped last
+	generations generations
+	order       orders
+	background  background
+	counters    Counters
+}
+
+// clean are copies of what RocksDB has.
+type clean struct {
+	records *cache.Cache
+	walks   walks.Copies
+}
+
+// positions are those of the log that data has reached.
+type positions struct {
+	visible   atomic.Int64 // the last commit's
+	written   atomic.Int64 // RocksDB's, in memory or in files
+	persisted atomic.Int64 // that of RocksDB's files
+}
+
+// ids are those of spread collections.
+type ids struct {
+	next   atomic.Uint64 // was never used
+	staged staged
+}
+
+// generations is what prepares generations and brings them into order, in the background.
+type generations struct {
+	provider provider
+	chunks   chan *generation.Chunk      // to be sorted
+	crowded  chan *generation.Generation // whose chunks are to be merged
+}
+
+// orders is what makes up for the missing order of memory, for all transactions.
+type orders struct {
+	ends  indexEnds
+	ranks ranks
+}
+
+// background is what works as long as the store is open.
+type background struct {
 	stop        chan struct{}
 	running     sync.WaitGroup
-	counters    Counters
+	interrupted atomic.Bool   // by Interrupt
+	reaped      atomic.Uint64 // counts up; its remainder is the database whose elements were reaped last
+}
 
-	stageBytes int  // see stage.go
-	warmed     byte // keeps the compiler from leaving out what the flusher reads ahead
-	creating   sync.Mutex
+// committer is what a commit needs and changes, under its lock.
+type committer struct {
+	sync.Mutex
+	log          Log
+	logDirectory uint64
+	waiting      waiting
+	moved        movedLists // in the active generation
+	broken       bool
+	reselect     bool           // the next effect names its database, whatever is selected
+	unpersisted  []layout.State // that RocksDB has, from the one on that its files have
 }
 
 // Counters tell what the store did since it was opened.
 type Counters struct {
 	Commits, Flushes, FlushedAsTables, FlushedRecords, Slowed, RocksReads, Reaped, Expired atomic.Int64
-}
-
-// current is what a reader needs to find the newest version of every record. It never changes:
-// a new one takes its place.
-type current struct {
-	active    *generation.Generation
-	frozen    []*frozen    // the newest first; on their way to RocksDB
-	kept      *frozen      // RocksDB has it; nil if there is none (see keep.go)
-	databases []*namespace // by number of the database
-}
-
-// frozen is a generation that nothing is added to, the state that RocksDB has with it, and the lists whose bounds changed in it.
-type frozen struct {
-	*generation.Generation
-	state layout.State
-	moved movedLists
-}
-
-// namespace is where a database's records are, and how many keys there are. The counters change
-// under the commit lock.
-type namespace struct {
-	number        uint32
-	family        atomic.Pointer[rocks.Family] // nil until the first batch goes to RocksDB
-	named         bool                         // a generation's state names it, and so do all that follow
-	keys, expires atomic.Int64
 }
 
 // A generation's chunks are so small a part of it that the last, half empty one doesn't matter, and so large
@@ -160,11 +163,13 @@ func (s *Store) chunkBytes() int {
 // Open opens a data directory, or makes one. The data is then that of Position; effects that the
 // log has behind it are to be applied (Attach, Txn.Apply) before anything else is done.
 func Open(o Options) (*Store, error) {
-	s := &Store{options: o, logger: o.Logger, stageBytes: stageBytes, cache: cache.New(0), sorter: make(chan *generation.Chunk, 1024), crowded: make(chan *generation.Generation, 1)}
+	s := &Store{options: o, logger: o.Logger}
+	s.clean.records = cache.New(0)
+	s.generations.init()
+	s.ids.staged.pieceBytes = stageBytes
 	s.SetCacheBytes(o.CacheBytes)
 	s.flusher.init()
-	s.provider.init()
-	s.ranks.init(o.RankBytes)
+	s.order.ranks.init(o.RankBytes)
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -181,8 +186,8 @@ func (s *Store) open() error {
 	if err := s.load(); err != nil {
 		return errors.Join(err, db.Close())
 	}
-	s.stop = make(chan struct{})
-	s.running.Add(5)
+	s.background.stop = make(chan struct{})
+	s.background.running.Add(5)
 	go s.provideMemory()
 	go s.provideGenerations()
 	go s.sortChunks()
@@ -205,11 +210,11 @@ func (s *Store) load() error {
 		return err
 	}
 	s.commit.logDirectory = state.LogDirectory
-	s.commit.nextNamespace = max(s.commit.nextNamespace, state.NextNamespace, 1)
-	s.nextID.Store(max(s.nextID.Load(), state.NextID, 1))
-	s.position.Store(state.Position)
-	s.written.Store(state.Position)
-	s.persisted.Store(state.Position)
+	s.namespaces.next = max(s.namespaces.next, state.NextNamespace, 1)
+	s.ids.next.Store(max(s.ids.next.Load(), state.NextID, 1))
+	s.positions.visible.Store(state.Position)
+	s.positions.written.Store(state.Position)
+	s.positions.persisted.Store(state.Position)
 	s.commit.unpersisted = nil
 	if err := s.raiseHighest(); err != nil {
 		return err
@@ -245,7 +250,7 @@ func (s *Store) load() error {
 			return err
 		}
 	}
-	s.current.Store(&current{active: s.newGeneration(s.likelyKeys()), databases: databases})
+	s.setTiers(s.newGeneration(s.likelyKeys()), nil, nil, databases)
 	s.commit.moved = movedLists{}
 	return nil
 }
@@ -282,8 +287,8 @@ func (s *Store) writeFormat() error {
 // newNamespace makes an empty namespace with a number that was never used. It is called under the
 // commit lock, or before there are others.
 func (s *Store) newNamespace() *namespace {
-	ns := &namespace{number: s.commit.nextNamespace}
-	s.commit.nextNamespace++
+	ns := &namespace{number: s.namespaces.next}
+	s.namespaces.next++
 	return ns
 }
 
@@ -292,15 +297,15 @@ func (s *Store) newNamespace() *namespace {
 func (s *Store) likelyKeys() int { return int(min(s.options.GenerationBytes()/256, 1<<20)) }
 
 func (s *Store) newGeneration(expected int) *generation.Generation {
-	g := generation.New(s.provider.memory, recordHash, recordGroup, s.chunkBytes(), expected, func(c *generation.Chunk) {
+	g := generation.New(s.generations.provider.memory, recordHash, recordGroup, s.chunkBytes(), expected, func(c *generation.Chunk) {
 		select {
-		case s.sorter <- c:
+		case s.generations.chunks <- c:
 		default: // it is sorted when somebody needs it
 		}
 	})
 	g.WhenCrowded(func(g *generation.Generation) {
 		select {
-		case s.crowded <- g:
+		case s.generations.crowded <- g:
 		default: // there will be other walks
 		}
 	})
@@ -308,15 +313,15 @@ func (s *Store) newGeneration(expected int) *generation.Generation {
 }
 
 func (s *Store) sortChunks() {
-	defer s.running.Done()
+	defer s.background.running.Done()
 	var scratch generation.Scratch
 	for {
 		select {
-		case c := <-s.sorter:
+		case c := <-s.generations.chunks:
 			c.Sort(&scratch)
-		case g := <-s.crowded:
+		case g := <-s.generations.crowded:
 			s.mergeChunks(g, &scratch)
-		case <-s.stop:
+		case <-s.background.stop:
 			return
 		}
 	}
@@ -327,9 +332,9 @@ func (s *Store) mergeChunks(g *generation.Generation, scratch *generation.Scratc
 	for g.Tidy() {
 		for waiting := true; waiting; {
 			select {
-			case c := <-s.sorter:
+			case c := <-s.generations.chunks:
 				c.Sort(scratch)
-			case <-s.stop:
+			case <-s.background.stop:
 				return
 			default:
 				waiting = false
@@ -354,7 +359,7 @@ func (s *Store) LogDirectory() uint64 {
 }
 
 // Position is the position of the log that the visible data is as of.
-func (s *Store) Position() int64 { return s.position.Load() }
+func (s *Store) Position() int64 { return s.positions.visible.Load() }
 
 // PersistedIn returns the position that the files of a store have reached, and the number of the log that it is one of. It changes nothing, and the
 // store may be open, in another process too.
@@ -371,26 +376,26 @@ func PersistedIn(directory string) (position int64, log uint64, err error) {
 }
 
 // Persisted is the position that RocksDB's files have reached: where recovery would begin.
-func (s *Store) Persisted() int64 { return s.persisted.Load() }
+func (s *Store) Persisted() int64 { return s.positions.persisted.Load() }
 
 // Databases is the number of databases.
 func (s *Store) Databases() int { return s.options.Databases }
 
 // Size is the number of keys in a database, and of those that have an expiry.
 func (s *Store) Size(database int) (keys, expires int64) {
-	ns := s.current.Load().databases[database]
+	ns := s.tiers.Load().databases[database]
 	return ns.keys.Load(), ns.expires.Load()
 }
 
 // Expiring is the number of keys in a database that have an expiry, and the number of the namespace that
 // they are in, which another database's or new ones don't share.
 func (s *Store) Expiring(database int) (namespace uint32, keys int64) {
-	ns := s.current.Load().databases[database]
+	ns := s.tiers.Load().databases[database]
 	return ns.number, ns.expires.Load()
 }
 
 // Cache is the cache of clean copies.
-func (s *Store) Cache() *cache.Cache { return s.cache }
+func (s *Store) Cache() *cache.Cache { return s.clean.records }
 
 // Rocks is the database below, for statistics and live options.
 func (s *Store) Rocks() *rocks.DB { return s.db() }
@@ -401,15 +406,15 @@ func (s *Store) Counters() *Counters { return &s.counters }
 // Close persists everything and closes the store. Nothing else may be under way.
 func (s *Store) Close() error {
 	err := s.Persist()
-	close(s.stop)
+	close(s.background.stop)
 	s.flusher.wake()
-	s.running.Wait()
+	s.background.running.Wait()
 	return errors.Join(err, s.db().Close())
 }
 
 // Interrupt ends commands that run: whatever they read or write next fails with ErrInterrupted. It is for the end of the
 // server; what is applied from a log goes on.
-func (s *Store) Interrupt() { s.interrupted.Store(true) }
+func (s *Store) Interrupt() { s.background.interrupted.Store(true) }
 
 // Reconfigure says how RocksDB is to be opened by Reopen. Nothing runs beside them both.
 func (s *Store) Reconfigure(o rocks.Options) { s.options.Rocks = o }
@@ -427,7 +432,7 @@ func (s *Store) Reopen() error {
 		return err
 	}
 	s.forgetCopies()
-	s.ranks.clear()
+	s.order.ranks.clear()
 	return s.open()
 }
 

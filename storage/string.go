@@ -81,8 +81,8 @@ func (t *Txn) compose(value []byte, size int) ([]byte, error) {
 	if err := t.SpendBytes(size); err != nil {
 		return nil, err
 	}
-	t.draft = append(slices.Grow(t.draft[:0], size), value...)
-	return t.draft, nil
+	t.scratch.draft = append(slices.Grow(t.scratch.draft[:0], size), value...)
+	return t.scratch.draft, nil
 }
 
 // Append puts bytes behind a string, and returns its new length, which is at most limit unless the
@@ -144,8 +144,8 @@ func (d DB) Increment(key []byte, delta int64) (int64, error) {
 		return 0, ErrOverflow
 	}
 	t := d.txn
-	t.draft = number.AppendInt(t.draft[:0], sum)
-	return sum, d.SetString(key, k, t.draft, k.ExpireMs)
+	t.scratch.draft = number.AppendInt(t.scratch.draft[:0], sum)
+	return sum, d.SetString(key, k, t.scratch.draft, k.ExpireMs)
 }
 
 // IncrementFloat adds to a string that is a number; a missing one is 0. The sum is returned as it is
@@ -169,6 +169,6 @@ func (d DB) IncrementFloat(key, delta []byte) ([]byte, error) {
 		return nil, ErrNotFinite
 	}
 	t := d.txn
-	t.draft = sum.Append(t.draft[:0])
-	return t.draft, d.SetString(key, k, t.draft, k.ExpireMs)
+	t.scratch.draft = sum.Append(t.scratch.draft[:0])
+	return t.scratch.draft, d.SetString(key, k, t.scratch.draft, k.ExpireMs)
 }

@@ -372,7 +372,7 @@ func TestUnchangedStrings(t *testing.T) {
 			savepoint := begin(txn, Mode{Writing: true}, 1000, 0)
 			must(t, f(txn.DB(0)))
 			touched := 0
-			txn.Touched(0, func(int, []byte, bool) { touched++ })
+			txn.Touched(0, func(KeyEvent) { touched++ })
 			k, err := txn.DB(0).Lookup(key)
 			must(t, err)
 			if touched > 0 || k.Encoding != layout.Raw || string(k.Value) != "abc" || txn.Changed(savepoint) != wantsWrite {
@@ -404,8 +404,8 @@ func TestLargeStringsSpendTheBudget(t *testing.T) {
 		txn.Rollback(savepoint)
 	}
 	txn.Reset()
-	if cap(txn.draft) > largeBuffer || cap(txn.record) > largeBuffer {
-		t.Errorf("%d and %d bytes of scratch memory are kept", cap(txn.draft), cap(txn.record))
+	if cap(txn.scratch.draft) > largeBuffer || cap(txn.scratch.record) > largeBuffer {
+		t.Errorf("%d and %d bytes of scratch memory are kept", cap(txn.scratch.draft), cap(txn.scratch.record))
 	}
 }
 

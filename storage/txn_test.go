@@ -20,7 +20,7 @@ type records map[string]string
 func check(t *testing.T, txn *Txn, want records, random *rand.Rand) {
 	t.Helper()
 	ns := txn.namespace(0)
-	txn.budget = unlimited
+	txn.running.budget = unlimited
 	for range 20 {
 		key := randomKey(random)
 		value, found, err := txn.get(ns, key)

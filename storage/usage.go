@@ -41,7 +41,7 @@ func (d DB) elementBytes(records layout.Elements, m *layout.Metadata, samples in
 func (s *Store) Generations() (records, frozen int, bytes int64) {
 	s.commit.Lock()
 	defer s.commit.Unlock()
-	now := s.current.Load()
+	now := s.tiers.Load()
 	bytes = now.active.Bytes()
 	for _, f := range now.frozen {
 		bytes += f.Bytes()
@@ -51,7 +51,7 @@ func (s *Store) Generations() (records, frozen int, bytes int64) {
 
 // Kept is the bytes that the generation takes which is kept although RocksDB has it.
 func (s *Store) Kept() int64 {
-	if kept := s.current.Load().kept; kept != nil {
+	if kept := s.tiers.Load().kept; kept != nil {
 		return kept.Bytes()
 	}
 	return 0

@@ -13,17 +13,11 @@ import (
 type View struct {
 	store     *Store
 	snapshot  *rocks.Snapshot
-	marks     []marked // generations, the newest first
+	recent    recent
 	databases []*namespace
 	selected  int // where the log stood
 	state     layout.State
 	released  sync.Once
-}
-
-// marked is a generation up to a mark.
-type marked struct {
-	*generation.Generation
-	mark generation.Mark
 }
 
 // views are those that are in use. Namespaces that they may read are not dropped.
@@ -49,12 +43,8 @@ func (s *Store) ViewToSend() *View {
 }
 
 func (s *Store) viewLocked() *View {
-	now := s.current.Load()
-	v := &View{store: s, snapshot: s.db().Snapshot(), state: s.state()}
-	v.marks = append(v.marks, marked{now.active, now.active.Mark()})
-	for _, f := range now.frozen {
-		v.marks = append(v.marks, marked{f.Generation, generation.End})
-	}
+	now := s.tiers.Load()
+	v := &View{store: s, snapshot: s.db().Snapshot(), recent: now.recent.marked(), state: s.state()}
 	v.databases = make([]*namespace, len(now.databases))
 	for i, ns := range now.databases {
 		v.databases[i] = ns.copy()
@@ -111,10 +101,8 @@ func (t *Txn) ReadFrom(v *View) {
 }
 
 func (v *View) get(hash uint64, ns *namespace, key []byte) (value []byte, found bool, err error) {
-	for _, m := range v.marks {
-		if value, state := m.Get(m.mark, hash, ns.number, key); state != generation.Unknown {
-			return value, state == generation.Present, nil
-		}
+	if value, state := v.recent.get(hash, ns.number, key); state != generation.Unknown {
+		return value, state == generation.Present, nil
 	}
 	family := ns.family.Load()
 	if family == nil {

@@ -30,8 +30,8 @@ var zsetType = DataType{Name: "zset", RDB: rdb.SortedSet, Digest: digest.SortedS
 	packedPairs: true,
 	scanned: func(t *Txn, value []byte) ([]byte, error) {
 		score, err := layout.DecodeScore(value)
-		t.element = appendScannedScore(t.element[:0], score)
-		return t.element, err
+		t.scratch.element = appendScannedScore(t.scratch.element[:0], score)
+		return t.scratch.element, err
 	},
 }
 
@@ -147,8 +147,8 @@ func (z *ZSet) scoreElement(score float64) listpack.Element {
 	if score >= -math.MaxInt64/2 && score <= math.MaxInt64/2 && float64(int64(score)) == score {
 		return listpack.OfInt(int64(score))
 	}
-	z.db.txn.element = number.AppendDouble(z.db.txn.element[:0], score)
-	return listpack.Of(z.db.txn.element)
+	z.db.txn.scratch.element = number.AppendDouble(z.db.txn.scratch.element[:0], score)
+	return listpack.Of(z.db.txn.scratch.element)
 }
 
 func (z *ZSet) scoreAt(pos int) (float64, error) { return z.score(z.pack.At(pos)) }
@@ -248,7 +248,7 @@ func (z *ZSet) insertPacked(member []byte, score float64) error {
 }
 
 // memberAt is the member at a place, valid until the next one is asked for.
-func (z *ZSet) memberAt(pos int) []byte { return text(z.pack.At(pos), &z.db.txn.member) }
+func (z *ZSet) memberAt(pos int) []byte { return text(z.pack.At(pos), &z.db.txn.scratch.member) }
 
 func (z *ZSet) removePacked(member []byte) error {
 	pos := z.pack.Find(z.pack.First(), member, 1)
@@ -268,21 +268,21 @@ func (z *ZSet) putRecords(member []byte, score, was float64, existed bool) error
 		z.next.Count++
 	}
 	t := z.db.txn
-	t.element = layout.AppendScore(t.element[:0], score)
-	if err := z.db.putElement(layout.KindZSetMember, z.next.ID, member, t.element); err != nil {
+	t.scratch.element = layout.AppendScore(t.scratch.element[:0], score)
+	if err := z.db.putElement(layout.KindZSetMember, z.next.ID, member, t.scratch.element); err != nil {
 		return err
 	}
-	t.key2 = layout.AppendScoreKey(t.key2[:0], z.next.ID, score, member)
-	t.store.ends.cover(z.next.ID, t.key2)
-	t.ahead.cover(z.next.ID, t.key2)
-	t.element = layout.AppendScoreValue(t.element[:0], score)
-	return t.put(z.db.space, t.key2, t.element)
+	t.scratch.key2 = layout.AppendScoreKey(t.scratch.key2[:0], z.next.ID, score, member)
+	t.store.order.ends.cover(z.next.ID, t.scratch.key2)
+	t.order.ahead.cover(z.next.ID, t.scratch.key2)
+	t.scratch.element = layout.AppendScoreValue(t.scratch.element[:0], score)
+	return t.put(z.db.space, t.scratch.key2, t.scratch.element)
 }
 
 func (z *ZSet) deleteScore(member []byte, score float64) error {
 	t := z.db.txn
-	t.key2 = layout.AppendScoreKey(t.key2[:0], z.next.ID, score, member)
-	return t.delete(z.db.space, t.key2)
+	t.scratch.key2 = layout.AppendScoreKey(t.scratch.key2[:0], z.next.ID, score, member)
+	return t.delete(z.db.space, t.scratch.key2)
 }
 
 // spread gives each member its records.
@@ -387,7 +387,7 @@ func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 		return z.walkPacked(rank, n, reverse, visit)
 	}
 	visit = upTo(n, visit)
-	if far := min(rank, z.Len()-rank); far > z.db.txn.store.ranks.block {
+	if far := min(rank, z.Len()-rank); far > z.db.txn.store.order.ranks.block {
 		if s := z.ranked(); s != nil {
 			return z.byCounts(s, rank, reverse, visit)
 		}
@@ -482,7 +482,7 @@ func (z *ZSet) walkPacked(rank, n int, reverse bool, visit Visit) error {
 		if err != nil {
 			return err
 		}
-		if !visit(text(member, &z.db.txn.member), score) {
+		if !visit(text(member, &z.db.txn.scratch.member), score) {
 			return nil
 		}
 		pos = next
@@ -497,7 +497,7 @@ func (z *ZSet) walkPackedBackwards(rank, n int, visit Visit) error {
 			return err
 		}
 		pos := z.pack.Prev(scorePos)
-		if !visit(text(z.pack.At(pos), &z.db.txn.member), score) {
+		if !visit(text(z.pack.At(pos), &z.db.txn.scratch.member), score) {
 			return nil
 		}
 		scorePos = z.pack.Prev(pos)
@@ -517,7 +517,7 @@ func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
 
 // walkKeys visits the records of the index from lower on, before upper.
 func (z *ZSet) walkKeys(lower, upper []byte, reverse bool, visit visitRecord) error {
-	if t := z.db.txn; t.ahead.serves(z.next.ID, lower, upper, reverse) && t.walksFromEnd() {
+	if t := z.db.txn; t.order.ahead.serves(z.next.ID, lower, upper, reverse) && t.walksFromEnd() {
 		return z.walkFromEnd(lower, upper, reverse, visit)
 	}
 	w := walks.Walk{Space: z.db.space.number, Collection: z.next.ID, Lower: lower, Upper: upper, Reverse: reverse}
@@ -540,14 +540,14 @@ func (z *ZSet) walkIndexRecords(lower, upper []byte, reverse bool, visit visitRe
 	}
 	if atEnd && t.walksFromEnd() {
 		from, to := z.fromEnd(lower, upper, reverse)
-		t.ahead.begin(z.next.ID, from, to, reverse)
+		t.order.ahead.begin(z.next.ID, from, to, reverse)
 		return z.walkFromEnd(lower, upper, reverse, visit)
 	}
 	it := t.walk(z.db.space, lower, upper, reverse, false)
 	own := it.nextOwn()
 	for it.Next() {
 		if atEnd {
-			t.store.ends.found(z.next.ID, it.nearer(own, it.Key()), reverse)
+			t.store.order.ends.found(z.next.ID, it.nearer(own, it.Key()), reverse)
 			atEnd = false
 		}
 		if !visit(it.Key(), it.Value()) {
@@ -598,7 +598,7 @@ func (z *ZSet) scoreBounds(r ScoreRange) (lower, upper []byte) {
 // between visits what lies between two keys of the index, but for the first members.
 func (z *ZSet) between(lower, upper []byte, first int, reverse bool, visit Visit) error {
 	var s *ranked
-	if first > z.db.txn.store.ranks.block {
+	if first > z.db.txn.store.order.ranks.block {
 		s = z.ranked()
 	}
 	if s == nil {
@@ -626,7 +626,7 @@ func (z *ZSet) countBetween(lower, upper []byte) (n int, err error) {
 		return count(func(visit Visit) error { return z.walkIndex(lower, upper, false, visit) })
 	}
 	if !z.counted(s, lower) || !z.counted(s, upper) {
-		few := 4 * z.db.txn.store.ranks.block
+		few := 4 * z.db.txn.store.order.ranks.block
 		err = z.walkIndex(lower, upper, false, func([]byte, float64) bool { n++; return n <= few })
 		if err != nil || n <= few {
 			return n, err

@@ -50,7 +50,7 @@ type Batch struct {
 
 	members   []Member
 	writers   []*Session         // who has effects in the transaction
-	expected  []storage.Upcoming // what Expect was told of since Warm
+	expected  []storage.Prefetch // what Expect was told of since Warm
 	expecting []*Session         // whose it is
 	cold      []Cold             // what Warm returns
 	warmed    uint32             // keeps the compiler from leaving out what Warm reads
@@ -235,14 +235,14 @@ func (b *Batch) barred(s *Session, command *Command, args [][]byte) bool {
 	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command, args) || e.IsReplica() && writesNow(s, command)
 }
 
-// Expect says that a request of a session is about to be executed. It returns false when Warm has to be called
-// first. Most commands have their first key behind their name; for the others it is done in vain.
+// Expect says that a request of a session is about to be executed. It returns false when Warm has to be called first.
 func (b *Batch) Expect(s *Session, args [][]byte) bool {
-	if len(b.expected) == storage.WarmRequests {
+	if len(b.expected) == storage.PrefetchBatch {
 		return false
 	}
-	if len(args) > 1 {
-		b.expected = append(b.expected, storage.Upcoming{Database: s.Database, Args: args})
+	command, _ := b.lookup(args)
+	if command != nil && command.prefetch.any() && command.Accepts(len(args)) {
+		b.expected = append(b.expected, command.prefetch.of(s.Database, args))
 		b.expecting = append(b.expecting, s)
 	}
 	return true
@@ -256,18 +256,18 @@ func (b *Batch) Warm() []Cold {
 	if len(b.expected) == 0 {
 		return nil
 	}
-	var stripes [storage.WarmRequests]uint32
+	var stripes [storage.PrefetchBatch]uint32
 	for i := range b.expected {
 		if i > 0 && b.expected[i].SameKey(&b.expected[i-1]) {
 			stripes[i] = stripes[i-1]
 			continue
 		}
-		stripes[i] = b.engine.Store.Stripe(b.expected[i].Database, b.expected[i].Args[1])
+		stripes[i] = b.engine.Store.Stripe(b.expected[i].Database, b.expected[i].Key)
 	}
 	for _, stripe := range stripes[:len(b.expected)] {
 		b.warmed += b.engine.Locks.Peek(stripe)
 	}
-	if missing := b.txn.Warm(b.expected); missing != 0 && b.engine.loaders.worth(b.clock) {
+	if missing := b.txn.Prefetch(b.expected); missing != 0 && b.engine.loaders.worth(b.clock) {
 		b.fetch(b.reading(missing))
 	}
 	clear(b.expected)
@@ -288,17 +288,11 @@ func (b *Batch) fetch(which uint32) {
 	}
 }
 
-// reading returns those of some requests that will look for a key behind the command's name, and notes which name an element.
+// reading returns those of some requests that are executed when their turn comes.
 func (b *Batch) reading(which uint32) (reading uint32) {
-	for i := range b.expected {
-		if which&(1<<i) == 0 || !b.expecting[i].Authenticated || b.expecting[i].Transaction.active {
-			continue
-		}
-		request := &b.expected[i]
-		command, _ := b.lookup(request.Args)
-		if command != nil && command.Accepts(len(request.Args)) && command.reads {
-			reading |= 1 << i
-			request.Element, request.Step = command.readsElement, command.readsStep
+	for i, s := range b.expecting {
+		if s.Authenticated && !s.Transaction.active {
+			reading |= which & (1 << i)
 		}
 	}
 	return reading

@@ -58,11 +58,9 @@ type Command struct {
 	gates        []func(*Batch, *Session, *Command) error // those that concern it
 	parent       *Command
 	history      history
-	reads        bool   // has a key behind its name, which it looks up
-	readsElement bool   // and an element of it behind that, or, in a sorted set, at its end
-	readsStep    int    // and another so many words behind each, to the end; 0: it has one key, or others elsewhere
-	writesOneKey bool   // the one behind its name, whatever the other words are
-	full         string // "config|get"
+	prefetch     prefetch // what it looks for first
+	writesOneKey bool     // the one behind its name, whatever the other words are
+	full         string   // "config|get"
 	index        map[string]*Command
 	measures     *metrics.Command
 }
@@ -257,13 +255,9 @@ func (c *Command) prepare(parent *Command) {
 	}
 	c.Categories |= c.implied()
 	c.chooseGates()
-	c.reads = parent == nil && len(c.Keys) > 0 && c.Keys[0].Index == 1 && c.Keys[0].Keyword == ""
-	if c.reads && c.Keys[0].Last == -1 {
-		c.readsStep = c.Keys[0].Step
-	}
-	c.writesOneKey = c.reads && len(c.Keys) == 1 && c.Keys[0].Last == 0 && !c.Keys[0].Counted && c.Keys[0].Flags&NotKey == 0 && c.Flags&Write != 0 && c.Flags&(Worker|Exclusive|Walk) == 0 &&
+	c.choosePrefetch()
+	c.writesOneKey = c.prefetch.any() && len(c.Keys) == 1 && c.Keys[0].Last == 0 && !c.Keys[0].Counted && c.Keys[0].Flags&NotKey == 0 && c.Flags&Write != 0 && c.Flags&(Worker|Exclusive|Walk) == 0 &&
 		c.GetKeys == nil && c.plan == nil && c.adapt == nil && c.elsewhere == nil
-	c.readsElement = c.reads && (strings.HasPrefix(c.Syntax, "key field") || strings.HasSuffix(c.Syntax, "member") || strings.Contains(c.Syntax, " member "))
 	if len(c.Subcommands) > 0 {
 		c.index = map[string]*Command{}
 	}

@@ -94,7 +94,11 @@ func listPush(name, since string, left, onlyExisting bool, summary string) Comma
 }
 
 func listPop(name string, left bool, summary string) Command {
-	return Command{Name: name, Arity: -2, Flags: Write | Fast, Categories: CategoryList,
+	access := storage.AccessLast
+	if left {
+		access = storage.AccessFirst
+	}
+	return Command{Name: name, Arity: -2, Flags: Write | Fast, Categories: CategoryList, prefetch: prefetch{access: access},
 		Keys: []KeySpec{oneKey(1, RW|Access|Delete)}, Group: "list", Since: "1.0.0",
 		Complexity: "O(N), N being the number of elements returned", Syntax: "key [count]", Summary: summary,
 		Run: func(c *Context) error { return c.popList(left) }}

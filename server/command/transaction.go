@@ -283,10 +283,10 @@ func (w *watches) changed(t *storage.Txn, first int) {
 	if len(w.byKey) == 0 {
 		return
 	}
-	t.Touched(first, func(database int, key []byte, expired bool) {
-		watched := watchedKey{database, string(key)}
+	t.Touched(first, func(event storage.KeyEvent) {
+		watched := watchedKey{event.Database, string(event.Key)}
 		for s := range w.byKey[watched] {
-			if !expired || !s.sawExpire(watched) {
+			if !event.Expired || !s.sawExpire(watched) {
 				s.dirty.Store(true)
 			}
 		}
