@@ -15,6 +15,7 @@ import (
 	"kedis/internal/config"
 	"kedis/server/command"
 	"kedis/storage"
+	"kedis/storage/engine"
 	"kedis/storage/rocks"
 )
 
@@ -76,8 +77,6 @@ func (d *Data) openStore() (err error) {
 
 func storageOptions(c *config.Config, directory string, logger hclog.Logger) storage.Options {
 	return storage.Options{
-		Rocks:     rocksOptions(c, directory, logger),
-		Databases: int(c.Databases.Get()),
 		Limits: storage.Limits{
 			HashEntries:      c.HashMaxListpackEntries.Get,
 			HashValue:        c.HashMaxListpackValue.Get,
@@ -88,14 +87,18 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			ZSetEntries:      c.ZSetMaxListpackEntries.Get,
 			ZSetValue:        c.ZSetMaxListpackValue.Get,
 		},
-		GenerationBytes: func() int64 { return generationBytes(c) },
-		KeptBytes:       func() int64 { return keptBytes(c) },
-		CacheBytes:      cacheBytes(c),
-		RankBytes:       c.RankMemory.Get,
-		SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
-		FlushLogBytes:   c.PersistLogSize.Get,
-		FlushInterval:   c.PersistInterval.Get,
-		Logger:          logger.Named("storage"),
+		Options: engine.Options{
+			Rocks:           rocksOptions(c, directory, logger),
+			Databases:       int(c.Databases.Get()),
+			GenerationBytes: func() int64 { return generationBytes(c) },
+			KeptBytes:       func() int64 { return keptBytes(c) },
+			CacheBytes:      cacheBytes(c),
+			RankBytes:       c.RankMemory.Get,
+			SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
+			FlushLogBytes:   c.PersistLogSize.Get,
+			FlushInterval:   c.PersistInterval.Get,
+			Logger:          logger.Named("storage"),
+		},
 	}
 }
 

@@ -31,19 +31,19 @@ func (d DB) MoveTo(key []byte, k Key, to DB) error {
 func (d DB) copyElements(m *layout.Metadata, to DB) (id uint64, err error) {
 	copied := to.newElements(m.Type)
 	for _, records := range m.Type.Elements() {
-		before := copied.records
+		before := copied.Records()
 		it := d.walkCollection(records.Kind, m, false)
 		for it.Next() {
-			if it.err = copied.put(records.Kind, it.Key()[layout.ElementPrefix:], it.Value()); it.err != nil {
+			if it.Fail(copied.Put(records.Kind, it.Key()[layout.ElementPrefix:], it.Value())) {
 				break
 			}
 		}
 		if err := it.Close(); err != nil {
 			return 0, err
 		}
-		if n := copied.records - before; n != records.Count(m) {
+		if n := copied.Records() - before; n != records.Count(m) {
 			return 0, wrongCount(m, records, n)
 		}
 	}
-	return copied.id, copied.finish()
+	return copied.ID(), copied.Finish()
 }

@@ -55,11 +55,11 @@ func (d DB) walkAll(m *layout.Metadata, records layout.Elements, reverse bool, v
 	seen := uint64(0)
 	it := d.walkCollection(records.Kind, m, reverse)
 	for it.Next() {
-		if it.err = d.txn.SpendBytes(len(it.Key()) + len(it.Value())); it.err != nil {
+		if it.Fail(d.txn.SpendBytes(len(it.Key()) + len(it.Value()))) {
 			break
 		}
 		seen++
-		if it.err = visit(it.Key()[layout.ElementPrefix:], it.Value()); it.err != nil {
+		if it.Fail(visit(it.Key()[layout.ElementPrefix:], it.Value())) {
 			break
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"kedis/storage/engine"
 )
 
 // commitString writes a string in a transaction of its own.
@@ -87,7 +89,7 @@ func TestFetch(t *testing.T) {
 	if cold := txn.Fetch(requests, 0b1111); cold != 0 {
 		t.Errorf("cold after loading: %b", cold)
 	}
-	if got := len(txn.prefetched.keys.records) + len(txn.prefetched.elements.records); got != 4 {
+	if got := insideTxn(txn).Fetched(); got != 4 {
 		t.Errorf("%d records were fetched, want 4", got)
 	}
 	many := Prefetch{Access: AccessEach, Key: []byte("key0100"), Others: [][]byte{[]byte("key2900"), []byte("x")}, Step: 2}
@@ -114,8 +116,8 @@ func TestFetchedIsNotTakenForNew(t *testing.T) {
 	request := []Prefetch{prefetchOf("key")}
 	fetch := func() *Txn {
 		txn := s.NewTxn()
-		if cold := txn.Fetch(request, 1); cold != 0 || len(txn.prefetched.keys.records) != 1 {
-			t.Fatalf("cold: %b, fetched: %d", cold, len(txn.prefetched.keys.records))
+		if cold := txn.Fetch(request, 1); cold != 0 || insideTxn(txn).Fetched() != 1 {
+			t.Fatalf("cold: %b, fetched: %d", cold, insideTxn(txn).Fetched())
 		}
 		return txn
 	}
@@ -139,21 +141,21 @@ func TestFetchedIsNotTakenForNew(t *testing.T) {
 // TestLoadKeepsNoLargeValue loads a value that nobody should hold on to, and looks at what a request is copied for it.
 func TestLoadKeepsNoLargeValue(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
-	commitString(t, s, "key", strings.Repeat("x", largeBuffer+1))
+	commitString(t, s, "key", strings.Repeat("x", engine.InspectLargeBuffer+1))
 	if err := s.Settle(); err != nil {
 		t.Fatal(err)
 	}
 	request := prefetchOf("key").Clone()
 	txn := s.NewTxn()
 	txn.Load(request)
-	if cap(txn.prefetched.record) > largeBuffer {
-		t.Errorf("%d bytes are kept", cap(txn.prefetched.record))
+	if insideTxn(txn).LoadedBytes() > engine.InspectLargeBuffer {
+		t.Errorf("%d bytes are kept", insideTxn(txn).LoadedBytes())
 	}
 	if cold := txn.Fetch([]Prefetch{request}, 1); cold != 0 {
 		t.Error("a value that is too large to be fetched isn't on the disk only")
 	}
 	txn.Begin(Mode{}, 1, 0)
-	if k, err := txn.DB(0).Lookup([]byte("key")); err != nil || len(k.Value) != largeBuffer+1 {
+	if k, err := txn.DB(0).Lookup([]byte("key")); err != nil || len(k.Value) != engine.InspectLargeBuffer+1 {
 		t.Errorf("%d bytes, %v", len(k.Value), err)
 	}
 	many := Prefetch{Access: AccessEach, Key: []byte("key0"), Step: 1}
@@ -162,7 +164,7 @@ func TestLoadKeepsNoLargeValue(t *testing.T) {
 	}
 	many = many.Clone()
 	txn.Load(many)
-	if last := many.Others[len(many.Others)-1]; len(many.Others) != loadedKeys-1 || string(last) != fmt.Sprintf("key%d", loadedKeys-1) {
+	if last := many.Others[len(many.Others)-1]; len(many.Others) != engine.InspectLoadedKeys-1 || string(last) != fmt.Sprintf("key%d", engine.InspectLoadedKeys-1) {
 		t.Errorf("%d other keys are copied, the last of them %q", len(many.Others), last)
 	}
 }

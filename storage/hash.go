@@ -43,7 +43,7 @@ var hashType = DataType{Name: "hash", RDB: rdb.Hash, Digest: digest.Hash, encodi
 func restoreHash(r *restoring) (layout.Metadata, error) {
 	limits := r.db.limits()
 	r.entries, r.longest = limits.HashEntries(), limits.HashValue()
-	r.put = func(e *smallElement) error { return r.spread.put(layout.KindHashField, e.name, e.value) }
+	r.put = func(e *smallElement) error { return r.spread.Put(layout.KindHashField, e.name, e.value) }
 	r.second = func(e *smallElement) listpack.Element { return listpack.Of(e.value) }
 	return r.collection()
 }

@@ -41,7 +41,7 @@ func smallLimits(directory string, generation, cache int64) Options {
 func inTransactions(t *testing.T, o Options, random *rand.Rand, transactions int, step func(db DB), settle func(committed bool)) {
 	s, log := reopen(t, o, &testLog{})
 	for range transactions {
-		s.ids.staged.pieceBytes = []int{1, 100, stageBytes}[random.IntN(3)]
+		inside(s).StageFrom([]int{1, 100, 0}[random.IntN(3)])
 		txn := s.NewTxn()
 		savepoint := begin(txn, Mode{Writing: true}, 1, 0)
 		step(txn.DB(0))

@@ -31,7 +31,7 @@ func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (b
 	if err != nil {
 		return false, err
 	}
-	if err := d.txn.spend(len(elements)); err != nil {
+	if err := d.txn.Spend(len(elements)); err != nil {
 		return false, err
 	}
 	before := k.Value
@@ -39,7 +39,7 @@ func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (b
 		before = hyperloglog.New()
 	}
 	value, changed, err := hyperloglog.Add(d.txn.scratch.draft, before, elements, sparseMaxBytes)
-	if d.txn.running.mode.Applying && errors.Is(err, hyperloglog.ErrCorrupt) {
+	if d.txn.Mode().Applying && errors.Is(err, hyperloglog.ErrCorrupt) {
 		value, changed, err = hyperloglog.Add(d.txn.scratch.draft, before, elements, math.MaxInt)
 	}
 	switch {
@@ -64,7 +64,7 @@ func (d DB) HyperLogLogCount(key []byte) (uint64, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case !d.txn.running.mode.Writing || d.txn.running.mode.Replica:
+	case !d.txn.Mode().Writing || d.txn.Mode().Replica:
 		return count, nil
 	case !stale:
 		return count, d.unshare(key, k)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"kedis/storage/digest"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
 	"kedis/storage/rdb"
@@ -71,9 +72,9 @@ func restoreList(r *restoring) (layout.Metadata, error) {
 		m.Value = pack
 		return m, r.value.Err()
 	}
-	m.Encoding, m.ID, m.Value = layout.Spread, r.spread.id, nil
+	m.Encoding, m.ID, m.Value = layout.Spread, r.spread.ID(), nil
 	m.Head, m.Tail = layout.ListMiddle, layout.ListMiddle+r.count
-	return m, errors.Join(r.value.Err(), r.spread.finish())
+	return m, errors.Join(r.value.Err(), r.spread.Finish())
 }
 
 // push gives the next element of a list its record.
@@ -81,7 +82,7 @@ func (r *restoring) push(element []byte) error {
 	var index [8]byte
 	binary.BigEndian.PutUint64(index[:], layout.ListMiddle+r.count)
 	r.count++
-	return r.spread.put(layout.KindListElement, index[:], element)
+	return r.spread.Put(layout.KindListElement, index[:], element)
 }
 
 // enlargeList gives each element that was packed its record.
@@ -96,6 +97,20 @@ func (r *restoring) enlargeList(pack listpack.Listpack) error {
 	return nil
 }
 
+func boundsOf(m *layout.Metadata) engine.Bounds {
+	return engine.Bounds{Head: m.Head, Tail: m.Tail}
+}
+
+// noteBounds notes that a key's new metadata changes the bounds of the spread list that it had before.
+func (d DB) noteBounds(old, next *layout.Metadata) {
+	if next.Encoding == layout.Spread && old.Encoding == layout.Spread && next.ID == old.ID && boundsOf(next) != boundsOf(old) {
+		d.txn.MoveBounds(d.space, next.ID, boundsOf(old), boundsOf(next))
+	}
+}
+
+// leaveList notes that nothing refers to a spread list any more.
+func (d DB) leaveList(m *layout.Metadata) { d.txn.LeaveBounds(d.space, m.ID, boundsOf(m)) }
+
 // List is a list as a transaction sees it. Its methods change it in the transaction and keep its
 // key in step; Save writes that down.
 //
@@ -109,9 +124,9 @@ type List struct {
 	next layout.Metadata
 	pack listpack.Listpack // when it is packed
 
-	fresh    bool      // it became spread since it was opened: its elements stand in the transaction
-	replaces bool      // what the key held: elements are only pushed to its end, and may become very many
-	made     *elements // where their records go then
+	fresh    bool             // it became spread since it was opened: its elements stand in the transaction
+	replaces bool             // what the key held: elements are only pushed to its end, and may become very many
+	made     *engine.Elements // where their records go then
 }
 
 // List opens the list of a key, which may not exist: the list is empty then.
@@ -150,7 +165,7 @@ func (l *List) packed() bool { return l.next.Encoding == layout.Listpack }
 // Save writes the list down: its record, or that the key is gone with the last element.
 func (l *List) Save() error {
 	if l.made != nil {
-		if err := l.made.finish(); err != nil {
+		if err := l.made.Finish(); err != nil {
 			return err
 		}
 	}
@@ -170,7 +185,7 @@ func (l *List) Save() error {
 		l.next.Value = l.pack
 	}
 	if l.fresh && !l.replaces {
-		l.db.moveList(l.next.ID, listBounds{layout.ListMiddle, layout.ListMiddle}, boundsOf(&l.next))
+		l.db.txn.MoveBounds(l.db.space, l.next.ID, engine.Bounds{Head: layout.ListMiddle, Tail: layout.ListMiddle}, boundsOf(&l.next))
 	}
 	return l.db.save(l.key, &l.old, &l.next)
 }
@@ -220,16 +235,16 @@ func (l *List) spread() error {
 }
 
 func (l *List) indexKey(index uint64) []byte {
-	l.db.txn.scratch.key2 = layout.AppendListKey(l.db.txn.scratch.key2[:0], l.next.ID, index)
+	l.db.txn.scratch.key2 = layout.AppendSequenceKey(l.db.txn.scratch.key2[:0], l.next.ID, index)
 	return l.db.txn.scratch.key2
 }
 
 func (l *List) put(index uint64, value []byte) error {
-	return l.db.txn.put(l.db.space, l.indexKey(index), value)
+	return l.db.txn.Put(l.db.space, l.indexKey(index), value)
 }
 
 func (l *List) at(index uint64) ([]byte, error) {
-	value, found, err := l.db.txn.get(l.db.space, l.indexKey(index))
+	value, found, err := l.db.txn.Get(l.db.space, l.indexKey(index))
 	if err == nil && !found {
 		err = l.lacks(index)
 	}
@@ -273,12 +288,11 @@ func (l *List) append(value []byte) error {
 		return l.put(index, value)
 	}
 	if l.made == nil {
-		l.made = l.db.newElements(layout.List)
-		l.made.id = l.next.ID
+		l.made = l.db.txn.NewElements(l.db.space, layout.List, l.next.ID)
 	}
 	var number [8]byte
 	binary.BigEndian.PutUint64(number[:], index)
-	return l.made.put(layout.KindListElement, number[:], value)
+	return l.made.Put(layout.KindListElement, number[:], value)
 }
 
 func (l *List) edit(change func(dst []byte) listpack.Listpack) { l.pack = l.db.txn.edit(change) }
@@ -319,7 +333,7 @@ const (
 // returns false to stop. The list must have them. The value is valid during the call only, and visit reads nothing else in
 // the transaction.
 func (l *List) Range(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
-	if n < leastRepeated || l.packed() || l.db.txn.running.mode.Writing {
+	if n < leastRepeated || l.packed() || l.db.txn.Mode().Writing {
 		return l.read(from, n, reverse, visit)
 	}
 	return l.rangeRepeated(l.between(from, n), reverse, func(key, value []byte) bool { return visit(l.indexOf(key), value) })
@@ -365,50 +379,46 @@ func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, valu
 }
 
 // between is where n elements from an index on lie.
-func (l *List) between(from, n int) listBounds {
+func (l *List) between(from, n int) engine.Bounds {
 	first := l.next.Head + uint64(from)
-	return listBounds{first, first + uint64(n)}
+	return engine.Bounds{Head: first, Tail: first + uint64(n)}
 }
 
-// indexOf is the index of the element that has a record.
-func (l *List) indexOf(key []byte) int { return int(positionIn(key) - l.next.Head) }
-
-// positionIn is where between Head and Tail an element stands, by the key of its record or by one that begins with it. Keys that come from elsewhere
-// have been looked at (rangeWalk).
-func positionIn(key []byte) uint64 { return binary.BigEndian.Uint64(key[layout.ElementPrefix:]) }
+// indexOf is the index of the element that has a record. Keys that come from elsewhere have been looked at (rangeWalk).
+func (l *List) indexOf(key []byte) int { return int(layout.ElementIndex(key) - l.next.Head) }
 
 // rangeRepeated shows the records within bounds, of which it may be known what was found there before.
-func (l *List) rangeRepeated(within listBounds, reverse bool, visit visitRecord) error {
-	w := walks.Walk{Space: l.db.space.number, Collection: l.next.ID, Reverse: reverse,
-		Lower: layout.AppendListKey(nil, l.next.ID, within.head), Upper: layout.AppendListKey(nil, l.next.ID, within.tail)}
-	return l.db.txn.repeat(w, visit, func(rest walks.Walk, visit visitRecord) error {
-		within = listBounds{positionIn(rest.Lower), positionIn(rest.Upper)}
+func (l *List) rangeRepeated(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
+	w := walks.Walk{Space: l.db.space.Number, Collection: l.next.ID, Reverse: reverse,
+		Lower: layout.AppendSequenceKey(nil, l.next.ID, within.Head), Upper: layout.AppendSequenceKey(nil, l.next.ID, within.Tail)}
+	return l.db.txn.Repeat(w, visit, func(rest walks.Walk, visit engine.VisitRecord) error {
+		within = engine.Bounds{Head: layout.ElementIndex(rest.Lower), Tail: layout.ElementIndex(rest.Upper)}
 		if len(rest.Lower) > len(w.Lower) {
-			within.head++ // it begins behind that one
+			within.Head++ // it begins behind that one
 		}
 		return l.rangeRecords(within, reverse, visit)
 	})
 }
 
 // rangeRecords shows the records within bounds, which has to have all of them.
-func (l *List) rangeRecords(within listBounds, reverse bool, visit visitRecord) error {
-	if within.length() <= pointReads {
+func (l *List) rangeRecords(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
+	if within.Length() <= pointReads {
 		return l.rangePoints(within, reverse, visit)
 	}
 	return l.rangeWalk(within, reverse, visit)
 }
 
-func (l *List) rangePoints(within listBounds, reverse bool, visit visitRecord) error {
-	if err := l.db.txn.spend(int(within.length())); err != nil {
+func (l *List) rangePoints(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
+	if err := l.db.txn.Spend(int(within.Length())); err != nil {
 		return err
 	}
-	for i := range within.length() {
-		index := within.head + i
+	for i := range within.Length() {
+		index := within.Head + i
 		if reverse {
-			index = within.tail - 1 - i
+			index = within.Tail - 1 - i
 		}
 		key := l.indexKey(index)
-		value, found, err := l.db.txn.find(l.db.space, key)
+		value, found, err := l.db.txn.Find(l.db.space, key)
 		if err == nil && !found {
 			err = l.lacks(index)
 		}
@@ -422,14 +432,14 @@ func (l *List) rangePoints(within listBounds, reverse bool, visit visitRecord) e
 	return nil
 }
 
-func (l *List) rangeWalk(within listBounds, reverse bool, visit visitRecord) error {
-	lower := layout.AppendListKey(nil, l.next.ID, within.head)
-	upper := layout.AppendListKey(nil, l.next.ID, within.tail)
-	it := l.db.txn.walk(l.db.space, lower, upper, reverse, false)
+func (l *List) rangeWalk(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
+	lower := layout.AppendSequenceKey(nil, l.next.ID, within.Head)
+	upper := layout.AppendSequenceKey(nil, l.next.ID, within.Tail)
+	it := l.db.txn.Iterate(l.db.space, lower, upper, reverse, false)
 	seen := uint64(0)
 	for it.Next() {
 		if len(it.Key()) != len(lower) {
-			it.err = fmt.Errorf("%w: list element key of %d bytes", layout.ErrCorrupt, len(it.Key()))
+			it.Fail(fmt.Errorf("%w: list element key of %d bytes", layout.ErrCorrupt, len(it.Key())))
 			break
 		}
 		seen++
@@ -440,8 +450,8 @@ func (l *List) rangeWalk(within listBounds, reverse bool, visit visitRecord) err
 	if err := it.Close(); err != nil {
 		return err
 	}
-	if seen != within.length() {
-		return fmt.Errorf("%w: list %q has %d elements where %d should be", layout.ErrCorrupt, l.key, seen, within.length())
+	if seen != within.Length() {
+		return fmt.Errorf("%w: list %q has %d elements where %d should be", layout.ErrCorrupt, l.key, seen, within.Length())
 	}
 	return nil
 }

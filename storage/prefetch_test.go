@@ -3,9 +3,6 @@ package storage
 import (
 	"fmt"
 	"testing"
-
-	"kedis/storage/generation"
-	"kedis/storage/layout"
 )
 
 // TestPrefetchWhileGenerationsChange looks ahead for keys and elements while others write, and while one generation takes the place of
@@ -58,57 +55,5 @@ func TestPrefetchWhileGenerationsChange(t *testing.T) {
 	<-stopped
 	if s.Counters().Flushes.Load() < 10 {
 		t.Errorf("only %d generations were written: the test needs more", s.Counters().Flushes.Load())
-	}
-}
-
-// TestPrefetchKnowsWhatWillBePopped asks for the elements that pops will take, from a list that the transaction itself has popped from.
-func TestPrefetchKnowsWhatWillBePopped(t *testing.T) {
-	s := openStore(t, testOptions(t.TempDir(), 64<<20, 64<<20))
-	fillList(t, s, "list", 3000)
-	txn := s.NewTxn()
-	txn.Begin(Mode{Writing: true}, 1, 0)
-	db := txn.DB(0)
-	key := layout.AppendMetadataKey(nil, []byte("list"))
-	hash := recordHash(db.space.number, key)
-	for round := range 3 {
-		var p taking
-		for _, access := range []Access{AccessFirst, AccessLast, AccessFirst, AccessLast, AccessFirst} {
-			metadata, _ := s.tiers.Load().active.Get(generation.End, hash, db.space.number, key) // before the transaction
-			if !txn.takenKey(&p, metadata, hash, db.space.number, &Prefetch{Access: access, Key: []byte("list")}) {
-				t.Fatalf("%d takes nothing out", access)
-			}
-			_, index, _ := layout.DecodeListKey(txn.prefetched.key)
-			list, err := db.List([]byte("list"))
-			must(t, err)
-			last := list.next.Head + p.first - 1
-			if access == AccessLast {
-				last = list.next.Tail - p.last
-			}
-			if index != last {
-				t.Errorf("round %d, %d: %d instead of %d", round, access, index, last)
-			}
-		}
-		list, err := db.List([]byte("list"))
-		must(t, err)
-		must(t, list.Pop(true, 3, func([]byte) {}))
-		must(t, list.Pop(false, 2, func([]byte) {}))
-		must(t, list.Save())
-	}
-	metadata, _ := s.tiers.Load().active.Get(generation.End, hash, db.space.number, key)
-	if txn.takenKey(&taking{}, metadata, hash, db.space.number, &Prefetch{Access: AccessKey, Key: []byte("list")}) {
-		t.Error("who looks for the key was taken for somebody who takes an element out")
-	}
-}
-
-// TestPrefetchFindsWhatIsOnItsWay looks ahead for a key that stands in a generation which waits for RocksDB, and for one that is nowhere.
-func TestPrefetchFindsWhatIsOnItsWay(t *testing.T) {
-	s, log := openHeld(t, testOptions(t.TempDir(), 1<<30, 1<<20))
-	log.hold.Lock()
-	defer log.hold.Unlock()
-	write(t, s, 0, "key")
-	freeze(s)
-	get := func(key string) Prefetch { return Prefetch{Access: AccessKey, Key: []byte(key)} }
-	if missing := s.NewTxn().Prefetch([]Prefetch{get("key"), get("nowhere")}); missing != 1<<1 {
-		t.Errorf("%b are missing", missing)
 	}
 }

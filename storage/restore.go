@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kedis/internal/number"
+	"kedis/storage/engine"
 	"kedis/storage/intset"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
@@ -54,7 +55,7 @@ type restoring struct {
 	bytes    int
 	largest  int // length of an element
 	onlyInts bool
-	spread   *elements // when it has become large
+	spread   *engine.Elements // when it has become large
 	count    uint64
 }
 
@@ -173,7 +174,7 @@ func (r *restoring) finish() (layout.Metadata, error) {
 	m := layout.Metadata{Type: r.kind, Encoding: layout.Listpack}
 	switch {
 	case r.spread != nil:
-		m.Encoding, m.ID, m.Count = layout.Spread, r.spread.id, r.count
+		m.Encoding, m.ID, m.Count = layout.Spread, r.spread.ID(), r.count
 		return m, r.finishSpread()
 	case r.repeated():
 		return m, ErrDuplicate
@@ -186,10 +187,10 @@ func (r *restoring) finish() (layout.Metadata, error) {
 }
 
 func (r *restoring) finishSpread() error {
-	if err := r.spread.finish(); err != nil {
+	if err := r.spread.Finish(); err != nil {
 		return err
 	}
-	distinct, err := r.spread.distinct()
+	distinct, err := r.spread.Distinct()
 	if err == nil && !distinct {
 		err = ErrDuplicate
 	}

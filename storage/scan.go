@@ -14,15 +14,7 @@ import (
 
 // Size is the number of keys in the database, those included that have expired and were not removed
 // yet.
-func (d DB) Size() int64 {
-	keys := d.space.keys.Load()
-	for _, change := range d.txn.changes.deltas {
-		if change.namespace == d.space {
-			keys += int64(change.keys)
-		}
-	}
-	return keys
-}
+func (d DB) Size() int64 { return d.txn.Keys(d.space) }
 
 // ScanStep is one step of a walk that goes on in other transactions.
 type ScanStep struct {
@@ -37,7 +29,7 @@ type ScanStep struct {
 func (d DB) ScanKeys(step ScanStep, visit func(key []byte, m *layout.Metadata)) (last []byte, err error) {
 	return d.scan([]byte{layout.KindMetadata}, step, false, func(key, value []byte) error {
 		m, err := layout.DecodeMetadata(value)
-		if err == nil && !d.txn.expired(&m) {
+		if err == nil && !d.expired(&m) {
 			visit(key, &m)
 		}
 		return err
@@ -112,13 +104,13 @@ func (d DB) scan(head []byte, step ScanStep, keysOnly bool, visit func(name, val
 	if step.Behind != nil && bytes.Compare(step.Behind, from) >= 0 {
 		from = append(bytes.Clone(step.Behind), 0)
 	}
-	it := d.txn.walk(d.space, append(bytes.Clone(head), from...), upper, false, keysOnly)
+	it := d.txn.Iterate(d.space, append(bytes.Clone(head), from...), upper, false, keysOnly)
 	for seen := 0; it.Next(); seen++ {
 		if seen == step.Count {
 			return last, it.Close()
 		}
 		last = it.Key()[len(head):]
-		if it.err = visit(last, it.Value()); it.err != nil {
+		if it.Fail(visit(last, it.Value())) {
 			break
 		}
 	}

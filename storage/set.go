@@ -6,6 +6,7 @@ import (
 
 	"kedis/internal/number"
 	"kedis/storage/digest"
+	"kedis/storage/engine"
 	"kedis/storage/intset"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
@@ -39,7 +40,7 @@ func restoreSet(r *restoring) (layout.Metadata, error) {
 	limits := r.db.limits()
 	r.entries, r.longest, r.integers = limits.SetEntries(), limits.SetValue(), limits.SetIntsetEntries()
 	r.onlyInts = true
-	r.put = func(e *smallElement) error { return r.spread.put(layout.KindSetMember, e.name, nil) }
+	r.put = func(e *smallElement) error { return r.spread.Put(layout.KindSetMember, e.name, nil) }
 	return r.collection()
 }
 
@@ -54,11 +55,11 @@ type Set struct {
 	db       DB
 	key      []byte
 	old      Key
-	next     layout.Metadata // of encoding 0 as long as the set is empty
-	pack     []byte          // an intset or a listpack, when it is packed
-	fresh    bool            // it became spread since it was opened
-	expected int             // how many members are about to be added, at most
-	made     *elements       // where the records of new members go, when they come once each
+	next     layout.Metadata  // of encoding 0 as long as the set is empty
+	pack     []byte           // an intset or a listpack, when it is packed
+	fresh    bool             // it became spread since it was opened
+	expected int              // how many members are about to be added, at most
+	made     *engine.Elements // where the records of new members go, when they come once each
 }
 
 // maxIntsetEntries is the number of members beyond which Redis keeps no intset, whatever the limit is.
@@ -108,7 +109,7 @@ func (s *Set) elements() spreadElements {
 // Save writes the set down: its record, or that the key is gone with the last member.
 func (s *Set) Save() error {
 	if s.made != nil {
-		if err := s.made.finish(); err != nil {
+		if err := s.made.Finish(); err != nil {
 			return err
 		}
 	}
@@ -178,11 +179,10 @@ func (s *Set) addNew(member []byte) error {
 		return nil
 	}
 	if s.made == nil {
-		s.made = s.db.newElements(layout.Set)
-		s.made.id = s.next.ID
+		s.made = s.db.txn.NewElements(s.db.space, layout.Set, s.next.ID)
 	}
 	s.next.Count++
-	return s.made.put(layout.KindSetMember, member, nil)
+	return s.made.Put(layout.KindSetMember, member, nil)
 }
 
 // pushPacked adds to a packed set that has room.
@@ -384,6 +384,14 @@ func (s *Set) sampler() sampler {
 		chosen.picker = s.picker()
 	}
 	return chosen
+}
+
+// picker picks members of a spread set, by their places as soon as all are counted.
+func (s *Set) picker() *picker {
+	elements := s.elements()
+	p := newPicker(&elements, s.next.Count)
+	p.places = s.db.txn.NewKeyIndex(s.db.space, layout.KindSetMember, s.next.ID, s.Len(), s.key)
+	return p
 }
 
 // rebuildShare tells when so few members remain that they are written anew, instead of the others being

@@ -371,8 +371,7 @@ func TestUnchangedStrings(t *testing.T) {
 		for _, wantsWrite := range []bool{true, false} {
 			savepoint := begin(txn, Mode{Writing: true}, 1000, 0)
 			must(t, f(txn.DB(0)))
-			touched := 0
-			txn.Touched(0, func(KeyEvent) { touched++ })
+			touched := txn.KeyEvents().Len()
 			k, err := txn.DB(0).Lookup(key)
 			must(t, err)
 			if touched > 0 || k.Encoding != layout.Raw || string(k.Value) != "abc" || txn.Changed(savepoint) != wantsWrite {

@@ -35,24 +35,3 @@ func (d DB) elementBytes(records layout.Elements, m *layout.Metadata, samples in
 	}
 	return bytes / seen * int64(records.Count(m)), nil
 }
-
-// Generations tells of the recent writes that RocksDB doesn't have: the records of the generation that
-// is being filled, how many wait to be written, and the bytes of all.
-func (s *Store) Generations() (records, frozen int, bytes int64) {
-	s.commit.Lock()
-	defer s.commit.Unlock()
-	now := s.tiers.Load()
-	bytes = now.active.Bytes()
-	for _, f := range now.frozen {
-		bytes += f.Bytes()
-	}
-	return now.active.Keys(), len(now.frozen), bytes
-}
-
-// Kept is the bytes that the generation takes which is kept although RocksDB has it.
-func (s *Store) Kept() int64 {
-	if kept := s.tiers.Load().kept; kept != nil {
-		return kept.Bytes()
-	}
-	return 0
-}

@@ -2,16 +2,17 @@ package storage
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 
 	"kedis/internal/number"
 	"kedis/storage/digest"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
 	"kedis/storage/rdb"
-	"kedis/storage/walks"
 )
 
 // zsetType is the row of sorted sets.
@@ -47,11 +48,21 @@ func visitScored(d DB, m *layout.Metadata, visit visitElement) error {
 	})
 }
 
+// putScored writes the two records of a sorted set's member.
+func putScored(e *engine.Elements, member []byte, score float64) error {
+	var bytes [8]byte
+	if err := e.Put(layout.KindZSetMember, member, layout.AppendScore(bytes[:0], score)); err != nil {
+		return err
+	}
+	binary.BigEndian.PutUint64(bytes[:], layout.SortableScore(score))
+	return e.Put(layout.KindZSetScore, append(bytes[:], member...), layout.AppendScoreValue(nil, score))
+}
+
 func restoreZSet(r *restoring) (layout.Metadata, error) {
 	limits := r.db.limits()
 	r.entries, r.longest = limits.ZSetEntries(), limits.ZSetValue()
 	r.inOrder = true
-	r.put = func(e *smallElement) error { return r.spread.putScored(e.name, e.score) }
+	r.put = func(e *smallElement) error { return putScored(r.spread, e.name, e.score) }
 	scores := ZSet{db: r.db}
 	r.second = func(e *smallElement) listpack.Element { return scores.scoreElement(e.score) }
 	return r.collection()
@@ -69,7 +80,7 @@ type ZSet struct {
 	old  Key
 	next layout.Metadata
 	pack listpack.Listpack // when it is packed
-	made *elements         // where the records of new members go, when they come once each
+	made *engine.Elements  // where the records of new members go, when they come once each
 }
 
 // ZSet opens the sorted set of a key, which may not exist: the set is empty then.
@@ -128,7 +139,7 @@ func (z *ZSet) packed() bool { return z.next.Encoding == layout.Listpack }
 // Save writes the set down: its record, or that the key is gone with the last member.
 func (z *ZSet) Save() error {
 	if z.made != nil {
-		if err := z.made.finish(); err != nil {
+		if err := z.made.Finish(); err != nil {
 			return err
 		}
 	}
@@ -215,11 +226,10 @@ func (z *ZSet) AddNew(member []byte, score float64) error {
 		return z.insertPacked(member, score)
 	}
 	if z.made == nil {
-		z.made = z.db.newElements(layout.ZSet)
-		z.made.id = z.next.ID
+		z.made = z.db.txn.NewElements(z.db.space, layout.ZSet, z.next.ID)
 	}
 	z.next.Count++
-	return z.made.putScored(member, score)
+	return putScored(z.made, member, score)
 }
 
 func (z *ZSet) full(member []byte) bool {
@@ -273,16 +283,14 @@ func (z *ZSet) putRecords(member []byte, score, was float64, existed bool) error
 		return err
 	}
 	t.scratch.key2 = layout.AppendScoreKey(t.scratch.key2[:0], z.next.ID, score, member)
-	t.store.order.ends.cover(z.next.ID, t.scratch.key2)
-	t.order.ahead.cover(z.next.ID, t.scratch.key2)
 	t.scratch.element = layout.AppendScoreValue(t.scratch.element[:0], score)
-	return t.put(z.db.space, t.scratch.key2, t.scratch.element)
+	return t.PutEntry(z.db.space, t.scratch.key2, t.scratch.element)
 }
 
 func (z *ZSet) deleteScore(member []byte, score float64) error {
 	t := z.db.txn
 	t.scratch.key2 = layout.AppendScoreKey(t.scratch.key2[:0], z.next.ID, score, member)
-	return t.delete(z.db.space, t.scratch.key2)
+	return t.Delete(z.db.space, t.scratch.key2)
 }
 
 // spread gives each member its records.
@@ -387,7 +395,7 @@ func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 		return z.walkPacked(rank, n, reverse, visit)
 	}
 	visit = upTo(n, visit)
-	if far := min(rank, z.Len()-rank); far > z.db.txn.store.order.ranks.block {
+	if far := min(rank, z.Len()-rank); far > z.db.txn.RankBlock() {
 		if s := z.ranked(); s != nil {
 			return z.byCounts(s, rank, reverse, visit)
 		}
@@ -418,18 +426,18 @@ func upTo(n int, visit Visit) Visit {
 }
 
 // byCounts visits members from a rank on, which it finds by the counts of the index.
-func (z *ZSet) byCounts(s *ranked, rank int, reverse bool, visit Visit) error {
+func (z *ZSet) byCounts(s *engine.Ranked, rank int, reverse bool, visit Visit) error {
 	place := rank
 	if reverse {
 		place = z.Len() - 1 - rank
 	}
 	x := z.index()
-	b, err := x.at(s, place)
+	b, err := x.At(s, place)
 	if err != nil {
 		return err
 	}
 	if reverse {
-		return z.walkIndex(z.indexKey(nil), x.endOf(b), true, behind(b.Before+b.Count-1-place, visit))
+		return z.walkIndex(z.indexKey(nil), x.EndOf(b), true, behind(b.Before+b.Count-1-place, visit))
 	}
 	end := layout.Successor(nil, z.indexKey(nil))
 	return z.walkIndex(z.indexKey(b.Lower), end, false, behind(place-b.Before, visit))
@@ -505,56 +513,34 @@ func (z *ZSet) walkPackedBackwards(rank, n int, visit Visit) error {
 	return nil
 }
 
+// index is the one by score.
+func (z *ZSet) index() engine.Index {
+	return z.db.txn.NewIndex(z.db.space, layout.KindZSetScore, z.next.ID, z.Len(), z.key)
+}
+
+// ranked returns the counts of the index; nil when it is to be walked.
+func (z *ZSet) ranked() *engine.Ranked {
+	if z.packed() {
+		return nil
+	}
+	x := z.index()
+	return x.Ranked()
+}
+
+// indexKey is a key of the index; the shortest one with nil.
+func (z *ZSet) indexKey(within []byte) []byte {
+	return layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, within)
+}
+
 func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
 	var corrupt error
-	err := z.walkKeys(lower, upper, reverse, func(key, value []byte) bool {
+	x := z.index()
+	err := x.Scan(lower, upper, reverse, func(key, value []byte) bool {
 		score, member, err := layout.DecodeScoreKey(key, value)
 		corrupt = err
 		return err == nil && visit(member, score)
 	})
 	return errors.Join(err, corrupt)
-}
-
-// walkKeys visits the records of the index from lower on, before upper.
-func (z *ZSet) walkKeys(lower, upper []byte, reverse bool, visit visitRecord) error {
-	if t := z.db.txn; t.order.ahead.serves(z.next.ID, lower, upper, reverse) && t.walksFromEnd() {
-		return z.walkFromEnd(lower, upper, reverse, visit)
-	}
-	w := walks.Walk{Space: z.db.space.number, Collection: z.next.ID, Lower: lower, Upper: upper, Reverse: reverse}
-	return z.db.txn.repeat(w, visit, func(rest walks.Walk, visit visitRecord) error {
-		if handled, err := z.db.txn.walkFew(&rest, z.db.space, layout.KindZSetScore, z.next.Count, visit); handled {
-			return err
-		}
-		return z.walkIndexRecords(rest.Lower, rest.Upper, reverse, visit)
-	})
-}
-
-// walkIndexRecords is walkKeys for what nobody has found before.
-func (z *ZSet) walkIndexRecords(lower, upper []byte, reverse bool, visit visitRecord) error {
-	t, atEnd := z.db.txn, false
-	if t.view == nil {
-		var err error
-		if lower, upper, atEnd, err = z.narrow(lower, upper, reverse); err != nil || bytes.Compare(lower, upper) >= 0 {
-			return err
-		}
-	}
-	if atEnd && t.walksFromEnd() {
-		from, to := z.fromEnd(lower, upper, reverse)
-		t.order.ahead.begin(z.next.ID, from, to, reverse)
-		return z.walkFromEnd(lower, upper, reverse, visit)
-	}
-	it := t.walk(z.db.space, lower, upper, reverse, false)
-	own := it.nextOwn()
-	for it.Next() {
-		if atEnd {
-			t.store.order.ends.found(z.next.ID, it.nearer(own, it.Key()), reverse)
-			atEnd = false
-		}
-		if !visit(it.Key(), it.Value()) {
-			break
-		}
-	}
-	return it.Close()
 }
 
 // ByScore visits the members in a range of scores, but for the first ones.
@@ -597,18 +583,19 @@ func (z *ZSet) scoreBounds(r ScoreRange) (lower, upper []byte) {
 
 // between visits what lies between two keys of the index, but for the first members.
 func (z *ZSet) between(lower, upper []byte, first int, reverse bool, visit Visit) error {
-	var s *ranked
-	if first > z.db.txn.store.order.ranks.block {
+	var s *engine.Ranked
+	if first > z.db.txn.RankBlock() {
 		s = z.ranked()
 	}
 	if s == nil {
 		return z.walkIndex(lower, upper, reverse, behind(first, visit))
 	}
-	from, err := z.before(s, lower, reverse)
+	x := z.index()
+	from, err := x.Before(s, lower, reverse)
 	if err != nil {
 		return err
 	}
-	to, err := z.before(s, upper, reverse)
+	to, err := x.Before(s, upper, reverse)
 	n := to - from - first
 	if err != nil || n <= 0 {
 		return err
@@ -625,18 +612,19 @@ func (z *ZSet) countBetween(lower, upper []byte) (n int, err error) {
 	if s == nil {
 		return count(func(visit Visit) error { return z.walkIndex(lower, upper, false, visit) })
 	}
-	if !z.counted(s, lower) || !z.counted(s, upper) {
-		few := 4 * z.db.txn.store.order.ranks.block
+	x := z.index()
+	if !x.CountedAt(s, lower) || !x.CountedAt(s, upper) {
+		few := 4 * z.db.txn.RankBlock()
 		err = z.walkIndex(lower, upper, false, func([]byte, float64) bool { n++; return n <= few })
 		if err != nil || n <= few {
 			return n, err
 		}
 	}
-	from, err := z.before(s, lower, false)
+	from, err := x.Before(s, lower, false)
 	if err != nil {
 		return 0, err
 	}
-	to, err := z.before(s, upper, false)
+	to, err := x.Before(s, upper, false)
 	return max(to-from, 0), err
 }
 
@@ -748,7 +736,8 @@ func (z *ZSet) Rank(member []byte, score float64, reverse bool) (rank int, err e
 	}
 	key := layout.AppendScoreKey(nil, z.next.ID, score, member)
 	if s := z.ranked(); s != nil {
-		rank, err = z.before(s, key, reverse)
+		x := z.index()
+		rank, err = x.Before(s, key, reverse)
 		if reverse {
 			rank = z.Len() - 1 - rank
 		}
@@ -771,7 +760,7 @@ func (z *ZSet) From(member []byte, visit Visit) error {
 	for it.Next() {
 		score, err := layout.DecodeScore(it.Value())
 		if err != nil {
-			it.err = err
+			it.Fail(err)
 			break
 		}
 		if !visit(it.Key()[layout.ElementPrefix:], score) {

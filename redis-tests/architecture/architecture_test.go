@@ -3,6 +3,7 @@
 package architecture
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -22,6 +23,7 @@ var layers = [][]string{
 	{"server"},
 	{"server/command", "replication", "migrate"},
 	{"storage", "binlog"},
+	{"storage/engine"},
 	{"storage/*", "lock", "ttl"},
 	{"internal/*", "server/lolwut"},
 }
@@ -32,6 +34,12 @@ var neighbours = map[string][]string{
 	"internal/config": {"internal/glob", "internal/number"},
 	"internal/psync":  {"internal/resp"},
 	"internal/resp":   {"internal/buffer", "internal/number"},
+}
+
+// strangers are packages of lower layers that a package must not know all the same.
+var strangers = map[string][]string{
+	"storage/engine": { // knows records, and no data type
+		"storage/bits", "storage/digest", "storage/hyperloglog", "storage/intset", "storage/lcs", "storage/listpack", "storage/rdb", "storage/sortorder"},
 }
 
 // only says who may use a library that is to stay behind one package.
@@ -69,6 +77,8 @@ func violation(importer, imported string, test bool) string {
 	}
 	from, to := layerOf(importer), layerOf(own)
 	switch {
+	case slices.Contains(strangers[importer], own):
+		return importer + " must not know it"
 	case from < 0 || to < 0:
 		return "a package that stands in no layer"
 	case from < to, slices.Contains(neighbours[importer], own):
@@ -135,6 +145,10 @@ func TestTheRulesBite(t *testing.T) {
 	}{
 		{"lock", "kedis/storage", false},
 		{"storage", "kedis/binlog", false},
+		{"storage/engine", "kedis/storage", false},
+		{"storage/engine", "kedis/storage", true},
+		{"storage/engine", "kedis/storage/listpack", false},
+		{"storage/cache", "kedis/storage/engine", false},
 		{"storage", "kedis/server/command", true},
 		{"server/command", "kedis/replication", false},
 		{"server/command", "kedis/server", false},
@@ -150,9 +164,49 @@ func TestTheRulesBite(t *testing.T) {
 			t.Errorf("%s may import %s", bad.importer, bad.imported)
 		}
 	}
-	for _, good := range [][2]string{{"server", "kedis/storage"}, {"storage/rdb", "kedis/storage/intset"}, {"storage/rocks", "github.com/linxGnu/grocksdb"}} {
+	for _, good := range [][2]string{{"server", "kedis/storage"}, {"storage", "kedis/storage/engine"}, {"storage/engine", "kedis/storage/rocks"}, {"storage/rdb", "kedis/storage/intset"}, {"storage/rocks", "github.com/linxGnu/grocksdb"}} {
 		if wrong := violation(good[0], good[1], false); wrong != "" {
 			t.Errorf("%s can't import %s: %s", good[0], good[1], wrong)
 		}
+	}
+}
+
+// typeNames are the data types in package layout. The engine asks layout.Kinds and Type.Elements instead.
+var typeNames = []string{"String", "Hash", "List", "Set", "ZSet"}
+
+// namesOfTypes lists where a file names a data type.
+func namesOfTypes(t *testing.T, file string, source any) (names []string) {
+	t.Helper()
+	fset := token.NewFileSet()
+	parsed, err := parser.ParseFile(fset, file, source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if selector, ok := n.(*ast.SelectorExpr); ok && slices.Contains(typeNames, selector.Sel.Name) {
+			if pkg, ok := selector.X.(*ast.Ident); ok && pkg.Name == "layout" {
+				names = append(names, fset.Position(n.Pos()).String())
+			}
+		}
+		return true
+	})
+	return names
+}
+
+func TestTheEngineNamesNoType(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "storage", "engine", "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, place := range namesOfTypes(t, file, nil) {
+			t.Errorf("%s names a data type", place)
+		}
+	}
+	if bad := "package engine\nvar list = layout.List\n"; len(namesOfTypes(t, "bad.go", bad)) != 1 {
+		t.Error("the rule doesn't bite")
 	}
 }

@@ -694,8 +694,9 @@ func (b *Batch) Commit() error {
 // of the batch, which may be the EXEC of one of them. The locks of the keys are held until the commit, so
 // nobody else can look at the keys in between; should the commit fail, the marked try again in vain.
 func (b *Batch) markWatchers() {
-	b.engine.watches.changed(b.txn, b.marked)
-	b.marked = b.txn.Touches()
+	events := b.txn.KeyEvents()
+	b.engine.watches.changed(events, b.marked)
+	b.marked = events.Len()
 }
 
 // commitTxn commits the transaction, and notes when that takes long.

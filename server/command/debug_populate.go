@@ -75,7 +75,7 @@ func (c *Context) populate(prefix []byte, from, before int64, size int) error {
 		}
 		t.Effect(c.selected, []byte("SET"), key, value)
 	}
-	c.Engine.watches.changed(t, 0)
+	c.Engine.watches.changed(t.KeyEvents(), 0)
 	return c.Engine.Store.Commit(t)
 }
 

@@ -272,9 +272,9 @@ func (w *watches) forget(s *Session) {
 	s.dirty.Store(false)
 }
 
-// changed marks those who watch a key that a transaction has changed, but for its first so many changes. The
+// changed marks those who watch a key that something has happened to, in all but the first events. The
 // locks of the keys are held, so an EXEC that comes later sees the mark.
-func (w *watches) changed(t *storage.Txn, first int) {
+func (w *watches) changed(events *storage.KeyEvents, first int) {
 	if w.count.Load() == 0 {
 		return // whoever is about to watch one of the keys has to wait for its lock
 	}
@@ -283,10 +283,10 @@ func (w *watches) changed(t *storage.Txn, first int) {
 	if len(w.byKey) == 0 {
 		return
 	}
-	t.Touched(first, func(event storage.KeyEvent) {
-		watched := watchedKey{event.Database, string(event.Key)}
+	events.Each(first, func(e storage.KeyEvent) {
+		watched := watchedKey{e.Database, string(e.Key)}
 		for s := range w.byKey[watched] {
-			if !event.Expired || !s.sawExpire(watched) {
+			if e.Name != storage.EventExpired || !s.sawExpire(watched) {
 				s.dirty.Store(true)
 			}
 		}
