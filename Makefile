@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 GO          ?= go
 STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
+GOLANGCI    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0
 INSTALL     := scripts/install-dependencies.sh
 IOREDIS     := redis-tests/clients/ioredis
 
@@ -32,6 +33,9 @@ PARTS     ?= cold,tail,memory,recovery
 MEGABYTES ?= 512
 LENGTH    ?= 15
 FUZZTIME ?= 10s
+# make bench-pairs A='bin/kedis-before serve' B='bin/kedis serve' BENCH='-pairs 20 -shapes shared'
+A        ?= bin/kedis serve
+B        ?= bin/kedis serve --busy-poll 0
 MOVED    ?= 1000000
 RANKED   ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI, of storage only the tests of many goroutines, and a
@@ -45,21 +49,22 @@ help: ## list the targets
 
 # A second make, so that it sees a RocksDB that was built just now.
 .PHONY: run
-run: dependencies ## install what is missing, build, and serve on port 6379 with the data in ./data
+run: dependencies ## install what is missing, build, serve on port 6379
 	@$(MAKE) --no-print-directory build
 	bin/kedis serve
 
 .PHONY: build
 build: ## build bin/kedis
+	@$(INSTALL) check
 	@mkdir -p bin
 	$(GO) build -o bin/kedis .
 
 .PHONY: dependencies
-dependencies: ## install what building needs (librocksdb-dev, or a RocksDB that is built), if it is missing
+dependencies: ## install what building needs
 	@$(INSTALL) build
 
 .PHONY: test-dependencies
-test-dependencies: ## install what the tests need (redis-server as the oracle, node, npm, ioredis), if it is missing
+test-dependencies: # install what the tests need
 	@$(INSTALL) build test
 	@$(MAKE) --no-print-directory $(IOREDIS)/node_modules/.package-lock.json
 
@@ -69,7 +74,7 @@ $(IOREDIS)/node_modules/.package-lock.json: $(IOREDIS)/package.json $(IOREDIS)/p
 
 # A second make, as for run, so that it sees an oracle that was installed just now.
 .PHONY: test
-test: test-dependencies ## install what is missing, lint, and run all tests in their short form
+test: test-dependencies ## install what is missing, lint, all short tests
 	@$(MAKE) --no-print-directory lint build go-test
 
 .PHONY: go-test
@@ -77,13 +82,14 @@ go-test:
 	$(GO) test -count=1 -timeout 20m ./...
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck
+lint: ## gofmt, go vet, staticcheck, golangci-lint (.golangci.yml)
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
+	$(GOLANGCI) run ./...
 
 .PHONY: race
-race: test-dependencies ## all tests under the race detector, on a server that was built with it
+race: test-dependencies ## all tests under the race detector
 	@$(MAKE) --no-print-directory go-race
 
 .PHONY: go-race
@@ -92,18 +98,18 @@ go-race:
 	KEDIS_BINARY=$(CURDIR)/bin/kedis-race $(GO) test -race -count=1 -timeout 60m ./...
 
 .PHONY: race-short
-race-short: ## the packages whose goroutines share data, and a server under load, under the race detector
+race-short: ## race detector on packages that share data
 	$(GO) test -race -short -count=1 -timeout 15m $(RACE_PACKAGES)
 	$(GO) test -race -short -count=1 -timeout 15m -run 'Concurrent|Staged|Flush|View|Commit|Checkpoint' ./storage
 	$(GO) build -race -o bin/kedis-race .
 	KEDIS_BINARY=$(CURDIR)/bin/kedis-race $(GO) test -race -short -count=1 -timeout 15m ./redis-tests/concurrency
 
 .PHONY: fuzz
-fuzz: ## every Go fuzz target for FUZZTIME (10s)
+fuzz: ## every Go fuzz target for FUZZTIME
 	scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: fuzz-differential
-fuzz-differential: build ## COMMANDS random commands to Kedis and redis-server, with SEED (0: a new one)
+fuzz-differential: build ## COMMANDS random commands beside redis-server
 	KEDIS_SEED=random $(GO) test ./redis-tests/differential -count=1 -timeout 0 -v -run '^TestDifferential$$' -args -commands=$(COMMANDS) -seed=$(SEED)
 
 .PHONY: crash
@@ -111,41 +117,45 @@ crash: build ## ROUNDS of kill -9 under load
 	KEDIS_SEED=random $(GO) test ./redis-tests/crash -count=1 -timeout 0 -v -args -rounds=$(ROUNDS) -seed=$(SEED)
 
 .PHONY: chaos
-chaos: build ## MINUTES of cut links, killed servers and switched roles, with Kedis and Redis as replicas of each other
+chaos: build ## MINUTES of cut links, kills and role changes
 	KEDIS_SEED=random $(GO) test ./redis-tests/chaos -count=1 -timeout 0 -v -args -minutes=$(MINUTES) -seed=$(SEED)
 
 .PHONY: scripts-rewrite
-scripts-rewrite: ## rewrite the replies that redis-tests/scripts expect, from redis-server
+scripts-rewrite: ## take the expected replies from redis-server
 	$(GO) test ./redis-tests/scripts -count=1 -run '^TestOracle$$' -args -rewrite
 
 .PHONY: bench
-bench: build ## redis-benchmark on Kedis and redis-server in turns; raw output and a table go to bench-results/ (bench-limits: the rest)
+bench: build ## redis-benchmark on Kedis and redis-server in turns
 	$(GO) run ./redis-tests/bench $(BENCH)
 
+.PHONY: bench-pairs
+bench-pairs: build ## builds or settings A and B in alternating pairs
+	$(GO) run ./redis-tests/bench/pairs -a '$(A)' -b '$(B)' $(BENCH)
+
 .PHONY: bench-migration
-bench-migration: build ## kedis port, import and export beside redis-cli --rdb and --pipe and beside replication, over MOVED keys
+bench-migration: build ## port, import and export of MOVED keys
 	$(GO) run ./redis-tests/bench/migration -keys $(MOVED)
 
 .PHONY: import-memory
-import-memory: build ## kedis import, also into a data directory, and export with one collection of MOVEDMB megabytes, within 300 MB of memory
+import-memory: build ## import and export MOVEDMB megabytes within 300 MB
 	$(GO) test ./redis-tests/migrate -count=1 -timeout 0 -v -run '^TestMemory$$' -args -megabytes=$(MOVEDMB)
 
 .PHONY: port-memory
-port-memory: build ## kedis port with collections of MOVEDMB megabytes together, within 100 MB of memory
+port-memory: build ## port MOVEDMB megabytes within 100 MB
 	$(GO) test ./redis-tests/port -count=1 -timeout 0 -v -run '^TestMemory$$' -args -megabytes=$(MOVEDMB)
 
 .PHONY: bench-limits
-bench-limits: build ## data ten times larger than MEGABYTES of memory, tail latency, memory, recovery (PARTS), in runs of LENGTH seconds; needs root
+bench-limits: build ## PARTS: cold data, tails, memory, recovery (needs root)
 	$(GO) run ./redis-tests/bench/limits -only $(PARTS) -megabytes $(MEGABYTES) -seconds $(LENGTH)
 
 .PHONY: bench-ranks
-bench-ranks: build ## ranks in a sorted set of RANKED members, beside redis-server
+bench-ranks: build ## ranks in a sorted set of RANKED members
 	$(GO) run ./redis-tests/bench/ranks -members $(RANKED)
 
 .PHONY: bench-replication
-bench-replication: build ## full synchronizations of KEYS small keys and of large collections, and the lag, beside Redis → Redis
+bench-replication: build ## full synchronization of KEYS keys, and the lag
 	$(GO) run ./redis-tests/bench/replication -keys $(KEYS)
 
 .PHONY: clean
-clean: ## remove what was built and installed inside this tree; ./data stays
+clean: ## remove what was built here; ./data stays
 	rm -rf bin .cache bench-results $(IOREDIS)/node_modules

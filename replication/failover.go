@@ -5,33 +5,21 @@ import (
 	"strings"
 	"time"
 
+	"kedis/internal/psync"
 	"kedis/internal/resp"
 )
 
-// Refusal is why something that a client asks for is not done: the error reply, as Redis words it.
-type Refusal string
-
-func (r Refusal) Error() string { return string(r) }
-
 const (
-	errFailingOver  = Refusal("ERR REPLICAOF not allowed while failing over.")
-	errNoFailover   = Refusal("ERR No failover in progress.")
-	errToPrimary    = Refusal("ERR PSYNC FAILOVER can't be sent to a master.")
-	errOtherHistory = Refusal("ERR PSYNC FAILOVER replid must match my replid.")
+	errFailingOver  = resp.Error("ERR REPLICAOF not allowed while failing over.")
+	errNoFailover   = resp.Error("ERR No failover in progress.")
+	errToPrimary    = resp.Error("ERR PSYNC FAILOVER can't be sent to a master.")
+	errOtherHistory = resp.Error("ERR PSYNC FAILOVER replid must match my replid.")
 )
-
-// Failover says how the server is to change roles with a replica.
-type Failover struct {
-	Host    string // of the replica; empty: the first that has everything
-	Port    int
-	Timeout time.Duration // for how long it is waited for; 0: until Abort
-	Force   bool          // when that is over the replica becomes the primary, whatever it has
-}
 
 // failover is a change of roles that is under way. First no write is let in, until a replica has
 // everything; then the server becomes its replica, and tells it to be the primary.
 type failover struct {
-	Failover
+	psync.Failover
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -39,7 +27,7 @@ type failover struct {
 }
 
 // FailOver begins to change roles with a replica, in the background.
-func (n *Node) FailOver(o Failover) error {
+func (n *Node) FailOver(o psync.Failover) error {
 	n.roles.Lock()
 	defer n.roles.Unlock()
 	if err := n.checkFailover(&o); err != nil {
@@ -54,17 +42,17 @@ func (n *Node) FailOver(o Failover) error {
 	return nil
 }
 
-func (n *Node) checkFailover(o *Failover) error {
+func (n *Node) checkFailover(o *psync.Failover) error {
 	feeds := n.sorted(false)
 	switch {
 	case n.failover != nil:
-		return Refusal("ERR FAILOVER already in progress.")
+		return resp.Error("ERR FAILOVER already in progress.")
 	case n.link != nil:
-		return Refusal("ERR FAILOVER is not valid when server is a replica.")
+		return resp.Error("ERR FAILOVER is not valid when server is a replica.")
 	case len(feeds) == 0:
-		return Refusal("ERR FAILOVER requires connected replicas.")
+		return resp.Error("ERR FAILOVER requires connected replicas.")
 	case o.Force && (o.Timeout == 0 || o.Host == ""):
-		return Refusal("ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
+		return resp.Error("ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
 	case o.Host == "":
 		return nil
 	}
@@ -78,9 +66,9 @@ func (n *Node) checkFailover(o *Failover) error {
 		}
 	}
 	if known {
-		return Refusal("ERR FAILOVER target replica is not online.")
+		return resp.Error("ERR FAILOVER target replica is not online.")
 	}
-	return Refusal("ERR FAILOVER target HOST and PORT is not a replica.")
+	return resp.Error("ERR FAILOVER target HOST and PORT is not a replica.")
 }
 
 // String names the replica.

@@ -13,24 +13,9 @@ import (
 	"time"
 
 	"kedis/binlog"
+	"kedis/internal/psync"
 	"kedis/internal/resp"
 )
-
-// Client is what a replica told of itself before it asked for the stream.
-type Client struct {
-	Address  string // of its connection
-	Announce string // where it says that it is to be found; empty: where its connection comes from
-	Port     int    // where it listens
-	EOF      bool   // takes a snapshot whose end is marked
-	Commands bool   // takes a snapshot of commands
-	Resumes  bool   // understands that a history can get another id
-	OnlyRDB  bool   // wants the snapshot and nothing after it
-	Old      bool   // asked with SYNC: doesn't say how far it is
-	NoKeys   bool   // wants a snapshot without keys
-	ID       string // the history that it knows
-	From     int64  // the first byte of the stream that it lacks
-	Heard    func() // to be called for each request of the replica from now on
-}
 
 // feedState is how far a feed has come.
 type feedState int32
@@ -53,7 +38,7 @@ func (s feedState) String() string {
 type feed struct {
 	node   *Node
 	conn   net.Conn
-	client Client
+	client psync.Replica
 	cancel context.CancelFunc
 
 	state    atomic.Int32
@@ -68,7 +53,7 @@ type feed struct {
 }
 
 // Serve feeds a replica over a connection that is the part's own, until it ends.
-func (n *Node) Serve(conn net.Conn, client Client) {
+func (n *Node) Serve(conn net.Conn, client psync.Replica) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	f := &feed{node: n, conn: conn, client: client, cancel: cancel, taken: make(chan struct{})}

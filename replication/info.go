@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kedis/internal/metrics"
+	"kedis/internal/psync"
 	"kedis/internal/resp"
 )
 
@@ -143,16 +144,9 @@ func (n *Node) infoHistory(fields *metrics.Fields) {
 	fields.Int("repl_backlog_histlen", position-first)
 }
 
-// Acknowledged is who has everything up to a position of the log.
-type Acknowledged struct {
-	Replicas int  // that have it
-	Synced   int  // of them, that would have it after a power cut
-	Here     bool // this server would
-}
-
 // Acknowledged tells who has everything up to a position. Each of the channels is closed when that may have changed: by
 // what replicas say, and by what this server has forced to its disk.
-func (n *Node) Acknowledged(position int64) (a Acknowledged, said, synced <-chan struct{}) {
+func (n *Node) Acknowledged(position int64) (a psync.Acknowledged, said, synced <-chan struct{}) {
 	log := n.Host.Log()
 	synced = log.Synced() // first: what comes after it is not overlooked
 	a.Here = log.Durable() >= position
@@ -192,22 +186,13 @@ func (n *Node) AskReplicas() error {
 	return n.say(getAck)
 }
 
-// Counts are what INFO stats tells of a server's replicas and of its primary.
-type Counts struct {
-	Full    int64 // replicas that were told to take all data
-	Partial int64 // that were told to go on where they are
-	Refused int64 // that had asked for that, and were told to take all data
-
-	Received, Sent int64 // bytes: from the primary, and to replicas
-}
-
-// counters are Counts as they are made.
+// counters are psync.Counts as they are made.
 type counters struct{ full, partial, refused, received, sent atomic.Int64 }
 
 // Counts are counted since the start, or ResetCounts.
-func (n *Node) Counts() Counts {
+func (n *Node) Counts() psync.Counts {
 	c := &n.counters
-	return Counts{c.full.Load(), c.partial.Load(), c.refused.Load(), c.received.Load(), c.sent.Load()}
+	return psync.Counts{Full: c.full.Load(), Partial: c.partial.Load(), Refused: c.refused.Load(), Received: c.received.Load(), Sent: c.sent.Load()}
 }
 
 // ResetCounts begins to count anew.

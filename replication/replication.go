@@ -19,6 +19,7 @@ import (
 
 	"kedis/binlog"
 	"kedis/internal/config"
+	"kedis/internal/resp"
 	"kedis/storage"
 )
 
@@ -252,10 +253,10 @@ func (n *Node) promote() error {
 
 // What is told to whoever wants to follow the server.
 const (
-	errUnbranched      = Refusal("NOMASTERLINK Can't SYNC while the disk has no room for a new history")
-	errNotConnected    = Refusal("NOMASTERLINK Can't SYNC while not connected with my master")
-	errPrimarysHistory = Refusal("ERR a replica's history is its primary's")
-	errNotNow          = Refusal("NOMASTERLINK Can't SYNC while failing over")
+	errUnbranched      = resp.Error("NOMASTERLINK Can't SYNC while the disk has no room for a new history")
+	errNotConnected    = resp.Error("NOMASTERLINK Can't SYNC while not connected with my master")
+	errPrimarysHistory = resp.Error("ERR a replica's history is its primary's")
+	errNotNow          = resp.Error("NOMASTERLINK Can't SYNC while failing over")
 )
 
 // Sendable is nil, or why a replica has to come back later.

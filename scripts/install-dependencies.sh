@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs from the distribution's packages what is missing, and nothing when nothing is:
+#   install-dependencies.sh check     installs nothing: fails with the command to run when RocksDB is missing
 #   install-dependencies.sh build     what building Kedis needs: a C++ compiler, RocksDB 7.8 and the libraries it is linked with
 #   install-dependencies.sh release   what building it with a RocksDB of its own needs (build-rocksdb.sh)
 #   install-dependencies.sh oracle    what building Redis 7.0 needs (build-redis.sh)
@@ -174,7 +175,17 @@ link_oracle() {
 	fi
 }
 
+# check is for make build, which installs nothing.
+check() {
+	command -v c++ >/dev/null && has_rocksdb && return
+	fail "RocksDB $rocksdb_wanted or a C++ compiler is missing; run: make dependencies"
+}
+
 need_go
+if [ "$*" = check ]; then
+	check
+	exit
+fi
 require "$@"
 if [ $build_rocksdb = yes ]; then
 	require release

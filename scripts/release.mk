@@ -22,7 +22,7 @@ endif
 endif
 
 .PHONY: rocksdb
-rocksdb: ## build the optimized RocksDB that release links, unless it is there already
+rocksdb: ## build the optimized RocksDB that release links
 	@$(ROCKSDB_BUILD) >/dev/null
 
 .PHONY: release-dependencies
@@ -31,5 +31,5 @@ release-dependencies:
 
 # A second make, so that it sees the library that was built just now.
 .PHONY: release
-release: release-dependencies rocksdb ## build bin/kedis with an optimized RocksDB linked statically
+release: release-dependencies rocksdb ## build bin/kedis with that RocksDB
 	@$(MAKE) --no-print-directory ROCKSDB=release build

@@ -18,7 +18,7 @@ import (
 func NewReplication(d *Data, engine *command.Engine, version string) *replication.Node {
 	node := replication.New(replication.Options{Store: d.Store, Host: &host{d, engine}, Config: d.config,
 		Directory: d.directory, Version: version, Logger: d.logger.Named("replication")})
-	engine.SetReplication(part{node})
+	engine.SetReplication(node)
 	return node
 }
 
@@ -47,45 +47,6 @@ func (d *Data) RefuseWrites(reason error) {
 
 // Log is the log that the data belongs to.
 func (d *Data) Log() *binlog.Log { return d.log.Load() }
-
-// part is replication as commands see it.
-type part struct{ *replication.Node }
-
-func (p part) Follow(host string, port int) (changed bool, err error) {
-	changed, err = p.Node.Follow(host, port)
-	return changed, asReply(err)
-}
-
-func (p part) Promote() error           { return asReply(p.Node.Promote()) }
-func (p part) TakeOver(id string) error { return asReply(p.Node.TakeOver(id)) }
-func (p part) BeginHistory() error      { return asReply(p.Node.BeginHistory()) }
-func (p part) AbortFailover() error     { return asReply(p.Node.AbortFailover()) }
-func (p part) Sendable() error          { return asReply(p.Node.Sendable()) }
-func (p part) FailOver(o command.Failover) error {
-	return asReply(p.Node.FailOver(replication.Failover(o)))
-}
-
-func (p part) Acknowledged(position int64) (a command.Acknowledged, said, synced <-chan struct{}) {
-	have, said, synced := p.Node.Acknowledged(position)
-	return command.Acknowledged(have), said, synced
-}
-
-// asReply makes a refusal what commands reply.
-func asReply(err error) error {
-	var refusal replication.Refusal
-	if errors.As(err, &refusal) {
-		return command.Error(refusal)
-	}
-	return err
-}
-
-func (p part) Counts() command.ReplicationCounts {
-	return command.ReplicationCounts(p.Node.Counts())
-}
-
-func (p part) Serve(conn net.Conn, client command.ReplicaClient) {
-	p.Node.Serve(conn, replication.Client(client))
-}
 
 // host is the server as replication sees it.
 type host struct {

@@ -48,6 +48,8 @@ type Config struct {
 	LogFile   String // empty is standard output
 	LogFormat Value[LogFormat]
 
+	PprofAddress String // empty is none
+
 	// Observation
 	SlowlogLogSlowerThan    Int // microseconds; negative is off
 	SlowlogMaxLen           Int

@@ -88,6 +88,9 @@ func (c *Config) process() []*option {
 			runs: the next line makes a new one.`),
 		row("log-format", &c.LogFormat, choice[LogFormat]("text", "json"), "text", atStart,
 			"How log lines look: text for people, or an object for each line for programs."),
+		row("pprof-address", &c.PprofAddress, anyText("host:port, or nothing"), "", atStart,
+			`Where Go's profiles are served over HTTP (/debug/pprof/). They show memory and code to everybody
+			who can connect, so name an address of this machine: 127.0.0.1:6060. Empty serves none.`),
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package psync is what a replica has to understand of Redis's replication protocol: the answer to PSYNC,
-// where a snapshot ends, and when the primary wants to hear from it. It holds no connection and no state
-// of a replica, and may import internal/resp.
+// Package psync holds the words of Redis's replication protocol: the answer to PSYNC, where a snapshot ends,
+// when the primary wants to hear from a replica, and the types that commands and replication share. It holds
+// no connection and no state of a replica, and may import internal/resp.
 //
 // Sources: Redis's documentation of replication, and what redis-server 7.0 sends.
 package psync

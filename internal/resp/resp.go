@@ -22,6 +22,11 @@ import (
 // request. Redis closes such a connection without a reply.
 var ErrQueryBuffer = errors.New("resp: query buffer limit exceeded")
 
+// Error is an error reply: the code and the text, as the client sees it.
+type Error string
+
+func (e Error) Error() string { return string(e) }
+
 // ProtocolError says that a request is malformed. Its text is the error reply that Redis sends before
 // it closes the connection, code included: it goes into Writer.Error as it is.
 type ProtocolError struct {

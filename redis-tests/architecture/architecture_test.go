@@ -20,6 +20,7 @@ const module = "kedis"
 // layers are the packages from the top down. One imports those of lower layers only; "x/*" is all packages right below x.
 var layers = [][]string{
 	{"."},
+	{"commandline"},
 	{"server"},
 	{"server/command", "replication", "migrate"},
 	{"storage", "binlog"},
@@ -131,7 +132,7 @@ func TestImportsGoDown(t *testing.T) {
 			t.Errorf("%s imports %s: %s", file, imported, wrong)
 		}
 	})
-	for _, pkg := range []string{".", "server/command", "storage/rocks", "redis-tests/resp"} {
+	for _, pkg := range []string{".", "commandline", "server/command", "storage/rocks", "redis-tests/resp"} {
 		if !seen[pkg] {
 			t.Errorf("no imports of %s were found", pkg)
 		}

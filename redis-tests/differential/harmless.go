@@ -9,28 +9,10 @@ import (
 // harmless takes out of a command what would make the comparison, and not a server, go wrong: times that come while the run goes on, requests
 // for gigabytes, and counts of random picks that keep redis-server busy for hours. What a server is to refuse stays.
 func (g *Generator) harmless(line []string) []string {
-	switch name := strings.ToLower(line[0]); name {
-	case "expire", "setex":
-		g.farAway(line, 2, secondsRange)
-	case "pexpire", "psetex", "restore":
-		g.farAway(line, 2, millisecondsRange)
-		if name == "restore" {
-			g.farAway(line, 2, unixMillisecondsRange)
-		}
-	case "expireat":
-		g.farAway(line, 2, unixSecondsRange)
-	case "pexpireat":
-		g.farAway(line, 2, unixMillisecondsRange)
-	case "set", "getex":
-		g.farAwayOptions(line)
-	case "setrange":
-		g.reduce(line, 2, 10_000, 536_870_912)
-	case "setbit":
-		g.reduce(line, 2, 10_000, 1<<32)
-	case "bitfield", "bitfield_ro":
-		g.reduceBitOffsets(line)
-	case "srandmember", "hrandfield", "zrandmember":
-		g.reduceCount(line)
+	name := strings.ToLower(line[0])
+	g.harmlessTimes(name, line)
+	g.harmlessSizes(name, line)
+	switch name {
 	case "lrem":
 		// 7.2 refuses the smallest integer; 7.0 removes all.
 		if len(line) > 2 && line[2] == "-9223372036854775808" {
@@ -66,6 +48,39 @@ func (g *Generator) harmless(line []string) []string {
 		}
 	}
 	return line
+}
+
+// harmlessTimes moves times out of the run.
+func (g *Generator) harmlessTimes(name string, line []string) {
+	switch name {
+	case "expire", "setex":
+		g.farAway(line, 2, secondsRange)
+	case "pexpire", "psetex":
+		g.farAway(line, 2, millisecondsRange)
+	case "restore":
+		g.farAway(line, 2, millisecondsRange)
+		g.farAway(line, 2, unixMillisecondsRange)
+	case "expireat":
+		g.farAway(line, 2, unixSecondsRange)
+	case "pexpireat":
+		g.farAway(line, 2, unixMillisecondsRange)
+	case "set", "getex":
+		g.farAwayOptions(line)
+	}
+}
+
+// harmlessSizes lowers offsets and counts.
+func (g *Generator) harmlessSizes(name string, line []string) {
+	switch name {
+	case "setrange":
+		g.reduce(line, 2, 10_000, 536_870_912)
+	case "setbit":
+		g.reduce(line, 2, 10_000, 1<<32)
+	case "bitfield", "bitfield_ro":
+		g.reduceBitOffsets(line)
+	case "srandmember", "hrandfield", "zrandmember":
+		g.reduceCount(line)
+	}
 }
 
 // span is a range of numbers.

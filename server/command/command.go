@@ -243,16 +243,7 @@ func (c *Command) prepare(parent *Command) {
 	if parent != nil {
 		c.full = parent.Name + "|" + c.Name
 	}
-	switch {
-	case c.Name == "" || c.Name != strings.ToLower(c.Name):
-		panic(fmt.Sprintf("command: %q is not a name", c.Name))
-	case c.Run == nil && len(c.Subcommands) == 0, c.Arity == 0, c.Summary == "", c.Group == "", c.Since == "":
-		panic("command: " + c.full + " is incomplete")
-	case c.Flags&Write != 0 && c.Flags&ReadOnly != 0:
-		panic("command: " + c.full + " both reads only and writes")
-	case len(c.Keys) > 0 && c.Flags&(Write|ReadOnly) == 0 && c.Categories&CategoryTransaction == 0:
-		panic("command: " + c.full + " has keys but neither reads nor writes")
-	}
+	c.check()
 	c.Categories |= c.implied()
 	c.chooseGates()
 	c.choosePrefetch()
@@ -268,6 +259,20 @@ func (c *Command) prepare(parent *Command) {
 		}
 		sub.prepare(c)
 		c.index[sub.Name] = sub
+	}
+}
+
+// check refuses a row that contradicts itself.
+func (c *Command) check() {
+	switch {
+	case c.Name == "" || c.Name != strings.ToLower(c.Name):
+		panic(fmt.Sprintf("command: %q is not a name", c.Name))
+	case c.Run == nil && len(c.Subcommands) == 0, c.Arity == 0, c.Summary == "", c.Group == "", c.Since == "":
+		panic("command: " + c.full + " is incomplete")
+	case c.Flags&Write != 0 && c.Flags&ReadOnly != 0:
+		panic("command: " + c.full + " both reads only and writes")
+	case len(c.Keys) > 0 && c.Flags&(Write|ReadOnly) == 0 && c.Categories&CategoryTransaction == 0:
+		panic("command: " + c.full + " has keys but neither reads nor writes")
 	}
 }
 

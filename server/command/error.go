@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 
+	"kedis/internal/resp"
 	"kedis/storage"
 )
 
-// Error is an error reply: the code and the text, as the client sees it.
-type Error string
-
-func (e Error) Error() string { return string(e) }
+// Error is an error reply.
+type Error = resp.Error
 
 // Replies that many commands give. The texts are Redis's.
 const (

@@ -12,6 +12,7 @@ import (
 	"kedis/binlog"
 	"kedis/internal/config"
 	"kedis/internal/metrics"
+	"kedis/internal/psync"
 	"kedis/storage/rocks"
 )
 
@@ -247,7 +248,7 @@ func (e *Engine) infoPersistence(f *metrics.Fields) {
 	}
 }
 
-func (e *Engine) replicationCounts() (counts ReplicationCounts) {
+func (e *Engine) replicationCounts() (counts psync.Counts) {
 	if e.role.part != nil {
 		counts = e.role.part.Counts()
 	}

@@ -10,6 +10,7 @@ import (
 
 	"kedis/internal/metrics"
 	"kedis/internal/number"
+	"kedis/internal/psync"
 	"kedis/internal/resp"
 )
 
@@ -22,7 +23,7 @@ type Replication interface {
 	// Promote makes the server a primary again: when it returns, it takes writes.
 	Promote() error
 	// FailOver begins to change roles with a replica; it returns before there is one that is ready.
-	FailOver(o Failover) error
+	FailOver(o psync.Failover) error
 	// AbortFailover ends that: the server is the primary that it was.
 	AbortFailover() error
 	// TakeOver makes a replica of the history with an id the primary, as the primary asks it to do.
@@ -32,64 +33,24 @@ type Replication interface {
 	// Sendable is nil, or why a replica of this server has to come back later.
 	Sendable() error
 	// Serve feeds a replica over a connection that is its own from now on, until it ends.
-	Serve(conn net.Conn, client ReplicaClient)
+	Serve(conn net.Conn, client psync.Replica)
 	// Role writes the reply to ROLE.
 	Role(reply *resp.Writer)
 	// Info writes the fields of INFO replication.
 	Info(fields *metrics.Fields)
 	// Counts are what INFO stats tells; ResetCounts begins to count anew.
-	Counts() ReplicationCounts
+	Counts() psync.Counts
 	ResetCounts()
 
 	// Acknowledged tells who has everything up to a position of the log. Each of the channels is closed when that
 	// may have changed: by what replicas say, and by what this server has forced to its disk.
-	Acknowledged(position int64) (a Acknowledged, said, synced <-chan struct{})
+	Acknowledged(position int64) (a psync.Acknowledged, said, synced <-chan struct{})
 	// AskReplicas has them say how far they are.
 	AskReplicas() error
 }
 
-// ReplicaClient is what a replica told of itself before it asked for the stream.
-type ReplicaClient struct {
-	Address  string // of its connection
-	Announce string // where it says that it is to be found; empty: where its connection comes from
-	Port     int    // where it listens
-	EOF      bool   // takes a snapshot whose end is marked
-	Commands bool   // takes a snapshot of commands
-	Resumes  bool   // understands that a history can get another id
-	OnlyRDB  bool   // wants the snapshot and nothing after it
-	Old      bool   // asked with SYNC: doesn't say how far it is
-	NoKeys   bool   // wants a snapshot without keys
-	ID       string // the history that it knows
-	From     int64  // the first byte of the stream that it lacks
-	Heard    func() // to be called for each request of the replica from now on
-}
-
-// ReplicationCounts are what INFO stats tells of a server's replicas and of its primary.
-type ReplicationCounts struct {
-	Full    int64 // replicas that were told to take all data
-	Partial int64 // that were told to go on where they are
-	Refused int64 // that had asked for that, and were told to take all data
-
-	Received, Sent int64 // bytes: from the primary, and to replicas
-}
-
-// Failover says how the server is to change roles with a replica.
-type Failover struct {
-	Host    string // of the replica; empty: the first that has everything
-	Port    int
-	Timeout time.Duration // for how long it is waited for; 0: until Abort
-	Force   bool          // when that is over the replica becomes the primary, whatever it has
-}
-
-// Acknowledged is who has everything up to a position of the log.
-type Acknowledged struct {
-	Replicas int  // that have it
-	Synced   int  // of them, that would have it after a power cut
-	Here     bool // this server would
-}
-
 // handshake is what a session has told by REPLCONF.
-type handshake struct{ client ReplicaClient }
+type handshake struct{ client psync.Replica }
 
 // role is what every command has to know of replication.
 type role struct {
@@ -222,7 +183,7 @@ func cmdFailover(c *Context) error {
 	return nil
 }
 
-func parseFailover(words [][]byte) (o Failover, err error) {
+func parseFailover(words [][]byte) (o psync.Failover, err error) {
 	to := false
 	for len(words) > 0 {
 		taken := 1
@@ -285,7 +246,7 @@ func cmdSync(c *Context) error {
 }
 
 // detach gives the client's connection to replication.
-func (c *Context) detach(client ReplicaClient) error {
+func (c *Context) detach(client psync.Replica) error {
 	peer, ok := c.Session.Peer.(Detacher)
 	if !ok {
 		return Error("ERR this connection can't be a replica's")

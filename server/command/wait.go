@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kedis/internal/number"
+	"kedis/internal/psync"
 )
 
 const (
@@ -25,7 +26,7 @@ func cmdWait(c *Context) error {
 	if err != nil {
 		return err
 	}
-	have, err := c.await(timeout, func(a Acknowledged) bool { return int64(a.Replicas) >= wanted })
+	have, err := c.await(timeout, func(a psync.Acknowledged) bool { return int64(a.Replicas) >= wanted })
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func cmdWaitAOF(c *Context) error {
 		return Error("ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are " +
 			"just local and are not propagated.")
 	}
-	have, err := c.await(timeout, func(a Acknowledged) bool { return int64(a.Synced) >= replicas && (a.Here || local == 0) })
+	have, err := c.await(timeout, func(a psync.Acknowledged) bool { return int64(a.Synced) >= replicas && (a.Here || local == 0) })
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func parseTimeout(word []byte) (time.Duration, error) {
 
 // await waits until enough acknowledge what the session has written, the time is over, or somebody ends it.
 // Inside of MULTI it only looks.
-func (c *Context) await(timeout time.Duration, enough func(Acknowledged) bool) (have Acknowledged, err error) {
+func (c *Context) await(timeout time.Duration, enough func(psync.Acknowledged) bool) (have psync.Acknowledged, err error) {
 	part, position := c.Engine.role.part, c.Session.written
 	have, _, _ = part.Acknowledged(position)
 	if c.queued || enough(have) {
@@ -92,7 +93,7 @@ func (c *Context) await(timeout time.Duration, enough func(Acknowledged) bool) (
 	return have, err
 }
 
-func (c *Context) awaitAside(position int64, timeout time.Duration, enough func(Acknowledged) bool) (Acknowledged, error) {
+func (c *Context) awaitAside(position int64, timeout time.Duration, enough func(psync.Acknowledged) bool) (psync.Acknowledged, error) {
 	unblocked := c.Session.block()
 	defer c.Session.unblocked()
 	var over <-chan time.Time

@@ -103,6 +103,22 @@ type bounds struct {
 }
 
 func (q *rangeQuery) parse(start, stop []byte, words [][]byte) error {
+	if err := q.parseOptions(words); err != nil {
+		return err
+	}
+	switch {
+	case q.limited && q.limit != -1 && q.by == byRank:
+		return errLimitByRank
+	case q.withScores && q.by == byLex:
+		return errLexScores
+	}
+	if q.reverse && q.by != byRank {
+		start, stop = stop, start
+	}
+	return q.bounds.parse(q.by, start, stop)
+}
+
+func (q *rangeQuery) parseOptions(words [][]byte) error {
 	q.limit = -1
 	a := arguments{words: words}
 	by := false
@@ -123,18 +139,7 @@ func (q *rangeQuery) parse(start, stop []byte, words [][]byte) error {
 			a.fail(ErrSyntax)
 		}
 	}
-	switch {
-	case a.err != nil:
-		return a.err
-	case q.limited && q.limit != -1 && q.by == byRank:
-		return errLimitByRank
-	case q.withScores && q.by == byLex:
-		return errLexScores
-	}
-	if q.reverse && q.by != byRank {
-		start, stop = stop, start
-	}
-	return q.bounds.parse(q.by, start, stop)
+	return a.err
 }
 
 func (q *rangeQuery) parseLimit(a *arguments) {

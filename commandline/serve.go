@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"context"
@@ -138,11 +138,15 @@ func serve(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	removePIDFile, err := writePIDFile(c.PIDFile.Get())
+	stopProfiles, err := serveProfiles(c.PprofAddress.Get(), logger)
 	if err != nil {
 		return errors.Join(err, data.Close())
 	}
-	return errors.Join(serveData(c, data, logger), removePIDFile())
+	removePIDFile, err := writePIDFile(c.PIDFile.Get())
+	if err != nil {
+		return errors.Join(err, stopProfiles(), data.Close())
+	}
+	return errors.Join(serveData(c, data, logger), removePIDFile(), stopProfiles())
 }
 
 // collectOften has garbage collected when a quarter of the memory in use is garbage, if GOGC doesn't say something
