@@ -116,7 +116,7 @@ func (d DB) leaveList(m *layout.Metadata) { d.txn.LeaveBounds(d.space, m.ID, bou
 //
 // A small list is a listpack in its key's record. A larger one has a record for each element, at
 // the indexes from Head up to Tail: pushing at either end writes one of them, and popping only moves the
-// end (see list_bounds.go). It never becomes packed again.
+// end (see storage/engine/sequence_bounds.go). It never becomes packed again.
 type List struct {
 	db   DB
 	key  []byte
