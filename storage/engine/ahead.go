@@ -8,7 +8,7 @@ import (
 	"kedis/storage/layout"
 )
 
-// Taking the lowest member of a sorted set again and again, as a queue does, makes a walk from the index's end for each. A transaction that runs many such
+// Taking the first entry of an index again and again, as a queue does, makes a walk from the index's end for each. A transaction that runs many such
 // commands would look for that end each time, and pass what those before have deleted. So it reads some records more than are asked for,
 // twice as many each time, and the commands that follow go on among those.
 
@@ -21,7 +21,7 @@ const (
 	aheadCost = 4 * mostAhead
 )
 
-// ahead are the records that stand at an end of a sorted set's index, as they were when they were read. Those that the transaction has deleted since are passed over;
+// ahead are the records that stand at an end of an index, as they were when they were read. Those that the transaction has deleted since are passed over;
 // one that it puts among them makes it forget all, as Rollback and Reset do. Nobody else changes them: it holds the key's lock until
 // it has committed.
 type ahead struct {
@@ -173,7 +173,7 @@ func (t *Txn) walksFromEnd() bool {
 	return t.running.mode.Writing && t.staging.spill == nil && t.view == nil && !t.order.ahead.walking
 }
 
-// fromEnd are the bounds of all that lives in a set's index from the end on at which a walk between two keys begins.
+// fromEnd are the bounds of all that lives in an index from the end on at which a walk between two keys begins.
 func (x *Index) fromEnd(lower, upper []byte, reverse bool) (from, to []byte) {
 	first, behind := x.txn.store.order.ends.bounds(x.id)
 	from, to = lower, upper

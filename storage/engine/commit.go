@@ -255,7 +255,7 @@ func (s *Store) throttle() {
 	}
 }
 
-// Crowded tells that more would be on its way to RocksDB than it takes without slowing writers down. What can wait should.
+// Crowded reports whether another flush would slow writers down. What can wait should.
 func (s *Store) Crowded() bool { return s.waitingGenerations() >= frozenUnslowed }
 
 // Flushing tells that a generation is on its way to RocksDB, which takes up to one processor.

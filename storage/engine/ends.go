@@ -7,7 +7,7 @@ import (
 	"kedis/storage/layout"
 )
 
-// indexEnds remembers, for some sorted sets, how far from the ends of their index nothing lives any more. Taking the lowest member again
+// indexEnds remembers, for some indexes, how far from their ends nothing lives any more. Taking the first entry again
 // and again, as a queue does, leaves ever more deleted records before the next one, which every walk from that end would pass.
 //
 // What it knows holds for what is committed and for what is about to be, whatever becomes of that: a key that is put beyond an end moves
@@ -15,7 +15,7 @@ import (
 // under the key's lock. A view may be older than what is known here, and doesn't ask.
 type indexEnds struct{ slots [1024]indexEnd }
 
-// indexEnd is what is known of the sorted set that last came to a slot: no record lives before first, or from behind on; nil is unknown.
+// indexEnd is what is known of the index that last came to a slot: no record lives before first, or from behind on; nil is unknown.
 // The bytes never change.
 type indexEnd struct {
 	mu            sync.Mutex
@@ -37,7 +37,7 @@ func endingBehind(key []byte) []byte {
 	return append(bytes.Clone(key), 0)
 }
 
-// slot returns a set's slot, locked.
+// slot returns an index's slot, locked.
 func (e *indexEnds) slot(id uint64) *indexEnd {
 	s := &e.slots[id%uint64(len(e.slots))]
 	s.mu.Lock()
@@ -54,7 +54,7 @@ func (e *indexEnds) bounds(id uint64) (first, behind []byte) {
 	return s.first, s.behind
 }
 
-// found notes that a walk from an end of a set's index has passed nothing that lives before it came to key.
+// found notes that a walk from an end of an index has passed nothing that lives before it came to key.
 func (e *indexEnds) found(id uint64, key []byte, reverse bool) {
 	s := e.slot(id)
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (e *indexEnds) found(id uint64, key []byte, reverse bool) {
 	}
 }
 
-// cover notes that a key comes to a set's index.
+// cover notes that a key comes to an index.
 func (e *indexEnds) cover(id uint64, key []byte) {
 	s := e.slot(id)
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"kedis/storage/walks"
 )
 
-// putEntry writes a record of an index whose ends are remembered.
+// PutEntry writes a record of an index whose ends are remembered.
 func (t *Txn) PutEntry(ns *Namespace, key, value []byte) error {
 	id := layout.ElementID(key)
 	t.store.order.ends.cover(id, key)
@@ -15,7 +15,7 @@ func (t *Txn) PutEntry(ns *Namespace, key, value []byte) error {
 	return t.Put(ns, key, value)
 }
 
-// walk visits the records of the index from lower on, before upper.
+// Scan visits the records of the index from lower on, before upper.
 func (x *Index) Scan(lower, upper []byte, reverse bool, visit VisitRecord) error {
 	if !x.keysOnly {
 		return x.scanKeys(lower, upper, reverse, visit)
@@ -26,7 +26,7 @@ func (x *Index) Scan(lower, upper []byte, reverse bool, visit VisitRecord) error
 	return it.Close()
 }
 
-// walkKeys visits the records of the index from lower on, before upper.
+// scanKeys is Scan for an index whose values are read and whose ends are remembered.
 func (x *Index) scanKeys(lower, upper []byte, reverse bool, visit VisitRecord) error {
 	if t := x.txn; t.order.ahead.serves(x.id, lower, upper, reverse) && t.walksFromEnd() {
 		return x.walkFromEnd(lower, upper, reverse, visit)
@@ -40,7 +40,7 @@ func (x *Index) scanKeys(lower, upper []byte, reverse bool, visit VisitRecord) e
 	})
 }
 
-// walkIndexRecords is walkKeys for what nobody has found before.
+// scanRecords is scanKeys for records that no earlier scan has found.
 func (x *Index) scanRecords(lower, upper []byte, reverse bool, visit VisitRecord) error {
 	t, atEnd := x.txn, false
 	if t.view == nil {

@@ -31,7 +31,7 @@ type source interface {
 	advance()
 }
 
-// walk iterates over the records of a namespace from lower on, before upper; a nil upper is none.
+// Iterate iterates over the records of a namespace from lower on, before upper; a nil upper is none.
 // keysOnly leaves the values that RocksDB has unread.
 func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, reverse, keysOnly bool) *Iterator {
 	it := &Iterator{txn: t, reverse: reverse}
@@ -168,7 +168,7 @@ func (it *Iterator) Value() []byte { return it.value }
 // much.
 func (it *Iterator) Err() error { return it.err }
 
-// fail ends the walk with an error, unless it is nil.
+// Fail ends the iteration with an error, and reports whether there is one.
 func (it *Iterator) Fail(err error) bool {
 	if err != nil {
 		it.err = err

@@ -7,7 +7,7 @@ import (
 	"kedis/storage/rocks"
 )
 
-// namespace is where a database's records are, and how many keys there are. The counters change
+// Namespace is where a database's records are, and how many keys there are. The counters change
 // under the commit lock.
 type Namespace struct {
 	Number        uint32
@@ -53,7 +53,7 @@ func (c *changes) sameMap(m changesMark) bool {
 	return len(c.databases) == len(m.databases) && (len(c.databases) == 0 || &c.databases[0] == &m.databases[0])
 }
 
-// namespace is where a database's records are, as the transaction sees it.
+// Namespace is where a database's records are, as the transaction sees it.
 func (t *Txn) Namespace(database int) *Namespace {
 	switch {
 	case t.changes.databases != nil:
@@ -64,14 +64,14 @@ func (t *Txn) Namespace(database int) *Namespace {
 	return t.store.tiers.Load().databases[database]
 }
 
-// count adds to a namespace's counters when the transaction commits.
+// Count adds to a namespace's counters when the transaction commits.
 func (t *Txn) Count(ns *Namespace, keys, expires int) {
 	if keys != 0 || expires != 0 {
 		t.changes.deltas = append(t.changes.deltas, delta{ns, keys, expires})
 	}
 }
 
-// keys is how many keys a namespace has, as the transaction sees it.
+// Keys is how many keys a namespace has, as the transaction sees it.
 func (t *Txn) Keys(ns *Namespace) int64 {
 	keys := ns.keys.Load()
 	for _, change := range t.changes.deltas {

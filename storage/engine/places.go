@@ -5,15 +5,15 @@ import (
 	"kedis/storage/rank"
 )
 
-// A set from which members are picked again and again is counted, as the indexes of sorted sets are (ranks.go): then the member with a number is
+// An index from which entries are picked again and again is counted (ranks.go): then the entry with a number is
 // found by one walk over some neighbours, and each is exactly as likely as any other. Picking one without that takes about as long as
-// counting pickCost members. So with each pick as many are counted, from the first on, until all are: it never takes more than twice the time,
-// and a set of which only few members are picked isn't gone over as a whole.
+// counting PickCost members. So with each pick as many are counted, from the first on, until all are: it never takes more than twice the time,
+// and a collection of which only few are picked isn't gone over as a whole.
 
-// pickCost is about how many elements could be walked in the time that it takes to pick one.
+// PickCost is about how many elements could be walked in the time that it takes to pick one.
 const PickCost = 2048
 
-// counted tells whether all members are.
+// Counted tells whether all members are.
 func (x *Index) Counted() bool {
 	s := x.Ranked()
 	if s == nil {
@@ -29,7 +29,7 @@ func (x *Index) uncounted(s *Ranked) (last rank.Block, left bool) {
 	return last, left && last.Count > PickCost
 }
 
-// member returns the member with a number, from 0 on, in the order of their bytes; found is false as long as not all are counted. It is valid until the transaction is reset.
+// Member returns the member with a number, from 0 on, in the order of their bytes; found is false as long as not all are counted. It is valid until the transaction is reset.
 func (x *Index) Member(place int) (member []byte, found bool, err error) {
 	s := x.Ranked()
 	if s == nil {

@@ -14,8 +14,7 @@ import (
 	"kedis/storage/rank"
 )
 
-// ErrCounting is what a command gets that has counted as many entries as it may in one go (Txn.CountAtMost). What it has counted is
-// kept: run again, it goes on from there.
+// ErrCounting is returned when a command reaches Txn.CountAtMost. Its counts are kept; retry to continue.
 var ErrCounting = errors.New("storage: the members of a sorted set are being counted")
 
 const (
@@ -27,8 +26,7 @@ const (
 	rankedBytes = 512
 )
 
-// ranks hold, for spread sorted sets that were asked for ranks, how many entries of the index stand in each piece of it, and for spread sets
-// from which members were picked by chance how many members do. They are in
+// ranks hold how many entries stand in each piece of an index, for indexes in which ranks, or entries by their number, were asked for. They are in
 // memory only, and begin as one piece with the number of members; whoever looks for a rank in a large piece goes over it and leaves it
 // in small ones.
 //
@@ -47,7 +45,7 @@ type ranks struct {
 	occupied [1024]atomic.Int32 // how many byID has of the ids with a remainder, for those who write to other sets
 }
 
-// ranked are the counts of one set. To divide them a walk holds dividing, so that no two go the same way; counts changes under
+// Ranked are the counts of one set. To divide them a walk holds dividing, so that no two go the same way; counts changes under
 // mu.
 type Ranked struct {
 	id        uint64
@@ -156,7 +154,7 @@ func (r *ranks) account(s *Ranked) {
 	s.accounted = bytes
 }
 
-// Ranks is of how many sorted sets the members are counted, and how many bytes that takes.
+// Ranks is the number of indexes whose entries are counted, and the bytes that the counts take.
 func (s *Store) Ranks() (sets, bytes int) {
 	r := &s.order.ranks
 	r.mu.Lock()
@@ -206,14 +204,14 @@ func (s *Ranked) copy() *Ranked {
 	return &Ranked{id: s.id, counts: s.counts.Clone()}
 }
 
-// rankBlock is how many entries of an index are counted together.
+// RankBlock is how many entries of an index are counted together.
 func (t *Txn) RankBlock() int { return t.store.order.ranks.block }
 
 // CountAtMost makes a command that the transaction runs fail with ErrCounting as soon as it has gone over so many entries of indexes
 // to count them; 0 is no limit. It holds until Reset.
 func (t *Txn) CountAtMost(entries int) { t.order.countAtMost = entries }
 
-// AskedRanks tells whether a command since Reset has used counts of a sorted set's index.
+// AskedRanks reports whether a command since Reset has used the counts of an index.
 func (t *Txn) AskedRanks() bool { return len(t.order.ranked) > 0 }
 
 // keepRanks copies the counts that the transaction has used so far, for reading from a view that was made since, under the same lock.
@@ -245,7 +243,7 @@ func (t *Txn) takeBackRanks(first int) {
 // countedKinds are the kinds of record that ranks count. One that is put isn't there yet, and one that is deleted is.
 var countedKinds = kindsWith(func(k *layout.Kind) bool { return k.Counted })
 
-// index is the records of one kind that a spread collection has, in the order of their keys.
+// Index is the records of one kind that a spread collection has, in the order of their keys.
 type Index struct {
 	txn      *Txn
 	space    *Namespace
@@ -256,19 +254,19 @@ type Index struct {
 	keysOnly bool   // nobody looks at values, nor takes entries from the ends
 }
 
-// newIndex returns an index; key is the collection's.
+// NewIndex returns an index; key is the collection's.
 func (t *Txn) NewIndex(ns *Namespace, kind byte, id uint64, entries int, key []byte) Index {
 	return Index{txn: t, space: ns, kind: kind, id: id, entries: entries, key: key}
 }
 
-// newKeyIndex returns an index of which only keys are read, and whose ends are not remembered.
+// NewKeyIndex returns an index of which only keys are read, and whose ends are not remembered.
 func (t *Txn) NewKeyIndex(ns *Namespace, kind byte, id uint64, entries int, key []byte) *Index {
 	x := t.NewIndex(ns, kind, id, entries, key)
 	x.keysOnly = true
 	return &x
 }
 
-// ranked returns the counts of the index; nil when it is to be walked.
+// Ranked returns the counts of the index; nil when it is to be walked.
 func (x *Index) Ranked() *Ranked {
 	t := x.txn
 	if x.entries < t.store.order.ranks.least || t.store.order.ranks.limit() == 0 {
@@ -299,7 +297,7 @@ func (x *Index) recount(reason string) {
 	x.txn.store.order.ranks.drop(x.id)
 }
 
-// countedAt tells that the piece that a key of the index belongs to is a small one.
+// CountedAt tells that the piece that a key of the index belongs to is a small one.
 func (x *Index) CountedAt(s *Ranked, key []byte) bool {
 	if !x.owns(key) {
 		return true
@@ -313,7 +311,7 @@ func (x *Index) owns(key []byte) bool {
 	return len(key) >= layout.ElementPrefix && layout.ElementID(key) == x.id
 }
 
-// before is how many entries stand before a key of the index. In a large piece reverse looks from its end on.
+// Before is how many entries stand before a key of the index. In a large piece reverse looks from its end on.
 func (x *Index) Before(s *Ranked, key []byte, reverse bool) (int, error) {
 	if !x.owns(key) {
 		return x.entries, nil
@@ -336,7 +334,7 @@ func (x *Index) Before(s *Ranked, key []byte, reverse bool) (int, error) {
 	return n, x.Scan(x.indexKey(b.Lower), key, false, func(_, _ []byte) bool { n++; return true })
 }
 
-// at returns the piece of the index that has the entry with a rank.
+// At returns the piece of the index that has the entry with a rank.
 func (x *Index) At(s *Ranked, place int) (rank.Block, error) {
 	b, large := s.at(place)
 	for large {
@@ -441,7 +439,7 @@ func (x *Index) indexKey(within []byte) []byte {
 	return layout.AppendElementKey(nil, x.kind, x.id, within)
 }
 
-// endOf is the first key behind a piece of the index.
+// EndOf is the first key behind a piece of the index.
 func (x *Index) EndOf(b rank.Block) []byte {
 	if b.Upper == nil {
 		return layout.Successor(nil, x.indexKey(nil))

@@ -113,7 +113,7 @@ func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: upper, KeysOnly: true})
 	defer it.Close()
 	for n := 0; it.Next(); n++ {
-		if n == reapByPoints { // a list that was nearly emptied before it was deleted: see sequence_bounds.go
+		if n == reapByPoints { // a sequence that was nearly emptied before it was deleted: see sequence_bounds.go
 			batch.DeleteRange(family, it.Key(), upper)
 			return nil
 		}

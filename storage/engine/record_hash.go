@@ -9,9 +9,9 @@ import (
 
 // recordHash is the hash under which the memory tier has a record.
 //
-// An element of a list is hashed in two steps: what all elements of the list have in common, and then the index. Elements are looked for one after
+// An element of a sequence is hashed in two steps: what all of its elements have in common, and then the index. Elements are looked for one after
 // the other, a hundred of them for a range: the second step is a multiplication for eight of them, whose slots lie side by side. It doesn't have to withstand indexes that were chosen to
-// collide: a list's follow each other.
+// collide: those of a sequence follow each other.
 func recordHash(space uint32, key []byte) uint64 {
 	if _, index, ok := layout.DecodeSequenceKey(key); ok {
 		return generation.HashInSequence(generation.Hash(space, key[:layout.ElementPrefix]), index)
@@ -19,7 +19,7 @@ func recordHash(space uint32, key []byte) uint64 {
 	return generation.Hash(space, key)
 }
 
-// hash is recordHash. It knows the last key's metadata, which is read and then written, or changed by one request after another, and the list whose
+// hash is recordHash. It knows the last key's metadata, which is read and then written, or changed by one request after another, and the sequence whose
 // element was last asked for.
 func (t *Txn) hash(ns *Namespace, key []byte) uint64 {
 	switch kind := &layout.Kinds[key[0]]; {
@@ -27,7 +27,7 @@ func (t *Txn) hash(ns *Namespace, key []byte) uint64 {
 		return t.hashes.key.of(ns.Number, key)
 	case kind.Sequence:
 		if id, index, ok := layout.DecodeSequenceKey(key); ok {
-			last := &t.hashes.list
+			last := &t.hashes.sequence
 			if last.space != ns.Number || last.id != id || !last.known {
 				*last = hashedSequence{ns.Number, id, generation.Hash(ns.Number, key[:layout.ElementPrefix]), true}
 			}
@@ -54,7 +54,7 @@ func (h *hashed) of(space uint32, key []byte) uint64 {
 	return h.hash
 }
 
-// hashedList is the hash of what the keys of a list's elements begin with.
+// hashedSequence is the hash that the keys of a sequence's elements begin with.
 type hashedSequence struct {
 	space    uint32
 	id, hash uint64

@@ -7,10 +7,10 @@ import (
 )
 
 // A walk over a collection looks into every chunk of every generation, and into RocksDB, for the place where it begins, and then goes on in
-// all of them at once. So what short walks have found is kept (package walks): the fields of a hash that is read as a whole, the highest
-// hundred of a sorted set, the head of a list. Commands that write walk by themselves, as do those that read what isn't committed yet, or a view.
+// all of them at once. So what short walks have found is kept (package walks): the elements of a collection that is read as a whole, the highest
+// hundred of an index, the beginning of a sequence. Commands that write walk by themselves, as do those that read what isn't committed yet, or a view.
 
-// visitRecord is called for the records that a walk comes to; it returns false to stop.
+// VisitRecord is called for the records that a walk comes to; it returns false to stop.
 type VisitRecord func(key, value []byte) bool
 
 // walkShare is the part of the memory for clean copies that copies of walks may take.
@@ -57,7 +57,7 @@ func (j *journal) changed(copies *walks.Copies) {
 	}
 }
 
-// repeat shows what was found when the same walk was made before, and has walk go over the rest.
+// Repeat shows what was found when the same walk was made before, and has walk go over the rest.
 func (t *Txn) Repeat(w walks.Walk, visit VisitRecord, walk func(w walks.Walk, visit VisitRecord) error) error {
 	if !t.repeats(&w) {
 		return walk(w, visit)
@@ -101,7 +101,7 @@ func (t *Txn) wrote(space uint32, lower, upper []byte) bool {
 	return t.journal.any(generation.Range{Space: space, Lower: lower, Upper: upper})
 }
 
-// walkElements walks over all elements of one kind that a collection has: so many.
+// ScanElements visits all records of one kind that a collection has. count is their number.
 func (t *Txn) ScanElements(ns *Namespace, kind byte, id, count uint64, keysOnly bool, visit VisitRecord) error {
 	lower := layout.AppendElementKey(nil, kind, id, nil)
 	w := walks.Walk{Space: ns.Number, Collection: id, Lower: lower, Upper: layout.Successor(nil, lower), KeysOnly: keysOnly}

@@ -11,14 +11,15 @@ import (
 	"kedis/storage/rocks"
 )
 
-// Nobody reads an element that lies outside of the bounds in its list's metadata. So what takes elements from an end writes the metadata
-// only: no record says that they are gone. The flusher brings RocksDB into step with the bounds, once for each list and generation. What
+// A sequence is a collection whose elements have indexes (layout.Kind). Elements outside of the bounds in its metadata are never read. So
+// a command that takes elements from an end writes only the metadata: no record says that they are gone. The flusher brings RocksDB into
+// step with the bounds, once for each sequence and generation. What
 // was pushed and popped within a generation never comes to RocksDB, and what RocksDB had is deleted there by one range, however many
 // elements it is. So RocksDB has, at every position, just the elements within bounds.
 //
 // Views aren't touched by it: they look through the generations, which keep everything, and a snapshot of RocksDB that is as old.
 
-// listBounds are the indexes that a spread list's elements have: from head on, before tail.
+// Bounds are the indexes that a sequence's elements have: from Head on, before Tail.
 type Bounds struct{ Head, Tail uint64 }
 
 func (b Bounds) Has(index uint64) bool { return index >= b.Head && index < b.Tail }
@@ -30,7 +31,7 @@ func (b Bounds) without(other Bounds) [2]Bounds {
 	return [2]Bounds{{b.Head, min(b.Tail, other.Head)}, {max(b.Head, other.Tail), b.Tail}}
 }
 
-// movedList is a spread list whose bounds have changed, in a command or in a generation.
+// movedSequence is a sequence whose bounds have changed, in a command or in a generation.
 type movedSequence struct {
 	id    uint64
 	space uint32
@@ -40,7 +41,7 @@ type movedSequence struct {
 	after  Bounds // empty when it is gone
 }
 
-// movedLists are those of a generation, by their ids.
+// movedSequences are those of a generation, by their ids.
 type movedSequences map[uint64]movedSequence
 
 // bytes is about what they take of the memory that a generation may have.
@@ -60,12 +61,12 @@ func (l movedSequences) publish(moved []movedSequence) {
 	}
 }
 
-// moveBounds notes that a spread sequence's bounds change.
+// MoveBounds notes that a spread sequence's bounds change.
 func (t *Txn) MoveBounds(ns *Namespace, id uint64, before, after Bounds) {
 	t.changes.moved = append(t.changes.moved, movedSequence{id: id, space: ns.Number, before: before, after: after})
 }
 
-// leaveBounds notes that nothing refers to a spread sequence any more.
+// LeaveBounds notes that nothing refers to a spread sequence any more.
 func (t *Txn) LeaveBounds(ns *Namespace, id uint64, before Bounds) {
 	t.changes.moved = append(t.changes.moved, movedSequence{id: id, space: ns.Number, gone: true, before: before})
 }
@@ -94,7 +95,7 @@ func (r *removal) write(to target, family *rocks.Family) {
 	}
 }
 
-// removals are what takes out of RocksDB what lay within the bounds of a generation's lists before and doesn't now, in the order of the
+// removals are what takes out of RocksDB what lay within the bounds of a generation's sequences before and doesn't now, in the order of the
 // keys. Each is valid until the next.
 func (l movedSequences) removals() iter.Seq[removal] {
 	return func(yield func(removal) bool) {
@@ -119,7 +120,7 @@ func (l movedSequences) removals() iter.Seq[removal] {
 	}
 }
 
-// removed is what lay within a list's bounds before and doesn't now. When nothing refers to the list any more it is the reaper who removes it.
+// removed is what lay within the bounds before and doesn't now. The reaper removes a sequence that nothing refers to any more.
 func (m *movedSequence) removed() []Bounds {
 	if m.gone {
 		return nil
@@ -147,17 +148,17 @@ func (s *Store) forgetOutside(moved movedSequences) {
 	}
 }
 
-// sorted are the lists in the order of their records.
+// sorted are the sequences in the order of their records.
 func (l movedSequences) sorted() []movedSequence {
 	return slices.SortedFunc(maps.Values(l), func(a, b movedSequence) int {
 		return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.id, b.id))
 	})
 }
 
-// outsideOfLists tells of a generation's records, in their order, which are elements outside of their list's bounds.
+// outsideOfSequences tells of a generation's records, in their order, which are elements outside of their sequence's bounds.
 type outsideOfSequences struct {
 	moved movedSequences
-	list  movedSequence // the one that was asked for last
+	last  movedSequence // the one that was asked for last
 	known bool
 }
 
@@ -169,9 +170,9 @@ func (o *outsideOfSequences) has(key []byte) bool {
 	if !ok {
 		return false
 	}
-	if id != o.list.id {
-		o.list, o.known = o.moved[id]
-		o.list.id = id
+	if id != o.last.id {
+		o.last, o.known = o.moved[id]
+		o.last.id = id
 	}
-	return o.known && !o.list.after.Has(index)
+	return o.known && !o.last.after.Has(index)
 }

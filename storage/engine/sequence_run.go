@@ -5,7 +5,7 @@ import (
 	"kedis/storage/rocks"
 )
 
-// Who takes elements off an end of a list comes to those that only RocksDB has, sooner or later, and goes on among them. So who asks RocksDB for the
+// Who takes elements off an end of a sequence comes to those that only RocksDB has, sooner or later, and goes on among them. So who asks RocksDB for the
 // neighbour of the element that was asked for before gets those behind it with it, twice as many each time: a walk over neighbours costs RocksDB a
 // fraction of what it costs to look up each.
 
@@ -16,7 +16,7 @@ const (
 	runBytes = 64 << 10
 )
 
-// listRun are neighbouring elements of a list as RocksDB has them.
+// sequenceRun are neighbouring elements of a sequence as RocksDB has them.
 type sequenceRun struct {
 	asOf
 
@@ -30,7 +30,7 @@ type sequenceRun struct {
 	memory     []byte // is replaced and not written to again, since values of it are in use
 }
 
-// get returns an element that was found nowhere above RocksDB. The key is one of a list's element.
+// get returns an element that was found nowhere above RocksDB. The key is that of an element of a sequence.
 func (r *sequenceRun) get(s *Store, family *rocks.Family, space uint32, key []byte) (value []byte, found bool, err error) {
 	id, index, last := layout.ElementID(key), layout.ElementIndex(key), r.last
 	same := r.id == id && r.space == space

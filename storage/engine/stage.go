@@ -10,7 +10,7 @@ import (
 	"kedis/storage/rocks"
 )
 
-// elements are those of a spread collection that is being made, under an id that nothing refers to
+// Elements are those of a spread collection that is being made, under an id that nothing refers to
 // before its key is saved. When they become many they are staged: they go to RocksDB directly, in
 // pieces, ahead of the commit, so that neither the transaction nor a generation has to hold them. A 'D'
 // record stands beside them, which the commit takes away; without it the reaper removes them.
@@ -37,14 +37,14 @@ const stageBytes = 4 << 20
 // all other commits wait.
 const stageRecords = 16 << 10
 
-// newElements begins a collection of a type, under an id.
+// NewElements begins a collection of a type, under an id.
 func (t *Txn) NewElements(ns *Namespace, kind layout.Type, id uint64) *Elements {
 	j := &t.journal
 	return &Elements{txn: t, space: ns, kind: kind, id: id, known: j.keys + t.staging.spilled,
 		entries: len(j.entries), buffer: len(j.buffer)}
 }
 
-// put writes one record | kind | id | element |.
+// Put writes one record | kind | id | element |.
 func (e *Elements) Put(kind byte, element, value []byte) error {
 	e.records++
 	e.key = layout.AppendElementKey(e.key[:0], kind, e.id, element)
@@ -106,13 +106,13 @@ func (e *Elements) write() error {
 	return nil
 }
 
-// identity is the id of the collection.
+// ID is the id of the collection.
 func (e *Elements) ID() uint64 { return e.id }
 
-// written is the number of records so far.
+// Records is the number of records so far.
 func (e *Elements) Records() uint64 { return e.records }
 
-// finish completes the collection: its key may be saved.
+// Finish completes the collection: its key may be saved.
 func (e *Elements) Finish() error {
 	if e.family == nil {
 		return nil
@@ -124,7 +124,7 @@ func (e *Elements) Finish() error {
 	return e.txn.Delete(e.space, e.key)
 }
 
-// distinct tells, after finish, that no record was written twice.
+// Distinct tells, after finish, that no record was written twice.
 func (e *Elements) Distinct() (bool, error) {
 	if e.family == nil {
 		t := e.txn
@@ -153,7 +153,7 @@ func (e *Elements) count() (n uint64, err error) {
 	return n, nil
 }
 
-// abandon notes that nothing refers to a spread collection any more: its elements wait for the reaper.
+// Abandon notes that nothing refers to a spread collection any more: its elements wait for the reaper.
 func (t *Txn) Abandon(ns *Namespace, m *layout.Metadata) error {
 	t.store.order.ranks.drop(m.ID)
 	return t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length()))

@@ -1,13 +1,15 @@
-// Package engine keeps records in RocksDB, and recent ones in memory.
+// Package engine keeps records, on RocksDB.
 //
 // Everything reads and writes through a Txn. A Txn's own writes come first, then the generations
 // (recent commits, in memory), then the cache of clean copies, then RocksDB. A commit goes to the
 // log first and then becomes visible as one step; RocksDB gets it later, in one sorted batch for
 // each generation that ends with the position that it reaches.
 //
-// The package may import what lies below it: storage/layout, storage/rocks, storage/generation,
-// storage/cache, storage/listpack, storage/intset and so on, lock, and internal packages. It knows
-// nothing of commands, connections or replies.
+// The package knows kinds of record (layout.Kinds), the kinds that a collection's elements have (layout.Type.Elements), namespaces,
+// and of a key's metadata what it needs to find elements ahead. It knows no data type by name, no command, no connection and no reply.
+//
+// It may import what lies below it: storage/layout, storage/rocks, storage/generation, storage/cache, storage/walks,
+// storage/rank, storage/mergesort, lock, and internal packages.
 package engine
 
 import (

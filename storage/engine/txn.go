@@ -83,8 +83,8 @@ type order struct {
 
 // hashes are the ones that were asked for last.
 type hashes struct {
-	key  hashed
-	list hashedSequence
+	key      hashed
+	sequence hashedSequence
 }
 
 // Mode is how a command of a transaction runs.
@@ -214,7 +214,7 @@ func (t *Txn) ForgetLookups(s *Savepoint) { t.lookups.hits, t.lookups.misses = s
 // cost too much: to go on elsewhere takes up to a tenth of a millisecond.
 const turnRecords = 2048
 
-// spend counts n records against the budget.
+// Spend counts n records against the budget.
 func (t *Txn) Spend(n int) error {
 	if t.running.budget -= n; t.running.budget < 0 {
 		return ErrBudget
@@ -237,7 +237,7 @@ func (t *Txn) SpendBytes(n int) error { return t.Spend(n / bytesPerRecord) }
 // A read from RocksDB costs about as much as this many from memory.
 const rocksReadCost = 10
 
-// get returns the newest version of a record. The value is read only and valid until Reset.
+// Get returns the newest version of a record. The value is read only and valid until Reset.
 func (t *Txn) Get(ns *Namespace, key []byte) (value []byte, found bool, err error) {
 	if err := t.Spend(1); err != nil {
 		return nil, false, err
@@ -245,7 +245,7 @@ func (t *Txn) Get(ns *Namespace, key []byte) (value []byte, found bool, err erro
 	return t.Find(ns, key)
 }
 
-// find is get for who has spent what it costs.
+// Find is get for who has spent what it costs.
 func (t *Txn) Find(ns *Namespace, key []byte) (value []byte, found bool, err error) {
 	hash := t.hash(ns, key)
 	if t.view != nil {
@@ -266,13 +266,13 @@ func (t *Txn) Find(ns *Namespace, key []byte) (value []byte, found bool, err err
 	return t.getBelow(ns, hash, key)
 }
 
-// own returns a record that the transaction itself has written.
+// Own returns a record that the transaction itself has written.
 func (t *Txn) Own(ns *Namespace, key []byte) (value []byte, found bool) {
 	value, state := t.journal.get(recordHash(ns.Number, key), ns.Number, key)
 	return value, state == generation.Present
 }
 
-// usedAgain tells whether it is likely that who reads a record reads it again: not what takes an element out of a list.
+// usedAgain tells whether it is likely that who reads a record reads it again: a command that writes takes elements out of sequences.
 func (t *Txn) usedAgain(key []byte) bool {
 	return !t.running.mode.Writing || !layout.Kinds[key[0]].Sequence
 }
@@ -327,7 +327,7 @@ var errRecordTooLarge = errors.New("storage: a key and its value have more than 
 
 func (t *Txn) Put(ns *Namespace, key, value []byte) error { return t.PutParts(ns, key, value, nil) }
 
-// putParts writes a record whose value stands in two places.
+// PutParts writes a record whose value stands in two places.
 func (t *Txn) PutParts(ns *Namespace, key, head, tail []byte) error {
 	length := len(head) + len(tail)
 	if len(key)+length > maxRecordBytes {
@@ -354,7 +354,7 @@ func (t *Txn) Delete(ns *Namespace, key []byte) error {
 	return t.Spend(1)
 }
 
-// countLookup counts what a command that only reads has looked up.
+// CountLookup counts what a command that only reads has looked up.
 func (t *Txn) CountLookup(found bool) {
 	switch {
 	case t.running.mode.Writing || t.running.mode.Applying:
