@@ -101,11 +101,15 @@ type Options struct {
 	RetentionBytes func() int64         // Purge leaves at least so many bytes of log; nil is 0
 	RetentionAge   func() time.Duration // Purge leaves records younger than this; nil is 0
 	Logger         hclog.Logger         // nil logs nothing
-	Now            func() time.Time     // the clock of the records; nil is time.Now
-	Persisted      Position             // Open: known to be durable from elsewhere; a log that ends below is refused, not cut
-	files          files                // nil is the disk
-	retryEvery     time.Duration        // how long after a failure it is tried again; 0 is a second
-	syncEvery      time.Duration        // EverySecond's second; 0 is a second
+	Room           func() int64         // bytes of the disk that segments leave to what Reclaim does; nil is 0
+	// Reclaim brings data to RocksDB's files when the disk is full, so that more of the log may be removed, and returns the position
+	// that they have reached, also when it fails. It may take long. nil does nothing.
+	Reclaim    func() (persisted Position, err error)
+	Now        func() time.Time // the clock of the records; nil is time.Now
+	Persisted  Position         // Open: known to be durable from elsewhere; a log that ends below is refused, not cut
+	files      files            // nil is the disk
+	retryEvery time.Duration    // how long after a failure it is tried again; 0 is a second
+	syncEvery  time.Duration    // EverySecond's second; 0 is a second
 }
 
 func (o Options) withDefaults() Options {
@@ -121,6 +125,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.RetentionAge == nil {
 		o.RetentionAge = func() time.Duration { return 0 }
+	}
+	if o.Room == nil {
+		o.Room = func() int64 { return 0 }
 	}
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
@@ -198,16 +205,21 @@ type Log struct {
 	written atomic.Int64 // Position; stored when the bytes are in the file
 	durable atomic.Int64 // never above written
 	refusal atomic.Pointer[error]
+	awaited atomic.Bool // the next segment isn't there yet, and room is being made for it
+	roomy   atomic.Bool // refusal is for want of the next segment only: the current one has room
 
 	syncs    atomic.Int64
 	syncTook atomic.Int64 // time.Duration
 
-	mu       sync.Mutex
-	spare    *segment   // the next segment; nil while it is being made
-	spoiled  *segment   // a spare in which a beginning may stand that nothing follows; to be removed
-	spareErr error      // why the next segment could not be made
-	broken   error      // why the current segment could not be written or synced; nothing is appended until it is repaired
-	unsynced bool       // broken by a sync: pages may be lost, so all that is not durable must be written again
+	mu         sync.Mutex
+	spare      *segment // the next segment; nil while it is being made
+	spoiled    *segment // a spare in which a beginning may stand that nothing follows; to be removed
+	spareErr   error    // why the next segment could not be made
+	broken     error    // why the current segment could not be written or synced; nothing is appended until it is repaired
+	unsynced   bool     // broken by a sync: pages may be lost, so all that is not durable must be written again
+	reclaiming bool     // room is being made
+	reclaims   int      // how often it was, since the last segment was made
+
 	spared   *sync.Cond // spare or spareErr has changed, or the log was closed
 	closed   bool
 	settled  bool // no id's positions are in doubt: the last stop was clean, or Branch was called since
@@ -424,6 +436,18 @@ func (l *Log) Ready() error {
 		return *refusal
 	}
 	return nil
+}
+
+// AwaitsRoom reports whether room for the next segment is being made. Writers had better wait a little: without that segment they fail.
+func (l *Log) AwaitsRoom() bool { return l.awaited.Load() }
+
+// Usable is Ready for what is to be written on a full disk too, since it makes room. It returns nil also when the next segment can't be
+// made, as long as the current one may have room; Append fails when it hasn't.
+func (l *Log) Usable() error {
+	if l.roomy.Load() {
+		return nil
+	}
+	return l.Ready()
 }
 
 // Close makes the log durable, marks it as cleanly stopped, and ends it. Readers that wait get ErrClosed.

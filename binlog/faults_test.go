@@ -21,6 +21,8 @@ type faults struct {
 	writeAfter  int    // bytes that a failing write still writes
 	removeOf    string // a path that can't be removed
 	directories int    // syncs of directories
+	free        int64  // what the disk has left; 0: what it has indeed
+	frees       int64  // what each removed file adds to it
 }
 
 // set changes what fails.
@@ -67,7 +69,24 @@ func (fs faultyFiles) remove(path string) error {
 	if err != nil {
 		return err
 	}
+	fs.faults.set(func(f *faults) {
+		if f.free > 0 {
+			f.free += f.frees
+		}
+	})
 	return disk{}.remove(path)
+}
+
+func (fs faultyFiles) free(directory string) (int64, error) {
+	var free int64
+	err := fs.faults.get(func(f *faults) error {
+		free = f.free
+		return nil
+	})
+	if free > 0 {
+		return free, err
+	}
+	return disk{}.free(directory)
 }
 
 func (fs faultyFiles) syncDirectory(string) error {

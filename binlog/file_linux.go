@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"syscall"
 	"unsafe"
@@ -20,6 +21,8 @@ type files interface {
 	remove(path string) error
 	// syncDirectory makes the creation and removal of files in a directory durable.
 	syncDirectory(path string) error
+	// free returns how many bytes the disk has for files in a directory.
+	free(directory string) (int64, error)
 }
 
 // file is one open file of the log. Reads, writes and syncs may run at the same time; writes come one at a time.
@@ -53,6 +56,14 @@ func (disk) syncDirectory(path string) error {
 		return err
 	}
 	return errors.Join(directory.Sync(), directory.Close())
+}
+
+func (disk) free(directory string) (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(directory, &s); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: directory, Err: err}
+	}
+	return int64(min(s.Bavail, math.MaxInt64/uint64(s.Bsize)) * uint64(s.Bsize)), nil
 }
 
 func openDiskFile(path string, flags int) (file, error) {

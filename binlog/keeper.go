@@ -3,6 +3,7 @@ package binlog
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 )
 
@@ -39,6 +40,11 @@ func (l *Log) keep() {
 func (l *Log) publish() {
 	refusal := l.refusal.Load()
 	err := l.spareErr
+	l.awaited.Store(l.reclaiming && l.spare == nil)
+	if refusal == nil && l.reclaiming && l.reclaims < reclaimsUnrefused {
+		err = nil // there may be room soon
+	}
+	l.roomy.Store(err != nil && l.broken == nil && !l.closed)
 	if l.broken != nil {
 		err = l.broken
 	}
@@ -75,21 +81,38 @@ func (l *Log) makeSpare() error {
 	if !needed {
 		return nil
 	}
-	o := l.options
-	spare, err := createSegment(o.files, segmentPath(o.Directory, number), number, o.SegmentBytes)
-	if err == nil {
-		if err = o.files.syncDirectory(o.Directory); err != nil {
-			err = fmt.Errorf("binlog: new segment: %w", errors.Join(err, spare.discard(o.files)))
-			spare = nil
-		}
-	}
+	spare, err := l.newSpare(number)
+	short := isFull(err) || err == nil && isFull(l.roomForSegment()) // for this one, or for the next
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spare, l.spareErr = spare, err
+	if err == nil {
+		l.reclaims = 0
+	}
+	if short {
+		l.reclaimLocked()
+	}
 	l.publish()
 	l.spared.Broadcast()
 	return err
 }
+
+func (l *Log) newSpare(number uint64) (*segment, error) {
+	o := l.options
+	if err := l.roomForSegment(); err != nil {
+		return nil, fmt.Errorf("binlog: new segment: %w", err)
+	}
+	spare, err := createSegment(o.files, segmentPath(o.Directory, number), number, o.SegmentBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.files.syncDirectory(o.Directory); err != nil {
+		return nil, fmt.Errorf("binlog: new segment: %w", errors.Join(err, spare.discard(o.files)))
+	}
+	return spare, nil
+}
+
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // repair makes a broken log whole: it removes what a failed write has left, and writes anew what a failed sync has
 // put in doubt.

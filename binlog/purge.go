@@ -35,10 +35,13 @@ func (l *Log) Hold(at Position) (release func()) {
 // Purge removes the oldest segments: those that are durable and wholly at or below persisted (what RocksDB holds in
 // SST files), hold nothing that a reader or a Hold needs, are older than RetentionAge, and without which the log is
 // still as large as RetentionBytes. It returns how many it removed.
-func (l *Log) Purge(persisted Position) (removed int, err error) {
+func (l *Log) Purge(persisted Position) (removed int, err error) { return l.purge(persisted, 0) }
+
+// purge is Purge, but removes at least so many bytes if what is persisted and what readers need lets it.
+func (l *Log) purge(persisted Position, least int64) (removed int, err error) {
 	l.purging.Lock()
 	defer l.purging.Unlock()
-	victims, err := l.takeOldest(persisted)
+	victims, err := l.takeOldest(persisted, least)
 	if err != nil || len(victims) == 0 {
 		return 0, err
 	}
@@ -62,8 +65,8 @@ func (l *Log) Purge(persisted Position) (removed int, err error) {
 	return removed, nil
 }
 
-// takeOldest cuts the segments that may go from the list, so that no reader finds them any more.
-func (l *Log) takeOldest(persisted Position) ([]*segment, error) {
+// takeOldest (see purge) cuts the segments that may go from the list, so that no reader finds them any more.
+func (l *Log) takeOldest(persisted Position, least int64) ([]*segment, error) {
 	oldest := l.options.Now().Add(-l.options.RetentionAge()).UnixMilli()
 	keep := l.options.RetentionBytes()
 	l.mu.Lock()
@@ -76,14 +79,18 @@ func (l *Log) takeOldest(persisted Position) ([]*segment, error) {
 	}
 	bytes := l.bytesLocked()
 	durable := l.tail.Load().number
-	count := 0
+	count, taken := 0, int64(0)
 	for ; count < len(l.segments)-1; count++ {
 		s, next := l.segments[count], l.segments[count+1]
 		bytes -= s.end.Load()
 		// The next one's beginning was written right after this one's last record.
-		if s.number >= durable || next.start > persisted || next.timeMs > oldest || bytes < keep {
+		if s.number >= durable || next.start > persisted {
 			break
 		}
+		if retained := next.timeMs > oldest || bytes < keep; retained && taken >= least {
+			break
+		}
+		taken += s.end.Load()
 	}
 	victims := l.segments[:count:count]
 	l.segments = append([]*segment(nil), l.segments[count:]...)

@@ -62,6 +62,12 @@ func listSegments(directory string) ([]uint64, error) {
 	return numbers, nil
 }
 
+// HasSegments reports whether a directory has files of a log in it.
+func HasSegments(directory string) (bool, error) {
+	numbers, err := listSegments(directory)
+	return len(numbers) > 0, err
+}
+
 // createSegment makes a file with a prologue and room for size bytes, all durable but for the directory.
 func createSegment(fs files, path string, number uint64, size int64) (*segment, error) {
 	f, err := fs.create(path)

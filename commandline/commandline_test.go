@@ -2,8 +2,10 @@ package commandline
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -46,7 +48,9 @@ type outcome struct {
 func kedis(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	command := exec.Command(os.Args[0], args...)
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	command := exec.CommandContext(within, os.Args[0], args...)
 	command.Stdout, command.Stderr = &stdout, &stderr
 	command.Dir = t.TempDir()
 	err := command.Run()
@@ -162,9 +166,9 @@ func TestMistakes(t *testing.T) {
 		{[]string{"serve", "--port=99999"}, `--port: expected a number from 0 to 65535, got "99999"`},
 		{[]string{"serve", "--port"}, "--port: expected a value"},
 		{[]string{"serve", "-p", "1"}, `"-p": expected --option value`},
-		{[]string{"serve", "--bind", "127.0.0.1", "-::1", "--replicaof", "127.0.0.1", "0"}, "--replicaof: expected a host and a port"},
-		{[]string{"serve", "--client-output-buffer-limit", "normal", "0", "0", "--save", "3600", "1"}, `got "normal 0 0"`},
-		{[]string{"serve", "--client-output-buffer-limit", "normal", "0", "0", "0", "--save", "3600", "1"}, `got "3600 1"`},
+		{[]string{"serve", "--bind", "127.0.0.1", "-::1", "--replicaof", "127.0.0.1", "65536"}, "--replicaof: expected a host and a port"},
+		{[]string{"serve", "--client-output-buffer-limit", "normal", "0", "0", "--save", "3600"}, `got "normal 0 0"`},
+		{[]string{"serve", "--client-output-buffer-limit", "normal", "0", "0", "0", "--save", "3600"}, `got "3600"`},
 		{[]string{"serve", "a.conf", "b.conf"}, `"b.conf": expected one configuration file`},
 		{[]string{"serve", notThere}, "nothing: no such file or directory"},
 		{[]string{"serve", bad}, `bad.conf:2: unknown option "maxclient": did you mean maxclients?`},
@@ -181,7 +185,8 @@ func TestMistakes(t *testing.T) {
 		{[]string{"binlog", "verify", directory, "--from", "x"}, `--from: expected a position, got "x"`},
 		{[]string{"binlog", "verify", directory, "--to", "x"}, `--to: expected a position, or a time such as`},
 		{[]string{"binlog", "repair", directory}, "there is no log"},
-		{[]string{"restore", "new"}, "expected --checkpoint DIR, --binlog DIR and one new directory"},
+		{[]string{"restore", "new"}, "expected --checkpoint DIR, perhaps --binlog DIR, and one new directory"},
+		{[]string{"restore", "--checkpoint", directory, "--to", "7", notThere}, "--to needs --binlog DIR"},
 		{[]string{"restore", "--checkpoint", directory, "--binlog", directory, notThere}, "is no checkpoint"},
 	} {
 		got := kedis(t, test.args...)
@@ -219,6 +224,44 @@ func TestDirectoryInUse(t *testing.T) {
 	got := kedis(t, "serve", "--bind", "127.0.0.1", "--port", free(t), "--dir", directory)
 	if got.code != 1 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "holds it") {
 		t.Errorf("exit code %d, %q", got.code, got.stderr)
+	}
+}
+
+// limited is kedis serve with a limit of open files.
+func limited(files int) launch.Program {
+	return launch.Program{Line: []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files), os.Args[0], "serve"}}
+}
+
+// TestFewDescriptors starts with too few descriptors to serve anybody, and then with enough for some: so many are served, and the next is
+// told why it isn't.
+func TestFewDescriptors(t *testing.T) {
+	_, err := limited(40).Start(t.TempDir())
+	var failed *launch.StartError
+	if !errors.As(err, &failed) || failed.ExitCode != 1 || !strings.Contains(failed.Output, "Your current 'ulimit -n' of 40 is not enough") {
+		t.Fatalf("with 40 descriptors: %v", err)
+	}
+	s := launch.ForTest(t, limited(150))
+	first := s.MustDial(t)
+	reply, err := first.Must("config", "get", "maxclients")
+	if err != nil || len(reply.Strings()) != 2 {
+		t.Fatal(reply, err)
+	}
+	clients, err := strconv.Atoi(reply.Strings()[1])
+	if err != nil || clients < 10 || clients > 100 {
+		t.Fatalf("maxclients is %d (%v)", clients, err)
+	}
+	for range clients - 1 {
+		if got := ask(t, s.MustDial(t), "set", "key", "value"); got != "OK" {
+			t.Fatal(got)
+		}
+	}
+	one, err := resp.Dial(s.Address, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	if reply, err := one.Read(); err != nil || reply.String() != "-ERR max number of clients reached" {
+		t.Errorf("client %d got %s (%v)", clients+1, reply, err)
 	}
 }
 
@@ -430,6 +473,107 @@ func TestRestore(t *testing.T) {
 			t.Errorf("%s: again: %+v", name, got)
 		}
 	}
+}
+
+// TestRestoreOfTheCheckpointAlone serves what was restored, has a replica follow it, and restores a checkpoint of it again.
+func TestRestoreOfTheCheckpointAlone(t *testing.T) {
+	directory := t.TempDir()
+	s := start(t, directory)
+	c := s.MustDial(t)
+	ask(t, c, "set", "counter", "7")
+	ask(t, c, "rpush", "list", "a", "b")
+	ask(t, c, "save")
+	position, digest := infoField(t, c, "binlog_position"), ask(t, c, "debug", "digest")
+	for range 2 {
+		ask(t, c, "incr", "counter")
+		stop(t, s)
+		restored := filepath.Join(t.TempDir(), "restored")
+		got := kedis(t, "restore", "--checkpoint", onlyCheckpoint(t, directory), restored)
+		if got.code != 0 || got.stdout != restored+" is as of position "+position+"\n" {
+			t.Fatalf("restore: %+v, want position %s", got, position)
+		}
+		s = start(t, restored)
+		c = s.MustDial(t)
+		if got := ask(t, c, "debug", "digest"); got != digest {
+			t.Errorf("the digest is %s, want %s", got, digest)
+		}
+		replica := start(t, t.TempDir(), "--replicaof", "127.0.0.1", strconv.Itoa(s.Port))
+		r := replica.MustDial(t)
+		ask(t, c, "incr", "counter")
+		if got := ask(t, c, "wait", "1", "0"); got != "1" {
+			t.Errorf("WAIT: %s", got)
+		}
+		if got := ask(t, r, "get", "counter"); got != ask(t, c, "get", "counter") {
+			t.Errorf("the replica's counter is %s", got)
+		}
+		ask(t, c, "save")
+		position, digest = infoField(t, c, "binlog_position"), ask(t, c, "debug", "digest")
+		stop(t, replica)
+		directory = restored
+	}
+}
+
+// onlyCheckpoint returns the one checkpoint of a data directory.
+func onlyCheckpoint(t *testing.T, directory string) string {
+	t.Helper()
+	checkpoints, err := filepath.Glob(filepath.Join(directory, "backup", "checkpoint-*Z"))
+	if err != nil || len(checkpoints) != 1 {
+		t.Fatalf("checkpoints: %q, %v", checkpoints, err)
+	}
+	return checkpoints[0]
+}
+
+// TestServeOfABackup serves directories that are no data directories but hold parts of one. Nothing is written to them.
+func TestServeOfABackup(t *testing.T) {
+	directory := t.TempDir()
+	s := start(t, directory)
+	c := s.MustDial(t)
+	ask(t, c, "set", "key", "value")
+	ask(t, c, "save")
+	stop(t, s)
+	without := t.TempDir()
+	if err := os.CopyFS(filepath.Join(without, "binlog"), os.DirFS(filepath.Join(directory, "binlog"))); err != nil {
+		t.Fatal(err)
+	}
+	backup := filepath.Join(directory, "backup")
+	checkpoint := onlyCheckpoint(t, directory)
+	for path, want := range map[string]string{
+		checkpoint:                              "kedis restore --checkpoint " + checkpoint,
+		backup:                                  "kedis restore --checkpoint " + checkpoint,
+		filepath.Join(directory, "db"):          "--dir " + directory + " serves that",
+		filepath.Join(directory, "binlog"):      "kedis restore --checkpoint DIR --binlog " + filepath.Join(directory, "binlog", "1"),
+		filepath.Join(directory, "binlog", "1"): "it is a log",
+		without:                                 "kedis restore --checkpoint DIR --binlog " + filepath.Join(without, "binlog", "1"),
+	} {
+		before := listing(t, path)
+		got := kedis(t, "serve", "--port", "0", "--bind", "127.0.0.1", "--dir", path)
+		if got.code != 1 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "is no data directory") || !strings.Contains(got.stderr, want) {
+			t.Errorf("serve of %s: %+v, want %q", path, got, want)
+		}
+		if after := listing(t, path); after != before {
+			t.Errorf("serve of %s left\n%s\nof\n%s", path, after, before)
+		}
+	}
+}
+
+// listing has the names, sizes and times of all files below a directory.
+func listing(t *testing.T, directory string) string {
+	t.Helper()
+	var list strings.Builder
+	err := filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			fmt.Fprintln(&list, path, info.Size(), info.ModTime())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.String()
 }
 
 // laterMillisecond waits until the server's clock has moved on, and returns a time before anything that

@@ -6,20 +6,19 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/urfave/cli/v2"
 
 	"kedis/internal/config"
+	"kedis/replication"
 	"kedis/server"
 	"kedis/server/command"
 	"kedis/ttl"
@@ -47,7 +46,7 @@ func serveCommand() *cli.Command {
 		if err := configure(c, args); err != nil {
 			return err
 		}
-		return serve(c)
+		return serveAsConfigured(c)
 	}
 	return command
 }
@@ -101,6 +100,9 @@ func newLogger(c *config.Config) (hclog.Logger, error) {
 		if _, err := output.Write(nil); err != nil {
 			return nil, fmt.Errorf("logfile: %w", err)
 		}
+		if err := reportCrashes(name); err != nil {
+			return nil, fmt.Errorf("logfile: %w", err)
+		}
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Name: "kedis", Level: levels[c.LogLevel.Get()], Output: output,
 		JSONFormat: c.LogFormat.Get() == config.LogJSON})
@@ -109,6 +111,15 @@ func newLogger(c *config.Config) (hclog.Logger, error) {
 		return nil
 	})
 	return logger, nil
+}
+
+// reportCrashes has Go write to a file, too, what it writes to standard error when it ends the process.
+func reportCrashes(name string) error {
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(debug.SetCrashOutput(file, debug.CrashOptions{}), file.Close())
 }
 
 // logFile is a file that is opened for each line, as Redis does: who rotates logs moves it away and tells nobody.
@@ -123,14 +134,50 @@ func (f logFile) Write(line []byte) (int, error) {
 	return n, errors.Join(err, file.Close())
 }
 
-// serve runs a server until a signal or SHUTDOWN ends it.
-func serve(c *config.Config) error {
+// serveAsConfigured serves in the foreground or in the background.
+func serveAsConfigured(c *config.Config) error {
 	logger, err := newLogger(c)
 	if err != nil {
 		return err
 	}
+	if isInBackground() {
+		return serve(c, newSupervisor(config.Unsupervised, logger), logger)
+	}
+	supervisor := newSupervisor(c.Supervised.Get(), logger)
+	if c.Daemonize.Get() && supervisor.name == "no" {
+		return serveInBackground()
+	}
+	return serve(c, supervisor, logger)
+}
+
+// serve runs a server until a signal or SHUTDOWN ends it. An error goes to the log file, too.
+func serve(c *config.Config, supervisor *supervisor, logger hclog.Logger) error {
+	err := serveDirectory(c, supervisor, logger)
+	if err != nil && c.LogFile.Get() != "" {
+		logger.Error("the server ends", "error", err)
+	}
+	return err
+}
+
+// warnOfIneffective tells of options that are accepted and change nothing: of those given at the start at once, and of others when
+// CONFIG SET changes them.
+func warnOfIneffective(c *config.Config, logger hclog.Logger) {
+	if names := c.WithoutEffect(); len(names) > 0 {
+		logger.Warn("options of Redis that change nothing here were given; docs/configuration.md says why", "options", strings.Join(names, " "))
+	}
+	c.OnChangeWithoutEffect(func(name string) { logger.Warn("an option of Redis that changes nothing here was set", "option", name) })
+}
+
+// serveDirectory opens the data directory and serves it.
+func serveDirectory(c *config.Config, supervisor *supervisor, logger hclog.Logger) error {
+	stopper := newStopper()
+	receiveSignals(stopper, logger)
 	logger.Info("starting", "version", version, "directory", c.Dir.Get(), "pid", os.Getpid())
+	warnOfIneffective(c, logger)
 	if err := server.CheckAddresses(c); err != nil {
+		return err
+	}
+	if err := server.FitDescriptors(c, reactors(c), logger); err != nil {
 		return err
 	}
 	collectOften()
@@ -146,7 +193,7 @@ func serve(c *config.Config) error {
 	if err != nil {
 		return errors.Join(err, stopProfiles(), data.Close())
 	}
-	return errors.Join(serveData(c, data, logger), removePIDFile(), stopProfiles())
+	return errors.Join(serveData(c, data, supervisor, stopper, logger), removePIDFile(), stopProfiles())
 }
 
 // collectOften has garbage collected when a quarter of the memory in use is garbage, if GOGC doesn't say something
@@ -158,45 +205,140 @@ func collectOften() {
 	}
 }
 
-// serveData serves what was opened, and closes it at the end.
-func serveData(c *config.Config, data *server.Data, logger hclog.Logger) error {
+// reactors is how many event loops serve clients.
+func reactors(c *config.Config) int {
+	if configured := int(c.Reactors.Get()); configured > 0 {
+		return configured
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// service is a server and what goes on beside it.
+type service struct {
+	config  *config.Config
+	data    *server.Data
+	engine  *command.Engine
+	server  *server.Server
+	node    *replication.Node
+	sweeper *ttl.Sweeper
+	stopper *stopper
+	logger  hclog.Logger
+
+	supervisor *supervisor
+
+	reactors int
+	sweeping sync.WaitGroup
+	failed   error // why it could not begin to serve the data; valid when Run has returned
+}
+
+// newService wires the parts of a server of the data.
+func newService(c *config.Config, data *server.Data, stopper *stopper, logger hclog.Logger) *service {
 	data.ApplyLive()
-	reactors := int(c.Reactors.Get())
-	if reactors == 0 {
-		reactors = runtime.GOMAXPROCS(0)
-	}
-	engine := command.NewEngine(data.Store, c, data, logger, reactors)
-	engine.Version = version
-	s := server.New(engine, c, logger)
-	s.UseProcessors(func(n int) { runtime.GOMAXPROCS(n) })
-	stopper := &stopper{server: s, asked: make(chan struct{})}
-	engine.Server = stopper
-	if err := data.Recover(engine); err != nil {
-		return errors.Join(err, data.Close())
-	}
-	node := server.NewReplication(data, engine, version)
-	if err := node.Start(data.Created()); err != nil {
-		return errors.Join(err, data.Close())
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	sweeping := sweep(ctx, engine, c, logger)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go stopper.wait(signals, logger)
-	err := s.Run(reactors, func() {
-		logger.Info("ready to accept connections", "addresses", strings.Join(s.Addresses(), " "), "reactors", reactors)
-	})
+	v := &service{config: c, data: data, stopper: stopper, logger: logger, reactors: reactors(c)}
+	v.engine = command.NewEngine(data.Store, c, data, logger, v.reactors)
+	v.engine.Version, v.engine.Server = version, stopper
+	v.server = server.New(v.engine, c, logger)
+	v.server.UseProcessors(func(n int) { runtime.GOMAXPROCS(n) })
+	v.node = server.NewReplication(data, v.engine, version)
+	v.sweeper = newSweeper(v.engine, c, logger)
+	v.engine.Sweeper = v.sweeper
+	return v
+}
+
+// serveData serves what was opened, and closes it at the end.
+func serveData(c *config.Config, data *server.Data, supervisor *supervisor, stopper *stopper, logger hclog.Logger) error {
+	v := newService(c, data, stopper, logger)
+	v.supervisor, v.engine.Supervisor = supervisor, supervisor.name
+	sweeping, stopSweeping := context.WithCancel(context.Background())
+	err := v.run(sweeping)
+	stopSweeping()
+	v.sweeping.Wait()
 	if err == nil {
 		logger.Info("stopping")
 	}
-	cancel()
-	<-sweeping
-	stopped := engine.Stop()
-	node.Stop()
+	supervisor.stopping()
+	stopped := v.engine.Stop()
+	v.node.Stop()
 	if !stopped {
 		return errors.Join(err, data.Abandon())
 	}
 	return errors.Join(err, data.Close())
+}
+
+// run serves until the end is asked for. Clients are accepted while the log is applied, which may take long, and are told so.
+func (v *service) run(sweeping context.Context) error {
+	if err := v.node.TakeRole(); err != nil {
+		return err
+	}
+	loading := v.data.BeginLoading(v.engine)
+	if !loading {
+		if err := v.begin(sweeping, sweeping); err != nil {
+			return err
+		}
+	}
+	go stopWhenAsked(v.server, v.stopper, v.logger)
+	err := v.server.Run(v.reactors, func(ctx context.Context) {
+		if v.failed = v.listening(ctx, sweeping, loading); v.failed != nil {
+			v.stopper.stop()
+		}
+	})
+	if errors.Is(v.failed, context.Canceled) { // the end was asked for
+		return err
+	}
+	return errors.Join(err, v.failed)
+}
+
+// listening is called when clients are accepted.
+func (v *service) listening(ctx, sweeping context.Context, loading bool) error {
+	if isInBackground() {
+		if err := leaveStarter(); err != nil {
+			return err
+		}
+	}
+	addresses := strings.Join(v.server.Addresses(), " ")
+	if loading {
+		v.logger.Info("clients are told that the data is loading", "addresses", addresses)
+		ended := v.extendTimeout(ctx)
+		err := v.begin(ctx, sweeping)
+		if ended(); err != nil {
+			return err
+		}
+	}
+	v.logger.Info("ready to accept connections", "addresses", addresses, "reactors", v.reactors)
+	v.supervisor.ready()
+	return nil
+}
+
+// extendTimeout tells the supervisor every few seconds how far the load is, until the function that it returns is called.
+func (v *service) extendTimeout(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		for ctx.Err() == nil {
+			if p, ok := v.engine.LoadingProgress(); ok {
+				v.supervisor.loading(fmt.Sprintf("Applying the log: %.1f %%", p.Percent()))
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(server.ProgressInterval):
+			}
+		}
+	})
+	return func() {
+		cancel()
+		telling.Wait()
+	}
+}
+
+// begin brings the data to the end of the log, and everything to work that clients need. The context ends the former.
+func (v *service) begin(ctx, sweeping context.Context) error {
+	if err := v.data.Recover(ctx, v.engine); err != nil {
+		return err
+	}
+	v.node.Start(v.data.Created())
+	v.engine.EndLoading()
+	v.sweeping.Go(func() { v.sweeper.Run(sweeping) })
+	return nil
 }
 
 // writePIDFile writes the process id to a file, if one is named, and returns what removes it.
@@ -215,10 +357,10 @@ func writePIDFile(name string) (remove func() error, err error) {
 	}, nil
 }
 
-// sweep removes expired keys in the background until the context ends.
-func sweep(ctx context.Context, engine *command.Engine, c *config.Config, logger hclog.Logger) <-chan struct{} {
+// newSweeper makes what removes expired keys in the background.
+func newSweeper(engine *command.Engine, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
 	expiries := engine.Expiries()
-	sweeper := ttl.New(expiries, expiries, ttl.Options{
+	return ttl.New(expiries, expiries, ttl.Options{
 		Enabled:  c.ActiveExpire.Get,
 		Interval: func() time.Duration { return time.Second / time.Duration(max(c.HZ.Get(), 1)) },
 		Effort:   func() int { return int(15 + 10*c.ActiveExpireEffort.Get()) },
@@ -227,39 +369,16 @@ func sweep(ctx context.Context, engine *command.Engine, c *config.Config, logger
 		Now:      time.Now,
 		Failed:   func(err error) { logger.Error("removing expired keys", "error", err) },
 	})
-	engine.Sweeper = sweeper
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		sweeper.Run(ctx)
-	}()
-	return done
-}
-
-// stopper ends the server once, whoever asks for it.
-type stopper struct {
-	server *server.Server
-	once   sync.Once
-	asked  chan struct{}
-}
-
-// Shutdown asks for the end.
-func (s *stopper) Shutdown() error {
-	s.once.Do(func() { close(s.asked) })
-	return nil
 }
 
 const stopTimeout = 10 * time.Second
 
-func (s *stopper) wait(signals <-chan os.Signal, logger hclog.Logger) {
-	select {
-	case received := <-signals:
-		logger.Info("received a signal", "signal", received.String())
-	case <-s.asked:
-	}
+// stopWhenAsked has the server stop serving when its end is asked for.
+func stopWhenAsked(s *server.Server, stopper *stopper, logger hclog.Logger) {
+	<-stopper.asked
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	if err := s.server.Stop(ctx); err != nil {
+	if err := s.Stop(ctx); err != nil {
 		logger.Error("stopping", "error", err)
 	}
 }

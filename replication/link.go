@@ -110,6 +110,11 @@ func (l *link) run(former *link) {
 	if former != nil {
 		<-former.done
 	}
+	select {
+	case <-l.node.recovered:
+	case <-l.ctx.Done():
+		return
+	}
 	l.node.Host.Exclude()()
 	for retry := retrySoon; l.ctx.Err() == nil; retry = min(2*retry, retryLate) {
 		before := l.node.Host.Log().Position()
@@ -174,6 +179,9 @@ func (l *link) attempt() error {
 		FullSync: l.synchronize, Connected: l.takeStream,
 	}
 	defer l.disconnect()
+	if err := l.settle(); err != nil {
+		return err
+	}
 	for {
 		to, err := steps[l.State()]()
 		if err != nil {

@@ -45,7 +45,6 @@ func (l *link) synchronize() (State, error) {
 	if err != nil {
 		return 0, err
 	}
-	l.diverged = false
 	n.Logger.Info("a full synchronization is complete", "keys", l.keys.Load(), "bytes", l.loaded.Load(), "took", time.Since(began).Round(time.Millisecond).String())
 	return Connected, nil
 }
@@ -169,7 +168,8 @@ func refusal(err error) error {
 	return fmt.Errorf("replication: the snapshot: %w", err)
 }
 
-// adopt makes an import the server's data. When it fails before that, nothing is left of the import.
+// adopt makes an import the server's data. When it fails before that, nothing is left of the import; when it fails
+// after it, both logs are kept, and the next attempt goes on from there.
 func (l *link) adopt(imported *storage.Import, database int) error {
 	n := l.node
 	log, directory, err := n.Host.NewLog(binlog.History{ID: l.full.id}, l.full.position, database)
@@ -179,25 +179,50 @@ func (l *link) adopt(imported *storage.Import, database int) error {
 	if err := l.exchange(imported, log, directory); err != nil {
 		return errors.Join(err, n.Host.DiscardLog(log, directory), imported.Abandon())
 	}
-	if err := n.Store.PersistState(); err != nil {
-		return fmt.Errorf("replication: persisting the new data: %w", err)
-	}
-	return n.Host.RemoveFormerLogs()
+	l.diverged = false
+	return l.settle()
 }
 
 func (l *link) exchange(imported *storage.Import, log *binlog.Log, directory uint64) error {
 	n := l.node
-	if err := n.Store.Settle(); err != nil { // most of it while others run
-		return err
-	}
 	defer n.Host.Exclude()()
 	return l.exclusively(func() error {
-		n.disconnect()
 		if err := imported.Swap(log, directory); err != nil {
 			return err
 		}
+		n.adopted = true
 		n.Host.ForgetWatches()
 		n.Host.AdoptLog(log)
+		n.disconnect() // feeds of the former log
 		return nil
 	})
+}
+
+// settle waits until adopted data are on the disk, and removes the log of what they have replaced.
+func (l *link) settle() error {
+	n := l.node
+	n.roles.Lock()
+	pending := n.adopted
+	err := n.settle()
+	n.roles.Unlock()
+	if err != nil || !pending {
+		return err
+	}
+	if err := n.Host.RemoveFormerLogs(); err != nil {
+		n.Logger.Warn("the former log is not removed; the next start tries again", "error", err)
+	}
+	return nil
+}
+
+// settle brings adopted data to the disk, with the name of their log. Until then a start goes back to the former data and
+// log: no primary's stream is taken, and the server isn't promoted. It needs roles to be held.
+func (n *Node) settle() error {
+	if !n.adopted {
+		return nil
+	}
+	if err := n.Store.PersistState(); err != nil {
+		return fmt.Errorf("replication: persisting the data of a full synchronization: %w", err)
+	}
+	n.adopted = false
+	return nil
 }

@@ -85,6 +85,7 @@ type Node struct {
 	roles      sync.Mutex
 	former     *link // the last one that was left; its goroutine may not have ended yet
 	pinged     time.Time
+	adopted    bool    // data of a full synchronization are the store's, and may not be on the disk yet
 	configured *string // what the configuration said of the role when the server started
 
 	// mu is never held while somebody waits: reactors take it for INFO, ROLE and PSYNC.
@@ -100,36 +101,44 @@ type Node struct {
 
 	counters counters
 
-	running sync.WaitGroup
-	stop    chan struct{}
+	running   sync.WaitGroup
+	recovered chan struct{} // closed by Start: no link begins before that
+	stop      chan struct{}
 }
 
-// New makes the part of a server that is a primary, until Start says otherwise.
+// New makes the part of a server that is a primary, until TakeRole says otherwise.
 func New(o Options) *Node {
-	return &Node{Options: o, feeds: map[*feed]struct{}{}, acks: make(chan struct{}), stop: make(chan struct{})}
+	return &Node{Options: o, feeds: map[*feed]struct{}{}, acks: make(chan struct{}), recovered: make(chan struct{}), stop: make(chan struct{})}
 }
 
-// Start takes up the role that the server had, or else the configured one. It comes after recovery and
-// before clients. A primary begins a new history, unless it was created by this start: after a crash
-// others may have seen more of the former one than the server still has, and after a clean stop a copy
-// of the data directory may go on with it, too. When the disk has no room for that, reads are served, and
-// writes are refused until it has.
-func (n *Node) Start(created bool) error {
-	target, err := n.loadRole()
+// TakeRole takes up the role that the server had, or else the configured one. It comes before clients: while the server is loading they see
+// the role that it is going to have.
+func (n *Node) TakeRole() error {
+	to, err := n.loadRole()
 	if err != nil {
 		return err
 	}
 	n.roles.Lock()
 	defer n.roles.Unlock()
-	switch {
-	case target != nil:
-		n.follow(*target)
-	case !created:
-		n.startHistory()
+	if to != nil {
+		n.follow(*to)
 	}
-	n.running.Go(n.tick)
 	n.Config.OnRewrite(n.followFile)
 	return nil
+}
+
+// Start begins with what the role asks for. It comes after TakeRole and recovery, and before clients whose commands touch the data. A primary begins a new history, unless it was created by this start: after a crash
+// others may have seen more of the former one than the server still has, and after a clean stop a copy
+// of the data directory may go on with it, too. When the disk has no room for that, reads are served, and
+// writes are refused until it has.
+func (n *Node) Start(created bool) {
+	n.roles.Lock()
+	defer n.roles.Unlock()
+	if n.link == nil && !created {
+		n.startHistory()
+	}
+	close(n.recovered)
+	n.running.Go(n.tick)
 }
 
 // Stop ends all links. Nothing is committed by the part after it has returned.
@@ -220,7 +229,8 @@ func (n *Node) leaveFor(next *link) {
 	n.change(func() { n.link = next })
 }
 
-// Promote makes the server a primary, of a new history that begins where the former one is left.
+// Promote makes the server a primary, of a new history that begins where the former one is left. The data that it has
+// adopted from its primary are on the disk then.
 func (n *Node) Promote() error {
 	n.roles.Lock()
 	defer n.roles.Unlock()
@@ -235,6 +245,9 @@ func (n *Node) Promote() error {
 
 // promote needs roles to be held, on a replica.
 func (n *Node) promote() error {
+	if err := n.settle(); err != nil {
+		return err
+	}
 	n.link.end()
 	if err := n.branch(); err != nil {
 		n.follow(n.link.target)

@@ -215,6 +215,7 @@ func TestOneLinkAtATime(t *testing.T) {
 	n := node(t, t.TempDir(), "")
 	h := &slowHost{began: make(chan struct{}), admit: make(chan struct{})}
 	n.Host = h
+	close(n.recovered) // as Start does
 	n.roles.Lock()
 	n.follow(target{"127.0.0.1", 1})
 	n.roles.Unlock()
@@ -238,4 +239,27 @@ func TestOneLinkAtATime(t *testing.T) {
 	}()
 	n.running.Wait()
 	close(h.began)
+}
+
+// TestNoLinkBeforeRecovery takes up the role of a replica, whose data is never recovered.
+func TestNoLinkBeforeRecovery(t *testing.T) {
+	n := node(t, t.TempDir(), "127.0.0.1 1")
+	h := &slowHost{began: make(chan struct{}, 1), admit: make(chan struct{})}
+	n.Host = h
+	if err := n.TakeRole(); err != nil {
+		t.Fatal(err)
+	}
+	if n.link == nil {
+		t.Error("the node says that it is a primary")
+	}
+	select {
+	case <-h.began:
+		t.Error("a link began before recovery")
+	case <-time.After(50 * time.Millisecond):
+	}
+	n.roles.Lock()
+	n.leaveFor(nil)
+	n.roles.Unlock()
+	close(h.admit)
+	n.running.Wait()
 }

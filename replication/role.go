@@ -56,8 +56,8 @@ func parseTarget(text string) (*target, error) {
 	if len(words) != 2 {
 		return nil, fmt.Errorf("replication: %q is not a host and a port", text)
 	}
-	port, err := strconv.ParseUint(words[1], 10, 16)
-	if err != nil {
+	port, err := strconv.ParseInt(words[1], 10, 64)
+	if err != nil || port < 0 || port > 65535 {
 		return nil, fmt.Errorf("replication: %q is not a port", words[1])
 	}
 	return &target{words[0], int(port)}, nil

@@ -21,22 +21,17 @@ import (
 func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err error) {
 	n := f.node
 	n.counters.full.Add(1)
-	log := n.Host.Log()
-	release := log.Hold(log.Position()) // the view can only be later
-	view := n.Store.ViewToSend()
-	defer view.Release()
-	reader, err = log.NewReader(view.Position())
-	release()
+	view, reader, id, err := n.pin()
 	if err != nil {
 		return nil, err
 	}
+	defer view.Release()
 	defer func() {
 		if err != nil || f.client.OnlyRDB {
 			err = errors.Join(err, reader.Close())
 			reader = nil
 		}
 	}()
-	id := log.History().ID
 	s := &snapshot{view: view, store: n.Store, id: id, version: n.Version, noKeys: f.client.NoKeys, ctx: ctx}
 	s.count()
 	if err := f.announce(s); err != nil {
@@ -56,6 +51,23 @@ func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err erro
 	n.Logger.Info("a snapshot was sent", "address", f.name(), "position", view.Position(), "keys", s.keys.Load(),
 		"bytes", s.bytes.Load(), "took", time.Since(began).Round(time.Millisecond).String())
 	return reader, f.awaitTaken(ctx)
+}
+
+// pin returns a view of all data, and a reader of the log from there on, with the log's history. Data and log aren't exchanged
+// meanwhile.
+func (n *Node) pin() (view *storage.View, reader *binlog.Reader, id string, err error) {
+	n.roles.Lock()
+	defer n.roles.Unlock()
+	log := n.Host.Log()
+	defer log.Hold(log.Position())() // the view can only be later
+	if view, err = n.Store.ViewToSend(); err != nil {
+		return nil, nil, "", err
+	}
+	if reader, err = log.NewReader(view.Position()); err != nil {
+		view.Release()
+		return nil, nil, "", err
+	}
+	return view, reader, log.History().ID, nil
 }
 
 // commands tells that the replica is sent commands: it is a Kedis, and wants all there is.

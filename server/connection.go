@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/panjf2000/gnet/v2"
-
 	"kedis/internal/resp"
 	"kedis/server/command"
 	"kedis/storage"
@@ -16,7 +14,7 @@ import (
 // connection is a client. It is its reactor's, but for the methods of command.Peer.
 type connection struct {
 	server  *Server
-	conn    gnet.Conn
+	conn    socket
 	reactor *reactor
 	session *command.Session
 	parser  *resp.Parser
@@ -30,6 +28,8 @@ type connection struct {
 	working    bool       // a worker has the session
 	dropped    bool       // the socket is about to be closed
 	closed     bool       // the socket is gone
+	ended      bool       // the client sends no more; see halfClosed
+	unread     bool       // nothing is read from the socket for the time being
 	pending    [][]byte   // the request that it is parked with
 	retry      [][][]byte // requests that are to be executed before those in ahead
 	ahead      [][][]byte // requests that the parser has given out, ahead of their execution
@@ -49,9 +49,10 @@ type connection struct {
 	// What the reactor knows of its buffers, for others.
 	query, output, descriptor atomic.Int64
 
-	mu      sync.Mutex
-	home    *reactor // who has it, for others; nil: it is on its way
-	waiting []func() // what others want of it meanwhile
+	mu       sync.Mutex
+	home     *reactor // who has it, for others; nil: it is on its way
+	arrivals int      // on reactors
+	waiting  []func() // what others want of it meanwhile
 
 	serve      func(net.Conn)           // takes the connection over when all is sent
 	handedOver atomic.Pointer[net.Conn] // the one that it got
@@ -85,8 +86,20 @@ func (c *connection) next() ([][]byte, error) {
 	return args, nil
 }
 
+// drained is called when no complete request is left.
+func (c *connection) drained() {
+	if c.parked {
+		return
+	}
+	c.readOn()
+	if c.ended {
+		c.endIfDone()
+	}
+}
+
 // lookAhead has the parser give out a few requests. An error of the parser comes when all before it is
-// executed. Before AUTH only one request is parsed at a time, since the limits of the next depend on it.
+// executed. Before AUTH only one request is parsed at a time, since the limits of the next depend on it. So it is while
+// replies wait to be sent: the parser can only let go of what was executed when nothing is ahead.
 func (c *connection) lookAhead() error {
 	if !c.session.Authenticated || c.parser.Unauthenticated {
 		c.parser.Unauthenticated = c.server.engine.AuthenticationRequired(c.session)
@@ -96,7 +109,8 @@ func (c *connection) lookAhead() error {
 		return err
 	}
 	c.ahead = append(c.aheadStart[:0], first)
-	for !c.parser.Unauthenticated && len(c.ahead) < storage.PrefetchBatch {
+	alone := c.parser.Unauthenticated || c.conn.OutboundBuffered() > 0
+	for !alone && len(c.ahead) < storage.PrefetchBatch {
 		args, err := c.parser.Next()
 		if args == nil || err != nil {
 			break // the parser says so again

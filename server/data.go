@@ -13,7 +13,6 @@ import (
 
 	"kedis/binlog"
 	"kedis/internal/config"
-	"kedis/server/command"
 	"kedis/storage"
 	"kedis/storage/engine"
 	"kedis/storage/rocks"
@@ -46,6 +45,9 @@ func OpenData(c *config.Config, logger hclog.Logger) (*Data, error) {
 			err = failed.Err
 		}
 		return nil, fmt.Errorf("server: data directory %s: %w", directory, err)
+	}
+	if err := checkDirectory(directory); err != nil {
+		return nil, err
 	}
 	d := &Data{directory: directory, logger: logger, config: c}
 	if err := d.openStore(); err != nil {
@@ -155,7 +157,7 @@ func cacheBytes(c *config.Config) int64 { return copyBytes(c) - keptBytes(c) }
 func (d *Data) logOptions(number uint64) binlog.Options {
 	c := d.config
 	return binlog.Options{
-		Directory:    filepath.Join(d.directory, "binlog", strconv.FormatUint(number, 10)),
+		Directory:    filepath.Join(d.logsDirectory(), strconv.FormatUint(number, 10)),
 		SegmentBytes: c.BinlogSegmentSize.Get(),
 		Sync: func() binlog.SyncPolicy {
 			switch c.AppendFsync.Get() {
@@ -169,13 +171,27 @@ func (d *Data) logOptions(number uint64) binlog.Options {
 		RetentionBytes: c.BinlogRetentionSize.Get,
 		RetentionAge:   func() time.Duration { return c.BinlogRetentionAge.Get() },
 		Logger:         d.logger.Named("binlog"),
+		Room:           d.Store.RoomToPersist,
+		Reclaim:        func() (int64, error) { return d.reclaim(number) },
 		Persisted:      d.Store.Position(),
 	}
+}
+
+// reclaim brings the data to RocksDB's files, so that more of its log may be removed. Of another log nothing may.
+func (d *Data) reclaim(number uint64) (persisted int64, err error) {
+	if d.Store.LogDirectory() != number {
+		return 0, nil
+	}
+	err = d.Store.Persist()
+	return d.Store.Persisted(), err
 }
 
 // openLog opens the log that the data belongs to; for a new data directory it makes one.
 func (d *Data) openLog() error {
 	number := d.Store.LogDirectory()
+	if err := d.checkLaterLogs(number); err != nil {
+		return err
+	}
 	if number == 0 {
 		return d.createLog()
 	}
@@ -189,9 +205,10 @@ func (d *Data) openLog() error {
 	return d.removeOtherLogs()
 }
 
-// createLog makes the first log. A crash may have left one behind that no data has gone to: the
+// createLog makes the first log. A crash may have left one behind that no data has gone to, and has no records: the
 // state that names it is persisted before anything is served.
 func (d *Data) createLog() error {
+	warnOfRedisData(d.directory, d.logger)
 	const first = 1
 	o := d.logOptions(first)
 	if err := os.RemoveAll(o.Directory); err != nil {
@@ -205,27 +222,6 @@ func (d *Data) createLog() error {
 	d.created, d.recovered = true, binlog.Recovered{Clean: true}
 	d.Store.Attach(log, first)
 	return d.Store.PersistState()
-}
-
-// Recover applies what the log has and RocksDB has not.
-func (d *Data) Recover(engine *command.Engine) error {
-	start, from, records := time.Now(), d.Store.Position(), 0
-	if from > d.Log().Position() {
-		return fmt.Errorf("server: the data is at position %d, but its log ends at %d", from, d.Log().Position())
-	}
-	if from < d.Log().Position() {
-		applier := engine.NewApplier()
-		err := binlog.Walk(d.logOptions(d.Store.LogDirectory()).Directory, binlog.Range{From: from}, func(r binlog.Record) error {
-			records++
-			return applier.Replay(r.Database, r.Payload, r.End)
-		})
-		if err != nil {
-			return fmt.Errorf("server: recovering from position %d of the log: %w", d.Store.Position(), err)
-		}
-	}
-	d.logger.Info("recovered", "position", d.Store.Position(), "from", from, "records", records,
-		"took", time.Since(start).Round(time.Microsecond).String(), "clean", d.recovered.Clean)
-	return nil
 }
 
 // Abandon closes the log and leaves the store as it is, for somebody still uses it: the next start applies from the log

@@ -20,7 +20,7 @@ func WriteSnapshot(ctx context.Context, c *config.Config, w io.Writer, version s
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	if err := d.Recover(command.NewEngine(d.Store, c, d, logger, 1)); err != nil {
+	if err := d.Recover(ctx, command.NewEngine(d.Store, c, d, logger, 1)); err != nil {
 		return err
 	}
 	view := d.Store.View()

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"syscall"
+	"math"
 	"time"
 
 	"kedis/internal/config"
@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// unlimitedBelow is how much may always wait to be sent.
+	// unlimitedBelow is how much may always wait to be sent. A client that has to authenticate gets no more.
 	unlimitedBelow = 16 << 10
 	// monitorLimit bounds what waits for a client whose class has no limit, and who gets more than it
 	// asks for: MONITOR. Replies are bounded by not executing any further request.
@@ -18,20 +18,36 @@ const (
 	reservedDescriptors = 32
 )
 
-// outputLimit is what applies to the connection.
-func (c *connection) outputLimit() config.OutputLimit {
+// configuredLimit is that of the connection's class.
+func (c *connection) configuredLimit() config.OutputLimit {
 	limits := c.server.config.OutputLimits.Get()
-	limit := limits.Normal
 	switch {
 	case c.session.Is(command.KindReplica):
-		limit = limits.Replica
+		return limits.Replica
 	case c.session.Is(command.KindPubSub):
-		limit = limits.PubSub
+		return limits.PubSub
 	}
+	return limits.Normal
+}
+
+// outputLimit is what applies to the connection.
+func (c *connection) outputLimit() config.OutputLimit {
+	limit := c.configuredLimit()
 	if limit.Hard == 0 && c.session.Is(command.KindMonitor) {
 		limit.Hard = monitorLimit
 	}
 	return limit
+}
+
+// pauseAt is how much may wait to be sent before no further request is executed. Where a limit says when the connection
+// is to be closed, that much can come to wait.
+func (c *connection) pauseAt() int {
+	limit := c.configuredLimit()
+	most := limit.Hard
+	if most == 0 {
+		most = limit.Soft
+	}
+	return max(c.server.outboundPause, int(min(most, math.MaxInt)))
 }
 
 // exceeds tells whether so many bytes are too much to wait to be sent. The connection is closed then.
@@ -45,6 +61,7 @@ func (c *connection) exceeds(waiting int) bool {
 	now := time.Now()
 	switch {
 	case limit.Hard > 0 && uint64(waiting) > limit.Hard:
+	case !c.working && c.server.engine.AuthenticationRequired(c.session): // as Redis has it
 	case !soft:
 		c.softSince = time.Time{}
 		return false
@@ -107,10 +124,4 @@ func (c *connection) lookAfter(now time.Time) {
 
 // mostDescriptor is the highest number that a client's socket may have: descriptors are the lowest that
 // are free, so one above it says that they run out.
-func mostDescriptor() int {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > 1<<30 {
-		return 1 << 30
-	}
-	return int(limit.Cur) - reservedDescriptors
-}
+func mostDescriptor() int { return descriptorLimit() - reservedDescriptors }

@@ -108,8 +108,8 @@ func unixSocket(name string) (string, error) {
 	return path, probe("unix", path)
 }
 
-// prepareListeners sets how many connections may wait to be accepted: gnet asks for as many as the kernel
-// allows. Asking again, through a duplicate of the socket, changes it. It also finds out where the sockets
+// prepareListeners sets how many connections may wait to be accepted, fewer than tcp-backlog where descriptors are few:
+// gnet accepts all of them at once, and stops the server when descriptors run out. gnet asks for as many as the kernel allows. Asking again, through a duplicate of the socket, changes it. It also finds out where the sockets
 // are: the kernel has chosen the port if 0 was configured.
 func (s *Server) prepareListeners() {
 	for _, listening := range s.listening {
@@ -122,7 +122,8 @@ func (s *Server) prepareListeners() {
 		descriptor, err := s.gnet.DupListener(network, address)
 		if err == nil {
 			s.addresses = append(s.addresses, socketAddress(descriptor, address))
-			err = errors.Join(syscall.Listen(descriptor, int(s.config.TCPBacklog.Get())), syscall.Close(descriptor))
+			backlog := shareConfigured(s.config, descriptorLimit(), s.loops).arrivals
+			err = errors.Join(syscall.Listen(descriptor, backlog), syscall.Close(descriptor))
 		}
 		if err != nil {
 			s.logger.Warn("setting tcp-backlog", "address", listening, "error", err)

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
@@ -36,7 +38,7 @@ const unmovable = command.KindMonitor | command.KindReplica | command.KindPrimar
 
 // movable tells that nothing on the reactor knows of the connection but its list, and that no byte of it is anywhere but in the socket.
 func (c *connection) movable() bool {
-	waits := c.parked || c.working || c.gathered || c.loading > 0 || c.serve != nil || c.halting() || c.closed
+	waits := c.ended || c.parked || c.working || c.gathered || c.loading > 0 || c.serve != nil || c.halting() || c.closed
 	holds := c.pending != nil || len(c.retry)+len(c.ahead)+len(c.pushed)+c.parser.Buffered()+c.conn.OutboundBuffered() > 0
 	_, paused := c.reactor.paused[c]
 	return !waits && !holds && !paused && !c.session.Is(unmovable) && !c.reactor.batch.Has(c.session)
@@ -51,25 +53,29 @@ func (r *reactor) move(c *connection, to *reactor) {
 		return
 	}
 	c.moving = true
-	c.settle(nil)
-	if err := r.loop.Close(c.conn); err != nil {
+	arrivals := c.leave()
+	if err := r.loop.Close(c.conn.(gnet.Conn)); err != nil {
 		r.server.logger.Debug("closing a socket whose copy is used on", "client", c.remote, "error", err)
 	}
 	arrived, err := to.loop.Enroll(gnet.NewContext(context.Background(), c), copied)
 	if err != nil {
-		r.server.lose(c, err)
+		r.server.lose(c, errors.Join(err, copied.Close()))
 		return
 	}
-	go r.server.seeArrive(c, arrived)
+	go r.server.seeArrive(c, arrivals, arrived)
 }
 
-// seeArrive waits until the connection is on its new loop, or can't get there.
-func (s *Server) seeArrive(c *connection, arrived <-chan gnet.RegisteredResult) {
+var errNotEnrolled = errors.New("the event loop has not taken it")
+
+// seeArrive waits until the connection is on its new loop, or can't get there. gnet reports neither a panic of its own nor a socket that
+// its epoll refuses, so the connection itself says whether it has arrived since it left.
+func (s *Server) seeArrive(c *connection, arrivals int, arrived <-chan gnet.RegisteredResult) {
 	select {
 	case result := <-arrived:
-		if result.Err != nil {
-			s.lose(c, result.Err)
+		if c.arrivedSince(arrivals) {
+			return
 		}
+		s.lose(c, cmp.Or(result.Err, errNotEnrolled))
 	case <-s.stop: // the loop that it was to come to has ended, or closes it
 	}
 }
@@ -86,34 +92,48 @@ func (c *connection) attach(r *reactor, conn gnet.Conn) {
 	c.conn, c.reactor, c.moving = conn, r, false
 	c.descriptor.Store(int64(conn.Fd()))
 	c.period = r.load.period
-	c.keepAlive()
+	c.keepAlive(conn)
 	r.add(c)
-	for _, f := range c.settle(r) {
+	for _, f := range c.arrive(r) {
 		f()
 	}
 }
 
 // keepAlive has the kernel ask whether the client is still there, as tcp-keepalive says: Go has it asked every 15 s on each copy of a socket.
-func (c *connection) keepAlive() {
+func (c *connection) keepAlive(conn gnet.Conn) {
 	if c.overUnixSocket {
 		return
 	}
 	silence := time.Duration(c.server.config.TCPKeepalive.Get()) * time.Second
 	const questions = 5
-	if err := c.conn.SetKeepAlive(silence > 0, silence, max(silence/questions, time.Second), questions); err != nil {
+	if err := conn.SetKeepAlive(silence > 0, silence, max(silence/questions, time.Second), questions); err != nil {
 		c.server.logger.Debug("setting a connection's keepalive", "client", c.remote, "error", err)
 	}
 }
 
-// settle tells others where the connection is, nil while it is on its way, and returns what they wanted of it since it left.
-func (c *connection) settle(r *reactor) (waiting []func()) {
+// leave makes others wait until the connection arrives somewhere. It returns how often it has arrived so far.
+func (c *connection) leave() (arrivals int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.home = nil
+	return c.arrivals
+}
+
+// arrive tells others where the connection is, and returns what they wanted of it since it left.
+func (c *connection) arrive(r *reactor) (waiting []func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.home = r
-	if r != nil {
-		waiting, c.waiting = c.waiting, nil
-	}
+	c.arrivals++
+	waiting, c.waiting = c.waiting, nil
 	return waiting
+}
+
+// arrivedSince reports whether the connection has arrived on a loop after so many arrivals.
+func (c *connection) arrivedSince(arrivals int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.arrivals > arrivals
 }
 
 // post runs a function on the goroutine of the reactor that has the connection. It may be called from anywhere.

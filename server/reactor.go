@@ -206,6 +206,7 @@ func (r *reactor) executeSent(c *connection) {
 			break
 		}
 		if args == nil {
+			c.drained()
 			break
 		}
 		if r.dispatch(c, args) {
@@ -242,7 +243,8 @@ func (r *reactor) contain(c *connection) {
 
 // overfull pauses a connection that doesn't read its replies, so that they don't pile up.
 func (r *reactor) overfull(c *connection) bool {
-	if c.conn.OutboundBuffered() <= r.server.outboundPause {
+	waiting := c.conn.OutboundBuffered()
+	if waiting <= r.server.outboundPause || waiting <= c.pauseAt() {
 		return false
 	}
 	r.paused[c] = struct{}{}
@@ -351,9 +353,12 @@ func (r *reactor) commit() {
 	r.startWork()
 }
 
-// end gives back the locks of what was executed when the loop ended; workers may wait for them. The replies can't leave any
-// more.
+// end closes what isn't the loop's, and gives back the locks of what was executed when the loop ended; workers may wait for
+// them. The replies can't leave any more.
 func (r *reactor) end() {
+	for _, c := range r.connections {
+		c.drop()
+	}
 	if !r.batch.Open() {
 		return
 	}
@@ -390,6 +395,7 @@ func (r *reactor) runWork(c *connection, args [][]byte) {
 	defer func() {
 		if p := recover(); panicked && p != nil {
 			r.server.logger.Error("a command panicked; its connection is closed", "panic", p, "client", c.RemoteAddress(), "stack", string(debug.Stack()))
+			c.session.Reply.Reset() // half of a reply
 			c.session.CloseAfterReply()
 		}
 		r.post(func() { r.workDone(c) })
@@ -440,7 +446,7 @@ func (r *reactor) tick(now time.Time) {
 	for c := range r.paused {
 		waiting := c.conn.OutboundBuffered()
 		switch {
-		case c.session.Closing() && waiting > 0, waiting > r.server.outboundPause/2:
+		case c.session.Closing() && waiting > 0, waiting > c.pauseAt()/2:
 			continue
 		case c.session.Closing():
 			c.drop()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"reflect"
 
 	"github.com/panjf2000/gnet/v2"
@@ -29,6 +30,15 @@ func newReadiness(loop gnet.EventLoop) *readiness {
 		return nil
 	}
 	return &readiness{poll: [1]unix.PollFd{{Fd: int32(v.Int()), Events: unix.POLLIN}}}
+}
+
+// watch says what gnet's epoll is to look for at a socket. gnet itself says so when it begins and ends to have something to send.
+func (r *readiness) watch(descriptor int, events uint32) error {
+	event := unix.EpollEvent{Fd: int32(descriptor), Events: events}
+	if err := unix.EpollCtl(int(r.poll[0].Fd), unix.EPOLL_CTL_MOD, descriptor, &event); err != nil {
+		return fmt.Errorf("changing what epoll looks for: %w", err)
+	}
+	return nil
 }
 
 // any tells whether a socket has something to read, or that it can't be told.

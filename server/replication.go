@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"syscall"
 
 	"kedis/binlog"
@@ -34,6 +33,14 @@ func (d *Data) Ready() error {
 		return err
 	}
 	return d.Store.Ready()
+}
+
+// ReadyForLess is Ready for what makes room on a full disk.
+func (d *Data) ReadyForLess() error {
+	if refusal := d.refusal.Load(); refusal != nil {
+		return *refusal
+	}
+	return d.Log().Usable()
 }
 
 // RefuseWrites keeps writes out for a reason; nil lets them in again.
@@ -65,6 +72,9 @@ func (h *host) NewLog(history binlog.History, at int64, database int) (*binlog.L
 	number := h.Data.Store.LogDirectory() + 1
 	o := h.logOptions(number)
 	o.Persisted = 0
+	if err := checkWithoutRecords(o.Directory); err != nil {
+		return nil, 0, fmt.Errorf("server: %w", err)
+	}
 	if err := os.RemoveAll(o.Directory); err != nil { // of one that never came to anything
 		return nil, 0, fmt.Errorf("server: %w", err)
 	}
@@ -91,27 +101,14 @@ func (h *host) DiscardLog(log *binlog.Log, directory uint64) error {
 	return err
 }
 
-func (h *host) RemoveFormerLogs() error { return h.removeOtherLogs() }
-
-// removeOtherLogs removes the logs that the persisted data doesn't belong to: those of before a full
-// synchronization, and those of one that never was completed.
-func (d *Data) removeOtherLogs() error {
-	directory := filepath.Join(d.directory, "binlog")
-	entries, err := os.ReadDir(directory)
+// RemoveFormerLogs removes the logs of before the one that the data belongs to.
+func (h *host) RemoveFormerLogs() error {
+	own := h.Data.Store.LogDirectory()
+	numbers, err := h.otherLogs(own)
 	if err != nil {
-		return fmt.Errorf("server: %w", err)
+		return err
 	}
-	own := strconv.FormatUint(d.Store.LogDirectory(), 10)
-	for _, entry := range entries {
-		if _, err := strconv.ParseUint(entry.Name(), 10, 64); err != nil || entry.Name() == own {
-			continue
-		}
-		d.logger.Warn("removing a log that the data does not belong to", "directory", filepath.Join(directory, entry.Name()))
-		if err := os.RemoveAll(filepath.Join(directory, entry.Name())); err != nil {
-			return fmt.Errorf("server: %w", err)
-		}
-	}
-	return nil
+	return h.removeLogs(slices.DeleteFunc(numbers, func(number uint64) bool { return number > own }))
 }
 
 // Detach gives the connection away when the replies so far have been sent.
@@ -142,7 +139,10 @@ func (c *connection) handOver() {
 	}()
 }
 
-// duplicate makes a connection of Go's of a socket that is somebody else's to close.
+var errReset = errors.New("the client has reset the connection")
+
+// duplicate makes a connection of Go's of a socket that is somebody else's to close. A socket that was reset has no
+// remote address any more, which those who get a connection rely on.
 func duplicate(descriptor int) (net.Conn, error) {
 	copied, err := syscall.Dup(descriptor)
 	if err != nil {
@@ -150,5 +150,11 @@ func duplicate(descriptor int) (net.Conn, error) {
 	}
 	file := os.NewFile(uintptr(copied), "connection")
 	conn, err := net.FileConn(file)
-	return conn, errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	if conn.RemoteAddr() == nil {
+		return nil, errors.Join(errReset, conn.Close())
+	}
+	return conn, nil
 }

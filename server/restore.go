@@ -17,8 +17,8 @@ import (
 )
 
 // Restore makes a new data directory (the configuration's dir) from a checkpoint that SAVE or BGSAVE
-// made, and applies a log from the checkpoint's position up to the end of a range. The new data begins a
-// history of its own there. It returns the position that it reached.
+// made, and applies a log from the checkpoint's position up to the end of a range, unless logDirectory is empty.
+// The new data begins a history of its own there. It returns the position that it reached.
 func Restore(c *config.Config, checkpoint, logDirectory string, to binlog.Range, logger hclog.Logger) (reached int64, err error) {
 	directory := c.Dir.Get()
 	if _, err := os.Stat(filepath.Join(checkpoint, "CURRENT")); err != nil {
@@ -40,7 +40,9 @@ func Restore(c *config.Config, checkpoint, logDirectory string, to binlog.Range,
 		return 0, err
 	}
 	d := &Data{Store: store, directory: directory, logger: logger, config: c}
-	err = d.replay(logDirectory, to)
+	if logDirectory != "" {
+		err = d.replay(logDirectory, to)
+	}
 	if err == nil {
 		err = d.beginHistory()
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -31,7 +32,10 @@ type Server struct {
 	limits *resp.Limits
 
 	outboundPause  int
+	mostWaiting    int
 	mostDescriptor int
+	loops          int         // that serve
+	exhausted      atomic.Bool // the last connection had too high a descriptor
 
 	listening []string // as gnet names them: tcp4://0.0.0.0:6379, unix:///run/kedis.sock
 	addresses []string // the same as the kernel tells, once the server has booted
@@ -52,8 +56,8 @@ const outboundPause = 4 << 20
 
 // New makes a server for an engine that was made for as many reactors as the configuration says.
 func New(engine *command.Engine, c *config.Config, logger hclog.Logger) *Server {
-	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostDescriptor: mostDescriptor(),
-		booted: make(chan struct{}), reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(c.Reactors.Get() > 0), stop: make(chan struct{})}
+	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostWaiting: mostWaiting,
+		mostDescriptor: mostDescriptor(), booted: make(chan struct{}), reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(c.Reactors.Get() > 0), stop: make(chan struct{})}
 	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
 	return s
@@ -67,23 +71,29 @@ func (s *Server) UseProcessors(set func(processors int)) {
 
 // checkMaxClients refuses what the limit of open files doesn't allow, in Redis's words.
 func (s *Server) checkMaxClients() error {
-	if s.config.MaxClients.Get() > int64(s.mostDescriptor) {
-		return config.Refusal(fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", s.mostDescriptor))
+	if d := shareConfigured(s.config, descriptorLimit(), s.loops); s.config.MaxClients.Get() > int64(d.clients) {
+		return config.Refusal(fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", d.clients))
 	}
 	return nil
 }
 
-// Run serves until Stop is called. ready is called as soon as clients are accepted.
-func (s *Server) Run(reactors int, ready func()) error {
+// Run serves until Stop is called. ready is called as soon as clients are accepted, on a goroutine of its own; its context ends when no more
+// clients are served. Run returns when ready has.
+func (s *Server) Run(reactors int, ready func(ctx context.Context)) error {
 	addresses, err := addresses(s.config)
 	if err != nil {
 		return err
 	}
-	s.listening = addresses
-	go func() {
-		<-s.booted
-		ready()
-	}()
+	s.listening, s.loops = addresses, reactors
+	ctx, cancel := context.WithCancel(context.Background())
+	var readying sync.WaitGroup
+	readying.Go(func() {
+		select {
+		case <-s.booted:
+			ready(ctx)
+		case <-ctx.Done():
+		}
+	})
 	s.ticking.Add(1)
 	go s.tick()
 	// A reactor keeps its thread: replies leave sooner that way, most of all while loaders read from the disk (docs/performance.md).
@@ -91,6 +101,8 @@ func (s *Server) Run(reactors int, ready func()) error {
 		gnet.WithReuseAddr(true), gnet.WithLoadBalancing(gnet.LeastConnections),
 		gnet.WithLogger(gnetLogger{s.logger}), gnet.WithLogLevel(logging.WarnLevel)}
 	err = gnet.Rotate(s, addresses, options...)
+	cancel()
+	readying.Wait()
 	close(s.stop)
 	s.ticking.Wait()
 	for _, r := range s.reactors {
@@ -153,7 +165,11 @@ const protectedText = "DENIED Kedis is running in protected mode because protect
 
 // refuse tells why a connection is not taken; "" if it is.
 func (s *Server) refuse(conn gnet.Conn) string {
-	if int64(s.engine.Clients.Count()) >= s.config.MaxClients.Get() || conn.Fd() > s.mostDescriptor {
+	exhausted := conn.Fd() > s.mostDescriptor
+	if s.exhausted.Swap(exhausted) != exhausted && exhausted {
+		s.logger.Warn("refusing connections, since the limit of open files is nearly reached", "descriptor", conn.Fd())
+	}
+	if exhausted || int64(s.engine.Clients.Count()) >= s.config.MaxClients.Get() {
 		s.engine.Statistics.Rejected.Add(1)
 		return "ERR max number of clients reached"
 	}
@@ -166,7 +182,7 @@ func (s *Server) refuse(conn gnet.Conn) string {
 }
 
 // OnClose is called by gnet on the connection's event loop.
-func (s *Server) OnClose(conn gnet.Conn, _ error) gnet.Action {
+func (s *Server) OnClose(conn gnet.Conn, cause error) gnet.Action {
 	c, ok := conn.Context().(*connection)
 	if !ok {
 		return gnet.None
@@ -175,6 +191,14 @@ func (s *Server) OnClose(conn gnet.Conn, _ error) gnet.Action {
 		c.reactor.remove(c)
 		return gnet.None
 	}
+	if !c.halfClose(conn, cause) {
+		s.closed(c)
+	}
+	return gnet.None
+}
+
+// closed is called when a connection has no socket any more.
+func (s *Server) closed(c *connection) {
 	c.closed = true
 	if c.handedOver.Load() == nil {
 		c.session.CloseAfterReply() // a worker that waits for others sees that nobody waits for it
@@ -184,7 +208,6 @@ func (s *Server) OnClose(conn gnet.Conn, _ error) gnet.Action {
 	if !c.working && c.handedOver.Load() == nil {
 		s.forget(c)
 	}
-	return gnet.None
 }
 
 // forget ends a session whose connection is closed.
@@ -200,6 +223,9 @@ func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 	if err == nil {
 		s.engine.Statistics.Reads.Add(c.reactor.number, 1)
 		s.engine.Statistics.NetInput.Add(c.reactor.number, int64(len(bytes)))
+		if c.session.Closing() || c.dropped {
+			return gnet.None // nothing of it will be executed
+		}
 		err = c.parser.Feed(bytes)
 	}
 	if err != nil {
@@ -212,6 +238,7 @@ func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 	if !c.parked {
 		c.reactor.arrive(c)
 	}
+	c.restrain()
 	return gnet.None
 }
 

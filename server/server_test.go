@@ -69,7 +69,7 @@ func startPrepared(t *testing.T, prepare func(*Server), options ...string) *runn
 	r.Server = New(engine, c, logger)
 	prepare(r.Server)
 	ended, ready := make(chan error, 1), make(chan struct{})
-	go func() { ended <- r.Run(2, func() { close(ready) }) }()
+	go func() { ended <- r.Run(2, func(context.Context) { close(ready) }) }()
 	select {
 	case <-ready:
 	case err := <-ended:
@@ -101,6 +101,7 @@ func (l *breakableLog) Sync(position int64) error          { return l.Data.Log()
 func (l *breakableLog) Position() int64                    { return l.Data.Log().Position() }
 func (l *breakableLog) Database() int                      { return l.Data.Log().Database() }
 func (l *breakableLog) Purge(persisted int64) (int, error) { return l.Data.Log().Purge(persisted) }
+func (l *breakableLog) AwaitsRoom() bool                   { return l.Data.Log().AwaitsRoom() }
 
 func freePort(t *testing.T) string {
 	t.Helper()

@@ -16,7 +16,7 @@ func (d DB) SetBit(key []byte, offset uint64, bit int) (old int, err error) {
 	if k.Exists && size <= len(k.Value) && old == bit {
 		return old, d.unshare(key, k)
 	}
-	value, err := d.txn.compose(k.Value, max(size, len(k.Value)))
+	value, err := d.compose(key, k.Value, max(size, len(k.Value)))
 	if err != nil {
 		return 0, err
 	}
@@ -65,11 +65,10 @@ func (d DB) BitField(key []byte, operations []FieldOperation, result func(number
 		}
 		return nil
 	}
-	value, err := d.txn.compose(k.Value, max(bytesFor(end), len(k.Value)))
+	value, err := d.compose(key, k.Value, max(bytesFor(end), len(k.Value)))
 	if err != nil {
 		return err
 	}
-	value = bits.Grow(value, end)
 	changed := len(value) > len(k.Value)
 	for i := range operations {
 		number, ok, wrote := operations[i].apply(value)
@@ -100,20 +99,23 @@ func (o *FieldOperation) apply(value []byte) (number int64, ok, changed bool) {
 // length. Missing sources are empty; an empty result removes the key.
 func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte) (int, error) {
 	sources := make([][]byte, len(keys))
-	total := 0
+	total, longest := 0, 0
 	for i, key := range keys {
 		k, err := d.LookupType(key, layout.String)
 		if err != nil {
 			return 0, err
 		}
 		sources[i] = k.Value
-		total += len(k.Value)
+		total, longest = total+len(k.Value), max(longest, len(k.Value))
 	}
 	if err := d.txn.SpendBytes(total); err != nil {
 		return 0, err
 	}
-	d.txn.scratch.draft = bits.Combine(d.txn.scratch.draft[:0], operation, sources...)
-	result := d.txn.scratch.draft
+	room, err := d.compose(target, nil, longest)
+	if err != nil {
+		return 0, err
+	}
+	result := bits.Combine(room, operation, sources...)
 	old, err := d.Lookup(target)
 	switch {
 	case err != nil:

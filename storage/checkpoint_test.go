@@ -98,6 +98,29 @@ func TestSaveKeepsAll(t *testing.T) {
 	}
 }
 
+// TestCheckpointIsPrivate makes a checkpoint in a directory that everybody may enter, and in one that isn't there.
+func TestCheckpointIsPrivate(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 4<<10, 1<<20))
+	open := t.TempDir()
+	if err := os.Chmod(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	made := filepath.Join(open, "made")
+	private := []string{made}
+	for _, parent := range []string{open, made} {
+		directory, err := s.Save(parent, 0, time.UnixMilli(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		private = append(private, directory)
+	}
+	for _, directory := range private {
+		if information, err := os.Stat(directory); err != nil || information.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v", directory, information.Mode(), err)
+		}
+	}
+}
+
 // TestCheckpointHasItsPosition writes while checkpoints are made: each holds the data of its position.
 func TestCheckpointHasItsPosition(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 4<<10, 1<<20))

@@ -129,6 +129,7 @@ func (l *lockedLog) Sync(position int64) error {
 func (l *lockedLog) Position() int64                      { return l.length.Load() }
 func (l *lockedLog) Database() int                        { return int(l.database.Load()) }
 func (l *lockedLog) Purge(int64) (removed int, err error) { return 0, nil }
+func (l *lockedLog) AwaitsRoom() bool                     { return false }
 
 // maintain does what the store does once a second, all the time.
 func (c *concurrent) maintain(random *rand.Rand) {

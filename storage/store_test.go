@@ -33,6 +33,7 @@ func (l *testLog) Sync(int64) error                     { return nil }
 func (l *testLog) Position() int64                      { return int64(len(l.content)) }
 func (l *testLog) Database() int                        { return l.database }
 func (l *testLog) Purge(int64) (removed int, err error) { return 0, nil }
+func (l *testLog) AwaitsRoom() bool                     { return false }
 
 func constant[T any](v T) func() T { return func() T { return v } }
 

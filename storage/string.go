@@ -5,9 +5,10 @@ import (
 	"math"
 	"slices"
 
+	"kedis/internal/buffer"
 	"kedis/internal/number"
-	"kedis/storage/bits"
 	"kedis/storage/digest"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/rdb"
 )
@@ -75,13 +76,20 @@ func (d DB) unshare(key []byte, k Key) error {
 	return d.putMetadata(key, &k.Metadata)
 }
 
-// compose returns a copy of a value in scratch memory with room for size bytes. It is valid until the
-// next string is composed; Save copies it.
-func (t *Txn) compose(value []byte, size int) ([]byte, error) {
+// compose returns size bytes of scratch memory that begin with a key's value and go on with zeros. They are valid until the next string is
+// composed; Save copies them, unless they are many: those are composed where the record will be, so that they are copied once.
+func (d DB) compose(key, value []byte, size int) ([]byte, error) {
+	t := d.txn
 	if err := t.SpendBytes(size); err != nil {
 		return nil, err
 	}
-	t.scratch.draft = append(slices.Grow(t.scratch.draft[:0], size), value...)
+	if size > engine.LargeValue {
+		composed := t.Compose(d.metadataKey(key), layout.MetadataHeader+size)[layout.MetadataHeader:]
+		buffer.Copy(composed, value)
+		return composed, nil
+	}
+	t.scratch.draft = slices.Grow(t.scratch.draft[:0], size)[:size]
+	clear(t.scratch.draft[copy(t.scratch.draft, value):])
 	return t.scratch.draft, nil
 }
 
@@ -99,30 +107,30 @@ func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
 	if int64(length) > limit {
 		return 0, ErrTooLong
 	}
-	value, err := d.txn.compose(k.Value, length)
+	value, err := d.compose(key, k.Value, length)
 	if err != nil {
 		return 0, err
 	}
-	return length, d.saveRaw(key, k, append(value, suffix...))
+	buffer.Copy(value[len(k.Value):], suffix)
+	return length, d.saveRaw(key, k, value)
 }
 
 // SetRange writes bytes over a string from an offset on, which isn't negative; what is missing before it
 // becomes zeros. It returns the length. Without bytes nothing is written, and no key made.
-func (d DB) SetRange(key []byte, offset int64, bytes []byte, limit int64) (int, error) {
+func (d DB) SetRange(key []byte, offset int64, written []byte, limit int64) (int, error) {
 	k, err := d.LookupType(key, layout.String)
-	if err != nil || len(bytes) == 0 {
+	if err != nil || len(written) == 0 {
 		return len(k.Value), err
 	}
-	if offset > limit-int64(len(bytes)) {
+	if offset > limit-int64(len(written)) {
 		return 0, ErrTooLong
 	}
-	end := int(offset) + len(bytes)
-	value, err := d.txn.compose(k.Value, max(len(k.Value), end))
+	end := int(offset) + len(written)
+	value, err := d.compose(key, k.Value, max(len(k.Value), end))
 	if err != nil {
 		return 0, err
 	}
-	value = bits.Grow(value, uint64(end)*8)
-	copy(value[offset:], bytes)
+	buffer.Copy(value[offset:], written)
 	return len(value), d.saveRaw(key, k, value)
 }
 

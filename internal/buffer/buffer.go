@@ -25,9 +25,10 @@ func Grow(b []byte, n int) []byte {
 }
 
 func grow(b []byte, n int) []byte {
-	if len(b) < large {
+	if len(b)+n < large {
 		return slices.Grow(b, n)
 	}
+	// make clears large memory in pieces, and slices.Grow doesn't.
 	return Append(make([]byte, 0, max(len(b)+len(b)/2, len(b)+n)), b)
 }
 
@@ -47,6 +48,16 @@ func appendLarge(b, tail []byte) []byte {
 		runtime.Gosched()
 	}
 	return b
+}
+
+// Copy copies from into to, which has room for it.
+func Copy(to, from []byte) {
+	for len(from) > piece {
+		copy(to, from[:piece])
+		to, from = to[piece:], from[piece:]
+		runtime.Gosched()
+	}
+	copy(to, from)
 }
 
 // A Writer gathers what is written to it.

@@ -28,25 +28,29 @@ type Config struct {
 	UnixSocketPerm     Int    // permission bits; 0 is what the umask leaves
 	ProtectedMode      Bool
 	EnableDebugCommand Value[DebugCommand]
-	TCPBacklog         Int
-	TCPKeepalive       Int // seconds; 0 is off
-	Reactors           Int // 0 is one per processor
-	BusyPoll           Int // microseconds
-	ProtoMaxBulkLen    Bytes
-	RequirePass        String
-	OutputLimits       Value[OutputLimits]
-	QueryBufferLimit   Bytes
-	MaxClients         Int
-	Timeout            Int // seconds; 0 is never
+	// EnableProtectedConfigs says who may set protected options while the server runs.
+	EnableProtectedConfigs Value[DebugCommand]
+	TCPBacklog             Int
+	TCPKeepalive           Int // seconds; 0 is off
+	Reactors               Int // 0 is one per processor
+	BusyPoll               Int // microseconds
+	ProtoMaxBulkLen        Bytes
+	RequirePass            String
+	OutputLimits           Value[OutputLimits]
+	QueryBufferLimit       Bytes
+	MaxClients             Int
+	Timeout                Int // seconds; 0 is never
 
 	// Process and log
-	Dir       String
-	PIDFile   String
-	Databases Int
-	HZ        Int // rounds of background work per second
-	LogLevel  Value[LogLevel]
-	LogFile   String // empty is standard output
-	LogFormat Value[LogFormat]
+	Dir        String
+	PIDFile    String
+	Daemonize  Bool
+	Supervised Value[Supervision]
+	Databases  Int
+	HZ         Int // rounds of background work per second
+	LogLevel   Value[LogLevel]
+	LogFile    String // empty is standard output
+	LogFormat  Value[LogFormat]
 
 	PprofAddress String // empty is none
 
@@ -65,6 +69,7 @@ type Config struct {
 	BinlogRetentionAge  Value[time.Duration]
 	PersistLogSize      Bytes
 	PersistInterval     Value[time.Duration]
+	KeyLoadDelay        Int    // microseconds
 	CheckpointDir       String // relative to Dir
 	CheckpointKeep      Int    // 0 is all
 
@@ -125,14 +130,25 @@ type Config struct {
 	memory    int64   // of the machine, in bytes
 }
 
-// DebugCommand is who may use DEBUG.
+// DebugCommand is who may do what is dangerous: use DEBUG, or change protected options.
 type DebugCommand int
 
-// Who may use DEBUG.
+// The clients who may.
 const (
 	DebugLocal DebugCommand = iota // clients of this machine
 	DebugNo
 	DebugYes
+)
+
+// Supervision is who is told that the server is ready.
+type Supervision int
+
+// The order is that of the names in Redis's error texts.
+const (
+	SupervisedByUpstart Supervision = iota
+	SupervisedBySystemd
+	SupervisedByEither
+	Unsupervised
 )
 
 // LogLevel is the least urgent kind of line that is logged.
@@ -232,6 +248,29 @@ func (c *Config) File() string {
 	return c.file
 }
 
+// WithoutEffect names the options that were given, in the file or as flags, and have no effect.
+func (c *Config) WithoutEffect() (names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for o := range c.options() {
+		if o.inert && o.given {
+			names = append(names, o.name)
+		}
+	}
+	return names
+}
+
+// OnChangeWithoutEffect registers a function that is called when Set changes an option that has no effect.
+func (c *Config) OnChangeWithoutEffect(tell func(name string)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for o := range c.options() {
+		if o.inert && o.when == live {
+			o.hooks = append(o.hooks, func() error { tell(o.name); return nil })
+		}
+	}
+}
+
 // Sensitive reports whether the named option's value must not be shown in logs, such as MONITOR's and
 // the slow log's.
 func (c *Config) Sensitive(name string) bool {
@@ -256,8 +295,9 @@ func (c *Config) Match(patterns ...[]byte) []Pair {
 			}
 			continue
 		}
+		compiled := glob.CompileFold(pattern)
 		for _, entry := range c.names {
-			if glob.MatchFold(pattern, []byte(entry.name)) {
+			if compiled.Match([]byte(entry.name)) {
 				add(entry.name, entry.option)
 			}
 		}
@@ -294,10 +334,17 @@ func (c *Config) Unhooked() []string {
 }
 
 // Set answers CONFIG SET: all pairs of name and value take effect, or none. The error is a Refusal.
-func (c *Config) Set(pairs [][2]string) error {
+//
+// Protected options are refused.
+func (c *Config) Set(pairs [][2]string) error { return c.setAll(pairs, false) }
+
+// SetProtected is Set for clients whom enable-protected-configs names.
+func (c *Config) SetProtected(pairs [][2]string) error { return c.setAll(pairs, true) }
+
+func (c *Config) setAll(pairs [][2]string, protected bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	entries, err := c.settable(pairs)
+	entries, err := c.settable(pairs, protected)
 	if err != nil {
 		return err
 	}
@@ -315,7 +362,7 @@ func (c *Config) Set(pairs [][2]string) error {
 
 // settable finds the options to be set. As in Redis, an option's name and its alias are no duplicates,
 // and no value is looked at before all names are good.
-func (c *Config) settable(pairs [][2]string) ([]entry, error) {
+func (c *Config) settable(pairs [][2]string, protected bool) ([]entry, error) {
 	entries := make([]entry, 0, len(pairs))
 	for _, pair := range pairs {
 		name := pair[0]
@@ -327,6 +374,8 @@ func (c *Config) settable(pairs [][2]string) ([]entry, error) {
 		switch {
 		case !found.mutable():
 			return nil, failed(name, reason("can't set immutable config"))
+		case found.guarded && !protected:
+			return nil, failed(name, reason("can't set protected config"))
 		case slices.Contains(entries, found):
 			return nil, failed(name, reason("duplicate parameter"))
 		}
@@ -394,10 +443,13 @@ type Flag struct {
 	Default string
 }
 
-// Flags returns a row for each option.
+// Flags returns a row for each option that has an effect.
 func (c *Config) Flags() []Flag {
 	var flags []Flag
 	for o := range c.options() {
+		if o.inert {
+			continue
+		}
 		flag := Flag{Name: o.name, Usage: o.usage(), Default: o.initial}
 		if o.alias != "" {
 			flag.Aliases = []string{o.alias}
@@ -419,7 +471,7 @@ func (c *Config) SetFlag(name, value string) error {
 	if o == nil {
 		return fmt.Errorf("--%s: %s", name, c.unknown(name))
 	}
-	if err := o.set(value); err != nil {
+	if err := o.give(value); err != nil {
 		return fmt.Errorf("--%s: %w", name, err)
 	}
 	return nil

@@ -37,7 +37,7 @@ func readFile(t *testing.T, path string) string {
 
 func set(t *testing.T, c *Config, name, value string) {
 	t.Helper()
-	if err := c.Set([][2]string{{name, value}}); err != nil {
+	if err := c.SetProtected([][2]string{{name, value}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -69,6 +69,9 @@ func TestShippedFileIsComplete(t *testing.T) {
 	lines := strings.Split(readFile(t, path), "\n")
 	text := strings.Join(strings.Fields(strings.ReplaceAll(strings.Join(lines, "\n"), "\n#", " ")), " ")
 	for o := range New().options() {
+		if o.inert {
+			continue // they are for the files of others
+		}
 		var got []string
 		for _, place := range o.places(lines) {
 			got = append(got, lines[place])
@@ -156,6 +159,25 @@ client-output-buffer-limit normal 4kb 5 6
 	}
 }
 
+// TestPrimary takes what redis-server 7.0 takes for a primary in its file.
+func TestPrimary(t *testing.T) {
+	for line, want := range map[string]string{
+		"replicaof localhost 0": "localhost 0", "slaveof localhost 65535": "localhost 65535", "replicaof localhost 065": "localhost 065",
+		"replicaof localhost +5": "localhost +5", "replicaof No oNe": "", `replicaof ""`: "",
+	} {
+		c := newConfig(1 << 30)
+		if err := c.Load(writeFile(t, line+"\n")); err != nil || c.ReplicaOf.String() != want {
+			t.Errorf("%s: %q, %v", line, c.ReplicaOf.String(), err)
+		}
+	}
+	for _, line := range []string{"replicaof localhost -1", "replicaof localhost 65536", "replicaof localhost abc", "replicaof localhost 1x",
+		"replicaof localhost 99999999999999999999", "replicaof localhost", "replicaof a b c"} {
+		if err := newConfig(1 << 30).Load(writeFile(t, line+"\n")); err == nil {
+			t.Errorf("%s is taken", line)
+		}
+	}
+}
+
 func TestMistakesInTheFile(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{`maxclients abc`, `maxclients: expected a number of clients from 1 to 4294967295, got "abc"`},
@@ -164,13 +186,23 @@ func TestMistakesInTheFile(t *testing.T) {
 		{`dir a b`, `dir: expected one value, got 2 words: quote a value that holds spaces`},
 		{`maxclient 5`, `unknown option "maxclient": did you mean maxclients?`},
 		{`hash-max-zipList-entry 5`, `unknown option "hash-max-zipList-entry": did you mean hash-max-ziplist-entries?`},
-		{`rdbcompression yes`, `Kedis is without Redis's option "rdbcompression": data and log are in dir, and need neither RDB files nor AOFs; see appendfsync, binlog-* and checkpoint-*`},
-		{`TLS-port 5`, `Kedis is without Redis's option "TLS-port": there is no TLS`},
+		{`dbfilename /a/b`, `dbfilename: expected a file name without a path, got "/a/b"`},
+		{`appendfilename ""`, `appendfilename: expected a file name without a path, got ""`},
+		{`rdbcompression maybe`, `rdbcompression: expected yes or no, got "maybe"`},
+		{`TLS-port 5`, `TLS-port: expected "0" (there is no TLS), got "5"`},
+		{`TLS-cert-file a`, `Kedis is without Redis's option "TLS-cert-file": there is no TLS`},
+		{`rename-command FLUSHALL ""`, `Kedis is without Redis's option "rename-command": commands can't be renamed`},
+		{`user alice on nopass`, `Kedis is without Redis's option "user": there is no user but default, whose password is requirepass`},
+		{`loadmodule a.so`, `Kedis is without Redis's option "loadmodule": there are no modules`},
+		{`cluster-enabled yes`, `cluster-enabled: expected "no" (there is no cluster), got "yes"`},
+		{`notify-keyspace-events KEA`, `notify-keyspace-events: expected "" (there are no keyspace notifications), got "KEA"`},
+		{`replica-read-only no`, `replica-read-only: expected "yes" (a replica's log is its primary's, to the byte, so it can't take writes of its own), got "no"`},
+		{`maxmemory 1gb`, `maxmemory: expected "0" (the data is on disk; see memory-tier and rocksdb-block-cache for what memory is used), got "1gb"`},
 		{`slavish 5`, `unknown option "slavish"`},
 		{`dir "abc`, `unbalanced quotes, or text right behind a closing quote`},
 		{`dir "abc"d`, `unbalanced quotes, or text right behind a closing quote`},
-		{`daemonize yes`, `daemonize: expected "no" (Kedis stays in the foreground; run it under systemd or in a container), got "yes"`},
-		{`save 3600 1`, `save: expected "" (Kedis writes no snapshots by itself; use SAVE, BGSAVE and the log), got "3600 1"`},
+		{`daemonize always`, `daemonize: expected yes or no, got "always"`},
+		{`save 3600`, `save: expected pairs of seconds and a number of changes, or nothing, got "3600"`},
 		{`loglevel loud`, `loglevel: expected debug, verbose, notice or warning, got "loud"`},
 		{`binlog-retention-age 5`, `binlog-retention-age: expected a duration such as 500ms, 90s, 15m, 12h or 7d, from 0 to 3650d, got "5"`},
 		{`generation-bytes 2gb`, `generation-bytes: expected a size such as 512kb or 64mb, from 1kb to 1gb, got "2gb"`},

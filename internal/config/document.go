@@ -18,6 +18,9 @@ func (c *Config) Sample() string {
 	var out strings.Builder
 	comment(&out, sampleIntroduction)
 	for _, group := range c.groups {
+		if group.options[0].inert {
+			continue
+		}
 		fmt.Fprintf(&out, "\n%s %s %s\n", "####", group.title, strings.Repeat("#", confWidth-6-len(group.title)))
 		for _, o := range group.options {
 			out.WriteByte('\n')
@@ -80,7 +83,11 @@ func (c *Config) Markdown() string {
 	var out strings.Builder
 	out.WriteString(markdownIntroduction)
 	for _, group := range c.groups {
-		fmt.Fprintf(&out, "\n## %s\n\n| Option | Default | Expects | Live | |\n|---|---|---|---|---|\n", group.title)
+		fmt.Fprintf(&out, "\n## %s\n\n", group.title)
+		if group.options[0].inert {
+			out.WriteString(withoutEffectIntroduction)
+		}
+		out.WriteString("| Option | Default | Expects | Live | |\n|---|---|---|---|---|\n")
 		for _, o := range group.options {
 			out.WriteString(o.markdown())
 		}
@@ -108,6 +115,13 @@ kedis.conf, holds every option with its default.
 - **Sizes** are in bytes or have a unit, as in Redis: 1k is 1000 bytes, 1kb is 1024; likewise m, mb, g and gb.
 - **Percentages of memory** are of what the process may use: the machine's memory, or its container's limit.
 - Names in parentheses are older ones, which do the same.
+`
+
+const withoutEffectIntroduction = `A file that was written for Redis may have these. They are checked as Redis checks them, CONFIG GET, SET and
+REWRITE know them, and they change nothing here. Those that a file or the command line gives are named in one
+warning at the start. Options that promise what Kedis doesn't hold are refused: those above with all values but
+one, and tls-\*, user (unless it is default as it always is), rename-command and loadmodule.
+
 `
 
 func (o *option) markdown() string {

@@ -76,6 +76,9 @@ func (l *loader) line(line, path string) error {
 	if strings.EqualFold(words[0], "include") {
 		return l.include(words[1:], path)
 	}
+	if isDefaultUser(words) {
+		return nil
+	}
 	o := l.config.lookup(words[0])
 	if o == nil {
 		return errors.New(l.config.unknown(words[0]))
@@ -131,7 +134,16 @@ func (o *option) setWords(words []string) error {
 	case len(words) > 1 && !o.isList():
 		return fmt.Errorf("expected one value, got %d words: quote a value that holds spaces", len(words))
 	}
-	return o.set(strings.Join(words, " "))
+	return o.give(strings.Join(words, " "))
+}
+
+// give sets the option from a line of a file or a flag.
+func (o *option) give(text string) error {
+	if before := o.String(); o.gathers && o.given && before != "" && text != "" {
+		text = before + " " + text
+	}
+	o.given = true
+	return o.set(text)
 }
 
 // set sets the option outside of CONFIG SET.

@@ -264,7 +264,7 @@ func untilNUL(expects string) kind[string] {
 	return k
 }
 
-// hostAndPort is where another server is, or nothing.
+// hostAndPort is where another server is, or nothing; NO ONE is nothing, too.
 func hostAndPort() kind[[]string] {
 	k := words(2, "words")
 	k.expects = "a host and a port, or nothing"
@@ -277,7 +277,11 @@ func hostAndPort() kind[[]string] {
 		if len(list) != 2 {
 			return nil, reason("a host and a port are needed")
 		}
-		if port, err := strconv.ParseUint(list[1], 10, 16); err != nil || port == 0 {
+		if strings.EqualFold(list[0], "no") && strings.EqualFold(list[1], "one") {
+			return nil, nil
+		}
+		// Redis reads the port with strtol, and takes 0, which nobody listens on.
+		if port, err := strconv.ParseInt(list[1], 10, 64); err != nil || port < 0 || port > 65535 {
 			return nil, reason("Invalid master port")
 		}
 		return list, nil

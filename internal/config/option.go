@@ -22,6 +22,10 @@ type option struct {
 	hooks   []func() error
 	goes    bool // without a value Rewrite writes no line
 	hidden  bool // is not to be shown in logs
+	guarded bool // CONFIG SET is for clients whom enable-protected-configs names
+	inert   bool // has no effect
+	gathers bool // lines of a file add to each other
+	given   bool // in the file or as a flag
 
 	initialShown string // the default as CONFIG GET answers it
 }
@@ -43,6 +47,13 @@ func fixed(name, value, why, doc string) *option {
 	return row(name, new(String), only(value, why), value, live, doc)
 }
 
+// fixedAtStart is fixed for an option that CONFIG SET refuses in Redis.
+func fixedAtStart(name, value, why, doc string) *option {
+	o := fixed(name, value, why, doc)
+	o.when = atStart
+	return o
+}
+
 // or gives the option its alias.
 func (o *option) or(alias string) *option {
 	o.alias = alias
@@ -58,6 +69,18 @@ func (o *option) unsaid() *option {
 // secret keeps the option's value out of logs.
 func (o *option) secret() *option {
 	o.hidden = true
+	return o
+}
+
+// gather has each line of a file, or flag, add to those before it, until an empty one.
+func (o *option) gather() *option {
+	o.gathers = true
+	return o
+}
+
+// protected leaves CONFIG SET to clients whom enable-protected-configs names.
+func (o *option) protected() *option {
+	o.guarded = true
 	return o
 }
 

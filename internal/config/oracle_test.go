@@ -64,6 +64,7 @@ var texts = []string{
 	"50 99", "50  99", "99.90", "33.333333333333", "99.99999999", "nan", "inf", "-inf", "100.1", "1e1", "50,99", "'50'", "0 100 50",
 	"normal 1 2 3", "normal 1 2", "foo 1 2 3", "NORMAL 1mb 2mb 3", "slave 1 1 1", "replica 2gb 1gb 9", "pubsub 1 1 1 normal 5 5 5",
 	"normal 1 1 1 normal 2 2 2", "normal -1 1 1", "normal 1 2 +3", "normal 1 2 ", "normal  2 3", "normal 1 2 2147483648", "normal 1 2 -1",
+	"900 1", "900 1 300", "0 1", "900 -1", "900 1 300 10", "0 0 0", "1 2 2001", "{title}", "{{{port}", "{tile}", "{title", "swapdb", "IP", "panic",
 	"normal 1 2 3 foo 1 2 3", "normal x 2 3 foo 1 2 3", "master 1 1 1", "normal 18446744073709551615 k 0", "normal 1 2 0x1", "pass word\"\\\x00\xff\n",
 }
 
@@ -91,13 +92,14 @@ func TestSetAsRedis(t *testing.T) {
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	c := applied()
 	server, theirs := shared(t, c)
+	set(t, c, "appendonly", "no") // as the oracle was started
 	for _, entry := range c.names {
 		name := entry.name
-		if _, ok := theirs[name]; !ok || entry.when == atStart || slices.Contains(c.groups[len(c.groups)-1].options, entry.option) {
-			continue
+		if _, ok := theirs[name]; !ok || entry.when == atStart || strings.HasPrefix(entry.expects(), `"`) {
+			continue // the latter have one value here
 		}
-		if entry.option == c.lookup("replica-read-only") {
-			continue // has one value here
+		if name == "cluster-announce-hostname" {
+			continue // is never used, so its letters are not looked at
 		}
 		tries := slices.Clone(texts)
 		for range 60 {

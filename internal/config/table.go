@@ -33,6 +33,7 @@ func (c *Config) table(memory int64) []group {
 		{"Expiry", c.expiry()},
 		{"When collections are packed", c.packing()},
 		{"Options of Redis that have one value here", c.fixed()},
+		{"Options of Redis that are accepted without effect", c.withoutEffect()},
 	}
 }
 
@@ -54,9 +55,12 @@ func (c *Config) network() []*option {
 		row("enable-debug-command", &c.EnableDebugCommand, choice[DebugCommand]("local", "no", "yes"), "local", atStart,
 			`Who may use DEBUG: clients of this machine (local), nobody (no, which is Redis's default), or everybody
 			(yes).`),
+		row("enable-protected-configs", &c.EnableProtectedConfigs, choice[DebugCommand]("local", "no", "yes"), "no", atStart,
+			`Who may change protected options with CONFIG SET: nobody (no), clients of this machine (local), or
+			everybody (yes). Protected is checkpoint-dir, which says where files are written and removed.`),
 		row("tcp-backlog", &c.TCPBacklog, integer(0, mostInt, "connections"), "511", atStart,
 			`How many connections may wait to be accepted. Linux takes at most what
-			/proc/sys/net/core/somaxconn says.`),
+			/proc/sys/net/core/somaxconn says, and Kedis an eighth of the limit of open files.`),
 		row("tcp-keepalive", &c.TCPKeepalive, integer(0, mostInt, "seconds"), "300", live,
 			`How long a connection may be silent before the kernel asks whether its other end is still there.
 			0 never asks.`),
@@ -79,6 +83,13 @@ func (c *Config) process() []*option {
 		row("pidfile", &c.PIDFile, anyText("a path, or nothing"), "", atStart,
 			`A file to write the process id to; it is removed at a clean end. Nothing is written when it is
 			empty.`),
+		row("daemonize", &c.Daemonize, yesNo(), "no", atStart,
+			`Run in the background: the command returns as soon as clients are accepted, or with the error that kept the
+			server from it. Without a logfile the log goes nowhere then.`),
+		row("supervised", &c.Supervised, choice[Supervision]("upstart", "systemd", "auto", "no"), "no", atStart,
+			`Who is told when the data is loaded and clients are served: upstart (by SIGSTOP), systemd (through
+			NOTIFY_SOCKET, for units of Type=notify), whichever of them has started the server (auto), or nobody. A
+			supervised server stays in the foreground, whatever daemonize says.`),
 		row("hz", &c.HZ, clamped(integer(0, mostInt, "rounds per second"), 1, 500), "10", live,
 			"How often background work is done: closing idle clients, looking for expired keys."),
 		row("loglevel", &c.LogLevel, choice[LogLevel]("debug", "verbose", "notice", "warning"), "notice", byHook,
@@ -99,19 +110,23 @@ func (c *Config) clients() []*option {
 		row("requirepass", &c.RequirePass, anyText("a password, or nothing"), "", live,
 			"The password of the default user. Empty lets every client in.").secret(),
 		row("maxclients", &c.MaxClients, integer(1, math.MaxUint32, "clients"), "10000", live,
-			"How many clients may be connected; more are answered with an error and disconnected."),
+			`How many clients may be connected; more are answered with an error and disconnected. A start lowers
+			it to what the limit of open files (ulimit -n) allows, and says so.`),
 		row("timeout", &c.Timeout, integer(0, mostInt, "seconds"), "0", live,
 			"How long a client may be idle before it is disconnected. 0 is forever."),
 		row("proto-max-bulk-len", &c.ProtoMaxBulkLen, size(mb, unlimited), "512mb", live,
 			"How long an argument of a command may be, and a string value."),
 		row("client-query-buffer-limit", &c.QueryBufferLimit, size(mb, unlimited), "1gb", live,
-			"How much of a client's unfinished commands is held. A client that exceeds it is disconnected."),
+			`How much of a client's unfinished commands is held. A client that exceeds it is disconnected. Before
+			AUTH it is 1 MB. Of commands that can't be executed yet, since others wait or 4 MB of replies haven't
+			been read, 32 MB are held, and no more than half of this; then nothing is read from the client.`),
 		row("client-output-buffer-limit", &c.OutputLimits, outputLimits(),
 			"normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60", live,
 			`How many bytes of replies may wait for a client that doesn't read them, for each class of
 			clients: normal ones, replicas, and subscribers of channels. A client is disconnected when more
 			than the first (hard) limit waits, or more than the second (soft) one for longer than the given
-			seconds. 0 is no limit.`),
+			seconds. 0 is no limit: then no command is executed while 4 MB of replies wait. A client that has to
+			authenticate is disconnected when more than 16 KB wait.`),
 	}
 }
 
@@ -142,7 +157,8 @@ func (c *Config) binlog() []*option {
 			"The size of one file of the log. It is allocated in advance."),
 		row("binlog-retention-size", &c.BinlogRetentionSize, size(0, unlimited), "1gb", live,
 			`How much of the log is kept although recovery no longer needs it: for replicas that come back,
-			and for point-in-time restore. Files go when neither this nor binlog-retention-age holds them.`),
+			and for point-in-time restore. Files go when neither this nor binlog-retention-age holds them,
+			and sooner when the disk is full.`),
 		row("binlog-retention-age", &c.BinlogRetentionAge, duration(0, mostAge), "0", live,
 			"For how long the log is kept although recovery no longer needs it."),
 		row("persist-log-size", &c.PersistLogSize, size(mb, mostSize), "256mb", live,
@@ -150,6 +166,9 @@ func (c *Config) binlog() []*option {
 			RocksDB by then. When it has grown by so much, what it says is written to RocksDB's files.`),
 		row("persist-interval", &c.PersistInterval, duration(time.Second, 24*time.Hour), "1m", live,
 			"How long it may take until a write stands in RocksDB's files, when little is written."),
+		row("key-load-delay", &c.KeyLoadDelay, integer(leastInt, mostInt, "microseconds"), "0", live,
+			`How long a start waits before it applies each record of the log: for tests of clients of a server that is
+			loading. -n waits one microsecond before every nth record or so.`),
 	}
 }
 
@@ -195,7 +214,8 @@ func (c *Config) checkpoints() []*option {
 	return []*option{
 		row("checkpoint-dir", &c.CheckpointDir, anyText("the path of a directory"), "backup", live,
 			`Where SAVE and BGSAVE put their checkpoints. A relative path starts at dir. On the same file
-			system a checkpoint shares its files with the data, and costs little.`),
+			system a checkpoint shares its files with the data, and costs little. CONFIG SET changes it for clients whom
+			enable-protected-configs names.`).protected(),
 		row("checkpoint-keep", &c.CheckpointKeep, integer(0, mostInt, "checkpoints"), "1", live,
 			`How many checkpoints are kept; older ones are removed when a new one is complete. 0 removes
 			none.`),
@@ -247,7 +267,8 @@ func (c *Config) rocksdb(memory int64) []*option {
 			"The size of a table file."),
 		row("rocksdb-max-open-files", &c.RocksDBMaxOpenFiles, integer(-1, mostInt, "files"), "-1", byHook,
 			`How many table files are held open. -1 holds all, which is fastest; the limit of open files
-			(ulimit -n) must allow for it.`),
+			(ulimit -n) must allow for it. A start changes -1 to what that allows beside the clients when it is
+			not at least 1024, and says so.`),
 		row("rocksdb-rate-limit", &c.RocksDBRateLimit, size(0, mostSize), "0", byHook,
 			"How many bytes per second flushes and compactions may write. 0 is no limit."),
 	}
@@ -287,20 +308,5 @@ func (c *Config) packing() []*option {
 			"A sorted set with a longer member is spread.").or("zset-max-ziplist-value"),
 		row("hll-sparse-max-bytes", &c.HLLSparseMaxBytes, value, "3000", live,
 			"A HyperLogLog whose sparse form is longer takes the dense form of 12 kilobytes."),
-	}
-}
-
-func (c *Config) fixed() []*option {
-	return []*option{
-		fixed("appendonly", "yes", "the log of writes is part of the storage",
-			"Every write goes to the log before it is acknowledged."),
-		fixed("save", "", "Kedis writes no snapshots by itself; use SAVE, BGSAVE and the log",
-			"There are no automatic snapshots."),
-		fixed("maxmemory", "0", "the data is on disk; see memory-tier and rocksdb-block-cache for what memory is used",
-			"There is no limit on the data's size."),
-		fixed("maxmemory-policy", "noeviction", "Kedis never evicts keys",
-			"Keys are never evicted."),
-		fixed("daemonize", "no", "Kedis stays in the foreground; run it under systemd or in a container",
-			"The server doesn't put itself in the background."),
 	}
 }

@@ -110,22 +110,36 @@ func matchClass(pattern []byte, c byte, fold bool) (rest []byte, ok bool) {
 	}
 	found := false
 	for len(pattern) > 0 && pattern[0] != ']' {
-		switch {
-		case pattern[0] == '\\' && len(pattern) >= 2:
-			found = found || pattern[1] == c
-			pattern = pattern[2:]
-		case len(pattern) >= 3 && pattern[1] == '-':
-			found = found || inRange(pattern[0], pattern[2], c, fold)
-			pattern = pattern[3:]
-		default:
-			found = found || equal(pattern[0], c, fold)
-			pattern = pattern[1:]
-		}
+		item, rest := classItem(pattern)
+		found = found || takes(item, c, fold)
+		pattern = rest
 	}
 	if len(pattern) > 0 {
 		pattern = pattern[1:]
 	}
 	return pattern, found != negated
+}
+
+// classItem takes the first item off a class: a byte, a byte behind a backslash, or a range.
+func classItem(class []byte) (item, rest []byte) {
+	switch {
+	case class[0] == '\\' && len(class) >= 2:
+		return class[:2], class[2:]
+	case len(class) >= 3 && class[1] == '-':
+		return class[:3], class[3:]
+	}
+	return class[:1], class[1:]
+}
+
+// takes reports whether an item of a class takes a byte.
+func takes(item []byte, c byte, fold bool) bool {
+	switch len(item) {
+	case 2:
+		return item[1] == c
+	case 3:
+		return inRange(item[0], item[2], c, fold)
+	}
+	return equal(item[0], c, fold)
 }
 
 // inRange orders the ends before it folds them, as Redis does: [Z-a] is then z to a, which is empty.

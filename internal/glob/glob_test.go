@@ -69,6 +69,9 @@ func TestMatchAsRedis(t *testing.T) {
 			if got := Match([]byte(pattern), []byte(key)); got != found[key] {
 				t.Errorf("seed %d: Match(%q, %q) = %v, Redis says %v", seed, pattern, key, got, found[key])
 			}
+			if got := Compile([]byte(pattern)).Match([]byte(key)); got != found[key] {
+				t.Errorf("seed %d: %q, compiled, matches %q: %v, Redis says %v", seed, pattern, key, got, found[key])
+			}
 		}
 	}
 	if matches < len(patterns) {
@@ -126,6 +129,9 @@ func TestMatchFoldAsRedis(t *testing.T) {
 		for _, option := range options {
 			if got := MatchFold([]byte(pattern), []byte(option)); got != found[option] {
 				t.Errorf("seed %d: MatchFold(%q, %q) = %v, Redis says %v", seed, pattern, option, got, found[option])
+			}
+			if got := CompileFold([]byte(pattern)).Match([]byte(option)); got != found[option] {
+				t.Errorf("seed %d: %q, compiled, matches %q: %v, Redis says %v", seed, pattern, option, got, found[option])
 			}
 		}
 	}

@@ -29,7 +29,7 @@ const (
 // one takes its place and the old one lives as long as somebody refers to it. Small requests one after
 // another cost no allocation.
 type Parser struct {
-	// Unauthenticated bounds requests to what AUTH and HELLO need: 10 arguments of 16384 bytes.
+	// Unauthenticated bounds requests to what AUTH and HELLO need: 10 arguments of 16384 bytes, and 1 MB of them waiting.
 	Unauthenticated bool
 
 	limits  *Limits
@@ -75,7 +75,8 @@ func (p *Parser) Feed(b []byte) error {
 	if p.failure != nil {
 		return p.failure
 	}
-	if limit := p.limits.queryBuffer(); p.unparsedWith(len(b)) > limit || p.collected > limit {
+	limit := p.QueryBuffer()
+	if p.unparsedWith(len(b)) > limit || p.collected > limit {
 		p.failure = ErrQueryBuffer
 		return p.failure
 	}
@@ -86,6 +87,14 @@ func (p *Parser) Feed(b []byte) error {
 		p.buffer = append(p.buffer, b...)
 	}
 	return nil
+}
+
+// QueryBuffer returns the limit that Feed keeps to.
+func (p *Parser) QueryBuffer() int64 {
+	if p.Unauthenticated {
+		return min(p.limits.queryBuffer(), unauthenticatedQueryBuffer)
+	}
+	return p.limits.queryBuffer()
 }
 
 // Next returns the next complete request, or nil when more bytes are needed for it. Empty requests are
@@ -360,14 +369,14 @@ func (p *Parser) seal() {
 	p.sealed = len(p.arguments)
 }
 
-// releaseBuffer moves what the request in progress needs of the buffer to its front, or to a smaller
-// buffer when this one has grown beyond need.
+// releaseBuffer moves what isn't given out yet to the front of the buffer once that is no more than what was, or to a
+// smaller buffer when this one has grown beyond need.
 func (p *Parser) releaseBuffer() {
 	start, used := p.neededFrom(), len(p.buffer)
 	kept := used - start
 	switch {
 	case retain(cap(p.buffer), used, retainedBuffer) || kept > cap(p.buffer)/4:
-		if start > 0 {
+		if start >= kept { // or else a long pipeline would be moved again and again
 			p.moveTo(p.buffer, start)
 		}
 	case kept == 0:

@@ -279,6 +279,20 @@ func TestParserQueryBufferLimit(t *testing.T) {
 	}
 }
 
+// TestParserQueryBufferBeforeAUTH feeds small requests that nobody asks for.
+func TestParserQueryBufferBeforeAUTH(t *testing.T) {
+	p := NewParser(nil)
+	p.Unauthenticated = true
+	piece := []byte(strings.Repeat("ping\r\n", 1000))
+	fed := 0
+	for p.Feed(piece) == nil && fed < 10<<20 {
+		fed += len(piece)
+	}
+	if fed < unauthenticatedQueryBuffer-len(piece) || fed > unauthenticatedQueryBuffer {
+		t.Errorf("%d bytes were taken", fed)
+	}
+}
+
 // TestParserLimitsAreReadAnew changes the limit between two requests.
 func TestParserLimitsAreReadAnew(t *testing.T) {
 	limit := int64(3)

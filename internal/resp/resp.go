@@ -57,6 +57,7 @@ const (
 	// What a client may send before it has authenticated.
 	maxUnauthenticatedArguments = 10
 	maxUnauthenticatedBulk      = 16384
+	unauthenticatedQueryBuffer  = 1 << 20
 )
 
 func (l *Limits) bulkLength() int64 {

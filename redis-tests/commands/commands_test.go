@@ -37,9 +37,10 @@ var differs = map[string]string{
 
 // onlyHere are the commands that the oracle doesn't have.
 var onlyHere = map[string]string{
-	"client|no-touch": "7.2",
-	"client|setinfo":  "7.2",
-	"waitaof":         "7.2",
+	"client|no-touch":   "7.2",
+	"cluster|myshardid": "7.2",
+	"client|setinfo":    "7.2",
+	"waitaof":           "7.2",
 }
 
 // The fields of a reply to COMMAND INFO, in order (redis.io/commands/command).

@@ -137,12 +137,12 @@ func (f *filling) untilFull(connection *resp.Connection, fill func()) {
 func (f *filling) refuses(connection *resp.Connection, fill func()) {
 	f.t.Helper()
 	for deadline := time.Now().Add(resumeWithin); ; {
-		reply, err := connection.Do("del", "nothing")
+		reply, err := connection.Do("setrange", "nothing", "0", "")
 		if err == nil && strings.HasPrefix(string(reply.Text), "MISCONF") {
 			return
 		}
 		if err != nil || reply.IsError() || time.Now().After(deadline) {
-			f.t.Fatalf("DEL on a full disk: %s (%v)", reply, err)
+			f.t.Fatalf("SETRANGE on a full disk: %s (%v)", reply, err)
 		}
 		fill()
 		f.write(connection)
@@ -229,6 +229,63 @@ func fillDisk(t *testing.T, fsync string, killed bool) {
 	if server, err = server.Restart(); err != nil {
 		t.Fatal(err)
 	}
+	f.reads(server)
+}
+
+// TestLogFillsTheDisk overwrites a few keys until the log would be much larger than the disk. Its retention would keep all of it; what
+// recovery needs is little. Nothing is refused.
+func TestLogFillsTheDisk(t *testing.T) {
+	directory, _, _ := smallDisk(t)
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server, err := launch.MustUnderTest(t).Start(directory, "--binlog-segment-size", "4mb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { launch.End(t, server) }()
+	f := &filling{t: t, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
+	connection := server.MustDial(t)
+	for written := 0; written < 2*diskBytes; written += 20_000 {
+		f.next %= 100
+		if refusal := f.write(connection); refusal != "" {
+			t.Fatalf("refused after %d bytes: %s", written, refusal)
+		}
+	}
+	f.reads(server)
+	server.Kill()
+	if server, err = server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	f.reads(server)
+}
+
+// TestDeletingOnAFullDisk fills the disk with data. DEL and FLUSHALL make room, and nothing else does.
+func TestDeletingOnAFullDisk(t *testing.T) {
+	directory, _, _ := smallDisk(t)
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server, err := launch.MustUnderTest(t).Start(directory, fullOptions...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { launch.End(t, server) }()
+	f := &filling{t: t, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
+	connection := server.MustDial(t)
+	f.untilFull(connection, func() {})
+	for _, request := range [][]string{{"del", "key0", "key1"}, {"flushall"}} {
+		if _, err := connection.Must(request...); err != nil {
+			t.Fatal(err)
+		}
+		if request[0] == "flushall" {
+			f.state = NewState([]int{0})
+		} else {
+			f.state.Apply(Unit{Requests: [][]string{request}})
+		}
+		f.reads(server)
+	}
+	f.resumes(connection)
 	f.reads(server)
 }
 

@@ -72,6 +72,27 @@ func portInUse(err error) bool {
 }
 
 func (p Program) startOnce(port int, directory string, options []string) (*Server, error) {
+	s, err := p.begin(port, directory, options)
+	if err != nil {
+		return nil, err
+	}
+	if s.answers() {
+		return s, nil
+	}
+	s.Kill()
+	return nil, &StartError{Line: s.command.Args, ExitCode: s.command.ProcessState.ExitCode(), Output: s.Output()}
+}
+
+// Begin is Start without waiting for an answer.
+func (p Program) Begin(directory string, options ...string) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	return p.begin(port, directory, options)
+}
+
+func (p Program) begin(port int, directory string, options []string) (*Server, error) {
 	var defaults []string
 	if p.IsRedis {
 		defaults = redisOptions
@@ -91,11 +112,7 @@ func (p Program) startOnce(port int, directory string, options []string) (*Serve
 		s.status = s.command.Wait()
 		close(s.exited)
 	}()
-	if s.answers() {
-		return s, nil
-	}
-	s.Kill()
-	return nil, &StartError{Line: line, ExitCode: s.command.ProcessState.ExitCode(), Output: s.Output()}
+	return s, nil
 }
 
 func freePort() (int, error) {

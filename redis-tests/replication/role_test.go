@@ -87,8 +87,10 @@ func TestRolesAsRedis(t *testing.T) {
 		r.connections(replica, p, q)
 		r.tooFewReplicas(p)
 		r.orders(q, primary.Port)
+		queued := r.queue(replica)
 		primary.Kill()
-		r.withoutPrimary(replica, q)
+		r.withoutPrimary(replica, q, queued)
+		r.places(q)
 	}
 	compare(t, transcripts[0], transcripts[1])
 }
@@ -178,13 +180,49 @@ func (r *transcript) orders(q *resp.Connection, primary int) {
 	}
 }
 
+// queue begins transactions on connections of their own.
+func (r *transcript) queue(replica *launch.Server) (queued []*resp.Connection) {
+	r.t.Helper()
+	for _, commands := range [][][]string{{{"GET", "a"}}, {{"PING"}}, {{"PUBLISH", "c", "m"}}, {{"PUBLISH", "c", "m"}, {"PFCOUNT", "h"}}, {{"ECHO", "a"}}, {},
+		{{"CONFIG", "SET", "replica-serve-stale-data", "yes"}, {"GET", "a"}}} {
+		c := replica.MustDial(r.t)
+		r.ask(c, "MULTI")
+		for _, words := range commands {
+			r.ask(c, words...)
+		}
+		queued = append(queued, c)
+	}
+	return queued
+}
+
+// places are those of primaries that can't be, or where none is.
+func (r *transcript) places(q *resp.Connection) {
+	r.t.Helper()
+	for _, name := range []string{"REPLICAOF", "SLAVEOF"} {
+		for _, port := range []string{"0", "-0", "-1", "65535", "65536", " 1", "1 ", "+1", "01", "", "abc", "1.0", "99999999999999999999", "0x10"} {
+			r.ask(q, name, "localhost", port)
+			r.ask(q, "REPLICAOF", "NO", "ONE")
+		}
+	}
+	for _, words := range [][]string{{"no", "0"}, {"one", "no"}, {"no", "on"}, {"nO", "oNe"}, {`a"b`, "1"}, {`'`, "0"}, {"\\", "1"}, {"#", "1"}, {"\xff", "1"}} {
+		r.ask(q, "REPLICAOF", words[0], words[1])
+		r.ask(q, "CONFIG", "GET", "replicaof")
+		r.ask(q, "REPLICAOF", "NO", "ONE")
+	}
+}
+
 // withoutPrimary asks a replica that has lost its primary and may not answer with what is old, and promotes
 // it.
-func (r *transcript) withoutPrimary(replica *launch.Server, q *resp.Connection) {
+func (r *transcript) withoutPrimary(replica *launch.Server, q *resp.Connection, queued []*resp.Connection) {
 	r.t.Helper()
 	until(r.t, replica, "master_link_status", "down")
 	r.ask(q, "GET", "a")
 	r.ask(q, "CONFIG", "SET", "replica-serve-stale-data", "no")
+	for _, c := range queued {
+		r.ask(c, "EXEC")
+		r.ask(c, "EXEC")
+		r.ask(c, "PING")
+	}
 	for _, words := range [][]string{{"GET", "a"}, {"SET", "a", "1"}, {"PING"}, {"ECHO", "a"}, {"SELECT", "1"}, {"SELECT", "0"}, {"PUBLISH", "c", "m"}, {"DBSIZE"},
 		{"KEYS", "*"}, {"CLIENT", "SETNAME", "a"}, {"CONFIG", "GET", "port"}, {"WAIT", "0", "0"}, {"REPLCONF", "a", "b"}, {"FLUSHALL"}, {"MEMORY", "USAGE", "a"},
 		{"OBJECT", "FREQ", "a"}, {"WATCH", "a"}, {"UNWATCH"}, {"DISCARD"}, {"MULTI"}, {"PING"}, {"EXEC"}, {"MULTI"}, {"GET", "a"}, {"EXEC"}, {"FAILOVER"},
@@ -202,7 +240,7 @@ func (r *transcript) withoutPrimary(replica *launch.Server, q *resp.Connection) 
 // TestHostsThatAreNone: Redis takes these, and never connects.
 func TestHostsThatAreNone(t *testing.T) {
 	c := launch.ForTest(t, launch.MustUnderTest(t)).MustDial(t)
-	for _, host := range []string{"", "two words", "line\n"} {
+	for _, host := range []string{"", "two words", "line\n", "\v", "no\u00a0break", "\u2003"} {
 		if reply, err := c.Do("REPLICAOF", host, "6379"); err != nil || reply.String() != "-ERR Invalid master host" {
 			t.Errorf("REPLICAOF %q: %s, %v", host, reply, err)
 		}

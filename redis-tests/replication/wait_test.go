@@ -126,3 +126,27 @@ func TestUnblocked(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitCoversWhatIsCommittedAside freezes a replica that has everything, and writes with commands that commit on their own: WAIT must not
+// say that the replica has that.
+func TestWaitCoversWhatIsCommittedAside(t *testing.T) {
+	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
+	target := launch.ForTest(t, launch.MustUnderTest(t))
+	follow(t, replica, primary.Port)
+	online(t, primary, 1)
+	do(t, primary.MustDial(t), "MSET", "one", "1", "two", "2", "prefix:three", "3")
+	for _, words := range [][]string{
+		{"MIGRATE", "127.0.0.1", strconv.Itoa(target.Port), "one", "0", "5000"},
+		{"MIGRATE", "127.0.0.1", strconv.Itoa(target.Port), "", "0", "5000", "KEYS", "two", "none"},
+		{"MIGRATE", "127.0.0.1", strconv.Itoa(target.Port), "prefix:", "0", "5000", "USE_PREFIX"},
+		{"DEBUG", "POPULATE", "2"},
+	} {
+		converge(t, primary, replica)
+		c := primary.MustDial(t)
+		thaw := frozen(t, replica)
+		expect(t, c, "+OK", words...)
+		expect(t, c, ":0", "WAIT", "1", "50")
+		thaw()
+		expect(t, c, ":1", "WAIT", "1", "0")
+	}
+}

@@ -17,9 +17,10 @@ type Applier struct {
 	session *Session
 }
 
-// NewApplier makes an applier. It takes no locks: nothing else writes beside it.
+// NewApplier makes an applier. It takes no locks: nothing else writes beside it, and clients only read what they may while the server is
+// loading.
 func (e *Engine) NewApplier() *Applier {
-	b := e.newBatch(0, 0, 0)
+	b := e.newBatch(0, e.workers.slot, 0)
 	b.applying = true
 	return &Applier{b, NewSession(nowhere{}, true)}
 }

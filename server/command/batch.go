@@ -35,6 +35,7 @@ type Batch struct {
 	failure  error // the first that repeating them met
 
 	savepoint storage.Savepoint // of the running command
+	afterMark int               // how much of after was there before it
 	reopen    func()            // opens the gate that the batch has closed
 	view      *storage.View     // what a worker's command reads from
 
@@ -572,21 +573,28 @@ func (b *Batch) run(c *Context) Outcome {
 	c.Session.noteActive(now)
 	state := c.Session.State
 	b.txn.Mark(&b.savepoint)
+	b.afterMark = len(b.after)
 	err := b.call(c, now, &b.savepoint)
 	if b.exhausted(err) {
 		c.Session.restore(state)
+		c.Session.large = b.txn.AskedBytes()
 		c.Session.ranked, b.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
 		b.txn.ForgetLookups(&b.savepoint)
 		return Offload
 	}
-	if b.txn.Effects(&b.savepoint) > 0 && (len(b.writers) == 0 || b.writers[len(b.writers)-1] != c.Session) {
-		b.writers = append(b.writers, c.Session)
-	}
+	b.noteWriter(c.Session, &b.savepoint)
 	b.txn.Enclose(&b.savepoint)
 	b.markWatchers()
 	b.Tick()
 	b.account(c, time.Duration(b.clock-start), err != nil)
 	return Done
+}
+
+// noteWriter notes that a session has written, if it has left effects since a savepoint: WAIT has to cover them.
+func (b *Batch) noteWriter(s *Session, since *storage.Savepoint) {
+	if b.txn.Effects(since) > 0 && (len(b.writers) == 0 || b.writers[len(b.writers)-1] != s) {
+		b.writers = append(b.writers, s)
+	}
 }
 
 // exhausted tells that a command wants to go on on a worker, or, on one, that others are to have their turn before it counts on.
@@ -744,5 +752,7 @@ func (b *Batch) Has(s *Session) bool { return s.place != 0 }
 // Abandon takes back what a command that panicked has done.
 func (b *Batch) Abandon() {
 	b.txn.Rollback(&b.savepoint)
+	clear(b.after[b.afterMark:])
+	b.after = b.after[:b.afterMark]
 	b.releaseShared()
 }

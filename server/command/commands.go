@@ -383,7 +383,8 @@ func commandFilter(by string, value []byte) func(*Command) bool {
 		category := slices.Index(categoryNames, strings.ToLower(string(value)))
 		return func(c *Command) bool { return category >= 0 && c.Categories&(1<<category) != 0 }
 	case "pattern":
-		return func(c *Command) bool { return glob.MatchFold(value, []byte(c.full)) }
+		pattern := glob.CompileFold(value)
+		return func(c *Command) bool { return pattern.Match([]byte(c.full)) }
 	}
 	return nil
 }

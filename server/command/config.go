@@ -57,7 +57,11 @@ func cmdConfigSet(c *Context) error {
 			c.Redact(i + 1)
 		}
 	}
-	if err := c.Engine.Config.Set(pairs); err != nil {
+	set := c.Engine.Config.Set
+	if c.Session.admittedAs(c.Engine.Config.EnableProtectedConfigs.Get()) {
+		set = c.Engine.Config.SetProtected
+	}
+	if err := set(pairs); err != nil {
 		return configError(err)
 	}
 	c.Reply.OK()

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"kedis/internal/number"
-	"kedis/storage"
 )
 
 func databaseFamily() Family {
@@ -47,6 +46,7 @@ func cmdFlushDB(c *Context) error {
 	if err := c.flush(c.selected); err != nil {
 		return err
 	}
+	c.Effect(c.Args...) // of an empty database, too, as Redis tells its replicas
 	c.Reply.OK()
 	return nil
 }
@@ -60,30 +60,18 @@ func cmdFlushAll(c *Context) error {
 			return err
 		}
 	}
+	c.Effect(c.Args...)
 	c.Reply.OK()
 	return nil
 }
 
 // flush empties a database, and tells those who watch keys of it.
 func (c *Context) flush(database int) error {
-	db := c.InDatabase(database)
-	if err := c.Engine.watches.databaseChanged(database, existsIn(db)); err != nil {
+	if err := c.Engine.watches.databaseChanged(database, presenceIn(c.InDatabase(database)), presentNowhere); err != nil {
 		return err
 	}
 	c.Txn.Flush(database)
 	return nil
-}
-
-// existsIn tells whether a key is in any of some databases, expired or not.
-func existsIn(databases ...storage.DB) func(key []byte) (bool, error) {
-	return func(key []byte) (bool, error) {
-		for _, db := range databases {
-			if k, err := db.LookupAny(key); err != nil || k.Exists {
-				return true, err
-			}
-		}
-		return false, nil
-	}
 }
 
 func cmdSwapDB(c *Context) error {
@@ -96,11 +84,12 @@ func cmdSwapDB(c *Context) error {
 		c.Reply.OK()
 		return nil
 	}
-	either := existsIn(c.InDatabase(one), c.InDatabase(other))
-	for _, database := range []int{one, other} {
-		if err := c.Engine.watches.databaseChanged(database, either); err != nil {
-			return err
-		}
+	ofOne, ofOther := presenceIn(c.InDatabase(one)), presenceIn(c.InDatabase(other))
+	if err := c.Engine.watches.databaseChanged(one, ofOne, ofOther); err != nil {
+		return err
+	}
+	if err := c.Engine.watches.databaseChanged(other, ofOther, ofOne); err != nil {
+		return err
 	}
 	c.Txn.Swap(one, other)
 	c.Reply.OK()

@@ -189,6 +189,9 @@ func redisReferences(k storage.Key) int {
 
 // debugReload closes and opens the store, while nothing else runs.
 func debugReload(c *Context) error {
+	if c.Engine.Loading() { // what applies the log takes no locks
+		return ErrLoading
+	}
 	if c.batch.reopen == nil {
 		return Error("ERR DEBUG RELOAD can't run inside of MULTI")
 	}

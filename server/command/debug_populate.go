@@ -19,6 +19,9 @@ const (
 // debugPopulate makes keys with values, commit by commit, while nothing else runs. Unlike in Redis replicas get them
 // too: what is in the data is in the log.
 func debugPopulate(c *Context) error {
+	if c.Engine.Loading() { // what applies the log takes no locks
+		return ErrLoading
+	}
 	if c.batch.reopen == nil {
 		return Error("ERR DEBUG POPULATE can't run inside of MULTI")
 	}
@@ -76,7 +79,11 @@ func (c *Context) populate(prefix []byte, from, before int64, size int) error {
 		t.Effect(c.selected, []byte("SET"), key, value)
 	}
 	c.Engine.watches.changed(t.KeyEvents(), 0)
-	return c.Engine.Store.Commit(t)
+	if err := c.Engine.Store.Commit(t); err != nil {
+		return err
+	}
+	c.Session.written = c.Engine.Store.Position()
+	return nil
 }
 
 // debugProtocol replies with a value of each type that the protocol has.
@@ -146,6 +153,9 @@ func (c *Context) replyIntegers(integers ...int64) error {
 
 // debugChangeHistory begins a new history, as a start after a crash does.
 func debugChangeHistory(c *Context) error {
+	if c.Engine.Loading() { // a start begins one when it has applied the log
+		return ErrLoading
+	}
 	if err := c.Engine.role.part.BeginHistory(); err != nil {
 		return err
 	}

@@ -26,7 +26,9 @@ type Engine struct {
 	Server  Server
 	Sweeper *ttl.Sweeper
 	Version string
-	Started time.Time
+	// Supervisor is systemd, upstart, or empty: who is told how the server is.
+	Supervisor string
+	Started    time.Time
 
 	Locks *lock.Table
 	Gate  *lock.Gate
@@ -36,6 +38,7 @@ type Engine struct {
 	listeners listeners
 	monitors  monitors
 	workers   workers
+	large     largeWork
 	loaders   loaders
 	clock     clock
 	cursors   cursors
@@ -43,6 +46,7 @@ type Engine struct {
 	payloads  payloads
 	targets   targets
 	failures  failures
+	loading   loading
 
 	Slowlog *metrics.Slowlog
 	Denials *metrics.Denials
@@ -62,6 +66,8 @@ type Engine struct {
 type Log interface {
 	// Ready is nil, or why a write would be refused now.
 	Ready() error
+	// ReadyForLess is Ready for a write that doesn't make the data larger: a full disk takes some of those.
+	ReadyForLess() error
 }
 
 // Server is what commands ask of the process around them.

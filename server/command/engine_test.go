@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ type memoryLog struct {
 	discard  bool // for benchmarks
 	length   int64
 	fail     error
+	full     error // of what makes the data larger
 }
 
 func (l *memoryLog) Append(_, after int, payload ...[]byte) (int64, error) {
@@ -42,7 +44,9 @@ func (l *memoryLog) Sync(int64) error         { return nil }
 func (l *memoryLog) Position() int64          { return l.length }
 func (l *memoryLog) Database() int            { return l.database }
 func (l *memoryLog) Purge(int64) (int, error) { return 0, nil }
-func (l *memoryLog) Ready() error             { return l.fail }
+func (l *memoryLog) AwaitsRoom() bool         { return false }
+func (l *memoryLog) Ready() error             { return cmp.Or(l.fail, l.full) }
+func (l *memoryLog) ReadyForLess() error      { return l.fail }
 
 func constant[T any](v T) func() T { return func() T { return v } }
 

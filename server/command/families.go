@@ -27,6 +27,7 @@ func families() []Family {
 		configFamily(),
 		aclFamily(),
 		moduleFamily(),
+		clusterFamily(),
 		serverFamily(),
 	}
 }

@@ -23,7 +23,8 @@ var gates = []gate{
 	{"enough replicas", mayWrite, requireReplicas},
 	{"read only replica", mayWrite, refuseWritesOnReplica},
 	{"listening", func(c *Command) bool { return !c.subscribed }, onlyListen},
-	{"stale data", func(c *Command) bool { return c.Flags&Stale == 0 }, refuseStaleData},
+	{"stale data", func(c *Command) bool { return c.Flags&Stale == 0 || c.runsQueue }, refuseStaleData},
+	{"loading", func(c *Command) bool { return c.Flags&Loading == 0 }, refuseWhileLoading},
 }
 
 func mayWrite(c *Command) bool { return c.Flags&Write != 0 || c.runsQueue }
@@ -51,18 +52,25 @@ const errDebug = Error("ERR DEBUG command not allowed. If the enable-debug-comma
 	"connection, otherwise you need to set this option in the configuration file, and then restart the server.")
 
 func protect(b *Batch, s *Session, _ *Command) error {
-	switch b.engine.Config.EnableDebugCommand.Get() {
-	case config.DebugYes:
+	if s.admittedAs(b.engine.Config.EnableDebugCommand.Get()) {
 		return nil
-	case config.DebugLocal:
-		if s.Peer.OverUnixSocket() {
-			return nil
-		}
-		if client, err := netip.ParseAddrPort(s.Peer.RemoteAddress()); err == nil && client.Addr().Unmap().IsLoopback() {
-			return nil
-		}
 	}
 	return errDebug
+}
+
+// admittedAs reports whether a session's client is one of those whom an option names.
+func (s *Session) admittedAs(who config.DebugCommand) bool {
+	switch who {
+	case config.DebugYes:
+		return true
+	case config.DebugLocal:
+		if s.Peer.OverUnixSocket() {
+			return true
+		}
+		client, err := netip.ParseAddrPort(s.Peer.RemoteAddress())
+		return err == nil && client.Addr().Unmap().IsLoopback()
+	}
+	return false
 }
 
 func requireAuthentication(b *Batch, s *Session, _ *Command) error {
@@ -79,12 +87,17 @@ func keepOutOfTransactions(_ *Batch, s *Session, _ *Command) error {
 	return nil
 }
 
-// refuseWrites keeps writes out while the log can't take them: before they take locks.
+// refuseWrites keeps writes out while the log can't take them: before they take locks. On a full disk those that Redis lets run without
+// memory, such as DEL and FLUSHALL, may still get through.
 func refuseWrites(b *Batch, s *Session, c *Command) error {
 	if !writesNow(s, c) {
 		return nil
 	}
-	if err := b.writable(s); err != nil {
+	err := b.writable(s)
+	if err != nil && s.Refuse == nil && flagsNow(s, c)&DenyOOM == 0 {
+		err = b.engine.Log.ReadyForLess()
+	}
+	if err != nil {
 		return Errorf("MISCONF Errors writing to the log: %v", err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package command
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -43,5 +44,52 @@ func TestDebugIsForThoseWhoMay(t *testing.T) {
 				t.Errorf("%s: %s got %q", c.option, address, reply)
 			}
 		}
+	}
+}
+
+// TestProtectedOptions asks from three places, under each setting of enable-protected-configs. The refusal is that of redis-server for
+// its own protected options.
+func TestProtectedOptions(t *testing.T) {
+	const refusal = "-ERR CONFIG SET failed (possibly related to argument 'checkpoint-dir') - can't set protected config\r\n"
+	here, elsewhere := "127.0.0.1:1", "192.0.2.1:1"
+	for _, c := range []struct{ option, address, want string }{
+		{"no", here, refusal}, {"no", elsewhere, refusal},
+		{"local", here, "+OK\r\n"}, {"local", elsewhere, refusal},
+		{"yes", here, "+OK\r\n"}, {"yes", elsewhere, "+OK\r\n"},
+	} {
+		engine, _ := newTestEngine(t)
+		if err := engine.Config.SetFlag("enable-protected-configs", c.option); err != nil {
+			t.Fatal(err)
+		}
+		client := newTestClient(t, engine)
+		client.session.Peer = remote{address: c.address}
+		if reply := client.do("CONFIG", "SET", "timeout", "7", "checkpoint-dir", "/elsewhere"); reply != c.want {
+			t.Errorf("%s: %s got %q", c.option, c.address, reply)
+		}
+		set := c.want != refusal
+		if (engine.Config.CheckpointDir.Get() == "/elsewhere") != set || (engine.Config.Timeout.Get() == 7) != set {
+			t.Errorf("%s: %s has set something", c.option, c.address)
+		}
+	}
+}
+
+// TestWritesOnAFullDisk asks while the log takes only what doesn't make the data larger.
+func TestWritesOnAFullDisk(t *testing.T) {
+	const refusal = "-MISCONF Errors writing to the log: no space left on device\r\n"
+	engine, log := newTestEngine(t)
+	client := newTestClient(t, engine)
+	client.do("MSET", "a", "1", "b", "2", "c", "3", "d", "4")
+	log.full = syscall.ENOSPC
+	for _, c := range []struct{ request, want string }{
+		{"SET a 2", refusal}, {"RPUSH l 1", refusal}, {"GET a", "$1\r\n1\r\n"}, {"DEL a", ":1\r\n"}, {"UNLINK b", ":1\r\n"},
+		{"MULTI", "+OK\r\n"}, {"DEL c", "+QUEUED\r\n"}, {"EXEC", "*1\r\n:1\r\n"}, {"FLUSHALL", "+OK\r\n"}, {"DBSIZE", ":0\r\n"},
+	} {
+		if reply := client.do(strings.Fields(c.request)...); reply != c.want {
+			t.Errorf("%s: %q", c.request, reply)
+		}
+	}
+	log.fail = syscall.ENOSPC
+	if reply := client.do("DEL", "a"); reply != refusal {
+		t.Errorf("DEL, when the log has no room at all: %q", reply)
 	}
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"math/rand/v2"
 
@@ -119,35 +120,50 @@ func cmdType(c *Context) error {
 }
 
 func cmdKeys(c *Context) error {
-	pattern := newMatcher(c.Args[1])
+	pattern := c.newMatcher(c.Args[1])
 	reply, found := c.Reply.BeginArray(), 0
 	err := c.DB.KeysBetween(pattern.prefix, layout.Successor(nil, pattern.prefix), func(key []byte, _ *layout.Metadata) bool {
 		if pattern.matches(key) {
 			c.Reply.Bulk(key)
 			found++
 		}
-		return true
+		return pattern.err == nil
 	})
 	c.Reply.EndArray(reply, found)
-	return err
+	return cmp.Or(err, pattern.err)
 }
 
 // matcher is a pattern for names; the zero value takes all.
 type matcher struct {
-	pattern []byte
+	pattern *glob.Pattern
 	prefix  []byte // what every name that matches begins with
+	txn     *storage.Txn
+	err     error // the budget's end
 }
 
 // newMatcher prepares a pattern. A single star takes the empty name too, which no other pattern with a
 // star does.
-func newMatcher(pattern []byte) matcher {
+func (c *Context) newMatcher(pattern []byte) matcher {
 	if len(pattern) == 1 && pattern[0] == '*' {
 		return matcher{}
 	}
-	return matcher{pattern, glob.Prefix(pattern)}
+	compiled := glob.Compile(pattern)
+	return matcher{pattern: compiled, prefix: compiled.Prefix(), txn: c.Txn}
 }
 
-func (m *matcher) matches(name []byte) bool { return m.pattern == nil || glob.Match(m.pattern, name) }
+// manySteps is how many steps of a match are counted against the budget.
+const manySteps = 1 << 12
+
+// matches reports whether a name matches. Once the budget has ended nothing does, and err says so.
+func (m *matcher) matches(name []byte) bool {
+	if m.pattern == nil {
+		return true
+	}
+	if steps := m.pattern.Steps(len(name)); steps > manySteps && m.err == nil {
+		m.err = m.txn.SpendSteps(steps)
+	}
+	return m.err == nil && m.pattern.Match(name)
+}
 
 func cmdRandomKey(c *Context) error {
 	key, found, err := c.DB.RandomKey(rand.IntN)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -70,7 +71,7 @@ func (e *Engine) infoServer(f *metrics.Fields) {
 	f.Text("go_version", runtime.Version())
 	f.Text("rocksdb_version", rocks.Version()+" ("+rocks.BuildKind()+")")
 	f.Int("process_id", int64(os.Getpid()))
-	f.Text("process_supervised", "no")
+	f.Text("process_supervised", cmp.Or(e.Supervisor, "no"))
 	f.Text("run_id", e.runID)
 	f.Int("tcp_port", e.Config.Port.Get())
 	f.Int("server_time_usec", now.UnixMicro())
@@ -227,7 +228,7 @@ func (e *Engine) infoPersistence(f *metrics.Fields) {
 		}
 		return int64(d / time.Second)
 	}
-	f.Int("loading", 0)
+	f.Bool("loading", e.Loading())
 	f.Int("async_loading", 0)
 	f.Int("rdb_changes_since_last_save", e.Store.Counters().Commits.Load()-commits)
 	f.Bool("rdb_bgsave_in_progress", !began.IsZero())
@@ -246,6 +247,7 @@ func (e *Engine) infoPersistence(f *metrics.Fields) {
 	if log := e.binlog(); log != nil {
 		f.Int("aof_current_size", log.Stats().Bytes)
 	}
+	e.infoLoading(f)
 }
 
 func (e *Engine) replicationCounts() (counts psync.Counts) {

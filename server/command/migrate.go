@@ -275,6 +275,7 @@ func (m *migration) step(some []*shipment, exclusive bool, f func(db storage.DB)
 	if err != nil {
 		b.txn.Rollback(&savepoint)
 	}
+	b.noteWriter(m.Session, &savepoint)
 	b.txn.Enclose(&savepoint)
 	if failed := b.Commit(); failed != nil {
 		return Errorf("MISCONF Errors writing to the log: %v", failed)

@@ -9,6 +9,7 @@ import (
 
 	"kedis/internal/glob"
 	"kedis/internal/resp"
+	"kedis/storage"
 )
 
 func pubSubFamily() Family {
@@ -84,8 +85,9 @@ var (
 // listeners knows who listens to what. Messages are delivered under its lock's shared side, so that
 // after UNSUBSCRIBE was answered no more come.
 type listeners struct {
-	mu     sync.RWMutex
-	byName [listenKinds]map[string]map[*Session]struct{}
+	mu       sync.RWMutex
+	byName   [listenKinds]map[string]map[*Session]struct{}
+	patterns map[string]*glob.Pattern // those that somebody listens to
 }
 
 // subscriptions are what a session listens to. They are the session's; the counts are for others.
@@ -121,6 +123,9 @@ func (l *listeners) add(s *Session, kind listenKind, name string) {
 	}
 	if l.byName[kind][name] == nil {
 		l.byName[kind][name] = map[*Session]struct{}{}
+		if kind == patternKind {
+			l.compile(name)
+		}
 	}
 	l.byName[kind][name][s] = struct{}{}
 	own := &s.listening
@@ -133,6 +138,14 @@ func (l *listeners) add(s *Session, kind listenKind, name string) {
 	s.mark(KindPubSub, true)
 }
 
+// compile notes a pattern that nobody has listened to yet. It needs mu to be held.
+func (l *listeners) compile(pattern string) {
+	if l.patterns == nil {
+		l.patterns = map[string]*glob.Pattern{}
+	}
+	l.patterns[pattern] = glob.Compile([]byte(pattern))
+}
+
 func (l *listeners) remove(s *Session, kind listenKind, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,6 +153,9 @@ func (l *listeners) remove(s *Session, kind listenKind, name string) {
 	delete(sessions, s)
 	if len(sessions) == 0 {
 		delete(l.byName[kind], name)
+		if kind == patternKind {
+			delete(l.patterns, name)
+		}
 	}
 	own := &s.listening
 	delete(own.names[kind], name)
@@ -209,7 +225,10 @@ func (c *Context) replySubscription(word string, name []byte) {
 // The session itself gets it in the order of its replies.
 func cmdPublish(c *Context) error {
 	channel, message := bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2])
-	receivers := c.Engine.listeners.receivers(channel)
+	receivers, err := c.Engine.listeners.receivers(c.Txn, channel)
+	if err != nil {
+		return err
+	}
 	for _, r := range receivers {
 		if r.session == c.Session {
 			r.write(c.Reply, channel, message)
@@ -230,20 +249,50 @@ type receiver struct {
 	pattern []byte
 }
 
-func (l *listeners) receivers(channel []byte) []receiver {
+// receivers lists who gets a message. Patterns that take long to be matched are looked at without the lock, and within the budget.
+func (l *listeners) receivers(txn *storage.Txn, channel []byte) ([]receiver, error) {
+	found, slow := l.quickReceivers(channel)
+	for _, pattern := range slow {
+		m := matcher{pattern: pattern.compiled, txn: txn}
+		if m.matches(channel) {
+			l.mu.RLock()
+			found = l.listening(found, pattern.text)
+			l.mu.RUnlock()
+		}
+		if m.err != nil {
+			return nil, m.err
+		}
+	}
+	return found, nil
+}
+
+// slowPattern is one that takes long to be matched with a channel.
+type slowPattern struct {
+	text     string
+	compiled *glob.Pattern
+}
+
+// quickReceivers lists who is found at once, and the patterns that take longer.
+func (l *listeners) quickReceivers(channel []byte) (found []receiver, slow []slowPattern) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	var found []receiver
 	for s := range l.byName[channelKind][string(channel)] {
 		found = append(found, receiver{session: s})
 	}
-	for pattern, sessions := range l.byName[patternKind] {
-		if !glob.Match([]byte(pattern), channel) {
-			continue
+	for text, compiled := range l.patterns {
+		if compiled.Steps(len(channel)) > manySteps {
+			slow = append(slow, slowPattern{text, compiled})
+		} else if compiled.Match(channel) {
+			found = l.listening(found, text)
 		}
-		for s := range sessions {
-			found = append(found, receiver{s, []byte(pattern)})
-		}
+	}
+	return found, slow
+}
+
+// listening appends those who listen to a pattern. It needs mu to be held.
+func (l *listeners) listening(found []receiver, pattern string) []receiver {
+	for s := range l.byName[patternKind][pattern] {
+		found = append(found, receiver{s, []byte(pattern)})
 	}
 	return found
 }
@@ -276,7 +325,10 @@ func cmdPubSubChannels(c *Context) error {
 	names := slices.Sorted(maps.Keys(l.byName[channelKind]))
 	l.mu.RUnlock()
 	if len(c.Args) == 3 {
-		names = slices.DeleteFunc(names, func(name string) bool { return !glob.Match(c.Args[2], []byte(name)) })
+		m := matcher{pattern: glob.Compile(c.Args[2]), txn: c.Txn}
+		if names = slices.DeleteFunc(names, func(name string) bool { return !m.matches([]byte(name)) }); m.err != nil {
+			return m.err
+		}
 	}
 	c.Reply.Array(len(names))
 	for _, name := range names {

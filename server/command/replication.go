@@ -149,7 +149,7 @@ func cmdReplicaOf(c *Context) error {
 	if !ok || n < 0 || n > 65535 {
 		return Error("ERR Invalid master port")
 	}
-	if host == "" || strings.ContainsAny(host, " \t\r\n") { // Redis takes it, and never connects
+	if len(strings.Fields(host)) != 1 || strings.Fields(host)[0] != host { // Redis takes it, and never connects
 		return Error("ERR Invalid master host")
 	}
 	changed, err := c.Engine.role.part.Follow(host, int(n))
@@ -329,12 +329,15 @@ func cmdRole(c *Context) error {
 }
 
 // writesNow tells whether a command, or the transaction that it runs, writes.
-func writesNow(s *Session, c *Command) bool {
+func writesNow(s *Session, c *Command) bool { return flagsNow(s, c)&Write != 0 }
+
+// flagsNow returns the flags of a command, or, of EXEC, those of all that it runs.
+func flagsNow(s *Session, c *Command) Flags {
 	flags := c.Flags
 	if c.runsQueue {
 		flags |= s.Transaction.flags
 	}
-	return flags&Write != 0
+	return flags
 }
 
 // requireReplicas keeps writes out while too few replicas keep up.
@@ -359,8 +362,11 @@ func refuseWritesOnReplica(b *Batch, s *Session, c *Command) error {
 }
 
 // refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it
-// is configured so.
-func refuseStaleData(b *Batch, _ *Session, _ *Command) error {
+// is configured so. The link may have gone since the commands of a transaction were queued.
+func refuseStaleData(b *Batch, s *Session, c *Command) error {
+	if c.runsQueue && s.Transaction.lacked&Stale == 0 {
+		return nil
+	}
 	if !b.engine.role.stale.Load() || b.applying || b.engine.Config.ReplicaServeStaleData.Get() {
 		return nil
 	}

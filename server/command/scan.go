@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 
@@ -41,14 +42,14 @@ type scanOptions struct {
 // defaultScanCount is how many elements a call looks at unless told otherwise.
 const defaultScanCount = 10
 
-func parseScanOptions(words [][]byte, ofKeys bool) (scanOptions, error) {
+func (c *Context) parseScanOptions(words [][]byte, ofKeys bool) (scanOptions, error) {
 	o := scanOptions{count: defaultScanCount}
 	a := arguments{words: words}
 	for a.more() {
 		var word []byte
 		switch {
 		case a.option("MATCH", &word):
-			o.names = newMatcher(word)
+			o.names = c.newMatcher(word)
 		case a.option("COUNT", &word):
 			o.count = a.scanCount(word)
 		case ofKeys && a.option("TYPE", &o.kind):
@@ -81,7 +82,7 @@ func cmdScan(c *Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := parseScanOptions(c.Args[2:], true)
+	o, err := c.parseScanOptions(c.Args[2:], true)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (c *Context) scanElements(t layout.Type) error {
 		c.Reply.Array(0)
 		return nil
 	}
-	o, err := parseScanOptions(c.Args[3:], false)
+	o, err := c.parseScanOptions(c.Args[3:], false)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (c *Context) scan(w walk, cursor uint64, o *scanOptions, advance func(step 
 	found := 0
 	elements := c.Reply.BeginArray()
 	last, err := advance(step, &found)
-	if err != nil {
+	if err = cmp.Or(err, o.names.err); err != nil {
 		return err
 	}
 	c.Reply.EndArray(elements, found)

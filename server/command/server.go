@@ -75,7 +75,7 @@ func cmdShutdown(c *Context) error {
 	case o.abort:
 		return Error("ERR No shutdown in progress.") // nothing delays one
 	}
-	if o.save {
+	if o.save && !c.Engine.Loading() { // as in Redis, what isn't loaded yet isn't saved
 		if err := c.Engine.save(); err != nil && !o.force {
 			return Error("ERR Errors trying to SHUTDOWN. Check logs.")
 		}

@@ -28,6 +28,7 @@ type Session struct {
 	watched []watchedEntry
 	dirty   atomic.Bool // a watched key has changed
 	ranked  bool        // what goes to a worker counts the members of a sorted set
+	large   int64       // bytes that what goes to a worker goes over at once
 	place   int         // in the running batch's list, plus 1
 	before  State       // of before its first request in the running batch
 	written int64       // position behind its last effects in the log
@@ -52,6 +53,7 @@ type Session struct {
 	blocked     atomic.Pointer[chan error] // while it waits in WAIT or WAITAOF; see block
 	closing     atomic.Bool
 	suspended   atomic.Bool
+	hungUp      atomic.Bool
 }
 
 // State is what commands change of a session. It is put back when a commit fails.
@@ -67,7 +69,8 @@ type State struct {
 type transaction struct {
 	active  bool
 	aborted bool  // a command could not be queued
-	flags   Flags // of all that is queued
+	flags   Flags // that any of the queued commands has
+	lacked  Flags // that any of them lacks
 	bytes   int   // of the words that are queued
 	queue   []queuedCommand
 }
@@ -176,6 +179,13 @@ func (s *Session) CloseAfterReply() { s.closing.Store(true) }
 // Suspended tells that no more of the session's requests are to be executed: it has shut down the
 // server, and its connection closes with all others.
 func (s *Session) Suspended() bool { return s.suspended.Load() }
+
+// HangUp notes that the client sends no more. It can't be told from one that is gone, so nobody else is waited for on its
+// behalf: WAIT is answered as if its time were over.
+func (s *Session) HangUp() {
+	s.hungUp.Store(true)
+	s.unblock(nil)
+}
 
 // Is tells whether a session is of a kind, or of any of several.
 func (s *Session) Is(kind SessionKind) bool { return s.kind.Load()&int32(kind) != 0 }

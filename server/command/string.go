@@ -142,12 +142,26 @@ func stringSetters() []Command {
 }
 
 // bulkOrNull replies with a string, or that there is none.
-func (c *Context) bulkOrNull(k *storage.Key) {
+func (c *Context) bulkOrNull(k *storage.Key) error {
 	if k.Exists {
-		c.Reply.Bulk(k.Value)
-	} else {
-		c.Reply.Null()
+		return c.bulk(k.Value)
 	}
+	c.Reply.Null()
+	return nil
+}
+
+// longBulk is how many bytes a reply has that take a while to be copied.
+const longBulk = 1 << 20
+
+// bulk replies with a string that may be long.
+func (c *Context) bulk(value []byte) error {
+	if len(value) > longBulk {
+		if err := c.Txn.SpendBytes(len(value)); err != nil {
+			return err
+		}
+	}
+	c.Reply.Bulk(value)
+	return nil
 }
 
 // longestString is how long a command may make a string. What is repeated was allowed elsewhere,
@@ -164,8 +178,7 @@ func cmdGet(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(&k)
-	return nil
+	return c.bulkOrNull(&k)
 }
 
 func cmdGetRange(c *Context) error {
@@ -181,8 +194,7 @@ func cmdGetRange(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.Reply.Bulk(part(k.Value, start, end))
-	return nil
+	return c.bulk(part(k.Value, start, end))
 }
 
 // part is what lies between two offsets, both included; negative ones count from the end.
@@ -224,7 +236,9 @@ func cmdMGet(c *Context) error {
 			return err
 		}
 		k.Exists = k.Exists && k.Type == layout.String
-		c.bulkOrNull(&k)
+		if err := c.bulkOrNull(&k); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -339,7 +353,9 @@ func cmdSet(c *Context) error {
 		if old.Exists && old.Type != layout.String {
 			return ErrWrongType
 		}
-		c.bulkOrNull(&old)
+		if err := c.bulkOrNull(&old); err != nil {
+			return err
+		}
 	}
 	if o.nx && old.Exists || o.xx && !old.Exists {
 		c.NoEffect()
@@ -466,7 +482,9 @@ func cmdGetSet(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(&old)
+	if err := c.bulkOrNull(&old); err != nil {
+		return err
+	}
 	c.Effect(wordSet, c.Args[1], c.Args[2])
 	return c.DB.SetString(c.Args[1], old, c.Args[2], 0)
 }
@@ -476,7 +494,9 @@ func cmdGetDel(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(&k)
+	if err := c.bulkOrNull(&k); err != nil {
+		return err
+	}
 	if !k.Exists {
 		c.NoEffect()
 		return nil
@@ -495,7 +515,9 @@ func cmdGetEx(c *Context) error {
 	if err != nil {
 		return err
 	}
-	c.bulkOrNull(&k)
+	if err := c.bulkOrNull(&k); err != nil {
+		return err
+	}
 	if !k.Exists {
 		c.NoEffect()
 		return nil

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +56,7 @@ func (s *Session) enqueue(command *Command, args [][]byte) {
 	t := &s.Transaction
 	t.queue = append(t.queue, queuedCommand{command, copied})
 	t.flags |= command.Flags
+	t.lacked |= ^command.Flags
 	t.bytes += wordBytes(args)
 	s.publishQueue()
 	s.Reply.SimpleString("QUEUED")
@@ -295,34 +297,77 @@ func (w *watches) changed(events *storage.KeyEvents, first int) {
 
 // sawExpire tells that a key had expired already when WATCH came: to remove it is no change then, but whatever comes after it is.
 func (s *Session) sawExpire(key watchedKey) bool {
-	for i := range s.watched {
-		if entry := &s.watched[i]; entry.watchedKey == key {
-			saw := entry.expired
-			entry.expired = false
-			return saw
-		}
-	}
-	return false
+	entry := s.watchedEntry(key)
+	saw := entry.expired
+	entry.expired = false
+	return saw
 }
 
-// databaseChanged marks those who watch a key that FLUSHDB or SWAPDB takes away, brings or changes.
-// existed tells whether a key is there before or afterwards.
-func (w *watches) databaseChanged(database int, existed func(key []byte) (bool, error)) error {
+// watchedEntry finds what a session knows of a key that it watches.
+func (s *Session) watchedEntry(key watchedKey) *watchedEntry {
+	i := slices.IndexFunc(s.watched, func(entry watchedEntry) bool { return entry.watchedKey == key })
+	return &s.watched[i]
+}
+
+// presence is what a database has of a key.
+type presence int
+
+const (
+	missing presence = iota
+	expired          // its time has come, and nobody has removed it yet
+	present
+)
+
+// presenceIn returns what a database has of keys.
+func presenceIn(db storage.DB) func(key []byte) (presence, error) {
+	return func(key []byte) (presence, error) {
+		k, err := db.LookupAny(key)
+		switch {
+		case err != nil || !k.Exists:
+			return missing, err
+		case db.Expired(k):
+			return expired, nil
+		}
+		return present, nil
+	}
+}
+
+// presentNowhere is what a database that is emptied has of keys.
+func presentNowhere([]byte) (presence, error) { return missing, nil }
+
+// databaseChanged marks those who watch a key that FLUSHDB or SWAPDB takes away, brings or changes. Nothing else runs.
+func (w *watches) databaseChanged(database int, before, after func(key []byte) (presence, error)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, sessions := range w.byKey {
 		if key.database != database {
 			continue
 		}
-		touched, err := existed([]byte(key.key))
+		was, err := before([]byte(key.key))
+		if err != nil {
+			return err
+		}
+		is, err := after([]byte(key.key))
 		if err != nil {
 			return err
 		}
 		for s := range sessions {
-			if touched {
-				s.dirty.Store(true)
-			}
+			s.replaced(key, was, is)
 		}
 	}
 	return nil
+}
+
+// replaced marks a session that watches a key, unless there was none as far as it knows, and is none now: one that has expired is none, too.
+func (s *Session) replaced(key watchedKey, was, is presence) {
+	entry := s.watchedEntry(key)
+	switch {
+	case entry.expired && is == missing:
+		entry.expired = false
+	case entry.expired && is == expired, was == missing && is == missing:
+	case !entry.expired && was == missing && is == expired:
+		entry.expired = true
+	default:
+		s.dirty.Store(true)
+	}
 }

@@ -107,7 +107,7 @@ func (c *Context) awaitAside(position int64, timeout time.Duration, enough func(
 	for {
 		have, said, synced := c.Engine.role.part.Acknowledged(position)
 		switch {
-		case enough(have) || c.Session.Closing():
+		case enough(have) || c.Session.Closing() || c.Session.hungUp.Load():
 			return have, nil
 		case c.Engine.IsReplica():
 			c.Session.CloseAfterReply()
@@ -158,7 +158,9 @@ func (b *Batch) aside(wait func()) {
 		b.inside = false
 	}
 	e.workers.tokens <- token{b.owner, b.slot}
+	defer func() {
+		t := <-e.workers.tokens
+		b.owner, b.slot = t.owner, t.slot
+	}()
 	wait()
-	t := <-e.workers.tokens
-	b.owner, b.slot = t.owner, t.slot
 }

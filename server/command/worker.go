@@ -51,6 +51,7 @@ func (w *workers) stop(within time.Duration) (stopped bool) {
 // returns Done. When it returns Paused nothing has happened: execute it again.
 func (e *Engine) Work(s *Session, args [][]byte) (outcome Outcome) {
 	e.Statistics.Offloads.Add(1)
+	defer e.admitLarge(s)()
 	e.onWorker(func(b *Batch) {
 		mark := s.Reply.Mark()
 		if outcome = b.work(s, args); outcome == Done && s.ReplyMode != ReplyOn {
@@ -69,7 +70,22 @@ func (e *Engine) onWorkerWith(b *Batch, run func(b *Batch)) {
 	t := <-e.workers.tokens
 	b.owner, b.slot = t.owner, t.slot
 	defer func() { e.workers.tokens <- token{b.owner, b.slot} }() // it may have got another one meanwhile
+	panicked := true
+	defer func() {
+		if panicked {
+			b.surrender()
+		}
+	}()
 	run(b)
+	panicked = false
+}
+
+// surrender takes back what a command that panicked has done, and gives back all that its batch holds.
+func (b *Batch) surrender() {
+	clear(b.after)
+	b.after, b.marked = b.after[:0], 0
+	b.txn.Reset()
+	b.giveUp()
 }
 
 // work executes one request from its plan to its commit.
@@ -144,7 +160,7 @@ func (b *Batch) attempt(c *Context, ranked bool, round int) Outcome {
 	return b.run(c)
 }
 
-// giveUp gives back what was taken for a command that doesn't run.
+// giveUp gives back what was taken for a command of which nothing is left in the transaction.
 func (b *Batch) giveUp() {
 	if err := b.Commit(); err != nil { // of nothing
 		b.engine.Logger.Error("giving locks back", "error", err)

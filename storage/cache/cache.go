@@ -107,7 +107,9 @@ func (c *Cache) Clear() {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
-		s.clear()
+		if s.held() > 0 { // else it is as clear leaves it, and making that costs system calls
+			s.clear()
+		}
 		s.mu.Unlock()
 	}
 }

@@ -163,3 +163,16 @@ func TestLongRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestClearedIsNotClearedAgain: FLUSHALL clears the cache, and may come by the thousand.
+func TestClearedIsNotClearedAgain(t *testing.T) {
+	c := New(1 << 20)
+	c.Put(1, 1, []byte("key"), []byte("value"), true)
+	c.Clear()
+	if _, _, known := c.Get(1, 1, []byte("key")); known {
+		t.Error("an entry is left")
+	}
+	if allocated := testing.AllocsPerRun(10, c.Clear); allocated != 0 {
+		t.Errorf("clearing what is clear allocates %v times", allocated)
+	}
+}

@@ -13,13 +13,15 @@ import (
 // parent does. Its state record holds the position of the log that it is as of: that of some commit
 // between the call and the return. Nobody is stopped meanwhile.
 func (s *Store) Checkpoint(directory string) error {
-	if err := s.Settle(); err != nil {
-		return err
-	}
-	if err := s.db().Checkpoint(directory); err != nil {
-		return fmt.Errorf("storage: checkpoint: %w", err)
-	}
-	return nil
+	return s.whileOpen(func() error {
+		if err := s.Settle(); err != nil {
+			return err
+		}
+		if err := s.db().Checkpoint(directory); err != nil {
+			return fmt.Errorf("storage: checkpoint: %w", err)
+		}
+		return nil
+	})
 }
 
 // A checkpoint's directory is named by when it was begun: checkpoint-20261121T074634.123Z. The order of
@@ -30,10 +32,10 @@ const (
 )
 
 // Save makes a checkpoint in a directory of its own below parent, which is made if need be, and then
-// removes older ones until keep are left; with 0 it removes none. It returns the new one's path. What an
+// removes older ones until keep are left; with 0 it removes none. It returns the new one's path. As with the data, nobody but their owner can read what it makes. What an
 // attempt has left behind that was cut short goes too.
 func (s *Store) Save(parent string, keep int, now time.Time) (string, error) {
-	if err := os.MkdirAll(parent, 0o755); err != nil {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return "", fmt.Errorf("storage: checkpoint: %w", err)
 	}
 	if err := removeUnfinished(parent); err != nil {

@@ -43,6 +43,9 @@ func (s *Store) Commit(t *Txn) error {
 	if t.Empty() {
 		return nil
 	}
+	if t.effects.applied == 0 {
+		s.awaitLog()
+	}
 	s.throttle()
 	s.commit.waiting.add(t)
 	s.commit.Lock()
@@ -252,6 +255,17 @@ func (s *Store) throttle() {
 	time.Sleep(pause)
 	for waited := pause; s.waitingGenerations() > frozenMost && waited < longestWait; waited += pause {
 		time.Sleep(pause)
+	}
+}
+
+// awaitLog waits a little while the log makes room for itself on a full disk, for which the commit lock mustn't be held.
+func (s *Store) awaitLog() {
+	log := s.commit.appended.Load()
+	if log == nil {
+		return
+	}
+	for waited := time.Duration(0); (*log).AwaitsRoom() && waited < longestWait; waited += slowdown {
+		time.Sleep(slowdown)
 	}
 }
 

@@ -327,6 +327,9 @@ func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, le
 			to.Delete(family, key)
 		} else {
 			to.Put(family, key, value)
+			if len(value) > LargeValue {
+				s.large.note(recordHash(space, key), len(value))
+			}
 		}
 		if !layout.Kinds[key[0]].Read {
 			continue
@@ -379,8 +382,24 @@ func (s *Store) Settle() error {
 		if err := s.flusher.err; err != nil {
 			return err
 		}
+		if s.closing() {
+			return errClosing
+		}
 		s.flusher.changed.Wait()
 	}
+}
+
+// manifestRoom is what RocksDB needs to write beside the data.
+const manifestRoom = 4 << 20
+
+// RoomToPersist returns how many bytes of the disk Persist may take.
+func (s *Store) RoomToPersist() int64 {
+	now := s.tiers.Load()
+	bytes := now.active.Bytes() + s.db().MemtableBytes() + manifestRoom
+	for _, f := range now.frozen {
+		bytes += f.Bytes()
+	}
+	return bytes
 }
 
 // settled is the position that the frozen generations, or RocksDB's memory if there are none, reach.
@@ -501,8 +520,10 @@ func (s *Store) tidy() error {
 // PersistState brings the state to RocksDB's files even when nothing was written: the log that the
 // store was attached to is named there before anything goes to it.
 func (s *Store) PersistState() error {
-	s.commit.Lock()
-	s.freeze()
-	s.commit.Unlock()
-	return s.Persist()
+	return s.whileOpen(func() error {
+		s.commit.Lock()
+		s.freeze()
+		s.commit.Unlock()
+		return s.Persist()
+	})
 }

@@ -17,7 +17,7 @@ var ErrIncomplete = errors.New("storage: an import has a key or an element twice
 
 // Import is a whole data set that comes from elsewhere. It is written to RocksDB directly, into
 // namespaces that no database has yet: nobody sees anything of it before Swap, and after a crash, or
-// Abandon, nothing is left. It belongs to one goroutine.
+// Abandon, nothing is left. It outlives Reopen. It belongs to one goroutine.
 type Import struct {
 	store  *Store
 	txn    *Txn
@@ -33,7 +33,7 @@ func (s *Store) NewImport(t *Txn) (*Import, error) {
 	s.commit.Lock()
 	for n := range i.spaces {
 		i.spaces[n] = s.newNamespace()
-		s.namespaces.imported = append(s.namespaces.imported, i.spaces[n].Number)
+		s.namespaces.imported = append(s.namespaces.imported, i.spaces[n])
 	}
 	s.commit.Unlock()
 	i.begin()
@@ -61,7 +61,7 @@ func (i *Import) Take(database int, key []byte, restore func() error) error {
 			return err
 		}
 	}
-	if len(i.txn.journal.buffer) < spillBytes {
+	if i.txn.journal.size() < spillBytes {
 		return nil
 	}
 	return i.flush()
@@ -76,12 +76,14 @@ func (i *Import) open(database int) error {
 	if ns.family.Load() != nil {
 		return nil
 	}
-	family, err := i.store.db().Create(layout.Family(ns.Number))
-	if err != nil {
-		return fmt.Errorf("storage: creating a namespace: %w", err)
-	}
-	ns.family.Store(family)
-	return nil
+	return i.store.whileOpen(func() error {
+		family, err := i.store.db().Create(layout.Family(ns.Number))
+		if err != nil {
+			return fmt.Errorf("storage: creating a namespace: %w", err)
+		}
+		ns.family.Store(family)
+		return nil
+	})
 }
 
 // check counts the elements of a collection of which a part went to RocksDB before it was complete:
@@ -90,14 +92,7 @@ func (i *Import) check(ns *Namespace, key []byte) error {
 	if err := i.flush(); err != nil {
 		return err
 	}
-	value, found, err := i.store.db().Get(ns.family.Load(), nil, layout.AppendMetadataKey(nil, key), nil)
-	if err != nil {
-		return err
-	}
-	if !found {
-		return fmt.Errorf("%w: key %q was written and is not there", layout.ErrCorrupt, key)
-	}
-	m, err := layout.DecodeMetadata(value)
+	m, err := i.metadata(ns, key)
 	if err != nil || m.Encoding != layout.Spread {
 		return err
 	}
@@ -114,8 +109,25 @@ func (i *Import) check(ns *Namespace, key []byte) error {
 	return nil
 }
 
+// metadata reads a key's metadata, which was written.
+func (i *Import) metadata(ns *Namespace, key []byte) (m layout.Metadata, err error) {
+	err = i.store.whileOpen(func() error {
+		value, found, err := i.store.db().Get(ns.family.Load(), nil, layout.AppendMetadataKey(nil, key), nil)
+		if err == nil && !found {
+			err = fmt.Errorf("%w: key %q was written and is not there", layout.ErrCorrupt, key)
+		}
+		if err == nil {
+			m, err = layout.DecodeMetadata(value)
+		}
+		return err
+	})
+	return m, err
+}
+
 // count is the number of records in RocksDB whose keys begin with a prefix.
 func (i *Import) count(ns *Namespace, prefix []byte) (n uint64, err error) {
+	i.store.reopening.RLock()
+	defer i.store.reopening.RUnlock()
 	it := i.store.db().NewIterator(ns.family.Load(), nil, rocks.IteratorOptions{
 		LowerBound: prefix, UpperBound: layout.Successor(nil, prefix), KeysOnly: true})
 	defer it.Close()
@@ -149,6 +161,16 @@ func (i *Import) write() error {
 		j.reset()
 		return nil
 	}
+	if err := i.store.whileOpen(i.writeBatch); err != nil {
+		return err
+	}
+	i.txn.staging.spilled += j.keys
+	j.reset()
+	return nil
+}
+
+func (i *Import) writeBatch() error {
+	j := &i.txn.journal
 	i.batch.Reset()
 	for _, n := range i.sorted() {
 		c := &j.entries[n]
@@ -162,8 +184,6 @@ func (i *Import) write() error {
 	if err := i.store.db().Write(&i.batch); err != nil {
 		return fmt.Errorf("storage: importing: %w", err)
 	}
-	i.txn.staging.spilled += j.keys
-	j.reset()
 	return nil
 }
 
@@ -202,7 +222,7 @@ func (i *Import) Keys() int64 {
 	return keys
 }
 
-// Finish brings the rest to RocksDB and checks that each key came once.
+// Finish brings the rest to RocksDB, checks that each key came once, and waits until all of it is in RocksDB's files.
 func (i *Import) Finish() error {
 	if err := i.flush(); err != nil {
 		return err
@@ -224,7 +244,7 @@ func (i *Import) Finish() error {
 			return fmt.Errorf("%w: %d keys came in database %d, and %d are there", ErrIncomplete, ns.keys.Load(), n, count)
 		}
 	}
-	return nil
+	return i.store.whileOpen(i.store.Persist)
 }
 
 // Abandon throws the import away.
@@ -233,6 +253,8 @@ func (i *Import) Abandon() error {
 	if i.tables != nil {
 		err = i.tables.sorter.Close()
 	}
+	i.store.reopening.RLock()
+	defer i.store.reopening.RUnlock()
 	for _, ns := range i.spaces {
 		if family := ns.family.Load(); family != nil {
 			err = errors.Join(err, i.store.db().Drop(family))
@@ -248,14 +270,13 @@ func (i *Import) Abandon() error {
 // called with the commit lock held.
 func (i *Import) disown() {
 	s := i.store
-	s.namespaces.imported = slices.DeleteFunc(s.namespaces.imported, func(number uint32) bool {
-		return slices.ContainsFunc(i.spaces, func(ns *Namespace) bool { return ns.Number == number })
-	})
+	s.namespaces.imported = slices.DeleteFunc(s.namespaces.imported, func(ns *Namespace) bool { return slices.Contains(i.spaces, ns) })
 }
 
 // Swap makes what was imported the store's data, as of the end of a log that goes with it, in one
-// step: map, position, log and counters change together. Nothing may be committed meanwhile, and
-// PersistState has to follow before the former log is removed. Views keep showing what was.
+// step: map, position, log and counters change together. Nothing may be committed meanwhile, nor after
+// it until PersistState has returned without an error: a start goes back to the former data and log as
+// long as it hasn't. Views keep showing what was.
 func (i *Import) Swap(log Log, directory uint64) error {
 	s := i.store
 	// Generations on their way name the former log's positions: they go first.
@@ -270,6 +291,7 @@ func (i *Import) Swap(log Log, directory uint64) error {
 	}
 	i.disown()
 	s.commit.log, s.commit.logDirectory = log, directory
+	s.commit.appended.Store(&log)
 	s.positions.visible.Store(log.Position())
 	s.positions.persisted.Store(0)
 	s.setTiers(now.active, nil, nil, i.spaces)

@@ -21,6 +21,8 @@ const (
 	InspectReapByPoints   = reapByPoints
 	InspectRunBytes       = runBytes
 	InspectLargeBuffer    = largeBuffer
+	InspectSpillBytes     = spillBytes
+	InspectBytesPerRecord = bytesPerRecord
 )
 
 // Freeze ends the active generation.
@@ -148,6 +150,9 @@ func (i InspectTxn) Counted() (id uint64, entries, uses int) {
 	last := i.order.ranked[uses-1]
 	return last.id, last.total(), uses
 }
+
+// JournalBytes is the memory of the transaction's own records: what was copied, and with the large ones all.
+func (i InspectTxn) JournalBytes() (copied, all int) { return len(i.journal.buffer), i.journal.size() }
 
 // StagedCollections is how many collections the transaction has staged.
 func (i InspectTxn) StagedCollections() int { return len(i.staging.ids) }

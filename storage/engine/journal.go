@@ -12,20 +12,23 @@ import (
 // counts, and the versions before it are kept so that a command can be taken back. Resetting it
 // keeps its memory.
 type journal struct {
-	buffer  []byte // keys and values, one behind the other
-	entries []change
-	slots   []int32 // open addressing: index into entries plus 1
-	keys    int     // slots in use
-	kinds   [256]int32
-	warmed  uint64 // keeps the compiler from leaving out what publish reads ahead
+	buffer     []byte             // keys and values, one behind the other
+	large      []generation.Large // records with memory of their own, which is handed over as it is
+	largeBytes int                // of those
+	composed   generation.Large   // one that is being composed
+	entries    []change
+	slots      []int32 // open addressing: index into entries plus 1
+	keys       int     // slots in use
+	kinds      [256]int32
+	warmed     uint64 // keeps the compiler from leaving out what publish reads ahead
 }
 
-// change is one version of a record. Its key and value stand in the journal's buffer.
+// change is one version of a record. Its key and value stand in the journal's buffer, or are a large record.
 type change struct {
 	hash       uint64
 	space      uint32
 	keyLength  int32
-	at         int
+	at         int   // in the buffer; below 0: -1 is the first large record, -2 the next
 	length     int   // of the value; -1 when the record is deleted
 	previous   int32 // index plus 1 of the version before, 0 if none
 	superseded bool
@@ -34,14 +37,21 @@ type change struct {
 const (
 	smallJournal = 1 << 10 // slots that are kept from one transaction to the next
 	largeBuffer  = 1 << 20
-	hugeBuffer   = 64 << 20 // is never kept
+	LargeValue   = largeBuffer // a longer value has memory of its own
+	hugeBuffer   = 64 << 20    // is never kept
 )
 
 func (j *journal) key(c *change) []byte {
+	if c.at < 0 {
+		return j.large[-1-c.at].Key()
+	}
 	return j.buffer[c.at : c.at+int(c.keyLength) : c.at+int(c.keyLength)]
 }
 
 func (j *journal) value(c *change) []byte {
+	if c.at < 0 {
+		return j.large[-1-c.at].Value()
+	}
 	from := c.at + int(c.keyLength)
 	return j.buffer[from : from+c.length : from+c.length]
 }
@@ -85,25 +95,38 @@ func (j *journal) delete(hash uint64, space uint32, key []byte) {
 	j.add(hash, space, key, nil, nil, -1)
 }
 
+// putLarge writes a record that has memory of its own.
+func (j *journal) putLarge(hash uint64, space uint32, l generation.Large) {
+	slot := j.note(change{hash: hash, space: space, keyLength: int32(len(l.Key())), at: -1 - len(j.large), length: len(l.Value())}, l.Key())
+	j.large = append(j.large, l)
+	j.largeBytes += l.Bytes()
+	j.slots[slot] = int32(len(j.entries))
+}
+
 func (j *journal) add(hash uint64, space uint32, key, head, tail []byte, length int) {
+	slot := j.note(change{hash: hash, space: space, keyLength: int32(len(key)), at: len(j.buffer), length: length}, key)
+	j.buffer = append(append(append(j.buffer, key...), head...), tail...)
+	j.slots[slot] = int32(len(j.entries))
+}
+
+// note adds a change, in place of the version before, and returns its slot.
+func (j *journal) note(c change, key []byte) (slot int) {
 	if (j.keys+1)*2 > len(j.slots) {
 		j.grow()
 	}
-	slot := j.find(hash, space, key)
-	c := change{hash: hash, space: space, keyLength: int32(len(key)), at: len(j.buffer), length: length, previous: j.slots[slot]}
-	if c.previous != 0 {
+	slot = j.find(c.hash, c.space, key)
+	if c.previous = j.slots[slot]; c.previous != 0 {
 		j.entries[c.previous-1].superseded = true
 	} else {
 		j.keys++
 	}
 	j.kinds[key[0]]++
-	if len(tail) > largeBuffer {
-		j.buffer = slices.Grow(j.buffer, len(key)+len(head)+len(tail)) // once
-	}
-	j.buffer = append(append(append(j.buffer, key...), head...), tail...)
 	j.entries = append(j.entries, c)
-	j.slots[slot] = int32(len(j.entries))
+	return slot
 }
+
+// size is the bytes of all keys and values.
+func (j *journal) size() int { return len(j.buffer) + j.largeBytes }
 
 // grow makes room for more keys. They go in again in the order in which they came, which
 // rewind relies on.
@@ -128,9 +151,21 @@ func (j *journal) rewind(entries int) {
 			// The last key that came can leave its slot empty: no other was placed behind it.
 			j.keys--
 		}
-		j.buffer = j.buffer[:c.at]
+		j.takeBack(c)
 	}
 	j.entries = j.entries[:entries]
+}
+
+// takeBack gives up the memory of the last change.
+func (j *journal) takeBack(c *change) {
+	if c.at >= 0 {
+		j.buffer = j.buffer[:c.at]
+		return
+	}
+	last := len(j.large) - 1
+	j.largeBytes -= j.large[last].Bytes()
+	j.large[last] = generation.Large{}
+	j.large = j.large[:last]
 }
 
 func (j *journal) reset() {
@@ -146,6 +181,9 @@ func (j *journal) reset() {
 	if len(j.entries) > 0 {
 		j.kinds = [256]int32{}
 	}
+	clear(j.large)
+	j.composed = generation.Large{}
+	j.large, j.largeBytes = j.large[:0], 0
 	j.buffer, j.entries, j.keys = j.buffer[:0], j.entries[:0], 0
 }
 
@@ -163,6 +201,8 @@ func (j *journal) publish(g *generation.Generation) {
 			case c.superseded:
 			case c.length < 0:
 				g.Delete(c.hash, c.space, j.key(c))
+			case c.at < 0:
+				g.PutLarge(c.hash, c.space, j.large[-1-c.at])
 			default:
 				g.Put(c.hash, c.space, j.key(c), j.value(c))
 			}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -18,9 +19,9 @@ type Namespace struct {
 
 // namespaces is what making namespaces takes.
 type namespaces struct {
-	next     uint32     // number that was never used; under the commit lock
-	imported []uint32   // numbers of those that no database has yet; under the commit lock
-	creating sync.Mutex // held while a namespace gets its family
+	next     uint32       // number that was never used; under the commit lock
+	imported []*Namespace // those that no database has yet; under the commit lock
+	creating sync.Mutex   // held while a namespace gets its family
 }
 
 // changes are what a transaction changes besides records, when it commits.
@@ -100,9 +101,16 @@ func (t *Txn) newNamespace() *Namespace {
 	return t.store.newNamespace()
 }
 
-// Flush empties a database: it gets a new namespace. The gate is closed.
+// Flush empties a database: it gets a new namespace, unless its own is as good as new. The gate is closed.
 func (t *Txn) Flush(database int) {
-	t.remap()[database] = t.newNamespace()
+	if t.used(t.Namespace(database)) {
+		t.remap()[database] = t.newNamespace()
+	}
+}
+
+// used reports whether a namespace has keys, or had some within the transaction or when it was last brought to RocksDB.
+func (t *Txn) used(ns *Namespace) bool {
+	return ns.keys.Load() > 0 || ns.family.Load() != nil || slices.ContainsFunc(t.changes.deltas, func(d delta) bool { return d.namespace == ns })
 }
 
 // Swap exchanges two databases. The gate is closed.

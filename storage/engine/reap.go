@@ -150,8 +150,8 @@ func (s *Store) dropNamespaces() error {
 		needed[layout.Family(d.Namespace)] = true
 	}
 	s.commit.Lock()
-	for _, number := range s.namespaces.imported {
-		needed[layout.Family(number)] = true
+	for _, ns := range s.namespaces.imported {
+		needed[layout.Family(ns.Number)] = true
 	}
 	now := s.tiers.Load()
 	for _, ns := range now.databases {

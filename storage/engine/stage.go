@@ -41,7 +41,7 @@ const stageRecords = 16 << 10
 func (t *Txn) NewElements(ns *Namespace, kind layout.Type, id uint64) *Elements {
 	j := &t.journal
 	return &Elements{txn: t, space: ns, kind: kind, id: id, known: j.keys + t.staging.spilled,
-		entries: len(j.entries), buffer: len(j.buffer)}
+		entries: len(j.entries), buffer: j.size()}
 }
 
 // Put writes one record | kind | id | element |.
@@ -59,7 +59,7 @@ func (e *Elements) Put(kind byte, element, value []byte) error {
 		return err
 	}
 	j := &e.txn.journal
-	few := len(j.buffer)-e.buffer < e.txn.store.ids.staged.pieceBytes && len(j.entries)-e.entries < stageRecords
+	few := j.size()-e.buffer < e.txn.store.ids.staged.pieceBytes && len(j.entries)-e.entries < stageRecords
 	if few || !e.txn.stages() {
 		return nil
 	}

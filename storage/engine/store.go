@@ -49,6 +49,8 @@ type Log interface {
 	Position() int64
 	// Database is the one selected at the end of the log.
 	Database() int
+	// AwaitsRoom reports whether writers had better wait a little, since the disk is full and room is being made.
+	AwaitsRoom() bool
 	// Purge removes what neither recovery, given that RocksDB has persisted all up to a position,
 	// nor a reader needs.
 	Purge(persisted int64) (removed int, err error)
@@ -75,8 +77,11 @@ type Store struct {
 	logger  hclog.Logger
 
 	below atomic.Pointer[rocks.DB]
-	tiers atomic.Pointer[tiers]
-	clean clean
+	// reopening is held for reading by each step that uses RocksDB while the gate may be closed by somebody else, so that
+	// Reopen doesn't close it in the midst of one. It comes before the commit lock.
+	reopening sync.RWMutex
+	tiers     atomic.Pointer[tiers]
+	clean     clean
 
 	positions  positions
 	ids        ids
@@ -85,6 +90,7 @@ type Store struct {
 	views      views
 
 	flusher     flusher
+	large       largeRecords
 	generations generations
 	order       orders
 	background  background
@@ -141,6 +147,8 @@ type committer struct {
 	broken       bool
 	reselect     bool           // the next effect names its database, whatever is selected
 	unpersisted  []layout.State // that RocksDB has, from the one on that its files have
+
+	appended atomic.Pointer[Log] // log, for who doesn't hold the lock
 }
 
 // Counters tell what the store did since it was opened.
@@ -239,6 +247,11 @@ func (s *Store) load() error {
 		if databases[i] == nil {
 			databases[i] = s.newNamespace()
 		}
+	}
+	for _, ns := range s.namespaces.imported { // by who goes on when Reopen is done
+		name := layout.Family(ns.Number)
+		ns.family.Store(s.db().Family(name))
+		named[name] = true
 	}
 	for _, name := range s.db().Families() {
 		if named[name] {
@@ -347,6 +360,7 @@ func (s *Store) Attach(log Log, directory uint64) {
 	s.commit.Lock()
 	defer s.commit.Unlock()
 	s.commit.log, s.commit.logDirectory = log, directory
+	s.commit.appended.Store(&log)
 }
 
 // LogDirectory is the number of the directory with the log that the data belongs to; 0 if there
@@ -402,8 +416,15 @@ func (s *Store) Rocks() *rocks.DB { return s.db() }
 // Counters are the store's counters.
 func (s *Store) Counters() *Counters { return &s.counters }
 
-// Close persists everything and closes the store. Nothing else may be under way.
+// Close persists everything and closes the store. Nothing else may be under way. A store that a failed Reopen has left closed
+// is closed already.
 func (s *Store) Close() error {
+	if s.closing() {
+		if err := s.db().Close(); !errors.Is(err, rocks.ErrClosed) {
+			return err
+		}
+		return nil
+	}
 	err := s.Persist()
 	close(s.background.stop)
 	s.flusher.wake()
@@ -422,10 +443,15 @@ func (s *Store) Reconfigure(o rocks.Options) { s.options.Rocks = o }
 var ErrInUse = errors.New("storage: a walk or a snapshot is under way")
 
 // Reopen closes the store and opens it again, so that everything is read from files. The gate is closed
-// meanwhile. When it fails, the store can't be used any more.
+// meanwhile; imports that are under way wait, and go on. When it fails with another error than ErrInUse, the store can't be used any more.
 func (s *Store) Reopen() error {
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
 	if s.oldestView() != unlimited {
 		return ErrInUse
+	}
+	if err := s.Persist(); err != nil { // on a full disk the store stays as it is
+		return err
 	}
 	if err := s.Close(); err != nil {
 		return err
@@ -433,6 +459,13 @@ func (s *Store) Reopen() error {
 	s.forgetCopies()
 	s.order.ranks.clear()
 	return s.open()
+}
+
+// whileOpen calls f, and has Reopen wait until it returns. Calls don't nest.
+func (s *Store) whileOpen(f func() error) error {
+	s.reopening.RLock()
+	defer s.reopening.RUnlock()
+	return f()
 }
 
 // Stripe is the lock of a key.

@@ -36,6 +36,7 @@ type running struct {
 	mode   Mode
 	now    int64 // Unix ms
 	budget int   // records that it may still touch
+	asked  int64 // bytes that a command on a reactor wanted to go over when its budget ended
 }
 
 // expired is the removal of keys whose time had come.
@@ -181,7 +182,7 @@ func (t *Txn) Reset() {
 	t.expired = expired{}
 	t.changes.rewind(changesMark{})
 	t.view, t.outcome = nil, outcome{}
-	t.running.mode, t.running.budget = Mode{}, unlimited
+	t.running.mode, t.running.budget, t.running.asked = Mode{}, unlimited, 0
 	t.staging.spill, t.staging.spilled = nil, 0
 	t.releaseStaged(0)
 	clear(t.order.ranked)
@@ -232,7 +233,24 @@ func (t *Txn) Spend(n int) error {
 const bytesPerRecord = 1 << 10
 
 // SpendBytes counts bytes that a command goes over against its budget, as so many records.
-func (t *Txn) SpendBytes(n int) error { return t.Spend(n / bytesPerRecord) }
+func (t *Txn) SpendBytes(n int) error {
+	err := t.Spend(n / bytesPerRecord)
+	if err != nil {
+		t.running.asked = max(t.running.asked, int64(n))
+	}
+	return err
+}
+
+// SpendSteps counts short steps that a command makes against its budget, as so many records.
+func (t *Txn) SpendSteps(n int) error { return t.Spend(n / bytesPerRecord) }
+
+// AskedBytes is how many bytes a command wanted to go over at once when its budget ended; 0 when it ended otherwise. It is
+// asked for once.
+func (t *Txn) AskedBytes() int64 {
+	asked := t.running.asked
+	t.running.asked = 0
+	return asked
+}
 
 // A read from RocksDB costs about as much as this many from memory.
 const rocksReadCost = 10
@@ -280,7 +298,7 @@ func (t *Txn) usedAgain(key []byte) bool {
 // getBelow reads from RocksDB and keeps a clean copy. The lock of the key keeps others from
 // changing the record meanwhile.
 func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, found bool, err error) {
-	if err := t.Spend(rocksReadCost); err != nil {
+	if err := t.SpendBytes(rocksReadCost*bytesPerRecord + int(t.store.large.size(hash))); err != nil {
 		return nil, false, err
 	}
 	if family := ns.family.Load(); family != nil {
@@ -297,6 +315,7 @@ func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, fo
 			return nil, false, err
 		}
 	}
+	t.store.large.note(hash, len(value))
 	t.copy(ns, hash, key, value, found)
 	return value, found, nil
 }
@@ -333,14 +352,18 @@ func (t *Txn) PutParts(ns *Namespace, key, head, tail []byte) error {
 	if len(key)+length > maxRecordBytes {
 		return errRecordTooLarge
 	}
-	if err := t.Spend(1 + length/bytesPerRecord); err != nil {
+	if err := t.SpendBytes(bytesPerRecord + length); err != nil {
 		return err
 	}
-	t.journal.put(t.hash(ns, key), ns.Number, key, head, tail)
+	if length > LargeValue {
+		t.journal.putLarge(t.hash(ns, key), ns.Number, t.large(key, head, tail))
+	} else {
+		t.journal.put(t.hash(ns, key), ns.Number, key, head, tail)
+	}
 	if layout.Kinds[key[0]].Counted {
 		t.store.order.ranks.changed(key, 1)
 	}
-	if t.staging.spill != nil && len(t.journal.buffer) >= spillBytes {
+	if t.staging.spill != nil && t.journal.size() >= spillBytes {
 		return t.staging.spill()
 	}
 	return nil

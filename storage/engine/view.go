@@ -26,7 +26,8 @@ type views struct {
 	open map[*View]struct{}
 }
 
-// View pins the data as it is now: under the commit lock, so between two commits.
+// View pins the data as it is now: under the commit lock, so between two commits. The caller is inside of the gate, so that
+// the store can't be closed meanwhile.
 func (s *Store) View() *View {
 	s.commit.Lock()
 	defer s.commit.Unlock()
@@ -34,12 +35,17 @@ func (s *Store) View() *View {
 }
 
 // ViewToSend is View for a replica that gets all data: the first effect behind it says which database
-// it is for.
-func (s *Store) ViewToSend() *View {
+// it is for. The caller need not be inside of the gate.
+func (s *Store) ViewToSend() (*View, error) {
+	s.reopening.RLock()
+	defer s.reopening.RUnlock()
+	if s.closing() {
+		return nil, errClosing
+	}
 	s.commit.Lock()
 	defer s.commit.Unlock()
 	s.commit.reselect = true
-	return s.viewLocked()
+	return s.viewLocked(), nil
 }
 
 func (s *Store) viewLocked() *View {

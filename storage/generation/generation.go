@@ -146,15 +146,16 @@ func (g *Generation) Mark() Mark { return Mark(g.end.Load()) }
 
 // Put appends a version of a record. key and value are copied.
 func (g *Generation) Put(hash uint64, space uint32, key, value []byte) {
-	g.append(hash, space, key, value, uint32(len(value)))
+	g.append(hash, space, key, value, uint32(len(value)), false)
 }
 
 // Delete appends that a record is gone.
 func (g *Generation) Delete(hash uint64, space uint32, key []byte) {
-	g.append(hash, space, key, nil, deletedLength)
+	g.append(hash, space, key, nil, deletedLength, false)
 }
 
-func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueLength uint32) {
+// append writes an entry. In place says that its key and value stand in the current chunk, where the entry will be.
+func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueLength uint32, inPlace bool) {
 	need := entryHeader + len(key) + len(value)
 	keyLength := uint32(len(key))
 	group, prefix := g.groupOf(space, key)
@@ -171,8 +172,10 @@ func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueL
 	binary.LittleEndian.PutUint32(data[8:], space)
 	binary.LittleEndian.PutUint32(data[12:], keyLength)
 	binary.LittleEndian.PutUint32(data[16:], valueLength)
-	copy(data[entryHeader:], key)
-	copy(data[entryHeader+len(key):], value)
+	if !inPlace {
+		copy(data[entryHeader:], key)
+		copy(data[entryHeader+len(key):], value)
+	}
 	var head *atomic.Uint64
 	if prefix > 0 {
 		head = g.joinGroup(data, group, space, key[:prefix])
@@ -202,23 +205,10 @@ func (g *Generation) room(need int) *Chunk {
 	if g.current != nil && len(g.current.data)-g.used >= need {
 		return g.current
 	}
-	if g.current != nil && g.sealed != nil {
-		g.sealed(g.current)
-	}
-	chunks := *g.chunks.Load()
-	chunk := &Chunk{number: len(chunks)}
 	if need += firstOffset; need <= g.chunkBytes {
-		chunk.data = g.memory.take(g.chunkBytes)
-	} else {
-		chunk.data = g.memory.makeAtOnce(need)
+		return g.adopt(g.memory.take(g.chunkBytes))
 	}
-	chunk.end.Store(firstOffset)
-	// Readers hold the slice up to its old length; appending behind that doesn't disturb them.
-	chunks = append(chunks, chunk)
-	g.chunks.Store(&chunks)
-	g.bytes.Add(int64(len(chunk.data)))
-	g.current, g.used = chunk, firstOffset
-	return chunk
+	return g.adopt(g.memory.makeAtOnce(need))
 }
 
 // locate finds the slot of a key in its segment, or the free one where it belongs.

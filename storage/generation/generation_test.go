@@ -35,9 +35,14 @@ func fill(t *testing.T, random *rand.Rand, g *Generation, writes int) (model, []
 	for i := range writes {
 		key := fmt.Sprintf("key%03d", random.IntN(200))
 		v := version{value: fmt.Sprint("value", i), deleted: random.IntN(5) == 0}
-		if v.deleted {
+		switch {
+		case v.deleted:
 			g.Delete(Hash(1, []byte(key)), 1, []byte(key))
-		} else {
+		case i%9 == 0:
+			l := g.memory.NewLarge([]byte(key), len(v.value))
+			copy(l.Value(), v.value)
+			g.PutLarge(Hash(1, []byte(key)), 1, l)
+		default:
 			g.Put(Hash(1, []byte(key)), 1, []byte(key), []byte(v.value))
 		}
 		v.mark = g.Mark()

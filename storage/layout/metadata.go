@@ -49,7 +49,8 @@ type Metadata struct {
 	Head, Tail uint64 // spread list
 }
 
-const metadataHeader = 10
+// MetadataHeader is the size of what stands before Value.
+const MetadataHeader = 10
 
 // Append appends the record's value.
 func (m *Metadata) Append(dst []byte) []byte {
@@ -82,11 +83,11 @@ func DecodeMetadata(b []byte) (m Metadata, err error) {
 
 // Decode is DecodeMetadata for a Metadata that has nothing yet, and is useless after an error.
 func (m *Metadata) Decode(b []byte) error {
-	if len(b) < metadataHeader {
+	if len(b) < MetadataHeader {
 		return fmt.Errorf("%w: metadata of %d bytes", ErrCorrupt, len(b))
 	}
 	m.Type, m.Encoding, m.ExpireMs = Type(b[0]), Encoding(b[1]), int64(binary.BigEndian.Uint64(b[2:]))
-	rest := b[metadataHeader:]
+	rest := b[MetadataHeader:]
 	if !m.known() {
 		return fmt.Errorf("%w: type %d with encoding %d", ErrCorrupt, b[0], b[1])
 	}
@@ -125,7 +126,7 @@ func (m *Metadata) Length() uint64 {
 }
 
 // spreadHeader is the size of a spread collection's metadata up to its id's end.
-const spreadHeader = metadataHeader + 8
+const spreadHeader = MetadataHeader + 8
 
 // PeekSpread reads the id of a spread collection from what may be its metadata, or anything else, and the kind of record that an element
 // is looked up by.
@@ -137,7 +138,7 @@ func PeekSpread(b []byte) (kind byte, id uint64, ok bool) {
 	if len(elements) == 0 {
 		return 0, 0, false
 	}
-	return elements[0].Kind, binary.BigEndian.Uint64(b[metadataHeader:]), true
+	return elements[0].Kind, binary.BigEndian.Uint64(b[MetadataHeader:]), true
 }
 
 // PeekBounds reads a spread sequence's id and the indexes of its elements, from head up to tail, from what may be its metadata, or

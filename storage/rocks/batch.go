@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"kedis/internal/buffer"
 	"kedis/internal/hugepage"
 )
 
@@ -80,7 +81,7 @@ func (b *Batch) Grow(bytes int) {
 	}
 	grown := make([]byte, len(b.data), len(b.data)+bytes)
 	hugepage.Advise(grown)
-	copy(grown, b.data)
+	buffer.Copy(grown, b.data)
 	b.data = grown
 }
 
@@ -119,11 +120,12 @@ func (b *Batch) appendBytes(p []byte) {
 		return
 	}
 	b.data = binary.AppendUvarint(b.data, uint64(len(p)))
-	b.data = append(b.data, p...)
+	b.data = buffer.Append(b.data, p)
 }
 
 // Write applies a batch, all of it or nothing, and makes it visible as one step. It is not durable before a flush.
-// A batch that names a dropped family is refused before any of it is applied. The batch may be used again.
+// A batch that names a dropped family is refused before any of it is applied. The batch may be used again. When the
+// error satisfies IsNoSpace, what was in it may still be applied later, and the batch is empty.
 func (d *DB) Write(b *Batch) error {
 	if b.records == 0 {
 		return nil
@@ -131,15 +133,45 @@ func (d *DB) Write(b *Batch) error {
 	if b.tooLarge || b.records > math.MaxUint32 {
 		return ErrTooLarge
 	}
-	d.writing.RLock()
-	defer d.writing.RUnlock()
+	if d.writing.TryRLock() {
+		err := d.write(b.families, b.Bytes(), false)
+		d.writing.RUnlock()
+		if err == nil || !isIncomplete(err) {
+			return err
+		}
+	}
+	err := d.writePatiently(b.families, b.Bytes())
+	if IsNoSpace(err) {
+		*b = Batch{} // its memory may be in use still
+	}
+	return err
+}
+
+// writePatiently waits for flushes and compactions that RocksDB has writers wait for, unless these wait for room on the disk.
+func (d *DB) writePatiently(families []*Family, data []byte) error {
+	return d.unlessFull("write", func() error {
+		d.writing.RLock()
+		defer d.writing.RUnlock()
+		return d.write(families, data, true)
+	})
+}
+
+// write needs d.writing to be held.
+func (d *DB) write(families []*Family, data []byte, mayStall bool) error {
+	if err := d.checkFamilies(families); err != nil {
+		return err
+	}
+	return fromStatus("write", C.rocks_write(d.c, first(data), C.size_t(len(data)), cBool(mayStall)))
+}
+
+// checkFamilies fails when one of the families is gone.
+func (d *DB) checkFamilies(families []*Family) error {
 	d.families.RLock()
 	defer d.families.RUnlock()
-	for _, f := range b.families {
+	for _, f := range families {
 		if _, err := f.in(d); err != nil {
 			return err
 		}
 	}
-	data := b.Bytes()
-	return fromStatus("write", C.rocks_write(d.c, first(data), C.size_t(len(data))))
+	return nil
 }

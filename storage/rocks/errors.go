@@ -32,6 +32,7 @@ var (
 const (
 	codeCorruption      = 2
 	codeIOError         = 5
+	codeIncomplete      = 7
 	subcodeNoSpace      = 4
 	subcodeSpaceLimit   = 8 // the room that was set is used up
 	subcodePathNotFound = 9 // a file that should be there is not
@@ -54,6 +55,12 @@ func IsNoSpace(err error) bool {
 		return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 	}
 	return e.Code == codeIOError && (e.Subcode == subcodeNoSpace || e.Subcode == subcodeSpaceLimit)
+}
+
+// isIncomplete reports whether a call was not done since it would have had to wait.
+func isIncomplete(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == codeIncomplete
 }
 
 // IsCorruption tells whether stored data was found damaged or missing.

@@ -5,7 +5,6 @@ package rocks
 import "C"
 
 import (
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -15,9 +14,8 @@ import (
 // events brings to the log what RocksDB tells of its background work. RocksDB's threads only queue it; a goroutine that
 // waits in C takes it out, so that a log which can't be written to never holds up a flush.
 type events struct {
-	c      *C.rocks_events
-	ended  chan struct{} // closed when the goroutine is done; nil before it runs
-	failed atomic.Bool   // background work has failed before, be it once
+	c     *C.rocks_events
+	ended chan struct{} // closed when the goroutine is done; nil before it runs
 }
 
 func newEvents() *events { return &events{c: C.rocks_events_create()} }
@@ -27,7 +25,7 @@ func (e *events) start(logger hclog.Logger) {
 	e.ended = make(chan struct{})
 	go func() {
 		defer close(e.ended)
-		stalls := stalls{logger: logger, telling: map[string]bool{}}
+		stalls, full := stalls{logger: logger, telling: map[string]bool{}}, fullDisk{logger: logger}
 		for {
 			event := C.rocks_events_next(e.c)
 			if event.lost > 0 {
@@ -36,15 +34,12 @@ func (e *events) start(logger hclog.Logger) {
 			if event.kind == C.ROCKS_EVENT_END {
 				return
 			}
-			if event.kind == C.ROCKS_EVENT_ERROR {
-				e.failed.Store(true)
-			}
-			logEvent(logger, &stalls, event)
+			logEvent(logger, &stalls, &full, event)
 		}
 	}()
 }
 
-func logEvent(logger hclog.Logger, stalls *stalls, event C.rocks_event) {
+func logEvent(logger hclog.Logger, stalls *stalls, full *fullDisk, event C.rocks_event) {
 	text := C.GoString(event.text)
 	C.free(unsafe.Pointer(event.text))
 	switch event.kind {
@@ -54,9 +49,37 @@ func logEvent(logger hclog.Logger, stalls *stalls, event C.rocks_event) {
 		logger.Info("rocksdb: recovered from a failure of background work", "error", text)
 	case C.ROCKS_EVENT_LINE:
 		logger.Debug("rocksdb: diary", "line", text)
+	case C.ROCKS_EVENT_FULL:
+		full.begins(text, time.Now())
+	case C.ROCKS_EVENT_ROOM:
+		full.ends(time.Now())
 	case C.ROCKS_EVENT_STALL:
 		stalls.note(text, stallState(event.from), stallState(event.to), time.Now())
 	}
+}
+
+// fullDisk tells of a full disk, at most once a minute: when room comes and goes it may be met many times a second.
+type fullDisk struct {
+	logger hclog.Logger
+	begun  time.Time // when what was told last began
+	told   bool      // and its end was not
+}
+
+const fullDiskEvery = time.Minute
+
+func (f *fullDisk) begins(failure string, now time.Time) {
+	if now.Sub(f.begun) < fullDiskEvery {
+		return
+	}
+	f.begun, f.told = now, true
+	f.logger.Error("rocksdb: the disk is full, and RocksDB waits for room", "error", failure)
+}
+
+func (f *fullDisk) ends(now time.Time) {
+	if f.told {
+		f.logger.Info("rocksdb: there is room on the disk again", "after", now.Sub(f.begun).Round(time.Millisecond).String())
+	}
+	f.told = false
 }
 
 // stallState is what RocksDB lets writers do, from normal upwards.
@@ -101,7 +124,7 @@ func (s *stalls) note(family string, from, to stallState, now time.Time) {
 	}
 }
 
-// failure is why RocksDB takes no writes until it has recovered by itself.
+// failure is why RocksDB takes no writes: background work has failed, not for lack of room (shim.cc). RocksDB recovers from some failures.
 func (e *events) failure(operation string) error {
 	return fromStatus(operation, C.rocks_events_failure(e.c))
 }

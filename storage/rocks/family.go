@@ -88,27 +88,31 @@ func (d *DB) all() []*Family {
 
 // Create adds a family. It is durable at once, ahead of anything that was written but not flushed.
 // Create waits while a Flush, a Checkpoint or a step of Compact runs; writers don't wait for it.
+// On a full disk it returns an error that satisfies IsNoSpace, and the family may still come into being later.
 func (d *DB) Create(name string) (*Family, error) {
-	d.structure.Lock()
-	defer d.structure.Unlock()
-	if d.closed.Load() {
-		return nil, ErrClosed
+	if err := d.exclusively("create family", func() error { return d.create(name) }); err != nil {
+		return nil, err
 	}
+	return d.Family(name), nil
+}
+
+// create needs d.structure to be held.
+func (d *DB) create(name string) error {
 	if d.Family(name) != nil {
-		return nil, fmt.Errorf("rocks: create family %q: it is there already", name)
+		return fmt.Errorf("rocks: create family %q: it is there already", name)
 	}
 	handle, err := d.inner.CreateColumnFamily(d.parts.options, name)
 	if err != nil {
-		return nil, fromGrocksdb(fmt.Sprintf("create family %q", name), err)
+		return fromGrocksdb(fmt.Sprintf("create family %q", name), err)
 	}
 	f, err := newFamily(d, handle)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	d.families.Lock()
 	d.families.byName[name] = f
 	d.families.Unlock()
-	return f, d.override(f)
+	return d.override(f)
 }
 
 // override gives a new family what SetFamilyOptions changed since Open.
@@ -120,10 +124,14 @@ func (d *DB) override(f *Family) error {
 }
 
 // Drop removes a family and all that it holds, durably and at once, ahead of anything that was written but not flushed.
-// Its files are deleted then. It refuses with ErrInUse while iterators are open on the family. It waits as Create does.
+// Its files are deleted then. It refuses with ErrInUse while iterators are open on the family. It waits as Create does, and fails as
+// Create does when the disk is full.
 func (d *DB) Drop(f *Family) error {
-	d.structure.Lock()
-	defer d.structure.Unlock()
+	return d.exclusively("drop family", func() error { return d.drop(f) })
+}
+
+// drop needs d.structure to be held.
+func (d *DB) drop(f *Family) error {
 	if _, err := f.in(d); err != nil {
 		return err
 	}
@@ -133,6 +141,7 @@ func (d *DB) Drop(f *Family) error {
 	// First, so that writers need not wait while the manifest is written, and so that an iterator that is
 	// made now either is counted below or finds the family gone.
 	d.setGone(f, true)
+	d.awaitWrites()
 	if n := f.inUse.Load(); n > 0 {
 		d.setGone(f, false)
 		return fmt.Errorf("rocks: drop family %q: %d iterators: %w", f.name, n, ErrInUse)
@@ -145,7 +154,13 @@ func (d *DB) Drop(f *Family) error {
 	return nil
 }
 
-// setGone takes a family out of the database, or back in. When it returns, no Write that names the family is under way.
+// awaitWrites returns when no Write is under way that has begun before.
+func (d *DB) awaitWrites() {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+}
+
+// setGone takes a family out of the database, or back in. When it returns, no Write begins that names a family which is gone.
 func (d *DB) setGone(f *Family, gone bool) {
 	d.families.Lock()
 	defer d.families.Unlock()

@@ -19,10 +19,19 @@ import (
 // again.
 func TestFullDisk(t *testing.T) {
 	if testing.Short() {
-		t.Skip("RocksDB looks for room every five seconds")
+		t.Skip("it fills disks")
 	}
-	t.Parallel()
-	command := exec.Command(os.Args[0], "-test.run=^TestFullDiskInChild$", "-test.v")
+	for _, name := range []string{"Stays", "ComesAndGoes", "AtTheEnd"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runOnSmallDisk(t, "TestInChildFullDisk"+name)
+		})
+	}
+}
+
+func runOnSmallDisk(t *testing.T, name string) {
+	t.Helper()
+	command := exec.Command(os.Args[0], "-test.run=^"+name+"$", "-test.v")
 	command.Env = append(os.Environ(), "ROCKS_TEST_FULL="+t.TempDir())
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
@@ -33,51 +42,158 @@ func TestFullDisk(t *testing.T) {
 	if errors.Is(err, fs.ErrPermission) || strings.Contains(string(out), "may not mount") {
 		t.Skip("this system doesn't let the test mount a small disk: ", err)
 	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestFullDiskInChild") {
-		t.Fatalf("%v\n%s", err, out)
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+name) {
+		t.Fatalf("%v\n%.20000s", err, out)
 	}
 }
 
-func TestFullDiskInChild(t *testing.T) {
-	disk := os.Getenv("ROCKS_TEST_FULL")
+const (
+	smallDiskBytes = 24 << 20
+	ballastBytes   = 16 << 20
+)
+
+// smallDisk mounts a disk and returns it and the path of a file that takes most of its room.
+func smallDisk(t *testing.T) (disk, ballast string) {
+	t.Helper()
+	disk = os.Getenv("ROCKS_TEST_FULL")
 	if disk == "" {
 		t.Skip("runs in the child process of TestFullDisk only")
 	}
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m"); err != nil {
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", smallDiskBytes)); err != nil {
 		t.Fatal("may not mount: ", err)
 	}
-	defer syscall.Unmount(disk, syscall.MNT_DETACH)
-	ballast := filepath.Join(disk, "ballast")
-	must(t, os.WriteFile(ballast, make([]byte, 16<<20), 0o600))
+	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
+	ballast = filepath.Join(disk, "ballast")
+	must(t, os.WriteFile(ballast, make([]byte, ballastBytes), 0o600))
+	return disk, ballast
+}
 
-	var log strings.Builder
-	d, err := Open(Options{Directory: filepath.Join(disk, "db"), WriteBufferBytes: 1 << 20, Compression: "none",
-		Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
+// fillDisk takes all the room that the disk has left.
+func fillDisk(t *testing.T, ballast string) {
+	t.Helper()
+	file, err := os.OpenFile(ballast, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	must(t, err)
+	for err == nil {
+		_, err = file.Write(make([]byte, os.Getpagesize()))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	must(t, file.Close())
+}
+
+func openOnSmallDisk(t *testing.T, disk string, log *strings.Builder) *DB {
+	t.Helper()
+	d, err := Open(Options{Directory: filepath.Join(disk, "db"), WriteBufferBytes: 1 << 20, Compression: "none",
+		Logger: hclog.New(&hclog.LoggerOptions{Output: log})})
+	must(t, err)
+	return d
+}
+
+func TestInChildFullDiskStays(t *testing.T) {
+	disk, ballast := smallDisk(t)
+	var log strings.Builder
+	d := openOnSmallDisk(t, disk, &log)
 	f := d.Family(DefaultFamily)
 	acknowledged := fillUp(t, d, f)
 	tablesFillUp(t, d, f)
 	for i := range acknowledged { // in memory or on disk, it is there
 		wantFiller(t, d, f, i)
 	}
+	if err := d.Compact(t.Context(), f); !IsNoSpace(err) {
+		t.Errorf("a compaction on a full disk: %v", err)
+	}
+	if _, err := d.Create("f"); !IsNoSpace(err) {
+		t.Errorf("a family on a full disk: %v", err)
+	}
 	must(t, os.Remove(ballast))
 	waitForRoom(t, d, f, acknowledged)
-	must(t, d.Flush())
 	wantFiller(t, d, f, acknowledged)
 	tables := newTables(t, d, TableOptions{})
-	tables.Put(f, []byte("table"), []byte("of a resumed database"))
-	if err := d.Ingest(tables); !errors.Is(err, errNoTables) {
-		t.Errorf("tables of a resumed database: %v", err)
-	}
+	tables.Put(f, []byte("table"), []byte("of a database that has met a full disk"))
+	must(t, d.Ingest(tables))
 	wantNoTables(t, d)
-	if d.TablesFrom() < 1<<60 {
-		t.Error("tables are wanted of a resumed database")
-	}
 	must(t, d.Close())
-	for _, line := range []string{"background work failed", "recovered"} {
+	for _, line := range []string{"the disk is full", "there is room on the disk again"} {
 		if !strings.Contains(log.String(), line) {
 			t.Errorf("the log doesn't say %q:\n%s", line, log.String())
 		}
+	}
+	if strings.Contains(log.String(), "background work failed") {
+		t.Errorf("RocksDB has learned of the full disk:\n%s", log.String())
+	}
+}
+
+// TestInChildFullDiskComesAndGoes has the disk become full, and have room again, at any moment of flushes, of compactions and of what
+// they write to the manifest.
+func TestInChildFullDiskComesAndGoes(t *testing.T) {
+	disk, ballast := smallDisk(t)
+	var log strings.Builder
+	d := openOnSmallDisk(t, disk, &log)
+	families := []*Family{d.Family(DefaultFamily), create(t, d, "a"), create(t, d, "b")}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	rounds := 0
+	go func() {
+		defer close(stopped)
+		for {
+			fillDisk(t, ballast)
+			time.Sleep(time.Duration(rounds%7) * 5 * time.Millisecond)
+			must(t, os.Remove(ballast))
+			rounds++
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(rounds%5) * 5 * time.Millisecond):
+			}
+		}
+	}()
+	flushed := 0
+	for n := 0; n < 1000; n++ {
+		var b Batch
+		for i, f := range families {
+			b.Put(f, fmt.Appendf(nil, "key%d", n%8), fmt.Appendf(nil, "%0*d", 4<<10<<i, n))
+		}
+		if err := d.Write(&b); err != nil && !IsNoSpace(err) {
+			t.Fatal(err)
+		}
+		if err := d.Flush(); err == nil {
+			flushed++
+		} else if !IsNoSpace(err) {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	<-stopped
+	waitForRoom(t, d, families[0], 0)
+	must(t, d.Close())
+	t.Logf("%d flushes while the disk was full %d times", flushed, rounds)
+	if strings.Contains(log.String(), "background work failed") {
+		t.Errorf("RocksDB has learned of the full disk:\n%s", log.String())
+	}
+	d = openOnSmallDisk(t, disk, &log)
+	wantFiller(t, d, d.Family(DefaultFamily), 0)
+	must(t, d.Close())
+}
+
+// TestInChildFullDiskAtTheEnd closes a database that waits for room: it doesn't wait, and what was flushed before is there.
+func TestInChildFullDiskAtTheEnd(t *testing.T) {
+	disk, ballast := smallDisk(t)
+	var log strings.Builder
+	d := openOnSmallDisk(t, disk, &log)
+	f := d.Family(DefaultFamily)
+	must(t, writeFiller(d, f, 0))
+	must(t, d.Flush())
+	must(t, writeFiller(d, f, 1))
+	fillDisk(t, ballast)
+	if err := d.Close(); !IsNoSpace(err) {
+		t.Errorf("closed on a full disk: %v", err)
+	}
+	if err := d.Flush(); !errors.Is(err, ErrClosed) {
+		t.Errorf("a flush of a closed database: %v", err)
+	}
+	// It is locked until the process ends.
+	if _, err := Open(Options{Directory: d.Directory()}); !IsLocked(err) {
+		t.Errorf("opened once more: %v", err)
 	}
 }
 
@@ -135,31 +251,14 @@ func writeFiller(d *DB, f *Family, i int) error {
 	return d.Write(&b)
 }
 
-// waitForRoom writes until it is accepted: RocksDB finds out by itself that there is room again.
+// waitForRoom writes until it is accepted and flushed: that there is room again is found out without anybody's help.
 func waitForRoom(t *testing.T, d *DB, f *Family, i int) {
 	t.Helper()
 	var err error
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if err = writeFiller(d, f, i); err == nil {
+		if err = errors.Join(writeFiller(d, f, i), d.Flush()); err == nil {
 			return
 		}
 	}
 	t.Fatalf("no write is accepted although there is room: %v", err)
-}
-
-// TestAsksForAFlushThatDoesNotBegin waits for a flush that nobody has asked for, as one waits whose flush RocksDB has mislaid.
-func TestAsksForAFlushThatDoesNotBegin(t *testing.T) {
-	d := openNew(t)
-	put(t, d, create(t, d, "f"), "k", "v")
-	d.events.failed.Store(true)
-	d.structure.Lock()
-	defer d.structure.Unlock()
-	must(t, d.begun(func() error {
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-			if s, err := d.Statistics(); err != nil || s.TableFileBytes > 0 {
-				return err
-			}
-		}
-		return errors.New("nobody has asked for a flush")
-	}))
 }

@@ -18,42 +18,41 @@ import (
 )
 
 // Flush writes everything that is in memory to table files, all families as one atomic step, and waits until it is
-// durable. It holds back rather than stall writers, so it may wait for compactions under heavy load.
+// durable.
+// While there is no room on the disk it returns an error that satisfies IsNoSpace, and the flush may still come to its end later.
 func (d *DB) Flush() error {
-	d.structure.Lock()
-	defer d.structure.Unlock()
-	if d.closed.Load() {
-		return ErrClosed
-	}
-	return d.flush(false)
+	return d.exclusively("flush", d.flush)
 }
 
-// flush needs d.structure to be held. While RocksDB recovers from a failure, it alone may flush: see the listener in shim.cc.
-func (d *DB) flush(mayStall bool) error {
+// flush needs d.structure to be held.
+func (d *DB) flush() error {
 	if err := d.events.failure("flush"); err != nil {
 		return err
 	}
-	return d.begun(func() error { return d.askForFlush(mayStall, true) })
-}
-
-// askForFlush needs d.structure to be held, be it by somebody who waits for the caller.
-func (d *DB) askForFlush(mayStall, wait bool) error {
 	families := d.all()
 	handles := make([]*C.rocks_family, len(families))
 	for i, f := range families {
 		handles[i] = f.c
 	}
-	return fromStatus("flush", C.rocks_flush(d.c, &handles[0], C.size_t(len(handles)), cBool(mayStall), cBool(wait)))
+	return fromStatus("flush", C.rocks_flush(d.c, &handles[0], C.size_t(len(handles))))
 }
 
 // Checkpoint flushes all families and makes a copy of the database in directory, which must not exist while its parent
 // does. Table files are linked where the file system is the same. Nobody is stopped, and the copy opens as a database.
+// On a full disk it returns an error that satisfies IsNoSpace.
 func (d *DB) Checkpoint(directory string) error {
-	d.structure.Lock()
-	defer d.structure.Unlock()
-	if d.closed.Load() {
-		return ErrClosed
-	}
+	// RocksDB 7.8 leaves out of a checkpoint's own flush a family whose memtable was empty a moment ago, and so tears the batch that
+	// comes to it just then (facebook/rocksdb#11148). The flush of named families doesn't.
+	return d.exclusively("checkpoint", func() error {
+		if err := d.flush(); err != nil {
+			return err
+		}
+		return d.checkpoint(directory)
+	})
+}
+
+// checkpoint needs d.structure to be held.
+func (d *DB) checkpoint(directory string) error {
 	if err := d.events.failure("checkpoint"); err != nil {
 		return err
 	}
@@ -62,13 +61,11 @@ func (d *DB) Checkpoint(directory string) error {
 		return fromGrocksdb("checkpoint", err)
 	}
 	defer checkpoint.Destroy()
-	// RocksDB 7.8 leaves out of a checkpoint's own flush a family whose memtable was empty a moment ago, and so tears the batch that
-	// comes to it just then (facebook/rocksdb#11148). The flush of named families doesn't.
-	if err := d.flush(false); err != nil {
-		return err
-	}
 	const neverFlush = math.MaxUint64
-	return fromGrocksdb("checkpoint "+directory, checkpoint.CreateCheckpoint(directory, neverFlush))
+	if err := checkpoint.CreateCheckpoint(directory, neverFlush); err != nil {
+		return fromGrocksdb("checkpoint "+directory, err)
+	}
+	return nil
 }
 
 // compactionStep is about how much data one step of Compact rewrites, in bytes.
@@ -96,16 +93,14 @@ func (d *DB) Compact(ctx context.Context, f *Family) error {
 }
 
 func (d *DB) compactStep(f *Family, from, to []byte) error {
-	d.structure.Lock()
-	defer d.structure.Unlock()
-	family, err := f.in(d)
-	if err != nil {
-		return err
-	}
-	if err := d.events.failure("compact"); err != nil {
-		return err
-	}
-	return d.begun(func() error {
+	return d.exclusively("compact", func() error {
+		family, err := f.in(d)
+		if err != nil {
+			return err
+		}
+		if err := d.events.failure("compact"); err != nil {
+			return err
+		}
 		return fromStatus(fmt.Sprintf("compact family %q", f.name),
 			C.rocks_compact(d.c, family, first(from), C.size_t(len(from)), first(to), C.size_t(len(to))))
 	})
@@ -113,14 +108,18 @@ func (d *DB) compactStep(f *Family, from, to []byte) error {
 
 // compactionBorders returns keys that cut a family's tables into pieces of about compactionStep bytes.
 func (d *DB) compactionBorders(f *Family) ([][]byte, error) {
-	d.structure.Lock()
-	defer d.structure.Unlock()
-	if _, err := f.in(d); err != nil {
-		return nil, err
-	}
 	var tables []grocksdb.SstMetadata
-	for _, level := range d.inner.GetColumnFamilyMetadataCF(f.handle).LevelMetas() {
-		tables = append(tables, level.SstMetas()...)
+	err := d.exclusively("compact", func() error {
+		if _, err := f.in(d); err != nil {
+			return err
+		}
+		for _, level := range d.inner.GetColumnFamilyMetadataCF(f.handle).LevelMetas() {
+			tables = append(tables, level.SstMetas()...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(tables, func(a, b grocksdb.SstMetadata) int {
 		return bytes.Compare(a.LargestKey(), b.LargestKey())
@@ -151,17 +150,19 @@ func (d *DB) ApproximateSize(f *Family, from, to []byte) (uint64, error) {
 // SetFamilyOptions changes options of all families, those that are created later included, by RocksDB's names for them
 // (write_buffer_size, disable_auto_compactions, ...). Options that can't be changed while running are an error.
 func (d *DB) SetFamilyOptions(options map[string]string) error {
-	d.structure.Lock()
-	defer d.structure.Unlock()
-	if d.closed.Load() {
-		return ErrClosed
-	}
-	for _, f := range d.all() {
-		if err := d.setFamily(f, options); err != nil {
-			return err
+	options = maps.Clone(options)
+	err := d.exclusively("set options", func() error {
+		for _, f := range d.all() {
+			if err := d.setFamily(f, options); err != nil {
+				return err
+			}
 		}
+		maps.Copy(d.families.overrides, options)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	maps.Copy(d.families.overrides, options)
 	if bytes, err := strconv.ParseInt(options["write_buffer_size"], 10, 64); err == nil {
 		d.noteWriteBuffer(bytes)
 	}

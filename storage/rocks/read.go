@@ -6,10 +6,11 @@ import "C"
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"github.com/linxGnu/grocksdb"
+
+	"kedis/internal/buffer"
 )
 
 // Peek reads a key of the default family as the files of the database in a directory have it. It locks and changes nothing, so the database may
@@ -108,7 +109,7 @@ func (d *DB) get(f *Family, s *C.rocks_snapshot, persisted C.uint8_t, key, dst [
 func extend(dst []byte, r C.rocks_value) []byte {
 	n := int(r.length)
 	if r.rest != nil {
-		dst = slices.Grow(dst, n)
+		dst = buffer.Grow(dst, n)
 		C.rocks_rest_take(r.rest, first(dst[len(dst):cap(dst)]))
 	}
 	return dst[:len(dst)+n]

@@ -4,27 +4,110 @@ package rocks
 import "C"
 
 import (
-	"sync"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// recovery takes up the background work again that a full disk has stopped, as soon as there is room. Why RocksDB is not to do
-// that itself, shim.cc says (Listener).
-type recovery struct {
-	stop, ended chan struct{}
-}
+// RocksDB never learns of a full disk (Room in shim.cc): its flushes wait, and its compactions are given up. Callers here must not wait
+// with it, or a full disk would hang the server. They get an error that satisfies IsNoSpace, and what RocksDB has begun ends later.
 
 const (
-	recoverEvery = time.Second
-	// recoveryRoom is what has to be free beside the size of all memtables, which the files that are made of them don't exceed:
-	// for the manifest.
-	recoveryRoom = 4 << 20
+	// lookEvery is how often a call that RocksDB doesn't return from looks whether it waits for room.
+	lookEvery = 20 * time.Millisecond
+	// recoverEvery is how long after compactions were given up they begin again. It doubles each time, up to recoverAtMost.
+	recoverEvery  = time.Second
+	recoverAtMost = 16 * time.Second
 )
 
+var (
+	errWaits   = errors.New("RocksDB waits for room on the disk")
+	errNoMerge = errors.New("RocksDB has no room on the disk for a compaction that has to come first")
+)
+
+// full is why a call that writes would have to wait: there is no room on the disk.
+func (d *DB) full(operation string) error {
+	state := C.rocks_room_state(d.events.c)
+	switch {
+	case state.waiting > 0:
+		return noSpace(operation, errWaits)
+	case uint64(state.given_up) != d.recovery.begunAgain.Load() && d.writesStopped():
+		return noSpace(operation, errNoMerge)
+	}
+	return nil
+}
+
+func noSpace(operation string, why error) error {
+	return &Error{Operation: operation, Code: codeIOError, Subcode: subcodeNoSpace, Text: "No space left on device: " + why.Error()}
+}
+
+// writesStopped reports whether a Write has to wait for a flush or a compaction.
+func (d *DB) writesStopped() bool {
+	stopped, ok := d.inner.GetIntPropertyCF("rocksdb.is-write-stopped", d.Family(DefaultFamily).handle)
+	return ok && stopped != 0
+}
+
+// unlessFull runs f, which may wait for room on the disk. It returns an error that satisfies IsNoSpace as soon as RocksDB waits. f then
+// ends later, and must not refer to anything that its caller goes on with.
+func (d *DB) unlessFull(operation string, f func() error) error {
+	if d.closed.Load() {
+		return ErrClosed
+	}
+	if err := d.full(operation); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ticker.C:
+			if err := d.full(operation); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// exclusively is unlessFull for what holds structure. f doesn't begin after exclusively has returned.
+func (d *DB) exclusively(operation string, f func() error) error {
+	_, err := d.beginExclusively(operation, f)
+	return err
+}
+
+// beginExclusively is exclusively, and reports whether f has begun, be it that it hasn't ended.
+func (d *DB) beginExclusively(operation string, f func() error) (begun bool, err error) {
+	var decided atomic.Bool // whether f begins
+	err = d.unlessFull(operation, func() error {
+		d.structure.Lock()
+		defer d.structure.Unlock()
+		if d.closed.Load() {
+			return ErrClosed
+		}
+		if decided.Swap(true) {
+			return nil // too late
+		}
+		return f()
+	})
+	return decided.Swap(true), err
+}
+
+// recovery has compactions begin again that were given up on a full disk.
+type recovery struct {
+	stop, ended chan struct{}
+	begunAgain  atomic.Uint64 // how many had been given up when compactions began again last
+	pause       time.Duration
+	due         time.Time
+}
+
 func (d *DB) startRecovery() {
-	d.recovery = recovery{make(chan struct{}), make(chan struct{})}
+	C.rocks_room_await(d.events.c, 1)
+	d.recovery.stop, d.recovery.ended = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(d.recovery.ended)
 		ticker := time.NewTicker(recoverEvery)
@@ -33,8 +116,8 @@ func (d *DB) startRecovery() {
 			select {
 			case <-d.recovery.stop:
 				return
-			case <-ticker.C:
-				d.resume()
+			case now := <-ticker.C:
+				d.recover(now)
 			}
 		}
 	}()
@@ -45,63 +128,48 @@ func (r *recovery) end() {
 	<-r.ended
 }
 
-// resume has RocksDB write out all memtables and go on, if a full disk has stopped it and there is room for them. When that fails
-// RocksDB reports another failure of background work, and it is tried again.
-func (d *DB) resume() {
-	if !IsNoSpace(d.events.failure("resume")) {
+// recover has RocksDB look for compactions again if some were given up and there is room.
+func (d *DB) recover(now time.Time) {
+	r := &d.recovery
+	givenUp := uint64(C.rocks_room_state(d.events.c).given_up)
+	if givenUp == r.begunAgain.Load() {
+		if now.Sub(r.due) > recoverAtMost {
+			r.pause = 0
+		}
 		return
 	}
-	needed := uint64(C.rocks_memtable_bytes(d.c)) + recoveryRoom
-	var disk unix.Statfs_t
-	if err := unix.Statfs(d.directory, &disk); err != nil {
-		d.logger.Error("rocksdb: looking for room on the disk", "error", err)
+	if now.Before(r.due) || d.roomFor(C.ROCKS_COMPACTION_LEAVES*3/2) != nil {
 		return
 	}
-	if free := disk.Bavail * uint64(disk.Bsize); free < needed {
+	r.pause = min(max(2*r.pause, recoverEvery), recoverAtMost)
+	r.due = now.Add(r.pause)
+	if err := d.exclusively("compact again", d.compactAgain); err != nil {
+		d.logger.Debug("rocksdb: compactions don't begin again", "error", err)
 		return
 	}
-	if !d.structure.TryLock() {
-		return // Close waits for this goroutine, and holds it
-	}
-	defer d.structure.Unlock()
-	d.resumed.Store(true)
-	err := d.begun(func() error { return fromStatus("resume", C.rocks_resume(d.c)) })
-	if err != nil {
-		d.logger.Debug("rocksdb: the disk is full still", "error", err)
-	}
+	r.begunAgain.Store(givenUp)
 }
 
-// askAgainEvery is how long a flush that is waited for may take before another one is asked for.
-const askAgainEvery = time.Second
-
-// begun makes a call that waits for a flush, and sees to it that the flush begins. RocksDB counts the flushes that it has yet to begin
-// apart from the queue in which they stand. One that finds background work stopped has been taken off the count and stays in the
-// queue; from then on each begins only when the next one is asked for, and whoever waits for the last would wait without end. So, once
-// background work has failed, others are asked for meanwhile. d.structure is held.
-func (d *DB) begun(wait func() error) error {
-	if !d.events.failed.Load() {
-		return wait()
+// compactAgain has RocksDB look whether a family needs a compaction, which it does after each change of an option.
+func (d *DB) compactAgain() error {
+	const option = "disable_auto_compactions"
+	value := d.families.overrides[option]
+	if value == "" {
+		value = "false"
 	}
-	done := make(chan struct{})
-	var asking sync.WaitGroup
-	asking.Go(func() { d.askAgain(done) })
-	defer asking.Wait()
-	defer close(done)
-	return wait()
-}
-
-func (d *DB) askAgain(done <-chan struct{}) {
-	ticker := time.NewTicker(askAgainEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-ticker.C:
-			d.logger.Info("rocksdb: a flush may not have begun; another one is asked for")
-			if err := d.askForFlush(true, false); err != nil {
-				d.logger.Debug("rocksdb: asking for another flush", "error", err)
-			}
+	for _, f := range d.all() {
+		if err := d.setFamily(f, map[string]string{option: value}); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// free returns how many bytes the disk has for files.
+func (d *DB) free() (uint64, error) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(d.directory, &disk); err != nil {
+		return 0, wrapPath("statfs", d.directory, err)
+	}
+	return disk.Bavail * uint64(disk.Bsize), nil
 }

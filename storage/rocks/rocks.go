@@ -71,16 +71,16 @@ type DB struct {
 	// to in between would be left out, and the flush would tear the batch that wrote to it.
 	structure sync.Mutex
 
-	// writing is held for reading by each Write, and by an ingestion, which needs empty memtables. It comes behind structure.
+	// writing is held for reading by each Write, so that no batch finds one of its families dropped half-way, and by an ingestion,
+	// which needs empty memtables. It comes behind structure.
 	writing sync.RWMutex
 
 	tablesFrom      atomic.Int64
 	targetFileBytes atomic.Int64
-	resumed         atomic.Bool   // once it was; under structure
 	tableNumber     atomic.Uint64 // of the table file that was begun last
 	tableBytes      atomic.Uint64 // written to table files
 
-	// families is held for reading by each Write, so that no batch finds one of its families dropped half-way.
+	// families is never held while RocksDB works: it may wait for room on the disk.
 	families struct {
 		sync.RWMutex
 		byName    map[string]*Family
@@ -114,11 +114,16 @@ func (d *DB) open() error {
 	if err := claimable(d.directory); err != nil {
 		return err
 	}
+	if err := d.refuseStrays(); err != nil {
+		return err
+	}
 	address, err := hidden(d.parts.options)
 	if err != nil {
 		return err
 	}
-	C.rocks_options_complete(address, d.events.c)
+	directory := C.CString(d.directory)
+	defer C.free(unsafe.Pointer(directory))
+	C.rocks_options_complete(address, directory, d.events.c)
 	names, err := d.existingFamilies()
 	if err != nil {
 		return err
@@ -198,9 +203,10 @@ func (d *DB) openError(err error) error {
 
 // Close flushes all families as one step, and closes the database whether or not that succeeded; what was not flushed
 // is lost. It refuses, and changes nothing, while iterators or snapshots are open.
+//
+// When RocksDB waits for room on the disk, the error satisfies IsNoSpace, and the database is left as it is until the process ends, its
+// lock included: nothing can be done with it any more, and its files are as a kill would leave them.
 func (d *DB) Close() error {
-	d.structure.Lock()
-	defer d.structure.Unlock()
 	if d.closed.Load() {
 		return ErrClosed
 	}
@@ -208,8 +214,17 @@ func (d *DB) Close() error {
 		return fmt.Errorf("rocks: close %s: %d iterators and snapshots: %w", d.directory, n, ErrInUse)
 	}
 	d.recovery.end()
-	err := d.flush(true)
-	d.closed.Store(true)
+	err := d.exclusively("close", d.flush)
+	if d.closed.Swap(true) {
+		return ErrClosed
+	}
+	if IsNoSpace(err) {
+		d.logger.Error("rocksdb: the database is left open, since the disk is full; what its files lack is read from the log at the next start")
+		return err
+	}
+	C.rocks_room_await(d.events.c, 0) // what still runs fails rather than wait
+	d.structure.Lock()
+	defer d.structure.Unlock()
 	for _, f := range d.all() {
 		d.setGone(f, true)
 		f.handle.Destroy()

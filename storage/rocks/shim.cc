@@ -5,6 +5,7 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
 #include <rocksdb/iterator.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/options.h>
@@ -18,7 +19,11 @@
 #include <rocksdb/write_batch.h>
 
 #include <malloc.h>
+#include <sys/stat.h>
 
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <cstdarg>
 #include <cstdio>
@@ -28,10 +33,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+using rocksdb::IODebugContext;
+using rocksdb::IOOptions;
+using rocksdb::IOStatus;
 using rocksdb::Slice;
 using rocksdb::Status;
 
@@ -303,8 +312,9 @@ void rocks_iterator_close(rocks_iterator *iterator) { delete iterator; }
 
 // ---- writing ----
 
-rocks_status rocks_write(rocks_db *db, const char *batch, size_t length) {
+rocks_status rocks_write(rocks_db *db, const char *batch, size_t length, uint8_t may_stall) {
   rocksdb::WriteOptions options;
+  options.no_slowdown = may_stall == 0;
   options.disableWAL = true;
   rocksdb::WriteBatch updates(std::string(batch, length));
   return report(real(db)->Write(options, &updates));
@@ -321,6 +331,7 @@ rocks_status rocks_table_open(rocks_db *db, rocks_family *family, const char *pa
                               rocks_table **table) {
   rocksdb::Options options = real(db)->GetOptions(real(family));
   if (!bottommost) options.bottommost_compression = rocksdb::kDisableCompressionOption;
+  options.env = rocksdb::Env::Default();  // on a full disk it fails, as its caller can: see PatientFiles
   *table = new rocks_table(rocksdb::EnvOptions(options), options);
   return report((*table)->writer.Open(path));
 }
@@ -350,6 +361,12 @@ rocks_status rocks_table_add(rocks_table *table, const char *records, size_t len
   return report(status);
 }
 
+rocks_status rocks_table_put(rocks_table *table, const char *key, size_t key_length, const char *value, size_t value_length, uint64_t *size) {
+  Status status = table->writer.Put(slice(key, key_length), slice(value, value_length));
+  *size = table->writer.FileSize();
+  return report(status);
+}
+
 rocks_status rocks_table_finish(rocks_table *table, uint64_t *size) {
   rocksdb::ExternalSstFileInfo file;
   Status status = table->writer.Finish(&file);
@@ -375,12 +392,11 @@ rocks_status rocks_ingest(rocks_db *db, rocks_family **families, char **paths, s
   return report(real(db)->IngestExternalFiles(files));
 }
 
-rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count, uint8_t allow_stall, uint8_t wait) {
+rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count) {
   std::vector<rocksdb::ColumnFamilyHandle *> handles(count);
   for (size_t i = 0; i < count; i++) handles[i] = real(families[i]);
   rocksdb::FlushOptions options;
-  options.wait = wait != 0;
-  options.allow_write_stall = allow_stall != 0;
+  options.allow_write_stall = true;
   return report(real(db)->Flush(options, handles));
 }
 
@@ -390,16 +406,16 @@ uint64_t rocks_memtable_bytes(rocks_db *db) {
   return bytes;
 }
 
-rocks_status rocks_resume(rocks_db *db) { return report(real(db)->Resume()); }
-
 // The C API's version of this keeps the status to itself.
 rocks_status rocks_compact(rocks_db *db, rocks_family *family, const char *from, size_t from_length, const char *to,
                            size_t to_length) {
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
   const Slice begin = slice(from, from_length), end = slice(to, to_length);
-  return report(real(db)->CompactRange(options, real(family), from_length > 0 ? &begin : nullptr,
-                                       to_length > 0 ? &end : nullptr));
+  const Status status = real(db)->CompactRange(options, real(family), from_length > 0 ? &begin : nullptr,
+                                               to_length > 0 ? &end : nullptr);
+  if (status.IsColumnFamilyDropped()) return report(Status::NoSpace("the compaction was given up"));  // Room::giveUp
+  return report(status);
 }
 
 // ---- options and counters ----
@@ -468,21 +484,157 @@ struct Queue {
   }
 };
 
+// Room is what RocksDB's writes do on a full disk. RocksDB 7.8 doesn't survive an atomic flush whose entry in the manifest can't be
+// written: it takes the flush back twice (DBImpl::AtomicFlushMemTablesToOutputFiles, after
+// InstallMemtableAtomicFlushResults has done so), which an assertion aborts, and without assertions the count of memtables to be
+// flushed is wrong from then on, and who waits for a flush waits without end. Nor does it survive a failure during DB::Resume
+// (facebook/rocksdb#11872). So it never learns of a full disk:
+//  - A flush, and whatever writes the manifest, waits until there is room, and then writes the same bytes to the same place.
+//  - A compaction is given up, so that what it has written is deleted and nobody waits for it. DB.recover has it begin again.
+//    It leaves compactionLeaves bytes on the disk, for flushes.
+// While the database is being opened or closed, failures are failures.
+class Room {
+ public:
+  explicit Room(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
+
+  static thread_local bool compacting;  // this thread runs a compaction
+
+  std::atomic<bool> patient{false};
+  std::atomic<uint32_t> waiting{0};
+  std::atomic<uint64_t> given_up{0};  // compactions
+
+  // Does what may be repeated when it has failed for lack of room.
+  template <typename Attempt>
+  IOStatus attempt(Attempt attempt) {
+    IOStatus status = attempt();
+    if (!patient || !full(status)) return status;
+    if (compacting) return giveUp();
+    if (waiting++ == 0) queue_->put({ROCKS_EVENT_FULL, 0, 0, 0, text(status.ToString())});
+    do {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      status = attempt();
+    } while (patient && full(status));
+    if (--waiting == 0) queue_->put({ROCKS_EVENT_ROOM, 0, 0, 0, text("")});
+    return status;
+  }
+
+  // For what may not be repeated: after a failed sync, another one would succeed without having written what the first has not.
+  IOStatus once(IOStatus status) { return patient && compacting && full(status) ? giveUp() : status; }
+
+  // Ends a compaction in the one way that RocksDB takes for no error. It doesn't begin again by itself.
+  IOStatus giveUp() {
+    given_up++;
+    return rocksdb::status_to_io_status(Status::ColumnFamilyDropped("there is no room on the disk"));
+  }
+
+  // Reports whether there is room for what a compaction wants to write.
+  bool leavesEnough(rocksdb::FileSystem *files, const std::string &directory, size_t bytes) {
+    uint64_t free = 0;
+    const IOStatus status = files->GetFreeSpace(directory, IOOptions(), &free, nullptr);
+    return !patient || !status.ok() || free >= bytes + ROCKS_COMPACTION_LEAVES;
+  }
+
+ private:
+  static bool full(const IOStatus &status) {
+    return status.IsNoSpace() || (status.IsIOError() && status.ToString().find(strerror(EDQUOT)) != std::string::npos);
+  }
+
+  std::shared_ptr<Queue> queue_;
+};
+
+thread_local bool Room::compacting = false;
+
+// A file of the database. What is appended is written at its offset, so that it can be written once more.
+class PatientFile : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  PatientFile(std::unique_ptr<rocksdb::FSWritableFile> &&file, uint64_t end, std::shared_ptr<rocksdb::FileSystem> files,
+              std::string directory, std::shared_ptr<Room> room)
+      : FSWritableFileOwnerWrapper(std::move(file)), end_(end), files_(std::move(files)), directory_(std::move(directory)),
+        room_(std::move(room)) {}
+
+  IOStatus Append(const Slice &data, const IOOptions &options, IODebugContext *debug) override {
+    if (Room::compacting && !room_->leavesEnough(files_.get(), directory_, data.size())) return room_->giveUp();
+    IOStatus status = room_->attempt([&] { return target()->PositionedAppend(data, end_, options, debug); });
+    if (status.ok()) end_ += data.size();
+    return status;
+  }
+  IOStatus Append(const Slice &data, const IOOptions &options, const rocksdb::DataVerificationInfo &,
+                  IODebugContext *debug) override {
+    return Append(data, options, debug);
+  }
+  IOStatus Truncate(uint64_t size, const IOOptions &options, IODebugContext *debug) override {
+    IOStatus status = target()->Truncate(size, options, debug);
+    if (status.ok()) end_ = size;
+    return status;
+  }
+  IOStatus Sync(const IOOptions &options, IODebugContext *debug) override {
+    return room_->once(target()->Sync(options, debug));
+  }
+  IOStatus Fsync(const IOOptions &options, IODebugContext *debug) override {
+    return room_->once(target()->Fsync(options, debug));
+  }
+  IOStatus Close(const IOOptions &options, IODebugContext *debug) override {
+    return room_->once(target()->Close(options, debug));
+  }
+
+ private:
+  uint64_t end_;
+  std::shared_ptr<rocksdb::FileSystem> files_;
+  std::string directory_;
+  std::shared_ptr<Room> room_;
+};
+
+// The file system as the database sees it. Files elsewhere, such as those of a checkpoint, and copies of the options, which
+// RocksDB can do without, fail as they do.
+class PatientFiles : public rocksdb::FileSystemWrapper {
+ public:
+  PatientFiles(std::string directory, std::shared_ptr<Room> room)
+      : FileSystemWrapper(rocksdb::FileSystem::Default()), directory_(std::move(directory)), room_(std::move(room)) {}
+
+  const char *Name() const override { return "PatientFiles"; }
+
+  IOStatus NewWritableFile(const std::string &path, const rocksdb::FileOptions &options,
+                           std::unique_ptr<rocksdb::FSWritableFile> *file, IODebugContext *debug) override {
+    if (!ours(path)) return target()->NewWritableFile(path, options, file, debug);
+    std::unique_ptr<rocksdb::FSWritableFile> made;
+    IOStatus status = room_->attempt([&] { return target()->NewWritableFile(path, options, &made, debug); });
+    if (status.ok()) file->reset(new PatientFile(std::move(made), 0, target_, directory_, room_));
+    return status;
+  }
+  // Nobody else may read a database, nor a checkpoint of one.
+  IOStatus CreateDir(const std::string &path, const IOOptions &options, IODebugContext *debug) override {
+    return mkdir(path.c_str(), 0700) == 0 ? IOStatus::OK() : target()->CreateDir(path, options, debug);
+  }
+  IOStatus RenameFile(const std::string &from, const std::string &to, const IOOptions &options,
+                      IODebugContext *debug) override {
+    if (!ours(to)) return target()->RenameFile(from, to, options, debug);
+    return room_->attempt([&] { return target()->RenameFile(from, to, options, debug); });
+  }
+  IOStatus LinkFile(const std::string &from, const std::string &to, const IOOptions &options,
+                    IODebugContext *debug) override {
+    if (!ours(to)) return target()->LinkFile(from, to, options, debug);
+    return room_->attempt([&] { return target()->LinkFile(from, to, options, debug); });
+  }
+
+ private:
+  bool ours(const std::string &path) const {
+    const size_t slash = path.rfind('/');
+    return slash != std::string::npos && path.compare(0, slash, directory_) == 0 &&
+           path.compare(slash + 1, strlen("OPTIONS"), "OPTIONS") != 0;
+  }
+
+  std::string directory_;
+  std::shared_ptr<Room> room_;
+};
+
 class Listener : public rocksdb::EventListener {
  public:
   explicit Listener(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
 
-  // RocksDB 7.8 has a fault (facebook/rocksdb#11872 mends it, from 8.7 on): an atomic flush that succeeds while an error is
-  // being recovered from, and another one has come up meanwhile, is not installed, nor are its memtables ever taken up again;
-  // all later flushes, recovery's included, wait for those without end. So while the disk is full nothing may flush:
-  //  - A compaction that finds it full is a "soft" error to RocksDB, which goes on flushing. It is made a hard one here, which
-  //    stops flushes and writes.
-  //  - Recovery by RocksDB itself, which lets flushes run that were queued before, and tries every five seconds whatever
-  //    room there is, is turned off. Without it no error counts as one that came up meanwhile, but during DB::Resume, which
-  //    DB.resume in recovery.go calls when there is room for all memtables.
-  //  - No two flushes run side by side: one would wait for the other without end when that fails (options.go).
-  //  - Nobody else flushes: rocks_events_failure.
-  // And whoever waits for a flush, once there was a failure, sees to it that it begins: DB.begun in recovery.go.
+  void OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo &) override { Room::compacting = true; }
+  void OnSubcompactionCompleted(const rocksdb::SubcompactionJobInfo &) override { Room::compacting = false; }
+
+  // Of a full disk it can only be a failed sync by now: it is as hard an error as any other.
   void OnBackgroundError(rocksdb::BackgroundErrorReason, Status *error) override {
     if (error->IsNoSpace() && error->severity() < Status::kHardError) *error = Status(*error, Status::kHardError);
     queue_->fail(*error);
@@ -531,15 +683,19 @@ class Diary : public rocksdb::Logger {
 
 struct rocks_events {
   std::shared_ptr<Queue> queue = std::make_shared<Queue>();
+  std::shared_ptr<Room> room = std::make_shared<Room>(queue);
+  std::unique_ptr<rocksdb::Env> environment;
 };
 
-void rocks_options_complete(void *c_options, rocks_events *events) {
+void rocks_options_complete(void *c_options, const char *directory, rocks_events *events) {
+  events->environment = rocksdb::NewCompositeEnv(std::make_shared<PatientFiles>(directory, events->room));
   rocksdb::Options &options = static_cast<rocksdb_options_t *>(c_options)->rep;
   // Close flushes all families itself and reports how that went; the destructor could do neither.
   options.avoid_flush_during_shutdown = true;
   // A reader that closes the last iterator on a file leaves its deletion to a background thread.
   options.avoid_unnecessary_blocking_io = true;
   options.statistics->set_stats_level(rocksdb::StatsLevel::kExceptHistogramOrTimers);
+  options.env = events->environment.get();
   options.listeners.push_back(std::make_shared<Listener>(events->queue));
   options.info_log = std::make_shared<Diary>(options.info_log_level, events->queue);
   // No file spans two kinds of records, which differ in their first byte, or tables could never be put between those of another kind.
@@ -551,6 +707,12 @@ rocks_events *rocks_events_create(void) { return new rocks_events; }
 rocks_status rocks_events_failure(rocks_events *events) {
   std::lock_guard<std::mutex> lock(events->queue->mutex);
   return report(events->queue->failure);
+}
+
+void rocks_room_await(rocks_events *events, uint8_t patient) { events->room->patient = patient != 0; }
+
+rocks_room rocks_room_state(rocks_events *events) {
+  return {events->room->waiting.load(), events->room->given_up.load()};
 }
 
 rocks_event rocks_events_next(rocks_events *events) {

@@ -31,7 +31,8 @@ rocks_db *rocks_db_of(void *c_database);
 rocks_family *rocks_family_of(void *c_family);
 
 // Sets on a rocksdb_options_t what the C API has no setter for, and makes the listener's events flow.
-void rocks_options_complete(void *c_options, rocks_events *events);
+// From then on the database is to be opened in directory alone, and events have to outlive it.
+void rocks_options_complete(void *c_options, const char *directory, rocks_events *events);
 
 // Keeps glibc's malloc to so many arenas. By itself it makes eight for each processor, and since blocks of the cache are
 // freed by other threads than those that allocated them, each arena ends up with holes that no other one can use.
@@ -60,8 +61,9 @@ rocks_status rocks_get_cached(rocks_db *db, rocks_family *family, const char *ke
 // Copies what did not fit to buffer, which has room for it, and frees the rest.
 void rocks_rest_take(rocks_rest *rest, char *buffer);
 
-// Applies a write batch in RocksDB's own format, without its log.
-rocks_status rocks_write(rocks_db *db, const char *batch, size_t length);
+// Applies a write batch in RocksDB's own format, without its log. Where RocksDB would have it wait, the status is Incomplete and
+// nothing is applied, unless may_stall is set.
+rocks_status rocks_write(rocks_db *db, const char *batch, size_t length, uint8_t may_stall);
 
 typedef struct rocks_table rocks_table;  // a rocksdb::SstFileWriter
 
@@ -71,6 +73,8 @@ enum { ROCKS_TABLE_PUT = 0, ROCKS_TABLE_DELETE = 1, ROCKS_TABLE_DELETE_RANGE = 2
 rocks_status rocks_table_open(rocks_db *db, rocks_family *family, const char *path, uint8_t bottommost, rocks_table **table);
 // Adds records, each: kind (1) | key length (4) | value length (4) | key | value, little endian. size is that of the file so far.
 rocks_status rocks_table_add(rocks_table *table, const char *records, size_t length, uint64_t *size);
+// Adds one record whose value is too large to be copied into a block of records.
+rocks_status rocks_table_put(rocks_table *table, const char *key, size_t key_length, const char *value, size_t value_length, uint64_t *size);
 // Completes the file and makes it durable. The table is gone, whatever the status; size is the file's.
 rocks_status rocks_table_finish(rocks_table *table, uint64_t *size);
 // Ends writing. The file stays where it is.
@@ -114,13 +118,12 @@ rocks_block rocks_iterator_seek(rocks_iterator *iterator, const char *key, size_
                                 size_t capacity, uint32_t entries);
 void rocks_iterator_close(rocks_iterator *iterator);
 
-// Flushes the families as one atomic step and waits. With allow_stall, writers may be held up by it.
-rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count, uint8_t allow_stall, uint8_t wait);
+// Flushes the families as one atomic step and waits, be it for room on the disk. It doesn't wait for compactions to catch up, since
+// those may have been given up.
+rocks_status rocks_flush(rocks_db *db, rocks_family **families, size_t count);
 
 // The bytes that all memtables of all families take, sealed ones too.
 uint64_t rocks_memtable_bytes(rocks_db *db);
-// Takes up the background work again that a full disk has stopped: waits for what still runs, and flushes everything.
-rocks_status rocks_resume(rocks_db *db);
 
 // Compacts a range of a family and waits; an empty bound is none.
 rocks_status rocks_compact(rocks_db *db, rocks_family *family, const char *from, size_t from_length, const char *to,
@@ -138,7 +141,8 @@ void rocks_tickers(rocks_db *db, uint64_t *counts);
 char *rocks_version(void);
 
 // What RocksDB tells of its background work, queued until someone asks.
-enum { ROCKS_EVENT_END = 0, ROCKS_EVENT_ERROR = 1, ROCKS_EVENT_RECOVERED = 2, ROCKS_EVENT_STALL = 3, ROCKS_EVENT_LINE = 4 };
+enum { ROCKS_EVENT_END = 0, ROCKS_EVENT_ERROR = 1, ROCKS_EVENT_RECOVERED = 2, ROCKS_EVENT_STALL = 3, ROCKS_EVENT_LINE = 4,
+       ROCKS_EVENT_FULL = 5, ROCKS_EVENT_ROOM = 6 };
 typedef struct {
   int kind;
   uint64_t lost;   // events that did not fit into the queue before this one
@@ -147,9 +151,16 @@ typedef struct {
 } rocks_event;
 
 rocks_events *rocks_events_create(void);
-// Why RocksDB takes no writes until it has recovered, from a full disk by rocks_resume and else by itself; OK when it does
-// take them.
+// Why RocksDB takes no writes until it has recovered by itself; OK when it does take them.
 rocks_status rocks_events_failure(rocks_events *events);
+// Whether the database's writes wait on a full disk, or fail, as they do at first.
+void rocks_room_await(rocks_events *events, uint8_t patient);
+enum { ROCKS_COMPACTION_LEAVES = 8 << 20 };  // bytes of the disk that compactions leave free
+typedef struct {
+  uint32_t waiting;   // writes that wait for room on the disk
+  uint64_t given_up;  // compactions that there was no room for, since the database was opened
+} rocks_room;
+rocks_room rocks_room_state(rocks_events *events);
 // Waits for an event; kind is ROCKS_EVENT_END once the queue was ended.
 rocks_event rocks_events_next(rocks_events *events);
 void rocks_events_end(rocks_events *events);

@@ -105,6 +105,16 @@ func (d *DB) addProperties(f *Family, properties map[string]*uint64) error {
 	return nil
 }
 
+// MemtableBytes returns how much memory all memtables take, about which the files that are made of them don't exceed.
+func (d *DB) MemtableBytes() int64 {
+	d.families.RLock() // Close takes the families away first
+	defer d.families.RUnlock()
+	if d.closed.Load() || len(d.families.byName) == 0 {
+		return 0
+	}
+	return int64(C.rocks_memtable_bytes(d.c))
+}
+
 // Property returns a property of a family by RocksDB's name for it, such as rocksdb.stats, and whether there is one.
 func (d *DB) Property(f *Family, name string) (value string, ok bool, err error) {
 	if _, err := f.in(d); err != nil {

@@ -17,8 +17,6 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // Tables collects many writes that are applied as one step, like a Batch, but writes them to table files as they come, which Ingest then
@@ -75,6 +73,7 @@ const (
 	tableDeleteRange = C.ROCKS_TABLE_DELETE_RANGE
 	tableRecord      = 9
 	tableBlock       = 64 << 10
+	largeValue       = 1 << 20 // is not copied into a block
 )
 
 // tableRoom is what has to be free on the disk besides what is to be written to tables.
@@ -82,15 +81,8 @@ const tableRoom = 16 << 20
 
 // TablesFrom is how many bytes are better written to tables than as a batch: half of what fills a memtable. Less would make many small files.
 func (d *DB) TablesFrom() int64 {
-	if d.resumed.Load() {
-		return math.MaxInt64
-	}
 	return d.tablesFrom.Load()
 }
-
-// errNoTables is Ingest's error once RocksDB has been resumed. RocksDB 7.8 then takes itself for stopped still when it is to give numbers to
-// table files (ErrorHandler::ClearBGError leaves is_db_stopped_ set), gives none, says that all is well, and adds the file 000000.sst.
-var errNoTables = errors.New("rocks: no table files can be taken, since the disk was full, until the database is opened again")
 
 func (d *DB) noteWriteBuffer(bytes int64) { d.tablesFrom.Store(bytes / 2) }
 
@@ -110,11 +102,11 @@ func newTableBuffer() []byte { return make([]byte, 0, tableBlock+tableBlock/4) }
 
 // roomFor fails when the disk has less room than so many bytes.
 func (d *DB) roomFor(bytes uint64) error {
-	var disk unix.Statfs_t
-	if err := unix.Statfs(d.directory, &disk); err != nil {
+	free, err := d.free()
+	if err != nil {
 		return fmt.Errorf("rocks: looking for room on the disk: %w", err)
 	}
-	if disk.Bavail*uint64(disk.Bsize) < bytes {
+	if free < bytes {
 		return fmt.Errorf("rocks: %d bytes for tables: %w", bytes, syscall.ENOSPC)
 	}
 	return nil
@@ -127,7 +119,7 @@ func (d *DB) awaitCompactions(bytes int64) {
 	var s Statistics
 	for written := 0.0; written < float64(bytes); time.Sleep(step) {
 		s = Statistics{}
-		if d.addDatabase(&s, d.Family(DefaultFamily)) != nil || d.events.failure("compact") != nil {
+		if d.addDatabase(&s, d.Family(DefaultFamily)) != nil || d.events.failure("compact") != nil || d.full("compact") != nil {
 			return
 		}
 		switch {
@@ -170,6 +162,10 @@ func (t *Tables) add(f *Family, kind byte, key, value []byte) {
 		return
 	}
 	t.records++
+	if kind == tablePut && len(value) >= largeValue {
+		t.err = t.putLarge(key, value)
+		return
+	}
 	t.buffer = append(t.buffer, kind)
 	t.buffer = binary.LittleEndian.AppendUint32(t.buffer, uint32(len(key)))
 	t.buffer = binary.LittleEndian.AppendUint32(t.buffer, uint32(len(value)))
@@ -243,6 +239,16 @@ func (t *Tables) write() error {
 	return err
 }
 
+// putLarge hands a record over as it stands in memory, behind those in the buffer.
+func (t *Tables) putLarge(key, value []byte) error {
+	if err := t.write(); err != nil {
+		return err
+	}
+	last := &t.files[len(t.files)-1]
+	return fromStatus("write table file "+last.path,
+		C.rocks_table_put(last.c, first(key), C.size_t(len(key)), first(value), C.size_t(len(value)), &last.bytes))
+}
+
 // finish completes the last file and makes it durable.
 func (t *Tables) finish() error {
 	if len(t.files) == 0 {
@@ -275,23 +281,28 @@ func (t *Tables) Discard() error {
 
 // Ingest adds everything that was written to tables to the database: all of it or nothing, as one step that is durable when it
 // returns. What was written before by batches becomes durable with it. The tables can't be used any more, whether or not it succeeds.
+// When the error satisfies IsNoSpace, they may still be added later.
 func (d *DB) Ingest(t *Tables) error {
 	err := t.err
 	if err == nil {
 		err = t.finish()
 	}
-	if err == nil && len(t.files) > 0 {
-		err = d.ingest(t.files)
+	if err != nil || len(t.files) == 0 {
+		return errors.Join(err, t.Discard())
 	}
-	return errors.Join(err, t.Discard())
+	taken := &Tables{files: t.files}
+	t.files = nil
+	begun, err := d.beginExclusively("ingest tables", func() error {
+		return errors.Join(d.ingest(taken.files), taken.Discard())
+	})
+	if !begun {
+		err = errors.Join(err, taken.Discard())
+	}
+	return err
 }
 
+// ingest needs d.structure to be held.
 func (d *DB) ingest(files []tableFile) error {
-	d.structure.Lock()
-	defer d.structure.Unlock()
-	if d.resumed.Load() {
-		return errNoTables
-	}
 	handles := make([]*C.rocks_family, len(files))
 	paths := make([]*C.char, len(files))
 	for i, file := range files {
@@ -305,7 +316,7 @@ func (d *DB) ingest(files []tableFile) error {
 	// No batch comes between the two steps, so that no memtable holds what RocksDB would have to flush while it keeps all writers out.
 	d.writing.Lock()
 	defer d.writing.Unlock()
-	if err := d.flush(true); err != nil {
+	if err := d.flush(); err != nil {
 		return err
 	}
 	return fromStatus("ingest tables", C.rocks_ingest(d.c, &handles[0], &paths[0], C.size_t(len(handles))))

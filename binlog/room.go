@@ -1,0 +1,66 @@
+package binlog
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// On a disk that the log itself has filled, more of the log goes than its retention would let go. That takes two steps: Reclaim brings
+// data to RocksDB's files, so that recovery needs less of the log, and then the oldest segments are removed. It begins when there is no
+// room for the segment after the next one, so that as a rule nothing is refused meanwhile.
+
+// reclaimsUnrefused is how often room is made for a segment before writes are refused: what is written meanwhile takes room, too.
+const reclaimsUnrefused = 4
+
+// needed returns how many bytes have to be free for a segment to be made: it, and what Reclaim may take afterwards.
+func (l *Log) needed() int64 { return l.options.SegmentBytes + l.options.Room() }
+
+// roomForSegment fails if the disk has less than is needed.
+func (l *Log) roomForSegment() error {
+	free, err := l.options.files.free(l.options.Directory)
+	if err != nil {
+		return err
+	}
+	if needed := l.needed(); free < needed {
+		return fmt.Errorf("the disk has %d bytes left, and %d are needed for a segment and to persist the data: %w", free, needed, syscall.ENOSPC)
+	}
+	return nil
+}
+
+// reclaimLocked begins to make room, if that isn't going on already. The keeper doesn't wait for it: Reclaim may take long, and may wait
+// for locks that are held by somebody who closes the log.
+func (l *Log) reclaimLocked() {
+	if l.options.Reclaim == nil || l.reclaiming || l.closed {
+		return
+	}
+	l.reclaiming = true
+	go func() {
+		if err := l.reclaim(); err != nil {
+			l.options.Logger.Debug("binlog: no room was made", "error", err)
+		}
+		l.mu.Lock()
+		l.reclaiming = false
+		l.reclaims++
+		soon := l.reclaims <= reclaimsUnrefused // later it is tried again once a second
+		l.mu.Unlock()
+		if soon {
+			l.alert()
+		}
+	}()
+}
+
+// reclaim removes segments that neither recovery nor a reader needs, whatever the retention says, until there is room for two.
+func (l *Log) reclaim() error {
+	persisted, failed := l.options.Reclaim()
+	free, err := l.options.files.free(l.options.Directory)
+	if err != nil {
+		return err
+	}
+	surplus := l.options.SegmentBytes
+	if removed, err := l.purge(persisted, l.needed()+surplus-free); err != nil {
+		return err
+	} else if removed > 0 {
+		l.options.Logger.Warn("binlog: segments were removed although the retention would keep them, since the disk is full", "segments", removed)
+	}
+	return failed
+}

@@ -1,0 +1,78 @@
+package command
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestLargeWorkWaitsItsTurn: as many requests run as fit, in the order in which they came.
+func TestLargeWorkWaitsItsTurn(t *testing.T) {
+	var w largeWork
+	first := w.take(largeAtOnce - 10)
+	second := w.take(10)
+	order := make(chan int)
+	for i := range 2 {
+		go func() {
+			giveBack := w.take(largeAtOnce * int64(2-i)) // the first is larger than all that fits
+			order <- i
+			giveBack()
+		}()
+		for waiting := 0; waiting <= i; {
+			w.mu.Lock()
+			waiting = len(w.waiting)
+			w.mu.Unlock()
+		}
+	}
+	second()
+	select {
+	case i := <-order:
+		t.Fatalf("request %d runs beside one that leaves no room", i)
+	default:
+	}
+	first()
+	if got := []int{<-order, <-order}; !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("they ran in the order %v", got)
+	}
+	w.take(largeAtOnce)()
+	if w.taken != 0 {
+		t.Errorf("%d bytes are taken in the end", w.taken)
+	}
+}
+
+// TestLargeWorkHoldsNoLocks: while a request on a long string waits for its turn, others go on with its key.
+func TestLargeWorkHoldsNoLocks(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c, other := newTestClient(t, e), newTestClient(t, e)
+	c.do("SETRANGE", "key", "0", string(make([]byte, 2*fromLarge)))
+	args := words("SETBIT", "key", "7", "1")
+	if outcome := c.batch.Execute(c.session, args); outcome != Offload {
+		t.Fatalf("outcome %d", outcome)
+	}
+	if err := c.batch.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if c.session.large < 2*fromLarge {
+		t.Fatalf("the request says that it is about %d bytes", c.session.large)
+	}
+	full := e.large.take(largeAtOnce)
+	done := make(chan Outcome)
+	go func() { done <- e.Work(c.session, args) }()
+	for waiting := 0; waiting == 0; {
+		e.large.mu.Lock()
+		waiting = len(e.large.waiting)
+		e.large.mu.Unlock()
+	}
+	if reply := other.do("SET", "key", "short"); reply != "+OK\r\n" {
+		t.Errorf("the reply is %q", reply)
+	}
+	if len(e.workers.tokens) != e.workers.count {
+		t.Error("it has a worker's token")
+	}
+	full()
+	if outcome := <-done; outcome != Done {
+		t.Errorf("outcome %d", outcome)
+	}
+	if reply := other.do("GETBIT", "key", "7"); reply != ":1\r\n" {
+		t.Errorf("the reply is %q", reply)
+	}
+}

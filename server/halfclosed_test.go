@@ -1,0 +1,93 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// sendLast sends text and then the end, and returns all replies. The server sees nothing of it before all is there.
+func (r *running) sendLast(c *rawClient, text string) (replies func() string) {
+	r.t.Helper()
+	r.at(c, func(*connection) {
+		c.send(text)
+		if err := c.CloseWrite(); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return func() string {
+		r.t.Helper()
+		all, err := io.ReadAll(c.lines)
+		if err != nil {
+			r.t.Error(err)
+		}
+		return string(all)
+	}
+}
+
+// TestLastRequestsAreAnswered sends requests and the end of the stream behind them.
+func TestLastRequestsAreAnswered(t *testing.T) {
+	r := startServer(t)
+	admin := r.dial()
+	const times = 400
+	sets, oks := strings.Repeat("SET key value\r\n", times), strings.Repeat("+OK\r\n", times)
+	large := strings.Repeat("x", 10<<20)
+	admin.want("+OK", "set", "large", large)
+	bulk := fmt.Sprintf("$%d\r\n%s\r\n", len(large), large)
+	for name, c := range map[string]struct{ requests, replies string }{
+		"writes":         {sets, oks},
+		"protocol error": {sets + "*1\r\n!\r\n", oks + "-ERR Protocol error: expected '$', got '!'\r\n"},
+		"half a request": {sets + "*2\r\n$3\r\nGE", oks},
+		"quit":           {sets + "QUIT\r\n" + sets, oks + "+OK\r\n"},
+		"worker":         {"DEBUG DIGEST-VALUE none\r\nKEYS none\r\n" + sets, "*1\r\n+" + strings.Repeat("0", 40) + "\r\n*0\r\n" + oks},
+		"large":          {strings.Repeat("GET large\r\n", 3) + sets, bulk + bulk + bulk + oks},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := r.dialRaw()
+			if got := r.sendLast(client, c.requests)(); got != c.replies {
+				t.Errorf("%d bytes of replies instead of %d: %.60q … %.60q", len(got), len(c.replies), got, got[max(0, len(got)-60):])
+			}
+		})
+	}
+	eventually(t, "their sessions have ended", func() bool { return r.engine.Clients.Count() == 1 })
+}
+
+// TestLastRequestsBehindAPause sends the end behind requests that wait.
+func TestLastRequestsBehindAPause(t *testing.T) {
+	r := startServer(t)
+	admin, client := r.dial(), r.dialRaw()
+	admin.want("+OK", "client", "pause", "1000000", "write")
+	replies := r.sendLast(client, "SET key value\r\nGET key\r\n")
+	r.wantSome("is half closed", func(c *connection) bool { return c.ended })
+	admin.want("+OK", "client", "unpause")
+	if got := replies(); got != "+OK\r\n$5\r\nvalue\r\n" {
+		t.Errorf("the replies are %q", got)
+	}
+}
+
+// TestHalfClosedClientIsKilled closes one that waits, and one that doesn't read.
+func TestHalfClosedClientIsKilled(t *testing.T) {
+	r := startServer(t)
+	admin := r.dial()
+	admin.want("+OK", "set", "large", strings.Repeat("x", 20<<20))
+	admin.want("+OK", "client", "pause", "1000000", "write")
+	for _, requests := range []string{"SET key value\r\n", "GET large\r\n"} {
+		client := r.dialRaw()
+		r.sendLast(client, requests)
+		r.wantSome("is half closed", func(c *connection) bool { return c.ended })
+		admin.want(":1", "client", "kill", "addr", client.LocalAddr().String())
+		eventually(t, "it is gone", func() bool { return r.engine.Clients.Count() == 1 })
+	}
+}
+
+// TestHalfClosedClientIsGone resets a connection whose client sends no more and doesn't read.
+func TestHalfClosedClientIsGone(t *testing.T) {
+	r := startServer(t)
+	client := r.dialRaw()
+	r.dial().want("+OK", "set", "large", strings.Repeat("x", 20<<20))
+	r.sendLast(client, "GET large\r\n")
+	r.wantSome("is half closed", func(c *connection) bool { return c.ended })
+	client.reset()
+	eventually(t, "it is gone", func() bool { return r.engine.Clients.Count() == 1 })
+}

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"bufio"
+	"net"
+	"testing"
+
+	"github.com/panjf2000/gnet/v2"
+)
+
+// rawClient is a client's socket. The replies to what it sends are read as lines.
+type rawClient struct {
+	*net.TCPConn
+	t     *testing.T
+	lines *bufio.Reader
+}
+
+func (r *running) dialRaw() *rawClient {
+	r.t.Helper()
+	socket, err := net.Dial("tcp", r.address())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { socket.Close() })
+	return &rawClient{socket.(*net.TCPConn), r.t, bufio.NewReader(socket)}
+}
+
+// send sends bytes, and fails the test when they can't be sent.
+func (c *rawClient) send(text string) {
+	c.t.Helper()
+	if _, err := c.Write([]byte(text)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// wantLine expects a line of a reply.
+func (c *rawClient) wantLine(want string) {
+	c.t.Helper()
+	if got, err := c.lines.ReadString('\n'); err != nil || got != want+"\r\n" {
+		c.t.Fatalf("the reply is %q (%v), want %q", got, err, want)
+	}
+}
+
+// reset ends the connection with RST instead of FIN.
+func (c *rawClient) reset() {
+	if err := c.SetLinger(0); err != nil {
+		c.t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		c.t.Error(err)
+	}
+}
+
+// at runs a function on the reactor that serves the client.
+func (r *running) at(client *rawClient, run func(c *connection)) {
+	r.t.Helper()
+	client.send("PING\r\n")
+	client.wantLine("+PONG")
+	for _, s := range r.engine.Clients.All() {
+		if c := s.Peer.(*connection); c.remote == client.LocalAddr().String() {
+			done := make(chan struct{})
+			c.post(func() { defer close(done); run(c) })
+			<-done
+			return
+		}
+	}
+	r.t.Fatal("the server doesn't know the client")
+}
+
+func (r *running) wantNoClients() {
+	r.t.Helper()
+	eventually(r.t, "no session is left", func() bool { return r.engine.Clients.Count() == 0 })
+}
+
+// TestResetConnectionIsNotMoved resets a connection just before it is moved: its session ends all the same.
+func TestResetConnectionIsNotMoved(t *testing.T) {
+	r := startServer(t)
+	reactors := r.bothReactors()
+	client := r.dialRaw()
+	r.at(client, func(c *connection) {
+		to := reactors[0]
+		if to == c.reactor {
+			to = reactors[1]
+		}
+		client.reset()
+		c.reactor.move(c, to)
+	})
+	eventually(t, "the session has ended", func() bool {
+		for _, s := range r.engine.Clients.All() {
+			if s.Peer.RemoteAddress() == client.LocalAddr().String() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestConnectionThatDoesNotArrive pretends that gnet gives up a connection on its way, without an error.
+func TestConnectionThatDoesNotArrive(t *testing.T) {
+	r := startServer(t)
+	client := r.dialRaw()
+	r.at(client, func(c *connection) {
+		arrived := make(chan gnet.RegisteredResult)
+		close(arrived)
+		r.seeArrive(c, c.arrivals, arrived)
+	})
+	r.wantNoClients()
+}
+
+// TestResetConnectionIsNotHandedOver resets a connection just before it becomes a replica's.
+func TestResetConnectionIsNotHandedOver(t *testing.T) {
+	r := startServer(t)
+	client := r.dialRaw()
+	r.at(client, func(c *connection) {
+		client.reset()
+		c.Detach(func(conn net.Conn) {
+			t.Errorf("a connection with the address %v was handed over", conn.RemoteAddr())
+			conn.Close()
+		})
+		c.handOver()
+	})
+	r.wantNoClients()
+}
