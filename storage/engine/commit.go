@@ -188,7 +188,7 @@ func (s *Store) publish(t *Txn) {
 		d.namespace.keys.Add(int64(d.keys))
 		d.namespace.expires.Add(int64(d.expires))
 	}
-	s.counters.Expired.Add(int64(t.expired.keys))
+	s.counters.Expired.Add(int64(t.changes.expired.keys))
 	if t.changes.databases != nil {
 		kept := now.kept
 		if empty(t.changes.databases) {

@@ -328,7 +328,7 @@ func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, le
 		} else {
 			to.Put(family, key, value)
 			if len(value) > LargeValue {
-				s.large.note(recordHash(space, key), len(value))
+				s.clean.large.note(recordHash(space, key), len(value))
 			}
 		}
 		if !layout.Kinds[key[0]].Read {

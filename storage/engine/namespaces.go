@@ -28,7 +28,8 @@ type namespaces struct {
 type changes struct {
 	deltas    []delta
 	databases []*Namespace    // when not nil, the map as the transaction has changed it
-	moved     []movedSequence // collections whose bounds have changed
+	moved     []movedSequence // sequences whose bounds have changed
+	expired   expired
 }
 
 // delta is a difference to a namespace's counters.
@@ -37,16 +38,26 @@ type delta struct {
 	keys, expires int
 }
 
+// expired is the removal of keys whose time had come.
+type expired struct {
+	keys    int
+	entries int // of the journal that this took
+}
+
 // changesMark is what changes are cut back to.
 type changesMark struct {
 	deltas, moved int
 	databases     []*Namespace
+	expired       expired
 }
 
-func (c *changes) mark() changesMark { return changesMark{len(c.deltas), len(c.moved), c.databases} }
+func (c *changes) mark() changesMark {
+	return changesMark{len(c.deltas), len(c.moved), c.databases, c.expired}
+}
 
 func (c *changes) rewind(m changesMark) {
 	c.deltas, c.moved, c.databases = c.deltas[:m.deltas], c.moved[:m.moved], m.databases
+	c.expired = m.expired
 }
 
 // sameMap reports whether the map of databases is as it was at a mark.

@@ -90,17 +90,17 @@ type Store struct {
 	views      views
 
 	flusher     flusher
-	large       largeRecords
 	generations generations
 	order       orders
 	background  background
 	counters    Counters
 }
 
-// clean are copies of what RocksDB has.
+// clean are copies of what RocksDB has, and what is known of records that are too large for them.
 type clean struct {
 	records *cache.Cache
 	walks   walks.Copies
+	large   largeRecords
 }
 
 // positions are those of the log that data has reached.

@@ -20,7 +20,6 @@ type Txn struct {
 	journal journal
 	effects effects
 	events  KeyEvents
-	expired expired
 	changes changes
 	staging staging
 
@@ -37,12 +36,6 @@ type running struct {
 	now    int64 // Unix ms
 	budget int   // records that it may still touch
 	asked  int64 // bytes that a command on a reactor wanted to go over when its budget ended
-}
-
-// expired is the removal of keys whose time had come.
-type expired struct {
-	keys    int
-	entries int // of the journal that this took
 }
 
 // staging is what a transaction brings to RocksDB ahead of its commit.
@@ -122,7 +115,6 @@ type Savepoint struct {
 	entries, staged, events int
 	effects                 effectsMark
 	changes                 changesMark
-	expired                 expired
 	hits, misses            int64
 }
 
@@ -137,7 +129,7 @@ func (t *Txn) Begin(mode Mode, nowMs int64, budget int) {
 
 // Mark makes a savepoint that of the transaction's state now.
 func (t *Txn) Mark(s *Savepoint) {
-	*s = Savepoint{len(t.journal.entries), len(t.staging.ids), t.events.Len(), t.effects.mark(), t.changes.mark(), t.expired, t.lookups.hits, t.lookups.misses}
+	*s = Savepoint{len(t.journal.entries), len(t.staging.ids), t.events.Len(), t.effects.mark(), t.changes.mark(), t.lookups.hits, t.lookups.misses}
 }
 
 // Rollback takes back everything since a savepoint.
@@ -147,7 +139,6 @@ func (t *Txn) Rollback(s *Savepoint) {
 	t.journal.rewind(s.entries)
 	t.effects.rewind(s.effects)
 	t.events.rewind(s.events)
-	t.expired = s.expired
 	t.changes.rewind(s.changes)
 	t.releaseStaged(s.staged)
 }
@@ -162,8 +153,8 @@ func (t *Txn) releaseStaged(first int) {
 
 // Changed tells whether something was written since a savepoint, besides the removal of expired keys, which has its own effects.
 func (t *Txn) Changed(s *Savepoint) bool {
-	return len(t.journal.entries)-t.expired.entries > s.entries-s.expired.entries ||
-		t.events.Len()-t.expired.keys > s.events-s.expired.keys || !t.changes.sameMap(s.changes)
+	return len(t.journal.entries)-t.changes.expired.entries > s.entries-s.changes.expired.entries ||
+		t.events.Len()-t.changes.expired.keys > s.events-s.changes.expired.keys || !t.changes.sameMap(s.changes)
 }
 
 // Empty tells that there is nothing to commit.
@@ -179,7 +170,6 @@ func (t *Txn) Reset() {
 	t.journal.reset()
 	t.effects.reset()
 	t.events.rewind(0)
-	t.expired = expired{}
 	t.changes.rewind(changesMark{})
 	t.view, t.outcome = nil, outcome{}
 	t.running.mode, t.running.budget, t.running.asked = Mode{}, unlimited, 0
@@ -298,7 +288,7 @@ func (t *Txn) usedAgain(key []byte) bool {
 // getBelow reads from RocksDB and keeps a clean copy. The lock of the key keeps others from
 // changing the record meanwhile.
 func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, found bool, err error) {
-	if err := t.SpendBytes(rocksReadCost*bytesPerRecord + int(t.store.large.size(hash))); err != nil {
+	if err := t.SpendBytes(rocksReadCost*bytesPerRecord + int(t.store.clean.large.size(hash))); err != nil {
 		return nil, false, err
 	}
 	if family := ns.family.Load(); family != nil {
@@ -315,7 +305,7 @@ func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, fo
 			return nil, false, err
 		}
 	}
-	t.store.large.note(hash, len(value))
+	t.store.clean.large.note(hash, len(value))
 	t.copy(ns, hash, key, value, found)
 	return value, found, nil
 }
@@ -393,9 +383,9 @@ func (t *Txn) NewID() uint64 { return t.store.ids.next.Add(1) - 1 }
 
 // Expire carries out remove, which removes a key because its time has come.
 func (t *Txn) Expire(remove func() error) error {
-	t.expired.keys++
+	t.changes.expired.keys++
 	before := len(t.journal.entries)
 	err := remove()
-	t.expired.entries += len(t.journal.entries) - before
+	t.changes.expired.entries += len(t.journal.entries) - before
 	return err
 }
