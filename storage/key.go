@@ -1,6 +1,9 @@
 package storage
 
-import "kedis/storage/layout"
+import (
+	"kedis/storage/engine"
+	"kedis/storage/layout"
+)
 
 // Key is what Lookup found of a key: its metadata, or that it doesn't exist. Value of the metadata
 // is read only and valid until the transaction is reset.
@@ -98,9 +101,7 @@ func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 	} else if unchanged(&old.Metadata, next) {
 		return nil
 	}
-	if row := TypeOf(next.Type); row.replaced != nil {
-		row.replaced(d, &old.Metadata, next)
-	}
+	d.noteBounds(&old.Metadata, next)
 	return d.putMetadata(key, next)
 }
 
@@ -110,6 +111,19 @@ func (d DB) putMetadata(key []byte, m *layout.Metadata) error {
 	head, value := m.AppendHead(t.scratch.record[:0])
 	t.scratch.record = head
 	return t.PutParts(d.space, d.metadataKey(key), head, value)
+}
+
+// noteBounds notes that a key's new metadata changes the bounds of the spread sequence that it had before. (Were it called through the
+// type's row, the metadata of all commands would be allocated.)
+func (d DB) noteBounds(old, next *layout.Metadata) {
+	if next.Type.Sequence() && next.Encoding == layout.Spread && old.Encoding == layout.Spread && next.ID == old.ID &&
+		boundsOf(next) != boundsOf(old) {
+		d.txn.MoveBounds(d.space, next.ID, boundsOf(old), boundsOf(next))
+	}
+}
+
+func boundsOf(m *layout.Metadata) engine.Bounds {
+	return engine.Bounds{Head: m.Head, Tail: m.Tail}
 }
 
 // unchanged tells that a spread collection's record needn't be written again. (A packed one has
@@ -167,8 +181,8 @@ func (d DB) remove(key []byte, k *Key) error {
 
 // abandon notes that the elements of a spread collection wait for the reaper.
 func (d DB) abandon(m *layout.Metadata) error {
-	if row := TypeOf(m.Type); row.abandoned != nil {
-		row.abandoned(d, m)
+	if m.Type.Sequence() {
+		d.txn.LeaveBounds(d.space, m.ID, boundsOf(m))
 	}
 	return d.txn.Abandon(d.space, m)
 }

@@ -27,8 +27,6 @@ var listType = DataType{Name: "list", RDB: rdb.List, Digest: digest.List, encodi
 	elements: func(d DB, m *layout.Metadata, visit visitElement) error {
 		return d.walkAll(m, m.Type.Elements()[0], false, func(_, element []byte) error { return visit(element, nil, 0) })
 	},
-	replaced:  DB.noteBounds,
-	abandoned: DB.leaveList,
 }
 
 // encodeList writes a list. The number of nodes that a spread one makes up comes first, so its elements are read twice.
@@ -96,20 +94,6 @@ func (r *restoring) enlargeList(pack listpack.Listpack) error {
 	}
 	return nil
 }
-
-func boundsOf(m *layout.Metadata) engine.Bounds {
-	return engine.Bounds{Head: m.Head, Tail: m.Tail}
-}
-
-// noteBounds notes that a key's new metadata changes the bounds of the spread list that it had before.
-func (d DB) noteBounds(old, next *layout.Metadata) {
-	if next.Encoding == layout.Spread && old.Encoding == layout.Spread && next.ID == old.ID && boundsOf(next) != boundsOf(old) {
-		d.txn.MoveBounds(d.space, next.ID, boundsOf(old), boundsOf(next))
-	}
-}
-
-// leaveList notes that nothing refers to a spread list any more.
-func (d DB) leaveList(m *layout.Metadata) { d.txn.LeaveBounds(d.space, m.ID, boundsOf(m)) }
 
 // List is a list as a transaction sees it. Its methods change it in the transaction and keep its
 // key in step; Save writes that down.

@@ -29,11 +29,6 @@ type DataType struct {
 	packedPairs bool
 	// scanned returns the value of an element's record as SCAN and its like show it; nil: as it is.
 	scanned func(t *Txn, value []byte) ([]byte, error)
-
-	// replaced is told that a spread collection's metadata changes; nil: it needn't be.
-	replaced func(d DB, old, next *layout.Metadata)
-	// abandoned is told that nothing refers to a spread collection any more; nil: it needn't be.
-	abandoned func(d DB, m *layout.Metadata)
 }
 
 // visitElement is called for the elements of a spread collection: see DB.Elements.

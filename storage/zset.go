@@ -75,12 +75,13 @@ func restoreZSet(r *restoring) (layout.Metadata, error) {
 // one has a record for each member with its score, and one in an index by score and member. It never
 // becomes packed again.
 type ZSet struct {
-	db   DB
-	key  []byte
-	old  Key
-	next layout.Metadata
-	pack listpack.Listpack // when it is packed
-	made *engine.Elements  // where the records of new members go, when they come once each
+	db      DB
+	key     []byte
+	old     Key
+	next    layout.Metadata
+	pack    listpack.Listpack // when it is packed
+	made    *engine.Elements  // where the records of new members go, when they come once each
+	byScore engine.Index      // see index
 }
 
 // ZSet opens the sorted set of a key, which may not exist: the set is empty then.
@@ -513,9 +514,10 @@ func (z *ZSet) walkPackedBackwards(rank, n int, visit Visit) error {
 	return nil
 }
 
-// index is the one by score.
-func (z *ZSet) index() engine.Index {
-	return z.db.txn.NewIndex(z.db.space, layout.KindZSetScore, z.next.ID, z.Len(), z.key)
+// index is the one by score, as the set has it now.
+func (z *ZSet) index() *engine.Index {
+	z.byScore = z.db.txn.NewIndex(z.db.space, layout.KindZSetScore, z.next.ID, z.Len(), z.key)
+	return &z.byScore
 }
 
 // ranked returns the counts of the index; nil when it is to be walked.
@@ -523,8 +525,7 @@ func (z *ZSet) ranked() *engine.Ranked {
 	if z.packed() {
 		return nil
 	}
-	x := z.index()
-	return x.Ranked()
+	return z.index().Ranked()
 }
 
 // indexKey is a key of the index; the shortest one with nil.

@@ -7,6 +7,34 @@ import (
 	"kedis/storage/walks"
 )
 
+// Index is the records of one kind that a spread collection has, in the order of their keys.
+type Index struct {
+	txn      *Txn
+	space    *Namespace
+	kind     byte
+	id       uint64
+	entries  int
+	key      []byte // of the collection
+	keysOnly bool   // nobody looks at values, nor takes entries from the ends
+}
+
+// NewIndex returns an index; key is the collection's.
+func (t *Txn) NewIndex(ns *Namespace, kind byte, id uint64, entries int, key []byte) Index {
+	return Index{txn: t, space: ns, kind: kind, id: id, entries: entries, key: key}
+}
+
+// NewKeyIndex returns an index of which only keys are read, and whose ends are not remembered.
+func (t *Txn) NewKeyIndex(ns *Namespace, kind byte, id uint64, entries int, key []byte) *Index {
+	x := t.NewIndex(ns, kind, id, entries, key)
+	x.keysOnly = true
+	return &x
+}
+
+// indexKey is a key of the index; the shortest one with nil.
+func (x *Index) indexKey(within []byte) []byte {
+	return layout.AppendElementKey(nil, x.kind, x.id, within)
+}
+
 // PutEntry writes a record of an index whose ends are remembered.
 func (t *Txn) PutEntry(ns *Namespace, key, value []byte) error {
 	id := layout.ElementID(key)

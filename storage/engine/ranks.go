@@ -243,29 +243,6 @@ func (t *Txn) takeBackRanks(first int) {
 // countedKinds are the kinds of record that ranks count. One that is put isn't there yet, and one that is deleted is.
 var countedKinds = kindsWith(func(k *layout.Kind) bool { return k.Counted })
 
-// Index is the records of one kind that a spread collection has, in the order of their keys.
-type Index struct {
-	txn      *Txn
-	space    *Namespace
-	kind     byte
-	id       uint64
-	entries  int
-	key      []byte // of the collection
-	keysOnly bool   // nobody looks at values, nor takes entries from the ends
-}
-
-// NewIndex returns an index; key is the collection's.
-func (t *Txn) NewIndex(ns *Namespace, kind byte, id uint64, entries int, key []byte) Index {
-	return Index{txn: t, space: ns, kind: kind, id: id, entries: entries, key: key}
-}
-
-// NewKeyIndex returns an index of which only keys are read, and whose ends are not remembered.
-func (t *Txn) NewKeyIndex(ns *Namespace, kind byte, id uint64, entries int, key []byte) *Index {
-	x := t.NewIndex(ns, kind, id, entries, key)
-	x.keysOnly = true
-	return &x
-}
-
 // Ranked returns the counts of the index; nil when it is to be walked.
 func (x *Index) Ranked() *Ranked {
 	t := x.txn
@@ -432,11 +409,6 @@ func (d *division) cut(next []byte) bool {
 func separator(key, next []byte) []byte {
 	shared := layout.SharedPrefix(key, next)
 	return bytes.Clone(next[:shared+1])
-}
-
-// indexKey is a key of the index; the shortest one with nil.
-func (x *Index) indexKey(within []byte) []byte {
-	return layout.AppendElementKey(nil, x.kind, x.id, within)
 }
 
 // EndOf is the first key behind a piece of the index.

@@ -74,3 +74,9 @@ func (t Type) Elements() []Elements {
 	}
 	return elements[t]
 }
+
+// Sequence reports whether the elements of the type form a sequence.
+func (t Type) Sequence() bool {
+	elements := t.Elements()
+	return len(elements) > 0 && Kinds[elements[0].Kind].Sequence
+}
