@@ -1,12 +1,10 @@
 package storage
 
 import (
-	"os"
 	"sync"
 	"testing"
 
 	"kedis/storage/engine"
-	"kedis/storage/layout"
 )
 
 // heldLog is a log in memory whose Sync can be held up: the flusher then stands in the midst of a
@@ -45,17 +43,6 @@ func in(t *testing.T, s *Store, database int, f func(db DB) error) {
 	}
 }
 
-func write(t *testing.T, s *Store, database int, key string) {
-	t.Helper()
-	in(t, s, database, func(db DB) error {
-		k, err := db.Lookup([]byte(key))
-		if err != nil {
-			return err
-		}
-		return db.Save([]byte(key), k, layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: []byte("value")})
-	})
-}
-
 func remove(t *testing.T, s *Store, database int, key string) {
 	t.Helper()
 	in(t, s, database, func(db DB) error {
@@ -88,16 +75,6 @@ func settle(t *testing.T, s *Store) {
 	if err := s.Settle(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// crash returns a copy of a store's directory as a kill would leave it now.
-func crash(t *testing.T, o Options) (directory string) {
-	t.Helper()
-	directory = t.TempDir()
-	if err := os.CopyFS(directory, os.DirFS(o.Rocks.Directory)); err != nil {
-		t.Fatal(err)
-	}
-	return directory
 }
 
 func TestReapingPassesOverWhatIsNotPersisted(t *testing.T) {

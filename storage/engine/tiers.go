@@ -67,7 +67,10 @@ func (r recent) get(hash uint64, space uint32, key []byte) (value []byte, state 
 // get looks for the newest version of a record. again says that it is likely to be looked for again. copied tells that it is, or would be, among
 // copies of what RocksDB has.
 func (c *tiers) get(hash uint64, space uint32, key []byte, again bool) (value []byte, state generation.State, copied bool) {
-	if value, state = c.recent.get(hash, space, key); state != generation.Unknown {
+	if value, state = c.active.Get(generation.End, hash, space, key); state != generation.Unknown {
+		return value, state, false
+	}
+	if value, state = c.recent[1:].get(hash, space, key); state != generation.Unknown {
 		return value, state, false
 	}
 	if c.kept != nil {
