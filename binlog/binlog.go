@@ -212,13 +212,14 @@ type Log struct {
 	syncTook atomic.Int64 // time.Duration
 
 	mu         sync.Mutex
-	spare      *segment // the next segment; nil while it is being made
-	spoiled    *segment // a spare in which a beginning may stand that nothing follows; to be removed
-	spareErr   error    // why the next segment could not be made
-	broken     error    // why the current segment could not be written or synced; nothing is appended until it is repaired
-	unsynced   bool     // broken by a sync: pages may be lost, so all that is not durable must be written again
-	reclaiming bool     // room is being made
-	reclaims   int      // how often it was, since the last segment was made
+	spare      *segment  // the next segment; nil while it is being made
+	spoiled    *segment  // a spare in which a beginning may stand that nothing follows; to be removed
+	spareErr   error     // why the next segment could not be made
+	broken     error     // why the current segment could not be written or synced; nothing is appended until it is repaired
+	unsynced   bool      // broken by a sync: pages may be lost, so all that is not durable must be written again
+	reclaiming bool      // room is being made
+	warned     time.Time // of that; for who makes it
+	reclaims   int       // how often it was, since the last segment was made
 
 	spared   *sync.Cond // spare or spareErr has changed, or the log was closed
 	closed   bool

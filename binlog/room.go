@@ -3,6 +3,7 @@ package binlog
 import (
 	"fmt"
 	"syscall"
+	"time"
 )
 
 // On a disk that the log itself has filled, more of the log goes than its retention would let go. That takes two steps: Reclaim brings
@@ -11,6 +12,10 @@ import (
 
 // reclaimsUnrefused is how often room is made for a segment before writes are refused: what is written meanwhile takes room, too.
 const reclaimsUnrefused = 4
+
+// warnEvery is how often it is told that less is retained: on a disk that stays full it happens with each segment. Each removal is logged
+// as any other.
+const warnEvery = time.Minute
 
 // needed returns how many bytes have to be free for a segment to be made: it, and what Reclaim may take afterwards.
 func (l *Log) needed() int64 { return l.options.SegmentBytes + l.options.Room() }
@@ -57,10 +62,13 @@ func (l *Log) reclaim() error {
 		return err
 	}
 	surplus := l.options.SegmentBytes
-	if removed, err := l.purge(persisted, l.needed()+surplus-free); err != nil {
+	removed, err := l.purge(persisted, l.needed()+surplus-free)
+	if err != nil {
 		return err
-	} else if removed > 0 {
-		l.options.Logger.Warn("binlog: segments were removed although the retention would keep them, since the disk is full", "segments", removed)
+	}
+	if now := l.options.Now(); removed > 0 && now.Sub(l.warned) >= warnEvery {
+		l.warned = now
+		l.options.Logger.Warn("binlog: segments are removed that the retention would keep, since the disk is full", "segments", removed)
 	}
 	return failed
 }

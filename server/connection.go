@@ -145,9 +145,10 @@ func (c *connection) warm() {
 	c.reactor.warm()
 }
 
-// halting tells that no more requests are to be executed.
+// halting tells that no more requests are to be executed. Those that a failed commit has taken back were executed before the
+// session was to be closed.
 func (c *connection) halting() bool {
-	return c.session.Closing() || c.session.Suspended() || c.dropped || c.serve != nil
+	return c.session.Closing() && len(c.retry) == 0 || c.session.Suspended() || c.dropped || c.serve != nil
 }
 
 // repeat has requests executed again, before the one that the connection is parked with.
@@ -164,12 +165,16 @@ func (c *connection) park(args [][]byte) { c.parked, c.pending = true, args }
 
 // refuseProtocol answers what is no request, and closes the connection.
 func (c *connection) refuseProtocol(err error) {
+	if c.reactor.batch.Has(c.session) {
+		c.reactor.commit() // which may fail, and then has all executed again, up to here
+	}
+	if c.session.Closing() {
+		return
+	}
 	c.session.Reply.Error(err.Error())
 	c.server.engine.CountError(err.Error())
 	c.session.CloseAfterReply()
-	if !c.reactor.batch.Has(c.session) {
-		c.flush()
-	}
+	c.flush()
 }
 
 // replyPiece is how much of a large reply is copied to the socket or into gnet's memory in one go.

@@ -318,6 +318,19 @@ func TestOutputLimitOfSubscribers(t *testing.T) {
 	}
 }
 
+// TestOutputLimitOfMonitors has a monitor not read what others do: the limit of normal clients is its own.
+func TestOutputLimitOfMonitors(t *testing.T) {
+	r := startServer(t, "client-output-buffer-limit", "normal 1mb 0 0")
+	monitor, worker := r.dial(), r.dial()
+	monitor.want("+OK", "monitor")
+	message := strings.Repeat("x", 100_000)
+	eventually(t, "the monitor is disconnected", func() bool {
+		worker.do("echo", message)
+		return worker.field("connected_clients") == "1"
+	})
+	monitor.wantClosed()
+}
+
 func TestSoftOutputLimit(t *testing.T) {
 	r := startServer(t, "client-output-buffer-limit", "pubsub 0 20000 1")
 	listener, publisher := r.dial(), r.dial()
@@ -463,6 +476,25 @@ func TestFailedCommitKeepsOrder(t *testing.T) {
 	}
 	r.log.broken.Store(false)
 	c.want("+OK", "set", "key", "new")
+}
+
+// TestFailedCommitBeforeTheEnd sends a pipeline whose commit fails, and whose last request closes the connection.
+func TestFailedCommitBeforeTheEnd(t *testing.T) {
+	r := startServer(t)
+	r.log.broken.Store(true)
+	for name, last := range map[string]struct{ request, reply string }{
+		"quit":           {"QUIT\r\n", "+OK\r\n"},
+		"protocol error": {"*1\r\n!\r\n", "-ERR Protocol error: expected '$', got '!'\r\n"},
+		"half closed":    {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := r.sendLast(r.dialRaw(), "SET key value\r\nECHO end\r\n"+last.request)()
+			refusal, rest, _ := strings.Cut(got, "\r\n")
+			if !strings.HasPrefix(refusal, "-MISCONF") || rest != "$3\r\nend\r\n"+last.reply {
+				t.Errorf("the replies are %q", got)
+			}
+		})
+	}
 }
 
 func TestAddressesOfClients(t *testing.T) {

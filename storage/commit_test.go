@@ -115,3 +115,36 @@ func TestExpiredKeysAreCountedWhenTheyAreGone(t *testing.T) {
 		t.Errorf("%d expired", n)
 	}
 }
+
+// unsyncedLog is a log whose syncs fail as long as it is told to.
+type unsyncedLog struct {
+	testLog
+	failSync error
+}
+
+func (l *unsyncedLog) Sync(int64) error { return l.failSync }
+
+// TestACommitInDoubtStands: its record is in the log, so the data has it, too, and once the log is repaired commits go on.
+func TestACommitInDoubtStands(t *testing.T) {
+	options := testOptions(t.TempDir(), 1<<20, 1<<20)
+	options.SyncEveryCommit = constant(true)
+	s := openStore(t, options)
+	log := &unsyncedLog{failSync: errors.New("the disk is full")}
+	s.Attach(log, 1)
+	if err := s.commitString("key", "in doubt"); !errors.Is(err, ErrInDoubt) || !errors.Is(err, log.failSync) {
+		t.Fatal(err)
+	}
+	if s.Position() != log.Position() || log.Position() == 0 {
+		t.Errorf("the data is at position %d, the log at %d", s.Position(), log.Position())
+	}
+	if keys, _ := s.Size(0); keys != 1 {
+		t.Errorf("%d keys", keys)
+	}
+	log.failSync = nil
+	if err := s.commitString("other", "value"); err != nil {
+		t.Error(err)
+	}
+	if s.Position() != log.Position() {
+		t.Errorf("the data is at position %d, the log at %d", s.Position(), log.Position())
+	}
+}

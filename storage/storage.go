@@ -22,10 +22,10 @@ var (
 
 // The errors of the engine.
 var (
-	ErrBroken      = engine.ErrBroken
 	ErrBudget      = engine.ErrBudget
 	ErrCounting    = engine.ErrCounting
 	ErrFormat      = engine.ErrFormat
+	ErrInDoubt     = engine.ErrInDoubt
 	ErrInUse       = engine.ErrInUse
 	ErrIncomplete  = engine.ErrIncomplete
 	ErrInterrupted = engine.ErrInterrupted

@@ -11,9 +11,9 @@ import (
 	"kedis/storage/layout"
 )
 
-// ErrBroken is what commits get after the log could not be made durable: what the file system has
-// kept of it is unknown until the store is opened again.
-var ErrBroken = errors.New("storage: the log could not be made durable")
+// ErrInDoubt is returned for a commit that stands in the log, but could not be made durable yet. It is visible as others are: the log
+// writes again what is in doubt before it takes anything else, and the next start applies it if it can.
+var ErrInDoubt = errors.New("storage: the write stands, but a power cut may undo it, since the log could not be synced")
 
 // waiting are the transactions that want to be committed.
 type waiting struct {
@@ -38,7 +38,7 @@ func (w *waiting) take() []*Txn {
 
 // Commit writes a transaction's effects to the log and then makes its writes visible, as one step.
 // Whoever comes to the commit lock first takes along all that wait for it. When it fails, nothing
-// has happened. The caller then resets the transaction, and releases its locks.
+// has happened, unless the error is ErrInDoubt. The caller then resets the transaction, and releases its locks.
 func (s *Store) Commit(t *Txn) error {
 	if t.Empty() {
 		return nil
@@ -69,7 +69,7 @@ func (s *Store) BetweenCommits(f func() error) error {
 // as a record that is too large, must not fail the others.
 func (s *Store) commitAll(txns []*Txn) {
 	defer settleRanks(txns)
-	if s.commitTogether(txns) == nil || len(txns) == 1 || s.broken() {
+	if err := s.commitTogether(txns); stands(err) || len(txns) == 1 {
 		return
 	}
 	for i := range txns {
@@ -80,7 +80,7 @@ func (s *Store) commitAll(txns []*Txn) {
 // settleRanks ends what transactions have changed of counts, while their locks are held.
 func settleRanks(txns []*Txn) {
 	for _, t := range txns {
-		if t.outcome.err != nil {
+		if !stands(t.outcome.err) {
 			t.takeBackRanks(0)
 		}
 		t.order.settled = true
@@ -91,18 +91,21 @@ func (s *Store) commitTogether(txns []*Txn) error {
 	position, err := s.log(txns)
 	for _, t := range txns {
 		t.outcome.done, t.outcome.err = true, err
-		if err == nil {
+		if stands(err) {
 			s.publish(t)
 		}
 	}
-	if err != nil {
+	if !stands(err) {
 		return err
 	}
 	s.positions.visible.Store(position)
 	s.counters.Commits.Add(int64(len(txns)))
 	s.freezeWhenFull()
-	return nil
+	return err
 }
+
+// stands reports whether what was to be committed has been, given how that ended.
+func stands(err error) bool { return err == nil || errors.Is(err, ErrInDoubt) }
 
 func (s *Store) freezeWhenFull() {
 	active := s.tiers.Load().active
@@ -114,11 +117,8 @@ func (s *Store) freezeWhenFull() {
 	}
 }
 
-// log appends the effects of transactions as one record.
+// log appends the effects of transactions as one record. The position is valid, too, when the error is ErrInDoubt.
 func (s *Store) log(txns []*Txn) (int64, error) {
-	if s.broken() {
-		return 0, ErrBroken
-	}
 	var pieces [][]byte
 	database, reselected := -1, false
 	for _, t := range txns {
@@ -152,18 +152,10 @@ func (s *Store) log(txns []*Txn) (int64, error) {
 	s.commit.reselect = s.commit.reselect && !reselected
 	if s.options.SyncEveryCommit() {
 		if err := s.commit.log.Sync(position); err != nil {
-			s.breakDown(err)
-			return 0, fmt.Errorf("%w: %w", ErrBroken, err)
+			return position, fmt.Errorf("%w: %w", ErrInDoubt, err)
 		}
 	}
 	return position, nil
-}
-
-func (s *Store) broken() bool { return s.commit.broken }
-
-func (s *Store) breakDown(err error) {
-	s.commit.broken = true
-	s.logger.Error("no more writes are taken: the log could not be made durable", "error", err)
 }
 
 func appendSelect(dst []byte, database int) []byte {

@@ -144,7 +144,6 @@ type committer struct {
 	logDirectory uint64
 	waiting      waiting
 	moved        movedSequences // in the active generation
-	broken       bool
 	reselect     bool           // the next effect names its database, whatever is selected
 	unpersisted  []layout.State // that RocksDB has, from the one on that its files have
 
