@@ -246,6 +246,9 @@ type Log struct {
 	running   sync.WaitGroup
 }
 
+// maxStart is the greatest position at which a log begins. Positions behind it don't overflow, whatever is written.
+const maxStart Position = 1 << 62
+
 // Create makes a new log in a directory, which may exist but must hold no log. The log begins at a position of a
 // history, with a database selected. It is durable when Create returns.
 func Create(o Options, h History, at Position, database int) (*Log, error) {
@@ -253,7 +256,7 @@ func Create(o Options, h History, at Position, database int) (*Log, error) {
 	if err := h.check(); err != nil {
 		return nil, err
 	}
-	if at < 0 || database < 0 {
+	if at < 0 || at > maxStart || database < 0 {
 		return nil, fmt.Errorf("binlog: a log can't begin at position %d with database %d", at, database)
 	}
 	if err := os.MkdirAll(o.Directory, 0o750); err != nil {

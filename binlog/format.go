@@ -63,7 +63,15 @@ var (
 	errDamaged = errors.New("bad checksum")
 )
 
-func checksum(seed uint32, b []byte) uint32 { return crc32.Update(seed, castagnoli, b) }
+// checksum goes over large payloads in pieces: Go can't interrupt crc32.Update, and while the garbage collector waits for it, so does everybody.
+func checksum(seed uint32, b []byte) uint32 {
+	const piece = 1 << 20
+	for len(b) > piece {
+		seed = crc32.Update(seed, castagnoli, b[:piece])
+		b = b[piece:]
+	}
+	return crc32.Update(seed, castagnoli, b)
+}
 
 // allZero tells whether b holds nothing but zeros.
 func allZero(b []byte) bool {

@@ -58,7 +58,7 @@ func (n *Node) checkFailover(o *psync.Failover) error {
 	}
 	known := false
 	for _, f := range feeds {
-		if f.is(o.Host, o.Port) {
+		if f.is(o.Host, o.Port) && (target{o.Host, o.Port}).reachable() {
 			known = true
 			if f.State() == feedOnline {
 				return nil
@@ -136,7 +136,7 @@ func (n *Node) tryHandOver(f *failover) (done bool, acks <-chan struct{}) {
 	acks, position := n.nextAcknowledgement(), n.Host.Log().Position()
 	for _, feed := range n.sorted(true) {
 		host, port := feed.place()
-		if port == 0 || f.Host != "" && !feed.is(f.Host, f.Port) || feed.acked.Load() != position {
+		if !(target{host, port}).reachable() || f.Host != "" && !feed.is(f.Host, f.Port) || feed.acked.Load() != position {
 			continue
 		}
 		n.Logger.Info("a replica has everything; it is to be the primary", "address", feed.name(), "position", position)

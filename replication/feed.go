@@ -65,6 +65,7 @@ func (n *Node) Serve(conn net.Conn, client psync.Replica) {
 		return
 	}
 	n.feeds[f] = struct{}{}
+	n.fed.Add(1)
 	n.running.Add(2)
 	n.mu.Unlock()
 	defer n.running.Done()
@@ -72,12 +73,13 @@ func (n *Node) Serve(conn net.Conn, client psync.Replica) {
 		defer n.running.Done()
 		f.listen()
 	}()
-	n.Logger.Info("a replica asks", "address", f.name(), "history", client.ID, "from", client.From)
+	n.Logger.Info("a replica asks", "address", f.name(), "history", fmt.Sprintf("%.40s", client.ID), "from", client.From)
 	err := f.run(ctx)
 	n.Logger.Info("a replica's feed has ended", "address", f.name(), "sent", f.sent.Load(), "reason", err)
 	f.close()
 	n.mu.Lock()
 	delete(n.feeds, f)
+	n.fed.Add(-1)
 	n.mu.Unlock()
 }
 
@@ -237,6 +239,11 @@ func (f *feed) listen() {
 			f.close()
 			return
 		}
+		if end := f.node.Host.Log().Position(); position > end || synced > end {
+			f.node.Logger.Warn("a replica acknowledges what there isn't", "address", f.name(), "position", position, "synced", synced, "log ends", end)
+			f.close()
+			return
+		}
 		f.acknowledge(position, synced)
 	}
 }
@@ -244,15 +251,23 @@ func (f *feed) listen() {
 // parseAck reads the position that a replica has and, behind FACK, which Redis has since 7.2, the one that it has on its
 // disk: 0 if it doesn't tell.
 func parseAck(words [][]byte) (position, synced int64, err error) {
-	if position, err = strconv.ParseInt(string(words[0]), 10, 64); err != nil {
-		return 0, 0, fmt.Errorf("replication: ACK %.40q: %w", words[0], strconv.ErrSyntax)
+	if position, err = parsePosition(words[0]); err != nil {
+		return 0, 0, fmt.Errorf("replication: ACK: %w", err)
 	}
 	if len(words) > 2 && bytes.EqualFold(words[1], []byte("FACK")) {
-		if synced, err = strconv.ParseInt(string(words[2]), 10, 64); err != nil {
-			return 0, 0, fmt.Errorf("replication: FACK %.40q: %w", words[2], strconv.ErrSyntax)
+		if synced, err = parsePosition(words[2]); err != nil {
+			return 0, 0, fmt.Errorf("replication: FACK: %w", err)
 		}
 	}
 	return position, synced, nil
+}
+
+func parsePosition(word []byte) (int64, error) {
+	position, err := strconv.ParseInt(string(word), 10, 64)
+	if err != nil || position < 0 {
+		return 0, fmt.Errorf("%.40q is no position", word)
+	}
+	return position, nil
 }
 
 // hearing reads what a replica says: empty lines while it takes a snapshot, and acknowledgements.

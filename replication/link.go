@@ -383,7 +383,10 @@ func (l *link) claim() (id string, position int64) {
 }
 
 func (l *link) ask() (State, error) {
-	id, position := l.claim()
+	id, position, err := l.startingPoint()
+	if err != nil {
+		return 0, err
+	}
 	reply, err := l.requestStream(id, position)
 	if err != nil {
 		return 0, fmt.Errorf("replication: PSYNC: %w", err)
@@ -399,7 +402,7 @@ func (l *link) ask() (State, error) {
 	case answer.ID != "":
 		id = answer.ID
 	}
-	return Connected, l.goOn(id)
+	return Connected, l.goOn(id, position)
 }
 
 // requestStream asks for what follows a position; in a failover it tells the new primary that it is one.
@@ -420,9 +423,17 @@ func (l *link) requestStream(id string, position int64) (resp.Reply, error) {
 	return reply, err
 }
 
-// goOn makes the history the primary's.
-func (l *link) goOn(id string) error {
+// goOn makes the history the primary's, behind a position that the server may have passed.
+func (l *link) goOn(id string, position int64) error {
 	return l.exclusively(func() error {
+		if err := l.node.settle(); err != nil {
+			return err
+		}
+		if position < l.node.Host.Log().Position() {
+			if err := l.node.cutTo(position); err != nil {
+				return err
+			}
+		}
 		log := l.node.Host.Log()
 		if log.History().ID == id {
 			return nil

@@ -190,7 +190,7 @@ func (l *link) exchange(imported *storage.Import, log *binlog.Log, directory uin
 		if err := imported.Swap(log, directory); err != nil {
 			return err
 		}
-		n.adopted = true
+		n.unsettled = true
 		n.Host.ForgetWatches()
 		n.Host.AdoptLog(log)
 		n.disconnect() // feeds of the former log
@@ -198,31 +198,35 @@ func (l *link) exchange(imported *storage.Import, log *binlog.Log, directory uin
 	})
 }
 
-// settle waits until adopted data are on the disk, and removes the log of what they have replaced.
+// settle is Node.settle for a link, which holds no lock, and removes the log that was replaced.
 func (l *link) settle() error {
 	n := l.node
 	n.roles.Lock()
-	pending := n.adopted
+	pending := n.unsettled
 	err := n.settle()
 	n.roles.Unlock()
 	if err != nil || !pending {
 		return err
 	}
-	if err := n.Host.RemoveFormerLogs(); err != nil {
-		n.Logger.Warn("the former log is not removed; the next start tries again", "error", err)
-	}
+	n.removeFormerLogs()
 	return nil
 }
 
-// settle brings adopted data to the disk, with the name of their log. Until then a start goes back to the former data and
-// log: no primary's stream is taken, and the server isn't promoted. It needs roles to be held.
+// settle brings to the disk which log the data belongs to. Until then a start goes back to the former log, with its data:
+// nothing is written to the new one, no primary's stream is taken, and the server isn't promoted. roles must be held.
 func (n *Node) settle() error {
-	if !n.adopted {
+	if !n.unsettled {
 		return nil
 	}
 	if err := n.Store.PersistState(); err != nil {
-		return fmt.Errorf("replication: persisting the data of a full synchronization: %w", err)
+		return fmt.Errorf("replication: persisting which log the data belongs to: %w", err)
 	}
-	n.adopted = false
+	n.unsettled = false
 	return nil
+}
+
+func (n *Node) removeFormerLogs() {
+	if err := n.Host.RemoveFormerLogs(); err != nil {
+		n.Logger.Warn("the former log is not removed; the next start tries again", "error", err)
+	}
 }

@@ -11,8 +11,11 @@ package replication
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -29,7 +32,9 @@ type Host interface {
 	Log() *binlog.Log
 	// NewLog makes a log for data that a full synchronization brings.
 	NewLog(h binlog.History, at int64, database int) (log *binlog.Log, directory uint64, err error)
-	// AdoptLog makes that the server's log, and ends the former; DiscardLog throws it away instead.
+	// ForkLog makes a log that is the server's up to a position.
+	ForkLog(at int64) (log *binlog.Log, directory uint64, err error)
+	// AdoptLog makes one of these the server's log, and ends the former; DiscardLog throws it away instead.
 	AdoptLog(log *binlog.Log)
 	DiscardLog(log *binlog.Log, directory uint64) error
 	// RemoveFormerLogs removes what AdoptLog has ended.
@@ -48,6 +53,8 @@ type Host interface {
 	RefuseWrites(reason error)
 	// SetGoodReplicas says how many replicas keep up.
 	SetGoodReplicas(n int)
+	// ChangesData reports whether a command of a stream may change data.
+	ChangesData(args [][]byte) bool
 	// ForgetWatches makes whoever watches keys see that the data is another.
 	ForgetWatches()
 }
@@ -85,12 +92,13 @@ type Node struct {
 	roles      sync.Mutex
 	former     *link // the last one that was left; its goroutine may not have ended yet
 	pinged     time.Time
-	adopted    bool    // data of a full synchronization are the store's, and may not be on the disk yet
+	unsettled  bool    // the store names another log than its files do: that of a full synchronization, or one that was cut
 	configured *string // what the configuration said of the role when the server started
 
 	// mu is never held while somebody waits: reactors take it for INFO, ROLE and PSYNC.
 	mu    sync.Mutex
 	feeds map[*feed]struct{}
+	fed   atomic.Int32  // how many those are, for who can't wait for mu
 	acks  chan struct{} // closed and replaced when a replica has acknowledged something
 
 	// Changed by who holds roles and mu, read by who holds either.
@@ -176,6 +184,9 @@ func (n *Node) startHistory() {
 
 // branch begins a new history at the end of the log.
 func (n *Node) branch() error {
+	if err := n.settle(); err != nil {
+		return err
+	}
 	id := binlog.NewID()
 	err := n.Store.BetweenCommits(func() error { return n.Host.Log().Branch(id) })
 	if err != nil {
@@ -287,6 +298,9 @@ func (n *Node) Sendable() error {
 	return nil
 }
 
+// HasReplicas reports whether a replica is fed.
+func (n *Node) HasReplicas() bool { return n.fed.Load() > 0 }
+
 // disconnect ends all feeds, so that replicas ask anew. It needs mu not to be held.
 func (n *Node) disconnect() {
 	for _, f := range n.sorted(false) {
@@ -365,6 +379,12 @@ func (n *Node) BeginHistory() error {
 type target struct {
 	host string
 	port int
+}
+
+// reachable reports whether the target can be one: a replica says of itself where it is, and may say anything.
+func (t target) reachable() bool {
+	words := strings.Fields(t.host)
+	return len(words) == 1 && words[0] == t.host && t.port > 0 && t.port <= math.MaxUint16
 }
 
 func (t target) String() string { return net.JoinHostPort(t.host, fmt.Sprint(t.port)) }

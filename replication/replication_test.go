@@ -154,6 +154,14 @@ func TestRoleIsRemembered(t *testing.T) {
 	if got := roleOf(t, directory, "other 7002"); got != "primary" {
 		t.Errorf("after REPLICAOF NO ONE: %s", got)
 	}
+	for _, to := range []target{{"two words", 7003}, {"a\vb", 7003}, {"", 7003}, {"example", 70000}, {"example", -1}} {
+		if err := n.saveRole(&to); err == nil {
+			t.Errorf("%q is remembered", to)
+		}
+	}
+	if got := roleOf(t, directory, "other 7002"); got != "primary" {
+		t.Errorf("after roles that can't be: %s", got)
+	}
 }
 
 // slowHost is one in which a link that begins waits.

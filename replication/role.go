@@ -69,6 +69,9 @@ func (n *Node) saveRole(to *target) error {
 	if to != nil {
 		place = fmt.Sprintf("%s %d", to.host, to.port)
 		role = "replicaof " + place
+		if read, err := parseTarget(place); err != nil || *read != *to {
+			return fmt.Errorf("replication: the role %q would not be understood by the next start", role)
+		}
 	}
 	if err := replaceFile(filepath.Join(n.Directory, roleFile), role+"\n"+*n.configured+"\n"); err != nil {
 		return fmt.Errorf("replication: remembering the role: %w", err)

@@ -19,6 +19,7 @@ import (
 
 	"kedis/binlog"
 	"kedis/internal/config"
+	"kedis/internal/psync"
 	"kedis/internal/resp"
 	"kedis/replication"
 	"kedis/server/command"
@@ -83,8 +84,11 @@ func stringIn(value string) string {
 	return "REDIS0010\xfe\x00\x00\x03key\x01" + value + "\xff" + noChecksum
 }
 
-// primaryWith is a primary with a snapshot, of another history at position 1000, behind which nothing comes.
-func primaryWith(t *testing.T, snapshot string) (port int) {
+// primaryID is the history of primaryWith.
+var primaryID = strings.Repeat("b", 40)
+
+// primaryWith is a primary with a snapshot at a position, behind which nothing comes.
+func primaryWith(t *testing.T, snapshot string, position int64) (port int) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -97,7 +101,7 @@ func primaryWith(t *testing.T, snapshot string) (port int) {
 			if err != nil {
 				return
 			}
-			conversations.Go(func() { answerReplica(conn, snapshot) })
+			conversations.Go(func() { answerReplica(conn, snapshot, position) })
 		}
 	})
 	t.Cleanup(func() {
@@ -107,7 +111,7 @@ func primaryWith(t *testing.T, snapshot string) (port int) {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-func answerReplica(conn net.Conn, snapshot string) {
+func answerReplica(conn net.Conn, snapshot string, position int64) {
 	defer conn.Close()
 	requests := resp.NewReader(bufio.NewReader(conn), 1<<20)
 	for {
@@ -117,10 +121,10 @@ func answerReplica(conn net.Conn, snapshot string) {
 		}
 		answer := "+OK\r\n"
 		switch {
-		case string(args[0]) == "PSYNC" && string(args[2]) == "1001":
+		case string(args[0]) == "PSYNC" && string(args[1]) == primaryID:
 			answer = "+CONTINUE\r\n"
 		case string(args[0]) == "PSYNC":
-			answer = fmt.Sprintf("+FULLRESYNC %s 1000\r\n$%d\r\n%s", strings.Repeat("b", 40), len(snapshot), snapshot)
+			answer = fmt.Sprintf("+FULLRESYNC %s %d\r\n$%d\r\n%s", primaryID, position, len(snapshot), snapshot)
 		case len(args) > 1 && string(args[1]) == "ACK":
 			answer = ""
 		}
@@ -140,7 +144,6 @@ type synchronizing struct {
 // startSynchronizing starts one, and returns when it has come to a step. It waits there until goOn is called.
 func startSynchronizing(t *testing.T, to string) *synchronizing {
 	t.Helper()
-	port := primaryWith(t, stringIn("1"))
 	s := &synchronizing{running: startServer(t)}
 	reached, released := make(chan struct{}), make(chan struct{})
 	s.goOn = sync.OnceFunc(func() { close(released) })
@@ -157,9 +160,10 @@ func startSynchronizing(t *testing.T, to string) *synchronizing {
 		t.Fatal(err)
 	}
 	s.node.Start(true)
+	s.dial().want("+OK", "SET", "key", "0")
+	port := primaryWith(t, stringIn("1"), s.data.Log().Position()) // so that either log has the position
 	t.Cleanup(s.node.Stop)
 	t.Cleanup(s.goOn)
-	s.dial().want("+OK", "SET", "key", "0")
 	if _, err := s.node.Follow("127.0.0.1", port); err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +290,8 @@ func TestLaterLogWithRecords(t *testing.T) {
 			}
 			path := filepath.Join(directory, "binlog", strconv.Itoa(c.number))
 			if c.emptied {
-				if err := errors.Join(os.RemoveAll(filepath.Join(directory, "db")), os.RemoveAll(path)); err != nil {
+				db := filepath.Join(directory, "db")
+				if err := errors.Join(os.RemoveAll(db), os.RemoveAll(path), os.Mkdir(db, 0o700)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -306,9 +311,38 @@ func TestLaterLogWithRecords(t *testing.T) {
 			if c.refused != (err != nil) || err != nil && !strings.Contains(err.Error(), path+" holds writes from position 1000 to 1014") {
 				t.Fatalf("the start: %v", err)
 			}
-			if from, to, err := binlog.Extent(path); c.refused && (err != nil || from == to) {
+			if _, from, to, err := binlog.Extent(path); c.refused && (err != nil || from == to) {
 				t.Errorf("the log was touched: from %d to %d, %v", from, to, err)
 			}
 		})
 	}
+}
+
+// TestFeedThatBeginsInTheExchange has a replica ask for all data when they are exchanged and the log is not: it isn't told the
+// former log's history, of which the new data is not.
+func TestFeedThatBeginsInTheExchange(t *testing.T) {
+	s := startSynchronizing(t, stepExchanged)
+	here, there := net.Pipe()
+	lines := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(there).ReadString('\n')
+		lines <- line
+		there.Close()
+	}()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		s.node.Serve(here, psync.Replica{Address: "replica", EOF: true, Resumes: true, ID: "?", From: -1, Heard: func() {}})
+	}()
+	select {
+	case line := <-lines:
+		lines <- line
+	case <-time.After(100 * time.Millisecond): // it may wait
+	}
+	s.goOn()
+	<-served
+	if line := <-lines; line != "" && !strings.HasPrefix(line, "+FULLRESYNC "+primaryID) {
+		t.Errorf("the replica is told %q", line)
+	}
+	s.linked()
 }

@@ -189,15 +189,18 @@ func (d *Data) reclaim(number uint64) (persisted int64, err error) {
 // openLog opens the log that the data belongs to; for a new data directory it makes one.
 func (d *Data) openLog() error {
 	number := d.Store.LogDirectory()
-	if err := d.checkLaterLogs(number); err != nil {
-		return err
-	}
 	if number == 0 {
+		if err := d.checkLaterLogs(number, nil); err != nil {
+			return err
+		}
 		return d.createLog()
 	}
 	log, recovered, err := binlog.Open(d.logOptions(number))
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
+	}
+	if err := d.checkLaterLogs(number, log); err != nil {
+		return errors.Join(err, log.Close())
 	}
 	d.log.Store(log)
 	d.recovered = recovered

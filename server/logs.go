@@ -31,11 +31,11 @@ func (d *Data) otherLogs(own uint64) (numbers []uint64, err error) {
 	return numbers, nil
 }
 
-// checkLaterLogs refuses a data directory in which a log has writes that came after the one that the data belongs to. A full
-// synchronization makes its log first and has nothing written to it before the data names it, so that one which a crash has cut
-// short leaves a later log without records. A later log with records has lost its data, which nobody but an operator may
-// give up.
-func (d *Data) checkLaterLogs(own uint64) error {
+// checkLaterLogs refuses a data directory in which a log has writes that came after the one that the data belongs to, which is nil
+// where there is no data. A full synchronization, or a cut, makes its log first and has nothing written to it before the data
+// names it. So one that a crash has cut short leaves a later log without records, or with those of the present one. A later log
+// with other records has lost its data, which nobody but an operator may give up.
+func (d *Data) checkLaterLogs(own uint64, log *binlog.Log) error {
 	others, err := d.otherLogs(own)
 	if err != nil {
 		return err
@@ -44,25 +44,43 @@ func (d *Data) checkLaterLogs(own uint64) error {
 		if number < own {
 			continue
 		}
-		if err := checkWithoutRecords(d.logOptions(number).Directory); err != nil {
+		if err := checkSuperfluous(d.logOptions(number).Directory, log); err != nil {
 			return fmt.Errorf("server: the data belongs to log %d and has reached position %d (0: there is none): %w", own, d.Store.Position(), err)
 		}
 	}
 	return nil
 }
 
-// checkWithoutRecords returns an error for a log that can't be removed without a loss.
-func checkWithoutRecords(directory string) error {
-	from, to, err := binlog.Extent(directory)
+// checkSuperfluous returns an error for a log that can't be removed without a loss: it has records that another log, which may be
+// nil, hasn't.
+func checkSuperfluous(directory string, in *binlog.Log) error {
+	history, from, to, err := binlog.Extent(directory)
 	switch {
 	case errors.Is(err, binlog.ErrNoLog):
 		return nil
 	case err != nil:
 		return err
-	case from != to:
+	case from != to && to > shared(in, history.ID):
 		return fmt.Errorf("%s holds writes from position %d to %d that belong to other data: move it elsewhere to go on without them", directory, from, to)
 	}
 	return nil
+}
+
+// shared returns the position up to which a log is the stream of the history with an id; -1 if it never was.
+func shared(log *binlog.Log, id string) int64 {
+	if log == nil {
+		return -1
+	}
+	history := log.History()
+	if history.ID == id {
+		return log.Position()
+	}
+	for _, ancestor := range history.Ancestors {
+		if ancestor.ID == id {
+			return ancestor.Left
+		}
+	}
+	return -1
 }
 
 // removeLogs removes logs that the data doesn't belong to: those of before a full synchronization, and, as

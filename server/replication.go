@@ -72,7 +72,7 @@ func (h *host) NewLog(history binlog.History, at int64, database int) (*binlog.L
 	number := h.Data.Store.LogDirectory() + 1
 	o := h.logOptions(number)
 	o.Persisted = 0
-	if err := checkWithoutRecords(o.Directory); err != nil {
+	if err := checkSuperfluous(o.Directory, h.Log()); err != nil {
 		return nil, 0, fmt.Errorf("server: %w", err)
 	}
 	if err := os.RemoveAll(o.Directory); err != nil { // of one that never came to anything

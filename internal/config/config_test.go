@@ -325,6 +325,19 @@ func TestHooksRunOnChangeOnly(t *testing.T) {
 	}
 }
 
+// TestImmutableAsRedis: an option that Redis can't change is refused as such, whatever the value, and before the options behind it are looked at.
+func TestImmutableAsRedis(t *testing.T) {
+	c := New()
+	for _, name := range []string{"daemonize", "databases", "pidfile", "unixsocket"} {
+		want := "CONFIG SET failed (possibly related to argument '" + name + "') - can't set immutable config"
+		for _, pairs := range [][][2]string{{{name, "no"}}, {{name, "x"}}, {{name, "1"}, {name, "1"}}, {{name, "1"}, {"nosuch", "1"}}} {
+			if err := c.Set(pairs); err == nil || err.Error() != want {
+				t.Errorf("%v: %v", pairs, err)
+			}
+		}
+	}
+}
+
 func TestOptionWithoutItsHookIsImmutable(t *testing.T) {
 	c := New()
 	if !slices.Contains(c.Unhooked(), "loglevel") {

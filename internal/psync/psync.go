@@ -16,8 +16,12 @@ import (
 	"kedis/internal/resp"
 )
 
-// idBytes is the length of a history's id.
+// idBytes is the length of a history's id, in hexadecimal digits.
 const idBytes = 40
+
+// maxPosition is the greatest position that is taken from a primary. It leaves room for more than will ever be written behind it:
+// positions that overflow would make a log that can't be read.
+const maxPosition = 1 << 62
 
 // Answer is what a primary says to PSYNC.
 type Answer struct {
@@ -37,7 +41,7 @@ func ParseAnswer(text []byte) (Answer, error) {
 	switch {
 	case len(words) == 3 && strings.EqualFold(words[0], "FULLRESYNC"):
 		position, err := strconv.ParseInt(words[2], 10, 64)
-		if err == nil && position >= 0 && len(words[1]) == idBytes {
+		if err == nil && position >= 0 && position <= maxPosition && isID(words[1]) {
 			return Answer{Full: true, ID: words[1], Position: position}, nil
 		}
 	case len(words) == 4 && strings.EqualFold(words[0], "FULLRESYNC"):
@@ -49,10 +53,16 @@ func ParseAnswer(text []byte) (Answer, error) {
 		}
 	case len(words) == 1 && strings.EqualFold(words[0], "CONTINUE"):
 		return Answer{}, nil
-	case len(words) == 2 && strings.EqualFold(words[0], "CONTINUE"):
+	case len(words) == 2 && strings.EqualFold(words[0], "CONTINUE") && isID(words[1]):
 		return Answer{ID: words[1]}, nil
 	}
 	return Answer{}, fmt.Errorf("psync: the primary answers PSYNC with %.200q", text)
+}
+
+// isID reports whether a word can be the id of a history.
+func isID(word string) bool {
+	isDigit := func(c rune) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
+	return len(word) == idBytes && strings.IndexFunc(word, func(c rune) bool { return !isDigit(c) }) < 0
 }
 
 // ReadHeader reads the line in front of a snapshot: $length, or $EOF:mark, for which length is -1.

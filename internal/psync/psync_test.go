@@ -16,6 +16,7 @@ var idA, idB = strings.Repeat("a", idBytes), strings.Repeat("b", idBytes)
 func TestParseAnswer(t *testing.T) {
 	for text, want := range map[string]Answer{
 		"FULLRESYNC " + idA + " 17": {Full: true, ID: idA, Position: 17}, "CONTINUE": {}, "continue " + idB: {ID: idB},
+		"FULLRESYNC " + idA + " 4611686018427387904": {Full: true, ID: idA, Position: 1 << 62}, "CONTINUE " + strings.Repeat("F", idBytes): {ID: strings.Repeat("F", idBytes)},
 		"FULLRESYNC " + idB + " 17 4": {Full: true, ID: idB, Position: 17, Commands: true, Keys: 4},
 	} {
 		if got, err := ParseAnswer([]byte(text)); err != nil || got != want {
@@ -23,6 +24,9 @@ func TestParseAnswer(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "OK", "FULLRESYNC x 17", "FULLRESYNC " + idA, "FULLRESYNC " + idA + " -1", "CONTINUE a b",
+		"FULLRESYNC " + idA + " 9223372036854775807", "FULLRESYNC " + idA + " 4611686018427387905", "FULLRESYNC " + idA + " 9223372036854775808",
+		"FULLRESYNC " + strings.Repeat("g", idBytes) + " 17", "CONTINUE " + strings.Repeat("z", idBytes), "CONTINUE " + idA[1:],
+		"CONTINUE " + strings.Repeat("\x01", idBytes), "CONTINUE " + strings.Repeat("é", idBytes/2), "FULLRESYNC " + idA + " 9223372036854775807 4",
 		"FULLRESYNC " + idA + " 1 x", "FULLRESYNC " + idA + " 1 -1", "FULLRESYNC x 1 1", "FULLRESYNC " + idA + " 1 1 1"} {
 		if got, err := ParseAnswer([]byte(text)); err == nil {
 			t.Errorf("%q: %+v", text, got)

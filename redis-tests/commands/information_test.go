@@ -16,11 +16,6 @@ var untold = map[string]string{
 	"gcc_version":               "go_version",
 	"used_cpu_sys_main_thread":  "there is no main thread",
 	"used_cpu_user_main_thread": "there is no main thread",
-	"aof_base_size":             "binlog_size",
-	"aof_pending_rewrite":       "the log is never rewritten",
-	"aof_buffer_length":         "the log has no buffer",
-	"aof_pending_bio_fsync":     "binlog_durable_position",
-	"aof_delayed_fsync":         "binlog_durable_position",
 }
 
 // TestInformationAsRedis expects every field of Redis's INFO in the same section, whose names dashboards and alerts ask for.

@@ -76,7 +76,12 @@ func (d *dialogue) request() ([]string, error) {
 			continue
 		}
 		reply, err := resp.ReadReply(d.reader)
-		return reply.Strings(), err
+		words := reply.Strings()
+		if len(words) == 3 && words[1] == "kedis-histories" || len(words) == 2 && words[0] == "INFO" {
+			d.send("-ERR it is not told\r\n")
+			continue
+		}
+		return words, err
 	}
 }
 
@@ -238,6 +243,9 @@ func misbehaviours() []misbehaviour {
 		misbehaviour{stepPsync, "FULLRESYNC with a short id", "+FULLRESYNC 2222 5000\r\n", false},
 		misbehaviour{stepPsync, "FULLRESYNC at no number", "+FULLRESYNC " + otherID + " here\r\n", false},
 		misbehaviour{stepPsync, "FULLRESYNC before 0", "+FULLRESYNC " + otherID + " -1\r\n", false},
+		misbehaviour{stepPsync, "FULLRESYNC at the greatest number", "+FULLRESYNC " + otherID + " 9223372036854775807\r\n" + file(whole), false},
+		misbehaviour{stepPsync, "FULLRESYNC with letters for an id", "+FULLRESYNC " + strings.Repeat("z", 40) + " 5000\r\n" + file(whole), false},
+		misbehaviour{stepPsync, "CONTINUE with letters for an id", "+CONTINUE " + strings.Repeat("z", 40) + "\r\n" + request("SELECT", "0") + request("SET", "new", "1"), false},
 		misbehaviour{stepPsync, "CONTINUE with a short id", "+CONTINUE 2222\r\n", false},
 		misbehaviour{stepPsync, "CONTINUE with a long id", "+CONTINUE " + otherID + "2\r\n", false},
 		misbehaviour{stepPsync, "CONTINUE with bytes for an id", "+CONTINUE " + strings.Repeat("\x01", 40) + "\r\n", false},

@@ -257,3 +257,57 @@ func TestSentinel(t *testing.T) {
 		}
 	}
 }
+
+// TestSentinelWithIdleData has nobody write: what Sentinels publish on each server, and what primaries say to their replicas, is all that servers
+// have of their own. No failover costs a snapshot then.
+func TestSentinelWithIdleData(t *testing.T) {
+	sentinels := 3
+	if testing.Short() {
+		sentinels = 1
+	}
+	w := watch(t, launch.MustUnderTest(t), sentinels)
+	first := w.servers[0]
+	for _, s := range w.servers[1:] {
+		converge(t, first, s)
+	}
+	first.Kill()
+	second := w.elected(first)
+	first, err := first.RestartInPlace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer launch.End(t, first)
+	w.servers[0] = first
+	w.followed(second)
+	if testing.Short() {
+		return
+	}
+	for _, s := range w.sentinels {
+		w.eventually("the Sentinels know that it is back, as a replica", func() bool { return w.follows(s, first) && w.primary(s)["num-slaves"] == "2" })
+	}
+	w.eventually("Sentinel takes the order", func() bool {
+		reply, err := w.sentinels[0].MustDial(t).Do("SENTINEL", "FAILOVER", "it")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !reply.IsError()
+	})
+	w.followed(w.elected(second))
+}
+
+// followed waits until all follow a primary, and finds out whether somebody had to take all data.
+func (w *watched) followed(primary *launch.Server) {
+	w.t.Helper()
+	for _, s := range w.servers {
+		if s != primary {
+			w.eventually("it follows the primary", func() bool { return w.follower(s, strconv.Itoa(primary.Port)) })
+			converge(w.t, primary, s)
+			equal(w.t, primary, s)
+		}
+	}
+	for _, s := range w.servers {
+		if full, _ := syncs(w.t, s); full > 0 {
+			w.t.Errorf("the server on port %d has sent all data %d times", s.Port, full)
+		}
+	}
+}

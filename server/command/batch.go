@@ -56,12 +56,15 @@ type Batch struct {
 	cold      []Cold             // what Warm returns
 	warmed    uint32             // keeps the compiler from leaving out what Warm reads
 	after     []func()           // to be called when the commit has succeeded
+	pushed    []byte             // to the running command's own client, for behind its reply
 	context   Context
 
 	repeated     *Command // the one that was looked up last, if its name is one word
 	repeatedName []byte   // as it was written
 
-	clock int64 // when the last command ended, as the engine's clock says
+	clock    int64 // when the last command ended, as the engine's clock says
+	began    int64 // when the first member's first command did
+	commands int64 // ns that commands have taken since
 }
 
 // Member is a session that has commands in the batch.
@@ -132,14 +135,16 @@ func (b *Batch) Tick() time.Duration {
 
 // Execute runs a request. The words must stay as they are until the batch is committed.
 func (b *Batch) Execute(s *Session, args [][]byte) Outcome {
+	if len(b.members) == 0 {
+		b.began, b.commands = b.clock, 0
+	}
 	mark := s.Reply.Mark()
 	outcome := b.execute(s, args)
+	s.notePaused(outcome == Paused)
 	if outcome != Done {
 		return outcome
 	}
-	if s.ReplyMode != ReplyOn {
-		s.applyReplyMode(mark)
-	}
+	b.finishReply(s, mark)
 	b.remember(s, args, mark)
 	return Done
 }
@@ -176,7 +181,7 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 		b.refuse(s, command, refusal)
 		return Done
 	}
-	if b.engine.pause.mode.Load() != int32(pauseNothing) && !b.applying && b.engine.pause.holds(s, command, args) {
+	if b.engine.pause.mode.Load() != int32(pauseNothing) && !b.applying && b.engine.pause.holds(s, command) {
 		return Paused
 	}
 	if s.Transaction.active && !command.immediate {
@@ -192,7 +197,7 @@ func (b *Batch) execute(s *Session, args [][]byte) Outcome {
 	} else if outcome, ready := b.planAndTake(c); !ready {
 		return outcome
 	}
-	if b.barred(s, command, args) {
+	if b.barred(s, command) {
 		b.releaseShared()
 		return b.execute(s, args)
 	}
@@ -228,12 +233,12 @@ func (b *Batch) planAndTake(c *Context) (outcome Outcome, ready bool) {
 
 // barred looks again, inside of the gate, whether a command may run now: whoever stops writes, for a
 // pause or another role, says so first and then waits until nobody is inside.
-func (b *Batch) barred(s *Session, command *Command, args [][]byte) bool {
+func (b *Batch) barred(s *Session, command *Command) bool {
 	if b.applying {
 		return false
 	}
 	e := b.engine
-	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command, args) || e.IsReplica() && writesNow(s, command)
+	return e.pause.mode.Load() != int32(pauseNothing) && e.pause.holds(s, command) || e.IsReplica() && writesNow(s, command)
 }
 
 // Expect says that a request of a session is about to be executed. It returns false when Warm has to be called first.
@@ -580,12 +585,14 @@ func (b *Batch) run(c *Context) Outcome {
 		c.Session.large = b.txn.AskedBytes()
 		c.Session.ranked, b.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
 		b.txn.ForgetLookups(&b.savepoint)
+		b.pushed = b.pushed[:0]
 		return Offload
 	}
 	b.noteWriter(c.Session, &b.savepoint)
 	b.txn.Enclose(&b.savepoint)
 	b.markWatchers()
 	b.Tick()
+	b.commands += b.clock - start
 	b.account(c, time.Duration(b.clock-start), err != nil)
 	return Done
 }
@@ -605,14 +612,14 @@ func (b *Batch) exhausted(err error) bool {
 // call runs a command as a step of the transaction: when it fails, its error is the reply, and
 // nothing of it is left since the savepoint, which was just marked. EXEC calls it for each command of its queue.
 func (b *Batch) call(c *Context, now int64, savepoint *storage.Savepoint) error {
-	mark, after := c.Reply.Mark(), len(b.after)
+	mark, after, pushed := c.Reply.Mark(), len(b.after), len(b.pushed)
 	b.txn.Begin(b.mode(c), now, b.budget)
 	c.Now, c.DB, c.effected, c.redacted = now, b.txn.DB(c.selected), false, 0
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
 		b.txn.Rollback(savepoint)
 		c.Reply.Rewind(mark)
-		b.after = b.after[:after]
+		b.after, b.pushed = b.after[:after], b.pushed[:pushed]
 		if !b.exhausted(err) {
 			c.fail(err)
 		}
@@ -695,7 +702,20 @@ func (b *Batch) Commit() error {
 	}
 	b.txn.Reset()
 	b.marked = 0
+	b.countPass()
 	return err
+}
+
+// countPass counts a reactor's pass, which its commit has ended. Passes in which nothing was executed don't count.
+func (b *Batch) countPass() {
+	if len(b.members) == 0 || b.budget == 0 {
+		return
+	}
+	s := &b.engine.Statistics
+	now, _ := b.engine.clock.now()
+	s.passes.Add(b.lane, 1)
+	s.passTime.Add(b.lane, now-b.began)
+	s.passedCommands.Add(b.lane, b.commands)
 }
 
 // markWatchers marks those who watch what was changed since it was last called: before the next command
@@ -751,6 +771,7 @@ func (b *Batch) Has(s *Session) bool { return s.place != 0 }
 
 // Abandon takes back what a command that panicked has done.
 func (b *Batch) Abandon() {
+	b.pushed = b.pushed[:0]
 	b.txn.Rollback(&b.savepoint)
 	clear(b.after[b.afterMark:])
 	b.after = b.after[:b.afterMark]

@@ -371,7 +371,7 @@ func (s *Session) flagLetters() string {
 		set    bool
 	}{
 		{'O', s.Is(KindMonitor)}, {'S', s.Is(KindReplica)}, {'M', s.Is(KindPrimary)}, {'P', s.Is(KindPubSub)},
-		{'x', s.queued.Load() >= 0}, {'b', s.blocked.Load() != nil}, {'d', s.dirty.Load()}, {'c', s.Closing()},
+		{'x', s.queued.Load() >= 0}, {'b', s.isBlocked()}, {'d', s.dirty.Load()}, {'c', s.Closing()},
 		{'U', s.Peer.OverUnixSocket()}, {'e', s.noEvict.Load()}, {'T', s.noTouch.Load()},
 	} {
 		if flag.set {

@@ -138,6 +138,17 @@ func (b *Batch) refuse(s *Session, c *Command, err error) {
 	s.Reply.Error(err.Error())
 }
 
+// finishReply leaves of the reply behind a mark what CLIENT REPLY asked for, and puts behind it what the command has pushed to its client.
+func (b *Batch) finishReply(s *Session, mark int) {
+	if s.ReplyMode != ReplyOn {
+		s.applyReplyMode(mark)
+	}
+	if len(b.pushed) > 0 {
+		s.Reply.Raw(b.pushed)
+		b.pushed = b.pushed[:0]
+	}
+}
+
 // applyReplyMode takes the reply behind a mark back, as CLIENT REPLY asked for.
 func (s *Session) applyReplyMode(mark int) {
 	switch s.ReplyMode {

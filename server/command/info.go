@@ -139,7 +139,7 @@ func (e *Engine) infoClients(f *metrics.Fields) {
 		if s.watching.Load() > 0 {
 			watching++
 		}
-		if s.blocked.Load() != nil {
+		if s.isBlocked() {
 			blocked++
 		}
 		q, o := s.Peer.Buffered()
@@ -245,9 +245,19 @@ func (e *Engine) infoPersistence(f *metrics.Fields) {
 	f.Zeros(neverForked...)
 	f.Text("aof_last_write_status", okOrErr(e.Log.Ready() == nil))
 	if log := e.binlog(); log != nil {
-		f.Int("aof_current_size", log.Stats().Bytes)
+		infoLog(f, log, e.Store.Persisted())
 	}
 	e.infoLoading(f)
+}
+
+// infoLog tells of the log what Redis tells of its AOF. Its base is what RocksDB's files have as well: the next start doesn't read it. What
+// waits to be synced is the log's end; nothing waits to be written, since a commit writes, and no write waits for a sync.
+func infoLog(f *metrics.Fields, log *binlog.Log, persisted int64) {
+	stats := log.Stats()
+	f.Int("aof_current_size", stats.Bytes)
+	f.Int("aof_base_size", min(max(persisted-stats.First, 0), stats.Bytes))
+	f.Bool("aof_pending_bio_fsync", log.Durable() < log.Position())
+	f.Zeros("aof_pending_rewrite", "aof_buffer_length", "aof_delayed_fsync")
 }
 
 func (e *Engine) replicationCounts() (counts psync.Counts) {
@@ -304,9 +314,22 @@ func (e *Engine) infoStats(f *metrics.Fields) {
 	f.Int("client_output_buffer_limit_disconnections", s.OutputBufferExceeded.Load())
 	f.Int("acl_access_denied_auth", e.Denials.Total())
 	f.Zeros(neverDone...)
+	e.infoPasses(f)
 	f.Int("batches", s.Batches.Sum())
 	f.Int("lock_conflicts", s.Conflicts.Sum())
 	f.Int("commands_on_workers", s.Offloads.Load())
+}
+
+// infoPasses tells of the reactors' passes what Redis 7.2 tells of the cycles of its event loop: passes in which nothing was executed don't
+// count.
+func (e *Engine) infoPasses(f *metrics.Fields) {
+	s := &e.Statistics
+	f.Int("eventloop_cycles", s.passes.Sum())
+	f.Int("eventloop_duration_sum", s.passTime.Sum()/int64(time.Microsecond))
+	f.Int("eventloop_duration_cmd_sum", s.passedCommands.Sum()/int64(time.Microsecond))
+	passes := s.passRate.PerSecond()
+	f.Int("instantaneous_eventloop_cycles_per_sec", passes)
+	f.Int("instantaneous_eventloop_duration_usec", s.passTimeRate.PerSecond()/max(passes, 1)/int64(time.Microsecond))
 }
 
 func (e *Engine) infoExpiry(f *metrics.Fields) {

@@ -294,7 +294,7 @@ func (m *migration) lock(some []*shipment, exclusive bool) error {
 		}
 		b.plan.sort()
 		b.await()
-		if !exclusive || !b.barred(m.Session, m.Command, m.Args) {
+		if !exclusive || !b.barred(m.Session, m.Command) {
 			return nil
 		}
 		b.giveUp()

@@ -93,11 +93,11 @@ func (p *pause) finish() {
 	p.wake()
 }
 
-// holds tells whether a command has to wait.
-func (p *pause) holds(s *Session, command *Command, args [][]byte) bool {
+// holds tells whether a command has to wait. As in Redis a command that may write does, whatever its words are: SORT without STORE, too.
+func (p *pause) holds(s *Session, command *Command) bool {
 	switch pauseMode(p.mode.Load()) {
 	case pauseWrites:
-		flags := command.flagsWith(args)
+		flags := command.Flags
 		if command.runsQueue {
 			flags |= s.Transaction.flags
 		}
@@ -141,3 +141,13 @@ func (b *Batch) awaitUnpaused() {
 		}
 	})
 }
+
+// notePaused notes whether a session's request waits for the end of a pause.
+func (s *Session) notePaused(paused bool) {
+	if s.paused.Load() != paused {
+		s.paused.Store(paused)
+	}
+}
+
+// isBlocked reports whether a session counts as blocked: in WAIT, in WAITAOF, or by a pause.
+func (s *Session) isBlocked() bool { return s.blocked.Load() != nil || s.paused.Load() }

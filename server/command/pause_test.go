@@ -2,6 +2,7 @@ package command
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,4 +107,37 @@ func TestStopWaitsForWorkers(t *testing.T) {
 	e.Locks.ReleaseExclusive(stripe, 1)
 	<-worked
 	<-stopped
+}
+
+// TestPausedClientsAreBlocked: who waits for the end of a pause counts among the blocked clients until then. What waits is decided by the
+// command, not by its words (compared with redis-server 7.0).
+func TestPausedClientsAreBlocked(t *testing.T) {
+	e, _ := newTestEngine(t)
+	admin, c := newTestClient(t, e), newTestClient(t, e)
+	e.Clients.Add(c.session)
+	execute := func(w ...string) Outcome {
+		outcome := c.batch.Execute(c.session, words(w...))
+		if err := c.batch.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		c.batch.Clear()
+		return outcome
+	}
+	blocked := func() bool { return strings.Contains(admin.do("INFO", "clients"), "\r\nblocked_clients:1\r\n") }
+	admin.do("CLIENT", "PAUSE", "100000", "WRITE")
+	for request, held := range map[string]bool{"SET k v": true, "SET k v BAD": true, "SORT l": true, "SORT_RO l": false, "SORT l STORE d": true,
+		"PFCOUNT h": true, "PUBLISH c m": true, "BITFIELD k GET u8 0": true, "BITFIELD_RO k GET u8 0": false, "GETEX k": true, "GET k": false,
+		"SET": false, "PING": false, "FLUSHDB": true} {
+		if outcome := execute(strings.Fields(request)...); (outcome == Paused) != held {
+			t.Errorf("%s: outcome %d", request, outcome)
+		}
+		if blocked() != held || strings.Contains(admin.do("CLIENT", "LIST"), " flags=b ") != held {
+			t.Errorf("%s: the client is blocked: %v", request, blocked())
+		}
+	}
+	execute("SET", "k", "v")
+	admin.do("CLIENT", "UNPAUSE")
+	if outcome := execute("SET", "k", "v"); outcome != Done || blocked() {
+		t.Errorf("after the pause: outcome %d, blocked: %v", outcome, blocked())
+	}
 }

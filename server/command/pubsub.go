@@ -210,19 +210,35 @@ func unsubscribe(kind listenKind) func(*Context) error {
 	}
 }
 
+// replySubscription confirms a subscription, or the end of one. CLIENT REPLY doesn't keep that back: it is a push, like messages.
 func (c *Context) replySubscription(word string, name []byte) {
-	c.Reply.Push(3)
-	c.Reply.BulkString(word)
-	if name == nil {
-		c.Reply.Null()
-	} else {
-		c.Reply.Bulk(name)
+	if c.Session.ReplyMode == ReplyOn {
+		c.writeSubscription(c.Reply, word, name)
+		return
 	}
-	c.Reply.Integer(int64(c.Session.subscriptionCount()))
+	c.push(func(w *resp.Writer) { c.writeSubscription(w, word, name) })
+}
+
+func (c *Context) writeSubscription(w *resp.Writer, word string, name []byte) {
+	w.Push(3)
+	w.BulkString(word)
+	if name == nil {
+		w.Null()
+	} else {
+		w.Bulk(name)
+	}
+	w.Integer(int64(c.Session.subscriptionCount()))
+}
+
+// push sends the client something that is no reply. It comes behind the reply to the running command, or to EXEC.
+func (c *Context) push(write func(w *resp.Writer)) {
+	w := resp.NewWriter(c.Reply.Protocol())
+	write(w)
+	c.batch.pushed = append(c.batch.pushed, w.Bytes()...)
 }
 
 // cmdPublish sends a message when what was executed with it is committed, as the replies leave then.
-// The session itself gets it in the order of its replies.
+// The session itself gets it behind the reply, as with Redis 7.2; 7.0 puts it in front of that, in the midst of EXEC's array.
 func cmdPublish(c *Context) error {
 	channel, message := bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2])
 	receivers, err := c.Engine.listeners.receivers(c.Txn, channel)
@@ -231,13 +247,13 @@ func cmdPublish(c *Context) error {
 	}
 	for _, r := range receivers {
 		if r.session == c.Session {
-			r.write(c.Reply, channel, message)
+			c.push(func(w *resp.Writer) { r.write(w, channel, message) })
 			continue
 		}
 		c.AfterCommit(func() { r.send(channel, message) })
 	}
 	c.Reply.Integer(int64(len(receivers)))
-	if !c.Txn.Mode().Replica {
+	if !c.Txn.Mode().Replica && c.Engine.role.hasReplicas() {
 		c.Effect(c.Args...)
 	}
 	return nil

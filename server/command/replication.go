@@ -30,6 +30,10 @@ type Replication interface {
 	TakeOver(id string) error
 	// BeginHistory gives what is written from now on another history's id.
 	BeginHistory() error
+	// HasReplicas reports whether a replica gets the stream, or a snapshot before it.
+	HasReplicas() bool
+	// Histories are the ids of the histories that the server has been in, and up to where.
+	Histories() string
 	// Sendable is nil, or why a replica of this server has to come back later.
 	Sendable() error
 	// Serve feeds a replica over a connection that is its own from now on, until it ends.
@@ -71,6 +75,16 @@ func (e *Engine) SetReplica(replica, stale bool) {
 
 // SetGoodReplicas says how many replicas keep up.
 func (e *Engine) SetGoodReplicas(n int) { e.role.good.Store(int32(n)) }
+
+// hasReplicas reports whether somebody follows the server.
+func (r *role) hasReplicas() bool { return r.part != nil && r.part.HasReplicas() }
+
+// ChangesData reports whether a command of a stream may change data. Those that don't write and have no keys can't: PING, PUBLISH, SELECT,
+// REPLCONF, MULTI and EXEC.
+func (e *Engine) ChangesData(args [][]byte) bool {
+	command, _ := e.Table.Lookup(args)
+	return command == nil || command.Run == nil || command.flagsWith(args)&Write != 0 || len(command.Keys) > 0 || command.GetKeys != nil
+}
 
 // IsReplica tells whether the server is a replica: it takes no writes but its primary's.
 func (e *Engine) IsReplica() bool { return e.role.replica.Load() }
@@ -271,6 +285,10 @@ func (c *Context) detach(client psync.Replica) error {
 func cmdReplConf(c *Context) error {
 	if len(c.Args)%2 == 0 {
 		return ErrSyntax
+	}
+	if len(c.Args) == 3 && equalFold(c.Args[1], "kedis-histories") {
+		c.Reply.SimpleString(c.Engine.role.part.Histories())
+		return nil
 	}
 	for i := 1; i < len(c.Args); i += 2 {
 		if err := c.Session.replica.take(c.Args[i], c.Args[i+1]); err != nil {

@@ -61,3 +61,19 @@ func TestFollowerStoresWhatPFCountStores(t *testing.T) {
 		t.Fatalf("the primary holds %q, the replica %q", want, have)
 	}
 }
+
+// TestCommandsThatChangeNothing: of a stream only these may be cut off.
+func TestCommandsThatChangeNothing(t *testing.T) {
+	e, _ := newTestEngine(t)
+	for _, line := range []string{"PING", "ping", "PUBLISH c m", "SELECT 3", "REPLCONF GETACK *", "MULTI", "EXEC"} {
+		if e.ChangesData(words(strings.Fields(line)...)) {
+			t.Errorf("%s is said to change data", line)
+		}
+	}
+	for _, line := range []string{"SET a 1", "del a", "FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "PFCOUNT h", "PEXPIREAT a 1", "RESTORE a 0 x", "GETEX a", "XADD s * a 1", "NOSUCH",
+		"FUNCTION LOAD x", "EVAL x 0", "GET a"} {
+		if !e.ChangesData(words(strings.Fields(line)...)) {
+			t.Errorf("%s is said to change nothing", line)
+		}
+	}
+}

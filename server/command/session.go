@@ -51,6 +51,7 @@ type Session struct {
 	noEvict     atomic.Bool
 	noTouch     atomic.Bool
 	blocked     atomic.Pointer[chan error] // while it waits in WAIT or WAITAOF; see block
+	paused      atomic.Bool                // its request waits for the end of a pause
 	closing     atomic.Bool
 	suspended   atomic.Bool
 	hungUp      atomic.Bool

@@ -21,6 +21,9 @@ type Statistics struct {
 	hits, misses        *metrics.Counter // keys that reads looked up
 	Batches, Conflicts  *metrics.Counter
 
+	passes                   *metrics.Counter // of reactors, in which they executed commands
+	passTime, passedCommands *metrics.Counter // ns that those took, and that commands took of it
+
 	Offloads             atomic.Int64 // commands that went on on a worker
 	Connections          atomic.Int64
 	Rejected             atomic.Int64 // connections beyond maxclients
@@ -29,6 +32,8 @@ type Statistics struct {
 	OutputBufferExceeded atomic.Int64
 
 	errors errorCounts
+
+	passRate, passTimeRate metrics.Rate
 
 	commandRate, inputRate, outputRate, receivedRate, sentRate metrics.Rate
 }
@@ -41,7 +46,8 @@ func (s *Statistics) init(lanes int) {
 }
 
 func (s *Statistics) counters() []**metrics.Counter {
-	return []**metrics.Counter{&s.NetInput, &s.NetOutput, &s.Reads, &s.Writes, &s.hits, &s.misses, &s.Batches, &s.Conflicts}
+	return []**metrics.Counter{&s.NetInput, &s.NetOutput, &s.Reads, &s.Writes, &s.hits, &s.misses, &s.Batches, &s.Conflicts,
+		&s.passes, &s.passTime, &s.passedCommands}
 }
 
 // reset sets everything to 0, as CONFIG RESETSTAT does.
@@ -156,6 +162,8 @@ func (e *Engine) ResetStatistics() {
 func (e *Engine) Sample(now time.Time) {
 	s := &e.Statistics
 	s.commandRate.Sample(now, e.Table.calls())
+	s.passRate.Sample(now, s.passes.Sum())
+	s.passTimeRate.Sample(now, s.passTime.Sum())
 	links := e.replicationCounts()
 	s.inputRate.Sample(now, s.NetInput.Sum()+links.Received)
 	s.outputRate.Sample(now, s.NetOutput.Sum()+links.Sent)

@@ -54,10 +54,11 @@ func (e *Engine) Work(s *Session, args [][]byte) (outcome Outcome) {
 	defer e.admitLarge(s)()
 	e.onWorker(func(b *Batch) {
 		mark := s.Reply.Mark()
-		if outcome = b.work(s, args); outcome == Done && s.ReplyMode != ReplyOn {
-			s.applyReplyMode(mark)
+		if outcome = b.work(s, args); outcome == Done {
+			b.finishReply(s, mark)
 		}
 	})
+	s.notePaused(outcome == Paused)
 	return outcome
 }
 
@@ -106,7 +107,7 @@ func (b *Batch) work(s *Session, args [][]byte) Outcome {
 	s.ranked = false
 	for round := 0; ; round++ {
 		b.await()
-		if b.barred(s, command, args) {
+		if b.barred(s, command) {
 			b.giveUp()
 			refusal := refuseWritesOnReplica(b, s, command)
 			if refusal == nil {
@@ -123,6 +124,7 @@ func (b *Batch) work(s *Session, args [][]byte) Outcome {
 	}
 	if err := b.Commit(); err != nil {
 		s.Reply.Rewind(mark)
+		b.pushed = b.pushed[:0]
 		s.restore(state)
 		c.fail(Errorf("MISCONF Errors writing to the log: %v", err))
 	}
