@@ -290,8 +290,7 @@ func (i *Import) Swap(log Log, directory uint64) error {
 		return errors.New("storage: something was committed while the data was exchanged")
 	}
 	i.disown()
-	s.commit.log, s.commit.logDirectory = log, directory
-	s.commit.appended.Store(&log)
+	s.commit.attach(log, directory)
 	s.positions.visible.Store(log.Position())
 	s.positions.persisted.Store(0)
 	s.setTiers(now.active, nil, nil, i.spaces)

@@ -150,6 +150,12 @@ type committer struct {
 	appended atomic.Pointer[Log] // log, for who doesn't hold the lock
 }
 
+// attach names the log that commits go to, and the number of its directory. The caller holds the lock, or is alone.
+func (c *committer) attach(log Log, directory uint64) {
+	c.log, c.logDirectory = log, directory
+	c.appended.Store(&log)
+}
+
 // Counters tell what the store did since it was opened.
 type Counters struct {
 	Commits, Flushes, FlushedAsTables, FlushedRecords, Slowed, RocksReads, Reaped, Expired atomic.Int64
@@ -358,8 +364,7 @@ func (s *Store) mergeChunks(g *generation.Generation, scratch *generation.Scratc
 func (s *Store) Attach(log Log, directory uint64) {
 	s.commit.Lock()
 	defer s.commit.Unlock()
-	s.commit.log, s.commit.logDirectory = log, directory
-	s.commit.appended.Store(&log)
+	s.commit.attach(log, directory)
 }
 
 // LogDirectory is the number of the directory with the log that the data belongs to; 0 if there

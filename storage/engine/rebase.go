@@ -1,4 +1,4 @@
-package storage
+package engine
 
 import "errors"
 
@@ -12,13 +12,13 @@ func (s *Store) Rebase(log Log, directory uint64) error {
 	}
 	s.commit.Lock()
 	defer s.commit.Unlock()
-	if len(s.current.Load().frozen) > 0 {
+	if len(s.tiers.Load().frozen) > 0 {
 		return errors.New("storage: something was committed while the log was exchanged")
 	}
-	s.commit.log, s.commit.logDirectory = log, directory
+	s.commit.attach(log, directory)
 	s.commit.reselect = true
-	s.position.Store(log.Position())
-	s.persisted.Store(0)
+	s.positions.visible.Store(log.Position())
+	s.positions.persisted.Store(0)
 	s.freeze()
 	return nil
 }
