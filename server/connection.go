@@ -26,6 +26,7 @@ type connection struct {
 	parked     bool       // waits for a lock, the gate, the end of a pause, a worker or the disk
 	loading    int        // requests ahead that wait for the disk
 	working    bool       // a worker has the session
+	killed     bool       // is dropped as soon as no worker has the session; its replies are lost
 	dropped    bool       // the socket is about to be closed
 	closed     bool       // the socket is gone
 	ended      bool       // the client sends no more; see halfClosed
@@ -315,6 +316,7 @@ func (c *connection) Close() {
 		return
 	}
 	c.post(func() {
+		c.killed = true
 		if !c.working {
 			c.drop()
 		}

@@ -409,13 +409,17 @@ func (r *reactor) runWork(c *connection, args [][]byte) {
 // workDone sends the reply that a worker has made, piece by piece, so that others are served between. It is another goroutine that
 // asks for the next piece, since the loop goes on with what it is told to do by itself before it looks at sockets.
 func (r *reactor) workDone(c *connection) {
-	if !c.closed && c.sendPiece() {
+	if !c.closed && !c.killed && c.sendPiece() {
 		go r.post(func() { r.workDone(c) })
 		return
 	}
 	c.working, c.parked = false, false
 	if c.closed {
 		r.server.forget(c)
+		return
+	}
+	if c.killed {
+		c.drop()
 		return
 	}
 	c.flush()
