@@ -100,7 +100,7 @@ go-race:
 .PHONY: race-short
 race-short: ## race detector on packages that share data
 	$(GO) test -race -short -count=1 -timeout 15m $(RACE_PACKAGES)
-	$(GO) test -race -short -count=1 -timeout 15m -run 'Concurrent|Staged|Flush|View|Commit|Checkpoint' ./storage
+	$(GO) test -race -short -count=1 -timeout 15m -run 'Concurrent|Staged|Flush|View|Commit|Checkpoint' ./storage ./storage/engine
 	$(GO) build -race -o bin/kedis-race .
 	KEDIS_BINARY=$(CURDIR)/bin/kedis-race $(GO) test -race -short -count=1 -timeout 15m ./redis-tests/concurrency
 

@@ -119,7 +119,7 @@ const largestKept = 1 << 20
 // pieces writes a large collection: the first piece as a payload, the others as what adds to it.
 func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) error {
 	p := &c.piece
-	p.kind = kindOf(m.Type)
+	p.kind = storage.TypeOf(m.Type).RDB
 	p.reset()
 	first := true
 	send := func() (err error) {
@@ -145,10 +145,6 @@ func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) er
 		err = send()
 	}
 	return err
-}
-
-func kindOf(t layout.Type) rdb.Kind {
-	return map[layout.Type]rdb.Kind{layout.Hash: rdb.Hash, layout.Set: rdb.Set, layout.List: rdb.List, layout.ZSet: rdb.SortedSet}[t]
 }
 
 func (p *piece) reset() {

@@ -111,7 +111,7 @@ func (c *connection) lookAhead() error {
 	}
 	c.ahead = append(c.aheadStart[:0], c.reactor.batch.Read(c.session, first))
 	alone := c.parser.Unauthenticated || c.conn.OutboundBuffered() > 0
-	for !alone && len(c.ahead) < storage.WarmRequests {
+	for !alone && len(c.ahead) < storage.PrefetchBatch {
 		args, err := c.parser.Next()
 		if args == nil || err != nil {
 			break // the parser says so again

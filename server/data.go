@@ -14,6 +14,7 @@ import (
 	"kedis/binlog"
 	"kedis/internal/config"
 	"kedis/storage"
+	"kedis/storage/engine"
 	"kedis/storage/rocks"
 )
 
@@ -78,8 +79,6 @@ func (d *Data) openStore() (err error) {
 
 func storageOptions(c *config.Config, directory string, logger hclog.Logger) storage.Options {
 	return storage.Options{
-		Rocks:     rocksOptions(c, directory, logger),
-		Databases: int(c.Databases.Get()),
 		Limits: storage.Limits{
 			HashEntries:      c.HashMaxListpackEntries.Get,
 			HashValue:        c.HashMaxListpackValue.Get,
@@ -90,14 +89,18 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			ZSetEntries:      c.ZSetMaxListpackEntries.Get,
 			ZSetValue:        c.ZSetMaxListpackValue.Get,
 		},
-		GenerationBytes: func() int64 { return generationBytes(c) },
-		KeptBytes:       func() int64 { return keptBytes(c) },
-		CacheBytes:      cacheBytes(c),
-		RankBytes:       c.RankMemory.Get,
-		SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
-		FlushLogBytes:   c.PersistLogSize.Get,
-		FlushInterval:   c.PersistInterval.Get,
-		Logger:          logger.Named("storage"),
+		Options: engine.Options{
+			Rocks:           rocksOptions(c, directory, logger),
+			Databases:       int(c.Databases.Get()),
+			GenerationBytes: func() int64 { return generationBytes(c) },
+			KeptBytes:       func() int64 { return keptBytes(c) },
+			CacheBytes:      cacheBytes(c),
+			RankBytes:       c.RankMemory.Get,
+			SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
+			FlushLogBytes:   c.PersistLogSize.Get,
+			FlushInterval:   c.PersistInterval.Get,
+			Logger:          logger.Named("storage"),
+		},
 	}
 }
 

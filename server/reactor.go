@@ -132,7 +132,7 @@ func (r *reactor) arrive(c *connection) {
 	}
 	c.gathered = true
 	r.gathered = append(r.gathered, c)
-	if len(r.gathered) < storage.WarmRequests {
+	if len(r.gathered) < storage.PrefetchBatch {
 		r.schedule()
 	} else {
 		r.executeGathered()

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math"
 	"testing"
+
+	"kedis/storage/engine"
 )
 
 // TestManyPopsInOneTransaction takes hundreds of members within one transaction, each within a budget that doesn't suffice to pass all that
@@ -89,8 +91,8 @@ func TestLargeMembersAreNotReadAhead(t *testing.T) {
 		if got := pop(t, txn, key, false, 0); got != float64(i) {
 			t.Fatalf("pop took %v, want %d", got, i)
 		}
-		if held := txn.ahead.bytes; held > aheadBytes || len(txn.ahead.records) > aheadBytes/(20<<10) {
-			t.Fatalf("%d records of %d bytes are held", len(txn.ahead.records), held)
+		if records, held := insideTxn(txn).ReadAhead(); held > engine.InspectAheadBytes || records > engine.InspectAheadBytes/(20<<10) {
+			t.Fatalf("%d records of %d bytes are held", records, held)
 		}
 	}
 	txn.Reset()
@@ -98,7 +100,7 @@ func TestLargeMembersAreNotReadAhead(t *testing.T) {
 
 // TestAWalkWithinAWalk: what is visited stays what it is, whatever else is walked meanwhile.
 func TestAWalkWithinAWalk(t *testing.T) {
-	const members = mostFew + 1 // smaller ones are found by their group
+	const members = engine.MostFew + 1 // smaller ones are found by their group
 	store := queueInMemory(t, []byte("one"), members)
 	queue(t, store, []byte("two"), members)
 	txn := store.NewTxn()

@@ -93,7 +93,7 @@ func TestSaveKeepsAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left, err := checkpoints(parent, ""); err != nil || len(left) != 3 {
+	if left, err := filepath.Glob(filepath.Join(parent, "checkpoint-*")); err != nil || len(left) != 3 {
 		t.Errorf("left are %q (%v)", left, err)
 	}
 }

@@ -65,9 +65,7 @@ func TestATransactionThatTheLogRefusesFailsAlone(t *testing.T) {
 		go func() { done <- s.Commit(txn) }()
 	}
 	waitFor(t, func() bool { // until all but the first wait for the commit lock
-		s.commit.waiting.mu.Lock()
-		defer s.commit.waiting.mu.Unlock()
-		return len(s.commit.waiting.txns) == len(results)-1
+		return inside(s).WaitingCommits() == len(results)-1
 	})
 	log.gate.Unlock()
 	for key, done := range results {

@@ -141,9 +141,9 @@ func (c *concurrent) maintain(random *rand.Rand) {
 		case 1:
 			err = c.store.Settle()
 		case 2:
-			err = c.store.readPersisted()
+			err = inside(c.store).ReadPersisted()
 		case 3:
-			err = c.store.tidy()
+			err = inside(c.store).Tidy()
 		}
 		if err != nil {
 			c.t.Error(err)

@@ -1,8 +1,6 @@
 package storage
 
 import (
-	"fmt"
-
 	"kedis/storage/layout"
 )
 
@@ -32,20 +30,20 @@ func (d DB) MoveTo(key []byte, k Key, to DB) error {
 // copyElements makes a copy of a spread collection's elements, which nothing refers to yet.
 func (d DB) copyElements(m *layout.Metadata, to DB) (id uint64, err error) {
 	copied := to.newElements(m.Type)
-	for _, kind := range elementKinds(m.Type) {
-		before := copied.records
-		it := d.walkCollection(kind, m, false)
+	for _, records := range m.Type.Elements() {
+		before := copied.Records()
+		it := d.walkCollection(records.Kind, m, false)
 		for it.Next() {
-			if it.err = copied.put(kind, it.Key()[layout.ElementPrefix:], it.Value()); it.err != nil {
+			if it.Fail(copied.Put(records.Kind, it.Key()[layout.ElementPrefix:], it.Value())) {
 				break
 			}
 		}
 		if err := it.Close(); err != nil {
 			return 0, err
 		}
-		if n := copied.records - before; n != m.Length() {
-			return 0, fmt.Errorf("%w: a collection of %d elements has %d records of kind %c", layout.ErrCorrupt, m.Length(), n, kind)
+		if n := copied.Records() - before; n != records.Count(m) {
+			return 0, wrongCount(m, records, n)
 		}
 	}
-	return copied.id, copied.finish()
+	return copied.ID(), copied.Finish()
 }

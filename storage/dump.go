@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"kedis/storage/intset"
 	"kedis/storage/layout"
-	"kedis/storage/listpack"
 	"kedis/storage/rdb"
 )
 
@@ -42,91 +40,38 @@ func (d DB) Encode(k Key, e *rdb.Encoder) error {
 	if err := d.txn.SpendBytes(len(k.Value)); err != nil {
 		return err
 	}
-	pack := listpack.Listpack(k.Value)
-	switch {
-	case k.Encoding == layout.Spread:
-		return d.encodeSpread(&k.Metadata, e)
-	case k.Encoding == layout.Intset:
-		e.SetIntset(intset.Intset(k.Value))
-	case k.Type == layout.String:
-		e.String(k.Value)
-	case k.Type == layout.Hash:
-		e.HashListpack(pack)
-	case k.Type == layout.List:
-		e.ListListpack(pack)
-	case k.Type == layout.Set:
-		e.SetListpack(pack)
-	case k.Type == layout.ZSet:
-		e.SortedSetListpack(pack)
-	}
-	return nil
-}
-
-func (d DB) encodeSpread(m *layout.Metadata, e *rdb.Encoder) error {
-	var write func(element, value []byte, score float64) error
-	switch m.Type {
-	case layout.Hash:
-		e.BeginHash(m.Count)
-		write = func(field, value []byte, _ float64) error { e.Field(field, value); return nil }
-	case layout.Set:
-		e.BeginSet(m.Count)
-		write = func(member, _ []byte, _ float64) error { e.Member(member); return nil }
-	case layout.ZSet:
-		e.BeginSortedSet(m.Count)
-		write = func(member, _ []byte, score float64) error { e.ScoredMember(member, score); return nil }
-	case layout.List:
-		var nodes rdb.ListNodes
-		if err := d.Elements(m, func(element, _ []byte, _ float64) error { nodes.Add(element); return nil }); err != nil {
-			return err
-		}
-		e.BeginList(nodes.Count())
-		write = func(element, _ []byte, _ float64) error { e.ListElement(element); return nil }
-	}
-	if err := d.Elements(m, write); err != nil {
-		return err
-	}
-	e.End()
-	return nil
+	return TypeOf(k.Type).encode(d, &k.Metadata, e)
 }
 
 // Elements hands out the elements of a spread collection: a hash's fields with their values, a set's members, a
 // list's elements from its head on, and a sorted set's members with their scores, the highest first, which is
 // the order that Redis reads fastest. The bytes live until visit returns.
 func (d DB) Elements(m *layout.Metadata, visit func(element, value []byte, score float64) error) error {
-	switch m.Type {
-	case layout.List:
-		return d.walkAll(m, layout.KindListElement, false, func(_, element []byte) error { return visit(element, nil, 0) })
-	case layout.ZSet:
-		key := layout.AppendElementKey(nil, layout.KindZSetScore, m.ID, nil)
-		return d.walkAll(m, layout.KindZSetScore, true, func(element, value []byte) error {
-			score, member, err := layout.DecodeScoreKey(append(key[:layout.ElementPrefix], element...), value)
-			if err != nil {
-				return err
-			}
-			return visit(member, nil, score)
-		})
-	}
-	return d.walkAll(m, elementKinds(m.Type)[0], false, func(element, value []byte) error { return visit(element, value, 0) })
+	return TypeOf(m.Type).elements(d, m, visit)
 }
 
-// walkAll walks all elements of a spread collection, of which there have to be as many as its key says.
-func (d DB) walkAll(m *layout.Metadata, kind byte, reverse bool, visit func(element, value []byte) error) error {
+// walkAll walks all records of a kind that a spread collection has. There have to be as many as its key says.
+func (d DB) walkAll(m *layout.Metadata, records layout.Elements, reverse bool, visit func(element, value []byte) error) error {
 	seen := uint64(0)
-	it := d.walkCollection(kind, m, reverse)
+	it := d.walkCollection(records.Kind, m, reverse)
 	for it.Next() {
-		if it.err = d.txn.SpendBytes(len(it.Key()) + len(it.Value())); it.err != nil {
+		if it.Fail(d.txn.SpendBytes(len(it.Key()) + len(it.Value()))) {
 			break
 		}
 		seen++
-		if it.err = visit(it.Key()[layout.ElementPrefix:], it.Value()); it.err != nil {
+		if it.Fail(visit(it.Key()[layout.ElementPrefix:], it.Value())) {
 			break
 		}
 	}
 	if err := it.Close(); err != nil {
 		return err
 	}
-	if seen != m.Length() {
-		return fmt.Errorf("%w: a collection of %d elements has %d records of kind %c", layout.ErrCorrupt, m.Length(), seen, kind)
+	if seen != records.Count(m) {
+		return wrongCount(m, records, seen)
 	}
 	return nil
+}
+
+func wrongCount(m *layout.Metadata, records layout.Elements, found uint64) error {
+	return fmt.Errorf("%w: a collection of %d elements has %d records of kind %c", layout.ErrCorrupt, m.Length(), found, records.Kind)
 }

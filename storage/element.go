@@ -1,6 +1,9 @@
 package storage
 
-import "kedis/storage/layout"
+import (
+	"kedis/storage/engine"
+	"kedis/storage/layout"
+)
 
 // Limits tell up to which size collections are packed. They are asked each time, so that they can
 // change live; they have the names, defaults and meaning of Redis's options.
@@ -13,32 +16,37 @@ type Limits struct {
 }
 
 // Limits are the limits in force.
-func (d DB) limits() *Limits { return &d.txn.store.options.Limits }
+func (d DB) limits() *Limits { return d.txn.limits }
+
+// newElements begins a spread collection that nothing refers to yet.
+func (d DB) newElements(t layout.Type) *engine.Elements {
+	return d.txn.NewElements(d.space, t, d.txn.NewID())
+}
 
 // The functions below read and write the elements of spread collections: records
 // | kind | id:8 | element |. See package layout.
 
 func (d DB) elementKey(kind byte, id uint64, element []byte) []byte {
-	d.txn.key2 = layout.AppendElementKey(d.txn.key2[:0], kind, id, element)
-	return d.txn.key2
+	d.txn.scratch.key2 = layout.AppendElementKey(d.txn.scratch.key2[:0], kind, id, element)
+	return d.txn.scratch.key2
 }
 
 func (d DB) getElement(kind byte, id uint64, element []byte) (value []byte, found bool, err error) {
-	return d.txn.get(d.space, d.elementKey(kind, id, element))
+	return d.txn.Get(d.space, d.elementKey(kind, id, element))
 }
 
 func (d DB) putElement(kind byte, id uint64, element, value []byte) error {
-	return d.txn.put(d.space, d.elementKey(kind, id, element), value)
+	return d.txn.Put(d.space, d.elementKey(kind, id, element), value)
 }
 
 func (d DB) deleteElement(kind byte, id uint64, element []byte) error {
-	return d.txn.delete(d.space, d.elementKey(kind, id, element))
+	return d.txn.Delete(d.space, d.elementKey(kind, id, element))
 }
 
 // walkCollection walks the records of one kind that a spread collection's elements have.
 func (d DB) walkCollection(kind byte, m *layout.Metadata, reverse bool) *Iterator {
-	if kind == layout.KindListElement {
-		return d.txn.walk(d.space, layout.AppendListKey(nil, m.ID, m.Head), layout.AppendListKey(nil, m.ID, m.Tail), reverse, false)
+	if layout.Kinds[kind].Sequence {
+		return d.txn.Iterate(d.space, layout.AppendSequenceKey(nil, m.ID, m.Head), layout.AppendSequenceKey(nil, m.ID, m.Tail), reverse, false)
 	}
 	return d.walkElements(kind, m.ID, nil, reverse, false)
 }
@@ -54,5 +62,5 @@ func (d DB) walkElements(kind byte, id uint64, from []byte, reverse, keysOnly bo
 	case from != nil:
 		lower = layout.AppendElementKey(nil, kind, id, from)
 	}
-	return d.txn.walk(d.space, lower, upper, reverse, keysOnly)
+	return d.txn.Iterate(d.space, lower, upper, reverse, keysOnly)
 }

@@ -35,11 +35,11 @@ func (d DB) walkDue(behind ttl.Due, now int64, limit int, f func(expireMs int64,
 	if behind.Key == nil {
 		lower = []byte{layout.KindExpiry}
 	}
-	it := d.txn.walk(d.space, lower, layout.AppendExpiryKey(nil, now+1, nil), false, true)
+	it := d.txn.Iterate(d.space, lower, layout.AppendExpiryKey(nil, now+1, nil), false, true)
 	for i := 0; i < limit && it.Next(); i++ {
 		expireMs, key, err := layout.DecodeExpiryKey(it.Key())
 		if err != nil {
-			it.err = err
+			it.Fail(err)
 			break
 		}
 		f(expireMs, key)
@@ -54,14 +54,10 @@ func (d DB) walkDue(behind ttl.Due, now int64, limit int, f func(expireMs int64,
 // or is not there.
 func (d DB) RemoveExpired(key []byte) (bool, error) {
 	k, err := d.LookupAny(key)
-	if err != nil || !k.Exists || !d.txn.expired(&k.Metadata) {
+	if err != nil || !k.Exists || !d.expired(&k.Metadata) {
 		return false, err
 	}
-	d.txn.expirations++
 	d.txn.Effect(d.number, delEffect, key)
-	before := len(d.txn.journal.entries)
-	d.txn.events.add(d.number, key, EventExpired, k.Type, ClassExpiry)
-	err = d.remove(key, &k)
-	d.txn.expiredEntries += len(d.txn.journal.entries) - before
-	return true, err
+	d.txn.KeyEvents().Add(d.number, key, EventExpired, k.Type, ClassExpiry)
+	return true, d.txn.Expire(func() error { return d.remove(key, &k) })
 }

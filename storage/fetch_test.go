@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"kedis/storage/engine"
 )
 
 // commitString writes a string in a transaction of its own.
@@ -63,35 +65,35 @@ func TestFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = openStore(t, options)
-	requests := []Upcoming{
-		{Args: [][]byte{[]byte("get"), []byte("key1500")}},
-		{Args: [][]byte{[]byte("get"), []byte("no such key")}},
-		{Args: [][]byte{[]byte("hget"), []byte("hash"), []byte("field1500")}, Element: true},
-		{Args: [][]byte{[]byte("get"), []byte("key1500")}, Database: 1},
+	requests := []Prefetch{
+		prefetchOf("key1500"),
+		prefetchOf("no such key"),
+		{Access: AccessElement, Key: []byte("hash"), Element: []byte("field1500")},
+		{Access: AccessKey, Key: []byte("key1500"), Database: 1},
 	}
 	txn = s.NewTxn()
-	if missing := txn.Warm(requests); missing != 0b1111 {
+	if missing := txn.Prefetch(requests); missing != 0b1111 {
 		t.Fatalf("missing: %b", missing)
 	}
 	if cold := txn.Fetch(requests, 0b1111); cold&0b101 == 0 {
 		t.Errorf("cold: %b", cold)
 	}
-	last := []Upcoming{{Args: [][]byte{[]byte("get"), []byte("key2900")}}}
+	last := []Prefetch{prefetchOf("key2900")}
 	if cold := txn.Fetch(last, 1); cold != 1 {
 		t.Error("another key isn't cold")
 	}
 	loader := s.NewTxn()
 	for _, request := range requests {
-		loader.Load(request.Own())
+		loader.Load(request.Clone())
 	}
 	if cold := txn.Fetch(requests, 0b1111); cold != 0 {
 		t.Errorf("cold after loading: %b", cold)
 	}
-	if got := len(txn.fetchedKeys.records) + len(txn.fetchedElements.records); got != 4 {
+	if got := insideTxn(txn).Fetched(); got != 4 {
 		t.Errorf("%d records were fetched, want 4", got)
 	}
-	many := Upcoming{Args: [][]byte{[]byte("mset"), []byte("key0100"), []byte("x"), []byte("key2900"), []byte("x")}, Step: 2}
-	loader.Load(many.Own())
+	many := Prefetch{Access: AccessEach, Key: []byte("key0100"), Others: [][]byte{[]byte("key2900"), []byte("x")}, Step: 2}
+	loader.Load(many.Clone())
 	if cold := txn.Fetch(last, 1); cold != 0 {
 		t.Error("the second key of a request isn't loaded")
 	}
@@ -111,11 +113,11 @@ func TestFetchedIsNotTakenForNew(t *testing.T) {
 	if err := s.Settle(); err != nil {
 		t.Fatal(err)
 	}
-	request := []Upcoming{{Args: [][]byte{[]byte("get"), []byte("key")}}}
+	request := []Prefetch{prefetchOf("key")}
 	fetch := func() *Txn {
 		txn := s.NewTxn()
-		if cold := txn.Fetch(request, 1); cold != 0 || len(txn.fetchedKeys.records) != 1 {
-			t.Fatalf("cold: %b, fetched: %d", cold, len(txn.fetchedKeys.records))
+		if cold := txn.Fetch(request, 1); cold != 0 || insideTxn(txn).Fetched() != 1 {
+			t.Fatalf("cold: %b, fetched: %d", cold, insideTxn(txn).Fetched())
 		}
 		return txn
 	}
@@ -139,33 +141,32 @@ func TestFetchedIsNotTakenForNew(t *testing.T) {
 // TestLoadKeepsNoLargeValue loads a value that nobody should hold on to, and looks at what a request is copied for it.
 func TestLoadKeepsNoLargeValue(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
-	commitString(t, s, "key", strings.Repeat("x", largeBuffer+1))
+	commitString(t, s, "key", strings.Repeat("x", engine.InspectLargeBuffer+1))
 	if err := s.Settle(); err != nil {
 		t.Fatal(err)
 	}
-	request := Upcoming{Args: [][]byte{[]byte("set"), []byte("key"), []byte("a value")}}.Own()
-	if len(request.Args) != 2 || string(request.Args[1]) != "key" {
-		t.Errorf("copied: %q", request.Args)
-	}
+	request := prefetchOf("key").Clone()
 	txn := s.NewTxn()
 	txn.Load(request)
-	if cap(txn.record) > largeBuffer {
-		t.Errorf("%d bytes are kept", cap(txn.record))
+	if insideTxn(txn).LoadedBytes() > engine.InspectLargeBuffer {
+		t.Errorf("%d bytes are kept", insideTxn(txn).LoadedBytes())
 	}
-	if cold := txn.Fetch([]Upcoming{request}, 1); cold != 0 {
+	if cold := txn.Fetch([]Prefetch{request}, 1); cold != 0 {
 		t.Error("a value that is too large to be fetched isn't on the disk only")
 	}
 	txn.Begin(Mode{}, 1, 0)
-	if k, err := txn.DB(0).Lookup([]byte("key")); err != nil || len(k.Value) != largeBuffer+1 {
+	if k, err := txn.DB(0).Lookup([]byte("key")); err != nil || len(k.Value) != engine.InspectLargeBuffer+1 {
 		t.Errorf("%d bytes, %v", len(k.Value), err)
 	}
-	words := [][]byte{[]byte("mget")}
+	many := Prefetch{Access: AccessEach, Key: []byte("key0"), Step: 1}
 	for i := range 1000 {
-		words = append(words, fmt.Appendf(nil, "key%d", i))
+		many.Others = append(many.Others, fmt.Appendf(nil, "key%d", i+1))
 	}
-	many := Upcoming{Args: words, Step: 1}.Own()
+	many = many.Clone()
 	txn.Load(many)
-	if last := many.Args[len(many.Args)-1]; len(many.Args) != loadedKeys+1 || string(last) != fmt.Sprintf("key%d", loadedKeys-1) {
-		t.Errorf("%d words are copied, the last of them %q", len(many.Args), last)
+	if last := many.Others[len(many.Others)-1]; len(many.Others) != engine.InspectLoadedKeys-1 || string(last) != fmt.Sprintf("key%d", engine.InspectLoadedKeys-1) {
+		t.Errorf("%d other keys are copied, the last of them %q", len(many.Others), last)
 	}
 }
+
+func prefetchOf(key string) Prefetch { return Prefetch{Access: AccessKey, Key: []byte(key)} }

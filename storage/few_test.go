@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"kedis/storage/engine"
 	"kedis/storage/layout"
-	"kedis/storage/walks"
 )
 
 // small is a spread hash, and what it should hold.
@@ -63,11 +63,9 @@ func (s *small) check(byGroup bool, newer, found int) {
 	txn.Begin(Mode{}, 1, 0)
 	h, err := txn.DB(0).Hash([]byte("hash"))
 	must(s.t, err)
-	lower := layout.AppendElementKey(nil, layout.KindHashField, h.next.ID, nil)
-	w := &walks.Walk{Space: h.db.space.number, Collection: h.next.ID, Lower: lower, Upper: layout.Successor(nil, lower)}
-	f, ok := txn.findFew(w, layout.KindHashField, h.next.Count)
-	if ok != byGroup || ok && (f.newer != newer || f.live != found) {
-		s.t.Fatalf("by their group: %v, %d newer ones, %d in all; want %v, %d, %d", ok, f.newer, f.live, byGroup, newer, found)
+	gotNewer, gotFound, ok := insideTxn(txn).ByGroup(h.db.space, layout.KindHashField, h.next.ID, h.next.Count)
+	if ok != byGroup || ok && (gotNewer != newer || gotFound != found) {
+		s.t.Fatalf("by their group: %v, %d newer ones, %d in all; want %v, %d, %d", ok, gotNewer, gotFound, byGroup, newer, found)
 	}
 	got := map[string]string{}
 	var order []string
@@ -79,10 +77,8 @@ func (s *small) check(byGroup bool, newer, found int) {
 	if !maps.Equal(got, s.want) || !slices.IsSorted(order) {
 		s.t.Fatalf("the hash has %v, want %v", got, s.want)
 	}
-	for _, record := range txn.few.newest[:cap(txn.few.newest)] {
-		if fmt.Sprint(record) != "{[]}" {
-			s.t.Fatal("the transaction holds on to what it has found")
-		}
+	if insideTxn(txn).HoldsElements() {
+		s.t.Fatal("the transaction holds on to what it has found")
 	}
 	txn.Reset()
 }
@@ -144,6 +140,6 @@ func TestManyVersions(t *testing.T) {
 	}
 	s.check(false, 0, 0)
 	s = newSmall(t, 0)
-	s.fill(mostFew + 1)
+	s.fill(engine.MostFew + 1)
 	s.check(false, 0, 0)
 }

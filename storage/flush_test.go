@@ -1,16 +1,10 @@
 package storage
 
 import (
-	"errors"
-	"fmt"
-	"math"
-	"os"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	"kedis/storage/layout"
+	"kedis/storage/engine"
 )
 
 // heldLog is a log in memory whose Sync can be held up: the flusher then stands in the midst of a
@@ -49,17 +43,6 @@ func in(t *testing.T, s *Store, database int, f func(db DB) error) {
 	}
 }
 
-func write(t *testing.T, s *Store, database int, key string) {
-	t.Helper()
-	in(t, s, database, func(db DB) error {
-		k, err := db.Lookup([]byte(key))
-		if err != nil {
-			return err
-		}
-		return db.Save([]byte(key), k, layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: []byte("value")})
-	})
-}
-
 func remove(t *testing.T, s *Store, database int, key string) {
 	t.Helper()
 	in(t, s, database, func(db DB) error {
@@ -79,128 +62,18 @@ func exists(t *testing.T, s *Store, database int, key string) bool {
 	return k.Exists
 }
 
-func freeze(s *Store) {
-	s.commit.Lock()
-	s.freeze()
-	s.commit.Unlock()
-}
+// inside shows the inside of a store's engine.
+func inside(s *Store) engine.Inspect { return engine.Inspect{Store: s.Store} }
+
+// insideTxn shows the inside of a transaction.
+func insideTxn(t *Txn) engine.InspectTxn { return engine.InspectTxn{Txn: &t.Txn} }
+
+func freeze(s *Store) { inside(s).Freeze() }
 
 func settle(t *testing.T, s *Store) {
 	t.Helper()
 	if err := s.Settle(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestTheFlusherKeepsItsMemoryForAWhile gives a batch back, and takes it again as long as it isn't idle.
-func TestTheFlusherKeepsItsMemoryForAWhile(t *testing.T) {
-	var f flusher
-	first := f.takeBatch(1 << 20)
-	f.giveBack(first)
-	f.slim(f.since.Add(keepBatch))
-	if again := f.takeBatch(1 << 20); again != first {
-		t.Error("the batch that was given back is not used again")
-	}
-	f.giveBack(first)
-	f.slim(f.since.Add(keepBatch + 1))
-	if f.batch != nil {
-		t.Error("an idle flusher keeps its batch")
-	}
-}
-
-func TestADeletionReachesANamespaceThatIsOnItsWay(t *testing.T) {
-	s, log := openHeld(t, testOptions(t.TempDir(), 1<<30, 0))
-	log.hold.Lock()
-	write(t, s, 1, "other")
-	freeze(s) // keeps the flusher busy
-	write(t, s, 0, "key")
-	freeze(s)
-	remove(t, s, 0, "key")
-	freeze(s) // database 0 is empty, and RocksDB doesn't have its namespace yet
-	log.hold.Unlock()
-	settle(t, s)
-	if exists(t, s, 0, "key") {
-		t.Error("the key is back")
-	}
-	if keys, _ := s.Size(0); keys != 0 {
-		t.Errorf("%d keys", keys)
-	}
-}
-
-func TestANamespaceIsKeptWhileAStateThatNamesItMayBePersisted(t *testing.T) {
-	o := testOptions(t.TempDir(), 1<<30, 0)
-	s := openStore(t, o)
-	if err := s.PersistState(); err != nil {
-		t.Fatal(err)
-	}
-	write(t, s, 0, "key")
-	settle(t, s) // RocksDB has the key and a state that names the namespace, in memory
-	txn := s.NewTxn()
-	txn.Flush(0)
-	txn.Effect(0, []byte("FLUSHDB"))
-	if err := s.Commit(txn); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.dropNamespaces(); err != nil {
-		t.Fatal(err)
-	}
-	// RocksDB persists its memory when it likes.
-	if err := s.db().Flush(); err != nil {
-		t.Fatal(err)
-	}
-	o.Rocks.Directory = crash(t, o)
-	s = openStore(t, o)
-	if keys, _ := s.Size(0); keys != 1 {
-		t.Errorf("at position %d: %d keys", s.Position(), keys)
-	}
-	if !exists(t, s, 0, "key") {
-		t.Errorf("at position %d the key is gone", s.Position())
-	}
-}
-
-// crash returns a copy of a store's directory as a kill would leave it now.
-func crash(t *testing.T, o Options) (directory string) {
-	t.Helper()
-	directory = t.TempDir()
-	if err := os.CopyFS(directory, os.DirFS(o.Rocks.Directory)); err != nil {
-		t.Fatal(err)
-	}
-	return directory
-}
-
-// failingLog is a log whose Sync fails when told so, so that no generation comes to RocksDB.
-type failingLog struct {
-	testLog
-	fails atomic.Bool
-}
-
-func (l *failingLog) Sync(int64) error {
-	if l.fails.Load() {
-		return errRefused
-	}
-	return nil
-}
-
-func TestMemoryIsBoundedWhileRocksDBTakesNothing(t *testing.T) {
-	s := openStore(t, testOptions(t.TempDir(), 1<<30, 0))
-	log := &failingLog{}
-	s.Attach(log, 1)
-	log.fails.Store(true)
-	for i := range frozenRefused {
-		if err := s.Ready(); err != nil {
-			t.Fatalf("after %d generations: %v", i, err)
-		}
-		write(t, s, 0, fmt.Sprint("key", i))
-		freeze(s)
-	}
-	waitFor(t, func() bool { return errors.Is(s.Ready(), errRefused) })
-	log.fails.Store(false)
-	waitFor(t, func() bool { return s.Ready() == nil })
-	settle(t, s)
-	for i := range frozenRefused {
-		if key := fmt.Sprint("key", i); !exists(t, s, 0, key) {
-			t.Errorf("%s is gone", key)
-		}
 	}
 }
 
@@ -228,7 +101,7 @@ func TestReapingPassesOverWhatIsNotPersisted(t *testing.T) {
 	}
 	remove(t, s, 0, "old")
 	settle(t, s)
-	if err := s.reap(); err != nil {
+	if err := inside(s).Reap(); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.Counters().Reaped.Load(); n != 3 {
@@ -237,66 +110,10 @@ func TestReapingPassesOverWhatIsNotPersisted(t *testing.T) {
 	if err := s.Persist(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.reap(); err != nil {
+	if err := inside(s).Reap(); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.Counters().Reaped.Load(); n != 6 {
 		t.Errorf("%d elements reaped", n)
-	}
-}
-
-// TestPersistWhenDue writes while a generation is held up on its way to RocksDB: the next one isn't ended before it has enough for itself, or has
-// waited for long.
-func TestPersistWhenDue(t *testing.T) {
-	options := testOptions(t.TempDir(), 1<<20, 1<<20)
-	var interval atomic.Int64
-	interval.Store(math.MaxInt64)
-	options.FlushLogBytes, options.FlushInterval = constant[int64](1000), func() time.Duration { return time.Duration(interval.Load()) }
-	s, log := openHeld(t, options)
-	grow := func(bytes int64) {
-		for from := s.position.Load(); s.position.Load()-from <= bytes; {
-			write(t, s, 0, fmt.Sprint("key", s.position.Load()))
-		}
-	}
-	l := lags{lag{since: time.Now()}, lag{since: time.Now()}}
-	persist := func() {
-		t.Helper()
-		if err := s.persistWhenDue(&l); err != nil {
-			t.Fatal(err)
-		}
-	}
-	log.hold.Lock()
-	grow(1000)
-	freeze(s)
-	grow(900)
-	persist() // or it would wait without end
-	if keys := s.current.Load().active.Keys(); keys == 0 {
-		t.Error("a generation that had little was ended")
-	}
-	log.hold.Unlock()
-	settle(t, s)
-	grow(1001)
-	persist()
-	if at := s.persisted.Load(); at != s.position.Load() {
-		t.Errorf("persisted up to %d, want %d: there was too much", at, s.position.Load())
-	}
-	write(t, s, 0, "key")
-	persist()
-	if s.persisted.Load() == s.position.Load() {
-		t.Error("what has just come was persisted")
-	}
-	interval.Store(int64(time.Hour))
-	l.active.since = time.Now().Add(-2 * time.Hour)
-	persist()
-	if at := s.persisted.Load(); at != s.position.Load() {
-		t.Errorf("persisted up to %d, want %d: it waited for long", at, s.position.Load())
-	}
-	write(t, s, 0, "key")
-	settle(t, s)
-	persist()
-	l.written.since = time.Now().Add(-2 * time.Hour)
-	persist()
-	if at := s.persisted.Load(); at != s.position.Load() {
-		t.Errorf("persisted up to %d, want %d: RocksDB has had it in memory for long", at, s.position.Load())
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 
 	"kedis/internal/number"
+	"kedis/storage/digest"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
+	"kedis/storage/rdb"
 )
 
 // What the fields of hashes refuse.
@@ -21,6 +23,30 @@ const maxListpackBytes = 1 << 30
 
 // emptyListpack is where packed collections begin. It is never written to.
 var emptyListpack = listpack.Empty(0)
+
+// hashType is the row of hashes.
+var hashType = DataType{Name: "hash", RDB: rdb.Hash, Digest: digest.Hash, encoding: named("hashtable"),
+	encode: encodeCollection((*rdb.Encoder).HashListpack, (*rdb.Encoder).BeginHash,
+		func(e *rdb.Encoder, field, value []byte, _ float64) { e.Field(field, value) }),
+	restore: restoreHash,
+	digest: func(v *digest.Value, d DB, key []byte, _ *layout.Metadata) error {
+		h, err := d.Hash(key)
+		if err != nil {
+			return err
+		}
+		return h.All(false, func(field, value []byte) bool { v.Field(field, value); return true })
+	},
+	elements:    visitValues,
+	packedPairs: true,
+}
+
+func restoreHash(r *restoring) (layout.Metadata, error) {
+	limits := r.db.limits()
+	r.entries, r.longest = limits.HashEntries(), limits.HashValue()
+	r.put = func(e *smallElement) error { return r.spread.Put(layout.KindHashField, e.name, e.value) }
+	r.second = func(e *smallElement) listpack.Element { return listpack.Of(e.value) }
+	return r.collection()
+}
 
 // Hash is a hash as a transaction sees it. Its methods change it in the transaction; Save writes down
 // that they did.
@@ -88,7 +114,7 @@ func (h *Hash) Get(field []byte) (value []byte, found bool, err error) {
 	if at == listpack.None {
 		return nil, false, nil
 	}
-	return text(h.pack.At(h.pack.Next(at)), &h.db.txn.element), true, nil
+	return text(h.pack.At(h.pack.Next(at)), &h.db.txn.scratch.element), true, nil
 }
 
 // Expect says that so many fields are about to be set. As in Redis, a hash that would be too large
@@ -239,7 +265,7 @@ func (h *Hash) IncrementFloat(field []byte, delta number.LongDouble) ([]byte, er
 // All visits all fields, with their values unless fieldsOnly. They are valid during the call.
 func (h *Hash) All(fieldsOnly bool, visit func(field, value []byte) bool) error {
 	if h.packed() {
-		pairs(h.pack, &h.db.txn.member, &h.db.txn.element, visit)
+		pairs(h.pack, &h.db.txn.scratch.member, &h.db.txn.scratch.element, visit)
 		return nil
 	}
 	r := h.elements()
@@ -250,7 +276,7 @@ func (h *Hash) All(fieldsOnly bool, visit func(field, value []byte) bool) error 
 // the next one is read.
 func (h *Hash) Random() ([]byte, error) {
 	if h.packed() {
-		return text(h.pack.At(h.pack.Seek(2*rand.IntN(h.Len()))), &h.db.txn.member), nil
+		return text(h.pack.At(h.pack.Seek(2*rand.IntN(h.Len()))), &h.db.txn.scratch.member), nil
 	}
 	elements := h.elements()
 	return newPicker(&elements, h.next.Count).pick()

@@ -15,15 +15,15 @@ import (
 	"kedis/storage/layout"
 )
 
-// tiers are how much of what is written stays in memory.
-var tiers = []struct {
+// memories are how much of what is written stays in memory.
+var memories = []struct {
 	name              string
 	generation, cache int64
 }{{"everything leaves memory", 1, 0}, {"small generations", 16 << 10, 1 << 20}, {"in memory", 64 << 20, 64 << 20}}
 
-// inAllTiers runs a test with each of the tiers, and options that make one.
+// inAllTiers runs a test with each of the memories, and options that make one.
 func inAllTiers(t *testing.T, test func(t *testing.T, o Options)) {
-	for _, tier := range tiers {
+	for _, tier := range memories {
 		t.Run(tier.name, func(t *testing.T) { test(t, testOptions(t.TempDir(), tier.generation, tier.cache)) })
 	}
 }
@@ -41,7 +41,7 @@ func smallLimits(directory string, generation, cache int64) Options {
 func inTransactions(t *testing.T, o Options, random *rand.Rand, transactions int, step func(db DB), settle func(committed bool)) {
 	s, log := reopen(t, o, &testLog{})
 	for range transactions {
-		s.stageBytes = []int{1, 100, stageBytes}[random.IntN(3)]
+		inside(s).StageFrom([]int{1, 100, 0}[random.IntN(3)])
 		txn := s.NewTxn()
 		savepoint := begin(txn, Mode{Writing: true}, 1, 0)
 		step(txn.DB(0))
@@ -101,7 +101,7 @@ func (m *modelHash) clone() *modelHash {
 }
 
 func TestHashAgainstModel(t *testing.T) {
-	for _, tier := range tiers {
+	for _, tier := range memories {
 		t.Run(tier.name, func(t *testing.T) {
 			seed := seed.Of(t)
 			random := rand.New(rand.NewPCG(seed, 1))

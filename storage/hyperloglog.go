@@ -31,22 +31,22 @@ func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (b
 	if err != nil {
 		return false, err
 	}
-	if err := d.txn.spend(len(elements)); err != nil {
+	if err := d.txn.Spend(len(elements)); err != nil {
 		return false, err
 	}
 	before := k.Value
 	if !k.Exists {
 		before = hyperloglog.New()
 	}
-	value, changed, err := hyperloglog.Add(d.txn.draft, before, elements, sparseMaxBytes)
-	if d.txn.mode.Applying && errors.Is(err, hyperloglog.ErrCorrupt) {
-		value, changed, err = hyperloglog.Add(d.txn.draft, before, elements, math.MaxInt)
+	value, changed, err := hyperloglog.Add(d.txn.scratch.draft, before, elements, sparseMaxBytes)
+	if d.txn.Mode().Applying && errors.Is(err, hyperloglog.ErrCorrupt) {
+		value, changed, err = hyperloglog.Add(d.txn.scratch.draft, before, elements, math.MaxInt)
 	}
 	switch {
 	case err != nil:
 		return false, err
 	case changed:
-		d.txn.draft = value
+		d.txn.scratch.draft = value
 	case k.Exists:
 		return false, d.unshare(key, k)
 	}
@@ -64,13 +64,13 @@ func (d DB) HyperLogLogCount(key []byte) (uint64, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case !d.txn.mode.Writing || d.txn.mode.Replica:
+	case !d.txn.Mode().Writing || d.txn.Mode().Replica:
 		return count, nil
 	case !stale:
 		return count, d.unshare(key, k)
 	}
-	d.txn.draft = hyperloglog.WithCount(d.txn.draft, k.Value, count)
-	return count, d.saveRaw(key, k, d.txn.draft)
+	d.txn.scratch.draft = hyperloglog.WithCount(d.txn.scratch.draft, k.Value, count)
+	return count, d.saveRaw(key, k, d.txn.scratch.draft)
 }
 
 // HyperLogLogCountUnion estimates the number of distinct elements of several keys together.
@@ -109,11 +109,11 @@ func (d DB) HyperLogLogMerge(target []byte, keys [][]byte, sparseMaxBytes int) e
 		return err
 	}
 	values, wrong := d.hyperLogLogs(keys)
-	value, err := hyperloglog.Merge(d.txn.draft, k.Value, values, sparseMaxBytes)
+	value, err := hyperloglog.Merge(d.txn.scratch.draft, k.Value, values, sparseMaxBytes)
 	if err := cmp.Or(err, wrong); err != nil {
 		return err
 	}
-	d.txn.draft = value
+	d.txn.scratch.draft = value
 	return d.saveRaw(target, k, value)
 }
 
@@ -122,10 +122,10 @@ func (d DB) HyperLogLogDensify(key []byte, k Key) (bool, error) {
 	if encoding, err := hyperloglog.EncodingOf(k.Value); err != nil || encoding == hyperloglog.Dense {
 		return false, err
 	}
-	value, err := hyperloglog.ToDense(d.txn.draft, k.Value)
+	value, err := hyperloglog.ToDense(d.txn.scratch.draft, k.Value)
 	if err != nil {
 		return false, err
 	}
-	d.txn.draft = value
+	d.txn.scratch.draft = value
 	return true, d.saveRaw(key, k, value)
 }

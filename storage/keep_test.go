@@ -178,11 +178,11 @@ func TestWhatIsLeftStaysInMemory(t *testing.T) {
 	in(t, k.store, 1, func(db DB) error { // what stays, lest everything is forgotten
 		return db.Save([]byte("other"), Key{}, layout.Metadata{Type: layout.String, Encoding: layout.Plain})
 	})
-	space, key := k.store.current.Load().databases[0].number, layout.AppendMetadataKey(nil, []byte("b5"))
+	space, key := inside(k.store).Namespace(0), layout.AppendMetadataKey(nil, []byte("b5"))
 	in(t, k.store, 0, func(db DB) error { db.txn.Flush(0); return nil })
 	k.want = map[string]string{}
 	k.large("c")
-	if _, _, known := k.store.Cache().Get(recordHash(space, key), space, key); known {
+	if inside(k.store).Cached(space, key) {
 		t.Error("what was flushed away was copied")
 	}
 	k.wantAll()
@@ -278,11 +278,11 @@ func TestPoppedElementsAreNotUsed(t *testing.T) {
 			})
 		})
 	}
-	for record, used := range k.store.current.Load().kept.Left() {
-		if used && record.Key()[0] == layout.KindListElement {
-			t.Fatalf("%q counts as used", record.Key())
+	inside(k.store).KeptUsed(func(key []byte) {
+		if key[0] == layout.KindListElement {
+			t.Fatalf("%q counts as used", key)
 		}
-	}
+	})
 }
 
 // TestHugeGenerationsAreNotKept writes one that is larger than what may be kept, over what is kept.

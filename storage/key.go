@@ -1,8 +1,7 @@
 package storage
 
 import (
-	"slices"
-
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 )
 
@@ -26,13 +25,13 @@ func (d DB) lookup(key []byte, k *Key) error {
 	if err := d.lookupAny(key, k); err != nil {
 		return err
 	}
-	there := k.Exists && !d.txn.expired(&k.Metadata)
-	d.txn.countLookup(there)
+	there := k.Exists && !d.expired(&k.Metadata)
+	d.txn.CountLookup(there)
 	if there || !k.Exists {
 		return nil
 	}
 	*k = Key{}
-	if d.txn.mode.Writing && !d.txn.mode.Replica {
+	if d.txn.Mode().Writing && !d.txn.Mode().Replica {
 		_, err := d.RemoveExpired(key)
 		return err
 	}
@@ -55,19 +54,9 @@ func (d DB) lookupType(key []byte, t layout.Type, k *Key) error {
 	return err
 }
 
-// countLookup counts what a command that only reads has looked up.
-func (t *Txn) countLookup(found bool) {
-	switch {
-	case t.mode.Writing || t.mode.Applying:
-	case found:
-		t.hits++
-	default:
-		t.misses++
-	}
-}
-
-func (t *Txn) expired(m *layout.Metadata) bool {
-	return m.ExpireMs != 0 && !t.mode.Applying && m.ExpireMs <= t.now
+// expired tells whether a key has, as the running command sees it.
+func (d DB) expired(m *layout.Metadata) bool {
+	return m.ExpireMs != 0 && !d.txn.Mode().Applying && m.ExpireMs <= d.txn.Now()
 }
 
 // LookupAny reads a key's metadata, whether it has expired or not.
@@ -77,7 +66,7 @@ func (d DB) LookupAny(key []byte) (k Key, err error) {
 }
 
 func (d DB) lookupAny(key []byte, k *Key) error {
-	value, found, err := d.txn.get(d.space, d.metadataKey(key))
+	value, found, err := d.txn.Get(d.space, d.metadataKey(key))
 	if err != nil || !found {
 		return err
 	}
@@ -98,7 +87,7 @@ func (d DB) Save(key []byte, old Key, next layout.Metadata) error { return d.sav
 // save is Save without copies of what it is told.
 func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 	t := d.txn
-	t.events.add(d.number, key, EventChanged, next.Type, ClassChange)
+	t.KeyEvents().Add(d.number, key, EventChanged, next.Type, ClassChange)
 	if old.Exists && old.Encoding == layout.Spread && (next.Encoding != layout.Spread || next.ID != old.ID) {
 		if err := d.abandon(&old.Metadata); err != nil {
 			return err
@@ -108,7 +97,7 @@ func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 		return err
 	}
 	if !old.Exists {
-		t.count(d.space, 1, 0)
+		t.Count(d.space, 1, 0)
 	} else if unchanged(&old.Metadata, next) {
 		return nil
 	}
@@ -119,9 +108,22 @@ func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 // putMetadata writes a key's record. A value, which may be long, is copied once, into the journal.
 func (d DB) putMetadata(key []byte, m *layout.Metadata) error {
 	t := d.txn
-	head, value := m.AppendHead(t.record[:0])
-	t.record = head
-	return t.putParts(d.space, d.metadataKey(key), head, value)
+	head, value := m.AppendHead(t.scratch.record[:0])
+	t.scratch.record = head
+	return t.PutParts(d.space, d.metadataKey(key), head, value)
+}
+
+// noteBounds notes that a key's new metadata changes the bounds of the spread sequence that it had before. (Were it called through the
+// type's row, the metadata of all commands would be allocated.)
+func (d DB) noteBounds(old, next *layout.Metadata) {
+	if next.Type.Sequence() && next.Encoding == layout.Spread && old.Encoding == layout.Spread && next.ID == old.ID &&
+		boundsOf(next) != boundsOf(old) {
+		d.txn.MoveBounds(d.space, next.ID, boundsOf(old), boundsOf(next))
+	}
+}
+
+func boundsOf(m *layout.Metadata) engine.Bounds {
+	return engine.Bounds{Head: m.Head, Tail: m.Tail}
 }
 
 // unchanged tells that a spread collection's record needn't be written again. (A packed one has
@@ -143,29 +145,29 @@ func (d DB) reindex(key []byte, old *Key, expireMs int64, kind layout.Type) erro
 	}
 	t := d.txn
 	if was != 0 {
-		t.count(d.space, 0, -1)
-		t.key = layout.AppendExpiryKey(t.key[:0], was, key)
-		if err := t.delete(d.space, t.key); err != nil {
+		t.Count(d.space, 0, -1)
+		t.scratch.key = layout.AppendExpiryKey(t.scratch.key[:0], was, key)
+		if err := t.Delete(d.space, t.scratch.key); err != nil {
 			return err
 		}
 	}
 	if expireMs != 0 {
-		t.count(d.space, 0, 1)
-		t.key = layout.AppendExpiryKey(t.key[:0], expireMs, key)
-		return t.put(d.space, t.key, []byte{byte(kind)})
+		t.Count(d.space, 0, 1)
+		t.scratch.key = layout.AppendExpiryKey(t.scratch.key[:0], expireMs, key)
+		return t.Put(d.space, t.scratch.key, []byte{byte(kind)})
 	}
 	return nil
 }
 
 // Remove deletes a key that exists: one small write, however many elements it has.
 func (d DB) Remove(key []byte, k Key) error {
-	d.txn.events.add(d.number, key, EventChanged, k.Type, ClassChange)
+	d.txn.KeyEvents().Add(d.number, key, EventChanged, k.Type, ClassChange)
 	return d.remove(key, &k)
 }
 
 func (d DB) remove(key []byte, k *Key) error {
 	t := d.txn
-	t.count(d.space, -1, 0)
+	t.Count(d.space, -1, 0)
 	if err := d.reindex(key, k, 0, k.Type); err != nil {
 		return err
 	}
@@ -174,19 +176,15 @@ func (d DB) remove(key []byte, k *Key) error {
 			return err
 		}
 	}
-	return t.delete(d.space, d.metadataKey(key))
+	return t.Delete(d.space, d.metadataKey(key))
 }
 
 // abandon notes that the elements of a spread collection wait for the reaper.
 func (d DB) abandon(m *layout.Metadata) error {
-	t := d.txn
-	t.store.ranks.drop(m.ID)
-	if m.Type == layout.List {
-		d.leaveList(m)
+	if m.Type.Sequence() {
+		d.txn.LeaveBounds(d.space, m.ID, boundsOf(m))
 	}
-	t.key2 = layout.AppendDeletedKey(t.key2[:0], m.ID)
-	value := layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length())
-	return t.put(d.space, t.key2, value)
+	return d.txn.Abandon(d.space, m)
 }
 
 // Delete removes a key; false when it did not exist.
@@ -197,9 +195,6 @@ func (d DB) Delete(key []byte) (bool, error) {
 	}
 	return true, d.Remove(key, k)
 }
-
-// NewID is an id for a spread collection's elements. It is never given out again.
-func (t *Txn) NewID() uint64 { return t.store.nextID.Add(1) - 1 }
 
 // SetExpiry changes when a key that exists expires (Unix ms); 0 is never.
 func (d DB) SetExpiry(key []byte, k Key, expireMs int64) error {
@@ -242,37 +237,19 @@ func (d DB) KeysBetween(from, before []byte, f func(key []byte, m *layout.Metada
 	if before != nil {
 		upper = layout.AppendMetadataKey(nil, before)
 	}
-	it := d.txn.walk(d.space, lower, upper, false, false)
+	it := d.txn.Iterate(d.space, lower, upper, false, false)
 	for it.Next() {
 		m, err := layout.DecodeMetadata(it.Value())
 		if err != nil {
-			it.err = err
+			it.Fail(err)
 			break
 		}
-		if !d.txn.expired(&m) && !f(it.Key()[1:], &m) {
+		if !d.expired(&m) && !f(it.Key()[1:], &m) {
 			break
 		}
 	}
 	return it.Close()
 }
 
-// Flush empties a database: it gets a new namespace, unless its own is as good as new. The gate is closed.
-func (t *Txn) Flush(database int) {
-	if t.used(t.namespace(database)) {
-		t.remap()[database] = t.newNamespace()
-	}
-}
-
-// used reports whether a namespace has keys, or had some within the transaction or when it was last brought to RocksDB.
-func (t *Txn) used(ns *namespace) bool {
-	return ns.keys.Load() > 0 || ns.family.Load() != nil || slices.ContainsFunc(t.deltas, func(d delta) bool { return d.namespace == ns })
-}
-
-// Swap exchanges two databases. The gate is closed.
-func (t *Txn) Swap(a, b int) {
-	databases := t.remap()
-	databases[a], databases[b] = databases[b], databases[a]
-}
-
 // Expired tells whether a key that LookupAny found has expired.
-func (d DB) Expired(k Key) bool { return d.txn.expired(&k.Metadata) }
+func (d DB) Expired(k Key) bool { return d.expired(&k.Metadata) }

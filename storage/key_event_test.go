@@ -18,7 +18,8 @@ func describeEvents(t *Txn, first int) []string {
 
 // TestKeyEvents collects events, takes some back, and finds the others there after the commit.
 func TestKeyEvents(t *testing.T) {
-	txn := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20)).NewTxn()
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
+	txn := s.NewTxn()
 	d := txn.DB(0)
 	changed := func(database int, key string, kind layout.Type) string {
 		return fmt.Sprintf("%d %s %d %d %d", database, key, kind, EventChanged, ClassChange)
@@ -36,7 +37,7 @@ func TestKeyEvents(t *testing.T) {
 	txn.Rollback(&savepoint)
 	set(txn.DB(3), "second")
 	set(d, "third")
-	if err := txn.store.Commit(txn); err != nil {
+	if err := s.Commit(txn); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{changed(0, "first", layout.String), changed(3, "second", layout.String), changed(0, "third", layout.String)}

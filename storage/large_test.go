@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"kedis/storage/bits"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 )
 
-const longValue = 3*largeValue + 17
+const longValue = 3*engine.LargeValue + 17
 
 // commitChange runs a command of a transaction, and commits it.
 func commitChange(t *testing.T, s *Store, f func(db DB) error) {
@@ -58,8 +59,8 @@ func TestLargeStringsAreComposedInPlace(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := stringOf(t, txn.DB(0), "key")
-			if len(txn.journal.buffer) > 1<<10 {
-				t.Errorf("%d bytes were copied into the journal", len(txn.journal.buffer))
+			if copied, _ := insideTxn(txn).JournalBytes(); copied > 1<<10 {
+				t.Errorf("%d bytes were copied into the journal", copied)
 			}
 			if err := s.Commit(txn); err != nil {
 				t.Fatal(err)
@@ -85,7 +86,7 @@ func TestLargeStringsAreComposedInPlace(t *testing.T) {
 // TestLargeRecordsAreTakenBack: a transaction sees its own versions of a long string, and those before them once it has taken them back.
 func TestLargeRecordsAreTakenBack(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20))
-	long := strings.Repeat("long", largeValue/2)
+	long := strings.Repeat("long", engine.LargeValue/2)
 	commitChange(t, s, func(db DB) error { return db.SetString([]byte("key"), Key{}, []byte("short"), 0) })
 	txn := s.NewTxn()
 	txn.Begin(Mode{Writing: true}, 1, 0)
@@ -110,7 +111,7 @@ func TestLargeRecordsAreTakenBack(t *testing.T) {
 			t.Fatalf("%d bytes where %d were before", len(got), len(value))
 		}
 	}
-	if size := txn.journal.size(); size != 0 {
+	if _, size := insideTxn(txn).JournalBytes(); size != 0 {
 		t.Errorf("%d bytes are left", size)
 	}
 }
@@ -127,7 +128,7 @@ func TestReactorsLeaveLargeRecords(t *testing.T) {
 	if err := s.Settle(); err != nil {
 		t.Fatal(err)
 	}
-	const budget = longValue/bytesPerRecord - 1
+	const budget = longValue/engine.InspectBytesPerRecord - 1
 	reads := s.Counters().RocksReads.Load()
 	txn := s.NewTxn()
 	txn.Begin(Mode{}, 1, budget)
@@ -143,22 +144,5 @@ func TestReactorsLeaveLargeRecords(t *testing.T) {
 	txn.Begin(Mode{}, 1, 0)
 	if got := stringOf(t, txn.DB(0), "key"); len(got) != longValue || got[longValue-1] != 'x' {
 		t.Errorf("%d bytes were read", len(got))
-	}
-}
-
-// TestLargeRecordsAreForgotten: what turns out to be small is no longer known to be large.
-func TestLargeRecordsAreForgotten(t *testing.T) {
-	var l largeRecords
-	l.note(1, largeValue+1)
-	l.note(2, largeValue+2)
-	l.note(1, 10)
-	if l.size(1) != 0 || l.size(2) != largeValue+2 {
-		t.Errorf("the sizes are %d and %d", l.size(1), l.size(2))
-	}
-	for hash := range uint64(2 * mostLarge) {
-		l.note(hash, largeValue+1)
-	}
-	if len(l.sizes) > mostLarge {
-		t.Errorf("%d are known", len(l.sizes))
 	}
 }

@@ -2,19 +2,105 @@ package storage
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
+	"kedis/storage/digest"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
+	"kedis/storage/rdb"
 	"kedis/storage/walks"
 )
+
+// listType is the row of lists.
+var listType = DataType{Name: "list", RDB: rdb.List, Digest: digest.List, encoding: named("quicklist"),
+	encode:  encodeList,
+	restore: restoreList,
+	digest: func(v *digest.Value, d DB, key []byte, _ *layout.Metadata) error {
+		l, err := d.List(key)
+		if err != nil {
+			return err
+		}
+		return l.Range(0, l.Len(), false, func(_ int, value []byte) bool { v.Element(value); return true })
+	},
+	elements: func(d DB, m *layout.Metadata, visit visitElement) error {
+		return d.walkAll(m, m.Type.Elements()[0], false, func(_, element []byte) error { return visit(element, nil, 0) })
+	},
+}
+
+// encodeList writes a list. The number of nodes that a spread one makes up comes first, so its elements are read twice.
+func encodeList(d DB, m *layout.Metadata, e *rdb.Encoder) error {
+	if m.Encoding == layout.Listpack {
+		e.ListListpack(m.Value)
+		return nil
+	}
+	var nodes rdb.ListNodes
+	if err := d.Elements(m, func(element, _ []byte, _ float64) error { nodes.Add(element); return nil }); err != nil {
+		return err
+	}
+	e.BeginList(nodes.Count())
+	return d.encodeElements(m, e, func(e *rdb.Encoder, element, _ []byte, _ float64) { e.ListElement(element) })
+}
+
+// restoreList takes a list of one listpack as it comes when it is small enough, and packs one of the oldest
+// form, which came without any. Any other is spread.
+func restoreList(r *restoring) (layout.Metadata, error) {
+	l := List{db: r.db}
+	m := layout.Metadata{Type: layout.List, Encoding: layout.Listpack, Value: r.value.Listpack}
+	if m.Value != nil && !l.exceeds(len(m.Value), r.value.Listpack.Len()) {
+		return m, nil
+	}
+	pack := listpack.Empty(64)
+	if r.value.Listpack != nil || r.value.Count == 0 {
+		r.spread = r.db.newElements(r.kind)
+	}
+	for r.value.Next() {
+		var err error
+		if r.spread != nil {
+			err = r.push(r.value.Element.Bytes)
+		} else if pack = pack.Append(pack[:0], listpack.Of(r.value.Element.Bytes)); l.exceeds(len(pack), pack.Len()) {
+			err = r.enlargeList(pack)
+		}
+		if err != nil {
+			return m, err
+		}
+	}
+	if r.spread == nil {
+		m.Value = pack
+		return m, r.value.Err()
+	}
+	m.Encoding, m.ID, m.Value = layout.Spread, r.spread.ID(), nil
+	m.Head, m.Tail = layout.ListMiddle, layout.ListMiddle+r.count
+	return m, errors.Join(r.value.Err(), r.spread.Finish())
+}
+
+// push gives the next element of a list its record.
+func (r *restoring) push(element []byte) error {
+	var index [8]byte
+	binary.BigEndian.PutUint64(index[:], layout.ListMiddle+r.count)
+	r.count++
+	return r.spread.Put(layout.KindListElement, index[:], element)
+}
+
+// enlargeList gives each element that was packed its record.
+func (r *restoring) enlargeList(pack listpack.Listpack) error {
+	r.spread = r.db.newElements(r.kind)
+	var scratch []byte
+	for _, e := range pack.All() {
+		if err := r.push(text(e, &scratch)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // List is a list as a transaction sees it. Its methods change it in the transaction and keep its
 // key in step; Save writes that down.
 //
 // A small list is a listpack in its key's record. A larger one has a record for each element, at
 // the indexes from Head up to Tail: pushing at either end writes one of them, and popping only moves the
-// end (see list_bounds.go). It never becomes packed again.
+// end (see storage/engine/sequence_bounds.go). It never becomes packed again.
 type List struct {
 	db   DB
 	key  []byte
@@ -22,9 +108,9 @@ type List struct {
 	next layout.Metadata
 	pack listpack.Listpack // when it is packed
 
-	fresh    bool      // it became spread since it was opened: its elements stand in the transaction
-	replaces bool      // what the key held: elements are only pushed to its end, and may become very many
-	made     *elements // where their records go then
+	fresh    bool             // it became spread since it was opened: its elements stand in the transaction
+	replaces bool             // what the key held: elements are only pushed to its end, and may become very many
+	made     *engine.Elements // where their records go then
 }
 
 // List opens the list of a key, which may not exist: the list is empty then.
@@ -63,7 +149,7 @@ func (l *List) packed() bool { return l.next.Encoding == layout.Listpack }
 // Save writes the list down: its record, or that the key is gone with the last element.
 func (l *List) Save() error {
 	if l.made != nil {
-		if err := l.made.finish(); err != nil {
+		if err := l.made.Finish(); err != nil {
 			return err
 		}
 	}
@@ -83,7 +169,7 @@ func (l *List) Save() error {
 		l.next.Value = l.pack
 	}
 	if l.fresh && !l.replaces {
-		l.db.moveList(l.next.ID, listBounds{layout.ListMiddle, layout.ListMiddle}, boundsOf(&l.next))
+		l.db.txn.MoveBounds(l.db.space, l.next.ID, engine.Bounds{Head: layout.ListMiddle, Tail: layout.ListMiddle}, boundsOf(&l.next))
 	}
 	return l.db.save(l.key, &l.old, &l.next)
 }
@@ -133,16 +219,16 @@ func (l *List) spread() error {
 }
 
 func (l *List) indexKey(index uint64) []byte {
-	l.db.txn.key2 = layout.AppendListKey(l.db.txn.key2[:0], l.next.ID, index)
-	return l.db.txn.key2
+	l.db.txn.scratch.key2 = layout.AppendSequenceKey(l.db.txn.scratch.key2[:0], l.next.ID, index)
+	return l.db.txn.scratch.key2
 }
 
 func (l *List) put(index uint64, value []byte) error {
-	return l.db.txn.put(l.db.space, l.indexKey(index), value)
+	return l.db.txn.Put(l.db.space, l.indexKey(index), value)
 }
 
 func (l *List) at(index uint64) ([]byte, error) {
-	value, found, err := l.db.txn.get(l.db.space, l.indexKey(index))
+	value, found, err := l.db.txn.Get(l.db.space, l.indexKey(index))
 	if err == nil && !found {
 		err = l.lacks(index)
 	}
@@ -186,12 +272,11 @@ func (l *List) append(value []byte) error {
 		return l.put(index, value)
 	}
 	if l.made == nil {
-		l.made = l.db.newElements(layout.List)
-		l.made.id = l.next.ID
+		l.made = l.db.txn.NewElements(l.db.space, layout.List, l.next.ID)
 	}
 	var number [8]byte
 	binary.BigEndian.PutUint64(number[:], index)
-	return l.made.put(layout.KindListElement, number[:], value)
+	return l.made.Put(layout.KindListElement, number[:], value)
 }
 
 func (l *List) edit(change func(dst []byte) listpack.Listpack) { l.pack = l.db.txn.edit(change) }
@@ -200,9 +285,9 @@ func (l *List) edit(change func(dst []byte) listpack.Listpack) { l.pack = l.db.t
 // the old one is read while the new one is written; so a command that edits two collections saves the
 // first before it edits the second.
 func (t *Txn) edit(change func(dst []byte) listpack.Listpack) listpack.Listpack {
-	t.pack, t.pack2 = t.pack2, t.pack
-	pack := change(t.pack[:0])
-	t.pack = pack
+	t.scratch.pack, t.scratch.pack2 = t.scratch.pack2, t.scratch.pack
+	pack := change(t.scratch.pack[:0])
+	t.scratch.pack = pack
 	return pack
 }
 
@@ -232,7 +317,7 @@ const (
 // returns false to stop. The list must have them. The value is valid during the call only, and visit reads nothing else in
 // the transaction.
 func (l *List) Range(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
-	if n < leastRepeated || l.packed() || l.db.txn.mode.Writing {
+	if n < leastRepeated || l.packed() || l.db.txn.Mode().Writing {
 		return l.read(from, n, reverse, visit)
 	}
 	return l.rangeRepeated(l.between(from, n), reverse, func(key, value []byte) bool { return visit(l.indexOf(key), value) })
@@ -256,7 +341,7 @@ func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, valu
 		step, index = l.pack.Prev, from+n-1
 	}
 	pos = l.pack.Seek(index)
-	scratch := l.db.txn.element
+	scratch := l.db.txn.scratch.element
 	for range n {
 		e := l.pack.At(pos)
 		value := e.Bytes
@@ -274,54 +359,50 @@ func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, valu
 			index++
 		}
 	}
-	l.db.txn.element = scratch
+	l.db.txn.scratch.element = scratch
 }
 
 // between is where n elements from an index on lie.
-func (l *List) between(from, n int) listBounds {
+func (l *List) between(from, n int) engine.Bounds {
 	first := l.next.Head + uint64(from)
-	return listBounds{first, first + uint64(n)}
+	return engine.Bounds{Head: first, Tail: first + uint64(n)}
 }
 
-// indexOf is the index of the element that has a record.
-func (l *List) indexOf(key []byte) int { return int(positionIn(key) - l.next.Head) }
-
-// positionIn is where between Head and Tail an element stands, by the key of its record or by one that begins with it. Keys that come from elsewhere
-// have been looked at (rangeWalk).
-func positionIn(key []byte) uint64 { return binary.BigEndian.Uint64(key[layout.ElementPrefix:]) }
+// indexOf is the index of the element that has a record. Keys that come from elsewhere have been looked at (rangeWalk).
+func (l *List) indexOf(key []byte) int { return int(layout.ElementIndex(key) - l.next.Head) }
 
 // rangeRepeated shows the records within bounds, of which it may be known what was found there before.
-func (l *List) rangeRepeated(within listBounds, reverse bool, visit visitRecord) error {
-	w := walks.Walk{Space: l.db.space.number, Collection: l.next.ID, Reverse: reverse,
-		Lower: layout.AppendListKey(nil, l.next.ID, within.head), Upper: layout.AppendListKey(nil, l.next.ID, within.tail)}
-	return l.db.txn.repeat(w, visit, func(rest walks.Walk, visit visitRecord) error {
-		within = listBounds{positionIn(rest.Lower), positionIn(rest.Upper)}
+func (l *List) rangeRepeated(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
+	w := walks.Walk{Space: l.db.space.Number, Collection: l.next.ID, Reverse: reverse,
+		Lower: layout.AppendSequenceKey(nil, l.next.ID, within.Head), Upper: layout.AppendSequenceKey(nil, l.next.ID, within.Tail)}
+	return l.db.txn.Repeat(w, visit, func(rest walks.Walk, visit engine.VisitRecord) error {
+		within = engine.Bounds{Head: layout.ElementIndex(rest.Lower), Tail: layout.ElementIndex(rest.Upper)}
 		if len(rest.Lower) > len(w.Lower) {
-			within.head++ // it begins behind that one
+			within.Head++ // it begins behind that one
 		}
 		return l.rangeRecords(within, reverse, visit)
 	})
 }
 
 // rangeRecords shows the records within bounds, which has to have all of them.
-func (l *List) rangeRecords(within listBounds, reverse bool, visit visitRecord) error {
-	if within.length() <= pointReads {
+func (l *List) rangeRecords(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
+	if within.Length() <= pointReads {
 		return l.rangePoints(within, reverse, visit)
 	}
 	return l.rangeWalk(within, reverse, visit)
 }
 
-func (l *List) rangePoints(within listBounds, reverse bool, visit visitRecord) error {
-	if err := l.db.txn.spend(int(within.length())); err != nil {
+func (l *List) rangePoints(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
+	if err := l.db.txn.Spend(int(within.Length())); err != nil {
 		return err
 	}
-	for i := range within.length() {
-		index := within.head + i
+	for i := range within.Length() {
+		index := within.Head + i
 		if reverse {
-			index = within.tail - 1 - i
+			index = within.Tail - 1 - i
 		}
 		key := l.indexKey(index)
-		value, found, err := l.db.txn.find(l.db.space, key)
+		value, found, err := l.db.txn.Find(l.db.space, key)
 		if err == nil && !found {
 			err = l.lacks(index)
 		}
@@ -335,14 +416,14 @@ func (l *List) rangePoints(within listBounds, reverse bool, visit visitRecord) e
 	return nil
 }
 
-func (l *List) rangeWalk(within listBounds, reverse bool, visit visitRecord) error {
-	lower := layout.AppendListKey(nil, l.next.ID, within.head)
-	upper := layout.AppendListKey(nil, l.next.ID, within.tail)
-	it := l.db.txn.walk(l.db.space, lower, upper, reverse, false)
+func (l *List) rangeWalk(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
+	lower := layout.AppendSequenceKey(nil, l.next.ID, within.Head)
+	upper := layout.AppendSequenceKey(nil, l.next.ID, within.Tail)
+	it := l.db.txn.Iterate(l.db.space, lower, upper, reverse, false)
 	seen := uint64(0)
 	for it.Next() {
 		if len(it.Key()) != len(lower) {
-			it.err = fmt.Errorf("%w: list element key of %d bytes", layout.ErrCorrupt, len(it.Key()))
+			it.Fail(fmt.Errorf("%w: list element key of %d bytes", layout.ErrCorrupt, len(it.Key())))
 			break
 		}
 		seen++
@@ -353,8 +434,8 @@ func (l *List) rangeWalk(within listBounds, reverse bool, visit visitRecord) err
 	if err := it.Close(); err != nil {
 		return err
 	}
-	if seen != within.length() {
-		return fmt.Errorf("%w: list %q has %d elements where %d should be", layout.ErrCorrupt, l.key, seen, within.length())
+	if seen != within.Length() {
+		return fmt.Errorf("%w: list %q has %d elements where %d should be", layout.ErrCorrupt, l.key, seen, within.Length())
 	}
 	return nil
 }

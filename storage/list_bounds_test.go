@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"kedis/redis-tests/seed"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/rocks"
 )
@@ -50,7 +51,7 @@ func listsLeaveNothing(t *testing.T, o Options) {
 	x.settle()
 	x.checkBelow()
 	must(t, x.store.Persist())
-	must(t, x.store.reap())
+	must(t, inside(x.store).Reap())
 	x.checkBelow()
 	if n := len(x.below([]byte{layout.KindDeleted})); n > 0 {
 		t.Errorf("%d collections were not reaped", n)
@@ -67,7 +68,7 @@ func (x *listStore) open(position int64) {
 	if x.store.Position() != position {
 		x.t.Fatalf("opened at position %d, not %d", x.store.Position(), position)
 	}
-	x.store.stageBytes = []int{1, 100, stageBytes}[x.random.IntN(3)]
+	inside(x.store).StageFrom([]int{1, 100, 0}[x.random.IntN(3)])
 	x.log = &heldLog{testLog: testLog{content: make([]byte, position)}}
 	x.store.Attach(x.log, 1)
 }
@@ -165,7 +166,7 @@ func (x *listStore) toAnotherKey(txn *Txn, database int, key string) {
 func (x *listStore) values() (values [][]byte) {
 	n := 1 + x.random.IntN(12)
 	if x.random.IntN(10) == 0 {
-		n = 2 * deleteOneByOne
+		n = 2 * engine.InspectDeleteOneByOne
 	}
 	for range n {
 		x.next++
@@ -240,7 +241,7 @@ func (x *listStore) disturb() {
 	case 0, 1:
 		freeze(x.store)
 	case 2, 3: // generations wait
-		if !x.held && x.store.waitingGenerations() == 0 {
+		if !x.held && inside(x.store).WaitingGenerations() == 0 {
 			x.log.hold.Lock()
 			x.held = true
 		}
@@ -254,11 +255,11 @@ func (x *listStore) disturb() {
 	case 7:
 		x.letGo()
 		must(x.t, x.store.Persist())
-		must(x.t, x.store.reap())
+		must(x.t, inside(x.store).Reap())
 	case 8:
 		x.kill()
 	}
-	if x.store.waitingGenerations() > 2 {
+	if inside(x.store).WaitingGenerations() > 2 {
 		x.letGo()
 	}
 	x.check("now", x.store.NewTxn(), x.model)
@@ -283,7 +284,7 @@ func (x *listStore) kill() {
 		return
 	}
 	directory := filepath.Join(x.t.TempDir(), "killed")
-	must(x.t, x.store.db().Checkpoint(directory))
+	must(x.t, x.store.Rocks().Checkpoint(directory))
 	x.letGo()
 	must(x.t, x.store.Close())
 	x.o.Rocks.Directory = directory
@@ -354,11 +355,11 @@ func (x *listStore) checkRange(l *List, from, n int, want [][]byte) {
 // below are the keys of RocksDB's records that begin with a prefix, of all databases.
 func (x *listStore) below(prefix []byte) (keys []string) {
 	for database := range 2 {
-		family := x.store.current.Load().databases[database].family.Load()
+		family := inside(x.store).Family(database)
 		if family == nil {
 			continue
 		}
-		it := x.store.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: prefix, UpperBound: layout.Successor(nil, prefix)})
+		it := x.store.Rocks().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: prefix, UpperBound: layout.Successor(nil, prefix)})
 		for it.Next() {
 			keys = append(keys, string(it.Key()))
 		}
@@ -378,7 +379,7 @@ func (x *listStore) checkBelow() {
 	for database := range 2 {
 		must(x.t, txn.DB(database).Keys(nil, func(_ []byte, m *layout.Metadata) bool {
 			for index := m.Head; m.Encoding == layout.Spread && index < m.Tail; index++ {
-				want[string(layout.AppendListKey(nil, m.ID, index))] = true
+				want[string(layout.AppendSequenceKey(nil, m.ID, index))] = true
 			}
 			return true
 		}))
@@ -506,12 +507,12 @@ func TestAnElementIsNotServedFromAnOldCopy(t *testing.T) {
 func TestReapingAListThatWasNearlyEmptied(t *testing.T) {
 	o := testOptions(t.TempDir(), 64<<20, 1<<20)
 	s := openStore(t, o)
-	fillList(t, s, "list", 2*reapByPoints+5)
+	fillList(t, s, "list", 2*engine.InspectReapByPoints+5)
 	must(t, s.Persist())
 	changeList(t, s, "list", 0, func(l *List) error { return l.Trim(7, 1) })
 	remove(t, s, 0, "list")
 	must(t, s.Persist())
-	must(t, s.reap())
+	must(t, inside(s).Reap())
 	x := listStore{t: t, store: s}
 	if n := len(x.below([]byte{layout.KindListElement})) + len(x.below([]byte{layout.KindDeleted})); n > 0 {
 		t.Errorf("%d records are left", n)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kedis/redis-tests/seed"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/rocks"
 )
@@ -16,6 +17,7 @@ import (
 // runModel does the same to lists that mostly only RocksDB has and to a model, in one transaction that is used again and again.
 type runModel struct {
 	t      *testing.T
+	store  *Store
 	random *rand.Rand
 	txn    *Txn
 	lists  [2][][]byte
@@ -26,7 +28,7 @@ func TestListRun(t *testing.T) {
 	o := testOptions(t.TempDir(), 1<<20, 0)
 	o.KeptBytes = constant[int64](0)
 	s := openStore(t, o)
-	m := &runModel{t: t, random: rand.New(rand.NewPCG(seed.Of(t), 21)), txn: s.NewTxn()}
+	m := &runModel{t: t, store: s, random: rand.New(rand.NewPCG(seed.Of(t), 21)), txn: s.NewTxn()}
 	for list := range m.lists {
 		m.push(list, true, 1000)
 	}
@@ -74,7 +76,7 @@ func (m *runModel) change(list int, f func(l *List) error) {
 	must(m.t, f(&l))
 	must(m.t, l.Save())
 	m.txn.Effect(0, []byte("changed"))
-	must(m.t, m.txn.store.Commit(m.txn))
+	must(m.t, m.store.Commit(m.txn))
 	m.txn.Reset()
 }
 
@@ -155,24 +157,24 @@ func (m *runModel) same(what string, got, want [][]byte) {
 // TestListRunAsksSeldom counts how often RocksDB is asked, for single elements and for blocks, and looks at what is held meanwhile.
 func TestListRunAsksSeldom(t *testing.T) {
 	for _, left := range []bool{true, false} {
-		for _, c := range []struct{ size, elements, blocks int }{{10, 2000, 250}, {runBytes / 4, 100, 1000}, {2 * runBytes, 20, 200}} {
+		for _, c := range []struct{ size, elements, blocks int }{{10, 2000, 250}, {engine.InspectRunBytes / 4, 100, 1000}, {2 * engine.InspectRunBytes, 20, 200}} {
 			o := testOptions(t.TempDir(), 1<<20, 0)
 			o.KeptBytes = constant[int64](0)
 			s := openStore(t, o)
-			m := &runModel{t: t, txn: s.NewTxn()}
+			m := &runModel{t: t, store: s, txn: s.NewTxn()}
 			m.change(0, func(l *List) error {
 				return l.Push(false, slices.Repeat([][]byte{bytes.Repeat([]byte("x"), c.size)}, c.elements+1))
 			})
 			must(t, s.Persist())
-			before, err := s.db().Statistics()
+			before, err := s.Rocks().Statistics()
 			must(t, err)
 			for range c.elements {
 				m.change(0, func(l *List) error { return l.Pop(left, 1, func([]byte) {}) })
-				if held := len(m.txn.run.memory); held > runBytes {
+				if held := insideTxn(m.txn).RunBytes(); held > engine.InspectRunBytes {
 					t.Fatalf("%d bytes are held", held)
 				}
 			}
-			after, err := s.db().Statistics()
+			after, err := s.Rocks().Statistics()
 			must(t, err)
 			if asked := after.KeysRead - before.KeysRead; asked > 5 {
 				t.Errorf("left %t: RocksDB was asked for %d of %+v by themselves", left, asked, c)
@@ -198,8 +200,8 @@ func TestListRunTellsWhatLacks(t *testing.T) {
 	l, err := txn.DB(0).List([]byte("list"))
 	must(t, err)
 	var batch rocks.Batch
-	batch.Delete(l.db.space.family.Load(), l.indexKey(l.next.Head+lacking))
-	must(t, s.db().Write(&batch))
+	batch.Delete(inside(s).Family(0), l.indexKey(l.next.Head+lacking))
+	must(t, s.Rocks().Write(&batch))
 	for i := range lacking + 1 {
 		err := l.Pop(true, 1, func(value []byte) {
 			if string(value) != strconv.Itoa(i) {

@@ -10,7 +10,7 @@ import (
 func TestFlushOfNothing(t *testing.T) {
 	s, _ := reopen(t, testOptions(t.TempDir(), 1<<20, 1<<20), &testLog{})
 	defer func() { must(t, s.Close()) }()
-	space := func() uint32 { return s.current.Load().databases[0].number }
+	space := func() uint32 { return inside(s).Namespace(0) }
 	save := func(txn *Txn) {
 		txn.Begin(Mode{Writing: true}, 1000, 0)
 		must(t, txn.DB(0).Save([]byte("a"), Key{}, layout.Metadata{Type: layout.String, Encoding: layout.Plain}))
@@ -45,9 +45,9 @@ func TestFlushOfNothing(t *testing.T) {
 	txn := s.NewTxn()
 	save(txn)
 	flush(txn)
-	first := txn.namespace(0)
+	first := txn.Namespace(0)
 	flush(txn)
-	if txn.namespace(0) != first {
+	if txn.Namespace(0) != first {
 		t.Error("the second flush of a transaction made a namespace")
 	}
 	must(t, s.Commit(txn))
@@ -56,13 +56,13 @@ func TestFlushOfNothing(t *testing.T) {
 	if !commit(flush) || commit(flush) {
 		t.Error("what RocksDB has was not flushed away once")
 	}
-	families := len(s.db().Families())
+	families := len(s.Rocks().Families())
 	for range 100 {
 		commit(save)
 		commit(flush)
 	}
 	must(t, s.Persist())
-	if got := len(s.db().Families()); got > families {
+	if got := len(s.Rocks().Families()); got > families {
 		t.Errorf("%d families, and %d before: what never went to RocksDB needs none", got, families)
 	}
 }

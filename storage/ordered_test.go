@@ -323,7 +323,7 @@ func TestAListWithoutAnElementIsCorrupt(t *testing.T) {
 			must(t, l.Push(false, [][]byte{fmt.Append(nil, "element", i)}))
 		}
 		must(t, l.Save())
-		must(t, db.txn.delete(db.space, layout.AppendListKey(nil, l.next.ID, l.next.Head+5)))
+		must(t, db.txn.Delete(db.space, layout.AppendSequenceKey(nil, l.next.ID, l.next.Head+5)))
 	}) {
 	}
 	x.read(func(db DB) {

@@ -5,6 +5,9 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+
+	"kedis/storage/engine"
+	"kedis/storage/layout"
 )
 
 const (
@@ -16,10 +19,8 @@ const (
 	pickLevels = 64
 	// pickTries is how often it begins anew, at most.
 	pickTries = 100
-	// pickCost is about how many elements could be walked in the time that it takes to pick one.
-	pickCost = 2048
 	// placeCost is pickCost where elements are found by their places.
-	placeCost = 4 * rankBlock
+	placeCost = 4 * engine.RankBlock
 	// noteBytes are looked at of each element, behind what is shared.
 	noteBytes = 64
 	// sampleBatch is how many picks with repetition are made at once, at least.
@@ -65,7 +66,7 @@ type picker struct {
 	count   uint64
 	surplus int // 0 is none
 	random  func(n int) int
-	places  *index // nil, or what finds the element with a number as soon as all are counted
+	places  *engine.Index // nil, or what finds the element with a number as soon as all are counted
 
 	curiosity int // branches
 
@@ -101,7 +102,7 @@ func (s *span) size() int {
 // pick returns an element; the collection has some. It is valid until the transaction is reset.
 func (p *picker) pick() (element []byte, err error) {
 	if p.places != nil {
-		element, found, err := p.places.member(p.random(int(max(p.count, 1))))
+		element, found, err := p.places.Member(p.random(int(max(p.count, 1))))
 		if found || err != nil {
 			return element, err
 		}
@@ -124,10 +125,10 @@ func (p *picker) pick() (element []byte, err error) {
 
 // cost is about how many elements could be walked in the time that it takes to pick one.
 func (p *picker) cost() uint64 {
-	if p.places != nil && p.places.counted() {
+	if p.places != nil && p.places.Counted() {
 		return placeCost
 	}
-	return pickCost
+	return engine.PickCost
 }
 
 // chance returns a number from 0 on, below 1.
@@ -184,7 +185,7 @@ func (p *picker) learn() (err error) {
 
 // note remembers the bytes that occur in a span, behind what its elements share.
 func (p *picker) note(s span) {
-	shared := commonPrefix(s.near[0], s.last)
+	shared := layout.SharedPrefix(s.near[0], s.last)
 	for _, element := range s.near[:s.size()] {
 		p.noteElement(element, shared)
 	}
@@ -219,7 +220,7 @@ func (p *picker) descend() (element []byte, ways float64, err error) {
 // are, as far as is known.
 func (p *picker) narrow(s span) (branch span, branches int, err error) {
 	first := s.near[0]
-	shared := commonPrefix(first, s.last)
+	shared := layout.SharedPrefix(first, s.last)
 	candidates, err := p.candidates(s, shared)
 	if err != nil {
 		return span{}, 0, err
@@ -332,14 +333,6 @@ func (p *picker) branch(s span, shared int, next byte) (branch span, err error) 
 		branch.last, err = p.lastWith(prefix)
 	}
 	return branch, err
-}
-
-func commonPrefix(a, b []byte) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
 }
 
 // sampler picks several elements of a collection, packed or spread.
@@ -468,7 +461,7 @@ type ticket struct {
 
 // draw picks elements by their indexes, in one walk: each is as likely as any other.
 func (s *sampler) draw(n int) ([]pair, error) {
-	if err := s.txn.spend(n); err != nil {
+	if err := s.txn.Spend(n); err != nil {
 		return nil, err
 	}
 	tickets := make([]ticket, n)

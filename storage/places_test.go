@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"kedis/storage/engine"
 )
 
 // placesTest does the same to a set and to a map, with commands taken back, commits that fail and counts that are displaced, and asks which
@@ -86,7 +88,7 @@ func (x *placesTest) check(db DB, model map[string]bool) {
 	members := slices.Sorted(maps.Keys(model))
 	for range 4 {
 		place := x.random.IntN(len(members))
-		member, found, err := s.index().member(place)
+		member, found, err := s.picker().places.Member(place)
 		must(x.t, err)
 		if found {
 			x.found++
@@ -102,11 +104,11 @@ func TestPicksCount(t *testing.T) {
 	const members, parts, picks = 20000, 20, 4000
 	s, all := spreadSetOf(t, members, func(i int) string { return fmt.Sprintf("%d", i*i) })
 	before := 0
-	for ; !s.index().counted(); before++ {
+	for ; !s.picker().places.Counted(); before++ {
 		_, err := s.Random()
 		must(t, err)
 	}
-	if before < 5 || before > members/pickCost+1 {
+	if before < 5 || before > members/engine.PickCost+1 {
 		t.Errorf("%d members were counted by %d picks", members, before)
 	}
 	var buckets [parts]int

@@ -102,7 +102,7 @@ var errKeysChanged = errors.New("storage: the keys have changed")
 type keyTree struct{ DB }
 
 func (d keyTree) walk(from []byte, keysOnly bool, visit visitPair) error {
-	it := d.txn.walk(d.space, layout.AppendMetadataKey(nil, from), []byte{layout.KindMetadata + 1}, false, keysOnly)
+	it := d.txn.Iterate(d.space, layout.AppendMetadataKey(nil, from), []byte{layout.KindMetadata + 1}, false, keysOnly)
 	for it.Next() {
 		if !visit(it.Key()[1:], it.Value()) {
 			break
@@ -113,7 +113,7 @@ func (d keyTree) walk(from []byte, keysOnly bool, visit visitPair) error {
 
 func (d keyTree) lastWith(prefix []byte) (last []byte, err error) {
 	lower := layout.AppendMetadataKey(nil, prefix)
-	it := d.txn.walk(d.space, lower, layout.Successor(nil, lower), true, true)
+	it := d.txn.Iterate(d.space, lower, layout.Successor(nil, lower), true, true)
 	if it.Next() {
 		last = it.Key()[1:]
 	}

@@ -9,14 +9,14 @@ import (
 
 // rankedStore has one sorted set, in RocksDB, with scores by chance, which it returns.
 func rankedStore(b *testing.B, members int) (*Store, []float64) {
-	s, err := Open(testOptions(b.TempDir(), 64<<20, 64<<20))
+	o := testOptions(b.TempDir(), 64<<20, 64<<20)
+	o.RankBytes = constant[int64](64 << 20)
+	s, err := Open(o)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.Close() })
 	s.Attach(&testLog{}, 1)
-	s.options.RankBytes = constant[int64](64 << 20)
-	s.ranks.limit = s.options.RankBytes
 	random := rand.New(rand.NewPCG(1, 1))
 	scores := make([]float64, members)
 	for from := 0; from < members; from += 10000 {
@@ -86,7 +86,7 @@ func BenchmarkCount(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		s.ranks.clear()
+		inside(s).ForgetCounts()
 		rankOf(b, txn, last, scores[last])
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/members, "ns/member")
@@ -99,7 +99,7 @@ func BenchmarkPut(b *testing.B) {
 	for _, counted := range []bool{false, true} {
 		b.Run(fmt.Sprint("counted ", counted), func(b *testing.B) {
 			txn := s.NewTxn()
-			s.ranks.clear()
+			inside(s).ForgetCounts()
 			if counted {
 				rankOf(b, txn, 0, scores[0])
 			}
@@ -124,19 +124,6 @@ func BenchmarkPut(b *testing.B) {
 				txn.Reset()
 			}
 		})
-	}
-}
-
-// BenchmarkChanged is what each change of an index costs a set without counts while others have some.
-func BenchmarkChanged(b *testing.B) {
-	var r ranks
-	r.init(constant[int64](1 << 20))
-	for id := range uint64(100) {
-		r.of(id, 1000)
-	}
-	key := []byte("z\x00\x00\x00\x00\x00\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00member")
-	for b.Loop() {
-		r.changed(key, 1)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/rdb"
 	"kedis/storage/rocks"
@@ -28,7 +29,7 @@ func TestImportOutlivesReopen(t *testing.T) {
 	i, err := s.NewImport()
 	must(t, err)
 	must(t, s.Reopen())
-	value := string(make([]byte, spillBytes/4))
+	value := string(make([]byte, engine.InspectSpillBytes/4))
 	const keys = 20
 	for n := range keys {
 		restoreString(t, i, fmt.Sprint(n), value)
@@ -36,13 +37,13 @@ func TestImportOutlivesReopen(t *testing.T) {
 	}
 	must(t, i.Finish())
 	must(t, s.Reopen())
-	must(t, i.Swap(s.attached(), 1))
+	must(t, i.Swap(inside(s).CommitLog(), 1))
 	must(t, s.PersistState())
 	must(t, s.Reopen())
 	if got, _ := s.Size(0); got != keys {
 		t.Errorf("%d keys", got)
 	}
-	value2, found, err := s.db().Get(s.current.Load().databases[0].family.Load(), nil, layout.AppendMetadataKey(nil, []byte("7")), nil)
+	value2, found, err := s.Rocks().Get(inside(s).Family(0), nil, layout.AppendMetadataKey(nil, []byte("7")), nil)
 	if err != nil || !found || len(value2) < len(value) {
 		t.Errorf("%d bytes, %v, %v", len(value2), found, err)
 	}
@@ -52,7 +53,7 @@ func TestImportOutlivesReopen(t *testing.T) {
 func TestCloseAfterAFailedReopen(t *testing.T) {
 	s, err := Open(testOptions(t.TempDir(), 1<<20, 1<<20))
 	must(t, err)
-	it := s.db().NewIterator(s.metaFamily(), nil, rocks.IteratorOptions{})
+	it := s.Rocks().NewIterator(s.Rocks().Family("default"), nil, rocks.IteratorOptions{})
 	if !it.Next() {
 		t.Fatal(it.Err())
 	}

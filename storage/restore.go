@@ -3,11 +3,10 @@ package storage
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
-	"errors"
 	"slices"
 
 	"kedis/internal/number"
+	"kedis/storage/engine"
 	"kedis/storage/intset"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
@@ -29,41 +28,34 @@ func (d DB) Restore(key []byte, old Key, v *rdb.Value, expireMs int64) error {
 }
 
 func (d DB) restored(v *rdb.Value) (layout.Metadata, error) {
-	limits := d.limits()
-	r := restoring{db: d, value: v}
-	switch v.Kind {
-	case rdb.String:
-		return layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: v.Bytes}, nil
-	case rdb.List:
-		return r.list()
-	case rdb.Hash:
-		r.kind, r.entries, r.longest = layout.Hash, limits.HashEntries(), limits.HashValue()
-	case rdb.SortedSet:
-		r.kind, r.entries, r.longest = layout.ZSet, limits.ZSetEntries(), limits.ZSetValue()
-	case rdb.Set:
-		r.kind, r.entries, r.longest = layout.Set, limits.SetEntries(), limits.SetValue()
-		r.integers = limits.SetIntsetEntries()
-	default:
-		return layout.Metadata{}, ErrUnsupported
+	for i := range types {
+		if t := &types[i]; t.restore != nil && t.RDB == v.Kind {
+			return t.restore(&restoring{db: d, value: v, kind: layout.Type(i), pairs: t.packedPairs})
+		}
 	}
-	return r.collection()
+	return layout.Metadata{}, ErrUnsupported
 }
 
 // restoring is a hash, set or sorted set that is being read. Its elements are gathered as long as it
 // may turn out to be small; from then on each becomes a record at once.
 type restoring struct {
-	db       DB
-	value    *rdb.Value
-	kind     layout.Type
+	db    DB
+	value *rdb.Value
+	kind  layout.Type
+	pairs bool // a listpack has two entries for each element
+
 	entries  int64 // limits of what is packed into a listpack
 	longest  int64
-	integers int64 // the same of an intset
+	integers int64                                  // the same of an intset
+	inOrder  bool                                   // a listpack has its elements by score and name
+	put      func(e *smallElement) error            // gives an element of a spread collection its records
+	second   func(e *smallElement) listpack.Element // the other one of a pair
 
 	small    []smallElement
 	bytes    int
 	largest  int // length of an element
 	onlyInts bool
-	spread   *elements // when it has become large
+	spread   *engine.Elements // when it has become large
 	count    uint64
 }
 
@@ -76,7 +68,6 @@ func (r *restoring) collection() (layout.Metadata, error) {
 	if m, ok := r.packed(); ok {
 		return m, nil
 	}
-	r.onlyInts = r.kind == layout.Set
 	if r.value.Listpack != nil || r.value.Intset != nil || r.value.Count > uint64(max(r.entries, r.integers)) {
 		r.spread = r.db.newElements(r.kind)
 	}
@@ -101,12 +92,12 @@ func (r *restoring) packed() (layout.Metadata, bool) {
 		return m, int64(set.Len()) <= r.integers
 	case pack == nil:
 		return m, false
-	case r.kind == layout.Set:
-		return m, int64(pack.Len()) <= r.entries
-	case r.kind == layout.ZSet && !ordered(pack):
+	case r.inOrder && !ordered(pack):
 		return m, false
+	case r.pairs:
+		return m, int64(pack.Len()/2) <= r.entries
 	}
-	return m, int64(pack.Len()/2) <= r.entries
+	return m, int64(pack.Len()) <= r.entries
 }
 
 // ordered tells that the members of a packed sorted set stand in their order, which everything that
@@ -146,7 +137,7 @@ func (r *restoring) add(e *rdb.Element) error {
 	}
 	r.count++
 	if r.spread != nil {
-		return r.put(smallElement{e.Bytes, e.Value, e.Score})
+		return r.put(&smallElement{e.Bytes, e.Value, e.Score})
 	}
 	if _, isInt := listpack.ParseInt(e.Bytes); !isInt {
 		r.onlyInts = false
@@ -170,8 +161,8 @@ func (r *restoring) fits() bool {
 // enlarge gives each element that was gathered its record.
 func (r *restoring) enlarge() error {
 	r.spread = r.db.newElements(r.kind)
-	for _, e := range r.small {
-		if err := r.put(e); err != nil {
+	for i := range r.small {
+		if err := r.put(&r.small[i]); err != nil {
 			return err
 		}
 	}
@@ -179,18 +170,11 @@ func (r *restoring) enlarge() error {
 	return nil
 }
 
-func (r *restoring) put(e smallElement) error {
-	if r.kind != layout.ZSet {
-		return r.spread.put(elementKinds(r.kind)[0], e.name, e.value)
-	}
-	return r.spread.putScored(e.name, e.score)
-}
-
 func (r *restoring) finish() (layout.Metadata, error) {
 	m := layout.Metadata{Type: r.kind, Encoding: layout.Listpack}
 	switch {
 	case r.spread != nil:
-		m.Encoding, m.ID, m.Count = layout.Spread, r.spread.id, r.count
+		m.Encoding, m.ID, m.Count = layout.Spread, r.spread.ID(), r.count
 		return m, r.finishSpread()
 	case r.repeated():
 		return m, ErrDuplicate
@@ -203,10 +187,10 @@ func (r *restoring) finish() (layout.Metadata, error) {
 }
 
 func (r *restoring) finishSpread() error {
-	if err := r.spread.finish(); err != nil {
+	if err := r.spread.Finish(); err != nil {
 		return err
 	}
-	distinct, err := r.spread.distinct()
+	distinct, err := r.spread.Distinct()
 	if err == nil && !distinct {
 		err = ErrDuplicate
 	}
@@ -232,71 +216,15 @@ func (r *restoring) intset() []byte {
 }
 
 func (r *restoring) listpack() []byte {
-	if r.kind == layout.ZSet {
+	if r.inOrder {
 		slices.SortFunc(r.small, func(a, b smallElement) int { return a.compare(&b) })
 	}
-	scores := ZSet{db: r.db}
 	pack := listpack.Empty(r.bytes + 16*len(r.small))
-	for _, e := range r.small {
-		pack = pack.Append(pack[:0], listpack.Of(e.name))
-		switch r.kind {
-		case layout.Hash:
-			pack = pack.Append(pack[:0], listpack.Of(e.value))
-		case layout.ZSet:
-			pack = pack.Append(pack[:0], scores.scoreElement(e.score))
+	for i := range r.small {
+		pack = pack.Append(pack[:0], listpack.Of(r.small[i].name))
+		if r.pairs {
+			pack = pack.Append(pack[:0], r.second(&r.small[i]))
 		}
 	}
 	return pack
-}
-
-// list takes a list of one listpack as it comes when it is small enough, and packs one of the oldest
-// form, which came without any. Any other is spread.
-func (r *restoring) list() (layout.Metadata, error) {
-	l := List{db: r.db}
-	m := layout.Metadata{Type: layout.List, Encoding: layout.Listpack, Value: r.value.Listpack}
-	if m.Value != nil && !l.exceeds(len(m.Value), r.value.Listpack.Len()) {
-		return m, nil
-	}
-	pack := listpack.Empty(64)
-	if r.value.Listpack != nil || r.value.Count == 0 {
-		r.spread = r.db.newElements(layout.List)
-	}
-	for r.value.Next() {
-		var err error
-		if r.spread != nil {
-			err = r.push(r.value.Element.Bytes)
-		} else if pack = pack.Append(pack[:0], listpack.Of(r.value.Element.Bytes)); l.exceeds(len(pack), pack.Len()) {
-			err = r.enlargeList(pack)
-		}
-		if err != nil {
-			return m, err
-		}
-	}
-	if r.spread == nil {
-		m.Value = pack
-		return m, r.value.Err()
-	}
-	m.Encoding, m.ID, m.Value = layout.Spread, r.spread.id, nil
-	m.Head, m.Tail = layout.ListMiddle, layout.ListMiddle+r.count
-	return m, errors.Join(r.value.Err(), r.spread.finish())
-}
-
-// push gives the next element of a list its record.
-func (r *restoring) push(element []byte) error {
-	var index [8]byte
-	binary.BigEndian.PutUint64(index[:], layout.ListMiddle+r.count)
-	r.count++
-	return r.spread.put(layout.KindListElement, index[:], element)
-}
-
-// enlargeList gives each element that was packed its record.
-func (r *restoring) enlargeList(pack listpack.Listpack) error {
-	r.spread = r.db.newElements(layout.List)
-	var scratch []byte
-	for _, e := range pack.All() {
-		if err := r.push(text(e, &scratch)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

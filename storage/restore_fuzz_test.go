@@ -35,7 +35,7 @@ func FuzzRestore(f *testing.F) {
 			f.Error(err)
 		}
 	})
-	s.stageBytes = 64
+	inside(s).StageFrom(64)
 	f.Fuzz(func(t *testing.T, body []byte, version byte) {
 		payload := append(bytes.Clone(body), version, 0)
 		payload = binary.LittleEndian.AppendUint64(payload, rdb.CRC64(0, payload))

@@ -178,7 +178,7 @@ func checkPayload(t *testing.T, payload []byte, want collection) {
 func checkScores(t *testing.T, d DB, m *layout.Metadata, want collection) {
 	t.Helper()
 	got := map[string]string{}
-	must(t, d.walkAll(m, layout.KindZSetMember, false, func(member, value []byte) error {
+	must(t, d.walkAll(m, m.Type.Elements()[0], false, func(member, value []byte) error {
 		score, err := layout.DecodeScore(value)
 		got[string(member)] = strconv.FormatFloat(score, 'f', -1, 64)
 		return err
@@ -205,7 +205,7 @@ func TestValuesAgainstModel(t *testing.T) {
 	s := openStore(t, tinyOptions(t))
 	model := [2]map[string]collection{{}, {}}
 	for step := range 800 {
-		s.stageBytes = []int{1, 100, 300, stageBytes}[random.IntN(4)]
+		inside(s).StageFrom([]int{1, 100, 300, 0}[random.IntN(4)])
 		txn := s.NewTxn()
 		txn.Begin(Mode{Writing: true}, 1000, 0)
 		changed := [2]map[string]collection{maps.Clone(model[0]), maps.Clone(model[1])}
@@ -222,14 +222,14 @@ func TestValuesAgainstModel(t *testing.T) {
 		model = changed
 		if random.IntN(20) == 0 {
 			must(t, s.Persist())
-			must(t, s.reap())
+			must(t, inside(s).Reap())
 		}
 		if step%50 == 0 {
 			checkModel(t, s, &model)
 		}
 	}
 	must(t, s.Persist())
-	must(t, s.reap())
+	must(t, inside(s).Reap())
 	checkModel(t, s, &model)
 	checkRecords(t, s, &model)
 }
@@ -259,12 +259,12 @@ func checkRecords(t *testing.T, s *Store, model *[2]map[string]collection) {
 		want := 0
 		must(t, txn.DB(database).Keys(nil, func(_ []byte, m *layout.Metadata) bool {
 			if m.Encoding == layout.Spread {
-				want += int(m.Length()) * len(elementKinds(m.Type))
+				want += int(m.Length()) * len(m.Type.Elements())
 			}
 			return true
 		}))
 		got := 0
-		it := txn.walk(txn.namespace(database), nil, nil, false, true)
+		it := txn.Iterate(txn.Namespace(database), nil, nil, false, true)
 		for it.Next() {
 			if kind := it.Key()[0]; kind != layout.KindMetadata && kind != layout.KindExpiry {
 				got++
@@ -339,8 +339,8 @@ func TestRestoreTellsDuplicates(t *testing.T) {
 		},
 	}
 	for _, size := range []int{2, 4, 5, 50} {
-		for _, stage := range []int{1, stageBytes} {
-			s.stageBytes = stage
+		for _, stage := range []int{1, 0} {
+			inside(s).StageFrom(stage)
 			for kind, elements := range write {
 				for _, duplicate := range []bool{false, true} {
 					w := rdb.NewPayloadWriter()

@@ -14,15 +14,7 @@ import (
 
 // Size is the number of keys in the database, those included that have expired and were not removed
 // yet.
-func (d DB) Size() int64 {
-	keys := d.space.keys.Load()
-	for _, change := range d.txn.deltas {
-		if change.namespace == d.space {
-			keys += int64(change.keys)
-		}
-	}
-	return keys
-}
+func (d DB) Size() int64 { return d.txn.Keys(d.space) }
 
 // ScanStep is one step of a walk that goes on in other transactions.
 type ScanStep struct {
@@ -37,7 +29,7 @@ type ScanStep struct {
 func (d DB) ScanKeys(step ScanStep, visit func(key []byte, m *layout.Metadata)) (last []byte, err error) {
 	return d.scan([]byte{layout.KindMetadata}, step, false, func(key, value []byte) error {
 		m, err := layout.DecodeMetadata(value)
-		if err == nil && !d.txn.expired(&m) {
+		if err == nil && !d.expired(&m) {
 			visit(key, &m)
 		}
 		return err
@@ -54,19 +46,17 @@ func (d DB) ScanElements(k Key, step ScanStep, visit func(element, value []byte)
 		d.visitIntset(k.Value, visit)
 		return nil, nil
 	case k.Encoding == layout.Listpack:
-		return nil, d.visitListpack(k.Value, k.Type != layout.Set, visit)
+		return nil, d.visitListpack(k.Value, TypeOf(k.Type).packedPairs, visit)
 	}
-	kind := elementKinds(k.Type)[0]
+	kind := k.Type.Elements()[0].Kind
 	head := layout.AppendElementKey(nil, kind, k.ID, nil)
-	return d.scan(head, step, k.Type == layout.Set, func(element, value []byte) error {
-		if k.Type != layout.ZSet {
-			visit(element, value)
-			return nil
+	row := TypeOf(k.Type)
+	return d.scan(head, step, !row.packedPairs, func(element, value []byte) (err error) {
+		if row.scanned != nil {
+			value, err = row.scanned(d.txn, value)
 		}
-		score, err := layout.DecodeScore(value)
 		if err == nil {
-			d.txn.element = appendScannedScore(d.txn.element[:0], score)
-			visit(element, d.txn.element)
+			visit(element, value)
 		}
 		return err
 	})
@@ -82,12 +72,12 @@ func appendScannedScore(dst []byte, score float64) []byte {
 }
 
 func (d DB) visitIntset(set intset.Intset, visit func(element, value []byte)) {
-	scratch := d.txn.element
+	scratch := d.txn.scratch.element
 	for _, n := range set.All() {
 		scratch = number.AppendInt(scratch[:0], n)
 		visit(scratch, nil)
 	}
-	d.txn.element = scratch
+	d.txn.scratch.element = scratch
 }
 
 func (d DB) visitListpack(pack listpack.Listpack, pairs bool, visit func(element, value []byte)) error {
@@ -114,13 +104,13 @@ func (d DB) scan(head []byte, step ScanStep, keysOnly bool, visit func(name, val
 	if step.Behind != nil && bytes.Compare(step.Behind, from) >= 0 {
 		from = append(bytes.Clone(step.Behind), 0)
 	}
-	it := d.txn.walk(d.space, append(bytes.Clone(head), from...), upper, false, keysOnly)
+	it := d.txn.Iterate(d.space, append(bytes.Clone(head), from...), upper, false, keysOnly)
 	for seen := 0; it.Next(); seen++ {
 		if seen == step.Count {
 			return last, it.Close()
 		}
 		last = it.Key()[len(head):]
-		if it.err = visit(last, it.Value()); it.err != nil {
+		if it.Fail(visit(last, it.Value())) {
 			break
 		}
 	}

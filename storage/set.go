@@ -5,10 +5,44 @@ import (
 	"math/rand/v2"
 
 	"kedis/internal/number"
+	"kedis/storage/digest"
+	"kedis/storage/engine"
 	"kedis/storage/intset"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
+	"kedis/storage/rdb"
 )
+
+// setType is the row of sets.
+var setType = DataType{Name: "set", RDB: rdb.Set, Digest: digest.Set, encoding: named("hashtable"),
+	encode: func(d DB, m *layout.Metadata, e *rdb.Encoder) error {
+		if m.Encoding == layout.Intset {
+			e.SetIntset(m.Value)
+			return nil
+		}
+		return encodeSet(d, m, e)
+	},
+	restore: restoreSet,
+	digest: func(v *digest.Value, d DB, key []byte, _ *layout.Metadata) error {
+		s, err := d.Set(key)
+		if err != nil {
+			return err
+		}
+		return s.All(func(member []byte) bool { v.Member(member); return true })
+	},
+	elements: visitValues,
+}
+
+var encodeSet = encodeCollection((*rdb.Encoder).SetListpack, (*rdb.Encoder).BeginSet,
+	func(e *rdb.Encoder, member, _ []byte, _ float64) { e.Member(member) })
+
+func restoreSet(r *restoring) (layout.Metadata, error) {
+	limits := r.db.limits()
+	r.entries, r.longest, r.integers = limits.SetEntries(), limits.SetValue(), limits.SetIntsetEntries()
+	r.onlyInts = true
+	r.put = func(e *smallElement) error { return r.spread.Put(layout.KindSetMember, e.name, nil) }
+	return r.collection()
+}
 
 // Set is a set as a transaction sees it. Its methods change it in the transaction; Save writes down
 // that they did.
@@ -21,11 +55,11 @@ type Set struct {
 	db       DB
 	key      []byte
 	old      Key
-	next     layout.Metadata // of encoding 0 as long as the set is empty
-	pack     []byte          // an intset or a listpack, when it is packed
-	fresh    bool            // it became spread since it was opened
-	expected int             // how many members are about to be added, at most
-	made     *elements       // where the records of new members go, when they come once each
+	next     layout.Metadata  // of encoding 0 as long as the set is empty
+	pack     []byte           // an intset or a listpack, when it is packed
+	fresh    bool             // it became spread since it was opened
+	expected int              // how many members are about to be added, at most
+	made     *engine.Elements // where the records of new members go, when they come once each
 }
 
 // maxIntsetEntries is the number of members beyond which Redis keeps no intset, whatever the limit is.
@@ -75,7 +109,7 @@ func (s *Set) elements() spreadElements {
 // Save writes the set down: its record, or that the key is gone with the last member.
 func (s *Set) Save() error {
 	if s.made != nil {
-		if err := s.made.finish(); err != nil {
+		if err := s.made.Finish(); err != nil {
 			return err
 		}
 	}
@@ -145,11 +179,10 @@ func (s *Set) addNew(member []byte) error {
 		return nil
 	}
 	if s.made == nil {
-		s.made = s.db.newElements(layout.Set)
-		s.made.id = s.next.ID
+		s.made = s.db.txn.NewElements(s.db.space, layout.Set, s.next.ID)
 	}
 	s.next.Count++
-	return s.made.put(layout.KindSetMember, member, nil)
+	return s.made.Put(layout.KindSetMember, member, nil)
 }
 
 // pushPacked adds to a packed set that has room.
@@ -291,7 +324,7 @@ func (s *Set) drop(member []byte) error {
 // All visits all members. They are valid during the call.
 func (s *Set) All(visit func(member []byte) bool) error {
 	if s.packed() {
-		s.allPacked(&s.db.txn.member, visit)
+		s.allPacked(&s.db.txn.scratch.member, visit)
 		return nil
 	}
 	r := s.elements()
@@ -322,10 +355,10 @@ func (s *Set) Random() ([]byte, error) {
 	switch s.next.Encoding {
 	case layout.Intset:
 		n := intset.Intset(s.pack).Get(rand.IntN(s.Len()))
-		return text(listpack.OfInt(n), &t.member), nil
+		return text(listpack.OfInt(n), &t.scratch.member), nil
 	case layout.Listpack:
 		pack := listpack.Listpack(s.pack)
-		return text(pack.At(pack.Seek(rand.IntN(s.Len()))), &t.member), nil
+		return text(pack.At(pack.Seek(rand.IntN(s.Len()))), &t.scratch.member), nil
 	}
 	return s.picker().pick()
 }
@@ -351,6 +384,14 @@ func (s *Set) sampler() sampler {
 		chosen.picker = s.picker()
 	}
 	return chosen
+}
+
+// picker picks members of a spread set, by their places as soon as all are counted.
+func (s *Set) picker() *picker {
+	elements := s.elements()
+	p := newPicker(&elements, s.next.Count)
+	p.places = s.db.txn.NewKeyIndex(s.db.space, layout.KindSetMember, s.next.ID, s.Len(), s.key)
+	return p
 }
 
 // rebuildShare tells when so few members remain that they are written anew, instead of the others being

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"kedis/storage/engine"
 	"kedis/storage/intset"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
@@ -159,7 +160,7 @@ func (f *filter) spend() error {
 	if len(f.asked) == 0 {
 		return nil
 	}
-	return f.asked[0].db.txn.spend(len(f.asked))
+	return f.asked[0].db.txn.Spend(len(f.asked))
 }
 
 func closeFilters(filters []*filter, err error) error {
@@ -202,7 +203,7 @@ func (s *Set) stream() (*stream, error) {
 		slices.SortFunc(sorted, bytes.Compare)
 		return &stream{sorted: sorted}, err
 	}
-	if s.Len() <= mostFew {
+	if s.Len() <= engine.MostFew {
 		if sorted, all, err := s.members(smallStream); all || err != nil {
 			return &stream{sorted: sorted}, err
 		}
@@ -232,7 +233,7 @@ type merger struct {
 func merge(sets []*Set) (*merger, error) {
 	m := &merger{}
 	for _, s := range sets {
-		if err := s.db.txn.spend(len(s.pack) / memberCost); err != nil {
+		if err := s.db.txn.Spend(len(s.pack) / memberCost); err != nil {
 			return m, err
 		}
 		stream, err := s.stream()
@@ -357,7 +358,7 @@ func (d DB) replaceWithIntset(key []byte) (Set, error) {
 // addAll adds the members of another set.
 func (s *Set) addAll(other *Set) error {
 	return visitAll(other.All, func(member []byte) error {
-		if err := s.db.txn.spend(1); err != nil {
+		if err := s.db.txn.Spend(1); err != nil {
 			return err
 		}
 		_, err := s.Add(member)

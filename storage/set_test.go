@@ -113,7 +113,7 @@ func (m setModel) get(key string) *modelSet {
 }
 
 func TestSetsAgainstModel(t *testing.T) {
-	for _, tier := range tiers {
+	for _, tier := range memories {
 		t.Run(tier.name, func(t *testing.T) {
 			seed := seed.Of(t)
 			random := rand.New(rand.NewPCG(seed, 1))

@@ -3,7 +3,6 @@ package storage
 import (
 	"fmt"
 
-	"kedis/storage/generation"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
 )
@@ -25,11 +24,11 @@ func (r *spreadElements) get(element []byte) (value []byte, found bool, err erro
 		return r.db.getElement(r.kind, r.id, element)
 	}
 	t, key := r.db.txn, r.db.elementKey(r.kind, r.id, element)
-	if err := t.spend(1); err != nil {
+	if err := t.Spend(1); err != nil {
 		return nil, false, err
 	}
-	value, state := t.journal.get(recordHash(r.db.space.number, key), r.db.space.number, key)
-	return value, state == generation.Present, nil
+	value, found = t.Own(r.db.space, key)
+	return value, found, nil
 }
 
 func (r *spreadElements) put(element, value []byte) error {
@@ -55,7 +54,7 @@ func (r *spreadElements) walk(from []byte, keysOnly bool, visit visitPair) error
 // lastWith returns the last element with a prefix.
 func (r *spreadElements) lastWith(prefix []byte) (last []byte, err error) {
 	lower := layout.AppendElementKey(nil, r.kind, r.id, prefix)
-	it := r.db.txn.walk(r.db.space, lower, layout.Successor(nil, lower), true, true)
+	it := r.db.txn.Iterate(r.db.space, lower, layout.Successor(nil, lower), true, true)
 	if it.Next() {
 		last = it.Key()[layout.ElementPrefix:]
 	}
@@ -65,7 +64,7 @@ func (r *spreadElements) lastWith(prefix []byte) (last []byte, err error) {
 // all walks all of count elements: a reply tells their number first, so it has to be right.
 func (r *spreadElements) all(count uint64, keysOnly bool, visit visitPair) error {
 	seen, stopped := uint64(0), false
-	err := r.db.repeatElements(r.kind, r.id, count, keysOnly, func(key, value []byte) bool {
+	err := r.db.txn.ScanElements(r.db.space, r.kind, r.id, count, keysOnly, func(key, value []byte) bool {
 		seen++
 		stopped = seen > count || !visit(key[layout.ElementPrefix:], value)
 		return !stopped

@@ -17,7 +17,7 @@ func stageHash(t *testing.T, txn *Txn, from, to string) Key {
 	k, err := d.Lookup([]byte(from))
 	must(t, err)
 	must(t, d.CopyTo(k, d, []byte(to), Key{}))
-	if k, err = d.Lookup([]byte(to)); err != nil || len(txn.staged) == 0 {
+	if k, err = d.Lookup([]byte(to)); err != nil || insideTxn(txn).StagedCollections() == 0 {
 		t.Fatalf("nothing was staged; %v", err)
 	}
 	return k
@@ -34,7 +34,7 @@ func openWithHash(t *testing.T, o Options) *Store {
 
 func putHash(t *testing.T, s *Store) {
 	t.Helper()
-	s.stageBytes = 100
+	inside(s).StageFrom(100)
 	inTxn(t, s, func(d DB) {
 		h, err := d.Hash([]byte("h"))
 		must(t, err)
@@ -50,15 +50,15 @@ func putHash(t *testing.T, s *Store) {
 // list.
 func standing(t *testing.T, s *Store, id uint64) (fields int, abandoned bool) {
 	t.Helper()
-	family := s.current.Load().databases[0].family.Load()
+	family := inside(s).Family(0)
 	lower := layout.AppendElementKey(nil, layout.KindHashField, id, nil)
-	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: layout.Successor(nil, lower)})
+	it := s.Rocks().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: layout.Successor(nil, lower)})
 	defer it.Close()
 	for it.Next() {
 		fields++
 	}
 	must(t, it.Err())
-	_, abandoned, err := s.db().Get(family, nil, layout.AppendDeletedKey(nil, id), nil)
+	_, abandoned, err := s.Rocks().Get(family, nil, layout.AppendDeletedKey(nil, id), nil)
 	must(t, err)
 	return fields, abandoned
 }
@@ -90,7 +90,7 @@ func expectHash(t *testing.T, d DB, key string) {
 func persistAndReap(t *testing.T, s *Store) {
 	t.Helper()
 	must(t, s.Persist())
-	must(t, s.reap())
+	must(t, inside(s).Reap())
 }
 
 // TestStagedElementsStayUntilTheirCommit, whatever RocksDB has persisted of them, and beyond it.
@@ -105,11 +105,11 @@ func TestStagedElementsStayUntilTheirCommit(t *testing.T) {
 	txn.Effect(0, []byte("COPY"))
 	must(t, s.Commit(txn))
 	txn.Reset()
-	must(t, s.reap()) // the deletion of the record may still be in a generation
+	must(t, inside(s).Reap()) // the deletion of the record may still be in a generation
 	expectHash(t, s.NewTxn().DB(0), "copy")
 	persistAndReap(t, s)
 	expectStanding(t, s, "when the commit is in RocksDB", k.ID, hashFields, false)
-	if s.staged.has(k.ID) {
+	if inside(s).Staged(k.ID) {
 		t.Error("the id is kept for good")
 	}
 	inTxn(t, s, func(d DB) {
@@ -129,8 +129,8 @@ func TestStagedElementsAreGivenUp(t *testing.T) {
 		"rollback": func(_ *Store, txn *Txn, before *Savepoint) { txn.Rollback(before) },
 		"reset":    func(_ *Store, txn *Txn, _ *Savepoint) { txn.Reset() },
 		"failed commit": func(s *Store, txn *Txn, _ *Savepoint) {
-			log := s.commit.log.(*testLog)
-			log.fail = errClosing
+			log := inside(s).CommitLog().(*testLog)
+			log.fail = errRefused
 			txn.Effect(0, []byte("COPY"))
 			if err := s.Commit(txn); err == nil {
 				t.Error("a commit without a log")
@@ -175,7 +175,7 @@ func TestStagedElementsAfterACrash(t *testing.T) {
 	k := stageHash(t, txn, "h", "copy")
 	// What is open is closed without the transaction, and the state of RocksDB still says that ids go
 	// on where they went on before it.
-	s.nextID.Store(k.ID)
+	inside(s).SetNextID(k.ID)
 	must(t, s.Close())
 	value, found, err := readHighest(o)
 	if err != nil || !found || binary.BigEndian.Uint64(value) != k.ID {
@@ -183,11 +183,11 @@ func TestStagedElementsAfterACrash(t *testing.T) {
 	}
 	s, _ = reopen(t, o, log)
 	defer func() { must(t, s.Close()) }()
-	if next := s.nextID.Load(); next <= k.ID {
+	if next := inside(s).NextID(); next <= k.ID {
 		t.Errorf("the next id is %d, and %d has been staged", next, k.ID)
 	}
 	expectStanding(t, s, "after the crash", k.ID, hashFields, true)
-	must(t, s.reap())
+	must(t, inside(s).Reap())
 	expectStanding(t, s, "after the reaper", k.ID, 0, false)
 	inTxn(t, s, func(d DB) { expectHash(t, d, "h") })
 }
@@ -213,7 +213,7 @@ func TestReactorsDoNotStage(t *testing.T) {
 	k, err := d.Lookup([]byte("h"))
 	must(t, err)
 	must(t, d.CopyTo(k, d, []byte("copy"), Key{}))
-	if len(txn.staged) != 0 {
+	if insideTxn(txn).StagedCollections() != 0 {
 		t.Error("staged on a reactor")
 	}
 	expectHash(t, d, "copy")
@@ -227,16 +227,16 @@ func TestStagingLeavesOtherWrites(t *testing.T) {
 	inTxn(t, s, func(d DB) {
 		made := d.newElements(layout.Set)
 		for i := range members {
-			must(t, made.put(layout.KindSetMember, strconv.AppendInt(nil, int64(i), 10), nil))
+			must(t, made.Put(layout.KindSetMember, strconv.AppendInt(nil, int64(i), 10), nil))
 			if i == 1 {
 				must(t, d.SetString([]byte("between"), Key{}, []byte("v"), 0))
 			}
 		}
-		if len(d.txn.staged) == 0 {
+		if insideTxn(d.txn).StagedCollections() == 0 {
 			t.Fatal("nothing was staged")
 		}
-		must(t, made.finish())
-		id = made.id
+		must(t, made.Finish())
+		id = made.ID()
 		must(t, d.Save([]byte("set"), Key{}, layout.Metadata{Type: layout.Set, Encoding: layout.Spread, ID: id, Count: members}))
 	})
 	persistAndReap(t, s)
@@ -248,7 +248,7 @@ func TestStagingLeavesOtherWrites(t *testing.T) {
 		}
 		set, err := d.Lookup([]byte("set"))
 		must(t, err)
-		must(t, d.walkAll(&set.Metadata, layout.KindSetMember, false, func(_, _ []byte) error { return nil }))
+		must(t, d.walkAll(&set.Metadata, set.Type.Elements()[0], false, func(_, _ []byte) error { return nil }))
 	})
 }
 
@@ -260,7 +260,7 @@ func TestStagedSortedSetsAndLists(t *testing.T) {
 			must(t, d.SetString([]byte(key), Key{}, []byte("x"), 0))
 		}
 	})
-	s.stageBytes = 100
+	inside(s).StageFrom(100)
 	const count = 1000
 	txn := s.NewTxn()
 	txn.Begin(Mode{Writing: true}, 1000, 0)
@@ -274,8 +274,8 @@ func TestStagedSortedSetsAndLists(t *testing.T) {
 	}
 	must(t, z.Save())
 	must(t, l.Save())
-	if len(txn.staged) != 2 {
-		t.Fatalf("%d collections were staged", len(txn.staged))
+	if insideTxn(txn).StagedCollections() != 2 {
+		t.Fatalf("%d collections were staged", insideTxn(txn).StagedCollections())
 	}
 	txn.Effect(0, []byte("EFFECT"))
 	must(t, s.Commit(txn))

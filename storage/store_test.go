@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"kedis/storage/engine"
 	"kedis/storage/rocks"
 )
 
@@ -45,20 +46,22 @@ func inTurns() func() int64 {
 // testOptions makes everything small, so that records leave memory all the time.
 func testOptions(directory string, generationBytes, cacheBytes int64) Options {
 	return Options{
-		Rocks:     rocks.Options{Directory: directory, BlockCacheBytes: 8 << 20, WriteBufferBytes: 1 << 20},
-		Databases: 4,
 		Limits: Limits{HashEntries: constant[int64](512), HashValue: constant[int64](64), ListSize: constant[int64](-2),
 			SetIntsetEntries: constant[int64](512), SetEntries: constant[int64](128), SetValue: constant[int64](64),
 			ZSetEntries: constant[int64](128), ZSetValue: constant[int64](64)},
-		GenerationBytes: constant(generationBytes),
-		TablesFrom:      inTurns(),
-		KeptBytes:       inTurns(),
-		CacheBytes:      cacheBytes,
-		RankBytes:       constant[int64](1 << 20),
-		SyncEveryCommit: constant(false),
-		FlushLogBytes:   constant[int64](1 << 20),
-		FlushInterval:   constant(time.Hour),
-		Logger:          hclog.NewNullLogger(),
+		Options: engine.Options{
+			Rocks:           rocks.Options{Directory: directory, BlockCacheBytes: 8 << 20, WriteBufferBytes: 1 << 20},
+			Databases:       4,
+			GenerationBytes: constant(generationBytes),
+			TablesFrom:      inTurns(),
+			KeptBytes:       inTurns(),
+			CacheBytes:      cacheBytes,
+			RankBytes:       constant[int64](1 << 20),
+			SyncEveryCommit: constant(false),
+			FlushLogBytes:   constant[int64](1 << 20),
+			FlushInterval:   constant(time.Hour),
+			Logger:          hclog.NewNullLogger(),
+		},
 	}
 }
 

@@ -1,15 +1,16 @@
 package storage
 
 import (
-	"bytes"
 	"errors"
 	"math"
 	"slices"
 
 	"kedis/internal/buffer"
 	"kedis/internal/number"
-	"kedis/storage/generation"
+	"kedis/storage/digest"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
+	"kedis/storage/rdb"
 )
 
 // What strings refuse.
@@ -27,6 +28,21 @@ const MaxStringBytes = math.MaxUint32 - 1<<10
 
 // embeddedBytes is up to which length Redis keeps a string together with its object ("embstr").
 const embeddedBytes = 44
+
+// stringType is the row of strings.
+var stringType = DataType{Name: "string", RDB: rdb.String, Digest: digest.String, encoding: StringEncoding,
+	encode: func(_ DB, m *layout.Metadata, e *rdb.Encoder) error {
+		e.String(m.Value)
+		return nil
+	},
+	restore: func(r *restoring) (layout.Metadata, error) {
+		return layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: r.value.Bytes}, nil
+	},
+	digest: func(v *digest.Value, _ DB, _ []byte, m *layout.Metadata) error {
+		v.String(m.Value)
+		return nil
+	},
+}
 
 // StringEncoding is what OBJECT ENCODING answers for a string.
 func StringEncoding(m *layout.Metadata) string {
@@ -67,33 +83,14 @@ func (d DB) compose(key, value []byte, size int) ([]byte, error) {
 	if err := t.SpendBytes(size); err != nil {
 		return nil, err
 	}
-	if size > largeValue {
-		t.composed = t.store.provider.memory.NewLarge(d.metadataKey(key), layout.MetadataHeader+size)
-		composed := t.composed.Value()[layout.MetadataHeader:]
+	if size > engine.LargeValue {
+		composed := t.Compose(d.metadataKey(key), layout.MetadataHeader+size)[layout.MetadataHeader:]
 		buffer.Copy(composed, value)
 		return composed, nil
 	}
-	t.draft = slices.Grow(t.draft[:0], size)[:size]
-	clear(t.draft[copy(t.draft, value):])
-	return t.draft, nil
-}
-
-// large returns the memory of a large record: that in which its value was composed, or a copy.
-func (t *Txn) large(key, head, tail []byte) generation.Large {
-	l := t.composed
-	t.composed = generation.Large{}
-	if !l.Made() || !composedIn(l, key, head, tail) {
-		l = t.store.provider.memory.NewLarge(key, len(head)+len(tail))
-		buffer.Copy(l.Value()[len(head):], tail)
-	}
-	buffer.Copy(l.Value(), head)
-	return l
-}
-
-// composedIn reports whether the end of a record's value stands where it belongs already.
-func composedIn(l generation.Large, key, head, tail []byte) bool {
-	value := l.Value()
-	return len(value) == len(head)+len(tail) && len(tail) > 0 && &value[len(head)] == &tail[0] && bytes.Equal(l.Key(), key)
+	t.scratch.draft = slices.Grow(t.scratch.draft[:0], size)[:size]
+	clear(t.scratch.draft[copy(t.scratch.draft, value):])
+	return t.scratch.draft, nil
 }
 
 // Append puts bytes behind a string, and returns its new length, which is at most limit unless the
@@ -155,8 +152,8 @@ func (d DB) Increment(key []byte, delta int64) (int64, error) {
 		return 0, ErrOverflow
 	}
 	t := d.txn
-	t.draft = number.AppendInt(t.draft[:0], sum)
-	return sum, d.SetString(key, k, t.draft, k.ExpireMs)
+	t.scratch.draft = number.AppendInt(t.scratch.draft[:0], sum)
+	return sum, d.SetString(key, k, t.scratch.draft, k.ExpireMs)
 }
 
 // IncrementFloat adds to a string that is a number; a missing one is 0. The sum is returned as it is
@@ -180,6 +177,6 @@ func (d DB) IncrementFloat(key, delta []byte) ([]byte, error) {
 		return nil, ErrNotFinite
 	}
 	t := d.txn
-	t.draft = sum.Append(t.draft[:0])
-	return t.draft, d.SetString(key, k, t.draft, k.ExpireMs)
+	t.scratch.draft = sum.Append(t.scratch.draft[:0])
+	return t.scratch.draft, d.SetString(key, k, t.scratch.draft, k.ExpireMs)
 }

@@ -403,8 +403,8 @@ func TestLargeStringsSpendTheBudget(t *testing.T) {
 		txn.Rollback(savepoint)
 	}
 	txn.Reset()
-	if cap(txn.draft) > largeBuffer || cap(txn.record) > largeBuffer {
-		t.Errorf("%d and %d bytes of scratch memory are kept", cap(txn.draft), cap(txn.record))
+	if cap(txn.scratch.draft) > largeBuffer || cap(txn.scratch.record) > largeBuffer {
+		t.Errorf("%d and %d bytes of scratch memory are kept", cap(txn.scratch.draft), cap(txn.scratch.record))
 	}
 }
 

@@ -13,8 +13,8 @@ func (d DB) Usage(key []byte, k Key, samples int64) (int64, error) {
 	if k.Encoding != layout.Spread {
 		return bytes, nil
 	}
-	for _, kind := range elementKinds(k.Type) {
-		elements, err := d.elementBytes(kind, &k.Metadata, samples)
+	for _, records := range k.Type.Elements() {
+		elements, err := d.elementBytes(records, &k.Metadata, samples)
 		if err != nil {
 			return 0, err
 		}
@@ -23,9 +23,9 @@ func (d DB) Usage(key []byte, k Key, samples int64) (int64, error) {
 	return bytes, nil
 }
 
-func (d DB) elementBytes(kind byte, m *layout.Metadata, samples int64) (int64, error) {
+func (d DB) elementBytes(records layout.Elements, m *layout.Metadata, samples int64) (int64, error) {
 	var bytes, seen int64
-	it := d.walkCollection(kind, m, false)
+	it := d.walkCollection(records.Kind, m, false)
 	for (samples == 0 || seen < samples) && it.Next() {
 		bytes += int64(len(it.Key()) + len(it.Value()))
 		seen++
@@ -33,26 +33,5 @@ func (d DB) elementBytes(kind byte, m *layout.Metadata, samples int64) (int64, e
 	if err := it.Close(); err != nil || seen == 0 {
 		return 0, err
 	}
-	return bytes / seen * int64(m.Length()), nil
-}
-
-// Generations tells of the recent writes that RocksDB doesn't have: the records of the generation that
-// is being filled, how many wait to be written, and the bytes of all.
-func (s *Store) Generations() (records, frozen int, bytes int64) {
-	s.commit.Lock()
-	defer s.commit.Unlock()
-	now := s.current.Load()
-	bytes = now.active.Bytes()
-	for _, f := range now.frozen {
-		bytes += f.Bytes()
-	}
-	return now.active.Keys(), len(now.frozen), bytes
-}
-
-// Kept is the bytes that the generation takes which is kept although RocksDB has it.
-func (s *Store) Kept() int64 {
-	if kept := s.current.Load().kept; kept != nil {
-		return kept.Bytes()
-	}
-	return 0
+	return bytes / seen * int64(records.Count(m)), nil
 }

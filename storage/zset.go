@@ -2,15 +2,71 @@ package storage
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 
 	"kedis/internal/number"
+	"kedis/storage/digest"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
-	"kedis/storage/walks"
+	"kedis/storage/rdb"
 )
+
+// zsetType is the row of sorted sets.
+var zsetType = DataType{Name: "zset", RDB: rdb.SortedSet, Digest: digest.SortedSet, encoding: named("skiplist"),
+	encode: encodeCollection((*rdb.Encoder).SortedSetListpack, (*rdb.Encoder).BeginSortedSet,
+		func(e *rdb.Encoder, member, _ []byte, score float64) { e.ScoredMember(member, score) }),
+	restore: restoreZSet,
+	digest: func(v *digest.Value, d DB, key []byte, _ *layout.Metadata) error {
+		z, err := d.ZSet(key)
+		if err != nil {
+			return err
+		}
+		return z.All(func(member []byte, score float64) bool { v.Scored(member, score); return true })
+	},
+	elements:    visitScored,
+	packedPairs: true,
+	scanned: func(t *Txn, value []byte) ([]byte, error) {
+		score, err := layout.DecodeScore(value)
+		t.scratch.element = appendScannedScore(t.scratch.element[:0], score)
+		return t.scratch.element, err
+	},
+}
+
+// visitScored visits a spread set's members, the highest score first.
+func visitScored(d DB, m *layout.Metadata, visit visitElement) error {
+	key := layout.AppendElementKey(nil, layout.KindZSetScore, m.ID, nil)
+	return d.walkAll(m, m.Type.Elements()[1], true, func(element, value []byte) error {
+		score, member, err := layout.DecodeScoreKey(append(key[:layout.ElementPrefix], element...), value)
+		if err != nil {
+			return err
+		}
+		return visit(member, nil, score)
+	})
+}
+
+// putScored writes the two records of a sorted set's member.
+func putScored(e *engine.Elements, member []byte, score float64) error {
+	var bytes [8]byte
+	if err := e.Put(layout.KindZSetMember, member, layout.AppendScore(bytes[:0], score)); err != nil {
+		return err
+	}
+	binary.BigEndian.PutUint64(bytes[:], layout.SortableScore(score))
+	return e.Put(layout.KindZSetScore, append(bytes[:], member...), layout.AppendScoreValue(nil, score))
+}
+
+func restoreZSet(r *restoring) (layout.Metadata, error) {
+	limits := r.db.limits()
+	r.entries, r.longest = limits.ZSetEntries(), limits.ZSetValue()
+	r.inOrder = true
+	r.put = func(e *smallElement) error { return putScored(r.spread, e.name, e.score) }
+	scores := ZSet{db: r.db}
+	r.second = func(e *smallElement) listpack.Element { return scores.scoreElement(e.score) }
+	return r.collection()
+}
 
 // ZSet is a sorted set as a transaction sees it. Its methods change it in the transaction; Save
 // writes down that they did.
@@ -19,12 +75,13 @@ import (
 // one has a record for each member with its score, and one in an index by score and member. It never
 // becomes packed again.
 type ZSet struct {
-	db   DB
-	key  []byte
-	old  Key
-	next layout.Metadata
-	pack listpack.Listpack // when it is packed
-	made *elements         // where the records of new members go, when they come once each
+	db      DB
+	key     []byte
+	old     Key
+	next    layout.Metadata
+	pack    listpack.Listpack // when it is packed
+	made    *engine.Elements  // where the records of new members go, when they come once each
+	byScore engine.Index      // see index
 }
 
 // ZSet opens the sorted set of a key, which may not exist: the set is empty then.
@@ -83,7 +140,7 @@ func (z *ZSet) packed() bool { return z.next.Encoding == layout.Listpack }
 // Save writes the set down: its record, or that the key is gone with the last member.
 func (z *ZSet) Save() error {
 	if z.made != nil {
-		if err := z.made.finish(); err != nil {
+		if err := z.made.Finish(); err != nil {
 			return err
 		}
 	}
@@ -102,8 +159,8 @@ func (z *ZSet) scoreElement(score float64) listpack.Element {
 	if score >= -math.MaxInt64/2 && score <= math.MaxInt64/2 && float64(int64(score)) == score {
 		return listpack.OfInt(int64(score))
 	}
-	z.db.txn.element = number.AppendDouble(z.db.txn.element[:0], score)
-	return listpack.Of(z.db.txn.element)
+	z.db.txn.scratch.element = number.AppendDouble(z.db.txn.scratch.element[:0], score)
+	return listpack.Of(z.db.txn.scratch.element)
 }
 
 func (z *ZSet) scoreAt(pos int) (float64, error) { return z.score(z.pack.At(pos)) }
@@ -170,11 +227,10 @@ func (z *ZSet) AddNew(member []byte, score float64) error {
 		return z.insertPacked(member, score)
 	}
 	if z.made == nil {
-		z.made = z.db.newElements(layout.ZSet)
-		z.made.id = z.next.ID
+		z.made = z.db.txn.NewElements(z.db.space, layout.ZSet, z.next.ID)
 	}
 	z.next.Count++
-	return z.made.putScored(member, score)
+	return putScored(z.made, member, score)
 }
 
 func (z *ZSet) full(member []byte) bool {
@@ -203,7 +259,7 @@ func (z *ZSet) insertPacked(member []byte, score float64) error {
 }
 
 // memberAt is the member at a place, valid until the next one is asked for.
-func (z *ZSet) memberAt(pos int) []byte { return text(z.pack.At(pos), &z.db.txn.member) }
+func (z *ZSet) memberAt(pos int) []byte { return text(z.pack.At(pos), &z.db.txn.scratch.member) }
 
 func (z *ZSet) removePacked(member []byte) error {
 	pos := z.pack.Find(z.pack.First(), member, 1)
@@ -223,21 +279,19 @@ func (z *ZSet) putRecords(member []byte, score, was float64, existed bool) error
 		z.next.Count++
 	}
 	t := z.db.txn
-	t.element = layout.AppendScore(t.element[:0], score)
-	if err := z.db.putElement(layout.KindZSetMember, z.next.ID, member, t.element); err != nil {
+	t.scratch.element = layout.AppendScore(t.scratch.element[:0], score)
+	if err := z.db.putElement(layout.KindZSetMember, z.next.ID, member, t.scratch.element); err != nil {
 		return err
 	}
-	t.key2 = layout.AppendScoreKey(t.key2[:0], z.next.ID, score, member)
-	t.store.ends.cover(z.next.ID, t.key2)
-	t.ahead.cover(z.next.ID, t.key2)
-	t.element = layout.AppendScoreValue(t.element[:0], score)
-	return t.put(z.db.space, t.key2, t.element)
+	t.scratch.key2 = layout.AppendScoreKey(t.scratch.key2[:0], z.next.ID, score, member)
+	t.scratch.element = layout.AppendScoreValue(t.scratch.element[:0], score)
+	return t.PutEntry(z.db.space, t.scratch.key2, t.scratch.element)
 }
 
 func (z *ZSet) deleteScore(member []byte, score float64) error {
 	t := z.db.txn
-	t.key2 = layout.AppendScoreKey(t.key2[:0], z.next.ID, score, member)
-	return t.delete(z.db.space, t.key2)
+	t.scratch.key2 = layout.AppendScoreKey(t.scratch.key2[:0], z.next.ID, score, member)
+	return t.Delete(z.db.space, t.scratch.key2)
 }
 
 // spread gives each member its records.
@@ -342,7 +396,7 @@ func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 		return z.walkPacked(rank, n, reverse, visit)
 	}
 	visit = upTo(n, visit)
-	if far := min(rank, z.Len()-rank); far > z.db.txn.store.ranks.block {
+	if far := min(rank, z.Len()-rank); far > z.db.txn.RankBlock() {
 		if s := z.ranked(); s != nil {
 			return z.byCounts(s, rank, reverse, visit)
 		}
@@ -373,18 +427,18 @@ func upTo(n int, visit Visit) Visit {
 }
 
 // byCounts visits members from a rank on, which it finds by the counts of the index.
-func (z *ZSet) byCounts(s *ranked, rank int, reverse bool, visit Visit) error {
+func (z *ZSet) byCounts(s *engine.Ranked, rank int, reverse bool, visit Visit) error {
 	place := rank
 	if reverse {
 		place = z.Len() - 1 - rank
 	}
 	x := z.index()
-	b, err := x.at(s, place)
+	b, err := x.At(s, place)
 	if err != nil {
 		return err
 	}
 	if reverse {
-		return z.walkIndex(z.indexKey(nil), x.endOf(b), true, behind(b.Before+b.Count-1-place, visit))
+		return z.walkIndex(z.indexKey(nil), x.EndOf(b), true, behind(b.Before+b.Count-1-place, visit))
 	}
 	end := layout.Successor(nil, z.indexKey(nil))
 	return z.walkIndex(z.indexKey(b.Lower), end, false, behind(place-b.Before, visit))
@@ -437,7 +491,7 @@ func (z *ZSet) walkPacked(rank, n int, reverse bool, visit Visit) error {
 		if err != nil {
 			return err
 		}
-		if !visit(text(member, &z.db.txn.member), score) {
+		if !visit(text(member, &z.db.txn.scratch.member), score) {
 			return nil
 		}
 		pos = next
@@ -452,7 +506,7 @@ func (z *ZSet) walkPackedBackwards(rank, n int, visit Visit) error {
 			return err
 		}
 		pos := z.pack.Prev(scorePos)
-		if !visit(text(z.pack.At(pos), &z.db.txn.member), score) {
+		if !visit(text(z.pack.At(pos), &z.db.txn.scratch.member), score) {
 			return nil
 		}
 		scorePos = z.pack.Prev(pos)
@@ -460,56 +514,34 @@ func (z *ZSet) walkPackedBackwards(rank, n int, visit Visit) error {
 	return nil
 }
 
+// index is the one by score, as the set has it now.
+func (z *ZSet) index() *engine.Index {
+	z.byScore = z.db.txn.NewIndex(z.db.space, layout.KindZSetScore, z.next.ID, z.Len(), z.key)
+	return &z.byScore
+}
+
+// ranked returns the counts of the index; nil when it is to be walked.
+func (z *ZSet) ranked() *engine.Ranked {
+	if z.packed() {
+		return nil
+	}
+	return z.index().Ranked()
+}
+
+// indexKey is a key of the index; the shortest one with nil.
+func (z *ZSet) indexKey(within []byte) []byte {
+	return layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, within)
+}
+
 func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
 	var corrupt error
-	err := z.walkKeys(lower, upper, reverse, func(key, value []byte) bool {
+	x := z.index()
+	err := x.Scan(lower, upper, reverse, func(key, value []byte) bool {
 		score, member, err := layout.DecodeScoreKey(key, value)
 		corrupt = err
 		return err == nil && visit(member, score)
 	})
 	return errors.Join(err, corrupt)
-}
-
-// walkKeys visits the records of the index from lower on, before upper.
-func (z *ZSet) walkKeys(lower, upper []byte, reverse bool, visit visitRecord) error {
-	if t := z.db.txn; t.ahead.serves(z.next.ID, lower, upper, reverse) && t.walksFromEnd() {
-		return z.walkFromEnd(lower, upper, reverse, visit)
-	}
-	w := walks.Walk{Space: z.db.space.number, Collection: z.next.ID, Lower: lower, Upper: upper, Reverse: reverse}
-	return z.db.txn.repeat(w, visit, func(rest walks.Walk, visit visitRecord) error {
-		if handled, err := z.db.txn.walkFew(&rest, z.db.space, layout.KindZSetScore, z.next.Count, visit); handled {
-			return err
-		}
-		return z.walkIndexRecords(rest.Lower, rest.Upper, reverse, visit)
-	})
-}
-
-// walkIndexRecords is walkKeys for what nobody has found before.
-func (z *ZSet) walkIndexRecords(lower, upper []byte, reverse bool, visit visitRecord) error {
-	t, atEnd := z.db.txn, false
-	if t.view == nil {
-		var err error
-		if lower, upper, atEnd, err = z.narrow(lower, upper, reverse); err != nil || bytes.Compare(lower, upper) >= 0 {
-			return err
-		}
-	}
-	if atEnd && t.walksFromEnd() {
-		from, to := z.fromEnd(lower, upper, reverse)
-		t.ahead.begin(z.next.ID, from, to, reverse)
-		return z.walkFromEnd(lower, upper, reverse, visit)
-	}
-	it := t.walk(z.db.space, lower, upper, reverse, false)
-	own := it.nextOwn()
-	for it.Next() {
-		if atEnd {
-			t.store.ends.found(z.next.ID, it.nearer(own, it.Key()), reverse)
-			atEnd = false
-		}
-		if !visit(it.Key(), it.Value()) {
-			break
-		}
-	}
-	return it.Close()
 }
 
 // ByScore visits the members in a range of scores, but for the first ones.
@@ -552,18 +584,19 @@ func (z *ZSet) scoreBounds(r ScoreRange) (lower, upper []byte) {
 
 // between visits what lies between two keys of the index, but for the first members.
 func (z *ZSet) between(lower, upper []byte, first int, reverse bool, visit Visit) error {
-	var s *ranked
-	if first > z.db.txn.store.ranks.block {
+	var s *engine.Ranked
+	if first > z.db.txn.RankBlock() {
 		s = z.ranked()
 	}
 	if s == nil {
 		return z.walkIndex(lower, upper, reverse, behind(first, visit))
 	}
-	from, err := z.before(s, lower, reverse)
+	x := z.index()
+	from, err := x.Before(s, lower, reverse)
 	if err != nil {
 		return err
 	}
-	to, err := z.before(s, upper, reverse)
+	to, err := x.Before(s, upper, reverse)
 	n := to - from - first
 	if err != nil || n <= 0 {
 		return err
@@ -580,18 +613,19 @@ func (z *ZSet) countBetween(lower, upper []byte) (n int, err error) {
 	if s == nil {
 		return count(func(visit Visit) error { return z.walkIndex(lower, upper, false, visit) })
 	}
-	if !z.counted(s, lower) || !z.counted(s, upper) {
-		few := 4 * z.db.txn.store.ranks.block
+	x := z.index()
+	if !x.CountedAt(s, lower) || !x.CountedAt(s, upper) {
+		few := 4 * z.db.txn.RankBlock()
 		err = z.walkIndex(lower, upper, false, func([]byte, float64) bool { n++; return n <= few })
 		if err != nil || n <= few {
 			return n, err
 		}
 	}
-	from, err := z.before(s, lower, false)
+	from, err := x.Before(s, lower, false)
 	if err != nil {
 		return 0, err
 	}
-	to, err := z.before(s, upper, false)
+	to, err := x.Before(s, upper, false)
 	return max(to-from, 0), err
 }
 
@@ -703,7 +737,8 @@ func (z *ZSet) Rank(member []byte, score float64, reverse bool) (rank int, err e
 	}
 	key := layout.AppendScoreKey(nil, z.next.ID, score, member)
 	if s := z.ranked(); s != nil {
-		rank, err = z.before(s, key, reverse)
+		x := z.index()
+		rank, err = x.Before(s, key, reverse)
 		if reverse {
 			rank = z.Len() - 1 - rank
 		}
@@ -726,7 +761,7 @@ func (z *ZSet) From(member []byte, visit Visit) error {
 	for it.Next() {
 		score, err := layout.DecodeScore(it.Value())
 		if err != nil {
-			it.err = err
+			it.Fail(err)
 			break
 		}
 		if !visit(it.Key()[layout.ElementPrefix:], score) {

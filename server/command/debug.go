@@ -119,18 +119,14 @@ func debugHelp(c *Invocation) error {
 	return c.ReplyHelp(lines)
 }
 
-// digestKinds are the types as Redis digests them.
-var digestKinds = map[layout.Type]digest.Kind{layout.String: digest.String, layout.List: digest.List,
-	layout.Set: digest.Set, layout.ZSet: digest.SortedSet, layout.Hash: digest.Hash}
-
 func debugDigest(c *Invocation) error {
 	var all digest.Dataset
 	for number := range c.Engine.Store.Databases() {
 		db := c.InDatabase(number)
 		var failed error
 		err := db.Keys(nil, func(key []byte, m *layout.Metadata) bool {
-			v := digest.NewKey(key, digestKinds[m.Type])
-			if failed = addToDigest(&v, db, key, m); failed == nil {
+			v := digest.NewKey(key, storage.TypeOf(m.Type).Digest)
+			if failed = db.AddToDigest(&v, key, m); failed == nil {
 				all.Add(number, v.Sum())
 			}
 			return failed == nil
@@ -143,48 +139,6 @@ func debugDigest(c *Invocation) error {
 	return nil
 }
 
-// addToDigest adds a value, one element at a time.
-func addToDigest(v *digest.Value, db storage.DB, key []byte, m *layout.Metadata) error {
-	if err := addElements(v, db, key, m); err != nil {
-		return err
-	}
-	if m.ExpireMs != 0 {
-		v.Expires()
-	}
-	return nil
-}
-
-func addElements(v *digest.Value, db storage.DB, key []byte, m *layout.Metadata) error {
-	switch m.Type {
-	case layout.List:
-		l, err := db.List(key)
-		if err != nil {
-			return err
-		}
-		return l.Range(0, l.Len(), false, func(_ int, value []byte) bool { v.Element(value); return true })
-	case layout.Set:
-		s, err := db.Set(key)
-		if err != nil {
-			return err
-		}
-		return s.All(func(member []byte) bool { v.Member(member); return true })
-	case layout.ZSet:
-		z, err := db.ZSet(key)
-		if err != nil {
-			return err
-		}
-		return z.All(func(member []byte, score float64) bool { v.Scored(member, score); return true })
-	case layout.Hash:
-		h, err := db.Hash(key)
-		if err != nil {
-			return err
-		}
-		return h.All(false, func(field, value []byte) bool { v.Field(field, value); return true })
-	}
-	v.String(m.Value)
-	return nil
-}
-
 func debugDigestValue(c *Invocation) error {
 	c.Reply.Array(len(c.Args) - 2)
 	for _, key := range c.Args[2:] {
@@ -194,8 +148,8 @@ func debugDigestValue(c *Invocation) error {
 		}
 		var sum digest.Sum
 		if k.Exists {
-			v := digest.NewValue(digestKinds[k.Type])
-			if err := addToDigest(&v, c.DB, key, &k.Metadata); err != nil {
+			v := digest.NewValue(storage.TypeOf(k.Type).Digest)
+			if err := c.DB.AddToDigest(&v, key, &k.Metadata); err != nil {
 				return err
 			}
 			sum = v.Sum()

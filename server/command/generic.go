@@ -112,27 +112,10 @@ func cmdExists(c *Invocation) error {
 	return nil
 }
 
-// typeName is what TYPE answers for a type.
-func typeName(t layout.Type) string {
-	switch t {
-	case layout.String:
-		return "string"
-	case layout.Hash:
-		return "hash"
-	case layout.List:
-		return "list"
-	case layout.Set:
-		return "set"
-	case layout.ZSet:
-		return "zset"
-	}
-	return "none"
-}
-
 func cmdType(c *Invocation) error {
 	k, err := c.DB.Lookup(c.Args[1])
 	if err == nil {
-		c.Reply.SimpleString(typeName(k.Type))
+		c.Reply.SimpleString(storage.TypeOf(k.Type).Name)
 	}
 	return err
 }

@@ -74,7 +74,7 @@ func (a *arguments) scanCount(word []byte) int {
 
 // ofKind tells whether a key is of the type that was asked for. There are no keys of unknown types.
 func (o *scanOptions) ofKind(m *layout.Metadata) bool {
-	return o.kind == nil || equalFold(o.kind, typeName(m.Type))
+	return o.kind == nil || equalFold(o.kind, storage.TypeOf(m.Type).Name)
 }
 
 func cmdScan(c *Invocation) error {

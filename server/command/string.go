@@ -229,8 +229,8 @@ func cmdStrLen(c *Invocation) error {
 func cmdMGet(c *Invocation) error {
 	c.Reply.Array(len(c.Args) - 1)
 	for i, key := range c.Args[1:] {
-		if i%storage.WarmRequests == 0 {
-			c.DB.WarmKeys(c.Args[1+i:], 1)
+		if i%storage.PrefetchBatch == 0 {
+			c.DB.PrefetchKeys(c.Args[1+i:], 1)
 		}
 		k, err := c.DB.Lookup(key)
 		if err != nil {
@@ -445,8 +445,8 @@ func cmdMSet(c *Invocation) error {
 
 func setPairs(c *Invocation) error {
 	for i := 1; i < len(c.Args); i += 2 {
-		if i%(2*storage.WarmRequests) == 1 {
-			c.DB.WarmKeys(c.Args[i:], 2)
+		if i%(2*storage.PrefetchBatch) == 1 {
+			c.DB.PrefetchKeys(c.Args[i:], 2)
 		}
 		old, err := c.DB.Lookup(c.Args[i])
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"kedis/internal/config"
 	"kedis/internal/resp"
 	"kedis/storage"
+	"kedis/storage/engine"
 	"kedis/storage/rocks"
 )
 
@@ -55,21 +56,23 @@ func Open(t testing.TB) (*storage.Store, *config.Config, *Log) {
 	t.Helper()
 	c := config.New()
 	store, err := storage.Open(storage.Options{
-		Rocks:     rocks.Options{Directory: t.TempDir(), BlockCacheBytes: 8 << 20, WriteBufferBytes: 8 << 20},
-		Databases: 16,
 		Limits: storage.Limits{
 			HashEntries: c.HashMaxListpackEntries.Get, HashValue: c.HashMaxListpackValue.Get,
 			ListSize: c.ListMaxListpackSize.Get, SetIntsetEntries: c.SetMaxIntsetEntries.Get,
 			SetEntries: c.SetMaxListpackEntries.Get, SetValue: c.SetMaxListpackValue.Get,
 			ZSetEntries: c.ZSetMaxListpackEntries.Get, ZSetValue: c.ZSetMaxListpackValue.Get,
 		},
-		RankBytes:       constant[int64](64 << 20),
-		GenerationBytes: constant[int64](64 << 20),
-		CacheBytes:      16 << 20,
-		SyncEveryCommit: constant(false),
-		FlushLogBytes:   constant[int64](1 << 40),
-		FlushInterval:   constant(time.Hour),
-		Logger:          hclog.NewNullLogger(),
+		Options: engine.Options{
+			Rocks:           rocks.Options{Directory: t.TempDir(), BlockCacheBytes: 8 << 20, WriteBufferBytes: 8 << 20},
+			Databases:       16,
+			RankBytes:       constant[int64](64 << 20),
+			GenerationBytes: constant[int64](64 << 20),
+			CacheBytes:      16 << 20,
+			SyncEveryCommit: constant(false),
+			FlushLogBytes:   constant[int64](1 << 40),
+			FlushInterval:   constant(time.Hour),
+			Logger:          hclog.NewNullLogger(),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

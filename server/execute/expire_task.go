@@ -91,8 +91,8 @@ func (b *Batch) removeExpired(database int, due []ttl.Due) (step ttl.Step, err e
 	b.txn.Begin(storage.Mode{Writing: true}, now, 0)
 	db := b.txn.DB(database)
 	for at := start; err == nil && step.Seen < min(len(due), removeKeys) && at < start+int64(removeTime); at, _ = b.engine.clock.now() {
-		some := due[step.Seen:min(step.Seen+storage.WarmRequests, len(due))]
-		db.WarmDue(some)
+		some := due[step.Seen:min(step.Seen+storage.PrefetchBatch, len(due))]
+		db.PrefetchDue(some)
 		err = b.removeDue(db, some, &step)
 	}
 	if err != nil {

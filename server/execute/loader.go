@@ -24,7 +24,7 @@ type loaders struct {
 }
 
 type load struct {
-	request storage.Upcoming
+	request storage.Prefetch
 	done    func()
 }
 
@@ -63,7 +63,7 @@ func (l *loaders) stop() {
 	l.running.Wait()
 }
 
-func (l *loaders) run(txn *storage.Txn, request storage.Upcoming) {
+func (l *loaders) run(txn *storage.Txn, request storage.Prefetch) {
 	if !l.gate.TryEnter(l.slot) {
 		return // the request waits for the gate, too
 	}
@@ -85,10 +85,10 @@ func (l *loaders) worth(now int64) bool {
 }
 
 // try has a request's records loaded, and done called when they are. It returns false when there is too much to do.
-func (l *loaders) try(request storage.Upcoming, done func()) bool {
+func (l *loaders) try(request storage.Prefetch, done func()) bool {
 	l.started.Do(l.begin)
 	select {
-	case l.requests <- load{request.Own(), done}:
+	case l.requests <- load{request.Clone(), done}:
 		return true
 	default:
 		return false
@@ -98,7 +98,7 @@ func (l *loaders) try(request storage.Upcoming, done func()) bool {
 // Cold is a request of a session whose records are on the disk only.
 type Cold struct {
 	Session *Session
-	request storage.Upcoming
+	request storage.Prefetch
 }
 
 // Load brings what a request asks for from the disk nearer, and calls done when that is over. It returns false when the request should

@@ -4,7 +4,7 @@ import "kedis/storage"
 
 // prefetch has memory, and RocksDB's memory, fetch what requests will look for before they are executed, for several of them at once.
 type prefetch struct {
-	expected  []storage.Upcoming // what was expected since warm
+	expected  []storage.Prefetch // what was expected since warm
 	expecting []expectedRequest  // whose it is
 	cold      []Cold             // what warm returns
 	warmed    uint32             // keeps the compiler from leaving out what warm reads
@@ -24,7 +24,7 @@ func (b *Batch) Expect(s *Session, r *Request) bool { return b.prefetch.expect(s
 func (b *Batch) Warm() []Cold { return b.prefetch.warm(b) }
 
 func (p *prefetch) expect(s *Session, r *Request) bool {
-	if len(p.expected) == storage.WarmRequests {
+	if len(p.expected) == storage.PrefetchBatch {
 		return false
 	}
 	if upcoming, ok := r.prefetch(); ok {
@@ -43,7 +43,7 @@ func (p *prefetch) warm(b *Batch) []Cold {
 	for i := range p.expecting {
 		p.warmed += b.locks.table.Peek(p.expecting[i].request.keys[0].stripe)
 	}
-	if missing := b.txn.Warm(p.expected); missing != 0 && b.engine.loaders.worth(b.clock.last) {
+	if missing := b.txn.Prefetch(p.expected); missing != 0 && b.engine.loaders.worth(b.clock.last) {
 		p.fetch(b, p.reading(missing))
 	}
 	clear(p.expected)

@@ -89,12 +89,25 @@ func (r *Request) writes() bool { return r.flags&(Write|MayReplicate) != 0 }
 
 // prefetch returns what the storage may look up ahead of the request's execution; false if that is nothing.
 //
-// The storage takes the word behind the name for the key, and finds the element by the key's type.
-func (r *Request) prefetch() (storage.Upcoming, bool) {
+// The key is the word behind the name.
+func (r *Request) prefetch() (storage.Prefetch, bool) {
 	if len(r.keys) == 0 || r.keys[0].Index != 1 || r.Command.Prefetch == PrefetchNothing {
-		return storage.Upcoming{}, false
+		return storage.Prefetch{}, false
 	}
-	return storage.Upcoming{Database: r.database, Args: r.Args, Element: r.Command.Prefetch.namesElement(), Step: r.Command.keyStep}, true
+	looked := storage.Prefetch{Database: r.database, Access: storage.AccessKey, Key: r.Args[1]}
+	switch step := r.Command.keyStep; {
+	case r.Command.Prefetch == PrefetchElement && len(r.Args) > 2:
+		looked.Access, looked.Element = storage.AccessElement, r.Args[2]
+	case r.Command.Prefetch == PrefetchLastElement && len(r.Args) > 2:
+		looked.Access, looked.Element = storage.AccessElement, r.Args[len(r.Args)-1]
+	case r.Command.Prefetch == PrefetchLeft && len(r.Args) == 2:
+		looked.Access = storage.AccessFirst
+	case r.Command.Prefetch == PrefetchRight && len(r.Args) == 2:
+		looked.Access = storage.AccessLast
+	case step > 0:
+		looked.Access, looked.Others, looked.Step = storage.AccessEach, r.Args[min(1+step, len(r.Args)):], step
+	}
+	return looked, true
 }
 
 // Clone returns a copy that owns its words.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"kedis/storage"
 )
 
 // describeRequest lists what is known of a request: the effective flags that matter to locks, the keys with their locks' stripes, and what
@@ -27,12 +29,16 @@ func describeRequest(e *Engine, r *Request) string {
 		}
 	}
 	if upcoming, ok := r.prefetch(); ok {
-		fmt.Fprintf(&d, "prefetch %s", upcoming.Args[1])
-		if upcoming.Element {
-			d.WriteString(" element")
-		}
-		if upcoming.Step > 0 {
+		fmt.Fprintf(&d, "prefetch %s", upcoming.Key)
+		switch upcoming.Access {
+		case storage.AccessElement:
+			fmt.Fprintf(&d, " element %s", upcoming.Element)
+		case storage.AccessEach:
 			fmt.Fprintf(&d, " step %d", upcoming.Step)
+		case storage.AccessFirst:
+			d.WriteString(" first")
+		case storage.AccessLast:
+			d.WriteString(" last")
 		}
 	}
 	return strings.TrimSpace(d.String())
@@ -46,10 +52,10 @@ var requestDescriptions = []struct{ request, want string }{
 	{"PUBLISH c m", ""},
 	{"MGET a b c", "a@2 b@2 c@2 prefetch a step 1"},
 	{"MSET a 1 b 2", "writes a@2 b@2 prefetch a step 2"},
-	{"HGET h f", "h@2 prefetch h element"},
-	{"ZADD z 1 m", "writes z@2 prefetch z element"},
-	{"SMOVE s d m", "writes s@2 d@2 prefetch s element"},
-	{"LPOP l", "writes l@2 prefetch l"},
+	{"HGET h f", "h@2 prefetch h element f"},
+	{"ZADD z 1 m", "writes z@2 prefetch z element m"},
+	{"SMOVE s d m", "writes s@2 d@2 prefetch s element m"},
+	{"LPOP l", "writes l@2 prefetch l first"},
 	{"SINTERCARD 2 a b", "a@2 b@2"},
 	{"SINTERCARD x a b", ""}, // the command says what is wrong
 	{"OBJECT ENCODING a", "a@2"},

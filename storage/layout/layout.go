@@ -92,18 +92,21 @@ const ElementPrefix = 9
 // ElementID is the id in the key of an element's record.
 func ElementID(key []byte) uint64 { return binary.BigEndian.Uint64(key[1:]) }
 
-// AppendListKey appends | 'L' | id:8 | index:8 |.
-func AppendListKey(dst []byte, id, index uint64) []byte {
+// AppendSequenceKey appends | 'L' | id:8 | index:8 |.
+func AppendSequenceKey(dst []byte, id, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendElementKey(dst, KindListElement, id, nil), index)
 }
 
-// DecodeListKey is the inverse of AppendListKey; ok is false when the record has no such key.
-func DecodeListKey(key []byte) (id, index uint64, ok bool) {
+// DecodeSequenceKey is the inverse of AppendSequenceKey; ok is false when the record has no such key.
+func DecodeSequenceKey(key []byte) (id, index uint64, ok bool) {
 	if len(key) != ElementPrefix+8 || key[0] != KindListElement {
 		return 0, 0, false
 	}
 	return binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[ElementPrefix:]), true
 }
+
+// ElementIndex is the index in such a key, or in one that begins with it.
+func ElementIndex(key []byte) uint64 { return binary.BigEndian.Uint64(key[ElementPrefix:]) }
 
 // ListMiddle is the index of the first element that comes to an empty list: indexes grow from
 // there in both directions.
@@ -202,6 +205,15 @@ func DecodeDeleted(key, value []byte) (id uint64, t Type, count uint64, err erro
 		return 0, 0, 0, fmt.Errorf("%w: deletion of %d and %d bytes", ErrCorrupt, len(key), len(value))
 	}
 	return binary.BigEndian.Uint64(key[1:]), Type(value[0]), binary.BigEndian.Uint64(value[1:]), nil
+}
+
+// SharedPrefix is the length of what two keys begin with alike.
+func SharedPrefix(a, b []byte) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // Successor is the first key behind all that begin with a prefix; nil when there is none.

@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Checkpoint makes a copy of the data as RocksDB files in a directory, which must not exist while its
+// parent does. Its state record holds the position of the log that it is as of: that of some commit
+// between the call and the return. Nobody is stopped meanwhile.
+func (s *Store) Checkpoint(directory string) error {
+	return s.whileOpen(func() error {
+		if err := s.Settle(); err != nil {
+			return err
+		}
+		if err := s.db().Checkpoint(directory); err != nil {
+			return fmt.Errorf("storage: checkpoint: %w", err)
+		}
+		return nil
+	})
+}
+
+// A checkpoint's directory is named by when it was begun: checkpoint-20261121T074634.123Z. The order of
+// the names is the order of the checkpoints.
+const (
+	checkpointPrefix = "checkpoint-"
+	checkpointTime   = "20060102T150405.000Z"
+)
+
+// Save makes a checkpoint in a directory of its own below parent, which is made if need be, and then
+// removes older ones until keep are left; with 0 it removes none. It returns the new one's path. As with the data, nobody but their owner can read what it makes. What an
+// attempt has left behind that was cut short goes too.
+func (s *Store) Save(parent string, keep int, now time.Time) (string, error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", fmt.Errorf("storage: checkpoint: %w", err)
+	}
+	if err := removeUnfinished(parent); err != nil {
+		return "", err
+	}
+	directory := filepath.Join(parent, checkpointPrefix+now.UTC().Format(checkpointTime))
+	if err := s.Checkpoint(directory); err != nil {
+		return "", err
+	}
+	if err := syncDirectory(parent); err != nil {
+		return "", err
+	}
+	return directory, removeOldCheckpoints(parent, keep)
+}
+
+// checkpoints lists the directories of checkpoints, the oldest first; those that RocksDB was not done
+// with have a suffix.
+func checkpoints(parent, suffix string) ([]string, error) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return nil, fmt.Errorf("storage: checkpoint: %w", err)
+	}
+	var found []string
+	for _, entry := range entries {
+		moment, ok := strings.CutPrefix(entry.Name(), checkpointPrefix)
+		moment, whole := strings.CutSuffix(moment, suffix)
+		if _, err := time.Parse(checkpointTime, moment); ok && whole && err == nil && entry.IsDir() {
+			found = append(found, filepath.Join(parent, entry.Name()))
+		}
+	}
+	return found, nil // ReadDir sorts
+}
+
+func removeUnfinished(parent string) error {
+	unfinished, err := checkpoints(parent, ".tmp")
+	if err != nil {
+		return err
+	}
+	for _, directory := range unfinished {
+		if err := os.RemoveAll(directory); err != nil {
+			return fmt.Errorf("storage: an unfinished checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+func removeOldCheckpoints(parent string, keep int) error {
+	if keep == 0 {
+		return nil
+	}
+	complete, err := checkpoints(parent, "")
+	if err != nil {
+		return err
+	}
+	for _, directory := range complete[:max(0, len(complete)-keep)] {
+		if err := os.RemoveAll(directory); err != nil {
+			return fmt.Errorf("storage: an old checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+func syncDirectory(path string) error {
+	directory, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("storage: checkpoint: %w", err)
+	}
+	if err := errors.Join(directory.Sync(), directory.Close()); err != nil {
+		return fmt.Errorf("storage: checkpoint: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"kedis/storage/layout"
+)
+
+// ErrInDoubt is returned for a commit that stands in the log, but could not be made durable yet. It is visible as others are: the log
+// writes again what is in doubt before it takes anything else, and the next start applies it if it can.
+var ErrInDoubt = errors.New("storage: the write stands, but a power cut may undo it, since the log could not be synced")
+
+// waiting are the transactions that want to be committed.
+type waiting struct {
+	mu   sync.Mutex
+	txns []*Txn
+	free []*Txn
+}
+
+func (w *waiting) add(t *Txn) {
+	w.mu.Lock()
+	w.txns = append(w.txns, t)
+	w.mu.Unlock()
+}
+
+func (w *waiting) take() []*Txn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	txns := w.txns
+	w.txns, w.free = w.free[:0], txns
+	return txns
+}
+
+// Commit writes a transaction's effects to the log and then makes its writes visible, as one step.
+// Whoever comes to the commit lock first takes along all that wait for it. When it fails, nothing
+// has happened, unless the error is ErrInDoubt. The caller then resets the transaction, and releases its locks.
+func (s *Store) Commit(t *Txn) error {
+	if t.Empty() {
+		return nil
+	}
+	if t.effects.applied == 0 {
+		s.awaitLog()
+	}
+	s.throttle()
+	s.commit.waiting.add(t)
+	s.commit.Lock()
+	if !t.outcome.done {
+		s.commitAll(s.commit.waiting.take())
+	}
+	s.commit.Unlock()
+	return t.outcome.err
+}
+
+// BetweenCommits calls f while nothing is committed: for what else changes the log. The next effect
+// says anew which database it is for.
+func (s *Store) BetweenCommits(f func() error) error {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	s.commit.reselect = true
+	return f()
+}
+
+// commitAll is called with the commit lock held. What the log refuses because of one transaction, such
+// as a record that is too large, must not fail the others.
+func (s *Store) commitAll(txns []*Txn) {
+	defer settleRanks(txns)
+	if err := s.commitTogether(txns); stands(err) || len(txns) == 1 {
+		return
+	}
+	for i := range txns {
+		s.commitTogether(txns[i : i+1])
+	}
+}
+
+// settleRanks ends what transactions have changed of counts, while their locks are held.
+func settleRanks(txns []*Txn) {
+	for _, t := range txns {
+		if !stands(t.outcome.err) {
+			t.takeBackRanks(0)
+		}
+		t.order.settled = true
+	}
+}
+
+func (s *Store) commitTogether(txns []*Txn) error {
+	position, err := s.log(txns)
+	for _, t := range txns {
+		t.outcome.done, t.outcome.err = true, err
+		if stands(err) {
+			s.publish(t)
+		}
+	}
+	if !stands(err) {
+		return err
+	}
+	s.positions.visible.Store(position)
+	s.counters.Commits.Add(int64(len(txns)))
+	s.freezeWhenFull()
+	return err
+}
+
+// stands reports whether what was to be committed has been, given how that ended.
+func stands(err error) bool { return err == nil || errors.Is(err, ErrInDoubt) }
+
+func (s *Store) freezeWhenFull() {
+	active := s.tiers.Load().active
+	switch bytes, most := active.Bytes()+s.commit.moved.bytes(), s.options.GenerationBytes(); {
+	case bytes > most || active.Full():
+		s.freeze()
+	case bytes > most-most/nearlyFull:
+		s.provideNext()
+	}
+}
+
+// log appends the effects of transactions as one record. The position is valid, too, when the error is ErrInDoubt.
+func (s *Store) log(txns []*Txn) (int64, error) {
+	var pieces [][]byte
+	database, reselected := -1, false
+	for _, t := range txns {
+		if t.effects.applied != 0 {
+			return t.effects.applied, nil // recovery: it is alone
+		}
+		if t.effects.count == 0 {
+			continue
+		}
+		if database < 0 {
+			database = s.commit.log.Database()
+		}
+		if t.effects.first < 0 {
+			pieces = append(pieces, t.effects.bytes)
+			continue
+		}
+		if t.effects.first != database || s.commit.reselect && !reselected && !t.effects.copied {
+			pieces = append(pieces, appendSelect(nil, t.effects.first))
+			reselected = true
+		}
+		pieces = append(pieces, t.effects.bytes)
+		database = t.effects.last
+	}
+	if len(pieces) == 0 {
+		return s.positions.visible.Load(), nil
+	}
+	position, err := s.commit.log.Append(s.commit.log.Database(), database, pieces...)
+	if err != nil {
+		return 0, fmt.Errorf("storage: %w", err)
+	}
+	s.commit.reselect = s.commit.reselect && !reselected
+	if s.options.SyncEveryCommit() {
+		if err := s.commit.log.Sync(position); err != nil {
+			return position, fmt.Errorf("%w: %w", ErrInDoubt, err)
+		}
+	}
+	return position, nil
+}
+
+func appendSelect(dst []byte, database int) []byte {
+	var digits [20]byte
+	number := strconv.AppendInt(digits[:0], int64(database), 10)
+	dst = append(dst, "*2\r\n$6\r\nSELECT\r\n$"...)
+	dst = strconv.AppendInt(dst, int64(len(number)), 10)
+	dst = append(append(append(dst, "\r\n"...), number...), "\r\n"...)
+	return dst
+}
+
+func (s *Store) publish(t *Txn) {
+	now := s.tiers.Load()
+	t.journal.publish(now.active)
+	t.journal.changed(&s.clean.walks)
+	s.commit.moved.publish(t.changes.moved)
+	if len(t.staging.ids) > 0 {
+		s.ids.staged.commit(t.staging.ids, now.active)
+		t.staging.ids = t.staging.ids[:0]
+	}
+	for _, d := range t.changes.deltas {
+		d.namespace.keys.Add(int64(d.keys))
+		d.namespace.expires.Add(int64(d.expires))
+	}
+	s.counters.Expired.Add(int64(t.changes.expired.keys))
+	if t.changes.databases != nil {
+		kept := now.kept
+		if empty(t.changes.databases) {
+			kept = nil
+			s.forgetCopies()
+		}
+		s.setTiers(now.active, now.frozen, kept, t.changes.databases)
+	}
+}
+
+// empty tells that no database has a key. Copies of what they had would only take the room of what comes.
+func empty(databases []*Namespace) bool {
+	return !slices.ContainsFunc(databases, func(ns *Namespace) bool { return ns.keys.Load() > 0 })
+}
+
+// freeze ends the active generation and hands it to the flusher. It is called with the commit
+// lock held, between commits.
+func (s *Store) freeze() {
+	now := s.tiers.Load()
+	for _, ns := range now.databases {
+		ns.named = ns.named || ns.keys.Load() > 0
+	}
+	f := &frozen{now.active, s.state(), s.commit.moved}
+	s.commit.moved = movedSequences{}
+	list := append([]*frozen{f}, now.frozen...)
+	s.setTiers(s.takeNext(now.active.Keys()), list, now.kept, now.databases)
+	s.flusher.wake()
+}
+
+// state is what RocksDB will have when everything that is visible now has been written to it.
+func (s *Store) state() layout.State {
+	state := layout.State{
+		Position:      s.positions.visible.Load(),
+		LogDirectory:  s.commit.logDirectory,
+		NextID:        s.ids.next.Load(),
+		NextNamespace: s.namespaces.next,
+	}
+	for number, ns := range s.tiers.Load().databases {
+		if ns.named || ns.keys.Load() > 0 || ns.family.Load() != nil {
+			state.Databases = append(state.Databases, layout.Database{Number: uint32(number),
+				Namespace: ns.Number, Keys: ns.keys.Load(), Expires: ns.expires.Load()})
+		}
+	}
+	return state
+}
+
+const (
+	frozenUnslowed = 3 // generations that may wait for RocksDB before writers are slowed
+	slowdown       = 2 * time.Millisecond
+	frozenRefused  = 8  // that may wait when RocksDB takes nothing, before writers are refused
+	frozenMost     = 16 // that may wait before writers wait for RocksDB, each commit up to longestWait
+	longestWait    = 500 * time.Millisecond
+)
+
+// throttle slows writers down a little when RocksDB falls behind, the more the farther. When it takes nothing at all, waiting
+// is of no use: Ready keeps writers out then, and recovery has to go on.
+func (s *Store) throttle() {
+	behind := s.waitingGenerations() - frozenUnslowed
+	if behind <= 0 || s.flusher.failure() != nil {
+		return
+	}
+	s.counters.Slowed.Add(1)
+	pause := time.Duration(behind) * slowdown
+	time.Sleep(pause)
+	for waited := pause; s.waitingGenerations() > frozenMost && waited < longestWait; waited += pause {
+		time.Sleep(pause)
+	}
+}
+
+// awaitLog waits a little while the log makes room for itself on a full disk, for which the commit lock mustn't be held.
+func (s *Store) awaitLog() {
+	log := s.commit.appended.Load()
+	if log == nil {
+		return
+	}
+	for waited := time.Duration(0); (*log).AwaitsRoom() && waited < longestWait; waited += slowdown {
+		time.Sleep(slowdown)
+	}
+}
+
+// Crowded reports whether another flush would slow writers down. What can wait should.
+func (s *Store) Crowded() bool { return s.waitingGenerations() >= frozenUnslowed }
+
+// Flushing tells that a generation is on its way to RocksDB, which takes up to one processor.
+func (s *Store) Flushing() bool { return s.waitingGenerations() > 0 }
+
+// waitingGenerations is how many generations wait for RocksDB.
+func (s *Store) waitingGenerations() int { return len(s.tiers.Load().frozen) }
+
+// Ready is nil, or why writes are not to be begun: RocksDB takes nothing, and memory must not fill with
+// what it should have. Writes resume by themselves when it does.
+func (s *Store) Ready() error {
+	if s.waitingGenerations() < frozenRefused {
+		return nil
+	}
+	if err := s.flusher.failure(); err != nil {
+		return fmt.Errorf("RocksDB takes no writes: %w", err)
+	}
+	return nil
+}

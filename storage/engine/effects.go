@@ -1,0 +1,88 @@
+package engine
+
+import "kedis/internal/resp"
+
+// effects are what a transaction writes to the log.
+type effects struct {
+	bytes       []byte
+	count       int
+	first, last int   // databases selected where they begin and end; -1 while there are none
+	copied      bool  // they are another server's stream
+	applied     int64 // when not 0, what is repeated is in the log already, up to here
+}
+
+// effectsMark is what effects are cut back to.
+type effectsMark struct{ bytes, count, first, last int }
+
+func (e *effects) mark() effectsMark { return effectsMark{len(e.bytes), e.count, e.first, e.last} }
+
+func (e *effects) rewind(m effectsMark) {
+	e.bytes, e.count, e.first, e.last = e.bytes[:m.bytes], m.count, m.first, m.last
+}
+
+func (e *effects) reset() {
+	if cap(e.bytes) > largeBuffer {
+		e.bytes = nil
+	}
+	*e = effects{bytes: e.bytes[:0], first: -1, last: -1}
+}
+
+func (e *effects) add(database int, args ...[]byte) {
+	e.selectDatabase(database)
+	e.bytes = resp.AppendRequest(e.bytes, args...)
+	e.count++
+}
+
+func (e *effects) selectDatabase(database int) {
+	if e.first < 0 {
+		e.first = database
+	} else if e.last != database {
+		e.bytes = appendSelect(e.bytes, database)
+	}
+	e.last = database
+}
+
+var multi, exec = []byte("*1\r\n$5\r\nMULTI\r\n"), []byte("*1\r\n$4\r\nEXEC\r\n")
+
+// enclose puts the effects since a mark between MULTI and EXEC when there are several.
+func (e *effects) enclose(m effectsMark) {
+	if e.count-m.count < 2 {
+		return
+	}
+	n := len(e.bytes)
+	e.bytes = append(e.bytes, multi...)
+	copy(e.bytes[m.bytes+len(multi):], e.bytes[m.bytes:n])
+	copy(e.bytes[m.bytes:], multi)
+	e.bytes = append(e.bytes, exec...)
+}
+
+// Effect adds a command to the log, as it must be repeated elsewhere.
+func (t *Txn) Effect(database int, args ...[]byte) {
+	if !t.running.mode.Applying {
+		t.effects.add(database, args...)
+	}
+}
+
+// Effects is the number of effects since a savepoint.
+func (t *Txn) Effects(s *Savepoint) int { return t.effects.count - s.effects.count }
+
+// Enclose puts the effects since a savepoint between MULTI and EXEC when there are several, so that
+// whoever repeats them does all or nothing.
+func (t *Txn) Enclose(s *Savepoint) { t.effects.enclose(s.effects) }
+
+// Replay makes the transaction one that repeats effects which stand in the log already, up to a
+// position. Its mode has to be Applying.
+func (t *Txn) Replay(position int64) { t.effects.applied = position }
+
+// Copy makes the transaction's effects the bytes of another server's stream, as they are, for a
+// replica: database is selected when they begin, after when they end.
+func (t *Txn) Copy(database, after int, stream []byte) {
+	t.Say(stream)
+	t.effects.first, t.effects.last, t.effects.copied = database, after, true
+}
+
+// Say makes the transaction's only effect bytes that count and do nothing, such as a PING to
+// replicas, whichever database is selected.
+func (t *Txn) Say(stream []byte) {
+	t.effects.bytes, t.effects.count = append(t.effects.bytes[:0], stream...), 1
+}

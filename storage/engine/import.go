@@ -1,0 +1,299 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"kedis/storage/layout"
+	"kedis/storage/rocks"
+)
+
+// ErrIncomplete is what an import gets that has not the keys, or a collection not the elements, that
+// were brought in: something came twice.
+var ErrIncomplete = errors.New("storage: an import has a key or an element twice")
+
+// Import is a whole data set that comes from elsewhere. It is written to RocksDB directly, into
+// namespaces that no database has yet: nobody sees anything of it before Swap, and after a crash, or
+// Abandon, nothing is left. It outlives Reopen. It belongs to one goroutine.
+type Import struct {
+	store  *Store
+	txn    *Txn
+	spaces []*Namespace
+	batch  rocks.Batch
+	order  []int32       // of the entries of the transaction's journal
+	tables *sortedTables // when not nil, records are sorted first, and come to RocksDB as whole files
+}
+
+// NewImport begins an import. The transaction is its own from now on.
+func (s *Store) NewImport(t *Txn) (*Import, error) {
+	i := &Import{store: s, txn: t, spaces: make([]*Namespace, s.Databases())}
+	s.commit.Lock()
+	for n := range i.spaces {
+		i.spaces[n] = s.newNamespace()
+		s.namespaces.imported = append(s.namespaces.imported, i.spaces[n])
+	}
+	s.commit.Unlock()
+	i.begin()
+	return i, nil
+}
+
+func (i *Import) begin() {
+	i.txn.Reset()
+	i.txn.changes.databases = i.spaces
+	i.txn.staging.spill = i.write
+	i.txn.Begin(Mode{Applying: true}, 0, 0)
+}
+
+// Take has restore put one key into a database, which must not have come before. Errors: those of restore, and ErrIncomplete.
+func (i *Import) Take(database int, key []byte, restore func() error) error {
+	if err := i.open(database); err != nil {
+		return err
+	}
+	before := i.txn.staging.spilled
+	if err := restore(); err != nil {
+		return err
+	}
+	if i.txn.staging.spilled != before && i.tables == nil {
+		if err := i.check(i.spaces[database], key); err != nil {
+			return err
+		}
+	}
+	if i.txn.journal.size() < spillBytes {
+		return nil
+	}
+	return i.flush()
+}
+
+// open gives a database's namespace its family when the first key comes.
+func (i *Import) open(database int) error {
+	if database >= len(i.spaces) {
+		return fmt.Errorf("storage: database %d, of %d", database, len(i.spaces))
+	}
+	ns := i.spaces[database]
+	if ns.family.Load() != nil {
+		return nil
+	}
+	return i.store.whileOpen(func() error {
+		family, err := i.store.db().Create(layout.Family(ns.Number))
+		if err != nil {
+			return fmt.Errorf("storage: creating a namespace: %w", err)
+		}
+		ns.family.Store(family)
+		return nil
+	})
+}
+
+// check counts the elements of a collection of which a part went to RocksDB before it was complete:
+// one that came twice was not noticed then.
+func (i *Import) check(ns *Namespace, key []byte) error {
+	if err := i.flush(); err != nil {
+		return err
+	}
+	m, err := i.metadata(ns, key)
+	if err != nil || m.Encoding != layout.Spread {
+		return err
+	}
+	for _, records := range m.Type.Elements() {
+		lower := layout.AppendElementKey(nil, records.Kind, m.ID, nil)
+		count, err := i.count(ns, lower)
+		if err != nil {
+			return err
+		}
+		if count != records.Count(&m) {
+			return fmt.Errorf("%w: key %q", ErrIncomplete, key)
+		}
+	}
+	return nil
+}
+
+// metadata reads a key's metadata, which was written.
+func (i *Import) metadata(ns *Namespace, key []byte) (m layout.Metadata, err error) {
+	err = i.store.whileOpen(func() error {
+		value, found, err := i.store.db().Get(ns.family.Load(), nil, layout.AppendMetadataKey(nil, key), nil)
+		if err == nil && !found {
+			err = fmt.Errorf("%w: key %q was written and is not there", layout.ErrCorrupt, key)
+		}
+		if err == nil {
+			m, err = layout.DecodeMetadata(value)
+		}
+		return err
+	})
+	return m, err
+}
+
+// count is the number of records in RocksDB whose keys begin with a prefix.
+func (i *Import) count(ns *Namespace, prefix []byte) (n uint64, err error) {
+	i.store.reopening.RLock()
+	defer i.store.reopening.RUnlock()
+	it := i.store.db().NewIterator(ns.family.Load(), nil, rocks.IteratorOptions{
+		LowerBound: prefix, UpperBound: layout.Successor(nil, prefix), KeysOnly: true})
+	defer it.Close()
+	for it.Next() {
+		n++
+	}
+	return n, it.Err()
+}
+
+// flush brings what was gathered to RocksDB, and counts it.
+func (i *Import) flush() error {
+	if err := i.write(); err != nil {
+		return err
+	}
+	for _, d := range i.txn.changes.deltas {
+		d.namespace.keys.Add(int64(d.keys))
+		d.namespace.expires.Add(int64(d.expires))
+	}
+	i.begin()
+	return nil
+}
+
+// write brings the journal to RocksDB, in the midst of a key when it is a large one.
+func (i *Import) write() error {
+	j := &i.txn.journal
+	if i.tables != nil {
+		if err := i.tables.take(j); err != nil {
+			return err
+		}
+		i.txn.staging.spilled += j.keys
+		j.reset()
+		return nil
+	}
+	if err := i.store.whileOpen(i.writeBatch); err != nil {
+		return err
+	}
+	i.txn.staging.spilled += j.keys
+	j.reset()
+	return nil
+}
+
+func (i *Import) writeBatch() error {
+	j := &i.txn.journal
+	i.batch.Reset()
+	for _, n := range i.sorted() {
+		c := &j.entries[n]
+		family := i.familyOf(c.space)
+		if c.length < 0 {
+			i.batch.Delete(family, j.key(c))
+		} else {
+			i.batch.Put(family, j.key(c), j.value(c))
+		}
+	}
+	if err := i.store.db().Write(&i.batch); err != nil {
+		return fmt.Errorf("storage: importing: %w", err)
+	}
+	return nil
+}
+
+// sorted lists what is to be written, in the order of keys. A Redis sends large hashes and sets in the order of its hash
+// tables, and RocksDB takes a sorted batch several times as fast.
+func (i *Import) sorted() []int32 {
+	j := &i.txn.journal
+	i.order = i.order[:0]
+	for n := range j.entries {
+		if !j.entries[n].superseded {
+			i.order = append(i.order, int32(n))
+		}
+	}
+	slices.SortFunc(i.order, func(a, b int32) int {
+		first, second := &j.entries[a], &j.entries[b]
+		return cmp.Or(cmp.Compare(first.space, second.space), bytes.Compare(j.key(first), j.key(second)))
+	})
+	return i.order
+}
+
+func (i *Import) familyOf(space uint32) *rocks.Family {
+	for _, ns := range i.spaces {
+		if ns.Number == space {
+			return ns.family.Load()
+		}
+	}
+	panic("storage: an import writes to a namespace that isn't its own")
+}
+
+// Keys is the number of keys that were taken in so far.
+func (i *Import) Keys() int64 {
+	var keys int64
+	for _, ns := range i.spaces {
+		keys += ns.keys.Load()
+	}
+	return keys
+}
+
+// Finish brings the rest to RocksDB, checks that each key came once, and waits until all of it is in RocksDB's files.
+func (i *Import) Finish() error {
+	if err := i.flush(); err != nil {
+		return err
+	}
+	if i.tables != nil {
+		if err := i.tables.load(i); err != nil {
+			return err
+		}
+	}
+	for n, ns := range i.spaces {
+		if ns.family.Load() == nil {
+			continue
+		}
+		count, err := i.count(ns, []byte{layout.KindMetadata})
+		if err != nil {
+			return err
+		}
+		if int64(count) != ns.keys.Load() {
+			return fmt.Errorf("%w: %d keys came in database %d, and %d are there", ErrIncomplete, ns.keys.Load(), n, count)
+		}
+	}
+	return i.store.whileOpen(i.store.Persist)
+}
+
+// Abandon throws the import away.
+func (i *Import) Abandon() error {
+	var err error
+	if i.tables != nil {
+		err = i.tables.sorter.Close()
+	}
+	i.store.reopening.RLock()
+	defer i.store.reopening.RUnlock()
+	for _, ns := range i.spaces {
+		if family := ns.family.Load(); family != nil {
+			err = errors.Join(err, i.store.db().Drop(family))
+		}
+	}
+	i.store.commit.Lock()
+	defer i.store.commit.Unlock()
+	i.disown()
+	return err
+}
+
+// disown makes the namespaces ones that are kept as long as a database has them, like all others. It is
+// called with the commit lock held.
+func (i *Import) disown() {
+	s := i.store
+	s.namespaces.imported = slices.DeleteFunc(s.namespaces.imported, func(ns *Namespace) bool { return slices.Contains(i.spaces, ns) })
+}
+
+// Swap makes what was imported the store's data, as of the end of a log that goes with it, in one
+// step: map, position, log and counters change together. Nothing may be committed meanwhile, nor after
+// it until PersistState has returned without an error: a start goes back to the former data and log as
+// long as it hasn't. Views keep showing what was.
+func (i *Import) Swap(log Log, directory uint64) error {
+	s := i.store
+	// Generations on their way name the former log's positions: they go first.
+	if err := s.Settle(); err != nil {
+		return err
+	}
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	now := s.tiers.Load()
+	if len(now.frozen) > 0 {
+		return errors.New("storage: something was committed while the data was exchanged")
+	}
+	i.disown()
+	s.commit.attach(log, directory)
+	s.positions.visible.Store(log.Position())
+	s.positions.persisted.Store(0)
+	s.setTiers(now.active, nil, nil, i.spaces)
+	s.freeze()
+	return nil
+}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"fmt"
+
+	"kedis/storage/generation"
+	"kedis/storage/layout"
+	"kedis/storage/rocks"
+	"kedis/storage/walks"
+)
+
+// Inspect shows the inside of a store to the tests of packages that lie over this one, and does at once what
+// happens in the background otherwise. Nothing else uses what is in this file.
+type Inspect struct{ *Store }
+
+// Sizes that tests exceed.
+const (
+	InspectAheadBytes     = aheadBytes
+	InspectDeleteOneByOne = deleteOneByOne
+	InspectLoadedKeys     = loadedKeys
+	InspectReapByPoints   = reapByPoints
+	InspectRunBytes       = runBytes
+	InspectLargeBuffer    = largeBuffer
+	InspectSpillBytes     = spillBytes
+	InspectBytesPerRecord = bytesPerRecord
+)
+
+// Freeze ends the active generation.
+func (i Inspect) Freeze() {
+	i.commit.Lock()
+	defer i.commit.Unlock()
+	i.freeze()
+}
+
+// Reap is what maintenance does about deleted collections.
+func (i Inspect) Reap() error { return i.reap() }
+
+// Tidy is what maintenance does besides persisting.
+func (i Inspect) Tidy() error { return i.tidy() }
+
+// ReadPersisted learns how far RocksDB's files have come.
+func (i Inspect) ReadPersisted() error { return i.readPersisted() }
+
+// StageFrom changes how much of a collection is gathered before it is staged; 0 is as much as usual.
+func (i Inspect) StageFrom(bytes int) {
+	if bytes == 0 {
+		bytes = stageBytes
+	}
+	i.ids.staged.pieceBytes = bytes
+}
+
+// Staged reports whether elements stand in RocksDB ahead of their commit.
+func (i Inspect) Staged(id uint64) bool { return i.ids.staged.has(id) }
+
+// NextID is the id that the next collection gets.
+func (i Inspect) NextID() uint64 { return i.ids.next.Load() }
+
+// SetNextID changes it.
+func (i Inspect) SetNextID(id uint64) { i.ids.next.Store(id) }
+
+// WaitingGenerations is how many generations wait for RocksDB.
+func (i Inspect) WaitingGenerations() int { return i.waitingGenerations() }
+
+// WaitingCommits is how many transactions wait for the commit lock.
+func (i Inspect) WaitingCommits() int {
+	i.commit.waiting.mu.Lock()
+	defer i.commit.waiting.mu.Unlock()
+	return len(i.commit.waiting.txns)
+}
+
+// CommitLog is the log that commits go to.
+func (i Inspect) CommitLog() Log { return i.attached() }
+
+// Family is where RocksDB has the records of a database; nil if it has none.
+func (i Inspect) Family(database int) *rocks.Family { return i.namespaceOf(database).family.Load() }
+
+// Namespace is the number of the namespace that a database has.
+func (i Inspect) Namespace(database int) uint32 { return i.namespaceOf(database).Number }
+
+func (i Inspect) namespaceOf(database int) *Namespace { return i.tiers.Load().databases[database] }
+
+// Cached reports whether the cache has a copy of a record.
+func (i Inspect) Cached(namespace uint32, key []byte) bool {
+	_, _, known := i.clean.records.Get(recordHash(namespace, key), namespace, key)
+	return known
+}
+
+// KeptUsed calls visit with the keys of what is left of the kept generation and was used.
+func (i Inspect) KeptUsed(visit func(key []byte)) {
+	for record, used := range i.tiers.Load().kept.Left() {
+		if used {
+			visit(record.Key())
+		}
+	}
+}
+
+// CountBy has the entries of indexes that have at least so many counted by so many.
+func (i Inspect) CountBy(block, least int) { i.order.ranks.block, i.order.ranks.least = block, least }
+
+// ForgetCounts forgets all counts.
+func (i Inspect) ForgetCounts() { i.order.ranks.clear() }
+
+// InspectTxn shows the inside of a transaction.
+type InspectTxn struct{ *Txn }
+
+// ReadAhead is what was read ahead at the end of an index.
+func (i InspectTxn) ReadAhead() (records, bytes int) {
+	return len(i.order.ahead.records), i.order.ahead.bytes
+}
+
+// Fetched is how many records Fetch has asked RocksDB for.
+func (i InspectTxn) Fetched() int {
+	return len(i.prefetched.keys.records) + len(i.prefetched.elements.records)
+}
+
+// LoadedBytes is the memory that Load has kept.
+func (i InspectTxn) LoadedBytes() int { return cap(i.prefetched.record) }
+
+// RunBytes is the memory of elements that were read with their neighbours.
+func (i InspectTxn) RunBytes() int { return len(i.order.run.memory) }
+
+// ByGroup looks for the elements of a collection by their group: how many RocksDB hasn't got, and how many are found.
+func (i InspectTxn) ByGroup(ns *Namespace, kind byte, id, count uint64) (newer, found int, ok bool) {
+	lower := layout.AppendElementKey(nil, kind, id, nil)
+	w := &walks.Walk{Space: ns.Number, Collection: id, Lower: lower, Upper: layout.Successor(nil, lower)}
+	f, ok := i.findFew(w, kind, count)
+	if !ok {
+		return 0, 0, false
+	}
+	return f.newer, f.live, true
+}
+
+// HoldsElements reports whether the transaction refers to elements that it has found by their group.
+func (i InspectTxn) HoldsElements() bool {
+	found := i.order.few.newest
+	for _, record := range found[:cap(found)] {
+		if fmt.Sprint(record) != fmt.Sprint(generation.Record{}) {
+			return true
+		}
+	}
+	return false
+}
+
+// Counted returns the collection whose counts were used last, and the number of entries that they have; uses is how often counts were used.
+func (i InspectTxn) Counted() (id uint64, entries, uses int) {
+	uses = len(i.order.ranked)
+	if uses == 0 {
+		return 0, 0, 0
+	}
+	last := i.order.ranked[uses-1]
+	return last.id, last.total(), uses
+}
+
+// JournalBytes is the memory of the transaction's own records: what was copied, and with the large ones all.
+func (i InspectTxn) JournalBytes() (copied, all int) { return len(i.journal.buffer), i.journal.size() }
+
+// StagedCollections is how many collections the transaction has staged.
+func (i InspectTxn) StagedCollections() int { return len(i.staging.ids) }
+
+// ReadsView reports whether the transaction reads from a view.
+func (i InspectTxn) ReadsView() bool { return i.view != nil }

@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"bytes"
+
+	"kedis/storage/generation"
+	"kedis/storage/rocks"
+)
+
+// Iterator walks records in the order of their keys, or backwards, as its transaction sees them:
+// its own writes so far, the generations, RocksDB. It has to be closed.
+//
+// Key and Value are valid until the next call of Next, unless said otherwise.
+type Iterator struct {
+	txn     *Txn
+	reverse bool
+	sources []source // the newest first
+	journal journalSource
+	below   *rocks.Iterator
+	belowOK bool // below stands on an entry
+	key     []byte
+	value   []byte
+	err     error
+}
+
+// source is one of the memories that lie over RocksDB. It stands on an entry, or is at its end.
+type source interface {
+	// head returns the entry that it stands on; ok is false at the end.
+	head() (key []byte, ok bool)
+	content() (value []byte, state generation.State)
+	advance()
+}
+
+// Iterate iterates over the records of a namespace from lower on, before upper; a nil upper is none.
+// keysOnly leaves the values that RocksDB has unread.
+func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, reverse, keysOnly bool) *Iterator {
+	it := &Iterator{txn: t, reverse: reverse}
+	r := generation.Range{Space: ns.Number, Lower: bytes.Clone(lower), Upper: bytes.Clone(upper)}
+	if len(upper) == 0 {
+		r.Upper = nil
+	}
+	options := rocks.IteratorOptions{LowerBound: r.Lower, UpperBound: r.Upper, Reverse: reverse, KeysOnly: keysOnly}
+	if t.view != nil {
+		it.add(t.view.recent, r)
+		it.open(ns, t.view.snapshot, options)
+		return it
+	}
+	if found := t.journal.within(r, reverse); len(found) > 0 {
+		it.journal = journalSource{&t.journal, found}
+		it.sources = append(it.sources, &it.journal)
+	}
+	it.add(t.store.tiers.Load().recent, r)
+	it.open(ns, nil, options)
+	return it
+}
+
+// add adds generations. What is kept or cached stands in RocksDB too, and has no order.
+func (it *Iterator) add(generations recent, r generation.Range) {
+	for _, g := range generations {
+		s := &generationSource{walk: g.Iterate(g.mark, r, it.reverse)}
+		if s.advance(); s.ok {
+			it.sources = append(it.sources, s)
+		}
+	}
+}
+
+func (it *Iterator) open(ns *Namespace, snapshot *rocks.Snapshot, o rocks.IteratorOptions) {
+	if family := ns.family.Load(); family != nil {
+		it.below = it.txn.store.db().NewIterator(family, snapshot, o)
+		it.belowOK = it.below.Next()
+	}
+}
+
+// Next moves on to the next record.
+func (it *Iterator) Next() bool {
+	for it.err == nil {
+		if it.err = it.txn.Spend(1); it.err != nil {
+			return false
+		}
+		first := it.first()
+		if first == nil {
+			return it.nextBelow()
+		}
+		key, _ := first.head()
+		if it.belowOK && it.order(it.below.Key(), key) < 0 {
+			return it.nextBelow()
+		}
+		value, state := first.content()
+		it.pass(key)
+		if state == generation.Present {
+			it.key, it.value = key, value
+			return true
+		}
+	}
+	return false
+}
+
+// nextOwn returns the key of the next record that the transaction itself has changed; nil if there is none.
+func (it *Iterator) nextOwn() []byte {
+	if it.journal.journal == nil {
+		return nil
+	}
+	key, _ := it.journal.head()
+	return key
+}
+
+// nearer returns the one of two keys that comes first; a may be nil.
+func (it *Iterator) nearer(a, b []byte) []byte {
+	if a != nil && it.order(a, b) < 0 {
+		return a
+	}
+	return b
+}
+
+// first returns the source whose entry comes next; of the same key, the newest.
+func (it *Iterator) first() source {
+	var first source
+	var firstKey []byte
+	for _, s := range it.sources {
+		if key, ok := s.head(); ok && (first == nil || it.order(key, firstKey) < 0) {
+			first, firstKey = s, key
+		}
+	}
+	return first
+}
+
+// pass leaves a key behind in all that stand on it.
+func (it *Iterator) pass(key []byte) {
+	for _, s := range it.sources {
+		if k, ok := s.head(); ok && bytes.Equal(k, key) {
+			s.advance()
+		}
+	}
+	if it.belowOK && bytes.Equal(it.below.Key(), key) {
+		it.belowOK = it.below.Next()
+	}
+}
+
+func (it *Iterator) nextBelow() bool {
+	if !it.belowOK {
+		if it.below != nil {
+			it.err = it.below.Err()
+		}
+		return false
+	}
+	// The entry is copied, because moving on may fetch the next block into its place.
+	it.key = append(it.key[:0:0], it.below.Key()...)
+	it.value = append(it.value[:0:0], it.below.Value()...)
+	it.belowOK = it.below.Next()
+	return true
+}
+
+func (it *Iterator) order(a, b []byte) int {
+	if it.reverse {
+		return bytes.Compare(b, a)
+	}
+	return bytes.Compare(a, b)
+}
+
+// Key is the whole key of the record that Next moved to. It stays valid until the transaction is
+// reset.
+func (it *Iterator) Key() []byte { return it.key }
+
+// Value is its value, likewise.
+func (it *Iterator) Value() []byte { return it.value }
+
+// Err is what ended the walk before its end; ErrBudget when the running command has touched too
+// much.
+func (it *Iterator) Err() error { return it.err }
+
+// Fail ends the iteration with an error, and reports whether there is one.
+func (it *Iterator) Fail(err error) bool {
+	if err != nil {
+		it.err = err
+	}
+	return err != nil
+}
+
+// Close frees what the iterator holds, and returns Err.
+func (it *Iterator) Close() error {
+	if it.below != nil {
+		it.below.Close()
+		it.below = nil
+	}
+	return it.err
+}
+
+type generationSource struct {
+	walk *generation.Iterator
+	ok   bool
+}
+
+func (s *generationSource) advance()                            { s.ok = s.walk.Next() }
+func (s *generationSource) content() ([]byte, generation.State) { return s.walk.Value() }
+
+func (s *generationSource) head() ([]byte, bool) {
+	if !s.ok {
+		return nil, false
+	}
+	return s.walk.Key(), true
+}
+
+// journalSource walks the transaction's own writes: those that were there when the walk began.
+type journalSource struct {
+	journal *journal
+	found   []int32
+}
+
+func (s *journalSource) advance() { s.found = s.found[1:] }
+
+func (s *journalSource) head() ([]byte, bool) {
+	if len(s.found) == 0 {
+		return nil, false
+	}
+	return s.journal.key(&s.journal.entries[s.found[0]]), true
+}
+
+func (s *journalSource) content() ([]byte, generation.State) {
+	c := &s.journal.entries[s.found[0]]
+	if c.length < 0 {
+		return nil, generation.Deleted
+	}
+	return s.journal.value(c), generation.Present
+}

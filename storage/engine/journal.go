@@ -1,0 +1,274 @@
+package engine
+
+import (
+	"bytes"
+	"slices"
+
+	"kedis/storage/generation"
+	"kedis/storage/layout"
+)
+
+// journal holds the writes of a transaction until it commits: the last version of each record
+// counts, and the versions before it are kept so that a command can be taken back. Resetting it
+// keeps its memory.
+type journal struct {
+	buffer     []byte             // keys and values, one behind the other
+	large      []generation.Large // records with memory of their own, which is handed over as it is
+	largeBytes int                // of those
+	composed   generation.Large   // one that is being composed
+	entries    []change
+	slots      []int32 // open addressing: index into entries plus 1
+	keys       int     // slots in use
+	kinds      [256]int32
+	warmed     uint64 // keeps the compiler from leaving out what publish reads ahead
+}
+
+// change is one version of a record. Its key and value stand in the journal's buffer, or are a large record.
+type change struct {
+	hash       uint64
+	space      uint32
+	keyLength  int32
+	at         int   // in the buffer; below 0: -1 is the first large record, -2 the next
+	length     int   // of the value; -1 when the record is deleted
+	previous   int32 // index plus 1 of the version before, 0 if none
+	superseded bool
+}
+
+const (
+	smallJournal = 1 << 10 // slots that are kept from one transaction to the next
+	largeBuffer  = 1 << 20
+	LargeValue   = largeBuffer // a longer value has memory of its own
+	hugeBuffer   = 64 << 20    // is never kept
+)
+
+func (j *journal) key(c *change) []byte {
+	if c.at < 0 {
+		return j.large[-1-c.at].Key()
+	}
+	return j.buffer[c.at : c.at+int(c.keyLength) : c.at+int(c.keyLength)]
+}
+
+func (j *journal) value(c *change) []byte {
+	if c.at < 0 {
+		return j.large[-1-c.at].Value()
+	}
+	from := c.at + int(c.keyLength)
+	return j.buffer[from : from+c.length : from+c.length]
+}
+
+// get tells what the transaction itself wrote. The value is valid until the journal is reset.
+func (j *journal) get(hash uint64, space uint32, key []byte) ([]byte, generation.State) {
+	if j.keys == 0 {
+		return nil, generation.Unknown
+	}
+	at := j.slots[j.find(hash, space, key)]
+	if at == 0 {
+		return nil, generation.Unknown
+	}
+	c := &j.entries[at-1]
+	if c.length < 0 {
+		return nil, generation.Deleted
+	}
+	return j.value(c), generation.Present
+}
+
+// find returns the slot of a key, or the free one where it belongs.
+func (j *journal) find(hash uint64, space uint32, key []byte) int {
+	mask := len(j.slots) - 1
+	for i := int(hash) & mask; ; i = (i + 1) & mask {
+		at := j.slots[i]
+		if at == 0 {
+			return i
+		}
+		if c := &j.entries[at-1]; c.hash == hash && c.space == space && bytes.Equal(j.key(c), key) {
+			return i
+		}
+	}
+}
+
+// put writes a record whose value is head and, behind it, tail.
+func (j *journal) put(hash uint64, space uint32, key, head, tail []byte) {
+	j.add(hash, space, key, head, tail, len(head)+len(tail))
+}
+
+func (j *journal) delete(hash uint64, space uint32, key []byte) {
+	j.add(hash, space, key, nil, nil, -1)
+}
+
+// putLarge writes a record that has memory of its own.
+func (j *journal) putLarge(hash uint64, space uint32, l generation.Large) {
+	slot := j.note(change{hash: hash, space: space, keyLength: int32(len(l.Key())), at: -1 - len(j.large), length: len(l.Value())}, l.Key())
+	j.large = append(j.large, l)
+	j.largeBytes += l.Bytes()
+	j.slots[slot] = int32(len(j.entries))
+}
+
+func (j *journal) add(hash uint64, space uint32, key, head, tail []byte, length int) {
+	slot := j.note(change{hash: hash, space: space, keyLength: int32(len(key)), at: len(j.buffer), length: length}, key)
+	j.buffer = append(append(append(j.buffer, key...), head...), tail...)
+	j.slots[slot] = int32(len(j.entries))
+}
+
+// note adds a change, in place of the version before, and returns its slot.
+func (j *journal) note(c change, key []byte) (slot int) {
+	if (j.keys+1)*2 > len(j.slots) {
+		j.grow()
+	}
+	slot = j.find(c.hash, c.space, key)
+	if c.previous = j.slots[slot]; c.previous != 0 {
+		j.entries[c.previous-1].superseded = true
+	} else {
+		j.keys++
+	}
+	j.kinds[key[0]]++
+	j.entries = append(j.entries, c)
+	return slot
+}
+
+// size is the bytes of all keys and values.
+func (j *journal) size() int { return len(j.buffer) + j.largeBytes }
+
+// grow makes room for more keys. They go in again in the order in which they came, which
+// rewind relies on.
+func (j *journal) grow() {
+	j.slots = make([]int32, max(64, 2*len(j.slots)))
+	for i := range j.entries {
+		c := &j.entries[i]
+		j.slots[j.find(c.hash, c.space, j.key(c))] = int32(i + 1)
+	}
+}
+
+// rewind takes back all but the first entries.
+func (j *journal) rewind(entries int) {
+	for i := len(j.entries) - 1; i >= entries; i-- {
+		c := &j.entries[i]
+		slot := j.find(c.hash, c.space, j.key(c))
+		j.slots[slot] = c.previous
+		j.kinds[j.key(c)[0]]--
+		if c.previous != 0 {
+			j.entries[c.previous-1].superseded = false
+		} else {
+			// The last key that came can leave its slot empty: no other was placed behind it.
+			j.keys--
+		}
+		j.takeBack(c)
+	}
+	j.entries = j.entries[:entries]
+}
+
+// takeBack gives up the memory of the last change.
+func (j *journal) takeBack(c *change) {
+	if c.at >= 0 {
+		j.buffer = j.buffer[:c.at]
+		return
+	}
+	last := len(j.large) - 1
+	j.largeBytes -= j.large[last].Bytes()
+	j.large[last] = generation.Large{}
+	j.large = j.large[:last]
+}
+
+func (j *journal) reset() {
+	if len(j.slots) > smallJournal && j.keys*8 < len(j.slots) {
+		j.slots = nil
+	}
+	if cap(j.buffer) > hugeBuffer || cap(j.buffer) > largeBuffer && len(j.buffer)*8 < cap(j.buffer) {
+		j.buffer, j.entries = nil, nil
+	}
+	if j.keys > 0 {
+		clear(j.slots)
+	}
+	if len(j.entries) > 0 {
+		j.kinds = [256]int32{}
+	}
+	clear(j.large)
+	j.composed = generation.Large{}
+	j.large, j.largeBytes = j.large[:0], 0
+	j.buffer, j.entries, j.keys = j.buffer[:0], j.entries[:0], 0
+}
+
+// publish hands the last version of each record over to a generation. The slots of the index where a few of them belong are looked
+// at together first, so that the processor waits for the memory of all of them at once.
+func (j *journal) publish(g *generation.Generation) {
+	for entries := j.entries; len(entries) > 0; {
+		few := entries[:min(PrefetchBatch, len(entries))]
+		entries = entries[len(few):]
+		for i := range few {
+			j.warmed += g.Slot(few[i].hash)
+		}
+		for i := range few {
+			switch c := &few[i]; {
+			case c.superseded:
+			case c.length < 0:
+				g.Delete(c.hash, c.space, j.key(c))
+			case c.at < 0:
+				g.PutLarge(c.hash, c.space, j.large[-1-c.at])
+			default:
+				g.Put(c.hash, c.space, j.key(c), j.value(c))
+			}
+		}
+	}
+}
+
+// within lists the last versions of the records in a range, in order.
+func (j *journal) within(r generation.Range, reverse bool) []int32 {
+	if len(r.Lower) > 0 && j.kinds[r.Lower[0]] == 0 {
+		return nil
+	}
+	var found []int32
+	for i := range j.entries {
+		if c := &j.entries[i]; !c.superseded && j.lies(c, r) {
+			found = append(found, int32(i))
+		}
+	}
+	slices.SortFunc(found, func(a, b int32) int {
+		d := bytes.Compare(j.key(&j.entries[a]), j.key(&j.entries[b]))
+		if reverse {
+			return -d
+		}
+		return d
+	})
+	return found
+}
+
+// lies tells whether a change is of a record in a range.
+func (j *journal) lies(c *change, r generation.Range) bool {
+	if c.space != r.Space {
+		return false
+	}
+	key := j.key(c)
+	return bytes.Compare(key, r.Lower) >= 0 && (r.Upper == nil || bytes.Compare(key, r.Upper) < 0)
+}
+
+// hasAny tells whether there are changes of records of some kinds.
+func (j *journal) hasAny(kinds []byte) bool {
+	for _, kind := range kinds {
+		if j.kinds[kind] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// kindsWith lists the kinds of record that have a property.
+func kindsWith(property func(k *layout.Kind) bool) (kinds []byte) {
+	for kind := range layout.Kinds {
+		if property(&layout.Kinds[kind]) {
+			kinds = append(kinds, byte(kind))
+		}
+	}
+	return kinds
+}
+
+// any tells whether there are changes of records in a range.
+func (j *journal) any(r generation.Range) bool {
+	if len(r.Lower) > 0 && j.kinds[r.Lower[0]] == 0 {
+		return false
+	}
+	for i := range j.entries {
+		if j.lies(&j.entries[i], r) {
+			return true
+		}
+	}
+	return false
+}

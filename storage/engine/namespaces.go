@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"kedis/storage/rocks"
+)
+
+// Namespace is where a database's records are, and how many keys there are. The counters change
+// under the commit lock.
+type Namespace struct {
+	Number        uint32
+	family        atomic.Pointer[rocks.Family] // nil until the first batch goes to RocksDB
+	named         bool                         // a generation's state names it, and so do all that follow
+	keys, expires atomic.Int64
+}
+
+// namespaces is what making namespaces takes.
+type namespaces struct {
+	next     uint32       // number that was never used; under the commit lock
+	imported []*Namespace // those that no database has yet; under the commit lock
+	creating sync.Mutex   // held while a namespace gets its family
+}
+
+// changes are what a transaction changes besides records, when it commits.
+type changes struct {
+	deltas    []delta
+	databases []*Namespace    // when not nil, the map as the transaction has changed it
+	moved     []movedSequence // sequences whose bounds have changed
+	expired   expired
+}
+
+// delta is a difference to a namespace's counters.
+type delta struct {
+	namespace     *Namespace
+	keys, expires int
+}
+
+// expired is the removal of keys whose time had come.
+type expired struct {
+	keys    int
+	entries int // of the journal that this took
+}
+
+// changesMark is what changes are cut back to.
+type changesMark struct {
+	deltas, moved int
+	databases     []*Namespace
+	expired       expired
+}
+
+func (c *changes) mark() changesMark {
+	return changesMark{len(c.deltas), len(c.moved), c.databases, c.expired}
+}
+
+func (c *changes) rewind(m changesMark) {
+	c.deltas, c.moved, c.databases = c.deltas[:m.deltas], c.moved[:m.moved], m.databases
+	c.expired = m.expired
+}
+
+// sameMap reports whether the map of databases is as it was at a mark.
+func (c *changes) sameMap(m changesMark) bool {
+	return len(c.databases) == len(m.databases) && (len(c.databases) == 0 || &c.databases[0] == &m.databases[0])
+}
+
+// Namespace is where a database's records are, as the transaction sees it.
+func (t *Txn) Namespace(database int) *Namespace {
+	switch {
+	case t.changes.databases != nil:
+		return t.changes.databases[database]
+	case t.view != nil:
+		return t.view.databases[database]
+	}
+	return t.store.tiers.Load().databases[database]
+}
+
+// Count adds to a namespace's counters when the transaction commits.
+func (t *Txn) Count(ns *Namespace, keys, expires int) {
+	if keys != 0 || expires != 0 {
+		t.changes.deltas = append(t.changes.deltas, delta{ns, keys, expires})
+	}
+}
+
+// Keys is how many keys a namespace has, as the transaction sees it.
+func (t *Txn) Keys(ns *Namespace) int64 {
+	keys := ns.keys.Load()
+	for _, change := range t.changes.deltas {
+		if change.namespace == ns {
+			keys += int64(change.keys)
+		}
+	}
+	return keys
+}
+
+// remap prepares the map of databases for a change.
+func (t *Txn) remap() []*Namespace {
+	from := t.changes.databases
+	if from == nil {
+		from = t.store.tiers.Load().databases
+	}
+	t.changes.databases = append([]*Namespace(nil), from...)
+	return t.changes.databases
+}
+
+// newNamespace is an empty namespace; its number is given when the transaction needs it, and never
+// again, even if the transaction is taken back.
+func (t *Txn) newNamespace() *Namespace {
+	t.store.commit.Lock()
+	defer t.store.commit.Unlock()
+	return t.store.newNamespace()
+}
+
+// Flush empties a database: it gets a new namespace, unless its own is as good as new. The gate is closed.
+func (t *Txn) Flush(database int) {
+	if t.used(t.Namespace(database)) {
+		t.remap()[database] = t.newNamespace()
+	}
+}
+
+// used reports whether a namespace has keys, or had some within the transaction or when it was last brought to RocksDB.
+func (t *Txn) used(ns *Namespace) bool {
+	return ns.keys.Load() > 0 || ns.family.Load() != nil || slices.ContainsFunc(t.changes.deltas, func(d delta) bool { return d.namespace == ns })
+}
+
+// Swap exchanges two databases. The gate is closed.
+func (t *Txn) Swap(a, b int) {
+	databases := t.remap()
+	databases[a], databases[b] = databases[b], databases[a]
+}

@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"bytes"
+
+	"kedis/storage/generation"
+	"kedis/storage/layout"
+)
+
+// PrefetchBatch is how many requests Prefetch takes at once: enough for the processor to wait for all of
+// their records together.
+const PrefetchBatch = 16
+
+// Access says which records a request looks for first.
+type Access uint8
+
+// The ways in which requests begin.
+const (
+	AccessNothing Access = iota
+	AccessKey            // a key's metadata
+	AccessElement        // a key's metadata, and of a spread collection an element
+	AccessEach           // the metadata of several keys
+	AccessFirst          // a key's metadata, and of a spread sequence the first element, which it takes out
+	AccessLast           // the last one
+)
+
+// Prefetch is what a request that is about to be executed will look for.
+type Prefetch struct {
+	Database int
+	Access   Access
+	Key      []byte
+	Element  []byte   // with AccessElement
+	Others   [][]byte // with AccessEach: the first of them and every Step-th from there on is another key
+	Step     int
+}
+
+// SameKey reports whether two requests look for the same key.
+func (p *Prefetch) SameKey(other *Prefetch) bool {
+	return p.Database == other.Database && bytes.Equal(p.Key, other.Key)
+}
+
+// Prefetch reads what requests will look at first: the slots of the indexes, then the entries, and of spread
+// collections the same for an element. One command after another would wait for memory at each step; here the
+// processor waits for many at once. It changes nothing, and what isn't there does no harm. It returns a bit for
+// each request that seems to be about what only RocksDB has. It takes at most PrefetchBatch.
+func (t *Txn) Prefetch(requests []Prefetch) (missing uint32) {
+	now := t.store.tiers.Load()
+	keys, elements := lookahead{tiers: now}, lookahead{tiers: now}
+	var taking taking
+	var keyOf [PrefetchBatch]int // the place in keys of each request's; those that follow each other share one
+	key := &t.prefetched.key
+	for i := range requests {
+		if i == 0 || !requests[i].SameKey(&requests[i-1]) {
+			*key = layout.AppendMetadataKey((*key)[:0], requests[i].Key)
+			keys.add(recordHash(now.databases[requests[i].Database].Number, *key))
+		}
+		keyOf[i] = keys.count - 1
+	}
+	t.prefetched.touched += keys.read()
+	var owners [PrefetchBatch]int
+	for i := range requests {
+		value, hash := keys.values[keyOf[i]], keys.hashes[keyOf[i]]
+		if keys.slots[keyOf[i]] == 0 {
+			missing |= 1 << i
+		} else if space := now.databases[requests[i].Database].Number; t.takenKey(&taking, value, hash, space, &requests[i]) {
+			owners[elements.count] = taken
+			elements.add(recordHash(space, *key))
+		} else if t.elementKey(value, &requests[i]) {
+			owners[elements.count] = i
+			elements.add(recordHash(space, *key))
+		}
+	}
+	t.prefetched.touched += elements.read()
+	for i, slot := range elements.slots[:elements.count] {
+		if slot == 0 && owners[i] != taken {
+			missing |= 1 << owners[i]
+		}
+	}
+	return missing
+}
+
+// PrefetchRecords reads the slots and entries of records in the same way, up to PrefetchBatch of them: next returns the key of each, until
+// it returns nil. A transaction that reads from a view gains nothing by it.
+func (t *Txn) PrefetchRecords(ns *Namespace, next func() []byte) {
+	if t.view != nil {
+		return
+	}
+	keys := lookahead{tiers: t.store.tiers.Load()}
+	for keys.count < PrefetchBatch {
+		key := next()
+		if key == nil {
+			break
+		}
+		keys.add(recordHash(ns.Number, key))
+	}
+	t.prefetched.touched += keys.read()
+}
+
+// taking is the sequence that requests take elements out of, and how many of them Prefetch has passed.
+type taking struct {
+	hash        uint64
+	first, last uint64
+}
+
+// taken owns the elements that are about to be taken out. Nobody fetches them.
+const taken = -1
+
+// takenKey puts the key of the element that a request will take out into t.prefetched.key; false if it takes none out of a spread sequence. The
+// bounds are as the transaction itself has left them.
+func (t *Txn) takenKey(p *taking, metadata []byte, hash uint64, space uint32, request *Prefetch) bool {
+	if request.Access != AccessFirst && request.Access != AccessLast {
+		return false
+	}
+	id, head, tail, ok := layout.PeekBounds(metadata)
+	if !ok {
+		return false
+	}
+	t.prefetched.key = layout.AppendMetadataKey(t.prefetched.key[:0], request.Key)
+	if own, state := t.journal.get(hash, space, t.prefetched.key); state == generation.Present {
+		if ownID, ownHead, ownTail, ok := layout.PeekBounds(own); ok {
+			id, head, tail = ownID, ownHead, ownTail
+		}
+	}
+	if hash != p.hash {
+		*p = taking{hash: hash}
+	}
+	index := head + p.first
+	if request.Access == AccessFirst {
+		p.first++
+	} else {
+		p.last++
+		index = tail - p.last
+	}
+	t.prefetched.key = layout.AppendSequenceKey(t.prefetched.key[:0], id, index)
+	return true
+}
+
+// elementKey puts the key of the element that a request is about into t.prefetched.key; false if it can't be about one.
+func (t *Txn) elementKey(metadata []byte, request *Prefetch) bool {
+	if request.Access != AccessElement {
+		return false
+	}
+	kind, id, ok := layout.PeekSpread(metadata)
+	if !ok || layout.Kinds[kind].Sequence {
+		return false
+	}
+	t.prefetched.key = layout.AppendElementKey(t.prefetched.key[:0], kind, id, request.Element)
+	return true
+}
+
+// lookahead are records that are being looked for side by side. What a slot says holds for the generation
+// that it is from, which another may take the place of at any time.
+type lookahead struct {
+	tiers   *tiers
+	count   int
+	hashes  [PrefetchBatch]uint64
+	holders [PrefetchBatch]*generation.Generation // the newest that seems to have the record; nil is the cache
+	slots   [PrefetchBatch]uint64                 // and its slot there; 0 if it seems to be nowhere
+	values  [PrefetchBatch][]byte                 // what stands there, a guess: the entry may be another record's whose hash is similar
+	left    [PrefetchBatch]uint8                  // records that were not found yet
+}
+
+// add takes up a record.
+func (w *lookahead) add(hash uint64) {
+	w.hashes[w.count] = hash
+	w.count++
+}
+
+// read finds the values of all records. It reads slots, then entries, then the ends of values, each in a loop so short that the processor
+// is well ahead of what it waits for: it looks some hundred instructions ahead.
+func (w *lookahead) read() (touched byte) {
+	if w.count == 0 {
+		return 0
+	}
+	touched = w.findRecent()
+	for i, slot := range w.slots[:w.count] {
+		if holder := w.holders[i]; holder != nil {
+			touched += holder.Touch(slot)
+		} else if slot != 0 {
+			touched += w.tiers.cache.Touch(w.hashes[i], slot)
+		}
+	}
+	for i, slot := range w.slots[:w.count] {
+		var value []byte
+		if holder := w.holders[i]; holder != nil {
+			value = holder.Peek(w.hashes[i], slot)
+		} else if slot != 0 {
+			value = w.tiers.cache.Peek(w.hashes[i], slot)
+		}
+		if w.values[i] = value; len(value) > 0 {
+			touched += value[len(value)/2] + value[len(value)-1] // the processor would wait for them, too, when it is copied
+		}
+	}
+	return touched
+}
+
+// findRecent finds the slots of what the active generation has, and then of the others.
+func (w *lookahead) findRecent() byte {
+	active, hashes := w.tiers.active, w.hashes[:w.count]
+	var touched uint64
+	for _, hash := range hashes {
+		touched += active.Slot(hash)
+	}
+	left := 0
+	for i, hash := range hashes {
+		if w.slots[i] = active.Probe(hash); w.slots[i] != 0 {
+			w.holders[i] = active
+		} else {
+			w.left[left] = uint8(i)
+			left++
+		}
+	}
+	if left > 0 {
+		touched += w.findOlder(w.left[:left])
+	}
+	return byte(touched)
+}
+
+// findOlder finds the slots of records that the active generation hasn't got.
+func (w *lookahead) findOlder(left []uint8) (touched uint64) {
+	for _, g := range w.tiers.recent[1:] {
+		touched += w.slotsIn(g.Generation, left)
+	}
+	if kept := w.tiers.kept; kept != nil {
+		touched += w.slotsIn(kept.Generation, left)
+	}
+	for _, i := range left {
+		touched += w.tiers.cache.Slot(w.hashes[i])
+	}
+	for _, i := range left {
+		w.slots[i], w.holders[i] = w.tiers.probeOlder(w.hashes[i])
+	}
+	return touched
+}
+
+func (w *lookahead) slotsIn(g *generation.Generation, left []uint8) (touched uint64) {
+	for _, i := range left {
+		touched += g.Slot(w.hashes[i])
+	}
+	return touched
+}

@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"kedis/storage/layout"
+	"kedis/storage/rocks"
+)
+
+var errClosing = errors.New("storage: closing")
+
+// reapBatch is how many elements are deleted by one write to RocksDB. Collections up to
+// reapByPoints are deleted element by element, since every range tombstone costs each reader of a
+// memtable; what is more than that with one range for each kind of record.
+const (
+	reapBatch    = 1000
+	reapByPoints = 10000
+	reapTime     = time.Second // before other maintenance has its turn
+)
+
+// reap removes the elements of collections whose deletion RocksDB's files hold, so that no crash
+// can bring them back. Nothing refers to them, so it writes to RocksDB directly: readers and
+// positions have no part in it.
+func (s *Store) reap() error {
+	if s.oldestView() < s.positions.persisted.Load() {
+		return nil // a view may still read them
+	}
+	end := time.Now().Add(reapTime)
+	databases := s.tiers.Load().databases
+	for range databases {
+		family := databases[s.background.reaped.Add(1)%uint64(len(databases))].family.Load()
+		if family == nil {
+			continue
+		}
+		if err := s.reapFamily(family, end); err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
+	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{
+		LowerBound: []byte{layout.KindDeleted}, UpperBound: []byte{layout.KindDeleted + 1}})
+	defer it.Close()
+	for it.Next() && time.Now().Before(end) {
+		if s.closing() {
+			return errClosing
+		}
+		id, kind, count, err := layout.DecodeDeleted(it.Key(), it.Value())
+		if err != nil {
+			return err
+		}
+		if kept, err := s.keeps(family, id, it.Key()); err != nil {
+			return err
+		} else if kept {
+			continue
+		}
+		// The file system may hold less than RocksDB's memory does: only what is persisted counts.
+		_, persisted, err := s.db().GetPersisted(family, it.Key())
+		if err != nil {
+			return err
+		}
+		if !persisted {
+			continue // ids are not in the order of deletion
+		}
+		if err := s.reapCollection(family, id, kind, count); err != nil {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+// keeps tells that elements are not to be reaped although a record of their deletion was met: they are
+// staged, or a commit has taken the record away since. The order matters: what is no longer staged
+// either is committed, and the record gone, or was given up.
+func (s *Store) keeps(family *rocks.Family, id uint64, record []byte) (bool, error) {
+	if s.ids.staged.has(id) {
+		return true, nil
+	}
+	_, found, err := s.db().Get(family, nil, record, nil)
+	return !found, err
+}
+
+func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type, count uint64) error {
+	batch := new(rocks.Batch)
+	for _, records := range kind.Elements() {
+		lower := layout.AppendElementKey(nil, records.Kind, id, nil)
+		upper := layout.Successor(nil, lower)
+		if count > reapByPoints {
+			batch.DeleteRange(family, lower, upper)
+			continue
+		}
+		if err := s.reapRange(family, batch, lower, upper); err != nil {
+			return err
+		}
+	}
+	batch.Delete(family, layout.AppendDeletedKey(nil, id))
+	s.counters.Reaped.Add(int64(count))
+	if err := s.db().Write(batch); err != nil {
+		return fmt.Errorf("storage: reaping: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper []byte) error {
+	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: upper, KeysOnly: true})
+	defer it.Close()
+	for n := 0; it.Next(); n++ {
+		if n == reapByPoints { // a sequence that was nearly emptied before it was deleted: see sequence_bounds.go
+			batch.DeleteRange(family, it.Key(), upper)
+			return nil
+		}
+		batch.Delete(family, it.Key())
+		if batch.Len() < reapBatch {
+			continue
+		}
+		if err := s.db().Write(batch); err != nil {
+			return fmt.Errorf("storage: reaping: %w", err)
+		}
+		batch.Reset()
+		if s.closing() {
+			return errClosing
+		}
+	}
+	return it.Err()
+}
+
+// dropNamespaces drops the families that no database, no generation on its way, no view and no state
+// can need that RocksDB's files have or, since RocksDB persists its memory when it likes, may come to
+// have. Dropping is durable at once, ahead of all that was written.
+func (s *Store) dropNamespaces() error {
+	value, found, err := s.db().GetPersisted(s.metaFamily(), layout.StateKey)
+	if err != nil || !found {
+		return err
+	}
+	state, err := layout.DecodeState(value)
+	if err != nil {
+		return err
+	}
+	families := s.db().Families() // before what is needed is gathered: later ones are new
+	needed := map[string]bool{"default": true}
+	for _, d := range state.Databases {
+		needed[layout.Family(d.Namespace)] = true
+	}
+	s.commit.Lock()
+	for _, ns := range s.namespaces.imported {
+		needed[layout.Family(ns.Number)] = true
+	}
+	now := s.tiers.Load()
+	for _, ns := range now.databases {
+		needed[layout.Family(ns.Number)] = true
+	}
+	states := append([]layout.State(nil), s.commit.unpersisted...)
+	for _, f := range now.frozen {
+		states = append(states, f.state)
+	}
+	s.commit.Unlock()
+	for _, state := range states {
+		for _, d := range state.Databases {
+			needed[layout.Family(d.Namespace)] = true
+		}
+	}
+	s.views.mu.Lock()
+	idle := len(s.views.open) == 0
+	s.views.mu.Unlock()
+	for _, name := range families {
+		if needed[name] || !idle {
+			continue
+		}
+		family := s.db().Family(name)
+		if family == nil {
+			continue // of an import that was abandoned meanwhile
+		}
+		if err := s.db().Drop(family); err != nil && !errors.Is(err, rocks.ErrDropped) {
+			return fmt.Errorf("storage: dropping a namespace: %w", err)
+		}
+	}
+	return nil
+}
+
+// raiseHighest makes sure that no element id is given out again that was used ahead of the state.
+func (s *Store) raiseHighest() error {
+	value, found, err := s.db().Get(s.metaFamily(), nil, layout.HighestKey, nil)
+	if err != nil || !found {
+		return err
+	}
+	if len(value) != 8 {
+		return fmt.Errorf("%w: highest id of %d bytes", layout.ErrCorrupt, len(value))
+	}
+	s.ids.next.Store(max(s.ids.next.Load(), binary.BigEndian.Uint64(value)+1))
+	return nil
+}

@@ -1,0 +1,478 @@
+// Package engine keeps records, on RocksDB.
+//
+// Everything reads and writes through a Txn. A Txn's own writes come first, then the generations
+// (recent commits, in memory), then the cache of clean copies, then RocksDB. A commit goes to the
+// log first and then becomes visible as one step; RocksDB gets it later, in one sorted batch for
+// each generation that ends with the position that it reaches.
+//
+// The package knows kinds of record (layout.Kinds), the kinds that a collection's elements have (layout.Type.Elements), namespaces,
+// and of a key's metadata what it needs to find elements ahead. It knows no data type by name, no command, no connection and no reply.
+//
+// It may import what lies below it: storage/layout, storage/rocks, storage/generation, storage/cache, storage/walks,
+// storage/rank, storage/mergesort, lock, and internal packages.
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/lock"
+	"kedis/storage/cache"
+	"kedis/storage/generation"
+	"kedis/storage/layout"
+	"kedis/storage/rocks"
+	"kedis/storage/walks"
+)
+
+// Errors that commands turn into replies.
+var (
+	ErrBudget = errors.New("storage: the command touches too many records to run on a reactor")
+	ErrFormat = errors.New("storage: the data directory has another format")
+
+	// ErrInterrupted is what commands get after Interrupt.
+	ErrInterrupted = errors.New("storage: the server stops")
+)
+
+// Log is what commits are written to, and what recovery reads. Package binlog has it.
+type Log interface {
+	// Append writes effects and returns the position behind them. It is called by one goroutine
+	// at a time. database is selected when the payload begins, after when it ends.
+	Append(database, after int, payload ...[]byte) (position int64, err error)
+	// Sync returns when everything up to a position is durable.
+	Sync(position int64) error
+	// Position is the end of the log.
+	Position() int64
+	// Database is the one selected at the end of the log.
+	Database() int
+	// AwaitsRoom reports whether writers had better wait a little, since the disk is full and room is being made.
+	AwaitsRoom() bool
+	// Purge removes what neither recovery, given that RocksDB has persisted all up to a position,
+	// nor a reader needs.
+	Purge(persisted int64) (removed int, err error)
+}
+
+// Options tell how a store works. Functions are asked each time, so that they can change live.
+type Options struct {
+	Rocks           rocks.Options
+	Databases       int
+	GenerationBytes func() int64         // recent writes that are collected before they go to RocksDB
+	TablesFrom      func() int64         // from what size on they go there as table files; nil: as RocksDB sees fit
+	KeptBytes       func() int64         // how large they may be, or a little more, for the last of those to be kept in memory; nil: it isn't
+	CacheBytes      int64                // clean copies of records
+	RankBytes       func() int64         // counts of the indexes of sorted sets; 0: none are kept
+	SyncEveryCommit func() bool          // appendfsync always
+	FlushLogBytes   func() int64         // persist when recovery would have to read more of the log than this, besides what is on its way to RocksDB
+	FlushInterval   func() time.Duration // persist at least so often
+	Logger          hclog.Logger
+}
+
+// Store is an open data directory.
+type Store struct {
+	options Options
+	logger  hclog.Logger
+
+	below atomic.Pointer[rocks.DB]
+	// reopening is held for reading by each step that uses RocksDB while the gate may be closed by somebody else, so that
+	// Reopen doesn't close it in the midst of one. It comes before the commit lock.
+	reopening sync.RWMutex
+	tiers     atomic.Pointer[tiers]
+	clean     clean
+
+	positions  positions
+	ids        ids
+	namespaces namespaces
+	commit     committer
+	views      views
+
+	flusher     flusher
+	generations generations
+	order       orders
+	background  background
+	counters    Counters
+}
+
+// clean are copies of what RocksDB has, and what is known of records that are too large for them.
+type clean struct {
+	records *cache.Cache
+	walks   walks.Copies
+	large   largeRecords
+}
+
+// positions are those of the log that data has reached.
+type positions struct {
+	visible   atomic.Int64 // the last commit's
+	written   atomic.Int64 // RocksDB's, in memory or in files
+	persisted atomic.Int64 // that of RocksDB's files
+}
+
+// ids are those of spread collections.
+type ids struct {
+	next   atomic.Uint64 // was never used
+	staged staged
+}
+
+// generations is what prepares generations and brings them into order, in the background.
+type generations struct {
+	provider provider
+	chunks   chan *generation.Chunk      // to be sorted
+	crowded  chan *generation.Generation // whose chunks are to be merged
+}
+
+// orders is what makes up for the missing order of memory, for all transactions.
+type orders struct {
+	ends  indexEnds
+	ranks ranks
+}
+
+// background is what works as long as the store is open.
+type background struct {
+	stop        chan struct{}
+	running     sync.WaitGroup
+	interrupted atomic.Bool   // by Interrupt
+	reaped      atomic.Uint64 // counts up; its remainder is the database whose elements were reaped last
+}
+
+// committer is what a commit needs and changes, under its lock.
+type committer struct {
+	sync.Mutex
+	log          Log
+	logDirectory uint64
+	waiting      waiting
+	moved        movedSequences // in the active generation
+	reselect     bool           // the next effect names its database, whatever is selected
+	unpersisted  []layout.State // that RocksDB has, from the one on that its files have
+
+	appended atomic.Pointer[Log] // log, for who doesn't hold the lock
+}
+
+// attach names the log that commits go to, and the number of its directory. The caller holds the lock, or is alone.
+func (c *committer) attach(log Log, directory uint64) {
+	c.log, c.logDirectory = log, directory
+	c.appended.Store(&log)
+}
+
+// Counters tell what the store did since it was opened.
+type Counters struct {
+	Commits, Flushes, FlushedAsTables, FlushedRecords, Slowed, RocksReads, Reaped, Expired atomic.Int64
+}
+
+// A generation's chunks are so small a part of it that the last, half empty one doesn't matter, and so large
+// that walking them side by side doesn't either.
+const (
+	chunksPerGeneration       = 256
+	leastChunk, greatestChunk = 64 << 10, 1 << 20
+)
+
+func (s *Store) chunkBytes() int {
+	return int(min(max(s.options.GenerationBytes()/chunksPerGeneration, leastChunk), greatestChunk))
+}
+
+// Open opens a data directory, or makes one. The data is then that of Position; effects that the
+// log has behind it are to be applied (Attach, Txn.Apply) before anything else is done.
+func Open(o Options) (*Store, error) {
+	s := &Store{options: o, logger: o.Logger}
+	s.clean.records = cache.New(0)
+	s.generations.init()
+	s.ids.staged.pieceBytes = stageBytes
+	s.SetCacheBytes(o.CacheBytes)
+	s.flusher.init()
+	s.order.ranks.init(o.RankBytes)
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// open opens RocksDB, and starts what works in the background.
+func (s *Store) open() error {
+	db, err := rocks.Open(s.options.Rocks)
+	if err != nil {
+		return err
+	}
+	s.below.Store(db)
+	if err := s.load(); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	s.background.stop = make(chan struct{})
+	s.background.running.Add(5)
+	go s.provideMemory()
+	go s.provideGenerations()
+	go s.sortChunks()
+	go s.flushGenerations()
+	go s.maintain()
+	return nil
+}
+
+// db is the open database. A caller that kept the one of before Reopen gets errors from it.
+func (s *Store) db() *rocks.DB { return s.below.Load() }
+
+// metaFamily is the family "default".
+func (s *Store) metaFamily() *rocks.Family { return s.db().Family("default") }
+
+// load reads the state, and drops the families that it doesn't name: they were made or emptied
+// ahead of a state that a crash then lost.
+func (s *Store) load() error {
+	state, err := s.loadState()
+	if err != nil {
+		return err
+	}
+	s.commit.logDirectory = state.LogDirectory
+	s.namespaces.next = max(s.namespaces.next, state.NextNamespace, 1)
+	s.ids.next.Store(max(s.ids.next.Load(), state.NextID, 1))
+	s.positions.visible.Store(state.Position)
+	s.positions.written.Store(state.Position)
+	s.positions.persisted.Store(state.Position)
+	s.commit.unpersisted = nil
+	if err := s.raiseHighest(); err != nil {
+		return err
+	}
+	databases := make([]*Namespace, s.options.Databases)
+	named := map[string]bool{"default": true}
+	for _, d := range state.Databases {
+		if int(d.Number) >= len(databases) {
+			return fmt.Errorf("storage: database %d holds %d keys, but only %d databases are configured",
+				d.Number, d.Keys, len(databases))
+		}
+		ns := &Namespace{Number: d.Namespace}
+		ns.keys.Store(d.Keys)
+		ns.expires.Store(d.Expires)
+		name := layout.Family(d.Namespace)
+		if f := s.db().Family(name); f != nil {
+			ns.family.Store(f)
+		}
+		named[name] = true
+		databases[d.Number] = ns
+	}
+	for i := range databases {
+		if databases[i] == nil {
+			databases[i] = s.newNamespace()
+		}
+	}
+	for _, ns := range s.namespaces.imported { // by who goes on when Reopen is done
+		name := layout.Family(ns.Number)
+		ns.family.Store(s.db().Family(name))
+		named[name] = true
+	}
+	for _, name := range s.db().Families() {
+		if named[name] {
+			continue
+		}
+		s.logger.Warn("dropping a column family that the persisted state does not name", "family", name)
+		if err := s.db().Drop(s.db().Family(name)); err != nil {
+			return err
+		}
+	}
+	s.setTiers(s.newGeneration(s.likelyKeys()), nil, nil, databases)
+	s.commit.moved = movedSequences{}
+	return nil
+}
+
+func (s *Store) loadState() (layout.State, error) {
+	format, found, err := s.db().Get(s.metaFamily(), nil, layout.FormatKey, nil)
+	if err != nil {
+		return layout.State{}, err
+	}
+	if !found {
+		return layout.State{}, s.writeFormat()
+	}
+	if want := formatValue(); string(format) != string(want) {
+		return layout.State{}, fmt.Errorf("%w: %x; this version of Kedis reads and writes %x", ErrFormat, format, want)
+	}
+	value, found, err := s.db().Get(s.metaFamily(), nil, layout.StateKey, nil)
+	if err != nil || !found {
+		return layout.State{}, err
+	}
+	return layout.DecodeState(value)
+}
+
+func formatValue() []byte { return []byte{0, 0, 0, layout.Format} }
+
+func (s *Store) writeFormat() error {
+	batch := new(rocks.Batch)
+	batch.Put(s.metaFamily(), layout.FormatKey, formatValue())
+	if err := s.db().Write(batch); err != nil {
+		return err
+	}
+	return s.db().Flush()
+}
+
+// newNamespace makes an empty namespace with a number that was never used. It is called under the
+// commit lock, or before there are others.
+func (s *Store) newNamespace() *Namespace {
+	ns := &Namespace{Number: s.namespaces.next}
+	s.namespaces.next++
+	return ns
+}
+
+// likelyKeys is how many keys the first generation has room for, before anybody knows how large records are. Its index takes a sixteenth of
+// it, as far as it is used.
+func (s *Store) likelyKeys() int { return int(min(s.options.GenerationBytes()/256, 1<<20)) }
+
+func (s *Store) newGeneration(expected int) *generation.Generation {
+	g := generation.New(s.generations.provider.memory, recordHash, recordGroup, s.chunkBytes(), expected, func(c *generation.Chunk) {
+		select {
+		case s.generations.chunks <- c:
+		default: // it is sorted when somebody needs it
+		}
+	})
+	g.WhenCrowded(func(g *generation.Generation) {
+		select {
+		case s.generations.crowded <- g:
+		default: // there will be other walks
+		}
+	})
+	return g
+}
+
+func (s *Store) sortChunks() {
+	defer s.background.running.Done()
+	var scratch generation.Scratch
+	for {
+		select {
+		case c := <-s.generations.chunks:
+			c.Sort(&scratch)
+		case g := <-s.generations.crowded:
+			s.mergeChunks(g, &scratch)
+		case <-s.background.stop:
+			return
+		}
+	}
+}
+
+// mergeChunks merges a generation's chunks, and sorts those that become full meanwhile.
+func (s *Store) mergeChunks(g *generation.Generation, scratch *generation.Scratch) {
+	for g.Tidy() {
+		for waiting := true; waiting; {
+			select {
+			case c := <-s.generations.chunks:
+				c.Sort(scratch)
+			case <-s.background.stop:
+				return
+			default:
+				waiting = false
+			}
+		}
+	}
+}
+
+// Attach names the log that commits go to from now on, and the number of its directory.
+func (s *Store) Attach(log Log, directory uint64) {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	s.commit.attach(log, directory)
+}
+
+// LogDirectory is the number of the directory with the log that the data belongs to; 0 if there
+// was none yet.
+func (s *Store) LogDirectory() uint64 {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	return s.commit.logDirectory
+}
+
+// Position is the position of the log that the visible data is as of.
+func (s *Store) Position() int64 { return s.positions.visible.Load() }
+
+// PersistedIn returns the position that the files of a store have reached, and the number of the log that it is one of. It changes nothing, and the
+// store may be open, in another process too.
+func PersistedIn(directory string) (position int64, log uint64, err error) {
+	value, found, err := rocks.Peek(directory, layout.StateKey)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !found {
+		return 0, 0, fmt.Errorf("storage: %s holds no state", directory)
+	}
+	state, err := layout.DecodeState(value)
+	return state.Position, state.LogDirectory, err
+}
+
+// Persisted is the position that RocksDB's files have reached: where recovery would begin.
+func (s *Store) Persisted() int64 { return s.positions.persisted.Load() }
+
+// Databases is the number of databases.
+func (s *Store) Databases() int { return s.options.Databases }
+
+// Size is the number of keys in a database, and of those that have an expiry.
+func (s *Store) Size(database int) (keys, expires int64) {
+	ns := s.tiers.Load().databases[database]
+	return ns.keys.Load(), ns.expires.Load()
+}
+
+// Expiring is the number of keys in a database that have an expiry, and the number of the namespace that
+// they are in, which another database's or new ones don't share.
+func (s *Store) Expiring(database int) (namespace uint32, keys int64) {
+	ns := s.tiers.Load().databases[database]
+	return ns.Number, ns.expires.Load()
+}
+
+// Cache is the cache of clean copies.
+func (s *Store) Cache() *cache.Cache { return s.clean.records }
+
+// Rocks is the database below, for statistics and live options.
+func (s *Store) Rocks() *rocks.DB { return s.db() }
+
+// Counters are the store's counters.
+func (s *Store) Counters() *Counters { return &s.counters }
+
+// Close persists everything and closes the store. Nothing else may be under way. A store that a failed Reopen has left closed
+// is closed already.
+func (s *Store) Close() error {
+	if s.closing() {
+		if err := s.db().Close(); !errors.Is(err, rocks.ErrClosed) {
+			return err
+		}
+		return nil
+	}
+	err := s.Persist()
+	close(s.background.stop)
+	s.flusher.wake()
+	s.background.running.Wait()
+	return errors.Join(err, s.db().Close())
+}
+
+// Interrupt ends commands that run: whatever they read or write next fails with ErrInterrupted. It is for the end of the
+// server; what is applied from a log goes on.
+func (s *Store) Interrupt() { s.background.interrupted.Store(true) }
+
+// Reconfigure says how RocksDB is to be opened by Reopen. Nothing runs beside them both.
+func (s *Store) Reconfigure(o rocks.Options) { s.options.Rocks = o }
+
+// ErrInUse is Reopen's answer while somebody reads from a view.
+var ErrInUse = errors.New("storage: a walk or a snapshot is under way")
+
+// Reopen closes the store and opens it again, so that everything is read from files. The gate is closed
+// meanwhile; imports that are under way wait, and go on. When it fails with another error than ErrInUse, the store can't be used any more.
+func (s *Store) Reopen() error {
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
+	if s.oldestView() != unlimited {
+		return ErrInUse
+	}
+	if err := s.Persist(); err != nil { // on a full disk the store stays as it is
+		return err
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	s.forgetCopies()
+	s.order.ranks.clear()
+	return s.open()
+}
+
+// whileOpen calls f, and has Reopen wait until it returns. Calls don't nest.
+func (s *Store) whileOpen(f func() error) error {
+	s.reopening.RLock()
+	defer s.reopening.RUnlock()
+	return f()
+}
+
+// Stripe is the lock of a key.
+func (s *Store) Stripe(database int, key []byte) uint32 {
+	return lock.Stripe(generation.Hash(uint32(database), key))
+}

@@ -1,0 +1,391 @@
+package engine
+
+import (
+	"errors"
+	"runtime"
+
+	"kedis/storage/generation"
+	"kedis/storage/layout"
+)
+
+// Txn is a transaction: what it reads includes what it wrote, and what it wrote becomes visible as
+// one step when it commits. It runs any number of commands, each of which can be taken back until
+// then. A Txn belongs to one goroutine at a time; whoever uses it holds the locks of the keys that
+// its commands touch.
+type Txn struct {
+	store   *Store
+	view    *View // when not nil, everything is read as it was there, and nothing is written
+	running running
+
+	journal journal
+	effects effects
+	events  KeyEvents
+	changes changes
+	staging staging
+
+	lookups    lookups
+	prefetched prefetched
+	order      order
+	hashes     hashes
+	outcome    outcome
+}
+
+// running is how the running command runs.
+type running struct {
+	mode   Mode
+	now    int64 // Unix ms
+	budget int   // records that it may still touch
+	asked  int64 // bytes that a command on a reactor wanted to go over when its budget ended
+}
+
+// staging is what a transaction brings to RocksDB ahead of its commit.
+type staging struct {
+	ids     []uint64     // collections that stand there
+	spill   func() error // when not nil, what brings a large journal elsewhere in the midst of a command
+	spilled int          // records that it took
+}
+
+// outcome is what became of a commit.
+type outcome struct {
+	done bool // set under the commit lock
+	err  error
+}
+
+// lookups count what a transaction has looked for.
+type lookups struct {
+	hits, misses              int64 // keys that commands that only read have looked up; Reset leaves them
+	copiesFound, copiesMissed int64 // records that were looked for among copies of what RocksDB has, until Reset
+}
+
+// prefetched is what was read for commands that are about to be executed.
+type prefetched struct {
+	keys, elements fetched // see Fetch
+	key, record    []byte  // scratch
+	touched        byte    // keeps the compiler from leaving out what is only read into the processor's caches
+}
+
+// order is what makes up for the missing order of memory, for the collections that a transaction uses.
+type order struct {
+	ranked      []*Ranked // counts of indexes that were used since Reset
+	countAtMost int
+	settled     bool // the journal's changes of counts are to stay, or were taken back
+
+	ahead ahead // what stands at an end of an index that commands take entries from
+	few   few   // scratch for the elements of a small collection
+	run   sequenceRun
+}
+
+// hashes are the ones that were asked for last.
+type hashes struct {
+	key      hashed
+	sequence hashedSequence
+}
+
+// Mode is how a command of a transaction runs.
+type Mode struct {
+	// Writing commands remove what they find expired, and say so in the log; others only hide it.
+	Writing bool
+	// Applying: a command is repeated from the log. Nothing expires, and no effects are collected.
+	Applying bool
+	// Replica: expired keys are hidden, and left to the primary.
+	Replica bool
+}
+
+// NewTxn makes a transaction. It can be used again and again, after Reset.
+func (s *Store) NewTxn() *Txn {
+	t := &Txn{}
+	t.Init(s)
+	return t
+}
+
+// Init is NewTxn for a transaction that is part of something larger.
+func (t *Txn) Init(s *Store) {
+	t.store, t.running.budget = s, unlimited
+	t.effects.reset()
+}
+
+const unlimited = 1 << 62
+
+// spillBytes is how much a transaction that can spill gathers. The index of much more doesn't stay in the
+// processor's caches.
+const spillBytes = 1 << 20
+
+// Savepoint is what Rollback goes back to.
+type Savepoint struct {
+	entries, staged, events int
+	effects                 effectsMark
+	changes                 changesMark
+	hits, misses            int64
+}
+
+// Begin starts a command at a time (Unix ms). With a budget above 0 the command fails with
+// ErrBudget as soon as it has touched about that many records.
+func (t *Txn) Begin(mode Mode, nowMs int64, budget int) {
+	t.running.mode, t.running.now, t.running.budget = mode, nowMs, budget
+	if budget <= 0 {
+		t.running.budget = unlimited
+	}
+}
+
+// Mark makes a savepoint that of the transaction's state now.
+func (t *Txn) Mark(s *Savepoint) {
+	*s = Savepoint{len(t.journal.entries), len(t.staging.ids), t.events.Len(), t.effects.mark(), t.changes.mark(), t.lookups.hits, t.lookups.misses}
+}
+
+// Rollback takes back everything since a savepoint.
+func (t *Txn) Rollback(s *Savepoint) {
+	t.takeBackRanks(s.entries)
+	t.order.ahead.forget()
+	t.journal.rewind(s.entries)
+	t.effects.rewind(s.effects)
+	t.events.rewind(s.events)
+	t.changes.rewind(s.changes)
+	t.releaseStaged(s.staged)
+}
+
+// releaseStaged leaves to the reaper what was staged behind the first collections.
+func (t *Txn) releaseStaged(first int) {
+	if len(t.staging.ids) > first {
+		t.store.ids.staged.release(t.staging.ids[first:])
+		t.staging.ids = t.staging.ids[:first]
+	}
+}
+
+// Changed tells whether something was written since a savepoint, besides the removal of expired keys, which has its own effects.
+func (t *Txn) Changed(s *Savepoint) bool {
+	return len(t.journal.entries)-t.changes.expired.entries > s.entries-s.changes.expired.entries ||
+		t.events.Len()-t.changes.expired.keys > s.events-s.changes.expired.keys || !t.changes.sameMap(s.changes)
+}
+
+// Empty tells that there is nothing to commit.
+func (t *Txn) Empty() bool {
+	return len(t.journal.entries) == 0 && t.effects.count == 0 && t.changes.databases == nil && t.effects.applied == 0
+}
+
+// Reset makes the transaction ready for use again. What it had not committed is gone, and so is
+// what it returned.
+func (t *Txn) Reset() {
+	t.takeBackRanks(0)
+	t.order.ahead.forget()
+	t.journal.reset()
+	t.effects.reset()
+	t.events.rewind(0)
+	t.changes.rewind(changesMark{})
+	t.view, t.outcome = nil, outcome{}
+	t.running.mode, t.running.budget, t.running.asked = Mode{}, unlimited, 0
+	t.staging.spill, t.staging.spilled = nil, 0
+	t.releaseStaged(0)
+	clear(t.order.ranked)
+	t.order.ranked, t.order.countAtMost, t.order.settled = t.order.ranked[:0], 0, false
+	if found, missed := t.lookups.copiesFound, t.lookups.copiesMissed; found+missed > 0 {
+		t.store.clean.records.Count(found, missed)
+		t.lookups.copiesFound, t.lookups.copiesMissed = 0, 0
+	}
+}
+
+// Now is the time (Unix ms) at which the running command began.
+func (t *Txn) Now() int64 { return t.running.now }
+
+// Mode is the running command's mode.
+func (t *Txn) Mode() Mode { return t.running.mode }
+
+// Lookups returns how many keys commands that only read have found, and not found, since the last
+// call.
+func (t *Txn) Lookups() (hits, misses int64) {
+	hits, misses = t.lookups.hits, t.lookups.misses
+	t.lookups.hits, t.lookups.misses = 0, 0
+	return hits, misses
+}
+
+// ForgetLookups takes back what was counted since a savepoint: the command will run again.
+func (t *Txn) ForgetLookups(s *Savepoint) { t.lookups.hits, t.lookups.misses = s.hits, s.misses }
+
+// turnRecords is how many records a command on a worker goes over before others may run: about a millisecond. A reactor that has
+// something to do may else have to wait until the runtime takes the processor away from it, some ten milliseconds. More often would
+// cost too much: to go on elsewhere takes up to a tenth of a millisecond.
+const turnRecords = 2048
+
+// Spend counts n records against the budget.
+func (t *Txn) Spend(n int) error {
+	if t.running.budget -= n; t.running.budget < 0 {
+		return ErrBudget
+	}
+	if t.running.budget > unlimited/2 && t.running.budget%turnRecords < n { // not on a reactor
+		runtime.Gosched()
+	}
+	if t.store.background.interrupted.Load() && !t.running.mode.Applying {
+		return ErrInterrupted
+	}
+	return nil
+}
+
+// Going over this many bytes costs about as much as a record.
+const bytesPerRecord = 1 << 10
+
+// SpendBytes counts bytes that a command goes over against its budget, as so many records.
+func (t *Txn) SpendBytes(n int) error {
+	err := t.Spend(n / bytesPerRecord)
+	if err != nil {
+		t.running.asked = max(t.running.asked, int64(n))
+	}
+	return err
+}
+
+// SpendSteps counts short steps that a command makes against its budget, as so many records.
+func (t *Txn) SpendSteps(n int) error { return t.Spend(n / bytesPerRecord) }
+
+// AskedBytes is how many bytes a command wanted to go over at once when its budget ended; 0 when it ended otherwise. It is
+// asked for once.
+func (t *Txn) AskedBytes() int64 {
+	asked := t.running.asked
+	t.running.asked = 0
+	return asked
+}
+
+// A read from RocksDB costs about as much as this many from memory.
+const rocksReadCost = 10
+
+// Get returns the newest version of a record. The value is read only and valid until Reset.
+func (t *Txn) Get(ns *Namespace, key []byte) (value []byte, found bool, err error) {
+	if err := t.Spend(1); err != nil {
+		return nil, false, err
+	}
+	return t.Find(ns, key)
+}
+
+// Find is get for who has spent what it costs.
+func (t *Txn) Find(ns *Namespace, key []byte) (value []byte, found bool, err error) {
+	hash := t.hash(ns, key)
+	if t.view != nil {
+		return t.view.get(hash, ns, key)
+	}
+	value, state := t.journal.get(hash, ns.Number, key)
+	if state != generation.Unknown {
+		return value, state == generation.Present, nil
+	}
+	value, state, copied := t.store.tiers.Load().get(hash, ns.Number, key, t.usedAgain(key))
+	if state != generation.Unknown {
+		if copied {
+			t.lookups.copiesFound++
+		}
+		return value, state == generation.Present, nil
+	}
+	t.lookups.copiesMissed++
+	return t.getBelow(ns, hash, key)
+}
+
+// Own returns a record that the transaction itself has written.
+func (t *Txn) Own(ns *Namespace, key []byte) (value []byte, found bool) {
+	value, state := t.journal.get(recordHash(ns.Number, key), ns.Number, key)
+	return value, state == generation.Present
+}
+
+// usedAgain tells whether it is likely that who reads a record reads it again: a command that writes takes elements out of sequences.
+func (t *Txn) usedAgain(key []byte) bool {
+	return !t.running.mode.Writing || !layout.Kinds[key[0]].Sequence
+}
+
+// getBelow reads from RocksDB and keeps a clean copy. The lock of the key keeps others from
+// changing the record meanwhile.
+func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, found bool, err error) {
+	if err := t.SpendBytes(rocksReadCost*bytesPerRecord + int(t.store.clean.large.size(hash))); err != nil {
+		return nil, false, err
+	}
+	if family := ns.family.Load(); family != nil {
+		t.store.counters.RocksReads.Add(1)
+		if value, found, known := t.takeFetched(ns, hash, key); known {
+			return value, found, nil
+		}
+		if layout.Kinds[key[0]].Sequence && t.staging.spill == nil {
+			value, found, err = t.order.run.get(t.store, family, ns.Number, key)
+		} else {
+			value, found, err = t.store.db().Get(family, nil, key, nil)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	t.store.clean.large.note(hash, len(value))
+	t.copy(ns, hash, key, value, found)
+	return value, found, nil
+}
+
+// copy keeps a clean copy of what RocksDB has of a record, if it may be asked for again. That it has none is soon untrue when a command looked for it that writes.
+func (t *Txn) copy(ns *Namespace, hash uint64, key, value []byte, found bool) {
+	if found && t.usedAgain(key) || !t.running.mode.Writing {
+		t.store.clean.records.Put(hash, ns.Number, key, value, found)
+	}
+}
+
+// takeFetched is getBelow for what Fetch has read.
+func (t *Txn) takeFetched(ns *Namespace, hash uint64, key []byte) (value []byte, found, known bool) {
+	if value, found, known = t.prefetched.keys.take(t.store, hash, ns.Number, key); !known {
+		value, found, known = t.prefetched.elements.take(t.store, hash, ns.Number, key)
+	}
+	if known {
+		t.copy(ns, hash, key, value, found)
+	}
+	return value, found, known
+}
+
+// maxRecordBytes is what a key and its value may have together. What generations and RocksDB write down
+// of a length has 32 bits.
+const maxRecordBytes = 1<<31 - 1<<10
+
+var errRecordTooLarge = errors.New("storage: a key and its value have more than 2 GB")
+
+func (t *Txn) Put(ns *Namespace, key, value []byte) error { return t.PutParts(ns, key, value, nil) }
+
+// PutParts writes a record whose value stands in two places.
+func (t *Txn) PutParts(ns *Namespace, key, head, tail []byte) error {
+	length := len(head) + len(tail)
+	if len(key)+length > maxRecordBytes {
+		return errRecordTooLarge
+	}
+	if err := t.SpendBytes(bytesPerRecord + length); err != nil {
+		return err
+	}
+	if length > LargeValue {
+		t.journal.putLarge(t.hash(ns, key), ns.Number, t.large(key, head, tail))
+	} else {
+		t.journal.put(t.hash(ns, key), ns.Number, key, head, tail)
+	}
+	if layout.Kinds[key[0]].Counted {
+		t.store.order.ranks.changed(key, 1)
+	}
+	if t.staging.spill != nil && t.journal.size() >= spillBytes {
+		return t.staging.spill()
+	}
+	return nil
+}
+
+func (t *Txn) Delete(ns *Namespace, key []byte) error {
+	t.journal.delete(t.hash(ns, key), ns.Number, key)
+	if layout.Kinds[key[0]].Counted {
+		t.store.order.ranks.changed(key, -1)
+	}
+	return t.Spend(1)
+}
+
+// CountLookup counts what a command that only reads has looked up.
+func (t *Txn) CountLookup(found bool) {
+	switch {
+	case t.running.mode.Writing || t.running.mode.Applying:
+	case found:
+		t.lookups.hits++
+	default:
+		t.lookups.misses++
+	}
+}
+
+// NewID is an id for a spread collection's elements. It is never given out again.
+func (t *Txn) NewID() uint64 { return t.store.ids.next.Add(1) - 1 }
+
+// Expire carries out remove, which removes a key because its time has come.
+func (t *Txn) Expire(remove func() error) error {
+	t.changes.expired.keys++
+	before := len(t.journal.entries)
+	err := remove()
+	t.changes.expired.entries += len(t.journal.entries) - before
+	return err
+}

@@ -1,0 +1,99 @@
+// Package storage is what the data types mean.
+//
+// Each type has a file, and a row in the table of types (DataType) that says what commands on keys of any type
+// need to know of it. Records are read and written through package storage/engine, whose Store and Txn are part of
+// those here: it decides where a record is, and knows no type.
+//
+// The package may import what lies below it: storage/engine, storage/layout, storage/listpack, storage/intset, storage/rdb
+// and so on, and internal packages. It knows nothing of commands, connections or replies.
+package storage
+
+import (
+	"errors"
+
+	"kedis/storage/engine"
+)
+
+// Errors that commands turn into replies.
+var (
+	ErrWrongType = errors.New("storage: operation against a key holding the wrong kind of value")
+	ErrDiverged  = errors.New("storage: what the primary has carried out fails here")
+)
+
+// The errors of the engine.
+var (
+	ErrBudget      = engine.ErrBudget
+	ErrCounting    = engine.ErrCounting
+	ErrFormat      = engine.ErrFormat
+	ErrInDoubt     = engine.ErrInDoubt
+	ErrInUse       = engine.ErrInUse
+	ErrIncomplete  = engine.ErrIncomplete
+	ErrInterrupted = engine.ErrInterrupted
+)
+
+// What callers know of the engine has its names here too.
+type (
+	Log       = engine.Log
+	Mode      = engine.Mode
+	Savepoint = engine.Savepoint
+	View      = engine.View
+	Iterator  = engine.Iterator
+	Counters  = engine.Counters
+
+	KeyEvent   = engine.KeyEvent
+	KeyEvents  = engine.KeyEvents
+	EventName  = engine.EventName
+	EventClass = engine.EventClass
+
+	Prefetch = engine.Prefetch
+	Access   = engine.Access
+)
+
+// The events of keys.
+const (
+	EventChanged = engine.EventChanged
+	EventExpired = engine.EventExpired
+	ClassChange  = engine.ClassChange
+	ClassExpiry  = engine.ClassExpiry
+)
+
+// The ways in which requests begin.
+const (
+	AccessNothing = engine.AccessNothing
+	AccessKey     = engine.AccessKey
+	AccessElement = engine.AccessElement
+	AccessEach    = engine.AccessEach
+	AccessFirst   = engine.AccessFirst
+	AccessLast    = engine.AccessLast
+
+	PrefetchBatch = engine.PrefetchBatch
+)
+
+// PersistedIn is engine.PersistedIn.
+func PersistedIn(directory string) (position int64, log uint64, err error) {
+	return engine.PersistedIn(directory)
+}
+
+// Options tell how a store works. Functions are asked each time, so that they can change live.
+type Options struct {
+	engine.Options
+	Limits Limits
+}
+
+// Store is an open data directory.
+type Store struct {
+	*engine.Store
+	limits Limits
+}
+
+// Open opens a data directory, or makes one: see engine.Open.
+func Open(o Options) (*Store, error) {
+	s, err := engine.Open(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{s, o.Limits}, nil
+}
+
+// Commit commits a transaction: see engine.Store.Commit.
+func (s *Store) Commit(t *Txn) error { return s.Store.Commit(&t.Txn) }
