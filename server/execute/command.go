@@ -59,8 +59,9 @@ type Command struct {
 	gates    []func(*Batch, *Session, *Request) error // those that concern it
 	parent   *Command
 	History  History
-	keyStep  int    // there are keys from its first one to its last word, so many words apart; 0: its keys stand otherwise
-	full     string // "config|get"
+	oneKey   *KeySpec // when not nil, its only key stands where this says, whatever the words are
+	keyStep  int      // there are keys from its first one to its last word, so many words apart; 0: its keys stand otherwise
+	full     string   // "config|get"
 	index    map[string]*Command
 	Measures *metrics.Command
 }
@@ -272,6 +273,9 @@ func (c *Command) prepare(parent *Command) {
 	c.check()
 	c.Categories |= c.implied()
 	c.chooseGates()
+	if len(c.Keys) == 1 && c.Keys[0].isOneKey() && c.GetKeys == nil && c.Elsewhere == nil {
+		c.oneKey = &c.Keys[0]
+	}
 	if len(c.Keys) > 0 && c.Keys[0].Keyword == "" && c.Keys[0].Last == -1 {
 		c.keyStep = c.Keys[0].Step
 	}

@@ -134,6 +134,11 @@ func leadingInteger(text []byte) int {
 // ErrInvalidKeys refuses words in which no keys can be found.
 const ErrInvalidKeys = Error("ERR Invalid arguments specified for command")
 
+// isOneKey reports whether it is a single key at a word.
+func (k *KeySpec) isOneKey() bool {
+	return k.Keyword == "" && k.Index > 0 && k.Last == 0 && !k.Counted && !k.Unknown && !k.FindKeysUnspecified
+}
+
 func (k *KeySpec) find(dst []KeyReference, args [][]byte) ([]KeyReference, bool) {
 	begin := k.Index
 	if k.Keyword != "" {

@@ -42,6 +42,10 @@ func (r *Request) read(found, container *Command, args [][]byte) {
 	if cap(r.keys) == 0 {
 		r.keys = r.single[:0]
 	}
+	if spec := found.oneKey; spec != nil && spec.Index < len(args) {
+		r.keys = append(r.keys, KeyReference{Index: spec.Index, Flags: spec.Flags})
+		return
+	}
 	var err error
 	if r.keys, err = found.KeysOf(r.keys, args); err != nil {
 		r.keys = r.keys[:0]
