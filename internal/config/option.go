@@ -66,12 +66,6 @@ func (o *option) unsaid() *option {
 	return o
 }
 
-// immutable has CONFIG SET refuse the option whatever the value, as Redis does.
-func (o *option) immutable() *option {
-	o.when = atStart
-	return o
-}
-
 // secret keeps the option's value out of logs.
 func (o *option) secret() *option {
 	o.hidden = true

@@ -84,9 +84,6 @@ const (
 	PrefetchRight
 )
 
-// namesElement reports whether an element of the first key stands among the words.
-func (p Prefetch) namesElement() bool { return p == PrefetchElement || p == PrefetchLastElement }
-
 // Flags tell how a command behaves.
 type Flags uint64
 
