@@ -8,11 +8,15 @@ import (
 	"path/filepath"
 )
 
-// Fork makes a log in a directory that must not hold one: the same as this one up to a position, where it ends. Segments that
+// PartialSuffix ends the name of a directory in which Fork has not completed a log. It holds nothing that isn't elsewhere.
+const PartialSuffix = ".partial"
+
+// Fork makes a log in a directory that must not exist: the same as this one up to a position, where it ends. The directory gets its
+// name when it is complete; a crash before that leaves one with PartialSuffix, which the next Fork replaces. Segments that
 // lie wholly below are shared as hard links, since nobody writes to them any more; the last one is copied. All of it is durable
 // when Fork returns, and Open opens it. The position has to lie between two commands, and in no transaction. Errors: ErrPurged, ErrAhead,
 // ErrNotBorder, ErrCorrupt.
-func (l *Log) Fork(directory string, at Position) error {
+func (l *Log) Fork(directory string, at Position) (err error) {
 	defer l.Hold(at)()
 	segments, err := l.upTo(at)
 	if err != nil {
@@ -21,26 +25,37 @@ func (l *Log) Fork(directory string, at Position) error {
 	if err := l.Sync(l.Position()); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(directory, 0o750); err != nil {
+	if _, err := os.Lstat(directory); err == nil {
+		return fmt.Errorf("binlog: %s already exists", directory)
+	}
+	partial := directory + PartialSuffix
+	if err := os.RemoveAll(partial); err != nil {
 		return fmt.Errorf("binlog: %w", err)
 	}
-	switch numbers, err := listSegments(directory); {
-	case err != nil:
-		return err
-	case len(numbers) > 0:
-		return fmt.Errorf("binlog: %s already holds a log", directory)
+	if err := os.MkdirAll(partial, 0o750); err != nil {
+		return fmt.Errorf("binlog: %w", err)
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(partial))
+		}
+	}()
 	last := len(segments) - 1
 	for _, s := range segments[:last] {
-		if err := os.Link(s.path, segmentPath(directory, s.number)); err != nil {
+		if err := os.Link(s.path, segmentPath(partial, s.number)); err != nil {
 			return fmt.Errorf("binlog: sharing a segment: %w", err)
 		}
 	}
-	if err := l.copySegment(segments[last], directory, at); err != nil {
+	if err := l.copySegment(segments[last], partial, at); err != nil {
 		return err
 	}
-	err = errors.Join(l.options.files.syncDirectory(directory), l.options.files.syncDirectory(filepath.Dir(directory)))
-	if err != nil {
+	if err := l.options.files.syncDirectory(partial); err != nil {
+		return fmt.Errorf("binlog: %w", err)
+	}
+	if err := os.Rename(partial, directory); err != nil {
+		return fmt.Errorf("binlog: naming a complete fork: %w", err)
+	}
+	if err := l.options.files.syncDirectory(filepath.Dir(directory)); err != nil {
 		return fmt.Errorf("binlog: %w", err)
 	}
 	return nil

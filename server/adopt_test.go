@@ -346,3 +346,30 @@ func TestFeedThatBeginsInTheExchange(t *testing.T) {
 	}
 	s.linked()
 }
+
+// TestPartialForkIsRemoved starts a data directory in which a crash has left a fork of the log incomplete.
+func TestPartialForkIsRemoved(t *testing.T) {
+	options := config.New()
+	if err := options.SetFlag("dir", t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	partial := filepath.Join(options.Dir.Get(), "binlog", "2"+binlog.PartialSuffix)
+	for range 2 {
+		data, err := OpenData(options, hclog.NewNullLogger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := data.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(partial); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("it is there: %v", err)
+		}
+		if err := os.MkdirAll(partial, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(partial, "0000000001.log"), make([]byte, 100), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"kedis/binlog"
 )
@@ -98,9 +99,31 @@ func (d *Data) removeLogs(numbers []uint64) error {
 
 // removeOtherLogs is for a start that has checked the later ones.
 func (d *Data) removeOtherLogs() error {
+	if err := d.removePartialLogs(); err != nil {
+		return err
+	}
 	numbers, err := d.otherLogs(d.Store.LogDirectory())
 	if err != nil {
 		return err
 	}
 	return d.removeLogs(numbers)
+}
+
+// removePartialLogs removes what a crash has left of forks.
+func (d *Data) removePartialLogs() error {
+	entries, err := os.ReadDir(d.logsDirectory())
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), binlog.PartialSuffix) {
+			continue
+		}
+		directory := filepath.Join(d.logsDirectory(), entry.Name())
+		d.logger.Warn("removing a copy of the log that a crash has left incomplete", "directory", directory)
+		if err := os.RemoveAll(directory); err != nil {
+			return fmt.Errorf("server: %w", err)
+		}
+	}
+	return nil
 }
