@@ -144,21 +144,23 @@ type synchronizing struct {
 // startSynchronizing starts one, and returns when it has come to a step. It waits there until goOn is called.
 func startSynchronizing(t *testing.T, to string) *synchronizing {
 	t.Helper()
-	s := &synchronizing{running: startServer(t)}
+	s := &synchronizing{}
 	reached, released := make(chan struct{}), make(chan struct{})
 	s.goOn = sync.OnceFunc(func() { close(released) })
-	stepping := &steppingHost{host: &host{s.data, s.engine}, at: func(step string) {
+	at := func(step string) {
 		if step == to {
 			close(reached)
 			<-released
 		}
-	}}
-	s.node = replication.New(replication.Options{Store: s.data.Store, Host: stepping, Config: s.config,
-		Directory: s.data.directory, Version: "test", Logger: hclog.NewNullLogger()})
-	s.engine.SetReplication(s.node)
-	if err := s.node.TakeRole(); err != nil {
-		t.Fatal(err)
 	}
+	s.running = startPrepared(t, func(r *running) {
+		s.node = replication.New(replication.Options{Store: r.data.Store, Host: &steppingHost{host: &host{r.data, r.engine}, at: at},
+			Config: r.config, Directory: r.data.directory, Version: "test", Logger: hclog.NewNullLogger()})
+		r.engine.SetReplication(s.node)
+		if err := s.node.TakeRole(); err != nil {
+			t.Fatal(err)
+		}
+	})
 	s.node.Start(true)
 	s.dial().want("+OK", "SET", "key", "0")
 	port := primaryWith(t, stringIn("1"), s.data.Log().Position()) // so that either log has the position

@@ -37,7 +37,7 @@ func (c *rawClient) wantEchoes(times int) {
 
 // startTight starts a server that lets little wait.
 func startTight(t *testing.T, options ...string) *running {
-	return startPrepared(t, func(s *Server) { s.outboundPause, s.mostWaiting = 64<<10, 256<<10 }, options...)
+	return startPrepared(t, func(s *running) { s.outboundPause, s.mostWaiting = 64<<10, 256<<10 }, options...)
 }
 
 // wantUnread waits until a connection isn't read from, and looks how much it holds.
@@ -124,7 +124,7 @@ func TestUnreadClientIsDisconnected(t *testing.T) {
 
 // TestNothingIsKeptBehindTheEnd sends much behind QUIT, whose reply waits behind others that aren't read.
 func TestNothingIsKeptBehindTheEnd(t *testing.T) {
-	r := startPrepared(t, func(s *Server) { s.outboundPause = 64 << 20 }) // so that QUIT is executed
+	r := startPrepared(t, func(s *running) { s.outboundPause = 64 << 20 }) // so that QUIT is executed
 	c := r.dialRaw()
 	const large = 20 << 20
 	r.dial().want("+OK", "set", "key", strings.Repeat("x", large))

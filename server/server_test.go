@@ -43,11 +43,11 @@ func (l *breakableLog) Ready() error { return l.Data.Ready() }
 // startServer starts a server with options, such as "maxclients", "2", beside those of other tests.
 func startServer(t *testing.T, options ...string) *running {
 	t.Helper()
-	return startPrepared(t, func(*Server) {}, options...)
+	return startPrepared(t, func(*running) {}, options...)
 }
 
 // startPrepared starts one that prepare was called with before.
-func startPrepared(t *testing.T, prepare func(*Server), options ...string) *running {
+func startPrepared(t *testing.T, prepare func(*running), options ...string) *running {
 	t.Helper()
 	t.Parallel()
 	c := config.New()
@@ -67,7 +67,7 @@ func startPrepared(t *testing.T, prepare func(*Server), options ...string) *runn
 	data.Store.Attach(r.log, data.Store.LogDirectory())
 	engine := command.NewEngine(data.Store, c, r.log, logger, 2)
 	r.Server = New(engine, c, logger)
-	prepare(r.Server)
+	prepare(r)
 	ended, ready := make(chan error, 1), make(chan struct{})
 	go func() { ended <- r.Run(2, func(context.Context) { close(ready) }) }()
 	select {
@@ -212,7 +212,7 @@ func TestMaxClients(t *testing.T) {
 
 // TestDescriptorsRunOut pretends that the process has no more descriptors than it uses.
 func TestDescriptorsRunOut(t *testing.T) {
-	r := startPrepared(t, func(s *Server) { s.mostDescriptor = 3 })
+	r := startPrepared(t, func(s *running) { s.mostDescriptor = 3 })
 	c := r.dial()
 	if reply, err := c.Read(); err != nil || reply.String() != "-ERR max number of clients reached" {
 		t.Errorf("the client got %s (%v)", reply, err)
