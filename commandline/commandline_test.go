@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"kedis/internal/config"
 	"kedis/redis-tests/launch"
@@ -266,6 +267,48 @@ func TestFewDescriptors(t *testing.T) {
 	defer one.Close()
 	if reply, err := one.Read(); err != nil || reply.String() != "-ERR max number of clients reached" {
 		t.Errorf("client %d got %s (%v)", clients+1, reply, err)
+	}
+}
+
+// TestNoDescriptorIsLeft takes all free descriptors from the server while clients connect. It goes on serving the client that
+// was there, and serves those that wait as soon as there are descriptors again.
+func TestNoDescriptorIsLeft(t *testing.T) {
+	s := launch.ForTest(t, program())
+	first := s.MustDial(t)
+	ask(t, first, "set", "key", "value")
+	var usual unix.Rlimit
+	if err := unix.Prlimit(s.ProcessID(), unix.RLIMIT_NOFILE, nil, &usual); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Prlimit(s.ProcessID(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: usual.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+	waiting := make([]*resp.Connection, 40)
+	for i := range waiting {
+		var err error
+		if waiting[i], err = resp.Dial(s.Address, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		defer waiting[i].Close()
+	}
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.Output(), "too many open files"); {
+		if got := ask(t, first, "get", "key"); got != "value" {
+			t.Fatal(got)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the server had descriptors")
+		}
+	}
+	if err := unix.Prlimit(s.ProcessID(), unix.RLIMIT_NOFILE, &usual, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range append(waiting, s.MustDial(t), first) {
+		if got := ask(t, c, "get", "key"); got != "value" {
+			t.Fatal(got)
+		}
+	}
+	if said := strings.Count(s.Output(), "too many open files"); said != 1 {
+		t.Errorf("the failure was logged %d times", said)
 	}
 }
 
