@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// mostAcceptors is how many goroutines accept from one address. One that has accepted waits for the
+	// mostAcceptors is how many goroutines accept. One that has accepted waits for the
 	// connection's event loop, so some have to be left while a loop is busy.
 	mostAcceptors = 16
 	// acceptorDescriptors are those that an acceptor holds at a time: gnet copies the socket.
 	acceptorDescriptors = 2
+	mostArrivals        = mostAcceptors * acceptorDescriptors
 	// acceptPause is how long an acceptor waits after a failure, such as having no descriptor left.
 	acceptPause = 10 * time.Millisecond
 	// acceptWarningInterval is how often a failure to accept is logged at most.

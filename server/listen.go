@@ -83,17 +83,14 @@ func probe(network, address string) error {
 const longestUnixSocket = 107 // what the kernel's sockaddr_un has room for, and a zero
 
 // unixSocket returns the whole path of the Unix socket, when one can be made there. A socket that a killed
-// server has left is removed; gnet would remove whatever is there, a directory included.
+// server has left is removed.
 func unixSocket(name string) (string, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return "", err
 	}
-	switch {
-	case len(path) > longestUnixSocket:
+	if len(path) > longestUnixSocket {
 		return "", fmt.Errorf("%s: the path is longer than %d bytes", path, longestUnixSocket)
-	case strings.ContainsAny(path, "?#"): // gnet takes the path for that of a URL
-		return "", fmt.Errorf("%s: a path without ? and # is needed", path)
 	}
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
