@@ -1,10 +1,12 @@
 package commandline
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -13,10 +15,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
 
 	"kedis/internal/config"
 	"kedis/redis-tests/launch"
@@ -263,6 +268,112 @@ func TestFewDescriptors(t *testing.T) {
 	if reply, err := one.Read(); err != nil || reply.String() != "-ERR max number of clients reached" {
 		t.Errorf("client %d got %s (%v)", clients+1, reply, err)
 	}
+}
+
+// TestNoDescriptorIsLeft takes all free descriptors from the server while clients connect. It goes on serving the client that
+// was there, and serves those that wait as soon as there are descriptors again.
+func TestNoDescriptorIsLeft(t *testing.T) {
+	s := launch.ForTest(t, program())
+	first := s.MustDial(t)
+	ask(t, first, "set", "key", "value")
+	var usual unix.Rlimit
+	if err := unix.Prlimit(s.ProcessID(), unix.RLIMIT_NOFILE, nil, &usual); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Prlimit(s.ProcessID(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: usual.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+	waiting := make([]*resp.Connection, 40)
+	for i := range waiting {
+		var err error
+		if waiting[i], err = resp.Dial(s.Address, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		defer waiting[i].Close()
+	}
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.Output(), "too many open files"); {
+		if got := ask(t, first, "get", "key"); got != "value" {
+			t.Fatal(got)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the server had descriptors")
+		}
+	}
+	if err := unix.Prlimit(s.ProcessID(), unix.RLIMIT_NOFILE, &usual, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range append(waiting, s.MustDial(t), first) {
+		if got := ask(t, c, "get", "key"); got != "value" {
+			t.Fatal(got)
+		}
+	}
+	if said := strings.Count(s.Output(), "too many open files"); said != 1 {
+		t.Errorf("the failure was logged %d times", said)
+	}
+}
+
+// TestConnectionBurst opens several times more connections than the server has descriptors. It goes on serving
+// the client that was there, and serves new ones as soon as the others have gone.
+func TestConnectionBurst(t *testing.T) {
+	const descriptors = 150
+	s := launch.ForTest(t, limited(descriptors))
+	first := s.MustDial(t)
+	burst := make([]net.Conn, 6*descriptors)
+	var opening sync.WaitGroup
+	for i := range burst {
+		opening.Go(func() {
+			var err error
+			if burst[i], err = net.DialTimeout("tcp", s.Address, time.Minute); err != nil {
+				t.Errorf("connection %d: %v", i, err)
+			}
+		})
+	}
+	opening.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	if got := ask(t, first, "ping"); got != "PONG" {
+		t.Fatal(got)
+	}
+	refused := 0
+	for _, conn := range burst {
+		refused += countRefused(t, conn)
+	}
+	for _, conn := range burst {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if refused < len(burst)-descriptors {
+		t.Errorf("%d of %d connections were refused", refused, len(burst))
+	}
+	for deadline := time.Now().Add(time.Minute); strings.Count(ask(t, first, "client", "list"), "\n") > 1; {
+		if time.Now().After(deadline) {
+			t.Fatal("the server still counts the connections that were closed")
+		}
+	}
+	if got := ask(t, s.MustDial(t), "set", "key", "value"); got != "OK" {
+		t.Fatal(got)
+	}
+}
+
+// countRefused asks for a reply through a connection, and returns 1 if the server has refused it.
+func countRefused(t *testing.T, conn net.Conn) int {
+	t.Helper()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	// A connection that is closed already may not take the request.
+	_, failed := conn.Write([]byte("PING\r\n"))
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	switch {
+	case line == "+PONG\r\n":
+		return 0
+	case line == "-ERR max number of clients reached\r\n", failed != nil, errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return 1
+	}
+	t.Errorf("the reply is %q (%v)", line, err)
+	return 0
 }
 
 func TestServe(t *testing.T) {

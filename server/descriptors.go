@@ -13,14 +13,14 @@ import (
 const (
 	// ownDescriptors are those of the data directory, the log and what else is open without a client or a table file.
 	ownDescriptors = 32
-	// loopDescriptors are those of an event loop. There is one more that accepts, and Go's own.
+	// loopDescriptors are those of an event loop. Others are Go's own loop and the listening sockets.
 	loopDescriptors = 2
 	otherLoops      = 2
 	// manyTables is how many of RocksDB's files may be open where rocksdb-max-open-files sets no limit, without anybody
 	// reckoning with them, and leastTables is with how few RocksDB is left.
 	manyTables  = 1024
 	leastTables = 32
-	// arrivalShare is the part of the descriptors, one of so many, that connections may take until they are refused.
+	// arrivalShare is the part of the descriptors, one of so many, that acceptors may hold.
 	arrivalShare = 8
 )
 
@@ -28,14 +28,14 @@ const (
 type descriptors struct {
 	limit    int
 	own      int
-	arrivals int // connections that are accepted, and not refused yet
+	arrivals int // of connections that are accepted, and not at their event loop yet
 	tables   int // RocksDB's files; -1: there are enough descriptors for any
 	clients  int // less than 1: there aren't enough
 }
 
-// share shares descriptors out. So many clients and tables, -1 for no limit, are wanted, and so many connections may wait to be accepted.
-func share(limit, loops, backlog, clients, tables int) descriptors {
-	d := descriptors{limit: limit, own: ownDescriptors + loopDescriptors*(loops+otherLoops), arrivals: min(backlog, limit/arrivalShare), tables: tables}
+// share shares descriptors out. So many clients and tables, -1 for no limit, are wanted.
+func share(limit, loops, clients, tables int) descriptors {
+	d := descriptors{limit: limit, own: ownDescriptors + loopDescriptors*(loops+otherLoops), arrivals: min(mostArrivals, limit/arrivalShare), tables: tables}
 	rest := limit - d.own - d.arrivals
 	if tables < 0 && rest-clients >= manyTables {
 		d.clients = clients
@@ -49,11 +49,11 @@ func share(limit, loops, backlog, clients, tables int) descriptors {
 }
 
 // needed is how many descriptors fulfil all wishes.
-func needed(loops, backlog, clients, tables int) int {
+func needed(loops, clients, tables int) int {
 	if tables < 0 {
 		tables = manyTables
 	}
-	return ownDescriptors + loopDescriptors*(loops+otherLoops) + backlog + clients + tables
+	return ownDescriptors + loopDescriptors*(loops+otherLoops) + mostArrivals + clients + tables
 }
 
 // descriptorLimit is how many descriptors the process may have. Go has raised it to what the system allows.
@@ -66,7 +66,7 @@ func descriptorLimit() int {
 }
 
 func shareConfigured(c *config.Config, limit, loops int) descriptors {
-	return share(limit, loops, int(c.TCPBacklog.Get()), int(c.MaxClients.Get()), int(c.RocksDBMaxOpenFiles.Get()))
+	return share(limit, loops, int(c.MaxClients.Get()), int(c.RocksDBMaxOpenFiles.Get()))
 }
 
 // FitDescriptors makes maxclients and rocksdb-max-open-files what the limit of open files allows, and says so as Redis does. It is
@@ -77,7 +77,7 @@ func FitDescriptors(c *config.Config, loops int, logger hclog.Logger) error {
 
 func fit(c *config.Config, limit, loops int, logger hclog.Logger) error {
 	wanted, d := int(c.MaxClients.Get()), shareConfigured(c, limit, loops)
-	need := needed(loops, int(c.TCPBacklog.Get()), wanted, int(c.RocksDBMaxOpenFiles.Get()))
+	need := needed(loops, wanted, int(c.RocksDBMaxOpenFiles.Get()))
 	if d.clients < 1 {
 		return fmt.Errorf("server: Your current 'ulimit -n' of %d is not enough for the server to start. Please increase your open file limit "+
 			"to at least %d", limit, need)

@@ -14,12 +14,12 @@ import (
 func TestShare(t *testing.T) {
 	for limit := range 30_000 {
 		for _, tables := range []int{-1, 100} {
-			d := share(limit, 2, 511, 10_000, tables)
+			d := share(limit, 2, 10_000, tables)
 			if used := d.own + d.arrivals + max(d.tables, 0) + d.clients; d.clients > 0 && used > limit {
 				t.Fatalf("limit %d: %+v is %d", limit, d, used)
 			}
-			if limit >= needed(2, 511, 10_000, tables) && (d.clients != 10_000 || d.tables != tables || d.arrivals != 511) {
-				t.Fatalf("limit %d, %d are needed: %+v", limit, needed(2, 511, 10_000, tables), d)
+			if limit >= needed(2, 10_000, tables) && (d.clients != 10_000 || d.tables != tables || d.arrivals != mostArrivals) {
+				t.Fatalf("limit %d, %d are needed: %+v", limit, needed(2, 10_000, tables), d)
 			}
 		}
 	}
@@ -34,11 +34,11 @@ func TestFit(t *testing.T) {
 		fails           string
 	}{
 		{limit: 40, clients: 10_000, tables: -1, fails: "Your current 'ulimit -n' of 40 is not enough for the server to start. " +
-			"Please increase your open file limit to at least 11575"},
-		{limit: 300, clients: 168, tables: 55, says: []string{"You requested maxclients of 10000 requiring at least 11575 max file descriptors.",
-			"Current maximum open files is 300. maxclients has been reduced to 168 to compensate for low ulimit. " +
+			"Please increase your open file limit to at least 11096"},
+		{limit: 300, clients: 171, tables: 57, says: []string{"You requested maxclients of 10000 requiring at least 11096 max file descriptors.",
+			"Current maximum open files is 300. maxclients has been reduced to 171 to compensate for low ulimit. " +
 				"If you need higher maxclients increase 'ulimit -n'.",
-			"Current maximum open files is 300. rocksdb-max-open-files has been set to 55."}},
+			"Current maximum open files is 300. rocksdb-max-open-files has been set to 57."}},
 		{limit: 20_000, clients: 10_000, tables: -1},
 	} {
 		conf, log := config.New(), &bytes.Buffer{}

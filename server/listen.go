@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,7 +22,7 @@ func CheckAddresses(c *config.Config) error {
 	return err
 }
 
-// addresses are where to listen, as gnet names them. As in Redis, port 0 leaves the Unix socket alone,
+// addresses are where to listen: tcp4://0.0.0.0:6379, unix:///run/kedis.sock. As in Redis, port 0 leaves the Unix socket alone,
 // if there is one.
 func addresses(c *config.Config) ([]string, error) {
 	var addresses []string
@@ -43,6 +42,11 @@ func addresses(c *config.Config) ([]string, error) {
 	return append(addresses, "unix://"+socket), nil
 }
 
+func splitAddress(address string) (network, place string) {
+	network, place, _ = strings.Cut(address, "://")
+	return network, place
+}
+
 // hosts are all addresses that are configured, but those with a minus before them that the machine
 // doesn't have.
 func hosts(c *config.Config) ([]string, error) {
@@ -52,9 +56,9 @@ func hosts(c *config.Config) ([]string, error) {
 		host, optional := strings.CutPrefix(host, "-")
 		network := "tcp"
 		switch host {
-		case "*":
+		case "*", "0.0.0.0": // for "tcp" Go would listen on all addresses of IPv6, too
 			network, host = "tcp4", "0.0.0.0"
-		case "::*":
+		case "::*", "::":
 			network, host = "tcp6", "::"
 		}
 		address := net.JoinHostPort(host, port)
@@ -67,7 +71,7 @@ func hosts(c *config.Config) ([]string, error) {
 	return hosts, nil
 }
 
-// probe tells a port in use from other troubles before gnet hides which of the addresses it was.
+// probe tells a port in use from other troubles, before anything is opened.
 func probe(network, address string) error {
 	l, err := net.Listen(network, address)
 	if err != nil {
@@ -79,17 +83,14 @@ func probe(network, address string) error {
 const longestUnixSocket = 107 // what the kernel's sockaddr_un has room for, and a zero
 
 // unixSocket returns the whole path of the Unix socket, when one can be made there. A socket that a killed
-// server has left is removed; gnet would remove whatever is there, a directory included.
+// server has left is removed.
 func unixSocket(name string) (string, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return "", err
 	}
-	switch {
-	case len(path) > longestUnixSocket:
+	if len(path) > longestUnixSocket {
 		return "", fmt.Errorf("%s: the path is longer than %d bytes", path, longestUnixSocket)
-	case strings.ContainsAny(path, "?#"): // gnet takes the path for that of a URL
-		return "", fmt.Errorf("%s: a path without ? and # is needed", path)
 	}
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -106,29 +107,6 @@ func unixSocket(name string) (string, error) {
 		return "", err
 	}
 	return path, probe("unix", path)
-}
-
-// prepareListeners sets how many connections may wait to be accepted, fewer than tcp-backlog where descriptors are few:
-// gnet accepts all of them at once, and stops the server when descriptors run out. gnet asks for as many as the kernel allows. Asking again, through a duplicate of the socket, changes it. It also finds out where the sockets
-// are: the kernel has chosen the port if 0 was configured.
-func (s *Server) prepareListeners() {
-	for _, listening := range s.listening {
-		network, address, _ := strings.Cut(listening, "://")
-		if network == "unix" {
-			s.permitUnixSocket(address)
-		} else {
-			network = "tcp" // as gnet calls tcp4 and tcp6, too, once it listens
-		}
-		descriptor, err := s.gnet.DupListener(network, address)
-		if err == nil {
-			s.addresses = append(s.addresses, socketAddress(descriptor, address))
-			backlog := shareConfigured(s.config, descriptorLimit(), s.loops).arrivals
-			err = errors.Join(syscall.Listen(descriptor, backlog), syscall.Close(descriptor))
-		}
-		if err != nil {
-			s.logger.Warn("setting tcp-backlog", "address", listening, "error", err)
-		}
-	}
 }
 
 // permitUnixSocket says who may connect to the Unix socket; by default those whom the umask lets.
@@ -157,21 +135,5 @@ func (s *Server) ends(conn gnet.Conn) (remote, local string) {
 		path := s.config.UnixSocket.Get() + ":0"
 		return path, path
 	}
-	// gnet knows only what it listens on.
-	return conn.RemoteAddr().String(), socketAddress(conn.Fd(), conn.LocalAddr().String())
-}
-
-// socketAddress is a socket's own address, or what is known of it otherwise.
-func socketAddress(descriptor int, otherwise string) string {
-	name, err := syscall.Getsockname(descriptor)
-	if err != nil {
-		return otherwise
-	}
-	switch a := name.(type) {
-	case *syscall.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)).String()
-	case *syscall.SockaddrInet6:
-		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)).String()
-	}
-	return otherwise
+	return conn.RemoteAddr().String(), conn.LocalAddr().String()
 }

@@ -37,11 +37,11 @@ type Server struct {
 	loops          int         // that serve
 	exhausted      atomic.Bool // the last connection had too high a descriptor
 
-	listening []string // as gnet names them: tcp4://0.0.0.0:6379, unix:///run/kedis.sock
-	addresses []string // the same as the kernel tells, once the server has booted
+	addresses []string // that the server listens on, as the kernel tells; set before ready is called
 
-	gnet     gnet.Engine
-	booted   chan struct{}
+	ending   chan struct{} // closed by the first Stop
+	ended    chan struct{} // closed when Run has closed all connections
+	endOnce  sync.Once
 	mu       sync.Mutex
 	reactors map[gnet.EventLoop]*reactor
 	balance  balance
@@ -57,7 +57,8 @@ const outboundPause = 4 << 20
 // New makes a server for an engine that was made for as many reactors as the configuration says.
 func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server {
 	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostWaiting: mostWaiting,
-		mostDescriptor: mostDescriptor(), booted: make(chan struct{}), reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(c.Reactors.Get() > 0), stop: make(chan struct{})}
+		mostDescriptor: mostDescriptor(), ending: make(chan struct{}), ended: make(chan struct{}),
+		reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(c.Reactors.Get() > 0), stop: make(chan struct{})}
 	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
 	return s
@@ -84,23 +85,38 @@ func (s *Server) Run(reactors int, ready func(ctx context.Context)) error {
 	if err != nil {
 		return err
 	}
-	s.listening, s.loops = addresses, reactors
+	s.loops = reactors
+	accepting, err := s.listen(addresses)
+	if err != nil {
+		return err
+	}
+	// A reactor keeps its thread: replies leave sooner that way, most of all while loaders read from the disk (docs/performance.md).
+	// Go has set TCP_NODELAY already.
+	loops, err := gnet.NewClient(s, gnet.WithNumEventLoop(reactors), gnet.WithLockOSThread(true), gnet.WithTCPNoDelay(gnet.TCPDelay),
+		gnet.WithLogger(gnetLogger{s.logger}), gnet.WithLogLevel(logging.WarnLevel))
+	if err == nil {
+		err = loops.Start()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("server: %w", err), accepting.end())
+	}
+	for _, listener := range accepting.listeners {
+		s.addresses = append(s.addresses, listener.Addr().String())
+	}
+	return s.serve(accepting, loops, ready)
+}
+
+// serve accepts connections until Stop is called.
+func (s *Server) serve(accepting *acceptance, loops *gnet.Client, ready func(ctx context.Context)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	var readying sync.WaitGroup
-	readying.Go(func() {
-		select {
-		case <-s.booted:
-			ready(ctx)
-		case <-ctx.Done():
-		}
-	})
 	s.ticking.Add(1)
 	go s.tick()
-	// A reactor keeps its thread: replies leave sooner that way, most of all while loaders read from the disk (docs/performance.md).
-	options := []gnet.Option{gnet.WithNumEventLoop(reactors), gnet.WithLockOSThread(true), gnet.WithTCPNoDelay(gnet.TCPNoDelay),
-		gnet.WithReuseAddr(true), gnet.WithLoadBalancing(gnet.LeastConnections),
-		gnet.WithLogger(gnetLogger{s.logger}), gnet.WithLogLevel(logging.WarnLevel)}
-	err = gnet.Rotate(s, addresses, options...)
+	accepting.start(loops)
+	readying.Go(func() { ready(ctx) })
+	<-s.ending
+	err := errors.Join(accepting.end(), loops.Stop())
+	close(s.ended)
 	cancel()
 	readying.Wait()
 	close(s.stop)
@@ -111,18 +127,15 @@ func (s *Server) Run(reactors int, ready func(ctx context.Context)) error {
 	return err
 }
 
-// Stop ends Run.
+// Stop ends Run. It returns when no connection is left.
 func (s *Server) Stop(ctx context.Context) error {
-	<-s.booted
-	return s.gnet.Stop(ctx)
-}
-
-// OnBoot is called by gnet when the server listens.
-func (s *Server) OnBoot(engine gnet.Engine) gnet.Action {
-	s.gnet = engine
-	s.prepareListeners()
-	close(s.booted)
-	return gnet.None
+	s.endOnce.Do(func() { close(s.ending) })
+	select {
+	case <-s.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // reactor returns the reactor of an event loop.

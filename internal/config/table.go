@@ -60,7 +60,7 @@ func (c *Config) network() []*option {
 			everybody (yes). Protected is checkpoint-dir, which says where files are written and removed.`),
 		row("tcp-backlog", &c.TCPBacklog, integer(0, mostInt, "connections"), "511", atStart,
 			`How many connections may wait to be accepted. Linux takes at most what
-			/proc/sys/net/core/somaxconn says, and Kedis an eighth of the limit of open files.`),
+			/proc/sys/net/core/somaxconn says.`),
 		row("tcp-keepalive", &c.TCPKeepalive, integer(0, mostInt, "seconds"), "300", live,
 			`How long a connection may be silent before the kernel asks whether its other end is still there.
 			0 never asks.`),
