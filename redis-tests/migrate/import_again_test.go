@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -132,6 +133,22 @@ func kill(t *testing.T, to *launch.Server, victim string, args ...string) {
 	err = command.Wait()
 	if code := command.ProcessState.ExitCode(); victim == "Target" && code != 5 || err == nil {
 		t.Errorf("exit code %d: %s", code, &output)
+	}
+	if victim == "Tool" {
+		awaitAlone(t, d)
+	}
+}
+
+// alone is what INFO shows to the only client.
+var alone = regexp.MustCompile(`connected_clients:1\D`)
+
+// awaitAlone returns when the target has executed what a killed tool had sent: it may still do so when the next import has begun.
+func awaitAlone(t *testing.T, c *resp.Connection) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !alone.MatchString(call(t, c, "INFO", "clients")); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the connections of the killed tool don't end")
+		}
 	}
 }
 
