@@ -59,6 +59,7 @@ const (
 	CategoryString      = execute.CategoryString
 	CategoryBitmap      = execute.CategoryBitmap
 	CategoryHyperLogLog = execute.CategoryHyperLogLog
+	CategoryStream      = execute.CategoryStream
 	CategoryAdmin       = execute.CategoryAdmin
 	CategoryDangerous   = execute.CategoryDangerous
 	CategoryConnection  = execute.CategoryConnection
