@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 )
 
@@ -60,6 +61,18 @@ func (s *Stream) Groups(visit func(g *Group) error) error {
 			return err
 		}
 		return visit(g)
+	})
+}
+
+// copyOfGroups copies what belongs to the groups of a stream, of one kind.
+func (d DB) copyOfGroups(m *layout.Metadata, kind byte, to *engine.Elements) error {
+	s := Stream{db: d, next: *m}
+	if err := s.head.Decode(m.Value); err != nil {
+		return err
+	}
+	return s.Groups(func(g *Group) error {
+		lower := layout.AppendGroupKey(nil, kind, m.ID, g.state.Number)
+		return copyAll(d.txn.Iterate(d.space, lower, layout.Successor(nil, lower), false, false), kind, to)
 	})
 }
 

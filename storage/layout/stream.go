@@ -63,6 +63,15 @@ func AppendConsumerKey(dst []byte, kind byte, id, group, consumer uint64) []byte
 	return binary.BigEndian.AppendUint64(AppendGroupKey(dst, kind, id, group), consumer)
 }
 
+// OfStreamGroup tells whether records of a kind belong to the groups of a stream. Those of a group that was destroyed may still stand there.
+func OfStreamGroup(kind byte) bool {
+	switch kind {
+	case KindStreamName, KindStreamConsumer, KindStreamPending, KindStreamPendingFor:
+		return true
+	}
+	return false
+}
+
 // GroupPrefix is the length of what stands before the name in the key of a 'C' record.
 const GroupPrefix = ElementPrefix + 8
 
