@@ -11,8 +11,8 @@ import (
 
 // Streams as payloads and files have them: see rdb.StreamPart for the order of their parts.
 
-// Parts visits the parts of a stream as rdb.Encoder.StreamPart takes them. Their memory is used again.
-func (s *Stream) Parts(visit func(p *rdb.StreamElement) error) error {
+// parts is DB.StreamParts.
+func (s *Stream) parts(visit func(p *rdb.StreamElement) error) error {
 	w := streamParts{s, visit, rdb.StreamElement{}}
 	if err := w.entries(); err != nil {
 		return err
@@ -127,13 +127,22 @@ func (w *streamParts) consumer(g *Group, c *Consumer, left uint64) error {
 	return nil
 }
 
-func encodeStream(d DB, m *layout.Metadata, e *rdb.Encoder) error {
+// StreamParts visits the parts of a stream as rdb.Encoder.StreamPart takes them. Their memory is used again.
+func (d DB) StreamParts(m *layout.Metadata, visit func(p *rdb.StreamElement) error) error {
 	s := Stream{db: d, next: *m}
 	if err := s.head.Decode(m.Value); err != nil {
 		return err
 	}
-	e.BeginStream(s.head.Nodes)
-	err := s.Parts(func(p *rdb.StreamElement) error {
+	return s.parts(visit)
+}
+
+func encodeStream(d DB, m *layout.Metadata, e *rdb.Encoder) error {
+	var h layout.StreamHead
+	if err := h.Decode(m.Value); err != nil {
+		return err
+	}
+	e.BeginStream(h.Nodes)
+	err := d.StreamParts(m, func(p *rdb.StreamElement) error {
 		e.StreamPart(p)
 		return nil
 	})
@@ -151,6 +160,7 @@ type streamRestoring struct {
 	*restoring
 	stream Stream
 	totals bool
+	length uint64 // that they tell
 
 	group     *Group
 	consumer  *Consumer
@@ -175,7 +185,7 @@ func restoreStream(r *restoring) (layout.Metadata, error) {
 	if err := s.finishGroup(); err != nil {
 		return layout.Metadata{}, err
 	}
-	if !s.totals {
+	if !s.totals || s.length != s.stream.next.Count {
 		return layout.Metadata{}, errStream
 	}
 	s.stream.next.Value = s.stream.head.Append(nil)
@@ -209,7 +219,7 @@ func (s *streamRestoring) put(kind byte, behind func(key []byte) []byte, value [
 // entry adds an entry. Its node is as in the payload, as far as that counts.
 func (s *streamRestoring) entry(p *rdb.StreamElement) error {
 	h, id, at := &s.stream.head, StreamID(p.ID), StreamID(p.Node)
-	if s.totals || len(p.Fields) == 0 || s.stream.next.Count > 0 && !h.Last.Less(id) || id.Less(at) {
+	if len(p.Fields) == 0 || s.stream.next.Count > 0 && !h.Last.Less(id) || id.Less(at) {
 		return errStream
 	}
 	names := hashNames(p.Fields)
@@ -244,10 +254,10 @@ func (s *streamRestoring) entry(p *rdb.StreamElement) error {
 
 func (s *streamRestoring) setTotals(p *rdb.StreamElement) error {
 	h := &s.stream.head
-	if p.Length != s.stream.next.Count || p.Length > 0 && StreamID(p.ID).Less(h.Last) {
+	if StreamID(p.ID).Less(h.Last) {
 		return errStream
 	}
-	s.totals = true
+	s.totals, s.length = true, p.Length
 	h.Last, h.Deleted, h.Added = StreamID(p.ID), StreamID(p.MaxDeletedID), p.EntriesAdded
 	return nil
 }

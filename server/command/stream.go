@@ -15,13 +15,13 @@ func streamFamily() Family {
 }
 
 func streamEntryCommands() []Command {
-	const trimming = "[MAXLEN | MINID [= | ~] threshold [LIMIT count]]"
+	const trimming = "[<MAXLEN | MINID> [= | ~] threshold [LIMIT count]]"
 	return []Command{
 		{Name: "xadd", Arity: -5, Flags: Write | DenyOOM | Fast, Categories: CategoryStream,
 			Keys: []KeySpec{{Flags: RW | Update, Index: 1, Step: 1, Notes: "UPDATE instead of INSERT because of the optional trimming feature"}},
 			Tips: []string{"nondeterministic_output"}, Run: cmdXAdd,
 			Group: "stream", Since: "5.0.0", Complexity: "O(1) when adding; O(N) where N is the number of entries that are trimmed",
-			Syntax:  "key [NOMKSTREAM] " + trimming + " * | id field value [field value ...]",
+			Syntax:  "key [NOMKSTREAM] " + trimming + " <* | id> field value [field value ...]",
 			Summary: "Adds an entry to a stream, and makes it if it is missing."},
 		{Name: "xlen", Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RO)}, Run: cmdXLen,

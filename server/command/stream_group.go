@@ -38,8 +38,8 @@ func xgroupCommand() Command {
 	const one = "O(1)"
 	return Command{Name: "xgroup", Arity: -2, Group: "stream", Since: "5.0.0", Complexity: "Depends on the subcommand",
 		Summary: "Makes and removes groups of consumers.", Subcommands: []Command{
-			sub("create", "5.0.0", -5, DenyOOM, RW|Insert, one, "key group id | $ [MKSTREAM] [ENTRIESREAD entries-read]", "Makes a group.", cmdXGroupCreate),
-			sub("setid", "5.0.0", -5, 0, RW|Update, one, "key group id | $ [ENTRIESREAD entries-read]", "Sets which entry a group got last.", cmdXGroupSetID),
+			sub("create", "5.0.0", -5, DenyOOM, RW|Insert, one, "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]", "Makes a group.", cmdXGroupCreate),
+			sub("setid", "5.0.0", -5, 0, RW|Update, one, "key group <id | $> [ENTRIESREAD entries-read]", "Sets which entry a group got last.", cmdXGroupSetID),
 			sub("destroy", "5.0.0", 4, 0, RW|Delete, one, "key group", "Removes a group.", cmdXGroupDestroy),
 			sub("createconsumer", "6.2.0", 5, DenyOOM, RW|Insert, one, "key group consumer", "Makes a consumer.", cmdXGroupCreateConsumer),
 			sub("delconsumer", "5.0.0", 5, 0, RW|Delete, "O(N) where N is the number of entries that are pending for it", "key group consumer",
