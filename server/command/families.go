@@ -58,6 +58,7 @@ func families() []Family {
 		listFamily(),
 		zsetFamily(),
 		streamFamily(),
+		blockingFamily(),
 		genericFamily(),
 		expireFamily(),
 		objectFamily(),

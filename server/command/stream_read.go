@@ -1,6 +1,10 @@
 package command
 
 import (
+	"bytes"
+	"errors"
+	"time"
+
 	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/layout"
@@ -12,15 +16,15 @@ func streamReadCommands() []Command {
 	}
 	const complexity = "O(N) where N is the number of entries returned"
 	return []Command{
-		{Name: "xread", Arity: -4, Flags: ReadOnly | MovableKeys, Categories: CategoryStream,
+		{Name: "xread", Arity: -4, Flags: ReadOnly | Blocking | MovableKeys, Categories: CategoryStream,
 			Keys: keys(1), GetKeys: streamReadKeys, Run: func(c *Invocation) error { return readStreams(c, false) },
-			Group: "stream", Since: "5.0.0", Complexity: complexity, Syntax: "[COUNT count] STREAMS key [key ...] id [id ...]",
-			Summary: "Returns the entries of several streams that come behind an id of each."},
-		{Name: "xreadgroup", Arity: -7, Flags: Write | MovableKeys, Categories: CategoryStream,
+			Group: "stream", Since: "5.0.0", Complexity: complexity, Syntax: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
+			Summary: "Returns the entries of several streams that come behind an id of each, or waits for one."},
+		{Name: "xreadgroup", Arity: -7, Flags: Write | Blocking | MovableKeys, Categories: CategoryStream,
 			Keys: keys(4), GetKeys: streamReadKeys, Run: func(c *Invocation) error { return readStreams(c, true) },
 			Group: "stream", Since: "5.0.0", Complexity: complexity,
-			Syntax:  "GROUP group consumer [COUNT count] [NOACK] STREAMS key [key ...] id [id ...]",
-			Summary: "Returns entries of several streams to a consumer of a group: new ones, or those that are pending for it."},
+			Syntax:  "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
+			Summary: "Returns entries of several streams to a consumer of a group, new ones or those that are pending for it, or waits for one."},
 	}
 }
 
@@ -57,6 +61,8 @@ type streamReading struct {
 	count           int64 // 0: all
 	group, consumer []byte
 	noAck           bool
+	blocks          bool          // it waits when there is nothing
+	timeout         time.Duration // 0: for ever
 	keys, ids       [][]byte
 	streams         []readingFrom
 }
@@ -79,21 +85,29 @@ func readStreams(c *Invocation, grouped bool) error {
 	if err := r.open(c, grouped); err != nil {
 		return err
 	}
-	served, reply := 0, c.Reply.Mark()
-	if c.Reply.Protocol() == 2 {
-		_ = c.Reply.BeginArray()
-	} else {
-		_ = c.Reply.BeginMap()
+	served, err := r.replyStreams(c, grouped)
+	if err != nil || served {
+		return err
 	}
+	if !r.blocks || !c.MayBlock() {
+		c.Reply.NullArray()
+		return nil
+	}
+	return r.wait(c)
+}
+
+// replyStreams replies what there is; it tells whether there is anything.
+func (r *streamReading) replyStreams(c *Invocation, grouped bool) (bool, error) {
+	served, reply := 0, c.Reply.BeginArray()
 	for i := range r.streams {
 		if i > 0 && grouped { // it may be the same stream again
 			if err := r.reopen(c, &r.streams[i]); err != nil {
-				return err
+				return false, err
 			}
 		}
 		did, err := r.serve(c, &r.streams[i])
 		if err != nil {
-			return err
+			return false, err
 		}
 		if did {
 			served++
@@ -102,13 +116,55 @@ func readStreams(c *Invocation, grouped bool) error {
 	switch {
 	case served == 0:
 		c.Reply.Rewind(reply)
-		c.Reply.NullArray()
 	case c.Reply.Protocol() == 2:
 		c.Reply.EndArray(reply, served)
 	default:
 		c.Reply.EndMap(reply, served)
 	}
-	return nil
+	return served > 0, nil
+}
+
+// wait has the client wait for entries. Who waits on behalf of a group is told, too, when the stream or the group is gone.
+func (r *streamReading) wait(c *Invocation) error {
+	blocked := &execute.Blocked{Expired: replyNullArray}
+	if r.timeout > 0 {
+		blocked.Deadline = c.Engine.After(r.timeout)
+	}
+	return c.BlockForKeys(blocked, execute.WaitForKeys{Type: layout.Stream, Keys: r.keys, Gone: r.group != nil,
+		Serve: func(c *Invocation, key []byte) (bool, error) { return r.serveBlocked(c, key) }})
+}
+
+// serveBlocked replies what has come to a stream that the client waits for.
+func (r *streamReading) serveBlocked(c *Invocation, key []byte) (bool, error) {
+	for i := range r.streams {
+		f := &r.streams[i]
+		if !bytes.Equal(f.key, key) {
+			continue
+		}
+		if err := r.reopen(c, f); err != nil {
+			return false, err
+		}
+		reply := c.Reply.BeginArray()
+		if c.Reply.Protocol() == 3 {
+			c.Reply.Rewind(reply)
+			reply = c.Reply.BeginMap()
+		}
+		served, err := r.serve(c, f)
+		if err != nil {
+			return false, err
+		}
+		if !served {
+			c.Reply.Rewind(reply)
+			continue
+		}
+		if c.Reply.Protocol() == 3 {
+			c.Reply.EndMap(reply, 1)
+		} else {
+			c.Reply.EndArray(reply, 1)
+		}
+		return true, nil
+	}
+	return false, nil
 }
 
 func parseStreamReading(c *Invocation, grouped bool) (r streamReading, err error) {
@@ -117,6 +173,11 @@ func parseStreamReading(c *Invocation, grouped bool) (r streamReading, err error
 		switch more := len(a.words) - 1; {
 		case more >= 1 && a.integer("COUNT", &r.count):
 			r.count = max(r.count, 0)
+		case more >= 1 && a.flag("BLOCK"):
+			r.blocks = true
+			if r.timeout, err = parseTimeout(a.next()); err != nil {
+				return r, err
+			}
 		case more >= 1 && a.flag("STREAMS"):
 			r.split(&a)
 		case more >= 2 && a.flag("GROUP"):
@@ -180,10 +241,26 @@ func (r *streamReading) open(c *Invocation, grouped bool) (err error) {
 	return nil
 }
 
-// reopen opens a stream and its group as they are by now.
+const (
+	errStreamGone = Error("UNBLOCKED the stream key no longer exists")
+	errGroupGone  = Error("NOGROUP the consumer group this client was blocked on no longer exists")
+)
+
+// reopen opens a stream and its group as they are by now. They are gone only if the client has waited.
 func (r *streamReading) reopen(c *Invocation, f *readingFrom) (err error) {
-	if f.Stream, err = c.DB.Stream(f.key); err == nil {
-		f.group, _, err = f.Group(r.group)
+	f.Stream, err = c.DB.Stream(f.key)
+	if r.group == nil {
+		return err
+	}
+	if errors.Is(err, storage.ErrWrongType) || err == nil && !f.Exists() {
+		return errStreamGone
+	}
+	if err != nil {
+		return err
+	}
+	found := false
+	if f.group, found, err = f.Group(r.group); err == nil && !found {
+		err = errGroupGone
 	}
 	return err
 }
