@@ -85,6 +85,8 @@ func readStreams(c *Invocation, grouped bool) error {
 	if err := r.open(c, grouped); err != nil {
 		return err
 	}
+	var savepoint storage.Savepoint
+	c.Txn.Mark(&savepoint)
 	served, err := r.replyStreams(c, grouped)
 	if err != nil || served {
 		return err
@@ -93,6 +95,7 @@ func readStreams(c *Invocation, grouped bool) error {
 		c.Reply.NullArray()
 		return nil
 	}
+	c.Txn.Rollback(&savepoint) // a consumer is made when it gets something
 	return r.wait(c)
 }
 
@@ -144,17 +147,16 @@ func (r *streamReading) serveBlocked(c *Invocation, key []byte) (bool, error) {
 		if err := r.reopen(c, f); err != nil {
 			return false, err
 		}
+		var savepoint storage.Savepoint
+		c.Txn.Mark(&savepoint)
 		reply := c.Reply.BeginArray()
-		if c.Reply.Protocol() == 3 {
-			c.Reply.Rewind(reply)
-			reply = c.Reply.BeginMap()
-		}
 		served, err := r.serve(c, f)
 		if err != nil {
 			return false, err
 		}
-		if !served {
+		if !served { // no change may be left: it would be a reason to look again
 			c.Reply.Rewind(reply)
+			c.Txn.Rollback(&savepoint)
 			continue
 		}
 		if c.Reply.Protocol() == 3 {
