@@ -57,6 +57,7 @@ func families() []Family {
 		setFamily(),
 		listFamily(),
 		zsetFamily(),
+		geoFamily(),
 		genericFamily(),
 		expireFamily(),
 		objectFamily(),
