@@ -6,10 +6,11 @@ import "kedis/storage/geo"
 // and in each by score. The visit returns false to stop.
 func (z *ZSet) Within(shape *geo.Shape, visit func(member []byte, score, meters float64) bool) error {
 	stopped := false
+	finder := shape.Finder()
 	for _, r := range shape.Cover() {
 		scores := ScoreRange{Min: float64(r.Min), Max: float64(r.Max), MaxExclusive: true}
 		err := z.ByScore(scores, 0, false, func(member []byte, score float64) bool {
-			meters, within := shape.Distance(geo.PointOf(score))
+			meters, within := finder.Distance(geo.PointOf(score))
 			stopped = within && !visit(member, score, meters)
 			return !stopped
 		})

@@ -77,17 +77,41 @@ const degree = math.Pi / 180 // in radians
 
 func radians(degrees float64) float64 { return degrees * degree }
 
-// Distance is the length of the great circle between two points, in meters, by the haversine formula.
+// Distance is the length of the great circle between two points, in meters.
 func Distance(a, b Point) float64 {
-	v := sine((radians(b.Longitude) - radians(a.Longitude)) / 2)
-	if v == 0 {
-		return alongMeridian(a.Latitude, b.Latitude)
-	}
-	from, to := radians(a.Latitude), radians(b.Latitude)
-	u := sine((to - from) / 2)
-	haversine := float64(u*u) + float64(cosine(from)*cosine(to)*v*v)
-	return 2 * earthRadius * arcSine(math.Sqrt(haversine))
+	o := originAt(a)
+	return o.distance(b, o.sineTo(b))
 }
 
 // alongMeridian is the distance between two latitudes.
 func alongMeridian(a, b float64) float64 { return earthRadius * math.Abs(radians(b)-radians(a)) }
+
+// origin is a point from which distances are measured, by the haversine formula.
+type origin struct{ longitude, latitude, cosine float64 } // in radians; the cosine is the latitude's
+
+func originAt(p Point) origin {
+	latitude := radians(p.Latitude)
+	return origin{radians(p.Longitude), latitude, cosine(latitude)}
+}
+
+// sineTo is the sine of half of the angle between the meridians.
+func (o *origin) sineTo(p Point) float64 { return sine((radians(p.Longitude) - o.longitude) / 2) }
+
+// distance is how far a point is; v is sineTo of it.
+func (o *origin) distance(p Point, v float64) float64 {
+	latitude := radians(p.Latitude)
+	if v == 0 {
+		return earthRadius * math.Abs(latitude-o.latitude)
+	}
+	u := sine((latitude - o.latitude) / 2)
+	return arc(float64(u*u) + float64(o.cosine*cosine(latitude)*v*v))
+}
+
+// arc is the length of a great circle's part whose half has a sine with a square.
+func arc(square float64) float64 { return 2 * earthRadius * arcSine(math.Sqrt(square)) }
+
+// alongParallel is the distance between two points on a latitude; v is the sine of half of the angle between their meridians.
+func alongParallel(latitude, v float64) float64 {
+	c := cosine(radians(latitude))
+	return arc(c * c * v * v)
+}

@@ -156,12 +156,13 @@ func (s *Shape) words() []any {
 // search is what a search finds in the model, in its order.
 func (s *Shape) search(places []place) []any {
 	found := []any{}
+	finder := s.Finder()
 	for _, r := range s.Cover() {
 		for _, p := range places {
 			if p.score < float64(r.Min) || p.score >= float64(r.Max) {
 				continue
 			}
-			if _, within := s.Distance(PointOf(p.score)); within {
+			if _, within := finder.Distance(PointOf(p.score)); within {
 				found = append(found, p.name)
 			}
 		}
@@ -193,6 +194,26 @@ func TestSearchesAsRedis(t *testing.T) {
 	}
 	if found < 10*comparisons {
 		t.Errorf("only %d places were found", found)
+	}
+}
+
+// TestNothingIsRuledOut holds the quick test for points that lie outside of circles against their distances.
+func TestNothingIsRuledOut(t *testing.T) {
+	random := newRandom(t)
+	for range 50 * comparisons {
+		s := randomShape(random)
+		if s.Box {
+			continue
+		}
+		p := randomPoint(random)
+		if random.IntN(2) == 0 { // on the border, nearly
+			s.Unit = 1
+			s.Radius = Distance(s.Center, p) * (1 + random.NormFloat64()*1e-10)
+		}
+		f := s.Finder()
+		if f.beyond(p) && Distance(s.Center, p) <= s.Radius*s.Unit {
+			t.Fatalf("%v is within %v", p, s)
+		}
 	}
 }
 

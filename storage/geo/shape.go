@@ -12,20 +12,55 @@ type Shape struct {
 	Width, Height float64 // of a box
 }
 
+// Finder tells which points lie within a shape.
+type Finder struct {
+	shape  Shape
+	origin origin
+	// A point of a circle is no farther away than this, in degrees, whatever is lost in rounding.
+	aside, up float64
+}
+
+// Finder returns what tells which points lie within the shape.
+func (s *Shape) Finder() Finder {
+	f := Finder{shape: *s, origin: originAt(s.Center)}
+	if !s.Box {
+		f.aside, f.up = s.reaches(s.Radius * s.Unit / earthRadius)
+	}
+	return f
+}
+
+// reaches are the greatest differences in longitude and latitude between the center and what is within an angle of it, and a bit more.
+func (s *Shape) reaches(angle float64) (aside, up float64) {
+	const more, little = 1 + 1e-9, 1e-9
+	up = angle/degree*more + little
+	if math.Abs(s.Center.Latitude)+up >= 90 {
+		return 360, up // the circle holds a pole
+	}
+	return math.Asin(math.Sin(angle)/math.Cos(radians(s.Center.Latitude)))/degree*more + little, up
+}
+
 // Distance is how far a point is from the center, in meters, and whether it lies within the shape. Of a point that doesn't the distance
 // isn't known.
-func (s *Shape) Distance(p Point) (meters float64, within bool) {
-	if !s.Box {
-		meters = Distance(s.Center, p)
-		return meters, !(meters > s.Radius*s.Unit)
-	}
-	if alongMeridian(p.Latitude, s.Center.Latitude) > s.Height*s.Unit/2 {
+func (f *Finder) Distance(p Point) (meters float64, within bool) {
+	if f.beyond(p) {
 		return 0, false
 	}
-	if Distance(p, Point{s.Center.Longitude, p.Latitude}) > s.Width*s.Unit/2 {
+	v := f.origin.sineTo(p)
+	if f.shape.Box && alongParallel(p.Latitude, v) > f.shape.Width*f.shape.Unit/2 {
 		return 0, false
 	}
-	return Distance(s.Center, p), true
+	meters = f.origin.distance(p, v)
+	return meters, f.shape.Box || !(meters > f.shape.Radius*f.shape.Unit)
+}
+
+// beyond reports whether a point lies outside of the shape for certain, which is known without a sine.
+func (f *Finder) beyond(p Point) bool {
+	center := f.shape.Center
+	if f.shape.Box {
+		return alongMeridian(p.Latitude, center.Latitude) > f.shape.Height*f.shape.Unit/2
+	}
+	aside := math.Abs(p.Longitude - center.Longitude)
+	return math.Abs(p.Latitude-center.Latitude) > f.up || min(aside, 360-aside) > f.aside
 }
 
 // bounds is the area around the shape, as Redis finds it: a large shape near a pole reaches beyond it.
