@@ -162,6 +162,7 @@ var documentedOtherwise = map[string]string{
 	"pfmerge":                 "7.2 takes no source too",
 	"bitop":                   "7.2 names the operations",
 	"lcs":                     "7.2 names the length otherwise",
+	"hscan":                   "7.4 has NOVALUES",
 	"geohash":                 "7.2 takes no member too",
 	"geopos":                  "7.2 takes no member too",
 	"georadius":               "7.2 takes one of STORE and STOREDIST",
