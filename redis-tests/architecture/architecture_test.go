@@ -46,7 +46,7 @@ var strangers = map[string][]string{
 	"replication": {"server"},         // knows the store and the log, and no server
 	"migrate":     {"server"},
 	"storage/engine": { // knows records, and no data type
-		"storage/bits", "storage/digest", "storage/hyperloglog", "storage/intset", "storage/lcs", "storage/listpack", "storage/rdb", "storage/sortorder"},
+		"storage/bits", "storage/digest", "storage/geo", "storage/hyperloglog", "storage/intset", "storage/lcs", "storage/listpack", "storage/rdb", "storage/sortorder"},
 }
 
 // only says who may use a library that is to stay behind one package.

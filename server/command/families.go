@@ -58,6 +58,7 @@ func families() []Family {
 		listFamily(),
 		zsetFamily(),
 		blockingFamily(),
+		geoFamily(),
 		genericFamily(),
 		expireFamily(),
 		objectFamily(),
