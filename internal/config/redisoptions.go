@@ -182,7 +182,6 @@ func (c *Config) fixed() []*option {
 		fixed("aof-load-truncated", "yes", "a record that a crash has cut short is always cut off, and the log says so",
 			"A start goes on when a crash has cut the log's last record short."),
 		fixed("replica-ignore-disk-write-errors", "no", "a replica's log is its data", "A replica stops when it can't write."),
-		fixed("notify-keyspace-events", "", "there are no keyspace notifications", "There are no keyspace notifications."),
 		fixedAtStart("cluster-enabled", "no", "there is no cluster", "The server is no node of a cluster."),
 		fixed("tls-port", "0", noTLS, "There is no TLS."),
 		fixed("tls-replication", "no", noTLS, "There is no TLS."),

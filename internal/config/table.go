@@ -144,6 +144,11 @@ func (c *Config) observation() []*option {
 			"Keep a histogram of each command's durations, for LATENCY HISTOGRAM and INFO latencystats."),
 		row("latency-tracking-info-percentiles", &c.LatencyPercentiles, percentiles(), "50 99 99.9", live,
 			"The percentiles that INFO latencystats shows."),
+		row("notify-keyspace-events", &c.NotifyKeyspaceEvents, eventClasses(), "", live,
+			`What is told of keys through PUBLISH's channels: K (on __keyspace@<db>__:<key>) or E (on __keyevent@<db>__:<event>) or
+			both, and classes of events: g (commands on keys of any type), $ (strings), l (lists), s (sets), h (hashes), z (sorted
+			sets), x (expired), e (evicted), t (streams), d (modules), A (all of these), n (new keys), m (keys that a read didn't
+			find). Empty tells nothing.`),
 	}
 }
 

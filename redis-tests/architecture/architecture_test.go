@@ -34,7 +34,7 @@ var layers = [][]string{
 // neighbours are the imports within a layer.
 var neighbours = map[string][]string{
 	"storage/rdb":     {"storage/intset", "storage/listpack"}, // whose bytes stand in it
-	"internal/config": {"internal/glob", "internal/number"},
+	"internal/config": {"internal/glob", "internal/keyevent", "internal/number"},
 	"internal/psync":  {"internal/resp"},
 	"internal/resp":   {"internal/buffer", "internal/number"},
 }

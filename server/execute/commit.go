@@ -10,7 +10,7 @@ func (b *Batch) Commit() error {
 	if err == nil {
 		b.markWatchers()
 		b.members.committed(b.engine.Store.Position())
-		b.running.outbox.committed()
+		b.tell()
 	}
 	b.running.reset()
 	b.members.forgetWriters()

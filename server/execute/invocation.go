@@ -64,7 +64,7 @@ func (c *Invocation) Effect(args ...[]byte) {
 // called by the goroutine that commits, and must not wait.
 func (c *Invocation) AfterCommit(f func()) {
 	outbox := &c.batch.running.outbox
-	outbox.after = append(outbox.after, f)
+	outbox.after = append(outbox.after, afterCommit{f, c.Txn.Notifications().Len()})
 }
 
 // Push sends the client something that is no reply. It comes behind the reply to the outermost request.
@@ -172,9 +172,15 @@ func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer
 
 // outbox has what leaves the transaction, until it is known that it may: what an invocation that is taken back has put there is thrown away.
 type outbox struct {
-	after  []func()    // to be called when the commit has succeeded
-	ran    []Execution // to be counted and shown when the outermost request has run
-	pushed []byte      // to the client, for behind the reply to the outermost request
+	after  []afterCommit // what waits for the commit
+	ran    []Execution   // to be counted and shown when the outermost request has run
+	pushed []byte        // to the client, for behind the reply to the outermost request
+}
+
+// afterCommit is to be called when the commit has succeeded, behind the first notifications.
+type afterCommit struct {
+	call          func()
+	notifications int
 }
 
 // outboxMark is what rewind goes back to.
@@ -186,11 +192,4 @@ func (o *outbox) rewind(to outboxMark) {
 	clear(o.after[to.after:])
 	clear(o.ran[to.ran:])
 	o.after, o.ran, o.pushed = o.after[:to.after], o.ran[:to.ran], o.pushed[:to.pushed]
-}
-
-// committed calls what waits for the commit.
-func (o *outbox) committed() {
-	for _, f := range o.after {
-		f()
-	}
 }

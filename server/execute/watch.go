@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"kedis/internal/keyevent"
 	"kedis/storage"
 )
 
@@ -93,7 +94,7 @@ func (w *watches) Changed(events *storage.KeyEvents, first int) {
 	events.Each(first, func(e storage.KeyEvent) {
 		watched := watchedKey{e.Database, string(e.Key)}
 		for s := range w.byKey[watched] {
-			if e.Name != storage.EventExpired || !s.sawExpire(watched) {
+			if e.Name != keyevent.Expired || !s.sawExpire(watched) {
 				s.dirty.Store(true)
 			}
 		}
