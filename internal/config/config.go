@@ -40,6 +40,7 @@ type Config struct {
 	OutputLimits           Value[OutputLimits]
 	QueryBufferLimit       Bytes
 	MaxClients             Int
+	TrackingTableMaxKeys   Int
 	Timeout                Int // seconds; 0 is never
 
 	// Process and log

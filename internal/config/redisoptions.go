@@ -78,7 +78,6 @@ func withoutEviction() []*option {
 			inert(fraction, integer(1, 99, "percent"), "1", live, defrag),
 			inert("active-defrag-cycle-max", integer(1, 99, "percent"), "25", live, defrag),
 			inert("active-defrag-max-scan-fields", integer(1, unlimited, "fields"), "1000", live, defrag),
-			inert("tracking-table-max-keys", integer(0, unlimited, "keys"), "1000000", live, "There is no client-side caching."),
 		},
 		inertAll(yesNo(), "no", live, memory,
 			"lazyfree-lazy-eviction lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del lazyfree-lazy-user-flush"),

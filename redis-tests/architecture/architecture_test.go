@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"storage", "binlog"},
 	{"storage/engine"},
 	{"storage/*", "lock", "ttl"},
-	{"internal/*", "server/lolwut"},
+	{"internal/*", "server/lolwut", "server/tracking"},
 }
 
 // neighbours are the imports within a layer.

@@ -250,6 +250,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 	}
 	b.noteWriter(c.Session, &c.before.txn)
 	b.txn.Enclose(&c.before.txn)
+	b.noteTracked(c)
 	b.markWatchers()
 	b.Tick()
 	b.clock.commands += b.clock.last - start
@@ -280,6 +281,7 @@ func (b *Batch) call(c *Invocation, now int64) error {
 	c.mark()
 	b.txn.Begin(b.mode(c), now, b.budget)
 	c.begin(now)
+	b.rememberReads(c)
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
 		c.takeBack()

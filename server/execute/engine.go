@@ -38,6 +38,7 @@ type Engine struct {
 	Watches   watches
 	Pause     pause
 	Listeners listeners
+	Caching   clientCaching
 	workers   workers
 	large     largeWork
 	loaders   loaders
@@ -95,6 +96,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Gate = lock.NewGate(reactors + e.workers.count + 1)
 	e.loaders.init(store, e.Gate, e.workers.slot)
 	e.Watches.init()
+	e.Caching.init()
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
 	e.Slowlog, e.Denials = metrics.NewSlowlog(c.SlowlogMaxLen.Get), metrics.NewDenials(c.ACLLogMaxLen.Get)
@@ -179,6 +181,7 @@ func (e *Engine) Disconnect(s *Session) {
 	e.Watches.Forget(s)
 	e.Observer.Forget(s)
 	e.Listeners.Forget(s)
+	e.Caching.Stop(s)
 }
 
 // NoteLatency records an event for LATENCY if it took long enough. Names come from a fixed set.

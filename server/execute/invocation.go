@@ -140,6 +140,7 @@ type running struct {
 	counting bool // it is to be run again, to count on
 	sealed   bool // by a NoBatch command: nothing joins it
 	marked   int  // the key events whose watchers were told
+	loops    []change
 }
 
 // abandon takes back what runs.
@@ -154,6 +155,8 @@ func (r *running) abandon() {
 func (r *running) reset() {
 	r.outbox.rewind(outboxMark{})
 	r.sealed, r.marked = false, 0
+	clear(r.loops)
+	r.loops = r.loops[:0]
 }
 
 // prepare returns the outermost invocation of a request.

@@ -21,6 +21,7 @@ func (e *Engine) WantedEvents() keyevent.Classes { return e.Config.NotifyKeyspac
 // tell calls what waits for the commit, and tells of what the batch has done with keys. What commands have published and what has happened
 // to keys goes out in the order of the commands. The locks are still held, so that no later change of a key overtakes it.
 func (b *Batch) tell() {
+	b.engine.invalidate(b.txn.KeyEvents(), b.running.loops)
 	notifications := b.txn.Notifications()
 	told := 0
 	for _, waiting := range b.running.outbox.after {
@@ -33,6 +34,7 @@ func (b *Batch) tell() {
 
 // Tell tells of what a transaction that was committed has done with keys.
 func (e *Engine) Tell(t *storage.Txn) {
+	e.invalidate(t.KeyEvents(), nil)
 	e.announce(t.Notifications(), 0, t.Notifications().Len())
 }
 

@@ -195,8 +195,11 @@ func (w *watches) everythingChanged() {
 	}
 }
 
-// ForgetWatches makes the next EXEC of all who watch keys fail: the data is another.
-func (e *Engine) ForgetWatches() { e.Watches.everythingChanged() }
+// ForgetWatches makes the next EXEC of all who watch keys fail, and clients forget what they have in their caches: the data is another.
+func (e *Engine) ForgetWatches() {
+	e.Watches.everythingChanged()
+	e.InvalidateAll()
+}
 
 // WatchedExpired tells whether a watched key has expired since: nobody wrote it, and still it is
 // not what it was.

@@ -240,6 +240,7 @@ func (b *Batch) attempt(c *Invocation, ranked bool, round int) Outcome {
 		}
 		b.txn.CountAtMost(0)
 	}
+	b.rememberView(c)
 	b.readFromView()
 	return b.run(c)
 }
