@@ -71,6 +71,32 @@ func TestEventsOfWorkers(t *testing.T) {
 	}
 }
 
+// TestEventsOfHandOver: what serves a client that waits for a key is told behind what filled it.
+func TestEventsOfHandOver(t *testing.T) {
+	redis, kedis := launch.Pair(t)
+	var told [2][]string
+	for i, program := range []*launch.Server{redis, kedis} {
+		s := listen(t, program)
+		for _, line := range []string{"blpop l 0", "blmove l2 target left right 0", "bzpopmax z 0", "blmpop 0 1 l3 left count 2"} {
+			waiter := program.MustDial(t)
+			waiter.Queue(strings.Fields(line)...)
+			if err := waiter.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for !strings.Contains(string(s.must(t, "info", "clients").Text), "blocked_clients:4\r\n") {
+		}
+		for _, line := range []string{"rpush l a b", "rpush l2 a", "zadd z 1 a 2 b", "multi", "rpush l3 a", "rpush l3 b", "lpush l3 c", "exec"} {
+			s.must(t, strings.Fields(line)...)
+		}
+		s.must(t, "publish", "end", "mark")
+		told[i] = s.until(t, "mark")
+	}
+	if !slices.Equal(told[0], told[1]) {
+		t.Errorf("told of\n\t%s\nand redis-server of\n\t%s", strings.Join(told[1], "\n\t"), strings.Join(told[0], "\n\t"))
+	}
+}
+
 // TestSlowPatterns: a pattern that takes long to be matched gets its messages, too, and in order.
 func TestSlowPatterns(t *testing.T) {
 	s := listen(t, launch.ForTest(t, launch.MustUnderTest(t)))

@@ -74,6 +74,7 @@ func flush(c *Invocation, database int) error {
 		return err
 	}
 	c.Txn.Flush(database)
+	c.Replaced(database)
 	return nil
 }
 
@@ -95,6 +96,8 @@ func cmdSwapDB(c *Invocation) error {
 		return err
 	}
 	c.Txn.Swap(one, other)
+	c.Replaced(one)
+	c.Replaced(other)
 	c.AfterCommit(c.Engine.InvalidateAll) // Redis leaves clients with what they have of the other database
 	c.Reply.OK()
 	return nil

@@ -182,17 +182,25 @@ type change struct {
 	by       *Session
 }
 
-// noteTracked notes who has made the changes since markWatchers was called, if that matters, and ends what CLIENT CACHING has chosen.
-func (b *Batch) noteTracked(c *Invocation) {
-	s := c.Session
-	mode := s.Tracking()
-	if mode == nil {
+// noteLoop notes what an outermost request has changed of a client that doesn't want to be told of that. The request may be taken back.
+func (b *Batch) noteLoop(c *Invocation) {
+	mode := c.Session.Tracking()
+	if mode == nil || !mode.NoLoop {
 		return
 	}
-	if changed := b.txn.KeyEvents().Len(); mode.NoLoop && changed > b.running.marked {
-		b.running.loops = append(b.running.loops, change{b.running.marked, changed, s})
+	loops, from, to := b.running.loops, b.running.marked, b.txn.KeyEvents().Len()
+	if last := len(loops) - 1; last >= 0 && loops[last].from >= from {
+		loops = loops[:last]
 	}
-	if !s.Transaction.Active && !c.Command.KeepsCaching {
+	if to > from {
+		loops = append(loops, change{from, to, c.Session})
+	}
+	b.running.loops = loops
+}
+
+// noteTracked ends what CLIENT CACHING has chosen for an outermost request.
+func (b *Batch) noteTracked(c *Invocation) {
+	if s := c.Session; s.cache.chosen && !s.Transaction.Active && !c.Command.KeepsCaching {
 		s.cache.chosen = false
 	}
 }
