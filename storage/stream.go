@@ -4,6 +4,7 @@ import (
 	"errors"
 	"hash/fnv"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/digest"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
@@ -75,12 +76,16 @@ func (s *Stream) Len() uint64 { return s.next.Count }
 // Head is what else is known of the stream without a look at its entries.
 func (s *Stream) Head() *layout.StreamHead { return &s.head }
 
-// Save writes the stream down. It may be empty.
-func (s *Stream) Save() error {
+// Save writes the stream down. It may be empty. names are the events that it is.
+func (s *Stream) Save(names ...keyevent.Name) error {
 	t := s.db.txn
 	t.scratch.element = s.head.Append(t.scratch.element[:0])
 	s.next.Value = t.scratch.element
-	return s.db.save(s.key, &s.old, &s.next)
+	err := s.db.save(s.key, &s.old, &s.next)
+	for _, name := range names {
+		s.db.Notify(name, s.key)
+	}
+	return err
 }
 
 func (s *Stream) entryKey(kind byte, id StreamID) []byte {

@@ -59,6 +59,7 @@ func families() []Family {
 		zsetFamily(),
 		streamFamily(),
 		blockingFamily(),
+		geoFamily(),
 		genericFamily(),
 		expireFamily(),
 		objectFamily(),

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"kedis/internal/keyevent"
 	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/layout"
@@ -215,15 +216,20 @@ func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]
 		return err
 	}
 	var words [][]byte
+	events := append(make([]keyevent.Name, 0, 2), keyevent.XAdd)
 	if o.given {
-		if _, err := s.Trim(&o.Trim); err != nil {
+		removed, err := s.Trim(&o.Trim)
+		if err != nil {
 			return err
+		}
+		if removed > 0 {
+			events = append(events, keyevent.XTrim)
 		}
 		words = o.effect(append(words, wordXAdd, c.Args[1]), s)
 	} else {
 		words = append(make([][]byte, 0, 3+len(fields)), wordXAdd, c.Args[1])
 	}
-	if err := s.Save(); err != nil {
+	if err := s.Save(events...); err != nil {
 		return err
 	}
 	var text [48]byte
@@ -307,7 +313,7 @@ func cmdXDel(c *Invocation) error {
 	if deleted == 0 {
 		return nil
 	}
-	return s.Save()
+	return s.Save(keyevent.XDel)
 }
 
 func cmdXTrim(c *Invocation) error {
@@ -336,7 +342,7 @@ func cmdXTrim(c *Invocation) error {
 		return nil
 	}
 	c.Effect(o.effect([][]byte{wordXTrim, c.Args[1]}, &s)...)
-	return s.Save()
+	return s.Save(keyevent.XTrim)
 }
 
 func cmdXSetID(c *Invocation) error {
@@ -394,5 +400,5 @@ func setStreamID(c *Invocation, id storage.StreamID, added int64, deleted storag
 		h.Deleted = deleted
 	}
 	c.Reply.OK()
-	return s.Save()
+	return s.Save(keyevent.XSetID)
 }

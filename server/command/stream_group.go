@@ -1,6 +1,7 @@
 package command
 
 import (
+	"kedis/internal/keyevent"
 	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/layout"
@@ -133,7 +134,7 @@ func cmdXGroupCreate(c *Invocation) error {
 		return Error("BUSYGROUP Consumer Group name already exists")
 	}
 	c.Reply.OK()
-	return saveGroup(&s, s.NewGroup(c.Args[3], id, o.read))
+	return saveGroup(&s, s.NewGroup(c.Args[3], id, o.read), keyevent.XGroupCreate)
 }
 
 // parseGroupID reads an id, or the word for that of the stream's last entry.
@@ -144,11 +145,11 @@ func parseGroupID(s *storage.Stream, word []byte, parse func(word []byte, missin
 	return parse(word, 0)
 }
 
-func saveGroup(s *storage.Stream, g *storage.Group) error {
+func saveGroup(s *storage.Stream, g *storage.Group, events ...keyevent.Name) error {
 	if err := g.Save(); err != nil {
 		return err
 	}
-	return s.Save()
+	return s.Save(events...)
 }
 
 func cmdXGroupSetID(c *Invocation) error {
@@ -173,7 +174,7 @@ func cmdXGroupSetID(c *Invocation) error {
 	}
 	g.SetLast(id, o.read)
 	c.Reply.OK()
-	return saveGroup(&s, g)
+	return saveGroup(&s, g, keyevent.XGroupSetID)
 }
 
 func cmdXGroupDestroy(c *Invocation) error {
@@ -192,7 +193,7 @@ func cmdXGroupDestroy(c *Invocation) error {
 	if err := g.Destroy(); err != nil {
 		return err
 	}
-	return s.Save()
+	return s.Save(keyevent.XGroupDestroy)
 }
 
 func cmdXGroupCreateConsumer(c *Invocation) error {
@@ -215,7 +216,7 @@ func cmdXGroupCreateConsumer(c *Invocation) error {
 	if _, err := g.NewConsumer(c.Args[4], c.Now); err != nil {
 		return err
 	}
-	return saveGroup(&s, g)
+	return saveGroup(&s, g, keyevent.XGroupCreateConsumer)
 }
 
 func cmdXGroupDelConsumer(c *Invocation) error {
@@ -240,7 +241,7 @@ func cmdXGroupDelConsumer(c *Invocation) error {
 		return err
 	}
 	c.Reply.Integer(int64(pending))
-	return saveGroup(&s, g)
+	return saveGroup(&s, g, keyevent.XGroupDelConsumer)
 }
 
 func cmdXAck(c *Invocation) error {
@@ -495,6 +496,9 @@ func (o *claiming) finish(c *Invocation) error {
 		}
 	}
 	c.NoEffect()
+	if o.created {
+		return saveGroup(o.stream, o.group, keyevent.XGroupCreateConsumer)
+	}
 	return saveGroup(o.stream, o.group)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"kedis/internal/keyevent"
 	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/layout"
@@ -368,6 +369,9 @@ func (d *delivery) deliver() (served bool, err error) {
 		return false, err
 	}
 	d.NoEffect()
+	if d.created {
+		return served, d.Save(keyevent.XGroupCreateConsumer)
+	}
 	return served, d.Save()
 }
 

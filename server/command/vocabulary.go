@@ -61,6 +61,7 @@ const (
 	CategoryBitmap      = execute.CategoryBitmap
 	CategoryHyperLogLog = execute.CategoryHyperLogLog
 	CategoryStream      = execute.CategoryStream
+	CategoryGeo         = execute.CategoryGeo
 	CategoryAdmin       = execute.CategoryAdmin
 	CategoryDangerous   = execute.CategoryDangerous
 	CategoryConnection  = execute.CategoryConnection
