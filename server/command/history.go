@@ -24,6 +24,7 @@ func histories() map[string]execute.History {
 	severalElements := added("2.4.0", "Takes several elements.")
 	counted := added("6.2.0", "Takes a count.")
 	restored := added("3.0.0", "Takes REPLACE.", "5.0.0", "Takes ABSTTL.", "5.0.0", "Takes IDLETIME and FREQ.")
+	secondsWithFraction := added("6.0.0", "The timeout may have a fraction.")
 	system := execute.History{System: true}
 	return map[string]execute.History{
 		"debug": system, "pfdebug": system, "pfselftest": system, "replconf": system,
@@ -92,6 +93,27 @@ func histories() map[string]execute.History {
 		"zrevrangebylex":   replaced("6.2.0", "`ZRANGE` with the `REV` and `BYLEX` arguments"),
 		"zrevrangebyscore": replaced("6.2.0", "`ZRANGE` with the `REV` and `BYSCORE` arguments", "2.1.6", "Takes bounds that are left out."),
 		"zrevrank":         added("7.2.0", "Takes WITHSCORE."),
+
+		"blpop":      secondsWithFraction,
+		"brpop":      secondsWithFraction,
+		"bzpopmax":   secondsWithFraction,
+		"bzpopmin":   secondsWithFraction,
+		"brpoplpush": replaced("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments", "6.0.0", "The timeout may have a fraction."),
+
+		"xadd":            added("6.2.0", "Takes NOMKSTREAM, MINID and LIMIT.", "7.0.0", "Takes ids whose sequence number is to be given."),
+		"xautoclaim":      added("7.0.0", "Tells which entries are gone, and no longer pending."),
+		"xpending":        added("6.2.0", "Takes IDLE, and ids that are left out."),
+		"xrange":          added("6.2.0", "Takes ids that are left out."),
+		"xread":           added("7.4.0", "Takes + for the last entry."),
+		"xrevrange":       added("6.2.0", "Takes ids that are left out."),
+		"xsetid":          added("7.0.0", "Takes ENTRIESADDED and MAXDELETEDID."),
+		"xtrim":           added("6.2.0", "Takes MINID and LIMIT."),
+		"xgroup|create":   added("7.0.0", "Takes ENTRIESREAD."),
+		"xgroup|setid":    added("7.0.0", "Takes ENTRIESREAD."),
+		"xinfo|consumers": added("7.2.0", "Tells for how long a consumer has got nothing."),
+		"xinfo|groups":    added("7.0.0", "Tells how many entries were read, and how many are to be."),
+		"xinfo|stream": added("6.0.0", "Takes FULL.", "7.0.0", "Tells what was deleted, added and read.",
+			"7.2.0", "Tells when a consumer was active."),
 
 		"client|kill": added("2.8.12", "Takes filters.", "2.8.12", "Takes ID.", "3.2.0", "Takes the type master.",
 			"5.0.0", "Takes the type replica, for which slave is still taken.", "6.2.0", "Takes LADDR.", "7.4.0", "Takes MAXAGE."),
