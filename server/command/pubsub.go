@@ -161,18 +161,9 @@ func cmdSPublish(c *Invocation) error {
 	return nil
 }
 
-// publish sends a message when what was executed with it is committed, as the replies leave then.
-// The session itself gets it behind the reply, as with Redis 7.2; 7.0 puts it in front of that, in the midst of EXEC's array.
 func publish(c *Invocation, receivers execute.Receivers) {
-	channel, message := bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2])
-	c.Reply.Integer(int64(len(receivers)))
-	if own := receivers.Of(c.Session); len(own) > 0 {
-		c.Push(func(w *resp.Writer) { own.Write(w, channel, message) })
-		receivers = receivers.Without(c.Session)
-	}
-	if len(receivers) > 0 {
-		c.AfterCommit(func() { receivers.Send(channel, message) })
-	}
+	c.Reply.Integer(int64(receivers.Count()))
+	c.Publish(receivers, bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2]))
 	if !c.Txn.Mode().Replica && c.Engine.HasReplicas() {
 		c.Effect(c.Args...)
 	}

@@ -182,6 +182,8 @@ type outbox struct {
 	served []served      // to be told when the commit has succeeded
 	ran    []Execution   // to be counted and shown when the outermost request has run
 	pushed []byte        // to the client, for behind the reply to the outermost request
+
+	parcels []Parcel // what was published, when the commit has succeeded
 }
 
 // afterCommit is to be called when the commit has succeeded, behind the first notifications.

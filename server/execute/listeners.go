@@ -22,12 +22,28 @@ const (
 // listeners knows who listens to what. Messages are delivered under its lock's shared side, so that
 // after UNSUBSCRIBE was answered no more come.
 type listeners struct {
-	mu       sync.RWMutex
-	byName   [ListenKinds]map[string]map[*Session]struct{}
-	patterns map[string]*glob.Pattern // those that somebody listens to
-	someone  atomic.Bool              // listens to something
+	mu      sync.RWMutex
+	byName  [ListenKinds]map[string]*subscribers
+	someone atomic.Bool // listens to a channel or a pattern
 
 	slow inOrder // messages that take long to be delivered
+}
+
+// subscribers are who listens to one name.
+type subscribers struct {
+	sessions map[*Session]struct{}
+	list     atomic.Pointer[[]*Session] // of them, for whoever sends to all; nil: it is to be made
+	pattern  *glob.Pattern              // what the name is, if it is one
+}
+
+// all lists them. The listeners' lock is held, perhaps shared.
+func (s *subscribers) all() []*Session {
+	if list := s.list.Load(); list != nil {
+		return *list
+	}
+	list := slices.Collect(maps.Keys(s.sessions))
+	s.list.Store(&list)
+	return list
 }
 
 // subscriptions are what a session listens to. They are the session's; the counts are for others.
@@ -75,7 +91,9 @@ func (l *listeners) Subscribers(kind ListenKind, names [][]byte) []int {
 	defer l.mu.RUnlock()
 	counts := make([]int, len(names))
 	for i, name := range names {
-		counts[i] = len(l.byName[kind][string(name)])
+		if s := l.byName[kind][string(name)]; s != nil {
+			counts[i] = len(s.sessions)
+		}
 	}
 	return counts
 }
@@ -93,16 +111,19 @@ func (l *listeners) Add(s *Session, kind ListenKind, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byName[kind] == nil {
-		l.byName[kind] = map[string]map[*Session]struct{}{}
+		l.byName[kind] = map[string]*subscribers{}
 	}
-	if l.byName[kind][name] == nil {
-		l.byName[kind][name] = map[*Session]struct{}{}
+	to := l.byName[kind][name]
+	if to == nil {
+		to = &subscribers{sessions: map[*Session]struct{}{}}
 		if kind == PatternKind {
-			l.compile(name)
+			to.pattern = glob.Compile([]byte(name))
 		}
+		l.byName[kind][name] = to
 	}
-	l.byName[kind][name][s] = struct{}{}
-	l.someone.Store(true)
+	to.sessions[s] = struct{}{}
+	to.list.Store(nil)
+	l.noteSomeone()
 	own := &s.listening
 	own.protocol.Store(int32(s.Reply.Protocol()))
 	if own.names[kind] == nil {
@@ -113,26 +134,21 @@ func (l *listeners) Add(s *Session, kind ListenKind, name string) {
 	s.Mark(KindPubSub, true)
 }
 
-// compile notes a pattern that nobody has listened to yet. It needs mu to be held.
-func (l *listeners) compile(pattern string) {
-	if l.patterns == nil {
-		l.patterns = map[string]*glob.Pattern{}
-	}
-	l.patterns[pattern] = glob.Compile([]byte(pattern))
+func (l *listeners) noteSomeone() {
+	l.someone.Store(len(l.byName[ChannelKind])+len(l.byName[PatternKind]) > 0)
 }
 
 // Remove ends that.
 func (l *listeners) Remove(s *Session, kind ListenKind, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	sessions := l.byName[kind][name]
-	delete(sessions, s)
-	if len(sessions) == 0 {
-		delete(l.byName[kind], name)
-		if kind == PatternKind {
-			delete(l.patterns, name)
+	if to := l.byName[kind][name]; to != nil {
+		delete(to.sessions, s)
+		to.list.Store(nil)
+		if len(to.sessions) == 0 {
+			delete(l.byName[kind], name)
+			l.noteSomeone()
 		}
-		l.someone.Store(len(l.byName[ChannelKind])+len(l.byName[PatternKind]) > 0)
 	}
 	own := &s.listening
 	delete(own.names[kind], name)

@@ -1,7 +1,6 @@
 package execute
 
 import (
-	"bytes"
 	"slices"
 	"sync"
 
@@ -13,39 +12,62 @@ import (
 // Receivers lists who gets a message. Patterns that take long to be matched are looked at without the lock, and within the budget.
 func (l *listeners) Receivers(txn *storage.Txn, channel []byte) (Receivers, error) {
 	found, slow := l.quickReceivers(channel)
-	for _, pattern := range slow {
-		if err := txn.SpendSteps(pattern.compiled.Steps(len(channel))); err != nil {
+	for _, s := range slow {
+		if err := txn.SpendSteps(s.compiled.Steps(len(channel))); err != nil {
 			return nil, err
 		}
-		if pattern.compiled.Match(channel) {
-			l.mu.RLock()
-			found = l.listening(found, pattern.text)
-			l.mu.RUnlock()
-		}
+		found = append(found, l.slowReceivers(s, channel)...)
 	}
 	return found, nil
 }
 
-// deliver sends a message to all who listen, outside of any command. Patterns that take long to be matched are matched by another goroutine,
-// one message after the other.
-func (l *listeners) deliver(channel, message []byte) {
-	found, slow := l.quickReceivers(channel)
-	found.Send(channel, message)
-	if len(slow) == 0 {
-		return
+// ShardReceivers lists who gets a message to a shard channel.
+func (l *listeners) ShardReceivers(channel []byte) Receivers {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if to := l.byName[ShardKind][string(channel)]; to != nil {
+		return Receivers{{way: ShardKind, sessions: to.all()}}
 	}
-	message = bytes.Clone(message)
-	l.slow.do(func() {
-		for _, pattern := range slow {
-			if !pattern.compiled.Match(channel) {
-				continue
-			}
-			l.mu.RLock()
-			late := l.listening(nil, pattern.text)
-			l.mu.RUnlock()
-			late.Send(channel, message)
+	return nil
+}
+
+// slowPattern is one that takes long to be matched with a channel.
+type slowPattern struct {
+	text     string
+	compiled *glob.Pattern
+}
+
+// ManySteps is how many steps of a match are counted against the budget.
+const ManySteps = 1 << 12
+
+// quickReceivers lists who is found at once, and the patterns that take longer.
+func (l *listeners) quickReceivers(channel []byte) (found Receivers, slow []slowPattern) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if to := l.byName[ChannelKind][string(channel)]; to != nil {
+		found = append(found, receivers{way: ChannelKind, sessions: to.all()})
+	}
+	for text, to := range l.byName[PatternKind] {
+		if to.pattern.Steps(len(channel)) > ManySteps {
+			slow = append(slow, slowPattern{text, to.pattern})
+		} else if to.pattern.Match(channel) {
+			found = append(found, receivers{way: PatternKind, pattern: text, sessions: to.all()})
 		}
-	})
+	}
+	return found, slow
+}
+
+// slowReceivers lists who listens to a pattern, if it matches.
+func (l *listeners) slowReceivers(s slowPattern, channel []byte) Receivers {
+	if !s.compiled.Match(channel) {
+		return nil
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if to := l.byName[PatternKind][s.text]; to != nil {
+		return Receivers{{way: PatternKind, pattern: s.text, sessions: to.all()}}
+	}
+	return nil
 }
 
 // inOrder calls functions one after the other, on a goroutine that is there while there are any.
@@ -76,83 +98,34 @@ func (o *inOrder) run() {
 	}
 }
 
-// ShardReceivers lists who gets a message to a shard channel.
-func (l *listeners) ShardReceivers(channel []byte) (found Receivers) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	for s := range l.byName[ShardKind][string(channel)] {
-		found = append(found, receiver{session: s, way: ShardKind})
-	}
-	return found
-}
-
-// slowPattern is one that takes long to be matched with a channel.
-type slowPattern struct {
-	text     string
-	compiled *glob.Pattern
-}
-
-// ManySteps is how many steps of a match are counted against the budget.
-const ManySteps = 1 << 12
-
-// quickReceivers lists who is found at once, and the patterns that take longer.
-func (l *listeners) quickReceivers(channel []byte) (found Receivers, slow []slowPattern) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	for s := range l.byName[ChannelKind][string(channel)] {
-		found = append(found, receiver{session: s, way: ChannelKind})
-	}
-	for text, compiled := range l.patterns {
-		if compiled.Steps(len(channel)) > ManySteps {
-			slow = append(slow, slowPattern{text, compiled})
-		} else if compiled.Match(channel) {
-			found = l.listening(found, text)
-		}
-	}
-	return found, slow
-}
-
-// listening appends those who listen to a pattern. It needs mu to be held.
-func (l *listeners) listening(found Receivers, pattern string) Receivers {
-	for s := range l.byName[PatternKind][pattern] {
-		found = append(found, receiver{session: s, way: PatternKind, pattern: pattern})
-	}
-	return found
-}
-
 // Receivers are those who get a message; who listens in several ways gets it several times.
-type Receivers []receiver
+type Receivers []receivers
 
-// receiver is somebody who gets a message.
-type receiver struct {
-	session *Session
-	pattern string // that the channel matched
-	way     ListenKind
+// receivers are those who get it in the same form.
+type receivers struct {
+	way      ListenKind
+	pattern  string // that the channel matched
+	sessions []*Session
 }
 
-// Of are those of a session.
-func (r Receivers) Of(s *Session) (own Receivers) {
+// Count is how many messages there are.
+func (r Receivers) Count() (count int) {
 	for i := range r {
-		if r[i].session == s {
-			own = append(own, r[i])
+		count += len(r[i].sessions)
+	}
+	return count
+}
+
+// Write writes the messages that a session gets itself, as they are delivered.
+func (r Receivers) Write(w *resp.Writer, own *Session, channel, message []byte) {
+	for i := range r {
+		if slices.Contains(r[i].sessions, own) {
+			r[i].write(w, channel, message)
 		}
 	}
-	return own
 }
 
-// Without are those of other sessions. It takes the place of what it is called with.
-func (r Receivers) Without(s *Session) Receivers {
-	return slices.DeleteFunc(r, func(one receiver) bool { return one.session == s })
-}
-
-// Write writes the messages as they are delivered.
-func (r Receivers) Write(w *resp.Writer, channel, message []byte) {
-	for i := range r {
-		r[i].write(w, channel, message)
-	}
-}
-
-func (r *receiver) write(w *resp.Writer, channel, message []byte) {
+func (r *receivers) write(w *resp.Writer, channel, message []byte) {
 	switch r.way {
 	case ShardKind:
 		w.Push(3)
@@ -169,17 +142,62 @@ func (r *receiver) write(w *resp.Writer, channel, message []byte) {
 	w.Bulk(message)
 }
 
-// Send sends the messages outside of the order of replies. Those who listen in the same way follow each other and share the bytes.
-func (r Receivers) Send(channel, message []byte) {
-	var text []byte
-	protocol, before := 0, receiver{}
+// parcels appends the messages to those that are to be sent, but for those to the sender itself. All who get the same share the bytes.
+func (r Receivers) parcels(sent []Parcel, sender *Session, channel, message []byte) []Parcel {
 	for i := range r {
-		speaks := int(r[i].session.listening.protocol.Load())
-		if text == nil || speaks != protocol || r[i].way != before.way || r[i].pattern != before.pattern {
-			w := resp.NewWriter(speaks)
-			r[i].write(w, channel, message)
-			text, protocol, before = w.Bytes(), speaks, r[i]
+		var texts [4][]byte // by protocol
+		for _, s := range r[i].sessions {
+			if s == sender {
+				continue
+			}
+			text := &texts[s.listening.protocol.Load()&3]
+			if *text == nil {
+				w := resp.NewWriter(int(s.listening.protocol.Load()))
+				r[i].write(w, channel, message)
+				*text = w.Bytes()
+			}
+			sent = append(sent, Parcel{s.Peer, *text})
 		}
-		r[i].session.Peer.Send(text)
 	}
+	return sent
+}
+
+// Parcel is what one client is to be sent, outside of the order of requests and replies.
+type Parcel struct {
+	To   Peer
+	Text []byte // stays as it is
+}
+
+// deliver sends parcels.
+func (e *Engine) deliver(parcels []Parcel) {
+	switch {
+	case len(parcels) == 0:
+	case e.Courier != nil:
+		e.Courier(parcels)
+	default:
+		for _, p := range parcels {
+			p.To.Send(p.Text)
+		}
+	}
+}
+
+// Publish sends a message when what was executed with it is committed. The session itself gets it behind the reply, as with Redis 7.2; 7.0
+// puts it in front of that, in the midst of EXEC's array.
+func (c *Invocation) Publish(to Receivers, channel, message []byte) {
+	if len(to) == 0 {
+		return
+	}
+	own, outbox := c.Session, &c.batch.running.outbox
+	if own.Listens() {
+		c.Push(func(w *resp.Writer) { to.Write(w, own, channel, message) })
+	}
+	c.AfterCommit(func() { outbox.parcels = to.parcels(outbox.parcels, own, channel, message) })
+}
+
+// sendParcels sends what was published.
+func (b *Batch) sendParcels() {
+	outbox := &b.running.outbox
+	b.engine.deliver(outbox.parcels)
+	clear(outbox.parcels)
+	outbox.parcels = outbox.parcels[:0]
 }
