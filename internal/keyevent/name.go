@@ -66,6 +66,18 @@ const (
 	ZUnionStore
 	ZDiffStore
 	ZRangeStore
+	GeoRadiusStore
+	GeoSearchStore
+
+	XAdd
+	XDel
+	XTrim
+	XSetID
+	XGroupCreate
+	XGroupSetID
+	XGroupDestroy
+	XGroupCreateConsumer
+	XGroupDelConsumer
 )
 
 // name is what a Name stands for.
@@ -132,6 +144,18 @@ var names = [...]name{
 	ZUnionStore:      {text: "zunionstore", class: SortedSet, stores: true},
 	ZDiffStore:       {text: "zdiffstore", class: SortedSet, stores: true},
 	ZRangeStore:      {text: "zrangestore", class: SortedSet, stores: true},
+	GeoRadiusStore:   {text: "georadiusstore", class: SortedSet, stores: true},
+	GeoSearchStore:   {text: "geosearchstore", class: SortedSet, stores: true},
+
+	XAdd:                 {text: "xadd", class: Stream},
+	XDel:                 {text: "xdel", class: Stream},
+	XTrim:                {text: "xtrim", class: Stream},
+	XSetID:               {text: "xsetid", class: Stream},
+	XGroupCreate:         {text: "xgroup-create", class: Stream},
+	XGroupSetID:          {text: "xgroup-setid", class: Stream},
+	XGroupDestroy:        {text: "xgroup-destroy", class: Stream},
+	XGroupCreateConsumer: {text: "xgroup-createconsumer", class: Stream},
+	XGroupDelConsumer:    {text: "xgroup-delconsumer", class: Stream},
 }
 
 // String is the name as it is told.
