@@ -130,7 +130,6 @@ func withoutCluster() []*option {
 
 func withoutParts() []*option {
 	return []*option{
-		inert("busy-reply-threshold", integer(0, unlimited, "milliseconds"), "5000", live, "There are no scripts.").or("lua-time-limit"),
 		inert("stream-node-max-bytes", size(0, unlimited), "4096", live, "There are no streams."),
 		inert("stream-node-max-entries", integer(0, unlimited, "entries"), "100", live, "There are no streams."),
 		inert("acl-pubsub-default", named("allchannels", "resetchannels"), "resetchannels", live, "There is no user but default."),

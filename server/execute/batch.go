@@ -231,8 +231,14 @@ func (b *Batch) run(c *Invocation) Outcome {
 	c.Session.noteActive(now)
 	state := c.Session.State
 	b.running.underway = true
+	b.beginUnderway(start)
 	err := b.call(c, now)
 	b.running.underway = false
+	if err == errUnderway {
+		c.Session.restore(state)
+		b.txn.ForgetLookups(&c.before.txn)
+		return b.waitUnderway(c)
+	}
 	if b.exhausted(err) {
 		c.Session.restore(state)
 		c.Session.worked.large = b.txn.AskedBytes()
@@ -272,7 +278,7 @@ func (b *Batch) exhausted(err error) bool {
 // takesBack reports whether an error takes back the outermost request, rather than being the reply of the one that met it: half of it must
 // not be committed.
 func (b *Batch) takesBack(err error) bool {
-	return err != nil && (b.exhausted(err) || errors.Is(err, storage.ErrInterrupted))
+	return err != nil && (b.exhausted(err) || err == errUnderway || errors.Is(err, storage.ErrInterrupted))
 }
 
 // call runs an invocation as a step of the transaction: when it fails, its error is the reply, and nothing else of it is left.
@@ -283,7 +289,7 @@ func (b *Batch) call(c *Invocation, now int64) error {
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
 		c.takeBack()
-		if !b.exhausted(err) && err != errBlocked && err != errSeparate {
+		if !b.exhausted(err) && err != errBlocked && err != errSeparate && err != errUnderway {
 			c.Fail(err)
 		}
 		return err

@@ -298,7 +298,7 @@ func (c *Command) check() {
 		panic("command: " + c.full + " is incomplete")
 	case c.Flags&Write != 0 && c.Flags&ReadOnly != 0:
 		panic("command: " + c.full + " both reads only and writes")
-	case len(c.Keys) > 0 && c.Flags&(Write|ReadOnly) == 0 && c.Categories&CategoryTransaction == 0:
+	case len(c.Keys) > 0 && c.Flags&(Write|ReadOnly|MayReplicate) == 0 && c.Categories&CategoryTransaction == 0:
 		panic("command: " + c.full + " has keys but neither reads nor writes")
 	}
 }

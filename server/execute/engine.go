@@ -195,4 +195,7 @@ func (e *Engine) AuthenticationRequired(s *Session) bool {
 }
 
 // RedisVersion is the version of Redis whose behaviour this is, for clients that ask.
-const RedisVersion = "7.2.0"
+const (
+	RedisVersion       = "7.2.0"
+	RedisVersionNumber = 0x070200
+)

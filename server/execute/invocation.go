@@ -140,6 +140,12 @@ type running struct {
 	counting bool // it is to be run again, to count on
 	sealed   bool // by a NoBatch command: nothing joins it
 	marked   int  // the key events whose watchers were told
+
+	inner    Request      // the one that Call runs; see Inner
+	plan     Plan         // of it
+	turnedUp []wantedLock // locks that were taken for such requests
+	busy     uint32       // the one that somebody else has
+	began    int64        // when the outermost began, as the engine's clock says
 }
 
 // abandon takes back what runs.
@@ -174,18 +180,23 @@ func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer
 type outbox struct {
 	after  []func()    // to be called when the commit has succeeded
 	ran    []Execution // to be counted and shown when the outermost request has run
+	called []called    // likewise, of those that Call has run: to be counted only
 	pushed []byte      // to the client, for behind the reply to the outermost request
 }
 
 // outboxMark is what rewind goes back to.
-type outboxMark struct{ after, ran, pushed int }
+type outboxMark struct{ after, ran, called, pushed int }
 
-func (o *outbox) mark() outboxMark { return outboxMark{len(o.after), len(o.ran), len(o.pushed)} }
+func (o *outbox) mark() outboxMark {
+	return outboxMark{len(o.after), len(o.ran), len(o.called), len(o.pushed)}
+}
 
 func (o *outbox) rewind(to outboxMark) {
 	clear(o.after[to.after:])
 	clear(o.ran[to.ran:])
-	o.after, o.ran, o.pushed = o.after[:to.after], o.ran[:to.ran], o.pushed[:to.pushed]
+	to.called = min(to.called, len(o.called)) // some were counted ahead
+	clear(o.called[to.called:])
+	o.after, o.ran, o.called, o.pushed = o.after[:to.after], o.ran[:to.ran], o.called[:to.called], o.pushed[:to.pushed]
 }
 
 // committed calls what waits for the commit.

@@ -24,13 +24,15 @@ type Request struct {
 	container *Command       // has no such subcommand
 	malformed bool           // it can't be executed: see refusal
 
+	needs *needs // what has turned out under way; nil: nothing
+
 	single [1]KeyReference // memory for keys
 }
 
 // read makes r the request that words are.
 func (r *Request) read(found, container *Command, args [][]byte) {
 	r.Command, r.container, r.Args = found, container, args
-	r.keys, r.flags, r.database = r.keys[:0], 0, unlocated
+	r.keys, r.flags, r.database, r.needs = r.keys[:0], 0, unlocated, nil
 	r.malformed = found == nil || !found.Accepts(len(args)) || found.Run == nil
 	if r.malformed {
 		return
@@ -90,6 +92,9 @@ func (r *Request) refusal() error {
 
 // writes reports whether the request may change keys, or what replicas are told.
 func (r *Request) writes() bool { return r.flags&(Write|MayReplicate) != 0 }
+
+// Writes reports whether the request may change keys, or what replicas are told.
+func (r *Request) Writes() bool { return r.writes() }
 
 // prefetch returns what the storage may look up ahead of the request's execution; false if that is nothing.
 //

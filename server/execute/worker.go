@@ -183,6 +183,12 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 	ranked := s.worked.ranked
 	s.worked.ranked = false
 	for round := 0; ; round++ {
+		if round > 0 && r.needs != nil {
+			if err := b.makePlan(c); err != nil {
+				b.failPlan(c, err)
+				return Done
+			}
+		}
 		b.locks.await(&b.plan)
 		if b.barred(s, r) {
 			b.giveUp()

@@ -211,7 +211,6 @@ static void write_pairs(struct writer *w, int keys_only) {
 		else
 			write_value(w);
 	}
-	lua_pop(L, 1);
 }
 
 static void write_array(struct writer *w) {

@@ -214,6 +214,8 @@ static void set_invalid(struct decoder *d, const char *place, const char *wrong)
 
 // is_odd tells whether a number isn't one in JSON, though C reads it.
 static int is_odd(const char *at) {
+	if (*at == '+')
+		return 1;
 	if (*at == '-')
 		at++;
 	if (*at == '0')
