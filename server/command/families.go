@@ -62,6 +62,8 @@ func families() []Family {
 		setFamily(),
 		listFamily(),
 		zsetFamily(),
+		blockingFamily(),
+		geoFamily(),
 		genericFamily(),
 		expireFamily(),
 		objectFamily(),

@@ -141,11 +141,13 @@ type running struct {
 	sealed   bool // by a NoBatch command: nothing joins it
 	marked   int  // the key events whose watchers were told
 
-	inner    Request      // the one that Call runs; see Inner
-	plan     Plan         // of it
-	turnedUp []wantedLock // locks that were taken for such requests
-	busy     uint32       // the one that somebody else has
-	began    int64        // when the outermost began, as the engine's clock says
+	replaced []int  // databases that the outermost has replaced as a whole
+	lacking  uint32 // the lock that the outermost was taken back for
+
+	began    int64    // when the outermost began, as the engine's clock says
+	inner    Request  // the one that Call runs; see Inner
+	plan     Plan     // of it
+	turnedUp []uint32 // locks that the outermost has turned out to need, and got
 }
 
 // abandon takes back what runs.
@@ -179,29 +181,43 @@ func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer
 // outbox has what leaves the transaction, until it is known that it may: what an invocation that is taken back has put there is thrown away.
 type outbox struct {
 	after  []func()    // to be called when the commit has succeeded
+	served []served    // to be told when the commit has succeeded
 	ran    []Execution // to be counted and shown when the outermost request has run
 	called []called    // likewise, of those that Call has run: to be counted only
 	pushed []byte      // to the client, for behind the reply to the outermost request
 }
 
 // outboxMark is what rewind goes back to.
-type outboxMark struct{ after, ran, called, pushed int }
+type outboxMark struct{ after, served, ran, called, pushed int }
 
 func (o *outbox) mark() outboxMark {
-	return outboxMark{len(o.after), len(o.ran), len(o.called), len(o.pushed)}
+	return outboxMark{len(o.after), len(o.served), len(o.ran), len(o.called), len(o.pushed)}
 }
 
 func (o *outbox) rewind(to outboxMark) {
+	for i := len(o.served) - 1; i >= to.served; i-- {
+		o.served[i].blocked.release()
+	}
+	o.forgetServed(to.served)
 	clear(o.after[to.after:])
 	clear(o.ran[to.ran:])
-	to.called = min(to.called, len(o.called)) // some were counted ahead
-	clear(o.called[to.called:])
-	o.after, o.ran, o.called, o.pushed = o.after[:to.after], o.ran[:to.ran], o.called[:to.called], o.pushed[:to.pushed]
+	called := min(to.called, len(o.called)) // some were counted ahead
+	clear(o.called[called:])
+	o.after, o.ran, o.called, o.pushed = o.after[:to.after], o.ran[:to.ran], o.called[:called], o.pushed[:to.pushed]
 }
 
-// committed calls what waits for the commit.
-func (o *outbox) committed() {
+func (o *outbox) forgetServed(first int) {
+	clear(o.served[first:])
+	o.served = o.served[:first]
+}
+
+// committed calls what waits for the commit, behind which the log is at a position.
+func (o *outbox) committed(position int64) {
 	for _, f := range o.after {
 		f()
 	}
+	for i := range o.served {
+		o.served[i].tell(position)
+	}
+	o.forgetServed(0)
 }

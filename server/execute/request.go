@@ -22,9 +22,8 @@ type Request struct {
 	keys      []KeyReference // none when the words can't be right: the command itself says what is wrong
 	database  int            // that the stripes of keys are for
 	container *Command       // has no such subcommand
+	further   further        // what it turned out to need
 	malformed bool           // it can't be executed: see refusal
-
-	needs *needs // what has turned out under way; nil: nothing
 
 	single [1]KeyReference // memory for keys
 }
@@ -32,7 +31,8 @@ type Request struct {
 // read makes r the request that words are.
 func (r *Request) read(found, container *Command, args [][]byte) {
 	r.Command, r.container, r.Args = found, container, args
-	r.keys, r.flags, r.database, r.needs = r.keys[:0], 0, unlocated, nil
+	r.keys, r.flags, r.database = r.keys[:0], 0, unlocated
+	r.further = further{}
 	r.malformed = found == nil || !found.Accepts(len(args)) || found.Run == nil
 	if r.malformed {
 		return

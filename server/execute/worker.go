@@ -183,7 +183,7 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 	ranked := s.worked.ranked
 	s.worked.ranked = false
 	for round := 0; ; round++ {
-		if round > 0 && r.needs != nil {
+		if round > 0 && r.further.any() {
 			if err := b.makePlan(c); err != nil {
 				b.failPlan(c, err)
 				return Done
