@@ -34,7 +34,7 @@ func evaluate(name, since, what string, readOnly bool, keys KeyFlags, notes stri
 	}
 	spec := countedKeys(2, keys)
 	spec.Notes = notes
-	return Command{Name: name, Arity: -3, Flags: flags, Categories: CategoryScripting, Run: run, Plan: planScript, Keys: []KeySpec{spec},
+	return Command{Name: name, Arity: -3, Flags: flags, Categories: CategoryScripting, Run: run, Plan: planScript, RunsScript: true, Keys: []KeySpec{spec},
 		Prefetch: execute.PrefetchNothing, Group: "scripting", Since: since, Complexity: "Depends on the script that is executed.",
 		Syntax: what + " numkeys [key [key ...]] [arg [arg ...]]", Summary: summary}
 }
@@ -339,8 +339,9 @@ func cmdScriptKill(c *Invocation) error {
 
 // longScripts are the scripts that workers run.
 type longScripts struct {
-	mu      sync.Mutex
-	scripts map[*longScript]struct{}
+	mu       sync.Mutex
+	scripts  map[*longScript]struct{}
+	stopping bool
 }
 
 const (
@@ -357,6 +358,9 @@ func (l *longScripts) enter(state *script.State, known *knownScript) *longScript
 		l.scripts = map[*longScript]struct{}{}
 	}
 	l.scripts[long] = struct{}{}
+	if l.stopping {
+		state.Kill()
+	}
 	return long
 }
 
@@ -383,10 +387,11 @@ func (l *longScripts) kill() error {
 	return err
 }
 
-// killAll ends all scripts: the server stops.
-func (l *longScripts) killAll() {
+// stop ends all scripts, and those that begin.
+func (l *longScripts) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.stopping = true
 	for long := range l.scripts {
 		long.state.Kill()
 	}

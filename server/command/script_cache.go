@@ -186,7 +186,7 @@ func (s *scripts) count() (number int, bytes int64) {
 }
 
 // stop ends the scripts that run.
-func (s *scripts) stop() { s.running.killAll() }
+func (s *scripts) stop() { s.running.stop() }
 
 // knownFlags are the flags that a script may have. Those of clusters and of a bound on memory mean nothing here.
 var knownFlags = map[string]bool{"no-writes": true, "allow-oom": true, "allow-stale": true, "no-cluster": true, "allow-cross-slot-keys": true}

@@ -31,6 +31,7 @@ type Batch struct {
 	locks    locks
 	running  running
 	members  members
+	long     longPart
 	clock    stopwatch
 }
 
@@ -185,7 +186,7 @@ func (b *Batch) planAndTake(c *Invocation) (outcome Outcome, ready bool) {
 	if wait.Cause == ForLock {
 		b.engine.Statistics.Conflicts.Add(b.clock.lane, 1)
 	}
-	return c.Session.waits(wait), false
+	return b.waitOut(c, wait), false
 }
 
 func (b *Batch) makePlan(c *Invocation) error { return b.plan.make(c, b.repeat.applying) }

@@ -68,7 +68,7 @@ func (b *Batch) lacks(c *Invocation) Outcome {
 		return b.offload(c)
 	}
 	b.engine.Statistics.Conflicts.Add(b.clock.lane, 1)
-	return c.Session.waits(b.locks.lockWait(b.running.lacking))
+	return b.waitOut(c, b.locks.lockWait(b.running.lacking))
 }
 
 // addFurther takes up what a request turned out to need when it ran before.
