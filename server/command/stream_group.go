@@ -26,7 +26,7 @@ func streamGroupCommands() []Command {
 		{Name: "xautoclaim", Arity: -6, Flags: Write | Fast, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RW|Delete)}, Tips: []string{"nondeterministic_output"}, Run: cmdXAutoClaim,
 			Group: "stream", Since: "6.2.0", Complexity: "O(1) if COUNT is small",
-			Syntax:  "key group consumer min-idle-time start [COUNT count] [JUSTID]",
+			Syntax:  "key group consumer min-idle-time start:string [COUNT count] [JUSTID]",
 			Summary: "Gives entries that have been pending for long to another consumer."},
 	}
 }

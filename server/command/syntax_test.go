@@ -179,6 +179,8 @@ var documentedOtherwise = map[string]string{
 	"migrate":                 "Kedis has USE_PREFIX",
 	"lolwut":                  "the sizes of the picture",
 	"replconf":                "is not documented",
+	"xread":                   "its keys stand in a block",
+	"xreadgroup":              "its keys stand in a block",
 	"xclaim":                  "7.2 names the last id otherwise",
 	"xsetid":                  "7.2 names the numbers otherwise",
 	"xgroup|create":           "7.2 names the group otherwise",
