@@ -27,8 +27,8 @@ type commandLoader struct {
 	words [][]byte // of the piece, what is still to be taken
 }
 
-// loadCommands reads a snapshot into an import, and returns the database that the stream behind it has
-// selected.
+// loadCommands reads a snapshot into an import, and returns the database that the stream behind it
+// has selected.
 func (l *link) loadCommands(to *storage.Import) (database int, err error) {
 	c := &commandLoader{link: l, to: to}
 	c.decoder.MaxString = l.longestString()
@@ -95,8 +95,8 @@ func (c *commandLoader) restore(args [][]byte) error {
 	return nil
 }
 
-// nextElement takes the next element of a collection from the piece that came last, or from the next one,
-// if there is one.
+// nextElement takes the next element of a collection from the piece that came last, or from the
+// next one, if there is one.
 func (c *commandLoader) nextElement(e *rdb.Element) (more bool, err error) {
 	for len(c.words) == 0 {
 		args, err := c.request()

@@ -20,8 +20,9 @@ import (
 //	…
 //	REPL_SNAPSHOT_COMPLETE id database position keys checksum
 //
-// expire-ms is 0 for a key that doesn't expire. database is the one that is selected in the stream at the
-// position, keys the number of keys, and checksum the CRC-64 of all bytes before, in hexadecimal.
+// expire-ms is 0 for a key that doesn't expire. database is the one that is selected in the stream
+// at the position, keys the number of keys, and checksum the CRC-64 of all bytes before, in
+// hexadecimal.
 const snapshotComplete = "REPL_SNAPSHOT_COMPLETE"
 
 // pieceCommands are what adds a piece to a large collection.
@@ -62,7 +63,7 @@ func (s *snapshot) writeCommands(w io.Writer) error {
 		if err := c.sayTexts("SELECT", strconv.Itoa(database)); err != nil {
 			return err
 		}
-		if err := s.walk(database, keys, c.key); err != nil {
+		if err := s.scan(database, keys, c.key); err != nil {
 			return err
 		}
 	}

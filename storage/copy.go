@@ -32,7 +32,7 @@ func (d DB) copyElements(m *layout.Metadata, to DB) (id uint64, err error) {
 	copied := to.newElements(m.Type)
 	for _, records := range m.Type.Elements() {
 		before := copied.Records()
-		it := d.walkCollection(records.Kind, m, false)
+		it := d.iterateCollection(records.Kind, m, false)
 		for it.Next() {
 			if it.Fail(copied.Put(records.Kind, it.Key()[layout.ElementPrefix:], it.Value())) {
 				break

@@ -2,8 +2,8 @@ package rdb
 
 import "kedis/storage/listpack"
 
-// Copyable is nil, or an *UnsupportedError for what CopyTo can't write: streams, and hashes with fields that
-// expire, which version 10 doesn't have.
+// Copyable is nil, or an *UnsupportedError for what CopyTo can't write: streams, and hashes with
+// fields that expire, which version 10 doesn't have.
 func (v *Value) Copyable() error {
 	switch v.Type {
 	case typeHashMetadata, typeHashMetadataPreGA, typeHashListpackExpiry, typeHashListpackPreGA,
@@ -13,8 +13,8 @@ func (v *Value) Copyable() error {
 	return nil
 }
 
-// CopyTo writes a value that is Copyable to e, and reads it to its end: packed forms as they are, lists node
-// by node, other collections element by element.
+// CopyTo writes a value that is Copyable to e, and reads it to its end: packed forms as they are,
+// lists node by node, other collections element by element.
 func (v *Value) CopyTo(e *Encoder) error {
 	pack := v.Listpack
 	switch {
@@ -67,8 +67,8 @@ func (v *Value) copyElements(e *Encoder) error {
 	return e.err
 }
 
-// copyNodes copies a list of several nodes, the first of which has been read. Nodes that turn out to be empty
-// come at its end: Redis passes over them.
+// copyNodes copies a list of several nodes, the first of which has been read. Nodes that turn out
+// to be empty come at its end: Redis passes over them.
 func (v *Value) copyNodes(e *Encoder) error {
 	nodes := v.left + 1
 	e.beginCounted(typeListQuicklist2, nodes)
