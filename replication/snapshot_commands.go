@@ -2,6 +2,7 @@ package replication
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -25,9 +26,6 @@ import (
 // hexadecimal.
 const snapshotComplete = "REPL_SNAPSHOT_COMPLETE"
 
-// pieceCommands are what adds a piece to a large collection.
-var pieceCommands = map[rdb.Kind]string{rdb.Hash: "HSET", rdb.Set: "SADD", rdb.List: "RPUSH", rdb.SortedSet: "ZADD"}
-
 const (
 	pieceBytes    = 64 << 10 // of the elements of a large collection, about as many as are sent at a time
 	pieceElements = 1000
@@ -45,10 +43,9 @@ type commandWriter struct {
 
 // piece is a part of a large collection.
 type piece struct {
-	kind     rdb.Kind
-	words    [][]byte // elements with what belongs to them, as pieceCommands take them
-	scores   []float64
-	elements uint64
+	kind     *storage.DataType
+	elements []rdb.Element
+	words    [][]byte // scratch
 	bytes    int
 }
 
@@ -120,76 +117,47 @@ const largestKept = 1 << 20
 // pieces writes a large collection: the first piece as a payload, the others as what adds to it.
 func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) error {
 	p := &c.piece
-	p.kind = storage.TypeOf(m.Type).RDB
+	p.kind = storage.TypeOf(m.Type)
 	p.reset()
 	first := true
 	send := func() (err error) {
 		if first {
 			first = false
 			c.payload.Begin(c.memory)
-			p.encode(&c.payload.Encoder)
+			p.kind.EncodePiece(&c.payload.Encoder, p.elements)
 			err = c.restore(key, m.ExpireMs)
 		} else {
-			err = c.say(append([][]byte{[]byte(pieceCommands[p.kind]), key}, p.words...)...)
+			err = c.say(p.command(key)...)
 		}
 		p.reset()
 		return err
 	}
 	err := db.Elements(m, func(element, value []byte, score float64) error {
 		p.add(element, value, score)
-		if p.bytes >= pieceBytes || p.elements >= pieceElements {
+		if p.bytes >= pieceBytes || len(p.elements) >= pieceElements {
 			return send()
 		}
 		return nil
 	})
-	if err == nil && p.elements > 0 {
+	if err == nil && len(p.elements) > 0 {
 		err = send()
 	}
 	return err
 }
 
 func (p *piece) reset() {
+	clear(p.elements)
 	clear(p.words)
-	p.words, p.scores, p.elements, p.bytes = p.words[:0], p.scores[:0], 0, 0
+	p.elements, p.words, p.bytes = p.elements[:0], p.words[:0], 0
 }
 
 func (p *piece) add(element, value []byte, score float64) {
-	switch p.kind {
-	case rdb.Hash:
-		p.words = append(p.words, append([]byte(nil), element...), append([]byte(nil), value...))
-	case rdb.SortedSet:
-		p.scores = append(p.scores, score)
-		p.words = append(p.words, strconv.AppendFloat(nil, score, 'g', 17, 64), append([]byte(nil), element...))
-	default:
-		p.words = append(p.words, append([]byte(nil), element...))
-	}
-	p.elements++
+	p.elements = append(p.elements, rdb.Element{Bytes: bytes.Clone(element), Value: bytes.Clone(value), Score: score})
 	p.bytes += len(element) + len(value)
 }
 
-// encode writes the piece as a collection of its own.
-func (p *piece) encode(e *rdb.Encoder) {
-	switch p.kind {
-	case rdb.Hash:
-		e.BeginHash(p.elements)
-		for i := 0; i < len(p.words); i += 2 {
-			e.Field(p.words[i], p.words[i+1])
-		}
-	case rdb.SortedSet:
-		e.BeginSortedSet(p.elements)
-		for i, score := range p.scores {
-			e.ScoredMember(p.words[2*i+1], score)
-		}
-	case rdb.Set:
-		e.BeginSet(p.elements)
-		for _, member := range p.words {
-			e.Member(member)
-		}
-	case rdb.List:
-		e.BeginPlainList(p.elements)
-		for _, element := range p.words {
-			e.ListElement(element)
-		}
-	}
-	e.End()
+// command returns the command that adds the piece to a key.
+func (p *piece) command(key []byte) [][]byte {
+	p.words = p.kind.AppendPiece(append(p.words, []byte(p.kind.PieceCommand()), key), p.elements)
+	return p.words
 }

@@ -37,7 +37,9 @@ var hashType = DataType{Name: "hash", RDB: rdb.Hash, Digest: digest.Hash, encodi
 		}
 		return h.All(false, func(field, value []byte) bool { v.Field(field, value); return true })
 	},
-	elements:    visitValues,
+	elements: visitValues,
+	pieces: pieces{command: "HSET", begin: (*rdb.Encoder).BeginHash, words: appendFieldWords, parse: parseFieldWords,
+		encode: func(e *rdb.Encoder, field *rdb.Element) { e.Field(field.Bytes, field.Value) }},
 	packedPairs: true,
 }
 

@@ -27,6 +27,8 @@ var listType = DataType{Name: "list", RDB: rdb.List, Digest: digest.List, encodi
 	elements: func(d DB, m *layout.Metadata, visit visitElement) error {
 		return d.scanAll(m, m.Type.Elements()[0], false, func(_, element []byte) error { return visit(element, nil, 0) })
 	},
+	pieces: pieces{command: "RPUSH", begin: (*rdb.Encoder).BeginPlainList, words: appendElementWord, parse: parseElementWord,
+		encode: func(e *rdb.Encoder, element *rdb.Element) { e.ListElement(element.Bytes) }},
 }
 
 // encodeList writes a list. The number of nodes that a spread one makes up comes first, so its

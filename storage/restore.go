@@ -30,7 +30,7 @@ func (d DB) Restore(key []byte, old Key, v *rdb.Value, expireMs int64) error {
 
 func (d DB) restored(v *rdb.Value) (layout.Metadata, error) {
 	for i := range types {
-		if t := &types[i]; t.restore != nil && t.RDB == v.Kind {
+		if t := &types[i]; t.holds(v.Kind) {
 			return t.restore(&restoring{db: d, value: v, kind: layout.Type(i), pairs: t.packedPairs})
 		}
 	}

@@ -31,6 +31,8 @@ var setType = DataType{Name: "set", RDB: rdb.Set, Digest: digest.Set, encoding: 
 		return s.All(func(member []byte) bool { v.Member(member); return true })
 	},
 	elements: visitValues,
+	pieces: pieces{command: "SADD", begin: (*rdb.Encoder).BeginSet, words: appendElementWord, parse: parseElementWord,
+		encode: func(e *rdb.Encoder, member *rdb.Element) { e.Member(member.Bytes) }},
 }
 
 var encodeSet = encodeCollection((*rdb.Encoder).SetListpack, (*rdb.Encoder).BeginSet,

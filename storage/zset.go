@@ -27,7 +27,9 @@ var zsetType = DataType{Name: "zset", RDB: rdb.SortedSet, Digest: digest.SortedS
 		}
 		return z.All(func(member []byte, score float64) bool { v.Scored(member, score); return true })
 	},
-	elements:    visitScored,
+	elements: visitScored,
+	pieces: pieces{command: "ZADD", begin: (*rdb.Encoder).BeginSortedSet, words: appendScoreWords, parse: parseScoreWords,
+		encode: func(e *rdb.Encoder, member *rdb.Element) { e.ScoredMember(member.Bytes, member.Score) }},
 	packedPairs: true,
 	scanned: func(t *Txn, value []byte) ([]byte, error) {
 		score, err := layout.DecodeScore(value)
