@@ -25,6 +25,7 @@ type commandLoader struct {
 	key   []byte // of the collection whose pieces come
 	kind  *storage.DataType
 	words [][]byte // of the piece, what is still to be taken
+	part  rdb.StreamElement
 }
 
 // loadCommands reads a snapshot into an import, and returns the database that the stream behind it
@@ -95,8 +96,8 @@ func (c *commandLoader) restore(args [][]byte) error {
 	return nil
 }
 
-// nextElement takes the next element of a collection from the piece that came last, or from the next
-// one, if there is one.
+// nextElement takes the next element of a collection from the piece that came last, or from the
+// next one, if there is one.
 func (c *commandLoader) nextElement(e *rdb.Element) (more bool, err error) {
 	for len(c.words) == 0 {
 		args, err := c.request()
@@ -109,6 +110,7 @@ func (c *commandLoader) nextElement(e *rdb.Element) (more bool, err error) {
 		}
 		c.words = args[2:]
 	}
+	e.Stream = &c.part // where a stream's goes
 	if c.words, err = c.kind.ParsePiece(c.words, e); err != nil {
 		return false, fmt.Errorf("replication: key %.200q: %w", c.key, err)
 	}

@@ -42,8 +42,8 @@ type Host interface {
 	// RemoveFormerLogs removes what AdoptLog has ended.
 	RemoveFormerLogs() error
 
-	// NewFollower makes what applies a stream that comes over a connection, in which a database is
-	// selected.
+	// NewStreamApplier makes what applies a stream that comes over a connection, in which a
+	// database is selected.
 	NewStreamApplier(conn net.Conn, database int) StreamApplier
 	// Exclude waits until no command runs, and keeps all out until admit is called.
 	Exclude() (admit func())

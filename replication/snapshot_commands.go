@@ -18,6 +18,7 @@ import (
 //	SELECT database
 //	RESTORE key expire-ms payload ABSTTL            a key, or the beginning of a large collection
 //	HSET | SADD | RPUSH | ZADD key element …        the rest of that, in pieces
+//	XPARTS key part …                               the same of a stream, of which RESTORE makes an empty one; see rdb.StreamElement.Append
 //	…
 //	REPL_SNAPSHOT_COMPLETE id database position keys checksum
 //
@@ -114,25 +115,30 @@ func (c *commandWriter) restore(key []byte, expireMs int64) error {
 // largestKept is how much memory is kept from one payload to the next.
 const largestKept = 1 << 20
 
-// pieces writes a large collection: the first piece as a payload, the others as what adds to it.
+// pieces writes a large collection: the beginning as a payload, the rest as what adds to it.
 func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) error {
 	p := &c.piece
 	p.kind = storage.TypeOf(m.Type)
 	p.reset()
 	first := true
-	send := func() (err error) {
+	send := func() error {
+		defer p.reset()
+		rest := p.elements
 		if first {
 			first = false
 			c.payload.Begin(c.memory)
-			p.kind.EncodePiece(&c.payload.Encoder, p.elements)
-			err = c.restore(key, m.ExpireMs)
-		} else {
-			err = c.say(p.command(key)...)
+			rest = p.kind.BeginPieces(&c.payload.Encoder, p.elements)
+			if err := c.restore(key, m.ExpireMs); err != nil {
+				return err
+			}
 		}
-		p.reset()
-		return err
+		if len(rest) == 0 {
+			return nil
+		}
+		p.words = p.kind.AppendPiece(append(p.words, []byte(p.kind.PieceCommand()), key), rest)
+		return c.say(p.words...)
 	}
-	err := db.Elements(m, func(element, value []byte, score float64) error {
+	err := db.PieceElements(m, func(element, value []byte, score float64) error {
 		p.add(element, value, score)
 		if p.bytes >= pieceBytes || len(p.elements) >= pieceElements {
 			return send()
@@ -154,10 +160,4 @@ func (p *piece) reset() {
 func (p *piece) add(element, value []byte, score float64) {
 	p.elements = append(p.elements, rdb.Element{Bytes: bytes.Clone(element), Value: bytes.Clone(value), Score: score})
 	p.bytes += len(element) + len(value)
-}
-
-// command returns the command that adds the piece to a key.
-func (p *piece) command(key []byte) [][]byte {
-	p.words = p.kind.AppendPiece(append(p.words, []byte(p.kind.PieceCommand()), key), p.elements)
-	return p.words
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/storage/digest"
 	"kedis/storage/layout"
@@ -38,8 +39,8 @@ var hashType = DataType{Name: "hash", RDB: rdb.Hash, Digest: digest.Hash, encodi
 		return h.All(false, func(field, value []byte) bool { v.Field(field, value); return true })
 	},
 	elements: visitValues,
-	pieces: pieces{command: "HSET", begin: (*rdb.Encoder).BeginHash, words: appendFieldWords, parse: parseFieldWords,
-		encode: func(e *rdb.Encoder, field *rdb.Element) { e.Field(field.Bytes, field.Value) }},
+	pieces: pieces{command: "HSET", words: appendFieldWords, parse: parseFieldWords,
+		begin: beginWhole((*rdb.Encoder).BeginHash, func(e *rdb.Encoder, field *rdb.Element) { e.Field(field.Bytes, field.Value) })},
 	packedPairs: true,
 }
 
@@ -95,16 +96,19 @@ func (h *Hash) elements() spreadElements {
 	return spreadElements{h.db, layout.KindHashField, h.next.ID, h.fresh}
 }
 
-// Save writes the hash down: its record, or that the key is gone with the last field.
-func (h *Hash) Save() error {
+// Save writes the hash down: its record, or that the key is gone with the last field. name is the event that it is.
+func (h *Hash) Save(name keyevent.Name) error {
+	empty := h.Len() == 0
+	var err error
 	switch {
-	case h.Len() > 0:
+	case !empty:
 		h.next.Value = h.pack
-		return h.db.save(h.key, &h.old, &h.next)
+		err = h.db.save(h.key, &h.old, &h.next)
 	case h.old.Exists:
-		return h.db.Remove(h.key, h.old)
+		err = h.db.Remove(h.key, h.old)
 	}
-	return nil
+	h.db.notifySaved(name, h.key, empty, h.old.Exists)
+	return err
 }
 
 // Get returns the value of a field. It is valid until the next one is read.

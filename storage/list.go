@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/digest"
 	"kedis/storage/engine"
 	"kedis/storage/layout"
@@ -27,8 +28,8 @@ var listType = DataType{Name: "list", RDB: rdb.List, Digest: digest.List, encodi
 	elements: func(d DB, m *layout.Metadata, visit visitElement) error {
 		return d.scanAll(m, m.Type.Elements()[0], false, func(_, element []byte) error { return visit(element, nil, 0) })
 	},
-	pieces: pieces{command: "RPUSH", begin: (*rdb.Encoder).BeginPlainList, words: appendElementWord, parse: parseElementWord,
-		encode: func(e *rdb.Encoder, element *rdb.Element) { e.ListElement(element.Bytes) }},
+	pieces: pieces{command: "RPUSH", words: appendElementWord, parse: parseElementWord,
+		begin: beginWhole((*rdb.Encoder).BeginPlainList, func(e *rdb.Encoder, element *rdb.Element) { e.ListElement(element.Bytes) })},
 }
 
 // encodeList writes a list. The number of nodes that a spread one makes up comes first, so its
@@ -149,8 +150,17 @@ func (l *List) Len() int {
 
 func (l *List) packed() bool { return l.next.Encoding == layout.Listpack }
 
-// Save writes the list down: its record, or that the key is gone with the last element.
-func (l *List) Save() error {
+// Save writes the list down: its record, or that the key is gone with the last element. name is the event that it is; of keyevent.Changed
+// nobody is told.
+func (l *List) Save(name keyevent.Name) error {
+	err := l.save()
+	if name != keyevent.Changed {
+		l.db.notifySaved(name, l.key, l.Len() == 0, l.old.Exists)
+	}
+	return err
+}
+
+func (l *List) save() error {
 	if l.made != nil {
 		if err := l.made.Finish(); err != nil {
 			return err

@@ -6,29 +6,49 @@ import (
 	"strconv"
 
 	"kedis/internal/number"
+	"kedis/storage/layout"
 	"kedis/storage/rdb"
 )
 
-// pieces is how a large collection of a type goes to another Kedis: its first elements as a
-// payload, the others as the words of commands. A type that has no such collections has none.
+// pieces is how a large collection of a type goes to another Kedis: the beginning as a payload, the
+// rest as the words of commands. A type that has no such collections has none.
 type pieces struct {
 	command string // adds elements
-	begin   func(e *rdb.Encoder, elements uint64)
-	encode  func(e *rdb.Encoder, element *rdb.Element)
-	words   func(words [][]byte, element *rdb.Element) [][]byte
-	parse   func(words [][]byte, element *rdb.Element) (rest [][]byte, err error)
+	// begin writes a collection of the first elements, and returns those that are not in it.
+	begin func(e *rdb.Encoder, first []rdb.Element) (rest []rdb.Element)
+	words func(words [][]byte, element *rdb.Element) [][]byte
+	parse func(words [][]byte, element *rdb.Element) (rest [][]byte, err error)
+	// elements visits what pieces consist of; nil: the collection's elements.
+	elements func(d DB, m *layout.Metadata, visit visitElement) error
 }
 
 // PieceCommand is the command that adds a piece to a large collection; "" if the type has none.
 func (t *DataType) PieceCommand() string { return t.pieces.command }
 
-// EncodePiece writes elements as a collection of its own.
-func (t *DataType) EncodePiece(e *rdb.Encoder, elements []rdb.Element) {
-	t.pieces.begin(e, uint64(len(elements)))
-	for i := range elements {
-		t.pieces.encode(e, &elements[i])
+// PieceElements visits the elements that a large collection's pieces consist of, as Elements does.
+func (d DB) PieceElements(m *layout.Metadata, visit func(element, value []byte, score float64) error) error {
+	t := TypeOf(m.Type)
+	if t.pieces.elements != nil {
+		return t.pieces.elements(d, m, visit)
 	}
-	e.End()
+	return t.elements(d, m, visit)
+}
+
+// BeginPieces writes a collection that has some of its first elements, and returns the others.
+func (t *DataType) BeginPieces(e *rdb.Encoder, first []rdb.Element) (rest []rdb.Element) {
+	return t.pieces.begin(e, first)
+}
+
+// beginWhole returns a pieces.begin that writes all of the first elements.
+func beginWhole(begin func(*rdb.Encoder, uint64), encode func(*rdb.Encoder, *rdb.Element)) func(*rdb.Encoder, []rdb.Element) []rdb.Element {
+	return func(e *rdb.Encoder, first []rdb.Element) []rdb.Element {
+		begin(e, uint64(len(first)))
+		for i := range first {
+			encode(e, &first[i])
+		}
+		e.End()
+		return nil
+	}
 }
 
 // AppendPiece appends the words of elements as PieceCommand takes them.

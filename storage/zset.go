@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/storage/digest"
 	"kedis/storage/engine"
@@ -28,8 +29,8 @@ var zsetType = DataType{Name: "zset", RDB: rdb.SortedSet, Digest: digest.SortedS
 		return z.All(func(member []byte, score float64) bool { v.Scored(member, score); return true })
 	},
 	elements: visitScored,
-	pieces: pieces{command: "ZADD", begin: (*rdb.Encoder).BeginSortedSet, words: appendScoreWords, parse: parseScoreWords,
-		encode: func(e *rdb.Encoder, member *rdb.Element) { e.ScoredMember(member.Bytes, member.Score) }},
+	pieces: pieces{command: "ZADD", words: appendScoreWords, parse: parseScoreWords,
+		begin: beginWhole((*rdb.Encoder).BeginSortedSet, func(e *rdb.Encoder, member *rdb.Element) { e.ScoredMember(member.Bytes, member.Score) })},
 	packedPairs: true,
 	scanned: func(t *Txn, value []byte) ([]byte, error) {
 		score, err := layout.DecodeScore(value)
@@ -139,21 +140,24 @@ func (z *ZSet) Len() int {
 
 func (z *ZSet) packed() bool { return z.next.Encoding == layout.Listpack }
 
-// Save writes the set down: its record, or that the key is gone with the last member.
-func (z *ZSet) Save() error {
+// Save writes the set down: its record, or that the key is gone with the last member. name is the event that it is.
+func (z *ZSet) Save(name keyevent.Name) error {
 	if z.made != nil {
 		if err := z.made.Finish(); err != nil {
 			return err
 		}
 	}
+	empty := z.Len() == 0
+	var err error
 	switch {
-	case z.Len() > 0:
+	case !empty:
 		z.next.Value = z.pack
-		return z.db.save(z.key, &z.old, &z.next)
+		err = z.db.save(z.key, &z.old, &z.next)
 	case z.old.Exists:
-		return z.db.Remove(z.key, z.old)
+		err = z.db.Remove(z.key, z.old)
 	}
-	return nil
+	z.db.notifySaved(name, z.key, empty, z.old.Exists)
+	return err
 }
 
 // scoreElement is a score as Redis puts it into a listpack: as an integer if it is one, else as

@@ -29,13 +29,13 @@ var layers = [][]string{
 	{"storage", "binlog"},
 	{"storage/engine"},
 	{"storage/*", "lock", "ttl"},
-	{"internal/*", "server/lolwut"},
+	{"internal/*", "server/lolwut", "server/tracking"},
 }
 
 // neighbours are the imports within a layer.
 var neighbours = map[string][]string{
 	"storage/rdb":     {"storage/intset", "storage/listpack"}, // whose bytes stand in it
-	"internal/config": {"internal/glob", "internal/number"},
+	"internal/config": {"internal/glob", "internal/keyevent", "internal/number"},
 	"internal/psync":  {"internal/resp"},
 	"internal/resp":   {"internal/buffer", "internal/number"},
 }
@@ -46,7 +46,7 @@ var strangers = map[string][]string{
 	"replication": {"server"},         // knows the store and the log, and no server
 	"migrate":     {"server"},
 	"storage/engine": { // knows records, and no data type
-		"storage/bits", "storage/digest", "storage/hyperloglog", "storage/intset", "storage/lcs", "storage/listpack", "storage/rdb", "storage/sortorder"},
+		"storage/bits", "storage/digest", "storage/geo", "storage/hyperloglog", "storage/intset", "storage/lcs", "storage/listpack", "storage/rdb", "storage/sortorder"},
 }
 
 // only says who may use a library that is to stay behind one package.

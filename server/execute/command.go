@@ -55,6 +55,8 @@ type Command struct {
 	KeyFlags func(args [][]byte) KeyFlags
 	// Elsewhere finds its key in another database than the selected one. The words are of a valid arity.
 	Elsewhere func(args [][]byte) (key KeyReference, ok bool)
+	// KeepsCaching: what CLIENT CACHING has chosen is still for the command after this one.
+	KeepsCaching bool
 
 	gates    []func(*Batch, *Session, *Request) error // those that concern it
 	parent   *Command
@@ -217,6 +219,9 @@ func (c *Command) flagsWith(args [][]byte) Flags {
 // hasKeys reports whether there may be keys among the command's words.
 func (c *Command) hasKeys() bool { return len(c.Keys) > 0 || c.GetKeys != nil }
 
+// namesChannels reports whether what stands where keys do is names of shard channels.
+func (c *Command) namesChannels() bool { return c.Flags&PubSub != 0 }
+
 // Parent is the container of a subcommand; nil for other commands.
 func (c *Command) Parent() *Command { return c.parent }
 
@@ -298,7 +303,7 @@ func (c *Command) check() {
 		panic("command: " + c.full + " is incomplete")
 	case c.Flags&Write != 0 && c.Flags&ReadOnly != 0:
 		panic("command: " + c.full + " both reads only and writes")
-	case len(c.Keys) > 0 && c.Flags&(Write|ReadOnly) == 0 && c.Categories&CategoryTransaction == 0:
+	case c.hasKeys() && !c.namesChannels() && c.Flags&(Write|ReadOnly) == 0 && c.Categories&CategoryTransaction == 0:
 		panic("command: " + c.full + " has keys but neither reads nor writes")
 	}
 }

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"container/list"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -26,8 +27,10 @@ type Engine struct {
 	Observer Observer
 	Clients  *Clients
 	Server   Server
-	Sweeper  *ttl.Sweeper
-	Version  string
+	// Courier sends parcels, those to each client in their order. The list is the caller's again when it returns. It may be nil.
+	Courier func(parcels []Parcel)
+	Sweeper *ttl.Sweeper
+	Version string
 	// Supervisor is systemd, upstart, or empty: who is told how the server is.
 	Supervisor string
 	Started    time.Time
@@ -36,8 +39,10 @@ type Engine struct {
 	Gate  *lock.Gate
 
 	Watches   watches
+	Blocking  blockedOnKeys
 	Pause     pause
 	Listeners listeners
+	Caching   clientCaching
 	workers   workers
 	large     largeWork
 	loaders   loaders
@@ -95,6 +100,8 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Gate = lock.NewGate(reactors + e.workers.count + 1)
 	e.loaders.init(store, e.Gate, e.workers.slot)
 	e.Watches.init()
+	e.Caching.init()
+	e.Blocking.byKey = map[watchedKey]*list.List{}
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
 	e.Slowlog, e.Denials = metrics.NewSlowlog(c.SlowlogMaxLen.Get), metrics.NewDenials(c.ACLLogMaxLen.Get)
@@ -179,6 +186,7 @@ func (e *Engine) Disconnect(s *Session) {
 	e.Watches.Forget(s)
 	e.Observer.Forget(s)
 	e.Listeners.Forget(s)
+	e.Caching.Stop(s)
 }
 
 // NoteLatency records an event for LATENCY if it took long enough. Names come from a fixed set.
