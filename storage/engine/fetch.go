@@ -117,7 +117,7 @@ func (t *Txn) Fetch(requests []Prefetch, which uint32) (cold uint32) {
 		}
 		*key = layout.AppendMetadataKey((*key)[:0], requests[i].Key)
 		value, known := t.remembered(space.Number, *key)
-		if !known {
+		if !known && !space.rulesOut(*key) {
 			keys.want(i, space.Number, *key)
 		}
 		metadata[i] = value
@@ -133,7 +133,7 @@ func (t *Txn) Fetch(requests []Prefetch, which uint32) (cold uint32) {
 		if !t.elementKey(metadata[i], &requests[i]) {
 			continue
 		}
-		if _, known := t.remembered(space.Number, *key); !known {
+		if _, known := t.remembered(space.Number, *key); !known && !space.rulesOut(*key) {
 			elements.want(i, space.Number, *key)
 		}
 	}
@@ -198,6 +198,9 @@ func (t *Txn) load(space *Namespace, family *rocks.Family, key []byte) (value []
 	t.prefetched.key = key
 	if value, known := t.remembered(space.Number, key); known {
 		return value, true
+	}
+	if space.rulesOut(key) {
+		return nil, true
 	}
 	var err error
 	t.prefetched.record, _, err = t.store.db().Get(family, nil, key, t.prefetched.record[:0])

@@ -157,6 +157,9 @@ func (s *Store) dropNamespaces() error {
 	for _, ns := range now.databases {
 		needed[layout.Family(ns.Number)] = true
 	}
+	if ns := s.presences.walked.Load(); ns != nil { // a database had it when that began
+		needed[layout.Family(ns.Number)] = true
+	}
 	states := append([]layout.State(nil), s.commit.unpersisted...)
 	for _, f := range now.frozen {
 		states = append(states, f.state)

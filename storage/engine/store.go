@@ -9,7 +9,7 @@
 // and of a key's metadata what it needs to find elements ahead. It knows no data type by name, no command, no connection and no reply.
 //
 // It may import what lies below it: storage/layout, storage/rocks, storage/generation, storage/cache, storage/walks,
-// storage/rank, storage/mergesort, lock, and internal packages.
+// storage/filter, storage/rank, storage/mergesort, lock, and internal packages.
 package engine
 
 import (
@@ -86,6 +86,7 @@ type Store struct {
 	positions  positions
 	ids        ids
 	namespaces namespaces
+	presences  presences
 	commit     committer
 	views      views
 
@@ -101,6 +102,9 @@ type clean struct {
 	records *cache.Cache
 	walks   walks.Copies
 	large   largeRecords
+
+	most    atomic.Int64 // bytes that they, and the filters, may take
+	granted atomic.Int64 // to records, when that was last found out
 }
 
 // positions are those of the log that data has reached.
@@ -199,11 +203,12 @@ func (s *Store) open() error {
 		return errors.Join(err, db.Close())
 	}
 	s.background.stop = make(chan struct{})
-	s.background.running.Add(5)
+	s.background.running.Add(6)
 	go s.provideMemory()
 	go s.provideGenerations()
 	go s.sortChunks()
 	go s.flushGenerations()
+	go s.buildFilters()
 	go s.maintain()
 	return nil
 }
@@ -244,6 +249,8 @@ func (s *Store) load() error {
 		name := layout.Family(d.Namespace)
 		if f := s.db().Family(name); f != nil {
 			ns.family.Store(f)
+		} else {
+			ns.presence.complete.Store(s.newFilter(0))
 		}
 		named[name] = true
 		databases[d.Number] = ns
@@ -305,6 +312,7 @@ func (s *Store) writeFormat() error {
 // commit lock, or before there are others.
 func (s *Store) newNamespace() *Namespace {
 	ns := &Namespace{Number: s.namespaces.next}
+	ns.presence.complete.Store(s.newFilter(0))
 	s.namespaces.next++
 	return ns
 }

@@ -55,6 +55,7 @@ type outcome struct {
 type lookups struct {
 	hits, misses              int64 // keys that commands that only read have looked up; Reset leaves them
 	copiesFound, copiesMissed int64 // records that were looked for among copies of what RocksDB has, until Reset
+	ruledOut, inVain          int64 // that RocksDB wasn't asked for, since it hasn't got them, or was and hasn't, until Reset
 }
 
 // prefetched is what was read for commands that are about to be executed.
@@ -181,6 +182,7 @@ func (t *Txn) Reset() {
 		t.store.clean.records.Count(found, missed)
 		t.lookups.copiesFound, t.lookups.copiesMissed = 0, 0
 	}
+	t.lookups.tellPresences(&t.store.presences)
 }
 
 // Now is the time (Unix ms) at which the running command began.
@@ -270,6 +272,10 @@ func (t *Txn) Find(ns *Namespace, key []byte) (value []byte, found bool, err err
 		}
 		return value, state == generation.Present, nil
 	}
+	if filtered(key) && ns.presence.rulesOut(hash) {
+		t.lookups.ruledOut++
+		return nil, false, nil
+	}
 	t.lookups.copiesMissed++
 	return t.getBelow(ns, hash, key)
 }
@@ -294,6 +300,7 @@ func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, fo
 	if family := ns.family.Load(); family != nil {
 		t.store.counters.RocksReads.Add(1)
 		if value, found, known := t.takeFetched(ns, hash, key); known {
+			t.lookups.countInVain(ns, key, found)
 			return value, found, nil
 		}
 		if layout.Kinds[key[0]].Sequence && t.staging.spill == nil {
@@ -307,6 +314,7 @@ func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, fo
 	}
 	t.store.clean.large.note(hash, len(value))
 	t.copy(ns, hash, key, value, found)
+	t.lookups.countInVain(ns, key, found)
 	return value, found, nil
 }
 

@@ -34,11 +34,11 @@ type Room func(bytes int64) int64
 func New(expected int64, room Room) *Filter { return &Filter{room: room, expected: expected} }
 
 const (
-	blockBytes  = 64
-	bitsPerRecord  = 10
-	leastBytes  = 4 << 10 // of the first layer, whatever room there is
-	worthAdding = 4       // a further layer has to have this part, one in so many, of the size of the one before
-	askAgain    = 1 << 10 // after so many records it is tried again to get room for another layer
+	blockBytes    = 64
+	bitsPerRecord = 10
+	leastBytes    = 4 << 10 // of the first layer, whatever room there is
+	worthAdding   = 4       // a further layer has to have this part, one in so many, of the size of the one before
+	askAgain      = 1 << 10 // after so many records it is tried again to get room for another layer
 )
 
 // layer is a part of a filter that doesn't grow.
@@ -151,10 +151,13 @@ func (f *Filter) all() []*layer {
 // BytesFor is how much memory a filter takes that is made for so many records.
 func BytesFor(records int64) int64 { return max(records*bitsPerRecord/8, leastBytes) }
 
+// RecordsIn is how many records a filter of so many bytes is made for.
+func RecordsIn(bytes int64) int64 { return bytes * 8 / bitsPerRecord }
+
 func newLayer(bytes int64) *layer {
 	blocks := make([]block, bytes/blockBytes)
 	hugepage.Advise(blocks)
-	return &layer{blocks: blocks, capacity: int64(len(blocks)) * blockBytes * 8 / bitsPerRecord}
+	return &layer{blocks: blocks, capacity: RecordsIn(int64(len(blocks)) * blockBytes)}
 }
 
 func (l *layer) bytes() int64 { return int64(len(l.blocks)) * blockBytes }
