@@ -155,8 +155,8 @@ func TestFiltersAreBuiltWhileOthersWrite(t *testing.T) {
 	})
 	random := rand.New(rand.NewPCG(seed.Of(t), 1))
 	model := map[string]string{}
-	for step := range 2000 {
-		key := fmt.Sprintf("key%d", random.IntN(300))
+	for step := range 600 {
+		key := fmt.Sprintf("key%d", random.IntN(100))
 		switch n := random.IntN(300); {
 		case n == 0:
 			txn := s.NewTxn()
@@ -251,7 +251,7 @@ func TestFiltersTakeTheirShareOfMemory(t *testing.T) {
 	s := openStore(t, o)
 	_, _, before := s.Copies()
 	const most = 1 << 20 / 8
-	for from := 0; from < 300_000; from += 2000 {
+	for from := 0; from < 200_000; from += 2000 {
 		inTxn(t, s, func(d DB) {
 			for i := range 2000 {
 				must(t, setString(d, fmt.Appendf(nil, "key%d", from+i), nil))
