@@ -274,3 +274,29 @@ func TestFiltersTakeTheirShareOfMemory(t *testing.T) {
 		t.Errorf("copies may take %d bytes when everything is gone, and before %d", after, before)
 	}
 }
+
+// TestImportedKeysAreKnown as soon as they are there.
+func TestImportedKeysAreKnown(t *testing.T) {
+	for name, begin := range map[string]func(s *Store) (*Import, error){
+		"in any order": (*Store).NewImport,
+		"sorted":       func(s *Store) (*Import, error) { return s.NewSortedImport(t.TempDir(), 1<<20) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, spreadOptions(t))
+			commitString(t, s, "former", "value")
+			i, err := begin(s)
+			must(t, err)
+			for n := range 10 {
+				restoreString(t, i, fmt.Sprint("key", n), "value")
+			}
+			must(t, i.Finish())
+			must(t, i.Swap(inside(s).CommitLog(), 1))
+			must(t, s.PersistState())
+			expectKey(t, s, "key7", "value")
+			expectKey(t, s, "former", "")
+			expectNothingRuledOut(t, s)
+			must(t, inside(s).BuildFilters())
+			expectKey(t, s, "key7", "value")
+		})
+	}
+}

@@ -12,7 +12,7 @@ import (
 	"kedis/internal/hugepage"
 )
 
-// Filter is a Bloom filter that grows: layers, each of which has room for about as many records as all before it together. A layer is cut into
+// Filter is a Bloom filter that grows, by layers the size of which grows with it. A layer is cut into
 // blocks, each of which lies in one line of the processor's caches, and the bits of a record are all in one block: a layer costs a lookup one
 // wait for memory.
 //
@@ -21,7 +21,7 @@ import (
 // All methods may be called from any goroutine. A record that has been added is known to whoever learns of that. Nobody waits but for
 // somebody who adds a layer.
 type Filter struct {
-	layers   atomic.Pointer[[]*layer] // the newest, and largest, first; nil as long as nothing was added
+	layers   atomic.Pointer[[]*layer] // the newest first; nil as long as nothing was added
 	room     Room
 	expected int64
 	growing  sync.Mutex // held by who adds a layer
@@ -37,7 +37,8 @@ const (
 	blockBytes    = 64
 	bitsPerRecord = 10
 	leastBytes    = 4 << 10 // of the first layer, whatever room there is
-	worthAdding   = 4       // a further layer has to have this part, one in so many, of the size of the one before
+	doubledUpTo   = 4 << 20 // a further layer is as large as all before it together up to this size, and half as large beyond
+	worthAdding   = 4       // it is worth being looked at with this part, one in so many, of that
 	askAgain      = 1 << 10 // after so many records it is tried again to get room for another layer
 )
 
@@ -104,8 +105,9 @@ func (f *Filter) open() *layer {
 // grow adds a layer, if there is room for it, and returns the newest.
 func (f *Filter) grow(layers []*layer) *layer {
 	want, least := BytesFor(f.expected), int64(leastBytes)
-	if len(layers) > 0 {
-		want, least = 2*layers[0].bytes(), layers[0].bytes()/worthAdding
+	if all := f.Bytes(); all > 0 {
+		want = max(all/2, min(all, doubledUpTo))
+		least = want / worthAdding
 	}
 	granted := f.room(want)
 	if granted < least && len(layers) > 0 {
