@@ -35,7 +35,7 @@ LENGTH    ?= 15
 FUZZTIME ?= 10s
 # make bench-pairs A='bin/kedis-before serve' B='bin/kedis serve' BENCH='-pairs 20 -shapes shared'
 A        ?= bin/kedis serve
-B        ?= bin/kedis serve --busy-poll 0
+B        ?= bin/kedis serve --reactors 1
 MOVED    ?= 1000000
 RANKED   ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI, of storage only the tests of many goroutines, and a

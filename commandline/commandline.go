@@ -11,7 +11,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	_ "kedis/internal/timerslack"
 	"kedis/migrate"
 )
 

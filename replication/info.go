@@ -144,48 +144,6 @@ func (n *Node) infoHistory(fields *metrics.Fields) {
 	fields.Int("repl_backlog_histlen", position-first)
 }
 
-// Acknowledged tells who has everything up to a position. Each of the channels is closed when that may have changed: by
-// what replicas say, and by what this server has forced to its disk.
-func (n *Node) Acknowledged(position int64) (a psync.Acknowledged, said, synced <-chan struct{}) {
-	log := n.Host.Log()
-	synced = log.Synced() // first: what comes after it is not overlooked
-	a.Here = log.Durable() >= position
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for f := range n.feeds {
-		if f.State() != feedOnline {
-			continue
-		}
-		if f.acked.Load() >= position {
-			a.Replicas++
-		}
-		if f.synced.Load() >= position {
-			a.Synced++
-		}
-	}
-	return a, n.acks, synced
-}
-
-// nextAcknowledgement is closed when a replica says how far it is.
-func (n *Node) nextAcknowledgement() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.acks
-}
-
-// getAck is what asks the replicas how far they are.
-const getAck = "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
-
-// AskReplicas has the replicas say how far they are.
-func (n *Node) AskReplicas() error {
-	n.roles.Lock()
-	defer n.roles.Unlock()
-	if n.link != nil || n.failover != nil || len(n.sorted(false)) == 0 {
-		return nil
-	}
-	return n.say(getAck)
-}
-
 // counters are psync.Counts as they are made.
 type counters struct{ full, partial, refused, received, sent atomic.Int64 }
 

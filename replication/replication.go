@@ -107,7 +107,8 @@ type Node struct {
 	unbranched bool      // a primary that has to begin a new history before it writes, and could not yet
 	stopped    bool
 
-	counters counters
+	counters         counters
+	acknowledgements acknowledgements
 
 	running   sync.WaitGroup
 	recovered chan struct{} // closed by Start: no link begins before that
@@ -116,7 +117,8 @@ type Node struct {
 
 // New makes the part of a server that is a primary, until TakeRole says otherwise.
 func New(o Options) *Node {
-	return &Node{Options: o, feeds: map[*feed]struct{}{}, acks: make(chan struct{}), recovered: make(chan struct{}), stop: make(chan struct{})}
+	return &Node{Options: o, feeds: map[*feed]struct{}{}, acks: make(chan struct{}),
+		acknowledgements: acknowledgements{waiting: map[*awaited]struct{}{}, more: make(chan struct{}, 1)}, recovered: make(chan struct{}), stop: make(chan struct{})}
 }
 
 // TakeRole takes up the role that the server had, or else the configured one. It comes before clients: while the server is loading they see

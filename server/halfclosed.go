@@ -117,7 +117,7 @@ func (c *connection) halfClose(conn gnet.Conn, cause error) bool {
 	c.conn, c.ended, c.unread = h, true, false
 	c.descriptor.Store(int64(h.descriptor))
 	c.session.HangUp()
-	if !c.parked && !c.working && !c.gathered {
+	if !c.parked() {
 		c.post(func() { c.reactor.process(c) })
 	}
 	return true
@@ -125,9 +125,8 @@ func (c *connection) halfClose(conn gnet.Conn, cause error) bool {
 
 // owes reports whether something is still to be executed or sent.
 func (c *connection) owes() bool {
-	waits := c.stuck() || c.gathered || c.loading > 0 || c.reactor.batch.Has(c.session)
-	holds := c.pending != nil || len(c.retry)+len(c.ahead)+len(c.pushed)+c.conn.OutboundBuffered() > 0
-	return waits || holds
+	waits := c.stuck() || c.reactor.batch.Has(c.session)
+	return waits || !c.empty() || len(c.pushed)+c.conn.OutboundBuffered() > 0
 }
 
 // endIfDone ends a connection that is half closed when everything that came is executed.
@@ -135,7 +134,7 @@ func (c *connection) endIfDone() {
 	if c.reactor.batch.Has(c.session) {
 		c.reactor.commit() // which may fail, and then has it executed again
 	}
-	if !c.parked && !c.working && c.pending == nil && len(c.retry) == 0 {
+	if !c.parked() && c.pending == nil && len(c.retry) == 0 {
 		c.session.CloseAfterReply()
 		c.flush()
 	}

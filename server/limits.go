@@ -90,20 +90,20 @@ func (r *reactor) lookAfter(now time.Time) {
 		if len(r.connections) == 0 {
 			return // those that were looked at are closed now
 		}
-		r.next = (r.next + 1) % len(r.connections)
-		r.connections[r.next].lookAfter(now)
+		r.lookedAfter = (r.lookedAfter + 1) % len(r.connections)
+		r.connections[r.lookedAfter].lookAfter(now)
 	}
 }
 
 // lookAfter closes the connection when it is due, and gives back memory that it doesn't need.
 func (c *connection) lookAfter(now time.Time) {
 	// Who waits for a command's end or takes what was sent isn't silent.
-	taken := int64(c.conn.OutboundBuffered()) != c.output.Load()
-	if c.traffic || c.parked || c.working || taken {
+	taken := int64(c.conn.OutboundBuffered()) != c.outputBytes.Load()
+	if c.traffic || c.parked() || taken {
 		c.traffic, c.slim, c.seen = false, false, now
 	}
 	c.publish()
-	if c.dropped || c.exceeds(c.conn.OutboundBuffered()) || c.parked || c.working {
+	if c.dropped || c.exceeds(c.conn.OutboundBuffered()) || c.parked() {
 		return
 	}
 	silent := now.Sub(c.seen)
@@ -115,8 +115,7 @@ func (c *connection) lookAfter(now time.Time) {
 		return
 	}
 	if !c.slim && silent >= slimAfter && !c.reactor.batch.Has(c.session) {
-		c.parser.Idle()
-		c.slimAhead()
+		c.shrink()
 		c.session.Idle()
 		c.slim = true
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -128,12 +129,24 @@ func isUnixSocket(conn gnet.Conn) bool {
 	return is
 }
 
-// ends are where a client is and where it connected to. Both are the socket's path, as Redis has it,
+// ends tells where a client is and where it connected to. Both are the socket's path, as Redis has it,
 // when it came through the Unix socket.
-func (s *Server) ends(conn gnet.Conn) (remote, local string) {
+func (s *Server) ends(conn gnet.Conn) ends {
 	if isUnixSocket(conn) {
 		path := s.config.UnixSocket.Get() + ":0"
-		return path, path
+		return ends{path, path, true}
 	}
-	return conn.RemoteAddr().String(), conn.LocalAddr().String()
+	return ends{conn.RemoteAddr().String(), conn.LocalAddr().String(), false}
+}
+
+// keepAlive has the kernel ask whether the client is still there, as tcp-keepalive says.
+func (c *connection) keepAlive(conn gnet.Conn) {
+	if c.overUnixSocket {
+		return
+	}
+	silence := time.Duration(c.server.config.TCPKeepalive.Get()) * time.Second
+	const questions = 5
+	if err := conn.SetKeepAlive(silence > 0, silence, max(silence/questions, time.Second), questions); err != nil {
+		c.server.logger.Debug("setting a connection's keepalive", "client", c.remote, "error", err)
+	}
 }

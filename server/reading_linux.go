@@ -13,7 +13,7 @@ const unnoticed = 64 << 10
 // it has sent everything, so restrain is called whenever something was read.
 func (c *connection) restrain() {
 	waiting := c.parser.Buffered()
-	if waiting <= unnoticed || !c.stuck() || c.reactor.linger.ready == nil {
+	if waiting <= unnoticed || !c.stuck() || c.reactor.polled == nil {
 		return
 	}
 	if int64(waiting) <= min(int64(c.server.mostWaiting), c.parser.QueryBuffer()/2) {
@@ -25,8 +25,8 @@ func (c *connection) restrain() {
 
 // stuck reports whether the next request has to wait.
 func (c *connection) stuck() bool {
-	_, paused := c.reactor.paused[c]
-	return c.parked || c.working || paused
+	_, unsent := c.reactor.unsent[c]
+	return c.parked() || unsent
 }
 
 // readOn reads from the client again.
@@ -45,7 +45,7 @@ func (c *connection) watch(events uint32) {
 	if c.conn.OutboundBuffered() > 0 {
 		events |= unix.EPOLLOUT
 	}
-	if err := c.reactor.linger.ready.watch(c.conn.Fd(), events); err != nil {
+	if err := c.reactor.polled.watch(c.conn.Fd(), events); err != nil {
 		c.server.logger.Error("closing a connection", "client", c.remote, "error", err)
 		c.drop()
 	}

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"net"
 	"testing"
-
-	"github.com/panjf2000/gnet/v2"
 )
 
 // rawClient is a client's socket. The replies to what it sends are read as lines.
@@ -70,41 +68,6 @@ func (r *running) at(client *rawClient, run func(c *connection)) {
 func (r *running) wantNoClients() {
 	r.t.Helper()
 	eventually(r.t, "no session is left", func() bool { return r.engine.Clients.Count() == 0 })
-}
-
-// TestResetConnectionIsNotMoved resets a connection just before it is moved: its session ends all the same.
-func TestResetConnectionIsNotMoved(t *testing.T) {
-	r := startServer(t)
-	reactors := r.bothReactors()
-	client := r.dialRaw()
-	r.at(client, func(c *connection) {
-		to := reactors[0]
-		if to == c.reactor {
-			to = reactors[1]
-		}
-		client.reset()
-		c.reactor.move(c, to)
-	})
-	eventually(t, "the session has ended", func() bool {
-		for _, s := range r.engine.Clients.All() {
-			if s.Peer.RemoteAddress() == client.LocalAddr().String() {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// TestConnectionThatDoesNotArrive pretends that gnet gives up a connection on its way, without an error.
-func TestConnectionThatDoesNotArrive(t *testing.T) {
-	r := startServer(t)
-	client := r.dialRaw()
-	r.at(client, func(c *connection) {
-		arrived := make(chan gnet.RegisteredResult)
-		close(arrived)
-		r.seeArrive(c, c.arrivals, arrived)
-	})
-	r.wantNoClients()
 }
 
 // TestResetConnectionIsNotHandedOver resets a connection just before it becomes a replica's.

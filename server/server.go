@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,8 +45,6 @@ type Server struct {
 	endOnce  sync.Once
 	mu       sync.Mutex
 	reactors map[gnet.EventLoop]*reactor
-	balance  balance
-	patient  bool    // reactors are
 	loading  loading // tick's
 	stop     chan struct{}
 	ticking  sync.WaitGroup
@@ -58,7 +57,7 @@ const outboundPause = 4 << 20
 func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server {
 	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostWaiting: mostWaiting,
 		mostDescriptor: mostDescriptor(), ending: make(chan struct{}), ended: make(chan struct{}),
-		reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(c.Reactors.Get() > 0), stop: make(chan struct{})}
+		reactors: map[gnet.EventLoop]*reactor{}, stop: make(chan struct{})}
 	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
 	return s
@@ -67,7 +66,7 @@ func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server 
 // UseProcessors names what changes how many processors Go uses, so that the server can have more of them while it waits for the disk. It is
 // called before Run, if at all: the number is the whole process's.
 func (s *Server) UseProcessors(set func(processors int)) {
-	s.loading = loading{set: set, ordinary: s.balance.processors}
+	s.loading = loading{set: set, ordinary: runtime.GOMAXPROCS(0)}
 }
 
 // checkMaxClients refuses what the limit of open files doesn't allow, in Redis's words.
@@ -90,10 +89,8 @@ func (s *Server) Run(reactors int, ready func(ctx context.Context)) error {
 	if err != nil {
 		return err
 	}
-	// A reactor keeps its thread: replies leave sooner that way, most of all while loaders read from the disk (docs/performance.md).
 	// Go has set TCP_NODELAY already.
-	loops, err := gnet.NewClient(s, gnet.WithNumEventLoop(reactors), gnet.WithLockOSThread(true), gnet.WithTCPNoDelay(gnet.TCPDelay),
-		gnet.WithLogger(gnetLogger{s.logger}), gnet.WithLogLevel(logging.WarnLevel))
+	loops, err := gnet.NewClient(s, gnet.WithNumEventLoop(reactors), gnet.WithTCPNoDelay(gnet.TCPDelay), gnet.WithLogger(gnetLogger{s.logger}), gnet.WithLogLevel(logging.WarnLevel))
 	if err == nil {
 		err = loops.Start()
 	}
@@ -152,23 +149,15 @@ func (s *Server) reactor(loop gnet.EventLoop) *reactor {
 
 // OnOpen is called by gnet on the connection's event loop.
 func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
-	if c, moved := conn.Context().(*connection); moved {
-		c.attach(s.reactor(conn.EventLoop()), conn)
-		return nil, gnet.None
-	}
 	if refusal := s.refuse(conn); refusal != "" {
 		return []byte("-" + refusal + "\r\n"), gnet.Close
 	}
 	s.engine.Statistics.Connections.Add(1)
-	c := &connection{server: s, parser: resp.NewParser(s.limits), overUnixSocket: isUnixSocket(conn), traffic: true}
-	c.remote, c.local = s.ends(conn)
-	c.session = execute.NewSession(c, s.config.RequirePass.Get() == "")
+	c := s.newConnection(conn, s.ends(conn))
 	conn.SetContext(c)
-	c.attach(s.reactor(conn.EventLoop()), conn)
+	c.keepAlive(conn)
+	c.attach(s.reactor(conn.EventLoop()))
 	s.engine.Clients.Add(c.session)
-	if to := s.elsewhere(c.reactor); to != nil {
-		c.post(func() { c.reactor.place(c, to) })
-	}
 	return nil, gnet.None
 }
 
@@ -200,10 +189,6 @@ func (s *Server) OnClose(conn gnet.Conn, cause error) gnet.Action {
 	if !ok {
 		return gnet.None
 	}
-	if c.moving {
-		c.reactor.remove(c)
-		return gnet.None
-	}
 	if !c.halfClose(conn, cause) {
 		s.closed(c)
 	}
@@ -216,8 +201,9 @@ func (s *Server) closed(c *connection) {
 	if c.handedOver.Load() == nil {
 		c.session.CloseAfterReply() // a worker that waits for others sees that nobody waits for it
 	}
-	delete(c.reactor.paused, c)
+	delete(c.reactor.unsent, c)
 	c.reactor.remove(c)
+	c.reactor.abandon(c)
 	if !c.working && c.handedOver.Load() == nil {
 		s.forget(c)
 	}
@@ -231,7 +217,6 @@ func (s *Server) forget(c *connection) { s.engine.Disconnect(c.session) }
 func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 	c := conn.Context().(*connection)
 	c.traffic = true
-	c.reactor.load.count(c)
 	bytes, err := conn.Next(-1)
 	if err == nil {
 		s.engine.Statistics.Reads.Add(c.reactor.number, 1)
@@ -248,9 +233,7 @@ func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 		s.logger.Warn("closing a connection", "client", c.remote, "error", err)
 		return gnet.Close
 	}
-	if !c.parked {
-		c.reactor.arrive(c)
-	}
+	c.reactor.arrive(c)
 	c.restrain()
 	return gnet.None
 }
@@ -262,10 +245,6 @@ func (s *Server) tick() {
 	defer s.ticking.Done()
 	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
-	_, unknown := readProcessorTimes()
-	if unknown != nil {
-		s.logger.Warn("it can't be told which processors are free, so reactors neither linger nor share their work out", "error", unknown)
-	}
 	for {
 		select {
 		case <-s.stop:
@@ -277,12 +256,9 @@ func (s *Server) tick() {
 		s.loading.look(s.engine.Loads())
 		s.mu.Lock()
 		for _, r := range s.reactors {
-			if !r.load.rests() {
+			if r.held.Load() > 0 {
 				r.post(func() { r.tick(now) })
 			}
-		}
-		if unknown == nil {
-			s.rebalance()
 		}
 		s.mu.Unlock()
 	}

@@ -250,7 +250,7 @@ func TestWaitingIsNotIdling(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := time.Now().Add(time.Hour)
-	eventually(t, "the client waits", func() bool { return r.look(func(c *connection) bool { return c.parked && !c.traffic }) })
+	eventually(t, "the client waits", func() bool { return r.look(func(c *connection) bool { return c.parked() && !c.traffic }) })
 	if !r.look(func(c *connection) bool { c.lookAfter(later); return c.seen.Equal(later) && !c.dropped }) {
 		t.Error("a client that waits counts as idle")
 	}
@@ -260,7 +260,7 @@ func TestWaitingIsNotIdling(t *testing.T) {
 	}
 	later = later.Add(time.Hour)
 	if !r.look(func(c *connection) bool {
-		c.output.Add(1)
+		c.outputBytes.Add(1)
 		c.lookAfter(later)
 		return c.seen.Equal(later) && !c.dropped
 	}) {

@@ -33,7 +33,6 @@ type Config struct {
 	TCPBacklog             Int
 	TCPKeepalive           Int // seconds; 0 is off
 	Reactors               Int // 0 is one per processor
-	BusyPoll               Int // microseconds
 	ProtoMaxBulkLen        Bytes
 	RequirePass            String
 	OutputLimits           Value[OutputLimits]

@@ -65,11 +65,7 @@ func (c *Config) network() []*option {
 			`How long a connection may be silent before the kernel asks whether its other end is still there.
 			0 never asks.`),
 		row("reactors", &c.Reactors, integer(0, 1024, "event loops"), "0", atStart,
-			`How many threads serve connections. 0 is one for each processor, of which fewer serve while other
-			processes want the processors and requests come one by one, or all write to one key.`),
-		row("busy-poll", &c.BusyPoll, integer(0, 10000, "microseconds"), "50", live,
-			`How long a thread that has just served requests looks for the next ones before it sleeps, as long as
-			nobody else wants its processor. 0 lets it sleep at once.`),
+			`How many threads serve connections. 0 is one for each processor.`),
 	}
 }
 

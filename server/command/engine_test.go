@@ -43,7 +43,10 @@ func (c *testClient) Do(w ...string) string {
 	c.Batch.Clear()
 	switch outcome {
 	case execute.Done:
-	case execute.Offload:
+	case execute.Waiting:
+		if cause := c.Session.Wait().Cause; cause != execute.ForWorker {
+			c.T.Fatalf("%q waits: cause %d", w, cause)
+		}
 		c.Engine.Work(c.Session, request)
 	default:
 		c.T.Fatalf("%q: outcome %d", w, outcome)

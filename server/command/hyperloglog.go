@@ -51,11 +51,15 @@ func cmdPFAdd(c *Invocation) error {
 
 // replyBit replies with 1 or 0, in both protocols.
 func replyBit(c *Invocation, one bool) {
-	if one {
-		c.Reply.Integer(1)
-	} else {
-		c.Reply.Integer(0)
+	c.Reply.Integer(bit(one))
+}
+
+// bit is 1 for yes, 0 for no.
+func bit(yes bool) int64 {
+	if yes {
+		return 1
 	}
+	return 0
 }
 
 func cmdPFCount(c *Invocation) error {

@@ -6,12 +6,11 @@ import (
 
 	"kedis/internal/number"
 	"kedis/internal/psync"
+	"kedis/internal/resp"
+	"kedis/server/execute"
 )
 
-const (
-	errUnblocked   = Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
-	errRoleChanged = Error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
-)
+const errUnblocked = Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 
 func cmdWait(c *Invocation) error {
 	if c.Engine.IsReplica() {
@@ -26,12 +25,10 @@ func cmdWait(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	have, err := await(c, timeout, func(a psync.Acknowledged) bool { return int64(a.Replicas) >= wanted })
-	if err != nil {
-		return err
-	}
-	c.Reply.Integer(int64(have.Replicas))
-	return nil
+	return await(c, timeout, acknowledgement{
+		enough: func(a psync.Acknowledged) bool { return int64(a.Replicas) >= wanted },
+		write:  func(reply *resp.Writer, a psync.Acknowledged) { reply.Integer(int64(a.Replicas)) },
+	})
 }
 
 // cmdWaitAOF waits for disks, where WAIT waits for memory. With appendfsync no, nothing is on the disk until RocksDB
@@ -56,14 +53,14 @@ func cmdWaitAOF(c *Invocation) error {
 		return Error("ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are " +
 			"just local and are not propagated.")
 	}
-	have, err := await(c, timeout, func(a psync.Acknowledged) bool { return int64(a.Synced) >= replicas && (a.Here || local == 0) })
-	if err != nil {
-		return err
-	}
-	c.Reply.Array(2)
-	replyBit(c, have.Here)
-	c.Reply.Integer(int64(have.Synced))
-	return nil
+	return await(c, timeout, acknowledgement{
+		enough: func(a psync.Acknowledged) bool { return int64(a.Synced) >= replicas && (a.Here || local == 0) },
+		write: func(reply *resp.Writer, a psync.Acknowledged) {
+			reply.Array(2)
+			reply.Integer(bit(a.Here))
+			reply.Integer(int64(a.Synced))
+		},
+	})
 }
 
 // parseTimeout reads milliseconds; 0 is for ever.
@@ -78,49 +75,33 @@ func parseTimeout(word []byte) (time.Duration, error) {
 	return time.Duration(timeout) * time.Millisecond, nil
 }
 
-// await waits until enough acknowledge what the session has written, the time is over, or somebody ends it.
-// Inside of MULTI it only looks.
-func await(c *Invocation, timeout time.Duration, enough func(psync.Acknowledged) bool) (have psync.Acknowledged, err error) {
-	part, position := c.Engine.Replication(), c.Session.Written
-	have, _, _ = part.Acknowledged(position)
-	if c.Nested() || enough(have) {
-		return have, nil
-	}
-	if err := part.AskReplicas(); err != nil {
-		return have, err
-	}
-	c.Aside(func() { have, err = awaitAside(c, position, timeout, enough) })
-	return have, err
+// acknowledgement is what a client waits for, and what it is answered.
+type acknowledgement struct {
+	enough func(psync.Acknowledged) bool
+	write  func(*resp.Writer, psync.Acknowledged)
 }
 
-func awaitAside(c *Invocation, position int64, timeout time.Duration, enough func(psync.Acknowledged) bool) (psync.Acknowledged, error) {
-	unblocked := c.Session.Block()
-	defer c.Session.Unblocked()
-	var over <-chan time.Time
+// await answers when enough acknowledge what the session has written, or the time is over. Where the
+// request can't wait it only looks.
+func await(c *Invocation, timeout time.Duration, wanted acknowledgement) error {
+	if c.MayBlock() && !c.Settled() {
+		return c.Settle()
+	}
+	part, position := c.Engine.Replication(), c.Session.Written
+	if have := part.Acknowledged(position); !c.MayBlock() || wanted.enough(have) {
+		wanted.write(c.Reply, have)
+		return nil
+	}
+	blocked := &execute.Blocked{Expired: func(reply *resp.Writer) { wanted.write(reply, part.Acknowledged(position)) }}
 	if timeout > 0 {
-		timer := time.NewTimer(timeout)
-		defer timer.Stop()
-		over = timer.C
+		blocked.Deadline = c.Engine.Elapsed() + timeout
 	}
-	look := time.NewTicker(time.Second)
-	defer look.Stop()
-	for {
-		have, said, synced := c.Engine.Replication().Acknowledged(position)
-		switch {
-		case enough(have) || c.Session.Closing() || c.Session.HungUp():
-			return have, nil
-		case c.Engine.IsReplica():
-			c.Session.CloseAfterReply()
-			return have, errRoleChanged
-		}
-		select {
-		case <-said:
-		case <-synced:
-		case <-look.C:
-		case <-over:
-			return have, nil
-		case err := <-unblocked:
-			return have, err
-		}
+	var cancel func()
+	blocked.Register = func() {
+		cancel = part.WhenAcknowledged(position, wanted.enough, func(have psync.Acknowledged) {
+			blocked.End(func(reply *resp.Writer) { wanted.write(reply, have) })
+		})
 	}
+	blocked.Cancel = func() { cancel() }
+	return c.Block(blocked)
 }

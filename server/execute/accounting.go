@@ -42,11 +42,12 @@ type Execution struct {
 	Redacted redaction
 	Began    int64 // Unix ms
 	Took     time.Duration
+	Waited   bool   // monitors have seen it when it began to wait
 	failure  string // the error reply; "" if it succeeded
 }
 
 func (c *Invocation) execution(took time.Duration) Execution {
-	return Execution{c.Request, c.Session, c.selected, c.redacted, c.Now, took, c.failure}
+	return Execution{c.Request, c.Session, c.selected, c.redacted, c.Now, took, c.Session.waited, c.failure}
 }
 
 // accountAll counts the requests that an outermost one has run, and itself.

@@ -70,4 +70,5 @@ func (Nowhere) OverUnixSocket() bool  { return false }
 func (Nowhere) FileDescriptor() int   { return -1 }
 func (Nowhere) Send([]byte)           {}
 func (Nowhere) Close()                {}
+func (Nowhere) Unblock(*Blocked)      {}
 func (Nowhere) Buffered() (int, int)  { return 0, 0 }

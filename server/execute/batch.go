@@ -47,16 +47,10 @@ type Outcome int
 const (
 	// Done: the reply is composed; it may leave after Commit.
 	Done Outcome = iota
-	// Busy: somebody holds the lock of Batch.BusyStripe. Commit, wait, execute it again.
-	Busy
-	// Closed: the gate is closed. Commit, wait until it opens, execute it again.
-	Closed
-	// Offload: commit, and let Engine.Work run it.
-	Offload
 	// Separate: commit, and execute it again.
 	Separate
-	// Paused: commit, wait for Engine.WhenUnpaused, execute it again.
-	Paused
+	// Waiting: commit, and begin Session.Wait; the request goes on when that ends.
+	Waiting
 )
 
 // NewBatch makes the batch of a reactor, by its number from 0 on.
@@ -74,14 +68,8 @@ func (e *Engine) newBatch(owner lock.Owner, slot, budget int) *Batch {
 // Owner is who holds the batch's locks.
 func (b *Batch) Owner() lock.Owner { return b.locks.owner }
 
-// BusyStripe is the lock that the last request could not get.
-func (b *Batch) BusyStripe() uint32 { return b.locks.busy }
-
 // Adopt takes over a lock that was granted. It is given back by the next Commit.
 func (b *Batch) Adopt(stripe uint32) { b.locks.adopt(stripe) }
-
-// Followed returns how often a session has written to the key that another one had just written to, since the last call.
-func (b *Batch) Followed() int64 { return b.locks.follower.take() }
 
 // Open reports whether there is something to commit or to give back.
 func (b *Batch) Open() bool {
@@ -96,6 +84,9 @@ func (b *Batch) Idle() bool { return len(b.locks.exclusive) == 0 && b.txn.Empty(
 // or Tick was called. It is called before commands are executed when something else came in between.
 func (b *Batch) Tick() time.Duration { return b.clock.tick() }
 
+// Now is the time of the last Tick, as Engine.Elapsed tells it.
+func (b *Batch) Now() time.Duration { return time.Duration(b.clock.last) }
+
 // Read makes a request of a session's words, which must stay as they are until the request was executed and the batch cleared.
 func (b *Batch) Read(s *Session, args [][]byte) *Request { return b.reader.read(s.Database, args) }
 
@@ -106,10 +97,10 @@ func (b *Batch) Execute(s *Session, r *Request) Outcome {
 	}
 	mark := s.Reply.Mark()
 	outcome := b.execute(s, r)
-	s.notePaused(outcome == Paused)
 	if outcome != Done {
 		return outcome
 	}
+	s.waited = false
 	b.finishReply(s, mark)
 	b.members.remember(s, r, mark)
 	return Done
@@ -123,7 +114,7 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 		return b.turnDown(s, r, refusal)
 	}
 	if b.engine.Pause.mode.Load() != int32(pauseNothing) && !b.repeat.applying && b.engine.Pause.holds(s, r) {
-		return Paused
+		return s.waits(b.engine.Pause.wait())
 	}
 	if s.Transaction.Active && !r.Command.Immediate {
 		s.enqueue(r)
@@ -134,10 +125,10 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 	}
 	r.locate(b.engine.Store, s.Database)
 	c := b.prepare(s, r)
-	if b.locks.newest.covers(r) {
-		b.locks.follower.note(b.locks.newest.stripe, s.ID)
-	} else if outcome, ready := b.planAndTake(c); !ready {
-		return outcome
+	if !b.locks.newest.covers(r) {
+		if outcome, ready := b.planAndTake(c); !ready {
+			return outcome
+		}
 	}
 	if b.barred(s, r) {
 		b.locks.releaseShared()
@@ -179,19 +170,22 @@ func (b *Batch) planAndTake(c *Invocation) (outcome Outcome, ready bool) {
 		return Done, false
 	}
 	if b.budget > 0 && b.plan.leavesReactor() {
-		return Offload, false
+		return b.offload(c), false
 	}
 	if b.repeat.locking && b.plan.Everything && b.locks.reopen == nil {
-		return Offload, false
+		return Waiting, false // the follower closes the gate
 	}
 	if b.repeat.applying && !b.repeat.locking {
 		return Done, true
 	}
-	outcome = b.locks.take(&b.plan, c.Session.ID)
-	if outcome == Busy {
+	wait, taken := b.locks.take(&b.plan)
+	if taken {
+		return Done, true
+	}
+	if wait.Cause == ForLock {
 		b.engine.Statistics.Conflicts.Add(b.clock.lane, 1)
 	}
-	return outcome, outcome == Done
+	return c.Session.waits(wait), false
 }
 
 func (b *Batch) makePlan(c *Invocation) error { return b.plan.make(c, b.repeat.applying) }
@@ -241,10 +235,18 @@ func (b *Batch) run(c *Invocation) Outcome {
 	b.running.underway = false
 	if b.exhausted(err) {
 		c.Session.restore(state)
-		c.Session.large = b.txn.AskedBytes()
-		c.Session.ranked, b.running.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
+		c.Session.worked.large = b.txn.AskedBytes()
+		c.Session.worked.ranked, b.running.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
 		b.txn.ForgetLookups(&c.before.txn)
-		return Offload // what it has pushed was taken back with it
+		return b.offload(c) // what it has pushed was taken back with it
+	}
+	switch err {
+	case errBlocked:
+		c.Session.restore(state)
+		return Waiting
+	case errSeparate:
+		c.Session.restore(state)
+		return Separate
 	}
 	b.noteWriter(c.Session, &c.before.txn)
 	b.txn.Enclose(&c.before.txn)
@@ -281,7 +283,7 @@ func (b *Batch) call(c *Invocation, now int64) error {
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
 		c.takeBack()
-		if !b.exhausted(err) {
+		if !b.exhausted(err) && err != errBlocked && err != errSeparate {
 			c.Fail(err)
 		}
 		return err

@@ -47,7 +47,7 @@ func TestRepeatedCommandsLock(t *testing.T) {
 			t.Fatalf("%s: stripes %d are held, want %d", step.command, held, want)
 		}
 	}
-	if outcome := execute(second, s, "LPUSH a 6"); outcome != Busy {
+	if outcome := execute(second, s, "LPUSH a 6"); outcome != Waiting || s.Wait().Cause != ForLock {
 		t.Errorf("a locked key: outcome %d", outcome)
 	}
 	execute(first, s, "LPUSH a 7")
@@ -55,7 +55,7 @@ func TestRepeatedCommandsLock(t *testing.T) {
 	if outcome := execute(second, s, "LPUSH a 8"); outcome != Done {
 		t.Errorf("a key that was released: outcome %d", outcome)
 	}
-	if outcome := execute(first, other, "LPUSH a 9"); outcome != Busy {
+	if outcome := execute(first, other, "LPUSH a 9"); outcome != Waiting || other.Wait().Cause != ForLock {
 		t.Errorf("a key that somebody else has got meanwhile: outcome %d", outcome)
 	}
 	commit(second)

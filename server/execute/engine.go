@@ -67,6 +67,8 @@ type Families interface {
 
 // Observer is shown every request that has run, and told when a session ends or begins anew.
 type Observer interface {
+	// Begin shows a request that begins to wait for other clients, before it has run.
+	Begin(waiting *Execution)
 	Observe(ran *Execution, lane int)
 	Forget(s *Session)
 }

@@ -58,7 +58,10 @@ func (c *testClient) do(w ...string) string {
 	c.batch.Clear()
 	switch outcome {
 	case Done:
-	case Offload:
+	case Waiting:
+		if cause := c.session.Wait().Cause; cause != ForWorker {
+			c.t.Fatalf("%q waits: cause %d", w, cause)
+		}
 		c.engine.Work(c.session, request)
 	default:
 		c.t.Fatalf("%q: outcome %d", w, outcome)

@@ -45,7 +45,7 @@ func (x *expiries) CountDue(database int, behind ttl.Due, now int64, limit int) 
 // read calls f with a transaction that reads, unless whole databases change, or the store is opened again: nothing
 // is lost by looking later.
 func (x *expiries) read(now int64, f func(*storage.Txn)) {
-	x.engine.onWorkerWith(x.batch, func(b *Batch) {
+	x.engine.onWorker(x.batch, func(b *Batch) {
 		if !b.locks.enter() {
 			return
 		}
@@ -64,7 +64,7 @@ func (e *Engine) removesExpired() bool {
 // Remove removes keys in one commit, whose effects are a DEL for each.
 func (x *expiries) Remove(database int, due []ttl.Due) (step ttl.Step, err error) {
 	start, _ := x.engine.clock.now()
-	x.engine.onWorkerWith(x.batch, func(b *Batch) { step, err = b.removeExpired(database, due) })
+	x.engine.onWorker(x.batch, func(b *Batch) { step, err = b.removeExpired(database, due) })
 	end, _ := x.engine.clock.now()
 	x.engine.NoteLatency("expire-cycle", time.Duration(end-start))
 	x.engine.Statistics.Sweeping.Add(end - start)

@@ -18,24 +18,22 @@ type largeWork struct {
 }
 
 type largeRequest struct {
-	bytes   int64
-	granted chan struct{}
+	bytes int64
+	begin func(giveBack func())
 }
 
-// take waits until there is room for a request, and returns what gives it back.
-func (w *largeWork) take(bytes int64) (giveBack func()) {
+// whenRoom calls begin as soon as there is room for a request, with what gives the room back.
+func (w *largeWork) whenRoom(bytes int64, begin func(giveBack func())) {
 	bytes = min(bytes, largeAtOnce)
 	w.mu.Lock()
-	if len(w.waiting) == 0 && w.fits(bytes) {
-		w.taken += bytes
+	if len(w.waiting) > 0 || !w.fits(bytes) {
+		w.waiting = append(w.waiting, largeRequest{bytes, begin})
 		w.mu.Unlock()
-	} else {
-		granted := make(chan struct{})
-		w.waiting = append(w.waiting, largeRequest{bytes, granted})
-		w.mu.Unlock()
-		<-granted
+		return
 	}
-	return func() { w.give(bytes) }
+	w.taken += bytes
+	w.mu.Unlock()
+	begin(func() { w.give(bytes) })
 }
 
 func (w *largeWork) fits(bytes int64) bool { return w.taken+bytes <= largeAtOnce }
@@ -43,24 +41,33 @@ func (w *largeWork) fits(bytes int64) bool { return w.taken+bytes <= largeAtOnce
 // give has those go on for whom there is room now.
 func (w *largeWork) give(bytes int64) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.taken -= bytes
+	var next []largeRequest
 	for len(w.waiting) > 0 && w.fits(w.waiting[0].bytes) {
 		w.taken += w.waiting[0].bytes
-		close(w.waiting[0].granted)
+		next = append(next, w.waiting[0])
 		w.waiting = w.waiting[1:]
+	}
+	w.mu.Unlock()
+	for _, request := range next {
+		request.begin(func() { w.give(request.bytes) })
 	}
 }
 
-// admitLarge waits until a session's request on a large value may run, and returns what ends it. A write waits, besides, until RocksDB has
-// taken what those before it have written.
-func (e *Engine) admitLarge(s *Session) (end func()) {
-	bytes := s.large
-	s.large = 0
+// onceAdmitted calls begin when a session's request may run, with what is to be called when it has:
+// at once, unless it is on a large value. A large one waits, besides, until RocksDB has taken what
+// those before it have written.
+func (e *Engine) onceAdmitted(s *Session, begin func(end func())) {
+	bytes := s.worked.large
+	s.worked.large = 0
 	if bytes < fromLarge {
-		return func() {}
+		begin(func() {})
+		return
 	}
-	end = e.large.take(bytes)
-	e.Store.AwaitRoom()
-	return end
+	e.large.whenRoom(bytes, func(giveBack func()) {
+		go func() {
+			e.Store.AwaitRoom()
+			begin(giveBack)
+		}()
+	})
 }

@@ -5,6 +5,13 @@ import (
 	"testing"
 )
 
+// take waits for room.
+func (w *largeWork) take(bytes int64) (giveBack func()) {
+	taken := make(chan func(), 1)
+	w.whenRoom(bytes, func(giveBack func()) { taken <- giveBack })
+	return <-taken
+}
+
 // TestLargeWorkWaitsItsTurn: as many requests run as fit, in the order in which they came.
 func TestLargeWorkWaitsItsTurn(t *testing.T) {
 	var w largeWork
@@ -45,14 +52,14 @@ func TestLargeWorkHoldsNoLocks(t *testing.T) {
 	c, other := newTestClient(t, e), newTestClient(t, e)
 	c.do("SETRANGE", "key", "0", string(make([]byte, 2*fromLarge)))
 	request := read(e, c.session, "SETBIT", "key", "7", "1")
-	if outcome := c.batch.Execute(c.session, request); outcome != Offload {
+	if outcome := c.batch.Execute(c.session, request); outcome != Waiting || c.session.Wait().Cause != ForWorker {
 		t.Fatalf("outcome %d", outcome)
 	}
 	if err := c.batch.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if c.session.large < 2*fromLarge {
-		t.Fatalf("the request says that it is about %d bytes", c.session.large)
+	if c.session.worked.large < 2*fromLarge {
+		t.Fatalf("the request says that it is about %d bytes", c.session.worked.large)
 	}
 	full := e.large.take(largeAtOnce)
 	done := make(chan Outcome)
@@ -65,7 +72,7 @@ func TestLargeWorkHoldsNoLocks(t *testing.T) {
 	if reply := other.do("SET", "key", "short"); reply != "+OK\r\n" {
 		t.Errorf("the reply is %q", reply)
 	}
-	if len(e.workers.tokens) != e.workers.count {
+	if len(e.workers.free) != e.workers.count {
 		t.Error("it has a worker's token")
 	}
 	full()

@@ -101,9 +101,11 @@ type Cold struct {
 	request storage.Prefetch
 }
 
-// Load brings what a request asks for from the disk nearer, and calls done when that is over. It returns false when the request should
-// rather be executed at once.
-func (e *Engine) Load(cold Cold, done func()) bool { return e.loaders.try(cold.request, done) }
+// Wait is what the request waits for: that what it asks for is in memory. There is nothing to wait for
+// when the loaders have too much to do.
+func (c Cold) Wait(e *Engine) *Wait {
+	return &Wait{Cause: ForDisk, begin: func(wake func()) bool { return e.loaders.try(c.request, wake) }}
+}
 
 // Loads is how many requests were looked for on the disk so far, ahead of their execution.
 func (e *Engine) Loads() int64 { return e.loaders.ended.Load() }

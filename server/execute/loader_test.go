@@ -30,7 +30,7 @@ func TestLoader(t *testing.T) {
 		}
 		for _, cold := range batch.Warm() {
 			done := make(chan struct{})
-			if !engine.Load(cold, func() { close(done) }) {
+			if !cold.Wait(engine).Begin(func() { close(done) }) {
 				t.Fatal("the loaders are busy")
 			}
 			<-done

@@ -19,8 +19,6 @@ type locks struct {
 	exclusive []uint32 // stripes that are held until the commit
 	shared    []uint32 // stripes that are held by the running command
 	newest    heldLock // the one that was taken last
-	busy      uint32   // the one that somebody else has
-	follower  follower
 }
 
 // heldLock is a lock that is held exclusively until the commit.
@@ -51,22 +49,32 @@ func (l *locks) leave() {
 	}
 }
 
-// take takes what a plan lists for a session, without waiting.
-func (l *locks) take(p *Plan, session int64) Outcome {
+// take takes what a plan lists. It returns what has to be waited for when it can't be had at once.
+func (l *locks) take(p *Plan) (wait Wait, taken bool) {
 	if !p.Everything && !l.enter() {
-		return Closed
+		return l.gateWait(), false
 	}
 	for _, wanted := range p.locks {
 		if !l.try(wanted) {
 			l.releaseShared()
-			l.busy = wanted.stripe
-			return Busy
-		}
-		if wanted.exclusive {
-			l.follower.note(wanted.stripe, session)
+			return l.lockWait(wanted.stripe), false
 		}
 	}
-	return Done
+	return Wait{}, true
+}
+
+func (l *locks) gateWait() Wait {
+	return Wait{Cause: ForGate, begin: func(wake func()) bool {
+		l.gate.WhenOpen(wake)
+		return true
+	}}
+}
+
+func (l *locks) lockWait(stripe uint32) Wait {
+	return Wait{Cause: ForLock, Stripe: stripe, begin: func(wake func()) bool {
+		l.table.Wait(stripe, l.owner, func(uint32) { wake() })
+		return true
+	}}
 }
 
 func (l *locks) try(wanted wantedLock) bool {
@@ -97,15 +105,11 @@ func (l *locks) await(p *Plan) {
 		return
 	}
 	for !l.enter() {
-		opened := make(chan struct{})
-		l.gate.WhenOpen(func() { close(opened) })
-		<-opened
+		sleep(l.gate.WhenOpen)
 	}
 	for _, wanted := range p.locks {
 		for !l.try(wanted) {
-			granted := make(chan struct{})
-			l.table.Wait(wanted.stripe, l.owner, func(uint32) { close(granted) })
-			<-granted
+			sleep(func(wake func()) { l.table.Wait(wanted.stripe, l.owner, func(uint32) { wake() }) })
 			l.adopt(wanted.stripe)
 		}
 	}
@@ -138,29 +142,4 @@ func (l *locks) release() {
 		l.reopen()
 		l.reopen = nil
 	}
-}
-
-// follower counts how often one session after another locks the same key to write: of such keys only one reactor at a time can have any
-// use.
-type follower struct {
-	stripe  uint32
-	session int64
-	count   int64
-}
-
-func (f *follower) note(stripe uint32, session int64) {
-	switch {
-	case stripe != f.stripe:
-		f.stripe, f.session = stripe, session
-	case session != f.session:
-		f.session = session
-		f.count++
-	}
-}
-
-// take returns the count since the last call.
-func (f *follower) take() int64 {
-	count := f.count
-	f.count = 0
-	return count
 }

@@ -60,8 +60,8 @@ func TestPanicOnWorker(t *testing.T) {
 					e.Work(NewSession(Nowhere{}, true), read(e, NewSession(Nowhere{}, true), "test", "key", "value"))
 				})
 			}
-			if len(e.workers.tokens) != e.workers.count {
-				t.Fatalf("%d of %d tokens are left", len(e.workers.tokens), e.workers.count)
+			if len(e.workers.free) != e.workers.count {
+				t.Fatalf("%d of %d tokens are left", len(e.workers.free), e.workers.count)
 			}
 			if len(log.Content) > 0 {
 				t.Errorf("the log holds %q", log.Content)

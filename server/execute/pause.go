@@ -108,16 +108,24 @@ func (p *pause) holds(s *Session, r *Request) bool {
 	return false
 }
 
-// WhenUnpaused calls wake once as soon as a pause ends, at once if none lasts. Another one may go on.
-func (e *Engine) WhenUnpaused(wake func()) {
-	e.Pause.mu.Lock()
-	if pauseMode(e.Pause.mode.Load()) == pauseNothing {
-		e.Pause.mu.Unlock()
+// wait is what a held request waits for: that a pause ends. Another one may go on.
+func (p *pause) wait() Wait {
+	return Wait{Cause: ForPause, begin: func(wake func()) bool {
+		p.whenOver(wake)
+		return true
+	}}
+}
+
+// whenOver calls wake once as soon as a pause ends, at once if none lasts.
+func (p *pause) whenOver(wake func()) {
+	p.mu.Lock()
+	if pauseMode(p.mode.Load()) == pauseNothing {
+		p.mu.Unlock()
 		wake()
 		return
 	}
-	e.Pause.waiting = append(e.Pause.waiting, wake)
-	e.Pause.mu.Unlock()
+	p.waiting = append(p.waiting, wake)
+	p.mu.Unlock()
 }
 
 // HoldWrites has all writes wait until ReleaseWrites, however long that takes. Those that run meanwhile
@@ -134,7 +142,7 @@ func (e *Engine) paused() bool { return pauseMode(e.Pause.mode.Load()) != pauseN
 func (b *Batch) awaitUnpaused() {
 	b.aside(func() {
 		unpaused := make(chan struct{})
-		b.engine.WhenUnpaused(func() { close(unpaused) })
+		b.engine.Pause.whenOver(func() { close(unpaused) })
 		select {
 		case <-unpaused:
 		case <-b.engine.stopped:

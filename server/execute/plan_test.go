@@ -17,8 +17,8 @@ func TestLocksInAnotherDatabase(t *testing.T) {
 	engine.Locks.TryExclusive(stripe, somebody)
 	for _, command := range []string{"COPY k k DB 3", "MOVE k 3"} {
 		outcome := client.batch.Execute(client.session, client.batch.Read(client.session, words(strings.Split(command, " ")...)))
-		if outcome != Busy || client.batch.BusyStripe() != stripe {
-			t.Errorf("%q: outcome %d, want Busy", command, outcome)
+		if outcome != Waiting || client.session.Wait().Cause != ForLock || client.session.Wait().Stripe != stripe {
+			t.Errorf("%q: outcome %d, which doesn't wait for the lock", command, outcome)
 		}
 		if err := client.batch.Commit(); err != nil {
 			t.Fatal(err)

@@ -46,7 +46,7 @@ func PlanExec(c *Invocation, p *Plan) error {
 			}
 		}
 	}
-	for _, w := range s.watched {
+	for _, w := range s.entries {
 		p.Lock(c.Engine.Store.Stripe(w.database, []byte(w.key)), false)
 	}
 	return nil

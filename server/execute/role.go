@@ -42,17 +42,18 @@ type Replication interface {
 	Counts() psync.Counts
 	ResetCounts()
 
-	// Acknowledged tells who has everything up to a position of the log. Each of the channels is closed when that
-	// may have changed: by what replicas say, and by what this server has forced to its disk.
-	Acknowledged(position int64) (a psync.Acknowledged, said, synced <-chan struct{})
-	// AskReplicas has them say how far they are.
-	AskReplicas() error
+	// Acknowledged tells who has everything up to a position of the log.
+	Acknowledged(position int64) psync.Acknowledged
+	// WhenAcknowledged calls done once, from any goroutine, when enough have everything up to a position, and
+	// has replicas asked how far they are. cancel may be called at any time and more than once.
+	WhenAcknowledged(position int64, enough func(psync.Acknowledged) bool, done func(psync.Acknowledged)) (cancel func())
 }
 
 // role is what every command has to know of replication.
 type role struct {
 	part    Replication
 	replica atomic.Bool
+	changes atomic.Int64 // how often it became a replica
 	stale   atomic.Bool  // a replica without its primary
 	good    atomic.Int32 // replicas that keep up
 }
@@ -63,10 +64,32 @@ func (e *Engine) SetReplication(r Replication) { e.role.part = r }
 // Replication is the server's part in replication; nil if it has none.
 func (e *Engine) Replication() Replication { return e.role.part }
 
-// SetReplica says whether the server is a replica, and whether it lacks its primary.
+// errRoleChanged ends the waits of clients when the server becomes a replica.
+const errRoleChanged = Error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
+
+// SetReplica says whether the server is a replica, and whether it lacks its primary. Clients that wait
+// for others when it becomes one are told so and disconnected, as Redis does it: they have to look for the
+// primary.
 func (e *Engine) SetReplica(replica, stale bool) {
-	e.role.replica.Store(replica)
+	became := replica && !e.role.replica.Swap(replica)
+	if !replica {
+		e.role.replica.Store(false)
+	}
 	e.role.stale.Store(stale)
+	if !became {
+		return
+	}
+	e.role.changes.Add(1)
+	for _, s := range e.Clients.All() {
+		e.role.disconnect(s)
+	}
+}
+
+// disconnect ends a session that waits for others.
+func (*role) disconnect(s *Session) {
+	if s.Unblock(errRoleChanged) {
+		s.CloseAfterReply()
+	}
 }
 
 // SetGoodReplicas says how many replicas keep up.

@@ -12,50 +12,77 @@ import (
 )
 
 // Session is what commands know of a client. It belongs to whoever runs the client's commands; what
-// other goroutines may ask stands in atomics or behind the mutex.
+// other goroutines may ask stands in atomics or behind a mutex.
 type Session struct {
 	ID      int64
 	Peer    Peer
 	Reply   *resp.Writer
 	Created time.Time
+	Replica psync.Replica // what REPLCONF told
 
 	State
+	waiting
+	membership
+	watched
+	profile
+	shown
+	ending
+
+	listening subscriptions
+	worked    forWorker
+}
+
+// waiting is what the session's request waits for, or has waited for.
+type waiting struct {
+	wait       Wait                    // of the request that was executed last, when it waits
+	waited     bool                    // the request has waited for other clients before
+	waitsUntil time.Duration           // its deadline then; 0: none
+	blocked    atomic.Pointer[Blocked] // while it waits for other clients
+	paused     atomic.Bool             // it waits for the end of a pause
+}
+
+// membership is the session's part in the running batch.
+type membership struct {
+	place   int   // in the batch's list, plus 1; 0: none
+	before  State // of before its first request in the batch
+	Written int64 // position behind its last effects in the log
 	// Refuse, when set, is what every write is answered with: the commit of what the session had
 	// done before failed, and it is done again.
 	Refuse error
+}
 
-	listening subscriptions
+// forWorker is what a reactor found out of a request that a worker goes on with.
+type forWorker struct {
+	ranked bool  // it counts the members of a sorted set
+	large  int64 // bytes that it goes over at once
+}
 
-	watched []watchedEntry
-	dirty   atomic.Bool // a watched key has changed
-	ranked  bool        // what goes to a worker counts the members of a sorted set
-	large   int64       // bytes that what goes to a worker goes over at once
-	place   int         // in the running batch's list, plus 1
-	before  State       // of before its first request in the running batch
-	Written int64       // position behind its last effects in the log
-
+// profile is what the client says of itself.
+type profile struct {
 	mu             sync.Mutex
 	name           string
 	libraryName    string
 	libraryVersion string
+}
 
-	Replica psync.Replica // what REPLCONF told
-
+// shown is what others may know of the session.
+type shown struct {
 	LastCommand atomic.Pointer[Command]
 	LastActive  atomic.Int64 // Unix ms
+	NoEvict     atomic.Bool  // CLIENT NO-EVICT
+	NoTouch     atomic.Bool  // CLIENT NO-TOUCH
 	database    atomic.Int32
-	queued      atomic.Int32 // commands since MULTI; -1 outside
-	watching    atomic.Int32
-	kind        atomic.Int32 // bits of SessionKind
 	protocol    atomic.Int32
-	queuedBytes atomic.Int64               // of the words of commands since MULTI
-	NoEvict     atomic.Bool                // CLIENT NO-EVICT
-	NoTouch     atomic.Bool                // CLIENT NO-TOUCH
-	blocked     atomic.Pointer[chan error] // while it waits in WAIT or WAITAOF; see block
-	paused      atomic.Bool                // its request waits for the end of a pause
-	closing     atomic.Bool
-	suspended   atomic.Bool
-	hungUp      atomic.Bool
+	kind        atomic.Int32 // bits of SessionKind
+	queued      atomic.Int32 // commands since MULTI; -1 outside
+	queuedBytes atomic.Int64 // of their words
+}
+
+// ending is how the session comes to its end.
+type ending struct {
+	closing   atomic.Bool // when the replies so far have been sent
+	suspended atomic.Bool // no more is executed
+	hungUp    atomic.Bool // the client sends no more
 }
 
 // State is what commands change of a session. It is put back when a commit fails.
@@ -99,6 +126,8 @@ type Peer interface {
 	Send(b []byte)
 	// Close closes the connection when what was replied so far has been sent.
 	Close()
+	// Unblock has the request go on whose wait was claimed.
+	Unblock(b *Blocked)
 	// Buffered is how many bytes wait to be parsed, and to be sent.
 	Buffered() (query, output int)
 }
@@ -171,16 +200,6 @@ func (s *Session) Suspend() { s.suspended.Store(true) }
 // server, and its connection closes with all others.
 func (s *Session) Suspended() bool { return s.suspended.Load() }
 
-// HangUp notes that the client sends no more. It can't be told from one that is gone, so nobody else is waited for on its
-// behalf: WAIT is answered as if its time were over.
-func (s *Session) HangUp() {
-	s.hungUp.Store(true)
-	s.Unblock(nil)
-}
-
-// HungUp reports whether the client sends no more.
-func (s *Session) HungUp() bool { return s.hungUp.Load() }
-
 // Is tells whether a session is of a kind, or of any of several.
 func (s *Session) Is(kind SessionKind) bool { return s.kind.Load()&int32(kind) != 0 }
 
@@ -237,16 +256,6 @@ func (s *Session) Status() Status {
 		Blocked: s.isBlocked(), Dirty: s.dirty.Load(), NoEvict: s.NoEvict.Load(), NoTouch: s.NoTouch.Load()}
 	status.Name, status.LibraryName, status.LibraryVersion = s.names()
 	return status
-}
-
-// isBlocked reports whether the session counts as blocked: in WAIT, in WAITAOF, or by a pause.
-func (s *Session) isBlocked() bool { return s.blocked.Load() != nil || s.paused.Load() }
-
-// notePaused notes whether the session's request waits for the end of a pause.
-func (s *Session) notePaused(paused bool) {
-	if s.paused.Load() != paused {
-		s.paused.Store(paused)
-	}
 }
 
 // Dirty reports whether a watched key has changed.
@@ -319,31 +328,6 @@ func (s *Session) Mark(kind SessionKind, is bool) {
 		s.kind.Or(int32(kind))
 	} else {
 		s.kind.And(^int32(kind))
-	}
-}
-
-// Block marks the session as one that waits. The channel brings the end of that: nil, as if the time were over, or
-// the reply.
-func (s *Session) Block() <-chan error {
-	ended := make(chan error, 1)
-	s.blocked.Store(&ended)
-	return ended
-}
-
-// Unblocked says that the session waits no longer.
-func (s *Session) Unblocked() { s.blocked.Store(nil) }
-
-// Unblock ends a session's waiting; false says that it doesn't wait.
-func (s *Session) Unblock(reply error) bool {
-	ended := s.blocked.Load()
-	if ended == nil {
-		return false
-	}
-	select {
-	case *ended <- reply:
-		return true
-	default: // another was faster
-		return false
 	}
 }
 

@@ -20,6 +20,13 @@ type watchedEntry struct {
 	expired bool
 }
 
+// watched are the keys that a session watches.
+type watched struct {
+	entries  []watchedEntry
+	watching atomic.Int32 // how many
+	dirty    atomic.Bool  // one of them has changed
+}
+
 // watches knows who watches which key.
 type watches struct {
 	mu    sync.Mutex
@@ -47,8 +54,8 @@ func (w *watches) add(s *Session, key watchedKey, expired bool) {
 	}
 	sessions[s] = struct{}{}
 	w.count.Store(int64(len(w.byKey)))
-	s.watched = append(s.watched, watchedEntry{key, expired})
-	s.watching.Store(int32(len(s.watched)))
+	s.entries = append(s.entries, watchedEntry{key, expired})
+	s.watching.Store(int32(len(s.entries)))
 }
 
 // Guard watches a key without a client: the session that it returns gets dirty when the key changes. The
@@ -61,12 +68,12 @@ func (w *watches) Guard(database int, key []byte) *Session {
 
 // Forget ends all watching of a session.
 func (w *watches) Forget(s *Session) {
-	if len(s.watched) == 0 {
+	if len(s.entries) == 0 {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, entry := range s.watched {
+	for _, entry := range s.entries {
 		sessions := w.byKey[entry.watchedKey]
 		delete(sessions, s)
 		if len(sessions) == 0 {
@@ -74,7 +81,7 @@ func (w *watches) Forget(s *Session) {
 		}
 	}
 	w.count.Store(int64(len(w.byKey)))
-	s.watched = nil
+	s.entries = nil
 	s.watching.Store(0)
 	s.dirty.Store(false)
 }
@@ -110,8 +117,8 @@ func (s *Session) sawExpire(key watchedKey) bool {
 
 // watchedEntry finds what a session knows of a key that it watches.
 func (s *Session) watchedEntry(key watchedKey) *watchedEntry {
-	i := slices.IndexFunc(s.watched, func(entry watchedEntry) bool { return entry.watchedKey == key })
-	return &s.watched[i]
+	i := slices.IndexFunc(s.entries, func(entry watchedEntry) bool { return entry.watchedKey == key })
+	return &s.entries[i]
 }
 
 // presence is what a database has of a key.
@@ -193,7 +200,7 @@ func (e *Engine) ForgetWatches() { e.Watches.everythingChanged() }
 // WatchedExpired tells whether a watched key has expired since: nobody wrote it, and still it is
 // not what it was.
 func WatchedExpired(c *Invocation) (bool, error) {
-	for _, w := range c.Session.watched {
+	for _, w := range c.Session.entries {
 		if w.expired {
 			continue
 		}

@@ -1,6 +1,8 @@
 package execute
 
 import (
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"kedis/lock"
@@ -10,9 +12,12 @@ import (
 // workers run what would take a reactor too long. Each has a token: an owner of locks and a slot
 // of the gate.
 type workers struct {
-	count  int
-	slot   int // the first worker's
-	tokens chan token
+	count int
+	slot  int // the first worker's
+
+	mu      sync.Mutex
+	free    []token
+	waiting []func(token) // who wants a token, the first that came first
 
 	follower token // of what applies a primary's stream
 }
@@ -24,20 +29,60 @@ type token struct {
 
 func (w *workers) start(reactors, count int) {
 	w.count, w.slot = count, reactors
-	w.tokens = make(chan token, count)
 	w.follower = token{lock.Owner(reactors + count + 1), reactors + count}
 	for i := range count {
-		w.tokens <- token{lock.Owner(reactors + i + 1), reactors + i}
+		w.free = append(w.free, token{lock.Owner(reactors + i + 1), reactors + i})
 	}
+}
+
+// whenFree calls f with a token, at once or when one is given back.
+func (w *workers) whenFree(f func(token)) {
+	w.mu.Lock()
+	last := len(w.free) - 1
+	if last < 0 {
+		w.waiting = append(w.waiting, f)
+		w.mu.Unlock()
+		return
+	}
+	t := w.free[last]
+	w.free = w.free[:last]
+	w.mu.Unlock()
+	f(t)
+}
+
+// take waits for a token.
+func (w *workers) take() token {
+	taken := make(chan token, 1)
+	w.whenFree(func(t token) { taken <- t })
+	return <-taken
+}
+
+// give gives a token back.
+func (w *workers) give(t token) {
+	w.mu.Lock()
+	if len(w.waiting) == 0 {
+		w.free = append(w.free, t)
+		w.mu.Unlock()
+		return
+	}
+	next := w.waiting[0]
+	w.waiting[0] = nil
+	w.waiting = w.waiting[1:]
+	w.mu.Unlock()
+	next(t)
 }
 
 // stop waits until nobody works any more, and lets nobody begin: a worker reads the store. It gives up after
 // a while, and may be called again.
 func (w *workers) stop(within time.Duration) (stopped bool) {
 	over := time.After(within)
+	taken := make(chan token, w.count)
+	for range w.count {
+		w.whenFree(func(t token) { taken <- t })
+	}
 	for ; w.count > 0; w.count-- {
 		select {
-		case <-w.tokens:
+		case <-taken:
 		case <-over:
 			return false
 		}
@@ -45,31 +90,64 @@ func (w *workers) stop(within time.Duration) (stopped bool) {
 	return true
 }
 
+// offload is the outcome of a request that a worker is to run.
+func (b *Batch) offload(c *Invocation) Outcome {
+	e, s, r := b.engine, c.Session, c.Request
+	return s.waits(Wait{Cause: ForWorker, begin: func(wake func()) bool {
+		e.onceAdmitted(s, func(end func()) {
+			e.workers.whenFree(func(t token) { go e.runOn(t, s, r, end, wake) })
+		})
+		return true
+	}})
+}
+
+// runOn runs a session's request on a worker, whose goroutine this is. The session is the worker's
+// until wake is called.
+func (e *Engine) runOn(t token, s *Session, r *Request, end, wake func()) {
+	defer wake()
+	defer end()
+	panicked := true
+	defer func() {
+		if p := recover(); panicked && p != nil {
+			e.Logger.Error("a command panicked; its connection is closed", "panic", p, "client", s.Peer.RemoteAddress(), "stack", string(debug.Stack()))
+			s.Reply.Reset() // half of a reply
+			s.CloseAfterReply()
+		}
+	}()
+	e.run(t, s, r)
+	panicked = false
+}
+
 // Work runs a request on the calling goroutine, which may wait: for a worker's token, for locks, for
 // the gate. The session is the caller's meanwhile, and the reply is complete, and durable, when it
-// returns Done. When it returns Paused nothing has happened: execute it again.
-func (e *Engine) Work(s *Session, r *Request) (outcome Outcome) {
+// returns Done. When it returns Waiting nothing has happened: the request waits for Session.Wait.
+func (e *Engine) Work(s *Session, r *Request) Outcome {
+	admitted := make(chan func(), 1)
+	e.onceAdmitted(s, func(end func()) { admitted <- end })
+	defer (<-admitted)()
+	return e.run(e.workers.take(), s, r)
+}
+
+// run is Work with a token, which it gives back.
+func (e *Engine) run(t token, s *Session, r *Request) (outcome Outcome) {
 	e.Statistics.Offloads.Add(1)
-	defer e.admitLarge(s)()
-	e.onWorker(func(b *Batch) {
+	s.wait = Wait{}
+	e.withToken(t, e.newBatch(0, e.workers.slot, 0), func(b *Batch) {
 		mark := s.Reply.Mark()
 		if outcome = b.work(s, r); outcome == Done {
 			b.finishReply(s, mark)
+			s.waited, s.wait = false, Wait{}
 		}
 	})
-	s.notePaused(outcome == Paused)
 	return outcome
 }
 
-func (e *Engine) onWorker(run func(b *Batch)) {
-	e.onWorkerWith(e.newBatch(0, e.workers.slot, 0), run)
-}
+// onWorker runs something with a worker's token and a batch that is used again and again, by one goroutine at a time.
+func (e *Engine) onWorker(b *Batch, run func(b *Batch)) { e.withToken(e.workers.take(), b, run) }
 
-// onWorkerWith is onWorker with a batch that is used again and again, by one goroutine at a time.
-func (e *Engine) onWorkerWith(b *Batch, run func(b *Batch)) {
-	t := <-e.workers.tokens
+func (e *Engine) withToken(t token, b *Batch, run func(b *Batch)) {
 	b.locks.owner, b.locks.slot = t.owner, t.slot
-	defer func() { e.workers.tokens <- token{b.locks.owner, b.locks.slot} }() // it may have got another one meanwhile
+	defer func() { e.workers.give(token{b.locks.owner, b.locks.slot}) }() // it may have got another one meanwhile
 	panicked := true
 	defer func() {
 		if panicked {
@@ -102,24 +180,28 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 		return Done
 	}
 	defer b.releaseView()
-	ranked := s.ranked
-	s.ranked = false
+	ranked := s.worked.ranked
+	s.worked.ranked = false
 	for round := 0; ; round++ {
 		b.locks.await(&b.plan)
 		if b.barred(s, r) {
 			b.giveUp()
 			refusal := refuseWritesOnReplica(b, s, r)
 			if refusal == nil {
-				return Paused
+				return s.waits(b.engine.Pause.wait())
 			}
 			b.refuse(s, r, refusal)
 			return Done
 		}
 		b.Tick()
-		if b.attempt(c, ranked, round) == Done {
+		outcome := b.attempt(c, ranked, round)
+		if outcome == Done {
 			break
 		}
 		b.giveUp()
+		if outcome == Waiting && s.wait.Blocked != nil {
+			return Waiting
+		}
 	}
 	if err := b.Commit(); err != nil {
 		s.Reply.Rewind(mark)
@@ -138,8 +220,8 @@ const (
 	roundsToDoubling = 256
 )
 
-// attempt runs a command under its locks, or, when it only reads, from a view. Offload: it has counted a part of a sorted set, and
-// goes on when others have had their turn.
+// attempt runs a command under its locks, or, when it only reads, from a view. Waiting: it has counted a part of a sorted set,
+// and goes on when others have had their turn, or its client waits for others.
 func (b *Batch) attempt(c *Invocation, ranked bool, round int) Outcome {
 	most := countedAtOnce << min(round/roundsToDoubling, 30)
 	if !b.plan.readsView() {
@@ -208,9 +290,9 @@ func (c *Invocation) Aside(wait func()) { c.batch.aside(wait) }
 func (b *Batch) aside(wait func()) {
 	e := b.engine
 	b.locks.leave()
-	e.workers.tokens <- token{b.locks.owner, b.locks.slot}
+	e.workers.give(token{b.locks.owner, b.locks.slot})
 	defer func() {
-		t := <-e.workers.tokens
+		t := e.workers.take()
 		b.locks.owner, b.locks.slot = t.owner, t.slot
 	}()
 	wait()

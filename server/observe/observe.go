@@ -60,6 +60,13 @@ func (s *Observation) Observe(ran *execute.Execution, lane int) {
 		e.Slowlog.Add(metrics.SlowEntry{Time: time.UnixMilli(ran.Began), Duration: ran.Took, Arguments: shownArgs(ran),
 			Address: ran.Session.Peer.RemoteAddress(), Name: ran.Session.Name()})
 	}
+	if !ran.Waited {
+		s.Begin(ran)
+	}
+}
+
+// Begin shows a request to monitors.
+func (s *Observation) Begin(ran *execute.Execution) {
 	if s.monitors.count.Load() > 0 && ran.Command.Flags&(execute.SkipMonitor|execute.Admin) == 0 {
 		s.monitors.feed(ran)
 	}

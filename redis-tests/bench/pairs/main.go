@@ -2,7 +2,7 @@
 // redis-benchmark. It prints the median of B's requests/s divided by A's, with a 95 % interval: five
 // medians can't show a difference of 5 %.
 //
-//	pairs -a 'bin/kedis-before serve' -b 'bin/kedis serve --busy-poll 0' -pairs 20
+//	pairs -a 'bin/kedis-before serve' -b 'bin/kedis serve --reactors 1' -pairs 20
 //
 // It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
 package main

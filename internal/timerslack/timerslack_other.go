@@ -1,4 +1,0 @@
-//go:build !linux
-
-// Package timerslack has no counterpart here.
-package timerslack

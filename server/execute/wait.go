@@ -1,0 +1,259 @@
+package execute
+
+import (
+	"sync/atomic"
+	"time"
+
+	"kedis/internal/resp"
+)
+
+// Wait is what has to happen before a request goes on. Nothing of the request is in the batch
+// meanwhile, and no lock is held for it.
+//
+// Most waits end by themselves, and the request is executed again. A wait with Blocked is a client
+// that waits for other clients: it has a deadline, and others may end it.
+type Wait struct {
+	Cause   Cause
+	Stripe  uint32   // of the lock, for ForLock
+	Blocked *Blocked // when not nil: the client counts as blocked
+
+	begin func(wake func()) bool
+}
+
+// Cause is what a request waits for.
+type Cause uint8
+
+const (
+	// ForLock: somebody else holds a lock.
+	ForLock Cause = iota
+	// ForGate: a command on whole databases runs.
+	ForGate
+	// ForPause: CLIENT PAUSE or a failover holds the request.
+	ForPause
+	// ForDisk: records are read from the disk.
+	ForDisk
+	// ForWorker: a worker is to run the request, and has when the wait ends.
+	ForWorker
+	// ForClients: other clients, or replicas, are to do something.
+	ForClients
+)
+
+// Shared reports whether one end of such a wait is the end for all requests of a reactor that wait
+// for the same.
+func (w *Wait) Shared() bool { return w.Cause <= ForPause }
+
+// Begin has wake called once when the wait ends, from any goroutine, perhaps before Begin returns.
+// It returns false when there is nothing to wait for after all. What is waited for may be held by
+// the batch of the caller, so that has to be committed first.
+func (w *Wait) Begin(wake func()) bool { return w.begin(wake) }
+
+// sleep blocks the goroutine until a wait ends. It is for workers; reactors never sleep.
+func sleep(begin func(wake func())) {
+	woken := make(chan struct{})
+	begin(func() { close(woken) })
+	<-woken
+}
+
+// Answer writes the reply to a request that has waited.
+type Answer func(reply *resp.Writer)
+
+// Blocked is a client that waits for others. It ends once: whoever claims it first (what it waits
+// for, its deadline, CLIENT UNBLOCK, the end of the connection) says what it is answered.
+type Blocked struct {
+	// Deadline is when the wait ends by itself, as Engine.Elapsed tells the time; 0: never.
+	Deadline time.Duration
+	// Expired is the answer at the deadline.
+	Expired Answer
+	// Register tells those whom the client waits for to call End; Cancel has them forget it. Both
+	// may be nil.
+	Register func()
+	Cancel   func()
+
+	role int64 // the engine's when the wait began; see role.changes
+
+	// Place is the deadline's among those of the reactor, which keeps it.
+	Place int
+
+	session *Session
+	claimed atomic.Bool
+	answer  Answer // nil: the request is executed again
+	failure string // the error that the answer is, "" if it is none
+}
+
+// End claims the wait with an answer; nil has the request executed again. It returns false when
+// another was faster. It may be called from any goroutine.
+func (b *Blocked) End(answer Answer) bool {
+	return b.end(answer, "")
+}
+
+// Fail is End with an error.
+func (b *Blocked) Fail(err error) bool {
+	text := err.Error()
+	return b.end(func(reply *resp.Writer) { reply.Error(text) }, text)
+}
+
+func (b *Blocked) end(answer Answer, failure string) bool {
+	if !b.claim(answer) {
+		return false
+	}
+	b.failure = failure
+	b.session.Peer.Unblock(b)
+	return true
+}
+
+// Expire is End at the deadline, for the reactor that has the client.
+func (b *Blocked) Expire() bool { return b.claim(b.Expired) }
+
+// Abandon ends the wait of a client that is gone, or of a request that is executed again.
+func (b *Blocked) Abandon() {
+	b.claim(nil)
+	b.session.blocked.Store(nil)
+	b.cancel()
+}
+
+func (b *Blocked) claim(answer Answer) bool {
+	if !b.claimed.CompareAndSwap(false, true) {
+		return false
+	}
+	b.answer = answer
+	return true
+}
+
+func (b *Blocked) cancel() {
+	if b.Cancel != nil {
+		b.Cancel()
+	}
+}
+
+// MayBlock reports whether the request may wait for other clients: not inside of another one, nor
+// when it is repeated from the log.
+func (c *Invocation) MayBlock() bool { return !c.Nested() && !c.Applying() }
+
+// Settled reports whether nothing that the batch has executed waits for a commit. What is to be known
+// of earlier requests, such as their position in the log, is known then.
+func (c *Invocation) Settled() bool { return c.batch.Idle() && len(c.batch.members.list) == 0 }
+
+// Settle, returned by a command on a reactor, has it run again when everything before it is committed.
+func (c *Invocation) Settle() error { return errSeparate }
+
+// Block has the client wait: the command returns what Block returns. It may do so if MayBlock says
+// so. When the wait ends without an answer, the command runs again, and keeps its first deadline.
+func (c *Invocation) Block(blocked *Blocked) error {
+	if !c.MayBlock() {
+		panic("execute: a request waits that may not")
+	}
+	if !c.Settled() {
+		return errSeparate
+	}
+	s := c.Session
+	blocked.session, blocked.role = s, c.Engine.role.changes.Load()
+	if s.hungUp.Load() {
+		blocked.Expired(c.Reply)
+		return nil
+	}
+	if s.waited {
+		blocked.Deadline = s.waitsUntil
+	} else {
+		c.Engine.Observer.Begin(&Execution{Request: c.Request, Session: s, Database: c.selected, Redacted: c.redacted, Began: c.Now})
+	}
+	s.waited, s.waitsUntil = true, blocked.Deadline
+	s.wait = Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool {
+		if blocked.Register != nil {
+			blocked.Register()
+		}
+		return true
+	}}
+	return errBlocked
+}
+
+const (
+	// errBlocked is what the function of a command returns that called Block.
+	errBlocked = Error("the client waits")
+	// errSeparate has what was executed committed before the command.
+	errSeparate = Error("the command runs when those before it are committed")
+)
+
+// waits is the outcome of a request that waits.
+func (s *Session) waits(w Wait) Outcome {
+	s.wait = w
+	return Waiting
+}
+
+// Wait is what the request waits for that was executed last.
+func (s *Session) Wait() *Wait { return &s.wait }
+
+// Waiting reports whether the request that a worker has executed waits for something.
+func (s *Session) Waiting() bool { return s.wait.begin != nil }
+
+// BeginWait notes that a session's request has begun to wait, when it counts as blocked.
+func (e *Engine) BeginWait(s *Session) {
+	w := &s.wait
+	switch {
+	case w.Blocked != nil:
+		s.blocked.Store(w.Blocked)
+		if w.Blocked.role != e.role.changes.Load() { // whoever changed it may not have seen the session
+			e.role.disconnect(s)
+		}
+	case w.Cause == ForPause:
+		s.paused.Store(true)
+	}
+}
+
+// EndWait notes that what the session's request has waited for has ended.
+func (s *Session) EndWait() {
+	w := &s.wait
+	switch {
+	case w.Blocked != nil:
+		s.blocked.Store(nil)
+		w.Blocked.cancel()
+	case w.Cause == ForPause:
+		s.paused.Store(false)
+	}
+}
+
+// Unblock ends a session's wait for others as its deadline would, or with an error; false says that
+// it doesn't wait for any.
+func (s *Session) Unblock(reply error) bool {
+	blocked := s.blocked.Load()
+	if blocked == nil {
+		return false
+	}
+	if reply == nil {
+		return blocked.End(blocked.Expired)
+	}
+	return blocked.Fail(reply)
+}
+
+// isBlocked reports whether the session counts as blocked.
+func (s *Session) isBlocked() bool { return s.blocked.Load() != nil || s.paused.Load() }
+
+// HangUp notes that the client sends no more. It can't be told from one that is gone, so nobody else
+// is waited for on its behalf: it is answered as if its time were over.
+func (s *Session) HangUp() {
+	s.hungUp.Store(true)
+	s.Unblock(nil)
+}
+
+// HungUp reports whether the client sends no more.
+func (s *Session) HungUp() bool { return s.hungUp.Load() }
+
+// Answered ends a request whose wait is over. It reports whether the reply is composed, which may
+// leave at once; else the request is to be executed again.
+func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
+	if blocked.answer == nil {
+		return false
+	}
+	mark := s.Reply.Mark()
+	blocked.answer(s.Reply)
+	s.waited = false
+	ran := Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Waited: true, failure: blocked.failure}
+	b.account(&ran)
+	b.finishReply(s, mark)
+	return true
+}
+
+// Elapsed is the time since the engine was made, by the monotonic clock.
+func (e *Engine) Elapsed() time.Duration {
+	now, _ := e.clock.now()
+	return time.Duration(now)
+}

@@ -1,0 +1,101 @@
+package server
+
+import "time"
+
+// output is what is to be sent to the client, besides the session's reply and what waits for the
+// socket.
+type output struct {
+	pushed    []byte    // what comes behind the reply that is being composed
+	sent      int       // bytes of a worker's reply that are on their way already
+	softSince time.Time // when more than the soft limit began to wait to be sent; zero: it doesn't
+}
+
+// replyPiece is how much of a large reply is copied to the socket or into gnet's memory in one go.
+const replyPiece = 256 << 10
+
+// sendPiece sends the beginning of what is left of a worker's reply, unless that isn't more than a piece.
+func (c *connection) sendPiece() (sent bool) {
+	rest := c.session.Reply.Bytes()[c.sent:]
+	if len(rest) <= replyPiece || c.dropped || c.exceeds(c.conn.OutboundBuffered()+len(rest)) {
+		return false
+	}
+	c.write(rest[:replyPiece])
+	c.sent += replyPiece
+	return true
+}
+
+// flush sends what was composed, and lets go of the requests that it answers.
+func (c *connection) flush() {
+	reply := c.session.Reply
+	if c.closed {
+		reply.Reset()
+		return
+	}
+	if reply.Len() > 0 {
+		c.write(reply.Bytes()[c.sent:])
+		c.sent = 0
+		reply.Reset()
+	}
+	if len(c.pushed) > 0 {
+		c.write(c.pushed)
+		c.pushed = nil
+	}
+	if c.empty() {
+		c.parser.Release()
+	}
+	if c.closed {
+		return
+	}
+	c.publish()
+	if c.serve != nil {
+		c.handOver()
+		return
+	}
+	if c.session.Closing() {
+		c.dropWhenSent()
+	}
+}
+
+// dropWhenSent closes the connection as soon as the client has read all replies.
+func (c *connection) dropWhenSent() {
+	if c.conn.OutboundBuffered() > 0 {
+		c.reactor.unsent[c] = struct{}{}
+	} else {
+		c.drop()
+	}
+}
+
+// push sends bytes that are no reply: behind the reply that is being composed.
+func (c *connection) push(b []byte) {
+	switch {
+	case c.closed || c.dropped:
+	case !c.working && !c.reactor.batch.Has(c.session):
+		c.write(b)
+	case !c.exceeds(c.conn.OutboundBuffered() + len(c.pushed) + len(b)):
+		c.pushed = append(c.pushed, b...)
+	}
+}
+
+// sendMost is how much is sent without telling Go's scheduler: a few microseconds' work.
+const sendMost = 64 << 10
+
+// write sends bytes as far as the socket takes them; gnet keeps the rest. A client that lets too much
+// pile up is disconnected.
+func (c *connection) write(b []byte) {
+	s := c.server
+	if c.closed || c.dropped || c.exceeds(c.conn.OutboundBuffered()+len(b)) {
+		return
+	}
+	c.traffic = true
+	sent := 0
+	if len(b) <= sendMost && c.conn.OutboundBuffered() == 0 {
+		sent = send(c.conn.Fd(), b)
+	}
+	if sent < len(b) {
+		if _, err := c.conn.Write(b[sent:]); err != nil {
+			s.logger.Debug("sending", "client", c.remote, "error", err)
+		}
+	}
+	s.engine.Statistics.Writes.Add(c.reactor.number, 1)
+	s.engine.Statistics.NetOutput.Add(c.reactor.number, int64(len(b)))
+}

@@ -1,0 +1,214 @@
+package server
+
+import (
+	"container/heap"
+	"time"
+
+	"kedis/server/execute"
+)
+
+// waits are the connections of a reactor whose requests wait. Whatever a request waits for, it takes
+// the same way: it is noted, begins to wait when what was executed before it is committed, and goes on
+// when the wait has ended. Nothing but the connection waits: no goroutine does.
+type waits struct {
+	noted     []*connection                // who begins to wait with the commit
+	shared    map[sharedWait][]*connection // who waits for what many can wait for
+	deadlines deadlines
+	alarm     *time.Timer   // set for the first deadline
+	next      time.Duration // the first deadline; 0: none
+}
+
+// sharedWait is a wait whose end is the end for all of a reactor. It is waited for once.
+type sharedWait struct {
+	cause  execute.Cause
+	stripe uint32
+}
+
+// wait parks a connection with a request that can't be executed now. What it waits for may be held by
+// this reactor, so all but those who wait for a worker or for other clients have the reactor commit.
+func (r *reactor) wait(c *connection, request *execute.Request) {
+	c.park(request)
+	r.waits.noted = append(r.waits.noted, c)
+	if c.session.Wait().Shared() {
+		r.commit()
+	} else {
+		r.schedule()
+	}
+}
+
+// beginWaits has those wait who were noted.
+func (r *reactor) beginWaits() {
+	if len(r.waits.noted) == 0 {
+		return
+	}
+	noted := r.waits.noted
+	r.waits.noted = nil
+	for _, c := range noted {
+		switch wait := c.session.Wait(); {
+		case c.closed || c.pending == nil: // it comes behind what a failed commit has taken back
+			r.resume(c)
+		default:
+			c.working = wait.Cause == execute.ForWorker
+			r.beginWait(c, wait)
+		}
+	}
+}
+
+func (r *reactor) beginWait(c *connection, wait *execute.Wait) {
+	r.server.engine.BeginWait(c.session)
+	if wait.Shared() {
+		key := sharedWait{wait.Cause, wait.Stripe}
+		others := r.waits.shared[key]
+		r.waits.shared[key] = append(others, c)
+		if len(others) == 0 {
+			wait.Begin(func() { r.post(func() { r.endShared(key) }) })
+		}
+		return
+	}
+	if blocked := wait.Blocked; blocked != nil {
+		r.waits.add(r, c, blocked)
+		wait.Begin(nil)
+		return
+	}
+	if !wait.Begin(func() { r.post(func() { r.workDone(c) }) }) {
+		r.resume(c)
+	}
+}
+
+// endShared goes on with all connections that have waited for the same.
+func (r *reactor) endShared(key sharedWait) {
+	if key.cause == execute.ForLock {
+		r.batch.Adopt(key.stripe)
+		r.schedule()
+	}
+	waiting := r.waits.shared[key]
+	delete(r.waits.shared, key)
+	for _, c := range waiting {
+		c.session.EndWait()
+		r.resume(c)
+	}
+}
+
+// load has a connection wait for records that are on the disk.
+func (r *reactor) load(c *connection, wait *execute.Wait) {
+	c.waits++
+	if !wait.Begin(func() { r.post(func() { r.resume(c) }) }) {
+		c.waits--
+	}
+}
+
+// resume goes on with a connection when nothing is left that it waits for.
+func (r *reactor) resume(c *connection) {
+	if c.waits--; c.waits == 0 {
+		r.process(c)
+	}
+}
+
+// unblock goes on with a client whose wait for others was claimed: with its answer, or with its request.
+func (r *reactor) unblock(c *connection, blocked *execute.Blocked) {
+	if c.session.Wait().Blocked != blocked || c.pending == nil {
+		return // it was abandoned
+	}
+	r.waits.remove(blocked)
+	c.session.EndWait()
+	if request := c.pending; r.batch.Answered(c.session, request, blocked) {
+		c.pending = nil
+		c.flush()
+	}
+	r.resume(c)
+}
+
+// abandon ends the wait of a connection that is closed.
+func (r *reactor) abandon(c *connection) {
+	if blocked := c.session.Wait().Blocked; blocked != nil && c.parked() {
+		r.waits.remove(blocked)
+		blocked.Abandon()
+	}
+}
+
+// expire ends the waits whose deadlines have come.
+func (r *reactor) expire(now time.Duration) {
+	for len(r.waits.deadlines) > 0 && r.waits.deadlines[0].blocked.Deadline <= now {
+		first := r.waits.deadlines[0]
+		r.waits.remove(first.blocked)
+		if first.blocked.Expire() {
+			r.unblock(first.connection, first.blocked)
+		}
+	}
+	r.waits.setAlarm(r)
+}
+
+// deadline is when a client's wait ends by itself.
+type deadline struct {
+	blocked    *execute.Blocked
+	connection *connection
+}
+
+// deadlines is a heap of them, the first at its top; each Blocked knows its place.
+type deadlines []deadline
+
+func (d deadlines) Len() int           { return len(d) }
+func (d deadlines) Less(i, j int) bool { return d[i].blocked.Deadline < d[j].blocked.Deadline }
+
+func (d deadlines) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].blocked.Place, d[j].blocked.Place = i, j
+}
+
+func (d *deadlines) Push(x any) {
+	added := x.(deadline)
+	added.blocked.Place = len(*d)
+	*d = append(*d, added)
+}
+
+func (d *deadlines) Pop() any {
+	last := len(*d) - 1
+	removed := (*d)[last]
+	(*d)[last] = deadline{}
+	*d = (*d)[:last]
+	removed.blocked.Place = -1
+	return removed
+}
+
+// add takes up a client's deadline, if it has one.
+func (w *waits) add(r *reactor, c *connection, blocked *execute.Blocked) {
+	blocked.Place = -1
+	if blocked.Deadline == 0 {
+		return
+	}
+	heap.Push(&w.deadlines, deadline{blocked, c})
+	w.setAlarm(r)
+}
+
+// remove forgets a client's deadline.
+func (w *waits) remove(blocked *execute.Blocked) {
+	if blocked.Place >= 0 && blocked.Place < len(w.deadlines) && w.deadlines[blocked.Place].blocked == blocked {
+		heap.Remove(&w.deadlines, blocked.Place)
+	}
+}
+
+// setAlarm has the reactor woken at the first deadline. It is woken too soon when that one was
+// removed, and looks again.
+func (w *waits) setAlarm(r *reactor) {
+	if len(w.deadlines) == 0 {
+		w.next = 0
+		return
+	}
+	first := w.deadlines[0].blocked.Deadline
+	if w.next != 0 && w.next <= first {
+		return
+	}
+	w.next = first
+	until := first - r.server.engine.Elapsed()
+	if w.alarm == nil {
+		w.alarm = time.AfterFunc(until, func() { r.post(r.ring) })
+	} else {
+		w.alarm.Reset(until)
+	}
+}
+
+// ring is called when the alarm goes off.
+func (r *reactor) ring() {
+	r.waits.next = 0
+	r.expire(r.server.engine.Elapsed())
+}
