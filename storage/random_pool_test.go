@@ -37,7 +37,7 @@ func TestAnyKeys(t *testing.T) {
 	reads := s.Counters().RocksReads.Load()
 	single, parts := count(draws)
 	t.Logf("%d different keys, %d records read", len(single), s.Counters().RocksReads.Load()-reads)
-	for part, times := range parts { // with runs of 64, of which every other key has expired, the standard deviation is 8 times that of single picks
+	for part, times := range parts { // with runs of 128, of which every other key has expired, the standard deviation is 8 times that of single picks
 		if times < draws/10-2200 || times > draws/10+2200 {
 			t.Errorf("%q came %d times of %d", part, times, draws)
 		}
