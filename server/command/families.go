@@ -57,6 +57,8 @@ func families() []Family {
 		setFamily(),
 		listFamily(),
 		zsetFamily(),
+		blockingFamily(),
+		geoFamily(),
 		genericFamily(),
 		expireFamily(),
 		objectFamily(),

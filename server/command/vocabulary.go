@@ -29,6 +29,7 @@ const (
 	Admin           = execute.Admin
 	PubSub          = execute.PubSub
 	NoScript        = execute.NoScript
+	Blocking        = execute.Blocking
 	Loading         = execute.Loading
 	Stale           = execute.Stale
 	SkipMonitor     = execute.SkipMonitor
@@ -59,6 +60,7 @@ const (
 	CategoryString      = execute.CategoryString
 	CategoryBitmap      = execute.CategoryBitmap
 	CategoryHyperLogLog = execute.CategoryHyperLogLog
+	CategoryGeo         = execute.CategoryGeo
 	CategoryAdmin       = execute.CategoryAdmin
 	CategoryDangerous   = execute.CategoryDangerous
 	CategoryConnection  = execute.CategoryConnection

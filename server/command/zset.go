@@ -48,7 +48,11 @@ func zsetMemberCommands() []Command {
 }
 
 // addOptions are ZADD's.
-type addOptions struct{ nx, xx, gt, lt, ch, incr bool }
+type addOptions struct {
+	nx, xx, gt, lt, ch, incr bool
+
+	repeated [][]byte // the command as it is repeated elsewhere, when it changes something; nil: as it was given
+}
 
 func (o *addOptions) parse(words [][]byte) (rest [][]byte, err error) {
 	a := arguments{words: words}
@@ -148,8 +152,11 @@ func addScores(c *Invocation, o addOptions, pairs [][]byte) error {
 	if added+updated == 0 {
 		return nil
 	}
-	if o.incr {
+	switch {
+	case o.incr:
 		c.Effect(wordZAdd, c.Args[1], number.AppendDouble(nil, scores[0]), pairs[1])
+	case o.repeated != nil:
+		c.Effect(o.repeated...)
 	}
 	return z.Save()
 }
