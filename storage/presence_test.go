@@ -245,6 +245,33 @@ func TestFiltersForgetWhatIsGone(t *testing.T) {
 	}
 }
 
+// TestFiltersForgetWhatWasReaped of large collections.
+func TestFiltersForgetWhatWasReaped(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 64<<10, 1<<20))
+	inTxn(t, s, func(d DB) {
+		h, err := d.Hash([]byte("hash"))
+		must(t, err)
+		for i := range 2 * engine.InspectRebuiltFrom {
+			_, err := h.Set(fmt.Appendf(nil, "field%d", i), nil)
+			must(t, err)
+		}
+		must(t, h.Save())
+	})
+	must(t, s.Persist())
+	inTxn(t, s, func(d DB) {
+		_, err := d.Delete([]byte("hash"))
+		must(t, err)
+	})
+	persistAndReap(t, s)
+	if records := s.Filters().Records; records < engine.InspectRebuiltFrom {
+		t.Fatalf("%d records are known", records)
+	}
+	must(t, inside(s).BuildFilters())
+	if f := s.Filters(); f.Records > 1 {
+		t.Errorf("%d records are known when all are gone", f.Records)
+	}
+}
+
 // TestFiltersTakeTheirShareOfMemory, and give it back.
 func TestFiltersTakeTheirShareOfMemory(t *testing.T) {
 	o := testOptions(t.TempDir(), 64<<10, 1<<20)

@@ -12,8 +12,7 @@ import (
 // Filters are built in the background: when a store is opened, of the namespaces that have something, and anew of those that have changed
 // so much that the filter knows mostly what is gone.
 
-// rebuiltFrom is how many records a filter must have taken, besides twice as many as it began with, to be looked at: so what building it anew costs
-// is less than what filling it has cost.
+// rebuiltFrom is how many records of a filter must be gone for it to be built anew.
 const rebuiltFrom = 16 << 10
 
 // buildFilters keeps the filters, and what they take, as they should be.
@@ -31,31 +30,25 @@ func (s *Store) buildDue() error {
 	s.presences.building.Lock()
 	defer s.presences.building.Unlock()
 	for _, ns := range s.tiers.Load().databases {
-		due, err := s.filterDue(ns)
-		if err == nil && due {
-			err = s.buildFilter(ns)
+		if !s.filterDue(ns) {
+			continue
 		}
-		if err != nil {
+		if err := s.buildFilter(ns); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// filterDue tells whether a filter of a namespace is to be built: there is none, it has more records than it was made for and there is room now, or most of what
-// it knows is gone. RocksDB's number of records is an estimate, often too high, and seldom too low.
-func (s *Store) filterDue(ns *Namespace) (bool, error) {
-	f, family := ns.presence.complete.Load(), ns.family.Load()
-	switch {
-	case f == nil:
-		return true, nil
-	case family == nil || f.Records() < 2*ns.presence.built.Load()+rebuiltFrom:
-		return false, nil
-	case f.Crowded() && filter.BytesFor(2*f.Records()) < s.presences.memory.free.Load():
-		return true, nil
+// filterDue tells whether a filter of a namespace is to be built: there is none, half of what it knows is gone, or it has taken more than it was made for
+// and there is room now. So to build it costs no more than what was deleted, or added, meanwhile.
+func (s *Store) filterDue(ns *Namespace) bool {
+	f := ns.presence.complete.Load()
+	if f == nil {
+		return true
 	}
-	estimated, err := s.db().EstimatedKeys(family)
-	return f.Records() > 2*estimated, err
+	records, gone := f.Records(), ns.presence.gone.Load()
+	return gone >= rebuiltFrom && gone > records/2 || f.Crowded() && filter.BytesFor(2*records) < s.presences.memory.free.Load()
 }
 
 // buildFilter builds the filter of a namespace, in place of another one if it has one.
@@ -68,13 +61,14 @@ func (s *Store) buildFilter(ns *Namespace) error {
 	coming := s.newFilter(ns.keys.Load())
 	p.coming.Store(coming)
 	defer p.coming.Store(nil)
+	gone := p.gone.Load()
 	s.presences.writes.settle()
 	whole, err := s.takeIn(ns)
 	if err != nil || !whole {
 		return err
 	}
-	p.built.Store(coming.Records())
 	p.complete.Store(coming)
+	p.gone.Add(-gone)
 	return nil
 }
 

@@ -22,7 +22,7 @@ import (
 type presence struct {
 	complete atomic.Pointer[filter.Filter] // knows all of them; nil: there is none, and each record may be there
 	coming   atomic.Pointer[filter.Filter] // is being built, and takes what is written meanwhile
-	built    atomic.Int64                  // records of complete when it had been built
+	gone     atomic.Int64                  // about how many records of complete have been deleted since it was built
 }
 
 // filtered tells whether filters know records of the kind that a key has: those that are looked for without being there. Elements
@@ -76,6 +76,13 @@ func (p *presence) add(hashes []uint64) {
 		for few := hashes; len(few) > 0; few = few[min(PrefetchBatch, len(few)):] {
 			addTogether(f, few[:min(PrefetchBatch, len(few))])
 		}
+	}
+}
+
+// remove notes that a record is about to be deleted from RocksDB: it stays in the filter.
+func (p *presence) remove(hash uint64) {
+	if f := p.complete.Load(); f != nil && f.MayHave(hash) {
+		p.gone.Add(1)
 	}
 }
 
@@ -208,19 +215,29 @@ func (s *Store) noting(learn func([]copied)) func([]copied) {
 		presences[ns.Number] = &ns.presence
 	}
 	hashes := make([]uint64, 0, PrefetchBatch)
+	var p *presence
+	add := func() {
+		if p != nil {
+			p.add(hashes)
+		}
+		hashes = hashes[:0]
+	}
 	return func(records []copied) {
-		for from := 0; from < len(records); {
-			space := records[from].space
-			hashes = hashes[:0]
-			for ; from < len(records) && records[from].space == space; from++ {
-				if r := &records[from]; r.present && filtered(r.key) {
-					hashes = append(hashes, r.hash)
-				}
+		for i := range records {
+			r := &records[i]
+			if next := presences[r.space]; next != p {
+				add()
+				p = next
 			}
-			if p := presences[space]; p != nil {
-				p.add(hashes)
+			switch {
+			case p == nil || !filtered(r.key):
+			case r.present:
+				hashes = append(hashes, r.hash)
+			default:
+				p.remove(r.hash)
 			}
 		}
+		add()
 		learn(records)
 	}
 }

@@ -31,11 +31,12 @@ func (s *Store) reap() error {
 	end := time.Now().Add(reapTime)
 	databases := s.tiers.Load().databases
 	for range databases {
-		family := databases[s.background.reaped.Add(1)%uint64(len(databases))].family.Load()
+		ns := databases[s.background.reaped.Add(1)%uint64(len(databases))]
+		family := ns.family.Load()
 		if family == nil {
 			continue
 		}
-		if err := s.reapFamily(family, end); err != nil {
+		if err := s.reapFamily(ns, family, end); err != nil {
 			return err
 		}
 		if time.Now().After(end) {
@@ -45,7 +46,7 @@ func (s *Store) reap() error {
 	return nil
 }
 
-func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
+func (s *Store) reapFamily(ns *Namespace, family *rocks.Family, end time.Time) error {
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{
 		LowerBound: []byte{layout.KindDeleted}, UpperBound: []byte{layout.KindDeleted + 1}})
 	defer it.Close()
@@ -70,7 +71,7 @@ func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 		if !persisted {
 			continue // ids are not in the order of deletion
 		}
-		if err := s.reapCollection(family, id, kind, count); err != nil {
+		if err := s.reapCollection(ns, family, id, kind, count); err != nil {
 			return err
 		}
 	}
@@ -88,7 +89,7 @@ func (s *Store) keeps(family *rocks.Family, id uint64, record []byte) (bool, err
 	return !found, err
 }
 
-func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type, count uint64) error {
+func (s *Store) reapCollection(ns *Namespace, family *rocks.Family, id uint64, kind layout.Type, count uint64) error {
 	batch := new(rocks.Batch)
 	for _, records := range kind.Elements() {
 		lower := layout.AppendElementKey(nil, records.Kind, id, nil)
@@ -103,6 +104,9 @@ func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type
 	}
 	batch.Delete(family, layout.AppendDeletedKey(nil, id))
 	s.counters.Reaped.Add(int64(count))
+	if !kind.Sequence() {
+		ns.presence.gone.Add(int64(count))
+	}
 	if err := s.db().Write(batch); err != nil {
 		return fmt.Errorf("storage: reaping: %w", err)
 	}

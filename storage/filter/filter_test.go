@@ -54,7 +54,7 @@ func TestWhatWasAddedIsKnown(t *testing.T) {
 
 // TestSomeSeemToBeThere tells how many, and at which cost.
 func TestSomeSeemToBeThere(t *testing.T) {
-	const records = 1 << 20
+	const records = 1 << 18
 	for _, c := range []struct {
 		name        string
 		expected    int64
@@ -63,7 +63,7 @@ func TestSomeSeemToBeThere(t *testing.T) {
 		bits, error float64 // at most
 	}{
 		{"as many as expected", records, plenty, 1, 10.1, 0.015},
-		{"unexpectedly many", 0, plenty, 10, 20, 0.09},
+		{"unexpectedly many", 0, plenty, 8, 20, 0.09},
 		{"room for half", records, limited(BytesFor(records) / 2), 1, 5.1, 0.16},
 		{"room for a quarter", records, limited(BytesFor(records) / 4), 1, 2.6, 0.6},
 	} {
@@ -158,7 +158,7 @@ func FuzzFilter(f *testing.F) {
 		hash := uint64(room)
 		for _, step := range steps {
 			hash = hash<<(step%64) ^ uint64(step)*0x0101010101010101
-			for range 1 + int(step)*4 {
+			for range 1 + int(step)/8 {
 				filter.Add(hash)
 				model[hash] = true
 				hash += uint64(step) << (step % 61)

@@ -105,18 +105,6 @@ func (d *DB) addProperties(f *Family, properties map[string]*uint64) error {
 	return nil
 }
 
-// EstimatedKeys returns about how many keys a family has.
-func (d *DB) EstimatedKeys(f *Family) (int64, error) {
-	d.families.RLock() // which waits for a Drop, but not for a flush
-	defer d.families.RUnlock()
-	if _, err := f.in(d); err != nil {
-		return 0, err
-	}
-	var keys uint64
-	err := d.addProperties(f, map[string]*uint64{"rocksdb.estimate-num-keys": &keys})
-	return int64(keys), err
-}
-
 // MemtableBytes returns how much memory all memtables take, about which the files that are made of them don't exceed.
 func (d *DB) MemtableBytes() int64 {
 	d.families.RLock() // Close takes the families away first
