@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kedis/internal/keyevent"
 	"kedis/redis-tests/seed"
 	"kedis/storage/engine"
 	"kedis/storage/layout"
@@ -39,9 +40,9 @@ func putAll(t *testing.T, s *Store) {
 			must(t, err)
 			must(t, z.AddNew(element, float64(i)))
 		}
-		must(t, h.Save())
-		must(t, set.Save())
-		must(t, z.Save())
+		must(t, h.Save(keyevent.Changed))
+		must(t, set.Save(keyevent.Changed))
+		must(t, z.Save(keyevent.Changed))
 	})
 	settle(t, s)
 }
@@ -255,7 +256,7 @@ func TestFiltersForgetWhatWasReaped(t *testing.T) {
 			_, err := h.Set(fmt.Appendf(nil, "field%d", i), nil)
 			must(t, err)
 		}
-		must(t, h.Save())
+		must(t, h.Save(keyevent.Changed))
 	})
 	must(t, s.Persist())
 	inTxn(t, s, func(d DB) {

@@ -41,21 +41,12 @@ type (
 	Counters  = engine.Counters
 	Filters   = engine.Filters
 
-	KeyEvent   = engine.KeyEvent
-	KeyEvents  = engine.KeyEvents
-	EventName  = engine.EventName
-	EventClass = engine.EventClass
+	KeyEvent  = engine.KeyEvent
+	KeyEvents = engine.KeyEvents
+	EventName = engine.EventName
 
 	Prefetch = engine.Prefetch
 	Access   = engine.Access
-)
-
-// The events of keys.
-const (
-	EventChanged = engine.EventChanged
-	EventExpired = engine.EventExpired
-	ClassChange  = engine.ClassChange
-	ClassExpiry  = engine.ClassExpiry
 )
 
 // The ways in which requests begin.

@@ -78,7 +78,6 @@ func withoutEviction() []*option {
 			inert(fraction, integer(1, 99, "percent"), "1", live, defrag),
 			inert("active-defrag-cycle-max", integer(1, 99, "percent"), "25", live, defrag),
 			inert("active-defrag-max-scan-fields", integer(1, unlimited, "fields"), "1000", live, defrag),
-			inert("tracking-table-max-keys", integer(0, unlimited, "keys"), "1000000", live, "There is no client-side caching."),
 		},
 		inertAll(yesNo(), "no", live, memory,
 			"lazyfree-lazy-eviction lazyfree-lazy-expire lazyfree-lazy-server-del lazyfree-lazy-user-del lazyfree-lazy-user-flush"),
@@ -131,8 +130,6 @@ func withoutCluster() []*option {
 func withoutParts() []*option {
 	return []*option{
 		inert("busy-reply-threshold", integer(0, unlimited, "milliseconds"), "5000", live, "There are no scripts.").or("lua-time-limit"),
-		inert("stream-node-max-bytes", size(0, unlimited), "4096", live, "There are no streams."),
-		inert("stream-node-max-entries", integer(0, unlimited, "entries"), "100", live, "There are no streams."),
 		inert("acl-pubsub-default", named("allchannels", "resetchannels"), "resetchannels", live, "There is no user but default."),
 		inert("list-compress-depth", integer(0, mostInt, "elements"), "0", live, "A large list has a record for each element. See rocksdb-compression."),
 		inert("io-threads", integer(1, 128, "threads"), "1", atStart, "See reactors."),
@@ -182,7 +179,6 @@ func (c *Config) fixed() []*option {
 		fixed("aof-load-truncated", "yes", "a record that a crash has cut short is always cut off, and the log says so",
 			"A start goes on when a crash has cut the log's last record short."),
 		fixed("replica-ignore-disk-write-errors", "no", "a replica's log is its data", "A replica stops when it can't write."),
-		fixed("notify-keyspace-events", "", "there are no keyspace notifications", "There are no keyspace notifications."),
 		fixedAtStart("cluster-enabled", "no", "there is no cluster", "The server is no node of a cluster."),
 		fixed("tls-port", "0", noTLS, "There is no TLS."),
 		fixed("tls-replication", "no", noTLS, "There is no TLS."),

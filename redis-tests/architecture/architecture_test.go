@@ -29,13 +29,13 @@ var layers = [][]string{
 	{"storage", "binlog"},
 	{"storage/engine"},
 	{"storage/*", "lock", "ttl"},
-	{"internal/*", "server/lolwut"},
+	{"internal/*", "server/lolwut", "server/tracking"},
 }
 
 // neighbours are the imports within a layer.
 var neighbours = map[string][]string{
 	"storage/rdb":     {"storage/intset", "storage/listpack"}, // whose bytes stand in it
-	"internal/config": {"internal/glob", "internal/number"},
+	"internal/config": {"internal/glob", "internal/keyevent", "internal/number"},
 	"internal/psync":  {"internal/resp"},
 	"internal/resp":   {"internal/buffer", "internal/number"},
 }

@@ -123,7 +123,7 @@ func cmdBlockingPop(c *Invocation, left bool) error {
 				return false, err
 			}
 			c.Effect(popName(left), key)
-			return true, l.Save()
+			return true, l.Save(popped(left))
 		}})
 }
 
@@ -229,7 +229,7 @@ func cmdBlockingZSetPop(c *Invocation, highest bool) error {
 			c.Reply.Bulk(popped[0].member)
 			c.Reply.Double(popped[0].score)
 			c.Effect(zsetPopName(highest), key)
-			return true, z.Save()
+			return true, z.Save(zsetPopped(highest))
 		}})
 }
 

@@ -86,6 +86,14 @@ func (p *presence) remove(hash uint64) {
 	}
 }
 
+// reaped notes that the elements of a collection were deleted from RocksDB. They may have been in it under several kinds: those by which they
+// are looked up count.
+func (p *presence) reaped(deleted *layout.Deleted) {
+	if kinds := deleted.Type.Elements(); len(kinds) > 0 && filtered([]byte{kinds[0].Kind}) {
+		p.gone.Add(int64(deleted.Count))
+	}
+}
+
 // addTogether adds a few records. A look at where they belong lets the processor wait for all of them at once.
 func addTogether(f *filter.Filter, hashes []uint64) {
 	var touched uint64
