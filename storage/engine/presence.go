@@ -205,7 +205,8 @@ func (s *Store) Filters() Filters {
 	return all
 }
 
-// filteredNamespaces are those that databases have, and imports.
+// filteredNamespaces are all that anybody reads but from a view: those that databases have, and imports. The flusher tells the filters of these only what
+// RocksDB gets, so one that is missing here would rule out what is there.
 func (s *Store) filteredNamespaces() []*Namespace {
 	s.commit.Lock()
 	defer s.commit.Unlock()
@@ -219,7 +220,7 @@ func (s *Store) filteredNamespaces() []*Namespace {
 // noting has the filters learn of records that are about to be written to RocksDB, before whoever else does.
 func (s *Store) noting(learn func([]copied)) func([]copied) {
 	presences := map[uint32]*presence{}
-	for _, ns := range s.tiers.Load().databases {
+	for _, ns := range s.filteredNamespaces() {
 		presences[ns.Number] = &ns.presence
 	}
 	hashes := make([]uint64, 0, PrefetchBatch)
