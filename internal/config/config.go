@@ -127,6 +127,8 @@ type Config struct {
 	SetMaxListpackEntries  Int
 	SetMaxListpackValue    Bytes
 	ZSetMaxListpackEntries Int
+	StreamNodeMaxBytes     Bytes
+	StreamNodeMaxEntries   Int
 	ZSetMaxListpackValue   Bytes
 	HLLSparseMaxBytes      Bytes
 

@@ -129,8 +129,6 @@ func withoutCluster() []*option {
 
 func withoutParts() []*option {
 	return []*option{
-		inert("stream-node-max-bytes", size(0, unlimited), "4096", live, "There are no streams."),
-		inert("stream-node-max-entries", integer(0, unlimited, "entries"), "100", live, "There are no streams."),
 		inert("acl-pubsub-default", named("allchannels", "resetchannels"), "resetchannels", live, "There is no user but default."),
 		inert("list-compress-depth", integer(0, mostInt, "elements"), "0", live, "A large list has a record for each element. See rocksdb-compression."),
 		inert("io-threads", integer(1, 128, "threads"), "1", atStart, "See reactors."),

@@ -324,6 +324,10 @@ func (c *Config) packing() []*option {
 			"A sorted set with more members is spread.").or("zset-max-ziplist-entries"),
 		row("zset-max-listpack-value", &c.ZSetMaxListpackValue, value, "64", live,
 			"A sorted set with a longer member is spread.").or("zset-max-ziplist-value"),
+		row("stream-node-max-bytes", &c.StreamNodeMaxBytes, value, "4096", live,
+			"A node of a stream, which MAXLEN ~ removes as a whole, takes no more entries beyond this size. 0 is no limit."),
+		row("stream-node-max-entries", &c.StreamNodeMaxEntries, entries, "100", live,
+			"Nor does one with so many entries. 0 is no limit."),
 		row("hll-sparse-max-bytes", &c.HLLSparseMaxBytes, value, "3000", live,
 			"A HyperLogLog whose sparse form is longer takes the dense form of 12 kilobytes."),
 	}

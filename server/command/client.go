@@ -305,7 +305,7 @@ func describe(c *Invocation, dst []byte, s *Session) []byte {
 	field("db", int64(status.Database))
 	field("sub", int64(channels))
 	field("psub", int64(patterns))
-	field("ssub", 0)
+	field("ssub", int64(s.ShardSubscriptions()))
 	field("multi", int64(status.Queued))
 	field("watch", int64(status.Watching))
 	field("qbuf", int64(query))

@@ -202,7 +202,7 @@ func cmdPing(c *Invocation) error {
 	switch {
 	case len(c.Args) > 2:
 		return execute.WrongArity("ping")
-	case c.Reply.Protocol() == 2 && c.Session.SubscriptionCount() > 0:
+	case c.Reply.Protocol() == 2 && c.Session.Listens():
 		c.Reply.Array(2) // so that it looks like a message
 		c.Reply.BulkString("pong")
 		c.Reply.Bulk(append([]byte(nil), wordOr(c, 1, "")...))

@@ -62,6 +62,7 @@ func families() []Family {
 		setFamily(),
 		listFamily(),
 		zsetFamily(),
+		streamFamily(),
 		blockingFamily(),
 		geoFamily(),
 		genericFamily(),

@@ -23,22 +23,28 @@ func histories() map[string]execute.History {
 	flushModes := added("4.0.0", "Takes ASYNC.", "6.2.0", "Takes SYNC.")
 	severalElements := added("2.4.0", "Takes several elements.")
 	counted := added("6.2.0", "Takes a count.")
+	fractions := added("6.0.0", "Takes a timeout with a fraction.")
 	restored := added("3.0.0", "Takes REPLACE.", "5.0.0", "Takes ABSTTL.", "5.0.0", "Takes IDLETIME and FREQ.")
 	system := execute.History{System: true}
 	return map[string]execute.History{
 		"debug": system, "pfdebug": system, "pfselftest": system, "replconf": system,
 		"restore-asking": {System: true, Changes: restored.Changes},
 
-		"auth":     added("6.0.0", "Takes a user name."),
-		"bgsave":   added("3.2.2", "Takes SCHEDULE."),
-		"bitcount": added("7.0.0", "Takes BYTE and BIT."),
-		"bitpos":   added("7.0.0", "Takes BYTE and BIT."),
-		"exists":   added("3.0.3", "Takes several keys."),
-		"expire":   expiryConditions,
-		"expireat": expiryConditions,
-		"flushall": flushModes,
-		"flushdb":  flushModes,
-		"geoadd":   added("6.2.0", "Takes CH, NX and XX."),
+		"auth":       added("6.0.0", "Takes a user name."),
+		"bgsave":     added("3.2.2", "Takes SCHEDULE."),
+		"bitcount":   added("7.0.0", "Takes BYTE and BIT."),
+		"bitpos":     added("7.0.0", "Takes BYTE and BIT."),
+		"blpop":      fractions,
+		"brpop":      fractions,
+		"brpoplpush": replaced("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments", "6.0.0", "Takes a timeout with a fraction."),
+		"bzpopmax":   fractions,
+		"bzpopmin":   fractions,
+		"exists":     added("3.0.3", "Takes several keys."),
+		"expire":     expiryConditions,
+		"expireat":   expiryConditions,
+		"flushall":   flushModes,
+		"flushdb":    flushModes,
+		"geoadd":     added("6.2.0", "Takes CH, NX and XX."),
 		"georadius": replaced("6.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument",
 			"6.2.0", "Takes ANY.", "7.0.0", "Takes units in capitals."),
 		"georadius_ro": replaced("6.2.0", "`GEOSEARCH` with the `BYRADIUS` argument", "6.2.0", "Takes ANY."),

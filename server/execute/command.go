@@ -221,6 +221,9 @@ func (c *Command) flagsWith(args [][]byte) Flags {
 // hasKeys reports whether there may be keys among the command's words.
 func (c *Command) hasKeys() bool { return len(c.Keys) > 0 || c.GetKeys != nil }
 
+// namesChannels reports whether what stands where keys do is names of shard channels.
+func (c *Command) namesChannels() bool { return c.Flags&PubSub != 0 }
+
 // Parent is the container of a subcommand; nil for other commands.
 func (c *Command) Parent() *Command { return c.parent }
 
@@ -303,7 +306,7 @@ func (c *Command) check() {
 		panic("command: " + c.full + " is incomplete")
 	case c.Flags&Write != 0 && c.Flags&ReadOnly != 0:
 		panic("command: " + c.full + " both reads only and writes")
-	case len(c.Keys) > 0 && c.Flags&(Write|ReadOnly|MayReplicate) == 0 && c.Categories&CategoryTransaction == 0:
+	case c.hasKeys() && !c.namesChannels() && c.Flags&(Write|ReadOnly|MayReplicate) == 0 && c.Categories&CategoryTransaction == 0:
 		panic("command: " + c.full + " has keys but neither reads nor writes")
 	}
 }

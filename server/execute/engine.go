@@ -27,8 +27,10 @@ type Engine struct {
 	Observer Observer
 	Clients  *Clients
 	Server   Server
-	Sweeper  *ttl.Sweeper
-	Version  string
+	// Courier sends parcels, those to each client in their order. The list is the caller's again when it returns. It may be nil.
+	Courier func(parcels []Parcel)
+	Sweeper *ttl.Sweeper
+	Version string
 	// Supervisor is systemd, upstart, or empty: who is told how the server is.
 	Supervisor string
 	Started    time.Time

@@ -188,6 +188,8 @@ type outbox struct {
 	ran    []Execution   // to be counted and shown when the outermost request has run
 	called []called      // likewise, of those that Call has run: to be counted only
 	pushed []byte        // to the client, for behind the reply to the outermost request
+
+	parcels []Parcel // what was published, when the commit has succeeded
 }
 
 // afterCommit is to be called when the commit has succeeded, behind the first notifications.
