@@ -172,8 +172,8 @@ func (b *Batch) prepare(s *Session, r *Request) *Invocation { return b.invocatio
 
 // invocation returns an invocation at a level of nesting, where none runs.
 func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer) *Invocation {
-	if level == len(b.running.stack) {
-		b.running.stack = append(b.running.stack, &Invocation{Engine: b.engine, Txn: b.txn, batch: b, level: level})
+	for level >= len(b.running.stack) { // a client may be served where no request has run
+		b.running.stack = append(b.running.stack, &Invocation{Engine: b.engine, Txn: b.txn, batch: b, level: len(b.running.stack)})
 	}
 	c := b.running.stack[level]
 	c.Request, c.Session, c.Reply = r, s, reply
