@@ -62,7 +62,14 @@ var workloads = []workload{
 	{name: "HGETALL_10_OF_MANY", request: []string{"hgetall", "hash:__rand_int__"}, keys: manyHashes, requests: 0.5, prepare: fillHashes, reply: tenPairs},
 	{name: "ZRANGE_100", request: []string{"zrange", "zset100", "0", "99"}, requests: 0.1, prepare: fillSortedSet, reply: members},
 	{name: "ZREVRANGE_100_OF_MANY", request: []string{"zrevrange", "myzset", "0", "99"}, requests: 0.1, prepare: fillScores, reply: members},
+	{name: "EVAL_SET", request: []string{"eval", setScript, "1", "key:__rand_int__", "value"}, requests: 0.5, reply: status},
+	{name: "EVAL_HSET_10", request: []string{"eval", hsetScript, "1", "hash:__rand_int__", "value"}, requests: 0.1, reply: count},
 }
+
+const (
+	setScript  = `return redis.call("set", KEYS[1], ARGV[1])`
+	hsetScript = `for i = 1, 10 do redis.call("hset", KEYS[1], "field:" .. i, ARGV[1]) end return 1`
+)
 
 func status(*plan) string  { return "+OK\r\n" }
 func count(*plan) string   { return ":1\r\n" }

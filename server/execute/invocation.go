@@ -172,7 +172,7 @@ func (b *Batch) prepare(s *Session, r *Request) *Invocation { return b.invocatio
 
 // invocation returns an invocation at a level of nesting, where none runs.
 func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer) *Invocation {
-	for level >= len(b.running.stack) { // a client may be served where no request has run
+	for level >= len(b.running.stack) { // a waiting client is served inside of what is no invocation when its key expires
 		b.running.stack = append(b.running.stack, &Invocation{Engine: b.engine, Txn: b.txn, batch: b, level: len(b.running.stack)})
 	}
 	c := b.running.stack[level]
