@@ -134,7 +134,7 @@ func (c *Config) scripts() []*option {
 	return []*option{
 		row("busy-reply-threshold", &c.BusyReplyThreshold, integer(0, unlimited, "milliseconds"), "5000", live,
 			`How long a script may hold up others. Beyond it, those who wait for its keys, or for all of them, are
-			answered BUSY, and SCRIPT KILL and FUNCTION KILL end it unless it has written. 0 lets them wait.`).or("lua-time-limit"),
+			answered BUSY. SCRIPT KILL ends it unless it has written. 0 lets them wait.`).or("lua-time-limit"),
 		row("script-memory", &c.ScriptMemory, size(4*mb, mostSize), "256mb", atStart,
 			"How much memory the values of one script may take. A script that wants more gets an error."),
 		row("script-write-limit", &c.ScriptWriteLimit, integer(0, unlimited, "records"), "100000", live,

@@ -70,6 +70,8 @@ type Families interface {
 	Stop()
 	// KeptConnections is the number of connections to other servers that wait for another request.
 	KeptConnections() int
+	// Scripts is how many scripts are kept, and how many bytes their texts and the idle interpreters take.
+	Scripts() (number int, texts, interpreters int64)
 }
 
 // Observer is shown every request that has run, and told when a session ends or begins anew.

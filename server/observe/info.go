@@ -187,9 +187,13 @@ func (e report) infoMemory(f *metrics.Fields) {
 	f.Text("mem_allocator", runtime.Version())
 	f.Float("rss_overhead_ratio", 1, 2) // all memory is the allocator's
 	f.Zeros(memoryNotUsed...)
-	for _, name := range []string{"used_memory_lua", "used_memory_vm_total", "used_memory_scripts"} {
-		f.Size(name, 0)
-	}
+	number, texts, interpreters := e.Families.Scripts()
+	f.Int("number_of_cached_scripts", int64(number))
+	f.Int("used_memory_vm_eval", interpreters)
+	f.Int("used_memory_scripts_eval", texts)
+	f.Size("used_memory_lua", interpreters)
+	f.Size("used_memory_vm_total", interpreters)
+	f.Size("used_memory_scripts", texts)
 	f.Size("go_heap", m.heap)
 	f.Size("go_runtime", m.runtime+m.stacks)
 	f.Size("rocksdb_block_cache", m.blockCache)
@@ -199,8 +203,7 @@ func (e report) infoMemory(f *metrics.Fields) {
 
 // The fields of Redis about what Kedis is without: those who watch a server ask for them by name.
 var (
-	memoryNotUsed = []string{"rss_overhead_bytes", "used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts",
-		"number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_functions",
+	memoryNotUsed = []string{"rss_overhead_bytes", "number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_functions",
 		"mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
 		"mem_clients_slaves", "mem_cluster_links", "mem_aof_buffer", "active_defrag_running", "lazyfree_pending_objects",
 		"lazyfreed_objects"}
