@@ -24,9 +24,11 @@ func pubSubFamily() Family {
 		}}
 	return Family{Commands: []Command{
 		subscribed(Command{Name: "subscribe", Arity: -2, Since: "2.0.0", Run: subscribe(execute.ChannelKind),
+			Channels:   execute.ChannelWords{First: 1, Several: true},
 			Complexity: "O(N), N being the number of channels", Syntax: "channel [channel ...]",
 			Summary: "Listens for messages published to channels."}),
 		subscribed(Command{Name: "psubscribe", Arity: -2, Since: "2.0.0", Run: subscribe(execute.PatternKind),
+			Channels:   execute.ChannelWords{First: 1, Several: true, Patterns: true},
 			Complexity: "O(N), N being the number of patterns", Syntax: "pattern [pattern ...]",
 			Summary: "Listens for messages published to channels whose names match patterns."}),
 		subscribed(Command{Name: "unsubscribe", Arity: -1, Since: "2.0.0", Run: unsubscribe(execute.ChannelKind),
@@ -36,6 +38,7 @@ func pubSubFamily() Family {
 			Complexity: "O(N), N being the number of patterns", Syntax: "[pattern [pattern ...]]",
 			Summary: "Stops listening to patterns."}),
 		{Name: "publish", Arity: 3, Flags: PubSub | Loading | Stale | Fast | MayReplicate, Since: "2.0.0", Group: "pubsub", Run: cmdPublish,
+			Channels:   execute.ChannelWords{First: 1},
 			Complexity: "O(N+M), N being the number of clients that listen to the channel and M of patterns", Syntax: "channel message",
 			Summary: "Sends a message to those who listen to a channel."},
 		{Name: "pubsub", Arity: -2, Since: "2.8.0", Group: "pubsub", Complexity: "Depends on the subcommand",
@@ -76,6 +79,7 @@ func subscribe(kind execute.ListenKind) func(*Invocation) error {
 			c.Engine.Listeners.Add(c.Session, kind, string(name))
 			replySubscription(c, subscribeWords[kind], name)
 		}
+		c.Engine.CheckListening(c.Session)
 		return nil
 	}
 }

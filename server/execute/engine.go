@@ -10,6 +10,7 @@ import (
 	"kedis/internal/config"
 	"kedis/internal/metrics"
 	"kedis/lock"
+	"kedis/server/access"
 	"kedis/storage"
 	"kedis/ttl"
 )
@@ -24,6 +25,8 @@ type Engine struct {
 	// Families is what the families of commands keep for themselves.
 	Families Families
 	Observer Observer
+	// Describe is a session's line of CLIENT LIST, while it runs a request of some words.
+	Describe func(s *Session, args [][]byte) string
 	Clients  *Clients
 	Server   Server
 	Sweeper  *ttl.Sweeper
@@ -47,7 +50,8 @@ type Engine struct {
 	loading   loading
 
 	Slowlog *metrics.Slowlog
-	Denials *metrics.Denials
+	Users   *access.Users
+	Denials *access.Log
 	Latency metrics.LatencyMonitor
 
 	saves   saves
@@ -97,7 +101,8 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Watches.init()
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
-	e.Slowlog, e.Denials = metrics.NewSlowlog(c.SlowlogMaxLen.Get), metrics.NewDenials(c.ACLLogMaxLen.Get)
+	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
+	e.initAccess()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
 	return e
@@ -187,11 +192,6 @@ func (e *Engine) NoteLatency(event string, took time.Duration) {
 	if limit > 0 && took.Milliseconds() >= limit {
 		e.Latency.Add(event, time.Now(), took.Truncate(time.Millisecond))
 	}
-}
-
-// AuthenticationRequired tells that a session has to authenticate before anything else.
-func (e *Engine) AuthenticationRequired(s *Session) bool {
-	return !s.Authenticated && e.Config.RequirePass.Get() != ""
 }
 
 // RedisVersion is the version of Redis whose behaviour this is, for clients that ask.
