@@ -8,14 +8,12 @@ import (
 )
 
 // ChannelWords says which words of a command are channels: from First on, each if Several, as patterns if Patterns. First is 0 if none is.
-
 type ChannelWords struct {
 	First             int
 	Several, Patterns bool
 }
 
 // number gives each command its number in the vocabulary of access.
-
 func (t *Table) number() {
 	var commands []access.Command
 	add := func(c *Command) {
@@ -31,20 +29,7 @@ func (t *Table) number() {
 	t.Vocabulary = access.NewVocabulary(CategoryNames, commands)
 }
 
-// initAccess makes the default user, with the password that is configured.
-
-// NewClient makes the session of a client who hasn't said who it is.
-
-// SignOut makes a session the default user's, as that of a new client is.
-
-// SignIn makes a session a user's whose name and password are given; false if they aren't a user's.
-
-// ShownUser is who the session is, for others; nil for who may do everything.
-
-// AuthenticationRequired tells that a session has to authenticate before anything else.
-
 // requirePermission keeps users from what they may not do.
-
 func requirePermission(b *Batch, s *Session, r *Request) error {
 	if s.User == nil || s.User.Unrestricted() || b.repeat.applying {
 		return nil
@@ -53,40 +38,36 @@ func requirePermission(b *Batch, s *Session, r *Request) error {
 	if t := &s.Transaction; t.Active && t.selects > 0 {
 		database = t.selects - 1
 	}
-	return b.engine.permit(s, r, database, s.Transaction.Active)
-}
-
-// permit is nil, or why a session's user may not make a request while a database is selected. That is noted then.
-
-func (e *Engine) permit(s *Session, r *Request, database int, inTransaction bool) error {
-	r.locate(e.Store, database)
-	why, place := s.User.Rules().Check(r)
-	if why == access.Permitted {
-		return nil
+	if why := b.engine.denied(s, r, database, s.Transaction.Active); why != access.Permitted {
+		return Error("NOPERM this user has no permissions to " + strings.Replace(denials[why].refused, "%s", r.Command.full, 1))
 	}
-	e.Deny(s, r, why, place, s.User.Name(), inTransaction)
-	return denials[why].refusal(r.Command.full)
+	return nil
 }
 
 // Permit is nil, or why the session's user may not make a request inside of this one any longer.
-
 func (c *Invocation) Permit(r *Request) error {
 	s := c.Session
 	if s.User == nil || s.User.Unrestricted() || r.Command.Flags&NoAuth != 0 || c.Applying() {
 		return nil
 	}
-	r.locate(c.Engine.Store, s.Database)
-	why, place := s.User.Rules().Check(r)
-	if why == access.Permitted {
-		return nil
+	if why := c.Engine.denied(s, r, s.Database, true); why != access.Permitted {
+		return Errorf("NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. "+
+			"This command is no longer allowed for the following reason: %s", denials[why].since)
 	}
-	c.Engine.Deny(s, r, why, place, s.User.Name(), true)
-	return Errorf("NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. "+
-		"This command is no longer allowed for the following reason: %s", denials[why].since)
+	return nil
+}
+
+// denied tells whether a session's user may not make a request while a database is selected, and notes that.
+func (e *Engine) denied(s *Session, r *Request, database int, inTransaction bool) access.Reason {
+	r.locate(e.Store, database)
+	why, place := s.User.Rules().Check(r)
+	if why != access.Permitted {
+		e.Deny(s, r, why, place, s.User.Name(), inTransaction)
+	}
+	return why
 }
 
 // Deny notes that a request was denied.
-
 func (e *Engine) Deny(s *Session, r *Request, why access.Reason, place int, user string, inTransaction bool) {
 	context, object := "toplevel", r.Command.full
 	if inTransaction {
@@ -98,32 +79,17 @@ func (e *Engine) Deny(s *Session, r *Request, why access.Reason, place int, user
 	e.Denials.Add(access.Entry{Reason: why, Context: context, Object: object, Username: user, Client: e.Describe(s, r.Args)}, time.Now())
 }
 
-// denial is what is said of something that is denied. The texts are Redis 7.0's; it knows nothing of databases.
-
-type denial struct {
-	refused string // of the command, if that has an end
-	end     string
-	tried   string // what DRYRUN says of the object
-	since   string // what EXEC says
-}
-
-var denials = [...]denial{
-	access.DeniedCommand: {"run the '", "' command", "run the '%s' command", "no permission to execute the command or subcommand"},
-	access.DeniedKey:     {"access one of the keys used as arguments", "", "access the '%s' key", "no permission to touch the specified keys"},
-	access.DeniedChannel: {"access one of the channels used as arguments", "", "access the '%s' channel",
+// denials are what is said of what is denied: to who asks for it, by ACL DRYRUN, and by EXEC when it was permitted before. %s is
+// the command, key, channel or database. The texts are Redis 7.0's, which knows nothing of databases.
+var denials = [...]struct{ refused, tried, since string }{
+	access.DeniedCommand: {"run the '%s' command", "run the '%s' command", "no permission to execute the command or subcommand"},
+	access.DeniedKey:     {"access one of the keys used as arguments", "access the '%s' key", "no permission to touch the specified keys"},
+	access.DeniedChannel: {"access one of the channels used as arguments", "access the '%s' channel",
 		"no permission to access one of the channels used as arguments"},
-	access.DeniedDatabase: {"access one of the databases used", "", "access the database", "no permission to access one of the databases used"},
-}
-
-func (d *denial) refusal(command string) error {
-	if d.end != "" {
-		return Error("NOPERM this user has no permissions to " + d.refused + command + d.end)
-	}
-	return Error("NOPERM this user has no permissions to " + d.refused)
+	access.DeniedDatabase: {"access one of the databases used", "access one of the databases used", "no permission to access one of the databases used"},
 }
 
 // Try tells whether a user might make a request, in the words of ACL DRYRUN; empty if so.
-
 func (e *Engine) Try(user *access.User, args [][]byte, database int) string {
 	q := requestReader{table: e.Table, store: e.Store}
 	r := q.read(database, args)
@@ -138,26 +104,12 @@ func (e *Engine) Try(user *access.User, args [][]byte, database int) string {
 	return "This user has no permissions to " + strings.Replace(denials[why].tried, "%s", object, 1)
 }
 
-// userChanged ends at once what clients may do no longer, whose user was changed or deleted.
-
-// mayStay reports whether a client may go on with what it is at: listening to channels, following, watching others. What it asks for
-
-// next is checked then.
-
-// mayRun reports whether rules allow one of some commands.
-
-// permitted reports whether rules allow all that a session listens to.
-
-// CheckListening closes the connection of a session that has begun to listen to what its user was just forbidden: who changed the user
-
-// may not have seen it listen.
+// The methods below are how rules look at a request; see access.Request.
 
 // CommandNumber is the command's number in the vocabulary.
-
 func (r *Request) CommandNumber() int { return r.Command.number }
 
 // Word returns a word; nil if there are not so many.
-
 func (r *Request) Word(place int) []byte {
 	if place >= len(r.Args) {
 		return nil
@@ -166,11 +118,9 @@ func (r *Request) Word(place int) []byte {
 }
 
 // Keys is how many keys there are among the words.
-
 func (r *Request) Keys() int { return len(r.keys) }
 
 // Key returns where a key stands, and what is done with it.
-
 func (r *Request) Key(number int) (place int, needs access.Permission, ok bool) {
 	key := &r.keys[number]
 	flags := key.Flags
@@ -187,7 +137,6 @@ func (r *Request) Key(number int) (place int, needs access.Permission, ok bool) 
 }
 
 // Channel returns where a channel stands.
-
 func (r *Request) Channel(number int) (place int, pattern, ok bool) {
 	words := r.Command.Channels
 	place = words.First + number
@@ -196,7 +145,6 @@ func (r *Request) Channel(number int) (place int, pattern, ok bool) {
 }
 
 // Database returns a database that is used: the selected one, by a command on data, and those that the command names.
-
 func (r *Request) Database(number int) (database int, ok bool) {
 	if r.flags&(Write|ReadOnly) != 0 || len(r.keys) > 0 {
 		if number == 0 {
@@ -219,16 +167,8 @@ func (r *Request) Database(number int) (database int, ok bool) {
 }
 
 // ReadsEveryKey reports whether the session's user may read all keys with this request: which ones it will read can't be told from its
-
 // words.
-
 func (c *Invocation) ReadsEveryKey() bool {
 	user := c.Session.User
 	return user == nil || user.Unrestricted() || c.Applying() || user.Rules().PermitsEveryKey(c.Request, access.Read)
 }
-
-// BeginUsers makes the users whom the configuration names, before anybody can connect.
-
-// LoadUsers replaces the users by those of the aclfile.
-
-// SaveUsers writes the users to the aclfile.

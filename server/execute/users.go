@@ -9,6 +9,7 @@ import (
 	"kedis/server/access"
 )
 
+// initAccess makes the default user, with the password that is configured.
 func (e *Engine) initAccess() {
 	c := e.Config
 	e.Denials = access.NewLog(c.ACLLogMaxLen.Get)
@@ -21,16 +22,19 @@ func (e *Engine) initAccess() {
 	})
 }
 
+// NewClient makes the session of a client who hasn't said who it is.
 func (e *Engine) NewClient(peer Peer) *Session {
 	s := NewSession(peer, false)
 	e.SignOut(s)
 	return s
 }
 
+// SignOut makes a session the default user's, as that of a new client is.
 func (e *Engine) SignOut(s *Session) {
 	s.setUser(e.Users.Default(), e.Users.Default().Open())
 }
 
+// SignIn makes a session a user's whose name and password are given; false if they aren't a user's.
 func (e *Engine) SignIn(s *Session, name, password []byte) bool {
 	user := e.Users.Authenticate(name, password)
 	if user == nil {
@@ -49,12 +53,15 @@ func (s *Session) setUser(user *access.User, authenticated bool) {
 	s.user.Store(user)
 }
 
+// ShownUser is who the session is, for others; nil for who may do everything.
 func (s *Session) ShownUser() *access.User { return s.user.Load() }
 
+// AuthenticationRequired tells that a session has to authenticate before anything else.
 func (e *Engine) AuthenticationRequired(s *Session) bool {
 	return !s.Authenticated && s.User != nil && !e.Users.Default().Open()
 }
 
+// userChanged ends at once what clients may do no longer, whose user was changed or deleted.
 func (e *Engine) userChanged(user *access.User) {
 	for _, s := range e.Clients.All() {
 		if s.ShownUser() == user && !e.mayStay(s, user) {
@@ -63,6 +70,8 @@ func (e *Engine) userChanged(user *access.User) {
 	}
 }
 
+// mayStay reports whether a client may go on with what it is at: listening to channels, following, watching others. What it asks for
+// next is checked then.
 func (e *Engine) mayStay(s *Session, user *access.User) bool {
 	rules := user.Rules()
 	switch {
@@ -78,10 +87,12 @@ func (e *Engine) mayStay(s *Session, user *access.User) bool {
 	return !s.Is(KindPubSub) || e.Listeners.permitted(s, rules)
 }
 
+// mayRun reports whether rules allow one of some commands.
 func (e *Engine) mayRun(rules *access.Rules, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return rules.MayRun(e.Table.byName[name].number) })
 }
 
+// permitted reports whether rules allow all that a session listens to.
 func (l *listeners) permitted(s *Session, rules *access.Rules) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -95,14 +106,15 @@ func (l *listeners) permitted(s *Session, rules *access.Rules) bool {
 	return true
 }
 
+// CheckListening closes the connection of a session that has begun to listen to what its user was just forbidden: who changed the user
+// may not have seen it listen.
 func (e *Engine) CheckListening(s *Session) {
 	if s.User != nil && !e.mayStay(s, s.User) {
 		s.Peer.Close()
 	}
 }
 
-// What follows is how rules look at a request.
-
+// BeginUsers makes the users whom the configuration names, before anybody can connect.
 func (e *Engine) BeginUsers() error {
 	c := e.Config
 	var lines []access.Line
@@ -123,10 +135,12 @@ func (e *Engine) BeginUsers() error {
 	return err
 }
 
+// LoadUsers replaces the users by those of the aclfile.
 func (e *Engine) LoadUsers() error {
 	return e.Users.Load(e.userFile(), e.Config.ACLFile.Get())
 }
 
+// SaveUsers writes the users to the aclfile.
 func (e *Engine) SaveUsers() error { return e.Users.Save(e.userFile()) }
 
 func (e *Engine) userFile() string {
