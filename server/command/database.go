@@ -85,6 +85,7 @@ func flush(c *Invocation, database int) error {
 		return err
 	}
 	c.Txn.Flush(database)
+	c.Replaced(database)
 	return nil
 }
 
@@ -106,6 +107,8 @@ func cmdSwapDB(c *Invocation) error {
 		return err
 	}
 	c.Txn.Swap(one, other)
+	c.Replaced(one)
+	c.Replaced(other)
 	c.Reply.OK()
 	return nil
 }

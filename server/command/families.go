@@ -58,6 +58,7 @@ func families() []Family {
 		setFamily(),
 		listFamily(),
 		zsetFamily(),
+		blockingFamily(),
 		genericFamily(),
 		expireFamily(),
 		objectFamily(),

@@ -282,11 +282,7 @@ func popFrom(c *Invocation, l *storage.List, key []byte, left bool, count int64)
 	if err := l.Pop(left, n, c.Reply.Bulk); err != nil {
 		return err
 	}
-	name := wordRPop
-	if left {
-		name = wordLPop
-	}
-	c.Effect(name, key, number.AppendInt(nil, int64(n)))
+	c.Effect(popName(left), key, number.AppendInt(nil, int64(n)))
 	return l.Save()
 }
 

@@ -141,12 +141,16 @@ func popFromZSet(c *Invocation, z *storage.ZSet, key []byte, highest bool, count
 		c.Reply.Bulk(p.member)
 		c.Reply.Double(p.score)
 	}
-	name := wordZPopMin
-	if highest {
-		name = wordZPopMax
-	}
-	c.Effect(name, key, number.AppendInt(nil, int64(len(popped))))
+	c.Effect(zsetPopName(highest), key, number.AppendInt(nil, int64(len(popped))))
 	return z.Save()
+}
+
+// zsetPopName is the command that takes members off an end.
+func zsetPopName(highest bool) []byte {
+	if highest {
+		return wordZPopMax
+	}
+	return wordZPopMin
 }
 
 var wordZPopMin, wordZPopMax = []byte("ZPOPMIN"), []byte("ZPOPMAX")

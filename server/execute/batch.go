@@ -230,8 +230,16 @@ func (b *Batch) run(c *Invocation) Outcome {
 	now := b.clock.unixMs(start)
 	c.Session.noteActive(now)
 	state := c.Session.State
-	b.running.underway = true
+	b.running.underway, b.running.replaced = true, b.running.replaced[:0]
 	err := b.call(c, now)
+	b.noteWriter(c.Session, &c.before.txn)
+	b.txn.Enclose(&c.before.txn)
+	if !b.takesBack(err) {
+		if failed := b.serveBlocked(now); failed != nil {
+			c.takeBack()
+			err = failed
+		}
+	}
 	b.running.underway = false
 	if b.exhausted(err) {
 		c.Session.restore(state)
@@ -240,21 +248,30 @@ func (b *Batch) run(c *Invocation) Outcome {
 		b.txn.ForgetLookups(&c.before.txn)
 		return b.offload(c) // what it has pushed was taken back with it
 	}
-	switch err {
-	case errBlocked:
+	if again, outcome := b.again(c, err); again {
 		c.Session.restore(state)
-		return Waiting
-	case errSeparate:
-		c.Session.restore(state)
-		return Separate
+		return outcome
 	}
-	b.noteWriter(c.Session, &c.before.txn)
-	b.txn.Enclose(&c.before.txn)
 	b.markWatchers()
 	b.Tick()
 	b.clock.commands += b.clock.last - start
 	b.accountAll(c, time.Duration(b.clock.last-start))
 	return Done
+}
+
+// again reports whether an error has the outermost request executed again, and with which outcome.
+func (b *Batch) again(c *Invocation, err error) (again bool, outcome Outcome) {
+	switch {
+	case err == nil:
+		return false, Done
+	case err == errBlocked:
+		return true, Waiting
+	case err == errSeparate:
+		return true, Separate
+	case comesBack(err):
+		return true, b.lacks(c)
+	}
+	return false, Done
 }
 
 // noteWriter notes that a session has written, if it has left effects since a savepoint: WAIT has to cover them.
@@ -272,7 +289,7 @@ func (b *Batch) exhausted(err error) bool {
 // takesBack reports whether an error takes back the outermost request, rather than being the reply of the one that met it: half of it must
 // not be committed.
 func (b *Batch) takesBack(err error) bool {
-	return err != nil && (b.exhausted(err) || errors.Is(err, storage.ErrInterrupted))
+	return err != nil && (b.exhausted(err) || comesBack(err) || errors.Is(err, storage.ErrInterrupted))
 }
 
 // call runs an invocation as a step of the transaction: when it fails, its error is the reply, and nothing else of it is left.
@@ -283,7 +300,7 @@ func (b *Batch) call(c *Invocation, now int64) error {
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
 		c.takeBack()
-		if !b.exhausted(err) && err != errBlocked && err != errSeparate {
+		if !b.exhausted(err) && err != errBlocked && err != errSeparate && !comesBack(err) {
 			c.Fail(err)
 		}
 		return err

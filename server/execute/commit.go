@@ -9,8 +9,9 @@ func (b *Batch) Commit() error {
 	err := b.commitTxn()
 	if err == nil {
 		b.markWatchers()
-		b.members.committed(b.engine.Store.Position())
-		b.running.outbox.committed()
+		position := b.engine.Store.Position()
+		b.members.committed(position)
+		b.running.outbox.committed(position)
 	}
 	b.running.reset()
 	b.members.forgetWriters()

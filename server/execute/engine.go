@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"container/list"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,7 @@ type Engine struct {
 	Gate  *lock.Gate
 
 	Watches   watches
+	Blocking  blockedOnKeys
 	Pause     pause
 	Listeners listeners
 	workers   workers
@@ -99,6 +101,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Gate = lock.NewGate(reactors + e.workers.count + 1)
 	e.loaders.init(store, e.Gate, e.workers.slot)
 	e.Watches.init()
+	e.Blocking.byKey = map[watchedKey]*list.List{}
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
