@@ -17,18 +17,15 @@ import (
 // with spaces between the words and without quotes or comments. Passwords stand in it as their SHA-256. The file is
 // Redis's, and Redis can read it as long as no rule is about databases.
 
-// Load replaces all users by those in a file, or none if something is wrong in it. Messages call the file by the name that is
-// shown. Who stays stays the same User. The default user is as he was without the file if it doesn't name him.
-func (u *Users) Load(path, shown string) error {
+// Load replaces all users by those in a file, or none if something is wrong in it, and returns those who aren't what they
+// were. Messages call the file by the name that is shown. Who stays is the same User. The default user is what he is without
+// the file if it doesn't name him.
+func (u *Users) Load(path, shown string) (changed []*User, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("Error loading ACLs, opening file '%s': %s", shown, reason(err)) //nolint:staticcheck // Redis's text
+		return nil, fmt.Errorf("Error loading ACLs, opening file '%s': %s", shown, reason(err)) //nolint:staticcheck // Redis's text
 	}
-	changed, err := u.replace(shown, string(content))
-	for _, user := range changed {
-		u.changed(user)
-	}
-	return err
+	return u.replace(shown, string(content))
 }
 
 // reason is an error of the system in C's words.
@@ -41,7 +38,7 @@ func reason(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// replace makes the users whom a file names the only ones, and returns those who are not what they were.
+// replace makes the users whom a file names the only ones.
 func (u *Users) replace(shown, content string) (changed []*User, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

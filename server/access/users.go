@@ -60,7 +60,6 @@ func (u *User) is(given password) bool {
 type Users struct {
 	author      author
 	allChannels func() bool
-	changed     func(*User)
 	fallback    *User // the default one
 
 	mu       sync.Mutex // held while users change
@@ -72,14 +71,9 @@ type Users struct {
 // databases is how many there are.
 func NewUsers(vocabulary *Vocabulary, allChannels func() bool, databases int) *Users {
 	u := &Users{author: author{vocabulary: vocabulary, databases: databases}, allChannels: allChannels, byName: map[string]*User{}}
-	u.changed = func(*User) {}
 	u.fallback = u.add(DefaultName, u.builtIn())
 	return u
 }
-
-// OnChange registers a function that is called when a user's rules have changed, or the user is gone. It is called once,
-// before anybody uses u.
-func (u *Users) OnChange(changed func(*User)) { u.changed = changed }
 
 // Default is the default user, who is always there and always the same.
 func (u *Users) Default() *User { return u.fallback }
@@ -156,22 +150,14 @@ func (u *Users) SaidLines() []string {
 var errUserName = errors.New("Usernames can't contain spaces or null characters") //nolint:staticcheck // Redis's text
 
 // Set applies rules to a user, who is made if there is none. All are applied or none.
-func (u *Users) Set(name string, words []string) error {
+func (u *Users) Set(name string, words []string) (*User, error) {
 	if hasSpaces(name) {
-		return errUserName
+		return nil, errUserName
 	}
 	words, unmatched := joinSelectors(words)
 	if unmatched != "" {
-		return fmt.Errorf("Unmatched parenthesis in acl selector starting at '%s'.", unmatched) //nolint:staticcheck // Redis's text
+		return nil, fmt.Errorf("Unmatched parenthesis in acl selector starting at '%s'.", unmatched) //nolint:staticcheck // Redis's text
 	}
-	user, err := u.set(name, words)
-	if err == nil {
-		u.changed(user)
-	}
-	return err
-}
-
-func (u *Users) set(name string, words []string) (*User, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	author, user := u.authorNow(), u.byName[name]
@@ -198,16 +184,8 @@ func (u *Users) authorNow() *author {
 	return &now
 }
 
-// Delete removes a user; false if there is none. The default one can't be removed.
-func (u *Users) Delete(name string) bool {
-	user := u.remove(name)
-	if user != nil {
-		u.changed(user)
-	}
-	return user != nil
-}
-
-func (u *Users) remove(name string) *User {
+// Delete removes a user and returns who that was; nil if there is none of that name. The default one can't be removed.
+func (u *Users) Delete(name string) *User {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	user := u.byName[name]

@@ -135,9 +135,11 @@ func cmdACLSetUser(c *Invocation) error {
 	for i, word := range c.Args[3:] {
 		rules[i] = string(word)
 	}
-	if err := c.Engine.Users.Set(string(c.Args[2]), rules); err != nil {
+	user, err := c.Engine.Users.Set(string(c.Args[2]), rules)
+	if err != nil {
 		return Errorf("ERR %s", execute.UntilZero([]byte(err.Error())))
 	}
+	c.Engine.UserChanged(user, c.Session)
 	c.Reply.OK()
 	return nil
 }
@@ -150,7 +152,8 @@ func cmdACLDelUser(c *Invocation) error {
 	}
 	deleted := int64(0)
 	for _, name := range names {
-		if c.Engine.Users.Delete(string(name)) {
+		if user := c.Engine.Users.Delete(string(name)); user != nil {
+			c.Engine.UserChanged(user, c.Session)
 			deleted++
 		}
 	}
@@ -166,7 +169,7 @@ func cmdACLLoad(c *Invocation) error {
 	if c.Engine.Config.ACLFile.Get() == "" {
 		return errNoUserFile
 	}
-	if err := c.Engine.LoadUsers(); err != nil {
+	if err := c.Engine.LoadUsers(c.Session); err != nil {
 		return Errorf("ERR %s", err)
 	}
 	c.Reply.OK()

@@ -39,9 +39,14 @@ func requirePermission(b *Batch, s *Session, r *Request) error {
 		database = t.selects - 1
 	}
 	if why := b.engine.denied(s, r, database, s.Transaction.Active); why != access.Permitted {
-		return Error("NOPERM this user has no permissions to " + strings.Replace(denials[why].refused, "%s", r.Command.full, 1))
+		return refused(why, r)
 	}
 	return nil
+}
+
+// refused is the reply to a request that isn't permitted.
+func refused(why access.Reason, r *Request) error {
+	return Error("NOPERM this user has no permissions to " + strings.Replace(denials[why].refused, "%s", r.Command.full, 1))
 }
 
 // Permit is nil, or why the session's user may not make a request inside of this one any longer.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kedis/internal/config"
+	"kedis/internal/resp"
 	"kedis/server/access"
 )
 
@@ -14,7 +15,6 @@ func (e *Engine) initAccess() {
 	c := e.Config
 	e.Denials = access.NewLog(c.ACLLogMaxLen.Get)
 	e.Users = access.NewUsers(e.Table.Vocabulary, func() bool { return c.ACLPubSubDefault.Get() == config.AllChannels }, e.Store.Databases())
-	e.Users.OnChange(e.userChanged)
 	e.Users.SetDefaultPassword(c.RequirePass.Get())
 	c.OnChange("requirepass", func() error {
 		e.Users.SetDefaultPassword(c.RequirePass.Get())
@@ -61,13 +61,57 @@ func (e *Engine) AuthenticationRequired(s *Session) bool {
 	return !s.Authenticated && s.User != nil && !e.Users.Default().Open()
 }
 
-// userChanged ends at once what clients may do no longer, whose user was changed or deleted.
-func (e *Engine) userChanged(user *access.User) {
+// UserChanged ends at once what clients may do no longer, whose user was changed or deleted. Who has changed it still gets a reply.
+func (e *Engine) UserChanged(user *access.User, by *Session) {
 	for _, s := range e.Clients.All() {
-		if s.ShownUser() == user && !e.mayStay(s, user) {
-			s.Peer.Close()
+		if s.ShownUser() != user {
+			continue
+		}
+		if !e.mayStay(s, user) {
+			dismiss(s, by)
+		} else if blocked := s.blocked.Load(); blocked != nil {
+			e.endRefused(blocked)
 		}
 	}
+}
+
+// dismiss closes a client's connection; that of the client who asks for it when there is a reply.
+func dismiss(s, by *Session) {
+	if s == by {
+		s.CloseAfterReply()
+	} else {
+		s.Peer.Close()
+	}
+}
+
+// endRefused ends a client's wait for something that it may not do any longer. Who is about to serve the client asks itself.
+func (e *Engine) endRefused(blocked *Blocked) {
+	if !blocked.state.CompareAndSwap(blockedFree, blockedReserved) {
+		return
+	}
+	if err := e.refusal(blocked); err != nil {
+		blocked.failure = err.Error()
+		blocked.answer = func(reply *resp.Writer) { reply.Error(blocked.failure) }
+		blocked.state.Store(blockedEnded)
+		blocked.session.Peer.Unblock(blocked)
+		return
+	}
+	blocked.release()
+}
+
+// refusal is nil, or why a client that waits may not do any longer what it waits for. The wait is reserved.
+func (e *Engine) refusal(blocked *Blocked) error {
+	s, r := blocked.session, blocked.request
+	user := s.ShownUser()
+	if user == nil || user.Unrestricted() {
+		return nil
+	}
+	why, place := user.Rules().Check(r)
+	if why == access.Permitted {
+		return nil
+	}
+	e.Deny(s, r, why, place, user.Name(), false)
+	return refused(why, r)
 }
 
 // mayStay reports whether a client may go on with what it is at: listening to channels, following, watching others. What it asks for
@@ -125,7 +169,7 @@ func (e *Engine) BeginUsers() error {
 		if len(lines) > 0 {
 			return fmt.Errorf("%s: users stand in the configuration, and an aclfile is named: define them in one of both places", lines[0].Place)
 		}
-		return e.LoadUsers()
+		return e.LoadUsers(nil)
 	}
 	disabled, err := e.Users.Configure(lines)
 	for _, name := range disabled {
@@ -135,9 +179,13 @@ func (e *Engine) BeginUsers() error {
 	return err
 }
 
-// LoadUsers replaces the users by those of the aclfile.
-func (e *Engine) LoadUsers() error {
-	return e.Users.Load(e.userFile(), e.Config.ACLFile.Get())
+// LoadUsers replaces the users by those of the aclfile, on behalf of a session or nobody.
+func (e *Engine) LoadUsers(by *Session) error {
+	changed, err := e.Users.Load(e.userFile(), e.Config.ACLFile.Get())
+	for _, user := range changed {
+		e.UserChanged(user, by)
+	}
+	return err
 }
 
 // SaveUsers writes the users to the aclfile.
