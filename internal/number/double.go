@@ -107,6 +107,18 @@ func appendPoint(dst, digits []byte, point int) []byte {
 	return append(dst, digits...)
 }
 
+// AppendDecimal appends a finite double without an exponent, rounded to 17 places behind the point, of which zeros at the end are
+// left out: as Redis writes coordinates.
+func AppendDecimal(dst []byte, value float64) []byte {
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, value, 'f', 17, 64)
+	dst = bytes.TrimSuffix(bytes.TrimRight(dst, "0"), []byte("."))
+	if string(dst[start:]) == "-0" {
+		return append(dst[:start], '0')
+	}
+	return dst
+}
+
 // FormatDouble is AppendDouble to a string.
 func FormatDouble(value float64) string {
 	var buffer [32]byte

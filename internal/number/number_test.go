@@ -334,3 +334,17 @@ func BenchmarkIncrement(b *testing.B) {
 		sum.Append(buffer)
 	}
 }
+
+func TestAppendDecimal(t *testing.T) {
+	for _, example := range []struct {
+		value float64
+		text  string
+	}{
+		{0, "0"}, {math.Copysign(0, -1), "0"}, {180, "180"}, {-180, "-180"}, {0.5, "0.5"}, {-85.05112878, "-85.0511287799999991"},
+		{13.36138933897018433, "13.36138933897018433"}, {1e-17, "0.00000000000000001"}, {-1e-18, "0"}, {100, "100"}, {1e22, "10000000000000000000000"},
+	} {
+		if got := string(AppendDecimal([]byte("0"), example.value)); got != "0"+example.text {
+			t.Errorf("%v is written as %q", example.value, got)
+		}
+	}
+}

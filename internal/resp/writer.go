@@ -131,7 +131,11 @@ func (w *Writer) Attribute(n int) {
 // %.17g, or inf, -inf or nan.
 func (w *Writer) Double(f float64) {
 	var buffer [32]byte
-	text := number.AppendDouble(buffer[:0], f)
+	w.DoubleText(number.AppendDouble(buffer[:0], f))
+}
+
+// DoubleText writes a floating-point number that is a text already.
+func (w *Writer) DoubleText(text []byte) {
 	if w.protocol == 2 {
 		w.Bulk(text)
 		return

@@ -85,7 +85,7 @@ func TestFile(t *testing.T) {
 	for _, text := range []string{
 		adminLine + "user alice on nopass ~a* %R~b* &c -@all +get (~x +set)\n\n  \n\tuser bob off\r\n",
 		adminLine + "user default off ~* +@all\n",
-		adminLine + "user alice on nopass +get  ~a   +set\n",
+		adminLine + "user alice on nopass   ~a   +get\n",
 		"user alice on\n" + adminLine,
 		"# a comment\n" + adminLine,
 		adminLine + "alice on\nuser\nUSER bob on\n",

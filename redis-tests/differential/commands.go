@@ -93,6 +93,19 @@ var families = []family{
 		"zinter {setsandzsets} [withscores]", "zdiff {setsandzsets} [withscores]",
 		"zrange {zset} ({from} {lexfrom}|{index} {from}) [byscore|bylex] [rev] [limit {index} {index}] [withscores]",
 	}},
+	// STOREDIST isn't here: the last bits of a distance are the C library's, and stay in the set that is stored.
+	{"geo", 5, []string{
+		"geoadd {geo} <{longitude} {latitude} {place}>+", "geoadd {geo} <{longitude} {latitude} {place}>+60", "geoadd {geo} [nx|xx] [ch] <{longitude} {latitude} {place}>+",
+		"geodist {geo} {place} {place} [{unit}]", "geopos {geo} <{place}>+", "geohash {geo} <{place}>+", "geopos {zset} <{member}>+", "geohash {geo} <{member}>+",
+		"geosearch {geo} {geocenter} {geoshape} [asc|desc] [count {count}|count {count} any] [withcoord] [withdist] [withhash]",
+		"geosearch {geo} {geoshape} {geocenter} [withhash] [withdist] [count {count}] [asc|desc]", "geosearch {zset} {geocenter} {geoshape} [asc]",
+		"geosearchstore {geo} {geo} {geocenter} {geoshape} [asc|desc] [count {count}|count {count} any]", "geosearchstore {zset} {geo} {geocenter} {geoshape}",
+		"georadius {geo} {longitude} {latitude} {length} {unit} [withcoord] [withdist] [withhash] [count {count}|count {count} any] [asc|desc]",
+		"georadius {geo} {longitude} {latitude} {length} {unit} [count {count}] [asc|desc] store {geo}",
+		"georadius_ro {geo} {longitude} {latitude} {length} {unit} [withdist] [asc|desc] [count {count}]",
+		"georadiusbymember {geo} {place} {length} {unit} [withcoord] [withdist] [count {count}] [asc|desc]", "georadiusbymember {geo} {place} {length} {unit} store {geo}",
+		"georadiusbymember_ro {geo} {place} {length} {unit} [withdist] [asc|desc]", "zrange {geo} 0 -1 withscores", "zrem {geo} <{place}>+",
+	}},
 	// Collections of some thousand elements, past all limits under which they are packed.
 	{"large collections", 8, []string{
 		"rpush {biglist} <{element}>+2000", "rpush {biglist} <{value}>+300", "lpush {biglist} <{member}>+900", "linsert {biglist} (before|after) {member} {value}",

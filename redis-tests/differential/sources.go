@@ -18,6 +18,8 @@ func init() {
 	sources = map[string]func(g *Generator) []string{
 		"key": one(anyKey), "string": keyOf("string", 4), "counter": keyOf("counter", 2), "bits": keyOf("bits", 3), "hll": keyOf("hll", 3),
 		"hash": keyOf("hash", 4), "list": keyOf("list", 4), "set": keyOf("set", 4), "zset": keyOf("zset", 4), "lex": keyOf("lex", 2),
+		"geo": keyOf("geo", 3), "longitude": one(longitude), "latitude": one(latitude), "place": one(place), "unit": one(unit), "length": one(length),
+		"geocenter": geoCenter, "geoshape": geoShape,
 		"weight": keyOf("weight_", 6), "sortable": one(func(g *Generator) string { return keyOf(pick(g, "list", "set", "zset"), 4)(g)[0] }),
 		"biglist": keyOf("biglist", 2), "bighash": keyOf("bighash", 2), "bigset": keyOf("bigset", 3), "bigzset": keyOf("bigzset", 2),
 		"big":     one(func(g *Generator) string { return pick(g, largeKinds...) + strconv.Itoa(1+g.below(2)) }),
@@ -51,7 +53,7 @@ func keyOf(kind string, variety int) func(g *Generator) []string {
 	}
 }
 
-var kinds = []string{"string", "counter", "bits", "hll", "hash", "list", "set", "zset", "lex"}
+var kinds = []string{"string", "counter", "bits", "hll", "hash", "list", "set", "zset", "lex", "geo"}
 
 func anyKey(g *Generator) string {
 	switch g.below(30) {
@@ -299,6 +301,52 @@ func weightedZSets(g *Generator) []string {
 		}
 	}
 	return line
+}
+
+func longitude(g *Generator) string {
+	if g.chance(0.3) {
+		return pick(g, "0", "180", "-180", "179.99999", "-179.99999", "13.361389", "15.087269", "90", "-90", "180.0001", "inf", "abc")
+	}
+	return coordinate(g, 180)
+}
+
+func latitude(g *Generator) string {
+	if g.chance(0.3) {
+		return pick(g, "0", "85.05112878", "-85.05112878", "85.05", "-85.05", "38.115556", "37.502669", "66.1", "-80.1", "85.06", "-inf", "")
+	}
+	return coordinate(g, 85)
+}
+
+// coordinate is anywhere between -largest and largest.
+func coordinate(g *Generator, largest int) string {
+	return strconv.Itoa(g.below(2*largest)-largest) + "." + strconv.Itoa(g.below(1_000_000))
+}
+
+func place(g *Generator) string { return "place" + strconv.Itoa(g.below(80)) }
+
+func unit(g *Generator) string {
+	return pick(g, "m", "km", "km", "km", "mi", "ft", "KM", "x")
+}
+
+func length(g *Generator) string {
+	if g.chance(0.1) {
+		return pick(g, edgeFloats...)
+	}
+	return strconv.Itoa(g.below(pick(g, 10, 500, 5000, 30_000)))
+}
+
+func geoCenter(g *Generator) []string {
+	if g.chance(0.5) {
+		return []string{"frommember", place(g)}
+	}
+	return []string{"fromlonlat", longitude(g), latitude(g)}
+}
+
+func geoShape(g *Generator) []string {
+	if g.chance(0.5) {
+		return []string{"byradius", length(g), unit(g)}
+	}
+	return []string{"bybox", length(g), length(g), unit(g)}
 }
 
 func name(g *Generator) string {

@@ -17,22 +17,22 @@ func blockingFamily() Family {
 		blockingPop("brpop", false, "Removes the tail of the first list that has any, or waits for one."),
 		{Name: "blmove", Arity: 6, Flags: Write | DenyOOM | NoScript | Blocking, Categories: CategoryList, Run: cmdBLMove,
 			Keys: []KeySpec{oneKey(1, RW|Access|Delete), oneKey(2, RW|Insert)}, Group: "list", Since: "6.2.0", Complexity: "O(1)",
-			Syntax:  "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
+			Syntax:  "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout:double",
 			Summary: "Moves an element from one end of a list to one of another, or waits for one."},
 		{Name: "brpoplpush", Arity: 4, Flags: Write | DenyOOM | NoScript | Blocking, Categories: CategoryList, Run: cmdBRPopLPush,
 			Keys: []KeySpec{oneKey(1, RW|Access|Delete), oneKey(2, RW|Insert)}, Group: "list", Since: "2.2.0", Complexity: "O(1)",
-			Syntax: "source destination timeout", Summary: "Moves the tail of a list to the head of another, or waits for one."},
+			Syntax: "source destination timeout:double", Summary: "Moves the tail of a list to the head of another, or waits for one."},
 		{Name: "blmpop", Arity: -5, Flags: Write | Blocking | MovableKeys, Categories: CategoryList, Run: cmdBLMPop,
 			Keys: []KeySpec{countedKeys(2, RW|Access|Delete)}, Group: "list", Since: "7.0.0",
 			Complexity: "O(N+M), N being the number of keys and M of elements returned",
-			Syntax:     "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+			Syntax:     "timeout:double numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
 			Summary:    "Removes elements from the first list that has any, or waits for one."},
 		blockingZSetPop("bzpopmin", false, "Removes the member with the lowest score from the first sorted set that has any, or waits for one."),
 		blockingZSetPop("bzpopmax", true, "Removes the member with the highest score from the first sorted set that has any, or waits for one."),
 		{Name: "bzmpop", Arity: -5, Flags: Write | Blocking | MovableKeys, Categories: CategorySortedSet, Run: cmdBZMPop,
 			Keys: []KeySpec{countedKeys(2, RW|Access|Delete)}, Group: "sorted-set", Since: "7.0.0",
 			Complexity: "O(K) + O(M*log(N)), K being the number of keys and M of members returned",
-			Syntax:     "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
+			Syntax:     "timeout:double numkeys key [key ...] <MIN | MAX> [COUNT count]",
 			Summary:    "Removes members from the first sorted set that has any, or waits for one."},
 	}}
 }
@@ -40,14 +40,14 @@ func blockingFamily() Family {
 func blockingPop(name string, left bool, summary string) Command {
 	return Command{Name: name, Arity: -3, Flags: Write | NoScript | Blocking, Categories: CategoryList,
 		Keys: []KeySpec{keyRange(1, -2, 1, RW|Access|Delete)}, Group: "list", Since: "2.0.0",
-		Complexity: "O(N), N being the number of keys", Syntax: "key [key ...] timeout", Summary: summary,
+		Complexity: "O(N), N being the number of keys", Syntax: "key [key ...] timeout:double", Summary: summary,
 		Run: func(c *Invocation) error { return cmdBlockingPop(c, left) }}
 }
 
 func blockingZSetPop(name string, highest bool, summary string) Command {
 	return Command{Name: name, Arity: -3, Flags: Write | NoScript | Blocking | Fast, Categories: CategorySortedSet,
 		Keys: []KeySpec{keyRange(1, -2, 1, RW|Access|Delete)}, Group: "sorted-set", Since: "5.0.0",
-		Complexity: "O(log(N)), N being the number of members", Syntax: "key [key ...] timeout", Summary: summary,
+		Complexity: "O(log(N)), N being the number of members", Syntax: "key [key ...] timeout:double", Summary: summary,
 		Run: func(c *Invocation) error { return cmdBlockingZSetPop(c, highest) }}
 }
 
@@ -57,7 +57,10 @@ func parseSeconds(word []byte) (time.Duration, error) {
 	if _, ok := number.ParseLongDouble(word); !ok {
 		return 0, Error("ERR timeout is not a float or out of range")
 	}
-	seconds, _ := number.ParseDouble(word) // too large is infinity, too small 0
+	seconds, ok := number.ParseDouble(word) // too large is infinity, too small 0
+	if !ok && seconds == 0 {
+		seconds = math.SmallestNonzeroFloat64
+	}
 	milliseconds := math.Ceil(seconds * 1000)
 	switch {
 	case milliseconds > math.MaxInt64:
@@ -78,7 +81,7 @@ type taking struct {
 	// take takes from a key, replies, and says how that is repeated. It returns false when the key has
 	// nothing.
 	take    func(c *Invocation, key []byte) (taken bool, err error)
-	nothing execute.Answer // the reply when there is nothing
+	nothing execute.Answer // the reply when there is nothing, and no waiting
 }
 
 // takeOrWait takes from the first key that has something, or waits for one.
@@ -92,7 +95,7 @@ func takeOrWait(c *Invocation, t taking) error {
 		t.nothing(c.Reply)
 		return nil
 	}
-	blocked := &execute.Blocked{Expired: t.nothing}
+	blocked := &execute.Blocked{Expired: replyNullArray}
 	if t.timeout > 0 {
 		blocked.Deadline = c.Engine.After(t.timeout)
 	}
@@ -120,7 +123,7 @@ func cmdBlockingPop(c *Invocation, left bool) error {
 				return false, err
 			}
 			c.Effect(popName(left), key)
-			return true, l.Save()
+			return true, l.Save(popped(left))
 		}})
 }
 
@@ -178,10 +181,6 @@ func moveOrWait(c *Invocation, timeout time.Duration, fromLeft, toLeft bool, nam
 }
 
 func cmdBLMPop(c *Invocation) error {
-	timeout, err := parseSeconds(c.Args[1])
-	if err != nil {
-		return err
-	}
 	keys, rest, err := parseKeyCount(c.Args[2:])
 	if err != nil {
 		return err
@@ -192,6 +191,10 @@ func cmdBLMPop(c *Invocation) error {
 		return err
 	}
 	count, err := parseCountOption(&a)
+	if err != nil {
+		return err
+	}
+	timeout, err := parseSeconds(c.Args[1])
 	if err != nil {
 		return err
 	}
@@ -226,15 +229,11 @@ func cmdBlockingZSetPop(c *Invocation, highest bool) error {
 			c.Reply.Bulk(popped[0].member)
 			c.Reply.Double(popped[0].score)
 			c.Effect(zsetPopName(highest), key)
-			return true, z.Save()
+			return true, z.Save(zsetPopped(highest))
 		}})
 }
 
 func cmdBZMPop(c *Invocation) error {
-	timeout, err := parseSeconds(c.Args[1])
-	if err != nil {
-		return err
-	}
 	keys, rest, err := parseKeyCount(c.Args[2:])
 	if err != nil {
 		return err
@@ -245,6 +244,10 @@ func cmdBZMPop(c *Invocation) error {
 		return ErrSyntax
 	}
 	count, err := parseCountOption(&a)
+	if err != nil {
+		return err
+	}
+	timeout, err := parseSeconds(c.Args[1])
 	if err != nil {
 		return err
 	}

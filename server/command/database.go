@@ -60,6 +60,7 @@ func cmdFlushDB(c *Invocation) error {
 	if err := flush(c, c.DB.Number()); err != nil {
 		return err
 	}
+	c.AfterCommit(c.Engine.InvalidateAll)
 	c.Effect(c.Args...) // of an empty database, too, as Redis tells its replicas
 	c.Reply.OK()
 	return nil
@@ -74,6 +75,7 @@ func cmdFlushAll(c *Invocation) error {
 			return err
 		}
 	}
+	c.AfterCommit(c.Engine.InvalidateAll)
 	c.Effect(c.Args...)
 	c.Reply.OK()
 	return nil
@@ -109,6 +111,7 @@ func cmdSwapDB(c *Invocation) error {
 	c.Txn.Swap(one, other)
 	c.Replaced(one)
 	c.Replaced(other)
+	c.AfterCommit(c.Engine.InvalidateAll) // Redis leaves clients with what they have of the other database
 	c.Reply.OK()
 	return nil
 }

@@ -59,6 +59,7 @@ func families() []Family {
 		listFamily(),
 		zsetFamily(),
 		blockingFamily(),
+		geoFamily(),
 		genericFamily(),
 		expireFamily(),
 		objectFamily(),

@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/server/execute"
 	"kedis/storage"
@@ -339,7 +340,7 @@ func setFields(c *Invocation) (added int64, err error) {
 			added++
 		}
 	}
-	return added, h.Save()
+	return added, h.Save(keyevent.HSet)
 }
 
 func cmdHSet(c *Invocation) error {
@@ -378,7 +379,7 @@ func cmdHSetNX(c *Invocation) error {
 	if _, err := h.Set(c.Args[2], c.Args[3]); err != nil {
 		return err
 	}
-	return h.Save()
+	return h.Save(keyevent.HSet)
 }
 
 func cmdHIncrBy(c *Invocation) error {
@@ -395,7 +396,7 @@ func cmdHIncrBy(c *Invocation) error {
 		return err
 	}
 	c.Reply.Integer(sum)
-	return h.Save()
+	return h.Save(keyevent.HIncrBy)
 }
 
 func cmdHIncrByFloat(c *Invocation) error {
@@ -416,7 +417,7 @@ func cmdHIncrByFloat(c *Invocation) error {
 	}
 	c.Reply.Bulk(sum)
 	c.Effect(wordHSet, c.Args[1], c.Args[2], sum)
-	return h.Save()
+	return h.Save(keyevent.HIncrByFloat)
 }
 
 func cmdHDel(c *Invocation) error {
@@ -438,7 +439,7 @@ func cmdHDel(c *Invocation) error {
 	if removed == 0 {
 		return nil
 	}
-	return h.Save()
+	return h.Save(keyevent.HDel)
 }
 
 var wordHSet = []byte("HSET")

@@ -16,33 +16,35 @@ func scanFamily() Family {
 			Group: "generic", Since: "2.8.0", Complexity: scanComplexity,
 			Syntax:  "cursor [MATCH pattern] [COUNT count] [TYPE type]",
 			Summary: "Walks the keys of the database, some with each call."},
-		scanCommand("hscan", "hash", CategoryHash, layout.Hash, "Walks the fields and values of a hash, some with each call."),
-		scanCommand("sscan", "set", CategorySet, layout.Set, "Walks the members of a set, some with each call."),
-		scanCommand("zscan", "sorted-set", CategorySortedSet, layout.ZSet, "Walks the members and scores of a sorted set, some with each call."),
+		scanCommand("hscan", "hash", CategoryHash, layout.Hash, " [NOVALUES]", "Walks the fields and values of a hash, some with each call."),
+		scanCommand("sscan", "set", CategorySet, layout.Set, "", "Walks the members of a set, some with each call."),
+		scanCommand("zscan", "sorted-set", CategorySortedSet, layout.ZSet, "", "Walks the members and scores of a sorted set, some with each call."),
 	}}
 }
 
 const scanComplexity = "O(M) for a call that looks at M elements, and O(N) for a whole walk over N"
 
-func scanCommand(name, group string, category Categories, t layout.Type, summary string) Command {
+func scanCommand(name, group string, category Categories, t layout.Type, more, summary string) Command {
 	return Command{Name: name, Arity: -3, Flags: ReadOnly, Categories: category,
 		Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: []string{"nondeterministic_output"},
 		Group: group, Since: "2.8.0", Complexity: scanComplexity,
-		Syntax: "key cursor [MATCH pattern] [COUNT count]", Summary: summary,
+		Syntax: "key cursor [MATCH pattern] [COUNT count]" + more, Summary: summary,
 		Run: func(c *Invocation) error { return scanElements(c, t) }}
 }
 
 // scanOptions are what may stand behind a cursor.
 type scanOptions struct {
-	names matcher
-	count int
-	kind  []byte // the name of a type; nil: all
+	names    matcher
+	count    int
+	kind     []byte // the name of a type; nil: all
+	noValues bool   // of a hash, its fields alone
 }
 
 // defaultScanCount is how many elements a call looks at unless told otherwise.
 const defaultScanCount = 10
 
-func parseScanOptions(c *Invocation, words [][]byte, ofKeys bool) (scanOptions, error) {
+// parseScanOptions reads the options of a walk over the elements of a type, or over keys, whose type is 0.
+func parseScanOptions(c *Invocation, words [][]byte, of layout.Type) (scanOptions, error) {
 	o := scanOptions{count: defaultScanCount}
 	a := arguments{words: words}
 	for a.more() {
@@ -52,7 +54,11 @@ func parseScanOptions(c *Invocation, words [][]byte, ofKeys bool) (scanOptions, 
 			o.names = newMatcher(c, word)
 		case a.option("COUNT", &word):
 			o.count = a.scanCount(word)
-		case ofKeys && a.option("TYPE", &o.kind):
+		case of == 0 && a.option("TYPE", &o.kind):
+		case a.flag("NOVALUES"):
+			if o.noValues = of == layout.Hash; !o.noValues {
+				a.fail(Error("ERR NOVALUES option can only be used in HSCAN"))
+			}
 		default:
 			a.fail(ErrSyntax)
 		}
@@ -82,7 +88,7 @@ func cmdScan(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	o, err := parseScanOptions(c, c.Args[2:], true)
+	o, err := parseScanOptions(c, c.Args[2:], 0)
 	if err != nil {
 		return err
 	}
@@ -111,7 +117,7 @@ func scanElements(c *Invocation, t layout.Type) error {
 		c.Reply.Array(0)
 		return nil
 	}
-	o, err := parseScanOptions(c, c.Args[3:], false)
+	o, err := parseScanOptions(c, c.Args[3:], t)
 	if err != nil {
 		return err
 	}
@@ -122,7 +128,7 @@ func scanElements(c *Invocation, t layout.Type) error {
 			}
 			c.Reply.Bulk(element)
 			*found++
-			if t != layout.Set {
+			if t != layout.Set && !o.noValues {
 				c.Reply.Bulk(value)
 				*found++
 			}

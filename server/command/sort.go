@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 
+	"kedis/internal/keyevent"
 	"kedis/storage"
 	"kedis/storage/layout"
 	"kedis/storage/sortorder"
@@ -135,7 +136,7 @@ func sortElements(c *Invocation, mayStore bool) error {
 	if err != nil {
 		return err
 	}
-	source, err := c.DB.SortSource(c.Args[1])
+	source, err := c.DB.Reading().SortSource(c.Args[1])
 	if err != nil {
 		return err
 	}
@@ -298,7 +299,7 @@ func storeSorted(c *Invocation, key []byte, values *sortorder.Elements) error {
 		}
 		c.Effect(append([][]byte{wordRPush, key}, some...)...)
 	}
-	return list.Save()
+	return list.Save(keyevent.SortStore)
 }
 
 var wordRPush = []byte("RPUSH")

@@ -60,6 +60,7 @@ const (
 	CategoryString      = execute.CategoryString
 	CategoryBitmap      = execute.CategoryBitmap
 	CategoryHyperLogLog = execute.CategoryHyperLogLog
+	CategoryGeo         = execute.CategoryGeo
 	CategoryAdmin       = execute.CategoryAdmin
 	CategoryDangerous   = execute.CategoryDangerous
 	CategoryConnection  = execute.CategoryConnection

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/server/execute"
 	"kedis/storage"
@@ -48,7 +49,11 @@ func zsetMemberCommands() []Command {
 }
 
 // addOptions are ZADD's.
-type addOptions struct{ nx, xx, gt, lt, ch, incr bool }
+type addOptions struct {
+	nx, xx, gt, lt, ch, incr bool
+
+	repeated [][]byte // the command as it is repeated elsewhere, when it changes something; nil: as it was given
+}
 
 func (o *addOptions) parse(words [][]byte) (rest [][]byte, err error) {
 	a := arguments{words: words}
@@ -148,10 +153,15 @@ func addScores(c *Invocation, o addOptions, pairs [][]byte) error {
 	if added+updated == 0 {
 		return nil
 	}
-	if o.incr {
+	name := keyevent.ZAdd
+	switch {
+	case o.incr:
+		name = keyevent.ZIncr
 		c.Effect(wordZAdd, c.Args[1], number.AppendDouble(nil, scores[0]), pairs[1])
+	case o.repeated != nil:
+		c.Effect(o.repeated...)
 	}
-	return z.Save()
+	return z.Save(name)
 }
 
 var wordZAdd = []byte("ZADD")

@@ -234,6 +234,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 	err := b.call(c, now)
 	b.noteWriter(c.Session, &c.before.txn)
 	b.txn.Enclose(&c.before.txn)
+	b.noteLoop(c)
 	if !b.takesBack(err) {
 		if failed := b.serveBlocked(now); failed != nil {
 			c.takeBack()
@@ -252,6 +253,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 		c.Session.restore(state)
 		return outcome
 	}
+	b.noteTracked(c)
 	b.markWatchers()
 	b.Tick()
 	b.clock.commands += b.clock.last - start
@@ -297,6 +299,7 @@ func (b *Batch) call(c *Invocation, now int64) error {
 	c.mark()
 	b.txn.Begin(b.mode(c), now, b.budget)
 	c.begin(now)
+	b.rememberReads(c)
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
 		c.takeBack()
@@ -316,7 +319,7 @@ func (b *Batch) call(c *Invocation, now int64) error {
 func (b *Batch) mode(c *Invocation) storage.Mode {
 	replica := b.engine.IsReplica() && !b.repeat.applying
 	writing := c.flags&Write != 0 || c.flags&MayReplicate != 0 && b.writable(c.Session) == nil && !replica
-	return storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica}
+	return storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica, Notify: b.wantedEvents()}
 }
 
 // Fail makes an error the command's reply, and takes nothing back.

@@ -11,7 +11,8 @@ func (b *Batch) Commit() error {
 		b.markWatchers()
 		position := b.engine.Store.Position()
 		b.members.committed(position)
-		b.running.outbox.committed(position)
+		b.tell()
+		b.running.outbox.tellServed(position)
 	}
 	b.running.reset()
 	b.members.forgetWriters()

@@ -43,6 +43,7 @@ type Engine struct {
 	Blocking  blockedOnKeys
 	Pause     pause
 	Listeners listeners
+	Caching   clientCaching
 	workers   workers
 	large     largeWork
 	loaders   loaders
@@ -101,6 +102,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Gate = lock.NewGate(reactors + e.workers.count + 1)
 	e.loaders.init(store, e.Gate, e.workers.slot)
 	e.Watches.init()
+	e.Caching.init()
 	e.Blocking.byKey = map[watchedKey]*list.List{}
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
@@ -187,6 +189,7 @@ func (e *Engine) Disconnect(s *Session) {
 	e.Watches.Forget(s)
 	e.Observer.Forget(s)
 	e.Listeners.Forget(s)
+	e.Caching.Stop(s)
 }
 
 // NoteLatency records an event for LATENCY if it took long enough. Names come from a fixed set.

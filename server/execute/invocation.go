@@ -64,7 +64,7 @@ func (c *Invocation) Effect(args ...[]byte) {
 // called by the goroutine that commits, and must not wait.
 func (c *Invocation) AfterCommit(f func()) {
 	outbox := &c.batch.running.outbox
-	outbox.after = append(outbox.after, f)
+	outbox.after = append(outbox.after, afterCommit{f, c.Txn.Notifications().Len()})
 }
 
 // Push sends the client something that is no reply. It comes behind the reply to the outermost request.
@@ -145,6 +145,7 @@ type running struct {
 	counting bool // it is to be run again, to count on
 	sealed   bool // by a NoBatch command: nothing joins it
 	marked   int  // the key events whose watchers were told
+	loops    []change
 
 	replaced []int  // databases that the outermost has replaced as a whole
 	lacking  uint32 // the lock that the outermost was taken back for
@@ -162,6 +163,8 @@ func (r *running) abandon() {
 func (r *running) reset() {
 	r.outbox.rewind(outboxMark{})
 	r.sealed, r.marked = false, 0
+	clear(r.loops)
+	r.loops = r.loops[:0]
 }
 
 // prepare returns the outermost invocation of a request.
@@ -180,10 +183,16 @@ func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer
 
 // outbox has what leaves the transaction, until it is known that it may: what an invocation that is taken back has put there is thrown away.
 type outbox struct {
-	after  []func()    // to be called when the commit has succeeded
-	served []served    // to be told when the commit has succeeded
-	ran    []Execution // to be counted and shown when the outermost request has run
-	pushed []byte      // to the client, for behind the reply to the outermost request
+	after  []afterCommit // what waits for the commit
+	served []served      // to be told when the commit has succeeded
+	ran    []Execution   // to be counted and shown when the outermost request has run
+	pushed []byte        // to the client, for behind the reply to the outermost request
+}
+
+// afterCommit is to be called when the commit has succeeded, behind the first notifications.
+type afterCommit struct {
+	call          func()
+	notifications int
 }
 
 // outboxMark is what rewind goes back to.
@@ -208,11 +217,8 @@ func (o *outbox) forgetServed(first int) {
 	o.served = o.served[:first]
 }
 
-// committed calls what waits for the commit, behind which the log is at a position.
-func (o *outbox) committed(position int64) {
-	for _, f := range o.after {
-		f()
-	}
+// tellServed tells those who were served, when the log holds that up to a position.
+func (o *outbox) tellServed(position int64) {
 	for i := range o.served {
 		o.served[i].tell(position)
 	}

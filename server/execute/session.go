@@ -30,6 +30,7 @@ type Session struct {
 	ending
 
 	listening subscriptions
+	cache     cache
 	worked    forWorker
 }
 

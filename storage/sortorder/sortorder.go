@@ -20,6 +20,8 @@ type Order struct {
 	// Exact compares bytes in full, as SORT does with STORE. Else they are compared up to their
 	// first zero byte, as strings in C are.
 	Exact bool
+	// NumbersOnly leaves elements with equal numbers as they come. Else their bytes decide.
+	NumbersOnly bool
 }
 
 // comparer compares entries of elements.
@@ -39,7 +41,7 @@ func (c *comparer) compare(a, b entry) int {
 
 func (c *comparer) ascending(a, b entry) int {
 	if !c.Alpha {
-		if order := cmp.Compare(math.Float64frombits(a.weight), math.Float64frombits(b.weight)); order != 0 {
+		if order := cmp.Compare(math.Float64frombits(a.weight), math.Float64frombits(b.weight)); order != 0 || c.NumbersOnly {
 			return order
 		}
 		return bytes.Compare(c.texts.at(a.value), c.texts.at(b.value))
