@@ -12,7 +12,7 @@ type Entry struct {
 	Count    int64 // of times
 	Reason   Reason
 	Context  string // "toplevel", or "multi" inside of a transaction
-	Object   string // the command, key, channel or database; the command's name as it was given, for a wrong password
+	Object   string // the key or channel, or the command; its name as it was given for a wrong password
 	Username string // who it was, or wanted to be
 	Client   string // its line of CLIENT LIST, at the last time
 	Created  time.Time

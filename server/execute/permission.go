@@ -78,7 +78,7 @@ func (e *Engine) Deny(s *Session, r *Request, why access.Reason, place int, user
 	if inTransaction {
 		context = "multi"
 	}
-	if why != access.DeniedCommand {
+	if why != access.DeniedCommand && why != access.DeniedDatabase {
 		object = string(r.Args[place])
 	}
 	e.Denials.Add(access.Entry{Reason: why, Context: context, Object: object, Username: user, Client: e.Describe(s, r.Args)}, time.Now())
