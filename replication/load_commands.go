@@ -25,6 +25,7 @@ type commandLoader struct {
 	key   []byte // of the collection whose pieces come
 	kind  rdb.Kind
 	words [][]byte // of the piece, what is still to be taken
+	part  rdb.StreamElement
 }
 
 // loadCommands reads a snapshot into an import, and returns the database that the stream behind it has
@@ -110,6 +111,9 @@ func (c *commandLoader) nextElement(e *rdb.Element) (more bool, err error) {
 		c.words = args[2:]
 	}
 	switch c.kind {
+	case rdb.Stream:
+		e.Stream, err = &c.part, c.part.Decode(c.words[0])
+		c.words = c.words[1:]
 	case rdb.Hash, rdb.SortedSet:
 		if len(c.words) == 1 {
 			return false, fmt.Errorf("replication: a piece of key %.200q has half an element", c.key)

@@ -17,6 +17,7 @@ import (
 //	SELECT database
 //	RESTORE key expire-ms payload ABSTTL            a key, or the beginning of a large collection
 //	HSET | SADD | RPUSH | ZADD key element …        the rest of that, in pieces
+//	XPARTS key part …                               the same of a stream, of which RESTORE makes an empty one; see rdb.StreamElement.Append
 //	…
 //	REPL_SNAPSHOT_COMPLETE id database position keys checksum
 //
@@ -25,7 +26,8 @@ import (
 const snapshotComplete = "REPL_SNAPSHOT_COMPLETE"
 
 // pieceCommands are what adds a piece to a large collection.
-var pieceCommands = map[rdb.Kind]string{rdb.Hash: "HSET", rdb.Set: "SADD", rdb.List: "RPUSH", rdb.SortedSet: "ZADD"}
+var pieceCommands = map[rdb.Kind]string{rdb.Hash: "HSET", rdb.Set: "SADD", rdb.List: "RPUSH", rdb.SortedSet: "ZADD",
+	rdb.Stream: "XPARTS"}
 
 const (
 	pieceBytes    = 64 << 10 // of the elements of a large collection, about as many as are sent at a time
@@ -91,7 +93,10 @@ func (c *commandWriter) sayTexts(words ...string) error {
 
 // key writes one key.
 func (c *commandWriter) key(db storage.DB, key []byte, m *layout.Metadata) error {
-	if m.Encoding == layout.Spread {
+	switch {
+	case m.Type == layout.Stream:
+		return c.stream(db, key, m)
+	case m.Encoding == layout.Spread:
 		return c.pieces(db, key, m)
 	}
 	c.payload.Begin(c.memory)
@@ -137,6 +142,37 @@ func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) er
 	err := db.Elements(m, func(element, value []byte, score float64) error {
 		p.add(element, value, score)
 		if p.bytes >= pieceBytes || p.elements >= pieceElements {
+			return send()
+		}
+		return nil
+	})
+	if err == nil && p.elements > 0 {
+		err = send()
+	}
+	return err
+}
+
+// stream writes a stream part by part.
+func (c *commandWriter) stream(db storage.DB, key []byte, m *layout.Metadata) error {
+	c.payload.Begin(c.memory)
+	c.payload.BeginStream(0)
+	c.payload.StreamPart(&rdb.StreamElement{Part: rdb.StreamTotals})
+	c.payload.EndStream()
+	if err := c.restore(key, m.ExpireMs); err != nil {
+		return err
+	}
+	p := &c.piece
+	p.kind = rdb.Stream
+	p.reset()
+	send := func() error {
+		defer p.reset()
+		return c.say(append([][]byte{[]byte(pieceCommands[p.kind]), key}, p.words...)...)
+	}
+	err := db.StreamParts(m, func(part *rdb.StreamElement) error {
+		word := part.Append(nil)
+		p.words = append(p.words, word)
+		p.elements++
+		if p.bytes += len(word); p.bytes >= pieceBytes || p.elements >= pieceElements {
 			return send()
 		}
 		return nil

@@ -131,8 +131,7 @@ func (c *connection) FileDescriptor() int { return int(c.descriptor.Load()) }
 
 // Send sends bytes from anywhere, as soon as the reactor can.
 func (c *connection) Send(b []byte) {
-	own := append([]byte(nil), b...)
-	c.post(func() { c.push(own) })
+	c.post(func() { c.push(b) })
 }
 
 // Unblock goes on with the request whose wait was claimed, from anywhere.

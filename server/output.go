@@ -69,8 +69,8 @@ func (c *connection) dropWhenSent() {
 func (c *connection) push(b []byte) {
 	switch {
 	case c.closed || c.dropped:
-	case !c.working && !c.reactor.batch.Has(c.session):
-		c.write(b)
+	case !c.composing():
+		c.pushSoon(b)
 	case !c.exceeds(c.conn.OutboundBuffered() + len(c.pushed) + len(b)):
 		c.pushed = append(c.pushed, b...)
 	}

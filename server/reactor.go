@@ -30,6 +30,7 @@ type reactor struct {
 	unsent    map[*connection]struct{} // who has to read replies before more is executed
 	roster
 	mailbox
+	pushing pushing
 }
 
 // roster is the list of a reactor's connections.
@@ -81,6 +82,7 @@ func (r *reactor) readMail() {
 	for _, f := range mail {
 		f()
 	}
+	r.sendPushed()
 }
 
 // execute has the loop run a function after what it is doing.

@@ -58,6 +58,7 @@ func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server 
 	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostWaiting: mostWaiting,
 		mostDescriptor: mostDescriptor(), ending: make(chan struct{}), ended: make(chan struct{}),
 		reactors: map[gnet.EventLoop]*reactor{}, stop: make(chan struct{})}
+	engine.Courier = deliver
 	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
 	return s

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 )
 
@@ -32,13 +33,7 @@ func (d DB) copyElements(m *layout.Metadata, to DB) (id uint64, err error) {
 	copied := to.newElements(m.Type)
 	for _, records := range m.Type.Elements() {
 		before := copied.Records()
-		it := d.walkCollection(records.Kind, m, false)
-		for it.Next() {
-			if it.Fail(copied.Put(records.Kind, it.Key()[layout.ElementPrefix:], it.Value())) {
-				break
-			}
-		}
-		if err := it.Close(); err != nil {
+		if err := d.copyRecords(m, records.Kind, copied); err != nil {
 			return 0, err
 		}
 		if n := copied.Records() - before; n != records.Count(m) {
@@ -46,4 +41,21 @@ func (d DB) copyElements(m *layout.Metadata, to DB) (id uint64, err error) {
 		}
 	}
 	return copied.ID(), copied.Finish()
+}
+
+// copyRecords copies the records of one kind.
+func (d DB) copyRecords(m *layout.Metadata, kind byte, to *engine.Elements) error {
+	if layout.OfStreamGroup(kind) {
+		return d.copyOfGroups(m, kind, to)
+	}
+	return copyAll(d.walkCollection(kind, m, false), kind, to)
+}
+
+func copyAll(it *Iterator, kind byte, to *engine.Elements) error {
+	for it.Next() {
+		if it.Fail(to.Put(kind, it.Key()[layout.ElementPrefix:], it.Value())) {
+			break
+		}
+	}
+	return it.Close()
 }

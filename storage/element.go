@@ -13,6 +13,8 @@ type Limits struct {
 	SetIntsetEntries       func() int64
 	SetEntries, SetValue   func() int64
 	ZSetEntries, ZSetValue func() int64
+
+	StreamBytes, StreamEntries func() int64 // of a node, which streams are trimmed by; 0 is no limit
 }
 
 // Limits are the limits in force.
@@ -45,10 +47,8 @@ func (d DB) deleteElement(kind byte, id uint64, element []byte) error {
 
 // walkCollection walks the records of one kind that a spread collection's elements have.
 func (d DB) walkCollection(kind byte, m *layout.Metadata, reverse bool) *Iterator {
-	if layout.Kinds[kind].Sequence {
-		return d.txn.Iterate(d.space, layout.AppendSequenceKey(nil, m.ID, m.Head), layout.AppendSequenceKey(nil, m.ID, m.Tail), reverse, false)
-	}
-	return d.walkElements(kind, m.ID, nil, reverse, false)
+	lower, upper := m.Records(kind)
+	return d.txn.Iterate(d.space, lower, upper, reverse, false)
 }
 
 // walkElements walks the elements of one kind from one on (nil: from the first), or backwards from

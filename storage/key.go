@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"bytes"
+
 	"kedis/internal/keyevent"
 	"kedis/storage/engine"
 	"kedis/storage/layout"
@@ -141,7 +143,7 @@ func boundsOf(m *layout.Metadata) engine.Bounds {
 func unchanged(old, next *layout.Metadata) bool {
 	return old.Encoding == layout.Spread && next.Encoding == layout.Spread && old.ID == next.ID &&
 		old.Count == next.Count && old.Head == next.Head && old.Tail == next.Tail &&
-		old.ExpireMs == next.ExpireMs && old.Type == next.Type
+		old.ExpireMs == next.ExpireMs && old.Type == next.Type && bytes.Equal(old.Value, next.Value)
 }
 
 // reindex moves a key in the index of expiries; an expireMs of 0 takes it out.

@@ -193,7 +193,7 @@ func tinyOptions(t *testing.T) Options {
 	o := testOptions(t.TempDir(), 64<<10, 64<<10)
 	four := constant[int64](4)
 	o.Limits = Limits{HashEntries: four, HashValue: four, ListSize: four, SetIntsetEntries: four, SetEntries: four,
-		SetValue: four, ZSetEntries: four, ZSetValue: four}
+		SetValue: four, ZSetEntries: four, ZSetValue: four, StreamBytes: four, StreamEntries: four}
 	return o
 }
 

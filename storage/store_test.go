@@ -48,7 +48,8 @@ func testOptions(directory string, generationBytes, cacheBytes int64) Options {
 	return Options{
 		Limits: Limits{HashEntries: constant[int64](512), HashValue: constant[int64](64), ListSize: constant[int64](-2),
 			SetIntsetEntries: constant[int64](512), SetEntries: constant[int64](128), SetValue: constant[int64](64),
-			ZSetEntries: constant[int64](128), ZSetValue: constant[int64](64)},
+			ZSetEntries: constant[int64](128), ZSetValue: constant[int64](64),
+			StreamBytes: constant[int64](4096), StreamEntries: constant[int64](100)},
 		Options: engine.Options{
 			Rocks:           rocks.Options{Directory: directory, BlockCacheBytes: 8 << 20, WriteBufferBytes: 1 << 20},
 			Databases:       4,

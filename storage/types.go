@@ -34,7 +34,7 @@ type DataType struct {
 // visitElement is called for the elements of a spread collection: see DB.Elements.
 type visitElement func(element, value []byte, score float64) error
 
-var types [layout.ZSet + 1]DataType
+var types [layout.Stream + 1]DataType
 
 // The rows refer to functions that look rows up, which the initialization of a variable can't.
 func init() {
@@ -45,6 +45,7 @@ func init() {
 		layout.List:   listType,
 		layout.Set:    setType,
 		layout.ZSet:   zsetType,
+		layout.Stream: streamType,
 	}
 }
 

@@ -58,6 +58,11 @@ type Config struct {
 
 	PprofAddress String // empty is none
 
+	// Scripts
+	BusyReplyThreshold Int   // milliseconds; 0 is never
+	ScriptMemory       Bytes // of one interpreter
+	ScriptWriteLimit   Int   // records; 0 is no limit
+
 	// Observation
 	SlowlogLogSlowerThan    Int // microseconds; negative is off
 	SlowlogMaxLen           Int
@@ -124,6 +129,8 @@ type Config struct {
 	SetMaxListpackEntries  Int
 	SetMaxListpackValue    Bytes
 	ZSetMaxListpackEntries Int
+	StreamNodeMaxBytes     Bytes
+	StreamNodeMaxEntries   Int
 	ZSetMaxListpackValue   Bytes
 	HLLSparseMaxBytes      Bytes
 

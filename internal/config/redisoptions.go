@@ -129,9 +129,6 @@ func withoutCluster() []*option {
 
 func withoutParts() []*option {
 	return []*option{
-		inert("busy-reply-threshold", integer(0, unlimited, "milliseconds"), "5000", live, "There are no scripts.").or("lua-time-limit"),
-		inert("stream-node-max-bytes", size(0, unlimited), "4096", live, "There are no streams."),
-		inert("stream-node-max-entries", integer(0, unlimited, "entries"), "100", live, "There are no streams."),
 		inert("list-compress-depth", integer(0, mostInt, "elements"), "0", live, "A large list has a record for each element. See rocksdb-compression."),
 		inert("io-threads", integer(1, 128, "threads"), "1", atStart, "See reactors."),
 		inert("io-threads-do-reads", yesNo(), "no", atStart, "See reactors."),

@@ -68,6 +68,16 @@ const (
 	ZRangeStore
 	GeoRadiusStore
 	GeoSearchStore
+
+	XAdd
+	XDel
+	XTrim
+	XSetID
+	XGroupCreate
+	XGroupSetID
+	XGroupDestroy
+	XGroupCreateConsumer
+	XGroupDelConsumer
 )
 
 // name is what a Name stands for.
@@ -136,6 +146,16 @@ var names = [...]name{
 	ZRangeStore:      {text: "zrangestore", class: SortedSet, stores: true},
 	GeoRadiusStore:   {text: "georadiusstore", class: SortedSet, stores: true},
 	GeoSearchStore:   {text: "geosearchstore", class: SortedSet, stores: true},
+
+	XAdd:                 {text: "xadd", class: Stream},
+	XDel:                 {text: "xdel", class: Stream},
+	XTrim:                {text: "xtrim", class: Stream},
+	XSetID:               {text: "xsetid", class: Stream},
+	XGroupCreate:         {text: "xgroup-create", class: Stream},
+	XGroupSetID:          {text: "xgroup-setid", class: Stream},
+	XGroupDestroy:        {text: "xgroup-destroy", class: Stream},
+	XGroupCreateConsumer: {text: "xgroup-createconsumer", class: Stream},
+	XGroupDelConsumer:    {text: "xgroup-delconsumer", class: Stream},
 }
 
 // String is the name as it is told.

@@ -23,6 +23,8 @@ var requests string
 var withoutEvents = map[string]string{
 	"migrate": "is sent to another server; see redis-tests/migrate",
 	"unwatch": "has no keys",
+
+	"ssubscribe": "has channels", "sunsubscribe": "has channels", "spublish": "has channels",
 }
 
 // server is a server with one that listens to its events.

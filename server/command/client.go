@@ -319,7 +319,7 @@ func describeRunning(dst []byte, s *Session, args [][]byte) []byte {
 	field("db", int64(status.Database))
 	field("sub", int64(channels))
 	field("psub", int64(patterns))
-	field("ssub", 0)
+	field("ssub", int64(s.ShardSubscriptions()))
 	field("multi", int64(status.Queued))
 	field("watch", int64(status.Watching))
 	field("qbuf", int64(query))

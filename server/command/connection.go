@@ -70,7 +70,7 @@ func cmdWebRequest(c *Invocation) error {
 // authenticate makes the session a user's.
 func authenticate(c *Invocation, user, password []byte) error {
 	if !c.Engine.SignIn(c.Session, user, password) {
-		c.Engine.Deny(c.Session, c.Request, access.DeniedAuthentication, 0, string(user), c.Nested())
+		c.DenyAuthentication(user)
 		return errWrongPassword
 	}
 	return nil
@@ -197,7 +197,7 @@ func cmdPing(c *Invocation) error {
 	switch {
 	case len(c.Args) > 2:
 		return execute.WrongArity("ping")
-	case c.Reply.Protocol() == 2 && c.Session.SubscriptionCount() > 0:
+	case c.Reply.Protocol() == 2 && c.Session.Listens():
 		c.Reply.Array(2) // so that it looks like a message
 		c.Reply.BulkString("pong")
 		c.Reply.Bulk(append([]byte(nil), wordOr(c, 1, "")...))

@@ -33,7 +33,7 @@ func dumpFamily() Family {
 		rdb.ErrCorrupt:         string(errPayload),
 		rdb.ErrEmpty:           string(errPayload),
 		storage.ErrDuplicate:   string(errPayload),
-		storage.ErrUnsupported: string(errPayload) + ": streams and fields that expire are not supported",
+		storage.ErrUnsupported: string(errPayload) + ": fields that expire are not supported",
 	}}
 }
 

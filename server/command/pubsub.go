@@ -41,15 +41,29 @@ func pubSubFamily() Family {
 			Channels:   execute.ChannelWords{First: 1},
 			Complexity: "O(N+M), N being the number of clients that listen to the channel and M of patterns", Syntax: "channel message",
 			Summary: "Sends a message to those who listen to a channel."},
+		subscribed(Command{Name: "ssubscribe", Arity: -2, Since: "7.0.0", Run: cmdSSubscribe, Keys: []KeySpec{keyRange(1, -1, 1, NotKey)},
+			Complexity: "O(N), N being the number of shard channels", Syntax: "shardchannel [shardchannel ...]",
+			Summary: "Listens for messages published to shard channels."}),
+		subscribed(Command{Name: "sunsubscribe", Arity: -1, Since: "7.0.0", Run: unsubscribe(execute.ShardKind), Keys: []KeySpec{keyRange(1, -1, 1, NotKey)},
+			Complexity: "O(N), N being the number of shard channels", Syntax: "[shardchannel [shardchannel ...]]",
+			Summary: "Stops listening to shard channels."}),
+		{Name: "spublish", Arity: 3, Flags: PubSub | Loading | Stale | Fast | MayReplicate, Since: "7.0.0", Group: "pubsub", Run: cmdSPublish,
+			Keys: []KeySpec{oneKey(1, NotKey)}, Complexity: "O(N), N being the number of clients that listen to the shard channel",
+			Syntax: "shardchannel message", Summary: "Sends a message to those who listen to a shard channel."},
 		{Name: "pubsub", Arity: -2, Since: "2.8.0", Group: "pubsub", Complexity: "Depends on the subcommand",
 			Summary: "A container for commands that tell of channels and listeners.",
 			Subcommands: []Command{
-				{Name: "channels", Arity: -2, Flags: PubSub | Loading | Stale, Since: "2.8.0", Run: cmdPubSubChannels,
+				{Name: "channels", Arity: -2, Flags: PubSub | Loading | Stale, Since: "2.8.0", Run: listChannels(execute.ChannelKind),
 					Complexity: "O(N), N being the number of channels", Syntax: "[pattern]", Summary: "Lists the channels that somebody listens to."},
-				{Name: "numsub", Arity: -2, Flags: PubSub | Loading | Stale, Since: "2.8.0", Run: cmdPubSubNumSub,
+				{Name: "numsub", Arity: -2, Flags: PubSub | Loading | Stale, Since: "2.8.0", Run: countSubscribers(execute.ChannelKind),
 					Complexity: "O(N), N being the number of channels asked for", Syntax: "[channel [channel ...]]", Summary: "Tells how many listen to channels."},
 				{Name: "numpat", Arity: 2, Flags: PubSub | Loading | Stale, Since: "2.8.0", Run: cmdPubSubNumPat,
 					Complexity: "O(1)", Summary: "Tells how many patterns somebody listens to."},
+				{Name: "shardchannels", Arity: -2, Flags: PubSub | Loading | Stale, Since: "7.0.0", Run: listChannels(execute.ShardKind),
+					Complexity: "O(N), N being the number of shard channels", Syntax: "[pattern]", Summary: "Lists the shard channels that somebody listens to."},
+				{Name: "shardnumsub", Arity: -2, Flags: PubSub | Loading | Stale, Since: "7.0.0", Run: countSubscribers(execute.ShardKind),
+					Complexity: "O(N), N being the number of shard channels asked for", Syntax: "[shardchannel [shardchannel ...]]",
+					Summary: "Tells how many listen to shard channels."},
 				help,
 			}},
 	}}
@@ -64,20 +78,24 @@ var pubSubHelp = []string{
 	"NUMSUB [<channel> ...]",
 	"    Return the number of subscribers for the specified channels, excluding",
 	"    pattern subscriptions(default: no channels).",
+	"SHARDCHANNELS [<pattern>]",
+	"    Return the currently active shard level channels matching a <pattern> (default: '*').",
+	"SHARDNUMSUB [<shardchannel> ...]",
+	"    Return the number of subscribers for the specified shard level channel(s)",
 	"HELP",
 	"    Prints this help.",
 }
 
 var (
-	subscribeWords   = [execute.ListenKinds]string{"subscribe", "psubscribe"}
-	unsubscribeWords = [execute.ListenKinds]string{"unsubscribe", "punsubscribe"}
+	subscribeWords   = [execute.ListenKinds]string{"subscribe", "psubscribe", "ssubscribe"}
+	unsubscribeWords = [execute.ListenKinds]string{"unsubscribe", "punsubscribe", "sunsubscribe"}
 )
 
 func subscribe(kind execute.ListenKind) func(*Invocation) error {
 	return func(c *Invocation) error {
 		for _, name := range c.Args[1:] {
 			c.Engine.Listeners.Add(c.Session, kind, string(name))
-			replySubscription(c, subscribeWords[kind], name)
+			replySubscription(c, kind, subscribeWords[kind], name)
 		}
 		c.Engine.CheckListening(c.Session)
 		return nil
@@ -91,26 +109,26 @@ func unsubscribe(kind execute.ListenKind) func(*Invocation) error {
 			names = c.Session.ListeningTo(kind)
 		}
 		if len(names) == 0 {
-			replySubscription(c, unsubscribeWords[kind], nil)
+			replySubscription(c, kind, unsubscribeWords[kind], nil)
 		}
 		for _, name := range names {
 			c.Engine.Listeners.Remove(c.Session, kind, string(name))
-			replySubscription(c, unsubscribeWords[kind], name)
+			replySubscription(c, kind, unsubscribeWords[kind], name)
 		}
 		return nil
 	}
 }
 
 // replySubscription confirms a subscription, or the end of one. CLIENT REPLY doesn't keep that back: it is a push, like messages.
-func replySubscription(c *Invocation, word string, name []byte) {
+func replySubscription(c *Invocation, kind execute.ListenKind, word string, name []byte) {
 	if c.Session.ReplyMode == execute.ReplyOn {
-		writeSubscription(c, c.Reply, word, name)
+		writeSubscription(c, c.Reply, kind, word, name)
 		return
 	}
-	c.Push(func(w *resp.Writer) { writeSubscription(c, w, word, name) })
+	c.Push(func(w *resp.Writer) { writeSubscription(c, w, kind, word, name) })
 }
 
-func writeSubscription(c *Invocation, w *resp.Writer, word string, name []byte) {
+func writeSubscription(c *Invocation, w *resp.Writer, kind execute.ListenKind, word string, name []byte) {
 	w.Push(3)
 	w.BulkString(word)
 	if name == nil {
@@ -118,36 +136,52 @@ func writeSubscription(c *Invocation, w *resp.Writer, word string, name []byte) 
 	} else {
 		w.Bulk(name)
 	}
-	w.Integer(int64(c.Session.SubscriptionCount()))
+	if kind == execute.ShardKind {
+		w.Integer(int64(c.Session.ShardSubscriptions()))
+		return
+	}
+	channels, patterns := c.Session.Subscriptions()
+	w.Integer(int64(channels + patterns))
 }
 
-// cmdPublish sends a message when what was executed with it is committed, as the replies leave then.
-// The session itself gets it behind the reply, as with Redis 7.2; 7.0 puts it in front of that, in the midst of EXEC's array.
+func cmdSSubscribe(c *Invocation) error {
+	if c.Nested() {
+		return Error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
+	}
+	return subscribe(execute.ShardKind)(c)
+}
+
 func cmdPublish(c *Invocation) error {
-	channel, message := bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2])
-	receivers, err := c.Engine.Listeners.Receivers(c.Txn, channel)
+	receivers, err := c.Engine.Listeners.Receivers(c.Txn, c.Args[1])
 	if err != nil {
 		return err
 	}
-	for _, r := range receivers {
-		if r.Session == c.Session {
-			c.Push(func(w *resp.Writer) { r.Write(w, channel, message) })
-			continue
-		}
-		c.AfterCommit(func() { r.Send(channel, message) })
-	}
-	c.Reply.Integer(int64(len(receivers)))
-	if !c.Txn.Mode().Replica && c.Engine.HasReplicas() {
-		c.Effect(c.Args...)
-	}
+	publish(c, receivers)
 	return nil
 }
 
-func cmdPubSubChannels(c *Invocation) error {
+func cmdSPublish(c *Invocation) error {
+	publish(c, c.Engine.Listeners.ShardReceivers(c.Args[1]))
+	return nil
+}
+
+func publish(c *Invocation, receivers execute.Receivers) {
+	c.Reply.Integer(int64(receivers.Count()))
+	c.Publish(receivers, bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2]))
+	if !c.Txn.Mode().Replica && c.Engine.HasReplicas() {
+		c.Effect(c.Args...)
+	}
+}
+
+func listChannels(kind execute.ListenKind) func(*Invocation) error {
+	return func(c *Invocation) error { return cmdPubSubChannels(c, kind) }
+}
+
+func cmdPubSubChannels(c *Invocation, kind execute.ListenKind) error {
 	if len(c.Args) > 3 {
 		return c.Misused()
 	}
-	names := c.Engine.Listeners.Channels()
+	names := c.Engine.Listeners.Channels(kind)
 	if len(c.Args) == 3 {
 		m := matcher{pattern: glob.Compile(c.Args[2]), txn: c.Txn}
 		if names = slices.DeleteFunc(names, func(name string) bool { return !m.matches([]byte(name)) }); m.err != nil {
@@ -161,18 +195,19 @@ func cmdPubSubChannels(c *Invocation) error {
 	return nil
 }
 
-func cmdPubSubNumSub(c *Invocation) error {
-	names := c.Args[2:]
-	c.Reply.Array(2 * len(names))
-	for i, count := range c.Engine.Listeners.Subscribers(names) {
-		c.Reply.Bulk(names[i])
-		c.Reply.Integer(int64(count))
+func countSubscribers(kind execute.ListenKind) func(*Invocation) error {
+	return func(c *Invocation) error {
+		names := c.Args[2:]
+		c.Reply.Array(2 * len(names))
+		for i, count := range c.Engine.Listeners.Subscribers(kind, names) {
+			c.Reply.Bulk(names[i])
+			c.Reply.Integer(int64(count))
+		}
+		return nil
 	}
-	return nil
 }
 
 func cmdPubSubNumPat(c *Invocation) error {
-	_, patterns := c.Engine.Listeners.Count()
-	c.Reply.Integer(patterns)
+	c.Reply.Integer(c.Engine.Listeners.Count(execute.PatternKind))
 	return nil
 }

@@ -60,6 +60,7 @@ const (
 	CategoryString      = execute.CategoryString
 	CategoryBitmap      = execute.CategoryBitmap
 	CategoryHyperLogLog = execute.CategoryHyperLogLog
+	CategoryStream      = execute.CategoryStream
 	CategoryGeo         = execute.CategoryGeo
 	CategoryAdmin       = execute.CategoryAdmin
 	CategoryDangerous   = execute.CategoryDangerous

@@ -25,6 +25,8 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			SetValue:         c.SetMaxListpackValue.Get,
 			ZSetEntries:      c.ZSetMaxListpackEntries.Get,
 			ZSetValue:        c.ZSetMaxListpackValue.Get,
+			StreamBytes:      c.StreamNodeMaxBytes.Get,
+			StreamEntries:    c.StreamNodeMaxEntries.Get,
 		},
 		Options: engine.Options{
 			Rocks:           rocksOptions(c, directory, logger),

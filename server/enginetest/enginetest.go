@@ -61,6 +61,7 @@ func Open(t testing.TB) (*storage.Store, *config.Config, *Log) {
 			ListSize: c.ListMaxListpackSize.Get, SetIntsetEntries: c.SetMaxIntsetEntries.Get,
 			SetEntries: c.SetMaxListpackEntries.Get, SetValue: c.SetMaxListpackValue.Get,
 			ZSetEntries: c.ZSetMaxListpackEntries.Get, ZSetValue: c.ZSetMaxListpackValue.Get,
+			StreamBytes: c.StreamNodeMaxBytes.Get, StreamEntries: c.StreamNodeMaxEntries.Get,
 		},
 		Options: engine.Options{
 			Rocks:           rocks.Options{Directory: t.TempDir(), BlockCacheBytes: 8 << 20, WriteBufferBytes: 8 << 20},

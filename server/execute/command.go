@@ -50,6 +50,7 @@ type Command struct {
 	Immediate  bool                           // runs at once inside of MULTI too
 	RunsQueue  bool                           // is EXEC: it runs what is queued
 	Selects    bool                           // is SELECT
+	RunsScript bool                           // runs a script, which may call others
 	Plan       func(*Invocation, *Plan) error // what it needs, when Keys and Flags don't tell
 
 	// Adapt returns the flags that it has with certain words, when they can be others than Flags: SORT
@@ -67,6 +68,7 @@ type Command struct {
 	parent   *Command
 	number   int // in the vocabulary of access
 	History  History
+	outside  bool     // it touches no data, and has to be possible while a command has the databases to itself
 	oneKey   *KeySpec // when not nil, its only key stands where this says, whatever the words are
 	keyStep  int      // there are keys from its first one to its last word, so many words apart; 0: its keys stand otherwise
 	full     string   // "config|get"
@@ -225,6 +227,9 @@ func (c *Command) flagsWith(args [][]byte) Flags {
 // hasKeys reports whether there may be keys among the command's words.
 func (c *Command) hasKeys() bool { return len(c.Keys) > 0 || c.GetKeys != nil }
 
+// namesChannels reports whether what stands where keys do is names of shard channels.
+func (c *Command) namesChannels() bool { return c.Flags&PubSub != 0 }
+
 // Parent is the container of a subcommand; nil for other commands.
 func (c *Command) Parent() *Command { return c.parent }
 
@@ -281,6 +286,7 @@ func (c *Command) prepare(parent *Command) {
 	c.check()
 	c.Categories |= c.implied()
 	c.chooseGates()
+	c.outside = !c.hasKeys() && c.Flags&(Exclusive|Worker|Walk) == 0 && (c.Flags&AllowBusy != 0 || c.Categories&CategoryConnection != 0 && c.Flags&NoBatch == 0)
 	if len(c.Keys) == 1 && c.Keys[0].isOneKey() && c.GetKeys == nil && c.Elsewhere == nil {
 		c.oneKey = &c.Keys[0]
 	}
@@ -309,7 +315,7 @@ func (c *Command) check() {
 		panic("command: " + c.full + " is incomplete")
 	case c.Flags&Write != 0 && c.Flags&ReadOnly != 0:
 		panic("command: " + c.full + " both reads only and writes")
-	case len(c.Keys) > 0 && c.Flags&(Write|ReadOnly) == 0 && c.Categories&CategoryTransaction == 0:
+	case c.hasKeys() && !c.namesChannels() && c.Flags&(Write|ReadOnly|MayReplicate) == 0 && c.Categories&CategoryTransaction == 0:
 		panic("command: " + c.full + " has keys but neither reads nor writes")
 	}
 }

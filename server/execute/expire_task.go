@@ -95,7 +95,11 @@ func (b *Batch) removeExpired(database int, due []ttl.Due) (step ttl.Step, err e
 		db.PrefetchDue(some)
 		err = b.removeDue(db, some, &step)
 	}
+	if err == nil {
+		err = b.serveBlocked(now)
+	}
 	if err != nil {
+		b.running.reset()
 		b.txn.Reset() // nothing is half done: the sweeper comes back
 	}
 	if failed := b.Commit(); err == nil {

@@ -107,7 +107,7 @@ func refuseWrites(b *Batch, s *Session, r *Request) error {
 // onlyListen keeps a session that listens to channels from all else: in RESP2 replies could not be told
 // from messages.
 func onlyListen(_ *Batch, s *Session, r *Request) error {
-	if s.Reply.Protocol() > 2 || s.SubscriptionCount() == 0 {
+	if s.Reply.Protocol() > 2 || !s.Listens() {
 		return nil
 	}
 	return Errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", r.Command.full)

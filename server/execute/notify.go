@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"bytes"
 	"strconv"
 
 	"kedis/internal/keyevent"
@@ -25,34 +26,57 @@ func (b *Batch) tell() {
 	notifications := b.txn.Notifications()
 	told := 0
 	for _, waiting := range b.running.outbox.after {
-		b.engine.announce(notifications, told, waiting.notifications)
+		b.announce(notifications, told, waiting.notifications)
 		told = waiting.notifications
 		waiting.call()
 	}
-	b.engine.announce(notifications, told, notifications.Len())
+	b.announce(notifications, told, notifications.Len())
+	b.sendParcels()
+}
+
+func (b *Batch) announce(notifications *storage.KeyEvents, from, to int) {
+	outbox := &b.running.outbox
+	outbox.parcels = b.engine.announce(outbox.parcels, notifications, from, to)
 }
 
 // Tell tells of what a transaction that was committed has done with keys.
 func (e *Engine) Tell(t *storage.Txn) {
 	e.invalidate(t.KeyEvents(), nil)
-	e.announce(t.Notifications(), 0, t.Notifications().Len())
+	e.deliver(e.announce(nil, t.Notifications(), 0, t.Notifications().Len()))
 }
 
-// announce sends some of the notifications to those who listen.
-func (e *Engine) announce(notifications *storage.KeyEvents, from, to int) {
+// announce appends some of the notifications to what is to be sent.
+func (e *Engine) announce(sent []Parcel, notifications *storage.KeyEvents, from, to int) []Parcel {
 	if from == to || !e.Listeners.any() {
-		return
+		return sent
 	}
 	ways := e.Config.NotifyKeyspaceEvents.Get()
 	notifications.Between(from, to, func(event storage.KeyEvent) {
 		name := []byte(event.Name.String())
 		if ways&keyevent.Keyspace != 0 {
-			e.Listeners.deliver(append(eventChannel("keyspace", event.Database), event.Key...), name)
+			sent = e.announceTo(sent, append(eventChannel("keyspace", event.Database), event.Key...), name)
 		}
 		if ways&keyevent.Keyevent != 0 {
-			e.Listeners.deliver(append(eventChannel("keyevent", event.Database), name...), event.Key)
+			sent = e.announceTo(sent, append(eventChannel("keyevent", event.Database), name...), event.Key)
 		}
 	})
+	return sent
+}
+
+// announceTo appends a message to what is to be sent. Patterns that take long to be matched are matched by another goroutine, one message
+// after the other.
+func (e *Engine) announceTo(sent []Parcel, channel, message []byte) []Parcel {
+	found, slow := e.Listeners.quickReceivers(channel)
+	sent = found.parcels(sent, nil, channel, message)
+	if len(slow) > 0 {
+		message := bytes.Clone(message)
+		e.Listeners.slow.do(func() {
+			for _, s := range slow {
+				e.deliver(e.Listeners.slowReceivers(s, channel).parcels(nil, nil, channel, message))
+			}
+		})
+	}
+	return sent
 }
 
 // eventChannel is what the names of a database's channels of one kind begin with.

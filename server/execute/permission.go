@@ -38,7 +38,11 @@ func requirePermission(b *Batch, s *Session, r *Request) error {
 	if t := &s.Transaction; t.Active && t.selects > 0 {
 		database = t.selects - 1
 	}
-	if why := b.engine.denied(s, r, database, s.Transaction.Active); why != access.Permitted {
+	context := atTop
+	if s.Transaction.Active {
+		context = inTransaction
+	}
+	if why := b.engine.denied(s, r, database, context); why != access.Permitted {
 		return refused(why, r)
 	}
 	return nil
@@ -49,49 +53,91 @@ func refused(why access.Reason, r *Request) error {
 	return Error("NOPERM this user has no permissions to " + strings.Replace(denials[why].refused, "%s", r.Command.full, 1))
 }
 
-// Permit is nil, or why the session's user may not make a request inside of this one any longer.
+// Permit is nil, or why the session's user may not make a request inside of EXEC any longer.
 func (c *Invocation) Permit(r *Request) error {
-	s := c.Session
-	if s.User == nil || s.User.Unrestricted() || r.Command.Flags&NoAuth != 0 || c.Applying() {
+	if c.mayAll(r) {
 		return nil
 	}
-	if why := c.Engine.denied(s, r, s.Database, true); why != access.Permitted {
+	if why := c.Engine.denied(c.Session, r, c.Session.Database, inTransaction); why != access.Permitted {
 		return Errorf("NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. "+
 			"This command is no longer allowed for the following reason: %s", denials[why].since)
 	}
 	return nil
 }
 
+// PermitCall is nil, or why the session's user may not make a request inside of a script.
+func (c *Invocation) PermitCall(r *Request) error {
+	if c.mayAll(r) {
+		return nil
+	}
+	if why := c.Engine.denied(c.Session, r, c.Session.Database, inScript); why != access.Permitted {
+		return Error("ERR The user executing the script can't " + denials[why].called)
+	}
+	return nil
+}
+
+// MayCall is PermitCall for a script that only asks.
+func (c *Invocation) MayCall(r *Request) bool {
+	if c.mayAll(r) {
+		return true
+	}
+	r.locate(c.Engine.Store, c.Session.Database)
+	why, _ := c.Session.User.Rules().Check(r)
+	return why == access.Permitted
+}
+
+// mayAll reports whether a request inside of this one needs no permission.
+func (c *Invocation) mayAll(r *Request) bool {
+	user := c.Session.User
+	return user == nil || user.Unrestricted() || r.Command.Flags&NoAuth != 0 || c.Applying()
+}
+
+// The contexts of denials, as ACL LOG tells them.
+const (
+	atTop         = "toplevel"
+	inTransaction = "multi"
+	inScript      = "lua"
+)
+
 // denied tells whether a session's user may not make a request while a database is selected, and notes that.
-func (e *Engine) denied(s *Session, r *Request, database int, inTransaction bool) access.Reason {
+func (e *Engine) denied(s *Session, r *Request, database int, context string) access.Reason {
 	r.locate(e.Store, database)
 	why, place := s.User.Rules().Check(r)
 	if why != access.Permitted {
-		e.Deny(s, r, why, place, s.User.Name(), inTransaction)
+		e.deny(s, r, why, place, s.User.Name(), context)
 	}
 	return why
 }
 
-// Deny notes that a request was denied.
-func (e *Engine) Deny(s *Session, r *Request, why access.Reason, place int, user string, inTransaction bool) {
-	context, object := "toplevel", r.Command.full
-	if inTransaction {
-		context = "multi"
+// DenyAuthentication notes that a client could not become a user.
+func (c *Invocation) DenyAuthentication(user []byte) {
+	context := atTop
+	if c.Nested() {
+		context = inTransaction
 	}
+	c.Engine.deny(c.Session, c.Request, access.DeniedAuthentication, 0, string(user), context)
+}
+
+// deny notes that a request was denied.
+func (e *Engine) deny(s *Session, r *Request, why access.Reason, place int, user, context string) {
+	object := r.Command.full
 	if why != access.DeniedCommand && why != access.DeniedDatabase {
 		object = string(r.Args[place])
 	}
 	e.Denials.Add(access.Entry{Reason: why, Context: context, Object: object, Username: user, Client: e.Describe(s, r.Args)}, time.Now())
 }
 
-// denials are what is said of what is denied: to who asks for it, by ACL DRYRUN, and by EXEC when it was permitted before. %s is
-// the command, key, channel or database. The texts are Redis 7.0's, which knows nothing of databases.
-var denials = [...]struct{ refused, tried, since string }{
-	access.DeniedCommand: {"run the '%s' command", "run the '%s' command", "no permission to execute the command or subcommand"},
-	access.DeniedKey:     {"access one of the keys used as arguments", "access the '%s' key", "no permission to touch the specified keys"},
+// denials are what is said of what is denied: to who asks for it, by ACL DRYRUN, by EXEC when it was permitted before, and to a script.
+// %s is the command, key or channel. The texts are Redis 7.0's, which knows nothing of databases.
+var denials = [...]struct{ refused, tried, since, called string }{
+	access.DeniedCommand: {"run the '%s' command", "run the '%s' command", "no permission to execute the command or subcommand",
+		"run this command or subcommand"},
+	access.DeniedKey: {"access one of the keys used as arguments", "access the '%s' key", "no permission to touch the specified keys",
+		"access at least one of the keys mentioned in the command arguments"},
 	access.DeniedChannel: {"access one of the channels used as arguments", "access the '%s' channel",
-		"no permission to access one of the channels used as arguments"},
-	access.DeniedDatabase: {"access one of the databases used", "access one of the databases used", "no permission to access one of the databases used"},
+		"no permission to access one of the channels used as arguments", "publish to the channel mentioned in the command"},
+	access.DeniedDatabase: {"access one of the databases used", "access one of the databases used",
+		"no permission to access one of the databases used", "access one of the databases used by the command"},
 }
 
 // Try tells whether a user might make a request, in the words of ACL DRYRUN; empty if so.

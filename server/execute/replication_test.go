@@ -65,7 +65,7 @@ func TestFollowerStoresWhatPFCountStores(t *testing.T) {
 // TestCommandsThatChangeNothing: of a stream only these may be cut off.
 func TestCommandsThatChangeNothing(t *testing.T) {
 	e, _ := newTestEngine(t)
-	for _, line := range []string{"PING", "ping", "PUBLISH c m", "SELECT 3", "REPLCONF GETACK *", "MULTI", "EXEC"} {
+	for _, line := range []string{"PING", "ping", "PUBLISH c m", "SPUBLISH c m", "SELECT 3", "REPLCONF GETACK *", "MULTI", "EXEC"} {
 		if e.ChangesData(words(strings.Fields(line)...)) {
 			t.Errorf("%s is said to change data", line)
 		}

@@ -98,11 +98,11 @@ func (e *Engine) SetGoodReplicas(n int) { e.role.good.Store(int32(n)) }
 // HasReplicas reports whether somebody follows the server.
 func (e *Engine) HasReplicas() bool { return e.role.part != nil && e.role.part.HasReplicas() }
 
-// ChangesData reports whether a command of a stream may change data. Those that don't write and have no keys can't: PING, PUBLISH, SELECT,
+// ChangesData reports whether a command of a stream may change data. Those that don't write and have no keys can't: PING, PUBLISH, SPUBLISH, SELECT,
 // REPLCONF, MULTI and EXEC.
 func (e *Engine) ChangesData(args [][]byte) bool {
 	command, _ := e.Table.Lookup(args)
-	return command == nil || command.Run == nil || command.flagsWith(args)&Write != 0 || len(command.Keys) > 0 || command.GetKeys != nil
+	return command == nil || command.Run == nil || command.flagsWith(args)&Write != 0 || command.hasKeys() && !command.namesChannels()
 }
 
 // IsReplica tells whether the server is a replica: it takes no writes but its primary's.

@@ -126,7 +126,7 @@ type Peer interface {
 	LocalAddress() string
 	OverUnixSocket() bool
 	FileDescriptor() int
-	// Send sends bytes outside of the order of requests and replies.
+	// Send sends bytes outside of the order of requests and replies. They stay as they are: others may be sent the same.
 	Send(b []byte)
 	// Close closes the connection when what was replied so far has been sent.
 	Close()

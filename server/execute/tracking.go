@@ -328,7 +328,7 @@ func (e *Engine) tellCache(s *Session, keys []string) {
 	case protocol > 2:
 		w.Push(2)
 		w.BulkString("invalidate")
-	case to != s && to.SubscriptionCount() > 0:
+	case to != s && to.Listens():
 		w.Push(3)
 		w.BulkString("message")
 		w.BulkString(invalidateChannel)

@@ -110,7 +110,7 @@ func (e *Engine) refusal(blocked *Blocked) error {
 	if why == access.Permitted {
 		return nil
 	}
-	e.Deny(s, r, why, place, user.Name(), false)
+	e.deny(s, r, why, place, user.Name(), atTop)
 	return refused(why, r)
 }
 

@@ -211,7 +211,6 @@ var (
 	neverDone = []string{"evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time",
 		"latest_fork_usec", "total_forks", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses",
 		"active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time",
-		"pubsubshard_channels",
 		"dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed", "reply_buffer_shrinks",
 		"reply_buffer_expands"}
 )
@@ -291,9 +290,9 @@ func (e report) infoStats(f *metrics.Fields) {
 	f.Int("evicted_keys", 0)
 	f.Int("keyspace_hits", s.Hits.Sum())
 	f.Int("keyspace_misses", s.Misses.Sum())
-	channels, patterns := e.Listeners.Count()
-	f.Int("pubsub_channels", channels)
-	f.Int("pubsub_patterns", patterns)
+	f.Int("pubsub_channels", e.Listeners.Count(execute.ChannelKind))
+	f.Int("pubsub_patterns", e.Listeners.Count(execute.PatternKind))
+	f.Int("pubsubshard_channels", e.Listeners.Count(execute.ShardKind))
 	f.Int("migrate_cached_sockets", int64(e.Families.KeptConnections()))
 	f.Int("unexpected_error_replies", 0)
 	f.Int("total_error_replies", s.Errors.Sum())

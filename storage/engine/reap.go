@@ -53,11 +53,11 @@ func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 		if s.closing() {
 			return errClosing
 		}
-		id, kind, count, err := layout.DecodeDeleted(it.Key(), it.Value())
+		deleted, err := layout.DecodeDeleted(it.Key(), it.Value())
 		if err != nil {
 			return err
 		}
-		if kept, err := s.keeps(family, id, it.Key()); err != nil {
+		if kept, err := s.keeps(family, deleted.ID, it.Key()); err != nil {
 			return err
 		} else if kept {
 			continue
@@ -70,7 +70,7 @@ func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 		if !persisted {
 			continue // ids are not in the order of deletion
 		}
-		if err := s.reapCollection(family, id, kind, count); err != nil {
+		if err := s.reapCollection(family, it.Key(), &deleted); err != nil {
 			return err
 		}
 	}
@@ -88,12 +88,11 @@ func (s *Store) keeps(family *rocks.Family, id uint64, record []byte) (bool, err
 	return !found, err
 }
 
-func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type, count uint64) error {
+func (s *Store) reapCollection(family *rocks.Family, record []byte, deleted *layout.Deleted) error {
 	batch := new(rocks.Batch)
-	for _, records := range kind.Elements() {
-		lower := layout.AppendElementKey(nil, records.Kind, id, nil)
-		upper := layout.Successor(nil, lower)
-		if count > reapByPoints {
+	for _, records := range deleted.Type.Elements() {
+		lower, upper := deleted.Range(records.Kind)
+		if deleted.Count > reapByPoints {
 			batch.DeleteRange(family, lower, upper)
 			continue
 		}
@@ -101,8 +100,8 @@ func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type
 			return err
 		}
 	}
-	batch.Delete(family, layout.AppendDeletedKey(nil, id))
-	s.counters.Reaped.Add(int64(count))
+	batch.Delete(family, record)
+	s.counters.Reaped.Add(int64(deleted.Count))
 	if err := s.db().Write(batch); err != nil {
 		return fmt.Errorf("storage: reaping: %w", err)
 	}

@@ -159,6 +159,12 @@ func (t *Txn) Abandon(ns *Namespace, m *layout.Metadata) error {
 	return t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length()))
 }
 
+// AbandonPart is Abandon for a part of a collection, which a type names: see layout.AppendDeletedKey. count is how many records it has.
+func (t *Txn) AbandonPart(ns *Namespace, id uint64, part []byte, kind layout.Type, count uint64) error {
+	key := append(layout.AppendDeletedKey(make([]byte, 0, 9+len(part)), id), part...)
+	return t.Put(ns, key, layout.AppendDeletedValue(make([]byte, 0, 9), kind, count))
+}
+
 // staged are the ids under which elements stand in RocksDB ahead of a commit. The reaper leaves them
 // alone, until RocksDB has the commit too.
 type staged struct {

@@ -36,6 +36,14 @@ var Kinds = [256]Kind{
 	KindZSetMember:  {Element: true, Read: true},
 	KindZSetScore: {Element: true, Scanned: true, Grouped: true, Counted: true,
 		lowest: sortable(math.Inf(-1)), highest: sortable(math.Inf(1))},
+	KindStreamEntry:      {Element: true},
+	KindStreamNode:       {Element: true},
+	KindStreamGroup:      {Element: true, Read: true},
+	KindStreamName:       {Element: true, Read: true},
+	KindStreamConsumer:   {Element: true, Read: true},
+	KindStreamPending:    {Element: true, Read: true},
+	KindStreamPendingFor: {Element: true},
+
 	KindExpiry:  {},
 	KindDeleted: {},
 }
@@ -65,6 +73,46 @@ var elements = [...][]Elements{
 	List: {{KindListElement, (*Metadata).Length}},
 	Set:  {{KindSetMember, (*Metadata).Length}},
 	ZSet: {{KindZSetMember, (*Metadata).Length}, {KindZSetScore, (*Metadata).Length}},
+	Stream: {
+		{KindStreamEntry, (*Metadata).Length},
+		{KindStreamNode, func(m *Metadata) uint64 { return streamCounts(m).Nodes - min(streamCounts(m).Nodes, 1) }},
+		{KindStreamGroup, func(m *Metadata) uint64 { return streamCounts(m).Groups }},
+		{KindStreamName, func(m *Metadata) uint64 { return streamCounts(m).Consumers }},
+		{KindStreamConsumer, func(m *Metadata) uint64 { return streamCounts(m).Consumers }},
+		{KindStreamPending, func(m *Metadata) uint64 { return streamCounts(m).Pending }},
+		{KindStreamPendingFor, func(m *Metadata) uint64 { return streamCounts(m).Pending }},
+	},
+	StreamGroup: {
+		{Kind: KindStreamName}, {Kind: KindStreamConsumer}, {Kind: KindStreamPending}, {Kind: KindStreamPendingFor},
+	},
+	StreamEntries: {{Kind: KindStreamEntry}},
+	StreamNodes:   {{Kind: KindStreamNode}},
+}
+
+// Records is where the records of a kind that a spread collection has stand.
+func (m *Metadata) Records(kind byte) (lower, upper []byte) {
+	switch kind {
+	case KindListElement:
+		return AppendSequenceKey(nil, m.ID, m.Head), AppendSequenceKey(nil, m.ID, m.Tail)
+	case KindStreamEntry, KindStreamNode:
+		return m.streamRecords(kind)
+	}
+	lower = AppendElementKey(nil, kind, m.ID, nil)
+	return lower, Successor(nil, lower)
+}
+
+// streamRecords is Records for entries and nodes: what stands before the first one isn't read.
+func (m *Metadata) streamRecords(kind byte) (lower, upper []byte) {
+	h := streamCounts(m)
+	first, last := h.First, h.Last
+	if kind == KindStreamNode {
+		first, last = h.FirstNode, h.LastNode
+	}
+	lower = AppendStreamKey(nil, kind, m.ID, first)
+	if m.Count == 0 {
+		return lower, lower
+	}
+	return lower, append(AppendStreamKey(nil, kind, m.ID, last), 0)
 }
 
 // Elements returns the kinds of record that spread collections of the type have; none for a type that has no such collections.

@@ -24,8 +24,15 @@
 //	| 'Z' | id:8 | member |            → score:8, as an IEEE 754 double
 //	| 'z' | id:8 | score:8 | member |  → nothing, or a byte 1 when the score is -0;
 //	                                     the score as sortable bits, see SortableScore
+//	| 'X' | id:8 | entry:16 |          → fields and values of a stream's entry, see AppendStreamField
+//	| 'N' | id:8 | entry:16 |          → StreamNode, which begins at the entry; not of the last node
+//	| 'G' | id:8 | name |              → GroupState
+//	| 'C' | id:8 | group:8 | name |            → consumer:8
+//	| 'c' | id:8 | group:8 | consumer:8 |      → ConsumerState
+//	| 'P' | id:8 | group:8 | entry:16 |        → PendingState
+//	| 'p' | id:8 | group:8 | consumer:8 | entry:16 | → nothing
 //	| 'T' | expire ms:8 | key |        → type:1
-//	| 'D' | id:8 |                     → type:1 | count:8; elements that wait for the reaper
+//	| 'D' | id:8 | part |              → type:1 | count:8; elements that wait for the reaper, see AppendDeletedKey
 package layout
 
 import (
@@ -47,8 +54,17 @@ const (
 	KindListElement = 'L'
 	KindZSetMember  = 'Z'
 	KindZSetScore   = 'z'
-	KindExpiry      = 'T'
-	KindDeleted     = 'D'
+
+	KindStreamEntry      = 'X'
+	KindStreamNode       = 'N'
+	KindStreamGroup      = 'G'
+	KindStreamName       = 'C'
+	KindStreamConsumer   = 'c'
+	KindStreamPending    = 'P'
+	KindStreamPendingFor = 'p'
+
+	KindExpiry  = 'T'
+	KindDeleted = 'D'
 )
 
 // The keys of the default family.
@@ -189,7 +205,10 @@ func DecodeExpiryKey(record []byte) (expireMs int64, key []byte, err error) {
 	return int64(binary.BigEndian.Uint64(record[1:])), record[9:], nil
 }
 
-// AppendDeletedKey appends | 'D' | id:8 |.
+// AppendDeletedKey appends | 'D' | id:8 |. Behind it may stand which part of a collection is gone:
+//
+//	group:8      type StreamGroup: what belongs to a group
+//	entry:16     types StreamEntries and StreamNodes: what stands before an entry
 func AppendDeletedKey(dst []byte, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, KindDeleted), id)
 }
@@ -199,12 +218,29 @@ func AppendDeletedValue(dst []byte, t Type, count uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, byte(t)), count)
 }
 
-// DecodeDeleted reads a 'D' record.
-func DecodeDeleted(key, value []byte) (id uint64, t Type, count uint64, err error) {
-	if len(key) != 9 || key[0] != KindDeleted || len(value) != 9 {
-		return 0, 0, 0, fmt.Errorf("%w: deletion of %d and %d bytes", ErrCorrupt, len(key), len(value))
+// Deleted is a 'D' record.
+type Deleted struct {
+	ID    uint64
+	Part  []byte // of the collection; empty: all of it
+	Type  Type
+	Count uint64
+}
+
+// DecodeDeleted reads a 'D' record. What it returns refers to key.
+func DecodeDeleted(key, value []byte) (d Deleted, err error) {
+	if len(key) < ElementPrefix || key[0] != KindDeleted || len(value) != 9 {
+		return d, fmt.Errorf("%w: deletion of %d and %d bytes", ErrCorrupt, len(key), len(value))
 	}
-	return binary.BigEndian.Uint64(key[1:]), Type(value[0]), binary.BigEndian.Uint64(value[1:]), nil
+	return Deleted{binary.BigEndian.Uint64(key[1:]), key[ElementPrefix:], Type(value[0]), binary.BigEndian.Uint64(value[1:])}, nil
+}
+
+// Range is where the records of one kind stand that are gone.
+func (d *Deleted) Range(kind byte) (lower, upper []byte) {
+	lower = AppendElementKey(nil, kind, d.ID, d.Part)
+	if d.Type == StreamEntries || d.Type == StreamNodes {
+		return AppendElementKey(nil, kind, d.ID, nil), lower
+	}
+	return lower, Successor(nil, lower)
 }
 
 // SharedPrefix is the length of what two keys begin with alike.

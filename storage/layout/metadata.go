@@ -14,6 +14,12 @@ const (
 	List   Type = 3
 	Set    Type = 4
 	ZSet   Type = 5
+	Stream Type = 6
+
+	// What only the records of deletions name: see AppendDeletedKey.
+	StreamGroup   Type = 64 // what belongs to a group of a stream
+	StreamEntries Type = 65 // the entries before the first one
+	StreamNodes   Type = 66 // the nodes before the first one
 )
 
 // Encoding tells how a key's value is stored. These are on disk: none may change.
@@ -35,6 +41,7 @@ const (
 //	Listpack, Intset         rest = the whole collection
 //	Spread hash, set, zset   rest = | id:8 | count:8 |
 //	Spread list              rest = | id:8 | head:8 | tail:8 |   elements at head ≤ index < tail
+//	stream                   rest = | id:8 | count:8 | StreamHead |   always spread
 //
 // An expiry of 0 is none.
 type Metadata struct {
@@ -42,10 +49,10 @@ type Metadata struct {
 	Encoding Encoding
 	ExpireMs int64
 
-	Value []byte // string and packed collections; refers to what it was decoded from
+	Value []byte // string and packed collections, and a stream's head; refers to what it was decoded from
 
 	ID         uint64 // spread collections
-	Count      uint64 // spread hash, set, zset
+	Count      uint64 // spread hash, set, zset, stream
 	Head, Tail uint64 // spread list
 }
 
@@ -71,7 +78,7 @@ func (m *Metadata) AppendHead(dst []byte) (head, tail []byte) {
 		return binary.BigEndian.AppendUint64(dst, m.Tail), nil
 	default:
 		dst = binary.BigEndian.AppendUint64(dst, m.ID)
-		return binary.BigEndian.AppendUint64(dst, m.Count), nil
+		return binary.BigEndian.AppendUint64(dst, m.Count), m.Value
 	}
 }
 
@@ -97,7 +104,9 @@ func (m *Metadata) Decode(b []byte) error {
 	case m.Type == List && len(rest) == 24:
 		m.ID = binary.BigEndian.Uint64(rest)
 		m.Head, m.Tail = binary.BigEndian.Uint64(rest[8:]), binary.BigEndian.Uint64(rest[16:])
-	case m.Type != List && len(rest) == 16:
+	case m.Type == Stream && len(rest) == 16+streamHeadSize:
+		m.ID, m.Count, m.Value = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:]), rest[16:]
+	case m.Type != List && m.Type != Stream && len(rest) == 16:
 		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])
 	default:
 		return fmt.Errorf("%w: spread collection of type %d with %d bytes", ErrCorrupt, m.Type, len(rest))
@@ -113,6 +122,8 @@ func (m *Metadata) known() bool {
 		return m.Encoding == Listpack || m.Encoding == Spread
 	case Set:
 		return m.Encoding == Listpack || m.Encoding == Intset || m.Encoding == Spread
+	case Stream:
+		return m.Encoding == Spread
 	}
 	return false
 }

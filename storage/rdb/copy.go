@@ -2,12 +2,11 @@ package rdb
 
 import "kedis/storage/listpack"
 
-// Copyable is nil, or an *UnsupportedError for what CopyTo can't write: streams, and hashes with fields that
+// Copyable is nil, or an *UnsupportedError for what CopyTo can't write: hashes with fields that
 // expire, which version 10 doesn't have.
 func (v *Value) Copyable() error {
 	switch v.Type {
-	case typeHashMetadata, typeHashMetadataPreGA, typeHashListpackExpiry, typeHashListpackPreGA,
-		typeStreamListpacks, typeStreamListpacks2, typeStreamListpacks3:
+	case typeHashMetadata, typeHashMetadataPreGA, typeHashListpackExpiry, typeHashListpackPreGA:
 		return &UnsupportedError{Type: v.Type}
 	}
 	return nil
@@ -32,6 +31,8 @@ func (v *Value) CopyTo(e *Encoder) error {
 		e.SortedSetListpack(pack)
 	case v.Kind == List && v.Count == 0:
 		return v.copyNodes(e)
+	case v.Kind == Stream:
+		return v.copyStream(e)
 	default:
 		return v.copyElements(e)
 	}
@@ -64,6 +65,27 @@ func (v *Value) copyElements(e *Encoder) error {
 		return v.err
 	}
 	e.End()
+	return e.err
+}
+
+// copyStream copies a stream, node by node. FirstID and the like of Redis before 7.0 are made up for.
+func (v *Value) copyStream(e *Encoder) error {
+	e.BeginStream(v.stream.nodes)
+	var first StreamID
+	for v.Next() {
+		p := v.Element.Stream
+		switch {
+		case p.Part == StreamEntry && first == StreamID{}:
+			first = p.ID
+		case p.Part == StreamTotals && p.Uncounted:
+			p.FirstID = first
+		}
+		e.StreamPart(p)
+	}
+	if v.err != nil {
+		return v.err
+	}
+	e.EndStream()
 	return e.err
 }
 

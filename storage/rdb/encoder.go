@@ -33,6 +33,7 @@ type Encoder struct {
 	nodes   bool              // elements are gathered into nodes, which is what left counts
 	node    listpack.Listpack // being gathered
 	largest int               // an element of this size or more is a node by itself
+	stream  streamEncoder
 
 	text []byte
 	lzf  lzfCompressor

@@ -13,11 +13,11 @@ type StreamPart uint8
 
 // The parts of a stream, and which fields of a StreamElement they set.
 const (
-	StreamEntry    StreamPart = iota + 1 // ID, Fields
-	StreamTotals                         // Length, ID (the last one), FirstID, MaxDeletedID, EntriesAdded
-	StreamGroup                          // Name, ID (the last one delivered), EntriesRead
+	StreamEntry    StreamPart = iota + 1 // ID, Node, Fields
+	StreamTotals                         // Length, ID (the last one), FirstID, MaxDeletedID, EntriesAdded, Groups
+	StreamGroup                          // Name, ID (the last one delivered), EntriesRead, Pending
 	StreamPending                        // ID, DeliveredMs, Deliveries
-	StreamConsumer                       // Name, SeenMs, ActiveMs
+	StreamConsumer                       // Name, SeenMs, ActiveMs, Consumers, Pending
 	StreamOwned                          // ID
 )
 
@@ -34,6 +34,7 @@ type StreamElement struct {
 	Part StreamPart
 
 	ID     StreamID
+	Node   StreamID // the node that it lies in
 	Fields [][]byte // field, value, field, value …
 	Name   []byte
 
@@ -41,6 +42,11 @@ type StreamElement struct {
 	FirstID, MaxDeletedID StreamID
 	EntriesAdded          uint64 // Length in streams of Redis before 7.0, which didn't count
 	EntriesRead           int64  // -1 is unknown
+	Uncounted             bool   // Redis before 7.0 wrote it: FirstID is 0-0 and EntriesRead -1, whatever they were
+
+	Groups    uint64
+	Consumers uint64 // of the group, this one and those that follow
+	Pending   uint64 // entries of the group, or that the consumer owns
 
 	DeliveredMs      int64 // when last, in ms since 1970
 	Deliveries       uint64
@@ -187,7 +193,7 @@ func (v *Value) readStreamEntry() (deleted, ok bool) {
 	}
 	s.numbers = s.numbers[:0]
 	s.element = StreamElement{Part: StreamEntry, Fields: s.element.Fields[:0],
-		ID: StreamID{s.master.Ms + uint64(ms), s.master.Seq + uint64(seq)}}
+		ID: StreamID{s.master.Ms + uint64(ms), s.master.Seq + uint64(seq)}, Node: s.master}
 	elements := int64(3)
 	if flags&entrySameFields != 0 {
 		elements += s.fieldCount
@@ -281,7 +287,7 @@ func (v *Value) readTotals() (err error) {
 	if e.ID, err = v.d.streamID(); err != nil {
 		return err
 	}
-	e.EntriesAdded = e.Length
+	e.EntriesAdded, e.Uncounted = e.Length, v.Type == typeStreamListpacks
 	if v.Type != typeStreamListpacks {
 		if e.FirstID, err = v.d.streamID(); err != nil {
 			return err
@@ -294,13 +300,14 @@ func (v *Value) readTotals() (err error) {
 		}
 	}
 	s.groups, err = v.d.src.length()
+	e.Groups = s.groups
 	return err
 }
 
 func (v *Value) readGroup() (err error) {
 	s, e := &v.stream, &v.stream.element
 	s.groups--
-	e.Part, e.EntriesRead = StreamGroup, -1
+	e.Part, e.EntriesRead, e.Uncounted = StreamGroup, -1, v.Type == typeStreamListpacks
 	if e.Name, err = v.d.string(&v.d.first); err != nil {
 		return err
 	}
@@ -315,7 +322,7 @@ func (v *Value) readGroup() (err error) {
 		e.EntriesRead = int64(read)
 	}
 	s.pending, err = v.d.src.length()
-	s.consumersCounted = false
+	e.Pending, s.consumersCounted = s.pending, false
 	return err
 }
 
@@ -337,8 +344,8 @@ func (v *Value) readPending() (err error) {
 
 func (v *Value) readConsumer() (err error) {
 	s, e := &v.stream, &v.stream.element
+	e.Part, e.Consumers = StreamConsumer, s.consumers
 	s.consumers--
-	e.Part = StreamConsumer
 	if e.Name, err = v.d.string(&v.d.first); err != nil {
 		return err
 	}
@@ -354,6 +361,7 @@ func (v *Value) readConsumer() (err error) {
 	}
 	e.SeenMs, e.ActiveMs = int64(seen), int64(active)
 	s.owned, err = v.d.src.length()
+	e.Pending = s.owned
 	return err
 }
 

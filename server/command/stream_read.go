@@ -1,0 +1,479 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"kedis/internal/keyevent"
+	"kedis/server/execute"
+	"kedis/storage"
+	"kedis/storage/layout"
+)
+
+func streamReadCommands() []Command {
+	keys := func(from int) []KeySpec {
+		return []KeySpec{{Flags: RO | Access, Keyword: "STREAMS", From: from, Last: -1, Step: 1, Limit: 2}}
+	}
+	const complexity = "O(N) where N is the number of entries returned"
+	return []Command{
+		{Name: "xread", Arity: -4, Flags: ReadOnly | Blocking | MovableKeys, Categories: CategoryStream,
+			Keys: keys(1), GetKeys: streamReadKeys, Run: func(c *Invocation) error { return readStreams(c, false) },
+			Group: "stream", Since: "5.0.0", Complexity: complexity, Syntax: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
+			Summary: "Returns the entries of several streams that come behind an id of each, or waits for one."},
+		{Name: "xreadgroup", Arity: -7, Flags: Write | Blocking | MovableKeys, Categories: CategoryStream,
+			Keys: keys(4), GetKeys: streamReadKeys, Run: func(c *Invocation) error { return readStreams(c, true) },
+			Group: "stream", Since: "5.0.0", Complexity: complexity,
+			Syntax:  "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
+			Summary: "Returns entries of several streams to a consumer of a group, new ones or those that are pending for it, or waits for one."},
+	}
+}
+
+// streamReadKeys finds the keys behind the word STREAMS, which may be the name of a group and a consumer too.
+func streamReadKeys(args [][]byte) ([]KeyReference, error) {
+	at := 1
+	for ; at < len(args) && !equalFold(args[at], "STREAMS"); at++ {
+		switch {
+		case equalFold(args[at], "BLOCK"), equalFold(args[at], "COUNT"):
+			at++
+		case equalFold(args[at], "GROUP"):
+			at += 2
+		case !equalFold(args[at], "NOACK"):
+			return nil, execute.ErrInvalidKeys
+		}
+	}
+	words := len(args) - at - 1
+	if words <= 0 || words%2 != 0 {
+		return nil, execute.ErrInvalidKeys
+	}
+	flags := RO | Access
+	if equalFold(args[0], "XREADGROUP") {
+		flags = RW | Access // the group changes, which Redis doesn't count as the key's content
+	}
+	keys := make([]KeyReference, words/2)
+	for i := range keys {
+		keys[i] = KeyReference{Index: at + 1 + i, Flags: flags}
+	}
+	return keys, nil
+}
+
+// streamReading is what XREAD and XREADGROUP were asked to do.
+type streamReading struct {
+	count           int64 // 0: all
+	group, consumer []byte
+	noAck           bool
+	blocks          bool          // it waits when there is nothing
+	timeout         time.Duration // 0: for ever
+	keys, ids       [][]byte
+	streams         []readingFrom
+}
+
+// readingFrom is one of the streams.
+type readingFrom struct {
+	storage.Stream
+	key     []byte
+	group   *storage.Group
+	behind  storage.StreamID // what comes behind it is read
+	last    bool             // the last entry is
+	history bool             // what is pending for the consumer is
+}
+
+func readStreams(c *Invocation, grouped bool) error {
+	r, err := parseStreamReading(c, grouped)
+	if err != nil {
+		return err
+	}
+	if err := r.open(c, grouped); err != nil {
+		return err
+	}
+	var savepoint storage.Savepoint
+	c.Txn.Mark(&savepoint)
+	served, err := r.replyStreams(c, grouped)
+	if err != nil || served {
+		return err
+	}
+	if !r.blocks || !c.MayBlock() {
+		c.Reply.NullArray()
+		return nil
+	}
+	c.Txn.Rollback(&savepoint) // a consumer is made when it gets something
+	return r.wait(c)
+}
+
+// replyStreams replies what there is; it tells whether there is anything.
+func (r *streamReading) replyStreams(c *Invocation, grouped bool) (bool, error) {
+	served, reply := 0, c.Reply.BeginArray()
+	for i := range r.streams {
+		if i > 0 && grouped { // it may be the same stream again
+			if err := r.reopen(c, &r.streams[i]); err != nil {
+				return false, err
+			}
+		}
+		did, err := r.serve(c, &r.streams[i])
+		if err != nil {
+			return false, err
+		}
+		if did {
+			served++
+		}
+	}
+	switch {
+	case served == 0:
+		c.Reply.Rewind(reply)
+	case c.Reply.Protocol() == 2:
+		c.Reply.EndArray(reply, served)
+	default:
+		c.Reply.EndMap(reply, served)
+	}
+	return served > 0, nil
+}
+
+// wait has the client wait for entries. Who waits on behalf of a group is told, too, when the stream or the group is gone.
+func (r *streamReading) wait(c *Invocation) error {
+	blocked := &execute.Blocked{Expired: replyNullArray}
+	if r.timeout > 0 {
+		blocked.Deadline = c.Engine.After(r.timeout)
+	}
+	return c.BlockForKeys(blocked, execute.WaitForKeys{Type: layout.Stream, Keys: r.keys, Gone: r.group != nil,
+		Serve: func(c *Invocation, key []byte) (bool, error) { return r.serveBlocked(c, key) }})
+}
+
+// serveBlocked replies what has come to a stream that the client waits for.
+func (r *streamReading) serveBlocked(c *Invocation, key []byte) (bool, error) {
+	for i := range r.streams {
+		f := &r.streams[i]
+		if !bytes.Equal(f.key, key) {
+			continue
+		}
+		if err := r.reopen(c, f); err != nil {
+			return false, err
+		}
+		var savepoint storage.Savepoint
+		c.Txn.Mark(&savepoint)
+		reply := c.Reply.BeginArray()
+		served, err := r.serve(c, f)
+		if err != nil {
+			return false, err
+		}
+		if !served { // no change may be left: it would be a reason to look again
+			c.Reply.Rewind(reply)
+			c.Txn.Rollback(&savepoint)
+			continue
+		}
+		if c.Reply.Protocol() == 3 {
+			c.Reply.EndMap(reply, 1)
+		} else {
+			c.Reply.EndArray(reply, 1)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+func parseStreamReading(c *Invocation, grouped bool) (r streamReading, err error) {
+	a := arguments{words: c.Args[1:]}
+	for a.more() && r.keys == nil {
+		switch more := len(a.words) - 1; {
+		case more >= 1 && a.integer("COUNT", &r.count):
+			r.count = max(r.count, 0)
+		case more >= 1 && a.flag("BLOCK"):
+			r.blocks = true
+			if r.timeout, err = parseTimeout(a.next()); err != nil {
+				return r, err
+			}
+		case more >= 1 && a.flag("STREAMS"):
+			r.split(&a)
+		case more >= 2 && a.flag("GROUP"):
+			if !grouped {
+				return r, Error("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.")
+			}
+			r.group, r.consumer = a.next(), a.next()
+		case a.flag("NOACK"):
+			if !grouped {
+				return r, Error("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
+			}
+			r.noAck = true
+		default:
+			return r, ErrSyntax
+		}
+	}
+	switch {
+	case a.err != nil:
+		return r, a.err
+	case r.keys == nil:
+		return r, ErrSyntax
+	case grouped && r.group == nil:
+		return r, Error("ERR Missing GROUP option for XREADGROUP")
+	}
+	return r, nil
+}
+
+// split divides what stands behind STREAMS into keys and ids.
+func (r *streamReading) split(a *arguments) {
+	if len(a.words)%2 != 0 {
+		a.fail(Error("ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."))
+		return
+	}
+	half := len(a.words) / 2
+	r.keys, r.ids = a.words[:half], a.words[half:]
+}
+
+// open opens the streams and groups, and reads the ids.
+func (r *streamReading) open(c *Invocation, grouped bool) (err error) {
+	r.streams = make([]readingFrom, len(r.keys))
+	for i := range r.streams {
+		from := &r.streams[i]
+		from.key = r.keys[i]
+		if from.Stream, err = c.DB.Stream(from.key); err != nil {
+			return err
+		}
+		if grouped {
+			found := false
+			if from.group, found, err = from.Group(r.group); err != nil {
+				return err
+			}
+			if !found {
+				return Errorf("NOGROUP No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option",
+					execute.UntilZero(from.key), execute.UntilZero(r.group))
+			}
+		}
+		if err := from.parse(r.ids[i], grouped); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	errStreamGone = Error("UNBLOCKED the stream key no longer exists")
+	errGroupGone  = Error("NOGROUP the consumer group this client was blocked on no longer exists")
+)
+
+// reopen opens a stream and its group as they are by now. They are gone only if the client has waited.
+func (r *streamReading) reopen(c *Invocation, f *readingFrom) (err error) {
+	f.Stream, err = c.DB.Stream(f.key)
+	if r.group == nil {
+		return err
+	}
+	if errors.Is(err, storage.ErrWrongType) || err == nil && !f.Exists() {
+		return errStreamGone
+	}
+	if err != nil {
+		return err
+	}
+	found := false
+	if f.group, found, err = f.Group(r.group); err == nil && !found {
+		err = errGroupGone
+	}
+	return err
+}
+
+// parse reads the id behind which a stream is read.
+func (f *readingFrom) parse(word []byte, grouped bool) (err error) {
+	switch {
+	case string(word) == "$" && grouped:
+		return Error("ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by " +
+			"specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.")
+	case string(word) == "$":
+		f.behind = f.Head().Last
+	case string(word) == ">" && !grouped:
+		return Error("ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
+	case string(word) == ">":
+		f.behind = f.group.State().Last
+	case string(word) == "+" && !grouped:
+		f.last = true
+	default:
+		f.behind, err = parseStreamID(word, 0)
+		f.history = grouped
+		if f.history && f.behind == layout.LastStreamID { // which is how Redis notes that new entries are asked for
+			f.history, f.behind = false, f.group.State().Last
+		}
+	}
+	return err
+}
+
+// serve replies what there is of a stream; it tells whether there is anything.
+func (r *streamReading) serve(c *Invocation, f *readingFrom) (bool, error) {
+	if f.group == nil {
+		return f.read(c, r.count)
+	}
+	consumer, found, err := f.group.Consumer(r.consumer)
+	if err != nil {
+		return false, err
+	}
+	if !found {
+		if consumer, err = f.group.NewConsumer(r.consumer, c.Now); err != nil {
+			return false, err
+		}
+	}
+	d := delivery{Invocation: c, readingFrom: f, consumer: consumer, created: !found, count: r.count, noAck: r.noAck}
+	return d.deliver()
+}
+
+func (f *readingFrom) read(c *Invocation, count int64) (served bool, err error) {
+	from, more := f.behind.Next()
+	if f.last {
+		var found bool
+		if from, found, err = f.LastEntry(); err != nil || !found {
+			return false, err
+		}
+		more, count = true, 1
+	}
+	if !more {
+		return false, nil
+	}
+	mark := c.Reply.Mark()
+	replyStreamKey(c, f.key)
+	entries, err := replyEntries(c, &f.Stream, from, layout.LastStreamID, false, count)
+	if entries == 0 {
+		c.Reply.Rewind(mark)
+	}
+	return entries > 0, err
+}
+
+// replyStreamKey begins what is replied of a stream.
+func replyStreamKey(c *Invocation, key []byte) {
+	if c.Reply.Protocol() == 2 {
+		c.Reply.Array(2)
+	}
+	c.Reply.Bulk(key)
+}
+
+// delivery delivers entries to a consumer.
+type delivery struct {
+	*Invocation
+	*readingFrom
+	consumer *storage.Consumer
+	created  bool
+	count    int64
+	noAck    bool
+
+	delivered int
+}
+
+func (d *delivery) deliver() (served bool, err error) {
+	if d.history {
+		served, err = true, d.replyHistory()
+	} else if d.Len() > 0 && d.group.State().Last.Less(d.Head().Last) {
+		err = d.replyNew()
+		served = d.delivered > 0
+	}
+	if err != nil {
+		return false, err
+	}
+	d.consumer.Saw(d.Now, d.delivered > 0)
+	if d.created && (d.delivered == 0 || d.noAck) {
+		d.Effect(wordXGroup, wordCreateConsumer, d.key, d.group.Name(), d.consumer.State().Name)
+	}
+	if err := d.group.Save(); err != nil {
+		return false, err
+	}
+	d.NoEffect()
+	if d.created {
+		return served, d.Save(keyevent.XGroupCreateConsumer)
+	}
+	return served, d.Save()
+}
+
+// replyNew replies entries that nobody of the group has got.
+func (d *delivery) replyNew() error {
+	mark := d.Reply.Mark()
+	replyStreamKey(d.Invocation, d.key)
+	reply := d.Reply.BeginArray()
+	from, _ := d.group.State().Last.Next()
+	err := d.Range(from, layout.LastStreamID, false, func(id storage.StreamID, fields [][]byte) (bool, error) {
+		replyEntry(d.Invocation, id, fields)
+		d.delivered++
+		d.group.Advance(id)
+		if !d.noAck {
+			if err := d.take(id); err != nil {
+				return false, err
+			}
+		}
+		return int64(d.delivered) != d.count, nil
+	})
+	d.Reply.EndArray(reply, d.delivered)
+	if d.delivered == 0 {
+		d.Reply.Rewind(mark)
+		return err
+	}
+	effectGroupID(d.Invocation, d.key, d.group)
+	return err
+}
+
+// take makes an entry pending for the consumer. It may be so for somebody already, if the group was set back.
+func (d *delivery) take(id storage.StreamID) error {
+	former, found, err := d.group.Pending(id)
+	if err != nil {
+		return err
+	}
+	p := storage.Pending{Entry: id, PendingState: layout.PendingState{DeliveredMs: d.Now, Deliveries: 1}}
+	was := &former
+	if !found {
+		was = nil
+	}
+	if err := d.group.Deliver(&p, d.consumer, was); err != nil {
+		return err
+	}
+	effectClaim(d.Invocation, d.key, d.group, d.consumer, &p)
+	return nil
+}
+
+// replyHistory replies what is pending for the consumer, and counts that it was delivered once more.
+func (d *delivery) replyHistory() error {
+	replyStreamKey(d.Invocation, d.key)
+	reply, entries := d.Reply.BeginArray(), 0
+	from, _ := d.behind.Next()
+	err := d.group.Walk(from, layout.LastStreamID, d.consumer, func(p *storage.Pending) (bool, error) {
+		entries++
+		fields, found, err := d.Entry(p.Entry)
+		if err != nil {
+			return false, err
+		}
+		if !found {
+			d.Reply.Array(2)
+			replyStreamID(d.Invocation, p.Entry)
+			d.Reply.NullArray()
+			return int64(entries) != d.count, nil
+		}
+		replyEntry(d.Invocation, p.Entry, fields)
+		d.delivered++
+		former := *p
+		p.DeliveredMs = d.Now
+		p.Deliveries++
+		if err := d.group.Deliver(p, d.consumer, &former); err != nil {
+			return false, err
+		}
+		effectClaim(d.Invocation, d.key, d.group, d.consumer, p)
+		return int64(entries) != d.count, nil
+	})
+	d.Reply.EndArray(reply, entries)
+	return err
+}
+
+// Words of effects.
+var (
+	wordXGroup         = []byte("XGROUP")
+	wordXClaim         = []byte("XCLAIM")
+	wordXAck           = []byte("XACK")
+	wordCreateConsumer = []byte("CREATECONSUMER")
+	wordSetID          = []byte("SETID")
+	wordEntriesRead    = []byte("ENTRIESREAD")
+	wordTime           = []byte("TIME")
+	wordRetryCount     = []byte("RETRYCOUNT")
+	wordForce          = []byte("FORCE")
+	wordJustID         = []byte("JUSTID")
+	wordLastID         = []byte("LASTID")
+	wordZero           = []byte("0")
+)
+
+// effectClaim says that an entry is pending for a consumer, as Redis does.
+func effectClaim(c *Invocation, key []byte, g *storage.Group, to *storage.Consumer, p *storage.Pending) {
+	c.Effect(wordXClaim, key, g.Name(), to.State().Name, wordZero, formatStreamID(p.Entry), wordTime, formatInteger(p.DeliveredMs),
+		wordRetryCount, formatInteger(int64(p.Deliveries)), wordForce, wordJustID, wordLastID, formatStreamID(g.State().Last))
+}
+
+// effectGroupID says which entry a group has got last.
+func effectGroupID(c *Invocation, key []byte, g *storage.Group) {
+	c.Effect(wordXGroup, wordSetID, key, g.Name(), formatStreamID(g.State().Last), wordEntriesRead, formatInteger(g.State().Read))
+}

@@ -1,0 +1,438 @@
+package storage
+
+import (
+	"kedis/storage/engine"
+	"kedis/storage/layout"
+)
+
+// Group is a consumer group of a stream as a transaction sees it. Its methods change it in the transaction; Save writes it and
+// those of its consumers down that have changed, and Stream.Save the stream.
+type Group struct {
+	stream    *Stream
+	name      []byte
+	state     layout.GroupState
+	changed   bool
+	consumers []*Consumer // those that were looked at
+}
+
+// Consumer is a consumer of a group.
+type Consumer struct {
+	number  uint64
+	state   layout.ConsumerState
+	changed bool
+}
+
+// State is what is known of the group.
+func (g *Group) State() *layout.GroupState { return &g.state }
+
+// Name is the group's name.
+func (g *Group) Name() []byte { return g.name }
+
+// State is what is known of the consumer.
+func (c *Consumer) State() *layout.ConsumerState { return &c.state }
+
+// Pending is an entry that was delivered and not acknowledged.
+type Pending struct {
+	layout.PendingState
+	Entry StreamID
+}
+
+// Group opens a group; found is false when there is none of that name.
+func (s *Stream) Group(name []byte) (g *Group, found bool, err error) {
+	value, found, err := s.db.getElement(layout.KindStreamGroup, s.next.ID, name)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	g = &Group{stream: s, name: name}
+	return g, true, g.state.Decode(value)
+}
+
+// NewGroup makes a group, of whose name there is none yet.
+func (s *Stream) NewGroup(name []byte, last StreamID, read int64) *Group {
+	s.head.Groups++
+	return &Group{stream: s, name: name, changed: true, state: layout.GroupState{Number: s.db.txn.NewID(), Last: last, Read: read}}
+}
+
+// Groups visits all groups, by name.
+func (s *Stream) Groups(visit func(g *Group) error) error {
+	return s.db.walkAll(&s.next, layout.Stream.Elements()[2], false, func(name, value []byte) error {
+		g := &Group{stream: s, name: name}
+		if err := g.state.Decode(value); err != nil {
+			return err
+		}
+		return visit(g)
+	})
+}
+
+// copyOfGroups copies what belongs to the groups of a stream, of one kind.
+func (d DB) copyOfGroups(m *layout.Metadata, kind byte, to *engine.Elements) error {
+	s := Stream{db: d, next: *m}
+	if err := s.head.Decode(m.Value); err != nil {
+		return err
+	}
+	return s.Groups(func(g *Group) error {
+		lower := layout.AppendGroupKey(nil, kind, m.ID, g.state.Number)
+		return copyAll(d.txn.Iterate(d.space, lower, layout.Successor(nil, lower), false, false), kind, to)
+	})
+}
+
+// Save writes the group down.
+func (g *Group) Save() error {
+	d, id := g.stream.db, g.stream.next.ID
+	for _, c := range g.consumers {
+		if !c.changed {
+			continue
+		}
+		c.changed = false
+		t := d.txn
+		t.scratch.record = c.state.Append(t.scratch.record[:0])
+		if err := t.Put(d.space, g.consumerKey(layout.KindStreamConsumer, c.number), t.scratch.record); err != nil {
+			return err
+		}
+	}
+	if !g.changed {
+		return nil
+	}
+	g.changed = false
+	d.txn.scratch.record = g.state.Append(d.txn.scratch.record[:0])
+	return d.putElement(layout.KindStreamGroup, id, g.name, d.txn.scratch.record)
+}
+
+// SetLast sets the entry that was delivered last, and how many were read.
+func (g *Group) SetLast(id StreamID, read int64) {
+	g.state.Last, g.state.Read, g.changed = id, read, true
+}
+
+// Destroy removes the group and all that belongs to it: one small write, however much is pending.
+func (g *Group) Destroy() error {
+	s := g.stream
+	h := &s.head
+	h.Groups--
+	h.Consumers -= g.state.Consumers
+	h.Pending -= g.state.Pending
+	part := layout.AppendGroupKey(nil, 0, 0, g.state.Number)[layout.ElementPrefix:]
+	if records := 2 * (g.state.Consumers + g.state.Pending); records > 0 {
+		if err := s.db.txn.AbandonPart(s.db.space, s.next.ID, part, layout.StreamGroup, records); err != nil {
+			return err
+		}
+	}
+	return s.db.deleteElement(layout.KindStreamGroup, s.next.ID, g.name)
+}
+
+// The keys of a group's records stand in scratch memory.
+
+func (g *Group) nameKey(name []byte) []byte {
+	t := g.stream.db.txn
+	t.scratch.key2 = append(layout.AppendGroupKey(t.scratch.key2[:0], layout.KindStreamName, g.stream.next.ID, g.state.Number), name...)
+	return t.scratch.key2
+}
+
+func (g *Group) consumerKey(kind byte, consumer uint64) []byte {
+	t := g.stream.db.txn
+	t.scratch.key2 = layout.AppendConsumerKey(t.scratch.key2[:0], kind, g.stream.next.ID, g.state.Number, consumer)
+	return t.scratch.key2
+}
+
+func (g *Group) pendingKey(entry StreamID) []byte {
+	t := g.stream.db.txn
+	t.scratch.key2 = entry.Append(layout.AppendGroupKey(t.scratch.key2[:0], layout.KindStreamPending, g.stream.next.ID, g.state.Number))
+	return t.scratch.key2
+}
+
+func (g *Group) ownedKey(consumer uint64, entry StreamID) []byte {
+	t := g.stream.db.txn
+	t.scratch.key2 = entry.Append(g.consumerKey(layout.KindStreamPendingFor, consumer))
+	return t.scratch.key2
+}
+
+// Consumer returns a consumer; found is false when there is none of that name.
+func (g *Group) Consumer(name []byte) (c *Consumer, found bool, err error) {
+	d := g.stream.db
+	value, found, err := d.txn.Get(d.space, g.nameKey(name))
+	if err != nil || !found {
+		return nil, false, err
+	}
+	number, err := layout.ReadNumber(value)
+	if err != nil {
+		return nil, false, err
+	}
+	c, err = g.consumer(number)
+	return c, true, err
+}
+
+// consumer returns the consumer of a number.
+func (g *Group) consumer(number uint64) (*Consumer, error) {
+	for _, c := range g.consumers {
+		if c.number == number {
+			return c, nil
+		}
+	}
+	d := g.stream.db
+	value, found, err := d.txn.Get(d.space, g.consumerKey(layout.KindStreamConsumer, number))
+	if err == nil && !found {
+		err = wrongCount(&g.stream.next, layout.Stream.Elements()[4], 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &Consumer{number: number}
+	if err := c.state.Decode(value); err != nil {
+		return nil, err
+	}
+	g.consumers = append(g.consumers, c)
+	return c, nil
+}
+
+// Owner returns the consumer that a pending entry belongs to.
+func (g *Group) Owner(p *Pending) (*Consumer, error) { return g.consumer(p.Consumer) }
+
+// NewConsumer makes a consumer, of whose name there is none yet.
+func (g *Group) NewConsumer(name []byte, seenMs int64) (*Consumer, error) {
+	d := g.stream.db
+	c := &Consumer{number: d.txn.NewID(), changed: true, state: layout.ConsumerState{SeenMs: seenMs, ActiveMs: -1, Name: name}}
+	g.consumers = append(g.consumers, c)
+	g.state.Consumers++
+	g.stream.head.Consumers++
+	g.changed = true
+	number := layout.AppendGroupKey(nil, 0, 0, c.number)[layout.ElementPrefix:]
+	return c, d.txn.Put(d.space, g.nameKey(name), number)
+}
+
+// Saw notes that a consumer asked for something at a time (Unix ms), and got something.
+func (c *Consumer) Saw(ms int64, got bool) {
+	c.state.SeenMs = ms
+	if got {
+		c.state.ActiveMs = ms
+	}
+	c.changed = true
+}
+
+// Consumers visits the group's consumers, by name.
+func (g *Group) Consumers(visit func(c *Consumer) error) error {
+	d := g.stream.db
+	lower := layout.AppendGroupKey(nil, layout.KindStreamName, g.stream.next.ID, g.state.Number)
+	it := d.txn.Iterate(d.space, lower, layout.Successor(nil, lower), false, false)
+	seen := uint64(0)
+	for it.Next() {
+		seen++
+		number, err := layout.ReadNumber(it.Value())
+		if it.Fail(err) {
+			break
+		}
+		c, err := g.consumer(number)
+		if it.Fail(err) || it.Fail(visit(c)) {
+			break
+		}
+	}
+	if err := it.Close(); err != nil {
+		return err
+	}
+	if seen != g.state.Consumers {
+		return wrongCount(&g.stream.next, layout.Stream.Elements()[3], seen)
+	}
+	return nil
+}
+
+// RemoveConsumer removes a consumer and what is pending for it, and returns how much that was.
+func (g *Group) RemoveConsumer(c *Consumer) (pending uint64, err error) {
+	d := g.stream.db
+	pending = c.state.Pending
+	err = g.Walk(StreamID{}, layout.LastStreamID, c, func(p *Pending) (bool, error) { return true, g.Acknowledge(p) })
+	if err != nil {
+		return 0, err
+	}
+	c.changed, g.changed = false, true
+	g.state.Consumers--
+	g.stream.head.Consumers--
+	if err := d.txn.Delete(d.space, g.nameKey(c.state.Name)); err != nil {
+		return 0, err
+	}
+	return pending, d.txn.Delete(d.space, g.consumerKey(layout.KindStreamConsumer, c.number))
+}
+
+// Pending returns an entry if it is pending.
+func (g *Group) Pending(entry StreamID) (p Pending, found bool, err error) {
+	if g.state.Pending == 0 || entry.Less(g.state.From) {
+		return p, false, nil
+	}
+	d := g.stream.db
+	value, found, err := d.txn.Get(d.space, g.pendingKey(entry))
+	if err != nil || !found {
+		return p, false, err
+	}
+	p.Entry = entry
+	return p, true, p.Decode(value)
+}
+
+// Deliver makes an entry one that is pending for a consumer, whether it was pending before (former) or not (nil).
+func (g *Group) Deliver(p *Pending, to *Consumer, former *Pending) error {
+	d := g.stream.db
+	switch {
+	case former == nil:
+		g.begins(p.Entry)
+		g.state.Pending++
+		g.stream.head.Pending++
+		g.changed = true
+	case former.Consumer != to.number:
+		if err := g.disown(former); err != nil {
+			return err
+		}
+	}
+	p.Consumer = to.number
+	var value [32]byte
+	if err := d.txn.Put(d.space, g.pendingKey(p.Entry), p.Append(value[:0])); err != nil {
+		return err
+	}
+	if former != nil && former.Consumer == to.number {
+		return nil
+	}
+	to.state.Pending++
+	to.changed = true
+	return d.txn.Put(d.space, g.ownedKey(to.number, p.Entry), nil)
+}
+
+// begins notes that an entry is about to be pending.
+func (g *Group) begins(entry StreamID) {
+	if g.state.Pending == 0 {
+		g.state.From, g.state.Acknowledged = entry, 0
+	} else if entry.Less(g.state.From) {
+		g.state.From = entry
+	}
+}
+
+// disown takes a pending entry away from its consumer.
+func (g *Group) disown(p *Pending) error {
+	c, err := g.consumer(p.Consumer)
+	if err != nil {
+		return err
+	}
+	c.state.Pending--
+	c.changed = true
+	d := g.stream.db
+	return d.txn.Delete(d.space, g.ownedKey(p.Consumer, p.Entry))
+}
+
+// Acknowledge makes a pending entry one that isn't.
+func (g *Group) Acknowledge(p *Pending) error {
+	if err := g.disown(p); err != nil {
+		return err
+	}
+	d := g.stream.db
+	if err := d.txn.Delete(d.space, g.pendingKey(p.Entry)); err != nil {
+		return err
+	}
+	g.state.Pending--
+	g.stream.head.Pending--
+	g.state.Acknowledged++
+	g.changed = true
+	return nil
+}
+
+// moveAfter is how many entries are acknowledged before From is moved.
+const moveAfter = 64
+
+// MoveFrom moves the place where walks begin behind what was acknowledged, now and then.
+func (g *Group) MoveFrom() error {
+	if g.state.Acknowledged < moveAfter || g.state.Pending == 0 {
+		return nil
+	}
+	g.state.Acknowledged = 0
+	return g.Walk(StreamID{}, layout.LastStreamID, nil, func(p *Pending) (bool, error) {
+		g.state.From = p.Entry
+		return false, nil
+	})
+}
+
+// Walk visits what is pending from one entry to another, both included: of one consumer, or of all (nil). visit returns false to stop. It may
+// acknowledge and deliver what it is shown.
+func (g *Group) Walk(from, to StreamID, c *Consumer, visit func(p *Pending) (more bool, err error)) error {
+	if from.Less(g.state.From) {
+		from = g.state.From
+	}
+	if g.state.Pending == 0 || c != nil && c.state.Pending == 0 || to.Less(from) {
+		return nil
+	}
+	it := g.iterate(from, to, c, false)
+	for it.Next() {
+		p, err := g.pendingAt(it, c)
+		if it.Fail(err) {
+			break
+		}
+		more, err := visit(&p)
+		if it.Fail(err) || !more {
+			break
+		}
+	}
+	return it.Close()
+}
+
+func (g *Group) iterate(from, to StreamID, c *Consumer, reverse bool) *Iterator {
+	s := g.stream
+	prefix := layout.AppendGroupKey(nil, layout.KindStreamPending, s.next.ID, g.state.Number)
+	if c != nil {
+		prefix = layout.AppendConsumerKey(nil, layout.KindStreamPendingFor, s.next.ID, g.state.Number, c.number)
+	}
+	lower := from.Append(append([]byte(nil), prefix...))
+	upper := append(to.Append(append([]byte(nil), prefix...)), 0)
+	return s.db.txn.Iterate(s.db.space, lower, upper, reverse, false)
+}
+
+// pendingAt reads what an iterator has come to.
+func (g *Group) pendingAt(it *Iterator, c *Consumer) (p Pending, err error) {
+	entry, err := layout.EntryOf(it.Key())
+	if err != nil {
+		return p, err
+	}
+	if c == nil {
+		p.Entry = entry
+		return p, p.Decode(it.Value())
+	}
+	p, found, err := g.Pending(entry)
+	if err == nil && !found {
+		err = wrongCount(&g.stream.next, layout.Stream.Elements()[5], 0)
+	}
+	return p, err
+}
+
+// Ends returns the first and the last entry that is pending, of which there are any.
+func (g *Group) Ends() (first, last StreamID, err error) {
+	err = g.Walk(StreamID{}, layout.LastStreamID, nil, func(p *Pending) (bool, error) {
+		first = p.Entry
+		return false, nil
+	})
+	if err != nil {
+		return first, last, err
+	}
+	it := g.iterate(g.state.From, layout.LastStreamID, nil, true)
+	if it.Next() {
+		last, err = layout.EntryOf(it.Key())
+		it.Fail(err)
+	}
+	return first, last, it.Close()
+}
+
+// Advance makes an entry the one that was delivered last, and counts it as read.
+func (g *Group) Advance(id StreamID) {
+	if !g.state.Last.Less(id) {
+		return
+	}
+	if g.state.Read != -1 && !g.stream.tombstonesBehind(id) {
+		g.state.Read++
+	} else if g.stream.head.Added > 0 {
+		g.state.Read = g.stream.DistanceFromFirst(id)
+	}
+	g.state.Last, g.changed = id, true
+}
+
+// Lag is how many entries the group has still to read; known is false when that can't be told.
+func (g *Group) Lag() (lag int64, known bool) {
+	s := g.stream
+	read := g.state.Read
+	if s.head.Added == 0 {
+		return 0, true
+	}
+	if read == -1 || s.tombstonesBehind(g.state.Last) {
+		read = s.DistanceFromFirst(g.state.Last)
+	}
+	return int64(s.head.Added) - read, read != -1
+}
