@@ -197,7 +197,7 @@ func (r *Request) Channel(number int) (place int, pattern, ok bool) {
 
 // Database returns a database that is used: the selected one, by a command on data, and those that the command names.
 func (r *Request) Database(number int) (database int, ok bool) {
-	if r.flags&(Write|ReadOnly) != 0 || len(r.keys) > 0 {
+	if r.flags&(Write|ReadOnly) != 0 || len(r.keys) > 0 && r.keys[0].Flags&NotKey == 0 {
 		if number == 0 {
 			return r.database, true
 		}
