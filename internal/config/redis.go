@@ -2,7 +2,8 @@ package config
 
 import "strings"
 
-// without are options of Redis that are refused. A name that ends with * stands for all that begin with it.
+// without are options of Redis that are refused. A name that ends with * stands for all that begin
+// with it.
 type without struct {
 	why   string
 	names string

@@ -177,8 +177,8 @@ func (b *Batch) prepare(s *Session, r *Request) *Invocation { return b.invocatio
 
 // invocation returns an invocation at a level of nesting, where none runs.
 func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer) *Invocation {
-	for next := len(b.running.stack); next <= level; next++ { // the sweeper's batch has run none when a client is served
-		b.running.stack = append(b.running.stack, &Invocation{Engine: b.engine, Txn: b.txn, batch: b, level: next})
+	for level >= len(b.running.stack) { // a waiting client is served inside of what is no invocation when its key expires
+		b.running.stack = append(b.running.stack, &Invocation{Engine: b.engine, Txn: b.txn, batch: b, level: len(b.running.stack)})
 	}
 	c := b.running.stack[level]
 	c.Request, c.Session, c.Reply = r, s, reply
