@@ -37,6 +37,8 @@ type Config struct {
 	Reactors               Int // 0 is one per processor
 	ProtoMaxBulkLen        Bytes
 	RequirePass            String
+	ACLFile                String // relative to Dir
+	ACLPubSubDefault       Value[PubSubDefault]
 	OutputLimits           Value[OutputLimits]
 	QueryBufferLimit       Bytes
 	MaxClients             Int
@@ -132,6 +134,8 @@ type Config struct {
 	ZSetMaxListpackValue   Bytes
 	HLLSparseMaxBytes      Bytes
 
+	users userLines
+
 	mu        sync.Mutex // held while options change; hooks run under it
 	onRewrite []func() error
 	groups    []group
@@ -148,6 +152,15 @@ const (
 	DebugLocal DebugCommand = iota // clients of this machine
 	DebugNo
 	DebugYes
+)
+
+// PubSubDefault is which channels a user may use of whom nothing is said.
+type PubSubDefault int
+
+// The order is that of the names in Redis's error texts.
+const (
+	AllChannels PubSubDefault = iota
+	NoChannels
 )
 
 // Supervision is who is told that the server is ready.
@@ -295,7 +308,7 @@ func (c *Config) Match(patterns ...[]byte) []Pair {
 	var matches []Pair
 	add := func(name string, o *option) {
 		known := func(p Pair) bool { return strings.EqualFold(p.Name, name) }
-		if !slices.ContainsFunc(matches, known) {
+		if !o.fileOnly && !slices.ContainsFunc(matches, known) {
 			matches = append(matches, Pair{name, o.String()})
 		}
 	}
@@ -378,7 +391,7 @@ func (c *Config) settable(pairs [][2]string, protected bool) ([]entry, error) {
 	for _, pair := range pairs {
 		name := pair[0]
 		i := slices.IndexFunc(c.names, func(e entry) bool { return strings.EqualFold(e.name, name) })
-		if i < 0 {
+		if i < 0 || c.names[i].fileOnly {
 			return nil, Refusal(fmt.Sprintf("Unknown option or number of arguments for CONFIG SET - '%s'", untilZero(name)))
 		}
 		found := c.names[i]
@@ -482,7 +495,11 @@ func (c *Config) SetFlag(name, value string) error {
 	if o == nil {
 		return fmt.Errorf("--%s: %s", name, c.unknown(name))
 	}
-	if err := o.give(value); err != nil {
+	give := o.give
+	if o.name == userOption {
+		give = c.users.addFlag
+	}
+	if err := give(value); err != nil {
 		return fmt.Errorf("--%s: %w", name, err)
 	}
 	return nil

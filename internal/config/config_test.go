@@ -192,7 +192,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{`TLS-port 5`, `TLS-port: expected "0" (there is no TLS), got "5"`},
 		{`TLS-cert-file a`, `Kedis is without Redis's option "TLS-cert-file": there is no TLS`},
 		{`rename-command FLUSHALL ""`, `Kedis is without Redis's option "rename-command": commands can't be renamed`},
-		{`user alice on nopass`, `Kedis is without Redis's option "user": there is no user but default, whose password is requirepass`},
+		{`user`, `user: expected a user's name and rules, got nothing`},
 		{`loadmodule a.so`, `Kedis is without Redis's option "loadmodule": there are no modules`},
 		{`cluster-enabled yes`, `cluster-enabled: expected "no" (there is no cluster), got "yes"`},
 		{`notify-keyspace-events KEq`, `notify-keyspace-events: expected letters of Ag$lshzxeKEtmdn, or nothing, got "KEq"`},

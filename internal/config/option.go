@@ -27,6 +27,8 @@ type option struct {
 	gathers bool // lines of a file add to each other
 	given   bool // in the file or as a flag
 
+	fileOnly bool // is nothing that CONFIG GET and SET know
+
 	initialShown string // the default as CONFIG GET answers it
 }
 

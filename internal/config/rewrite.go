@@ -101,6 +101,9 @@ func (c *Config) writeChecked(file *os.File, lines []string) error {
 	if err := l.load(file.Name()); err != nil { // lines that mean nothing have been kept, so there may be other problems
 		return err
 	}
+	if len(l.problems) > 0 && check.users.repeated {
+		return errors.New("a user stands in an included file, too: use an aclfile, or write the line there")
+	}
 	var different []string
 	for o := range c.options() {
 		if check.lookup(o.name).String() != o.String() {

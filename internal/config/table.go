@@ -105,7 +105,14 @@ func (c *Config) process() []*option {
 func (c *Config) clients() []*option {
 	return []*option{
 		row("requirepass", &c.RequirePass, anyText("a password, or nothing"), "", live,
-			"The password of the default user. Empty lets every client in.").secret(),
+			`The password of the default user. Empty lets every client in. What a user line, the aclfile or ACL SETUSER
+			says of the user default holds instead of it.`).secret(),
+		row("aclfile", &c.ACLFile, anyText("a path, or nothing"), "", atStart,
+			`The file that users are read from at the start and by ACL LOAD, and written to by ACL SAVE. A relative path starts at
+			dir. Empty is none. With it there must be no user lines.`),
+		c.userOption(),
+		row("acl-pubsub-default", &c.ACLPubSubDefault, choice[PubSubDefault]("allchannels", "resetchannels"), "resetchannels", live,
+			"Whether a user who is made may use all channels, or none, until a rule says so."),
 		row("maxclients", &c.MaxClients, integer(1, math.MaxUint32, "clients"), "10000", live,
 			`How many clients may be connected; more are answered with an error and disconnected. A start lowers
 			it to what the limit of open files (ulimit -n) allows, and says so.`),
@@ -150,7 +157,7 @@ func (c *Config) observation() []*option {
 		row("slowlog-max-len", &c.SlowlogMaxLen, integer(0, unlimited, "entries"), "128", live,
 			"How many commands the slow log keeps."),
 		row("acllog-max-len", &c.ACLLogMaxLen, integer(0, unlimited, "entries"), "128", live,
-			"How many attempts to authenticate that were refused ACL LOG keeps."),
+			"How many entries ACL LOG keeps of what was denied: attempts to authenticate, commands, keys, channels and databases."),
 		row("latency-monitor-threshold", &c.LatencyMonitorThreshold, integer(0, unlimited, "milliseconds"), "0", live,
 			"Events that take at least so long are recorded for LATENCY HISTORY and its kin. 0 records none."),
 		row("latency-tracking", &c.LatencyTracking, yesNo(), "yes", live,

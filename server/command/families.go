@@ -54,6 +54,7 @@ func NewEngine(store *storage.Store, c *config.Config, log execute.Log, logger h
 	k.scripts.init(c.ScriptMemory.Get)
 	e := execute.NewEngine(store, c, log, logger, reactors, NewTable(), k)
 	e.Observer = observe.New(e)
+	e.Describe = func(s *Session, args [][]byte) string { return string(describeRunning(nil, s, args)) }
 	return e
 }
 

@@ -114,7 +114,7 @@ func benchBatch(b *testing.B) (*Engine, *Batch, *Session) {
 	engine, log := newTestEngine(b)
 	log.Discard = true
 	engine.Store.Cache().SetLimit(512 << 20)
-	return engine, engine.NewBatch(0), NewSession(Nowhere{}, true)
+	return engine, engine.NewBatch(0), engine.NewClient(Nowhere{})
 }
 
 func commitPipeline(b testing.TB, batch *Batch, s *Session) {

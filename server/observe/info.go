@@ -13,6 +13,7 @@ import (
 	"kedis/binlog"
 	"kedis/internal/config"
 	"kedis/internal/metrics"
+	"kedis/server/access"
 	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/rocks"
@@ -215,7 +216,7 @@ var (
 		"latest_fork_usec", "total_forks", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses",
 		"active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time",
 		"dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed", "reply_buffer_shrinks",
-		"reply_buffer_expands", "acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"}
+		"reply_buffer_expands"}
 )
 
 func (e report) infoPersistence(f *metrics.Fields) {
@@ -304,7 +305,10 @@ func (e report) infoStats(f *metrics.Fields) {
 	f.Int("total_writes_processed", s.Writes.Sum())
 	f.Int("client_query_buffer_limit_disconnections", s.QueryBufferExceeded.Load())
 	f.Int("client_output_buffer_limit_disconnections", s.OutputBufferExceeded.Load())
-	f.Int("acl_access_denied_auth", e.Denials.Total())
+	f.Int("acl_access_denied_auth", e.Denials.Total(access.DeniedAuthentication))
+	f.Int("acl_access_denied_cmd", e.Denials.Total(access.DeniedCommand))
+	f.Int("acl_access_denied_key", e.Denials.Total(access.DeniedKey))
+	f.Int("acl_access_denied_channel", e.Denials.Total(access.DeniedChannel))
 	caching := e.Caching.Statistics()
 	f.Int("tracking_total_keys", caching.Keys)
 	f.Int("tracking_total_items", caching.Items)
