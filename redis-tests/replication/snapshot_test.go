@@ -92,7 +92,7 @@ func TestSnapshotOfCommands(t *testing.T) {
 			t.Fatalf("a piece has %d words", n)
 		}
 	}
-	for _, name := range []string{"SELECT", "RESTORE", "HSET", "SADD", "RPUSH", "ZADD"} {
+	for _, name := range []string{"SELECT", "RESTORE", "HSET", "SADD", "RPUSH", "ZADD", "XPARTS"} {
 		if names[name] == 0 {
 			t.Fatalf("the snapshot has no %s: %v", name, names)
 		}
