@@ -115,7 +115,7 @@ var families = []family{
 		"xrange {stream} - +", "xread [count {count}] streams {stream} {stream} {streamid} {streamid}", "xread [count {count}] streams {stream} $",
 		"xtrim {stream} maxlen {count}", "xdel {stream} <{streamid}>+", "xsetid {stream} {streamid} [entriesadded {bigcount}]",
 		"xgroup create {stream} {group} (0|$|{streamid}) [mkstream] [entriesread {count}]", "xgroup create {stream} {group} 0", "xgroup setid {stream} {group} (0|$|{streamid})",
-		"xgroup destroy {stream} {group}", "xgroup createconsumer {stream} {group} {consumer}", "xgroup createconsumer {stream} {group} {consumer}",
+		"xgroup destroy {stream} {group}",
 		"xack {stream} {group} <{streamid}>+", "xpending {stream} {group}",
 		"xpending {stream} {group} {streamfrom} {streamfrom} {small} [{consumer}]",
 		"xreadgroup group {group} {consumer} [count {count}] [noack] streams {stream} {groupfrom}",
