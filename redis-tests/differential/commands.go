@@ -117,6 +117,22 @@ var families = []family{
 		"georadiusbymember {geo} {place} {length} {unit} [withcoord] [withdist] [count {count}] [asc|desc]", "georadiusbymember {geo} {place} {length} {unit} store {geo}",
 		"georadiusbymember_ro {geo} {place} {length} {unit} [withdist] [asc|desc]", "zrange {geo} 0 -1 withscores", "zrem {geo} <{place}>+",
 	}},
+	// Which nodes MAXLEN ~ removes depends on what a payload has told of them, so it isn't here, nor is what counts consumers: 7.2 makes those
+	// who ask in vain.
+	{"streams", 14, []string{
+		"xadd {stream} {streamid} <{field} {value}>+", "xadd {stream} {streamid} <{field} {value}>+", "xadd {stream} {streamid} <{field} {value}>+",
+		"xadd {stream} [nomkstream] [maxlen {small}|maxlen = {count}] {streamid} <{field} {value}>+",
+		"xlen {stream}", "xrange {stream} {streamfrom} {streamfrom} [count {count}]", "xrevrange {stream} {streamfrom} {streamfrom} [count {count}]",
+		"xrange {stream} - +", "xread [count {count}] streams {stream} {stream} {streamid} {streamid}", "xread [count {count}] streams {stream} $",
+		"xtrim {stream} maxlen {count}", "xdel {stream} <{streamid}>+", "xsetid {stream} {streamid} [entriesadded {bigcount}]",
+		"xgroup create {stream} {group} (0|$|{streamid}) [mkstream] [entriesread {count}]", "xgroup create {stream} {group} 0", "xgroup setid {stream} {group} (0|$|{streamid})",
+		"xgroup destroy {stream} {group}",
+		"xack {stream} {group} <{streamid}>+", "xpending {stream} {group}",
+		"xpending {stream} {group} {streamfrom} {streamfrom} {small} [{consumer}]",
+		"xreadgroup group {group} {consumer} [count {count}] [noack] streams {stream} {groupfrom}",
+		"xclaim {stream} {group} {consumer} 0 <{streamid}>+ [force] [justid] [retrycount {count}]", "xautoclaim {stream} {group} {consumer} 0 (0|{streamid}) [count {count}] [justid]",
+		"debug digest-value {stream}",
+	}},
 	// Collections of some thousand elements, past all limits under which they are packed.
 	{"large collections", 8, []string{
 		"rpush {biglist} <{element}>+2000", "rpush {biglist} <{value}>+300", "lpush {biglist} <{member}>+900", "linsert {biglist} (before|after) {member} {value}",

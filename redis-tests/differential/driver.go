@@ -676,6 +676,8 @@ func contents(kind, key string) []string {
 		return []string{"smembers", key}
 	case "zset":
 		return []string{"zrange", key, "0", "-1", "withscores"}
+	case "stream":
+		return []string{"xrange", key, "-", "+"}
 	}
 	return []string{"get", key}
 }

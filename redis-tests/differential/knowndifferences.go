@@ -39,6 +39,7 @@ var knownDifferences = []known{
 	{[]string{"expiretime"}, "a relative expiry, as a time", beyond(4_200_000_000, within(120))},
 	{[]string{"pexpiretime"}, "a relative expiry, as a time", beyond(4_200_000_000_000, within(120_000))},
 	{[]string{"time"}, "the clock", sameShape},
+	{[]string{"xpending"}, "for how long entries have been pending", sameShape},
 	{[]string{"object|idletime"}, "seconds since the last access", integers},
 	{[]string{"debug|digest-value"}, "a Redis 7.2 in the place of Kedis computes digests of scores otherwise", func(x *exchange) bool { return x.driver.Redis72 }},
 	{[]string{"dbsize", "debug|digest-value"}, "expired keys are there until they are removed", equalAfterAWhile},

@@ -25,7 +25,9 @@ func init() {
 		"big":     one(func(g *Generator) string { return pick(g, largeKinds...) + strconv.Itoa(1+g.below(2)) }),
 		"element": one(element), "bigindex": one(bigIndex), "bigcount": one(bigCount),
 		"value": one(value), "member": one(member), "field": one(member), "number": one(number), "integer": one(integer), "float": one(float),
-		"score": one(score), "from": one(scoreBound), "lexfrom": one(lexBound), "index": one(index), "offset": one(offset), "count": one(count),
+		"stream": keyOf("stream", 3), "streamid": one(streamID), "streamfrom": one(streamBound), "groupfrom": one(func(g *Generator) string { return pick(g, ">", ">", ">", "0", streamID(g)) }), "group": one(func(g *Generator) string { return pick(g, "g", "h") }),
+		"consumer": one(func(g *Generator) string { return pick(g, "alice", "bob", "carol") }),
+		"score":    one(score), "from": one(scoreBound), "lexfrom": one(lexBound), "index": one(index), "offset": one(offset), "count": one(count),
 		"small": one(func(g *Generator) string { return strconv.Itoa(g.below(7) - 1) }), "bit": one(bit), "bitoffset": one(bitOffset), "bittype": one(bitType), "bitplace": one(bitPlace),
 		"seconds": one(seconds), "milliseconds": one(milliseconds), "unix": one(unixSeconds), "unixms": one(unixMilliseconds),
 		"database": one(database), "pattern": one(pattern), "type": one(typeName), "sortpattern": one(sortPattern),
@@ -74,7 +76,7 @@ func keyOf(kind string, variety int) func(g *Generator) []string {
 	}
 }
 
-var kinds = []string{"string", "counter", "bits", "hll", "hash", "list", "set", "zset", "lex", "geo"}
+var kinds = []string{"string", "counter", "bits", "hll", "hash", "list", "set", "zset", "lex", "geo", "stream"}
 
 func anyKey(g *Generator) string {
 	switch g.below(30) {
@@ -375,3 +377,22 @@ func name(g *Generator) string {
 }
 
 func option(g *Generator) string { return pick(g, limitNames...) }
+
+// streamID is an id of a stream's entry: few, which mostly grow.
+func streamID(g *Generator) string {
+	if g.chance(0.03) {
+		return pick(g, "0-0", "abc", "1-", "18446744073709551615-18446744073709551615", "-", "+", "1-2-3", "", "01-1")
+	}
+	if g.chance(0.3) {
+		return strconv.Itoa(g.below(40)) + "-*"
+	}
+	return strconv.Itoa(g.below(40)) + "-" + strconv.Itoa(g.below(5))
+}
+
+func streamBound(g *Generator) string {
+	bound := pick(g, strconv.Itoa(g.below(40)), strconv.Itoa(g.below(40))+"-"+strconv.Itoa(g.below(5)), "-", "+")
+	if g.chance(0.2) {
+		return "(" + bound
+	}
+	return bound
+}

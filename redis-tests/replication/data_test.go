@@ -63,6 +63,14 @@ func value(t *testing.T, c *resp.Connection, kind, key string) []string {
 		}
 		slices.Sort(fields)
 		return fields
+	case "stream":
+		parts := []string{do(t, c, "XRANGE", key, "-", "+").String(), do(t, c, "XINFO", "GROUPS", key).String()}
+		for _, group := range []string{"group", "other"} {
+			if pending, err := c.Do("XPENDING", key, group); err == nil {
+				parts = append(parts, pending.String())
+			}
+		}
+		return parts
 	}
 	t.Fatalf("key %q is a %s", key, kind)
 	return nil

@@ -40,6 +40,19 @@ func fill(t *testing.T, s *launch.Server) {
 			}
 		}
 		do(t, c, "ZADD", "zset", "inf", "last", "-inf", "first")
+		do(t, c, "XADD", "small stream", "1-1", "f", "v")
+		do(t, c, "XGROUP", "CREATE", "empty stream", "group", "$", "MKSTREAM")
+		for i := range 1500 {
+			do(t, c, "XADD", "stream", fmt.Sprintf("%d-%d", i/7+1, i%7), fmt.Sprintf("field%d", i%3), strings.Repeat("v", i%200), "g", strconv.Itoa(i))
+		}
+		do(t, c, "XADD", "stream", "5000-0", "large", large)
+		do(t, c, "XDEL", "stream", "1-0", "3-3", "100-1")
+		do(t, c, "XTRIM", "stream", "MAXLEN", "1400")
+		do(t, c, "XGROUP", "CREATE", "stream", "group", "0")
+		do(t, c, "XGROUP", "CREATE", "stream", "other", "50-0", "ENTRIESREAD", "7")
+		do(t, c, "XREADGROUP", "GROUP", "group", "alice", "COUNT", "1200", "STREAMS", "stream", ">")
+		do(t, c, "XREADGROUP", "GROUP", "group", "bob", "COUNT", "20", "STREAMS", "stream", ">")
+		do(t, c, "XGROUP", "CREATECONSUMER", "stream", "group", "carol")
 		do(t, c, "PEXPIREAT", "hash", "4102444800123")
 		do(t, c, "PEXPIREAT", "string1", "4102444800456")
 	}
@@ -79,7 +92,7 @@ func TestSnapshotOfCommands(t *testing.T) {
 			t.Fatalf("a piece has %d words", n)
 		}
 	}
-	for _, name := range []string{"SELECT", "RESTORE", "HSET", "SADD", "RPUSH", "ZADD"} {
+	for _, name := range []string{"SELECT", "RESTORE", "HSET", "SADD", "RPUSH", "ZADD", "XPARTS"} {
 		if names[name] == 0 {
 			t.Fatalf("the snapshot has no %s: %v", name, names)
 		}
