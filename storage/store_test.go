@@ -37,7 +37,7 @@ func (l *testLog) AwaitsRoom() bool                     { return false }
 
 func constant[T any](v T) func() T { return func() T { return v } }
 
-// inTurns has every other generation go to RocksDB as tables, or be kept.
+// inTurns has every other generation go to RocksDB as tables, or be retained.
 func inTurns() func() int64 {
 	var asked atomic.Int64
 	return func() int64 { return asked.Add(1) % 2 << 40 }
@@ -55,7 +55,7 @@ func testOptions(directory string, generationBytes, cacheBytes int64) Options {
 			Databases:       4,
 			GenerationBytes: constant(generationBytes),
 			TablesFrom:      inTurns(),
-			KeptBytes:       inTurns(),
+			RetainedBytes:   inTurns(),
 			CacheBytes:      cacheBytes,
 			RankBytes:       constant[int64](1 << 20),
 			SyncEveryCommit: constant(false),

@@ -270,7 +270,8 @@ func (c *Config) WithoutEffect() (names []string) {
 	return names
 }
 
-// OnChangeWithoutEffect registers a function that is called when Set changes an option that has no effect.
+// OnChangeWithoutEffect registers a function that is called when Set changes an option that has no
+// effect.
 func (c *Config) OnChangeWithoutEffect(tell func(name string)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,8 +282,8 @@ func (c *Config) OnChangeWithoutEffect(tell func(name string)) {
 	}
 }
 
-// Sensitive reports whether the named option's value must not be shown in logs, such as MONITOR's and
-// the slow log's.
+// Sensitive reports whether the named option's value must not be shown in logs, such as MONITOR's
+// and the slow log's.
 func (c *Config) Sensitive(name string) bool {
 	o := c.lookup(name)
 	return o != nil && o.hidden
@@ -316,9 +317,9 @@ func (c *Config) Match(patterns ...[]byte) []Pair {
 }
 
 // OnChange registers a function that puts a new value of the named option into effect. It is called
-// by Set, after all values of that Set are stored, when the value is another one. When it fails, the old
-// values return and the functions that have been called, this one included, are called again.
-// It must not call methods of c other than its fields' Get.
+// by Set, after all values of that Set are stored, when the value is another one. When it fails,
+// the old values return and the functions that have been called, this one included, are called
+// again. It must not call methods of c other than its fields' Get.
 func (c *Config) OnChange(name string, apply func() error) {
 	o := c.lookup(name)
 	if o == nil {
@@ -370,8 +371,8 @@ func (c *Config) setAll(pairs [][2]string, protected bool) error {
 	return apply(entries, changes)
 }
 
-// settable finds the options to be set. As in Redis, an option's name and its alias are no duplicates,
-// and no value is looked at before all names are good.
+// settable finds the options to be set. As in Redis, an option's name and its alias are no
+// duplicates, and no value is looked at before all names are good.
 func (c *Config) settable(pairs [][2]string, protected bool) ([]entry, error) {
 	entries := make([]entry, 0, len(pairs))
 	for _, pair := range pairs {
@@ -433,8 +434,8 @@ func rollBack(changes []change, ran []func() error, cause error) error {
 	return cause
 }
 
-// Remember gives an option a value that came about otherwise than by Set, for CONFIG GET and REWRITE.
-// No hooks run.
+// Remember gives an option a value that came about otherwise than by Set, for CONFIG GET and
+// REWRITE. No hooks run.
 func (c *Config) Remember(name, value string) error {
 	o := c.lookup(name)
 	if o == nil {
@@ -469,7 +470,7 @@ func (c *Config) Flags() []Flag {
 	return flags
 }
 
-// IsList tells whether an option's value may be several words.
+// IsList reports whether an option's value may be several words.
 func (c *Config) IsList(name string) bool {
 	o := c.lookup(name)
 	return o != nil && o.isList()

@@ -59,8 +59,8 @@ func TestShippedFile(t *testing.T) { golden(t, "../../kedis.conf", New().Sample(
 
 func TestDocument(t *testing.T) { golden(t, "../../docs/configuration.md", New().Markdown()) }
 
-// TestShippedFileIsComplete reads the shipped file as a server does: it must set every option, to its
-// default, below its documentation and unit.
+// TestShippedFileIsComplete reads the shipped file as a server does: it must set every option, to
+// its default, below its documentation and unit.
 func TestShippedFileIsComplete(t *testing.T) {
 	const path = "../../kedis.conf"
 	if err := New().Load(path); err != nil {
@@ -325,7 +325,8 @@ func TestHooksRunOnChangeOnly(t *testing.T) {
 	}
 }
 
-// TestImmutableAsRedis: an option that Redis can't change is refused as such, whatever the value, and before the options behind it are looked at.
+// TestImmutableAsRedis: an option that Redis can't change is refused as such, whatever the value,
+// and before the options behind it are looked at.
 func TestImmutableAsRedis(t *testing.T) {
 	c := New()
 	for _, name := range []string{"daemonize", "databases", "pidfile", "unixsocket"} {

@@ -14,8 +14,8 @@ const (
 	longestLine = 1 << 20
 )
 
-// Load reads the configuration file at path, and remembers it for Rewrite. The error names every line
-// that is wrong and what was expected, such as:
+// Load reads the configuration file at path, and remembers it for Rewrite. The error names every
+// line that is wrong and what was expected, such as:
 //
 //	kedis.conf:12: maxclients: expected a number from 1 to 4294967295, got "abc"
 func (c *Config) Load(path string) error {
@@ -33,8 +33,8 @@ func (c *Config) Load(path string) error {
 	return errors.Join(l.problems...)
 }
 
-// loader reads a file and those that it includes. It goes on after an error, so that all mistakes are
-// found at once.
+// loader reads a file and those that it includes. It goes on after an error, so that all mistakes
+// are found at once.
 type loader struct {
 	config   *Config
 	files    int

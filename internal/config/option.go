@@ -60,7 +60,8 @@ func (o *option) or(alias string) *option {
 	return o
 }
 
-// unsaid has Rewrite remove the option's line when its value is empty, as Redis does with replicaof.
+// unsaid has Rewrite remove the option's line when its value is empty, as Redis does with
+// replicaof.
 func (o *option) unsaid() *option {
 	o.goes = true
 	return o

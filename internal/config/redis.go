@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// without are options of Redis that are refused. A name that ends with * stands for all that begin with it.
+// without are options of Redis that are refused. A name that ends with * stands for all that begin
+// with it.
 type without struct {
 	why   string
 	names string
@@ -19,10 +20,12 @@ var withoutList = []without{
 	{"commands can't be renamed", "rename-command"},
 }
 
-// defaultUser are the rules of a user who may do everything without a password; those in one place mean the same.
+// defaultUser are the rules of a user who may do everything without a password; those in one place
+// mean the same.
 var defaultUser = [][]string{{"on"}, {"nopass"}, {"~*", "allkeys"}, {"&*", "allchannels"}, {"+@all", "allcommands"}}
 
-// isDefaultUser reports whether a line says of the user default what is so without it. Redis writes such a line with CONFIG REWRITE.
+// isDefaultUser reports whether a line says of the user default what is so without it. Redis writes
+// such a line with CONFIG REWRITE.
 func isDefaultUser(words []string) bool {
 	if len(words) < 2 || !strings.EqualFold(words[0], "user") || words[1] != "default" {
 		return false

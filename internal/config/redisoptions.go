@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// withoutEffect lists options of Redis that are taken, since files for Redis have them, and that change nothing here. They promise
-// nothing that Kedis doesn't keep: what promises more stands in fixed, and takes one value. Types, limits and defaults are Redis's.
+// withoutEffect lists options of Redis that are taken, since files for Redis have them, and that
+// change nothing here. They promise nothing that Kedis doesn't keep: what promises more stands in
+// fixed, and takes one value. Types, limits and defaults are Redis's.
 func (c *Config) withoutEffect() []*option {
 	return slices.Concat(withoutRDB(), withoutEviction(), withoutReplicationChoices(), withoutCluster(), withoutParts(), withoutProcessChoices())
 }

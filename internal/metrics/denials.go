@@ -33,7 +33,8 @@ type Denials struct {
 	total   int64
 }
 
-// NewDenials makes a list of at most limit() entries; a smaller limit takes effect with the next new entry.
+// NewDenials makes a list of at most limit() entries; a smaller limit takes effect with the next
+// new entry.
 func NewDenials(limit func() int64) *Denials { return &Denials{limit: limit} }
 
 // Add takes a denial that happened now, and counts it as one of an equal entry if there is one.

@@ -30,8 +30,8 @@ func cmdInfo(c *execute.Invocation) error {
 	return nil
 }
 
-// info are the sections of INFO. Fields have Redis's names where Redis has them; what means nothing here
-// is left out.
+// info are the sections of INFO. Fields have Redis's names where Redis has them; what means nothing
+// here is left out.
 func (e report) info() metrics.Info {
 	return metrics.Info{
 		{Name: "Server", Write: e.infoServer},
@@ -244,8 +244,9 @@ func (e report) infoPersistence(f *metrics.Fields) {
 	e.infoLoading(f)
 }
 
-// infoLog tells of the log what Redis tells of its AOF. Its base is what RocksDB's files have as well: the next start doesn't read it. What
-// waits to be synced is the log's end; nothing waits to be written, since a commit writes, and no write waits for a sync.
+// infoLog tells of the log what Redis tells of its AOF. Its base is what RocksDB's files have as
+// well: the next start doesn't read it. What waits to be synced is the log's end; nothing waits to
+// be written, since a commit writes, and no write waits for a sync.
 func infoLog(f *metrics.Fields, log *binlog.Log, persisted int64) {
 	stats := log.Stats()
 	f.Int("aof_current_size", stats.Bytes)
@@ -311,8 +312,8 @@ func (e report) infoStats(f *metrics.Fields) {
 	f.Int("commands_on_workers", s.Offloads.Load())
 }
 
-// infoPasses tells of the reactors' passes what Redis 7.2 tells of the cycles of its event loop: passes in which nothing was executed don't
-// count.
+// infoPasses tells of the reactors' passes what Redis 7.2 tells of the cycles of its event loop:
+// passes in which nothing was executed don't count.
 func (e report) infoPasses(f *metrics.Fields) {
 	s := &e.Statistics
 	f.Int("eventloop_cycles", s.Passes.Sum())
@@ -407,7 +408,7 @@ func (e report) infoTier(f *metrics.Fields) {
 	f.Int("tier_generations", int64(frozen)+1)
 	f.Int("tier_generation_records", int64(active))
 	f.Size("tier_generations_size", bytes)
-	f.Size("tier_kept_size", e.Store.Kept())
+	f.Size("tier_kept_size", e.Store.RetainedBytes())
 	f.Int("tier_commits", counters.Commits.Load())
 	f.Int("tier_flushed_generations", counters.Flushes.Load())
 	f.Int("tier_flushed_as_tables", counters.FlushedAsTables.Load())

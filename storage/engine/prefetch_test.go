@@ -6,8 +6,8 @@ import (
 	"kedis/storage/layout"
 )
 
-// TestPrefetchKnowsWhatWillBeTaken asks for the elements that requests will take out of a sequence, some of which the transaction itself has taken
-// out before.
+// TestPrefetchKnowsWhatWillBeTaken asks for the elements that requests will take out of a sequence,
+// some of which the transaction itself has taken out before.
 func TestPrefetchKnowsWhatWillBeTaken(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 64<<20))
 	key := layout.AppendMetadataKey(nil, []byte("list"))
@@ -47,7 +47,8 @@ func TestPrefetchKnowsWhatWillBeTaken(t *testing.T) {
 	}
 }
 
-// TestPrefetchFindsWhatIsOnItsWay looks ahead for a key that stands in a generation which waits for RocksDB, and for one that is nowhere.
+// TestPrefetchFindsWhatIsOnItsWay looks ahead for a key that stands in a generation which waits for
+// RocksDB, and for one that is nowhere.
 func TestPrefetchFindsWhatIsOnItsWay(t *testing.T) {
 	s, log := openHeld(t, testOptions(t.TempDir(), 1<<30, 1<<20))
 	log.hold.Lock()

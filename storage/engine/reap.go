@@ -57,9 +57,9 @@ func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 		if err != nil {
 			return err
 		}
-		if kept, err := s.keeps(family, deleted.ID, it.Key()); err != nil {
+		if used, err := s.inUse(family, deleted.ID, it.Key()); err != nil {
 			return err
-		} else if kept {
+		} else if used {
 			continue
 		}
 		// The file system may hold less than RocksDB's memory does: only what is persisted counts.
@@ -77,10 +77,10 @@ func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 	return it.Err()
 }
 
-// keeps tells that elements are not to be reaped although a record of their deletion was met: they are
-// staged, or a commit has taken the record away since. The order matters: what is no longer staged
-// either is committed, and the record gone, or was given up.
-func (s *Store) keeps(family *rocks.Family, id uint64, record []byte) (bool, error) {
+// inUse reports whether elements must stay although a record of their deletion was found: they are
+// staged, or a commit has removed that record since. The order matters: what is no longer staged is
+// either committed, and the record gone, or was given up.
+func (s *Store) inUse(family *rocks.Family, id uint64, record []byte) (bool, error) {
 	if s.ids.staged.has(id) {
 		return true, nil
 	}
@@ -112,7 +112,7 @@ func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: upper, KeysOnly: true})
 	defer it.Close()
 	for n := 0; it.Next(); n++ {
-		if n == reapByPoints { // a sequence that was nearly emptied before it was deleted: see sequence_bounds.go
+		if n == reapByPoints { // a sequence that was nearly emptied before: see sequence_bounds.go
 			batch.DeleteRange(family, it.Key(), upper)
 			return nil
 		}
@@ -131,9 +131,9 @@ func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper
 	return it.Err()
 }
 
-// dropNamespaces drops the families that no database, no generation on its way, no view and no state
-// can need that RocksDB's files have or, since RocksDB persists its memory when it likes, may come to
-// have. Dropping is durable at once, ahead of all that was written.
+// dropNamespaces drops the families that no database, no generation on its way, no view and no
+// state can need that RocksDB's files have or, since RocksDB persists its memory when it likes, may
+// come to have. Dropping is durable at once, ahead of all that was written.
 func (s *Store) dropNamespaces() error {
 	value, found, err := s.db().GetPersisted(s.metaFamily(), layout.StateKey)
 	if err != nil || !found {
