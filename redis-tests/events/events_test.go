@@ -174,7 +174,7 @@ func compare(t *testing.T, oracle, tested *server, requests [][]string) {
 	var lines []string
 	for _, words := range requests {
 		if words[0] == "@wait" {
-			time.Sleep(3 * time.Millisecond)
+			time.Sleep(30 * time.Millisecond)
 			continue
 		}
 		wantReply, wanted := oracle.run(t, words)
