@@ -69,6 +69,9 @@ const (
 	Held                   // the caller's owner held it exclusively before
 )
 
+// Holder is who holds a stripe exclusively; 0: nobody.
+func (t *Table) Holder(stripe uint32) Owner { return Owner(t.words[stripe].Load() >> ownerShift) }
+
 // Peek looks at a stripe, so that it is near when it is tried.
 func (t *Table) Peek(stripe uint32) uint32 { return t.words[stripe].Load() }
 

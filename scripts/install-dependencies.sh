@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs from the distribution's packages what is missing, and nothing when nothing is:
-#   install-dependencies.sh check     installs nothing: fails with the command to run when RocksDB is missing
-#   install-dependencies.sh build     what building Kedis needs: a C++ compiler, RocksDB 7.8 and the libraries it is linked with
+#   install-dependencies.sh check     installs nothing: fails with the command to run when RocksDB or Lua is missing
+#   install-dependencies.sh build     what building Kedis needs: a C++ compiler, Lua 5.1, RocksDB 7.8 and the libraries it is linked with
 #   install-dependencies.sh release   what building it with a RocksDB of its own needs (build-rocksdb.sh)
 #   install-dependencies.sh oracle    what building Redis 7.0 needs (build-redis.sh)
 #   install-dependencies.sh test      what the tests need as well: redis-server 7.0 (as the oracle), redis-cli, redis-benchmark, node and npm
@@ -69,7 +69,11 @@ need_libraries() {
 	need_header bzlib.h libbz2-dev
 	need_header lz4.h liblz4-dev
 	need_header zstd.h libzstd-dev
+	need_header lua5.1/lua.h liblua5.1-0-dev
 }
+
+# has_lua tells whether there is the interpreter of scripts.
+has_lua() { echo '#include <lua5.1/lua.h>' | c++ -E -x c++ - >/dev/null 2>&1; }
 
 # has_rocksdb tells whether there is a RocksDB to build with: one of our own, unless the system's is asked for, or the system's.
 has_rocksdb() {
@@ -177,8 +181,8 @@ link_oracle() {
 
 # check is for make build, which installs nothing.
 check() {
-	command -v c++ >/dev/null && has_rocksdb && return
-	fail "RocksDB $rocksdb_wanted or a C++ compiler is missing; run: make dependencies"
+	command -v c++ >/dev/null && has_rocksdb && has_lua && return
+	fail "RocksDB $rocksdb_wanted, Lua 5.1 or a C++ compiler is missing; run: make dependencies"
 }
 
 need_go

@@ -75,17 +75,21 @@ func (d DB) BitField(key []byte, operations []FieldOperation, result func(number
 	if err != nil {
 		return err
 	}
-	changed := len(value) > len(k.Value)
+	longer := len(value) > len(k.Value)
+	changed, told := longer, false
 	for i := range operations {
 		number, ok, wrote := operations[i].apply(value)
 		changed = changed || wrote
+		told = told || ok && operations[i].Action != FieldGet && (longer || wrote)
 		result(number, ok)
 	}
 	if !changed {
 		return d.unshare(key, k)
 	}
 	err = d.saveRaw(key, k, value)
-	d.Notify(keyevent.SetBit, key)
+	if told { // a string that has only become longer isn't told of
+		d.Notify(keyevent.SetBit, key)
+	}
 	return err
 }
 

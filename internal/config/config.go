@@ -56,6 +56,11 @@ type Config struct {
 
 	PprofAddress String // empty is none
 
+	// Scripts
+	BusyReplyThreshold Int   // milliseconds; 0 is never
+	ScriptMemory       Bytes // of one interpreter
+	ScriptWriteLimit   Int   // records; 0 is no limit
+
 	// Observation
 	SlowlogLogSlowerThan    Int // microseconds; negative is off
 	SlowlogMaxLen           Int

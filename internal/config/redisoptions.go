@@ -130,7 +130,6 @@ func withoutCluster() []*option {
 
 func withoutParts() []*option {
 	return []*option{
-		inert("busy-reply-threshold", integer(0, unlimited, "milliseconds"), "5000", live, "There are no scripts.").or("lua-time-limit"),
 		inert("acl-pubsub-default", named("allchannels", "resetchannels"), "resetchannels", live, "There is no user but default."),
 		inert("list-compress-depth", integer(0, mostInt, "elements"), "0", live, "A large list has a record for each element. See rocksdb-compression."),
 		inert("io-threads", integer(1, 128, "threads"), "1", atStart, "See reactors."),

@@ -24,6 +24,7 @@ func (c *Config) table(memory int64) []group {
 		{"Network", c.network()},
 		{"Process", c.process()},
 		{"Clients", c.clients()},
+		{"Scripts", c.scripts()},
 		{"Observation", c.observation()},
 		{"The log of writes", c.binlog()},
 		{"Replication", c.replication()},
@@ -126,6 +127,19 @@ func (c *Config) clients() []*option {
 			than the first (hard) limit waits, or more than the second (soft) one for longer than the given
 			seconds. 0 is no limit: then no command is executed while 4 MB of replies wait. A client that has to
 			authenticate is disconnected when more than 16 KB wait.`),
+	}
+}
+
+func (c *Config) scripts() []*option {
+	return []*option{
+		row("busy-reply-threshold", &c.BusyReplyThreshold, integer(0, unlimited, "milliseconds"), "5000", live,
+			`How long a script may hold up others. Beyond it, those who wait for its keys, or for all of them, are
+			answered BUSY, and SCRIPT KILL and FUNCTION KILL end it unless it has written. 0 lets them wait.`).or("lua-time-limit"),
+		row("script-memory", &c.ScriptMemory, size(4*mb, mostSize), "256mb", atStart,
+			"How much memory the values of one script may take. A script that wants more gets an error."),
+		row("script-write-limit", &c.ScriptWriteLimit, integer(0, unlimited, "records"), "100000", live,
+			`How many records one script may write. They become visible in one step, which holds up other writers:
+			some 50 ms for so many. A script that writes more gets an error, and nothing of it is kept. 0 is no limit.`),
 	}
 }
 

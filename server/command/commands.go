@@ -418,8 +418,8 @@ func keysOfWords(c *Invocation) ([]KeyReference, error) {
 		return nil, Error("ERR Invalid number of arguments specified for command")
 	}
 	keys, err := command.KeysOf(nil, words)
-	if err != nil || len(keys) == 0 && command.Flags&NoMandatoryKeys == 0 {
+	if command.Flags&NoMandatoryKeys == 0 && (err != nil || len(keys) == 0) {
 		return nil, execute.ErrInvalidKeys
 	}
-	return keys, nil
+	return keys, nil // none, where words that are wrong name none that there needn't be
 }

@@ -26,10 +26,14 @@ type kept struct {
 	cursors  cursors
 	payloads payloads
 	targets  targets
+	scripts  scripts
 }
 
 // Stop ends what goes on in the background.
-func (k *kept) Stop() { k.targets.stop() }
+func (k *kept) Stop() {
+	k.targets.stop()
+	k.scripts.stop()
+}
 
 // KeptConnections is the number of connections to other servers that wait for the next MIGRATE.
 func (k *kept) KeptConnections() int { return k.targets.kept() }
@@ -41,6 +45,7 @@ func keptBy(e *Engine) *kept { return e.Families.(*kept) }
 func NewEngine(store *storage.Store, c *config.Config, log execute.Log, logger hclog.Logger, reactors int) *Engine {
 	k := &kept{}
 	k.cursors.init()
+	k.scripts.init(c.ScriptMemory.Get)
 	e := execute.NewEngine(store, c, log, logger, reactors, NewTable(), k)
 	e.Observer = observe.New(e)
 	return e

@@ -29,11 +29,11 @@ func streamEntryCommands() []Command {
 			Group: "stream", Since: "5.0.0", Complexity: "O(1)", Syntax: "key", Summary: "Returns the number of entries of a stream."},
 		{Name: "xrange", Arity: -4, Flags: ReadOnly, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: func(c *Invocation) error { return rangeEntries(c, c.Args[2], c.Args[3], false) },
-			Group: "stream", Since: "5.0.0", Complexity: "O(N) where N is the number of entries returned", Syntax: "key start end [COUNT count]",
+			Group: "stream", Since: "5.0.0", Complexity: "O(N) where N is the number of entries returned", Syntax: "key start:string end:string [COUNT count]",
 			Summary: "Returns the entries of a stream between two ids."},
 		{Name: "xrevrange", Arity: -4, Flags: ReadOnly, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: func(c *Invocation) error { return rangeEntries(c, c.Args[3], c.Args[2], true) },
-			Group: "stream", Since: "5.0.0", Complexity: "O(N) where N is the number of entries returned", Syntax: "key end start [COUNT count]",
+			Group: "stream", Since: "5.0.0", Complexity: "O(N) where N is the number of entries returned", Syntax: "key end:string start:string [COUNT count]",
 			Summary: "Returns the entries of a stream between two ids, the last one first."},
 		{Name: "xdel", Arity: -3, Flags: Write | Fast, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RW|Delete)}, Run: cmdXDel,
@@ -45,7 +45,7 @@ func streamEntryCommands() []Command {
 			Summary: "Removes entries at the beginning of a stream."},
 		{Name: "xsetid", Arity: -3, Flags: Write | DenyOOM | Fast, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RW|Update)}, Run: cmdXSetID,
-			Group: "stream", Since: "5.0.0", Complexity: "O(1)", Syntax: "key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
+			Group: "stream", Since: "5.0.0", Complexity: "O(1)", Syntax: "key last-id [ENTRIESADDED entries-added:integer] [MAXDELETEDID max-deleted-id]",
 			Summary: "Sets what a stream knows of its past. For internal use."},
 	}
 }

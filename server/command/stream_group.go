@@ -17,7 +17,7 @@ func streamGroupCommands() []Command {
 		{Name: "xpending", Arity: -3, Flags: ReadOnly, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Tips: []string{"nondeterministic_output"}, Run: cmdXPending,
 			Group: "stream", Since: "5.0.0", Complexity: "O(N) where N is the number of entries returned, or of consumers",
-			Syntax: "key group [[IDLE min-idle-time] start end count [consumer]]", Summary: "Tells what is pending for a group."},
+			Syntax: "key group [[IDLE min-idle-time:integer] start:string end:string count [consumer]]", Summary: "Tells what is pending for a group."},
 		{Name: "xclaim", Arity: -6, Flags: Write | Fast, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RW|Update)}, Tips: []string{"nondeterministic_output"}, Run: cmdXClaim,
 			Group: "stream", Since: "5.0.0", Complexity: "O(N) where N is the number of ids",
@@ -26,7 +26,7 @@ func streamGroupCommands() []Command {
 		{Name: "xautoclaim", Arity: -6, Flags: Write | Fast, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RW|Delete)}, Tips: []string{"nondeterministic_output"}, Run: cmdXAutoClaim,
 			Group: "stream", Since: "6.2.0", Complexity: "O(1) if COUNT is small",
-			Syntax:  "key group consumer min-idle-time start [COUNT count] [JUSTID]",
+			Syntax:  "key group consumer min-idle-time start:string [COUNT count] [JUSTID]",
 			Summary: "Gives entries that have been pending for long to another consumer."},
 	}
 }
@@ -39,8 +39,8 @@ func xgroupCommand() Command {
 	const one = "O(1)"
 	return Command{Name: "xgroup", Arity: -2, Group: "stream", Since: "5.0.0", Complexity: "Depends on the subcommand",
 		Summary: "Makes and removes groups of consumers.", Subcommands: []Command{
-			sub("create", "5.0.0", -5, DenyOOM, RW|Insert, one, "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]", "Makes a group.", cmdXGroupCreate),
-			sub("setid", "5.0.0", -5, 0, RW|Update, one, "key group <id | $> [ENTRIESREAD entries-read]", "Sets which entry a group got last.", cmdXGroupSetID),
+			sub("create", "5.0.0", -5, DenyOOM, RW|Insert, one, "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read:integer]", "Makes a group.", cmdXGroupCreate),
+			sub("setid", "5.0.0", -5, 0, RW|Update, one, "key group <id | $> [ENTRIESREAD entries-read:integer]", "Sets which entry a group got last.", cmdXGroupSetID),
 			sub("destroy", "5.0.0", 4, 0, RW|Delete, one, "key group", "Removes a group.", cmdXGroupDestroy),
 			sub("createconsumer", "6.2.0", 5, DenyOOM, RW|Insert, one, "key group consumer", "Makes a consumer.", cmdXGroupCreateConsumer),
 			sub("delconsumer", "5.0.0", 5, 0, RW|Delete, "O(N) where N is the number of entries that are pending for it", "key group consumer",
@@ -245,7 +245,7 @@ func cmdXGroupDelConsumer(c *Invocation) error {
 }
 
 func cmdXAck(c *Invocation) error {
-	s, err := c.DB.Stream(c.Args[1])
+	s, err := c.DB.Reading().Stream(c.Args[1])
 	if err != nil {
 		return err
 	}

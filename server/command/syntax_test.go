@@ -179,6 +179,18 @@ var documentedOtherwise = map[string]string{
 	"migrate":                 "Kedis has USE_PREFIX",
 	"lolwut":                  "the sizes of the picture",
 	"replconf":                "is not documented",
+	"xread":                   "its keys stand in a block",
+	"xreadgroup":              "its keys stand in a block",
+	"xclaim":                  "7.2 names the last id otherwise",
+	"xsetid":                  "7.2 names the numbers otherwise",
+	"xgroup|create":           "7.2 names the group otherwise",
+	"xgroup|setid":            "7.2 names the group otherwise",
+	"xgroup|destroy":          "7.2 names the group otherwise",
+	"xgroup|createconsumer":   "7.2 names the group otherwise",
+	"xgroup|delconsumer":      "7.2 names the group otherwise",
+	"xinfo|consumers":         "7.2 names the group otherwise",
+	"xinfo|stream":            "a block of one",
+	"xtrim":                   "a block of one",
 }
 
 // TestDocsAsRedis compares the arguments with those that redis-server documents.

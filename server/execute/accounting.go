@@ -52,6 +52,9 @@ func (c *Invocation) execution(took time.Duration) Execution {
 
 // accountAll counts the requests that an outermost one has run, and itself.
 func (b *Batch) accountAll(c *Invocation, took time.Duration) {
+	if len(b.running.outbox.called) > 0 {
+		b.countCalls()
+	}
 	ran := append(b.running.outbox.ran, c.execution(took))
 	for i := range ran {
 		b.account(&ran[i])

@@ -31,6 +31,7 @@ type Batch struct {
 	locks    locks
 	running  running
 	members  members
+	long     longPart
 	clock    stopwatch
 }
 
@@ -185,7 +186,7 @@ func (b *Batch) planAndTake(c *Invocation) (outcome Outcome, ready bool) {
 	if wait.Cause == ForLock {
 		b.engine.Statistics.Conflicts.Add(b.clock.lane, 1)
 	}
-	return c.Session.waits(wait), false
+	return b.waitOut(c, wait), false
 }
 
 func (b *Batch) makePlan(c *Invocation) error { return b.plan.make(c, b.repeat.applying) }
@@ -231,6 +232,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 	c.Session.noteActive(now)
 	state := c.Session.State
 	b.running.underway, b.running.replaced = true, b.running.replaced[:0]
+	b.running.began, b.running.turnedUp = start, b.running.turnedUp[:0]
 	err := b.call(c, now)
 	b.noteWriter(c.Session, &c.before.txn)
 	b.txn.Enclose(&c.before.txn)

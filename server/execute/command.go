@@ -45,6 +45,7 @@ type Command struct {
 	Immediate  bool                           // runs at once inside of MULTI too
 	RunsQueue  bool                           // is EXEC: it runs what is queued
 	Selects    bool                           // is SELECT
+	RunsScript bool                           // runs a script, which may call others
 	Plan       func(*Invocation, *Plan) error // what it needs, when Keys and Flags don't tell
 
 	// Adapt returns the flags that it has with certain words, when they can be others than Flags: SORT
@@ -61,6 +62,7 @@ type Command struct {
 	gates    []func(*Batch, *Session, *Request) error // those that concern it
 	parent   *Command
 	History  History
+	outside  bool     // it touches no data, and has to be possible while a command has the databases to itself
 	oneKey   *KeySpec // when not nil, its only key stands where this says, whatever the words are
 	keyStep  int      // there are keys from its first one to its last word, so many words apart; 0: its keys stand otherwise
 	full     string   // "config|get"
@@ -275,6 +277,7 @@ func (c *Command) prepare(parent *Command) {
 	c.check()
 	c.Categories |= c.implied()
 	c.chooseGates()
+	c.outside = !c.hasKeys() && c.Flags&(Exclusive|Worker|Walk) == 0 && (c.Flags&AllowBusy != 0 || c.Categories&CategoryConnection != 0 && c.Flags&NoBatch == 0)
 	if len(c.Keys) == 1 && c.Keys[0].isOneKey() && c.GetKeys == nil && c.Elsewhere == nil {
 		c.oneKey = &c.Keys[0]
 	}
@@ -303,7 +306,7 @@ func (c *Command) check() {
 		panic("command: " + c.full + " is incomplete")
 	case c.Flags&Write != 0 && c.Flags&ReadOnly != 0:
 		panic("command: " + c.full + " both reads only and writes")
-	case c.hasKeys() && !c.namesChannels() && c.Flags&(Write|ReadOnly) == 0 && c.Categories&CategoryTransaction == 0:
+	case c.hasKeys() && !c.namesChannels() && c.Flags&(Write|ReadOnly|MayReplicate) == 0 && c.Categories&CategoryTransaction == 0:
 		panic("command: " + c.full + " has keys but neither reads nor writes")
 	}
 }

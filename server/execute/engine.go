@@ -44,6 +44,8 @@ type Engine struct {
 	Listeners listeners
 	Caching   clientCaching
 	workers   workers
+	scripts   workers // that run requests with scripts
+	long      longWork
 	large     largeWork
 	loaders   loaders
 	clock     clock
@@ -97,7 +99,9 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: table, Families: families, Started: time.Now(),
 		Locks: lock.NewTable(), Clients: NewClients()}
 	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
-	e.Gate = lock.NewGate(reactors + e.workers.count + 1)
+	e.scripts.start(reactors+e.workers.count+1, scriptWorkers)
+	e.long.init()
+	e.Gate = lock.NewGate(reactors + e.workers.count + 1 + e.scripts.count)
 	e.loaders.init(store, e.Gate, e.workers.slot)
 	e.Watches.init()
 	e.Caching.init()
@@ -118,12 +122,12 @@ func (e *Engine) Stop() (stopped bool) {
 	e.Families.Stop()
 	e.saves.running.Wait()
 	e.loaders.stop()
-	if e.workers.stop(stopTimeout) {
+	if e.workers.stop(stopTimeout) && e.scripts.stop(stopTimeout) {
 		return true
 	}
 	e.Logger.Warn("commands that still run are ended; nobody was told that they had succeeded", "waited", stopTimeout.String())
 	e.Store.Interrupt()
-	return e.workers.stop(interruptTimeout)
+	return e.workers.stop(interruptTimeout) && e.scripts.stop(interruptTimeout)
 }
 
 const (
@@ -203,4 +207,7 @@ func (e *Engine) AuthenticationRequired(s *Session) bool {
 }
 
 // RedisVersion is the version of Redis whose behaviour this is, for clients that ask.
-const RedisVersion = "7.2.0"
+const (
+	RedisVersion       = "7.2.0"
+	RedisVersionNumber = 0x070200
+)

@@ -21,11 +21,15 @@ const (
 // errFurther takes a request back that needs a lock which somebody else has.
 const errFurther = Error("the request needs another lock")
 
-// further are the locks that a request needs besides those of its keys.
+// further is what a request needs besides what its words say.
 type further struct {
-	stripes []uint32
-	rounds  int // that it was taken back for want of one
+	stripes    []uint32 // locks
+	rounds     int      // that it was taken back for want of one
+	worker     bool
+	everything bool
 }
+
+func (f *further) any() bool { return len(f.stripes) > 0 || f.worker || f.everything }
 
 // LockKey takes the lock of another key for the running request. An error is to be returned: the
 // request runs again with that lock.
@@ -37,36 +41,46 @@ func (b *Batch) lockFurther(stripe uint32) error {
 	if b.locks.reopen != nil || b.repeat.applying && !b.repeat.locking {
 		return nil // nobody else runs
 	}
+	held := len(b.locks.exclusive)
 	if b.locks.try(wantedLock{stripe, true}) {
+		if len(b.locks.exclusive) > held {
+			b.running.turnedUp = append(b.running.turnedUp, stripe)
+		}
 		return nil
 	}
-	r := b.running.stack[0].Request
-	if !slices.Contains(r.further.stripes, stripe) {
-		r.further.stripes = append(r.further.stripes, stripe)
-	}
-	r.further.rounds++
+	return b.lack(stripe)
+}
+
+// lack notes that somebody else has a lock. What the request has turned out to need up to there it needs again.
+func (b *Batch) lack(stripe uint32) error {
+	f := &b.running.stack[0].further
+	f.stripes = append(append(f.stripes, b.running.turnedUp...), stripe)
+	slices.Sort(f.stripes)
+	f.stripes = slices.Compact(f.stripes)
+	f.rounds++
 	b.running.lacking = stripe
 	return errFurther
 }
 
 // lacks is the outcome of a request that was taken back for want of a lock.
 func (b *Batch) lacks(c *Invocation) Outcome {
-	if b.budget > 0 && c.further.rounds > roundsOnReactor {
+	if b.budget > 0 && (c.further.worker || c.further.everything || c.further.rounds > roundsOnReactor) {
 		return b.offload(c)
 	}
 	b.engine.Statistics.Conflicts.Add(b.clock.lane, 1)
-	return c.Session.waits(b.locks.lockWait(b.running.lacking))
+	return b.waitOut(c, b.locks.lockWait(b.running.lacking))
 }
 
 // addFurther takes up what a request turned out to need when it ran before.
 func (p *Plan) addFurther(r *Request) {
-	if len(r.further.stripes) == 0 {
+	if !r.further.any() {
 		return
 	}
 	for _, stripe := range r.further.stripes {
 		p.Lock(stripe, true)
 	}
-	p.Everything = p.Everything || r.further.rounds > roundsBesideOthers
+	p.Worker = p.Worker || r.further.worker
+	p.Everything = p.Everything || r.further.everything || r.further.rounds > roundsBesideOthers
 }
 
 // comesBack reports whether an error takes the outermost request back to be executed again.

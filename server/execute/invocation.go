@@ -144,6 +144,11 @@ type running struct {
 
 	replaced []int  // databases that the outermost has replaced as a whole
 	lacking  uint32 // the lock that the outermost was taken back for
+
+	began    int64    // when the outermost began, as the engine's clock says
+	inner    Request  // the one that Call runs; see Inner
+	plan     Plan     // of it
+	turnedUp []uint32 // locks that the outermost has turned out to need, and got
 }
 
 // abandon takes back what runs.
@@ -167,8 +172,8 @@ func (b *Batch) prepare(s *Session, r *Request) *Invocation { return b.invocatio
 
 // invocation returns an invocation at a level of nesting, where none runs.
 func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer) *Invocation {
-	if level == len(b.running.stack) {
-		b.running.stack = append(b.running.stack, &Invocation{Engine: b.engine, Txn: b.txn, batch: b, level: level})
+	for level >= len(b.running.stack) { // a waiting client is served inside of what is no invocation when its key expires
+		b.running.stack = append(b.running.stack, &Invocation{Engine: b.engine, Txn: b.txn, batch: b, level: len(b.running.stack)})
 	}
 	c := b.running.stack[level]
 	c.Request, c.Session, c.Reply = r, s, reply
@@ -181,6 +186,7 @@ type outbox struct {
 	after  []afterCommit // what waits for the commit
 	served []served      // to be told when the commit has succeeded
 	ran    []Execution   // to be counted and shown when the outermost request has run
+	called []called      // likewise, of those that Call has run: to be counted only
 	pushed []byte        // to the client, for behind the reply to the outermost request
 
 	parcels []Parcel // what was published, when the commit has succeeded
@@ -193,10 +199,10 @@ type afterCommit struct {
 }
 
 // outboxMark is what rewind goes back to.
-type outboxMark struct{ after, served, ran, pushed int }
+type outboxMark struct{ after, served, ran, called, pushed int }
 
 func (o *outbox) mark() outboxMark {
-	return outboxMark{len(o.after), len(o.served), len(o.ran), len(o.pushed)}
+	return outboxMark{len(o.after), len(o.served), len(o.ran), len(o.called), len(o.pushed)}
 }
 
 func (o *outbox) rewind(to outboxMark) {
@@ -206,7 +212,9 @@ func (o *outbox) rewind(to outboxMark) {
 	o.forgetServed(to.served)
 	clear(o.after[to.after:])
 	clear(o.ran[to.ran:])
-	o.after, o.ran, o.pushed = o.after[:to.after], o.ran[:to.ran], o.pushed[:to.pushed]
+	called := min(to.called, len(o.called)) // some were counted ahead
+	clear(o.called[called:])
+	o.after, o.ran, o.called, o.pushed = o.after[:to.after], o.ran[:to.ran], o.called[:called], o.pushed[:to.pushed]
 }
 
 func (o *outbox) forgetServed(first int) {

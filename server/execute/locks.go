@@ -51,7 +51,7 @@ func (l *locks) leave() {
 
 // take takes what a plan lists. It returns what has to be waited for when it can't be had at once.
 func (l *locks) take(p *Plan) (wait Wait, taken bool) {
-	if !p.Everything && !l.enter() {
+	if !p.Everything && !p.Outside && !l.enter() {
 		return l.gateWait(), false
 	}
 	for _, wanted := range p.locks {

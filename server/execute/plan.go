@@ -9,6 +9,8 @@ type Plan struct {
 	Writes     bool
 	Everything bool // the gate has to be closed
 	Walk       bool // more is read than what is locked
+	Long       bool // it has a script, which may go on for ever
+	Outside    bool // it touches no data: it doesn't pass the gate
 }
 
 type wantedLock struct {
@@ -18,7 +20,7 @@ type wantedLock struct {
 
 func (p *Plan) reset() {
 	p.locks = p.locks[:0]
-	p.Worker, p.Writes, p.Everything, p.Walk = false, false, false, false
+	p.Worker, p.Writes, p.Everything, p.Walk, p.Long, p.Outside = false, false, false, false, false, false
 }
 
 // make finds out what an invocation needs. When it repeats an effect, it may have to see what its own transaction has written before.
@@ -26,6 +28,7 @@ func (p *Plan) make(c *Invocation, repeats bool) error {
 	p.reset()
 	if c.Command.Plan == nil {
 		p.add(c.Request)
+		p.Outside = c.Command.outside && len(p.locks) == 0
 	} else if err := c.Command.Plan(c, p); err != nil {
 		return err
 	}
@@ -57,6 +60,7 @@ func (p *Plan) add(r *Request) {
 	p.Worker = p.Worker || r.flags&Worker != 0
 	p.Everything = p.Everything || r.flags&Exclusive != 0
 	p.Walk = p.Walk || r.flags&Walk != 0
+	p.Long = p.Long || r.Command.RunsScript
 	for i := range r.keys {
 		if key := &r.keys[i]; key.Flags&NotKey == 0 {
 			p.locks = append(p.locks, wantedLock{key.stripe, writes})

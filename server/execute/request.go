@@ -93,6 +93,9 @@ func (r *Request) refusal() error {
 // writes reports whether the request may change keys, or what replicas are told.
 func (r *Request) writes() bool { return r.flags&(Write|MayReplicate) != 0 }
 
+// Writes reports whether the request may change keys, or what replicas are told.
+func (r *Request) Writes() bool { return r.writes() }
+
 // prefetch returns what the storage may look up ahead of the request's execution; false if that is nothing.
 //
 // The key is the word behind the name.

@@ -25,13 +25,14 @@ type workers struct {
 type token struct {
 	owner lock.Owner
 	slot  int
+	of    *workers
 }
 
 func (w *workers) start(reactors, count int) {
 	w.count, w.slot = count, reactors
-	w.streamApplier = token{lock.Owner(reactors + count + 1), reactors + count}
+	w.streamApplier = token{lock.Owner(reactors + count + 1), reactors + count, w}
 	for i := range count {
-		w.free = append(w.free, token{lock.Owner(reactors + i + 1), reactors + i})
+		w.free = append(w.free, token{lock.Owner(reactors + i + 1), reactors + i, w})
 	}
 }
 
@@ -93,9 +94,13 @@ func (w *workers) stop(within time.Duration) (stopped bool) {
 // offload is the outcome of a request that a worker is to run.
 func (b *Batch) offload(c *Invocation) Outcome {
 	e, s, r := b.engine, c.Session, c.Request
+	pool := &e.workers
+	if b.plan.Long {
+		pool = &e.scripts
+	}
 	return s.waits(Wait{Cause: ForWorker, begin: func(wake func()) bool {
 		e.onceAdmitted(s, func(end func()) {
-			e.workers.whenFree(func(t token) { go e.runOn(t, s, r, end, wake) })
+			pool.whenFree(func(t token) { go e.runOn(t, s, r, end, wake) })
 		})
 		return true
 	}})
@@ -147,7 +152,7 @@ func (e *Engine) onWorker(b *Batch, run func(b *Batch)) { e.withToken(e.workers.
 
 func (e *Engine) withToken(t token, b *Batch, run func(b *Batch)) {
 	b.locks.owner, b.locks.slot = t.owner, t.slot
-	defer func() { e.workers.give(token{b.locks.owner, b.locks.slot}) }() // it may have got another one meanwhile
+	defer func() { t.of.give(token{b.locks.owner, b.locks.slot, t.of}) }() // it may have got another one of them meanwhile
 	panicked := true
 	defer func() {
 		if panicked {
@@ -180,9 +185,20 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 		return Done
 	}
 	defer b.releaseView()
+	defer b.leaveLong()
 	ranked := s.worked.ranked
 	s.worked.ranked = false
 	for round := 0; ; round++ {
+		if round > 0 && r.further.any() {
+			if err := b.makePlan(c); err != nil {
+				b.failPlan(c, err)
+				return Done
+			}
+		}
+		if refusal := b.enterLong(); refusal != nil {
+			b.refuse(s, r, refusal)
+			return Done
+		}
 		b.locks.await(&b.plan)
 		if b.barred(s, r) {
 			b.giveUp()
@@ -292,7 +308,7 @@ func (c *Invocation) Aside(wait func()) { c.batch.aside(wait) }
 func (b *Batch) aside(wait func()) {
 	e := b.engine
 	b.locks.leave()
-	e.workers.give(token{b.locks.owner, b.locks.slot})
+	e.workers.give(token{b.locks.owner, b.locks.slot, &e.workers})
 	defer func() {
 		t := e.workers.take()
 		b.locks.owner, b.locks.slot = t.owner, t.slot

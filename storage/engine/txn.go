@@ -139,6 +139,9 @@ func (t *Txn) Mark(s *Savepoint) {
 		t.lookups.hits, t.lookups.misses}
 }
 
+// Written is how many records were written since a savepoint.
+func (t *Txn) Written(s *Savepoint) int { return len(t.journal.entries) - s.entries }
+
 // Rollback takes back everything since a savepoint.
 func (t *Txn) Rollback(s *Savepoint) {
 	t.takeBackRanks(s.entries)

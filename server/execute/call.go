@@ -1,0 +1,135 @@
+package execute
+
+import (
+	"slices"
+	"time"
+
+	"kedis/internal/resp"
+	"kedis/storage"
+)
+
+// A script calls commands of whose keys nobody has said anything: each is planned for when it is called, and what it needs is taken as
+// further.go says.
+
+// Add takes up what a request needs, as its words say it.
+func (p *Plan) Add(r *Request) { p.add(r) }
+
+// Inner makes a request of words, to be run with Call. There is one at a time, and the words are the caller's to keep until the outermost
+// request has run.
+func (c *Invocation) Inner(words [][]byte) *Request {
+	b := c.batch
+	r := &b.running.inner
+	b.reader.readInto(r, c.Session.Database, words)
+	return r
+}
+
+// NeedsEverything reports whether the outermost request was taken back since it needs whole databases.
+func (c *Invocation) NeedsEverything() bool {
+	return c.batch.running.stack[0].further.everything
+}
+
+// Written is how many records the invocation, and those in it, have written.
+func (c *Invocation) Written() int { return c.Txn.Written(&c.before.txn) }
+
+// Refusal is nil, or why a gate refuses a request that is to run inside of this one.
+func (c *Invocation) Refusal(r *Request) error { return r.pass(c.batch, c.Session) }
+
+// reactorTime is how long calls of one request may go on on a reactor.
+const reactorTime = 4 * time.Millisecond
+
+// Call is Invoke for a request that nobody has planned for: it takes the locks that the request needs. Of those who observe commands it is
+// counted by statistics only.
+func (c *Invocation) Call(r *Request, reply *resp.Writer) error {
+	b := c.batch
+	inner := b.invocation(c.level+1, c.Session, r, reply)
+	if err := b.takeUnderway(inner); err != nil {
+		return err
+	}
+	b.Tick()
+	start := b.clock.last
+	if c.OnReactor() && time.Duration(start-b.running.began) > reactorTime {
+		return storage.ErrBudget
+	}
+	err := b.call(inner, c.Now)
+	if b.takesBack(err) {
+		return err
+	}
+	b.Tick()
+	b.countCall(inner, time.Duration(b.clock.last-start))
+	b.txn.Begin(b.mode(c), c.Now, b.budget)
+	return nil
+}
+
+// takeUnderway takes what a request inside of the running one needs.
+func (b *Batch) takeUnderway(inner *Invocation) error {
+	if b.view != nil || b.locks.reopen != nil {
+		return nil // nothing is locked, or everything
+	}
+	writes := b.plan.Writes
+	p := &b.running.plan
+	p.reset()
+	if inner.Command.Plan != nil {
+		if err := inner.Command.Plan(inner, p); err != nil {
+			return nil // the command itself says what is wrong
+		}
+	} else {
+		p.add(inner.Request)
+	}
+	switch {
+	case p.Everything, p.Walk && writes: // it may have to see what its transaction has written
+		b.running.stack[0].further.everything = true
+		return errFurther
+	case (p.Worker || p.Walk) && b.budget > 0:
+		b.running.stack[0].further.worker = true
+		return errFurther
+	}
+	for _, wanted := range p.locks {
+		if err := b.takeLock(wanted.stripe, writes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeLock takes a lock for a request inside of the running one. Inside of one that only reads, others may read, too.
+func (b *Batch) takeLock(stripe uint32, exclusive bool) error {
+	switch {
+	case exclusive:
+		return b.lockFurther(stripe)
+	case slices.Contains(b.locks.shared, stripe), b.locks.try(wantedLock{stripe, false}):
+		return nil
+	}
+	return b.lack(stripe)
+}
+
+// called is a request that Call has run, as statistics see it.
+type called struct {
+	command *Command
+	took    time.Duration
+	failure string
+}
+
+// mostCalled is how many of them wait for the end of the outermost request, to be forgotten should it be taken back: those of a script that
+// makes millions are counted ahead of it.
+const mostCalled = 4096
+
+func (b *Batch) countCall(inner *Invocation, took time.Duration) {
+	list := &b.running.outbox.called
+	*list = append(*list, called{inner.Command, took, inner.failure})
+	if len(*list) >= mostCalled {
+		b.countCalls()
+	}
+}
+
+func (b *Batch) countCalls() {
+	list := &b.running.outbox.called
+	for i := range *list {
+		call := &(*list)[i]
+		if call.failure != "" {
+			b.engine.CountError(call.failure)
+		}
+		call.command.Measures.Record(b.clock.lane, call.took, call.failure != "")
+	}
+	clear(*list)
+	*list = (*list)[:0]
+}

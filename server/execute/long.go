@@ -1,0 +1,220 @@
+package execute
+
+import (
+	"sync"
+	"time"
+
+	"kedis/internal/resp"
+	"kedis/lock"
+)
+
+// longWork are the requests with scripts that workers run. Such a request may go on for seconds, or for ever, and holds the locks of its
+// keys until it ends: who wants one of them, or all databases, waits for so long as busy-reply-threshold says, and is answered BUSY then.
+// Nobody else waits: who wants all databases closes the gate only when no such request runs any more, and meanwhile none begins.
+type longWork struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	running map[lock.Owner]*longRequest
+	whole   *longRequest // has the databases to itself
+	closing int          // who wants them, or has them
+}
+
+// longRequest is a request with a script that a worker runs.
+type longRequest struct {
+	began time.Duration // as Engine.Elapsed tells the time
+	ended map[*Blocked]struct{}
+}
+
+// scriptWorkers is how many requests with scripts workers run at the same time. They have workers of their own, so that others find one.
+const scriptWorkers = 8
+
+const errBusy = Error("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+
+func (l *longWork) init() {
+	l.changed = sync.NewCond(&l.mu)
+	l.running = map[lock.Owner]*longRequest{}
+}
+
+// longPart is a worker's batch's part in longWork.
+type longPart struct {
+	entered  *longRequest
+	excludes bool
+}
+
+// enterLong makes the batch's request one of longWork, if it has a script, or has it wait until none runs, if it wants all databases. An
+// error says that this takes too long.
+func (b *Batch) enterLong() error {
+	l := &b.engine.long
+	switch {
+	case b.plan.Everything && !b.long.excludes:
+		b.leaveLong() // it has turned out that the script needs everything
+		if !l.exclude(b) {
+			return errBusy
+		}
+	case b.plan.Long && !b.plan.Everything && !b.plan.readsView() && b.long.entered == nil:
+		if !l.enter(b) {
+			return errBusy
+		}
+	}
+	return nil
+}
+
+// leaveLong ends what enterLong began.
+func (b *Batch) leaveLong() {
+	if b.long != (longPart{}) {
+		b.engine.long.leave(b)
+		b.long = longPart{}
+	}
+}
+
+// enter waits until nobody wants all databases. It returns false when a script that has them is given up waiting for.
+func (l *longWork) enter(b *Batch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.closing > 0 {
+		if !l.await(b.engine, l.whole) {
+			return false
+		}
+	}
+	b.long.entered = &longRequest{began: b.engine.Elapsed()}
+	l.running[b.locks.owner] = b.long.entered
+	return true
+}
+
+// exclude waits until no script runs; none begins until leave. It returns false when that takes too long.
+func (l *longWork) exclude(b *Batch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing++
+	for first := l.first(); first != nil; first = l.first() {
+		if !l.await(b.engine, first) {
+			l.closing--
+			l.changed.Broadcast()
+			return false
+		}
+	}
+	b.long.excludes = true
+	if b.plan.Long {
+		b.long.entered = &longRequest{began: b.engine.Elapsed()}
+		l.whole = b.long.entered
+	}
+	return true
+}
+
+// first returns the request that has run for longest; nil if none runs.
+func (l *longWork) first() *longRequest {
+	first := l.whole
+	for _, r := range l.running {
+		if first == nil || r.began < first.began {
+			first = r
+		}
+	}
+	return first
+}
+
+// await waits until something changes, or a request has run for too long: then it returns false. The mutex is held.
+func (l *longWork) await(e *Engine, r *longRequest) bool {
+	if threshold := e.busyThreshold(); r != nil && threshold > 0 {
+		left := r.began + threshold - e.Elapsed()
+		if left <= 0 {
+			return false
+		}
+		defer time.AfterFunc(left, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.changed.Broadcast()
+		}).Stop()
+	}
+	l.changed.Wait()
+	return true
+}
+
+func (l *longWork) leave(b *Batch) {
+	l.mu.Lock()
+	if b.long.excludes {
+		l.closing--
+	}
+	var waiting map[*Blocked]struct{}
+	if r := b.long.entered; r != nil {
+		waiting, r.ended = r.ended, nil
+		if l.whole == r {
+			l.whole = nil
+		} else {
+			delete(l.running, b.locks.owner)
+		}
+	}
+	l.changed.Broadcast()
+	l.mu.Unlock()
+	for blocked := range waiting {
+		blocked.End(nil)
+	}
+}
+
+// busyThreshold is how long a script may hold up others; 0: as long as it likes.
+func (e *Engine) busyThreshold() time.Duration {
+	return time.Duration(e.Config.BusyReplyThreshold.Get()) * time.Millisecond
+}
+
+// behind returns the request with a script that a wait is for; nil if it is for something else.
+func (l *longWork) behind(w Wait, table *lock.Table) *longRequest {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.Cause == ForGate {
+		return l.whole
+	}
+	if len(l.running) == 0 {
+		return nil
+	}
+	return l.running[table.Holder(w.Stripe)]
+}
+
+// waitOut is the outcome of a request that has to wait for a lock or the gate. Who waits for a script is answered BUSY when that takes
+// too long.
+func (b *Batch) waitOut(c *Invocation, w Wait) Outcome {
+	e, s, r := b.engine, c.Session, c.Request
+	threshold := e.busyThreshold()
+	if b.budget == 0 || b.repeat.applying || threshold == 0 {
+		return s.waits(w)
+	}
+	script := e.long.behind(w, e.Locks)
+	if script == nil {
+		return s.waits(w)
+	}
+	deadline := script.began + threshold
+	if e.Elapsed() >= deadline {
+		return b.turnDown(s, r, errBusy)
+	}
+	blocked := &Blocked{Deadline: deadline, session: s, request: r, role: e.role.changes.Load(),
+		Expired: func(*resp.Writer) { b.turnDown(s, r, errBusy) }}
+	blocked.Register = func() { e.long.register(script, blocked) }
+	blocked.Cancel = func() { e.long.forget(script, blocked) }
+	return s.waits(Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool {
+		blocked.Register()
+		return true
+	}})
+}
+
+// register has a client's wait end when a script ends.
+func (l *longWork) register(script *longRequest, blocked *Blocked) {
+	l.mu.Lock()
+	running := l.whole == script
+	for _, r := range l.running {
+		running = running || r == script
+	}
+	if running {
+		if script.ended == nil {
+			script.ended = map[*Blocked]struct{}{}
+		}
+		script.ended[blocked] = struct{}{}
+	}
+	l.mu.Unlock()
+	if !running {
+		blocked.End(nil)
+	}
+}
+
+func (l *longWork) forget(script *longRequest, blocked *Blocked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(script.ended, blocked)
+}

@@ -1,0 +1,56 @@
+package script
+
+// #include "interpreter.h"
+import "C"
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"runtime/cgo"
+	"unsafe"
+)
+
+// What C calls. No panic may cross C: Run passes it on.
+
+func stateOf(handle C.uintptr_t) *State { return cgo.Handle(handle).Value().(*State) }
+
+//export scriptCall
+func scriptCall(handle C.uintptr_t, words *C.char, length C.size_t, count C.int) (ok C.int) {
+	s := stateOf(handle)
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked, ok = p, 0
+		}
+	}()
+	reply, going := s.host.Call(s.words(words, length, count), int(s.c.protocol))
+	if !going {
+		return 0
+	}
+	if !s.setInput(reply) {
+		s.setInput(noRoom)
+	}
+	return 1
+}
+
+//export scriptMay
+func scriptMay(handle C.uintptr_t, words *C.char, length C.size_t, count C.int) C.int {
+	s := stateOf(handle)
+	switch may, known := s.host.May(s.words(words, length, count)); {
+	case !known:
+		return -1
+	case may:
+		return 1
+	}
+	return 0
+}
+
+//export scriptLog
+func scriptLog(handle C.uintptr_t, level C.int, text *C.char, length C.size_t) {
+	stateOf(handle).host.Log(int(level), C.GoStringN(text, C.int(length)))
+}
+
+//export scriptSHA1
+func scriptSHA1(text *C.char, length C.size_t, digits *C.char) {
+	sum := sha1.Sum(unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length)))
+	hex.Encode(unsafe.Slice((*byte)(unsafe.Pointer(digits)), 2*len(sum)), sum[:])
+}

@@ -1,0 +1,190 @@
+package script_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"kedis/server/script"
+)
+
+// endless are programs that don't end by themselves, whatever they have around themselves to catch errors.
+var endless = []string{
+	`while true do end`,
+	`while true do pcall(function() while true do end end) end`,
+	`while true do xpcall(function() while true do end end, function() while true do end end) end`,
+	`while true do coroutine.resume(coroutine.create(function() while true do end end)) end`,
+	`while true do pcall(coroutine.wrap(function() while true do end end)) end`,
+	`local function f() return f() end f()`,
+	`repeat until false`,
+	`local function f(...) return f(1,...) end return f()`,
+	`for i=1,math.huge do end`,
+	`return string.find(string.rep("a",30), string.rep("a?",30)..string.rep("a",30))`,
+	`return string.rep("a",100000):find(".-.-.-.-b")`,
+	`return string.match(string.rep("x",200000), "(x*)*y")  or string.rep("a",100000):find(".-.-.-.-b")`,
+	`return string.gsub(string.rep("a",30), string.rep("a?",30)..string.rep("a",30), "")`,
+	`for w in string.gmatch(string.rep("a",200000), ".-.-.-b") do end`,
+	`local t={} for i=1,200000 do t[i]=i end while true do table.sort(t, function(a,b) return a<b end) end`,
+	`local t={} for i=1,100000 do t[i]=-i end while true do table.sort(t) end`,
+	`local t={} for i=1,100000 do t[i]=i end while true do table.insert(t,1,1) table.remove(t,1) end`,
+	`while true do loadstring("return 1")() end`,
+	`while true do cjson.decode(cjson.encode({1,2,3})) end`,
+	`while true do cmsgpack.unpack(cmsgpack.pack({1,2,3})) end`,
+	`while true do error_ = nil end`,
+	`local t=setmetatable({},{__index=function(t,k) while true do end end}) return t.x`,
+	`while true do pcall(error) end`,
+	`while true do pcall(string.rep) end`,
+	`while true do redis.sha1hex("x") end`,
+}
+
+// costly are programs that take more and more memory.
+var costly = []string{
+	`local s="x" while true do s=s..s end`,
+	`local t={} local i=0 while true do i=i+1 t[i]=i end`,
+	`local t={} local i=0 while true do i=i+1 t["k"..i]=i end`,
+	`return string.rep("x",1e9)`,
+	`return string.rep("x",2^31-1)`,
+	`local function f() return 1+f() end return f()`,
+	`local t={} for i=1,1e9 do t[i]=coroutine.create(function() end) end`,
+	`local t={} for i=1,60 do t={t,t} end return cjson.encode(t)`,
+	`local t={} for i=1,60 do t={t,t} end return t`,
+	`return string.rep("%s",100000):format(unpack({}))`,
+	`local t={} for i=1,1e7 do t[i]="x" end return table.concat(t)`,
+	`return cjson.decode(string.rep("[",1e6))`,
+	`return cmsgpack.unpack(string.rep("\145",1e6))`,
+	`return loadstring(string.rep("(",1e6))`,
+	`return loadstring("return "..string.rep("{",1e5)) or error("x")`,
+	`return string.find(string.rep("a",1e6), string.rep("a?",1e6)) or error("x")`,
+	`return string.find(string.rep("(",1e5), string.rep("(",1e5))`,
+	`return load(function() return "x" end)`,
+	`local t={} t=setmetatable(t,{__index=t}) return t.x or error("x")`,
+	`local a={} for i=1,200 do a={a} end return struct.unpack(string.rep("i",1e6), string.rep("x",4e6))`,
+	`return unpack({},1,1e9)`,
+	`return string.byte(string.rep("x",1e7),1,-1)`,
+	`return ("x"):rep(1e7):gsub(".", string.rep("y",1e4))`,
+}
+
+// escapes are attempts to leave the sandbox. Each returns nothing but what it must not get.
+var escapes = []string{
+	`getmetatable("").__index.upper = function() return "stolen" end`,
+	`getmetatable("").__index = {upper = function() return "stolen" end}`,
+	`rawset(getmetatable("").__index, "upper", function() return "stolen" end)`,
+	`setmetatable(string, {__index = function() return "stolen" end})`,
+	`local m = getmetatable(setmetatable({}, string)) rawset(m, "upper", function() return "stolen" end)`,
+	`for k, v in pairs(_G) do if type(v) == "table" then rawset(v, "upper", function() return "stolen" end) end end`,
+	`_G.string = {upper = function() return "stolen" end}`,
+	`rawset(_G, "string", {upper = function() return "stolen" end})`,
+	`table.insert(string, "stolen")`,
+	`table.sort(string, function() return true end) table.remove(string)`,
+	`redis.call = function() return "stolen" end`,
+	`cjson.new().encode = 1 rawset(cjson, "encode", function() return "stolen" end)`,
+	`tostring = function() return "stolen" end`,
+	`loadstring("tostring = function() return 'stolen' end")()`,
+	`load(function() return nil end) rawset(coroutine, "wrap", 1)`,
+	`coroutine.wrap(function() string.upper = function() return "stolen" end end)()`,
+	`local f = loadstring("return _G") rawset(f(), "string", 1)`,
+	`collectgarbage("stop")`,
+	`collectgarbage("setpause", 1000000)`,
+	`getmetatable(_G).__index = function() return "stolen" end`,
+	`setmetatable(_G, {__index = function() return "stolen" end})`,
+	`KEYS.x = "stolen"`,
+	`math.randomseed(5) cjson.encode_max_depth(1) redis.setresp(3)`,
+}
+
+// honest is what every program finds, whatever ran before it.
+const honest = `assert(("a"):upper() == "A" and string.upper("a") == "A" and KEYS.x == nil and tostring(5) == "5" and #redis.sha1hex("") == 40)
+assert(cjson.encode({{1}}) == "[[1]]" and #string == 0 and #table == 0 and type(coroutine.wrap) == "function")
+assert(not pcall(function() return os end) and not pcall(function() return io end) and not pcall(function() return ffi end))
+assert(not pcall(function() return newproxy end) and not pcall(function() return debug end) and not pcall(function() return setfenv end))
+assert(loadstring("\27Lua") == nil and load(function() return "\27LuaQ" end == nil and nil or (function() local n = 0 return function() n = n + 1 return n == 1 and "\27LuaQ" or nil end end)()) == nil)
+return math.random(1000)`
+
+func open(t *testing.T) *script.State {
+	t.Helper()
+	state, err := script.Open(script.Options{Memory: 32 << 20, Version: "7.2.0", Number: 0x070200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(state.Close)
+	return state
+}
+
+func run(t *testing.T, state *script.State, program string, within time.Duration) script.Result {
+	t.Helper()
+	sha := shaOf(program)
+	if err := state.Compile(sha, []byte(program)); err != nil {
+		t.Fatalf("%s: %v", program, err)
+	}
+	return state.Run(noHost{}, &script.Run{SHA: sha, Protocol: 2, Within: within})
+}
+
+func checkHonest(t *testing.T, state *script.State, after string) {
+	t.Helper()
+	if result := run(t, state, honest, 0); result.End != script.Done || string(result.Output) != ":171\r\n" {
+		t.Fatalf("after %s: %v %q", after, result.End, result.Output)
+	}
+}
+
+func TestEndlessProgramsEnd(t *testing.T) {
+	state := open(t)
+	for _, program := range endless {
+		if result := run(t, state, program, 5*time.Millisecond); result.End != script.Late && result.End != script.Failed {
+			t.Errorf("%s: end %v %q", program, result.End, result.Output)
+		}
+		checkHonest(t, state, program)
+	}
+}
+
+func TestKill(t *testing.T) {
+	state := open(t)
+	for _, program := range endless[:6] {
+		ended := make(chan script.Result)
+		go func() { ended <- run(t, state, program, 0) }()
+		for running := true; running; {
+			select {
+			case result := <-ended:
+				if running = false; result.End != script.Killed {
+					t.Errorf("%s: end %v %q", program, result.End, result.Output)
+				}
+			case <-time.After(time.Millisecond):
+				state.Kill()
+			}
+		}
+		run(t, state, "return 1", 0) // a kill that came too late is the next one's
+		checkHonest(t, state, program)
+	}
+}
+
+func TestCostlyProgramsFail(t *testing.T) {
+	state := open(t)
+	for _, program := range costly {
+		result := run(t, state, program, 10*time.Second)
+		if result.End == script.Late || result.End == script.Killed {
+			t.Errorf("%s: end %v", program, result.End)
+		}
+		if result.End == script.Done && len(result.Output) > 1<<20 && !strings.Contains(program, "concat") {
+			t.Errorf("%s: %d bytes", program, len(result.Output))
+		}
+		checkHonest(t, state, program)
+	}
+}
+
+func TestEscapes(t *testing.T) {
+	state := open(t)
+	for _, program := range escapes {
+		run(t, state, program, time.Second)
+		checkHonest(t, state, program)
+	}
+}
+
+func TestMemoryIsGivenBack(t *testing.T) {
+	state := open(t)
+	run(t, state, "return 1", 0)
+	before := state.Used()
+	for range 200 {
+		run(t, state, `local t={} for i=1,10000 do t[i]="k"..i end return #t`, 0)
+	}
+	if used := state.Used(); used > before+8<<20 {
+		t.Errorf("%d bytes, before %d", used, before)
+	}
+}

@@ -1,0 +1,414 @@
+#include "interpreter.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// So many instructions of the virtual machine take some tens of microseconds.
+enum { INSTRUCTIONS_PER_POLL = 10000 };
+
+// Where things stand on the stack of a state between two runs.
+enum { HANDLER = 1, RUNNER = 2, COMPILER = 3 };
+
+static void *allocate(void *user, void *block, size_t before, size_t after) {
+	struct interpreter *in = user;
+	if (after == 0) {
+		in->used -= before;
+		free(block);
+		return NULL;
+	}
+	if (after > before && in->used + (after - before) > in->limit)
+		return NULL;
+	void *moved = realloc(block, after);
+	if (moved != NULL)
+		in->used += after - before;
+	return moved;
+}
+
+// The interpreter is its own allocator's argument, so that every thread of the state finds it.
+struct interpreter *interpreter_of(lua_State *L) {
+	void *user;
+	lua_getallocf(L, &user);
+	return user;
+}
+
+int64_t interpreter_now(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int interpreter_reserve(struct interpreter *in, struct bytes *b, size_t more) {
+	if (b->capacity - b->length >= more)
+		return 1;
+	size_t wanted = b->capacity < 512 ? 512 : b->capacity * 2;
+	if (wanted < b->length + more)
+		wanted = b->length + more;
+	char *moved = allocate(in, b->data, b->capacity, wanted);
+	if (moved == NULL)
+		return 0;
+	b->data = moved;
+	b->capacity = wanted;
+	return 1;
+}
+
+static void release(struct interpreter *in, struct bytes *b) {
+	allocate(in, b->data, b->capacity, 0);
+	memset(b, 0, sizeof *b);
+}
+
+void add(lua_State *L, struct bytes *b, const void *data, size_t length) {
+	if (!interpreter_reserve(interpreter_of(L), b, length))
+		luaL_error(L, "not enough memory");
+	memcpy(b->data + b->length, data, length);
+	b->length += length;
+}
+
+void add_format(lua_State *L, struct bytes *b, const char *format, ...) {
+	char text[512];
+	va_list arguments;
+	va_start(arguments, format);
+	int length = vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	add(L, b, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
+}
+
+int fail(lua_State *L, const char *text) {
+	lua_pushstring(L, text);
+	return lua_error(L);
+}
+
+static void on_count(lua_State *L, lua_Debug *record) {
+	(void)record;
+	poll_run(L);
+}
+
+// end_run unwinds the run. From now on each instruction of a handler that gets in between ends it again.
+static void end_run(lua_State *L) {
+	lua_sethook(L, on_count, LUA_MASKCOUNT, 1);
+	fail(L, "the script is to end");
+}
+
+void end_if_ending(lua_State *L) {
+	if (interpreter_of(L)->ending)
+		end_run(L);
+}
+
+void poll_run(lua_State *L) {
+	struct interpreter *in = interpreter_of(L);
+	if (!in->ending) {
+		if (atomic_load_explicit(&in->kill, memory_order_relaxed))
+			in->ending = END_KILLED;
+		else if (in->deadline != 0 && interpreter_now() > in->deadline)
+			in->ending = END_LATE;
+		else
+			return;
+	}
+	end_run(L);
+}
+
+// note_place is the handler of errors: it notes where one was raised.
+static int note_place(lua_State *L) {
+	struct interpreter *in = interpreter_of(L);
+	lua_Debug record;
+	in->line = 0;
+	for (int level = 1; level <= 2 && lua_getstack(L, level, &record); level++) {
+		lua_getinfo(L, "Sl", &record);
+		in->line = record.currentline;
+		snprintf(in->source, sizeof in->source, "%s", record.source);
+		if (strcmp(record.what, "C") != 0)
+			break;
+	}
+	return 1;
+}
+
+// push_words pushes a table of the words that stand one behind the other, each behind its length.
+static const char *push_words(lua_State *L, const char *at, size_t count) {
+	lua_createtable(L, (int)count, 0);
+	for (size_t i = 1; i <= count; i++) {
+		uint32_t length;
+		memcpy(&length, at, sizeof length);
+		lua_pushlstring(L, at + sizeof length, length);
+		lua_rawseti(L, -2, (int)i);
+		at += sizeof length + length;
+	}
+	return at;
+}
+
+static const char globals_key;
+
+// What a run is given.
+struct run {
+	int function; // reference of what is called
+	const char *words;
+	size_t keys, arguments;
+};
+
+// run calls what a struct run says, and writes the reply.
+static int run(lua_State *L) {
+	const struct run *r = lua_touserdata(L, 1);
+	struct interpreter *in = interpreter_of(L);
+	lua_settop(L, 0);
+	lua_pushlightuserdata(L, (void *)&globals_key);
+	lua_rawget(L, LUA_REGISTRYINDEX);
+	const char *arguments = push_words(L, r->words, r->keys);
+	lua_setfield(L, 1, "KEYS");
+	push_words(L, arguments, r->arguments);
+	lua_setfield(L, 1, "ARGV");
+	lua_rawgeti(L, LUA_REGISTRYINDEX, r->function);
+	lua_call(L, 0, 1);
+	in->output.length = 0;
+	write_reply(L, in);
+	return 0;
+}
+
+struct source {
+	const char *text;
+	size_t length;
+	int reference;
+};
+
+// compile compiles a source. While a chunk is parsed nothing refers to its name but the parser, so the collector rests: CVE-2025-49844.
+static int compile(lua_State *L) {
+	struct source *s = lua_touserdata(L, 1);
+	if (s->length > 0 && s->text[0] == LUA_SIGNATURE[0])
+		return luaL_error(L, "bytecode is not loaded");
+	lua_gc(L, LUA_GCSTOP, 0);
+	int failed = luaL_loadbuffer(L, s->text, s->length, "@user_script");
+	lua_gc(L, LUA_GCRESTART, 0);
+	if (failed)
+		return lua_error(L);
+	s->reference = luaL_ref(L, LUA_REGISTRYINDEX);
+	return 0;
+}
+
+// text_of_error leaves the text of the error on top of the stack in output. It must not raise another one.
+static void text_of_error(struct interpreter *in, int prefixed) {
+	lua_State *L = in->lua;
+	const char *text = "unknown error";
+	char number[32];
+	int raw = 0;
+	switch (lua_type(L, -1)) {
+	case LUA_TSTRING:
+		text = lua_tostring(L, -1);
+		break;
+	case LUA_TNUMBER:
+		snprintf(number, sizeof number, LUA_NUMBER_FMT, lua_tonumber(L, -1));
+		text = number;
+		break;
+	case LUA_TNIL:
+		text = "nil";
+		break;
+	case LUA_TBOOLEAN:
+		text = lua_toboolean(L, -1) ? "true" : "false";
+		break;
+	case LUA_TTABLE:
+		for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+			if (lua_type(L, -2) == LUA_TSTRING && strcmp(lua_tostring(L, -2), "err") == 0 && lua_isstring(L, -1)) {
+				text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : number;
+				if (text == number)
+					snprintf(number, sizeof number, LUA_NUMBER_FMT, lua_tonumber(L, -1));
+				raw = 1;
+				lua_pop(L, 2);
+				break;
+			}
+		}
+	}
+	size_t length = strlen(text);
+	in->output.length = 0;
+	if (!interpreter_reserve(in, &in->output, length + 5)) // the script has used it all up
+		return;
+	if (prefixed && !raw) {
+		memcpy(in->output.data, "ERR ", 4);
+		in->output.length = 4;
+	}
+	memcpy(in->output.data + in->output.length, text, length);
+	in->output.length += length;
+}
+
+// collect collects what earlier runs have left, if that is much: Lua 5.1 doesn't when memory runs out. The collector itself takes some,
+// and must get it, since nobody catches its error here.
+static void collect(struct interpreter *in) {
+	if (in->used < in->limit / 4)
+		return;
+	size_t limit = in->limit;
+	in->limit = SIZE_MAX;
+	lua_gc(in->lua, LUA_GCCOLLECT, 0);
+	in->limit = limit;
+}
+
+// call calls one of the functions that wait on the stack, with a pointer, and tells how that has ended.
+static int call(struct interpreter *in, int function, void *argument, int64_t deadline, int prefixed) {
+	lua_State *L = in->lua;
+	collect(in);
+	in->ending = END_DONE;
+	in->deadline = deadline;
+	in->line = 0;
+	lua_sethook(L, on_count, LUA_MASKCOUNT, INSTRUCTIONS_PER_POLL);
+	lua_pushvalue(L, function);
+	lua_pushlightuserdata(L, argument);
+	int failed = lua_pcall(L, 1, 0, HANDLER);
+	atomic_store(&in->kill, 0);
+	if (failed && in->ending == END_DONE) {
+		in->ending = END_ERROR;
+		text_of_error(in, prefixed);
+	}
+	lua_settop(L, COMPILER);
+	return in->ending;
+}
+
+int interpreter_compile(struct interpreter *in, const char *source, size_t length, int *reference) {
+	struct source s = {source, length, LUA_NOREF};
+	int end = call(in, COMPILER, &s, 0, 0);
+	*reference = s.reference;
+	return end;
+}
+
+void interpreter_forget(struct interpreter *in, int reference) { luaL_unref(in->lua, LUA_REGISTRYINDEX, reference); }
+
+// retained is how much memory for words and replies is kept between two runs.
+enum { RETAINED = 64 << 10 };
+
+int interpreter_run(struct interpreter *in, int function, const char *words, size_t keys, size_t arguments, int client, int64_t within) {
+	struct run r = {function, words, keys, arguments};
+	if (in->input.capacity > RETAINED)
+		release(in, &in->input);
+	if (in->output.capacity > RETAINED)
+		release(in, &in->output);
+	in->client = client;
+	in->protocol = 2;
+	in->random = 0x330E;
+	reset_json(in);
+	return call(in, RUNNER, &r, within == 0 ? 0 : interpreter_now() + within, 1);
+}
+
+void interpreter_kill(struct interpreter *in) { atomic_store(&in->kill, 1); }
+
+static const char protected_key;
+
+static int refuse_write(lua_State *L) {
+	luaL_where(L, 1);
+	lua_pushliteral(L, "Attempt to modify a readonly table");
+	lua_concat(L, 2);
+	return lua_error(L);
+}
+
+void protect(lua_State *L) {
+	lua_newtable(L); // it stays empty, so every access goes to its metatable
+	lua_createtable(L, 0, 3);
+	lua_pushvalue(L, -3);
+	lua_setfield(L, -2, "__index");
+	lua_pushcfunction(L, refuse_write);
+	lua_setfield(L, -2, "__newindex");
+	lua_pushlightuserdata(L, (void *)&protected_key);
+	lua_pushvalue(L, -4);
+	lua_rawset(L, -3);
+	lua_setmetatable(L, -2);
+	lua_replace(L, -2);
+}
+
+int reveal(lua_State *L, int index) {
+	if (lua_type(L, index) != LUA_TTABLE || !lua_getmetatable(L, index))
+		return 0;
+	lua_pushlightuserdata(L, (void *)&protected_key);
+	lua_rawget(L, -2);
+	int is = !lua_isnil(L, -1);
+	if (is) {
+		lua_pushvalue(L, -1);
+		lua_replace(L, index);
+	}
+	lua_pop(L, 2);
+	return is;
+}
+
+static int refuse_unknown(lua_State *L) {
+	return luaL_error(L, "Script attempted to access nonexistent global variable '%s'", lua_tostring(L, 2));
+}
+
+// The only globals of the libraries that scripts get.
+static const char *const allowed[] = {"_VERSION", "assert", "coroutine", "error", "gcinfo", "ipairs", "math", "rawequal", "select",
+	"string", "table", "tonumber", "tostring", "type", NULL};
+
+static void copy_allowed(lua_State *L, int to) {
+	for (const char *const *name = allowed; *name != NULL; name++) {
+		lua_getglobal(L, *name);
+		lua_setfield(L, to, *name);
+	}
+}
+
+// prepare makes the globals of a state. Scripts see them through a table that can't be written to.
+static int prepare(lua_State *L) {
+	static const lua_CFunction libraries[] = {luaopen_base, luaopen_table, luaopen_string, luaopen_math, NULL};
+	for (const lua_CFunction *open = libraries; *open != NULL; open++) {
+		lua_pushcfunction(L, *open);
+		lua_call(L, 0, 0);
+	}
+	lua_settop(L, 0);
+	lua_newtable(L);
+	copy_allowed(L, 1);
+	lua_pushvalue(L, 1);
+	lua_replace(L, LUA_GLOBALSINDEX);
+	open_base(L);
+	open_strings(L);
+	open_tables(L);
+	open_random(L);
+	open_bit(L);
+	open_struct(L);
+	open_json(L);
+	open_messagepack(L);
+	open_redis(L);
+	static const char *const tables[] = {"coroutine", "math", "string", "table", "bit", "struct", "cjson", "cmsgpack", "redis", NULL};
+	for (const char *const *name = tables; *name != NULL; name++) {
+		lua_getglobal(L, *name);
+		protect(L);
+		lua_setglobal(L, *name);
+	}
+	lua_pushliteral(L, "");
+	lua_getmetatable(L, -1);
+	lua_getglobal(L, "string");
+	lua_setfield(L, -2, "__index");
+	lua_pushlightuserdata(L, (void *)&globals_key);
+	lua_pushvalue(L, 1);
+	lua_rawset(L, LUA_REGISTRYINDEX);
+	lua_createtable(L, 0, 1);
+	lua_pushcfunction(L, refuse_unknown);
+	lua_setfield(L, -2, "__index");
+	lua_setmetatable(L, 1);
+	lua_settop(L, 1);
+	protect(L);
+	lua_pushvalue(L, -1);
+	lua_setglobal(L, "_G");
+	lua_replace(L, LUA_GLOBALSINDEX);
+	return 0;
+}
+
+struct interpreter *interpreter_open(uintptr_t handle, size_t limit, const char *version, int number) {
+	struct interpreter *in = calloc(1, sizeof *in);
+	if (in == NULL)
+		return NULL;
+	in->handle = handle;
+	in->limit = limit;
+	in->version = version;
+	in->number = number;
+	in->lua = lua_newstate(allocate, in);
+	if (in->lua == NULL || lua_cpcall(in->lua, prepare, NULL) != 0) {
+		interpreter_close(in);
+		return NULL;
+	}
+	lua_pushcfunction(in->lua, note_place);
+	lua_pushcfunction(in->lua, run);
+	lua_pushcfunction(in->lua, compile);
+	return in;
+}
+
+void interpreter_close(struct interpreter *in) {
+	if (in->lua != NULL) {
+		lua_gc(in->lua, LUA_GCCOLLECT, 0); // CVE-2024-46981
+		lua_close(in->lua);
+	}
+	free(in->input.data);
+	free(in->output.data);
+	free(in);
+}

@@ -1,0 +1,98 @@
+// The interpreter of one state: what its C files share. See script.go for what it is for.
+#ifndef KEDIS_SCRIPT_INTERPRETER_H
+#define KEDIS_SCRIPT_INTERPRETER_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// bytes is memory that grows. It counts against the interpreter's limit.
+struct bytes {
+	char *data;
+	size_t length, capacity;
+};
+
+// Why a run ended. All but END_DONE and END_ERROR can't be caught by the script.
+enum {
+	END_DONE,       // output is the reply
+	END_ERROR,      // output is the text of the error
+	END_TAKEN_BACK, // the host wants it to end: it knows why
+	END_LATE,       // its deadline has passed
+	END_KILLED,
+};
+
+// Whether numbers that JSON doesn't have are encoded.
+enum { INVALID_OFF, INVALID_ON, INVALID_NULL };
+
+// What a script can choose about JSON.
+struct json_options {
+	int encode_depth, decode_depth, precision;
+	int sparse_convert, sparse_ratio, sparse_safe;
+	int keep_buffer, encode_invalid, decode_invalid;
+};
+
+struct interpreter {
+	lua_State *lua;
+	uintptr_t handle; // the host's name for it
+	const char *version; // of Redis; while the state is made
+	int number;
+	size_t used, limit;
+	_Atomic int kill;  // set by another thread: the run is to end
+	int64_t deadline;  // of the run, ns of the monotonic clock; 0: it has none
+	int ending;        // END_TAKEN_BACK or a later one: the run unwinds
+	int protocol;      // 2 or 3: what redis.setresp chose
+	int client;        // 2 or 3: what the client speaks
+	uint64_t random;   // state of math.random
+	struct json_options json;
+	struct bytes input, output;
+	int line;          // where the error was raised; 0: unknown
+	char source[64];
+};
+
+struct interpreter *interpreter_open(uintptr_t handle, size_t limit, const char *version, int number);
+void interpreter_close(struct interpreter *in);
+int interpreter_compile(struct interpreter *in, const char *source, size_t length, int *reference);
+void interpreter_forget(struct interpreter *in, int reference);
+int interpreter_run(struct interpreter *in, int function, const char *words, size_t keys, size_t arguments, int client, int64_t within);
+void interpreter_kill(struct interpreter *in);
+int interpreter_reserve(struct interpreter *in, struct bytes *b, size_t more);
+
+struct interpreter *interpreter_of(lua_State *L);
+int64_t interpreter_now(void);
+
+// poll ends a run that is to end. Functions that may run for long call it now and then.
+void poll_run(lua_State *L);
+// end_if_ending goes on with unwinding a run that the script has tried to catch.
+void end_if_ending(lua_State *L);
+
+// add appends to memory; too much is an error of the script.
+void add(lua_State *L, struct bytes *b, const void *data, size_t length);
+void add_format(lua_State *L, struct bytes *b, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+// protect replaces the table on top of the stack by one that can't be written to.
+void protect(lua_State *L);
+// reveal replaces a protected table on the stack by what it stands for; 0: it isn't one.
+int reveal(lua_State *L, int index);
+// fail raises an error without a place.
+int fail(lua_State *L, const char *text);
+
+// push_reply pushes what a reply in RESP is in Lua; a reply without an end is an error.
+void push_reply(lua_State *L, const char *reply, size_t length);
+// write_reply appends to output what a value is in RESP.
+void write_reply(lua_State *L, struct interpreter *in);
+
+void open_base(lua_State *L);
+void open_strings(lua_State *L);
+void open_tables(lua_State *L);
+void open_random(lua_State *L);
+void open_redis(lua_State *L);
+void open_bit(lua_State *L);
+void open_struct(lua_State *L);
+void open_json(lua_State *L);
+void open_messagepack(lua_State *L);
+void reset_json(struct interpreter *in);
+
+#endif

@@ -1,0 +1,234 @@
+// Package script runs Lua: interpreters, their sandbox, conversion between replies and values of Lua, and the libraries that Redis's scripts
+// have. It knows no command: what a script calls goes to its Host. It imports the standard library only.
+//
+// The interpreter is PUC's Lua 5.1, a library of the system (docs/scripts.md says why). The C files around it are the sandbox:
+//
+//	interpreter.c   a state, its memory, its time, its globals; how a run begins and ends
+//	base.c          basic functions that respect protected tables and the end of a run
+//	strings.c       find, match, gmatch, gsub and rep, which can be interrupted
+//	tables.c        insert, remove and sort, likewise
+//	random.c        math.random with Redis's numbers
+//	convert.c       RESP to Lua and back
+//	redis.c         the table redis
+//	json.c, messagepack.c, struct.c, bit.c   the libraries
+//
+// A crossing between Go and C costs about as much as a lookup, so there is one for a run and one for each call that it makes. Words cross
+// in one buffer, one behind the other, each behind its length (uint32, in the processor's order); replies cross as RESP.
+package script
+
+/*
+#cgo CFLAGS: -I/usr/include/lua5.1 -std=gnu11 -O2 -Wall
+#cgo LDFLAGS: -l:liblua5.1.a -lm -ldl
+#include <stdlib.h>
+#include "interpreter.h"
+*/
+import "C"
+
+import (
+	"encoding/binary"
+	"errors"
+	"runtime/cgo"
+	"time"
+	"unsafe"
+)
+
+// Host is what a running script works with.
+type Host interface {
+	// Call runs a request, whose words it may keep, and returns the reply in RESP of a protocol, which is valid until the next call. False ends
+	// the script, whatever it has around the call to catch errors.
+	Call(words [][]byte, protocol int) (reply []byte, ok bool)
+	// May reports whether the script's user may run a request; known is false if it isn't one.
+	May(words [][]byte) (may, known bool)
+	// Log writes to the server's log.
+	Log(level int, message string)
+}
+
+// State is an interpreter. It is used by one goroutine at a time.
+type State struct {
+	c        *C.struct_interpreter
+	handle   cgo.Handle
+	compiled map[string]C.int // by SHA
+	epoch    uint64           // see Pool
+
+	host     Host
+	panicked any // what the host has panicked with
+
+	parameters []byte   // of the run
+	memory     []byte   // for the words of calls; the collector takes what is used up and no longer referred to
+	list       [][]byte // for lists of them
+}
+
+// Options are what the states of a server have in common.
+type Options struct {
+	Memory  int64  // bytes that a script may use
+	Version string // of Redis, as scripts are told
+	Number  int    // the version as a number
+}
+
+var errNoMemory = errors.New("script: no memory for an interpreter")
+
+// Open makes a state.
+func Open(o Options) (*State, error) {
+	s := &State{compiled: map[string]C.int{}}
+	s.handle = cgo.NewHandle(s)
+	version := C.CString(o.Version)
+	defer C.free(unsafe.Pointer(version))
+	if s.c = C.interpreter_open(C.uintptr_t(s.handle), C.size_t(o.Memory), version, C.int(o.Number)); s.c == nil {
+		s.handle.Delete()
+		return nil, errNoMemory
+	}
+	return s, nil
+}
+
+// Close frees the state's memory.
+func (s *State) Close() {
+	C.interpreter_close(s.c)
+	s.handle.Delete()
+}
+
+// Used is how many bytes the state's values take.
+func (s *State) Used() int64 { return int64(s.c.used) }
+
+// CompileError is what is wrong with a script's text.
+type CompileError string
+
+func (e CompileError) Error() string { return string(e) }
+
+// Compile makes a script ready to run under its SHA.
+func (s *State) Compile(sha string, source []byte) error {
+	if _, known := s.compiled[sha]; known {
+		return nil
+	}
+	var reference C.int
+	if C.interpreter_compile(s.c, chars(source), C.size_t(len(source)), &reference) != C.END_DONE {
+		return CompileError(s.output())
+	}
+	s.compiled[sha] = reference
+	return nil
+}
+
+// Knows reports whether a script is ready to run.
+func (s *State) Knows(sha string) bool {
+	_, known := s.compiled[sha]
+	return known
+}
+
+// forgetAll forgets the scripts.
+func (s *State) forgetAll() {
+	for sha, reference := range s.compiled {
+		C.interpreter_forget(s.c, reference)
+		delete(s.compiled, sha)
+	}
+}
+
+// End says how a run has ended.
+type End int
+
+const (
+	// Done: Result.Output is the reply.
+	Done End = C.END_DONE
+	// Failed: Result.Output is the error's text.
+	Failed End = C.END_ERROR
+	// TakenBack: the host has ended the run.
+	TakenBack End = C.END_TAKEN_BACK
+	// Late: the run has taken longer than it was given.
+	Late End = C.END_LATE
+	// Killed: somebody has called Kill.
+	Killed End = C.END_KILLED
+)
+
+// Result is what a run has come to.
+type Result struct {
+	End    End
+	Output []byte // valid until the state is used again
+	Source string // where the error was raised; "" if that isn't known
+	Line   int
+}
+
+// Run is what a script is run with.
+type Run struct {
+	SHA             string
+	Keys, Arguments [][]byte
+	Protocol        int           // of the client
+	Within          time.Duration // 0: it may take as long as it likes
+}
+
+// Run runs a script that was compiled. What the host panics with goes on to the caller.
+func (s *State) Run(host Host, r *Run) Result {
+	s.host = host
+	s.parameters = appendWords(appendWords(s.parameters[:0], r.Keys), r.Arguments)
+	end := C.interpreter_run(s.c, s.compiled[r.SHA], chars(s.parameters), C.size_t(len(r.Keys)), C.size_t(len(r.Arguments)),
+		C.int(r.Protocol), C.int64_t(r.Within))
+	s.host = nil
+	if cap(s.parameters) > retainedParameters {
+		s.parameters = nil
+	}
+	if p := s.panicked; p != nil {
+		s.panicked = nil
+		panic(p)
+	}
+	result := Result{End: End(end), Output: s.output()}
+	if result.End == Failed && s.c.line > 0 {
+		result.Line, result.Source = int(s.c.line), C.GoString(&s.c.source[0])
+	}
+	return result
+}
+
+// Kill ends the run. It is called from another goroutine, while Run is under way: a call that comes later ends the next one.
+func (s *State) Kill() { C.interpreter_kill(s.c) }
+
+const (
+	retainedParameters = 64 << 10
+	memoryPiece        = 32 << 10
+	listPiece          = 512
+)
+
+func appendWords(dst []byte, words [][]byte) []byte {
+	for _, word := range words {
+		dst = binary.NativeEndian.AppendUint32(dst, uint32(len(word)))
+		dst = append(dst, word...)
+	}
+	return dst
+}
+
+// output is what C has left of a run.
+func (s *State) output() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(s.c.output.data)), int(s.c.output.length))
+}
+
+func chars(b []byte) *C.char { return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// words copies the words of a call, which C holds only until it returns.
+func (s *State) words(text *C.char, length C.size_t, count C.int) [][]byte {
+	from := unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length))
+	if cap(s.memory)-len(s.memory) < len(from) {
+		s.memory = make([]byte, 0, max(memoryPiece, len(from)))
+	}
+	at := len(s.memory)
+	s.memory = append(s.memory, from...)
+	from = s.memory[at:len(s.memory):len(s.memory)]
+	if cap(s.list)-len(s.list) < int(count) {
+		s.list = make([][]byte, 0, max(listPiece, int(count)))
+	}
+	first := len(s.list)
+	for range int(count) {
+		end := 4 + int(binary.NativeEndian.Uint32(from))
+		s.list = append(s.list, from[4:end:end])
+		from = from[end:]
+	}
+	return s.list[first:len(s.list):len(s.list)]
+}
+
+// setInput gives C a reply.
+func (s *State) setInput(reply []byte) bool {
+	input := &s.c.input
+	input.length = 0
+	if int(input.capacity) < len(reply) && C.interpreter_reserve(s.c, input, C.size_t(len(reply))) == 0 {
+		return false
+	}
+	input.length = C.size_t(copy(unsafe.Slice((*byte)(unsafe.Pointer(input.data)), int(input.capacity)), reply))
+	return true
+}
+
+// noRoom is what a script gets instead of a reply that is too long for it.
+var noRoom = []byte("-ERR not enough memory for the reply\r\n")
