@@ -40,6 +40,7 @@ type (
 	View      = engine.View
 	Iterator  = engine.Iterator
 	Counters  = engine.Counters
+	Filters   = engine.Filters
 
 	KeyEvent  = engine.KeyEvent
 	KeyEvents = engine.KeyEvents

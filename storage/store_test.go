@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -75,9 +76,22 @@ func openStore(t *testing.T, o Options) *Store {
 	}
 	s.Attach(&testLog{content: make([]byte, s.Position())}, 1)
 	t.Cleanup(func() {
+		expectNothingRuledOut(t, s)
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
+}
+
+// expectNothingRuledOut asks the filters for every record that RocksDB has.
+func expectNothingRuledOut(t *testing.T, s *Store) {
+	t.Helper()
+	wrong, _, err := inside(s).WronglyRuledOut()
+	if errors.Is(err, rocks.ErrClosed) {
+		return // by the test
+	}
+	if err != nil || len(wrong) > 0 {
+		t.Errorf("filters rule out %d records that RocksDB has, %q, …; %v", len(wrong), wrong[:min(len(wrong), 3)], err)
+	}
 }

@@ -11,6 +11,7 @@ type Txn struct {
 	engine.Txn
 	limits  *Limits
 	scratch scratch
+	pool    keyPool
 }
 
 // scratch is memory for one use after another.

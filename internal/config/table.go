@@ -243,11 +243,12 @@ func (c *Config) checkpoints() []*option {
 func (c *Config) memoryTier(memory int64) []*option {
 	return []*option{
 		row("memory-tier", &c.MemoryTier, share(memory), "10%", byHook,
-			`Memory for records in front of RocksDB: recent writes that RocksDB doesn't have yet, and copies
-			of what was read.`),
+			`Memory for records in front of RocksDB: recent writes that RocksDB doesn't have yet, copies of
+			what was read, and filters that know which records there are.`),
 		row("clean-cache-share", &c.CleanCacheShare, percentage(), "50%", byHook,
-			`How much of memory-tier may be copies of what RocksDB has; the rest is for recent writes that it
-			doesn't have yet.`),
+			`How much of memory-tier may be copies of what RocksDB has, and up to an eighth of that filters, of
+			ten bits or more for each key, field, member and score that is looked for one by one; the rest is
+			for recent writes that RocksDB doesn't have yet.`),
 		row("rank-memory", &c.RankMemory, size(0, 1<<40), "64mb", live,
 			`Memory for counting the members of large sorted sets, for ZRANK, ZCOUNT, ZRANGE by rank and the
 			like, and of large sets, for SPOP and SRANDMEMBER: about two bytes for each member of those that are

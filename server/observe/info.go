@@ -14,6 +14,7 @@ import (
 	"kedis/internal/config"
 	"kedis/internal/metrics"
 	"kedis/server/execute"
+	"kedis/storage"
 	"kedis/storage/rocks"
 )
 
@@ -415,10 +416,24 @@ func (e report) infoTier(f *metrics.Fields) {
 	f.Int("tier_flushed_records", counters.FlushedRecords.Load())
 	f.Int("tier_slowed_commits", counters.Slowed.Load())
 	f.Int("tier_rocksdb_reads", counters.RocksReads.Load())
+	filters := e.Store.Filters()
+	f.Size("tier_filter_size", filters.Bytes)
+	f.Int("tier_filter_records", filters.Records)
+	f.Text("tier_filter_state", filterState(filters))
+	f.Int("tier_filter_ruled_out", filters.RuledOut)
+	f.Int("tier_filter_in_vain", filters.InVain)
 	f.Int("tier_reaped_elements", counters.Reaped.Load())
 	sets, rankBytes := e.Store.Ranks()
 	f.Int("tier_ranked_sets", int64(sets))
 	f.Size("tier_ranks_size", int64(rankBytes))
+}
+
+// filterState tells whether lookups of what isn't there are spared RocksDB.
+func filterState(f storage.Filters) string {
+	if f.Building {
+		return "building"
+	}
+	return "complete"
 }
 
 // binlog is the log, if this server keeps one on disk.

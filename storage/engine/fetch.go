@@ -118,7 +118,7 @@ func (t *Txn) Fetch(requests []Prefetch, which uint32) (cold uint32) {
 		}
 		*key = layout.AppendMetadataKey((*key)[:0], requests[i].Key)
 		value, known := t.inMemory(space.Number, *key)
-		if !known {
+		if !known && !space.rulesOut(*key) {
 			keys.want(i, space.Number, *key)
 		}
 		metadata[i] = value
@@ -134,7 +134,7 @@ func (t *Txn) Fetch(requests []Prefetch, which uint32) (cold uint32) {
 		if !t.elementKey(metadata[i], &requests[i]) {
 			continue
 		}
-		if _, known := t.inMemory(space.Number, *key); !known {
+		if _, known := t.inMemory(space.Number, *key); !known && !space.rulesOut(*key) {
 			elements.want(i, space.Number, *key)
 		}
 	}
@@ -200,6 +200,9 @@ func (t *Txn) fetchRecord(space *Namespace, family *rocks.Family, key []byte) (v
 	t.prefetched.key = key
 	if value, known := t.inMemory(space.Number, key); known {
 		return value, true
+	}
+	if space.rulesOut(key) {
+		return nil, true
 	}
 	var err error
 	t.prefetched.record, _, err = t.store.db().Get(family, nil, key, t.prefetched.record[:0])

@@ -150,7 +150,9 @@ func (s *Store) writeGeneration(f *frozen) error {
 	if err != nil {
 		return err
 	}
+	end := s.presences.writes.begin()
 	retained, err := s.writeRecords(f, families)
+	end()
 	if err != nil {
 		return err
 	}
@@ -298,6 +300,7 @@ const yieldRecords = 128
 // RocksDB it hides both.
 func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, learn func([]copied)) {
 	copies := make([]copied, 0, PrefetchBatch)
+	learn = s.noting(learn)
 	outside := outsideOfSequences{moved: f.moved}
 	nextRemoval, stop := iter.Pull(f.moved.removals())
 	defer stop()

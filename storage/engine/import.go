@@ -172,13 +172,18 @@ func (i *Import) write() error {
 func (i *Import) writeBatch() error {
 	j := &i.txn.journal
 	i.batch.Reset()
+	defer i.store.presences.writes.begin()()
 	for _, n := range i.sorted() {
 		c := &j.entries[n]
-		family := i.familyOf(c.space)
+		ns := i.namespaceOf(c.space)
+		family := ns.family.Load()
 		if c.length < 0 {
 			i.batch.Delete(family, j.key(c))
-		} else {
-			i.batch.Put(family, j.key(c), j.value(c))
+			continue
+		}
+		i.batch.Put(family, j.key(c), j.value(c))
+		if filtered(j.key(c)) {
+			ns.presence.add([]uint64{c.hash})
 		}
 	}
 	if err := i.store.db().Write(&i.batch); err != nil {
@@ -204,10 +209,10 @@ func (i *Import) sorted() []int32 {
 	return i.order
 }
 
-func (i *Import) familyOf(space uint32) *rocks.Family {
+func (i *Import) namespaceOf(space uint32) *Namespace {
 	for _, ns := range i.spaces {
 		if ns.Number == space {
-			return ns.family.Load()
+			return ns
 		}
 	}
 	panic("storage: an import writes to a namespace that isn't its own")

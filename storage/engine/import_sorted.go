@@ -16,10 +16,14 @@ import (
 // directory has to exist, and is the import's own.
 func (s *Store) NewSortedImport(t *Txn, directory string, runBytes int) (*Import, error) {
 	i, err := s.NewImport(t)
-	if err == nil {
-		i.tables = &sortedTables{sorter: mergesort.New(directory, runBytes)}
+	if err != nil {
+		return nil, err
 	}
-	return i, err
+	i.tables = &sortedTables{sorter: mergesort.New(directory, runBytes)}
+	for _, ns := range i.spaces {
+		ns.presence.complete.Store(nil) // nobody asks, and it would have to know what comes
+	}
+	return i, nil
 }
 
 // sortedTables makes RocksDB's table files of records that come in any order.
@@ -61,7 +65,7 @@ func (t *sortedTables) ingest(i *Import) error {
 		if err := t.follows(space, key); err != nil {
 			return err
 		}
-		tables.Put(i.familyOf(space), key, value)
+		tables.Put(i.namespaceOf(space).family.Load(), key, value)
 		return tables.Err()
 	})
 	err = errors.Join(err, t.sorter.Close())

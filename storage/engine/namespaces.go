@@ -15,6 +15,7 @@ type Namespace struct {
 	family        atomic.Pointer[rocks.Family] // nil until the first batch goes to RocksDB
 	named         bool                         // by the state of a generation, and all that follow
 	keys, expires atomic.Int64
+	presence      presence
 }
 
 // namespaces is what making namespaces takes.

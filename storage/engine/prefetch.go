@@ -53,7 +53,8 @@ func (t *Txn) Prefetch(requests []Prefetch) (missing uint32) {
 	for i := range requests {
 		if i == 0 || !requests[i].SameKey(&requests[i-1]) {
 			*key = layout.AppendMetadataKey((*key)[:0], requests[i].Key)
-			keys.add(recordHash(now.databases[requests[i].Database].Number, *key))
+			space := now.databases[requests[i].Database]
+			keys.add(recordHash(space.Number, *key), &space.presence)
 		}
 		keyOf[i] = keys.count - 1
 	}
@@ -61,19 +62,22 @@ func (t *Txn) Prefetch(requests []Prefetch) (missing uint32) {
 	var owners [PrefetchBatch]int
 	for i := range requests {
 		value, hash := keys.values[keyOf[i]], keys.hashes[keyOf[i]]
+		space := now.databases[requests[i].Database]
 		if keys.slots[keyOf[i]] == 0 {
-			missing |= 1 << i
-		} else if space := now.databases[requests[i].Database].Number; t.takenKey(&taking, value, hash, space, &requests[i]) {
+			if keys.mayBeBelow(keyOf[i]) {
+				missing |= 1 << i
+			}
+		} else if t.takenKey(&taking, value, hash, space.Number, &requests[i]) {
 			owners[elements.count] = taken
-			elements.add(recordHash(space, *key))
+			elements.add(recordHash(space.Number, *key), nil)
 		} else if t.elementKey(value, &requests[i]) {
 			owners[elements.count] = i
-			elements.add(recordHash(space, *key))
+			elements.add(recordHash(space.Number, *key), &space.presence)
 		}
 	}
 	t.prefetched.touched += elements.read()
 	for i, slot := range elements.slots[:elements.count] {
-		if slot == 0 && owners[i] != taken {
+		if slot == 0 && owners[i] != taken && elements.mayBeBelow(i) {
 			missing |= 1 << owners[i]
 		}
 	}
@@ -93,7 +97,7 @@ func (t *Txn) PrefetchRecords(ns *Namespace, next func() []byte) {
 		if key == nil {
 			break
 		}
-		keys.add(recordHash(ns.Number, key))
+		keys.add(recordHash(ns.Number, key), &ns.presence)
 	}
 	t.prefetched.touched += keys.read()
 }
@@ -162,11 +166,18 @@ type prefetcher struct {
 	slots   [PrefetchBatch]uint64                 // and its slot there; 0 if it seems to be nowhere
 	values  [PrefetchBatch][]byte                 // a guess: it may be another record's with a similar hash
 	left    [PrefetchBatch]uint8                  // records that were not found yet
+	below   [PrefetchBatch]*presence              // who knows whether RocksDB has the record; nil: nobody
 }
 
-func (w *prefetcher) add(hash uint64) {
-	w.hashes[w.count] = hash
+// add takes up a record.
+func (w *prefetcher) add(hash uint64, below *presence) {
+	w.hashes[w.count], w.below[w.count] = hash, below
 	w.count++
+}
+
+// mayBeBelow reports whether RocksDB may have a record.
+func (w *prefetcher) mayBeBelow(i int) bool {
+	return w.below[i] == nil || !w.below[i].rulesOut(w.hashes[i])
 }
 
 // read finds the values of all records. It reads slots, then entries, then the ends of values. Each
@@ -230,6 +241,11 @@ func (w *prefetcher) findOlder(left []uint8) (touched uint64) {
 	}
 	for _, i := range left {
 		touched += w.tiers.cache.Slot(w.hashes[i])
+	}
+	for _, i := range left {
+		if below := w.below[i]; below != nil {
+			touched += below.touch(w.hashes[i])
+		}
 	}
 	for _, i := range left {
 		w.slots[i], w.holders[i] = w.tiers.probeOlder(w.hashes[i])

@@ -31,11 +31,12 @@ func (s *Store) reap() error {
 	end := time.Now().Add(reapTime)
 	databases := s.tiers.Load().databases
 	for range databases {
-		family := databases[s.background.reaped.Add(1)%uint64(len(databases))].family.Load()
+		ns := databases[s.background.reaped.Add(1)%uint64(len(databases))]
+		family := ns.family.Load()
 		if family == nil {
 			continue
 		}
-		if err := s.reapFamily(family, end); err != nil {
+		if err := s.reapFamily(ns, family, end); err != nil {
 			return err
 		}
 		if time.Now().After(end) {
@@ -45,7 +46,7 @@ func (s *Store) reap() error {
 	return nil
 }
 
-func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
+func (s *Store) reapFamily(ns *Namespace, family *rocks.Family, end time.Time) error {
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{
 		LowerBound: []byte{layout.KindDeleted}, UpperBound: []byte{layout.KindDeleted + 1}})
 	defer it.Close()
@@ -73,6 +74,7 @@ func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 		if err := s.reapCollection(family, it.Key(), &deleted); err != nil {
 			return err
 		}
+		ns.presence.reaped(&deleted)
 	}
 	return it.Err()
 }
@@ -154,6 +156,9 @@ func (s *Store) dropNamespaces() error {
 	}
 	now := s.tiers.Load()
 	for _, ns := range now.databases {
+		needed[layout.Family(ns.Number)] = true
+	}
+	if ns := s.presences.walked.Load(); ns != nil { // a database had it when that began
 		needed[layout.Family(ns.Number)] = true
 	}
 	states := append([]layout.State(nil), s.commit.unpersisted...)

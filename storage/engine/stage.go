@@ -26,6 +26,7 @@ type Elements struct {
 
 	family *rocks.Family // when they are staged
 	batch  rocks.Batch
+	hashes []uint64 // of what is in the batch
 	key    []byte
 }
 
@@ -49,7 +50,7 @@ func (e *Elements) Put(kind byte, element, value []byte) error {
 	e.records++
 	e.key = layout.AppendElementKey(e.key[:0], kind, e.id, element)
 	if e.family != nil {
-		e.batch.Put(e.family, e.key, value)
+		e.add(e.key, value, recordHash(e.space.Number, e.key))
 		if e.batch.Size() < e.txn.store.ids.staged.pieceBytes {
 			return nil
 		}
@@ -83,11 +84,19 @@ func (e *Elements) stage() error {
 	e.family = family
 	for i := e.entries; i < len(t.journal.entries); i++ {
 		if c := &t.journal.entries[i]; !c.superseded && e.owns(t.journal.key(c)) {
-			e.batch.Put(family, t.journal.key(c), t.journal.value(c))
+			e.add(t.journal.key(c), t.journal.value(c), c.hash)
 		}
 	}
 	t.staging.ids = append(t.staging.ids, e.id)
 	return t.store.ids.staged.begin(e)
+}
+
+// add adds a record to the batch.
+func (e *Elements) add(key, value []byte, hash uint64) {
+	e.batch.Put(e.family, key, value)
+	if filtered(key) {
+		e.hashes = append(e.hashes, hash)
+	}
 }
 
 // owns reports whether a record is one of the collection's.
@@ -99,10 +108,14 @@ func (e *Elements) owns(key []byte) bool {
 func (e *Elements) write() error {
 	e.key = layout.AppendDeletedKey(e.key[:0], e.id)
 	e.batch.Put(e.family, e.key, layout.AppendDeletedValue(nil, e.kind, e.records))
-	if err := e.txn.store.db().Write(&e.batch); err != nil {
+	s := e.txn.store
+	defer s.presences.writes.begin()()
+	e.space.presence.add(e.hashes)
+	if err := s.db().Write(&e.batch); err != nil {
 		return fmt.Errorf("storage: staging: %w", err)
 	}
 	e.batch.Reset()
+	e.hashes = e.hashes[:0]
 	return nil
 }
 

@@ -10,7 +10,8 @@
 // It knows no data type by name, no command, no connection and no reply.
 //
 // It may import what lies below it: storage/layout, storage/rocks, storage/generation,
-// storage/cache, storage/walks, storage/rank, storage/mergesort, lock, and internal packages.
+// storage/cache, storage/filter, storage/walks, storage/rank, storage/mergesort, lock, and internal
+// packages.
 package engine
 
 import (
@@ -88,6 +89,7 @@ type Store struct {
 	positions  positions
 	ids        ids
 	namespaces namespaces
+	presences  presences
 	commit     committer
 	views      views
 
@@ -103,6 +105,9 @@ type clean struct {
 	records *cache.Cache
 	walks   walks.Copies
 	large   largeRecords
+
+	most    atomic.Int64 // bytes that they, and the filters, may take
+	granted atomic.Int64 // to records, when that was last found out
 }
 
 // positions are those of the log that data has reached.
@@ -202,11 +207,12 @@ func (s *Store) open() error {
 		return errors.Join(err, db.Close())
 	}
 	s.background.stop = make(chan struct{})
-	s.background.running.Add(5)
+	s.background.running.Add(6)
 	go s.provideMemory()
 	go s.provideGenerations()
 	go s.sortChunks()
 	go s.flushGenerations()
+	go s.buildFilters()
 	go s.maintain()
 	return nil
 }
@@ -247,6 +253,8 @@ func (s *Store) readState() error {
 		name := layout.Family(d.Namespace)
 		if f := s.db().Family(name); f != nil {
 			ns.family.Store(f)
+		} else {
+			ns.presence.complete.Store(s.newFilter(0))
 		}
 		named[name] = true
 		databases[d.Number] = ns
@@ -308,6 +316,7 @@ func (s *Store) writeFormat() error {
 // commit lock, or before there are others.
 func (s *Store) newNamespace() *Namespace {
 	ns := &Namespace{Number: s.namespaces.next}
+	ns.presence.complete.Store(s.newFilter(0))
 	s.namespaces.next++
 	return ns
 }

@@ -58,6 +58,7 @@ type outcome struct {
 type lookups struct {
 	hits, misses              int64 // keys that commands that only read have looked up; not reset
 	copiesFound, copiesMissed int64 // records that were looked up in the copies of what RocksDB has
+	ruledOut, inVain          int64 // RocksDB wasn't asked for, since it hasn't got them; was, and hasn't
 }
 
 // prefetched is what was read for commands that are about to be executed.
@@ -194,6 +195,7 @@ func (t *Txn) Reset() {
 		t.store.clean.records.Count(found, missed)
 		t.lookups.copiesFound, t.lookups.copiesMissed = 0, 0
 	}
+	t.lookups.tellPresences(&t.store.presences)
 }
 
 // Now is the time (Unix ms) at which the running command began.
@@ -283,6 +285,10 @@ func (t *Txn) Find(ns *Namespace, key []byte) (value []byte, found bool, err err
 		}
 		return value, state == generation.Present, nil
 	}
+	if filtered(key) && ns.presence.rulesOut(hash) {
+		t.lookups.ruledOut++
+		return nil, false, nil
+	}
 	t.lookups.copiesMissed++
 	return t.getBelow(ns, hash, key)
 }
@@ -308,6 +314,7 @@ func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, fo
 	if family := ns.family.Load(); family != nil {
 		t.store.counters.RocksReads.Add(1)
 		if value, found, known := t.takeFetched(ns, hash, key); known {
+			t.lookups.countInVain(ns, key, found)
 			return value, found, nil
 		}
 		if layout.Kinds[key[0]].Sequence && t.staging.spill == nil {
@@ -321,6 +328,7 @@ func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, fo
 	}
 	t.store.clean.large.note(hash, len(value))
 	t.copy(ns, hash, key, value, found)
+	t.lookups.countInVain(ns, key, found)
 	return value, found, nil
 }
 
