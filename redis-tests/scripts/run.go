@@ -126,6 +126,9 @@ func (r *Runner) one(request Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if request.Directive == "waiting" {
+		return "", r.waiting(connection, r.substitute(request.Arguments))
+	}
 	if request.Directive != "read" {
 		connection.Queue(r.substitute(request.Arguments)...)
 		if err := connection.Flush(); err != nil {
@@ -140,6 +143,42 @@ func (r *Runner) one(request Request) (string, error) {
 		return r.closed(request, err)
 	}
 	return r.show(request, reply), nil
+}
+
+// waiting sends a request, and returns when the server counts one more blocked client.
+func (r *Runner) waiting(connection *resp.Connection, request []string) error {
+	const watching = 0 // a connection that no script names
+	watcher, err := r.connection(watching)
+	if err != nil {
+		return err
+	}
+	before, err := blockedClients(watcher)
+	if err != nil {
+		return err
+	}
+	connection.Queue(request...)
+	if err := connection.Flush(); err != nil {
+		return err
+	}
+	for range 10000 {
+		now, err := blockedClients(watcher)
+		if err != nil || now != before {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return fmt.Errorf("%q doesn't wait", request)
+}
+
+var blockedPattern = regexp.MustCompile(`blocked_clients:\d+`)
+
+// blockedClients is what INFO says of blocked clients.
+func blockedClients(connection *resp.Connection) (string, error) {
+	reply, err := connection.Must("info", "clients")
+	if err != nil {
+		return "", err
+	}
+	return blockedPattern.FindString(string(reply.Text)), nil
 }
 
 func (r *Runner) setProtocol(protocol string) error {

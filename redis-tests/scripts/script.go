@@ -24,6 +24,7 @@
 //	@close                    closes the connection; when it is used again, it is a new one
 //	@raw "bytes" "bytes" …    sends the strings as they are, each as a write of its own, and shows all replies, and "closed" if it was
 //	@silent REQUEST           sends a request that is answered with nothing
+//	@waiting REQUEST          sends a request that waits for other clients, and goes on when INFO counts one more that is blocked
 //	@read REGEXP              shows what the regular expression matches in one more reply, to no request of its own
 //	@unordered REQUEST        shows the elements sorted; @unordered-pairs REQUEST: pairs of elements sorted
 //	@unordered-scan REQUEST   the same for the array in a SCAN's reply; @unordered-scan-pairs REQUEST
@@ -169,7 +170,7 @@ var parameters = map[string]struct {
 	count   int
 	request bool
 }{
-	"options": {0, true}, "resp": {1, false}, "sleep": {1, false}, "close": {0, false}, "raw": {0, true}, "silent": {0, true}, "read": {1, false},
+	"options": {0, true}, "resp": {1, false}, "sleep": {1, false}, "close": {0, false}, "raw": {0, true}, "silent": {0, true}, "waiting": {0, true}, "read": {1, false},
 	"unordered": {0, true}, "unordered-pairs": {0, true}, "unordered-scan": {0, true}, "unordered-scan-pairs": {0, true},
 	"shape": {0, true}, "find": {1, true}, "between": {2, true}, "save": {1, true},
 }
