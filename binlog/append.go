@@ -5,13 +5,14 @@ import (
 	"fmt"
 )
 
-// Append writes one record and returns the position behind it. The pieces, one behind the other, are its payload:
-// whole RESP commands. database is the one that is selected when the payload begins, which is what Database returns,
-// and after the one that is selected when it ends. Without bytes nothing is written.
+// Append writes one record and returns the position behind it. The pieces, one behind the other,
+// are its payload: whole RESP commands. database is the one that is selected when the payload
+// begins, which is what Database returns, and after the one that is selected when it ends. Without
+// bytes nothing is written.
 //
-// When it returns, the record is in the operating system's hands and survives the process, and no reply may leave
-// before; under Always, Sync must follow. When it returns an error nothing was written, and it may be called again.
-// Readers may see the record at once. The pieces are not kept.
+// When it returns, the record is in the operating system's hands and survives the process, and no
+// reply may leave before; under Always, Sync must follow. When it returns an error nothing was
+// written, and it may be called again. Readers may see the record at once. The pieces are not kept.
 //
 // It is called by one goroutine at a time, and allocates nothing.
 func (l *Log) Append(database, after int, pieces ...[]byte) (Position, error) {
@@ -36,7 +37,7 @@ func (l *Log) Append(database, after int, pieces ...[]byte) (Position, error) {
 	return l.write(database, after, uint32(length), pieces)
 }
 
-// admit tells whether a record may be written, room aside.
+// admit reports whether a record may be written, room aside.
 func (l *Log) admit(database, after int) error {
 	switch {
 	case l.closed:
@@ -70,7 +71,8 @@ func (l *Log) write(database, after int, length uint32, pieces [][]byte) (Positi
 	err := l.current.file.writeAt(l.vector, end)
 	clear(l.vector) // or the payloads would be kept from the collector
 	if err != nil {
-		// The keeper cuts off what may have been written of it, and only then is there another attempt.
+		// The keeper cuts off what may have been written of it, and only then is there another
+		// attempt.
 		return 0, l.fail(fmt.Errorf("binlog: append at position %d: %w", header.position, err))
 	}
 	l.current.end.Store(end + recordBytes + int64(length))
@@ -82,7 +84,8 @@ func (l *Log) write(database, after int, length uint32, pieces [][]byte) (Positi
 	return header.end(), nil
 }
 
-// makeRoom sees to it that size bytes fit into the current segment, beginning another one if need be.
+// makeRoom sees to it that size bytes fit into the current segment, beginning another one if need
+// be.
 func (l *Log) makeRoom(size int64) error {
 	if l.current.end.Load()+size <= l.current.size {
 		return nil
@@ -126,8 +129,8 @@ func (l *Log) roll(h History, size int64) error {
 	return nil
 }
 
-// Branch begins a new history with an id at the current position; the one so far becomes its youngest ancestor. It
-// is durable when Branch returns. Branch is called as Append is.
+// Branch begins a new history with an id at the current position; the one so far becomes its
+// youngest ancestor. It is durable when Branch returns. Branch is called as Append is.
 func (l *Log) Branch(id string) error {
 	if err := (History{ID: id}).check(); err != nil {
 		return err

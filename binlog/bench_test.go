@@ -54,8 +54,8 @@ func BenchmarkAlways(b *testing.B) {
 	}
 }
 
-// BenchmarkRecover is what the opening of a log that was killed costs for each byte that was not yet known to be
-// durable.
+// BenchmarkRecover is what the opening of a log that was killed costs for each byte that was not
+// yet known to be durable.
 func BenchmarkRecover(b *testing.B) {
 	const bytes = 256 << 20
 	for _, size := range []int{128, 4 << 10} {

@@ -1,12 +1,14 @@
-// Package binlog keeps the log of every write: a history's effects as one stream of RESP commands, in numbered segment
-// files. It is the write-ahead log of the storage, and what replicas, migration and point-in-time restore read.
+// Package binlog keeps the log of every write: a history's effects as one stream of RESP commands,
+// in numbered segment files. It is the write-ahead log of the storage, and what replicas, migration
+// and point-in-time restore read.
 //
-// A position is a number of bytes of that stream; the log gives each record one, and finds records by it. The package
-// knows where commands begin and end and what SELECT does, and nothing else of what they mean. It knows no keys, no
-// connections and no RocksDB: who applies a record, and up to where that has come, others tell it.
+// A position is a number of bytes of that stream; the log gives each record one, and finds records
+// by it. The package knows where commands begin and end and what SELECT does, and nothing else of
+// what they mean. It knows no keys, no connections and no RocksDB: who applies a record, and up to
+// where that has come, others tell it.
 //
-// It imports the standard library, hclog and golang.org/x/sys/unix, and nothing of this module. docs/binlog.md tells
-// the whole story for operators; format.go draws the bytes.
+// It imports the standard library, hclog and golang.org/x/sys/unix, and nothing of this module.
+// docs/binlog.md tells the whole story for operators; format.go draws the bytes.
 package binlog
 
 import (
@@ -23,7 +25,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Position is a place in a history's stream: the bytes before it. It equals Redis's replication offset.
+// Position is a place in a history's stream: the bytes before it. It equals Redis's replication
+// offset.
 type Position = int64
 
 // Ancestor is a history that a later one branched off from.
@@ -68,7 +71,8 @@ func (h History) youngest() History {
 // SyncPolicy says when what was appended becomes durable, as Redis's appendfsync does.
 type SyncPolicy int
 
-// The policies. Under each, a killed process loses nothing that Append returned for: only a power cut can.
+// The policies. Under each, a killed process loses nothing that Append returned for: only a power
+// cut can.
 const (
 	Always      SyncPolicy = 1 // the caller of Append calls Sync before it replies; readers get only what is synced
 	EverySecond SyncPolicy = 2 // the log syncs once a second
@@ -93,7 +97,8 @@ const (
 	leastSegmentBytes   = headerBytes + 4096
 )
 
-// Options are a log's settings. The functions are called often, from any goroutine, so that settings change live.
+// Options are a log's settings. The functions are called often, from any goroutine, so that
+// settings change live.
 type Options struct {
 	Directory      string               // holds this log and nothing else
 	SegmentBytes   int64                // of a segment file; 0 is 64 MB
@@ -102,8 +107,9 @@ type Options struct {
 	RetentionAge   func() time.Duration // Purge leaves records younger than this; nil is 0
 	Logger         hclog.Logger         // nil logs nothing
 	Room           func() int64         // bytes of the disk that segments leave to what Reclaim does; nil is 0
-	// Reclaim brings data to RocksDB's files when the disk is full, so that more of the log may be removed, and returns the position
-	// that they have reached, also when it fails. It may take long. nil does nothing.
+	// Reclaim brings data to RocksDB's files when the disk is full, so that more of the log may be
+	// removed, and returns the position that they have reached, also when it fails. It may take
+	// long. nil does nothing.
 	Reclaim    func() (persisted Position, err error)
 	Now        func() time.Time // the clock of the records; nil is time.Now
 	Persisted  Position         // Open: known to be durable from elsewhere; a log that ends below is refused, not cut
@@ -154,8 +160,8 @@ var (
 	ErrClosed = errors.New("binlog: closed")
 	// ErrPurged is NewReader's answer for a position that the log no longer holds.
 	ErrPurged = errors.New("binlog: position is purged")
-	// ErrAhead is the answer for a position that the log has not reached.
-	ErrAhead = errors.New("binlog: position is ahead of the log")
+	// ErrBeyondEnd is returned for a position that the log has not reached.
+	ErrBeyondEnd = errors.New("binlog: position is ahead of the log")
 	// ErrLater says that a range would end at a time before the one at which it begins.
 	ErrLater = errors.New("binlog: the position is later than the time")
 	// ErrNotBorder is NewReader's answer for a position inside a command.
@@ -194,10 +200,12 @@ const endsHere = "the log ends here"
 // Unwrap makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptError) Unwrap() error { return ErrCorrupt }
 
-// Log is an open log. Append, Branch and Close are called by one goroutine at a time; all else by any, at any time.
+// Log is an open log. Append, Branch and Close are called by one goroutine at a time; all else by
+// any, at any time.
 //
-// Locks, in the order in which they are taken: purging, syncing, mu, waking. Only Append, Branch and Close are on the
-// way of a write, and they take mu alone, under which nothing waits for a sync.
+// Locks, in the order in which they are taken: purging, syncing, mu, waking. Only Append, Branch
+// and Close are on the way of a write, and they take mu alone, under which nothing waits for a
+// sync.
 type Log struct {
 	options Options
 	lock    *os.File // the directory, locked against other processes
@@ -246,11 +254,12 @@ type Log struct {
 	running   sync.WaitGroup
 }
 
-// maxStart is the greatest position at which a log begins. Positions behind it don't overflow, whatever is written.
+// maxStart is the greatest position at which a log begins. Positions behind it don't overflow,
+// whatever is written.
 const maxStart Position = 1 << 62
 
-// Create makes a new log in a directory, which may exist but must hold no log. The log begins at a position of a
-// history, with a database selected. It is durable when Create returns.
+// Create makes a new log in a directory, which may exist but must hold no log. The log begins at a
+// position of a history, with a database selected. It is durable when Create returns.
 func Create(o Options, h History, at Position, database int) (*Log, error) {
 	o = o.withDefaults()
 	if err := h.check(); err != nil {
@@ -278,7 +287,8 @@ func Create(o Options, h History, at Position, database int) (*Log, error) {
 	return l, nil
 }
 
-// createFirst makes the segment of a new log. It gets its name last, so that a directory holds a whole log or none.
+// createFirst makes the segment of a new log. It gets its name last, so that a directory holds a
+// whole log or none.
 func createFirst(o Options, g beginning) (*segment, error) {
 	numbers, err := listSegments(o.Directory)
 	if err != nil {
@@ -367,7 +377,8 @@ func (l *Log) tellSynced() {
 	}
 }
 
-// Visible returns the position up to which readers get records: Durable under Always, otherwise Position.
+// Visible returns the position up to which readers get records: Durable under Always, otherwise
+// Position.
 func (l *Log) Visible() Position {
 	if l.options.Sync() == Always {
 		return l.durable.Load()
@@ -382,7 +393,8 @@ func (l *Log) Database() int {
 	return l.database
 }
 
-// History returns the history that the end of the log belongs to. Its ancestors must not be changed.
+// History returns the history that the end of the log belongs to. Its ancestors must not be
+// changed.
 func (l *Log) History() History {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -434,7 +446,8 @@ func (l *Log) bytesLocked() int64 {
 	return bytes
 }
 
-// Ready returns nil, or why a write would be refused now. It is cheap. It turns to nil by itself when the cause is gone.
+// Ready returns nil, or why a write would be refused now. It is cheap. It turns to nil by itself
+// when the cause is gone.
 func (l *Log) Ready() error {
 	if refusal := l.refusal.Load(); refusal != nil {
 		return *refusal
@@ -442,11 +455,13 @@ func (l *Log) Ready() error {
 	return nil
 }
 
-// AwaitsRoom reports whether room for the next segment is being made. Writers had better wait a little: without that segment they fail.
+// AwaitsRoom reports whether room for the next segment is being made. Writers had better wait a
+// little: without that segment they fail.
 func (l *Log) AwaitsRoom() bool { return l.awaited.Load() }
 
-// Usable is Ready for what is to be written on a full disk too, since it makes room. It returns nil also when the next segment can't be
-// made, as long as the current one may have room; Append fails when it hasn't.
+// Usable is Ready for what is to be written on a full disk too, since it makes room. It returns nil
+// also when the next segment can't be made, as long as the current one may have room; Append fails
+// when it hasn't.
 func (l *Log) Usable() error {
 	if l.roomy.Load() {
 		return nil
@@ -454,7 +469,8 @@ func (l *Log) Usable() error {
 	return l.Ready()
 }
 
-// Close makes the log durable, marks it as cleanly stopped, and ends it. Readers that wait get ErrClosed.
+// Close makes the log durable, marks it as cleanly stopped, and ends it. Readers that wait get
+// ErrClosed.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {

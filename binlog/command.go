@@ -8,8 +8,8 @@ import (
 
 var errNotCommand = errors.New("not a whole RESP command")
 
-// splitCommand takes one command, an array of bulk strings, off the front of data. It returns the command's arguments,
-// appended to arguments, and what follows it.
+// splitCommand takes one command, an array of bulk strings, off the front of data. It returns the
+// command's arguments, appended to arguments, and what follows it.
 func splitCommand(data []byte, arguments [][]byte) (command [][]byte, rest []byte, err error) {
 	count, rest, ok := cutLength(data, '*')
 	if !ok {
@@ -78,7 +78,8 @@ func databaseAfter(commands []byte, database int) (int, error) {
 	return database, nil
 }
 
-// wholeCommands returns the length of the whole commands at the front of data, without a transaction that doesn't end there.
+// wholeCommands returns the length of the whole commands at the front of data, without a
+// transaction that doesn't end there.
 func wholeCommands(data []byte) (length int) {
 	var arguments [][]byte
 	inside := false // of a transaction

@@ -1,8 +1,9 @@
 package binlog
 
-// Extent returns the positions at which the records of the log in a directory begin and end, and the history at its end. The
-// positions are the same for a log without records. Nothing on disk is changed or locked. It returns ErrNoLog for a directory without a log, and a CorruptError for damage
-// other than the torn end of a crash.
+// Extent returns the positions at which the records of the log in a directory begin and end, and
+// the history at its end. The positions are the same for a log without records. Nothing on disk is
+// changed or locked. It returns ErrNoLog for a directory without a log, and a CorruptError for
+// damage other than the torn end of a crash.
 func Extent(directory string) (history History, from, to Position, err error) {
 	n, err := load(directory, 0)
 	if err != nil {

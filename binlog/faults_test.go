@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// faults is a file system that fails as it is told, and otherwise is the disk, whose syncs it skips for speed.
+// faults is a file system that fails as it is told, and otherwise is the disk, whose syncs it skips
+// for speed.
 type faults struct {
 	mu          sync.Mutex
 	create      error
@@ -174,7 +175,8 @@ func TestDiskFull(t *testing.T) {
 	if !errors.Is(l.Ready(), syscall.ENOSPC) {
 		t.Fatalf("after %d records: %v", accepted, l.Ready())
 	}
-	// What was on its way when the disk was found full still fits into the segment that was made ahead.
+	// What was on its way when the disk was found full still fits into the segment that was made
+	// ahead.
 	add(t, l, payload)
 	accepted++
 	// Then Append itself refuses, and nothing is torn.
@@ -285,8 +287,8 @@ func TestWriteFailsInTheMiddle(t *testing.T) {
 	}
 }
 
-// A beginning whose writing failed may stand on disk in part or whole. Nothing of it may be left when the segment
-// before is written on.
+// A beginning whose writing failed may stand on disk in part or whole. Nothing of it may be left
+// when the segment before is written on.
 func TestBeginningFails(t *testing.T) {
 	for _, after := range []int{0, 50, headerBytes} {
 		o := options(t)
@@ -320,8 +322,8 @@ func TestBeginningFails(t *testing.T) {
 	}
 }
 
-// Linux tells once that a page could not be written. What a failed sync left in doubt must be written again before a
-// later sync can be believed.
+// Linux tells once that a page could not be written. What a failed sync left in doubt must be
+// written again before a later sync can be believed.
 func TestSyncFails(t *testing.T) {
 	o := options(t)
 	fault := &faults{}

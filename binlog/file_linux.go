@@ -14,7 +14,8 @@ import (
 
 // files is what the log asks of a file system to write itself. Tests put one under it that fails.
 type files interface {
-	// create makes an empty file for reading and writing, in place of one that an earlier attempt may have left.
+	// create makes an empty file for reading and writing, in place of one that an earlier attempt
+	// may have left.
 	create(path string) (file, error)
 	// open opens an existing file for reading and writing.
 	open(path string) (file, error)
@@ -25,12 +26,15 @@ type files interface {
 	free(directory string) (int64, error)
 }
 
-// file is one open file of the log. Reads, writes and syncs may run at the same time; writes come one at a time.
+// file is one open file of the log. Reads, writes and syncs may run at the same time; writes come
+// one at a time.
 type file interface {
 	io.ReaderAt
-	// writeAt writes the pieces one behind the other at an offset: all of them, or it returns an error.
+	// writeAt writes the pieces one behind the other at an offset: all of them, or it returns an
+	// error.
 	writeAt(pieces [][]byte, offset int64) error
-	// allocate reserves the file's first size bytes on disk; what is new reads as zeros. An error may leave a part.
+	// allocate reserves the file's first size bytes on disk; what is new reads as zeros. An error
+	// may leave a part.
 	allocate(size int64) error
 	truncate(size int64) error
 	// sync makes the file's bytes, and what is needed to read them again, durable.
@@ -111,7 +115,8 @@ func (f *diskFile) writeAt(pieces [][]byte, offset int64) error {
 	return nil
 }
 
-// writeVector is one pwritev of as many pieces as it takes. unix.Pwritev would allocate for more than eight.
+// writeVector is one pwritev of as many pieces as it takes. unix.Pwritev would allocate for more
+// than eight.
 func (f *diskFile) writeVector(pieces [][]byte, first int, offset int64) (int, error) {
 	f.vectors = f.vectors[:0]
 	for i, piece := range pieces {
@@ -191,7 +196,8 @@ func ignoringInterrupts(call func() error) error {
 	}
 }
 
-// lockDirectory keeps every other process from opening the log in a directory until the returned file is closed.
+// lockDirectory keeps every other process from opening the log in a directory until the returned
+// file is closed.
 func lockDirectory(path string) (*os.File, error) {
 	directory, err := os.Open(path)
 	if err != nil {

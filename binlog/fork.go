@@ -8,14 +8,16 @@ import (
 	"path/filepath"
 )
 
-// PartialSuffix ends the name of a directory in which Fork has not completed a log. It holds nothing that isn't elsewhere.
+// PartialSuffix ends the name of a directory in which Fork has not completed a log. It holds
+// nothing that isn't elsewhere.
 const PartialSuffix = ".partial"
 
-// Fork makes a log in a directory that must not exist: the same as this one up to a position, where it ends. The directory gets its
-// name when it is complete; a crash before that leaves one with PartialSuffix, which the next Fork replaces. Segments that
-// lie wholly below are shared as hard links, since nobody writes to them any more; the last one is copied. All of it is durable
-// when Fork returns, and Open opens it. The position has to lie between two commands, and in no transaction. Errors: ErrPurged, ErrAhead,
-// ErrNotBorder, ErrCorrupt.
+// Fork makes a log in a directory that must not exist: the same as this one up to a position, where
+// it ends. The directory gets its name when it is complete; a crash before that leaves one with
+// PartialSuffix, which the next Fork replaces. Segments that lie wholly below are shared as hard
+// links, since nobody writes to them any more; the last one is copied. All of it is durable when
+// Fork returns, and Open opens it. The position has to lie between two commands, and in no
+// transaction. Errors: ErrPurged, ErrBeyondEnd, ErrNotBorder, ErrCorrupt.
 func (l *Log) Fork(directory string, at Position) (err error) {
 	defer l.Hold(at)()
 	segments, err := l.upTo(at)
@@ -61,7 +63,8 @@ func (l *Log) Fork(directory string, at Position) (err error) {
 	return nil
 }
 
-// upTo returns the segments that hold what lies below a position. They stay while the caller holds it.
+// upTo returns the segments that hold what lies below a position. They stay while the caller holds
+// it.
 func (l *Log) upTo(at Position) ([]*segment, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +74,7 @@ func (l *Log) upTo(at Position) ([]*segment, error) {
 	case at < first:
 		return nil, fmt.Errorf("%w: %d, the log begins at %d", ErrPurged, at, first)
 	case at > written:
-		return nil, fmt.Errorf("%w: %d, the log ends at %d", ErrAhead, at, written)
+		return nil, fmt.Errorf("%w: %d, the log ends at %d", ErrBeyondEnd, at, written)
 	}
 	count := 1
 	for count < len(l.segments) && l.segments[count].start < at {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestFork forks a log of several segments and histories at each border between two commands, and nowhere else.
+// TestFork forks a log of several segments and histories at each border between two commands, and
+// nowhere else.
 func TestFork(t *testing.T) {
 	o := options(t)
 	l := create(t, o, 7)
@@ -83,7 +84,7 @@ func TestForkElsewhere(t *testing.T) {
 	o := options(t)
 	l := create(t, o, 100)
 	end := add(t, l, command("PING"))
-	for at, want := range map[Position]error{99: ErrPurged, end + 1: ErrAhead} {
+	for at, want := range map[Position]error{99: ErrPurged, end + 1: ErrBeyondEnd} {
 		if err := l.Fork(filepath.Join(t.TempDir(), "fork"), at); !errors.Is(err, want) {
 			t.Errorf("at %d: %v", at, err)
 		}

@@ -11,17 +11,18 @@ import (
 
 // The bytes on disk. All integers are big endian.
 //
-// A segment is a file of a header and the records behind it. The header is written in two steps, each a block with
-// its own checksum: the prologue when the file is made ahead of its use (and it is durable before the file is used),
-// the beginning when the first record is about to follow.
+// A segment is a file of a header and the records behind it. The header is written in two steps,
+// each a block with its own checksum: the prologue when the file is made ahead of its use (and it
+// is durable before the file is used), the beginning when the first record is about to follow.
 //
 //	offset 0     prologue    magic(8) | format version(4) | number(8) | salt(8) | crc32c(4)
 //	offset 512   beginning   length(4) | crc32c(4) | start position(8) | time ms(8) | durable-up-to(8) | database(4) |
 //	                         ancestors(4) | history id(40) | for each ancestor, oldest first: id(40) | left position(8)
 //	offset 4096  records     up to the end of the file, or to a length of 0
 //
-// The prologue fits a disk sector, so a power cut leaves it whole or absent. A beginning of zeros is a segment that
-// nothing was written to. The beginning's length counts the bytes behind its checksum.
+// The prologue fits a disk sector, so a power cut leaves it whole or absent. A beginning of zeros
+// is a segment that nothing was written to. The beginning's length counts the bytes behind its
+// checksum.
 //
 //	record   length(4) | crc32c(4) | position(8) | time ms(8) | database(4) | after(4) | durable-up-to(8) | payload
 //
@@ -32,9 +33,9 @@ import (
 //	after           selected when the payload ends, so that the end of the log can be told without parsing commands
 //	durable-up-to   the highest position that was known to be durable when the record was written; never above position
 //
-// Every checksum of a segment continues from the prologue's, in which the salt is random, and covers its whole block
-// or record apart from itself. So bytes of another segment never pass as a record of this one, nor do bytes that a
-// client has put into a value to look like a record.
+// Every checksum of a segment continues from the prologue's, in which the salt is random, and
+// covers its whole block or record apart from itself. So bytes of another segment never pass as a
+// record of this one, nor do bytes that a client has put into a value to look like a record.
 const (
 	formatVersion = 1
 
@@ -63,7 +64,8 @@ var (
 	errDamaged = errors.New("bad checksum")
 )
 
-// checksum goes over large payloads in pieces: Go can't interrupt crc32.Update, and while the garbage collector waits for it, so does everybody.
+// checksum goes over large payloads in pieces: Go can't interrupt crc32.Update, and while the
+// garbage collector waits for it, so does everybody.
 func checksum(seed uint32, b []byte) uint32 {
 	const piece = 1 << 20
 	for len(b) > piece {
@@ -73,7 +75,7 @@ func checksum(seed uint32, b []byte) uint32 {
 	return crc32.Update(seed, castagnoli, b)
 }
 
-// allZero tells whether b holds nothing but zeros.
+// allZero reports whether b holds nothing but zeros.
 func allZero(b []byte) bool {
 	for len(b) > len(zeros) {
 		if !bytes.Equal(b[:len(zeros)], zeros[:]) {
@@ -90,7 +92,8 @@ type prologue struct {
 	salt   uint64
 }
 
-// encode returns the prologue's bytes and its checksum, from which all others of the segment continue.
+// encode returns the prologue's bytes and its checksum, from which all others of the segment
+// continue.
 func (p prologue) encode() ([]byte, uint32) {
 	b := make([]byte, 0, prologueBytes)
 	b = append(b, magic[:]...)
@@ -134,7 +137,8 @@ type beginning struct {
 	database int
 }
 
-// encode returns the bytes that stand at beginningAt. The history is valid and has at most maxAncestors.
+// encode returns the bytes that stand at beginningAt. The history is valid and has at most
+// maxAncestors.
 func (g beginning) encode(seed uint32) []byte {
 	length := beginningFixed - 8 + len(g.history.Ancestors)*ancestorBytes
 	b := make([]byte, 0, length+8)
@@ -201,8 +205,8 @@ type recordHeader struct {
 // end is the position behind the record.
 func (h *recordHeader) end() Position { return h.position + Position(h.length) }
 
-// encode writes the header into b, which has recordBytes, leaving room for the checksum, and returns the checksum of
-// the header, which the payload's continues.
+// encode writes the header into b, which has recordBytes, leaving room for the checksum, and
+// returns the checksum of the header, which the payload's continues.
 func (h *recordHeader) encode(b []byte, seed uint32) uint32 {
 	_ = b[recordBytes-1]
 	binary.BigEndian.PutUint32(b, h.length)
@@ -218,7 +222,8 @@ func headerChecksum(seed uint32, b []byte) uint32 {
 	return checksum(checksum(seed, b[:4]), b[8:recordBytes])
 }
 
-// decodeRecordHeader reads a record's header from b, which has at least recordBytes, checking nothing.
+// decodeRecordHeader reads a record's header from b, which has at least recordBytes, checking
+// nothing.
 func decodeRecordHeader(b []byte) recordHeader {
 	_ = b[recordBytes-1]
 	return recordHeader{

@@ -28,19 +28,20 @@ func (r Range) limit() Position {
 	return r.To
 }
 
-// later tells whether a record was written after the time at which the range ends.
+// later reports whether a record was written after the time at which the range ends.
 func (r Range) later(h recordHeader) bool {
 	return !r.Until.IsZero() && time.UnixMilli(h.timeMs).After(r.Until)
 }
 
-// endsBefore tells whether a record lies behind the range.
+// endsBefore reports whether a record lies behind the range.
 func (r Range) endsBefore(h recordHeader) bool {
 	return h.position >= r.limit() || r.later(h)
 }
 
 var errStop = errors.New("the end of the range")
 
-// load prepares the inspection of the log in a directory. The data that belongs to it has reached the position persisted; 0 if that isn't known.
+// load prepares the inspection of the log in a directory. The data that belongs to it has reached
+// the position persisted; 0 if that isn't known.
 func load(directory string, persisted Position) (*inspection, error) {
 	found, err := survey(directory)
 	if err != nil {
@@ -57,7 +58,8 @@ func load(directory string, persisted Position) (*inspection, error) {
 	return &inspection{files: found, vouched: vouched, durable: vouched}, nil
 }
 
-// examine reads the records of a range, and all of the segment before it, without changing anything. visit may be nil.
+// examine reads the records of a range, and all of the segment before it, without changing
+// anything. visit may be nil.
 func (n *inspection) examine(r Range, visit func(recordHeader, []byte) error) error {
 	n.visit = func(h recordHeader, payload []byte) error {
 		switch {
@@ -92,8 +94,9 @@ func (n *inspection) examine(r Range, visit func(recordHeader, []byte) error) er
 	return err
 }
 
-// confirm looks a second time where the records seemed bad. In a log that another process writes to, the end moves on
-// while it is read, and has then been seen half before and half behind a write.
+// confirm looks a second time where the records seemed bad. In a log that another process writes
+// to, the end moves on while it is read, and has then been seen half before and half behind a
+// write.
 func (n *inspection) confirm() error {
 	again, err := load(filepath.Dir(n.files[0].path), n.vouched)
 	if err != nil {
@@ -113,12 +116,14 @@ func (n *inspection) confirm() error {
 	return nil
 }
 
-// Walk passes the records of a range, in order, to visit; of those at its ends only the commands that lie wholly in
-// it. From must be a border between two commands (ErrNotBorder) that the log holds (ErrPurged, ErrAhead) and that was
-// reached by the time Until (ErrLater), and the log must reach To (ErrAhead); when the stream ends inside a command, as
-// To may make it, that command is left out. A log that ends before Until is no error. Nothing on disk is changed or locked: the log may be open, and a record that is being written is not seen.
-// Damage other than the torn end of a crash is a CorruptError, after the records before it. visit's error ends the walk.
-func Walk(directory string, r Range, visit func(Record) error) error {
+// Scan passes the records of a range to visit, in order; of those at its ends only the commands
+// that lie wholly in it. From must be a border between two commands (ErrNotBorder) that the log
+// holds (ErrPurged, ErrBeyondEnd) and that was reached by the time Until (ErrLater), and the log
+// must reach To (ErrBeyondEnd). When To cuts a command off, that command is left out. A log that
+// ends before Until is no error. Scan changes and locks nothing on disk: the log may be open, and a
+// record that is being written is not seen. Damage other than the torn end of a crash is a
+// CorruptError, after the records before it. An error of visit ends the scan.
+func Scan(directory string, r Range, visit func(Record) error) error {
 	n, err := load(directory, 0)
 	if err != nil {
 		return err
@@ -142,10 +147,10 @@ func Walk(directory string, r Range, visit func(Record) error) error {
 	return err
 }
 
-// checkReached returns ErrAhead for a position that the log doesn't reach.
+// checkReached returns ErrBeyondEnd for a position that the log doesn't reach.
 func (n *inspection) checkReached(position Position) error {
 	if position > n.position && !n.stopped {
-		return fmt.Errorf("%w: %d, the log ends at %d", ErrAhead, position, n.position)
+		return fmt.Errorf("%w: %d, the log ends at %d", ErrBeyondEnd, position, n.position)
 	}
 	return nil
 }
@@ -168,9 +173,10 @@ func (r Range) clip(h recordHeader, payload []byte) (Record, error) {
 	return record, nil
 }
 
-// Dump writes the commands of a range as text, one to a line: position, time, database, and the words as redis-cli
-// reads them. Commands that begin before From or end behind To are left out. As Walk, it changes nothing and stops
-// with a CorruptError at damage; a position From that the log doesn't hold any more, or yet, is ErrPurged or ErrAhead.
+// Dump writes the commands of a range as text, one to a line: position, time, database, and the
+// words as redis-cli reads them. Commands that begin before From or end behind To are left out.
+// Like Scan, it changes nothing and stops with a CorruptError at damage. A position From that the
+// log no longer or not yet holds is ErrPurged or ErrBeyondEnd.
 func Dump(directory string, r Range, w io.Writer) error {
 	n, err := load(directory, 0)
 	if err != nil {
@@ -203,7 +209,7 @@ func dumpRecord(out *bufio.Writer, r Range, h recordHeader, payload []byte) erro
 		}
 		end := position + Position(len(rest)-len(after))
 		if position >= r.From && end <= r.limit() {
-			line = appendPlace(line[:0], position, h.timeMs, database)
+			line = appendRecordInfo(line[:0], position, h.timeMs, database)
 			for _, word := range command {
 				line = appendQuoted(append(line, ' '), word)
 			}
@@ -223,7 +229,7 @@ func dumpRecord(out *bufio.Writer, r Range, h recordHeader, payload []byte) erro
 	return nil
 }
 
-func appendPlace(line []byte, position Position, timeMs int64, database int) []byte {
+func appendRecordInfo(line []byte, position Position, timeMs int64, database int) []byte {
 	line = append(strconv.AppendInt(line, position, 10), ' ')
 	line = append(time.UnixMilli(timeMs).UTC().AppendFormat(line, "2006-01-02T15:04:05.000Z"), ' ')
 	return strconv.AppendInt(line, int64(database), 10)
@@ -276,9 +282,10 @@ type Report struct {
 	Unread    bool            // Bad lies where a start doesn't read; it needs only what is above Persisted
 }
 
-// Verify reads every record of a range and reports on each segment and the first bad record. The data that belongs to
-// the log has reached the position persisted; 0 if that isn't known. Nothing on disk is changed or locked; a record
-// that is being written while it reads shows as a torn end. It stops at the range's end.
+// Verify reads every record of a range and reports on each segment and the first bad record. The
+// data that belongs to the log has reached the position persisted; 0 if that isn't known. Nothing
+// on disk is changed or locked; a record that is being written while it reads shows as a torn end.
+// It stops at the range's end.
 func Verify(directory string, r Range, persisted Position) (Report, error) {
 	n, err := load(directory, persisted)
 	if err != nil {
@@ -362,7 +369,8 @@ func (r Report) consequence() string {
 	return "and the server refuses to start with it"
 }
 
-// BelowData tells whether a cut at the bad record would end the log below what the data has reached, so that the server would not start.
+// BelowData reports whether a cut at the bad record would end the log below what the data has
+// reached, so that the server would not start.
 func (r Report) BelowData() bool { return r.Bad != nil && r.Bad.Position < r.Persisted }
 
 // loss says in words what a cut takes away.
@@ -380,10 +388,11 @@ func (c *Cut) String() string {
 	return fmt.Sprintf("cut %s at offset %d (%s), lost %s", c.Path, c.Offset, c.Reason, c.loss())
 }
 
-// Repair checks the whole log and cuts it at the first bad record, if there is one. The log must not be open. The
-// returned Cut says what was lost; nil is a sound log, which is left alone.
+// Repair checks the whole log and cuts it at the first bad record, if there is one. The log must
+// not be open. The returned Cut says what was lost; nil is a sound log, which is left alone.
 //
-// When the log then ends before the position that the data has reached, the data no longer fits the log.
+// When the log then ends before the position that the data has reached, the data no longer fits the
+// log.
 func Repair(directory string) (*Cut, error) {
 	lock, err := lockDirectory(directory)
 	if err != nil {

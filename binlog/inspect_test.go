@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// dumpedLog has three records, a minute apart, in a directory, closed. It returns the positions of its commands.
+// dumpedLog has three records, a minute apart, in a directory, closed. It returns the positions of
+// its commands.
 func dumpedLog(t *testing.T) (string, []Position) {
 	t.Helper()
 	o := options(t)
@@ -93,7 +94,7 @@ func TestDumpOfOtherBytes(t *testing.T) {
 func TestWalk(t *testing.T) {
 	directory, at := dumpedLog(t)
 	walk := func(r Range) (records []Record, err error) {
-		err = Walk(directory, r, func(record Record) error {
+		err = Scan(directory, r, func(record Record) error {
 			record.Payload = bytes.Clone(record.Payload)
 			records = append(records, record)
 			return nil
@@ -114,16 +115,16 @@ func TestWalk(t *testing.T) {
 	if last := part[2]; last.Start != at[3] || last.End != at[4] || string(last.Payload) != string(command("SELECT", "0")) {
 		t.Errorf("the last: %+v", last)
 	}
-	for from, want := range map[Position]error{99: ErrPurged, at[1] + 1: ErrNotBorder, at[5] + 1: ErrAhead, at[5]: nil} {
+	for from, want := range map[Position]error{99: ErrPurged, at[1] + 1: ErrNotBorder, at[5] + 1: ErrBeyondEnd, at[5]: nil} {
 		if _, err := walk(Range{From: from}); !errors.Is(err, want) {
 			t.Errorf("from %d: %v, want %v", from, err, want)
 		}
 	}
 	stop := errors.New("stop")
-	if err := Walk(directory, Range{From: at[0]}, func(Record) error { return stop }); err != stop {
+	if err := Scan(directory, Range{From: at[0]}, func(Record) error { return stop }); err != stop {
 		t.Errorf("the visitor's error: %v", err)
 	}
-	if err := Walk(t.TempDir(), Range{}, nil); !errors.Is(err, ErrNoLog) {
+	if err := Scan(t.TempDir(), Range{}, nil); !errors.Is(err, ErrNoLog) {
 		t.Errorf("an empty directory: %v", err)
 	}
 }
@@ -262,7 +263,8 @@ func TestVerifyWhileWriting(t *testing.T) {
 	<-done
 }
 
-// The writer has gone on since the headers were read: filled a segment, begun the next, and made both durable.
+// The writer has gone on since the headers were read: filled a segment, begun the next, and made
+// both durable.
 func TestVerifyOvertaken(t *testing.T) {
 	l := create(t, options(t), 0)
 	add(t, l, command("PING"))
@@ -336,14 +338,14 @@ func TestVerifyKnowsWhatTheDataHasReached(t *testing.T) {
 func TestARangeThatEndsBeforeItBegins(t *testing.T) {
 	directory, at := dumpedLog(t)
 	early := time.UnixMilli(1_600_000_000_000)
-	err := Walk(directory, Range{From: at[3], Until: early}, func(Record) error { return nil })
+	err := Scan(directory, Range{From: at[3], Until: early}, func(Record) error { return nil })
 	if !errors.Is(err, ErrLater) {
 		t.Errorf("a walk from %d until %v: %v", at[3], early, err)
 	}
-	if err := Walk(directory, Range{From: at[0], To: at[5] + 1}, func(Record) error { return nil }); !errors.Is(err, ErrAhead) {
+	if err := Scan(directory, Range{From: at[0], To: at[5] + 1}, func(Record) error { return nil }); !errors.Is(err, ErrBeyondEnd) {
 		t.Errorf("a walk to behind the end: %v", err)
 	}
-	if err := Dump(directory, Range{From: at[5] + 1}, io.Discard); !errors.Is(err, ErrAhead) {
+	if err := Dump(directory, Range{From: at[5] + 1}, io.Discard); !errors.Is(err, ErrBeyondEnd) {
 		t.Errorf("a dump from behind the end: %v", err)
 	}
 }

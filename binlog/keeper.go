@@ -17,8 +17,9 @@ func (l *Log) alert() {
 	}
 }
 
-// keep runs in the background. It makes the next segment before it is needed, so that a full disk shows in Ready
-// while what was accepted still fits; and it repairs the log after a failure, trying until it succeeds.
+// keep runs in the background. It makes the next segment before it is needed, so that a full disk
+// shows in Ready while what was accepted still fits; and it repairs the log after a failure, trying
+// until it succeeds.
 func (l *Log) keep() {
 	retry := time.NewTimer(0)
 	retry.Stop()
@@ -72,7 +73,8 @@ func (l *Log) fail(err error) error {
 	return err
 }
 
-// makeSpare makes the next segment when there is none. The keeper alone calls it, and Append alone takes the spare.
+// makeSpare makes the next segment when there is none. The keeper alone calls it, and Append alone
+// takes the spare.
 func (l *Log) makeSpare() error {
 	l.mu.Lock()
 	needed := l.spare == nil && l.spoiled == nil && !l.closed
@@ -114,8 +116,8 @@ func (l *Log) newSpare(number uint64) (*segment, error) {
 
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// repair makes a broken log whole: it removes what a failed write has left, and writes anew what a failed sync has
-// put in doubt.
+// repair makes a broken log whole: it removes what a failed write has left, and writes anew what a
+// failed sync has put in doubt.
 func (l *Log) repair() error {
 	l.mu.Lock()
 	broken := l.broken != nil
@@ -164,10 +166,11 @@ func (l *Log) repairLocked() error {
 	return nil
 }
 
-// rewrite makes a segment durable whatever an earlier sync has said, but for records up to the position durable, which
-// are so already. The kernel tells once that a page could not be written and may keep the page, taking it for clean;
-// so only bytes that are written again are sure to be synced. They are the same bytes in the same place, which makes a
-// crash in the middle harmless. They are checked afterwards, for the kernel may also have let go of the page.
+// rewrite makes a segment durable whatever an earlier sync has said, but for records up to the
+// position durable, which are so already. The kernel tells once that a page could not be written
+// and may keep the page, taking it for clean; so only bytes that are written again are sure to be
+// synced. They are the same bytes in the same place, which makes a crash in the middle harmless.
+// They are checked afterwards, for the kernel may also have let go of the page.
 func rewrite(s *segment, durable Position) error {
 	header, err := readHeader(s.file)
 	if err != nil {

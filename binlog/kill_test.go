@@ -14,7 +14,8 @@ import (
 	"kedis/redis-tests/seed"
 )
 
-// killedDirectory names the variable that makes the test binary a process that writes to the log there.
+// killedDirectory names the variable that makes the test binary a process that writes to the log
+// there.
 const killedDirectory = "BINLOG_TEST_WRITE_TO"
 
 func TestMain(m *testing.M) {
@@ -25,7 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeUntilKilled writes the positions it has reached to standard output, each once its record was appended.
+// writeUntilKilled writes the positions it has reached to standard output, each once its record was
+// appended.
 func writeUntilKilled(directory string) error {
 	l, _, err := Open(Options{Directory: directory, SegmentBytes: 8 * leastSegmentBytes})
 	for i := 0; err == nil; i++ {
@@ -37,7 +39,8 @@ func writeUntilKilled(directory string) error {
 	return err
 }
 
-// A killed process loses nothing that Append has returned for, and leaves nothing that can't be read.
+// A killed process loses nothing that Append has returned for, and leaves nothing that can't be
+// read.
 func TestKilled(t *testing.T) {
 	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))

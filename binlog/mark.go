@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// mark is what a clean stop leaves behind: the log ended here, durable, and no position of its id is in doubt. It is
-// taken away before the log is written to again.
+// mark is what a clean stop leaves behind: the log ended here, durable, and no position of its id
+// is in doubt. It is taken away before the log is written to again.
 //
 //	position(8) | history id(40) | crc32c(4)
 type mark struct {
@@ -46,7 +46,8 @@ func writeMark(o Options, m mark) error {
 	return nil
 }
 
-// readMark returns the mark of a directory. A mark that was not written to its end, as on a full disk, is no mark.
+// readMark returns the mark of a directory. A mark that was not written to its end, as on a full
+// disk, is no mark.
 func readMark(directory string) (m mark, found bool, err error) {
 	b, err := os.ReadFile(filepath.Join(directory, markName))
 	if errors.Is(err, os.ErrNotExist) {

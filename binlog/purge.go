@@ -23,8 +23,8 @@ func (l *Log) unpin(p *pin) {
 	delete(l.pins, p)
 }
 
-// Hold keeps everything from a position on from being purged until release is called. What is purged already stays
-// so: who needs to know asks First afterwards.
+// Hold keeps everything from a position on from being purged until release is called. What is
+// purged already stays so: who needs to know asks First afterwards.
 func (l *Log) Hold(at Position) (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,12 +32,14 @@ func (l *Log) Hold(at Position) (release func()) {
 	return sync.OnceFunc(func() { l.unpin(p) })
 }
 
-// Purge removes the oldest segments: those that are durable and wholly at or below persisted (what RocksDB holds in
-// SST files), hold nothing that a reader or a Hold needs, are older than RetentionAge, and without which the log is
-// still as large as RetentionBytes. It returns how many it removed.
+// Purge removes the oldest segments: those that are durable and wholly at or below persisted (what
+// RocksDB holds in SST files), hold nothing that a reader or a Hold needs, are older than
+// RetentionAge, and without which the log is still as large as RetentionBytes. It returns how many
+// it removed.
 func (l *Log) Purge(persisted Position) (removed int, err error) { return l.purge(persisted, 0) }
 
-// purge is Purge, but removes at least so many bytes if what is persisted and what readers need lets it.
+// purge is Purge, but removes at least so many bytes if what is persisted and what readers need
+// lets it.
 func (l *Log) purge(persisted Position, least int64) (removed int, err error) {
 	l.purging.Lock()
 	defer l.purging.Unlock()
@@ -65,7 +67,8 @@ func (l *Log) purge(persisted Position, least int64) (removed int, err error) {
 	return removed, nil
 }
 
-// takeOldest (see purge) cuts the segments that may go from the list, so that no reader finds them any more.
+// takeOldest (see purge) cuts the segments that may go from the list, so that no reader finds them
+// any more.
 func (l *Log) takeOldest(persisted Position, least int64) ([]*segment, error) {
 	oldest := l.options.Now().Add(-l.options.RetentionAge()).UnixMilli()
 	keep := l.options.RetentionBytes()

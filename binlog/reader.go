@@ -17,8 +17,8 @@ type Record struct {
 	Payload    []byte // RESP commands; valid until the reader's next Next
 }
 
-// Reader reads records in order and waits at the end for more. It is for one goroutine at a time. It keeps its
-// segment, and all after it, from being purged.
+// Reader reads records in order and waits at the end for more. It is for one goroutine at a time.
+// It keeps its segment, and all after it, from being purged.
 type Reader struct {
 	log     *Log
 	pin     *pin
@@ -31,8 +31,9 @@ type Reader struct {
 	closed  bool
 }
 
-// NewReader returns a reader that starts at a position: that of a record, or any other border between two commands.
-// Errors: ErrPurged, ErrAhead, ErrNotBorder, ErrCorrupt. It reads the headers of up to one segment's records.
+// NewReader returns a reader that starts at a position: that of a record, or any other border
+// between two commands. Errors: ErrPurged, ErrBeyondEnd, ErrNotBorder, ErrCorrupt. It reads the
+// headers of up to one segment's records.
 func (l *Log) NewReader(from Position) (*Reader, error) {
 	r := &Reader{log: l, wake: make(chan struct{}, 1)}
 	atEnd, err := r.attach(from)
@@ -50,7 +51,8 @@ func (l *Log) NewReader(from Position) (*Reader, error) {
 	return r, nil
 }
 
-// attach finds and pins the segment. At the log's very end it returns the offset there, otherwise -1.
+// attach finds and pins the segment. At the log's very end it returns the offset there, otherwise
+// -1.
 func (r *Reader) attach(from Position) (int64, error) {
 	l := r.log
 	l.mu.Lock()
@@ -61,11 +63,12 @@ func (r *Reader) attach(from Position) (int64, error) {
 	case from < first:
 		return 0, fmt.Errorf("%w: %d, the log begins at %d", ErrPurged, from, first)
 	case from > written:
-		return 0, fmt.Errorf("%w: %d, the log ends at %d", ErrAhead, from, written)
+		return 0, fmt.Errorf("%w: %d, the log ends at %d", ErrBeyondEnd, from, written)
 	case from == written:
 		r.segment = l.current
 	default:
-		// The last one that starts at or before from; one that starts there and holds nothing is followed by another.
+		// The last one that starts at or before from; one that starts there and holds nothing is
+		// followed by another.
 		r.segment = l.segments[sort.Search(len(l.segments), func(i int) bool { return l.segments[i].start > from })-1]
 	}
 	r.pin = l.pinLocked(r.segment.start)
@@ -151,7 +154,7 @@ func (r *Reader) Position() Position {
 	return r.scan.position
 }
 
-// Pending tells whether Next would return without waiting.
+// Pending reports whether Next would return without waiting.
 func (r *Reader) Pending() bool {
 	if r.Position() >= r.visible {
 		r.visible = r.log.Visible()
@@ -159,8 +162,9 @@ func (r *Reader) Pending() bool {
 	return r.Position() < r.visible
 }
 
-// Next returns the next record. It waits until there is one that readers may see, the context is done, or the log is
-// closed (ErrClosed). A record that can't be read is a CorruptError, and Next stays before it.
+// Next returns the next record. It waits until there is one that readers may see, the context is
+// done, or the log is closed (ErrClosed). A record that can't be read is a CorruptError, and Next
+// stays before it.
 func (r *Reader) Next(ctx context.Context) (Record, error) {
 	if r.closed {
 		return Record{}, ErrClosed
@@ -223,7 +227,8 @@ func (r *Reader) wait(ctx context.Context) error {
 		l.waking.Unlock()
 	}()
 	for !r.Pending() {
-		// Asked after the reader was registered: whoever writes or closes from now on sees that it waits.
+		// Asked after the reader was registered: whoever writes or closes from now on sees that it
+		// waits.
 		if err := l.Ready(); errors.Is(err, ErrClosed) {
 			return ErrClosed
 		}

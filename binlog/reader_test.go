@@ -15,7 +15,8 @@ import (
 	"kedis/redis-tests/seed"
 )
 
-// A stream that crosses segments is the same bytes for readers that start anywhere, while it is still being written.
+// A stream that crosses segments is the same bytes for readers that start anywhere, while it is
+// still being written.
 func TestTailWhileWriting(t *testing.T) {
 	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -136,10 +137,10 @@ func TestReaderOutsideOfLog(t *testing.T) {
 	if _, err := l.NewReader(49); !errors.Is(err, ErrPurged) {
 		t.Fatalf("before the log: %v", err)
 	}
-	if _, err := l.NewReader(l.Position() + 1); !errors.Is(err, ErrAhead) {
+	if _, err := l.NewReader(l.Position() + 1); !errors.Is(err, ErrBeyondEnd) {
 		t.Fatalf("behind the log: %v", err)
 	}
-	if err := l.Sync(l.Position() + 1); !errors.Is(err, ErrAhead) {
+	if err := l.Sync(l.Position() + 1); !errors.Is(err, ErrBeyondEnd) {
 		t.Fatalf("sync behind the log: %v", err)
 	}
 }

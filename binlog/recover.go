@@ -25,11 +25,12 @@ type segmentFile struct {
 	records  int64
 }
 
-// begun tells whether the segment's header is whole.
+// begun reports whether the segment's header is whole.
 func (f *segmentFile) begun() bool { return f.prologueErr == nil && f.beginningErr == nil }
 
-// survey reads the headers of a directory's segments. A directory that is absent has none. A file of another format
-// version is an error, lest a repair destroy what only a newer programme can read.
+// survey reads the headers of a directory's segments. A directory that is absent has none. A file
+// of another format version is an error, lest a repair destroy what only a newer programme can
+// read.
 func survey(directory string) ([]*segmentFile, error) {
 	numbers, err := listSegments(directory)
 	if errors.Is(err, os.ErrNotExist) {
@@ -116,8 +117,8 @@ type inspection struct {
 	}
 }
 
-// inspect reads the records of the segments from an index on, where the segment is begun, and finds the end of what is
-// sound. Errors are of reading, or visit's.
+// inspect reads the records of the segments from an index on, where the segment is begun, and finds
+// the end of what is sound. Errors are of reading, or visit's.
 func (n *inspection) inspect(from int) error {
 	for _, f := range n.files {
 		if f.begun() {
@@ -136,7 +137,8 @@ func (n *inspection) inspect(from int) error {
 	return n.findEvidence()
 }
 
-// inspectSegment reads one segment and sets damage when it is not sound or doesn't continue the one before.
+// inspectSegment reads one segment and sets damage when it is not sound or doesn't continue the one
+// before.
 func (n *inspection) inspectSegment(i int) (err error) {
 	f := n.files[i]
 	opened, err := os.Open(f.path)
@@ -177,7 +179,8 @@ func (n *inspection) inspectSegment(i int) (err error) {
 	}
 }
 
-// inspectUnbegun looks at a segment that has no whole header: it may be one that was made ahead and not yet used.
+// inspectUnbegun looks at a segment that has no whole header: it may be one that was made ahead and
+// not yet used.
 func (n *inspection) inspectUnbegun(i int, opened io.ReaderAt) error {
 	f := n.files[i]
 	used, err := usedBytes(opened, prologueBytes, f.bytes)
@@ -215,7 +218,7 @@ func (n *inspection) checkContinues(i int) {
 	}
 }
 
-// continues tells whether a history is the previous one, or branched off from it at a position.
+// continues reports whether a history is the previous one, or branched off from it at a position.
 func continues(previous, h History, at Position) bool {
 	if h.ID == previous.ID {
 		return true
@@ -244,7 +247,8 @@ func (n *inspection) inspectEnd(i int, scan *scanner, err error) error {
 	return nil
 }
 
-// usedBytes tells how many bytes from an offset on a file is in use: up to the last that is not zero.
+// usedBytes tells how many bytes from an offset on a file is in use: up to the last that is not
+// zero.
 func usedBytes(file io.ReaderAt, offset, size int64) (int64, error) {
 	var used int64
 	block := make([]byte, blockBytes)
@@ -268,7 +272,8 @@ func usedBytes(file io.ReaderAt, offset, size int64) (int64, error) {
 	return used, nil
 }
 
-// findEvidence looks behind the damage for sound records, which tell what had been durable when they were written.
+// findEvidence looks behind the damage for sound records, which tell what had been durable when
+// they were written.
 func (n *inspection) findEvidence() error {
 	var span int64
 	for _, f := range n.files[n.damage.index:] {
@@ -292,8 +297,9 @@ func (n *inspection) findEvidence() error {
 	return nil
 }
 
-// searchRecords finds the sound records of a segment wherever they are, from an offset on. Their checksums continue
-// from a random number of the segment's, so what a client wrote into a value is not taken for one.
+// searchRecords finds the sound records of a segment wherever they are, from an offset on. Their
+// checksums continue from a random number of the segment's, so what a client wrote into a value is
+// not taken for one.
 func (n *inspection) searchRecords(f *segmentFile, offset, span int64) (err error) {
 	opened, err := os.Open(f.path)
 	if err != nil {
@@ -332,7 +338,8 @@ func (n *inspection) searchRecords(f *segmentFile, offset, span int64) (err erro
 	return nil
 }
 
-// corruption returns why the log must not be used as it is, or nil when it is sound or a crash explains the damage.
+// corruption returns why the log must not be used as it is, or nil when it is sound or a crash
+// explains the damage.
 func (n *inspection) corruption() error {
 	d := n.damage
 	if d == nil {
@@ -344,7 +351,8 @@ func (n *inspection) corruption() error {
 	if d.crash && d.position >= n.durable {
 		return nil
 	}
-	// Damage that no crash can leave is above no durable position: the header had been durable before its use.
+	// Damage that no crash can leave is above no durable position: the header had been durable
+	// before its use.
 	durable := max(n.durable, d.position+1)
 	return &CorruptError{Path: n.files[d.index].path, Offset: d.offset, Position: d.position, Durable: durable, Reason: d.reason}
 }
@@ -390,7 +398,8 @@ func (n *inspection) plan() (*Cut, int, error) {
 	return cut, keep, nil
 }
 
-// cut takes off everything from the damage on, in an order in which a crash leaves a log that can be cut again.
+// cut takes off everything from the damage on, in an order in which a crash leaves a log that can
+// be cut again.
 func (n *inspection) cut(fs files) (*Cut, error) {
 	cut, keep, err := n.plan()
 	if err != nil {
@@ -438,8 +447,9 @@ func truncate(fs files, path string, size int64) error {
 
 // Recovered tells what Open found.
 type Recovered struct {
-	// Clean: no position of the history's id is in doubt. It is false when no clean stop preceded, and remains so over
-	// later clean stops until Branch, for replicas may have seen more under this id than the log still holds.
+	// Clean: no position of the history's id is in doubt. It is false when no clean stop preceded,
+	// and remains so over later clean stops until Branch, for replicas may have seen more under
+	// this id than the log still holds.
 	Clean    bool
 	Segments int
 	Records  int64 // that were read and checked; those of older segments are checked when they are read
@@ -448,9 +458,9 @@ type Recovered struct {
 	Took     time.Duration
 }
 
-// Open opens the log in a directory. It reads and checks the records from the last known durable position on. What a
-// crash has left torn at the end it cuts off and logs. Damage below is a CorruptError; a directory without a log is
-// ErrNoLog.
+// Open opens the log in a directory. It reads and checks the records from the last known durable
+// position on. What a crash has left torn at the end it cuts off and logs. Damage below is a
+// CorruptError; a directory without a log is ErrNoLog.
 func Open(o Options) (*Log, Recovered, error) {
 	began := time.Now()
 	o = o.withDefaults()
@@ -512,7 +522,8 @@ func openLocked(o Options, lock *os.File) (*Log, Recovered, error) {
 	return l, recovered, nil
 }
 
-// inspectTail checks all headers, and the records that may lie above the last known durable position.
+// inspectTail checks all headers, and the records that may lie above the last known durable
+// position.
 func (n *inspection) inspectTail() error {
 	from, known := n.tail()
 	if err := n.checkHeaders(from, known); err != nil {
@@ -521,8 +532,8 @@ func (n *inspection) inspectTail() error {
 	return n.inspect(from)
 }
 
-// tail returns the index of the segment from which on a start reads the records: the one that holds the last position that is known to be durable
-// without reading them.
+// tail returns the index of the segment from which on a start reads the records: the one that holds
+// the last position that is known to be durable without reading them.
 func (n *inspection) tail() (from int, known Position) {
 	known = n.vouched
 	for _, f := range n.files {
@@ -561,13 +572,14 @@ func (n *inspection) checkHeaders(from int, known Position) error {
 	return nil
 }
 
-// unread tells whether the damage lies in records that a start doesn't read.
+// unread reports whether the damage lies in records that a start doesn't read.
 func (n *inspection) unread() bool {
 	from, known := n.tail()
 	return n.damage != nil && n.damage.offset >= headerBytes && n.damage.index < from && n.checkHeaders(from, known) == nil
 }
 
-// reopen makes the log's segments of the files, the last one open for writing, and sees to it that all is durable.
+// reopen makes the log's segments of the files, the last one open for writing, and sees to it that
+// all is durable.
 func (n *inspection) reopen(o Options, durable bool) ([]*segment, error) {
 	if spare := n.files[len(n.files)-1]; !spare.begun() {
 		if err := o.files.remove(spare.path); err != nil {

@@ -83,7 +83,8 @@ type placed struct {
 	endsStream Position
 }
 
-// crashedLog writes count records of different sizes, syncing after those that are in syncAfter, and is killed.
+// crashedLog writes count records of different sizes, syncing after those that are in syncAfter,
+// and is killed.
 func crashedLog(t *testing.T, count int, syncAfter ...int) crashed {
 	t.Helper()
 	o := options(t)
@@ -208,8 +209,8 @@ func TestCutAtEveryByte(t *testing.T) {
 				border = border || at == r.end
 			}
 			c.image.with(file, func(b []byte) []byte { return fill(b, at) }).put(t, c.options.Directory)
-			// A record of which only zeros are missing would be whole; none of these ends in zeros. Of one that is
-			// cut within its length, the rest may be zeros already, which is an end.
+			// A record of which only zeros are missing would be whole; none of these ends in zeros.
+			// Of one that is cut within its length, the rest may be zeros already, which is an end.
 			cut := !border
 			if how == "garbage" {
 				cut = at < last[2].end
@@ -285,7 +286,8 @@ func (c crashed) expectLater(t *testing.T, what string, damaged placed) {
 	}
 }
 
-// With a clean stop, or a position that the data vouches for, all of the log is known to have been durable.
+// With a clean stop, or a position that the data vouches for, all of the log is known to have been
+// durable.
 func TestFlippedBytesBelowKnownPosition(t *testing.T) {
 	c := crashedLog(t, 60)
 	last := c.records[len(c.records)-1]
@@ -382,7 +384,8 @@ func TestForeignSegment(t *testing.T) {
 	ours.refuse(t, "a segment of another history", last, 0)
 }
 
-// A value that looks like a record must not be taken for one when a torn tail is searched for what had been durable.
+// A value that looks like a record must not be taken for one when a torn tail is searched for what
+// had been durable.
 func TestForgedRecord(t *testing.T) {
 	o := options(t)
 	o.files = (&faults{}).files()
@@ -402,7 +405,8 @@ func TestForgedRecord(t *testing.T) {
 	}
 }
 
-// Until Branch was called, a log that was not cleanly stopped is not clean, however often it is closed.
+// Until Branch was called, a log that was not cleanly stopped is not clean, however often it is
+// closed.
 func TestCleanOnlyAfterBranch(t *testing.T) {
 	o := options(t)
 	l := create(t, o, 0)
@@ -543,7 +547,8 @@ func TestCutIsLogged(t *testing.T) {
 	}
 }
 
-// TestSpareThatVanishes reads a log while the process that has it open gives a segment up that it was making: there was no room for it.
+// TestSpareThatVanishes reads a log while the process that has it open gives a segment up that it
+// was making: there was no room for it.
 func TestSpareThatVanishes(t *testing.T) {
 	c := crashedLog(t, 10)
 	n, err := load(c.options.Directory, 0)

@@ -6,18 +6,21 @@ import (
 	"time"
 )
 
-// On a disk that the log itself has filled, more of the log goes than its retention would let go. That takes two steps: Reclaim brings
-// data to RocksDB's files, so that recovery needs less of the log, and then the oldest segments are removed. It begins when there is no
-// room for the segment after the next one, so that as a rule nothing is refused meanwhile.
+// On a disk that the log itself has filled, more of the log goes than its retention would let go.
+// That takes two steps: Reclaim brings data to RocksDB's files, so that recovery needs less of the
+// log, and then the oldest segments are removed. It begins when there is no room for the segment
+// after the next one, so that as a rule nothing is refused meanwhile.
 
-// reclaimsUnrefused is how often room is made for a segment before writes are refused: what is written meanwhile takes room, too.
+// reclaimsUnrefused is how often room is made for a segment before writes are refused: what is
+// written meanwhile takes room, too.
 const reclaimsUnrefused = 4
 
-// warnEvery is how often it is told that less is retained: on a disk that stays full it happens with each segment. Each removal is logged
-// as any other.
+// warnEvery is how often it is told that less is retained: on a disk that stays full it happens
+// with each segment. Each removal is logged as any other.
 const warnEvery = time.Minute
 
-// needed returns how many bytes have to be free for a segment to be made: it, and what Reclaim may take afterwards.
+// needed returns how many bytes have to be free for a segment to be made: it, and what Reclaim may
+// take afterwards.
 func (l *Log) needed() int64 { return l.options.SegmentBytes + l.options.Room() }
 
 // roomForSegment fails if the disk has less than is needed.
@@ -32,8 +35,8 @@ func (l *Log) roomForSegment() error {
 	return nil
 }
 
-// reclaimLocked begins to make room, if that isn't going on already. The keeper doesn't wait for it: Reclaim may take long, and may wait
-// for locks that are held by somebody who closes the log.
+// reclaimLocked begins to make room, if that isn't going on already. The keeper doesn't wait for
+// it: Reclaim may take long, and may wait for locks that are held by somebody who closes the log.
 func (l *Log) reclaimLocked() {
 	if l.options.Reclaim == nil || l.reclaiming || l.closed {
 		return
@@ -54,7 +57,8 @@ func (l *Log) reclaimLocked() {
 	}()
 }
 
-// reclaim removes segments that neither recovery nor a reader needs, whatever the retention says, until there is room for two.
+// reclaim removes segments that neither recovery nor a reader needs, whatever the retention says,
+// until there is room for two.
 func (l *Log) reclaim() error {
 	persisted, failed := l.options.Reclaim()
 	free, err := l.options.files.free(l.options.Directory)

@@ -63,7 +63,8 @@ func TestLogThatFillsTheDisk(t *testing.T) {
 	}
 }
 
-// TestDiskFullOfWhatIsNeeded: what recovery or a reader needs stays, and writes are refused but for those that make room.
+// TestDiskFullOfWhatIsNeeded: what recovery or a reader needs stays, and writes are refused but for
+// those that make room.
 func TestDiskFullOfWhatIsNeeded(t *testing.T) {
 	o := options(t)
 	var persisted atomic.Int64

@@ -28,14 +28,16 @@ type segment struct {
 	// From the beginning; unset in a spare.
 	beginning
 
-	// end is the offset behind the last whole record, stored before the record counts as written. In a segment that
-	// was sealed before the log was opened it is the size of the file, which may hold zeros behind the records.
+	// end is the offset behind the last whole record, stored before the record counts as written.
+	// In a segment that was sealed before the log was opened it is the size of the file, which may
+	// hold zeros behind the records.
 	end atomic.Int64
-	// next is stored when the segment is sealed, before the next one's first record counts as written.
+	// next is stored when the segment is sealed, before the next one's first record counts as
+	// written.
 	next atomic.Pointer[segment]
 
-	// file is used by whoever appends while the segment is the current one, and by whoever holds syncing until it is
-	// durable, and is nil from then on.
+	// file is used by whoever appends while the segment is the current one, and by whoever holds
+	// syncing until it is durable, and is nil from then on.
 	file file
 	size int64 // bytes reserved on disk
 }
@@ -44,7 +46,8 @@ func segmentPath(directory string, number uint64) string {
 	return filepath.Join(directory, fmt.Sprintf("%0*d%s", segmentDigits, number, segmentSuffix))
 }
 
-// listSegments returns the numbers of a directory's segment files, ascending. Other files are none of ours.
+// listSegments returns the numbers of a directory's segment files, ascending. Other files are none
+// of ours.
 func listSegments(directory string) ([]uint64, error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
@@ -68,7 +71,8 @@ func HasSegments(directory string) (bool, error) {
 	return len(numbers) > 0, err
 }
 
-// createSegment makes a file with a prologue and room for size bytes, all durable but for the directory.
+// createSegment makes a file with a prologue and room for size bytes, all durable but for the
+// directory.
 func createSegment(fs files, path string, number uint64, size int64) (*segment, error) {
 	f, err := fs.create(path)
 	if err != nil {
@@ -151,7 +155,8 @@ type scanner struct {
 	read   int64 // bytes read from the file so far
 }
 
-// window returns the n bytes of the file at an offset, valid until the next call, or errTorn when limit is nearer.
+// window returns the n bytes of the file at an offset, valid until the next call, or errTorn when
+// limit is nearer.
 func (c *scanner) window(offset, n int64) ([]byte, error) {
 	if n > c.limit-offset {
 		return nil, errTorn
@@ -176,8 +181,9 @@ func (c *scanner) window(offset, n int64) ([]byte, error) {
 	return c.buffer[:n:n], nil
 }
 
-// peek reads the header of the next record and checks what can be checked without its payload. It returns errEnd
-// where the records end, and errTorn or errDamaged for a bad record; another error is one of reading.
+// peek reads the header of the next record and checks what can be checked without its payload. It
+// returns errEnd where the records end, and errTorn or errDamaged for a bad record; another error
+// is one of reading.
 func (c *scanner) peek() (recordHeader, error) {
 	if c.limit-c.offset < 4 {
 		return recordHeader{}, errEnd // a segment may be filled to its last byte
@@ -209,8 +215,8 @@ func (c *scanner) skip(h recordHeader) {
 	c.position = h.end()
 }
 
-// next reads the next record and checks it whole. The payload is valid until the next call. It returns peek's errors,
-// and then stays where it is.
+// next reads the next record and checks it whole. The payload is valid until the next call. It
+// returns peek's errors, and then stays where it is.
 func (c *scanner) next() (recordHeader, []byte, error) {
 	h, err := c.peek()
 	if err != nil {
@@ -228,5 +234,5 @@ func (c *scanner) next() (recordHeader, []byte, error) {
 	return h, payload, nil
 }
 
-// bad tells whether an error of the scanner speaks of the record and not of reading it.
+// bad reports whether an error of the scanner speaks of the record and not of reading it.
 func bad(err error) bool { return err == errDamaged || err == errTorn }

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Sync returns when everything up to a position is durable. Callers that come while another's sync runs share the
-// next one. It must not be called with a lock that a caller of Append waits for.
+// Sync returns when everything up to a position is durable. Callers that come while another's sync
+// runs share the next one. It must not be called with a lock that a caller of Append waits for.
 //
-// When it fails, what was appended stays in the log, its durability unknown, and Ready tells that writes are refused
-// until everything in doubt was written once more and synced.
+// When it fails, what was appended stays in the log, its durability unknown, and Ready tells that
+// writes are refused until everything in doubt was written once more and synced.
 func (l *Log) Sync(upTo Position) error {
 	if l.durable.Load() >= upTo {
 		return nil
 	}
 	if written := l.written.Load(); upTo > written {
-		return fmt.Errorf("%w: sync up to %d, of %d", ErrAhead, upTo, written)
+		return fmt.Errorf("%w: sync up to %d, of %d", ErrBeyondEnd, upTo, written)
 	}
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
@@ -37,7 +37,8 @@ func (l *Log) syncLocked() error {
 	unsynced, broken := l.unsynced, l.broken
 	l.mu.Unlock()
 	if unsynced {
-		// After a failed sync Linux takes the lost pages for clean, so another sync would succeed and be a lie.
+		// After a failed sync Linux takes the lost pages for clean, so another sync would succeed
+		// and be a lie.
 		return broken
 	}
 	target, tail := l.written.Load(), l.tail.Load()
@@ -51,7 +52,8 @@ func (l *Log) syncLocked() error {
 			return l.failSync(err)
 		}
 		if next == nil {
-			// It was not sealed after target was read, so all of target is in it or in those before.
+			// It was not sealed after target was read, so all of target is in it or in those
+			// before.
 			reached = target
 		} else {
 			reached = next.start // sealed before it was synced: it will never hold more
@@ -92,7 +94,8 @@ func (l *Log) giveBack(s *segment) {
 	s.size = end
 }
 
-// failSync refuses writes until the keeper has repaired what a failed sync leaves. The caller holds syncing.
+// failSync refuses writes until the keeper has repaired what a failed sync leaves. The caller holds
+// syncing.
 func (l *Log) failSync(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,8 +103,8 @@ func (l *Log) failSync(err error) error {
 	return l.fail(fmt.Errorf("binlog: sync above position %d: %w", l.durable.Load(), err))
 }
 
-// syncRegularly syncs each second what was written. It does so under Always too, for what was written under another
-// policy before.
+// syncRegularly syncs each second what was written. It does so under Always too, for what was
+// written under another policy before.
 func (l *Log) syncRegularly() {
 	ticker := time.NewTicker(l.options.syncEvery)
 	defer ticker.Stop()

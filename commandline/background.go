@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// backgroundVariable is set for the process in the background. Its standard error is a pipe to the one that has started it.
+// backgroundVariable is set for the process in the background. Its standard error is a pipe to the
+// one that has started it.
 const backgroundVariable = "KEDIS_IN_BACKGROUND"
 
 // servesClients is what that process says last. Anything else is why it doesn't serve.
@@ -18,8 +19,8 @@ const servesClients = "serves clients\n"
 // isInBackground reports whether this is the process in the background.
 func isInBackground() bool { return os.Getenv(backgroundVariable) != "" }
 
-// serveInBackground runs this command again, in the background and in a session of its own, and returns when that accepts clients. The error
-// is the one that kept it from it.
+// serveInBackground runs this command again, in the background and in a session of its own, and
+// returns when that accepts clients. The error is the one that kept it from it.
 func serveInBackground() error {
 	process, said, err := startInBackground()
 	if err != nil {
@@ -66,7 +67,8 @@ func startInBackground() (process *os.Process, said *os.File, err error) {
 	return process, said, nil
 }
 
-// leaveStarter lets the process that has started this one in the background end. Nothing is written to standard error any more.
+// leaveStarter lets the process that has started this one in the background end. Nothing is written
+// to standard error any more.
 func leaveStarter() error {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {

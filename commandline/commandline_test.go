@@ -237,8 +237,8 @@ func limited(files int) launch.Program {
 	return launch.Program{Line: []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files), os.Args[0], "serve"}}
 }
 
-// TestFewDescriptors starts with too few descriptors to serve anybody, and then with enough for some: so many are served, and the next is
-// told why it isn't.
+// TestFewDescriptors starts with too few descriptors to serve anybody, and then with enough for
+// some: so many are served, and the next is told why it isn't.
 func TestFewDescriptors(t *testing.T) {
 	_, err := limited(40).Start(t.TempDir())
 	var failed *launch.StartError
@@ -270,8 +270,9 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestNoDescriptorIsLeft takes all free descriptors from the server while clients connect. It goes on serving the client that
-// was there, and serves those that wait as soon as there are descriptors again.
+// TestNoDescriptorIsLeft takes all free descriptors from the server while clients connect. It goes
+// on serving the client that was there, and serves those that wait as soon as there are descriptors
+// again.
 func TestNoDescriptorIsLeft(t *testing.T) {
 	s := launch.ForTest(t, program())
 	first := s.MustDial(t)
@@ -312,8 +313,8 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	}
 }
 
-// TestConnectionBurst opens several times more connections than the server has descriptors. It goes on serving
-// the client that was there, and serves new ones as soon as the others have gone.
+// TestConnectionBurst opens several times more connections than the server has descriptors. It goes
+// on serving the client that was there, and serves new ones as soon as the others have gone.
 func TestConnectionBurst(t *testing.T) {
 	const descriptors = 150
 	s := launch.ForTest(t, limited(descriptors))
@@ -481,7 +482,8 @@ func TestBinlog(t *testing.T) {
 	}
 }
 
-// A server starts with damage in a segment that its data has passed; cutting there would keep it from starting.
+// A server starts with damage in a segment that its data has passed; cutting there would keep it
+// from starting.
 func TestRepairThatWouldDoHarm(t *testing.T) {
 	directory := t.TempDir()
 	s := start(t, directory, "--binlog-segment-size", "1mb")
@@ -586,7 +588,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreOfTheCheckpointAlone serves what was restored, has a replica follow it, and restores a checkpoint of it again.
+// TestRestoreOfTheCheckpointAlone serves what was restored, has a replica follow it, and restores a
+// checkpoint of it again.
 func TestRestoreOfTheCheckpointAlone(t *testing.T) {
 	directory := t.TempDir()
 	s := start(t, directory)
@@ -634,7 +637,8 @@ func onlyCheckpoint(t *testing.T, directory string) string {
 	return checkpoints[0]
 }
 
-// TestServeOfABackup serves directories that are no data directories but hold parts of one. Nothing is written to them.
+// TestServeOfABackup serves directories that are no data directories but hold parts of one. Nothing
+// is written to them.
 func TestServeOfABackup(t *testing.T) {
 	directory := t.TempDir()
 	s := start(t, directory)
@@ -687,8 +691,8 @@ func listing(t *testing.T, directory string) string {
 	return list.String()
 }
 
-// laterMillisecond waits until the server's clock has moved on, and returns a time before anything that
-// it does then.
+// laterMillisecond waits until the server's clock has moved on, and returns a time before anything
+// that it does then.
 func laterMillisecond(t *testing.T, c *resp.Connection) time.Time {
 	t.Helper()
 	now := func() int64 {
@@ -705,8 +709,8 @@ func laterMillisecond(t *testing.T, c *resp.Connection) time.Time {
 	return time.UnixMilli(first + 1)
 }
 
-// TestNothingUnhooked wires a server as serve does: then no option that is said to change live is left
-// that doesn't.
+// TestNothingUnhooked wires a server as serve does: then no option that is said to change live is
+// left that doesn't.
 func TestNothingUnhooked(t *testing.T) {
 	c := config.New()
 	if err := c.SetFlag("dir", t.TempDir()); err != nil {

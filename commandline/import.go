@@ -129,8 +129,8 @@ func importInto(work context.Context, ctx *cli.Context, files *migrate.Files, na
 			return usageError("%w", err)
 		}
 	}
-	// The directory is a new one: nothing else is there that a command on a whole database could be about, and what
-	// has expired goes when it is served.
+	// The directory is a new one: nothing else is there that a command on a whole database could be
+	// about, and what has expired goes when it is served.
 	files.Expired = true
 	if files.Flush == "fail" {
 		files.Flush = "apply"

@@ -143,7 +143,8 @@ func TestEndWhileLoading(t *testing.T) {
 	stop(t, s)
 }
 
-// TestLoadingReplica restarts a replica, which says at once that it is one, and goes on when it has loaded.
+// TestLoadingReplica restarts a replica, which says at once that it is one, and goes on when it has
+// loaded.
 func TestLoadingReplica(t *testing.T) {
 	primary := start(t, t.TempDir())
 	p := primary.MustDial(t)

@@ -54,8 +54,8 @@ func runPort(ctx *cli.Context, words []string) error {
 	return err
 }
 
-// requestStop turns signals into requests: Ctrl-C finishes a move, SIGTERM or a second Ctrl-C interrupts it. What two haven't
-// ended, a third one does at once.
+// requestStop turns signals into requests: Ctrl-C finishes a move, SIGTERM or a second Ctrl-C
+// interrupts it. What two haven't ended, a third one does at once.
 func requestStop(stop chan<- migrate.StopRequest, atOnce func()) (end func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)

@@ -10,7 +10,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// serveProfiles serves Go's profiles over HTTP at an address, if one is named, until stop is called.
+// serveProfiles serves Go's profiles over HTTP at an address, if one is named, until stop is
+// called.
 func serveProfiles(address string, logger hclog.Logger) (stop func() error, err error) {
 	if address == "" {
 		return func() error { return nil }, nil

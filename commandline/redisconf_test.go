@@ -93,7 +93,8 @@ rdb-save-incremental-fsync yes
 jemalloc-bg-thread yes
 `
 
-// debiansFile has Debian's options, and says in a file that it includes where this test's directories are.
+// debiansFile has Debian's options, and says in a file that it includes where this test's
+// directories are.
 func debiansFile(t *testing.T, directory, local string) string {
 	t.Helper()
 	for name, content := range map[string]string{
@@ -107,7 +108,8 @@ func debiansFile(t *testing.T, directory, local string) string {
 	return filepath.Join(directory, "redis.conf")
 }
 
-// TestDebiansFile starts with the file as Debian's unit does, and looks for what the log and CONFIG say of it.
+// TestDebiansFile starts with the file as Debian's unit does, and looks for what the log and CONFIG
+// say of it.
 func TestDebiansFile(t *testing.T) {
 	directory := t.TempDir()
 	file := debiansFile(t, directory, "")

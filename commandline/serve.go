@@ -74,7 +74,8 @@ func configure(c *config.Config, args []string) error {
 	return nil
 }
 
-// joinLists makes one word of those behind the flag of a list, which may stand there one by one as Redis takes them:
+// joinLists makes one word of those behind the flag of a list, which may stand there one by one as
+// Redis takes them:
 // --replicaof 127.0.0.1 6379, --client-output-buffer-limit normal 0 0 0. So the file has to stand before.
 func joinLists(args []string, isList func(name string) bool) []string {
 	var joined []string
@@ -115,7 +116,8 @@ func newLogger(c *config.Config) (hclog.Logger, error) {
 	return logger, nil
 }
 
-// reportCrashes has Go write to a file, too, what it writes to standard error when it ends the process.
+// reportCrashes has Go write to a file, too, what it writes to standard error when it ends the
+// process.
 func reportCrashes(name string) error {
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -124,7 +126,8 @@ func reportCrashes(name string) error {
 	return errors.Join(debug.SetCrashOutput(file, debug.CrashOptions{}), file.Close())
 }
 
-// logFile is a file that is opened for each line, as Redis does: who rotates logs moves it away and tells nobody.
+// logFile is a file that is opened for each line, as Redis does: who rotates logs moves it away and
+// tells nobody.
 type logFile string
 
 func (f logFile) Write(line []byte) (int, error) {
@@ -161,8 +164,8 @@ func serve(c *config.Config, supervisor *supervisor, logger hclog.Logger) error 
 	return err
 }
 
-// warnOfIneffective tells of options that are accepted and change nothing: of those given at the start at once, and of others when
-// CONFIG SET changes them.
+// warnOfIneffective tells of options that are accepted and change nothing: of those given at the
+// start at once, and of others when CONFIG SET changes them.
 func warnOfIneffective(c *config.Config, logger hclog.Logger) {
 	if names := c.WithoutEffect(); len(names) > 0 {
 		logger.Warn("options of Redis that change nothing here were given; docs/configuration.md says why", "options", strings.Join(names, " "))
@@ -198,9 +201,10 @@ func serveDirectory(c *config.Config, supervisor *supervisor, logger hclog.Logge
 	return errors.Join(serveData(c, data, supervisor, stopper, logger), removePIDFile(), stopProfiles())
 }
 
-// collectOften has garbage collected when a quarter of the memory in use is garbage, if GOGC doesn't say something
-// else. Most of the memory is records without a pointer, which cost the collector nothing, and which are what memory
-// is configured for; with Go's own setting there would be as much garbage beside them.
+// collectOften has garbage collected when a quarter of the memory in use is garbage, if GOGC
+// doesn't say something else. Most of the memory is records without a pointer, which cost the
+// collector nothing, and which are what memory is configured for; with Go's own setting there would
+// be as much garbage beside them.
 func collectOften() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(25)
@@ -267,8 +271,12 @@ func serveData(c *config.Config, data *datadir.Directory, supervisor *supervisor
 	return errors.Join(err, data.Close())
 }
 
-// run serves until the end is asked for. Clients are accepted while the log is applied, which may take long, and are told so.
+// run serves until the end is asked for. Clients are accepted while the log is applied, which may
+// take long, and are told so.
 func (v *service) run(sweeping context.Context) error {
+	if err := v.engine.BeginUsers(); err != nil {
+		return err
+	}
 	if err := v.node.TakeRole(); err != nil {
 		return err
 	}
@@ -311,7 +319,8 @@ func (v *service) listening(ctx, sweeping context.Context, loading bool) error {
 	return nil
 }
 
-// extendTimeout tells the supervisor every few seconds how far the load is, until the function that it returns is called.
+// extendTimeout tells the supervisor every few seconds how far the load is, until the function that
+// it returns is called.
 func (v *service) extendTimeout(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var telling sync.WaitGroup
@@ -332,7 +341,8 @@ func (v *service) extendTimeout(ctx context.Context) (end func()) {
 	}
 }
 
-// begin brings the data to the end of the log, and everything to work that clients need. The context ends the former.
+// begin brings the data to the end of the log, and everything to work that clients need. The
+// context ends the former.
 func (v *service) begin(ctx, sweeping context.Context) error {
 	if err := v.data.Recover(ctx, v.engine); err != nil {
 		return err
@@ -363,13 +373,13 @@ func writePIDFile(name string) (remove func() error, err error) {
 func newSweeper(engine *execute.Engine, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
 	expiries := engine.Expiries()
 	return ttl.New(expiries, expiries, ttl.Options{
-		Enabled:  c.ActiveExpire.Get,
-		Interval: func() time.Duration { return time.Second / time.Duration(max(c.HZ.Get(), 1)) },
-		Effort:   func() int { return int(15 + 10*c.ActiveExpireEffort.Get()) },
-		Served:   engine.Statistics.Reads.Sum,
-		Crowded:  engine.Store.Crowded,
-		Now:      time.Now,
-		Failed:   func(err error) { logger.Error("removing expired keys", "error", err) },
+		Enabled:    c.ActiveExpire.Get,
+		Interval:   func() time.Duration { return time.Second / time.Duration(max(c.HZ.Get(), 1)) },
+		Effort:     func() int { return int(15 + 10*c.ActiveExpireEffort.Get()) },
+		Served:     engine.Statistics.Reads.Sum,
+		Backlogged: engine.Store.Backlogged,
+		Now:        time.Now,
+		Failed:     func(err error) { logger.Error("removing expired keys", "error", err) },
 	})
 }
 

@@ -56,7 +56,8 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// TestReaderOfOutputGoesAway closes the pipe that the log goes to, and has the server log some more.
+// TestReaderOfOutputGoesAway closes the pipe that the log goes to, and has the server log some
+// more.
 func TestReaderOfOutputGoesAway(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -111,8 +112,8 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// TestCrashReport makes Go end the process as it does after an error of its own: the stacks stand in the log file, too, since a server in the
-// background has no standard error.
+// TestCrashReport makes Go end the process as it does after an error of its own: the stacks stand
+// in the log file, too, since a server in the background has no standard error.
 func TestCrashReport(t *testing.T) {
 	directory := t.TempDir()
 	log := filepath.Join(directory, "log")

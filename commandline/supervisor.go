@@ -24,7 +24,8 @@ const (
 	upstartVariable = "UPSTART_JOB"
 )
 
-// newSupervisor finds out who supervises the server. The configured one counts only if it has set its variable.
+// newSupervisor finds out who supervises the server. The configured one counts only if it has set
+// its variable.
 func newSupervisor(configured config.Supervision, logger hclog.Logger) *supervisor {
 	upstart, systemd := os.Getenv(upstartVariable) != "", os.Getenv(systemdVariable) != ""
 	s := &supervisor{name: "no", logger: logger}

@@ -24,7 +24,8 @@ type entry struct {
 
 const (
 	batchBytes = 512 << 10
-	// transactionCommands is how many commands a batch has when it is a transaction, whose keys are locked together.
+	// transactionCommands is how many commands a batch has when it is a transaction, whose keys are
+	// locked together.
 	transactionCommands = 512
 	batchCommands       = 8 * transactionCommands
 )

@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Conflicts says what happens to keys that are at the target before anything is moved. A nil Conflicts
-// replaces them by values that come whole.
+// Conflicts says what happens to keys that are at the target before anything is moved. A nil
+// Conflicts replaces them by values that come whole.
 //
-// The keys are listed once, when a move begins, and kept in memory: so a key that the move itself has
-// written is never taken for one of them, and a stream's commands on such a key are told, too.
+// The keys are listed once, when a move begins, and kept in memory: so a key that the move itself
+// has written is never taken for one of them, and a stream's commands on such a key are told, too.
 type Conflicts struct {
 	Fail    bool // instead of leaving the target's key as it is
 	Replace bool // removes the target's key before the first command on it, which may build on what was there
@@ -41,7 +41,8 @@ func ParseConflicts(text string) (*Conflicts, error) {
 	return nil, failure(ExitUsage, "--on-conflict: expected replace, skip or fail, got %q", text)
 }
 
-// Survey lists the keys of the target that something that the filter lets through would be written to.
+// Survey lists the keys of the target that something that the filter lets through would be written
+// to.
 func (t *Target) Survey(filter *Filter) error {
 	c := t.options.Conflicts
 	if c == nil {
@@ -163,8 +164,9 @@ func (c *Conflicts) has(database int, key []byte) bool {
 	return own
 }
 
-// ReplaceBefore has the target's keys that the filter may write to removed one by one before the first command on each. It is for
-// commands from a file, which build on nothing but what was written before them. Unless keys are replaced it does nothing.
+// ReplaceBefore has the target's keys that the filter may write to removed one by one before the
+// first command on each. It is for commands from a file, which build on nothing but what was
+// written before them. Unless keys are replaced it does nothing.
 func (t *Target) ReplaceBefore(filter *Filter) error {
 	if t.options.Conflicts != nil {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"kedis/internal/resp"
 )
 
-// connection is one that batches are written to. It is for one goroutine, and after an error of no more use.
+// connection is one that batches are written to. It is for one goroutine, and after an error of no
+// more use.
 type connection struct {
 	conn    net.Conn
 	replies *resp.Reader
@@ -19,7 +20,8 @@ type connection struct {
 const (
 	// largestReply bounds what one reply may take, an EXEC's for example.
 	largestReply = 64 << 20
-	// idleLimit is how long a connection may have been idle and still be used: servers close those that do nothing for long.
+	// idleLimit is how long a connection may have been idle and still be used: servers close those
+	// that do nothing for long.
 	idleLimit = 20 * time.Second
 	// writeBytes is how much has to get through within replyTimeout.
 	writeBytes = 1 << 20
@@ -85,8 +87,8 @@ func (c *connection) write(parts [][]byte) error {
 	return nil
 }
 
-// exchange writes requests, and has their replies taken. That begins at once, for a server may take no more until somebody reads
-// what it answers.
+// exchange writes requests, and has their replies taken. That begins at once, for a server may take
+// no more until somebody reads what it answers.
 func (c *connection) exchange(take func(*resp.Reader) error, requests ...[]byte) error {
 	written := make(chan error, 1)
 	go func() { written <- c.write(requests) }()

@@ -10,16 +10,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// While a live data set is moved, the target must not expire keys by itself: a key whose life the source
-// has prolonged in the meantime would be gone before that comes. A replica waits for its primary's DEL;
-// a target that is a primary can't be told to. So every expiry is written heldBy later, in which nothing
-// expires, and put right when the move ends.
+// While a live data set is moved, the target must not expire keys by itself: a key whose life the
+// source has prolonged in the meantime would be gone before that comes. A replica waits for its
+// primary's DEL; a target that is a primary can't be told to. So every expiry is written heldBy
+// later, in which nothing expires, and put right when the move ends.
 const (
 	heldBy = 1000 * year
 	year   = 31556952000 // ms
 )
 
-// hold is the time, in ms since 1970, that is written for an expiry. One that is far away isn't changed.
+// hold is the time, in ms since 1970, that is written for an expiry. One that is far away isn't
+// changed.
 func hold(ms int64) int64 {
 	if ms == 0 || ms > time.Now().UnixMilli()+year {
 		return ms
@@ -35,8 +36,9 @@ func release(ms int64) (int64, bool) {
 	return ms - heldBy, true
 }
 
-// holdExpiry changes a command so that it brings no expiry that comes soon. It says whether it did. Streams of
-// old versions of Redis have expiries that are relative to the time of the command; they become absolute.
+// holdExpiry changes a command so that it brings no expiry that comes soon. It says whether it did.
+// Streams of old versions of Redis have expiries that are relative to the time of the command; they
+// become absolute.
 func (c *Command) holdExpiry() (bool, error) {
 	args := c.Args
 	at := func(i int, name string, unit int64, relative bool) (bool, error) {
@@ -116,8 +118,9 @@ func (c *Command) holdRestore(at func(i int, name string, unit int64, relative b
 	return held, err
 }
 
-// Release gives the keys that the filter may have written to the expiries that were meant. Clients may use
-// the target meanwhile: what they change is left as they want it. It returns how many keys there were.
+// Release gives the keys that the filter may have written to the expiries that were meant. Clients
+// may use the target meanwhile: what they change is left as they want it. It returns how many keys
+// there were.
 func (t *Target) Release(filter *Filter) (released int64, err error) {
 	databases, err := t.databases(filter)
 	if err != nil {

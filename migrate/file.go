@@ -17,23 +17,24 @@ import (
 	"kedis/storage/rdb"
 )
 
-// Files reads data from files: an RDB file, an AOF, an AOF that begins with an RDB file, or the several
-// files of an AOF that a manifest lists.
+// Files reads data from files: an RDB file, an AOF, an AOF that begins with an RDB file, or the
+// several files of an AOF that a manifest lists.
 type Files struct {
 	Filter   *Filter
 	Commands Commands // of AOFs
 	Progress *Progress
 
-	// SkipUnsupported passes keys over whose values can't be read or written, instead of failing at the
-	// first.
+	// SkipUnsupported passes keys over whose values can't be read or written, instead of failing at
+	// the first.
 	SkipUnsupported bool
-	// Flush says what becomes of FLUSHALL and FLUSHDB in an AOF: "apply", "skip", or else it fails. They are
-	// about the data that the AOF is of, and applied they would empty the target.
+	// Flush says what becomes of FLUSHALL and FLUSHDB in an AOF: "apply", "skip", or else it fails.
+	// They are about the data that the AOF is of, and applied they would empty the target.
 	Flush string
-	// Expired takes in keys that have expired, too, for those to whom it matters that each key is there.
+	// Expired takes in keys that have expired, too, for those to whom it matters that each key is
+	// there.
 	Expired bool
-	// Live says that what is written expires by the clock of the server that has it. Then the expiries of an AOF are held (see
-	// expiry.go) until somebody calls Target.Release.
+	// Live says that what is written expires by the clock of the server that has it. Then the
+	// expiries of an AOF are held (see expiry.go) until somebody calls Target.Release.
 	Live bool
 	// Replay, unless nil, is called before anything is written when it shows that commands will be.
 	Replay func() error
@@ -142,8 +143,8 @@ func findManifest(directory string) (string, error) {
 	return found[0], nil
 }
 
-// readManifest lists the files of an AOF in order: the base, and what was appended since. A line of the
-// manifest is like
+// readManifest lists the files of an AOF in order: the base, and what was appended since. A line of
+// the manifest is like
 //
 //	file appendonly.aof.2.incr.aof seq 2 type i
 //
@@ -279,8 +280,8 @@ func (r *fileReader) snapshot(file io.Reader) error {
 	}
 }
 
-// isPreamble says that an RDB file tells of itself, before its keys, that it is the beginning of an AOF: since Redis 4, and
-// by another name since 7.
+// isPreamble says that an RDB file tells of itself, before its keys, that it is the beginning of an
+// AOF: since Redis 4, and by another name since 7.
 func isPreamble(record *rdb.Record) bool {
 	name := string(record.Name)
 	return (name == "aof-preamble" || name == "aof-base") && string(record.Data) == "1"
@@ -335,8 +336,8 @@ func (r *fileReader) follow(reader *rdb.Reader) error {
 	return r.commands(rest)
 }
 
-// commands reads an AOF. When it breaks off in its last command, that was never carried out for sure, and is
-// left out, as Redis does.
+// commands reads an AOF. When it breaks off in its last command, that was never carried out for
+// sure, and is left out, as Redis does.
 func (r *fileReader) commands(file io.Reader) error {
 	reader := resp.NewReader(file, largestRequest)
 	for {

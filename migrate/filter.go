@@ -177,9 +177,9 @@ func (f *Filter) Origins(key []byte) (names [][]byte) {
 	return names
 }
 
-// Command is what a command of the source is at the target. It is nil when the command has nothing to
-// do with what is moved. It fails when it can't be told: the command brings values of keys that aren't
-// moved to keys that are.
+// Command is what a command of the source is at the target. It is nil when the command has nothing
+// to do with what is moved. It fails when it can't be told: the command brings values of keys that
+// aren't moved to keys that are.
 func (f *Filter) Command(database int, args [][]byte, keys []KeyPosition) (*Command, error) {
 	to, ok := f.Database(database)
 	if !ok {
@@ -217,7 +217,8 @@ func sortsBy(args [][]byte) bool {
 	return false
 }
 
-// within is what is left of a command when only some keys are meant: nil if it changes none of them.
+// within is what is left of a command when only some keys are meant: nil if it changes none of
+// them.
 func (c *Command) within(wants func(key []byte) bool) (*Command, error) {
 	wanted, changed := 0, 0
 	for _, key := range c.Keys {

@@ -119,7 +119,8 @@ func (t *Target) locate(r *request) error {
 	return err
 }
 
-// exchange sends requests, all that are for one server at once, and returns those that have to be sent again.
+// exchange sends requests, all that are for one server at once, and returns those that have to be
+// sent again.
 func (l *lane) exchange(requests []*request) (again []*request, err error) {
 	for len(requests) > 0 {
 		address := requests[0].address
@@ -164,8 +165,9 @@ func (l *lane) exchangeWith(address string, requests []*request) error {
 	}, encoded...)
 }
 
-// follow finds the servers that have the requests' slots now. An ASK names one that has a slot's new keys while it is moved; where
-// that is told to try again later, a transaction's keys are on both, and it waits until they aren't.
+// follow finds the servers that have the requests' slots now. An ASK names one that has a slot's
+// new keys while it is moved; where that is told to try again later, a transaction's keys are on
+// both, and it waits until they aren't.
 func (t *Target) follow(requests []*request, wait time.Duration) error {
 	if t.cluster == nil {
 		return failure(ExitTarget, "the target %s answers that its keys are elsewhere, and doesn't say that it is a cluster", t.options.address())

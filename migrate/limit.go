@@ -15,7 +15,8 @@ type Limit struct {
 	free time.Time // when what was let through so far has had its time
 }
 
-// ParseLimit reads limits such as 20MB and 5000keys, with a comma between them; a unit may end in /s.
+// ParseLimit reads limits such as 20MB and 5000keys, with a comma between them; a unit may end in
+// /s.
 func ParseLimit(text string) (*Limit, error) {
 	l := &Limit{}
 	if text == "" {

@@ -35,12 +35,14 @@ type link struct {
 const (
 	// longestCommand bounds what one command of a stream may take. Memory is taken as it comes.
 	longestCommand = 8 << 30
-	// sourceTimeout is how long a source may be silent: twice what servers send their replicas' PINGs after, and more.
+	// sourceTimeout is how long a source may be silent: twice what servers send their replicas'
+	// PINGs after, and more.
 	sourceTimeout = 60 * time.Second
 	acknowledge   = time.Second
 )
 
-// attach asks a source for what follows a position of a history, or with an empty id for everything.
+// attach asks a source for what follows a position of a history, or with an empty id for
+// everything.
 func attach(ctx context.Context, server Server, id string, from Position) (l *link, answer psync.Answer, err error) {
 	conn, err := dial(ctx, "tcp", server.address())
 	if err != nil {

@@ -1,13 +1,14 @@
-// Package migrate moves data: from a running Redis or Kedis to another one, from and to files, and it
-// compares two servers. It is what the subcommands port, verify, import and export, and MIGRATE, share.
+// Package migrate moves data: from a running Redis or Kedis to another one, from and to files, and
+// it compares two servers. It is what the subcommands port, verify, import and export, and MIGRATE,
+// share.
 //
-// What is read (a snapshot, a stream of writes, a file) goes through a Filter, which says which keys are
-// meant and what they are called at the target, into a Sink, which writes them. Progress tells how far
-// it is.
+// What is read (a snapshot, a stream of writes, a file) goes through a Filter, which says which
+// keys are meant and what they are called at the target, into a Sink, which writes them. Progress
+// tells how far it is.
 //
 // The package knows the protocol and the serialization of Redis, and no command of ours: where keys
-// stand in a command, a Commands tells. It may import storage/rdb, storage/digest, internal packages and
-// the client library. docs/migration.md is the user's guide.
+// stand in a command, a Commands tells. It may import storage/rdb, storage/digest, internal
+// packages and the client library. docs/migration.md is the user's guide.
 package migrate
 
 import "kedis/storage/rdb"
@@ -35,7 +36,8 @@ type KeyPosition struct {
 
 // Commands tells where keys stand in commands.
 type Commands interface {
-	// Keys appends the positions of a command's keys. known is false for a command that isn't known.
+	// Keys appends the positions of a command's keys. known is false for a command that isn't
+	// known.
 	Keys(dst []KeyPosition, args [][]byte) (keys []KeyPosition, known bool, err error)
 }
 

@@ -114,9 +114,9 @@ func (o *respOutput) Close() error           { return o.w.Flush() }
 //
 //	{"db":0,"key":"k","type":"hash","expire":1700000000000,"value":[["field","value"]]}
 //
-// expire (ms since 1970) is left out of keys that don't. The value is a string, an array of the elements of
-// a list or set, or one of pairs: field and value of a hash, member and score of a sorted set. A score is a number, or
-// "inf" or "-inf". What is no UTF-8 text is {"base64":"…"}.
+// expire (ms since 1970) is left out of keys that don't. The value is a string, an array of the
+// elements of a list or set, or one of pairs: field and value of a hash, member and score of a
+// sorted set. A score is a number, or "inf" or "-inf". What is no UTF-8 text is {"base64":"…"}.
 type jsonOutput struct {
 	w        *bufio.Writer
 	progress *Progress

@@ -35,15 +35,15 @@ type PortOptions struct {
 // StopRequest is how a move is asked to end.
 type StopRequest int
 
-// Finish ends a move when the target has what the source had by then, Interrupt at once, with the position kept. A
-// second Finish is an Interrupt, and so is one before the stream.
+// Finish ends a move when the target has what the source had by then, Interrupt at once, with the
+// position kept. A second Finish is an Interrupt, and so is one before the stream.
 const (
 	Finish StopRequest = iota
 	Interrupt
 )
 
-// Port moves a live data set: the source's snapshot and then its stream. Errors have the exit code that
-// docs/migration.md names.
+// Port moves a live data set: the source's snapshot and then its stream. Errors have the exit code
+// that docs/migration.md names.
 func Port(ctx context.Context, options PortOptions) error {
 	conflicts, err := ParseConflicts(options.Conflicts)
 	if err != nil {
@@ -171,7 +171,8 @@ func (p *port) attempt(ctx context.Context) (err error) {
 	return p.follow(ctx, from)
 }
 
-// refuseLoop refuses to move data to where it comes from: everything written would come back in the stream.
+// refuseLoop refuses to move data to where it comes from: everything written would come back in the
+// stream.
 func (p *port) refuseLoop(ctx context.Context) error {
 	source, err := ask(ctx, p.info, "replication")
 	if err != nil {
@@ -201,8 +202,8 @@ func (p *port) place(ctx context.Context) (from Position, id string, err error) 
 	return from, "", nil
 }
 
-// startOver prepares a target that has data of this move for a new snapshot: what the source has deleted
-// since must not stay.
+// startOver prepares a target that has data of this move for a new snapshot: what the source has
+// deleted since must not stay.
 func (p *port) startOver(ctx context.Context, why string) error {
 	if p.Resync == "refuse" {
 		return failure(ExitNoPosition, "%s, so everything has to be taken anew, and keys that were deleted at the source since would stay at the target: "+
@@ -280,7 +281,8 @@ func (p *port) expect(ctx context.Context) error {
 	return nil
 }
 
-// orTarget is the error that came first: when the target has failed, the source is only where it shows.
+// orTarget is the error that came first: when the target has failed, the source is only where it
+// shows.
 func (p *port) orTarget(err error) error {
 	if failed := p.target.failed(); failed != nil && !errors.Is(failed, context.Canceled) {
 		return failed

@@ -30,12 +30,13 @@ func parsePosition(text string) (p Position, err error) {
 // markerPrefix begins the names of the keys in which a target keeps how far it is.
 const markerPrefix = "kedis:port:"
 
-// marker is how far each part of the target is. It stands at the target itself and changes in the same
-// transaction as the data: commands such as INCR must not be repeated, and what a killed program or a
-// killed target has done last nobody else knows.
+// marker is how far each part of the target is. It stands at the target itself and changes in the
+// same transaction as the data: commands such as INCR must not be repeated, and what a killed
+// program or a killed target has done last nobody else knows.
 //
-// On one server it is a hash: for each lane the position up to which it has what is meant for it. In a
-// cluster, where a transaction is within a slot, each slot that was written to has a key of its own.
+// On one server it is a hash: for each lane the position up to which it has what is meant for it.
+// In a cluster, where a transaction is within a slot, each slot that was written to has a key of
+// its own.
 type marker struct {
 	id       string
 	done     map[int]int64 // for each lane or slot: the position that it had in an earlier run
@@ -58,7 +59,8 @@ func (m *marker) key() string { return markerPrefix + m.id }
 
 func (m *marker) slotKey(slot int) string { return m.key() + ":{" + slotTags()[slot] + "}" }
 
-// markWords is the command that moves the marker of a batch's lane, or of all, or of a slot; nil if no positions are kept.
+// markWords is the command that moves the marker of a batch's lane, or of all, or of a slot; nil if
+// no positions are kept.
 func (t *Target) markWords(l *lane, b *batch, slot int) [][]byte {
 	if t.marker == nil {
 		return nil
@@ -100,8 +102,9 @@ func (t *Target) Checkpoint(at Position) error {
 	return nil
 }
 
-// Resume reads how far an earlier run was. known is what that run has noted of itself last. The result
-// is where the stream has to be gone on with; ok is false when the target doesn't know of that run.
+// Resume reads how far an earlier run was. known is what that run has noted of itself last. The
+// result is where the stream has to be gone on with; ok is false when the target doesn't know of
+// that run.
 func (t *Target) Resume(id string, known Position) (from Position, ok bool, err error) {
 	t.marker = &marker{id: id, done: map[int]int64{}}
 	if t.cluster != nil {

@@ -15,8 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Progress counts what is moved and shows it: as a line that is written again and again on a terminal,
-// as a line each few seconds elsewhere. Its fields and methods may be used by any goroutine.
+// Progress counts what is moved and shows it: as a line that is written again and again on a
+// terminal, as a line each few seconds elsewhere. Its fields and methods may be used by any
+// goroutine.
 type Progress struct {
 	Keys     atomic.Int64 // that were moved whole
 	Commands atomic.Int64 // of a stream
@@ -86,7 +87,8 @@ type rate struct {
 	value  float64
 }
 
-// add takes what the number is after some seconds. On a terminal the rate would jump about: it is averaged over some redraws.
+// add takes what the number is after some seconds. On a terminal the rate would jump about: it is
+// averaged over some redraws.
 func (r *rate) add(now int64, seconds float64) {
 	if seconds > 0 {
 		weight := min(1, seconds/2)
@@ -182,8 +184,9 @@ func (p *Progress) line(bytes int64) string {
 	return strings.Join(parts, " · ")
 }
 
-// share is how much of the whole is done, -1 if that can't be told, and the time that the rest takes: by
-// bytes where their number is known, else by keys, for a source that sends its snapshot as it makes it.
+// share is how much of the whole is done, -1 if that can't be told, and the time that the rest
+// takes: by bytes where their number is known, else by keys, for a source that sends its snapshot
+// as it makes it.
 func (p *Progress) share(bytes int64) (share float64, left time.Duration) {
 	total, expected := p.Total.Load(), p.Expected.Load()
 	switch {

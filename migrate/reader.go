@@ -16,7 +16,8 @@ import (
 	"kedis/storage/digest"
 )
 
-// reader reads keys of a server or a cluster, to compare them. Its methods may be used by any goroutine.
+// reader reads keys of a server or a cluster, to compare them. Its methods may be used by any
+// goroutine.
 type reader struct {
 	side      side
 	server    Server
@@ -79,7 +80,8 @@ func (r *reader) on(database int) redis.UniversalClient {
 	return r.open[database]
 }
 
-// databases lists those that have keys, and tells what INFO says of them; of a cluster that is nothing.
+// databases lists those that have keys, and tells what INFO says of them; of a cluster that is
+// nothing.
 func (r *reader) databases() (list []int, keyspace facts, err error) {
 	if r.cluster != nil {
 		return []int{0}, nil, nil
@@ -209,11 +211,12 @@ func (r *reader) kinds(ctx context.Context, places []place) ([]fingerprint, erro
 	return prints, nil
 }
 
-// digestElements is how many elements a collection has at most whose digest a server is asked for: a Redis serves nobody else while it
-// computes one.
+// digestElements is how many elements a collection has at most whose digest a server is asked for:
+// a Redis serves nobody else while it computes one.
 const digestElements = 10_000
 
-// askForDigests has the server compute digests, but not of large collections, which are read in pages.
+// askForDigests has the server compute digests, but not of large collections, which are read in
+// pages.
 func (r *reader) askForDigests(ctx context.Context, places []place, prints []fingerprint) error {
 	large, err := r.large(ctx, places, prints)
 	if err != nil {
@@ -268,8 +271,9 @@ func (r *reader) large(ctx context.Context, places []place, prints []fingerprint
 // page is how many elements of a value are asked for at once.
 const page = 250
 
-// valueDigest computes what DEBUG DIGEST-VALUE would, for servers that don't allow it. No collection is in
-// memory as a whole. A key that goes away meanwhile, or becomes another, has a digest of what was seen.
+// valueDigest computes what DEBUG DIGEST-VALUE would, for servers that don't allow it. No
+// collection is in memory as a whole. A key that goes away meanwhile, or becomes another, has a
+// digest of what was seen.
 func valueDigest(ctx context.Context, client redis.UniversalClient, kind, key string, expires bool) (string, error) {
 	var v digest.Value
 	var err error
@@ -341,8 +345,8 @@ func inPages(read func(from int64) ([]string, error), each int, take func(words 
 	}
 }
 
-// byScan reads a value with SSCAN or HSCAN. They may give an element twice while a server rehashes; then it
-// is read anew.
+// byScan reads a value with SSCAN or HSCAN. They may give an element twice while a server rehashes;
+// then it is read anew.
 func byScan(read func(cursor uint64) ([]string, uint64, error), count func() (int64, error), each int, take func(words []string), anew func()) error {
 	for attempt := 1; ; attempt++ {
 		seen := int64(0)

@@ -27,8 +27,8 @@ type Server struct {
 // replyTimeout bounds how long a server may take to answer a batch.
 const replyTimeout = 60 * time.Second
 
-// dial connects. A server that is away is looked for again and again, and one day from its own port, so that the connection meets
-// itself: that is none.
+// dial connects. A server that is away is looked for again and again, and one day from its own
+// port, so that the connection meets itself: that is none.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: 10 * time.Second}
 	conn, err := dialer.DialContext(ctx, network, address)
@@ -46,7 +46,8 @@ func (s *Server) address() string {
 	return s.Address
 }
 
-// options are for clients that repeat nothing by themselves: a write that is sent twice is done twice.
+// options are for clients that repeat nothing by themselves: a write that is sent twice is done
+// twice.
 func (s *Server) options(database, connections int) *redis.Options {
 	return &redis.Options{Addr: s.address(), Username: s.User, Password: s.Password, DB: database, Protocol: 2, DisableIndentity: true,
 		MaxRetries: -1, PoolSize: connections, PoolTimeout: replyTimeout, Dialer: dial, ReadTimeout: replyTimeout, WriteTimeout: replyTimeout}
@@ -114,7 +115,8 @@ var (
 	targetSide = side{"target", "--to-auth", ExitTarget}
 )
 
-// isTransient says that an error may be gone when it is tried again: the server is away, or not ready.
+// isTransient says that an error may be gone when it is tried again: the server is away, or not
+// ready.
 func isTransient(err error) bool {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {

@@ -9,7 +9,8 @@ import (
 	"kedis/internal/resp"
 )
 
-// request is what one server gets of a batch: several commands, as a transaction with what moves the marker, or without.
+// request is what one server gets of a batch: several commands, as a transaction with what moves
+// the marker, or without.
 type request struct {
 	batch    *batch
 	address  string
@@ -61,7 +62,8 @@ func (r *request) some() (b []byte) {
 	return b
 }
 
-// take takes the replies to what encode has given, and says in redirect and entries what has to be sent again.
+// take takes the replies to what encode has given, and says in redirect and entries what has to be
+// sent again.
 func (r *request) take(replies *resp.Reader) error {
 	r.redirect = nil
 	if r.mark != nil {
@@ -157,8 +159,8 @@ func (r *request) takeResults(results []resp.Reply) error {
 	return nil
 }
 
-// divergence says that the target has refused one command of a transaction and carried out the others: its data isn't what the
-// source's was.
+// divergence says that the target has refused one command of a transaction and carried out the
+// others: its data isn't what the source's was.
 type divergence struct{ err error }
 
 func (d *divergence) Error() string { return d.err.Error() }

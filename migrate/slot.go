@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// slots is how many slots a Redis Cluster has. Source: https://redis.io/docs/reference/cluster-spec.
+// slots is how many slots a Redis Cluster has. Source:
+// https://redis.io/docs/reference/cluster-spec.
 const slots = 16384
 
 // slotOf is the slot of a key: the CRC-16 (XMODEM) of what stands in its first {}, or of all of it.

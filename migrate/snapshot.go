@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// ReadServer reads what a running server has at one moment: it attaches as a replica does, and leaves when it has
-// the snapshot.
+// ReadServer reads what a running server has at one moment: it attaches as a replica does, and
+// leaves when it has the snapshot.
 func (f *Files) ReadServer(ctx context.Context, server Server, to Sink) (err error) {
 	l, answer, err := attach(ctx, server, "", Position{})
 	if err != nil {

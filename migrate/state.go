@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// state is what a position file holds: what is moved, and how far that is. It is JSON, so that a person
-// can look at it.
+// state is what a position file holds: what is moved, and how far that is. It is JSON, so that a
+// person can look at it.
 type state struct {
 	Version     int    `json:"version"`
 	From        string `json:"from"`

@@ -121,8 +121,8 @@ func (s *stream) run(ctx context.Context, watched <-chan error) error {
 	}
 }
 
-// duties are what is done now and then: to note the position, to see whether the target has caught up,
-// and whether the move is to end.
+// duties are what is done now and then: to note the position, to see whether the target has caught
+// up, and whether the move is to end.
 func (s *stream) duties(watched <-chan error, idle bool) (done bool, err error) {
 	select {
 	case request := <-s.Stop:
@@ -146,7 +146,8 @@ func (s *stream) duties(watched <-chan error, idle bool) (done bool, err error) 
 	return false, nil
 }
 
-// checkpoint has everything written, notes the position, and looks whether the target has caught up.
+// checkpoint has everything written, notes the position, and looks whether the target has caught
+// up.
 func (s *stream) checkpoint() (done bool, err error) {
 	asked, source := s.asked.Load() > s.since.UnixNano(), s.source.Load()
 	if s.at.Offset != s.state.Offset {
@@ -298,7 +299,8 @@ func cloneWords(args [][]byte) [][]byte {
 	return words
 }
 
-// otherDatabaseAt is where a MOVE, or a COPY with DB, names the database that its last key is in; 0: nowhere.
+// otherDatabaseAt is where a MOVE, or a COPY with DB, names the database that its last key is in;
+// 0: nowhere.
 func otherDatabaseAt(args [][]byte) int {
 	switch strings.ToUpper(string(args[0])) {
 	case "MOVE":

@@ -30,15 +30,17 @@ type TargetOptions struct {
 // DefaultConnections is how many connections write at the same time unless told otherwise.
 const DefaultConnections = 4
 
-// DefaultPatience is how long a cluster may take until somebody serves a slot unless told otherwise.
+// DefaultPatience is how long a cluster may take until somebody serves a slot unless told
+// otherwise.
 const DefaultPatience = time.Minute
 
 // Target is a Kedis, a Redis or a Redis Cluster that is written to. It is a Sink.
 //
-// Keys are spread over lanes, each of which sends one batch after the other, so that what is done to a
-// key stays in order while several connections are busy. What touches keys of several lanes waits until
-// all lanes are idle; from then on everything goes through one lane, until there was a batch without
-// such a thing. In a cluster a lane has whole slots, and no command goes beyond a slot.
+// Keys are spread over lanes, each of which sends one batch after the other, so that what is done
+// to a key stays in order while several connections are busy. What touches keys of several lanes
+// waits until all lanes are idle; from then on everything goes through one lane, until there was a
+// batch without such a thing. In a cluster a lane has whole slots, and no command goes beyond a
+// slot.
 type Target struct {
 	options TargetOptions
 	ctx     context.Context
@@ -84,14 +86,16 @@ func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
 		t.cluster = clusterClient(&options.Server, options.Connections+1)
 	}
 	t.start()
-	// What go-redis passes over, such as a password where there is none, shows before anything is written.
+	// What go-redis passes over, such as a password where there is none, shows before anything is
+	// written.
 	if _, err := t.lanes[0].connection(options.address()); err != nil {
 		return nil, errors.Join(targetSide.explain(options.address(), err), t.Close())
 	}
 	return t, nil
 }
 
-// Try writes and removes the marker of a run: what a target refuses at all, it refuses before anything is there.
+// Try writes and removes the marker of a run: what a target refuses at all, it refuses before
+// anything is there.
 func (t *Target) Try(id string) error {
 	m, client := &marker{id: id}, redis.UniversalClient(t.client)
 	key := m.key()
@@ -134,8 +138,8 @@ func (t *Target) Close() error {
 	return err
 }
 
-// reach checks that the target has a database: a SELECT that fails in a transaction would send what follows
-// to another one.
+// reach checks that the target has a database: a SELECT that fails in a transaction would send what
+// follows to another one.
 func (t *Target) reach(database int) error {
 	switch {
 	case database == 0 || t.reached[database]:
@@ -169,12 +173,12 @@ func (t *Target) failed() error {
 	return context.Cause(t.ctx)
 }
 
-// Apply carries commands out, in one transaction where they are several. In a cluster that is one for
-// each slot.
+// Apply carries commands out, in one transaction where they are several. In a cluster that is one
+// for each slot.
 func (t *Target) Apply(commands ...Command) error { return t.ApplyAt(Position{}, commands...) }
 
-// ApplyAt is Apply for what a stream has up to a position. What was applied before, as the marker says,
-// is passed over.
+// ApplyAt is Apply for what a stream has up to a position. What was applied before, as the marker
+// says, is passed over.
 func (t *Target) ApplyAt(position Position, commands ...Command) error {
 	if err := t.failed(); err != nil {
 		return err
@@ -289,8 +293,8 @@ func (t *Target) applyToCluster(position Position, group []Command) error {
 	return nil
 }
 
-// laneOf is the lane that has a key, in whichever database, so that MOVE stays in one lane. It is the same
-// in every run: what a marker says of a lane it says of the lane's keys.
+// laneOf is the lane that has a key, in whichever database, so that MOVE stays in one lane. It is
+// the same in every run: what a marker says of a lane it says of the lane's keys.
 func (t *Target) laneOf(key []byte) int {
 	if t.cluster != nil {
 		return slotOf(key) % len(t.lanes)

@@ -9,7 +9,8 @@ import (
 	"kedis/storage/rdb"
 )
 
-// PayloadBuilder turns values into the commands that make them. It reuses its memory, and is for one goroutine.
+// PayloadBuilder turns values into the commands that make them. It reuses its memory, and is for
+// one goroutine.
 type PayloadBuilder struct {
 	writer *rdb.PayloadWriter
 	memory []byte   // of the payload
@@ -27,8 +28,8 @@ const (
 // write takes the words of a command on a key, which may change behind it.
 type write func(words ...[]byte) error
 
-// writeValue writes a value in place of what a key had. Small collections go as they are packed, in a
-// RESTORE, if the target takes payloads of RDB version 10; others go in pieces.
+// writeValue writes a value in place of what a key had. Small collections go as they are packed, in
+// a RESTORE, if the target takes payloads of RDB version 10; others go in pieces.
 func (p *PayloadBuilder) writeValue(key Key, value *rdb.Value, payloads bool, to write) error {
 	packed := value.Listpack != nil || value.Intset != nil
 	switch {
@@ -177,8 +178,8 @@ func appendScoreWord(dst []byte, score float64) []byte {
 	return strconv.AppendFloat(dst, score, 'g', -1, 64)
 }
 
-// writeStream writes a stream the way a rewritten AOF does: its entries, its totals, its groups, their
-// consumers, and who owns which pending entry.
+// writeStream writes a stream the way a rewritten AOF does: its entries, its totals, its groups,
+// their consumers, and who owns which pending entry.
 func writeStream(key []byte, value *rdb.Value, to write) error {
 	s := streamWriter{key: key, to: to, pending: map[rdb.StreamID]rdb.StreamElement{}}
 	for value.Next() {

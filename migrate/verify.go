@@ -48,11 +48,12 @@ func ParseSample(text string) (float64, error) {
 	return share, nil
 }
 
-// Verify compares two servers key by key. It returns how many keys it has compared and how many differ.
+// Verify compares two servers key by key. It returns how many keys it has compared and how many
+// differ.
 //
-// Both are walked with SCAN: the source for what the target lacks or has otherwise, the target for what
-// it has beside that. Under writes keys may differ for as long as the target is behind; so what differs is
-// looked at again, twice, before it counts.
+// Both are walked with SCAN: the source for what the target lacks or has otherwise, the target for
+// what it has beside that. Under writes keys may differ for as long as the target is behind; so
+// what differs is looked at again, twice, before it counts.
 func Verify(ctx context.Context, options VerifyOptions) (compared, different int64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -117,7 +118,8 @@ func (v *verifier) chosen(key []byte) bool {
 	return v.Sample >= 1 || float64(crc32.ChecksumIEEE(key)) < v.Sample*(1<<32)
 }
 
-// expect lists the databases of one side, and tells the progress how many keys those have that count.
+// expect lists the databases of one side, and tells the progress how many keys those have that
+// count.
 func (v *verifier) expect(side *reader, counts func(database int) bool) ([]int, error) {
 	databases, keyspace, err := side.databases()
 	v.Progress.Expected.Store(keyspace.keys(counts))

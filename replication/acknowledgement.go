@@ -24,11 +24,13 @@ type awaited struct {
 	done     func(psync.Acknowledged)
 }
 
-// lookInterval is how often the goroutine looks though nobody has said anything: replicas come and go.
+// lookInterval is how often the goroutine looks though nobody has said anything: replicas come and
+// go.
 const lookInterval = time.Second
 
-// WhenAcknowledged calls done once, from any goroutine, when enough have everything up to a position, and
-// has replicas asked how far they are. cancel may be called at any time and more than once.
+// WhenAcknowledged calls done once, from any goroutine, when enough have everything up to a
+// position, and has replicas asked how far they are. cancel may be called at any time and more than
+// once.
 func (n *Node) WhenAcknowledged(position int64, enough func(psync.Acknowledged) bool, done func(psync.Acknowledged)) (cancel func()) {
 	a, w := &n.acknowledgements, &awaited{position, enough, done}
 	a.mu.Lock()

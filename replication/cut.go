@@ -13,12 +13,14 @@ import (
 	"kedis/internal/resp"
 )
 
-// A server that was a primary, or followed one that is lost, may have more of a history than its new primary: PINGs, messages,
-// questions to replicas. When that is all, it is cut off, and the rest is gone on with. The replica does so, since only it knows what it has:
-// it asks where the primary's histories branched off from its own, looks at its log from there, and asks for the stream from there.
+// A server that was a primary, or followed one that is lost, may have more of a history than its
+// new primary: PINGs, messages, questions to replicas. When that is all, it is cut off, and the
+// rest is gone on with. The replica does so, since only it knows what it has: it asks where the
+// primary's histories branched off from its own, looks at its log from there, and asks for the
+// stream from there.
 
-// Histories returns the ids of the histories that the server has been in, and up to where: "id position id position …". The last one is the
-// present one.
+// Histories returns the ids of the histories that the server has been in, and up to where: "id
+// position id position …". The last one is the present one.
 func (n *Node) Histories() string {
 	log := n.Host.Log()
 	var text strings.Builder
@@ -33,7 +35,8 @@ func branches(h binlog.History, position int64) []binlog.Ancestor {
 	return append(h.Ancestors[:len(h.Ancestors):len(h.Ancestors)], binlog.Ancestor{ID: h.ID, Left: position})
 }
 
-// meet returns the last position up to which two servers have the same stream, and the id of the history that it is in.
+// meet returns the last position up to which two servers have the same stream, and the id of the
+// history that it is in.
 func meet(own, others []binlog.Ancestor) (id string, at int64, found bool) {
 	at = -1
 	for _, a := range own {
@@ -46,8 +49,8 @@ func meet(own, others []binlog.Ancestor) (id string, at int64, found bool) {
 	return id, at, at >= 0
 }
 
-// startingPoint is where the server goes on from: from its end, or, if the primary hasn't got that and nothing was written behind it, from where
-// their histories part.
+// startingPoint is where the server goes on from: from its end, or, if the primary hasn't got that
+// and nothing was written behind it, from where their histories part.
 func (l *link) startingPoint() (id string, position int64, err error) {
 	id, position = l.claim()
 	log := l.node.Host.Log()
@@ -73,7 +76,8 @@ func (l *link) startingPoint() (id string, position int64, err error) {
 	return id, position, nil
 }
 
-// askHistories asks for the primary's histories. One that is no Kedis tells of two in INFO; one that tells nothing has none.
+// askHistories asks for the primary's histories. One that is no Kedis tells of two in INFO; one
+// that tells nothing has none.
 func (l *link) askHistories() ([]binlog.Ancestor, error) {
 	reply, err := l.do("REPLCONF", "kedis-histories", "1")
 	if err != nil {
@@ -104,7 +108,8 @@ func parseHistories(words []string) (found []binlog.Ancestor, err error) {
 	return found, nil
 }
 
-// historiesOfInfo takes out of INFO what Redis says of its two histories. It counts from 1 where the second was left.
+// historiesOfInfo takes out of INFO what Redis says of its two histories. It counts from 1 where
+// the second was left.
 func historiesOfInfo(text string) (words []string) {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -155,8 +160,8 @@ func (l *link) idle(payload []byte) (bool, error) {
 	}
 }
 
-// cutTo takes off the log's end, behind which nothing has changed data. Until the new log stands in RocksDB's files a crash leaves the
-// former one in use, whole. It needs roles to be held.
+// cutTo takes off the log's end, behind which nothing has changed data. Until the new log stands in
+// RocksDB's files a crash leaves the former one in use, whole. It needs roles to be held.
 func (n *Node) cutTo(at int64) error {
 	former := n.Host.Log()
 	n.disconnect()

@@ -79,9 +79,9 @@ func (f *failover) String() string {
 	return target{f.Host, f.Port}.String()
 }
 
-// is tells whether the feed's replica is to be found at a place.
+// is reports whether the feed's replica is to be found at a place.
 func (f *feed) is(host string, port int) bool {
-	ownHost, ownPort := f.place()
+	ownHost, ownPort := f.announced()
 	return ownHost == host && ownPort == port
 }
 
@@ -125,8 +125,8 @@ func (n *Node) askFailingOver(f *failover) {
 	}
 }
 
-// tryHandOver changes roles if there is a replica that has everything. done says that there is no more
-// to wait for; else acks is closed when it is worth another try.
+// tryHandOver changes roles if there is a replica that has everything. done says that there is no
+// more to wait for; else acks is closed when it is worth another try.
 func (n *Node) tryHandOver(f *failover) (done bool, acks <-chan struct{}) {
 	n.roles.Lock()
 	defer n.roles.Unlock()
@@ -135,7 +135,7 @@ func (n *Node) tryHandOver(f *failover) (done bool, acks <-chan struct{}) {
 	}
 	acks, position := n.nextAcknowledgement(), n.Host.Log().Position()
 	for _, feed := range n.sorted(true) {
-		host, port := feed.place()
+		host, port := feed.announced()
 		if !(target{host, port}).reachable() || f.Host != "" && !feed.is(f.Host, f.Port) || feed.acked.Load() != position {
 			continue
 		}
@@ -163,8 +163,8 @@ func (n *Node) failoverOverdue(f *failover) {
 	n.handOver(f)
 }
 
-// handOver makes the server a replica; its link does the rest. The role is on the disk before, so that
-// a crash leaves no two primaries. It needs roles to be held.
+// handOver makes the server a replica; its link does the rest. The role is on the disk before, so
+// that a crash leaves no two primaries. It needs roles to be held.
 func (n *Node) handOver(f *failover) {
 	to := target{f.Host, f.Port}
 	if err := n.saveRole(&to); err != nil {
@@ -183,8 +183,8 @@ func (n *Node) endFailover() {
 	n.Host.ReleaseWrites()
 }
 
-// AbortFailover ends a failover: the server is the primary that it was. A replica that has been told to
-// be the primary stays that.
+// AbortFailover ends a failover: the server is the primary that it was. A replica that has been
+// told to be the primary stays that.
 func (n *Node) AbortFailover() error {
 	n.roles.Lock()
 	defer n.roles.Unlock()
@@ -231,7 +231,7 @@ func (n *Node) failoverState() string {
 	return "waiting-for-sync"
 }
 
-// failingOver tells whether the link's primary has still to be told that it is one.
+// failingOver reports whether the link's primary has still to be told that it is one.
 func (l *link) failingOver() bool {
 	l.node.roles.Lock()
 	defer l.node.roles.Unlock()

@@ -97,8 +97,8 @@ func (f *feed) set(s feedState) { f.state.Store(int32(s)) }
 // State is how far the feed has come.
 func (f *feed) State() feedState { return feedState(f.state.Load()) }
 
-// place is where the replica says that it is to be found.
-func (f *feed) place() (host string, port int) {
+// announced is the address that the replica announces.
+func (f *feed) announced() (host string, port int) {
 	host, _, err := net.SplitHostPort(f.client.Address)
 	if err != nil {
 		host = f.client.Address
@@ -110,7 +110,7 @@ func (f *feed) place() (host string, port int) {
 }
 
 func (f *feed) name() string {
-	host, port := f.place()
+	host, port := f.announced()
 	if port == 0 {
 		return f.client.Address
 	}
@@ -144,8 +144,8 @@ func (f *feed) run(ctx context.Context) error {
 	return errors.Join(err, reader.Close())
 }
 
-// resume goes on where the replica is, if the log holds the stream from there and the replica has seen
-// no other; nil if not.
+// resume goes on where the replica is, if the log holds the stream from there and the replica has
+// seen no other; nil if not.
 func (f *feed) resume() (*binlog.Reader, error) {
 	n, c := f.node, &f.client
 	if c.Old || c.From <= 0 {
@@ -160,7 +160,7 @@ func (f *feed) resume() (*binlog.Reader, error) {
 	}
 	reader, err := log.NewReader(position)
 	switch {
-	case errors.Is(err, binlog.ErrPurged), errors.Is(err, binlog.ErrAhead), errors.Is(err, binlog.ErrNotBorder):
+	case errors.Is(err, binlog.ErrPurged), errors.Is(err, binlog.ErrBeyondEnd), errors.Is(err, binlog.ErrNotBorder):
 		n.counters.refused.Add(1)
 		n.Logger.Info("a replica can't go on where it is", "address", f.name(), "reason", err)
 		return nil, nil
@@ -179,7 +179,7 @@ func (f *feed) resume() (*binlog.Reader, error) {
 	return reader, nil
 }
 
-// shared tells whether a history and the one with an id are the same up to a position.
+// shared reports whether a history and the one with an id are the same up to a position.
 func shared(h binlog.History, id string, position int64) bool {
 	if id == h.ID {
 		return true
@@ -248,8 +248,8 @@ func (f *feed) listen() {
 	}
 }
 
-// parseAck reads the position that a replica has and, behind FACK, which Redis has since 7.2, the one that it has on its
-// disk: 0 if it doesn't tell.
+// parseAck reads the position that a replica has and, behind FACK, which Redis has since 7.2, the
+// one that it has on its disk: 0 if it doesn't tell.
 func parseAck(words [][]byte) (position, synced int64, err error) {
 	if position, err = parsePosition(words[0]); err != nil {
 		return 0, 0, fmt.Errorf("replication: ACK: %w", err)
@@ -297,7 +297,7 @@ func (f *feed) lag(now time.Time) time.Duration {
 	return max(0, now.Sub(time.UnixMilli(f.heard.Load())))
 }
 
-// good tells that the replica keeps up, as min-replicas-max-lag has it.
+// good reports whether the replica keeps up, as min-replicas-max-lag has it.
 func (f *feed) good(now time.Time) bool {
 	return f.State() == feedOnline && f.lag(now) <= time.Duration(f.node.Config.MinReplicasMaxLag.Get())*time.Second
 }

@@ -14,7 +14,8 @@ import (
 	"kedis/internal/resp"
 )
 
-// sorted lists the feeds that are past their snapshot, or all, by where their replicas are. mu is not held.
+// sorted lists the feeds that are past their snapshot, or all, by where their replicas are. mu is
+// not held.
 func (n *Node) sorted(online bool) []*feed {
 	var feeds []*feed
 	n.mu.Lock()
@@ -51,7 +52,7 @@ func (n *Node) Role(reply *resp.Writer) {
 	reply.Integer(position)
 	reply.Array(len(feeds))
 	for _, f := range feeds {
-		host, port := f.place()
+		host, port := f.announced()
 		reply.Array(3)
 		reply.BulkString(host)
 		reply.BulkString(strconv.Itoa(port))
@@ -82,7 +83,7 @@ func (n *Node) Info(fields *metrics.Fields) {
 		fields.Int("min_slaves_good_slaves", int64(good))
 	}
 	for i, f := range feeds {
-		host, port := f.place()
+		host, port := f.announced()
 		fields.Text(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=%s,offset=%d,lag=%d",
 			host, port, f.State(), f.acked.Load(), int64(f.lag(now)/time.Second)))
 		if s := f.snapshot.Load(); s != nil && f.State() == feedSnapshot {
@@ -98,7 +99,7 @@ func (n *Node) Info(fields *metrics.Fields) {
 func (n *Node) infoLink(fields *metrics.Fields, now time.Time) {
 	l, position := n.link, n.Host.Log().Position()
 	up, silent := "down", int64(-1)
-	if l.follower != nil {
+	if l.applier != nil {
 		up, silent = "up", max(0, now.UnixMilli()-l.heard.Load())/1000
 	}
 	fields.Text("master_host", l.target.host)

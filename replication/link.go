@@ -37,8 +37,8 @@ type link struct {
 	ended bool // under the node's roles
 
 	// Changed by who holds the node's roles and mu, read by who holds either.
-	follower Follower  // while there is a stream
-	down     time.Time // since when there is no stream
+	applier StreamApplier // while there is a stream
+	down    time.Time     // since when there is no stream
 
 	// Of the goroutine that runs the link.
 	source   *source
@@ -78,8 +78,8 @@ var errEnded = errors.New("replication: the link was ended")
 func (l *link) end() {
 	l.ended = true
 	l.cancel()
-	if l.follower != nil {
-		l.follower.Stop()
+	if l.applier != nil {
+		l.applier.Stop()
 	}
 }
 
@@ -142,8 +142,9 @@ func (l *link) run(former *link) {
 	}
 }
 
-// diverge notes that all data are to be taken. When that has to be done again and again, what makes the effects fail lies elsewhere: each
-// time the primary is left alone for twice as long, up to a minute, until there was none for ten minutes.
+// diverge notes that all data are to be taken. When that has to be done again and again, what makes
+// the effects fail lies elsewhere: each time the primary is left alone for twice as long, up to a
+// minute, until there was none for ten minutes.
 func (l *link) diverge() {
 	now := time.Now()
 	if now.Sub(l.lastDiverged) > calmAfter {
@@ -161,7 +162,7 @@ func (l *link) lose() {
 			if l.State() == Connected {
 				l.down = time.Now()
 			}
-			l.follower = nil
+			l.applier = nil
 		})
 		l.set(Connect)
 		l.node.Host.SetReplica(true, true)
@@ -405,7 +406,8 @@ func (l *link) ask() (State, error) {
 	return Connected, l.goOn(id, position)
 }
 
-// requestStream asks for what follows a position; in a failover it tells the new primary that it is one.
+// requestStream asks for what follows a position; in a failover it tells the new primary that it is
+// one.
 func (l *link) requestStream(id string, position int64) (resp.Reply, error) {
 	words := []string{"PSYNC", id, strconv.FormatInt(position+1, 10)}
 	failingOver := l.failingOver()
@@ -454,10 +456,10 @@ const (
 // takeStream applies what comes, until something fails.
 func (l *link) takeStream() (State, error) {
 	n := l.node
-	follower := n.Host.NewFollower(l.source.conn, n.Host.Log().Database())
-	defer follower.Close()
+	applier := n.Host.NewStreamApplier(l.source.conn, n.Host.Log().Database())
+	defer applier.Close()
 	err := l.exclusively(func() error {
-		n.change(func() { l.follower = follower })
+		n.change(func() { l.applier = applier })
 		n.Host.SetReplica(true, false)
 		return nil
 	})
@@ -468,7 +470,7 @@ func (l *link) takeStream() (State, error) {
 	conn, stop := l.source.conn, make(chan struct{})
 	defer close(stop)
 	go l.acknowledgeRegularly(conn, stop)
-	return 0, l.apply(conn, follower)
+	return 0, l.apply(conn, applier)
 }
 
 func (l *link) acknowledgeRegularly(conn net.Conn, stop <-chan struct{}) {
@@ -495,24 +497,24 @@ func (l *link) acknowledge(conn net.Conn) error {
 }
 
 // apply commits in one step what has come together.
-func (l *link) apply(conn net.Conn, follower Follower) error {
+func (l *link) apply(conn net.Conn, applier StreamApplier) error {
 	asked := false
 	for {
-		l.source.poll = follower.Pending() > 0
+		l.source.poll = applier.Pending() > 0
 		args, _, err := l.requests.ReadRequest()
 		switch {
 		case err == nil:
 			asked = asked || psync.AsksForAck(args)
-			if err := follower.Apply(args, l.requests.Raw()); err != nil {
+			if err := applier.Apply(args, l.requests.Raw()); err != nil {
 				return err
 			}
-			if follower.Pending() < commitBytes {
+			if applier.Pending() < commitBytes {
 				continue
 			}
 		case !errors.Is(err, errIdle):
-			return errors.Join(err, follower.Commit())
+			return errors.Join(err, applier.Commit())
 		}
-		if err := follower.Commit(); err != nil {
+		if err := applier.Commit(); err != nil {
 			return err
 		}
 		if asked {

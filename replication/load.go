@@ -14,8 +14,8 @@ import (
 	"kedis/storage/rdb"
 )
 
-// synchronize takes a snapshot and makes it the server's data. Until it is whole and right the server
-// serves what it had; one that breaks off leaves nothing.
+// synchronize takes a snapshot and makes it the server's data. Until it is whole and right the
+// server serves what it had; one that breaks off leaves nothing.
 func (l *link) synchronize() (State, error) {
 	n := l.node
 	load, err := l.loader()
@@ -168,8 +168,8 @@ func refusal(err error) error {
 	return fmt.Errorf("replication: the snapshot: %w", err)
 }
 
-// adopt makes an import the server's data. When it fails before that, nothing is left of the import; when it fails
-// after it, both logs are kept, and the next attempt goes on from there.
+// adopt makes an import the server's data. When it fails before that, nothing is left of the
+// import; when it fails after it, both logs are kept, and the next attempt goes on from there.
 func (l *link) adopt(imported *storage.Import, database int) error {
 	n := l.node
 	log, directory, err := n.Host.NewLog(binlog.History{ID: l.full.id}, l.full.position, database)
@@ -212,8 +212,9 @@ func (l *link) settle() error {
 	return nil
 }
 
-// settle brings to the disk which log the data belongs to. Until then a start goes back to the former log, with its data:
-// nothing is written to the new one, no primary's stream is taken, and the server isn't promoted. roles must be held.
+// settle brings to the disk which log the data belongs to. Until then a start goes back to the
+// former log, with its data: nothing is written to the new one, no primary's stream is taken, and
+// the server isn't promoted. roles must be held.
 func (n *Node) settle() error {
 	if !n.unsettled {
 		return nil

@@ -23,13 +23,13 @@ type commandLoader struct {
 	keys     int64
 
 	key   []byte // of the collection whose pieces come
-	kind  rdb.Kind
+	kind  *storage.DataType
 	words [][]byte // of the piece, what is still to be taken
 	part  rdb.StreamElement
 }
 
-// loadCommands reads a snapshot into an import, and returns the database that the stream behind it has
-// selected.
+// loadCommands reads a snapshot into an import, and returns the database that the stream behind it
+// has selected.
 func (l *link) loadCommands(to *storage.Import) (database int, err error) {
 	c := &commandLoader{link: l, to: to}
 	c.decoder.MaxString = l.longestString()
@@ -86,7 +86,7 @@ func (c *commandLoader) restore(args [][]byte) error {
 	if err != nil {
 		return fmt.Errorf("replication: key %.200q: %w", c.key, err)
 	}
-	c.kind = value.Kind
+	c.kind = storage.TypeOfPayload(value.Kind)
 	value.Continue(c.nextElement)
 	if err := c.to.Restore(c.database, c.key, value, expireMs); err != nil {
 		return fmt.Errorf("replication: key %.200q of type %s in database %d: %w", c.key, value.Kind, c.database, err)
@@ -96,48 +96,25 @@ func (c *commandLoader) restore(args [][]byte) error {
 	return nil
 }
 
-// nextElement takes the next element of a collection from the piece that came last, or from the next one,
-// if there is one.
+// nextElement takes the next element of a collection from the piece that came last, or from the
+// next one, if there is one.
 func (c *commandLoader) nextElement(e *rdb.Element) (more bool, err error) {
 	for len(c.words) == 0 {
 		args, err := c.request()
 		if err != nil {
 			return false, err
 		}
-		if len(args) < 3 || string(args[0]) != pieceCommands[c.kind] || !bytes.Equal(args[1], c.key) {
+		if len(args) < 3 || c.kind == nil || string(args[0]) != c.kind.PieceCommand() || !bytes.Equal(args[1], c.key) {
 			c.pending = args
 			return false, nil
 		}
 		c.words = args[2:]
 	}
-	switch c.kind {
-	case rdb.Stream:
-		e.Stream, err = &c.part, c.part.Decode(c.words[0])
-		c.words = c.words[1:]
-	case rdb.Hash, rdb.SortedSet:
-		if len(c.words) == 1 {
-			return false, fmt.Errorf("replication: a piece of key %.200q has half an element", c.key)
-		}
-		err = c.takePair(e)
-		c.words = c.words[2:]
-	default:
-		e.Bytes = c.words[0]
-		c.words = c.words[1:]
+	e.Stream = &c.part // where a stream's goes
+	if c.words, err = c.kind.ParsePiece(c.words, e); err != nil {
+		return false, fmt.Errorf("replication: key %.200q: %w", c.key, err)
 	}
-	return err == nil, err
-}
-
-func (c *commandLoader) takePair(e *rdb.Element) error {
-	if c.kind == rdb.Hash {
-		e.Bytes, e.Value = c.words[0], c.words[1]
-		return nil
-	}
-	score, ok := number.ParseDouble(c.words[0])
-	if !ok {
-		return fmt.Errorf("replication: a member of key %.200q has the score %.40q", c.key, c.words[0])
-	}
-	e.Bytes, e.Score = c.words[1], score
-	return nil
+	return true, nil
 }
 
 // complete checks that what came is what was sent: words are those of REPL_SNAPSHOT_COMPLETE.

@@ -1,9 +1,10 @@
-// Package replication keeps servers of one history in step: the primary's side sends snapshots and then
-// the log, the replica's side is a state machine that takes them.
+// Package replication keeps servers of one history in step: the primary's side sends snapshots and
+// then the log, the replica's side is a state machine that takes them.
 //
-// It knows positions, histories and Redis's replication protocol. It knows no command: what a stream's
-// commands do, a Follower tells, and what the server around it does for it, a Host. It may import
-// storage, storage/rdb, binlog and internal packages. docs/replication.md tells the whole story.
+// It knows positions, histories and Redis's replication protocol. It knows no command: what a
+// stream's commands do, a StreamApplier says, and what the server around it does for it, a Host. It
+// may import storage, storage/rdb, binlog and internal packages. docs/replication.md tells the
+// whole story.
 //
 // Sources: Redis's documentation of replication, and what redis-server 7.0 sends and takes.
 package replication
@@ -34,14 +35,16 @@ type Host interface {
 	NewLog(h binlog.History, at int64, database int) (log *binlog.Log, directory uint64, err error)
 	// ForkLog makes a log that is the server's up to a position.
 	ForkLog(at int64) (log *binlog.Log, directory uint64, err error)
-	// AdoptLog makes one of these the server's log, and ends the former; DiscardLog throws it away instead.
+	// AdoptLog makes one of these the server's log, and ends the former; DiscardLog throws it away
+	// instead.
 	AdoptLog(log *binlog.Log)
 	DiscardLog(log *binlog.Log, directory uint64) error
 	// RemoveFormerLogs removes what AdoptLog has ended.
 	RemoveFormerLogs() error
 
-	// NewFollower makes what applies a stream that comes over a connection, in which a database is selected.
-	NewFollower(conn net.Conn, database int) Follower
+	// NewStreamApplier makes what applies a stream that comes over a connection, in which a
+	// database is selected.
+	NewStreamApplier(conn net.Conn, database int) StreamApplier
 	// Exclude waits until no command runs, and keeps all out until admit is called.
 	Exclude() (admit func())
 	// SetReplica says whether the server takes no writes, and whether its data may be old.
@@ -59,9 +62,9 @@ type Host interface {
 	ForgetWatches()
 }
 
-// Follower applies a primary's stream and keeps its bytes in the log, in one commit. All methods but
-// Stop are for one goroutine.
-type Follower interface {
+// StreamApplier applies a primary's stream and puts its bytes into the log, in one commit. All
+// methods but Stop are for one goroutine.
+type StreamApplier interface {
 	// Apply executes a command that came as the bytes raw; it may commit what came before.
 	Apply(args [][]byte, raw []byte) error
 	// Pending is how many bytes Commit would commit.
@@ -69,7 +72,7 @@ type Follower interface {
 	Commit() error
 	// Stop sees to it that nothing is committed after it has returned.
 	Stop()
-	// Close gives back what the follower holds.
+	// Close gives back what the applier holds.
 	Close()
 }
 
@@ -87,8 +90,9 @@ type Options struct {
 type Node struct {
 	Options
 
-	// roles is held while the role changes, while a replica's data or history is exchanged, and while a primary says something in the
-	// log of its own accord. Whoever holds it may wait for the disk. It comes before mu.
+	// roles is held while the role changes, while a replica's data or history is exchanged, and
+	// while a primary says something in the log of its own accord. Whoever holds it may wait for
+	// the disk. It comes before mu.
 	roles      sync.Mutex
 	former     *link // the last one that was left; its goroutine may not have ended yet
 	pinged     time.Time
@@ -121,8 +125,8 @@ func New(o Options) *Node {
 		acknowledgements: acknowledgements{waiting: map[*awaited]struct{}{}, more: make(chan struct{}, 1)}, recovered: make(chan struct{}), stop: make(chan struct{})}
 }
 
-// TakeRole takes up the role that the server had, or else the configured one. It comes before clients: while the server is loading they see
-// the role that it is going to have.
+// TakeRole takes up the role that the server had, or else the configured one. It comes before
+// clients: while the server is loading they see the role that it is going to have.
 func (n *Node) TakeRole() error {
 	to, err := n.loadRole()
 	if err != nil {
@@ -137,10 +141,11 @@ func (n *Node) TakeRole() error {
 	return nil
 }
 
-// Start begins with what the role asks for. It comes after TakeRole and recovery, and before clients whose commands touch the data. A primary begins a new history, unless it was created by this start: after a crash
-// others may have seen more of the former one than the server still has, and after a clean stop a copy
-// of the data directory may go on with it, too. When the disk has no room for that, reads are served, and
-// writes are refused until it has.
+// Start begins with what the role asks for. It comes after TakeRole and recovery, and before
+// clients whose commands touch the data. A primary begins a new history, unless it was created by
+// this start: after a crash others may have seen more of the former one than the server still has,
+// and after a clean stop a copy of the data directory may go on with it, too. When the disk has no
+// room for that, reads are served, and writes are refused until it has.
 func (n *Node) Start(created bool) {
 	n.roles.Lock()
 	defer n.roles.Unlock()
@@ -232,8 +237,9 @@ func (n *Node) follow(to target) {
 	n.running.Go(func() { l.run(former) })
 }
 
-// leaveFor ends the link, if there is one, and puts another, or none, in its place. It may take its time to clear up: whatever comes
-// next, a primary's time in between included, no other link begins before that. It needs roles to be held.
+// leaveFor ends the link, if there is one, and puts another, or none, in its place. It may take its
+// time to clear up: whatever comes next, a primary's time in between included, no other link begins
+// before that. It needs roles to be held.
 func (n *Node) leaveFor(next *link) {
 	if n.link != nil {
 		n.link.end()
@@ -242,8 +248,8 @@ func (n *Node) leaveFor(next *link) {
 	n.change(func() { n.link = next })
 }
 
-// Promote makes the server a primary, of a new history that begins where the former one is left. The data that it has
-// adopted from its primary are on the disk then.
+// Promote makes the server a primary, of a new history that begins where the former one is left.
+// The data that it has adopted from its primary are on the disk then.
 func (n *Node) Promote() error {
 	n.roles.Lock()
 	defer n.roles.Unlock()
@@ -360,7 +366,8 @@ func (n *Node) say(stream string) error {
 	return n.Store.Commit(t)
 }
 
-// BeginHistory gives what is written from now on another history's id. Replicas ask anew, and go on in it.
+// BeginHistory gives what is written from now on another history's id. Replicas ask anew, and go on
+// in it.
 func (n *Node) BeginHistory() error {
 	n.roles.Lock()
 	defer n.roles.Unlock()
@@ -383,7 +390,8 @@ type target struct {
 	port int
 }
 
-// reachable reports whether the target can be one: a replica says of itself where it is, and may say anything.
+// reachable reports whether the target can be one: a replica says of itself where it is, and may
+// say anything.
 func (t target) reachable() bool {
 	words := strings.Fields(t.host)
 	return len(words) == 1 && words[0] == t.host && t.port > 0 && t.port <= math.MaxUint16

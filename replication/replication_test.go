@@ -39,8 +39,8 @@ func TestSharedHistory(t *testing.T) {
 	}
 }
 
-// TestPollingOutlivesADeadline reads without waiting when the time is over within which something had to come,
-// as it is while a primary never pauses.
+// TestPollingOutlivesADeadline reads without waiting when the time is over within which something
+// had to come, as it is while a primary never pauses.
 func TestPollingOutlivesADeadline(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -187,7 +187,8 @@ type loggedHost struct {
 
 func (h *loggedHost) Log() *binlog.Log { return h.log }
 
-// TestReadersPassByWhoWaitsForTheDisk asks what reactors ask while a role changes: that may take as long as the disk does.
+// TestReadersPassByWhoWaitsForTheDisk asks what reactors ask while a role changes: that may take as
+// long as the disk does.
 func TestReadersPassByWhoWaitsForTheDisk(t *testing.T) {
 	log, err := binlog.Create(binlog.Options{Directory: t.TempDir()}, binlog.History{ID: idA}, 0, 0)
 	if err != nil {
@@ -217,8 +218,8 @@ func TestReadersPassByWhoWaitsForTheDisk(t *testing.T) {
 	}
 }
 
-// TestOneLinkAtATime follows, is a primary for a moment and follows again, while the first link has not ended: two would make
-// and remove the same log.
+// TestOneLinkAtATime follows, is a primary for a moment and follows again, while the first link has
+// not ended: two would make and remove the same log.
 func TestOneLinkAtATime(t *testing.T) {
 	n := node(t, t.TempDir(), "")
 	h := &slowHost{began: make(chan struct{}), admit: make(chan struct{})}

@@ -37,14 +37,14 @@ func (n *Node) loadRole() (*target, error) {
 	if role == "primary" {
 		return nil, n.Config.Remember("replicaof", "")
 	}
-	place, ok := strings.CutPrefix(role, "replicaof ")
+	target, ok := strings.CutPrefix(role, "replicaof ")
 	if !ok {
 		return nil, fmt.Errorf("replication: %s: %q is no role", filepath.Join(n.Directory, roleFile), role)
 	}
-	if err := n.Config.Remember("replicaof", place); err != nil {
+	if err := n.Config.Remember("replicaof", target); err != nil {
 		return nil, err
 	}
-	return parseTarget(place)
+	return parseTarget(target)
 }
 
 // parseTarget reads "host port"; nothing is no primary.
@@ -65,22 +65,22 @@ func parseTarget(text string) (*target, error) {
 
 // saveRole remembers the role; nil is a primary's.
 func (n *Node) saveRole(to *target) error {
-	role, place := "primary", ""
+	role, target := "primary", ""
 	if to != nil {
-		place = fmt.Sprintf("%s %d", to.host, to.port)
-		role = "replicaof " + place
-		if read, err := parseTarget(place); err != nil || *read != *to {
+		target = fmt.Sprintf("%s %d", to.host, to.port)
+		role = "replicaof " + target
+		if read, err := parseTarget(target); err != nil || *read != *to {
 			return fmt.Errorf("replication: the role %q would not be understood by the next start", role)
 		}
 	}
 	if err := replaceFile(filepath.Join(n.Directory, roleFile), role+"\n"+*n.configured+"\n"); err != nil {
 		return fmt.Errorf("replication: remembering the role: %w", err)
 	}
-	return n.Config.Remember("replicaof", place)
+	return n.Config.Remember("replicaof", target)
 }
 
-// followFile notes what the configuration says of the role since it was written anew: the next start has to tell
-// whether somebody has changed it after the role was set.
+// followFile notes what the configuration says of the role since it was written anew: the next
+// start has to tell whether somebody has changed it after the role was set.
 func (n *Node) followFile() error {
 	n.roles.Lock()
 	defer n.roles.Unlock()

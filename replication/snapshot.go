@@ -53,8 +53,8 @@ func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err erro
 	return reader, f.awaitTaken(ctx)
 }
 
-// pin returns a view of all data, and a reader of the log from there on, with the log's history. Data and log aren't exchanged
-// meanwhile.
+// pin returns a view of all data, and a reader of the log from there on, with the log's history.
+// Data and log aren't exchanged meanwhile.
 func (n *Node) pin() (view *storage.View, reader *binlog.Reader, id string, err error) {
 	n.roles.Lock()
 	defer n.roles.Unlock()
@@ -70,10 +70,10 @@ func (n *Node) pin() (view *storage.View, reader *binlog.Reader, id string, err 
 	return view, reader, log.History().ID, nil
 }
 
-// commands tells that the replica is sent commands: it is a Kedis, and wants all there is.
+// commands reports whether the replica is sent commands: it is a Kedis, and wants all there is.
 func (f *feed) commands() bool { return f.client.Commands && !f.client.OnlyRDB && !f.client.NoKeys }
 
-// marked tells that the snapshot is sent as it is made, with a mark at its end.
+// marked reports whether the snapshot is sent as it is made, with a mark at its end.
 func (f *feed) marked() bool { return f.client.EOF && f.node.Config.ReplDisklessSync.Get() }
 
 // announce tells the replica which snapshot comes.
@@ -129,8 +129,8 @@ func (c *counting) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// awaitTaken waits until the replica has taken a snapshot that was sent as it was made: behind a mark, which it
-// finds where the bytes end, none may follow at once.
+// awaitTaken waits until the replica has taken a snapshot that was sent as it was made: behind a
+// mark, which it finds where the bytes end, none may follow at once.
 func (f *feed) awaitTaken(ctx context.Context) error {
 	if !f.commands() && !f.marked() || f.client.OnlyRDB {
 		f.heard.Store(time.Now().UnixMilli())
@@ -205,7 +205,8 @@ func (h *heartbeat) Write(b []byte) (int, error) {
 	return h.w.Write(b)
 }
 
-// WriteSnapshot writes a view of a store whose log has a history as an RDB file, as replicas get it.
+// WriteSnapshot writes a view of a store whose log has a history as an RDB file, as replicas get
+// it.
 func WriteSnapshot(ctx context.Context, w io.Writer, store *storage.Store, view *storage.View, history, version string) error {
 	s := &snapshot{view: view, store: store, id: history, version: version, ctx: ctx}
 	return s.write(w)
@@ -245,7 +246,7 @@ func (s *snapshot) write(w io.Writer) error {
 		if keys, expires := s.view.Size(database); keys > 0 {
 			file.Database(uint64(database))
 			file.Sizes(uint64(keys), uint64(expires))
-			if err := s.walk(database, keys, writeKeysTo(file)); err != nil {
+			if err := s.scan(database, keys, writeKeysTo(file)); err != nil {
 				return err
 			}
 		}
@@ -264,8 +265,8 @@ func writeKeysTo(file *rdb.Writer) func(storage.DB, []byte, *layout.Metadata) er
 	}
 }
 
-// walk visits the keys of a database, of which there have to be as many as are said.
-func (s *snapshot) walk(database int, keys int64, visit func(db storage.DB, key []byte, m *layout.Metadata) error) error {
+// scan visits the keys of a database. Their number must be what the state says.
+func (s *snapshot) scan(database int, keys int64, visit func(db storage.DB, key []byte, m *layout.Metadata) error) error {
 	txn := s.store.NewTxn()
 	begin := func() storage.DB {
 		txn.Reset()

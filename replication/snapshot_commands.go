@@ -2,6 +2,7 @@ package replication
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -21,13 +22,10 @@ import (
 //	…
 //	REPL_SNAPSHOT_COMPLETE id database position keys checksum
 //
-// expire-ms is 0 for a key that doesn't expire. database is the one that is selected in the stream at the
-// position, keys the number of keys, and checksum the CRC-64 of all bytes before, in hexadecimal.
+// expire-ms is 0 for a key that doesn't expire. database is the one that is selected in the stream
+// at the position, keys the number of keys, and checksum the CRC-64 of all bytes before, in
+// hexadecimal.
 const snapshotComplete = "REPL_SNAPSHOT_COMPLETE"
-
-// pieceCommands are what adds a piece to a large collection.
-var pieceCommands = map[rdb.Kind]string{rdb.Hash: "HSET", rdb.Set: "SADD", rdb.List: "RPUSH", rdb.SortedSet: "ZADD",
-	rdb.Stream: "XPARTS"}
 
 const (
 	pieceBytes    = 64 << 10 // of the elements of a large collection, about as many as are sent at a time
@@ -46,10 +44,9 @@ type commandWriter struct {
 
 // piece is a part of a large collection.
 type piece struct {
-	kind     rdb.Kind
-	words    [][]byte // elements with what belongs to them, as pieceCommands take them
-	scores   []float64
-	elements uint64
+	kind     *storage.DataType
+	elements []rdb.Element
+	words    [][]byte // scratch
 	bytes    int
 }
 
@@ -64,7 +61,7 @@ func (s *snapshot) writeCommands(w io.Writer) error {
 		if err := c.sayTexts("SELECT", strconv.Itoa(database)); err != nil {
 			return err
 		}
-		if err := s.walk(database, keys, c.key); err != nil {
+		if err := s.scan(database, keys, c.key); err != nil {
 			return err
 		}
 	}
@@ -93,10 +90,7 @@ func (c *commandWriter) sayTexts(words ...string) error {
 
 // key writes one key.
 func (c *commandWriter) key(db storage.DB, key []byte, m *layout.Metadata) error {
-	switch {
-	case m.Type == layout.Stream:
-		return c.stream(db, key, m)
-	case m.Encoding == layout.Spread:
+	if m.Encoding == layout.Spread {
 		return c.pieces(db, key, m)
 	}
 	c.payload.Begin(c.memory)
@@ -121,110 +115,49 @@ func (c *commandWriter) restore(key []byte, expireMs int64) error {
 // largestKept is how much memory is kept from one payload to the next.
 const largestKept = 1 << 20
 
-// pieces writes a large collection: the first piece as a payload, the others as what adds to it.
+// pieces writes a large collection: the beginning as a payload, the rest as what adds to it.
 func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) error {
 	p := &c.piece
-	p.kind = storage.TypeOf(m.Type).RDB
+	p.kind = storage.TypeOf(m.Type)
 	p.reset()
 	first := true
-	send := func() (err error) {
+	send := func() error {
+		defer p.reset()
+		rest := p.elements
 		if first {
 			first = false
 			c.payload.Begin(c.memory)
-			p.encode(&c.payload.Encoder)
-			err = c.restore(key, m.ExpireMs)
-		} else {
-			err = c.say(append([][]byte{[]byte(pieceCommands[p.kind]), key}, p.words...)...)
+			rest = p.kind.BeginPieces(&c.payload.Encoder, p.elements)
+			if err := c.restore(key, m.ExpireMs); err != nil {
+				return err
+			}
 		}
-		p.reset()
-		return err
+		if len(rest) == 0 {
+			return nil
+		}
+		p.words = p.kind.AppendPiece(append(p.words, []byte(p.kind.PieceCommand()), key), rest)
+		return c.say(p.words...)
 	}
-	err := db.Elements(m, func(element, value []byte, score float64) error {
+	err := db.PieceElements(m, func(element, value []byte, score float64) error {
 		p.add(element, value, score)
-		if p.bytes >= pieceBytes || p.elements >= pieceElements {
+		if p.bytes >= pieceBytes || len(p.elements) >= pieceElements {
 			return send()
 		}
 		return nil
 	})
-	if err == nil && p.elements > 0 {
-		err = send()
-	}
-	return err
-}
-
-// stream writes a stream part by part.
-func (c *commandWriter) stream(db storage.DB, key []byte, m *layout.Metadata) error {
-	c.payload.Begin(c.memory)
-	c.payload.BeginStream(0)
-	c.payload.StreamPart(&rdb.StreamElement{Part: rdb.StreamTotals})
-	c.payload.EndStream()
-	if err := c.restore(key, m.ExpireMs); err != nil {
-		return err
-	}
-	p := &c.piece
-	p.kind = rdb.Stream
-	p.reset()
-	send := func() error {
-		defer p.reset()
-		return c.say(append([][]byte{[]byte(pieceCommands[p.kind]), key}, p.words...)...)
-	}
-	err := db.StreamParts(m, func(part *rdb.StreamElement) error {
-		word := part.Append(nil)
-		p.words = append(p.words, word)
-		p.elements++
-		if p.bytes += len(word); p.bytes >= pieceBytes || p.elements >= pieceElements {
-			return send()
-		}
-		return nil
-	})
-	if err == nil && p.elements > 0 {
+	if err == nil && len(p.elements) > 0 {
 		err = send()
 	}
 	return err
 }
 
 func (p *piece) reset() {
+	clear(p.elements)
 	clear(p.words)
-	p.words, p.scores, p.elements, p.bytes = p.words[:0], p.scores[:0], 0, 0
+	p.elements, p.words, p.bytes = p.elements[:0], p.words[:0], 0
 }
 
 func (p *piece) add(element, value []byte, score float64) {
-	switch p.kind {
-	case rdb.Hash:
-		p.words = append(p.words, append([]byte(nil), element...), append([]byte(nil), value...))
-	case rdb.SortedSet:
-		p.scores = append(p.scores, score)
-		p.words = append(p.words, strconv.AppendFloat(nil, score, 'g', 17, 64), append([]byte(nil), element...))
-	default:
-		p.words = append(p.words, append([]byte(nil), element...))
-	}
-	p.elements++
+	p.elements = append(p.elements, rdb.Element{Bytes: bytes.Clone(element), Value: bytes.Clone(value), Score: score})
 	p.bytes += len(element) + len(value)
-}
-
-// encode writes the piece as a collection of its own.
-func (p *piece) encode(e *rdb.Encoder) {
-	switch p.kind {
-	case rdb.Hash:
-		e.BeginHash(p.elements)
-		for i := 0; i < len(p.words); i += 2 {
-			e.Field(p.words[i], p.words[i+1])
-		}
-	case rdb.SortedSet:
-		e.BeginSortedSet(p.elements)
-		for i, score := range p.scores {
-			e.ScoredMember(p.words[2*i+1], score)
-		}
-	case rdb.Set:
-		e.BeginSet(p.elements)
-		for _, member := range p.words {
-			e.Member(member)
-		}
-	case rdb.List:
-		e.BeginPlainList(p.elements)
-		for _, element := range p.words {
-			e.ListElement(element)
-		}
-	}
-	e.End()
 }

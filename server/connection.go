@@ -163,6 +163,6 @@ func (c *connection) Buffered() (query, output int) {
 // newConnection makes the connection of a client that has just come.
 func (s *Server) newConnection(conn socket, e ends) *connection {
 	c := &connection{server: s, conn: conn, ends: e, intake: intake{parser: resp.NewParser(s.limits)}, silence: silence{traffic: true}}
-	c.session = execute.NewSession(c, s.config.RequirePass.Get() == "")
+	c.session = s.engine.NewClient(c)
 	return c
 }

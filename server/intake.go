@@ -102,7 +102,7 @@ func (c *connection) parse() error {
 // disk has to.
 func (c *connection) prefetch() {
 	for _, r := range c.parsed {
-		c.reactor.batch.Expect(c.session, r)
+		c.reactor.batch.QueuePrefetch(c.session, r)
 	}
 	c.reactor.warm()
 }

@@ -125,7 +125,7 @@ func (r *reactor) arrive(c *connection) {
 // have to wait for the disk are parked, so that the others don't wait with them, and the disk works for
 // many at once.
 func (r *reactor) warm() {
-	for _, cold := range r.batch.Warm() {
+	for _, cold := range r.batch.Prefetch() {
 		r.load(cold.Session.Peer.(*connection), cold.Wait(r.server.engine))
 	}
 }

@@ -176,7 +176,7 @@ func (s *Server) refuse(conn gnet.Conn) string {
 		s.engine.Statistics.Rejected.Add(1)
 		return "ERR max number of clients reached"
 	}
-	if s.config.ProtectedMode.Get() && s.config.RequirePass.Get() == "" {
+	if s.config.ProtectedMode.Get() && s.engine.Users.Default().NeedsNoPassword() {
 		if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 			return protectedText
 		}

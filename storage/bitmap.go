@@ -49,8 +49,8 @@ type FieldOperation struct {
 	Overflow bits.Overflow
 }
 
-// BitField carries out operations one after another, and calls result with what each of them returns;
-// ok is false where the number didn't fit and nothing was stored.
+// BitField carries out operations one after another, and calls result with what each of them
+// returns; ok is false where the number didn't fit and nothing was stored.
 func (d DB) BitField(key []byte, operations []FieldOperation, result func(number int64, ok bool)) error {
 	end := uint64(0) // of the last bit that is written
 	for i := range operations {
@@ -75,17 +75,21 @@ func (d DB) BitField(key []byte, operations []FieldOperation, result func(number
 	if err != nil {
 		return err
 	}
-	changed := len(value) > len(k.Value)
+	longer := len(value) > len(k.Value)
+	changed, told := longer, false
 	for i := range operations {
 		number, ok, wrote := operations[i].apply(value)
 		changed = changed || wrote
+		told = told || ok && operations[i].Action != FieldGet && (longer || wrote)
 		result(number, ok)
 	}
 	if !changed {
 		return d.unshare(key, k)
 	}
 	err = d.saveRaw(key, k, value)
-	d.Notify(keyevent.SetBit, key)
+	if told { // a string that has only become longer isn't told of
+		d.Notify(keyevent.SetBit, key)
+	}
 	return err
 }
 
@@ -103,8 +107,8 @@ func (o *FieldOperation) apply(value []byte) (number int64, ok, changed bool) {
 	return number, ok, o.Type.Get(value, o.Offset) != before
 }
 
-// CombineBits stores the bitwise combination of strings under a key, whatever it held, and returns its
-// length. Missing sources are empty; an empty result removes the key.
+// CombineBits stores the bitwise combination of strings under a key, whatever it held, and returns
+// its length. Missing sources are empty; an empty result removes the key.
 func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte) (int, error) {
 	sources := make([][]byte, len(keys))
 	total, longest := 0, 0

@@ -99,7 +99,8 @@ func TestSaveKeepsAll(t *testing.T) {
 	}
 }
 
-// TestCheckpointIsPrivate makes a checkpoint in a directory that everybody may enter, and in one that isn't there.
+// TestCheckpointIsPrivate makes a checkpoint in a directory that everybody may enter, and in one
+// that isn't there.
 func TestCheckpointIsPrivate(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 4<<10, 1<<20))
 	open := t.TempDir()
@@ -122,7 +123,8 @@ func TestCheckpointIsPrivate(t *testing.T) {
 	}
 }
 
-// TestCheckpointHasItsPosition writes while checkpoints are made: each holds the data of its position.
+// TestCheckpointHasItsPosition writes while checkpoints are made: each holds the data of its
+// position.
 func TestCheckpointHasItsPosition(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 4<<10, 1<<20))
 	stop, stopped := make(chan struct{}), make(chan error)

@@ -124,7 +124,8 @@ type unsyncedLog struct {
 
 func (l *unsyncedLog) Sync(int64) error { return l.failSync }
 
-// TestACommitInDoubtStands: its record is in the log, so the data has it, too, and once the log is repaired commits go on.
+// TestACommitInDoubtStands: its record is in the log, so the data has it, too, and once the log is
+// repaired commits go on.
 func TestACommitInDoubtStands(t *testing.T) {
 	options := testOptions(t.TempDir(), 1<<20, 1<<20)
 	options.SyncEveryCommit = constant(true)

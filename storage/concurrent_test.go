@@ -34,7 +34,8 @@ func stressTime(t testing.TB) time.Duration {
 }
 
 // concurrent runs transactions of many goroutines against a model, with everything so small that
-// records leave memory all the time. Goroutines take locks as workers do: in order, waiting for each.
+// records leave memory all the time. Goroutines take locks as workers do: in order, waiting for
+// each.
 type concurrent struct {
 	t     *testing.T
 	store *Store
@@ -108,7 +109,8 @@ func runConcurrent(t *testing.T, generationBytes, cacheBytes int64) {
 	c.compare(openStore(t, o))
 }
 
-// lockedLog is a log in memory that keeps nothing. Its Sync takes a while, so that generations wait.
+// lockedLog is a log in memory that keeps nothing. Its Sync takes a while, so that generations
+// wait.
 type lockedLog struct {
 	length   atomic.Int64
 	database atomic.Int64
@@ -144,7 +146,7 @@ func (c *concurrent) maintain(random *rand.Rand) {
 		case 2:
 			err = inside(c.store).ReadPersisted()
 		case 3:
-			err = inside(c.store).Tidy()
+			err = inside(c.store).CleanUp()
 		}
 		if err != nil {
 			c.t.Error(err)
@@ -426,8 +428,8 @@ func read(db DB, key []byte) (v placeValue, found bool, err error) {
 	return v, true, err
 }
 
-// pinned looks at all keys as they are at one moment, while the others go on: each has its twin, and
-// there are as many as the counters say.
+// pinned looks at all keys as they are at one moment, while the others go on: each has its twin,
+// and there are as many as the counters say.
 func (w *worker) pinned() {
 	view := w.store.View()
 	defer view.Release()

@@ -48,7 +48,7 @@ func (d DB) copyRecords(m *layout.Metadata, kind byte, to *engine.Elements) erro
 	if layout.OfStreamGroup(kind) {
 		return d.copyOfGroups(m, kind, to)
 	}
-	return copyAll(d.walkCollection(kind, m, false), kind, to)
+	return copyAll(d.iterateCollection(kind, m, false), kind, to)
 }
 
 func copyAll(it *Iterator, kind byte, to *engine.Elements) error {

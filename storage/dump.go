@@ -24,7 +24,8 @@ func (d DB) Dump(dst []byte, k Key, w *rdb.PayloadWriter) ([]byte, error) {
 	return w.Finish()
 }
 
-// DumpTo writes the same payload to to, piece by piece: of a spread collection, an element at a time is held.
+// DumpTo writes the same payload to to, piece by piece: of a spread collection, an element at a
+// time is held.
 func (d DB) DumpTo(to io.Writer, k Key, w *rdb.PayloadWriter) error {
 	w.BeginTo(to)
 	if err := d.Encode(k, &w.Encoder); err != nil {
@@ -34,8 +35,8 @@ func (d DB) DumpTo(to io.Writer, k Key, w *rdb.PayloadWriter) error {
 }
 
 // Encode writes the value of a key that Lookup found. Packed collections are written as the bytes
-// that they are; of a spread one, an element at a time is held. When it fails, what was written is of
-// no use.
+// that they are; of a spread one, an element at a time is held. When it fails, what was written is
+// of no use.
 func (d DB) Encode(k Key, e *rdb.Encoder) error {
 	if err := d.txn.SpendBytes(len(k.Value)); err != nil {
 		return err
@@ -43,17 +44,19 @@ func (d DB) Encode(k Key, e *rdb.Encoder) error {
 	return TypeOf(k.Type).encode(d, &k.Metadata, e)
 }
 
-// Elements hands out the elements of a spread collection: a hash's fields with their values, a set's members, a
-// list's elements from its head on, and a sorted set's members with their scores, the highest first, which is
-// the order that Redis reads fastest. The bytes live until visit returns.
+// Elements hands out the elements of a spread collection: a hash's fields with their values, a
+// set's members, a list's elements from its head on, and a sorted set's members with their scores,
+// the highest first, which is the order that Redis reads fastest. The bytes live until visit
+// returns.
 func (d DB) Elements(m *layout.Metadata, visit func(element, value []byte, score float64) error) error {
 	return TypeOf(m.Type).elements(d, m, visit)
 }
 
-// walkAll walks all records of a kind that a spread collection has. There have to be as many as its key says.
-func (d DB) walkAll(m *layout.Metadata, records layout.Elements, reverse bool, visit func(element, value []byte) error) error {
+// scanAll visits all records of one kind of a spread collection. Their number must be what the
+// key's metadata says.
+func (d DB) scanAll(m *layout.Metadata, records layout.Elements, reverse bool, visit func(element, value []byte) error) error {
 	seen := uint64(0)
-	it := d.walkCollection(records.Kind, m, reverse)
+	it := d.iterateCollection(records.Kind, m, reverse)
 	for it.Next() {
 		if it.Fail(d.txn.SpendBytes(len(it.Key()) + len(it.Value()))) {
 			break

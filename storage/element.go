@@ -45,15 +45,15 @@ func (d DB) deleteElement(kind byte, id uint64, element []byte) error {
 	return d.txn.Delete(d.space, d.elementKey(kind, id, element))
 }
 
-// walkCollection walks the records of one kind that a spread collection's elements have.
-func (d DB) walkCollection(kind byte, m *layout.Metadata, reverse bool) *Iterator {
+// iterateCollection returns the records of one kind of a spread collection.
+func (d DB) iterateCollection(kind byte, m *layout.Metadata, reverse bool) *Iterator {
 	lower, upper := m.Records(kind)
 	return d.txn.Iterate(d.space, lower, upper, reverse, false)
 }
 
-// walkElements walks the elements of one kind from one on (nil: from the first), or backwards from
-// one on (nil: from the last). What Iterator.Key returns behind layout.ElementPrefix is the element.
-func (d DB) walkElements(kind byte, id uint64, from []byte, reverse, keysOnly bool) *Iterator {
+// iterateElements returns the elements of one kind from one on (nil: from the first), or backwards
+// from one on (nil: from the last). The element stands behind layout.ElementPrefix in Iterator.Key.
+func (d DB) iterateElements(kind byte, id uint64, from []byte, reverse, keysOnly bool) *Iterator {
 	lower := layout.AppendElementKey(nil, kind, id, nil)
 	upper := layout.Successor(nil, lower)
 	switch {

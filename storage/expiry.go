@@ -8,12 +8,12 @@ import (
 	"kedis/ttl"
 )
 
-// Due returns up to limit keys whose time (Unix ms) has come, by time and key, behind a place in that
-// order. No locks are needed: whoever removes them looks again.
+// Due returns up to limit keys whose time (Unix ms) has come, by time and key, behind a place in
+// that order. No locks are needed: whoever removes them looks again.
 func (d DB) Due(behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
 	var due []ttl.Due
 	var keys []byte // copies, for what the walk returns keeps whole pieces of memory from being given back
-	err := d.walkDue(behind, now, limit, func(expireMs int64, key []byte) {
+	err := d.scanDue(behind, now, limit, func(expireMs int64, key []byte) {
 		from := len(keys)
 		keys = append(keys, key...)
 		due = append(due, ttl.Due{ExpireMs: expireMs, Key: keys[from:len(keys):len(keys)]})
@@ -23,15 +23,16 @@ func (d DB) Due(behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
 
 // CountDue is how many keys Due would return.
 func (d DB) CountDue(behind ttl.Due, now int64, limit int) (count int, err error) {
-	err = d.walkDue(behind, now, limit, func(int64, []byte) { count++ })
+	err = d.scanDue(behind, now, limit, func(int64, []byte) { count++ })
 	return count, err
 }
 
-// yieldEvery is how many records a long walk in the background goes over before others may run. A reactor that has
-// something to do may else have to wait until the runtime takes the processor away from the walk, some ten milliseconds.
+// yieldEvery is how many records a long scan in the background reads before others may run.
+// Otherwise a reactor waits some ten milliseconds until the runtime preempts the scan.
 const yieldEvery = 256
 
-func (d DB) walkDue(behind ttl.Due, now int64, limit int, f func(expireMs int64, key []byte)) error {
+// scanDue visits up to limit keys that expire at or before now, behind a cursor.
+func (d DB) scanDue(behind ttl.Due, now int64, limit int, f func(expireMs int64, key []byte)) error {
 	lower := append(layout.AppendExpiryKey(nil, behind.ExpireMs, behind.Key), 0)
 	if behind.Key == nil {
 		lower = []byte{layout.KindExpiry}
@@ -51,8 +52,8 @@ func (d DB) walkDue(behind ttl.Due, now int64, limit int, f func(expireMs int64,
 	return it.Close()
 }
 
-// RemoveExpired removes a key that has expired by now, and says so in the log; false when it has not,
-// or is not there.
+// RemoveExpired removes a key that has expired by now, and says so in the log; false when it has
+// not, or is not there.
 func (d DB) RemoveExpired(key []byte) (bool, error) {
 	k, err := d.LookupAny(key)
 	if err != nil || !k.Exists || !d.expired(&k.Metadata) {

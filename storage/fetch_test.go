@@ -73,8 +73,14 @@ func TestFetch(t *testing.T) {
 		{Access: AccessKey, Key: []byte("key1500"), Database: 1},
 	}
 	txn = s.NewTxn()
-	if missing := txn.Prefetch(requests); missing != 0b1111 {
-		t.Fatalf("missing: %b", missing)
+	inside(s).WithoutFilter(0, func() {
+		if missing := txn.Prefetch(requests); missing != 0b0111 {
+			t.Fatalf("missing: %b", missing)
+		}
+	})
+	must(t, inside(s).BuildFilters())
+	if missing := txn.Prefetch(requests); missing != 0b0101 {
+		t.Fatalf("missing when it is known what RocksDB has: %b", missing)
 	}
 	if cold := txn.Fetch(requests, 0b1111); cold&0b101 == 0 {
 		t.Errorf("cold: %b", cold)
@@ -85,16 +91,16 @@ func TestFetch(t *testing.T) {
 	}
 	loader := s.NewTxn()
 	for _, request := range requests {
-		loader.Load(request.Clone())
+		loader.FetchCold(request.Clone())
 	}
 	if cold := txn.Fetch(requests, 0b1111); cold != 0 {
 		t.Errorf("cold after loading: %b", cold)
 	}
-	if got := insideTxn(txn).Fetched(); got != 4 {
-		t.Errorf("%d records were fetched, want 4", got)
+	if got := insideTxn(txn).Fetched(); got != 3 {
+		t.Errorf("%d records were fetched, want 3", got)
 	}
 	many := Prefetch{Access: AccessEach, Key: []byte("key0100"), Others: [][]byte{[]byte("key2900"), []byte("x")}, Step: 2}
-	loader.Load(many.Clone())
+	loader.FetchCold(many.Clone())
 	if cold := txn.Fetch(last, 1); cold != 0 {
 		t.Error("the second key of a request isn't loaded")
 	}
@@ -139,7 +145,8 @@ func TestFetchedIsNotTakenForNew(t *testing.T) {
 	want(between, "new") // what was fetched is older than what RocksDB has
 }
 
-// TestLoadKeepsNoLargeValue loads a value that nobody should hold on to, and looks at what a request is copied for it.
+// TestLoadKeepsNoLargeValue loads a value that nobody should hold on to, and looks at what a
+// request is copied for it.
 func TestLoadKeepsNoLargeValue(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
 	commitString(t, s, "key", strings.Repeat("x", engine.InspectLargeBuffer+1))
@@ -148,9 +155,9 @@ func TestLoadKeepsNoLargeValue(t *testing.T) {
 	}
 	request := prefetchOf("key").Clone()
 	txn := s.NewTxn()
-	txn.Load(request)
-	if insideTxn(txn).LoadedBytes() > engine.InspectLargeBuffer {
-		t.Errorf("%d bytes are kept", insideTxn(txn).LoadedBytes())
+	txn.FetchCold(request)
+	if insideTxn(txn).ColdBytes() > engine.InspectLargeBuffer {
+		t.Errorf("%d bytes are kept", insideTxn(txn).ColdBytes())
 	}
 	if cold := txn.Fetch([]Prefetch{request}, 1); cold != 0 {
 		t.Error("a value that is too large to be fetched isn't on the disk only")
@@ -164,8 +171,8 @@ func TestLoadKeepsNoLargeValue(t *testing.T) {
 		many.Others = append(many.Others, fmt.Appendf(nil, "key%d", i+1))
 	}
 	many = many.Clone()
-	txn.Load(many)
-	if last := many.Others[len(many.Others)-1]; len(many.Others) != engine.InspectLoadedKeys-1 || string(last) != fmt.Sprintf("key%d", engine.InspectLoadedKeys-1) {
+	txn.FetchCold(many)
+	if last := many.Others[len(many.Others)-1]; len(many.Others) != engine.InspectColdKeys-1 || string(last) != fmt.Sprintf("key%d", engine.InspectColdKeys-1) {
 		t.Errorf("%d other keys are copied, the last of them %q", len(many.Others), last)
 	}
 }

@@ -25,7 +25,7 @@ func newSmall(t *testing.T, kept int64) *small {
 	options := testOptions(t.TempDir(), 8<<20, 8<<20)
 	s := &small{t: t, want: map[string]string{}}
 	s.kept.Store(kept)
-	options.TablesFrom, options.KeptBytes = constant[int64](0), s.kept.Load
+	options.TablesFrom, options.RetainedBytes = constant[int64](0), s.kept.Load
 	s.store = openStore(t, options)
 	return s
 }
@@ -93,7 +93,7 @@ func TestFewElements(t *testing.T) {
 	s.set("field4", "")
 	s.check(true, 10, 9) // that field4 is gone is one
 	must(t, s.store.Persist())
-	if s.store.Kept() == 0 {
+	if s.store.RetainedBytes() == 0 {
 		t.Fatal("the generation isn't kept")
 	}
 	s.check(true, 0, 9)
@@ -112,7 +112,7 @@ func TestFewElementsOfAnOldGeneration(t *testing.T) {
 	s.set("field3", "again")
 	s.set("field4", "")
 	must(t, s.store.Persist())
-	if s.store.Kept() == 0 {
+	if s.store.RetainedBytes() == 0 {
 		t.Fatal("the older generation isn't kept")
 	}
 	s.check(true, 0, 0)

@@ -19,7 +19,8 @@ var (
 	ErrFieldNotFloat   = errors.New("storage: the field's value is not a number")
 )
 
-// maxListpackBytes is the size beyond which Redis keeps nothing in a listpack, whatever the limits are.
+// maxListpackBytes is the size beyond which Redis keeps nothing in a listpack, whatever the limits
+// are.
 const maxListpackBytes = 1 << 30
 
 // emptyListpack is where packed collections begin. It is never written to.
@@ -37,7 +38,9 @@ var hashType = DataType{Name: "hash", RDB: rdb.Hash, Digest: digest.Hash, encodi
 		}
 		return h.All(false, func(field, value []byte) bool { v.Field(field, value); return true })
 	},
-	elements:    visitValues,
+	elements: visitValues,
+	pieces: pieces{command: "HSET", words: appendFieldWords, parse: parseFieldWords,
+		begin: beginWhole((*rdb.Encoder).BeginHash, func(e *rdb.Encoder, field *rdb.Element) { e.Field(field.Bytes, field.Value) })},
 	packedPairs: true,
 }
 
@@ -49,11 +52,11 @@ func restoreHash(r *restoring) (layout.Metadata, error) {
 	return r.collection()
 }
 
-// Hash is a hash as a transaction sees it. Its methods change it in the transaction; Save writes down
-// that they did.
+// Hash is a hash as a transaction sees it. Its methods change it in the transaction; Save writes
+// down that they did.
 //
-// A small one is a listpack of fields and values in its key's record, in the order in which the fields
-// came. A larger one has a record for each field, by field. It never becomes packed again.
+// A small one is a listpack of fields and values in its key's record, in the order in which the
+// fields came. A larger one has a record for each field, by field. It never becomes packed again.
 type Hash struct {
 	db    DB
 	key   []byte
@@ -76,7 +79,7 @@ func (d DB) Hash(key []byte) (h Hash, err error) {
 	return h, nil
 }
 
-// Exists tells whether the key was there when the hash was opened.
+// Exists reports whether the key was there when the hash was opened.
 func (h *Hash) Exists() bool { return h.old.Exists }
 
 // Len is the number of fields.
@@ -130,7 +133,7 @@ func (h *Hash) Expect(fields int) error {
 	return h.spread()
 }
 
-// Set gives a field a value, and tells whether the field is new.
+// Set gives a field a value, and reports whether the field is new.
 func (h *Hash) Set(field, value []byte) (added bool, err error) {
 	if h.packed() && h.tooLong(field, value) {
 		if err := h.spread(); err != nil {
@@ -195,7 +198,7 @@ func (h *Hash) spread() error {
 	return err
 }
 
-// Delete takes a field out, and tells whether it was there.
+// Delete takes a field out, and reports whether it was there.
 func (h *Hash) Delete(field []byte) (bool, error) {
 	if h.packed() {
 		return h.deletePacked(field), nil
@@ -243,8 +246,8 @@ func (h *Hash) Increment(field []byte, delta int64) (int64, error) {
 	return sum, err
 }
 
-// IncrementFloat adds to the number that a field holds, 0 if the field is missing, and returns the sum
-// as it is stored then.
+// IncrementFloat adds to the number that a field holds, 0 if the field is missing, and returns the
+// sum as it is stored then.
 func (h *Hash) IncrementFloat(field []byte, delta number.LongDouble) ([]byte, error) {
 	value, found, err := h.Get(field)
 	if err != nil {
@@ -276,8 +279,8 @@ func (h *Hash) All(fieldsOnly bool, visit func(field, value []byte) bool) error 
 	return r.all(h.next.Count, fieldsOnly, visit)
 }
 
-// Random returns a field of a hash that has any: see picker for how likely each is. It is valid until
-// the next one is read.
+// Random returns a field of a hash that has any: see picker for how likely each is. It is valid
+// until the next one is read.
 func (h *Hash) Random() ([]byte, error) {
 	if h.packed() {
 		return text(h.pack.At(h.pack.Seek(2*rand.IntN(h.Len()))), &h.db.txn.scratch.member), nil
@@ -286,7 +289,8 @@ func (h *Hash) Random() ([]byte, error) {
 	return newPicker(&elements, h.next.Count).pick()
 }
 
-// RandomDistinct visits count different fields, or all if there are no more, in no particular order.
+// RandomDistinct visits count different fields, or all if there are no more, in no particular
+// order.
 func (h *Hash) RandomDistinct(count uint64, fieldsOnly bool, visit func(field, value []byte) bool) error {
 	s := h.sampler(fieldsOnly)
 	return s.distinct(count, visit)

@@ -37,8 +37,8 @@ func smallLimits(directory string, generation, cache int64) Options {
 	return o
 }
 
-// inTransactions calls step in many transactions, most of which are committed and some taken back, with
-// all that may happen to the store between them. settle is told which.
+// inTransactions calls step in many transactions, most of which are committed and some taken back,
+// with all that may happen to the store between them. settle is told which.
 func inTransactions(t *testing.T, o Options, random *rand.Rand, transactions int, step func(db DB), settle func(committed bool)) {
 	s, log := reopen(t, o, &testLog{})
 	for range transactions {
@@ -277,8 +277,8 @@ func writingTxn(t *testing.T) *Txn {
 	return txn
 }
 
-// A command that has to leave the reactor is told so by whatever touches too many records, and a count
-// that is wrong is never taken for a reply's length.
+// A command that has to leave the reactor is told so by whatever touches too many records, and a
+// count that is wrong is never taken for a reply's length.
 func TestSpreadCollectionsFailLoudly(t *testing.T) {
 	txn := writingTxn(t)
 	db := txn.DB(0)

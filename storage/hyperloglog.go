@@ -14,8 +14,9 @@ import (
 // hyperloglog.ErrCorrupt for one that is broken inside. A sparse one becomes dense when it would
 // exceed sparseMaxBytes.
 //
-// One that is broken inside can grow, but can't become dense. What is repeated from the log was carried
-// out under a limit that may have been another one: where making it dense fails, it had stayed sparse.
+// One that is broken inside can grow, but can't become dense. What is repeated from the log was
+// carried out under a limit that may have been another one: where making it dense fails, it had
+// stayed sparse.
 
 // HyperLogLog looks up a key that holds a HyperLogLog, or doesn't exist.
 func (d DB) HyperLogLog(key []byte) (Key, error) {
@@ -26,7 +27,7 @@ func (d DB) HyperLogLog(key []byte) (Key, error) {
 	return k, hyperloglog.Validate(k.Value)
 }
 
-// HyperLogLogAdd adds elements, and tells whether that made or changed the key.
+// HyperLogLogAdd adds elements, and reports whether that made or changed the key.
 func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (bool, error) {
 	k, err := d.HyperLogLog(key)
 	if err != nil {
@@ -83,9 +84,9 @@ func (d DB) HyperLogLogCountUnion(keys [][]byte) (uint64, error) {
 	return count, cmp.Or(err, wrong)
 }
 
-// hyperLogLogs returns the strings of the keys that exist, up to the first that can't be had and why.
-// That the strings are HyperLogLogs is for the caller to see: the first key that is wrong in any way
-// decides on the error.
+// hyperLogLogs returns the strings of the keys that exist, up to the first that can't be had and
+// why. That the strings are HyperLogLogs is for the caller to see: the first key that is wrong in
+// any way decides on the error.
 func (d DB) hyperLogLogs(keys [][]byte) ([][]byte, error) {
 	values := make([][]byte, 0, len(keys))
 	for _, key := range keys {
@@ -122,7 +123,7 @@ func (d DB) HyperLogLogMerge(target []byte, keys [][]byte, sparseMaxBytes int) e
 	return err
 }
 
-// HyperLogLogDensify makes the key that was found dense, and tells whether it was not.
+// HyperLogLogDensify makes the key that was found dense, and reports whether it was not.
 func (d DB) HyperLogLogDensify(key []byte, k Key) (bool, error) {
 	if encoding, err := hyperloglog.EncodingOf(k.Value); err != nil || encoding == hyperloglog.Dense {
 		return false, err

@@ -139,7 +139,8 @@ func TestFirstWrongHyperLogLogDecides(t *testing.T) {
 	})
 }
 
-// TestABrokenHyperLogLogIsRepeatedUnderAnotherLimit adds to opcodes that cover more than all registers, which works until they are to become dense.
+// TestABrokenHyperLogLogIsRepeatedUnderAnotherLimit adds to opcodes that cover more than all
+// registers, which works until they are to become dense.
 func TestABrokenHyperLogLogIsRepeatedUnderAnotherLimit(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1, 0))
 	key := []byte("h")

@@ -63,7 +63,7 @@ func (d DB) lookupType(key []byte, t layout.Type, k *Key) error {
 	return err
 }
 
-// expired tells whether a key has, as the running command sees it.
+// expired reports whether a key has, as the running command sees it.
 func (d DB) expired(m *layout.Metadata) bool {
 	return m.ExpireMs != 0 && !d.txn.Mode().Applying && m.ExpireMs <= d.txn.Now()
 }
@@ -88,9 +88,9 @@ func (d DB) lookupAny(key []byte, k *Key) error {
 }
 
 // Save writes a key's new metadata. old is what Lookup found; Save keeps the index of expiries and
-// the number of keys in step with the difference. It is to be called for every change of a key, also
-// when only its elements have changed, since it tells those who watch the key. Elements of a spread
-// collection that old had and next has not are left to the reaper.
+// the number of keys in step with the difference. It is to be called for every change of a key,
+// also when only its elements have changed, since it tells those who watch the key. Elements of a
+// spread collection that old had and next has not are left to the reaper.
 func (d DB) Save(key []byte, old Key, next layout.Metadata) error { return d.save(key, &old, &next) }
 
 // save is Save without copies of what it is told.
@@ -125,8 +125,8 @@ func (d DB) putMetadata(key []byte, m *layout.Metadata) error {
 	return t.PutParts(d.space, d.metadataKey(key), head, value)
 }
 
-// noteBounds notes that a key's new metadata changes the bounds of the spread sequence that it had before. (Were it called through the
-// type's row, the metadata of all commands would be allocated.)
+// noteBounds notes that a key's new metadata changes the bounds of the spread sequence that it had
+// before. (Were it called through the type's row, the metadata of all commands would be allocated.)
 func (d DB) noteBounds(old, next *layout.Metadata) {
 	if next.Type.Sequence() && next.Encoding == layout.Spread && old.Encoding == layout.Spread && next.ID == old.ID &&
 		boundsOf(next) != boundsOf(old) {
@@ -138,8 +138,8 @@ func boundsOf(m *layout.Metadata) engine.Bounds {
 	return engine.Bounds{Head: m.Head, Tail: m.Tail}
 }
 
-// unchanged tells that a spread collection's record needn't be written again. (A packed one has
-// changed whenever it is saved.)
+// unchanged reports whether a spread collection's record needn't be written again. (A packed one
+// has changed whenever it is saved.)
 func unchanged(old, next *layout.Metadata) bool {
 	return old.Encoding == layout.Spread && next.Encoding == layout.Spread && old.ID == next.ID &&
 		old.Count == next.Count && old.Head == next.Head && old.Tail == next.Tail &&
@@ -216,8 +216,9 @@ func (d DB) SetExpiry(key []byte, k Key, expireMs int64) error {
 	return d.Save(key, k, next)
 }
 
-// Move gives a key that exists another name in the same database, where what was there is deleted. It is
-// one small write: the elements of a spread collection stay where they are. MoveTo is for other databases.
+// Move gives a key that exists another name in the same database, where what was there is deleted.
+// It is one small write: the elements of a spread collection stay where they are. MoveTo is for
+// other databases.
 func (d DB) Move(key []byte, k Key, to []byte) error {
 	target, err := d.Lookup(to)
 	if err != nil {
@@ -265,5 +266,5 @@ func (d DB) KeysBetween(from, before []byte, f func(key []byte, m *layout.Metada
 	return it.Close()
 }
 
-// Expired tells whether a key that LookupAny found has expired.
+// Expired reports whether a key that LookupAny found has expired.
 func (d DB) Expired(k Key) bool { return d.expired(&k.Metadata) }

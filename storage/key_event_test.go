@@ -56,7 +56,8 @@ func TestKeyEvents(t *testing.T) {
 	}
 }
 
-// TestExpiredEvent: a key that a command finds expired is removed, which is another event than a change.
+// TestExpiredEvent: a key that a command finds expired is removed, which is another event than a
+// change.
 func TestExpiredEvent(t *testing.T) {
 	txn := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20)).NewTxn()
 	d := txn.DB(0)

@@ -36,7 +36,8 @@ func stringOf(t *testing.T, db DB, key string) []byte {
 	return k.Value
 }
 
-// TestLargeStringsAreComposedInPlace: the commit takes the memory in which a long string was composed, and copies nothing.
+// TestLargeStringsAreComposedInPlace: the commit takes the memory in which a long string was
+// composed, and copies nothing.
 func TestLargeStringsAreComposedInPlace(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20))
 	key := []byte("key")
@@ -83,7 +84,8 @@ func TestLargeStringsAreComposedInPlace(t *testing.T) {
 	}
 }
 
-// TestLargeRecordsAreTakenBack: a transaction sees its own versions of a long string, and those before them once it has taken them back.
+// TestLargeRecordsAreTakenBack: a transaction sees its own versions of a long string, and those
+// before them once it has taken them back.
 func TestLargeRecordsAreTakenBack(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20))
 	long := strings.Repeat("long", engine.LargeValue/2)
@@ -116,10 +118,11 @@ func TestLargeRecordsAreTakenBack(t *testing.T) {
 	}
 }
 
-// TestReactorsLeaveLargeRecords: a record that is known to be large isn't read from RocksDB by a command with a budget.
+// TestReactorsLeaveLargeRecords: a record that is known to be large isn't read from RocksDB by a
+// command with a budget.
 func TestReactorsLeaveLargeRecords(t *testing.T) {
 	o := testOptions(t.TempDir(), 64<<20, 1<<20)
-	o.KeptBytes = nil
+	o.RetainedBytes = nil
 	s := openStore(t, o)
 	commitChange(t, s, func(db DB) error {
 		_, err := db.SetRange([]byte("key"), longValue-1, []byte("x"), MaxStringBytes)

@@ -26,11 +26,14 @@ var listType = DataType{Name: "list", RDB: rdb.List, Digest: digest.List, encodi
 		return l.Range(0, l.Len(), false, func(_ int, value []byte) bool { v.Element(value); return true })
 	},
 	elements: func(d DB, m *layout.Metadata, visit visitElement) error {
-		return d.walkAll(m, m.Type.Elements()[0], false, func(_, element []byte) error { return visit(element, nil, 0) })
+		return d.scanAll(m, m.Type.Elements()[0], false, func(_, element []byte) error { return visit(element, nil, 0) })
 	},
+	pieces: pieces{command: "RPUSH", words: appendElementWord, parse: parseElementWord,
+		begin: beginWhole((*rdb.Encoder).BeginPlainList, func(e *rdb.Encoder, element *rdb.Element) { e.ListElement(element.Bytes) })},
 }
 
-// encodeList writes a list. The number of nodes that a spread one makes up comes first, so its elements are read twice.
+// encodeList writes a list. The number of nodes that a spread one makes up comes first, so its
+// elements are read twice.
 func encodeList(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 	if m.Encoding == layout.Listpack {
 		e.ListListpack(m.Value)
@@ -44,8 +47,8 @@ func encodeList(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 	return d.encodeElements(m, e, func(e *rdb.Encoder, element, _ []byte, _ float64) { e.ListElement(element) })
 }
 
-// restoreList takes a list of one listpack as it comes when it is small enough, and packs one of the oldest
-// form, which came without any. Any other is spread.
+// restoreList takes a list of one listpack as it comes when it is small enough, and packs one of
+// the oldest form, which came without any. Any other is spread.
 func restoreList(r *restoring) (layout.Metadata, error) {
 	l := List{db: r.db}
 	m := layout.Metadata{Type: layout.List, Encoding: layout.Listpack, Value: r.value.Listpack}
@@ -100,8 +103,8 @@ func (r *restoring) enlargeList(pack listpack.Listpack) error {
 // key in step; Save writes that down.
 //
 // A small list is a listpack in its key's record. A larger one has a record for each element, at
-// the indexes from Head up to Tail: pushing at either end writes one of them, and popping only moves the
-// end (see storage/engine/sequence_bounds.go). It never becomes packed again.
+// the indexes from Head up to Tail: pushing at either end writes one of them, and popping only
+// moves the end (see storage/engine/sequence_bounds.go). It never becomes packed again.
 type List struct {
 	db   DB
 	key  []byte
@@ -131,7 +134,7 @@ func (d DB) List(key []byte) (l List, err error) {
 	return l, nil
 }
 
-// Exists tells whether the key was there when the list was opened.
+// Exists reports whether the key was there when the list was opened.
 func (l *List) Exists() bool { return l.old.Exists }
 
 // Key is what Lookup found.
@@ -187,8 +190,8 @@ func (l *List) save() error {
 // listSafetyBytes is the size that a listpack may have when the limit is a number of elements.
 const listSafetyBytes = 8192
 
-// exceeds tells whether a listpack of so many bytes and elements is more than list-max-listpack-size
-// allows.
+// exceeds reports whether a listpack of so many bytes and elements is more than
+// list-max-listpack-size allows.
 func (l *List) exceeds(bytes, elements int) bool {
 	limit := l.db.limits().ListSize()
 	if limit < 0 {
@@ -292,8 +295,8 @@ func (l *List) append(value []byte) error {
 func (l *List) edit(change func(dst []byte) listpack.Listpack) { l.pack = l.db.txn.edit(change) }
 
 // edit makes a changed copy of a listpack. The transaction's two scratch buffers take turns, since
-// the old one is read while the new one is written; so a command that edits two collections saves the
-// first before it edits the second.
+// the old one is read while the new one is written; so a command that edits two collections saves
+// the first before it edits the second.
 func (t *Txn) edit(change func(dst []byte) listpack.Listpack) listpack.Listpack {
 	t.scratch.pack, t.scratch.pack2 = t.scratch.pack2, t.scratch.pack
 	pack := change(t.scratch.pack[:0])
@@ -316,16 +319,17 @@ func (l *List) Pop(left bool, n int, visit func(value []byte)) error {
 }
 
 const (
-	// pointReads is up to how many elements are read one by one: they are near the ends most of the time,
-	// where the list was last written, and so in memory.
+	// pointReads is up to how many elements are read one by one: they are near the ends most of the
+	// time, where the list was last written, and so in memory.
 	pointReads = 128
-	// leastRepeated is from how many elements on it is worth knowing what was read before: below, that takes as long as reading them.
+	// leastRepeated is from how many elements on it is worth knowing what was read before: below,
+	// that takes as long as reading them.
 	leastRepeated = 16
 )
 
 // Range visits n elements from an index on, backwards from the last of them if reverse. visit
-// returns false to stop. The list must have them. The value is valid during the call only, and visit reads nothing else in
-// the transaction.
+// returns false to stop. The list must have them. The value is valid during the call only, and
+// visit reads nothing else in the transaction.
 func (l *List) Range(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
 	if n < leastRepeated || l.packed() || l.db.txn.Mode().Writing {
 		return l.read(from, n, reverse, visit)
@@ -378,10 +382,12 @@ func (l *List) between(from, n int) engine.Bounds {
 	return engine.Bounds{Head: first, Tail: first + uint64(n)}
 }
 
-// indexOf is the index of the element that has a record. Keys that come from elsewhere have been looked at (rangeWalk).
+// indexOf is the index of the element that has a record. Keys that come from elsewhere have been
+// looked at (rangeWalk).
 func (l *List) indexOf(key []byte) int { return int(layout.ElementIndex(key) - l.next.Head) }
 
-// rangeRepeated shows the records within bounds, of which it may be known what was found there before.
+// rangeRepeated shows the records within bounds, of which it may be known what was found there
+// before.
 func (l *List) rangeRepeated(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
 	w := walks.Walk{Space: l.db.space.Number, Collection: l.next.ID, Reverse: reverse,
 		Lower: layout.AppendSequenceKey(nil, l.next.ID, within.Head), Upper: layout.AppendSequenceKey(nil, l.next.ID, within.Tail)}

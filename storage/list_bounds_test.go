@@ -20,8 +20,8 @@ import (
 // listKeys are the lists of a model, by database and key. The elements are never changed.
 type listKeys map[string][][]byte
 
-// listStore does the same to lists in two databases and to a model, while generations wait, views are open, and the store is killed.
-// What RocksDB has is held against the model too.
+// listStore does the same to lists in two databases and to a model, while generations wait, views
+// are open, and the store is killed. What RocksDB has is held against the model too.
 type listStore struct {
 	t      *testing.T
 	random *rand.Rand
@@ -370,8 +370,8 @@ func (x *listStore) below(prefix []byte) (keys []string) {
 	return keys
 }
 
-// checkBelow asserts that RocksDB, which has everything, has just the elements within the bounds of their lists, and those that wait for
-// the reaper.
+// checkBelow asserts that RocksDB, which has everything, has just the elements within the bounds of
+// their lists, and those that wait for the reaper.
 func (x *listStore) checkBelow() {
 	x.t.Helper()
 	want := map[string]bool{}
@@ -473,8 +473,8 @@ func TestAnEndOfAListIsCutOffByOneWrite(t *testing.T) {
 	})
 }
 
-// TestAnElementIsNotServedFromAnOldCopy pops an element that was read, and pushes another one to its index, in the same generation and in
-// the next.
+// TestAnElementIsNotServedFromAnOldCopy pops an element that was read, and pushes another one to
+// its index, in the same generation and in the next.
 func TestAnElementIsNotServedFromAnOldCopy(t *testing.T) {
 	for _, freezeBetween := range []bool{false, true} {
 		s := openStore(t, testOptions(t.TempDir(), 64<<20, 64<<20))
@@ -504,7 +504,8 @@ func TestAnElementIsNotServedFromAnOldCopy(t *testing.T) {
 	}
 }
 
-// TestReapingAListThatWasNearlyEmptied deletes a list that RocksDB has more of than it had in the end.
+// TestReapingAListThatWasNearlyEmptied deletes a list that RocksDB has more of than it had in the
+// end.
 func TestReapingAListThatWasNearlyEmptied(t *testing.T) {
 	o := testOptions(t.TempDir(), 64<<20, 1<<20)
 	s := openStore(t, o)

@@ -15,9 +15,9 @@ import (
 	"kedis/storage/layout"
 )
 
-// The model tests below do the same to a list or a sorted set and to a Go slice, with everything small:
-// collections go from packed to spread, records leave memory, commands are taken back, and the store is
-// reopened.
+// The model tests below do the same to a list or a sorted set and to a Go slice, with everything
+// small: collections go from packed to spread, records leave memory, commands are taken back, and
+// the store is reopened.
 
 type orderedTest struct {
 	t      *testing.T
@@ -54,8 +54,9 @@ func (x *orderedTest) step(run func(db DB)) (committed bool) {
 	return true
 }
 
-// transact runs commands in a transaction, of which some are taken back, and checks what it sees after each. It returns what there is when it was committed,
-// or wasn't since the log failed or nobody asked for it.
+// transact runs commands in a transaction, of which some are taken back, and checks what it sees
+// after each. It returns what there is when it was committed, or wasn't since the log failed or
+// nobody asked for it.
 func transact[V any](x *orderedTest, model map[string]V, command, check func(db DB, model map[string]V)) map[string]V {
 	txn, now := x.store.NewTxn(), model
 	for range 1 + x.random.IntN(4) {

@@ -2,8 +2,8 @@ package storage
 
 import "kedis/ttl"
 
-// PrefetchKeys reads ahead what a command will look for in memory: the first of the arguments, and every step-th from there on, is a key. See
-// Txn.PrefetchRecords.
+// PrefetchKeys reads ahead what a command will look for in memory: the first of the arguments, and
+// every step-th from there on, is a key. See Txn.PrefetchRecords.
 func (d DB) PrefetchKeys(args [][]byte, step int) {
 	if len(args) <= step {
 		return

@@ -7,8 +7,9 @@ import (
 	"kedis/internal/keyevent"
 )
 
-// TestPrefetchWhileGenerationsChange looks ahead for keys and elements while others write, and while one generation takes the place of
-// another: nothing may be looked up where it was in the one before.
+// TestPrefetchWhileGenerationsChange looks ahead for keys and elements while others write, and
+// while one generation takes the place of another: nothing may be looked up where it was in the one
+// before.
 func TestPrefetchWhileGenerationsChange(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 8<<10, 1<<20))
 	const keys = 200

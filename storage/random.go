@@ -9,10 +9,12 @@ import (
 )
 
 const (
-	// sampleKeys is up to how many keys RandomKey looks at all, and among how many neighbours it chooses where it finds none.
+	// sampleKeys is up to how many keys RandomKey looks at all, and among how many neighbours it
+	// chooses where it finds none.
 	sampleKeys = 256
-	// keySurplus is a picker's: how many times as many ways as there are keys may lead to one for it to be as likely as others.
-	// Plain numbers need up to 11: in front of the last ones of 11,000 stand as many ways as if there were 120,000.
+	// keySurplus is a picker's: how many times as many ways as there are keys may lead to one for
+	// it to be as likely as others. Plain numbers need up to 11: in front of the last ones of
+	// 11,000 stand as many ways as if there were 120,000.
 	keySurplus = 12
 	// keyCuriosity is one too. Once in keyThoroughness times everything is looked at on the way.
 	keyCuriosity    = 24
@@ -21,14 +23,16 @@ const (
 	keyTries = 8
 )
 
-// RandomKey returns some key that has not expired; false if there is none. pick returns a number from
-// 0 on, below n. The key is valid until the transaction is reset. No locks are needed.
+// RandomKey returns some key that has not expired; false if there is none. pick returns a number
+// from 0 on, below n. The key is valid until the transaction is reset. No locks are needed.
 //
-// Of up to a thousand keys each is as likely as any other. In a larger database a picker takes one, and chi-square can't tell the result
-// from an even choice for keys that were numbered or hashed, with or without prefixes, and for kinds of keys of which there are many
-// beside kinds of which there are few (TestRandomKeysAreEven). Two sorts of keys are less likely: those that stand where keys branch
-// more than keySurplus times as often as they do on average, by as much as it is more; and those that go on with a byte that is rare
-// among their like, where keySurplus and keyCuriosity don't find it: down to one in keyThoroughness of what they should be.
+// Of up to a thousand keys each is as likely as any other. In a larger database a picker takes one,
+// and chi-square can't tell the result from an even choice for keys that were numbered or hashed,
+// with or without prefixes, and for kinds of keys of which there are many beside kinds of which
+// there are few (TestRandomKeysAreEven). Two sorts of keys are less likely: those that stand where
+// keys branch more than keySurplus times as often as they do on average, by as much as it is more;
+// and those that go on with a byte that is rare among their like, where keySurplus and keyCuriosity
+// don't find it: down to one in keyThoroughness of what they should be.
 func (d DB) RandomKey(pick func(n int) int) (key []byte, found bool, err error) {
 	if d.Size() <= sampleKeys {
 		return d.keyBehind(nil, pick)
@@ -63,7 +67,8 @@ func (d DB) pickKey(pick func(n int) int) (key []byte, live bool, err error) {
 	return key, live, nil
 }
 
-// live tells whether a key is there and has not expired. It needs no lock, as Lookup does, which keeps a copy.
+// live reports whether a key is there and has not expired. It needs no lock, as Lookup does, which
+// keeps a copy.
 func (d DB) live(key []byte) (live bool, err error) {
 	err = d.KeysBetween(key, append(bytes.Clone(key), 0), func([]byte, *layout.Metadata) bool {
 		live = true
@@ -72,7 +77,8 @@ func (d DB) live(key []byte) (live bool, err error) {
 	return live, err
 }
 
-// keyBehind chooses evenly among the next keys from a place on, and from the beginning if those are few.
+// keyBehind chooses evenly among the next keys from a place on, and from the beginning if those are
+// few.
 func (d DB) keyBehind(place []byte, pick func(n int) int) (key []byte, found bool, err error) {
 	s := sample{pick: pick}
 	if err = d.KeysBetween(place, nil, s.take); err == nil && len(place) > 0 && s.seen < sampleKeys {
@@ -101,7 +107,7 @@ var errKeysChanged = errors.New("storage: the keys have changed")
 // keyTree are the keys of a database, those that have expired too.
 type keyTree struct{ DB }
 
-func (d keyTree) walk(from []byte, keysOnly bool, visit visitPair) error {
+func (d keyTree) scan(from []byte, keysOnly bool, visit visitPair) error {
 	it := d.txn.Iterate(d.space, layout.AppendMetadataKey(nil, from), []byte{layout.KindMetadata + 1}, false, keysOnly)
 	for it.Next() {
 		if !visit(it.Key()[1:], it.Value()) {

@@ -344,7 +344,7 @@ func compareRanks(t *testing.T, z *ZSet, random *rand.Rand) {
 	var member []byte
 	var score float64
 	n := 0
-	err := z.walk(false, func(m []byte, s float64) bool {
+	err := z.scan(false, func(m []byte, s float64) bool {
 		if n == place {
 			member, score = bytes.Clone(m), s
 		}

@@ -13,9 +13,10 @@ import (
 	"kedis/storage/rdb"
 )
 
-// Restore makes a key what a payload or a file says; old is what it held, and an expireMs of 0 is no
-// expiry. It decides anew, by the limits in force, whether a collection is packed. A packed one is
-// taken as it comes; of a larger one, an element at a time is held beyond what the transaction writes.
+// Restore makes a key what a payload or a file says; old is what it held, and an expireMs of 0 is
+// no expiry. It decides anew, by the limits in force, whether a collection is packed. A packed one
+// is taken as it comes; of a larger one, an element at a time is held beyond what the transaction
+// writes.
 //
 // Errors: what v.Err returns, ErrDuplicate, ErrUnsupported.
 func (d DB) Restore(key []byte, old Key, v *rdb.Value, expireMs int64) error {
@@ -29,15 +30,15 @@ func (d DB) Restore(key []byte, old Key, v *rdb.Value, expireMs int64) error {
 
 func (d DB) restored(v *rdb.Value) (layout.Metadata, error) {
 	for i := range types {
-		if t := &types[i]; t.restore != nil && t.RDB == v.Kind {
+		if t := &types[i]; t.holds(v.Kind) {
 			return t.restore(&restoring{db: d, value: v, kind: layout.Type(i), pairs: t.packedPairs})
 		}
 	}
 	return layout.Metadata{}, ErrUnsupported
 }
 
-// restoring is a hash, set or sorted set that is being read. Its elements are gathered as long as it
-// may turn out to be small; from then on each becomes a record at once.
+// restoring is a hash, set or sorted set that is being read. Its elements are gathered as long as
+// it may turn out to be small; from then on each becomes a record at once.
 type restoring struct {
 	db    DB
 	value *rdb.Value
@@ -100,8 +101,8 @@ func (r *restoring) packed() (layout.Metadata, bool) {
 	return m, int64(pack.Len()) <= r.entries
 }
 
-// ordered tells that the members of a packed sorted set stand in their order, which everything that
-// searches it relies on.
+// ordered reports whether the members of a packed sorted set stand in their order, which everything
+// that searches it relies on.
 func ordered(pack listpack.Listpack) bool {
 	var last, next smallElement
 	for pos := pack.First(); pos != listpack.None; pos = pack.Next(pos) {
@@ -176,7 +177,7 @@ func (r *restoring) finish() (layout.Metadata, error) {
 	case r.spread != nil:
 		m.Encoding, m.ID, m.Count = layout.Spread, r.spread.ID(), r.count
 		return m, r.finishSpread()
-	case r.repeated():
+	case r.duplicate():
 		return m, ErrDuplicate
 	case r.onlyInts:
 		m.Encoding, m.Value = layout.Intset, r.intset()
@@ -197,8 +198,8 @@ func (r *restoring) finishSpread() error {
 	return err
 }
 
-// repeated tells whether an element that was gathered came twice.
-func (r *restoring) repeated() bool {
+// duplicate reports whether an element that was gathered came twice.
+func (r *restoring) duplicate() bool {
 	seen := make(map[string]struct{}, len(r.small))
 	for _, e := range r.small {
 		seen[string(e.name)] = struct{}{}

@@ -18,8 +18,8 @@ import (
 	"kedis/storage/rdb"
 )
 
-// collection is a value as the model has it: the elements of a list in order; of the others, each with
-// its value or score.
+// collection is a value as the model has it: the elements of a list in order; of the others, each
+// with its value or score.
 type collection struct {
 	kind layout.Type
 	list []string
@@ -178,7 +178,7 @@ func checkPayload(t *testing.T, payload []byte, want collection) {
 func checkScores(t *testing.T, d DB, m *layout.Metadata, want collection) {
 	t.Helper()
 	got := map[string]string{}
-	must(t, d.walkAll(m, m.Type.Elements()[0], false, func(member, value []byte) error {
+	must(t, d.scanAll(m, m.Type.Elements()[0], false, func(member, value []byte) error {
 		score, err := layout.DecodeScore(value)
 		got[string(member)] = strconv.FormatFloat(score, 'f', -1, 64)
 		return err

@@ -36,10 +36,10 @@ func (d DB) ScanKeys(step ScanStep, visit func(key []byte, m *layout.Metadata)) 
 	})
 }
 
-// ScanElements makes a step through the elements of a hash, set or sorted set. A packed one is visited
-// as a whole, whatever the step. value is a field's value or a member's score, nil in a set; both are
-// valid during the call. It returns the element that the next step begins behind, valid until the
-// transaction is reset, or nil when there is none.
+// ScanElements makes a step through the elements of a hash, set or sorted set. A packed one is
+// visited as a whole, whatever the step. value is a field's value or a member's score, nil in a
+// set; both are valid during the call. It returns the element that the next step begins behind,
+// valid until the transaction is reset, or nil when there is none.
 func (d DB) ScanElements(k Key, step ScanStep, visit func(element, value []byte)) (last []byte, err error) {
 	switch {
 	case k.Encoding == layout.Intset:
@@ -62,8 +62,8 @@ func (d DB) ScanElements(k Key, step ScanStep, visit func(element, value []byte)
 	})
 }
 
-// appendScannedScore appends a score as ZSCAN shows it of a spread set: C's %.17g, in Redis 7.2 too,
-// where all other commands write fewer digits.
+// appendScannedScore appends a score as ZSCAN shows it of a spread set: C's %.17g, in Redis 7.2
+// too, where all other commands write fewer digits.
 func appendScannedScore(dst []byte, score float64) []byte {
 	if math.IsInf(score, 0) {
 		return number.AppendDouble(dst, score)

@@ -22,8 +22,8 @@ func putString(t *testing.T, d DB, key string, expireMs int64) {
 	must(t, d.SetString([]byte(key), k, []byte("v"), expireMs))
 }
 
-// TestScanKeysMissesNothing: a walk in steps of any size, with keys that come and go meanwhile, shows
-// each key that is there all the time once, and none that has expired.
+// TestScanKeysMissesNothing: a walk in steps of any size, with keys that come and go meanwhile,
+// shows each key that is there all the time once, and none that has expired.
 func TestScanKeysMissesNothing(t *testing.T) {
 	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 4))
@@ -149,8 +149,8 @@ func TestScannedScores(t *testing.T) {
 	}
 }
 
-// TestRandomKey: in a small database every key has the same chance; in a large one, each comes now and
-// then, also in those parts of the key space where there are few.
+// TestRandomKey: in a small database every key has the same chance; in a large one, each comes now
+// and then, also in those parts of the key space where there are few.
 func TestRandomKey(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<10, 1<<20))
 	inTxn(t, s, func(d DB) {
@@ -248,7 +248,8 @@ func TestRandomKeyOfManyAlike(t *testing.T) {
 	})
 }
 
-// TestRandomKeysAreEven: each of thousands of keys is as likely as any other, whatever they are called, and what has expired doesn't come.
+// TestRandomKeysAreEven: each of thousands of keys is as likely as any other, whatever they are
+// called, and what has expired doesn't come.
 func TestRandomKeysAreEven(t *testing.T) {
 	digest := func(i int) string { return fmt.Sprintf("%x", sha1.Sum(fmt.Append(nil, i))) }
 	for name, shape := range map[string]func(i int) string{

@@ -32,6 +32,8 @@ var setType = DataType{Name: "set", RDB: rdb.Set, Digest: digest.Set, encoding: 
 		return s.All(func(member []byte) bool { v.Member(member); return true })
 	},
 	elements: visitValues,
+	pieces: pieces{command: "SADD", words: appendElementWord, parse: parseElementWord,
+		begin: beginWhole((*rdb.Encoder).BeginSet, func(e *rdb.Encoder, member *rdb.Element) { e.Member(member.Bytes) })},
 }
 
 var encodeSet = encodeCollection((*rdb.Encoder).SetListpack, (*rdb.Encoder).BeginSet,
@@ -48,10 +50,10 @@ func restoreSet(r *restoring) (layout.Metadata, error) {
 // Set is a set as a transaction sees it. Its methods change it in the transaction; Save writes down
 // that they did.
 //
-// A small one is packed into its key's record: an intset as long as all members are integers, else a
-// listpack with the members in the order in which they came. A larger one has a record for each member.
-// It goes from the intset to the listpack or to records, and from the listpack to records, exactly when
-// Redis 7.2 goes on to its hash table, and never back.
+// A small one is packed into its key's record: an intset as long as all members are integers, else
+// a listpack with the members in the order in which they came. A larger one has a record for each
+// member. It goes from the intset to the listpack or to records, and from the listpack to records,
+// exactly when Redis 7.2 goes on to its hash table, and never back.
 type Set struct {
 	db       DB
 	key      []byte
@@ -63,7 +65,8 @@ type Set struct {
 	made     *engine.Elements // where the records of new members go, when they come once each
 }
 
-// maxIntsetEntries is the number of members beyond which Redis keeps no intset, whatever the limit is.
+// maxIntsetEntries is the number of members beyond which Redis keeps no intset, whatever the limit
+// is.
 const maxIntsetEntries = 1 << 30
 
 // emptyIntset is where intsets begin. It is never written to.
@@ -87,7 +90,7 @@ func (d DB) ReplaceSet(key []byte) (Set, error) {
 	return Set{db: d, key: key, old: k, next: layout.Metadata{Type: layout.Set}}, err
 }
 
-// Exists tells whether the key was there when the set was opened.
+// Exists reports whether the key was there when the set was opened.
 func (s *Set) Exists() bool { return s.old.Exists }
 
 // Len is the number of members.
@@ -127,7 +130,7 @@ func (s *Set) Save(name keyevent.Name) error {
 	return err
 }
 
-// Contains tells whether something is a member.
+// Contains reports whether something is a member.
 func (s *Set) Contains(member []byte) (bool, error) {
 	switch s.next.Encoding {
 	case layout.Intset:
@@ -148,11 +151,11 @@ func (s *Set) find(member []byte) int {
 	return pack.Find(pack.First(), member, 0)
 }
 
-// Expect says that so many members are about to be added. As in Redis, a set that would be too large
-// with them is spread with the first new one, though some of them may be the same.
+// Expect says that so many members are about to be added. As in Redis, a set that would be too
+// large with them is spread with the first new one, though some of them may be the same.
 func (s *Set) Expect(members int) { s.expected = members }
 
-// Add makes something a member, and tells whether it is new.
+// Add makes something a member, and reports whether it is new.
 func (s *Set) Add(member []byte) (added bool, err error) {
 	found, err := s.Contains(member)
 	if err != nil || found {
@@ -248,7 +251,7 @@ func (s *Set) create(isInt bool, intsetLimit, listpackLimit int64) {
 	}
 }
 
-// fits tells whether the set can be a listpack with one more member.
+// fits reports whether the set can be a listpack with one more member.
 func (s *Set) fits(member []byte) bool {
 	limits := s.db.limits()
 	return int64(s.Len()) < limits.SetEntries() && int64(len(member)) <= limits.SetValue() &&
@@ -293,7 +296,7 @@ func (s *Set) spread() error {
 	return err
 }
 
-// Remove takes out a member, and tells whether it was one.
+// Remove takes out a member, and reports whether it was one.
 func (s *Set) Remove(member []byte) (removed bool, err error) {
 	found, err := s.Contains(member)
 	if err != nil || !found {
@@ -352,8 +355,8 @@ func (s *Set) allPacked(scratch *[]byte, visit func(member []byte) bool) {
 	}
 }
 
-// Random returns a member of a set that has any: see picker for how likely each is. It is valid until
-// the next one is read.
+// Random returns a member of a set that has any: see picker for how likely each is. It is valid
+// until the next one is read.
 func (s *Set) Random() ([]byte, error) {
 	t := s.db.txn
 	switch s.next.Encoding {
@@ -367,7 +370,8 @@ func (s *Set) Random() ([]byte, error) {
 	return s.picker().pick()
 }
 
-// RandomDistinct visits count different members, or all if there are no more, in no particular order.
+// RandomDistinct visits count different members, or all if there are no more, in no particular
+// order.
 func (s *Set) RandomDistinct(count uint64, visit func(member []byte) bool) error {
 	chosen := s.sampler()
 	return chosen.distinct(count, func(member, _ []byte) bool { return visit(member) })
@@ -398,9 +402,9 @@ func (s *Set) picker() *picker {
 	return p
 }
 
-// rebuildShare tells when so few members remain that they are written anew, instead of the others being
-// deleted: when this many times them are no more than those that go. Redis 7.2 does the same, and ends
-// up with a set that may be packed again.
+// rebuildShare tells when so few members remain that they are written anew, instead of the others
+// being deleted: when this many times them are no more than those that go. Redis 7.2 does the same,
+// and ends up with a set that may be packed again.
 const rebuildShare = 5
 
 // Pop takes out count different members, or all if there are no more, and returns them.

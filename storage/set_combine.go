@@ -13,8 +13,8 @@ import (
 	"kedis/storage/listpack"
 )
 
-// mergeShare tells how to find the members of one spread set in another: when that one has up to so many
-// times as many members, it is cheaper to walk both side by side than to look each member up.
+// mergeShare tells how to find the members of one spread set in another: when that one has up to so
+// many times as many members, it is cheaper to walk both side by side than to look each member up.
 const mergeShare = 8
 
 // memberCost is how many bytes of a packed set are sorted in about the time that a record takes.
@@ -32,8 +32,8 @@ func (d DB) Sets(keys [][]byte) ([]Set, error) {
 	return sets, nil
 }
 
-// SetUnion visits what is in any of some sets. A member is valid during the call; visit returns false
-// to stop.
+// SetUnion visits what is in any of some sets. A member is valid during the call; visit returns
+// false to stop.
 func SetUnion(sets []Set, visit func(member []byte) bool) error {
 	filled := make([]*Set, 0, len(sets))
 	for i := range sets {
@@ -71,7 +71,8 @@ func SetIntersection(sets []Set, visit func(member []byte) bool) error {
 	return closeFilters(filters, err)
 }
 
-// SetDifference visits what is in the first of some sets and in none of the others, as SetUnion does.
+// SetDifference visits what is in the first of some sets and in none of the others, as SetUnion
+// does.
 func SetDifference(sets []Set, visit func(member []byte) bool) error {
 	if sets[0].Len() == 0 {
 		return nil
@@ -173,31 +174,32 @@ func closeFilters(filters []*filter, err error) error {
 
 // stream shows the members of a set in the order of their bytes.
 type stream struct {
-	sorted [][]byte  // of a small set
-	walk   *Iterator // of another
-	head   []byte    // valid until the transaction is reset
+	sorted   [][]byte  // of a small set
+	iterator *Iterator // of another
+	head     []byte    // valid until the transaction is reset
 }
 
 // next moves on to the next member; false at the end.
 func (s *stream) next() (bool, error) {
-	if s.walk == nil {
+	if s.iterator == nil {
 		if len(s.sorted) == 0 {
 			return false, nil
 		}
 		s.head, s.sorted = s.sorted[0], s.sorted[1:]
 		return true, nil
 	}
-	if !s.walk.Next() {
-		return false, s.walk.Err()
+	if !s.iterator.Next() {
+		return false, s.iterator.Err()
 	}
-	s.head = s.walk.Key()[layout.ElementPrefix:]
+	s.head = s.iterator.Key()[layout.ElementPrefix:]
 	return true, nil
 }
 
 // smallStream is how many bytes of members may be read at once.
 const smallStream = 64 << 10
 
-// stream makes a stream of a set that has members. Those of a small one are read at once, which costs less than a walk that goes on step by step.
+// stream makes a stream of a set that has members. Those of a small one are read at once, which
+// costs less than a walk that goes on step by step.
 func (s *Set) stream() (*stream, error) {
 	if s.packed() {
 		sorted, _, err := s.members(math.MaxInt)
@@ -209,7 +211,7 @@ func (s *Set) stream() (*stream, error) {
 			return &stream{sorted: sorted}, err
 		}
 	}
-	return &stream{walk: s.db.walkElements(layout.KindSetMember, s.next.ID, nil, false, true)}, nil
+	return &stream{iterator: s.db.iterateElements(layout.KindSetMember, s.next.ID, nil, false, true)}, nil
 }
 
 // members returns the members; all is false if they have more than so many bytes.
@@ -269,7 +271,7 @@ func (m *merger) pass(member []byte) error {
 	return nil
 }
 
-// reach moves on to a member, or behind its place, and tells whether any set has it.
+// reach moves on to a member, or behind its place, and reports whether any set has it.
 func (m *merger) reach(member []byte) (bool, error) {
 	for len(m.streams) > 0 {
 		d := bytes.Compare(m.head(), member)
@@ -313,8 +315,8 @@ func (m *merger) sink(i int) {
 // close ends all walks. It returns the error that there was, or the first that a walk has met.
 func (m *merger) close(err error) error {
 	for _, s := range m.open {
-		if s.walk != nil {
-			if failed := s.walk.Close(); err == nil {
+		if s.iterator != nil {
+			if failed := s.iterator.Close(); err == nil {
 				err = failed
 			}
 		}
@@ -322,9 +324,9 @@ func (m *merger) close(err error) error {
 	return err
 }
 
-// StoreUnion makes a key the union of some sets, in place of whatever it holds; it is gone if the union
-// is empty. It returns the number of members. As in the functions below, the result goes through the
-// forms that it goes through in Redis 7.2 while it grows.
+// StoreUnion makes a key the union of some sets, in place of whatever it holds; it is gone if the
+// union is empty. It returns the number of members. As in the functions below, the result goes
+// through the forms that it goes through in Redis 7.2 while it grows.
 func (d DB) StoreUnion(key []byte, sets []Set) (int, error) {
 	result, err := d.replaceWithIntset(key)
 	if err != nil {
@@ -343,7 +345,7 @@ func (d DB) StoreUnion(key []byte, sets []Set) (int, error) {
 	return result.Len(), result.Save(keyevent.SUnionStore)
 }
 
-// neverPacked tells that a set with so many members is spread, whatever they are.
+// neverPacked reports whether a set with so many members is spread, whatever they are.
 func (d DB) neverPacked(members int) bool {
 	limits := d.limits()
 	return int64(members) > max(limits.SetIntsetEntries(), limits.SetEntries())
@@ -405,8 +407,8 @@ func (d DB) StoreDifference(key []byte, sets []Set) (int, error) {
 	return result.Len(), result.Save(keyevent.SDiffStore)
 }
 
-// subtractsAfterwards tells whether Redis would compute a difference by making a copy of the first set
-// and taking out the members of the others. The result has the copy's form then.
+// subtractsAfterwards reports whether Redis would compute a difference by making a copy of the
+// first set and taking out the members of the others. The result has the copy's form then.
 func subtractsAfterwards(sets []Set) bool {
 	byMember, bySet := 0, 0
 	for i := range sets {
@@ -447,9 +449,9 @@ func (d DB) StoreIntersection(key []byte, sets []Set) (int, error) {
 	return result.Len(), result.Save(keyevent.SInterStore)
 }
 
-// gathered is an intersection that is being made. Its form depends on all of its members: of integers
-// it becomes an intset, whatever it would have been before the last of them came. So it is a listpack
-// that heeds no limit, until it is clear that only records will do.
+// gathered is an intersection that is being made. Its form depends on all of its members: of
+// integers it becomes an intset, whatever it would have been before the last of them came. So it is
+// a listpack that heeds no limit, until it is clear that only records will do.
 type gathered struct {
 	*Set
 	integers bool // all members are
@@ -473,7 +475,7 @@ func (g *gathered) add(member []byte) error {
 	return g.spread()
 }
 
-// packable tells whether the members so far have a packed form.
+// packable reports whether the members so far have a packed form.
 func (g *gathered) packable() bool { return g.isIntset() || g.isListpack() }
 
 func (g *gathered) isIntset() bool {

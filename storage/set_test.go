@@ -369,8 +369,8 @@ func checkCombinations(t *testing.T, db DB, m setModel, random *rand.Rand) {
 	}
 }
 
-// TestLargeCombinations: sets of very different sizes, some of which are walked side by side and some
-// asked member by member.
+// TestLargeCombinations: sets of very different sizes, some of which are walked side by side and
+// some asked member by member.
 func TestLargeCombinations(t *testing.T) {
 	txn := writingTxn(t)
 	db, m := txn.DB(0), setModel{}
@@ -427,8 +427,8 @@ func (m setModel) combineLarge(operation int, keys []string) []string {
 	return found
 }
 
-// TestUnionOfIntegersThatOverflowAnIntset: members of a packed set are passed on in scratch memory, which
-// must not be used again while the result becomes spread.
+// TestUnionOfIntegersThatOverflowAnIntset: members of a packed set are passed on in scratch memory,
+// which must not be used again while the result becomes spread.
 func TestUnionOfIntegersThatOverflowAnIntset(t *testing.T) {
 	txn := openStore(t, smallLimits(t.TempDir(), 64<<20, 1<<20)).NewTxn()
 	txn.Begin(Mode{Writing: true}, 1, 0)
@@ -490,10 +490,10 @@ func TestCombiningLargeMembers(t *testing.T) {
 		}
 		stream, err := sets[0].stream()
 		must(t, err)
-		if stream.walk == nil {
+		if stream.iterator == nil {
 			t.Errorf("%d bytes are read at once", members*len(member(0)))
 			continue
 		}
-		must(t, stream.walk.Close())
+		must(t, stream.iterator.Close())
 	}
 }

@@ -37,8 +37,8 @@ func (s *SortSource) Len() int {
 }
 
 // Elements visits the elements from first up to limit in the order that they have by themselves,
-// counted from the end if reverse. A set has no order: all of it is visited. An element is valid during
-// the call.
+// counted from the end if reverse. A set has no order: all of it is visited. An element is valid
+// during the call.
 func (s *SortSource) Elements(first, limit int, reverse bool, visit func(element []byte)) error {
 	scored := func(member []byte, _ float64) bool {
 		visit(member)
@@ -60,8 +60,8 @@ func (s *SortSource) Elements(first, limit int, reverse bool, visit func(element
 }
 
 // SortValue returns the value that a pattern of SORT names: a string's, or a hash's field if one is
-// given; false when there is none, or the key holds something else. It is valid until the next one is
-// read.
+// given; false when there is none, or the key holds something else. It is valid until the next one
+// is read.
 func (d DB) SortValue(key, field []byte) (value []byte, found bool, err error) {
 	if field == nil {
 		k, err := d.Lookup(key)
@@ -80,7 +80,8 @@ func (d DB) SortValue(key, field []byte) (value []byte, found bool, err error) {
 	return h.Get(field)
 }
 
-// ReplaceList opens an empty list that takes the place of whatever the key holds. Nothing but pushing to its end may follow.
+// ReplaceList opens an empty list that takes the place of whatever the key holds. Nothing but
+// pushing to its end may follow.
 func (d DB) ReplaceList(key []byte) (List, error) {
 	k, err := d.Lookup(key)
 	return List{db: d, key: key, old: k, pack: emptyListpack, replaces: true,

@@ -39,10 +39,10 @@ func (r *spreadElements) delete(element []byte) error {
 	return r.db.deleteElement(r.kind, r.id, element)
 }
 
-// walk visits the elements from one on (nil: from the first), in the order of their bytes. What it
+// scan visits the elements from one on (nil: from the first), in the order of their bytes. What it
 // shows stays valid until the transaction is reset.
-func (r *spreadElements) walk(from []byte, keysOnly bool, visit visitPair) error {
-	it := r.db.walkElements(r.kind, r.id, from, false, keysOnly)
+func (r *spreadElements) scan(from []byte, keysOnly bool, visit visitPair) error {
+	it := r.db.iterateElements(r.kind, r.id, from, false, keysOnly)
 	for it.Next() {
 		if !visit(it.Key()[layout.ElementPrefix:], it.Value()) {
 			break

@@ -47,8 +47,8 @@ func putHash(t *testing.T, s *Store) {
 	})
 }
 
-// standing counts the records in RocksDB of a hash's fields, and tells whether they are on the reaper's
-// list.
+// standing counts the records in RocksDB of a hash's fields, and reports whether they are on the
+// reaper's list.
 func standing(t *testing.T, s *Store, id uint64) (fields int, abandoned bool) {
 	t.Helper()
 	family := inside(s).Family(0)
@@ -164,8 +164,8 @@ func TestStagedElementsAreGivenUp(t *testing.T) {
 	}
 }
 
-// TestStagedElementsAfterACrash: RocksDB has them, and of their commit nothing. They are reaped, and
-// their id is not used again.
+// TestStagedElementsAfterACrash: RocksDB has them, and of their commit nothing. They are reaped,
+// and their id is not used again.
 func TestStagedElementsAfterACrash(t *testing.T) {
 	o := tinyOptions(t)
 	s, log := reopen(t, o, &testLog{})
@@ -174,8 +174,8 @@ func TestStagedElementsAfterACrash(t *testing.T) {
 	txn := s.NewTxn()
 	txn.Begin(Mode{Writing: true}, 1000, 0)
 	k := stageHash(t, txn, "h", "copy")
-	// What is open is closed without the transaction, and the state of RocksDB still says that ids go
-	// on where they went on before it.
+	// What is open is closed without the transaction, and the state of RocksDB still says that ids
+	// go on where they went on before it.
 	inside(s).SetNextID(k.ID)
 	must(t, s.Close())
 	value, found, err := readHighest(o)
@@ -249,7 +249,7 @@ func TestStagingLeavesOtherWrites(t *testing.T) {
 		}
 		set, err := d.Lookup([]byte("set"))
 		must(t, err)
-		must(t, d.walkAll(&set.Metadata, set.Type.Elements()[0], false, func(_, _ []byte) error { return nil }))
+		must(t, d.scanAll(&set.Metadata, set.Type.Elements()[0], false, func(_, _ []byte) error { return nil }))
 	})
 }
 

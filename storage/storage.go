@@ -1,11 +1,12 @@
 // Package storage is what the data types mean.
 //
-// Each type has a file, and a row in the table of types (DataType) that says what commands on keys of any type
-// need to know of it. Records are read and written through package storage/engine, whose Store and Txn are part of
-// those here: it decides where a record is, and knows no type.
+// Each type has a file, and a row in the table of types (DataType) that says what commands on keys
+// of any type need to know of it. Records are read and written through package storage/engine,
+// whose Store and Txn are part of those here: it decides where a record is, and knows no type.
 //
-// The package may import what lies below it: storage/engine, storage/layout, storage/listpack, storage/intset, storage/rdb
-// and so on, and internal packages. It knows nothing of commands, connections or replies.
+// The package may import what lies below it: storage/engine, storage/layout, storage/listpack,
+// storage/intset, storage/rdb and so on, and internal packages. It knows nothing of commands,
+// connections or replies.
 package storage
 
 import (
@@ -39,6 +40,7 @@ type (
 	View      = engine.View
 	Iterator  = engine.Iterator
 	Counters  = engine.Counters
+	Filters   = engine.Filters
 
 	KeyEvent  = engine.KeyEvent
 	KeyEvents = engine.KeyEvents

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func (l *testLog) AwaitsRoom() bool                     { return false }
 
 func constant[T any](v T) func() T { return func() T { return v } }
 
-// inTurns has every other generation go to RocksDB as tables, or be kept.
+// inTurns has every other generation go to RocksDB as tables, or be retained.
 func inTurns() func() int64 {
 	var asked atomic.Int64
 	return func() int64 { return asked.Add(1) % 2 << 40 }
@@ -55,7 +56,7 @@ func testOptions(directory string, generationBytes, cacheBytes int64) Options {
 			Databases:       4,
 			GenerationBytes: constant(generationBytes),
 			TablesFrom:      inTurns(),
-			KeptBytes:       inTurns(),
+			RetainedBytes:   inTurns(),
 			CacheBytes:      cacheBytes,
 			RankBytes:       constant[int64](1 << 20),
 			SyncEveryCommit: constant(false),
@@ -75,9 +76,22 @@ func openStore(t *testing.T, o Options) *Store {
 	}
 	s.Attach(&testLog{content: make([]byte, s.Position())}, 1)
 	t.Cleanup(func() {
+		expectNothingRuledOut(t, s)
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return s
+}
+
+// expectNothingRuledOut asks the filters for every record that RocksDB has.
+func expectNothingRuledOut(t *testing.T, s *Store) {
+	t.Helper()
+	wrong, _, err := inside(s).WronglyRuledOut()
+	if errors.Is(err, rocks.ErrClosed) {
+		return // by the test
+	}
+	if err != nil || len(wrong) > 0 {
+		t.Errorf("filters rule out %d records that RocksDB has, %q, …; %v", len(wrong), wrong[:min(len(wrong), 3)], err)
+	}
 }

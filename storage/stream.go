@@ -37,14 +37,16 @@ var streamType = DataType{Name: "stream", RDB: rdb.Stream, Digest: digest.Stream
 			return true, nil
 		})
 	},
+	pieces: pieces{command: "XPARTS", begin: beginStreamPieces, words: appendElementWord, parse: parsePartWord, elements: visitParts},
 }
 
-// Stream is a stream as a transaction sees it. Its methods change it in the transaction; Save writes
-// that down.
+// Stream is a stream as a transaction sees it. Its methods change it in the transaction; Save
+// writes that down.
 //
-// An entry is a record, and so is each node, a run of entries that Redis keeps together: what MAXLEN ~ leaves is a matter of nodes. The last
-// node, which grows, stands in the metadata. Entries before the first one are never read. So trimming away many is one small
-// write: the reaper removes them.
+// An entry is a record, and so is each node, a run of entries that Redis keeps together: what
+// MAXLEN ~ leaves is a matter of nodes. The last node, which grows, stands in the metadata. Entries
+// before the first one are never read. So trimming away many is one small write: the reaper removes
+// them.
 type Stream struct {
 	db     DB
 	key    []byte
@@ -188,7 +190,8 @@ func hashNames(fields [][]byte) uint64 {
 	return h.Sum64()
 }
 
-// masterSize is the size of a listpack that has only what a node begins with: its counts, and the names of its first entry's fields.
+// masterSize is the size of a listpack that has only what a node begins with: its counts, and the
+// names of its first entry's fields.
 func masterSize(fields [][]byte) int {
 	const header = 7
 	size := header + listpack.OfInt(0).Size()*3 + listpack.OfInt(int64(len(fields)/2)).Size()
@@ -201,8 +204,8 @@ func masterSize(fields [][]byte) int {
 // offset is how much an id is above the one of its node.
 func offset(id, node StreamID) StreamID { return StreamID{Ms: id.Ms - node.Ms, Seq: id.Seq - node.Seq} }
 
-// entrySize is how much a node grows by an entry whose id is so much above the node's, and whose fields have the same names as those of the
-// node's first entry, or other ones.
+// entrySize is how much a node grows by an entry whose id is so much above the node's, and whose
+// fields have the same names as those of the node's first entry, or other ones.
 func entrySize(offset StreamID, fields [][]byte, same bool) int {
 	elements := 3
 	size := listpack.OfInt(0).Size() + listpack.OfInt(int64(offset.Ms)).Size() + listpack.OfInt(int64(offset.Seq)).Size()
@@ -219,7 +222,8 @@ func entrySize(offset StreamID, fields [][]byte, same bool) int {
 	return size + listpack.OfInt(int64(elements)).Size()
 }
 
-// VisitEntry is called for entries; it returns false to stop. The fields are valid until the transaction is reset, the slice during the call.
+// VisitEntry is called for entries; it returns false to stop. The fields are valid until the
+// transaction is reset, the slice during the call.
 type VisitEntry func(id StreamID, fields [][]byte) (more bool, err error)
 
 // Range visits the entries from one id to another, both included, or backwards.
@@ -257,7 +261,8 @@ func (s *Stream) iterate(kind byte, from, to StreamID, reverse, keysOnly bool) *
 	return s.db.txn.Iterate(s.db.space, layout.AppendStreamKey(nil, kind, s.next.ID, from), upper, reverse, keysOnly)
 }
 
-// Entry returns the fields and values of an entry. They are valid until the transaction is reset, the slice until the next entry is read.
+// Entry returns the fields and values of an entry. They are valid until the transaction is reset,
+// the slice until the next entry is read.
 func (s *Stream) Entry(id StreamID) (fields [][]byte, found bool, err error) {
 	value, found, err := s.entry(id)
 	if err == nil && found {
@@ -376,7 +381,8 @@ func (s *Stream) deleteNode(at StreamID) error {
 	return s.db.txn.Delete(s.db.space, s.entryKey(layout.KindStreamNode, at))
 }
 
-// dropTail takes the last node away: the one before it is the last one then, and entries may be added to it.
+// dropTail takes the last node away: the one before it is the last one then, and entries may be
+// added to it.
 func (s *Stream) dropTail() error {
 	h := &s.head
 	if h.Nodes--; h.Nodes == 0 {
@@ -423,7 +429,8 @@ func (s *Stream) nodeBehind(at StreamID) (StreamID, error) {
 
 func (s *Stream) miscounted() error { return wrongCount(&s.next, layout.Stream.Elements()[0], 0) }
 
-// SetLast sets the highest id that was ever given. Errors: ErrStreamOrder when it is below that of an entry.
+// SetLast sets the highest id that was ever given. Errors: ErrStreamOrder when it is below that of
+// an entry.
 func (s *Stream) SetLast(id StreamID) error {
 	if !id.Less(s.head.Last) {
 		s.head.Last = id
@@ -686,7 +693,8 @@ func (s *Stream) trimEntries(t *trimming) error {
 	return s.removeBefore(layout.KindStreamEntry, layout.StreamEntries, former, h.First, t.removed, trimEntries)
 }
 
-// removeBefore removes count records from the beginning up to an id: one by one, or by a record that has the reaper do it.
+// removeBefore removes count records from the beginning up to an id: one by one, or by a record
+// that has the reaper do it.
 func (s *Stream) removeBefore(kind byte, part layout.Type, from, before StreamID, count, most uint64) error {
 	d, t := s.db, s.db.txn
 	if count == 0 {

@@ -5,8 +5,9 @@ import (
 	"kedis/storage/layout"
 )
 
-// Group is a consumer group of a stream as a transaction sees it. Its methods change it in the transaction; Save writes it and
-// those of its consumers down that have changed, and Stream.Save the stream.
+// Group is a consumer group of a stream as a transaction sees it. Its methods change it in the
+// transaction; Save writes it and those of its consumers down that have changed, and Stream.Save
+// the stream.
 type Group struct {
 	stream    *Stream
 	name      []byte
@@ -55,7 +56,7 @@ func (s *Stream) NewGroup(name []byte, last StreamID, read int64) *Group {
 
 // Groups visits all groups, by name.
 func (s *Stream) Groups(visit func(g *Group) error) error {
-	return s.db.walkAll(&s.next, layout.Stream.Elements()[2], false, func(name, value []byte) error {
+	return s.db.scanAll(&s.next, layout.Stream.Elements()[2], false, func(name, value []byte) error {
 		g := &Group{stream: s, name: name}
 		if err := g.state.Decode(value); err != nil {
 			return err
@@ -264,7 +265,8 @@ func (g *Group) Pending(entry StreamID) (p Pending, found bool, err error) {
 	return p, true, p.Decode(value)
 }
 
-// Deliver makes an entry one that is pending for a consumer, whether it was pending before (former) or not (nil).
+// Deliver makes an entry one that is pending for a consumer, whether it was pending before (former)
+// or not (nil).
 func (g *Group) Deliver(p *Pending, to *Consumer, former *Pending) error {
 	d := g.stream.db
 	switch {
@@ -343,8 +345,8 @@ func (g *Group) MoveFrom() error {
 	})
 }
 
-// Walk visits what is pending from one entry to another, both included: of one consumer, or of all (nil). visit returns false to stop. It may
-// acknowledge and deliver what it is shown.
+// Walk visits what is pending from one entry to another, both included: of one consumer, or of all
+// (nil). visit returns false to stop. It may acknowledge and deliver what it is shown.
 func (g *Group) Walk(from, to StreamID, c *Consumer, visit func(p *Pending) (more bool, err error)) error {
 	if from.Less(g.state.From) {
 		from = g.state.From

@@ -127,13 +127,36 @@ func (w *streamParts) consumer(g *Group, c *Consumer, left uint64) error {
 	return nil
 }
 
-// StreamParts visits the parts of a stream as rdb.Encoder.StreamPart takes them. Their memory is used again.
+// StreamParts visits the parts of a stream as rdb.Encoder.StreamPart takes them. Their memory is
+// used again.
 func (d DB) StreamParts(m *layout.Metadata, visit func(p *rdb.StreamElement) error) error {
 	s := Stream{db: d, next: *m}
 	if err := s.head.Decode(m.Value); err != nil {
 		return err
 	}
 	return s.parts(visit)
+}
+
+// beginStreamPieces writes an empty stream: all of its parts come in pieces, as
+// rdb.StreamElement.Append writes them.
+func beginStreamPieces(e *rdb.Encoder, parts []rdb.Element) []rdb.Element {
+	e.BeginStream(0)
+	e.StreamPart(&rdb.StreamElement{Part: rdb.StreamTotals})
+	e.EndStream()
+	return parts
+}
+
+func visitParts(d DB, m *layout.Metadata, visit visitElement) error {
+	var part []byte
+	return d.StreamParts(m, func(p *rdb.StreamElement) error {
+		part = p.Append(part[:0])
+		return visit(part, nil, 0)
+	})
+}
+
+// parsePartWord reads a part into memory that the caller gives.
+func parsePartWord(words [][]byte, e *rdb.Element) ([][]byte, error) {
+	return words[1:], e.Stream.Decode(words[0])
 }
 
 func encodeStream(d DB, m *layout.Metadata, e *rdb.Encoder) error {
@@ -292,7 +315,8 @@ func (s *streamRestoring) beginConsumer(p *rdb.StreamElement) error {
 	}, value)
 }
 
-// numbers appends what the key of a record begins with that belongs to the group, and to a consumer if that isn't 0.
+// numbers appends what the key of a record begins with that belongs to the group, and to a consumer
+// if that isn't 0.
 func (s *streamRestoring) numbers(dst []byte, consumer uint64) []byte {
 	if consumer == 0 {
 		return append(dst, layout.AppendGroupKey(nil, 0, 0, s.group.state.Number)[layout.ElementPrefix:]...)

@@ -56,19 +56,20 @@ func StringEncoding(m *layout.Metadata) string {
 	return "embstr"
 }
 
-// SetString makes a key a string, whatever it was; old is what Lookup found. An expireMs of 0 is none.
+// SetString makes a key a string, whatever it was; old is what Lookup found. An expireMs of 0 is
+// none.
 func (d DB) SetString(key []byte, old Key, value []byte, expireMs int64) error {
 	return d.Save(key, old, layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: value, ExpireMs: expireMs})
 }
 
-// saveRaw stores what a command made of a string, or of a missing one, as Redis does: without looking
-// for a shorter form. The expiry stays.
+// saveRaw stores what a command made of a string, or of a missing one, as Redis does: without
+// looking for a shorter form. The expiry stays.
 func (d DB) saveRaw(key []byte, old Key, value []byte) error {
 	return d.Save(key, old, layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: value, ExpireMs: old.ExpireMs})
 }
 
-// unshare is for a command that turned out to change nothing of a string. Redis has given it its raw
-// form by then, which OBJECT ENCODING shows; but nobody who watches the key is told.
+// unshare is for a command that turned out to change nothing of a string. Redis has given it its
+// raw form by then, which OBJECT ENCODING shows; but nobody who watches the key is told.
 func (d DB) unshare(key []byte, k Key) error {
 	if k.Encoding == layout.Raw || len(k.Value) > embeddedBytes {
 		return nil
@@ -77,8 +78,9 @@ func (d DB) unshare(key []byte, k Key) error {
 	return d.putMetadata(key, &k.Metadata)
 }
 
-// compose returns size bytes of scratch memory that begin with a key's value and go on with zeros. They are valid until the next string is
-// composed; Save copies them, unless they are many: those are composed where the record will be, so that they are copied once.
+// compose returns size bytes of scratch memory that begin with a key's value and go on with zeros.
+// They are valid until the next string is composed; Save copies them, unless they are many: those
+// are composed where the record will be, so that they are copied once.
 func (d DB) compose(key, value []byte, size int) ([]byte, error) {
 	t := d.txn
 	if err := t.SpendBytes(size); err != nil {
@@ -120,8 +122,9 @@ func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
 	return length, err
 }
 
-// SetRange writes bytes over a string from an offset on, which isn't negative; what is missing before it
-// becomes zeros. It returns the length. Without bytes nothing is written, and no key made.
+// SetRange writes bytes over a string from an offset on, which isn't negative; what is missing
+// before it becomes zeros. It returns the length. Without bytes nothing is written, and no key
+// made.
 func (d DB) SetRange(key []byte, offset int64, written []byte, limit int64) (int, error) {
 	k, err := d.LookupType(key, layout.String)
 	if err != nil || len(written) == 0 {
@@ -165,8 +168,8 @@ func (d DB) Increment(key []byte, delta int64) (int64, error) {
 	return sum, err
 }
 
-// IncrementFloat adds to a string that is a number; a missing one is 0. The sum is returned as it is
-// stored, valid until the next string is composed.
+// IncrementFloat adds to a string that is a number; a missing one is 0. The sum is returned as it
+// is stored, valid until the next string is composed.
 func (d DB) IncrementFloat(key, delta []byte) ([]byte, error) {
 	k, err := d.LookupType(key, layout.String)
 	if err != nil {

@@ -350,8 +350,8 @@ func TestStringEncoding(t *testing.T) {
 	}
 }
 
-// TestUnchangedStrings: Redis tells nobody who watches a key of a command that changed nothing, though
-// it may have given the string another encoding.
+// TestUnchangedStrings: Redis tells nobody who watches a key of a command that changed nothing,
+// though it may have given the string another encoding.
 func TestUnchangedStrings(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
 	key := []byte("k")

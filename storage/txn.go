@@ -5,12 +5,13 @@ import (
 	"kedis/storage/layout"
 )
 
-// Txn is a transaction, in which databases are looked at as keys and values. It belongs to one goroutine at a
-// time; whoever uses it holds the locks of the keys that its commands touch.
+// Txn is a transaction, in which databases are looked at as keys and values. It belongs to one
+// goroutine at a time; whoever uses it holds the locks of the keys that its commands touch.
 type Txn struct {
 	engine.Txn
 	limits  *Limits
 	scratch scratch
+	pool    keyPool
 }
 
 // scratch is memory for one use after another.

@@ -7,14 +7,15 @@ import (
 	"kedis/storage/rdb"
 )
 
-// DataType is a row of the table of data types: what commands on keys of any type need to know of one. A new type needs its row, which
-// stands in its own file, and its records in package layout.
+// DataType is a row of the table of data types: what commands on keys of any type need to know of
+// one. A new type needs its row, which stands in its own file, and its records in package layout.
 type DataType struct {
 	Name   string      // as TYPE shows it
 	RDB    rdb.Kind    // as payloads and files have it
 	Digest digest.Kind // as DEBUG DIGEST has it
 
-	// encoding returns the name that Redis has for the form of a value which is neither a listpack nor an intset.
+	// encoding returns the name that Redis has for the form of a value which is neither a listpack
+	// nor an intset.
 	encoding func(m *layout.Metadata) string
 	// encode writes a value as a payload.
 	encode func(d DB, m *layout.Metadata, e *rdb.Encoder) error
@@ -25,6 +26,8 @@ type DataType struct {
 
 	// elements visits the elements of a spread collection, as DB.Elements does.
 	elements func(d DB, m *layout.Metadata, visit visitElement) error
+	// pieces is how a large collection goes to another Kedis.
+	pieces pieces
 	// packedPairs: a listpack has two entries for each element.
 	packedPairs bool
 	// scanned returns the value of an element's record as SCAN and its like show it; nil: as it is.
@@ -49,7 +52,8 @@ func init() {
 	}
 }
 
-// TypeOf returns the row of a type. That of a key that doesn't exist, whose type is 0, is named "none".
+// TypeOf returns the row of a type. That of a key that doesn't exist, whose type is 0, is named
+// "none".
 func TypeOf(t layout.Type) *DataType {
 	if int(t) >= len(types) {
 		t = 0
@@ -57,8 +61,8 @@ func TypeOf(t layout.Type) *DataType {
 	return &types[t]
 }
 
-// Encoding is what OBJECT ENCODING answers for a key: what Redis 7.2 calls the form that it would give
-// the value.
+// Encoding is what OBJECT ENCODING answers for a key: what Redis 7.2 calls the form that it would
+// give the value.
 func Encoding(m *layout.Metadata) string {
 	switch m.Encoding {
 	case layout.Listpack:
@@ -69,7 +73,8 @@ func Encoding(m *layout.Metadata) string {
 	return TypeOf(m.Type).encoding(m)
 }
 
-// AddToDigest adds a key's value and that it expires, if it does, to a digest, one element at a time.
+// AddToDigest adds a key's value and that it expires, if it does, to a digest, one element at a
+// time.
 func (d DB) AddToDigest(v *digest.Value, key []byte, m *layout.Metadata) error {
 	if err := TypeOf(m.Type).digest(v, d, key, m); err != nil {
 		return err
@@ -85,7 +90,8 @@ func named(name string) func(*layout.Metadata) string {
 	return func(*layout.Metadata) string { return name }
 }
 
-// encodeCollection writes a packed collection as the bytes that it is, or a spread one an element at a time.
+// encodeCollection writes a packed collection as the bytes that it is, or a spread one an element
+// at a time.
 func encodeCollection(packed func(e *rdb.Encoder, pack listpack.Listpack), begin func(e *rdb.Encoder, count uint64),
 	element func(e *rdb.Encoder, element, value []byte, score float64)) func(DB, *layout.Metadata, *rdb.Encoder) error {
 	return func(d DB, m *layout.Metadata, e *rdb.Encoder) error {
@@ -112,5 +118,5 @@ func (d DB) encodeElements(m *layout.Metadata, e *rdb.Encoder, write func(e *rdb
 
 // visitValues visits a spread collection's elements and the values that their records have.
 func visitValues(d DB, m *layout.Metadata, visit visitElement) error {
-	return d.walkAll(m, m.Type.Elements()[0], false, func(element, value []byte) error { return visit(element, value, 0) })
+	return d.scanAll(m, m.Type.Elements()[0], false, func(element, value []byte) error { return visit(element, value, 0) })
 }

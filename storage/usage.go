@@ -2,9 +2,9 @@ package storage
 
 import "kedis/storage/layout"
 
-// Usage is about how many bytes a key's records take, before compression: its own, the one in the index
-// of expiries, and those of a spread collection's elements, whose size is taken from that of the first
-// ones. samples is how many are looked at; 0 is all.
+// Usage is about how many bytes a key's records take, before compression: its own, the one in the
+// index of expiries, and those of a spread collection's elements, whose size is taken from that of
+// the first ones. samples is how many are looked at; 0 is all.
 func (d DB) Usage(key []byte, k Key, samples int64) (int64, error) {
 	bytes := int64(1 + len(key) + len(k.Metadata.Append(nil)))
 	if k.ExpireMs != 0 {
@@ -25,7 +25,7 @@ func (d DB) Usage(key []byte, k Key, samples int64) (int64, error) {
 
 func (d DB) elementBytes(records layout.Elements, m *layout.Metadata, samples int64) (int64, error) {
 	var bytes, seen int64
-	it := d.walkCollection(records.Kind, m, false)
+	it := d.iterateCollection(records.Kind, m, false)
 	for (samples == 0 || seen < samples) && it.Next() {
 		bytes += int64(len(it.Key()) + len(it.Value()))
 		seen++

@@ -28,7 +28,9 @@ var zsetType = DataType{Name: "zset", RDB: rdb.SortedSet, Digest: digest.SortedS
 		}
 		return z.All(func(member []byte, score float64) bool { v.Scored(member, score); return true })
 	},
-	elements:    visitScored,
+	elements: visitScored,
+	pieces: pieces{command: "ZADD", words: appendScoreWords, parse: parseScoreWords,
+		begin: beginWhole((*rdb.Encoder).BeginSortedSet, func(e *rdb.Encoder, member *rdb.Element) { e.ScoredMember(member.Bytes, member.Score) })},
 	packedPairs: true,
 	scanned: func(t *Txn, value []byte) ([]byte, error) {
 		score, err := layout.DecodeScore(value)
@@ -40,7 +42,7 @@ var zsetType = DataType{Name: "zset", RDB: rdb.SortedSet, Digest: digest.SortedS
 // visitScored visits a spread set's members, the highest score first.
 func visitScored(d DB, m *layout.Metadata, visit visitElement) error {
 	key := layout.AppendElementKey(nil, layout.KindZSetScore, m.ID, nil)
-	return d.walkAll(m, m.Type.Elements()[1], true, func(element, value []byte) error {
+	return d.scanAll(m, m.Type.Elements()[1], true, func(element, value []byte) error {
 		score, member, err := layout.DecodeScoreKey(append(key[:layout.ElementPrefix], element...), value)
 		if err != nil {
 			return err
@@ -72,9 +74,9 @@ func restoreZSet(r *restoring) (layout.Metadata, error) {
 // ZSet is a sorted set as a transaction sees it. Its methods change it in the transaction; Save
 // writes down that they did.
 //
-// A small one is a listpack of members and scores in its key's record, by score and member. A larger
-// one has a record for each member with its score, and one in an index by score and member. It never
-// becomes packed again.
+// A small one is a listpack of members and scores in its key's record, by score and member. A
+// larger one has a record for each member with its score, and one in an index by score and member.
+// It never becomes packed again.
 type ZSet struct {
 	db      DB
 	key     []byte
@@ -125,7 +127,7 @@ func (z *ZSet) Reserve(members, longest int) error {
 	return nil
 }
 
-// Exists tells whether the key was there when the set was opened.
+// Exists reports whether the key was there when the set was opened.
 func (z *ZSet) Exists() bool { return z.old.Exists }
 
 // Len is the number of members.
@@ -158,7 +160,8 @@ func (z *ZSet) Save(name keyevent.Name) error {
 	return err
 }
 
-// scoreElement is a score as Redis puts it into a listpack: as an integer if it is one, else as text.
+// scoreElement is a score as Redis puts it into a listpack: as an integer if it is one, else as
+// text.
 func (z *ZSet) scoreElement(score float64) listpack.Element {
 	if score >= -math.MaxInt64/2 && score <= math.MaxInt64/2 && float64(int64(score)) == score {
 		return listpack.OfInt(int64(score))
@@ -219,8 +222,8 @@ func (z *ZSet) Put(member []byte, score float64, was float64, existed bool) erro
 	return z.insertPacked(member, score)
 }
 
-// AddNew gives a score to a member that is none yet, of a set that is being made: it may become very large, and is staged
-// then. Until Save nothing else is asked of the set.
+// AddNew gives a score to a member that is none yet, of a set that is being made: it may become
+// very large, and is staged then. Until Save nothing else is asked of the set.
 func (z *ZSet) AddNew(member []byte, score float64) error {
 	if z.packed() && z.full(member) {
 		if err := z.spread(); err != nil {
@@ -337,7 +340,7 @@ type ScoreRange struct {
 	MinExclusive, MaxExclusive bool
 }
 
-// Empty tells that no score can be in the range.
+// Empty reports whether no score can be in the range.
 func (r *ScoreRange) Empty() bool {
 	return r.Min > r.Max || r.Min == r.Max && (r.MinExclusive || r.MaxExclusive)
 }
@@ -360,7 +363,7 @@ type LexBound struct {
 // LexRange is a range of members, of a set all of whose scores are equal.
 type LexRange struct{ Min, Max LexBound }
 
-// Empty tells that no member can be in the range.
+// Empty reports whether no member can be in the range.
 func (r *LexRange) Empty() bool {
 	if r.Min.Infinite != 0 || r.Max.Infinite != 0 {
 		return r.Min.Infinite > 0 || r.Max.Infinite < 0
@@ -386,7 +389,8 @@ func beyond(b *LexBound, d int) bool {
 	return d > 0 || d == 0 && b.Exclusive
 }
 
-// Visit is called for members in order; it returns false to stop. The member is valid during the call.
+// Visit is called for members in order; it returns false to stop. The member is valid during the
+// call.
 type Visit func(member []byte, score float64) bool
 
 // ByRank visits n members from a rank on; ranks count from the end, and members come backwards, if
@@ -397,7 +401,7 @@ func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 	case n <= 0:
 		return nil
 	case z.packed():
-		return z.walkPacked(rank, n, reverse, visit)
+		return z.scanPacked(rank, n, reverse, visit)
 	}
 	visit = upTo(n, visit)
 	if far := min(rank, z.Len()-rank); far > z.db.txn.RankBlock() {
@@ -408,7 +412,7 @@ func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 	if rank > z.Len()/2 {
 		return z.byRankFromFarEnd(rank, reverse, visit)
 	}
-	return z.walk(reverse, behind(rank, visit))
+	return z.scan(reverse, behind(rank, visit))
 }
 
 // behind visits what comes behind the first members.
@@ -442,10 +446,10 @@ func (z *ZSet) byCounts(s *engine.Ranked, rank int, reverse bool, visit Visit) e
 		return err
 	}
 	if reverse {
-		return z.walkIndex(z.indexKey(nil), x.EndOf(b), true, behind(b.Before+b.Count-1-place, visit))
+		return z.scanIndex(z.indexKey(nil), x.EndOf(b), true, behind(b.Before+b.Count-1-place, visit))
 	}
 	end := layout.Successor(nil, z.indexKey(nil))
-	return z.walkIndex(z.indexKey(b.Lower), end, false, behind(place-b.Before, visit))
+	return z.scanIndex(z.indexKey(b.Lower), end, false, behind(place-b.Before, visit))
 }
 
 // byRankFromFarEnd finds where a walk has to begin by walking the other way.
@@ -453,7 +457,7 @@ func (z *ZSet) byRankFromFarEnd(rank int, reverse bool, visit Visit) error {
 	skip := z.Len() - rank - 1
 	var first []byte
 	var at float64
-	err := z.walk(!reverse, func(member []byte, score float64) bool {
+	err := z.scan(!reverse, func(member []byte, score float64) bool {
 		if skip == 0 {
 			first, at = bytes.Clone(member), score
 		}
@@ -469,24 +473,24 @@ func (z *ZSet) byRankFromFarEnd(rank int, reverse bool, visit Visit) error {
 	if reverse {
 		lower, upper = prefix, append(start, 0)
 	}
-	return z.walkIndex(lower, upper, reverse, visit)
+	return z.scanIndex(lower, upper, reverse, visit)
 }
 
 // All visits all members by score.
-func (z *ZSet) All(visit Visit) error { return z.walk(false, visit) }
+func (z *ZSet) All(visit Visit) error { return z.scan(false, visit) }
 
-func (z *ZSet) walk(reverse bool, visit Visit) error {
+func (z *ZSet) scan(reverse bool, visit Visit) error {
 	if z.packed() {
-		return z.walkPacked(0, z.Len(), reverse, visit)
+		return z.scanPacked(0, z.Len(), reverse, visit)
 	}
 	lower := z.indexKey(nil)
-	return z.walkIndex(lower, layout.Successor(nil, lower), reverse, visit)
+	return z.scanIndex(lower, layout.Successor(nil, lower), reverse, visit)
 }
 
-// walkPacked visits n members of a packed set from a rank on.
-func (z *ZSet) walkPacked(rank, n int, reverse bool, visit Visit) error {
+// scanPacked visits n members of a packed set from a rank on.
+func (z *ZSet) scanPacked(rank, n int, reverse bool, visit Visit) error {
 	if reverse {
-		return z.walkPackedBackwards(rank, n, visit)
+		return z.scanPackedBackwards(rank, n, visit)
 	}
 	for pos := z.pack.Seek(2 * rank); n > 0 && pos != listpack.None; n-- {
 		member, scorePos := z.pack.Step(pos)
@@ -503,7 +507,7 @@ func (z *ZSet) walkPacked(rank, n int, reverse bool, visit Visit) error {
 	return nil
 }
 
-func (z *ZSet) walkPackedBackwards(rank, n int, visit Visit) error {
+func (z *ZSet) scanPackedBackwards(rank, n int, visit Visit) error {
 	for scorePos := z.pack.Seek(-1 - 2*rank); n > 0 && scorePos != listpack.None; n-- {
 		score, err := z.scoreAt(scorePos)
 		if err != nil {
@@ -537,7 +541,7 @@ func (z *ZSet) indexKey(within []byte) []byte {
 	return layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, within)
 }
 
-func (z *ZSet) walkIndex(lower, upper []byte, reverse bool, visit Visit) error {
+func (z *ZSet) scanIndex(lower, upper []byte, reverse bool, visit Visit) error {
 	var corrupt error
 	x := z.index()
 	err := x.Scan(lower, upper, reverse, func(key, value []byte) bool {
@@ -558,7 +562,7 @@ func (z *ZSet) ByScore(r ScoreRange, first int, reverse bool, visit Visit) error
 		return z.between(lower, upper, first, reverse, visit)
 	}
 	visit = behind(first, visit)
-	return z.walk(reverse, func(member []byte, score float64) bool {
+	return z.scan(reverse, func(member []byte, score float64) bool {
 		switch {
 		case r.below(score):
 			return !reverse
@@ -593,7 +597,7 @@ func (z *ZSet) between(lower, upper []byte, first int, reverse bool, visit Visit
 		s = z.ranked()
 	}
 	if s == nil {
-		return z.walkIndex(lower, upper, reverse, behind(first, visit))
+		return z.scanIndex(lower, upper, reverse, behind(first, visit))
 	}
 	x := z.index()
 	from, err := x.Before(s, lower, reverse)
@@ -611,16 +615,17 @@ func (z *ZSet) between(lower, upper []byte, first int, reverse bool, visit Visit
 	return z.byCounts(s, from+first, reverse, upTo(n, visit))
 }
 
-// countBetween is the number of members between two keys of the index. What isn't counted yet is only counted when they are many.
+// countBetween is the number of members between two keys of the index. What isn't counted yet is
+// only counted when they are many.
 func (z *ZSet) countBetween(lower, upper []byte) (n int, err error) {
 	s := z.ranked()
 	if s == nil {
-		return count(func(visit Visit) error { return z.walkIndex(lower, upper, false, visit) })
+		return count(func(visit Visit) error { return z.scanIndex(lower, upper, false, visit) })
 	}
 	x := z.index()
 	if !x.CountedAt(s, lower) || !x.CountedAt(s, upper) {
 		few := 4 * z.db.txn.RankBlock()
-		err = z.walkIndex(lower, upper, false, func([]byte, float64) bool { n++; return n <= few })
+		err = z.scanIndex(lower, upper, false, func([]byte, float64) bool { n++; return n <= few })
 		if err != nil || n <= few {
 			return n, err
 		}
@@ -642,9 +647,9 @@ func (z *ZSet) scoreBound(score float64, behind bool) []byte {
 	return key
 }
 
-// ByLex visits the members in a range, but for the first ones, of a set all of whose scores are equal.
-// When they differ, it does what Redis does: it looks for the first member within the nearer bound, and
-// goes on from there up to the first that is beyond the other.
+// ByLex visits the members in a range, but for the first ones, of a set all of whose scores are
+// equal. When they differ, it does what Redis does: it looks for the first member within the nearer
+// bound, and goes on from there up to the first that is beyond the other.
 func (z *ZSet) ByLex(r LexRange, first int, reverse bool, visit Visit) error {
 	if r.Empty() || z.Len() == 0 {
 		return nil
@@ -666,7 +671,7 @@ func (z *ZSet) ByLex(r LexRange, first int, reverse bool, visit Visit) error {
 	}
 	visit = behind(first, visit)
 	started := false
-	return z.walk(reverse, func(member []byte, score float64) bool {
+	return z.scan(reverse, func(member []byte, score float64) bool {
 		if !started && early(member) {
 			return true
 		}
@@ -697,7 +702,7 @@ type scoredMember struct {
 // ends returns the first and the last member of a set that has any.
 func (z *ZSet) ends() (lowest, highest scoredMember, err error) {
 	for i, end := range []*scoredMember{&lowest, &highest} {
-		err = z.walk(i == 1, func(member []byte, score float64) bool {
+		err = z.scan(i == 1, func(member []byte, score float64) bool {
 			*end = scoredMember{bytes.Clone(member), score}
 			return false
 		})
@@ -726,11 +731,11 @@ func (z *ZSet) lexBounds(r LexRange, common float64) (lower, upper []byte) {
 	return lower, upper
 }
 
-// Rank is how many members stand before one with a score; behind it, if reverse. Among many that aren't
-// counted yet they are counted from the beginning on, or, reverse, from the end.
+// Rank is how many members stand before one with a score; behind it, if reverse. Among many that
+// aren't counted yet they are counted from the beginning on, or, reverse, from the end.
 func (z *ZSet) Rank(member []byte, score float64, reverse bool) (rank int, err error) {
 	if z.packed() {
-		err = z.walk(reverse, func(m []byte, _ float64) bool {
+		err = z.scan(reverse, func(m []byte, _ float64) bool {
 			if bytes.Equal(m, member) {
 				return false
 			}
@@ -752,16 +757,16 @@ func (z *ZSet) Rank(member []byte, score float64, reverse bool) (rank int, err e
 	if reverse {
 		lower, upper = append(upper, 0), layout.Successor(nil, lower)
 	}
-	return count(func(visit Visit) error { return z.walkIndex(lower, upper, reverse, visit) })
+	return count(func(visit Visit) error { return z.scanIndex(lower, upper, reverse, visit) })
 }
 
-// From visits the members of a spread set in the order of their names, from one on (nil: the first);
-// those of a packed one all, by score.
+// From visits the members of a spread set in the order of their names, from one on (nil: the
+// first); those of a packed one all, by score.
 func (z *ZSet) From(member []byte, visit Visit) error {
 	if z.packed() {
-		return z.walk(false, visit)
+		return z.scan(false, visit)
 	}
-	it := z.db.walkElements(layout.KindZSetMember, z.next.ID, member, false, false)
+	it := z.db.iterateElements(layout.KindZSetMember, z.next.ID, member, false, false)
 	for it.Next() {
 		score, err := layout.DecodeScore(it.Value())
 		if err != nil {
@@ -775,5 +780,5 @@ func (z *ZSet) From(member []byte, visit Visit) error {
 	return it.Close()
 }
 
-// Spread tells whether each member has a record of its own.
+// Spread reports whether each member has a record of its own.
 func (z *ZSet) Spread() bool { return !z.packed() }

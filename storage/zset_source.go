@@ -9,14 +9,16 @@ import (
 	"kedis/storage/listpack"
 )
 
-// Scored is what sorted sets are combined from: a sorted set, or a set, each of whose members counts 1.
+// Scored is what sorted sets are combined from: a sorted set, or a set, each of whose members
+// counts 1.
 type Scored struct {
 	db  DB
 	key Key
 	z   ZSet
 }
 
-// Scored opens a key as such; one that doesn't exist is empty, and one of another type ErrWrongType.
+// Scored opens a key as such; one that doesn't exist is empty, and one of another type
+// ErrWrongType.
 func (d DB) Scored(key []byte) (Scored, error) {
 	k, err := d.Lookup(key)
 	if err != nil || !k.Exists {

@@ -22,11 +22,11 @@ type Due struct {
 type Index interface {
 	// Databases is the number of databases.
 	Databases() int
-	// Waiting is the number of a database's keys that have an expiry. space is another number when the
-	// database has got other keys altogether.
+	// Waiting is the number of a database's keys that have an expiry. space is another number when
+	// the database has got other keys altogether.
 	Waiting(database int) (space uint32, keys int64)
-	// Due returns up to limit keys of a database that expire at or before now (Unix ms), by time and
-	// key, behind a place in that order; one whose key is nil is its beginning.
+	// Due returns up to limit keys of a database that expire at or before now (Unix ms), by time
+	// and key, behind a place in that order; one whose key is nil is its beginning.
 	Due(database int, behind Due, now int64, limit int) ([]Due, error)
 	// CountDue is how many keys Due would return.
 	CountDue(database int, behind Due, now int64, limit int) (int, error)
@@ -34,21 +34,21 @@ type Index interface {
 
 // Remover removes keys. It checks under the keys' locks that they have really expired.
 type Remover interface {
-	// Ready tells that keys may be removed now.
+	// Ready reports whether keys may be removed now.
 	Ready() bool
-	// Remove removes, as one step that is short enough for everybody to wait for, the first of some keys. When
-	// it fails it has removed none.
+	// Remove removes, as one step that is short enough for everybody to wait for, the first of some
+	// keys. When it fails it has removed none.
 	Remove(database int, due []Due) (Step, error)
 }
 
-// Step is what became of the first of some keys.
+// Step is what happened to the first of some keys.
 type Step struct {
 	Seen    int // so many of them it is about; 0 when nothing can be removed just now
 	Removed int
 	Busy    []Due // those of them that somebody else is using
 }
 
-// Options tell how a sweeper works. Functions are asked each time, so that they can change live.
+// Options are how a sweeper works. Functions are asked each time, so that they can change live.
 type Options struct {
 	Enabled  func() bool
 	Interval func() time.Duration // between two rounds
@@ -56,26 +56,28 @@ type Options struct {
 	Effort func() int
 	// Served is a number that grows when others are served.
 	Served func() int64
-	// Crowded tells that what was removed can't be put away as fast as it comes.
-	Crowded func() bool
-	Now     func() time.Time
-	Failed  func(error) // told of what goes wrong
+	// Backlogged reports whether removing more would only add to what waits for the disk.
+	Backlogged func() bool
+	Now        func() time.Time
+	Failed     func(error) // told of what goes wrong
 }
 
 const (
-	// readKeys is how many keys are read at once: to begin a walk costs as much as a thousand steps of it.
+	// readKeys is how many keys are read at once: beginning a scan costs as much as a thousand
+	// steps of it.
 	readKeys = 16384
 	// countKeys is how many of those behind them are counted.
 	countKeys = 1 << 20
-	// startOver is how often a walk begins at the beginning again. It goes on from where it
-	// stopped otherwise, because that is behind the tombstones of what it has removed; only a
-	// clock that was set back, or a remover that was not ready, leaves keys before that place.
+	// startOver is how often a scan begins at the beginning again. Otherwise it goes on from where
+	// it stopped, behind the tombstones of what it has removed. Only a clock that was set back, or
+	// a remover that was not ready, leaves keys before the cursor.
 	startOver = time.Minute
-	// stepBackEvery is how often it goes back by stepBack: what was to live for a moment is behind
-	// the walk already when its commit took longer than that.
+	// stepBackEvery is how often a scan goes back by stepBack: keys of a commit that takes longer
+	// than they live appear before the cursor.
 	stepBackEvery = 5 * time.Second
 	stepBack      = 5 * time.Second
-	// longestRest bounds the rest after a step that took long because the processor had other things to do.
+	// longestRest bounds the rest after a step that took long because the processor had other
+	// things to do.
 	longestRest = 10 * time.Millisecond
 )
 
@@ -84,7 +86,7 @@ type Sweeper struct {
 	index   Index
 	remover Remover
 	options Options
-	places  []place // by database
+	cursors []cursor // by database
 	began   time.Time
 	stepped time.Time // when it last went back
 	served  int64
@@ -92,8 +94,8 @@ type Sweeper struct {
 	removed, late atomic.Int64
 }
 
-// place is how far a database has been walked.
-type place struct {
+// cursor is how far a database has been scanned.
+type cursor struct {
 	space uint32
 	to    Due   // the last that was read
 	due   []Due // what was read and is still to be removed
@@ -103,13 +105,14 @@ type place struct {
 	waiting, oldest atomic.Int64 // for others: how many are due, and since when the first of them is (Unix ms, 0: none is)
 }
 
-func (p *place) forget() {
+func (p *cursor) reset() {
 	p.to, p.due, p.busy, p.more = Due{}, nil, nil, 0
-	p.tell()
+	p.publish()
 }
 
-// back makes the walk come once more by what lies less than stepBack before its place. What was read is removed first.
-func (p *place) back() {
+// back has the scan repeat the last stepBack before the cursor. Keys that were read are removed
+// first.
+func (p *cursor) back() {
 	if len(p.due) > 0 {
 		return
 	}
@@ -120,8 +123,8 @@ func (p *place) back() {
 	}
 }
 
-// tell publishes what is left to be done.
-func (p *place) tell() {
+// publish shows others what is left to do.
+func (p *cursor) publish() {
 	oldest := int64(0)
 	for _, list := range [][]Due{p.due, p.busy} {
 		if len(list) > 0 && (oldest == 0 || list[0].ExpireMs < oldest) {
@@ -134,7 +137,7 @@ func (p *place) tell() {
 
 // New makes a sweeper; Run starts it.
 func New(index Index, remover Remover, o Options) *Sweeper {
-	return &Sweeper{index: index, remover: remover, options: o, places: make([]place, index.Databases())}
+	return &Sweeper{index: index, remover: remover, options: o, cursors: make([]cursor, index.Databases())}
 }
 
 // Removed is how many keys were removed.
@@ -143,19 +146,19 @@ func (s *Sweeper) Removed() int64 { return s.removed.Load() }
 // Lag is how long the oldest key that the sweeper has met and not removed yet has been due (ms).
 func (s *Sweeper) Lag() int64 {
 	now, lag := s.options.Now().UnixMilli(), int64(0)
-	for i := range s.places {
-		if oldest := s.places[i].oldest.Load(); oldest != 0 {
+	for i := range s.cursors {
+		if oldest := s.cursors[i].oldest.Load(); oldest != 0 {
 			lag = max(lag, now-oldest)
 		}
 	}
 	return lag
 }
 
-// Waiting is how many keys the sweeper knows to be due and not removed yet. Of more than a million it
-// knows of the first.
+// Waiting is how many keys the sweeper knows to be due and not removed yet. Of more than a million
+// it knows of the first.
 func (s *Sweeper) Waiting() (keys int64) {
-	for i := range s.places {
-		keys += s.places[i].waiting.Load()
+	for i := range s.cursors {
+		keys += s.cursors[i].waiting.Load()
 	}
 	return keys
 }
@@ -178,8 +181,8 @@ func (s *Sweeper) Run(ctx context.Context) {
 	}
 }
 
-// Round removes what is due in all databases, a piece of each in turn. While nothing may be removed it
-// does nothing; then it starts over.
+// Round removes what is due in all databases, a piece of each in turn. While nothing may be removed
+// it does nothing; then it starts over.
 func (s *Sweeper) Round(ctx context.Context) {
 	start := s.options.Now()
 	if start.Sub(s.began) > startOver {
@@ -190,8 +193,8 @@ func (s *Sweeper) Round(ctx context.Context) {
 	if late {
 		s.stepped = start
 	}
-	for i := range s.places {
-		p := &s.places[i]
+	for i := range s.cursors {
+		p := &s.cursors[i]
 		p.due, p.busy = append(p.busy, p.due...), nil
 		if late {
 			p.back()
@@ -203,7 +206,7 @@ func (s *Sweeper) Round(ctx context.Context) {
 			return
 		}
 		again = false
-		for database := range s.places {
+		for database := range s.cursors {
 			if s.sweep(ctx, database) {
 				again = true
 			}
@@ -215,16 +218,16 @@ func (s *Sweeper) Round(ctx context.Context) {
 }
 
 func (s *Sweeper) forget() {
-	for i := range s.places {
-		s.places[i].forget()
+	for i := range s.cursors {
+		s.cursors[i].reset()
 	}
 }
 
-// sweep removes what is due in one database, up to readKeys; false when there is nothing left that could
-// be removed now.
+// sweep removes what is due in one database, up to readKeys; false when there is nothing left that
+// could be removed now.
 func (s *Sweeper) sweep(ctx context.Context, database int) (again bool) {
-	p := &s.places[database]
-	defer p.tell()
+	p := &s.cursors[database]
+	defer p.publish()
 	if !s.same(database, p) {
 		return false
 	}
@@ -243,19 +246,20 @@ func (s *Sweeper) sweep(ctx context.Context, database int) (again bool) {
 	return again
 }
 
-// same tells that a database has keys that expire, and forgets what it knows of others that were there.
-func (s *Sweeper) same(database int, p *place) bool {
+// same reports whether a database has keys that expire. It resets the cursor if they are others
+// than before.
+func (s *Sweeper) same(database int, p *cursor) bool {
 	space, keys := s.index.Waiting(database)
 	if keys == 0 || p.space != space {
-		p.forget()
+		p.reset()
 		p.space = space
 	}
 	return keys > 0
 }
 
-// read reads what is due next. full tells that there may be more; ok is false when nothing else is due: those
-// that were busy are left for the next round.
-func (s *Sweeper) read(database int, p *place) (full, ok bool) {
+// read reads what is due next. full reports whether there may be more; ok is false when nothing
+// else is due: those that were busy are left for the next round.
+func (s *Sweeper) read(database int, p *cursor) (full, ok bool) {
 	now := s.options.Now().UnixMilli()
 	due, err := s.index.Due(database, p.to, now, readKeys)
 	if err != nil {
@@ -277,12 +281,12 @@ func (s *Sweeper) read(database int, p *place) (full, ok bool) {
 			s.options.Failed(err)
 		}
 	}
-	p.tell()
+	p.publish()
 	return full, true
 }
 
 // step removes some of what was read; false when nothing can be removed now.
-func (s *Sweeper) step(ctx context.Context, database int, p *place) bool {
+func (s *Sweeper) step(ctx context.Context, database int, p *cursor) bool {
 	start := s.options.Now()
 	step, err := s.remover.Remove(database, p.due)
 	if err != nil {
@@ -292,7 +296,7 @@ func (s *Sweeper) step(ctx context.Context, database int, p *place) bool {
 	s.removed.Add(int64(step.Removed))
 	p.due = p.due[step.Seen:]
 	p.busy = append(p.busy, step.Busy...)
-	p.tell()
+	p.publish()
 	if step.Seen > 0 {
 		s.rest(ctx, s.options.Now().Sub(start))
 	}
@@ -307,7 +311,7 @@ func (s *Sweeper) rest(ctx context.Context, took time.Duration) {
 	if busy && effort < 100 {
 		pause(ctx, min(took*(100-effort)/effort, longestRest))
 	}
-	for s.options.Crowded() && pause(ctx, longestRest) {
+	for s.options.Backlogged() && pause(ctx, longestRest) {
 	}
 	runtime.Gosched() // whoever became ready to run meanwhile does so first
 }

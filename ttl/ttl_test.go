@@ -75,13 +75,13 @@ func (k *keys) Remove(database int, due []Due) (Step, error) {
 
 func sweeper(k *keys, now *time.Time, failed *error) *Sweeper {
 	return New(k, k, Options{
-		Enabled:  func() bool { return true },
-		Interval: func() time.Duration { return time.Hour },
-		Effort:   func() int { return 25 },
-		Served:   func() int64 { return 0 },
-		Crowded:  func() bool { return false },
-		Now:      func() time.Time { return *now },
-		Failed:   func(err error) { *failed = err },
+		Enabled:    func() bool { return true },
+		Interval:   func() time.Duration { return time.Hour },
+		Effort:     func() int { return 25 },
+		Served:     func() int64 { return 0 },
+		Backlogged: func() bool { return false },
+		Now:        func() time.Time { return *now },
+		Failed:     func(err error) { *failed = err },
 	})
 }
 

@@ -1,8 +1,9 @@
 // Package buffer has byte slices of many megabytes grow and be copied in pieces.
 //
-// A copy of many megabytes, into memory that the kernel has yet to provide, takes tens of milliseconds, during which Go can't interrupt
-// the goroutine. When the garbage collector wants all goroutines to stand still meanwhile, all others wait as long. Below a
-// megabyte everything here is what append and slices.Grow do.
+// A copy of many megabytes, into memory that the kernel has yet to provide, takes tens of
+// milliseconds, during which Go can't interrupt the goroutine. When the garbage collector wants all
+// goroutines to stand still meanwhile, all others wait as long. Below a megabyte everything here is
+// what append and slices.Grow do.
 package buffer
 
 import (

@@ -37,6 +37,8 @@ type Config struct {
 	Reactors               Int // 0 is one per processor
 	ProtoMaxBulkLen        Bytes
 	RequirePass            String
+	ACLFile                String // relative to Dir
+	ACLPubSubDefault       Value[PubSubDefault]
 	OutputLimits           Value[OutputLimits]
 	QueryBufferLimit       Bytes
 	MaxClients             Int
@@ -132,6 +134,8 @@ type Config struct {
 	ZSetMaxListpackValue   Bytes
 	HLLSparseMaxBytes      Bytes
 
+	users userLines
+
 	mu        sync.Mutex // held while options change; hooks run under it
 	onRewrite []func() error
 	groups    []group
@@ -148,6 +152,15 @@ const (
 	DebugLocal DebugCommand = iota // clients of this machine
 	DebugNo
 	DebugYes
+)
+
+// PubSubDefault is which channels a user may use of whom nothing is said.
+type PubSubDefault int
+
+// The order is that of the names in Redis's error texts.
+const (
+	AllChannels PubSubDefault = iota
+	NoChannels
 )
 
 // Supervision is who is told that the server is ready.
@@ -270,7 +283,8 @@ func (c *Config) WithoutEffect() (names []string) {
 	return names
 }
 
-// OnChangeWithoutEffect registers a function that is called when Set changes an option that has no effect.
+// OnChangeWithoutEffect registers a function that is called when Set changes an option that has no
+// effect.
 func (c *Config) OnChangeWithoutEffect(tell func(name string)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,8 +295,8 @@ func (c *Config) OnChangeWithoutEffect(tell func(name string)) {
 	}
 }
 
-// Sensitive reports whether the named option's value must not be shown in logs, such as MONITOR's and
-// the slow log's.
+// Sensitive reports whether the named option's value must not be shown in logs, such as MONITOR's
+// and the slow log's.
 func (c *Config) Sensitive(name string) bool {
 	o := c.lookup(name)
 	return o != nil && o.hidden
@@ -294,7 +308,7 @@ func (c *Config) Match(patterns ...[]byte) []Pair {
 	var matches []Pair
 	add := func(name string, o *option) {
 		known := func(p Pair) bool { return strings.EqualFold(p.Name, name) }
-		if !slices.ContainsFunc(matches, known) {
+		if !o.fileOnly && !slices.ContainsFunc(matches, known) {
 			matches = append(matches, Pair{name, o.String()})
 		}
 	}
@@ -316,9 +330,9 @@ func (c *Config) Match(patterns ...[]byte) []Pair {
 }
 
 // OnChange registers a function that puts a new value of the named option into effect. It is called
-// by Set, after all values of that Set are stored, when the value is another one. When it fails, the old
-// values return and the functions that have been called, this one included, are called again.
-// It must not call methods of c other than its fields' Get.
+// by Set, after all values of that Set are stored, when the value is another one. When it fails,
+// the old values return and the functions that have been called, this one included, are called
+// again. It must not call methods of c other than its fields' Get.
 func (c *Config) OnChange(name string, apply func() error) {
 	o := c.lookup(name)
 	if o == nil {
@@ -370,14 +384,14 @@ func (c *Config) setAll(pairs [][2]string, protected bool) error {
 	return apply(entries, changes)
 }
 
-// settable finds the options to be set. As in Redis, an option's name and its alias are no duplicates,
-// and no value is looked at before all names are good.
+// settable finds the options to be set. As in Redis, an option's name and its alias are no
+// duplicates, and no value is looked at before all names are good.
 func (c *Config) settable(pairs [][2]string, protected bool) ([]entry, error) {
 	entries := make([]entry, 0, len(pairs))
 	for _, pair := range pairs {
 		name := pair[0]
 		i := slices.IndexFunc(c.names, func(e entry) bool { return strings.EqualFold(e.name, name) })
-		if i < 0 {
+		if i < 0 || c.names[i].fileOnly {
 			return nil, Refusal(fmt.Sprintf("Unknown option or number of arguments for CONFIG SET - '%s'", untilZero(name)))
 		}
 		found := c.names[i]
@@ -433,8 +447,8 @@ func rollBack(changes []change, ran []func() error, cause error) error {
 	return cause
 }
 
-// Remember gives an option a value that came about otherwise than by Set, for CONFIG GET and REWRITE.
-// No hooks run.
+// Remember gives an option a value that came about otherwise than by Set, for CONFIG GET and
+// REWRITE. No hooks run.
 func (c *Config) Remember(name, value string) error {
 	o := c.lookup(name)
 	if o == nil {
@@ -469,7 +483,7 @@ func (c *Config) Flags() []Flag {
 	return flags
 }
 
-// IsList tells whether an option's value may be several words.
+// IsList reports whether an option's value may be several words.
 func (c *Config) IsList(name string) bool {
 	o := c.lookup(name)
 	return o != nil && o.isList()
@@ -481,7 +495,11 @@ func (c *Config) SetFlag(name, value string) error {
 	if o == nil {
 		return fmt.Errorf("--%s: %s", name, c.unknown(name))
 	}
-	if err := o.give(value); err != nil {
+	give := o.give
+	if o.name == userOption {
+		give = c.users.addFlag
+	}
+	if err := give(value); err != nil {
 		return fmt.Errorf("--%s: %w", name, err)
 	}
 	return nil

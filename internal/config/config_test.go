@@ -59,8 +59,8 @@ func TestShippedFile(t *testing.T) { golden(t, "../../kedis.conf", New().Sample(
 
 func TestDocument(t *testing.T) { golden(t, "../../docs/configuration.md", New().Markdown()) }
 
-// TestShippedFileIsComplete reads the shipped file as a server does: it must set every option, to its
-// default, below its documentation and unit.
+// TestShippedFileIsComplete reads the shipped file as a server does: it must set every option, to
+// its default, below its documentation and unit.
 func TestShippedFileIsComplete(t *testing.T) {
 	const path = "../../kedis.conf"
 	if err := New().Load(path); err != nil {
@@ -192,7 +192,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{`TLS-port 5`, `TLS-port: expected "0" (there is no TLS), got "5"`},
 		{`TLS-cert-file a`, `Kedis is without Redis's option "TLS-cert-file": there is no TLS`},
 		{`rename-command FLUSHALL ""`, `Kedis is without Redis's option "rename-command": commands can't be renamed`},
-		{`user alice on nopass`, `Kedis is without Redis's option "user": there is no user but default, whose password is requirepass`},
+		{`user`, `user: expected a user's name and rules, got nothing`},
 		{`loadmodule a.so`, `Kedis is without Redis's option "loadmodule": there are no modules`},
 		{`cluster-enabled yes`, `cluster-enabled: expected "no" (there is no cluster), got "yes"`},
 		{`notify-keyspace-events KEq`, `notify-keyspace-events: expected letters of Ag$lshzxeKEtmdn, or nothing, got "KEq"`},
@@ -325,7 +325,8 @@ func TestHooksRunOnChangeOnly(t *testing.T) {
 	}
 }
 
-// TestImmutableAsRedis: an option that Redis can't change is refused as such, whatever the value, and before the options behind it are looked at.
+// TestImmutableAsRedis: an option that Redis can't change is refused as such, whatever the value,
+// and before the options behind it are looked at.
 func TestImmutableAsRedis(t *testing.T) {
 	c := New()
 	for _, name := range []string{"daemonize", "databases", "pidfile", "unixsocket"} {

@@ -14,8 +14,8 @@ const (
 	longestLine = 1 << 20
 )
 
-// Load reads the configuration file at path, and remembers it for Rewrite. The error names every line
-// that is wrong and what was expected, such as:
+// Load reads the configuration file at path, and remembers it for Rewrite. The error names every
+// line that is wrong and what was expected, such as:
 //
 //	kedis.conf:12: maxclients: expected a number from 1 to 4294967295, got "abc"
 func (c *Config) Load(path string) error {
@@ -33,11 +33,12 @@ func (c *Config) Load(path string) error {
 	return errors.Join(l.problems...)
 }
 
-// loader reads a file and those that it includes. It goes on after an error, so that all mistakes are
-// found at once.
+// loader reads a file and those that it includes. It goes on after an error, so that all mistakes
+// are found at once.
 type loader struct {
 	config   *Config
 	files    int
+	place    string // of the line that is being read
 	problems []error
 }
 
@@ -57,6 +58,7 @@ func (l *loader) load(path string) error {
 	lines.Buffer(nil, longestLine)
 	for lines.Scan() {
 		number++
+		l.place = fmt.Sprintf("%s:%d", path, number)
 		if err := l.line(lines.Text(), path); err != nil {
 			report(err)
 		}
@@ -76,14 +78,16 @@ func (l *loader) line(line, path string) error {
 	if strings.EqualFold(words[0], "include") {
 		return l.include(words[1:], path)
 	}
-	if isDefaultUser(words) {
-		return nil
-	}
 	o := l.config.lookup(words[0])
 	if o == nil {
 		return errors.New(l.config.unknown(words[0]))
 	}
-	if err := o.setWords(words[1:]); err != nil {
+	if o.name == userOption {
+		err = l.config.users.add(l.place, words[1:])
+	} else {
+		err = o.setWords(words[1:])
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", words[0], err)
 	}
 	return nil

@@ -114,8 +114,8 @@ var units = map[string]uint64{
 	"g": 1e9, "gb": 1 << 30,
 }
 
-// parseSize reads digits and a unit. As in Redis, no digits are 0. Sizes past 64 bits are the largest
-// one, so that they fail every limit instead of wrapping around to a small size.
+// parseSize reads digits and a unit. As in Redis, no digits are 0. Sizes past 64 bits are the
+// largest one, so that they fail every limit instead of wrapping around to a small size.
 func parseSize(text string) (uint64, bool) {
 	digits := text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
 	unit, ok := units[strings.ToLower(text[len(digits):])]
@@ -318,7 +318,8 @@ func choice[T ~int](names ...string) kind[T] {
 	}
 }
 
-// only takes a single value: for options that tools read or set, and that Kedis has no other way for.
+// only takes a single value: for options that tools read or set, and that Kedis has no other way
+// for.
 func only(value, why string) kind[string] {
 	return kind[string]{
 		expects: fmt.Sprintf("%q (%s)", value, why),

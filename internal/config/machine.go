@@ -10,7 +10,8 @@ import (
 )
 
 // MachineMemory is the memory in bytes that this process may use: the machine's, or less when a
-// control group (a container, a systemd unit) limits it. It is 1 GiB where Linux's files don't tell.
+// control group (a container, a systemd unit) limits it. It is 1 GiB where Linux's files don't
+// tell.
 func MachineMemory() int64 { return machineMemory(os.DirFS("/")) }
 
 // machineMemory reads the files below root, which is "/" or a test's.

@@ -27,6 +27,8 @@ type option struct {
 	gathers bool // lines of a file add to each other
 	given   bool // in the file or as a flag
 
+	fileOnly bool // is nothing that CONFIG GET and SET know
+
 	initialShown string // the default as CONFIG GET answers it
 }
 
@@ -60,7 +62,8 @@ func (o *option) or(alias string) *option {
 	return o
 }
 
-// unsaid has Rewrite remove the option's line when its value is empty, as Redis does with replicaof.
+// unsaid has Rewrite remove the option's line when its value is empty, as Redis does with
+// replicaof.
 func (o *option) unsaid() *option {
 	o.goes = true
 	return o

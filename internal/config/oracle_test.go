@@ -16,7 +16,8 @@ import (
 	"kedis/internal/oracle"
 )
 
-// shared starts an oracle and returns the options that it has too, each with the value that it gave.
+// shared starts an oracle and returns the options that it has too, each with the value that it
+// gave.
 func shared(t *testing.T, c *Config) (*oracle.Server, map[string]string) {
 	t.Helper()
 	server := oracle.Start(t)
@@ -42,7 +43,8 @@ func applied() *Config {
 func TestDefaultsAreThoseOfRedis(t *testing.T) {
 	c := New()
 	_, theirs := shared(t, c)
-	// What the oracle's start decides, what the storage does, and what is for clients of this machine.
+	// What the oracle's start decides, what the storage does, and what is for clients of this
+	// machine.
 	different := []string{"dir", "port", "unixsocket", "appendonly", "enable-debug-command"}
 	if len(theirs) < 35 {
 		t.Fatalf("only %d options are shared", len(theirs))
@@ -84,8 +86,8 @@ func randomText(random *rand.Rand) string {
 	}
 }
 
-// TestSetAsRedis sets every option that both have to many texts, and holds reply and resulting value
-// against the oracle's.
+// TestSetAsRedis sets every option that both have to many texts, and holds reply and resulting
+// value against the oracle's.
 func TestSetAsRedis(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -130,8 +132,8 @@ func compare(t *testing.T, c *Config, server *oracle.Server, name, text string) 
 	}
 }
 
-// TestKnowsWhatRedisHas finds options of Redis that somebody's redis.conf may have, and of which nothing would be said but
-// that they are unknown.
+// TestKnowsWhatRedisHas finds options of Redis that somebody's redis.conf may have, and of which
+// nothing would be said but that they are unknown.
 func TestKnowsWhatRedisHas(t *testing.T) {
 	c := applied()
 	names := oracle.Start(t).Do("CONFIG", "GET", "*").([]any)
@@ -218,8 +220,8 @@ func TestMatchAsRedis(t *testing.T) {
 	}
 }
 
-// withFile runs redis-server on a configuration file, sends it commands by redis-cli, and returns their
-// output.
+// withFile runs redis-server on a configuration file, sends it commands by redis-cli, and returns
+// their output.
 func withFile(t *testing.T, path, content string, commands ...[]string) []string {
 	t.Helper()
 	socket := filepath.Join(filepath.Dir(path), "s")
@@ -264,8 +266,8 @@ func shortDir(t *testing.T) string {
 }
 
 // TestRewriteAsRedis holds what Rewrite makes of a file against what Redis makes of it, but for
-// comments, blank lines, and lines about what Kedis hasn't. (Where the file has a line for one class of
-// clients only, Rewrite writes all three.)
+// comments, blank lines, and lines about what Kedis hasn't. (Where the file has a line for one
+// class of clients only, Rewrite writes all three.)
 func TestRewriteAsRedis(t *testing.T) {
 	dir := shortDir(t)
 	const content = `
@@ -341,7 +343,8 @@ func significant(t *testing.T, path string) []string {
 	return append(pick(before), appended...)
 }
 
-// TestQuotesAsRedis gives Redis words in all sorts of quotes, as values of options that have no effect.
+// TestQuotesAsRedis gives Redis words in all sorts of quotes, as values of options that have no
+// effect.
 func TestQuotesAsRedis(t *testing.T) {
 	values := map[string]string{
 		"masterauth":          `a\nb`,

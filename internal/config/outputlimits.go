@@ -29,7 +29,8 @@ func (l *OutputLimits) class(name string) *OutputLimit {
 	return nil
 }
 
-// outputLimits is groups of four words: a class and its limits. Classes that aren't named keep theirs.
+// outputLimits is groups of four words: a class and its limits. Classes that aren't named keep
+// theirs.
 func outputLimits() kind[OutputLimits] {
 	return kind[OutputLimits]{
 		expects: "normal, replica or pubsub, and its hard limit, soft limit and seconds, such as normal 256mb 64mb 60",

@@ -10,8 +10,8 @@ import (
 var errQuotes = errors.New("unbalanced quotes, or text right behind a closing quote")
 
 // splitWords splits a line as Redis splits those of its configuration file: words are separated by
-// blanks; between double quotes \n \r \t \b \a \xHH and \" are escapes, between single quotes \' is the
-// only one; a closing quote ends its word.
+// blanks; between double quotes \n \r \t \b \a \xHH and \" are escapes, between single quotes \' is
+// the only one; a closing quote ends its word.
 func splitWords(line string) ([]string, error) {
 	var words []string
 	for {

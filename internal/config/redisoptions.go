@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// withoutEffect lists options of Redis that are taken, since files for Redis have them, and that change nothing here. They promise
-// nothing that Kedis doesn't keep: what promises more stands in fixed, and takes one value. Types, limits and defaults are Redis's.
+// withoutEffect lists options of Redis that are taken, since files for Redis have them, and that
+// change nothing here. They promise nothing that Kedis doesn't keep: what promises more stands in
+// fixed, and takes one value. Types, limits and defaults are Redis's.
 func (c *Config) withoutEffect() []*option {
 	return slices.Concat(withoutRDB(), withoutEviction(), withoutReplicationChoices(), withoutCluster(), withoutParts(), withoutProcessChoices())
 }
@@ -129,7 +130,6 @@ func withoutCluster() []*option {
 
 func withoutParts() []*option {
 	return []*option{
-		inert("acl-pubsub-default", named("allchannels", "resetchannels"), "resetchannels", live, "There is no user but default."),
 		inert("list-compress-depth", integer(0, mostInt, "elements"), "0", live, "A large list has a record for each element. See rocksdb-compression."),
 		inert("io-threads", integer(1, 128, "threads"), "1", atStart, "See reactors."),
 		inert("io-threads-do-reads", yesNo(), "no", atStart, "See reactors."),
@@ -182,7 +182,6 @@ func (c *Config) fixed() []*option {
 		fixed("tls-port", "0", noTLS, "There is no TLS."),
 		fixed("tls-replication", "no", noTLS, "There is no TLS."),
 		fixed("tls-cluster", "no", noTLS, "There is no TLS."),
-		fixedAtStart("aclfile", "", "there is no user but default, whose password is requirepass", "There is no user but default."),
 		fixedAtStart("enable-module-command", "no", "there are no modules", "There are no modules."),
 		fixed("bind-source-addr", "", "outgoing connections come from the address that the system chooses",
 			"Where connections to a primary come from."),

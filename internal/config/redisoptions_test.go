@@ -60,22 +60,3 @@ func TestSaveGathers(t *testing.T) {
 		t.Errorf("after CONFIG SET: %q", got)
 	}
 }
-
-func TestDefaultUser(t *testing.T) {
-	for line, taken := range map[string]bool{
-		"user default on nopass ~* &* +@all":                     true,
-		"user default on nopass sanitize-payload ~* &* +@all":    true,
-		"user default off nopass ~* &* +@all":                    false,
-		"user default on nopass":                                 false,
-		"USER default allkeys allcommands allchannels nopass ON": true,
-		"user default on ~* &* +@all":                            false,
-		"user default on >secret ~* &* +@all":                    false,
-		"user default on nopass ~* &* +@all -debug":              false,
-		"user alice on nopass ~* &* +@all":                       false,
-		"user":                                                   false,
-	} {
-		if err := New().Load(writeFile(t, line+"\n")); (err == nil) != taken {
-			t.Errorf("%s: %v", line, err)
-		}
-	}
-}

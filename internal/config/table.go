@@ -105,7 +105,14 @@ func (c *Config) process() []*option {
 func (c *Config) clients() []*option {
 	return []*option{
 		row("requirepass", &c.RequirePass, anyText("a password, or nothing"), "", live,
-			"The password of the default user. Empty lets every client in.").secret(),
+			`The password of the default user. Empty lets every client in. What a user line, the aclfile or ACL SETUSER
+			says of the user default holds instead of it.`).secret(),
+		row("aclfile", &c.ACLFile, anyText("a path, or nothing"), "", atStart,
+			`The file that users are read from at the start and by ACL LOAD, and written to by ACL SAVE. A relative path starts at
+			dir. Empty is none. With it there must be no user lines.`),
+		c.userOption(),
+		row("acl-pubsub-default", &c.ACLPubSubDefault, choice[PubSubDefault]("allchannels", "resetchannels"), "resetchannels", live,
+			"Whether a user who is made may use all channels, or none, until a rule says so."),
 		row("maxclients", &c.MaxClients, integer(1, math.MaxUint32, "clients"), "10000", live,
 			`How many clients may be connected; more are answered with an error and disconnected. A start lowers
 			it to what the limit of open files (ulimit -n) allows, and says so.`),
@@ -134,7 +141,7 @@ func (c *Config) scripts() []*option {
 	return []*option{
 		row("busy-reply-threshold", &c.BusyReplyThreshold, integer(0, unlimited, "milliseconds"), "5000", live,
 			`How long a script may hold up others. Beyond it, those who wait for its keys, or for all of them, are
-			answered BUSY, and SCRIPT KILL and FUNCTION KILL end it unless it has written. 0 lets them wait.`).or("lua-time-limit"),
+			answered BUSY. SCRIPT KILL ends it unless it has written. 0 lets them wait.`).or("lua-time-limit"),
 		row("script-memory", &c.ScriptMemory, size(4*mb, mostSize), "256mb", atStart,
 			"How much memory the values of one script may take. A script that wants more gets an error."),
 		row("script-write-limit", &c.ScriptWriteLimit, integer(0, unlimited, "records"), "100000", live,
@@ -150,7 +157,7 @@ func (c *Config) observation() []*option {
 		row("slowlog-max-len", &c.SlowlogMaxLen, integer(0, unlimited, "entries"), "128", live,
 			"How many commands the slow log keeps."),
 		row("acllog-max-len", &c.ACLLogMaxLen, integer(0, unlimited, "entries"), "128", live,
-			"How many attempts to authenticate that were refused ACL LOG keeps."),
+			"How many entries ACL LOG keeps of what was denied: attempts to authenticate, commands, keys, channels and databases."),
 		row("latency-monitor-threshold", &c.LatencyMonitorThreshold, integer(0, unlimited, "milliseconds"), "0", live,
 			"Events that take at least so long are recorded for LATENCY HISTORY and its kin. 0 records none."),
 		row("latency-tracking", &c.LatencyTracking, yesNo(), "yes", live,
@@ -243,11 +250,12 @@ func (c *Config) checkpoints() []*option {
 func (c *Config) memoryTier(memory int64) []*option {
 	return []*option{
 		row("memory-tier", &c.MemoryTier, share(memory), "10%", byHook,
-			`Memory for records in front of RocksDB: recent writes that RocksDB doesn't have yet, and copies
-			of what was read.`),
+			`Memory for records in front of RocksDB: recent writes that RocksDB doesn't have yet, copies of
+			what was read, and filters that know which records there are.`),
 		row("clean-cache-share", &c.CleanCacheShare, percentage(), "50%", byHook,
-			`How much of memory-tier may be copies of what RocksDB has; the rest is for recent writes that it
-			doesn't have yet.`),
+			`How much of memory-tier may be copies of what RocksDB has, and up to an eighth of that filters, of
+			ten bits or more for each key, field, member and score that is looked for one by one; the rest is
+			for recent writes that RocksDB doesn't have yet.`),
 		row("rank-memory", &c.RankMemory, size(0, 1<<40), "64mb", live,
 			`Memory for counting the members of large sorted sets, for ZRANK, ZCOUNT, ZRANGE by rank and the
 			like, and of large sets, for SPOP and SRANDMEMBER: about two bytes for each member of those that are

@@ -1,8 +1,8 @@
 // Package glob matches byte strings with Redis's glob-style patterns: those of KEYS, SCAN MATCH,
 // PSUBSCRIBE, CONFIG GET, ACL rules and others.
 //
-// It answers as Redis does in the odd cases too, and knows nothing of keys, channels or options.
-// It imports only the standard library.
+// It answers as Redis does in the odd cases too, and knows nothing of keys, channels or options. It
+// imports only the standard library.
 //
 // The elements of a pattern, each of which but the star takes exactly one byte:
 //
@@ -15,8 +15,9 @@
 //	x        the byte x
 //
 // The odd cases: a class without an end reaches to the pattern's end ("[^" is then any byte); a
-// backslash that is the last byte stands for itself; the ends of a range are compared as signed bytes,
-// so [a-\xff] is \xff up to a; the empty text is matched by the empty pattern alone, not even by "*".
+// backslash that is the last byte stands for itself; the ends of a range are compared as signed
+// bytes, so [a-\xff] is \xff up to a; the empty text is matched by the empty pattern alone, not
+// even by "*".
 package glob
 
 import "bytes"
@@ -27,13 +28,14 @@ func Match(pattern, text []byte) bool {
 	return match(pattern, text, false)
 }
 
-// MatchFold is Match without regard to the case of ASCII letters, except after a backslash in a class.
+// MatchFold is Match without regard to the case of ASCII letters, except after a backslash in a
+// class.
 func MatchFold(pattern, text []byte) bool {
 	return match(pattern, text, true)
 }
 
-// Prefix returns the bytes that every text that the pattern Matches begins with. The result may share
-// memory with the pattern.
+// Prefix returns the bytes that every text that the pattern Matches begins with. The result may
+// share memory with the pattern.
 func Prefix(pattern []byte) []byte {
 	end := bytes.IndexAny(pattern, `*?[\`)
 	if end < 0 {
@@ -53,8 +55,8 @@ func Prefix(pattern []byte) []byte {
 }
 
 // match goes back to the last star only: every other element takes exactly one byte, so when the
-// elements after a star fit nowhere in the rest of the text, giving an earlier star more bytes can't
-// help. That is what keeps a*a*a*b from trying every division of the text.
+// elements after a star fit nowhere in the rest of the text, giving an earlier star more bytes
+// can't help. That is what keeps a*a*a*b from trying every division of the text.
 func match(pattern, text []byte, fold bool) bool {
 	if len(text) == 0 {
 		return len(pattern) == 0
@@ -83,8 +85,8 @@ func match(pattern, text []byte, fold bool) bool {
 	return len(bytes.TrimLeft(pattern, "*")) == 0
 }
 
-// matchElement matches the pattern's first element, which is not a star, and returns what follows it.
-// An exhausted pattern takes nothing.
+// matchElement matches the pattern's first element, which is not a star, and returns what follows
+// it. An exhausted pattern takes nothing.
 func matchElement(pattern []byte, c byte, fold bool) (rest []byte, ok bool) {
 	if len(pattern) == 0 {
 		return nil, false
@@ -142,7 +144,8 @@ func takes(item []byte, c byte, fold bool) bool {
 	return equal(item[0], c, fold)
 }
 
-// inRange orders the ends before it folds them, as Redis does: [Z-a] is then z to a, which is empty.
+// inRange orders the ends before it folds them, as Redis does: [Z-a] is then z to a, which is
+// empty.
 func inRange(first, last, c byte, fold bool) bool {
 	low, high := int8(first), int8(last)
 	if low > high {

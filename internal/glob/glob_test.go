@@ -90,8 +90,8 @@ func found(reply any, step int) map[string]bool {
 	return elements
 }
 
-// TestMatchEmptyAsRedis compares with PUBSUB CHANNELS, which asks the matcher about "*" too. Only within
-// a transaction can the connection that subscribes go on asking.
+// TestMatchEmptyAsRedis compares with PUBSUB CHANNELS, which asks the matcher about "*" too. Only
+// within a transaction can the connection that subscribes go on asking.
 func TestMatchEmptyAsRedis(t *testing.T) {
 	server := oracle.Start(t)
 	patterns := []string{"*", "**", "", "?", "[^a]", "\\"}
@@ -137,8 +137,8 @@ func TestMatchFoldAsRedis(t *testing.T) {
 	}
 }
 
-// randomOptionPattern replaces letters of an option's name. There is always a wildcard in it: without
-// one CONFIG GET looks the name up.
+// randomOptionPattern replaces letters of an option's name. There is always a wildcard in it:
+// without one CONFIG GET looks the name up.
 func randomOptionPattern(random *rand.Rand, option string) string {
 	var pattern strings.Builder
 	for i, c := range []byte(option) {

@@ -2,8 +2,9 @@ package glob
 
 import "bytes"
 
-// A Pattern is a pattern that is matched with many texts. It is in a form that takes the same texts, where what was repeated without effect,
-// stars and parts of classes, is left out: no element takes more than some hundred steps, however long the pattern was.
+// A Pattern is a pattern that is matched with many texts. It is in a form that takes the same
+// texts, where what was repeated without effect, stars and parts of classes, is left out: no
+// element takes more than some hundred steps, however long the pattern was.
 type Pattern struct {
 	text     []byte
 	shortest int // texts with fewer bytes don't match
@@ -39,8 +40,8 @@ func compile(pattern []byte, fold bool) *Pattern {
 	return p
 }
 
-// shortClass returns a class that takes the same bytes and has no item twice, nor one that adds nothing. Items are written so that they
-// mean the same whatever stands before and behind them.
+// shortClass returns a class that takes the same bytes and has no item twice, nor one that adds
+// nothing. Items are written so that they mean the same whatever stands before and behind them.
 func shortClass(class []byte, fold bool) []byte {
 	if len(class) < 2 {
 		return class

@@ -6,11 +6,14 @@ import (
 	"time"
 )
 
-// Choice asks for pages of the size that costs least, for memory that is made again and again, much of which is used only once or twice.
+// Choice asks for pages of the size that costs least, for memory that is made again and again, much
+// of which is used only once or twice.
 //
-// Where a machine has its memory for itself, a large page is cheaper to find and clear than 512 small ones. On a virtual machine that gives what is free
-// back to its host it may cost ten times as much (docs/performance.md), presumably because whole large pages are what is given back, and have to be
-// fetched again. So a large page that costs much is compared with small ones, again and again.
+// Where a machine has its memory for itself, a large page is cheaper to find and clear than 512
+// small ones. On a virtual machine that gives what is free back to its host it may cost ten times
+// as much (docs/performance.md), presumably because whole large pages are what is given back, and
+// have to be fetched again. So a large page that costs much is compared with small ones, again and
+// again.
 type Choice struct {
 	large, small estimate
 	made         int // since those that aren't preferred were last tried
@@ -18,7 +21,8 @@ type Choice struct {
 }
 
 const (
-	// worth is what large pages may cost more than small ones, for each megabyte, since what lies in them is found faster.
+	// worth is what large pages may cost more than small ones, for each megabyte, since what lies
+	// in them is found faster.
 	worth = 500 * time.Microsecond
 	// tryAgain says how often those that aren't preferred are tried: once in so many times.
 	tryAgain = 64
@@ -71,7 +75,8 @@ func (c *Choice) learn(large bool, cost time.Duration) {
 	c.useSmall.Store(c.small.known && c.large.cost > c.small.cost+worth)
 }
 
-// estimate is what a megabyte costs, more or less: two slices may share a large page, which the first of them pays for.
+// estimate is what a megabyte costs, more or less: two slices may share a large page, which the
+// first of them pays for.
 type estimate struct {
 	cost  time.Duration
 	known bool
@@ -85,7 +90,8 @@ func (e *estimate) add(cost time.Duration) {
 	e.cost += (cost - e.cost) / weight
 }
 
-// measure populates a slice, and returns how much of the processor's time that took for each megabyte.
+// measure populates a slice, and returns how much of the processor's time that took for each
+// megabyte.
 func measure(made []byte) time.Duration {
 	if len(made) == 0 {
 		return 0

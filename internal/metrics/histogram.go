@@ -110,8 +110,9 @@ type Distribution struct {
 // Count is how many durations there are.
 func (d *Distribution) Count() int64 { return int64(d.total) }
 
-// Percentile returns the duration that p percent (0 to 100) of the durations don't exceed, rounded up
-// to the end of its cell; for 0 percent the shortest one, rounded down. Without durations it is 0.
+// Percentile returns the duration that p percent (0 to 100) of the durations don't exceed, rounded
+// up to the end of its cell; for 0 percent the shortest one, rounded down. Without durations it is
+// 0.
 func (d *Distribution) Percentile(p float64) time.Duration {
 	wanted := max(uint64(p/100*float64(d.total)+0.5), 1)
 	var sum uint64
@@ -135,8 +136,8 @@ type Bucket struct {
 	Count   int64
 }
 
-// Buckets returns what LATENCY HISTOGRAM shows: cumulative counts at powers of two of nanoseconds, from
-// about 1 µs to 1 s, without the buckets that add nothing to the one before.
+// Buckets returns what LATENCY HISTOGRAM shows: cumulative counts at powers of two of nanoseconds,
+// from about 1 µs to 1 s, without the buckets that add nothing to the one before.
 func (d *Distribution) Buckets() []Bucket {
 	var buckets []Bucket
 	var previous int64

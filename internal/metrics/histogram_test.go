@@ -14,7 +14,8 @@ import (
 	"kedis/redis-tests/seed"
 )
 
-// TestCellsAreContiguous: every duration has a cell, whose limits hold it, and cells follow each other.
+// TestCellsAreContiguous: every duration has a cell, whose limits hold it, and cells follow each
+// other.
 func TestCellsAreContiguous(t *testing.T) {
 	var expected time.Duration
 	for r, cell := 0, 0; r < rows; r, cell = next(r, cell) {
@@ -239,8 +240,8 @@ func TestStatsAsRedis(t *testing.T) {
 	}
 }
 
-// form is a text with the digits behind = left out, but for their number after the point, and without
-// INFO's own lines.
+// form is a text with the digits behind = left out, but for their number after the point, and
+// without INFO's own lines.
 func form(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {

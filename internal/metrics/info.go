@@ -50,7 +50,8 @@ func (s *Section) wanted(arguments [][]byte) bool {
 // Fields takes a section's fields, in order.
 type Fields struct{ out []byte }
 
-// Text writes a field. An end of line in the value would look like another field, and becomes a space.
+// Text writes a field. An end of line in the value would look like another field, and becomes a
+// space.
 func (f *Fields) Text(name, value string) {
 	f.name(name)
 	from := len(f.out)
@@ -115,8 +116,8 @@ func (f *Fields) name(name string) { f.out = append(append(f.out, name...), ':')
 
 func (f *Fields) end() { f.out = append(f.out, "\r\n"...) }
 
-// humanSize writes a size as Redis does: 512B, 1.50K, 23.54G. What is too large for its largest unit
-// is in bytes again.
+// humanSize writes a size as Redis does: 512B, 1.50K, 23.54G. What is too large for its largest
+// unit is in bytes again.
 func humanSize(size int64) string {
 	const letters = "KMGTP"
 	if size < 1<<10 || size >= 1<<60 {

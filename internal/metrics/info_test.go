@@ -57,7 +57,8 @@ func headings(reply string) []string {
 	return names
 }
 
-// TestSectionsAsRedis asks the oracle, and an Info with the oracle's sections, for sections in many ways.
+// TestSectionsAsRedis asks the oracle, and an Info with the oracle's sections, for sections in many
+// ways.
 func TestSectionsAsRedis(t *testing.T) {
 	server := oracle.Start(t)
 	everything := headings(server.Do("INFO", "everything").(string))

@@ -22,8 +22,8 @@ type LatencyEvent struct {
 	Worst  time.Duration // of all times since the event was reset
 }
 
-// LatencyMonitor keeps the latest samples of each event. The zero value is ready. Which events are long
-// enough to be recorded is the caller's decision.
+// LatencyMonitor keeps the latest samples of each event. The zero value is ready. Which events are
+// long enough to be recorded is the caller's decision.
 type LatencyMonitor struct {
 	mu     sync.Mutex
 	events map[string]*latencyHistory
@@ -34,8 +34,8 @@ type latencyHistory struct {
 	worst   time.Duration
 }
 
-// Add records that an event took so long. Of one second, the longest is kept. Names must come from a
-// fixed set: they are not forgotten until Reset.
+// Add records that an event took so long. Of one second, the longest is kept. Names must come from
+// a fixed set: they are not forgotten until Reset.
 func (m *LatencyMonitor) Add(name string, now time.Time, latency time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +95,8 @@ func (m *LatencyMonitor) Latest() []LatencyEvent {
 	return latest
 }
 
-// Reset forgets the named events, or all of them when none is named, and returns how many there were.
+// Reset forgets the named events, or all of them when none is named, and returns how many there
+// were.
 func (m *LatencyMonitor) Reset(names ...string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

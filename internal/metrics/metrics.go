@@ -5,9 +5,9 @@
 // It knows no command, no configuration and no protocol; who uses it writes the replies. It imports
 // only the standard library.
 //
-// What every request touches is kept once for each lane, and put together when somebody asks. A lane
-// belongs to a reactor, so that processors don't take cache lines from each other; it may be used by
-// other goroutines too, only slower.
+// What every request touches is kept once for each lane, and put together when somebody asks. A
+// lane belongs to a reactor, so that processors don't take cache lines from each other; it may be
+// used by other goroutines too, only slower.
 package metrics
 
 import "sync/atomic"

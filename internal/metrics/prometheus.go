@@ -40,16 +40,16 @@ func (r *Registry) Value(kind Kind, name, help string, read func() float64) {
 	r.Values(kind, name, help, func(emit func(float64, ...Label)) { emit(read()) })
 }
 
-// Values registers a metric that has several values: each calls emit for every one of them, which must
-// differ in a label.
+// Values registers a metric that has several values: each calls emit for every one of them, which
+// must differ in a label.
 func (r *Registry) Values(kind Kind, name, help string, each func(emit func(value float64, labels ...Label))) {
 	r.add(family{name, help, kind, func(e *exporter) {
 		each(func(value float64, labels ...Label) { e.sample(name, value, labels) })
 	}})
 }
 
-// Histograms registers durations, in seconds: each calls emit for every histogram, with the sum of its
-// durations; they must differ in a label.
+// Histograms registers durations, in seconds: each calls emit for every histogram, with the sum of
+// its durations; they must differ in a label.
 func (r *Registry) Histograms(name, help string, each func(emit func(d *Distribution, sum time.Duration, labels ...Label))) {
 	r.add(family{name, help, histogramKind, func(e *exporter) {
 		each(func(d *Distribution, sum time.Duration, labels ...Label) { e.histogram(name, d, sum, labels) })

@@ -16,7 +16,8 @@ type Rate struct {
 	next    int
 }
 
-// Sample is to be called every 100 ms with the counter's reading. The first call only sets the start.
+// Sample is to be called every 100 ms with the counter's reading. The first call only sets the
+// start.
 func (r *Rate) Sample(now time.Time, reading int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

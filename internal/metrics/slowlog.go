@@ -31,11 +31,12 @@ type Slowlog struct {
 	nextID  int64
 }
 
-// NewSlowlog makes a log of at most limit() entries; a smaller limit takes effect with the next Add.
+// NewSlowlog makes a log of at most limit() entries; a smaller limit takes effect with the next
+// Add.
 func NewSlowlog(limit func() int64) *Slowlog { return &Slowlog{limit: limit} }
 
-// Add takes an entry, copies and trims its arguments, and gives it an ID. What a command tells nobody,
-// such as a password, the caller replaces before.
+// Add takes an entry, copies and trims its arguments, and gives it an ID. What a command tells
+// nobody, such as a password, the caller replaces before.
 func (s *Slowlog) Add(entry SlowEntry) {
 	entry.Arguments = trim(entry.Arguments)
 	s.mu.Lock()

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// ParseDouble reads a double as Redis reads scores and other floating-point arguments: what C's strtod
-// takes as a whole, but neither nan, nor spaces around it, nor what overflows or underflows to zero.
-// Infinities, hexadecimal floats, ".5" and "5." are numbers.
+// ParseDouble reads a double as Redis reads scores and other floating-point arguments: what C's
+// strtod takes as a whole, but neither nan, nor spaces around it, nor what overflows or underflows
+// to zero. Infinities, hexadecimal floats, ".5" and "5." are numbers.
 func ParseDouble(text []byte) (value float64, ok bool) {
 	l, ok := scan(text)
 	if !ok {
@@ -21,10 +21,10 @@ func ParseDouble(text []byte) (value float64, ok bool) {
 	return value, !overflow && !underflow
 }
 
-// ParseScoreBound reads one end of a range of scores, as ZRANGEBYSCORE and its kin take it: a number
-// that is excluded from the range when a "(" stands before it. Redis reads it more loosely than a score:
-// spaces may stand before the number, the text ends at its first zero byte, no text at all is 0,
-// overflow is infinity and underflow is 0.
+// ParseScoreBound reads one end of a range of scores, as ZRANGEBYSCORE and its kin take it: a
+// number that is excluded from the range when a "(" stands before it. Redis reads it more loosely
+// than a score: spaces may stand before the number, the text ends at its first zero byte, no text
+// at all is 0, overflow is infinity and underflow is 0.
 func ParseScoreBound(text []byte) (score float64, exclusive, ok bool) {
 	if end := bytes.IndexByte(text, 0); end >= 0 {
 		text = text[:end]
@@ -43,8 +43,9 @@ func ParseScoreBound(text []byte) (score float64, exclusive, ok bool) {
 	return l.double(text), exclusive, true
 }
 
-// AppendDouble appends a double as Redis 7.2 writes scores: the shortest digits that are read as the same
-// double again, and "inf", "-inf" or "nan". (Redis 7.0 writes C's %.17g, of the same value.)
+// AppendDouble appends a double as Redis 7.2 writes scores: the shortest digits that are read as
+// the same double again, and "inf", "-inf" or "nan". (Redis 7.0 writes C's %.17g, of the same
+// value.)
 func AppendDouble(dst []byte, value float64) []byte {
 	switch {
 	case math.IsInf(value, 1):
@@ -61,8 +62,8 @@ func AppendDouble(dst []byte, value float64) []byte {
 	return appendShortest(dst, value)
 }
 
-// appendShortest lays the digits out as Redis 7.2's fpconv does: plain while that needs few zeros, else with
-// an exponent without leading zeros.
+// appendShortest lays the digits out as Redis 7.2's fpconv does: plain while that needs few zeros,
+// else with an exponent without leading zeros.
 func appendShortest(dst []byte, value float64) []byte {
 	if value < 0 {
 		dst = append(dst, '-')
@@ -94,7 +95,8 @@ func appendShortest(dst []byte, value float64) []byte {
 	return strconv.AppendInt(dst, int64(distance), 10)
 }
 
-// appendPoint appends digits with a decimal point behind so many of them, which may be none or fewer.
+// appendPoint appends digits with a decimal point behind so many of them, which may be none or
+// fewer.
 func appendPoint(dst, digits []byte, point int) []byte {
 	if point > 0 {
 		dst = append(append(dst, digits[:point]...), '.')
@@ -125,8 +127,8 @@ func FormatDouble(value float64) string {
 	return string(AppendDouble(buffer[:0], value))
 }
 
-// double rounds the literal, whose text is given, to the nearest double; what is out of range becomes
-// an infinity or a zero.
+// double rounds the literal, whose text is given, to the nearest double; what is out of range
+// becomes an infinity or a zero.
 func (l *literal) double(text []byte) float64 {
 	if l.infinite {
 		if l.negative {

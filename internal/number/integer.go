@@ -1,5 +1,5 @@
-// Package number reads and writes numbers in exactly the forms that Redis takes and gives: integers,
-// doubles (scores) and long doubles (INCRBYFLOAT and HINCRBYFLOAT).
+// Package number reads and writes numbers in exactly the forms that Redis takes and gives:
+// integers, doubles (scores) and long doubles (INCRBYFLOAT and HINCRBYFLOAT).
 //
 // It knows nothing of commands, replies or storage, and imports only the standard library.
 package number
@@ -12,8 +12,8 @@ import (
 // maxIntLength is the length of the longest integer, the smallest one with its sign.
 const maxIntLength = len("-9223372036854775808")
 
-// ParseInt reads a decimal integer of 64 bits as Redis does: digits with at most a minus before them;
-// no plus, no space, no leading zero and no "-0", so that an integer has one form only.
+// ParseInt reads a decimal integer of 64 bits as Redis does: digits with at most a minus before
+// them; no plus, no space, no leading zero and no "-0", so that an integer has one form only.
 func ParseInt(text []byte) (n int64, ok bool) {
 	if len(text) == 1 && text[0] == '0' {
 		return 0, true

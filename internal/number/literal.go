@@ -1,7 +1,7 @@
 package number
 
-// maxExponent is where the exponents of literals are cut off: beyond it every literal of the lengths
-// that are read overflows or underflows, whatever its digits.
+// maxExponent is where the exponents of literals are cut off: beyond it every literal of the
+// lengths that are read overflows or underflows, whatever its digits.
 const maxExponent = 1 << 30
 
 // literal is the text of a floating-point number taken apart, in the forms that C's strtod takes:

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// The format of x87 extended precision, which is C's long double on amd64: a mantissa of 64 bits and an
-// exponent of 15. Exponents are those of big.Float, whose mantissa is below 1.
+// The format of x87 extended precision, which is C's long double on amd64: a mantissa of 64 bits
+// and an exponent of 15. Exponents are those of big.Float, whose mantissa is below 1.
 const (
 	mantissaBits         = 64
 	maxBinaryExponent    = 16384
@@ -17,8 +17,8 @@ const (
 // maxLongDoubleLength is the longest text that Redis reads as a long double.
 const maxLongDoubleLength = 5*1024 - 1
 
-// Decimal literals beyond these powers of ten are out of range without a closer look, which keeps the
-// exact arithmetic on the others small.
+// Decimal literals beyond these powers of ten are out of range without a closer look, which keeps
+// the exact arithmetic on the others small.
 const (
 	maxDecimalExponent = 4940
 	minDecimalExponent = -4960
@@ -27,17 +27,18 @@ const (
 // maxUint64Digits is how many decimal digits a uint64 has room for; 10^19 fits too.
 const maxUint64Digits = 19
 
-// LongDouble is a number as INCRBYFLOAT and HINCRBYFLOAT compute with it: a C long double on amd64 that
-// is not NaN. It is immutable, and its zero value is 0.
+// LongDouble is a number as INCRBYFLOAT and HINCRBYFLOAT compute with it: a C long double on amd64
+// that is not NaN. It is immutable, and its zero value is 0.
 //
-// Numbers below the normal range keep more bits here than in C; nothing that Append writes shows it.
+// Numbers below the normal range keep more bits here than in C; nothing that Append writes shows
+// it.
 type LongDouble struct {
 	float *big.Float // nil: 0
 }
 
 // ParseLongDouble reads a long double as Redis does: what C's strtold takes as a whole, rounded to
-// nearest even, but neither nan, nor spaces around it, nor what overflows or underflows to zero, nor
-// more than 5119 bytes. Infinities are numbers.
+// nearest even, but neither nan, nor spaces around it, nor what overflows or underflows to zero,
+// nor more than 5119 bytes. Infinities are numbers.
 func ParseLongDouble(text []byte) (value LongDouble, ok bool) {
 	if len(text) > maxLongDoubleLength {
 		return LongDouble{}, false
@@ -84,8 +85,8 @@ func (x LongDouble) IsInf() bool {
 	return x.float != nil && x.float.IsInf()
 }
 
-// Append appends a finite x with at most 17 decimals: C's %.17Lf without the zeros at its end, and "0"
-// where that would leave "-0".
+// Append appends a finite x with at most 17 decimals: C's %.17Lf without the zeros at its end, and
+// "0" where that would leave "-0".
 func (x LongDouble) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = x.orZero().Append(dst, 'f', 17)
@@ -108,13 +109,14 @@ func newFloat() *big.Float {
 	return new(big.Float).SetPrec(mantissaBits).SetMode(big.ToNearestEven)
 }
 
-// overflows reports whether a number that has been rounded to 64 bits is too large for a long double.
+// overflows reports whether a number that has been rounded to 64 bits is too large for a long
+// double.
 func overflows(float *big.Float) bool {
 	return !float.IsInf() && float.MantExp(nil) > maxBinaryExponent
 }
 
-// underflows reports whether a positive number, rounded to 64 bits, rounds to zero as a long double: it
-// is at most half of the smallest number there is (a tie goes to the even zero).
+// underflows reports whether a positive number, rounded to 64 bits, rounds to zero as a long
+// double: it is at most half of the smallest number there is (a tie goes to the even zero).
 func underflows(float *big.Float) bool {
 	switch exponent := float.MantExp(nil); {
 	case exponent >= minSubnormalExponent:
@@ -126,8 +128,8 @@ func underflows(float *big.Float) bool {
 	return tie && float.Acc() != big.Below
 }
 
-// setDecimal sets float to the decimal literal, which isn't zero, without its sign. It reports false
-// when that is far out of range.
+// setDecimal sets float to the decimal literal, which isn't zero, without its sign. It reports
+// false when that is far out of range.
 func (l *literal) setDecimal(float *big.Float) bool {
 	integer, fraction := trimZeros(l.integer), l.fraction
 	magnitude := l.exponent + len(integer) // the number is below 10^magnitude, and not far below

@@ -110,7 +110,8 @@ func TestDoubleAsRedis(t *testing.T) {
 	}
 }
 
-// sameNumber tells whether two texts are the same double: Redis 7.0 writes more digits than 7.2 does.
+// sameNumber reports whether two texts are the same double: Redis 7.0 writes more digits than 7.2
+// does.
 func sameNumber(a, b string) bool {
 	x, failed := strconv.ParseFloat(a, 64)
 	y, alsoFailed := strconv.ParseFloat(b, 64)
@@ -136,8 +137,8 @@ func isOption(text string) bool {
 	return strings.EqualFold(text, "nx") || strings.EqualFold(text, "xx")
 }
 
-// TestScoreBoundAsRedis compares with ZCOUNT: a single score is both in the range up from the bound and
-// in the one down from it if the bound is that score, and in neither if it is excluded.
+// TestScoreBoundAsRedis compares with ZCOUNT: a single score is both in the range up from the bound
+// and in the one down from it if the bound is that score, and in neither if it is excluded.
 func TestScoreBoundAsRedis(t *testing.T) {
 	server := oracle.Start(t)
 	var texts []string

@@ -98,7 +98,8 @@ func (s *Server) Do(arguments ...any) any {
 	return s.Receive()
 }
 
-// Send queues one command, whose reply Receive returns. What is queued leaves with the next Receive.
+// Send queues one command, whose reply Receive returns. What is queued leaves with the next
+// Receive.
 func (s *Server) Send(arguments ...any) {
 	s.out = fmt.Appendf(s.out, "*%d\r\n", len(arguments))
 	for _, argument := range arguments {

@@ -1,6 +1,7 @@
-// Package psync holds the words of Redis's replication protocol: the answer to PSYNC, where a snapshot ends,
-// when the primary wants to hear from a replica, and the types that commands and replication share. It holds
-// no connection and no state of a replica, and may import internal/resp.
+// Package psync holds the words of Redis's replication protocol: the answer to PSYNC, where a
+// snapshot ends, when the primary wants to hear from a replica, and the types that commands and
+// replication share. It holds no connection and no state of a replica, and may import
+// internal/resp.
 //
 // Sources: Redis's documentation of replication, and what redis-server 7.0 sends.
 package psync
@@ -19,8 +20,8 @@ import (
 // idBytes is the length of a history's id, in hexadecimal digits.
 const idBytes = 40
 
-// maxPosition is the greatest position that is taken from a primary. It leaves room for more than will ever be written behind it:
-// positions that overflow would make a log that can't be read.
+// maxPosition is the greatest position that is taken from a primary. It leaves room for more than
+// will ever be written behind it: positions that overflow would make a log that can't be read.
 const maxPosition = 1 << 62
 
 // Answer is what a primary says to PSYNC.

@@ -6,8 +6,8 @@ import (
 	"kedis/internal/buffer"
 )
 
-// smallLines holds "0\r\n", "1\r\n" and so on: what most headers and integers consist of behind their
-// first byte.
+// smallLines holds "0\r\n", "1\r\n" and so on: what most headers and integers consist of behind
+// their first byte.
 var smallLines = func() (lines [1024]string) {
 	for n := range lines {
 		lines[n] = strconv.Itoa(n) + "\r\n"
@@ -15,8 +15,8 @@ var smallLines = func() (lines [1024]string) {
 	return lines
 }()
 
-// AppendRequest appends a request: an array of its arguments as bulk strings, which is how requests stand
-// in replication streams.
+// AppendRequest appends a request: an array of its arguments as bulk strings, which is how requests
+// stand in replication streams.
 func AppendRequest(dst []byte, arguments ...[]byte) []byte {
 	dst = AppendArrayHeader(dst, len(arguments))
 	for _, argument := range arguments {
@@ -25,8 +25,8 @@ func AppendRequest(dst []byte, arguments ...[]byte) []byte {
 	return dst
 }
 
-// AppendArrayHeader begins an array of n elements: for a request that AppendRequest would have to hold as a
-// whole.
+// AppendArrayHeader begins an array of n elements: for a request that AppendRequest would have to
+// hold as a whole.
 func AppendArrayHeader(dst []byte, n int) []byte { return appendHeader(dst, '*', int64(n)) }
 
 // AppendBulkHeader begins a bulk string of n bytes, behind which "\r\n" has to follow.

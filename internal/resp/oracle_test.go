@@ -46,8 +46,8 @@ func protocolInputs() []string {
 	}
 }
 
-// exchange sends bytes on a connection of their own and returns all that the server answers. That has to
-// fit into the socket's buffer: Redis drops what is left when it has read the end.
+// exchange sends bytes on a connection of their own and returns all that the server answers. That
+// has to fit into the socket's buffer: Redis drops what is left when it has read the end.
 func exchange(t *testing.T, socket string, input []byte) []byte {
 	t.Helper()
 	connection, err := net.Dial("unix", socket)
@@ -321,8 +321,8 @@ func compareDoubles(t *testing.T, socket string, protocol int, values []float64)
 	}
 }
 
-// numbersIn lists the doubles of replies. Redis 7.0 writes them with more digits than 7.2 does, so their
-// lengths differ.
+// numbersIn lists the doubles of replies. Redis 7.0 writes them with more digits than 7.2 does, so
+// their lengths differ.
 func numbersIn(replies []byte) []string {
 	var numbers []string
 	for line := range strings.SplitSeq(string(replies), "\r\n") {

@@ -12,8 +12,9 @@ const (
 	largeArgument = 32 << 10
 
 	// minBuffer is the smallest buffer a parser takes, and retainedBuffer the largest that Release
-	// keeps. A buffer of up to twice that is kept as long as more than half of it is in use, so that a
-	// client that fills the server's read buffer every time doesn't cost an allocation each time.
+	// keeps. A buffer of up to twice that is kept as long as more than half of it is in use, so
+	// that a client that fills the server's read buffer every time doesn't cost an allocation each
+	// time.
 	minBuffer      = 1 << 10
 	retainedBuffer = 64 << 10
 
@@ -22,14 +23,15 @@ const (
 	retainedArguments = retainedBuffer / sliceSize
 )
 
-// Parser takes a connection's bytes as they come and gives out its requests, one at a time. It is used
-// by one goroutine at a time.
+// Parser takes a connection's bytes as they come and gives out its requests, one at a time. It is
+// used by one goroutine at a time.
 //
-// Nothing that Next has given out is moved or overwritten before Release: when a buffer is full, a new
-// one takes its place and the old one lives as long as somebody refers to it. Small requests one after
-// another cost no allocation.
+// Nothing that Next has given out is moved or overwritten before Release: when a buffer is full, a
+// new one takes its place and the old one lives as long as somebody refers to it. Small requests
+// one after another cost no allocation.
 type Parser struct {
-	// Unauthenticated bounds requests to what AUTH and HELLO need: 10 arguments of 16384 bytes, and 1 MB of them waiting.
+	// Unauthenticated bounds requests to what AUTH and HELLO need: 10 arguments of 16384 bytes, and
+	// 1 MB of them waiting.
 	Unauthenticated bool
 
 	limits  *Limits
@@ -43,10 +45,10 @@ type Parser struct {
 	position int
 	scanned  int // so many bytes from position on hold no end of a line
 
-	// arguments holds those that were given out, then those of the request in progress, from first on.
-	// Of the latter, one with spare capacity lies in buffer, cap(buffer)-cap(argument) bytes from its
-	// start, and moves with the buffer's content; one without has a buffer of its own or lies in an old
-	// one. Those before sealed are all of the second kind.
+	// arguments holds those that were given out, then those of the request in progress, from first
+	// on. Of the latter, one with spare capacity lies in buffer, cap(buffer)-cap(argument) bytes
+	// from its start, and moves with the buffer's content; one without has a buffer of its own or
+	// lies in an old one. Those before sealed are all of the second kind.
 	arguments [][]byte
 	first     int
 	sealed    int
@@ -67,10 +69,10 @@ func NewParser(limits *Limits) *Parser {
 	return &Parser{limits: limits, bulk: -1}
 }
 
-// Feed takes a copy of b. It returns ErrQueryBuffer when the bytes that aren't an argument yet exceed
-// the limit, or the arguments of the unfinished request do, so that a connection holds at most twice
-// the limit apart from the requests that Next has given out. After any error the connection is to be
-// closed.
+// Feed takes a copy of b. It returns ErrQueryBuffer when the bytes that aren't an argument yet
+// exceed the limit, or the arguments of the unfinished request do, so that a connection holds at
+// most twice the limit apart from the requests that Next has given out. After any error the
+// connection is to be closed.
 func (p *Parser) Feed(b []byte) error {
 	if p.failure != nil {
 		return p.failure
@@ -97,9 +99,9 @@ func (p *Parser) QueryBuffer() int64 {
 	return p.limits.queryBuffer()
 }
 
-// Next returns the next complete request, or nil when more bytes are needed for it. Empty requests are
-// skipped. The arguments and the slice of them are the caller's until Release. A *ProtocolError is
-// returned again by every further call.
+// Next returns the next complete request, or nil when more bytes are needed for it. Empty requests
+// are skipped. The arguments and the slice of them are the caller's until Release. A *ProtocolError
+// is returned again by every further call.
 func (p *Parser) Next() (arguments [][]byte, err error) {
 	for p.failure == nil {
 		if p.missing == 0 && !p.begin() || !p.collect() {
@@ -127,16 +129,16 @@ func (p *Parser) Release() {
 	p.releaseBuffer()
 }
 
-// Idle drops the buffers of a parser that holds nothing, so that a connection that waits costs little.
-// Otherwise it does nothing.
+// Idle drops the buffers of a parser that holds nothing, so that a connection that waits costs
+// little. Otherwise it does nothing.
 func (p *Parser) Idle() {
 	if p.Buffered() == 0 && !p.givenOut {
 		p.buffer, p.position, p.arguments = nil, 0, nil
 	}
 }
 
-// Buffered returns how many of the bytes fed are still held: all since the last Release that it didn't
-// let go, whether they have become arguments or not.
+// Buffered returns how many of the bytes fed are still held: all since the last Release that it
+// didn't let go, whether they have become arguments or not.
 func (p *Parser) Buffered() int {
 	return int(p.fed - p.releasedTo)
 }
@@ -221,8 +223,8 @@ func (p *Parser) bulkHeader() bool {
 	return true
 }
 
-// argument returns the next argument when it has come as a whole. The two bytes behind it are taken for
-// a line end unseen, as Redis does.
+// argument returns the next argument when it has come as a whole. The two bytes behind it are taken
+// for a line end unseen, as Redis does.
 func (p *Parser) argument() (argument []byte, ok bool) {
 	if p.large != nil {
 		if len(p.large) < p.bulk+2 {
@@ -251,8 +253,8 @@ func (p *Parser) beginLarge() {
 	p.buffer = p.buffer[:p.position]
 }
 
-// feedLarge takes from b what belongs to the large argument, and returns how much that is. The buffer
-// grows with what arrives, not by what was announced.
+// feedLarge takes from b what belongs to the large argument, and returns how much that is. The
+// buffer grows with what arrives, not by what was announced.
 func (p *Parser) feedLarge(b []byte) int {
 	if p.large == nil {
 		return 0
@@ -267,8 +269,8 @@ func (p *Parser) feedLarge(b []byte) int {
 	return n
 }
 
-// unparsedWith returns how many bytes will wait to become one argument, or requests, when n more have
-// been fed.
+// unparsedWith returns how many bytes will wait to become one argument, or requests, when n more
+// have been fed.
 func (p *Parser) unparsedWith(n int) int64 {
 	n += len(p.buffer) - p.position
 	if p.large == nil {
@@ -281,8 +283,8 @@ func (p *Parser) unparsedWith(n int) int64 {
 	return int64(len(p.large) + n)
 }
 
-// finish gives out the request in progress. What it returns has no spare capacity, so that appending to
-// an argument can't reach the next one.
+// finish gives out the request in progress. What it returns has no spare capacity, so that
+// appending to an argument can't reach the next one.
 func (p *Parser) finish() [][]byte {
 	request := p.arguments[p.first:len(p.arguments):len(p.arguments)]
 	for i := range request {
@@ -311,11 +313,12 @@ func (p *Parser) header(tooBig string) (header []byte, ok bool) {
 	return line, true
 }
 
-// line returns the bytes from position up to the terminator. Like C's strchr, with which Redis looks
-// for it, it doesn't see beyond a zero byte: the line then never ends, and is too big one day.
+// line returns the bytes from position up to the terminator. Like C's strchr, with which Redis
+// looks for it, it doesn't see beyond a zero byte: the line then never ends, and is too big one
+// day.
 //
-// Redis refuses a long line only if its end isn't among the bytes that happened to come with it; here
-// the same bytes are refused however they come.
+// Redis refuses a long line only if its end isn't among the bytes that happened to come with it;
+// here the same bytes are refused however they come.
 func (p *Parser) line(terminator byte, tooBig string) (line []byte, ok bool) {
 	unparsed := p.buffer[p.position:]
 	inBounds := unparsed[:min(len(unparsed), maxLine+1)]
@@ -338,13 +341,15 @@ func (p *Parser) skip(n int) {
 	p.scanned = 0
 }
 
-// parsedTo returns the position in the stream. Between requests no argument has a buffer of its own.
+// parsedTo returns the position in the stream. Between requests no argument has a buffer of its
+// own.
 func (p *Parser) parsedTo() uint64 {
 	return p.fed - uint64(len(p.buffer)-p.position)
 }
 
-// reserve makes room for n bytes behind the buffer's content. While nothing in the buffer is given out,
-// that may move what is there; else it goes on in a new buffer with the bytes that aren't parsed yet.
+// reserve makes room for n bytes behind the buffer's content. While nothing in the buffer is given
+// out, that may move what is there; else it goes on in a new buffer with the bytes that aren't
+// parsed yet.
 func (p *Parser) reserve(n int) {
 	free := cap(p.buffer) - len(p.buffer)
 	if free >= n {
@@ -369,8 +374,8 @@ func (p *Parser) seal() {
 	p.sealed = len(p.arguments)
 }
 
-// releaseBuffer moves what isn't given out yet to the front of the buffer once that is no more than what was, or to a
-// smaller buffer when this one has grown beyond need.
+// releaseBuffer moves what isn't given out yet to the front of the buffer once that is no more than
+// what was, or to a smaller buffer when this one has grown beyond need.
 func (p *Parser) releaseBuffer() {
 	start, used := p.neededFrom(), len(p.buffer)
 	kept := used - start
@@ -425,7 +430,8 @@ func (p *Parser) releaseArguments() {
 	p.arguments = p.arguments[:kept]
 }
 
-// printable returns a line's first byte as an error reply can show it; an empty line begins with its end.
+// printable returns a line's first byte as an error reply can show it; an empty line begins with
+// its end.
 func printable(line []byte) string {
 	if len(line) == 0 || line[0] == '\n' {
 		return " "

@@ -20,9 +20,9 @@ func request(words ...string) string {
 	return string(AppendRequest(nil, arguments...))
 }
 
-// parse feeds the input in pieces, whose ends are given, and returns what Next gave out and the error
-// that ended it. It keeps everything given out until release says so, and only then copies it, so that
-// what was moved or overwritten too early shows.
+// parse feeds the input in pieces, whose ends are given, and returns what Next gave out and the
+// error that ended it. It keeps everything given out until release says so, and only then copies
+// it, so that what was moved or overwritten too early shows.
 func parse(t testing.TB, p *Parser, input []byte, ends []int, release func() bool) (requests [][]string, failure error) {
 	t.Helper()
 	var held [][][]byte
@@ -146,8 +146,8 @@ func randomText(random *rand.Rand, limit int) string {
 	return string(text)
 }
 
-// TestParserReleaseWithinRequest releases a request while the next one is there in part, large and small
-// arguments of it, at every place near a border.
+// TestParserReleaseWithinRequest releases a request while the next one is there in part, large and
+// small arguments of it, at every place near a border.
 func TestParserReleaseWithinRequest(t *testing.T) {
 	large := strings.Repeat("0123456789", largeArgument/10+1)
 	words := []string{"SET", "", large, "k", "", large, "v"}
@@ -455,8 +455,8 @@ func TestParserAllocationsOfFullReads(t *testing.T) {
 	}
 }
 
-// FuzzParser feeds an input whole and in pieces: the requests and the error must be the same, nothing
-// given out may change before it is released, and memory is bounded by what came.
+// FuzzParser feeds an input whole and in pieces: the requests and the error must be the same,
+// nothing given out may change before it is released, and memory is bounded by what came.
 func FuzzParser(f *testing.F) {
 	for _, c := range protocolInputs() {
 		f.Add([]byte(c), uint64(1), false)

@@ -20,8 +20,8 @@ var (
 )
 
 const (
-	// minRead is how much room the source is given at least, and retainedRead the largest buffer that a
-	// Reader keeps when it has nothing left to take from it.
+	// minRead is how much room the source is given at least, and retainedRead the largest buffer
+	// that a Reader keeps when it has nothing left to take from it.
 	minRead      = 16 << 10
 	retainedRead = 64 << 10
 
@@ -37,8 +37,9 @@ const (
 	spanSize = int64(unsafe.Sizeof(span{}))
 )
 
-// Reader reads replies and requests from another server. It waits for them as its source does. It is
-// used by one goroutine at a time. After ErrTooLarge or ErrMalformed the stream can't be read on.
+// Reader reads replies and requests from another server. It waits for them as its source does. It
+// is used by one goroutine at a time. After ErrTooLarge or ErrMalformed the stream can't be read
+// on.
 type Reader struct {
 	source io.Reader
 	limit  int64
@@ -47,8 +48,8 @@ type Reader struct {
 
 	budget int64 // what is left of the limit for the reply in progress
 
-	// Of the request in progress, in bytes from start, because the buffer moves as more comes. Once it
-	// is complete they become arguments.
+	// Of the request in progress, in bytes from start, because the buffer moves as more comes. Once
+	// it is complete they become arguments.
 	spans     []span
 	arguments [][]byte
 	raw       []byte
@@ -65,11 +66,11 @@ func NewReader(source io.Reader, limit int64) *Reader {
 }
 
 // ReadRequest reads one request, and returns how many bytes of the stream it took, which is what
-// replication offsets count. Empty requests before it, which a primary sends to show that it lives, are
-// skipped, and their bytes counted as its own. The arguments are valid until the next read.
+// replication offsets count. Empty requests before it, which a primary sends to show that it lives,
+// are skipped, and their bytes counted as its own. The arguments are valid until the next read.
 //
-// When the source fails, for example because it timed out, nothing is lost: the next call begins with the
-// same request. io.EOF means that the source ended between requests.
+// When the source fails, for example because it timed out, nothing is lost: the next call begins
+// with the same request. io.EOF means that the source ended between requests.
 func (r *Reader) ReadRequest() (arguments [][]byte, n int, err error) {
 	r.forgetRequest()
 	for len(r.spans)+len(r.arguments) == 0 {
@@ -95,12 +96,13 @@ func (r *Reader) ReadRequest() (arguments [][]byte, n int, err error) {
 	return r.arguments, n, nil
 }
 
-// Raw returns the bytes of the stream that the last ReadRequest took. They are valid until the next read.
+// Raw returns the bytes of the stream that the last ReadRequest took. They are valid until the next
+// read.
 func (r *Reader) Raw() []byte { return r.raw }
 
-// ReadReply reads one reply of RESP2 or RESP3, whose memory is its own. Line ends before it, which a
-// primary sends while it prepares a snapshot, are skipped. io.EOF means that the source ended between
-// replies. When the source fails within a reply, that reply is lost.
+// ReadReply reads one reply of RESP2 or RESP3, whose memory is its own. Line ends before it, which
+// a primary sends while it prepares a snapshot, are skipped. io.EOF means that the source ended
+// between replies. When the source fails within a reply, that reply is lost.
 func (r *Reader) ReadReply() (Reply, error) {
 	r.budget = r.limit
 	for {
@@ -114,8 +116,8 @@ func (r *Reader) ReadReply() (Reply, error) {
 	}
 }
 
-// ReadLine reads a line of at most 64 KB, which ends with \n or \r\n and is returned without that. It is
-// valid until the next read.
+// ReadLine reads a line of at most 64 KB, which ends with \n or \r\n and is returned without that.
+// It is valid until the next read.
 func (r *Reader) ReadLine() ([]byte, error) {
 	line, end, err := r.scanLine(0)
 	if err != nil {
@@ -431,8 +433,8 @@ func (r *Reader) need(n int) error {
 	return nil
 }
 
-// makeRoom makes room behind the buffer's content: at its front, where taken bytes lie, or in one that is
-// twice as large, or in a small one when a large one has served its purpose.
+// makeRoom makes room behind the buffer's content: at its front, where taken bytes lie, or in one
+// that is twice as large, or in a small one when a large one has served its purpose.
 func (r *Reader) makeRoom() {
 	if cap(r.buffer)-len(r.buffer) >= minRead {
 		return

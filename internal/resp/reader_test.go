@@ -81,8 +81,8 @@ func TestReplyErr(t *testing.T) {
 	}
 }
 
-// TestReadSnapshot reads what a primary answers to PSYNC: a line, line ends while it prepares, and a
-// snapshot of raw bytes, and then requests.
+// TestReadSnapshot reads what a primary answers to PSYNC: a line, line ends while it prepares, and
+// a snapshot of raw bytes, and then requests.
 func TestReadSnapshot(t *testing.T) {
 	snapshot := strings.Repeat("REDIS0010\r\n\x00", 10000)
 	input := "+FULLRESYNC 8c2a 17\r\n\n\n$EOF:40\r\n" + snapshot + request("SET", "a", "b")

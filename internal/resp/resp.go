@@ -2,7 +2,8 @@
 // requests for the server, a writer of replies, and a blocking reader of both for links to other
 // servers, for tools and for tests.
 //
-// It knows no command, connection or configuration, and imports the standard library and internal/number.
+// It knows no command, connection or configuration, and imports the standard library and
+// internal/number.
 //
 // Requests are arrays of bulk strings, or lines of words (inline requests):
 //
@@ -18,8 +19,8 @@ import (
 	"math"
 )
 
-// ErrQueryBuffer says that a client has sent more than client-query-buffer-limit without completing a
-// request. Redis closes such a connection without a reply.
+// ErrQueryBuffer says that a client has sent more than client-query-buffer-limit without completing
+// a request. Redis closes such a connection without a reply.
 var ErrQueryBuffer = errors.New("resp: query buffer limit exceeded")
 
 // Error is an error reply: the code and the text, as the client sees it.
@@ -27,8 +28,8 @@ type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// ProtocolError says that a request is malformed. Its text is the error reply that Redis sends before
-// it closes the connection, code included: it goes into Writer.Error as it is.
+// ProtocolError says that a request is malformed. Its text is the error reply that Redis sends
+// before it closes the connection, code included: it goes into Writer.Error as it is.
 type ProtocolError struct {
 	detail string
 }
@@ -37,8 +38,8 @@ func (e *ProtocolError) Error() string {
 	return "ERR Protocol error: " + e.detail
 }
 
-// Limits bound what a client may make the server hold. They are read on every request, so that a change
-// takes effect at once. A missing function stands for Redis's default.
+// Limits bound what a client may make the server hold. They are read on every request, so that a
+// change takes effect at once. A missing function stands for Redis's default.
 type Limits struct {
 	BulkLength  func() int64 // proto-max-bulk-len in bytes: the longest argument
 	QueryBuffer func() int64 // client-query-buffer-limit in bytes
@@ -74,8 +75,8 @@ func (l *Limits) queryBuffer() int64 {
 	return l.QueryBuffer()
 }
 
-// parseLength reads the number of a header line: as strict as Redis's string2ll, so an integer has one
-// form only.
+// parseLength reads the number of a header line: as strict as Redis's string2ll, so an integer has
+// one form only.
 func parseLength(text []byte) (n int64, ok bool) {
 	negative := len(text) > 0 && text[0] == '-'
 	digits := text

@@ -14,8 +14,8 @@ const retainedReply = 128 << 10
 // deferredHeader is the room that BeginArray leaves: a header with one digit.
 const deferredHeader = len("*0\r\n")
 
-// Writer composes replies, one behind the other, in the protocol that the client speaks. What can't be
-// said in RESP2 is said there as Redis says it. It is used by one goroutine at a time.
+// Writer composes replies, one behind the other, in the protocol that the client speaks. What can't
+// be said in RESP2 is said there as Redis says it. It is used by one goroutine at a time.
 type Writer struct {
 	protocol int
 	reply    []byte
@@ -48,8 +48,8 @@ func (w *Writer) Rewind(mark int) { w.reply = w.reply[:mark] }
 // Len returns the length of what has been written, in bytes.
 func (w *Writer) Len() int { return len(w.reply) }
 
-// Bytes returns what has been written. It is valid until the next call of a method that writes, rewinds
-// or resets.
+// Bytes returns what has been written. It is valid until the next call of a method that writes,
+// rewinds or resets.
 func (w *Writer) Bytes() []byte { return w.reply }
 
 // Reset takes back everything. It keeps at most 128 KB of memory.
@@ -71,8 +71,8 @@ func (w *Writer) SimpleString(s string) {
 // OK writes the simple string OK.
 func (w *Writer) OK() { w.reply = append(w.reply, "+OK\r\n"...) }
 
-// Error writes an error reply. The text begins with its code, such as ERR. As in Redis, line ends behind
-// it are cut off, and those in it become spaces.
+// Error writes an error reply. The text begins with its code, such as ERR. As in Redis, line ends
+// behind it are cut off, and those in it become spaces.
 func (w *Writer) Error(text string) {
 	w.line('-', replaceLineEnds(strings.TrimRight(text, "\r\n")))
 }
@@ -118,8 +118,8 @@ func (w *Writer) Push(n int) {
 	w.reply = appendHeader(w.reply, '>', int64(n))
 }
 
-// Attribute writes the header of n keys and values that describe the reply behind them. RESP2 has no
-// such thing: there the caller leaves them out, header included.
+// Attribute writes the header of n keys and values that describe the reply behind them. RESP2 has
+// no such thing: there the caller leaves them out, header included.
 func (w *Writer) Attribute(n int) {
 	if w.protocol == 2 {
 		panic("resp: an attribute in RESP2")
@@ -163,8 +163,8 @@ func (w *Writer) BigNumber(s string) {
 	w.line('(', s)
 }
 
-// Verbatim writes a text for people, in a format of three letters such as txt: in RESP2 a bulk string
-// without the format.
+// Verbatim writes a text for people, in a format of three letters such as txt: in RESP2 a bulk
+// string without the format.
 func (w *Writer) Verbatim(format, text string) {
 	if len(format) != 3 {
 		panic("resp: a format has three letters: " + format)
@@ -180,8 +180,8 @@ func (w *Writer) Verbatim(format, text string) {
 	w.reply = append(w.reply, "\r\n"...)
 }
 
-// BeginArray begins an array whose length is only known when its elements have been written: EndArray
-// tells it. Such arrays, maps and sets nest; the one that was begun last is ended first.
+// BeginArray begins an array whose length is only known when its elements have been written:
+// EndArray tells it. Such arrays, maps and sets nest; the one that was begun last is ended first.
 func (w *Writer) BeginArray() (handle int) { return w.begin() }
 
 // EndArray ends the array of n elements that the handle stands for.
@@ -214,7 +214,8 @@ func (w *Writer) begin() (handle int) {
 	return handle
 }
 
-// end replaces the header that begin left, which moves what is behind it when the new one is longer.
+// end replaces the header that begin left, which moves what is behind it when the new one is
+// longer.
 func (w *Writer) end(handle int, header []byte) {
 	if longer := len(header) - deferredHeader; longer > 0 {
 		size := len(w.reply)

@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"server/command", "replication", "migrate"},
 	{"server/observe"},
 	{"server/execute", "server/enginetest"},
-	{"storage", "binlog"},
+	{"storage", "binlog", "server/access"},
 	{"storage/engine"},
 	{"storage/*", "lock", "ttl"},
 	{"server/script"}, // knows nothing of the server; its tests know replies
@@ -46,6 +46,8 @@ var strangers = map[string][]string{
 	"server":      {"server/datadir"}, // serves an engine, wherever its data is
 	"replication": {"server"},         // knows the store and the log, and no server
 	"migrate":     {"server"},
+	"server/access": { // knows names of commands, and patterns
+		"storage", "lock", "ttl", "server/lolwut", "internal/config", "internal/resp", "internal/metrics"},
 	"storage/engine": { // knows records, and no data type
 		"storage/bits", "storage/digest", "storage/geo", "storage/hyperloglog", "storage/intset", "storage/lcs", "storage/listpack", "storage/rdb", "storage/sortorder"},
 }
@@ -183,6 +185,9 @@ func TestTheRulesBite(t *testing.T) {
 		{"server/observe", "kedis/server/command", true},
 		{"server/execute", "kedis/server/enginetest", false},
 		{"storage", "kedis/server/execute", false},
+		{"server/access", "kedis/server/execute", false},
+		{"server/access", "kedis/storage/layout", false},
+		{"storage", "kedis/server/access", false},
 		{"replication", "kedis/server/execute", false},
 		{"replication", "kedis/server/command", false},
 		{"internal/resp", "kedis/internal/config", false},

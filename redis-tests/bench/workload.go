@@ -22,6 +22,7 @@ type workload struct {
 	prepare  func(*plan, *launch.Server) error
 	keys     int                // that place holders stand for; 0: as many as the plan has
 	requests float64            // share of the ordinary number of requests: less for what answers much
+	anew     bool               // it is prepared before each round, and not only once
 	reply    func(*plan) string // what the floor answers
 }
 
@@ -37,6 +38,8 @@ func targets(name string) [3]float64 {
 	switch name {
 	case "GET":
 		return hotReads
+	case "RANDOMKEY":
+		return [3]float64{0.1, 0.1, 0.1}
 	case "SET":
 		return plainSets
 	case "LRANGE_100", "HGETALL_100", "HGETALL_100_SHORT", "HGETALL_10_OF_MANY", "ZRANGE_100", "ZREVRANGE_100_OF_MANY":
@@ -55,17 +58,39 @@ var workloads = []workload{
 	{name: "SADD", test: "sadd", requests: 1, reply: count},
 	{name: "ZADD", test: "zadd", requests: 1, reply: count},
 	{name: "LPUSH", test: "lpush", requests: 1, prepare: flush, reply: count},
-	{name: "LPOP", test: "lpop", requests: 1, prepare: fillList, reply: value},
+	{name: "LPOP", test: "lpop", requests: 1, prepare: fillList, anew: true, reply: value},
 	{name: "LRANGE_100", test: "lrange_100", requests: 0.1, prepare: flush, reply: values},
 	{name: "HGETALL_100", request: []string{"hgetall", "hash100"}, requests: 0.1, prepare: fillHash(wholeText), reply: pairs(wholeText)},
 	{name: "HGETALL_100_SHORT", request: []string{"hgetall", "hash100"}, requests: 0.1, prepare: fillHash(shortText), reply: pairs(shortText)},
 	{name: "HGETALL_10_OF_MANY", request: []string{"hgetall", "hash:__rand_int__"}, keys: manyHashes, requests: 0.5, prepare: fillHashes, reply: tenPairs},
 	{name: "ZRANGE_100", request: []string{"zrange", "zset100", "0", "99"}, requests: 0.1, prepare: fillSortedSet, reply: members},
 	{name: "ZREVRANGE_100_OF_MANY", request: []string{"zrevrange", "myzset", "0", "99"}, requests: 0.1, prepare: fillScores, reply: members},
+	{name: "GET_ABSENT", request: []string{"get", "absent:__rand_int__"}, keys: unheardOf, requests: 1, prepare: fillOthers, reply: nothing},
+	{name: "EXISTS_ABSENT", request: []string{"exists", "absent:__rand_int__"}, keys: unheardOf, requests: 1, prepare: fillOthers, reply: none},
+	{name: "HGET_ABSENT", request: []string{"hget", "hash", "absent:__rand_int__"}, keys: unheardOf, requests: 1, prepare: fillOthers, reply: nothing},
+	{name: "SET_NEW", request: []string{"set", "key:__rand_int__", "value"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: status},
+	{name: "INCR_NEW", request: []string{"incr", "counter:__rand_int__"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
+	{name: "HSET_NEW", request: []string{"hset", "hash:__rand_int__", "field", "value"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
+	{name: "SADD_NEW", request: []string{"sadd", "set:__rand_int__", "member"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
+	{name: "ZADD_NEW", request: []string{"zadd", "zset:__rand_int__", "1", "member"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
+	{name: "LPUSH_NEW", request: []string{"lpush", "list:__rand_int__", "element"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
+	{name: "RANDOMKEY", request: []string{"randomkey"}, requests: 0.1, prepare: fillStrings, reply: value},
+	{name: "EVAL_SET", request: []string{"eval", setScript, "1", "key:__rand_int__", "value"}, requests: 0.5, reply: status},
+	{name: "EVAL_HSET_10", request: []string{"eval", hsetScript, "1", "hash:__rand_int__", "value"}, requests: 0.1, reply: count},
 }
+
+// unheardOf is of how many keys one is asked for that nobody has asked for before, nearly always.
+const unheardOf = 2_000_000_000
+
+const (
+	setScript  = `return redis.call("set", KEYS[1], ARGV[1])`
+	hsetScript = `for i = 1, 10 do redis.call("hset", KEYS[1], "field:" .. i, ARGV[1]) end return 1`
+)
 
 func status(*plan) string  { return "+OK\r\n" }
 func count(*plan) string   { return ":1\r\n" }
+func none(*plan) string    { return ":0\r\n" }
+func nothing(*plan) string { return "$-1\r\n" }
 func value(p *plan) string { return bulk(strings.Repeat("x", p.valueSize)) }
 
 // values, pairs and members are a hundred elements of a list, a hash and a sorted set.
@@ -95,6 +120,23 @@ func fillStrings(p *plan, server *launch.Server) error {
 				arguments[i] = strings.Repeat("x", p.valueSize)
 			}
 		}
+		if _, err := p.benchmark(server.Port, arguments...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillOthers writes ten million keys, and a hash of a million fields, among which there are none that are asked for.
+func fillOthers(p *plan, server *launch.Server) error {
+	if err := flush(p, server); err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		count   float64
+		request []string
+	}{{1e7, []string{"set", "key:__rand_int__", "value"}}, {1e6, []string{"hset", "hash", "field:__rand_int__", "value"}}} {
+		arguments := append([]string{"-P", "64", "-r", strconv.Itoa(unheardOf), "-n", strconv.Itoa(int(c.count * p.scale))}, c.request...)
 		if _, err := p.benchmark(server.Port, arguments...); err != nil {
 			return err
 		}
@@ -281,7 +323,7 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 
 // begin prepares a server for a round, where that is necessary, and waits until that is done. Runs wait for their own ends.
 func (p *plan) begin(w workload, c *contestant, round int) error {
-	prepares := w.prepare != nil && (round == 0 || w.test == "lpop")
+	prepares := w.prepare != nil && (round == 0 || w.anew)
 	switch {
 	case c.floor != nil:
 		c.floor.answer(w.reply(p))

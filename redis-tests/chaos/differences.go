@@ -39,6 +39,9 @@ func (c *Cluster) differences() string {
 	return strings.Join(lines, "\n")
 }
 
+// databases is how many a member has.
+const databases = 16
+
 // keys are a member's keys with a description of what they hold.
 func (m *Member) keys() (map[string]string, error) {
 	c, err := m.dial()
@@ -47,7 +50,7 @@ func (m *Member) keys() (map[string]string, error) {
 	}
 	defer c.Close()
 	held := map[string]string{}
-	for database := range 16 {
+	for database := range databases {
 		if _, err := c.Must("select", strconv.Itoa(database)); err != nil {
 			return nil, err
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"kedis/redis-tests/lookup"
 )
 
 // Round runs load and faults of all kinds for a while, ends as chance has it, and compares.
@@ -54,7 +56,28 @@ func (c *Cluster) play(duration time.Duration, faults []fault, handsOver bool, c
 		return fmt.Errorf("chaos: round %d: %w", c.round, err)
 	}
 	c.requests += load.written.Load()
+	if err := c.lookUpEverything(); err != nil {
+		return fmt.Errorf("chaos: round %d: %w", c.round, err)
+	}
 	return c.forget(witnesses)
+}
+
+// lookUpEverything asks each Kedis for all that it lists.
+func (c *Cluster) lookUpEverything() error {
+	for _, m := range c.members {
+		if m.isRedis() || m.down || m.stopped {
+			continue
+		}
+		connection, err := m.dial()
+		if err != nil {
+			return err
+		}
+		err = lookup.Everything(connection, databases)
+		if err := errors.Join(err, connection.Close()); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return nil
 }
 
 // conclude ends a round in one of several ways.

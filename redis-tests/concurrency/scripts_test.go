@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"kedis/redis-tests/launch"
 	"kedis/redis-tests/resp"
@@ -84,6 +86,123 @@ func workOnAccounts(c *resp.Connection, random *rand.Rand, accounts, initial int
 		return fmt.Errorf("the sum is %s", replies[len(replies)-1])
 	}
 	return nil
+}
+
+// TestLongScript lets a script run for ever: it holds up who wants its keys, until busy-reply-threshold, and nobody else.
+func TestLongScript(t *testing.T) {
+	server := launch.ForTest(t, launch.MustUnderTest(t), "--busy-reply-threshold", "500")
+	c := server.MustDial(t)
+	c.SetTimeout(patience)
+	expect := func(want string, words ...string) {
+		t.Helper()
+		reply, err := c.Do(words...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := reply.String(); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", resp.Line(words), got, want)
+		}
+	}
+	begin := func(script string, keys ...string) <-chan string {
+		connection := server.MustDial(t)
+		connection.SetTimeout(patience)
+		ended := make(chan string, 1)
+		go func() {
+			reply, err := connection.Do(append([]string{"EVAL", script, strconv.Itoa(len(keys))}, keys...)...)
+			if err != nil {
+				ended <- err.Error()
+				return
+			}
+			ended <- reply.String()
+		}()
+		return ended
+	}
+	kill := func(ended <-chan string) {
+		t.Helper()
+		for {
+			select {
+			case got := <-ended:
+				if !strings.Contains(got, "Script killed by user") {
+					t.Errorf("the script was answered %s", got)
+				}
+				return
+			case <-time.After(10 * time.Millisecond):
+				if _, err := c.Do("SCRIPT", "KILL"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	awaitBusy := func(key string) {
+		t.Helper()
+		for {
+			reply, err := c.Do("GET", key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(reply.String(), "-BUSY") {
+				return
+			}
+		}
+	}
+	expect("-NOTBUSY", "SCRIPT", "KILL")
+	expect("+OK", "MSET", "a", "1", "b", "1")
+
+	ended := begin("while true do pcall(function() while true do end end) end", "a")
+	awaitBusy("a")
+	for range 3 {
+		expect("\"1\"", "GET", "b")
+		expect("-BUSY", "GET", "a")
+		expect("-BUSY", "EVAL", "return redis.call('get', 'a')", "0")
+		expect("-BUSY", "FLUSHALL")
+		expect("+PONG", "PING")
+		expect(":1", "EVAL", "return 1", "1", "b")
+	}
+	kill(ended)
+	expect("\"1\"", "GET", "a")
+
+	// One that has all databases to itself.
+	ended = begin("redis.call('keys', 'x*') while true do end")
+	awaitBusy("b")
+	expect("+PONG", "PING")
+	expect("-BUSY", "FLUSHALL")
+	kill(ended)
+	expect("\"1\"", "GET", "b")
+
+	// One that only reads holds up nobody.
+	connection := server.MustDial(t)
+	connection.Queue("EVAL_RO", "while redis.call('get', KEYS[1]) do end", "1", "a")
+	if err := connection.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	expect("+OK", "SET", "a", "2")
+	expect("+OK", "SCRIPT", "KILL")
+	expect("+OK", "FLUSHALL")
+
+	// One that has written isn't ended, and ends with the server.
+	expect("+OK", "SET", "a", "seen")
+	begin("redis.call('set', KEYS[1], 'unseen') while true do end", "a")
+	for {
+		reply, err := c.Do("SCRIPT", "KILL")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(reply.String(), "-UNKILLABLE") {
+			break
+		}
+		if !reply.IsError() { // it had not written yet
+			begin("redis.call('set', KEYS[1], 'unseen') while true do end", "a")
+		}
+	}
+	server.Kill()
+	restarted, err := server.Restart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(restarted.Kill)
+	c = restarted.MustDial(t)
+	expect("\"seen\"", "GET", "a")
 }
 
 // TestScriptsOnWholeDatabases lets scripts that look at whole databases run beside those that write.

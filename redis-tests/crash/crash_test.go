@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kedis/redis-tests/launch"
+	"kedis/redis-tests/lookup"
 	"kedis/redis-tests/resp"
 	seeds "kedis/redis-tests/seed"
 )
@@ -192,6 +193,7 @@ func (l *load) check() error {
 	for _, w := range l.writers {
 		wrong = append(wrong, w.Settle(data.part(w), now))
 	}
+	wrong = append(wrong, lookup.Everything(connection, slices.Max(databases)+1))
 	if l.random.IntN(6) == 0 {
 		wrong = append(wrong, l.flushAll(connection))
 	}

@@ -45,6 +45,17 @@ var families = []family{
 		"@sscan {set} [match {pattern}] [count {count}]", "@zscan {zset} [match {pattern}] [count {count}]",
 		"(hscan|sscan|zscan) {key} {badcursor}", "scan {badcursor}", "restore {key} {milliseconds} {value} [replace] [absttl] [idletime {integer}|freq {integer}]",
 	}},
+	{"scripts", 6, []string{
+		"eval {caller} 0 set {string} {value}", "eval {caller} 0 get {string}", "eval {caller} 1 {counter} incrby {counter} {integer}",
+		"eval {caller} 0 append {string} {value}", "eval {caller} 0 hset {hash} <{field} {value}>+", "eval {caller} 0 hget {hash} {field}",
+		"eval {caller} 0 hmget {hash} <{field}>+", "eval {caller} 0 hincrby {hash} {field} {integer}", "eval {caller} 0 rpush {list} <{value}>+",
+		"eval {caller} 0 lpop {list} [{count}]", "eval {caller} 0 lrange {list} {index} {index}", "eval {caller} 0 sadd {set} <{member}>+",
+		"eval {caller} 0 sismember {set} {member}", "eval {caller} 0 zadd {zset} {number} {member}", "eval {caller} 0 zrem {zset} <{member}>+",
+		"eval {caller} 0 del <{key}>+", "eval {caller} 0 exists <{key}>+", "eval {caller} 0 type {key}", "eval {caller} 0 rename {key} {key}",
+		"eval {caller} 0 nosuch {value}", "eval {caller} 0 get", "eval {caller} 0 multi", "eval {caller} 0", "eval {caller} {number} {key}",
+		"eval_ro {caller} 0 get {string}", "eval_ro {caller} 0 set {string} {value}", "eval {program} 2 {counter} {string} <{value}>+",
+		"eval {program} 0", "eval {program} 2 {key} {key} {value}",
+	}},
 	{"expiry", 9, []string{
 		"expire {key} {seconds} [nx|xx|gt|lt] [xx|gt]", "pexpire {key} {milliseconds} [nx|xx|gt|lt]", "expireat {key} {unix} [nx|xx|gt|lt] [xx|lt]",
 		"pexpireat {key} {unixms} [nx|xx|gt|lt]", "ttl {key}", "pttl {key}", "expiretime {key}", "pexpiretime {key}", "persist {key}", "persist {key}",

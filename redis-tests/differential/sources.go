@@ -37,10 +37,31 @@ func init() {
 		"setsandzsets":  func(g *Generator) []string { return g.numbered(pick(g, "set", "zset")) },
 		"weightedzsets": weightedZSets,
 		"command":       func(g *Generator) []string { return g.plainCommand() },
+		"caller":        one(func(g *Generator) string { return pick(g, callers...) }),
+		"program":       one(func(g *Generator) string { return pick(g, programs...) }),
 		"badnumber":     one(func(g *Generator) string { return pick(g, badNumbers...) }),
 		"badcursor":     one(func(g *Generator) string { return pick(g, "abc", "-x", "1.5", "18446744073709551616", "1a") }),
 		"name":          one(name), "option": one(option),
 	}
+}
+
+// callers are scripts that run the command that their arguments are.
+var callers = []string{
+	"return redis.call(unpack(ARGV))", "return redis.call(unpack(ARGV))", "return redis.pcall(unpack(ARGV))",
+	"redis.setresp(3) return redis.pcall(unpack(ARGV))", "return {redis.pcall(unpack(ARGV)), 1}", "return {redis.pcall(unpack(ARGV)), redis.pcall(unpack(ARGV))}",
+	"local ok, reply = pcall(redis.call, unpack(ARGV)) return {tostring(ok), type(reply)}", "return cmsgpack.pack(redis.pcall(unpack(ARGV)))",
+	"return cjson.encode({redis.pcall(unpack(ARGV))})", "#!lua flags=no-writes\nreturn redis.call(unpack(ARGV))", "#!lua\nreturn redis.call(unpack(ARGV))",
+}
+
+// programs are scripts on two keys and any arguments.
+var programs = []string{
+	`local n = redis.call("incr", KEYS[1]) if n % 3 == 0 then redis.call("append", KEYS[2], n) end return n`,
+	`redis.call("set", KEYS[1], #ARGV) redis.call("lpush", KEYS[1], 1) return "never"`,
+	`redis.call("set", KEYS[1], 5) redis.pcall("lpush", KEYS[1], 1) redis.call("incr", KEYS[1]) return redis.call("get", KEYS[1])`,
+	`for i, v in ipairs(ARGV) do redis.call("set", "string" .. (i % 4 + 1), v) end return redis.call("mget", "string1", "string2", "string3", "string4")`,
+	`local t = {} for i = 1, 20 do t[i] = redis.call("exists", "string" .. i) + redis.call("exists", "hash" .. i) end return t`,
+	`if redis.call("type", KEYS[1]).ok == "string" then return redis.call("get", KEYS[1]) end return redis.call("del", KEYS[1], KEYS[2])`,
+	`error("an error of " .. #KEYS .. " keys")`, `return {KEYS, ARGV}`,
 }
 
 func pick[T any](g *Generator, values ...T) T { return values[g.below(len(values))] }

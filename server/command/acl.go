@@ -2,14 +2,12 @@ package command
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"time"
 
-	"kedis/internal/metrics"
 	"kedis/internal/number"
+	"kedis/server/access"
 	"kedis/server/execute"
 )
 
@@ -19,7 +17,7 @@ func aclFamily() Family {
 	const each = "O(N) where N is the number of users"
 	return Family{Commands: []Command{
 		{Name: "acl", Arity: -2, Group: "server", Since: "6.0.0", Complexity: "Depends on subcommand.",
-			Summary: "A container for commands on users. There is one, default, who may do everything.",
+			Summary: "A container for commands on users and on what they may do.",
 			Subcommands: []Command{
 				{Name: "cat", Arity: -2, Flags: anybody, Run: cmdACLCat, Since: "6.0.0", Complexity: "O(N) where N is the number of commands",
 					Syntax: "[categoryname]", Summary: "Lists the categories of commands, or the commands of a category."},
@@ -27,48 +25,54 @@ func aclFamily() Family {
 					Summary: "Returns the connection's user."},
 				{Name: "genpass", Arity: -2, Flags: anybody, Run: cmdACLGenPass, Since: "6.0.0", Complexity: "O(1)", Syntax: "[bits:integer]",
 					Summary: "Makes a password by chance."},
-				{Name: "users", Arity: 2, Flags: admin, Run: cmdACLUsers, Since: "6.0.0", Complexity: each, Summary: "Lists the users: default."},
+				{Name: "users", Arity: 2, Flags: admin, Run: cmdACLUsers, Since: "6.0.0", Complexity: each, Summary: "Lists the users."},
 				{Name: "list", Arity: 2, Flags: admin, Run: cmdACLList, Since: "6.0.0", Complexity: each,
 					Summary: "Lists the users with what they may do."},
-				{Name: "getuser", Arity: 3, Flags: admin, Run: cmdACLGetUser, Since: "6.0.0", Complexity: "O(1)", Syntax: "username",
-					Summary: "Tells what a user may do."},
+				{Name: "getuser", Arity: 3, Flags: admin, Run: cmdACLGetUser, Since: "6.0.0", Syntax: "username",
+					Complexity: "O(N). Where N is the number of password, command and pattern rules that the user has.",
+					Summary:    "Tells what a user may do."},
+				{Name: "setuser", Arity: -3, Flags: admin | Worker, Run: cmdACLSetUser, Since: "6.0.0", Syntax: "username [rule [rule ...]]",
+					Complexity: "O(N). Where N is the number of rules provided.", Summary: "Makes a user, or changes what a user may do."},
+				{Name: "deluser", Arity: -3, Flags: admin | Worker, Run: cmdACLDelUser, Since: "6.0.0", Syntax: "username [username ...]",
+					Complexity: "O(1) amortized time considering the typical user.", Summary: "Deletes users, and ends their connections."},
 				{Name: "dryrun", Arity: -4, Flags: admin, Run: cmdACLDryRun, Since: "7.0.0", Complexity: "O(1).",
 					Syntax: "username command [arg [arg ...]]", Summary: "Tells whether a user may execute a command."},
 				{Name: "log", Arity: -2, Flags: admin, Run: cmdACLLog, Since: "6.0.0", Complexity: "O(N) with N being the number of entries shown.",
-					Syntax: "[count | RESET]", Summary: "Lists the latest attempts to authenticate that were refused, or forgets them."},
-				refusal("setuser", -3, admin, "6.0.0", "username [rule [rule ...]]", errOneUser),
-				refusal("deluser", -3, admin, "6.0.0", "username [username ...]", errOneUser),
-				refusal("load", 2, admin, "6.0.0", "", errOneUser),
-				refusal("save", 2, admin, "6.0.0", "", errOneUser),
-				execute.HelpRow("acl", "6.0.0", Loading|Stale, 0,
-					"CAT [<category>]",
-					"    List the categories of commands, or the commands of a category.",
-					"DRYRUN <username> <command> [<arg> ...]",
-					"    Tell whether a user may execute a command.",
-					"GENPASS [<bits>]",
-					"    Make a password of 256 or so many random bits.",
-					"GETUSER <username>",
-					"    Tell what a user may do.",
-					"LIST",
-					"    List the users with what they may do.",
-					"LOG [<count> | RESET]",
-					"    List the latest attempts to authenticate that were refused (default: 10),",
-					"    or forget them.",
-					"USERS",
-					"    List the users.",
-					"WHOAMI",
-					"    Return the connection's user."),
+					Syntax: "[count | RESET]", Summary: "Lists what was denied lately, or forgets it."},
+				{Name: "load", Arity: 2, Flags: admin | Worker, Run: cmdACLLoad, Since: "6.0.0",
+					Complexity: "O(N). Where N is the number of configured users.", Summary: "Reads the file of users again."},
+				{Name: "save", Arity: 2, Flags: admin | Worker, Run: cmdACLSave, Since: "6.0.0",
+					Complexity: "O(N). Where N is the number of configured users.", Summary: "Writes the users to their file."},
+				execute.HelpRow("acl", "6.0.0", Loading|Stale, 0, aclHelp...),
 			}},
 	}}
 }
 
-const errOneUser = Error("ERR Kedis has no users but 'default', whose password is the option requirepass")
-
-// refusal is a subcommand that exists only to say why it doesn't.
-func refusal(name string, arity int, flags Flags, since, syntax string, why Error) Command {
-	return Command{Name: name, Arity: arity, Flags: flags, Since: since, Complexity: "O(1)", Syntax: syntax,
-		Summary: "Is refused: " + string(why[len("ERR "):]) + ".",
-		Run:     func(*Invocation) error { return why }}
+var aclHelp = []string{
+	"CAT [<category>]",
+	"    List the categories of commands, or the commands of a category.",
+	"DELUSER <username> [<username> ...]",
+	"    Delete users, and end their connections.",
+	"DRYRUN <username> <command> [<arg> ...]",
+	"    Tell whether a user may execute a command.",
+	"GETUSER <username>",
+	"    Tell what a user may do.",
+	"GENPASS [<bits>]",
+	"    Make a password of 256 or so many random bits.",
+	"LIST",
+	"    List the users with what they may do.",
+	"LOAD",
+	"    Read the file of users again.",
+	"LOG [<count> | RESET]",
+	"    List what was denied lately (default: 10 entries), or forget it.",
+	"SAVE",
+	"    Write the users to their file.",
+	"SETUSER <username> <rule> [<rule> ...]",
+	"    Make a user, or change what a user may do.",
+	"USERS",
+	"    List the users.",
+	"WHOAMI",
+	"    Return the connection's user.",
 }
 
 func cmdACLCat(c *Invocation) error {
@@ -98,13 +102,89 @@ func cmdACLCat(c *Invocation) error {
 }
 
 func cmdACLWhoAmI(c *Invocation) error {
-	c.Reply.BulkString(defaultUser)
+	if user := c.Session.User; user != nil {
+		c.Reply.BulkString(user.Name())
+	} else {
+		c.Reply.Null()
+	}
 	return nil
 }
 
 func cmdACLUsers(c *Invocation) error {
-	c.Reply.Array(1)
-	c.Reply.BulkString(defaultUser)
+	replyStrings(c, c.Engine.Users.Names())
+	return nil
+}
+
+func replyStrings(c *Invocation, texts []string) {
+	c.Reply.Array(len(texts))
+	for _, text := range texts {
+		c.Reply.BulkString(text)
+	}
+}
+
+// redactRules keeps a user's name and rules out of logs: passwords may stand among them.
+func redactRules(c *Invocation) {
+	for i := 2; i < len(c.Args); i++ {
+		c.Redact(i)
+	}
+}
+
+func cmdACLSetUser(c *Invocation) error {
+	redactRules(c)
+	rules := make([]string, len(c.Args)-3)
+	for i, word := range c.Args[3:] {
+		rules[i] = string(word)
+	}
+	user, err := c.Engine.Users.Set(string(c.Args[2]), rules)
+	if err != nil {
+		return Errorf("ERR %s", execute.UntilZero([]byte(err.Error())))
+	}
+	c.Engine.UserChanged(user, c.Session)
+	c.Reply.OK()
+	return nil
+}
+
+func cmdACLDelUser(c *Invocation) error {
+	redactRules(c)
+	names := c.Args[2:]
+	if slices.ContainsFunc(names, func(name []byte) bool { return string(name) == access.DefaultName }) {
+		return Error("ERR The 'default' user cannot be removed")
+	}
+	deleted := int64(0)
+	for _, name := range names {
+		if user := c.Engine.Users.Delete(string(name)); user != nil {
+			c.Engine.UserChanged(user, c.Session)
+			deleted++
+		}
+	}
+	c.Reply.Integer(deleted)
+	return nil
+}
+
+const errNoUserFile = Error("ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER " +
+	"command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis " +
+	"configuration.")
+
+func cmdACLLoad(c *Invocation) error {
+	if c.Engine.Config.ACLFile.Get() == "" {
+		return errNoUserFile
+	}
+	if err := c.Engine.LoadUsers(c.Session); err != nil {
+		return Errorf("ERR %s", err)
+	}
+	c.Reply.OK()
+	return nil
+}
+
+func cmdACLSave(c *Invocation) error {
+	if c.Engine.Config.ACLFile.Get() == "" {
+		return errNoUserFile
+	}
+	if err := c.Engine.SaveUsers(); err != nil {
+		c.Engine.Logger.Error("saving users", "error", err)
+		return Error("ERR There was an error trying to save the ACLs. Please check the server logs for more information")
+	}
+	c.Reply.OK()
 	return nil
 }
 
@@ -135,52 +215,61 @@ func cmdACLGenPass(c *Invocation) error {
 	return nil
 }
 
-// passwordHash is the default user's password as ACL shows it; empty if there is none.
-func passwordHash(e *Engine) string {
-	password := e.Config.RequirePass.Get()
-	if password == "" {
-		return ""
-	}
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(password)))
-}
-
 func cmdACLList(c *Invocation) error {
-	password := "nopass"
-	if hash := passwordHash(c.Engine); hash != "" {
-		password = "#" + hash
+	lines := c.Engine.Users.Lines()
+	for i := range lines {
+		lines[i] = "user " + lines[i]
 	}
-	c.Reply.Array(1)
-	c.Reply.BulkString("user " + defaultUser + " on " + password + " ~* &* +@all")
+	replyStrings(c, lines)
 	return nil
 }
 
 func cmdACLGetUser(c *Invocation) error {
-	if string(c.Args[2]) != defaultUser {
+	c.Redact(2)
+	user := c.Engine.Users.Get(string(c.Args[2]))
+	if user == nil {
 		c.Reply.Null()
 		return nil
 	}
-	flags, passwords := []string{"on", "nopass"}, []string(nil)
-	if hash := passwordHash(c.Engine); hash != "" {
-		flags, passwords = flags[:1], []string{hash}
+	rules := user.Rules()
+	own, others := rules.Selectors()
+	fields := 6
+	if own.Databases != "" {
+		fields++
 	}
-	c.Reply.Map(6)
+	c.Reply.Map(fields)
 	c.Reply.BulkString("flags")
+	flags := rules.Flags()
 	c.Reply.Set(len(flags))
 	for _, flag := range flags {
 		c.Reply.BulkString(flag)
 	}
 	c.Reply.BulkString("passwords")
-	c.Reply.Array(len(passwords))
-	for _, password := range passwords {
-		c.Reply.BulkString(password)
-	}
-	for _, rule := range [][2]string{{"commands", "+@all"}, {"keys", "~*"}, {"channels", "&*"}} {
-		c.Reply.BulkString(rule[0])
-		c.Reply.BulkString(rule[1])
-	}
+	replyStrings(c, rules.Passwords())
+	replySelector(c, own)
 	c.Reply.BulkString("selectors")
-	c.Reply.Array(0)
+	c.Reply.Array(len(others))
+	for _, selector := range others {
+		if selector.Databases != "" {
+			c.Reply.Map(4)
+		} else {
+			c.Reply.Map(3)
+		}
+		replySelector(c, selector)
+	}
 	return nil
+}
+
+// replySelector replies the fields of a selector. That of databases, which Redis doesn't have, is there if not all are allowed.
+func replySelector(c *Invocation, selector access.Selector) {
+	for _, field := range [][2]string{{"commands", selector.Commands}, {"keys", selector.Keys}, {"channels", selector.Channels}} {
+		c.Reply.BulkString(field[0])
+		c.Reply.BulkString(field[1])
+	}
+	if selector.Databases != "" {
+		c.Reply.BulkString("databases")
+		c.Reply.BulkString(selector.Databases)
+	}
 }
 
 const deniedEntries = 10
@@ -202,13 +291,16 @@ func cmdACLLog(c *Invocation) error {
 	}
 	entries, now := c.Engine.Denials.Latest(max(count, 0)), time.Now()
 	c.Reply.Array(len(entries))
-	for _, e := range entries {
-		replyDenial(c, e, now)
+	for i := range entries {
+		replyDenial(c, &entries[i], now)
 	}
 	return nil
 }
 
-func replyDenial(c *Invocation, e metrics.Denial, now time.Time) {
+var denialReasons = [...]string{access.DeniedCommand: "command", access.DeniedKey: "key", access.DeniedAuthentication: "auth",
+	access.DeniedChannel: "channel", access.DeniedDatabase: "database"}
+
+func replyDenial(c *Invocation, e *access.Entry, now time.Time) {
 	r := c.Reply
 	integer := func(name string, value int64) {
 		r.BulkString(name)
@@ -220,7 +312,7 @@ func replyDenial(c *Invocation, e metrics.Denial, now time.Time) {
 	}
 	r.Map(10)
 	integer("count", e.Count)
-	text("reason", "auth")
+	text("reason", denialReasons[e.Reason])
 	text("context", e.Context)
 	text("object", e.Object)
 	text("username", e.Username)
@@ -232,18 +324,9 @@ func replyDenial(c *Invocation, e metrics.Denial, now time.Time) {
 	integer("timestamp-last-updated", e.Updated.UnixMilli())
 }
 
-// noteDenial notes that a client could not become a user.
-func noteDenial(c *Invocation, user []byte) {
-	kind := "toplevel"
-	if c.Nested() {
-		kind = "multi"
-	}
-	c.Engine.Denials.Add(metrics.Denial{Context: kind, Object: string(c.Args[0]), Username: string(user),
-		Client: string(describe(c, nil, c.Session))}, time.Now())
-}
-
 func cmdACLDryRun(c *Invocation) error {
-	if string(c.Args[2]) != defaultUser {
+	user := c.Engine.Users.Get(string(c.Args[2]))
+	if user == nil {
 		return Errorf("ERR User '%s' not found", execute.UntilZero(c.Args[2]))
 	}
 	words := c.Args[3:]
@@ -254,6 +337,10 @@ func cmdACLDryRun(c *Invocation) error {
 	case !command.Accepts(len(words)):
 		return execute.WrongArity(command.FullName())
 	}
-	c.Reply.OK()
+	if refusal := c.Engine.Try(user, words, c.Session.Database); refusal != "" {
+		c.Reply.BulkString(refusal)
+	} else {
+		c.Reply.OK()
+	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kedis/internal/number"
+	"kedis/server/access"
 	"kedis/server/execute"
 )
 
@@ -57,7 +58,7 @@ func clientOthers() []Command {
 		{Name: "list", Arity: -2, Flags: admin, Categories: CategoryConnection, Run: cmdClientList,
 			Tips:  []string{"nondeterministic_output"},
 			Since: "2.4.0", Complexity: each,
-			Syntax:  "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
+			Syntax:  "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]] [USER username]",
 			Summary: "Lists the connections, one to a line."},
 		{Name: "kill", Arity: -3, Flags: admin | NoBatch, Categories: CategoryConnection, Run: cmdClientKill,
 			Since: "2.4.0", Complexity: each,
@@ -123,6 +124,8 @@ var clientHelp = []string{
 	"      Only those of a kind.",
 	"    * ID <client-id> [<client-id> ...]",
 	"      Only those with these ids.",
+	"    * USER <username>",
+	"      Only those of a user.",
 	"UNPAUSE",
 	"    End a pause.",
 	"PAUSE <timeout> [WRITE|ALL]",
@@ -208,6 +211,12 @@ func cmdClientList(c *Invocation) error {
 			return err
 		}
 		wanted = func(s *Session) bool { return clientTypeOf(s) == kind }
+	case len(c.Args) == 4 && equalFold(c.Args[2], "user"):
+		user, err := findUser(c, c.Args[3])
+		if err != nil {
+			return err
+		}
+		wanted = func(s *Session) bool { return s.ShownUser() == user }
 	case len(c.Args) > 3 && equalFold(c.Args[2], "id"):
 		return listClientsByID(c, c.Args[3:])
 	case len(c.Args) > 2:
@@ -280,6 +289,14 @@ func clientTypeOf(s *Session) clientType {
 // describe appends a connection's line of CLIENT LIST, without the end of the line. What only the
 // connection's own goroutine knows is as it was a moment ago.
 func describe(c *Invocation, dst []byte, s *Session) []byte {
+	if s == c.Session {
+		return describeRunning(dst, s, c.Args)
+	}
+	return describeRunning(dst, s, nil)
+}
+
+// describeRunning describes a connection that runs a request of some words.
+func describeRunning(dst []byte, s *Session, args [][]byte) []byte {
 	now := time.Now()
 	field := func(name string, value int64) {
 		dst = strconv.AppendInt(append(append(append(dst, ' '), name...), '='), value, 10)
@@ -290,10 +307,7 @@ func describe(c *Invocation, dst []byte, s *Session) []byte {
 	status := s.Status()
 	query, output := s.Peer.Buffered()
 	channels, patterns := s.Subscriptions()
-	words, queued := 0, status.QueuedBytes
-	if s == c.Session {
-		words = execute.WordBytes(c.Args)
-	}
+	words, queued := execute.WordBytes(args), status.QueuedBytes
 	dst = strconv.AppendInt(append(dst, "id="...), s.ID, 10)
 	text("addr", s.Peer.RemoteAddress())
 	text("laddr", s.Peer.LocalAddress())
@@ -328,12 +342,12 @@ func describe(c *Invocation, dst []byte, s *Session) []byte {
 	return dst
 }
 
-// userOf is who the session belongs to: a primary may do everything.
+// userOf is who the session belongs to. A primary may do everything.
 func userOf(s *Session) string {
-	if s.Is(execute.KindPrimary) {
-		return "(superuser)"
+	if user := s.ShownUser(); user != nil {
+		return user.Name()
 	}
-	return defaultUser
+	return "(superuser)"
 }
 
 func events(output int) string {
@@ -376,8 +390,8 @@ type clientFilter struct {
 	id                    int64
 	kind                  clientType
 	byKind                bool
-	byUser                bool
-	maxAge                int64 // seconds; 0 is any
+	user                  *access.User // nil is any
+	maxAge                int64        // seconds; 0 is any
 	spare                 *Session
 }
 
@@ -425,10 +439,8 @@ func (f *clientFilter) parse(c *Invocation, option string, value []byte) (err er
 	case "laddr":
 		f.localAddress = value
 	case "user":
-		if string(value) != defaultUser {
-			return Errorf("ERR No such user '%s'", execute.UntilZero(value))
-		}
-		f.byUser = true
+		f.user, err = findUser(c, value)
+		return err
 	case "maxage":
 		n, ok := number.ParseInt(value)
 		if !ok {
@@ -443,6 +455,15 @@ func (f *clientFilter) parse(c *Invocation, option string, value []byte) (err er
 		return ErrSyntax
 	}
 	return nil
+}
+
+// findUser finds a user by name.
+func findUser(c *Invocation, name []byte) (*access.User, error) {
+	user := c.Engine.Users.Get(string(name))
+	if user == nil {
+		return nil, Errorf("ERR No such user '%s'", execute.UntilZero(name))
+	}
+	return user, nil
 }
 
 func (f *clientFilter) parseSkipMe(c *Invocation, value []byte) error {
@@ -485,7 +506,7 @@ func killClients(c *Invocation, f *clientFilter) int {
 
 func (f *clientFilter) fits(s *Session) bool {
 	switch {
-	case s == f.spare, f.id != 0 && s.ID != f.id, f.byKind && clientTypeOf(s) != f.kind, f.byUser && userOf(s) != defaultUser:
+	case s == f.spare, f.id != 0 && s.ID != f.id, f.byKind && clientTypeOf(s) != f.kind, f.user != nil && s.ShownUser() != f.user:
 		return false
 	case f.address != nil && s.Peer.RemoteAddress() != string(f.address):
 		return false

@@ -54,7 +54,7 @@ func cmdConfigSet(c *Invocation) error {
 	var pairs [][2]string
 	for i := 2; i < len(c.Args); i += 2 {
 		pairs = append(pairs, [2]string{string(c.Args[i]), string(c.Args[i+1])})
-		if i+1 < 64 && c.Engine.Config.Sensitive(string(c.Args[i])) {
+		if c.Engine.Config.Sensitive(string(c.Args[i])) {
 			c.Redact(i + 1)
 		}
 	}

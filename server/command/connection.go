@@ -1,10 +1,10 @@
 package command
 
 import (
-	"crypto/subtle"
 	"math"
 
 	"kedis/internal/number"
+	"kedis/server/access"
 	"kedis/server/execute"
 )
 
@@ -43,7 +43,7 @@ func connectionFamily() Family {
 		{Name: "reset", Arity: 1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdReset, Immediate: true, Subscribed: true,
 			Group: "connection", Since: "6.2.0", Complexity: "O(1)",
 			Summary: "Makes the connection what it was when it began."},
-		{Name: "select", Arity: 2, Flags: Loading | Stale | Fast, Categories: CategoryConnection, Run: cmdSelect, Selects: true,
+		{Name: "select", Arity: 2, Flags: Loading | Stale | Fast, Categories: CategoryConnection, Run: cmdSelect, Selects: true, Databases: databasesIn(1),
 			Group: "connection", Since: "1.0.0", Complexity: "O(1)", Syntax: "index",
 			Summary: "Changes the selected database."},
 		clientCommand(),
@@ -67,17 +67,12 @@ func cmdWebRequest(c *Invocation) error {
 	return nil
 }
 
-// defaultUser is the only user there is.
-const defaultUser = "default"
-
-// authenticate checks a user's password. Without requirepass any is right.
+// authenticate makes the session a user's.
 func authenticate(c *Invocation, user, password []byte) error {
-	if required := c.Engine.Config.RequirePass.Get(); string(user) != defaultUser ||
-		required != "" && subtle.ConstantTimeCompare(password, []byte(required)) == 0 {
-		noteDenial(c, user)
+	if !c.Engine.SignIn(c.Session, user, password) {
+		c.DenyAuthentication(user)
 		return errWrongPassword
 	}
-	c.Session.Authenticated = true
 	return nil
 }
 
@@ -85,13 +80,13 @@ func cmdAuth(c *Invocation) error {
 	for i := 1; i < len(c.Args); i++ {
 		c.Redact(i)
 	}
-	user, password := []byte(defaultUser), c.Args[1]
+	user, password := []byte(access.DefaultName), c.Args[1]
 	switch {
 	case len(c.Args) > 3:
 		return ErrSyntax
 	case len(c.Args) == 3:
 		user, password = c.Args[1], c.Args[2]
-	case c.Engine.Config.RequirePass.Get() == "":
+	case c.Engine.Users.Default().NeedsNoPassword():
 		return errNoPassword
 	}
 	if err := authenticate(c, user, password); err != nil {
@@ -246,7 +241,7 @@ func cmdReset(c *Invocation) error {
 	s.SetName("")
 	s.NoEvict.Store(false)
 	s.NoTouch.Store(false)
-	s.Authenticated = c.Engine.Config.RequirePass.Get() == ""
+	c.Engine.SignOut(s)
 	s.ReplyMode = execute.ReplyOn
 	c.Reply.SimpleString("RESET")
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kedis/internal/number"
+	"kedis/server/access"
 	"kedis/server/execute"
 )
 
@@ -16,9 +17,10 @@ func databaseFamily() Family {
 			Group: "server", Since: "1.0.0", Complexity: "O(1)", Syntax: "[ASYNC | SYNC]",
 			Summary: "Removes all keys of the database. Their space is given back in the background either way."},
 		{Name: "flushall", Arity: -1, Flags: Write | Exclusive, Categories: CategoryKeyspace | CategoryDangerous, Tips: tips, Run: cmdFlushAll,
-			Group: "server", Since: "1.0.0", Complexity: "O(N) where N is the number of databases", Syntax: "[ASYNC | SYNC]",
+			Databases: func(_ [][]byte, number int) (int, bool) { return access.AllDatabases, number == 0 },
+			Group:     "server", Since: "1.0.0", Complexity: "O(N) where N is the number of databases", Syntax: "[ASYNC | SYNC]",
 			Summary: "Removes all keys of all databases. Their space is given back in the background either way."},
-		{Name: "swapdb", Arity: 3, Flags: Write | Fast | Exclusive, Categories: CategoryKeyspace | CategoryDangerous, Run: cmdSwapDB,
+		{Name: "swapdb", Arity: 3, Flags: Write | Fast | Exclusive, Categories: CategoryKeyspace | CategoryDangerous, Run: cmdSwapDB, Databases: databasesIn(1, 2),
 			Group: "server", Since: "4.0.0", Complexity: "O(N) where N is the number of keys that clients watch in both databases",
 			Syntax: "index1 index2", Summary: "Exchanges two databases."},
 		{Name: "dbsize", Arity: 1, Flags: ReadOnly | Fast, Categories: CategoryKeyspace, Run: cmdDBSize,
@@ -30,6 +32,17 @@ func databaseFamily() Family {
 			Group: "server", Since: "2.6.0", Complexity: "O(1)",
 			Summary: "Returns the server's time: Unix time in seconds, and the microseconds of the running one."},
 	}}
+}
+
+// databasesIn finds the databases that stand at some words.
+func databasesIn(words ...int) func(args [][]byte, number int) (database int, ok bool) {
+	return func(args [][]byte, number int) (int, bool) {
+		if number >= len(words) {
+			return 0, false
+		}
+		database, err := parseDatabase(args[words[number]], math.MaxInt32)
+		return database, err == nil
+	}
 }
 
 // parseFlushMode takes ASYNC or SYNC, which make no difference.

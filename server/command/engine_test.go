@@ -28,7 +28,7 @@ type testClient struct {
 }
 
 func newTestClient(t testing.TB, e *Engine) *testClient {
-	return &testClient{t, e, e.NewBatch(0), execute.NewSession(execute.Nowhere{}, true)}
+	return &testClient{t, e, e.NewBatch(0), e.NewClient(execute.Nowhere{})}
 }
 
 // Do returns the reply, in RESP.

@@ -38,6 +38,12 @@ func (k *kept) Stop() {
 // KeptConnections is the number of connections to other servers that wait for the next MIGRATE.
 func (k *kept) KeptConnections() int { return k.targets.kept() }
 
+// Scripts is how many scripts are kept, and how many bytes their texts and the idle interpreters take.
+func (k *kept) Scripts() (number int, texts, interpreters int64) {
+	number, texts = k.scripts.count()
+	return number, texts, k.scripts.pool.Used()
+}
+
 // keptBy returns what commands keep for an engine.
 func keptBy(e *Engine) *kept { return e.Families.(*kept) }
 
@@ -48,6 +54,7 @@ func NewEngine(store *storage.Store, c *config.Config, log execute.Log, logger h
 	k.scripts.init(c.ScriptMemory.Get)
 	e := execute.NewEngine(store, c, log, logger, reactors, NewTable(), k)
 	e.Observer = observe.New(e)
+	e.Describe = func(s *Session, args [][]byte) string { return string(describeRunning(nil, s, args)) }
 	return e
 }
 

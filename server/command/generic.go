@@ -165,7 +165,7 @@ func (m *matcher) matches(name []byte) bool {
 }
 
 func cmdRandomKey(c *Invocation) error {
-	key, found, err := c.DB.RandomKey(rand.IntN)
+	key, found, err := c.DB.AnyKey(rand.IntN)
 	switch {
 	case err != nil:
 		return err

@@ -119,7 +119,7 @@ func TestGenericReplay(t *testing.T) {
 		client.Do(randomGenericCommand(random)...)
 	}
 	replica, _ := newTestEngine(t)
-	if err := replica.NewApplier().Replay(0, log.Content, log.Position()); err != nil {
+	if err := replica.NewLogApplier().Replay(0, log.Content, log.Position()); err != nil {
 		t.Fatal(err)
 	}
 	for database := range 3 {

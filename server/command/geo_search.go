@@ -121,7 +121,7 @@ func searchPlaces(c *Invocation, q *geoSearch) error {
 	if q.form == anyStored {
 		source = 2
 	}
-	z, err := c.DB.ZSet(c.Args[source])
+	z, err := c.DB.Reading().ZSet(c.Args[source])
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func TestHashesAndSetsReplay(t *testing.T) {
 		client.Do(randomElementCommand(random)...)
 	}
 	replica, _ := newTestEngine(t)
-	if err := replica.NewApplier().Replay(0, log.Content, log.Position()); err != nil {
+	if err := replica.NewLogApplier().Replay(0, log.Content, log.Position()); err != nil {
 		t.Fatal(err)
 	}
 	got, want := collectionsOf(t, replica), collectionsOf(t, engine)

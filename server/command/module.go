@@ -27,3 +27,10 @@ func cmdModuleList(c *Invocation) error {
 	c.Reply.Array(0)
 	return nil
 }
+
+// refusal is a subcommand that exists only to say why it doesn't.
+func refusal(name string, arity int, flags Flags, since, syntax string, why Error) Command {
+	return Command{Name: name, Arity: arity, Flags: flags, Since: since, Complexity: "O(1)", Syntax: syntax,
+		Summary: "Is refused: " + string(why[len("ERR "):]) + ".",
+		Run:     func(*Invocation) error { return why }}
+}

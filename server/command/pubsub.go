@@ -24,9 +24,11 @@ func pubSubFamily() Family {
 		}}
 	return Family{Commands: []Command{
 		subscribed(Command{Name: "subscribe", Arity: -2, Since: "2.0.0", Run: subscribe(execute.ChannelKind),
+			Channels:   execute.ChannelWords{First: 1, Several: true},
 			Complexity: "O(N), N being the number of channels", Syntax: "channel [channel ...]",
 			Summary: "Listens for messages published to channels."}),
 		subscribed(Command{Name: "psubscribe", Arity: -2, Since: "2.0.0", Run: subscribe(execute.PatternKind),
+			Channels:   execute.ChannelWords{First: 1, Several: true, Patterns: true},
 			Complexity: "O(N), N being the number of patterns", Syntax: "pattern [pattern ...]",
 			Summary: "Listens for messages published to channels whose names match patterns."}),
 		subscribed(Command{Name: "unsubscribe", Arity: -1, Since: "2.0.0", Run: unsubscribe(execute.ChannelKind),
@@ -36,17 +38,20 @@ func pubSubFamily() Family {
 			Complexity: "O(N), N being the number of patterns", Syntax: "[pattern [pattern ...]]",
 			Summary: "Stops listening to patterns."}),
 		{Name: "publish", Arity: 3, Flags: PubSub | Loading | Stale | Fast | MayReplicate, Since: "2.0.0", Group: "pubsub", Run: cmdPublish,
+			Channels:   execute.ChannelWords{First: 1},
 			Complexity: "O(N+M), N being the number of clients that listen to the channel and M of patterns", Syntax: "channel message",
 			Summary: "Sends a message to those who listen to a channel."},
 		subscribed(Command{Name: "ssubscribe", Arity: -2, Since: "7.0.0", Run: cmdSSubscribe, Keys: []KeySpec{keyRange(1, -1, 1, NotKey)},
+			Channels:   execute.ChannelWords{First: 1, Several: true},
 			Complexity: "O(N), N being the number of shard channels", Syntax: "shardchannel [shardchannel ...]",
 			Summary: "Listens for messages published to shard channels."}),
 		subscribed(Command{Name: "sunsubscribe", Arity: -1, Since: "7.0.0", Run: unsubscribe(execute.ShardKind), Keys: []KeySpec{keyRange(1, -1, 1, NotKey)},
 			Complexity: "O(N), N being the number of shard channels", Syntax: "[shardchannel [shardchannel ...]]",
 			Summary: "Stops listening to shard channels."}),
 		{Name: "spublish", Arity: 3, Flags: PubSub | Loading | Stale | Fast | MayReplicate, Since: "7.0.0", Group: "pubsub", Run: cmdSPublish,
-			Keys: []KeySpec{oneKey(1, NotKey)}, Complexity: "O(N), N being the number of clients that listen to the shard channel",
-			Syntax: "shardchannel message", Summary: "Sends a message to those who listen to a shard channel."},
+			Keys: []KeySpec{oneKey(1, NotKey)}, Channels: execute.ChannelWords{First: 1},
+			Complexity: "O(N), N being the number of clients that listen to the shard channel",
+			Syntax:     "shardchannel message", Summary: "Sends a message to those who listen to a shard channel."},
 		{Name: "pubsub", Arity: -2, Since: "2.8.0", Group: "pubsub", Complexity: "Depends on the subcommand",
 			Summary: "A container for commands that tell of channels and listeners.",
 			Subcommands: []Command{
@@ -94,6 +99,7 @@ func subscribe(kind execute.ListenKind) func(*Invocation) error {
 			c.Engine.Listeners.Add(c.Session, kind, string(name))
 			replySubscription(c, kind, subscribeWords[kind], name)
 		}
+		c.Engine.CheckListening(c.Session)
 		return nil
 	}
 }

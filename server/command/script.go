@@ -254,7 +254,11 @@ func (r *scriptRun) refusal(request *Request) error {
 		return Error("ERR Wrong number of args calling Redis command from script")
 	case command.Flags&(NoScript|NoBatch) != 0:
 		return Error("ERR This Redis command is not allowed from script")
-	case r.readOnly && request.Writes():
+	}
+	if err := r.c.PermitCall(request); err != nil {
+		return err
+	}
+	if r.readOnly && request.Writes() {
 		return Error("ERR Write commands are not allowed from read-only scripts.")
 	}
 	return r.c.Refusal(request)
@@ -263,7 +267,8 @@ func (r *scriptRun) refusal(request *Request) error {
 // May reports whether the user may run a request.
 func (r *scriptRun) May(words [][]byte) (may, known bool) {
 	request := r.c.Inner(words)
-	return true, request.Command != nil && request.Command.Run != nil && request.Command.Accepts(len(words))
+	known = request.Command != nil && request.Command.Run != nil && request.Command.Accepts(len(words))
+	return known && r.c.MayCall(request), known
 }
 
 // Log writes what a script has to say, when what it did is committed.

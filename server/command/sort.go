@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"runtime"
 	"slices"
 
@@ -40,6 +41,7 @@ type sorting struct {
 	unsorted      bool // the elements stay in the order that they have
 	offset, count int64
 	store         []byte // nil: they are returned
+	elsewhere     string // the first option that reads other keys: BY or GET
 }
 
 func parseSort(words [][]byte, mayStore bool) (sorting, error) {
@@ -60,8 +62,12 @@ func parseSort(words [][]byte, mayStore bool) (sorting, error) {
 		case a.option("BY", &word):
 			by := sortorder.ParsePattern(word)
 			s.by, s.unsorted = &by, s.unsorted || by.Constant
+			if !by.Constant {
+				s.elsewhere = cmp.Or(s.elsewhere, "BY")
+			}
 		case a.option("GET", &word):
 			s.gets = append(s.gets, sortorder.ParsePattern(word))
+			s.elsewhere = cmp.Or(s.elsewhere, "GET") // # too, as in Redis
 		default:
 			a.fail(ErrSyntax)
 		}
@@ -124,6 +130,9 @@ const errWeights = Error("ERR One or more scores can't be converted into double"
 
 func sortElements(c *Invocation, mayStore bool) error {
 	s, err := parseSort(c.Args[2:], mayStore)
+	if s.elsewhere != "" && !c.ReadsEveryKey() {
+		return Errorf("ERR %s option of SORT denied due to insufficient ACL permissions.", s.elsewhere)
+	}
 	if err != nil {
 		return err
 	}

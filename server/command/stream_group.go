@@ -245,7 +245,7 @@ func cmdXGroupDelConsumer(c *Invocation) error {
 }
 
 func cmdXAck(c *Invocation) error {
-	s, err := c.DB.Stream(c.Args[1])
+	s, err := c.DB.Reading().Stream(c.Args[1])
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func TestStringEffects(t *testing.T) {
 func TestExpiredStrings(t *testing.T) {
 	engine, log := newTestEngine(t)
 	client := newTestClient(t, engine)
-	applier := engine.NewApplier() // for which nothing expires
+	applier := engine.NewLogApplier() // for which nothing expires
 	for _, c := range []struct{ command, reply, effects string }{
 		{"GET k", "$-1\r\n", ""},
 		{"PFCOUNT k", ":0\r\n", "DEL k"},
@@ -138,7 +138,7 @@ func TestStringReplay(t *testing.T) {
 		client.Do(randomStringCommand(random)...)
 	}
 	replica, _ := newTestEngine(t)
-	if err := replica.NewApplier().Replay(0, log.Content, log.Position()); err != nil {
+	if err := replica.NewLogApplier().Replay(0, log.Content, log.Position()); err != nil {
 		t.Fatal(err)
 	}
 	got, want := stringsOf(t, replica), stringsOf(t, engine)
@@ -267,7 +267,7 @@ func TestCountsWithoutALog(t *testing.T) {
 	client.Do("PFADD", "h", "a", "b")
 	effect := resp.AppendRequest(nil, words("SET", "gone", "v", "PXAT", "1000")...)
 	log.Length += int64(len(effect))
-	if err := engine.NewApplier().Replay(0, effect, log.Position()); err != nil {
+	if err := engine.NewLogApplier().Replay(0, effect, log.Position()); err != nil {
 		t.Fatal(err)
 	}
 	log.Fail = errors.New("no space")

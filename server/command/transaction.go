@@ -79,6 +79,11 @@ func cmdExec(c *Invocation) error {
 func runQueue(c *Invocation, queue []*Request) error {
 	c.Reply.Array(len(queue))
 	for _, r := range queue {
+		if err := c.Permit(r); err != nil {
+			c.Engine.CountError(err.Error())
+			c.Reply.Error(err.Error())
+			continue
+		}
 		if err := c.Invoke(r, c.Reply); err != nil {
 			return err
 		}

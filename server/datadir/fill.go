@@ -25,13 +25,13 @@ type Fill struct {
 	data      *Directory
 	config    *config.Config
 	logger    hclog.Logger
-	directory string            // as it will be called
-	working   string            // until then
-	lock      *os.File          // on the working directory
-	imported  *storage.Import   // until it is the data
-	follower  *execute.Follower // from then on
-	database  int               // that the log has selected
-	request   []byte            // scratch
+	directory string                 // as it will be called
+	working   string                 // until then
+	lock      *os.File               // on the working directory
+	imported  *storage.Import        // until it is the data
+	applier   *execute.StreamApplier // from then on
+	database  int                    // that the log has selected
+	request   []byte                 // scratch
 }
 
 const (
@@ -129,13 +129,13 @@ func (f *Fill) enclose(word string) error {
 
 func (f *Fill) apply(args [][]byte) error {
 	f.request = resp.AppendRequest(f.request[:0], args...)
-	if err := f.follower.Apply(args, f.request); err != nil {
+	if err := f.applier.Apply(args, f.request); err != nil {
 		return err
 	}
-	if f.follower.Pending() < fillCommit {
+	if f.applier.Pending() < fillCommit {
 		return nil
 	}
-	return f.follower.Commit()
+	return f.applier.Commit()
 }
 
 // adopt makes what was imported the data.
@@ -150,7 +150,7 @@ func (f *Fill) adopt() error {
 		return err
 	}
 	f.imported = nil
-	f.follower = command.NewEngine(f.data.Store, f.config, f.data, f.logger, 1).NewFileFollower(0)
+	f.applier = command.NewEngine(f.data.Store, f.config, f.data, f.logger, 1).NewFileApplier(0)
 	return f.data.Store.PersistState()
 }
 
@@ -159,11 +159,11 @@ func (f *Fill) Finish() error {
 	if err := f.adopt(); err != nil {
 		return err
 	}
-	if err := f.follower.Commit(); err != nil {
+	if err := f.applier.Commit(); err != nil {
 		return err
 	}
-	f.follower.Close()
-	f.follower = nil
+	f.applier.Close()
+	f.applier = nil
 	err := f.data.Close()
 	f.data = nil
 	if err = errors.Join(err, os.RemoveAll(f.temporary())); err != nil {
@@ -188,8 +188,8 @@ func syncDirectory(name string) error {
 
 // Abandon leaves nothing of what was filled.
 func (f *Fill) Abandon() (err error) {
-	if f.follower != nil {
-		f.follower.Close()
+	if f.applier != nil {
+		f.applier.Close()
 	}
 	if f.imported != nil {
 		err = f.imported.Abandon()

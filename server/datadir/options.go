@@ -32,7 +32,7 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			Rocks:           rocksOptions(c, directory, logger),
 			Databases:       int(c.Databases.Get()),
 			GenerationBytes: func() int64 { return generationBytes(c) },
-			KeptBytes:       func() int64 { return keptBytes(c) },
+			RetainedBytes:   func() int64 { return retainedBytes(c) },
 			CacheBytes:      cacheBytes(c),
 			RankBytes:       c.RankMemory.Get,
 			SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
@@ -84,9 +84,9 @@ func copyBytes(c *config.Config) int64 {
 	return c.MemoryTier.Get().Bytes / 100 * c.CleanCacheShare.Get()
 }
 
-// keptBytes is the size of the retained generation; 0 where generations are too small for table
+// retainedBytes is the size of the retained generation; 0 where generations are too small for table
 // files, or would take more than half of copyBytes.
-func keptBytes(c *config.Config) int64 {
+func retainedBytes(c *config.Config) int64 {
 	bytes := generationBytes(c)
 	if bytes < c.RocksDBWriteBufferSize.Get()/2 || bytes > copyBytes(c)/2 {
 		return 0
@@ -94,7 +94,7 @@ func keptBytes(c *config.Config) int64 {
 	return bytes
 }
 
-func cacheBytes(c *config.Config) int64 { return copyBytes(c) - keptBytes(c) }
+func cacheBytes(c *config.Config) int64 { return copyBytes(c) - retainedBytes(c) }
 
 func (d *Directory) logOptions(number uint64) binlog.Options {
 	c := d.config

@@ -17,7 +17,7 @@ const ProgressInterval = 5 * time.Second
 type recovery struct {
 	data    *Directory
 	engine  *execute.Engine
-	applier *execute.Applier
+	applier *execute.LogApplier
 	records int
 	logged  time.Time
 }
@@ -39,10 +39,10 @@ func (d *Directory) Recover(ctx context.Context, engine *execute.Engine) error {
 	if from > d.Log().Position() {
 		return fmt.Errorf("datadir: the data is at position %d, but its log ends at %d", from, d.Log().Position())
 	}
-	r := &recovery{data: d, engine: engine, applier: engine.NewApplier(), logged: start}
+	r := &recovery{data: d, engine: engine, applier: engine.NewLogApplier(), logged: start}
 	if from < d.Log().Position() {
 		d.logger.Info("applying the log", "from", from, "to", d.Log().Position())
-		err := binlog.Walk(d.logOptions(d.Store.LogDirectory()).Directory, binlog.Range{From: from}, func(record binlog.Record) error {
+		err := binlog.Scan(d.logOptions(d.Store.LogDirectory()).Directory, binlog.Range{From: from}, func(record binlog.Record) error {
 			return r.apply(ctx, record)
 		})
 		if ctx.Err() != nil {

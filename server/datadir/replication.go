@@ -26,7 +26,7 @@ type Host struct {
 // Log is the directory's. The engine's can be a test's.
 func (h *Host) Log() *binlog.Log { return h.Directory.Log() }
 
-// NewFollower is the engine's.
-func (h *Host) NewFollower(conn net.Conn, database int) replication.Follower {
-	return h.Engine.NewFollower(conn, database)
+// NewStreamApplier is the engine's.
+func (h *Host) NewStreamApplier(conn net.Conn, database int) replication.StreamApplier {
+	return h.Engine.NewStreamApplier(conn, database)
 }

@@ -129,9 +129,9 @@ func (d *Directory) replay(logDirectory string, to binlog.Range) error {
 		return nil
 	}
 	engine := command.NewEngine(d.Store, d.config, nil, d.logger, 1)
-	applier := engine.NewApplier()
+	applier := engine.NewLogApplier()
 	to.From = from
-	err := binlog.Walk(logDirectory, to, func(r binlog.Record) error {
+	err := binlog.Scan(logDirectory, to, func(r binlog.Record) error {
 		return applier.Replay(r.Database, r.Payload, r.End)
 	})
 	if errors.Is(err, binlog.ErrLater) {

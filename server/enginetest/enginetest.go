@@ -1,4 +1,5 @@
-// Package enginetest opens what an engine needs, for tests: a store in a directory of the test's, and a log in memory.
+// Package enginetest opens what an engine needs, for tests: a store in a directory of the test's,
+// and a log in memory.
 package enginetest
 
 import (
@@ -51,7 +52,8 @@ func (l *Log) ReadyForLess() error      { return l.Fail }
 
 func constant[T any](v T) func() T { return func() T { return v } }
 
-// Open opens a store in a directory of the test's, with a log, and makes the configuration that it is opened with.
+// Open opens a store in a directory of the test's, with a log, and makes the configuration that it
+// is opened with.
 func Open(t testing.TB) (*storage.Store, *config.Config, *Log) {
 	t.Helper()
 	c := config.New()

@@ -9,26 +9,26 @@ import (
 	"kedis/internal/resp"
 )
 
-// Applier repeats effects: of the log when a server starts, of a primary's stream on a replica. It
-// is the executor in another mode, in which nothing expires and no effect is collected. An effect
-// that is unknown or fails stops it; none is ever skipped.
-type Applier struct {
+// LogApplier repeats the effects in the log when a server starts, or restores. It is the executor
+// in another mode, in which nothing expires and no effect is collected. An effect that is unknown
+// or fails stops it; none is ever skipped.
+type LogApplier struct {
 	batch   *Batch
 	session *Session
 	request Request
 }
 
-// NewApplier makes an applier. It takes no locks: nothing else writes beside it, and clients only read what they may while the server is
-// loading.
-func (e *Engine) NewApplier() *Applier {
+// NewLogApplier makes a LogApplier. It takes no locks: nothing else writes meanwhile, and clients
+// only read what a loading server allows.
+func (e *Engine) NewLogApplier() *LogApplier {
 	b := e.newBatch(0, e.workers.slot, 0)
 	b.repeat.applying = true
-	return &Applier{batch: b, session: NewSession(Nowhere{}, true)}
+	return &LogApplier{batch: b, session: NewSession(Nowhere{}, true)}
 }
 
 // Replay applies the commands of a record of the log, which ends at a position, as one step.
 // database is selected where it begins.
-func (a *Applier) Replay(database int, payload []byte, end int64) error {
+func (a *LogApplier) Replay(database int, payload []byte, end int64) error {
 	a.session.SetDatabase(database)
 	if err := a.execute(payload); err != nil {
 		a.batch.txn.Reset()
@@ -39,7 +39,7 @@ func (a *Applier) Replay(database int, payload []byte, end int64) error {
 	return a.batch.Commit()
 }
 
-func (a *Applier) execute(payload []byte) error {
+func (a *LogApplier) execute(payload []byte) error {
 	a.batch.Tick()
 	stream := resp.NewReader(bytes.NewReader(payload), math.MaxInt64)
 	for at := 0; ; {

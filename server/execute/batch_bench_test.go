@@ -43,7 +43,7 @@ func BenchmarkBatch(b *testing.B) {
 			for i := range requests {
 				requests[i] = benchmark.request(i)
 			}
-			s := NewSession(Nowhere{}, true)
+			s := engine.NewClient(Nowhere{})
 			batch := engine.NewBatch(0)
 			for i := range 1000 {
 				batch.Execute(s, batch.Read(s, words("SET", key(i), "a value")))

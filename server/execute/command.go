@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"kedis/internal/metrics"
+	"kedis/server/access"
 )
 
 // Command is a row of the table. Name, Arity, Flags, Categories and Keys mean what they mean in
@@ -39,6 +40,10 @@ type Command struct {
 	Syntax     string // the words behind the name, as in Redis's documentation; see syntax.go
 
 	Prefetch Prefetch
+	Channels ChannelWords // which of its words are channels
+	// Databases returns a database that it uses besides the selected one, by its number from 0 on, or access.AllDatabases. The words
+	// are of a valid arity.
+	Databases func(args [][]byte, number int) (database int, ok bool)
 
 	Subscribed bool                           // is allowed in RESP2 while the session listens to channels
 	Unlisted   bool                           // is no command, and looks like one
@@ -61,6 +66,7 @@ type Command struct {
 
 	gates    []func(*Batch, *Session, *Request) error // those that concern it
 	parent   *Command
+	number   int // in the vocabulary of access
 	History  History
 	outside  bool     // it touches no data, and has to be possible while a command has the databases to itself
 	oneKey   *KeySpec // when not nil, its only key stands where this says, whatever the words are
@@ -232,6 +238,8 @@ func (c *Command) FullName() string { return c.full }
 
 // Table finds commands by name.
 type Table struct {
+	Vocabulary *access.Vocabulary // of the rules that say who may do what
+
 	commands []*Command
 	byName   map[string]*Command
 	errors   map[error]string
@@ -255,6 +263,7 @@ func NewTable(families []Family) *Table {
 			t.errors[err] = text
 		}
 	}
+	t.number()
 	return t
 }
 

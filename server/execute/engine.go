@@ -11,6 +11,7 @@ import (
 	"kedis/internal/config"
 	"kedis/internal/metrics"
 	"kedis/lock"
+	"kedis/server/access"
 	"kedis/storage"
 	"kedis/ttl"
 )
@@ -25,6 +26,8 @@ type Engine struct {
 	// Families is what the families of commands keep for themselves.
 	Families Families
 	Observer Observer
+	// Describe is a session's line of CLIENT LIST, while it runs a request of some words.
+	Describe func(s *Session, args [][]byte) string
 	Clients  *Clients
 	Server   Server
 	// Courier sends parcels, those to each client in their order. The list is the caller's again when it returns. It may be nil.
@@ -54,7 +57,8 @@ type Engine struct {
 	loading   loading
 
 	Slowlog *metrics.Slowlog
-	Denials *metrics.Denials
+	Users   *access.Users
+	Denials *access.Log
 	Latency metrics.LatencyMonitor
 
 	saves   saves
@@ -70,6 +74,8 @@ type Families interface {
 	Stop()
 	// KeptConnections is the number of connections to other servers that wait for another request.
 	KeptConnections() int
+	// Scripts is how many scripts are kept, and how many bytes their texts and the idle interpreters take.
+	Scripts() (number int, texts, interpreters int64)
 }
 
 // Observer is shown every request that has run, and told when a session ends or begins anew.
@@ -108,7 +114,8 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Blocking.byKey = map[watchedKey]*list.List{}
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
-	e.Slowlog, e.Denials = metrics.NewSlowlog(c.SlowlogMaxLen.Get), metrics.NewDenials(c.ACLLogMaxLen.Get)
+	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
+	e.initAccess()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
 	return e
@@ -199,11 +206,6 @@ func (e *Engine) NoteLatency(event string, took time.Duration) {
 	if limit > 0 && took.Milliseconds() >= limit {
 		e.Latency.Add(event, time.Now(), took.Truncate(time.Millisecond))
 	}
-}
-
-// AuthenticationRequired tells that a session has to authenticate before anything else.
-func (e *Engine) AuthenticationRequired(s *Session) bool {
-	return !s.Authenticated && e.Config.RequirePass.Get() != ""
 }
 
 // RedisVersion is the version of Redis whose behaviour this is, for clients that ask.

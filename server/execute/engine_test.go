@@ -43,7 +43,7 @@ type testClient struct {
 }
 
 func newTestClient(t testing.TB, e *Engine) *testClient {
-	return &testClient{t, e, e.NewBatch(0), NewSession(Nowhere{}, true)}
+	return &testClient{t, e, e.NewBatch(0), e.NewClient(Nowhere{})}
 }
 
 // do returns the reply, in RESP.

@@ -14,7 +14,7 @@ import (
 // expire makes keys whose time has come long ago.
 func expire(t *testing.T, engine *Engine, log *enginetest.Log, keys ...string) {
 	t.Helper()
-	applier := engine.NewApplier() // for which nothing expires
+	applier := engine.NewLogApplier() // for which nothing expires
 	for _, key := range keys {
 		effect := fmt.Appendf(nil, "*5\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$1\r\nv\r\n$4\r\nPXAT\r\n$4\r\n1000\r\n", len(key), key)
 		log.Length += int64(len(effect))

@@ -8,16 +8,16 @@ import (
 	"syscall"
 )
 
-// ErrStopped is what a follower's Commit returns after Stop.
+// ErrStopped is returned by StreamApplier.Commit after Stop.
 var ErrStopped = errors.New("command: the following of a primary was stopped")
 
-// Follower applies a primary's stream beside clients that read: it takes the locks that the commands
-// need, and commits what they change together with the bytes that they came as. Like an Applier it
-// stops at the first effect that is unknown or fails.
+// StreamApplier applies a primary's stream beside clients that read: it takes the locks that the
+// commands need, and commits what they change together with the bytes that they came as. Like a
+// LogApplier it stops at the first effect that is unknown or fails.
 //
-// It takes part in the reactors' protocol: what it can't lock at once makes it commit what it has, and
-// only then does it wait. All methods but Stop are for one goroutine.
-type Follower struct {
+// It follows the reactors' protocol: when it can't lock at once, it commits what it has, and only
+// then waits. All methods but Stop are for one goroutine.
+type StreamApplier struct {
 	batch   *Batch
 	session *Session
 	request Request // that is being applied
@@ -31,29 +31,31 @@ type Follower struct {
 	stopped bool
 }
 
-// NewFollower makes the follower of a stream that comes over a connection, in which a database is selected.
-// There is one at a time. Until Close its connection is one of the clients, for those who look at them.
-func (e *Engine) NewFollower(conn net.Conn, database int) *Follower {
-	f := e.newFollower(primaryPeer{conn}, database)
+// NewStreamApplier makes the applier of a stream that comes over a connection, in which a database
+// is selected. There is one at a time. Until Close its connection is one of the clients.
+func (e *Engine) NewStreamApplier(conn net.Conn, database int) *StreamApplier {
+	f := e.newStreamApplier(primaryPeer{conn}, database)
 	f.session.kind.Store(int32(KindPrimary))
 	e.Clients.Add(f.session)
 	return f
 }
 
-// NewFileFollower makes the follower of a stream that is read from a file.
-func (e *Engine) NewFileFollower(database int) *Follower { return e.newFollower(Nowhere{}, database) }
+// NewFileApplier makes the applier of a stream that is read from a file.
+func (e *Engine) NewFileApplier(database int) *StreamApplier {
+	return e.newStreamApplier(Nowhere{}, database)
+}
 
-func (e *Engine) newFollower(peer Peer, database int) *Follower {
-	b := e.newBatch(e.workers.follower.owner, e.workers.follower.slot, 0)
+func (e *Engine) newStreamApplier(peer Peer, database int) *StreamApplier {
+	b := e.newBatch(e.workers.streamApplier.owner, e.workers.streamApplier.slot, 0)
 	b.repeat = repeating{applying: true, locking: true}
-	f := &Follower{batch: b, session: NewSession(peer, true), from: database, after: database}
+	f := &StreamApplier{batch: b, session: NewSession(peer, true), from: database, after: database}
 	f.session.SetDatabase(database)
 	return f
 }
 
 // Apply executes a command that came as the bytes raw. It is not committed before Commit, or before
-// the follower has to wait for a lock. The words must stay as they are until Apply returns.
-func (f *Follower) Apply(args [][]byte, raw []byte) error {
+// the applier has to wait for a lock. The words must stay as they are until Apply returns.
+func (f *StreamApplier) Apply(args [][]byte, raw []byte) error {
 	f.batch.Tick()
 	f.batch.reader.readInto(&f.request, f.session.Database, args)
 	for {
@@ -83,11 +85,11 @@ func (f *Follower) Apply(args [][]byte, raw []byte) error {
 }
 
 // Pending is how many bytes Commit would commit.
-func (f *Follower) Pending() int { return f.whole }
+func (f *StreamApplier) Pending() int { return f.whole }
 
-// Commit commits the whole commands that came, and gives the locks back. When it fails, nothing of them
-// has happened, and the follower is of no more use.
-func (f *Follower) Commit() error {
+// Commit commits the whole commands that came, and gives the locks back. When it fails, nothing of
+// them has happened, and the applier can't be used any more.
+func (f *StreamApplier) Commit() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stopped {
@@ -112,15 +114,15 @@ func (f *Follower) Commit() error {
 // largeStream is how much memory for the stream is kept.
 const largeStream = 4 << 20
 
-// Stop ends the follower from another goroutine: nothing is committed after it has returned.
-func (f *Follower) Stop() {
+// Stop ends the applier from another goroutine: nothing is committed after it has returned.
+func (f *StreamApplier) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stopped = true
 }
 
-// Close gives back what the follower holds; what isn't committed is gone.
-func (f *Follower) Close() {
+// Close gives back what the applier holds; what isn't committed is gone.
+func (f *StreamApplier) Close() {
 	f.Stop()
 	f.discard()
 	f.batch.engine.Clients.Remove(f.session)
@@ -150,7 +152,7 @@ func (p primaryPeer) FileDescriptor() int {
 }
 
 // discard takes back what is not committed, and gives the locks back.
-func (f *Follower) discard() {
+func (f *StreamApplier) discard() {
 	f.batch.txn.Reset()
 	f.stream, f.whole = nil, 0
 	f.batch.giveUp()

@@ -25,7 +25,7 @@ func BenchmarkFollower(b *testing.B) {
 	}
 	here, there := net.Pipe()
 	defer there.Close()
-	f := e.NewFollower(here, 0)
+	f := e.NewStreamApplier(here, 0)
 	defer f.Close()
 	b.SetBytes(int64(len(stream) / count))
 	b.ResetTimer()

@@ -19,6 +19,7 @@ var gates = []gate{
 	{"protected commands", func(c *Command) bool { return c.Flags&Protected != 0 }, protect},
 	{"authentication", func(c *Command) bool { return c.Flags&NoAuth == 0 }, requireAuthentication},
 	{"transaction", func(c *Command) bool { return c.Flags&NoMulti != 0 }, keepOutOfTransactions},
+	{"permission", func(c *Command) bool { return c.Flags&NoAuth == 0 }, requirePermission},
 	{"writable log", mayWrite, refuseWrites},
 	{"enough replicas", mayWrite, requireReplicas},
 	{"read only replica", mayWrite, refuseWritesOnReplica},

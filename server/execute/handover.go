@@ -229,7 +229,9 @@ func (b *Batch) serve(blocked *Blocked, key watchedKey, now int64) (done bool, e
 	b.txn.Begin(b.mode(c), now, b.budget)
 	c.begin(now)
 	c.selected, c.DB = key.database, b.txn.DB(key.database)
-	done, err = blocked.wanted.Serve(c, []byte(key.key))
+	if err = b.engine.refusal(blocked); err == nil {
+		done, err = blocked.wanted.Serve(c, []byte(key.key))
+	}
 	if err != nil {
 		c.takeBack()
 		if b.takesBack(err) {

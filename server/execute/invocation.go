@@ -78,11 +78,16 @@ func (c *Invocation) Push(write func(w *resp.Writer)) {
 // NoEffect says that what the command changed needs no repeating.
 func (c *Invocation) NoEffect() { c.effected = true }
 
-// redaction is a set of words, of the first 64.
+// redaction is a set of words. The last bit stands for all words from there on.
 type redaction uint64
 
+const lastRedacted = 63
+
+// Has reports whether a word is kept back.
+func (r redaction) Has(word int) bool { return r&(1<<min(word, lastRedacted)) != 0 }
+
 // Redact keeps a word, such as a password, out of the slow log and of what monitors see.
-func (c *Invocation) Redact(word int) { c.redacted |= 1 << word }
+func (c *Invocation) Redact(word int) { c.redacted |= 1 << min(word, lastRedacted) }
 
 // InDatabase returns another database.
 func (c *Invocation) InDatabase(number int) storage.DB { return c.Txn.DB(number) }

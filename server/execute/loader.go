@@ -69,7 +69,7 @@ func (l *loaders) run(txn *storage.Txn, request storage.Prefetch) {
 	}
 	defer l.gate.Leave(l.slot)
 	began := time.Now()
-	txn.Load(request)
+	txn.FetchCold(request)
 	l.ended.Add(1)
 	took := l.took.Load()
 	l.took.Store(took + (int64(min(time.Since(began), longLoad))-took)/8)

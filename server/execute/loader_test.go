@@ -25,10 +25,10 @@ func TestLoader(t *testing.T) {
 	engine.loaders.took.Store(int64(longLoad)) // the disk is slow
 	loaded := 0
 	for i := range keys {
-		if !batch.Expect(s, batch.Read(s, words("GET", key(i)))) {
+		if !batch.QueuePrefetch(s, batch.Read(s, words("GET", key(i)))) {
 			t.Fatal("no room, though Warm was called")
 		}
-		for _, cold := range batch.Warm() {
+		for _, cold := range batch.Prefetch() {
 			done := make(chan struct{})
 			if !cold.Wait(engine).Begin(func() { close(done) }) {
 				t.Fatal("the loaders are busy")
@@ -56,17 +56,17 @@ func TestNothingIsLoadedInVain(t *testing.T) {
 	s := NewSession(Nowhere{}, true)
 	batch := engine.NewBatch(0)
 	for _, request := range [][]string{{"PING", "key"}, {"PUBLISH", "key", "x"}, {"GET", "key", "x"}, {"NONE", "key"}} {
-		batch.Expect(s, read(engine, s, request...))
+		batch.QueuePrefetch(s, read(engine, s, request...))
 	}
 	if which := batch.prefetch.reading(0b1111); which != 0 {
 		t.Errorf("%b will read", which)
 	}
-	batch.Warm()
+	batch.Prefetch()
 	batch.Execute(s, batch.Read(s, words("MULTI")))
-	batch.Expect(s, read(engine, s, "GET", "key"))
+	batch.QueuePrefetch(s, read(engine, s, "GET", "key"))
 	if which := batch.prefetch.reading(1); which != 0 {
 		t.Error("what is queued will read")
 	}
-	batch.Warm()
+	batch.Prefetch()
 	commitPipeline(t, batch, s)
 }

@@ -184,14 +184,15 @@ func (b *Batch) waitOut(c *Invocation, w Wait) Outcome {
 	if e.Elapsed() >= deadline {
 		return b.turnDown(s, r, errBusy)
 	}
+	if !c.Settled() {
+		return Separate
+	}
 	blocked := &Blocked{Deadline: deadline, session: s, request: r, role: e.role.changes.Load(),
 		Expired: func(*resp.Writer) { b.turnDown(s, r, errBusy) }}
-	blocked.Register = func() { e.long.register(script, blocked) }
 	blocked.Cancel = func() { e.long.forget(script, blocked) }
-	return s.waits(Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool {
-		blocked.Register()
-		return true
-	}})
+	outcome := s.waits(Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool { return true }})
+	e.long.register(script, blocked)
+	return outcome
 }
 
 // register has a client's wait end when a script ends.

@@ -63,10 +63,14 @@ func (e *Engine) announce(sent []Parcel, notifications *storage.KeyEvents, from,
 	return sent
 }
 
+// slowAnnouncement is from how many steps on a pattern is matched by another goroutine: about a millisecond. It depends on the key's length
+// only, so all that is told of a key over one channel takes the same way.
+const slowAnnouncement = 1 << 20
+
 // announceTo appends a message to what is to be sent. Patterns that take long to be matched are matched by another goroutine, one message
 // after the other.
 func (e *Engine) announceTo(sent []Parcel, channel, message []byte) []Parcel {
-	found, slow := e.Listeners.quickReceivers(channel)
+	found, slow := e.Listeners.quickReceivers(channel, slowAnnouncement)
 	sent = found.parcels(sent, nil, channel, message)
 	if len(slow) > 0 {
 		message := bytes.Clone(message)

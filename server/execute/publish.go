@@ -11,7 +11,7 @@ import (
 
 // Receivers lists who gets a message. Patterns that take long to be matched are looked at without the lock, and within the budget.
 func (l *listeners) Receivers(txn *storage.Txn, channel []byte) (Receivers, error) {
-	found, slow := l.quickReceivers(channel)
+	found, slow := l.quickReceivers(channel, ManySteps)
 	for _, s := range slow {
 		if err := txn.SpendSteps(s.compiled.Steps(len(channel))); err != nil {
 			return nil, err
@@ -40,15 +40,15 @@ type slowPattern struct {
 // ManySteps is how many steps of a match are counted against the budget.
 const ManySteps = 1 << 12
 
-// quickReceivers lists who is found at once, and the patterns that take longer.
-func (l *listeners) quickReceivers(channel []byte) (found Receivers, slow []slowPattern) {
+// quickReceivers lists who is found at once, and the patterns that take more than so many steps.
+func (l *listeners) quickReceivers(channel []byte, steps int) (found Receivers, slow []slowPattern) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if to := l.byName[ChannelKind][string(channel)]; to != nil {
 		found = append(found, receivers{way: ChannelKind, sessions: to.all()})
 	}
 	for text, to := range l.byName[PatternKind] {
-		if to.pattern.Steps(len(channel)) > ManySteps {
+		if to.pattern.Steps(len(channel)) > steps {
 			slow = append(slow, slowPattern{text, to.pattern})
 		} else if to.pattern.Match(channel) {
 			found = append(found, receivers{way: PatternKind, pattern: text, sessions: to.all()})

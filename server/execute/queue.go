@@ -1,6 +1,10 @@
 package execute
 
-import "kedis/internal/number"
+import (
+	"math"
+
+	"kedis/internal/number"
+)
 
 // Transaction is what MULTI began.
 type Transaction struct {
@@ -9,6 +13,7 @@ type Transaction struct {
 	flags   Flags // that any of the queued commands has
 	lacked  Flags // that any of them lacks
 	bytes   int   // of the words that are queued
+	selects int   // the database that the last SELECT among them selects, plus 1; 0: there is none
 	Queue   []*Request
 }
 
@@ -19,8 +24,20 @@ func (s *Session) enqueue(r *Request) {
 	t.flags |= r.Command.Flags
 	t.lacked |= ^r.Command.Flags
 	t.bytes += WordBytes(r.Args)
+	if n, ok := selectedBy(r); ok {
+		t.selects = int(n) + 1
+	}
 	s.PublishQueue()
 	s.Reply.SimpleString("QUEUED")
+}
+
+// selectedBy returns the database that a request selects, if it is a SELECT and there can be such a database.
+func selectedBy(r *Request) (database int64, ok bool) {
+	if !r.Command.Selects {
+		return 0, false
+	}
+	n, ok := number.ParseInt(r.Args[1])
+	return n, ok && n >= 0 && n < math.MaxInt32
 }
 
 // EndTransaction forgets what MULTI began.
@@ -40,10 +57,8 @@ func PlanExec(c *Invocation, p *Plan) error {
 	for _, r := range s.Transaction.Queue {
 		r.locate(c.Engine.Store, database)
 		p.add(r)
-		if r.Command.Selects {
-			if n, ok := number.ParseInt(r.Args[1]); ok && n >= 0 && n < int64(c.Engine.Store.Databases()) {
-				database = int(n)
-			}
+		if n, ok := selectedBy(r); ok && n < int64(c.Engine.Store.Databases()) {
+			database = int(n)
 		}
 	}
 	for _, w := range s.entries {

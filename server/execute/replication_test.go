@@ -44,7 +44,7 @@ func TestFollowerStoresWhatPFCountStores(t *testing.T) {
 	c := newTestClient(t, primary)
 	here, there := net.Pipe()
 	defer there.Close()
-	f := replica.NewFollower(here, 0)
+	f := replica.NewStreamApplier(here, 0)
 	defer f.Close()
 	for _, line := range [][]string{{"pfadd", "h", "a", "b", "c"}, {"pfcount", "h"}} {
 		c.do(line...)

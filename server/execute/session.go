@@ -9,6 +9,7 @@ import (
 
 	"kedis/internal/psync"
 	"kedis/internal/resp"
+	"kedis/server/access"
 )
 
 // Session is what commands know of a client. It belongs to whoever runs the client's commands; what
@@ -72,6 +73,7 @@ type shown struct {
 	LastActive  atomic.Int64 // Unix ms
 	NoEvict     atomic.Bool  // CLIENT NO-EVICT
 	NoTouch     atomic.Bool  // CLIENT NO-TOUCH
+	user        atomic.Pointer[access.User]
 	database    atomic.Int32
 	protocol    atomic.Int32
 	kind        atomic.Int32 // bits of SessionKind
@@ -89,6 +91,7 @@ type ending struct {
 // State is what commands change of a session. It is put back when a commit fails.
 type State struct {
 	Database      int
+	User          *access.User // who it is; nil is nobody, who may do everything: see SignIn
 	Authenticated bool
 	Transaction   Transaction
 	ReplyMode     ReplyMode
@@ -165,6 +168,7 @@ func (s *Session) SetDatabase(database int) {
 
 // restore puts back the state of before a batch that failed.
 func (s *Session) restore(state State) {
+	s.user.Store(state.User)
 	s.State = state
 	s.database.Store(int32(state.Database))
 	s.SetProtocol(state.Protocol)

@@ -153,7 +153,7 @@ func (e *Engine) ResetStatistics() {
 	e.Statistics.reset()
 	e.Table.Each(func(c *Command) { c.Measures.Reset() })
 	e.expiredBefore.Store(e.Store.Counters().Expired.Load())
-	e.Denials.ResetTotal()
+	e.Denials.ResetTotals()
 	if e.role.part != nil {
 		e.role.part.ResetCounts()
 	}

@@ -19,7 +19,7 @@ type workers struct {
 	free    []token
 	waiting []func(token) // who wants a token, the first that came first
 
-	follower token // of what applies a primary's stream
+	streamApplier token // of what applies a primary's stream
 }
 
 type token struct {
@@ -30,7 +30,7 @@ type token struct {
 
 func (w *workers) start(reactors, count int) {
 	w.count, w.slot = count, reactors
-	w.follower = token{lock.Owner(reactors + count + 1), reactors + count, w}
+	w.streamApplier = token{lock.Owner(reactors + count + 1), reactors + count, w}
 	for i := range count {
 		w.free = append(w.free, token{lock.Owner(reactors + i + 1), reactors + i, w})
 	}

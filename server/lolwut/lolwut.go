@@ -1,9 +1,9 @@
-// Package lolwut draws what the command LOLWUT shows: a small picture, another one each time, and the
-// version of the server below it.
+// Package lolwut draws what the command LOLWUT shows: a small picture, another one each time, and
+// the version of the server below it.
 //
-// It is a pure function of its arguments, chance included, and imports only the standard library. It
-// knows nothing of connections; the reply is plain UTF-8 text, which a RESP3 client gets as verbatim
-// text.
+// It is a pure function of its arguments, chance included, and imports only the standard library.
+// It knows nothing of connections; the reply is plain UTF-8 text, which a RESP3 client gets as
+// verbatim text.
 package lolwut
 
 import "math/rand/v2"
@@ -11,14 +11,15 @@ import "math/rand/v2"
 // Default is the piece that LOLWUT shows without VERSION.
 const Default = 5
 
-// The sizes that a client may ask for. They bound a picture to 60 kB, and the work to some milliseconds.
+// The sizes that a client may ask for. They bound a picture to 60 kB, and the work to some
+// milliseconds.
 const (
 	maxColumns = 200
 	maxRows    = 100
 	maxFaults  = 12
 )
 
-// Known tells whether there is a piece of that number.
+// Known reports whether there is a piece of that number.
 func Known(piece int64) bool { return piece == 5 || piece == 6 }
 
 // Draw returns the picture of a piece, with a line "Kedis ver. " and version at its end. There are

@@ -13,7 +13,9 @@ import (
 	"kedis/binlog"
 	"kedis/internal/config"
 	"kedis/internal/metrics"
+	"kedis/server/access"
 	"kedis/server/execute"
+	"kedis/storage"
 	"kedis/storage/rocks"
 )
 
@@ -30,8 +32,8 @@ func cmdInfo(c *execute.Invocation) error {
 	return nil
 }
 
-// info are the sections of INFO. Fields have Redis's names where Redis has them; what means nothing here
-// is left out.
+// info are the sections of INFO. Fields have Redis's names where Redis has them; what means nothing
+// here is left out.
 func (e report) info() metrics.Info {
 	return metrics.Info{
 		{Name: "Server", Write: e.infoServer},
@@ -186,9 +188,13 @@ func (e report) infoMemory(f *metrics.Fields) {
 	f.Text("mem_allocator", runtime.Version())
 	f.Float("rss_overhead_ratio", 1, 2) // all memory is the allocator's
 	f.Zeros(memoryNotUsed...)
-	for _, name := range []string{"used_memory_lua", "used_memory_vm_total", "used_memory_scripts"} {
-		f.Size(name, 0)
-	}
+	number, texts, interpreters := e.Families.Scripts()
+	f.Int("number_of_cached_scripts", int64(number))
+	f.Int("used_memory_vm_eval", interpreters)
+	f.Int("used_memory_scripts_eval", texts)
+	f.Size("used_memory_lua", interpreters)
+	f.Size("used_memory_vm_total", interpreters)
+	f.Size("used_memory_scripts", texts)
 	f.Size("go_heap", m.heap)
 	f.Size("go_runtime", m.runtime+m.stacks)
 	f.Size("rocksdb_block_cache", m.blockCache)
@@ -198,8 +204,7 @@ func (e report) infoMemory(f *metrics.Fields) {
 
 // The fields of Redis about what Kedis is without: those who watch a server ask for them by name.
 var (
-	memoryNotUsed = []string{"rss_overhead_bytes", "used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts",
-		"number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_functions",
+	memoryNotUsed = []string{"rss_overhead_bytes", "number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_functions",
 		"mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
 		"mem_clients_slaves", "mem_cluster_links", "mem_aof_buffer", "active_defrag_running", "lazyfree_pending_objects",
 		"lazyfreed_objects"}
@@ -211,7 +216,7 @@ var (
 		"latest_fork_usec", "total_forks", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses",
 		"active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time",
 		"dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed", "reply_buffer_shrinks",
-		"reply_buffer_expands", "acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"}
+		"reply_buffer_expands"}
 )
 
 func (e report) infoPersistence(f *metrics.Fields) {
@@ -244,8 +249,9 @@ func (e report) infoPersistence(f *metrics.Fields) {
 	e.infoLoading(f)
 }
 
-// infoLog tells of the log what Redis tells of its AOF. Its base is what RocksDB's files have as well: the next start doesn't read it. What
-// waits to be synced is the log's end; nothing waits to be written, since a commit writes, and no write waits for a sync.
+// infoLog tells of the log what Redis tells of its AOF. Its base is what RocksDB's files have as
+// well: the next start doesn't read it. What waits to be synced is the log's end; nothing waits to
+// be written, since a commit writes, and no write waits for a sync.
 func infoLog(f *metrics.Fields, log *binlog.Log, persisted int64) {
 	stats := log.Stats()
 	f.Int("aof_current_size", stats.Bytes)
@@ -299,7 +305,10 @@ func (e report) infoStats(f *metrics.Fields) {
 	f.Int("total_writes_processed", s.Writes.Sum())
 	f.Int("client_query_buffer_limit_disconnections", s.QueryBufferExceeded.Load())
 	f.Int("client_output_buffer_limit_disconnections", s.OutputBufferExceeded.Load())
-	f.Int("acl_access_denied_auth", e.Denials.Total())
+	f.Int("acl_access_denied_auth", e.Denials.Total(access.DeniedAuthentication))
+	f.Int("acl_access_denied_cmd", e.Denials.Total(access.DeniedCommand))
+	f.Int("acl_access_denied_key", e.Denials.Total(access.DeniedKey))
+	f.Int("acl_access_denied_channel", e.Denials.Total(access.DeniedChannel))
 	caching := e.Caching.Statistics()
 	f.Int("tracking_total_keys", caching.Keys)
 	f.Int("tracking_total_items", caching.Items)
@@ -311,8 +320,8 @@ func (e report) infoStats(f *metrics.Fields) {
 	f.Int("commands_on_workers", s.Offloads.Load())
 }
 
-// infoPasses tells of the reactors' passes what Redis 7.2 tells of the cycles of its event loop: passes in which nothing was executed don't
-// count.
+// infoPasses tells of the reactors' passes what Redis 7.2 tells of the cycles of its event loop:
+// passes in which nothing was executed don't count.
 func (e report) infoPasses(f *metrics.Fields) {
 	s := &e.Statistics
 	f.Int("eventloop_cycles", s.Passes.Sum())
@@ -407,17 +416,31 @@ func (e report) infoTier(f *metrics.Fields) {
 	f.Int("tier_generations", int64(frozen)+1)
 	f.Int("tier_generation_records", int64(active))
 	f.Size("tier_generations_size", bytes)
-	f.Size("tier_kept_size", e.Store.Kept())
+	f.Size("tier_kept_size", e.Store.RetainedBytes())
 	f.Int("tier_commits", counters.Commits.Load())
 	f.Int("tier_flushed_generations", counters.Flushes.Load())
 	f.Int("tier_flushed_as_tables", counters.FlushedAsTables.Load())
 	f.Int("tier_flushed_records", counters.FlushedRecords.Load())
 	f.Int("tier_slowed_commits", counters.Slowed.Load())
 	f.Int("tier_rocksdb_reads", counters.RocksReads.Load())
+	filters := e.Store.Filters()
+	f.Size("tier_filter_size", filters.Bytes)
+	f.Int("tier_filter_records", filters.Records)
+	f.Text("tier_filter_state", filterState(filters))
+	f.Int("tier_filter_ruled_out", filters.RuledOut)
+	f.Int("tier_filter_in_vain", filters.InVain)
 	f.Int("tier_reaped_elements", counters.Reaped.Load())
 	sets, rankBytes := e.Store.Ranks()
 	f.Int("tier_ranked_sets", int64(sets))
 	f.Size("tier_ranks_size", int64(rankBytes))
+}
+
+// filterState tells whether lookups of what isn't there are spared RocksDB.
+func filterState(f storage.Filters) string {
+	if f.Building {
+		return "building"
+	}
+	return "complete"
 }
 
 // binlog is the log, if this server keeps one on disk.

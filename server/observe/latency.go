@@ -95,8 +95,8 @@ const (
 	graphMarks   = "_o#" // what a row shows of a bar that ends in it, from low to high
 )
 
-// drawLatency draws a bar for each sample, 80 beside each other; below it stands, from top to bottom, how long ago
-// that was. It is Redis's drawing to the byte.
+// drawLatency draws a bar for each sample, 80 beside each other; below it stands, from top to
+// bottom, how long ago that was. It is Redis's drawing to the byte.
 func drawLatency(name string, samples []metrics.LatencySample, worst time.Duration, now time.Time) string {
 	least, most := samples[0].Latency.Milliseconds(), samples[0].Latency.Milliseconds()
 	for _, sample := range samples {

@@ -35,7 +35,8 @@ func TestDrawLatency(t *testing.T) {
 	}
 }
 
-// TestDrawLatencyAsRedis draws what redis-server has recorded, and holds it against its own drawing.
+// TestDrawLatencyAsRedis draws what redis-server has recorded, and holds it against its own
+// drawing.
 func TestDrawLatencyAsRedis(t *testing.T) {
 	t.Parallel()
 	redis := oracle.Start(t, "--enable-debug-command", "yes", "--latency-monitor-threshold", "5")

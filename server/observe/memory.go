@@ -121,7 +121,8 @@ func (e report) measureMemory() (memoryUse, rocks.Statistics, error) {
 	return m, statistics, nil
 }
 
-// residentMemory is what the process has in memory, now and at most, as Linux tells; zeros elsewhere.
+// residentMemory is what the process has in memory, now and at most, as Linux tells; zeros
+// elsewhere.
 func residentMemory() (now, most int64) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"kedis/server/execute"
 )
 
-// TestMemoryDoctor diagnoses a server of which nothing is wrong, and one on a machine that is too small.
+// TestMemoryDoctor diagnoses a server of which nothing is wrong, and one on a machine that is too
+// small.
 func TestMemoryDoctor(t *testing.T) {
 	store, c, log := enginetest.Open(t)
 	engine := execute.NewEngine(store, c, log, hclog.NewNullLogger(), 1, execute.NewTable(nil), nil)

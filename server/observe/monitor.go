@@ -115,7 +115,7 @@ func shownArgs(x *execute.Execution) [][]byte {
 	}
 	shown := make([][]byte, len(x.Args))
 	for i, word := range x.Args {
-		if i < 64 && x.Redacted&(1<<i) != 0 {
+		if x.Redacted.Has(i) {
 			word = redactedWord
 		}
 		shown[i] = word

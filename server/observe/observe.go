@@ -1,5 +1,5 @@
-// Package observe has the commands that show what a server does and has: INFO, MONITOR, SLOWLOG, LATENCY and
-// MEMORY. The executor shows it every request that has run.
+// Package observe has the commands that show what a server does and has: INFO, MONITOR, SLOWLOG,
+// LATENCY and MEMORY. The executor shows it every request that has run.
 package observe
 
 import (

@@ -21,8 +21,8 @@ func Get(value []byte, offset uint64) int {
 	return int(value[at]>>(7-offset%8)) & 1
 }
 
-// Set sets a bit to 0 or 1 and returns what it was. It writes to value, after growing it as Grow does
-// where it is too short.
+// Set sets a bit to 0 or 1 and returns what it was. It writes to value, after growing it as Grow
+// does where it is too short.
 func Set(value []byte, offset uint64, bit int) (changed []byte, old int) {
 	value = Grow(value, offset+1)
 	shift := 7 - offset%8
@@ -68,7 +68,8 @@ type Range struct {
 	Open bool
 }
 
-// resolve returns the bits from first up to, but not including, limit. An empty range has first >= limit.
+// resolve returns the bits from first up to, but not including, limit. An empty range has first >=
+// limit.
 func (r Range) resolve(size int) (first, limit int64) {
 	length, scale := int64(size), int64(8)
 	if r.Unit == Bits {
@@ -126,8 +127,8 @@ func CountRange(value []byte, r Range) int64 {
 }
 
 // Position returns the offset of the first bit of a range that is bit, 0 or 1, and -1 when there is
-// none. In an open range the first 0 may be the one after the last bit. An empty range has no bits at
-// all, so that every search in an empty string answers -1; for a key that doesn't exist Redis
+// none. In an open range the first 0 may be the one after the last bit. An empty range has no bits
+// at all, so that every search in an empty string answers -1; for a key that doesn't exist Redis
 // answers 0 to a search for 0.
 func Position(value []byte, bit int, r Range) int64 {
 	first, limit := r.resolve(len(value))
@@ -143,8 +144,8 @@ func Position(value []byte, bit int, r Range) int64 {
 	return -1
 }
 
-// find returns the first offset from first on whose bit is bit, and limit or more when that would not
-// lie below limit. There is at least one bit to look at.
+// find returns the first offset from first on whose bit is bit, and limit or more when that would
+// not lie below limit. There is at least one bit to look at.
 func find(value []byte, bit int, first, limit int64) int64 {
 	var flip uint64 // what makes the bits that are looked for ones
 	if bit == 0 {

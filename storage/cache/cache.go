@@ -3,7 +3,8 @@
 //
 // Its memory is bounded and holds no pointers for the garbage collector to follow. What a reader
 // was given stays valid: chunks of memory are dropped, never used again. The package knows nothing
-// of RocksDB or of what the records mean, and imports the standard library and internal/hugepage only.
+// of RocksDB or of what the records mean, and imports the standard library and internal/hugepage
+// only.
 package cache
 
 import (
@@ -16,8 +17,9 @@ import (
 	"kedis/internal/hugepage"
 )
 
-// Shards have a lock each. A key's shard is given by low bits of its hash, but for the lowest, which tell neighbours in an index apart: records
-// that are looked for one after the other have hashes that differ in those only, and their slots lie side by side.
+// Shards have a lock each. A key's shard is given by low bits of its hash, but for the lowest,
+// which tell neighbours in an index apart: records that are looked for one after the other have
+// hashes that differ in those only, and their slots lie side by side.
 const (
 	shardCount     = 64
 	neighbourCount = 8
@@ -39,22 +41,23 @@ const (
 	LargestEntry = chunkBytes / 4
 )
 
-// A slot of the index: | tag:15 | used again:1 | home:8 | chunk:24 | offset:16 |; 0 is free. The tag is the
-// upper bits of the hash, home the lowest of the number of the slot where the search for it begins.
+// A slot of the index: | tag:15 | used again:1 | home:8 | chunk:24 | offset:16 |; 0 is free. The
+// tag is the upper bits of the hash, home the lowest of the number of the slot where the search for
+// it begins.
 const (
-	tagShift    = 49
-	againBit    = 1 << 48
-	homeShift   = 40
-	homeMask    = 1<<8 - 1
-	chunkShift  = 16
-	offsetMask  = 1<<16 - 1
-	chunkMask   = 1<<24 - 1
-	placeMask   = chunkMask<<chunkShift | offsetMask
-	firstOffset = 8 // so that no slot in use is 0
+	tagShift     = 49
+	againBit     = 1 << 48
+	homeShift    = 40
+	homeMask     = 1<<8 - 1
+	chunkShift   = 16
+	offsetMask   = 1<<16 - 1
+	chunkMask    = 1<<24 - 1
+	locationMask = chunkMask<<chunkShift | offsetMask
+	firstOffset  = 8 // so that no slot in use is 0
 )
 
-// Cache holds clean copies of records. All methods may be called from any goroutine. Get takes no lock:
-// it may overlook what is being moved just then, and never finds what is out of date.
+// Cache holds clean copies of records. All methods may be called from any goroutine. Get takes no
+// lock: it may miss a record that is being moved, and never finds an outdated one.
 type Cache struct {
 	shards       [shardCount]shard
 	limit        atomic.Int64
@@ -181,8 +184,9 @@ func (c *Cache) Get(hash uint64, space uint32, key []byte) (value []byte, presen
 	}
 }
 
-// Slot returns what the index says where the search for a hash begins. Reading the slots of several records, then touching their entries, and
-// only then looking for them lets the processor wait for all of them at once.
+// Slot returns the content of the slot where the search for a hash begins. Reading the slots of
+// several records, then touching their entries, and only then looking them up lets the processor
+// wait for all of them at once.
 func (c *Cache) Slot(hash uint64) uint64 {
 	index := c.shards[shardOf(hash)].index.Load()
 	return index.slots[position(hash)&index.mask].Load()
@@ -206,8 +210,7 @@ func (c *Cache) Touch(hash, slot uint64) byte {
 	return 0
 }
 
-// Peek returns the value of the entry that a slot names, if it seems to be that of the hash: it may be
-// another record's.
+// Peek returns the value of a slot's entry, if the hash seems to match: it may be another record's.
 func (c *Cache) Peek(hash, slot uint64) []byte {
 	if slot == 0 || slot>>tagShift != hash>>tagShift {
 		return nil
@@ -319,7 +322,7 @@ func (s *shard) extend() *chunk {
 	}
 	added := &chunk{number: s.next, used: firstOffset, data: make([]byte, chunkBytes)}
 	hugepage.Advise(added.data)
-	s.chunks.Load().place(added)
+	s.chunks.Load().put(added)
 	s.next = (s.next + 1) & chunkMask
 	return added
 }
@@ -329,13 +332,13 @@ func (s *shard) growRing() {
 	grown := newRing(2 * len(old.chunks))
 	for i := range old.chunks {
 		if c := old.chunks[i].Load(); c != nil {
-			grown.place(c)
+			grown.put(c)
 		}
 	}
 	s.chunks.Store(grown)
 }
 
-func (r *ring) place(c *chunk) { r.chunks[c.number&r.mask].Store(c) }
+func (r *ring) put(c *chunk) { r.chunks[c.number&r.mask].Store(c) }
 
 func (r *ring) drop(number uint32) { r.chunks[number&r.mask].Store(nil) }
 
@@ -403,15 +406,15 @@ func (s *shard) evict() {
 	s.first = (s.first + 1) & chunkMask
 }
 
-// slotOf finds the slot that refers to a place; -1 when none does.
-func (s *shard) slotOf(hash, place uint64) int {
+// slotOf finds the slot that refers to a location; -1 when none does.
+func (s *shard) slotOf(hash, location uint64) int {
 	index := s.index.Load()
 	for i := position(hash) & index.mask; ; i = (i + 1) & index.mask {
 		word := index.slots[i].Load()
 		if word == 0 {
 			return -1
 		}
-		if word&placeMask == place {
+		if word&locationMask == location {
 			return int(i)
 		}
 	}
@@ -423,7 +426,7 @@ func (s *shard) remove(hash uint64, space uint32, key []byte) {
 	}
 }
 
-// free empties a slot and moves those behind it up, so that every search still ends where it should.
+// free empties a slot and moves those behind it up, so that searches still end where they should.
 func (s *shard) free(hole uint64) {
 	index := s.index.Load()
 	s.count--
@@ -445,8 +448,9 @@ func (s *shard) free(hole uint64) {
 	index.slots[hole].Store(0)
 }
 
-// displacement tells how far behind its home a slot is, behind which a run of slots in use begins so many before it. As long as that is
-// few, the slot itself says so, and nobody has to wait for the memory of the entry.
+// displacement returns how far behind its home a slot is. run is the number of slots in use before
+// it. While that is small, the slot's own home bits suffice, without waiting for the memory of the
+// entry.
 func (s *shard) displacement(index *index, slot, word, run uint64) uint64 {
 	if run <= homeMask {
 		return (slot - word>>homeShift) & homeMask & index.mask

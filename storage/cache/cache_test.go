@@ -91,8 +91,8 @@ func TestValuesOutliveTheirChunk(t *testing.T) {
 	}
 }
 
-// TestReadersBesideAWriter reads without locks while records are put, evicted and moved: whatever is found is at least as new as what had
-// been put when the reading began.
+// TestReadersBesideAWriter reads without locks while records are put, evicted and moved: whatever
+// is found is at least as new as what had been put when the reading began.
 func TestReadersBesideAWriter(t *testing.T) {
 	const keys, readers, puts = 3000, 3, 200_000
 	c := New(shardCount * 2 * chunkBytes)
@@ -138,7 +138,8 @@ func TestReadersBesideAWriter(t *testing.T) {
 	}
 }
 
-// TestLongRuns fills slots that all belong to a few neighbours, more than a slot can tell the distance of, and forgets them in any order.
+// TestLongRuns fills slots that all belong to a few neighbours, more than a slot can tell the
+// distance of, and forgets them in any order.
 func TestLongRuns(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, keys := range []int{40, 250, 400} {

@@ -1,5 +1,5 @@
-// Package digest computes what Redis's DEBUG DIGEST and DEBUG DIGEST-VALUE answer, so that equal data
-// on Redis and on Kedis has an equal digest.
+// Package digest computes what Redis's DEBUG DIGEST and DEBUG DIGEST-VALUE answer, so that equal
+// data on Redis and on Kedis has an equal digest.
 //
 // A value is given one element at a time: a collection never has to be in memory. Two steps build
 // everything, both on 20 bytes that start as zeros:
@@ -63,8 +63,8 @@ const (
 	Stream    Kind = 6
 )
 
-// A Value is the digest of one value in the making. The method that adds a part has to be the one of
-// the value's kind; lists and streams get their parts in order, the others in any.
+// A Value is the digest of one value in the making. The method that adds a part has to be the one
+// of the value's kind; lists and streams get their parts in order, the others in any.
 type Value struct {
 	sum     Sum
 	expires bool

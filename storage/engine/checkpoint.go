@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Checkpoint makes a copy of the data as RocksDB files in a directory, which must not exist while its
-// parent does. Its state record holds the position of the log that it is as of: that of some commit
-// between the call and the return. Nobody is stopped meanwhile.
+// Checkpoint makes a copy of the data as RocksDB files in a directory, which must not exist while
+// its parent does. The copy's state is that of some commit between call and return, and holds its
+// position in the log. Nobody is stopped meanwhile.
 func (s *Store) Checkpoint(directory string) error {
 	return s.whileOpen(func() error {
 		if err := s.Settle(); err != nil {
@@ -24,16 +24,17 @@ func (s *Store) Checkpoint(directory string) error {
 	})
 }
 
-// A checkpoint's directory is named by when it was begun: checkpoint-20261121T074634.123Z. The order of
-// the names is the order of the checkpoints.
+// A checkpoint's directory is named by when it was begun: checkpoint-20261121T074634.123Z. The
+// order of the names is the order of the checkpoints.
 const (
 	checkpointPrefix = "checkpoint-"
 	checkpointTime   = "20060102T150405.000Z"
 )
 
-// Save makes a checkpoint in a directory of its own below parent, which is made if need be, and then
-// removes older ones until keep are left; with 0 it removes none. It returns the new one's path. As with the data, nobody but their owner can read what it makes. What an
-// attempt has left behind that was cut short goes too.
+// Save makes a checkpoint in a directory of its own below parent, which it makes if need be. It
+// then removes older ones until keep are left; with 0 it removes none. It also removes what
+// interrupted attempts have left. Only their owner can read checkpoints, as with the data. It
+// returns the new one's path.
 func (s *Store) Save(parent string, keep int, now time.Time) (string, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return "", fmt.Errorf("storage: checkpoint: %w", err)
@@ -51,8 +52,8 @@ func (s *Store) Save(parent string, keep int, now time.Time) (string, error) {
 	return directory, removeOldCheckpoints(parent, keep)
 }
 
-// checkpoints lists the directories of checkpoints, the oldest first; those that RocksDB was not done
-// with have a suffix.
+// checkpoints lists the directories of checkpoints, the oldest first. Unfinished ones have a
+// suffix.
 func checkpoints(parent, suffix string) ([]string, error) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {

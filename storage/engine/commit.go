@@ -11,8 +11,9 @@ import (
 	"kedis/storage/layout"
 )
 
-// ErrInDoubt is returned for a commit that stands in the log, but could not be made durable yet. It is visible as others are: the log
-// writes again what is in doubt before it takes anything else, and the next start applies it if it can.
+// ErrInDoubt is returned for a commit that is in the log, but could not be made durable yet. It is
+// visible like others: the log writes it again before it takes anything else, and the next start
+// applies it if it can.
 var ErrInDoubt = errors.New("storage: the write stands, but a power cut may undo it, since the log could not be synced")
 
 // waiting are the transactions that want to be committed.
@@ -37,8 +38,9 @@ func (w *waiting) take() []*Txn {
 }
 
 // Commit writes a transaction's effects to the log and then makes its writes visible, as one step.
-// Whoever comes to the commit lock first takes along all that wait for it. When it fails, nothing
-// has happened, unless the error is ErrInDoubt. The caller then resets the transaction, and releases its locks.
+// The first to get the commit lock commits all that wait for it. When it fails, nothing has
+// happened, unless the error is ErrInDoubt. The caller then resets the transaction, and releases
+// its locks.
 func (s *Store) Commit(t *Txn) error {
 	if t.Empty() {
 		return nil
@@ -65,8 +67,8 @@ func (s *Store) BetweenCommits(f func() error) error {
 	return f()
 }
 
-// commitAll is called with the commit lock held. What the log refuses because of one transaction, such
-// as a record that is too large, must not fail the others.
+// commitAll commits transactions together, or each by itself if the log refuses them: one with a
+// record that is too large must not fail the others. The caller holds the commit lock.
 func (s *Store) commitAll(txns []*Txn) {
 	defer settleRanks(txns)
 	if err := s.commitTogether(txns); stands(err) || len(txns) == 1 {
@@ -117,7 +119,8 @@ func (s *Store) freezeWhenFull() {
 	}
 }
 
-// log appends the effects of transactions as one record. The position is valid, too, when the error is ErrInDoubt.
+// log appends the effects of transactions as one record. The position is valid with ErrInDoubt,
+// too.
 func (s *Store) log(txns []*Txn) (int64, error) {
 	var pieces [][]byte
 	database, reselected := -1, false
@@ -182,16 +185,16 @@ func (s *Store) publish(t *Txn) {
 	}
 	s.counters.Expired.Add(int64(t.changes.expired.keys))
 	if t.changes.databases != nil {
-		kept := now.kept
+		retained := now.retained
 		if empty(t.changes.databases) {
-			kept = nil
+			retained = nil
 			s.forgetCopies()
 		}
-		s.setTiers(now.active, now.frozen, kept, t.changes.databases)
+		s.setTiers(now.active, now.frozen, retained, t.changes.databases)
 	}
 }
 
-// empty tells that no database has a key. Copies of what they had would only take the room of what comes.
+// empty reports whether no database has a key. Copies would only take the room of what comes.
 func empty(databases []*Namespace) bool {
 	return !slices.ContainsFunc(databases, func(ns *Namespace) bool { return ns.keys.Load() > 0 })
 }
@@ -206,7 +209,7 @@ func (s *Store) freeze() {
 	f := &frozen{now.active, s.state(), s.commit.moved}
 	s.commit.moved = movedSequences{}
 	list := append([]*frozen{f}, now.frozen...)
-	s.setTiers(s.takeNext(now.active.Keys()), list, now.kept, now.databases)
+	s.setTiers(s.takeNext(now.active.Keys()), list, now.retained, now.databases)
 	s.flusher.wake()
 }
 
@@ -231,12 +234,12 @@ const (
 	frozenUnslowed = 3 // generations that may wait for RocksDB before writers are slowed
 	slowdown       = 2 * time.Millisecond
 	frozenRefused  = 8  // that may wait when RocksDB takes nothing, before writers are refused
-	frozenMost     = 16 // that may wait before writers wait for RocksDB, each commit up to longestWait
+	frozenMost     = 16 // that may wait before each commit waits for RocksDB, up to longestWait
 	longestWait    = 500 * time.Millisecond
 )
 
-// throttle slows writers down a little when RocksDB falls behind, the more the farther. When it takes nothing at all, waiting
-// is of no use: Ready keeps writers out then, and recovery has to go on.
+// throttle slows writers down when RocksDB falls behind, the more the farther. It doesn't when
+// RocksDB takes nothing at all: then Ready keeps writers out, and recovery has to go on.
 func (s *Store) throttle() {
 	behind := s.waitingGenerations() - frozenUnslowed
 	if behind <= 0 || s.flusher.failure() != nil {
@@ -250,7 +253,7 @@ func (s *Store) throttle() {
 	}
 }
 
-// awaitLog waits a little while the log makes room for itself on a full disk, for which the commit lock mustn't be held.
+// awaitLog waits a little while the log makes room on a full disk, without the commit lock.
 func (s *Store) awaitLog() {
 	log := s.commit.appended.Load()
 	if log == nil {
@@ -261,17 +264,17 @@ func (s *Store) awaitLog() {
 	}
 }
 
-// Crowded reports whether another flush would slow writers down. What can wait should.
-func (s *Store) Crowded() bool { return s.waitingGenerations() >= frozenUnslowed }
+// Backlogged reports whether another flush would slow writers down. Defer optional work.
+func (s *Store) Backlogged() bool { return s.waitingGenerations() >= frozenUnslowed }
 
-// Flushing tells that a generation is on its way to RocksDB, which takes up to one processor.
+// Flushing reports whether a generation is on its way to RocksDB, which takes up to one processor.
 func (s *Store) Flushing() bool { return s.waitingGenerations() > 0 }
 
 // waitingGenerations is how many generations wait for RocksDB.
 func (s *Store) waitingGenerations() int { return len(s.tiers.Load().frozen) }
 
-// Ready is nil, or why writes are not to be begun: RocksDB takes nothing, and memory must not fill with
-// what it should have. Writes resume by themselves when it does.
+// Ready returns why writes must not begin, or nil: when RocksDB takes nothing, memory must not fill
+// with what it should have. Writes resume by themselves when it does.
 func (s *Store) Ready() error {
 	if s.waitingGenerations() < frozenRefused {
 		return nil

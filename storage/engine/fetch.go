@@ -9,8 +9,8 @@ import (
 	"kedis/storage/rocks"
 )
 
-// asOf is when something was read from RocksDB ahead of who asks for it. It holds until RocksDB takes the next generation: what is written
-// meanwhile is in one, and found there first.
+// asOf is the time of a read from RocksDB. The read is valid until RocksDB takes the next
+// generation: what is written meanwhile is in one, and found there first.
 type asOf struct {
 	below   *rocks.DB
 	flushes int64 // Counters.Flushes before it was read
@@ -20,7 +20,7 @@ func (s *Store) asOfNow() asOf { return asOf{s.db(), s.counters.Flushes.Load()} 
 
 func (a *asOf) holds(s *Store) bool { return *a == s.asOfNow() }
 
-// fetched are records that were read from RocksDB, all in one crossing, ahead of the commands that ask for them.
+// fetched are records that were read from RocksDB in one crossing, before their commands run.
 type fetched struct {
 	asOf
 	records []fetchedRecord
@@ -40,7 +40,7 @@ func (f *fetched) begin(s *Store) {
 	f.records, f.keys, f.memory = f.records[:0], f.keys[:0], f.memory[:0]
 }
 
-// want notes a record that a request will ask for.
+// want adds a record that a request will read.
 func (f *fetched) want(request int, space uint32, key []byte) {
 	f.records = append(f.records, fetchedRecord{recordHash(space, key), space, request})
 	from := len(f.memory)
@@ -48,8 +48,8 @@ func (f *fetched) want(request int, space uint32, key []byte) {
 	f.keys = append(f.keys, f.memory[from:len(f.memory):len(f.memory)])
 }
 
-// read reads what is wanted as far as RocksDB has it in memory, and returns a bit for each request whose record is in a file. What can't
-// be read is left to the command, which meets the error again.
+// read reads the wanted records as far as RocksDB has them in memory, and returns a bit for each
+// request whose record is in a file. It leaves errors to the command, which meets them again.
 func (f *fetched) read(family *rocks.Family) (cold uint32) {
 	if len(f.keys) == 0 {
 		return 0
@@ -66,7 +66,7 @@ func (f *fetched) read(family *rocks.Family) (cold uint32) {
 	return cold
 }
 
-// of returns the value that was read for a request; nil if there is none, or none was read.
+// of returns the value that was read for a request, or nil.
 func (f *fetched) of(request int) []byte {
 	for i := range f.records {
 		if f.records[i].request != request {
@@ -79,7 +79,7 @@ func (f *fetched) of(request int) []byte {
 	return nil
 }
 
-// take returns a record, if it was read and holds.
+// take returns a record that was read, if it is still valid.
 func (f *fetched) take(s *Store, hash uint64, space uint32, key []byte) (value []byte, found, known bool) {
 	for i := range f.records {
 		if r := &f.records[i]; r.hash != hash || r.space != space || string(f.keys[i]) != string(key) {
@@ -94,9 +94,10 @@ func (f *fetched) take(s *Store, hash uint64, space uint32, key []byte) (value [
 	return nil, false, false
 }
 
-// Fetch reads what requests will ask RocksDB for, as far as RocksDB has it in memory, and keeps it for them. which has a bit for each
-// request that Prefetch found something missing for. It returns a bit for each that would wait for a file: Load is for those. The caller has
-// passed the gate. Requests for another database than the first one's are left to themselves.
+// Fetch reads what requests will read from RocksDB, as far as RocksDB has it in memory, and holds
+// it for them. which has a bit for each request for which Prefetch missed something. The result has
+// a bit for each request that would wait for a file: FetchCold is for those. The caller has passed
+// the gate. Requests for another database than the first one's are skipped.
 func (t *Txn) Fetch(requests []Prefetch, which uint32) (cold uint32) {
 	if which == 0 {
 		return 0
@@ -116,8 +117,8 @@ func (t *Txn) Fetch(requests []Prefetch, which uint32) (cold uint32) {
 			continue
 		}
 		*key = layout.AppendMetadataKey((*key)[:0], requests[i].Key)
-		value, known := t.remembered(space.Number, *key)
-		if !known {
+		value, known := t.inMemory(space.Number, *key)
+		if !known && !space.rulesOut(*key) {
 			keys.want(i, space.Number, *key)
 		}
 		metadata[i] = value
@@ -133,15 +134,15 @@ func (t *Txn) Fetch(requests []Prefetch, which uint32) (cold uint32) {
 		if !t.elementKey(metadata[i], &requests[i]) {
 			continue
 		}
-		if _, known := t.remembered(space.Number, *key); !known {
+		if _, known := t.inMemory(space.Number, *key); !known && !space.rulesOut(*key) {
 			elements.want(i, space.Number, *key)
 		}
 	}
 	return cold | elements.read(family)
 }
 
-// remembered looks for a record above RocksDB.
-func (t *Txn) remembered(space uint32, key []byte) (value []byte, known bool) {
+// inMemory looks for a record in the journal and the tiers, above RocksDB.
+func (t *Txn) inMemory(space uint32, key []byte) (value []byte, known bool) {
 	hash := recordHash(space, key)
 	value, state := t.journal.get(hash, space, key)
 	if state != generation.Unknown {
@@ -151,38 +152,39 @@ func (t *Txn) remembered(space uint32, key []byte) (value []byte, known bool) {
 	return value, state != generation.Unknown
 }
 
-// loadedKeys is how many keys of a request Load looks for at most: the gate can't be closed meanwhile.
-const loadedKeys = 64
+// coldKeys is the most keys of a request that FetchCold reads: the gate can't be closed meanwhile.
+const coldKeys = 64
 
-// Load brings what a request will ask RocksDB for from the files into RocksDB's cache. It waits for the disk. Errors are left to the
-// command, which meets them again. The caller has passed the gate; the transaction is its own, and nothing is done with it.
-func (t *Txn) Load(request Prefetch) {
+// FetchCold brings what a request will read from RocksDB's files into RocksDB's cache. It waits for
+// the disk. It leaves errors to the command, which meets them again. The caller has passed the
+// gate, and does nothing else with the transaction.
+func (t *Txn) FetchCold(request Prefetch) {
 	space := t.store.tiers.Load().databases[request.Database]
 	family := space.family.Load()
 	if family == nil {
 		return
 	}
-	metadata, ok := t.load(space, family, layout.AppendMetadataKey(t.prefetched.key[:0], request.Key))
+	metadata, ok := t.fetchRecord(space, family, layout.AppendMetadataKey(t.prefetched.key[:0], request.Key))
 	if ok && t.elementKey(metadata, &request) {
-		t.load(space, family, t.prefetched.key)
+		t.fetchRecord(space, family, t.prefetched.key)
 	}
 	for i := 0; request.Access == AccessEach && i < request.others() && ok; i++ {
-		_, ok = t.load(space, family, layout.AppendMetadataKey(t.prefetched.key[:0], request.Others[i*request.Step]))
+		_, ok = t.fetchRecord(space, family, layout.AppendMetadataKey(t.prefetched.key[:0], request.Others[i*request.Step]))
 	}
 	if cap(t.prefetched.record) > largeBuffer {
 		t.prefetched.record = nil
 	}
 }
 
-// others is how many other keys Load looks for.
+// others is the number of further keys that FetchCold reads.
 func (p *Prefetch) others() int {
 	if p.Access != AccessEach {
 		return 0
 	}
-	return min((len(p.Others)+p.Step-1)/p.Step, loadedKeys-1)
+	return min((len(p.Others)+p.Step-1)/p.Step, coldKeys-1)
 }
 
-// Clone returns a copy of what Load looks at, which outlives the words of the request.
+// Clone copies the fields that FetchCold reads, so the request outlives the input buffer.
 func (p Prefetch) Clone() Prefetch {
 	p.Key, p.Element = bytes.Clone(p.Key), bytes.Clone(p.Element)
 	others := make([][]byte, p.others())
@@ -193,11 +195,14 @@ func (p Prefetch) Clone() Prefetch {
 	return p
 }
 
-// load reads a record, wherever it is. The value is valid until the next call.
-func (t *Txn) load(space *Namespace, family *rocks.Family, key []byte) (value []byte, ok bool) {
+// fetchRecord reads a record from memory or RocksDB. The value is valid until the next call.
+func (t *Txn) fetchRecord(space *Namespace, family *rocks.Family, key []byte) (value []byte, ok bool) {
 	t.prefetched.key = key
-	if value, known := t.remembered(space.Number, key); known {
+	if value, known := t.inMemory(space.Number, key); known {
 		return value, true
+	}
+	if space.rulesOut(key) {
+		return nil, true
 	}
 	var err error
 	t.prefetched.record, _, err = t.store.db().Get(family, nil, key, t.prefetched.record[:0])

@@ -50,9 +50,9 @@ func (t *Txn) findFew(w *walks.Walk, kind byte, count uint64) (f *few, ok bool) 
 		ok = f.add(now.recent[i].Group(hash, w.Space, prefix), int(count))
 	}
 	f.newer = len(f.newest)
-	if ok && f.live < int(count) && now.kept != nil && !now.kept.Superseded() {
+	if ok && f.live < int(count) && now.retained != nil && !now.retained.Superseded() {
 		// With some of what it has, nothing is won.
-		if !f.add(now.kept.Group(hash, w.Space, prefix), int(count)) || f.live < int(count) {
+		if !f.add(now.retained.Group(hash, w.Space, prefix), int(count)) || f.live < int(count) {
 			f.forget(f.newer)
 		}
 	}

@@ -22,7 +22,7 @@ type flusher struct {
 	err     error      // of the last attempt
 	batch   *rocks.Batch
 	since   time.Time // when batch was used last
-	touched byte      // keeps the compiler from leaving out what is only read into the processor's caches
+	touched byte      // the sum of what is read ahead, so that the compiler doesn't drop the reads
 }
 
 func (f *flusher) init() { f.changed = sync.NewCond(&f.mu) }
@@ -40,9 +40,8 @@ func (f *flusher) failure() error {
 	return f.err
 }
 
-// keepBatch is how long the memory of a batch waits for the next generation: fresh memory costs the kernel as much time as what is
-// written to it takes.
-const keepBatch = 30 * time.Second
+// batchIdle is how long an idle batch keeps its buffers. Fresh pages cost as much as the flush.
+const batchIdle = 30 * time.Second
 
 // takeBatch returns an empty batch with room for so many bytes.
 func (f *flusher) takeBatch(bytes int64) *rocks.Batch {
@@ -66,10 +65,10 @@ func (f *flusher) giveBack(batch *rocks.Batch) {
 	f.mu.Unlock()
 }
 
-// slim lets go of memory that wasn't needed for a while.
+// slim frees the buffers of an idle batch.
 func (f *flusher) slim(now time.Time) {
 	f.mu.Lock()
-	if now.Sub(f.since) > keepBatch {
+	if now.Sub(f.since) > batchIdle {
 		f.batch = nil
 	}
 	f.mu.Unlock()
@@ -139,8 +138,8 @@ type target interface {
 	Len() int
 }
 
-// writeGeneration brings a generation to RocksDB as one step that ends with its state, and then takes it away from what readers look
-// through.
+// writeGeneration brings a generation to RocksDB as one step that ends with its state, and then
+// removes it from the tiers.
 func (s *Store) writeGeneration(f *frozen) error {
 	if s.huge(f) {
 		debug.FreeOSMemory() // what the request has left, before RocksDB makes its copies
@@ -151,24 +150,27 @@ func (s *Store) writeGeneration(f *frozen) error {
 	if err != nil {
 		return err
 	}
-	kept, err := s.writeRecords(f, families)
+	end := s.presences.writes.begin()
+	retained, err := s.writeRecords(f, families)
+	end()
 	if err != nil {
 		return err
 	}
 	s.counters.Flushes.Add(1)
 	s.forgetOutside(f.moved)
 	s.ids.staged.written(f.Generation)
-	if kept {
-		s.leave(f)
+	if retained {
+		s.cacheRetained(f)
 	}
-	s.retire(f, kept)
+	s.retire(f, retained)
 	return nil
 }
 
-// writeRecords writes what would fill a memtable to tables right away. RocksDB keeps less in its memory, and makes fewer copies; so it is
-// only a batch if the disk may not have room for tables, which aren't smaller than what they hold until they are complete. It tells
-// whether the generation is to be kept.
-func (s *Store) writeRecords(f *frozen, families map[uint32]*rocks.Family) (kept bool, err error) {
+// writeRecords writes a generation that would fill a memtable as table files: RocksDB then holds
+// less in memory, and makes fewer copies. It writes a batch if the disk may not have room for
+// tables, which are as large as what they hold until they are complete. It reports whether the
+// generation will be retained.
+func (s *Store) writeRecords(f *frozen, families map[uint32]*rocks.Family) (retained bool, err error) {
 	if f.Newest() >= s.tablesFrom() {
 		tables, err := s.db().NewTables(rocks.TableOptions{Bytes: f.Newest(), Fresh: s.freshRanges(f, families)})
 		if err == nil {
@@ -181,7 +183,7 @@ func (s *Store) writeRecords(f *frozen, families map[uint32]*rocks.Family) (kept
 	return false, s.writeBatch(f, families)
 }
 
-// huge tells that a request has made a generation much larger than they are.
+// huge reports whether a request has made a generation much larger than usual.
 func (s *Store) huge(f *frozen) bool { return f.Newest() > s.options.GenerationBytes()+hugeBuffer }
 
 func (s *Store) tablesFrom() int64 {
@@ -191,9 +193,9 @@ func (s *Store) tablesFrom() int64 {
 	return s.db().TablesFrom()
 }
 
-func (s *Store) writeTables(tables *rocks.Tables, f *frozen, families map[uint32]*rocks.Family) (kept bool, err error) {
+func (s *Store) writeTables(tables *rocks.Tables, f *frozen, families map[uint32]*rocks.Family) (retained bool, err error) {
 	learn := s.copy
-	if kept = s.keepsInMemory(f); kept {
+	if retained = s.retains(f); retained {
 		learn = s.forget
 	}
 	s.fill(tables, f, families, learn)
@@ -204,7 +206,7 @@ func (s *Store) writeTables(tables *rocks.Tables, f *frozen, families map[uint32
 		return false, fmt.Errorf("storage: writing a generation: %w", err)
 	}
 	s.counters.FlushedAsTables.Add(1)
-	return kept, nil
+	return retained, nil
 }
 
 func (s *Store) writeBatch(f *frozen, families map[uint32]*rocks.Family) error {
@@ -222,8 +224,8 @@ func (s *Store) writeBatch(f *frozen, families map[uint32]*rocks.Family) error {
 	return nil
 }
 
-// syncLog makes sure that the log doesn't end before the data: a crash of the machine would leave RocksDB with more than the log knows,
-// and replicas with less.
+// syncLog brings the log to the disk before the data: otherwise RocksDB would have more than the
+// log after a crash of the machine, and replicas less.
 func (s *Store) syncLog(position int64) error {
 	log := s.attached()
 	if log == nil {
@@ -289,23 +291,26 @@ func (s *Store) nameFamily(number uint32, family *rocks.Family) {
 	}
 }
 
-// yieldRecords is how many records are gone over, in about a tenth of a millisecond, before others may run.
+// yieldRecords is how many records are written, in about a tenth of a millisecond, before others
+// may run.
 const yieldRecords = 128
 
-// fill writes a generation's records to its target, in order and with its state, and has the cache learn of those that are read one by
-// one, some at a time. As long as the generation waits for RocksDB it hides both.
+// fill writes a generation's records and state to its target, in order. It passes the records that
+// are read one by one to learn, which updates the cache. As long as the generation waits for
+// RocksDB it hides both.
 func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, learn func([]copied)) {
 	copies := make([]copied, 0, PrefetchBatch)
+	learn = s.noting(learn)
 	outside := outsideOfSequences{moved: f.moved}
 	nextRemoval, stop := iter.Pull(f.moved.removals())
 	defer stop()
 	removed, more := nextRemoval()
 	var family *rocks.Family
 	space := ^uint32(0)
-	walked := 0
+	passed := 0
 	for record := range f.Records() {
 		// A reactor that has been woken needs the processor sooner than Go would take it from here.
-		if walked++; walked%yieldRecords == 0 {
+		if passed++; passed%yieldRecords == 0 {
 			runtime.Gosched()
 		}
 		if record.Space() != space {
@@ -348,14 +353,14 @@ func (s *Store) fill(to target, f *frozen, families map[uint32]*rocks.Family, le
 	to.Put(s.metaFamily(), layout.StateKey, f.state.Append(nil))
 }
 
-// retire takes a generation away from what waits for RocksDB.
-func (s *Store) retire(f *frozen, kept bool) {
+// retire removes a generation that RocksDB has from those that wait.
+func (s *Store) retire(f *frozen, retained bool) {
 	s.commit.Lock()
 	defer s.commit.Unlock()
 	now := s.tiers.Load()
 	left := len(now.frozen) - 1
-	next := now.kept
-	if kept {
+	next := now.retained
+	if retained {
 		next = f
 	}
 	s.setTiers(now.active, now.frozen[:left:left], next, now.databases)
@@ -402,7 +407,7 @@ func (s *Store) RoomToPersist() int64 {
 	return bytes
 }
 
-// settled is the position that the frozen generations, or RocksDB's memory if there are none, reach.
+// settled is the position of the last frozen generation, or of RocksDB's memory if there is none.
 func (s *Store) settled() int64 {
 	if list := s.tiers.Load().frozen; len(list) > 0 {
 		return list[0].state.Position
@@ -454,19 +459,19 @@ func (s *Store) readPersisted() error {
 // deleted elements.
 func (s *Store) maintain() {
 	defer s.background.running.Done()
-	var l lags // since ever: what recovery applies is persisted soon, lest the next start has to apply it again
+	var l lags // zero: what recovery applies is persisted soon, or the next start would apply it again
 	persisting := trouble{logger: s.logger, doing: "persisting"}
 	tidying := trouble{logger: s.logger, doing: "tidying up"}
 	for s.pause(time.Second) {
 		persisting.note(s.persistWhenDue(&l), time.Now())
 		s.flusher.slim(time.Now())
-		if err := s.tidy(); !errors.Is(err, errClosing) {
+		if err := s.cleanUp(); !errors.Is(err, errClosing) {
 			tidying.note(err, time.Now())
 		}
 	}
 }
 
-// lag tells since when a position has stood still behind another one.
+// lag is how long a position has stood still behind another one.
 type lag struct {
 	at    int64
 	since time.Time // zero: since ever
@@ -483,8 +488,9 @@ func (l *lag) age(at, end int64, now time.Time) time.Duration {
 // lags are those of what the active generation has, and of what RocksDB has in its memory.
 type lags struct{ active, written lag }
 
-// persistWhenDue persists by log size and by time. What is on its way to RocksDB gets there by itself: only if there is too much behind that
-// is the active generation ended before it is full, since small generations cost more to write, and take the place of the one that is kept.
+// persistWhenDue persists by log size and by time. Frozen generations go to RocksDB by themselves.
+// Only if too much is behind them is the active generation frozen before it is full: small
+// generations cost more to write, and replace the retained one.
 func (s *Store) persistWhenDue(l *lags) error {
 	if err := s.readPersisted(); err != nil {
 		return err
@@ -505,7 +511,7 @@ func (s *Store) persistWhenDue(l *lags) error {
 	return nil
 }
 
-func (s *Store) tidy() error {
+func (s *Store) cleanUp() error {
 	if log := s.attached(); log != nil {
 		if _, err := log.Purge(s.positions.persisted.Load()); err != nil {
 			return err

@@ -83,17 +83,18 @@ func settle(t *testing.T, s *Store) {
 	}
 }
 
-// TestTheFlusherKeepsItsMemoryForAWhile gives a batch back, and takes it again as long as it isn't idle.
+// TestTheFlusherKeepsItsMemoryForAWhile gives a batch back, and takes it again as long as it isn't
+// idle.
 func TestTheFlusherKeepsItsMemoryForAWhile(t *testing.T) {
 	var f flusher
 	first := f.takeBatch(1 << 20)
 	f.giveBack(first)
-	f.slim(f.since.Add(keepBatch))
+	f.slim(f.since.Add(batchIdle))
 	if again := f.takeBatch(1 << 20); again != first {
 		t.Error("the batch that was given back is not used again")
 	}
 	f.giveBack(first)
-	f.slim(f.since.Add(keepBatch + 1))
+	f.slim(f.since.Add(batchIdle + 1))
 	if f.batch != nil {
 		t.Error("an idle flusher keeps its batch")
 	}
@@ -195,8 +196,8 @@ func TestMemoryIsBoundedWhileRocksDBTakesNothing(t *testing.T) {
 	}
 }
 
-// TestPersistWhenDue writes while a generation is held up on its way to RocksDB: the next one isn't ended before it has enough for itself, or has
-// waited for long.
+// TestPersistWhenDue writes while a generation is held up on its way to RocksDB: the next one isn't
+// ended before it has enough for itself, or has waited for long.
 func TestPersistWhenDue(t *testing.T) {
 	options := testOptions(t.TempDir(), 1<<20, 1<<20)
 	var interval atomic.Int64

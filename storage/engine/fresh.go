@@ -2,15 +2,16 @@ package engine
 
 import "kedis/storage/rocks"
 
-// freshShare is what part of a generation's records has to be of one kind, one in so many, for them to get table files of their own: others
-// would be too small.
+// freshShare is the part of a generation's records, one in so many, that have to be of one kind to
+// get table files of their own: smaller files are not worth it.
 const freshShare = 16
 
-// freshRanges finds the kinds of records of which RocksDB has nothing between the first and the last that a merged generation brings: a list
-// that grows at its ends, collections that were made since the generation before, keys that come in their order. In table files of
-// their own they go to RocksDB's last level at once, and don't have to be compacted.
+// freshRanges finds the kinds of records of which RocksDB has nothing between the first and the
+// last in a merged generation: a list that grows at its ends, new collections, keys that come in
+// their order. In table files of their own they go to RocksDB's last level at once, and don't have
+// to be compacted.
 //
-// It is no more than where they go: what can't be read is not fresh, and no reason to keep writes from the disk.
+// It only decides where records go. So a range that can't be read is not fresh, and no error.
 func (s *Store) freshRanges(f *frozen, families map[uint32]*rocks.Family) (fresh []rocks.Fresh) {
 	spans := f.Spans()
 	records := 0
@@ -33,7 +34,8 @@ func (s *Store) freshRanges(f *frozen, families map[uint32]*rocks.Family) (fresh
 	return fresh
 }
 
-// holdsNothing tells that RocksDB has no record of a family from one key to another, both included.
+// holdsNothing reports whether RocksDB has no record of a family from one key to another, both
+// included.
 func (s *Store) holdsNothing(family *rocks.Family, first, last []byte) (bool, error) {
 	upper := append(append([]byte(nil), last...), 0)
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: first, UpperBound: upper, KeysOnly: true, Expected: 1})

@@ -10,7 +10,8 @@ import (
 	"kedis/storage/rocks"
 )
 
-// TestFreshRanges makes generations of a list that grows at one end or at both, beside keys that are there already, and few or many members of a set.
+// TestFreshRanges makes generations of a list that grows at one end or at both, beside keys that
+// are there already, and few or many members of a set.
 func TestFreshRanges(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
 	const space = 7

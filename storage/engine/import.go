@@ -11,20 +11,20 @@ import (
 	"kedis/storage/rocks"
 )
 
-// ErrIncomplete is what an import gets that has not the keys, or a collection not the elements, that
-// were brought in: something came twice.
+// ErrIncomplete is returned for an import with a key, or an element of a collection, that came
+// twice.
 var ErrIncomplete = errors.New("storage: an import has a key or an element twice")
 
 // Import is a whole data set that comes from elsewhere. It is written to RocksDB directly, into
-// namespaces that no database has yet: nobody sees anything of it before Swap, and after a crash, or
-// Abandon, nothing is left. It outlives Reopen. It belongs to one goroutine.
+// namespaces that no database has yet: nobody sees anything of it before Swap, and after a crash,
+// or Abandon, nothing is left. It outlives Reopen. It belongs to one goroutine.
 type Import struct {
 	store  *Store
 	txn    *Txn
 	spaces []*Namespace
 	batch  rocks.Batch
 	order  []int32       // of the entries of the transaction's journal
-	tables *sortedTables // when not nil, records are sorted first, and come to RocksDB as whole files
+	tables *sortedTables // when not nil, records are sorted and go to RocksDB as table files
 }
 
 // NewImport begins an import. The transaction is its own from now on.
@@ -47,7 +47,7 @@ func (i *Import) begin() {
 	i.txn.Begin(Mode{Applying: true}, 0, 0)
 }
 
-// Take has restore put one key into a database, which must not have come before. Errors: those of restore, and ErrIncomplete.
+// Take has restore put a new key into a database. Errors: those of restore, and ErrIncomplete.
 func (i *Import) Take(database int, key []byte, restore func() error) error {
 	if err := i.open(database); err != nil {
 		return err
@@ -172,13 +172,18 @@ func (i *Import) write() error {
 func (i *Import) writeBatch() error {
 	j := &i.txn.journal
 	i.batch.Reset()
+	defer i.store.presences.writes.begin()()
 	for _, n := range i.sorted() {
 		c := &j.entries[n]
-		family := i.familyOf(c.space)
+		ns := i.namespaceOf(c.space)
+		family := ns.family.Load()
 		if c.length < 0 {
 			i.batch.Delete(family, j.key(c))
-		} else {
-			i.batch.Put(family, j.key(c), j.value(c))
+			continue
+		}
+		i.batch.Put(family, j.key(c), j.value(c))
+		if filtered(j.key(c)) {
+			ns.presence.add([]uint64{c.hash})
 		}
 	}
 	if err := i.store.db().Write(&i.batch); err != nil {
@@ -187,8 +192,8 @@ func (i *Import) writeBatch() error {
 	return nil
 }
 
-// sorted lists what is to be written, in the order of keys. A Redis sends large hashes and sets in the order of its hash
-// tables, and RocksDB takes a sorted batch several times as fast.
+// sorted lists the records to be written, in the order of keys. A Redis sends large hashes and sets
+// in the order of its hash tables, and RocksDB takes a sorted batch several times as fast.
 func (i *Import) sorted() []int32 {
 	j := &i.txn.journal
 	i.order = i.order[:0]
@@ -204,10 +209,10 @@ func (i *Import) sorted() []int32 {
 	return i.order
 }
 
-func (i *Import) familyOf(space uint32) *rocks.Family {
+func (i *Import) namespaceOf(space uint32) *Namespace {
 	for _, ns := range i.spaces {
 		if ns.Number == space {
-			return ns.family.Load()
+			return ns
 		}
 	}
 	panic("storage: an import writes to a namespace that isn't its own")
@@ -222,13 +227,14 @@ func (i *Import) Keys() int64 {
 	return keys
 }
 
-// Finish brings the rest to RocksDB, checks that each key came once, and waits until all of it is in RocksDB's files.
+// Finish brings the rest to RocksDB, checks that each key came once, and waits until all of it is
+// in RocksDB's files.
 func (i *Import) Finish() error {
 	if err := i.flush(); err != nil {
 		return err
 	}
 	if i.tables != nil {
-		if err := i.tables.load(i); err != nil {
+		if err := i.tables.ingest(i); err != nil {
 			return err
 		}
 	}
@@ -266,17 +272,17 @@ func (i *Import) Abandon() error {
 	return err
 }
 
-// disown makes the namespaces ones that are kept as long as a database has them, like all others. It is
-// called with the commit lock held.
+// disown makes the namespaces ones that are kept as long as a database has them, like all others.
+// It is called with the commit lock held.
 func (i *Import) disown() {
 	s := i.store
 	s.namespaces.imported = slices.DeleteFunc(s.namespaces.imported, func(ns *Namespace) bool { return slices.Contains(i.spaces, ns) })
 }
 
-// Swap makes what was imported the store's data, as of the end of a log that goes with it, in one
-// step: map, position, log and counters change together. Nothing may be committed meanwhile, nor after
-// it until PersistState has returned without an error: a start goes back to the former data and log as
-// long as it hasn't. Views keep showing what was.
+// Swap makes the import the store's data, as of the end of its log, in one step: map, position, log
+// and counters change together. Nothing may be committed meanwhile, nor after it until PersistState
+// has succeeded: until then a start goes back to the former data and log. Views keep showing the
+// former data.
 func (i *Import) Swap(log Log, directory uint64) error {
 	s := i.store
 	// Generations on their way name the former log's positions: they go first.

@@ -10,16 +10,20 @@ import (
 	"kedis/storage/rocks"
 )
 
-// NewSortedImport is NewImport for a store that nobody uses yet. What comes is sorted in temporary files in a
-// directory, with runs of so many bytes, of which two are in memory; Finish makes table files of it, which
-// RocksDB takes as they are: nothing is written to a memtable, and nothing has to be compacted. The directory
-// has to exist, and is the import's own.
+// NewSortedImport is NewImport for a store that nobody uses yet. Records are sorted in temporary
+// files, with runs of runBytes, of which two are in memory. Finish makes table files of them, which
+// RocksDB takes as they are: nothing goes through a memtable, and nothing has to be compacted. The
+// directory has to exist, and is the import's own.
 func (s *Store) NewSortedImport(t *Txn, directory string, runBytes int) (*Import, error) {
 	i, err := s.NewImport(t)
-	if err == nil {
-		i.tables = &sortedTables{sorter: mergesort.New(directory, runBytes)}
+	if err != nil {
+		return nil, err
 	}
-	return i, err
+	i.tables = &sortedTables{sorter: mergesort.New(directory, runBytes)}
+	for _, ns := range i.spaces {
+		ns.presence.complete.Store(nil) // nobody asks, and it would have to know what comes
+	}
+	return i, nil
 }
 
 // sortedTables makes RocksDB's table files of records that come in any order.
@@ -50,8 +54,8 @@ func (t *sortedTables) take(j *journal) error {
 	return nil
 }
 
-// load brings all records to RocksDB as one step.
-func (t *sortedTables) load(i *Import) error {
+// ingest brings all records to RocksDB as one step.
+func (t *sortedTables) ingest(i *Import) error {
 	db := i.store.db()
 	tables, err := db.NewTables(rocks.TableOptions{FileBytes: tableBytes, Bottommost: true})
 	if err != nil {
@@ -61,7 +65,7 @@ func (t *sortedTables) load(i *Import) error {
 		if err := t.follows(space, key); err != nil {
 			return err
 		}
-		tables.Put(i.familyOf(space), key, value)
+		tables.Put(i.namespaceOf(space).family.Load(), key, value)
 		return tables.Err()
 	})
 	err = errors.Join(err, t.sorter.Close())
@@ -76,17 +80,17 @@ func (t *sortedTables) load(i *Import) error {
 	return nil
 }
 
-// follows fails when a record is the same as the one before.
+// follows returns an error if a record is the same as the one before.
 func (t *sortedTables) follows(space uint32, key []byte) error {
 	if len(t.last) > 0 && space == t.space && bytes.Equal(key, t.last) {
-		return repeated(key)
+		return duplicate(key)
 	}
 	t.space, t.last = space, append(t.last[:0], key...)
 	return nil
 }
 
-// repeated says that a record came twice.
-func repeated(key []byte) error {
+// duplicate is the error for a record that came twice.
+func duplicate(key []byte) error {
 	if key[0] == layout.KindMetadata {
 		return fmt.Errorf("%w: key %q", ErrIncomplete, key[1:])
 	}

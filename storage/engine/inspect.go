@@ -9,15 +9,15 @@ import (
 	"kedis/storage/walks"
 )
 
-// Inspect shows the inside of a store to the tests of packages that lie over this one, and does at once what
-// happens in the background otherwise. Nothing else uses what is in this file.
+// Inspect shows the inside of a store to the tests of packages above this one, and runs background
+// work at once. Only tests use this file.
 type Inspect struct{ *Store }
 
 // Sizes that tests exceed.
 const (
 	InspectAheadBytes     = aheadBytes
 	InspectDeleteOneByOne = deleteOneByOne
-	InspectLoadedKeys     = loadedKeys
+	InspectColdKeys       = coldKeys
 	InspectReapByPoints   = reapByPoints
 	InspectRunBytes       = runBytes
 	InspectLargeBuffer    = largeBuffer
@@ -35,13 +35,14 @@ func (i Inspect) Freeze() {
 // Reap is what maintenance does about deleted collections.
 func (i Inspect) Reap() error { return i.reap() }
 
-// Tidy is what maintenance does besides persisting.
-func (i Inspect) Tidy() error { return i.tidy() }
+// CleanUp is what maintenance does besides persisting.
+func (i Inspect) CleanUp() error { return i.cleanUp() }
 
 // ReadPersisted learns how far RocksDB's files have come.
 func (i Inspect) ReadPersisted() error { return i.readPersisted() }
 
-// StageFrom changes how much of a collection is gathered before it is staged; 0 is as much as usual.
+// StageFrom changes how much of a collection is gathered before it is staged; 0 is as much as
+// usual.
 func (i Inspect) StageFrom(bytes int) {
 	if bytes == 0 {
 		bytes = stageBytes
@@ -85,9 +86,10 @@ func (i Inspect) Cached(namespace uint32, key []byte) bool {
 	return known
 }
 
-// KeptUsed calls visit with the keys of what is left of the kept generation and was used.
-func (i Inspect) KeptUsed(visit func(key []byte)) {
-	for record, used := range i.tiers.Load().kept.Left() {
+// RetainedUsed calls visit with the keys of the retained generation that are still valid and were
+// used.
+func (i Inspect) RetainedUsed(visit func(key []byte)) {
+	for record, used := range i.tiers.Load().retained.Left() {
 		if used {
 			visit(record.Key())
 		}
@@ -113,13 +115,14 @@ func (i InspectTxn) Fetched() int {
 	return len(i.prefetched.keys.records) + len(i.prefetched.elements.records)
 }
 
-// LoadedBytes is the memory that Load has kept.
-func (i InspectTxn) LoadedBytes() int { return cap(i.prefetched.record) }
+// ColdBytes is the size of the buffer of FetchCold.
+func (i InspectTxn) ColdBytes() int { return cap(i.prefetched.record) }
 
 // RunBytes is the memory of elements that were read with their neighbours.
 func (i InspectTxn) RunBytes() int { return len(i.order.run.memory) }
 
-// ByGroup looks for the elements of a collection by their group: how many RocksDB hasn't got, and how many are found.
+// ByGroup looks for the elements of a collection by their group. newer is the number that RocksDB
+// lacks.
 func (i InspectTxn) ByGroup(ns *Namespace, kind byte, id, count uint64) (newer, found int, ok bool) {
 	lower := layout.AppendElementKey(nil, kind, id, nil)
 	w := &walks.Walk{Space: ns.Number, Collection: id, Lower: lower, Upper: layout.Successor(nil, lower)}
@@ -130,7 +133,8 @@ func (i InspectTxn) ByGroup(ns *Namespace, kind byte, id, count uint64) (newer, 
 	return f.newer, f.live, true
 }
 
-// HoldsElements reports whether the transaction refers to elements that it has found by their group.
+// HoldsElements reports whether the transaction refers to elements that it has found by their
+// group.
 func (i InspectTxn) HoldsElements() bool {
 	found := i.order.few.newest
 	for _, record := range found[:cap(found)] {
@@ -141,7 +145,8 @@ func (i InspectTxn) HoldsElements() bool {
 	return false
 }
 
-// Counted returns the collection whose counts were used last, and the number of entries that they have; uses is how often counts were used.
+// Counted returns the collection whose counts were used last and the number of its entries. uses is
+// how often counts were used.
 func (i InspectTxn) Counted() (id uint64, entries, uses int) {
 	uses = len(i.order.ranked)
 	if uses == 0 {
@@ -151,7 +156,7 @@ func (i InspectTxn) Counted() (id uint64, entries, uses int) {
 	return last.id, last.total(), uses
 }
 
-// JournalBytes is the memory of the transaction's own records: what was copied, and with the large ones all.
+// JournalBytes is the memory of the transaction's own records, without and with the large ones.
 func (i InspectTxn) JournalBytes() (copied, all int) { return len(i.journal.buffer), i.journal.size() }
 
 // StagedCollections is how many collections the transaction has staged.

@@ -31,8 +31,8 @@ type source interface {
 	advance()
 }
 
-// Iterate iterates over the records of a namespace from lower on, before upper; a nil upper is none.
-// keysOnly leaves the values that RocksDB has unread.
+// Iterate iterates over the records of a namespace from lower on, before upper; a nil upper is
+// none. keysOnly leaves the values that RocksDB has unread.
 func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, reverse, keysOnly bool) *Iterator {
 	it := &Iterator{txn: t, reverse: reverse}
 	r := generation.Range{Space: ns.Number, Lower: bytes.Clone(lower), Upper: bytes.Clone(upper)}
@@ -54,10 +54,10 @@ func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, reverse, keysOnly bool
 	return it
 }
 
-// add adds generations. What is kept or cached stands in RocksDB too, and has no order.
+// add adds generations. RocksDB has the records of the retained one and of the cache, too.
 func (it *Iterator) add(generations recent, r generation.Range) {
 	for _, g := range generations {
-		s := &generationSource{walk: g.Iterate(g.mark, r, it.reverse)}
+		s := &generationSource{records: g.Iterate(g.mark, r, it.reverse)}
 		if s.advance(); s.ok {
 			it.sources = append(it.sources, s)
 		}
@@ -95,7 +95,7 @@ func (it *Iterator) Next() bool {
 	return false
 }
 
-// nextOwn returns the key of the next record that the transaction itself has changed; nil if there is none.
+// nextOwn returns the key of the next record that the transaction itself has changed, or nil.
 func (it *Iterator) nextOwn() []byte {
 	if it.journal.journal == nil {
 		return nil
@@ -186,18 +186,18 @@ func (it *Iterator) Close() error {
 }
 
 type generationSource struct {
-	walk *generation.Iterator
-	ok   bool
+	records *generation.Iterator
+	ok      bool
 }
 
-func (s *generationSource) advance()                            { s.ok = s.walk.Next() }
-func (s *generationSource) content() ([]byte, generation.State) { return s.walk.Value() }
+func (s *generationSource) advance()                            { s.ok = s.records.Next() }
+func (s *generationSource) content() ([]byte, generation.State) { return s.records.Value() }
 
 func (s *generationSource) head() ([]byte, bool) {
 	if !s.ok {
 		return nil, false
 	}
-	return s.walk.Key(), true
+	return s.records.Key(), true
 }
 
 // journalSource walks the transaction's own writes: those that were there when the walk began.

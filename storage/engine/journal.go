@@ -20,10 +20,11 @@ type journal struct {
 	slots      []int32 // open addressing: index into entries plus 1
 	keys       int     // slots in use
 	kinds      [256]int32
-	warmed     uint64 // keeps the compiler from leaving out what publish reads ahead
+	touched    uint64 // the sum of what publish reads ahead, so that the compiler doesn't drop the reads
 }
 
-// change is one version of a record. Its key and value stand in the journal's buffer, or are a large record.
+// change is one version of a record. Its key and value stand in the journal's buffer, or are a
+// large record.
 type change struct {
 	hash       uint64
 	space      uint32
@@ -35,10 +36,10 @@ type change struct {
 }
 
 const (
-	smallJournal = 1 << 10 // slots that are kept from one transaction to the next
+	smallJournal = 1 << 10 // slots that are reused by the next transaction
 	largeBuffer  = 1 << 20
 	LargeValue   = largeBuffer // a longer value has memory of its own
-	hugeBuffer   = 64 << 20    // is never kept
+	hugeBuffer   = 64 << 20    // is never reused
 )
 
 func (j *journal) key(c *change) []byte {
@@ -56,7 +57,7 @@ func (j *journal) value(c *change) []byte {
 	return j.buffer[from : from+c.length : from+c.length]
 }
 
-// get tells what the transaction itself wrote. The value is valid until the journal is reset.
+// get returns what the transaction itself wrote. The value is valid until the journal is reset.
 func (j *journal) get(hash uint64, space uint32, key []byte) ([]byte, generation.State) {
 	if j.keys == 0 {
 		return nil, generation.Unknown
@@ -187,14 +188,14 @@ func (j *journal) reset() {
 	j.buffer, j.entries, j.keys = j.buffer[:0], j.entries[:0], 0
 }
 
-// publish hands the last version of each record over to a generation. The slots of the index where a few of them belong are looked
-// at together first, so that the processor waits for the memory of all of them at once.
+// publish hands the last version of each record over to a generation. It first touches the index
+// slots of a few records together, so that the processor waits for all of them at once.
 func (j *journal) publish(g *generation.Generation) {
 	for entries := j.entries; len(entries) > 0; {
 		few := entries[:min(PrefetchBatch, len(entries))]
 		entries = entries[len(few):]
 		for i := range few {
-			j.warmed += g.Slot(few[i].hash)
+			j.touched += g.Slot(few[i].hash)
 		}
 		for i := range few {
 			switch c := &few[i]; {
@@ -231,7 +232,7 @@ func (j *journal) within(r generation.Range, reverse bool) []int32 {
 	return found
 }
 
-// lies tells whether a change is of a record in a range.
+// lies reports whether a change is of a record in a range.
 func (j *journal) lies(c *change, r generation.Range) bool {
 	if c.space != r.Space {
 		return false
@@ -240,7 +241,7 @@ func (j *journal) lies(c *change, r generation.Range) bool {
 	return bytes.Compare(key, r.Lower) >= 0 && (r.Upper == nil || bytes.Compare(key, r.Upper) < 0)
 }
 
-// hasAny tells whether there are changes of records of some kinds.
+// hasAny reports whether there are changes of records of some kinds.
 func (j *journal) hasAny(kinds []byte) bool {
 	for _, kind := range kinds {
 		if j.kinds[kind] > 0 {
@@ -260,7 +261,7 @@ func kindsWith(property func(k *layout.Kind) bool) (kinds []byte) {
 	return kinds
 }
 
-// any tells whether there are changes of records in a range.
+// any reports whether there are changes of records in a range.
 func (j *journal) any(r generation.Range) bool {
 	if len(r.Lower) > 0 && j.kinds[r.Lower[0]] == 0 {
 		return false

@@ -22,9 +22,10 @@ type EventName = keyevent.Name
 // what commands say of them by name, several for some changes and also of keys that weren't there; they are collected when somebody wants
 // to be told.
 //
-// They are read at two moments. When the outermost request ends, by those who look at keys before the commit: commands that follow in the
-// same transaction belong to other clients, and hold the same locks. And after the commit, before the locks are released, by those
-// who tell others of it: until then a commit may fail, and afterwards another change of the key could overtake this one.
+// They are read at two moments. When the outermost request ends, by those who look at keys before
+// the commit: commands that follow in the same transaction belong to other clients, and hold the
+// same locks. And after the commit, before the locks are released, by those who tell others of it:
+// until then a commit may fail, and afterwards another change of the key could overtake this one.
 type KeyEvents struct {
 	events []keyEvent
 	keys   []byte

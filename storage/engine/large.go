@@ -9,8 +9,9 @@ import (
 	"kedis/storage/generation"
 )
 
-// largeRecords are the sizes of records in RocksDB that are too large for the cache, as far as they are known: those that this process has
-// written or read. A reactor leaves such a record to a worker before it reads it. What is out of date costs that way only.
+// largeRecords are the known sizes of records in RocksDB that are too large for the cache: those
+// that this process has written or read. A reactor leaves such a record to a worker before it reads
+// it. An outdated size only costs that detour.
 type largeRecords struct {
 	count atomic.Int64 // for readers, most of which find none
 	mu    sync.RWMutex
@@ -48,8 +49,9 @@ func (l *largeRecords) size(hash uint64) int64 {
 	return l.sizes[hash]
 }
 
-// AwaitRoom waits until RocksDB has taken most of the generations that large records have filled, so that memory doesn't fill with them
-// faster than the disk takes them. It doesn't wait when RocksDB takes nothing: Ready says so then.
+// AwaitRoom waits until RocksDB has taken most of the generations that large records have filled,
+// so that memory doesn't fill with them faster than the disk takes them. It doesn't wait when
+// RocksDB takes nothing: Ready reports that.
 func (s *Store) AwaitRoom() {
 	s.flusher.mu.Lock()
 	defer s.flusher.mu.Unlock()
@@ -66,7 +68,8 @@ func (s *Store) waitingBytes() (bytes int64) {
 	return bytes
 }
 
-// Compose returns memory of size bytes for the value of a large record. When a value that ends there is put under the key, it isn't copied.
+// Compose returns memory of size bytes for the value of a large record. A value that ends there
+// isn't copied when it is put under the key.
 func (t *Txn) Compose(key []byte, size int) []byte {
 	t.journal.composed = t.store.generations.provider.memory.NewLarge(key, size)
 	return t.journal.composed.Value()

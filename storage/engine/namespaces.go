@@ -13,8 +13,9 @@ import (
 type Namespace struct {
 	Number        uint32
 	family        atomic.Pointer[rocks.Family] // nil until the first batch goes to RocksDB
-	named         bool                         // a generation's state names it, and so do all that follow
+	named         bool                         // by the state of a generation, and all that follow
 	keys, expires atomic.Int64
+	presence      presence
 }
 
 // namespaces is what making namespaces takes.
@@ -112,14 +113,16 @@ func (t *Txn) newNamespace() *Namespace {
 	return t.store.newNamespace()
 }
 
-// Flush empties a database: it gets a new namespace, unless its own is as good as new. The gate is closed.
+// Flush empties a database: it gets a new namespace, unless its own was never used. The gate is
+// closed.
 func (t *Txn) Flush(database int) {
 	if t.used(t.Namespace(database)) {
 		t.remap()[database] = t.newNamespace()
 	}
 }
 
-// used reports whether a namespace has keys, or had some within the transaction or when it was last brought to RocksDB.
+// used reports whether a namespace has keys, or had some within the transaction or when it last
+// went to RocksDB.
 func (t *Txn) used(ns *Namespace) bool {
 	return ns.keys.Load() > 0 || ns.family.Load() != nil || slices.ContainsFunc(t.changes.deltas, func(d delta) bool { return d.namespace == ns })
 }

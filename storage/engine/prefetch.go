@@ -7,8 +7,8 @@ import (
 	"kedis/storage/layout"
 )
 
-// PrefetchBatch is how many requests Prefetch takes at once: enough for the processor to wait for all of
-// their records together.
+// PrefetchBatch is how many requests Prefetch takes at once: enough for the processor to wait for
+// all of their records together.
 const PrefetchBatch = 16
 
 // Access says which records a request looks for first.
@@ -20,7 +20,7 @@ const (
 	AccessKey            // a key's metadata
 	AccessElement        // a key's metadata, and of a spread collection an element
 	AccessEach           // the metadata of several keys
-	AccessFirst          // a key's metadata, and of a spread sequence the first element, which it takes out
+	AccessFirst          // a key's metadata, and of a spread sequence the first element, which it pops
 	AccessLast           // the last one
 )
 
@@ -30,7 +30,7 @@ type Prefetch struct {
 	Access   Access
 	Key      []byte
 	Element  []byte   // with AccessElement
-	Others   [][]byte // with AccessEach: the first of them and every Step-th from there on is another key
+	Others   [][]byte // with AccessEach: the first, and every Step-th from there on, is another key
 	Step     int
 }
 
@@ -39,20 +39,22 @@ func (p *Prefetch) SameKey(other *Prefetch) bool {
 	return p.Database == other.Database && bytes.Equal(p.Key, other.Key)
 }
 
-// Prefetch reads what requests will look at first: the slots of the indexes, then the entries, and of spread
-// collections the same for an element. One command after another would wait for memory at each step; here the
-// processor waits for many at once. It changes nothing, and what isn't there does no harm. It returns a bit for
-// each request that seems to be about what only RocksDB has. It takes at most PrefetchBatch.
+// Prefetch reads what requests will read first: the slots of the indexes, then the entries, and for
+// spread collections the same for an element. One command after another would wait for memory at
+// each step; here the processor waits for many at once. It changes nothing, and a wrong guess does
+// no harm. The result has a bit for each request that seems to need what only RocksDB has. It takes
+// at most PrefetchBatch requests.
 func (t *Txn) Prefetch(requests []Prefetch) (missing uint32) {
 	now := t.store.tiers.Load()
-	keys, elements := lookahead{tiers: now}, lookahead{tiers: now}
+	keys, elements := prefetcher{tiers: now}, prefetcher{tiers: now}
 	var taking taking
-	var keyOf [PrefetchBatch]int // the place in keys of each request's; those that follow each other share one
+	var keyOf [PrefetchBatch]int // index in keys for each request; neighbours with the same key share one
 	key := &t.prefetched.key
 	for i := range requests {
 		if i == 0 || !requests[i].SameKey(&requests[i-1]) {
 			*key = layout.AppendMetadataKey((*key)[:0], requests[i].Key)
-			keys.add(recordHash(now.databases[requests[i].Database].Number, *key))
+			space := now.databases[requests[i].Database]
+			keys.add(recordHash(space.Number, *key), &space.presence)
 		}
 		keyOf[i] = keys.count - 1
 	}
@@ -60,53 +62,58 @@ func (t *Txn) Prefetch(requests []Prefetch) (missing uint32) {
 	var owners [PrefetchBatch]int
 	for i := range requests {
 		value, hash := keys.values[keyOf[i]], keys.hashes[keyOf[i]]
+		space := now.databases[requests[i].Database]
 		if keys.slots[keyOf[i]] == 0 {
-			missing |= 1 << i
-		} else if space := now.databases[requests[i].Database].Number; t.takenKey(&taking, value, hash, space, &requests[i]) {
+			if keys.mayBeBelow(keyOf[i]) {
+				missing |= 1 << i
+			}
+		} else if t.takenKey(&taking, value, hash, space.Number, &requests[i]) {
 			owners[elements.count] = taken
-			elements.add(recordHash(space, *key))
+			elements.add(recordHash(space.Number, *key), nil)
 		} else if t.elementKey(value, &requests[i]) {
 			owners[elements.count] = i
-			elements.add(recordHash(space, *key))
+			elements.add(recordHash(space.Number, *key), &space.presence)
 		}
 	}
 	t.prefetched.touched += elements.read()
 	for i, slot := range elements.slots[:elements.count] {
-		if slot == 0 && owners[i] != taken {
+		if slot == 0 && owners[i] != taken && elements.mayBeBelow(i) {
 			missing |= 1 << owners[i]
 		}
 	}
 	return missing
 }
 
-// PrefetchRecords reads the slots and entries of records in the same way, up to PrefetchBatch of them: next returns the key of each, until
-// it returns nil. A transaction that reads from a view gains nothing by it.
+// PrefetchRecords reads the slots and entries of up to PrefetchBatch records in the same way. next
+// returns the key of each, and nil behind the last. It does nothing for a transaction that reads
+// from a view.
 func (t *Txn) PrefetchRecords(ns *Namespace, next func() []byte) {
 	if t.view != nil {
 		return
 	}
-	keys := lookahead{tiers: t.store.tiers.Load()}
+	keys := prefetcher{tiers: t.store.tiers.Load()}
 	for keys.count < PrefetchBatch {
 		key := next()
 		if key == nil {
 			break
 		}
-		keys.add(recordHash(ns.Number, key))
+		keys.add(recordHash(ns.Number, key), &ns.presence)
 	}
 	t.prefetched.touched += keys.read()
 }
 
-// taking is the sequence that requests take elements out of, and how many of them Prefetch has passed.
+// taking is the sequence that requests pop elements from, and how many of them Prefetch has passed.
 type taking struct {
 	hash        uint64
 	first, last uint64
 }
 
-// taken owns the elements that are about to be taken out. Nobody fetches them.
+// taken owns the elements that are about to be popped. Nobody fetches them.
 const taken = -1
 
-// takenKey puts the key of the element that a request will take out into t.prefetched.key; false if it takes none out of a spread sequence. The
-// bounds are as the transaction itself has left them.
+// takenKey puts the key of the element that a request will pop into t.prefetched.key. It returns
+// false if the request pops none from a spread sequence. The bounds are those of the transaction
+// itself.
 func (t *Txn) takenKey(p *taking, metadata []byte, hash uint64, space uint32, request *Prefetch) bool {
 	if request.Access != AccessFirst && request.Access != AccessLast {
 		return false
@@ -135,7 +142,8 @@ func (t *Txn) takenKey(p *taking, metadata []byte, hash uint64, space uint32, re
 	return true
 }
 
-// elementKey puts the key of the element that a request is about into t.prefetched.key; false if it can't be about one.
+// elementKey puts the key of a request's element into t.prefetched.key. It returns false if the
+// request has none.
 func (t *Txn) elementKey(metadata []byte, request *Prefetch) bool {
 	if request.Access != AccessElement {
 		return false
@@ -148,27 +156,34 @@ func (t *Txn) elementKey(metadata []byte, request *Prefetch) bool {
 	return true
 }
 
-// lookahead are records that are being looked for side by side. What a slot says holds for the generation
-// that it is from, which another may take the place of at any time.
-type lookahead struct {
+// prefetcher looks for several records side by side. A slot is valid for the generation that it
+// comes from, which another may replace at any time.
+type prefetcher struct {
 	tiers   *tiers
 	count   int
 	hashes  [PrefetchBatch]uint64
-	holders [PrefetchBatch]*generation.Generation // the newest that seems to have the record; nil is the cache
+	holders [PrefetchBatch]*generation.Generation // newest that seems to have it; nil: the cache
 	slots   [PrefetchBatch]uint64                 // and its slot there; 0 if it seems to be nowhere
-	values  [PrefetchBatch][]byte                 // what stands there, a guess: the entry may be another record's whose hash is similar
+	values  [PrefetchBatch][]byte                 // a guess: it may be another record's with a similar hash
 	left    [PrefetchBatch]uint8                  // records that were not found yet
+	below   [PrefetchBatch]*presence              // who knows whether RocksDB has the record; nil: nobody
 }
 
 // add takes up a record.
-func (w *lookahead) add(hash uint64) {
-	w.hashes[w.count] = hash
+func (w *prefetcher) add(hash uint64, below *presence) {
+	w.hashes[w.count], w.below[w.count] = hash, below
 	w.count++
 }
 
-// read finds the values of all records. It reads slots, then entries, then the ends of values, each in a loop so short that the processor
-// is well ahead of what it waits for: it looks some hundred instructions ahead.
-func (w *lookahead) read() (touched byte) {
+// mayBeBelow reports whether RocksDB may have a record.
+func (w *prefetcher) mayBeBelow(i int) bool {
+	return w.below[i] == nil || !w.below[i].rulesOut(w.hashes[i])
+}
+
+// read finds the values of all records. It reads slots, then entries, then the ends of values. Each
+// loop is so short that the processor, which looks some hundred instructions ahead, has several
+// reads under way.
+func (w *prefetcher) read() (touched byte) {
 	if w.count == 0 {
 		return 0
 	}
@@ -188,14 +203,14 @@ func (w *lookahead) read() (touched byte) {
 			value = w.tiers.cache.Peek(w.hashes[i], slot)
 		}
 		if w.values[i] = value; len(value) > 0 {
-			touched += value[len(value)/2] + value[len(value)-1] // the processor would wait for them, too, when it is copied
+			touched += value[len(value)/2] + value[len(value)-1] // copying it would wait for them, too
 		}
 	}
 	return touched
 }
 
-// findRecent finds the slots of what the active generation has, and then of the others.
-func (w *lookahead) findRecent() byte {
+// findRecent finds the slots of the records in the active generation, and then those of the others.
+func (w *prefetcher) findRecent() byte {
 	active, hashes := w.tiers.active, w.hashes[:w.count]
 	var touched uint64
 	for _, hash := range hashes {
@@ -216,16 +231,21 @@ func (w *lookahead) findRecent() byte {
 	return byte(touched)
 }
 
-// findOlder finds the slots of records that the active generation hasn't got.
-func (w *lookahead) findOlder(left []uint8) (touched uint64) {
+// findOlder finds the slots of records that the active generation lacks.
+func (w *prefetcher) findOlder(left []uint8) (touched uint64) {
 	for _, g := range w.tiers.recent[1:] {
 		touched += w.slotsIn(g.Generation, left)
 	}
-	if kept := w.tiers.kept; kept != nil {
-		touched += w.slotsIn(kept.Generation, left)
+	if retained := w.tiers.retained; retained != nil {
+		touched += w.slotsIn(retained.Generation, left)
 	}
 	for _, i := range left {
 		touched += w.tiers.cache.Slot(w.hashes[i])
+	}
+	for _, i := range left {
+		if below := w.below[i]; below != nil {
+			touched += below.touch(w.hashes[i])
+		}
 	}
 	for _, i := range left {
 		w.slots[i], w.holders[i] = w.tiers.probeOlder(w.hashes[i])
@@ -233,7 +253,7 @@ func (w *lookahead) findOlder(left []uint8) (touched uint64) {
 	return touched
 }
 
-func (w *lookahead) slotsIn(g *generation.Generation, left []uint8) (touched uint64) {
+func (w *prefetcher) slotsIn(g *generation.Generation, left []uint8) (touched uint64) {
 	for _, i := range left {
 		touched += g.Slot(w.hashes[i])
 	}

@@ -6,8 +6,8 @@ import (
 	"kedis/storage/layout"
 )
 
-// TestPrefetchKnowsWhatWillBeTaken asks for the elements that requests will take out of a sequence, some of which the transaction itself has taken
-// out before.
+// TestPrefetchKnowsWhatWillBeTaken asks for the elements that requests will take out of a sequence,
+// some of which the transaction itself has taken out before.
 func TestPrefetchKnowsWhatWillBeTaken(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 64<<20))
 	key := layout.AppendMetadataKey(nil, []byte("list"))
@@ -47,7 +47,8 @@ func TestPrefetchKnowsWhatWillBeTaken(t *testing.T) {
 	}
 }
 
-// TestPrefetchFindsWhatIsOnItsWay looks ahead for a key that stands in a generation which waits for RocksDB, and for one that is nowhere.
+// TestPrefetchFindsWhatIsOnItsWay looks ahead for a key that stands in a generation which waits for
+// RocksDB, and for one that is nowhere.
 func TestPrefetchFindsWhatIsOnItsWay(t *testing.T) {
 	s, log := openHeld(t, testOptions(t.TempDir(), 1<<30, 1<<20))
 	log.hold.Lock()
@@ -55,7 +56,13 @@ func TestPrefetchFindsWhatIsOnItsWay(t *testing.T) {
 	write(t, s, 0, "key")
 	freeze(s)
 	get := func(key string) Prefetch { return Prefetch{Access: AccessKey, Key: []byte(key)} }
-	if missing := s.NewTxn().Prefetch([]Prefetch{get("key"), get("nowhere")}); missing != 1<<1 {
+	both := []Prefetch{get("key"), get("nowhere")}
+	if missing := s.NewTxn().Prefetch(both); missing != 0 {
 		t.Errorf("%b are missing", missing)
 	}
+	Inspect{s}.WithoutFilter(0, func() {
+		if missing := s.NewTxn().Prefetch(both); missing != 1<<1 {
+			t.Errorf("%b are missing when nobody knows what RocksDB has", missing)
+		}
+	})
 }

@@ -6,8 +6,8 @@ import (
 	"kedis/storage/generation"
 )
 
-// provider makes the next generation ahead of the moment at which the active one is full: whoever freezes that holds the commit lock, and
-// the index of a large generation is large.
+// provider makes the next generation before the active one is full: a large generation has a large
+// index, and freezing holds the commit lock.
 type provider struct {
 	memory *generation.Memory
 	next   atomic.Pointer[generation.Generation]
@@ -20,10 +20,11 @@ func (g *generations) init() {
 	g.chunks, g.crowded = make(chan *generation.Chunk, 1024), make(chan *generation.Generation, 1)
 }
 
-// nearlyFull is how much of a generation is left when the next one is asked for: so large a part of it.
+// nearlyFull is the part of a generation, one in so many, that is left when the next one is
+// requested.
 const nearlyFull = 8
 
-// provideNext asks for the next generation. It is called with the commit lock held.
+// provideNext requests the next generation. The caller holds the commit lock.
 func (s *Store) provideNext() {
 	p := &s.generations.provider
 	if p.asked {
@@ -37,8 +38,8 @@ func (s *Store) provideNext() {
 	}
 }
 
-// takeNext returns an empty generation, which seldom needs more room than for as many keys as the one before. It is called with the commit
-// lock held.
+// takeNext returns an empty generation. It seldom needs more room than for the keys of the one
+// before. The caller holds the commit lock.
 func (s *Store) takeNext(expected int) *generation.Generation {
 	s.generations.provider.asked = false
 	if next := s.generations.provider.next.Swap(nil); next != nil {

@@ -2,7 +2,8 @@ package engine
 
 import "testing"
 
-// BenchmarkChanged is what each change of an index costs a set without counts while others have some.
+// BenchmarkChanged is what each change of an index costs a set without counts while others have
+// some.
 func BenchmarkChanged(b *testing.B) {
 	var r ranks
 	r.init(constant[int64](1 << 20))

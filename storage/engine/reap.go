@@ -31,11 +31,12 @@ func (s *Store) reap() error {
 	end := time.Now().Add(reapTime)
 	databases := s.tiers.Load().databases
 	for range databases {
-		family := databases[s.background.reaped.Add(1)%uint64(len(databases))].family.Load()
+		ns := databases[s.background.reaped.Add(1)%uint64(len(databases))]
+		family := ns.family.Load()
 		if family == nil {
 			continue
 		}
-		if err := s.reapFamily(family, end); err != nil {
+		if err := s.reapFamily(ns, family, end); err != nil {
 			return err
 		}
 		if time.Now().After(end) {
@@ -45,7 +46,7 @@ func (s *Store) reap() error {
 	return nil
 }
 
-func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
+func (s *Store) reapFamily(ns *Namespace, family *rocks.Family, end time.Time) error {
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{
 		LowerBound: []byte{layout.KindDeleted}, UpperBound: []byte{layout.KindDeleted + 1}})
 	defer it.Close()
@@ -57,9 +58,9 @@ func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 		if err != nil {
 			return err
 		}
-		if kept, err := s.keeps(family, deleted.ID, it.Key()); err != nil {
+		if used, err := s.inUse(family, deleted.ID, it.Key()); err != nil {
 			return err
-		} else if kept {
+		} else if used {
 			continue
 		}
 		// The file system may hold less than RocksDB's memory does: only what is persisted counts.
@@ -73,14 +74,15 @@ func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 		if err := s.reapCollection(family, it.Key(), &deleted); err != nil {
 			return err
 		}
+		ns.presence.reaped(&deleted)
 	}
 	return it.Err()
 }
 
-// keeps tells that elements are not to be reaped although a record of their deletion was met: they are
-// staged, or a commit has taken the record away since. The order matters: what is no longer staged
-// either is committed, and the record gone, or was given up.
-func (s *Store) keeps(family *rocks.Family, id uint64, record []byte) (bool, error) {
+// inUse reports whether elements must stay although a record of their deletion was found: they are
+// staged, or a commit has removed that record since. The order matters: what is no longer staged is
+// either committed, and the record gone, or was given up.
+func (s *Store) inUse(family *rocks.Family, id uint64, record []byte) (bool, error) {
 	if s.ids.staged.has(id) {
 		return true, nil
 	}
@@ -112,7 +114,7 @@ func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: upper, KeysOnly: true})
 	defer it.Close()
 	for n := 0; it.Next(); n++ {
-		if n == reapByPoints { // a sequence that was nearly emptied before it was deleted: see sequence_bounds.go
+		if n == reapByPoints { // a sequence that was nearly emptied before: see sequence_bounds.go
 			batch.DeleteRange(family, it.Key(), upper)
 			return nil
 		}
@@ -131,9 +133,9 @@ func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper
 	return it.Err()
 }
 
-// dropNamespaces drops the families that no database, no generation on its way, no view and no state
-// can need that RocksDB's files have or, since RocksDB persists its memory when it likes, may come to
-// have. Dropping is durable at once, ahead of all that was written.
+// dropNamespaces drops the families that no database, no generation on its way, no view and no
+// state can need that RocksDB's files have or, since RocksDB persists its memory when it likes, may
+// come to have. Dropping is durable at once, ahead of all that was written.
 func (s *Store) dropNamespaces() error {
 	value, found, err := s.db().GetPersisted(s.metaFamily(), layout.StateKey)
 	if err != nil || !found {
@@ -154,6 +156,9 @@ func (s *Store) dropNamespaces() error {
 	}
 	now := s.tiers.Load()
 	for _, ns := range now.databases {
+		needed[layout.Family(ns.Number)] = true
+	}
+	if ns := s.presences.walked.Load(); ns != nil { // a database had it when that began
 		needed[layout.Family(ns.Number)] = true
 	}
 	states := append([]layout.State(nil), s.commit.unpersisted...)

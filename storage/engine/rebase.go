@@ -2,9 +2,10 @@ package engine
 
 import "errors"
 
-// Rebase makes another log the one that commits go to. It is the former one up to where it ends, and what the former one has
-// behind that has changed no data: so the data are those of the new one's end. Nothing may be committed meanwhile. Until Persist
-// has returned, a crash leaves the former log in use.
+// Rebase makes another log the one that commits go to. It is the former one up to its own end, and
+// what the former one has behind that has changed no data: so the data are those of the new one's
+// end. Nothing may be committed meanwhile. Until Persist has returned, a crash leaves the former
+// log in use.
 func (s *Store) Rebase(log Log, directory uint64) error {
 	// Generations on their way name the former log's positions: they go first.
 	if err := s.Settle(); err != nil {

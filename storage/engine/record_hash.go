@@ -7,11 +7,12 @@ import (
 	"kedis/storage/layout"
 )
 
-// recordHash is the hash under which the memory tier has a record.
+// recordHash is the hash of a record in the tiers.
 //
-// An element of a sequence is hashed in two steps: what all of its elements have in common, and then the index. Elements are looked for one after
-// the other, a hundred of them for a range: the second step is a multiplication for eight of them, whose slots lie side by side. It doesn't have to withstand indexes that were chosen to
-// collide: those of a sequence follow each other.
+// An element of a sequence is hashed in two steps: the prefix that all of its elements share, and
+// then the index. A range reads a hundred elements in a row: the second step is one multiplication
+// for eight of them, whose slots are side by side. It need not resist chosen indexes: those of a
+// sequence follow each other.
 func recordHash(space uint32, key []byte) uint64 {
 	if _, index, ok := layout.DecodeSequenceKey(key); ok {
 		return generation.HashInSequence(generation.Hash(space, key[:layout.ElementPrefix]), index)
@@ -19,8 +20,8 @@ func recordHash(space uint32, key []byte) uint64 {
 	return generation.Hash(space, key)
 }
 
-// hash is recordHash. It knows the last key's metadata, which is read and then written, or changed by one request after another, and the sequence whose
-// element was last asked for.
+// hash is recordHash with two shortcuts: the last key's metadata, which is read and then written,
+// or changed by one request after another, and the sequence whose element was last read.
 func (t *Txn) hash(ns *Namespace, key []byte) uint64 {
 	switch kind := &layout.Kinds[key[0]]; {
 	case kind.ReadAgain && len(key) <= longestHashed:
@@ -61,7 +62,8 @@ type hashedSequence struct {
 	known    bool
 }
 
-// recordGroup puts the elements of a spread collection into a group, unless they are found otherwise. Ids are counted, so nobody can choose those that collide.
+// recordGroup puts the elements of a spread collection into a group, unless they are found
+// otherwise. Ids are counted, so nobody can choose colliding ones.
 func recordGroup(space uint32, key []byte) (hash uint64, prefix int) {
 	if layout.Kinds[key[0]].Grouped {
 		return groupHash(space, key[0], layout.ElementID(key)), layout.ElementPrefix

@@ -16,10 +16,12 @@ type VisitRecord func(key, value []byte) bool
 // walkShare is the part of the memory for clean copies that copies of walks may take.
 const walkShare = 16
 
-// SetCacheBytes changes how much memory clean copies may take.
+// SetCacheBytes changes how much memory clean copies may take, and what knows which records there are.
 func (s *Store) SetCacheBytes(bytes int64) {
+	s.clean.most.Store(bytes)
 	s.clean.walks.SetLimit(bytes / walkShare)
-	s.clean.records.SetLimit(bytes - bytes/walkShare)
+	s.presences.memory.most.Store(max(bytes/filterShare, leastFilters))
+	s.balance()
 }
 
 // Copies is the memory that clean copies take, that which those of walks take of it, and the most that all of them may take.

@@ -11,13 +11,15 @@ import (
 	"kedis/storage/rocks"
 )
 
-// A sequence is a collection whose elements have indexes (layout.Kind). Elements outside of the bounds in its metadata are never read. So
-// a command that takes elements from an end writes only the metadata: no record says that they are gone. The flusher brings RocksDB into
-// step with the bounds, once for each sequence and generation. What
-// was pushed and popped within a generation never comes to RocksDB, and what RocksDB had is deleted there by one range, however many
-// elements it is. So RocksDB has, at every position, just the elements within bounds.
+// A sequence is a collection whose elements have indexes (layout.Kind). Elements outside of the
+// bounds in its metadata are never read. So a command that pops elements from an end writes only
+// the metadata: no record says that they are gone. The flusher brings RocksDB into step with the
+// bounds, once for each sequence and generation. Elements that were pushed and popped within a
+// generation never come to RocksDB, and those that RocksDB had are deleted by one range. So RocksDB
+// has, at every position, just the elements within bounds.
 //
-// Views aren't touched by it: they look through the generations, which keep everything, and a snapshot of RocksDB that is as old.
+// Views are not affected: they read the generations, which hold everything, and a snapshot of
+// RocksDB that is as old.
 
 // Bounds are the indexes that a sequence's elements have: from Head on, before Tail.
 type Bounds struct{ Head, Tail uint64 }
@@ -71,16 +73,18 @@ func (t *Txn) LeaveBounds(ns *Namespace, id uint64, before Bounds) {
 	t.changes.moved = append(t.changes.moved, movedSequence{id: id, space: ns.Number, gone: true, before: before})
 }
 
-// deleteOneByOne is up to how many elements are deleted each by itself, since every range that is deleted costs the readers of RocksDB.
+// deleteOneByOne is up to how many elements are deleted one by one: every deleted range slows
+// readers of RocksDB down.
 const deleteOneByOne = 256
 
-// removal is what RocksDB has no more: the keys from from up to and without to, or, without to, the one key from.
+// removal is a deletion in RocksDB: of the keys from from up to and without to, or, without to, of
+// the key from.
 type removal struct {
 	space    uint32
 	from, to []byte
 }
 
-// before tells whether a removal comes before a record.
+// before reports whether a removal comes before a record.
 func (r *removal) before(space uint32, key []byte) bool {
 	return r.space < space || r.space == space && bytes.Compare(r.from, key) < 0
 }
@@ -95,8 +99,8 @@ func (r *removal) write(to target, family *rocks.Family) {
 	}
 }
 
-// removals are what takes out of RocksDB what lay within the bounds of a generation's sequences before and doesn't now, in the order of the
-// keys. Each is valid until the next.
+// removals are the deletions of what was within the bounds of a generation's sequences and isn't
+// now, in the order of the keys. Each is valid until the next.
 func (l movedSequences) removals() iter.Seq[removal] {
 	return func(yield func(removal) bool) {
 		var r removal
@@ -120,7 +124,8 @@ func (l movedSequences) removals() iter.Seq[removal] {
 	}
 }
 
-// removed is what lay within the bounds before and doesn't now. The reaper removes a sequence that nothing refers to any more.
+// removed is what was within the bounds and isn't now. The reaper removes a sequence that was
+// deleted.
 func (m *movedSequence) removed() []Bounds {
 	if m.gone {
 		return nil
@@ -129,7 +134,8 @@ func (m *movedSequence) removed() []Bounds {
 	return parts[:]
 }
 
-// mostForgotten bounds the time that it takes to forget copies of elements; what is left of them makes room for others as it ages.
+// mostForgotten bounds the time for removing copies of elements from the cache; the others leave it
+// as they age.
 const mostForgotten = 1 << 20
 
 // forgetOutside drops copies of elements that nobody asks for again.
@@ -155,7 +161,8 @@ func (l movedSequences) sorted() []movedSequence {
 	})
 }
 
-// outsideOfSequences tells of a generation's records, in their order, which are elements outside of their sequence's bounds.
+// outsideOfSequences finds the elements outside of their sequence's bounds among a generation's
+// records, which it gets in their order.
 type outsideOfSequences struct {
 	moved movedSequences
 	last  movedSequence // the one that was asked for last

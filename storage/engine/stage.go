@@ -12,8 +12,8 @@ import (
 
 // Elements are those of a spread collection that is being made, under an id that nothing refers to
 // before its key is saved. When they become many they are staged: they go to RocksDB directly, in
-// pieces, ahead of the commit, so that neither the transaction nor a generation has to hold them. A 'D'
-// record stands beside them, which the commit takes away; without it the reaper removes them.
+// pieces, ahead of the commit, so that neither the transaction nor a generation has to hold them. A
+// 'D' record stands beside them, which the commit takes away; without it the reaper removes them.
 type Elements struct {
 	txn     *Txn
 	space   *Namespace
@@ -26,15 +26,16 @@ type Elements struct {
 
 	family *rocks.Family // when they are staged
 	batch  rocks.Batch
+	hashes []uint64 // of what is in the batch
 	key    []byte
 }
 
-// stageBytes is how much of a collection a transaction gathers before it stages it, and how much goes
-// to RocksDB at a time.
+// stageBytes is how much of a collection a transaction gathers before it stages it, and how much
+// goes to RocksDB at a time.
 const stageBytes = 4 << 20
 
-// stageRecords is how many records it gathers at most: a commit makes them visible one by one, some half a microsecond each, while
-// all other commits wait.
+// stageRecords is how many records it gathers at most: a commit makes them visible one by one, in
+// half a microsecond each, while all other commits wait.
 const stageRecords = 16 << 10
 
 // NewElements begins a collection of a type, under an id.
@@ -49,7 +50,7 @@ func (e *Elements) Put(kind byte, element, value []byte) error {
 	e.records++
 	e.key = layout.AppendElementKey(e.key[:0], kind, e.id, element)
 	if e.family != nil {
-		e.batch.Put(e.family, e.key, value)
+		e.add(e.key, value, recordHash(e.space.Number, e.key))
 		if e.batch.Size() < e.txn.store.ids.staged.pieceBytes {
 			return nil
 		}
@@ -66,8 +67,8 @@ func (e *Elements) Put(kind byte, element, value []byte) error {
 	return e.stage()
 }
 
-// stages tells whether the transaction may write ahead of its commit: not on a reactor, and only to
-// namespaces that databases have.
+// stages reports whether the transaction may write ahead of its commit: not on a reactor, and only
+// to namespaces that databases have.
 func (t *Txn) stages() bool {
 	return t.running.budget > unlimited/2 && t.changes.databases == nil && t.staging.spill == nil
 }
@@ -83,14 +84,22 @@ func (e *Elements) stage() error {
 	e.family = family
 	for i := e.entries; i < len(t.journal.entries); i++ {
 		if c := &t.journal.entries[i]; !c.superseded && e.owns(t.journal.key(c)) {
-			e.batch.Put(family, t.journal.key(c), t.journal.value(c))
+			e.add(t.journal.key(c), t.journal.value(c), c.hash)
 		}
 	}
 	t.staging.ids = append(t.staging.ids, e.id)
 	return t.store.ids.staged.begin(e)
 }
 
-// owns tells whether a record is one of the collection's.
+// add adds a record to the batch.
+func (e *Elements) add(key, value []byte, hash uint64) {
+	e.batch.Put(e.family, key, value)
+	if filtered(key) {
+		e.hashes = append(e.hashes, hash)
+	}
+}
+
+// owns reports whether a record is one of the collection's.
 func (e *Elements) owns(key []byte) bool {
 	return len(key) >= layout.ElementPrefix && layout.Kinds[key[0]].Element && layout.ElementID(key) == e.id
 }
@@ -99,10 +108,14 @@ func (e *Elements) owns(key []byte) bool {
 func (e *Elements) write() error {
 	e.key = layout.AppendDeletedKey(e.key[:0], e.id)
 	e.batch.Put(e.family, e.key, layout.AppendDeletedValue(nil, e.kind, e.records))
-	if err := e.txn.store.db().Write(&e.batch); err != nil {
+	s := e.txn.store
+	defer s.presences.writes.begin()()
+	e.space.presence.add(e.hashes)
+	if err := s.db().Write(&e.batch); err != nil {
 		return fmt.Errorf("storage: staging: %w", err)
 	}
 	e.batch.Reset()
+	e.hashes = e.hashes[:0]
 	return nil
 }
 
@@ -153,7 +166,7 @@ func (e *Elements) count() (n uint64, err error) {
 	return n, nil
 }
 
-// Abandon notes that nothing refers to a spread collection any more: its elements wait for the reaper.
+// Abandon leaves the elements of a spread collection that nothing refers to any more to the reaper.
 func (t *Txn) Abandon(ns *Namespace, m *layout.Metadata) error {
 	t.store.order.ranks.drop(m.ID)
 	return t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length()))
@@ -172,11 +185,11 @@ type staged struct {
 	ids     map[uint64]*generation.Generation // which holds the commit; nil before it
 	highest uint64                            // the highest of them, as RocksDB has it
 
-	pieceBytes int // how much of a collection is gathered before it is staged, and how much is written at a time
+	pieceBytes int // gathered before a collection is staged, and written at a time
 }
 
-// begin writes the first piece. The highest id goes with it: after a crash that loses the commit, no
-// other collection may get an id that has been staged.
+// begin writes the first piece. The highest id goes with it: after a crash that loses the commit,
+// no other collection may get an id that has been staged.
 func (s *staged) begin(e *Elements) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +202,7 @@ func (s *staged) begin(e *Elements) error {
 	return e.write()
 }
 
-// has tells whether a commit of an id is not in RocksDB yet.
+// has reports whether a commit of an id is not in RocksDB yet.
 func (s *staged) has(id uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,11 +5,13 @@
 // log first and then becomes visible as one step; RocksDB gets it later, in one sorted batch for
 // each generation that ends with the position that it reaches.
 //
-// The package knows kinds of record (layout.Kinds), the kinds that a collection's elements have (layout.Type.Elements), namespaces,
-// and of a key's metadata what it needs to find elements ahead. It knows no data type by name, no command, no connection and no reply.
+// The package knows kinds of record (layout.Kinds), the kinds that a collection's elements have
+// (layout.Type.Elements), namespaces, and of a key's metadata what it needs to find elements ahead.
+// It knows no data type by name, no command, no connection and no reply.
 //
-// It may import what lies below it: storage/layout, storage/rocks, storage/generation, storage/cache, storage/walks,
-// storage/rank, storage/mergesort, lock, and internal packages.
+// It may import what lies below it: storage/layout, storage/rocks, storage/generation,
+// storage/cache, storage/filter, storage/walks, storage/rank, storage/mergesort, lock, and internal
+// packages.
 package engine
 
 import (
@@ -49,24 +51,25 @@ type Log interface {
 	Position() int64
 	// Database is the one selected at the end of the log.
 	Database() int
-	// AwaitsRoom reports whether writers had better wait a little, since the disk is full and room is being made.
+	// AwaitsRoom reports whether the disk is full and room is being made: writers should wait a
+	// little.
 	AwaitsRoom() bool
 	// Purge removes what neither recovery, given that RocksDB has persisted all up to a position,
 	// nor a reader needs.
 	Purge(persisted int64) (removed int, err error)
 }
 
-// Options tell how a store works. Functions are asked each time, so that they can change live.
+// Options are how a store works. Functions are asked each time, so that they can change live.
 type Options struct {
 	Rocks           rocks.Options
 	Databases       int
-	GenerationBytes func() int64         // recent writes that are collected before they go to RocksDB
-	TablesFrom      func() int64         // from what size on they go there as table files; nil: as RocksDB sees fit
-	KeptBytes       func() int64         // how large they may be, or a little more, for the last of those to be kept in memory; nil: it isn't
+	GenerationBytes func() int64         // of recent writes before they go to RocksDB
+	TablesFrom      func() int64         // size from which on they go there as table files; nil: RocksDB's
+	RetainedBytes   func() int64         // size, about, up to which the last of those is retained; nil: it isn't
 	CacheBytes      int64                // clean copies of records
-	RankBytes       func() int64         // counts of the indexes of sorted sets; 0: none are kept
+	RankBytes       func() int64         // counts of the indexes of sorted sets; 0: none
 	SyncEveryCommit func() bool          // appendfsync always
-	FlushLogBytes   func() int64         // persist when recovery would have to read more of the log than this, besides what is on its way to RocksDB
+	FlushLogBytes   func() int64         // persist when recovery would read more of the log, but for frozen generations
 	FlushInterval   func() time.Duration // persist at least so often
 	Logger          hclog.Logger
 }
@@ -77,8 +80,8 @@ type Store struct {
 	logger  hclog.Logger
 
 	below atomic.Pointer[rocks.DB]
-	// reopening is held for reading by each step that uses RocksDB while the gate may be closed by somebody else, so that
-	// Reopen doesn't close it in the midst of one. It comes before the commit lock.
+	// reopening is held for reading by each step that uses RocksDB without being inside of the
+	// gate, so that Reopen doesn't close RocksDB meanwhile. It comes before the commit lock.
 	reopening sync.RWMutex
 	tiers     atomic.Pointer[tiers]
 	clean     clean
@@ -86,6 +89,7 @@ type Store struct {
 	positions  positions
 	ids        ids
 	namespaces namespaces
+	presences  presences
 	commit     committer
 	views      views
 
@@ -101,6 +105,9 @@ type clean struct {
 	records *cache.Cache
 	walks   walks.Copies
 	large   largeRecords
+
+	most    atomic.Int64 // bytes that they, and the filters, may take
+	granted atomic.Int64 // to records, when that was last found out
 }
 
 // positions are those of the log that data has reached.
@@ -134,7 +141,7 @@ type background struct {
 	stop        chan struct{}
 	running     sync.WaitGroup
 	interrupted atomic.Bool   // by Interrupt
-	reaped      atomic.Uint64 // counts up; its remainder is the database whose elements were reaped last
+	reaped      atomic.Uint64 // counts up; modulo databases, it is the one that was reaped last
 }
 
 // committer is what a commit needs and changes, under its lock.
@@ -150,7 +157,8 @@ type committer struct {
 	appended atomic.Pointer[Log] // log, for who doesn't hold the lock
 }
 
-// attach names the log that commits go to, and the number of its directory. The caller holds the lock, or is alone.
+// attach names the log that commits go to, and the number of its directory. The caller holds the
+// lock, or is alone.
 func (c *committer) attach(log Log, directory uint64) {
 	c.log, c.logDirectory = log, directory
 	c.appended.Store(&log)
@@ -161,8 +169,8 @@ type Counters struct {
 	Commits, Flushes, FlushedAsTables, FlushedRecords, Slowed, RocksReads, Reaped, Expired atomic.Int64
 }
 
-// A generation's chunks are so small a part of it that the last, half empty one doesn't matter, and so large
-// that walking them side by side doesn't either.
+// Chunks are small enough for the last, half empty one of a generation not to matter, and large
+// enough for merging them not to matter either.
 const (
 	chunksPerGeneration       = 256
 	leastChunk, greatestChunk = 64 << 10, 1 << 20
@@ -195,29 +203,30 @@ func (s *Store) open() error {
 		return err
 	}
 	s.below.Store(db)
-	if err := s.load(); err != nil {
+	if err := s.readState(); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	s.background.stop = make(chan struct{})
-	s.background.running.Add(5)
+	s.background.running.Add(6)
 	go s.provideMemory()
 	go s.provideGenerations()
 	go s.sortChunks()
 	go s.flushGenerations()
+	go s.buildFilters()
 	go s.maintain()
 	return nil
 }
 
-// db is the open database. A caller that kept the one of before Reopen gets errors from it.
+// db is the open database. One that was taken before Reopen returns errors.
 func (s *Store) db() *rocks.DB { return s.below.Load() }
 
 // metaFamily is the family "default".
 func (s *Store) metaFamily() *rocks.Family { return s.db().Family("default") }
 
-// load reads the state, and drops the families that it doesn't name: they were made or emptied
-// ahead of a state that a crash then lost.
-func (s *Store) load() error {
-	state, err := s.loadState()
+// readState reads the state, and drops the families that it doesn't name: they were made or emptied
+// before a state that a crash has lost.
+func (s *Store) readState() error {
+	state, err := s.storedState()
 	if err != nil {
 		return err
 	}
@@ -244,6 +253,8 @@ func (s *Store) load() error {
 		name := layout.Family(d.Namespace)
 		if f := s.db().Family(name); f != nil {
 			ns.family.Store(f)
+		} else {
+			ns.presence.complete.Store(s.newFilter(0))
 		}
 		named[name] = true
 		databases[d.Number] = ns
@@ -272,7 +283,7 @@ func (s *Store) load() error {
 	return nil
 }
 
-func (s *Store) loadState() (layout.State, error) {
+func (s *Store) storedState() (layout.State, error) {
 	format, found, err := s.db().Get(s.metaFamily(), nil, layout.FormatKey, nil)
 	if err != nil {
 		return layout.State{}, err
@@ -305,12 +316,13 @@ func (s *Store) writeFormat() error {
 // commit lock, or before there are others.
 func (s *Store) newNamespace() *Namespace {
 	ns := &Namespace{Number: s.namespaces.next}
+	ns.presence.complete.Store(s.newFilter(0))
 	s.namespaces.next++
 	return ns
 }
 
-// likelyKeys is how many keys the first generation has room for, before anybody knows how large records are. Its index takes a sixteenth of
-// it, as far as it is used.
+// likelyKeys is the number of keys that the first generation has room for, before the size of
+// records is known. Its index takes a sixteenth of it, as far as it is used.
 func (s *Store) likelyKeys() int { return int(min(s.options.GenerationBytes()/256, 1<<20)) }
 
 func (s *Store) newGeneration(expected int) *generation.Generation {
@@ -378,8 +390,8 @@ func (s *Store) LogDirectory() uint64 {
 // Position is the position of the log that the visible data is as of.
 func (s *Store) Position() int64 { return s.positions.visible.Load() }
 
-// PersistedIn returns the position that the files of a store have reached, and the number of the log that it is one of. It changes nothing, and the
-// store may be open, in another process too.
+// PersistedIn returns the position that the files of a store have reached, and the number of its
+// log. It changes nothing, and the store may be open, in another process too.
 func PersistedIn(directory string) (position int64, log uint64, err error) {
 	value, found, err := rocks.Peek(directory, layout.StateKey)
 	if err != nil {
@@ -404,8 +416,8 @@ func (s *Store) Size(database int) (keys, expires int64) {
 	return ns.keys.Load(), ns.expires.Load()
 }
 
-// Expiring is the number of keys in a database that have an expiry, and the number of the namespace that
-// they are in, which another database's or new ones don't share.
+// Expiring is the number of keys in a database that have an expiry, and the number of their
+// namespace, which changes when the database gets other keys altogether.
 func (s *Store) Expiring(database int) (namespace uint32, keys int64) {
 	ns := s.tiers.Load().databases[database]
 	return ns.Number, ns.expires.Load()
@@ -420,8 +432,8 @@ func (s *Store) Rocks() *rocks.DB { return s.db() }
 // Counters are the store's counters.
 func (s *Store) Counters() *Counters { return &s.counters }
 
-// Close persists everything and closes the store. Nothing else may be under way. A store that a failed Reopen has left closed
-// is closed already.
+// Close persists everything and closes the store. Nothing else may be under way. After a failed
+// Reopen the store may be closed already.
 func (s *Store) Close() error {
 	if s.closing() {
 		if err := s.db().Close(); !errors.Is(err, rocks.ErrClosed) {
@@ -436,18 +448,19 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.db().Close())
 }
 
-// Interrupt ends commands that run: whatever they read or write next fails with ErrInterrupted. It is for the end of the
-// server; what is applied from a log goes on.
+// Interrupt ends running commands at the end of the server: their next read or write fails with
+// ErrInterrupted. Applying a log goes on.
 func (s *Store) Interrupt() { s.background.interrupted.Store(true) }
 
-// Reconfigure says how RocksDB is to be opened by Reopen. Nothing runs beside them both.
+// Reconfigure sets the options with which Reopen opens RocksDB. Nothing runs beside either.
 func (s *Store) Reconfigure(o rocks.Options) { s.options.Rocks = o }
 
 // ErrInUse is Reopen's answer while somebody reads from a view.
 var ErrInUse = errors.New("storage: a walk or a snapshot is under way")
 
-// Reopen closes the store and opens it again, so that everything is read from files. The gate is closed
-// meanwhile; imports that are under way wait, and go on. When it fails with another error than ErrInUse, the store can't be used any more.
+// Reopen closes the store and opens it again, so that everything is read from files. The gate is
+// closed; imports that are under way wait, and go on. When it fails with another error than
+// ErrInUse, the store can't be used any more.
 func (s *Store) Reopen() error {
 	s.reopening.Lock()
 	defer s.reopening.Unlock()

@@ -36,7 +36,7 @@ func (l *testLog) Purge(int64) (removed int, err error) { return 0, nil }
 
 func constant[T any](v T) func() T { return func() T { return v } }
 
-// inTurns has every other generation go to RocksDB as tables, or be kept.
+// inTurns has every other generation go to RocksDB as tables, or be retained.
 func inTurns() func() int64 {
 	var asked atomic.Int64
 	return func() int64 { return asked.Add(1) % 2 << 40 }
@@ -49,7 +49,7 @@ func testOptions(directory string, generationBytes, cacheBytes int64) Options {
 		Databases:       4,
 		GenerationBytes: constant(generationBytes),
 		TablesFrom:      inTurns(),
-		KeptBytes:       inTurns(),
+		RetainedBytes:   inTurns(),
 		CacheBytes:      cacheBytes,
 		RankBytes:       constant[int64](1 << 20),
 		SyncEveryCommit: constant(false),

@@ -6,28 +6,30 @@ import (
 	"kedis/storage/layout"
 )
 
-// tiers are the memories that lie over RocksDB, in the order in which a record is looked for: what RocksDB hasn't got (recent), the kept
-// generation, and the cache of clean copies. The newest version of a record is found first. A transaction looks into its own journal
-// before. A view has only what was recent when it was taken, up to its marks, and a snapshot of RocksDB.
+// tiers are the memories above RocksDB in the order of a lookup: the generations that RocksDB lacks
+// (recent), the retained generation, and the cache of clean copies. So the newest version of a
+// record is found first. A transaction looks into its own journal before. A view has only the
+// generations that were recent when it was taken, up to its marks, and a snapshot of RocksDB.
 //
-// The tiers never change: new ones take their place.
+// The tiers are immutable: new ones replace them.
 type tiers struct {
 	recent    recent
 	active    *generation.Generation // the first of recent: what commits go to
 	frozen    []*frozen              // the others: on their way to RocksDB
-	kept      *frozen                // RocksDB has it; nil if there is none (see keep.go)
+	retained  *frozen                // RocksDB has it; nil if there is none (see retain.go)
 	cache     *cache.Cache
 	databases []*Namespace // by number of the database
 }
 
-// frozen is a generation that nothing is added to, the state that RocksDB has with it, and the collections whose bounds changed in it.
+// frozen is a generation that takes no more records, with the state that goes to RocksDB with it,
+// and the collections whose bounds changed in it.
 type frozen struct {
 	*generation.Generation
 	state layout.State
 	moved movedSequences
 }
 
-// recent are generations that RocksDB hasn't got, or hadn't when a view was taken, the newest first.
+// recent are the generations that RocksDB lacks, or lacked when a view was taken, the newest first.
 type recent []marked
 
 // marked is a generation up to a mark.
@@ -36,9 +38,9 @@ type marked struct {
 	mark generation.Mark
 }
 
-// setTiers has readers look through other tiers from now on. It is called with the commit lock held, or before there are readers.
-func (s *Store) setTiers(active *generation.Generation, waiting []*frozen, kept *frozen, databases []*Namespace) {
-	c := &tiers{active: active, frozen: waiting, kept: kept, cache: s.clean.records, databases: databases}
+// setTiers replaces the tiers. The caller holds the commit lock, or is alone.
+func (s *Store) setTiers(active *generation.Generation, waiting []*frozen, retained *frozen, databases []*Namespace) {
+	c := &tiers{active: active, frozen: waiting, retained: retained, cache: s.clean.records, databases: databases}
 	c.recent = make(recent, 0, 1+len(waiting))
 	c.recent = append(c.recent, marked{active, generation.End})
 	for _, f := range waiting {
@@ -47,7 +49,8 @@ func (s *Store) setTiers(active *generation.Generation, waiting []*frozen, kept 
 	s.tiers.Store(c)
 }
 
-// marked returns the same generations as they are now: what is added to the active one stands behind its mark.
+// marked returns the same generations as they are now: later records of the active one are behind
+// its mark.
 func (r recent) marked() recent {
 	marks := append(recent(nil), r...)
 	marks[0].mark = marks[0].Mark()
@@ -64,8 +67,8 @@ func (r recent) get(hash uint64, space uint32, key []byte) (value []byte, state 
 	return nil, generation.Unknown
 }
 
-// get looks for the newest version of a record. again says that it is likely to be looked for again. copied tells that it is, or would be, among
-// copies of what RocksDB has.
+// get looks for the newest version of a record. again says that it is likely to be read again.
+// copied reports whether the record is, or would be, among the copies of what RocksDB has.
 func (c *tiers) get(hash uint64, space uint32, key []byte, again bool) (value []byte, state generation.State, copied bool) {
 	if value, state = c.active.Get(generation.End, hash, space, key); state != generation.Unknown {
 		return value, state, false
@@ -73,8 +76,8 @@ func (c *tiers) get(hash uint64, space uint32, key []byte, again bool) (value []
 	if value, state = c.recent[1:].get(hash, space, key); state != generation.Unknown {
 		return value, state, false
 	}
-	if c.kept != nil {
-		if value, state = c.kept.Use(hash, space, key, again); state != generation.Unknown {
+	if c.retained != nil {
+		if value, state = c.retained.Use(hash, space, key, again); state != generation.Unknown {
 			return value, state, true
 		}
 	}
@@ -88,24 +91,24 @@ func (c *tiers) get(hash uint64, space uint32, key []byte, again bool) (value []
 	return nil, generation.Deleted, true
 }
 
-// probeOlder looks where a record seems to be that the active generation hasn't got: its slot, which is 0 if it is nowhere, and the
-// generation that this is of, nil for the cache.
+// probeOlder looks for a record that the active generation lacks. It returns the slot where it
+// seems to be, 0 if nowhere, and the generation of that slot, nil for the cache.
 func (c *tiers) probeOlder(hash uint64) (slot uint64, holder *generation.Generation) {
 	for _, g := range c.recent[1:] {
 		if slot := g.Probe(hash); slot != 0 {
 			return slot, g.Generation
 		}
 	}
-	if c.kept != nil {
-		if slot := c.kept.Probe(hash); slot != 0 {
-			return slot, c.kept.Generation
+	if c.retained != nil {
+		if slot := c.retained.Probe(hash); slot != 0 {
+			return slot, c.retained.Generation
 		}
 	}
 	return c.cache.Probe(hash), nil
 }
 
-// Generations tells of the recent writes that RocksDB doesn't have: the records of the generation that
-// is being filled, how many wait to be written, and the bytes of all.
+// Generations returns the number of records in the active generation, the number of frozen
+// generations, and the bytes of all.
 func (s *Store) Generations() (records, frozen int, bytes int64) {
 	s.commit.Lock()
 	defer s.commit.Unlock()
@@ -117,10 +120,10 @@ func (s *Store) Generations() (records, frozen int, bytes int64) {
 	return now.active.Keys(), len(now.frozen), bytes
 }
 
-// Kept is the bytes that the generation takes which is kept although RocksDB has it.
-func (s *Store) Kept() int64 {
-	if kept := s.tiers.Load().kept; kept != nil {
-		return kept.Bytes()
+// RetainedBytes is the memory of the retained generation.
+func (s *Store) RetainedBytes() int64 {
+	if retained := s.tiers.Load().retained; retained != nil {
+		return retained.Bytes()
 	}
 	return 0
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// trouble is a failure of something that is tried again and again. It is logged when it begins, once a minute while it lasts, and
-// when it is over.
+// trouble is a failure of something that is retried. It is logged when it begins, once a minute
+// while it lasts, and when it is over.
 type trouble struct {
 	logger hclog.Logger
 	doing  string

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// TestTroubleIsToldSparingly: a failure that lasts two and a half minutes and is met each second makes a line at its beginning, two
-// on the way and one at its end.
+// TestTroubleIsToldSparingly: a failure that lasts two and a half minutes and is met each second
+// makes a line at its beginning, two on the way and one at its end.
 func TestTroubleIsToldSparingly(t *testing.T) {
 	var log strings.Builder
 	trouble := trouble{logger: hclog.New(&hclog.LoggerOptions{Output: &log}), doing: "persisting"}

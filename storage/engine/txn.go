@@ -44,7 +44,7 @@ type running struct {
 // staging is what a transaction brings to RocksDB ahead of its commit.
 type staging struct {
 	ids     []uint64     // collections that stand there
-	spill   func() error // when not nil, what brings a large journal elsewhere in the midst of a command
+	spill   func() error // when not nil, empties a large journal while a command runs
 	spilled int          // records that it took
 }
 
@@ -56,18 +56,19 @@ type outcome struct {
 
 // lookups count what a transaction has looked for.
 type lookups struct {
-	hits, misses              int64 // keys that commands that only read have looked up; Reset leaves them
-	copiesFound, copiesMissed int64 // records that were looked for among copies of what RocksDB has, until Reset
+	hits, misses              int64 // keys that commands that only read have looked up; not reset
+	copiesFound, copiesMissed int64 // records that were looked up in the copies of what RocksDB has
+	ruledOut, inVain          int64 // RocksDB wasn't asked for, since it hasn't got them; was, and hasn't
 }
 
 // prefetched is what was read for commands that are about to be executed.
 type prefetched struct {
 	keys, elements fetched // see Fetch
 	key, record    []byte  // scratch
-	touched        byte    // keeps the compiler from leaving out what is only read into the processor's caches
+	touched        byte    // the sum of what is read ahead, so that the compiler doesn't drop the reads
 }
 
-// order is what makes up for the missing order of memory, for the collections that a transaction uses.
+// order is what makes up for the missing order of memory, for the collections of a transaction.
 type order struct {
 	ranked      []*Ranked // counts of indexes that were used since Reset
 	countAtMost int
@@ -111,7 +112,7 @@ func (t *Txn) Init(s *Store) {
 
 const unlimited = 1 << 62
 
-// spillBytes is how much a transaction that can spill gathers. The index of much more doesn't stay in the
+// spillBytes is how much a transaction that can spill gathers. A larger index would not stay in the
 // processor's caches.
 const spillBytes = 1 << 20
 
@@ -162,13 +163,14 @@ func (t *Txn) releaseStaged(first int) {
 	}
 }
 
-// Changed tells whether something was written since a savepoint, besides the removal of expired keys, which has its own effects.
+// Changed reports whether something was written since a savepoint, besides the removal of expired
+// keys, which has its own effects.
 func (t *Txn) Changed(s *Savepoint) bool {
 	return len(t.journal.entries)-t.changes.expired.entries > s.entries-s.changes.expired.entries ||
 		t.events.Len()-t.changes.expired.keys > s.events-s.changes.expired.keys || !t.changes.sameMap(s.changes)
 }
 
-// Empty tells that there is nothing to commit.
+// Empty reports whether there is nothing to commit.
 func (t *Txn) Empty() bool {
 	return len(t.journal.entries) == 0 && t.effects.count == 0 && t.changes.databases == nil && t.effects.applied == 0
 }
@@ -193,6 +195,7 @@ func (t *Txn) Reset() {
 		t.store.clean.records.Count(found, missed)
 		t.lookups.copiesFound, t.lookups.copiesMissed = 0, 0
 	}
+	t.lookups.tellPresences(&t.store.presences)
 }
 
 // Now is the time (Unix ms) at which the running command began.
@@ -212,9 +215,9 @@ func (t *Txn) Lookups() (hits, misses int64) {
 // ForgetLookups takes back what was counted since a savepoint: the command will run again.
 func (t *Txn) ForgetLookups(s *Savepoint) { t.lookups.hits, t.lookups.misses = s.hits, s.misses }
 
-// turnRecords is how many records a command on a worker goes over before others may run: about a millisecond. A reactor that has
-// something to do may else have to wait until the runtime takes the processor away from it, some ten milliseconds. More often would
-// cost too much: to go on elsewhere takes up to a tenth of a millisecond.
+// turnRecords is how many records a command on a worker reads before others may run: about a
+// millisecond. Otherwise a reactor may wait some ten milliseconds until the runtime preempts the
+// command. More often would cost too much: to go on elsewhere takes up to a tenth of a millisecond.
 const turnRecords = 2048
 
 // Spend counts n records against the budget.
@@ -246,8 +249,8 @@ func (t *Txn) SpendBytes(n int) error {
 // SpendSteps counts short steps that a command makes against its budget, as so many records.
 func (t *Txn) SpendSteps(n int) error { return t.Spend(n / bytesPerRecord) }
 
-// AskedBytes is how many bytes a command wanted to go over at once when its budget ended; 0 when it ended otherwise. It is
-// asked for once.
+// AskedBytes is how many bytes a command wanted to read at once when its budget ended; 0 when it
+// ended otherwise. It is read once.
 func (t *Txn) AskedBytes() int64 {
 	asked := t.running.asked
 	t.running.asked = 0
@@ -282,6 +285,10 @@ func (t *Txn) Find(ns *Namespace, key []byte) (value []byte, found bool, err err
 		}
 		return value, state == generation.Present, nil
 	}
+	if filtered(key) && ns.presence.rulesOut(hash) {
+		t.lookups.ruledOut++
+		return nil, false, nil
+	}
 	t.lookups.copiesMissed++
 	return t.getBelow(ns, hash, key)
 }
@@ -292,13 +299,14 @@ func (t *Txn) Own(ns *Namespace, key []byte) (value []byte, found bool) {
 	return value, state == generation.Present
 }
 
-// usedAgain tells whether it is likely that who reads a record reads it again: a command that writes takes elements out of sequences.
+// usedAgain reports whether a record that is read is likely to be read again. Commands that write
+// pop elements of sequences.
 func (t *Txn) usedAgain(key []byte) bool {
 	return !t.running.mode.Writing || !layout.Kinds[key[0]].Sequence
 }
 
-// getBelow reads from RocksDB and keeps a clean copy. The lock of the key keeps others from
-// changing the record meanwhile.
+// getBelow reads from RocksDB and caches the record. The lock of the key keeps others from changing
+// the record meanwhile.
 func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, found bool, err error) {
 	if err := t.SpendBytes(rocksReadCost*bytesPerRecord + int(t.store.clean.large.size(hash))); err != nil {
 		return nil, false, err
@@ -306,6 +314,7 @@ func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, fo
 	if family := ns.family.Load(); family != nil {
 		t.store.counters.RocksReads.Add(1)
 		if value, found, known := t.takeFetched(ns, hash, key); known {
+			t.lookups.countInVain(ns, key, found)
 			return value, found, nil
 		}
 		if layout.Kinds[key[0]].Sequence && t.staging.spill == nil {
@@ -319,10 +328,12 @@ func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, fo
 	}
 	t.store.clean.large.note(hash, len(value))
 	t.copy(ns, hash, key, value, found)
+	t.lookups.countInVain(ns, key, found)
 	return value, found, nil
 }
 
-// copy keeps a clean copy of what RocksDB has of a record, if it may be asked for again. That it has none is soon untrue when a command looked for it that writes.
+// copy caches what RocksDB has of a record, if it may be read again. The absence of a record is not
+// worth a copy when a command looks it up to write it.
 func (t *Txn) copy(ns *Namespace, hash uint64, key, value []byte, found bool) {
 	if found && t.usedAgain(key) || !t.running.mode.Writing {
 		t.store.clean.records.Put(hash, ns.Number, key, value, found)
@@ -340,8 +351,8 @@ func (t *Txn) takeFetched(ns *Namespace, hash uint64, key []byte) (value []byte,
 	return value, found, known
 }
 
-// maxRecordBytes is what a key and its value may have together. What generations and RocksDB write down
-// of a length has 32 bits.
+// maxRecordBytes is the most that a key and its value may have together. Generations and RocksDB
+// have 32 bits for lengths.
 const maxRecordBytes = 1<<31 - 1<<10
 
 var errRecordTooLarge = errors.New("storage: a key and its value have more than 2 GB")

@@ -26,16 +26,16 @@ type views struct {
 	open map[*View]struct{}
 }
 
-// View pins the data as it is now: under the commit lock, so between two commits. The caller is inside of the gate, so that
-// the store can't be closed meanwhile.
+// View pins the data between two commits. The caller is inside of the gate, so that the store can't
+// be closed meanwhile.
 func (s *Store) View() *View {
 	s.commit.Lock()
 	defer s.commit.Unlock()
 	return s.viewLocked()
 }
 
-// ViewToSend is View for a replica that gets all data: the first effect behind it says which database
-// it is for. The caller need not be inside of the gate.
+// ViewToSend is View for a replica that gets all data: the first effect behind it names its
+// database. The caller need not be inside of the gate.
 func (s *Store) ViewToSend() (*View, error) {
 	s.reopening.RLock()
 	defer s.reopening.RUnlock()
@@ -99,8 +99,9 @@ func (v *View) Size(database int) (keys, expires int64) {
 	return ns.keys.Load(), ns.expires.Load()
 }
 
-// ReadFrom makes the transaction read from a view, until Reset. It can't write then. The counts of indexes that it has used go
-// with it: the locks under which it did are held, and the view was made under them.
+// ReadFrom makes the transaction read from a view, until Reset. It can't write then. It takes along
+// the counts of indexes that it has used: the view was made under their locks, which are still
+// held.
 func (t *Txn) ReadFrom(v *View) {
 	t.view = v
 	t.keepRanks()
@@ -112,7 +113,7 @@ func (v *View) get(hash uint64, ns *Namespace, key []byte) (value []byte, found 
 	}
 	family := ns.family.Load()
 	if family == nil {
-		return nil, false, nil // the generations that hold it had not been written when the view was taken
+		return nil, false, nil // RocksDB had none of it when the view was taken
 	}
 	return v.store.db().Get(family, v.snapshot, key, nil)
 }

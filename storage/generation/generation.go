@@ -23,8 +23,8 @@ import (
 //	| previous:8 | space:4 | grouped:1 key length:31 | value length:4 | key | value | sibling:8 if grouped |   little endian
 //
 // previous refers to the version of the same key before this one, or is 0. A value length of
-// deletedLength says that the key was deleted. sibling refers to the record of the same group that was
-// written before this one, or is 0 (group.go).
+// deletedLength says that the key was deleted. sibling refers to the record of the same group that
+// was written before this one, or is 0 (group.go).
 const (
 	entryHeader   = 20
 	valueLengthAt = 16
@@ -45,8 +45,8 @@ const (
 	maxChunks     = 1 << 16
 )
 
-// What the index says besides of a record of a generation that is kept, in the upper bits of the offset: chunks are smaller than 1 GB, or
-// hold one entry.
+// The index of a retained generation uses the upper bits of the offset: chunks are smaller than
+// 1 GB, or hold one entry.
 const (
 	usedBit       = 1 << 31
 	supersededBit = 1 << 30
@@ -67,8 +67,8 @@ const (
 	Deleted
 )
 
-// Generation is a set of records in the order in which they were written. Once it is complete, readers may note in its index what they
-// use, and what has become out of date.
+// Generation is a set of records in the order in which they were written. Once it is complete,
+// readers may mark in its index what they use, and what is superseded.
 type Generation struct {
 	chunkBytes int
 	memory     *Memory
@@ -93,7 +93,7 @@ type Generation struct {
 	newest  int64
 
 	superseded atomic.Bool // some record was, by Supersede
-	warmed     byte        // keeps the compiler from leaving out what is read ahead
+	touched    byte        // keeps the compiler from leaving out what is read ahead
 }
 
 // Chunk is a piece of a generation's memory.
@@ -106,10 +106,11 @@ type Chunk struct {
 	partly atomic.Pointer[part]     // the beginning of what is published, in that order; nil until somebody iterates
 }
 
-// New makes an empty generation. hash is what Put, Delete and Get are given for a record: Hash, or what is made of it. group, which may be nil,
-// tells which records are found by what their keys have in common. chunkBytes is the
-// size of its pieces, which memory makes; expected is the number of keys to make room for. sealed, which may be nil, is called for each chunk to which nothing will
-// be added any more; sorting it then (Chunk.Sort, from any goroutine) makes iterating cheap.
+// New makes an empty generation. hash is the hash that Put, Delete and Get are given for a record.
+// group, which may be nil, says which records are found by a common part of their keys. chunkBytes
+// is the size of the chunks, which memory makes; expected is the number of keys to make room for.
+// sealed, which may be nil, is called for each chunk that is complete; sorting it then (Chunk.Sort,
+// from any goroutine) makes iterating cheap.
 func New(memory *Memory, hash func(space uint32, key []byte) uint64, group Grouping, chunkBytes, expected int, sealed func(*Chunk)) *Generation {
 	g := &Generation{chunkBytes: chunkBytes, memory: memory, hash: hash, group: group, sealed: sealed}
 	g.index.init(expected)
@@ -118,8 +119,8 @@ func New(memory *Memory, hash func(space uint32, key []byte) uint64, group Group
 	return g
 }
 
-// WhenCrowded has f called, often and by anybody, when walks have to begin in so many chunks that Tidy is worth its time. It is called before
-// the generation is used.
+// WhenCrowded has f called, often and by anybody, when walks have to begin in so many chunks that
+// Tidy is worth its time. It is called before the generation is used.
 func (g *Generation) WhenCrowded(f func(*Generation)) { g.crowded = f }
 
 // Populate has the memory of an empty generation found and cleared before it is used.
@@ -133,11 +134,11 @@ func (g *Generation) Bytes() int64 {
 // Keys is the number of different keys. Only the writer may ask.
 func (g *Generation) Keys() int { return g.count }
 
-// Newest is the bytes that the newest versions of all records take, keys included. Only the writer may
-// ask, or anybody once nothing is added any more.
+// Newest is the size of the newest versions of all records, keys included. While the generation is
+// written, only the writer may call it.
 func (g *Generation) Newest() int64 { return g.newest }
 
-// Full tells that the generation can't address much more, whatever its size.
+// Full reports whether the generation can't address much more, whatever its size.
 func (g *Generation) Full() bool { return len(*g.chunks.Load()) > maxChunks-1024 }
 
 // Mark is the end of what is written so far. It is a border between commits when it is asked for
@@ -154,7 +155,8 @@ func (g *Generation) Delete(hash uint64, space uint32, key []byte) {
 	g.append(hash, space, key, nil, deletedLength, false)
 }
 
-// append writes an entry. In place says that its key and value stand in the current chunk, where the entry will be.
+// append writes an entry. inPlace says that its key and value are already where the entry will be,
+// in the current chunk.
 func (g *Generation) append(hash uint64, space uint32, key, value []byte, valueLength uint32, inPlace bool) {
 	need := entryHeader + len(key) + len(value)
 	keyLength := uint32(len(key))
@@ -250,7 +252,7 @@ func (g *Generation) Get(mark Mark, hash uint64, space uint32, key []byte) ([]by
 	}
 }
 
-// Use is Get for a generation that is kept although RocksDB has it. With noting it notes that the record was used.
+// Use is Get for a retained generation. With noting it marks the record as used.
 func (g *Generation) Use(hash uint64, space uint32, key []byte, noting bool) ([]byte, State) {
 	slot, word := g.search(hash, space, key)
 	if word == 0 || word&supersededBit != 0 {
@@ -270,7 +272,7 @@ func (g *Generation) Supersede(hash uint64, space uint32, key []byte) {
 	}
 }
 
-// search finds the slot of a key in a generation to which nothing is added any more, and what it says: 0 when there is none.
+// search finds the slot of a key in a complete generation, and its content: 0 when there is none.
 func (g *Generation) search(hash uint64, space uint32, key []byte) (*atomic.Uint64, uint64) {
 	segment := g.index.segment(hash)
 	for i := hash & segment.mask; ; i = (i + 1) & segment.mask {
@@ -285,7 +287,8 @@ func (g *Generation) search(hash uint64, space uint32, key []byte) (*atomic.Uint
 // oftenUsed is the share of the records, one in so many, that makes a generation an often used one.
 const oftenUsed = 16
 
-// OftenUsed tells whether many of the records of a generation that is kept were used. It looks at those of a few segments.
+// OftenUsed reports whether many records of a retained generation were used. It samples a few
+// segments.
 func (g *Generation) OftenUsed() bool {
 	used, all := 0, 0
 	for i := range indexSegments / 16 {
@@ -300,7 +303,7 @@ func (g *Generation) OftenUsed() bool {
 	return used*oftenUsed >= all
 }
 
-// Left visits the records that were not superseded, in no order, and tells which of them were used.
+// Left visits the records that were not superseded, in no order, and whether each was used.
 func (g *Generation) Left() iter.Seq2[Record, bool] {
 	return func(yield func(Record, bool) bool) {
 		for i := range g.index.segments {
@@ -332,18 +335,19 @@ func (g *Generation) leftIn(slots []atomic.Uint64, yield func(Record, bool) bool
 			}
 		}
 	}
-	g.warmed = warmed
+	g.touched = warmed
 	return true
 }
 
-// Slot returns what the index says where the search for a hash begins. Reading the slots of several keys, then touching their entries, and
-// only then looking for them lets the processor wait for all of them at once.
+// Slot returns the content of the slot where the search for a hash begins. Reading the slots of
+// several keys, then touching their entries, and only then looking them up lets the processor wait
+// for all of them at once.
 func (g *Generation) Slot(hash uint64) uint64 {
 	segment := g.index.segment(hash)
 	return segment.slots[hash&segment.mask].Load()
 }
 
-// Probe returns the first slot that seems to be that of a hash and wasn't superseded; 0 when there is none.
+// Probe returns the first slot that seems to belong to a hash and wasn't superseded, or 0.
 func (g *Generation) Probe(hash uint64) uint64 {
 	segment := g.index.segment(hash)
 	for i := hash & segment.mask; ; i = (i + 1) & segment.mask {
@@ -358,8 +362,7 @@ func (g *Generation) Touch(slot uint64) byte {
 	return g.entry(reference(slot & referenceMask))[valueLengthAt]
 }
 
-// Peek returns the value of the entry that a slot names, if it seems to be that of the hash: it may be
-// another key's.
+// Peek returns the value of a slot's entry, if the hash seems to match: it may be another key's.
 func (g *Generation) Peek(hash, slot uint64) []byte {
 	if slot == 0 || !matches(hash, slot) {
 		return nil
@@ -385,7 +388,8 @@ func (g *Generation) entry(ref reference) entry {
 	return (*g.chunks.Load())[ref>>32].at(uint32(ref))
 }
 
-// noteOlder notes that an entry has a newer version. It returns how many bytes it has made for that.
+// noteOlder marks an entry as having a newer version. It returns the size of the memory that it has
+// made for that.
 func (c *Chunk) noteOlder(offset uint32) (made int64) {
 	if c.older == nil {
 		c.older = make([]uint64, len(c.data)/(64*olderUnit)+1)
@@ -395,7 +399,7 @@ func (c *Chunk) noteOlder(offset uint32) (made int64) {
 	return made
 }
 
-// isOlder tells whether an entry has a newer version. Nothing is added any more.
+// isOlder reports whether an entry of a complete generation has a newer version.
 func (c *Chunk) isOlder(offset uint32) bool {
 	return c.older != nil && c.older[offset/(64*olderUnit)]&(1<<(offset/olderUnit%64)) != 0
 }

@@ -218,8 +218,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkMerge brings generations into order, and reads them in it: of keys by chance, of one list to whose head elements are pushed,
-// and of few keys that are written again and again.
+// BenchmarkMerge brings generations into order, and reads them in it: of keys by chance, of one
+// list to whose head elements are pushed, and of few keys that are written again and again.
 func BenchmarkMerge(b *testing.B) {
 	const records = 400_000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -261,7 +261,8 @@ func benchPut(g *Generation, key []byte, valueLength int) {
 	g.Put(Hash(1, key), 1, key, make([]byte, valueLength))
 }
 
-// BenchmarkIterate begins to walk a collection that is being written, whose last entries aren't in order.
+// BenchmarkIterate begins to walk a collection that is being written, whose last entries aren't in
+// order.
 func BenchmarkIterate(b *testing.B) {
 	g := New(NewMemory(), Hash, nil, 256<<10, 0, func(c *Chunk) { c.Sort(new(Scratch)) })
 	add := func(i int) {
@@ -280,8 +281,8 @@ func BenchmarkIterate(b *testing.B) {
 	}
 }
 
-// TestKept uses some records of a generation that is kept, and supersedes others.
-func TestKept(t *testing.T) {
+// TestRetained uses some records of a retained generation, and supersedes others.
+func TestRetained(t *testing.T) {
 	g := New(NewMemory(), Hash, nil, 4096, 0, nil)
 	hash := func(key string) uint64 { return Hash(1, []byte(key)) }
 	for i := range 500 {

@@ -11,7 +11,8 @@ import (
 
 const groupPrefix = 4
 
-// byBeginning groups keys of five bytes and more by their first four. Few hashes differ, so that groups collide.
+// byBeginning groups keys of five bytes and more by their first four. Few hashes differ, so that
+// groups collide.
 func byBeginning(_ uint32, key []byte) (hash uint64, prefix int) {
 	if len(key) <= groupPrefix {
 		return 0, 0

@@ -15,20 +15,21 @@ func Hash(space uint32, key []byte) uint64 {
 	return high ^ low
 }
 
-// HashWith goes on from a hash with a number, as the end of a key whose beginning has that hash. It is for numbers that are counted: who chose
-// them, and knew how, could make them collide.
+// HashWith extends a hash by a number, the end of a key. It is for counted numbers: chosen ones
+// could be made to collide.
 func HashWith(hash, number uint64) uint64 {
 	mixed := hash + number*0x9E3779B97F4A7C15
 	high, low := bits.Mul64(mixed^mixed>>32, 0xD6E8FEB86659FD93)
 	return high ^ low
 }
 
-// sequence is how many numbers that follow each other HashInSequence puts side by side: as many slots of an index as lie in a line of the
-// processor's caches.
+// sequence is how many consecutive numbers HashInSequence puts side by side: the slots in a cache
+// line.
 const sequence = 8
 
-// HashInSequence is HashWith for numbers that are mostly looked for one after the other. Those of a block of eight have slots that lie side by
-// side, in the order of the numbers, where the hashes' lowest bits tell the slot; their upper bits differ, too, so that nobody looks at the entry of another one.
+// HashInSequence is HashWith for numbers that are mostly read one after the other. The lowest bits
+// of their hashes put blocks of eight into slots side by side, in the order of the numbers. Their
+// upper bits differ, too, so that a search doesn't look at the entry of another one.
 func HashInSequence(hash, number uint64) uint64 {
 	const inTag = 49 // bits that tags of indexes have
 	within := number % sequence

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestHashWith puts elements of lists into a table as an index does: they have to be as near to their places as by chance, wherever a list's indexes
-// begin and however they go on.
+// TestHashWith puts elements of lists into a table as an index does: they have to be as near to
+// their places as by chance, wherever a list's indexes begin and however they go on.
 func TestHashWith(t *testing.T) {
 	testSpread(t, HashWith, 1, size/2, 150) // by chance half a place each, and some 40
 }

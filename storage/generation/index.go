@@ -6,11 +6,13 @@ import (
 	"kedis/internal/hugepage"
 )
 
-// index finds a key's newest entry: open addressing with linear probing, never more than half full. The hash's lower bits tell where the
-// search begins, some of the middle ones in which segment. Each segment grows for itself: a whole index would take a tenth of a second and more, in which
+// index finds a key's newest entry: open addressing with linear probing, never more than half full.
+// The hash's lower bits tell where the search begins, some of the middle ones in which segment.
+// Each segment grows for itself: a whole index would take a tenth of a second and more, in which
 // everybody waits for whoever has the commit lock.
 //
-// A slot is the upper 16 bits of the key's hash and the entry's reference, with usedBit and supersededBit; 0 is free.
+// A slot is the upper 16 bits of the key's hash and the entry's reference, with usedBit and
+// supersededBit; 0 is free.
 type index struct {
 	segments [indexSegments]atomic.Pointer[segment]
 	slots    atomic.Int64 // of all segments
@@ -67,17 +69,16 @@ func (x *index) segment(hash uint64) *segment {
 	return x.segments[hash>>segmentShift%indexSegments].Load()
 }
 
-// replace puts a larger segment in the place of one that a hash belongs to.
+// replace replaces the segment of a hash by a larger one.
 func (x *index) replace(hash uint64, larger *segment) {
-	place := &x.segments[hash>>segmentShift%indexSegments]
-	x.slots.Add(int64(len(larger.slots) - len(place.Load().slots)))
-	place.Store(larger)
+	at := &x.segments[hash>>segmentShift%indexSegments]
+	x.slots.Add(int64(len(larger.slots) - len(at.Load().slots)))
+	at.Store(larger)
 }
 
-// full tells that a segment needs to grow.
 func (s *segment) full() bool { return s.used*2 > len(s.slots) }
 
-// doubled is a segment with twice as many slots, into which entries of a generation are put anew.
+// doubled is a segment with twice as many slots for the same entries.
 func (s *segment) doubled(g *Generation, hash func(entry) uint64) *segment {
 	next := newSegment(2 * len(s.slots))
 	next.used = s.used
@@ -86,7 +87,7 @@ func (s *segment) doubled(g *Generation, hash func(entry) uint64) *segment {
 		group := slots[:min(readAhead, len(slots))]
 		for i := range group {
 			if few[i] = group[i].Load(); few[i] != 0 {
-				g.warmed += g.entry(reference(few[i] & referenceMask))[0]
+				g.touched += g.entry(reference(few[i] & referenceMask))[0]
 			}
 		}
 		for _, word := range few[:len(group)] {

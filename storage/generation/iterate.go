@@ -19,8 +19,8 @@ func (c *Chunk) Sort(scratch *Scratch) {
 	c.partly.Store(nil)
 }
 
-// part is the beginning of a chunk, in order, and what came behind that, in an order of its own: each of them would take too long to be
-// brought into that of many.
+// part is the beginning of a chunk, in order, and what came behind that, in an order of its own:
+// each of them would take too long to be brought into that of many.
 type part struct {
 	end       uint32 // of what offsets name
 	offsets   []uint32
@@ -28,8 +28,9 @@ type part struct {
 	recent    []uint32
 }
 
-// Those who iterate go over so large a part of a chunk's size each time that isn't in order. When more was written since, it comes to what
-// is recent; and what is recent to the rest, when it is so much.
+// Those who iterate go over so large a part of a chunk's size each time that isn't in order. When
+// more was written since, it comes to what is recent; and what is recent to the rest, when it is so
+// much.
 const (
 	unsortedShare = 256
 	recentShare   = 16
@@ -56,7 +57,8 @@ func (c *Chunk) beginning(scratch *Scratch) *part {
 	return longer
 }
 
-// recentUpTo orders what stands behind the beginning of a part, up to an offset that isn't before its end.
+// recentUpTo sorts what is behind the beginning of a part, up to an offset that isn't before its
+// end.
 func (c *Chunk) recentUpTo(p *part, end uint32, scratch *Scratch) []uint32 {
 	return c.merge(p.recent, c.matching(p.recentEnd, end, func(entry) bool { return true }, scratch))
 }
@@ -80,19 +82,19 @@ func (c *Chunk) merge(old, added []uint32) []uint32 {
 
 // matching lists a chunk's entries between two offsets by space and key, the newest of a key first.
 func (c *Chunk) matching(from, end uint32, keep func(entry) bool, scratch *Scratch) []uint32 {
-	places := scratch.places[:0]
+	items := scratch.items[:0]
 	for at := from; at < end; {
 		e := c.at(at)
 		if keep(e) {
-			places = append(places, place{uint64(e.space()), reference(at)})
+			items = append(items, item{uint64(e.space()), reference(at)})
 		}
 		at += e.size()
 	}
-	scratch.places = places
-	scratch.order(places, func(ref reference) entry { return c.at(uint32(ref)) })
-	offsets := make([]uint32, len(places))
-	for i := range places {
-		offsets[i] = uint32(places[i].ref)
+	scratch.items = items
+	scratch.order(items, func(ref reference) entry { return c.at(uint32(ref)) })
+	offsets := make([]uint32, len(items))
+	for i := range items {
+		offsets[i] = uint32(items[i].ref)
 	}
 	return offsets
 }
@@ -129,13 +131,13 @@ func (c *Chunk) newest(refs []reference) []reference {
 
 // sort orders entries by space and key.
 func (g *Generation) sort(refs []reference) {
-	places := make([]place, len(refs))
+	items := make([]item, len(refs))
 	for i, ref := range refs {
-		places[i] = place{uint64(g.entry(ref).space()), ref}
+		items[i] = item{uint64(g.entry(ref).space()), ref}
 	}
-	new(Scratch).order(places, g.entry)
-	for i := range places {
-		refs[i] = places[i].ref
+	new(Scratch).order(items, g.entry)
+	for i := range items {
+		refs[i] = items[i].ref
 	}
 }
 
@@ -145,8 +147,8 @@ type Range struct {
 	Lower, Upper []byte
 }
 
-// Iterate walks the newest versions before the mark of a space's keys in a range, in the order of
-// the keys or backwards. Deleted keys are shown too, since they hide what lies below.
+// Iterate scans the newest versions before the mark of a space's keys in a range, in the order of
+// the keys or backwards. It shows deleted keys, too, since they hide what is in older generations.
 func (g *Generation) Iterate(mark Mark, r Range, reverse bool) *Iterator {
 	return g.iterator(mark, &r, reverse)
 }
@@ -166,8 +168,8 @@ func (r Record) Key() []byte { return r.entry.key() }
 // Value is the record's value, or that it is Deleted.
 func (r Record) Value() ([]byte, State) { return r.entry.value() }
 
-// Records visits every record by space and key, once Merge has brought them into that order. Only one
-// goroutine may do that at a time.
+// Records visits every record by space and key, once Merge has brought them into that order. Only
+// one goroutine may do that at a time.
 func (g *Generation) Records() iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		var entries [readAhead]entry
@@ -184,7 +186,7 @@ func (g *Generation) Records() iter.Seq[Record] {
 				}
 			}
 		}
-		g.warmed = warmed
+		g.touched = warmed
 	}
 }
 
@@ -195,7 +197,8 @@ type Span struct {
 	Records     int
 }
 
-// Spans lists a merged generation's records by space and first byte, in their order. No key may be empty.
+// Spans lists a merged generation's records by space and first byte, in their order. No key may be
+// empty.
 func (g *Generation) Spans() []Span {
 	var spans []Span
 	refs := *g.merged.Load()
@@ -281,13 +284,14 @@ func (it *Iterator) addParts() {
 	}
 }
 
-// within tells whether an entry is to be shown.
+// within reports whether an entry is visible.
 func (it *Iterator) within(e entry) bool {
 	r := it.bounds
 	return r == nil || e.space() == r.Space && bytes.Compare(e.key(), r.Lower) >= 0 && (r.Upper == nil || bytes.Compare(e.key(), r.Upper) < 0)
 }
 
-// from has an ordered run begin where the walk does. Where the walk ends is seen when it gets there: most don't.
+// from moves an ordered run to where the scan begins. Its end is checked on the way: most scans
+// don't reach it.
 func (it *Iterator) from(r run) run {
 	r.end = len(r.offsets) + len(r.merged)
 	b := it.bounds
@@ -337,8 +341,9 @@ func (r *run) advance(it *Iterator) bool {
 	return false
 }
 
-// readAhead is how many entries are touched together. In the order of their keys they lie all over the
-// generation's memory; the processor waits for these at once, where it would wait for one after the other.
+// readAhead is how many entries are touched together. In the order of their keys they are all over
+// the generation's memory: the processor waits for these at once instead of for one after the
+// other.
 const readAhead = 16
 
 // takeMerged takes one key of a merged run, which names only the newest version of each.
@@ -393,7 +398,7 @@ func (it *Iterator) add(r run) {
 	}
 }
 
-// before tells whether run a comes before run b: by key, and of the same key the newest first.
+// before reports whether run a comes before run b: by key, and of the same key the newest first.
 func (it *Iterator) before(a, b *run) bool {
 	d := a.entry.compare(b.entry.space(), b.entry.key())
 	if it.reverse {

@@ -1,7 +1,7 @@
 package generation
 
-// Large is the memory of a record that is too large to be copied under the commit lock. Its key stands there already; its value is
-// filled before PutLarge makes the memory a chunk of a generation, as it is.
+// Large is the memory of a record that is too large to be copied under the commit lock. It holds
+// the key; the value is filled in before PutLarge makes the memory a chunk of a generation.
 type Large struct {
 	data      []byte
 	keyLength int
@@ -32,13 +32,14 @@ func (l Large) Bytes() int { return len(l.data) }
 // Made reports whether there is a record at all: the zero value is none.
 func (l Large) Made() bool { return l.data != nil }
 
-// PutLarge appends a version of a record without copying it: its memory is the generation's from now on.
+// PutLarge appends a version of a record without a copy: its memory is the generation's from now
+// on.
 func (g *Generation) PutLarge(hash uint64, space uint32, l Large) {
 	g.adopt(l.data)
 	g.append(hash, space, l.Key(), l.Value(), uint32(len(l.Value())), true)
 }
 
-// adopt makes memory the current chunk, in place of the one before, to which nothing is added any more.
+// adopt makes memory the current chunk. The one before is complete.
 func (g *Generation) adopt(data []byte) *Chunk {
 	if g.current != nil && g.sealed != nil {
 		g.sealed(g.current)

@@ -2,20 +2,20 @@ package generation
 
 import "kedis/internal/hugepage"
 
-// Memory makes the memory of chunks ahead, so that whoever appends, under a lock that others wait for, doesn't wait for the kernel to find
-// and clear it. Until the first chunk is taken it makes nothing.
+// Memory makes the memory of chunks ahead, so that a writer, who holds a lock, doesn't wait for the
+// kernel to find and clear it. It makes nothing before the first chunk is taken.
 type Memory struct {
 	ready chan []byte
 	taken chan int // the size of one that was just taken
 	pages hugepage.Choice
 }
 
-// chunksAhead is how many chunks wait to be used.
-const chunksAhead = 4
+// spareChunks is how many chunks are made before they are needed.
+const spareChunks = 4
 
 // NewMemory returns a Memory for Provide to fill.
 func NewMemory() *Memory {
-	return &Memory{ready: make(chan []byte, chunksAhead), taken: make(chan int, 1)}
+	return &Memory{ready: make(chan []byte, spareChunks), taken: make(chan int, 1)}
 }
 
 // Provide makes what will be needed, until stop is closed.
@@ -63,7 +63,8 @@ func (m *Memory) take(bytes int) []byte {
 	}
 }
 
-// ask has Provide make more. It comes behind taking, since Provide does nothing while there is enough.
+// ask has Provide make more. It comes after taking a chunk, since Provide does nothing while there
+// is enough.
 func (m *Memory) ask(bytes int) {
 	select {
 	case m.taken <- bytes:

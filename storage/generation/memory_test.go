@@ -17,11 +17,11 @@ func TestMemory(t *testing.T) {
 		if taken := m.take(bytes); len(taken) != bytes {
 			t.Fatalf("a chunk has %d bytes, want %d", len(taken), bytes)
 		}
-		for len(m.ready) < chunksAhead {
+		for len(m.ready) < spareChunks {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	for range 3 * chunksAhead {
+	for range 3 * spareChunks {
 		taken := m.take(4096)
 		if len(taken) != 4096 {
 			t.Fatalf("a chunk has %d bytes, want 4096", len(taken))

@@ -8,68 +8,68 @@ import (
 	"slices"
 )
 
-// place is an entry that is being brought into order: eight bytes of its key, and where it is. Comparing
-// those eight bytes needs no look at the entry, which is far away in memory.
-type place struct {
+// item is an entry that is being sorted: eight bytes of its key, and where it is. Comparing those
+// eight bytes needs no look at the entry, which is far away in memory.
+type item struct {
 	piece uint64
 	ref   reference
 }
 
-// Scratch is memory that sorting needs. Whoever sorts often keeps one. It is one goroutine's; the zero value is ready for use.
-type Scratch struct{ places, spare []place }
+// Scratch is memory for sorting. It is one goroutine's; the zero value is ready for use.
+type Scratch struct{ items, spare []item }
 
 // fewEnough is the number of entries that are compared as a whole rather than piece by piece.
 const fewEnough = 16
 
-// order sorts entries, whose pieces are their spaces, by space and key, and those of the same key the newest first. It goes over the keys
-// eight bytes at a time: first all entries by the first eight, then those that have them in common by the
-// next, and so on.
-func (s *Scratch) order(places []place, at func(reference) entry) {
-	s.byPiece(places)
-	for from, to := range runs(places) {
-		s.orderKeys(places[from:to], 0, at)
+// order sorts entries, whose pieces are their spaces, by space and key, and those of the same key
+// the newest first. It is a radix sort by eight bytes of the key at a time: first all entries by
+// the first eight, then those that share them by the next, and so on.
+func (s *Scratch) order(items []item, at func(reference) entry) {
+	s.byPiece(items)
+	for from, to := range runs(items) {
+		s.orderKeys(items[from:to], 0, at)
 	}
 }
 
-// endedBit of a place's reference says that the key ends within the piece.
+// endedBit of an item's reference marks a key that ends within the piece.
 const endedBit reference = 1 << 63
 
 // orderKeys sorts entries of one space whose keys have the first depth bytes in common.
-func (s *Scratch) orderKeys(places []place, depth int, at func(reference) entry) {
-	if len(places) <= fewEnough {
-		compareWhole(places, at)
+func (s *Scratch) orderKeys(items []item, depth int, at func(reference) entry) {
+	if len(items) <= fewEnough {
+		compareWhole(items, at)
 		return
 	}
-	for i := range places {
-		key := at(places[i].ref).key()
-		places[i].piece = piece(key, depth)
+	for i := range items {
+		key := at(items[i].ref).key()
+		items[i].piece = piece(key, depth)
 		if len(key) < depth+8 {
-			places[i].ref |= endedBit
+			items[i].ref |= endedBit
 		}
 	}
-	s.byPiece(places)
-	if len(places) >= enoughForDigits {
+	s.byPiece(items)
+	if len(items) >= enoughForDigits {
 		runtime.Gosched()
 	}
-	for from, to := range runs(places) {
+	for from, to := range runs(items) {
 		// A key that ends looks like one that goes on with zeros, and comes before it.
-		ended := from + endedFirst(places[from:to])
+		ended := from + endedFirst(items[from:to])
 		if ended-from > 1 {
-			compareWhole(places[from:ended], at)
+			compareWhole(items[from:ended], at)
 		}
 		if to-ended > 1 {
-			s.orderKeys(places[ended:to], depth+8, at)
+			s.orderKeys(items[ended:to], depth+8, at)
 		}
 	}
 }
 
-// endedFirst brings the keys that end within the piece before the others, and returns how many they are.
-func endedFirst(places []place) int {
+// endedFirst brings the keys that end within the piece before the others, and returns their number.
+func endedFirst(items []item) int {
 	ended := 0
-	for i := range places {
-		if places[i].ref&endedBit != 0 {
-			places[i].ref &^= endedBit
-			places[i], places[ended] = places[ended], places[i]
+	for i := range items {
+		if items[i].ref&endedBit != 0 {
+			items[i].ref &^= endedBit
+			items[i], items[ended] = items[ended], items[i]
 			ended++
 		}
 	}
@@ -86,55 +86,57 @@ func piece(key []byte, depth int) uint64 {
 	return binary.BigEndian.Uint64(bytes[:])
 }
 
-// enoughForDigits is the number of places from which on sorting by digits is faster than comparing.
+// enoughForDigits is the number of items from which on sorting by digits is faster than comparing.
 const enoughForDigits = 512
 
-func (s *Scratch) byPiece(places []place) {
+func (s *Scratch) byPiece(items []item) {
 	switch {
-	case len(places) < enoughForDigits:
-		slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.piece, b.piece) })
-	case inOrder(places, 1):
-	case inOrder(places, -1):
-		slices.Reverse(places)
+	case len(items) < enoughForDigits:
+		slices.SortFunc(items, func(a, b item) int { return cmp.Compare(a.piece, b.piece) })
+	case inOrder(items, 1):
+	case inOrder(items, -1):
+		slices.Reverse(items)
 	default:
-		s.byDigits(places)
+		s.byDigits(items)
 	}
 }
 
-// inOrder tells whether pieces ascend, or with a direction of -1 descend, as when elements were pushed to the left of a list.
-func inOrder(places []place, direction int) bool {
-	for i := range places[1:] {
-		if cmp.Compare(places[i].piece, places[i+1].piece) == direction {
+// inOrder reports whether pieces ascend, or with a direction of -1 descend, as after pushes to the
+// left of a list.
+func inOrder(items []item, direction int) bool {
+	for i := range items[1:] {
+		if cmp.Compare(items[i].piece, items[i+1].piece) == direction {
 			return false
 		}
 	}
 	return true
 }
 
-// fewDigits is how many different values of the highest byte are worth being taken apart first.
+// fewDigits is up to how many different values of the highest byte items are sorted separately for
+// each.
 const fewDigits = 4
 
-// byDigits sorts by one byte of the piece after the other, the lowest first. Bytes that all pieces have in common,
-// such as those of a prefix, take no time. Where there are only few kinds of beginning, as of metadata among elements, each is sorted for
-// itself, since it has more in common.
-func (s *Scratch) byDigits(places []place) {
+// byDigits sorts by one byte of the piece after the other, the lowest first. It skips bytes that
+// all pieces share, such as those of a prefix. Where there are only a few beginnings, as of
+// metadata among elements, it sorts each of them separately, since their pieces share more bytes.
+func (s *Scratch) byDigits(items []item) {
 	var differing uint64
-	for i := range places {
-		differing |= places[i].piece ^ places[0].piece
+	for i := range items {
+		differing |= items[i].piece ^ items[0].piece
 	}
-	spare := s.spareFor(len(places))
-	if highest := (bits.Len64(differing) - 1) &^ 7; highest > 8 && digits(places, highest) <= fewDigits {
-		distribute(spare, places, highest)
-		copy(places, spare)
-		for from, to := 0, 0; from < len(places); from = to {
-			for to < len(places) && places[to].piece>>highest == places[from].piece>>highest {
+	spare := s.spareFor(len(items))
+	if highest := (bits.Len64(differing) - 1) &^ 7; highest > 8 && digits(items, highest) <= fewDigits {
+		distribute(spare, items, highest)
+		copy(items, spare)
+		for from, to := 0, 0; from < len(items); from = to {
+			for to < len(items) && items[to].piece>>highest == items[from].piece>>highest {
 				to++
 			}
-			s.byPiece(places[from:to])
+			s.byPiece(items[from:to])
 		}
 		return
 	}
-	from, to := places, spare
+	from, to := items, spare
 	for shift := 0; shift < 64; shift += 8 {
 		if byte(differing>>shift) == 0 {
 			continue
@@ -143,16 +145,16 @@ func (s *Scratch) byDigits(places []place) {
 		runtime.Gosched() // reactors wait for the processor
 		from, to = to, from
 	}
-	if &from[0] != &places[0] {
-		copy(places, from)
+	if &from[0] != &items[0] {
+		copy(items, from)
 	}
 }
 
 // digits is how many different values one byte of the pieces has.
-func digits(places []place, shift int) (different int) {
+func digits(items []item, shift int) (different int) {
 	var seen [256]bool
-	for i := range places {
-		seen[byte(places[i].piece>>shift)] = true
+	for i := range items {
+		seen[byte(items[i].piece>>shift)] = true
 	}
 	for _, seen := range seen {
 		if seen {
@@ -162,15 +164,16 @@ func digits(places []place, shift int) (different int) {
 	return different
 }
 
-func (s *Scratch) spareFor(n int) []place {
+func (s *Scratch) spareFor(n int) []item {
 	if cap(s.spare) < n {
-		s.spare = make([]place, n)
+		s.spare = make([]item, n)
 	}
 	return s.spare[:n]
 }
 
-// distribute copies places in the order of one byte of the piece, those of the same byte as they stand.
-func distribute(to, from []place, shift int) {
+// distribute copies items in the order of one byte of the piece; those of the same byte stay in
+// their order.
+func distribute(to, from []item, shift int) {
 	var next [256]int
 	for i := range from {
 		next[byte(from[i].piece>>shift)]++
@@ -187,12 +190,12 @@ func distribute(to, from []place, shift int) {
 	}
 }
 
-// runs are the parts of sorted places that have a piece in common.
-func runs(places []place) func(yield func(from, to int) bool) {
+// runs are the parts of sorted items that share a piece.
+func runs(items []item) func(yield func(from, to int) bool) {
 	return func(yield func(from, to int) bool) {
-		for from := 0; from < len(places); {
+		for from := 0; from < len(items); {
 			to := from + 1
-			for to < len(places) && places[to].piece == places[from].piece {
+			for to < len(items) && items[to].piece == items[from].piece {
 				to++
 			}
 			if !yield(from, to) {
@@ -203,8 +206,8 @@ func runs(places []place) func(yield func(from, to int) bool) {
 	}
 }
 
-func compareWhole(places []place, at func(reference) entry) {
-	slices.SortFunc(places, func(a, b place) int {
+func compareWhole(items []item, at func(reference) entry) {
+	slices.SortFunc(items, func(a, b item) int {
 		other := at(b.ref)
 		if d := at(a.ref).compare(other.space(), other.key()); d != 0 {
 			return d

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestOrder brings keys into order that have long pieces in common, end within each other, and occur several times.
+// TestOrder brings keys into order that have long pieces in common, end within each other, and
+// occur several times.
 func TestOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
@@ -29,22 +30,22 @@ func TestOrder(t *testing.T) {
 			space := uint32(random.IntN(3)) * 300
 			g.Put(Hash(space, key), space, key, nil)
 		}
-		var places []place
+		var places []item
 		for _, c := range *g.chunks.Load() {
 			for _, offset := range c.matching(firstOffset, c.end.Load(), func(entry) bool { return true }, new(Scratch)) {
-				places = append(places, place{uint64(c.at(offset).space()), reference(uint64(c.number)<<32 | uint64(offset))})
+				places = append(places, item{uint64(c.at(offset).space()), reference(uint64(c.number)<<32 | uint64(offset))})
 			}
 		}
 		if len(places) != written {
 			t.Fatalf("%d entries, %d written", len(places), written)
 		}
 		if sequential == 0 || random.IntN(2) == 0 {
-			slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.ref, b.ref) })
+			slices.SortFunc(places, func(a, b item) int { return cmp.Compare(a.ref, b.ref) })
 		} else {
 			random.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
 		}
 		want := slices.Clone(places)
-		slices.SortFunc(want, func(a, b place) int {
+		slices.SortFunc(want, func(a, b item) int {
 			other := g.entry(b.ref)
 			return cmp.Or(g.entry(a.ref).compare(other.space(), other.key()), cmp.Compare(b.ref, a.ref))
 		})

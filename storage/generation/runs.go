@@ -7,14 +7,15 @@ import (
 	"sort"
 )
 
-// Keys often come in order: the elements that are pushed to one list, what a program loads from a sorted file, what has the time in its
-// name. Such runs need no sorting, only merging (as in Peters' timsort).
+// Keys often come in order: the elements that are pushed to one list, what a program loads from a
+// sorted file, what has the time in its name. Such runs need no sorting, only merging (as in
+// Peters' timsort).
 
 // mostRuns is how many runs are merged; more of them are sorted by pieces of their keys.
 const mostRuns = 8
 
-// naturalRuns finds the runs that entries of different keys form, ascending or descending, and reverses those that descend. It returns where each ends; nil
-// if they are too many.
+// naturalRuns finds the ascending and descending runs of entries of different keys, and reverses
+// the latter. It returns where each ends, or nil if they are too many.
 func naturalRuns(refs []reference, at func(reference) entry) (ends []int) {
 	ends = make([]int, 0, mostRuns)
 	for from := 0; from < len(refs); {
@@ -39,7 +40,7 @@ func naturalRuns(refs []reference, at func(reference) entry) (ends []int) {
 	return ends
 }
 
-// yieldEntries is after how many entries reactors, which may wait for the processor, have their turn: a tenth of a millisecond.
+// yieldEntries is after how many entries, a tenth of a millisecond, reactors get their turn.
 const yieldEntries = 4096
 
 func comesBefore(a, b reference, at func(reference) entry) bool {
@@ -47,7 +48,7 @@ func comesBefore(a, b reference, at func(reference) entry) bool {
 	return at(a).compare(other.space(), other.key()) < 0
 }
 
-// mergeRuns brings ordered runs, which end there, into one order. It merges neighbours until one is left.
+// mergeRuns merges ordered runs, which end at ends, neighbours by neighbours until one is left.
 func mergeRuns(refs []reference, ends []int, at func(reference) entry) []reference {
 	if len(ends) < 2 {
 		return refs
@@ -68,7 +69,8 @@ func mergeRuns(refs []reference, ends []int, at func(reference) entry) []referen
 	return refs
 }
 
-// mergeTwo appends two ordered runs in one order. It copies as many of one at a time as come before the first of the other.
+// mergeTwo appends two ordered runs in one order. It copies all entries of one at a time that come
+// before the first of the other.
 func mergeTwo(dst, a, b []reference, at func(reference) entry) []reference {
 	for turns := 1; len(a) > 0 && len(b) > 0; turns++ {
 		if turns%yieldEntries == 0 {
@@ -81,8 +83,8 @@ func mergeTwo(dst, a, b []reference, at func(reference) entry) []reference {
 	return append(append(dst, a...), b...)
 }
 
-// countBefore tells how many entries of an ordered run come before another one. It looks at the first, the second, the fourth and so on, and then
-// between the last two, since it is often few.
+// countBefore returns how many entries of an ordered run come before another one. It is an
+// exponential search, since they are often few.
 func countBefore(run []reference, other reference, at func(reference) entry) int {
 	until := sort.Search(bits.Len(uint(len(run))), func(i int) bool { return !comesBefore(run[1<<i-1], other, at) })
 	from, to := (1<<until)>>1, min(1<<until, len(run))

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestMerge brings generations into order whose keys come in runs up and down, with others among them that are written again and again.
+// TestMerge brings generations into order whose keys come in runs up and down, with others among
+// them that are written again and again.
 func TestMerge(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	few, many := 0, 0

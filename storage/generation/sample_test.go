@@ -9,7 +9,8 @@ import (
 	seeds "kedis/redis-tests/seed"
 )
 
-// TestSample compares searching by a sample with searching by halves, for keys that share much or little and end within others, in several spaces.
+// TestSample compares searching by a sample with searching by halves, for keys that share much or
+// little and end within others, in several spaces.
 func TestSample(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeds.Of(t), 1))
 	g := New(new(Memory), Hash, nil, 1<<20, 0, nil)
@@ -49,7 +50,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// sampleKey is one of many keys: numbers behind a prefix, bytes that branch early, and runs of zeros, which look like the end of a piece.
+// sampleKey is one of many keys: numbers behind a prefix, bytes that branch early, and runs of
+// zeros, which look like the end of a piece.
 func sampleKey(random *rand.Rand) (space uint32, key []byte) {
 	space = uint32(random.IntN(3))
 	switch random.IntN(4) {

@@ -28,7 +28,8 @@ const (
 	// staleCount is the bit of the cached count that says that it is out of date.
 	staleCount = 1 << 63
 
-	// RegisterCount is the number of registers; the low indexBits bits of an element's hash choose one.
+	// RegisterCount is the number of registers; the low indexBits bits of an element's hash choose
+	// one.
 	RegisterCount = 1 << indexBits
 	indexBits     = 14
 	registerBits  = 6
@@ -60,7 +61,8 @@ var (
 	// ErrCorrupt says that the opcodes of a sparse value don't cover exactly the registers.
 	// Redis's reply is "INVALIDOBJ Corrupted HLL object detected".
 	ErrCorrupt = errors.New("hyperloglog: corrupt opcodes")
-	// ErrNotSparse is Opcodes's answer to a dense value. Redis's reply is "ERR HLL encoding is not sparse".
+	// ErrNotSparse is Opcodes's answer to a dense value. Redis's reply is "ERR HLL encoding is not
+	// sparse".
 	ErrNotSparse = errors.New("hyperloglog: encoding is not sparse")
 )
 
@@ -74,8 +76,8 @@ func New() []byte {
 	return appendZeros(value, RegisterCount)
 }
 
-// Validate returns ErrInvalid unless value has the header and the size of a HyperLogLog. The opcodes
-// of a sparse value are not looked at. All other functions validate by themselves.
+// Validate returns ErrInvalid unless value has the header and the size of a HyperLogLog. The
+// opcodes of a sparse value are not looked at. All other functions validate by themselves.
 func Validate(value []byte) error {
 	if len(value) < headerSize || string(value[:len(magic)]) != magic {
 		return ErrInvalid
@@ -208,8 +210,8 @@ func Merge(dst, target []byte, sources [][]byte, sparseMaxBytes int) ([]byte, er
 	return s.value, nil
 }
 
-// ToDense returns value in the dense encoding, and value itself when it already is. The cached count
-// stays as it is. It serves PFDEBUG TODENSE and GETREG, which convert the key.
+// ToDense returns value in the dense encoding, and value itself when it already is. The cached
+// count stays as it is. It serves PFDEBUG TODENSE and GETREG, which convert the key.
 func ToDense(dst, value []byte) ([]byte, error) {
 	if err := Validate(value); err != nil {
 		return nil, err

@@ -187,7 +187,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestSparseGrowth adds one element at a time, so that every sparse size is seen, up to the promotion.
+// TestSparseGrowth adds one element at a time, so that every sparse size is seen, up to the
+// promotion.
 func TestSparseGrowth(t *testing.T) {
 	w := newTwin(t, seed.Of(t))
 	w.setSparseMax(5000)
@@ -205,7 +206,8 @@ func TestSparseGrowth(t *testing.T) {
 	w.merge(1, []int{0})
 }
 
-// TestHighRanks sets registers directly: an element of a rank above some 20 would take long to find.
+// TestHighRanks sets registers directly: an element of a rank above some 20 would take long to
+// find.
 func TestHighRanks(t *testing.T) {
 	w := newTwin(t, seed.Of(t))
 	w.setSparseMax(3000)

@@ -105,13 +105,14 @@ func (o opcode) appendText(dst []byte) []byte {
 	return strconv.AppendInt(dst, int64(o.run), 10)
 }
 
-// A mark is an opcode's offset in the opcodes of a sparse value, and the first register that it covers.
+// A mark is an opcode's offset in the opcodes of a sparse value, and the first register that it
+// covers.
 type mark struct {
 	offset, register int
 }
 
-// find returns the opcode that covers a register, where it stands, and where the one before it stands
-// (the same place when it is the first).
+// find returns the opcode that covers a register, where it stands, and where the one before it
+// stands (the same place when it is the first).
 func (s *sketch) find(register int) (op opcode, at, previous mark, err error) {
 	if register < s.reached {
 		s.resume = mark{}

@@ -86,7 +86,7 @@ func (s Intset) Find(value int64) (i int, found bool) {
 	return low, low < s.Len() && s.get(low, width) == value
 }
 
-// Contains tells whether value is a member.
+// Contains reports whether value is a member.
 func (s Intset) Contains(value int64) bool {
 	_, found := s.Find(value)
 	return found
@@ -154,7 +154,7 @@ func (s Intset) Remove(dst []byte, value int64) (Intset, bool) {
 	return out, true
 }
 
-// Validate tells whether the bytes are an intset that every other method may be called on. The
+// Validate reports whether the bytes are an intset that every other method may be called on. The
 // bytes can be anything. If deep is false, the order of the members isn't checked.
 func (s Intset) Validate(deep bool) error {
 	if len(s) < headerSize {

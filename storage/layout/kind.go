@@ -5,25 +5,30 @@ import (
 	"math"
 )
 
-// Kind is what a store has to know about a kind of record. The zero Kind is that of a byte that begins no record.
+// Kind is what a store has to know about a kind of record. The zero Kind is that of a byte that
+// begins no record.
 type Kind struct {
 	// Element: the key goes on with the id of the collection that the record belongs to.
 	Element bool
-	// Sequence: behind the id stands an index. The collection has one element for each index between two bounds, which
-	// its metadata names. Elements outside of the bounds are not read, and no record says that they are gone.
+	// Sequence: behind the id stands an index. The collection has one element for each index
+	// between two bounds, which its metadata names. Elements outside of the bounds are not read,
+	// and no record says that they are gone.
 	Sequence bool
-	// Grouped: generations link the records of a collection, so that those of a small one are found without a scan.
+	// Grouped: generations link the records of a collection, so that those of a small one are found
+	// without a scan.
 	Grouped bool
 	// Counted: the entries of large collections are counted by ranges of keys.
 	Counted bool
-	// Read: records are read one by one, so copies of them are worth their memory. Others are only scanned.
+	// Read: records are read one by one, so copies of them are worth their memory. Others are only
+	// scanned.
 	Read bool
 	// ReadAgain: one request after another reads or writes the same record.
 	ReadAgain bool
 	// Scanned: what short scans have found is kept until a record of the collection is written.
 	Scanned bool
 
-	// lowest and highest are what may stand behind the id at the ends of a collection; without them anything may.
+	// lowest and highest are what may stand behind the id at the ends of a collection; without them
+	// anything may.
 	lowest, highest []byte
 }
 
@@ -115,7 +120,8 @@ func (m *Metadata) streamRecords(kind byte) (lower, upper []byte) {
 	return lower, append(AppendStreamKey(nil, kind, m.ID, last), 0)
 }
 
-// Elements returns the kinds of record that spread collections of the type have; none for a type that has no such collections.
+// Elements returns the kinds of record that spread collections of the type have; none for a type
+// that has no such collections.
 func (t Type) Elements() []Elements {
 	if int(t) >= len(elements) {
 		return nil

@@ -113,7 +113,8 @@ func AppendSequenceKey(dst []byte, id, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendElementKey(dst, KindListElement, id, nil), index)
 }
 
-// DecodeSequenceKey is the inverse of AppendSequenceKey; ok is false when the record has no such key.
+// DecodeSequenceKey is the inverse of AppendSequenceKey; ok is false when the record has no such
+// key.
 func DecodeSequenceKey(key []byte) (id, index uint64, ok bool) {
 	if len(key) != ElementPrefix+8 || key[0] != KindListElement {
 		return 0, 0, false

@@ -139,8 +139,8 @@ func (m *Metadata) Length() uint64 {
 // spreadHeader is the size of a spread collection's metadata up to its id's end.
 const spreadHeader = MetadataHeader + 8
 
-// PeekSpread reads the id of a spread collection from what may be its metadata, or anything else, and the kind of record that an element
-// is looked up by.
+// PeekSpread reads the id of a spread collection from what may be its metadata, or anything else,
+// and the kind of record that an element is looked up by.
 func PeekSpread(b []byte) (kind byte, id uint64, ok bool) {
 	if len(b) < spreadHeader || Encoding(b[1]) != Spread {
 		return 0, 0, false
@@ -152,8 +152,8 @@ func PeekSpread(b []byte) (kind byte, id uint64, ok bool) {
 	return elements[0].Kind, binary.BigEndian.Uint64(b[MetadataHeader:]), true
 }
 
-// PeekBounds reads a spread sequence's id and the indexes of its elements, from head up to tail, from what may be its metadata, or
-// anything else.
+// PeekBounds reads a spread sequence's id and the indexes of its elements, from head up to tail,
+// from what may be its metadata, or anything else.
 func PeekBounds(b []byte) (id, head, tail uint64, ok bool) {
 	kind, id, ok := PeekSpread(b)
 	if !ok || !Kinds[kind].Sequence || len(b) != spreadHeader+16 {

@@ -20,7 +20,8 @@ import (
 	"slices"
 )
 
-// A Match is a run of bytes that the subsequence takes from both strings: a[A:A+Length] and b[B:B+Length].
+// A Match is a run of bytes that the subsequence takes from both strings: a[A:A+Length] and
+// b[B:B+Length].
 type Match struct {
 	A, B, Length int
 }
@@ -112,8 +113,8 @@ type columns struct {
 	sets []uint64
 }
 
-// newColumns makes sets only for bytes that occur in both strings, so that all of them together have
-// no more bits than the table.
+// newColumns makes sets only for bytes that occur in both strings, so that all of them together
+// have no more bits than the table.
 func newColumns(a, b []byte) *columns {
 	c := &columns{words: (len(b) + 63) / 64, size: len(b)}
 	var inB [256]bool
@@ -147,8 +148,8 @@ func (c *columns) first() []uint64 {
 }
 
 // next computes the row below one; both may be the same memory. Within each stretch of columns that
-// ends where the subsequence became longer, the addition moves that place to the first occurrence of
-// the byte.
+// ends where the subsequence became longer, the addition moves that place to the first occurrence
+// of the byte.
 func (c *columns) next(dst, row []uint64, x byte) {
 	set := c.sets[int(c.set[x])*c.words:]
 	var carry uint64

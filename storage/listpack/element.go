@@ -18,7 +18,7 @@ type Element struct {
 	Int   int64
 }
 
-// IsInt tells that the element is an integer.
+// IsInt reports whether the element is an integer.
 func (e Element) IsInt() bool { return e.Bytes == nil }
 
 // Of returns value as the element that it becomes in a listpack.
@@ -58,7 +58,7 @@ func (e Element) Len() int {
 	return n
 }
 
-// Equal tells whether the element as a string equals value.
+// Equal reports whether the element as a string equals value.
 func (e Element) Equal(value []byte) bool {
 	if !e.IsInt() {
 		return bytes.Equal(e.Bytes, value)
@@ -151,7 +151,7 @@ func encodedIntSize(n int64) int {
 	}
 }
 
-// fits tells whether n is a signed integer of that many bits.
+// fits reports whether n is a signed integer of that many bits.
 func fits(n int64, bits int) bool {
 	return n >= -1<<(bits-1) && n < 1<<(bits-1)
 }

@@ -9,7 +9,7 @@ import (
 // ErrCorrupt is what Validate's errors wrap.
 var ErrCorrupt = errors.New("listpack: corrupt")
 
-// Validate tells whether the bytes are a listpack that every other method may be called on. The
+// Validate reports whether the bytes are a listpack that every other method may be called on. The
 // bytes can be anything. If deep is false, only the frame is looked at: header, size, end mark;
 // that finds truncation but doesn't make unknown bytes safe.
 func (l Listpack) Validate(deep bool) error {

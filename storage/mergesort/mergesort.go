@@ -1,5 +1,5 @@
-// Package mergesort sorts more records than fit into memory: sorted runs go to temporary files, which are
-// merged in the end. It imports the standard library only.
+// Package mergesort sorts more records than fit into memory: sorted runs go to temporary files,
+// which are merged in the end. It imports the standard library only.
 package mergesort
 
 import (
@@ -15,9 +15,9 @@ import (
 	"slices"
 )
 
-// Sorter takes records in any order and gives them back by space and key. Of records with the same space and
-// key, all come back. It takes about twice the memory that it is made with, and what the largest record
-// needs. It belongs to one goroutine.
+// Sorter takes records in any order and gives them back by space and key. Of records with the same
+// space and key, all come back. It takes about twice the memory that it is made with, and what the
+// largest record needs. It belongs to one goroutine.
 type Sorter struct {
 	directory string
 	limit     int // bytes of a run
@@ -60,7 +60,8 @@ const (
 	fileBuffer = 256 << 10
 )
 
-// New makes a sorter with temporary files in a directory, which has to exist, and runs of so many bytes.
+// New makes a sorter with temporary files in a directory, which has to exist, and runs of so many
+// bytes.
 func New(directory string, runBytes int) *Sorter {
 	return &Sorter{directory: directory, limit: runBytes, most: mostRuns, open: new(block), free: new(block)}
 }
@@ -186,7 +187,8 @@ func (s *Sorter) mergeLevel(level int) error {
 	return cmp.Or(err, s.mergeLevel(level+1))
 }
 
-// Merge visits all records in order; what it hands out lives until visit returns. Nothing may be added any more.
+// Merge visits all records in order; what it hands out lives until visit returns. Nothing may be
+// added any more.
 func (s *Sorter) Merge(visit func(space uint32, key, value []byte) error) error {
 	if len(s.open.entries) > 0 {
 		if err := s.spill(); err != nil {
@@ -217,7 +219,8 @@ func (s *Sorter) Close() error {
 	return err
 }
 
-// runWriter writes | space | key length | value length | key | value | for each record, the numbers as varints.
+// runWriter writes | space | key length | value length | key | value | for each record, the numbers
+// as varints.
 type runWriter struct {
 	run    run
 	file   *os.File

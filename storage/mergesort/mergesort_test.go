@@ -19,7 +19,8 @@ func (a record) compare(b record) int {
 	return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.key, b.key))
 }
 
-// TestSorts sorts records in memory, in one level of runs and in several, and compares with the standard library.
+// TestSorts sorts records in memory, in one level of runs and in several, and compares with the
+// standard library.
 func TestSorts(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 5000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

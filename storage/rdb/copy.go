@@ -12,8 +12,8 @@ func (v *Value) Copyable() error {
 	return nil
 }
 
-// CopyTo writes a value that is Copyable to e, and reads it to its end: packed forms as they are, lists node
-// by node, other collections element by element.
+// CopyTo writes a value that is Copyable to e, and reads it to its end: packed forms as they are,
+// lists node by node, other collections element by element.
 func (v *Value) CopyTo(e *Encoder) error {
 	pack := v.Listpack
 	switch {

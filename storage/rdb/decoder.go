@@ -36,7 +36,8 @@ func (d *Decoder) Payload(payload []byte) (*Value, error) {
 	if err := checkPayload(payload); err != nil {
 		return nil, err
 	}
-	// The footer too: Redis takes a value that ends within it, and its replicas have to do the same.
+	// The footer too: Redis takes a value that ends within it, and its replicas have to do the
+	// same.
 	return d.body(payload)
 }
 
@@ -458,7 +459,7 @@ func (f *duplicateFinder) find(l listpack.Listpack, stride int) bool {
 	return false
 }
 
-// enter adds the element at pos, whose text f.text is, and tells whether it is there already.
+// enter adds the element at pos, whose text f.text is, and reports whether it is there already.
 func (f *duplicateFinder) enter(l listpack.Listpack, pos int, hash uint64) bool {
 	for slot := hash; ; slot++ {
 		at := &f.table[slot&uint64(len(f.table)-1)]

@@ -73,8 +73,8 @@ func (p *PayloadWriter) Finish() ([]byte, error) {
 	return p.buf, nil
 }
 
-// FinishTo completes a payload that was begun with BeginTo. It returns the first error of the writer, or
-// what Finish returns.
+// FinishTo completes a payload that was begun with BeginTo. It returns the first error of the
+// writer, or what Finish returns.
 func (p *PayloadWriter) FinishTo() error {
 	p.checkComplete()
 	p.buf = binary.LittleEndian.AppendUint16(p.buf, Version)
@@ -353,8 +353,8 @@ const (
 	largePlain    = 1 << 30 // an element of this size isn't packed
 )
 
-// fitsNode tells whether an element may be added to a node of that many bytes. Any may be added to
-// an empty one.
+// fitsNode reports whether an element may be added to a node of that many bytes. Any may be added
+// to an empty one.
 func fitsNode(node, element int) bool {
 	return node <= emptyNodeSize || node+element+nodeOverhead <= nodeLimit
 }

@@ -124,8 +124,8 @@ func (c *lzfCompressor) reenter(in []byte, ip int) uint32 {
 	return three
 }
 
-// isMatch tells whether the three bytes at ip can be a reference to those at ref. Position 0 can't
-// be referred to: liblzf takes it for an empty slot.
+// isMatch reports whether the three bytes at ip can be a reference to those at ref. Position 0
+// can't be referred to: liblzf takes it for an empty slot.
 func isMatch(in []byte, ref, ip int) bool {
 	return ref > 0 && ip-ref-1 < lzfMaxOffset &&
 		in[ref+2] == in[ip+2] && in[ref] == in[ip] && in[ref+1] == in[ip+1]

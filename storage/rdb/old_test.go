@@ -40,7 +40,8 @@ func oldEncodings(t testing.TB) []oldEncoding {
 		{"hash, zipmap with a length of five bytes", packedBody(typeHashZipmap, unhex(t, "01 FE2C010000"+strings.Repeat("66", 300)+"02 00 7677 FF")),
 			Hash, []string{fmt.Sprintf(`"%s": "vw"`, strings.Repeat("f", 300))}},
 
-		// Strings whose lengths have 6 and 14 bits; integers of 4 bits, twice, and of 1, 2, 3, 4 and 8 bytes.
+		// Strings whose lengths have 6 and 14 bits; integers of 4 bits, twice, and of 1, 2, 3, 4
+		// and 8 bytes.
 		{"list, ziplist, up to 3.0", packedBody(typeListZiplist, ziplist(t, "00 02 6162", "04 4040"+strings.Repeat("78", 64),
 			"43 F1", "02 FD", "02 FEFD", "03 C02C01", "04 F090EEFE", "05 D0002D3101", "06 E000F2052A01000000")), List,
 			[]string{`"ab"`, fmt.Sprintf("%q", long), `"0"`, `"12"`, `"-3"`, `"300"`, `"-70000"`, `"20000000"`, `"5000000000"`}},

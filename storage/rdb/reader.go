@@ -42,11 +42,11 @@ type Record struct {
 	Frequency int
 }
 
-// Reader reads an RDB file. It holds a buffer, the strings of one element and one packed
-// collection in memory, nothing else. It is used by one goroutine at a time.
+// Reader reads an RDB file. It holds a buffer, the strings of one element and one packed collection
+// in memory, nothing else. It is used by one goroutine at a time.
 //
-// It reads ahead: a caller who receives a file over a connection gives it a reader that ends where the
-// file does. What else follows the file, Rest has.
+// It reads ahead: a caller who receives a file over a connection gives it a reader that ends where
+// the file does. What else follows the file, Rest has.
 type Reader struct {
 	// EmptyKeys is how many keys were passed over because they had an empty collection.
 	EmptyKeys int64
@@ -89,8 +89,8 @@ func (r *Reader) Version() int { return r.version }
 // Offset is how many bytes of the file have been read.
 func (r *Reader) Offset() int64 { return r.decoder.src.offset() }
 
-// Rest returns what follows the file, once Next has returned io.EOF: the commands of an AOF whose beginning is
-// an RDB file.
+// Rest returns what follows the file, once Next has returned io.EOF: the commands of an AOF whose
+// beginning is an RDB file.
 func (r *Reader) Rest() io.Reader {
 	src := &r.decoder.src
 	return io.MultiReader(bytes.NewReader(src.buf[src.pos:src.end]), src.r)

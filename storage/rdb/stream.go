@@ -24,7 +24,7 @@ const (
 // StreamID is the id of an entry.
 type StreamID struct{ Ms, Seq uint64 }
 
-// Less tells whether id comes before other.
+// Less reports whether id comes before other.
 func (id StreamID) Less(other StreamID) bool {
 	return id.Ms < other.Ms || id.Ms == other.Ms && id.Seq < other.Seq
 }

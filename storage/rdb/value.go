@@ -81,8 +81,8 @@ func (v *Value) Next() bool {
 	return more && err == nil
 }
 
-// Continue has Next go on with elements from elsewhere, behind the value's own: each call of next fills in one,
-// until it returns false. A packed collection that is taken as it is has none.
+// Continue has Next go on with elements from elsewhere, behind the value's own: each call of next
+// fills in one, until it returns false. A packed collection that is taken as it is has none.
 func (v *Value) Continue(next func(*Element) (more bool, err error)) { v.rest = next }
 
 // Err returns what was wrong, nil if nothing was.
@@ -95,7 +95,7 @@ func (v *Value) skip() error {
 	return v.err
 }
 
-// take counts an element, and tells whether there is one.
+// take counts an element, and reports whether there is one.
 func (v *Value) take() bool {
 	if v.left == 0 {
 		return false

@@ -11,14 +11,16 @@ import (
 	"kedis/internal/hugepage"
 )
 
-// Batch collects writes that are applied as one step. It is built in Go, in RocksDB's own format for batches
-// (db/write_batch.cc), so that Write crosses into C once and RocksDB takes the bytes as they are:
+// Batch collects writes that are applied as one step. It is built in Go, in RocksDB's own format
+// for batches (db/write_batch.cc), so that Write crosses into C once and RocksDB takes the bytes as
+// they are:
 //
 //	sequence (8, RocksDB fills it in) | number of records (4) | records
 //	record: tag (1) | family (varint32, absent in the default family's tags) | key | value, or the range's end
 //	key, value: length (varint32) | bytes
 //
-// Fixed numbers are little endian. The zero value is an empty batch, ready for use. Not for concurrent use.
+// Fixed numbers are little endian. The zero value is an empty batch, ready for use. Not for
+// concurrent use.
 type Batch struct {
 	data     []byte
 	records  uint64
@@ -51,8 +53,9 @@ func (b *Batch) Delete(f *Family, key []byte) {
 	b.appendBytes(key)
 }
 
-// DeleteRange adds the removal of all keys from from up to and without to. Every range that is not yet compacted away
-// costs each later reader of the family, so it is for many keys and rare occasions.
+// DeleteRange adds the removal of all keys from from up to and without to. Every range that is not
+// yet compacted away costs each later reader of the family, so it is for many keys and rare
+// occasions.
 func (b *Batch) DeleteRange(f *Family, from, to []byte) {
 	b.begin(f, tagDeleteRange, tagFamilyDeleteRange)
 	b.appendBytes(from)
@@ -65,7 +68,8 @@ func (b *Batch) Len() int { return int(b.records) }
 // Size returns the number of bytes that the batch takes.
 func (b *Batch) Size() int { return len(b.data) }
 
-// Bytes returns the batch in RocksDB's format; nil when it is empty. They are valid until the next change.
+// Bytes returns the batch in RocksDB's format; nil when it is empty. They are valid until the next
+// change.
 func (b *Batch) Bytes() []byte {
 	if len(b.data) > 0 {
 		binary.LittleEndian.PutUint32(b.data[8:], uint32(b.records))
@@ -73,8 +77,9 @@ func (b *Batch) Bytes() []byte {
 	return b.data
 }
 
-// Grow makes room for about so many bytes. (slices.Grow would clear them all without a pause, however many they are, and the
-// garbage collector would wait for that and signal its impatience to this thread all the time.)
+// Grow makes room for about so many bytes. (slices.Grow would clear them all without a pause,
+// however many they are, and the garbage collector would wait for that and signal its impatience to
+// this thread all the time.)
 func (b *Batch) Grow(bytes int) {
 	if cap(b.data)-len(b.data) >= bytes {
 		return
@@ -123,9 +128,10 @@ func (b *Batch) appendBytes(p []byte) {
 	b.data = buffer.Append(b.data, p)
 }
 
-// Write applies a batch, all of it or nothing, and makes it visible as one step. It is not durable before a flush.
-// A batch that names a dropped family is refused before any of it is applied. The batch may be used again. When the
-// error satisfies IsNoSpace, what was in it may still be applied later, and the batch is empty.
+// Write applies a batch, all of it or nothing, and makes it visible as one step. It is not durable
+// before a flush. A batch that names a dropped family is refused before any of it is applied. The
+// batch may be used again. When the error satisfies IsNoSpace, what was in it may still be applied
+// later, and the batch is empty.
 func (d *DB) Write(b *Batch) error {
 	if b.records == 0 {
 		return nil
@@ -147,7 +153,8 @@ func (d *DB) Write(b *Batch) error {
 	return err
 }
 
-// writePatiently waits for flushes and compactions that RocksDB has writers wait for, unless these wait for room on the disk.
+// writePatiently waits for flushes and compactions that RocksDB has writers wait for, unless these
+// wait for room on the disk.
 func (d *DB) writePatiently(families []*Family, data []byte) error {
 	return d.unlessFull("write", func() error {
 		d.writing.RLock()

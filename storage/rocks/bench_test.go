@@ -13,8 +13,8 @@ const (
 	benchValue = 100 // bytes
 )
 
-// BenchmarkMillion works on a million keys with values of 100 bytes, all of which the block cache holds. The keys are
-// those that redis-benchmark makes, in a family of their own.
+// BenchmarkMillion works on a million keys with values of 100 bytes, all of which the block cache
+// holds. The keys are those that redis-benchmark makes, in a family of their own.
 func BenchmarkMillion(b *testing.B) {
 	d, err := Open(Options{Directory: b.TempDir(), BlockCacheBytes: 512 << 20})
 	must(b, err)

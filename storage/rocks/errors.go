@@ -24,7 +24,8 @@ var (
 	ErrInUse = errors.New("still in use")
 	// ErrForeign is returned for a family of another database.
 	ErrForeign = errors.New("rocks: the family belongs to another database")
-	// ErrTooLarge is returned by Write for a batch with a key or value of 4 GiB or more, or with 2^32 records.
+	// ErrTooLarge is returned by Write for a batch with a key or value of 4 GiB or more, or with
+	// 2^32 records.
 	ErrTooLarge = errors.New("rocks: a key, value or batch is too large")
 )
 
@@ -48,7 +49,8 @@ type Error struct {
 
 func (e *Error) Error() string { return "rocks: " + e.Operation + ": " + e.Text }
 
-// IsNoSpace tells whether an operation failed because the disk, or the room that was set for the database, is full.
+// IsNoSpace reports whether an operation failed because the disk, or the room that was set for the
+// database, is full.
 func IsNoSpace(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -63,13 +65,13 @@ func isIncomplete(err error) bool {
 	return errors.As(err, &e) && e.Code == codeIncomplete
 }
 
-// IsCorruption tells whether stored data was found damaged or missing.
+// IsCorruption reports whether stored data was found damaged or missing.
 func IsCorruption(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.Code == codeCorruption || e.Missing)
 }
 
-// IsLocked tells whether Open failed because the directory is in use already.
+// IsLocked reports whether Open failed because the directory is in use already.
 func IsLocked(err error) bool {
 	var e *lockedError
 	return errors.As(err, &e)
@@ -133,8 +135,9 @@ func fromStatus(operation string, status C.rocks_status) error {
 		Missing: status.subcode == subcodePathNotFound, Text: C.GoString(status.message)}
 }
 
-// fromGrocksdb makes an error of what grocksdb returns: the text of a status, which begins with its code and subcode
-// (Status::ToString) and from which alone they can be had. A file that is not there may be one that the caller named.
+// fromGrocksdb makes an error of what grocksdb returns: the text of a status, which begins with its
+// code and subcode (Status::ToString) and from which alone they can be had. A file that is not
+// there may be one that the caller named.
 func fromGrocksdb(operation string, err error) error {
 	if err == nil {
 		return nil

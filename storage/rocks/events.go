@@ -11,8 +11,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// events brings to the log what RocksDB tells of its background work. RocksDB's threads only queue it; a goroutine that
-// waits in C takes it out, so that a log which can't be written to never holds up a flush.
+// events brings to the log what RocksDB tells of its background work. RocksDB's threads only queue
+// it; a goroutine that waits in C takes it out, so that a log which can't be written to never holds
+// up a flush.
 type events struct {
 	c     *C.rocks_events
 	ended chan struct{} // closed when the goroutine is done; nil before it runs
@@ -58,7 +59,8 @@ func logEvent(logger hclog.Logger, stalls *stalls, full *fullDisk, event C.rocks
 	}
 }
 
-// fullDisk tells of a full disk, at most once a minute: when room comes and goes it may be met many times a second.
+// fullDisk tells of a full disk, at most once a minute: when room comes and goes it may be met many
+// times a second.
 type fullDisk struct {
 	logger hclog.Logger
 	begun  time.Time // when what was told last began
@@ -87,8 +89,9 @@ type stallState int
 
 func (s stallState) String() string { return [...]string{"normal", "slowed down", "stopped"}[s] }
 
-// stalls tells of families whose writers are slowed down. With small memtables that happens many times a second; so one
-// stall is logged from its beginning to its end, and those that begin within a minute after its beginning are only counted.
+// stalls tells of families whose writers are slowed down. With small memtables that happens many
+// times a second; so one stall is logged from its beginning to its end, and those that begin within
+// a minute after its beginning are only counted.
 type stalls struct {
 	logger  hclog.Logger
 	telling map[string]bool // families whose stall is being logged
@@ -124,7 +127,8 @@ func (s *stalls) note(family string, from, to stallState, now time.Time) {
 	}
 }
 
-// failure is why RocksDB takes no writes: background work has failed, not for lack of room (shim.cc). RocksDB recovers from some failures.
+// failure is why RocksDB takes no writes: background work has failed, not for lack of room
+// (shim.cc). RocksDB recovers from some failures.
 func (e *events) failure(operation string) error {
 	return fromStatus(operation, C.rocks_events_failure(e.c))
 }

@@ -87,8 +87,9 @@ func (d *DB) all() []*Family {
 }
 
 // Create adds a family. It is durable at once, ahead of anything that was written but not flushed.
-// Create waits while a Flush, a Checkpoint or a step of Compact runs; writers don't wait for it.
-// On a full disk it returns an error that satisfies IsNoSpace, and the family may still come into being later.
+// Create waits while a Flush, a Checkpoint or a step of Compact runs; writers don't wait for it. On
+// a full disk it returns an error that satisfies IsNoSpace, and the family may still come into
+// being later.
 func (d *DB) Create(name string) (*Family, error) {
 	if err := d.exclusively("create family", func() error { return d.create(name) }); err != nil {
 		return nil, err
@@ -123,9 +124,9 @@ func (d *DB) override(f *Family) error {
 	return d.setFamily(f, d.families.overrides)
 }
 
-// Drop removes a family and all that it holds, durably and at once, ahead of anything that was written but not flushed.
-// Its files are deleted then. It refuses with ErrInUse while iterators are open on the family. It waits as Create does, and fails as
-// Create does when the disk is full.
+// Drop removes a family and all that it holds, durably and at once, ahead of anything that was
+// written but not flushed. Its files are deleted then. It refuses with ErrInUse while iterators are
+// open on the family. It waits as Create does, and fails as Create does when the disk is full.
 func (d *DB) Drop(f *Family) error {
 	return d.exclusively("drop family", func() error { return d.drop(f) })
 }
@@ -138,8 +139,8 @@ func (d *DB) drop(f *Family) error {
 	if f.name == DefaultFamily {
 		return fmt.Errorf("rocks: drop family: %q can't be dropped", f.name)
 	}
-	// First, so that writers need not wait while the manifest is written, and so that an iterator that is
-	// made now either is counted below or finds the family gone.
+	// First, so that writers need not wait while the manifest is written, and so that an iterator
+	// that is made now either is counted below or finds the family gone.
 	d.setGone(f, true)
 	d.awaitWrites()
 	if n := f.inUse.Load(); n > 0 {
@@ -160,7 +161,8 @@ func (d *DB) awaitWrites() {
 	defer d.writing.Unlock()
 }
 
-// setGone takes a family out of the database, or back in. When it returns, no Write begins that names a family which is gone.
+// setGone takes a family out of the database, or back in. When it returns, no Write begins that
+// names a family which is gone.
 func (d *DB) setGone(f *Family, gone bool) {
 	d.families.Lock()
 	defer d.families.Unlock()
@@ -172,5 +174,6 @@ func (d *DB) setGone(f *Family, gone bool) {
 	}
 }
 
-// first returns the address of a slice's first byte as C takes it. The bytes hold no pointers, and C keeps none.
+// first returns the address of a slice's first byte as C takes it. The bytes hold no pointers, and
+// C keeps none.
 func first(b []byte) *C.char { return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))) }

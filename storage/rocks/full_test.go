@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// A full disk, which is a small tmpfs in a mount namespace of its own, needs a process of its own: this test binary
-// again.
+// A full disk, which is a small tmpfs in a mount namespace of its own, needs a process of its own:
+// this test binary again.
 func TestFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it fills disks")
@@ -124,8 +124,8 @@ func TestInChildFullDiskStays(t *testing.T) {
 	}
 }
 
-// TestInChildFullDiskComesAndGoes has the disk become full, and have room again, at any moment of flushes, of compactions and of what
-// they write to the manifest.
+// TestInChildFullDiskComesAndGoes has the disk become full, and have room again, at any moment of
+// flushes, of compactions and of what they write to the manifest.
 func TestInChildFullDiskComesAndGoes(t *testing.T) {
 	disk, ballast := smallDisk(t)
 	var log strings.Builder
@@ -175,7 +175,8 @@ func TestInChildFullDiskComesAndGoes(t *testing.T) {
 	must(t, d.Close())
 }
 
-// TestInChildFullDiskAtTheEnd closes a database that waits for room: it doesn't wait, and what was flushed before is there.
+// TestInChildFullDiskAtTheEnd closes a database that waits for room: it doesn't wait, and what was
+// flushed before is there.
 func TestInChildFullDiskAtTheEnd(t *testing.T) {
 	disk, ballast := smallDisk(t)
 	var log strings.Builder
@@ -251,7 +252,8 @@ func writeFiller(d *DB, f *Family, i int) error {
 	return d.Write(&b)
 }
 
-// waitForRoom writes until it is accepted and flushed: that there is room again is found out without anybody's help.
+// waitForRoom writes until it is accepted and flushed: that there is room again is found out
+// without anybody's help.
 func waitForRoom(t *testing.T, d *DB, f *Family, i int) {
 	t.Helper()
 	var err error

@@ -11,15 +11,16 @@ import (
 
 // IteratorOptions say what an iterator walks over and how.
 type IteratorOptions struct {
-	// LowerBound is the first key that may be seen, UpperBound the first one after it that may not; nil for none.
-	// Both must stay unchanged until Close.
+	// LowerBound is the first key that may be seen, UpperBound the first one after it that may not;
+	// nil for none. Both must stay unchanged until Close.
 	LowerBound, UpperBound []byte
 
 	Reverse  bool // from the last key to the first
 	KeysOnly bool // Value returns nothing
 
-	// Expected is how many entries the caller is likely to read, when it knows: they are then fetched at once. Without
-	// it the first block is small and the next ones are larger, so that a walk which stops early costs little.
+	// Expected is how many entries the caller is likely to read, when it knows: they are then
+	// fetched at once. Without it the first block is small and the next ones are larger, so that a
+	// walk which stops early costs little.
 	Expected int
 
 	NoFillCache    bool // blocks that are read don't displace others in the cache: for walks over much data
@@ -31,10 +32,12 @@ const (
 	blockBytes   = 64 << 10
 )
 
-// Iterator walks over the entries of a family in the order of their keys. It fetches them from C in blocks.
+// Iterator walks over the entries of a family in the order of their keys. It fetches them from C in
+// blocks.
 //
-// It sees the database as its snapshot does; without one, as it was at the first call of Next or Seek (a Seek after the
-// walk had reached its end takes a newer state). For one goroutine at a time. Close must follow.
+// It sees the database as its snapshot does; without one, as it was at the first call of Next or
+// Seek (a Seek after the walk had reached its end takes a newer state). For one goroutine at a
+// time. Close must follow.
 type Iterator struct {
 	db       *DB
 	family   *Family
@@ -87,8 +90,8 @@ func (it *Iterator) Value() []byte { return it.value }
 // Err returns what stopped the walk, nil when it came to its end.
 func (it *Iterator) Err() error { return it.err }
 
-// Seek makes the next call of Next move to the first entry at or after key; in reverse, to the last at or before it.
-// The bounds hold as before.
+// Seek makes the next call of Next move to the first entry at or after key; in reverse, to the last
+// at or before it. The bounds hold as before.
 func (it *Iterator) Seek(key []byte) {
 	if it.closed {
 		panic("rocks: seek in a closed iterator")
@@ -155,7 +158,8 @@ func (it *Iterator) fill() {
 	it.take(C.rocks_iterator_next(it.c, first(it.block), C.size_t(len(it.block)), C.uint32_t(it.entries)))
 }
 
-// take accepts a block. An entry that is larger than the whole block makes it grow, and is fetched again.
+// take accepts a block. An entry that is larger than the whole block makes it grow, and is fetched
+// again.
 func (it *Iterator) take(b C.rocks_block) {
 	it.c, it.offset, it.length = b.iterator, 0, int(b.length)
 	if it.err = fromStatus("iterate", b.status); it.err != nil {

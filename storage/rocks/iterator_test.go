@@ -68,8 +68,8 @@ func collect(t *testing.T, it *Iterator, most int) []entry {
 	return seen
 }
 
-// Random writes, deletions and ranges of them, flushes in between; after each round, random walks in both directions
-// must see what a sorted slice in Go holds.
+// Random writes, deletions and ranges of them, flushes in between; after each round, random walks
+// in both directions must see what a sorted slice in Go holds.
 func TestIteratorAgainstModel(t *testing.T) {
 	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -221,7 +221,8 @@ func TestIteratorErrors(t *testing.T) {
 	}
 }
 
-// A damaged block must end the walk with an error, not as if nothing followed; and a read of it must not say "none".
+// A damaged block must end the walk with an error, not as if nothing followed; and a read of it
+// must not say "none".
 func TestDamagedBlockIsAnError(t *testing.T) {
 	d := openNew(t)
 	f := d.Family(DefaultFamily)

@@ -17,9 +17,9 @@ import (
 	"github.com/linxGnu/grocksdb"
 )
 
-// Flush writes everything that is in memory to table files, all families as one atomic step, and waits until it is
-// durable.
-// While there is no room on the disk it returns an error that satisfies IsNoSpace, and the flush may still come to its end later.
+// Flush writes everything that is in memory to table files, all families as one atomic step, and
+// waits until it is durable. While there is no room on the disk it returns an error that satisfies
+// IsNoSpace, and the flush may still come to its end later.
 func (d *DB) Flush() error {
 	return d.exclusively("flush", d.flush)
 }
@@ -37,12 +37,14 @@ func (d *DB) flush() error {
 	return fromStatus("flush", C.rocks_flush(d.c, &handles[0], C.size_t(len(handles))))
 }
 
-// Checkpoint flushes all families and makes a copy of the database in directory, which must not exist while its parent
-// does. Table files are linked where the file system is the same. Nobody is stopped, and the copy opens as a database.
-// On a full disk it returns an error that satisfies IsNoSpace.
+// Checkpoint flushes all families and makes a copy of the database in directory, which must not
+// exist while its parent does. Table files are linked where the file system is the same. Nobody is
+// stopped, and the copy opens as a database. On a full disk it returns an error that satisfies
+// IsNoSpace.
 func (d *DB) Checkpoint(directory string) error {
-	// RocksDB 7.8 leaves out of a checkpoint's own flush a family whose memtable was empty a moment ago, and so tears the batch that
-	// comes to it just then (facebook/rocksdb#11148). The flush of named families doesn't.
+	// RocksDB 7.8 leaves out of a checkpoint's own flush a family whose memtable was empty a moment
+	// ago, and so tears the batch that comes to it just then (facebook/rocksdb#11148). The flush of
+	// named families doesn't.
 	return d.exclusively("checkpoint", func() error {
 		if err := d.flush(); err != nil {
 			return err
@@ -71,9 +73,10 @@ func (d *DB) checkpoint(directory string) error {
 // compactionStep is about how much data one step of Compact rewrites, in bytes.
 const compactionStep = 1 << 30
 
-// Compact rewrites a family's tables without what was deleted or overwritten. It goes in steps over the key space and
-// looks at ctx between them, since a flush, a checkpoint or a change of families has to wait for a step. No batch for several families may
-// be written beside it: it flushes as Checkpoint must not.
+// Compact rewrites a family's tables without what was deleted or overwritten. It goes in steps over
+// the key space and looks at ctx between them, since a flush, a checkpoint or a change of families
+// has to wait for a step. No batch for several families may be written beside it: it flushes as
+// Checkpoint must not.
 func (d *DB) Compact(ctx context.Context, f *Family) error {
 	borders, err := d.compactionBorders(f)
 	if err != nil {
@@ -106,7 +109,8 @@ func (d *DB) compactStep(f *Family, from, to []byte) error {
 	})
 }
 
-// compactionBorders returns keys that cut a family's tables into pieces of about compactionStep bytes.
+// compactionBorders returns keys that cut a family's tables into pieces of about compactionStep
+// bytes.
 func (d *DB) compactionBorders(f *Family) ([][]byte, error) {
 	var tables []grocksdb.SstMetadata
 	err := d.exclusively("compact", func() error {
@@ -135,7 +139,8 @@ func (d *DB) compactionBorders(f *Family) ([][]byte, error) {
 	return borders, nil
 }
 
-// ApproximateSize returns about how many bytes the entries from from up to and without to take in table files.
+// ApproximateSize returns about how many bytes the entries from from up to and without to take in
+// table files.
 func (d *DB) ApproximateSize(f *Family, from, to []byte) (uint64, error) {
 	if _, err := f.in(d); err != nil {
 		return 0, err
@@ -147,8 +152,9 @@ func (d *DB) ApproximateSize(f *Family, from, to []byte) (uint64, error) {
 	return sizes[0], nil
 }
 
-// SetFamilyOptions changes options of all families, those that are created later included, by RocksDB's names for them
-// (write_buffer_size, disable_auto_compactions, ...). Options that can't be changed while running are an error.
+// SetFamilyOptions changes options of all families, those that are created later included, by
+// RocksDB's names for them (write_buffer_size, disable_auto_compactions, ...). Options that can't
+// be changed while running are an error.
 func (d *DB) SetFamilyOptions(options map[string]string) error {
 	options = maps.Clone(options)
 	err := d.exclusively("set options", func() error {
@@ -181,8 +187,8 @@ func (d *DB) setFamily(f *Family, options map[string]string) error {
 	return fromGrocksdb("set options of family "+f.name, d.inner.SetOptionsCF(f.handle, names, values))
 }
 
-// SetOptions changes options of the database, by RocksDB's names for them (max_background_jobs, bytes_per_sync, ...).
-// Options that can't be changed while running are an error.
+// SetOptions changes options of the database, by RocksDB's names for them (max_background_jobs,
+// bytes_per_sync, ...). Options that can't be changed while running are an error.
 func (d *DB) SetOptions(options map[string]string) error {
 	if d.closed.Load() {
 		return ErrClosed
@@ -198,7 +204,8 @@ func (d *DB) SetOptions(options map[string]string) error {
 	return fromStatus("set options", C.rocks_set_options(d.c, first(text), C.size_t(len(text))))
 }
 
-// SetBackgroundJobs changes how many threads there are for flushes and compactions; 0 for the default.
+// SetBackgroundJobs changes how many threads there are for flushes and compactions; 0 for the
+// default.
 func (d *DB) SetBackgroundJobs(jobs int) error {
 	setDefault(&jobs, defaultBackgroundJobs())
 	return d.SetOptions(map[string]string{"max_background_jobs": strconv.Itoa(jobs),
@@ -208,7 +215,8 @@ func (d *DB) SetBackgroundJobs(jobs int) error {
 // SetBlockCacheBytes changes the size of the block cache.
 func (d *DB) SetBlockCacheBytes(bytes int64) { d.parts.cache.SetCapacity(uint64(bytes)) }
 
-// SetRateLimitBytes changes how many bytes per second flushes and compactions may write; 0 for no limit.
+// SetRateLimitBytes changes how many bytes per second flushes and compactions may write; 0 for no
+// limit.
 func (d *DB) SetRateLimitBytes(bytes int64) {
 	setDefault(&bytes, unlimitedRate)
 	C.rocks_set_rate(d.c, C.int64_t(bytes))

@@ -8,20 +8,22 @@ import (
 	"github.com/linxGnu/grocksdb"
 )
 
-// Options say how to open a database. Only Directory is needed: what is zero takes a default that fits the machine.
+// Options say how to open a database. Only Directory is needed: what is zero takes a default that
+// fits the machine.
 type Options struct {
 	Directory string // created when it is not there; its parents too
 
 	BlockCacheBytes int64 // memory for blocks of table files, their indexes and filters; default 256 MiB
-	// WriteBufferBytes is the size at which a memtable is sealed and written out; default 64 MiB. All memtables together
-	// stay under MaxWriteBuffers times that, however many families there are.
+	// WriteBufferBytes is the size at which a memtable is sealed and written out; default 64 MiB.
+	// All memtables together stay under MaxWriteBuffers times that, however many families there
+	// are.
 	WriteBufferBytes  int64
 	MaxWriteBuffers   int // sealed and unsealed memtables of a family before writers have to wait; default 4
 	MaxBackgroundJobs int // threads for flushes and compactions; default: the processors, at least 2 and at most 8
 	BloomBits         int // bits of bloom filter for each key; default 10, -1 for none
 
-	// Compression of table files: none, snappy, lz4 (the default), zstd or zlib; and of the last level, which holds
-	// nearly all data: the same names, default as Compression.
+	// Compression of table files: none, snappy, lz4 (the default), zstd or zlib; and of the last
+	// level, which holds nearly all data: the same names, default as Compression.
 	Compression, BottommostCompression string
 
 	TargetFileBytes int64 // size of a table file; default 64 MiB
@@ -32,7 +34,8 @@ type Options struct {
 	Logger hclog.Logger // what RocksDB does in the background and fails at; default: nothing is logged
 }
 
-// unlimitedRate stands for no limit. The limiter is always there, so that a limit can be set while running.
+// unlimitedRate stands for no limit. The limiter is always there, so that a limit can be set while
+// running.
 const unlimitedRate = int64(1) << 40
 
 func (o *Options) setDefaults() {
@@ -141,9 +144,9 @@ func newCache(bytes int64) *grocksdb.Cache {
 	return grocksdb.NewLRUCacheWithOptions(o)
 }
 
-// cacheShardBits cuts a cache into as many shards as leave each 16 MiB, at most 64. RocksDB's own choice goes down to
-// 512 KiB, where the bloom filters of two large tables don't fit into one shard: then each read fetches a whole filter
-// anew, and takes 67 µs where it would take 4.
+// cacheShardBits cuts a cache into as many shards as leave each 16 MiB, at most 64. RocksDB's own
+// choice goes down to 512 KiB, where the bloom filters of two large tables don't fit into one
+// shard: then each read fetches a whole filter anew, and takes 67 µs where it would take 4.
 func cacheShardBits(bytes int64) int {
 	const smallest, most = 16 << 20, 6
 	bits := 0
@@ -192,7 +195,8 @@ func (p *parts) setMemtables(o *Options) {
 func (p *parts) setLevels(o *Options) {
 	p.options.SetLevelCompactionDynamicLevelBytes(true)
 	p.options.SetTargetFileSizeBase(uint64(o.TargetFileBytes))
-	// What comes collects on level 0 until it is worth being compacted, into a level that is no larger.
+	// What comes collects on level 0 until it is worth being compacted, into a level that is no
+	// larger.
 	const files = 4
 	p.options.SetMaxBytesForLevelBase(uint64(max(files*max(o.WriteBufferBytes, o.TablesBytes), 256<<20)))
 	p.options.SetLevel0FileNumCompactionTrigger(files)

@@ -13,8 +13,8 @@ import (
 	"kedis/internal/buffer"
 )
 
-// Peek reads a key of the default family as the files of the database in a directory have it. It locks and changes nothing, so the database may
-// be open, in another process too.
+// Peek reads a key of the default family as the files of the database in a directory have it. It
+// locks and changes nothing, so the database may be open, in another process too.
 func Peek(directory string, key []byte) (value []byte, found bool, err error) {
 	options := grocksdb.NewDefaultOptions()
 	defer options.Destroy()
@@ -40,8 +40,8 @@ type Snapshot struct {
 	c  *C.rocks_snapshot
 }
 
-// Snapshot pins the database as it is now. Release must follow; until then, nothing that it sees is given back to the
-// disk. The database must be open.
+// Snapshot pins the database as it is now. Release must follow; until then, nothing that it sees is
+// given back to the disk. The database must be open.
 func (d *DB) Snapshot() *Snapshot {
 	if d.closed.Load() {
 		panic("rocks: snapshot of a closed database")
@@ -63,7 +63,8 @@ func (s *Snapshot) Release() {
 	s.db.inUse.Add(-1)
 }
 
-// of returns the C side of s for a call on d: nil, which reads what is newest, when there is no snapshot.
+// of returns the C side of s for a call on d: nil, which reads what is newest, when there is no
+// snapshot.
 func (s *Snapshot) of(d *DB) *C.rocks_snapshot {
 	if s == nil {
 		return nil
@@ -74,13 +75,14 @@ func (s *Snapshot) of(d *DB) *C.rocks_snapshot {
 	return s.c
 }
 
-// Get appends the value of key to dst. Without a snapshot it reads what is newest. It crosses into C once when the value
-// fits behind dst, or is small and dst is full; twice otherwise.
+// Get appends the value of key to dst. Without a snapshot it reads what is newest. It crosses into
+// C once when the value fits behind dst, or is small and dst is full; twice otherwise.
 func (d *DB) Get(f *Family, s *Snapshot, key, dst []byte) (value []byte, found bool, err error) {
 	return d.get(f, s.of(d), 0, key, dst)
 }
 
-// GetPersisted returns the value that a crash at this moment would leave: what has been flushed to table files.
+// GetPersisted returns the value that a crash at this moment would leave: what has been flushed to
+// table files.
 func (d *DB) GetPersisted(f *Family, key []byte) (value []byte, found bool, err error) {
 	return d.get(f, nil, 1, key, nil)
 }
@@ -115,7 +117,8 @@ func extend(dst []byte, r C.rocks_value) []byte {
 	return dst[:len(dst)+n]
 }
 
-// CachedValues are the results of GetCached, which reuses their memory: some bytes for each key, and cachedBytes for all values.
+// CachedValues are the results of GetCached, which reuses their memory: some bytes for each key,
+// and cachedBytes for all values.
 type CachedValues struct {
 	keys    []byte
 	lengths []int64 // of each value; absent, unread or tooLarge where there is none
@@ -136,8 +139,8 @@ const cachedBytes = 64 << 10
 // Len returns the number of keys that were asked for.
 func (v *CachedValues) Len() int { return len(v.lengths) }
 
-// At returns the value of the i-th key and whether it was found. It is valid until the next GetCached into v. What isn't Known isn't
-// found.
+// At returns the value of the i-th key and whether it was found. It is valid until the next
+// GetCached into v. What isn't Known isn't found.
 func (v *CachedValues) At(i int) (value []byte, found bool) {
 	if v.lengths[i] < 0 {
 		return nil, false
@@ -146,14 +149,14 @@ func (v *CachedValues) At(i int) (value []byte, found bool) {
 	return v.values[v.offsets[i]:end:end], true
 }
 
-// Known tells that the i-th key was read: that it has a value, or none.
+// Known reports whether the i-th key was read: that it has a value, or none.
 func (v *CachedValues) Known(i int) bool { return v.lengths[i] >= absent }
 
-// Unread tells that a file would have to be read for the i-th key.
+// Unread reports whether a file would have to be read for the i-th key.
 func (v *CachedValues) Unread(i int) bool { return v.lengths[i] == unread }
 
-// GetCached reads many keys of a family into v, in one crossing, as far as RocksDB has them in memory: no file is read. On an error, v
-// holds nothing.
+// GetCached reads many keys of a family into v, in one crossing, as far as RocksDB has them in
+// memory: no file is read. On an error, v holds nothing.
 func (d *DB) GetCached(f *Family, keys [][]byte, v *CachedValues) error {
 	v.keys, v.lengths, v.offsets = v.keys[:0], v.lengths[:0], v.offsets[:0]
 	family, err := f.in(d)

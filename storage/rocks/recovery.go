@@ -11,13 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RocksDB never learns of a full disk (Room in shim.cc): its flushes wait, and its compactions are given up. Callers here must not wait
-// with it, or a full disk would hang the server. They get an error that satisfies IsNoSpace, and what RocksDB has begun ends later.
+// RocksDB never learns of a full disk (Room in shim.cc): its flushes wait, and its compactions are
+// given up. Callers here must not wait with it, or a full disk would hang the server. They get an
+// error that satisfies IsNoSpace, and what RocksDB has begun ends later.
 
 const (
-	// lookEvery is how often a call that RocksDB doesn't return from looks whether it waits for room.
+	// lookEvery is how often a call that RocksDB doesn't return from looks whether it waits for
+	// room.
 	lookEvery = 20 * time.Millisecond
-	// recoverEvery is how long after compactions were given up they begin again. It doubles each time, up to recoverAtMost.
+	// recoverEvery is how long after compactions were given up they begin again. It doubles each
+	// time, up to recoverAtMost.
 	recoverEvery  = time.Second
 	recoverAtMost = 16 * time.Second
 )
@@ -49,8 +52,9 @@ func (d *DB) writesStopped() bool {
 	return ok && stopped != 0
 }
 
-// unlessFull runs f, which may wait for room on the disk. It returns an error that satisfies IsNoSpace as soon as RocksDB waits. f then
-// ends later, and must not refer to anything that its caller goes on with.
+// unlessFull runs f, which may wait for room on the disk. It returns an error that satisfies
+// IsNoSpace as soon as RocksDB waits. f then ends later, and must not refer to anything that its
+// caller goes on with.
 func (d *DB) unlessFull(operation string, f func() error) error {
 	if d.closed.Load() {
 		return ErrClosed
@@ -74,7 +78,8 @@ func (d *DB) unlessFull(operation string, f func() error) error {
 	}
 }
 
-// exclusively is unlessFull for what holds structure. f doesn't begin after exclusively has returned.
+// exclusively is unlessFull for what holds structure. f doesn't begin after exclusively has
+// returned.
 func (d *DB) exclusively(operation string, f func() error) error {
 	_, err := d.beginExclusively(operation, f)
 	return err
@@ -150,7 +155,8 @@ func (d *DB) recover(now time.Time) {
 	r.begunAgain.Store(givenUp)
 }
 
-// compactAgain has RocksDB look whether a family needs a compaction, which it does after each change of an option.
+// compactAgain has RocksDB look whether a family needs a compaction, which it does after each
+// change of an option.
 func (d *DB) compactAgain() error {
 	const option = "disable_auto_compactions"
 	value := d.families.overrides[option]

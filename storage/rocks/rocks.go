@@ -1,16 +1,19 @@
-// Package rocks is RocksDB behind one type. It is the only package that knows grocksdb, C and C++; it imports nothing
-// else of ours, and knows nothing of keys, values, transactions or what the families are for.
+// Package rocks is RocksDB behind one type. It is the only package that knows grocksdb, C and C++;
+// it imports nothing else of ours, and knows nothing of keys, values, transactions or what the
+// families are for.
 //
-// Two ways lead into RocksDB. What is rare (options, opening, families, checkpoints, properties, compaction, ingestion)
-// goes through grocksdb. What is hot, or what the C API lacks, goes through a small C++ shim of our own (shim.h): a read
-// or a write is one crossing into C, an iterator crosses once for a block of entries, and several families are flushed as
-// one atomic step.
+// Two ways lead into RocksDB. What is rare (options, opening, families, checkpoints, properties,
+// compaction, ingestion) goes through grocksdb. What is hot, or what the C API lacks, goes through
+// a small C++ shim of our own (shim.h): a read or a write is one crossing into C, an iterator
+// crosses once for a block of entries, and several families are flushed as one atomic step.
 //
-// RocksDB's own log is never written: after a crash the database stands as the last flush left it, in all families
-// alike. Whoever needs to know where that was writes a position into each batch and reads it back after Open.
+// RocksDB's own log is never written: after a crash the database stands as the last flush left it,
+// in all families alike. Whoever needs to know where that was writes a position into each batch and
+// reads it back after Open.
 //
-// All methods of DB may be called from many goroutines at once, except that no call may be under way on a database when
-// it is closed, nor on a family when it is dropped. After that, calls return ErrClosed or ErrDropped.
+// All methods of DB may be called from many goroutines at once, except that no call may be under
+// way on a database when it is closed, nor on a family when it is dropped. After that, calls return
+// ErrClosed or ErrDropped.
 package rocks
 
 // // The shim derives from a class of RocksDB's, whose release build has no type information to derive from.
@@ -66,13 +69,14 @@ type DB struct {
 	inUse  atomic.Int64
 	closed atomic.Bool
 
-	// structure is held by what chooses families (a flush, a checkpoint, a compaction) and by what changes their set.
-	// RocksDB 7.8 chooses the families of an atomic flush before it seals their memtables; a family created and written
-	// to in between would be left out, and the flush would tear the batch that wrote to it.
+	// structure is held by what chooses families (a flush, a checkpoint, a compaction) and by what
+	// changes their set. RocksDB 7.8 chooses the families of an atomic flush before it seals their
+	// memtables; a family created and written to in between would be left out, and the flush would
+	// tear the batch that wrote to it.
 	structure sync.Mutex
 
-	// writing is held for reading by each Write, so that no batch finds one of its families dropped half-way, and by an ingestion,
-	// which needs empty memtables. It comes behind structure.
+	// writing is held for reading by each Write, so that no batch finds one of its families dropped
+	// half-way, and by an ingestion, which needs empty memtables. It comes behind structure.
 	writing sync.RWMutex
 
 	tablesFrom      atomic.Int64
@@ -88,9 +92,10 @@ type DB struct {
 	}
 }
 
-// Open opens the database in o.Directory with all of its families, and creates both when they are not there.
-// The error satisfies IsLocked when the directory belongs to another process or to another DB of this one, IsCorruption
-// when files are damaged or missing, and wraps fs.ErrPermission when rights are lacking.
+// Open opens the database in o.Directory with all of its families, and creates both when they are
+// not there. The error satisfies IsLocked when the directory belongs to another process or to
+// another DB of this one, IsCorruption when files are damaged or missing, and wraps
+// fs.ErrPermission when rights are lacking.
 func Open(o Options) (*DB, error) {
 	parts, err := newParts(&o)
 	if err != nil {
@@ -166,7 +171,8 @@ func (d *DB) adopt(handles []*grocksdb.ColumnFamilyHandle) error {
 	return nil
 }
 
-// existingFamilies lists what the manifest names. A directory without CURRENT holds no database yet.
+// existingFamilies lists what the manifest names. A directory without CURRENT holds no database
+// yet.
 func (d *DB) existingFamilies() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(d.directory, "CURRENT")); err != nil {
 		if !os.IsNotExist(err) {
@@ -181,8 +187,8 @@ func (d *DB) existingFamilies() ([]string, error) {
 	return names, nil
 }
 
-// refuseRemains refuses to begin a new database over the tables of one that lost its CURRENT file: RocksDB would delete
-// them as leftovers.
+// refuseRemains refuses to begin a new database over the tables of one that lost its CURRENT file:
+// RocksDB would delete them as leftovers.
 func (d *DB) refuseRemains() error {
 	tables, err := filepath.Glob(filepath.Join(d.directory, "*.sst"))
 	if err != nil {
@@ -201,11 +207,13 @@ func (d *DB) openError(err error) error {
 	return e
 }
 
-// Close flushes all families as one step, and closes the database whether or not that succeeded; what was not flushed
-// is lost. It refuses, and changes nothing, while iterators or snapshots are open.
+// Close flushes all families as one step, and closes the database whether or not that succeeded;
+// what was not flushed is lost. It refuses, and changes nothing, while iterators or snapshots are
+// open.
 //
-// When RocksDB waits for room on the disk, the error satisfies IsNoSpace, and the database is left as it is until the process ends, its
-// lock included: nothing can be done with it any more, and its files are as a kill would leave them.
+// When RocksDB waits for room on the disk, the error satisfies IsNoSpace, and the database is left
+// as it is until the process ends, its lock included: nothing can be done with it any more, and its
+// files are as a kill would leave them.
 func (d *DB) Close() error {
 	if d.closed.Load() {
 		return ErrClosed
@@ -238,8 +246,8 @@ func (d *DB) Close() error {
 // Directory returns the directory that the database lives in.
 func (d *DB) Directory() string { return d.directory }
 
-// claimable makes the directory and finds out what would keep RocksDB from opening it; RocksDB's own status tells a
-// held lock from lacking rights in its text only.
+// claimable makes the directory and finds out what would keep RocksDB from opening it; RocksDB's
+// own status tells a held lock from lacking rights in its text only.
 func claimable(directory string) error {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return fmt.Errorf("rocks: open: %w", err)
@@ -260,8 +268,8 @@ func claimable(directory string) error {
 	return nil
 }
 
-// writable asks the kernel whether a file may be written. It must not open the file: closing it again would drop the
-// lock that another DB of this process may hold.
+// writable asks the kernel whether a file may be written. It must not open the file: closing it
+// again would drop the lock that another DB of this process may hold.
 func writable(path string) error {
 	const write = 2
 	err := syscall.Access(path, write)
@@ -278,7 +286,8 @@ func wrapPath(operation, path string, err error) error {
 	return &os.PathError{Op: operation, Path: path, Err: err}
 }
 
-// hidden returns the C handle in a grocksdb object, which keeps it in a field named c and offers no way to it.
+// hidden returns the C handle in a grocksdb object, which keeps it in a field named c and offers no
+// way to it.
 func hidden(object any) (unsafe.Pointer, error) {
 	field := reflect.ValueOf(object).Elem().FieldByName("c")
 	if field.Kind() != reflect.Pointer || field.IsNil() {

@@ -108,7 +108,8 @@ func TestGetDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestGetCached reads keys of the memtable, and of a table file before and after its blocks have come into the cache.
+// TestGetCached reads keys of the memtable, and of a table file before and after its blocks have
+// come into the cache.
 func TestGetCached(t *testing.T) {
 	directory := t.TempDir()
 	d := openAt(t, directory)
@@ -356,7 +357,8 @@ func remove(t *testing.T, directory, pattern string) {
 	must(t, os.Remove(matching(t, directory, pattern)))
 }
 
-// crash copies a database's files as they stand, which is what a killed process leaves. Those that are out of date may vanish meanwhile, a moment after they are.
+// crash copies a database's files as they stand, which is what a killed process leaves. Those that
+// are out of date may vanish meanwhile, a moment after they are.
 func crash(t testing.TB, directory string) string {
 	t.Helper()
 	for {
@@ -370,7 +372,8 @@ func crash(t testing.TB, directory string) string {
 	}
 }
 
-// Each batch writes its number to three families. Whatever was flushed when the process died, the three agree.
+// Each batch writes its number to three families. Whatever was flushed when the process died, the
+// three agree.
 func TestFlushIsAtomicOverFamilies(t *testing.T) {
 	d := openNew(t)
 	families := []*Family{d.Family(DefaultFamily), create(t, d, "a"), create(t, d, "b")}
@@ -430,8 +433,8 @@ func TestOwnFlushesAreAtomic(t *testing.T) {
 	}
 }
 
-// crashConsistently copies the directory while background work changes it: a copy in which a file that the manifest
-// names is missing is not a moment that a crash could leave, and is taken again.
+// crashConsistently copies the directory while background work changes it: a copy in which a file
+// that the manifest names is missing is not a moment that a crash could leave, and is taken again.
 func crashConsistently(t *testing.T, d *DB) *DB {
 	t.Helper()
 	var err error
@@ -483,7 +486,8 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointHasWholeBatches makes checkpoints while a family is written to for the first time since it was flushed.
+// TestCheckpointHasWholeBatches makes checkpoints while a family is written to for the first time
+// since it was flushed.
 func TestCheckpointHasWholeBatches(t *testing.T) {
 	d := openNew(t)
 	f := create(t, d, "f")
@@ -593,7 +597,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Readers, a walker, writers, flushes, and families that come and go, all at once; for the race detector.
+// Readers, a walker, writers, flushes, and families that come and go, all at once; for the race
+// detector.
 func TestConcurrentUse(t *testing.T) {
 	d := openNew(t)
 	f := create(t, d, "f")

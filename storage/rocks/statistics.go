@@ -105,7 +105,8 @@ func (d *DB) addProperties(f *Family, properties map[string]*uint64) error {
 	return nil
 }
 
-// MemtableBytes returns how much memory all memtables take, about which the files that are made of them don't exceed.
+// MemtableBytes returns how much memory all memtables take, about which the files that are made of
+// them don't exceed.
 func (d *DB) MemtableBytes() int64 {
 	d.families.RLock() // Close takes the families away first
 	defer d.families.RUnlock()
@@ -115,7 +116,8 @@ func (d *DB) MemtableBytes() int64 {
 	return int64(C.rocks_memtable_bytes(d.c))
 }
 
-// Property returns a property of a family by RocksDB's name for it, such as rocksdb.stats, and whether there is one.
+// Property returns a property of a family by RocksDB's name for it, such as rocksdb.stats, and
+// whether there is one.
 func (d *DB) Property(f *Family, name string) (value string, ok bool, err error) {
 	if _, err := f.in(d); err != nil {
 		return "", false, err
@@ -131,6 +133,6 @@ func Version() string {
 	return C.GoString(version)
 }
 
-// BuildKind tells which RocksDB is linked: "release static", the Makefile's own build without assertions, or
-// "shared", the system's library (Debian's has assertions compiled in).
+// BuildKind tells which RocksDB is linked: "release static", the Makefile's own build without
+// assertions, or "shared", the system's library (Debian's has assertions compiled in).
 func BuildKind() string { return buildKind }

@@ -8,14 +8,16 @@ import (
 	"strconv"
 )
 
-// numbered matches the names that RocksDB takes for its own: 000123.sst, MANIFEST-000123, OPTIONS-000123.dbtmp.
+// numbered matches the names that RocksDB takes for its own: 000123.sst, MANIFEST-000123,
+// OPTIONS-000123.dbtmp.
 var numbered = regexp.MustCompile(`^(MANIFEST-|OPTIONS-)?([0-9]+)(\.dbtmp|\.sst|\.ldb|\.blob|\.log)?$`)
 
 // mostFileNumber is more than RocksDB ever gives a file, and less than what it can't count on from.
 const mostFileNumber = 1 << 48
 
-// refuseStrays refuses a directory with files that RocksDB would take for its own, and has not written. It deletes those that it doesn't
-// need, replays logs, which here are always empty, and aborts on some numbers.
+// refuseStrays refuses a directory with files that RocksDB would take for its own, and has not
+// written. It deletes those that it doesn't need, replays logs, which here are always empty, and
+// aborts on some numbers.
 func (d *DB) refuseStrays() error {
 	entries, err := os.ReadDir(d.directory)
 	if err != nil {

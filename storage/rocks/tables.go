@@ -19,10 +19,11 @@ import (
 	"unsafe"
 )
 
-// Tables collects many writes that are applied as one step, like a Batch, but writes them to table files as they come, which Ingest then
-// adds to the database. That spares what a batch costs on its way: copies of everything in the batch, in
-// RocksDB's own and in a memtable, all of them in fresh memory, and the order that the memtable brings it into. So they have to come in
-// order: the keys of a family ascending, each once, and all of a family behind each other.
+// Tables collects many writes that are applied as one step, like a Batch, but writes them to table
+// files as they come, which Ingest then adds to the database. That spares what a batch costs on its
+// way: copies of everything in the batch, in RocksDB's own and in a memtable, all of them in fresh
+// memory, and the order that the memtable brings it into. So they have to come in order: the keys
+// of a family ascending, each once, and all of a family behind each other.
 //
 // The zero value isn't ready for use: see DB.NewTables. Not for concurrent use.
 type Tables struct {
@@ -41,8 +42,9 @@ type TableOptions struct {
 	FileBytes  int64 // how large a file gets before the next one of the same family begins; default: a family has one file. A range has to lie within one
 	Bottommost bool  // they are compressed as the last level is, and not as the first
 
-	// Fresh are ranges in which the database has nothing, in the order in which their records come. They get files of their own, compressed as
-	// the last level is: Ingest puts those there, where they needn't be compacted, as long as no file there spans the range.
+	// Fresh are ranges in which the database has nothing, in the order in which their records come.
+	// They get files of their own, compressed as the last level is: Ingest puts those there, where
+	// they needn't be compacted, as long as no file there spans the range.
 	Fresh []Fresh
 }
 
@@ -61,7 +63,8 @@ type tableFile struct {
 	fresh  int // the number of its fresh range, from 1 on; 0: none
 }
 
-// tableDirectory is where table files stand before they are ingested, below the database's directory. Open empties it.
+// tableDirectory is where table files stand before they are ingested, below the database's
+// directory. Open empties it.
 const tableDirectory = "tables"
 
 // Records go to a table in blocks, each crossing into C once. Numbers are little endian:
@@ -79,15 +82,17 @@ const (
 // tableRoom is what has to be free on the disk besides what is to be written to tables.
 const tableRoom = 16 << 20
 
-// TablesFrom is how many bytes are better written to tables than as a batch: half of what fills a memtable. Less would make many small files.
+// TablesFrom is how many bytes are better written to tables than as a batch: half of what fills a
+// memtable. Less would make many small files.
 func (d *DB) TablesFrom() int64 {
 	return d.tablesFrom.Load()
 }
 
 func (d *DB) noteWriteBuffer(bytes int64) { d.tablesFrom.Store(bytes / 2) }
 
-// NewTables makes empty tables. Ingest or Discard must follow, before the database is closed. The error satisfies IsNoSpace when the disk
-// may not have room for them; a batch, which is compressed before it gets there, may still fit.
+// NewTables makes empty tables. Ingest or Discard must follow, before the database is closed. The
+// error satisfies IsNoSpace when the disk may not have room for them; a batch, which is compressed
+// before it gets there, may still fit.
 func (d *DB) NewTables(options TableOptions) (*Tables, error) {
 	if options.Bytes > 0 {
 		if err := d.roomFor(uint64(options.Bytes) + tableRoom); err != nil {
@@ -112,8 +117,8 @@ func (d *DB) roomFor(bytes uint64) error {
 	return nil
 }
 
-// awaitCompactions waits as long as RocksDB has a writer of so many bytes wait when compactions fall behind. It ends early when they
-// have caught up, and when background work has failed.
+// awaitCompactions waits as long as RocksDB has a writer of so many bytes wait when compactions
+// fall behind. It ends early when they have caught up, and when background work has failed.
 func (d *DB) awaitCompactions(bytes int64) {
 	const step = 10 * time.Millisecond
 	var s Statistics
@@ -135,7 +140,8 @@ func (d *DB) awaitCompactions(bytes int64) {
 // Put adds the writing of a value.
 func (t *Tables) Put(f *Family, key, value []byte) { t.add(f, tablePut, key, value) }
 
-// Delete adds the removal of a key, which need not exist, and in a fresh range doesn't: there it adds nothing.
+// Delete adds the removal of a key, which need not exist, and in a fresh range doesn't: there it
+// adds nothing.
 func (t *Tables) Delete(f *Family, key []byte) {
 	if t.fresh(f, key) == 0 {
 		t.add(f, tableDelete, key, nil)
@@ -190,7 +196,8 @@ func (t *Tables) choose(f *Family, key []byte) error {
 	return t.begin(f, fresh)
 }
 
-// fresh returns the number of the fresh range that a key lies in, from 1 on; 0 for none. Keys and ranges come in the same order.
+// fresh returns the number of the fresh range that a key lies in, from 1 on; 0 for none. Keys and
+// ranges come in the same order.
 func (t *Tables) fresh(f *Family, key []byte) int {
 	ranges := t.options.Fresh
 	for t.passed < len(ranges) && (ranges[t.passed].Family != f || bytes.Compare(ranges[t.passed].Last, key) < 0) {
@@ -279,9 +286,10 @@ func (t *Tables) Discard() error {
 	return errors.Join(failed...)
 }
 
-// Ingest adds everything that was written to tables to the database: all of it or nothing, as one step that is durable when it
-// returns. What was written before by batches becomes durable with it. The tables can't be used any more, whether or not it succeeds.
-// When the error satisfies IsNoSpace, they may still be added later.
+// Ingest adds everything that was written to tables to the database: all of it or nothing, as one
+// step that is durable when it returns. What was written before by batches becomes durable with it.
+// The tables can't be used any more, whether or not it succeeds. When the error satisfies
+// IsNoSpace, they may still be added later.
 func (d *DB) Ingest(t *Tables) error {
 	err := t.err
 	if err == nil {
@@ -313,7 +321,8 @@ func (d *DB) ingest(files []tableFile) error {
 		handles[i], paths[i] = family, C.CString(file.path)
 		defer C.free(unsafe.Pointer(paths[i]))
 	}
-	// No batch comes between the two steps, so that no memtable holds what RocksDB would have to flush while it keeps all writers out.
+	// No batch comes between the two steps, so that no memtable holds what RocksDB would have to
+	// flush while it keeps all writers out.
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	if err := d.flush(); err != nil {

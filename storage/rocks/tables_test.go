@@ -27,7 +27,8 @@ func wantNoTables(t *testing.T, d *DB) {
 	}
 }
 
-// TestIngest changes two families at once, beside what a batch has written and what a snapshot sees.
+// TestIngest changes two families at once, beside what a batch has written and what a snapshot
+// sees.
 func TestIngest(t *testing.T) {
 	d := openNew(t)
 	f, g := create(t, d, "f"), create(t, d, "g")
@@ -153,8 +154,8 @@ func TestUnfinishedTablesAreRemoved(t *testing.T) {
 	wantNoTables(t, openAt(t, directory))
 }
 
-// TestIngestFresh ingests keys beside others that stand on the last level, in ranges that are said to be fresh: they go there too, unless a range
-// that is removed reaches into them.
+// TestIngestFresh ingests keys beside others that stand on the last level, in ranges that are said
+// to be fresh: they go there too, unless a range that is removed reaches into them.
 func TestIngestFresh(t *testing.T) {
 	for _, removed := range []string{"c2", "d5"} {
 		t.Run("removed up to "+removed, func(t *testing.T) {
@@ -209,7 +210,8 @@ func TestIngestFresh(t *testing.T) {
 	}
 }
 
-// TestFreshTablesAreCut changes the size of files while the database is in use. They are looked at every 64 KB (tableBlock).
+// TestFreshTablesAreCut changes the size of files while the database is in use. They are looked at
+// every 64 KB (tableBlock).
 func TestFreshTablesAreCut(t *testing.T) {
 	d := openNew(t)
 	f := create(t, d, "f")

@@ -5,9 +5,10 @@ import (
 	"math"
 )
 
-// Elements are what is sorted. They can be millions. So they hold no pointers, which the garbage collector would have to follow
-// while others wait for the processor; and they stand in pieces, since what is one large allocation is cleared and copied in one go,
-// during which the collector stops everybody else as soon as it wants all goroutines to stand still.
+// Elements are what is sorted. They can be millions. So they hold no pointers, which the garbage
+// collector would have to follow while others wait for the processor; and they stand in pieces,
+// since what is one large allocation is cleared and copied in one go, during which the collector
+// stops everybody else as soon as it wants all goroutines to stand still.
 type Elements struct {
 	pieces   [][]entry // all but the last have pieceEntries
 	from, to int       // the window that is left of them
@@ -16,7 +17,7 @@ type Elements struct {
 
 // entry is an element and what it is sorted by: 16 bytes.
 type entry struct {
-	value place
+	value textRef
 	// weight is a number's bits, or, with Order.Alpha and Order.By, the place of a text.
 	weight uint64
 }
@@ -28,7 +29,7 @@ const (
 )
 
 // Add adds a copy of an element.
-func (e *Elements) Add(value []byte) { e.add(entry{value: e.texts.keep(value)}) }
+func (e *Elements) Add(value []byte) { e.add(entry{value: e.texts.add(value)}) }
 
 func (e *Elements) add(x entry) {
 	last := len(e.pieces) - 1
@@ -49,14 +50,16 @@ func (e *Elements) Len() int { return e.to - e.from }
 // Value is the element with an index.
 func (e *Elements) Value(i int) []byte { return e.texts.at(e.entry(i).value) }
 
-// SetNumber says what an element is sorted by unless Order.Alpha. It is 0 where nobody said so, and never NaN.
+// SetNumber says what an element is sorted by unless Order.Alpha. It is 0 where nobody said so, and
+// never NaN.
 func (e *Elements) SetNumber(i int, number float64) { e.entry(i).weight = math.Float64bits(number) }
 
 // Number is what SetNumber has said of an element.
 func (e *Elements) Number(i int) float64 { return math.Float64frombits(e.entry(i).weight) }
 
-// SetWeight says what an element is sorted by with Order.Alpha and Order.By, and keeps a copy of it. One without weight comes first.
-func (e *Elements) SetWeight(i int, weight []byte) { e.entry(i).weight = uint64(e.texts.keep(weight)) }
+// SetWeight says what an element is sorted by with Order.Alpha and Order.By, and keeps a copy of
+// it. One without weight comes first.
+func (e *Elements) SetWeight(i int, weight []byte) { e.entry(i).weight = uint64(e.texts.add(weight)) }
 
 // Cut leaves the elements of a window: those from first up to, but not including, limit.
 func (e *Elements) Cut(first, limit int) { e.from, e.to = e.from+first, e.from+limit }
@@ -69,8 +72,8 @@ func (e *Elements) entry(i int) *entry {
 // texts keep many small texts in few blocks of memory, each behind its length.
 type texts struct{ blocks [][]byte }
 
-// place is where a text stands: the number of its block, from 1 on, and its offset. 0 is no place.
-type place uint64
+// textRef refers to a text: the number of its block, from 1 on, and its offset. 0 refers to none.
+type textRef uint64
 
 const (
 	smallBlock = 64
@@ -78,7 +81,7 @@ const (
 	offsetBits = 32 // a block that holds one large text is below 4 GB
 )
 
-func (t *texts) keep(text []byte) place {
+func (t *texts) add(text []byte) textRef {
 	last := len(t.blocks) - 1
 	if needed := binary.MaxVarintLen32 + len(text); last < 0 || needed > cap(t.blocks[last])-len(t.blocks[last]) {
 		size := smallBlock
@@ -89,13 +92,13 @@ func (t *texts) keep(text []byte) place {
 		last++
 	}
 	block := t.blocks[last]
-	at := place(last+1)<<offsetBits | place(len(block))
+	at := textRef(last+1)<<offsetBits | textRef(len(block))
 	t.blocks[last] = append(binary.AppendUvarint(block, uint64(len(text))), text...)
 	return at
 }
 
 // at returns the text at a place, nil if that is none.
-func (t *texts) at(p place) []byte {
+func (t *texts) at(p textRef) []byte {
 	if p == 0 {
 		return nil
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// sortStable puts the elements of a window into their order, and leaves no others. Pieces are sorted by themselves and then merged as
-// far as the window goes.
+// sortStable puts the elements of a window into their order, and leaves no others. Pieces are
+// sorted by themselves and then merged as far as the window goes.
 func (c *comparer) sortStable(first, limit int) {
 	for _, piece := range c.pieces {
 		slices.SortStableFunc(piece, c.compare)
@@ -30,8 +30,8 @@ func (c *comparer) sortStable(first, limit int) {
 	*c.Elements = merged
 }
 
-// A tournament merges sorted pieces: the heads of neighbours play against each other, and whoever comes first plays the next round.
-// Among equals the earlier piece wins, which keeps their order.
+// A tournament merges sorted pieces: the heads of neighbours play against each other, and whoever
+// comes first plays the next round. Among equals the earlier piece wins, which keeps their order.
 //
 //	nodes[1]                  winner of all
 //	nodes[2]     nodes[3]     …
@@ -74,7 +74,7 @@ func (t *tournament) play(node int) {
 	t.nodes[node] = a
 }
 
-// before tells whether what is left of piece a comes before what is left of piece b.
+// before reports whether what is left of piece a comes before what is left of piece b.
 func (t *tournament) before(a, b int) bool {
 	switch {
 	case len(t.rest[a]) == 0:

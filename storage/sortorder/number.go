@@ -9,11 +9,11 @@ import (
 // smallestNormal is where the precision of a double begins to shrink.
 const smallestNormal = 0x1p-1022
 
-// ParseNumber reads what SORT takes for a number: what C's strtod reads to the end, with white space
-// before it, hexadecimal and infinite numbers, the empty string as 0, and nothing after a zero byte
-// looked at. It refuses NaN, what overflows, and what underflows. Redis refuses that last only where
-// it is inexact; here every number between zero and the smallest normal one is refused, also the few
-// that somebody writes out in full.
+// ParseNumber reads what SORT takes for a number: what C's strtod reads to the end, with white
+// space before it, hexadecimal and infinite numbers, the empty string as 0, and nothing after a
+// zero byte looked at. It refuses NaN, what overflows, and what underflows. Redis refuses that last
+// only where it is inexact; here every number between zero and the smallest normal one is refused,
+// also the few that somebody writes out in full.
 func ParseNumber(text []byte) (float64, bool) {
 	if text = cString(text); len(text) == 0 {
 		return 0, true
@@ -44,7 +44,7 @@ func isHexadecimal(text []byte) bool {
 	return len(text) >= 2 && text[0] == '0' && text[1]|0x20 == 'x'
 }
 
-// isZero tells whether a number that was read as zero has only zeros before its exponent.
+// isZero reports whether a number that was read as zero has only zeros before its exponent.
 func isZero(text []byte, hexadecimal bool) bool {
 	exponent, digits := "eE", "123456789"
 	if hexadecimal {

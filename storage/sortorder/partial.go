@@ -6,10 +6,10 @@ import (
 	"sort"
 )
 
-// A partialSort sorts the part of the elements that a window shows. It is the quicksort of Jon Bentley and
-// Douglas McIlroy, "Engineering a sort function" (1993): it isn't stable, so that its every swap
-// decides what a client sees of elements that compare equal. Parts that lie outside of the window
-// are left as they are.
+// A partialSort sorts the part of the elements that a window shows. It is the quicksort of Jon
+// Bentley and Douglas McIlroy, "Engineering a sort function" (1993): it isn't stable, so that its
+// every swap decides what a client sees of elements that compare equal. Parts that lie outside of
+// the window are left as they are.
 type partialSort struct {
 	*comparer
 	first, limit int
@@ -46,7 +46,7 @@ func (s *partialSort) sort(low, high, depth int) {
 	}
 }
 
-// visible tells whether a part has anything to sort that is in the window.
+// visible reports whether a part has anything to sort that is in the window.
 func (s *partialSort) visible(low, high int) bool {
 	return high-low > 1 && low < s.limit && high > s.first
 }

@@ -2,8 +2,8 @@ package sortorder
 
 import "bytes"
 
-// A Pattern names another value for each element, as BY and GET do: a key in which the element takes
-// the place of the first asterisk, or a field of a hash of that name.
+// A Pattern names another value for each element, as BY and GET do: a key in which the element
+// takes the place of the first asterisk, or a field of a hash of that name.
 type Pattern struct {
 	// Self says that the pattern is #, which means the element itself.
 	Self bool
@@ -15,8 +15,8 @@ type Pattern struct {
 	prefix, suffix []byte
 }
 
-// ParsePattern takes a pattern apart. Like Redis it looks for the asterisk and the arrow only before
-// the first zero byte. The result keeps pointing into text.
+// ParsePattern takes a pattern apart. Like Redis it looks for the asterisk and the arrow only
+// before the first zero byte. The result keeps pointing into text.
 func ParsePattern(text []byte) Pattern {
 	visible := cString(text)
 	star := bytes.IndexByte(visible, '*')

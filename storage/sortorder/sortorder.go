@@ -30,7 +30,8 @@ type comparer struct {
 	*Elements
 }
 
-// compare returns a negative number when a comes before b, a positive one when it comes after, and 0 when Redis finds neither.
+// compare returns a negative number when a comes before b, a positive one when it comes after, and
+// 0 when Redis finds neither.
 func (c *comparer) compare(a, b entry) int {
 	order := c.ascending(a, b)
 	if c.Descending {
@@ -52,7 +53,7 @@ func (c *comparer) ascending(a, b entry) int {
 	if a.weight == 0 || b.weight == 0 {
 		return present(a.weight) - present(b.weight)
 	}
-	return c.text(c.texts.at(place(a.weight)), c.texts.at(place(b.weight)))
+	return c.text(c.texts.at(textRef(a.weight)), c.texts.at(textRef(b.weight)))
 }
 
 func present(weight uint64) int {
@@ -77,8 +78,8 @@ func cString(text []byte) []byte {
 	return text
 }
 
-// Window returns the elements that LIMIT offset count leaves of a number of them: those from first up
-// to, but not including, limit. A negative count means all of the rest.
+// Window returns the elements that LIMIT offset count leaves of a number of them: those from first
+// up to, but not including, limit. A negative count means all of the rest.
 func Window(offset, count int64, size int) (first, limit int) {
 	first = int(min(max(offset, 0), int64(size)))
 	if count < 0 || count > int64(size-first) {
@@ -87,8 +88,9 @@ func Window(offset, count int64, size int) (first, limit int) {
 	return first, first + int(count)
 }
 
-// Sort leaves the elements of a window, in their order. With a window that is smaller than all of them and with Order.By, Redis sorts
-// only as far as the window needs, which shows among elements that compare equal.
+// Sort leaves the elements of a window, in their order. With a window that is smaller than all of
+// them and with Order.By, Redis sorts only as far as the window needs, which shows among elements
+// that compare equal.
 //
 // Others have their turn on the processor while it goes on, also when there is only one.
 func (o Order) Sort(elements *Elements, first, limit int) {

@@ -276,8 +276,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestManyElements are more than are sorted together: equal ones keep their order, whichever piece they come from, and what is sorted
-// only in part has the right elements in the window.
+// TestManyElements are more than are sorted together: equal ones keep their order, whichever piece
+// they come from, and what is sorted only in part has the right elements in the window.
 func TestManyElements(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 1))
 	const size = 5*pieceEntries + 17
@@ -294,7 +294,8 @@ func TestManyElements(t *testing.T) {
 		for _, by := range []bool{false, true} {
 			var elements Elements
 			for i, n := range numbers {
-				// With their index behind a zero byte, elements with the same number are told apart, and compare equal.
+				// With their index behind a zero byte, elements with the same number are told
+				// apart, and compare equal.
 				elements.Add(fmt.Appendf(nil, "%05d\x00%d", n, i))
 				elements.SetWeight(i, fmt.Appendf(nil, "%05d", n))
 			}
@@ -317,10 +318,10 @@ func TestManyElements(t *testing.T) {
 func TestTextsOfAllSizes(t *testing.T) {
 	var kept texts
 	var want [][]byte
-	var places []place
+	var places []textRef
 	for i, size := range []int{0, 1, 60, 70, 0, 5000, largeBlock, 3, 3 * largeBlock, 127, 128, 16384} {
 		want = append(want, bytes.Repeat([]byte{byte(i)}, size))
-		places = append(places, kept.keep(want[i]))
+		places = append(places, kept.add(want[i]))
 	}
 	for i, p := range places {
 		if got := kept.at(p); got == nil || !bytes.Equal(got, want[i]) {

@@ -40,9 +40,9 @@ func BenchmarkManyKeys(b *testing.B) {
 				at := i % keys
 				for i, request := range requests[at : at+16] {
 					pipeline[i] = batch.Read(s, request)
-					batch.Expect(s, pipeline[i])
+					batch.QueuePrefetch(s, pipeline[i])
 				}
-				batch.Warm()
+				batch.Prefetch()
 				for _, request := range pipeline {
 					batch.Execute(s, request)
 				}
@@ -67,9 +67,9 @@ func BenchmarkOneKey(b *testing.B) {
 				for range count / 16 {
 					for i := range pipeline {
 						pipeline[i] = batch.Read(s, request())
-						batch.Expect(s, pipeline[i])
+						batch.QueuePrefetch(s, pipeline[i])
 					}
-					batch.Warm()
+					batch.Prefetch()
 					for _, request := range pipeline {
 						batch.Execute(s, request)
 					}
@@ -114,7 +114,7 @@ func benchBatch(b *testing.B) (*Engine, *Batch, *Session) {
 	engine, log := newTestEngine(b)
 	log.Discard = true
 	engine.Store.Cache().SetLimit(512 << 20)
-	return engine, engine.NewBatch(0), NewSession(Nowhere{}, true)
+	return engine, engine.NewBatch(0), engine.NewClient(Nowhere{})
 }
 
 func commitPipeline(b testing.TB, batch *Batch, s *Session) {

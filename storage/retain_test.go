@@ -9,21 +9,21 @@ import (
 	"kedis/storage/layout"
 )
 
-// keeping is a store with a generation that is kept, and what it should hold.
-type keeping struct {
+// retaining is a store with a retained generation, and what it should hold.
+type retaining struct {
 	t     *testing.T
 	store *Store
 	want  map[string]string
 }
 
-func newKeeping(t *testing.T) *keeping {
+func newKeeping(t *testing.T) *retaining {
 	options := testOptions(t.TempDir(), 1<<30, 64<<20)
-	options.TablesFrom, options.KeptBytes = constant[int64](256<<10), constant[int64](24<<20)
+	options.TablesFrom, options.RetainedBytes = constant[int64](256<<10), constant[int64](24<<20)
 	options.FlushLogBytes = constant[int64](1 << 40) // nothing settles by itself
-	return &keeping{t, openStore(t, options), map[string]string{}}
+	return &retaining{t, openStore(t, options), map[string]string{}}
 }
 
-func (k *keeping) set(key, value string) {
+func (k *retaining) set(key, value string) {
 	k.t.Helper()
 	in(k.t, k.store, 0, func(db DB) error {
 		old, err := db.Lookup([]byte(key))
@@ -35,14 +35,14 @@ func (k *keeping) set(key, value string) {
 	k.want[key] = value
 }
 
-func (k *keeping) remove(key string) {
+func (k *retaining) remove(key string) {
 	k.t.Helper()
 	remove(k.t, k.store, 0, key)
 	delete(k.want, key)
 }
 
 // large writes so many keys that they are kept.
-func (k *keeping) large(prefix string) {
+func (k *retaining) large(prefix string) {
 	k.t.Helper()
 	for i := range 1000 {
 		k.set(fmt.Sprint(prefix, i), strings.Repeat(prefix, 500)+fmt.Sprint(i))
@@ -52,13 +52,13 @@ func (k *keeping) large(prefix string) {
 	if k.store.Counters().FlushedAsTables.Load() != tables+1 {
 		k.t.Fatal("a large generation didn't go to RocksDB as tables")
 	}
-	if k.store.Kept() < 500<<10 {
-		k.t.Fatalf("%d bytes are kept", k.store.Kept())
+	if k.store.RetainedBytes() < 500<<10 {
+		k.t.Fatalf("%d bytes are kept", k.store.RetainedBytes())
 	}
 }
 
 // read reads a key, and tells how often RocksDB was asked.
-func (k *keeping) read(key string) int64 {
+func (k *retaining) read(key string) int64 {
 	k.t.Helper()
 	before := k.store.Counters().RocksReads.Load()
 	txn := k.store.NewTxn()
@@ -75,21 +75,22 @@ func (k *keeping) read(key string) int64 {
 }
 
 // wantRead reads a key, for which RocksDB has to be asked so often.
-func (k *keeping) wantRead(key string, reads int64) {
+func (k *retaining) wantRead(key string, reads int64) {
 	k.t.Helper()
 	if n := k.read(key); n != reads {
 		k.t.Errorf("%s: RocksDB was asked %d times, want %d", key, n, reads)
 	}
 }
 
-func (k *keeping) wantAll() {
+func (k *retaining) wantAll() {
 	k.t.Helper()
 	for key := range k.want {
 		k.read(key)
 	}
 }
 
-// TestWhatWasUsedStaysInMemory reads from a generation that is kept, and from what is left of it in the cache.
+// TestWhatWasUsedStaysInMemory reads from a retained generation, and from what is left of it in
+// the cache.
 func TestWhatWasUsedStaysInMemory(t *testing.T) {
 	k := newKeeping(t)
 	k.large("a")
@@ -109,7 +110,8 @@ func TestWhatWasUsedStaysInMemory(t *testing.T) {
 	k.wantAll()
 }
 
-// TestWhatNobodyReadsDoesNotStayInMemory has room in the cache for all that was kept, but nearly nothing of it was read.
+// TestWhatNobodyReadsDoesNotStayInMemory has room in the cache for all that was retained, but
+// nearly nothing of it was read.
 func TestWhatNobodyReadsDoesNotStayInMemory(t *testing.T) {
 	k := newKeeping(t)
 	k.large("a")
@@ -124,8 +126,9 @@ func TestWhatNobodyReadsDoesNotStayInMemory(t *testing.T) {
 	k.wantAll()
 }
 
-// TestWhatIsLeftTakesTheRoomOfWhatIsOld: a cache that is full, as it is for ever once it was, still takes what is left of a generation of which
-// much was read, but no more than a share of what it holds.
+// TestWhatIsLeftTakesTheRoomOfWhatIsOld: a cache that is full, as it is for ever once it was, still
+// takes what is left of a generation of which much was read, but no more than a share of what it
+// holds.
 func TestWhatIsLeftTakesTheRoomOfWhatIsOld(t *testing.T) {
 	for _, c := range []struct {
 		prefix      string // values are as many times 500 bytes as it is long
@@ -157,7 +160,7 @@ func TestWhatIsLeftTakesTheRoomOfWhatIsOld(t *testing.T) {
 }
 
 // fillCache leaves no room in the cache, which is as large as it has to be.
-func (k *keeping) fillCache(limit int64) {
+func (k *retaining) fillCache(limit int64) {
 	cache, old := k.store.Cache(), make([]byte, 1<<10)
 	cache.SetLimit(limit)
 	for i := range uint64(limit >> 9) {
@@ -166,7 +169,8 @@ func (k *keeping) fillCache(limit int64) {
 	cache.SetLimit(cache.Bytes())
 }
 
-// TestWhatIsLeftStaysInMemory has room in the cache for all that was kept, of which some was read.
+// TestWhatIsLeftStaysInMemory has room in the cache for all that was retained, of which some was
+// read.
 func TestWhatIsLeftStaysInMemory(t *testing.T) {
 	k := newKeeping(t)
 	k.large("a")
@@ -205,7 +209,7 @@ func TestNothingIsLeftOfEmptyDatabases(t *testing.T) {
 	}
 	in(t, k.store, 0, func(db DB) error { db.txn.Flush(0); return nil })
 	k.want = map[string]string{}
-	if copies, kept := k.store.Cache().Bytes(), k.store.Kept(); copies != idle || kept != 0 {
+	if copies, kept := k.store.Cache().Bytes(), k.store.RetainedBytes(); copies != idle || kept != 0 {
 		t.Errorf("%d bytes of copies are left, and %d are kept", copies-idle, kept)
 	}
 	k.large("c")
@@ -213,8 +217,8 @@ func TestNothingIsLeftOfEmptyDatabases(t *testing.T) {
 	k.wantAll()
 }
 
-// TestKeptIsSuperseded changes what is kept, in small generations and in large ones.
-func TestKeptIsSuperseded(t *testing.T) {
+// TestRetainedIsSuperseded changes what is retained, in small generations and in large ones.
+func TestRetainedIsSuperseded(t *testing.T) {
 	k := newKeeping(t)
 	k.large("a")
 	for i := range 20 {
@@ -245,13 +249,14 @@ func TestKeptIsSuperseded(t *testing.T) {
 	if err := k.store.Reopen(); err != nil {
 		t.Fatal(err)
 	}
-	if k.store.Kept() != 0 {
-		t.Error("something is kept that was read from files")
+	if k.store.RetainedBytes() != 0 {
+		t.Error("something is retained that was read from files")
 	}
 	k.wantAll()
 }
 
-// TestPoppedElementsAreNotUsed pops from a list that is kept: nobody will ask for those elements again.
+// TestPoppedElementsAreNotUsed pops from a list that is retained: nobody will ask for those
+// elements again.
 func TestPoppedElementsAreNotUsed(t *testing.T) {
 	k := newKeeping(t)
 	list := []byte("list")
@@ -271,8 +276,8 @@ func TestPoppedElementsAreNotUsed(t *testing.T) {
 		change(func(l *List) error { return l.Push(false, [][]byte{fmt.Appendf(nil, "%0500d", i)}) })
 	}
 	settle(t, k.store)
-	if k.store.Kept() == 0 {
-		t.Fatal("nothing is kept")
+	if k.store.RetainedBytes() == 0 {
+		t.Fatal("nothing is retained")
 	}
 	for i := range 100 {
 		change(func(l *List) error {
@@ -283,23 +288,24 @@ func TestPoppedElementsAreNotUsed(t *testing.T) {
 			})
 		})
 	}
-	inside(k.store).KeptUsed(func(key []byte) {
+	inside(k.store).RetainedUsed(func(key []byte) {
 		if key[0] == layout.KindListElement {
 			t.Fatalf("%q counts as used", key)
 		}
 	})
 }
 
-// TestHugeGenerationsAreNotKept writes one that is larger than what may be kept, over what is kept.
-func TestHugeGenerationsAreNotKept(t *testing.T) {
+// TestHugeGenerationsAreNotRetained writes one that is larger than what may be retained, over a
+// retained one.
+func TestHugeGenerationsAreNotRetained(t *testing.T) {
 	k := newKeeping(t)
 	k.large("a")
-	kept := k.store.Kept()
+	kept := k.store.RetainedBytes()
 	k.set("a1", "newer")
 	k.remove("a2")
 	k.set("huge", strings.Repeat("x", 32<<20))
 	settle(t, k.store)
-	if now := k.store.Kept(); now != kept {
+	if now := k.store.RetainedBytes(); now != kept {
 		t.Errorf("%d bytes are kept, want %d as before", now, kept)
 	}
 	k.wantRead("a1", 0)

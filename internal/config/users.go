@@ -1,0 +1,82 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// userOption is the name of the lines that say what a user may do. There is one for each user, and CONFIG GET and SET don't know them.
+const userOption = "user"
+
+// UserLine is such a line.
+type UserLine struct {
+	Place string   // where it stands, as "kedis.conf:12"
+	Words []string // the name and the rules, which the server checks
+}
+
+// userLines are those of a configuration. They are an option's value, so that they are documented and rewritten as others are.
+type userLines struct {
+	given    []UserLine
+	repeated bool            // some user has several
+	now      func() []string // what is in force, for Rewrite; nil: what was given
+}
+
+// UserLines returns the lines that say what users may do, in their order.
+func (c *Config) UserLines() []UserLine { return c.users.given }
+
+// KeepUsers has Rewrite write lines that are made when it is called: each is a name and rules.
+func (c *Config) KeepUsers(lines func() []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.users.now = lines
+}
+
+func (c *Config) userOption() *option {
+	o := &option{setting: &c.users, name: userOption, when: atStart, fileOnly: true, hidden: true}
+	o.doc = "What a user may do, as ACL SETUSER takes it: user alice on >password ~cached:* +get. There is a line for each user."
+	return o.unsaid()
+}
+
+// add takes a line's words.
+func (u *userLines) add(place string, words []string) error {
+	if len(words) == 0 {
+		return fmt.Errorf("expected %s, got nothing", u.expects())
+	}
+	if slices.ContainsFunc(u.given, func(other UserLine) bool { return other.Words[0] == words[0] }) {
+		u.repeated = true
+		return fmt.Errorf("%s: Duplicate user found. A user can only be defined once in config files", words[0])
+	}
+	u.given = append(u.given, UserLine{place, slices.Clone(words)})
+	return nil
+}
+
+// addFlag takes a flag's value, without quotes.
+func (u *userLines) addFlag(text string) error {
+	if text == "" {
+		return nil
+	}
+	return u.add("--user", strings.Fields(text))
+}
+
+// prepare is for the default, which is no user: lines are added by add.
+func (u *userLines) prepare(string) (change, error) {
+	nothing := func() {}
+	return change{store: nothing, undo: nothing}, nil
+}
+
+func (u *userLines) String() string { return strings.Join(u.lines(), "\n") }
+
+func (u *userLines) lines() (lines []string) {
+	if u.now != nil {
+		return slices.Clone(u.now())
+	}
+	for _, line := range u.given {
+		lines = append(lines, strings.Join(line.Words, " "))
+	}
+	return lines
+}
+
+func (u *userLines) expects() string { return "a user's name and rules" }
+
+func (u *userLines) isList() bool { return true }

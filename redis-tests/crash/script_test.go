@@ -1,0 +1,85 @@
+package crash
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"kedis/redis-tests/launch"
+)
+
+// pairScript writes two keys that belong together, which nobody declares, and something between them that takes a while.
+const pairScript = `redis.call("set", "pair:" .. ARGV[1] .. ":a", ARGV[2])
+for i = 1, 20 do redis.call("hset", "between:" .. ARGV[1], i, ARGV[2]) end
+redis.call("set", "pair:" .. ARGV[1] .. ":b", ARGV[2])
+return ARGV[2]`
+
+// TestKilledInScripts kills the server in the midst of scripts: each is there as a whole or not at all, and what was answered is there.
+func TestKilledInScripts(t *testing.T) {
+	server, err := launch.MustUnderTest(t).Start(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const writers = 8
+	answered := make([]int, writers)
+	for round := range 4 {
+		writeScripts(server, answered, time.Duration(40*(round+1))*time.Millisecond)
+		if server, err = server.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		checkScripts(t, server, answered)
+	}
+	server.Kill()
+}
+
+// writeScripts has each writer run scripts until the server is killed, and notes the last that was answered.
+func writeScripts(server *launch.Server, answered []int, within time.Duration) {
+	var group sync.WaitGroup
+	for writer := range answered {
+		group.Go(func() {
+			c, err := server.Dial()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			for n := answered[writer] + 1; ; n++ {
+				reply, err := c.Do("EVAL", pairScript, "0", strconv.Itoa(writer), strconv.Itoa(n))
+				if err != nil || reply.IsError() {
+					return
+				}
+				answered[writer] = n
+			}
+		})
+	}
+	time.Sleep(within)
+	server.Kill()
+	group.Wait()
+}
+
+func checkScripts(t *testing.T, server *launch.Server, answered []int) {
+	t.Helper()
+	c := server.MustDial(t)
+	for writer := range answered {
+		key := "pair:" + strconv.Itoa(writer)
+		reply, err := c.Do("EVAL", `return {redis.call("get", ARGV[1] .. ":a") or "0", redis.call("get", ARGV[1] .. ":b") or "0", unpack(redis.call("hvals", ARGV[2]))}`, "0",
+			key, "between:"+strconv.Itoa(writer))
+		if err != nil || reply.IsError() {
+			t.Fatal(err, reply)
+		}
+		values := strings.Fields(strings.NewReplacer("[", "", "]", "", `"`, "").Replace(reply.String()))
+		first, _ := strconv.Atoi(values[0])
+		for _, value := range values {
+			if value != values[0] {
+				t.Errorf("writer %d: half of a script: %s", writer, reply)
+				break
+			}
+		}
+		if first < answered[writer] {
+			t.Error(fmt.Sprintf("writer %d: %d was answered, %d is there", writer, answered[writer], first))
+		}
+		answered[writer] = first
+	}
+}

@@ -1,0 +1,169 @@
+package access
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Request is a command with its words, as rules look at it.
+type Request interface {
+	// CommandNumber is the command's in the vocabulary.
+	CommandNumber() int
+	// Word returns a word, by its place; the command's name is the first, and a subcommand's the second. nil: there are
+	// not so many.
+	Word(place int) []byte
+	// Keys is how many keys there are among the words.
+	Keys() int
+	// Key returns the place of a key, by its number from 0 on, and what is done with it. false: it stands for no data.
+	Key(number int) (place int, needs Permission, ok bool)
+	// Channel returns the place of a channel, or of a pattern that is to be listened to.
+	Channel(number int) (place int, pattern, ok bool)
+	// Database returns a database that is used; see AllDatabases.
+	Database(number int) (database int, ok bool)
+}
+
+// AllDatabases stands for all of them in the place of a database.
+const AllDatabases = -1
+
+// Reason is why something is denied. The order is Redis's: of what several selectors say, the last is told.
+type Reason uint8
+
+// The reasons.
+const (
+	Permitted Reason = iota
+	DeniedCommand
+	DeniedKey
+	DeniedAuthentication
+	DeniedChannel
+	DeniedDatabase
+)
+
+// Unrestricted reports whether everything is allowed, so that no request needs to be looked at.
+func (r *Rules) Unrestricted() bool { return r.unrestricted }
+
+// seal ends the making of rules.
+func (r *Rules) seal() *Rules {
+	r.unrestricted = slices.ContainsFunc(r.selectors, func(s selector) bool { return s.unrestricted() })
+	return r
+}
+
+// Check tells whether a request is permitted, and if not, which word of it isn't. It doesn't allocate.
+func (r *Rules) Check(q Request) (why Reason, place int) {
+	why = DeniedCommand
+	for i := range r.selectors {
+		denied, at := r.selectors[i].check(q)
+		if denied == Permitted {
+			return Permitted, 0
+		}
+		if denied > why || denied == why && at > place {
+			why, place = denied, at
+		}
+	}
+	return why, place
+}
+
+func (s *selector) check(q Request) (why Reason, place int) {
+	if !s.allCommands && !s.permitsCommand(q) {
+		return DeniedCommand, 0
+	}
+	if !s.allDatabases && !s.permitsDatabases(q) {
+		return DeniedDatabase, 0
+	}
+	if !s.allKeys {
+		if why, place := s.checkKeys(q); why != Permitted {
+			return why, place
+		}
+	}
+	if s.allChannels {
+		return Permitted, 0
+	}
+	return s.checkChannels(q)
+}
+
+func (s *selector) checkKeys(q Request) (why Reason, place int) {
+	for number := range q.Keys() {
+		place, needs, ok := q.Key(number)
+		if ok && !s.permitsKey(q.Word(place), needs) {
+			return DeniedKey, place
+		}
+	}
+	return Permitted, 0
+}
+
+func (s *selector) checkChannels(q Request) (why Reason, place int) {
+	for number := 0; ; number++ {
+		place, pattern, ok := q.Channel(number)
+		if !ok {
+			return Permitted, 0
+		}
+		if !s.permitsChannel(q.Word(place), pattern) {
+			return DeniedChannel, place
+		}
+	}
+}
+
+func (s *selector) permitsCommand(q Request) bool {
+	number := q.CommandNumber()
+	if s.commands.has(number) {
+		return true
+	}
+	for _, allowed := range s.firstArguments[number] {
+		if word := q.Word(1); word != nil && bytes.EqualFold(word, []byte(allowed)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *selector) permitsKey(key []byte, needs Permission) bool {
+	for i := range s.keys {
+		if k := &s.keys[i]; k.allows&needs == needs && k.compiled.Match(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// permitsChannel reports whether a channel may be used. A pattern may only be one of those that stand in the rules: what it
+// matches can't be told.
+func (s *selector) permitsChannel(name []byte, pattern bool) bool {
+	for i := range s.channels {
+		c := &s.channels[i]
+		if pattern && c.text == string(name) || !pattern && c.compiled.Match(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *selector) permitsDatabases(q Request) bool {
+	for number := 0; ; number++ {
+		database, ok := q.Database(number)
+		if !ok {
+			return true
+		}
+		if !slices.Contains(s.databases, database) {
+			return false
+		}
+	}
+}
+
+// PermitsEveryKey reports whether a request is permitted by a selector that allows something with all keys, too: for what
+// finds keys while it runs.
+func (r *Rules) PermitsEveryKey(q Request, needs Permission) bool {
+	return slices.ContainsFunc(r.selectors, func(s selector) bool {
+		why, _ := s.check(q)
+		return why == Permitted && (s.allKeys ||
+			slices.ContainsFunc(s.keys, func(k keyPattern) bool { return k.text == "*" && k.allows&needs == needs }))
+	})
+}
+
+// MayListen reports whether a channel, or a pattern, may be listened to.
+func (r *Rules) MayListen(name []byte, pattern bool) bool {
+	return slices.ContainsFunc(r.selectors, func(s selector) bool { return s.allChannels || s.permitsChannel(name, pattern) })
+}
+
+// MayRun reports whether a command may be run, with whatever words.
+func (r *Rules) MayRun(number int) bool {
+	return slices.ContainsFunc(r.selectors, func(s selector) bool { return s.allCommands || s.commands.has(number) })
+}
