@@ -488,7 +488,7 @@ type placedNode struct {
 
 // Up to so many records are deleted one by one. What is more waits for the reaper.
 const (
-	trimEntries = 512
+	trimEntries = 64
 	trimNodes   = 64
 )
 
@@ -662,6 +662,16 @@ func (s *Stream) trimEntries(t *trimming) error {
 	from := former
 	if former.Less(t.node.at) {
 		from = t.node.at
+	}
+	if t.rest == 0 {
+		found, err := s.Has(from) // it is there, unless it was deleted by itself
+		if err != nil {
+			return err
+		}
+		if found {
+			h.First = from
+			return s.removeBefore(layout.KindStreamEntry, layout.StreamEntries, former, h.First, t.removed, trimEntries)
+		}
 	}
 	it := s.iterate(layout.KindStreamEntry, from, h.Last, false, true)
 	for passed := uint64(0); passed <= t.rest; passed++ {
