@@ -116,7 +116,7 @@ func (o *respOutput) Close() error           { return o.w.Flush() }
 //
 // expire (ms since 1970) is left out of keys that don't. The value is a string, an array of the
 // elements of a list or set, or one of pairs: field and value of a hash, member and score of a
-// sorted set. A score is a number, or "inf" or "-inf". What is no UTF-8 text is {"base64":"…"}.
+// sorted set; a stream's is an object (see streamJSON). A score is a number, or "inf" or "-inf". What is no UTF-8 text is {"base64":"…"}.
 type jsonOutput struct {
 	w        *bufio.Writer
 	progress *Progress
@@ -134,13 +134,17 @@ func (o *jsonOutput) Load(key Key, value *rdb.Value) error {
 		b = fmt.Appendf(b, `,"expire":%d`, key.ExpireMs)
 	}
 	b = append(b, `,"value":`...)
-	if value.Kind == rdb.String {
+	var err error
+	switch value.Kind {
+	case rdb.String:
 		b = appendJSON(b, value.Bytes)
-	} else {
-		var err error
-		if b, err = o.elements(b, value); err != nil {
-			return err
-		}
+	case rdb.Stream:
+		b, err = o.stream(b, value)
+	default:
+		b, err = o.elements(b, value)
+	}
+	if err != nil {
+		return err
 	}
 	b = append(b, "}\n"...)
 	if cap(b) <= 1<<20 {

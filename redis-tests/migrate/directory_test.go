@@ -120,7 +120,7 @@ func TestFillRefuses(t *testing.T) {
 		{4, "twice", member, nil},
 		{5, "--databases", good, []string{"--databases", "1"}},
 		{5, "WRONGTYPE", slices.Concat(aof("SET", "a", "1"), aof("LPUSH", "a", "1")), nil},
-		{8, "XADD", slices.Concat(aof("SET", "a", "1"), aof("XADD", "x", "1-1", "a", "b")), nil},
+		{8, "FCALL", slices.Concat(aof("SET", "a", "1"), aof("FCALL", "f", "1", "x")), nil},
 	} {
 		fails(t, c.code, c.says, append([]string{"import", write(c.content), "--dir", directory}, c.options...)...)
 		absent(t, directory)

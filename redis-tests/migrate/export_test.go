@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,16 +207,34 @@ func TestExportRefuses(t *testing.T) {
 		{4, "NOAUTH", from[:2]},
 		{4, "refused", []string{"--from", "127.0.0.1:1"}},
 		{4, "no data directory", []string{"--dir", t.TempDir()}},
-		{8, "stream", from},
-		{8, "stream", append(slices.Clone(from), "--format", "json")},
 	} {
 		fails(t, c.code, c.says, append([]string{"export", path}, c.options...)...)
 		if _, err := os.Stat(path); err == nil {
 			t.Errorf("%q left a file", c.options)
 		}
 	}
-	code, out, complaints := kedisApart(t, nil, append([]string{"export", "-", "--format", "json", "--on-unsupported", "skip"}, from...)...)
-	if code != 0 || out != `{"db":0,"key":"a","type":"string","value":{"base64":"/w=="}}`+"\n" || !strings.Contains(complaints, "skipped: 1") {
-		t.Errorf("exit code %d, %q, %s", code, out, complaints)
+}
+
+// TestExportStreamAsJSON exports a stream with groups, of which one has nothing.
+func TestExportStreamAsJSON(t *testing.T) {
+	server := launch.ForTest(t, launch.MustOracle(t), "--repl-diskless-sync-delay", "0")
+	c := server.MustDial(t)
+	call(t, c, "XADD", "s", "1-1", "a", "b", "c", "\xff")
+	call(t, c, "XADD", "s", "1-2", "d", "e")
+	for _, group := range []string{"g", "h", "i"} {
+		call(t, c, "XGROUP", "CREATE", "s", group, "0")
+	}
+	call(t, c, "XGROUP", "CREATECONSUMER", "s", "h", "idle")
+	call(t, c, "XREADGROUP", "GROUP", "h", "reader", "STREAMS", "s", ">")
+	code, out, complaints := kedisApart(t, nil, "export", "-", "--format", "json", "--from", server.Address)
+	times := regexp.MustCompile(`1\d{12}`)
+	want := `{"db":0,"key":"s","type":"stream","value":{"entries":[["1-1",["a","b","c",{"base64":"/w=="}]],["1-2",["d","e"]]],` +
+		`"last":"1-2","maxDeleted":"0-0","added":2,"groups":[` +
+		`{"name":"g","last":"0-0","read":-1,"pending":[],"consumers":[]},` +
+		`{"name":"h","last":"1-2","read":2,"pending":[["1-1",T,1],["1-2",T,1]],"consumers":[` +
+		`{"name":"idle","seen":T,"active":T,"pending":[]},{"name":"reader","seen":T,"active":T,"pending":["1-1","1-2"]}]},` +
+		`{"name":"i","last":"0-0","read":-1,"pending":[],"consumers":[]}]}}` + "\n"
+	if got := times.ReplaceAllString(out, "T"); code != 0 || got != want || !json.Valid([]byte(out)) {
+		t.Errorf("exit code %d, %s\nexpected %s, %s", code, got, want, complaints)
 	}
 }
