@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,7 +77,7 @@ func checkScripts(t *testing.T, server *launch.Server, answered []int) {
 			}
 		}
 		if first < answered[writer] {
-			t.Error(fmt.Sprintf("writer %d: %d was answered, %d is there", writer, answered[writer], first))
+			t.Errorf("writer %d: %d was answered, %d is there", writer, answered[writer], first)
 		}
 		answered[writer] = first
 	}

@@ -147,7 +147,9 @@ func (u *Users) SaidLines() []string {
 }
 
 // errUserName refuses a name.
-var errUserName = errors.New("Usernames can't contain spaces or null characters") //nolint:staticcheck // Redis's text
+//
+//lint:ignore ST1005 it is Redis's text
+var errUserName = errors.New("Usernames can't contain spaces or null characters")
 
 // Set applies rules to a user, who is made if there is none. All are applied or none.
 func (u *Users) Set(name string, words []string) (*User, error) {
@@ -156,7 +158,8 @@ func (u *Users) Set(name string, words []string) (*User, error) {
 	}
 	words, unmatched := joinSelectors(words)
 	if unmatched != "" {
-		return nil, fmt.Errorf("Unmatched parenthesis in acl selector starting at '%s'.", unmatched) //nolint:staticcheck // Redis's text
+		//lint:ignore ST1005 it is Redis's text
+		return nil, fmt.Errorf("Unmatched parenthesis in acl selector starting at '%s'.", unmatched)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

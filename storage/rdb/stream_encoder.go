@@ -10,8 +10,7 @@ import (
 type streamEncoder struct {
 	master       StreamID
 	masterFields []byte // names, each behind its length
-	fieldCount   int64
-	entries      int64 // of the node
+	entries      int64  // of the node
 	names        []byte
 	elements     []listpack.Element
 
