@@ -1,0 +1,255 @@
+package concurrency
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
+	"kedis/redis-tests/seed"
+)
+
+const (
+	waitingClients = 300
+	waitingSources = 5
+	waitingDone    = "done"
+)
+
+func waitingSource(i int) string { return "source:" + strconv.Itoa(i) }
+
+// mover moves elements from the sources to one list with commands that wait, and begins anew when it is
+// killed. What it was told that it has moved is its own.
+type mover struct {
+	server *launch.Server
+	random *rand.Rand
+	got    []string
+}
+
+// request is one of the ways to wait for an element and to have it moved.
+func (m *mover) request() []string {
+	timeout := strconv.FormatFloat(float64(1+m.random.IntN(40))/1000, 'f', -1, 64)
+	source := waitingSource(m.random.IntN(waitingSources))
+	switch m.random.IntN(3) {
+	case 0:
+		return []string{"BRPOPLPUSH", source, waitingDone, timeout}
+	case 1:
+		return []string{"BLMOVE", source, waitingDone, "LEFT", "RIGHT", timeout}
+	}
+	return []string{"BLMOVE", source, waitingDone, "RIGHT", "LEFT", timeout}
+}
+
+// run moves until it is told to stop.
+func (m *mover) run(stop *atomic.Bool) error {
+	for !stop.Load() {
+		c, err := m.server.Dial()
+		if err != nil {
+			return err
+		}
+		if err := m.serve(c, stop); err != nil {
+			return err
+		}
+		_ = c.Close() // it may be closed already
+	}
+	return nil
+}
+
+// serve moves until the connection is cut.
+func (m *mover) serve(c *resp.Connection, stop *atomic.Bool) error {
+	for !stop.Load() {
+		reply, err := c.Do(m.request()...)
+		switch {
+		case err != nil:
+			return nil // it was killed
+		case reply.Kind == '-' && !strings.HasPrefix(string(reply.Text), "UNBLOCKED"):
+			return errors.New(reply.String())
+		case reply.Kind == '$' && !reply.Null:
+			m.got = append(m.got, string(reply.Text))
+		}
+	}
+	return nil
+}
+
+// TestWaitersThatEndInEveryWay lets hundreds of clients wait for elements while they time out, are
+// unblocked and killed, and are served by pushes, transactions, scripts and renames, all at once: each
+// element is in one place in the end, and nobody was told of one that another one got.
+func TestWaitersThatEndInEveryWay(t *testing.T) {
+	server := launch.ForTest(t, launch.MustUnderTest(t))
+	random := rand.New(rand.NewPCG(seed.Of(t), 0))
+	pusher, disturber := server.MustDial(t), server.MustDial(t)
+	movers := make([]*mover, waitingClients)
+	var stop atomic.Bool
+	var running sync.WaitGroup
+	for i := range movers {
+		movers[i] = &mover{server: server, random: rand.New(rand.NewPCG(random.Uint64(), 0))}
+		running.Go(func() {
+			if err := movers[i].run(&stop); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	others := rand.New(rand.NewPCG(random.Uint64(), 0))
+	running.Go(func() {
+		if err := disturb(disturber, others, &stop); err != nil {
+			t.Error(err)
+		}
+	})
+	pushed, err := pushAll(pusher, random, 4000**scale)
+	if err != nil {
+		t.Error(err)
+	}
+	stop.Store(true)
+	running.Wait()
+	checkMoved(t, server.MustDial(t), movers, pushed, 0)
+}
+
+// TestKilledWhileHandingOver kills the server in the midst of pushes that clients wait for. After the
+// start each element that was acknowledged is in one place, and whoever was told of one has moved it.
+func TestKilledWhileHandingOver(t *testing.T) {
+	server := launch.ForTest(t, launch.MustUnderTest(t))
+	random := rand.New(rand.NewPCG(seed.Of(t), 0))
+	for round := range 3 * *scale {
+		if round > 0 {
+			if _, err := server.MustDial(t).Must("FLUSHALL"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pusher := server.MustDial(t)
+		movers := make([]*mover, waitingClients/6)
+		var stop atomic.Bool
+		var running sync.WaitGroup
+		for i := range movers {
+			movers[i] = &mover{server: server, random: rand.New(rand.NewPCG(random.Uint64(), 0))}
+			c := server.MustDial(t)
+			running.Go(func() {
+				if err := movers[i].serve(c, &stop); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		killing := time.AfterFunc(time.Duration(50+random.IntN(300))*time.Millisecond, server.Kill)
+		pushed, err := pushAll(pusher, random, 1_000_000)
+		if err == nil {
+			t.Error("it was never killed")
+		}
+		killing.Stop()
+		stop.Store(true)
+		running.Wait()
+		if server, err = server.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		defer launch.End(t, server)
+		const atOnce = 2 // elements of a request
+		checkMoved(t, server.MustDial(t), movers, pushed, atOnce)
+	}
+}
+
+// disturb kills and unblocks clients that came after it until it is told to stop.
+func disturb(c *resp.Connection, random *rand.Rand, stop *atomic.Bool) error {
+	reply, err := c.Must("CLIENT", "ID")
+	if err != nil {
+		return err
+	}
+	own := int(integer(reply))
+	for !stop.Load() {
+		id := strconv.Itoa(own + 1 + random.IntN(4*waitingClients))
+		request := [][]string{{"CLIENT", "UNBLOCK", id}, {"CLIENT", "UNBLOCK", id, "ERROR"}, {"CLIENT", "KILL", "ID", id}}[random.IntN(3)]
+		if _, err := c.Do(request...); err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// pushAll pushes so many elements in several ways, and returns how many were acknowledged.
+func pushAll(c *resp.Connection, random *rand.Rand, elements int) (pushed int, err error) {
+	for pushed < elements {
+		first, source := strconv.Itoa(pushed), waitingSource(random.IntN(waitingSources))
+		var requests [][]string
+		count := 1
+		switch random.IntN(4) {
+		case 0:
+			requests = [][]string{{"LPUSH", source, first}}
+		case 1:
+			count = 2
+			requests = [][]string{{"MULTI"}, {"RPUSH", source, first}, {"LPUSH", waitingSource(0), strconv.Itoa(pushed + 1)}, {"EXEC"}}
+		case 2:
+			requests = [][]string{{"EVAL", `return redis.call("rpush", KEYS[1], ARGV[1])`, "1", source, first}}
+		case 3:
+			requests = [][]string{{"RPUSH", "other", first}, {"LMOVE", "other", source, "LEFT", "RIGHT"}}
+		}
+		for _, request := range requests {
+			c.Queue(request...)
+		}
+		if err := c.Flush(); err != nil {
+			return pushed, err
+		}
+		for range requests {
+			reply, err := c.Read()
+			if err != nil {
+				return pushed, err
+			}
+			if reply.Kind == '-' {
+				return pushed, errors.New(reply.String())
+			}
+		}
+		pushed += count
+	}
+	return pushed, nil
+}
+
+// checkMoved checks that each element is in one place, and that each mover was told of its own.
+// So many were pushed at least; the last few may have been, or not.
+func checkMoved(t *testing.T, c *resp.Connection, movers []*mover, pushed, unsure int) {
+	places := map[string]string{}
+	for i := range waitingSources + 1 {
+		key := waitingDone
+		if i < waitingSources {
+			key = waitingSource(i)
+		}
+		reply, err := c.Must("LRANGE", key, "0", "-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, element := range reply.Elements {
+			if other, twice := places[string(element.Text)]; twice {
+				t.Errorf("element %s is in %s and in %s", element.Text, other, key)
+			}
+			places[string(element.Text)] = key
+		}
+	}
+	for i := range pushed {
+		if places[strconv.Itoa(i)] == "" {
+			t.Errorf("element %d is nowhere", i)
+		}
+	}
+	if len(places) > pushed+unsure {
+		t.Errorf("%d elements are there, %d were pushed", len(places), pushed+unsure)
+	}
+	owners, told := map[string]int{}, 0
+	for i, m := range movers {
+		told += len(m.got)
+		for _, element := range m.got {
+			if other, twice := owners[element]; twice {
+				t.Errorf("movers %d and %d were both told of element %s", other, i, element)
+			}
+			owners[element] = i
+			if places[element] != waitingDone {
+				t.Errorf("mover %d was told of element %s, which is in %q", i, element, places[element])
+			}
+		}
+	}
+	if told == 0 {
+		t.Error("nobody was told of anything")
+	}
+	if reply, err := c.Must("INFO", "clients"); err != nil || !strings.Contains(string(reply.Text), "\r\nblocked_clients:0\r\n") {
+		t.Errorf("clients are still blocked (%v): %s", err, reply.Text)
+	}
+	t.Logf("%d of %d elements were told of", told, pushed)
+}
