@@ -140,6 +140,7 @@ func (c *connection) Unblock(b *execute.Blocked) { c.post(func() { c.reactor.unb
 // Close closes the connection from anywhere.
 func (c *connection) Close() {
 	c.session.CloseAfterReply()
+	c.session.AbandonWait()
 	if conn := c.handedOver.Load(); conn != nil {
 		if err := (*conn).Close(); err != nil {
 			c.server.logger.Debug("closing a connection", "client", c.remote, "error", err)

@@ -239,7 +239,17 @@ func (s *Session) Unblock(reply error) bool {
 }
 
 // isBlocked reports whether the session counts as blocked.
-func (s *Session) isBlocked() bool { return s.blocked.Load() != nil || s.paused.Load() }
+func (s *Session) isBlocked() bool {
+	blocked := s.blocked.Load()
+	return blocked != nil && !blocked.Ended() || s.paused.Load()
+}
+
+// AbandonWait has nobody serve the session any more: its connection is about to be closed.
+func (s *Session) AbandonWait() {
+	if blocked := s.blocked.Load(); blocked != nil {
+		blocked.claim(nil, "")
+	}
+}
 
 // HangUp notes that the client sends no more. It can't be told from one that is gone, so nobody else
 // is waited for on its behalf: it is answered as if its time were over.
