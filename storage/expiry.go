@@ -10,9 +10,14 @@ import (
 // Due returns up to limit keys whose time (Unix ms) has come, by time and key, behind a place in that
 // order. No locks are needed: whoever removes them looks again.
 func (d DB) Due(behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
+	return d.dueIn(layout.KindExpiry, behind, now, limit)
+}
+
+// dueIn is Due for one of the indexes by time: that of keys that expire, or that of hashes of which fields do.
+func (d DB) dueIn(index byte, behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
 	var due []ttl.Due
 	var keys []byte // copies, for what the walk returns keeps whole pieces of memory from being given back
-	err := d.walkDue(behind, now, limit, func(expireMs int64, key []byte) {
+	err := d.walkDue(index, behind, now, limit, func(expireMs int64, key []byte) {
 		from := len(keys)
 		keys = append(keys, key...)
 		due = append(due, ttl.Due{ExpireMs: expireMs, Key: keys[from:len(keys):len(keys)]})
@@ -22,7 +27,7 @@ func (d DB) Due(behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
 
 // CountDue is how many keys Due would return.
 func (d DB) CountDue(behind ttl.Due, now int64, limit int) (count int, err error) {
-	err = d.walkDue(behind, now, limit, func(int64, []byte) { count++ })
+	err = d.walkDue(layout.KindExpiry, behind, now, limit, func(int64, []byte) { count++ })
 	return count, err
 }
 
@@ -30,12 +35,14 @@ func (d DB) CountDue(behind ttl.Due, now int64, limit int) (count int, err error
 // something to do may else have to wait until the runtime takes the processor away from the walk, some ten milliseconds.
 const yieldEvery = 256
 
-func (d DB) walkDue(behind ttl.Due, now int64, limit int, f func(expireMs int64, key []byte)) error {
+func (d DB) walkDue(index byte, behind ttl.Due, now int64, limit int, f func(expireMs int64, key []byte)) error {
 	lower := append(layout.AppendExpiryKey(nil, behind.ExpireMs, behind.Key), 0)
 	if behind.Key == nil {
-		lower = []byte{layout.KindExpiry}
+		lower = lower[:1]
 	}
-	it := d.txn.Iterate(d.space, lower, layout.AppendExpiryKey(nil, now+1, nil), false, true)
+	upper := layout.AppendExpiryKey(nil, now+1, nil)
+	lower[0], upper[0] = index, index
+	it := d.txn.Iterate(d.space, lower, upper, false, true)
 	for i := 0; i < limit && it.Next(); i++ {
 		expireMs, key, err := layout.DecodeExpiryKey(it.Key())
 		if err != nil {

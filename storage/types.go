@@ -62,6 +62,8 @@ func Encoding(m *layout.Metadata) string {
 	switch m.Encoding {
 	case layout.Listpack:
 		return "listpack"
+	case layout.Expiring:
+		return "listpackex"
 	case layout.Intset:
 		return "intset"
 	}

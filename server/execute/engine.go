@@ -27,6 +27,7 @@ type Engine struct {
 	Clients  *Clients
 	Server   Server
 	Sweeper  *ttl.Sweeper
+	Fields   *ttl.Sweeper // of hashes
 	Version  string
 	// Supervisor is systemd, upstart, or empty: who is told how the server is.
 	Supervisor string

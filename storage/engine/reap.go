@@ -53,11 +53,11 @@ func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 		if s.closing() {
 			return errClosing
 		}
-		id, kind, count, err := layout.DecodeDeleted(it.Key(), it.Value())
+		deleted, err := layout.DecodeDeleted(it.Key(), it.Value())
 		if err != nil {
 			return err
 		}
-		if kept, err := s.keeps(family, id, it.Key()); err != nil {
+		if kept, err := s.keeps(family, deleted.ID, it.Key()); err != nil {
 			return err
 		} else if kept {
 			continue
@@ -70,7 +70,7 @@ func (s *Store) reapFamily(family *rocks.Family, end time.Time) error {
 		if !persisted {
 			continue // ids are not in the order of deletion
 		}
-		if err := s.reapCollection(family, id, kind, count); err != nil {
+		if err := s.reapCollection(family, deleted); err != nil {
 			return err
 		}
 	}
@@ -88,10 +88,15 @@ func (s *Store) keeps(family *rocks.Family, id uint64, record []byte) (bool, err
 	return !found, err
 }
 
-func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type, count uint64) error {
+func (s *Store) reapCollection(family *rocks.Family, deleted layout.Deleted) error {
 	batch := new(rocks.Batch)
-	for _, records := range kind.Elements() {
-		lower := layout.AppendElementKey(nil, records.Kind, id, nil)
+	m := layout.Metadata{Type: deleted.Type, Count: deleted.Count, Tail: deleted.Count, Expiring: deleted.Expiring}
+	for _, records := range deleted.Type.Elements() {
+		count := records.Count(&m)
+		if count == 0 && deleted.Count > 0 {
+			continue // no field expires
+		}
+		lower := layout.AppendElementKey(nil, records.Kind, deleted.ID, nil)
 		upper := layout.Successor(nil, lower)
 		if count > reapByPoints {
 			batch.DeleteRange(family, lower, upper)
@@ -101,8 +106,8 @@ func (s *Store) reapCollection(family *rocks.Family, id uint64, kind layout.Type
 			return err
 		}
 	}
-	batch.Delete(family, layout.AppendDeletedKey(nil, id))
-	s.counters.Reaped.Add(int64(count))
+	batch.Delete(family, layout.AppendDeletedKey(nil, deleted.ID))
+	s.counters.Reaped.Add(int64(deleted.Count))
 	if err := s.db().Write(batch); err != nil {
 		return fmt.Errorf("storage: reaping: %w", err)
 	}

@@ -98,12 +98,20 @@ func (e *Elements) owns(key []byte) bool {
 // write brings the batch to RocksDB, together with the record that says that nothing refers to it.
 func (e *Elements) write() error {
 	e.key = layout.AppendDeletedKey(e.key[:0], e.id)
-	e.batch.Put(e.family, e.key, layout.AppendDeletedValue(nil, e.kind, e.records))
+	e.batch.Put(e.family, e.key, layout.AppendDeletedValue(nil, e.kind, e.records, e.mayExpire()))
 	if err := e.txn.store.db().Write(&e.batch); err != nil {
 		return fmt.Errorf("storage: staging: %w", err)
 	}
 	e.batch.Reset()
 	return nil
+}
+
+// mayExpire is how many of the records may be those of fields that expire.
+func (e *Elements) mayExpire() uint64 {
+	if e.kind == layout.Hash {
+		return e.records
+	}
+	return 0
 }
 
 // ID is the id of the collection.
@@ -156,7 +164,7 @@ func (e *Elements) count() (n uint64, err error) {
 // Abandon notes that nothing refers to a spread collection any more: its elements wait for the reaper.
 func (t *Txn) Abandon(ns *Namespace, m *layout.Metadata) error {
 	t.store.order.ranks.drop(m.ID)
-	return t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length()))
+	return t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length(), m.Expiring))
 }
 
 // staged are the ids under which elements stand in RocksDB ahead of a commit. The reaper leaves them

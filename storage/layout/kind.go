@@ -36,8 +36,11 @@ var Kinds = [256]Kind{
 	KindZSetMember:  {Element: true, Read: true},
 	KindZSetScore: {Element: true, Scanned: true, Grouped: true, Counted: true,
 		lowest: sortable(math.Inf(-1)), highest: sortable(math.Inf(1))},
-	KindExpiry:  {},
-	KindDeleted: {},
+	KindFieldExpiry: {Element: true, Read: true},
+	KindFieldDue:    {Element: true},
+	KindExpiry:      {},
+	KindHashDue:     {},
+	KindDeleted:     {},
 }
 
 func sortable(score float64) []byte { return binary.BigEndian.AppendUint64(nil, SortableScore(score)) }
@@ -61,7 +64,7 @@ type Elements struct {
 
 // elements are those of each type. The first kind is the one that an element is looked up by.
 var elements = [...][]Elements{
-	Hash: {{KindHashField, (*Metadata).Length}},
+	Hash: {{KindHashField, (*Metadata).Length}, {KindFieldExpiry, (*Metadata).expiring}, {KindFieldDue, (*Metadata).expiring}},
 	List: {{KindListElement, (*Metadata).Length}},
 	Set:  {{KindSetMember, (*Metadata).Length}},
 	ZSet: {{KindZSetMember, (*Metadata).Length}, {KindZSetScore, (*Metadata).Length}},
