@@ -25,6 +25,7 @@ type commandLoader struct {
 	key   []byte // of the collection whose pieces come
 	kind  rdb.Kind
 	words [][]byte // of the piece, what is still to be taken
+	timed bool     // which are fields, values and times
 }
 
 // loadCommands reads a snapshot into an import, and returns the database that the stream behind it has
@@ -103,11 +104,15 @@ func (c *commandLoader) nextElement(e *rdb.Element) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if len(args) < 3 || string(args[0]) != pieceCommands[c.kind] || !bytes.Equal(args[1], c.key) {
+		c.timed = c.kind == rdb.Hash && string(args[0]) == expiringPiece
+		if len(args) < 3 || !c.timed && string(args[0]) != pieceCommands[c.kind] || !bytes.Equal(args[1], c.key) {
 			c.pending = args
 			return false, nil
 		}
 		c.words = args[2:]
+	}
+	if c.timed {
+		return true, c.takeExpiring(e)
 	}
 	switch c.kind {
 	case rdb.Hash, rdb.SortedSet:
@@ -125,7 +130,7 @@ func (c *commandLoader) nextElement(e *rdb.Element) (more bool, err error) {
 
 func (c *commandLoader) takePair(e *rdb.Element) error {
 	if c.kind == rdb.Hash {
-		e.Bytes, e.Value = c.words[0], c.words[1]
+		e.Bytes, e.Value, e.ExpireMs = c.words[0], c.words[1], 0
 		return nil
 	}
 	score, ok := number.ParseDouble(c.words[0])
@@ -133,6 +138,19 @@ func (c *commandLoader) takePair(e *rdb.Element) error {
 		return fmt.Errorf("replication: a member of key %.200q has the score %.40q", c.key, c.words[0])
 	}
 	e.Bytes, e.Score = c.words[1], score
+	return nil
+}
+
+func (c *commandLoader) takeExpiring(e *rdb.Element) (err error) {
+	if len(c.words) < 3 {
+		return fmt.Errorf("replication: a piece of key %.200q has a field without a time", c.key)
+	}
+	expireMs, ok := number.ParseInt(c.words[2])
+	if !ok || expireMs < 0 {
+		return fmt.Errorf("replication: a field of key %.200q expires at %.40q", c.key, c.words[2])
+	}
+	e.Bytes, e.Value, e.ExpireMs = c.words[0], c.words[1], expireMs
+	c.words = c.words[3:]
 	return nil
 }
 

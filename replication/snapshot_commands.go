@@ -17,15 +17,19 @@ import (
 //	SELECT database
 //	RESTORE key expire-ms payload ABSTTL            a key, or the beginning of a large collection
 //	HSET | SADD | RPUSH | ZADD key element …        the rest of that, in pieces
+//	HSETEX key field value expire-ms …              the same of a hash of which fields expire
 //	…
 //	REPL_SNAPSHOT_COMPLETE id database position keys checksum
 //
-// expire-ms is 0 for a key that doesn't expire. database is the one that is selected in the stream at the
+// expire-ms is 0 for a key, or a field, that doesn't expire. database is the one that is selected in the stream at the
 // position, keys the number of keys, and checksum the CRC-64 of all bytes before, in hexadecimal.
 const snapshotComplete = "REPL_SNAPSHOT_COMPLETE"
 
 // pieceCommands are what adds a piece to a large collection.
 var pieceCommands = map[rdb.Kind]string{rdb.Hash: "HSET", rdb.Set: "SADD", rdb.List: "RPUSH", rdb.SortedSet: "ZADD"}
+
+// expiringPiece is what adds a piece to a hash of which fields expire.
+const expiringPiece = "HSETEX"
 
 const (
 	pieceBytes    = 64 << 10 // of the elements of a large collection, about as many as are sent at a time
@@ -47,6 +51,8 @@ type piece struct {
 	kind     rdb.Kind
 	words    [][]byte // elements with what belongs to them, as pieceCommands take them
 	scores   []float64
+	expiring bool // words are fields, values and times
+	times    []int64
 	elements uint64
 	bytes    int
 }
@@ -119,8 +125,12 @@ const largestKept = 1 << 20
 // pieces writes a large collection: the first piece as a payload, the others as what adds to it.
 func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) error {
 	p := &c.piece
-	p.kind = storage.TypeOf(m.Type).RDB
+	p.kind, p.expiring = storage.TypeOf(m.Type).RDB, m.Expiring > 0
 	p.reset()
+	name := pieceCommands[p.kind]
+	if p.expiring {
+		name = expiringPiece
+	}
 	first := true
 	send := func() (err error) {
 		if first {
@@ -129,18 +139,29 @@ func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) er
 			p.encode(&c.payload.Encoder)
 			err = c.restore(key, m.ExpireMs)
 		} else {
-			err = c.say(append([][]byte{[]byte(pieceCommands[p.kind]), key}, p.words...)...)
+			err = c.say(append([][]byte{[]byte(name), key}, p.words...)...)
 		}
 		p.reset()
 		return err
 	}
-	err := db.Elements(m, func(element, value []byte, score float64) error {
-		p.add(element, value, score)
+	sendFull := func() error {
 		if p.bytes >= pieceBytes || p.elements >= pieceElements {
 			return send()
 		}
 		return nil
-	})
+	}
+	var err error
+	if p.expiring {
+		err = db.HashFields(m, func(field, value []byte, expireMs int64) error {
+			p.addExpiring(field, value, expireMs)
+			return sendFull()
+		})
+	} else {
+		err = db.Elements(m, func(element, value []byte, score float64) error {
+			p.add(element, value, score)
+			return sendFull()
+		})
+	}
 	if err == nil && p.elements > 0 {
 		err = send()
 	}
@@ -149,7 +170,14 @@ func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) er
 
 func (p *piece) reset() {
 	clear(p.words)
-	p.words, p.scores, p.elements, p.bytes = p.words[:0], p.scores[:0], 0, 0
+	p.words, p.scores, p.times, p.elements, p.bytes = p.words[:0], p.scores[:0], p.times[:0], 0, 0
+}
+
+func (p *piece) addExpiring(field, value []byte, expireMs int64) {
+	p.times = append(p.times, expireMs)
+	p.words = append(p.words, append([]byte(nil), field...), append([]byte(nil), value...), strconv.AppendInt(nil, expireMs, 10))
+	p.elements++
+	p.bytes += len(field) + len(value)
 }
 
 func (p *piece) add(element, value []byte, score float64) {
@@ -170,6 +198,10 @@ func (p *piece) add(element, value []byte, score float64) {
 func (p *piece) encode(e *rdb.Encoder) {
 	switch p.kind {
 	case rdb.Hash:
+		if p.expiring {
+			p.encodeExpiring(e)
+			break
+		}
 		e.BeginHash(p.elements)
 		for i := 0; i < len(p.words); i += 2 {
 			e.Field(p.words[i], p.words[i+1])
@@ -191,4 +223,12 @@ func (p *piece) encode(e *rdb.Encoder) {
 		}
 	}
 	e.End()
+}
+
+func (p *piece) encodeExpiring(e *rdb.Encoder) {
+	const first = 1 // times are relative to it
+	e.BeginExpiringHash(first, p.elements)
+	for i, expireMs := range p.times {
+		e.ExpiringField(p.words[3*i], p.words[3*i+1], expireMs)
+	}
 }

@@ -386,53 +386,77 @@ func (r *restoring) expiringPack() []byte {
 // fieldsPerStep is how many fields RemoveExpiredFields removes at a time.
 const fieldsPerStep = 128
 
-// RemoveExpiredFields removes some of a hash's fields that have expired by now, the hash with the last one, and says so in the log. more tells
-// that others are left.
-func (d DB) RemoveExpiredFields(key []byte) (removed int, more bool, err error) {
+// ExpiredFields is how far the fields of a hash that have expired are removed.
+type ExpiredFields struct {
+	Removed int
+	Left    bool   // others are left to be removed
+	behind  []byte // where they begin; what was removed before need not be passed over again
+}
+
+// RemoveExpiredFields removes some of a hash's fields that have expired by now, the hash with the last one, and says so in the log.
+// It goes on where it has come to.
+func (d DB) RemoveExpiredFields(key []byte, x *ExpiredFields) error {
 	k, err := d.LookupAny(key)
 	if err != nil || !k.Exists || k.Type != layout.Hash || d.expired(&k.Metadata) {
-		return 0, false, err
+		x.Left = false
+		return err
 	}
 	h := Hash{db: d, key: key, old: k, next: k.Metadata, pack: k.Value}
-	due, err := h.firstDue(fieldsPerStep + 1)
+	due, err := h.takeDue(x)
 	if err != nil {
-		return 0, false, err
-	}
-	if more = len(due) > fieldsPerStep; more {
-		due = due[:fieldsPerStep]
+		return err
 	}
 	if len(due) > 0 {
 		d.txn.Effect(d.number, append([][]byte{hdelEffect, key}, due...)...)
 	}
 	for _, field := range due {
 		if _, err := h.Delete(field); err != nil {
-			return 0, false, err
+			return err
 		}
 	}
-	if err := h.settle(); err != nil {
-		return 0, false, err
+	x.Removed += len(due)
+	if !x.Left {
+		if err := h.settle(); err != nil {
+			return err
+		}
+		x.Left, x.behind = h.mayBeDue() && !h.packed(), nil // some came behind the place
 	}
 	if len(due) == 0 && (h.packed() || unchanged(&h.old.Metadata, &h.next)) {
-		return 0, false, nil
+		return nil
 	}
-	return len(due), more, h.Save()
+	return h.Save()
 }
 
-// firstDue returns the first fields that have expired, up to a number of them.
-func (h *Hash) firstDue(limit int) (due [][]byte, err error) {
-	take := func(field []byte) bool {
-		due = append(due, bytes.Clone(field))
-		return len(due) < limit
-	}
-	switch {
-	case h.width() == 3:
+// takeDue returns the first fields that have expired, behind a place, and notes whether there are others.
+func (h *Hash) takeDue(x *ExpiredFields) (due [][]byte, err error) {
+	x.Left = false
+	if h.width() == 3 {
 		triples(h.pack, &h.db.txn.scratch.member, &h.db.txn.scratch.element, func(field, _ []byte, expireMs int64) bool {
-			return h.due(expireMs) && take(field)
+			gone := h.due(expireMs)
+			if gone {
+				due = append(due, bytes.Clone(field))
+			}
+			return gone
 		})
-	case !h.packed() && h.mayBeDue():
-		err = h.walkDue(h.db.txn.Now(), func(field []byte, _ int64) bool { return take(field) })
+		return due, nil
 	}
-	return due, err
+	if h.packed() || h.next.Expiring == 0 {
+		return nil, nil
+	}
+	lower := layout.AppendElementKey(nil, layout.KindFieldDue, h.next.ID, x.behind)
+	it := h.db.txn.Iterate(h.db.space, lower, layout.AppendFieldDueKey(nil, h.next.ID, h.db.txn.Now()+1, nil), false, true)
+	for it.Next() {
+		if x.Left = len(due) == fieldsPerStep; x.Left {
+			x.behind = bytes.Clone(it.Key()[layout.ElementPrefix:])
+			break
+		}
+		_, field, err := layout.DecodeFieldDueKey(it.Key())
+		if it.Fail(err) {
+			break
+		}
+		due = append(due, bytes.Clone(field))
+	}
+	return due, it.Close()
 }
 
 // settle moves a spread hash to where its first field expires, in the index of hashes.
@@ -492,4 +516,10 @@ func (d DB) SeekExpiringHashes() error {
 	}
 	state.CompareAndSwap(unknownSpace, emptySpace)
 	return nil
+}
+
+// HashFields hands out the fields of a spread hash with their values, and when they expire; 0 is never. The bytes live until visit returns.
+func (d DB) HashFields(m *layout.Metadata, visit func(field, value []byte, expireMs int64) error) error {
+	h := Hash{db: d, next: *m}
+	return h.each(visit)
 }

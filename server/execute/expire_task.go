@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"bytes"
 	"time"
 
 	"kedis/storage"
@@ -22,12 +23,17 @@ func (e *Engine) newExpiries() *expiries {
 
 // FieldExpiries is the engine as the sweeper of hashes' fields sees it. A key that is due is a hash of which fields are.
 func (e *Engine) FieldExpiries() Expiring {
-	x := &fieldExpiries{e.newExpiries()}
-	x.remove = (*Batch).removeFields
+	x := &fieldExpiries{expiries: e.newExpiries()}
+	x.remove = x.removeFields
 	return x
 }
 
-type fieldExpiries struct{ *expiries }
+type fieldExpiries struct {
+	*expiries
+	hash ttl.Due // of which some fields were removed, in a database
+	of   int
+	left storage.ExpiredFields
+}
 
 func (x *fieldExpiries) Waiting(database int) (space uint32, hashes int64) {
 	space, some := x.engine.Store.ExpiringHashes(database)
@@ -168,19 +174,25 @@ func (b *Batch) removeKey(db storage.DB, due ttl.Due, step *ttl.Step) error {
 }
 
 // removeFields removes fields of a hash for as long as a step may take.
-func (b *Batch) removeFields(db storage.DB, due ttl.Due, step *ttl.Step) error {
+func (x *fieldExpiries) removeFields(b *Batch, db storage.DB, due ttl.Due, step *ttl.Step) error {
+	if x.of != db.Number() || !bytes.Equal(x.hash.Key, due.Key) {
+		x.of, x.hash, x.left = db.Number(), due, storage.ExpiredFields{}
+	}
 	start, _ := b.engine.clock.now()
-	for more := true; more; {
-		var removed int
-		var err error
-		if removed, more, err = db.RemoveExpiredFields(due.Key); err != nil {
+	for {
+		before := x.left.Removed
+		if err := db.RemoveExpiredFields(due.Key, &x.left); err != nil {
+			x.left = storage.ExpiredFields{}
 			return err
 		}
-		step.Removed += removed
-		if at, _ := b.engine.clock.now(); more && at >= start+int64(removeTime) {
+		step.Removed += x.left.Removed - before
+		if !x.left.Left {
+			x.left = storage.ExpiredFields{}
+			return nil
+		}
+		if at, _ := b.engine.clock.now(); at >= start+int64(removeTime) {
 			step.Again = append(step.Again, due)
 			return nil
 		}
 	}
-	return nil
 }

@@ -2,12 +2,10 @@ package rdb
 
 import "kedis/storage/listpack"
 
-// Copyable is nil, or an *UnsupportedError for what CopyTo can't write: streams, and hashes with fields that
-// expire, which version 10 doesn't have.
+// Copyable is nil, or an *UnsupportedError for what CopyTo can't write: streams.
 func (v *Value) Copyable() error {
 	switch v.Type {
-	case typeHashMetadata, typeHashMetadataPreGA, typeHashListpackExpiry, typeHashListpackPreGA,
-		typeStreamListpacks, typeStreamListpacks2, typeStreamListpacks3:
+	case typeStreamListpacks, typeStreamListpacks2, typeStreamListpacks3:
 		return &UnsupportedError{Type: v.Type}
 	}
 	return nil
@@ -46,6 +44,9 @@ func (v *Value) copyElements(e *Encoder) error {
 	case Set:
 		e.BeginSet(v.Count)
 	case Hash:
+		if v.fieldsExpire() {
+			return v.copyExpiring(e)
+		}
 		e.BeginHash(v.Count)
 	case SortedSet:
 		e.BeginSortedSet(v.Count)
@@ -59,6 +60,28 @@ func (v *Value) copyElements(e *Encoder) error {
 		default:
 			e.Member(v.Element.Bytes)
 		}
+	}
+	if v.err != nil {
+		return v.err
+	}
+	e.End()
+	return e.err
+}
+
+// fieldsExpire tells whether the value is a hash whose fields can.
+func (v *Value) fieldsExpire() bool {
+	switch v.Type {
+	case typeHashMetadata, typeHashMetadataPreGA, typeHashListpackExpiry, typeHashListpackPreGA:
+		return true
+	}
+	return false
+}
+
+// copyExpiring copies a hash of which fields expire. Times are written relative to the earliest that there may be.
+func (v *Value) copyExpiring(e *Encoder) error {
+	e.BeginExpiringHash(int64(max(v.firstExpiry, 1)), v.Count)
+	for v.Next() {
+		e.ExpiringField(v.Element.Bytes, v.Element.Value, v.Element.ExpireMs)
 	}
 	if v.err != nil {
 		return v.err
