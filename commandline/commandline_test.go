@@ -26,8 +26,8 @@ import (
 	"kedis/internal/config"
 	"kedis/redis-tests/launch"
 	"kedis/redis-tests/resp"
-	"kedis/server"
 	"kedis/server/command"
+	"kedis/server/datadir"
 	"kedis/storage/layout"
 	"kedis/storage/rocks"
 )
@@ -715,13 +715,13 @@ func TestNothingUnhooked(t *testing.T) {
 	if _, err := newLogger(c); err != nil {
 		t.Fatal(err)
 	}
-	data, err := server.OpenData(c, hclog.NewNullLogger())
+	data, err := datadir.Open(c, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer data.Close()
 	command.NewEngine(data.Store, c, data, hclog.NewNullLogger(), 1)
-	data.ApplyLive()
+	data.HookOptions()
 	if names := c.Unhooked(); len(names) > 0 {
 		t.Errorf("nothing puts a new value of these options into effect: %q", names)
 	}
@@ -735,7 +735,7 @@ func newerFormat(t *testing.T) string {
 	if err := c.SetFlag("dir", directory); err != nil {
 		t.Fatal(err)
 	}
-	data, err := server.OpenData(c, hclog.NewNullLogger())
+	data, err := datadir.Open(c, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"kedis/internal/config"
 	"kedis/migrate"
-	"kedis/server"
+	"kedis/server/datadir"
 )
 
 func exportCommand() *cli.Command {
@@ -84,7 +84,7 @@ func exportDirectory(work context.Context, ctx *cli.Context, files *migrate.File
 	written := make(chan error, 1)
 	go func() {
 		buffered := bufio.NewWriterSize(w, 256<<10)
-		err := server.WriteSnapshot(work, c, buffered, version, logger)
+		err := datadir.WriteSnapshot(work, c, buffered, version, logger)
 		if err == nil {
 			err = buffered.Flush()
 		}

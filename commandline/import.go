@@ -14,8 +14,8 @@ import (
 
 	"kedis/internal/config"
 	"kedis/migrate"
-	"kedis/server"
 	"kedis/server/command"
+	"kedis/server/datadir"
 	"kedis/storage"
 	"kedis/storage/rdb"
 )
@@ -135,7 +135,7 @@ func importInto(work context.Context, ctx *cli.Context, files *migrate.Files, na
 	if files.Flush == "fail" {
 		files.Flush = "apply"
 	}
-	fill, err := server.NewFill(c, hclog.New(&hclog.LoggerOptions{Name: "kedis", Level: hclog.Warn, Output: ctx.App.ErrWriter}))
+	fill, err := datadir.NewFill(c, hclog.New(&hclog.LoggerOptions{Name: "kedis", Level: hclog.Warn, Output: ctx.App.ErrWriter}))
 	if err != nil {
 		return &migrate.Error{Code: migrate.ExitTarget, Err: err}
 	}
@@ -163,7 +163,7 @@ func failed(err error) error {
 
 // filling is a data directory that is being filled, as migrate sees it.
 type filling struct {
-	fill     *server.Fill
+	fill     *datadir.Fill
 	progress *migrate.Progress
 }
 

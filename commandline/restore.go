@@ -8,7 +8,7 @@ import (
 
 	"kedis/binlog"
 	"kedis/internal/config"
-	"kedis/server"
+	"kedis/server/datadir"
 )
 
 func restoreCommand() *cli.Command {
@@ -47,7 +47,7 @@ func restore(ctx *cli.Context, words []string) error {
 		return err
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Name: "kedis", Level: hclog.Warn, Output: ctx.App.ErrWriter})
-	position, err := server.Restore(c, ctx.String("checkpoint"), ctx.String("binlog"), to, logger)
+	position, err := datadir.Restore(c, ctx.String("checkpoint"), ctx.String("binlog"), to, logger)
 	if err != nil {
 		return err
 	}

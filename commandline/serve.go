@@ -21,6 +21,7 @@ import (
 	"kedis/replication"
 	"kedis/server"
 	"kedis/server/command"
+	"kedis/server/datadir"
 	"kedis/server/execute"
 	"kedis/ttl"
 )
@@ -182,7 +183,7 @@ func serveDirectory(c *config.Config, supervisor *supervisor, logger hclog.Logge
 		return err
 	}
 	collectOften()
-	data, err := server.OpenData(c, logger)
+	data, err := datadir.Open(c, logger)
 	if err != nil {
 		return err
 	}
@@ -217,7 +218,7 @@ func reactors(c *config.Config) int {
 // service is a server and what goes on beside it.
 type service struct {
 	config  *config.Config
-	data    *server.Data
+	data    *datadir.Directory
 	engine  *execute.Engine
 	server  *server.Server
 	node    *replication.Node
@@ -234,14 +235,14 @@ type service struct {
 }
 
 // newService wires the parts of a server of the data.
-func newService(c *config.Config, data *server.Data, stopper *stopper, logger hclog.Logger) *service {
-	data.ApplyLive()
+func newService(c *config.Config, data *datadir.Directory, stopper *stopper, logger hclog.Logger) *service {
+	data.HookOptions()
 	v := &service{config: c, data: data, stopper: stopper, logger: logger, reactors: reactors(c)}
 	v.engine = command.NewEngine(data.Store, c, data, logger, v.reactors)
 	v.engine.Version, v.engine.Server = version, stopper
 	v.server = server.New(v.engine, c, logger)
 	v.server.UseProcessors(func(n int) { runtime.GOMAXPROCS(n) })
-	v.node = server.NewReplication(data, v.engine, version)
+	v.node = datadir.NewReplication(data, v.engine, version)
 	v.sweeper = newSweeper(v.engine, v.engine.Expiries(), c, logger)
 	v.fields = newSweeper(v.engine, v.engine.FieldExpiries(), c, logger)
 	v.engine.Sweeper, v.engine.Fields = v.sweeper, v.fields
@@ -249,7 +250,7 @@ func newService(c *config.Config, data *server.Data, stopper *stopper, logger hc
 }
 
 // serveData serves what was opened, and closes it at the end.
-func serveData(c *config.Config, data *server.Data, supervisor *supervisor, stopper *stopper, logger hclog.Logger) error {
+func serveData(c *config.Config, data *datadir.Directory, supervisor *supervisor, stopper *stopper, logger hclog.Logger) error {
 	v := newService(c, data, stopper, logger)
 	v.supervisor, v.engine.Supervisor = supervisor, supervisor.name
 	sweeping, stopSweeping := context.WithCancel(context.Background())
@@ -323,7 +324,7 @@ func (v *service) extendTimeout(ctx context.Context) (end func()) {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(server.ProgressInterval):
+			case <-time.After(datadir.ProgressInterval):
 			}
 		}
 	})

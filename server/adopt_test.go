@@ -2,13 +2,11 @@ package server
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +21,7 @@ import (
 	"kedis/internal/resp"
 	"kedis/replication"
 	"kedis/server/command"
+	"kedis/server/datadir"
 )
 
 // The steps of a full synchronization at which a steppingHost stops. During the last two of them clients are served, and the role
@@ -40,21 +39,21 @@ const (
 
 // steppingHost calls at with each step of the first full synchronization, on the goroutine that takes it.
 type steppingHost struct {
-	*host
+	*datadir.Host
 	at     func(step string)
 	loaded atomic.Bool // the snapshot was taken in
 }
 
 func (h *steppingHost) NewLog(history binlog.History, at int64, database int) (*binlog.Log, uint64, error) {
 	h.at(stepNewLog)
-	log, directory, err := h.host.NewLog(history, at, database)
+	log, directory, err := h.Host.NewLog(history, at, database)
 	h.loaded.Store(true)
 	h.at(stepLogMade)
 	return log, directory, err
 }
 
 func (h *steppingHost) Exclude() func() {
-	admit := h.host.Exclude()
+	admit := h.Host.Exclude()
 	if !h.loaded.CompareAndSwap(true, false) {
 		return admit
 	}
@@ -67,13 +66,13 @@ func (h *steppingHost) Exclude() func() {
 
 func (h *steppingHost) AdoptLog(log *binlog.Log) {
 	h.at(stepExchanged)
-	h.host.AdoptLog(log)
+	h.Host.AdoptLog(log)
 	h.at(stepLogAdopted)
 }
 
 func (h *steppingHost) RemoveFormerLogs() error {
 	h.at(stepFormerLog)
-	err := h.host.RemoveFormerLogs()
+	err := h.Host.RemoveFormerLogs()
 	h.at(stepFormerIsGone)
 	return err
 }
@@ -154,8 +153,8 @@ func startSynchronizing(t *testing.T, to string) *synchronizing {
 		}
 	}
 	s.running = startPrepared(t, func(r *running) {
-		s.node = replication.New(replication.Options{Store: r.data.Store, Host: &steppingHost{host: &host{r.data, r.engine}, at: at},
-			Config: r.config, Directory: r.data.directory, Version: "test", Logger: hclog.NewNullLogger()})
+		s.node = replication.New(replication.Options{Store: r.data.Store, Host: &steppingHost{Host: &datadir.Host{Directory: r.data, Engine: r.engine}, at: at},
+			Config: r.config, Directory: r.config.Dir.Get(), Version: "test", Logger: hclog.NewNullLogger()})
 		r.engine.SetReplication(s.node)
 		if err := s.node.TakeRole(); err != nil {
 			t.Fatal(err)
@@ -190,7 +189,7 @@ func (s *synchronizing) killed() string {
 	var failed error
 	for range 10 { // a file may go while it is copied
 		copied := filepath.Join(s.t.TempDir(), "data")
-		if failed = os.CopyFS(copied, os.DirFS(s.data.directory)); failed == nil {
+		if failed = os.CopyFS(copied, os.DirFS(s.config.Dir.Get())); failed == nil {
 			return copied
 		}
 	}
@@ -205,7 +204,7 @@ func valueIn(t *testing.T, directory, key string) string {
 	if err := c.SetFlag("dir", directory); err != nil {
 		t.Fatal(err)
 	}
-	data, err := OpenData(c, hclog.NewNullLogger())
+	data, err := datadir.Open(c, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatalf("the next start: %v", err)
 	}
@@ -259,67 +258,6 @@ func TestKilledWhileAdopting(t *testing.T) {
 	}
 }
 
-// TestLaterLogWithRecords starts a data directory with a log that the data doesn't belong to.
-func TestLaterLogWithRecords(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		number  int
-		records bool
-		emptied bool // there is no data at all
-		refused bool
-	}{
-		{"a later log with records", 2, true, false, true},
-		{"a later log without records", 2, false, false, false},
-		{"a log without data", 1, true, true, true},
-		{"a log without records and data", 1, false, true, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			options := config.New()
-			if err := options.SetFlag("dir", t.TempDir()); err != nil {
-				t.Fatal(err)
-			}
-			directory := options.Dir.Get()
-			open := func() error {
-				data, err := OpenData(options, hclog.NewNullLogger())
-				if err != nil {
-					return err
-				}
-				return data.Close()
-			}
-			if err := open(); err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join(directory, "binlog", strconv.Itoa(c.number))
-			if c.emptied {
-				db := filepath.Join(directory, "db")
-				if err := errors.Join(os.RemoveAll(db), os.RemoveAll(path), os.Mkdir(db, 0o700)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			log, err := binlog.Create(binlog.Options{Directory: path}, binlog.History{ID: binlog.NewID()}, 1000, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.records {
-				if _, err := log.Append(0, 0, []byte("*1\r\n$4\r\nPING\r\n")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := log.Close(); err != nil {
-				t.Fatal(err)
-			}
-			err = open()
-			if c.refused != (err != nil) || err != nil && !strings.Contains(err.Error(), path+" holds writes from position 1000 to 1014") {
-				t.Fatalf("the start: %v", err)
-			}
-			if _, from, to, err := binlog.Extent(path); c.refused && (err != nil || from == to) {
-				t.Errorf("the log was touched: from %d to %d, %v", from, to, err)
-			}
-		})
-	}
-}
-
 // TestFeedThatBeginsInTheExchange has a replica ask for all data when they are exchanged and the log is not: it isn't told the
 // former log's history, of which the new data is not.
 func TestFeedThatBeginsInTheExchange(t *testing.T) {
@@ -347,31 +285,4 @@ func TestFeedThatBeginsInTheExchange(t *testing.T) {
 		t.Errorf("the replica is told %q", line)
 	}
 	s.linked()
-}
-
-// TestPartialForkIsRemoved starts a data directory in which a crash has left a fork of the log incomplete.
-func TestPartialForkIsRemoved(t *testing.T) {
-	options := config.New()
-	if err := options.SetFlag("dir", t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	partial := filepath.Join(options.Dir.Get(), "binlog", "2"+binlog.PartialSuffix)
-	for range 2 {
-		data, err := OpenData(options, hclog.NewNullLogger())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := data.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := os.Stat(partial); !errors.Is(err, os.ErrNotExist) {
-			t.Fatalf("it is there: %v", err)
-		}
-		if err := os.MkdirAll(partial, 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(partial, "0000000001.log"), make([]byte, 100), 0o640); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -1,7 +1,7 @@
 // Package server serves clients: gnet's reactors, connections and pipelines.
 //
 // It knows how requests come and replies leave, and nothing of what they mean: package command
-// does. It opens the data directory, recovers it, and closes it.
+// does. Nor does it know where the data is: package datadir does.
 package server
 
 import (

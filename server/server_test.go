@@ -17,6 +17,7 @@ import (
 	"kedis/internal/config"
 	"kedis/redis-tests/resp"
 	"kedis/server/command"
+	"kedis/server/datadir"
 )
 
 // patience is how long something may take that has to happen.
@@ -26,19 +27,19 @@ const patience = 30 * time.Second
 type running struct {
 	*Server
 	t    *testing.T
-	data *Data
+	data *datadir.Directory
 	log  *breakableLog
 }
 
 // breakableLog is a log that can be told to take no writes.
 type breakableLog struct {
-	*Data
+	*datadir.Directory
 	broken atomic.Bool
 }
 
 var errBroken = errors.New("the test has broken the log")
 
-func (l *breakableLog) Ready() error { return l.Data.Ready() }
+func (l *breakableLog) Ready() error { return l.Directory.Ready() }
 
 // startServer starts a server with options, such as "maxclients", "2", beside those of other tests.
 func startServer(t *testing.T, options ...string) *running {
@@ -59,11 +60,11 @@ func startPrepared(t *testing.T, prepare func(*running), options ...string) *run
 		}
 	}
 	logger := hclog.NewNullLogger()
-	data, err := OpenData(c, logger)
+	data, err := datadir.Open(c, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{t: t, data: data, log: &breakableLog{Data: data}}
+	r := &running{t: t, data: data, log: &breakableLog{Directory: data}}
 	data.Store.Attach(r.log, data.Store.LogDirectory())
 	engine := command.NewEngine(data.Store, c, r.log, logger, 2)
 	r.Server = New(engine, c, logger)
@@ -94,14 +95,14 @@ func (l *breakableLog) Append(database, after int, pieces ...[]byte) (int64, err
 	if l.broken.Load() {
 		return 0, errBroken
 	}
-	return l.Data.Log().Append(database, after, pieces...)
+	return l.Directory.Log().Append(database, after, pieces...)
 }
 
-func (l *breakableLog) Sync(position int64) error          { return l.Data.Log().Sync(position) }
-func (l *breakableLog) Position() int64                    { return l.Data.Log().Position() }
-func (l *breakableLog) Database() int                      { return l.Data.Log().Database() }
-func (l *breakableLog) Purge(persisted int64) (int, error) { return l.Data.Log().Purge(persisted) }
-func (l *breakableLog) AwaitsRoom() bool                   { return l.Data.Log().AwaitsRoom() }
+func (l *breakableLog) Sync(position int64) error          { return l.Directory.Log().Sync(position) }
+func (l *breakableLog) Position() int64                    { return l.Directory.Log().Position() }
+func (l *breakableLog) Database() int                      { return l.Directory.Log().Database() }
+func (l *breakableLog) Purge(persisted int64) (int, error) { return l.Directory.Log().Purge(persisted) }
+func (l *breakableLog) AwaitsRoom() bool                   { return l.Directory.Log().AwaitsRoom() }
 
 func freePort(t *testing.T) string {
 	t.Helper()

@@ -28,8 +28,14 @@ type sharedWait struct {
 // this reactor, so all but those who wait for a worker or for other clients have the reactor commit.
 func (r *reactor) wait(c *connection, request *execute.Request) {
 	c.park(request)
+	wait := c.session.Wait()
+	if wait.Blocked != nil { // nothing that the client has sent before waits for a commit
+		r.beginWait(c, wait)
+		r.schedule()
+		return
+	}
 	r.waits.noted = append(r.waits.noted, c)
-	if c.session.Wait().Shared() {
+	if wait.Shared() {
 		r.commit()
 	} else {
 		r.schedule()
@@ -66,8 +72,11 @@ func (r *reactor) beginWait(c *connection, wait *execute.Wait) {
 		return
 	}
 	if blocked := wait.Blocked; blocked != nil {
+		blocked.Place = -1
 		r.waits.add(r, c, blocked)
-		wait.Begin(nil)
+		if blocked.Ended() { // while a worker had the session
+			r.post(func() { r.unblock(c, blocked) })
+		}
 		return
 	}
 	if !wait.Begin(func() { r.post(func() { r.workDone(c) }) }) {
@@ -105,9 +114,16 @@ func (r *reactor) resume(c *connection) {
 }
 
 // unblock goes on with a client whose wait for others was claimed: with its answer, or with its request.
+// When the claim was taken back, the client goes on waiting.
 func (r *reactor) unblock(c *connection, blocked *execute.Blocked) {
-	if c.session.Wait().Blocked != blocked || c.pending == nil {
+	switch {
+	case c.working: // which notes the wait, and looks for its end then
+		return
+	case c.session.Wait().Blocked != blocked || c.pending == nil || c.closed:
 		return // it was abandoned
+	case !blocked.Ended():
+		r.waits.add(r, c, blocked)
+		return
 	}
 	r.waits.remove(blocked)
 	c.session.EndWait()
@@ -172,8 +188,7 @@ func (d *deadlines) Pop() any {
 
 // add takes up a client's deadline, if it has one.
 func (w *waits) add(r *reactor, c *connection, blocked *execute.Blocked) {
-	blocked.Place = -1
-	if blocked.Deadline == 0 {
+	if blocked.Deadline == 0 || blocked.Place >= 0 {
 		return
 	}
 	heap.Push(&w.deadlines, deadline{blocked, c})

@@ -7,6 +7,7 @@ import (
 	"math"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/engine"
 )
 
@@ -60,7 +61,7 @@ func TestWhatNobodyAskedForCostsLittle(t *testing.T) {
 	for i := 4; i < left-1; i++ {
 		must(t, z.Remove(fmt.Appendf(nil, "member%06d", i), float64(i)))
 	}
-	must(t, z.Save())
+	must(t, z.Save(keyevent.Changed))
 	midst.Effect(0, []byte("EFFECT"))
 	must(t, store.Commit(midst))
 	txn = store.NewTxn()
@@ -83,7 +84,7 @@ func TestLargeMembersAreNotReadAhead(t *testing.T) {
 		for i := range 40 {
 			must(t, z.Put(member(i), float64(i), 0, false))
 		}
-		must(t, z.Save())
+		must(t, z.Save(keyevent.Changed))
 	}) {
 	}
 	txn := x.store.NewTxn()
@@ -170,7 +171,7 @@ func (x *orderedTest) useQueue(db DB, key []byte, model map[string]float64) {
 	default:
 		x.dequeue(&z, model, 1+x.random.IntN(3)*x.random.IntN(30), x.random.IntN(5) == 0)
 	}
-	must(x.t, z.Save())
+	must(x.t, z.Save(keyevent.Changed))
 }
 
 func (x *orderedTest) enqueue(z *ZSet, model map[string]float64, n, low, high int) {

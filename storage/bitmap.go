@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"kedis/internal/keyevent"
 	"kedis/storage/bits"
 	"kedis/storage/layout"
 )
@@ -21,7 +22,9 @@ func (d DB) SetBit(key []byte, offset uint64, bit int) (old int, err error) {
 		return 0, err
 	}
 	value, _ = bits.Set(value, offset, bit)
-	return old, d.saveRaw(key, k, value)
+	err = d.saveRaw(key, k, value)
+	d.Notify(keyevent.SetBit, key)
+	return old, err
 }
 
 // bytesFor is how many bytes hold a number of bits.
@@ -49,15 +52,18 @@ type FieldOperation struct {
 // BitField carries out operations one after another, and calls result with what each of them returns;
 // ok is false where the number didn't fit and nothing was stored.
 func (d DB) BitField(key []byte, operations []FieldOperation, result func(number int64, ok bool)) error {
-	k, err := d.LookupType(key, layout.String)
-	if err != nil {
-		return err
-	}
 	end := uint64(0) // of the last bit that is written
 	for i := range operations {
 		if o := &operations[i]; o.Action != FieldGet {
 			end = max(end, o.Offset+uint64(o.Type.Bits))
 		}
+	}
+	if end == 0 {
+		d = d.Reading()
+	}
+	k, err := d.LookupType(key, layout.String)
+	if err != nil {
+		return err
 	}
 	if end == 0 {
 		for i := range operations {
@@ -78,7 +84,9 @@ func (d DB) BitField(key []byte, operations []FieldOperation, result func(number
 	if !changed {
 		return d.unshare(key, k)
 	}
-	return d.saveRaw(key, k, value)
+	err = d.saveRaw(key, k, value)
+	d.Notify(keyevent.SetBit, key)
+	return err
 }
 
 // apply carries out the operation on a value that is long enough for it.
@@ -101,7 +109,7 @@ func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte) 
 	sources := make([][]byte, len(keys))
 	total, longest := 0, 0
 	for i, key := range keys {
-		k, err := d.LookupType(key, layout.String)
+		k, err := d.Reading().LookupType(key, layout.String)
 		if err != nil {
 			return 0, err
 		}
@@ -121,9 +129,11 @@ func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte) 
 	case err != nil:
 		return 0, err
 	case len(result) > 0:
-		return len(result), d.Save(target, old, layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: result})
+		err = d.Save(target, old, layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: result})
+		d.Notify(keyevent.StringSet, target)
 	case old.Exists:
-		return 0, d.Remove(target, old)
+		err = d.Remove(target, old)
+		d.Notify(keyevent.Del, target)
 	}
-	return 0, nil
+	return len(result), err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/layout"
 )
 
@@ -191,7 +192,7 @@ func TestUsage(t *testing.T) {
 	if err := list.Push(false, elements); err != nil {
 		t.Fatal(err)
 	}
-	if err := list.Save(); err != nil {
+	if err := list.Save(keyevent.Changed); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Commit(txn); err != nil {

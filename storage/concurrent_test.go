@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"kedis/internal/keyevent"
 	"kedis/lock"
 	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
@@ -327,7 +328,7 @@ func (w *worker) change(db DB, p, other place, want placeValue, found bool, chan
 			list, err := db.List(key)
 			if err == nil {
 				if err = list.Pop(true, 1, func([]byte) {}); err == nil {
-					err = list.Save()
+					err = list.Save(keyevent.Changed)
 				}
 			}
 			return err
@@ -340,7 +341,7 @@ func (w *worker) change(db DB, p, other place, want placeValue, found bool, chan
 			list, err := db.List(key)
 			if err == nil {
 				if err = list.Push(false, [][]byte{[]byte(element)}); err == nil {
-					err = list.Save()
+					err = list.Save(keyevent.Changed)
 				}
 			}
 			return err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"kedis/internal/keyevent"
 )
 
 // queue makes a spread sorted set of so many members, the scores of which are their numbers.
@@ -16,7 +18,7 @@ func queue(t *testing.T, s *Store, key []byte, members int) {
 	for i := range members {
 		must(t, z.Put(fmt.Appendf(nil, "member%06d", i), float64(i), 0, false))
 	}
-	must(t, z.Save())
+	must(t, z.Save(keyevent.Changed))
 	txn.Effect(0, []byte("EFFECT"))
 	must(t, s.Commit(txn))
 }
@@ -44,7 +46,7 @@ func pop(t *testing.T, txn *Txn, key []byte, last bool, budget int) (score float
 		return false
 	}))
 	must(t, z.Remove(member, score))
-	must(t, z.Save())
+	must(t, z.Save(keyevent.Changed))
 	txn.Effect(0, []byte("EFFECT"))
 	return score
 }
@@ -88,7 +90,7 @@ func TestPoll(t *testing.T) {
 			t.Fatalf("%s is due, want %s", member, want)
 		}
 		must(t, z.Remove(member, float64(i)))
-		must(t, z.Save())
+		must(t, z.Save(keyevent.Changed))
 		txn.Effect(0, []byte("EFFECT"))
 		must(t, store.Commit(txn))
 	}
@@ -137,7 +139,7 @@ func TestEndsOfAnotherTime(t *testing.T) {
 	z, err := txn.DB(0).ZSet(key)
 	must(t, err)
 	must(t, z.Put([]byte("new"), -5, 0, false))
-	must(t, z.Save())
+	must(t, z.Save(keyevent.Changed))
 	txn.Effect(0, []byte("EFFECT"))
 	must(t, store.Commit(txn))
 	if got := lowest(nil); got != -5 {

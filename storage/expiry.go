@@ -3,6 +3,7 @@ package storage
 import (
 	"runtime"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/layout"
 	"kedis/ttl"
 )
@@ -65,6 +66,7 @@ func (d DB) RemoveExpired(key []byte) (bool, error) {
 		return false, err
 	}
 	d.txn.Effect(d.number, delEffect, key)
-	d.txn.KeyEvents().Add(d.number, key, EventExpired, k.Type, ClassExpiry)
+	d.txn.KeyEvents().Add(d.number, key, keyevent.Expired, k.Type)
+	d.Notify(keyevent.Expired, key)
 	return true, d.txn.Expire(func() error { return d.remove(key, &k) })
 }

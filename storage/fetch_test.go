@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/engine"
 )
 
@@ -54,7 +55,7 @@ func TestFetch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := h.Save(); err != nil {
+	if err := h.Save(keyevent.Changed); err != nil {
 		t.Fatal(err)
 	}
 	txn.Effect(0, []byte("hset"))

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/engine"
 	"kedis/storage/layout"
 )
@@ -43,7 +44,7 @@ func (s *small) set(field, value string) {
 			s.want[field] = value
 		}
 		must(s.t, err)
-		return h.Save()
+		return h.Save(keyevent.Changed)
 	})
 }
 

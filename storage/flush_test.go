@@ -4,6 +4,7 @@ import (
 	"sync"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/engine"
 )
 
@@ -89,7 +90,7 @@ func TestReapingPassesOverWhatIsNotPersisted(t *testing.T) {
 			list, err := db.List([]byte(key))
 			if err == nil {
 				if err = list.Push(false, [][]byte{[]byte("a"), []byte("b"), []byte("c")}); err == nil {
-					err = list.Save()
+					err = list.Save(keyevent.Changed)
 				}
 			}
 			return err

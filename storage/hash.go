@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/storage/digest"
 	"kedis/storage/layout"
@@ -112,16 +113,23 @@ func (h *Hash) elements() spreadElements {
 	return spreadElements{h.db, layout.KindHashField, h.next.ID, h.fresh}
 }
 
-// Save writes the hash down: its record, or that the key is gone with the last field.
-func (h *Hash) Save() error {
+// Save writes the hash down: its record, or that the key is gone with the last field. names are the events that it is.
+func (h *Hash) Save(names ...keyevent.Name) error {
+	empty := h.Len() == 0
+	var err error
 	switch {
-	case h.Len() > 0:
+	case !empty:
 		h.next.Value = h.pack
-		return h.db.save(h.key, &h.old, &h.next)
+		err = h.db.save(h.key, &h.old, &h.next)
 	case h.old.Exists:
-		return h.db.Remove(h.key, h.old)
+		err = h.db.Remove(h.key, h.old)
 	}
-	return nil
+	last := len(names) - 1
+	for _, name := range names[:last] {
+		h.db.Notify(name, h.key)
+	}
+	h.db.notifySaved(names[last], h.key, empty, h.old.Exists)
+	return err
 }
 
 // find is where a field stands in the listpack.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
 	"kedis/storage/rdb"
@@ -234,6 +235,7 @@ func (h *Hash) dropExpired(field []byte) (bool, error) {
 		return false, err
 	}
 	h.db.txn.Effect(h.db.number, hdelEffect, h.key, field)
+	h.db.Notify(keyevent.HExpired, h.key)
 	return h.Delete(field)
 }
 
@@ -421,10 +423,17 @@ func (d DB) RemoveExpiredFields(key []byte, x *ExpiredFields) error {
 		}
 		x.Left, x.behind = h.mayBeDue() && !h.packed(), nil // some came behind the place
 	}
-	if len(due) == 0 && (h.packed() || unchanged(&h.old.Metadata, &h.next)) {
+	switch {
+	case len(due) > 0:
+		return h.Save(keyevent.HExpired)
+	case h.packed() || unchanged(&h.old.Metadata, &h.next):
 		return nil
 	}
-	return h.Save()
+	// Only its place in the index is another one, which is no change that anybody watches for.
+	if err := d.moveDue(key, dueOf(&h.old.Metadata), h.next.DueMs); err != nil {
+		return err
+	}
+	return d.putMetadata(key, &h.next)
 }
 
 // takeDue returns the first fields that have expired, behind a place, and notes whether there are others.

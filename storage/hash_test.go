@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
@@ -171,7 +172,7 @@ func changeHash(t *testing.T, db DB, m *modelHash, random *rand.Rand) {
 			same(found, m.delete(field), err)
 		}
 	}
-	must(t, h.Save())
+	must(t, h.Save(keyevent.Changed))
 }
 
 // incrementField adds to a field, if it holds an integer.
@@ -262,7 +263,7 @@ func TestHashIncrementLimits(t *testing.T) {
 	if _, err := txn.DB(0).Set([]byte("h")); err != nil {
 		t.Errorf("a hash that was not saved is there: %v", err)
 	}
-	must(t, h.Save())
+	must(t, h.Save(keyevent.Changed))
 	if _, err := txn.DB(0).Set([]byte("h")); !errors.Is(err, ErrWrongType) {
 		t.Errorf("a hash opened as a set: %v", err)
 	}
@@ -291,8 +292,8 @@ func TestSpreadCollectionsFailLoudly(t *testing.T) {
 		_, err = s.Add(fmt.Appendf(nil, "member%d", i))
 		must(t, err)
 	}
-	must(t, h.Save())
-	must(t, s.Save())
+	must(t, h.Save(keyevent.Changed))
+	must(t, s.Save(keyevent.Changed))
 	everything := func(_, _ []byte) bool { return true }
 	members := func([]byte) bool { return true }
 	walks := map[string]func() error{

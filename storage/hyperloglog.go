@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/hyperloglog"
 	"kedis/storage/layout"
 )
@@ -50,13 +51,15 @@ func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (b
 	case k.Exists:
 		return false, d.unshare(key, k)
 	}
-	return true, d.saveRaw(key, k, value)
+	err = d.saveRaw(key, k, value)
+	d.Notify(keyevent.PFAdd, key)
+	return true, err
 }
 
 // HyperLogLogCount estimates the number of distinct elements of a key, and of a missing one 0. In a
 // command that may write, the estimate is stored with them.
 func (d DB) HyperLogLogCount(key []byte) (uint64, error) {
-	k, err := d.HyperLogLog(key)
+	k, err := d.Reading().HyperLogLog(key)
 	if err != nil || !k.Exists {
 		return 0, err
 	}
@@ -86,7 +89,7 @@ func (d DB) HyperLogLogCountUnion(keys [][]byte) (uint64, error) {
 func (d DB) hyperLogLogs(keys [][]byte) ([][]byte, error) {
 	values := make([][]byte, 0, len(keys))
 	for _, key := range keys {
-		k, err := d.LookupType(key, layout.String)
+		k, err := d.Reading().LookupType(key, layout.String)
 		if err != nil {
 			return values, err
 		}
@@ -104,7 +107,7 @@ func (d DB) hyperLogLogs(keys [][]byte) ([][]byte, error) {
 
 // HyperLogLogMerge adds the elements of other keys to a key, which is made if it is missing.
 func (d DB) HyperLogLogMerge(target []byte, keys [][]byte, sparseMaxBytes int) error {
-	k, err := d.HyperLogLog(target)
+	k, err := d.Reading().HyperLogLog(target)
 	if err != nil {
 		return err
 	}
@@ -114,7 +117,9 @@ func (d DB) HyperLogLogMerge(target []byte, keys [][]byte, sparseMaxBytes int) e
 		return err
 	}
 	d.txn.scratch.draft = value
-	return d.saveRaw(target, k, value)
+	err = d.saveRaw(target, k, value)
+	d.Notify(keyevent.PFAdd, target)
+	return err
 }
 
 // HyperLogLogDensify makes the key that was found dense, and tells whether it was not.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/layout"
 )
 
@@ -263,7 +264,7 @@ func TestPoppedElementsAreNotUsed(t *testing.T) {
 			if err := f(&l); err != nil {
 				return err
 			}
-			return l.Save()
+			return l.Save(keyevent.Changed)
 		})
 	}
 	for i := range 1000 {

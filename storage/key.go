@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"kedis/internal/keyevent"
 	"kedis/storage/engine"
 	"kedis/storage/layout"
 )
@@ -27,13 +28,19 @@ func (d DB) lookup(key []byte, k *Key) error {
 	}
 	there := k.Exists && !d.expired(&k.Metadata)
 	d.txn.CountLookup(there)
-	if there || !k.Exists {
+	if there {
 		return nil
 	}
-	*k = Key{}
-	if d.txn.Mode().Writing && !d.txn.Mode().Replica {
-		_, err := d.RemoveExpired(key)
-		return err
+	if k.Exists {
+		*k = Key{}
+		if d.txn.Mode().Writing && !d.txn.Mode().Replica {
+			if _, err := d.RemoveExpired(key); err != nil {
+				return err
+			}
+		}
+	}
+	if d.miss == missed || d.miss == missedByReads && !d.txn.Mode().Writing {
+		d.Notify(keyevent.KeyMiss, key)
 	}
 	return nil
 }
@@ -87,7 +94,10 @@ func (d DB) Save(key []byte, old Key, next layout.Metadata) error { return d.sav
 // save is Save without copies of what it is told.
 func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 	t := d.txn
-	t.KeyEvents().Add(d.number, key, EventChanged, next.Type, ClassChange)
+	t.KeyEvents().Add(d.number, key, keyevent.Changed, next.Type)
+	if !old.Exists {
+		d.Notify(keyevent.New, key)
+	}
 	if old.Exists && old.Encoding == layout.Spread && (next.Encoding != layout.Spread || next.ID != old.ID) {
 		if err := d.abandon(&old.Metadata); err != nil {
 			return err
@@ -164,7 +174,7 @@ func (d DB) reindex(key []byte, old *Key, expireMs int64, kind layout.Type) erro
 
 // Remove deletes a key that exists: one small write, however many elements it has.
 func (d DB) Remove(key []byte, k Key) error {
-	d.txn.KeyEvents().Add(d.number, key, EventChanged, k.Type, ClassChange)
+	d.txn.KeyEvents().Add(d.number, key, keyevent.Changed, k.Type)
 	return d.remove(key, &k)
 }
 
@@ -199,6 +209,7 @@ func (d DB) Delete(key []byte) (bool, error) {
 	if err != nil || !k.Exists {
 		return false, err
 	}
+	d.Notify(keyevent.Del, key)
 	return true, d.Remove(key, k)
 }
 
@@ -220,6 +231,7 @@ func (d DB) Move(key []byte, k Key, to []byte) error {
 	if err := d.forget(key, k); err != nil {
 		return err
 	}
+	d.NotifyReplaced(to, target)
 	return d.Save(to, target, next)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/digest"
 	"kedis/storage/engine"
 	"kedis/storage/layout"
@@ -146,8 +147,17 @@ func (l *List) Len() int {
 
 func (l *List) packed() bool { return l.next.Encoding == layout.Listpack }
 
-// Save writes the list down: its record, or that the key is gone with the last element.
-func (l *List) Save() error {
+// Save writes the list down: its record, or that the key is gone with the last element. name is the event that it is; of keyevent.Changed
+// nobody is told.
+func (l *List) Save(name keyevent.Name) error {
+	err := l.save()
+	if name != keyevent.Changed {
+		l.db.notifySaved(name, l.key, l.Len() == 0, l.old.Exists)
+	}
+	return err
+}
+
+func (l *List) save() error {
 	if l.made != nil {
 		if err := l.made.Finish(); err != nil {
 			return err

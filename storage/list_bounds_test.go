@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/redis-tests/seed"
 	"kedis/storage/engine"
 	"kedis/storage/layout"
@@ -115,13 +116,13 @@ func (x *listStore) command(txn *Txn) {
 		must(x.t, err)
 		values := x.values()
 		must(x.t, l.Push(false, values))
-		must(x.t, l.Save())
+		must(x.t, l.Save(keyevent.Changed))
 		x.set(list, values)
 	default:
 		l, err := db.List([]byte(key))
 		must(x.t, err)
 		changed := x.change(&l, x.model[list])
-		must(x.t, l.Save())
+		must(x.t, l.Save(keyevent.Changed))
 		x.set(list, changed)
 	}
 }
@@ -410,7 +411,7 @@ func fillList(t *testing.T, s *Store, key string, n int) {
 		for i := range n {
 			must(t, l.Push(false, [][]byte{strconv.AppendInt(nil, int64(i), 10)}))
 		}
-		return l.Save()
+		return l.Save(keyevent.Changed)
 	})
 }
 
@@ -422,7 +423,7 @@ func changeList(t *testing.T, s *Store, key string, budget int, change func(l *L
 		l, err := db.List([]byte(key))
 		must(t, err)
 		must(t, change(&l))
-		return l.Save()
+		return l.Save(keyevent.Changed)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/redis-tests/seed"
 	"kedis/storage/engine"
 	"kedis/storage/layout"
@@ -74,7 +75,7 @@ func (m *runModel) open(list int, mode Mode) List {
 func (m *runModel) change(list int, f func(l *List) error) {
 	l := m.open(list, Mode{Writing: true})
 	must(m.t, f(&l))
-	must(m.t, l.Save())
+	must(m.t, l.Save(keyevent.Changed))
 	m.txn.Effect(0, []byte("changed"))
 	must(m.t, m.store.Commit(m.txn))
 	m.txn.Reset()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
 )
@@ -114,7 +115,7 @@ func listAgainstModel(t *testing.T, o Options) {
 			l, err := db.List(key)
 			must(t, err)
 			next = x.changeList(&l, next)
-			must(t, l.Save())
+			must(t, l.Save(keyevent.Changed))
 		})
 		if committed {
 			model = next
@@ -232,7 +233,7 @@ func zsetAgainstModel(t *testing.T, o Options) {
 			z, err := db.ZSet(key)
 			must(t, err)
 			x.changeZSet(&z, next)
-			must(t, z.Save())
+			must(t, z.Save(keyevent.Changed))
 		})
 		if committed {
 			model = next
@@ -322,7 +323,7 @@ func TestAListWithoutAnElementIsCorrupt(t *testing.T) {
 		for i := range 30 {
 			must(t, l.Push(false, [][]byte{fmt.Append(nil, "element", i)}))
 		}
-		must(t, l.Save())
+		must(t, l.Save(keyevent.Changed))
 		must(t, db.txn.Delete(db.space, layout.AppendSequenceKey(nil, l.next.ID, l.next.Head+5)))
 	}) {
 	}

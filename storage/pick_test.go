@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"kedis/internal/keyevent"
 )
 
 // spreadSetOf makes a spread set of what shape returns for 0 to n-1, and settles it.
@@ -23,7 +25,7 @@ func spreadSetOf(t *testing.T, n int, shape func(i int) string) (set Set, member
 		must(t, err)
 		members = append(members, shape(i))
 	}
-	must(t, s.Save())
+	must(t, s.Save(keyevent.Changed))
 	txn.Effect(0, []byte("EFFECT"))
 	must(t, store.Commit(txn))
 	must(t, store.Settle())
@@ -99,7 +101,7 @@ func TestSmallPicksAreEven(t *testing.T) {
 			_, err := s.Add(fmt.Appendf(nil, "%s%d", prefix, i))
 			must(t, err)
 		}
-		must(t, s.Save())
+		must(t, s.Save(keyevent.Changed))
 		ways := map[string]func(count func(member []byte) bool){
 			"Random": func(count func(member []byte) bool) {
 				for range picks {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/engine"
 )
 
@@ -72,7 +73,7 @@ func (x *placesTest) command(db DB, model map[string]bool) {
 		}
 		must(x.t, err)
 	}
-	must(x.t, s.Save())
+	must(x.t, s.Save(keyevent.Changed))
 }
 
 func (x *placesTest) check(db DB, model map[string]bool) {

@@ -3,6 +3,8 @@ package storage
 import (
 	"fmt"
 	"testing"
+
+	"kedis/internal/keyevent"
 )
 
 // TestPrefetchWhileGenerationsChange looks ahead for keys and elements while others write, and while one generation takes the place of
@@ -42,7 +44,7 @@ func TestPrefetchWhileGenerationsChange(t *testing.T) {
 		if _, err := h.Set(field, fmt.Appendf(nil, "%0*d", 1+i%3*60, i)); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.Save(); err != nil {
+		if err := h.Save(keyevent.Changed); err != nil {
 			t.Fatal(err)
 		}
 		txn.Effect(0, []byte("HSET"), key, field)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"kedis/internal/keyevent"
 )
 
 // rankedStore has one sorted set, in RocksDB, with scores by chance, which it returns.
@@ -28,7 +30,7 @@ func rankedStore(b *testing.B, members int) (*Store, []float64) {
 			err = z.Put(fmt.Appendf(nil, "player:%08d", i), scores[i], 0, false)
 		}
 		if err == nil {
-			err = z.Save()
+			err = z.Save(keyevent.Changed)
 		}
 		txn.Effect(0, []byte("EFFECT"))
 		if err == nil {

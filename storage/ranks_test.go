@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/layout"
 )
 
@@ -90,7 +91,7 @@ func (x *ranksTest) command(db DB, model map[string]float64) {
 		must(x.t, z.Put([]byte(member), score, was, existed))
 		model[member] = score
 	}
-	must(x.t, z.Save())
+	must(x.t, z.Save(keyevent.Changed))
 }
 
 func (x *ranksTest) check(db DB, model map[string]float64) {
@@ -154,7 +155,7 @@ func TestRanksByName(t *testing.T) {
 			names = append(names, fmt.Appendf(nil, "%03d%s", i, strings.Repeat("x", x.random.IntN(400))))
 			must(t, z.Put(names[i], 0, 0, false))
 		}
-		must(t, z.Save())
+		must(t, z.Save(keyevent.Changed))
 	}) {
 	}
 	for range 300 {
@@ -220,7 +221,7 @@ func putMany(t *testing.T, db DB, key string, members int) {
 	for i := range members {
 		must(t, z.Put(fmt.Appendf(nil, "m%06d", i), float64(i), 0, false))
 	}
-	must(t, z.Save())
+	must(t, z.Save(keyevent.Changed))
 }
 
 // Many sets stay within the limit, and one that is over it alone is counted in larger pieces.
@@ -297,7 +298,7 @@ func writeRanked(t *testing.T, s *Store, random *rand.Rand) {
 			must(t, z.Put(member, float64(random.IntN(500)), was, existed))
 		}
 	}
-	must(t, z.Save())
+	must(t, z.Save(keyevent.Changed))
 	compareRanks(t, &z, random)
 	txn.Effect(0, []byte("EFFECT"))
 	switch random.IntN(4) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/redis-tests/seed"
 )
 
@@ -66,7 +67,7 @@ func (r *rereading) writeHash(field, value string, remove bool) {
 		r.now.hash[field] = value
 	}
 	must(r.t, err)
-	must(r.t, h.Save())
+	must(r.t, h.Save(keyevent.Changed))
 }
 
 func (r *rereading) writeSet(member string, remove bool) {
@@ -80,7 +81,7 @@ func (r *rereading) writeSet(member string, remove bool) {
 		r.now.set[member] = ""
 	}
 	must(r.t, err)
-	must(r.t, s.Save())
+	must(r.t, s.Save(keyevent.Changed))
 }
 
 func (r *rereading) writeSorted(member string, score float64, remove bool) {
@@ -96,7 +97,7 @@ func (r *rereading) writeSorted(member string, score float64, remove bool) {
 		delete(r.now.scores, member)
 	}
 	must(r.t, err)
-	must(r.t, z.Save())
+	must(r.t, z.Save(keyevent.Changed))
 }
 
 // writeList changes the list in one of many ways. Its length stays near 250, which is more than is read one by one.
@@ -129,7 +130,7 @@ func (r *rereading) writeList(value string) {
 		must(r.t, l.Set(index, element))
 		r.now.list[index] = value
 	}
-	must(r.t, l.Save())
+	must(r.t, l.Save(keyevent.Changed))
 }
 
 func (r *rereading) readList() {
@@ -321,7 +322,7 @@ func TestTopOfLargeSet(t *testing.T) {
 		z, err := txn.DB(0).ZSet(key)
 		must(t, err)
 		must(t, z.Put([]byte(member), score, 0, false))
-		must(t, z.Save())
+		must(t, z.Save(keyevent.Changed))
 		txn.Effect(0, []byte("EFFECT"))
 		must(t, store.Commit(txn))
 	}

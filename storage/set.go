@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/storage/digest"
 	"kedis/storage/engine"
@@ -106,21 +107,24 @@ func (s *Set) elements() spreadElements {
 	return spreadElements{s.db, layout.KindSetMember, s.next.ID, s.fresh}
 }
 
-// Save writes the set down: its record, or that the key is gone with the last member.
-func (s *Set) Save() error {
+// Save writes the set down: its record, or that the key is gone with the last member. name is the event that it is.
+func (s *Set) Save(name keyevent.Name) error {
 	if s.made != nil {
 		if err := s.made.Finish(); err != nil {
 			return err
 		}
 	}
+	empty := s.Len() == 0
+	var err error
 	switch {
-	case s.Len() > 0:
+	case !empty:
 		s.next.Value = s.pack
-		return s.db.save(s.key, &s.old, &s.next)
+		err = s.db.save(s.key, &s.old, &s.next)
 	case s.old.Exists:
-		return s.db.Remove(s.key, s.old)
+		err = s.db.Remove(s.key, s.old)
 	}
-	return nil
+	s.db.notifySaved(name, s.key, empty, s.old.Exists)
+	return err
 }
 
 // Contains tells whether something is a member.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/engine"
 	"kedis/storage/intset"
 	"kedis/storage/layout"
@@ -339,7 +340,7 @@ func (d DB) StoreUnion(key []byte, sets []Set) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return result.Len(), result.Save()
+	return result.Len(), result.Save(keyevent.SUnionStore)
 }
 
 // neverPacked tells that a set with so many members is spread, whatever they are.
@@ -401,7 +402,7 @@ func (d DB) StoreDifference(key []byte, sets []Set) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return result.Len(), result.Save()
+	return result.Len(), result.Save(keyevent.SDiffStore)
 }
 
 // subtractsAfterwards tells whether Redis would compute a difference by making a copy of the first set
@@ -443,7 +444,7 @@ func (d DB) StoreIntersection(key []byte, sets []Set) (int, error) {
 		return 0, err
 	}
 	g.settle()
-	return result.Len(), result.Save()
+	return result.Len(), result.Save(keyevent.SInterStore)
 }
 
 // gathered is an intersection that is being made. Its form depends on all of its members: of integers

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
@@ -196,7 +197,7 @@ func changeSets(t *testing.T, db DB, m setModel, random *rand.Rand) {
 		storeCombination(t, db, m, random)
 		return
 	}
-	must(t, s.Save())
+	must(t, s.Save(keyevent.Changed))
 }
 
 // popMembers takes members out by chance, of which the model then takes out the same.
@@ -391,7 +392,7 @@ func TestLargeCombinations(t *testing.T) {
 			}
 			m.get(key).members = append(m.get(key).members, member)
 		}
-		must(t, s.Save())
+		must(t, s.Save(keyevent.Changed))
 	}
 	for _, keys := range [][]string{{"a", "b"}, {"b", "a"}, {"a", "c"}, {"c", "a"}, {"a", "b", "c"}, {"c", "b", "a"}, {"b", "c", "none"}} {
 		for operation, combine := range []func([]Set, func([]byte) bool) error{SetUnion, SetIntersection, SetDifference} {
@@ -439,7 +440,7 @@ func TestUnionOfIntegersThatOverflowAnIntset(t *testing.T) {
 			_, err := s.Add([]byte(strconv.Itoa(from + i)))
 			must(t, err)
 		}
-		must(t, s.Save())
+		must(t, s.Save(keyevent.Changed))
 	}
 	_, err := db.StoreUnion([]byte("c"), db.setsOf(t, []string{"a", "b"}))
 	must(t, err)
@@ -464,7 +465,7 @@ func TestCombiningLargeMembers(t *testing.T) {
 			_, err := s.Add(member(first + i))
 			must(t, err)
 		}
-		must(t, s.Save())
+		must(t, s.Save(keyevent.Changed))
 	}
 	for name, c := range map[string]struct {
 		combine     func(sets []Set, visit func(member []byte) bool) error

@@ -23,7 +23,7 @@ func (d DB) SortSource(key []byte) (s SortSource, err error) {
 		s.scored, err = d.Scored(key)
 	} else {
 		s.Type = layout.List
-		s.list, err = d.List(key)
+		s.list, err = d.Silent().List(key)
 	}
 	return s, err
 }

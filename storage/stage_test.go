@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/layout"
 	"kedis/storage/rocks"
 )
@@ -42,7 +43,7 @@ func putHash(t *testing.T, s *Store) {
 			_, err := h.Set(fmt.Appendf(nil, "f%d", i), strconv.AppendInt(nil, int64(i), 10))
 			must(t, err)
 		}
-		must(t, h.Save())
+		must(t, h.Save(keyevent.Changed))
 	})
 }
 
@@ -272,8 +273,8 @@ func TestStagedSortedSetsAndLists(t *testing.T) {
 		must(t, z.AddNew(fmt.Appendf(nil, "m%04d", i), float64(-i)))
 		must(t, l.Push(false, [][]byte{fmt.Appendf(nil, "e%04d", i)}))
 	}
-	must(t, z.Save())
-	must(t, l.Save())
+	must(t, z.Save(keyevent.Changed))
+	must(t, l.Save(keyevent.Changed))
 	if insideTxn(txn).StagedCollections() != 2 {
 		t.Fatalf("%d collections were staged", insideTxn(txn).StagedCollections())
 	}

@@ -40,21 +40,12 @@ type (
 	Iterator  = engine.Iterator
 	Counters  = engine.Counters
 
-	KeyEvent   = engine.KeyEvent
-	KeyEvents  = engine.KeyEvents
-	EventName  = engine.EventName
-	EventClass = engine.EventClass
+	KeyEvent  = engine.KeyEvent
+	KeyEvents = engine.KeyEvents
+	EventName = engine.EventName
 
 	Prefetch = engine.Prefetch
 	Access   = engine.Access
-)
-
-// The events of keys.
-const (
-	EventChanged = engine.EventChanged
-	EventExpired = engine.EventExpired
-	ClassChange  = engine.ClassChange
-	ClassExpiry  = engine.ClassExpiry
 )
 
 // The ways in which requests begin.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kedis/internal/buffer"
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/storage/digest"
 	"kedis/storage/engine"
@@ -101,7 +102,9 @@ func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
 		return 0, err
 	}
 	if !k.Exists {
-		return len(suffix), d.SetString(key, k, suffix, 0)
+		err = d.SetString(key, k, suffix, 0)
+		d.Notify(keyevent.Append, key)
+		return len(suffix), err
 	}
 	length := len(k.Value) + len(suffix)
 	if int64(length) > limit {
@@ -112,7 +115,9 @@ func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
 		return 0, err
 	}
 	buffer.Copy(value[len(k.Value):], suffix)
-	return length, d.saveRaw(key, k, value)
+	err = d.saveRaw(key, k, value)
+	d.Notify(keyevent.Append, key)
+	return length, err
 }
 
 // SetRange writes bytes over a string from an offset on, which isn't negative; what is missing before it
@@ -131,7 +136,9 @@ func (d DB) SetRange(key []byte, offset int64, written []byte, limit int64) (int
 		return 0, err
 	}
 	buffer.Copy(value[offset:], written)
-	return len(value), d.saveRaw(key, k, value)
+	err = d.saveRaw(key, k, value)
+	d.Notify(keyevent.SetRange, key)
+	return len(value), err
 }
 
 // Increment adds to a string that is an integer; a missing one is 0.
@@ -153,7 +160,9 @@ func (d DB) Increment(key []byte, delta int64) (int64, error) {
 	}
 	t := d.txn
 	t.scratch.draft = number.AppendInt(t.scratch.draft[:0], sum)
-	return sum, d.SetString(key, k, t.scratch.draft, k.ExpireMs)
+	err = d.SetString(key, k, t.scratch.draft, k.ExpireMs)
+	d.Notify(keyevent.IncrBy, key)
+	return sum, err
 }
 
 // IncrementFloat adds to a string that is a number; a missing one is 0. The sum is returned as it is
@@ -178,5 +187,7 @@ func (d DB) IncrementFloat(key, delta []byte) ([]byte, error) {
 	}
 	t := d.txn
 	t.scratch.draft = sum.Append(t.scratch.draft[:0])
-	return t.scratch.draft, d.SetString(key, k, t.scratch.draft, k.ExpireMs)
+	err = d.SetString(key, k, t.scratch.draft, k.ExpireMs)
+	d.Notify(keyevent.IncrByFloat, key)
+	return t.scratch.draft, err
 }

@@ -55,10 +55,11 @@ type DB struct {
 	txn    *Txn
 	number int
 	space  *engine.Namespace
+	miss   missing
 }
 
 // DB returns a database. The number is below Store.Databases.
-func (t *Txn) DB(number int) DB { return DB{t, number, t.Namespace(number)} }
+func (t *Txn) DB(number int) DB { return DB{txn: t, number: number, space: t.Namespace(number)} }
 
 // Txn is the transaction that the database is seen by.
 func (d DB) Txn() *Txn { return d.txn }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/storage/digest"
 	"kedis/storage/engine"
@@ -137,21 +138,24 @@ func (z *ZSet) Len() int {
 
 func (z *ZSet) packed() bool { return z.next.Encoding == layout.Listpack }
 
-// Save writes the set down: its record, or that the key is gone with the last member.
-func (z *ZSet) Save() error {
+// Save writes the set down: its record, or that the key is gone with the last member. name is the event that it is.
+func (z *ZSet) Save(name keyevent.Name) error {
 	if z.made != nil {
 		if err := z.made.Finish(); err != nil {
 			return err
 		}
 	}
+	empty := z.Len() == 0
+	var err error
 	switch {
-	case z.Len() > 0:
+	case !empty:
 		z.next.Value = z.pack
-		return z.db.save(z.key, &z.old, &z.next)
+		err = z.db.save(z.key, &z.old, &z.next)
 	case z.old.Exists:
-		return z.db.Remove(z.key, z.old)
+		err = z.db.Remove(z.key, z.old)
 	}
-	return nil
+	z.db.notifySaved(name, z.key, empty, z.old.Exists)
+	return err
 }
 
 // scoreElement is a score as Redis puts it into a listpack: as an integer if it is one, else as text.

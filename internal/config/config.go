@@ -4,7 +4,8 @@
 //
 // An option's value is live: Config's fields are read from anywhere, at any time, without a lock.
 // The package knows what a value may be and not what it is for: parts that must be told of a change
-// register a hook. It imports the standard library, internal/glob and internal/number.
+// register a hook. It imports the standard library, internal/glob, internal/keyevent
+// and internal/number.
 package config
 
 import (
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"kedis/internal/glob"
+	"kedis/internal/keyevent"
 )
 
 // Config is the values of all options. All methods may be called from any goroutine, but Load and
@@ -38,6 +40,7 @@ type Config struct {
 	OutputLimits           Value[OutputLimits]
 	QueryBufferLimit       Bytes
 	MaxClients             Int
+	TrackingTableMaxKeys   Int
 	Timeout                Int // seconds; 0 is never
 
 	// Process and log
@@ -60,6 +63,7 @@ type Config struct {
 	LatencyMonitorThreshold Int // milliseconds; 0 is off
 	LatencyTracking         Bool
 	LatencyPercentiles      Value[[]float64]
+	NotifyKeyspaceEvents    Value[keyevent.Classes]
 
 	// The log of writes and checkpoints
 	AppendFsync         Value[Fsync]

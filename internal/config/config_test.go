@@ -195,7 +195,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{`user alice on nopass`, `Kedis is without Redis's option "user": there is no user but default, whose password is requirepass`},
 		{`loadmodule a.so`, `Kedis is without Redis's option "loadmodule": there are no modules`},
 		{`cluster-enabled yes`, `cluster-enabled: expected "no" (there is no cluster), got "yes"`},
-		{`notify-keyspace-events KEA`, `notify-keyspace-events: expected "" (there are no keyspace notifications), got "KEA"`},
+		{`notify-keyspace-events KEq`, `notify-keyspace-events: expected letters of Ag$lshzxeKEtmdn, or nothing, got "KEq"`},
 		{`replica-read-only no`, `replica-read-only: expected "yes" (a replica's log is its primary's, to the byte, so it can't take writes of its own), got "no"`},
 		{`maxmemory 1gb`, `maxmemory: expected "0" (the data is on disk; see memory-tier and rocksdb-block-cache for what memory is used), got "1gb"`},
 		{`slavish 5`, `unknown option "slavish"`},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 )
 
@@ -383,6 +384,22 @@ func showDuration(d time.Duration) string {
 		}
 	}
 	return fmt.Sprint(d.Milliseconds(), "ms")
+}
+
+// eventClasses are letters for classes of key events.
+func eventClasses() kind[keyevent.Classes] {
+	return kind[keyevent.Classes]{
+		expects: "letters of Ag$lshzxeKEtmdn, or nothing",
+		parse: func(text string, _ keyevent.Classes) (keyevent.Classes, error) {
+			classes, ok := keyevent.ParseClasses(text)
+			if !ok {
+				return 0, reason(keyevent.InvalidClass)
+			}
+			return classes, nil
+		},
+		show:  keyevent.Classes.String,
+		write: func(classes keyevent.Classes) []string { return []string{quote(classes.Written())} },
+	}
 }
 
 // percentiles are numbers from 0 to 100, separated by single spaces.

@@ -112,6 +112,9 @@ func (c *Config) clients() []*option {
 			"How long a client may be idle before it is disconnected. 0 is forever."),
 		row("proto-max-bulk-len", &c.ProtoMaxBulkLen, size(mb, unlimited), "512mb", live,
 			"How long an argument of a command may be, and a string value."),
+		row("tracking-table-max-keys", &c.TrackingTableMaxKeys, integer(0, unlimited, "keys"), "1000000", live,
+			`For how many keys it is remembered which clients have read them (CLIENT TRACKING). When there are more, clients
+			are told to forget some. 0 is no limit.`),
 		row("client-query-buffer-limit", &c.QueryBufferLimit, size(mb, unlimited), "1gb", live,
 			`How much of a client's unfinished commands is held. A client that exceeds it is disconnected. Before
 			AUTH it is 1 MB. Of commands that can't be executed yet, since others wait or 4 MB of replies haven't
@@ -140,6 +143,11 @@ func (c *Config) observation() []*option {
 			"Keep a histogram of each command's durations, for LATENCY HISTOGRAM and INFO latencystats."),
 		row("latency-tracking-info-percentiles", &c.LatencyPercentiles, percentiles(), "50 99 99.9", live,
 			"The percentiles that INFO latencystats shows."),
+		row("notify-keyspace-events", &c.NotifyKeyspaceEvents, eventClasses(), "", live,
+			`What is told of keys through PUBLISH's channels: K (on __keyspace@<db>__:<key>) or E (on __keyevent@<db>__:<event>) or
+			both, and classes of events: g (commands on keys of any type), $ (strings), l (lists), s (sets), h (hashes), z (sorted
+			sets), x (expired), e (evicted), t (streams), d (modules), A (all of these), n (new keys), m (keys that a read didn't
+			find). Empty tells nothing.`),
 	}
 }
 

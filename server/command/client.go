@@ -14,16 +14,18 @@ import (
 
 const (
 	errNoSuchClient = Error("ERR No such client")
-	errNoTracking   = Error("ERR CLIENT TRACKING is not supported: Kedis has no client side caching")
-	errNotTracking  = Error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 	errPauseMode    = Error("ERR CLIENT PAUSE mode must be WRITE or ALL")
 	errTimeout      = Error("ERR timeout is not an integer or out of range")
 	errNegative     = Error("ERR timeout is negative")
 )
 
 func clientCommand() Command {
+	subcommands := slices.Concat(clientSelf(), clientOthers(), clientModes(), clientTracking())
+	for i := range subcommands {
+		subcommands[i].KeepsCaching = true
+	}
 	return Command{Name: "client", Arity: -2, Group: "connection", Since: "2.4.0", Complexity: "Depends on subcommand.",
-		Summary: "A container for commands on client connections.", Subcommands: slices.Concat(clientSelf(), clientOthers(), clientModes())}
+		Summary: "A container for commands on client connections.", Subcommands: subcommands}
 }
 
 // clientSelf are the subcommands that tell and change what the connection itself is.
@@ -85,22 +87,12 @@ func clientModes() []Command {
 		{Name: "no-touch", Arity: 3, Flags: own, Categories: CategoryConnection, Run: cmdClientNoTouch,
 			Since: "7.2.0", Complexity: "O(1)", Syntax: "<ON | OFF>",
 			Summary: "Says whether commands change the times of access, which Kedis does not keep."},
-		{Name: "getredir", Arity: 2, Flags: own, Categories: CategoryConnection, Run: cmdClientGetRedir,
-			Since: "6.0.0", Complexity: "O(1)", Summary: "Returns where messages for client side caching go to."},
-		{Name: "trackinginfo", Arity: 2, Flags: own, Categories: CategoryConnection, Run: cmdClientTrackingInfo,
-			Since: "6.2.0", Complexity: "O(1)", Summary: "Tells of client side caching, which is off."},
-		{Name: "tracking", Arity: -3, Flags: own, Categories: CategoryConnection, Run: cmdClientTracking,
-			Since: "6.0.0", Complexity: "O(1). Some options may introduce additional complexity.",
-			Syntax:  "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
-			Summary: "Is refused: Kedis has no client side caching."},
-		{Name: "caching", Arity: 3, Flags: own, Categories: CategoryConnection, Run: cmdClientCaching,
-			Since: "6.0.0", Complexity: "O(1)", Syntax: "<YES | NO>", Summary: "Is refused: Kedis has no client side caching."},
 	}
 }
 
 var clientHelp = []string{
 	"GETREDIR",
-	"    Tell where messages for client side caching go to: always -1.",
+	"    Return the id of the connection that is told for this one's cache: 0 is none, and -1 that it has no cache.",
 	"GETNAME",
 	"    Return the name of the connection.",
 	"ID",
@@ -143,8 +135,13 @@ var clientHelp = []string{
 	"    Tell which client library uses the connection.",
 	"UNBLOCK <clientid> [TIMEOUT|ERROR]",
 	"    End the waiting of a connection in a blocking command.",
+	"TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+	"         [OPTIN] [OPTOUT] [NOLOOP]",
+	"    Say whether the client keeps what it reads, and is to be told when that changes.",
+	"CACHING (YES|NO)",
+	"    Say whether the client keeps what the next command reads (OPTIN, OPTOUT).",
 	"TRACKINGINFO",
-	"    Tell of client side caching, which is off.",
+	"    Tell how the connection tracks.",
 	"NO-EVICT (ON|OFF)",
 	"    Keep the connection from being closed for its memory.",
 	"NO-TOUCH (ON|OFF)",
@@ -324,7 +321,7 @@ func describe(c *Invocation, dst []byte, s *Session) []byte {
 	text("events", events(output))
 	text("cmd", lastCommandName(s))
 	text("user", userOf(s))
-	field("redir", -1)
+	field("redir", redirection(s))
 	field("resp", int64(status.Protocol))
 	text("lib-name", status.LibraryName)
 	text("lib-ver", status.LibraryVersion)
@@ -356,12 +353,14 @@ func lastCommandName(s *Session) string {
 // flagLetters are the letters that stand for what a connection is and does.
 func flagLetters(s *Session, status *execute.Status) string {
 	var letters []byte
+	tracking := s.Tracking()
 	for _, flag := range []struct {
 		letter byte
 		set    bool
 	}{
 		{'O', s.Is(execute.KindMonitor)}, {'S', s.Is(execute.KindReplica)}, {'M', s.Is(execute.KindPrimary)}, {'P', s.Is(execute.KindPubSub)},
-		{'x', status.Queued >= 0}, {'b', status.Blocked}, {'d', status.Dirty}, {'c', s.Closing()},
+		{'x', status.Queued >= 0}, {'b', status.Blocked},
+		{'t', tracking != nil}, {'R', s.TrackingBroken()}, {'B', tracking != nil && tracking.Broadcast}, {'d', status.Dirty}, {'c', s.Closing()},
 		{'U', s.Peer.OverUnixSocket()}, {'e', status.NoEvict}, {'T', status.NoTouch},
 	} {
 		if flag.set {
@@ -594,49 +593,3 @@ func cmdClientNoTouch(c *Invocation) error {
 	c.Reply.OK()
 	return nil
 }
-
-func cmdClientGetRedir(c *Invocation) error {
-	c.Reply.Integer(-1)
-	return nil
-}
-
-func cmdClientTrackingInfo(c *Invocation) error {
-	c.Reply.Map(3)
-	c.Reply.BulkString("flags")
-	c.Reply.Set(1)
-	c.Reply.BulkString("off")
-	c.Reply.BulkString("redirect")
-	c.Reply.Integer(-1)
-	c.Reply.BulkString("prefixes")
-	c.Reply.Array(0)
-	return nil
-}
-
-// cmdClientTracking turns off what is never on, with options that Redis would take.
-func cmdClientTracking(c *Invocation) error {
-	var prefix []byte
-	var redirect int64
-	options := arguments{words: c.Args[3:]}
-	for options.more() {
-		switch {
-		case options.integer("redirect", &redirect), options.option("prefix", &prefix), options.flag("bcast"), options.flag("optin"),
-			options.flag("optout"), options.flag("noloop"):
-		default:
-			return ErrSyntax
-		}
-	}
-	if options.err != nil {
-		return options.err
-	}
-	on, err := parseSwitch(c.Args[2])
-	switch {
-	case err != nil:
-		return err
-	case on:
-		return errNoTracking
-	}
-	c.Reply.OK()
-	return nil
-}
-
-func cmdClientCaching(*Invocation) error { return errNotTracking }

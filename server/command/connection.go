@@ -239,6 +239,7 @@ func cmdReset(c *Invocation) error {
 	c.Engine.Watches.Forget(s)
 	c.Engine.Observer.Forget(s)
 	c.Engine.Listeners.Forget(s)
+	c.Engine.Caching.Stop(s)
 	s.Mark(execute.KindMonitor, false)
 	c.Select(0)
 	s.SetProtocol(2)

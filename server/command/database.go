@@ -47,6 +47,7 @@ func cmdFlushDB(c *Invocation) error {
 	if err := flush(c, c.DB.Number()); err != nil {
 		return err
 	}
+	c.AfterCommit(c.Engine.InvalidateAll)
 	c.Effect(c.Args...) // of an empty database, too, as Redis tells its replicas
 	c.Reply.OK()
 	return nil
@@ -61,6 +62,7 @@ func cmdFlushAll(c *Invocation) error {
 			return err
 		}
 	}
+	c.AfterCommit(c.Engine.InvalidateAll)
 	c.Effect(c.Args...)
 	c.Reply.OK()
 	return nil
@@ -72,6 +74,7 @@ func flush(c *Invocation, database int) error {
 		return err
 	}
 	c.Txn.Flush(database)
+	c.Replaced(database)
 	return nil
 }
 
@@ -93,6 +96,9 @@ func cmdSwapDB(c *Invocation) error {
 		return err
 	}
 	c.Txn.Swap(one, other)
+	c.Replaced(one)
+	c.Replaced(other)
+	c.AfterCommit(c.Engine.InvalidateAll) // Redis leaves clients with what they have of the other database
 	c.Reply.OK()
 	return nil
 }

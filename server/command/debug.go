@@ -142,7 +142,7 @@ func debugDigest(c *Invocation) error {
 func debugDigestValue(c *Invocation) error {
 	c.Reply.Array(len(c.Args) - 2)
 	for _, key := range c.Args[2:] {
-		k, err := c.DB.Lookup(key)
+		k, err := c.DB.Silent().Lookup(key)
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func debugDigestValue(c *Invocation) error {
 const payloadFrame = 1 + 2 + 8
 
 func debugObject(c *Invocation) error {
-	k, err := c.DB.Lookup(c.Args[2])
+	k, err := c.DB.Silent().Lookup(c.Args[2])
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func populate(c *Invocation, prefix []byte, from, before int64, size int) error 
 		return Errorf("MISCONF Errors writing to the log: %v", err)
 	}
 	t := c.Engine.Store.NewTxn()
-	t.Begin(storage.Mode{Writing: true}, c.Now, 0)
+	t.Begin(storage.Mode{Writing: true, Notify: c.Engine.WantedEvents()}, c.Now, 0)
 	db := t.DB(c.DB.Number())
 	for n := from; n < before; n++ {
 		key := strconv.AppendInt(append(slices.Clone(prefix), ':'), n, 10)
@@ -83,6 +83,7 @@ func populate(c *Invocation, prefix []byte, from, before int64, size int) error 
 	if err := c.Engine.Store.Commit(t); err != nil {
 		return err
 	}
+	c.Engine.Tell(t)
 	c.Session.Written = c.Engine.Store.Position()
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"kedis/internal/buffer"
+	"kedis/internal/keyevent"
 	"kedis/storage"
 	"kedis/storage/layout"
 	"kedis/storage/rdb"
@@ -191,10 +192,13 @@ func restore(c *Invocation, key []byte, old storage.Key, value *rdb.Value, at in
 	switch {
 	case at == 0 || at > c.Now || c.Applying():
 		c.Effect(wordRestore, key, formatInteger(at), c.Args[3], wordReplace, wordAbsTTL)
+		c.DB.NotifyReplaced(key, old)
+		c.DB.Notify(keyevent.Restore, key)
 		return nil
 	case old.Exists:
 		c.Txn.Rollback(&savepoint)
 		c.Effect(wordDel, key)
+		c.DB.Notify(keyevent.Del, key)
 		return c.DB.Remove(key, old)
 	}
 	c.Txn.Rollback(&savepoint)

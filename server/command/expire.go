@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 
+	"kedis/internal/keyevent"
 	"kedis/server/execute"
 )
 
@@ -105,10 +106,12 @@ func expire(c *Invocation, unit int64, absolute bool) error {
 		return nil
 	case at <= c.Now && !c.Applying():
 		c.Effect(wordDel, key)
+		c.DB.Notify(keyevent.Del, key)
 		err = c.DB.Remove(key, k)
 	default:
 		at = max(at, 1) // 0 would be none
 		c.Effect(wordPExpireAt, key, formatInteger(at))
+		c.DB.Notify(keyevent.Expire, key)
 		err = c.DB.SetExpiry(key, k, at)
 	}
 	if err == nil {
@@ -167,5 +170,6 @@ func cmdPersist(c *Invocation) error {
 		return nil
 	}
 	c.Reply.Integer(1)
+	c.DB.Notify(keyevent.Persist, c.Args[1])
 	return c.DB.SetExpiry(c.Args[1], k, 0)
 }

@@ -57,6 +57,7 @@ func families() []Family {
 		setFamily(),
 		listFamily(),
 		zsetFamily(),
+		blockingFamily(),
 		geoFamily(),
 		genericFamily(),
 		expireFamily(),

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"kedis/internal/glob"
+	"kedis/internal/keyevent"
 	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/layout"
@@ -196,7 +197,7 @@ func rename(c *Invocation, unlessTaken bool) error {
 	}
 	if taken {
 		c.NoEffect()
-	} else if err := c.DB.Move(key, k, name); err != nil {
+	} else if err := moveKey(c, key, k, name); err != nil {
 		return err
 	}
 	switch {
@@ -208,6 +209,14 @@ func rename(c *Invocation, unlessTaken bool) error {
 		c.Reply.Integer(1)
 	}
 	return nil
+}
+
+// moveKey gives a key another name, and says so.
+func moveKey(c *Invocation, key []byte, k storage.Key, name []byte) error {
+	err := c.DB.Move(key, k, name)
+	c.DB.Notify(keyevent.RenameFrom, key)
+	c.DB.Notify(keyevent.RenameTo, name)
+	return err
 }
 
 // copyOptions are what may stand behind COPY's keys.
@@ -267,7 +276,7 @@ func cmdCopy(c *Invocation) error {
 	if o.database == c.DB.Number() && bytes.Equal(from, to) {
 		return errSameObject
 	}
-	k, err := c.DB.Lookup(from)
+	k, err := c.DB.Reading().Lookup(from)
 	if err != nil || !k.Exists {
 		return answerMoved(c, false, err)
 	}
@@ -275,7 +284,10 @@ func cmdCopy(c *Invocation) error {
 	if err != nil || old.Exists && !o.replace {
 		return answerMoved(c, false, err)
 	}
-	return answerMoved(c, true, c.DB.CopyTo(k, target, to, old))
+	err = c.DB.CopyTo(k, target, to, old)
+	target.NotifyReplaced(to, old)
+	target.Notify(keyevent.CopyTo, to)
+	return answerMoved(c, true, err)
 }
 
 func answerMoved(c *Invocation, moved bool, err error) error {
@@ -313,5 +325,8 @@ func cmdMove(c *Invocation) error {
 	if err != nil || old.Exists {
 		return answerMoved(c, false, err)
 	}
-	return answerMoved(c, true, c.DB.MoveTo(key, k, target))
+	err = c.DB.MoveTo(key, k, target)
+	c.DB.Notify(keyevent.MoveFrom, key)
+	target.Notify(keyevent.MoveTo, key)
+	return answerMoved(c, true, err)
 }

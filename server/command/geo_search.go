@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/storage"
 	"kedis/storage/geo"
@@ -377,7 +378,11 @@ func (q *geoSearch) storeFound(c *Invocation, found *sortorder.Elements) error {
 		members.SetNumber(i, score)
 	}
 	repeatMembers(c, q.store, members)
-	return storeScored(c, q.store, members, longest)
+	event := keyevent.GeoRadiusStore
+	if q.form == anyStored {
+		event = keyevent.GeoSearchStore
+	}
+	return storeScored(c, event, q.store, members, longest)
 }
 
 // membersPerEffect is how many members one effect adds.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/server/execute"
 	"kedis/storage"
@@ -360,7 +361,7 @@ func setFields(c *Invocation) (added int64, err error) {
 			added++
 		}
 	}
-	return added, h.Save()
+	return added, h.Save(keyevent.HSet)
 }
 
 func cmdHSet(c *Invocation) error {
@@ -399,7 +400,7 @@ func cmdHSetNX(c *Invocation) error {
 	if _, err := h.Set(c.Args[2], c.Args[3]); err != nil {
 		return err
 	}
-	return h.Save()
+	return h.Save(keyevent.HSet)
 }
 
 func cmdHIncrBy(c *Invocation) error {
@@ -416,7 +417,7 @@ func cmdHIncrBy(c *Invocation) error {
 		return err
 	}
 	c.Reply.Integer(sum)
-	return h.Save()
+	return h.Save(keyevent.HIncrBy)
 }
 
 func cmdHIncrByFloat(c *Invocation) error {
@@ -440,7 +441,7 @@ func cmdHIncrByFloat(c *Invocation) error {
 	if err := repeatExpiry(c, &h, c.Args[2]); err != nil {
 		return err
 	}
-	return h.Save()
+	return h.Save(keyevent.HIncrByFloat)
 }
 
 func cmdHDel(c *Invocation) error {
@@ -462,7 +463,7 @@ func cmdHDel(c *Invocation) error {
 	if removed == 0 {
 		return nil
 	}
-	return h.Save()
+	return h.Save(keyevent.HDel)
 }
 
 var wordHSet = []byte("HSET")

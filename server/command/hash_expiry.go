@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 
+	"kedis/internal/keyevent"
 	"kedis/server/execute"
 	"kedis/storage"
 )
@@ -176,6 +177,7 @@ type fieldExpiry struct {
 	condition fieldCondition
 
 	expiring, removed [][]byte
+	before            []keyevent.Name // what happened before
 }
 
 // apply gives a field the time, or removes it if that has come. Where the log is applied nothing has: an HDEL says so.
@@ -209,7 +211,15 @@ func (x *fieldExpiry) finish() error {
 	if len(x.expiring) > 0 {
 		repeatExpiries(x.c, key, x.expireMs, x.expiring)
 	}
-	return x.h.Save()
+	return x.h.Save(append(x.before, x.event())...)
+}
+
+// event is what has happened to the hash.
+func (x *fieldExpiry) event() keyevent.Name {
+	if len(x.removed) > 0 {
+		return keyevent.HDel
+	}
+	return keyevent.HExpire
 }
 
 var (
@@ -293,7 +303,7 @@ func cmdHPersist(c *Invocation) error {
 	if !persisted {
 		return nil
 	}
-	return h.Save()
+	return h.Save(keyevent.HPersist)
 }
 
 func cmdHGetDel(c *Invocation) error {
@@ -326,7 +336,7 @@ func cmdHGetDel(c *Invocation) error {
 		return nil
 	}
 	c.Effect(append([][]byte{wordHDel, c.Args[1]}, removed...)...)
-	return h.Save()
+	return h.Save(keyevent.HDel)
 }
 
 // expiryOption reads one of EX, PX, EXAT and PXAT and the time behind it.
@@ -391,7 +401,7 @@ func cmdHGetEx(c *Invocation) error {
 		return x.finish()
 	}
 	c.Effect(append([][]byte{wordHPersist, c.Args[1], wordFields, formatInteger(int64(len(persisted)))}, persisted...)...)
-	return h.Save()
+	return h.Save(keyevent.HPersist)
 }
 
 // setFieldsOptions are HSETEX's.
@@ -484,7 +494,7 @@ func cmdHSetEx(c *Invocation) error {
 	}
 	c.Reply.Integer(1)
 	c.Effect(append([][]byte{wordHSet, c.Args[1]}, o.pairs...)...)
-	x := fieldExpiry{c: c, h: &h, expireMs: o.expireMs}
+	x := fieldExpiry{c: c, h: &h, expireMs: o.expireMs, before: []keyevent.Name{keyevent.HSet}}
 	for i := 0; i < len(o.pairs); i += 2 {
 		switch {
 		case o.expires:
@@ -499,7 +509,7 @@ func cmdHSetEx(c *Invocation) error {
 	if len(x.removed)+len(x.expiring) > 0 {
 		return x.finish()
 	}
-	return h.Save()
+	return h.Save(keyevent.HSet)
 }
 
 // allowed tells whether none of the fields is there, or all of them are, if that was asked for.

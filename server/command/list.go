@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/server/execute"
 	"kedis/storage"
@@ -90,7 +91,7 @@ func listPush(name, since string, left, onlyExisting bool, summary string) Comma
 				return err
 			}
 			c.Reply.Integer(int64(l.Len()))
-			return l.Save()
+			return l.Save(pushed(left))
 		}}
 }
 
@@ -138,7 +139,22 @@ func popList(c *Invocation, left bool) error {
 	if err := l.Pop(left, n, c.Reply.Bulk); err != nil {
 		return err
 	}
-	return l.Save()
+	return l.Save(popped(left))
+}
+
+// pushed and popped are the events of an end of a list.
+func pushed(left bool) keyevent.Name {
+	if left {
+		return keyevent.LPush
+	}
+	return keyevent.RPush
+}
+
+func popped(left bool) keyevent.Name {
+	if left {
+		return keyevent.LPop
+	}
+	return keyevent.RPop
 }
 
 // parsePositive is a number from 0 on.
@@ -201,9 +217,12 @@ func moveElement(c *Invocation, fromLeft, toLeft bool) error {
 		if err := source.Push(toLeft, [][]byte{value}); err != nil {
 			return err
 		}
-		return source.Save()
+		err := source.Save(pushed(toLeft))
+		c.DB.Notify(popped(fromLeft), c.Args[1])
+		return err
 	}
-	if err := source.Save(); err != nil {
+	emptied := source.Len() == 0
+	if err := source.Save(keyevent.Changed); err != nil {
 		return err
 	}
 	target, err := c.DB.List(c.Args[2])
@@ -213,7 +232,14 @@ func moveElement(c *Invocation, fromLeft, toLeft bool) error {
 	if err := target.Push(toLeft, [][]byte{value}); err != nil {
 		return err
 	}
-	return target.Save()
+	if err := target.Save(pushed(toLeft)); err != nil {
+		return err
+	}
+	c.DB.Notify(popped(fromLeft), c.Args[1]) // Redis tells of it behind the push
+	if emptied {
+		c.DB.Notify(keyevent.Del, c.Args[1])
+	}
+	return nil
 }
 
 func cmdLMPop(c *Invocation) error {
@@ -282,12 +308,8 @@ func popFrom(c *Invocation, l *storage.List, key []byte, left bool, count int64)
 	if err := l.Pop(left, n, c.Reply.Bulk); err != nil {
 		return err
 	}
-	name := wordRPop
-	if left {
-		name = wordLPop
-	}
-	c.Effect(name, key, number.AppendInt(nil, int64(n)))
-	return l.Save()
+	c.Effect(popName(left), key, number.AppendInt(nil, int64(n)))
+	return l.Save(popped(left))
 }
 
 var wordLPop, wordRPop = []byte("LPOP"), []byte("RPOP")
@@ -397,7 +419,7 @@ func cmdLSet(c *Invocation) error {
 		return err
 	}
 	c.Reply.OK()
-	return l.Save()
+	return l.Save(keyevent.LSet)
 }
 
 func cmdLInsert(c *Invocation) error {
@@ -434,7 +456,7 @@ func cmdLInsert(c *Invocation) error {
 		return err
 	}
 	c.Reply.Integer(int64(l.Len()))
-	return l.Save()
+	return l.Save(keyevent.LInsert)
 }
 
 func cmdLRem(c *Invocation) error {
@@ -461,7 +483,7 @@ func cmdLRem(c *Invocation) error {
 	if removed == 0 {
 		return nil
 	}
-	return l.Save()
+	return l.Save(keyevent.LRem)
 }
 
 func cmdLTrim(c *Invocation) error {
@@ -481,7 +503,7 @@ func cmdLTrim(c *Invocation) error {
 	if err := l.Trim(first, n); err != nil {
 		return err
 	}
-	return l.Save()
+	return l.Save(keyevent.LTrim)
 }
 
 // positions are LPOS's options.

@@ -47,7 +47,7 @@ func objectCommand(name, since, summary string, answer func(*Invocation, storage
 		Keys: []KeySpec{oneKey(2, RO)}, Tips: []string{"nondeterministic_output"}, Since: since, Complexity: "O(1)", Syntax: "key",
 		Summary: summary,
 		Run: func(c *Invocation) error {
-			k, err := c.DB.Lookup(c.Args[2])
+			k, err := c.DB.Silent().Lookup(c.Args[2])
 			switch {
 			case err != nil:
 				return err

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 
+	"kedis/internal/keyevent"
 	"kedis/storage"
 )
 
@@ -103,7 +104,7 @@ func storedSetCombination(name string, flags KeyFlags, complexity string,
 		Keys:  []KeySpec{oneKey(1, flags), keyRange(2, -1, 1, RO|Access)},
 		Group: "set", Since: "1.0.0", Complexity: complexity, Syntax: "destination key [key ...]", Summary: summary,
 		Run: func(c *Invocation) error {
-			sets, err := c.DB.Sets(c.Args[2:])
+			sets, err := c.DB.Reading().Sets(c.Args[2:])
 			if err != nil {
 				return err
 			}
@@ -260,7 +261,7 @@ func cmdSAdd(c *Invocation) error {
 	}
 	members := c.Args[2:]
 	s.Expect(len(members))
-	return changeMembers(c, &s, s.Add)
+	return changeMembers(c, &s, keyevent.SAdd, s.Add)
 }
 
 func cmdSRem(c *Invocation) error {
@@ -268,11 +269,11 @@ func cmdSRem(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	return changeMembers(c, &s, s.Remove)
+	return changeMembers(c, &s, keyevent.SRem, s.Remove)
 }
 
 // changeMembers applies a change to each member that the command names, and replies how many it changed.
-func changeMembers(c *Invocation, s *storage.Set, change func(member []byte) (bool, error)) error {
+func changeMembers(c *Invocation, s *storage.Set, name keyevent.Name, change func(member []byte) (bool, error)) error {
 	changed := int64(0)
 	for _, member := range c.Args[2:] {
 		did, err := change(member)
@@ -287,7 +288,7 @@ func changeMembers(c *Invocation, s *storage.Set, change func(member []byte) (bo
 	if changed == 0 {
 		return nil
 	}
-	return s.Save()
+	return s.Save(name)
 }
 
 func cmdSMove(c *Invocation) error {
@@ -315,14 +316,14 @@ func cmdSMove(c *Invocation) error {
 	if !found {
 		return nil
 	}
-	if err := from.Save(); err != nil {
+	if err := from.Save(keyevent.SRem); err != nil {
 		return err
 	}
 	added, err := to.Add(member)
 	if err != nil || !added {
 		return err
 	}
-	return to.Save()
+	return to.Save(keyevent.SAdd)
 }
 
 func cmdSPop(c *Invocation) error {
@@ -354,7 +355,7 @@ func popMember(c *Invocation) error {
 	}
 	c.Reply.Bulk(popped[0])
 	c.Effect(wordSRem, c.Args[1], popped[0])
-	return s.Save()
+	return s.Save(keyevent.SPop)
 }
 
 func popMembers(c *Invocation, count int64) error {
@@ -375,7 +376,7 @@ func popMembers(c *Invocation, count int64) error {
 		c.Reply.Bulk(member)
 	}
 	removalEffects(c, &s, popped)
-	return s.Save()
+	return s.Save(keyevent.SPop)
 }
 
 // removalSize is how many members one command in the log removes at most.

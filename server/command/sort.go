@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 
+	"kedis/internal/keyevent"
 	"kedis/storage"
 	"kedis/storage/layout"
 	"kedis/storage/sortorder"
@@ -126,7 +127,7 @@ func sortElements(c *Invocation, mayStore bool) error {
 	if err != nil {
 		return err
 	}
-	source, err := c.DB.SortSource(c.Args[1])
+	source, err := c.DB.Reading().SortSource(c.Args[1])
 	if err != nil {
 		return err
 	}
@@ -289,7 +290,7 @@ func storeSorted(c *Invocation, key []byte, values *sortorder.Elements) error {
 		}
 		c.Effect(append([][]byte{wordRPush, key}, some...)...)
 	}
-	return list.Save()
+	return list.Save(keyevent.SortStore)
 }
 
 var wordRPush = []byte("RPUSH")

@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/server/execute"
 	"kedis/storage"
@@ -346,7 +347,11 @@ func cmdSet(c *Invocation) error {
 		return err
 	}
 	key, value := c.Args[1], c.Args[2]
-	old, err := c.DB.Lookup(key)
+	db := c.DB
+	if o.get {
+		db = db.Reading()
+	}
+	old, err := db.Lookup(key)
 	if err != nil {
 		return err
 	}
@@ -375,11 +380,18 @@ func cmdSet(c *Invocation) error {
 		if o.get || o.nx || o.xx {
 			c.Effect(wordSet, key, value, wordKeepTTL)
 		}
-		return c.DB.SetString(key, old, value, old.ExpireMs)
+		return setString(c, key, old, value, old.ExpireMs)
 	case o.get || o.nx || o.xx:
 		c.Effect(wordSet, key, value)
 	}
-	return c.DB.SetString(key, old, value, 0)
+	return setString(c, key, old, value, 0)
+}
+
+// setString is what SET does to a key, and the event of it.
+func setString(c *Invocation, key []byte, old storage.Key, value []byte, expireMs int64) error {
+	err := c.DB.SetString(key, old, value, expireMs)
+	c.DB.Notify(keyevent.StringSet, key)
+	return err
 }
 
 // setUntil stores a string that expires, and says so with the time itself: what is left until then is
@@ -388,9 +400,17 @@ func setUntil(c *Invocation, key []byte, old storage.Key, value []byte, expireMs
 	if expireMs > c.Now || c.Applying() {
 		var digits [20]byte
 		c.Effect(wordSet, key, value, wordPXAT, number.AppendInt(digits[:0], expireMs))
-		return c.DB.SetString(key, old, value, expireMs)
+		err := setString(c, key, old, value, expireMs)
+		c.DB.Notify(keyevent.Expire, key)
+		return err
 	}
-	// It is over before it began: what was there is gone.
+	// It is over before it began: what was there is gone. What is told is what Redis tells, which removes the key a moment later.
+	if !old.Exists {
+		c.DB.Notify(keyevent.New, key)
+	}
+	for _, name := range []keyevent.Name{keyevent.StringSet, keyevent.Expire, keyevent.Expired} {
+		c.DB.Notify(name, key)
+	}
 	if !old.Exists {
 		c.NoEffect()
 		return nil
@@ -432,7 +452,7 @@ func cmdSetNX(c *Invocation) error {
 		return nil
 	}
 	c.Reply.Integer(1)
-	return c.DB.SetString(c.Args[1], old, c.Args[2], 0)
+	return setString(c, c.Args[1], old, c.Args[2], 0)
 }
 
 func cmdMSet(c *Invocation) error {
@@ -452,7 +472,7 @@ func setPairs(c *Invocation) error {
 		if err != nil {
 			return err
 		}
-		if err := c.DB.SetString(c.Args[i], old, c.Args[i+1], 0); err != nil {
+		if err := setString(c, c.Args[i], old, c.Args[i+1], 0); err != nil {
 			return err
 		}
 	}
@@ -479,7 +499,7 @@ func cmdMSetNX(c *Invocation) error {
 }
 
 func cmdGetSet(c *Invocation) error {
-	old, err := c.DB.LookupType(c.Args[1], layout.String)
+	old, err := c.DB.Reading().LookupType(c.Args[1], layout.String)
 	if err != nil {
 		return err
 	}
@@ -487,11 +507,11 @@ func cmdGetSet(c *Invocation) error {
 		return err
 	}
 	c.Effect(wordSet, c.Args[1], c.Args[2])
-	return c.DB.SetString(c.Args[1], old, c.Args[2], 0)
+	return setString(c, c.Args[1], old, c.Args[2], 0)
 }
 
 func cmdGetDel(c *Invocation) error {
-	k, err := c.DB.LookupType(c.Args[1], layout.String)
+	k, err := c.DB.Reading().LookupType(c.Args[1], layout.String)
 	if err != nil {
 		return err
 	}
@@ -503,6 +523,7 @@ func cmdGetDel(c *Invocation) error {
 		return nil
 	}
 	c.Effect(wordDel, c.Args[1])
+	c.DB.Notify(keyevent.Del, c.Args[1])
 	return c.DB.Remove(c.Args[1], k)
 }
 
@@ -512,7 +533,7 @@ func cmdGetEx(c *Invocation) error {
 		return err
 	}
 	key := c.Args[1]
-	k, err := c.DB.LookupType(key, layout.String)
+	k, err := c.DB.Reading().LookupType(key, layout.String)
 	if err != nil {
 		return err
 	}
@@ -529,13 +550,16 @@ func cmdGetEx(c *Invocation) error {
 		return err
 	case o.unit != nil && expireMs <= c.Now && !c.Applying():
 		c.Effect(wordDel, key)
+		c.DB.Notify(keyevent.Del, key)
 		return c.DB.Remove(key, k)
 	case o.unit != nil:
 		var digits [20]byte
 		c.Effect(wordPExpireAt, key, number.AppendInt(digits[:0], expireMs))
+		c.DB.Notify(keyevent.Expire, key)
 		return c.DB.SetExpiry(key, k, expireMs)
 	case o.persist && k.ExpireMs != 0:
 		c.Effect(wordPersist, key)
+		c.DB.Notify(keyevent.Persist, key)
 		return c.DB.SetExpiry(key, k, 0)
 	}
 	return nil

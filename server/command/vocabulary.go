@@ -29,6 +29,7 @@ const (
 	Admin           = execute.Admin
 	PubSub          = execute.PubSub
 	NoScript        = execute.NoScript
+	Blocking        = execute.Blocking
 	Loading         = execute.Loading
 	Stale           = execute.Stale
 	SkipMonitor     = execute.SkipMonitor

@@ -94,7 +94,7 @@ func await(c *Invocation, timeout time.Duration, wanted acknowledgement) error {
 	}
 	blocked := &execute.Blocked{Expired: func(reply *resp.Writer) { wanted.write(reply, part.Acknowledged(position)) }}
 	if timeout > 0 {
-		blocked.Deadline = c.Engine.Elapsed() + timeout
+		blocked.Deadline = c.Engine.After(timeout)
 	}
 	var cancel func()
 	blocked.Register = func() {

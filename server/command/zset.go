@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/server/execute"
 	"kedis/storage"
@@ -152,13 +153,15 @@ func addScores(c *Invocation, o addOptions, pairs [][]byte) error {
 	if added+updated == 0 {
 		return nil
 	}
+	name := keyevent.ZAdd
 	switch {
 	case o.incr:
+		name = keyevent.ZIncr
 		c.Effect(wordZAdd, c.Args[1], number.AppendDouble(nil, scores[0]), pairs[1])
 	case o.repeated != nil:
 		c.Effect(o.repeated...)
 	}
-	return z.Save()
+	return z.Save(name)
 }
 
 var wordZAdd = []byte("ZADD")

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/storage"
 	"kedis/storage/sortorder"
@@ -76,7 +77,7 @@ func (q *combined) parse(c *Invocation, words [][]byte, storing, counting bool) 
 		return ErrSyntax
 	}
 	for _, key := range words[1 : 1+count] {
-		s, err := c.DB.Scored(key)
+		s, err := c.DB.Reading().Scored(key)
 		if err != nil {
 			return err
 		}
@@ -275,6 +276,10 @@ func replyCombination(c *Invocation, how combination) error {
 	return nil
 }
 
+// combinationStored are the events of combinations that are stored.
+var combinationStored = [...]keyevent.Name{
+	union: keyevent.ZUnionStore, intersection: keyevent.ZInterStore, difference: keyevent.ZDiffStore}
+
 func storeCombination(c *Invocation, how combination) error {
 	q := combined{how: how}
 	if err := q.parse(c, c.Args[2:], true, false); err != nil {
@@ -289,7 +294,7 @@ func storeCombination(c *Invocation, how combination) error {
 		letOthersRun(i)
 		longest = max(longest, len(members.Value(i)))
 	}
-	return storeScored(c, c.Args[1], members, longest)
+	return storeScored(c, combinationStored[how], c.Args[1], members, longest)
 }
 
 func cmdZInterCard(c *Invocation) error {

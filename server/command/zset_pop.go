@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/storage"
 )
@@ -64,7 +65,15 @@ func popScored(c *Invocation, highest bool) error {
 	if len(popped) == 0 {
 		return nil
 	}
-	return z.Save()
+	return z.Save(zsetPopped(highest))
+}
+
+// zsetPopped is the event of an end of a sorted set.
+func zsetPopped(highest bool) keyevent.Name {
+	if highest {
+		return keyevent.ZPopMax
+	}
+	return keyevent.ZPopMin
 }
 
 // replyFlat replies with members and scores in one array, in either protocol.
@@ -141,12 +150,16 @@ func popFromZSet(c *Invocation, z *storage.ZSet, key []byte, highest bool, count
 		c.Reply.Bulk(p.member)
 		c.Reply.Double(p.score)
 	}
-	name := wordZPopMin
+	c.Effect(zsetPopName(highest), key, number.AppendInt(nil, int64(len(popped))))
+	return z.Save(zsetPopped(highest))
+}
+
+// zsetPopName is the command that takes members off an end.
+func zsetPopName(highest bool) []byte {
 	if highest {
-		name = wordZPopMax
+		return wordZPopMax
 	}
-	c.Effect(name, key, number.AppendInt(nil, int64(len(popped))))
-	return z.Save()
+	return wordZPopMin
 }
 
 var wordZPopMin, wordZPopMax = []byte("ZPOPMIN"), []byte("ZPOPMAX")

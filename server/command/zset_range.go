@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/storage"
 	"kedis/storage/sortorder"
@@ -256,7 +257,7 @@ func cmdZRangeStore(c *Invocation) error {
 	if err := q.parse(c.Args[3], c.Args[4], c.Args[5:]); err != nil {
 		return err
 	}
-	source, err := c.DB.ZSet(c.Args[2])
+	source, err := c.DB.Reading().ZSet(c.Args[2])
 	if err != nil {
 		return err
 	}
@@ -273,12 +274,12 @@ func cmdZRangeStore(c *Invocation) error {
 	if q.by == byRank {
 		longest = 1 // Redis knows only their number in advance
 	}
-	return storeScored(c, c.Args[1], found, longest)
+	return storeScored(c, keyevent.ZRangeStore, c.Args[1], found, longest)
 }
 
 // storeScored puts members, the longest of which is known or 0, into a sorted set that takes the place of
 // what a key holds, and replies with their number.
-func storeScored(c *Invocation, key []byte, members *sortorder.Elements, longest int) error {
+func storeScored(c *Invocation, name keyevent.Name, key []byte, members *sortorder.Elements, longest int) error {
 	z, err := c.DB.ReplaceZSet(key)
 	if err != nil {
 		return err
@@ -294,7 +295,7 @@ func storeScored(c *Invocation, key []byte, members *sortorder.Elements, longest
 		}
 	}
 	c.Reply.Integer(int64(members.Len()))
-	return z.Save()
+	return z.Save(name)
 }
 
 func countRange(c *Invocation, by rangeBy) error {
@@ -339,8 +340,11 @@ func cmdZRem(c *Invocation) error {
 	if removed == 0 {
 		return nil
 	}
-	return z.Save()
+	return z.Save(keyevent.ZRem)
 }
+
+// rangeRemoved are the events of removing what is in a range.
+var rangeRemoved = [...]keyevent.Name{byRank: keyevent.ZRemRangeByRank, byScore: keyevent.ZRemRangeByScore, byLex: keyevent.ZRemRangeByLex}
 
 func removeRange(c *Invocation, by rangeBy) error {
 	q := rangeQuery{by: by, limit: -1}
@@ -366,5 +370,5 @@ func removeRange(c *Invocation, by rangeBy) error {
 	if err := removeScored(&z, found); err != nil {
 		return err
 	}
-	return z.Save()
+	return z.Save(rangeRemoved[by])
 }

@@ -230,8 +230,17 @@ func (b *Batch) run(c *Invocation) Outcome {
 	now := b.clock.unixMs(start)
 	c.Session.noteActive(now)
 	state := c.Session.State
-	b.running.underway = true
+	b.running.underway, b.running.replaced = true, b.running.replaced[:0]
 	err := b.call(c, now)
+	b.noteWriter(c.Session, &c.before.txn)
+	b.txn.Enclose(&c.before.txn)
+	b.noteLoop(c)
+	if !b.takesBack(err) {
+		if failed := b.serveBlocked(now); failed != nil {
+			c.takeBack()
+			err = failed
+		}
+	}
 	b.running.underway = false
 	if b.exhausted(err) {
 		c.Session.restore(state)
@@ -240,21 +249,31 @@ func (b *Batch) run(c *Invocation) Outcome {
 		b.txn.ForgetLookups(&c.before.txn)
 		return b.offload(c) // what it has pushed was taken back with it
 	}
-	switch err {
-	case errBlocked:
+	if again, outcome := b.again(c, err); again {
 		c.Session.restore(state)
-		return Waiting
-	case errSeparate:
-		c.Session.restore(state)
-		return Separate
+		return outcome
 	}
-	b.noteWriter(c.Session, &c.before.txn)
-	b.txn.Enclose(&c.before.txn)
+	b.noteTracked(c)
 	b.markWatchers()
 	b.Tick()
 	b.clock.commands += b.clock.last - start
 	b.accountAll(c, time.Duration(b.clock.last-start))
 	return Done
+}
+
+// again reports whether an error has the outermost request executed again, and with which outcome.
+func (b *Batch) again(c *Invocation, err error) (again bool, outcome Outcome) {
+	switch {
+	case err == nil:
+		return false, Done
+	case err == errBlocked:
+		return true, Waiting
+	case err == errSeparate:
+		return true, Separate
+	case comesBack(err):
+		return true, b.lacks(c)
+	}
+	return false, Done
 }
 
 // noteWriter notes that a session has written, if it has left effects since a savepoint: WAIT has to cover them.
@@ -272,7 +291,7 @@ func (b *Batch) exhausted(err error) bool {
 // takesBack reports whether an error takes back the outermost request, rather than being the reply of the one that met it: half of it must
 // not be committed.
 func (b *Batch) takesBack(err error) bool {
-	return err != nil && (b.exhausted(err) || errors.Is(err, storage.ErrInterrupted))
+	return err != nil && (b.exhausted(err) || comesBack(err) || errors.Is(err, storage.ErrInterrupted))
 }
 
 // call runs an invocation as a step of the transaction: when it fails, its error is the reply, and nothing else of it is left.
@@ -280,10 +299,11 @@ func (b *Batch) call(c *Invocation, now int64) error {
 	c.mark()
 	b.txn.Begin(b.mode(c), now, b.budget)
 	c.begin(now)
+	b.rememberReads(c)
 	database := c.selected
 	if err := c.Command.Run(c); err != nil {
 		c.takeBack()
-		if !b.exhausted(err) && err != errBlocked && err != errSeparate {
+		if !b.exhausted(err) && err != errBlocked && err != errSeparate && !comesBack(err) {
 			c.Fail(err)
 		}
 		return err
@@ -299,7 +319,7 @@ func (b *Batch) call(c *Invocation, now int64) error {
 func (b *Batch) mode(c *Invocation) storage.Mode {
 	replica := b.engine.IsReplica() && !b.repeat.applying
 	writing := c.flags&Write != 0 || c.flags&MayReplicate != 0 && b.writable(c.Session) == nil && !replica
-	return storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica}
+	return storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica, Notify: b.wantedEvents()}
 }
 
 // Fail makes an error the command's reply, and takes nothing back.

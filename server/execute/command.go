@@ -55,6 +55,8 @@ type Command struct {
 	KeyFlags func(args [][]byte) KeyFlags
 	// Elsewhere finds its key in another database than the selected one. The words are of a valid arity.
 	Elsewhere func(args [][]byte) (key KeyReference, ok bool)
+	// KeepsCaching: what CLIENT CACHING has chosen is still for the command after this one.
+	KeepsCaching bool
 
 	gates    []func(*Batch, *Session, *Request) error // those that concern it
 	parent   *Command

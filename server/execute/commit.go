@@ -9,8 +9,10 @@ func (b *Batch) Commit() error {
 	err := b.commitTxn()
 	if err == nil {
 		b.markWatchers()
-		b.members.committed(b.engine.Store.Position())
-		b.running.outbox.committed()
+		position := b.engine.Store.Position()
+		b.members.committed(position)
+		b.tell()
+		b.running.outbox.tellServed(position)
 	}
 	b.running.reset()
 	b.members.forgetWriters()

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"container/list"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -37,8 +38,10 @@ type Engine struct {
 	Gate  *lock.Gate
 
 	Watches   watches
+	Blocking  blockedOnKeys
 	Pause     pause
 	Listeners listeners
+	Caching   clientCaching
 	workers   workers
 	large     largeWork
 	loaders   loaders
@@ -96,6 +99,8 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Gate = lock.NewGate(reactors + e.workers.count + 1)
 	e.loaders.init(store, e.Gate, e.workers.slot)
 	e.Watches.init()
+	e.Caching.init()
+	e.Blocking.byKey = map[watchedKey]*list.List{}
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
 	e.Slowlog, e.Denials = metrics.NewSlowlog(c.SlowlogMaxLen.Get), metrics.NewDenials(c.ACLLogMaxLen.Get)
@@ -180,6 +185,7 @@ func (e *Engine) Disconnect(s *Session) {
 	e.Watches.Forget(s)
 	e.Observer.Forget(s)
 	e.Listeners.Forget(s)
+	e.Caching.Stop(s)
 }
 
 // NoteLatency records an event for LATENCY if it took long enough. Names come from a fixed set.

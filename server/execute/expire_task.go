@@ -132,7 +132,7 @@ func (b *Batch) removeExpired(database int, due []ttl.Due, remove func(*Batch, s
 		return step, nil
 	}
 	start, now := b.engine.clock.now()
-	b.txn.Begin(storage.Mode{Writing: true}, now, 0)
+	b.txn.Begin(storage.Mode{Writing: true, Notify: b.wantedEvents()}, now, 0)
 	db := b.txn.DB(database)
 	for at := start; err == nil && step.Seen < min(len(due), removeKeys) && at < start+int64(removeTime); at, _ = b.engine.clock.now() {
 		some := due[step.Seen:min(step.Seen+storage.PrefetchBatch, len(due))]

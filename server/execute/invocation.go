@@ -64,7 +64,7 @@ func (c *Invocation) Effect(args ...[]byte) {
 // called by the goroutine that commits, and must not wait.
 func (c *Invocation) AfterCommit(f func()) {
 	outbox := &c.batch.running.outbox
-	outbox.after = append(outbox.after, f)
+	outbox.after = append(outbox.after, afterCommit{f, c.Txn.Notifications().Len()})
 }
 
 // Push sends the client something that is no reply. It comes behind the reply to the outermost request.
@@ -140,6 +140,10 @@ type running struct {
 	counting bool // it is to be run again, to count on
 	sealed   bool // by a NoBatch command: nothing joins it
 	marked   int  // the key events whose watchers were told
+	loops    []change
+
+	replaced []int  // databases that the outermost has replaced as a whole
+	lacking  uint32 // the lock that the outermost was taken back for
 }
 
 // abandon takes back what runs.
@@ -154,6 +158,8 @@ func (r *running) abandon() {
 func (r *running) reset() {
 	r.outbox.rewind(outboxMark{})
 	r.sealed, r.marked = false, 0
+	clear(r.loops)
+	r.loops = r.loops[:0]
 }
 
 // prepare returns the outermost invocation of a request.
@@ -172,25 +178,44 @@ func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer
 
 // outbox has what leaves the transaction, until it is known that it may: what an invocation that is taken back has put there is thrown away.
 type outbox struct {
-	after  []func()    // to be called when the commit has succeeded
-	ran    []Execution // to be counted and shown when the outermost request has run
-	pushed []byte      // to the client, for behind the reply to the outermost request
+	after  []afterCommit // what waits for the commit
+	served []served      // to be told when the commit has succeeded
+	ran    []Execution   // to be counted and shown when the outermost request has run
+	pushed []byte        // to the client, for behind the reply to the outermost request
+}
+
+// afterCommit is to be called when the commit has succeeded, behind the first notifications.
+type afterCommit struct {
+	call          func()
+	notifications int
 }
 
 // outboxMark is what rewind goes back to.
-type outboxMark struct{ after, ran, pushed int }
+type outboxMark struct{ after, served, ran, pushed int }
 
-func (o *outbox) mark() outboxMark { return outboxMark{len(o.after), len(o.ran), len(o.pushed)} }
+func (o *outbox) mark() outboxMark {
+	return outboxMark{len(o.after), len(o.served), len(o.ran), len(o.pushed)}
+}
 
 func (o *outbox) rewind(to outboxMark) {
+	for i := len(o.served) - 1; i >= to.served; i-- {
+		o.served[i].blocked.release()
+	}
+	o.forgetServed(to.served)
 	clear(o.after[to.after:])
 	clear(o.ran[to.ran:])
 	o.after, o.ran, o.pushed = o.after[:to.after], o.ran[:to.ran], o.pushed[:to.pushed]
 }
 
-// committed calls what waits for the commit.
-func (o *outbox) committed() {
-	for _, f := range o.after {
-		f()
+func (o *outbox) forgetServed(first int) {
+	clear(o.served[first:])
+	o.served = o.served[:first]
+}
+
+// tellServed tells those who were served, when the log holds that up to a position.
+func (o *outbox) tellServed(position int64) {
+	for i := range o.served {
+		o.served[i].tell(position)
 	}
+	o.forgetServed(0)
 }

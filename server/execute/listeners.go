@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"sync"
@@ -26,6 +27,9 @@ type listeners struct {
 	mu       sync.RWMutex
 	byName   [ListenKinds]map[string]map[*Session]struct{}
 	patterns map[string]*glob.Pattern // those that somebody listens to
+	someone  atomic.Bool              // listens to something
+
+	slow inOrder // messages that take long to be delivered
 }
 
 // subscriptions are what a session listens to. They are the session's; the counts are for others.
@@ -53,6 +57,9 @@ func (l *listeners) Count() (channels, patterns int64) {
 	defer l.mu.RUnlock()
 	return int64(len(l.byName[ChannelKind])), int64(len(l.byName[PatternKind]))
 }
+
+// any reports whether anybody listens to anything.
+func (l *listeners) any() bool { return l.someone.Load() }
 
 // Channels lists the channels that somebody listens to, in order.
 func (l *listeners) Channels() []string {
@@ -94,6 +101,7 @@ func (l *listeners) Add(s *Session, kind ListenKind, name string) {
 		}
 	}
 	l.byName[kind][name][s] = struct{}{}
+	l.someone.Store(true)
 	own := &s.listening
 	own.protocol.Store(int32(s.Reply.Protocol()))
 	if own.names[kind] == nil {
@@ -123,6 +131,7 @@ func (l *listeners) Remove(s *Session, kind ListenKind, name string) {
 		if kind == PatternKind {
 			delete(l.patterns, name)
 		}
+		l.someone.Store(len(l.byName[ChannelKind])+len(l.byName[PatternKind]) > 0)
 	}
 	own := &s.listening
 	delete(own.names[kind], name)
@@ -153,6 +162,60 @@ func (l *listeners) Receivers(txn *storage.Txn, channel []byte) ([]receiver, err
 		}
 	}
 	return found, nil
+}
+
+// deliver sends a message to all who listen, outside of any command. Patterns that take long to be matched are matched by another goroutine,
+// one message after the other.
+func (l *listeners) deliver(channel, message []byte) {
+	found, slow := l.quickReceivers(channel)
+	for _, r := range found {
+		r.Send(channel, message)
+	}
+	if len(slow) == 0 {
+		return
+	}
+	message = bytes.Clone(message)
+	l.slow.do(func() {
+		for _, pattern := range slow {
+			if !pattern.compiled.Match(channel) {
+				continue
+			}
+			l.mu.RLock()
+			late := l.listening(nil, pattern.text)
+			l.mu.RUnlock()
+			for _, r := range late {
+				r.Send(channel, message)
+			}
+		}
+	})
+}
+
+// inOrder calls functions one after the other, on a goroutine that is there while there are any.
+type inOrder struct {
+	mu      sync.Mutex
+	waiting []func()
+}
+
+func (o *inOrder) do(f func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.waiting = append(o.waiting, f); len(o.waiting) == 1 {
+		go o.run()
+	}
+}
+
+func (o *inOrder) run() {
+	for more := true; more; {
+		o.mu.Lock()
+		f := o.waiting[0]
+		o.mu.Unlock()
+		f()
+		o.mu.Lock()
+		o.waiting[0] = nil
+		o.waiting = o.waiting[1:]
+		more = len(o.waiting) > 0
+		o.mu.Unlock()
+	}
 }
 
 // slowPattern is one that takes long to be matched with a channel.

@@ -29,6 +29,7 @@ func (p *Plan) make(c *Invocation, repeats bool) error {
 	} else if err := c.Command.Plan(c, p); err != nil {
 		return err
 	}
+	p.addFurther(c.Request)
 	if p.Walk && p.Writes {
 		p.walkBesideWrites(repeats || c.Command.Plan != nil)
 	}

@@ -22,6 +22,7 @@ type Request struct {
 	keys      []KeyReference // none when the words can't be right: the command itself says what is wrong
 	database  int            // that the stripes of keys are for
 	container *Command       // has no such subcommand
+	further   further        // what it turned out to need
 	malformed bool           // it can't be executed: see refusal
 
 	single [1]KeyReference // memory for keys
@@ -31,6 +32,7 @@ type Request struct {
 func (r *Request) read(found, container *Command, args [][]byte) {
 	r.Command, r.container, r.Args = found, container, args
 	r.keys, r.flags, r.database = r.keys[:0], 0, unlocated
+	r.further = further{}
 	r.malformed = found == nil || !found.Accepts(len(args)) || found.Run == nil
 	if r.malformed {
 		return

@@ -29,6 +29,7 @@ type Session struct {
 	ending
 
 	listening subscriptions
+	cache     cache
 	worked    forWorker
 }
 

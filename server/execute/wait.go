@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -69,16 +70,30 @@ type Blocked struct {
 	Register func()
 	Cancel   func()
 
-	role int64 // the engine's when the wait began; see role.changes
+	wanted *WaitForKeys // when it waits for keys
+	queued []inQueue    // where, guarded by blockedOnKeys.mu
+	role   int64        // the engine's when the wait began; see role.changes
 
 	// Place is the deadline's among those of the reactor, which keeps it.
 	Place int
 
 	session *Session
-	claimed atomic.Bool
+	request *Request
+	state   atomic.Int32
 	answer  Answer // nil: the request is executed again
 	failure string // the error that the answer is, "" if it is none
+	written int64  // position in the log that the answer depends on
 }
+
+// States of a Blocked. Who has it reserved ends it or frees it again.
+const (
+	blockedFree int32 = iota
+	blockedReserved
+	blockedEnded
+)
+
+// Ended reports whether somebody has claimed the wait.
+func (b *Blocked) Ended() bool { return b.state.Load() == blockedEnded }
 
 // End claims the wait with an answer; nil has the request executed again. It returns false when
 // another was faster. It may be called from any goroutine.
@@ -93,29 +108,29 @@ func (b *Blocked) Fail(err error) bool {
 }
 
 func (b *Blocked) end(answer Answer, failure string) bool {
-	if !b.claim(answer) {
+	if !b.claim(answer, failure) {
 		return false
 	}
-	b.failure = failure
 	b.session.Peer.Unblock(b)
 	return true
 }
 
 // Expire is End at the deadline, for the reactor that has the client.
-func (b *Blocked) Expire() bool { return b.claim(b.Expired) }
+func (b *Blocked) Expire() bool { return b.claim(b.Expired, "") }
 
 // Abandon ends the wait of a client that is gone, or of a request that is executed again.
 func (b *Blocked) Abandon() {
-	b.claim(nil)
+	b.claim(nil, "")
 	b.session.blocked.Store(nil)
 	b.cancel()
 }
 
-func (b *Blocked) claim(answer Answer) bool {
-	if !b.claimed.CompareAndSwap(false, true) {
+func (b *Blocked) claim(answer Answer, failure string) bool {
+	if !b.state.CompareAndSwap(blockedFree, blockedReserved) {
 		return false
 	}
-	b.answer = answer
+	b.answer, b.failure = answer, failure
+	b.state.Store(blockedEnded)
 	return true
 }
 
@@ -131,7 +146,7 @@ func (c *Invocation) MayBlock() bool { return !c.Nested() && !c.Applying() }
 
 // Settled reports whether nothing that the batch has executed waits for a commit. What is to be known
 // of earlier requests, such as their position in the log, is known then.
-func (c *Invocation) Settled() bool { return c.batch.Idle() && len(c.batch.members.list) == 0 }
+func (c *Invocation) Settled() bool { return c.batch.txn.Empty() && len(c.batch.members.list) == 0 }
 
 // Settle, returned by a command on a reactor, has it run again when everything before it is committed.
 func (c *Invocation) Settle() error { return errSeparate }
@@ -146,7 +161,7 @@ func (c *Invocation) Block(blocked *Blocked) error {
 		return errSeparate
 	}
 	s := c.Session
-	blocked.session, blocked.role = s, c.Engine.role.changes.Load()
+	blocked.session, blocked.request, blocked.role = s, c.Request, c.Engine.role.changes.Load()
 	if s.hungUp.Load() {
 		blocked.Expired(c.Reply)
 		return nil
@@ -157,12 +172,10 @@ func (c *Invocation) Block(blocked *Blocked) error {
 		c.Engine.Observer.Begin(&Execution{Request: c.Request, Session: s, Database: c.selected, Redacted: c.redacted, Began: c.Now})
 	}
 	s.waited, s.waitsUntil = true, blocked.Deadline
-	s.wait = Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool {
-		if blocked.Register != nil {
-			blocked.Register()
-		}
-		return true
-	}}
+	s.wait = Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool { return true }}
+	if blocked.Register != nil {
+		blocked.Register()
+	}
 	return errBlocked
 }
 
@@ -206,6 +219,7 @@ func (s *Session) EndWait() {
 	case w.Blocked != nil:
 		s.blocked.Store(nil)
 		w.Blocked.cancel()
+		s.wait = Wait{}
 	case w.Cause == ForPause:
 		s.paused.Store(false)
 	}
@@ -245,6 +259,7 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 	}
 	mark := s.Reply.Mark()
 	blocked.answer(s.Reply)
+	s.Written = max(s.Written, blocked.written)
 	s.waited = false
 	ran := Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Waited: true, failure: blocked.failure}
 	b.account(&ran)
@@ -256,4 +271,10 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 func (e *Engine) Elapsed() time.Duration {
 	now, _ := e.clock.now()
 	return time.Duration(now)
+}
+
+// After is when so much time has passed, as Elapsed tells it; no later than can be told.
+func (e *Engine) After(wait time.Duration) time.Duration {
+	now := e.Elapsed()
+	return now + min(wait, math.MaxInt64-now)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"kedis/internal/keyevent"
 	"kedis/storage"
 )
 
@@ -100,7 +101,7 @@ func (w *watches) Changed(events *storage.KeyEvents, first int) {
 	events.Each(first, func(e storage.KeyEvent) {
 		watched := watchedKey{e.Database, string(e.Key)}
 		for s := range w.byKey[watched] {
-			if e.Name != storage.EventExpired || !s.sawExpire(watched) {
+			if e.Name != keyevent.Expired || !s.sawExpire(watched) {
 				s.dirty.Store(true)
 			}
 		}
@@ -194,8 +195,11 @@ func (w *watches) everythingChanged() {
 	}
 }
 
-// ForgetWatches makes the next EXEC of all who watch keys fail: the data is another.
-func (e *Engine) ForgetWatches() { e.Watches.everythingChanged() }
+// ForgetWatches makes the next EXEC of all who watch keys fail, and clients forget what they have in their caches: the data is another.
+func (e *Engine) ForgetWatches() {
+	e.Watches.everythingChanged()
+	e.InvalidateAll()
+}
 
 // WatchedExpired tells whether a watched key has expired since: nobody wrote it, and still it is
 // not what it was.

@@ -240,6 +240,7 @@ func (b *Batch) attempt(c *Invocation, ranked bool, round int) Outcome {
 		}
 		b.txn.CountAtMost(0)
 	}
+	b.rememberView(c)
 	b.readFromView()
 	return b.run(c)
 }
@@ -267,9 +268,10 @@ func (c *Invocation) ReadBeside() (db storage.DB, end func()) {
 		return c.DB, func() {}
 	}
 	view, txn := c.Engine.Store.View(), c.Engine.Store.NewTxn()
-	txn.Begin(storage.Mode{}, c.Now, 0)
+	txn.Begin(storage.Mode{Notify: c.Txn.Mode().Notify}, c.Now, 0)
 	txn.ReadFrom(view)
 	return txn.DB(c.selected), func() {
+		c.Txn.Notifications().Append(txn.Notifications())
 		txn.Reset()
 		view.Release()
 	}

@@ -149,7 +149,7 @@ func (e report) infoClients(f *metrics.Fields) {
 	f.Int("client_recent_max_input_buffer", int64(query))
 	f.Int("client_recent_max_output_buffer", int64(output))
 	f.Int("blocked_clients", blocked)
-	f.Int("tracking_clients", 0)
+	f.Int("tracking_clients", e.Caching.Statistics().Clients)
 	f.Int("pubsub_clients", listening)
 	f.Int("watching_clients", watching)
 	f.Int("clients_in_timeout_table", 0)
@@ -210,7 +210,7 @@ var (
 	neverDone = []string{"evicted_clients", "total_eviction_exceeded_time", "current_eviction_exceeded_time",
 		"latest_fork_usec", "total_forks", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses",
 		"active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time",
-		"pubsubshard_channels", "tracking_total_keys", "tracking_total_items", "tracking_total_prefixes",
+		"pubsubshard_channels",
 		"dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed", "reply_buffer_shrinks",
 		"reply_buffer_expands", "acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"}
 )
@@ -301,6 +301,10 @@ func (e report) infoStats(f *metrics.Fields) {
 	f.Int("client_query_buffer_limit_disconnections", s.QueryBufferExceeded.Load())
 	f.Int("client_output_buffer_limit_disconnections", s.OutputBufferExceeded.Load())
 	f.Int("acl_access_denied_auth", e.Denials.Total())
+	caching := e.Caching.Statistics()
+	f.Int("tracking_total_keys", caching.Keys)
+	f.Int("tracking_total_items", caching.Items)
+	f.Int("tracking_total_prefixes", caching.Prefixes)
 	f.Zeros(neverDone...)
 	e.infoPasses(f)
 	f.Int("batches", s.Batches.Sum())

@@ -1,6 +1,9 @@
 package engine
 
-import "kedis/storage/layout"
+import (
+	"kedis/internal/keyevent"
+	"kedis/storage/layout"
+)
 
 // KeyEvent is something that has happened to a key.
 type KeyEvent struct {
@@ -8,30 +11,16 @@ type KeyEvent struct {
 	Key      []byte // valid until the transaction is reset
 	Name     EventName
 	Type     layout.Type // of the key: after the change, or before it is gone
-	Class    EventClass
 }
 
 // EventName is the name of an event, as Redis's notifications have it.
-type EventName uint8
+type EventName = keyevent.Name
 
-const (
-	// EventChanged is for a change without a name.
-	EventChanged EventName = iota
-	// EventExpired: the key was removed since its time had come.
-	EventExpired
-)
-
-// EventClass is what kind of event it is, as notify-keyspace-events tells them apart.
-type EventClass uint8
-
-const (
-	// ClassChange is for whatever a command does to a key.
-	ClassChange EventClass = iota
-	// ClassExpiry is for keys whose time has come.
-	ClassExpiry
-)
-
-// KeyEvents are the events of a transaction, in their order. Rollback takes back those since a savepoint.
+// KeyEvents are events of a transaction, in their order. Rollback takes back those since a savepoint.
+//
+// A transaction has two lists of them. Its changes are always there: each change of a key once, Changed or Expired. Its notifications are
+// what commands say of them by name, several for some changes and also of keys that weren't there; they are collected when somebody wants
+// to be told.
 //
 // They are read at two moments. When the outermost request ends, by those who look at keys before the commit: commands that follow in the
 // same transaction belong to other clients, and hold the same locks. And after the commit, before the locks are released, by those
@@ -47,13 +36,17 @@ type keyEvent struct {
 	database int32
 	name     EventName
 	kind     layout.Type
-	class    EventClass
 }
 
 // Add notes an event.
-func (e *KeyEvents) Add(database int, key []byte, name EventName, kind layout.Type, class EventClass) {
+func (e *KeyEvents) Add(database int, key []byte, name EventName, kind layout.Type) {
 	e.keys = append(e.keys, key...)
-	e.events = append(e.events, keyEvent{len(e.keys), int32(database), name, kind, class})
+	e.events = append(e.events, keyEvent{len(e.keys), int32(database), name, kind})
+}
+
+// Append notes the events of another transaction.
+func (e *KeyEvents) Append(other *KeyEvents) {
+	other.Each(0, func(event KeyEvent) { e.Add(event.Database, event.Key, event.Name, event.Type) })
 }
 
 // rewind takes back all but the first events.
@@ -73,13 +66,26 @@ func (e *KeyEvents) start(i int) int {
 func (e *KeyEvents) Len() int { return len(e.events) }
 
 // Each calls f for all but the first events.
-func (e *KeyEvents) Each(first int, f func(KeyEvent)) {
+func (e *KeyEvents) Each(first int, f func(KeyEvent)) { e.Between(first, len(e.events), f) }
+
+// Between calls f for the events from the first on, up to and without the last.
+func (e *KeyEvents) Between(first, last int, f func(KeyEvent)) {
 	from := e.start(first)
-	for _, event := range e.events[first:] {
-		f(KeyEvent{int(event.database), e.keys[from:event.end], event.name, event.kind, event.class})
+	for _, event := range e.events[first:last] {
+		f(KeyEvent{int(event.database), e.keys[from:event.end], event.name, event.kind})
 		from = event.end
 	}
 }
 
-// KeyEvents are the transaction's events, until Reset.
+// KeyEvents are the transaction's changes of keys, until Reset.
 func (t *Txn) KeyEvents() *KeyEvents { return &t.events }
+
+// Notifications are what somebody wants to be told of, until Reset.
+func (t *Txn) Notifications() *KeyEvents { return &t.notifications }
+
+// Notify notes a notification, if the running command's mode says that its class is wanted.
+func (t *Txn) Notify(database int, key []byte, name EventName) {
+	if t.running.mode.Notify&name.Class() != 0 {
+		t.notifications.Add(database, key, name, 0)
+	}
+}

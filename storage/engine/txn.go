@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 
+	"kedis/internal/keyevent"
 	"kedis/storage/generation"
 	"kedis/storage/layout"
 )
@@ -19,9 +20,11 @@ type Txn struct {
 
 	journal journal
 	effects effects
-	events  KeyEvents
+	events  KeyEvents // changes of keys
 	changes changes
 	staging staging
+
+	notifications KeyEvents
 
 	lookups    lookups
 	prefetched prefetched
@@ -89,6 +92,8 @@ type Mode struct {
 	Applying bool
 	// Replica: expired keys are hidden, and left to the primary.
 	Replica bool
+	// Notify is the classes of events that somebody wants to be told of.
+	Notify keyevent.Classes
 }
 
 // NewTxn makes a transaction. It can be used again and again, after Reset.
@@ -113,6 +118,7 @@ const spillBytes = 1 << 20
 // Savepoint is what Rollback goes back to.
 type Savepoint struct {
 	entries, staged, events int
+	notifications           int
 	effects                 effectsMark
 	changes                 changesMark
 	hits, misses            int64
@@ -129,7 +135,8 @@ func (t *Txn) Begin(mode Mode, nowMs int64, budget int) {
 
 // Mark makes a savepoint that of the transaction's state now.
 func (t *Txn) Mark(s *Savepoint) {
-	*s = Savepoint{len(t.journal.entries), len(t.staging.ids), t.events.Len(), t.effects.mark(), t.changes.mark(), t.lookups.hits, t.lookups.misses}
+	*s = Savepoint{len(t.journal.entries), len(t.staging.ids), t.events.Len(), t.notifications.Len(), t.effects.mark(), t.changes.mark(),
+		t.lookups.hits, t.lookups.misses}
 }
 
 // Rollback takes back everything since a savepoint.
@@ -139,6 +146,7 @@ func (t *Txn) Rollback(s *Savepoint) {
 	t.journal.rewind(s.entries)
 	t.effects.rewind(s.effects)
 	t.events.rewind(s.events)
+	t.notifications.rewind(s.notifications)
 	t.changes.rewind(s.changes)
 	t.releaseStaged(s.staged)
 }
@@ -170,6 +178,7 @@ func (t *Txn) Reset() {
 	t.journal.reset()
 	t.effects.reset()
 	t.events.rewind(0)
+	t.notifications.rewind(0)
 	t.changes.rewind(changesMark{})
 	t.view, t.outcome = nil, outcome{}
 	t.running.mode, t.running.budget, t.running.asked = Mode{}, unlimited, 0

@@ -1,4 +1,4 @@
-package server
+package datadir
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ const (
 	leastReserveBytes = 64 << 10
 )
 
-// reserve is the path of a file that keeps room on the disk for the next start. RocksDB can't be opened without writing
-// a manifest, so on a disk that is full to its last byte the data could not even be read.
+// reserve is the path of a file that keeps room on the disk for the next start: RocksDB writes a
+// manifest when it is opened, so on a full disk the data could not even be read.
 type reserve string
 
 // give gives the room back to the disk; false when there was none.
@@ -27,14 +27,14 @@ func (r reserve) take() (err error) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("server: reserving room on the disk: %w", err)
+		return fmt.Errorf("datadir: reserving room on the disk: %w", err)
 	}
 	size := int64(reserveBytes)
 	for size >= leastReserveBytes && unix.Fallocate(int(file.Fd()), 0, 0, size) != nil {
 		size /= 2
 	}
 	if err := file.Close(); err != nil {
-		return fmt.Errorf("server: reserving room on the disk: %w", err)
+		return fmt.Errorf("datadir: reserving room on the disk: %w", err)
 	}
 	if size < leastReserveBytes {
 		r.give() // the file system can't reserve, or there is nothing left

@@ -1,4 +1,4 @@
-package server
+package datadir
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"kedis/binlog"
 )
 
-// checkDirectory refuses a directory that holds a part of a data directory, or a copy of one, and no data. Serving it
+// checkDirectory refuses a directory without data that holds a log or a checkpoint: serving it
 // would begin an empty data set in the middle of a backup.
 func checkDirectory(directory string) error {
 	if exists(filepath.Join(directory, "db")) {
@@ -21,7 +21,7 @@ func checkDirectory(directory string) error {
 	}
 	entries, err := os.ReadDir(directory)
 	if err != nil {
-		return fmt.Errorf("server: %w", err)
+		return fmt.Errorf("datadir: %w", err)
 	}
 	switch log, err := binlog.HasSegments(directory); {
 	case err != nil:
@@ -42,7 +42,7 @@ func checkDirectory(directory string) error {
 }
 
 func notData(directory, why string) error {
-	return fmt.Errorf("server: %s is no data directory: %s", directory, why)
+	return fmt.Errorf("datadir: %s is no data directory: %s", directory, why)
 }
 
 // foreign says why no data directory may begin beside an entry of a directory; "" if one may.
@@ -61,12 +61,12 @@ func foreign(directory string, entry fs.DirEntry) (why string, err error) {
 	return "", nil
 }
 
-// orphanedLog looks for a log in a directory that has lost its data. A start would begin with new data and a log of its own in the place of
-// that log.
+// orphanedLog looks for a log in a directory that has lost its data. A start would put a new log in
+// its place.
 func orphanedLog(path string) (why string, err error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return "", fmt.Errorf("server: %w", err)
+		return "", fmt.Errorf("datadir: %w", err)
 	}
 	for _, entry := range entries {
 		if !entry.IsDir() {

@@ -1,4 +1,4 @@
-package server
+package datadir
 
 import (
 	"errors"
@@ -18,15 +18,15 @@ import (
 	"kedis/storage/rdb"
 )
 
-// Fill makes a new data directory of data that comes from elsewhere: keys, and then perhaps the commands that
-// changed them since. Until Finish the directory (the configuration's dir) is empty; what is being made
-// stands beside it, in one whose name ends in ".filling". It belongs to one goroutine.
+// Fill makes a new data directory, the configuration's dir, of keys from elsewhere and the commands
+// that changed them since. It works in a directory of its own, named DIR.filling, which Finish
+// renames. A Fill belongs to one goroutine.
 type Fill struct {
-	data      *Data
+	data      *Directory
 	config    *config.Config
 	logger    hclog.Logger
-	directory string // as it will be called
-	working   string
+	directory string            // as it will be called
+	working   string            // until then
 	lock      *os.File          // on the working directory
 	imported  *storage.Import   // until it is the data
 	follower  *execute.Follower // from then on
@@ -45,7 +45,7 @@ const (
 func NewFill(c *config.Config, logger hclog.Logger) (f *Fill, err error) {
 	directory, err := filepath.Abs(c.Dir.Get())
 	if err != nil {
-		return nil, fmt.Errorf("server: %w", err)
+		return nil, fmt.Errorf("datadir: %w", err)
 	}
 	if err := makeEmpty(directory); err != nil {
 		return nil, err
@@ -60,12 +60,12 @@ func NewFill(c *config.Config, logger hclog.Logger) (f *Fill, err error) {
 		}
 	}()
 	if err := os.Mkdir(f.temporary(), 0o755); err != nil {
-		return nil, fmt.Errorf("server: %w", err)
+		return nil, fmt.Errorf("datadir: %w", err)
 	}
 	if err := c.SetFlag("dir", f.working); err != nil {
 		return nil, err
 	}
-	if f.data, err = OpenData(c, logger); err != nil {
+	if f.data, err = Open(c, logger); err != nil {
 		return nil, err
 	}
 	f.imported, err = f.data.Store.NewSortedImport(f.temporary(), fillRunBytes)
@@ -75,13 +75,13 @@ func NewFill(c *config.Config, logger hclog.Logger) (f *Fill, err error) {
 // occupy takes the working directory, and removes what a fill that was killed has left there.
 func (f *Fill) occupy() (err error) {
 	if err := os.MkdirAll(f.working, 0o755); err != nil {
-		return fmt.Errorf("server: %w", err)
+		return fmt.Errorf("datadir: %w", err)
 	}
 	if f.lock, err = os.Open(f.working); err != nil {
-		return fmt.Errorf("server: %w", err)
+		return fmt.Errorf("datadir: %w", err)
 	}
 	if err := syscall.Flock(int(f.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return errors.Join(fmt.Errorf("server: %s is being filled by another process: %w", f.directory, err), f.lock.Close())
+		return errors.Join(fmt.Errorf("datadir: %s is being filled by another process: %w", f.directory, err), f.lock.Close())
 	}
 	return removeContent(f.working)
 }
@@ -91,16 +91,16 @@ func (f *Fill) temporary() string { return filepath.Join(f.working, "import") }
 // Databases is how many databases there are.
 func (f *Fill) Databases() int { return f.data.Store.Databases() }
 
-// Load takes one key, which must not have come before, as storage.Import does. Keys come before commands.
+// Load takes one key, as storage.Import does. A key comes once, and before all commands.
 func (f *Fill) Load(database int, key []byte, value *rdb.Value, expireMs int64) error {
 	if f.imported == nil {
-		return fmt.Errorf("server: key %.200q comes after commands", key)
+		return fmt.Errorf("datadir: key %.200q comes after commands", key)
 	}
 	return f.imported.Restore(database, key, value, expireMs)
 }
 
-// Apply carries commands of a database out, and writes them to the log. A command that fails, which it did not
-// where it comes from, stops everything.
+// Apply executes a command in a database, and writes it to the log. An error is final: the command
+// did not fail where it comes from.
 func (f *Fill) Apply(database int, args [][]byte) error {
 	if err := f.adopt(); err != nil {
 		return err
@@ -170,10 +170,10 @@ func (f *Fill) Finish() error {
 		return err
 	}
 	if err := os.Remove(f.directory); err != nil { // it is empty
-		return fmt.Errorf("server: %w", err)
+		return fmt.Errorf("datadir: %w", err)
 	}
 	if err := os.Rename(f.working, f.directory); err != nil {
-		return fmt.Errorf("server: %w", err)
+		return fmt.Errorf("datadir: %w", err)
 	}
 	return errors.Join(syncDirectory(filepath.Dir(f.directory)), f.lock.Close())
 }
@@ -181,7 +181,7 @@ func (f *Fill) Finish() error {
 func syncDirectory(name string) error {
 	directory, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("server: %w", err)
+		return fmt.Errorf("datadir: %w", err)
 	}
 	return errors.Join(directory.Sync(), directory.Close())
 }

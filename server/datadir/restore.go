@@ -1,4 +1,4 @@
-package server
+package datadir
 
 import (
 	"errors"
@@ -16,20 +16,21 @@ import (
 	"kedis/storage"
 )
 
-// Restore makes a new data directory (the configuration's dir) from a checkpoint that SAVE or BGSAVE
-// made, and applies a log from the checkpoint's position up to the end of a range, unless logDirectory is empty.
-// The new data begins a history of its own there. It returns the position that it reached.
+// Restore makes a new data directory, the configuration's dir, from a checkpoint of SAVE or BGSAVE.
+// Unless logDirectory is empty, it applies the log there from the checkpoint's position to the end
+// of the range. It returns the position that it reached, where the new data begins a history of its
+// own.
 func Restore(c *config.Config, checkpoint, logDirectory string, to binlog.Range, logger hclog.Logger) (reached int64, err error) {
 	directory := c.Dir.Get()
 	if _, err := os.Stat(filepath.Join(checkpoint, "CURRENT")); err != nil {
-		return 0, fmt.Errorf("server: %s is no checkpoint: %w", checkpoint, err)
+		return 0, fmt.Errorf("datadir: %s is no checkpoint: %w", checkpoint, err)
 	}
 	if err := makeEmpty(directory); err != nil {
 		return 0, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, removeContent(directory)) // what is half restored must not be served
+			err = errors.Join(err, removeContent(directory)) // half of the data must not be served
 		}
 	}()
 	if err := copyCheckpoint(checkpoint, filepath.Join(directory, "db")); err != nil {
@@ -39,7 +40,7 @@ func Restore(c *config.Config, checkpoint, logDirectory string, to binlog.Range,
 	if err != nil {
 		return 0, err
 	}
-	d := &Data{Store: store, directory: directory, logger: logger, config: c}
+	d := &Directory{Store: store, path: directory, logger: logger, config: c}
 	if logDirectory != "" {
 		err = d.replay(logDirectory, to)
 	}
@@ -57,14 +58,14 @@ func Restore(c *config.Config, checkpoint, logDirectory string, to binlog.Range,
 // makeEmpty makes a directory, or makes sure that it is empty.
 func makeEmpty(directory string) error {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
-		return fmt.Errorf("server: %w", err)
+		return fmt.Errorf("datadir: %w", err)
 	}
 	entries, err := os.ReadDir(directory)
 	if err != nil {
-		return fmt.Errorf("server: %w", err)
+		return fmt.Errorf("datadir: %w", err)
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("server: %s is not empty", directory)
+		return fmt.Errorf("datadir: %s is not empty", directory)
 	}
 	return nil
 }
@@ -77,15 +78,15 @@ func removeContent(directory string) error {
 	return err
 }
 
-// copyCheckpoint copies RocksDB's files. Table files are linked where that is possible, since they never
-// change; all others are copied, so that the checkpoint stays as it is.
+// copyCheckpoint copies RocksDB's files. It links table files where it can, since they never
+// change.
 func copyCheckpoint(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
-		return fmt.Errorf("server: checkpoint: %w", err)
+		return fmt.Errorf("datadir: checkpoint: %w", err)
 	}
 	if err := os.Mkdir(to, 0o755); err != nil {
-		return fmt.Errorf("server: %w", err)
+		return fmt.Errorf("datadir: %w", err)
 	}
 	for _, entry := range entries {
 		if !entry.Type().IsRegular() {
@@ -96,7 +97,7 @@ func copyCheckpoint(from, to string) error {
 			continue
 		}
 		if err := copyFile(source, target); err != nil {
-			return fmt.Errorf("server: checkpoint: %w", err)
+			return fmt.Errorf("datadir: checkpoint: %w", err)
 		}
 	}
 	return nil
@@ -119,10 +120,10 @@ func copyFile(from, to string) error {
 }
 
 // replay applies a log's records from the store's position on.
-func (d *Data) replay(logDirectory string, to binlog.Range) error {
+func (d *Directory) replay(logDirectory string, to binlog.Range) error {
 	from := d.Store.Position()
 	if to.To != 0 && to.To < from {
-		return fmt.Errorf("server: the checkpoint is already at position %d", from)
+		return fmt.Errorf("datadir: the checkpoint is already at position %d", from)
 	}
 	if to.To == from {
 		return nil
@@ -134,20 +135,20 @@ func (d *Data) replay(logDirectory string, to binlog.Range) error {
 		return applier.Replay(r.Database, r.Payload, r.End)
 	})
 	if errors.Is(err, binlog.ErrLater) {
-		return fmt.Errorf("server: the checkpoint is later than the time to restore: %w", err)
+		return fmt.Errorf("datadir: the checkpoint is later than the time to restore: %w", err)
 	}
 	if err != nil {
-		return fmt.Errorf("server: applying %s from position %d: %w", logDirectory, d.Store.Position(), err)
+		return fmt.Errorf("datadir: applying %s from position %d: %w", logDirectory, d.Store.Position(), err)
 	}
 	return nil
 }
 
 // beginHistory gives restored data a log of its own, which begins at the data's position.
-func (d *Data) beginHistory() error {
+func (d *Directory) beginHistory() error {
 	number := d.Store.LogDirectory() + 1
 	log, err := binlog.Create(d.logOptions(number), binlog.History{ID: binlog.NewID()}, d.Store.Position(), 0)
 	if err != nil {
-		return fmt.Errorf("server: %w", err)
+		return fmt.Errorf("datadir: %w", err)
 	}
 	d.log.Store(log)
 	d.Store.Attach(log, number)

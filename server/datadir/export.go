@@ -1,4 +1,4 @@
-package server
+package datadir
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"kedis/server/command"
 )
 
-// WriteSnapshot writes the data directory (the configuration's dir) of a server that doesn't run as an RDB file.
-// What the log has and the data lacks is applied first, as a start does.
+// WriteSnapshot writes the configuration's data directory as an RDB file, while no server runs. It
+// recovers the data first.
 func WriteSnapshot(ctx context.Context, c *config.Config, w io.Writer, version string, logger hclog.Logger) (err error) {
-	d, err := OpenData(c, logger)
+	d, err := Open(c, logger)
 	if err != nil {
 		return err
 	}

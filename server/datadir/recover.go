@@ -1,4 +1,4 @@
-package server
+package datadir
 
 import (
 	"context"
@@ -15,15 +15,16 @@ const ProgressInterval = 5 * time.Second
 
 // recovery applies the log to the store.
 type recovery struct {
-	data    *Data
+	data    *Directory
 	engine  *execute.Engine
 	applier *execute.Applier
 	records int
-	told    time.Time
+	logged  time.Time
 }
 
-// BeginLoading has the engine refuse commands until EndLoading if there is something that the log has and RocksDB has not, and reports that.
-func (d *Data) BeginLoading(engine *execute.Engine) bool {
+// BeginLoading reports whether the log has records that RocksDB lacks. If so, the engine refuses
+// commands until its EndLoading.
+func (d *Directory) BeginLoading(engine *execute.Engine) bool {
 	if d.Store.Position() >= d.Log().Position() {
 		return false
 	}
@@ -31,14 +32,14 @@ func (d *Data) BeginLoading(engine *execute.Engine) bool {
 	return true
 }
 
-// Recover applies what the log has and RocksDB has not. When the context ends before that is done the error is the context's, and the next
-// Recover goes on from there.
-func (d *Data) Recover(ctx context.Context, engine *execute.Engine) error {
+// Recover applies the records of the log that RocksDB lacks. It returns the context's error when
+// that ends first; the next Recover goes on from there.
+func (d *Directory) Recover(ctx context.Context, engine *execute.Engine) error {
 	start, from := time.Now(), d.Store.Position()
 	if from > d.Log().Position() {
-		return fmt.Errorf("server: the data is at position %d, but its log ends at %d", from, d.Log().Position())
+		return fmt.Errorf("datadir: the data is at position %d, but its log ends at %d", from, d.Log().Position())
 	}
-	r := &recovery{data: d, engine: engine, applier: engine.NewApplier(), told: start}
+	r := &recovery{data: d, engine: engine, applier: engine.NewApplier(), logged: start}
 	if from < d.Log().Position() {
 		d.logger.Info("applying the log", "from", from, "to", d.Log().Position())
 		err := binlog.Walk(d.logOptions(d.Store.LogDirectory()).Directory, binlog.Range{From: from}, func(record binlog.Record) error {
@@ -49,7 +50,7 @@ func (d *Data) Recover(ctx context.Context, engine *execute.Engine) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			return fmt.Errorf("server: recovering from position %d of the log: %w", d.Store.Position(), err)
+			return fmt.Errorf("datadir: recovering from position %d of the log: %w", d.Store.Position(), err)
 		}
 	}
 	d.logger.Info("recovered", "position", d.Store.Position(), "from", from, "records", r.records,
@@ -62,11 +63,12 @@ func (r *recovery) apply(ctx context.Context, record binlog.Record) error {
 		return err
 	}
 	r.records++
-	r.tell()
+	r.logProgress()
 	return r.applier.Replay(record.Database, record.Payload, record.End)
 }
 
-// delay waits as long as key-load-delay says: microseconds, or one microsecond in so many times if it is negative.
+// delay waits as long as key-load-delay says. A negative one, -n, waits a microsecond before one
+// record in n.
 func (r *recovery) delay(ctx context.Context) error {
 	microseconds := r.data.config.KeyLoadDelay.Get()
 	if microseconds < 0 && rand.Int64N(-microseconds) == 0 {
@@ -83,12 +85,12 @@ func (r *recovery) delay(ctx context.Context) error {
 	}
 }
 
-// tell logs how far the recovery is, every few seconds.
-func (r *recovery) tell() {
-	if time.Since(r.told) < ProgressInterval {
+// logProgress logs how far the recovery is, every few seconds.
+func (r *recovery) logProgress() {
+	if time.Since(r.logged) < ProgressInterval {
 		return
 	}
-	r.told = time.Now()
+	r.logged = time.Now()
 	if p, ok := r.engine.LoadingProgress(); ok {
 		r.data.logger.Info("applying the log", "position", r.data.Store.Position(), "records", r.records,
 			"done", fmt.Sprintf("%.1f%%", p.Percent()), "remaining", p.Remaining.String())

@@ -1,4 +1,4 @@
-package server
+package datadir
 
 import (
 	"strconv"
@@ -6,9 +6,9 @@ import (
 	"kedis/storage/rocks"
 )
 
-// ApplyLive has changes of options take effect that nobody looks at each time. It is called once, before
-// anything is served.
-func (d *Data) ApplyLive() {
+// HookOptions hooks the options that nobody reads at each use, so that CONFIG SET takes effect. It
+// is called once, before clients.
+func (d *Directory) HookOptions() {
 	c, store := d.config, d.Store
 	resize := func() error {
 		store.SetCacheBytes(cacheBytes(c))
@@ -40,7 +40,7 @@ func (d *Data) ApplyLive() {
 		"rocksdb-bottommost-compression": compressionOption("bottommost_compression", c.RocksDBBottommostCompression.Get),
 	} {
 		c.OnChange(name, func() error {
-			store.Reconfigure(rocksOptions(c, d.directory, d.logger)) // for when it is opened again
+			store.Reconfigure(rocksOptions(c, d.path, d.logger)) // for when it is opened again
 			return apply(store.Rocks())
 		})
 	}

@@ -1,0 +1,104 @@
+package datadir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/binlog"
+	"kedis/internal/config"
+)
+
+// TestLaterLogWithRecords starts a data directory with a log that the data doesn't belong to.
+func TestLaterLogWithRecords(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		number  int
+		records bool
+		emptied bool // there is no data at all
+		refused bool
+	}{
+		{"a later log with records", 2, true, false, true},
+		{"a later log without records", 2, false, false, false},
+		{"a log without data", 1, true, true, true},
+		{"a log without records and data", 1, false, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			options := config.New()
+			if err := options.SetFlag("dir", t.TempDir()); err != nil {
+				t.Fatal(err)
+			}
+			directory := options.Dir.Get()
+			open := func() error {
+				data, err := Open(options, hclog.NewNullLogger())
+				if err != nil {
+					return err
+				}
+				return data.Close()
+			}
+			if err := open(); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(directory, "binlog", strconv.Itoa(c.number))
+			if c.emptied {
+				db := filepath.Join(directory, "db")
+				if err := errors.Join(os.RemoveAll(db), os.RemoveAll(path), os.Mkdir(db, 0o700)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			log, err := binlog.Create(binlog.Options{Directory: path}, binlog.History{ID: binlog.NewID()}, 1000, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.records {
+				if _, err := log.Append(0, 0, []byte("*1\r\n$4\r\nPING\r\n")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := log.Close(); err != nil {
+				t.Fatal(err)
+			}
+			err = open()
+			if c.refused != (err != nil) || err != nil && !strings.Contains(err.Error(), path+" holds writes from position 1000 to 1014") {
+				t.Fatalf("the start: %v", err)
+			}
+			if _, from, to, err := binlog.Extent(path); c.refused && (err != nil || from == to) {
+				t.Errorf("the log was touched: from %d to %d, %v", from, to, err)
+			}
+		})
+	}
+}
+
+// TestPartialForkIsRemoved starts a data directory in which a crash has left a fork of the log
+// incomplete.
+func TestPartialForkIsRemoved(t *testing.T) {
+	options := config.New()
+	if err := options.SetFlag("dir", t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	partial := filepath.Join(options.Dir.Get(), "binlog", "2"+binlog.PartialSuffix)
+	for range 2 {
+		data, err := Open(options, hclog.NewNullLogger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := data.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(partial); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("it is there: %v", err)
+		}
+		if err := os.MkdirAll(partial, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(partial, "0000000001.log"), make([]byte, 100), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

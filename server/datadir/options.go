@@ -1,0 +1,118 @@
+package datadir
+
+import (
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"kedis/binlog"
+	"kedis/internal/config"
+	"kedis/storage"
+	"kedis/storage/engine"
+	"kedis/storage/rocks"
+)
+
+func storageOptions(c *config.Config, directory string, logger hclog.Logger) storage.Options {
+	return storage.Options{
+		Limits: storage.Limits{
+			HashEntries:      c.HashMaxListpackEntries.Get,
+			HashValue:        c.HashMaxListpackValue.Get,
+			ListSize:         c.ListMaxListpackSize.Get,
+			SetIntsetEntries: c.SetMaxIntsetEntries.Get,
+			SetEntries:       c.SetMaxListpackEntries.Get,
+			SetValue:         c.SetMaxListpackValue.Get,
+			ZSetEntries:      c.ZSetMaxListpackEntries.Get,
+			ZSetValue:        c.ZSetMaxListpackValue.Get,
+		},
+		Options: engine.Options{
+			Rocks:           rocksOptions(c, directory, logger),
+			Databases:       int(c.Databases.Get()),
+			GenerationBytes: func() int64 { return generationBytes(c) },
+			KeptBytes:       func() int64 { return keptBytes(c) },
+			CacheBytes:      cacheBytes(c),
+			RankBytes:       c.RankMemory.Get,
+			SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
+			FlushLogBytes:   c.PersistLogSize.Get,
+			FlushInterval:   c.PersistInterval.Get,
+			Logger:          logger.Named("storage"),
+		},
+	}
+}
+
+func rocksOptions(c *config.Config, directory string, logger hclog.Logger) rocks.Options {
+	bloomBits := int(c.RocksDBBloomBits.Get())
+	if bloomBits == 0 {
+		bloomBits = -1 // none; 0 would be the default
+	}
+	return rocks.Options{
+		Directory:             filepath.Join(directory, "db"),
+		BlockCacheBytes:       blockCacheBytes(c),
+		WriteBufferBytes:      c.RocksDBWriteBufferSize.Get(),
+		MaxWriteBuffers:       int(c.RocksDBMaxWriteBuffers.Get()),
+		MaxBackgroundJobs:     int(c.RocksDBMaxBackgroundJobs.Get()),
+		BloomBits:             bloomBits,
+		Compression:           c.RocksDBCompression.Get(),
+		BottommostCompression: c.RocksDBBottommostCompression.Get(),
+		TargetFileBytes:       c.RocksDBTargetFileSize.Get(),
+		TablesBytes:           generationBytes(c),
+		MaxOpenFiles:          int(c.RocksDBMaxOpenFiles.Get()),
+		RateLimitBytes:        c.RocksDBRateLimit.Get(),
+		Logger:                logger.Named("rocksdb"),
+	}
+}
+
+// blockCacheBytes is the size of RocksDB's cache, which can't be 0.
+func blockCacheBytes(c *config.Config) int64 { return max(c.RocksDBBlockCache.Get().Bytes, 1) }
+
+// generationBytes is how large a generation becomes. One is written to, and up to three are on
+// their way to RocksDB.
+func generationBytes(c *config.Config) int64 {
+	recent := c.MemoryTier.Get().Bytes / 100 * (100 - c.CleanCacheShare.Get())
+	return min(c.GenerationBytes.Get(), max(recent/4, smallestGeneration))
+}
+
+// smallestGeneration is the least that a small memory-tier makes of a generation; generation-bytes
+// may be less.
+const smallestGeneration = 1 << 20
+
+// copyBytes is the memory for copies of what RocksDB has: the retained generation and the cache.
+func copyBytes(c *config.Config) int64 {
+	return c.MemoryTier.Get().Bytes / 100 * c.CleanCacheShare.Get()
+}
+
+// keptBytes is the size of the retained generation; 0 where generations are too small for table
+// files, or would take more than half of copyBytes.
+func keptBytes(c *config.Config) int64 {
+	bytes := generationBytes(c)
+	if bytes < c.RocksDBWriteBufferSize.Get()/2 || bytes > copyBytes(c)/2 {
+		return 0
+	}
+	return bytes
+}
+
+func cacheBytes(c *config.Config) int64 { return copyBytes(c) - keptBytes(c) }
+
+func (d *Directory) logOptions(number uint64) binlog.Options {
+	c := d.config
+	return binlog.Options{
+		Directory:    filepath.Join(d.logsDirectory(), strconv.FormatUint(number, 10)),
+		SegmentBytes: c.BinlogSegmentSize.Get(),
+		Sync: func() binlog.SyncPolicy {
+			switch c.AppendFsync.Get() {
+			case config.FsyncAlways:
+				return binlog.Always
+			case config.FsyncNo:
+				return binlog.Never
+			}
+			return binlog.EverySecond
+		},
+		RetentionBytes: c.BinlogRetentionSize.Get,
+		RetentionAge:   func() time.Duration { return c.BinlogRetentionAge.Get() },
+		Logger:         d.logger.Named("binlog"),
+		Room:           d.Store.RoomToPersist,
+		Reclaim:        func() (int64, error) { return d.reclaim(number) },
+		Persisted:      d.Store.Position(),
+	}
+}

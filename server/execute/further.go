@@ -1,0 +1,73 @@
+package execute
+
+import (
+	"errors"
+	"slices"
+)
+
+// A request may find out only while it runs that it needs another key: a script's undeclared one, or
+// the destination of a blocked client that it serves. Such a key is tried at once, exclusively. Only
+// when somebody else has it, the request is taken back, and runs again with the larger set of locks,
+// which is taken in order, so there is no deadlock.
+
+const (
+	// roundsOnReactor is how often a request runs again on its reactor before a worker, which waits for
+	// all its locks in order, has it.
+	roundsOnReactor = 3
+	// roundsBesideOthers is how often it runs beside others before it runs alone.
+	roundsBesideOthers = 16
+)
+
+// errFurther takes a request back that needs a lock which somebody else has.
+const errFurther = Error("the request needs another lock")
+
+// further are the locks that a request needs besides those of its keys.
+type further struct {
+	stripes []uint32
+	rounds  int // that it was taken back for want of one
+}
+
+// LockKey takes the lock of another key for the running request. An error is to be returned: the
+// request runs again with that lock.
+func (c *Invocation) LockKey(database int, key []byte) error {
+	return c.batch.lockFurther(c.Engine.Store.Stripe(database, key))
+}
+
+func (b *Batch) lockFurther(stripe uint32) error {
+	if b.locks.reopen != nil || b.repeat.applying && !b.repeat.locking {
+		return nil // nobody else runs
+	}
+	if b.locks.try(wantedLock{stripe, true}) {
+		return nil
+	}
+	r := b.running.stack[0].Request
+	if !slices.Contains(r.further.stripes, stripe) {
+		r.further.stripes = append(r.further.stripes, stripe)
+	}
+	r.further.rounds++
+	b.running.lacking = stripe
+	return errFurther
+}
+
+// lacks is the outcome of a request that was taken back for want of a lock.
+func (b *Batch) lacks(c *Invocation) Outcome {
+	if b.budget > 0 && c.further.rounds > roundsOnReactor {
+		return b.offload(c)
+	}
+	b.engine.Statistics.Conflicts.Add(b.clock.lane, 1)
+	return c.Session.waits(b.locks.lockWait(b.running.lacking))
+}
+
+// addFurther takes up what a request turned out to need when it ran before.
+func (p *Plan) addFurther(r *Request) {
+	if len(r.further.stripes) == 0 {
+		return
+	}
+	for _, stripe := range r.further.stripes {
+		p.Lock(stripe, true)
+	}
+	p.Everything = p.Everything || r.further.rounds > roundsBesideOthers
+}
+
+// comesBack reports whether an error takes the outermost request back to be executed again.
+func comesBack(err error) bool { return errors.Is(err, errFurther) }

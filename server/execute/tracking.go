@@ -1,0 +1,359 @@
+package execute
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"kedis/internal/resp"
+	"kedis/server/tracking"
+	"kedis/storage"
+)
+
+// clientCaching is what the server knows of caches in its clients (CLIENT TRACKING).
+type clientCaching struct {
+	readers  *tracking.Table[*Session]
+	prefixes tracking.Prefixes[*Session]
+
+	mu      sync.Mutex
+	clients map[*Session]struct{} // that track
+	count   atomic.Int64          // of them
+}
+
+// Tracking is how a client tracks. It doesn't change: another one takes its place.
+type Tracking struct {
+	Redirect  int64 // the id of the client that is told; 0: the client itself
+	Broadcast bool  // it is told of all keys with one of the prefixes, rather than of those that it has read
+	Prefixes  []string
+	OptIn     bool // it only has the keys that it reads after CLIENT CACHING YES
+	OptOut    bool // it doesn't have those that it reads after CLIENT CACHING NO
+	NoLoop    bool // it isn't told of what it changes itself
+}
+
+// cache is what is known of a session's cache.
+type cache struct {
+	tracking atomic.Pointer[Tracking] // nil: it has none
+	broken   atomic.Bool              // who was to be told for it is gone
+	chosen   bool                     // CLIENT CACHING was given, for the next command; it is the session's goroutine's
+}
+
+// Tracking is how the session tracks; nil if it doesn't.
+func (s *Session) Tracking() *Tracking { return s.cache.tracking.Load() }
+
+// TrackingBroken reports whether the client that was to be told for this one is gone.
+func (s *Session) TrackingBroken() bool { return s.cache.broken.Load() }
+
+// ChooseCaching has the next command's keys tracked, or, by a client that opts out, not.
+func (s *Session) ChooseCaching() { s.cache.chosen = true }
+
+// CachingChosen reports whether that was asked for.
+func (s *Session) CachingChosen() bool { return s.cache.chosen }
+
+func (c *clientCaching) init() {
+	c.readers, c.clients = tracking.NewTable[*Session](), map[*Session]struct{}{}
+}
+
+// Start has a session track. Its prefixes are added to those that it has.
+func (c *clientCaching) Start(s *Session, mode Tracking) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, prefix := range mode.Prefixes {
+		c.prefixes.Add(s, prefix)
+	}
+	if was := s.cache.tracking.Load(); was != nil {
+		mode.Prefixes = slices.Concat(was.Prefixes, mode.Prefixes)
+	}
+	slices.Sort(mode.Prefixes)
+	s.cache.tracking.Store(&mode)
+	s.cache.broken.Store(false)
+	c.clients[s] = struct{}{}
+	c.count.Store(int64(len(c.clients)))
+}
+
+// Stop ends that. What the client has read stays in the table until it changes, or nobody tracks any more.
+func (c *clientCaching) Stop(s *Session) {
+	was := s.cache.tracking.Load()
+	if was == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, prefix := range was.Prefixes {
+		c.prefixes.Remove(s, prefix)
+	}
+	s.cache.tracking.Store(nil)
+	s.cache.broken.Store(false)
+	s.cache.chosen = false
+	delete(c.clients, s)
+	c.count.Store(int64(len(c.clients)))
+	if len(c.clients) == 0 {
+		c.readers.Clear()
+	}
+}
+
+// CachingStatistics is what INFO tells of caches in clients.
+type CachingStatistics struct{ Clients, Keys, Items, Prefixes int64 }
+
+// Statistics tells how much is tracked.
+func (c *clientCaching) Statistics() CachingStatistics {
+	keys, items := c.readers.Size()
+	return CachingStatistics{Clients: c.count.Load(), Keys: keys, Items: items, Prefixes: c.prefixes.Count()}
+}
+
+// rememberReads notes that a client is about to read the keys of an invocation, whose locks are held. What is read from a view was noted
+// before the view was taken; of what wasn't, since it turned up underway, the client is told at once that it is no longer as it was.
+func (b *Batch) rememberReads(c *Invocation) {
+	mode := c.Session.Tracking()
+	if mode == nil || !c.tracks(mode) {
+		return
+	}
+	if b.view == nil {
+		b.remember(c.Session, c.Request)
+	} else if c.level > 1 || c.level == 1 && !b.running.stack[0].Command.RunsQueue {
+		s, keys := c.Session, c.keyNames()
+		c.AfterCommit(func() { b.engine.tellCache(s, keys) })
+	}
+}
+
+// keyNames are the names of the keys that a request has.
+func (r *Request) keyNames() (names []string) {
+	for i := range r.keys {
+		if r.keys[i].Flags&NotKey == 0 {
+			names = append(names, string(r.Args[r.keys[i].Index]))
+		}
+	}
+	return names
+}
+
+// tracks reports whether the keys of an invocation are tracked.
+func (c *Invocation) tracks(mode *Tracking) bool {
+	if c.flags&ReadOnly == 0 || len(c.keys) == 0 || mode.Broadcast {
+		return false
+	}
+	return !(mode.OptIn && !c.Session.cache.chosen || mode.OptOut && c.Session.cache.chosen)
+}
+
+// rememberView notes what a request is about to read from a view, while its locks are still held. What a transaction has queued may be
+// noted in vain: CLIENT CACHING may be among it.
+func (b *Batch) rememberView(c *Invocation) {
+	mode := c.Session.Tracking()
+	switch {
+	case mode == nil || mode.Broadcast:
+	case c.Command.RunsQueue:
+		for _, r := range c.Session.Transaction.Queue {
+			if r.flags&ReadOnly != 0 {
+				b.remember(c.Session, r)
+			}
+		}
+	case c.tracks(mode):
+		b.remember(c.Session, c.Request)
+	}
+}
+
+func (b *Batch) remember(s *Session, r *Request) {
+	for i := range r.keys {
+		if r.keys[i].Flags&NotKey == 0 {
+			b.engine.Caching.readers.Remember(s, r.Args[r.keys[i].Index])
+		}
+	}
+	b.engine.limitTracking()
+}
+
+// limitTracking has clients give up keys while more are tracked than may be.
+func (e *Engine) limitTracking() {
+	most := e.Config.TrackingTableMaxKeys.Get()
+	for most > 0 {
+		if keys, _ := e.Caching.readers.Size(); keys <= most {
+			return
+		}
+		key, readers, found := e.Caching.readers.TakeAny()
+		if !found {
+			return
+		}
+		for _, s := range readers {
+			e.tellReader(s, key)
+		}
+	}
+}
+
+// change is a part of a transaction's key events, and who has made it.
+type change struct {
+	from, to int
+	by       *Session
+}
+
+// noteLoop notes what an outermost request has changed of a client that doesn't want to be told of that. The request may be taken back.
+func (b *Batch) noteLoop(c *Invocation) {
+	mode := c.Session.Tracking()
+	if mode == nil || !mode.NoLoop {
+		return
+	}
+	loops, from, to := b.running.loops, b.running.marked, b.txn.KeyEvents().Len()
+	if last := len(loops) - 1; last >= 0 && loops[last].from >= from {
+		loops = loops[:last]
+	}
+	if to > from {
+		loops = append(loops, change{from, to, c.Session})
+	}
+	b.running.loops = loops
+}
+
+// noteTracked ends what CLIENT CACHING has chosen for an outermost request.
+func (b *Batch) noteTracked(c *Invocation) {
+	if s := c.Session; s.cache.chosen && !s.Transaction.Active && !c.Command.KeepsCaching {
+		s.cache.chosen = false
+	}
+}
+
+// invalidate tells clients of changes of keys. loops are those that clients have made which don't want to be told of them.
+func (e *Engine) invalidate(events *storage.KeyEvents, loops []change) {
+	if events.Len() == 0 || e.Caching.count.Load() == 0 {
+		return
+	}
+	changed := gatherChanges(events, loops)
+	for _, key := range changed.keys {
+		for _, s := range e.Caching.readers.Take([]byte(key)) {
+			if mode := s.Tracking(); mode != nil && mode.NoLoop && changed.onlyBy(key, s) {
+				e.Caching.readers.Remember(s, []byte(key)) // it may have read the key after it has changed it
+				continue
+			}
+			e.tellReader(s, key)
+		}
+	}
+	if e.Caching.prefixes.Count() > 0 {
+		e.broadcast(changed)
+	}
+}
+
+// tellReader tells a client that has read a key to forget it.
+func (e *Engine) tellReader(s *Session, key string) {
+	if mode := s.Tracking(); mode != nil && !mode.Broadcast {
+		e.tellCache(s, []string{key})
+	}
+}
+
+// changes are the keys that a transaction has changed, in order, and who has. A nil session is one that doesn't mind to be told of it.
+type changes struct {
+	keys []string
+	by   map[string][]*Session
+}
+
+func gatherChanges(events *storage.KeyEvents, loops []change) changes {
+	changed := changes{by: map[string][]*Session{}}
+	at := 0
+	events.Each(0, func(event storage.KeyEvent) {
+		for len(loops) > 0 && at >= loops[0].to {
+			loops = loops[1:]
+		}
+		var by *Session
+		if len(loops) > 0 && at >= loops[0].from {
+			by = loops[0].by
+		}
+		at++
+		changers, known := changed.by[string(event.Key)]
+		if !known {
+			changed.keys = append(changed.keys, string(event.Key))
+		}
+		if !slices.Contains(changers, by) {
+			changed.by[string(event.Key)] = append(changers, by)
+		}
+	})
+	slices.Sort(changed.keys)
+	return changed
+}
+
+// onlyBy reports whether nobody but a session has changed a key.
+func (c *changes) onlyBy(key string, s *Session) bool {
+	by := c.by[key]
+	return len(by) == 1 && by[0] == s
+}
+
+// broadcast tells those of changes who want to know of all keys with a prefix.
+func (e *Engine) broadcast(changed changes) {
+	e.Caching.prefixes.Each(changed.keys, func(with []string, clients []*Session) {
+		for _, s := range clients {
+			mode := s.Tracking()
+			if mode == nil {
+				continue
+			}
+			keys := with
+			if mode.NoLoop {
+				keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return changed.onlyBy(key, s) })
+			}
+			if len(keys) > 0 {
+				e.tellCache(s, keys)
+			}
+		}
+	})
+}
+
+// InvalidateAll tells all clients to forget all that they have: the data is another.
+func (e *Engine) InvalidateAll() {
+	c := &e.Caching
+	if c.count.Load() == 0 {
+		return
+	}
+	c.readers.Clear()
+	c.mu.Lock()
+	clients := make([]*Session, 0, len(c.clients))
+	for s := range c.clients {
+		clients = append(clients, s)
+	}
+	c.mu.Unlock()
+	for _, s := range clients {
+		e.tellCache(s, nil)
+	}
+}
+
+// invalidateChannel is where clients that speak RESP2 are told.
+const invalidateChannel = "__redis__:invalidate"
+
+// tellCache tells a client, or the one that is told for it, to forget keys; nil is all. Who speaks RESP2 is told if it listens to channels,
+// and another client has named it. It arrives behind the replies to what the client has read before.
+func (e *Engine) tellCache(s *Session, keys []string) {
+	mode := s.Tracking()
+	if mode == nil {
+		return
+	}
+	to := s
+	if mode.Redirect != 0 {
+		if to = e.Clients.Get(mode.Redirect); to == nil {
+			e.tellBroken(s, mode.Redirect)
+			return
+		}
+	}
+	protocol := int(to.protocol.Load())
+	w := resp.NewWriter(protocol)
+	switch {
+	case protocol > 2:
+		w.Push(2)
+		w.BulkString("invalidate")
+	case to != s && to.SubscriptionCount() > 0:
+		w.Push(3)
+		w.BulkString("message")
+		w.BulkString(invalidateChannel)
+	default:
+		return
+	}
+	if keys == nil {
+		w.Null()
+	} else {
+		w.Array(len(keys))
+		for _, key := range keys {
+			w.BulkString(key)
+		}
+	}
+	to.Peer.Send(w.Bytes())
+}
+
+// tellBroken tells a client that the one is gone which was to be told for it.
+func (e *Engine) tellBroken(s *Session, redirect int64) {
+	s.cache.broken.Store(true)
+	if protocol := int(s.protocol.Load()); protocol > 2 {
+		w := resp.NewWriter(protocol)
+		w.Push(2)
+		w.BulkString("tracking-redir-broken")
+		w.Integer(redirect)
+		s.Peer.Send(w.Bytes())
+	}
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+)
+
+// Detach gives the connection away when the replies so far have been sent.
+func (c *connection) Detach(serve func(conn net.Conn)) { c.serve = serve }
+
+// handOver duplicates the socket, lets gnet close its own, and serves the copy on a goroutine of its
+// own. The session lives on until that ends.
+func (c *connection) handOver() {
+	serve := c.serve
+	c.serve = nil
+	s := c.server
+	if c.parser.Buffered() > 0 || c.conn.OutboundBuffered() > 0 {
+		s.logger.Warn("closing a connection that does not wait for the stream it asks for", "client", c.remote)
+		c.drop()
+		return
+	}
+	conn, err := duplicate(c.conn.Fd())
+	if err != nil {
+		s.logger.Error("a connection can't be handed over", "client", c.remote, "error", err)
+		c.drop()
+		return
+	}
+	c.handedOver.Store(&conn)
+	c.drop()
+	go func() {
+		defer s.forget(c)
+		serve(conn)
+	}()
+}
+
+var errReset = errors.New("the client has reset the connection")
+
+// duplicate makes a connection of Go's of a socket that is somebody else's to close. A socket that was reset has no
+// remote address any more, which those who get a connection rely on.
+func duplicate(descriptor int) (net.Conn, error) {
+	copied, err := syscall.Dup(descriptor)
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	file := os.NewFile(uintptr(copied), "connection")
+	conn, err := net.FileConn(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	if conn.RemoteAddr() == nil {
+		return nil, errors.Join(errReset, conn.Close())
+	}
+	return conn, nil
+}
