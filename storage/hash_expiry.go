@@ -171,7 +171,7 @@ func (h *Hash) movePacked(field []byte, expireMs int64) error {
 	before := listpack.None
 	for at := h.pack.First(); expireMs != 0 && at != listpack.None; {
 		third := h.pack.Next(h.pack.Next(at))
-		if other := h.pack.At(third).Int; other == 0 || other > expireMs {
+		if other := h.pack.At(third).Int; other == 0 || other >= expireMs {
 			before = at
 			break
 		}

@@ -108,7 +108,7 @@ func (e *Elements) write() error {
 
 // mayExpire is how many of the records may be those of fields that expire.
 func (e *Elements) mayExpire() uint64 {
-	if e.kind == layout.Hash {
+	if e.kind.Expiring() {
 		return e.records
 	}
 	return 0

@@ -78,6 +78,9 @@ func (t Type) Elements() []Elements {
 	return elements[t]
 }
 
+// Expiring reports whether elements of the type may expire by themselves.
+func (t Type) Expiring() bool { return t == Hash }
+
 // Sequence reports whether the elements of the type form a sequence.
 func (t Type) Sequence() bool {
 	elements := t.Elements()
