@@ -13,7 +13,7 @@ func hashExpiryCommands() []Command {
 	const each = "O(N) where N is the number of fields"
 	const fields = " FIELDS numfields field [field ...]"
 	expire := func(name, time, summary string, unit int64, relative bool) Command {
-		return Command{Name: name, Arity: -6, Flags: Write | DenyOOM | Fast, Categories: CategoryHash,
+		return Command{Name: name, Arity: -6, Flags: Write | Fast, Categories: CategoryHash,
 			Keys: []KeySpec{oneKey(1, RW|Update)}, Group: "hash", Since: "7.4.0", Complexity: each,
 			Syntax: "key " + time + " [NX | XX | GT | LT]" + fields, Summary: summary,
 			Run: func(c *Invocation) error { return expireFields(c, unit, relative) }}
@@ -26,6 +26,8 @@ func hashExpiryCommands() []Command {
 	ttl, pttl := tell("httl", "Returns in how many seconds fields of a hash expire.", secondsLeft),
 		tell("hpttl", "Returns in how many milliseconds fields of a hash expire.", millisecondsLeft)
 	ttl.Tips, pttl.Tips = []string{"nondeterministic_output"}, []string{"nondeterministic_output"}
+	changesExpiry := oneKey(1, RW|Access|Update)
+	changesExpiry.Notes = "RW and UPDATE because it changes the TTL"
 	return []Command{
 		expire("hexpire", "seconds", "Says in how many seconds fields of a hash expire.", 1000, true),
 		expire("hpexpire", "milliseconds", "Says in how many milliseconds fields of a hash expire.", 1, true),
@@ -38,7 +40,7 @@ func hashExpiryCommands() []Command {
 			Complexity: each, Syntax: "key" + fields, Summary: "Says that fields of a hash don't expire.", Run: cmdHPersist},
 		{Name: "hgetdel", Arity: -5, Flags: Write | Fast, Categories: CategoryHash, Keys: []KeySpec{oneKey(1, RW|Access|Delete)}, Group: "hash", Since: "8.0.0",
 			Complexity: each, Syntax: "key" + fields, Summary: "Returns the values of fields of a hash, and removes them.", Run: cmdHGetDel},
-		{Name: "hgetex", Arity: -5, Flags: Write | Fast, Categories: CategoryHash, Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Group: "hash", Since: "8.0.0",
+		{Name: "hgetex", Arity: -5, Flags: Write | Fast, Categories: CategoryHash, Keys: []KeySpec{changesExpiry}, Group: "hash", Since: "8.0.0",
 			Complexity: each, Summary: "Returns the values of fields of a hash, and perhaps changes when they expire.", Run: cmdHGetEx,
 			Syntax: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]" + fields},
 		{Name: "hsetex", Arity: -6, Flags: Write | DenyOOM | Fast, Categories: CategoryHash, Keys: []KeySpec{oneKey(1, RW|Update)}, Group: "hash", Since: "8.0.0",
