@@ -118,20 +118,13 @@ func (h *Hash) expiry(field []byte) (expireMs int64, found bool, err error) {
 	return expireMs, found, err
 }
 
-// Expire says when a field that there is expires.
-func (h *Hash) Expire(field []byte, expireMs int64) error {
+// Expire says when a field that there is expires; was says what Expiry returned for it.
+func (h *Hash) Expire(field []byte, was, expireMs int64) error {
 	if h.packed() {
 		if h.width() == 2 {
 			h.widen()
 		}
 		return h.movePacked(field, expireMs)
-	}
-	was := int64(0)
-	if h.next.Expiring > 0 {
-		var err error
-		if was, err = h.spreadExpiry(field); err != nil {
-			return err
-		}
 	}
 	return h.putExpiry(field, was, expireMs)
 }

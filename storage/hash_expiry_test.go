@@ -86,7 +86,7 @@ func (m *timedHashes) step(t *testing.T, db DB, random *rand.Rand) {
 			return
 		}
 		expireMs := m.now + 1 + random.Int64N(500)
-		must(t, h.Expire([]byte(field), expireMs))
+		must(t, h.Expire([]byte(field), m.hashes[key][field].expireMs, expireMs))
 		m.put(key, field, timedField{m.hashes[key][field].value, expireMs})
 	case 7:
 		if !was {
@@ -283,7 +283,7 @@ func TestNothingExpiresWhereEffectsAreRepeated(t *testing.T) {
 	must(t, err)
 	_, err = h.Set([]byte("f"), []byte("v"))
 	must(t, err)
-	must(t, h.Expire([]byte("f"), 500))
+	must(t, h.Expire([]byte("f"), 0, 500))
 	if _, found, err := h.Get([]byte("f")); !found || err != nil {
 		t.Errorf("the field is gone (%v)", err)
 	}
@@ -308,7 +308,7 @@ func TestManyFieldsExpireInSteps(t *testing.T) {
 			field := fmt.Appendf(nil, "field%d", i)
 			_, err := h.Set(field, []byte("v"))
 			must(t, err)
-			must(t, h.Expire(field, 1_000_000))
+			must(t, h.Expire(field, 0, 1_000_000))
 		}
 		must(t, h.Save(keyevent.HSet))
 	})
@@ -340,7 +340,7 @@ func TestTimesThatAreMissing(t *testing.T) {
 		must(t, h.spread())
 		_, err = h.Set([]byte("f"), []byte("v"))
 		must(t, err)
-		must(t, h.Expire([]byte("f"), 5000))
+		must(t, h.Expire([]byte("f"), 0, 5000))
 		must(t, h.Save(keyevent.HSet))
 		must(t, d.putElement(layout.KindFieldExpiry, h.next.ID, []byte("g"), layout.AppendFieldExpiry(nil, 6000)))
 		k, err := d.Lookup([]byte("h"))

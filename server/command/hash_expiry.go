@@ -198,7 +198,7 @@ func (x *fieldExpiry) apply(field []byte) (answer int64, err error) {
 		return removedField, err
 	}
 	x.expiring = append(x.expiring, field)
-	return changed, x.h.Expire(field, x.expireMs)
+	return changed, x.h.Expire(field, was, x.expireMs)
 }
 
 // finish saves the hash if it was changed, and says how that is repeated.
