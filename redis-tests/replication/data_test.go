@@ -96,12 +96,13 @@ func equal(t *testing.T, a, b *launch.Server) {
 
 // writer sends random writes.
 type writer struct {
-	random *rand.Rand
-	c      *resp.Connection
+	random  *rand.Rand
+	c       *resp.Connection
+	lasting bool // no key expires: a primary writes nothing by itself later
 }
 
 func newWriter(t *testing.T, s *launch.Server, random *rand.Rand) *writer {
-	return &writer{random, s.MustDial(t)}
+	return &writer{random: random, c: s.MustDial(t)}
 }
 
 // write sends n random writes, some of them in transactions. Errors of type are part of the mix.
@@ -150,7 +151,12 @@ func (w *writer) command() []string {
 	}
 	number := func() string { return strconv.Itoa(r.IntN(1000)) }
 	// Nothing may expire while data is compared.
-	soonOrLate := func() string { return strconv.Itoa(1 + r.IntN(soonest) + r.IntN(2)*1000_000) }
+	soonOrLate := func() string {
+		if w.lasting || r.IntN(2) > 0 {
+			return strconv.Itoa(1000_000 + r.IntN(soonest))
+		}
+		return strconv.Itoa(1 + r.IntN(soonest))
+	}
 	commands := []func() []string{
 		func() []string { return []string{"SET", key("string"), word()} },
 		func() []string { return []string{"SET", key("string"), word(), "PX", soonOrLate()} },
