@@ -1,0 +1,199 @@
+package ordered
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// Block holds the entries of a piece in the order of their keys. It has no pointers and never
+// changes, so that what is read from it stays valid for as long as somebody refers to it.
+//
+//	| entries:2 | end of each entry:2, … | key length:2, key, value | …   little endian
+//
+// Ends count from where the first entry begins.
+type Block []byte
+
+const (
+	blockHeader = 2
+	endBytes    = 2
+	entryHeader = 2
+	// mostBlock is how many bytes the entries of a block have at most. A write copies the block.
+	mostBlock = 16 << 10
+)
+
+// Len is the number of entries.
+func (b Block) Len() int {
+	if len(b) == 0 {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint16(b))
+}
+
+func (b Block) end(i int) int { return int(binary.LittleEndian.Uint16(b[blockHeader+endBytes*i:])) }
+
+// begin is where an entry begins among the entries.
+func (b Block) begin(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return b.end(i - 1)
+}
+
+// entry returns the bytes of an entry.
+func (b Block) entry(i int) []byte {
+	base := blockHeader + endBytes*b.Len()
+	to := base + b.end(i)
+	return b[base+b.begin(i) : to : to]
+}
+
+// At returns an entry.
+func (b Block) At(i int) (key, value []byte) {
+	e := b.entry(i)
+	length := entryHeader + int(binary.LittleEndian.Uint16(e))
+	return e[entryHeader:length:length], e[length:]
+}
+
+func (b Block) key(i int) []byte {
+	key, _ := b.At(i)
+	return key
+}
+
+// Search returns the index of the first entry that doesn't come before a key, and whether it is the key's.
+func (b Block) Search(key []byte) (index int, found bool) {
+	low, high := 0, b.Len()
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if bytes.Compare(b.key(middle), key) < 0 {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, low < b.Len() && bytes.Equal(b.key(low), key)
+}
+
+// replaced returns the block with an entry in place of those from one on, before another. It is nil
+// if that is too large.
+func (b Block) replaced(from, to int, key, value []byte) Block {
+	added := entryHeader + len(key) + len(value)
+	return b.spliced(from, to, 1, added, func(dst []byte) {
+		binary.LittleEndian.PutUint16(dst, uint16(len(key)))
+		copy(dst[entryHeader+copy(dst[entryHeader:], key):], value)
+	})
+}
+
+// without returns the block without an entry.
+func (b Block) without(i int) Block { return b.spliced(i, i+1, 0, 0, nil) }
+
+// spliced returns the block with up to one entry, of so many bytes, in place of others.
+func (b Block) spliced(from, to, entries, added int, fill func(dst []byte)) Block {
+	n := b.Len()
+	size, first, last := 0, 0, 0
+	if n > 0 {
+		size, first, last = b.end(n-1), b.begin(from), b.begin(to)
+	}
+	now := n - (to - from) + entries
+	bytes := size - (last - first) + added
+	if bytes > mostBlock {
+		return nil
+	}
+	base := blockHeader + endBytes*now
+	next := make(Block, base+bytes)
+	binary.LittleEndian.PutUint16(next, uint16(now))
+	copy(next[blockHeader:], b[min(blockHeader, len(b)):min(blockHeader+endBytes*from, len(b))])
+	if entries > 0 {
+		binary.LittleEndian.PutUint16(next[blockHeader+endBytes*from:], uint16(first+added))
+	}
+	for i, at := to, blockHeader+endBytes*(from+entries); i < n; i, at = i+1, at+endBytes {
+		binary.LittleEndian.PutUint16(next[at:], uint16(b.end(i)-last+first+added))
+	}
+	if n > 0 {
+		old := b[blockHeader+endBytes*n:]
+		copy(next[base:], old[:first])
+		copy(next[base+first+added:], old[last:])
+	}
+	if entries > 0 {
+		fill(next[base+first:])
+	}
+	return next
+}
+
+// split returns the entries before one, and those from it on.
+func (b Block) split(at int) (left, right Block) {
+	var builder Builder
+	for i := range b.Len() {
+		if i == at {
+			left = builder.Block(false)
+			builder.Reset()
+		}
+		key, value := b.At(i)
+		builder.Add(key, value)
+	}
+	return left, builder.Block(false)
+}
+
+// joined returns the entries of two blocks; nil if they are too many bytes.
+func joined(a, b Block) Block {
+	var builder Builder
+	for _, block := range []Block{a, b} {
+		for i := range block.Len() {
+			builder.Add(block.At(i))
+		}
+	}
+	return builder.Block(false)
+}
+
+// Builder gathers entries for a block, in the order of their keys or backwards. Its memory is used again after Reset.
+type Builder struct {
+	entries  []byte
+	ends     []int
+	oversize bool // an entry is more than a block can hold
+}
+
+// Reset begins anew.
+func (b *Builder) Reset() { b.entries, b.ends, b.oversize = b.entries[:0], b.ends[:0], false }
+
+// Len is the number of entries.
+func (b *Builder) Len() int { return len(b.ends) }
+
+// Bytes is how many bytes they have.
+func (b *Builder) Bytes() int { return len(b.entries) }
+
+// Add takes the next entry. One that no block can hold is counted only.
+func (b *Builder) Add(key, value []byte) {
+	if size := len(key) + len(value); size > mostBlock {
+		b.oversize = true
+	} else {
+		b.entries = binary.LittleEndian.AppendUint16(b.entries, uint16(len(key)))
+		b.entries = append(append(b.entries, key...), value...)
+	}
+	b.ends = append(b.ends, len(b.entries))
+}
+
+// Block returns the entries as a block, nil if they are too many bytes. reverse says that they came backwards.
+func (b *Builder) Block(reverse bool) Block {
+	if b.oversize || len(b.entries) > mostBlock {
+		return nil
+	}
+	n := len(b.ends)
+	base := blockHeader + endBytes*n
+	block := make(Block, base+len(b.entries))
+	binary.LittleEndian.PutUint16(block, uint16(n))
+	if !reverse {
+		for i, end := range b.ends {
+			binary.LittleEndian.PutUint16(block[blockHeader+endBytes*i:], uint16(end))
+		}
+		copy(block[base:], b.entries)
+		return block
+	}
+	at := 0
+	for i := range n {
+		from, to := 0, b.ends[n-1-i]
+		if i < n-1 {
+			from = b.ends[n-2-i]
+		}
+		at += copy(block[base+at:], b.entries[from:to])
+		binary.LittleEndian.PutUint16(block[blockHeader+endBytes*i:], uint16(at))
+	}
+	return block
+}

@@ -1,0 +1,439 @@
+package ordered
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"kedis/redis-tests/seed"
+)
+
+// model is a collection as slices, and the tree that is held against it.
+type model struct {
+	t      *testing.T
+	random *rand.Rand
+	trees  *Trees
+	limit  int64
+	keys   []string
+	values map[string]string
+	undo   []func()
+}
+
+func newModel(t *testing.T, random *rand.Rand) *model {
+	m := &model{t: t, random: random, trees: &Trees{}, limit: 1 << 20, values: map[string]string{}}
+	m.trees.Init(func() int64 { return m.limit })
+	m.trees.SetTarget(4)
+	return m
+}
+
+var modelID = Identity{1, 'S', 7}
+
+func (m *model) tree() *Tree { return m.trees.Of(modelID) }
+
+func (m *model) key() string {
+	return fmt.Sprintf("%0*d", m.random.IntN(3)*5, m.random.IntN(1200))
+}
+
+func (m *model) put(key, value string) {
+	i, _ := slices.BinarySearch(m.keys, key)
+	m.keys = slices.Insert(m.keys, i, key)
+	m.values[key] = value
+}
+
+func (m *model) remove(key string) {
+	i, _ := slices.BinarySearch(m.keys, key)
+	m.keys = slices.Delete(m.keys, i, i+1)
+	delete(m.values, key)
+}
+
+// change writes, as a transaction that may be taken back.
+func (m *model) change() {
+	key := m.key()
+	id := modelID
+	if value, found := m.values[key]; found {
+		m.remove(key)
+		if t := m.trees.Find(id); t != nil {
+			t.Delete([]byte(key))
+		}
+		m.undo = append(m.undo, func() {
+			m.put(key, value)
+			if t := m.trees.Find(id); t != nil {
+				t.Undo([]byte(key), -1)
+			}
+		})
+		return
+	}
+	value := fmt.Sprint(m.random.IntN(100))
+	if m.random.IntN(200) == 0 {
+		value = string(make([]byte, 3000*m.random.IntN(7)))
+	}
+	m.put(key, value)
+	if t := m.trees.Find(id); t != nil {
+		t.Put([]byte(key), []byte(value))
+	}
+	m.undo = append(m.undo, func() {
+		m.remove(key)
+		if t := m.trees.Find(id); t != nil {
+			t.Undo([]byte(key), 1)
+		}
+	})
+}
+
+func (m *model) rollback() {
+	for _, undo := range slices.Backward(m.undo) {
+		undo()
+	}
+	m.undo = nil
+}
+
+// read reads some entries from a place on, as a walk over records would.
+func (m *model) read() {
+	key := []byte(m.key())
+	if m.random.IntN(4) == 0 {
+		key = nil
+	}
+	m.readFrom(key, m.random.IntN(2) == 0, m.random.IntN(40))
+}
+
+func (m *model) readFrom(key []byte, reverse bool, wanted int) {
+	t := m.tree()
+	p := t.Find(key, reverse)
+	if p.Resident {
+		return
+	}
+	if t.Whole(&p) {
+		if key = p.Lower; reverse {
+			key = p.Upper
+		}
+	}
+	if !reverse && len(key) == 0 {
+		key = nil
+	}
+	var r Reading
+	r.Begin(t, &p, key, reverse)
+	for _, next := range m.from(key, reverse) {
+		if !r.Add([]byte(next), []byte(m.values[next])) {
+			return
+		}
+		if wanted--; wanted <= 0 && (r.Enough() || m.random.IntN(5) == 0) {
+			r.Stop()
+			return
+		}
+	}
+	r.End(nil)
+	if r.Wrong() {
+		m.t.Fatal("the tree has counted otherwise")
+	}
+}
+
+// readFront reads the first entry, or some from where it is.
+func (m *model) readFront(whole bool) {
+	key := []byte(m.keys[0])
+	if whole {
+		key = nil
+		for p := m.tree().Find(nil, false); p.Count == 0 && p.Upper != nil; p = m.tree().Find(key, false) {
+			key = p.Upper
+		}
+	}
+	m.readFrom(key, false, 1)
+}
+
+// from returns the keys from a place on, or backwards before it.
+func (m *model) from(key []byte, reverse bool) []string {
+	i, _ := slices.BinarySearch(m.keys, string(key))
+	if !reverse {
+		return m.keys[i:]
+	}
+	if key == nil {
+		i = len(m.keys)
+	}
+	before := slices.Clone(m.keys[:i])
+	slices.Reverse(before)
+	return before
+}
+
+// check holds a tree against keys, from the first piece to the last.
+func check(t *testing.T, tree *Tree, keys []string, values map[string]string) {
+	t.Helper()
+	at, known, vague := 0, 0, 0
+	for p := tree.Find(nil, false); ; p = tree.Find(p.Upper, false) {
+		end := len(keys)
+		if p.Upper != nil {
+			end, _ = slices.BinarySearch(keys, string(p.Upper))
+		}
+		switch {
+		case p.Before != known || p.VagueBefore != vague:
+			t.Fatalf("%d entries before %q, %d vague pieces, want %d and %d", p.Before, p.Lower, p.VagueBefore, known, vague)
+		case p.Count != Vague && p.Count != end-at:
+			t.Fatalf("%d entries in %q to %q, want %d", p.Count, p.Lower, p.Upper, end-at)
+		case p.Block != nil:
+			checkBlock(t, p.Block, keys[at:end], values)
+		}
+		if known += max(p.Count, 0); p.Count == Vague {
+			vague++
+		}
+		if at = end; p.Upper == nil {
+			break
+		}
+		if before := tree.Find(p.Upper, true); !bytes.Equal(before.Lower, p.Lower) {
+			t.Fatalf("before %q stands %q, want %q", p.Upper, before.Lower, p.Lower)
+		}
+	}
+	if k, v := tree.Sums(); k != known || v != vague {
+		t.Fatalf("%d entries and %d vague pieces, want %d and %d", k, v, known, vague)
+	}
+	checkRanks(t, tree, keys, known, vague)
+}
+
+func checkBlock(t *testing.T, b Block, keys []string, values map[string]string) {
+	t.Helper()
+	if b.Len() != len(keys) {
+		t.Fatalf("a block of %d entries, want %d", b.Len(), len(keys))
+	}
+	for i, want := range keys {
+		key, value := b.At(i)
+		if string(key) != want || string(value) != values[want] {
+			t.Fatalf("entry %d is %q %q, want %q %q", i, key, value, want, values[want])
+		}
+		if at, found := b.Search(key); at != i || !found {
+			t.Fatalf("%q is found at %d, want %d", key, at, i)
+		}
+	}
+}
+
+func checkRanks(t *testing.T, tree *Tree, keys []string, known, vague int) {
+	t.Helper()
+	if vague > 0 {
+		p := tree.VaguePiece(false)
+		last := tree.VaguePiece(true)
+		if p.Count != Vague || p.VagueBefore != 0 || last.Count != Vague || last.VagueBefore != vague-1 {
+			t.Fatalf("vague pieces %+v and %+v of %d", p, last, vague)
+		}
+		return
+	}
+	if known != len(keys) {
+		t.Fatalf("%d entries, want %d", known, len(keys))
+	}
+	for rank := 0; rank < known; rank += 1 + known/50 {
+		p := tree.At(rank)
+		q := tree.Find([]byte(keys[rank]), false)
+		if rank < p.Before || rank >= p.Before+p.Count || q.Before != p.Before {
+			t.Fatalf("rank %d is in a piece of %d behind %d, its key behind %d", rank, p.Count, p.Before, q.Before)
+		}
+	}
+}
+
+// checkBytes counts what a tree holds anew.
+func checkBytes(t *testing.T, tree *Tree) {
+	t.Helper()
+	bytes, resident, pieces := treeBytes, 0, 0
+	var visit func(n *node)
+	visit = func(n *node) {
+		if n.len() > fanOut || n.len() == 0 || n.owner == nil {
+			t.Fatalf("a node of %d children", n.len())
+		}
+		for i := range n.len() {
+			if !n.leaf() {
+				if known, vague := n.children[i].sums(); known != n.known[i] || vague != n.vague[i] {
+					t.Fatalf("a child has %d and %d, want %d and %d", n.known[i], n.vague[i], known, vague)
+				}
+				visit(n.children[i])
+				continue
+			}
+			bytes += pieceBytes + cap(n.pieces[i].block)
+			resident += n.pieces[i].block.Len()
+			pieces++
+		}
+	}
+	visit(tree.root)
+	if bytes != tree.bytes || resident != tree.resident || pieces != tree.pieces {
+		t.Fatalf("%d bytes, %d entries, %d pieces, want %d, %d, %d", tree.bytes, tree.resident, tree.pieces, bytes, resident, pieces)
+	}
+	if tree.account.Load() != int64(bytes) {
+		t.Fatalf("%d bytes are accounted, want %d", tree.account.Load(), bytes)
+	}
+}
+
+// view is a tree as it was, and what it should show.
+type view struct {
+	tree   *Tree
+	keys   []string
+	values map[string]string
+}
+
+func (m *model) view() view {
+	values := make(map[string]string, len(m.values))
+	for key, value := range m.values {
+		values[key] = value
+	}
+	return view{m.tree().Clone(), slices.Clone(m.keys), values}
+}
+
+// step does something to the collection or its tree.
+func (m *model) step() {
+	switch n := m.random.IntN(100); {
+	case n < 50:
+		m.change()
+	case n < 90:
+		m.read()
+	case n < 92:
+		m.undo = nil // committed
+	case n < 94:
+		m.rollback()
+	case n < 96:
+		m.limit = int64(m.tree().size()) * 3 / 4
+		m.trees.Reclaim()
+		m.limit = 1 << 20
+	case n < 97:
+		m.tree().Resolve(len(m.keys))
+	case n < 98:
+		m.count()
+	case m.random.IntN(20) == 0:
+		m.tree().coarsen()
+	case m.random.IntN(20) == 0:
+		m.trees.Drop(modelID.Space, modelID.ID, modelID.Kind)
+	}
+}
+
+// count goes over all that is vague, from either end.
+func (m *model) count() {
+	t, last := m.tree(), m.random.IntN(2) == 0
+	for {
+		if _, vague := t.Sums(); vague == 0 {
+			return
+		}
+		p := t.VaguePiece(last)
+		from := p.Lower
+		if last {
+			from = p.Upper
+		}
+		var r Reading
+		r.Begin(t, &p, from, last)
+		done := false
+		for _, key := range m.from(from, last) {
+			if done = !r.Add([]byte(key), []byte(m.values[key])); done {
+				break
+			}
+		}
+		if !done {
+			r.End(nil)
+		}
+	}
+}
+
+func (t *Tree) size() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bytes
+}
+
+func TestTreeAgainstModel(t *testing.T) {
+	seed := seed.Of(t)
+	m := newModel(t, rand.New(rand.NewPCG(seed, 1)))
+	var views []view
+	for i := range 20000 {
+		m.step()
+		if i%100 == 0 {
+			check(t, m.tree(), m.keys, m.values)
+			checkBytes(t, m.tree())
+		}
+		if i%1000 == 0 {
+			if views = append(views, m.view()); len(views) > 5 {
+				views = views[1:]
+			}
+			for _, v := range views {
+				check(t, v.tree, v.keys, v.values)
+			}
+		}
+	}
+	if m.tree().root.leaf() {
+		t.Error("the tree has one leaf only")
+	}
+}
+
+// A queue's front becomes one empty piece, which is never read again.
+func TestQueue(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(1, 1)))
+	for i := range 20000 {
+		key := fmt.Sprintf("%08d", i)
+		m.put(key, "")
+		m.tree().Put([]byte(key), nil)
+		if len(m.keys) > 100 {
+			m.readFront(m.random.IntN(2) == 0)
+			m.tree().Delete([]byte(m.keys[0]))
+			m.remove(m.keys[0])
+		}
+	}
+	check(t, m.tree(), m.keys, m.values)
+	checkBytes(t, m.tree())
+	if n := m.tree().pieces; n > 200 {
+		t.Errorf("100 entries take %d pieces", n)
+	}
+	if p := m.tree().Find(nil, false); p.Count != 0 || string(p.Upper) < m.keys[0][:5] {
+		t.Errorf("the front is %+v, and %q the first", p, m.keys[0])
+	}
+}
+
+// Readers share a tree, and each may find it being cooled or displaced.
+func TestReadersBesideCooling(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(seed.Of(t), 2)))
+	for i := range 2000 {
+		m.put(fmt.Sprintf("%06d", i*7), "v")
+	}
+	m.limit = 20000
+	var running sync.WaitGroup
+	for n := range uint64(4) {
+		reader := &model{t: t, random: rand.New(rand.NewPCG(n, 3)), trees: m.trees, keys: m.keys, values: m.values}
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			for i := range 3000 {
+				reader.read()
+				switch {
+				case i%64 == 0:
+					m.trees.Reclaim()
+				case i%500 == 0:
+					m.trees.Clear()
+				}
+			}
+		}()
+	}
+	running.Wait()
+	check(t, m.tree(), m.keys, m.values)
+}
+
+func TestTreesStayWithinTheirLimit(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(1, 4)))
+	m.limit = 64 << 10
+	for i := range 300 {
+		m.put(fmt.Sprintf("%06d", i), "value")
+	}
+	for id := range uint64(200) {
+		tree := m.trees.Of(Identity{1 + uint32(id%2), 'S', id})
+		p := tree.Find(nil, false)
+		var r Reading
+		r.Begin(tree, &p, nil, false)
+		for _, key := range m.keys {
+			r.Add([]byte(key), []byte("value"))
+		}
+		r.End(nil)
+		m.trees.Reclaim()
+	}
+	trees, bytes := m.trees.Stats()
+	if bytes > 2*m.limit || trees == 0 || trees == 200 {
+		t.Errorf("%d trees take %d bytes", trees, bytes)
+	}
+	m.trees.DropSpaces(func(space uint32) bool { return space == 1 })
+	for id := range uint64(200) {
+		if tree := m.trees.Find(Identity{2, 'S', id}); tree != nil {
+			t.Errorf("the tree of %d stays", id)
+		}
+	}
+	m.trees.Clear()
+	if trees, bytes := m.trees.Stats(); trees != 0 || bytes != 0 {
+		t.Errorf("%d trees take %d bytes, want none", trees, bytes)
+	}
+}

@@ -1,0 +1,487 @@
+package ordered
+
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// Target is about how many entries a piece that was read has.
+	Target = 32
+	// cutBytes is how many bytes of entries end a piece, if they are fewer.
+	cutBytes = 4 << 10
+	// readHeat is how often a piece that was read may be written before it is no longer resident: what nobody reads isn't
+	// worth the copies.
+	readHeat = 16
+
+	pieceBytes = 112 // of a piece besides its block: its part of the node, and a border
+	treeBytes  = 1 << 10
+)
+
+// Vague is the count of a piece whose entries weren't counted.
+const Vague = -1
+
+// Tree is the order of one collection. See the package's comment.
+type Tree struct {
+	id Identity
+
+	mu       sync.Mutex
+	root     *node
+	owner    *owner
+	target   int // entries of a piece that is cut
+	largest  int // of a known piece that is read as a whole
+	pieces   int
+	resident int    // entries in blocks
+	bytes    int    // of everything
+	hand     []byte // where cooling goes on
+
+	account *atomic.Int64 // what all trees take
+	used    atomic.Bool   // since the hand of Trees has passed
+	gone    bool          // it was displaced: its bytes count no more
+	clone   bool          // pieces and their heat are another tree's
+	// Counting is held by who goes over vague pieces, so that no two go the same way.
+	Counting sync.Mutex
+}
+
+// Piece is a range of keys as the tree knows it: from Lower on, before Upper, which is nil for the last one.
+type Piece struct {
+	Lower, Upper []byte
+	Block        Block // its entries, if it is resident
+	Resident     bool  // also of a piece that is known to be empty
+	Count        int   // or Vague
+
+	Before      int // entries of the known pieces before it
+	VagueBefore int // vague pieces before it
+}
+
+// Whole reports whether the piece is read from its beginning to its end.
+func (t *Tree) Whole(p *Piece) bool { return p.Count != Vague && p.Count <= t.largest }
+
+func newTree(id Identity, target int, account *atomic.Int64) *Tree {
+	o := &owner{}
+	t := &Tree{id: id, owner: o, target: target, largest: 8 * target, pieces: 1, account: account}
+	t.root = &node{owner: o, heads: []uint64{0}, borders: [][]byte{nil}, known: []int{0}, vague: []int32{1}, pieces: []piece{{}}}
+	t.add(treeBytes + pieceBytes)
+	return t
+}
+
+// Clone returns a copy that others don't change. It takes no time, and its memory isn't counted.
+func (t *Tree) Clone() *Tree {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.owner = &owner{}
+	return &Tree{id: t.id, root: t.root, owner: &owner{}, target: t.target, largest: t.largest, resident: t.resident, gone: true, clone: true}
+}
+
+// ID is the collection's.
+func (t *Tree) ID() Identity { return t.id }
+
+// Full reports whether entries that are being read are enough for a piece.
+func (t *Tree) Full(b *Builder) bool { return b.Len() >= t.target || b.Bytes() >= cutBytes }
+
+func (t *Tree) add(bytes int) {
+	t.bytes += bytes
+	if !t.gone {
+		t.account.Add(int64(bytes))
+	}
+}
+
+// Sums returns how many entries the known pieces have, and how many pieces are vague.
+func (t *Tree) Sums() (known, vague int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known, v := t.root.sums()
+	return known, int(v)
+}
+
+// Resident is how many entries are in memory.
+func (t *Tree) Resident() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.resident
+}
+
+// Find returns the piece that a key belongs to; with below, the one that what stands directly before the key belongs to. A nil key is the
+// first, or, with below, the one behind all.
+func (t *Tree) Find(key []byte, below bool) Piece {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seek(func(n *node) int {
+		if key == nil && below {
+			return n.len() - 1
+		}
+		return n.find(key, below)
+	})
+}
+
+// At returns the known piece with the entry of a rank among those of all known pieces; the rank is below their sum.
+func (t *Tree) At(rank int) Piece {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seek(func(n *node) int {
+		i := 0
+		for i < len(n.known)-1 && rank >= n.known[i] {
+			rank -= n.known[i]
+			i++
+		}
+		return i
+	})
+}
+
+// VaguePiece returns the first vague piece, or the last; there is one.
+func (t *Tree) VaguePiece(last bool) Piece {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seek(func(n *node) int {
+		if last {
+			i := n.len() - 1
+			for i > 0 && n.vague[i] == 0 {
+				i--
+			}
+			return i
+		}
+		i := 0
+		for i < n.len()-1 && n.vague[i] == 0 {
+			i++
+		}
+		return i
+	})
+}
+
+// seek goes down to a piece, and warms it.
+func (t *Tree) seek(choose func(n *node) int) (p Piece) {
+	for n := t.root; ; {
+		i := choose(n)
+		for k, known := range n.known[:i] {
+			p.Before += known
+			p.VagueBefore += int(n.vague[k])
+		}
+		if i > 0 {
+			p.Lower = n.borders[i]
+		}
+		if i+1 < n.len() {
+			p.Upper = n.borders[i+1]
+		}
+		if !n.leaf() {
+			n = n.children[i]
+			continue
+		}
+		here := &n.pieces[i]
+		if !t.clone && here.block != nil {
+			here.heat, here.read = readHeat, true
+		}
+		p.Block, p.Count = here.block, n.known[i]
+		if n.vague[i] > 0 {
+			p.Count = Vague
+		}
+		p.Resident = p.Block != nil || p.Count == 0
+		return p
+	}
+}
+
+// change has f change the leaf that a key belongs to.
+func (t *Tree) change(key []byte, f func(leaf *node, i int)) {
+	t.root = t.root.copyFor(t.owner)
+	t.changeBelow(t.root, key, f)
+	switch {
+	case t.root.len() > fanOut:
+		left := t.root
+		right, border := left.splitOff()
+		t.root = &node{owner: t.owner, heads: []uint64{0, 0}, borders: [][]byte{nil, border}, known: []int{0, 0}, vague: []int32{0, 0},
+			children: []*node{left, right}, shared: -1}
+		t.root.share()
+		t.root.measure(0)
+		t.root.measure(1)
+	case !t.root.leaf() && t.root.len() == 1:
+		t.root = t.root.children[0]
+	}
+}
+
+func (t *Tree) changeBelow(n *node, key []byte, f func(leaf *node, i int)) {
+	i := n.find(key, false)
+	if n.leaf() {
+		f(n, i)
+		return
+	}
+	t.changeBelow(n.child(i), key, f)
+	n.measure(i)
+	if joined, seam := n.balance(i); joined >= 0 && n.children[joined].leaf() && t.joins(n.children[joined], seam-1) {
+		t.join(n.children[joined], seam-1)
+	}
+}
+
+// Put says that an entry has come: there was none with its key.
+func (t *Tree) Put(key, value []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.change(key, func(n *node, i int) {
+		if n.vague[i] > 0 {
+			return
+		}
+		n.known[i]++
+		here := &n.pieces[i]
+		switch {
+		case here.block == nil && n.known[i] == 1:
+			var b Builder
+			b.Add(key, value)
+			t.setBlock(n, i, b.Block(false))
+			here.heat = readHeat
+		case here.block == nil:
+		case here.heat == 0:
+			t.setBlock(n, i, nil)
+		default:
+			here.heat--
+			at, found := here.block.Search(key)
+			if found { // it isn't as it should be: what is there is read again
+				t.setBlock(n, i, nil)
+				return
+			}
+			t.setBlock(n, i, here.block.replaced(at, at, key, value))
+			t.splitPiece(n, i)
+		}
+	})
+}
+
+// Delete says that an entry has gone.
+func (t *Tree) Delete(key []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.change(key, func(n *node, i int) {
+		if n.vague[i] > 0 {
+			return
+		}
+		n.known[i]--
+		switch here := &n.pieces[i]; {
+		case here.block == nil:
+		case here.heat == 0 || n.known[i] == 0:
+			t.setBlock(n, i, nil)
+		default:
+			here.heat--
+			if at, found := here.block.Search(key); found {
+				t.setBlock(n, i, here.block.without(at))
+			} else {
+				t.setBlock(n, i, nil)
+			}
+		}
+		t.joinPiece(n, i)
+	})
+}
+
+// Undo takes back what Put (1) or Delete (-1) has said of an entry.
+func (t *Tree) Undo(key []byte, delta int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.change(key, func(n *node, i int) {
+		if n.vague[i] > 0 {
+			return
+		}
+		n.known[i] -= delta
+		t.setBlock(n, i, nil)
+	})
+}
+
+// setBlock gives a piece its entries, or takes them away.
+func (t *Tree) setBlock(n *node, i int, b Block) {
+	here := &n.pieces[i]
+	t.resident += b.Len() - here.block.Len()
+	t.add(cap(b) - cap(here.block))
+	here.block = b
+}
+
+// splitPiece cuts a resident piece in two when it has become large.
+func (t *Tree) splitPiece(n *node, i int) {
+	b := n.pieces[i].block
+	if entries := b.Len(); entries <= 2*t.target && (len(b) <= 2*cutBytes || entries < 2) {
+		return
+	}
+	half := b.Len() / 2
+	left, right := b.split(half)
+	border := Separator(left.key(half-1), right.key(0))
+	heat := n.pieces[i].heat
+	t.insertPiece(n, i+1, border)
+	t.setBlock(n, i, left)
+	t.setBlock(n, i+1, right)
+	n.pieces[i+1].heat = heat
+	n.known[i], n.known[i+1] = left.Len(), right.Len()
+}
+
+func (t *Tree) insertPiece(n *node, i int, border []byte) {
+	n.insert(i, border)
+	t.pieces++
+	t.add(pieceBytes)
+}
+
+// joinPiece joins a piece that has become small with a neighbour in its leaf. Empty pieces are joined with each other only: where
+// nothing lives, nothing is to be read. Between vague ones they tell too little to be kept.
+func (t *Tree) joinPiece(n *node, i int) {
+	if i > 0 && i+1 < n.len() && n.known[i] == 0 && n.vague[i-1] > 0 && n.vague[i+1] > 0 {
+		n.vague[i] = 1
+	}
+	if i+1 < n.len() && t.joins(n, i) {
+		t.join(n, i)
+	}
+	if i > 0 && t.joins(n, i-1) {
+		t.join(n, i-1)
+	}
+}
+
+// joins reports whether a piece and the next one are to become one.
+func (t *Tree) joins(n *node, i int) bool {
+	if n.vague[i]+n.vague[i+1] > 0 {
+		return n.vague[i] == n.vague[i+1]
+	}
+	a, b := n.known[i], n.known[i+1]
+	if (a == 0) != (b == 0) || a+b > t.target/2 {
+		return false
+	}
+	left, right := n.pieces[i].block, n.pieces[i+1].block
+	return a == 0 || left == nil && right == nil || left != nil && right != nil && len(left)+len(right) <= cutBytes
+}
+
+func (t *Tree) join(n *node, i int) {
+	var both Block
+	if left, right := n.pieces[i].block, n.pieces[i+1].block; left != nil && right != nil {
+		both = joined(left, right)
+	}
+	t.setBlock(n, i, both)
+	t.setBlock(n, i+1, nil)
+	n.known[i] += n.known[i+1]
+	n.remove(i + 1)
+	t.pieces--
+	t.add(-pieceBytes)
+}
+
+// Learn says which entries stand from lower on (nil: the first), before upper (nil: behind the last): so many, those in the block, if it is
+// not nil. They must lie within one piece, which isn't resident; if that has changed, nothing is learned.
+// It returns false when the tree has counted otherwise.
+func (t *Tree) Learn(lower, upper []byte, count int, block Block) (right bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	right = true
+	t.change(lower, func(n *node, i int) { right = t.learn(n, i, lower, upper, count, block) })
+	return right
+}
+
+func (t *Tree) learn(n *node, i int, lower, upper []byte, count int, block Block) (right bool) {
+	begins, ends := t.bounds(n, i, lower, upper)
+	if n.pieces[i].block != nil || !begins.within || !ends.within {
+		return true
+	}
+	left := n.known[i] - count
+	switch {
+	case n.vague[i] > 0:
+	case left < 0 || left != 0 && begins.same && ends.same:
+		return false
+	case n.known[i] == 0:
+		return true
+	}
+	wasVague := n.vague[i] > 0
+	at := i
+	if count == 0 {
+		block = nil
+	}
+	if !begins.same {
+		t.insertPiece(n, i+1, bytes.Clone(lower))
+		at = i + 1
+	}
+	if !ends.same {
+		t.insertPiece(n, at+1, bytes.Clone(upper))
+	}
+	t.known(n, at, count)
+	t.setBlock(n, at, block)
+	n.pieces[at].heat = readHeat
+	switch {
+	case begins.same && ends.same:
+	case wasVague || !begins.same && !ends.same:
+		t.doubt(n, i, at, !begins.same, !ends.same)
+	case begins.same:
+		t.known(n, at+1, left)
+	default:
+		t.known(n, i, left)
+	}
+	t.joinPiece(n, at)
+	return true
+}
+
+// doubt makes what is left of a piece before and behind another one vague.
+func (t *Tree) doubt(n *node, before, at int, left, right bool) {
+	if left {
+		n.known[before], n.vague[before] = 0, 1
+	}
+	if right {
+		n.known[at+1], n.vague[at+1] = 0, 1
+	}
+}
+
+func (t *Tree) known(n *node, i, count int) { n.known[i], n.vague[i] = count, 0 }
+
+// bound tells how an end of a range lies to that of a piece.
+type bound struct{ within, same bool }
+
+// bounds compares a range with the piece that its lower end belongs to.
+func (t *Tree) bounds(n *node, i int, lower, upper []byte) (begins, ends bound) {
+	p := t.limits(n, i, lower)
+	begins.same = bytes.Equal(p.Lower, lower) && (p.Lower == nil) == (lower == nil)
+	begins.within = true
+	switch {
+	case p.Upper == nil:
+		ends = bound{within: true, same: upper == nil}
+	case upper == nil:
+	default:
+		c := bytes.Compare(upper, p.Upper)
+		ends = bound{within: c <= 0, same: c == 0}
+	}
+	return begins, ends
+}
+
+// limits returns the borders of a piece of a leaf.
+func (t *Tree) limits(leaf *node, i int, key []byte) (p Piece) {
+	for n := t.root; ; {
+		k := n.find(key, false)
+		if k > 0 {
+			p.Lower = n.borders[k]
+		}
+		if k+1 < n.len() {
+			p.Upper = n.borders[k+1]
+		}
+		if n.leaf() {
+			return p
+		}
+		n = n.children[k]
+	}
+}
+
+// Resolve counts the only vague piece by what all entries are.
+func (t *Tree) Resolve(total int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known, vague := t.root.sums()
+	if vague != 1 || known > total {
+		return
+	}
+	t.root = t.root.copyFor(t.owner)
+	n := t.root
+	var path []*node
+	var at []int
+	for {
+		i := 0
+		for n.vague[i] == 0 {
+			i++
+		}
+		if n.leaf() {
+			t.known(n, i, total-known)
+			break
+		}
+		path, at = append(path, n), append(at, i)
+		n = n.child(i)
+	}
+	for i := len(path) - 1; i >= 0; i-- {
+		path[i].measure(at[i])
+	}
+}
+
+// Separator is the shortest key that is above one and not above the next.
+func Separator(key, next []byte) []byte {
+	return bytes.Clone(next[:sharedPrefix(key, next)+1])
+}
