@@ -53,6 +53,8 @@ type Piece struct {
 
 	Before      int // entries of the known pieces before it
 	VagueBefore int // vague pieces before it
+	Known       int // entries of all known pieces
+	Vague       int // vague pieces of all
 }
 
 // Whole reports whether the piece is read from its beginning to its end.
@@ -151,6 +153,8 @@ func (t *Tree) VaguePiece(last bool) Piece {
 
 // seek goes down to a piece, and warms it.
 func (t *Tree) seek(choose func(n *node) int) (p Piece) {
+	known, vague := t.root.sums()
+	p.Known, p.Vague = known, int(vague)
 	for n := t.root; ; {
 		i := choose(n)
 		for k, known := range n.known[:i] {
