@@ -20,7 +20,7 @@ const (
 	// pickTries is how often it begins anew, at most.
 	pickTries = 100
 	// placeCost is pickCost where elements are found by their places.
-	placeCost = 4 * engine.RankBlock
+	placeCost = 4 * engine.FewEntries
 	// noteBytes are looked at of each element, behind what is shared.
 	noteBytes = 64
 	// sampleBatch is how many picks with repetition are made at once, at least.
@@ -102,7 +102,7 @@ func (s *span) size() int {
 // pick returns an element; the collection has some. It is valid until the transaction is reset.
 func (p *picker) pick() (element []byte, err error) {
 	if p.places != nil {
-		element, found, err := p.places.Member(p.random(int(max(p.count, 1))))
+		element, found, err := p.places.Entry(p.random(int(max(p.count, 1))))
 		if found || err != nil {
 			return element, err
 		}

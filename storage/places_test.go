@@ -23,7 +23,7 @@ func TestPlacesAgainstModel(t *testing.T) { inAllTiers(t, placesAgainstModel) }
 
 func placesAgainstModel(t *testing.T, o Options) {
 	x := &placesTest{key: []byte("crowd"), limit: 1 << 20}
-	o.RankBytes, o.Logger = func() int64 { return x.limit }, noErrors{t}.logger()
+	o.TreeBytes, o.Logger = func() int64 { return x.limit }, noErrors{t}.logger()
 	x.orderedTest = newOrderedTest(t, o)
 	countSmall(x.store)
 	model := map[string]bool{}
@@ -89,7 +89,7 @@ func (x *placesTest) check(db DB, model map[string]bool) {
 	members := slices.Sorted(maps.Keys(model))
 	for range 4 {
 		place := x.random.IntN(len(members))
-		member, found, err := s.picker().places.Member(place)
+		member, found, err := s.picker().places.Entry(place)
 		must(x.t, err)
 		if found {
 			x.found++

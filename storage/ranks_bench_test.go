@@ -12,7 +12,7 @@ import (
 // rankedStore has one sorted set, in RocksDB, with scores by chance, which it returns.
 func rankedStore(b *testing.B, members int) (*Store, []float64) {
 	o := testOptions(b.TempDir(), 64<<20, 64<<20)
-	o.RankBytes = constant[int64](64 << 20)
+	o.TreeBytes = constant[int64](64 << 20)
 	s, err := Open(o)
 	if err != nil {
 		b.Fatal(err)
@@ -88,7 +88,7 @@ func BenchmarkCount(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		inside(s).ForgetCounts()
+		inside(s).ForgetOrder()
 		rankOf(b, txn, last, scores[last])
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/members, "ns/member")
@@ -101,7 +101,7 @@ func BenchmarkPut(b *testing.B) {
 	for _, counted := range []bool{false, true} {
 		b.Run(fmt.Sprint("counted ", counted), func(b *testing.B) {
 			txn := s.NewTxn()
-			inside(s).ForgetCounts()
+			inside(s).ForgetOrder()
 			if counted {
 				rankOf(b, txn, 0, scores[0])
 			}

@@ -326,14 +326,10 @@ func TestTopOfLargeSet(t *testing.T) {
 		txn.Effect(0, []byte("EFFECT"))
 		must(t, store.Commit(txn))
 	}
-	hits := func() int64 { return store.Cache().Hits() }
-	top()
-	top()
 	for i := range 10 {
 		put(fmt.Sprint("low", i), float64(i))
-		before := hits()
-		if got := top(); got[0] != "member000999" || hits() < before+3 {
-			t.Fatalf("the top is %v, %d records were found where they were found before", got, hits()-before)
+		if got := top(); got[0] != "member000999" {
+			t.Fatalf("the top is %v", got)
 		}
 	}
 	put("high", 5000)

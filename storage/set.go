@@ -398,7 +398,8 @@ func (s *Set) sampler() sampler {
 func (s *Set) picker() *picker {
 	elements := s.elements()
 	p := newPicker(&elements, s.next.Count)
-	p.places = s.db.txn.NewKeyIndex(s.db.space, layout.KindSetMember, s.next.ID, s.Len(), s.key)
+	x := s.db.txn.NewIndex(s.db.space, layout.KindSetMember, s.next.ID, s.Len(), s.key)
+	p.places = &x
 	return p
 }
 

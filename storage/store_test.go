@@ -58,7 +58,7 @@ func testOptions(directory string, generationBytes, cacheBytes int64) Options {
 			TablesFrom:      inTurns(),
 			RetainedBytes:   inTurns(),
 			CacheBytes:      cacheBytes,
-			RankBytes:       constant[int64](1 << 20),
+			TreeBytes:       constant[int64](1 << 20),
 			SyncEveryCommit: constant(false),
 			FlushLogBytes:   constant[int64](1 << 20),
 			FlushInterval:   constant(time.Hour),

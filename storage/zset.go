@@ -2,7 +2,6 @@ package storage
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -41,9 +40,8 @@ var zsetType = DataType{Name: "zset", RDB: rdb.SortedSet, Digest: digest.SortedS
 
 // visitScored visits a spread set's members, the highest score first.
 func visitScored(d DB, m *layout.Metadata, visit visitElement) error {
-	key := layout.AppendElementKey(nil, layout.KindZSetScore, m.ID, nil)
 	return d.scanAll(m, m.Type.Elements()[1], true, func(element, value []byte) error {
-		score, member, err := layout.DecodeScoreKey(append(key[:layout.ElementPrefix], element...), value)
+		score, member, err := layout.DecodeScored(element, value)
 		if err != nil {
 			return err
 		}
@@ -53,12 +51,11 @@ func visitScored(d DB, m *layout.Metadata, visit visitElement) error {
 
 // putScored writes the two records of a sorted set's member.
 func putScored(e *engine.Elements, member []byte, score float64) error {
-	var bytes [8]byte
+	var bytes [64]byte
 	if err := e.Put(layout.KindZSetMember, member, layout.AppendScore(bytes[:0], score)); err != nil {
 		return err
 	}
-	binary.BigEndian.PutUint64(bytes[:], layout.SortableScore(score))
-	return e.Put(layout.KindZSetScore, append(bytes[:], member...), layout.AppendScoreValue(nil, score))
+	return e.Put(layout.KindZSetScore, layout.AppendScored(bytes[:0], score, member), layout.AppendScoreValue(nil, score))
 }
 
 func restoreZSet(r *restoring) (layout.Metadata, error) {
@@ -292,7 +289,7 @@ func (z *ZSet) putRecords(member []byte, score, was float64, existed bool) error
 	}
 	t.scratch.key2 = layout.AppendScoreKey(t.scratch.key2[:0], z.next.ID, score, member)
 	t.scratch.element = layout.AppendScoreValue(t.scratch.element[:0], score)
-	return t.PutEntry(z.db.space, t.scratch.key2, t.scratch.element)
+	return t.Put(z.db.space, t.scratch.key2, t.scratch.element)
 }
 
 func (z *ZSet) deleteScore(member []byte, score float64) error {
@@ -404,15 +401,23 @@ func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 		return z.scanPacked(rank, n, reverse, visit)
 	}
 	visit = upTo(n, visit)
-	if far := min(rank, z.Len()-rank); far > z.db.txn.RankBlock() {
-		if s := z.ranked(); s != nil {
-			return z.byCounts(s, rank, reverse, visit)
-		}
+	if x := z.index(); x.Counts() {
+		var corrupt error
+		err := x.ByPlace(z.place(rank, reverse), reverse, scored(visit, &corrupt))
+		return errors.Join(err, corrupt)
 	}
 	if rank > z.Len()/2 {
 		return z.byRankFromFarEnd(rank, reverse, visit)
 	}
 	return z.scan(reverse, behind(rank, visit))
+}
+
+// place is where the member of a rank stands from the beginning.
+func (z *ZSet) place(rank int, reverse bool) int {
+	if reverse {
+		return z.Len() - 1 - rank
+	}
+	return rank
 }
 
 // behind visits what comes behind the first members.
@@ -434,24 +439,6 @@ func upTo(n int, visit Visit) Visit {
 	}
 }
 
-// byCounts visits members from a rank on, which it finds by the counts of the index.
-func (z *ZSet) byCounts(s *engine.Ranked, rank int, reverse bool, visit Visit) error {
-	place := rank
-	if reverse {
-		place = z.Len() - 1 - rank
-	}
-	x := z.index()
-	b, err := x.At(s, place)
-	if err != nil {
-		return err
-	}
-	if reverse {
-		return z.scanIndex(z.indexKey(nil), x.EndOf(b), true, behind(b.Before+b.Count-1-place, visit))
-	}
-	end := layout.Successor(nil, z.indexKey(nil))
-	return z.scanIndex(z.indexKey(b.Lower), end, false, behind(place-b.Before, visit))
-}
-
 // byRankFromFarEnd finds where a walk has to begin by walking the other way.
 func (z *ZSet) byRankFromFarEnd(rank int, reverse bool, visit Visit) error {
 	skip := z.Len() - rank - 1
@@ -467,13 +454,11 @@ func (z *ZSet) byRankFromFarEnd(rank int, reverse bool, visit Visit) error {
 	if err != nil {
 		return err
 	}
-	start := layout.AppendScoreKey(nil, z.next.ID, at, first)
-	prefix := z.indexKey(nil)
-	lower, upper := start, layout.Successor(nil, prefix)
+	start := layout.AppendScored(nil, at, first)
 	if reverse {
-		lower, upper = prefix, append(start, 0)
+		return z.scanIndex(nil, append(start, 0), true, visit)
 	}
-	return z.scanIndex(lower, upper, reverse, visit)
+	return z.scanIndex(start, nil, false, visit)
 }
 
 // All visits all members by score.
@@ -483,8 +468,7 @@ func (z *ZSet) scan(reverse bool, visit Visit) error {
 	if z.packed() {
 		return z.scanPacked(0, z.Len(), reverse, visit)
 	}
-	lower := z.indexKey(nil)
-	return z.scanIndex(lower, layout.Successor(nil, lower), reverse, visit)
+	return z.scanIndex(nil, nil, reverse, visit)
 }
 
 // scanPacked visits n members of a packed set from a rank on.
@@ -528,28 +512,20 @@ func (z *ZSet) index() *engine.Index {
 	return &z.byScore
 }
 
-// ranked returns the counts of the index; nil when it is to be walked.
-func (z *ZSet) ranked() *engine.Ranked {
-	if z.packed() {
-		return nil
-	}
-	return z.index().Ranked()
-}
-
-// indexKey is a key of the index; the shortest one with nil.
-func (z *ZSet) indexKey(within []byte) []byte {
-	return layout.AppendElementKey(nil, layout.KindZSetScore, z.next.ID, within)
-}
-
+// scanIndex visits what lies between two keys of the index; nil is an end of it.
 func (z *ZSet) scanIndex(lower, upper []byte, reverse bool, visit Visit) error {
 	var corrupt error
-	x := z.index()
-	err := x.Scan(lower, upper, reverse, func(key, value []byte) bool {
-		score, member, err := layout.DecodeScoreKey(key, value)
-		corrupt = err
-		return err == nil && visit(member, score)
-	})
+	err := z.index().Scan(lower, upper, reverse, scored(visit, &corrupt))
 	return errors.Join(err, corrupt)
+}
+
+// scored visits entries of the index as members.
+func scored(visit Visit, corrupt *error) engine.VisitEntry {
+	return func(key, value []byte) bool {
+		score, member, err := layout.DecodeScored(key, value)
+		*corrupt = err
+		return err == nil && visit(member, score)
+	}
 }
 
 // ByScore visits the members in a range of scores, but for the first ones.
@@ -558,7 +534,7 @@ func (z *ZSet) ByScore(r ScoreRange, first int, reverse bool, visit Visit) error
 		return nil
 	}
 	if !z.packed() {
-		lower, upper := z.scoreBounds(r)
+		lower, upper := scoreBounds(r)
 		return z.between(lower, upper, first, reverse, visit)
 	}
 	visit = behind(first, visit)
@@ -578,7 +554,7 @@ func (z *ZSet) CountByScore(r ScoreRange) (n int, err error) {
 	if z.packed() || r.Empty() {
 		return count(func(visit Visit) error { return z.ByScore(r, 0, false, visit) })
 	}
-	return z.countBetween(z.scoreBounds(r))
+	return z.countBetween(scoreBounds(r))
 }
 
 func count(walk func(Visit) error) (n int, err error) {
@@ -586,25 +562,17 @@ func count(walk func(Visit) error) (n int, err error) {
 	return n, err
 }
 
-func (z *ZSet) scoreBounds(r ScoreRange) (lower, upper []byte) {
-	return z.scoreBound(r.Min, r.MinExclusive), z.scoreBound(r.Max, !r.MaxExclusive)
+func scoreBounds(r ScoreRange) (lower, upper []byte) {
+	return scoreBound(r.Min, r.MinExclusive), scoreBound(r.Max, !r.MaxExclusive)
 }
 
 // between visits what lies between two keys of the index, but for the first members.
 func (z *ZSet) between(lower, upper []byte, first int, reverse bool, visit Visit) error {
-	var s *engine.Ranked
-	if first > z.db.txn.RankBlock() {
-		s = z.ranked()
-	}
-	if s == nil {
+	x := z.index()
+	if first <= engine.FewEntries || !x.Counts() {
 		return z.scanIndex(lower, upper, reverse, behind(first, visit))
 	}
-	x := z.index()
-	from, err := x.Before(s, lower, reverse)
-	if err != nil {
-		return err
-	}
-	to, err := x.Before(s, upper, reverse)
+	from, to, err := x.Between(lower, upper, reverse)
 	n := to - from - first
 	if err != nil || n <= 0 {
 		return err
@@ -612,35 +580,20 @@ func (z *ZSet) between(lower, upper []byte, first int, reverse bool, visit Visit
 	if reverse {
 		from = z.Len() - to
 	}
-	return z.byCounts(s, from+first, reverse, upTo(n, visit))
+	return z.ByRank(from+first, n, reverse, visit)
 }
 
-// countBetween is the number of members between two keys of the index. What isn't counted yet is
-// only counted when they are many.
+// countBetween is the number of members between two keys of the index.
 func (z *ZSet) countBetween(lower, upper []byte) (n int, err error) {
-	s := z.ranked()
-	if s == nil {
-		return count(func(visit Visit) error { return z.scanIndex(lower, upper, false, visit) })
+	if x := z.index(); x.Counts() {
+		return x.CountBetween(lower, upper)
 	}
-	x := z.index()
-	if !x.CountedAt(s, lower) || !x.CountedAt(s, upper) {
-		few := 4 * z.db.txn.RankBlock()
-		err = z.scanIndex(lower, upper, false, func([]byte, float64) bool { n++; return n <= few })
-		if err != nil || n <= few {
-			return n, err
-		}
-	}
-	from, err := x.Before(s, lower, false)
-	if err != nil {
-		return 0, err
-	}
-	to, err := x.Before(s, upper, false)
-	return max(to-from, 0), err
+	return count(func(visit Visit) error { return z.scanIndex(lower, upper, false, visit) })
 }
 
 // scoreBound is the first key of the index with a score, or behind all that have it.
-func (z *ZSet) scoreBound(score float64, behind bool) []byte {
-	key := layout.AppendScoreKey(nil, z.next.ID, score, nil)
+func scoreBound(score float64, behind bool) []byte {
+	key := layout.AppendScored(make([]byte, 0, 8), score, nil)
 	if behind {
 		return layout.Successor(nil, key)
 	}
@@ -659,7 +612,7 @@ func (z *ZSet) ByLex(r LexRange, first int, reverse bool, visit Visit) error {
 		return err
 	}
 	if !z.packed() && lowest.score == highest.score {
-		lower, upper := z.lexBounds(r, lowest.score)
+		lower, upper := lexBounds(r, lowest.score)
 		return z.between(lower, upper, first, reverse, visit)
 	}
 	if r.above(lowest.member) || r.below(highest.member) {
@@ -688,7 +641,7 @@ func (z *ZSet) CountByLex(r LexRange) (int, error) {
 			return 0, err
 		}
 		if lowest.score == highest.score {
-			return z.countBetween(z.lexBounds(r, lowest.score))
+			return z.countBetween(lexBounds(r, lowest.score))
 		}
 	}
 	return count(func(visit Visit) error { return z.ByLex(r, 0, false, visit) })
@@ -713,17 +666,15 @@ func (z *ZSet) ends() (lowest, highest scoredMember, err error) {
 	return lowest, highest, err
 }
 
-func (z *ZSet) lexBounds(r LexRange, common float64) (lower, upper []byte) {
-	lower = z.indexKey(nil)
-	upper = layout.Successor(nil, lower)
+func lexBounds(r LexRange, common float64) (lower, upper []byte) {
 	if r.Min.Infinite == 0 {
-		lower = layout.AppendScoreKey(nil, z.next.ID, common, r.Min.Value)
+		lower = layout.AppendScored(nil, common, r.Min.Value)
 		if r.Min.Exclusive {
 			lower = append(lower, 0)
 		}
 	}
 	if r.Max.Infinite == 0 {
-		upper = layout.AppendScoreKey(nil, z.next.ID, common, r.Max.Value)
+		upper = layout.AppendScored(nil, common, r.Max.Value)
 		if !r.Max.Exclusive {
 			upper = append(upper, 0)
 		}
@@ -744,20 +695,15 @@ func (z *ZSet) Rank(member []byte, score float64, reverse bool) (rank int, err e
 		})
 		return rank, err
 	}
-	key := layout.AppendScoreKey(nil, z.next.ID, score, member)
-	if s := z.ranked(); s != nil {
-		x := z.index()
-		rank, err = x.Before(s, key, reverse)
-		if reverse {
-			rank = z.Len() - 1 - rank
-		}
-		return rank, err
+	key := layout.AppendScored(z.db.txn.scratch.key2[:0], score, member)
+	if x := z.index(); x.Counts() {
+		rank, err = x.Before(key, reverse)
+		return z.place(rank, reverse), err
 	}
-	lower, upper := z.indexKey(nil), key
 	if reverse {
-		lower, upper = append(upper, 0), layout.Successor(nil, lower)
+		return count(func(visit Visit) error { return z.scanIndex(append(key, 0), nil, true, visit) })
 	}
-	return count(func(visit Visit) error { return z.scanIndex(lower, upper, reverse, visit) })
+	return count(func(visit Visit) error { return z.scanIndex(nil, key, false, visit) })
 }
 
 // From visits the members of a spread set in the order of their names, from one on (nil: the

@@ -34,7 +34,7 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			GenerationBytes: func() int64 { return generationBytes(c) },
 			RetainedBytes:   func() int64 { return retainedBytes(c) },
 			CacheBytes:      cacheBytes(c),
-			RankBytes:       c.RankMemory.Get,
+			TreeBytes:       func() int64 { return treeBytes(c) },
 			SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
 			FlushLogBytes:   c.PersistLogSize.Get,
 			FlushInterval:   c.PersistInterval.Get,
@@ -95,6 +95,19 @@ func retainedBytes(c *config.Config) int64 {
 }
 
 func cacheBytes(c *config.Config) int64 { return copyBytes(c) - retainedBytes(c) }
+
+const (
+	treeShare  = 4        // the order of collections may take one part in so many of the memory for copies
+	leastTrees = 32 << 10 // bytes that it may take in any case, if there is any memory for records
+)
+
+// treeBytes is the memory for the order of collections, a part of cacheBytes.
+func treeBytes(c *config.Config) int64 {
+	if c.MemoryTier.Get().Bytes == 0 {
+		return 0
+	}
+	return max(cacheBytes(c)/treeShare, leastTrees)
+}
 
 func (d *Directory) logOptions(number uint64) binlog.Options {
 	c := d.config

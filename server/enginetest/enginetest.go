@@ -68,7 +68,7 @@ func Open(t testing.TB) (*storage.Store, *config.Config, *Log) {
 		Options: engine.Options{
 			Rocks:           rocks.Options{Directory: t.TempDir(), BlockCacheBytes: 8 << 20, WriteBufferBytes: 8 << 20},
 			Databases:       16,
-			RankBytes:       constant[int64](64 << 20),
+			TreeBytes:       constant[int64](64 << 20),
 			GenerationBytes: constant[int64](64 << 20),
 			CacheBytes:      16 << 20,
 			SyncEveryCommit: constant(false),

@@ -430,9 +430,9 @@ func (e report) infoTier(f *metrics.Fields) {
 	f.Int("tier_filter_ruled_out", filters.RuledOut)
 	f.Int("tier_filter_in_vain", filters.InVain)
 	f.Int("tier_reaped_elements", counters.Reaped.Load())
-	sets, rankBytes := e.Store.Ranks()
-	f.Int("tier_ranked_sets", int64(sets))
-	f.Size("tier_ranks_size", int64(rankBytes))
+	trees, treeBytes := e.Store.Trees()
+	f.Int("tier_ordered_collections", int64(trees))
+	f.Size("tier_order_size", treeBytes)
 }
 
 // filterState tells whether lookups of what isn't there are spared RocksDB.

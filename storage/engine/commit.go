@@ -70,7 +70,7 @@ func (s *Store) BetweenCommits(f func() error) error {
 // commitAll commits transactions together, or each by itself if the log refuses them: one with a
 // record that is too large must not fail the others. The caller holds the commit lock.
 func (s *Store) commitAll(txns []*Txn) {
-	defer settleRanks(txns)
+	defer settleOrder(txns)
 	if err := s.commitTogether(txns); stands(err) || len(txns) == 1 {
 		return
 	}
@@ -79,11 +79,11 @@ func (s *Store) commitAll(txns []*Txn) {
 	}
 }
 
-// settleRanks ends what transactions have changed of counts, while their locks are held.
-func settleRanks(txns []*Txn) {
+// settleOrder ends what transactions have told trees, while their locks are held.
+func settleOrder(txns []*Txn) {
 	for _, t := range txns {
 		if !stands(t.outcome.err) {
-			t.takeBackRanks(0)
+			t.takeBackOrder(0)
 		}
 		t.order.settled = true
 	}
@@ -191,7 +191,15 @@ func (s *Store) publish(t *Txn) {
 			s.forgetCopies()
 		}
 		s.setTiers(now.active, now.frozen, retained, t.changes.databases)
+		s.dropOrder(t.changes.databases)
 	}
+}
+
+// dropOrder forgets the trees of namespaces that no database has any more.
+func (s *Store) dropOrder(databases []*Namespace) {
+	s.order.trees.DropSpaces(func(space uint32) bool {
+		return slices.ContainsFunc(databases, func(ns *Namespace) bool { return ns.Number == space })
+	})
 }
 
 // empty reports whether no database has a key. Copies would only take the room of what comes.

@@ -115,11 +115,11 @@ func (f *few) forget(first int) {
 	f.newest = f.newest[:first]
 }
 
-// walkFew is walk for a small collection; handled is false if it has to be walked otherwise.
-func (t *Txn) walkFew(w *walks.Walk, ns *Namespace, kind byte, count uint64, visit VisitRecord) (handled bool, err error) {
+// iterateFew is Iterate for the records of a small collection between two keys; nil if they have to be walked otherwise.
+func (t *Txn) iterateFew(w *walks.Walk, ns *Namespace, kind byte, count uint64) *Iterator {
 	f, ok := t.findFew(w, kind, count)
 	if !ok {
-		return false, nil
+		return nil
 	}
 	complete := f.live == int(count)
 	records := slices.DeleteFunc(f.newest, func(r generation.Record) bool { return !within(w, r.Key()) })
@@ -127,16 +127,20 @@ func (t *Txn) walkFew(w *walks.Walk, ns *Namespace, kind byte, count uint64, vis
 	if w.Reverse {
 		slices.Reverse(records)
 	}
-	t.order.few.newest = nil // visit may walk, too
-	defer func() {
-		t.order.few.newest = records
-		t.order.few.forget(0)
-	}()
-	if complete {
-		return true, t.visitFew(w, records, visit)
+	t.order.few.newest = nil // another walk may begin meanwhile
+	it := &Iterator{txn: t, reverse: w.Reverse, few: records, sources: []source{&fewSource{records}}}
+	if !complete {
+		it.open(ns, nil, rocks.IteratorOptions{LowerBound: bytes.Clone(w.Lower), UpperBound: bytes.Clone(w.Upper), Reverse: w.Reverse, KeysOnly: w.KeysOnly})
 	}
-	it := &Iterator{txn: t, reverse: w.Reverse, sources: []source{&fewSource{records}}}
-	it.open(ns, nil, rocks.IteratorOptions{LowerBound: bytes.Clone(w.Lower), UpperBound: bytes.Clone(w.Upper), Reverse: w.Reverse, KeysOnly: w.KeysOnly})
+	return it
+}
+
+// walkFew is walk for a small collection; handled is false if it has to be walked otherwise.
+func (t *Txn) walkFew(w *walks.Walk, ns *Namespace, kind byte, count uint64, visit VisitRecord) (handled bool, err error) {
+	it := t.iterateFew(w, ns, kind, count)
+	if it == nil {
+		return false, nil
+	}
 	for it.Next() {
 		value := it.Value()
 		if w.KeysOnly {
@@ -147,23 +151,6 @@ func (t *Txn) walkFew(w *walks.Walk, ns *Namespace, kind byte, count uint64, vis
 		}
 	}
 	return true, it.Close()
-}
-
-// visitFew shows elements beside which there are no others.
-func (t *Txn) visitFew(w *walks.Walk, records []generation.Record, visit VisitRecord) error {
-	for _, record := range records {
-		if err := t.Spend(1); err != nil {
-			return err
-		}
-		value, state := record.Value()
-		if w.KeysOnly {
-			value = nil
-		}
-		if state == generation.Present && !visit(record.Key(), value) {
-			break
-		}
-	}
-	return nil
 }
 
 func within(w *walks.Walk, key []byte) bool {

@@ -465,6 +465,7 @@ func (s *Store) maintain() {
 	for s.pause(time.Second) {
 		persisting.note(s.persistWhenDue(&l), time.Now())
 		s.flusher.slim(time.Now())
+		s.balance()
 		if err := s.cleanUp(); !errors.Is(err, errClosing) {
 			tidying.note(err, time.Now())
 		}

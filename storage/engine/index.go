@@ -2,96 +2,189 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
 
 	"kedis/storage/layout"
+	"kedis/storage/ordered"
 	"kedis/storage/walks"
 )
 
-// Index is the records of one kind that a spread collection has, in the order of their keys.
+// ErrCounting is returned when a command reaches Txn.CountAtMost. Its counts are kept; retry to continue.
+var ErrCounting = errors.New("storage: the elements of a collection are being counted")
+
+// Index is the records of one kind that a spread collection has, in the order of their keys. Keys
+// and bounds are what stands behind the collection's id.
+//
+// Its order is a tree in memory (package ordered), which is that of the index as the transaction
+// sees it that holds the key's lock: Put, Delete and Rollback tell the tree, and so do a commit that
+// fails and a Reset without one. A transaction that reads from a view has copies of the trees that
+// it has used before, under the lock.
 type Index struct {
-	txn      *Txn
-	space    *Namespace
-	kind     byte
-	id       uint64
-	entries  int
-	key      []byte // of the collection
-	keysOnly bool   // nobody looks at values, nor takes entries from the ends
+	txn     *Txn
+	space   *Namespace
+	kind    byte
+	id      uint64
+	entries int
+	key     []byte // of the collection
+	known   *ordered.Tree
 }
+
+// VisitEntry is called for the entries that a walk comes to; it returns false to stop. They are
+// valid until the transaction is reset.
+type VisitEntry func(key, value []byte) bool
 
 // NewIndex returns an index; key is the collection's.
 func (t *Txn) NewIndex(ns *Namespace, kind byte, id uint64, entries int, key []byte) Index {
 	return Index{txn: t, space: ns, kind: kind, id: id, entries: entries, key: key}
 }
 
-// NewKeyIndex returns an index of which only keys are read, and whose ends are not remembered.
-func (t *Txn) NewKeyIndex(ns *Namespace, kind byte, id uint64, entries int, key []byte) *Index {
-	x := t.NewIndex(ns, kind, id, entries, key)
-	x.keysOnly = true
-	return &x
-}
+// orderedKinds are the kinds of record of which trees are kept.
+var orderedKinds = kindsWith(func(k *layout.Kind) bool { return k.Ordered })
 
-// indexKey is a key of the index; the shortest one with nil.
-func (x *Index) indexKey(within []byte) []byte {
-	return layout.AppendElementKey(nil, x.kind, x.id, within)
-}
-
-// PutEntry writes a record of an index whose ends are remembered.
-func (t *Txn) PutEntry(ns *Namespace, key, value []byte) error {
+// treeOf returns the tree of the collection that an element belongs to, or nil.
+func (s *Store) treeOf(space uint32, key []byte) *ordered.Tree {
 	id := layout.ElementID(key)
-	t.store.order.ends.cover(id, key)
-	t.order.ahead.cover(id, key)
-	return t.Put(ns, key, value)
+	if !s.order.trees.Occupied(id) {
+		return nil
+	}
+	return s.order.trees.Find(ordered.Identity{Space: space, Kind: key[0], ID: id})
 }
 
-// Scan visits the records of the index from lower on, before upper.
-func (x *Index) Scan(lower, upper []byte, reverse bool, visit VisitRecord) error {
-	if !x.keysOnly {
-		return x.scanKeys(lower, upper, reverse, visit)
+// takeBackOrder takes back what the entries of the journal, but for the first ones, have told trees.
+func (t *Txn) takeBackOrder(first int) {
+	if t.order.settled || !t.journal.hasAny(orderedKinds) {
+		return
 	}
-	it := x.txn.Iterate(x.space, lower, upper, reverse, true)
-	for it.Next() && visit(it.Key(), nil) {
+	for i := len(t.journal.entries) - 1; i >= first; i-- {
+		c := &t.journal.entries[i]
+		key := t.journal.key(c)
+		if !layout.Kinds[key[0]].Ordered {
+			continue
+		}
+		if tree := t.store.treeOf(c.space, key); tree != nil {
+			tree.Undo(key[layout.ElementPrefix:], c.entries())
+		}
+	}
+}
+
+// entries is how many entries a change has added to an index.
+func (c *change) entries() int {
+	switch {
+	case c.length < 0:
+		return -1
+	case c.replaces:
+		return 0
+	}
+	return 1
+}
+
+// keepOrder copies the trees that the transaction has used so far, for reading from a view that was
+// made since, under the same lock.
+func (t *Txn) keepOrder() {
+	for i, tree := range t.order.used {
+		t.order.used[i] = tree.Clone()
+	}
+}
+
+// Trees is the number of collections whose order is in memory, and the bytes that they take.
+func (s *Store) Trees() (trees int, bytes int64) { return s.order.trees.Stats() }
+
+// CountAtMost makes a command that the transaction runs fail with ErrCounting as soon as it has gone
+// over so many entries of indexes to count them; 0 is no limit. It holds until Reset.
+func (t *Txn) CountAtMost(entries int) { t.order.countAtMost = entries }
+
+// AskedRanks reports whether a command since Reset has asked an index for counts.
+func (t *Txn) AskedRanks() bool { return t.order.asked }
+
+// tree returns the tree of the index, nil when it has none and is to be walked.
+func (x *Index) tree() *ordered.Tree {
+	if x.known == nil {
+		x.known = x.findTree()
+	}
+	return x.known
+}
+
+func (x *Index) findTree() *ordered.Tree {
+	t, id := x.txn, ordered.Identity{Space: x.space.Number, Kind: x.kind, ID: x.id}
+	at, found := slices.BinarySearchFunc(t.order.used, id, func(tree *ordered.Tree, id ordered.Identity) int { return compareIdentities(tree.ID(), id) })
+	switch {
+	case t.view != nil && found:
+		return t.order.used[at]
+	case t.view != nil || t.staging.spill != nil || x.entries < t.store.order.least || !t.store.order.trees.Enabled():
+		return nil
+	}
+	tree := t.store.order.trees.Of(id)
+	if known, vague := tree.Sums(); known > x.entries || vague == 0 && known < x.entries {
+		x.recount(fmt.Sprintf("%d are counted", known))
+		tree = t.store.order.trees.Of(id)
+	}
+	if found {
+		t.order.used[at] = tree
+	} else {
+		t.order.used = slices.Insert(t.order.used, at, tree)
+	}
+	return tree
+}
+
+func compareIdentities(a, b ordered.Identity) int {
+	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Space, b.Space))
+}
+
+// recount forgets counts that can't be right.
+func (x *Index) recount(reason string) {
+	x.txn.store.logger.Error("the order of a collection is wrong, and made anew", "key", string(x.key), "elements", x.entries, "reason", reason)
+	x.drop()
+}
+
+func (x *Index) drop() {
+	x.txn.store.order.trees.Drop(x.space.Number, x.id, x.kind)
+	x.known = nil
+}
+
+// recordKey is the whole key of an entry; the shortest one with nil.
+func (x *Index) recordKey(key []byte) []byte { return layout.AppendElementKey(nil, x.kind, x.id, key) }
+
+// records are the keys of records between two keys of the index, nil being its ends.
+func (x *Index) records(lower, upper []byte) (from, to []byte) {
+	from = x.recordKey(lower)
+	if upper == nil {
+		return from, layout.Successor(nil, x.recordKey(nil))
+	}
+	return from, x.recordKey(upper)
+}
+
+// Scan visits the entries of the index from lower on, before upper; nil is an end of the index.
+func (x *Index) Scan(lower, upper []byte, reverse bool, visit VisitEntry) error {
+	if tree := x.tree(); tree != nil {
+		s := scan{Index: x, tree: tree, lower: lower, upper: upper, reverse: reverse, visit: visit}
+		return s.run()
+	}
+	return x.walk(lower, upper, reverse, visit)
+}
+
+// walk is Scan without a tree.
+func (x *Index) walk(lower, upper []byte, reverse bool, visit VisitEntry) error {
+	if lower != nil && upper != nil && bytes.Compare(lower, upper) >= 0 {
+		return nil
+	}
+	it := x.iterate(lower, upper, reverse)
+	for it.Next() && visit(it.Key()[layout.ElementPrefix:], it.Value()) {
 	}
 	return it.Close()
 }
 
-// scanKeys is Scan for an index whose values are read and whose ends are remembered.
-func (x *Index) scanKeys(lower, upper []byte, reverse bool, visit VisitRecord) error {
-	if t := x.txn; t.order.ahead.serves(x.id, lower, upper, reverse) && t.walksFromEnd() {
-		return x.walkFromEnd(lower, upper, reverse, visit)
+// iterate iterates over the records of the index.
+func (x *Index) iterate(lower, upper []byte, reverse bool) *Iterator {
+	from, to := x.records(lower, upper)
+	w := walks.Walk{Space: x.space.Number, Collection: x.id, Lower: from, Upper: to, Reverse: reverse, KeysOnly: x.names()}
+	if it := x.txn.iterateFew(&w, x.space, x.kind, uint64(x.entries)); it != nil {
+		return it
 	}
-	w := walks.Walk{Space: x.space.Number, Collection: x.id, Lower: lower, Upper: upper, Reverse: reverse}
-	return x.txn.Repeat(w, visit, func(rest walks.Walk, visit VisitRecord) error {
-		if handled, err := x.txn.walkFew(&rest, x.space, x.kind, uint64(x.entries), visit); handled {
-			return err
-		}
-		return x.scanRecords(rest.Lower, rest.Upper, reverse, visit)
-	})
+	return x.txn.Iterate(x.space, from, to, reverse, x.names())
 }
 
-// scanRecords is scanKeys for records that no earlier scan has found.
-func (x *Index) scanRecords(lower, upper []byte, reverse bool, visit VisitRecord) error {
-	t, atEnd := x.txn, false
-	if t.view == nil {
-		var err error
-		if lower, upper, atEnd, err = x.narrow(lower, upper, reverse); err != nil || bytes.Compare(lower, upper) >= 0 {
-			return err
-		}
-	}
-	if atEnd && t.walksFromEnd() {
-		from, to := x.fromEnd(lower, upper, reverse)
-		t.order.ahead.begin(x.id, from, to, reverse)
-		return x.walkFromEnd(lower, upper, reverse, visit)
-	}
-	it := t.Iterate(x.space, lower, upper, reverse, false)
-	own := it.nextOwn()
-	for it.Next() {
-		if atEnd {
-			t.store.order.ends.found(x.id, it.nearer(own, it.Key()), reverse)
-			atEnd = false
-		}
-		if !visit(it.Key(), it.Value()) {
-			break
-		}
-	}
-	return it.Close()
-}
+// names reports whether the entries' values are left out.
+func (x *Index) names() bool { return layout.Kinds[x.kind].Names }

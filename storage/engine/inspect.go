@@ -5,6 +5,7 @@ import (
 
 	"kedis/storage/generation"
 	"kedis/storage/layout"
+	"kedis/storage/ordered"
 	"kedis/storage/rocks"
 	"kedis/storage/walks"
 )
@@ -15,7 +16,6 @@ type Inspect struct{ *Store }
 
 // Sizes that tests exceed.
 const (
-	InspectAheadBytes     = aheadBytes
 	InspectDeleteOneByOne = deleteOneByOne
 	InspectColdKeys       = coldKeys
 	InspectReapByPoints   = reapByPoints
@@ -96,19 +96,17 @@ func (i Inspect) RetainedUsed(visit func(key []byte)) {
 	}
 }
 
-// CountBy has the entries of indexes that have at least so many counted by so many.
-func (i Inspect) CountBy(block, least int) { i.order.ranks.block, i.order.ranks.least = block, least }
+// OrderBy has the trees of collections that have at least so many entries cut into pieces of about so many.
+func (i Inspect) OrderBy(target, least int) {
+	i.order.trees.SetTarget(target)
+	i.order.least = least
+}
 
-// ForgetCounts forgets all counts.
-func (i Inspect) ForgetCounts() { i.order.ranks.clear() }
+// ForgetOrder forgets all trees.
+func (i Inspect) ForgetOrder() { i.order.trees.Clear() }
 
 // InspectTxn shows the inside of a transaction.
 type InspectTxn struct{ *Txn }
-
-// ReadAhead is what was read ahead at the end of an index.
-func (i InspectTxn) ReadAhead() (records, bytes int) {
-	return len(i.order.ahead.records), i.order.ahead.bytes
-}
 
 // Fetched is how many records Fetch has asked RocksDB for.
 func (i InspectTxn) Fetched() int {
@@ -145,16 +143,8 @@ func (i InspectTxn) HoldsElements() bool {
 	return false
 }
 
-// Counted returns the collection whose counts were used last and the number of its entries. uses is
-// how often counts were used.
-func (i InspectTxn) Counted() (id uint64, entries, uses int) {
-	uses = len(i.order.ranked)
-	if uses == 0 {
-		return 0, 0, 0
-	}
-	last := i.order.ranked[uses-1]
-	return last.id, last.total(), uses
-}
+// Order returns the trees that the transaction has used.
+func (i InspectTxn) Order() []*ordered.Tree { return i.order.used }
 
 // JournalBytes is the memory of the transaction's own records, without and with the large ones.
 func (i InspectTxn) JournalBytes() (copied, all int) { return len(i.journal.buffer), i.journal.size() }

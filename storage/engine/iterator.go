@@ -16,6 +16,7 @@ type Iterator struct {
 	reverse bool
 	sources []source // the newest first
 	journal journalSource
+	few     []generation.Record // what findFew has found, to be given back
 	below   *rocks.Iterator
 	belowOK bool // below stands on an entry
 	key     []byte
@@ -181,6 +182,11 @@ func (it *Iterator) Close() error {
 	if it.below != nil {
 		it.below.Close()
 		it.below = nil
+	}
+	if it.few != nil {
+		it.txn.order.few.newest = it.few
+		it.txn.order.few.forget(0)
+		it.few = nil
 	}
 	return it.err
 }

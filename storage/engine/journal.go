@@ -33,6 +33,7 @@ type change struct {
 	length     int   // of the value; -1 when the record is deleted
 	previous   int32 // index plus 1 of the version before, 0 if none
 	superseded bool
+	replaces   bool // a record of an ordered kind that was there already
 }
 
 const (

@@ -172,12 +172,14 @@ func (s *Store) newFilter(records int64) *filter.Filter {
 	return filter.New(max(records, filter.RecordsIn(min(memory.most.Load()/firstLayerShare, largestFirst))), memory.take)
 }
 
-// balance finds out what filters take, which those of namespaces that are gone don't any more. Copies of records get the rest.
+// balance finds out what filters take, which those of namespaces that are gone don't any more, and the order of collections. Copies of
+// records get the rest.
 func (s *Store) balance() {
 	used := s.Filters().Bytes
 	s.presences.memory.free.Store(s.presences.memory.most.Load() - used)
 	most := s.clean.most.Load()
-	if granted := max(most-most/walkShare-used, 0); s.clean.granted.Swap(granted) != granted {
+	_, trees := s.order.trees.Stats()
+	if granted := max(most-most/walkShare-used-trees, 0); s.clean.granted.Swap(granted) != granted {
 		s.clean.records.SetLimit(granted)
 	}
 }

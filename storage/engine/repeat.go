@@ -16,7 +16,7 @@ type VisitRecord func(key, value []byte) bool
 // walkShare is the part of the memory for clean copies that copies of walks may take.
 const walkShare = 16
 
-// SetCacheBytes changes how much memory clean copies may take, and what knows which records there are.
+// SetCacheBytes changes how much memory clean copies may take, the order of collections included, and what knows which records there are.
 func (s *Store) SetCacheBytes(bytes int64) {
 	s.clean.most.Store(bytes)
 	s.clean.walks.SetLimit(bytes / walkShare)

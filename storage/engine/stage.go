@@ -168,7 +168,9 @@ func (e *Elements) count() (n uint64, err error) {
 
 // Abandon leaves the elements of a spread collection that nothing refers to any more to the reaper.
 func (t *Txn) Abandon(ns *Namespace, m *layout.Metadata) error {
-	t.store.order.ranks.drop(m.ID)
+	for _, records := range m.Type.Elements() {
+		t.store.order.trees.Drop(ns.Number, m.ID, records.Kind)
+	}
 	return t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length()))
 }
 

@@ -10,7 +10,7 @@
 // It knows no data type by name, no command, no connection and no reply.
 //
 // It may import what lies below it: storage/layout, storage/rocks, storage/generation,
-// storage/cache, storage/filter, storage/walks, storage/rank, storage/mergesort, lock, and internal
+// storage/cache, storage/filter, storage/walks, storage/ordered, storage/mergesort, lock, and internal
 // packages.
 package engine
 
@@ -27,6 +27,7 @@ import (
 	"kedis/storage/cache"
 	"kedis/storage/generation"
 	"kedis/storage/layout"
+	"kedis/storage/ordered"
 	"kedis/storage/rocks"
 	"kedis/storage/walks"
 )
@@ -66,8 +67,8 @@ type Options struct {
 	GenerationBytes func() int64         // of recent writes before they go to RocksDB
 	TablesFrom      func() int64         // size from which on they go there as table files; nil: RocksDB's
 	RetainedBytes   func() int64         // size, about, up to which the last of those is retained; nil: it isn't
-	CacheBytes      int64                // clean copies of records
-	RankBytes       func() int64         // counts of the indexes of sorted sets; 0: none
+	CacheBytes      int64                // clean copies of records, and what else is kept to find them
+	TreeBytes       func() int64         // of that, the order of collections; 0: none
 	SyncEveryCommit func() bool          // appendfsync always
 	FlushLogBytes   func() int64         // persist when recovery would read more of the log, but for frozen generations
 	FlushInterval   func() time.Duration // persist at least so often
@@ -132,8 +133,8 @@ type generations struct {
 
 // orders is what makes up for the missing order of memory, for all transactions.
 type orders struct {
-	ends  indexEnds
-	ranks ranks
+	trees ordered.Trees
+	least int // entries that a collection must have for a tree
 }
 
 // background is what works as long as the store is open.
@@ -185,11 +186,12 @@ func (s *Store) chunkBytes() int {
 func Open(o Options) (*Store, error) {
 	s := &Store{options: o, logger: o.Logger}
 	s.clean.records = cache.New(0)
+	s.order.trees.Init(o.TreeBytes)
+	s.order.least = 1
 	s.generations.init()
 	s.ids.staged.pieceBytes = stageBytes
 	s.SetCacheBytes(o.CacheBytes)
 	s.flusher.init()
-	s.order.ranks.init(o.RankBytes)
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -474,7 +476,7 @@ func (s *Store) Reopen() error {
 		return err
 	}
 	s.forgetCopies()
-	s.order.ranks.clear()
+	s.order.trees.Clear()
 	return s.open()
 }
 

@@ -3,10 +3,12 @@ package engine
 import (
 	"errors"
 	"runtime"
+	"slices"
 
 	"kedis/internal/keyevent"
 	"kedis/storage/generation"
 	"kedis/storage/layout"
+	"kedis/storage/ordered"
 )
 
 // Txn is a transaction: what it reads includes what it wrote, and what it wrote becomes visible as
@@ -70,13 +72,14 @@ type prefetched struct {
 
 // order is what makes up for the missing order of memory, for the collections of a transaction.
 type order struct {
-	ranked      []*Ranked // counts of indexes that were used since Reset
+	used        []*ordered.Tree // since Reset, by identity; in a view, copies of them
+	asked       bool            // a command has asked for counts
 	countAtMost int
-	settled     bool // the journal's changes of counts are to stay, or were taken back
+	settled     bool // what the journal has told trees is to stay, or was taken back
+	readings    readings
 
-	ahead ahead // what stands at an end of an index that commands take entries from
-	few   few   // scratch for the elements of a small collection
-	run   sequenceRun
+	few few // scratch for the elements of a small collection
+	run sequenceRun
 }
 
 // hashes are the ones that were asked for last.
@@ -145,8 +148,7 @@ func (t *Txn) Written(s *Savepoint) int { return len(t.journal.entries) - s.entr
 
 // Rollback takes back everything since a savepoint.
 func (t *Txn) Rollback(s *Savepoint) {
-	t.takeBackRanks(s.entries)
-	t.order.ahead.forget()
+	t.takeBackOrder(s.entries)
 	t.journal.rewind(s.entries)
 	t.effects.rewind(s.effects)
 	t.events.rewind(s.events)
@@ -178,8 +180,7 @@ func (t *Txn) Empty() bool {
 // Reset makes the transaction ready for use again. What it had not committed is gone, and so is
 // what it returned.
 func (t *Txn) Reset() {
-	t.takeBackRanks(0)
-	t.order.ahead.forget()
+	t.takeBackOrder(0)
 	t.journal.reset()
 	t.effects.reset()
 	t.events.rewind(0)
@@ -189,8 +190,8 @@ func (t *Txn) Reset() {
 	t.running.mode, t.running.budget, t.running.asked = Mode{}, unlimited, 0
 	t.staging.spill, t.staging.spilled = nil, 0
 	t.releaseStaged(0)
-	clear(t.order.ranked)
-	t.order.ranked, t.order.countAtMost, t.order.settled = t.order.ranked[:0], 0, false
+	clear(t.order.used)
+	t.order.used, t.order.asked, t.order.countAtMost, t.order.settled = t.order.used[:0], false, 0, false
 	if found, missed := t.lookups.copiesFound, t.lookups.copiesMissed; found+missed > 0 {
 		t.store.clean.records.Count(found, missed)
 		t.lookups.copiesFound, t.lookups.copiesMissed = 0, 0
@@ -373,8 +374,10 @@ func (t *Txn) PutParts(ns *Namespace, key, head, tail []byte) error {
 	} else {
 		t.journal.put(t.hash(ns, key), ns.Number, key, head, tail)
 	}
-	if layout.Kinds[key[0]].Counted {
-		t.store.order.ranks.changed(key, 1)
+	if layout.Kinds[key[0]].Ordered {
+		if tree := t.store.treeOf(ns.Number, key); tree != nil {
+			t.addEntry(tree, key, head, tail)
+		}
 	}
 	if t.staging.spill != nil && t.journal.size() >= spillBytes {
 		return t.staging.spill()
@@ -382,10 +385,24 @@ func (t *Txn) PutParts(ns *Namespace, key, head, tail []byte) error {
 	return nil
 }
 
+// addEntry tells a tree of a record that has come.
+func (t *Txn) addEntry(tree *ordered.Tree, key, head, tail []byte) {
+	value := head
+	switch {
+	case layout.Kinds[key[0]].Names:
+		value = nil
+	case len(tail) > 0:
+		value = slices.Concat(head, tail)
+	}
+	tree.Put(key[layout.ElementPrefix:], value)
+}
+
 func (t *Txn) Delete(ns *Namespace, key []byte) error {
 	t.journal.delete(t.hash(ns, key), ns.Number, key)
-	if layout.Kinds[key[0]].Counted {
-		t.store.order.ranks.changed(key, -1)
+	if layout.Kinds[key[0]].Ordered {
+		if tree := t.store.treeOf(ns.Number, key); tree != nil {
+			tree.Delete(key[layout.ElementPrefix:])
+		}
 	}
 	return t.Spend(1)
 }

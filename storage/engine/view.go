@@ -100,11 +100,10 @@ func (v *View) Size(database int) (keys, expires int64) {
 }
 
 // ReadFrom makes the transaction read from a view, until Reset. It can't write then. It takes along
-// the counts of indexes that it has used: the view was made under their locks, which are still
-// held.
+// the order of indexes that it has used: the view was made under their locks, which are still held.
 func (t *Txn) ReadFrom(v *View) {
 	t.view = v
-	t.keepRanks()
+	t.keepOrder()
 }
 
 func (v *View) get(hash uint64, ns *Namespace, key []byte) (value []byte, found bool, err error) {

@@ -1,10 +1,5 @@
 package layout
 
-import (
-	"encoding/binary"
-	"math"
-)
-
 // Kind is what a store has to know about a kind of record. The zero Kind is that of a byte that
 // begins no record.
 type Kind struct {
@@ -17,8 +12,11 @@ type Kind struct {
 	// Grouped: generations link the records of a collection, so that those of a small one are found
 	// without a scan.
 	Grouped bool
-	// Counted: the entries of large collections are counted by ranges of keys.
-	Counted bool
+	// Ordered: the order of collections in use is kept in memory. Who puts a record says whether it
+	// was there already.
+	Ordered bool
+	// Names: of an ordered kind, only what the records are called is kept, and not their values.
+	Names bool
 	// Read: records are read one by one, so copies of them are worth their memory. Others are only
 	// scanned.
 	Read bool
@@ -26,21 +24,17 @@ type Kind struct {
 	ReadAgain bool
 	// Scanned: what short scans have found is kept until a record of the collection is written.
 	Scanned bool
-
-	// lowest and highest are what may stand behind the id at the ends of a collection; without them
-	// anything may.
-	lowest, highest []byte
 }
 
 // Kinds are the kinds of record by their first byte.
 var Kinds = [256]Kind{
 	KindMetadata:    {Read: true, ReadAgain: true},
 	KindHashField:   {Element: true, Read: true, Scanned: true, Grouped: true},
-	KindSetMember:   {Element: true, Read: true, Scanned: true, Grouped: true, Counted: true},
+	KindSetMember:   {Element: true, Read: true, Scanned: true, Grouped: true, Ordered: true, Names: true},
 	KindListElement: {Element: true, Read: true, Scanned: true, Sequence: true},
 	KindZSetMember:  {Element: true, Read: true},
-	KindZSetScore: {Element: true, Scanned: true, Grouped: true, Counted: true,
-		lowest: sortable(math.Inf(-1)), highest: sortable(math.Inf(1))},
+	KindZSetScore:   {Element: true, Grouped: true, Ordered: true},
+
 	KindStreamEntry:      {Element: true},
 	KindStreamNode:       {Element: true},
 	KindStreamGroup:      {Element: true, Read: true},
@@ -51,19 +45,6 @@ var Kinds = [256]Kind{
 
 	KindExpiry:  {},
 	KindDeleted: {},
-}
-
-func sortable(score float64) []byte { return binary.BigEndian.AppendUint64(nil, SortableScore(score)) }
-
-// First is where the records of a kind that a collection has can begin.
-func First(kind byte, id uint64) []byte {
-	return AppendElementKey(nil, kind, id, Kinds[kind].lowest)
-}
-
-// Behind is the first key behind all records of a kind that a collection can have.
-func Behind(kind byte, id uint64) []byte {
-	last := AppendElementKey(nil, kind, id, Kinds[kind].highest)
-	return Successor(last[:0], last)
 }
 
 // Elements is a kind of record that spread collections of a type have.

@@ -131,13 +131,13 @@ const ListMiddle = 1 << 63
 
 // AppendScoreKey appends | 'z' | id:8 | score:8 | member |.
 func AppendScoreKey(dst []byte, id uint64, score float64, member []byte) []byte {
-	dst = AppendElementKey(dst, KindZSetScore, id, nil)
-	dst = binary.BigEndian.AppendUint64(dst, SortableScore(score))
-	return append(dst, member...)
+	return AppendScored(AppendElementKey(dst, KindZSetScore, id, nil), score, member)
 }
 
-// ScorePrefix is the length of what stands before the member in such a key.
-const ScorePrefix = 17
+// AppendScored appends what such a key has behind the id.
+func AppendScored(dst []byte, score float64, member []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(dst, SortableScore(score)), member...)
+}
 
 // SortableScore turns a score into bits whose order as a number is the order of the scores:
 // positive ones have the top bit set, negative ones all bits inverted. -0 becomes 0, to which it
@@ -166,16 +166,16 @@ func AppendScoreValue(dst []byte, score float64) []byte {
 	return dst
 }
 
-// DecodeScoreKey takes score and member from a record of kind 'z'. member refers to key.
-func DecodeScoreKey(key, value []byte) (score float64, member []byte, err error) {
-	if len(key) < ScorePrefix || key[0] != KindZSetScore {
-		return 0, nil, fmt.Errorf("%w: score key of %d bytes", ErrCorrupt, len(key))
+// DecodeScored takes score and member from what a record of kind 'z' has behind the id, and its value. member refers to scored.
+func DecodeScored(scored, value []byte) (score float64, member []byte, err error) {
+	if len(scored) < 8 {
+		return 0, nil, fmt.Errorf("%w: score key of %d bytes", ErrCorrupt, ElementPrefix+len(scored))
 	}
-	score = ScoreOf(binary.BigEndian.Uint64(key[ElementPrefix:]))
+	score = ScoreOf(binary.BigEndian.Uint64(scored))
 	if len(value) > 0 {
 		score = math.Copysign(score, -1)
 	}
-	return score, key[ScorePrefix:], nil
+	return score, scored[8:], nil
 }
 
 // AppendScore appends the value of a 'Z' record.

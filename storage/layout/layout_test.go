@@ -23,7 +23,7 @@ func TestScoresSortAsNumbers(t *testing.T) {
 		t.Error("-0 and 0 sort apart")
 	}
 	key := AppendScoreKey(nil, 3, negativeZero, []byte("m"))
-	score, member, err := DecodeScoreKey(key, AppendScoreValue(nil, negativeZero))
+	score, member, err := DecodeScored(key[ElementPrefix:], AppendScoreValue(nil, negativeZero))
 	if err != nil || !math.Signbit(score) || score != 0 || string(member) != "m" {
 		t.Errorf("-0 came back as %v, %q, %v", score, member, err)
 	}

@@ -104,16 +104,9 @@ func (m *model) readFrom(key []byte, reverse bool, wanted int) {
 	if p.Resident {
 		return
 	}
-	if t.Whole(&p) {
-		if key = p.Lower; reverse {
-			key = p.Upper
-		}
-	}
-	if !reverse && len(key) == 0 {
-		key = nil
-	}
+	key = t.Start(&p, key, reverse)
 	var r Reading
-	r.Begin(t, &p, key, reverse)
+	r.Begin(t, &p, key, reverse, Entries)
 	for _, next := range m.from(key, reverse) {
 		if !r.Add([]byte(next), []byte(m.values[next])) {
 			return
@@ -311,7 +304,7 @@ func (m *model) count() {
 			from = p.Upper
 		}
 		var r Reading
-		r.Begin(t, &p, from, last)
+		r.Begin(t, &p, from, last, Entries)
 		done := false
 		for _, key := range m.from(from, last) {
 			if done = !r.Add([]byte(key), []byte(m.values[key])); done {
@@ -417,7 +410,7 @@ func TestTreesStayWithinTheirLimit(t *testing.T) {
 		tree := m.trees.Of(Identity{1 + uint32(id%2), 'S', id})
 		p := tree.Find(nil, false)
 		var r Reading
-		r.Begin(tree, &p, nil, false)
+		r.Begin(tree, &p, nil, false, Entries)
 		for _, key := range m.keys {
 			r.Add([]byte(key), []byte("value"))
 		}

@@ -6,6 +6,7 @@ import "bytes"
 // and ends where a resident piece begins.
 type Reading struct {
 	tree    *Tree
+	learns  Learning
 	reverse bool
 	edge    []byte // up to where, from where the walk began, all entries were learned
 	limit   []byte // the end of the piece that is being read
@@ -15,9 +16,18 @@ type Reading struct {
 	wrong   bool
 }
 
+// Learning is what a reading tells its tree.
+type Learning int
+
+const (
+	Nothing Learning = iota
+	Counts           // how many entries there are where
+	Entries          // and themselves
+)
+
 // Begin begins at a place within a piece that isn't resident: at its beginning, or, reverse, at its end, if it is to be read as a whole.
-func (r *Reading) Begin(t *Tree, p *Piece, from []byte, reverse bool) {
-	r.tree, r.reverse, r.edge, r.begun, r.wrong = t, reverse, from, false, false
+func (r *Reading) Begin(t *Tree, p *Piece, from []byte, reverse bool, learns Learning) {
+	r.tree, r.learns, r.reverse, r.edge, r.begun, r.wrong = t, learns, reverse, from, false, false
 	r.builder.Reset()
 	r.limitTo(p)
 }
@@ -86,12 +96,23 @@ func (r *Reading) cut(border []byte) {
 	if r.reverse {
 		lower, upper = border, r.edge
 	}
-	if !r.tree.Learn(lower, upper, r.builder.Len(), r.builder.Block(r.reverse)) {
+	r.edge = border
+	if r.learns == Nothing {
+		r.builder.Reset()
+		return
+	}
+	var block Block
+	if r.learns == Entries {
+		block = r.builder.Block(r.reverse)
+	}
+	if !r.tree.Learn(lower, upper, r.builder.Len(), block) {
 		r.wrong = true
 	}
-	r.edge = border
 	r.builder.Reset()
 }
+
+// Border is up to where everything was learned.
+func (r *Reading) Border() []byte { return r.edge }
 
 // Enough reports whether Stop may be called without leaving a small piece behind.
 func (r *Reading) Enough() bool { return r.tree.Full(&r.builder) }

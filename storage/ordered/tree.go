@@ -60,6 +60,24 @@ type Piece struct {
 // Whole reports whether the piece is read from its beginning to its end.
 func (t *Tree) Whole(p *Piece) bool { return p.Count != Vague && p.Count <= t.largest }
 
+// Start returns where the reading of a piece begins that isn't resident and that a walk comes to at a place. Between a vague
+// piece's beginning and the place there may be more than it is worth to go over; there is little if what stands before is empty.
+func (t *Tree) Start(p *Piece, at []byte, reverse bool) []byte {
+	near := p.Lower
+	if reverse {
+		near = p.Upper
+	}
+	switch {
+	case t.Whole(p):
+		return near
+	case !reverse && len(at) == 0:
+		return nil
+	case near != nil && t.Find(near, !reverse).Count == 0:
+		return near
+	}
+	return at
+}
+
 func newTree(id Identity, target int, account *atomic.Int64) *Tree {
 	o := &owner{}
 	t := &Tree{id: id, owner: o, target: target, largest: 8 * target, pieces: 1, account: account}
@@ -317,11 +335,8 @@ func (t *Tree) insertPiece(n *node, i int, border []byte) {
 }
 
 // joinPiece joins a piece that has become small with a neighbour in its leaf. Empty pieces are joined with each other only: where
-// nothing lives, nothing is to be read. Between vague ones they tell too little to be kept.
+// nothing lives, nothing is to be read.
 func (t *Tree) joinPiece(n *node, i int) {
-	if i > 0 && i+1 < n.len() && n.known[i] == 0 && n.vague[i-1] > 0 && n.vague[i+1] > 0 {
-		n.vague[i] = 1
-	}
 	if i+1 < n.len() && t.joins(n, i) {
 		t.join(n, i)
 	}

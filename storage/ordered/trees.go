@@ -76,7 +76,9 @@ func (s *Trees) Enabled() bool { return s.limit() > 0 }
 
 func (s *Trees) shard(id uint64) *shard { return &s.shards[id%shards] }
 
-func (s *shard) occupants(id uint64) *atomic.Int32 { return &s.occupied[id/shards%uint64(len(s.occupied))] }
+func (s *shard) occupants(id uint64) *atomic.Int32 {
+	return &s.occupied[id/shards%uint64(len(s.occupied))]
+}
 
 // Occupied reports whether there may be a tree of a collection. It costs next to nothing.
 func (s *Trees) Occupied(id uint64) bool { return s.shard(id).occupants(id).Load() > 0 }
@@ -202,18 +204,21 @@ func (s *Trees) reclaimFrom(t *Tree, over int) {
 	t.mu.Lock()
 	gone, resident, size := t.gone, t.resident, t.bytes
 	t.mu.Unlock()
-	switch used := t.used.Swap(false); {
+	used := t.used.Load()
+	switch {
 	case gone:
 		last := len(s.clock) - 1
 		s.clock[s.hand], s.clock[last] = s.clock[last], nil
 		s.clock = s.clock[:last]
-	case !used && size < smallTree:
+	case !used && int64(size) < min(smallTree, s.limit()/16):
 		s.displace(t)
 	case resident > 0:
 		if _, done := t.cool(over); done {
+			t.used.Store(false)
 			s.hand++
 		}
 	case used && int64(size) < s.limit():
+		t.used.Store(false)
 		s.hand++
 	case int64(size) > s.limit() && t.coarsen():
 	default:

@@ -1,0 +1,56 @@
+package engine
+
+import "kedis/storage/ordered"
+
+// The entry with a number is found by a descent, once all entries are counted. Picking one without that takes about as long as counting
+// PickCost entries. So with each pick as many are counted, from the first on, until all are: it never takes more than twice the time,
+// and a collection of which only few are picked isn't gone over as a whole.
+
+// PickCost is about how many elements could be walked in the time that it takes to pick one.
+const PickCost = 2048
+
+// Counted reports whether all entries are.
+func (x *Index) Counted() bool {
+	tree := x.tree()
+	if tree == nil {
+		return false
+	}
+	_, left := x.uncounted(tree)
+	return !left
+}
+
+// uncounted returns the first piece of which the entries aren't counted; left is false if there is none.
+func (x *Index) uncounted(tree *ordered.Tree) (p ordered.Piece, left bool) {
+	p = x.find(tree, nil)
+	if p.Vague > 0 {
+		return tree.VaguePiece(false), true
+	}
+	last := tree.Find(nil, true)
+	return last, !last.Resident && last.Count > PickCost
+}
+
+// Entry returns the entry with a number, from 0 on; found is false as long as not all are counted.
+func (x *Index) Entry(place int) (key []byte, found bool, err error) {
+	tree := x.tree()
+	if tree == nil {
+		return nil, false, nil
+	}
+	if p, left := x.uncounted(tree); left {
+		return nil, false, x.countSome(tree, &p)
+	}
+	err = x.ByPlace(place, false, func(k, _ []byte) bool {
+		key, found = k, true
+		return false
+	})
+	return key, found, err
+}
+
+// countSome counts entries from the beginning of a piece on, as long as it takes to pick one otherwise.
+func (x *Index) countSome(tree *ordered.Tree, p *ordered.Piece) error {
+	if !tree.Counting.TryLock() {
+		return nil // somebody else does
+	}
+	tree.Counting.Unlock()
+	left := PickCost
+	return x.count(tree, p, false, func([]byte) bool { left--; return left > 0 })
+}

@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"bytes"
+
+	"kedis/storage/layout"
+	"kedis/storage/ordered"
+)
+
+const (
+	// residentShare is how many entries of a resident piece cost about as much as one record.
+	residentShare = 8
+	// completeCost is how many records may be passed to complete a piece that nobody has asked for to
+	// its end: many that were deleted may stand between.
+	completeCost = 8 * ordered.Target
+)
+
+// mostEarly is how many entries may be read before those that are asked for.
+const mostEarly = 16 * ordered.Target
+
+// scan is a walk over an index by its tree. Pieces that aren't resident are read, and are so
+// afterwards.
+type scan struct {
+	*Index
+	tree         *ordered.Tree
+	lower, upper []byte
+	reverse      bool
+	skip         int // entries that aren't visited, before the others
+	early        int // entries that were read before those that are asked for
+	visit        VisitEntry
+	direct       bool // a piece is read from where the scan has come to
+	done         bool
+}
+
+func (s *scan) run() error {
+	for !s.done {
+		p := s.tree.Find(s.at(), s.reverse)
+		var err error
+		if p.Resident {
+			err = s.show(&p)
+		} else {
+			err = s.read(&p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// at is where the scan has come to; nil is an end of the index.
+func (s *scan) at() []byte {
+	if s.reverse {
+		return s.upper
+	}
+	return s.lower
+}
+
+// goOn has the scan go on at a border.
+func (s *scan) goOn(border []byte) {
+	end := s.upper
+	if s.reverse {
+		end, s.upper = s.lower, border
+	} else {
+		s.lower = border
+	}
+	s.done = s.done || border == nil || end != nil && s.reverse == (bytes.Compare(border, end) < 0) || bytes.Equal(border, end)
+}
+
+// show visits the entries of a resident piece.
+func (s *scan) show(p *ordered.Piece) error {
+	from, to := 0, p.Block.Len()
+	if s.lower != nil && bytes.Compare(p.Lower, s.lower) < 0 {
+		from, _ = p.Block.Search(s.lower)
+	}
+	if s.upper != nil && (p.Upper == nil || bytes.Compare(p.Upper, s.upper) > 0) {
+		to, _ = p.Block.Search(s.upper)
+	}
+	passed := max(min(s.skip, to-from), 0)
+	s.skip -= passed
+	n := 0
+	if s.reverse {
+		for i := to - 1 - passed; i >= from && !s.done; i-- {
+			s.done = !s.visit(p.Block.At(i))
+			n++
+		}
+		s.goOn(p.Lower)
+	} else {
+		for i := from + passed; i < to && !s.done; i++ {
+			s.done = !s.visit(p.Block.At(i))
+			n++
+		}
+		s.goOn(p.Upper)
+	}
+	return s.txn.Spend(1 + n/residentShare)
+}
+
+// begin begins to read a piece that isn't resident: as a whole, or from where the scan has come to.
+func (s *scan) begin(r *ordered.Reading, p *ordered.Piece) (from []byte) {
+	if from = s.at(); !s.direct {
+		from = s.tree.Start(p, from, s.reverse)
+	}
+	learns := ordered.Entries
+	if s.txn.view != nil {
+		learns = ordered.Nothing // the tree is gone with the view
+	}
+	r.Begin(s.tree, p, from, s.reverse, learns)
+	return from
+}
+
+// far is how far records are read: to the end of the piece, or of the scan; where no piece ends, to that of the index.
+func (s *scan) far(p *ordered.Piece) []byte {
+	piece, end := p.Upper, s.upper
+	if s.reverse {
+		piece, end = p.Lower, s.lower
+	}
+	if piece == nil || end == nil || !s.tree.Whole(p) {
+		return nil
+	}
+	if c := bytes.Compare(piece, end); s.reverse == (c < 0) {
+		return piece
+	}
+	return end
+}
+
+// read visits entries that are read from a piece on, up to a resident one.
+func (s *scan) read(p *ordered.Piece) error {
+	r := s.txn.order.readings.take()
+	defer s.txn.order.readings.giveBack(r)
+	from, far := s.begin(r, p), s.far(p)
+	it := s.iterateFrom(from, far, s.reverse)
+	defer s.txn.store.order.trees.Reclaim()
+	for it.Next() {
+		key, value := it.Key()[layout.ElementPrefix:], it.Value()
+		if !r.Add(key, value) {
+			s.goOn(r.Border())
+			return s.finish(it, r)
+		}
+		if s.take(key, value); s.done {
+			s.complete(it, r, far)
+			return s.finish(it, r)
+		}
+		if p.Count == ordered.Vague && s.early > mostEarly {
+			s.direct = true
+			r.Stop()
+			return s.finish(it, r)
+		}
+	}
+	if it.Err() == nil {
+		r.End(far)
+		s.goOn(far)
+	}
+	return s.finish(it, r)
+}
+
+// iterateFrom iterates over the index from one of its keys on up to another one, or backwards.
+func (x *Index) iterateFrom(from, far []byte, reverse bool) *Iterator {
+	if reverse {
+		from, far = far, from
+	}
+	return x.iterate(from, far, reverse)
+}
+
+// finish ends a reading.
+func (s *scan) finish(it *Iterator, r *ordered.Reading) error {
+	err := it.Close()
+	if r.Wrong() {
+		s.recount("a piece has others")
+	}
+	return err
+}
+
+// take visits an entry that was read, if it is asked for.
+func (s *scan) take(key, value []byte) {
+	early, late := s.lower != nil && bytes.Compare(key, s.lower) < 0, s.upper != nil && bytes.Compare(key, s.upper) >= 0
+	if s.reverse {
+		early, late = late, early
+	}
+	switch {
+	case early:
+		s.early++
+	case late:
+		s.done = true
+	case s.skip > 0:
+		s.skip--
+	default:
+		s.done = !s.visit(key, value)
+	}
+}
+
+// complete reads on until the piece is complete, unless that is much work.
+func (s *scan) complete(it *Iterator, r *ordered.Reading, far []byte) {
+	t := s.txn
+	budget := t.running.budget
+	t.running.budget = min(budget/2, completeCost)
+	defer func(allowed int) { t.running.budget = budget - (allowed - t.running.budget) }(t.running.budget)
+	for !r.Enough() {
+		if !it.Next() {
+			if it.err == nil {
+				r.End(far)
+				return
+			}
+			it.err = nil // nobody has asked for what is there
+			break
+		}
+		if !r.Add(it.Key()[layout.ElementPrefix:], it.Value()) {
+			return
+		}
+	}
+	r.Stop()
+}
+
+// readings are those of a transaction, whose memory is used again.
+type readings struct{ free *ordered.Reading }
+
+func (r *readings) take() *ordered.Reading {
+	taken := r.free
+	if r.free = nil; taken == nil {
+		taken = &ordered.Reading{}
+	}
+	return taken
+}
+
+func (r *readings) giveBack(taken *ordered.Reading) { r.free = taken }
