@@ -102,7 +102,6 @@ type Config struct {
 	// Memory in front of RocksDB
 	MemoryTier      Value[Share]
 	CleanCacheShare Int // percent of MemoryTier
-	RankMemory      Bytes
 	GenerationBytes Bytes
 
 	// RocksDB

@@ -251,16 +251,12 @@ func (c *Config) memoryTier(memory int64) []*option {
 	return []*option{
 		row("memory-tier", &c.MemoryTier, share(memory), "10%", byHook,
 			`Memory for records in front of RocksDB: recent writes that RocksDB doesn't have yet, copies of
-			what was read, and filters that know which records there are.`),
+			what was read, filters that know which records there are, and the order of collections in use.`),
 		row("clean-cache-share", &c.CleanCacheShare, percentage(), "50%", byHook,
 			`How much of memory-tier may be copies of what RocksDB has, and up to an eighth of that filters, of
-			ten bits or more for each key, field, member and score that is looked for one by one; the rest is
-			for recent writes that RocksDB doesn't have yet.`),
-		row("rank-memory", &c.RankMemory, size(0, 1<<40), "64mb", live,
-			`Memory for counting the members of large sorted sets, for ZRANK, ZCOUNT, ZRANGE by rank and the
-			like, and of large sets, for SPOP and SRANDMEMBER: about two bytes for each member of those that are
-			asked. Beyond it, what was asked longest ago is counted anew when it is asked again. 0 counts them
-			each time, member by member, and sets never.`),
+			ten bits or more for each key, field, member and score that is looked for one by one, and up to a
+			quarter the order of sorted sets, sets and hashes in use, of some 20 bytes and the member for each;
+			the rest is for recent writes that RocksDB doesn't have yet.`),
 		row("generation-bytes", &c.GenerationBytes, size(1024, gb), "256mb", live,
 			`Recent writes are collected up to this size before they go to RocksDB in one sorted batch, or up to
 			a quarter of what memory-tier has for recent writes, if that is less (but at least 1mb). From half
