@@ -401,6 +401,9 @@ func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 		return z.scanPacked(rank, n, reverse, visit)
 	}
 	visit = upTo(n, visit)
+	if rank <= engine.FewEntries {
+		return z.scan(reverse, behind(rank, visit))
+	}
 	if x := z.index(); x.Counts() {
 		var corrupt error
 		err := x.ByPlace(z.place(rank, reverse), reverse, scored(visit, &corrupt))
