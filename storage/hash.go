@@ -177,10 +177,11 @@ func (h *Hash) setRecord(field, value []byte) (added bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if !found {
-		h.next.Count++
+	if found {
+		return false, r.replace(field, value)
 	}
-	return !found, r.put(field, value)
+	h.next.Count++
+	return true, r.put(field, value)
 }
 
 // spread gives each field its record.
@@ -286,7 +287,7 @@ func (h *Hash) Random() ([]byte, error) {
 		return text(h.pack.At(h.pack.Seek(2*rand.IntN(h.Len()))), &h.db.txn.scratch.member), nil
 	}
 	elements := h.elements()
-	return newPicker(&elements, h.next.Count).pick()
+	return elements.random(h.next.Count)
 }
 
 // RandomDistinct visits count different fields, or all if there are no more, in no particular
@@ -307,7 +308,7 @@ func (h *Hash) sampler(fieldsOnly bool) sampler {
 	s := sampler{txn: h.db.txn, count: uint64(h.Len()), all: all}
 	if !h.packed() {
 		elements := h.elements()
-		s.picker = newPicker(&elements, h.next.Count)
+		s.picker = elements.picker(h.next.Count)
 		if !fieldsOnly {
 			s.get = elements.get
 		}

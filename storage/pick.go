@@ -81,6 +81,24 @@ func newPicker(t tree, count uint64) *picker {
 	return &picker{tree: t, count: count, random: rand.IntN, known: map[string][]byte{}, branches: map[string]span{}}
 }
 
+// picker picks elements, by their places as soon as all are counted.
+func (r *spreadElements) picker(count uint64) *picker {
+	p := newPicker(r, count)
+	places := r.index(count, false)
+	p.places = &places
+	return p
+}
+
+// random picks one of count elements.
+func (r *spreadElements) random(count uint64) ([]byte, error) {
+	places := r.index(count, false)
+	element, found, err := places.Entry(rand.IntN(int(max(count, 1))))
+	if found || err != nil {
+		return element, err
+	}
+	return newPicker(r, count).pick()
+}
+
 // span is a part of a collection: its first elements, and the last one.
 type span struct {
 	near [][]byte // also holds what follows upon the last one, if there is room

@@ -105,7 +105,7 @@ func (x *ranksTest) check(db DB, model map[string]float64) {
 	for range 4 {
 		x.checkRanks(&z, sorted)
 	}
-	for _, tree := range insideTxn(db.txn).Order() {
+	for _, tree := range insideTxn(db.txn).Trees() {
 		if tree.ID().ID != z.next.ID {
 			continue
 		}

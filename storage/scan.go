@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -48,18 +49,40 @@ func (d DB) ScanElements(k Key, step ScanStep, visit func(element, value []byte)
 	case k.Encoding == layout.Listpack:
 		return nil, d.visitListpack(k.Value, TypeOf(k.Type).packedPairs, visit)
 	}
-	kind := k.Type.Elements()[0].Kind
-	head := layout.AppendElementKey(nil, kind, k.ID, nil)
-	row := TypeOf(k.Type)
-	return d.scan(head, step, !row.packedPairs, func(element, value []byte) (err error) {
-		if row.scanned != nil {
-			value, err = row.scanned(d.txn, value)
+	row, first := TypeOf(k.Type), k.Type.Elements()[0]
+	x := d.txn.NewIndex(d.space, first.Kind, k.ID, int(first.Count(&k.Metadata)), row.packedPairs, nil)
+	lower, upper := step.bounds()
+	seen, more := 0, false
+	var failed error
+	err = x.Scan(lower, upper, false, func(element, value []byte) bool {
+		if more = seen == step.Count; more {
+			return false
 		}
-		if err == nil {
+		last, seen = element, seen+1
+		if row.scanned != nil {
+			value, failed = row.scanned(d.txn, value)
+		}
+		if failed == nil {
 			visit(element, value)
 		}
-		return err
+		return failed == nil
 	})
+	if !more {
+		last = nil
+	}
+	return last, cmp.Or(err, failed)
+}
+
+// bounds are where the step begins, and behind what it is for; nil is behind all.
+func (s *ScanStep) bounds() (lower, upper []byte) {
+	lower = s.Prefix
+	if s.Behind != nil && bytes.Compare(s.Behind, lower) >= 0 {
+		lower = append(bytes.Clone(s.Behind), 0)
+	}
+	if len(s.Prefix) > 0 {
+		upper = layout.Successor(nil, s.Prefix)
+	}
+	return lower, upper
 }
 
 // appendScannedScore appends a score as ZSCAN shows it of a spread set: C's %.17g, in Redis 7.2
@@ -100,10 +123,7 @@ func (d DB) visitListpack(pack listpack.Listpack, pairs bool, visit func(element
 // scan walks the records whose keys begin with head, and visits what follows it.
 func (d DB) scan(head []byte, step ScanStep, keysOnly bool, visit func(name, value []byte) error) (last []byte, err error) {
 	upper := layout.Successor(nil, append(bytes.Clone(head), step.Prefix...))
-	from := step.Prefix
-	if step.Behind != nil && bytes.Compare(step.Behind, from) >= 0 {
-		from = append(bytes.Clone(step.Behind), 0)
-	}
+	from, _ := step.bounds()
 	it := d.txn.Iterate(d.space, append(bytes.Clone(head), from...), upper, false, keysOnly)
 	for seen := 0; it.Next(); seen++ {
 		if seen == step.Count {

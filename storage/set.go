@@ -367,7 +367,8 @@ func (s *Set) Random() ([]byte, error) {
 		pack := listpack.Listpack(s.pack)
 		return text(pack.At(pack.Seek(rand.IntN(s.Len()))), &t.scratch.member), nil
 	}
-	return s.picker().pick()
+	elements := s.elements()
+	return elements.random(s.next.Count)
 }
 
 // RandomDistinct visits count different members, or all if there are no more, in no particular
@@ -389,18 +390,10 @@ func (s *Set) sampler() sampler {
 	}
 	chosen := sampler{txn: s.db.txn, count: uint64(s.Len()), all: all}
 	if !s.packed() {
-		chosen.picker = s.picker()
+		elements := s.elements()
+		chosen.picker = elements.picker(s.next.Count)
 	}
 	return chosen
-}
-
-// picker picks members of a spread set, by their places as soon as all are counted.
-func (s *Set) picker() *picker {
-	elements := s.elements()
-	p := newPicker(&elements, s.next.Count)
-	x := s.db.txn.NewIndex(s.db.space, layout.KindSetMember, s.next.ID, s.Len(), s.key)
-	p.places = &x
-	return p
 }
 
 // rebuildShare tells when so few members remain that they are written anew, instead of the others

@@ -3,7 +3,6 @@ package storage
 import (
 	"bytes"
 	"cmp"
-	"math"
 	"slices"
 
 	"kedis/internal/keyevent"
@@ -48,7 +47,7 @@ func SetUnion(sets []Set, visit func(member []byte) bool) error {
 	for err == nil && len(m.streams) > 0 && visit(m.head()) {
 		err = m.pass(m.head())
 	}
-	return m.close(err)
+	return err
 }
 
 // SetIntersection visits what is in all of some sets, as SetUnion does.
@@ -68,7 +67,7 @@ func SetIntersection(sets []Set, visit func(member []byte) bool) error {
 	if err == nil {
 		err = first.where(filters, true, visit)
 	}
-	return closeFilters(filters, err)
+	return err
 }
 
 // SetDifference visits what is in the first of some sets and in none of the others, as SetUnion
@@ -78,10 +77,10 @@ func SetDifference(sets []Set, visit func(member []byte) bool) error {
 		return nil
 	}
 	f, err := sets[0].filter(pointers(sets[1:]))
-	if err == nil {
-		err = sets[0].where([]*filter{f}, false, visit)
+	if err != nil {
+		return err
 	}
-	return closeFilters([]*filter{f}, err)
+	return sets[0].where([]*filter{f}, false, visit)
 }
 
 func pointers(sets []Set) []*Set {
@@ -165,72 +164,75 @@ func (f *filter) spend() error {
 	return f.asked[0].db.txn.Spend(len(f.asked))
 }
 
-func closeFilters(filters []*filter, err error) error {
-	for _, f := range filters {
-		err = f.beside.close(err)
-	}
-	return err
-}
-
 // stream shows the members of a set in the order of their bytes.
 type stream struct {
-	sorted   [][]byte  // of a small set
-	iterator *Iterator // of another
-	head     []byte    // valid until the transaction is reset
+	sorted [][]byte      // those that were read, and not shown yet
+	buffer [][]byte      // where they stand
+	index  *engine.Index // of a spread set, which has the others
+	behind []byte        // the first place that wasn't read; nil: there are no others
+	head   []byte        // valid until the transaction is reset
 }
+
+const (
+	streamMembers = 256      // of a spread set that are read at once
+	streamBytes   = 64 << 10 // or so many of them
+)
 
 // next moves on to the next member; false at the end.
 func (s *stream) next() (bool, error) {
-	if s.iterator == nil {
-		if len(s.sorted) == 0 {
-			return false, nil
+	if len(s.sorted) == 0 && s.behind != nil {
+		if err := s.read(); err != nil {
+			return false, err
 		}
-		s.head, s.sorted = s.sorted[0], s.sorted[1:]
-		return true, nil
 	}
-	if !s.iterator.Next() {
-		return false, s.iterator.Err()
+	if len(s.sorted) == 0 {
+		return false, nil
 	}
-	s.head = s.iterator.Key()[layout.ElementPrefix:]
+	s.head, s.sorted = s.sorted[0], s.sorted[1:]
 	return true, nil
 }
 
-// smallStream is how many bytes of members may be read at once.
-const smallStream = 64 << 10
+// read reads some members of a spread set.
+func (s *stream) read() error {
+	from, bytes := s.behind, 0
+	s.buffer, s.behind = s.buffer[:0], nil
+	err := s.index.Scan(from, nil, false, func(member, _ []byte) bool {
+		if bytes += len(member); len(s.buffer) == streamMembers || bytes > streamBytes && len(s.buffer) > 0 {
+			s.behind = member
+			return false
+		}
+		s.buffer = append(s.buffer, member)
+		return true
+	})
+	s.sorted = s.buffer
+	return err
+}
 
-// stream makes a stream of a set that has members. Those of a small one are read at once, which
-// costs less than a walk that goes on step by step.
+// stream makes a stream of a set that has members.
 func (s *Set) stream() (*stream, error) {
 	if s.packed() {
-		sorted, _, err := s.members(math.MaxInt)
+		sorted, err := s.members()
 		slices.SortFunc(sorted, bytes.Compare)
 		return &stream{sorted: sorted}, err
 	}
-	if s.Len() <= engine.MostFew {
-		if sorted, all, err := s.members(smallStream); all || err != nil {
-			return &stream{sorted: sorted}, err
-		}
-	}
-	return &stream{iterator: s.db.iterateElements(layout.KindSetMember, s.next.ID, nil, false, true)}, nil
+	elements := s.elements()
+	x := elements.index(s.next.Count, false)
+	return &stream{index: &x, behind: []byte{}}, nil
 }
 
-// members returns the members; all is false if they have more than so many bytes.
-func (s *Set) members(most int) (members [][]byte, all bool, err error) {
+// members returns the members.
+func (s *Set) members() (members [][]byte, err error) {
 	members = make([][]byte, 0, s.Len())
 	err = s.All(func(member []byte) bool {
-		if most -= len(member); most < 0 {
-			return false
-		}
 		members = append(members, bytes.Clone(member))
 		return true
 	})
-	return members, most >= 0, err
+	return members, err
 }
 
 // merger walks several sets at once, in the order of the members' bytes.
 type merger struct {
 	streams []*stream // a heap by head: the lowest one is the first
-	open    []*stream
 }
 
 func merge(sets []*Set) (*merger, error) {
@@ -243,7 +245,6 @@ func merge(sets []*Set) (*merger, error) {
 		if err != nil {
 			return m, err
 		}
-		m.open = append(m.open, stream)
 		more, err := stream.next()
 		if err != nil {
 			return m, err
@@ -310,18 +311,6 @@ func (m *merger) sink(i int) {
 		m.streams[i], m.streams[lowest] = m.streams[lowest], m.streams[i]
 		i = lowest
 	}
-}
-
-// close ends all walks. It returns the error that there was, or the first that a walk has met.
-func (m *merger) close(err error) error {
-	for _, s := range m.open {
-		if s.iterator != nil {
-			if failed := s.iterator.Close(); err == nil {
-				err = failed
-			}
-		}
-	}
-	return err
 }
 
 // StoreUnion makes a key the union of some sets, in place of whatever it holds; it is gone if the

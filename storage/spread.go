@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
 )
@@ -31,12 +32,23 @@ func (r *spreadElements) get(element []byte) (value []byte, found bool, err erro
 	return value, found, nil
 }
 
+// put writes an element that isn't there yet.
 func (r *spreadElements) put(element, value []byte) error {
 	return r.db.putElement(r.kind, r.id, element, value)
 }
 
+// replace writes an element that is there.
+func (r *spreadElements) replace(element, value []byte) error {
+	return r.db.txn.Replace(r.db.space, r.db.elementKey(r.kind, r.id, element), value)
+}
+
 func (r *spreadElements) delete(element []byte) error {
 	return r.db.deleteElement(r.kind, r.id, element)
+}
+
+// index is the order of all count elements.
+func (r *spreadElements) index(count uint64, values bool) engine.Index {
+	return r.db.txn.NewIndex(r.db.space, r.kind, r.id, int(count), values, nil)
 }
 
 // scan visits the elements from one on (nil: from the first), in the order of their bytes. What it
@@ -64,9 +76,10 @@ func (r *spreadElements) lastWith(prefix []byte) (last []byte, err error) {
 // all walks all of count elements: a reply tells their number first, so it has to be right.
 func (r *spreadElements) all(count uint64, keysOnly bool, visit visitPair) error {
 	seen, stopped := uint64(0), false
-	err := r.db.txn.ScanElements(r.db.space, r.kind, r.id, count, keysOnly, func(key, value []byte) bool {
+	x := r.index(count, !keysOnly)
+	err := x.Scan(nil, nil, false, func(element, value []byte) bool {
 		seen++
-		stopped = seen > count || !visit(key[layout.ElementPrefix:], value)
+		stopped = seen > count || !visit(element, value)
 		return !stopped
 	})
 	if err == nil && (seen > count || !stopped && seen < count) {

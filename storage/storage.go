@@ -40,6 +40,7 @@ type (
 	View      = engine.View
 	Iterator  = engine.Iterator
 	Counters  = engine.Counters
+	Order     = engine.Order
 	Filters   = engine.Filters
 
 	KeyEvent  = engine.KeyEvent

@@ -275,21 +275,27 @@ func (z *ZSet) removePacked(member []byte) error {
 }
 
 func (z *ZSet) putRecords(member []byte, score, was float64, existed bool) error {
+	t := z.db.txn
+	t.scratch.element = layout.AppendScore(t.scratch.element[:0], score)
+	members := z.members()
 	if existed {
-		if err := z.deleteScore(member, was); err != nil {
+		if err := errors.Join(z.deleteScore(member, was), members.replace(member, t.scratch.element)); err != nil {
 			return err
 		}
 	} else {
 		z.next.Count++
-	}
-	t := z.db.txn
-	t.scratch.element = layout.AppendScore(t.scratch.element[:0], score)
-	if err := z.db.putElement(layout.KindZSetMember, z.next.ID, member, t.scratch.element); err != nil {
-		return err
+		if err := members.put(member, t.scratch.element); err != nil {
+			return err
+		}
 	}
 	t.scratch.key2 = layout.AppendScoreKey(t.scratch.key2[:0], z.next.ID, score, member)
 	t.scratch.element = layout.AppendScoreValue(t.scratch.element[:0], score)
 	return t.Put(z.db.space, t.scratch.key2, t.scratch.element)
+}
+
+// members are those of a spread set, with their scores.
+func (z *ZSet) members() spreadElements {
+	return spreadElements{db: z.db, kind: layout.KindZSetMember, id: z.next.ID}
 }
 
 func (z *ZSet) deleteScore(member []byte, score float64) error {
@@ -325,7 +331,8 @@ func (z *ZSet) Remove(member []byte, score float64) error {
 		return z.removePacked(member)
 	}
 	z.next.Count--
-	if err := z.db.deleteElement(layout.KindZSetMember, z.next.ID, member); err != nil {
+	members := z.members()
+	if err := members.delete(member); err != nil {
 		return err
 	}
 	return z.deleteScore(member, score)
@@ -511,7 +518,7 @@ func (z *ZSet) scanPackedBackwards(rank, n int, visit Visit) error {
 
 // index is the one by score, as the set has it now.
 func (z *ZSet) index() *engine.Index {
-	z.byScore = z.db.txn.NewIndex(z.db.space, layout.KindZSetScore, z.next.ID, z.Len(), z.key)
+	z.byScore = z.db.txn.NewIndex(z.db.space, layout.KindZSetScore, z.next.ID, z.Len(), true, z.key)
 	return &z.byScore
 }
 
@@ -715,18 +722,15 @@ func (z *ZSet) From(member []byte, visit Visit) error {
 	if z.packed() {
 		return z.scan(false, visit)
 	}
-	it := z.db.iterateElements(layout.KindZSetMember, z.next.ID, member, false, false)
-	for it.Next() {
-		score, err := layout.DecodeScore(it.Value())
-		if err != nil {
-			it.Fail(err)
-			break
-		}
-		if !visit(it.Key()[layout.ElementPrefix:], score) {
-			break
-		}
-	}
-	return it.Close()
+	var corrupt error
+	members := z.members()
+	x := members.index(z.next.Count, true)
+	err := x.Scan(member, nil, false, func(member, value []byte) bool {
+		score, err := layout.DecodeScore(value)
+		corrupt = err
+		return err == nil && visit(member, score)
+	})
+	return errors.Join(err, corrupt)
 }
 
 // Spread reports whether each member has a record of its own.

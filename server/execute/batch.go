@@ -247,6 +247,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 	if b.exhausted(err) {
 		c.Session.restore(state)
 		c.Session.worked.large = b.txn.AskedBytes()
+		c.Session.worked.order = b.txn.Order()
 		c.Session.worked.ranked, b.running.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
 		b.txn.ForgetLookups(&c.before.txn)
 		return b.offload(c) // what it has pushed was taken back with it

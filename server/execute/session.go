@@ -10,6 +10,7 @@ import (
 	"kedis/internal/psync"
 	"kedis/internal/resp"
 	"kedis/server/access"
+	"kedis/storage"
 )
 
 // Session is what commands know of a client. It belongs to whoever runs the client's commands; what
@@ -55,8 +56,9 @@ type membership struct {
 
 // forWorker is what a reactor found out of a request that a worker goes on with.
 type forWorker struct {
-	ranked bool  // it counts the members of a sorted set
-	large  int64 // bytes that it goes over at once
+	ranked bool          // it counts the elements of a collection
+	order  storage.Order // collections whose order it uses
+	large  int64         // bytes that it goes over at once
 }
 
 // profile is what the client says of itself.

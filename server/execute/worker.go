@@ -188,6 +188,7 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 	defer b.leaveLong()
 	ranked := s.worked.ranked
 	s.worked.ranked = false
+	defer func() { s.worked.order = nil }()
 	for round := 0; ; round++ {
 		if round > 0 && r.further.any() {
 			if err := b.makePlan(c); err != nil {
@@ -257,6 +258,7 @@ func (b *Batch) attempt(c *Invocation, ranked bool, round int) Outcome {
 		b.txn.CountAtMost(0)
 	}
 	b.rememberView(c)
+	b.txn.KeepOrder(c.Session.worked.order)
 	b.readFromView()
 	return b.run(c)
 }

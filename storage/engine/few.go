@@ -7,7 +7,6 @@ import (
 	"kedis/storage/generation"
 	"kedis/storage/layout"
 	"kedis/storage/rocks"
-	"kedis/storage/walks"
 )
 
 // The elements of a small collection are found in generations by their group, wherever they lie there, and brought into order, which takes
@@ -30,29 +29,30 @@ type few struct {
 	slots  []int32 // open addressing, by key: index into newest plus 1
 }
 
-// findFew finds the elements of a collection that has so many, within the bounds of a walk or not. ok is false if it isn't small, or if the transaction sees it
-// in another state than memory has it.
-func (t *Txn) findFew(w *walks.Walk, kind byte, count uint64) (f *few, ok bool) {
-	if count > MostFew || t.view != nil || t.staging.spill != nil {
+// findFew finds the entries of a small index. ok is false if it isn't small, or if the transaction sees it in another state than memory
+// has it.
+func (x *Index) findFew() (f *few, ok bool) {
+	t, count := x.txn, x.entries
+	if count > MostFew || t.view != nil || t.staging.spill != nil || !layout.Kinds[x.kind].Grouped {
 		return nil, false
 	}
 	var bytes [layout.ElementPrefix]byte
-	prefix := layout.AppendElementKey(bytes[:0], kind, w.Collection, nil)
-	if t.wrote(w.Space, prefix, layout.Successor(nil, prefix)) {
+	prefix := layout.AppendElementKey(bytes[:0], x.kind, x.id, nil)
+	if t.wrote(x.space.Number, prefix, layout.Successor(nil, prefix)) {
 		return nil, false // the number is that of its own elements, too
 	}
 	f = &t.order.few
-	f.reset(int(count))
-	hash := groupHash(w.Space, kind, w.Collection)
+	f.reset(count)
+	hash := groupHash(x.space.Number, x.kind, x.id)
 	now := t.store.tiers.Load()
 	ok = true
-	for i := 0; ok && f.live < int(count) && i < len(now.recent); i++ {
-		ok = f.add(now.recent[i].Group(hash, w.Space, prefix), int(count))
+	for i := 0; ok && f.live < count && i < len(now.recent); i++ {
+		ok = f.add(now.recent[i].Group(hash, x.space.Number, prefix), count)
 	}
 	f.newer = len(f.newest)
-	if ok && f.live < int(count) && now.retained != nil && !now.retained.Superseded() {
+	if ok && f.live < count && now.retained != nil && !now.retained.Superseded() {
 		// With some of what it has, nothing is won.
-		if !f.add(now.retained.Group(hash, w.Space, prefix), int(count)) || f.live < int(count) {
+		if !f.add(now.retained.Group(hash, x.space.Number, prefix), count) || f.live < count {
 			f.forget(f.newer)
 		}
 	}
@@ -115,46 +115,26 @@ func (f *few) forget(first int) {
 	f.newest = f.newest[:first]
 }
 
-// iterateFew is Iterate for the records of a small collection between two keys; nil if they have to be walked otherwise.
-func (t *Txn) iterateFew(w *walks.Walk, ns *Namespace, kind byte, count uint64) *Iterator {
-	f, ok := t.findFew(w, kind, count)
+// iterateFew is Iterate for the records of a small index; nil if they have to be walked otherwise.
+func (x *Index) iterateFew(within generation.Range, reverse, keysOnly bool) *Iterator {
+	f, ok := x.findFew()
 	if !ok {
 		return nil
 	}
-	complete := f.live == int(count)
-	records := slices.DeleteFunc(f.newest, func(r generation.Record) bool { return !within(w, r.Key()) })
+	complete := f.live == x.entries
+	records := slices.DeleteFunc(f.newest, func(r generation.Record) bool {
+		return bytes.Compare(r.Key(), within.Lower) < 0 || bytes.Compare(r.Key(), within.Upper) >= 0
+	})
 	slices.SortFunc(records, func(a, b generation.Record) int { return bytes.Compare(a.Key(), b.Key()) })
-	if w.Reverse {
+	if reverse {
 		slices.Reverse(records)
 	}
-	t.order.few.newest = nil // another walk may begin meanwhile
-	it := &Iterator{txn: t, reverse: w.Reverse, few: records, sources: []source{&fewSource{records}}}
+	f.newest = nil // another walk may begin meanwhile
+	it := &Iterator{txn: x.txn, reverse: reverse, few: records, sources: []source{&fewSource{records}}}
 	if !complete {
-		it.open(ns, nil, rocks.IteratorOptions{LowerBound: bytes.Clone(w.Lower), UpperBound: bytes.Clone(w.Upper), Reverse: w.Reverse, KeysOnly: w.KeysOnly})
+		it.open(x.space, nil, rocks.IteratorOptions{LowerBound: within.Lower, UpperBound: within.Upper, Reverse: reverse, KeysOnly: keysOnly})
 	}
 	return it
-}
-
-// walkFew is walk for a small collection; handled is false if it has to be walked otherwise.
-func (t *Txn) walkFew(w *walks.Walk, ns *Namespace, kind byte, count uint64, visit VisitRecord) (handled bool, err error) {
-	it := t.iterateFew(w, ns, kind, count)
-	if it == nil {
-		return false, nil
-	}
-	for it.Next() {
-		value := it.Value()
-		if w.KeysOnly {
-			value = nil // memory has it, files were not asked for it
-		}
-		if !visit(it.Key(), value) {
-			break
-		}
-	}
-	return true, it.Close()
-}
-
-func within(w *walks.Walk, key []byte) bool {
-	return bytes.Compare(key, w.Lower) >= 0 && (w.Upper == nil || bytes.Compare(key, w.Upper) < 0)
 }
 
 // fewSource walks elements in order.

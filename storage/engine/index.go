@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 
+	"kedis/storage/generation"
 	"kedis/storage/layout"
 	"kedis/storage/ordered"
-	"kedis/storage/walks"
 )
 
 // ErrCounting is returned when a command reaches Txn.CountAtMost. Its counts are kept; retry to continue.
@@ -29,6 +29,7 @@ type Index struct {
 	id      uint64
 	entries int
 	key     []byte // of the collection
+	values  bool   // are wanted
 	known   *ordered.Tree
 }
 
@@ -36,9 +37,9 @@ type Index struct {
 // valid until the transaction is reset.
 type VisitEntry func(key, value []byte) bool
 
-// NewIndex returns an index; key is the collection's.
-func (t *Txn) NewIndex(ns *Namespace, kind byte, id uint64, entries int, key []byte) Index {
-	return Index{txn: t, space: ns, kind: kind, id: id, entries: entries, key: key}
+// NewIndex returns an index; key is the collection's. With values its entries are shown with those of their records.
+func (t *Txn) NewIndex(ns *Namespace, kind byte, id uint64, entries int, values bool, key []byte) Index {
+	return Index{txn: t, space: ns, kind: kind, id: id, entries: entries, values: values, key: key}
 }
 
 // orderedKinds are the kinds of record of which trees are kept.
@@ -81,9 +82,31 @@ func (c *change) entries() int {
 	return 1
 }
 
-// keepOrder copies the trees that the transaction has used so far, for reading from a view that was
+// Order names collections whose order was used.
+type Order []ordered.Identity
+
+// Order names the collections whose order commands have used since Reset.
+func (t *Txn) Order() Order {
+	names := make(Order, len(t.order.used))
+	for i, tree := range t.order.used {
+		names[i] = tree.ID()
+	}
+	return names
+}
+
+// KeepOrder has the transaction use collections whose order others have used. It holds the locks of their keys.
+func (t *Txn) KeepOrder(names Order) {
+	for _, id := range names {
+		at, found := slices.BinarySearchFunc(t.order.used, id, compareTree)
+		if tree := t.store.order.trees.Find(id); tree != nil && !found {
+			t.order.used = slices.Insert(t.order.used, at, tree)
+		}
+	}
+}
+
+// cloneOrder copies the trees that the transaction has used so far, for reading from a view that was
 // made since, under the same lock.
-func (t *Txn) keepOrder() {
+func (t *Txn) cloneOrder() {
 	for i, tree := range t.order.used {
 		t.order.used[i] = tree.Clone()
 	}
@@ -109,27 +132,32 @@ func (x *Index) tree() *ordered.Tree {
 
 func (x *Index) findTree() *ordered.Tree {
 	t, id := x.txn, ordered.Identity{Space: x.space.Number, Kind: x.kind, ID: x.id}
-	at, found := slices.BinarySearchFunc(t.order.used, id, func(tree *ordered.Tree, id ordered.Identity) int { return compareIdentities(tree.ID(), id) })
+	at, found := slices.BinarySearchFunc(t.order.used, id, compareTree)
 	switch {
-	case t.view != nil && found:
+	case t.view != nil && found && (t.order.used[at].Values() || !x.values):
 		return t.order.used[at]
-	case t.view != nil || t.staging.spill != nil || x.entries < t.store.order.least || !t.store.order.trees.Enabled():
+	case !layout.Kinds[x.kind].Ordered || t.view != nil || t.staging.spill != nil || x.entries < t.store.order.least || !t.store.order.trees.Enabled():
 		return nil
 	}
-	tree := t.store.order.trees.Of(id)
+	keeps := x.entries <= MostFew || !layout.Kinds[x.kind].Names
+	tree := t.store.order.trees.Of(id, keeps)
 	if known, vague := tree.Sums(); known > x.entries || vague == 0 && known < x.entries {
 		x.recount(fmt.Sprintf("%d are counted", known))
-		tree = t.store.order.trees.Of(id)
+		tree = t.store.order.trees.Of(id, keeps)
 	}
 	if found {
 		t.order.used[at] = tree
 	} else {
 		t.order.used = slices.Insert(t.order.used, at, tree)
 	}
+	if x.values && !tree.Values() {
+		return nil
+	}
 	return tree
 }
 
-func compareIdentities(a, b ordered.Identity) int {
+func compareTree(tree *ordered.Tree, b ordered.Identity) int {
+	a := tree.ID()
 	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Space, b.Space))
 }
 
@@ -179,12 +207,9 @@ func (x *Index) walk(lower, upper []byte, reverse bool, visit VisitEntry) error 
 // iterate iterates over the records of the index.
 func (x *Index) iterate(lower, upper []byte, reverse bool) *Iterator {
 	from, to := x.records(lower, upper)
-	w := walks.Walk{Space: x.space.Number, Collection: x.id, Lower: from, Upper: to, Reverse: reverse, KeysOnly: x.names()}
-	if it := x.txn.iterateFew(&w, x.space, x.kind, uint64(x.entries)); it != nil {
+	keysOnly := !x.values && (x.known == nil || !x.known.Values())
+	if it := x.iterateFew(generation.Range{Space: x.space.Number, Lower: from, Upper: to}, reverse, keysOnly); it != nil {
 		return it
 	}
-	return x.txn.Iterate(x.space, from, to, reverse, x.names())
+	return x.txn.Iterate(x.space, from, to, reverse, keysOnly)
 }
-
-// names reports whether the entries' values are left out.
-func (x *Index) names() bool { return layout.Kinds[x.kind].Names }

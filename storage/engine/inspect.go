@@ -4,10 +4,8 @@ import (
 	"fmt"
 
 	"kedis/storage/generation"
-	"kedis/storage/layout"
 	"kedis/storage/ordered"
 	"kedis/storage/rocks"
-	"kedis/storage/walks"
 )
 
 // Inspect shows the inside of a store to the tests of packages above this one, and runs background
@@ -122,12 +120,12 @@ func (i InspectTxn) RunBytes() int { return len(i.order.run.memory) }
 // ByGroup looks for the elements of a collection by their group. newer is the number that RocksDB
 // lacks.
 func (i InspectTxn) ByGroup(ns *Namespace, kind byte, id, count uint64) (newer, found int, ok bool) {
-	lower := layout.AppendElementKey(nil, kind, id, nil)
-	w := &walks.Walk{Space: ns.Number, Collection: id, Lower: lower, Upper: layout.Successor(nil, lower)}
-	f, ok := i.findFew(w, kind, count)
+	x := i.NewIndex(ns, kind, id, int(count), false, nil)
+	f, ok := x.findFew()
 	if !ok {
 		return 0, 0, false
 	}
+	f.forget(0)
 	return f.newer, f.live, true
 }
 
@@ -143,8 +141,8 @@ func (i InspectTxn) HoldsElements() bool {
 	return false
 }
 
-// Order returns the trees that the transaction has used.
-func (i InspectTxn) Order() []*ordered.Tree { return i.order.used }
+// Trees returns those that the transaction has used.
+func (i InspectTxn) Trees() []*ordered.Tree { return i.order.used }
 
 // JournalBytes is the memory of the transaction's own records, without and with the large ones.
 func (i InspectTxn) JournalBytes() (copied, all int) { return len(i.journal.buffer), i.journal.size() }

@@ -102,25 +102,3 @@ func (t *Txn) repeats(w *walks.Walk) bool {
 func (t *Txn) wrote(space uint32, lower, upper []byte) bool {
 	return t.journal.any(generation.Range{Space: space, Lower: lower, Upper: upper})
 }
-
-// ScanElements visits all records of one kind that a collection has. count is their number.
-func (t *Txn) ScanElements(ns *Namespace, kind byte, id, count uint64, keysOnly bool, visit VisitRecord) error {
-	lower := layout.AppendElementKey(nil, kind, id, nil)
-	w := walks.Walk{Space: ns.Number, Collection: id, Lower: lower, Upper: layout.Successor(nil, lower), KeysOnly: keysOnly}
-	return t.Repeat(w, visit, func(rest walks.Walk, visit VisitRecord) error {
-		if handled, err := t.walkFew(&rest, ns, kind, count, visit); handled {
-			return err
-		}
-		it := t.Iterate(ns, rest.Lower, rest.Upper, false, keysOnly)
-		for it.Next() {
-			value := it.Value()
-			if keysOnly {
-				value = nil // memory has it, files were not asked for it
-			}
-			if !visit(it.Key(), value) {
-				break
-			}
-		}
-		return it.Close()
-	})
-}

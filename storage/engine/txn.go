@@ -369,32 +369,58 @@ func (t *Txn) PutParts(ns *Namespace, key, head, tail []byte) error {
 	if err := t.SpendBytes(bytesPerRecord + length); err != nil {
 		return err
 	}
-	if length > LargeValue {
-		t.journal.putLarge(t.hash(ns, key), ns.Number, t.large(key, head, tail))
-	} else {
-		t.journal.put(t.hash(ns, key), ns.Number, key, head, tail)
-	}
+	t.write(ns, key, head, tail)
 	if layout.Kinds[key[0]].Ordered {
 		if tree := t.store.treeOf(ns.Number, key); tree != nil {
 			t.addEntry(tree, key, head, tail)
 		}
 	}
-	if t.staging.spill != nil && t.journal.size() >= spillBytes {
-		return t.staging.spill()
-	}
-	return nil
+	return t.spillWhenFull()
 }
 
 // addEntry tells a tree of a record that has come.
 func (t *Txn) addEntry(tree *ordered.Tree, key, head, tail []byte) {
 	value := head
 	switch {
-	case layout.Kinds[key[0]].Names:
+	case !tree.Values():
 		value = nil
 	case len(tail) > 0:
 		value = slices.Concat(head, tail)
 	}
 	tree.Put(key[layout.ElementPrefix:], value)
+}
+
+// Replace is Put for a record of an ordered kind that is there already.
+func (t *Txn) Replace(ns *Namespace, key, value []byte) error {
+	if len(key)+len(value) > maxRecordBytes {
+		return errRecordTooLarge
+	}
+	if err := t.SpendBytes(bytesPerRecord + len(value)); err != nil {
+		return err
+	}
+	t.write(ns, key, value, nil)
+	t.journal.entries[len(t.journal.entries)-1].replaces = true
+	if tree := t.store.treeOf(ns.Number, key); tree != nil {
+		tree.Replace(key[layout.ElementPrefix:], value)
+	}
+	return t.spillWhenFull()
+}
+
+// write brings a record to the journal.
+func (t *Txn) write(ns *Namespace, key, head, tail []byte) {
+	if len(head)+len(tail) > LargeValue {
+		t.journal.putLarge(t.hash(ns, key), ns.Number, t.large(key, head, tail))
+	} else {
+		t.journal.put(t.hash(ns, key), ns.Number, key, head, tail)
+	}
+}
+
+// spillWhenFull empties a large journal, if the transaction may.
+func (t *Txn) spillWhenFull() error {
+	if t.staging.spill != nil && t.journal.size() >= spillBytes {
+		return t.staging.spill()
+	}
+	return nil
 }
 
 func (t *Txn) Delete(ns *Namespace, key []byte) error {

@@ -103,7 +103,7 @@ func (v *View) Size(database int) (keys, expires int64) {
 // the order of indexes that it has used: the view was made under their locks, which are still held.
 func (t *Txn) ReadFrom(v *View) {
 	t.view = v
-	t.keepOrder()
+	t.cloneOrder()
 }
 
 func (v *View) get(hash uint64, ns *Namespace, key []byte) (value []byte, found bool, err error) {

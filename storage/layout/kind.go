@@ -15,7 +15,7 @@ type Kind struct {
 	// Ordered: the order of collections in use is kept in memory. Who puts a record says whether it
 	// was there already.
 	Ordered bool
-	// Names: of an ordered kind, only what the records are called is kept, and not their values.
+	// Names: of a large collection, only what its elements are called is kept, and not their values.
 	Names bool
 	// Read: records are read one by one, so copies of them are worth their memory. Others are only
 	// scanned.
@@ -29,10 +29,10 @@ type Kind struct {
 // Kinds are the kinds of record by their first byte.
 var Kinds = [256]Kind{
 	KindMetadata:    {Read: true, ReadAgain: true},
-	KindHashField:   {Element: true, Read: true, Scanned: true, Grouped: true},
-	KindSetMember:   {Element: true, Read: true, Scanned: true, Grouped: true, Ordered: true, Names: true},
+	KindHashField:   {Element: true, Read: true, Grouped: true, Ordered: true, Names: true},
+	KindSetMember:   {Element: true, Read: true, Grouped: true, Ordered: true},
 	KindListElement: {Element: true, Read: true, Scanned: true, Sequence: true},
-	KindZSetMember:  {Element: true, Read: true},
+	KindZSetMember:  {Element: true, Read: true, Ordered: true},
 	KindZSetScore:   {Element: true, Grouped: true, Ordered: true},
 
 	KindStreamEntry:      {Element: true},

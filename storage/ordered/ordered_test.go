@@ -31,7 +31,7 @@ func newModel(t *testing.T, random *rand.Rand) *model {
 
 var modelID = Identity{1, 'S', 7}
 
-func (m *model) tree() *Tree { return m.trees.Of(modelID) }
+func (m *model) tree() *Tree { return m.trees.Of(modelID, true) }
 
 func (m *model) key() string {
 	return fmt.Sprintf("%0*d", m.random.IntN(3)*5, m.random.IntN(1200))
@@ -53,7 +53,19 @@ func (m *model) remove(key string) {
 func (m *model) change() {
 	key := m.key()
 	id := modelID
-	if value, found := m.values[key]; found {
+	if value, found := m.values[key]; found && m.random.IntN(4) == 0 {
+		m.values[key] = "another"
+		if t := m.trees.Find(id); t != nil {
+			t.Replace([]byte(key), []byte("another"))
+		}
+		m.undo = append(m.undo, func() {
+			m.values[key] = value
+			if t := m.trees.Find(id); t != nil {
+				t.Undo([]byte(key), 0)
+			}
+		})
+		return
+	} else if found {
 		m.remove(key)
 		if t := m.trees.Find(id); t != nil {
 			t.Delete([]byte(key))
@@ -407,7 +419,7 @@ func TestTreesStayWithinTheirLimit(t *testing.T) {
 		m.put(fmt.Sprintf("%06d", i), "value")
 	}
 	for id := range uint64(200) {
-		tree := m.trees.Of(Identity{1 + uint32(id%2), 'S', id})
+		tree := m.trees.Of(Identity{1 + uint32(id%2), 'S', id}, true)
 		p := tree.Find(nil, false)
 		var r Reading
 		r.Begin(tree, &p, nil, false, Entries)

@@ -16,7 +16,7 @@ const (
 	readHeat = 16
 
 	pieceBytes = 112 // of a piece besides its block: its part of the node, and a border
-	treeBytes  = 1 << 10
+	treeBytes  = 640
 )
 
 // Vague is the count of a piece whose entries weren't counted.
@@ -24,7 +24,8 @@ const Vague = -1
 
 // Tree is the order of one collection. See the package's comment.
 type Tree struct {
-	id Identity
+	id     Identity
+	values bool // entries have those of their records
 
 	mu       sync.Mutex
 	root     *node
@@ -78,9 +79,9 @@ func (t *Tree) Start(p *Piece, at []byte, reverse bool) []byte {
 	return at
 }
 
-func newTree(id Identity, target int, account *atomic.Int64) *Tree {
+func newTree(id Identity, values bool, target int, account *atomic.Int64) *Tree {
 	o := &owner{}
-	t := &Tree{id: id, owner: o, target: target, largest: 8 * target, pieces: 1, account: account}
+	t := &Tree{id: id, values: values, owner: o, target: target, largest: 8 * target, pieces: 1, account: account}
 	t.root = &node{owner: o, heads: []uint64{0}, borders: [][]byte{nil}, known: []int{0}, vague: []int32{1}, pieces: []piece{{}}}
 	t.add(treeBytes + pieceBytes)
 	return t
@@ -91,8 +92,11 @@ func (t *Tree) Clone() *Tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.owner = &owner{}
-	return &Tree{id: t.id, root: t.root, owner: &owner{}, target: t.target, largest: t.largest, resident: t.resident, gone: true, clone: true}
+	return &Tree{id: t.id, values: t.values, root: t.root, owner: &owner{}, target: t.target, largest: t.largest, resident: t.resident, gone: true, clone: true}
 }
+
+// Values reports whether entries have the values of their records.
+func (t *Tree) Values() bool { return t.values }
 
 // ID is the collection's.
 func (t *Tree) ID() Identity { return t.id }
@@ -265,6 +269,29 @@ func (t *Tree) Put(key, value []byte) {
 	})
 }
 
+// Replace says that an entry has got another value.
+func (t *Tree) Replace(key, value []byte) {
+	if !t.values {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.change(key, func(n *node, i int) {
+		here := &n.pieces[i]
+		if here.block == nil {
+			return
+		}
+		at, found := here.block.Search(key)
+		if here.heat == 0 || !found {
+			t.setBlock(n, i, nil)
+			return
+		}
+		here.heat--
+		t.setBlock(n, i, here.block.replaced(at, at+1, key, value))
+		t.splitPiece(n, i)
+	})
+}
+
 // Delete says that an entry has gone.
 func (t *Tree) Delete(key []byte) {
 	t.mu.Lock()
@@ -290,7 +317,7 @@ func (t *Tree) Delete(key []byte) {
 	})
 }
 
-// Undo takes back what Put (1) or Delete (-1) has said of an entry.
+// Undo takes back what Put (1), Replace (0) or Delete (-1) has said of an entry.
 func (t *Tree) Undo(key []byte, delta int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

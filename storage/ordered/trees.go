@@ -94,11 +94,11 @@ func (s *Trees) Find(id Identity) *Tree {
 	return here.byID[id]
 }
 
-// Of returns a collection's tree, and makes it if there is none.
-func (s *Trees) Of(id Identity) *Tree {
+// Of returns a collection's tree, and makes it if there is none, with the values of records or without.
+func (s *Trees) Of(id Identity, values bool) *Tree {
 	t := s.Find(id)
 	if t == nil {
-		t = s.make(id)
+		t = s.make(id, values)
 	}
 	if !t.used.Load() {
 		t.used.Store(true)
@@ -106,7 +106,7 @@ func (s *Trees) Of(id Identity) *Tree {
 	return t
 }
 
-func (s *Trees) make(id Identity) *Tree {
+func (s *Trees) make(id Identity, values bool) *Tree {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	here := s.shard(id.ID)
@@ -114,7 +114,7 @@ func (s *Trees) make(id Identity) *Tree {
 	defer here.mu.Unlock()
 	t := here.byID[id]
 	if t == nil {
-		t = newTree(id, s.target, &s.bytes)
+		t = newTree(id, values, s.target, &s.bytes)
 		here.byID[id] = t
 		here.occupants(id.ID).Add(1)
 		s.clock = append(s.clock, t)
