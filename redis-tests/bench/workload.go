@@ -23,6 +23,7 @@ type workload struct {
 	keys     int                // that place holders stand for; 0: as many as the plan has
 	requests float64            // share of the ordinary number of requests: less for what answers much
 	anew     bool               // it is prepared before each round, and not only once
+	target   float64            // of Redis, at any depth; 0: see targets
 	reply    func(*plan) string // what the floor answers
 }
 
@@ -49,7 +50,7 @@ func targets(name string) [3]float64 {
 }
 
 // workloads in the order in which they run. Each begins with what it needs, so that any can run alone.
-var workloads = []workload{
+var workloads = append([]workload{
 	{name: "SET", test: "set", requests: 1, reply: status},
 	{name: "GET", test: "get", requests: 1, prepare: fillStrings, reply: value},
 	{name: "INCR", test: "incr", requests: 1, reply: count},
@@ -77,7 +78,7 @@ var workloads = []workload{
 	{name: "RANDOMKEY", request: []string{"randomkey"}, requests: 0.1, prepare: fillStrings, reply: value},
 	{name: "EVAL_SET", request: []string{"eval", setScript, "1", "key:__rand_int__", "value"}, requests: 0.5, reply: status},
 	{name: "EVAL_HSET_10", request: []string{"eval", hsetScript, "1", "hash:__rand_int__", "value"}, requests: 0.1, reply: count},
-}
+}, collections...)
 
 // unheardOf is of how many keys one is asked for that nobody has asked for before, nearly always.
 const unheardOf = 2_000_000_000
@@ -281,6 +282,8 @@ type result struct {
 func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (result, error) {
 	r := result{name: w.name, depth: depth, measured: servers[0].name}
 	switch t := targets(w.name); {
+	case w.target > 0:
+		r.target = w.target
 	case depth >= 64:
 		r.target = t[2]
 	case depth >= 16:
