@@ -21,11 +21,14 @@ func (x *Index) Counted() bool {
 
 // uncounted returns the first piece of which the entries aren't counted; left is false if there is none.
 func (x *Index) uncounted(tree *ordered.Tree) (p ordered.Piece, left bool) {
-	p = x.find(tree, nil)
-	if p.Vague > 0 {
+	last := tree.Find(nil, true)
+	if last.Vague == 1 {
+		tree.Resolve(x.entries)
+		last = tree.Find(nil, true)
+	}
+	if last.Vague > 0 {
 		return tree.VaguePiece(false), true
 	}
-	last := tree.Find(nil, true)
 	return last, !last.Resident && last.Count > PickCost
 }
 
@@ -37,6 +40,10 @@ func (x *Index) Entry(place int) (key []byte, found bool, err error) {
 	}
 	if p, left := x.uncounted(tree); left {
 		return nil, false, x.countSome(tree, &p)
+	}
+	if p := tree.At(place); p.Block != nil {
+		key, _ = p.Block.At(place - p.Before)
+		return key, true, x.txn.Spend(1)
 	}
 	err = x.ByPlace(place, false, func(k, _ []byte) bool {
 		key, found = k, true
