@@ -100,10 +100,11 @@ type Node struct {
 	configured *string // what the configuration said of the role when the server started
 
 	// mu is never held while somebody waits: reactors take it for INFO, ROLE and PSYNC.
-	mu    sync.Mutex
-	feeds map[*feed]struct{}
-	fed   atomic.Int32  // how many those are, for who can't wait for mu
-	acks  chan struct{} // closed and replaced when a replica has acknowledged something
+	mu     sync.Mutex
+	feeds  map[*feed]struct{}
+	fed    atomic.Int32  // how many those are, for who can't wait for mu
+	online atomic.Int32  // of them, those that get the stream
+	acks   chan struct{} // closed and replaced when a replica has acknowledged something
 
 	// Changed by who holds roles and mu, read by who holds either.
 	link       *link     // nil on a primary
