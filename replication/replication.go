@@ -39,6 +39,9 @@ type Host interface {
 	// instead.
 	AdoptLog(log *binlog.Log)
 	DiscardLog(log *binlog.Log, directory uint64) error
+	// NoteParted notes that what the log holds behind a position isn't the primary's: it is kept when
+	// other data replace the server's.
+	NoteParted(at int64) error
 	// RemoveFormerLogs removes what AdoptLog has ended.
 	RemoveFormerLogs() error
 
@@ -114,6 +117,7 @@ type Node struct {
 
 	counters         counters
 	acknowledgements acknowledgements
+	sentinels        sentinels
 
 	running   sync.WaitGroup
 	recovered chan struct{} // closed by Start: no link begins before that

@@ -96,6 +96,8 @@ type Config struct {
 	SynchronousReplicas   Int
 	SynchronousTimeout    Int // ms; 0: none
 	SynchronousReads      Bool
+	SentinelQuorum        Int
+	SentinelUser          String
 	MinReplicasMaxLag     Int // seconds; 0 turns MinReplicasToWrite off
 	ReplicaPriority       Int
 	ReplicaAnnounced      Bool

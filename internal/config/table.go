@@ -236,6 +236,12 @@ func (c *Config) replication() []*option {
 			`Whether replicas have to acknowledge after each read, too, that this server is their primary. Then a
 			primary that was replaced without knowing of it answers no reads with old data; each read takes
 			the way to a replica and back.`),
+		row("sentinel-quorum", &c.SentinelQuorum, integer(0, 1000, "Sentinels"), "0", live,
+			`How many Sentinels have to say that another server has become the primary for this one to refuse
+			writes and follow it, without waiting for REPLICAOF. 0 waits for that. Only Sentinels that have
+			authenticated as sentinel-user with a password are listened to.`),
+		row("sentinel-user", &c.SentinelUser, untilNUL("a user's name"), "default", live,
+			"The user that Sentinels authenticate as, for sentinel-quorum."),
 		row("replica-priority", &c.ReplicaPriority, integer(0, mostInt, ""), "100", live,
 			"Sentinel promotes the replica with the lowest number, and never one with 0.").or("slave-priority"),
 		row("replica-announced", &c.ReplicaAnnounced, yesNo(), "yes", live,

@@ -42,6 +42,8 @@ type Replication interface {
 	Counts() psync.Counts
 	ResetCounts()
 
+	// HeardSentinel takes what an authenticated client has published on the channel of Sentinels' hellos.
+	HeardSentinel(client int64, hello []byte)
 	// Online is how many replicas get the stream.
 	Online() int
 	// Reached is the position up to which so many replicas have acknowledged everything.
