@@ -25,6 +25,7 @@ ROUNDS   ?= 100
 COMMANDS ?= 1000000
 SEED     ?= 0
 MINUTES  ?= 10
+FAILOVERS ?= 30
 KEYS     ?= 10000000
 # make bench BENCH='-scale 0.3 -rounds 3 -only GET'
 BENCH    ?=
@@ -119,6 +120,11 @@ crash: build ## ROUNDS of kill -9 under load
 .PHONY: chaos
 chaos: build ## MINUTES of cut links, kills and role changes
 	KEDIS_SEED=random $(GO) test ./redis-tests/chaos -count=1 -timeout 0 -v -args -minutes=$(MINUTES) -seed=$(SEED)
+
+.PHONY: failovers
+failovers: build ## FAILOVERS of each kind under load, and by Sentinel
+	KEDIS_SEED=random $(GO) test ./redis-tests/failover -count=1 -timeout 0 -v -args -rounds=$(FAILOVERS)
+	KEDIS_SEED=random $(GO) test ./redis-tests/replication -count=1 -timeout 0 -v -run '^TestSentinelFailoversOfIdleData$$' -args -sentinel-failovers=$(FAILOVERS)
 
 .PHONY: scripts-rewrite
 scripts-rewrite: ## take the expected replies from redis-server

@@ -27,11 +27,15 @@ type heldReply struct {
 // false when they may leave.
 func (r *reactor) holdBack(c *connection) bool {
 	replicas, position := r.server.engine.Held(c.session)
-	if replicas == 0 || c.closed {
+	switch {
+	case replicas == 0 || c.closed:
 		return false
-	}
-	if c.held {
+	case c.held:
 		return true
+	case r.server.engine.IsReplica(): // since it was executed
+		r.server.engine.GiveUp(c.session)
+		c.pushed, c.sent = nil, 0
+		return false
 	}
 	c.held = true
 	c.waits++
@@ -94,7 +98,7 @@ func (r *reactor) endHeld(q *heldQueue, replicas int) {
 		switch wanted, _ := e.Held(c.session); {
 		case c.closed:
 			r.release(c)
-		case wanted == 0 && !lost:
+		case wanted == 0:
 			r.release(c)
 		case overdue:
 			r.giveUp(c)

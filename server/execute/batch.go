@@ -140,7 +140,7 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 	b.running.sealed = standsAlone(s, r)
 	outcome := b.run(c)
 	if outcome == Done {
-		b.noteDependence(s, planned)
+		b.noteDependence(s, r, planned)
 	}
 	b.locks.releaseShared()
 	return outcome

@@ -79,14 +79,14 @@ const errRoleChanged = Error("UNBLOCKED force unblock from blocking operation, i
 func (e *Engine) SetReplica(replica, stale bool) {
 	was := e.role.replica.Load()
 	if was && !replica {
-		e.restartSynchronous()
+		e.beginSynchronous()
 	}
 	e.role.replica.Store(replica)
 	e.role.stale.Store(stale)
 	if was || !replica {
 		return
 	}
-	e.restartSynchronous()
+	e.leaveSynchronous()
 	e.role.changes.Add(1)
 	for _, s := range e.Clients.All() {
 		e.role.disconnect(s)

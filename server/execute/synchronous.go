@@ -68,17 +68,29 @@ func (e *Engine) activateSynchronous() {
 	y.raise(e.Store.Position())
 }
 
-// restartSynchronous forgets the positions: those of another time as a primary may lie behind the log's end.
-func (e *Engine) restartSynchronous() {
+// leaveSynchronous ends the time as a primary. Replies that as many replicas have as they wait for may still
+// leave; for others nobody knows.
+func (e *Engine) leaveSynchronous() {
+	y := &e.Synchronous
+	if !y.active.Load() {
+		return
+	}
+	if n := int(e.Config.SynchronousReplicas.Get()); n > 0 {
+		e.deliverReached(e.Reached(n))
+	}
+	y.forgetMessages()
+	if y.Reconsider != nil {
+		y.Reconsider()
+	}
+}
+
+// beginSynchronous begins another time as a primary: positions of the last one may lie behind the log's end.
+func (e *Engine) beginSynchronous() {
 	y := &e.Synchronous
 	y.reached.Store(0)
-	y.forgetMessages()
 	if y.written.Load() != nil {
 		y.written.Store(new([lock.Stripes]atomic.Int64))
 		y.all.Store(e.Store.Position())
-	}
-	if y.Reconsider != nil {
-		y.Reconsider()
 	}
 }
 
@@ -128,9 +140,9 @@ func (b *Batch) noteWritten(position int64) {
 
 // noteDependence notes what the reply to a request depends on. The locks are held, but for a request
 // that has read from a view.
-func (b *Batch) noteDependence(s *Session, planned bool) {
+func (b *Batch) noteDependence(s *Session, r *Request, planned bool) {
 	y := &b.engine.Synchronous
-	if !y.active.Load() || b.repeat.applying || b.engine.IsReplica() || planned && b.plan.Outside {
+	if !y.active.Load() || b.repeat.applying || b.engine.IsReplica() || !showsData(r) {
 		return
 	}
 	if b.view != nil || planned && b.readsMore() {
@@ -144,6 +156,11 @@ func (b *Batch) noteDependence(s *Session, planned bool) {
 		// server was still their primary then.
 		s.depends = max(s.depends, b.engine.Store.Position()+1)
 	}
+}
+
+// showsData reports whether a reply may depend on data: not that of INFO, CLIENT or PSYNC.
+func showsData(r *Request) bool {
+	return r.flags&(Write|ReadOnly) != 0 || r.Command.RunsQueue || r.Command.RunsScript
 }
 
 // readsMore reports whether the request may have read what its plan doesn't lock.
@@ -176,7 +193,7 @@ func (e *Engine) Held(s *Session) (replicas int, position int64) {
 		return 0, 0
 	}
 	replicas, position = e.wantedReplicas(s), s.depends
-	if replicas == 0 || e.IsReplica() || e.reached(replicas) >= position {
+	if replicas == 0 || e.reached(replicas) >= position {
 		s.depends = 0
 		return 0, 0
 	}

@@ -219,7 +219,7 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 			return Waiting
 		}
 	}
-	b.noteDependence(s, true)
+	b.noteDependence(s, r, true)
 	wrote := !b.txn.Empty()
 	if err := b.Commit(); err != nil {
 		s.Reply.Rewind(mark)
