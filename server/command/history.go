@@ -77,7 +77,7 @@ func histories() map[string]execute.History {
 		"sadd":                 added("2.4.0", "Takes several members."),
 		"scan":                 added("6.0.0", "Takes TYPE."),
 		"set": added("2.6.12", "Takes EX, PX, NX and XX.", "6.0.0", "Takes KEEPTTL.", "6.2.0", "Takes GET, EXAT and PXAT.",
-			"7.0.0", "Takes NX and GET together."),
+			"7.0.0", "Takes NX and GET together.", "8.4.0", "Takes IFEQ (as Valkey from 8.1 on), IFNE, IFDEQ and IFDNE."),
 		"script|flush": added("6.2.0", "Takes ASYNC and SYNC."),
 		"setex":        replaced("2.6.12", "`SET` with the `EX` argument"),
 		"setnx":        replaced("2.6.12", "`SET` with the `NX` argument"),

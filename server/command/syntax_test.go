@@ -179,6 +179,7 @@ var documentedOtherwise = map[string]string{
 	"migrate":                 "Kedis has USE_PREFIX",
 	"lolwut":                  "the sizes of the picture",
 	"replconf":                "is not documented",
+	"set":                     "8.4 has IFEQ and its kin",
 	"xread":                   "its keys stand in a block",
 	"xreadgroup":              "its keys stand in a block",
 	"xclaim":                  "7.2 names the last id otherwise",

@@ -36,6 +36,7 @@ type Command struct {
 	Group      string // as in Redis's documentation: "string", "sorted-set" …
 	Summary    string
 	Since      string // the version of Redis that brought it
+	Valkey     bool   // Since is a version of Valkey, which Redis hasn't followed
 	Complexity string
 	Syntax     string // the words behind the name, as in Redis's documentation; see syntax.go
 
