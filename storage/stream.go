@@ -469,7 +469,11 @@ type Trim struct {
 	MinID       StreamID // with ByID: what is before it goes
 	Approximate bool     // only whole nodes go
 	Limit       int64    // how many entries may go, in whole nodes; 0: any number
+
+	before StreamID // nothing from it on goes, unless it is zero
 }
+
+func (o *Trim) bounded() bool { return o.before != StreamID{} }
 
 // trimming is a Trim on its way.
 type trimming struct {
@@ -507,7 +511,7 @@ func (s *Stream) Trim(o *Trim) (removed uint64, err error) {
 // planTrim finds out which nodes go, and how many entries of the one behind them.
 func (s *Stream) planTrim(t *trimming) error {
 	h := &s.head
-	if h.Nodes == 0 || !t.ByID && s.next.Count <= t.MaxLength || t.ByID && !h.First.Less(t.MinID) {
+	if h.Nodes == 0 || !t.ByID && s.next.Count <= t.MaxLength || t.ByID && !h.First.Less(t.MinID) || t.bounded() && !h.First.Less(t.before) {
 		return nil
 	}
 	if stays, err := s.firstNodeStays(t); err != nil || stays {
@@ -528,11 +532,9 @@ func (s *Stream) planTrim(t *trimming) error {
 				return err
 			}
 		}
-		whole := left-min(left, uint64(t.node.Entries)) >= t.MaxLength
-		if t.ByID {
-			if whole, err = s.endsBefore(&t.node, &behind, last, t.MinID); err != nil {
-				return err
-			}
+		whole, err := s.goesWhole(t, &behind, last, left)
+		if err != nil {
+			return err
 		}
 		if !whole {
 			return s.planRest(t, left)
@@ -541,6 +543,19 @@ func (s *Stream) planTrim(t *trimming) error {
 		t.dropped++
 	}
 	return err
+}
+
+// goesWhole tells whether all of a node goes, of a stream that has so many entries from it on.
+func (s *Stream) goesWhole(t *trimming, behind *placedNode, last bool, left uint64) (whole bool, err error) {
+	if t.ByID {
+		whole, err = s.endsBefore(&t.node, behind, last, t.MinID)
+	} else {
+		whole = left-min(left, uint64(t.node.Entries)) >= t.MaxLength
+	}
+	if err == nil && whole && t.bounded() {
+		whole, err = s.endsBefore(&t.node, behind, last, t.before)
+	}
+	return whole, err
 }
 
 // firstNodeStays tells, without a walk, that nothing is to be trimmed approximately, which is so nearly every time when XADD asks for it.
@@ -599,6 +614,11 @@ func (s *Stream) planRest(t *trimming, left uint64) (err error) {
 		t.rest, err = s.countBetween(t.node.at, t.MinID, uint64(t.node.Entries))
 	default:
 		t.rest = left - t.MaxLength
+	}
+	if err == nil && t.bounded() {
+		var free uint64
+		free, err = s.countBetween(t.node.at, t.before, uint64(t.node.Entries))
+		t.rest = min(t.rest, free)
 	}
 	t.removed += t.rest
 	return err

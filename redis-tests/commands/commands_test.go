@@ -37,6 +37,9 @@ var differs = map[string]string{
 	"setnx deprecated":              "7.2 tells of SET",
 	"quit deprecated":               "7.2 wants clients to close",
 	"set history":                   "8.4 has IFEQ and its kin",
+	"xadd history":                  "8.2 has KEEPREF and its kin",
+	"xtrim history":                 "8.2 has KEEPREF and its kin",
+	"xreadgroup history":            "8.4 has CLAIM",
 }
 
 // onlyHere are the commands that the oracle doesn't have.
@@ -46,6 +49,8 @@ var onlyHere = map[string]string{
 	"client|setinfo":    "7.2",
 	"waitaof":           "7.2",
 	"digest":            "8.4",
+	"xdelex":            "8.2",
+	"xackdel":           "8.2",
 	"delex":             "8.4",
 	"delifeq":           "Valkey 9.0",
 	"msetex":            "8.4, Valkey 9.1",

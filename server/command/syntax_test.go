@@ -191,7 +191,8 @@ var documentedOtherwise = map[string]string{
 	"xgroup|delconsumer":      "7.2 names the group otherwise",
 	"xinfo|consumers":         "7.2 names the group otherwise",
 	"xinfo|stream":            "a block of one",
-	"xtrim":                   "a block of one",
+	"xtrim":                   "a block of one; 8.2 has KEEPREF and its kin",
+	"xadd":                    "8.2 has KEEPREF and its kin",
 }
 
 // TestDocsAsRedis compares the arguments with those that redis-server documents.
