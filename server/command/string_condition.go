@@ -27,8 +27,8 @@ func stringConditionCommands() []Command {
 			Keys: []KeySpec{{Flags: RW | Delete | VariableFlags, Index: 1, Step: 1}}, KeyFlags: deleteKeyFlags, Run: cmdDelEx,
 			Group: "string", Since: "8.4.0", Complexity: complexity, Syntax: "key [" + stringConditions + "]",
 			Summary: "Deletes a key, perhaps only if it holds a certain string, or another one."},
-		{Name: "delifeq", Arity: 3, Flags: Write, Categories: CategoryString,
-			Keys: []KeySpec{oneKey(1, RM|Access|Delete)}, Run: cmdDelIfEq,
+		{Name: "delifeq", Arity: 3, Flags: Write | Fast, Categories: CategoryString,
+			Keys: []KeySpec{oneKey(1, RM|Delete)}, Run: cmdDelIfEq,
 			Group: "string", Since: "9.0.0", Valkey: true, Complexity: "O(1)", Syntax: "key value",
 			Summary: "Deletes a key if it holds a certain string."},
 	}
