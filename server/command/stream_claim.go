@@ -40,49 +40,59 @@ func (i *idleClaim) wait(nowMs int64) time.Duration {
 	return time.Duration(min(max(ms, shortest), longest)) * time.Millisecond
 }
 
-// replyIdle claims what has been pending for long, and replies it.
+// replyIdle claims what has been pending for long, and replies it. Entries that are gone stay pending; they are looked at only when their turn
+// comes, so it may take several walks to find enough others.
 func (d *delivery) replyIdle() error {
-	idle, err := d.findIdle()
-	if err != nil {
-		return err
-	}
-	for _, p := range idle {
-		fields, _, err := d.Entry(p.Entry)
-		if err != nil {
-			return err
-		}
-		replyClaimed(d.Invocation, p.Entry, fields, max(d.Now-p.DeliveredMs, 0), int64(p.Deliveries))
-		former := p
-		p.DeliveredMs = d.Now
-		p.Deliveries++
-		if err := d.group.Deliver(&p, d.consumer, &former); err != nil {
-			return err
-		}
-		effectClaim(d.Invocation, d.key, d.group, d.consumer, &p)
-		d.delivered++
-	}
-	return nil
-}
-
-// findIdle returns what has been pending for longest, no more than is asked for. Entries that are gone stay pending.
-func (d *delivery) findIdle() (idle []storage.Pending, err error) {
 	most := math.MaxInt
 	if d.count > 0 {
 		most = int(min(d.count, math.MaxInt/2))
 	}
+	var passed storage.Pending
+	for d.delivered < most {
+		idle, err := d.findIdle(passed, most)
+		if err != nil || len(idle) == 0 {
+			return err
+		}
+		for i := 0; i < len(idle) && d.delivered < most; i++ {
+			if err := d.claim(idle[i]); err != nil {
+				return err
+			}
+		}
+		passed = idle[len(idle)-1]
+	}
+	return nil
+}
+
+// claim gives the consumer an entry, if it isn't gone.
+func (d *delivery) claim(p storage.Pending) error {
+	fields, found, err := d.Entry(p.Entry)
+	if err != nil || !found {
+		return err
+	}
+	replyClaimed(d.Invocation, p.Entry, fields, max(d.Now-p.DeliveredMs, 0), int64(p.Deliveries))
+	former := p
+	p.DeliveredMs = d.Now
+	p.Deliveries++
+	if err := d.group.Deliver(&p, d.consumer, &former); err != nil {
+		return err
+	}
+	effectClaim(d.Invocation, d.key, d.group, d.consumer, &p)
+	d.delivered++
+	return nil
+}
+
+// findIdle returns what has been pending for longest, no more than is asked for, of what comes behind an entry that was found before.
+func (d *delivery) findIdle(behind storage.Pending, most int) (idle []storage.Pending, err error) {
 	err = d.group.Walk(storage.StreamID{}, layout.LastStreamID, nil, func(p *storage.Pending) (bool, error) {
-		if d.Now-p.DeliveredMs < d.claims.least {
+		switch {
+		case d.Now-p.DeliveredMs < d.claims.least:
 			if d.claims.earliest == 0 || p.DeliveredMs < d.claims.earliest {
 				d.claims.earliest = p.DeliveredMs
 			}
-			return true, nil
-		}
-		found, err := d.Has(p.Entry)
-		if err != nil || !found {
-			return true, err
-		}
-		if idle = append(idle, *p); len(idle)/2 >= most {
-			idle = longestPending(idle, most)
+		case comparePending(behind, *p) < 0:
+			if idle = append(idle, *p); len(idle)/2 >= most {
+				idle = longestPending(idle, most)
+			}
 		}
 		return true, nil
 	})
@@ -91,8 +101,21 @@ func (d *delivery) findIdle() (idle []storage.Pending, err error) {
 
 // longestPending keeps those that were delivered first, in that order.
 func longestPending(idle []storage.Pending, most int) []storage.Pending {
-	slices.SortStableFunc(idle, func(a, b storage.Pending) int { return cmp.Compare(a.DeliveredMs, b.DeliveredMs) })
+	slices.SortFunc(idle, comparePending)
 	return idle[:min(most, len(idle))]
+}
+
+func comparePending(a, b storage.Pending) int {
+	if a.DeliveredMs != b.DeliveredMs {
+		return cmp.Compare(a.DeliveredMs, b.DeliveredMs)
+	}
+	if a.Entry == b.Entry {
+		return 0
+	}
+	if a.Entry.Less(b.Entry) {
+		return -1
+	}
+	return 1
 }
 
 // replyClaimed replies an entry, for how long it has been pending, and how often it was delivered before.
