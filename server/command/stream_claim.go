@@ -58,6 +58,9 @@ func (d *delivery) replyIdle() error {
 				return err
 			}
 		}
+		if len(idle) < most {
+			return nil // there were no others
+		}
 		passed = idle[len(idle)-1]
 	}
 	return nil
@@ -81,7 +84,8 @@ func (d *delivery) claim(p storage.Pending) error {
 	return nil
 }
 
-// findIdle returns what has been pending for longest, no more than is asked for, of what comes behind an entry that was found before.
+// findIdle returns what has been pending for longest, no more than is asked for, of what comes behind an entry that was found before. What
+// was claimed since was delivered now.
 func (d *delivery) findIdle(behind storage.Pending, most int) (idle []storage.Pending, err error) {
 	err = d.group.Walk(storage.StreamID{}, layout.LastStreamID, nil, func(p *storage.Pending) (bool, error) {
 		switch {
@@ -89,6 +93,7 @@ func (d *delivery) findIdle(behind storage.Pending, most int) (idle []storage.Pe
 			if d.claims.earliest == 0 || p.DeliveredMs < d.claims.earliest {
 				d.claims.earliest = p.DeliveredMs
 			}
+		case behind.DeliveredMs != 0 && p.DeliveredMs == d.Now:
 		case comparePending(behind, *p) < 0:
 			if idle = append(idle, *p); len(idle)/2 >= most {
 				idle = longestPending(idle, most)
