@@ -35,7 +35,7 @@ var Kinds = [256]Kind{
 	KindZSetMember:  {Element: true, Read: true, Ordered: true},
 	KindZSetScore:   {Element: true, Grouped: true, Ordered: true},
 
-	KindStreamEntry:      {Element: true},
+	KindStreamEntry:      {Element: true, Scanned: true},
 	KindStreamNode:       {Element: true},
 	KindStreamGroup:      {Element: true, Read: true},
 	KindStreamName:       {Element: true, Read: true},
@@ -45,6 +45,11 @@ var Kinds = [256]Kind{
 
 	KindExpiry:  {},
 	KindDeleted: {},
+}
+
+// Behind is the first key behind all records of a kind that a collection can have.
+func Behind(kind byte, id uint64) []byte {
+	return Successor(nil, AppendElementKey(make([]byte, 0, ElementPrefix), kind, id, nil))
 }
 
 // Elements is a kind of record that spread collections of a type have.
