@@ -9,7 +9,7 @@ import (
 
 const (
 	// residentShare is how many entries of a resident piece cost about as much as one record.
-	residentShare = 8
+	residentShare = 4
 	// completeCost is how many records may be passed to complete a piece that nobody has asked for to
 	// its end: many that were deleted may stand between.
 	completeCost = 8 * ordered.Target

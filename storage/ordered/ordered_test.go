@@ -439,6 +439,13 @@ func TestTreesStayWithinTheirLimit(t *testing.T) {
 			t.Errorf("the tree of %d stays", id)
 		}
 	}
+	for id := range uint64(1000) { // those that went give their place to others
+		m.trees.Of(Identity{3, 'S', id}, true)
+		m.trees.Drop(3, id, 'S')
+	}
+	if n := len(m.trees.clock); n > 500 {
+		t.Errorf("%d trees are known, which are gone", n)
+	}
 	m.trees.Clear()
 	if trees, bytes := m.trees.Stats(); trees != 0 || bytes != 0 {
 		t.Errorf("%d trees take %d bytes, want none", trees, bytes)

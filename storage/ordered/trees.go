@@ -25,6 +25,7 @@
 package ordered
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -40,6 +41,10 @@ const (
 	shards = 64
 	// smallTree is what is given up as a whole when it wasn't used of late.
 	smallTree = 64 << 10
+	// leastGone is how many trees may be gone before they are looked for.
+	leastGone = 64
+	// reclaimSteps are made at once, in each of which a tree gives some memory, or its turn to the next.
+	reclaimSteps = 256
 )
 
 // Trees are those of all collections, within a bound of memory.
@@ -52,6 +57,7 @@ type Trees struct {
 	mu    sync.Mutex // comes before those of shards and trees
 	clock []*Tree    // all trees, and some that are gone
 	hand  int
+	gone  atomic.Int64 // how many of them
 }
 
 type shard struct {
@@ -117,9 +123,24 @@ func (s *Trees) make(id Identity, values bool) *Tree {
 		t = newTree(id, values, s.target, &s.bytes)
 		here.byID[id] = t
 		here.occupants(id.ID).Add(1)
+		s.forgetGone()
 		s.clock = append(s.clock, t)
 	}
 	return t
+}
+
+// forgetGone takes trees that are gone from the clock, when they are most of it.
+func (s *Trees) forgetGone() {
+	if gone := s.gone.Load(); gone < leastGone || 2*gone < int64(len(s.clock)) {
+		return
+	}
+	stays := slices.DeleteFunc(s.clock, func(t *Tree) bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.gone
+	})
+	s.gone.Add(int64(len(stays) - len(s.clock)))
+	s.clock, s.hand = stays, 0
 }
 
 // Drop forgets a collection's trees of some kinds.
@@ -147,6 +168,7 @@ func (s *Trees) displace(t *Tree) {
 	defer t.mu.Unlock()
 	if !t.gone {
 		t.gone = true
+		s.gone.Add(1)
 		s.bytes.Add(-int64(t.bytes))
 	}
 }
@@ -185,9 +207,11 @@ func (s *Trees) Reclaim() {
 	if s.bytes.Load() <= s.limit() {
 		return
 	}
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		return // somebody else does
+	}
 	defer s.mu.Unlock()
-	for range 2 * (len(s.clock) + 1) {
+	for range min(reclaimSteps, 2*(len(s.clock)+1)) {
 		over := s.bytes.Load() - s.limit()
 		if over <= 0 || len(s.clock) == 0 {
 			return
@@ -210,6 +234,7 @@ func (s *Trees) reclaimFrom(t *Tree, over int) {
 		last := len(s.clock) - 1
 		s.clock[s.hand], s.clock[last] = s.clock[last], nil
 		s.clock = s.clock[:last]
+		s.gone.Add(-1)
 	case !used && int64(size) < min(smallTree, s.limit()/16):
 		s.displace(t)
 	case resident > 0:
