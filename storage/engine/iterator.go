@@ -96,23 +96,6 @@ func (it *Iterator) Next() bool {
 	return false
 }
 
-// nextOwn returns the key of the next record that the transaction itself has changed, or nil.
-func (it *Iterator) nextOwn() []byte {
-	if it.journal.journal == nil {
-		return nil
-	}
-	key, _ := it.journal.head()
-	return key
-}
-
-// nearer returns the one of two keys that comes first; a may be nil.
-func (it *Iterator) nearer(a, b []byte) []byte {
-	if a != nil && it.order(a, b) < 0 {
-		return a
-	}
-	return b
-}
-
 // first returns the source whose entry comes next; of the same key, the newest.
 func (it *Iterator) first() source {
 	var first source
