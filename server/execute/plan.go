@@ -10,6 +10,7 @@ type Plan struct {
 	Everything bool // the gate has to be closed
 	Walk       bool // more is read than what is locked
 	Long       bool // it has a script, which may go on for ever
+	Functions  bool // and that is a function
 	Outside    bool // it touches no data: it doesn't pass the gate
 }
 
@@ -20,7 +21,7 @@ type wantedLock struct {
 
 func (p *Plan) reset() {
 	p.locks = p.locks[:0]
-	p.Worker, p.Writes, p.Everything, p.Walk, p.Long, p.Outside = false, false, false, false, false, false
+	p.Worker, p.Writes, p.Everything, p.Walk, p.Long, p.Functions, p.Outside = false, false, false, false, false, false, false
 }
 
 // make finds out what an invocation needs. When it repeats an effect, it may have to see what its own transaction has written before.
@@ -61,6 +62,7 @@ func (p *Plan) add(r *Request) {
 	p.Everything = p.Everything || r.flags&Exclusive != 0
 	p.Walk = p.Walk || r.flags&Walk != 0
 	p.Long = p.Long || r.Command.RunsScript
+	p.Functions = p.Functions || r.Command.Functions
 	for i := range r.keys {
 		if key := &r.keys[i]; key.Flags&NotKey == 0 {
 			p.locks = append(p.locks, wantedLock{key.stripe, writes})
