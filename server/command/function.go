@@ -276,6 +276,9 @@ func cmdFunctionRestore(c *Invocation) error {
 		next = &libraries{}
 	}
 	for _, l := range restored.list {
+		if !policy.replace && next.named(l.name) != nil {
+			return Errorf("ERR Library %s already exists", l.name)
+		}
 		if next, err = next.with(l, policy.replace); err != nil {
 			return err
 		}
