@@ -1,10 +1,9 @@
 package storage
 
 import (
-	"bytes"
 	"errors"
 
-	"kedis/internal/resp"
+	"kedis/internal/shebang"
 	"kedis/storage/layout"
 )
 
@@ -12,70 +11,6 @@ import (
 // name, with its source as a plain string. Flushing databases spares it, and everything that is
 // done with databases as a whole (views, checkpoints, imports, recovery) takes it along. Nobody
 // watches these keys, so changing them is no key event. Whoever changes them has closed the gate.
-
-// LibraryError says what is wrong with the first line of a library's source, in Redis's words.
-type LibraryError string
-
-func (e LibraryError) Error() string { return string(e) }
-
-const (
-	errNoMetadata      = LibraryError("Missing library metadata")
-	errInvalidMetadata = LibraryError("Invalid library metadata")
-	errNamedTwice      = LibraryError("Invalid metadata value, name argument was given multiple times")
-	errNotNamed        = LibraryError("Library name was not given")
-
-	// ErrLibraryName refuses the name of a library or a function.
-	ErrLibraryName = LibraryError("Library names can only contain letters, numbers, or underscores(_) and must be at least one character long")
-)
-
-// LibraryHead is what the first line of a library's source says, as in  #!lua name=mine .
-type LibraryHead struct {
-	Engine, Name string
-	Line         int // bytes of the line, without its end
-}
-
-// ParseLibraryHead reads the first line of a library's source.
-func ParseLibraryHead(source []byte) (h LibraryHead, err error) {
-	if !bytes.HasPrefix(source, []byte("#!")) {
-		return h, errNoMetadata
-	}
-	if h.Line = bytes.IndexByte(source, '\n'); h.Line < 0 {
-		return h, errInvalidMetadata
-	}
-	words, ok := resp.SplitArguments(nil, bytes.Clone(source[:h.Line]))
-	if !ok || len(words) == 0 {
-		return h, errInvalidMetadata
-	}
-	h.Engine = string(words[0][2:])
-	named := false
-	for _, word := range words[1:] {
-		const option = "name="
-		if len(word) < len(option) || !bytes.EqualFold(word[:len(option)], []byte(option)) {
-			return h, LibraryError("Invalid metadata value given: " + string(word))
-		}
-		if named {
-			return h, errNamedTwice
-		}
-		named, h.Name = true, string(word[len(option):])
-	}
-	switch {
-	case !named:
-		return h, errNotNamed
-	case !ValidLibraryName(h.Name):
-		return h, ErrLibraryName
-	}
-	return h, nil
-}
-
-// ValidLibraryName reports whether a library, or a function, may have a name.
-func ValidLibraryName(name string) bool {
-	for _, c := range []byte(name) {
-		if c != '_' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {
-			return false
-		}
-	}
-	return name != ""
-}
 
 // PutLibrary keeps a library's source under its name.
 func (t *Txn) PutLibrary(name string, source []byte) error {
@@ -126,7 +61,7 @@ func (s *Store) LibrariesOf(v *View, visit func(name string, source []byte) erro
 
 // RestoreLibrary takes in a library by its source, which must not have come before.
 func (i *Import) RestoreLibrary(source []byte) error {
-	head, err := ParseLibraryHead(source)
+	head, err := shebang.ParseLibrary(source)
 	if err != nil {
 		return err
 	}

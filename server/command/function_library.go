@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kedis/internal/shebang"
 	"kedis/server/execute"
 	"kedis/server/script"
-	"kedis/storage"
 )
 
 // functions are a server's libraries of functions. The store has their sources (storage/library.go); here is what was made of them. They
@@ -155,7 +155,7 @@ type loading struct {
 
 // load loads a library by its source, beside others. Errors are replies.
 func (f *functions) load(beside *libraries, source []byte, o loading) (*library, *libraries, error) {
-	head, err := storage.ParseLibraryHead(source)
+	head, err := shebang.ParseLibrary(source)
 	if err != nil {
 		return nil, nil, Errorf("ERR %v", err)
 	}
