@@ -20,6 +20,9 @@ func TestLibraries(t *testing.T) {
 	for _, program := range []launch.Program{launch.MustUnderTest(t), launch.MustOracle(t)} {
 		server := launch.ForTest(t, program)
 		c := server.MustDial(t)
+		if program.IsRedis {
+			call(t, c, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
+		}
 		call(t, c, "FUNCTION", "LOAD", firstLibrary)
 		call(t, c, "FUNCTION", "LOAD", secondLibrary)
 		call(t, c, "SET", "key", "1")
@@ -46,6 +49,12 @@ func TestLibraries(t *testing.T) {
 		same("commands in Redis", piped(t, file("all.resp")))
 		if text, err := os.ReadFile(file("all.json")); err != nil || strings.Count(string(text), `{"library":"#!lua name=`) != 2 {
 			t.Errorf("JSON: %s %v", text, err)
+		}
+		if program.IsRedis { // its file is as Kedis's
+			to := launch.ForTest(t, launch.MustUnderTest(t))
+			succeeds(t, "import", file("all.rdb"), "--to", to.Address)
+			same("an RDB file of Redis", to.MustDial(t))
+			continue
 		}
 		for _, name := range []string{"all.rdb", "all.resp"} {
 			to := launch.ForTest(t, launch.MustUnderTest(t))
