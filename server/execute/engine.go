@@ -10,6 +10,7 @@ import (
 
 	"kedis/internal/config"
 	"kedis/internal/metrics"
+	"kedis/internal/secure"
 	"kedis/lock"
 	"kedis/server/access"
 	"kedis/storage"
@@ -55,6 +56,9 @@ type Engine struct {
 	role      role
 	failures  failures
 	loading   loading
+
+	// TLS has the configurations for connections.
+	TLS *secure.Keeper
 
 	Slowlog *metrics.Slowlog
 	Users   *access.Users
@@ -116,6 +120,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.initAccess()
+	e.initEncryption()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
 	return e
