@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kedis/internal/config"
+	"kedis/internal/secure"
 )
 
 // encryption is a connection's TLS. The handshake is done on a goroutine (handshake.go). From then on the reactor decrypts
@@ -166,7 +167,7 @@ func (c *connection) overTLS(socket net.Conn) net.Conn {
 	conn := c.encryption.conn
 	c.encryption.wire.Conn = socket
 	c.encryption = nil
-	return conn
+	return &secure.Conn{Conn: conn, Socket: socket}
 }
 
 // beginEncrypted signs the client in by its certificate, and executes what came together with the end of the handshake.
