@@ -528,8 +528,8 @@ func TestAddressesOfClients(t *testing.T) {
 	if want := " laddr=" + r.address() + " "; !strings.Contains(line, want) {
 		t.Errorf("%s lacks %q", line, want)
 	}
-	if listening := r.Addresses(); len(listening) != 1 || listening[0] != r.address() {
-		t.Errorf("listens on %q, not on %s", listening, r.address())
+	if listening := r.Addresses(); !slices.Contains(listening, r.address()) {
+		t.Errorf("listens on %q, and not on %s", listening, r.address())
 	}
 }
 
