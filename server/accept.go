@@ -86,8 +86,9 @@ func (s *Server) acceptors() int {
 func (a *acceptance) end() error {
 	close(a.ending)
 	err := a.closeListeners()
+	a.handshakes.giveUp()
 	a.acceptors.Wait()
-	a.handshakes.end()
+	a.handshakes.running.Wait()
 	return err
 }
 

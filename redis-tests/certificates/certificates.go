@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"testing"
 	"time"
 )
 
@@ -23,18 +22,25 @@ import (
 type Authority struct {
 	File string // its own certificate
 
-	t           testing.TB
+	t           Owner
 	directory   string
 	certificate *x509.Certificate
 	key         crypto.Signer
 	serial      int64
 }
 
+// Owner is a test, or a program that does what a test does: it gives directories, and is told when something fails.
+type Owner interface {
+	Helper()
+	TempDir() string
+	Fatal(words ...any)
+}
+
 // Certificate names the files of a certificate and its key.
 type Certificate struct{ File, Key string }
 
 // NewAuthority makes an authority.
-func NewAuthority(t testing.TB) *Authority {
+func NewAuthority(t Owner) *Authority {
 	t.Helper()
 	a := &Authority{t: t, directory: t.TempDir(), serial: 1}
 	a.File = filepath.Join(a.directory, "authority.crt")
