@@ -109,7 +109,7 @@ func (p *plan) compare() (err error) {
 	fmt.Fprintf(raw, "%s\n", pair.versions())
 
 	var results []result
-	for _, w := range workloads {
+	for _, w := range slices.Concat(workloads, streamWorkloads) {
 		if !p.only.MatchString(w.name) {
 			continue
 		}

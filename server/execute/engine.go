@@ -54,8 +54,10 @@ type Engine struct {
 	loaders   loaders
 	clock     clock
 	role      role
-	failures  failures
-	loading   loading
+	// Synchronous is what replies wait for when replicas have to acknowledge.
+	Synchronous synchronous
+	failures    failures
+	loading     loading
 
 	// TLS has the configurations for connections.
 	TLS *secure.Keeper
@@ -121,6 +123,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.initAccess()
 	e.initEncryption()
+	e.initSynchronous()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
 	return e
