@@ -24,6 +24,7 @@ import (
 	"kedis/binlog"
 	"kedis/internal/config"
 	"kedis/internal/resp"
+	"kedis/internal/secure"
 	"kedis/storage"
 )
 
@@ -87,7 +88,8 @@ type Options struct {
 	Store     *storage.Store
 	Host      Host
 	Config    *config.Config
-	Directory string // for the role and temporary snapshots
+	TLS       *secure.Keeper // for connections to a primary
+	Directory string         // for the role and temporary snapshots
 	Version   string
 	Logger    hclog.Logger
 }

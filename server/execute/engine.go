@@ -11,6 +11,7 @@ import (
 
 	"kedis/internal/config"
 	"kedis/internal/metrics"
+	"kedis/internal/secure"
 	"kedis/lock"
 	"kedis/server/access"
 	"kedis/storage"
@@ -58,6 +59,9 @@ type Engine struct {
 	Synchronous synchronous
 	failures    failures
 	loading     loading
+
+	// TLS has the configurations for connections.
+	TLS *secure.Keeper
 
 	Slowlog *metrics.Slowlog
 	Users   *access.Users
@@ -129,6 +133,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.initAccess()
+	e.initEncryption()
 	e.initSynchronous()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
