@@ -274,6 +274,9 @@ func serveData(c *config.Config, data *datadir.Directory, supervisor *supervisor
 // run serves until the end is asked for. Clients are accepted while the log is applied, which may
 // take long, and are told so.
 func (v *service) run(sweeping context.Context) error {
+	if err := v.engine.RenameCommands(); err != nil {
+		return err
+	}
 	if err := v.engine.BeginUsers(); err != nil {
 		return err
 	}

@@ -191,7 +191,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{`rdbcompression maybe`, `rdbcompression: expected yes or no, got "maybe"`},
 		{`TLS-port 5`, `TLS-port: expected "0" (there is no TLS), got "5"`},
 		{`TLS-cert-file a`, `Kedis is without Redis's option "TLS-cert-file": there is no TLS`},
-		{`rename-command FLUSHALL ""`, `Kedis is without Redis's option "rename-command": commands can't be renamed`},
+		{`rename-command FLUSHALL`, `rename-command: expected a command and its name, or "" for none, got 1 words`},
 		{`user`, `user: expected a user's name and rules, got nothing`},
 		{`loadmodule a.so`, `Kedis is without Redis's option "loadmodule": there are no modules`},
 		{`cluster-enabled yes`, `cluster-enabled: expected "no" (there is no cluster), got "yes"`},

@@ -13,7 +13,6 @@ type without struct {
 var withoutList = []without{
 	{"there is no TLS", "tls-*"},
 	{"there are no modules", "loadmodule"},
-	{"commands can't be renamed", "rename-command"},
 }
 
 // whyWithout tells why an option of Redis is none here; empty for other names.

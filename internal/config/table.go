@@ -111,6 +111,7 @@ func (c *Config) clients() []*option {
 			`The file that users are read from at the start and by ACL LOAD, and written to by ACL SAVE. A relative path starts at
 			dir. Empty is none. With it there must be no user lines.`),
 		c.userOption(),
+		c.renameOption(),
 		row("acl-pubsub-default", &c.ACLPubSubDefault, choice[PubSubDefault]("allchannels", "resetchannels"), "resetchannels", live,
 			"Whether a user who is made may use all channels, or none, until a rule says so."),
 		row("maxclients", &c.MaxClients, integer(1, math.MaxUint32, "clients"), "10000", live,

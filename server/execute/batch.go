@@ -311,7 +311,7 @@ func (b *Batch) call(c *Invocation, now int64) error {
 		return err
 	}
 	if !c.effected && b.txn.Changed(&c.before.txn) {
-		b.txn.Effect(database, c.Args...)
+		b.txn.Effect(database, c.effectWords(c.Args)...)
 	}
 	return nil
 }
