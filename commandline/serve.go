@@ -381,7 +381,7 @@ func newSweeper(engine *execute.Engine, c *config.Config, logger hclog.Logger) *
 		Effort:     func() int { return int(15 + 10*c.ActiveExpireEffort.Get()) },
 		Served:     engine.Statistics.Reads.Sum,
 		Backlogged: engine.Store.Backlogged,
-		Now:        time.Now,
+		Now:        engine.WallClock,
 		Failed:     func(err error) { logger.Error("removing expired keys", "error", err) },
 	})
 }

@@ -183,7 +183,7 @@ func TestHostilePrimaries(t *testing.T) {
 // replicaWords are what a replica says.
 var replicaWords = strings.Split(`PING
 REPLCONF listening-port 70000
-REPLCONF ip-address ` + strings.Repeat("x", 300) + `
+REPLCONF ip-address `+strings.Repeat("x", 300)+`
 REPLCONF capa eof capa psync2
 REPLCONF ACK -1
 REPLCONF ACK 9223372036854775807
