@@ -280,6 +280,9 @@ func (v *service) run(sweeping context.Context) error {
 	if err := v.engine.BeginUsers(); err != nil {
 		return err
 	}
+	if err := v.engine.BeginLimits(); err != nil {
+		return err
+	}
 	if err := v.node.TakeRole(); err != nil {
 		return err
 	}

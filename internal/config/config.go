@@ -39,6 +39,7 @@ type Config struct {
 	RequirePass            String
 	ACLFile                String // relative to Dir
 	ACLPubSubDefault       Value[PubSubDefault]
+	DatabaseLimits         Value[DatabaseLimits]
 	OutputLimits           Value[OutputLimits]
 	QueryBufferLimit       Bytes
 	MaxClients             Int

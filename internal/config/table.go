@@ -112,6 +112,10 @@ func (c *Config) clients() []*option {
 			dir. Empty is none. With it there must be no user lines.`),
 		c.userOption(),
 		c.renameOption(),
+		row("database-limit", &c.DatabaseLimits, databaseLimits(), "", byHook,
+			`What a database may hold (keys, and bytes on disk), and how much may be asked of it in a second (requests, and traffic, the
+			bytes of requests and replies): 3 keys 1000000 3 traffic 10mb. A limit of 0 is none, and those that aren't named stay as they
+			are. Beyond one the reply is an error. docs/security.md`).unsaid(),
 		row("acl-pubsub-default", &c.ACLPubSubDefault, choice[PubSubDefault]("allchannels", "resetchannels"), "resetchannels", live,
 			"Whether a user who is made may use all channels, or none, until a rule says so."),
 		row("maxclients", &c.MaxClients, integer(1, math.MaxUint32, "clients"), "10000", live,

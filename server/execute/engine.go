@@ -54,6 +54,7 @@ type Engine struct {
 	clock     clock
 	role      role
 	failures  failures
+	limits    limits
 	loading   loading
 
 	Slowlog *metrics.Slowlog
@@ -116,6 +117,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.initAccess()
+	e.limits.init(e)
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
 	return e
