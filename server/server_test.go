@@ -52,6 +52,9 @@ func startPrepared(t *testing.T, prepare func(*running), options ...string) *run
 	t.Helper()
 	t.Parallel()
 	c := config.New()
+	if err := c.SetFlag("enable-debug-command", "yes"); err != nil {
+		t.Fatal(err)
+	}
 	options = append(options, "dir", t.TempDir(), "bind", "127.0.0.1", "port", freePort(t), "reactors", "2", "memory-tier", "8mb",
 		"rocksdb-block-cache", "8mb")
 	for i := 0; i < len(options); i += 2 {

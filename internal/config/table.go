@@ -53,9 +53,8 @@ func (c *Config) network() []*option {
 			"Who may connect to the Unix socket. 0 leaves that to the umask."),
 		row("protected-mode", &c.ProtectedMode, yesNo(), "yes", live,
 			"Accept only clients of this machine as long as the default user has no password."),
-		row("enable-debug-command", &c.EnableDebugCommand, choice[DebugCommand]("local", "no", "yes"), "local", atStart,
-			`Who may use DEBUG: clients of this machine (local), nobody (no, which is Redis's default), or everybody
-			(yes).`),
+		row("enable-debug-command", &c.EnableDebugCommand, choice[DebugCommand]("local", "no", "yes"), "no", atStart,
+			"Who may use DEBUG: nobody (no), clients of this machine (local), or everybody (yes)."),
 		row("enable-protected-configs", &c.EnableProtectedConfigs, choice[DebugCommand]("local", "no", "yes"), "no", atStart,
 			`Who may change protected options with CONFIG SET: nobody (no), clients of this machine (local), or
 			everybody (yes). Protected is checkpoint-dir, which says where files are written and removed.`),
