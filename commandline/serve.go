@@ -71,7 +71,7 @@ func configure(c *config.Config, args []string) error {
 			return err
 		}
 	}
-	return nil
+	return c.ReadSecrets(os.Getenv)
 }
 
 // joinLists makes one word of those behind the flag of a list, which may stand there one by one as

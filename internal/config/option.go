@@ -33,6 +33,9 @@ type option struct {
 	addFlag  func(text string) error
 	fileOnly bool
 
+	file     *String // of a password: names the file that it may stand in
+	supplied string  // the password that stood there, or in the environment
+
 	initialShown string // the default as CONFIG GET answers it
 }
 

@@ -23,11 +23,11 @@ func (c *Config) table(memory int64) []group {
 	return []group{
 		{"Network", c.network()},
 		{"Process", c.process()},
-		{"Clients", c.clients()},
+		{"Clients", withSecretFiles(c.clients())},
 		{"Scripts", c.scripts()},
 		{"Observation", c.observation()},
 		{"The log of writes", c.binlog()},
-		{"Replication", c.replication()},
+		{"Replication", withSecretFiles(c.replication())},
 		{"Checkpoints", c.checkpoints()},
 		{"Memory in front of RocksDB", c.memoryTier(memory)},
 		{"RocksDB", c.rocksdb(memory)},
