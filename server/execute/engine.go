@@ -53,9 +53,11 @@ type Engine struct {
 	loaders   loaders
 	clock     clock
 	role      role
-	failures  failures
-	limits    limits
-	loading   loading
+	// Synchronous is what replies wait for when replicas have to acknowledge.
+	Synchronous synchronous
+	failures    failures
+	limits      limits
+	loading     loading
 
 	Slowlog *metrics.Slowlog
 	Users   *access.Users
@@ -118,6 +120,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.initAccess()
 	e.limits.init(e)
+	e.initSynchronous()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
 	return e
