@@ -22,11 +22,12 @@ endif
 include scripts/release.mk
 
 # What the long tests take: make crash ROUNDS=300, make fuzz-differential COMMANDS=1000000 SEED=7,
-# make chaos MINUTES=10 SEED=7
+# make chaos MINUTES=10 SEED=7, make attack SCALE=20
 ROUNDS   ?= 100
 COMMANDS ?= 1000000
 SEED     ?= 0
 MINUTES  ?= 10
+SCALE    ?= 20
 FAILOVERS ?= 30
 KEYS     ?= 10000000
 # make bench BENCH='-scale 0.3 -rounds 3 -only GET', make bench BENCH='-tls -depths 16,64 -only "^(SET|GET)$$"'
@@ -122,6 +123,10 @@ crash: build ## ROUNDS of kill -9 under load
 .PHONY: chaos
 chaos: build ## MINUTES of cut links, kills and role changes
 	KEDIS_SEED=random $(GO) test ./redis-tests/chaos -count=1 -timeout 0 -v -args -minutes=$(MINUTES) -seed=$(SEED)
+
+.PHONY: attack
+attack: build ## an adversary's run, SCALE times the ordinary one (needs root)
+	KEDIS_SEED=random $(GO) test ./redis-tests/attack -count=1 -timeout 0 -v -args -scale=$(SCALE)
 
 .PHONY: failovers
 failovers: build ## FAILOVERS of each kind under load, and by Sentinel

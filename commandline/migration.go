@@ -38,6 +38,7 @@ func serverFlags(side, usage string) []cli.Flag {
 		&cli.StringFlag{Name: side, Usage: usage},
 		&cli.StringFlag{Name: side + "-user", Usage: "`user` there, unless it is the default one"},
 		&cli.StringFlag{Name: side + "-auth", Usage: "`password` there", EnvVars: []string{"KEDIS_" + strings.ToUpper(side) + "_AUTH"}},
+		&cli.StringFlag{Name: side + "-auth-file", Usage: "the `file` that the password stands in"},
 	}, encryptionFlags(side+"-", " there"))
 }
 

@@ -71,7 +71,7 @@ func configure(c *config.Config, args []string) error {
 			return err
 		}
 	}
-	return nil
+	return c.ReadSecrets(os.Getenv)
 }
 
 // joinLists makes one word of those behind the flag of a list, which may stand there one by one as
@@ -274,6 +274,9 @@ func serveData(c *config.Config, data *datadir.Directory, supervisor *supervisor
 // run serves until the end is asked for. Clients are accepted while the log is applied, which may
 // take long, and are told so.
 func (v *service) run(sweeping context.Context) error {
+	if err := v.engine.RenameCommands(); err != nil {
+		return err
+	}
 	if err := v.engine.BeginUsers(); err != nil {
 		return err
 	}
@@ -281,6 +284,9 @@ func (v *service) run(sweeping context.Context) error {
 		return err
 	}
 	v.stopper.onHangup(v.reloadTLS)
+	if err := v.engine.BeginLimits(); err != nil {
+		return err
+	}
 	if err := v.node.TakeRole(); err != nil {
 		return err
 	}
@@ -391,7 +397,7 @@ func newSweeper(engine *execute.Engine, c *config.Config, logger hclog.Logger) *
 		Effort:     func() int { return int(15 + 10*c.ActiveExpireEffort.Get()) },
 		Served:     engine.Statistics.Reads.Sum,
 		Backlogged: engine.Store.Backlogged,
-		Now:        time.Now,
+		Now:        engine.WallClock,
 		Failed:     func(err error) { logger.Error("removing expired keys", "error", err) },
 	})
 }

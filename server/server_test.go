@@ -61,6 +61,9 @@ func startPrepared(t *testing.T, prepare func(*running), options ...string) *run
 	t.Helper()
 	t.Parallel()
 	c := config.New()
+	if err := c.SetFlag("enable-debug-command", "yes"); err != nil {
+		t.Fatal(err)
+	}
 	var clients *tls.Config
 	if *encrypted && !slices.Contains(options, "tls-port") {
 		authority := certificates.NewAuthority(t)

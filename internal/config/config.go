@@ -39,6 +39,7 @@ type Config struct {
 	RequirePass            String
 	ACLFile                String // relative to Dir
 	ACLPubSubDefault       Value[PubSubDefault]
+	DatabaseLimits         Value[DatabaseLimits]
 	OutputLimits           Value[OutputLimits]
 	QueryBufferLimit       Bytes
 	MaxClients             Int
@@ -157,7 +158,8 @@ type Config struct {
 	ZSetMaxListpackValue   Bytes
 	HLLSparseMaxBytes      Bytes
 
-	users userLines
+	users   userLines
+	renames renames
 
 	mu        sync.Mutex // held while options change; hooks run under it
 	onRewrite []func() error
@@ -539,8 +541,8 @@ func (c *Config) SetFlag(name, value string) error {
 		return fmt.Errorf("--%s: %s", name, c.unknown(name))
 	}
 	give := o.give
-	if o.name == userOption {
-		give = c.users.addFlag
+	if o.addFlag != nil {
+		give = o.addFlag
 	}
 	if err := give(value); err != nil {
 		return fmt.Errorf("--%s: %w", name, err)

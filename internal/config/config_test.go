@@ -192,7 +192,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{`TLS-port 70000`, `TLS-port: expected a number from 0 to 65535, got "70000"`},
 		{`tls-auth-clients perhaps`, `tls-auth-clients: expected no, yes or optional, got "perhaps"`},
 		{`tls-cluster yes`, `tls-cluster: expected "no" (there is no cluster, and no bus between its nodes that TLS could protect), got "yes"`},
-		{`rename-command FLUSHALL ""`, `Kedis is without Redis's option "rename-command": commands can't be renamed`},
+		{`rename-command FLUSHALL`, `rename-command: expected a command and its name, or "" for none, got 1 words`},
 		{`user`, `user: expected a user's name and rules, got nothing`},
 		{`loadmodule a.so`, `Kedis is without Redis's option "loadmodule": there are no modules`},
 		{`cluster-enabled yes`, `cluster-enabled: expected "no" (there is no cluster), got "yes"`},

@@ -28,7 +28,14 @@ type option struct {
 	gathers bool // lines of a file add to each other
 	given   bool // in the file or as a flag
 
-	fileOnly bool // is nothing that CONFIG GET and SET know
+	// Lines of the kind of which there may be many, of users and of renamed commands, are given word by word. They are nothing that
+	// CONFIG GET and SET know.
+	addLine  func(place string, words []string) error
+	addFlag  func(text string) error
+	fileOnly bool
+
+	file     *String // of a password: names the file that it may stand in
+	supplied string  // the password that stood there, or in the environment
 
 	initialShown string // the default as CONFIG GET answers it
 }

@@ -43,9 +43,8 @@ func applied() *Config {
 func TestDefaultsAreThoseOfRedis(t *testing.T) {
 	c := New()
 	_, theirs := shared(t, c)
-	// What the oracle's start decides, what the storage does, and what is for clients of this
-	// machine.
-	different := []string{"dir", "port", "unixsocket", "appendonly", "enable-debug-command"}
+	// What the oracle's start decides, and what the storage does.
+	different := []string{"dir", "port", "unixsocket", "appendonly"}
 	if len(theirs) < 35 {
 		t.Fatalf("only %d options are shared", len(theirs))
 	}

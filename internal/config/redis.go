@@ -12,7 +12,6 @@ type without struct {
 // withoutList is for those who start Kedis with Redis's configuration file.
 var withoutList = []without{
 	{"there are no modules", "loadmodule"},
-	{"commands can't be renamed", "rename-command"},
 }
 
 // whyWithout tells why an option of Redis is none here; empty for other names.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"kedis/internal/number"
 )
 
 // withoutEffect lists options of Redis that are taken, since files for Redis have them, and that
@@ -329,7 +331,7 @@ func anySize() kind[uint64] {
 	return kind[uint64]{
 		expects: "a size such as 512kb or 64mb",
 		parse: func(text string, _ uint64) (uint64, error) {
-			n, ok := parseSize(text)
+			n, ok := number.ParseSize(text)
 			if !ok {
 				return 0, reason("argument must be a memory value")
 			}

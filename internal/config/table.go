@@ -24,11 +24,11 @@ func (c *Config) table(memory int64) []group {
 		{"Network", c.network()},
 		{"TLS", c.tls()},
 		{"Process", c.process()},
-		{"Clients", c.clients()},
+		{"Clients", withSecretFiles(c.clients())},
 		{"Scripts", c.scripts()},
 		{"Observation", c.observation()},
 		{"The log of writes", c.binlog()},
-		{"Replication", c.replication()},
+		{"Replication", withSecretFiles(c.replication())},
 		{"Checkpoints", c.checkpoints()},
 		{"Memory in front of RocksDB", c.memoryTier(memory)},
 		{"RocksDB", c.rocksdb(memory)},
@@ -54,9 +54,8 @@ func (c *Config) network() []*option {
 			"Who may connect to the Unix socket. 0 leaves that to the umask."),
 		row("protected-mode", &c.ProtectedMode, yesNo(), "yes", live,
 			"Accept only clients of this machine as long as the default user has no password."),
-		row("enable-debug-command", &c.EnableDebugCommand, choice[DebugCommand]("local", "no", "yes"), "local", atStart,
-			`Who may use DEBUG: clients of this machine (local), nobody (no, which is Redis's default), or everybody
-			(yes).`),
+		row("enable-debug-command", &c.EnableDebugCommand, choice[DebugCommand]("local", "no", "yes"), "no", atStart,
+			"Who may use DEBUG: nobody (no), clients of this machine (local), or everybody (yes)."),
 		row("enable-protected-configs", &c.EnableProtectedConfigs, choice[DebugCommand]("local", "no", "yes"), "no", atStart,
 			`Who may change protected options with CONFIG SET: nobody (no), clients of this machine (local), or
 			everybody (yes). Protected is checkpoint-dir, which says where files are written and removed.`),
@@ -161,6 +160,11 @@ func (c *Config) clients() []*option {
 			`The file that users are read from at the start and by ACL LOAD, and written to by ACL SAVE. A relative path starts at
 			dir. Empty is none. With it there must be no user lines.`),
 		c.userOption(),
+		c.renameOption(),
+		row("database-limit", &c.DatabaseLimits, databaseLimits(), "", byHook,
+			`What a database may hold (keys, and bytes on disk), and how much may be asked of it in a second (requests, and traffic, the
+			bytes of requests and replies): 3 keys 1000000 3 traffic 10mb. A limit of 0 is none, and those that aren't named stay as they
+			are. Beyond one the reply is an error. docs/security.md`).unsaid(),
 		row("acl-pubsub-default", &c.ACLPubSubDefault, choice[PubSubDefault]("allchannels", "resetchannels"), "resetchannels", live,
 			"Whether a user who is made may use all channels, or none, until a rule says so."),
 		row("maxclients", &c.MaxClients, integer(1, math.MaxUint32, "clients"), "10000", live,

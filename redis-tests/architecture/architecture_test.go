@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"storage/engine"},
 	{"storage/*", "lock", "ttl"},
 	{"server/script"}, // knows nothing of the server; its tests know replies
-	{"internal/*", "server/lolwut", "server/tracking"},
+	{"internal/*", "server/lolwut", "server/quota", "server/tracking"},
 }
 
 // neighbours are the imports within a layer.

@@ -37,8 +37,11 @@ type Program struct {
 	IsRedis bool     // a redis-server or a descendant of it, and not Kedis
 }
 
-// redisOptions make a redis-server keep nothing and answer DEBUG, as the tests need it.
-var redisOptions = []string{"--save", "", "--appendonly", "no", "--loglevel", "warning", "--enable-debug-command", "yes"}
+// debugOptions make a server answer DEBUG, as the tests need it.
+var debugOptions = []string{"--enable-debug-command", "yes"}
+
+// redisOptions make a redis-server keep nothing.
+var redisOptions = []string{"--save", "", "--appendonly", "no", "--loglevel", "warning"}
 
 // Oracle returns the redis-server whose replies are the expectation.
 func Oracle() (Program, error) {

@@ -97,9 +97,9 @@ func (p Program) Begin(directory string, options ...string) (*Server, error) {
 }
 
 func (p Program) begin(port int, directory string, options []string) (*Server, error) {
-	var defaults []string
+	defaults := debugOptions
 	if p.IsRedis {
-		defaults = redisOptions
+		defaults = slices.Concat(defaults, redisOptions)
 	}
 	placed := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", directory}
 	line := slices.Concat(p.Line, placed, defaults, options)

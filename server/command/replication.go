@@ -173,7 +173,8 @@ func detach(c *Invocation, client psync.Replica) error {
 		return err
 	}
 	client.Address = c.Session.Peer.RemoteAddress()
-	session, spoken := c.Session, c.Engine.Table.Named([]byte("replconf"))
+	session := c.Session
+	spoken, _ := c.Engine.Table.LookupEffect([][]byte{[]byte("replconf")})
 	client.Heard = func() {
 		session.LastCommand.Store(spoken)
 		session.LastActive.Store(time.Now().UnixMilli())

@@ -22,7 +22,7 @@ type LogApplier struct {
 // only read what a loading server allows.
 func (e *Engine) NewLogApplier() *LogApplier {
 	b := e.newBatch(0, e.workers.slot, 0)
-	b.repeat.applying = true
+	b.repeat.applying, b.reader.effects = true, true
 	return &LogApplier{batch: b, session: NewSession(Nowhere{}, true)}
 }
 

@@ -58,6 +58,7 @@ type Engine struct {
 	// Synchronous is what replies wait for when replicas have to acknowledge.
 	Synchronous synchronous
 	failures    failures
+	limits      limits
 	loading     loading
 
 	// TLS has the configurations for connections.
@@ -134,6 +135,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.initAccess()
 	e.initEncryption()
+	e.limits.init(e)
 	e.initSynchronous()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
@@ -200,6 +202,7 @@ func (e *Engine) Stopping() bool {
 // second, so that a step of the system's clock is followed.
 type clock struct {
 	base   time.Time
+	skew   atomic.Int64 // ns by which the system's clock is taken to be ahead, for tests
 	offset atomic.Int64 // Unix ns at base
 	next   atomic.Int64
 }
@@ -214,10 +217,24 @@ func (c *clock) start() {
 func (c *clock) now() (monotonic, unixMs int64) {
 	monotonic = int64(time.Since(c.base))
 	if next := c.next.Load(); monotonic > next && c.next.CompareAndSwap(next, monotonic+int64(time.Second)) {
-		c.offset.Store(time.Now().UnixNano() - monotonic)
+		c.follow(monotonic)
 	}
 	return monotonic, c.unixMs(monotonic)
 }
+
+// follow takes over what the system's clock says.
+func (c *clock) follow(monotonic int64) {
+	c.offset.Store(time.Now().UnixNano() + c.skew.Load() - monotonic)
+}
+
+// SkewClock has data expire as if the system's clock were ahead, or behind. It is for tests: DEBUG SET-CLOCK.
+func (e *Engine) SkewClock(ahead time.Duration) {
+	e.clock.skew.Store(int64(ahead))
+	e.clock.follow(int64(time.Since(e.clock.base)))
+}
+
+// WallClock is the system's clock, skewed.
+func (e *Engine) WallClock() time.Time { return time.Now().Add(time.Duration(e.clock.skew.Load())) }
 
 // Now is Unix time in milliseconds.
 func (e *Engine) Now() int64 {

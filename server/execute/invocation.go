@@ -57,7 +57,7 @@ func (c *Invocation) takeBack() {
 // called several times; all or none are repeated.
 func (c *Invocation) Effect(args ...[]byte) {
 	c.effected = true
-	c.Txn.Effect(c.selected, args...)
+	c.Txn.Effect(c.selected, c.effectWords(args)...)
 }
 
 // AfterCommit has f called when what the command did is committed, and not at all if that fails or the command is taken back. It is

@@ -45,7 +45,7 @@ func requirePermission(b *Batch, s *Session, r *Request) error {
 	if why := b.engine.denied(s, r, database, context); why != access.Permitted {
 		return refused(why, r)
 	}
-	return nil
+	return b.requireRates(s, r, database)
 }
 
 // refused is the reply to a request that isn't permitted.

@@ -109,7 +109,7 @@ func (e *Engine) HasReplicas() bool { return e.role.part != nil && e.role.part.H
 // ChangesData reports whether a command of a stream may change data. Those that don't write and have no keys can't: PING, PUBLISH, SPUBLISH, SELECT,
 // REPLCONF, MULTI and EXEC.
 func (e *Engine) ChangesData(args [][]byte) bool {
-	command, _ := e.Table.Lookup(args)
+	command, _ := e.Table.LookupEffect(args)
 	return command == nil || command.Run == nil || command.flagsWith(args)&Write != 0 || command.hasKeys() && !command.namesChannels()
 }
 

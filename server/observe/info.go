@@ -49,6 +49,7 @@ func (e report) info() metrics.Info {
 		{Name: "Latencystats", Extra: true, Write: e.infoLatencyStats},
 		{Name: "Cluster", Write: func(f *metrics.Fields) { f.Int("cluster_enabled", 0) }},
 		{Name: "Keyspace", Write: e.infoKeyspace},
+		{Name: "Limits", Write: e.infoLimits},
 		{Name: "Tier", Write: e.infoTier},
 		{Name: "Binlog", Write: e.infoBinlog},
 		{Name: "RocksDB", Write: e.infoRocksDB},
@@ -527,4 +528,19 @@ func (e report) infoLoading(f *metrics.Fields) {
 	f.Int("loading_loaded_bytes", p.Loaded)
 	f.Float("loading_loaded_perc", p.Percent(), 2)
 	f.Int("loading_eta_seconds", int64(p.Remaining/time.Second))
+}
+
+// infoLimits has a line for each database with limits, and each user with rates.
+func (e report) infoLimits(f *metrics.Fields) {
+	e.DatabaseLimitUses(func(database int, use execute.LimitUse) {
+		f.Custom("limit_db"+strconv.Itoa(database), func(dst []byte) []byte {
+			return fmt.Appendf(dst, "keys=%d,max_keys=%d,bytes=%d,max_bytes=%d,max_requests=%d,max_traffic=%d,refused=%d",
+				use.UsedKeys, use.Keys, use.UsedBytes, use.Bytes, use.Requests, use.Traffic, use.Refused)
+		})
+	})
+	e.UserRateUses(func(user string, use execute.LimitUse) {
+		f.Custom("limit_user_"+user, func(dst []byte) []byte {
+			return fmt.Appendf(dst, "max_requests=%d,max_traffic=%d,refused=%d", use.Requests, use.Traffic, use.Refused)
+		})
+	})
 }

@@ -198,6 +198,9 @@ func Open(o Options) (*Store, error) {
 
 // open opens RocksDB, and starts what works in the background.
 func (s *Store) open() error {
+	if err := s.checkBeforeOpen(); err != nil {
+		return err
+	}
 	db, err := rocks.Open(s.options.Rocks)
 	if err != nil {
 		return err
@@ -230,6 +233,9 @@ func (s *Store) readState() error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkReached(state); err != nil {
+		return err
+	}
 	s.commit.logDirectory = state.LogDirectory
 	s.namespaces.next = max(s.namespaces.next, state.NextNamespace, 1)
 	s.ids.next.Store(max(s.ids.next.Load(), state.NextID, 1))
@@ -256,6 +262,8 @@ func (s *Store) readState() error {
 		name := layout.Family(d.Namespace)
 		if f := s.db().Family(name); f != nil {
 			ns.family.Store(f)
+		} else if d.Keys > 0 {
+			return fmt.Errorf("%w: database %d has %d keys, but the family %s, which holds them, is missing", layout.ErrCorrupt, d.Number, d.Keys, name)
 		} else {
 			ns.presence.complete.Store(s.newFilter(0))
 		}
