@@ -1,7 +1,6 @@
 package execute
 
 import (
-	"container/list"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -111,7 +110,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.loaders.init(store, e.Gate, e.workers.slot)
 	e.Watches.init()
 	e.Caching.init()
-	e.Blocking.byKey = map[watchedKey]*list.List{}
+	e.Blocking.byKey = map[watchedKey]*queue{}
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)

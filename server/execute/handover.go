@@ -46,9 +46,17 @@ func (c *Invocation) BlockForKeys(blocked *Blocked, wanted WaitForKeys) error {
 
 // blockedOnKeys has the clients that wait for keys, in the order in which they came.
 type blockedOnKeys struct {
-	mu    sync.Mutex
-	byKey map[watchedKey]*list.List // of *Blocked
-	count atomic.Int64              // of keys, for those who only want to know that there are none
+	mu       sync.Mutex
+	byKey    map[watchedKey]*queue
+	arrivals int64        // of all queues
+	gone     int          // queues of clients that want to be told when the key is gone
+	count    atomic.Int64 // of keys, for those who only want to know that there are none
+}
+
+// queue has the clients that wait for a key.
+type queue struct {
+	list.List     // of *Blocked, by their arrival
+	gone      int // clients that want to be told when the key is gone
 }
 
 // inQueue is a client's place in the queue of a key.
@@ -60,14 +68,20 @@ type inQueue struct {
 func (q *blockedOnKeys) enter(b *Blocked, keys []watchedKey) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.arrivals++
+	b.arrival = q.arrivals
 	for _, key := range keys {
-		queue := q.byKey[key]
-		if queue == nil {
-			queue = list.New()
-			q.byKey[key] = queue
+		if slices.ContainsFunc(b.queued, func(in inQueue) bool { return in.key == key }) {
+			continue
 		}
-		if !slices.ContainsFunc(b.queued, func(in inQueue) bool { return in.key == key }) {
-			b.queued = append(b.queued, inQueue{key, queue.PushBack(b)})
+		waiting := q.byKey[key]
+		if waiting == nil {
+			waiting = new(queue)
+			q.byKey[key] = waiting
+		}
+		b.queued = append(b.queued, inQueue{key, waiting.PushBack(b)})
+		if b.wanted.Gone {
+			q.countGone(waiting, 1)
 		}
 	}
 	q.count.Store(int64(len(q.byKey)))
@@ -77,9 +91,12 @@ func (q *blockedOnKeys) leave(b *Blocked) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, in := range b.queued {
-		queue := q.byKey[in.key]
-		queue.Remove(in.place)
-		if queue.Len() == 0 {
+		waiting := q.byKey[in.key]
+		waiting.Remove(in.place)
+		if b.wanted.Gone {
+			q.countGone(waiting, -1)
+		}
+		if waiting.Len() == 0 {
 			delete(q.byKey, in.key)
 		}
 	}
@@ -87,20 +104,24 @@ func (q *blockedOnKeys) leave(b *Blocked) {
 	q.count.Store(int64(len(q.byKey)))
 }
 
+// countGone counts a client that wants to be told when the key is gone, or that does so no more.
+func (q *blockedOnKeys) countGone(waiting *queue, change int) {
+	before := waiting.gone
+	waiting.gone += change
+	switch {
+	case before == 0:
+		q.gone++
+	case waiting.gone == 0:
+		q.gone--
+	}
+}
+
 // Count is how many keys clients wait for, and for how many of them they want to be told when they are
 // gone.
 func (q *blockedOnKeys) Count() (keys, gone int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, queue := range q.byKey {
-		for e := queue.Front(); e != nil; e = e.Next() {
-			if e.Value.(*Blocked).wanted.Gone {
-				gone++
-				break
-			}
-		}
-	}
-	return len(q.byKey), gone
+	return len(q.byKey), q.gone
 }
 
 // waitsFor reports whether anybody waits for a key.
@@ -110,18 +131,18 @@ func (q *blockedOnKeys) waitsFor(key watchedKey) bool {
 	return q.byKey[key] != nil
 }
 
-// reserve reserves the first client behind those that were passed over that could be served from a key
-// of a type; 0: there is no such key.
-func (q *blockedOnKeys) reserve(key watchedKey, kind layout.Type, passed *[]*Blocked) *Blocked {
+// reserve reserves the first client that could be served from a key of a type; 0: there is no such key. It
+// looks behind passed, which the key didn't do for; nil: at all.
+func (q *blockedOnKeys) reserve(key watchedKey, kind layout.Type, passed *Blocked) *Blocked {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	queue := q.byKey[key]
-	if queue == nil {
+	waiting := q.byKey[key]
+	if waiting == nil {
 		return nil
 	}
-	for e := queue.Front(); e != nil; e = e.Next() {
+	for e := waiting.behind(key, passed); e != nil; e = e.Next() {
 		b := e.Value.(*Blocked)
-		if b.wanted.Type != kind && !b.wanted.Gone || slices.Contains(*passed, b) {
+		if b.wanted.Type != kind && !b.wanted.Gone {
 			continue
 		}
 		if b.state.CompareAndSwap(blockedFree, blockedReserved) {
@@ -129,6 +150,23 @@ func (q *blockedOnKeys) reserve(key watchedKey, kind layout.Type, passed *[]*Blo
 		}
 	}
 	return nil
+}
+
+// behind is the place behind a client, which may have left the queue of the key meanwhile.
+func (w *queue) behind(key watchedKey, passed *Blocked) *list.Element {
+	e := w.Front()
+	if passed == nil {
+		return e
+	}
+	for _, in := range passed.queued {
+		if in.key == key {
+			return in.place.Next()
+		}
+	}
+	for e != nil && e.Value.(*Blocked).arrival <= passed.arrival {
+		e = e.Next()
+	}
+	return e
 }
 
 // keysIn are the keys of a database that somebody waits for.
@@ -190,13 +228,13 @@ func (b *Batch) changedKeys(ready []watchedKey, first int) []watchedKey {
 
 // serveKey serves clients from a key, the first that came first, as long as that goes.
 func (b *Batch) serveKey(key watchedKey, now int64) error {
-	var passed []*Blocked
+	var passed *Blocked
 	for {
 		kind, err := b.typeOf(key)
 		if err != nil {
 			return err
 		}
-		blocked := b.engine.Blocking.reserve(key, kind, &passed)
+		blocked := b.engine.Blocking.reserve(key, kind, passed)
 		if blocked == nil {
 			return nil
 		}
@@ -207,7 +245,7 @@ func (b *Batch) serveKey(key watchedKey, now int64) error {
 		}
 		if !done {
 			blocked.release()
-			passed = append(passed, blocked)
+			passed = blocked
 		}
 	}
 }

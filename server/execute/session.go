@@ -251,6 +251,7 @@ type Status struct {
 	Queued, QueuedBytes int // since MULTI; Queued is -1 outside
 	Watching            int // keys
 	Blocked, Dirty      bool
+	Deadline            bool // it is blocked, and not for ever
 	NoEvict, NoTouch    bool
 }
 
@@ -258,7 +259,7 @@ type Status struct {
 func (s *Session) Status() Status {
 	status := Status{Database: int(s.database.Load()), Protocol: int(s.protocol.Load()),
 		Queued: int(s.queued.Load()), QueuedBytes: int(s.queuedBytes.Load()), Watching: int(s.watching.Load()),
-		Blocked: s.isBlocked(), Dirty: s.dirty.Load(), NoEvict: s.NoEvict.Load(), NoTouch: s.NoTouch.Load()}
+		Blocked: s.isBlocked(), Deadline: s.hasDeadline(), Dirty: s.dirty.Load(), NoEvict: s.NoEvict.Load(), NoTouch: s.NoTouch.Load()}
 	status.Name, status.LibraryName, status.LibraryVersion = s.names()
 	return status
 }

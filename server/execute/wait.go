@@ -71,8 +71,11 @@ type Blocked struct {
 	Cancel   func()
 
 	wanted *WaitForKeys // when it waits for keys
-	queued []inQueue    // where, guarded by blockedOnKeys.mu
-	role   int64        // the engine's when the wait began; see role.changes
+	// The following are guarded by blockedOnKeys.mu.
+	queued  []inQueue // where it waits for them
+	arrival int64     // rises with each client that comes
+
+	role int64 // the engine's when the wait began; see role.changes
 
 	// Place is the deadline's among those of the reactor, which keeps it.
 	Place int
@@ -242,6 +245,12 @@ func (s *Session) Unblock(reply error) bool {
 func (s *Session) isBlocked() bool {
 	blocked := s.blocked.Load()
 	return blocked != nil && !blocked.Ended() || s.paused.Load()
+}
+
+// hasDeadline reports whether the session waits for others, and not for ever.
+func (s *Session) hasDeadline() bool {
+	blocked := s.blocked.Load()
+	return blocked != nil && blocked.Deadline != 0 && !blocked.Ended()
 }
 
 // AbandonWait has nobody serve the session any more: its connection is about to be closed.
