@@ -185,10 +185,12 @@ func (r *reactor) contain(c *connection) {
 	r.schedule()
 }
 
-// overfull pauses a connection that doesn't read its replies, so that they don't pile up.
+// overfull pauses a connection that doesn't read its replies, so that they don't pile up, and any connection while too many
+// messages are on their way.
 func (r *reactor) overfull(c *connection) bool {
 	waiting := c.conn.OutboundBuffered()
-	if waiting <= r.server.outboundPause || waiting <= c.pauseAt() {
+	unread := waiting > r.server.outboundPause && waiting > c.pauseAt()
+	if !unread && r.server.undelivered.Load() <= mostUndelivered {
 		return false
 	}
 	r.unsent[c] = struct{}{}

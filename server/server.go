@@ -38,6 +38,8 @@ type Server struct {
 	loops          int         // that serve
 	exhausted      atomic.Bool // the last connection had too high a descriptor
 
+	undelivered atomic.Int64 // bytes of messages on their way; see mostUndelivered
+
 	addresses []string // that the server listens on, as the kernel tells; set before ready is called
 
 	ending   chan struct{} // closed by the first Stop
@@ -58,7 +60,7 @@ func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server 
 	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostWaiting: mostWaiting,
 		mostDescriptor: mostDescriptor(), ending: make(chan struct{}), ended: make(chan struct{}),
 		reactors: map[gnet.EventLoop]*reactor{}, stop: make(chan struct{})}
-	engine.Courier = deliver
+	engine.Courier = s.deliver
 	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
 	return s

@@ -29,8 +29,8 @@ type Engine struct {
 	Describe func(s *Session, args [][]byte) string
 	Clients  *Clients
 	Server   Server
-	// Courier sends parcels, those to each client in their order. The list is the caller's again when it returns. It may be nil.
-	Courier func(parcels []Parcel)
+	// Courier sends messages, those to each client in their order. The list is the courier's. It may be nil.
+	Courier func(messages []Message)
 	Sweeper *ttl.Sweeper
 	Version string
 	// Supervisor is systemd, upstart, or empty: who is told how the server is.

@@ -194,7 +194,7 @@ type outbox struct {
 	called []called      // likewise, of those that Call has run: to be counted only
 	pushed []byte        // to the client, for behind the reply to the outermost request
 
-	parcels []Parcel // what was published, when the commit has succeeded
+	messages []Message // what was published, when the commit has succeeded
 }
 
 // afterCommit is to be called when the commit has succeeded, behind the first notifications.

@@ -126,6 +126,8 @@ type Peer interface {
 	LocalAddress() string
 	OverUnixSocket() bool
 	FileDescriptor() int
+	// Lane is the number of the reactor that has the connection.
+	Lane() int
 	// Send sends bytes outside of the order of requests and replies. They stay as they are: others may be sent the same.
 	Send(b []byte)
 	// Close closes the connection when what was replied so far has been sent.
