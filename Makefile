@@ -36,6 +36,8 @@ FUZZTIME ?= 10s
 # make bench-pairs A='bin/kedis-before serve' B='bin/kedis serve' BENCH='-pairs 20 -shapes shared'
 A        ?= bin/kedis serve
 B        ?= bin/kedis serve --reactors 1
+# make bench-waiting WAITING='-clients 18000 -only handover'
+WAITING  ?=
 MOVED    ?= 1000000
 RANKED   ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI, of storage only the tests of many goroutines, and a
@@ -131,6 +133,10 @@ bench: build ## redis-benchmark on Kedis and redis-server in turns
 .PHONY: bench-pairs
 bench-pairs: build ## builds or settings A and B in alternating pairs
 	$(GO) run ./redis-tests/bench/pairs -a '$(A)' -b '$(B)' $(BENCH)
+
+.PHONY: bench-waiting
+bench-waiting: build ## clients that wait, deadlines and messages to many (WAITING)
+	$(GO) run ./redis-tests/bench/waiting $(WAITING)
 
 .PHONY: bench-migration
 bench-migration: build ## port, import and export of MOVED keys
