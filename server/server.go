@@ -152,6 +152,12 @@ func (s *Server) reactor(loop gnet.EventLoop) *reactor {
 
 // OnOpen is called by gnet on the connection's event loop.
 func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
+	if a, is := conn.Context().(*alarm); is {
+		if err := a.open(s.reactor(conn.EventLoop()), conn.Fd()); err != nil {
+			s.logger.Warn("deadlines come late", "error", err)
+		}
+		return nil, gnet.None
+	}
 	if refusal := s.refuse(conn); refusal != "" {
 		return []byte("-" + refusal + "\r\n"), gnet.Close
 	}
@@ -218,9 +224,13 @@ func (s *Server) forget(c *connection) { s.engine.Disconnect(c.session) }
 // OnTraffic is called by gnet when something was read. All of it is taken: what gnet keeps it would
 // copy again at each event.
 func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
-	c := conn.Context().(*connection)
-	c.traffic = true
 	bytes, err := conn.Next(-1)
+	c, is := conn.Context().(*connection)
+	if !is {
+		s.reactor(conn.EventLoop()).ring()
+		return gnet.None
+	}
+	c.traffic = true
 	if err == nil {
 		s.engine.Statistics.Reads.Add(c.reactor.number, 1)
 		s.engine.Statistics.NetInput.Add(c.reactor.number, int64(len(bytes)))
