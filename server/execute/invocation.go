@@ -147,8 +147,10 @@ type running struct {
 	marked   int  // the key events whose watchers were told
 	loops    []change
 
-	replaced []int  // databases that the outermost has replaced as a whole
-	lacking  uint32 // the lock that the outermost was taken back for
+	serving  serving
+	begun    Execution // what is shown of a request that waits
+	replaced []int     // databases that the outermost has replaced as a whole
+	lacking  uint32    // the lock that the outermost was taken back for
 
 	began    int64    // when the outermost began, as the engine's clock says
 	inner    Request  // the one that Call runs; see Inner
