@@ -242,7 +242,7 @@ func cmdReset(c *Invocation) error {
 	s.NoEvict.Store(false)
 	s.NoTouch.Store(false)
 	c.Engine.SignOut(s)
-	s.ReplyMode = execute.ReplyOn
+	s.SetReplyMode(execute.ReplyOn)
 	c.Reply.SimpleString("RESET")
 	return nil
 }

@@ -24,6 +24,7 @@ type Request struct {
 	container *Command       // has no such subcommand
 	further   further        // what it turned out to need
 	malformed bool           // it can't be executed: see refusal
+	denied    bool           // and noted as such
 
 	single [1]KeyReference // memory for keys
 }
@@ -32,7 +33,7 @@ type Request struct {
 func (r *Request) read(found, container *Command, args [][]byte) {
 	r.Command, r.container, r.Args = found, container, args
 	r.keys, r.flags, r.database = r.keys[:0], 0, unlocated
-	r.further = further{}
+	r.further, r.denied = further{}, false
 	r.malformed = found == nil || !found.Accepts(len(args)) || found.Run == nil
 	if r.malformed {
 		return

@@ -73,6 +73,7 @@ type shown struct {
 	LastActive  atomic.Int64 // Unix ms
 	NoEvict     atomic.Bool  // CLIENT NO-EVICT
 	NoTouch     atomic.Bool  // CLIENT NO-TOUCH
+	muted       atomic.Bool  // CLIENT REPLY OFF
 	user        atomic.Pointer[access.User]
 	database    atomic.Int32
 	protocol    atomic.Int32
@@ -174,6 +175,7 @@ func (s *Session) restore(state State) {
 	s.State = state
 	s.database.Store(int32(state.Database))
 	s.SetProtocol(state.Protocol)
+	s.SetReplyMode(state.ReplyMode)
 	s.PublishQueue()
 }
 
@@ -183,6 +185,15 @@ func (s *Session) SetProtocol(version int) {
 	s.Reply.SetProtocol(version)
 	s.protocol.Store(int32(version))
 }
+
+// SetReplyMode says which replies are sent from now on.
+func (s *Session) SetReplyMode(mode ReplyMode) {
+	s.ReplyMode = mode
+	s.muted.Store(mode == ReplyOff)
+}
+
+// Muted reports whether the session is sent no replies, nor what comes in place of them, such as MONITOR's lines.
+func (s *Session) Muted() bool { return s.muted.Load() }
 
 // PublishQueue shows others how much is queued.
 func (s *Session) PublishQueue() {
