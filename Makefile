@@ -112,7 +112,7 @@ fuzz: ## every Go fuzz target for FUZZTIME
 
 .PHONY: fuzz-differential
 fuzz-differential: build ## COMMANDS random commands beside redis-server
-	KEDIS_SEED=random $(GO) test ./redis-tests/differential -count=1 -timeout 0 -v -run '^TestDifferential$$' -args -commands=$(COMMANDS) -seed=$(SEED)
+	KEDIS_SEED=random $(GO) test ./redis-tests/differential -count=1 -timeout 0 -v -run '^(TestDifferential|TestWaitingClients)$$' -args -commands=$(COMMANDS) -seed=$(SEED)
 
 .PHONY: crash
 crash: build ## ROUNDS of kill -9 under load
