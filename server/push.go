@@ -42,7 +42,7 @@ func (p *pushed) push(b []byte) *pushed {
 }
 
 // composing reports whether a reply is being composed, which pushes have to stay behind.
-func (c *connection) composing() bool { return c.working || c.reactor.batch.Has(c.session) }
+func (c *connection) composing() bool { return c.working || c.held || c.reactor.batch.Has(c.session) }
 
 // push sends bytes that are no reply: behind the reply that is being composed, or when the reactor has read its mail.
 func (c *connection) push(b []byte) {

@@ -224,9 +224,13 @@ func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 	c.AfterCommit(func() { outbox.messages = append(outbox.messages, messages...) })
 }
 
-// sendMessages sends what was published.
-func (b *Batch) sendMessages() {
+// sendMessages sends what was published, once replicas have what it tells of.
+func (b *Batch) sendMessages(position int64) {
 	messages := b.running.outbox.messages
 	b.running.outbox.messages = nil // they are the courier's
-	b.engine.deliver(messages)
+	if len(messages) > 0 && b.engine.holdsMessages() {
+		b.engine.deliverWhenReached(messages, position)
+	} else {
+		b.engine.deliver(messages)
+	}
 }

@@ -300,6 +300,9 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 		return false
 	}
 	s.Written = max(s.Written, blocked.written)
+	if b.engine.Synchronous.active.Load() {
+		s.depends = max(s.depends, blocked.written)
+	}
 	s.waited = false
 	b.running.begun = Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Waited: true, failure: blocked.failure}
 	b.account(&b.running.begun)
