@@ -43,6 +43,8 @@ B        ?= bin/kedis serve --reactors 1
 WAITING  ?=
 MOVED    ?= 1000000
 RANKED   ?= 1000000
+ENTRIES  ?= 10000000
+PENDING  ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI, of storage only the tests of many goroutines, and a
 # server under concurrent load. `make race` takes all.
 RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache ./replication ./server ./server/execute ./server/command ./server/observe
@@ -163,6 +165,10 @@ bench-limits: build ## PARTS: cold data, tails, memory, recovery (needs root)
 .PHONY: bench-ranks
 bench-ranks: build ## ranks in a sorted set of RANKED members
 	$(GO) run ./redis-tests/bench/ranks -members $(RANKED)
+
+.PHONY: bench-streams
+bench-streams: build ## a stream of ENTRIES, a group with PENDING ones
+	$(GO) run ./redis-tests/bench/streams -entries $(ENTRIES) -pending $(PENDING)
 
 .PHONY: bench-replication
 bench-replication: build ## full synchronization of KEYS keys, and the lag

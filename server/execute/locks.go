@@ -30,7 +30,7 @@ type heldLock struct {
 
 // covers reports whether a request needs nothing but that lock. Pipelines often write to one key.
 func (h heldLock) covers(r *Request) bool {
-	return h.held && len(r.keys) == 1 && r.keys[0].stripe == h.stripe && r.keys[0].Flags&NotKey == 0 && r.flags&(Worker|Exclusive|Walk) == 0 &&
+	return h.held && len(r.keys) == 1 && r.keys[0].stripe == h.stripe && r.keys[0].Flags&NotKey == 0 && r.flags&(Worker|Exclusive|Walk|Follow) == 0 &&
 		r.Command.Plan == nil && r.flags&Write != 0 && len(r.further.stripes) == 0
 }
 
