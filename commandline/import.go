@@ -21,15 +21,15 @@ import (
 )
 
 func importCommand() *cli.Command {
-	flags := slices.Concat(serverFlags("to", "`host:port` of the server to write to"), filterFlags(), writeFlags(), []cli.Flag{
+	flags := slices.Concat(serverFlags("to", "`host:port` of the server to write to"), encryptionFlags("", ""), filterFlags(), writeFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "on-flush", Usage: "what happens at a FLUSHALL or FLUSHDB in an AOF: `fail`, apply or skip", Value: "fail"},
 	}, fileFlags("instead of --to: the data `directory` to make, for kedis serve --dir", "what happens to a key whose value can't be imported"))
 	return withOptions(&cli.Command{
 		Name:      "import",
 		Usage:     "bring an RDB file or an AOF into a server",
 		ArgsUsage: "FILE",
-		Description: "FILE is an RDB file, an AOF, the directory or the manifest of an AOF of several files, or - for the\n" +
-			"standard input. Exit codes: docs/migration.md.",
+		Description: "FILE is an RDB file, an AOF, the directory or the manifest of an AOF of several files, a log of Kedis\n" +
+			"(DIR/parted/… is what a former primary has written alone), or - for the standard input. Exit codes: docs/migration.md.",
 		Flags: flags,
 	}, importFile)
 }
@@ -101,8 +101,12 @@ func importTo(work context.Context, ctx *cli.Context, files *migrate.Files, name
 	if err != nil {
 		return err
 	}
+	server, err := serverOf(ctx, "to")
+	if err != nil {
+		return err
+	}
 	target, err := migrate.OpenTarget(work, migrate.TargetOptions{
-		Server: serverOf(ctx, "to"), Connections: ctx.Int("connections"), Conflicts: conflicts, Limit: limit, Progress: files.Progress})
+		Server: server, Connections: ctx.Int("connections"), Conflicts: conflicts, Limit: limit, Progress: files.Progress})
 	if err != nil {
 		return err
 	}

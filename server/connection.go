@@ -16,6 +16,8 @@ type connection struct {
 	conn    socket
 	session *execute.Session
 
+	encryption *encryption // nil: there is none
+
 	ends
 	intake
 	output
@@ -36,6 +38,7 @@ type ends struct {
 type course struct {
 	waits   int  // for how much its next request waits: for more than one thing only on the disk
 	working bool // a worker has the session
+	held    bool // its composed replies wait for replicas
 	ended   bool // the client sends no more; see halfClosed
 	killed  bool // is dropped as soon as no worker has the session; its replies are lost
 	dropped bool // the socket is about to be closed
@@ -107,6 +110,7 @@ func (c *connection) attach(r *reactor) {
 // drop closes the connection from its reactor.
 func (c *connection) drop() {
 	if !c.closed && !c.dropped {
+		c.endEncryption()
 		c.dropped = true
 		if err := c.conn.Close(); err != nil {
 			c.server.logger.Debug("closing a connection", "client", c.remote, "error", err)

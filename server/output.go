@@ -15,6 +15,9 @@ const replyPiece = 256 << 10
 
 // sendPiece sends the beginning of what is left of a worker's reply, unless that isn't more than a piece.
 func (c *connection) sendPiece() (sent bool) {
+	if replicas, _ := c.server.engine.Held(c.session); replicas > 0 {
+		return false
+	}
 	rest := c.session.Reply.Bytes()[c.sent:]
 	if len(rest) <= replyPiece || c.dropped || c.exceeds(c.conn.OutboundBuffered()+len(rest)) {
 		return false
@@ -29,6 +32,9 @@ func (c *connection) flush() {
 	reply := c.session.Reply
 	if c.closed {
 		reply.Reset()
+		return
+	}
+	if c.reactor.holdBack(c) {
 		return
 	}
 	if reply.Len() > 0 {
@@ -87,15 +93,27 @@ func (c *connection) write(b []byte) {
 		return
 	}
 	c.traffic = true
+	if c.encryption != nil {
+		c.seal(b)
+	} else {
+		c.transmit(b)
+	}
+	s.engine.Statistics.Writes.Add(c.reactor.number, 1)
+	s.engine.Statistics.NetOutput.Add(c.reactor.number, int64(len(b)))
+}
+
+// transmit gives bytes to the socket.
+func (c *connection) transmit(b []byte) {
+	if c.closed {
+		return
+	}
 	sent := 0
 	if len(b) <= sendMost && c.conn.OutboundBuffered() == 0 {
 		sent = send(c.conn.Fd(), b)
 	}
 	if sent < len(b) {
 		if _, err := c.conn.Write(b[sent:]); err != nil {
-			s.logger.Debug("sending", "client", c.remote, "error", err)
+			c.server.logger.Debug("sending", "client", c.remote, "error", err)
 		}
 	}
-	s.engine.Statistics.Writes.Add(c.reactor.number, 1)
-	s.engine.Statistics.NetOutput.Add(c.reactor.number, int64(len(b)))
 }

@@ -11,6 +11,7 @@ import (
 
 	"kedis/internal/config"
 	"kedis/internal/metrics"
+	"kedis/internal/secure"
 	"kedis/lock"
 	"kedis/server/access"
 	"kedis/storage"
@@ -54,8 +55,13 @@ type Engine struct {
 	loaders   loaders
 	clock     clock
 	role      role
-	failures  failures
-	loading   loading
+	// Synchronous is what replies wait for when replicas have to acknowledge.
+	Synchronous synchronous
+	failures    failures
+	loading     loading
+
+	// TLS has the configurations for connections.
+	TLS *secure.Keeper
 
 	Slowlog *metrics.Slowlog
 	Users   *access.Users
@@ -127,6 +133,8 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.initAccess()
+	e.initEncryption()
+	e.initSynchronous()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
 	return e

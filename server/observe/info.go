@@ -72,7 +72,7 @@ func (e report) infoServer(f *metrics.Fields) {
 	f.Int("process_id", int64(os.Getpid()))
 	f.Text("process_supervised", cmp.Or(e.Supervisor, "no"))
 	f.Text("run_id", e.runID)
-	f.Int("tcp_port", e.Config.Port.Get())
+	f.Int("tcp_port", cmp.Or(e.Config.Port.Get(), e.Config.TLSPort.Get()))
 	f.Int("server_time_usec", now.UnixMicro())
 	f.Int("uptime_in_seconds", int64(uptime/time.Second))
 	f.Int("uptime_in_days", int64(uptime/(24*time.Hour)))
@@ -97,12 +97,18 @@ func infoListeners(f *metrics.Fields, c *config.Config) {
 		f.Text("listener"+strconv.Itoa(listener), text)
 		listener++
 	}
-	socket := c.UnixSocket.Get()
-	if port := c.Port.Get(); port != 0 || socket == "" {
-		tell(fmt.Sprintf("name=tcp,bind=%s,port=%d", strings.Join(c.Bind.Get(), ",bind="), port))
+	socket, encrypted := c.UnixSocket.Get(), c.TLSPort.Get()
+	ports := func(name string, port int64) {
+		tell(fmt.Sprintf("name=%s,bind=%s,port=%d", name, strings.Join(c.Bind.Get(), ",bind="), port))
+	}
+	if port := c.Port.Get(); port != 0 || socket == "" && encrypted == 0 {
+		ports("tcp", port)
 	}
 	if socket != "" {
 		tell("name=unix,bind=" + socket)
+	}
+	if encrypted != 0 {
+		ports("tls", encrypted)
 	}
 }
 
@@ -313,6 +319,7 @@ func (e report) infoStats(f *metrics.Fields) {
 	f.Int("acl_access_denied_cmd", e.Denials.Total(access.DeniedCommand))
 	f.Int("acl_access_denied_key", e.Denials.Total(access.DeniedKey))
 	f.Int("acl_access_denied_channel", e.Denials.Total(access.DeniedChannel))
+	f.Int("acl_access_denied_tls_cert", e.Denials.Total(access.DeniedCertificate))
 	caching := e.Caching.Statistics()
 	f.Int("tracking_total_keys", caching.Keys)
 	f.Int("tracking_total_items", caching.Items)
