@@ -24,6 +24,7 @@ include scripts/release.mk
 # What the long tests take: make crash ROUNDS=300, make fuzz-differential COMMANDS=1000000 SEED=7,
 # make chaos MINUTES=10 SEED=7, make attack SCALE=20
 ROUNDS   ?= 100
+PROGRAMS ?= 20000
 COMMANDS ?= 1000000
 SEED     ?= 0
 MINUTES  ?= 10
@@ -117,6 +118,10 @@ fuzz: ## every Go fuzz target for FUZZTIME
 .PHONY: fuzz-differential
 fuzz-differential: build ## COMMANDS random commands beside redis-server
 	KEDIS_SEED=random $(GO) test ./redis-tests/differential -count=1 -timeout 0 -v -run '^(TestDifferential|TestWaitingClients)$$' -args -commands=$(COMMANDS) -seed=$(SEED)
+
+.PHONY: serial
+serial: build ## PROGRAMS random Lua programs at the same time, repeated in their order on redis-server
+	KEDIS_SEED=random $(GO) test ./redis-tests/serial -count=1 -timeout 0 -v -args -programs=$(PROGRAMS)
 
 .PHONY: crash
 crash: build ## ROUNDS of kill -9 under load
