@@ -19,6 +19,7 @@ type locks struct {
 	exclusive []uint32 // stripes that are held until the commit
 	shared    []uint32 // stripes that are held by the running command
 	newest    heldLock // the one that was taken last
+	met       bool     // the running command wants a lock that was held already
 }
 
 // heldLock is a lock that is held exclusively until the commit.
@@ -84,6 +85,8 @@ func (l *locks) try(wanted wantedLock) bool {
 			return false
 		case lock.Acquired:
 			l.exclusive = append(l.exclusive, wanted.stripe)
+		case lock.Held:
+			l.met = true
 		}
 		l.newest = heldLock{wanted.stripe, true}
 		return true
@@ -93,6 +96,8 @@ func (l *locks) try(wanted wantedLock) bool {
 		return false
 	case lock.Acquired:
 		l.shared = append(l.shared, wanted.stripe)
+	case lock.Held:
+		l.met = true
 	}
 	return true
 }

@@ -288,6 +288,9 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 	mark := s.Reply.Mark()
 	blocked.answer(s.Reply)
 	s.Written = max(s.Written, blocked.written)
+	if b.engine.Synchronous.active.Load() {
+		s.depends = max(s.depends, blocked.written)
+	}
 	s.waited = false
 	ran := Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Waited: true, failure: blocked.failure}
 	b.account(&ran)
