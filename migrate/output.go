@@ -52,9 +52,6 @@ type rdbOutput struct {
 }
 
 func (o *rdbOutput) Load(key Key, value *rdb.Value) error {
-	if err := value.Copyable(); err != nil {
-		return failure(ExitUnsupported, "key %.200q in database %d: %w", key.Name, key.Database, err)
-	}
 	if key.Database != o.database {
 		o.database = key.Database
 		o.file.Database(uint64(key.Database))
@@ -124,9 +121,6 @@ type jsonOutput struct {
 }
 
 func (o *jsonOutput) Load(key Key, value *rdb.Value) error {
-	if err := value.Copyable(); err != nil {
-		return failure(ExitUnsupported, "key %.200q in database %d: %w", key.Name, key.Database, err)
-	}
 	b := fmt.Appendf(o.scratch[:0], `{"db":%d,"key":`, key.Database)
 	b = appendJSON(b, key.Name)
 	b = fmt.Appendf(b, `,"type":%q`, value.Kind.String())

@@ -44,6 +44,18 @@ var onlyHere = map[string]string{
 	"cluster|myshardid": "7.2",
 	"client|setinfo":    "7.2",
 	"waitaof":           "7.2",
+	"hexpire":           "7.4",
+	"hexpireat":         "7.4",
+	"hexpiretime":       "7.4",
+	"hpersist":          "7.4",
+	"hpexpire":          "7.4",
+	"hpexpireat":        "7.4",
+	"hpexpiretime":      "7.4",
+	"hpttl":             "7.4",
+	"httl":              "7.4",
+	"hgetdel":           "8.0",
+	"hgetex":            "8.0",
+	"hsetex":            "8.0",
 }
 
 // The fields of a reply to COMMAND INFO, in order (redis.io/commands/command).

@@ -33,7 +33,6 @@ func dumpFamily() Family {
 		rdb.ErrCorrupt:         string(errPayload),
 		rdb.ErrEmpty:           string(errPayload),
 		storage.ErrDuplicate:   string(errPayload),
-		storage.ErrUnsupported: string(errPayload) + ": fields that expire are not supported",
 	}}
 }
 

@@ -33,6 +33,7 @@ type Engine struct {
 	// Courier sends parcels, those to each client in their order. The list is the caller's again when it returns. It may be nil.
 	Courier func(parcels []Parcel)
 	Sweeper *ttl.Sweeper
+	Fields  *ttl.Sweeper // of hashes
 	Version string
 	// Supervisor is systemd, upstart, or empty: who is told how the server is.
 	Supervisor string

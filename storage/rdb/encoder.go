@@ -30,6 +30,7 @@ type Encoder struct {
 	keySet bool
 
 	left    uint64            // elements announced and not yet written
+	firstMs int64             // when the first field expires of the hash that was begun
 	nodes   bool              // elements are gathered into nodes, which is what left counts
 	node    listpack.Listpack // being gathered
 	largest int               // an element of this size or more is a node by itself
@@ -119,6 +120,31 @@ func (e *Encoder) SetIntset(s intset.Intset) {
 func (e *Encoder) HashListpack(l listpack.Listpack) {
 	e.begin(typeHashListpack)
 	e.string(l)
+}
+
+// ExpiringHashListpack writes a hash that is a listpack of fields, values and times, the first of which is given; Redis 7.4 reads it.
+func (e *Encoder) ExpiringHashListpack(firstMs int64, l listpack.Listpack) {
+	e.begin(typeHashListpackExpiry)
+	e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(firstMs))
+	e.string(l)
+}
+
+// BeginExpiringHash begins a hash of which fields expire, the first of them at a time; Redis 7.4 reads it. ExpiringField for each follows.
+func (e *Encoder) BeginExpiringHash(firstMs int64, fields uint64) {
+	e.begin(typeHashMetadata)
+	e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(firstMs))
+	e.length(fields)
+	e.left, e.nodes, e.firstMs = fields, false, firstMs
+}
+
+// ExpiringField writes the next field of a hash that was begun so; an expireMs of 0 is none.
+func (e *Encoder) ExpiringField(field, value []byte, expireMs int64) {
+	relative := uint64(0)
+	if expireMs != 0 {
+		relative = uint64(expireMs-e.firstMs) + 1
+	}
+	e.length(relative)
+	e.Field(field, value)
 }
 
 // SortedSetListpack writes a sorted set that is a listpack of members and scores, in order.
