@@ -67,6 +67,7 @@ func Verify(ctx context.Context, options VerifyOptions) (compared, different int
 	}
 	defer func() { err = errors.Join(err, v.to.close()) }()
 	v.digests = v.from.mayDigest && v.to.mayDigest
+	v.from.untimed, v.to.untimed = options.Filter.WithoutFieldTimes, options.Filter.WithoutFieldTimes
 	for range options.Connections {
 		v.workers.Add(1)
 		go v.work()
@@ -315,6 +316,9 @@ type fingerprint struct {
 	kind     string // none: there is no such key
 	digest   string
 	expireMs int64
+
+	timed      bool   // fields of a hash expire
+	fieldTimes string // a digest of when they do
 }
 
 // compare says in what two fingerprints differ, empty if in nothing.
@@ -331,8 +335,12 @@ func (f fingerprint) compare(other fingerprint, tolerance time.Duration) string 
 		return fmt.Sprintf("is a %s at the source and a %s at the target", f.kind, other.kind)
 	case (f.expireMs == 0) != (other.expireMs == 0):
 		return fmt.Sprintf("expires at %s at the source and at %s at the target", showExpiry(f.expireMs), showExpiry(other.expireMs))
+	case f.timed != other.timed:
+		return "has fields that expire on one side only (hash)"
 	case f.digest != other.digest:
 		return fmt.Sprintf("has another value (%s)", f.kind)
+	case f.timed && f.fieldTimes != other.fieldTimes:
+		return "has fields that expire at other times (hash)"
 	case max(apart, -apart) > tolerance.Milliseconds():
 		return fmt.Sprintf("expires at %s at the source and at %s at the target", showExpiry(f.expireMs), showExpiry(other.expireMs))
 	}

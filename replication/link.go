@@ -349,8 +349,14 @@ func (l *link) introduce() (State, error) {
 			return 0, err
 		}
 	}
+	if err := l.tell("version", readsValkey); err != nil { // or a Valkey sends RDB files of version 11, which have no such fields
+		return 0, err
+	}
 	return Psync, l.tell("capa", "eof", "capa", "psync2", "capa", "kedis-snapshot")
 }
+
+// readsValkey is the version that a replica tells: that of the Valkey whose RDB files it reads.
+const readsValkey = "9.0.0"
 
 // tell says something of the replica to the primary, which may be too old to know of it.
 func (l *link) tell(words ...string) error {

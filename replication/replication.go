@@ -113,6 +113,7 @@ type Node struct {
 
 	counters         counters
 	acknowledgements acknowledgements
+	times            timesKnown
 
 	running   sync.WaitGroup
 	recovered chan struct{} // closed by Start: no link begins before that

@@ -519,3 +519,19 @@ func (d DB) SeekExpiringHashes() error {
 	state.CompareAndSwap(unknownSpace, emptySpace)
 	return nil
 }
+
+// FieldsExpire reports whether a view has hashes with fields that expire.
+func (s *Store) FieldsExpire(view *View) (bool, error) {
+	t := s.NewTxn()
+	defer t.Reset()
+	for database := range s.Databases() {
+		t.ReadFrom(view)
+		t.Begin(Mode{Applying: true}, 0, 0)
+		n, err := t.DB(database).CountDueHashes(ttl.Due{}, math.MaxInt64-1, 1)
+		t.Reset()
+		if err != nil || n > 0 {
+			return n > 0, err
+		}
+	}
+	return false, nil
+}

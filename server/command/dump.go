@@ -190,7 +190,9 @@ func restore(c *Invocation, key []byte, old storage.Key, value *rdb.Value, at in
 	}
 	switch {
 	case at == 0 || at > c.Now || c.Applying():
-		c.Effect(wordRestore, key, formatInteger(at), c.Args[3], wordReplace, wordAbsTTL)
+		if err := repeatRestore(c, key, at); err != nil {
+			return err
+		}
 		c.DB.NotifyReplaced(key, old)
 		c.DB.Notify(keyevent.Restore, key)
 		return nil
@@ -202,6 +204,25 @@ func restore(c *Invocation, key []byte, old storage.Key, value *rdb.Value, at in
 	}
 	c.Txn.Rollback(&savepoint)
 	c.NoEffect()
+	return nil
+}
+
+// repeatRestore repeats a RESTORE elsewhere. A payload that a Redis 7.0 can't read goes on as what DUMP
+// makes of the value.
+func repeatRestore(c *Invocation, key []byte, at int64) error {
+	payload := c.Args[3]
+	if rdb.PayloadVersion(payload) > rdb.Version && !c.Applying() {
+		k, err := c.DB.LookupAny(key)
+		if err != nil {
+			return err
+		}
+		var own buffer.Writer
+		if err := c.DB.DumpTo(&own, k, rdb.NewPayloadWriter()); err != nil {
+			return err
+		}
+		payload = own.Bytes
+	}
+	c.Effect(wordRestore, key, formatInteger(at), payload, wordReplace, wordAbsTTL)
 	return nil
 }
 

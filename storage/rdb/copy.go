@@ -84,6 +84,9 @@ func (v *Value) copyStream(e *Encoder) error {
 
 // fieldsExpire reports whether the value is a hash whose fields can.
 func (v *Value) fieldsExpire() bool {
+	if v.untimed {
+		return false
+	}
 	switch v.Type {
 	case typeHashMetadata, typeHashMetadataPreGA, typeHashListpackExpiry, typeHashListpackPreGA:
 		return true

@@ -30,11 +30,14 @@ type Encoder struct {
 	keySet bool
 
 	left    uint64            // elements announced and not yet written
-	firstMs int64             // when the first field expires of the hash that was begun
+	firstMs int64             // no field of the hash that was begun expires before
 	nodes   bool              // elements are gathered into nodes, which is what left counts
 	node    listpack.Listpack // being gathered
 	largest int               // an element of this size or more is a node by itself
 	stream  streamEncoder
+
+	format Format
+	timed  bool // a payload has a hash with fields that expire
 
 	text []byte
 	lzf  lzfCompressor
@@ -59,7 +62,7 @@ func (p *PayloadWriter) Begin(dst []byte) { p.reset(dst[:0], nil) }
 func (p *PayloadWriter) BeginTo(w io.Writer) { p.reset(nil, w) }
 
 func (p *PayloadWriter) reset(dst []byte, w io.Writer) {
-	p.buf, p.w, p.hashed, p.crc, p.err, p.left, p.nodes = dst, w, 0, 0, nil, 0, false
+	p.buf, p.w, p.hashed, p.crc, p.err, p.left, p.nodes, p.timed = dst, w, 0, 0, nil, 0, false, false
 }
 
 // Finish completes the payload and returns it. The error tells of misuse: that another number of
@@ -69,7 +72,7 @@ func (p *PayloadWriter) Finish() ([]byte, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	p.buf = binary.LittleEndian.AppendUint16(p.buf, Version)
+	p.buf = binary.LittleEndian.AppendUint16(p.buf, p.payloadVersion())
 	p.buf = binary.LittleEndian.AppendUint64(p.buf, CRC64(0, p.buf))
 	return p.buf, nil
 }
@@ -78,7 +81,7 @@ func (p *PayloadWriter) Finish() ([]byte, error) {
 // writer, or what Finish returns.
 func (p *PayloadWriter) FinishTo() error {
 	p.checkComplete()
-	p.buf = binary.LittleEndian.AppendUint16(p.buf, Version)
+	p.buf = binary.LittleEndian.AppendUint16(p.buf, p.payloadVersion())
 	p.hash()
 	p.buf = binary.LittleEndian.AppendUint64(p.buf, p.crc)
 	p.flush()
@@ -120,31 +123,6 @@ func (e *Encoder) SetIntset(s intset.Intset) {
 func (e *Encoder) HashListpack(l listpack.Listpack) {
 	e.begin(typeHashListpack)
 	e.string(l)
-}
-
-// ExpiringHashListpack writes a hash that is a listpack of fields, values and times, the first of which is given; Redis 7.4 reads it.
-func (e *Encoder) ExpiringHashListpack(firstMs int64, l listpack.Listpack) {
-	e.begin(typeHashListpackExpiry)
-	e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(firstMs))
-	e.string(l)
-}
-
-// BeginExpiringHash begins a hash of which fields expire, the first of them at a time; Redis 7.4 reads it. ExpiringField for each follows.
-func (e *Encoder) BeginExpiringHash(firstMs int64, fields uint64) {
-	e.begin(typeHashMetadata)
-	e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(firstMs))
-	e.length(fields)
-	e.left, e.nodes, e.firstMs = fields, false, firstMs
-}
-
-// ExpiringField writes the next field of a hash that was begun so; an expireMs of 0 is none.
-func (e *Encoder) ExpiringField(field, value []byte, expireMs int64) {
-	relative := uint64(0)
-	if expireMs != 0 {
-		relative = uint64(expireMs-e.firstMs) + 1
-	}
-	e.length(relative)
-	e.Field(field, value)
 }
 
 // SortedSetListpack writes a sorted set that is a listpack of members and scores, in order.
