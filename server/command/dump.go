@@ -22,7 +22,7 @@ func dumpFamily() Family {
 		{Name: "restore", Arity: -4, Flags: Write | DenyOOM, Categories: CategoryKeyspace | CategoryDangerous,
 			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: cmdRestore,
 			Group: "generic", Since: "2.6.0", Complexity: complexity, Syntax: syntax,
-			Summary: "Makes a key of what DUMP returned, here or in Redis from 2.6 to 7.4."},
+			Summary: "Makes a key of what DUMP returned, here, in Redis from 2.6 to 8.0, or in Valkey."},
 		{Name: "restore-asking", Arity: -4, Flags: Write | DenyOOM | Asking, Categories: CategoryKeyspace | CategoryDangerous,
 			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: cmdRestore,
 			Group: "server", Since: "3.0.0", Complexity: complexity, Syntax: syntax,

@@ -180,7 +180,7 @@ func TestFileChecksum(t *testing.T) {
 func TestFileHeader(t *testing.T) {
 	for header, valid := range map[string]bool{
 		"REDIS0001": true, "REDIS0012": true, "REDIS0000": false, "REDIS0013": false, "REDIS-001": false,
-		"VALKEY080": false, "REDIS00": false, "": false, "RESID0010": false,
+		"VALKEY080": true, "VALKEY081": false, "VALKEY012": false, "REDIS0080": false, "REDIS00": false, "": false, "RESID0010": false,
 	} {
 		if _, err := NewReader(strings.NewReader(header), 0); (err == nil) != valid {
 			t.Errorf("%q: %v", header, err)
