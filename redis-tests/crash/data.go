@@ -33,7 +33,9 @@ func ReadData(connection *resp.Connection, databases []int) (*State, error) {
 			if err != nil {
 				return nil, fmt.Errorf("database %d: %s: %w", database, key, err)
 			}
-			data.databases[database][key] = v
+			if v != nil {
+				data.databases[database][key] = v
+			}
 		}
 	}
 	return data, nil
@@ -85,13 +87,17 @@ var inspections = map[string][2][]string{
 	kindZSet:   {{"zcard"}, {"zrange", "0", "-1", "withscores"}},
 }
 
+// readValue reads a key; nil is a hash that has gone with its last field since it was listed.
 func readValue(connection *resp.Connection, key string) (*Value, error) {
 	kind, err := connection.Must("type", key)
 	if err != nil {
 		return nil, err
 	}
-	if string(kind.Text) == kindStream {
+	switch string(kind.Text) {
+	case kindStream:
 		return readStreamKey(connection, key)
+	case "none":
+		return nil, nil
 	}
 	inspection, known := inspections[string(kind.Text)]
 	if !known {
@@ -106,7 +112,7 @@ func readValue(connection *resp.Connection, key string) (*Value, error) {
 		time.Sleep(10 * time.Millisecond) // HLEN counts fields that have expired until they are removed
 		v, err = inspect(connection, key, kindHash, inspection)
 	}
-	if err != nil {
+	if err != nil || v.kind == kindHash && v.size() == 0 {
 		return nil, err
 	}
 	if at, _ := expires.Integer(); at > 0 {
