@@ -128,11 +128,14 @@ func (h *Hash) Save(names ...keyevent.Name) error {
 	case h.old.Exists:
 		err = h.db.Remove(h.key, h.old)
 	}
+	if empty && !h.old.Exists {
+		names = append(names, keyevent.Del) // all fields were set, and had expired
+	}
 	last := len(names) - 1
 	for _, name := range names[:last] {
 		h.db.Notify(name, h.key)
 	}
-	h.db.notifySaved(names[last], h.key, empty, h.old.Exists)
+	h.db.notifySaved(names[last], h.key, empty && h.old.Exists, h.old.Exists)
 	return err
 }
 
