@@ -7,7 +7,9 @@ GO          ?= go
 STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOLANGCI    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0
 INSTALL     := scripts/install-dependencies.sh
-IOREDIS     := redis-tests/clients/ioredis
+# What is in npm's packages, each with its lock file; and the Go modules.
+NODE_TESTS  := redis-tests/clients/ioredis redis-tests/programs/node
+GO_MODULES  := . redis-tests/programs/golang
 
 # The binary that redis-tests drive; built once here instead of by every test package.
 export KEDIS_BINARY ?= $(CURDIR)/bin/kedis
@@ -25,6 +27,7 @@ ROUNDS   ?= 100
 COMMANDS ?= 1000000
 SEED     ?= 0
 MINUTES  ?= 10
+FAILOVERS ?= 30
 KEYS     ?= 10000000
 # make bench BENCH='-scale 0.3 -rounds 3 -only GET'
 BENCH    ?=
@@ -38,6 +41,8 @@ A        ?= bin/kedis serve
 B        ?= bin/kedis serve --reactors 1
 MOVED    ?= 1000000
 RANKED   ?= 1000000
+ENTRIES  ?= 10000000
+PENDING  ?= 1000000
 # Packages whose goroutines share data; the race detector watches them in CI, of storage only the tests of many goroutines, and a
 # server under concurrent load. `make race` takes all.
 RACE_PACKAGES := ./lock ./ttl ./binlog ./storage/generation ./storage/cache ./replication ./server ./server/execute ./server/command ./server/observe
@@ -66,10 +71,10 @@ dependencies: ## install what building needs
 .PHONY: test-dependencies
 test-dependencies: # install what the tests need
 	@$(INSTALL) build test
-	@$(MAKE) --no-print-directory $(IOREDIS)/node_modules/.package-lock.json
+	@$(MAKE) --no-print-directory $(NODE_TESTS:%=%/node_modules/.package-lock.json)
 
-$(IOREDIS)/node_modules/.package-lock.json: $(IOREDIS)/package.json $(IOREDIS)/package-lock.json
-	cd $(IOREDIS) && npm ci --no-audit --no-fund
+%/node_modules/.package-lock.json: %/package.json %/package-lock.json
+	cd $* && npm ci --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 # A second make, as for run, so that it sees an oracle that was installed just now.
@@ -84,9 +89,7 @@ go-test:
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, golangci-lint (.golangci.yml)
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
-	$(STATICCHECK) ./...
-	$(GOLANGCI) run ./...
+	@set -e; for module in $(GO_MODULES); do (set -x; cd $$module; $(GO) vet ./...; $(STATICCHECK) ./...; $(GOLANGCI) run ./...); done
 
 .PHONY: race
 race: test-dependencies ## all tests under the race detector
@@ -120,6 +123,11 @@ crash: build ## ROUNDS of kill -9 under load
 chaos: build ## MINUTES of cut links, kills and role changes
 	KEDIS_SEED=random $(GO) test ./redis-tests/chaos -count=1 -timeout 0 -v -args -minutes=$(MINUTES) -seed=$(SEED)
 
+.PHONY: failovers
+failovers: build ## FAILOVERS of each kind under load, and by Sentinel
+	KEDIS_SEED=random $(GO) test ./redis-tests/failover -count=1 -timeout 0 -v -args -rounds=$(FAILOVERS)
+	KEDIS_SEED=random $(GO) test ./redis-tests/replication -count=1 -timeout 0 -v -run '^TestSentinelFailoversOfIdleData$$' -args -sentinel-failovers=$(FAILOVERS)
+
 .PHONY: scripts-rewrite
 scripts-rewrite: ## take the expected replies from redis-server
 	$(GO) test ./redis-tests/scripts -count=1 -run '^TestOracle$$' -args -rewrite
@@ -152,10 +160,14 @@ bench-limits: build ## PARTS: cold data, tails, memory, recovery (needs root)
 bench-ranks: build ## ranks in a sorted set of RANKED members
 	$(GO) run ./redis-tests/bench/ranks -members $(RANKED)
 
+.PHONY: bench-streams
+bench-streams: build ## a stream of ENTRIES, a group with PENDING ones
+	$(GO) run ./redis-tests/bench/streams -entries $(ENTRIES) -pending $(PENDING)
+
 .PHONY: bench-replication
 bench-replication: build ## full synchronization of KEYS keys, and the lag
 	$(GO) run ./redis-tests/bench/replication -keys $(KEYS)
 
 .PHONY: clean
 clean: ## remove what was built here; ./data stays
-	rm -rf bin .cache bench-results $(IOREDIS)/node_modules
+	rm -rf bin .cache bench-results $(NODE_TESTS:%=%/node_modules)

@@ -3,6 +3,7 @@ module kedis
 go 1.26
 
 require (
+	github.com/anishathalye/porcupine v1.1.0
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/linxGnu/grocksdb v1.7.14
 	github.com/panjf2000/gnet/v2 v2.9.8

@@ -28,8 +28,8 @@ func importCommand() *cli.Command {
 		Name:      "import",
 		Usage:     "bring an RDB file or an AOF into a server",
 		ArgsUsage: "FILE",
-		Description: "FILE is an RDB file, an AOF, the directory or the manifest of an AOF of several files, or - for the\n" +
-			"standard input. Exit codes: docs/migration.md.",
+		Description: "FILE is an RDB file, an AOF, the directory or the manifest of an AOF of several files, a log of Kedis\n" +
+			"(DIR/parted/… is what a former primary has written alone), or - for the standard input. Exit codes: docs/migration.md.",
 		Flags: flags,
 	}, importFile)
 }

@@ -12,12 +12,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"kedis/binlog"
 	"kedis/migrate"
 	"kedis/server/command"
 )
 
 func portCommand() *cli.Command {
-	flags := slices.Concat(serverFlags("from", "`host:port` of the Redis or Kedis that has the data"),
+	flags := slices.Concat(serverFlags("from", "`host:port` of the Redis or Kedis that has the data, or the directory of a log (DIR/parted/…)"),
 		serverFlags("to", "`host:port` of the Kedis, Redis or Redis Cluster that gets it"), filterFlags(), writeFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "until", Value: "caught-up", Usage: "when to end: `caught-up`, or forever (until it is interrupted)"},
 			&cli.StringFlag{Name: "position", Usage: "the `file` that an interrupted move goes on from (default: kedis-port-FROM-TO.position)"},
@@ -34,6 +35,9 @@ func runPort(ctx *cli.Context, words []string) error {
 		return err
 	}
 	dry := ctx.Bool("dry-run")
+	if kept, err := binlog.HasSegments(options.From.Address); err == nil && kept && !dry {
+		return portLog(ctx, options.From.Address)
+	}
 	options.Progress = migrate.NewProgress(os.Stderr, "connecting")
 	if dry {
 		census, err := migrate.DryRun(ctx.Context, options)
@@ -51,6 +55,21 @@ func runPort(ctx *cli.Context, words []string) error {
 	err = migrate.Port(work, options)
 	options.Progress.Stop()
 	fmt.Fprint(ctx.App.Writer, options.Progress.Summary())
+	return err
+}
+
+// portLog moves what a log has, such as one that was kept of a former primary.
+func portLog(ctx *cli.Context, directory string) error {
+	work, stop := interruptible(ctx.Context)
+	defer stop()
+	filter, err := filterOf(ctx)
+	if err != nil {
+		return err
+	}
+	files := &migrate.Files{Filter: filter, Commands: keyTable{command.NewTable()}, Progress: migrate.NewProgress(os.Stderr, "port"), Flush: "apply"}
+	err = importTo(work, ctx, files, directory)
+	files.Progress.Stop()
+	fmt.Fprint(ctx.App.Writer, files.Progress.Summary())
 	return err
 }
 

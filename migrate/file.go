@@ -13,12 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"kedis/binlog"
 	"kedis/internal/resp"
 	"kedis/storage/rdb"
 )
 
-// Files reads data from files: an RDB file, an AOF, an AOF that begins with an RDB file, or the
-// several files of an AOF that a manifest lists.
+// Files reads data from files: an RDB file, an AOF, an AOF that begins with an RDB file, the several
+// files of an AOF that a manifest lists, or a log of Kedis.
 type Files struct {
 	Filter   *Filter
 	Commands Commands // of AOFs
@@ -115,6 +116,9 @@ func findParts(name string) (parts []part, total int64, err error) {
 	}
 	names := []string{name}
 	if status.IsDir() {
+		if isLog, err := binlog.HasSegments(name); err == nil && isLog {
+			return []part{logPart(name)}, logBytes(name), nil
+		}
 		if name, err = findManifest(name); err != nil {
 			return nil, 0, err
 		}
@@ -363,7 +367,7 @@ func (r *fileReader) commands(file io.Reader) error {
 }
 
 func (r *fileReader) command(args [][]byte) error {
-	if bytes.HasPrefix(args[0], []byte("#")) { // a time
+	if bytes.HasPrefix(args[0], []byte("#")) || saysNothing(args[0]) { // the former is a time
 		return nil
 	}
 	switch strings.ToUpper(string(args[0])) {

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -145,6 +146,19 @@ func (n *Node) Acknowledged(position int64) psync.Acknowledged {
 	p := n.progress()
 	return p.at(position)
 }
+
+// Reached is the position up to which so many replicas have acknowledged everything; 0 with fewer.
+func (n *Node) Reached(replicas int) int64 {
+	acked := n.progress().acked
+	if len(acked) < replicas {
+		return 0
+	}
+	slices.Sort(acked)
+	return acked[len(acked)-replicas]
+}
+
+// Online is how many replicas get the stream.
+func (n *Node) Online() int { return int(n.online.Load()) }
 
 // nextAcknowledgement is closed when a replica says how far it is.
 func (n *Node) nextAcknowledgement() <-chan struct{} {

@@ -70,6 +70,9 @@ func (l *link) startingPoint() (id string, position int64, err error) {
 		l.node.Logger.Warn("it is unknown what the server has written since it and its primary parted", "position", at, "end", position, "error", err)
 	case !idle:
 		l.node.Logger.Warn("the server has written since it and its primary parted", "position", at, "end", position)
+		if err := l.node.Host.NoteParted(at); err != nil {
+			return "", 0, err
+		}
 	default:
 		return branch, at, nil
 	}

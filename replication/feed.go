@@ -201,6 +201,8 @@ const coalesce = 64 << 10
 func (f *feed) stream(ctx context.Context, reader *binlog.Reader) error {
 	f.sent.Store(reader.Position())
 	f.set(feedOnline)
+	f.node.online.Add(1)
+	defer f.node.online.Add(-1)
 	w := bufio.NewWriterSize(f, coalesce)
 	for {
 		record, err := reader.Next(ctx)

@@ -82,6 +82,9 @@ func (n *Node) Info(fields *metrics.Fields) {
 		}
 		fields.Int("min_slaves_good_slaves", int64(good))
 	}
+	if n.Config.SynchronousReplicas.Get() > 0 {
+		fields.Int("synchronous_replicas_online", int64(n.Online()))
+	}
 	for i, f := range feeds {
 		host, port := f.announced()
 		fields.Text(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=%s,offset=%d,lag=%d",

@@ -39,6 +39,9 @@ type Host interface {
 	// instead.
 	AdoptLog(log *binlog.Log)
 	DiscardLog(log *binlog.Log, directory uint64) error
+	// NoteParted notes that what the log holds behind a position isn't the primary's: it is kept when
+	// other data replace the server's.
+	NoteParted(at int64) error
 	// RemoveFormerLogs removes what AdoptLog has ended.
 	RemoveFormerLogs() error
 
@@ -100,10 +103,11 @@ type Node struct {
 	configured *string // what the configuration said of the role when the server started
 
 	// mu is never held while somebody waits: reactors take it for INFO, ROLE and PSYNC.
-	mu    sync.Mutex
-	feeds map[*feed]struct{}
-	fed   atomic.Int32  // how many those are, for who can't wait for mu
-	acks  chan struct{} // closed and replaced when a replica has acknowledged something
+	mu     sync.Mutex
+	feeds  map[*feed]struct{}
+	fed    atomic.Int32  // how many those are, for who can't wait for mu
+	online atomic.Int32  // of them, those that get the stream
+	acks   chan struct{} // closed and replaced when a replica has acknowledged something
 
 	// Changed by who holds roles and mu, read by who holds either.
 	link       *link     // nil on a primary
@@ -114,6 +118,7 @@ type Node struct {
 	counters         counters
 	acknowledgements acknowledgements
 	times            timesKnown
+	sentinels        sentinels
 
 	running   sync.WaitGroup
 	recovered chan struct{} // closed by Start: no link begins before that

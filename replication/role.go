@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"kedis/internal/durable"
 )
 
 // The file that remembers the role that was set at run time. Its first line is the role, "replicaof
@@ -73,7 +75,7 @@ func (n *Node) saveRole(to *target) error {
 			return fmt.Errorf("replication: the role %q would not be understood by the next start", role)
 		}
 	}
-	if err := replaceFile(filepath.Join(n.Directory, roleFile), role+"\n"+*n.configured+"\n"); err != nil {
+	if err := durable.Replace(filepath.Join(n.Directory, roleFile), role+"\n"+*n.configured+"\n"); err != nil {
 		return fmt.Errorf("replication: remembering the role: %w", err)
 	}
 	return n.Config.Remember("replicaof", target)
@@ -90,28 +92,4 @@ func (n *Node) followFile() error {
 		return n.saveRole(nil)
 	}
 	return n.saveRole(&n.link.target)
-}
-
-// replaceFile writes a file that is there wholly or as it was, whatever happens.
-func replaceFile(path, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	directory, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(directory.Sync(), directory.Close())
 }

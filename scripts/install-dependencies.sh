@@ -4,7 +4,8 @@
 #   install-dependencies.sh build     what building Kedis needs: a C++ compiler, Lua 5.1, RocksDB 7.8 and the libraries it is linked with
 #   install-dependencies.sh release   what building it with a RocksDB of its own needs (build-rocksdb.sh)
 #   install-dependencies.sh oracle    what building Redis 7.0 needs (build-redis.sh)
-#   install-dependencies.sh test      what the tests need as well: redis-server 7.0 (as the oracle), redis-cli, redis-benchmark, node and npm
+#   install-dependencies.sh test      what the tests need as well: redis-server 7.0 (as the oracle), redis-cli, redis-benchmark, node and npm,
+#                             and the programs of docs/programs.md that the distribution has
 #
 # What the distribution has in another version is built from source: RocksDB (build-rocksdb.sh; some minutes) and Redis (build-redis.sh).
 set -euo pipefail
@@ -31,6 +32,16 @@ need_command() { # command, package
 	command -v "$1" >/dev/null || missing+=("$2")
 }
 
+# need_offered wants a package only where the distribution has it; redis-tests/programs says which tests are skipped without.
+need_offered() { # package, command that succeeds where it is installed
+	"${@:2}" >/dev/null 2>&1 && return
+	[ -n "$(packaged "$1")" ] || ! command -v apt-get >/dev/null || refresh_lists
+	[ -z "$(packaged "$1")" ] || missing+=("$1")
+}
+
+# has_module tells whether the distribution's Python has a module. Another Python may be the first in PATH.
+has_module() { /usr/bin/python3 -I -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$1') is None)"; }
+
 find_missing() {
 	missing=()
 	local wanted
@@ -51,6 +62,11 @@ find_missing() {
 			need_command redis-check-rdb redis-tools
 			need_command node nodejs
 			need_command npm npm
+			need_offered python3-celery has_module celery
+			need_offered python3-redis has_module redis
+			need_offered python3-rq has_module rq
+			need_offered python3-channels-redis has_module channels_redis
+			need_offered ruby-sidekiq command -v sidekiq
 			;;
 		oracle)
 			need_command cc gcc

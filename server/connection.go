@@ -36,6 +36,7 @@ type ends struct {
 type course struct {
 	waits   int  // for how much its next request waits: for more than one thing only on the disk
 	working bool // a worker has the session
+	held    bool // its composed replies wait for replicas
 	ended   bool // the client sends no more; see halfClosed
 	killed  bool // is dropped as soon as no worker has the session; its replies are lost
 	dropped bool // the socket is about to be closed

@@ -15,6 +15,9 @@ const replyPiece = 256 << 10
 
 // sendPiece sends the beginning of what is left of a worker's reply, unless that isn't more than a piece.
 func (c *connection) sendPiece() (sent bool) {
+	if replicas, _ := c.server.engine.Held(c.session); replicas > 0 {
+		return false
+	}
 	rest := c.session.Reply.Bytes()[c.sent:]
 	if len(rest) <= replyPiece || c.dropped || c.exceeds(c.conn.OutboundBuffered()+len(rest)) {
 		return false
@@ -29,6 +32,9 @@ func (c *connection) flush() {
 	reply := c.session.Reply
 	if c.closed {
 		reply.Reset()
+		return
+	}
+	if c.reactor.holdBack(c) {
 		return
 	}
 	if reply.Len() > 0 {

@@ -17,7 +17,7 @@ const (
 )
 
 // composing reports whether a reply is being composed, which pushes have to stay behind.
-func (c *connection) composing() bool { return c.working || c.reactor.batch.Has(c.session) }
+func (c *connection) composing() bool { return c.working || c.held || c.reactor.batch.Has(c.session) }
 
 // pushSoon sends bytes when the reactor has read its mail. They stay as they are.
 func (c *connection) pushSoon(b []byte) {

@@ -27,6 +27,7 @@ type reactor struct {
 	scheduled bool // the end of the pass is on its way
 	executed  int  // requests since the last commit
 	waits     waits
+	awaited   awaited
 	unsent    map[*connection]struct{} // who has to read replies before more is executed
 	roster
 	mailbox
@@ -56,7 +57,7 @@ const (
 
 func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {
 	r := &reactor{server: s, loop: loop, polled: newPolled(loop), number: number, batch: s.engine.NewBatch(number),
-		waits: waits{shared: map[sharedWait][]*connection{}}, unsent: map[*connection]struct{}{}}
+		waits: waits{shared: map[sharedWait][]*connection{}}, awaited: awaited{}, unsent: map[*connection]struct{}{}}
 	if r.polled == nil {
 		s.logger.Warn("clients whose requests wait can't be kept from sending more")
 	}

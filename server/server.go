@@ -59,6 +59,7 @@ func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server 
 		mostDescriptor: mostDescriptor(), ending: make(chan struct{}), ended: make(chan struct{}),
 		reactors: map[gnet.EventLoop]*reactor{}, stop: make(chan struct{})}
 	engine.Courier = deliver
+	engine.Synchronous.Reconsider = s.reconsider
 	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
 	return s
@@ -133,6 +134,15 @@ func (s *Server) Stop(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// reconsider has all reactors look again at the replies that they hold back.
+func (s *Server) reconsider() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.reactors {
+		r.post(r.reconsider)
 	}
 }
 

@@ -144,7 +144,7 @@ func (r *reactor) abandon(c *connection) {
 
 // expire ends the waits whose deadlines have come.
 func (r *reactor) expire(now time.Duration) {
-	for len(r.waits.deadlines) > 0 && r.waits.deadlines[0].blocked.Deadline <= now {
+	for len(r.waits.deadlines) > 0 && r.waits.deadlines[0].blocked.Until() <= now {
 		first := r.waits.deadlines[0]
 		r.waits.remove(first.blocked)
 		if first.blocked.Expire() {
@@ -164,7 +164,7 @@ type deadline struct {
 type deadlines []deadline
 
 func (d deadlines) Len() int           { return len(d) }
-func (d deadlines) Less(i, j int) bool { return d[i].blocked.Deadline < d[j].blocked.Deadline }
+func (d deadlines) Less(i, j int) bool { return d[i].blocked.Until() < d[j].blocked.Until() }
 
 func (d deadlines) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
@@ -188,7 +188,7 @@ func (d *deadlines) Pop() any {
 
 // add takes up a client's deadline, if it has one.
 func (w *waits) add(r *reactor, c *connection, blocked *execute.Blocked) {
-	if blocked.Deadline == 0 || blocked.Place >= 0 {
+	if blocked.Until() == 0 || blocked.Place >= 0 {
 		return
 	}
 	heap.Push(&w.deadlines, deadline{blocked, c})
@@ -209,7 +209,7 @@ func (w *waits) setAlarm(r *reactor) {
 		w.next = 0
 		return
 	}
-	first := w.deadlines[0].blocked.Deadline
+	first := w.deadlines[0].blocked.Until()
 	if w.next != 0 && w.next <= first {
 		return
 	}

@@ -1,14 +1,17 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"hash/fnv"
 
 	"kedis/internal/keyevent"
 	"kedis/storage/digest"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
 	"kedis/storage/rdb"
+	"kedis/storage/walks"
 )
 
 // StreamID is the id of a stream's entry.
@@ -237,22 +240,39 @@ func (s *Stream) Range(from, to StreamID, reverse bool, visit VisitEntry) error 
 	if s.next.Count == 0 || to.Less(from) {
 		return nil
 	}
-	it := s.iterate(layout.KindStreamEntry, from, to, reverse, false)
-	for it.Next() {
-		id, err := layout.EntryOf(it.Key())
-		if err == nil {
-			s.fields, err = layout.StreamFields(s.fields[:0], it.Value())
+	failed := error(nil)
+	err := s.walk(from, to, reverse, func(key, value []byte) bool {
+		id, more := StreamID{}, false
+		if id, failed = layout.EntryOf(key); failed == nil {
+			s.fields, failed = layout.StreamFields(s.fields[:0], value)
 		}
-		if it.Fail(err) || it.Fail(s.db.txn.SpendBytes(len(it.Value()))) {
-			break
+		if failed == nil {
+			failed = s.db.txn.SpendBytes(len(value))
 		}
-		more, err := visit(id, s.fields)
-		if it.Fail(err) || !more {
-			break
+		if failed == nil {
+			more, failed = visit(id, s.fields)
 		}
-	}
+		return more && failed == nil
+	})
 	clear(s.fields)
-	return it.Close()
+	return cmp.Or(failed, err)
+}
+
+// walk shows the records of entries from one id to another, both included. What walks that begin at the same id have found is kept.
+func (s *Stream) walk(from, to StreamID, reverse bool, visit engine.VisitRecord) error {
+	w := walks.Walk{Space: s.db.space.Number, Collection: s.next.ID, Reverse: reverse,
+		Lower: layout.AppendStreamKey(nil, layout.KindStreamEntry, s.next.ID, from)}
+	if to == s.head.Last { // which will be another one soon
+		w.Upper = layout.Behind(layout.KindStreamEntry, s.next.ID)
+	} else {
+		w.Upper = append(layout.AppendStreamKey(nil, layout.KindStreamEntry, s.next.ID, to), 0)
+	}
+	return s.db.txn.Repeat(w, visit, func(rest walks.Walk, visit engine.VisitRecord) error {
+		it := s.db.txn.Iterate(s.db.space, rest.Lower, rest.Upper, reverse, false)
+		for it.Next() && visit(it.Key(), it.Value()) {
+		}
+		return it.Close()
+	})
 }
 
 // iterate walks the records of entries or nodes from one id to another, both included.
@@ -469,7 +489,11 @@ type Trim struct {
 	MinID       StreamID // with ByID: what is before it goes
 	Approximate bool     // only whole nodes go
 	Limit       int64    // how many entries may go, in whole nodes; 0: any number
+
+	before StreamID // nothing from it on goes, unless it is zero
 }
+
+func (o *Trim) bounded() bool { return o.before != StreamID{} }
 
 // trimming is a Trim on its way.
 type trimming struct {
@@ -507,84 +531,122 @@ func (s *Stream) Trim(o *Trim) (removed uint64, err error) {
 // planTrim finds out which nodes go, and how many entries of the one behind them.
 func (s *Stream) planTrim(t *trimming) error {
 	h := &s.head
-	if h.Nodes == 0 || !t.ByID && s.next.Count <= t.MaxLength || t.ByID && !h.First.Less(t.MinID) {
+	if h.Nodes == 0 || !t.ByID && s.next.Count <= t.MaxLength || t.ByID && !h.First.Less(t.MinID) || t.bounded() && !h.First.Less(t.before) {
 		return nil
 	}
-	if stays, err := s.firstNodeStays(t); err != nil || stays {
+	nodes := nodeWalk{stream: s}
+	defer nodes.close()
+	var err error
+	if t.node, err = nodes.first(); err != nil {
 		return err
 	}
-	before, _ := h.LastNode.Previous()
-	it := s.iterate(layout.KindStreamNode, h.FirstNode, before, false, false)
-	defer func() { _ = it.Close() }()
-	behind, err := s.nextNode(it, 0)
-	for err == nil && t.dropped < h.Nodes {
-		t.node = behind
+	for {
 		left, last := s.next.Count-t.removed, t.dropped == h.Nodes-1
 		if !t.ByID && left <= t.MaxLength || t.Limit > 0 && t.removed+uint64(t.node.Entries) > uint64(t.Limit) {
 			return nil
 		}
-		if !last {
-			if behind, err = s.nextNode(it, t.dropped+1); err != nil {
-				return err
-			}
+		if t.Approximate && !t.ByID && left < t.MaxLength+uint64(t.node.Entries) {
+			return nil // nearly every time when XADD asks for it
 		}
-		whole := left-min(left, uint64(t.node.Entries)) >= t.MaxLength
-		if t.ByID {
-			if whole, err = s.endsBefore(&t.node, &behind, last, t.MinID); err != nil {
-				return err
-			}
+		whole, err := s.goesWhole(t, &nodes, last, left)
+		if err != nil {
+			return err
 		}
 		if !whole {
 			return s.planRest(t, left)
 		}
 		t.removed += uint64(t.node.Entries)
-		t.dropped++
+		if t.dropped++; last {
+			return nil
+		}
+		if t.node, err = nodes.next(); err != nil {
+			return err
+		}
 	}
-	return err
 }
 
-// firstNodeStays tells, without a walk, that nothing is to be trimmed approximately, which is so nearly every time when XADD asks for it.
-func (s *Stream) firstNodeStays(t *trimming) (bool, error) {
-	if !t.Approximate || t.ByID {
-		return false, nil
-	}
-	n := s.head.Tail
-	if s.head.Nodes > 1 {
-		value, found, err := s.db.txn.Get(s.db.space, s.entryKey(layout.KindStreamNode, s.head.FirstNode))
-		if err == nil && !found {
-			err = s.miscounted()
-		}
-		if err != nil {
-			return false, err
-		}
-		if n, err = layout.DecodeStreamNode(value); err != nil {
-			return false, err
-		}
-	}
-	return s.next.Count < t.MaxLength+uint64(n.Entries), nil
+// nodeWalk goes over the nodes. Most that trim need only the first one.
+type nodeWalk struct {
+	stream *Stream
+	it     *Iterator
+	number uint64      // of the node that was returned
+	ahead  *placedNode // the one behind it, when it was looked at
 }
 
-// nextNode goes on to the node of a number.
-func (s *Stream) nextNode(it *Iterator, number uint64) (n placedNode, err error) {
-	if number == s.head.Nodes-1 {
+func (w *nodeWalk) first() (n placedNode, err error) {
+	s := w.stream
+	if s.head.Nodes == 1 {
 		return placedNode{s.head.LastNode, s.head.Tail}, nil
 	}
-	if !it.Next() {
-		if err := it.Err(); err != nil {
-			return n, err
-		}
-		return n, s.miscounted()
+	value, found, err := s.db.txn.Get(s.db.space, s.entryKey(layout.KindStreamNode, s.head.FirstNode))
+	if err == nil && !found {
+		err = s.miscounted()
 	}
-	if n.at, err = layout.EntryOf(it.Key()); err == nil {
-		n.StreamNode, err = layout.DecodeStreamNode(it.Value())
+	if err == nil {
+		n.at = s.head.FirstNode
+		n.StreamNode, err = layout.DecodeStreamNode(value)
 	}
 	return n, err
 }
 
+// next goes on to the node behind, which there has to be.
+func (w *nodeWalk) next() (placedNode, error) {
+	n, err := w.peek()
+	w.number, w.ahead = w.number+1, nil
+	return n, err
+}
+
+// peek returns the node behind.
+func (w *nodeWalk) peek() (n placedNode, err error) {
+	s := w.stream
+	switch {
+	case w.ahead != nil:
+		return *w.ahead, nil
+	case w.number+1 == s.head.Nodes-1:
+		return placedNode{s.head.LastNode, s.head.Tail}, nil
+	case w.it == nil:
+		from, _ := s.head.FirstNode.Next()
+		before, _ := s.head.LastNode.Previous()
+		w.it = s.iterate(layout.KindStreamNode, from, before, false, false)
+	}
+	if !w.it.Next() {
+		if err := w.it.Err(); err != nil {
+			return n, err
+		}
+		return n, s.miscounted()
+	}
+	if n.at, err = layout.EntryOf(w.it.Key()); err == nil {
+		n.StreamNode, err = layout.DecodeStreamNode(w.it.Value())
+	}
+	w.ahead = &n
+	return n, err
+}
+
+func (w *nodeWalk) close() {
+	if w.it != nil {
+		_ = w.it.Close()
+	}
+}
+
+// goesWhole tells whether all of a node goes, of a stream that has so many entries from it on.
+func (s *Stream) goesWhole(t *trimming, nodes *nodeWalk, last bool, left uint64) (whole bool, err error) {
+	if t.ByID {
+		whole, err = s.endsBefore(&t.node, nodes, last, t.MinID)
+	} else {
+		whole = left-min(left, uint64(t.node.Entries)) >= t.MaxLength
+	}
+	if err == nil && whole && t.bounded() {
+		whole, err = s.endsBefore(&t.node, nodes, last, t.before)
+	}
+	return whole, err
+}
+
 // endsBefore tells whether all entries of a node come before an id.
-func (s *Stream) endsBefore(n, behind *placedNode, last bool, id StreamID) (bool, error) {
-	if !last && !id.Less(behind.at) {
-		return true, nil
+func (s *Stream) endsBefore(n *placedNode, nodes *nodeWalk, last bool, id StreamID) (bool, error) {
+	if !last {
+		if behind, err := nodes.peek(); err != nil || !id.Less(behind.at) {
+			return err == nil, err
+		}
 	}
 	counted, err := s.countBetween(n.at, id, uint64(n.Entries))
 	return counted == uint64(n.Entries), err
@@ -599,6 +661,11 @@ func (s *Stream) planRest(t *trimming, left uint64) (err error) {
 		t.rest, err = s.countBetween(t.node.at, t.MinID, uint64(t.node.Entries))
 	default:
 		t.rest = left - t.MaxLength
+	}
+	if err == nil && t.bounded() {
+		var free uint64
+		free, err = s.countBetween(t.node.at, t.before, uint64(t.node.Entries))
+		t.rest = min(t.rest, free)
 	}
 	t.removed += t.rest
 	return err
@@ -663,34 +730,45 @@ func (s *Stream) trimEntries(t *trimming) error {
 	if former.Less(t.node.at) {
 		from = t.node.at
 	}
-	if t.rest == 0 {
-		found, err := s.Has(from) // it is there, unless it was deleted by itself
-		if err != nil {
+	found := false
+	if t.rest == 0 { // it is there, unless it was deleted by itself
+		var err error
+		if found, err = s.Has(from); err != nil {
 			return err
 		}
-		if found {
-			h.First = from
-			return s.removeBefore(layout.KindStreamEntry, layout.StreamEntries, former, h.First, t.removed, trimEntries)
-		}
 	}
-	it := s.iterate(layout.KindStreamEntry, from, h.Last, false, true)
-	for passed := uint64(0); passed <= t.rest; passed++ {
+	if found {
+		h.First = from
+		return s.removeBefore(layout.KindStreamEntry, layout.StreamEntries, former, h.First, t.removed, trimEntries)
+	}
+	passed := t.removed == t.rest && t.removed <= trimEntries
+	if err := s.passEntries(from, t.rest, passed); err != nil || passed {
+		return err
+	}
+	return s.removeBefore(layout.KindStreamEntry, layout.StreamEntries, former, h.First, t.removed, trimEntries)
+}
+
+// passEntries makes the entry first that comes behind so many, from an id on. It removes those that it passes, if they are to be.
+func (s *Stream) passEntries(from StreamID, count uint64, remove bool) error {
+	it := s.iterate(layout.KindStreamEntry, from, s.head.Last, false, true)
+	for passed := uint64(0); ; passed++ {
 		if !it.Next() {
 			if it.Err() == nil {
 				it.Fail(s.miscounted())
 			}
 			break
 		}
+		if passed == count {
+			id, err := layout.EntryOf(it.Key())
+			it.Fail(err)
+			s.head.First = id
+			break
+		}
+		if remove && it.Fail(s.db.txn.Delete(s.db.space, it.Key())) {
+			break
+		}
 	}
-	if it.Err() == nil {
-		id, err := layout.EntryOf(it.Key())
-		it.Fail(err)
-		h.First = id
-	}
-	if err := it.Close(); err != nil {
-		return err
-	}
-	return s.removeBefore(layout.KindStreamEntry, layout.StreamEntries, former, h.First, t.removed, trimEntries)
+	return it.Close()
 }
 
 // removeBefore removes count records from the beginning up to an id: one by one, or by a record
@@ -702,6 +780,9 @@ func (s *Stream) removeBefore(kind byte, part layout.Type, from, before StreamID
 	}
 	if count > most {
 		return t.AbandonPart(d.space, s.next.ID, before.Append(nil), part, count)
+	}
+	if count == 1 { // it stands where they begin
+		return t.Delete(d.space, s.entryKey(kind, from))
 	}
 	it := s.iterate(kind, from, before, false, true)
 	for seen := uint64(0); seen < count && it.Next(); seen++ {

@@ -94,6 +94,11 @@ type Config struct {
 	ReplicaFieldExpiry    Value[FieldExpiry]
 	ReplicaLogLimit       Bytes // 0 is none
 	MinReplicasToWrite    Int
+	SynchronousReplicas   Int
+	SynchronousTimeout    Int // ms; 0: none
+	SynchronousReads      Bool
+	SentinelQuorum        Int
+	SentinelUser          String
 	MinReplicasMaxLag     Int // seconds; 0 turns MinReplicasToWrite off
 	ReplicaPriority       Int
 	ReplicaAnnounced      Bool

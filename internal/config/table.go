@@ -228,6 +228,24 @@ func (c *Config) replication() []*option {
 			"How many replicas have to keep up for writes to be taken. 0 asks for none.").or("min-slaves-to-write"),
 		row("min-replicas-max-lag", &c.MinReplicasMaxLag, integer(0, mostInt, "seconds"), "10", live,
 			"How long ago a replica may have been heard of that keeps up. 0 turns min-replicas-to-write off.").or("min-slaves-max-lag"),
+		row("synchronous-replicas", &c.SynchronousReplicas, integer(0, 1000, "replicas"), "0", byHook,
+			`How many replicas have to have what a reply, a message or a notification depends on before it leaves.
+			With as many as may be promoted, a failover loses nothing that a client was told. While fewer are
+			connected, writes are refused. 0 waits for none, and what the last moments wrote may be lost with
+			the server. A client sets a number of its own with CLIENT REPLICAS.`),
+		row("synchronous-timeout", &c.SynchronousTimeout, integer(0, unlimited, "milliseconds"), "10000", live,
+			`How long a reply waits for replicas. Then its client gets an error instead, which says that the
+			outcome is unknown, and is disconnected. 0 waits for ever.`),
+		row("synchronous-reads", &c.SynchronousReads, yesNo(), "no", live,
+			`Whether replicas have to acknowledge after each read, too, that this server is their primary. Then a
+			primary that was replaced without knowing of it answers no reads with old data; each read takes
+			the way to a replica and back.`),
+		row("sentinel-quorum", &c.SentinelQuorum, integer(0, 1000, "Sentinels"), "0", live,
+			`How many Sentinels have to say that another server has become the primary for this one to refuse
+			writes and follow it, without waiting for REPLICAOF. 0 waits for that. Only Sentinels that have
+			authenticated as sentinel-user with a password are listened to.`),
+		row("sentinel-user", &c.SentinelUser, untilNUL("a user's name"), "default", live,
+			"The user that Sentinels authenticate as, for sentinel-quorum."),
 		row("replica-priority", &c.ReplicaPriority, integer(0, mostInt, ""), "100", live,
 			"Sentinel promotes the replica with the lowest number, and never one with 0.").or("slave-priority"),
 		row("replica-announced", &c.ReplicaAnnounced, yesNo(), "yes", live,

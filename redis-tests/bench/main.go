@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,7 +92,7 @@ func (p *plan) compare() (err error) {
 	fmt.Fprintf(raw, "%s\n", pair.versions())
 
 	var results []result
-	for _, w := range workloads {
+	for _, w := range slices.Concat(workloads, streamWorkloads) {
 		if !p.only.MatchString(w.name) {
 			continue
 		}

@@ -42,7 +42,8 @@ func targets(name string) [3]float64 {
 		return [3]float64{0.1, 0.1, 0.1}
 	case "SET":
 		return plainSets
-	case "LRANGE_100", "HGETALL_100", "HGETALL_100_SHORT", "HGETALL_10_OF_MANY", "ZRANGE_100", "ZREVRANGE_100_OF_MANY":
+	case "LRANGE_100", "HGETALL_100", "HGETALL_100_SHORT", "HGETALL_10_OF_MANY", "ZRANGE_100", "ZREVRANGE_100_OF_MANY",
+		"XADD", "XADD_MAXLEN", "XREAD_LAST_10", "XRANGE_10", "XREADGROUP", "XACK", "GEOSEARCH":
 		return ranges
 	}
 	return writes
@@ -114,12 +115,7 @@ func flush(_ *plan, server *launch.Server) error {
 func fillStrings(p *plan, server *launch.Server) error {
 	for _, command := range [][]string{{"set", "key:__rand_int__", "__data__"}, {"get", "key:__rand_int__"}} {
 		arguments := []string{"-P", "64", "-n", strconv.Itoa(4 * p.keys), command[0]}
-		arguments = append(arguments, command[1:]...)
-		for i, argument := range arguments {
-			if argument == "__data__" {
-				arguments[i] = strings.Repeat("x", p.valueSize)
-			}
-		}
+		arguments = append(arguments, p.withData(command[1:])...)
 		if _, err := p.benchmark(server.Port, arguments...); err != nil {
 			return err
 		}
@@ -230,6 +226,17 @@ func (w *workload) share(depth int) float64 {
 	return w.requests
 }
 
+// withData puts a value in the place of __data__, which redis-benchmark itself doesn't for requests of others.
+func (p *plan) withData(request []string) []string {
+	request = slices.Clone(request)
+	for i, word := range request {
+		if word == "__data__" {
+			request[i] = strings.Repeat("x", p.valueSize)
+		}
+	}
+	return request
+}
+
 // sample is what one run of redis-benchmark told.
 type sample struct {
 	rate                float64 // requests/s
@@ -295,7 +302,7 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 	if w.test != "" {
 		arguments = append(arguments, "-t", w.test)
 	} else {
-		arguments = append(arguments, w.request...)
+		arguments = append(arguments, p.withData(w.request)...)
 	}
 	for round := range 1 + p.roundsAt(depth) {
 		for turn := range 2 {

@@ -36,6 +36,10 @@ var differs = map[string]string{
 	"setex deprecated":              "7.2 tells of SET",
 	"setnx deprecated":              "7.2 tells of SET",
 	"quit deprecated":               "7.2 wants clients to close",
+	"set history":                   "8.4 has IFEQ and its kin",
+	"xadd history":                  "8.2 has KEEPREF and its kin",
+	"xtrim history":                 "8.2 has KEEPREF and its kin",
+	"xreadgroup history":            "8.4 has CLAIM",
 }
 
 // onlyHere are the commands that the oracle doesn't have.
@@ -56,6 +60,12 @@ var onlyHere = map[string]string{
 	"hgetdel":           "8.0",
 	"hgetex":            "8.0",
 	"hsetex":            "8.0",
+	"digest":            "8.4",
+	"xdelex":            "8.2",
+	"xackdel":           "8.2",
+	"delex":             "8.4",
+	"delifeq":           "Valkey 9.0",
+	"msetex":            "8.4, Valkey 9.1",
 }
 
 // The fields of a reply to COMMAND INFO, in order (redis.io/commands/command).

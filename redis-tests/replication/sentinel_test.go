@@ -20,17 +20,17 @@ type watched struct {
 	sentinels []*launch.Server
 }
 
-// watch starts three servers, the first of them the primary, and so many Sentinels.
-func watch(t *testing.T, program launch.Program, sentinels int) *watched {
+// watch starts three servers, the first of them the primary, and so many Sentinels, which authenticate as a user of theirs.
+func watch(t *testing.T, program launch.Program, sentinels int, options ...string) *watched {
 	t.Helper()
 	w := &watched{t: t}
 	for range 3 {
 		directory := t.TempDir()
 		file := filepath.Join(directory, "kedis.conf")
-		write(t, file, "replica-priority 100\n")
+		write(t, file, "replica-priority 100\nuser sentinel on >watch &* +@all\n")
 		configured := program
 		configured.Line = append(slices.Clone(program.Line), file)
-		server, err := configured.Start(directory)
+		server, err := configured.Start(directory, options...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func startSentinel(t *testing.T, primary, quorum int) *launch.Server {
 	directory := t.TempDir()
 	file := filepath.Join(directory, "sentinel.conf")
 	write(t, file, fmt.Sprintf("sentinel monitor it 127.0.0.1 %d %d\nsentinel down-after-milliseconds it 3000\n"+
-		"sentinel failover-timeout it 10000\nsentinel parallel-syncs it 1\n", primary, quorum))
+		"sentinel failover-timeout it 10000\nsentinel parallel-syncs it 1\nsentinel auth-user it sentinel\nsentinel auth-pass it watch\n", primary, quorum))
 	redis := launch.MustOracle(t)
 	server, err := launch.Program{Line: append(redis.Line, file, "--sentinel")}.Start(directory)
 	if err != nil {

@@ -85,6 +85,9 @@ func clientModes() []Command {
 		{Name: "no-evict", Arity: 3, Flags: own | Admin, Categories: CategoryConnection, Run: cmdClientNoEvict,
 			Since: "7.0.0", Complexity: "O(1)", Syntax: "<ON | OFF>",
 			Summary: "Marks a connection as one not to be closed when clients take too much memory, which Kedis never does."},
+		{Name: "replicas", Arity: 3, Flags: own, Categories: CategoryConnection, Run: cmdClientReplicas,
+			Since: "7.2.0", Complexity: "O(1)", Syntax: "<number | DEFAULT>",
+			Summary: "Says how many replicas have to have what the connection is told; only Kedis has this."},
 		{Name: "no-touch", Arity: 3, Flags: own, Categories: CategoryConnection, Run: cmdClientNoTouch,
 			Since: "7.2.0", Complexity: "O(1)", Syntax: "<ON | OFF>",
 			Summary: "Says whether commands change the times of access, which Kedis does not keep."},
@@ -134,6 +137,8 @@ var clientHelp = []string{
 	"    Say whether commands are answered.",
 	"SETNAME <name>",
 	"    Give the connection a name.",
+	"REPLICAS (<number>|DEFAULT)",
+	"    Have so many replicas acknowledge what the connection is told, or as many as are configured.",
 	"SETINFO <LIB-NAME|LIB-VER> <value>",
 	"    Tell which client library uses the connection.",
 	"UNBLOCK <clientid> [TIMEOUT|ERROR]",
@@ -604,6 +609,23 @@ func cmdClientNoEvict(c *Invocation) error {
 	c.Reply.OK()
 	return nil
 }
+
+// cmdClientReplicas sets synchronous-replicas for the connection.
+func cmdClientReplicas(c *Invocation) error {
+	if word := c.Args[2]; !equalFold(word, "default") {
+		n, ok := number.ParseInt(word)
+		if !ok || n < 0 || n > mostSynchronousReplicas {
+			return Error("ERR the number of replicas is not from 0 to 1000, nor DEFAULT")
+		}
+		c.Engine.WaitForReplicas(c.Session, int(n))
+	} else {
+		c.Engine.WaitForReplicas(c.Session, execute.ConfiguredReplicas)
+	}
+	c.Reply.OK()
+	return nil
+}
+
+const mostSynchronousReplicas = 1000
 
 func cmdClientNoTouch(c *Invocation) error {
 	on, err := parseSwitch(c.Args[2])

@@ -241,6 +241,7 @@ func cmdReset(c *Invocation) error {
 	s.SetName("")
 	s.NoEvict.Store(false)
 	s.NoTouch.Store(false)
+	c.Engine.WaitForReplicas(s, execute.ConfiguredReplicas)
 	c.Engine.SignOut(s)
 	s.ReplyMode = execute.ReplyOn
 	c.Reply.SimpleString("RESET")

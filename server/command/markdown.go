@@ -14,7 +14,8 @@ const markdownIntroduction = `# Commands
 These are the commands that Kedis has, %d with their subcommands. They do what they do in Redis %s, down to the
 words of their errors, unless something else is said. In the syntax, words in capitals stand for themselves, what is
 in square brackets may be left out, a bar stands between alternatives, and dots say that something may come again.
-COMMAND DOCS tells the same to clients. "Since" is the version of Redis that brought a command.
+COMMAND DOCS tells the same to clients. "Since" is the version of Redis that brought a command, or of Valkey where it says so; what versions
+from 7.4 on have added to older commands is said behind them.
 `
 
 // Markdown is docs/commands.md.
@@ -59,7 +60,22 @@ func markdown(c *Command) string {
 	if c.History.Deprecated != "" {
 		summary += fmt.Sprintf(" Deprecated since %s; instead there is %s.", c.History.Deprecated, c.History.ReplacedBy)
 	}
-	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", cell(words), c.Since, cell(c.Complexity), cell(summary))
+	since := c.Since
+	if c.Valkey {
+		since = "Valkey " + since
+	}
+	for _, change := range c.History.Changes {
+		if recent(change.Version) {
+			summary += fmt.Sprintf(" %s: %s", change.Version, change.Text)
+		}
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", cell(words), since, cell(c.Complexity), cell(summary))
+}
+
+// recent tells whether a version is younger than the one that Kedis says it is.
+func recent(version string) bool {
+	major, rest, _ := strings.Cut(version, ".")
+	return major > "7" || major == "7" && rest >= "4"
 }
 
 // shownSyntax is a Syntax without the types of words.

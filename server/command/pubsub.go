@@ -159,7 +159,20 @@ func cmdPublish(c *Invocation) error {
 		return err
 	}
 	publish(c, receivers)
+	hearSentinel(c)
 	return nil
+}
+
+// hearSentinel tells the server's part in replication what a Sentinel publishes, if that is who its user
+// says it is.
+func hearSentinel(c *Invocation) {
+	if c.Engine.Config.SentinelQuorum.Get() == 0 || string(c.Args[1]) != "__sentinel__:hello" {
+		return
+	}
+	s := c.Session
+	if user := s.User; user != nil && s.Authenticated && !user.NeedsNoPassword() && user.Name() == c.Engine.Config.SentinelUser.Get() {
+		c.Engine.Replication().HeardSentinel(s.ID, c.Args[2])
+	}
 }
 
 func cmdSPublish(c *Invocation) error {

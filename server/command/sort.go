@@ -92,15 +92,14 @@ func (s *sorting) looksElsewhere() bool {
 		slices.ContainsFunc(s.gets, func(p sortorder.Pattern) bool { return !p.Constant })
 }
 
-// sortFlags makes SORT a read when it stores nothing, and a walk over the database when it follows
-// patterns: then it reads a view.
+// sortFlags makes SORT a read when it stores nothing, and tells whether it follows patterns.
 func sortFlags(flags Flags, args [][]byte) Flags {
 	s, err := parseSort(args[2:], flags&Write != 0)
 	if err != nil || s.store == nil {
 		flags &^= Write
 	}
 	if err == nil && s.looksElsewhere() {
-		flags |= Walk
+		flags |= Follow
 	}
 	return flags
 }
@@ -162,17 +161,18 @@ func sortAside(c *Invocation, s *sorting, source *storage.SortSource) (*sortorde
 		db, end = c.ReadBeside()
 		defer end()
 	}
-	elements, err := s.collect(db, source)
+	r := patternReader{c: c, db: db}
+	elements, err := s.collect(&r, source)
 	if err != nil || len(s.gets) == 0 {
 		return elements, err
 	}
 	values := &sortorder.Elements{}
-	err = s.each(db, elements, func(value []byte, _ bool) { values.Add(value) })
+	err = s.each(&r, elements, func(value []byte, _ bool) { values.Add(value) })
 	return values, err
 }
 
 // collect returns the elements in their order, cut down to the window that LIMIT leaves.
-func (s *sorting) collect(db storage.DB, source *storage.SortSource) (*sortorder.Elements, error) {
+func (s *sorting) collect(r *patternReader, source *storage.SortSource) (*sortorder.Elements, error) {
 	first, limit := sortorder.Window(s.offset, s.count, source.Len())
 	elements := &sortorder.Elements{}
 	if s.unsorted && source.Type != layout.Set {
@@ -185,7 +185,7 @@ func (s *sorting) collect(db storage.DB, source *storage.SortSource) (*sortorder
 		elements.Cut(first, limit)
 		return elements, nil
 	}
-	if err := s.weigh(db, elements); err != nil {
+	if err := s.weigh(r, elements); err != nil {
 		return nil, err
 	}
 	s.order.Sort(elements, first, limit)
@@ -193,14 +193,13 @@ func (s *sorting) collect(db storage.DB, source *storage.SortSource) (*sortorder
 }
 
 // weigh finds out what each element is sorted by.
-func (s *sorting) weigh(db storage.DB, elements *sortorder.Elements) error {
-	var key []byte
+func (s *sorting) weigh(r *patternReader, elements *sortorder.Elements) error {
 	for i := range elements.Len() {
 		letOthersRun(i)
 		weight, found := elements.Value(i), true
 		if s.by != nil {
 			var err error
-			if weight, found, err = patternValue(db, s.by, &key, weight); err != nil {
+			if weight, found, err = r.value(s.by, weight); err != nil {
 				return err
 			}
 		}
@@ -226,29 +225,46 @@ func letOthersRun(i int) {
 	}
 }
 
-// patternValue returns what a pattern names for an element, in the scratch memory of key where it has to be
-// put together. It is valid until the next one is read.
-func patternValue(db storage.DB, p *sortorder.Pattern, key *[]byte, element []byte) (value []byte, found bool, err error) {
+// patternReader reads what patterns name.
+type patternReader struct {
+	c     *Invocation
+	db    storage.DB
+	key   []byte // scratch memory
+	found int    // keys
+}
+
+// mostFound is how many keys that turn up are locked, in a transaction, before it runs again without others.
+const mostFound = 10_000
+
+// value returns what a pattern names for an element. It is valid until the next one is read.
+func (r *patternReader) value(p *sortorder.Pattern, element []byte) (value []byte, found bool, err error) {
 	switch {
 	case p.Self:
 		return element, true, nil
 	case p.Constant:
 		return nil, false, nil
 	}
-	*key = p.AppendKey((*key)[:0], element)
-	return db.SortValue(*key, p.Field)
+	r.key = p.AppendKey(r.key[:0], element)
+	if r.found++; r.found > mostFound {
+		err = r.c.NeedAlone()
+	} else {
+		err = r.c.LockFound(r.db.Number(), r.key)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return r.db.SortValue(r.key, p.Field)
 }
 
 // each visits what SORT returns: the elements, or what the patterns of GET name for each of them.
-func (s *sorting) each(db storage.DB, elements *sortorder.Elements, visit func(value []byte, found bool)) error {
-	var key []byte
+func (s *sorting) each(r *patternReader, elements *sortorder.Elements, visit func(value []byte, found bool)) error {
 	for i := range elements.Len() {
 		letOthersRun(i)
 		if len(s.gets) == 0 {
 			visit(elements.Value(i), true)
 		}
 		for j := range s.gets {
-			value, found, err := patternValue(db, &s.gets[j], &key, elements.Value(i))
+			value, found, err := r.value(&s.gets[j], elements.Value(i))
 			if err != nil {
 				return err
 			}
@@ -259,12 +275,13 @@ func (s *sorting) each(db storage.DB, elements *sortorder.Elements, visit func(v
 }
 
 func replySorted(c *Invocation, s *sorting, source *storage.SortSource) error {
-	elements, err := s.collect(c.DB, source)
+	r := patternReader{c: c, db: c.DB}
+	elements, err := s.collect(&r, source)
 	if err != nil {
 		return err
 	}
 	c.Reply.Array(elements.Len() * max(len(s.gets), 1))
-	return s.each(c.DB, elements, func(value []byte, found bool) {
+	return s.each(&r, elements, func(value []byte, found bool) {
 		if found {
 			c.Reply.Bulk(value)
 		} else {

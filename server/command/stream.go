@@ -1,6 +1,8 @@
 package command
 
 import (
+	"slices"
+
 	"kedis/internal/keyevent"
 	"kedis/server/execute"
 	"kedis/storage"
@@ -8,21 +10,21 @@ import (
 )
 
 func streamFamily() Family {
-	rows := append(streamEntryCommands(), streamReadCommands()...)
-	return Family{Commands: append(append(rows, streamGroupCommands()...), streamInfoCommands()...), Errors: map[error]string{
+	rows := slices.Concat(streamEntryCommands(), streamReferenceCommands(), streamReadCommands(), streamGroupCommands(), streamInfoCommands())
+	return Family{Commands: rows, Errors: map[error]string{
 		storage.ErrStreamOrder: string(errStreamOrder),
 		storage.ErrStreamSize:  "ERR Elements are too large to be stored",
 	}}
 }
 
 func streamEntryCommands() []Command {
-	const trimming = "[<MAXLEN | MINID> [= | ~] threshold [LIMIT count]]"
+	const trimming = "<MAXLEN | MINID> [= | ~] threshold [LIMIT count]"
 	return []Command{
 		{Name: "xadd", Arity: -5, Flags: Write | DenyOOM | Fast, Categories: CategoryStream,
 			Keys: []KeySpec{{Flags: RW | Update, Index: 1, Step: 1, Notes: "UPDATE instead of INSERT because of the optional trimming feature"}},
 			Tips: []string{"nondeterministic_output"}, Run: cmdXAdd,
 			Group: "stream", Since: "5.0.0", Complexity: "O(1) when adding; O(N) where N is the number of entries that are trimmed",
-			Syntax:  "key [NOMKSTREAM] " + trimming + " <* | id> field value [field value ...]",
+			Syntax:  "key [NOMKSTREAM] " + referenceOptions + " [" + trimming + "] <* | id> field value [field value ...]",
 			Summary: "Adds an entry to a stream, and makes it if it is missing."},
 		{Name: "xlen", Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RO)}, Run: cmdXLen,
@@ -41,7 +43,7 @@ func streamEntryCommands() []Command {
 			Summary: "Removes entries of a stream."},
 		{Name: "xtrim", Arity: -4, Flags: Write, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RW|Delete)}, Tips: []string{"nondeterministic_output"}, Run: cmdXTrim,
-			Group: "stream", Since: "5.0.0", Complexity: "O(N) where N is the number of nodes that are removed", Syntax: "key " + trimming[1:len(trimming)-1],
+			Group: "stream", Since: "5.0.0", Complexity: "O(N) where N is the number of nodes that are removed", Syntax: "key " + trimming + " " + referenceOptions,
 			Summary: "Removes entries at the beginning of a stream."},
 		{Name: "xsetid", Arity: -3, Flags: Write | DenyOOM | Fast, Categories: CategoryStream,
 			Keys: []KeySpec{oneKey(1, RW|Update)}, Run: cmdXSetID,
@@ -64,6 +66,7 @@ const errStreamOrder = Error("ERR The ID specified in XADD is equal or smaller t
 // trimOptions are those of XADD and XTRIM.
 type trimOptions struct {
 	storage.Trim
+	referenceOption
 	given, limited bool
 	noMakeStream   bool
 }
@@ -95,6 +98,7 @@ func (o *trimOptions) parse(a *arguments, adding bool) {
 			}
 		case adding && a.flag("NOMKSTREAM"):
 			o.noMakeStream = true
+		case o.referenceOption.parse(a):
 		default:
 			return
 		}
@@ -134,20 +138,21 @@ func (o *trimOptions) check(c *Invocation, adding bool) error {
 	return nil
 }
 
-// effect appends how the same is trimmed elsewhere, where nodes may have other borders.
+// effect appends how the same is trimmed elsewhere, where nodes may have other borders, and groups aren't asked.
 func (o *trimOptions) effect(words [][]byte, s *storage.Stream) [][]byte {
+	asItIs := o.Approximate || o.References == storage.Acknowledged
 	if o.ByID {
 		id := o.MinID
-		if o.Approximate {
+		if asItIs {
 			id = s.Head().First
 		}
-		if o.Approximate && s.Len() == 0 {
+		if asItIs && s.Len() == 0 {
 			return append(words, wordMaxLen, wordExactly, formatInteger(0))
 		}
 		return append(words, wordMinID, wordExactly, formatStreamID(id))
 	}
 	length := o.MaxLength
-	if o.Approximate {
+	if asItIs {
 		length = s.Len()
 	}
 	return append(words, wordMaxLen, wordExactly, formatInteger(int64(length)))
@@ -215,28 +220,25 @@ func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]
 	if err := s.Append(id, fields); err != nil {
 		return err
 	}
-	var words [][]byte
-	events := append(make([]keyevent.Name, 0, 2), keyevent.XAdd)
-	if o.given {
-		removed, err := s.Trim(&o.Trim)
-		if err != nil {
-			return err
-		}
-		if removed > 0 {
-			events = append(events, keyevent.XTrim)
-		}
-		words = o.effect(append(words, wordXAdd, c.Args[1]), s)
-	} else {
-		words = append(make([][]byte, 0, 3+len(fields)), wordXAdd, c.Args[1])
-	}
-	if err := s.Save(events...); err != nil {
-		return err
-	}
 	var text [48]byte
 	formatted := appendStreamID(text[:0], id)
-	c.Effect(append(append(words, formatted), fields...)...)
 	c.Reply.Bulk(formatted)
-	return nil
+	if !o.given {
+		words := append(make([][]byte, 0, 3+len(fields)), wordXAdd, c.Args[1], formatted)
+		c.Effect(append(words, fields...)...)
+		return s.Save(keyevent.XAdd)
+	}
+	removed, err := o.trim(c, s, func() {
+		words := o.effect([][]byte{wordXAdd, c.Args[1]}, s)
+		c.Effect(append(append(words, formatted), fields...)...)
+	})
+	switch {
+	case err != nil:
+		return err
+	case removed > 0:
+		return s.Save(keyevent.XAdd, keyevent.XTrim)
+	}
+	return s.Save(keyevent.XAdd)
 }
 
 func cmdXLen(c *Invocation) error {
@@ -333,7 +335,12 @@ func cmdXTrim(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	removed, err := s.Trim(&o.Trim)
+	length := s.Len()
+	removed, err := o.trim(c, &s, func() {
+		if s.Len() < length {
+			c.Effect(o.effect([][]byte{wordXTrim, c.Args[1]}, &s)...)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -341,7 +348,6 @@ func cmdXTrim(c *Invocation) error {
 	if removed == 0 {
 		return nil
 	}
-	c.Effect(o.effect([][]byte{wordXTrim, c.Args[1]}, &s)...)
 	return s.Save(keyevent.XTrim)
 }
 

@@ -145,6 +145,10 @@ func replyStreamID(c *Invocation, id storage.StreamID) {
 // replyEntry replies an entry: its id, and its fields and values.
 func replyEntry(c *Invocation, id storage.StreamID, fields [][]byte) {
 	c.Reply.Array(2)
+	replyEntryFields(c, id, fields)
+}
+
+func replyEntryFields(c *Invocation, id storage.StreamID, fields [][]byte) {
 	replyStreamID(c, id)
 	c.Reply.Array(len(fields))
 	for _, text := range fields {

@@ -24,7 +24,7 @@ func streamReadCommands() []Command {
 		{Name: "xreadgroup", Arity: -7, Flags: Write | Blocking | MovableKeys, Categories: CategoryStream,
 			Keys: keys(4), GetKeys: streamReadKeys, Run: func(c *Invocation) error { return readStreams(c, true) },
 			Group: "stream", Since: "5.0.0", Complexity: complexity,
-			Syntax:  "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
+			Syntax:  "GROUP group consumer [COUNT count] [BLOCK milliseconds] [CLAIM min-idle-time:integer] [NOACK] STREAMS key [key ...] id [id ...]",
 			Summary: "Returns entries of several streams to a consumer of a group, new ones or those that are pending for it, or waits for one."},
 	}
 }
@@ -34,7 +34,7 @@ func streamReadKeys(args [][]byte) ([]KeyReference, error) {
 	at := 1
 	for ; at < len(args) && !equalFold(args[at], "STREAMS"); at++ {
 		switch {
-		case equalFold(args[at], "BLOCK"), equalFold(args[at], "COUNT"):
+		case equalFold(args[at], "BLOCK"), equalFold(args[at], "COUNT"), equalFold(args[at], "CLAIM"):
 			at++
 		case equalFold(args[at], "GROUP"):
 			at += 2
@@ -64,6 +64,7 @@ type streamReading struct {
 	noAck           bool
 	blocks          bool          // it waits when there is nothing
 	timeout         time.Duration // 0: for ever
+	claims          *idleClaim    // nil: what is pending for others isn't asked for
 	keys, ids       [][]byte
 	streams         []readingFrom
 }
@@ -134,6 +135,9 @@ func (r *streamReading) wait(c *Invocation) error {
 	if r.timeout > 0 {
 		blocked.Deadline = c.Engine.After(r.timeout)
 	}
+	if r.claims != nil {
+		blocked.Again = c.Engine.After(r.claims.wait(c.Now))
+	}
 	return c.BlockForKeys(blocked, execute.WaitForKeys{Type: layout.Stream, Keys: r.keys, Gone: r.group != nil,
 		Serve: func(c *Invocation, key []byte) (bool, error) { return r.serveBlocked(c, key) }})
 }
@@ -193,6 +197,10 @@ func parseStreamReading(c *Invocation, grouped bool) (r streamReading, err error
 				return r, Error("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
 			}
 			r.noAck = true
+		case more >= 1 && grouped && a.flag("CLAIM"):
+			if r.claims, err = parseIdleClaim(a.next()); err != nil {
+				return r, err
+			}
 		default:
 			return r, ErrSyntax
 		}
@@ -307,6 +315,9 @@ func (r *streamReading) serve(c *Invocation, f *readingFrom) (bool, error) {
 		}
 	}
 	d := delivery{Invocation: c, readingFrom: f, consumer: consumer, created: !found, count: r.count, noAck: r.noAck}
+	if !f.history {
+		d.claims = r.claims
+	}
 	return d.deliver()
 }
 
@@ -347,6 +358,7 @@ type delivery struct {
 	created  bool
 	count    int64
 	noAck    bool
+	claims   *idleClaim
 
 	delivered int
 }
@@ -354,8 +366,8 @@ type delivery struct {
 func (d *delivery) deliver() (served bool, err error) {
 	if d.history {
 		served, err = true, d.replyHistory()
-	} else if d.Len() > 0 && d.group.State().Last.Less(d.Head().Last) {
-		err = d.replyNew()
+	} else {
+		err = d.replyEntries()
 		served = d.delivered > 0
 	}
 	if err != nil {
@@ -375,14 +387,41 @@ func (d *delivery) deliver() (served bool, err error) {
 	return served, d.Save()
 }
 
-// replyNew replies entries that nobody of the group has got.
-func (d *delivery) replyNew() error {
+// replyEntries replies what has been pending for long, if that is asked for, and entries that nobody of the group has got.
+func (d *delivery) replyEntries() error {
 	mark := d.Reply.Mark()
 	replyStreamKey(d.Invocation, d.key)
 	reply := d.Reply.BeginArray()
+	if d.claims != nil {
+		if err := d.replyIdle(); err != nil {
+			return err
+		}
+	}
+	if d.count == 0 || int64(d.delivered) < d.count {
+		if err := d.replyNew(); err != nil {
+			return err
+		}
+	}
+	d.Reply.EndArray(reply, d.delivered)
+	if d.delivered == 0 {
+		d.Reply.Rewind(mark)
+	}
+	return nil
+}
+
+// replyNew replies entries that nobody of the group has got.
+func (d *delivery) replyNew() error {
+	if d.Len() == 0 || !d.group.State().Last.Less(d.Head().Last) {
+		return nil
+	}
+	before := d.delivered
 	from, _ := d.group.State().Last.Next()
 	err := d.Range(from, layout.LastStreamID, false, func(id storage.StreamID, fields [][]byte) (bool, error) {
-		replyEntry(d.Invocation, id, fields)
+		if d.claims == nil {
+			replyEntry(d.Invocation, id, fields)
+		} else {
+			replyClaimed(d.Invocation, id, fields, 0, 0)
+		}
 		d.delivered++
 		d.group.Advance(id)
 		if !d.noAck {
@@ -392,12 +431,9 @@ func (d *delivery) replyNew() error {
 		}
 		return int64(d.delivered) != d.count, nil
 	})
-	d.Reply.EndArray(reply, d.delivered)
-	if d.delivered == 0 {
-		d.Reply.Rewind(mark)
-		return err
+	if err == nil && d.delivered > before {
+		effectGroupID(d.Invocation, d.key, d.group)
 	}
-	effectGroupID(d.Invocation, d.key, d.group)
 	return err
 }
 

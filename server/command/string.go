@@ -2,6 +2,7 @@ package command
 
 import (
 	"math"
+	"slices"
 
 	"kedis/internal/keyevent"
 	"kedis/internal/number"
@@ -21,7 +22,7 @@ const (
 
 func stringFamily() Family {
 	return Family{
-		Commands: append(stringReads(), stringWrites()...),
+		Commands: slices.Concat(stringReads(), stringWrites(), stringConditionCommands(), []Command{msetexCommand()}),
 		Errors: map[error]string{
 			storage.ErrNotInteger: string(ErrNotInteger),
 			storage.ErrNotFloat:   string(ErrNotFloat),
@@ -96,13 +97,16 @@ func stringWrites() []Command {
 	}...)
 }
 
+// What SET and its kin take.
+const expiryTimes = "EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds"
+
 func stringSetters() []Command {
 	return []Command{
 		{Name: "set", Arity: -3, Flags: Write | DenyOOM, Categories: CategoryString,
 			Keys: []KeySpec{{Flags: RW | Access | Update | VariableFlags, Index: 1, Step: 1,
 				Notes: "RW and ACCESS due to the optional `GET` argument"}}, KeyFlags: setKeyFlags, Run: cmdSet,
 			Group: "string", Since: "1.0.0", Complexity: "O(1)",
-			Syntax:  "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+			Syntax:  "key value [NX | XX | " + stringConditions + "] [GET] [" + expiryTimes + " | KEEPTTL]",
 			Summary: "Sets a key to a string, whatever it held before, and perhaps when it expires."},
 		{Name: "setnx", Arity: 3, Flags: Write | DenyOOM | Fast, Categories: CategoryString,
 			Keys: []KeySpec{oneKey(1, OW|Insert)}, Run: cmdSetNX,
@@ -138,7 +142,7 @@ func stringSetters() []Command {
 			Keys: []KeySpec{{Flags: RW | Access | Update, Index: 1, Step: 1,
 				Notes: "RW and UPDATE because it changes the TTL"}}, Run: cmdGetEx,
 			Group: "string", Since: "6.2.0", Complexity: "O(1)",
-			Syntax:  "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+			Syntax:  "key [" + expiryTimes + " | PERSIST]",
 			Summary: "Returns a string, and perhaps changes when it expires."},
 	}
 }
@@ -258,6 +262,8 @@ var expiryUnits = [...]expiryUnit{{"EX", 1000, true}, {"PX", 1, true}, {"EXAT", 
 type stringOptions struct {
 	nx, xx, get, keepTTL, persist bool
 
+	condition stringCondition
+
 	unit *expiryUnit // nil: no time is given
 	time []byte
 }
@@ -268,19 +274,29 @@ func parseSetOptions(words [][]byte) (stringOptions, error) {
 	a := arguments{words: words}
 	for a.more() {
 		switch {
-		case !o.xx && a.flag("NX"):
+		case !o.xx && !o.condition.given() && a.flag("NX"):
 			o.nx = true
-		case !o.nx && a.flag("XX"):
+		case !o.nx && !o.condition.given() && a.flag("XX"):
 			o.xx = true
 		case a.flag("GET"):
 			o.get = true
 		case o.unit == nil && a.flag("KEEPTTL"):
 			o.keepTTL = true
+		case !o.nx && !o.xx && o.condition.parse(&a):
 		default:
 			o.parseTime(&a)
 		}
 	}
 	return o, a.err
+}
+
+// refuses reports whether what a key holds is against the options.
+func (o *stringOptions) refuses(c *Invocation, old *storage.Key) (bool, error) {
+	if o.condition.given() {
+		holds, err := o.condition.holds(c, old)
+		return !holds, err
+	}
+	return o.nx && old.Exists || o.xx && !old.Exists, nil
 }
 
 func parseGetExOptions(words [][]byte) (stringOptions, error) {
@@ -355,15 +371,19 @@ func cmdSet(c *Invocation) error {
 	if err != nil {
 		return err
 	}
+	if (o.get || o.condition.given()) && old.Exists && old.Type != layout.String {
+		return ErrWrongType
+	}
+	refused, err := o.refuses(c, &old)
+	if err != nil {
+		return err
+	}
 	if o.get {
-		if old.Exists && old.Type != layout.String {
-			return ErrWrongType
-		}
 		if err := bulkOrNull(c, &old); err != nil {
 			return err
 		}
 	}
-	if o.nx && old.Exists || o.xx && !old.Exists {
+	if refused {
 		c.NoEffect()
 		if !o.get {
 			c.Reply.Null()
@@ -373,15 +393,16 @@ func cmdSet(c *Invocation) error {
 	if !o.get {
 		c.Reply.OK()
 	}
+	plain := !o.get && !o.nx && !o.xx && !o.condition.given() // the command says what it does
 	switch {
 	case o.unit != nil:
 		return setUntil(c, key, old, value, expireMs)
 	case o.keepTTL:
-		if o.get || o.nx || o.xx {
+		if !plain {
 			c.Effect(wordSet, key, value, wordKeepTTL)
 		}
 		return setString(c, key, old, value, old.ExpireMs)
-	case o.get || o.nx || o.xx:
+	case !plain:
 		c.Effect(wordSet, key, value)
 	}
 	return setString(c, key, old, value, 0)
@@ -432,10 +453,10 @@ func setExpiring(c *Invocation, unit *expiryUnit) error {
 	return setUntil(c, c.Args[1], old, c.Args[3], expireMs)
 }
 
-// setKeyFlags tells SET with GET, which reads the old value, from SET without.
+// setKeyFlags tells SET with GET or a condition, which read the old value, from SET without.
 func setKeyFlags(args [][]byte) KeyFlags {
 	for _, word := range args[3:] {
-		if equalFold(word, "get") {
+		if equalFold(word, "get") || isStringCondition(word) {
 			return RW | Access | Update
 		}
 	}

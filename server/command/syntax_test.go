@@ -179,6 +179,7 @@ var documentedOtherwise = map[string]string{
 	"migrate":                 "Kedis has USE_PREFIX",
 	"lolwut":                  "the sizes of the picture",
 	"replconf":                "is not documented",
+	"set":                     "8.4 has IFEQ and its kin",
 	"xread":                   "its keys stand in a block",
 	"xreadgroup":              "its keys stand in a block",
 	"xclaim":                  "7.2 names the last id otherwise",
@@ -190,7 +191,8 @@ var documentedOtherwise = map[string]string{
 	"xgroup|delconsumer":      "7.2 names the group otherwise",
 	"xinfo|consumers":         "7.2 names the group otherwise",
 	"xinfo|stream":            "a block of one",
-	"xtrim":                   "a block of one",
+	"xtrim":                   "a block of one; 8.2 has KEEPREF and its kin",
+	"xadd":                    "8.2 has KEEPREF and its kin",
 }
 
 // TestDocsAsRedis compares the arguments with those that redis-server documents.

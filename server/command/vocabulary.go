@@ -46,6 +46,7 @@ const (
 	Exclusive       = execute.Exclusive
 	Worker          = execute.Worker
 	Walk            = execute.Walk
+	Follow          = execute.Follow
 	NoBatch         = execute.NoBatch
 	Protected       = execute.Protected
 )

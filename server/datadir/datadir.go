@@ -26,6 +26,7 @@ import (
 //
 //	DIR/db/          RocksDB
 //	DIR/binlog/N/    the log; N grows with each full synchronization
+//	DIR/parted/      what a former primary has written and no other server has (parted.go)
 //	DIR/reserve      room for a start on a full disk
 type Directory struct {
 	Store *storage.Store

@@ -90,6 +90,9 @@ func shared(log *binlog.Log, id string) int64 {
 func (d *Directory) removeLogs(numbers []uint64) error {
 	for _, number := range numbers {
 		directory := d.logOptions(number).Directory
+		if err := d.keepParted(directory); err != nil {
+			return err
+		}
 		d.logger.Warn("removing a log that the data does not belong to", "directory", directory)
 		if err := os.RemoveAll(directory); err != nil {
 			return fmt.Errorf("datadir: %w", err)

@@ -126,7 +126,8 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 	}
 	r.locate(b.engine.Store, s.Database)
 	c := b.prepare(s, r)
-	if !b.locks.newest.covers(r) {
+	planned := !b.locks.newest.covers(r)
+	if planned {
 		if outcome, ready := b.planAndTake(c); !ready {
 			return outcome
 		}
@@ -138,6 +139,9 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 	// Only now: a command that goes to a worker, or waits, leaves the batch as it is.
 	b.running.sealed = standsAlone(s, r)
 	outcome := b.run(c)
+	if outcome == Done {
+		b.noteDependence(s, r, planned)
+	}
 	b.locks.releaseShared()
 	return outcome
 }
@@ -179,6 +183,7 @@ func (b *Batch) planAndTake(c *Invocation) (outcome Outcome, ready bool) {
 	if b.repeat.applying && !b.repeat.locking {
 		return Done, true
 	}
+	b.locks.met = false
 	wait, taken := b.locks.take(&b.plan)
 	if taken {
 		return Done, true

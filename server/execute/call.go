@@ -79,7 +79,7 @@ func (b *Batch) takeUnderway(inner *Invocation) error {
 	case p.Everything, p.Walk && writes: // it may have to see what its transaction has written
 		b.running.stack[0].further.everything = true
 		return errFurther
-	case (p.Worker || p.Walk) && b.budget > 0:
+	case (p.Worker || p.Walk || p.Follow && !writes) && b.budget > 0:
 		b.running.stack[0].further.worker = true
 		return errFurther
 	}

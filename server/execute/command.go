@@ -36,6 +36,7 @@ type Command struct {
 	Group      string // as in Redis's documentation: "string", "sorted-set" …
 	Summary    string
 	Since      string // the version of Redis that brought it
+	Valkey     bool   // Since is a version of Valkey, which Redis hasn't followed
 	Complexity string
 	Syntax     string // the words behind the name, as in Redis's documentation; see syntax.go
 
@@ -126,6 +127,9 @@ const (
 	Worker
 	// Walk commands look at whole databases: they run on a worker and read a view.
 	Walk
+	// Follow commands read keys whose names they find in others: by themselves from a view, in a transaction that writes under the locks of
+	// these keys (Invocation.LockFound).
+	Follow
 	// NoBatch commands have effects outside of the transaction: what came before them in the
 	// batch is committed first.
 	NoBatch
@@ -286,7 +290,7 @@ func (c *Command) prepare(parent *Command) {
 	c.check()
 	c.Categories |= c.implied()
 	c.chooseGates()
-	c.outside = !c.hasKeys() && c.Flags&(Exclusive|Worker|Walk) == 0 && (c.Flags&AllowBusy != 0 || c.Categories&CategoryConnection != 0 && c.Flags&NoBatch == 0)
+	c.outside = !c.hasKeys() && c.Flags&(Exclusive|Worker|Walk|Follow) == 0 && (c.Flags&AllowBusy != 0 || c.Categories&CategoryConnection != 0 && c.Flags&NoBatch == 0)
 	if len(c.Keys) == 1 && c.Keys[0].isOneKey() && c.GetKeys == nil && c.Elsewhere == nil {
 		c.oneKey = &c.Keys[0]
 	}

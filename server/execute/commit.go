@@ -6,12 +6,16 @@ import "time"
 // returned nil the replies of Members may leave. When it fails nothing has happened: Undo then
 // puts the members back, and their requests are to be executed again. Either way Clear has to follow.
 func (b *Batch) Commit() error {
+	wrote := !b.txn.Empty()
 	err := b.commitTxn()
 	if err == nil {
 		b.markWatchers()
 		position := b.engine.Store.Position()
-		b.members.committed(position)
-		b.tell()
+		if wrote && b.engine.Synchronous.active.Load() {
+			b.noteWritten(position)
+		}
+		b.members.committed(position, wrote)
+		b.tell(position)
 		b.running.outbox.tellServed(position)
 	}
 	b.running.reset()

@@ -54,8 +54,10 @@ type Engine struct {
 	loaders   loaders
 	clock     clock
 	role      role
-	failures  failures
-	loading   loading
+	// Synchronous is what replies wait for when replicas have to acknowledge.
+	Synchronous synchronous
+	failures    failures
+	loading     loading
 
 	Slowlog *metrics.Slowlog
 	Users   *access.Users
@@ -117,6 +119,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.initAccess()
+	e.initSynchronous()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
 	return e

@@ -37,6 +37,25 @@ func (c *Invocation) LockKey(database int, key []byte) error {
 	return c.batch.lockFurther(c.Engine.Store.Stripe(database, key))
 }
 
+// LockFound is LockKey for a key that a command with the flag Follow has found. By itself such a command reads a view, or aside.
+func (c *Invocation) LockFound(database int, key []byte) error {
+	b := c.batch
+	if !c.Nested() || b.view != nil {
+		return nil
+	}
+	return b.takeLock(c.Engine.Store.Stripe(database, key), b.plan.Writes)
+}
+
+// NeedAlone is for a command that would lock too many keys: an error, to be returned, has the outermost request run again without others.
+func (c *Invocation) NeedAlone() error {
+	b := c.batch
+	if !c.Nested() || b.view != nil || b.locks.reopen != nil || !b.plan.Writes {
+		return nil
+	}
+	b.running.stack[0].further.everything = true
+	return errFurther
+}
+
 func (b *Batch) lockFurther(stripe uint32) error {
 	if b.locks.reopen != nil || b.repeat.applying && !b.repeat.locking {
 		return nil // nobody else runs

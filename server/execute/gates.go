@@ -22,6 +22,7 @@ var gates = []gate{
 	{"permission", func(c *Command) bool { return c.Flags&NoAuth == 0 }, requirePermission},
 	{"writable log", mayWrite, refuseWrites},
 	{"enough replicas", mayWrite, requireReplicas},
+	{"synchronous replicas", mayWrite, requireSynchronousReplicas},
 	{"read only replica", mayWrite, refuseWritesOnReplica},
 	{"listening", func(c *Command) bool { return !c.Subscribed }, onlyListen},
 	{"stale data", func(c *Command) bool { return c.Flags&Stale == 0 || c.RunsQueue }, refuseStaleData},

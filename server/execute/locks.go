@@ -19,6 +19,7 @@ type locks struct {
 	exclusive []uint32 // stripes that are held until the commit
 	shared    []uint32 // stripes that are held by the running command
 	newest    heldLock // the one that was taken last
+	met       bool     // the running command wants a lock that was held already
 }
 
 // heldLock is a lock that is held exclusively until the commit.
@@ -29,7 +30,7 @@ type heldLock struct {
 
 // covers reports whether a request needs nothing but that lock. Pipelines often write to one key.
 func (h heldLock) covers(r *Request) bool {
-	return h.held && len(r.keys) == 1 && r.keys[0].stripe == h.stripe && r.keys[0].Flags&NotKey == 0 && r.flags&(Worker|Exclusive|Walk) == 0 &&
+	return h.held && len(r.keys) == 1 && r.keys[0].stripe == h.stripe && r.keys[0].Flags&NotKey == 0 && r.flags&(Worker|Exclusive|Walk|Follow) == 0 &&
 		r.Command.Plan == nil && r.flags&Write != 0 && len(r.further.stripes) == 0
 }
 
@@ -84,6 +85,8 @@ func (l *locks) try(wanted wantedLock) bool {
 			return false
 		case lock.Acquired:
 			l.exclusive = append(l.exclusive, wanted.stripe)
+		case lock.Held:
+			l.met = true
 		}
 		l.newest = heldLock{wanted.stripe, true}
 		return true
@@ -93,6 +96,8 @@ func (l *locks) try(wanted wantedLock) bool {
 		return false
 	case lock.Acquired:
 		l.shared = append(l.shared, wanted.stripe)
+	case lock.Held:
+		l.met = true
 	}
 	return true
 }

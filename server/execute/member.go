@@ -38,10 +38,16 @@ func (m *members) wrote(s *Session) {
 	}
 }
 
-// committed says how far the log is behind what the sessions have written.
-func (m *members) committed(position int64) {
+// committed says how far the log is behind what the sessions have written; wrote: the batch has.
+func (m *members) committed(position int64, wrote bool) {
 	for _, s := range m.writers {
 		s.Written = position
+	}
+	if !wrote {
+		position = 0
+	}
+	for i := range m.list {
+		m.list[i].Session.dependOnCommit(position)
 	}
 }
 

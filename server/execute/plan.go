@@ -9,6 +9,7 @@ type Plan struct {
 	Writes     bool
 	Everything bool // the gate has to be closed
 	Walk       bool // more is read than what is locked
+	Follow     bool // keys are read that turn up
 	Long       bool // it has a script, which may go on for ever
 	Outside    bool // it touches no data: it doesn't pass the gate
 }
@@ -19,8 +20,7 @@ type wantedLock struct {
 }
 
 func (p *Plan) reset() {
-	p.locks = p.locks[:0]
-	p.Worker, p.Writes, p.Everything, p.Walk, p.Long, p.Outside = false, false, false, false, false, false
+	*p = Plan{locks: p.locks[:0]}
 }
 
 // make finds out what an invocation needs. When it repeats an effect, it may have to see what its own transaction has written before.
@@ -33,23 +33,18 @@ func (p *Plan) make(c *Invocation, repeats bool) error {
 		return err
 	}
 	p.addFurther(c.Request)
-	if p.Walk && p.Writes {
-		p.walkBesideWrites(repeats || c.Command.Plan != nil)
+	switch {
+	case p.Walk && p.Writes:
+		p.Everything = true // it has to see what its own transaction has written, so it can't read a view
+	case p.Follow && !p.Writes:
+		p.Walk = true
+	case p.Follow && !repeats && c.Command.Plan == nil:
+		p.Worker = true // by itself it reads aside what turns up
 	}
 	if len(p.locks) > 1 {
 		p.sort()
 	}
 	return nil
-}
-
-// walkBesideWrites is for a command that reads more than it locks, and writes. When it may have to see what its own transaction has
-// written before, it can't read a view: it has the databases to itself. Else it holds the locks of what it writes, and reads aside.
-func (p *Plan) walkBesideWrites(others bool) {
-	if others {
-		p.Everything = true
-	} else {
-		p.Worker, p.Walk = true, false
-	}
 }
 
 // add takes up what a request needs, whose keys were located. All keys of a command that writes are locked exclusively,
@@ -60,6 +55,7 @@ func (p *Plan) add(r *Request) {
 	p.Worker = p.Worker || r.flags&Worker != 0
 	p.Everything = p.Everything || r.flags&Exclusive != 0
 	p.Walk = p.Walk || r.flags&Walk != 0
+	p.Follow = p.Follow || r.flags&Follow != 0
 	p.Long = p.Long || r.Command.RunsScript
 	for i := range r.keys {
 		if key := &r.keys[i]; key.Flags&NotKey == 0 {

@@ -44,11 +44,12 @@ func TestSortPlans(t *testing.T) {
 		"SORT k GET w_*->f":                   "1 shared, walk",
 		"SORT k BY STORE":                     "1 shared",
 		"SORT k BY w_* STORE l":               "2 exclusive, worker",
-		"MULTI; SORT k BY w_* STORE l; EXEC":  "2 exclusive, walk, everything",
+		"MULTI; SORT k BY w_* STORE l; EXEC":  "2 exclusive",
 		"SORT_RO k BY w_*":                    "1 shared, walk",
 		"SORT k BY w_* GET":                   "1 shared",
 		"MULTI; SORT k BY w_*; EXEC":          "1 shared, walk",
-		"MULTI; SORT k BY w_*; SET l v; EXEC": "2 exclusive, walk, everything",
+		"MULTI; SORT k BY w_*; SET l v; EXEC": "2 exclusive",
+		"MULTI; KEYS *; SET l v; EXEC":        "1 exclusive, walk, everything",
 	} {
 		if got := planOf(t, client, command); got != want {
 			t.Errorf("%q: %s, want %s", command, got, want)
@@ -57,7 +58,7 @@ func TestSortPlans(t *testing.T) {
 }
 
 // TestSortStoresBesideOthers: a SORT that follows patterns and stores waits for nobody but who has what it sorts and where it stores; in
-// a transaction it sees what that has written before.
+// a transaction it sees what that has written before, and waits for who has a key that it reads.
 func TestSortStoresBesideOthers(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	client := newTestClient(t, engine)
@@ -80,6 +81,16 @@ func TestSortStoresBesideOthers(t *testing.T) {
 	for _, request := range []string{"MULTI", "SET w_b 9", "SORT k BY w_* GET w_* STORE k", "LRANGE k 0 -1"} {
 		client.do(strings.Split(request, " ")...)
 	}
+	engine.Locks.TryExclusive(stripe, somebody)
+	outcome := client.batch.Execute(client.session, client.batch.Read(client.session, words("EXEC")))
+	if outcome != Waiting || client.session.Wait().Cause != ForLock || client.session.Wait().Stripe != stripe {
+		t.Errorf("EXEC doesn't wait for the key that has a weight: outcome %d", outcome)
+	}
+	if err := client.batch.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	client.batch.Clear()
+	engine.Locks.ReleaseExclusive(stripe, somebody)
 	if reply := client.do("EXEC"); !strings.HasSuffix(reply, "*3\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n9\r\n") {
 		t.Errorf("EXEC: %q", reply)
 	}

@@ -194,10 +194,14 @@ func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 	c.AfterCommit(func() { outbox.parcels = to.parcels(outbox.parcels, own, channel, message) })
 }
 
-// sendParcels sends what was published.
-func (b *Batch) sendParcels() {
+// sendParcels sends what was published, once replicas have what it tells of.
+func (b *Batch) sendParcels(position int64) {
 	outbox := &b.running.outbox
-	b.engine.deliver(outbox.parcels)
+	if len(outbox.parcels) > 0 && b.engine.holdsMessages() {
+		b.engine.deliverWhenReached(outbox.parcels, position)
+	} else {
+		b.engine.deliver(outbox.parcels)
+	}
 	clear(outbox.parcels)
 	outbox.parcels = outbox.parcels[:0]
 }

@@ -42,6 +42,12 @@ type Replication interface {
 	Counts() psync.Counts
 	ResetCounts()
 
+	// HeardSentinel takes what an authenticated client has published on the channel of Sentinels' hellos.
+	HeardSentinel(client int64, hello []byte)
+	// Online is how many replicas get the stream.
+	Online() int
+	// Reached is the position up to which so many replicas have acknowledged everything.
+	Reached(replicas int) int64
 	// Acknowledged tells who has everything up to a position of the log.
 	Acknowledged(position int64) psync.Acknowledged
 	// WhenAcknowledged calls done once, from any goroutine, when enough have everything up to a position, and
@@ -71,14 +77,16 @@ const errRoleChanged = Error("UNBLOCKED force unblock from blocking operation, i
 // for others when it becomes one are told so and disconnected, as Redis does it: they have to look for the
 // primary.
 func (e *Engine) SetReplica(replica, stale bool) {
-	became := replica && !e.role.replica.Swap(replica)
-	if !replica {
-		e.role.replica.Store(false)
+	was := e.role.replica.Load()
+	if was && !replica {
+		e.beginSynchronous()
 	}
+	e.role.replica.Store(replica)
 	e.role.stale.Store(stale)
-	if !became {
+	if was || !replica {
 		return
 	}
+	e.leaveSynchronous()
 	e.role.changes.Add(1)
 	for _, s := range e.Clients.All() {
 		e.role.disconnect(s)

@@ -48,6 +48,11 @@ type membership struct {
 	place   int   // in the batch's list, plus 1; 0: none
 	before  State // of before its first request in the batch
 	Written int64 // position behind its last effects in the log
+
+	depends     int64 // position that the composed replies depend on; 0: none
+	uncommitted bool  // they depend on the running batch's commit, too
+	replicas    int   // that have to have what the session is told; or ConfiguredReplicas
+
 	// Refuse, when set, is what every write is answered with: the commit of what the session had
 	// done before failed, and it is done again.
 	Refuse error
@@ -139,6 +144,7 @@ type Peer interface {
 // NewSession makes a session; ids are given by Clients.Add.
 func NewSession(peer Peer, authenticated bool) *Session {
 	s := &Session{Peer: peer, Reply: resp.NewWriter(2), Created: time.Now()}
+	s.replicas = ConfiguredReplicas
 	s.Authenticated = authenticated
 	s.SetProtocol(2)
 	s.queued.Store(-1)

@@ -65,6 +65,9 @@ type Blocked struct {
 	Deadline time.Duration
 	// Expired is the answer at the deadline.
 	Expired Answer
+	// Again is when the request is executed again, unless the wait has ended before; 0: never. It is then as if the client had just begun
+	// to wait, but for its deadline.
+	Again time.Duration
 	// Register tells those whom the client waits for to call End; Cancel has them forget it. Both
 	// may be nil.
 	Register func()
@@ -115,8 +118,23 @@ func (b *Blocked) end(answer Answer, failure string) bool {
 	return true
 }
 
-// Expire is End at the deadline, for the reactor that has the client.
-func (b *Blocked) Expire() bool { return b.claim(b.Expired, "") }
+// Until is when the reactor that has the client ends the wait; 0: never.
+func (b *Blocked) Until() time.Duration {
+	if b.runsAgain() {
+		return b.Again
+	}
+	return b.Deadline
+}
+
+func (b *Blocked) runsAgain() bool { return b.Again != 0 && (b.Deadline == 0 || b.Again < b.Deadline) }
+
+// Expire ends the wait, for the reactor that has the client, when its time has come.
+func (b *Blocked) Expire() bool {
+	if b.runsAgain() {
+		return b.claim(nil, "")
+	}
+	return b.claim(b.Expired, "")
+}
 
 // Abandon ends the wait of a client that is gone, or of a request that is executed again.
 func (b *Blocked) Abandon() {
@@ -270,6 +288,9 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 	mark := s.Reply.Mark()
 	blocked.answer(s.Reply)
 	s.Written = max(s.Written, blocked.written)
+	if b.engine.Synchronous.active.Load() {
+		s.depends = max(s.depends, blocked.written)
+	}
 	s.waited = false
 	ran := Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Waited: true, failure: blocked.failure}
 	b.account(&ran)

@@ -219,13 +219,18 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 			return Waiting
 		}
 	}
+	b.noteDependence(s, r, true)
+	wrote := !b.txn.Empty()
 	if err := b.Commit(); err != nil {
 		s.Reply.Rewind(mark)
 		b.running.outbox.pushed = b.running.outbox.pushed[:0]
 		s.restore(state)
 		c.Fail(Errorf("MISCONF Errors writing to the log: %v", err))
 		b.engine.CountError(c.failure)
+	} else if wrote {
+		s.dependOnCommit(b.engine.Store.Position())
 	}
+	s.uncommitted = false
 	return Done
 }
 

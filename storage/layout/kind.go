@@ -41,7 +41,7 @@ var Kinds = [256]Kind{
 	KindZSetMember:  {Element: true, Read: true},
 	KindZSetScore: {Element: true, Scanned: true, Grouped: true, Counted: true,
 		lowest: sortable(math.Inf(-1)), highest: sortable(math.Inf(1))},
-	KindStreamEntry:      {Element: true},
+	KindStreamEntry:      {Element: true, Scanned: true},
 	KindStreamNode:       {Element: true},
 	KindStreamGroup:      {Element: true, Read: true},
 	KindStreamName:       {Element: true, Read: true},

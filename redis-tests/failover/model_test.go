@@ -1,0 +1,67 @@
+package failover
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// kind is what an operation does.
+type kind int
+
+const (
+	set     kind = iota // of a register
+	get                 // of it
+	push                // to a list; the output is its length
+	list                // all of a list
+	setBoth             // two keys in one transaction
+	getBoth             // of them
+)
+
+// input is what a client asks for, of an object.
+type input struct {
+	kind   kind
+	object string
+	value  string // that is written, another one each time
+}
+
+// output is what it was told.
+type output struct {
+	text    string
+	unknown bool // it was told nothing, or that nobody knows
+}
+
+func (i input) writes() bool { return i.kind == set || i.kind == push || i.kind == setBoth }
+
+// model is one server that never fails. Objects are independent of each other. A write of which nothing
+// is known is an operation without an end: it may have happened at any time, or never.
+var model = porcupine.Model{
+	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
+		byObject := map[string]int{}
+		for _, o := range history {
+			object := o.Input.(input).object
+			at, known := byObject[object]
+			if !known {
+				at = len(parts)
+				byObject[object] = at
+				parts = append(parts, nil)
+			}
+			parts[at] = append(parts[at], o)
+		}
+		return parts
+	},
+	Init: func() any { return "" },
+	Step: func(state, in, out any) (bool, any) {
+		now, i, o := state.(string), in.(input), out.(output)
+		switch i.kind {
+		case set, setBoth:
+			return true, i.value
+		case push:
+			next := now + i.value + " "
+			return o.unknown || o.text == fmt.Sprint(strings.Count(next, " ")), next
+		}
+		return o.text == now, now
+	},
+	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v: %+v", in, out) },
+}

@@ -1,0 +1,313 @@
+package replication
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
+)
+
+var sentinelFailovers = flag.Int("sentinel-failovers", 1, "how often Sentinels exchange the primary")
+
+// synchronized is a primary whose replies wait for its only replica.
+func synchronized(t *testing.T, replica launch.Program, options ...string) (*launch.Server, *launch.Server) {
+	t.Helper()
+	primary := launch.ForTest(t, launch.MustUnderTest(t), options...)
+	r := launch.ForTest(t, replica)
+	follow(t, r, primary.Port)
+	converge(t, primary, r)
+	online(t, primary, 1)
+	do(t, primary.MustDial(t), "CONFIG", "SET", "synchronous-replicas", "1")
+	return primary, r
+}
+
+// sent sends a request whose reply is read later.
+func sent(t *testing.T, s *launch.Server, words ...string) *resp.Connection {
+	t.Helper()
+	c := s.MustDial(t)
+	c.Queue(words...)
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// answers reads the reply to what was sent.
+func answers(t *testing.T, c *resp.Connection, want string) {
+	t.Helper()
+	reply, err := c.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := reply.String(); got != want {
+		t.Errorf("the reply is %s, expected %s", got, want)
+	}
+}
+
+// TestRepliesWaitForReplicas: while the replica takes nothing in, whoever would see an unacknowledged write
+// waits, and nobody else.
+func TestRepliesWaitForReplicas(t *testing.T) {
+	for name, program := range map[string]launch.Program{"Kedis": launch.MustUnderTest(t), "Redis": launch.MustOracle(t)} {
+		t.Run(name, func(t *testing.T) {
+			primary, replica := synchronized(t, program)
+			c := primary.MustDial(t)
+			do(t, c, "MSET", "a", "1", "other", "1")
+			do(t, c, "RPUSH", "list", "1")
+			listener := primary.MustDial(t)
+			do(t, listener, "SUBSCRIBE", "news")
+			blocked := sent(t, primary, "BLPOP", "queue", "0")
+			blockedClients(t, primary, 1)
+			thaw := frozen(t, replica)
+			waiting := map[*resp.Connection]string{
+				sent(t, primary, "SET", "a", "2"):                             "+OK",
+				sent(t, primary, "MULTI"):                                     "+OK",
+				sent(t, primary, "EVAL", "return redis.call('get','a')", "0"): `"2"`,
+				sent(t, primary, "RPUSH", "queue", "x"):                       ":1",
+				sent(t, primary, "PUBLISH", "news", "hello"):                  ":1",
+			}
+			blockedClients(t, primary, 0)
+			// Each sees what wasn't acknowledged.
+			waiting[sent(t, primary, "GET", "a")] = `"2"`
+			waiting[sent(t, primary, "SETNX", "a", "3")] = ":0"
+			waiting[sent(t, primary, "DBSIZE")] = ":3"
+			waiting[blocked] = resp.Reply{Kind: resp.Array, Elements: []resp.Reply{{Kind: resp.BulkString, Text: []byte("queue")}, {Kind: resp.BulkString, Text: []byte("x")}}}.String()
+			// Others don't.
+			quick := primary.MustDial(t)
+			expect(t, quick, `"1"`, "GET", "other")
+			expect(t, quick, "+PONG", "PING")
+			expect(t, quick, `"1"`, "LINDEX", "list", "0")
+			for connection := range waiting {
+				connection.SetTimeout(30 * time.Second)
+			}
+			silent(t, listener)
+			thaw()
+			for connection, want := range waiting {
+				answers(t, connection, want)
+			}
+			answers(t, listener, resp.Reply{Kind: resp.Array, Elements: []resp.Reply{{Kind: resp.BulkString, Text: []byte("message")},
+				{Kind: resp.BulkString, Text: []byte("news")}, {Kind: resp.BulkString, Text: []byte("hello")}}}.String())
+		})
+	}
+}
+
+// blockedClients waits until so many clients of a server are blocked.
+func blockedClients(t *testing.T, s *launch.Server, number int) {
+	t.Helper()
+	c := s.MustDial(t)
+	line := "blocked_clients:" + strconv.Itoa(number) + "\r\n"
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(string(do(t, c, "INFO", "clients").Text), line); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it never came that %d clients are blocked", number)
+		}
+	}
+}
+
+// silent checks that nothing comes for a moment.
+func silent(t *testing.T, c *resp.Connection) {
+	t.Helper()
+	c.SetTimeout(100 * time.Millisecond)
+	if reply, err := c.Read(); err == nil {
+		t.Errorf("%s came too early", reply)
+	}
+	c.SetTimeout(30 * time.Second)
+}
+
+// TestUnknownOutcome: a reply that isn't acknowledged in time is an error, and the connection ends. Without replicas nothing is
+// written at all. A client may wait for a number of its own.
+func TestUnknownOutcome(t *testing.T) {
+	primary, replica := synchronized(t, launch.MustUnderTest(t), "--synchronous-timeout", "100")
+	c := primary.MustDial(t)
+	do(t, c, "SET", "a", "1")
+	thaw := frozen(t, replica)
+	slow := sent(t, primary, "SET", "a", "2")
+	answers(t, slow, "-NOREPLICAS Too few replicas have acknowledged in time. Writes that were not acknowledged may or may not last.")
+	if _, err := slow.Read(); err == nil {
+		t.Error("the connection goes on")
+	}
+	own := primary.MustDial(t)
+	expect(t, own, "+OK", "CLIENT", "REPLICAS", "0")
+	expect(t, own, `"2"`, "GET", "a")
+	thaw()
+	expect(t, c, `"2"`, "GET", "a")
+	replica.Kill()
+	until(t, primary, "connected_slaves", "0")
+	expect(t, c, "-NOREPLICAS Not enough replicas are connected to acknowledge the write.", "SET", "a", "3")
+	expect(t, c, `"2"`, "GET", "a")
+	expect(t, c, "-ERR the number of replicas is not from 0 to 1000, nor DEFAULT", "CLIENT", "REPLICAS", "-1")
+	do(t, c, "CONFIG", "SET", "synchronous-replicas", "0")
+	expect(t, c, "+OK", "SET", "a", "3")
+	expect(t, c, "+OK", "CLIENT", "REPLICAS", "1")
+	expect(t, c, "-NOREPLICAS Not enough replicas are connected to acknowledge the write.", "SET", "a", "4")
+	expect(t, c, "+OK", "CLIENT", "REPLICAS", "DEFAULT")
+	expect(t, c, "+OK", "SET", "a", "4")
+}
+
+// TestDeposedWhileWaiting: replies that wait when the server becomes a replica are errors.
+func TestDeposedWhileWaiting(t *testing.T) {
+	primary, replica := synchronized(t, launch.MustUnderTest(t))
+	defer frozen(t, replica)()
+	waiting := sent(t, primary, "SET", "a", "2")
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(string(do(t, primary.MustDial(t), "CLIENT", "LIST").Text), "cmd=set"); {
+		if time.Now().After(deadline) {
+			t.Fatal("the write doesn't come")
+		}
+	}
+	do(t, primary.MustDial(t), "REPLICAOF", "127.0.0.1", "1")
+	answers(t, waiting, "-NOREPLICAS Too few replicas have acknowledged in time. Writes that were not acknowledged may or may not last.")
+}
+
+// TestTailIsKept: what a former primary has written and its new primary hasn't got is kept as a log.
+func TestTailIsKept(t *testing.T) {
+	program := launch.MustUnderTest(t)
+	p := part(t, program, program)
+	do(t, p.former.MustDial(t), "SET", "only here", "1")
+	follow(t, p.former, p.promoted.Port)
+	converge(t, p.promoted, p.former)
+	equal(t, p.promoted, p.former)
+	logs(t, p.former, "what the server has written since it and its primary parted is kept")
+	kept, err := filepath.Glob(filepath.Join(p.former.Directory, "parted", "*"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("kept are %q, %v", kept, err)
+	}
+	words := strings.Split(filepath.Base(kept[0]), "-")
+	dumped, err := exec.Command(program.Line[0], "binlog", "dump", "--from", words[1], kept[0]).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, dumped)
+	}
+	output := string(dumped)
+	if !strings.Contains(output, `"SET" "only here" "1"`) {
+		t.Errorf("the log's end is %q", output)
+	}
+	if strings.Count(output, "\n") > 3 {
+		t.Errorf("more is told to be new than was: %q", output)
+	}
+	// The new primary can have it, too.
+	for name, flags := range map[string][]string{"import": {"import", kept[0], "--to"}, "port": {"port", "--from", kept[0], "--to"}} {
+		do(t, p.promoted.MustDial(t), "DEL", "only here")
+		moved, err := exec.Command(program.Line[0], append(flags, p.promoted.Address, "--on-conflict", "replace")...).CombinedOutput()
+		if got := do(t, p.promoted.MustDial(t), "GET", "only here").String(); err != nil || got != `"1"` {
+			t.Errorf("after %s the key is %s: %v: %s", name, got, err, moved)
+		}
+	}
+	former, err := func() (*launch.Server, error) { p.former.Kill(); return p.former.Restart() }()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer launch.End(t, former)
+	if _, err := os.Stat(kept[0]); err != nil {
+		t.Errorf("a start has removed it: %v", err)
+	}
+}
+
+// TestSentinelsVerdict: a primary that authenticated Sentinels call replaced follows by itself, and one that others speak of, or that
+// was detached, doesn't. Sentinels are played.
+func TestSentinelsVerdict(t *testing.T) {
+	program := launch.MustUnderTest(t)
+	primary := launch.ForTest(t, program, "--sentinel-quorum", "2", "--sentinel-user", "sentinel", "--requirepass", "secret")
+	other := launch.ForTest(t, program)
+	admin := primary.MustDial(t)
+	do(t, admin, "AUTH", "secret")
+	do(t, admin, "ACL", "SETUSER", "sentinel", "on", ">watch", "+publish", "allchannels")
+	hello := func(c *resp.Connection, sentinel string, port int, epoch int64) {
+		t.Helper()
+		do(t, c, "PUBLISH", "__sentinel__:hello", strings.Join([]string{"127.0.0.1", "26379", sentinel, "7", "it", "127.0.0.1", strconv.Itoa(port), strconv.FormatInt(epoch, 10)}, ","))
+	}
+	one, two := primary.MustDial(t), primary.MustDial(t)
+	for _, c := range []*resp.Connection{one, two} {
+		do(t, c, "AUTH", "sentinel", "watch")
+	}
+	hello(one, "a", primary.Port, 3)
+	hello(one, "a", other.Port, 3) // not higher
+	hello(two, "b", other.Port, 3)
+	hello(admin, "c", other.Port, 4) // not a Sentinel
+	hello(admin, "d", other.Port, 4)
+	hello(one, "a", other.Port, 4)
+	hello(one, "b", other.Port, 4) // the same client
+	hello(two, "a", other.Port, 4) // the same Sentinel
+	role := func() string { return do(t, admin, "ROLE").Strings()[0] }
+	if got := role(); got != "master" {
+		t.Fatalf("the server is a %s", got)
+	}
+	hello(two, "b", other.Port, 4)
+	for deadline := time.Now().Add(30 * time.Second); role() != "slave"; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the server doesn't follow")
+		}
+	}
+	do(t, admin, "REPLICAOF", "NO", "ONE") // detached: the epoch is known
+	hello(one, "a", other.Port, 4)
+	hello(two, "b", other.Port, 4)
+	if got := role(); got != "master" {
+		t.Errorf("the detached server is a %s", got)
+	}
+	primary.Kill()
+	again, err := primary.Restart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer launch.End(t, again)
+	if text, err := os.ReadFile(filepath.Join(again.Directory, "sentinel-epoch")); err != nil || string(text) != "4\n" {
+		t.Errorf("the epoch is %q, %v", text, err)
+	}
+}
+
+// TestSentinelFailoversOfIdleData has Sentinels exchange the primary again and again. Those that were replaced follow on
+// what they hear, and no failover costs a snapshot.
+func TestSentinelFailoversOfIdleData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each failover takes seconds")
+	}
+	w := watch(t, launch.MustUnderTest(t), 3, "--sentinel-quorum", "2", "--sentinel-user", "sentinel")
+	for range *sentinelFailovers {
+		primary, full := w.current(), w.snapshotsSent()
+		for _, s := range w.sentinels {
+			w.eventually("the Sentinels know both replicas", func() bool { return w.primary(s)["num-slaves"] == "2" && w.primary(s)["flags"] == "master" })
+		}
+		w.eventually("Sentinel takes the order", func() bool {
+			reply, err := w.sentinels[0].MustDial(t).Do("SENTINEL", "FAILOVER", "it")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return !reply.IsError()
+		})
+		elected := w.elected(primary)
+		for _, s := range w.servers {
+			if s != elected {
+				converge(t, elected, s)
+				equal(t, elected, s)
+			}
+		}
+		if now := w.snapshotsSent(); now != full {
+			t.Errorf("%d snapshots were sent", now-full)
+		}
+		if !strings.Contains(primary.Output(), "Sentinels have made another server the primary") {
+			t.Error("the replaced primary waited for REPLICAOF")
+		}
+	}
+}
+
+func (w *watched) snapshotsSent() (sum int) {
+	for _, s := range w.servers {
+		full, _ := syncs(w.t, s)
+		sum += full
+	}
+	return sum
+}
+
+// current is the primary as the first Sentinel knows it.
+func (w *watched) current() *launch.Server {
+	port := w.primary(w.sentinels[0])["port"]
+	at := slices.IndexFunc(w.servers, func(s *launch.Server) bool { return strconv.Itoa(s.Port) == port })
+	if at < 0 {
+		w.t.Fatalf("the Sentinels' primary is on port %s", port)
+	}
+	return w.servers[at]
+}

@@ -1,0 +1,168 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"kedis/internal/durable"
+)
+
+// Sentinels publish on the channel of hellos which server is the primary, to all that they watch:
+//
+//	address,port,id,epoch,name,primary's address,primary's port,epoch of the primary's configuration
+//
+// (sentinel.c of Redis, "hello messages".) A primary that was replaced hears of it there within a second or
+// two, and only ten seconds later by REPLICAOF. With sentinel-quorum it follows as soon as so many
+// Sentinels say so, with an epoch that is higher than all that it has heard of before: so a copy that
+// was detached by REPLICAOF NO ONE stays one.
+
+// epochFile remembers the highest epoch that a Sentinel has told.
+const epochFile = "sentinel-epoch"
+
+// sentinels is what Sentinels have said.
+type sentinels struct {
+	mu     sync.Mutex
+	loaded bool
+	epoch  int64                        // the highest while the server was no deposed primary
+	votes  map[verdict]map[string]int64 // for each Sentinel, by its id, the client that said so
+	saving sync.Mutex
+}
+
+// verdict is a server that Sentinels call the primary.
+type verdict struct {
+	name    string
+	primary target
+	epoch   int64
+}
+
+// HeardSentinel takes what an authenticated client has published on the channel of hellos. It doesn't wait.
+func (n *Node) HeardSentinel(client int64, hello []byte) {
+	quorum := int(n.Config.SentinelQuorum.Get())
+	sentinel, v, err := parseHello(string(hello))
+	if quorum == 0 || err != nil {
+		return
+	}
+	n.mu.Lock()
+	replica := n.link != nil || n.stopped
+	n.mu.Unlock()
+	s := &n.sentinels
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.loaded {
+		s.epoch, s.loaded = n.loadEpoch(), true
+	}
+	switch {
+	case replica, n.isOwn(v.primary):
+		s.votes = nil
+		if v.epoch > s.epoch {
+			s.epoch = v.epoch
+			n.running.Go(n.saveEpoch)
+		}
+		return
+	case v.epoch <= s.epoch:
+		return
+	}
+	if s.votes == nil {
+		s.votes = map[verdict]map[string]int64{}
+	}
+	if s.votes[v] == nil {
+		s.votes[v] = map[string]int64{}
+	}
+	s.votes[v][sentinel] = client
+	if differentClients(s.votes[v]) < quorum {
+		return
+	}
+	s.votes, s.epoch = nil, v.epoch
+	n.Logger.Warn("Sentinels have made another server the primary; this one follows it", "name", v.name, "primary", v.primary.String(), "epoch", v.epoch)
+	n.running.Go(func() {
+		if _, err := n.Follow(v.primary.host, v.primary.port); err != nil {
+			n.Logger.Error("following the primary that Sentinels name", "primary", v.primary.String(), "error", err)
+			return
+		}
+		n.saveEpoch()
+	})
+}
+
+func differentClients(votes map[string]int64) int {
+	clients := map[int64]bool{}
+	for _, client := range votes {
+		clients[client] = true
+	}
+	return min(len(clients), len(votes))
+}
+
+func parseHello(text string) (sentinel string, v verdict, err error) {
+	fields := strings.Split(text, ",")
+	if len(fields) != 8 {
+		return "", v, errors.New("replication: it is no hello")
+	}
+	port, err := strconv.ParseUint(fields[6], 10, 16)
+	if err != nil {
+		return "", v, err
+	}
+	epoch, err := strconv.ParseInt(fields[7], 10, 64)
+	if err != nil {
+		return "", v, err
+	}
+	v = verdict{fields[4], target{fields[5], int(port)}, epoch}
+	if !v.primary.reachable() {
+		return "", v, errors.New("replication: the primary can't be reached there")
+	}
+	return fields[2], v, nil
+}
+
+// isOwn reports whether the server is to be found at a place.
+func (n *Node) isOwn(t target) bool {
+	c := n.Config
+	if announced := c.ReplicaAnnouncePort.Get(); int64(t.port) != announced && int64(t.port) != c.Port.Get() {
+		return false
+	}
+	if t.host == c.ReplicaAnnounceIP.Get() {
+		return true
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	host := net.ParseIP(t.host)
+	for _, a := range addresses {
+		if network, ok := a.(*net.IPNet); ok && network.IP.Equal(host) {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *Node) loadEpoch() int64 {
+	text, err := os.ReadFile(filepath.Join(n.Directory, epochFile))
+	if err == nil {
+		var epoch int64
+		if epoch, err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
+			return epoch
+		}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		n.Logger.Warn("the epoch that Sentinels have told is not known", "error", err)
+	}
+	return 0
+}
+
+// saveEpoch remembers the epoch for the next start.
+func (n *Node) saveEpoch() {
+	s := &n.sentinels
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	s.mu.Lock()
+	epoch := s.epoch
+	s.mu.Unlock()
+	if err := durable.Replace(filepath.Join(n.Directory, epochFile), fmt.Sprintln(epoch)); err != nil {
+		n.Logger.Warn("the epoch that Sentinels have told is not remembered", "error", err)
+	}
+}

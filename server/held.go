@@ -1,0 +1,138 @@
+package server
+
+import (
+	"time"
+
+	"kedis/internal/psync"
+)
+
+// awaited are the connections of a reactor whose composed replies wait for replicas (synchronous-replicas).
+// Each queue asks for the acknowledgement of its first reply only: the replicas say then how far they are,
+// and all that they have may leave.
+type awaited map[int]*heldQueue // by the number of replicas
+
+type heldQueue struct {
+	replies []heldReply // in the order in which they came
+	cancel  func()      // the asking; nil: nobody has been asked
+	overdue *time.Timer // for the first reply
+}
+
+type heldReply struct {
+	connection *connection
+	position   int64         // that the replicas have to have
+	deadline   time.Duration // as Engine.Elapsed tells the time; 0: none
+}
+
+// holdBack keeps the composed replies of a connection until replicas have what they depend on. It returns
+// false when they may leave.
+func (r *reactor) holdBack(c *connection) bool {
+	replicas, position := r.server.engine.Held(c.session)
+	switch {
+	case replicas == 0 || c.closed:
+		return false
+	case c.held:
+		return true
+	case r.server.engine.IsReplica(): // since it was executed
+		r.server.engine.GiveUp(c.session)
+		c.pushed, c.sent = nil, 0
+		return false
+	}
+	c.held = true
+	c.waits++
+	reply := heldReply{connection: c, position: position}
+	if timeout := r.server.engine.SynchronousTimeout(); timeout > 0 {
+		reply.deadline = r.server.engine.After(timeout)
+	}
+	q := r.awaited[replicas]
+	if q == nil {
+		q = &heldQueue{}
+		r.awaited[replicas] = q
+	}
+	q.replies = append(q.replies, reply)
+	if q.cancel == nil {
+		r.askReplicas(q, replicas)
+	}
+	return true
+}
+
+// askReplicas has the replicas say whether they have what the first reply of a queue depends on.
+func (r *reactor) askReplicas(q *heldQueue, replicas int) {
+	first := q.replies[0]
+	q.cancel = r.server.engine.Replication().WhenAcknowledged(first.position,
+		func(a psync.Acknowledged) bool { return a.Replicas >= replicas },
+		func(psync.Acknowledged) { r.post(func() { r.acknowledged(q, replicas) }) })
+	if first.deadline == 0 {
+		return
+	}
+	until := first.deadline - r.server.engine.Elapsed()
+	if q.overdue == nil {
+		q.overdue = time.AfterFunc(until, func() { r.post(func() { r.endHeld(q, replicas) }) })
+	} else {
+		q.overdue.Reset(until)
+	}
+}
+
+// acknowledged sends what the replicas have acknowledged.
+func (r *reactor) acknowledged(q *heldQueue, replicas int) {
+	r.server.engine.Reached(replicas)
+	r.endHeld(q, replicas)
+}
+
+// endHeld sends the replies of a queue that may leave, gives up those that are overdue, and asks for the
+// rest again.
+func (r *reactor) endHeld(q *heldQueue, replicas int) {
+	if q.cancel == nil {
+		return // it has ended meanwhile
+	}
+	q.cancel()
+	if q.overdue != nil {
+		q.overdue.Stop()
+	}
+	e, now := r.server.engine, r.server.engine.Elapsed()
+	replies := q.replies
+	q.replies = nil
+	lost := e.IsReplica()
+	for _, reply := range replies {
+		c := reply.connection
+		overdue := lost || reply.deadline != 0 && reply.deadline <= now
+		switch wanted, _ := e.Held(c.session); {
+		case c.closed:
+			r.release(c)
+		case wanted == 0:
+			r.release(c)
+		case overdue:
+			r.giveUp(c)
+		default:
+			q.replies = append(q.replies, reply)
+		}
+	}
+	q.cancel = nil
+	if len(q.replies) > 0 {
+		r.askReplicas(q, replicas)
+	}
+}
+
+// reconsider looks at all replies that are held back, since the role or the number of replicas is another.
+func (r *reactor) reconsider() {
+	for replicas, q := range r.awaited {
+		r.endHeld(q, replicas)
+	}
+}
+
+// release sends what was held back, a large reply in pieces, and goes on with the connection.
+func (r *reactor) release(c *connection) {
+	if !c.closed && c.sendPiece() {
+		go r.post(func() { r.release(c) })
+		return
+	}
+	c.held = false
+	c.flush()
+	r.resume(c)
+}
+
+// giveUp answers that the outcome is unknown, and closes the connection.
+func (r *reactor) giveUp(c *connection) {
+	r.server.engine.GiveUp(c.session)
+	c.pushed, c.sent = nil, 0
+	r.release(c)
+}
