@@ -156,10 +156,7 @@ func importInto(work context.Context, ctx *cli.Context, files *migrate.Files, na
 // failed is an error of a fill with its exit code: of what was read, or else of where it goes.
 func failed(err error) error {
 	code := migrate.ExitTarget
-	switch {
-	case errors.Is(err, storage.ErrUnsupported):
-		code = migrate.ExitUnsupported
-	case errors.Is(err, storage.ErrDuplicate), errors.Is(err, storage.ErrIncomplete):
+	if errors.Is(err, storage.ErrDuplicate) || errors.Is(err, storage.ErrIncomplete) {
 		code = migrate.ExitSource
 	}
 	return &migrate.Error{Code: code, Err: err}

@@ -22,13 +22,15 @@ func filterFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "prefix", Usage: "take keys that begin with a `prefix`; several are alternatives"},
 		&cli.StringSliceFlag{Name: "exclude", Usage: "leave out keys that fit a `pattern`, whatever takes them otherwise"},
 		&cli.StringSliceFlag{Name: "rewrite-prefix", Usage: "`old:new` (or old=new, where a prefix has a colon in it): replace a prefix of the keys"},
+		&cli.BoolFlag{Name: "without-field-times", Usage: "fields of hashes don't expire there: for Redis before 7.4, which doesn't know that they may"},
 	}
 }
 
 // filterOf reads them.
 func filterOf(ctx *cli.Context) (*migrate.Filter, error) {
 	options := migrate.FilterOptions{DB: ctx.StringSlice("db"), DBMap: ctx.StringSlice("db-map"), Match: ctx.StringSlice("match"),
-		Prefix: ctx.StringSlice("prefix"), Exclude: ctx.StringSlice("exclude"), RewritePrefix: ctx.StringSlice("rewrite-prefix")}
+		Prefix: ctx.StringSlice("prefix"), Exclude: ctx.StringSlice("exclude"), RewritePrefix: ctx.StringSlice("rewrite-prefix"),
+		WithoutFieldTimes: ctx.Bool("without-field-times")}
 	return options.Filter()
 }
 

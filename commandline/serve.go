@@ -226,7 +226,8 @@ type service struct {
 	engine  *execute.Engine
 	server  *server.Server
 	node    *replication.Node
-	sweeper *ttl.Sweeper
+	sweeper *ttl.Sweeper // of keys
+	fields  *ttl.Sweeper // of hashes' fields
 	stopper *stopper
 	logger  hclog.Logger
 
@@ -246,8 +247,9 @@ func newService(c *config.Config, data *datadir.Directory, stopper *stopper, log
 	v.server = server.New(v.engine, c, logger)
 	v.server.UseProcessors(func(n int) { runtime.GOMAXPROCS(n) })
 	v.node = datadir.NewReplication(data, v.engine, version)
-	v.sweeper = newSweeper(v.engine, c, logger)
-	v.engine.Sweeper = v.sweeper
+	v.sweeper = newSweeper(v.engine, v.engine.Expiries(), c, logger)
+	v.fields = newSweeper(v.engine, v.engine.FieldExpiries(), c, logger)
+	v.engine.Sweeper, v.engine.Fields = v.sweeper, v.fields
 	return v
 }
 
@@ -369,6 +371,7 @@ func (v *service) begin(ctx, sweeping context.Context) error {
 	v.node.Start(v.data.Created())
 	v.engine.EndLoading()
 	v.sweeping.Go(func() { v.sweeper.Run(sweeping) })
+	v.sweeping.Go(func() { v.fields.Run(sweeping) })
 	return nil
 }
 
@@ -388,9 +391,8 @@ func writePIDFile(name string) (remove func() error, err error) {
 	}, nil
 }
 
-// newSweeper makes what removes expired keys in the background.
-func newSweeper(engine *execute.Engine, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
-	expiries := engine.Expiries()
+// newSweeper makes what removes expired keys, or fields, in the background.
+func newSweeper(engine *execute.Engine, expiries execute.Expiring, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
 	return ttl.New(expiries, expiries, ttl.Options{
 		Enabled:    c.ActiveExpire.Get,
 		Interval:   func() time.Duration { return time.Second / time.Duration(max(c.HZ.Get(), 1)) },

@@ -228,7 +228,7 @@ func (r *fileReader) read(file io.Reader) error {
 		return r.broken(err)
 	case len(head) == 0 && !r.only: // nothing was appended yet
 		return nil
-	case bytes.HasPrefix(head, []byte("REDIS")):
+	case bytes.HasPrefix(head, []byte("REDIS")), bytes.HasPrefix(head, []byte("VALKE")):
 		return r.snapshot(buffered)
 	case bytes.HasPrefix(head, []byte("*")), bytes.HasPrefix(head, []byte("#")):
 		if err := r.replay(); err != nil {
@@ -314,6 +314,7 @@ func (r *fileReader) key(record *rdb.Record) error {
 	if r.Held {
 		key.ExpireMs = hold(key.ExpireMs)
 	}
+	r.Filter.adapt(record.Value)
 	err := r.to.Load(key, record.Value)
 	switch {
 	case err == nil:

@@ -95,6 +95,7 @@ func (l *loader) takeKey(record *rdb.Record) error {
 		l.progress.Skip("keys that were not chosen")
 		return nil
 	}
+	l.filter.adapt(record.Value)
 	return l.sink.Load(Key{database, l.filter.Rename(record.Key), record.ExpireMs}, record.Value)
 }
 

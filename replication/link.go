@@ -390,8 +390,13 @@ func (l *link) introduce() (State, error) {
 			return 0, err
 		}
 	}
-	return Psync, l.tell("capa", "eof", "capa", "psync2", "capa", "kedis-snapshot")
+	// Without the version a Valkey sends RDB files of version 11, which have no fields that expire. It comes last: a Redis takes what stands
+	// before an option that it doesn't know.
+	return Psync, l.tell("capa", "eof", "capa", "psync2", "capa", "kedis-snapshot", "version", readsValkey)
 }
+
+// readsValkey is the version that a replica tells: that of the Valkey whose RDB files it reads.
+const readsValkey = "9.0.0"
 
 // tell says something of the replica to the primary, which may be too old to know of it.
 func (l *link) tell(words ...string) error {

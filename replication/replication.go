@@ -122,6 +122,7 @@ type Node struct {
 
 	counters         counters
 	acknowledgements acknowledgements
+	times            timesKnown
 	sentinels        sentinels
 
 	running   sync.WaitGroup

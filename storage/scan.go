@@ -45,13 +45,22 @@ func (d DB) ScanElements(k Key, step ScanStep, visit func(element, value []byte)
 	case k.Encoding == layout.Intset:
 		d.visitIntset(k.Value, visit)
 		return nil, nil
+	case k.Encoding == layout.Expiring:
+		d.visitTriples(k.Value, visit)
+		return nil, nil
 	case k.Encoding == layout.Listpack:
 		return nil, d.visitListpack(k.Value, TypeOf(k.Type).packedPairs, visit)
 	}
 	kind := k.Type.Elements()[0].Kind
 	head := layout.AppendElementKey(nil, kind, k.ID, nil)
 	row := TypeOf(k.Type)
+	h := Hash{db: d, next: k.Metadata}
 	return d.scan(head, step, !row.packedPairs, func(element, value []byte) (err error) {
+		if h.mayBeDue() {
+			if expireMs, err := h.spreadExpiry(element); err != nil || h.due(expireMs) {
+				return err
+			}
+		}
 		if row.scanned != nil {
 			value, err = row.scanned(d.txn, value)
 		}
@@ -78,6 +87,17 @@ func (d DB) visitIntset(set intset.Intset, visit func(element, value []byte)) {
 		visit(scratch, nil)
 	}
 	d.txn.scratch.element = scratch
+}
+
+// visitTriples visits the fields of a packed hash that have not expired.
+func (d DB) visitTriples(pack listpack.Listpack, visit func(element, value []byte)) {
+	var fieldScratch, valueScratch []byte
+	triples(pack, &fieldScratch, &valueScratch, func(field, value []byte, expireMs int64) bool {
+		if !d.fieldDue(expireMs) {
+			visit(field, value)
+		}
+		return true
+	})
 }
 
 func (d DB) visitListpack(pack listpack.Listpack, pairs bool, visit func(element, value []byte)) error {

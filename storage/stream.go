@@ -40,7 +40,7 @@ var streamType = DataType{Name: "stream", RDB: rdb.Stream, Digest: digest.Stream
 			return true, nil
 		})
 	},
-	pieces: pieces{command: "XPARTS", begin: beginStreamPieces, words: appendElementWord, parse: parsePartWord, elements: visitParts},
+	pieces: Pieces{command: "XPARTS", begin: beginStreamPieces, words: appendElementWord, parse: parsePartWord, visit: visitParts},
 }
 
 // Stream is a stream as a transaction sees it. Its methods change it in the transaction; Save

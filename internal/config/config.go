@@ -110,6 +110,7 @@ type Config struct {
 	ReplTimeout           Int // seconds
 	ReplPingPeriod        Int // seconds
 	ReplDisklessSync      Bool
+	ReplicaFieldExpiry    Value[FieldExpiry]
 	ReplicaLogLimit       Bytes // 0 is none
 	MinReplicasToWrite    Int
 	SynchronousReplicas   Int
@@ -177,6 +178,16 @@ const (
 	DebugLocal DebugCommand = iota // clients of this machine
 	DebugNo
 	DebugYes
+)
+
+// FieldExpiry is what replicas get that may not know that fields of hashes expire.
+type FieldExpiry int
+
+// The order is that of the names in the option.
+const (
+	CheckFieldExpiry FieldExpiry = iota
+	TrustFieldExpiry
+	DropFieldExpiry
 )
 
 // PubSubDefault is which channels a user may use of whom nothing is said.

@@ -271,6 +271,10 @@ func (c *Config) replication() []*option {
 		row("repl-diskless-sync", &c.ReplDisklessSync, yesNo(), "yes", live,
 			`Whether a replica that can tell where a snapshot ends gets it as it is made. Else it is written to
 			a temporary file first.`),
+		row("replica-field-expiry", &c.ReplicaFieldExpiry, choice[FieldExpiry]("check", "trust", "drop"), "check", live,
+			`What replicas get when fields of hashes expire, unless they are Kedis, or Valkey 9. check: a Redis takes all data
+			anew, once, which it refuses before 7.4. trust: all of them know such fields. drop: fields without times, until
+			they expire here.`),
 		row("replica-log-limit", &c.ReplicaLogLimit, size(0, unlimited), "16gb", live,
 			`How much of the log is kept for a connected replica that lags behind. One that falls back farther
 			is disconnected, and may have to take all data anew. 0 is no limit.`),

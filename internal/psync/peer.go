@@ -10,6 +10,7 @@ type Replica struct {
 	EOF      bool   // takes a snapshot whose end is marked
 	Commands bool   // takes a snapshot of commands
 	Resumes  bool   // understands that a history can get another id
+	Valkey   bool   // says that it is a Valkey of 9.0 or newer, or reads what that writes
 	OnlyRDB  bool   // wants the snapshot and nothing after it
 	Old      bool   // asked with SYNC: never acknowledges
 	NoKeys   bool   // wants a snapshot without keys

@@ -301,6 +301,19 @@ func MustOracle(t testing.TB) Program {
 	return program
 }
 
+// MustNewerOracle is NewerOracle, skipping the test when there is none.
+func MustNewerOracle(t testing.TB, name string) Program {
+	t.Helper()
+	program, given, err := NewerOracle(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !given {
+		t.Skipf("%s_%s names no server", OracleVariable, strings.ToUpper(name))
+	}
+	return program
+}
+
 // MustUnderTest is UnderTest, failing the test.
 func MustUnderTest(t testing.TB) Program {
 	t.Helper()

@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -222,6 +223,8 @@ func takeReplicaOption(r *psync.Replica, option, value []byte) error {
 		r.EOF = r.EOF || equalFold(value, "eof")
 		r.Resumes = r.Resumes || equalFold(value, "psync2")
 		r.Commands = r.Commands || equalFold(value, "kedis-snapshot")
+	case equalFold(option, "version"):
+		return takeVersion(r, value)
 	case equalFold(option, "rdb-only"):
 		return flagOf(value, &r.OnlyRDB)
 	case equalFold(option, "rdb-filter-only"):
@@ -242,6 +245,18 @@ func takeFilter(r *psync.Replica, only string) error {
 		}
 		r.NoFunctions = false
 	}
+	return nil
+}
+
+// takeVersion reads the version that a Valkey tells: from 9.0 on its RDB files have a form of their
+// own.
+func takeVersion(r *psync.Replica, value []byte) error {
+	numbers := strings.Split(string(value), ".")
+	major, err := strconv.ParseUint(numbers[0], 10, 8)
+	if err != nil || len(numbers) != 3 {
+		return Errorf("ERR Unrecognized version format: %s", execute.Clip(value, 128))
+	}
+	r.Valkey = major >= 9
 	return nil
 }
 

@@ -34,6 +34,7 @@ type Engine struct {
 	// Courier sends messages, those to each client in their order. The list is the courier's. It may be nil.
 	Courier func(messages []Message)
 	Sweeper *ttl.Sweeper
+	Fields  *ttl.Sweeper // of hashes
 	Version string
 	// Supervisor is systemd, upstart, or empty: who is told how the server is.
 	Supervisor string

@@ -2,7 +2,6 @@ package rdb
 
 import (
 	"encoding/binary"
-	"fmt"
 	"io"
 	"strconv"
 )
@@ -15,9 +14,9 @@ type Writer struct {
 }
 
 // NewWriter begins a file.
-func NewWriter(w io.Writer) *Writer {
-	file := &Writer{Encoder{largest: largePlain, w: w, buf: make([]byte, 0, 2*bufferSize)}}
-	file.buf = fmt.Appendf(file.buf, "REDIS%04d", Version)
+func NewWriter(w io.Writer, f Format) *Writer {
+	file := &Writer{Encoder{largest: largePlain, w: w, buf: make([]byte, 0, 2*bufferSize), format: f}}
+	file.buf = append(file.buf, f.header()...)
 	return file
 }
 
