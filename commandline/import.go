@@ -184,6 +184,14 @@ func (f *filling) Load(key migrate.Key, value *rdb.Value) error {
 	return nil
 }
 
+// LoadLibrary takes a library of functions.
+func (f *filling) LoadLibrary(source []byte) error {
+	if err := f.fill.LoadLibrary(source); err != nil {
+		return failed(fmt.Errorf("the library of functions %.60q …: %w", source, err))
+	}
+	return nil
+}
+
 // Apply carries commands out.
 func (f *filling) Apply(commands ...migrate.Command) error {
 	several := len(commands) > 1

@@ -46,6 +46,7 @@ type link struct {
 	requests *resp.Reader
 	sending  sync.Mutex
 	full     fullResync
+	sources  [][]byte // of the libraries of functions in the snapshot
 
 	diverged     bool          // the data are not the primary's: all of it is to be taken anew
 	lastDiverged time.Time     // when that was last found out

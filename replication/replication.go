@@ -64,6 +64,9 @@ type Host interface {
 	ChangesData(args [][]byte) bool
 	// ForgetWatches makes whoever watches keys see that the data is another.
 	ForgetWatches()
+	// PrepareLibraries loads libraries of functions by their sources. adopt makes them the only
+	// ones; it is called while no command runs.
+	PrepareLibraries(sources [][]byte) (adopt func(), err error)
 }
 
 // StreamApplier applies a primary's stream and puts its bytes into the log, in one commit. All

@@ -195,12 +195,17 @@ func (e report) infoMemory(f *metrics.Fields) {
 	f.Float("rss_overhead_ratio", 1, 2) // all memory is the allocator's
 	f.Zeros(memoryNotUsed...)
 	number, texts, interpreters := e.Families.Scripts()
+	functions := e.Families.Functions()
 	f.Int("number_of_cached_scripts", int64(number))
+	f.Int("number_of_functions", int64(functions.Functions))
+	f.Int("number_of_libraries", int64(functions.Libraries))
 	f.Int("used_memory_vm_eval", interpreters)
+	f.Int("used_memory_vm_functions", functions.Interpreters)
 	f.Int("used_memory_scripts_eval", texts)
+	f.Int("used_memory_functions", functions.Sources)
 	f.Size("used_memory_lua", interpreters)
-	f.Size("used_memory_vm_total", interpreters)
-	f.Size("used_memory_scripts", texts)
+	f.Size("used_memory_vm_total", interpreters+functions.Interpreters)
+	f.Size("used_memory_scripts", texts+functions.Sources)
 	f.Size("go_heap", m.heap)
 	f.Size("go_runtime", m.runtime+m.stacks)
 	f.Size("rocksdb_block_cache", m.blockCache)
@@ -210,8 +215,7 @@ func (e report) infoMemory(f *metrics.Fields) {
 
 // The fields of Redis about what Kedis is without: those who watch a server ask for them by name.
 var (
-	memoryNotUsed = []string{"rss_overhead_bytes", "number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_functions",
-		"mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
+	memoryNotUsed = []string{"rss_overhead_bytes", "mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
 		"mem_clients_slaves", "mem_cluster_links", "mem_aof_buffer", "active_defrag_running", "lazyfree_pending_objects",
 		"lazyfreed_objects"}
 	neverForked = []string{"current_cow_peak", "current_cow_size", "current_cow_size_age", "current_save_keys_processed",
