@@ -30,7 +30,7 @@ MINUTES  ?= 10
 SCALE    ?= 20
 FAILOVERS ?= 30
 KEYS     ?= 10000000
-# make bench BENCH='-scale 0.3 -rounds 3 -only GET'
+# make bench BENCH='-scale 0.3 -rounds 3 -only GET', make bench BENCH='-tls -depths 16,64 -only "^(SET|GET)$$"'
 BENCH    ?=
 # make bench-limits PARTS=cold MEGABYTES=2048 LENGTH=60
 PARTS     ?= cold,tail,memory,recovery

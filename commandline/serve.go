@@ -283,6 +283,10 @@ func (v *service) run(sweeping context.Context) error {
 	if err := v.engine.BeginLimits(); err != nil {
 		return err
 	}
+	if err := v.engine.LoadTLS(); err != nil {
+		return err
+	}
+	v.stopper.onHangup(v.reloadTLS)
 	if err := v.node.TakeRole(); err != nil {
 		return err
 	}
@@ -302,6 +306,15 @@ func (v *service) run(sweeping context.Context) error {
 		return err
 	}
 	return errors.Join(err, v.failed)
+}
+
+// reloadTLS reads certificates and keys anew.
+func (v *service) reloadTLS() {
+	if err := v.engine.LoadTLS(); err != nil {
+		v.logger.Error("the certificates stay as they were", "error", err)
+	} else if v.engine.TLS.On() {
+		v.logger.Info("certificates and keys of TLS were read anew")
+	}
 }
 
 // listening is called when clients are accepted.

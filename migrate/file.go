@@ -277,7 +277,9 @@ func (r *fileReader) snapshot(file io.Reader) error {
 				return err
 			}
 		case record.Kind == rdb.RecordFunction:
-			r.Progress.Skip("libraries of functions")
+			if err := r.library(record.Data); err != nil {
+				return err
+			}
 		case record.Kind == rdb.RecordModuleAux:
 			r.Progress.Skip("data of modules beside the keys")
 		}
@@ -413,6 +415,8 @@ func (r *fileReader) translate(args [][]byte) (*Command, error) {
 	switch name := strings.ToUpper(string(words[0])); name {
 	case "FLUSHALL", "FLUSHDB", "SWAPDB":
 		return r.whole(name, words)
+	case "FUNCTION":
+		return r.function(words)
 	}
 	keys, known, err := r.Commands.Keys(nil, words)
 	if err != nil || !known {

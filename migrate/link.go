@@ -44,7 +44,7 @@ const (
 // attach asks a source for what follows a position of a history, or with an empty id for
 // everything.
 func attach(ctx context.Context, server Server, id string, from Position) (l *link, answer psync.Answer, err error) {
-	conn, err := dial(ctx, "tcp", server.address())
+	conn, err := server.dial(ctx, "tcp", server.address())
 	if err != nil {
 		return nil, answer, sourceSide.explain(server.address(), err)
 	}

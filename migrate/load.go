@@ -74,7 +74,10 @@ func (l *loader) take(record *rdb.Record) error {
 			l.selected = selected
 		}
 	case rdb.RecordFunction:
-		l.progress.Skip("libraries of functions: they are code, use FUNCTION LOAD")
+		if l.filter.Libraries() {
+			return l.sink.LoadLibrary(record.Data)
+		}
+		l.progress.Skip(skippedLibraries)
 	case rdb.RecordModuleAux:
 		l.progress.Skip("data of modules outside of keys")
 	}

@@ -70,6 +70,11 @@ func (o *rdbOutput) Load(key Key, value *rdb.Value) error {
 	return err
 }
 
+func (o *rdbOutput) LoadLibrary(source []byte) error {
+	o.file.Function(source)
+	return o.file.Err()
+}
+
 func (o *rdbOutput) Apply(...Command) error { return errCommands }
 func (o *rdbOutput) Flush() error           { return o.file.Err() }
 func (o *rdbOutput) Close() error           { return o.file.Close() }
@@ -106,6 +111,10 @@ func (o *respOutput) Load(key Key, value *rdb.Value) error {
 	return nil
 }
 
+func (o *respOutput) LoadLibrary(source []byte) error {
+	return o.write([]byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), source)
+}
+
 func (o *respOutput) Apply(...Command) error { return errCommands }
 func (o *respOutput) Flush() error           { return o.w.Flush() }
 func (o *respOutput) Close() error           { return o.w.Flush() }
@@ -116,7 +125,7 @@ func (o *respOutput) Close() error           { return o.w.Flush() }
 //
 // expire (ms since 1970) is left out of keys that don't. The value is a string, an array of the
 // elements of a list or set, or one of pairs: field and value of a hash, member and score of a
-// sorted set; a stream's is an object (see streamJSON). A score is a number, or "inf" or "-inf". What is no UTF-8 text is {"base64":"…"}.
+// sorted set; a library of functions is {"library":source}; a stream's is an object (see streamJSON). A score is a number, or "inf" or "-inf". What is no UTF-8 text is {"base64":"…"}.
 type jsonOutput struct {
 	w        *bufio.Writer
 	progress *Progress
@@ -197,6 +206,12 @@ func appendJSON(b, text []byte) []byte {
 		panic("migrate: a string has no JSON: " + err.Error())
 	}
 	return append(b, quoted...)
+}
+
+func (o *jsonOutput) LoadLibrary(source []byte) error {
+	b := appendJSON([]byte(`{"library":`), source)
+	_, err := o.w.Write(append(b, "}\n"...))
+	return err
 }
 
 func (o *jsonOutput) Apply(...Command) error { return errCommands }

@@ -185,6 +185,12 @@ func (t *Target) ApplyAt(position Position, commands ...Command) error {
 	}
 	taken, bytes := commands[:0:0], 0
 	for _, c := range commands {
+		if t.cluster != nil && c.isFunction() {
+			if err := t.applyFunction(&c); err != nil {
+				return err
+			}
+			continue
+		}
 		kept, err := t.options.Conflicts.resolve(&c)
 		if err != nil {
 			return err

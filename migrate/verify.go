@@ -28,12 +28,18 @@ type VerifyOptions struct {
 
 // Difference is a key that isn't the same on both servers.
 type Difference struct {
-	Database int // of the source
+	Library  bool // of functions, and no key
+	Database int  // of the source
 	Key      []byte
 	What     string
 }
 
-func (d Difference) String() string { return fmt.Sprintf("%d %q %s", d.Database, d.Key, d.What) }
+func (d Difference) String() string {
+	if d.Library {
+		return fmt.Sprintf("library %q %s", d.Key, d.What)
+	}
+	return fmt.Sprintf("%d %q %s", d.Database, d.Key, d.What)
+}
 
 // ParseSample reads a share, such as 1% or 0.01.
 func ParseSample(text string) (float64, error) {
@@ -80,6 +86,9 @@ func Verify(ctx context.Context, options VerifyOptions) (compared, different int
 	}
 	close(v.batches)
 	v.workers.Wait()
+	if ctx.Err() == nil {
+		v.fail(v.compareLibraries())
+	}
 	if ctx.Err() != nil {
 		return v.compared, v.different, context.Cause(ctx)
 	}
@@ -276,7 +285,7 @@ func (v *verifier) compare(pairs []pair) error {
 	defer v.mu.Unlock()
 	for i, p := range pairs {
 		v.different++
-		v.Report(Difference{p.fromBase, p.from, what[i]})
+		v.Report(Difference{Database: p.fromBase, Key: p.from, What: what[i]})
 	}
 	return nil
 }

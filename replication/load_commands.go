@@ -43,6 +43,8 @@ func (l *link) loadCommands(to *storage.Import) (database int, err error) {
 			err = c.selectDatabase(args[1])
 		case name == "RESTORE" && len(args) == 5:
 			err = c.restore(args)
+		case name == "FUNCTION" && len(args) == 3:
+			err = l.takeLibrary(to, args[2])
 		case name == snapshotComplete && len(args) == 6:
 			return c.complete(args[1:])
 		default:

@@ -32,7 +32,7 @@ func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err erro
 			reader = nil
 		}
 	}()
-	s := &snapshot{view: view, store: n.Store, id: id, version: n.Version, noKeys: f.client.NoKeys, ctx: ctx}
+	s := &snapshot{view: view, store: n.Store, id: id, version: n.Version, noKeys: f.client.NoKeys, noFunctions: f.client.NoFunctions, ctx: ctx}
 	s.count()
 	if err := f.announce(s); err != nil {
 		return reader, err
@@ -222,6 +222,8 @@ type snapshot struct {
 	ctx     context.Context
 	total   int64 // keys
 
+	noFunctions bool
+
 	keys, bytes atomic.Int64 // that are written
 }
 
@@ -242,6 +244,9 @@ func (s *snapshot) write(w io.Writer) error {
 	file.AuxInt("repl-stream-db", int64(s.view.Selected()))
 	file.Aux("repl-id", s.id)
 	file.AuxInt("repl-offset", s.view.Position())
+	if err := s.writeFunctions(file); err != nil {
+		return err
+	}
 	for database := 0; database < s.store.Databases() && !s.noKeys; database++ {
 		if keys, expires := s.view.Size(database); keys > 0 {
 			file.Database(uint64(database))
@@ -252,6 +257,16 @@ func (s *snapshot) write(w io.Writer) error {
 		}
 	}
 	return file.Close()
+}
+
+func (s *snapshot) writeFunctions(file *rdb.Writer) error {
+	if s.noFunctions {
+		return nil
+	}
+	return s.store.LibrariesOf(s.view, func(_ string, source []byte) error {
+		file.Function(source)
+		return file.Err()
+	})
 }
 
 // restEvery is after how many keys a transaction starts afresh, so that it holds little.

@@ -15,6 +15,8 @@ import (
 
 // Between two Kedis a snapshot is a stream of commands, behind  +FULLRESYNC id position keys :
 //
+//	FUNCTION LOAD source                            a library of functions
+//	…
 //	SELECT database
 //	RESTORE key expire-ms payload ABSTTL            a key, or the beginning of a large collection
 //	HSET | SADD | RPUSH | ZADD key element …        the rest of that, in pieces
@@ -53,6 +55,12 @@ type piece struct {
 // writeCommands writes the snapshot as commands.
 func (s *snapshot) writeCommands(w io.Writer) error {
 	c := &commandWriter{to: bufio.NewWriterSize(w, coalesce), payload: rdb.NewPayloadWriter()}
+	err := s.store.LibrariesOf(s.view, func(_ string, source []byte) error {
+		return c.say([]byte("FUNCTION"), []byte("LOAD"), source)
+	})
+	if err != nil {
+		return err
+	}
 	for database := range s.store.Databases() {
 		keys, _ := s.view.Size(database)
 		if keys == 0 {

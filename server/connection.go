@@ -16,6 +16,8 @@ type connection struct {
 	conn    socket
 	session *execute.Session
 
+	encryption *encryption // nil: there is none
+
 	ends
 	intake
 	output
@@ -108,6 +110,7 @@ func (c *connection) attach(r *reactor) {
 // drop closes the connection from its reactor.
 func (c *connection) drop() {
 	if !c.closed && !c.dropped {
+		c.endEncryption()
 		c.dropped = true
 		if err := c.conn.Close(); err != nil {
 			c.server.logger.Debug("closing a connection", "client", c.remote, "error", err)

@@ -29,10 +29,11 @@ func (c *connection) handOver() {
 		return
 	}
 	c.handedOver.Store(&conn)
+	served := c.overTLS(conn)
 	c.drop()
 	go func() {
 		defer s.forget(c)
-		serve(conn)
+		serve(served)
 	}()
 }
 

@@ -93,15 +93,27 @@ func (c *connection) write(b []byte) {
 		return
 	}
 	c.traffic = true
+	if c.encryption != nil {
+		c.seal(b)
+	} else {
+		c.transmit(b)
+	}
+	s.engine.Statistics.Writes.Add(c.reactor.number, 1)
+	s.engine.Statistics.NetOutput.Add(c.reactor.number, int64(len(b)))
+}
+
+// transmit gives bytes to the socket.
+func (c *connection) transmit(b []byte) {
+	if c.closed {
+		return
+	}
 	sent := 0
 	if len(b) <= sendMost && c.conn.OutboundBuffered() == 0 {
 		sent = send(c.conn.Fd(), b)
 	}
 	if sent < len(b) {
 		if _, err := c.conn.Write(b[sent:]); err != nil {
-			s.logger.Debug("sending", "client", c.remote, "error", err)
+			c.server.logger.Debug("sending", "client", c.remote, "error", err)
 		}
 	}
-	s.engine.Statistics.Writes.Add(c.reactor.number, 1)
-	s.engine.Statistics.NetOutput.Add(c.reactor.number, int64(len(b)))
 }

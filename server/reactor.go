@@ -31,7 +31,8 @@ type reactor struct {
 	unsent    map[*connection]struct{} // who has to read replies before more is executed
 	roster
 	mailbox
-	pushing pushing
+	pushing    pushing
+	encryption encryptionMemory
 }
 
 // roster is the list of a reactor's connections.

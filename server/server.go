@@ -160,15 +160,24 @@ func (s *Server) reactor(loop gnet.EventLoop) *reactor {
 
 // OnOpen is called by gnet on the connection's event loop.
 func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
+	encryption, _ := conn.Context().(*encryption)
 	if refusal := s.refuse(conn); refusal != "" {
-		return []byte("-" + refusal + "\r\n"), gnet.Close
+		text := []byte("-" + refusal + "\r\n")
+		if encryption != nil {
+			text = encryption.last(text)
+		}
+		return text, gnet.Close
 	}
 	s.engine.Statistics.Connections.Add(1)
 	c := s.newConnection(conn, s.ends(conn))
+	c.encryption = encryption
 	conn.SetContext(c)
 	c.keepAlive(conn)
 	c.attach(s.reactor(conn.EventLoop()))
 	s.engine.Clients.Add(c.session)
+	if encryption != nil {
+		c.beginEncrypted()
+	}
 	return nil, gnet.None
 }
 
@@ -231,22 +240,39 @@ func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 	bytes, err := conn.Next(-1)
 	if err == nil {
 		s.engine.Statistics.Reads.Add(c.reactor.number, 1)
-		s.engine.Statistics.NetInput.Add(c.reactor.number, int64(len(bytes)))
 		if c.session.Closing() || c.dropped {
 			return gnet.None // nothing of it will be executed
 		}
-		err = c.parser.Feed(bytes)
-	}
-	if err != nil {
-		if errors.Is(err, resp.ErrQueryBuffer) {
-			s.engine.Statistics.QueryBufferExceeded.Add(1)
+		if c.encryption != nil {
+			err = c.decrypt(bytes)
+		} else {
+			err = c.feed(bytes)
 		}
-		s.logger.Warn("closing a connection", "client", c.remote, "error", err)
+	}
+	if c.refuseInput(err) {
 		return gnet.Close
 	}
 	c.reactor.arrive(c)
 	c.restrain()
 	return gnet.None
+}
+
+// feed gives the parser what the client has sent.
+func (c *connection) feed(bytes []byte) error {
+	c.server.engine.Statistics.NetInput.Add(c.reactor.number, int64(len(bytes)))
+	return c.parser.Feed(bytes)
+}
+
+// refuseInput reports whether what came can't be taken, so that the connection has to be closed.
+func (c *connection) refuseInput(err error) bool {
+	s := c.server
+	if err != nil {
+		if errors.Is(err, resp.ErrQueryBuffer) {
+			s.engine.Statistics.QueryBufferExceeded.Add(1)
+		}
+		s.logger.Warn("closing a connection", "client", c.remote, "error", err)
+	}
+	return err != nil
 }
 
 const tickInterval = 100 * time.Millisecond

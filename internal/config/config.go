@@ -46,6 +46,24 @@ type Config struct {
 	TrackingTableMaxKeys   Int
 	Timeout                Int // seconds; 0 is never
 
+	// TLS
+	TLSPort                 Int    // 0 is none
+	TLSCertFile, TLSKeyFile String // PEM
+	TLSKeyFilePass          String
+	TLSClientCertFile       String // for connections to other servers; empty: TLSCertFile
+	TLSClientKeyFile        String
+	TLSClientKeyFilePass    String
+	TLSCACertFile           String
+	TLSCACertDir            String
+	TLSAuthClients          Value[TLSAuthClients]
+	TLSAuthClientsUser      Value[TLSUser]
+	TLSReplication          Bool // connections to primaries, and MIGRATE's
+	TLSProtocols            String
+	TLSCiphers              String
+	TLSCipherSuites         String
+	TLSSessionCaching       Bool
+	TLSSessionCacheTimeout  Int // seconds
+
 	// Process and log
 	Dir        String
 	PIDFile    String
@@ -168,6 +186,26 @@ type PubSubDefault int
 const (
 	AllChannels PubSubDefault = iota
 	NoChannels
+)
+
+// TLSAuthClients is whether a client has to show a certificate.
+type TLSAuthClients int
+
+// The order is that of the names in Redis's error texts.
+const (
+	TLSAuthNo TLSAuthClients = iota
+	TLSAuthYes
+	TLSAuthOptional
+)
+
+// TLSUser is which part of a client's certificate names its user.
+type TLSUser int
+
+// The parts.
+const (
+	TLSUserOff TLSUser = iota
+	TLSUserCN          // the subject's common name
+	TLSUserURI         // a URI of the alternative names
 )
 
 // Supervision is who is told that the server is ready.
@@ -429,7 +467,7 @@ func failed(name string, err error) error {
 func apply(entries []entry, changes []change) error {
 	var ran []func() error
 	for i, entry := range entries {
-		if !changes[i].isChange {
+		if !changes[i].isChange && !entry.refers {
 			continue
 		}
 		for _, hook := range entry.hooks {

@@ -270,8 +270,8 @@ func named(names ...string) kind[string] {
 	return kind[string]{
 		expects: strings.Join(names[:last], ", ") + " or " + names[last],
 		parse: func(text string, _ string) (string, error) {
-			if name := strings.ToLower(text); slices.Contains(names, name) {
-				return name, nil
+			if i := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, text) }); i >= 0 {
+				return names[i], nil
 			}
 			return "", reason("argument(s) must be one of the following: " + strings.Join(names, ", "))
 		},

@@ -24,6 +24,7 @@ type option struct {
 	hidden  bool // is not to be shown in logs
 	guarded bool // CONFIG SET is for clients whom enable-protected-configs names
 	inert   bool // has no effect
+	refers  bool // CONFIG SET runs the hooks for the same value, too
 	gathers bool // lines of a file add to each other
 	given   bool // in the file or as a flag
 
@@ -79,6 +80,12 @@ func (o *option) unsaid() *option {
 // secret keeps the option's value out of logs.
 func (o *option) secret() *option {
 	o.hidden = true
+	return o
+}
+
+// ofFile has CONFIG SET put the value into effect although it is the old one: what it names may have changed.
+func (o *option) ofFile() *option {
+	o.refers = true
 	return o
 }
 

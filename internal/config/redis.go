@@ -11,7 +11,6 @@ type without struct {
 
 // withoutList is for those who start Kedis with Redis's configuration file.
 var withoutList = []without{
-	{"there is no TLS", "tls-*"},
 	{"there are no modules", "loadmodule"},
 }
 

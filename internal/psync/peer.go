@@ -13,9 +13,11 @@ type Replica struct {
 	OnlyRDB  bool   // wants the snapshot and nothing after it
 	Old      bool   // asked with SYNC: never acknowledges
 	NoKeys   bool   // wants a snapshot without keys
-	ID       string // the history that it knows
-	From     int64  // the first byte of the stream that it lacks
-	Heard    func() // to be called for each request of the replica from now on
+
+	NoFunctions bool   // wants a snapshot without libraries of functions
+	ID          string // the history that it knows
+	From        int64  // the first byte of the stream that it lacks
+	Heard       func() // to be called for each request of the replica from now on
 }
 
 // Failover is a change of roles with a replica, as FAILOVER asks for it.

@@ -36,6 +36,7 @@ const (
 	DeniedAuthentication
 	DeniedChannel
 	DeniedDatabase
+	DeniedCertificate // names no user
 )
 
 // Unrestricted reports whether everything is allowed, so that no request needs to be looked at.

@@ -46,6 +46,9 @@ func (u *User) Unrestricted() bool { return u.rules.Load().unrestricted }
 // Gone reports whether the user was deleted. Such a user may do nothing.
 func (u *User) Gone() bool { return u.gone.Load() }
 
+// Enabled reports whether somebody may be the user.
+func (u *User) Enabled() bool { return u.rules.Load().enabled && !u.Gone() }
+
 // Open reports whether somebody who says nothing is taken for the user, if that is the default one.
 func (u *User) Open() bool {
 	r := u.rules.Load()

@@ -315,7 +315,7 @@ func cmdACLLog(c *Invocation) error {
 }
 
 var denialReasons = [...]string{access.DeniedCommand: "command", access.DeniedKey: "key", access.DeniedAuthentication: "auth",
-	access.DeniedChannel: "channel", access.DeniedDatabase: "database"}
+	access.DeniedChannel: "channel", access.DeniedDatabase: "database", access.DeniedCertificate: "tls-cert"}
 
 func replyDenial(c *Invocation, e *access.Entry, now time.Time) {
 	r := c.Reply

@@ -225,10 +225,22 @@ func takeReplicaOption(r *psync.Replica, option, value []byte) error {
 	case equalFold(option, "rdb-only"):
 		return flagOf(value, &r.OnlyRDB)
 	case equalFold(option, "rdb-filter-only"):
-		r.NoKeys = true // functions, or nothing: there are none
+		return takeFilter(r, string(value))
 	case equalFold(option, "ack"), equalFold(option, "getack"):
 	default:
 		return Errorf("ERR Unrecognized REPLCONF option: %s", execute.Clip(option, 128))
+	}
+	return nil
+}
+
+// takeFilter takes what a snapshot is to have: nothing, or functions.
+func takeFilter(r *psync.Replica, only string) error {
+	r.NoKeys, r.NoFunctions = true, true
+	for _, what := range strings.Fields(only) {
+		if !strings.EqualFold(what, "functions") {
+			return Errorf("ERR Unsupported rdb-filter-only option: %s", what)
+		}
+		r.NoFunctions = false
 	}
 	return nil
 }

@@ -51,7 +51,8 @@ type Command struct {
 	Immediate  bool                           // runs at once inside of MULTI too
 	RunsQueue  bool                           // is EXEC: it runs what is queued
 	Selects    bool                           // is SELECT
-	RunsScript bool                           // runs a script, which may call others
+	RunsScript bool                           // runs a script, or a function, which may call others
+	Functions  bool                           // and that is a function
 	Plan       func(*Invocation, *Plan) error // what it needs, when Keys and Flags don't tell
 
 	// Adapt returns the flags that it has with certain words, when they can be others than Flags: SORT

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"bytes"
 	"container/list"
 	"runtime"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"kedis/internal/config"
 	"kedis/internal/metrics"
+	"kedis/internal/secure"
 	"kedis/lock"
 	"kedis/server/access"
 	"kedis/storage"
@@ -59,6 +61,9 @@ type Engine struct {
 	limits      limits
 	loading     loading
 
+	// TLS has the configurations for connections.
+	TLS *secure.Keeper
+
 	Slowlog *metrics.Slowlog
 	Users   *access.Users
 	Denials *access.Log
@@ -79,6 +84,16 @@ type Families interface {
 	KeptConnections() int
 	// Scripts is how many scripts are kept, and how many bytes their texts and the idle interpreters take.
 	Scripts() (number int, texts, interpreters int64)
+	// Functions is how many libraries and functions there are, and how many bytes their sources and their own interpreters take.
+	Functions() FunctionStatistics
+	// PrepareLibraries loads libraries of functions by their sources. adopt makes them the only ones; it is called while no command runs.
+	PrepareLibraries(sources [][]byte) (adopt func(), err error)
+}
+
+// FunctionStatistics are how many libraries of functions there are, and what they take.
+type FunctionStatistics struct {
+	Libraries, Functions  int
+	Sources, Interpreters int64 // bytes
 }
 
 // Observer is shown every request that has run, and told when a session ends or begins anew.
@@ -120,6 +135,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.initAccess()
 	e.limits.init(e)
+	e.initEncryption()
 	e.initSynchronous()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
@@ -148,6 +164,29 @@ const (
 	// interruptTimeout is how long they are waited for when nothing that they read or write succeeds any more.
 	interruptTimeout = 5 * time.Second
 )
+
+// ReloadLibraries loads the libraries of functions that the store has. No command runs meanwhile.
+func (e *Engine) ReloadLibraries() error {
+	var sources [][]byte
+	err := e.Store.LibrariesOf(nil, func(_ string, source []byte) error {
+		sources = append(sources, bytes.Clone(source))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	adopt, err := e.Families.PrepareLibraries(sources)
+	if err != nil {
+		return err
+	}
+	adopt()
+	return nil
+}
+
+// PrepareLibraries is the families': what replication asks for.
+func (e *Engine) PrepareLibraries(sources [][]byte) (adopt func(), err error) {
+	return e.Families.PrepareLibraries(sources)
+}
 
 // Stopping tells that Stop was called.
 func (e *Engine) Stopping() bool {

@@ -144,11 +144,18 @@ func flagsNow(s *Session, c *Command) Flags {
 
 // requireReplicas keeps writes out while too few replicas keep up.
 func requireReplicas(b *Batch, s *Session, r *Request) error {
+	if err := b.enoughReplicas(); err != nil && writesNow(s, r.Command) {
+		return err
+	}
+	return nil
+}
+
+func (b *Batch) enoughReplicas() error {
 	least := b.engine.Config.MinReplicasToWrite.Get()
 	if least == 0 || b.repeat.applying || b.engine.IsReplica() || b.engine.Config.MinReplicasMaxLag.Get() == 0 {
 		return nil
 	}
-	if int64(b.engine.role.good.Load()) < least && writesNow(s, r.Command) {
+	if int64(b.engine.role.good.Load()) < least {
 		return Error("NOREPLICAS Not enough good replicas to write.")
 	}
 	return nil

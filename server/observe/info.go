@@ -73,7 +73,7 @@ func (e report) infoServer(f *metrics.Fields) {
 	f.Int("process_id", int64(os.Getpid()))
 	f.Text("process_supervised", cmp.Or(e.Supervisor, "no"))
 	f.Text("run_id", e.runID)
-	f.Int("tcp_port", e.Config.Port.Get())
+	f.Int("tcp_port", cmp.Or(e.Config.Port.Get(), e.Config.TLSPort.Get()))
 	f.Int("server_time_usec", now.UnixMicro())
 	f.Int("uptime_in_seconds", int64(uptime/time.Second))
 	f.Int("uptime_in_days", int64(uptime/(24*time.Hour)))
@@ -98,12 +98,18 @@ func infoListeners(f *metrics.Fields, c *config.Config) {
 		f.Text("listener"+strconv.Itoa(listener), text)
 		listener++
 	}
-	socket := c.UnixSocket.Get()
-	if port := c.Port.Get(); port != 0 || socket == "" {
-		tell(fmt.Sprintf("name=tcp,bind=%s,port=%d", strings.Join(c.Bind.Get(), ",bind="), port))
+	socket, encrypted := c.UnixSocket.Get(), c.TLSPort.Get()
+	ports := func(name string, port int64) {
+		tell(fmt.Sprintf("name=%s,bind=%s,port=%d", name, strings.Join(c.Bind.Get(), ",bind="), port))
+	}
+	if port := c.Port.Get(); port != 0 || socket == "" && encrypted == 0 {
+		ports("tcp", port)
 	}
 	if socket != "" {
 		tell("name=unix,bind=" + socket)
+	}
+	if encrypted != 0 {
+		ports("tls", encrypted)
 	}
 }
 
@@ -190,12 +196,17 @@ func (e report) infoMemory(f *metrics.Fields) {
 	f.Float("rss_overhead_ratio", 1, 2) // all memory is the allocator's
 	f.Zeros(memoryNotUsed...)
 	number, texts, interpreters := e.Families.Scripts()
+	functions := e.Families.Functions()
 	f.Int("number_of_cached_scripts", int64(number))
+	f.Int("number_of_functions", int64(functions.Functions))
+	f.Int("number_of_libraries", int64(functions.Libraries))
 	f.Int("used_memory_vm_eval", interpreters)
+	f.Int("used_memory_vm_functions", functions.Interpreters)
 	f.Int("used_memory_scripts_eval", texts)
+	f.Int("used_memory_functions", functions.Sources)
 	f.Size("used_memory_lua", interpreters)
-	f.Size("used_memory_vm_total", interpreters)
-	f.Size("used_memory_scripts", texts)
+	f.Size("used_memory_vm_total", interpreters+functions.Interpreters)
+	f.Size("used_memory_scripts", texts+functions.Sources)
 	f.Size("go_heap", m.heap)
 	f.Size("go_runtime", m.runtime+m.stacks)
 	f.Size("rocksdb_block_cache", m.blockCache)
@@ -205,8 +216,7 @@ func (e report) infoMemory(f *metrics.Fields) {
 
 // The fields of Redis about what Kedis is without: those who watch a server ask for them by name.
 var (
-	memoryNotUsed = []string{"rss_overhead_bytes", "number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_functions",
-		"mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
+	memoryNotUsed = []string{"rss_overhead_bytes", "mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
 		"mem_clients_slaves", "mem_cluster_links", "mem_aof_buffer", "active_defrag_running", "lazyfree_pending_objects",
 		"lazyfreed_objects"}
 	neverForked = []string{"current_cow_peak", "current_cow_size", "current_cow_size_age", "current_save_keys_processed",
@@ -310,6 +320,7 @@ func (e report) infoStats(f *metrics.Fields) {
 	f.Int("acl_access_denied_cmd", e.Denials.Total(access.DeniedCommand))
 	f.Int("acl_access_denied_key", e.Denials.Total(access.DeniedKey))
 	f.Int("acl_access_denied_channel", e.Denials.Total(access.DeniedChannel))
+	f.Int("acl_access_denied_tls_cert", e.Denials.Total(access.DeniedCertificate))
 	caching := e.Caching.Statistics()
 	f.Int("tracking_total_keys", caching.Keys)
 	f.Int("tracking_total_items", caching.Items)

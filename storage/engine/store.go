@@ -246,12 +246,15 @@ func (s *Store) readState() error {
 	if err := s.raiseHighest(); err != nil {
 		return err
 	}
-	databases := make([]*Namespace, s.options.Databases)
+	databases := make([]*Namespace, s.options.Databases+1)
 	named := map[string]bool{"default": true}
 	for _, d := range state.Databases {
-		if int(d.Number) >= len(databases) {
+		place := int(d.Number)
+		if d.Number == layout.Libraries {
+			place = s.Libraries()
+		} else if place >= s.Databases() {
 			return fmt.Errorf("storage: database %d holds %d keys, but only %d databases are configured",
-				d.Number, d.Keys, len(databases))
+				d.Number, d.Keys, s.Databases())
 		}
 		ns := &Namespace{Number: d.Namespace}
 		ns.keys.Store(d.Keys)
@@ -265,7 +268,7 @@ func (s *Store) readState() error {
 			ns.presence.complete.Store(s.newFilter(0))
 		}
 		named[name] = true
-		databases[d.Number] = ns
+		databases[place] = ns
 	}
 	for i := range databases {
 		if databases[i] == nil {
@@ -417,6 +420,10 @@ func (s *Store) Persisted() int64 { return s.positions.persisted.Load() }
 
 // Databases is the number of databases.
 func (s *Store) Databases() int { return s.options.Databases }
+
+// Libraries is the number of the database behind all others, which holds libraries of functions.
+// The state has another number for it, so that Databases can change.
+func (s *Store) Libraries() int { return s.options.Databases }
 
 // Size is the number of keys in a database, and of those that have an expiry.
 func (s *Store) Size(database int) (keys, expires int64) {

@@ -33,12 +33,6 @@ func (w *Writer) Aux(name, data string) {
 // AuxInt is Aux with a number.
 func (w *Writer) AuxInt(name string, data int64) { w.Aux(name, strconv.FormatInt(data, 10)) }
 
-// Function writes a library of functions as its source.
-func (w *Writer) Function(source []byte) {
-	w.buf = append(w.buf, opFunction2)
-	w.string(source)
-}
-
 // Database says where the keys that follow belong.
 func (w *Writer) Database(number uint64) {
 	w.buf = append(w.buf, opSelectDB)
