@@ -280,13 +280,13 @@ func (v *service) run(sweeping context.Context) error {
 	if err := v.engine.BeginUsers(); err != nil {
 		return err
 	}
-	if err := v.engine.BeginLimits(); err != nil {
-		return err
-	}
 	if err := v.engine.LoadTLS(); err != nil {
 		return err
 	}
 	v.stopper.onHangup(v.reloadTLS)
+	if err := v.engine.BeginLimits(); err != nil {
+		return err
+	}
 	if err := v.node.TakeRole(); err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 const (
 	// ownDescriptors are those of the data directory, the log and what else is open without a client or a table file.
 	ownDescriptors = 32
-	// loopDescriptors are those of an event loop. Others are Go's own loop and the listening sockets.
-	loopDescriptors = 2
+	// loopDescriptors are those of an event loop, its alarm among them. Others are Go's own loop and the listening sockets.
+	loopDescriptors = 3
 	otherLoops      = 2
 	// manyTables is how many of RocksDB's files may be open where rocksdb-max-open-files sets no limit, without anybody
 	// reckoning with them, and leastTables is with how few RocksDB is left.

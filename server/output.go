@@ -5,7 +5,8 @@ import "time"
 // output is what is to be sent to the client, besides the session's reply and what waits for the
 // socket.
 type output struct {
-	pushed    []byte    // what comes behind the reply that is being composed
+	pushed    *pushed   // what comes behind the reply that is being composed; nil: nothing
+	listed    bool      // it is among those that sendPushed looks at
 	sent      int       // bytes of a worker's reply that are on their way already
 	softSince time.Time // when more than the soft limit began to wait to be sent; zero: it doesn't
 }
@@ -42,10 +43,7 @@ func (c *connection) flush() {
 		c.sent = 0
 		reply.Reset()
 	}
-	if len(c.pushed) > 0 {
-		c.write(c.pushed)
-		c.pushed = nil
-	}
+	c.writePushed()
 	if c.empty() {
 		c.parser.Release()
 	}
@@ -68,17 +66,6 @@ func (c *connection) dropWhenSent() {
 		c.reactor.unsent[c] = struct{}{}
 	} else {
 		c.drop()
-	}
-}
-
-// push sends bytes that are no reply: behind the reply that is being composed.
-func (c *connection) push(b []byte) {
-	switch {
-	case c.closed || c.dropped:
-	case !c.composing():
-		c.pushSoon(b)
-	case !c.exceeds(c.conn.OutboundBuffered() + len(c.pushed) + len(b)):
-		c.pushed = append(c.pushed, b...)
 	}
 }
 

@@ -38,6 +38,8 @@ type Server struct {
 	loops          int         // that serve
 	exhausted      atomic.Bool // the last connection had too high a descriptor
 
+	undelivered atomic.Int64 // bytes of messages on their way; see mostUndelivered
+
 	addresses []string // that the server listens on, as the kernel tells; set before ready is called
 
 	ending   chan struct{} // closed by the first Stop
@@ -58,7 +60,7 @@ func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server 
 	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostWaiting: mostWaiting,
 		mostDescriptor: mostDescriptor(), ending: make(chan struct{}), ended: make(chan struct{}),
 		reactors: map[gnet.EventLoop]*reactor{}, stop: make(chan struct{})}
-	engine.Courier = deliver
+	engine.Courier = s.deliver
 	engine.Synchronous.Reconsider = s.reconsider
 	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
@@ -160,6 +162,12 @@ func (s *Server) reactor(loop gnet.EventLoop) *reactor {
 
 // OnOpen is called by gnet on the connection's event loop.
 func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
+	if a, is := conn.Context().(*alarm); is {
+		if err := a.open(s.reactor(conn.EventLoop()), conn.Fd()); err != nil {
+			s.logger.Warn("deadlines come late", "error", err)
+		}
+		return nil, gnet.None
+	}
 	encryption, _ := conn.Context().(*encryption)
 	if refusal := s.refuse(conn); refusal != "" {
 		text := []byte("-" + refusal + "\r\n")
@@ -235,9 +243,13 @@ func (s *Server) forget(c *connection) { s.engine.Disconnect(c.session) }
 // OnTraffic is called by gnet when something was read. All of it is taken: what gnet keeps it would
 // copy again at each event.
 func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
-	c := conn.Context().(*connection)
-	c.traffic = true
 	bytes, err := conn.Next(-1)
+	c, is := conn.Context().(*connection)
+	if !is {
+		s.reactor(conn.EventLoop()).ring()
+		return gnet.None
+	}
+	c.traffic = true
 	if err == nil {
 		s.engine.Statistics.Reads.Add(c.reactor.number, 1)
 		if c.session.Closing() || c.dropped {

@@ -505,6 +505,30 @@ func TestFailedCommitKeepsOrder(t *testing.T) {
 	c.want("+OK", "set", "key", "new")
 }
 
+// TestFailedCommitDeniesOnce sends a pipeline whose commit fails, with a request in it that the user may not make: that is noted once,
+// though it is executed again.
+func TestFailedCommitDeniesOnce(t *testing.T) {
+	r := startServer(t)
+	other, c := r.dial(), r.dial()
+	other.want("+OK", "acl", "setuser", "writer", "on", "nopass", "~*", "+set")
+	c.want("+OK", "auth", "writer", "any")
+	r.log.broken.Store(true)
+	c.Queue("set", "key", "value")
+	c.Queue("get", "key")
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"-MISCONF ", "-NOPERM "} {
+		if got, err := c.Read(); err != nil || !strings.HasPrefix(got.String(), want) {
+			t.Errorf("answered %s (%v) instead of %s", got, err, want)
+		}
+	}
+	r.log.broken.Store(false)
+	if got := other.field("acl_access_denied_cmd"); got != "1" {
+		t.Errorf("%s denials are counted", got)
+	}
+}
+
 // TestFailedCommitBeforeTheEnd sends a pipeline whose commit fails, and whose last request closes the connection.
 func TestFailedCommitBeforeTheEnd(t *testing.T) {
 	r := startServer(t)

@@ -50,7 +50,7 @@ func targets(name string) [3]float64 {
 }
 
 // workloads in the order in which they run. Each begins with what it needs, so that any can run alone.
-var workloads = []workload{
+var workloads = append([]workload{
 	{name: "SET", test: "set", requests: 1, reply: status},
 	{name: "GET", test: "get", requests: 1, prepare: fillStrings, reply: value},
 	{name: "INCR", test: "incr", requests: 1, reply: count},
@@ -76,17 +76,10 @@ var workloads = []workload{
 	{name: "ZADD_NEW", request: []string{"zadd", "zset:__rand_int__", "1", "member"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
 	{name: "LPUSH_NEW", request: []string{"lpush", "list:__rand_int__", "element"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
 	{name: "RANDOMKEY", request: []string{"randomkey"}, requests: 0.1, prepare: fillStrings, reply: value},
-	{name: "EVAL_SET", request: []string{"eval", setScript, "1", "key:__rand_int__", "value"}, requests: 0.5, reply: status},
-	{name: "EVAL_HSET_10", request: []string{"eval", hsetScript, "1", "hash:__rand_int__", "value"}, requests: 0.1, reply: count},
-}
+}, programWorkloads()...)
 
 // unheardOf is of how many keys one is asked for that nobody has asked for before, nearly always.
 const unheardOf = 2_000_000_000
-
-const (
-	setScript  = `return redis.call("set", KEYS[1], ARGV[1])`
-	hsetScript = `for i = 1, 10 do redis.call("hset", KEYS[1], "field:" .. i, ARGV[1]) end return 1`
-)
 
 func status(*plan) string  { return "+OK\r\n" }
 func count(*plan) string   { return ":1\r\n" }

@@ -48,6 +48,7 @@ var onlyHere = map[string]string{
 	"cluster|myshardid": "7.2",
 	"client|setinfo":    "7.2",
 	"waitaof":           "7.2",
+	"client|replicas":   "is Kedis's own",
 	"digest":            "8.4",
 	"xdelex":            "8.2",
 	"xackdel":           "8.2",

@@ -68,6 +68,7 @@ func (Nowhere) RemoteAddress() string { return "" }
 func (Nowhere) LocalAddress() string  { return "" }
 func (Nowhere) OverUnixSocket() bool  { return false }
 func (Nowhere) FileDescriptor() int   { return -1 }
+func (Nowhere) Lane() int             { return 0 }
 func (Nowhere) Send([]byte)           {}
 func (Nowhere) Close()                {}
 func (Nowhere) Unblock(*Blocked)      {}

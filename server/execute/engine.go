@@ -2,7 +2,6 @@ package execute
 
 import (
 	"bytes"
-	"container/list"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -32,8 +31,8 @@ type Engine struct {
 	Describe func(s *Session, args [][]byte) string
 	Clients  *Clients
 	Server   Server
-	// Courier sends parcels, those to each client in their order. The list is the caller's again when it returns. It may be nil.
-	Courier func(parcels []Parcel)
+	// Courier sends messages, those to each client in their order. The list is the courier's. It may be nil.
+	Courier func(messages []Message)
 	Sweeper *ttl.Sweeper
 	Version string
 	// Supervisor is systemd, upstart, or empty: who is told how the server is.
@@ -129,13 +128,13 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.loaders.init(store, e.Gate, e.workers.slot)
 	e.Watches.init()
 	e.Caching.init()
-	e.Blocking.byKey = map[watchedKey]*list.List{}
+	e.Blocking.byKey = map[watchedKey]*queue{}
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.initAccess()
-	e.limits.init(e)
 	e.initEncryption()
+	e.limits.init(e)
 	e.initSynchronous()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()

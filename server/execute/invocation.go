@@ -153,8 +153,10 @@ type running struct {
 	marked   int  // the key events whose watchers were told
 	loops    []change
 
-	replaced []int  // databases that the outermost has replaced as a whole
-	lacking  uint32 // the lock that the outermost was taken back for
+	serving  serving
+	begun    Execution // what is shown of a request that waits
+	replaced []int     // databases that the outermost has replaced as a whole
+	lacking  uint32    // the lock that the outermost was taken back for
 
 	began    int64    // when the outermost began, as the engine's clock says
 	inner    Request  // the one that Call runs; see Inner
@@ -200,7 +202,7 @@ type outbox struct {
 	called []called      // likewise, of those that Call has run: to be counted only
 	pushed []byte        // to the client, for behind the reply to the outermost request
 
-	parcels []Parcel // what was published, when the commit has succeeded
+	messages []Message // what was published, when the commit has succeeded
 
 	libraries any // of functions, as the transaction leaves them; nil: as they are
 }

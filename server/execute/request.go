@@ -25,6 +25,7 @@ type Request struct {
 	further   further        // what it turned out to need
 	malformed bool           // it can't be executed: see refusal
 	metered   bool           // it was counted as one of a second's
+	denied    bool           // and noted as such
 
 	single [1]KeyReference // memory for keys
 }
@@ -33,7 +34,7 @@ type Request struct {
 func (r *Request) read(found, container *Command, args [][]byte) {
 	r.Command, r.container, r.Args = found, container, args
 	r.keys, r.flags, r.database = r.keys[:0], 0, unlocated
-	r.further, r.metered = further{}, false
+	r.further, r.metered, r.denied = further{}, false, false
 	r.malformed = found == nil || !found.Accepts(len(args)) || found.Run == nil
 	if r.malformed {
 		return

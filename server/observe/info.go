@@ -133,7 +133,7 @@ func systemName() string {
 }
 
 func (e report) infoClients(f *metrics.Fields) {
-	var normal, listening, watching, blocked int64
+	var normal, listening, watching, blocked, limited int64
 	var query, output int
 	for _, s := range e.Clients.All() {
 		if !s.Is(execute.KindReplica) {
@@ -149,6 +149,9 @@ func (e report) infoClients(f *metrics.Fields) {
 		if status.Blocked {
 			blocked++
 		}
+		if status.Deadline {
+			limited++
+		}
 		q, o := s.Peer.Buffered()
 		query, output = max(query, q), max(output, o)
 	}
@@ -161,7 +164,11 @@ func (e report) infoClients(f *metrics.Fields) {
 	f.Int("tracking_clients", e.Caching.Statistics().Clients)
 	f.Int("pubsub_clients", listening)
 	f.Int("watching_clients", watching)
-	f.Int("clients_in_timeout_table", 0)
+	f.Int("clients_in_timeout_table", limited)
+	keys, gone := e.Blocking.Count()
+	f.Int("total_watched_keys", e.Watches.Count())
+	f.Int("total_blocking_keys", int64(keys))
+	f.Int("total_blocking_keys_on_nokey", int64(gone))
 }
 
 func (e report) infoMemory(f *metrics.Fields) {
