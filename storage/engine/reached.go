@@ -112,11 +112,11 @@ func manifestOf(directory string) string {
 func (s *Store) checkBeforeOpen() error {
 	directory := s.options.Rocks.Directory
 	if _, err := os.Stat(filepath.Join(directory, reachedFile)); err != nil {
-		return nil //nolint:nilerr // there is nothing to compare with
+		return nil // there is nothing to compare with
 	}
 	value, found, err := rocks.Peek(directory, layout.StateKey)
 	if err != nil {
-		return nil //nolint:nilerr // opening tells it better
+		return nil // opening tells it better
 	}
 	state := layout.State{}
 	if found {
