@@ -22,14 +22,16 @@ endif
 include scripts/release.mk
 
 # What the long tests take: make crash ROUNDS=300, make fuzz-differential COMMANDS=1000000 SEED=7,
-# make chaos MINUTES=10 SEED=7
+# make chaos MINUTES=10 SEED=7, make attack SCALE=20
 ROUNDS   ?= 100
+PROGRAMS ?= 20000
 COMMANDS ?= 1000000
 SEED     ?= 0
 MINUTES  ?= 10
+SCALE    ?= 20
 FAILOVERS ?= 30
 KEYS     ?= 10000000
-# make bench BENCH='-scale 0.3 -rounds 3 -only GET'
+# make bench BENCH='-scale 0.3 -rounds 3 -only GET', make bench BENCH='-tls -depths 16,64 -only "^(SET|GET)$$"'
 BENCH    ?=
 # make bench-limits PARTS=cold MEGABYTES=2048 LENGTH=60
 PARTS     ?= cold,tail,memory,recovery
@@ -39,6 +41,8 @@ FUZZTIME ?= 10s
 # make bench-pairs A='bin/kedis-before serve' B='bin/kedis serve' BENCH='-pairs 20 -shapes shared'
 A        ?= bin/kedis serve
 B        ?= bin/kedis serve --reactors 1
+# make bench-waiting WAITING='-clients 18000 -only handover'
+WAITING  ?=
 MOVED    ?= 1000000
 RANKED   ?= 1000000
 ENTRIES  ?= 10000000
@@ -113,7 +117,11 @@ fuzz: ## every Go fuzz target for FUZZTIME
 
 .PHONY: fuzz-differential
 fuzz-differential: build ## COMMANDS random commands beside redis-server
-	KEDIS_SEED=random $(GO) test ./redis-tests/differential -count=1 -timeout 0 -v -run '^TestDifferential$$' -args -commands=$(COMMANDS) -seed=$(SEED)
+	KEDIS_SEED=random $(GO) test ./redis-tests/differential -count=1 -timeout 0 -v -run '^(TestDifferential|TestWaitingClients)$$' -args -commands=$(COMMANDS) -seed=$(SEED)
+
+.PHONY: serial
+serial: build ## PROGRAMS random Lua programs at the same time, repeated in their order on redis-server
+	KEDIS_SEED=random $(GO) test ./redis-tests/serial -count=1 -timeout 0 -v -args -programs=$(PROGRAMS)
 
 .PHONY: crash
 crash: build ## ROUNDS of kill -9 under load
@@ -122,6 +130,10 @@ crash: build ## ROUNDS of kill -9 under load
 .PHONY: chaos
 chaos: build ## MINUTES of cut links, kills and role changes
 	KEDIS_SEED=random $(GO) test ./redis-tests/chaos -count=1 -timeout 0 -v -args -minutes=$(MINUTES) -seed=$(SEED)
+
+.PHONY: attack
+attack: build ## an adversary's run, SCALE times the ordinary one (needs root)
+	KEDIS_SEED=random $(GO) test ./redis-tests/attack -count=1 -timeout 0 -v -args -scale=$(SCALE)
 
 .PHONY: failovers
 failovers: build ## FAILOVERS of each kind under load, and by Sentinel
@@ -139,6 +151,10 @@ bench: build ## redis-benchmark on Kedis and redis-server in turns
 .PHONY: bench-pairs
 bench-pairs: build ## builds or settings A and B in alternating pairs
 	$(GO) run ./redis-tests/bench/pairs -a '$(A)' -b '$(B)' $(BENCH)
+
+.PHONY: bench-waiting
+bench-waiting: build ## clients that wait, deadlines and messages to many (WAITING)
+	$(GO) run ./redis-tests/bench/waiting $(WAITING)
 
 .PHONY: bench-migration
 bench-migration: build ## port, import and export of MOVED keys

@@ -7,4 +7,7 @@ import (
 	"kedis/commandline"
 )
 
-func main() { os.Exit(commandline.Run(os.Args)) }
+func main() {
+	commandline.HideSecrets()
+	os.Exit(commandline.Run(os.Args))
+}

@@ -66,6 +66,9 @@ func withOptions(c *cli.Command, run func(ctx *cli.Context, words []string) erro
 				return fmt.Errorf("unknown option --%s: --help lists the options", option[0])
 			}
 		}
+		if err := readPasswordFiles(ctx); err != nil {
+			return err
+		}
 		return run(ctx, words)
 	}
 	return c

@@ -545,17 +545,27 @@ func TestRestore(t *testing.T) {
 	directory := t.TempDir()
 	s := start(t, directory)
 	c := s.MustDial(t)
+	library := func(name, does string) {
+		ask(t, c, "function", "load", "replace", "#!lua name="+name+"\nredis.register_function('"+name+"', function() return "+does+" end)")
+	}
+	all := func(c *resp.Connection) string { return ask(t, c, "debug", "digest") + launch.Libraries(t, c) }
 	ask(t, c, "set", "counter", "0")
 	ask(t, c, "rpush", "list", "a", "b")
+	library("stays", "1")
+	library("goes", "1")
 	ask(t, c, "save")
 	ask(t, c, "incr", "counter")
+	library("stays", "2")
+	library("comes", "3")
+	ask(t, c, "function", "delete", "goes")
 	ask(t, c, "rpush", "list", "c")
-	position, digest := infoField(t, c, "binlog_position"), ask(t, c, "debug", "digest")
+	position, digest := infoField(t, c, "binlog_position"), all(c)
 	// Records of one millisecond can't be told apart by time.
 	at := laterMillisecond(t, c)
 	ask(t, c, "flushall")
 	ask(t, c, "set", "later", "1")
-	end := ask(t, c, "debug", "digest")
+	library("comes", "4")
+	end := all(c)
 	stop(t, s)
 	checkpoints, err := filepath.Glob(filepath.Join(directory, "backup", "checkpoint-*"))
 	if err != nil || len(checkpoints) != 1 {
@@ -577,8 +587,8 @@ func TestRestore(t *testing.T) {
 		}
 		s := start(t, restored)
 		c := s.MustDial(t)
-		if got := ask(t, c, "debug", "digest"); got != test.digest {
-			t.Errorf("%s: the digest is %s, want %s", name, got, test.digest)
+		if got := all(c); got != test.digest {
+			t.Errorf("%s: digest and libraries are %s, want %s", name, got, test.digest)
 		}
 		ask(t, c, "set", "goes", "on")
 		stop(t, s)

@@ -20,7 +20,7 @@ import (
 )
 
 func exportCommand() *cli.Command {
-	flags := slices.Concat(serverFlags("from", "`host:port` of the Redis or Kedis that has the data"), filterFlags(), []cli.Flag{
+	flags := slices.Concat(serverFlags("from", "`host:port` of the Redis or Kedis that has the data"), encryptionFlags("", ""), filterFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "format", Usage: "`rdb`, resp (commands, for redis-cli --pipe) or json (a line for each key)", Value: "rdb"},
 	}, fileFlags("instead of --from: the data `directory` of a Kedis that doesn't run", "what happens to a key whose value the format doesn't have"))
 	return withOptions(&cli.Command{
@@ -55,7 +55,7 @@ func exportFile(ctx *cli.Context, words []string) error {
 		if ctx.String("dir") != "" {
 			err = exportDirectory(work, ctx, files, out)
 		} else {
-			err = files.ReadServer(work, serverOf(ctx, "from"), out)
+			err = readServer(work, ctx, files, out)
 		}
 		return errors.Join(err, out.Close())
 	})
@@ -68,6 +68,15 @@ func exportFile(ctx *cli.Context, words []string) error {
 	}
 	fmt.Fprint(os.Stderr, progress.Summary())
 	return nil
+}
+
+// readServer reads what a running server has.
+func readServer(work context.Context, ctx *cli.Context, files *migrate.Files, to migrate.Sink) error {
+	from, err := serverOf(ctx, "from")
+	if err != nil {
+		return err
+	}
+	return files.ReadServer(work, from, to)
 }
 
 // exportDirectory reads the data directory of a server that doesn't run.

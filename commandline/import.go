@@ -21,7 +21,7 @@ import (
 )
 
 func importCommand() *cli.Command {
-	flags := slices.Concat(serverFlags("to", "`host:port` of the server to write to"), filterFlags(), writeFlags(), []cli.Flag{
+	flags := slices.Concat(serverFlags("to", "`host:port` of the server to write to"), encryptionFlags("", ""), filterFlags(), writeFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "on-flush", Usage: "what happens at a FLUSHALL or FLUSHDB in an AOF: `fail`, apply or skip", Value: "fail"},
 	}, fileFlags("instead of --to: the data `directory` to make, for kedis serve --dir", "what happens to a key whose value can't be imported"))
 	return withOptions(&cli.Command{
@@ -101,8 +101,12 @@ func importTo(work context.Context, ctx *cli.Context, files *migrate.Files, name
 	if err != nil {
 		return err
 	}
+	server, err := serverOf(ctx, "to")
+	if err != nil {
+		return err
+	}
 	target, err := migrate.OpenTarget(work, migrate.TargetOptions{
-		Server: serverOf(ctx, "to"), Connections: ctx.Int("connections"), Conflicts: conflicts, Limit: limit, Progress: files.Progress})
+		Server: server, Connections: ctx.Int("connections"), Conflicts: conflicts, Limit: limit, Progress: files.Progress})
 	if err != nil {
 		return err
 	}
@@ -152,10 +156,7 @@ func importInto(work context.Context, ctx *cli.Context, files *migrate.Files, na
 // failed is an error of a fill with its exit code: of what was read, or else of where it goes.
 func failed(err error) error {
 	code := migrate.ExitTarget
-	switch {
-	case errors.Is(err, storage.ErrUnsupported):
-		code = migrate.ExitUnsupported
-	case errors.Is(err, storage.ErrDuplicate), errors.Is(err, storage.ErrIncomplete):
+	if errors.Is(err, storage.ErrDuplicate) || errors.Is(err, storage.ErrIncomplete) {
 		code = migrate.ExitSource
 	}
 	return &migrate.Error{Code: code, Err: err}
@@ -177,6 +178,14 @@ func (f *filling) Load(key migrate.Key, value *rdb.Value) error {
 		return failed(fmt.Errorf("key %.200q of type %s in database %d: %w", key.Name, value.Kind, key.Database, err))
 	}
 	f.progress.Keys.Add(1)
+	return nil
+}
+
+// LoadLibrary takes a library of functions.
+func (f *filling) LoadLibrary(source []byte) error {
+	if err := f.fill.LoadLibrary(source); err != nil {
+		return failed(fmt.Errorf("the library of functions %.60q …: %w", source, err))
+	}
 	return nil
 }
 

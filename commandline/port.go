@@ -19,7 +19,7 @@ import (
 
 func portCommand() *cli.Command {
 	flags := slices.Concat(serverFlags("from", "`host:port` of the Redis or Kedis that has the data, or the directory of a log (DIR/parted/…)"),
-		serverFlags("to", "`host:port` of the Kedis, Redis or Redis Cluster that gets it"), filterFlags(), writeFlags(), []cli.Flag{
+		serverFlags("to", "`host:port` of the Kedis, Redis or Redis Cluster that gets it"), encryptionFlags("", " with both"), filterFlags(), writeFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "until", Value: "caught-up", Usage: "when to end: `caught-up`, or forever (until it is interrupted)"},
 			&cli.StringFlag{Name: "position", Usage: "the `file` that an interrupted move goes on from (default: kedis-port-FROM-TO.position)"},
 			&cli.StringFlag{Name: "resync", Value: "refuse", Usage: "what to do when it can't go on and has to take everything anew: `refuse`, delete (what was moved, first) or keep"},
@@ -98,8 +98,11 @@ func requestStop(stop chan<- migrate.StopRequest, atOnce func()) (end func()) {
 }
 
 func portOptions(ctx *cli.Context, words []string) (options migrate.PortOptions, err error) {
-	options = migrate.PortOptions{From: serverOf(ctx, "from"), To: serverOf(ctx, "to"), Conflicts: ctx.String("on-conflict"), Connections: ctx.Int("connections"),
+	options = migrate.PortOptions{Conflicts: ctx.String("on-conflict"), Connections: ctx.Int("connections"),
 		Resync: ctx.String("resync"), RetryFor: ctx.Duration("retry-for"), State: ctx.String("position"), Commands: keyTable{command.NewTable()}}
+	if options.From, options.To, err = bothServers(ctx); err != nil {
+		return options, err
+	}
 	switch until := ctx.String("until"); {
 	case len(words) > 0:
 		return options, usageError("port: unexpected %q", words[0])

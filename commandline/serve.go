@@ -71,7 +71,7 @@ func configure(c *config.Config, args []string) error {
 			return err
 		}
 	}
-	return nil
+	return c.ReadSecrets(os.Getenv)
 }
 
 // joinLists makes one word of those behind the flag of a list, which may stand there one by one as
@@ -226,7 +226,8 @@ type service struct {
 	engine  *execute.Engine
 	server  *server.Server
 	node    *replication.Node
-	sweeper *ttl.Sweeper
+	sweeper *ttl.Sweeper // of keys
+	fields  *ttl.Sweeper // of hashes' fields
 	stopper *stopper
 	logger  hclog.Logger
 
@@ -246,8 +247,9 @@ func newService(c *config.Config, data *datadir.Directory, stopper *stopper, log
 	v.server = server.New(v.engine, c, logger)
 	v.server.UseProcessors(func(n int) { runtime.GOMAXPROCS(n) })
 	v.node = datadir.NewReplication(data, v.engine, version)
-	v.sweeper = newSweeper(v.engine, c, logger)
-	v.engine.Sweeper = v.sweeper
+	v.sweeper = newSweeper(v.engine, v.engine.Expiries(), c, logger)
+	v.fields = newSweeper(v.engine, v.engine.FieldExpiries(), c, logger)
+	v.engine.Sweeper, v.engine.Fields = v.sweeper, v.fields
 	return v
 }
 
@@ -274,7 +276,17 @@ func serveData(c *config.Config, data *datadir.Directory, supervisor *supervisor
 // run serves until the end is asked for. Clients are accepted while the log is applied, which may
 // take long, and are told so.
 func (v *service) run(sweeping context.Context) error {
+	if err := v.engine.RenameCommands(); err != nil {
+		return err
+	}
 	if err := v.engine.BeginUsers(); err != nil {
+		return err
+	}
+	if err := v.engine.LoadTLS(); err != nil {
+		return err
+	}
+	v.stopper.onHangup(v.reloadTLS)
+	if err := v.engine.BeginLimits(); err != nil {
 		return err
 	}
 	if err := v.node.TakeRole(); err != nil {
@@ -296,6 +308,15 @@ func (v *service) run(sweeping context.Context) error {
 		return err
 	}
 	return errors.Join(err, v.failed)
+}
+
+// reloadTLS reads certificates and keys anew.
+func (v *service) reloadTLS() {
+	if err := v.engine.LoadTLS(); err != nil {
+		v.logger.Error("the certificates stay as they were", "error", err)
+	} else if v.engine.TLS.On() {
+		v.logger.Info("certificates and keys of TLS were read anew")
+	}
 }
 
 // listening is called when clients are accepted.
@@ -350,6 +371,7 @@ func (v *service) begin(ctx, sweeping context.Context) error {
 	v.node.Start(v.data.Created())
 	v.engine.EndLoading()
 	v.sweeping.Go(func() { v.sweeper.Run(sweeping) })
+	v.sweeping.Go(func() { v.fields.Run(sweeping) })
 	return nil
 }
 
@@ -369,16 +391,15 @@ func writePIDFile(name string) (remove func() error, err error) {
 	}, nil
 }
 
-// newSweeper makes what removes expired keys in the background.
-func newSweeper(engine *execute.Engine, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
-	expiries := engine.Expiries()
+// newSweeper makes what removes expired keys, or fields, in the background.
+func newSweeper(engine *execute.Engine, expiries execute.Expiring, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
 	return ttl.New(expiries, expiries, ttl.Options{
 		Enabled:    c.ActiveExpire.Get,
 		Interval:   func() time.Duration { return time.Second / time.Duration(max(c.HZ.Get(), 1)) },
 		Effort:     func() int { return int(15 + 10*c.ActiveExpireEffort.Get()) },
 		Served:     engine.Statistics.Reads.Sum,
 		Backlogged: engine.Store.Backlogged,
-		Now:        time.Now,
+		Now:        engine.WallClock,
 		Failed:     func(err error) { logger.Error("removing expired keys", "error", err) },
 	})
 }

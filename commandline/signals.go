@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
@@ -13,9 +14,14 @@ import (
 type stopper struct {
 	once  sync.Once
 	asked chan struct{} // closed when the server is to end
+
+	hangup atomic.Pointer[func()] // what SIGHUP does besides; nil: nothing
 }
 
 func newStopper() *stopper { return &stopper{asked: make(chan struct{})} }
+
+// onHangup names what SIGHUP does.
+func (s *stopper) onHangup(do func()) { s.hangup.Store(&do) }
 
 // Shutdown asks for the end.
 func (s *stopper) Shutdown() error {
@@ -36,7 +42,7 @@ func (s *stopper) isAsked() bool {
 
 // receiveSignals gives signals the meaning that they have for Redis, from now until the process
 // ends. SIGTERM and SIGINT end the server in order, and a SIGINT after that ends it at once. SIGHUP
-// is logged and otherwise ignored: the log file is opened for each line. SIGPIPE is ignored: the
+// has certificates read anew, and the log file is opened for each line in any case. SIGPIPE is ignored: the
 // reader of standard output may go away.
 func receiveSignals(s *stopper, logger hclog.Logger) {
 	signal.Ignore(syscall.SIGPIPE)
@@ -54,6 +60,9 @@ func (s *stopper) receive(received os.Signal, logger hclog.Logger, exit func(cod
 	switch {
 	case received == syscall.SIGHUP:
 		logger.Info("received a signal, and goes on: the log file is opened for each line", "signal", received.String())
+		if do := s.hangup.Load(); do != nil {
+			(*do)()
+		}
 	case received == syscall.SIGINT && s.isAsked():
 		logger.Warn("received a second signal, and ends at once: the next start applies more of the log", "signal", received.String())
 		exit(1)

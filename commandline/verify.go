@@ -13,7 +13,7 @@ import (
 )
 
 func verifyCommand() *cli.Command {
-	flags := slices.Concat(serverFlags("from", "`host:port` of one server"), serverFlags("to", "`host:port` of the other one"), filterFlags(), []cli.Flag{
+	flags := slices.Concat(serverFlags("from", "`host:port` of one server"), serverFlags("to", "`host:port` of the other one"), encryptionFlags("", " with both"), filterFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "sample", Value: "100%", Usage: "compare only this `share` of the keys, such as 1%"},
 		&cli.DurationFlag{Name: "tolerance", Value: time.Second, Usage: "by `how much` expiries may differ"},
 		&cli.DurationFlag{Name: "retry-after", Value: time.Second, Usage: "`how long` to wait until what differs is looked at again, twice"},
@@ -29,17 +29,20 @@ func verifyCommand() *cli.Command {
 }
 
 func runVerify(ctx *cli.Context, words []string) error {
-	options := migrate.VerifyOptions{From: serverOf(ctx, "from"), To: serverOf(ctx, "to"), Tolerance: ctx.Duration("tolerance"),
+	options := migrate.VerifyOptions{Tolerance: ctx.Duration("tolerance"),
 		Retry: ctx.Duration("retry-after"), Connections: ctx.Int("connections")}
 	switch {
 	case len(words) > 0:
 		return usageError("verify: unexpected %q", words[0])
-	case options.From.Address == "" || options.To.Address == "":
+	case ctx.String("from") == "" || ctx.String("to") == "":
 		return usageError("verify: expected --from host:port and --to host:port")
 	case options.Connections < 1 || options.Connections > 1024:
 		return usageError("--connections: expected 1 to 1024")
 	}
 	var err error
+	if options.From, options.To, err = bothServers(ctx); err != nil {
+		return err
+	}
 	if options.Filter, err = filterOf(ctx); err != nil {
 		return err
 	}

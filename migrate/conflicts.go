@@ -48,6 +48,11 @@ func (t *Target) Survey(filter *Filter) error {
 	if c == nil {
 		return nil
 	}
+	if filter.Libraries() && !c.Replace {
+		if err := t.surveyLibraries(); err != nil {
+			return err
+		}
+	}
 	databases, err := t.databases(filter)
 	if err != nil {
 		return err
@@ -178,6 +183,9 @@ func (t *Target) ReplaceBefore(filter *Filter) error {
 // clearBefore lists the commands that remove the target's own keys that a command touches.
 func (c *Conflicts) clearBefore(command *Command) (removals []Command, err error) {
 	if c == nil || !c.Replace || len(c.own) == 0 {
+		return nil, nil
+	}
+	if command.isFunction() {
 		return nil, nil
 	}
 	if command.Wide || len(command.Keys) == 0 && !bytes.HasPrefix(bytes.ToUpper(command.Args[0]), []byte("FLUSH")) {

@@ -29,7 +29,7 @@ const (
 
 // connect opens a connection to an address of a server, in database 0.
 func (s *Server) connect(ctx context.Context, address string) (*connection, error) {
-	conn, err := dial(ctx, "tcp", address)
+	conn, err := s.dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}

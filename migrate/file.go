@@ -228,7 +228,7 @@ func (r *fileReader) read(file io.Reader) error {
 		return r.broken(err)
 	case len(head) == 0 && !r.only: // nothing was appended yet
 		return nil
-	case bytes.HasPrefix(head, []byte("REDIS")):
+	case bytes.HasPrefix(head, []byte("REDIS")), bytes.HasPrefix(head, []byte("VALKE")):
 		return r.snapshot(buffered)
 	case bytes.HasPrefix(head, []byte("*")), bytes.HasPrefix(head, []byte("#")):
 		if err := r.replay(); err != nil {
@@ -277,7 +277,9 @@ func (r *fileReader) snapshot(file io.Reader) error {
 				return err
 			}
 		case record.Kind == rdb.RecordFunction:
-			r.Progress.Skip("libraries of functions")
+			if err := r.library(record.Data); err != nil {
+				return err
+			}
 		case record.Kind == rdb.RecordModuleAux:
 			r.Progress.Skip("data of modules beside the keys")
 		}
@@ -312,6 +314,7 @@ func (r *fileReader) key(record *rdb.Record) error {
 	if r.Held {
 		key.ExpireMs = hold(key.ExpireMs)
 	}
+	r.Filter.adapt(record.Value)
 	err := r.to.Load(key, record.Value)
 	switch {
 	case err == nil:
@@ -413,6 +416,8 @@ func (r *fileReader) translate(args [][]byte) (*Command, error) {
 	switch name := strings.ToUpper(string(words[0])); name {
 	case "FLUSHALL", "FLUSHDB", "SWAPDB":
 		return r.whole(name, words)
+	case "FUNCTION":
+		return r.function(words)
 	}
 	keys, known, err := r.Commands.Keys(nil, words)
 	if err != nil || !known {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"kedis/internal/glob"
+	"kedis/storage/fieldtimes"
+	"kedis/storage/rdb"
 )
 
 // Filter says which keys are moved, and what they are called at the target. The zero Filter moves
@@ -19,6 +21,8 @@ type Filter struct {
 	Prefixes  []string
 	Exclude   []string // patterns; a key that fits one is not moved
 	Rewrites  []Rewrite
+
+	WithoutFieldTimes bool // no field of a hash expires at the target
 }
 
 // Rewrite replaces a prefix. Of several that fit a key the first one counts.
@@ -31,11 +35,13 @@ type FilterOptions struct {
 	Match, Prefix []string
 	Exclude       []string
 	RewritePrefix []string // old:new, or old=new where a prefix has a colon in it
+
+	WithoutFieldTimes bool
 }
 
 // Filter reads the options.
 func (o *FilterOptions) Filter() (*Filter, error) {
-	f := &Filter{Databases: map[int]int{}, Match: o.Match, Prefixes: o.Prefix, Exclude: o.Exclude}
+	f := &Filter{Databases: map[int]int{}, Match: o.Match, Prefixes: o.Prefix, Exclude: o.Exclude, WithoutFieldTimes: o.WithoutFieldTimes}
 	for _, number := range split(o.DB) {
 		if err := f.mapDatabase("--db", number, number); err != nil {
 			return nil, err
@@ -76,6 +82,9 @@ func (f *Filter) String() string {
 	}
 	for _, r := range f.Rewrites {
 		words = append(words, fmt.Sprintf("--rewrite-prefix %q", r.Old+"="+r.New))
+	}
+	if f.WithoutFieldTimes {
+		words = append(words, "--without-field-times")
 	}
 	return strings.Join(words, " ")
 }
@@ -159,6 +168,13 @@ func (f *Filter) Rename(key []byte) []byte {
 	return key
 }
 
+// adapt has a value be what is moved of it.
+func (f *Filter) adapt(value *rdb.Value) {
+	if f.WithoutFieldTimes {
+		value.LeaveOutFieldTimes()
+	}
+}
+
 // Origins lists the names that a key of the target may have at the source: those that are moved and
 // renamed to it.
 func (f *Filter) Origins(key []byte) (names [][]byte) {
@@ -194,6 +210,13 @@ func (f *Filter) Command(database int, args [][]byte, keys []KeyPosition) (*Comm
 		if c, err = c.within(f.Wants); c == nil || err != nil {
 			return nil, err
 		}
+	}
+	if f.WithoutFieldTimes && fieldtimes.Gives(c.Args) {
+		rest, err := fieldtimes.Without(c.Args)
+		if rest == nil || err != nil {
+			return nil, err
+		}
+		c = &Command{Database: to, Args: rest, Keys: []KeyPosition{{Index: 1}}}
 	}
 	if len(f.Rewrites) > 0 {
 		c.Args = slices.Clone(c.Args)

@@ -94,6 +94,11 @@ func (s *stream) addSwap(args [][]byte) error {
 
 // Clear removes from the target what the filter may have written to it, but not what it had before.
 func (t *Target) Clear(filter *Filter) error {
+	if filter.Libraries() {
+		if err := t.clearLibraries(); err != nil {
+			return err
+		}
+	}
 	databases, err := t.databases(filter)
 	if err != nil {
 		return err

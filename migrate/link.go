@@ -44,7 +44,7 @@ const (
 // attach asks a source for what follows a position of a history, or with an empty id for
 // everything.
 func attach(ctx context.Context, server Server, id string, from Position) (l *link, answer psync.Answer, err error) {
-	conn, err := dial(ctx, "tcp", server.address())
+	conn, err := server.dial(ctx, "tcp", server.address())
 	if err != nil {
 		return nil, answer, sourceSide.explain(server.address(), err)
 	}
@@ -72,6 +72,11 @@ func (l *link) introduce(id string, from Position) (answer psync.Answer, err err
 		}
 	}
 	if _, err := l.do("REPLCONF", "capa", "eof", "capa", "psync2"); err != nil {
+		return answer, err
+	}
+	// A Valkey, or a Kedis, sends times of fields to who tells that. A Redis doesn't know the option.
+	var unknown *replyError
+	if _, err := l.do("REPLCONF", "version", "9.0.0"); err != nil && !errors.As(err, &unknown) {
 		return answer, err
 	}
 	offset := from.Offset + 1

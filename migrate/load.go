@@ -74,7 +74,10 @@ func (l *loader) take(record *rdb.Record) error {
 			l.selected = selected
 		}
 	case rdb.RecordFunction:
-		l.progress.Skip("libraries of functions: they are code, use FUNCTION LOAD")
+		if l.filter.Libraries() {
+			return l.sink.LoadLibrary(record.Data)
+		}
+		l.progress.Skip(skippedLibraries)
 	case rdb.RecordModuleAux:
 		l.progress.Skip("data of modules outside of keys")
 	}
@@ -92,6 +95,7 @@ func (l *loader) takeKey(record *rdb.Record) error {
 		l.progress.Skip("keys that were not chosen")
 		return nil
 	}
+	l.filter.adapt(record.Value)
 	return l.sink.Load(Key{database, l.filter.Rename(record.Key), record.ExpireMs}, record.Value)
 }
 

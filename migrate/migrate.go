@@ -46,6 +46,8 @@ type Commands interface {
 type Sink interface {
 	// Load writes a key with its value in place of what was there. The value is read to its end.
 	Load(key Key, value *rdb.Value) error
+	// LoadLibrary writes a library of functions, by its source, in place of the one of that name.
+	LoadLibrary(source []byte) error
 	// Apply carries commands out, all or none of them where the target can do that.
 	Apply(commands ...Command) error
 	// Flush waits until all that came before is written.

@@ -27,7 +27,7 @@ type Output interface {
 func NewOutput(format string, w io.Writer, version string, p *Progress) (Output, error) {
 	switch format {
 	case "rdb":
-		file := rdb.NewWriter(w)
+		file := rdb.NewWriter(w, rdb.Redis)
 		file.Aux("redis-ver", "7.0.15")
 		file.AuxInt("redis-bits", 64)
 		file.AuxInt("ctime", time.Now().Unix())
@@ -44,7 +44,8 @@ func NewOutput(format string, w io.Writer, version string, p *Progress) (Output,
 // errCommands says that a file takes keys, and no stream.
 var errCommands = errors.New("migrate: a file of keys takes no commands")
 
-// rdbOutput writes an RDB file of version 10, which Redis from 7.0 on reads.
+// rdbOutput writes an RDB file of version 10, which Redis from 7.0 on reads, or from 7.4 on if fields
+// of hashes expire.
 type rdbOutput struct {
 	file     *rdb.Writer
 	progress *Progress
@@ -52,9 +53,6 @@ type rdbOutput struct {
 }
 
 func (o *rdbOutput) Load(key Key, value *rdb.Value) error {
-	if err := value.Copyable(); err != nil {
-		return failure(ExitUnsupported, "key %.200q in database %d: %w", key.Name, key.Database, err)
-	}
 	if key.Database != o.database {
 		o.database = key.Database
 		o.file.Database(uint64(key.Database))
@@ -68,6 +66,11 @@ func (o *rdbOutput) Load(key Key, value *rdb.Value) error {
 		o.progress.Keys.Add(1)
 	}
 	return err
+}
+
+func (o *rdbOutput) LoadLibrary(source []byte) error {
+	o.file.Function(source)
+	return o.file.Err()
 }
 
 func (o *rdbOutput) Apply(...Command) error { return errCommands }
@@ -106,6 +109,10 @@ func (o *respOutput) Load(key Key, value *rdb.Value) error {
 	return nil
 }
 
+func (o *respOutput) LoadLibrary(source []byte) error {
+	return o.write([]byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), source)
+}
+
 func (o *respOutput) Apply(...Command) error { return errCommands }
 func (o *respOutput) Flush() error           { return o.w.Flush() }
 func (o *respOutput) Close() error           { return o.w.Flush() }
@@ -116,7 +123,8 @@ func (o *respOutput) Close() error           { return o.w.Flush() }
 //
 // expire (ms since 1970) is left out of keys that don't. The value is a string, an array of the
 // elements of a list or set, or one of pairs: field and value of a hash, member and score of a
-// sorted set; a stream's is an object (see streamJSON). A score is a number, or "inf" or "-inf". What is no UTF-8 text is {"base64":"…"}.
+// sorted set; the time (ms since 1970) at which a field expires follows its value; a library of functions is {"library":source}; a
+// stream's is an object (see streamJSON). A score is a number, or "inf" or "-inf". What is no UTF-8 text is {"base64":"…"}.
 type jsonOutput struct {
 	w        *bufio.Writer
 	progress *Progress
@@ -124,9 +132,6 @@ type jsonOutput struct {
 }
 
 func (o *jsonOutput) Load(key Key, value *rdb.Value) error {
-	if err := value.Copyable(); err != nil {
-		return failure(ExitUnsupported, "key %.200q in database %d: %w", key.Name, key.Database, err)
-	}
 	b := fmt.Appendf(o.scratch[:0], `{"db":%d,"key":`, key.Database)
 	b = appendJSON(b, key.Name)
 	b = fmt.Appendf(b, `,"type":%q`, value.Kind.String())
@@ -163,7 +168,11 @@ func (o *jsonOutput) elements(b []byte, value *rdb.Value) ([]byte, error) {
 		switch e := &value.Element; {
 		case value.Kind == rdb.Hash:
 			b = append(appendJSON(append(b, '['), e.Bytes), ',')
-			b = append(appendJSON(b, e.Value), ']')
+			b = appendJSON(b, e.Value)
+			if e.ExpireMs != 0 {
+				b = strconv.AppendInt(append(b, ','), e.ExpireMs, 10)
+			}
+			b = append(b, ']')
 		case value.Kind == rdb.SortedSet:
 			b = append(appendJSON(append(b, '['), e.Bytes), ',')
 			b = append(appendScore(b, e.Score), ']')
@@ -197,6 +206,12 @@ func appendJSON(b, text []byte) []byte {
 		panic("migrate: a string has no JSON: " + err.Error())
 	}
 	return append(b, quoted...)
+}
+
+func (o *jsonOutput) LoadLibrary(source []byte) error {
+	b := appendJSON([]byte(`{"library":`), source)
+	_, err := o.w.Write(append(b, "}\n"...))
+	return err
 }
 
 func (o *jsonOutput) Apply(...Command) error { return errCommands }

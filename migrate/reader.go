@@ -26,6 +26,8 @@ type reader struct {
 	cluster   *redis.ClusterClient // nil if it is no cluster
 	old       bool                 // has no PEXPIRETIME
 	mayDigest bool                 // DEBUG DIGEST-VALUE is allowed
+	times     bool                 // fields of hashes may expire
+	untimed   bool                 // and when they do isn't compared
 
 	mu   sync.Mutex
 	open map[int]*redis.Client
@@ -48,6 +50,11 @@ func openReader(ctx context.Context, server Server, side side, connections int) 
 	if facts["cluster_enabled"] == "1" {
 		r.cluster = clusterClient(&server, r.pool)
 	}
+	known, err := askFieldTimes(ctx, r.first)
+	if err != nil {
+		return nil, errors.Join(side.explain(server.address(), err), r.first.Close())
+	}
+	r.times = known == fieldTimesKnown
 	// Nobody may be allowed to, which is only found out by asking.
 	r.mayDigest = r.cluster == nil && r.first.Do(ctx, "DEBUG", "DIGEST-VALUE", "kedis").Err() == nil
 	return r, nil
@@ -170,7 +177,12 @@ func (r *reader) look(ctx context.Context, places []place, digests bool) ([]fing
 		if f.digest != "" || f.kind == "none" {
 			continue
 		}
-		if f.digest, err = valueDigest(ctx, client, f.kind, string(places[i].key), f.expireMs != 0); err != nil {
+		if f.kind == "hash" && r.times {
+			err = f.takeHash(ctx, client, string(places[i].key), r.untimed)
+		} else {
+			f.digest, err = valueDigest(ctx, client, f.kind, string(places[i].key), f.expireMs != 0)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%w (key %.200q)", err, places[i].key)
 		}
 	}
@@ -222,6 +234,9 @@ func (r *reader) askForDigests(ctx context.Context, places []place, prints []fin
 	if err != nil {
 		return err
 	}
+	if err := r.findTimed(ctx, places, prints, large); err != nil {
+		return err
+	}
 	asked := map[int]*redis.Cmd{}
 	_, err = r.on(places[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, one := range places {
@@ -266,6 +281,83 @@ func (r *reader) large(ctx context.Context, places []place, prints []fingerprint
 		large[i] = err == nil && n > digestElements
 	}
 	return large, nil
+}
+
+// findTimed adds hashes with fields that may expire to what is read in pages: a digest of Redis's
+// doesn't tell the times, and one of Valkey's nothing of them. A hash that Redis, Kedis or Valkey calls
+// a listpack has none.
+func (r *reader) findTimed(ctx context.Context, places []place, prints []fingerprint, paged map[int]bool) error {
+	if !r.times {
+		return nil
+	}
+	asked := map[int]*redis.Cmd{}
+	_, err := r.on(places[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, one := range places {
+			if prints[i].kind == "hash" {
+				asked[i] = p.Do(ctx, "OBJECT", "ENCODING", one.key)
+			}
+		}
+		return nil
+	})
+	var refused redis.Error // the key is gone
+	if err != nil && !errors.As(err, &refused) {
+		return err
+	}
+	for i, reply := range asked {
+		if encoding, err := reply.Text(); err != nil || encoding != "listpack" {
+			paged[i] = true
+		}
+	}
+	return nil
+}
+
+// takeHash reads a hash whose fields may expire.
+func (f *fingerprint) takeHash(ctx context.Context, client redis.UniversalClient, key string, untimed bool) error {
+	var v digest.Value
+	var times digest.Value
+	anew := func() { v, times, f.timed = digest.NewValue(digest.Hash), digest.NewValue(digest.Hash), false }
+	anew()
+	err := byScan(func(cursor uint64) ([]string, uint64, error) { return timedFields(ctx, client, key, cursor) }, client.HLen(ctx, key).Result, 3, func(words []string) {
+		if words[2] == "" || untimed {
+			v.Field([]byte(words[0]), []byte(words[1]))
+			return
+		}
+		f.timed = true
+		v.ExpiringField([]byte(words[0]), []byte(words[1]))
+		times.Field([]byte(words[0]), []byte(words[2]))
+	}, anew)
+	if err != nil && !strings.HasPrefix(err.Error(), "WRONGTYPE") { // it may have become another key
+		return err
+	}
+	if f.expireMs != 0 {
+		v.Expires()
+	}
+	f.digest, f.fieldTimes = v.Sum().String(), times.Sum().String()
+	return nil
+}
+
+// timedFields reads a page of fields, values and times; a time is empty if there is none.
+func timedFields(ctx context.Context, client redis.UniversalClient, key string, cursor uint64) (words []string, next uint64, err error) {
+	pairs, next, err := client.HScan(ctx, key, cursor, "", page).Result()
+	if err != nil || len(pairs) == 0 {
+		return nil, next, err
+	}
+	request := []any{"HPEXPIRETIME", key, "FIELDS", len(pairs) / 2}
+	for i := 0; i < len(pairs); i += 2 {
+		request = append(request, pairs[i])
+	}
+	times, err := client.Do(ctx, request...).Int64Slice()
+	if err != nil || len(times) != len(pairs)/2 {
+		return nil, next, cmp.Or(err, fmt.Errorf("HPEXPIRETIME has answered with %d times of %d fields", len(times), len(pairs)/2))
+	}
+	for i, ms := range times {
+		time := ""
+		if ms > 0 {
+			time = strconv.FormatInt(ms, 10)
+		}
+		words = append(words, pairs[2*i], pairs[2*i+1], time)
+	}
+	return words, next, nil
 }
 
 // page is how many elements of a value are asked for at once.

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"kedis/internal/resp"
+	"kedis/internal/secure"
 )
 
 // Server is a server to connect to.
@@ -22,20 +24,33 @@ type Server struct {
 	Address  string // host:port; the port is 6379 unless given
 	User     string
 	Password string
+	TLS      *tls.Config // nil: there is none
 }
+
+// connectTimeout bounds how long it may take to connect, with the handshake of TLS.
+const connectTimeout = 10 * time.Second
 
 // replyTimeout bounds how long a server may take to answer a batch.
 const replyTimeout = 60 * time.Second
 
 // dial connects. A server that is away is looked for again and again, and one day from its own
 // port, so that the connection meets itself: that is none.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: 10 * time.Second}
+func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err == nil && conn.LocalAddr().String() == conn.RemoteAddr().String() {
 		return nil, errors.Join(&net.OpError{Op: "dial", Net: network, Addr: conn.RemoteAddr(), Err: syscall.ECONNREFUSED}, conn.Close())
 	}
-	return conn, err
+	if err != nil || s.TLS == nil {
+		return conn, err
+	}
+	encrypted, err := secure.Connect(ctx, conn, s.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("TLS: %w", err)
+	}
+	return encrypted, nil
 }
 
 // address is Address with its port.
@@ -50,7 +65,7 @@ func (s *Server) address() string {
 // twice.
 func (s *Server) options(database, connections int) *redis.Options {
 	return &redis.Options{Addr: s.address(), Username: s.User, Password: s.Password, DB: database, Protocol: 2, DisableIndentity: true,
-		MaxRetries: -1, PoolSize: connections, PoolTimeout: replyTimeout, Dialer: dial, ReadTimeout: replyTimeout, WriteTimeout: replyTimeout}
+		MaxRetries: -1, PoolSize: connections, PoolTimeout: replyTimeout, Dialer: s.dial, ReadTimeout: replyTimeout, WriteTimeout: replyTimeout}
 }
 
 // clusterClient is a client of the cluster that a server belongs to.

@@ -221,8 +221,12 @@ func (s *stream) take(args [][]byte) error {
 		}
 	case "PUBLISH", "SPUBLISH":
 		s.Progress.Skip("messages to subscribers")
-	case "FUNCTION", "SCRIPT":
-		s.Progress.Skip("changes of scripts and functions: they are code")
+	case "FUNCTION":
+		if err := s.addFunction(args); err != nil {
+			return err
+		}
+	case "SCRIPT":
+		s.Progress.Skip("changes of scripts: they are code")
 	default:
 		if err := s.add(name, args); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"kedis/storage/fieldtimes"
 	"kedis/storage/rdb"
 )
 
@@ -60,7 +61,8 @@ type Target struct {
 	held     bool                  // an expiry, since this target was opened
 	marker   *marker               // nil unless positions are kept
 
-	payloads PayloadBuilder
+	payloads   PayloadBuilder
+	fieldTimes fieldTimesOf // whether the target knows them
 }
 
 // OpenTarget connects.
@@ -73,6 +75,7 @@ func OpenTarget(ctx context.Context, options TargetOptions) (*Target, error) {
 	}
 	t := &Target{options: options, open: map[int]*redis.Client{}, reached: map[int]bool{}}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	t.payloads.refuseTimes = t.refuseTimes
 	t.client = redis.NewClient(options.options(0, options.Connections+1))
 	var err error
 	if t.facts, err = ask(ctx, t.client, "server", "cluster", "replication"); err != nil {
@@ -185,6 +188,12 @@ func (t *Target) ApplyAt(position Position, commands ...Command) error {
 	}
 	taken, bytes := commands[:0:0], 0
 	for _, c := range commands {
+		if t.cluster != nil && c.isFunction() {
+			if err := t.applyFunction(&c); err != nil {
+				return err
+			}
+			continue
+		}
 		kept, err := t.options.Conflicts.resolve(&c)
 		if err != nil {
 			return err
@@ -195,6 +204,11 @@ func (t *Target) ApplyAt(position Position, commands ...Command) error {
 		}
 		if err := t.reach(kept.Database); err != nil {
 			return err
+		}
+		if fieldtimes.Gives(kept.Args) {
+			if err := t.refuseTimes(); err != nil {
+				return fmt.Errorf("%s: %w", brief(kept.Args), err)
+			}
 		}
 		removals, err := t.options.Conflicts.clearBefore(kept)
 		if err != nil {
@@ -215,6 +229,40 @@ func (t *Target) ApplyAt(position Position, commands ...Command) error {
 		return t.applyToCluster(position, taken)
 	}
 	return t.applyToServer(position, taken)
+}
+
+// fieldTimesOf is whether a server knows that fields of hashes expire.
+type fieldTimesOf int
+
+const (
+	fieldTimesUnasked fieldTimesOf = iota
+	fieldTimesKnown
+	fieldTimesUnknown
+)
+
+// askFieldTimes asks a server.
+func askFieldTimes(ctx context.Context, client *redis.Client) (fieldTimesOf, error) {
+	replies, err := client.Do(ctx, "COMMAND", "INFO", "hpexpireat").Slice()
+	if err != nil || len(replies) != 1 {
+		return fieldTimesUnasked, cmp.Or(err, fmt.Errorf("COMMAND INFO has answered with %v", replies))
+	}
+	if replies[0] == nil {
+		return fieldTimesUnknown, nil
+	}
+	return fieldTimesKnown, nil
+}
+
+// refuseTimes returns why the target can't be told when a field expires; nil if it can.
+func (t *Target) refuseTimes() (err error) {
+	if t.fieldTimes == fieldTimesUnasked {
+		if t.fieldTimes, err = askFieldTimes(t.ctx, t.client); err != nil {
+			return targetSide.explain(t.options.address(), err)
+		}
+	}
+	if t.fieldTimes == fieldTimesUnknown {
+		return failure(ExitUnsupported, "fields of a hash expire, which the target %s doesn't know (Redis does from 7.4 on); --without-field-times leaves that out", t.options.address())
+	}
+	return nil
 }
 
 func (t *Target) skip(why string) {

@@ -17,6 +17,8 @@ type PayloadBuilder struct {
 	words  [][]byte // of the command
 	number []byte
 	piece  piece
+
+	refuseTimes func() error // why the target doesn't take times of fields; nil: it does
 }
 
 // Pieces of a collection that isn't packed: at most so much goes into one command.
@@ -112,30 +114,40 @@ func (p *PayloadBuilder) writePieces(key []byte, value *rdb.Value, to write) err
 		e := &value.Element
 		switch value.Kind {
 		case rdb.Hash:
-			piece.add(e.Bytes, e.Value)
+			if err := p.addField(e); err != nil {
+				return err
+			}
 		case rdb.SortedSet:
 			p.number = appendScoreWord(p.number[:0], e.Score)
 			piece.add(p.number, e.Bytes)
 		default:
 			piece.add(e.Bytes)
 		}
-		if !piece.full() && e.ExpireMs == 0 {
+		if !piece.full() {
 			continue
 		}
-		if err := to(piece.words...); err != nil {
+		if err := piece.end(to); err != nil {
 			return err
 		}
 		piece.begin([]byte(name), key)
-		if e.ExpireMs != 0 {
-			if err := to([]byte("HPEXPIREAT"), key, strconv.AppendInt(nil, e.ExpireMs, 10), []byte("FIELDS"), []byte("1"), e.Bytes); err != nil {
-				return err
-			}
-		}
 	}
 	if err := value.Err(); err != nil || len(piece.words) == 2 {
 		return err
 	}
-	return to(piece.words...)
+	return piece.end(to)
+}
+
+func (p *PayloadBuilder) addField(e *rdb.Element) error {
+	if e.ExpireMs != 0 && p.refuseTimes != nil {
+		if err := p.refuseTimes(); err != nil {
+			return err
+		}
+	}
+	p.piece.add(e.Bytes, e.Value)
+	if e.ExpireMs != 0 {
+		p.piece.times = append(p.piece.times, fieldTime{len(p.piece.words) - 2, e.ExpireMs})
+	}
+	return nil
 }
 
 // piece is a command that adds some elements.
@@ -143,10 +155,40 @@ type piece struct {
 	words    [][]byte
 	memory   []byte // of the elements; words that came before it had to grow are elsewhere
 	elements int
+	times    []fieldTime
+}
+
+// fieldTime is when a field expires that is one of a piece's words.
+type fieldTime struct {
+	word     int
+	expireMs int64
 }
 
 func (p *piece) begin(name, key []byte) {
-	p.words, p.memory, p.elements = append(p.words[:0], name, key), retained(p.memory), 0
+	p.words, p.memory, p.elements, p.times = append(p.words[:0], name, key), retained(p.memory), 0, p.times[:0]
+}
+
+// end writes the piece, and the times of its fields: those that follow each other and are the same with
+// one command.
+func (p *piece) end(to write) error {
+	if err := to(p.words...); err != nil {
+		return err
+	}
+	for times := p.times; len(times) > 0; {
+		n := 1
+		for n < len(times) && times[n].expireMs == times[0].expireMs {
+			n++
+		}
+		words := [][]byte{[]byte("HPEXPIREAT"), p.words[1], strconv.AppendInt(nil, times[0].expireMs, 10), []byte("FIELDS"), strconv.AppendInt(nil, int64(n), 10)}
+		for _, t := range times[:n] {
+			words = append(words, p.words[t.word])
+		}
+		if err := to(words...); err != nil {
+			return err
+		}
+		times = times[n:]
+	}
+	return nil
 }
 
 // retained is memory to be used again, unless it is a lot.

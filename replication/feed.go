@@ -39,6 +39,7 @@ type feed struct {
 	node   *Node
 	conn   net.Conn
 	client psync.Replica
+	times  fieldTimes // for the goroutine that sends
 	cancel context.CancelFunc
 
 	state    atomic.Int32
@@ -148,13 +149,14 @@ func (f *feed) run(ctx context.Context) error {
 // seen no other; nil if not.
 func (f *feed) resume() (*binlog.Reader, error) {
 	n, c := f.node, &f.client
-	if c.Old || c.From <= 0 {
-		return nil, nil
+	resumes, err := f.beginTimes()
+	if err != nil || c.Old || c.From <= 0 {
+		return nil, err
 	}
 	log := n.Host.Log()
 	history := log.History()
 	position := c.From - 1
-	if !shared(history, c.ID, position) || c.ID != history.ID && !c.Resumes {
+	if !resumes || !shared(history, c.ID, position) || c.ID != history.ID && !c.Resumes {
 		n.counters.refused.Add(1)
 		return nil, nil
 	}
@@ -207,7 +209,11 @@ func (f *feed) stream(ctx context.Context, reader *binlog.Reader) error {
 		if err != nil {
 			return err
 		}
-		if _, err := w.Write(record.Payload); err != nil {
+		payload, err := f.adapt(record.Payload)
+		if err != nil {
+			return errors.Join(err, w.Flush())
+		}
+		if _, err := w.Write(payload); err != nil {
 			return err
 		}
 		if !reader.Pending() {

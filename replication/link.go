@@ -16,6 +16,7 @@ import (
 
 	"kedis/internal/psync"
 	"kedis/internal/resp"
+	"kedis/internal/secure"
 	"kedis/storage"
 )
 
@@ -45,6 +46,7 @@ type link struct {
 	requests *resp.Reader
 	sending  sync.Mutex
 	full     fullResync
+	sources  [][]byte // of the libraries of functions in the snapshot
 
 	diverged     bool          // the data are not the primary's: all of it is to be taken anew
 	lastDiverged time.Time     // when that was last found out
@@ -217,44 +219,88 @@ func (l *link) connect() (State, error) {
 			l.node.Logger.Debug("closing the connection to the primary", "error", err)
 		}
 	})
-	raw, err := conn.(*net.TCPConn).SyscallConn()
+	l.source, err = l.newSource(conn)
 	if err != nil {
-		return 0, errors.Join(fmt.Errorf("replication: %w", err), conn.Close())
+		_ = conn.Close() // TLS has closed it already when it failed
+		return 0, fmt.Errorf("replication: %w", err)
 	}
-	l.source = &source{link: l, conn: conn, raw: raw}
 	l.requests = resp.NewReader(l.source, longestRequest)
 	return Auth, nil
+}
+
+// newSource reads from a socket, with TLS if that is configured.
+func (l *link) newSource(socket net.Conn) (*source, error) {
+	raw, err := socket.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	polled := &polledSocket{Conn: socket, link: l, raw: raw}
+	if !l.node.Config.TLSReplication.Get() {
+		return &source{l, polled, polled}, nil
+	}
+	config, err := l.node.TLS.Client()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := secure.Connect(l.ctx, polled, config)
+	if err != nil {
+		return nil, err
+	}
+	return &source{l, conn, polled}, nil
 }
 
 // longestRequest bounds what one command of a stream may take. Memory is taken as it comes.
 const longestRequest = 8 << 30
 
-// source reads what comes from the primary. While poll is set it doesn't wait: errIdle says that
-// nothing has come.
+// source reads what comes from the primary.
 type source struct {
+	link   *link
+	conn   net.Conn // the socket, or TLS over it
+	socket *polledSocket
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.conn.Read(p)
+	if n > 0 {
+		s.link.heard.Store(time.Now().UnixMilli())
+		s.link.node.counters.received.Add(int64(n))
+	}
+	return n, err
+}
+
+// polledSocket is the socket of a source. While poll is set a Read doesn't wait: errIdle says that nothing has come.
+type polledSocket struct {
+	net.Conn
 	link *link
-	conn net.Conn
 	raw  syscall.RawConn
 	poll bool
 }
 
-var errIdle = errors.New("replication: nothing has come")
+// idle is temporary, so that crypto/tls goes on after it.
+type idle struct{}
 
-func (s *source) Read(p []byte) (int, error) {
+func (idle) Error() string   { return "replication: nothing has come" }
+func (idle) Timeout() bool   { return false }
+func (idle) Temporary() bool { return true }
+
+var errIdle net.Error = idle{}
+
+func (s *polledSocket) Read(p []byte) (int, error) {
 	if s.poll {
 		return s.readNow(p)
 	}
-	if err := s.conn.SetReadDeadline(time.Now().Add(s.link.timeout())); err != nil {
+	if err := s.SetReadDeadline(time.Now().Add(s.link.timeout())); err != nil {
 		return 0, err
 	}
-	n, err := s.conn.Read(p)
-	s.received(n)
-	return n, err
+	return s.Conn.Read(p)
 }
 
-func (s *source) readNow(p []byte) (n int, err error) {
+// SyscallConn is the socket's.
+func (s *polledSocket) SyscallConn() (syscall.RawConn, error) { return s.raw, nil }
+
+func (s *polledSocket) readNow(p []byte) (n int, err error) {
 	// While bytes keep coming nothing waits, so the last deadline may be long over.
-	if err := s.conn.SetReadDeadline(time.Time{}); err != nil {
+	if err := s.SetReadDeadline(time.Time{}); err != nil {
 		return 0, err
 	}
 	failed := s.raw.Read(func(fd uintptr) bool {
@@ -274,15 +320,7 @@ func (s *source) readNow(p []byte) (n int, err error) {
 	case n == 0:
 		return 0, io.EOF
 	}
-	s.received(n)
 	return n, nil
-}
-
-func (s *source) received(n int) {
-	if n > 0 {
-		s.link.heard.Store(time.Now().UnixMilli())
-		s.link.node.counters.received.Add(int64(n))
-	}
 }
 
 // send sends a request.
@@ -338,6 +376,9 @@ func (l *link) authenticate() (State, error) {
 func (l *link) introduce() (State, error) {
 	c := l.node.Config
 	port := c.ReplicaAnnouncePort.Get()
+	if port == 0 && c.TLSReplication.Get() {
+		port = c.TLSPort.Get()
+	}
 	if port == 0 {
 		port = c.Port.Get()
 	}
@@ -349,8 +390,13 @@ func (l *link) introduce() (State, error) {
 			return 0, err
 		}
 	}
-	return Psync, l.tell("capa", "eof", "capa", "psync2", "capa", "kedis-snapshot")
+	// Without the version a Valkey sends RDB files of version 11, which have no fields that expire. It comes last: a Redis takes what stands
+	// before an option that it doesn't know.
+	return Psync, l.tell("capa", "eof", "capa", "psync2", "capa", "kedis-snapshot", "version", readsValkey)
 }
+
+// readsValkey is the version that a replica tells: that of the Valkey whose RDB files it reads.
+const readsValkey = "9.0.0"
 
 // tell says something of the replica to the primary, which may be too old to know of it.
 func (l *link) tell(words ...string) error {
@@ -500,7 +546,7 @@ func (l *link) acknowledge(conn net.Conn) error {
 func (l *link) apply(conn net.Conn, applier StreamApplier) error {
 	asked := false
 	for {
-		l.source.poll = applier.Pending() > 0
+		l.source.socket.poll = applier.Pending() > 0
 		args, _, err := l.requests.ReadRequest()
 		switch {
 		case err == nil:

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,7 @@ func (l *link) synchronize() (State, error) {
 	if err != nil {
 		return 0, err
 	}
+	l.sources = nil
 	stop := make(chan struct{})
 	go l.showLife(l.source.conn, stop)
 	database, err := load(imported)
@@ -145,9 +147,20 @@ func (l *link) load(body io.Reader, to *storage.Import) (database int, err error
 		case rdb.RecordSizes:
 			l.totalKeys.Add(int64(record.Keys))
 		case rdb.RecordFunction:
-			return 0, fmt.Errorf("replication: the primary has functions (%.60q …), which Kedis doesn't have", record.Data)
+			if err := l.takeLibrary(to, record.Data); err != nil {
+				return 0, err
+			}
 		}
 	}
+}
+
+// takeLibrary takes in a library of functions.
+func (l *link) takeLibrary(to *storage.Import, source []byte) error {
+	if err := to.RestoreLibrary(source); err != nil {
+		return fmt.Errorf("replication: the library of functions %.60q …: %w", source, err)
+	}
+	l.sources = append(l.sources, bytes.Clone(source))
+	return nil
 }
 
 func restore(to *storage.Import, record *rdb.Record) error {
@@ -172,18 +185,22 @@ func refusal(err error) error {
 // import; when it fails after it, both logs are kept, and the next attempt goes on from there.
 func (l *link) adopt(imported *storage.Import, database int) error {
 	n := l.node
+	adoptLibraries, err := n.Host.PrepareLibraries(l.sources)
+	if err != nil {
+		return errors.Join(fmt.Errorf("replication: a library of functions: %w", err), imported.Abandon())
+	}
 	log, directory, err := n.Host.NewLog(binlog.History{ID: l.full.id}, l.full.position, database)
 	if err != nil {
 		return errors.Join(err, imported.Abandon())
 	}
-	if err := l.exchange(imported, log, directory); err != nil {
+	if err := l.exchange(imported, log, directory, adoptLibraries); err != nil {
 		return errors.Join(err, n.Host.DiscardLog(log, directory), imported.Abandon())
 	}
 	l.diverged = false
 	return l.settle()
 }
 
-func (l *link) exchange(imported *storage.Import, log *binlog.Log, directory uint64) error {
+func (l *link) exchange(imported *storage.Import, log *binlog.Log, directory uint64, adoptLibraries func()) error {
 	n := l.node
 	defer n.Host.Exclude()()
 	return l.exclusively(func() error {
@@ -191,6 +208,7 @@ func (l *link) exchange(imported *storage.Import, log *binlog.Log, directory uin
 			return err
 		}
 		n.unsettled = true
+		adoptLibraries()
 		n.Host.ForgetWatches()
 		n.Host.AdoptLog(log)
 		n.disconnect() // feeds of the former log

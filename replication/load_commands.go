@@ -22,10 +22,11 @@ type commandLoader struct {
 	database int
 	keys     int64
 
-	key   []byte // of the collection whose pieces come
-	kind  *storage.DataType
-	words [][]byte // of the piece, what is still to be taken
-	part  rdb.StreamElement
+	key    []byte // of the collection whose pieces come
+	kind   *storage.DataType
+	words  [][]byte // of the piece, what is still to be taken
+	pieces *storage.Pieces
+	part   rdb.StreamElement
 }
 
 // loadCommands reads a snapshot into an import, and returns the database that the stream behind it
@@ -43,6 +44,8 @@ func (l *link) loadCommands(to *storage.Import) (database int, err error) {
 			err = c.selectDatabase(args[1])
 		case name == "RESTORE" && len(args) == 5:
 			err = c.restore(args)
+		case name == "FUNCTION" && len(args) == 3:
+			err = l.takeLibrary(to, args[2])
 		case name == snapshotComplete && len(args) == 6:
 			return c.complete(args[1:])
 		default:
@@ -104,17 +107,26 @@ func (c *commandLoader) nextElement(e *rdb.Element) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if len(args) < 3 || c.kind == nil || string(args[0]) != c.kind.PieceCommand() || !bytes.Equal(args[1], c.key) {
+		if !c.isPiece(args) {
 			c.pending = args
 			return false, nil
 		}
 		c.words = args[2:]
 	}
 	e.Stream = &c.part // where a stream's goes
-	if c.words, err = c.kind.ParsePiece(c.words, e); err != nil {
+	if c.words, err = c.pieces.Parse(c.words, e); err != nil {
 		return false, fmt.Errorf("replication: key %.200q: %w", c.key, err)
 	}
 	return true, nil
+}
+
+// isPiece reports whether a request is a piece of the collection whose pieces come.
+func (c *commandLoader) isPiece(args [][]byte) bool {
+	if len(args) < 3 || c.kind == nil || !bytes.Equal(args[1], c.key) {
+		return false
+	}
+	c.pieces = c.kind.PiecesNamed(string(args[0]))
+	return c.pieces != nil
 }
 
 // complete checks that what came is what was sent: words are those of REPL_SNAPSHOT_COMPLETE.

@@ -24,6 +24,7 @@ import (
 	"kedis/binlog"
 	"kedis/internal/config"
 	"kedis/internal/resp"
+	"kedis/internal/secure"
 	"kedis/storage"
 )
 
@@ -63,6 +64,9 @@ type Host interface {
 	ChangesData(args [][]byte) bool
 	// ForgetWatches makes whoever watches keys see that the data is another.
 	ForgetWatches()
+	// PrepareLibraries loads libraries of functions by their sources. adopt makes them the only
+	// ones; it is called while no command runs.
+	PrepareLibraries(sources [][]byte) (adopt func(), err error)
 }
 
 // StreamApplier applies a primary's stream and puts its bytes into the log, in one commit. All
@@ -84,7 +88,8 @@ type Options struct {
 	Store     *storage.Store
 	Host      Host
 	Config    *config.Config
-	Directory string // for the role and temporary snapshots
+	TLS       *secure.Keeper // for connections to a primary
+	Directory string         // for the role and temporary snapshots
 	Version   string
 	Logger    hclog.Logger
 }
@@ -117,6 +122,7 @@ type Node struct {
 
 	counters         counters
 	acknowledgements acknowledgements
+	times            timesKnown
 	sentinels        sentinels
 
 	running   sync.WaitGroup

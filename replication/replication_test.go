@@ -61,7 +61,8 @@ func TestPollingOutlivesADeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &source{link: &link{}, conn: conn, raw: raw, poll: true}
+	socket := &polledSocket{Conn: conn, link: &link{}, raw: raw, poll: true}
+	s := &source{socket.link, socket, socket}
 	if err := conn.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,9 @@ import (
 // nothing is to follow.
 func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err error) {
 	n := f.node
+	if err := f.hesitate(ctx); err != nil {
+		return nil, err
+	}
 	n.counters.full.Add(1)
 	view, reader, id, err := n.pin()
 	if err != nil {
@@ -32,8 +35,11 @@ func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err erro
 			reader = nil
 		}
 	}()
-	s := &snapshot{view: view, store: n.Store, id: id, version: n.Version, noKeys: f.client.NoKeys, ctx: ctx}
+	s := &snapshot{view: view, store: n.Store, id: id, version: n.Version, noKeys: f.client.NoKeys, noFunctions: f.client.NoFunctions, ctx: ctx}
 	s.count()
+	if s.format, err = f.format(s); err != nil {
+		return reader, err
+	}
 	if err := f.announce(s); err != nil {
 		return reader, err
 	}
@@ -46,11 +52,14 @@ func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err erro
 	err = f.send(ctx, s)
 	close(stop)
 	if err != nil {
+		f.noteTimes(s.format, false)
 		return reader, err
 	}
 	n.Logger.Info("a snapshot was sent", "address", f.name(), "position", view.Position(), "keys", s.keys.Load(),
 		"bytes", s.bytes.Load(), "took", time.Since(began).Round(time.Millisecond).String())
-	return reader, f.awaitTaken(ctx)
+	err = f.awaitTaken(ctx, s.format)
+	f.noteTimes(s.format, err == nil)
+	return reader, err
 }
 
 // pin returns a view of all data, and a reader of the log from there on, with the log's history.
@@ -130,9 +139,11 @@ func (c *counting) Write(b []byte) (int, error) {
 }
 
 // awaitTaken waits until the replica has taken a snapshot that was sent as it was made: behind a
-// mark, which it finds where the bytes end, none may follow at once.
-func (f *feed) awaitTaken(ctx context.Context) error {
-	if !f.commands() && !f.marked() || f.client.OnlyRDB {
+// mark, which it finds where the bytes end, none may follow at once. It also waits for a snapshot that
+// an old Redis refuses.
+func (f *feed) awaitTaken(ctx context.Context, format rdb.Format) error {
+	mayRefuse := format == rdb.Redis74 && f.times == stopAtTimes && !f.client.Old
+	if !f.commands() && !f.marked() && !mayRefuse || f.client.OnlyRDB {
 		f.heard.Store(time.Now().UnixMilli())
 		return nil
 	}
@@ -208,7 +219,7 @@ func (h *heartbeat) Write(b []byte) (int, error) {
 // WriteSnapshot writes a view of a store whose log has a history as an RDB file, as replicas get
 // it.
 func WriteSnapshot(ctx context.Context, w io.Writer, store *storage.Store, view *storage.View, history, version string) error {
-	s := &snapshot{view: view, store: store, id: history, version: version, ctx: ctx}
+	s := &snapshot{view: view, store: store, id: history, version: version, ctx: ctx, format: rdb.Redis}
 	return s.write(w)
 }
 
@@ -219,8 +230,11 @@ type snapshot struct {
 	id      string
 	version string
 	noKeys  bool
+	format  rdb.Format // of a file
 	ctx     context.Context
 	total   int64 // keys
+
+	noFunctions bool
 
 	keys, bytes atomic.Int64 // that are written
 }
@@ -234,7 +248,7 @@ func (s *snapshot) count() {
 }
 
 func (s *snapshot) write(w io.Writer) error {
-	file := rdb.NewWriter(w)
+	file := rdb.NewWriter(w, s.format)
 	file.Aux("redis-ver", "7.0.15")
 	file.AuxInt("redis-bits", 64)
 	file.AuxInt("ctime", time.Now().Unix())
@@ -242,6 +256,9 @@ func (s *snapshot) write(w io.Writer) error {
 	file.AuxInt("repl-stream-db", int64(s.view.Selected()))
 	file.Aux("repl-id", s.id)
 	file.AuxInt("repl-offset", s.view.Position())
+	if err := s.writeFunctions(file); err != nil {
+		return err
+	}
 	for database := 0; database < s.store.Databases() && !s.noKeys; database++ {
 		if keys, expires := s.view.Size(database); keys > 0 {
 			file.Database(uint64(database))
@@ -252,6 +269,16 @@ func (s *snapshot) write(w io.Writer) error {
 		}
 	}
 	return file.Close()
+}
+
+func (s *snapshot) writeFunctions(file *rdb.Writer) error {
+	if s.noFunctions {
+		return nil
+	}
+	return s.store.LibrariesOf(s.view, func(_ string, source []byte) error {
+		file.Function(source)
+		return file.Err()
+	})
 }
 
 // restEvery is after how many keys a transaction starts afresh, so that it holds little.

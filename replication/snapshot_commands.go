@@ -15,16 +15,19 @@ import (
 
 // Between two Kedis a snapshot is a stream of commands, behind  +FULLRESYNC id position keys :
 //
+//	FUNCTION LOAD source                            a library of functions
+//	…
 //	SELECT database
 //	RESTORE key expire-ms payload ABSTTL            a key, or the beginning of a large collection
 //	HSET | SADD | RPUSH | ZADD key element …        the rest of that, in pieces
+//	HSETEX key field value expire-ms …              the same of a hash with fields that expire
 //	XPARTS key part …                               the same of a stream, of which RESTORE makes an empty one; see rdb.StreamElement.Append
 //	…
 //	REPL_SNAPSHOT_COMPLETE id database position keys checksum
 //
-// expire-ms is 0 for a key that doesn't expire. database is the one that is selected in the stream
-// at the position, keys the number of keys, and checksum the CRC-64 of all bytes before, in
-// hexadecimal.
+// expire-ms is 0 for a key, or a field, that doesn't expire. database is the one that is selected in
+// the stream at the position, keys the number of keys, and checksum the CRC-64 of all bytes before,
+// in hexadecimal.
 const snapshotComplete = "REPL_SNAPSHOT_COMPLETE"
 
 const (
@@ -44,7 +47,7 @@ type commandWriter struct {
 
 // piece is a part of a large collection.
 type piece struct {
-	kind     *storage.DataType
+	kind     *storage.Pieces
 	elements []rdb.Element
 	words    [][]byte // scratch
 	bytes    int
@@ -53,6 +56,12 @@ type piece struct {
 // writeCommands writes the snapshot as commands.
 func (s *snapshot) writeCommands(w io.Writer) error {
 	c := &commandWriter{to: bufio.NewWriterSize(w, coalesce), payload: rdb.NewPayloadWriter()}
+	err := s.store.LibrariesOf(s.view, func(_ string, source []byte) error {
+		return c.say([]byte("FUNCTION"), []byte("LOAD"), source)
+	})
+	if err != nil {
+		return err
+	}
 	for database := range s.store.Databases() {
 		keys, _ := s.view.Size(database)
 		if keys == 0 {
@@ -118,7 +127,7 @@ const largestKept = 1 << 20
 // pieces writes a large collection: the beginning as a payload, the rest as what adds to it.
 func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) error {
 	p := &c.piece
-	p.kind = storage.TypeOf(m.Type)
+	p.kind = storage.PiecesOf(m)
 	p.reset()
 	first := true
 	send := func() error {
@@ -127,7 +136,7 @@ func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) er
 		if first {
 			first = false
 			c.payload.Begin(c.memory)
-			rest = p.kind.BeginPieces(&c.payload.Encoder, p.elements)
+			rest = p.kind.Begin(&c.payload.Encoder, p.elements)
 			if err := c.restore(key, m.ExpireMs); err != nil {
 				return err
 			}
@@ -135,11 +144,11 @@ func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) er
 		if len(rest) == 0 {
 			return nil
 		}
-		p.words = p.kind.AppendPiece(append(p.words, []byte(p.kind.PieceCommand()), key), rest)
+		p.words = p.kind.Append(append(p.words, []byte(p.kind.Command()), key), rest)
 		return c.say(p.words...)
 	}
-	err := db.PieceElements(m, func(element, value []byte, score float64) error {
-		p.add(element, value, score)
+	err := p.kind.Visit(db, m, func(e *rdb.Element) error {
+		p.add(e)
 		if p.bytes >= pieceBytes || len(p.elements) >= pieceElements {
 			return send()
 		}
@@ -157,7 +166,7 @@ func (p *piece) reset() {
 	p.elements, p.words, p.bytes = p.elements[:0], p.words[:0], 0
 }
 
-func (p *piece) add(element, value []byte, score float64) {
-	p.elements = append(p.elements, rdb.Element{Bytes: bytes.Clone(element), Value: bytes.Clone(value), Score: score})
-	p.bytes += len(element) + len(value)
+func (p *piece) add(e *rdb.Element) {
+	p.elements = append(p.elements, rdb.Element{Bytes: bytes.Clone(e.Bytes), Value: bytes.Clone(e.Value), Score: e.Score, ExpireMs: e.ExpireMs})
+	p.bytes += len(e.Bytes) + len(e.Value)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -31,25 +32,34 @@ const (
 // nothing bounds how far they run ahead of the loops that refuse connections. So gnet is run without
 // listeners. An acceptor accepts its next connection when the event loop has taken or refused the last.
 type acceptance struct {
-	server    *Server
-	loops     *gnet.Client // named for what it is made for: event loops without listeners
-	listeners []net.Listener
-	acceptors sync.WaitGroup
-	ending    chan struct{}
+	server     *Server
+	loops      *gnet.Client // named for what it is made for: event loops without listeners
+	listeners  []listener
+	acceptors  sync.WaitGroup
+	handshakes *handshakes
+	ending     chan struct{}
 
 	mu     sync.Mutex
 	warned time.Time // guarded by mu
 }
 
+// listener is a socket that clients come to.
+type listener struct {
+	net.Listener
+	encrypted bool // with TLS
+}
+
 // listen opens all addresses. The acceptance accepts nothing yet.
 func (s *Server) listen(addresses []string) (*acceptance, error) {
 	a := &acceptance{server: s, ending: make(chan struct{})}
+	a.handshakes = newHandshakes(a)
 	for _, address := range addresses {
-		listener, err := s.listenOn(address)
+		address, encrypted := strings.CutPrefix(address, encryptedPrefix)
+		socket, err := s.listenOn(address)
 		if err != nil {
 			return nil, errors.Join(err, a.closeListeners())
 		}
-		a.listeners = append(a.listeners, listener)
+		a.listeners = append(a.listeners, listener{socket, encrypted})
 	}
 	return a, nil
 }
@@ -76,7 +86,9 @@ func (s *Server) acceptors() int {
 func (a *acceptance) end() error {
 	close(a.ending)
 	err := a.closeListeners()
+	a.handshakes.giveUp()
 	a.acceptors.Wait()
+	a.handshakes.running.Wait()
 	return err
 }
 
@@ -92,17 +104,21 @@ func (a *acceptance) closeListeners() error {
 }
 
 // accept gives connections to the event loops until the listener is closed.
-func (a *acceptance) accept(listener net.Listener) {
+func (a *acceptance) accept(listener listener) {
 	for {
 		conn, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case listener.encrypted:
+			a.handshakes.begin(conn)
+		default:
 			_, err = a.loops.Enroll(conn) // closes conn, whose copy it uses
 		}
 		if err != nil {
-			a.warn(listener, err)
+			a.warn(listener.Addr(), err)
 			a.pause()
 		}
 	}
@@ -116,12 +132,12 @@ func (a *acceptance) pause() {
 	}
 }
 
-func (a *acceptance) warn(listener net.Listener, err error) {
+func (a *acceptance) warn(address net.Addr, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := time.Now(); now.Sub(a.warned) >= acceptWarningInterval {
 		a.warned = now
-		a.server.logger.Warn("accepting a connection failed; it is tried again", "address", listener.Addr().String(), "error", err)
+		a.server.logger.Warn("accepting a connection failed; it is tried again", "address", address.String(), "error", err)
 	}
 }
 

@@ -16,6 +16,8 @@ type connection struct {
 	conn    socket
 	session *execute.Session
 
+	encryption *encryption // nil: there is none
+
 	ends
 	intake
 	output
@@ -108,6 +110,7 @@ func (c *connection) attach(r *reactor) {
 // drop closes the connection from its reactor.
 func (c *connection) drop() {
 	if !c.closed && !c.dropped {
+		c.endEncryption()
 		c.dropped = true
 		if err := c.conn.Close(); err != nil {
 			c.server.logger.Debug("closing a connection", "client", c.remote, "error", err)
@@ -130,9 +133,17 @@ func (c *connection) OverUnixSocket() bool { return c.overUnixSocket }
 // FileDescriptor is the socket's.
 func (c *connection) FileDescriptor() int { return int(c.descriptor.Load()) }
 
+// Lane is the number of the reactor.
+func (c *connection) Lane() int { return c.reactor.number }
+
 // Send sends bytes from anywhere, as soon as the reactor can.
 func (c *connection) Send(b []byte) {
-	c.post(func() { c.push(b) })
+	undelivered := &c.server.undelivered
+	undelivered.Add(int64(len(b)))
+	c.post(func() {
+		c.push(b)
+		undelivered.Add(-int64(len(b)))
+	})
 }
 
 // Unblock goes on with the request whose wait was claimed, from anywhere.

@@ -13,8 +13,8 @@ import (
 const (
 	// ownDescriptors are those of the data directory, the log and what else is open without a client or a table file.
 	ownDescriptors = 32
-	// loopDescriptors are those of an event loop. Others are Go's own loop and the listening sockets.
-	loopDescriptors = 2
+	// loopDescriptors are those of an event loop, its alarm among them. Others are Go's own loop and the listening sockets.
+	loopDescriptors = 3
 	otherLoops      = 2
 	// manyTables is how many of RocksDB's files may be open where rocksdb-max-open-files sets no limit, without anybody
 	// reckoning with them, and leastTables is with how few RocksDB is left.
@@ -66,7 +66,15 @@ func descriptorLimit() int {
 }
 
 func shareConfigured(c *config.Config, limit, loops int) descriptors {
-	return share(limit, loops, int(c.MaxClients.Get()), int(c.RocksDBMaxOpenFiles.Get()))
+	return share(limit-handshakeDescriptors(c, limit), loops, int(c.MaxClients.Get()), int(c.RocksDBMaxOpenFiles.Get()))
+}
+
+// handshakeDescriptors is how many descriptors handshakes may hold.
+func handshakeDescriptors(c *config.Config, limit int) int {
+	if c.TLSPort.Get() == 0 {
+		return 0
+	}
+	return handshakesWithin(limit) * acceptorDescriptors
 }
 
 // FitDescriptors makes maxclients and rocksdb-max-open-files what the limit of open files allows, and says so as Redis does. It is
@@ -77,7 +85,7 @@ func FitDescriptors(c *config.Config, loops int, logger hclog.Logger) error {
 
 func fit(c *config.Config, limit, loops int, logger hclog.Logger) error {
 	wanted, d := int(c.MaxClients.Get()), shareConfigured(c, limit, loops)
-	need := needed(loops, wanted, int(c.RocksDBMaxOpenFiles.Get()))
+	need := needed(loops, wanted, int(c.RocksDBMaxOpenFiles.Get())) + handshakeDescriptors(c, limit)
 	if d.clients < 1 {
 		return fmt.Errorf("server: Your current 'ulimit -n' of %d is not enough for the server to start. Please increase your open file limit "+
 			"to at least %d", limit, need)

@@ -34,11 +34,11 @@ func TestFit(t *testing.T) {
 		fails           string
 	}{
 		{limit: 40, clients: 10_000, tables: -1, fails: "Your current 'ulimit -n' of 40 is not enough for the server to start. " +
-			"Please increase your open file limit to at least 11096"},
-		{limit: 300, clients: 171, tables: 57, says: []string{"You requested maxclients of 10000 requiring at least 11096 max file descriptors.",
-			"Current maximum open files is 300. maxclients has been reduced to 171 to compensate for low ulimit. " +
+			"Please increase your open file limit to at least 11100"},
+		{limit: 300, clients: 168, tables: 56, says: []string{"You requested maxclients of 10000 requiring at least 11100 max file descriptors.",
+			"Current maximum open files is 300. maxclients has been reduced to 168 to compensate for low ulimit. " +
 				"If you need higher maxclients increase 'ulimit -n'.",
-			"Current maximum open files is 300. rocksdb-max-open-files has been set to 57."}},
+			"Current maximum open files is 300. rocksdb-max-open-files has been set to 56."}},
 		{limit: 20_000, clients: 10_000, tables: -1},
 	} {
 		conf, log := config.New(), &bytes.Buffer{}

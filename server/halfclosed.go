@@ -126,7 +126,7 @@ func (c *connection) halfClose(conn gnet.Conn, cause error) bool {
 // owes reports whether something is still to be executed or sent.
 func (c *connection) owes() bool {
 	waits := c.stuck() || c.reactor.batch.Has(c.session)
-	return waits || !c.empty() || len(c.pushed)+c.conn.OutboundBuffered() > 0
+	return waits || !c.empty() || c.pushedBytes()+c.conn.OutboundBuffered() > 0
 }
 
 // endIfDone ends a connection that is half closed when everything that came is executed.

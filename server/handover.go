@@ -22,18 +22,30 @@ func (c *connection) handOver() {
 		c.drop()
 		return
 	}
-	conn, err := duplicate(c.conn.Fd())
+	conn, err := c.takeSocket()
 	if err != nil {
 		s.logger.Error("a connection can't be handed over", "client", c.remote, "error", err)
 		c.drop()
 		return
 	}
 	c.handedOver.Store(&conn)
+	served := c.overTLS(conn)
 	c.drop()
 	go func() {
 		defer s.forget(c)
-		serve(conn)
+		serve(served)
 	}()
+}
+
+// takeSocket duplicates the socket. From then on nothing is read from gnet's own: until that is closed, which is a task behind
+// the events of the loop's next pass, gnet would read what is sent to who serves the copy, such as a replica's first REPLCONF ACK.
+func (c *connection) takeSocket() (net.Conn, error) {
+	if polled := c.reactor.polled; polled != nil {
+		if err := polled.watch(c.conn.Fd(), 0); err != nil {
+			return nil, err
+		}
+	}
+	return duplicate(c.conn.Fd())
 }
 
 var errReset = errors.New("the client has reset the connection")

@@ -53,7 +53,9 @@ func (c *connection) pauseAt() int {
 // exceeds tells whether so many bytes are too much to wait to be sent. The connection is closed then.
 func (c *connection) exceeds(waiting int) bool {
 	if waiting <= unlimitedBelow {
-		c.softSince = time.Time{}
+		if !c.softSince.IsZero() {
+			c.softSince = time.Time{}
+		}
 		return false
 	}
 	limit := c.outputLimit()

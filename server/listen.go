@@ -23,14 +23,27 @@ func CheckAddresses(c *config.Config) error {
 	return err
 }
 
-// addresses are where to listen: tcp4://0.0.0.0:6379, unix:///run/kedis.sock. As in Redis, port 0 leaves the Unix socket alone,
-// if there is one.
+// encryptedPrefix stands before an address for TLS.
+const encryptedPrefix = "tls+"
+
+// addresses are where to listen: tcp4://0.0.0.0:6379, tls+tcp4://0.0.0.0:6380, unix:///run/kedis.sock. As in Redis, port 0
+// leaves those alone that there are besides.
 func addresses(c *config.Config) ([]string, error) {
 	var addresses []string
-	if c.UnixSocket.Get() == "" || c.Port.Get() != 0 {
+	port, encrypted := c.Port.Get(), c.TLSPort.Get()
+	if port != 0 || c.UnixSocket.Get() == "" && encrypted == 0 {
 		var err error
-		if addresses, err = hosts(c); err != nil {
+		if addresses, err = hosts(c, port); err != nil {
 			return nil, err
+		}
+	}
+	if encrypted != 0 {
+		hosts, err := hosts(c, encrypted)
+		if err != nil {
+			return nil, err
+		}
+		for _, host := range hosts {
+			addresses = append(addresses, encryptedPrefix+host)
 		}
 	}
 	if c.UnixSocket.Get() == "" {
@@ -48,11 +61,11 @@ func splitAddress(address string) (network, place string) {
 	return network, place
 }
 
-// hosts are all addresses that are configured, but those with a minus before them that the machine
+// hosts are all addresses that are configured, with a port, but those with a minus before them that the machine
 // doesn't have.
-func hosts(c *config.Config) ([]string, error) {
+func hosts(c *config.Config, number int64) ([]string, error) {
 	var hosts []string
-	port := strconv.FormatInt(c.Port.Get(), 10)
+	port := strconv.FormatInt(number, 10)
 	for _, host := range c.Bind.Get() {
 		host, optional := strings.CutPrefix(host, "-")
 		network := "tcp"

@@ -5,7 +5,8 @@ import "time"
 // output is what is to be sent to the client, besides the session's reply and what waits for the
 // socket.
 type output struct {
-	pushed    []byte    // what comes behind the reply that is being composed
+	pushed    *pushed   // what comes behind the reply that is being composed; nil: nothing
+	listed    bool      // it is among those that sendPushed looks at
 	sent      int       // bytes of a worker's reply that are on their way already
 	softSince time.Time // when more than the soft limit began to wait to be sent; zero: it doesn't
 }
@@ -42,10 +43,7 @@ func (c *connection) flush() {
 		c.sent = 0
 		reply.Reset()
 	}
-	if len(c.pushed) > 0 {
-		c.write(c.pushed)
-		c.pushed = nil
-	}
+	c.writePushed()
 	if c.empty() {
 		c.parser.Release()
 	}
@@ -71,17 +69,6 @@ func (c *connection) dropWhenSent() {
 	}
 }
 
-// push sends bytes that are no reply: behind the reply that is being composed.
-func (c *connection) push(b []byte) {
-	switch {
-	case c.closed || c.dropped:
-	case !c.composing():
-		c.pushSoon(b)
-	case !c.exceeds(c.conn.OutboundBuffered() + len(c.pushed) + len(b)):
-		c.pushed = append(c.pushed, b...)
-	}
-}
-
 // sendMost is how much is sent without telling Go's scheduler: a few microseconds' work.
 const sendMost = 64 << 10
 
@@ -93,15 +80,27 @@ func (c *connection) write(b []byte) {
 		return
 	}
 	c.traffic = true
+	if c.encryption != nil {
+		c.seal(b)
+	} else {
+		c.transmit(b)
+	}
+	s.engine.Statistics.Writes.Add(c.reactor.number, 1)
+	s.engine.Statistics.NetOutput.Add(c.reactor.number, int64(len(b)))
+}
+
+// transmit gives bytes to the socket.
+func (c *connection) transmit(b []byte) {
+	if c.closed {
+		return
+	}
 	sent := 0
 	if len(b) <= sendMost && c.conn.OutboundBuffered() == 0 {
 		sent = send(c.conn.Fd(), b)
 	}
 	if sent < len(b) {
 		if _, err := c.conn.Write(b[sent:]); err != nil {
-			s.logger.Debug("sending", "client", c.remote, "error", err)
+			c.server.logger.Debug("sending", "client", c.remote, "error", err)
 		}
 	}
-	s.engine.Statistics.Writes.Add(c.reactor.number, 1)
-	s.engine.Statistics.NetOutput.Add(c.reactor.number, int64(len(b)))
 }

@@ -1,49 +1,80 @@
 package server
 
-import "kedis/server/execute"
+import (
+	"slices"
+
+	"kedis/server/execute"
+)
 
 // pushing has the connections that are sent something which is no reply. What comes together for one of them, such as the messages that a
 // pipeline publishes, is sent together.
 type pushing struct {
 	connections []*connection
-	buffers     [][]byte // memory for what is put together
+	first       pushed // what has had nothing pushed yet
 }
 
-const (
-	// pushBuffer is how much memory is taken for what is put together.
-	pushBuffer = 1 << 10
-	// mostPushBuffers is how many pieces of it are kept.
-	mostPushBuffers = 4096
-)
+// pushed is what is to be sent to a connection behind its replies. Connections that are sent the same share it, so many
+// subscribers of a channel cost no copy each.
+//
+//	first -> "message 1" -> "message 1, message 2" -> …
+type pushed struct {
+	text   []byte
+	behind []byte  // what was pushed behind it last
+	next   *pushed // both together
+}
+
+// push is what results when b is pushed behind what there is. The bytes stay as they are.
+func (p *pushed) push(b []byte) *pushed {
+	if p.next != nil && len(p.behind) == len(b) && &p.behind[0] == &b[0] {
+		return p.next
+	}
+	next := new(pushed)
+	switch {
+	case len(p.text) == 0:
+		next.text = b[:len(b):len(b)]
+	case p.next == nil: // nobody else has written behind the text
+		next.text = append(p.text, b...)
+	default:
+		next.text = append(slices.Clip(p.text), b...)
+	}
+	p.behind, p.next = b, next
+	return next
+}
 
 // composing reports whether a reply is being composed, which pushes have to stay behind.
 func (c *connection) composing() bool { return c.working || c.held || c.reactor.batch.Has(c.session) }
 
-// pushSoon sends bytes when the reactor has read its mail. They stay as they are.
-func (c *connection) pushSoon(b []byte) {
-	if c.exceeds(c.conn.OutboundBuffered() + len(c.pushed) + len(b)) {
+// push sends bytes that are no reply: behind the reply that is being composed, or when the reactor has read its mail.
+func (c *connection) push(b []byte) {
+	if len(b) == 0 || c.closed || c.dropped || c.exceeds(c.conn.OutboundBuffered()+c.pushedBytes()+len(b)) {
 		return
 	}
-	switch len(c.pushed) {
-	case 0:
-		c.pushed = b[:len(b):len(b)] // others may be sent the same bytes: they are copied when something is appended
-	case cap(c.pushed):
-		c.pushed = append(append(c.reactor.pushing.buffer(), c.pushed...), b...)
-	default:
-		c.pushed = append(c.pushed, b...)
+	p := &c.reactor.pushing
+	if c.pushed == nil {
+		c.pushed = &p.first
 	}
-	c.reactor.pushing.connections = append(c.reactor.pushing.connections, c)
+	c.pushed = c.pushed.push(b)
+	if !c.listed {
+		c.listed = true
+		p.connections = append(p.connections, c)
+	}
 }
 
-// buffer returns memory of which nothing is in use.
-func (p *pushing) buffer() []byte {
-	last := len(p.buffers) - 1
-	if last < 0 {
-		return make([]byte, 0, pushBuffer)
+// pushedBytes is how much waits behind the reply.
+func (c *connection) pushedBytes() int {
+	if c.pushed == nil {
+		return 0
 	}
-	buffer := p.buffers[last]
-	p.buffers = p.buffers[:last]
-	return buffer
+	return len(c.pushed.text)
+}
+
+// writePushed sends what was pushed.
+func (c *connection) writePushed() {
+	if c.pushed != nil {
+		text := c.pushed.text
+		c.pushed = nil
+		c.write(text)
+	}
 }
 
 // sendPushed sends what was pushed, but to connections whose replies have begun to be composed meanwhile: it goes behind them.
@@ -51,30 +82,64 @@ func (r *reactor) sendPushed() {
 	p := &r.pushing
 	for i, c := range p.connections {
 		p.connections[i] = nil
-		if len(c.pushed) == 0 || c.closed || c.composing() {
-			continue
+		c.listed = false
+		if !c.composing() {
+			c.writePushed()
 		}
-		c.write(c.pushed)
-		if cap(c.pushed) == pushBuffer && len(c.pushed) < pushBuffer && len(p.buffers) < mostPushBuffers {
-			p.buffers = append(p.buffers, c.pushed[:0])
-		}
-		c.pushed = nil
 	}
 	p.connections = p.connections[:0]
+	p.first = pushed{}
 }
 
-// deliver sends parcels. Each reactor gets its own at once, so that what goes to one connection is sent together.
-func deliver(parcels []execute.Parcel) {
-	byReactor := map[*reactor][]execute.Parcel{}
-	for _, p := range parcels {
-		c := p.To.(*connection)
-		byReactor[c.reactor] = append(byReactor[c.reactor], p)
+// mostUndelivered is how many bytes of messages may be on their way to the reactors of those who are sent them before no more
+// requests are executed: who publishes waits for who delivers, as it would with a single thread.
+const mostUndelivered = 32 << 20
+
+// deliver sends messages. Each reactor gets those to its own at once, so that what goes to one connection is sent together.
+func (s *Server) deliver(messages []execute.Message) {
+	size := 0
+	for i := range messages {
+		size += messages[i].Size()
 	}
-	for r, own := range byReactor {
-		r.post(func() {
-			for _, p := range own {
-				p.To.(*connection).push(p.Text)
+	for lane := 0; ; lane++ {
+		r, more := laneOf(messages, lane)
+		if r != nil {
+			s.undelivered.Add(int64(size))
+			r.post(func() {
+				r.push(messages)
+				s.undelivered.Add(-int64(size))
+			})
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// laneOf is the reactor with a number, if any message goes to one of its clients. more says that there may be higher numbers.
+func laneOf(messages []execute.Message, lane int) (r *reactor, more bool) {
+	for i := range messages {
+		lanes := messages[i].To.Lanes
+		if lane < len(lanes) && len(lanes[lane]) > 0 {
+			r = lanes[lane][0].Peer.(*connection).reactor
+		}
+		more = more || lane+1 < len(lanes)
+	}
+	return r, more
+}
+
+// push pushes messages to the reactor's own clients.
+func (r *reactor) push(messages []execute.Message) {
+	listeners := &r.server.engine.Listeners
+	for i := range messages {
+		m := &messages[i]
+		if r.number >= len(m.To.Lanes) {
+			continue
+		}
+		for _, session := range m.To.Lanes[r.number] {
+			if session != m.But && m.To.Belongs(listeners, session) {
+				session.Peer.(*connection).push(m.Text(session))
 			}
-		})
+		}
 	}
 }

@@ -31,7 +31,8 @@ type reactor struct {
 	unsent    map[*connection]struct{} // who has to read replies before more is executed
 	roster
 	mailbox
-	pushing pushing
+	pushing    pushing
+	encryption encryptionMemory
 }
 
 // roster is the list of a reactor's connections.
@@ -59,7 +60,14 @@ func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {
 	r := &reactor{server: s, loop: loop, polled: newPolled(loop), number: number, batch: s.engine.NewBatch(number),
 		waits: waits{shared: map[sharedWait][]*connection{}}, awaited: awaited{}, unsent: map[*connection]struct{}{}}
 	if r.polled == nil {
-		s.logger.Warn("clients whose requests wait can't be kept from sending more")
+		s.logger.Warn("clients whose requests wait can't be kept from sending more, and deadlines come late")
+		r.waits.alarm = &alarm{descriptor: -1}
+		return r
+	}
+	var err error
+	if r.waits.alarm, err = newAlarm(loop); err != nil {
+		s.logger.Warn("deadlines come late", "error", err)
+		r.waits.alarm = &alarm{descriptor: -1}
 	}
 	return r
 }
@@ -110,11 +118,11 @@ func (r *reactor) endPass() {
 	r.commit()
 }
 
-// arrive executes what a connection has sent. Deadlines are looked at with each arrival, since a busy
-// loop is late to tell of the alarm.
+// arrive executes what a connection has sent. Deadlines are looked at with each arrival, since the alarm stands in a
+// row with all that has come at the same time.
 func (r *reactor) arrive(c *connection) {
 	r.batch.Tick()
-	if next := r.waits.next; next != 0 && r.batch.Now() >= next {
+	if r.waits.due(r.batch.Now()) {
 		r.expire(r.batch.Now())
 	}
 	if !c.parked() {
@@ -186,10 +194,12 @@ func (r *reactor) contain(c *connection) {
 	r.schedule()
 }
 
-// overfull pauses a connection that doesn't read its replies, so that they don't pile up.
+// overfull pauses a connection that doesn't read its replies, so that they don't pile up, and any connection while too many
+// messages are on their way.
 func (r *reactor) overfull(c *connection) bool {
 	waiting := c.conn.OutboundBuffered()
-	if waiting <= r.server.outboundPause || waiting <= c.pauseAt() {
+	unread := waiting > r.server.outboundPause && waiting > c.pauseAt()
+	if !unread && r.server.undelivered.Load() <= mostUndelivered {
 		return false
 	}
 	r.unsent[c] = struct{}{}
@@ -300,6 +310,9 @@ func (r *roster) remove(c *connection) {
 // tick looks after what no event tells of: replies that were read meanwhile, and clients that are idle.
 func (r *reactor) tick(now time.Time) {
 	r.lookAfter(now)
+	if elapsed := r.server.engine.Elapsed(); r.waits.due(elapsed) { // the alarm has failed
+		r.expire(elapsed)
+	}
 	for c := range r.unsent {
 		waiting := c.conn.OutboundBuffered()
 		switch {

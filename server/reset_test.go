@@ -2,15 +2,23 @@ package server
 
 import (
 	"bufio"
+	"crypto/tls"
 	"net"
 	"testing"
 )
 
 // rawClient is a client's socket. The replies to what it sends are read as lines.
 type rawClient struct {
-	*net.TCPConn
-	t     *testing.T
-	lines *bufio.Reader
+	stream
+	socket *net.TCPConn
+	t      *testing.T
+	lines  *bufio.Reader
+}
+
+// stream is a socket, or TLS over it.
+type stream interface {
+	net.Conn
+	CloseWrite() error
 }
 
 func (r *running) dialRaw() *rawClient {
@@ -20,7 +28,11 @@ func (r *running) dialRaw() *rawClient {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { socket.Close() })
-	return &rawClient{socket.(*net.TCPConn), r.t, bufio.NewReader(socket)}
+	var conn stream = socket.(*net.TCPConn)
+	if r.clients != nil {
+		conn = tls.Client(socket, r.clients)
+	}
+	return &rawClient{conn, socket.(*net.TCPConn), r.t, bufio.NewReader(conn)}
 }
 
 // send sends bytes, and fails the test when they can't be sent.
@@ -41,10 +53,10 @@ func (c *rawClient) wantLine(want string) {
 
 // reset ends the connection with RST instead of FIN.
 func (c *rawClient) reset() {
-	if err := c.SetLinger(0); err != nil {
+	if err := c.socket.SetLinger(0); err != nil {
 		c.t.Error(err)
 	}
-	if err := c.Close(); err != nil {
+	if err := c.socket.Close(); err != nil {
 		c.t.Error(err)
 	}
 }

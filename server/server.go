@@ -38,6 +38,8 @@ type Server struct {
 	loops          int         // that serve
 	exhausted      atomic.Bool // the last connection had too high a descriptor
 
+	undelivered atomic.Int64 // bytes of messages on their way; see mostUndelivered
+
 	addresses []string // that the server listens on, as the kernel tells; set before ready is called
 
 	ending   chan struct{} // closed by the first Stop
@@ -58,7 +60,7 @@ func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server 
 	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostWaiting: mostWaiting,
 		mostDescriptor: mostDescriptor(), ending: make(chan struct{}), ended: make(chan struct{}),
 		reactors: map[gnet.EventLoop]*reactor{}, stop: make(chan struct{})}
-	engine.Courier = deliver
+	engine.Courier = s.deliver
 	engine.Synchronous.Reconsider = s.reconsider
 	c.OnChange("maxclients", s.checkMaxClients)
 	s.limits = &resp.Limits{BulkLength: c.ProtoMaxBulkLen.Get, QueryBuffer: c.QueryBufferLimit.Get}
@@ -160,15 +162,30 @@ func (s *Server) reactor(loop gnet.EventLoop) *reactor {
 
 // OnOpen is called by gnet on the connection's event loop.
 func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
+	if a, is := conn.Context().(*alarm); is {
+		if err := a.open(s.reactor(conn.EventLoop()), conn.Fd()); err != nil {
+			s.logger.Warn("deadlines come late", "error", err)
+		}
+		return nil, gnet.None
+	}
+	encryption, _ := conn.Context().(*encryption)
 	if refusal := s.refuse(conn); refusal != "" {
-		return []byte("-" + refusal + "\r\n"), gnet.Close
+		text := []byte("-" + refusal + "\r\n")
+		if encryption != nil {
+			text = encryption.last(text)
+		}
+		return text, gnet.Close
 	}
 	s.engine.Statistics.Connections.Add(1)
 	c := s.newConnection(conn, s.ends(conn))
+	c.encryption = encryption
 	conn.SetContext(c)
 	c.keepAlive(conn)
 	c.attach(s.reactor(conn.EventLoop()))
 	s.engine.Clients.Add(c.session)
+	if encryption != nil {
+		c.beginEncrypted()
+	}
 	return nil, gnet.None
 }
 
@@ -226,27 +243,48 @@ func (s *Server) forget(c *connection) { s.engine.Disconnect(c.session) }
 // OnTraffic is called by gnet when something was read. All of it is taken: what gnet keeps it would
 // copy again at each event.
 func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
-	c := conn.Context().(*connection)
-	c.traffic = true
 	bytes, err := conn.Next(-1)
+	c, is := conn.Context().(*connection)
+	if !is {
+		s.reactor(conn.EventLoop()).ring()
+		return gnet.None
+	}
+	c.traffic = true
 	if err == nil {
 		s.engine.Statistics.Reads.Add(c.reactor.number, 1)
-		s.engine.Statistics.NetInput.Add(c.reactor.number, int64(len(bytes)))
 		if c.session.Closing() || c.dropped {
 			return gnet.None // nothing of it will be executed
 		}
-		err = c.parser.Feed(bytes)
-	}
-	if err != nil {
-		if errors.Is(err, resp.ErrQueryBuffer) {
-			s.engine.Statistics.QueryBufferExceeded.Add(1)
+		if c.encryption != nil {
+			err = c.decrypt(bytes)
+		} else {
+			err = c.feed(bytes)
 		}
-		s.logger.Warn("closing a connection", "client", c.remote, "error", err)
+	}
+	if c.refuseInput(err) {
 		return gnet.Close
 	}
 	c.reactor.arrive(c)
 	c.restrain()
 	return gnet.None
+}
+
+// feed gives the parser what the client has sent.
+func (c *connection) feed(bytes []byte) error {
+	c.server.engine.Statistics.NetInput.Add(c.reactor.number, int64(len(bytes)))
+	return c.parser.Feed(bytes)
+}
+
+// refuseInput reports whether what came can't be taken, so that the connection has to be closed.
+func (c *connection) refuseInput(err error) bool {
+	s := c.server
+	if err != nil {
+		if errors.Is(err, resp.ErrQueryBuffer) {
+			s.engine.Statistics.QueryBufferExceeded.Add(1)
+		}
+		s.logger.Warn("closing a connection", "client", c.remote, "error", err)
+	}
+	return err != nil
 }
 
 const tickInterval = 100 * time.Millisecond

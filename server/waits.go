@@ -14,8 +14,7 @@ type waits struct {
 	noted     []*connection                // who begins to wait with the commit
 	shared    map[sharedWait][]*connection // who waits for what many can wait for
 	deadlines deadlines
-	alarm     *time.Timer   // set for the first deadline
-	next      time.Duration // the first deadline; 0: none
+	alarm     *alarm // set for the first deadline, or for an earlier one that was removed
 }
 
 // sharedWait is a wait whose end is the end for all of a reactor. It is waited for once.
@@ -151,6 +150,9 @@ func (r *reactor) expire(now time.Duration) {
 			r.unblock(first.connection, first.blocked)
 		}
 	}
+	if r.waits.due(now) {
+		r.waits.alarm.rings = 0
+	}
 	r.waits.setAlarm(r)
 }
 
@@ -206,24 +208,19 @@ func (w *waits) remove(blocked *execute.Blocked) {
 // removed, and looks again.
 func (w *waits) setAlarm(r *reactor) {
 	if len(w.deadlines) == 0 {
-		w.next = 0
 		return
 	}
 	first := w.deadlines[0].blocked.Until()
-	if w.next != 0 && w.next <= first {
-		return
-	}
-	w.next = first
-	until := first - r.server.engine.Elapsed()
-	if w.alarm == nil {
-		w.alarm = time.AfterFunc(until, func() { r.post(r.ring) })
-	} else {
-		w.alarm.Reset(until)
+	if w.alarm.rings == 0 || w.alarm.rings > first {
+		w.alarm.set(first, r.server.engine.Elapsed())
 	}
 }
 
+// due reports whether the alarm should have gone off.
+func (w *waits) due(now time.Duration) bool { return w.alarm.rings != 0 && now >= w.alarm.rings }
+
 // ring is called when the alarm goes off.
 func (r *reactor) ring() {
-	r.waits.next = 0
+	r.waits.alarm.rings = 0
 	r.expire(r.server.engine.Elapsed())
 }

@@ -32,6 +32,9 @@ func (d DB) MoveTo(key []byte, k Key, to DB) error {
 func (d DB) copyElements(m *layout.Metadata, to DB) (id uint64, err error) {
 	copied := to.newElements(m.Type)
 	for _, records := range m.Type.Elements() {
+		if records.Count(m) == 0 {
+			continue
+		}
 		before := copied.Records()
 		if err := d.copyRecords(m, records.Kind, copied); err != nil {
 			return 0, err

@@ -9,11 +9,8 @@ import (
 	"kedis/storage/rdb"
 )
 
-// What RESTORE refuses besides what package rdb does.
-var (
-	ErrDuplicate   = errors.New("storage: a payload has an element twice")
-	ErrUnsupported = errors.New("storage: a payload has a value of a kind that Kedis doesn't have")
-)
+// ErrDuplicate is what RESTORE refuses besides what package rdb does.
+var ErrDuplicate = errors.New("storage: a payload has an element twice")
 
 // Dump returns the value of a key that Lookup found as a payload for RESTORE, in the memory of dst.
 func (d DB) Dump(dst []byte, k Key, w *rdb.PayloadWriter) ([]byte, error) {

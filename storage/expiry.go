@@ -11,9 +11,14 @@ import (
 // Due returns up to limit keys whose time (Unix ms) has come, by time and key, behind a place in
 // that order. No locks are needed: whoever removes them looks again.
 func (d DB) Due(behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
+	return d.dueIn(layout.KindExpiry, behind, now, limit)
+}
+
+// dueIn is Due for one of the indexes by time: that of keys that expire, or that of hashes of which fields do.
+func (d DB) dueIn(index byte, behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
 	var due []ttl.Due
 	var keys []byte // copies, for what the walk returns keeps whole pieces of memory from being given back
-	err := d.scanDue(behind, now, limit, func(expireMs int64, key []byte) {
+	err := d.scanDue(index, behind, now, limit, func(expireMs int64, key []byte) {
 		from := len(keys)
 		keys = append(keys, key...)
 		due = append(due, ttl.Due{ExpireMs: expireMs, Key: keys[from:len(keys):len(keys)]})
@@ -23,7 +28,7 @@ func (d DB) Due(behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
 
 // CountDue is how many keys Due would return.
 func (d DB) CountDue(behind ttl.Due, now int64, limit int) (count int, err error) {
-	err = d.scanDue(behind, now, limit, func(int64, []byte) { count++ })
+	err = d.scanDue(layout.KindExpiry, behind, now, limit, func(int64, []byte) { count++ })
 	return count, err
 }
 
@@ -31,13 +36,15 @@ func (d DB) CountDue(behind ttl.Due, now int64, limit int) (count int, err error
 // Otherwise a reactor waits some ten milliseconds until the runtime preempts the scan.
 const yieldEvery = 256
 
-// scanDue visits up to limit keys that expire at or before now, behind a cursor.
-func (d DB) scanDue(behind ttl.Due, now int64, limit int, f func(expireMs int64, key []byte)) error {
+// scanDue visits up to limit keys that expire at or before now in one of the indexes, behind a cursor.
+func (d DB) scanDue(index byte, behind ttl.Due, now int64, limit int, f func(expireMs int64, key []byte)) error {
 	lower := append(layout.AppendExpiryKey(nil, behind.ExpireMs, behind.Key), 0)
 	if behind.Key == nil {
-		lower = []byte{layout.KindExpiry}
+		lower = lower[:1]
 	}
-	it := d.txn.Iterate(d.space, lower, layout.AppendExpiryKey(nil, now+1, nil), false, true)
+	upper := layout.AppendExpiryKey(nil, now+1, nil)
+	lower[0], upper[0] = index, index
+	it := d.txn.Iterate(d.space, lower, upper, false, true)
 	for i := 0; i < limit && it.Next(); i++ {
 		expireMs, key, err := layout.DecodeExpiryKey(it.Key())
 		if err != nil {

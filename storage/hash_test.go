@@ -298,7 +298,7 @@ func TestSpreadCollectionsFailLoudly(t *testing.T) {
 	members := func([]byte) bool { return true }
 	walks := map[string]func() error{
 		"HGETALL":    func() error { return h.All(false, everything) },
-		"HRANDFIELD": func() error { return h.RandomDistinct(1999, false, everything) },
+		"HRANDFIELD": func() error { return h.RandomDistinct(1999, 2000, false, everything) },
 		"SMEMBERS":   func() error { return s.All(members) },
 		"repeated":   func() error { return s.RandomRepeated(100000, members) },
 		"SINTER":     func() error { return SetIntersection([]Set{s, s}, members) },

@@ -108,6 +108,9 @@ func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 	if err := d.reindex(key, old, next.ExpireMs, next.Type); err != nil {
 		return err
 	}
+	if err := d.moveDue(key, dueOf(&old.Metadata), dueOf(next)); err != nil {
+		return err
+	}
 	if !old.Exists {
 		t.Count(d.space, 1, 0)
 	} else if unchanged(&old.Metadata, next) {
@@ -142,7 +145,7 @@ func boundsOf(m *layout.Metadata) engine.Bounds {
 // has changed whenever it is saved.)
 func unchanged(old, next *layout.Metadata) bool {
 	return old.Encoding == layout.Spread && next.Encoding == layout.Spread && old.ID == next.ID &&
-		old.Count == next.Count && old.Head == next.Head && old.Tail == next.Tail &&
+		old.Count == next.Count && old.Expiring == next.Expiring && old.DueMs == next.DueMs && old.Head == next.Head && old.Tail == next.Tail &&
 		old.ExpireMs == next.ExpireMs && old.Type == next.Type && bytes.Equal(old.Value, next.Value)
 }
 
@@ -181,6 +184,9 @@ func (d DB) remove(key []byte, k *Key) error {
 	t := d.txn
 	t.Count(d.space, -1, 0)
 	if err := d.reindex(key, k, 0, k.Type); err != nil {
+		return err
+	}
+	if err := d.moveDue(key, dueOf(&k.Metadata), 0); err != nil {
 		return err
 	}
 	if k.Encoding == layout.Spread {
@@ -234,6 +240,9 @@ func (d DB) Move(key []byte, k Key, to []byte) error {
 
 // forget deletes a key's record but none of its elements.
 func (d DB) forget(key []byte, k Key) error {
+	if err := d.moveDue(key, dueOf(&k.Metadata), 0); err != nil {
+		return err
+	}
 	k.Encoding = layout.Plain
 	return d.Remove(key, k)
 }

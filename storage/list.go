@@ -28,7 +28,7 @@ var listType = DataType{Name: "list", RDB: rdb.List, Digest: digest.List, encodi
 	elements: func(d DB, m *layout.Metadata, visit visitElement) error {
 		return d.scanAll(m, m.Type.Elements()[0], false, func(_, element []byte) error { return visit(element, nil, 0) })
 	},
-	pieces: pieces{command: "RPUSH", words: appendElementWord, parse: parseElementWord,
+	pieces: Pieces{command: "RPUSH", words: appendElementWord, parse: parseElementWord,
 		begin: beginWhole((*rdb.Encoder).BeginPlainList, func(e *rdb.Encoder, element *rdb.Element) { e.ListElement(element.Bytes) })},
 }
 

@@ -10,36 +10,74 @@ import (
 	"kedis/storage/rdb"
 )
 
-// pieces is how a large collection of a type goes to another Kedis: the beginning as a payload, the
-// rest as the words of commands. A type that has no such collections has none.
-type pieces struct {
+// Pieces is how a large collection goes to another Kedis: the beginning as a payload, the rest as
+// the words of commands. A type that has no such collections has none.
+type Pieces struct {
 	command string // adds elements
 	// begin writes a collection of the first elements, and returns those that are not in it.
 	begin func(e *rdb.Encoder, first []rdb.Element) (rest []rdb.Element)
 	words func(words [][]byte, element *rdb.Element) [][]byte
 	parse func(words [][]byte, element *rdb.Element) (rest [][]byte, err error)
-	// elements visits what pieces consist of; nil: the collection's elements.
-	elements func(d DB, m *layout.Metadata, visit visitElement) error
+	// visit visits what pieces consist of; nil: the collection's elements.
+	visit func(d DB, m *layout.Metadata, visit func(*rdb.Element) error) error
 }
 
-// PieceCommand is the command that adds a piece to a large collection; "" if the type has none.
-func (t *DataType) PieceCommand() string { return t.pieces.command }
-
-// PieceElements visits the elements that a large collection's pieces consist of, as Elements does.
-func (d DB) PieceElements(m *layout.Metadata, visit func(element, value []byte, score float64) error) error {
-	t := TypeOf(m.Type)
-	if t.pieces.elements != nil {
-		return t.pieces.elements(d, m, visit)
+// PiecesOf returns how a collection that is spread goes to another Kedis.
+func PiecesOf(m *layout.Metadata) *Pieces {
+	if m.Expiring > 0 {
+		return &expiringPieces
 	}
-	return t.elements(d, m, visit)
+	return &TypeOf(m.Type).pieces
 }
 
-// BeginPieces writes a collection that has some of its first elements, and returns the others.
-func (t *DataType) BeginPieces(e *rdb.Encoder, first []rdb.Element) (rest []rdb.Element) {
-	return t.pieces.begin(e, first)
+// PiecesNamed returns the pieces of a type that come as a command; nil if there are none.
+func (t *DataType) PiecesNamed(command string) *Pieces {
+	switch {
+	case command == "":
+		return nil
+	case t.pieces.command == command:
+		return &t.pieces
+	case t.RDB == rdb.Hash && expiringPieces.command == command:
+		return &expiringPieces
+	}
+	return nil
 }
 
-// beginWhole returns a pieces.begin that writes all of the first elements.
+// Command is the command that adds a piece.
+func (p *Pieces) Command() string { return p.command }
+
+// Visit visits the elements that the pieces of a collection consist of. Their bytes live until visit
+// returns.
+func (p *Pieces) Visit(d DB, m *layout.Metadata, visit func(*rdb.Element) error) error {
+	if p.visit != nil {
+		return p.visit(d, m, visit)
+	}
+	var e rdb.Element
+	return TypeOf(m.Type).elements(d, m, func(element, value []byte, score float64) error {
+		e = rdb.Element{Bytes: element, Value: value, Score: score}
+		return visit(&e)
+	})
+}
+
+// Begin writes a collection that has some of its first elements, and returns the others.
+func (p *Pieces) Begin(e *rdb.Encoder, first []rdb.Element) (rest []rdb.Element) {
+	return p.begin(e, first)
+}
+
+// Append appends the words of elements as Command takes them.
+func (p *Pieces) Append(words [][]byte, elements []rdb.Element) [][]byte {
+	for i := range elements {
+		words = p.words(words, &elements[i])
+	}
+	return words
+}
+
+// Parse takes the first element from the words of a piece, and returns those behind it.
+func (p *Pieces) Parse(words [][]byte, element *rdb.Element) (rest [][]byte, err error) {
+	return p.parse(words, element)
+}
+
+// beginWhole returns a Pieces.begin that writes all of the first elements.
 func beginWhole(begin func(*rdb.Encoder, uint64), encode func(*rdb.Encoder, *rdb.Element)) func(*rdb.Encoder, []rdb.Element) []rdb.Element {
 	return func(e *rdb.Encoder, first []rdb.Element) []rdb.Element {
 		begin(e, uint64(len(first)))
@@ -49,19 +87,6 @@ func beginWhole(begin func(*rdb.Encoder, uint64), encode func(*rdb.Encoder, *rdb
 		e.End()
 		return nil
 	}
-}
-
-// AppendPiece appends the words of elements as PieceCommand takes them.
-func (t *DataType) AppendPiece(words [][]byte, elements []rdb.Element) [][]byte {
-	for i := range elements {
-		words = t.pieces.words(words, &elements[i])
-	}
-	return words
-}
-
-// ParsePiece takes the first element from the words of a piece, and returns those behind it.
-func (t *DataType) ParsePiece(words [][]byte, element *rdb.Element) (rest [][]byte, err error) {
-	return t.pieces.parse(words, element)
 }
 
 // TypeOfPayload returns the type of a value in a payload or a file; nil if Kedis doesn't have it.
@@ -95,8 +120,47 @@ func parseFieldWords(words [][]byte, e *rdb.Element) ([][]byte, error) {
 	if len(words) < 2 {
 		return nil, fmt.Errorf("%w: field %.40q has no value", ErrPiece, words[0])
 	}
-	e.Bytes, e.Value = words[0], words[1]
+	e.Bytes, e.Value, e.ExpireMs = words[0], words[1], 0
 	return words[2:], nil
+}
+
+// expiringPieces are those of hashes with fields that expire: their words are fields, values and
+// times.
+var expiringPieces = Pieces{command: "HSETEX", words: appendExpiringWords, parse: parseExpiringWords, begin: beginExpiring, visit: visitExpiring}
+
+func beginExpiring(e *rdb.Encoder, first []rdb.Element) []rdb.Element {
+	const earliest = 1 // times are relative to it
+	e.BeginExpiringHash(earliest, uint64(len(first)))
+	for i := range first {
+		e.ExpiringField(first[i].Bytes, first[i].Value, first[i].ExpireMs)
+	}
+	e.End()
+	return nil
+}
+
+func visitExpiring(d DB, m *layout.Metadata, visit func(*rdb.Element) error) error {
+	var e rdb.Element
+	h := Hash{db: d, next: *m}
+	return h.each(func(field, value []byte, expireMs int64) error {
+		e = rdb.Element{Bytes: field, Value: value, ExpireMs: expireMs}
+		return visit(&e)
+	})
+}
+
+func appendExpiringWords(words [][]byte, e *rdb.Element) [][]byte {
+	return append(words, e.Bytes, e.Value, strconv.AppendInt(nil, e.ExpireMs, 10))
+}
+
+func parseExpiringWords(words [][]byte, e *rdb.Element) (rest [][]byte, err error) {
+	if len(words) < 3 {
+		return nil, fmt.Errorf("%w: field %.40q has no time", ErrPiece, words[0])
+	}
+	expireMs, ok := number.ParseInt(words[2])
+	if !ok || expireMs < 0 {
+		return nil, fmt.Errorf("%w: field %.40q expires at %.40q", ErrPiece, words[0], words[2])
+	}
+	e.Bytes, e.Value, e.ExpireMs = words[0], words[1], expireMs
+	return words[3:], nil
 }
 
 func appendScoreWords(words [][]byte, e *rdb.Element) [][]byte {

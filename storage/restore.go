@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 
 	"kedis/internal/number"
@@ -18,7 +19,7 @@ import (
 // is taken as it comes; of a larger one, an element at a time is held beyond what the transaction
 // writes.
 //
-// Errors: what v.Err returns, ErrDuplicate, ErrUnsupported.
+// Errors: what v.Err returns, ErrDuplicate.
 func (d DB) Restore(key []byte, old Key, v *rdb.Value, expireMs int64) error {
 	next, err := d.restored(v)
 	if err != nil {
@@ -34,7 +35,7 @@ func (d DB) restored(v *rdb.Value) (layout.Metadata, error) {
 			return t.restore(&restoring{db: d, value: v, kind: layout.Type(i), pairs: t.packedPairs})
 		}
 	}
-	return layout.Metadata{}, ErrUnsupported
+	return layout.Metadata{}, fmt.Errorf("storage: no type has values of kind %s", v.Kind)
 }
 
 // restoring is a hash, set or sorted set that is being read. Its elements are gathered as long as
@@ -58,11 +59,14 @@ type restoring struct {
 	onlyInts bool
 	spread   *engine.Elements // when it has become large
 	count    uint64
+	expiring uint64 // how many fields of a hash expire
+	dueMs    int64  // when the first of them does
 }
 
 type smallElement struct {
 	name, value []byte
 	score       float64
+	expireMs    int64 // of a hash's field; 0 is never
 }
 
 func (r *restoring) collection() (layout.Metadata, error) {
@@ -133,17 +137,14 @@ func (a *smallElement) compare(b *smallElement) int {
 }
 
 func (r *restoring) add(e *rdb.Element) error {
-	if e.ExpireMs != 0 {
-		return ErrUnsupported
-	}
 	r.count++
-	if r.spread != nil {
-		return r.put(&smallElement{e.Bytes, e.Value, e.Score})
+	if r.expires(e.ExpireMs); r.spread != nil {
+		return r.put(&smallElement{e.Bytes, e.Value, e.Score, e.ExpireMs})
 	}
 	if _, isInt := listpack.ParseInt(e.Bytes); !isInt {
 		r.onlyInts = false
 	}
-	r.small = append(r.small, smallElement{bytes.Clone(e.Bytes), bytes.Clone(e.Value), e.Score})
+	r.small = append(r.small, smallElement{bytes.Clone(e.Bytes), bytes.Clone(e.Value), e.Score, e.ExpireMs})
 	r.bytes += len(e.Bytes) + len(e.Value)
 	r.largest = max(r.largest, len(e.Bytes), len(e.Value))
 	if r.fits() {
@@ -175,12 +176,14 @@ func (r *restoring) finish() (layout.Metadata, error) {
 	m := layout.Metadata{Type: r.kind, Encoding: layout.Listpack}
 	switch {
 	case r.spread != nil:
-		m.Encoding, m.ID, m.Count = layout.Spread, r.spread.ID(), r.count
+		m.Encoding, m.ID, m.Count, m.Expiring, m.DueMs = layout.Spread, r.spread.ID(), r.count, r.expiring, r.dueMs
 		return m, r.finishSpread()
 	case r.duplicate():
 		return m, ErrDuplicate
 	case r.onlyInts:
 		m.Encoding, m.Value = layout.Intset, r.intset()
+	case r.expiring > 0:
+		m.Encoding, m.Value = layout.Expiring, r.expiringPack()
 	default:
 		m.Value = r.listpack()
 	}

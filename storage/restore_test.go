@@ -2,7 +2,6 @@ package storage
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -454,26 +453,6 @@ func TestRestoreSortsPackedMembers(t *testing.T) {
 			t.Errorf("%q, want %q", got.String(), want)
 		}
 	})
-}
-
-// TestUnsupportedValues: what has no place here is refused, and not cut down to what has.
-func TestUnsupportedValues(t *testing.T) {
-	s := openStore(t, tinyOptions(t))
-	footer := func(body string) []byte {
-		payload := append([]byte(body), rdb.Version, 0)
-		return binary.LittleEndian.AppendUint64(payload, rdb.CRC64(0, payload))
-	}
-	for name, payload := range map[string][]byte{
-		// | type | first expiry:8 | fields | expiry, relative to the first, plus 1 | field | value |
-		"hash with a field that expires": footer("\x18\x10\x27\x00\x00\x00\x00\x00\x00\x01\x01\x01f\x01v"),
-	} {
-		if err := restoreOne(s, payload); !errors.Is(err, ErrUnsupported) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := restoreOne(s, footer("\x18\x10\x27\x00\x00\x00\x00\x00\x00\x01\x00\x01f\x01v")); err != nil {
-		t.Errorf("hash whose fields could expire and don't: %v", err)
-	}
 }
 
 const streamPayload = "\x13\x01\x10\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x1c\x1c\x00\x00\x00\x0a\x00\x01\x01\x00\x01\x01\x01\x81a\x02\x00\x01\x02\x01\x00\x01\x00\x01\x01\x01\x04\x01\xff\x01\x01\x01\x01\x01\x00\x00\x01\x00\x0a\x00)}x\x0f\xd8\x8a\xa6,"

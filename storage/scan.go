@@ -46,11 +46,15 @@ func (d DB) ScanElements(k Key, step ScanStep, visit func(element, value []byte)
 	case k.Encoding == layout.Intset:
 		d.visitIntset(k.Value, visit)
 		return nil, nil
+	case k.Encoding == layout.Expiring:
+		d.visitTriples(k.Value, visit)
+		return nil, nil
 	case k.Encoding == layout.Listpack:
 		return nil, d.visitListpack(k.Value, TypeOf(k.Type).packedPairs, visit)
 	}
 	row, first := TypeOf(k.Type), k.Type.Elements()[0]
 	x := d.txn.NewIndex(d.space, first.Kind, k.ID, int(first.Count(&k.Metadata)), row.packedPairs, nil)
+	h := Hash{db: d, next: k.Metadata}
 	lower, upper := step.bounds()
 	seen, more := 0, false
 	var failed error
@@ -59,6 +63,12 @@ func (d DB) ScanElements(k Key, step ScanStep, visit func(element, value []byte)
 			return false
 		}
 		last, seen = element, seen+1
+		if h.mayBeDue() {
+			var expireMs int64
+			if expireMs, failed = h.spreadExpiry(element); failed != nil || h.due(expireMs) {
+				return failed == nil
+			}
+		}
 		if row.scanned != nil {
 			value, failed = row.scanned(d.txn, value)
 		}
@@ -101,6 +111,17 @@ func (d DB) visitIntset(set intset.Intset, visit func(element, value []byte)) {
 		visit(scratch, nil)
 	}
 	d.txn.scratch.element = scratch
+}
+
+// visitTriples visits the fields of a packed hash that have not expired.
+func (d DB) visitTriples(pack listpack.Listpack, visit func(element, value []byte)) {
+	var fieldScratch, valueScratch []byte
+	triples(pack, &fieldScratch, &valueScratch, func(field, value []byte, expireMs int64) bool {
+		if !d.fieldDue(expireMs) {
+			visit(field, value)
+		}
+		return true
+	})
 }
 
 func (d DB) visitListpack(pack listpack.Listpack, pairs bool, visit func(element, value []byte)) error {

@@ -32,7 +32,7 @@ var setType = DataType{Name: "set", RDB: rdb.Set, Digest: digest.Set, encoding: 
 		return s.All(func(member []byte) bool { v.Member(member); return true })
 	},
 	elements: visitValues,
-	pieces: pieces{command: "SADD", words: appendElementWord, parse: parseElementWord,
+	pieces: Pieces{command: "SADD", words: appendElementWord, parse: parseElementWord,
 		begin: beginWhole((*rdb.Encoder).BeginSet, func(e *rdb.Encoder, member *rdb.Element) { e.Member(member.Bytes) })},
 }
 

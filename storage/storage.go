@@ -78,6 +78,7 @@ type Options struct {
 type Store struct {
 	*engine.Store
 	limits Limits
+	hashes expiringSpaces
 }
 
 // Open opens a data directory, or makes one: see engine.Open.
@@ -86,7 +87,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{s, o.Limits}, nil
+	return &Store{Store: s, limits: o.Limits}, nil
 }
 
 // Commit commits a transaction: see engine.Store.Commit.

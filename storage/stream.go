@@ -40,7 +40,7 @@ var streamType = DataType{Name: "stream", RDB: rdb.Stream, Digest: digest.Stream
 			return true, nil
 		})
 	},
-	pieces: pieces{command: "XPARTS", begin: beginStreamPieces, words: appendElementWord, parse: parsePartWord, elements: visitParts},
+	pieces: Pieces{command: "XPARTS", begin: beginStreamPieces, words: appendElementWord, parse: parsePartWord, visit: visitParts},
 }
 
 // Stream is a stream as a transaction sees it. Its methods change it in the transaction; Save
@@ -242,20 +242,26 @@ func (s *Stream) Range(from, to StreamID, reverse bool, visit VisitEntry) error 
 	}
 	failed := error(nil)
 	err := s.walk(from, to, reverse, func(key, value []byte) bool {
-		id, more := StreamID{}, false
-		if id, failed = layout.EntryOf(key); failed == nil {
-			s.fields, failed = layout.StreamFields(s.fields[:0], value)
-		}
-		if failed == nil {
-			failed = s.db.txn.SpendBytes(len(value))
-		}
-		if failed == nil {
-			more, failed = visit(id, s.fields)
-		}
+		var more bool
+		more, failed = s.visit(key, value, visit)
 		return more && failed == nil
 	})
 	clear(s.fields)
 	return cmp.Or(failed, err)
+}
+
+func (s *Stream) visit(key, value []byte, visit VisitEntry) (more bool, err error) {
+	id, err := layout.EntryOf(key)
+	if err == nil {
+		s.fields, err = layout.StreamFields(s.fields[:0], value)
+	}
+	if err == nil {
+		err = s.db.txn.SpendBytes(len(value))
+	}
+	if err != nil {
+		return false, err
+	}
+	return visit(id, s.fields)
 }
 
 // walk shows the records of entries from one id to another, both included. What walks that begin at the same id have found is kept.

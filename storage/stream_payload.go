@@ -146,11 +146,11 @@ func beginStreamPieces(e *rdb.Encoder, parts []rdb.Element) []rdb.Element {
 	return parts
 }
 
-func visitParts(d DB, m *layout.Metadata, visit visitElement) error {
-	var part []byte
+func visitParts(d DB, m *layout.Metadata, visit func(*rdb.Element) error) error {
+	var e rdb.Element
 	return d.StreamParts(m, func(p *rdb.StreamElement) error {
-		part = p.Append(part[:0])
-		return visit(part, nil, 0)
+		e = rdb.Element{Bytes: p.Append(e.Bytes[:0])}
+		return visit(&e)
 	})
 }
 

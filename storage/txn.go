@@ -10,6 +10,7 @@ import (
 type Txn struct {
 	engine.Txn
 	limits  *Limits
+	hashes  *expiringSpaces
 	scratch scratch
 	pool    keyPool
 }
@@ -38,7 +39,7 @@ const largeBuffer = 1 << 20
 
 // NewTxn makes a transaction. It can be used again and again, after Reset.
 func (s *Store) NewTxn() *Txn {
-	t := &Txn{limits: &s.limits}
+	t := &Txn{limits: &s.limits, hashes: &s.hashes}
 	t.Init(s.Store)
 	return t
 }

@@ -27,7 +27,7 @@ type DataType struct {
 	// elements visits the elements of a spread collection, as DB.Elements does.
 	elements func(d DB, m *layout.Metadata, visit visitElement) error
 	// pieces is how a large collection goes to another Kedis.
-	pieces pieces
+	pieces Pieces
 	// packedPairs: a listpack has two entries for each element.
 	packedPairs bool
 	// scanned returns the value of an element's record as SCAN and its like show it; nil: as it is.
@@ -67,6 +67,8 @@ func Encoding(m *layout.Metadata) string {
 	switch m.Encoding {
 	case layout.Listpack:
 		return "listpack"
+	case layout.Expiring:
+		return "listpackex"
 	case layout.Intset:
 		return "intset"
 	}

@@ -28,7 +28,7 @@ var zsetType = DataType{Name: "zset", RDB: rdb.SortedSet, Digest: digest.SortedS
 		return z.All(func(member []byte, score float64) bool { v.Scored(member, score); return true })
 	},
 	elements: visitScored,
-	pieces: pieces{command: "ZADD", words: appendScoreWords, parse: parseScoreWords,
+	pieces: Pieces{command: "ZADD", words: appendScoreWords, parse: parseScoreWords,
 		begin: beginWhole((*rdb.Encoder).BeginSortedSet, func(e *rdb.Encoder, member *rdb.Element) { e.ScoredMember(member.Bytes, member.Score) })},
 	packedPairs: true,
 	scanned: func(t *Txn, value []byte) ([]byte, error) {

@@ -46,6 +46,7 @@ type Step struct {
 	Seen    int // so many of them it is about; 0 when nothing can be removed just now
 	Removed int
 	Busy    []Due // those of them that somebody else is using
+	Again   []Due // those of them of which something is left to be removed
 }
 
 // Options are how a sweeper works. Functions are asked each time, so that they can change live.
@@ -294,7 +295,9 @@ func (s *Sweeper) step(ctx context.Context, database int, p *cursor) bool {
 		return false
 	}
 	s.removed.Add(int64(step.Removed))
-	p.due = p.due[step.Seen:]
+	if p.due = p.due[step.Seen:]; len(step.Again) > 0 {
+		p.due = append(step.Again, p.due...)
+	}
 	p.busy = append(p.busy, step.Busy...)
 	p.publish()
 	if step.Seen > 0 {

@@ -282,3 +282,31 @@ func TestAFailureIsTold(t *testing.T) {
 		t.Fatalf("failure %v, %d removed", failed, s.Removed())
 	}
 }
+
+// piecemeal removes a part of each thing that is due.
+type piecemeal struct {
+	*keys
+	parts map[string]int
+}
+
+func (p *piecemeal) Remove(database int, due []Due) (Step, error) {
+	first := due[0]
+	if p.parts[string(first.Key)]--; p.parts[string(first.Key)] > 0 {
+		return Step{Seen: 1, Removed: 1, Again: []Due{first}}, nil
+	}
+	return p.keys.Remove(database, due[:1])
+}
+
+// TestWhatIsLeftComesAgain: what a step has removed a part of comes first in the next one, within the same round.
+func TestWhatIsLeftComesAgain(t *testing.T) {
+	now := time.UnixMilli(10_000)
+	k := &keys{databases: [][]Due{{{1, []byte("a")}, {2, []byte("b")}}}}
+	p := &piecemeal{k, map[string]int{"a": 5, "b": 3}}
+	var failed error
+	s := sweeper(k, &now, &failed)
+	s.remover = p
+	s.Round(t.Context())
+	if len(k.databases[0]) > 0 || s.Removed() != 8 {
+		t.Errorf("%d are left, %d were removed", len(k.databases[0]), s.Removed())
+	}
+}

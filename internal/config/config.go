@@ -39,11 +39,30 @@ type Config struct {
 	RequirePass            String
 	ACLFile                String // relative to Dir
 	ACLPubSubDefault       Value[PubSubDefault]
+	DatabaseLimits         Value[DatabaseLimits]
 	OutputLimits           Value[OutputLimits]
 	QueryBufferLimit       Bytes
 	MaxClients             Int
 	TrackingTableMaxKeys   Int
 	Timeout                Int // seconds; 0 is never
+
+	// TLS
+	TLSPort                 Int    // 0 is none
+	TLSCertFile, TLSKeyFile String // PEM
+	TLSKeyFilePass          String
+	TLSClientCertFile       String // for connections to other servers; empty: TLSCertFile
+	TLSClientKeyFile        String
+	TLSClientKeyFilePass    String
+	TLSCACertFile           String
+	TLSCACertDir            String
+	TLSAuthClients          Value[TLSAuthClients]
+	TLSAuthClientsUser      Value[TLSUser]
+	TLSReplication          Bool // connections to primaries, and MIGRATE's
+	TLSProtocols            String
+	TLSCiphers              String
+	TLSCipherSuites         String
+	TLSSessionCaching       Bool
+	TLSSessionCacheTimeout  Int // seconds
 
 	// Process and log
 	Dir        String
@@ -91,6 +110,7 @@ type Config struct {
 	ReplTimeout           Int // seconds
 	ReplPingPeriod        Int // seconds
 	ReplDisklessSync      Bool
+	ReplicaFieldExpiry    Value[FieldExpiry]
 	ReplicaLogLimit       Bytes // 0 is none
 	MinReplicasToWrite    Int
 	SynchronousReplicas   Int
@@ -138,7 +158,8 @@ type Config struct {
 	ZSetMaxListpackValue   Bytes
 	HLLSparseMaxBytes      Bytes
 
-	users userLines
+	users   userLines
+	renames renames
 
 	mu        sync.Mutex // held while options change; hooks run under it
 	onRewrite []func() error
@@ -158,6 +179,16 @@ const (
 	DebugYes
 )
 
+// FieldExpiry is what replicas get that may not know that fields of hashes expire.
+type FieldExpiry int
+
+// The order is that of the names in the option.
+const (
+	CheckFieldExpiry FieldExpiry = iota
+	TrustFieldExpiry
+	DropFieldExpiry
+)
+
 // PubSubDefault is which channels a user may use of whom nothing is said.
 type PubSubDefault int
 
@@ -165,6 +196,26 @@ type PubSubDefault int
 const (
 	AllChannels PubSubDefault = iota
 	NoChannels
+)
+
+// TLSAuthClients is whether a client has to show a certificate.
+type TLSAuthClients int
+
+// The order is that of the names in Redis's error texts.
+const (
+	TLSAuthNo TLSAuthClients = iota
+	TLSAuthYes
+	TLSAuthOptional
+)
+
+// TLSUser is which part of a client's certificate names its user.
+type TLSUser int
+
+// The parts.
+const (
+	TLSUserOff TLSUser = iota
+	TLSUserCN          // the subject's common name
+	TLSUserURI         // a URI of the alternative names
 )
 
 // Supervision is who is told that the server is ready.
@@ -426,7 +477,7 @@ func failed(name string, err error) error {
 func apply(entries []entry, changes []change) error {
 	var ran []func() error
 	for i, entry := range entries {
-		if !changes[i].isChange {
+		if !changes[i].isChange && !entry.refers {
 			continue
 		}
 		for _, hook := range entry.hooks {
@@ -500,8 +551,8 @@ func (c *Config) SetFlag(name, value string) error {
 		return fmt.Errorf("--%s: %s", name, c.unknown(name))
 	}
 	give := o.give
-	if o.name == userOption {
-		give = c.users.addFlag
+	if o.addFlag != nil {
+		give = o.addFlag
 	}
 	if err := give(value); err != nil {
 		return fmt.Errorf("--%s: %w", name, err)

@@ -120,7 +120,7 @@ kedis.conf, holds every option with its default.
 const withoutEffectIntroduction = `A file that was written for Redis may have these. They are checked as Redis checks them, CONFIG GET, SET and
 REWRITE know them, and they change nothing here. Those that a file or the command line gives are named in one
 warning at the start. Options that promise what Kedis doesn't hold are refused: those above with all values but
-one, and tls-\*, rename-command and loadmodule.
+one, and loadmodule.
 
 `
 

@@ -82,8 +82,8 @@ func (l *loader) line(line, path string) error {
 	if o == nil {
 		return errors.New(l.config.unknown(words[0]))
 	}
-	if o.name == userOption {
-		err = l.config.users.add(l.place, words[1:])
+	if o.addLine != nil {
+		err = o.addLine(l.place, words[1:])
 	} else {
 		err = o.setWords(words[1:])
 	}

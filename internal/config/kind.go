@@ -96,7 +96,7 @@ func size(least, most int64) kind[int64] {
 		phrase += ", at least " + writeSize(least)
 	}
 	parse := func(text string, _ int64) (int64, error) {
-		n, ok := parseSize(text)
+		n, ok := number.ParseSize(text)
 		if !ok {
 			return 0, reason("argument must be a memory value")
 		}
@@ -104,32 +104,6 @@ func size(least, most int64) kind[int64] {
 	}
 	write := func(n int64) []string { return []string{writeSize(n)} }
 	return kind[int64]{expects: phrase, parse: parse, show: showInteger, write: write}
-}
-
-// units are Redis's: with a b they are powers of 1024, without one powers of 1000.
-var units = map[string]uint64{
-	"": 1, "b": 1,
-	"k": 1e3, "kb": 1 << 10,
-	"m": 1e6, "mb": 1 << 20,
-	"g": 1e9, "gb": 1 << 30,
-}
-
-// parseSize reads digits and a unit. As in Redis, no digits are 0. Sizes past 64 bits are the
-// largest one, so that they fail every limit instead of wrapping around to a small size.
-func parseSize(text string) (uint64, bool) {
-	digits := text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
-	unit, ok := units[strings.ToLower(text[len(digits):])]
-	if !ok {
-		return 0, false
-	}
-	if digits == "" {
-		return 0, true
-	}
-	n, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil || n > math.MaxUint64/unit {
-		return math.MaxUint64, true
-	}
-	return n * unit, true
 }
 
 func writeSize[N int64 | uint64](n N) string {
@@ -185,7 +159,7 @@ func parseShare(text string, total int64) (Share, error) {
 		// Divided first: n·total could overflow, and a hundredth of a percent doesn't matter.
 		return Share{Percent: n, Bytes: total / 100 * n}, nil
 	}
-	n, ok := parseSize(text)
+	n, ok := number.ParseSize(text)
 	if !ok {
 		return Share{}, unreadable
 	}
@@ -296,8 +270,8 @@ func named(names ...string) kind[string] {
 	return kind[string]{
 		expects: strings.Join(names[:last], ", ") + " or " + names[last],
 		parse: func(text string, _ string) (string, error) {
-			if name := strings.ToLower(text); slices.Contains(names, name) {
-				return name, nil
+			if i := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, text) }); i >= 0 {
+				return names[i], nil
 			}
 			return "", reason("argument(s) must be one of the following: " + strings.Join(names, ", "))
 		},

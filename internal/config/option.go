@@ -24,10 +24,18 @@ type option struct {
 	hidden  bool // is not to be shown in logs
 	guarded bool // CONFIG SET is for clients whom enable-protected-configs names
 	inert   bool // has no effect
+	refers  bool // CONFIG SET runs the hooks for the same value, too
 	gathers bool // lines of a file add to each other
 	given   bool // in the file or as a flag
 
-	fileOnly bool // is nothing that CONFIG GET and SET know
+	// Lines of the kind of which there may be many, of users and of renamed commands, are given word by word. They are nothing that
+	// CONFIG GET and SET know.
+	addLine  func(place string, words []string) error
+	addFlag  func(text string) error
+	fileOnly bool
+
+	file     *String // of a password: names the file that it may stand in
+	supplied string  // the password that stood there, or in the environment
 
 	initialShown string // the default as CONFIG GET answers it
 }
@@ -72,6 +80,12 @@ func (o *option) unsaid() *option {
 // secret keeps the option's value out of logs.
 func (o *option) secret() *option {
 	o.hidden = true
+	return o
+}
+
+// ofFile has CONFIG SET put the value into effect although it is the old one: what it names may have changed.
+func (o *option) ofFile() *option {
+	o.refers = true
 	return o
 }
 

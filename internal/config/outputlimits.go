@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"kedis/internal/number"
 )
 
 // OutputLimit bounds the replies that a client has not read yet: it is disconnected when there are
@@ -74,8 +76,8 @@ func parseOutputLimits(text string, limits OutputLimits) (OutputLimits, error) {
 
 func (l *OutputLimit) parse(words []string) bool {
 	var hardOK, softOK bool
-	l.Hard, hardOK = parseSize(words[0])
-	l.Soft, softOK = parseSize(words[1])
+	l.Hard, hardOK = number.ParseSize(words[0])
+	l.Soft, softOK = number.ParseSize(words[1])
 	var err error
 	l.Seconds, err = strconv.ParseInt(cmp.Or(words[2], "0"), 10, 32) // nothing is 0, as in Redis
 	return hardOK && softOK && err == nil && l.Seconds >= 0

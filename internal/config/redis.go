@@ -11,9 +11,7 @@ type without struct {
 
 // withoutList is for those who start Kedis with Redis's configuration file.
 var withoutList = []without{
-	{"there is no TLS", "tls-*"},
 	{"there are no modules", "loadmodule"},
-	{"commands can't be renamed", "rename-command"},
 }
 
 // whyWithout tells why an option of Redis is none here; empty for other names.

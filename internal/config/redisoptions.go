@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"kedis/internal/number"
 )
 
 // withoutEffect lists options of Redis that are taken, since files for Redis have them, and that
 // change nothing here. They promise nothing that Kedis doesn't keep: what promises more stands in
 // fixed, and takes one value. Types, limits and defaults are Redis's.
 func (c *Config) withoutEffect() []*option {
-	return slices.Concat(withoutRDB(), withoutEviction(), withoutReplicationChoices(), withoutCluster(), withoutParts(), withoutProcessChoices())
+	return slices.Concat(withoutRDB(), withoutEviction(), withoutReplicationChoices(), withoutCluster(), withoutTLSChoices(), withoutParts(), withoutProcessChoices())
 }
 
 // inert makes an option that has no effect.
@@ -128,6 +130,14 @@ func withoutCluster() []*option {
 	)
 }
 
+func withoutTLSChoices() []*option {
+	return []*option{
+		inert("tls-prefer-server-ciphers", yesNo(), "no", live, "Of what both sides have, Go's crypto/tls takes the cipher suite that comes first in its own order."),
+		inert("tls-session-cache-size", integer(0, mostInt, "sessions"), "20480", live, "Clients keep their sessions, as tickets. See tls-session-caching."),
+		inert("tls-dh-params-file", untilNUL("a path, or nothing"), "", live, "Keys are agreed upon by elliptic curves (ECDHE) or RSA."),
+	}
+}
+
 func withoutParts() []*option {
 	return []*option{
 		inert("list-compress-depth", integer(0, mostInt, "elements"), "0", live, "A large list has a record for each element. See rocksdb-compression."),
@@ -164,7 +174,6 @@ func withoutProcessChoices() []*option {
 // fixed are options of Redis that promise something which Kedis holds with one value only.
 func (c *Config) fixed() []*option {
 	const (
-		noTLS     = "there is no TLS"
 		noPinning = "Kedis binds no threads to processors; see taskset, or CPUAffinity of systemd"
 	)
 	return []*option{
@@ -179,9 +188,7 @@ func (c *Config) fixed() []*option {
 			"A start goes on when a crash has cut the log's last record short."),
 		fixed("replica-ignore-disk-write-errors", "no", "a replica's log is its data", "A replica stops when it can't write."),
 		fixedAtStart("cluster-enabled", "no", "there is no cluster", "The server is no node of a cluster."),
-		fixed("tls-port", "0", noTLS, "There is no TLS."),
-		fixed("tls-replication", "no", noTLS, "There is no TLS."),
-		fixed("tls-cluster", "no", noTLS, "There is no TLS."),
+		fixed("tls-cluster", "no", "there is no cluster, and no bus between its nodes that TLS could protect", "The bus of a cluster has no TLS."),
 		fixedAtStart("enable-module-command", "no", "there are no modules", "There are no modules."),
 		fixed("bind-source-addr", "", "outgoing connections come from the address that the system chooses",
 			"Where connections to a primary come from."),
@@ -324,7 +331,7 @@ func anySize() kind[uint64] {
 	return kind[uint64]{
 		expects: "a size such as 512kb or 64mb",
 		parse: func(text string, _ uint64) (uint64, error) {
-			n, ok := parseSize(text)
+			n, ok := number.ParseSize(text)
 			if !ok {
 				return 0, reason("argument must be a memory value")
 			}

@@ -106,7 +106,7 @@ func (c *Config) writeChecked(file *os.File, lines []string) error {
 	}
 	var different []string
 	for o := range c.options() {
-		if check.lookup(o.name).String() != o.String() {
+		if check.lookup(o.name).String() != o.String() && !o.isSupplied() {
 			different = append(different, o.fileLines()...)
 		}
 	}
@@ -155,6 +155,7 @@ func rewriteLines(old []string, options func(func(*option) bool)) []string {
 	for o := range options {
 		places := o.places(old)
 		switch {
+		case o.isSupplied():
 		case len(places) > 0:
 			o.replace(lines, places)
 		case o.String() != o.initialShown:

@@ -22,12 +22,13 @@ const (
 func (c *Config) table(memory int64) []group {
 	return []group{
 		{"Network", c.network()},
+		{"TLS", c.tls()},
 		{"Process", c.process()},
-		{"Clients", c.clients()},
+		{"Clients", withSecretFiles(c.clients())},
 		{"Scripts", c.scripts()},
 		{"Observation", c.observation()},
 		{"The log of writes", c.binlog()},
-		{"Replication", c.replication()},
+		{"Replication", withSecretFiles(c.replication())},
 		{"Checkpoints", c.checkpoints()},
 		{"Memory in front of RocksDB", c.memoryTier(memory)},
 		{"RocksDB", c.rocksdb(memory)},
@@ -44,8 +45,8 @@ func (c *Config) network() []*option {
 			`The addresses to listen on. * is every IPv4 address and ::* every IPv6 address; a minus before
 			an address says that the server may go on without it.`),
 		row("port", &c.Port, integer(0, 65535, ""), "6379", atStart,
-			`The TCP port to listen on. 0 is none if there is a unixsocket, and else a free one that the system
-			chooses; the log tells which.`),
+			`The TCP port to listen on. 0 is none if there is a tls-port or a unixsocket, and else a free one that the
+			system chooses; the log tells which.`),
 		row("unixsocket", &c.UnixSocket, anyText("a path, or nothing"), "", atStart,
 			`The Unix socket to listen on, besides the addresses. Empty is none. A relative path starts at the
 			directory that the server was started in. A socket that a killed server has left there is replaced.`),
@@ -53,9 +54,8 @@ func (c *Config) network() []*option {
 			"Who may connect to the Unix socket. 0 leaves that to the umask."),
 		row("protected-mode", &c.ProtectedMode, yesNo(), "yes", live,
 			"Accept only clients of this machine as long as the default user has no password."),
-		row("enable-debug-command", &c.EnableDebugCommand, choice[DebugCommand]("local", "no", "yes"), "local", atStart,
-			`Who may use DEBUG: clients of this machine (local), nobody (no, which is Redis's default), or everybody
-			(yes).`),
+		row("enable-debug-command", &c.EnableDebugCommand, choice[DebugCommand]("local", "no", "yes"), "no", atStart,
+			"Who may use DEBUG: nobody (no), clients of this machine (local), or everybody (yes)."),
 		row("enable-protected-configs", &c.EnableProtectedConfigs, choice[DebugCommand]("local", "no", "yes"), "no", atStart,
 			`Who may change protected options with CONFIG SET: nobody (no), clients of this machine (local), or
 			everybody (yes). Protected is checkpoint-dir, which says where files are written and removed.`),
@@ -67,6 +67,55 @@ func (c *Config) network() []*option {
 			0 never asks.`),
 		row("reactors", &c.Reactors, integer(0, 1024, "event loops"), "0", atStart,
 			`How many threads serve connections. 0 is one for each processor.`),
+	}
+}
+
+func (c *Config) tls() []*option {
+	file := func(name string, v *String, doc string) *option {
+		return row(name, v, untilNUL("a path, or nothing"), "", byHook, doc).ofFile()
+	}
+	phrase := func(name string, v *String, doc string) *option {
+		return row(name, v, untilNUL("a pass phrase, or nothing"), "", byHook, doc).secret()
+	}
+	list := func(name string, v *String, doc string) *option {
+		return row(name, v, untilNUL("a list of names, or nothing"), "", byHook, doc)
+	}
+	return []*option{
+		row("tls-port", &c.TLSPort, integer(0, 65535, ""), "0", atStart,
+			`The TCP port for connections with TLS, besides port. 0 is none. It needs tls-cert-file and tls-key-file and, unless
+			tls-auth-clients is no, tls-ca-cert-file or tls-ca-cert-dir.`),
+		file("tls-cert-file", &c.TLSCertFile,
+			`The certificate that clients are shown, as PEM, with those of intermediate authorities behind it. CONFIG SET reads the
+			file anew although its name stays the same, and SIGHUP reads all files anew. Connections that exist go on. Relative
+			paths of this and the following files start at dir.`),
+		file("tls-key-file", &c.TLSKeyFile, "The key of tls-cert-file, as PEM."),
+		phrase("tls-key-file-pass", &c.TLSKeyFilePass,
+			`The pass phrase of tls-key-file, if that is encrypted: in OpenSSL's old form, or in PKCS #8 with PBES2 and PBKDF2.`),
+		file("tls-client-cert-file", &c.TLSClientCertFile,
+			"The certificate that a primary, or the target of MIGRATE, is shown. Empty is tls-cert-file."),
+		file("tls-client-key-file", &c.TLSClientKeyFile, "The key of tls-client-cert-file."),
+		phrase("tls-client-key-file-pass", &c.TLSClientKeyFilePass, "The pass phrase of tls-client-key-file."),
+		file("tls-ca-cert-file", &c.TLSCACertFile, "The certificates of those whose signature makes another side's certificate good, as PEM."),
+		file("tls-ca-cert-dir", &c.TLSCACertDir, "A directory of files with such certificates. All that are in it count, whatever they are called."),
+		row("tls-auth-clients", &c.TLSAuthClients, choice[TLSAuthClients]("no", "yes", "optional"), "yes", byHook,
+			"Whether a client has to show a certificate (yes), may do so (optional), or isn't asked for one (no)."),
+		row("tls-auth-clients-user", &c.TLSAuthClientsUser, choice[TLSUser]("off", "CN", "URI"), "off", live,
+			`What of a client's certificate is the name of its user, who needs no AUTH then: the common name of its subject (CN), or
+			the first URI of its alternative names that is an enabled user's (URI). Who has no such name begins as the default user.`),
+		row("tls-replication", &c.TLSReplication, yesNo(), "no", byHook,
+			"Whether connections to a primary have TLS, and those of MIGRATE. A replica tells its primary its tls-port then."),
+		list("tls-protocols", &c.TLSProtocols,
+			`The versions that may be spoken, without gaps, of TLSv1, TLSv1.1, TLSv1.2 and TLSv1.3. Empty is "TLSv1.2 TLSv1.3".`),
+		list("tls-ciphers", &c.TLSCiphers,
+			`The cipher suites up to TLS 1.2, as a list of OpenSSL's such as ECDHE+AESGCM:CHACHA20. The order has no meaning. Empty is
+			what Go's crypto/tls thinks safe.`),
+		list("tls-ciphersuites", &c.TLSCipherSuites,
+			`The cipher suites of TLS 1.3. All of TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and TLS_CHACHA20_POLY1305_SHA256 are
+			offered, so a list has to name them all.`),
+		row("tls-session-caching", &c.TLSSessionCaching, yesNo(), "yes", byHook,
+			"Whether clients may go on with a session when they connect again, which makes the handshake shorter."),
+		row("tls-session-cache-timeout", &c.TLSSessionCacheTimeout, integer(0, mostInt, "seconds"), "300", byHook,
+			"For how long they may. 0 is a week."),
 	}
 }
 
@@ -111,6 +160,11 @@ func (c *Config) clients() []*option {
 			`The file that users are read from at the start and by ACL LOAD, and written to by ACL SAVE. A relative path starts at
 			dir. Empty is none. With it there must be no user lines.`),
 		c.userOption(),
+		c.renameOption(),
+		row("database-limit", &c.DatabaseLimits, databaseLimits(), "", byHook,
+			`What a database may hold (keys, and bytes on disk), and how much may be asked of it in a second (requests, and traffic, the
+			bytes of requests and replies): 3 keys 1000000 3 traffic 10mb. A limit of 0 is none, and those that aren't named stay as they
+			are. Beyond one the reply is an error. docs/security.md`).unsaid(),
 		row("acl-pubsub-default", &c.ACLPubSubDefault, choice[PubSubDefault]("allchannels", "resetchannels"), "resetchannels", live,
 			"Whether a user who is made may use all channels, or none, until a rule says so."),
 		row("maxclients", &c.MaxClients, integer(1, math.MaxUint32, "clients"), "10000", live,
@@ -217,6 +271,10 @@ func (c *Config) replication() []*option {
 		row("repl-diskless-sync", &c.ReplDisklessSync, yesNo(), "yes", live,
 			`Whether a replica that can tell where a snapshot ends gets it as it is made. Else it is written to
 			a temporary file first.`),
+		row("replica-field-expiry", &c.ReplicaFieldExpiry, choice[FieldExpiry]("check", "trust", "drop"), "check", live,
+			`What replicas get when fields of hashes expire, unless they are Kedis, or Valkey 9. check: a Redis takes all data
+			anew, once, which it refuses before 7.4. trust: all of them know such fields. drop: fields without times, until
+			they expire here.`),
 		row("replica-log-limit", &c.ReplicaLogLimit, size(0, unlimited), "16gb", live,
 			`How much of the log is kept for a connected replica that lags behind. One that falls back farther
 			is disconnected, and may have to take all data anew. 0 is no limit.`),

@@ -33,7 +33,7 @@ func (c *Config) KeepUsers(lines func() []string) {
 }
 
 func (c *Config) userOption() *option {
-	o := &option{setting: &c.users, name: userOption, when: atStart, fileOnly: true, hidden: true}
+	o := &option{setting: &c.users, name: userOption, when: atStart, fileOnly: true, hidden: true, addLine: c.users.add, addFlag: c.users.addFlag}
 	o.doc = "What a user may do, as ACL SETUSER takes it: user alice on >password ~cached:* +get. There is a line for each user."
 	return o.unsaid()
 }

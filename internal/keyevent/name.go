@@ -53,6 +53,9 @@ const (
 	HDel
 	HIncrBy
 	HIncrByFloat
+	HExpire
+	HExpired
+	HPersist
 
 	ZAdd
 	ZIncr
@@ -131,6 +134,9 @@ var names = [...]name{
 	HDel:         {text: "hdel", class: Hash},
 	HIncrBy:      {text: "hincrby", class: Hash},
 	HIncrByFloat: {text: "hincrbyfloat", class: Hash},
+	HExpire:      {text: "hexpire", class: Hash},
+	HExpired:     {text: "hexpired", class: Hash},
+	HPersist:     {text: "hpersist", class: Hash},
 
 	ZAdd:             {text: "zadd", class: SortedSet},
 	ZIncr:            {text: "zincr", class: SortedSet},

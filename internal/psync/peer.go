@@ -10,12 +10,15 @@ type Replica struct {
 	EOF      bool   // takes a snapshot whose end is marked
 	Commands bool   // takes a snapshot of commands
 	Resumes  bool   // understands that a history can get another id
+	Valkey   bool   // says that it is a Valkey of 9.0 or newer, or reads what that writes
 	OnlyRDB  bool   // wants the snapshot and nothing after it
 	Old      bool   // asked with SYNC: never acknowledges
 	NoKeys   bool   // wants a snapshot without keys
-	ID       string // the history that it knows
-	From     int64  // the first byte of the stream that it lacks
-	Heard    func() // to be called for each request of the replica from now on
+
+	NoFunctions bool   // wants a snapshot without libraries of functions
+	ID          string // the history that it knows
+	From        int64  // the first byte of the stream that it lacks
+	Heard       func() // to be called for each request of the replica from now on
 }
 
 // Failover is a change of roles with a replica, as FAILOVER asks for it.

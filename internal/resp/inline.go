@@ -1,6 +1,6 @@
 package resp
 
-// splitArguments appends the words of an inline request to arguments. A word may be quoted, in
+// SplitArguments appends the words of an inline request to arguments. A word may be quoted, in
 // whole or from some byte to its end:
 //
 //	"a\x41\n\"b"   with escapes: \xHH, \n \r \t \b \a, and any other byte for itself
@@ -8,7 +8,7 @@ package resp
 //
 // It reports false when a quote isn't closed, or is followed by something else than space. The
 // words overwrite the line, which is never shorter than they are, and share its memory.
-func splitArguments(arguments [][]byte, line []byte) (words [][]byte, ok bool) {
+func SplitArguments(arguments [][]byte, line []byte) (words [][]byte, ok bool) {
 	read, write := 0, 0
 	for {
 		for read < len(line) && isSpace(line[read]) {

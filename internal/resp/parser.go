@@ -178,7 +178,7 @@ func (p *Parser) inline() bool {
 		return false
 	}
 	p.skip(len(line) + 1)
-	arguments, ok := splitArguments(p.arguments, bytes.TrimSuffix(line, []byte{'\r'}))
+	arguments, ok := SplitArguments(p.arguments, bytes.TrimSuffix(line, []byte{'\r'}))
 	if !ok {
 		return p.fail("unbalanced quotes in request")
 	}

@@ -186,7 +186,7 @@ func (r *Reader) scanInline(n int) (end int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	arguments, ok := splitArguments(r.arguments, bytes.Clone(line))
+	arguments, ok := SplitArguments(r.arguments, bytes.Clone(line))
 	if !ok {
 		return 0, fmt.Errorf("%w: unbalanced quotes in request", ErrMalformed)
 	}

@@ -30,15 +30,17 @@ var layers = [][]string{
 	{"storage/engine"},
 	{"storage/*", "lock", "ttl"},
 	{"server/script"}, // knows nothing of the server; its tests know replies
-	{"internal/*", "server/lolwut", "server/tracking"},
+	{"internal/*", "server/lolwut", "server/quota", "server/tracking"},
 }
 
 // neighbours are the imports within a layer.
 var neighbours = map[string][]string{
-	"storage/rdb":     {"storage/intset", "storage/listpack"}, // whose bytes stand in it
-	"internal/config": {"internal/glob", "internal/keyevent", "internal/number"},
-	"internal/psync":  {"internal/resp"},
-	"internal/resp":   {"internal/buffer", "internal/number"},
+	"storage/rdb":        {"storage/intset", "storage/listpack"}, // whose bytes stand in it
+	"storage/fieldtimes": {"storage/rdb"},
+	"internal/config":    {"internal/glob", "internal/keyevent", "internal/number"},
+	"internal/psync":     {"internal/resp"},
+	"internal/resp":      {"internal/buffer", "internal/number"},
+	"internal/shebang":   {"internal/resp"}, // whose words an inline request has
 }
 
 // strangers are packages of lower layers, with all below them, that a package must not know all the same.

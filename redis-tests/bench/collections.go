@@ -46,7 +46,7 @@ var collections = []workload{
 	{name: "ZINTER_200", request: []string{"zinter", "2", "one", "two"}, target: many, requests: 0.03, prepare: fillTwo("zadd", 200), reply: members},
 }
 
-func rank(*plan) string { return ":250000\r\n" }
+func rank(*plan) string   { return ":250000\r\n" }
 func member(*plan) string { return bulk("m:000000123456") }
 func ten(*plan) string    { return "*10\r\n" + bulk("m:000000123456") }
 

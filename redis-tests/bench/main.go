@@ -13,9 +13,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"kedis/redis-tests/certificates"
 	"kedis/redis-tests/launch"
 )
 
@@ -31,6 +33,9 @@ type plan struct {
 	only      *regexp.Regexp // names of workloads
 	directory string         // for the results
 	floor     bool           // instead of Kedis
+	encrypted bool           // clients connect with TLS
+
+	clientFlags []string // for redis-benchmark
 }
 
 func main() {
@@ -53,7 +58,11 @@ func run() error {
 	flag.StringVar(&only, "only", "", "regular expression for the names of the workloads to run")
 	flag.StringVar(&p.directory, "results", "bench-results", "folder for the results")
 	flag.BoolVar(&p.floor, "floor", false, "measure a server that does nothing instead of Kedis")
+	flag.BoolVar(&p.encrypted, "tls", false, "connect with TLS")
 	flag.Parse()
+	if p.floor && p.encrypted {
+		return errors.New("-floor: has no TLS")
+	}
 	if p.rounds < 1 || p.single < 0 {
 		return errors.New("-rounds and -rounds-at-1: a line needs one round at least")
 	}
@@ -84,7 +93,15 @@ func (p *plan) compare() (err error) {
 	defer func() { err = errors.Join(err, raw.Close()) }()
 	fmt.Fprintf(raw, "%s\n%s\n", strings.Join(os.Args, " "), machine())
 
-	pair, err := startPair(p.floor)
+	var options []string
+	if p.encrypted {
+		files := &temporary{}
+		defer files.remove()
+		authority := certificates.NewAuthority(files)
+		own := authority.Sign("bench")
+		options, p.clientFlags = append(authority.ServerOptions(own), "--tls-port", launch.FreePort), authority.ClientFlags(own)
+	}
+	pair, err := startPair(p.floor, options)
 	if err != nil {
 		return err
 	}
@@ -112,15 +129,22 @@ func (p *plan) compare() (err error) {
 
 // file names a file of results.
 func (p *plan) file(extension string) string {
-	if p.floor {
+	switch {
+	case p.floor:
 		return "floor" + extension
+	case p.encrypted:
+		return "tls" + extension
 	}
 	return "commands" + extension
 }
 
 // flags tells what all runs have in common, as one would type it.
 func (p *plan) flags() string {
-	return fmt.Sprintf("redis-benchmark -r %d -d %d -c %d", p.keys, p.valueSize, p.clients)
+	flags := fmt.Sprintf("redis-benchmark -r %d -d %d -c %d", p.keys, p.valueSize, p.clients)
+	if p.encrypted {
+		flags += " --tls"
+	}
+	return flags
 }
 
 // roundsAt is how many rounds of a workload are counted at a depth.
@@ -152,7 +176,37 @@ func (c *contestant) port() int {
 	if c.floor != nil {
 		return c.floor.port
 	}
-	return c.server.Port
+	if !slices.Contains(c.server.Options, "--tls-port") {
+		return c.server.Port
+	}
+	_, port, _ := strings.Cut(c.server.TLSAddress(), ":")
+	number, _ := strconv.Atoi(port) // it is the number that the server was started with
+	return number
+}
+
+// temporary owns the certificates.
+type temporary struct{ directories []string }
+
+func (*temporary) Helper() {}
+
+func (*temporary) Fatal(words ...any) {
+	fmt.Fprintln(os.Stderr, words...)
+	os.Exit(1)
+}
+
+func (t *temporary) TempDir() string {
+	directory, err := os.MkdirTemp("", "kedis-bench-tls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.directories = append(t.directories, directory)
+	return directory
+}
+
+func (t *temporary) remove() {
+	for _, directory := range t.directories {
+		_ = os.RemoveAll(directory) // what is left is in the system's temporary directory
+	}
 }
 
 // end kills the server and removes its directory; the floor ends with the program.
@@ -169,7 +223,7 @@ func (c *contestant) end() error {
 // pair is the two that are compared: Kedis or the floor, and redis-server.
 type pair [2]contestant
 
-func startPair(withFloor bool) (p pair, err error) {
+func startPair(withFloor bool, options []string) (p pair, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.end())
@@ -180,7 +234,7 @@ func startPair(withFloor bool) (p pair, err error) {
 		return p, err
 	}
 	p[1] = contestant{name: "redis", title: "Redis"}
-	if err := p[1].start(oracle, "--appendonly", "yes", "--appendfsync", "everysec"); err != nil {
+	if err := p[1].start(oracle, append([]string{"--appendonly", "yes", "--appendfsync", "everysec"}, options...)...); err != nil {
 		return p, err
 	}
 	if withFloor {
@@ -193,7 +247,7 @@ func startPair(withFloor bool) (p pair, err error) {
 		return p, err
 	}
 	p[0] = contestant{name: "kedis", title: "Kedis"}
-	return p, p[0].start(kedis, "--appendfsync", "everysec")
+	return p, p[0].start(kedis, append([]string{"--appendfsync", "everysec"}, options...)...)
 }
 
 func (c *contestant) start(program launch.Program, options ...string) (err error) {

@@ -50,6 +50,14 @@ var forgetfulOptions = [][]string{
 	{"--binlog-segment-size", "1mb", "--binlog-retention-size", "1mb", "--persist-log-size", "1mb", "--persist-interval", "1s", "--replica-log-limit", "4mb"},
 }
 
+// trusting are options with which a Redis that knows that fields expire never takes all data anew to show it.
+func trusting(options [][]string) (list [][]string) {
+	for _, some := range options {
+		list = append(list, slices.Concat(some, []string{"--replica-field-expiry", "trust"}))
+	}
+	return list
+}
+
 // topology is who is there, and who follows whom.
 type topology struct {
 	programs []launch.Program // the first is the primary
@@ -92,6 +100,13 @@ func TestChaos(t *testing.T) {
 	run(t, topology{[]launch.Program{kedis, kedis, kedis, redis}, false, slices.Concat(lastingOptions, forgetfulOptions)}, (*Cluster).Round)
 }
 
+// TestChaosOfFieldTimes is TestChaos without a Redis, since 7.0 doesn't know that fields of hashes expire. The others have them in their load
+// when KEDIS_ORACLE names a newer one.
+func TestChaosOfFieldTimes(t *testing.T) {
+	kedis := launch.MustUnderTest(t)
+	run(t, topology{[]launch.Program{kedis, kedis, kedis}, false, slices.Concat(lastingOptions, forgetfulOptions)}, (*Cluster).Round)
+}
+
 // TestKedisAndRedis lets Kedis and Redis follow each other, in both directions and in a chain. After a cut link they go on where they are.
 func TestKedisAndRedis(t *testing.T) {
 	kedis, redis := launch.MustUnderTest(t), launch.MustOracle(t)
@@ -105,7 +120,7 @@ func TestKedisAndRedis(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			run(t, topology{c.programs, true, lastingOptions}, (*Cluster).Links)
+			run(t, topology{c.programs, true, trusting(lastingOptions)}, (*Cluster).Links)
 		})
 	}
 }

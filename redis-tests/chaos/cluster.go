@@ -18,6 +18,7 @@ type Cluster struct {
 	primary *Member
 	random  *rand.Rand
 	chained bool     // each follows the one before it, not all the primary
+	timed   bool     // all know that fields of hashes expire
 	events  []string // what was done, for whoever looks into a failure
 	round   int
 	// requests is how many were answered in all rounds, slowest how long it took at most until all were equal.
@@ -47,11 +48,24 @@ func NewCluster(seed uint64, chained bool, directory func() string, programs []l
 		c.note("%s: process %d, %s", m.name, server.ProcessID(), strings.Join(chosen, " "))
 	}
 	c.primary = c.members[0]
-	if err := c.connect(); err != nil {
+	if err := errors.Join(c.findTimed(), c.connect()); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// findTimed finds out whether all members know that fields of hashes expire.
+func (c *Cluster) findTimed() error {
+	c.timed = true
+	for _, m := range c.members {
+		reply, err := m.do("command", "info", "hpexpireat")
+		if err != nil {
+			return err
+		}
+		c.timed = c.timed && len(reply.Elements) == 1 && !reply.Elements[0].Null
+	}
+	return nil
 }
 
 // connect makes the links, and replicas of all but the primary.

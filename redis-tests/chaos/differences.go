@@ -97,6 +97,8 @@ func (m *Member) content(c *resp.Connection, kind, key string) (string, error) {
 		line, step = []string{"smembers", key}, 1
 	case "hash":
 		line, step = []string{"hgetall", key}, 2
+	case "stream":
+		line = []string{"xrange", key, "-", "+"}
 	}
 	reply, err := c.Must(line...)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 type Load struct {
 	primary *Member
 	usable  func(line []string) bool // of the generated commands
+	timed   bool                     // fields of hashes expire
 	random  *rand.Rand
 	ending  atomic.Bool
 	clients sync.WaitGroup
@@ -30,9 +31,10 @@ type Load struct {
 	failed error // what a client saw and must not
 }
 
-// StartLoad lets clients write to a primary until Stop. It may become a replica meanwhile, if so is said.
-func StartLoad(primary *Member, handsOver bool, seed uint64, witnesses []*Witness) *Load {
-	l := &Load{primary: primary, usable: usable, random: rand.New(rand.NewPCG(seed, 1)), open: map[*resp.Connection]struct{}{}}
+// StartLoad lets clients write to a primary until Stop. It may become a replica meanwhile, if so is said. Fields of hashes expire if timed
+// says so.
+func StartLoad(primary *Member, handsOver, timed bool, seed uint64, witnesses []*Witness) *Load {
+	l := &Load{primary: primary, usable: usable, timed: timed, random: rand.New(rand.NewPCG(seed, 1)), open: map[*resp.Connection]struct{}{}}
 	switch {
 	case primary.isRedis() && handsOver:
 		l.usable = usableOnReplica
@@ -204,7 +206,11 @@ func (l *Load) grow(c *resp.Connection, r *rand.Rand) error {
 		c.Queue("select", strconv.Itoa(r.IntN(4)))
 		count := 1
 		for range 1 + r.IntN(4) {
-			c.Queue(growth(r)...)
+			if line := growth(r); l.timed && r.IntN(4) == 0 {
+				c.Queue(times(r)...)
+			} else {
+				c.Queue(line...)
+			}
 			count++
 		}
 		if err := l.exchange(c, count); err != nil {
@@ -213,6 +219,26 @@ func (l *Load) grow(c *resp.Connection, r *rand.Rand) error {
 		pause(r)
 	}
 	return nil
+}
+
+// times gives fields of large hashes times, most of which come soon, or takes them away.
+func times(r *rand.Rand) []string {
+	key, count := "large:hash"+strconv.Itoa(r.IntN(4)), 1+r.IntN(60)
+	line := []string{"hpexpire", key, strconv.Itoa(1 + r.IntN(soonest)), "fields", strconv.Itoa(count)}
+	switch r.IntN(8) {
+	case 0:
+		line = []string{"hpersist", key, "fields", strconv.Itoa(count)}
+	case 1:
+		line[2] = "1000000"
+	case 2:
+		return []string{"hsetex", "short:hash", "px", line[2], "fields", "1", strconv.Itoa(r.IntN(9)), "1"}
+	case 3:
+		return []string{"hincrby", "short:hash", strconv.Itoa(r.IntN(9)), "1"} // begins at 0 when the field has just expired
+	}
+	for range count {
+		line = append(line, strings.Repeat(strconv.Itoa(r.IntN(3000)), 1+r.IntN(6)))
+	}
+	return line
 }
 
 func growth(r *rand.Rand) []string {

@@ -41,7 +41,7 @@ func (c *Cluster) play(duration time.Duration, faults []fault, handsOver bool, c
 	for i := range 2 {
 		witnesses = append(witnesses, NewWitness(fmt.Sprintf("witness:%d:%d", c.round, i), c.random.Uint64()))
 	}
-	load := StartLoad(c.primary, handsOver, c.random.Uint64(), witnesses)
+	load := StartLoad(c.primary, handsOver, c.timed, c.random.Uint64(), witnesses)
 	for _, m := range c.replicas() {
 		if !m.isRedis() {
 			observe(m, witnesses, load)
@@ -324,7 +324,7 @@ func (c *Cluster) forget(witnesses []*Witness) error {
 		return err
 	}
 	for _, w := range witnesses {
-		if _, err := connection.Must("del", w.list, w.counter); err != nil {
+		if _, err := connection.Must("del", w.list, w.counter, w.stream); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"kedis/redis-tests/resp"
@@ -12,10 +13,12 @@ import (
 // witnessDatabase is one that nothing but witnesses writes to, and that is not flushed or swapped.
 const witnessDatabase = "9"
 
-// Witness writes the numbers from 1 on, each in one transaction with a counter. Since every number is written once and behind the one before
-// it, what a server holds shows what was lost, came twice or came in the wrong order.
+// Witness writes the numbers from 1 on, each in one transaction with a counter, and with an entry of a stream that a group is given; odd ones are
+// acknowledged. Since every number is written once and behind the one before it, what a server holds shows what was lost, came twice or came
+// in the wrong order, and which deliveries and acknowledgements it has forgotten.
 type Witness struct {
 	list, counter string
+	stream        string
 	random        *rand.Rand
 
 	sent     int // the last number that was sent
@@ -26,7 +29,7 @@ type Witness struct {
 
 // NewWitness makes a witness with keys of its own.
 func NewWitness(name string, seed uint64) *Witness {
-	return &Witness{list: name + ":list", counter: name + ":counter", random: rand.New(rand.NewPCG(seed, 3)), safe: map[int]int{}}
+	return &Witness{list: name + ":list", counter: name + ":counter", stream: name + ":stream", random: rand.New(rand.NewPCG(seed, 3)), safe: map[int]int{}}
 }
 
 // testify writes until the load ends.
@@ -63,29 +66,54 @@ func (w *Witness) resume(c *resp.Connection) error {
 		return violationf("%s holds %d numbers on the primary; %d were sent and %d answered", w.list, length, w.sent, w.answered)
 	}
 	w.sent, w.answered = int(length), int(length)
-	return nil
+	created, err := c.Do("xgroup", "create", w.stream, group, "0", "mkstream")
+	if err == nil && created.IsError() && !strings.HasPrefix(string(created.Text), "BUSYGROUP") {
+		err = fmt.Errorf("chaos: XGROUP answers %s", created)
+	}
+	return err
 }
+
+const (
+	group    = "group"
+	consumer = "consumer"
+)
+
+// entry is the id of a number's entry.
+func entry(number int) string { return strconv.Itoa(number) + "-1" }
 
 func (w *Witness) write(c *resp.Connection) error {
 	w.sent++
 	c.Queue("multi")
 	c.Queue("incr", w.counter)
 	c.Queue("rpush", w.list, strconv.Itoa(w.sent))
+	c.Queue("xadd", w.stream, entry(w.sent), "number", strconv.Itoa(w.sent))
+	c.Queue("xreadgroup", "group", group, consumer, "count", "1", "streams", w.stream, ">")
+	acknowledged := w.sent // an even one stays pending: 0 is no entry
+	if w.sent%2 == 0 {
+		acknowledged = 0
+	}
+	c.Queue("xack", w.stream, group, entry(acknowledged))
 	c.Queue("exec")
 	if err := c.Flush(); err != nil {
 		return err
 	}
 	var reply resp.Reply
-	for range 4 {
+	for range 7 {
 		var err error
 		if reply, err = c.Read(); err != nil {
 			return err
 		}
 	}
-	if len(reply.Elements) != 2 {
+	if len(reply.Elements) != 5 {
 		return fmt.Errorf("chaos: EXEC answers %s", reply) // as a primary does that is about to end
 	}
-	for _, element := range reply.Elements {
+	if got := reply.Elements[3].String(); !strings.Contains(got, strconv.Quote(entry(w.sent))) || strings.Count(got, "-1") != 1 {
+		return violationf("the group of %s was given %s, and not %s", w.stream, got, entry(w.sent))
+	}
+	if n, _ := reply.Elements[4].Integer(); int(n) != w.sent%2 {
+		return violationf("%d acknowledgements of entry %d of %s", n, w.sent, w.stream)
+	}
+	for _, element := range reply.Elements[:2] {
 		if n, _ := element.Integer(); int(n) != w.sent {
 			return violationf("number %d of %s was answered with %s", w.sent, w.list, reply)
 		}
@@ -122,6 +150,44 @@ func (w *Witness) check(m *Member, least int) error {
 	}
 	if counter != len(numbers) {
 		return fmt.Errorf("%s counts %d in %s, and holds %d numbers", m.name, counter, w.counter, len(numbers))
+	}
+	return w.checkStream(m, len(numbers))
+}
+
+// checkStream compares a server's stream with what it is after so many numbers.
+func (w *Witness) checkStream(m *Member, numbers int) error {
+	if numbers == 0 {
+		return nil // the group may be there or not
+	}
+	c, err := m.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if _, err := c.Must("select", witnessDatabase); err != nil {
+		return err
+	}
+	entries, err := c.Must("xrange", w.stream, "-", "+")
+	if err != nil {
+		return err
+	}
+	pending, err := c.Must("xpending", w.stream, group, "-", "+", strconv.Itoa(numbers+1))
+	if err != nil {
+		return err
+	}
+	if len(entries.Elements) != numbers || len(pending.Elements) != numbers/2 {
+		return fmt.Errorf("%s holds %d entries of %s, of which %d are pending, and must hold %d and %d", m.name, len(entries.Elements), w.stream,
+			len(pending.Elements), numbers, numbers/2)
+	}
+	for i, one := range entries.Elements {
+		if id := string(one.Elements[0].Text); id != entry(i+1) {
+			return fmt.Errorf("%s holds %s as entry %d of %s", m.name, id, i+1, w.stream)
+		}
+	}
+	for i, one := range pending.Elements {
+		if id := string(one.Elements[0].Text); id != entry(2*i+2) {
+			return fmt.Errorf("%s has %s pending in place of %s of %s", m.name, id, entry(2*i+2), w.stream)
+		}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"kedis/redis-tests/certificates"
 	"kedis/redis-tests/launch"
 )
 
@@ -28,13 +29,18 @@ func TestIORedis(t *testing.T) {
 	run(t, "node", "ioredis/main.js")
 }
 
+// run runs a programme without and with TLS.
 func run(t *testing.T, line ...string) {
 	t.Helper()
-	server := launch.ForTest(t, launch.MustUnderTest(t))
-	output, err := exec.Command(line[0], append(line[1:], server.Address)...).CombinedOutput()
-	t.Logf("%s", output)
-	if err != nil {
-		t.Fatal(err)
+	authority := certificates.NewAuthority(t)
+	own := authority.Sign("server")
+	server := launch.ForTest(t, launch.MustUnderTest(t), append(authority.ServerOptions(own), "--tls-port", launch.FreePort)...)
+	for _, arguments := range [][]string{{server.Address}, {server.TLSAddress(), authority.File, own.File, own.Key}} {
+		output, err := exec.Command(line[0], append(line[1:], arguments...)...).CombinedOutput()
+		t.Logf("%s", output)
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ const shortRounds = 12
 
 // smallCollections let collections move between their encodings all the time.
 var smallCollections = []string{"--hash-max-listpack-entries", "4", "--set-max-intset-entries", "4", "--set-max-listpack-entries", "4",
-	"--zset-max-listpack-entries", "4", "--list-max-listpack-size", "4"}
+	"--zset-max-listpack-entries", "4", "--list-max-listpack-size", "4", "--stream-node-max-entries", "4"}
 
 // setups are the options that the load runs with.
 var setups = []struct {
@@ -79,7 +79,7 @@ func killRepeatedly(t *testing.T, count int, seed uint64, options []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &load{t: t, random: rand.New(rand.NewPCG(seed, 0)), server: server, writers: newWriters(seed)}
+	l := &load{t: t, random: rand.New(rand.NewPCG(seed, 0)), server: server, writers: newWriters(seed, true)}
 	// Another one than the first, when it has been killed.
 	defer func() { launch.End(t, l.server) }()
 	for round := range count {
@@ -98,11 +98,11 @@ func killRepeatedly(t *testing.T, count int, seed uint64, options []string) {
 }
 
 // newWriters returns writers that share databases, owners that flush and swap theirs, and one of large collections.
-func newWriters(seed uint64) []*Writer {
+func newWriters(seed uint64, timed bool) []*Writer {
 	var writers []*Writer
 	add := func(prefix string, databases []int, owner bool, depth, largest int) {
 		name := fmt.Sprintf("writer %d (%q in %v)", len(writers), prefix, databases)
-		writers = append(writers, NewWriter(name, seed+uint64(len(writers))<<32, prefix, databases, owner, depth, largest))
+		writers = append(writers, NewWriter(name, seed+uint64(len(writers))<<32, prefix, databases, owner, timed, depth, largest))
 	}
 	add("a:", []int{0, 1}, false, 30, 700)
 	add("b:", []int{0, 1}, false, 30, 700)

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +33,9 @@ func ReadData(connection *resp.Connection, databases []int) (*State, error) {
 			if err != nil {
 				return nil, fmt.Errorf("database %d: %s: %w", database, key, err)
 			}
-			data.databases[database][key] = v
+			if v != nil {
+				data.databases[database][key] = v
+			}
 		}
 	}
 	return data, nil
@@ -84,10 +87,17 @@ var inspections = map[string][2][]string{
 	kindZSet:   {{"zcard"}, {"zrange", "0", "-1", "withscores"}},
 }
 
+// readValue reads a key; nil is a hash that has gone with its last field since it was listed.
 func readValue(connection *resp.Connection, key string) (*Value, error) {
 	kind, err := connection.Must("type", key)
 	if err != nil {
 		return nil, err
+	}
+	switch string(kind.Text) {
+	case kindStream:
+		return readStreamKey(connection, key)
+	case "none":
+		return nil, nil
 	}
 	inspection, known := inspections[string(kind.Text)]
 	if !known {
@@ -97,20 +107,75 @@ func readValue(connection *resp.Connection, key string) (*Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	v, err := inspect(connection, key, string(kind.Text), inspection)
+	for deadline := time.Now().Add(patience); err != nil && string(kind.Text) == kindHash && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond) // HLEN counts fields that have expired until they are removed
+		v, err = inspect(connection, key, kindHash, inspection)
+	}
+	if err != nil || v.kind == kindHash && v.size() == 0 {
+		return nil, err
+	}
+	if at, _ := expires.Integer(); at > 0 {
+		v.expires = at
+	}
+	return v, v.readTimes(connection, key)
+}
+
+// inspect compares what a key counts with what it shows.
+func inspect(connection *resp.Connection, key, kind string, inspection [2][]string) (*Value, error) {
 	var replies [2]resp.Reply
 	for i, words := range inspection {
+		var err error
 		request := slices.Concat(words[:1], []string{key}, words[1:])
 		if replies[i], err = connection.Must(request...); err != nil {
 			return nil, err
 		}
 	}
-	v := newValue(string(kind.Text))
+	v := newValue(kind)
 	v.fill(replies[1])
+	if n, _ := replies[0].Integer(); n != int64(v.size()) {
+		return nil, fmt.Errorf("%s answers %s, but there are %d: %s", strings.ToUpper(inspection[0][0]), replies[0], v.size(), v)
+	}
+	return v, nil
+}
+
+// readTimes reads when the fields of a hash expire, if the server knows such a thing.
+func (v *Value) readTimes(connection *resp.Connection, key string) error {
+	if v.kind != kindHash {
+		return nil
+	}
+	for fields := range slices.Chunk(slices.Sorted(maps.Keys(v.fields)), 1000) {
+		reply, err := connection.Do(slices.Concat([]string{"hpexpiretime", key, "fields", strconv.Itoa(len(fields))}, fields)...)
+		if err != nil || reply.IsError() { // a Redis 7.0
+			return err
+		}
+		for i, field := range fields {
+			if at, _ := reply.Elements[i].Integer(); at > 0 {
+				v.times[field] = at
+			}
+		}
+	}
+	return nil
+}
+
+func readStreamKey(connection *resp.Connection, key string) (*Value, error) {
+	expires, err := connection.Must("pexpiretime", key)
+	if err != nil {
+		return nil, err
+	}
+	counted, err := connection.Must("xlen", key)
+	if err != nil {
+		return nil, err
+	}
+	v, err := readStream(connection, key)
+	if err != nil {
+		return nil, err
+	}
 	if at, _ := expires.Integer(); at > 0 {
 		v.expires = at
 	}
-	if n, _ := replies[0].Integer(); n != int64(v.size()) {
-		return nil, fmt.Errorf("%s answers %s, but there are %d: %s", strings.ToUpper(inspection[0][0]), replies[0], v.size(), v)
+	if n, _ := counted.Integer(); n != int64(len(v.list)) {
+		return nil, fmt.Errorf("XLEN answers %s, but there are %d", counted, len(v.list))
 	}
 	return v, nil
 }

@@ -24,6 +24,8 @@ var executors = map[string]func(*State, []string) string{
 	"hset": hashSet, "hincrby": hashIncrement, "hdel": removeFields(kindHash), "hlen": size, "llen": size, "scard": size, "zcard": size,
 	"rpush": push, "lpush": pushLeft, "lpop": pop, "rpop": popRight, "ltrim": trim, "lset": setIndex, "lmove": moveElement,
 	"sadd": addMembers, "srem": removeFields(kindSet), "sunionstore": union,
+	"hpexpireat": expireFields, "hpersist": persistFields, "hsetex": setExpiring,
+	"xadd": addEntry, "xgroup": createGroup, "xreadgroup": deliver, "xack": acknowledgeEntries, "xdel": removeEntries, "xtrim": trimEntries, "xlen": size,
 	"zadd": addScores, "zincrby": incrementScore, "zrem": removeFields(kindZSet),
 }
 
@@ -172,6 +174,7 @@ func hashSet(s *State, arguments []string) string {
 	before := v.size()
 	for pair := range slices.Chunk(arguments[1:], 2) {
 		v.fields[pair[0]] = pair[1]
+		delete(v.times, pair[0])
 	}
 	s.put(arguments[0], v)
 	return integer(v.size() - before)
@@ -199,7 +202,7 @@ func removeFields(kind string) func(*State, []string) string {
 		v, existed := s.get(arguments[0], kind)
 		before := v.size()
 		for _, field := range arguments[1:] {
-			delete(v.fields, field)
+			v.removeField(field)
 		}
 		if existed {
 			s.put(arguments[0], v)
@@ -378,10 +381,10 @@ func (s *State) Apply(u Unit) []string {
 	s.expire(u.At)
 	var replies []string
 	for _, request := range u.Requests {
-		replies = append(replies, s.Execute(request))
+		replies = append(replies, strings.Split(s.Execute(request), "\n")...)
 	}
 	if u.Transaction {
-		return append(slices.Concat([]string{done}, slices.Repeat([]string{"+QUEUED"}, len(replies))), replies...)
+		return append(slices.Concat([]string{done}, slices.Repeat([]string{"+QUEUED"}, len(u.Requests))), replies...)
 	}
 	return replies
 }

@@ -26,12 +26,16 @@ type Generator struct {
 	// request meets.
 	expires map[string]int64
 	now     int64 // Unix milliseconds, of the unit that is being made
+	entries int   // of streams, that were made
 }
 
-// NewGenerator returns a Generator. An owner of databases is the only one to use them.
-func NewGenerator(random *rand.Rand, prefix string, databases []int, owner bool, largest int) *Generator {
+// NewGenerator returns a Generator. An owner of databases is the only one to use them. Fields expire if timed says so.
+func NewGenerator(random *rand.Rand, prefix string, databases []int, owner, timed bool, largest int) *Generator {
 	g := &Generator{random: random, prefix: prefix, databases: databases, owner: owner, largest: largest, expires: map[string]int64{}}
 	g.makers = append(g.makers, makers...)
+	if timed {
+		g.makers = append(g.makers, makeFieldTimes, makeFieldTimes, makeFieldTimes, makeShortFieldTime, makeShortFieldTime)
+	}
 	if owner {
 		g.makers = append(g.makers, makeFlush, makeSwap, makeSwap, makeSwap)
 	}
@@ -43,6 +47,7 @@ var makers = []func(*Generator) []string{
 	makeShortExpiry, makeShortExpiry, makeText, makeText, makeIncrement, makeIncrement, makeIncrement, makeRead,
 	makeHash, makeHash, makeHash, makeHashRemoval, makeHashIncrement, makePush, makePush, makePush, makePop, makePop, makeTrim, makeLinks,
 	makeMembers, makeMembers, makeMemberRemoval, makeUnion, makeScores, makeScores, makeScoreIncrement, makeScoreRemoval,
+	makeEntry, makeEntry, makeEntry, makeGroup, makeDelivery, makeDelivery, makeAcknowledgement, makeAcknowledgement, makeEntryRemoval,
 }
 
 // Unit makes the next unit. Only a unit that is sent alone may be an SPOP.
@@ -69,7 +74,7 @@ func (g *Generator) key(letter string) string {
 }
 
 func (g *Generator) anyLetter() string {
-	return string("snhltz"[g.random.IntN(6)])
+	return string("snhltzq"[g.random.IntN(7)])
 }
 
 func (g *Generator) database() string {
@@ -172,7 +177,7 @@ func makeIncrement(g *Generator) []string {
 }
 
 func makeRead(g *Generator) []string {
-	reads := [][2]string{{"get", "s"}, {"get", "n"}, {"hlen", "h"}, {"llen", "l"}, {"scard", "t"}, {"zcard", "z"}}
+	reads := [][2]string{{"get", "s"}, {"get", "n"}, {"hlen", "h"}, {"llen", "l"}, {"scard", "t"}, {"zcard", "z"}, {"xlen", "q"}}
 	read := reads[g.random.IntN(len(reads))]
 	return []string{read[0], g.key(read[1])}
 }

@@ -13,9 +13,18 @@ import (
 // TestModelIsRedis has the writers of the load send theirs to Redis, one after the other: what the model says is what Redis answers, and holds
 // in the end.
 func TestModelIsRedis(t *testing.T) {
+	compareModel(t, launch.MustOracle(t), false)
+}
+
+// TestModelIsRedis8 is the same with fields that expire.
+func TestModelIsRedis8(t *testing.T) {
+	compareModel(t, launch.MustNewerOracle(t, launch.Redis8), true)
+}
+
+func compareModel(t *testing.T, oracle launch.Program, timed bool) {
 	const units = 4000
-	redis := launch.ForTest(t, launch.MustOracle(t), "--save", "", "--appendonly", "no")
-	for _, w := range newWriters(*seed) {
+	redis := launch.ForTest(t, oracle, "--save", "", "--appendonly", "no")
+	for _, w := range newWriters(*seed, timed) {
 		if w.generator.largest > 1000 {
 			continue // it differs from the others in nothing but the time that it takes
 		}
@@ -77,7 +86,7 @@ func TestSettleFindsWhatIsWrong(t *testing.T) {
 		{"out of order", []Unit{acknowledged, {Requests: [][]string{{"srem", "t0", "a"}}}}, "t0"},
 		{"an expiry lost", []Unit{acknowledged, {Requests: [][]string{{"pexpireat", "t0", "4102444800000"}}}}, "t0"},
 	} {
-		w := NewWriter("writer", 1, "", []int{0}, false, 1, 10)
+		w := NewWriter("writer", 1, "", []int{0}, false, true, 1, 10)
 		w.state.Apply(acknowledged)
 		w.flight = []Unit{transaction, pop}
 		data := NewState([]int{0})
@@ -93,7 +102,7 @@ func TestSettleFindsWhatIsWrong(t *testing.T) {
 
 // TestSettleTakesTheStateThatIsThere: the next round begins with what the server has.
 func TestSettleTakesTheStateThatIsThere(t *testing.T) {
-	w := NewWriter("writer", 1, "", []int{0, 1}, true, 1, 10)
+	w := NewWriter("writer", 1, "", []int{0, 1}, true, true, 1, 10)
 	data := NewState([]int{0, 1})
 	for _, request := range [][]string{{"set", "s0", "x"}, {"swapdb", "0", "1"}, {"flushdb"}} {
 		w.flight = append(w.flight, Unit{Requests: [][]string{request}})

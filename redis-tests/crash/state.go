@@ -22,16 +22,17 @@ type Value struct {
 	text    string            // of a string
 	list    []string          // of a list
 	fields  map[string]string // of a hash; of a set, with empty values; of a sorted set, with integer scores
+	times   map[string]int64  // of a hash's fields that expire
 	expires int64             // Unix milliseconds; 0 is never
 }
 
 func newValue(kind string) *Value {
-	return &Value{kind: kind, fields: map[string]string{}}
+	return &Value{kind: kind, fields: map[string]string{}, times: map[string]int64{}}
 }
 
 func (v *Value) clone() *Value {
 	other := *v
-	other.list, other.fields = slices.Clone(v.list), maps.Clone(v.fields)
+	other.list, other.fields, other.times = slices.Clone(v.list), maps.Clone(v.fields), maps.Clone(v.times)
 	return &other
 }
 
@@ -40,7 +41,7 @@ func (v *Value) size() int {
 	switch v.kind {
 	case kindString:
 		return len(v.text)
-	case kindList:
+	case kindList, kindStream:
 		return len(v.list)
 	}
 	return len(v.fields)
@@ -52,7 +53,8 @@ func (v *Value) has(field string) bool {
 }
 
 func (v *Value) equal(other *Value) bool {
-	return v.kind == other.kind && v.expires == other.expires && v.text == other.text && slices.Equal(v.list, other.list) && maps.Equal(v.fields, other.fields)
+	return v.kind == other.kind && v.expires == other.expires && v.text == other.text && slices.Equal(v.list, other.list) && maps.Equal(v.fields, other.fields) &&
+		maps.Equal(v.times, other.times)
 }
 
 // String shows a value, its middle left out when it is long.
@@ -63,10 +65,15 @@ func (v *Value) String() string {
 	case kindString:
 	case kindList:
 		text = strings.Join(v.list, " ")
+	case kindStream:
+		text = fmt.Sprintf("group at %q, pending %v, entries %s", v.text, v.fields, strings.Join(v.list, " "))
 	default:
 		var parts []string
 		for _, field := range slices.Sorted(maps.Keys(v.fields)) {
 			parts = append(parts, field+"="+v.fields[field])
+			if at := v.times[field]; at != 0 {
+				parts = append(parts, fmt.Sprintf("until %d", at))
+			}
 		}
 		text = strings.Join(parts, " ")
 	}
@@ -94,8 +101,19 @@ func NewState(databases []int) *State {
 // expire removes what has expired by now, Unix milliseconds.
 func (s *State) expire(now int64) {
 	for _, keys := range s.databases {
-		maps.DeleteFunc(keys, func(_ string, v *Value) bool { return v.expires != 0 && v.expires <= now })
+		maps.DeleteFunc(keys, func(_ string, v *Value) bool { return v.expires != 0 && v.expires <= now || v.expireFields(now) })
 	}
+}
+
+// expireFields removes fields that have expired, and tells whether they were the last.
+func (v *Value) expireFields(now int64) (empty bool) {
+	for field, at := range v.times {
+		if at <= now {
+			v.removeField(field)
+			empty = len(v.fields) == 0
+		}
+	}
+	return empty
 }
 
 // differences lists what differs between two states, in at most a few lines; none when they are equal.
@@ -129,7 +147,7 @@ func (s *State) get(key, kind string) (v *Value, existed bool) {
 
 // put stores a value; a collection without elements is no key.
 func (s *State) put(key string, v *Value) {
-	if v.kind != kindString && v.size() == 0 {
+	if v.kind != kindString && v.kind != kindStream && v.size() == 0 {
 		delete(s.databases[s.selected], key)
 		return
 	}

@@ -29,10 +29,10 @@ type Writer struct {
 }
 
 // NewWriter returns a Writer for the keys with a prefix in some databases.
-func NewWriter(name string, seed uint64, prefix string, databases []int, owner bool, depth, largest int) *Writer {
+func NewWriter(name string, seed uint64, prefix string, databases []int, owner, timed bool, depth, largest int) *Writer {
 	random := rand.New(rand.NewPCG(seed, uint64(databases[0])))
 	return &Writer{name: name, prefix: prefix, databases: databases, random: random, depth: depth, state: NewState(databases),
-		generator: NewGenerator(random, prefix, databases, owner, largest)}
+		generator: NewGenerator(random, prefix, databases, owner, timed, largest)}
 }
 
 // owns tells whether a key is the writer's.

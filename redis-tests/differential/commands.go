@@ -56,6 +56,16 @@ var families = []family{
 		"eval_ro {caller} 0 get {string}", "eval_ro {caller} 0 set {string} {value}", "eval {program} 2 {counter} {string} <{value}>+",
 		"eval {program} 0", "eval {program} 2 {key} {key} {value}",
 	}},
+	// A library has one function, for Redis lists them in any order.
+	{"functions", 6, []string{
+		"function load [replace] {library}", "function load replace {library}", "function delete {libraryname}", "function list [libraryname {pattern}] [withcode]",
+		"function list libraryname {libraryname} [withcode]", "function dump", "function stats", "function flush [sync|async]", "function restore {value} [flush|append|replace]",
+		"function kill", "function {name}", "fcall {function} 0 set {string} {value}", "fcall {function} 0 get {string}", "fcall {function} 1 {counter} incrby {counter} {integer}",
+		"fcall {function} 0 hset {hash} <{field} {value}>+", "fcall {function} 0 hget {hash} {field}", "fcall {function} 0 rpush {list} <{value}>+",
+		"fcall {function} 0 lrange {list} {index} {index}", "fcall {function} 0 sadd {set} <{member}>+", "fcall {function} 0 zadd {zset} {number} {member}",
+		"fcall {function} 0 del <{key}>+", "fcall {function} 0 rename {key} {key}", "fcall {function} 0 nosuch {value}", "fcall {function} 0", "fcall {function} {number} {key}",
+		"fcall_ro {function} 0 get {string}", "fcall_ro {function} 0 set {string} {value}", "fcall_ro {function} 1 {key} type {key}", "command getkeys fcall {function} {small} {key} {key}",
+	}},
 	{"expiry", 9, []string{
 		"expire {key} {seconds} [nx|xx|gt|lt] [xx|gt]", "pexpire {key} {milliseconds} [nx|xx|gt|lt]", "expireat {key} {unix} [nx|xx|gt|lt] [xx|lt]",
 		"pexpireat {key} {unixms} [nx|xx|gt|lt]", "ttl {key}", "pttl {key}", "expiretime {key}", "pexpiretime {key}", "persist {key}", "persist {key}",

@@ -23,7 +23,7 @@ type exchange struct {
 func (x *exchange) name() string {
 	name := strings.ToLower(x.line[0])
 	switch name {
-	case "object", "client", "config", "command", "debug", "memory":
+	case "object", "client", "config", "command", "debug", "memory", "function":
 		if len(x.line) > 1 {
 			return name + "|" + strings.ToLower(x.line[1])
 		}

@@ -166,8 +166,10 @@ func (s *side) begin(epoch uint64, patience time.Duration) error {
 	if err := s.dial(patience); err != nil {
 		return err
 	}
-	if _, err := s.connections[0].Must("flushall"); err != nil {
-		return err
+	for _, empty := range [][]string{{"flushall"}, {"function", "flush"}} {
+		if _, err := s.connections[0].Must(empty...); err != nil {
+			return err
+		}
 	}
 	if !s.server.Program.IsRedis {
 		// What a crash in this epoch makes it repeat from its log is to have been done under this epoch's limits.

@@ -39,6 +39,9 @@ func init() {
 		"command":       func(g *Generator) []string { return g.plainCommand() },
 		"caller":        one(func(g *Generator) string { return pick(g, callers...) }),
 		"program":       one(func(g *Generator) string { return pick(g, programs...) }),
+		"library":       one(func(g *Generator) string { return pick(g, libraries...) }),
+		"libraryname":   one(func(g *Generator) string { return pick(g, "call", "caught", "read", "types", "none") }),
+		"function":      one(func(g *Generator) string { return pick(g, "call", "call", "caught", "read", "types", "CALL", "none") }),
 		"badnumber":     one(func(g *Generator) string { return pick(g, badNumbers...) }),
 		"badcursor":     one(func(g *Generator) string { return pick(g, "abc", "-x", "1.5", "18446744073709551616", "1a") }),
 		"name":          one(name), "option": one(option),
@@ -62,6 +65,16 @@ var programs = []string{
 	`local t = {} for i = 1, 20 do t[i] = redis.call("exists", "string" .. i) + redis.call("exists", "hash" .. i) end return t`,
 	`if redis.call("type", KEYS[1]).ok == "string" then return redis.call("get", KEYS[1]) end return redis.call("del", KEYS[1], KEYS[2])`,
 	`error("an error of " .. #KEYS .. " keys")`, `return {KEYS, ARGV}`,
+}
+
+// libraries are sources of libraries, of which some can't be loaded. Their functions run the command that their arguments are.
+var libraries = []string{
+	"#!lua name=call\nredis.register_function('call', function(keys, args) return redis.call(unpack(args)) end)",
+	"#!lua name=call\nredis.register_function{function_name='call', callback=function(keys, args) return {redis.call(unpack(args)), #keys} end, description='another version'}",
+	"#!lua name=caught\nlocal function run(args) return redis.pcall(unpack(args)) end\nredis.register_function('caught', function(keys, args) return run(args) end)",
+	"#!LUA name=read\nredis.register_function{function_name='read', callback=function(keys, args) return redis.call(unpack(args)) end, flags={'no-writes', 'allow-stale'}}",
+	"#!lua name=types\nlocal names = {'a', 'b'}\nredis.register_function('types', function(keys, args) redis.setresp(3) return {names[1], type(redis.pcall(unpack(args)))} end)",
+	"#!lua name=other\nredis.register_function('Call', function() return 1 end)", "#!lua name=broken\nredis.call('get', 'x')", "#!lua name=empty\n", "#!lua name=wrong\n)", "return 1",
 }
 
 func pick[T any](g *Generator, values ...T) T { return values[g.below(len(values))] }

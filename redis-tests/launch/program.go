@@ -27,7 +27,8 @@ const (
 	BinaryVariable = "KEDIS_BINARY"
 	// BuildVariable holds flags for go build, such as "-race".
 	BuildVariable = "KEDIS_BUILD"
-	// OracleVariable names the redis-server to compare with, if it isn't the one in PATH.
+	// OracleVariable names the redis-server to compare with, if it isn't the one in PATH. Behind it and _ stands the name of a newer one:
+	// KEDIS_ORACLE_REDIS8 is a Redis 8.0, KEDIS_ORACLE_VALKEY9 a Valkey 9.
 	OracleVariable = "KEDIS_ORACLE"
 )
 
@@ -37,8 +38,11 @@ type Program struct {
 	IsRedis bool     // a redis-server or a descendant of it, and not Kedis
 }
 
-// redisOptions make a redis-server keep nothing and answer DEBUG, as the tests need it.
-var redisOptions = []string{"--save", "", "--appendonly", "no", "--loglevel", "warning", "--enable-debug-command", "yes"}
+// debugOptions make a server answer DEBUG, as the tests need it.
+var debugOptions = []string{"--enable-debug-command", "yes"}
+
+// redisOptions make a redis-server keep nothing.
+var redisOptions = []string{"--save", "", "--appendonly", "no", "--loglevel", "warning"}
 
 // Oracle returns the redis-server whose replies are the expectation.
 func Oracle() (Program, error) {
@@ -51,6 +55,25 @@ func Oracle() (Program, error) {
 		return Program{}, fmt.Errorf("launch: the oracle is missing (scripts/install-dependencies.sh build test gets it, and KEDIS_ORACLE names it; make test does both): %w", err)
 	}
 	return Program{Line: []string{path}, IsRedis: true}, nil
+}
+
+// The names of newer oracles. Tests that want one are skipped without it, so what CI needs of them is recorded.
+const (
+	Redis8  = "redis8"
+	Valkey9 = "valkey9"
+)
+
+// NewerOracle returns a newer server than Oracle, by its name; false when the environment doesn't name one.
+func NewerOracle(name string) (program Program, given bool, err error) {
+	variable := OracleVariable + "_" + strings.ToUpper(name)
+	path := os.Getenv(variable)
+	if path == "" {
+		return Program{}, false, nil
+	}
+	if path, err = exec.LookPath(path); err != nil {
+		return Program{}, true, fmt.Errorf("launch: %s: %w", variable, err)
+	}
+	return Program{Line: []string{path}, IsRedis: true}, true, nil
 }
 
 // UnderTest returns the server under test: what the environment names, or else a kedis built from this tree.

@@ -57,7 +57,11 @@ func (p Program) Start(directory string, options ...string) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		server, err := p.startOnce(port, directory, options)
+		placed, err := withFreePort(options)
+		if err != nil {
+			return nil, err
+		}
+		server, err := p.startOnce(port, directory, placed)
 		// Between asking the kernel for a free port and using it another process may have taken it.
 		if portInUse(err) && attempt < portAttempts {
 			continue
@@ -93,9 +97,9 @@ func (p Program) Begin(directory string, options ...string) (*Server, error) {
 }
 
 func (p Program) begin(port int, directory string, options []string) (*Server, error) {
-	var defaults []string
+	defaults := debugOptions
 	if p.IsRedis {
-		defaults = redisOptions
+		defaults = slices.Concat(defaults, redisOptions)
 	}
 	placed := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", directory}
 	line := slices.Concat(p.Line, placed, defaults, options)
@@ -113,6 +117,26 @@ func (p Program) begin(port int, directory string, options []string) (*Server, e
 		close(s.exited)
 	}()
 	return s, nil
+}
+
+// FreePort stands for a free port in the options.
+const FreePort = "FREE-PORT"
+
+// withFreePort replaces it.
+func withFreePort(options []string) ([]string, error) {
+	place := slices.Index(options, FreePort)
+	if place < 0 {
+		return options, nil
+	}
+	port, err := freePort()
+	placed := slices.Clone(options)
+	placed[place] = strconv.Itoa(port)
+	return placed, err
+}
+
+// TLSAddress is where the server that was started with a tls-port takes connections with TLS.
+func (s *Server) TLSAddress() string {
+	return net.JoinHostPort("127.0.0.1", s.Options[slices.Index(s.Options, "--tls-port")+1])
 }
 
 func freePort() (int, error) {
@@ -273,6 +297,19 @@ func MustOracle(t testing.TB) Program {
 	program, err := Oracle()
 	if err != nil {
 		t.Fatal(err)
+	}
+	return program
+}
+
+// MustNewerOracle is NewerOracle, skipping the test when there is none.
+func MustNewerOracle(t testing.TB, name string) Program {
+	t.Helper()
+	program, given, err := NewerOracle(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !given {
+		t.Skipf("%s_%s names no server", OracleVariable, strings.ToUpper(name))
 	}
 	return program
 }

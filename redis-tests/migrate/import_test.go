@@ -280,7 +280,7 @@ func TestImportRefuses(t *testing.T) {
 		{4, "manifest", directory + "/..", to},
 		{5, "password", s.rdb, []string{"--to", server.Address}},
 		{5, "refused", s.rdb, []string{"--to", "127.0.0.1:1"}},
-		{8, "FCALL", write("function", request("SET", "a", "1")+request("FCALL", "f", "1", "x")), to},
+		{8, "TS.ADD", write("unknown", request("SET", "a", "1")+request("TS.ADD", "f", "1", "x")), to},
 		{8, "--on-flush", write("flush", request("SET", "a", "1")+request("FLUSHALL")), to},
 	} {
 		fails(t, c.code, c.says, append([]string{"import", c.file}, c.options...)...)

@@ -99,6 +99,31 @@ func TestSnapshotOfCommands(t *testing.T) {
 	}
 }
 
+// TestSnapshotOfFieldsThatExpire compares the times that a replica has, of a small hash and of one that comes in pieces.
+func TestSnapshotOfFieldsThatExpire(t *testing.T) {
+	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
+	c := primary.MustDial(t)
+	asked := map[string][]string{"small": {"a", "b", "c"}}
+	do(t, c, "HSET", "small", "a", "1", "b", "2", "c", "3")
+	do(t, c, "HPEXPIREAT", "small", "4102444800001", "FIELDS", "1", "b")
+	for i := range 3000 {
+		field := fmt.Sprintf("field%d", i)
+		do(t, c, "HSET", "large", field, strings.Repeat("v", 50))
+		if asked["large"] = append(asked["large"], field); i%2 == 0 {
+			do(t, c, "HPEXPIREAT", "large", strconv.Itoa(4102444800000+i), "FIELDS", "1", field)
+		}
+	}
+	follow(t, replica, primary.Port)
+	converge(t, primary, replica)
+	equal(t, primary, replica)
+	for key, fields := range asked {
+		words := append([]string{"HPEXPIRETIME", key, "FIELDS", strconv.Itoa(len(fields))}, fields...)
+		if want, got := do(t, c, words...), do(t, replica.MustDial(t), words...); string(want.Raw) != string(got.Raw) {
+			t.Errorf("the fields of %s expire at %s on the replica, on the primary at %s", key, got.Raw, want.Raw)
+		}
+	}
+}
+
 // newReader attaches to a primary and reads its answer to PSYNC.
 func newReader(t *testing.T, primary *launch.Server, tells ...string) *dialogue {
 	t.Helper()

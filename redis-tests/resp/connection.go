@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
@@ -22,7 +23,21 @@ func Dial(address string, timeout time.Duration) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resp: %w", err)
 	}
-	return &Connection{network: network, reader: bufio.NewReaderSize(network, 1<<16), timeout: timeout}, nil
+	return NewConnection(network, timeout), nil
+}
+
+// DialTLS is Dial with TLS.
+func DialTLS(address string, timeout time.Duration, config *tls.Config) (*Connection, error) {
+	network, err := tls.DialWithDialer(&net.Dialer{Timeout: timeout}, "tcp", address, config)
+	if err != nil {
+		return nil, fmt.Errorf("resp: %w", err)
+	}
+	return NewConnection(network, timeout), nil
+}
+
+// NewConnection makes a client's connection of one that is there.
+func NewConnection(network net.Conn, timeout time.Duration) *Connection {
+	return &Connection{network: network, reader: bufio.NewReaderSize(network, 1<<16), timeout: timeout}
 }
 
 // AppendRequest appends a request with the given arguments, as an array of bulk strings.

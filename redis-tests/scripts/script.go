@@ -18,6 +18,8 @@
 // Replies are shown as resp.Reply's String says: exactly, type and bytes. [n] names the connection, 1 when it is left out; each is opened
 // when it is first used. Lines that begin with @ give directions:
 //
+//	@oracle redis8|valkey9    the server whose replies these are, when 7.0 is too old; it comes first. KEDIS_ORACLE_REDIS8 and
+//	                          KEDIS_ORACLE_VALKEY9 name them; without that only the replies that were recorded are compared
 //	@options --name value …   options for the server, before the first request of the script
 //	@resp 2|3                 the protocol, from here on, of all connections
 //	@sleep 20ms               waits
@@ -55,6 +57,7 @@ const (
 
 // Script is a parsed script. Its lines stay what they were, so that rewriting it changes nothing but replies.
 type Script struct {
+	Oracle  string   // the name of a newer oracle; empty: Redis 7.0
 	Options []string // for the server
 	Blocks  []Block
 	trailer []string // the lines after the last block
@@ -107,7 +110,7 @@ func Parse(text string) (*Script, error) {
 		s.Blocks = append(s.Blocks, block)
 		i = end
 	}
-	return s, s.takeOptions()
+	return s, s.takeSettings()
 }
 
 func isFiller(line string) bool {
@@ -170,7 +173,7 @@ var parameters = map[string]struct {
 	count   int
 	request bool
 }{
-	"options": {0, true}, "resp": {1, false}, "sleep": {1, false}, "close": {0, false}, "raw": {0, true}, "silent": {0, true}, "waiting": {0, true}, "read": {1, false},
+	"oracle": {1, false}, "options": {0, true}, "resp": {1, false}, "sleep": {1, false}, "close": {0, false}, "raw": {0, true}, "silent": {0, true}, "waiting": {0, true}, "read": {1, false},
 	"unordered": {0, true}, "unordered-pairs": {0, true}, "unordered-scan": {0, true}, "unordered-scan-pairs": {0, true},
 	"shape": {0, true}, "find": {1, true}, "between": {2, true}, "save": {1, true},
 }
@@ -189,7 +192,7 @@ func (r *Request) takeDirective(words []string) ([]string, error) {
 		r.Pause, err = time.ParseDuration(words[0])
 	case "find", "read":
 		r.Pattern, err = regexp.Compile(words[0])
-	case "resp", "save":
+	case "resp", "save", "oracle":
 		r.Name = words[0]
 	case "between":
 		if r.Low, err = strconv.ParseInt(words[0], 10, 64); err == nil {
@@ -199,22 +202,24 @@ func (r *Request) takeDirective(words []string) ([]string, error) {
 	return words[form.count:], err
 }
 
-// takeOptions moves @options out of the first block.
-func (s *Script) takeOptions() error {
-	for i := range s.Blocks {
-		requests := s.Blocks[i].Requests
-		for j, request := range requests {
-			if request.Directive != "options" {
-				continue
-			}
-			if i > 0 || j > 0 {
-				return fmt.Errorf("line %d: scripts: @options must come first", s.Blocks[i].Line)
-			}
-			s.Options = request.Arguments
-		}
+// takeSettings moves @oracle and @options, which may come first, out of the first block.
+func (s *Script) takeSettings() error {
+	if len(s.Blocks) == 0 {
+		return nil
 	}
-	if s.Options != nil {
-		s.Blocks[0].Requests = s.Blocks[0].Requests[1:]
+	first := &s.Blocks[0]
+	if len(first.Requests) > 0 && first.Requests[0].Directive == "oracle" {
+		s.Oracle, first.Requests = first.Requests[0].Name, first.Requests[1:]
+	}
+	if len(first.Requests) > 0 && first.Requests[0].Directive == "options" {
+		s.Options, first.Requests = first.Requests[0].Arguments, first.Requests[1:]
+	}
+	for i := range s.Blocks {
+		for _, request := range s.Blocks[i].Requests {
+			if request.Directive == "oracle" || request.Directive == "options" {
+				return fmt.Errorf("line %d: scripts: @%s must come first", s.Blocks[i].Line, request.Directive)
+			}
+		}
 	}
 	return nil
 }

@@ -3,7 +3,7 @@
 // (https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/); access to databases is Valkey 9.1's.
 //
 // It knows commands only as names with categories and numbers (Vocabulary), and requests only through an interface
-// (Request), and imports the standard library and internal/glob. What becomes of clients whose user has changed is up to who
+// (Request), and imports the standard library, server/quota, internal/glob and internal/number. What becomes of clients whose user has changed is up to who
 // changes the user.
 package access
 

@@ -36,14 +36,15 @@ const (
 	DeniedAuthentication
 	DeniedChannel
 	DeniedDatabase
+	DeniedCertificate // names no user
 )
 
 // Unrestricted reports whether everything is allowed, so that no request needs to be looked at.
 func (r *Rules) Unrestricted() bool { return r.unrestricted }
 
-// seal ends the making of rules.
-func (r *Rules) seal() *Rules {
-	r.unrestricted = slices.ContainsFunc(r.selectors, func(s selector) bool { return s.unrestricted() })
+// seal ends the making of rules. With limits on databases all requests have to be looked at.
+func (r *Rules) seal(limited bool) *Rules {
+	r.unrestricted = !limited && r.rates == (rates{}) && slices.ContainsFunc(r.selectors, func(s selector) bool { return s.unrestricted() })
 	return r
 }
 

@@ -32,6 +32,20 @@ func (r *Rules) Passwords() []string {
 	return hashes
 }
 
+// Rates are how many requests, and bytes of requests and replies, the user may ask for in a second; 0 is any number.
+func (r *Rules) Rates() (requests, traffic int64) { return r.rates.requests, r.rates.traffic }
+
+// rateRules are empty for what a new user has.
+func (r *Rules) rateRules() (rules []string) {
+	if r.rates.requests > 0 {
+		rules = append(rules, "requests="+strconv.FormatInt(r.rates.requests, 10))
+	}
+	if r.rates.traffic > 0 {
+		rules = append(rules, "traffic="+strconv.FormatInt(r.rates.traffic, 10))
+	}
+	return rules
+}
+
 // Selector describes a set of rules.
 type Selector struct {
 	Commands, Keys, Channels string
@@ -111,7 +125,7 @@ func (r *Rules) String() string {
 	for _, hash := range r.Passwords() {
 		rules = append(rules, "#"+hash)
 	}
-	rules = append(rules, r.selectors[0].String())
+	rules = append(append(rules, r.rateRules()...), r.selectors[0].String())
 	for i := range r.selectors[1:] {
 		rules = append(rules, "("+r.selectors[i+1].String()+")")
 	}

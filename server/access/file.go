@@ -61,7 +61,7 @@ func (u *Users) replace(shown, content string) (changed []*User, err error) {
 			u.add(name, rules)
 			continue
 		}
-		user.rules.Store(rules.seal())
+		user.take(rules, u.limited)
 		changed = append(changed, user)
 	}
 	return changed, nil

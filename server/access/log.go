@@ -32,7 +32,7 @@ type Log struct {
 	mu      sync.Mutex
 	entries []*Entry // the latest first
 	nextID  int64
-	totals  [DeniedDatabase + 1]int64
+	totals  [DeniedCertificate + 1]int64
 }
 
 // NewLog makes a log of at most limit() entries; a smaller limit takes effect with the next new entry.
@@ -93,7 +93,7 @@ func (l *Log) Total(reason Reason) int64 {
 func (l *Log) ResetTotals() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.totals = [DeniedDatabase + 1]int64{}
+	l.totals = [DeniedCertificate + 1]int64{}
 }
 
 // Reset removes all entries.

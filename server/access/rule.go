@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+
+	"kedis/internal/number"
 )
 
 // RuleError is why a rule is refused, in Redis's words.
@@ -22,6 +24,7 @@ const (
 	errNoSuchPassword = RuleError("The password you are trying to remove from the user does not exist")
 	errPasswordHash   = RuleError("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
 	errFirstArgument  = RuleError("Allowing first-arg of a subcommand is not supported")
+	errRate           = RuleError("A rate must be a number, with a unit if need be, and 0 for none")
 	errDatabases      = RuleError("The databases must be numbers of databases, with commas between them")
 )
 
@@ -34,8 +37,12 @@ type Rules struct {
 	passwords  []password
 	selectors  []selector // the first is the user's own, the others stood in parentheses
 
+	rates        rates
 	unrestricted bool // see Unrestricted
 }
+
+// rates are how much a user may ask for in a second; 0 is everything.
+type rates struct{ requests, traffic int64 }
 
 // payloads says whether what RESTORE brings is to be looked at. Here it always is.
 type payloads uint8
@@ -93,6 +100,11 @@ func (a *author) apply(r *Rules, rule string) error {
 	case rule[0] == '(' && rule[len(rule)-1] == ')':
 		return a.addSelector(r, rule[1:len(rule)-1])
 	}
+	if name, amount, found := strings.Cut(rule, "="); found {
+		if rate := r.rates.named(name); rate != nil {
+			return setRate(rate, amount)
+		}
+	}
 	return a.applyTo(&r.selectors[0], rule)
 }
 
@@ -104,8 +116,29 @@ var userFlags = map[string]func(*author, *Rules){
 	"resetpass":             func(_ *author, r *Rules) { r.noPassword, r.passwords = false, nil },
 	"skip-sanitize-payload": func(_ *author, r *Rules) { r.payloads = payloadsSkipped },
 	"sanitize-payload":      func(_ *author, r *Rules) { r.payloads = payloadsSanitized },
+	"resetrates":            func(_ *author, r *Rules) { r.rates = rates{} },
 	"clearselectors":        func(_ *author, r *Rules) { r.selectors = r.selectors[:1] },
 	"reset":                 func(a *author, r *Rules) { *r = *a.blank(); r.payloads = payloadsSanitized },
+}
+
+// named returns the rate that a rule calls so; nil if there is none.
+func (r *rates) named(name string) *int64 {
+	switch strings.ToLower(name) {
+	case "requests":
+		return &r.requests
+	case "traffic":
+		return &r.traffic
+	}
+	return nil
+}
+
+func setRate(rate *int64, text string) error {
+	amount, ok := number.ParseSize(text)
+	if !ok || text == "" || text[0] < '0' || text[0] > '9' || amount > 1<<62 {
+		return errRate
+	}
+	*rate = int64(amount)
+	return nil
 }
 
 func (a *author) addSelector(r *Rules, rules string) error {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"kedis/server/quota"
 )
 
 // DefaultName is the name of the user whom a connection belongs to that hasn't said who it is.
@@ -20,6 +22,16 @@ type User struct {
 	name  string
 	rules atomic.Pointer[Rules]
 	gone  atomic.Bool
+
+	// What the user has used of the rates that the rules have.
+	Requests, Traffic quota.Rate
+}
+
+// take gives the user rules.
+func (u *User) take(rules *Rules, limited bool) {
+	u.Requests.SetPerSecond(rules.rates.requests)
+	u.Traffic.SetPerSecond(rules.rates.traffic)
+	u.rules.Store(rules.seal(limited))
 }
 
 // Name is the user's name.
@@ -33,6 +45,9 @@ func (u *User) Unrestricted() bool { return u.rules.Load().unrestricted }
 
 // Gone reports whether the user was deleted. Such a user may do nothing.
 func (u *User) Gone() bool { return u.gone.Load() }
+
+// Enabled reports whether somebody may be the user.
+func (u *User) Enabled() bool { return u.rules.Load().enabled && !u.Gone() }
 
 // Open reports whether somebody who says nothing is taken for the user, if that is the default one.
 func (u *User) Open() bool {
@@ -65,6 +80,7 @@ type Users struct {
 	mu       sync.Mutex // held while users change
 	byName   map[string]*User
 	password string // the default user's, as SetDefaultPassword was told
+	limited  bool   // some database has limits
 }
 
 // NewUsers makes the default user, who may do everything. allChannels says whether a new user may listen to all channels;
@@ -94,7 +110,7 @@ func (u *Users) builtIn() *Rules {
 
 func (u *Users) add(name string, rules *Rules) *User {
 	user := &User{name: name}
-	user.rules.Store(rules.seal())
+	user.take(rules, u.limited)
 	u.byName[name] = user
 	return user
 }
@@ -176,7 +192,7 @@ func (u *Users) Set(name string, words []string) (*User, error) {
 	if user == nil {
 		return u.add(name, rules), nil
 	}
-	user.rules.Store(rules.seal())
+	user.take(rules, u.limited)
 	return user, nil
 }
 
@@ -223,7 +239,27 @@ func (u *Users) SetDefaultPassword(given string) {
 		rules.passwords = []password{sha256.Sum256([]byte(given))}
 	}
 	u.password = given
-	u.fallback.rules.Store(rules.seal())
+	u.fallback.take(rules, u.limited)
+}
+
+// SetLimited says whether some database has limits, so that requests of those who may do everything are looked at, too.
+func (u *Users) SetLimited(limited bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.limited = limited
+	for _, user := range u.byName {
+		user.take(user.Rules().clone(), limited)
+	}
+}
+
+// Each calls f with each user, in order.
+func (u *Users) Each(f func(*User)) {
+	u.mu.Lock()
+	users := slices.SortedFunc(maps.Values(u.byName), func(a, b *User) int { return strings.Compare(a.name, b.name) })
+	u.mu.Unlock()
+	for _, user := range users {
+		f(user)
+	}
 }
 
 // Line is a line of a configuration file that says what a user may do.
@@ -243,7 +279,7 @@ func (u *Users) Configure(lines []Line) (disabled []string, err error) {
 			return nil, fmt.Errorf("%s: user %s: %w", line.Place, name, err)
 		}
 		if name == DefaultName {
-			u.fallback.rules.Store(rules.seal())
+			u.fallback.take(rules, u.limited)
 		} else {
 			u.add(name, rules)
 		}

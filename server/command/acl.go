@@ -237,6 +237,13 @@ func cmdACLGetUser(c *Invocation) error {
 	if own.Databases != "" {
 		fields++
 	}
+	requests, traffic := rules.Rates()
+	if requests > 0 {
+		fields++
+	}
+	if traffic > 0 {
+		fields++
+	}
 	c.Reply.Map(fields)
 	c.Reply.BulkString("flags")
 	flags := rules.Flags()
@@ -247,6 +254,8 @@ func cmdACLGetUser(c *Invocation) error {
 	c.Reply.BulkString("passwords")
 	replyStrings(c, rules.Passwords())
 	replySelector(c, own)
+	replyRate(c, "requests", requests)
+	replyRate(c, "traffic", traffic)
 	c.Reply.BulkString("selectors")
 	c.Reply.Array(len(others))
 	for _, selector := range others {
@@ -269,6 +278,14 @@ func replySelector(c *Invocation, selector access.Selector) {
 	if selector.Databases != "" {
 		c.Reply.BulkString("databases")
 		c.Reply.BulkString(selector.Databases)
+	}
+}
+
+// replyRate replies a field that Redis doesn't have, and that is there if there is a rate.
+func replyRate(c *Invocation, name string, perSecond int64) {
+	if perSecond > 0 {
+		c.Reply.BulkString(name)
+		c.Reply.Integer(perSecond)
 	}
 }
 
@@ -298,7 +315,7 @@ func cmdACLLog(c *Invocation) error {
 }
 
 var denialReasons = [...]string{access.DeniedCommand: "command", access.DeniedKey: "key", access.DeniedAuthentication: "auth",
-	access.DeniedChannel: "channel", access.DeniedDatabase: "database"}
+	access.DeniedChannel: "channel", access.DeniedDatabase: "database", access.DeniedCertificate: "tls-cert"}
 
 func replyDenial(c *Invocation, e *access.Entry, now time.Time) {
 	r := c.Reply

@@ -37,7 +37,7 @@ func TestInfo(t *testing.T) {
 			seen[field] = true
 		}
 		want := []string{"Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Modules", "Commandstats",
-			"Errorstats", "Latencystats", "Cluster", "Keyspace", "Tier", "Binlog", "RocksDB"}
+			"Errorstats", "Latencystats", "Cluster", "Keyspace", "Limits", "Tier", "Binlog", "RocksDB"}
 		if !slices.Equal(sections, want) {
 			t.Errorf("the sections are %q, want %q", sections, want)
 		}

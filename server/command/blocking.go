@@ -54,6 +54,9 @@ func blockingZSetPop(name string, highest bool, summary string) Command {
 // parseSeconds reads a timeout in seconds, which may have a fraction. The time is rounded up to
 // milliseconds; 0 is for ever.
 func parseSeconds(word []byte) (time.Duration, error) {
+	if n, ok := number.ParseInt(word); ok && n >= 0 && n < math.MaxInt32 {
+		return time.Duration(n) * time.Second, nil
+	}
 	if _, ok := number.ParseLongDouble(word); !ok {
 		return 0, Error("ERR timeout is not a float or out of range")
 	}

@@ -552,7 +552,7 @@ func cmdClientUnpause(c *Invocation) error {
 	return nil
 }
 
-// cmdClientUnblock ends the waiting of WAIT and WAITAOF: there are no other blocking commands.
+// cmdClientUnblock ends a client's wait for others.
 func cmdClientUnblock(c *Invocation) error {
 	var reply error
 	switch {
@@ -575,13 +575,13 @@ func cmdClientUnblock(c *Invocation) error {
 func cmdClientReply(c *Invocation) error {
 	switch {
 	case equalFold(c.Args[2], "on"):
-		c.Session.ReplyMode = execute.ReplyOn
+		c.Session.SetReplyMode(execute.ReplyOn)
 		c.Reply.OK()
 	case equalFold(c.Args[2], "off"):
-		c.Session.ReplyMode = execute.ReplyOff
+		c.Session.SetReplyMode(execute.ReplyOff)
 	case equalFold(c.Args[2], "skip"):
 		if c.Session.ReplyMode != execute.ReplyOff {
-			c.Session.ReplyMode = execute.ReplySkipNext
+			c.Session.SetReplyMode(execute.ReplySkipNext)
 		}
 	default:
 		return ErrSyntax

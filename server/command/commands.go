@@ -346,7 +346,7 @@ func cmdCommandList(c *Invocation) error {
 	}
 	handle, count := c.Reply.BeginArray(), 0
 	c.Engine.Table.Each(func(command *Command) {
-		if wanted(command) {
+		if wanted(command) && !c.Engine.Table.TakenAway(command) {
 			c.Reply.BulkString(command.FullName())
 			count++
 		}

@@ -243,7 +243,7 @@ func cmdReset(c *Invocation) error {
 	s.NoTouch.Store(false)
 	c.Engine.WaitForReplicas(s, execute.ConfiguredReplicas)
 	c.Engine.SignOut(s)
-	s.ReplyMode = execute.ReplyOn
+	s.SetReplyMode(execute.ReplyOn)
 	c.Reply.SimpleString("RESET")
 	return nil
 }

@@ -57,6 +57,8 @@ func debugCommands() []debugCommand {
 		{"SET-ACTIVE-EXPIRE", 3, 3, nil, debugSetActiveExpire,
 			[]string{"SET-ACTIVE-EXPIRE <0|1>", "    Setting it to 0 disables expiring keys in background when they are not",
 				"    accessed (otherwise the Redis behavior). Setting it to 1 reenables back the", "    default."}},
+		{"SET-CLOCK", 3, 3, nil, debugSetClock,
+			[]string{"SET-CLOCK <milliseconds>", "    Have keys expire as if the system's clock were ahead, or behind."}},
 		{"SLEEP", 3, 3, planEverything, debugSleep,
 			[]string{"SLEEP <seconds>", "    Stop the server for <seconds>. Decimals allowed."}},
 		{"HELP", 2, 2, nil, debugHelp, []string{"HELP", "    Prints this help."}},
@@ -217,6 +219,19 @@ func debugSetActiveExpire(c *Invocation) error {
 	c.Reply.OK()
 	return nil
 }
+
+func debugSetClock(c *Invocation) error {
+	milliseconds, ok := number.ParseInt(c.Args[2])
+	if !ok || milliseconds > int64(mostSkew/time.Millisecond) || milliseconds < -int64(mostSkew/time.Millisecond) {
+		return ErrNotInteger
+	}
+	c.Engine.SkewClock(time.Duration(milliseconds) * time.Millisecond)
+	c.Reply.OK()
+	return nil
+}
+
+// mostSkew is 30 years.
+const mostSkew = 30 * 365 * 24 * time.Hour
 
 // debugSleep stops the server, as Redis does: nothing else runs meanwhile.
 func debugSleep(c *Invocation) error {

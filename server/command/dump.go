@@ -22,7 +22,7 @@ func dumpFamily() Family {
 		{Name: "restore", Arity: -4, Flags: Write | DenyOOM, Categories: CategoryKeyspace | CategoryDangerous,
 			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: cmdRestore,
 			Group: "generic", Since: "2.6.0", Complexity: complexity, Syntax: syntax,
-			Summary: "Makes a key of what DUMP returned, here or in Redis from 2.6 to 7.4."},
+			Summary: "Makes a key of what DUMP returned, here, in Redis from 2.6 to 8.0, or in Valkey."},
 		{Name: "restore-asking", Arity: -4, Flags: Write | DenyOOM | Asking, Categories: CategoryKeyspace | CategoryDangerous,
 			Keys: []KeySpec{oneKey(1, OW|Update)}, Run: cmdRestore,
 			Group: "server", Since: "3.0.0", Complexity: complexity, Syntax: syntax,
@@ -33,7 +33,6 @@ func dumpFamily() Family {
 		rdb.ErrCorrupt:         string(errPayload),
 		rdb.ErrEmpty:           string(errPayload),
 		storage.ErrDuplicate:   string(errPayload),
-		storage.ErrUnsupported: string(errPayload) + ": fields that expire are not supported",
 	}}
 }
 
@@ -191,7 +190,9 @@ func restore(c *Invocation, key []byte, old storage.Key, value *rdb.Value, at in
 	}
 	switch {
 	case at == 0 || at > c.Now || c.Applying():
-		c.Effect(wordRestore, key, formatInteger(at), c.Args[3], wordReplace, wordAbsTTL)
+		if err := repeatRestore(c, key, at); err != nil {
+			return err
+		}
 		c.DB.NotifyReplaced(key, old)
 		c.DB.Notify(keyevent.Restore, key)
 		return nil
@@ -203,6 +204,25 @@ func restore(c *Invocation, key []byte, old storage.Key, value *rdb.Value, at in
 	}
 	c.Txn.Rollback(&savepoint)
 	c.NoEffect()
+	return nil
+}
+
+// repeatRestore repeats a RESTORE elsewhere. A payload that a Redis 7.0 can't read goes on as what DUMP
+// makes of the value.
+func repeatRestore(c *Invocation, key []byte, at int64) error {
+	payload := c.Args[3]
+	if rdb.PayloadVersion(payload) > rdb.Version && !c.Applying() {
+		k, err := c.DB.LookupAny(key)
+		if err != nil {
+			return err
+		}
+		var own buffer.Writer
+		if err := c.DB.DumpTo(&own, k, rdb.NewPayloadWriter()); err != nil {
+			return err
+		}
+		payload = own.Bytes
+	}
+	c.Effect(wordRestore, key, formatInteger(at), payload, wordReplace, wordAbsTTL)
 	return nil
 }
 

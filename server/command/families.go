@@ -11,6 +11,7 @@ import (
 	"kedis/internal/config"
 	"kedis/server/execute"
 	"kedis/server/observe"
+	"kedis/server/script"
 	"kedis/storage"
 )
 
@@ -27,6 +28,8 @@ type kept struct {
 	payloads payloads
 	targets  targets
 	scripts  scripts
+
+	functions functions
 }
 
 // Stop ends what goes on in the background.
@@ -51,7 +54,9 @@ func keptBy(e *Engine) *kept { return e.Families.(*kept) }
 func NewEngine(store *storage.Store, c *config.Config, log execute.Log, logger hclog.Logger, reactors int) *Engine {
 	k := &kept{}
 	k.cursors.init()
-	k.scripts.init(c.ScriptMemory.Get)
+	o := script.Options{Memory: c.ScriptMemory.Get(), Version: execute.RedisVersion, Number: execute.RedisVersionNumber}
+	k.scripts.init(o)
+	k.functions.init(k.scripts.pool, o)
 	e := execute.NewEngine(store, c, log, logger, reactors, NewTable(), k)
 	e.Observer = observe.New(e)
 	e.Describe = func(s *Session, args [][]byte) string { return string(describeRunning(nil, s, args)) }
@@ -84,6 +89,7 @@ func families() []Family {
 		replicationFamily(),
 		pubSubFamily(),
 		scriptFamily(),
+		functionFamily(),
 		debugFamily(),
 		configFamily(),
 		aclFamily(),

@@ -2,6 +2,7 @@ package command
 
 import (
 	"math"
+	"slices"
 
 	"kedis/internal/keyevent"
 	"kedis/internal/number"
@@ -11,7 +12,7 @@ import (
 
 func hashFamily() Family {
 	return Family{
-		Commands: append(hashReads(), hashWrites()...),
+		Commands: slices.Concat(hashReads(), hashWrites(), hashExpiryCommands()),
 		Errors: map[error]string{
 			storage.ErrFieldNotInteger: "ERR hash value is not an integer",
 			storage.ErrFieldNotFloat:   "ERR hash value is not a float",
@@ -168,7 +169,11 @@ func cmdHGetAll(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	c.Reply.Map(h.Len())
+	live, err := h.Live()
+	if err != nil {
+		return err
+	}
+	c.Reply.Map(live)
 	return h.All(false, func(field, value []byte) bool {
 		c.Reply.Bulk(field)
 		c.Reply.Bulk(value)
@@ -181,7 +186,11 @@ func cmdHKeys(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	c.Reply.Array(h.Len())
+	live, err := h.Live()
+	if err != nil {
+		return err
+	}
+	c.Reply.Array(live)
 	return h.All(true, func(field, _ []byte) bool {
 		c.Reply.Bulk(field)
 		return true
@@ -193,7 +202,11 @@ func cmdHVals(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	c.Reply.Array(h.Len())
+	live, err := h.Live()
+	if err != nil {
+		return err
+	}
+	c.Reply.Array(live)
 	return h.All(false, func(_, value []byte) bool {
 		c.Reply.Bulk(value)
 		return true
@@ -235,11 +248,15 @@ func replyRandomField(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	if !h.Exists() {
+	live, err := h.Live()
+	if err != nil {
+		return err
+	}
+	if live == 0 {
 		c.Reply.Null()
 		return nil
 	}
-	field, err := h.Random()
+	field, err := h.Random(live)
 	if err != nil {
 		return err
 	}
@@ -252,11 +269,15 @@ func replyRandomFields(c *Invocation, count int64, withValues bool) error {
 	if err != nil {
 		return err
 	}
-	if !h.Exists() {
+	live, err := h.Live()
+	if err != nil {
+		return err
+	}
+	if live == 0 {
 		c.Reply.Array(0)
 		return nil
 	}
-	n, repeated := sampleSize(count, h.Len())
+	n, repeated := sampleSize(count, live)
 	pick := h.RandomDistinct
 	if repeated {
 		pick = h.RandomRepeated
@@ -268,7 +289,7 @@ func replyRandomFields(c *Invocation, count int64, withValues bool) error {
 		c.Reply.Array(n)
 	}
 	limit := newSampleLimit(c, repeated)
-	err = pick(uint64(n), !withValues, func(field, value []byte) bool {
+	err = pick(uint64(n), live, !withValues, func(field, value []byte) bool {
 		if nested {
 			c.Reply.Array(2)
 		}
@@ -417,6 +438,9 @@ func cmdHIncrByFloat(c *Invocation) error {
 	}
 	c.Reply.Bulk(sum)
 	c.Effect(wordHSet, c.Args[1], c.Args[2], sum)
+	if err := repeatExpiry(c, &h, c.Args[2]); err != nil {
+		return err
+	}
 	return h.Save(keyevent.HIncrByFloat)
 }
 

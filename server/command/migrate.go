@@ -100,6 +100,11 @@ func cmdMigrate(c *Invocation) error {
 	if err != nil {
 		return err
 	}
+	if c.Engine.Config.TLSReplication.Get() {
+		if m.to.encryption, err = c.Engine.TLS.Client(); err != nil {
+			return Errorf("ERR %v", err)
+		}
+	}
 	end, ok := keptBy(c.Engine).targets.begin()
 	if !ok {
 		return errMigrateStopped

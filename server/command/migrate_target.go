@@ -3,6 +3,8 @@ package command
 import (
 	"bufio"
 	"cmp"
+	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"kedis/internal/resp"
+	"kedis/internal/secure"
 )
 
 // destination is where MIGRATE brings keys to.
@@ -19,6 +22,7 @@ type destination struct {
 	user, password string // an empty password: the target asks for none
 	database       int64
 	timeout        time.Duration // the longest that nothing may happen
+	encryption     *tls.Config   // nil: there is none
 }
 
 // target is a connection to the server that keys are brought to.
@@ -34,7 +38,14 @@ type target struct {
 }
 
 // targetAddress tells which connections may stand for each other.
-type targetAddress struct{ host, port, user, password string }
+type targetAddress struct {
+	host, port, user, password string
+	encryption                 *tls.Config
+}
+
+func (to *destination) address() targetAddress {
+	return targetAddress{to.host, to.port, to.user, to.password, to.encryption}
+}
 
 // targetError says that the target can't be reached, or doesn't answer.
 type targetError struct {
@@ -86,7 +97,7 @@ const (
 
 // take returns a connection that is authenticated and has selected the database.
 func (p *targets) take(to destination) (*target, error) {
-	t := p.reuse(targetAddress{to.host, to.port, to.user, to.password})
+	t := p.reuse(to.address())
 	if t == nil {
 		var err error
 		if t, err = dialTarget(to); err != nil {
@@ -212,7 +223,7 @@ func dialTarget(to destination) (*target, error) {
 	if to.host == "" {
 		return nil, &targetError{reply: errConnecting, cause: errors.New("no host")}
 	}
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort(to.host, strconv.FormatUint(port, 10)), to.timeout)
+	conn, err := to.dial(net.JoinHostPort(to.host, strconv.FormatUint(port, 10)))
 	var unreachable net.Error
 	var unknown *net.DNSError
 	switch {
@@ -222,10 +233,27 @@ func dialTarget(to destination) (*target, error) {
 	default:
 		return nil, &targetError{reply: errWriting, cause: err} // where Redis notices
 	}
-	t := &target{conn: conn, database: -1, at: targetAddress{to.host, to.port, to.user, to.password}}
+	t := &target{conn: conn, database: -1, at: to.address()}
 	t.buffer = bufio.NewWriterSize(timedWriter{t}, targetBuffer)
 	t.replies = resp.NewReader(timedReader{t}, longestAnswer)
 	return t, nil
+}
+
+// dial connects, within the timeout.
+func (to *destination) dial(address string) (net.Conn, error) {
+	deadline := time.Now().Add(to.timeout)
+	conn, err := net.DialTimeout("tcp", address, to.timeout)
+	if err != nil || to.encryption == nil {
+		return conn, err
+	}
+	if err := conn.SetDeadline(deadline); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	encrypted, err := secure.Connect(context.Background(), conn, to.encryption)
+	if err != nil {
+		return nil, err
+	}
+	return encrypted, conn.SetDeadline(time.Time{})
 }
 
 // prepare authenticates and selects. Unlike Redis it waits for the replies: after a SELECT that fails, keys

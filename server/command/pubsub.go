@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"slices"
 
 	"kedis/internal/glob"
@@ -182,7 +181,7 @@ func cmdSPublish(c *Invocation) error {
 
 func publish(c *Invocation, receivers execute.Receivers) {
 	c.Reply.Integer(int64(receivers.Count()))
-	c.Publish(receivers, bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2]))
+	c.Publish(receivers, c.Args[1], c.Args[2])
 	if !c.Txn.Mode().Replica && c.Engine.HasReplicas() {
 		c.Effect(c.Args...)
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -173,7 +174,8 @@ func detach(c *Invocation, client psync.Replica) error {
 		return err
 	}
 	client.Address = c.Session.Peer.RemoteAddress()
-	session, spoken := c.Session, c.Engine.Table.Named([]byte("replconf"))
+	session := c.Session
+	spoken, _ := c.Engine.Table.LookupEffect([][]byte{[]byte("replconf")})
 	client.Heard = func() {
 		session.LastCommand.Store(spoken)
 		session.LastActive.Store(time.Now().UnixMilli())
@@ -221,14 +223,40 @@ func takeReplicaOption(r *psync.Replica, option, value []byte) error {
 		r.EOF = r.EOF || equalFold(value, "eof")
 		r.Resumes = r.Resumes || equalFold(value, "psync2")
 		r.Commands = r.Commands || equalFold(value, "kedis-snapshot")
+	case equalFold(option, "version"):
+		return takeVersion(r, value)
 	case equalFold(option, "rdb-only"):
 		return flagOf(value, &r.OnlyRDB)
 	case equalFold(option, "rdb-filter-only"):
-		r.NoKeys = true // functions, or nothing: there are none
+		return takeFilter(r, string(value))
 	case equalFold(option, "ack"), equalFold(option, "getack"):
 	default:
 		return Errorf("ERR Unrecognized REPLCONF option: %s", execute.Clip(option, 128))
 	}
+	return nil
+}
+
+// takeFilter takes what a snapshot is to have: nothing, or functions.
+func takeFilter(r *psync.Replica, only string) error {
+	r.NoKeys, r.NoFunctions = true, true
+	for _, what := range strings.Fields(only) {
+		if !strings.EqualFold(what, "functions") {
+			return Errorf("ERR Unsupported rdb-filter-only option: %s", what)
+		}
+		r.NoFunctions = false
+	}
+	return nil
+}
+
+// takeVersion reads the version that a Valkey tells: from 9.0 on its RDB files have a form of their
+// own.
+func takeVersion(r *psync.Replica, value []byte) error {
+	numbers := strings.Split(string(value), ".")
+	major, err := strconv.ParseUint(numbers[0], 10, 8)
+	if err != nil || len(numbers) != 3 {
+		return Errorf("ERR Unrecognized version format: %s", execute.Clip(value, 128))
+	}
+	r.Valkey = major >= 9
 	return nil
 }
 

@@ -1,15 +1,7 @@
 package command
 
 import (
-	"bytes"
-	"sync"
-	"sync/atomic"
-	"time"
-
-	"kedis/internal/number"
-	"kedis/internal/resp"
 	"kedis/server/execute"
-	"kedis/server/script"
 )
 
 func scriptFamily() Family {
@@ -26,6 +18,14 @@ func scriptFamily() Family {
 
 // evaluate is the row of a command that runs a script.
 func evaluate(name, since, what string, readOnly bool, keys KeyFlags, notes string, run func(*Invocation) error, summary string) Command {
+	row := runsProgram(name, since, readOnly, keys, notes)
+	row.Run, row.Plan, row.Complexity, row.Summary = run, planScript, "Depends on the script that is executed.", summary
+	row.Syntax = what + row.Syntax
+	return row
+}
+
+// runsProgram is what the rows of commands that run scripts or functions have in common.
+func runsProgram(name, since string, readOnly bool, keys KeyFlags, notes string) Command {
 	flags := NoScript | SkipMonitor | Stale | NoMandatoryKeys | MovableKeys
 	if readOnly {
 		flags |= ReadOnly
@@ -34,9 +34,8 @@ func evaluate(name, since, what string, readOnly bool, keys KeyFlags, notes stri
 	}
 	spec := countedKeys(2, keys)
 	spec.Notes = notes
-	return Command{Name: name, Arity: -3, Flags: flags, Categories: CategoryScripting, Run: run, Plan: planScript, RunsScript: true, Keys: []KeySpec{spec},
-		Prefetch: execute.PrefetchNothing, Group: "scripting", Since: since, Complexity: "Depends on the script that is executed.",
-		Syntax: what + " numkeys [key [key ...]] [arg [arg ...]]", Summary: summary}
+	return Command{Name: name, Arity: -3, Flags: flags, Categories: CategoryScripting, RunsScript: true, Keys: []KeySpec{spec},
+		Prefetch: execute.PrefetchNothing, Group: "scripting", Since: since, Syntax: " numkeys [key [key ...]] [arg [arg ...]]"}
 }
 
 func scriptContainer() Command {
@@ -84,8 +83,7 @@ const errNoScript = Error("NOSCRIPT No matching script. Please use EVAL.")
 func planScript(c *Invocation, p *execute.Plan) error {
 	p.Add(c.Request)
 	if known := keptBy(c.Engine).scripts.peek(c); known != nil {
-		p.Worker = p.Worker || known.long.Load()
-		p.Everything = p.Everything || known.whole.Load()
+		known.plan(p)
 	}
 	if c.Command.Flags&ReadOnly != 0 && !c.OnReactor() {
 		p.Walk = true // what it reads needn't be declared: it reads from a view
@@ -99,13 +97,11 @@ func cmdEvalSHA(c *Invocation) error { return runScript(c, false) }
 
 func runScript(c *Invocation, byText bool) error {
 	count, err := parseInteger(c.Args[2])
-	switch {
-	case err != nil:
+	if err == nil {
+		err = checkKeyCount(c, count)
+	}
+	if err != nil {
 		return err
-	case count > int64(len(c.Args)-3):
-		return Error("ERR Number of keys can't be greater than number of args")
-	case count < 0:
-		return Error("ERR Number of keys can't be negative")
 	}
 	s := &keptBy(c.Engine).scripts
 	var known *knownScript
@@ -116,176 +112,18 @@ func runScript(c *Invocation, byText bool) error {
 	} else if known = s.find(c.Args[1]); known == nil {
 		return errNoScript
 	}
-	r := scriptRun{c: c, known: known, readOnly: c.Command.Flags&ReadOnly != 0 || known.flags.noWrites}
-	if err := r.admit(); err != nil {
-		return err
-	}
-	return r.run(s, c.Args[3:3+count], c.Args[3+count:])
+	r := scriptRun{c: c, program: &known.program, script: known}
+	return r.run(int(count))
 }
 
-// scriptRun is one run of a script. It is the script's host.
-type scriptRun struct {
-	c        *Invocation
-	known    *knownScript
-	readOnly bool
-	reply    *resp.Writer
-	err      error // what has ended the run
-	long     *longScript
-}
-
-// admit refuses a script that says more of itself than it may do now.
-func (r *scriptRun) admit() error {
-	if !r.known.flags.declared || r.known.flags.noWrites {
-		return nil
-	}
+func checkKeyCount(c *Invocation, count int64) error {
 	switch {
-	case r.c.Engine.IsReplica():
-		return Error("READONLY You can not run script with write flag on readonly replica.")
-	case r.c.Command.Flags&ReadOnly != 0:
-		return Error("ERR Can not execute a script with write flag using *_ro command.")
-	}
-	if err := r.c.Writable(); err != nil {
-		return Errorf("MISCONF Errors writing to the log: %v", err)
+	case count > int64(len(c.Args)-3):
+		return Error("ERR Number of keys can't be greater than number of args")
+	case count < 0:
+		return Error("ERR Number of keys can't be negative")
 	}
 	return nil
-}
-
-const (
-	// scriptTime is how long a script may run on a reactor before a worker runs it instead.
-	scriptTime = 3 * time.Millisecond
-	// shortScript is how short a script has to be, on a worker, to begin on a reactor the next time.
-	shortScript = time.Millisecond
-)
-
-func (r *scriptRun) run(s *scripts, keys, arguments [][]byte) error {
-	c := r.c
-	state, err := s.pool.Get()
-	if err != nil {
-		return err
-	}
-	defer s.pool.Put(state)
-	if err := state.Compile(r.known.sha, r.known.text); err != nil {
-		return compileError(err)
-	}
-	database := c.Session.Database
-	r.reply = resp.NewWriter(2)
-	what := script.Run{SHA: r.known.sha, Keys: keys, Arguments: arguments, Protocol: c.Reply.Protocol()}
-	if c.OnReactor() {
-		what.Within = scriptTime
-	} else {
-		r.long = s.running.enter(state, r.known)
-		defer s.running.leave(r.long)
-	}
-	began := time.Now()
-	result := state.Run(r, &what)
-	if !c.OnReactor() && time.Since(began) < shortScript {
-		r.known.long.Store(false)
-	}
-	c.NoEffect()
-	c.Session.SetDatabase(database)
-	return r.conclude(&result)
-}
-
-// mark notes what was found out of the script, for when it runs again.
-func (r *scriptRun) mark(what *atomic.Bool) {
-	what.Store(true)
-	keptBy(r.c.Engine).scripts.marked.Store(true)
-}
-
-// conclude replies with what a run has come to. What the script has written before an error stays, as in Redis.
-func (r *scriptRun) conclude(result *script.Result) error {
-	c := r.c
-	switch result.End {
-	case script.TakenBack:
-		return r.err
-	case script.Late:
-		r.mark(&r.known.long)
-		return c.Offload()
-	case script.Killed:
-		c.Fail(Errorf("ERR Script killed by user with SCRIPT KILL... script: %s, on @user_script:1.", r.known.sha))
-	case script.Failed:
-		text := string(result.Output) + " script: " + r.known.sha
-		if result.Source != "" {
-			text += ", on " + result.Source + ":" + string(number.AppendInt(nil, int64(result.Line))) + "."
-		}
-		c.Fail(Error(text))
-	default:
-		if len(result.Output) > 0 && result.Output[0] == '-' {
-			c.Fail(Error(bytes.TrimSuffix(result.Output[1:], []byte("\r\n"))))
-		} else {
-			c.Reply.Raw(result.Output)
-		}
-	}
-	return nil
-}
-
-// Call runs a command for the script.
-func (r *scriptRun) Call(words [][]byte, protocol int) (reply []byte, ok bool) {
-	r.reply.Reset()
-	r.reply.SetProtocol(protocol)
-	request := r.c.Inner(words)
-	if err := r.refusal(request); err != nil {
-		r.reply.Error(err.Error())
-		return r.reply.Bytes(), true
-	}
-	if r.err = r.c.Call(request, r.reply); r.err != nil {
-		if r.c.NeedsEverything() {
-			r.mark(&r.known.whole)
-		}
-		return nil, false
-	}
-	if r.long != nil && !r.readOnly && r.c.Written() > 0 {
-		r.long.wrote.Store(true)
-	}
-	if most := r.c.Engine.Config.ScriptWriteLimit.Get(); most > 0 && int64(r.c.Written()) > most {
-		r.err = Errorf("ERR the script has written more than %d records (script-write-limit); nothing of it is kept", most)
-		return nil, false
-	}
-	return r.reply.Bytes(), true
-}
-
-// refusal is why a script may not call a command, in Redis's order and words.
-func (r *scriptRun) refusal(request *Request) error {
-	command := request.Command
-	switch {
-	case command == nil:
-		return Error("ERR Unknown Redis command called from script")
-	case !command.Accepts(len(request.Args)) || command.Run == nil:
-		return Error("ERR Wrong number of args calling Redis command from script")
-	case command.Flags&(NoScript|NoBatch) != 0:
-		return Error("ERR This Redis command is not allowed from script")
-	}
-	if err := r.c.PermitCall(request); err != nil {
-		return err
-	}
-	if r.readOnly && request.Writes() {
-		return Error("ERR Write commands are not allowed from read-only scripts.")
-	}
-	return r.c.Refusal(request)
-}
-
-// May reports whether the user may run a request.
-func (r *scriptRun) May(words [][]byte) (may, known bool) {
-	request := r.c.Inner(words)
-	known = request.Command != nil && request.Command.Run != nil && request.Command.Accepts(len(words))
-	return known && r.c.MayCall(request), known
-}
-
-// Log writes what a script has to say, when what it did is committed.
-func (r *scriptRun) Log(level int, message string) {
-	logger := r.c.Engine.Logger
-	r.c.AfterCommit(func() {
-		switch level {
-		case 0:
-			logger.Trace(message)
-		case 1:
-			logger.Debug(message)
-		case 2:
-			logger.Info(message)
-		default:
-			logger.Warn(message)
-		}
-	})
 }
 
 func compileError(err error) error {
@@ -330,74 +168,14 @@ func cmdScriptLoad(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	c.Reply.BulkString(known.sha)
+	c.Reply.BulkString(known.name)
 	return nil
 }
 
 func cmdScriptKill(c *Invocation) error {
-	if err := keptBy(c.Engine).scripts.running.kill(); err != nil {
+	if err := keptBy(c.Engine).scripts.running.kill(false); err != nil {
 		return err
 	}
 	c.Reply.OK()
 	return nil
-}
-
-// longScripts are the scripts that workers run.
-type longScripts struct {
-	mu       sync.Mutex
-	scripts  map[*longScript]struct{}
-	stopping bool
-}
-
-const (
-	errNotBusy    = Error("NOTBUSY No scripts in execution right now.")
-	errUnkillable = Error("UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script " +
-		"termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.")
-)
-
-func (l *longScripts) enter(state *script.State, known *knownScript) *longScript {
-	long := &longScript{state: state, known: known, began: time.Now()}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.scripts == nil {
-		l.scripts = map[*longScript]struct{}{}
-	}
-	l.scripts[long] = struct{}{}
-	if l.stopping {
-		state.Kill()
-	}
-	return long
-}
-
-func (l *longScripts) leave(long *longScript) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.scripts, long)
-}
-
-// kill ends all scripts that have not written.
-func (l *longScripts) kill() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err := error(errNotBusy)
-	for long := range l.scripts {
-		switch {
-		case !long.wrote.Load():
-			long.state.Kill()
-			err = nil
-		case err != nil:
-			err = errUnkillable
-		}
-	}
-	return err
-}
-
-// stop ends all scripts, and those that begin.
-func (l *longScripts) stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stopping = true
-	for long := range l.scripts {
-		long.state.Kill()
-	}
 }

@@ -8,9 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"kedis/server/execute"
 	"kedis/server/script"
 )
 
@@ -31,32 +29,21 @@ const mostEvaluated = 500
 
 // knownScript is a script that has been compiled once.
 type knownScript struct {
-	sha   string
-	text  []byte // without the first line, if that tells what it is
-	flags scriptFlags
+	program
+	text  []byte        // without the first line, if that tells what it is
 	place *list.Element // nil: it stays
-
-	long  atomic.Bool // it took too long for a reactor when it last ran
-	whole atomic.Bool // it has needed whole databases
 }
 
-// longScript is a script that a worker runs.
-type longScript struct {
-	state *script.State
-	known *knownScript
-	began time.Time
-	wrote atomic.Bool
-}
-
-// scriptFlags are what the first line of a script says, if it begins with #!.
+// scriptFlags are what a script says of itself in its first line, if it begins with #!, or a function when it is registered.
 type scriptFlags struct {
-	declared bool // it does
-	noWrites bool
+	declared   bool // it does
+	noWrites   bool
+	allowStale bool
 }
 
-func (s *scripts) init(memory func() int64) {
+func (s *scripts) init(o script.Options) {
 	s.known = map[string]*knownScript{}
-	s.pool = script.NewPool(script.Options{Memory: memory(), Version: execute.RedisVersion, Number: execute.RedisVersionNumber})
+	s.pool = script.NewPool(o)
 }
 
 // shaLength is the length of a SHA-1 in hexadecimal digits.
@@ -133,12 +120,12 @@ func (s *scripts) take(text []byte, stays bool) (*knownScript, error) {
 	if other := s.touch(digits[:]); other != nil { // it came meanwhile
 		return other, nil
 	}
-	s.known[known.sha] = known
+	s.known[known.name] = known
 	if !stays {
 		known.place = s.used.PushFront(known)
 		for s.used.Len() > mostEvaluated {
 			oldest := s.used.Remove(s.used.Back()).(*knownScript)
-			delete(s.known, oldest.sha)
+			delete(s.known, oldest.name)
 		}
 	}
 	return known, nil
@@ -150,7 +137,7 @@ func (s *scripts) prepare(sha string, text []byte) (*knownScript, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := &knownScript{sha: sha, text: []byte(body), flags: flags}
+	known := &knownScript{program: program{name: sha, flags: flags}, text: []byte(body)}
 	state, err := s.pool.Get()
 	if err != nil {
 		return nil, err
@@ -216,6 +203,7 @@ func parseShebang(text string) (flags scriptFlags, body string, err error) {
 				return flags, "", Errorf("ERR Unexpected flag in script shebang: %s", name)
 			}
 			flags.noWrites = flags.noWrites || name == "no-writes"
+			flags.allowStale = flags.allowStale || name == "allow-stale"
 		}
 	}
 	return flags, text[len(line):], nil

@@ -99,6 +99,14 @@ func (f *Fill) Load(database int, key []byte, value *rdb.Value, expireMs int64) 
 	return f.imported.Restore(database, key, value, expireMs)
 }
 
+// LoadLibrary takes a library of functions by its source.
+func (f *Fill) LoadLibrary(source []byte) error {
+	if f.imported == nil {
+		return errors.New("datadir: a library of functions comes after commands")
+	}
+	return f.imported.RestoreLibrary(source)
+}
+
 // Apply executes a command in a database, and writes it to the log. An error is final: the command
 // did not fail where it comes from.
 func (f *Fill) Apply(database int, args [][]byte) error {
@@ -150,7 +158,11 @@ func (f *Fill) adopt() error {
 		return err
 	}
 	f.imported = nil
-	f.applier = command.NewEngine(f.data.Store, f.config, f.data, f.logger, 1).NewFileApplier(0)
+	engine := command.NewEngine(f.data.Store, f.config, f.data, f.logger, 1)
+	if err := engine.ReloadLibraries(); err != nil {
+		return fmt.Errorf("datadir: loading the libraries of functions: %w", err)
+	}
+	f.applier = engine.NewFileApplier(0)
 	return f.data.Store.PersistState()
 }
 

@@ -39,6 +39,9 @@ func (d *Directory) Recover(ctx context.Context, engine *execute.Engine) error {
 	if from > d.Log().Position() {
 		return fmt.Errorf("datadir: the data is at position %d, but its log ends at %d", from, d.Log().Position())
 	}
+	if err := engine.ReloadLibraries(); err != nil {
+		return fmt.Errorf("datadir: loading the libraries of functions: %w", err)
+	}
 	r := &recovery{data: d, engine: engine, applier: engine.NewLogApplier(), logged: start}
 	if from < d.Log().Position() {
 		d.logger.Info("applying the log", "from", from, "to", d.Log().Position())

@@ -10,7 +10,7 @@ import (
 
 // NewReplication makes the server's part in replication, and tells the engine of it.
 func NewReplication(d *Directory, engine *execute.Engine, version string) *replication.Node {
-	node := replication.New(replication.Options{Store: d.Store, Host: &Host{d, engine}, Config: d.config,
+	node := replication.New(replication.Options{Store: d.Store, Host: &Host{d, engine}, Config: d.config, TLS: engine.TLS,
 		Directory: d.path, Version: version, Logger: d.logger.Named("replication")})
 	engine.SetReplication(node)
 	return node

@@ -129,6 +129,9 @@ func (d *Directory) replay(logDirectory string, to binlog.Range) error {
 		return nil
 	}
 	engine := command.NewEngine(d.Store, d.config, nil, d.logger, 1)
+	if err := engine.ReloadLibraries(); err != nil {
+		return fmt.Errorf("datadir: loading the libraries of functions: %w", err)
+	}
 	applier := engine.NewLogApplier()
 	to.From = from
 	err := binlog.Scan(logDirectory, to, func(r binlog.Record) error {

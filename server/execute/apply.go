@@ -22,7 +22,7 @@ type LogApplier struct {
 // only read what a loading server allows.
 func (e *Engine) NewLogApplier() *LogApplier {
 	b := e.newBatch(0, e.workers.slot, 0)
-	b.repeat.applying = true
+	b.repeat.applying, b.reader.effects = true, true
 	return &LogApplier{batch: b, session: NewSession(Nowhere{}, true)}
 }
 
@@ -68,6 +68,7 @@ func (Nowhere) RemoteAddress() string { return "" }
 func (Nowhere) LocalAddress() string  { return "" }
 func (Nowhere) OverUnixSocket() bool  { return false }
 func (Nowhere) FileDescriptor() int   { return -1 }
+func (Nowhere) Lane() int             { return 0 }
 func (Nowhere) Send([]byte)           {}
 func (Nowhere) Close()                {}
 func (Nowhere) Unblock(*Blocked)      {}

@@ -264,6 +264,9 @@ func (b *Batch) run(c *Invocation) Outcome {
 	b.noteTracked(c)
 	b.markWatchers()
 	b.Tick()
+	if c.metered {
+		b.chargeReply(c)
+	}
 	b.clock.commands += b.clock.last - start
 	b.accountAll(c, time.Duration(b.clock.last-start))
 	return Done
@@ -309,7 +312,11 @@ func (b *Batch) call(c *Invocation, now int64) error {
 	c.begin(now)
 	b.rememberReads(c)
 	database := c.selected
-	if err := c.Command.Run(c); err != nil {
+	err := c.Command.Run(c)
+	if err == nil && b.engine.limits.databases.Load() != nil {
+		err = b.requireQuota(c)
+	}
+	if err != nil {
 		c.takeBack()
 		if !b.exhausted(err) && err != errBlocked && err != errSeparate && !comesBack(err) {
 			c.Fail(err)
@@ -317,7 +324,7 @@ func (b *Batch) call(c *Invocation, now int64) error {
 		return err
 	}
 	if !c.effected && b.txn.Changed(&c.before.txn) {
-		b.txn.Effect(database, c.Args...)
+		b.txn.Effect(database, c.effectWords(c.Args)...)
 	}
 	return nil
 }

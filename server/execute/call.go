@@ -34,6 +34,15 @@ func (c *Invocation) Written() int { return c.Txn.Written(&c.before.txn) }
 // Refusal is nil, or why a gate refuses a request that is to run inside of this one.
 func (c *Invocation) Refusal(r *Request) error { return r.pass(c.batch, c.Session) }
 
+// Stale reports whether the data is a replica's that has lost its primary, and is configured not to show what may be old.
+func (c *Invocation) Stale() bool {
+	e := c.Engine
+	return e.role.stale.Load() && !c.batch.repeat.applying && !e.Config.ReplicaServeStaleData.Get()
+}
+
+// EnoughReplicas is nil, or why writes are refused while too few replicas keep up.
+func (c *Invocation) EnoughReplicas() error { return c.batch.enoughReplicas() }
+
 // reactorTime is how long calls of one request may go on on a reactor.
 const reactorTime = 4 * time.Millisecond
 

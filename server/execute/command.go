@@ -51,7 +51,8 @@ type Command struct {
 	Immediate  bool                           // runs at once inside of MULTI too
 	RunsQueue  bool                           // is EXEC: it runs what is queued
 	Selects    bool                           // is SELECT
-	RunsScript bool                           // runs a script, which may call others
+	RunsScript bool                           // runs a script, or a function, which may call others
+	Functions  bool                           // and that is a function
 	Plan       func(*Invocation, *Plan) error // what it needs, when Keys and Flags don't tell
 
 	// Adapt returns the flags that it has with certain words, when they can be others than Flags: SORT
@@ -69,6 +70,7 @@ type Command struct {
 	parent   *Command
 	number   int // in the vocabulary of access
 	History  History
+	ownName  []byte   // not nil: clients call it, or its container, otherwise, or not at all
 	outside  bool     // it touches no data, and has to be possible while a command has the databases to itself
 	oneKey   *KeySpec // when not nil, its only key stands where this says, whatever the words are
 	keyStep  int      // there are keys from its first one to its last word, so many words apart; 0: its keys stand otherwise
@@ -245,8 +247,11 @@ type Table struct {
 	Vocabulary *access.Vocabulary // of the rules that say who may do what
 
 	commands []*Command
-	byName   map[string]*Command
+	byName   map[string]*Command // by their own names
+	offered  map[string]*Command // as clients call them: byName, unless commands have other names
 	errors   map[error]string
+
+	takenAway []*Command // by the configuration
 }
 
 // Family is a group of commands that stand in one file, and the replies to the errors of storage
@@ -267,6 +272,7 @@ func NewTable(families []Family) *Table {
 			t.errors[err] = text
 		}
 	}
+	t.offered = t.byName
 	t.number()
 	return t
 }
@@ -324,8 +330,8 @@ func (c *Command) check() {
 	}
 }
 
-// longestName is longer than any command's name.
-const longestName = 32
+// longestName is longer than any command's name, the digits of a hash that it was given included.
+const longestName = 72
 
 // find looks a name up in any case. It doesn't allocate.
 func find(index map[string]*Command, name []byte) *Command {
@@ -345,7 +351,19 @@ func find(index map[string]*Command, name []byte) *Command {
 // Lookup returns the command that words name, a subcommand where there is one; nil if there is no
 // such command. The second result is the container when it exists but the subcommand does not.
 func (t *Table) Lookup(args [][]byte) (found, container *Command) {
-	c := find(t.byName, args[0])
+	return subcommandOf(find(t.offered, args[0]), args)
+}
+
+// LookupEffect is Lookup for the words of an effect, which have the command's own name. Those of a Redis that has renamed commands have the
+// other name.
+func (t *Table) LookupEffect(args [][]byte) (found, container *Command) {
+	if c := find(t.byName, args[0]); c != nil {
+		return subcommandOf(c, args)
+	}
+	return t.Lookup(args)
+}
+
+func subcommandOf(c *Command, args [][]byte) (found, container *Command) {
 	if c == nil || len(c.Subcommands) == 0 || len(args) == 1 {
 		return c, nil
 	}
@@ -355,8 +373,18 @@ func (t *Table) Lookup(args [][]byte) (found, container *Command) {
 	return nil, c
 }
 
-// Commands lists all commands, in the order of the table.
-func (t *Table) Commands() []*Command { return t.commands }
+// Commands lists the commands that clients can ask for, in the order of the table.
+func (t *Table) Commands() []*Command {
+	if len(t.takenAway) == 0 {
+		return t.commands
+	}
+	return slices.DeleteFunc(slices.Clone(t.commands), t.TakenAway)
+}
+
+// TakenAway reports whether the configuration has taken a command away from clients.
+func (t *Table) TakenAway(c *Command) bool {
+	return slices.Contains(t.takenAway, c) || c.parent != nil && slices.Contains(t.takenAway, c.parent)
+}
 
 // Accepts tells whether a command takes that many words.
 func (c *Command) Accepts(words int) bool {
@@ -366,7 +394,7 @@ func (c *Command) Accepts(words int) bool {
 // Named finds a command by its full name, such as "config|get", in any case; nil if there is none.
 func (t *Table) Named(name []byte) *Command {
 	words := splitName(name)
-	c := find(t.byName, words[0])
+	c := find(t.offered, words[0])
 	if c == nil || c.Unlisted {
 		return nil
 	}

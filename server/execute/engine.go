@@ -1,7 +1,7 @@
 package execute
 
 import (
-	"container/list"
+	"bytes"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -10,6 +10,7 @@ import (
 
 	"kedis/internal/config"
 	"kedis/internal/metrics"
+	"kedis/internal/secure"
 	"kedis/lock"
 	"kedis/server/access"
 	"kedis/storage"
@@ -30,9 +31,10 @@ type Engine struct {
 	Describe func(s *Session, args [][]byte) string
 	Clients  *Clients
 	Server   Server
-	// Courier sends parcels, those to each client in their order. The list is the caller's again when it returns. It may be nil.
-	Courier func(parcels []Parcel)
+	// Courier sends messages, those to each client in their order. The list is the courier's. It may be nil.
+	Courier func(messages []Message)
 	Sweeper *ttl.Sweeper
+	Fields  *ttl.Sweeper // of hashes
 	Version string
 	// Supervisor is systemd, upstart, or empty: who is told how the server is.
 	Supervisor string
@@ -56,7 +58,11 @@ type Engine struct {
 	// Synchronous is what replies wait for when replicas have to acknowledge.
 	Synchronous synchronous
 	failures    failures
+	limits      limits
 	loading     loading
+
+	// TLS has the configurations for connections.
+	TLS *secure.Keeper
 
 	Slowlog *metrics.Slowlog
 	Users   *access.Users
@@ -78,6 +84,16 @@ type Families interface {
 	KeptConnections() int
 	// Scripts is how many scripts are kept, and how many bytes their texts and the idle interpreters take.
 	Scripts() (number int, texts, interpreters int64)
+	// Functions is how many libraries and functions there are, and how many bytes their sources and their own interpreters take.
+	Functions() FunctionStatistics
+	// PrepareLibraries loads libraries of functions by their sources. adopt makes them the only ones; it is called while no command runs.
+	PrepareLibraries(sources [][]byte) (adopt func(), err error)
+}
+
+// FunctionStatistics are how many libraries of functions there are, and what they take.
+type FunctionStatistics struct {
+	Libraries, Functions  int
+	Sources, Interpreters int64 // bytes
 }
 
 // Observer is shown every request that has run, and told when a session ends or begins anew.
@@ -113,11 +129,13 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.loaders.init(store, e.Gate, e.workers.slot)
 	e.Watches.init()
 	e.Caching.init()
-	e.Blocking.byKey = map[watchedKey]*list.List{}
+	e.Blocking.byKey = map[watchedKey]*queue{}
 	e.Statistics.init(reactors + 1)
 	e.Table.measure(reactors + 1)
 	e.Slowlog = metrics.NewSlowlog(c.SlowlogMaxLen.Get)
 	e.initAccess()
+	e.initEncryption()
+	e.limits.init(e)
 	e.initSynchronous()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
@@ -147,6 +165,29 @@ const (
 	interruptTimeout = 5 * time.Second
 )
 
+// ReloadLibraries loads the libraries of functions that the store has. No command runs meanwhile.
+func (e *Engine) ReloadLibraries() error {
+	var sources [][]byte
+	err := e.Store.LibrariesOf(nil, func(_ string, source []byte) error {
+		sources = append(sources, bytes.Clone(source))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	adopt, err := e.Families.PrepareLibraries(sources)
+	if err != nil {
+		return err
+	}
+	adopt()
+	return nil
+}
+
+// PrepareLibraries is the families': what replication asks for.
+func (e *Engine) PrepareLibraries(sources [][]byte) (adopt func(), err error) {
+	return e.Families.PrepareLibraries(sources)
+}
+
 // Stopping tells that Stop was called.
 func (e *Engine) Stopping() bool {
 	select {
@@ -161,6 +202,7 @@ func (e *Engine) Stopping() bool {
 // second, so that a step of the system's clock is followed.
 type clock struct {
 	base   time.Time
+	skew   atomic.Int64 // ns by which the system's clock is taken to be ahead, for tests
 	offset atomic.Int64 // Unix ns at base
 	next   atomic.Int64
 }
@@ -175,10 +217,24 @@ func (c *clock) start() {
 func (c *clock) now() (monotonic, unixMs int64) {
 	monotonic = int64(time.Since(c.base))
 	if next := c.next.Load(); monotonic > next && c.next.CompareAndSwap(next, monotonic+int64(time.Second)) {
-		c.offset.Store(time.Now().UnixNano() - monotonic)
+		c.follow(monotonic)
 	}
 	return monotonic, c.unixMs(monotonic)
 }
+
+// follow takes over what the system's clock says.
+func (c *clock) follow(monotonic int64) {
+	c.offset.Store(time.Now().UnixNano() + c.skew.Load() - monotonic)
+}
+
+// SkewClock has data expire as if the system's clock were ahead, or behind. It is for tests: DEBUG SET-CLOCK.
+func (e *Engine) SkewClock(ahead time.Duration) {
+	e.clock.skew.Store(int64(ahead))
+	e.clock.follow(int64(time.Since(e.clock.base)))
+}
+
+// WallClock is the system's clock, skewed.
+func (e *Engine) WallClock() time.Time { return time.Now().Add(time.Duration(e.clock.skew.Load())) }
 
 // Now is Unix time in milliseconds.
 func (e *Engine) Now() int64 {

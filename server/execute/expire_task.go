@@ -1,23 +1,67 @@
 package execute
 
 import (
+	"bytes"
 	"time"
 
 	"kedis/storage"
 	"kedis/ttl"
 )
 
-// Expiries is the engine as the sweeper sees it: what is due in a database, and how it is removed.
-func (e *Engine) Expiries() interface {
+// Expiring is what a sweeper sees of the engine: what is due in a database, and how it is removed.
+type Expiring interface {
 	ttl.Index
 	ttl.Remover
-} {
-	return &expiries{engine: e, batch: e.newBatch(0, e.workers.slot, 0)}
+}
+
+// Expiries is the engine as the sweeper of keys sees it.
+func (e *Engine) Expiries() Expiring { return e.newExpiries() }
+
+func (e *Engine) newExpiries() *expiries {
+	return &expiries{engine: e, batch: e.newBatch(0, e.workers.slot, 0), remove: (*Batch).removeKey}
+}
+
+// FieldExpiries is the engine as the sweeper of hashes' fields sees it. A key that is due is a hash of which fields are.
+func (e *Engine) FieldExpiries() Expiring {
+	x := &fieldExpiries{expiries: e.newExpiries()}
+	x.remove = x.removeFields
+	return x
+}
+
+type fieldExpiries struct {
+	*expiries
+	hash ttl.Due // of which some fields were removed, in a database
+	of   int
+	left storage.ExpiredFields
+}
+
+func (x *fieldExpiries) Waiting(database int) (space uint32, hashes int64) {
+	space, some := x.engine.Store.ExpiringHashes(database)
+	if some {
+		hashes = 1 // how many, nobody counts
+	}
+	return space, hashes
+}
+
+func (x *fieldExpiries) Due(database int, behind ttl.Due, now int64, limit int) (due []ttl.Due, err error) {
+	x.read(now, func(t *storage.Txn) {
+		if err = t.DB(database).SeekExpiringHashes(); err == nil {
+			due, err = t.DB(database).DueHashes(behind, now, limit)
+		}
+	})
+	return due, err
+}
+
+func (x *fieldExpiries) CountDue(database int, behind ttl.Due, now int64, limit int) (count int, err error) {
+	x.read(now, func(t *storage.Txn) { count, err = t.DB(database).CountDueHashes(behind, now, limit) })
+	return count, err
 }
 
 type expiries struct {
 	engine *Engine
 	batch  *Batch // its owner and slot are those of the token that it has got
+	// remove removes what has expired of something that is due and whose lock is held.
+	remove func(b *Batch, db storage.DB, due ttl.Due, step *ttl.Step) error
 }
 
 func (x *expiries) Databases() int { return x.engine.Store.Databases() }
@@ -64,7 +108,7 @@ func (e *Engine) removesExpired() bool {
 // Remove removes keys in one commit, whose effects are a DEL for each.
 func (x *expiries) Remove(database int, due []ttl.Due) (step ttl.Step, err error) {
 	start, _ := x.engine.clock.now()
-	x.engine.onWorker(x.batch, func(b *Batch) { step, err = b.removeExpired(database, due) })
+	x.engine.onWorker(x.batch, func(b *Batch) { step, err = b.removeExpired(database, due, x.remove) })
 	end, _ := x.engine.clock.now()
 	x.engine.NoteLatency("expire-cycle", time.Duration(end-start))
 	x.engine.Statistics.Sweeping.Add(end - start)
@@ -79,7 +123,7 @@ const (
 )
 
 // removeExpired waits for nobody: a key that somebody else has locked it leaves.
-func (b *Batch) removeExpired(database int, due []ttl.Due) (step ttl.Step, err error) {
+func (b *Batch) removeExpired(database int, due []ttl.Due, remove func(*Batch, storage.DB, ttl.Due, *ttl.Step) error) (step ttl.Step, err error) {
 	if !b.locks.enter() {
 		return step, nil
 	}
@@ -93,7 +137,7 @@ func (b *Batch) removeExpired(database int, due []ttl.Due) (step ttl.Step, err e
 	for at := start; err == nil && step.Seen < min(len(due), removeKeys) && at < start+int64(removeTime); at, _ = b.engine.clock.now() {
 		some := due[step.Seen:min(step.Seen+storage.PrefetchBatch, len(due))]
 		db.PrefetchDue(some)
-		err = b.removeDue(db, some, &step)
+		err = b.removeDue(db, some, &step, remove)
 	}
 	if err == nil {
 		err = b.serveBlocked(now)
@@ -111,20 +155,48 @@ func (b *Batch) removeExpired(database int, due []ttl.Due) (step ttl.Step, err e
 	return step, nil
 }
 
-func (b *Batch) removeDue(db storage.DB, due []ttl.Due, step *ttl.Step) error {
+func (b *Batch) removeDue(db storage.DB, due []ttl.Due, step *ttl.Step, remove func(*Batch, storage.DB, ttl.Due, *ttl.Step) error) error {
 	for _, d := range due {
 		step.Seen++
 		if !b.locks.try(wantedLock{b.engine.Store.Stripe(db.Number(), d.Key), true}) {
 			step.Busy = append(step.Busy, d)
 			continue
 		}
-		gone, err := db.RemoveExpired(d.Key)
-		if err != nil {
+		if err := remove(b, db, d, step); err != nil {
 			return err
-		}
-		if gone {
-			step.Removed++
 		}
 	}
 	return nil
+}
+
+func (b *Batch) removeKey(db storage.DB, due ttl.Due, step *ttl.Step) error {
+	gone, err := db.RemoveExpired(due.Key)
+	if gone {
+		step.Removed++
+	}
+	return err
+}
+
+// removeFields removes fields of a hash for as long as a step may take.
+func (x *fieldExpiries) removeFields(b *Batch, db storage.DB, due ttl.Due, step *ttl.Step) error {
+	if x.of != db.Number() || !bytes.Equal(x.hash.Key, due.Key) {
+		x.of, x.hash, x.left = db.Number(), due, storage.ExpiredFields{}
+	}
+	start, _ := b.engine.clock.now()
+	for {
+		before := x.left.Removed
+		if err := db.RemoveExpiredFields(due.Key, &x.left); err != nil {
+			x.left = storage.ExpiredFields{}
+			return err
+		}
+		step.Removed += x.left.Removed - before
+		if !x.left.Left {
+			x.left = storage.ExpiredFields{}
+			return nil
+		}
+		if at, _ := b.engine.clock.now(); at >= start+int64(removeTime) {
+			step.Again = append(step.Again, due)
+			return nil
+		}
+	}
 }

@@ -47,7 +47,7 @@ func (e *Engine) NewFileApplier(database int) *StreamApplier {
 
 func (e *Engine) newStreamApplier(peer Peer, database int) *StreamApplier {
 	b := e.newBatch(e.workers.streamApplier.owner, e.workers.streamApplier.slot, 0)
-	b.repeat = repeating{applying: true, locking: true}
+	b.repeat, b.reader.effects = repeating{applying: true, locking: true}, true
 	f := &StreamApplier{batch: b, session: NewSession(peer, true), from: database, after: database}
 	f.session.SetDatabase(database)
 	return f
@@ -134,6 +134,7 @@ type primaryPeer struct{ conn net.Conn }
 func (p primaryPeer) RemoteAddress() string { return p.conn.RemoteAddr().String() }
 func (p primaryPeer) LocalAddress() string  { return p.conn.LocalAddr().String() }
 func (p primaryPeer) OverUnixSocket() bool  { return false }
+func (p primaryPeer) Lane() int             { return 0 }
 func (p primaryPeer) Send([]byte)           {} // a primary is told nothing but what the link tells it
 func (p primaryPeer) Unblock(*Blocked)      {} // its requests never wait for others
 func (p primaryPeer) Buffered() (int, int)  { return 0, 0 }

@@ -56,6 +56,16 @@ func (c *Invocation) NeedAlone() error {
 	return errFurther
 }
 
+// RequireAlone is nil if nothing else runs. Otherwise the error is to be returned: the request runs again, alone.
+func (c *Invocation) RequireAlone() error {
+	b := c.batch
+	if b.locks.reopen != nil || b.repeat.applying && !b.repeat.locking {
+		return nil
+	}
+	b.running.stack[0].further.everything = true
+	return errFurther
+}
+
 func (b *Batch) lockFurther(stripe uint32) error {
 	if b.locks.reopen != nil || b.repeat.applying && !b.repeat.locking {
 		return nil // nobody else runs

@@ -1,14 +1,10 @@
 package execute
 
 import (
-	"container/list"
+	"bytes"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 
 	"kedis/internal/resp"
-	"kedis/storage"
 	"kedis/storage/layout"
 )
 
@@ -33,115 +29,15 @@ type WaitForKeys struct {
 
 // BlockForKeys has the client wait for keys; see Block.
 func (c *Invocation) BlockForKeys(blocked *Blocked, wanted WaitForKeys) error {
-	keys := make([]watchedKey, len(wanted.Keys))
-	for i, key := range wanted.Keys {
-		keys[i] = watchedKey{c.selected, string(key)}
+	blocked.wanted = wanted
+	blocked.queues = &c.Engine.Blocking
+	blocked.places = blocked.one[:0]
+	for _, key := range wanted.Keys {
+		if !slices.ContainsFunc(blocked.places, func(p placeInQueue) bool { return p.key.key == string(key) }) {
+			blocked.places = append(blocked.places, placeInQueue{key: watchedKey{c.selected, string(key)}, blocked: blocked})
+		}
 	}
-	blocked.wanted = &wanted
-	queues := &c.Engine.Blocking
-	blocked.Register = func() { queues.enter(blocked, keys) }
-	blocked.Cancel = func() { queues.leave(blocked) }
 	return c.Block(blocked)
-}
-
-// blockedOnKeys has the clients that wait for keys, in the order in which they came.
-type blockedOnKeys struct {
-	mu    sync.Mutex
-	byKey map[watchedKey]*list.List // of *Blocked
-	count atomic.Int64              // of keys, for those who only want to know that there are none
-}
-
-// inQueue is a client's place in the queue of a key.
-type inQueue struct {
-	key   watchedKey
-	place *list.Element
-}
-
-func (q *blockedOnKeys) enter(b *Blocked, keys []watchedKey) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, key := range keys {
-		queue := q.byKey[key]
-		if queue == nil {
-			queue = list.New()
-			q.byKey[key] = queue
-		}
-		if !slices.ContainsFunc(b.queued, func(in inQueue) bool { return in.key == key }) {
-			b.queued = append(b.queued, inQueue{key, queue.PushBack(b)})
-		}
-	}
-	q.count.Store(int64(len(q.byKey)))
-}
-
-func (q *blockedOnKeys) leave(b *Blocked) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, in := range b.queued {
-		queue := q.byKey[in.key]
-		queue.Remove(in.place)
-		if queue.Len() == 0 {
-			delete(q.byKey, in.key)
-		}
-	}
-	b.queued = nil
-	q.count.Store(int64(len(q.byKey)))
-}
-
-// Count is how many keys clients wait for, and for how many of them they want to be told when they are
-// gone.
-func (q *blockedOnKeys) Count() (keys, gone int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, queue := range q.byKey {
-		for e := queue.Front(); e != nil; e = e.Next() {
-			if e.Value.(*Blocked).wanted.Gone {
-				gone++
-				break
-			}
-		}
-	}
-	return len(q.byKey), gone
-}
-
-// waitsFor reports whether anybody waits for a key.
-func (q *blockedOnKeys) waitsFor(key watchedKey) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.byKey[key] != nil
-}
-
-// reserve reserves the first client behind those that were passed over that could be served from a key
-// of a type; 0: there is no such key.
-func (q *blockedOnKeys) reserve(key watchedKey, kind layout.Type, passed *[]*Blocked) *Blocked {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	queue := q.byKey[key]
-	if queue == nil {
-		return nil
-	}
-	for e := queue.Front(); e != nil; e = e.Next() {
-		b := e.Value.(*Blocked)
-		if b.wanted.Type != kind && !b.wanted.Gone || slices.Contains(*passed, b) {
-			continue
-		}
-		if b.state.CompareAndSwap(blockedFree, blockedReserved) {
-			return b
-		}
-	}
-	return nil
-}
-
-// keysIn are the keys of a database that somebody waits for.
-func (q *blockedOnKeys) keysIn(database int) (keys []watchedKey) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for key := range q.byKey {
-		if key.database == database {
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, func(a, b watchedKey) int { return strings.Compare(a.key, b.key) })
-	return keys
 }
 
 // served is a client that was served in the transaction.
@@ -151,6 +47,12 @@ type served struct {
 	failure string
 }
 
+// serving is what is needed while clients are served, and used again.
+type serving struct {
+	ready []watchedKey // keys that somebody waits for and that were changed
+	reply resp.Writer
+}
+
 // serveBlocked serves the clients that wait for keys which the outermost request has changed. Who is
 // served may change others.
 func (b *Batch) serveBlocked(now int64) error {
@@ -158,12 +60,16 @@ func (b *Batch) serveBlocked(now int64) error {
 	if queues.count.Load() == 0 {
 		return nil // whoever is about to wait has to wait for the locks first
 	}
-	var ready []watchedKey
+	ready := b.running.serving.ready[:0]
+	defer func() {
+		clear(ready[:cap(ready)])
+		b.running.serving.ready = ready
+	}()
 	for _, database := range b.running.replaced {
 		ready = append(ready, queues.keysIn(database)...)
 	}
 	for from := b.running.marked; ; {
-		ready = b.changedKeys(ready, from)
+		ready = queues.changed(ready, b.txn.KeyEvents(), from)
 		if len(ready) == 0 {
 			return nil
 		}
@@ -177,26 +83,15 @@ func (b *Batch) serveBlocked(now int64) error {
 	}
 }
 
-// changedKeys appends the keys that somebody waits for and that events behind the first ones are about.
-func (b *Batch) changedKeys(ready []watchedKey, first int) []watchedKey {
-	b.txn.KeyEvents().Each(first, func(e storage.KeyEvent) {
-		key := watchedKey{e.Database, string(e.Key)}
-		if !slices.Contains(ready, key) && b.engine.Blocking.waitsFor(key) {
-			ready = append(ready, key)
-		}
-	})
-	return ready
-}
-
 // serveKey serves clients from a key, the first that came first, as long as that goes.
 func (b *Batch) serveKey(key watchedKey, now int64) error {
-	var passed []*Blocked
-	for {
+	var passed *Blocked
+	for b.engine.Blocking.anybody(key, passed) {
 		kind, err := b.typeOf(key)
 		if err != nil {
 			return err
 		}
-		blocked := b.engine.Blocking.reserve(key, kind, &passed)
+		blocked := b.engine.Blocking.reserve(key, kind, passed)
 		if blocked == nil {
 			return nil
 		}
@@ -207,9 +102,10 @@ func (b *Batch) serveKey(key watchedKey, now int64) error {
 		}
 		if !done {
 			blocked.release()
-			passed = append(passed, blocked)
+			passed = blocked
 		}
 	}
+	return nil
 }
 
 func (b *Batch) typeOf(key watchedKey) (layout.Type, error) {
@@ -223,7 +119,9 @@ func (b *Batch) typeOf(key watchedKey) (layout.Type, error) {
 
 // serve serves a client that is reserved.
 func (b *Batch) serve(blocked *Blocked, key watchedKey, now int64) (done bool, err error) {
-	reply := resp.NewWriter(blocked.session.Protocol)
+	reply := &b.running.serving.reply
+	reply.Reset()
+	reply.SetProtocol(blocked.session.Protocol)
 	c := b.invocation(1, blocked.session, blocked.request, reply)
 	c.mark()
 	b.txn.Begin(b.mode(c), now, b.budget)
@@ -242,7 +140,7 @@ func (b *Batch) serve(blocked *Blocked, key watchedKey, now int64) (done bool, e
 	}
 	if done {
 		b.txn.Enclose(&c.before.txn)
-		b.running.outbox.served = append(b.running.outbox.served, served{blocked, reply.Bytes(), c.failure})
+		b.running.outbox.served = append(b.running.outbox.served, served{blocked, bytes.Clone(reply.Bytes()), c.failure})
 	}
 	return done, nil
 }
@@ -251,8 +149,7 @@ func (b *Batch) serve(blocked *Blocked, key watchedKey, now int64) (done bool, e
 func (s *served) tell(position int64) {
 	s.blocked.written = position
 	s.blocked.failure = s.failure
-	reply := s.reply
-	s.blocked.answer = func(w *resp.Writer) { w.Raw(reply) }
+	s.blocked.reply = s.reply
 	s.blocked.state.Store(blockedEnded)
 	s.blocked.session.Peer.Unblock(s.blocked)
 }

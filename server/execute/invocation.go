@@ -57,7 +57,7 @@ func (c *Invocation) takeBack() {
 // called several times; all or none are repeated.
 func (c *Invocation) Effect(args ...[]byte) {
 	c.effected = true
-	c.Txn.Effect(c.selected, args...)
+	c.Txn.Effect(c.selected, c.effectWords(args)...)
 }
 
 // AfterCommit has f called when what the command did is committed, and not at all if that fails or the command is taken back. It is
@@ -66,6 +66,12 @@ func (c *Invocation) AfterCommit(f func()) {
 	outbox := &c.batch.running.outbox
 	outbox.after = append(outbox.after, afterCommit{f, c.Txn.Notifications().Len()})
 }
+
+// ChangeLibraries notes what the libraries of functions are from here on in the transaction: the family that has them says what that is.
+func (c *Invocation) ChangeLibraries(libraries any) { c.batch.running.outbox.libraries = libraries }
+
+// ChangedLibraries returns what ChangeLibraries has noted in the transaction; nil if it wasn't called.
+func (c *Invocation) ChangedLibraries() any { return c.batch.running.outbox.libraries }
 
 // Push sends the client something that is no reply. It comes behind the reply to the outermost request.
 func (c *Invocation) Push(write func(w *resp.Writer)) {
@@ -147,8 +153,10 @@ type running struct {
 	marked   int  // the key events whose watchers were told
 	loops    []change
 
-	replaced []int  // databases that the outermost has replaced as a whole
-	lacking  uint32 // the lock that the outermost was taken back for
+	serving  serving
+	begun    Execution // what is shown of a request that waits
+	replaced []int     // databases that the outermost has replaced as a whole
+	lacking  uint32    // the lock that the outermost was taken back for
 
 	began    int64    // when the outermost began, as the engine's clock says
 	inner    Request  // the one that Call runs; see Inner
@@ -194,7 +202,9 @@ type outbox struct {
 	called []called      // likewise, of those that Call has run: to be counted only
 	pushed []byte        // to the client, for behind the reply to the outermost request
 
-	parcels []Parcel // what was published, when the commit has succeeded
+	messages []Message // what was published, when the commit has succeeded
+
+	libraries any // of functions, as the transaction leaves them; nil: as they are
 }
 
 // afterCommit is to be called when the commit has succeeded, behind the first notifications.
@@ -204,10 +214,13 @@ type afterCommit struct {
 }
 
 // outboxMark is what rewind goes back to.
-type outboxMark struct{ after, served, ran, called, pushed int }
+type outboxMark struct {
+	after, served, ran, called, pushed int
+	libraries                          any
+}
 
 func (o *outbox) mark() outboxMark {
-	return outboxMark{len(o.after), len(o.served), len(o.ran), len(o.called), len(o.pushed)}
+	return outboxMark{len(o.after), len(o.served), len(o.ran), len(o.called), len(o.pushed), o.libraries}
 }
 
 func (o *outbox) rewind(to outboxMark) {
@@ -220,6 +233,7 @@ func (o *outbox) rewind(to outboxMark) {
 	called := min(to.called, len(o.called)) // some were counted ahead
 	clear(o.called[called:])
 	o.after, o.ran, o.called, o.pushed = o.after[:to.after], o.ran[:to.ran], o.called[:called], o.pushed[:to.pushed]
+	o.libraries = to.libraries
 }
 
 func (o *outbox) forgetServed(first int) {

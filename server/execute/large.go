@@ -1,6 +1,10 @@
 package execute
 
-import "sync"
+import (
+	"runtime/debug"
+	"sync"
+	"time"
+)
 
 // largeAtOnce is how many bytes requests on large values may go over at the same time: each takes several times as much memory as
 // the value that it is about. A single request may go over more.
@@ -15,6 +19,7 @@ type largeWork struct {
 	mu      sync.Mutex
 	taken   int64
 	waiting []largeRequest
+	left    int64 // bytes that requests have gone over since their garbage was collected
 }
 
 type largeRequest struct {
@@ -48,9 +53,33 @@ func (w *largeWork) give(bytes int64) {
 		next = append(next, w.waiting[0])
 		w.waiting = w.waiting[1:]
 	}
+	if w.left += bytes; w.left >= collectFrom && w.idle() {
+		time.AfterFunc(collectAfter, w.collect)
+	}
 	w.mu.Unlock()
 	for _, request := range next {
 		request.begin(func() { w.give(request.bytes) })
+	}
+}
+
+// Garbage of so many bytes is collected, and its memory given back to the system, when no large request has come for a while. The runtime
+// collects when the heap grows, and what large requests leave may be most of it for minutes.
+const (
+	collectFrom  = 64 << 20
+	collectAfter = time.Second
+)
+
+func (w *largeWork) idle() bool { return w.taken == 0 && len(w.waiting) == 0 }
+
+func (w *largeWork) collect() {
+	w.mu.Lock()
+	collects := w.left >= collectFrom && w.idle()
+	if collects {
+		w.left = 0
+	}
+	w.mu.Unlock()
+	if collects {
+		debug.FreeOSMemory()
 	}
 }
 

@@ -19,39 +19,73 @@ const (
 	ListenKinds
 )
 
-// listeners knows who listens to what. Messages are delivered under its lock's shared side, so that
-// after UNSUBSCRIBE was answered no more come.
+// listeners knows who listens to what.
 type listeners struct {
-	mu      sync.RWMutex
-	byName  [ListenKinds]map[string]*subscribers
-	someone atomic.Bool // listens to a channel or a pattern
+	mu       sync.RWMutex
+	byName   [ListenKinds]map[string]*subscribers
+	patterns []*subscribers // those of byName
+	someone  atomic.Bool    // listens to a channel or a pattern
+	changes  atomic.Int64   // rises whenever somebody begins or ends to listen
 
 	slow inOrder // messages that take long to be delivered
 }
 
 // subscribers are who listens to one name.
 type subscribers struct {
-	sessions map[*Session]struct{}
-	list     atomic.Pointer[[]*Session] // of them, for whoever sends to all; nil: it is to be made
-	pattern  *glob.Pattern              // what the name is, if it is one
+	kind     ListenKind
+	name     string
+	sessions map[*Session]int64       // listeners.changes when each began to listen
+	audience atomic.Pointer[Audience] // of them, for whoever sends to all; nil: it is to be made
+	pattern  *glob.Pattern            // what the name is, if it is one
+	place    int                      // among the patterns
 }
 
-// all lists them. The listeners' lock is held, perhaps shared.
-func (s *subscribers) all() []*Session {
-	if list := s.list.Load(); list != nil {
-		return *list
+// Audience are the clients that listen to a name. It doesn't change: another one takes its place.
+type Audience struct {
+	// Lanes are the clients of each reactor.
+	Lanes [][]*Session
+
+	name      *subscribers
+	count     int
+	protocols [protocols]bool // that are spoken
+	made      int64           // listeners.changes then
+}
+
+// all is the audience. The listeners' lock is held, perhaps shared.
+func (s *subscribers) all(changes int64) *Audience {
+	if audience := s.audience.Load(); audience != nil {
+		return audience
 	}
-	list := slices.Collect(maps.Keys(s.sessions))
-	s.list.Store(&list)
-	return list
+	a := &Audience{name: s, count: len(s.sessions), made: changes}
+	for session := range s.sessions {
+		lane := session.Peer.Lane()
+		for len(a.Lanes) <= lane {
+			a.Lanes = append(a.Lanes, nil)
+		}
+		a.Lanes[lane] = append(a.Lanes[lane], session)
+		a.protocols[session.protocol.Load()-leastProtocol] = true
+	}
+	s.audience.Store(a)
+	return a
 }
 
 // subscriptions are what a session listens to. They are the session's; the counts are for others.
 type subscriptions struct {
 	names  [ListenKinds]map[string]struct{}
 	counts [ListenKinds]atomic.Int32
+	ended  atomic.Int64 // listeners.changes when it last ended to listen to something
+}
 
-	protocol atomic.Int32 // of the session when it last subscribed
+// Belongs reports whether a client of the audience has listened to the name ever since: when it was told that it doesn't any
+// more, no message of before may come. It is called by who sends to the client.
+func (a *Audience) Belongs(l *listeners, s *Session) bool {
+	if s.listening.ended.Load() <= a.made {
+		return true
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	since, listens := a.name.sessions[s]
+	return listens && since <= a.made
 }
 
 // Subscriptions is the number of channels and of patterns that a session listens to.
@@ -115,23 +149,38 @@ func (l *listeners) Add(s *Session, kind ListenKind, name string) {
 	}
 	to := l.byName[kind][name]
 	if to == nil {
-		to = &subscribers{sessions: map[*Session]struct{}{}}
-		if kind == PatternKind {
-			to.pattern = glob.Compile([]byte(name))
-		}
+		to = &subscribers{kind: kind, name: name, sessions: map[*Session]int64{}}
 		l.byName[kind][name] = to
+		l.addPattern(to)
 	}
-	to.sessions[s] = struct{}{}
-	to.list.Store(nil)
+	if _, listens := to.sessions[s]; !listens {
+		to.sessions[s] = l.changes.Add(1)
+	}
+	to.audience.Store(nil)
 	l.noteSomeone()
 	own := &s.listening
-	own.protocol.Store(int32(s.Reply.Protocol()))
 	if own.names[kind] == nil {
 		own.names[kind] = map[string]struct{}{}
 	}
 	own.names[kind][name] = struct{}{}
 	own.counts[kind].Store(int32(len(own.names[kind])))
 	s.Mark(KindPubSub, true)
+}
+
+// addPattern and removePattern keep the list of patterns.
+func (l *listeners) addPattern(to *subscribers) {
+	if to.kind == PatternKind {
+		to.pattern, to.place = glob.Compile([]byte(to.name)), len(l.patterns)
+		l.patterns = append(l.patterns, to)
+	}
+}
+
+func (l *listeners) removePattern(to *subscribers) {
+	if to.kind == PatternKind {
+		last := l.patterns[len(l.patterns)-1]
+		l.patterns[to.place], last.place = last, to.place
+		l.patterns = slices.Delete(l.patterns, len(l.patterns)-1, len(l.patterns))
+	}
 }
 
 func (l *listeners) noteSomeone() {
@@ -144,13 +193,15 @@ func (l *listeners) Remove(s *Session, kind ListenKind, name string) {
 	defer l.mu.Unlock()
 	if to := l.byName[kind][name]; to != nil {
 		delete(to.sessions, s)
-		to.list.Store(nil)
+		to.audience.Store(nil)
 		if len(to.sessions) == 0 {
 			delete(l.byName[kind], name)
+			l.removePattern(to)
 			l.noteSomeone()
 		}
 	}
 	own := &s.listening
+	own.ended.Store(l.changes.Add(1))
 	delete(own.names[kind], name)
 	own.counts[kind].Store(int32(len(own.names[kind])))
 	s.Mark(KindPubSub, s.Listens())

@@ -21,14 +21,26 @@ type longWork struct {
 
 // longRequest is a request with a script that a worker runs.
 type longRequest struct {
-	began time.Duration // as Engine.Elapsed tells the time
-	ended map[*Blocked]struct{}
+	began    time.Duration // as Engine.Elapsed tells the time
+	function bool          // that is what it runs
+	ended    map[*Blocked]struct{}
 }
 
 // scriptWorkers is how many requests with scripts workers run at the same time. They have workers of their own, so that others find one.
 const scriptWorkers = 8
 
-const errBusy = Error("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+const (
+	ErrBusyScript   = Error("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+	ErrBusyFunction = Error("BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.")
+)
+
+// busy is what who waits for the request is answered when that takes too long.
+func (r *longRequest) busy() error {
+	if r.function {
+		return ErrBusyFunction
+	}
+	return ErrBusyScript
+}
 
 func (l *longWork) init() {
 	l.changed = sync.NewCond(&l.mu)
@@ -48,13 +60,9 @@ func (b *Batch) enterLong() error {
 	switch {
 	case b.plan.Everything && !b.long.excludes:
 		b.leaveLong() // it has turned out that the script needs everything
-		if !l.exclude(b) {
-			return errBusy
-		}
+		return l.exclude(b)
 	case b.plan.Long && !b.plan.Everything && !b.plan.readsView() && b.long.entered == nil:
-		if !l.enter(b) {
-			return errBusy
-		}
+		return l.enter(b)
 	}
 	return nil
 }
@@ -67,22 +75,26 @@ func (b *Batch) leaveLong() {
 	}
 }
 
-// enter waits until nobody wants all databases. It returns false when a script that has them is given up waiting for.
-func (l *longWork) enter(b *Batch) bool {
+func (b *Batch) newLong() *longRequest {
+	return &longRequest{began: b.engine.Elapsed(), function: b.plan.Functions}
+}
+
+// enter waits until nobody wants all databases. The error says that a script which has them is given up waiting for.
+func (l *longWork) enter(b *Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.closing > 0 {
-		if !l.await(b.engine, l.whole) {
-			return false
+		if whole := l.whole; !l.await(b.engine, whole) {
+			return whole.busy()
 		}
 	}
-	b.long.entered = &longRequest{began: b.engine.Elapsed()}
+	b.long.entered = b.newLong()
 	l.running[b.locks.owner] = b.long.entered
-	return true
+	return nil
 }
 
-// exclude waits until no script runs; none begins until leave. It returns false when that takes too long.
-func (l *longWork) exclude(b *Batch) bool {
+// exclude waits until no script runs; none begins until leave. The error says that this takes too long.
+func (l *longWork) exclude(b *Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closing++
@@ -90,15 +102,15 @@ func (l *longWork) exclude(b *Batch) bool {
 		if !l.await(b.engine, first) {
 			l.closing--
 			l.changed.Broadcast()
-			return false
+			return first.busy()
 		}
 	}
 	b.long.excludes = true
 	if b.plan.Long {
-		b.long.entered = &longRequest{began: b.engine.Elapsed()}
+		b.long.entered = b.newLong()
 		l.whole = b.long.entered
 	}
-	return true
+	return nil
 }
 
 // first returns the request that has run for longest; nil if none runs.
@@ -182,13 +194,13 @@ func (b *Batch) waitOut(c *Invocation, w Wait) Outcome {
 	}
 	deadline := script.began + threshold
 	if e.Elapsed() >= deadline {
-		return b.turnDown(s, r, errBusy)
+		return b.turnDown(s, r, script.busy())
 	}
 	if !c.Settled() {
 		return Separate
 	}
 	blocked := &Blocked{Deadline: deadline, session: s, request: r, role: e.role.changes.Load(),
-		Expired: func(*resp.Writer) { b.turnDown(s, r, errBusy) }}
+		Expired: func(*resp.Writer) { b.turnDown(s, r, script.busy()) }}
 	blocked.Cancel = func() { e.long.forget(script, blocked) }
 	outcome := s.waits(Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool { return true }})
 	e.long.register(script, blocked)

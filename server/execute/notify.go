@@ -31,12 +31,12 @@ func (b *Batch) tell(position int64) {
 		waiting.call()
 	}
 	b.announce(notifications, told, notifications.Len())
-	b.sendParcels(position)
+	b.sendMessages(position)
 }
 
 func (b *Batch) announce(notifications *storage.KeyEvents, from, to int) {
 	outbox := &b.running.outbox
-	outbox.parcels = b.engine.announce(outbox.parcels, notifications, from, to)
+	outbox.messages = b.engine.announce(outbox.messages, notifications, from, to)
 }
 
 // Tell tells of what a transaction that was committed has done with keys.
@@ -46,7 +46,7 @@ func (e *Engine) Tell(t *storage.Txn) {
 }
 
 // announce appends some of the notifications to what is to be sent.
-func (e *Engine) announce(sent []Parcel, notifications *storage.KeyEvents, from, to int) []Parcel {
+func (e *Engine) announce(sent []Message, notifications *storage.KeyEvents, from, to int) []Message {
 	if from == to || !e.Listeners.any() {
 		return sent
 	}
@@ -69,14 +69,14 @@ const slowAnnouncement = 1 << 20
 
 // announceTo appends a message to what is to be sent. Patterns that take long to be matched are matched by another goroutine, one message
 // after the other.
-func (e *Engine) announceTo(sent []Parcel, channel, message []byte) []Parcel {
+func (e *Engine) announceTo(sent []Message, channel, message []byte) []Message {
 	found, slow := e.Listeners.quickReceivers(channel, slowAnnouncement)
-	sent = found.parcels(sent, nil, channel, message)
+	sent = found.messages(sent, nil, channel, message)
 	if len(slow) > 0 {
 		message := bytes.Clone(message)
 		e.Listeners.slow.do(func() {
 			for _, s := range slow {
-				e.deliver(e.Listeners.slowReceivers(s, channel).parcels(nil, nil, channel, message))
+				e.deliver(e.Listeners.slowReceivers(s, channel).messages(nil, nil, channel, message))
 			}
 		})
 	}

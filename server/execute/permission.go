@@ -45,7 +45,7 @@ func requirePermission(b *Batch, s *Session, r *Request) error {
 	if why := b.engine.denied(s, r, database, context); why != access.Permitted {
 		return refused(why, r)
 	}
-	return nil
+	return b.requireRates(s, r, database)
 }
 
 // refused is the reply to a request that isn't permitted.
@@ -118,8 +118,12 @@ func (c *Invocation) DenyAuthentication(user []byte) {
 	c.Engine.deny(c.Session, c.Request, access.DeniedAuthentication, 0, string(user), context)
 }
 
-// deny notes that a request was denied.
+// deny notes that a request was denied, once: it may be executed again.
 func (e *Engine) deny(s *Session, r *Request, why access.Reason, place int, user, context string) {
+	if r.denied {
+		return
+	}
+	r.denied = true
 	object := r.Command.full
 	if why != access.DeniedCommand && why != access.DeniedDatabase {
 		object = string(r.Args[place])

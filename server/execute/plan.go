@@ -11,6 +11,7 @@ type Plan struct {
 	Walk       bool // more is read than what is locked
 	Follow     bool // keys are read that turn up
 	Long       bool // it has a script, which may go on for ever
+	Functions  bool // and that is a function
 	Outside    bool // it touches no data: it doesn't pass the gate
 }
 
@@ -57,6 +58,7 @@ func (p *Plan) add(r *Request) {
 	p.Walk = p.Walk || r.flags&Walk != 0
 	p.Follow = p.Follow || r.flags&Follow != 0
 	p.Long = p.Long || r.Command.RunsScript
+	p.Functions = p.Functions || r.Command.Functions
 	for i := range r.keys {
 		if key := &r.keys[i]; key.Flags&NotKey == 0 {
 			p.locks = append(p.locks, wantedLock{key.stripe, writes})

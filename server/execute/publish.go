@@ -26,7 +26,7 @@ func (l *listeners) ShardReceivers(channel []byte) Receivers {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if to := l.byName[ShardKind][string(channel)]; to != nil {
-		return Receivers{{way: ShardKind, sessions: to.all()}}
+		return Receivers{{way: ShardKind, to: to.all(l.changes.Load())}}
 	}
 	return nil
 }
@@ -45,13 +45,13 @@ func (l *listeners) quickReceivers(channel []byte, steps int) (found Receivers, 
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if to := l.byName[ChannelKind][string(channel)]; to != nil {
-		found = append(found, receivers{way: ChannelKind, sessions: to.all()})
+		found = append(found, receivers{way: ChannelKind, to: to.all(l.changes.Load())})
 	}
-	for text, to := range l.byName[PatternKind] {
+	for _, to := range l.patterns {
 		if to.pattern.Steps(len(channel)) > steps {
-			slow = append(slow, slowPattern{text, to.pattern})
+			slow = append(slow, slowPattern{to.name, to.pattern})
 		} else if to.pattern.Match(channel) {
-			found = append(found, receivers{way: PatternKind, pattern: text, sessions: to.all()})
+			found = append(found, receivers{way: PatternKind, pattern: to.name, to: to.all(l.changes.Load())})
 		}
 	}
 	return found, slow
@@ -65,7 +65,7 @@ func (l *listeners) slowReceivers(s slowPattern, channel []byte) Receivers {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if to := l.byName[PatternKind][s.text]; to != nil {
-		return Receivers{{way: PatternKind, pattern: s.text, sessions: to.all()}}
+		return Receivers{{way: PatternKind, pattern: s.text, to: to.all(l.changes.Load())}}
 	}
 	return nil
 }
@@ -103,15 +103,15 @@ type Receivers []receivers
 
 // receivers are those who get it in the same form.
 type receivers struct {
-	way      ListenKind
-	pattern  string // that the channel matched
-	sessions []*Session
+	way     ListenKind
+	pattern string // that the channel matched
+	to      *Audience
 }
 
 // Count is how many messages there are.
 func (r Receivers) Count() (count int) {
 	for i := range r {
-		count += len(r[i].sessions)
+		count += r[i].to.count
 	}
 	return count
 }
@@ -119,7 +119,7 @@ func (r Receivers) Count() (count int) {
 // Write writes the messages that a session gets itself, as they are delivered.
 func (r Receivers) Write(w *resp.Writer, own *Session, channel, message []byte) {
 	for i := range r {
-		if slices.Contains(r[i].sessions, own) {
+		if slices.Contains(r[i].to.Lanes[own.Peer.Lane()], own) {
 			r[i].write(w, channel, message)
 		}
 	}
@@ -142,41 +142,70 @@ func (r *receivers) write(w *resp.Writer, channel, message []byte) {
 	w.Bulk(message)
 }
 
-// parcels appends the messages to those that are to be sent, but for those to the sender itself. All who get the same share the bytes.
-func (r Receivers) parcels(sent []Parcel, sender *Session, channel, message []byte) []Parcel {
+// messages appends what all are to be sent, but for the sender itself.
+func (r Receivers) messages(sent []Message, sender *Session, channel, message []byte) []Message {
 	for i := range r {
-		var texts [4][]byte // by protocol
-		for _, s := range r[i].sessions {
-			if s == sender {
-				continue
-			}
-			text := &texts[s.listening.protocol.Load()&3]
-			if *text == nil {
-				w := resp.NewWriter(int(s.listening.protocol.Load()))
+		m := Message{To: r[i].to, But: sender}
+		for protocol := range m.texts {
+			if m.To.protocols[protocol] {
+				w := resp.NewWriter(leastProtocol + protocol)
 				r[i].write(w, channel, message)
-				*text = w.Bytes()
+				m.texts[protocol] = w.Bytes()
 			}
-			sent = append(sent, Parcel{s.Peer, *text})
 		}
+		sent = append(sent, m)
 	}
 	return sent
 }
 
-// Parcel is what one client is to be sent, outside of the order of requests and replies.
-type Parcel struct {
-	To   Peer
-	Text []byte // stays as it is
+// Message is something that many clients are sent, outside of the order of requests and replies.
+type Message struct {
+	To    *Audience
+	But   *Session          // is not sent it
+	texts [protocols][]byte // nil: nobody spoke the protocol when the audience was made
 }
 
-// deliver sends parcels.
-func (e *Engine) deliver(parcels []Parcel) {
+// Versions of the protocol, by which texts are numbered.
+const (
+	leastProtocol = 2
+	protocols     = 2
+)
+
+// Text is what is sent to a client of the audience. It stays as it is, and others may get the same bytes.
+func (m *Message) Text(s *Session) []byte {
+	protocol := s.protocol.Load() - leastProtocol
+	if text := m.texts[protocol]; text != nil {
+		return text
+	}
+	// It speaks another one by now. The header of a push is all that differs.
+	w := resp.NewWriter(leastProtocol + int(protocol))
+	w.Push(0)
+	other := m.texts[1-protocol]
+	return append(w.Bytes()[:1:1], other[1:]...)
+}
+
+// Size is about how many bytes of memory the message takes until all have been sent it.
+func (m *Message) Size() int { return len(m.texts[0]) + len(m.texts[1]) }
+
+// deliver sends messages.
+func (e *Engine) deliver(messages []Message) {
 	switch {
-	case len(parcels) == 0:
+	case len(messages) == 0:
 	case e.Courier != nil:
-		e.Courier(parcels)
+		e.Courier(messages)
 	default:
-		for _, p := range parcels {
-			p.To.Send(p.Text)
+		for i := range messages {
+			messages[i].send()
+		}
+	}
+}
+
+func (m *Message) send() {
+	for _, lane := range m.To.Lanes {
+		for _, s := range lane {
+			if s != m.But {
+				s.Peer.Send(m.Text(s))
+			}
 		}
 	}
 }
@@ -191,17 +220,17 @@ func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 	if own.Listens() {
 		c.Push(func(w *resp.Writer) { to.Write(w, own, channel, message) })
 	}
-	c.AfterCommit(func() { outbox.parcels = to.parcels(outbox.parcels, own, channel, message) })
+	messages := to.messages(nil, own, channel, message)
+	c.AfterCommit(func() { outbox.messages = append(outbox.messages, messages...) })
 }
 
-// sendParcels sends what was published, once replicas have what it tells of.
-func (b *Batch) sendParcels(position int64) {
-	outbox := &b.running.outbox
-	if len(outbox.parcels) > 0 && b.engine.holdsMessages() {
-		b.engine.deliverWhenReached(outbox.parcels, position)
+// sendMessages sends what was published, once replicas have what it tells of.
+func (b *Batch) sendMessages(position int64) {
+	messages := b.running.outbox.messages
+	b.running.outbox.messages = nil // they are the courier's
+	if len(messages) > 0 && b.engine.holdsMessages() {
+		b.engine.deliverWhenReached(messages, position)
 	} else {
-		b.engine.deliver(outbox.parcels)
+		b.engine.deliver(messages)
 	}
-	clear(outbox.parcels)
-	outbox.parcels = outbox.parcels[:0]
 }

@@ -24,6 +24,8 @@ type Request struct {
 	container *Command       // has no such subcommand
 	further   further        // what it turned out to need
 	malformed bool           // it can't be executed: see refusal
+	metered   bool           // it was counted as one of a second's
+	denied    bool           // and noted as such
 
 	single [1]KeyReference // memory for keys
 }
@@ -32,7 +34,7 @@ type Request struct {
 func (r *Request) read(found, container *Command, args [][]byte) {
 	r.Command, r.container, r.Args = found, container, args
 	r.keys, r.flags, r.database = r.keys[:0], 0, unlocated
-	r.further = further{}
+	r.further, r.metered, r.denied = further{}, false, false
 	r.malformed = found == nil || !found.Accepts(len(args)) || found.Run == nil
 	if r.malformed {
 		return
@@ -83,7 +85,7 @@ func (r *Request) refusal() error {
 	case !r.malformed:
 		return nil
 	case r.container != nil:
-		return unknownSubcommand(r.container, r.Args)
+		return unknownSubcommand(r.Args)
 	case r.Command == nil:
 		return unknownCommand(r.Args)
 	}
@@ -145,6 +147,8 @@ type requestReader struct {
 	store *storage.Store
 	free  []*Request
 
+	effects bool // the words are effects: commands go by their own names
+
 	repeated     *Command // the one that was looked up last, if its name is one word
 	repeatedName []byte   // as it was written
 }
@@ -191,7 +195,11 @@ func (q *requestReader) lookup(args [][]byte) (found, container *Command) {
 	if q.repeated != nil && bytes.Equal(args[0], q.repeatedName) {
 		return q.repeated, nil
 	}
-	found, container = q.table.Lookup(args)
+	if q.effects {
+		found, container = q.table.LookupEffect(args)
+	} else {
+		found, container = q.table.Lookup(args)
+	}
 	if found != nil && found.full == found.Name && len(found.Subcommands) == 0 {
 		q.repeated, q.repeatedName = found, append(q.repeatedName[:0], args[0]...)
 	}
@@ -209,8 +217,8 @@ func unknownCommand(args [][]byte) Error {
 	return Errorf("ERR unknown command '%s', with args beginning with: %s", Clip(args[0], 128), words.String())
 }
 
-func unknownSubcommand(container *Command, args [][]byte) Error {
-	return Errorf("ERR unknown subcommand '%s'. Try %s HELP.", Clip(args[1], 128), strings.ToUpper(container.Name))
+func unknownSubcommand(args [][]byte) Error {
+	return Errorf("ERR unknown subcommand '%s'. Try %s HELP.", Clip(args[1], 128), strings.ToUpper(string(UntilZero(args[0]))))
 }
 
 // Clip cuts a word to a length, and at a zero byte, as C prints it.

@@ -109,7 +109,7 @@ func (e *Engine) HasReplicas() bool { return e.role.part != nil && e.role.part.H
 // ChangesData reports whether a command of a stream may change data. Those that don't write and have no keys can't: PING, PUBLISH, SPUBLISH, SELECT,
 // REPLCONF, MULTI and EXEC.
 func (e *Engine) ChangesData(args [][]byte) bool {
-	command, _ := e.Table.Lookup(args)
+	command, _ := e.Table.LookupEffect(args)
 	return command == nil || command.Run == nil || command.flagsWith(args)&Write != 0 || command.hasKeys() && !command.namesChannels()
 }
 
@@ -144,11 +144,18 @@ func flagsNow(s *Session, c *Command) Flags {
 
 // requireReplicas keeps writes out while too few replicas keep up.
 func requireReplicas(b *Batch, s *Session, r *Request) error {
+	if err := b.enoughReplicas(); err != nil && writesNow(s, r.Command) {
+		return err
+	}
+	return nil
+}
+
+func (b *Batch) enoughReplicas() error {
 	least := b.engine.Config.MinReplicasToWrite.Get()
 	if least == 0 || b.repeat.applying || b.engine.IsReplica() || b.engine.Config.MinReplicasMaxLag.Get() == 0 {
 		return nil
 	}
-	if int64(b.engine.role.good.Load()) < least && writesNow(s, r.Command) {
+	if int64(b.engine.role.good.Load()) < least {
 		return Error("NOREPLICAS Not enough good replicas to write.")
 	}
 	return nil

@@ -80,6 +80,7 @@ type shown struct {
 	LastActive  atomic.Int64 // Unix ms
 	NoEvict     atomic.Bool  // CLIENT NO-EVICT
 	NoTouch     atomic.Bool  // CLIENT NO-TOUCH
+	muted       atomic.Bool  // CLIENT REPLY OFF
 	user        atomic.Pointer[access.User]
 	database    atomic.Int32
 	protocol    atomic.Int32
@@ -133,6 +134,8 @@ type Peer interface {
 	LocalAddress() string
 	OverUnixSocket() bool
 	FileDescriptor() int
+	// Lane is the number of the reactor that has the connection.
+	Lane() int
 	// Send sends bytes outside of the order of requests and replies. They stay as they are: others may be sent the same.
 	Send(b []byte)
 	// Close closes the connection when what was replied so far has been sent.
@@ -180,6 +183,7 @@ func (s *Session) restore(state State) {
 	s.State = state
 	s.database.Store(int32(state.Database))
 	s.SetProtocol(state.Protocol)
+	s.SetReplyMode(state.ReplyMode)
 	s.PublishQueue()
 }
 
@@ -189,6 +193,15 @@ func (s *Session) SetProtocol(version int) {
 	s.Reply.SetProtocol(version)
 	s.protocol.Store(int32(version))
 }
+
+// SetReplyMode says which replies are sent from now on.
+func (s *Session) SetReplyMode(mode ReplyMode) {
+	s.ReplyMode = mode
+	s.muted.Store(mode == ReplyOff)
+}
+
+// Muted reports whether the session is sent no replies, nor what comes in place of them, such as MONITOR's lines.
+func (s *Session) Muted() bool { return s.muted.Load() }
 
 // PublishQueue shows others how much is queued.
 func (s *Session) PublishQueue() {
@@ -259,6 +272,7 @@ type Status struct {
 	Queued, QueuedBytes int // since MULTI; Queued is -1 outside
 	Watching            int // keys
 	Blocked, Dirty      bool
+	Deadline            bool // it is blocked, and not for ever
 	NoEvict, NoTouch    bool
 }
 
@@ -266,7 +280,7 @@ type Status struct {
 func (s *Session) Status() Status {
 	status := Status{Database: int(s.database.Load()), Protocol: int(s.protocol.Load()),
 		Queued: int(s.queued.Load()), QueuedBytes: int(s.queuedBytes.Load()), Watching: int(s.watching.Load()),
-		Blocked: s.isBlocked(), Dirty: s.dirty.Load(), NoEvict: s.NoEvict.Load(), NoTouch: s.NoTouch.Load()}
+		Blocked: s.isBlocked(), Deadline: s.hasDeadline(), Dirty: s.dirty.Load(), NoEvict: s.NoEvict.Load(), NoTouch: s.NoTouch.Load()}
 	status.Name, status.LibraryName, status.LibraryVersion = s.names()
 	return status
 }

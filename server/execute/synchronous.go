@@ -1,7 +1,6 @@
 package execute
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -165,7 +164,7 @@ func showsData(r *Request) bool {
 
 // readsMore reports whether the request may have read what its plan doesn't lock.
 func (b *Batch) readsMore() bool {
-	return b.plan.Everything || b.plan.Walk || len(b.plan.locks) == 0 || len(b.running.turnedUp) > 0
+	return b.plan.Everything || b.plan.Walk || b.plan.Follow || len(b.plan.locks) == 0 || len(b.running.turnedUp) > 0
 }
 
 // lastWritten is the position behind the last write under one of the plan's locks.
@@ -258,7 +257,7 @@ type messagesHeld struct {
 
 type heldMessages struct {
 	position int64
-	parcels  []Parcel
+	messages []Message
 }
 
 // holdsMessages reports whether messages wait for replicas.
@@ -266,12 +265,12 @@ func (e *Engine) holdsMessages() bool {
 	return e.Synchronous.active.Load() && e.Config.SynchronousReplicas.Get() > 0 && !e.IsReplica() && e.HasReplicas()
 }
 
-// deliverWhenReached sends parcels when replicas have what they tell of.
-func (e *Engine) deliverWhenReached(parcels []Parcel, position int64) {
+// deliverWhenReached sends messages when replicas have what they tell of.
+func (e *Engine) deliverWhenReached(messages []Message, position int64) {
 	m := &e.Synchronous.messages
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.waiting = append(m.waiting, heldMessages{position, slices.Clone(parcels)})
+	m.waiting = append(m.waiting, heldMessages{position, messages})
 	if len(m.waiting) == 1 {
 		e.awaitMessages(position)
 	}
@@ -289,7 +288,7 @@ func (e *Engine) deliverReached(reached int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for len(m.waiting) > 0 && m.waiting[0].position <= reached {
-		e.deliver(m.waiting[0].parcels)
+		e.deliver(m.waiting[0].messages)
 		m.waiting[0] = heldMessages{}
 		m.waiting = m.waiting[1:]
 	}

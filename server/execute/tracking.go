@@ -210,6 +210,9 @@ func (e *Engine) invalidate(events *storage.KeyEvents, loops []change) {
 	if events.Len() == 0 || e.Caching.count.Load() == 0 {
 		return
 	}
+	if e.Caching.prefixes.Count() == 0 && !e.Caching.anyRead(events) {
+		return
+	}
 	changed := gatherChanges(events, loops)
 	for _, key := range changed.keys {
 		for _, s := range e.Caching.readers.Take([]byte(key)) {
@@ -223,6 +226,12 @@ func (e *Engine) invalidate(events *storage.KeyEvents, loops []change) {
 	if e.Caching.prefixes.Count() > 0 {
 		e.broadcast(changed)
 	}
+}
+
+// anyRead reports whether some client has read one of the keys that were changed.
+func (c *clientCaching) anyRead(events *storage.KeyEvents) (any bool) {
+	events.Each(0, func(event storage.KeyEvent) { any = any || c.readers.Knows(event.Key) })
+	return any
 }
 
 // tellReader tells a client that has read a key to forget it.

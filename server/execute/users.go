@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"kedis/internal/config"
 	"kedis/internal/resp"
@@ -46,6 +47,21 @@ func (e *Engine) SignIn(s *Session, name, password []byte) bool {
 		return false
 	}
 	return true
+}
+
+// SignInCertified makes a session the first enabled user's of some names that a client's certificate has. Without one the session stays
+// as it is, and that is noted.
+func (e *Engine) SignInCertified(s *Session, names []string) {
+	for _, name := range names {
+		if user := e.Users.Get(name); user != nil && user.Enabled() {
+			s.setUser(user, true)
+			if !user.Gone() { // whoever deleted the user may not have seen this session
+				return
+			}
+			e.SignOut(s)
+		}
+	}
+	e.Denials.Add(access.Entry{Reason: access.DeniedCertificate, Context: atTop, Username: names[0], Client: e.Describe(s, nil)}, time.Now())
 }
 
 func (s *Session) setUser(user *access.User, authenticated bool) {

@@ -73,9 +73,15 @@ type Blocked struct {
 	Register func()
 	Cancel   func()
 
-	wanted *WaitForKeys // when it waits for keys
-	queued []inQueue    // where, guarded by blockedOnKeys.mu
-	role   int64        // the engine's when the wait began; see role.changes
+	// When it waits for keys. Places don't move; what is in them, arrival and queued are guarded by blockedOnKeys.mu.
+	queues  *blockedOnKeys
+	wanted  WaitForKeys
+	places  []placeInQueue
+	one     [1]placeInQueue // memory of places
+	arrival int64           // rises with each client that comes
+	queued  bool
+
+	role int64 // the engine's when the wait began; see role.changes
 
 	// Place is the deadline's among those of the reactor, which keeps it.
 	Place int
@@ -83,7 +89,8 @@ type Blocked struct {
 	session *Session
 	request *Request
 	state   atomic.Int32
-	answer  Answer // nil: the request is executed again
+	answer  Answer // nil: the request is executed again, unless there is a reply
+	reply   []byte // that who served the client has composed
 	failure string // the error that the answer is, "" if it is none
 	written int64  // position in the log that the answer depends on
 }
@@ -152,7 +159,20 @@ func (b *Blocked) claim(answer Answer, failure string) bool {
 	return true
 }
 
+// register tells those whom the client waits for; cancel has them forget it.
+func (b *Blocked) register() {
+	if b.queues != nil {
+		b.queues.enter(b)
+	}
+	if b.Register != nil {
+		b.Register()
+	}
+}
+
 func (b *Blocked) cancel() {
+	if b.queues != nil {
+		b.queues.leave(b)
+	}
 	if b.Cancel != nil {
 		b.Cancel()
 	}
@@ -187,13 +207,13 @@ func (c *Invocation) Block(blocked *Blocked) error {
 	if s.waited {
 		blocked.Deadline = s.waitsUntil
 	} else {
-		c.Engine.Observer.Begin(&Execution{Request: c.Request, Session: s, Database: c.selected, Redacted: c.redacted, Began: c.Now})
+		begun := &c.batch.running.begun
+		*begun = Execution{Request: c.Request, Session: s, Database: c.selected, Redacted: c.redacted, Began: c.Now}
+		c.Engine.Observer.Begin(begun)
 	}
 	s.waited, s.waitsUntil = true, blocked.Deadline
 	s.wait = Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool { return true }}
-	if blocked.Register != nil {
-		blocked.Register()
-	}
+	blocked.register()
 	return errBlocked
 }
 
@@ -262,6 +282,12 @@ func (s *Session) isBlocked() bool {
 	return blocked != nil && !blocked.Ended() || s.paused.Load()
 }
 
+// hasDeadline reports whether the session waits for others, and not for ever.
+func (s *Session) hasDeadline() bool {
+	blocked := s.blocked.Load()
+	return blocked != nil && blocked.Deadline != 0 && !blocked.Ended()
+}
+
 // AbandonWait has nobody serve the session any more: its connection is about to be closed.
 func (s *Session) AbandonWait() {
 	if blocked := s.blocked.Load(); blocked != nil {
@@ -282,18 +308,23 @@ func (s *Session) HungUp() bool { return s.hungUp.Load() }
 // Answered ends a request whose wait is over. It reports whether the reply is composed, which may
 // leave at once; else the request is to be executed again.
 func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
-	if blocked.answer == nil {
+	mark := s.Reply.Mark()
+	switch {
+	case blocked.reply != nil:
+		s.Reply.Raw(blocked.reply)
+	case blocked.answer != nil:
+		blocked.answer(s.Reply)
+	default:
 		return false
 	}
-	mark := s.Reply.Mark()
-	blocked.answer(s.Reply)
 	s.Written = max(s.Written, blocked.written)
 	if b.engine.Synchronous.active.Load() {
 		s.depends = max(s.depends, blocked.written)
 	}
 	s.waited = false
-	ran := Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Waited: true, failure: blocked.failure}
-	b.account(&ran)
+	b.running.begun = Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Waited: true, failure: blocked.failure}
+	b.account(&b.running.begun)
+	b.running.begun = Execution{}
 	b.finishReply(s, mark)
 	return true
 }

@@ -37,6 +37,9 @@ type watches struct {
 
 func (w *watches) init() { w.byKey = map[watchedKey]map[*Session]struct{}{} }
 
+// Count is how many keys are watched.
+func (w *watches) Count() int64 { return w.count.Load() }
+
 // Watch has a session watch a key.
 func (w *watches) Watch(s *Session, database int, key []byte, expired bool) {
 	w.add(s, watchedKey{database, string(key)}, expired)

@@ -49,6 +49,7 @@ func (e report) info() metrics.Info {
 		{Name: "Latencystats", Extra: true, Write: e.infoLatencyStats},
 		{Name: "Cluster", Write: func(f *metrics.Fields) { f.Int("cluster_enabled", 0) }},
 		{Name: "Keyspace", Write: e.infoKeyspace},
+		{Name: "Limits", Write: e.infoLimits},
 		{Name: "Tier", Write: e.infoTier},
 		{Name: "Binlog", Write: e.infoBinlog},
 		{Name: "RocksDB", Write: e.infoRocksDB},
@@ -72,7 +73,7 @@ func (e report) infoServer(f *metrics.Fields) {
 	f.Int("process_id", int64(os.Getpid()))
 	f.Text("process_supervised", cmp.Or(e.Supervisor, "no"))
 	f.Text("run_id", e.runID)
-	f.Int("tcp_port", e.Config.Port.Get())
+	f.Int("tcp_port", cmp.Or(e.Config.Port.Get(), e.Config.TLSPort.Get()))
 	f.Int("server_time_usec", now.UnixMicro())
 	f.Int("uptime_in_seconds", int64(uptime/time.Second))
 	f.Int("uptime_in_days", int64(uptime/(24*time.Hour)))
@@ -97,12 +98,18 @@ func infoListeners(f *metrics.Fields, c *config.Config) {
 		f.Text("listener"+strconv.Itoa(listener), text)
 		listener++
 	}
-	socket := c.UnixSocket.Get()
-	if port := c.Port.Get(); port != 0 || socket == "" {
-		tell(fmt.Sprintf("name=tcp,bind=%s,port=%d", strings.Join(c.Bind.Get(), ",bind="), port))
+	socket, encrypted := c.UnixSocket.Get(), c.TLSPort.Get()
+	ports := func(name string, port int64) {
+		tell(fmt.Sprintf("name=%s,bind=%s,port=%d", name, strings.Join(c.Bind.Get(), ",bind="), port))
+	}
+	if port := c.Port.Get(); port != 0 || socket == "" && encrypted == 0 {
+		ports("tcp", port)
 	}
 	if socket != "" {
 		tell("name=unix,bind=" + socket)
+	}
+	if encrypted != 0 {
+		ports("tls", encrypted)
 	}
 }
 
@@ -126,7 +133,7 @@ func systemName() string {
 }
 
 func (e report) infoClients(f *metrics.Fields) {
-	var normal, listening, watching, blocked int64
+	var normal, listening, watching, blocked, limited int64
 	var query, output int
 	for _, s := range e.Clients.All() {
 		if !s.Is(execute.KindReplica) {
@@ -142,6 +149,9 @@ func (e report) infoClients(f *metrics.Fields) {
 		if status.Blocked {
 			blocked++
 		}
+		if status.Deadline {
+			limited++
+		}
 		q, o := s.Peer.Buffered()
 		query, output = max(query, q), max(output, o)
 	}
@@ -154,7 +164,11 @@ func (e report) infoClients(f *metrics.Fields) {
 	f.Int("tracking_clients", e.Caching.Statistics().Clients)
 	f.Int("pubsub_clients", listening)
 	f.Int("watching_clients", watching)
-	f.Int("clients_in_timeout_table", 0)
+	f.Int("clients_in_timeout_table", limited)
+	keys, gone := e.Blocking.Count()
+	f.Int("total_watched_keys", e.Watches.Count())
+	f.Int("total_blocking_keys", int64(keys))
+	f.Int("total_blocking_keys_on_nokey", int64(gone))
 }
 
 func (e report) infoMemory(f *metrics.Fields) {
@@ -189,12 +203,17 @@ func (e report) infoMemory(f *metrics.Fields) {
 	f.Float("rss_overhead_ratio", 1, 2) // all memory is the allocator's
 	f.Zeros(memoryNotUsed...)
 	number, texts, interpreters := e.Families.Scripts()
+	functions := e.Families.Functions()
 	f.Int("number_of_cached_scripts", int64(number))
+	f.Int("number_of_functions", int64(functions.Functions))
+	f.Int("number_of_libraries", int64(functions.Libraries))
 	f.Int("used_memory_vm_eval", interpreters)
+	f.Int("used_memory_vm_functions", functions.Interpreters)
 	f.Int("used_memory_scripts_eval", texts)
+	f.Int("used_memory_functions", functions.Sources)
 	f.Size("used_memory_lua", interpreters)
-	f.Size("used_memory_vm_total", interpreters)
-	f.Size("used_memory_scripts", texts)
+	f.Size("used_memory_vm_total", interpreters+functions.Interpreters)
+	f.Size("used_memory_scripts", texts+functions.Sources)
 	f.Size("go_heap", m.heap)
 	f.Size("go_runtime", m.runtime+m.stacks)
 	f.Size("rocksdb_block_cache", m.blockCache)
@@ -204,8 +223,7 @@ func (e report) infoMemory(f *metrics.Fields) {
 
 // The fields of Redis about what Kedis is without: those who watch a server ask for them by name.
 var (
-	memoryNotUsed = []string{"rss_overhead_bytes", "number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_functions",
-		"mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
+	memoryNotUsed = []string{"rss_overhead_bytes", "mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
 		"mem_clients_slaves", "mem_cluster_links", "mem_aof_buffer", "active_defrag_running", "lazyfree_pending_objects",
 		"lazyfreed_objects"}
 	neverForked = []string{"current_cow_peak", "current_cow_size", "current_cow_size_age", "current_save_keys_processed",
@@ -309,6 +327,7 @@ func (e report) infoStats(f *metrics.Fields) {
 	f.Int("acl_access_denied_cmd", e.Denials.Total(access.DeniedCommand))
 	f.Int("acl_access_denied_key", e.Denials.Total(access.DeniedKey))
 	f.Int("acl_access_denied_channel", e.Denials.Total(access.DeniedChannel))
+	f.Int("acl_access_denied_tls_cert", e.Denials.Total(access.DeniedCertificate))
 	caching := e.Caching.Statistics()
 	f.Int("tracking_total_keys", caching.Keys)
 	f.Int("tracking_total_items", caching.Items)
@@ -516,4 +535,19 @@ func (e report) infoLoading(f *metrics.Fields) {
 	f.Int("loading_loaded_bytes", p.Loaded)
 	f.Float("loading_loaded_perc", p.Percent(), 2)
 	f.Int("loading_eta_seconds", int64(p.Remaining/time.Second))
+}
+
+// infoLimits has a line for each database with limits, and each user with rates.
+func (e report) infoLimits(f *metrics.Fields) {
+	e.DatabaseLimitUses(func(database int, use execute.LimitUse) {
+		f.Custom("limit_db"+strconv.Itoa(database), func(dst []byte) []byte {
+			return fmt.Appendf(dst, "keys=%d,max_keys=%d,bytes=%d,max_bytes=%d,max_requests=%d,max_traffic=%d,refused=%d",
+				use.UsedKeys, use.Keys, use.UsedBytes, use.Bytes, use.Requests, use.Traffic, use.Refused)
+		})
+	})
+	e.UserRateUses(func(user string, use execute.LimitUse) {
+		f.Custom("limit_user_"+user, func(dst []byte) []byte {
+			return fmt.Appendf(dst, "max_requests=%d,max_traffic=%d,refused=%d", use.Requests, use.Traffic, use.Refused)
+		})
+	})
 }

@@ -52,7 +52,9 @@ func (m *monitors) feed(ran *execute.Execution) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for s := range m.sessions {
-		s.Peer.Send(line)
+		if !s.Muted() {
+			s.Peer.Send(line)
+		}
 	}
 }
 

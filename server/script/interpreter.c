@@ -10,7 +10,7 @@
 enum { INSTRUCTIONS_PER_POLL = 10000 };
 
 // Where things stand on the stack of a state between two runs.
-enum { HANDLER = 1, RUNNER = 2, COMPILER = 3 };
+enum { HANDLER = 1, RUNNER = 2, COMPILER = 3, LOADER = 4 };
 
 static void *allocate(void *user, void *block, size_t before, size_t after) {
 	struct interpreter *in = user;
@@ -137,46 +137,75 @@ static const char *push_words(lua_State *L, const char *at, size_t count) {
 	return at;
 }
 
-static const char globals_key;
+// The globals of scripts: what they are, and what scripts see.
+static const char globals_key, seen_key;
 
 // What a run is given.
 struct run {
-	int function; // reference of what is called
+	int function;   // reference of what is called
+	int registered; // it is a function of a library
 	const char *words;
 	size_t keys, arguments;
 };
 
-// run calls what a struct run says, and writes the reply.
-static int run(lua_State *L) {
-	const struct run *r = lua_touserdata(L, 1);
-	struct interpreter *in = interpreter_of(L);
-	lua_settop(L, 0);
-	lua_pushlightuserdata(L, (void *)&globals_key);
+// register_as keeps the value on top of the stack in the registry, and leaves it there.
+static void register_as(lua_State *L, const void *key) {
+	lua_pushlightuserdata(L, (void *)key);
+	lua_pushvalue(L, -2);
+	lua_rawset(L, LUA_REGISTRYINDEX);
+}
+
+static void push_registered(lua_State *L, const void *key) {
+	lua_pushlightuserdata(L, (void *)key);
 	lua_rawget(L, LUA_REGISTRYINDEX);
+}
+
+// call_script calls a script, whose words are globals.
+static void call_script(lua_State *L, const struct run *r) {
+	push_registered(L, &seen_key);
+	lua_replace(L, LUA_GLOBALSINDEX);
+	push_registered(L, &globals_key);
 	const char *arguments = push_words(L, r->words, r->keys);
 	lua_setfield(L, 1, "KEYS");
 	push_words(L, arguments, r->arguments);
 	lua_setfield(L, 1, "ARGV");
 	lua_rawgeti(L, LUA_REGISTRYINDEX, r->function);
 	lua_call(L, 0, 1);
+}
+
+// call_function calls a function, which is given its words.
+static void call_function(lua_State *L, struct interpreter *in, const struct run *r) {
+	lua_rawgeti(L, LUA_REGISTRYINDEX, in->function_globals);
+	lua_replace(L, LUA_GLOBALSINDEX);
+	lua_rawgeti(L, LUA_REGISTRYINDEX, r->function);
+	const char *arguments = push_words(L, r->words, r->keys);
+	push_words(L, arguments, r->arguments);
+	lua_call(L, 2, 1);
+}
+
+// run calls what a struct run says, and writes the reply.
+static int run(lua_State *L) {
+	const struct run *r = lua_touserdata(L, 1);
+	struct interpreter *in = interpreter_of(L);
+	lua_settop(L, 0);
+	if (r->registered)
+		call_function(L, in, r);
+	else
+		call_script(L, r);
 	in->output.length = 0;
 	write_reply(L, in);
 	return 0;
 }
-
-struct source {
-	const char *text;
-	size_t length;
-	int reference;
-};
 
 // compile compiles a source. While a chunk is parsed nothing refers to its name but the parser, so the collector rests: CVE-2025-49844.
 static int compile(lua_State *L) {
 	struct source *s = lua_touserdata(L, 1);
 	if (s->length > 0 && s->text[0] == LUA_SIGNATURE[0])
 		return luaL_error(L, "bytecode is not loaded");
+	push_registered(L, &seen_key);
+	lua_replace(L, LUA_GLOBALSINDEX);
 	lua_gc(L, LUA_GCSTOP, 0);
-	int failed = luaL_loadbuffer(L, s->text, s->length, "@user_script");
+	int failed = luaL_loadbuffer(L, s->text, s->length, s->name);
 	lua_gc(L, LUA_GCRESTART, 0);
 	if (failed)
 		return lua_error(L);
@@ -255,14 +284,27 @@ static int call(struct interpreter *in, int function, void *argument, int64_t de
 		in->ending = END_ERROR;
 		text_of_error(in, prefixed);
 	}
-	lua_settop(L, COMPILER);
+	lua_settop(L, LOADER);
 	return in->ending;
 }
 
 int interpreter_compile(struct interpreter *in, const char *source, size_t length, int *reference) {
-	struct source s = {source, length, LUA_NOREF};
+	struct source s = {source, length, "@user_script", LUA_NOREF};
 	int end = call(in, COMPILER, &s, 0, 0);
 	*reference = s.reference;
+	return end;
+}
+
+int interpreter_load(struct interpreter *in, const char *source, size_t length, int64_t within, int *compiled) {
+	struct source s = {source, length, "@user_function", LUA_NOREF};
+	in->registered.length = 0;
+	int end = call(in, COMPILER, &s, 0, 0);
+	*compiled = end == END_DONE;
+	if (end != END_DONE)
+		return end;
+	end = call(in, LOADER, &s, within == 0 ? 0 : interpreter_now() + within, 1);
+	end_loading(in);
+	interpreter_forget(in, s.reference);
 	return end;
 }
 
@@ -271,12 +313,15 @@ void interpreter_forget(struct interpreter *in, int reference) { luaL_unref(in->
 // retained is how much memory for words and replies is kept between two runs.
 enum { RETAINED = 64 << 10 };
 
-int interpreter_run(struct interpreter *in, int function, const char *words, size_t keys, size_t arguments, int client, int64_t within) {
-	struct run r = {function, words, keys, arguments};
+int interpreter_run(struct interpreter *in, int function, int registered, const char *words, size_t keys, size_t arguments, int client,
+	int64_t within) {
+	struct run r = {function, registered, words, keys, arguments};
 	if (in->input.capacity > RETAINED)
 		release(in, &in->input);
 	if (in->output.capacity > RETAINED)
 		release(in, &in->output);
+	if (in->registered.capacity > RETAINED)
+		release(in, &in->registered);
 	in->client = client;
 	in->protocol = 2;
 	in->random = 0x330E;
@@ -307,6 +352,13 @@ void protect(lua_State *L) {
 	lua_rawset(L, -3);
 	lua_setmetatable(L, -2);
 	lua_replace(L, -2);
+}
+
+void point_protected(lua_State *L) {
+	lua_pushlightuserdata(L, (void *)&protected_key);
+	lua_pushvalue(L, -2);
+	lua_rawset(L, -4);
+	lua_setfield(L, -2, "__index");
 }
 
 int reveal(lua_State *L, int index) {
@@ -359,7 +411,7 @@ static int prepare(lua_State *L) {
 	open_json(L);
 	open_messagepack(L);
 	open_redis(L);
-	static const char *const tables[] = {"coroutine", "math", "string", "table", "bit", "struct", "cjson", "cmsgpack", "redis", NULL};
+	static const char *const tables[] = {"coroutine", "math", "string", "table", "bit", "struct", "cjson", "cmsgpack", NULL};
 	for (const char *const *name = tables; *name != NULL; name++) {
 		lua_getglobal(L, *name);
 		protect(L);
@@ -369,17 +421,22 @@ static int prepare(lua_State *L) {
 	lua_getmetatable(L, -1);
 	lua_getglobal(L, "string");
 	lua_setfield(L, -2, "__index");
-	lua_pushlightuserdata(L, (void *)&globals_key);
-	lua_pushvalue(L, 1);
-	lua_rawset(L, LUA_REGISTRYINDEX);
+	lua_settop(L, 1);
 	lua_createtable(L, 0, 1);
 	lua_pushcfunction(L, refuse_unknown);
 	lua_setfield(L, -2, "__index");
-	lua_setmetatable(L, 1);
-	lua_settop(L, 1);
+	lua_insert(L, 1);
+	open_functions(L);
+	lua_getglobal(L, "redis");
+	protect(L);
+	lua_setglobal(L, "redis");
+	register_as(L, &globals_key);
+	lua_pushvalue(L, 1);
+	lua_setmetatable(L, 2);
 	protect(L);
 	lua_pushvalue(L, -1);
 	lua_setglobal(L, "_G");
+	register_as(L, &seen_key);
 	lua_replace(L, LUA_GLOBALSINDEX);
 	return 0;
 }
@@ -400,6 +457,7 @@ struct interpreter *interpreter_open(uintptr_t handle, size_t limit, const char 
 	lua_pushcfunction(in->lua, note_place);
 	lua_pushcfunction(in->lua, run);
 	lua_pushcfunction(in->lua, compile);
+	lua_pushcfunction(in->lua, load_library);
 	return in;
 }
 
@@ -410,5 +468,6 @@ void interpreter_close(struct interpreter *in) {
 	}
 	free(in->input.data);
 	free(in->output.data);
+	free(in->registered.data);
 	free(in);
 }

@@ -48,6 +48,10 @@ struct interpreter {
 	uint64_t random;   // state of math.random
 	struct json_options json;
 	struct bytes input, output;
+	struct bytes registered; // functions of the library that was loaded last: see functions.c
+	int loading;             // a library is
+	int function_globals;    // references: what functions have as globals, and what that stands for when they run, and while they are loaded
+	int running_globals, loading_globals;
 	int line;          // where the error was raised; 0: unknown
 	char source[64];
 };
@@ -55,8 +59,10 @@ struct interpreter {
 struct interpreter *interpreter_open(uintptr_t handle, size_t limit, const char *version, int number);
 void interpreter_close(struct interpreter *in);
 int interpreter_compile(struct interpreter *in, const char *source, size_t length, int *reference);
+int interpreter_load(struct interpreter *in, const char *source, size_t length, int64_t within, int *compiled);
 void interpreter_forget(struct interpreter *in, int reference);
-int interpreter_run(struct interpreter *in, int function, const char *words, size_t keys, size_t arguments, int client, int64_t within);
+int interpreter_run(struct interpreter *in, int function, int registered, const char *words, size_t keys, size_t arguments, int client,
+	int64_t within);
 void interpreter_kill(struct interpreter *in);
 int interpreter_reserve(struct interpreter *in, struct bytes *b, size_t more);
 
@@ -76,6 +82,8 @@ void add_format(lua_State *L, struct bytes *b, const char *format, ...) __attrib
 void protect(lua_State *L);
 // reveal replaces a protected table on the stack by what it stands for; 0: it isn't one.
 int reveal(lua_State *L, int index);
+// point_protected makes a protected table, whose metatable is below the top of the stack, stand for the table on top, which is popped.
+void point_protected(lua_State *L);
 // fail raises an error without a place.
 int fail(lua_State *L, const char *text);
 
@@ -84,6 +92,24 @@ void push_reply(lua_State *L, const char *reply, size_t length);
 // write_reply appends to output what a value is in RESP.
 void write_reply(lua_State *L, struct interpreter *in);
 
+// A source that is compiled.
+struct source {
+	const char *text;
+	size_t length;
+	const char *name;
+	int reference; // of the function that it becomes
+};
+
+// load_library runs the source of a library, and end_loading has to follow, whatever has become of it.
+int load_library(lua_State *L);
+void end_loading(struct interpreter *in);
+
+// What a function keeps from one run to the next.
+enum { KEEPS_NOTHING, KEEPS_TABLES, KEEPS_VARIABLES };
+// keeps_state tells what the function on top of the stack keeps, and pops it.
+int keeps_state(lua_State *L);
+
+void open_functions(lua_State *L);
 void open_base(lua_State *L);
 void open_strings(lua_State *L);
 void open_tables(lua_State *L);

@@ -59,6 +59,24 @@ static void refuse_value(struct encoder *e, int index, const char *why) {
 	luaL_error(e->L, "Cannot serialise %s: %s", luaL_typename(e->L, index), why);
 }
 
+// encode_whole writes a number that has no fraction and few enough digits, which printf takes long for; 0: it isn't one.
+static int encode_whole(struct encoder *e, lua_Number n) {
+	static const lua_Number powers[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14};
+	int digits = e->options->precision < 14 ? e->options->precision : 14;
+	if (digits < 1 || !(fabs(n) < powers[digits]) || n != floor(n) || (n == 0 && signbit(n)))
+		return 0;
+	char text[16], *at = text + sizeof text;
+	int64_t rest = (int64_t)fabs(n);
+	do {
+		*--at = (char)('0' + rest % 10);
+		rest /= 10;
+	} while (rest > 0);
+	if (n < 0)
+		*--at = '-';
+	add(e->L, e->out, at, (size_t)(text + sizeof text - at));
+	return 1;
+}
+
 static void encode_number(struct encoder *e, int index) {
 	lua_Number n = lua_tonumber(e->L, index);
 	if (isnan(n) || isinf(n)) {
@@ -69,7 +87,8 @@ static void encode_number(struct encoder *e, int index) {
 		add_text(e, isnan(n) ? "nan" : n > 0 ? "inf" : "-inf");
 		return;
 	}
-	add_format(e->L, e->out, "%.*g", e->options->precision, n);
+	if (!encode_whole(e, n))
+		add_format(e->L, e->out, "%.*g", e->options->precision, n);
 }
 
 // array_length returns how long the table on top is as an array; -1: it is an object.
@@ -223,9 +242,24 @@ static int is_odd(const char *at) {
 	return strncasecmp(at, "inf", 3) == 0 || strncasecmp(at, "nan", 3) == 0;
 }
 
+// read_whole reads a number of at most 15 digits and nothing else, which strtod takes long for; 0: it isn't one.
+static int read_whole(struct decoder *d) {
+	const char *at = d->at + (*d->at == '-'), *first = at;
+	int64_t n = 0;
+	for (; isdigit((unsigned char)*at) && at - first < 16; at++)
+		n = n * 10 + (*at - '0');
+	if (at == first || at - first > 15 || *at == '.' || (*at | 0x20) == 'e' || (*at | 0x20) == 'x')
+		return 0;
+	d->number = *d->at == '-' ? -(lua_Number)n : (lua_Number)n;
+	d->at = at;
+	return 1;
+}
+
 static void read_number(struct decoder *d) {
 	char *end;
 	d->token = NUMBER;
+	if (read_whole(d))
+		return;
 	d->number = strtod(d->at, &end);
 	if (end == d->at)
 		set_invalid(d, d->at, "invalid number");

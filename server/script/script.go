@@ -10,6 +10,7 @@
 //	random.c        math.random with Redis's numbers
 //	convert.c       RESP to Lua and back
 //	redis.c         the table redis
+//	functions.c     libraries of functions; upvalues.c finds those that keep state
 //	json.c, messagepack.c, struct.c, bit.c   the libraries
 //
 // A crossing between Go and C costs about as much as a lookup, so there is one for a run and one for each call that it makes. Words cross
@@ -47,8 +48,9 @@ type Host interface {
 type State struct {
 	c        *C.struct_interpreter
 	handle   cgo.Handle
-	compiled map[string]C.int // by SHA
-	epoch    uint64           // see Pool
+	compiled map[string]C.int   // by SHA
+	loaded   map[uint64][]C.int // libraries by their numbers: their functions
+	epoch    uint64             // see Pool
 
 	host     Host
 	panicked any // what the host has panicked with
@@ -69,7 +71,7 @@ var errNoMemory = errors.New("script: no memory for an interpreter")
 
 // Open makes a state.
 func Open(o Options) (*State, error) {
-	s := &State{compiled: map[string]C.int{}}
+	s := &State{compiled: map[string]C.int{}, loaded: map[uint64][]C.int{}}
 	s.handle = cgo.NewHandle(s)
 	version := C.CString(o.Version)
 	defer C.free(unsafe.Pointer(version))
@@ -113,11 +115,14 @@ func (s *State) Knows(sha string) bool {
 	return known
 }
 
-// forgetAll forgets the scripts.
+// forgetAll forgets the scripts and the libraries.
 func (s *State) forgetAll() {
 	for sha, reference := range s.compiled {
 		C.interpreter_forget(s.c, reference)
 		delete(s.compiled, sha)
+	}
+	for library := range s.loaded {
+		s.Unload(library)
 	}
 }
 
@@ -147,17 +152,23 @@ type Result struct {
 
 // Run is what a script is run with.
 type Run struct {
-	SHA             string
+	SHA             string // of a script; empty: a function is run
+	Library         uint64
+	Function        int // its place in the library
 	Keys, Arguments [][]byte
 	Protocol        int           // of the client
 	Within          time.Duration // 0: it may take as long as it likes
 }
 
-// Run runs a script that was compiled. What the host panics with goes on to the caller.
+// Run runs a script that was compiled, or a function of a library that was loaded. What the host panics with goes on to the caller.
 func (s *State) Run(host Host, r *Run) Result {
 	s.host = host
 	s.parameters = appendWords(appendWords(s.parameters[:0], r.Keys), r.Arguments)
-	end := C.interpreter_run(s.c, s.compiled[r.SHA], chars(s.parameters), C.size_t(len(r.Keys)), C.size_t(len(r.Arguments)),
+	function, registered := s.compiled[r.SHA], C.int(0)
+	if r.SHA == "" {
+		function, registered = s.loaded[r.Library][r.Function], 1
+	}
+	end := C.interpreter_run(s.c, function, registered, chars(s.parameters), C.size_t(len(r.Keys)), C.size_t(len(r.Arguments)),
 		C.int(r.Protocol), C.int64_t(r.Within))
 	s.host = nil
 	if cap(s.parameters) > retainedParameters {
@@ -168,7 +179,7 @@ func (s *State) Run(host Host, r *Run) Result {
 		panic(p)
 	}
 	result := Result{End: End(end), Output: s.output()}
-	if result.End == Failed && s.c.line > 0 {
+	if (result.End == Failed || result.End == Killed) && s.c.line > 0 {
 		result.Line, result.Source = int(s.c.line), C.GoString(&s.c.source[0])
 	}
 	return result

@@ -60,6 +60,18 @@ func (t *Table[C]) Remember(client C, key []byte) {
 	}
 }
 
+// Knows reports whether somebody has read a key.
+func (t *Table[C]) Knows(key []byte) bool {
+	if t.keys.Load() == 0 {
+		return false
+	}
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.readers[string(key)]
+	return known
+}
+
 // Take returns who has read a key, and forgets that they have.
 func (t *Table[C]) Take(key []byte) []C {
 	if t.keys.Load() == 0 {

@@ -103,6 +103,15 @@ func (v *Value) Scored(member []byte, score float64) {
 // Field adds a field of a hash.
 func (v *Value) Field(field, value []byte) { v.pair(field, value) }
 
+// ExpiringField adds a field that expires, at whatever time.
+func (v *Value) ExpiringField(field, value []byte) {
+	var element Sum
+	element.mix(field)
+	element.mix(value)
+	element.xor([]byte("!!hexpire!!"))
+	v.sum.xor(element[:])
+}
+
 func (v *Value) pair(first, second []byte) {
 	var element Sum
 	element.mix(first)

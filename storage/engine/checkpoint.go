@@ -20,7 +20,7 @@ func (s *Store) Checkpoint(directory string) error {
 		if err := s.db().Checkpoint(directory); err != nil {
 			return fmt.Errorf("storage: checkpoint: %w", err)
 		}
-		return nil
+		return noteCheckpoint(directory)
 	})
 }
 

@@ -229,9 +229,13 @@ func (s *Store) state() layout.State {
 		NextID:        s.ids.next.Load(),
 		NextNamespace: s.namespaces.next,
 	}
-	for number, ns := range s.tiers.Load().databases {
+	for place, ns := range s.tiers.Load().databases {
+		number := uint32(place)
+		if place == s.Libraries() {
+			number = layout.Libraries
+		}
 		if ns.named || ns.keys.Load() > 0 || ns.family.Load() != nil {
-			state.Databases = append(state.Databases, layout.Database{Number: uint32(number),
+			state.Databases = append(state.Databases, layout.Database{Number: number,
 				Namespace: ns.Number, Keys: ns.keys.Load(), Expires: ns.expires.Load()})
 		}
 	}

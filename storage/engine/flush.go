@@ -525,12 +525,16 @@ func (s *Store) cleanUp() error {
 }
 
 // PersistState brings the state to RocksDB's files even when nothing was written: the log that the
-// store was attached to is named there before anything goes to it.
+// store was attached to is named there before anything goes to it. A later start can't come up with
+// less.
 func (s *Store) PersistState() error {
 	return s.whileOpen(func() error {
 		s.commit.Lock()
 		s.freeze()
 		s.commit.Unlock()
-		return s.Persist()
+		if err := s.Persist(); err != nil {
+			return err
+		}
+		return s.noteReached()
 	})
 }

@@ -29,7 +29,7 @@ type Import struct {
 
 // NewImport begins an import. The transaction is its own from now on.
 func (s *Store) NewImport(t *Txn) (*Import, error) {
-	i := &Import{store: s, txn: t, spaces: make([]*Namespace, s.Databases())}
+	i := &Import{store: s, txn: t, spaces: make([]*Namespace, s.Databases()+1)}
 	s.commit.Lock()
 	for n := range i.spaces {
 		i.spaces[n] = s.newNamespace()
@@ -49,6 +49,18 @@ func (i *Import) begin() {
 
 // Take has restore put a new key into a database. Errors: those of restore, and ErrIncomplete.
 func (i *Import) Take(database int, key []byte, restore func() error) error {
+	if database >= i.store.Databases() {
+		return fmt.Errorf("storage: database %d, of %d", database, i.store.Databases())
+	}
+	return i.take(database, key, restore)
+}
+
+// TakeLibrary is Take for the database of libraries.
+func (i *Import) TakeLibrary(name []byte, put func() error) error {
+	return i.take(i.store.Libraries(), name, put)
+}
+
+func (i *Import) take(database int, key []byte, restore func() error) error {
 	if err := i.open(database); err != nil {
 		return err
 	}
@@ -69,9 +81,6 @@ func (i *Import) Take(database int, key []byte, restore func() error) error {
 
 // open gives a database's namespace its family when the first key comes.
 func (i *Import) open(database int) error {
-	if database >= len(i.spaces) {
-		return fmt.Errorf("storage: database %d, of %d", database, len(i.spaces))
-	}
 	ns := i.spaces[database]
 	if ns.family.Load() != nil {
 		return nil
@@ -221,7 +230,7 @@ func (i *Import) namespaceOf(space uint32) *Namespace {
 // Keys is the number of keys that were taken in so far.
 func (i *Import) Keys() int64 {
 	var keys int64
-	for _, ns := range i.spaces {
+	for _, ns := range i.spaces[:i.store.Databases()] {
 		keys += ns.keys.Load()
 	}
 	return keys

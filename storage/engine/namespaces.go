@@ -121,6 +121,9 @@ func (t *Txn) Flush(database int) {
 	}
 }
 
+// LibraryDatabase is the number of the database of libraries: see Store.Libraries.
+func (t *Txn) LibraryDatabase() int { return t.store.Libraries() }
+
 // used reports whether a namespace has keys, or had some within the transaction or when it last
 // went to RocksDB.
 func (t *Txn) used(ns *Namespace) bool {

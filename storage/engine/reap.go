@@ -93,8 +93,12 @@ func (s *Store) inUse(family *rocks.Family, id uint64, record []byte) (bool, err
 func (s *Store) reapCollection(family *rocks.Family, record []byte, deleted *layout.Deleted) error {
 	batch := new(rocks.Batch)
 	for _, records := range deleted.Type.Elements() {
+		count := deleted.Records(records.Kind)
+		if count == 0 && deleted.Count > 0 {
+			continue
+		}
 		lower, upper := deleted.Range(records.Kind)
-		if deleted.Count > reapByPoints {
+		if count > reapByPoints {
 			batch.DeleteRange(family, lower, upper)
 			continue
 		}

@@ -107,7 +107,7 @@ func (e *Elements) owns(key []byte) bool {
 // write brings the batch to RocksDB, together with the record that says that nothing refers to it.
 func (e *Elements) write() error {
 	e.key = layout.AppendDeletedKey(e.key[:0], e.id)
-	e.batch.Put(e.family, e.key, layout.AppendDeletedValue(nil, e.kind, e.records))
+	e.batch.Put(e.family, e.key, layout.AppendDeletedValue(nil, e.kind, e.records, e.mayExpire()))
 	s := e.txn.store
 	defer s.presences.writes.begin()()
 	e.space.presence.add(e.hashes)
@@ -117,6 +117,14 @@ func (e *Elements) write() error {
 	e.batch.Reset()
 	e.hashes = e.hashes[:0]
 	return nil
+}
+
+// mayExpire is how many of the records may be those of fields that expire.
+func (e *Elements) mayExpire() uint64 {
+	if e.kind.Expiring() {
+		return e.records
+	}
+	return 0
 }
 
 // ID is the id of the collection.
@@ -171,13 +179,13 @@ func (t *Txn) Abandon(ns *Namespace, m *layout.Metadata) error {
 	for _, records := range m.Type.Elements() {
 		t.store.order.trees.Drop(ns.Number, m.ID, records.Kind)
 	}
-	return t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 9), m.Type, m.Length()))
+	return t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 17), m.Type, m.Length(), m.Expiring))
 }
 
 // AbandonPart is Abandon for a part of a collection, which a type names: see layout.AppendDeletedKey. count is how many records it has.
 func (t *Txn) AbandonPart(ns *Namespace, id uint64, part []byte, kind layout.Type, count uint64) error {
 	key := append(layout.AppendDeletedKey(make([]byte, 0, 9+len(part)), id), part...)
-	return t.Put(ns, key, layout.AppendDeletedValue(make([]byte, 0, 9), kind, count))
+	return t.Put(ns, key, layout.AppendDeletedValue(make([]byte, 0, 9), kind, count, 0))
 }
 
 // staged are the ids under which elements stand in RocksDB ahead of a commit. The reaper leaves them

@@ -200,6 +200,9 @@ func Open(o Options) (*Store, error) {
 
 // open opens RocksDB, and starts what works in the background.
 func (s *Store) open() error {
+	if err := s.checkBeforeOpen(); err != nil {
+		return err
+	}
 	db, err := rocks.Open(s.options.Rocks)
 	if err != nil {
 		return err
@@ -232,6 +235,9 @@ func (s *Store) readState() error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkReached(state); err != nil {
+		return err
+	}
 	s.commit.logDirectory = state.LogDirectory
 	s.namespaces.next = max(s.namespaces.next, state.NextNamespace, 1)
 	s.ids.next.Store(max(s.ids.next.Load(), state.NextID, 1))
@@ -242,12 +248,15 @@ func (s *Store) readState() error {
 	if err := s.raiseHighest(); err != nil {
 		return err
 	}
-	databases := make([]*Namespace, s.options.Databases)
+	databases := make([]*Namespace, s.options.Databases+1)
 	named := map[string]bool{"default": true}
 	for _, d := range state.Databases {
-		if int(d.Number) >= len(databases) {
+		place := int(d.Number)
+		if d.Number == layout.Libraries {
+			place = s.Libraries()
+		} else if place >= s.Databases() {
 			return fmt.Errorf("storage: database %d holds %d keys, but only %d databases are configured",
-				d.Number, d.Keys, len(databases))
+				d.Number, d.Keys, s.Databases())
 		}
 		ns := &Namespace{Number: d.Namespace}
 		ns.keys.Store(d.Keys)
@@ -255,11 +264,13 @@ func (s *Store) readState() error {
 		name := layout.Family(d.Namespace)
 		if f := s.db().Family(name); f != nil {
 			ns.family.Store(f)
+		} else if d.Keys > 0 {
+			return fmt.Errorf("%w: database %d has %d keys, but the family %s, which holds them, is missing", layout.ErrCorrupt, d.Number, d.Keys, name)
 		} else {
 			ns.presence.complete.Store(s.newFilter(0))
 		}
 		named[name] = true
-		databases[d.Number] = ns
+		databases[place] = ns
 	}
 	for i := range databases {
 		if databases[i] == nil {
@@ -411,6 +422,10 @@ func (s *Store) Persisted() int64 { return s.positions.persisted.Load() }
 
 // Databases is the number of databases.
 func (s *Store) Databases() int { return s.options.Databases }
+
+// Libraries is the number of the database behind all others, which holds libraries of functions.
+// The state has another number for it, so that Databases can change.
+func (s *Store) Libraries() int { return s.options.Databases }
 
 // Size is the number of keys in a database, and of those that have an expiry.
 func (s *Store) Size(database int) (keys, expires int64) {

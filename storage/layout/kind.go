@@ -42,8 +42,11 @@ var Kinds = [256]Kind{
 	KindStreamConsumer:   {Element: true, Read: true},
 	KindStreamPending:    {Element: true, Read: true},
 	KindStreamPendingFor: {Element: true},
+	KindFieldExpiry:      {Element: true, Read: true},
+	KindFieldDue:         {Element: true},
 
 	KindExpiry:  {},
+	KindHashDue: {},
 	KindDeleted: {},
 }
 
@@ -60,7 +63,7 @@ type Elements struct {
 
 // elements are those of each type. The first kind is the one that an element is looked up by.
 var elements = [...][]Elements{
-	Hash: {{KindHashField, (*Metadata).Length}},
+	Hash: {{KindHashField, (*Metadata).Length}, {KindFieldExpiry, (*Metadata).expiring}, {KindFieldDue, (*Metadata).expiring}},
 	List: {{KindListElement, (*Metadata).Length}},
 	Set:  {{KindSetMember, (*Metadata).Length}},
 	ZSet: {{KindZSetMember, (*Metadata).Length}, {KindZSetScore, (*Metadata).Length}},
@@ -114,6 +117,9 @@ func (t Type) Elements() []Elements {
 	}
 	return elements[t]
 }
+
+// Expiring reports whether elements of the type may expire by themselves.
+func (t Type) Expiring() bool { return t == Hash }
 
 // Sequence reports whether the elements of the type form a sequence.
 func (t Type) Sequence() bool {

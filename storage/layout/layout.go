@@ -31,8 +31,12 @@
 //	| 'c' | id:8 | group:8 | consumer:8 |      → ConsumerState
 //	| 'P' | id:8 | group:8 | entry:16 |        → PendingState
 //	| 'p' | id:8 | group:8 | consumer:8 | entry:16 | → nothing
+//	| 'E' | id:8 | field |             → expire ms:8 of a hash's field, if it expires
+//	| 'e' | id:8 | expire ms:8 | field | → nothing
 //	| 'T' | expire ms:8 | key |        → type:1
-//	| 'D' | id:8 | part |              → type:1 | count:8; elements that wait for the reaper, see AppendDeletedKey
+//	| 'F' | due ms:8 | key |           → nothing; a hash none of whose fields expires before
+//	| 'D' | id:8 | part |              → type:1 | count:8, and expiring:8 unless that is 0; elements
+//	                                     that wait for the reaper, see AppendDeletedKey
 package layout
 
 import (
@@ -63,7 +67,11 @@ const (
 	KindStreamPending    = 'P'
 	KindStreamPendingFor = 'p'
 
+	KindFieldExpiry = 'E'
+	KindFieldDue    = 'e'
+
 	KindExpiry  = 'T'
+	KindHashDue = 'F'
 	KindDeleted = 'D'
 )
 
@@ -198,9 +206,9 @@ func AppendExpiryKey(dst []byte, expireMs int64, key []byte) []byte {
 	return append(dst, key...)
 }
 
-// DecodeExpiryKey is the inverse of AppendExpiryKey.
+// DecodeExpiryKey is the inverse of AppendExpiryKey, and of AppendHashDueKey.
 func DecodeExpiryKey(record []byte) (expireMs int64, key []byte, err error) {
-	if len(record) < 9 || record[0] != KindExpiry {
+	if len(record) < 9 || record[0] != KindExpiry && record[0] != KindHashDue {
 		return 0, nil, fmt.Errorf("%w: expiry key of %d bytes", ErrCorrupt, len(record))
 	}
 	return int64(binary.BigEndian.Uint64(record[1:])), record[9:], nil
@@ -214,25 +222,42 @@ func AppendDeletedKey(dst []byte, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, KindDeleted), id)
 }
 
-// AppendDeletedValue appends | type:1 | count:8 |.
-func AppendDeletedValue(dst []byte, t Type, count uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(dst, byte(t)), count)
+// AppendDeletedValue appends | type:1 | count:8 |, and | expiring:8 | of a hash with fields that expire.
+func AppendDeletedValue(dst []byte, t Type, count, expiring uint64) []byte {
+	dst = binary.BigEndian.AppendUint64(append(dst, byte(t)), count)
+	if expiring > 0 {
+		dst = binary.BigEndian.AppendUint64(dst, expiring)
+	}
+	return dst
 }
 
 // Deleted is a 'D' record.
 type Deleted struct {
-	ID    uint64
-	Part  []byte // of the collection; empty: all of it
-	Type  Type
-	Count uint64
+	ID       uint64
+	Part     []byte // of the collection; empty: all of it
+	Type     Type
+	Count    uint64
+	Expiring uint64 // how many fields of a hash expire
 }
 
 // DecodeDeleted reads a 'D' record. What it returns refers to key.
 func DecodeDeleted(key, value []byte) (d Deleted, err error) {
-	if len(key) < ElementPrefix || key[0] != KindDeleted || len(value) != 9 {
+	if len(key) < ElementPrefix || key[0] != KindDeleted || len(value) != 9 && len(value) != 17 {
 		return d, fmt.Errorf("%w: deletion of %d and %d bytes", ErrCorrupt, len(key), len(value))
 	}
-	return Deleted{binary.BigEndian.Uint64(key[1:]), key[ElementPrefix:], Type(value[0]), binary.BigEndian.Uint64(value[1:])}, nil
+	d = Deleted{ID: binary.BigEndian.Uint64(key[1:]), Part: key[ElementPrefix:], Type: Type(value[0]), Count: binary.BigEndian.Uint64(value[1:])}
+	if len(value) == 17 {
+		d.Expiring = binary.BigEndian.Uint64(value[9:])
+	}
+	return d, nil
+}
+
+// Records is about how many records of one kind are gone.
+func (d *Deleted) Records(kind byte) uint64 {
+	if kind == KindFieldExpiry || kind == KindFieldDue {
+		return d.Expiring
+	}
+	return d.Count
 }
 
 // Range is where the records of one kind stand that are gone.
@@ -242,6 +267,40 @@ func (d *Deleted) Range(kind byte) (lower, upper []byte) {
 		return AppendElementKey(nil, kind, d.ID, nil), lower
 	}
 	return lower, Successor(nil, lower)
+}
+
+// AppendFieldDueKey appends | 'e' | id:8 | expire ms:8 | field |; with a nil field it is the first
+// that can expire then.
+func AppendFieldDueKey(dst []byte, id uint64, expireMs int64, field []byte) []byte {
+	dst = AppendElementKey(dst, KindFieldDue, id, nil)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(expireMs))
+	return append(dst, field...)
+}
+
+// DecodeFieldDueKey takes the time and the field from such a key. field refers to key.
+func DecodeFieldDueKey(key []byte) (expireMs int64, field []byte, err error) {
+	if len(key) < ElementPrefix+8 || key[0] != KindFieldDue {
+		return 0, nil, fmt.Errorf("%w: key of %d bytes in an index of fields that expire", ErrCorrupt, len(key))
+	}
+	return int64(binary.BigEndian.Uint64(key[ElementPrefix:])), key[ElementPrefix+8:], nil
+}
+
+// AppendFieldExpiry appends the value of an 'E' record.
+func AppendFieldExpiry(dst []byte, expireMs int64) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(expireMs))
+}
+
+// DecodeFieldExpiry reads the value of an 'E' record.
+func DecodeFieldExpiry(value []byte) (expireMs int64, err error) {
+	if len(value) != 8 {
+		return 0, fmt.Errorf("%w: a field's expiry of %d bytes", ErrCorrupt, len(value))
+	}
+	return int64(binary.BigEndian.Uint64(value)), nil
+}
+
+// AppendHashDueKey appends | 'F' | due ms:8 | key |.
+func AppendHashDueKey(dst []byte, dueMs int64, key []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(append(dst, KindHashDue), uint64(dueMs)), key...)
 }
 
 // SharedPrefix is the length of what two keys begin with alike.

@@ -31,6 +31,7 @@ const (
 	Listpack Encoding = 3 // a small collection as Redis's listpack
 	Intset   Encoding = 4 // a small set of integers as Redis's intset
 	Spread   Encoding = 5 // a record for each element
+	Expiring Encoding = 6 // a small hash as Redis's listpack of fields, values and times, by time; 0 is none, and comes last
 )
 
 // Metadata is the value of a record | 'M' | key |:
@@ -38,8 +39,11 @@ const (
 //	| type:1 | encoding:1 | expire ms:8 | rest |
 //
 //	string                   rest = the value
-//	Listpack, Intset         rest = the whole collection
+//	Listpack, Intset, Expiring
+//	                         rest = the whole collection
 //	Spread hash, set, zset   rest = | id:8 | count:8 |
+//	Spread hash with fields that expire
+//	                         rest = | id:8 | count:8 | expiring:8 | due ms:8 |   due is where it stands in the index 'F'
 //	Spread list              rest = | id:8 | head:8 | tail:8 |   elements at head ≤ index < tail
 //	stream                   rest = | id:8 | count:8 | StreamHead |   always spread
 //
@@ -53,6 +57,8 @@ type Metadata struct {
 
 	ID         uint64 // spread collections
 	Count      uint64 // spread hash, set, zset, stream
+	Expiring   uint64 // how many fields of a spread hash expire
+	DueMs      int64  // when the first of them does, or earlier
 	Head, Tail uint64 // spread list
 }
 
@@ -78,7 +84,12 @@ func (m *Metadata) AppendHead(dst []byte) (head, tail []byte) {
 		return binary.BigEndian.AppendUint64(dst, m.Tail), nil
 	default:
 		dst = binary.BigEndian.AppendUint64(dst, m.ID)
-		return binary.BigEndian.AppendUint64(dst, m.Count), m.Value
+		dst = binary.BigEndian.AppendUint64(dst, m.Count)
+		if m.Expiring > 0 {
+			dst = binary.BigEndian.AppendUint64(dst, m.Expiring)
+			dst = binary.BigEndian.AppendUint64(dst, uint64(m.DueMs))
+		}
+		return dst, m.Value
 	}
 }
 
@@ -108,6 +119,9 @@ func (m *Metadata) Decode(b []byte) error {
 		m.ID, m.Count, m.Value = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:]), rest[16:]
 	case m.Type != List && m.Type != Stream && len(rest) == 16:
 		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])
+	case m.Type == Hash && len(rest) == 32:
+		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])
+		m.Expiring, m.DueMs = binary.BigEndian.Uint64(rest[16:]), int64(binary.BigEndian.Uint64(rest[24:]))
 	default:
 		return fmt.Errorf("%w: spread collection of type %d with %d bytes", ErrCorrupt, m.Type, len(rest))
 	}
@@ -118,7 +132,9 @@ func (m *Metadata) known() bool {
 	switch m.Type {
 	case String:
 		return m.Encoding == Plain || m.Encoding == Raw
-	case Hash, List, ZSet:
+	case Hash:
+		return m.Encoding == Listpack || m.Encoding == Spread || m.Encoding == Expiring
+	case List, ZSet:
 		return m.Encoding == Listpack || m.Encoding == Spread
 	case Set:
 		return m.Encoding == Listpack || m.Encoding == Intset || m.Encoding == Spread
@@ -135,6 +151,8 @@ func (m *Metadata) Length() uint64 {
 	}
 	return m.Count
 }
+
+func (m *Metadata) expiring() uint64 { return m.Expiring }
 
 // spreadHeader is the size of a spread collection's metadata up to its id's end.
 const spreadHeader = MetadataHeader + 8

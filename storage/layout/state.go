@@ -3,6 +3,7 @@ package layout
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // State is what the data in RocksDB is, as of a position of the log. It is written in the same
@@ -16,6 +17,10 @@ type State struct {
 	NextNamespace uint32
 	Databases     []Database // only those with a namespace, by number
 }
+
+// Libraries is the number of the database that no client can select: its keys are the names of the
+// libraries of functions, its values their sources.
+const Libraries = math.MaxUint32
 
 // Database is a database's namespace and its counters:
 //

@@ -2,17 +2,7 @@ package rdb
 
 import "kedis/storage/listpack"
 
-// Copyable is nil, or an *UnsupportedError for what CopyTo can't write: hashes with fields that
-// expire, which version 10 doesn't have.
-func (v *Value) Copyable() error {
-	switch v.Type {
-	case typeHashMetadata, typeHashMetadataPreGA, typeHashListpackExpiry, typeHashListpackPreGA:
-		return &UnsupportedError{Type: v.Type}
-	}
-	return nil
-}
-
-// CopyTo writes a value that is Copyable to e, and reads it to its end: packed forms as they are,
+// CopyTo writes a value to e, and reads it to its end: packed forms as they are,
 // lists node by node, other collections element by element.
 func (v *Value) CopyTo(e *Encoder) error {
 	pack := v.Listpack
@@ -47,6 +37,9 @@ func (v *Value) copyElements(e *Encoder) error {
 	case Set:
 		e.BeginSet(v.Count)
 	case Hash:
+		if v.fieldsExpire() {
+			return v.copyExpiring(e)
+		}
 		e.BeginHash(v.Count)
 	case SortedSet:
 		e.BeginSortedSet(v.Count)
@@ -86,6 +79,32 @@ func (v *Value) copyStream(e *Encoder) error {
 		return v.err
 	}
 	e.EndStream()
+	return e.err
+}
+
+// fieldsExpire reports whether the value is a hash whose fields can.
+func (v *Value) fieldsExpire() bool {
+	if v.untimed {
+		return false
+	}
+	switch v.Type {
+	case typeHashMetadata, typeHashMetadataPreGA, typeHashListpackExpiry, typeHashListpackPreGA:
+		return true
+	}
+	return false
+}
+
+// copyExpiring copies a hash with fields that expire. Times are written relative to the earliest
+// that there may be.
+func (v *Value) copyExpiring(e *Encoder) error {
+	e.BeginExpiringHash(int64(max(v.firstExpiry, 1)), v.Count)
+	for v.Next() {
+		e.ExpiringField(v.Element.Bytes, v.Element.Value, v.Element.ExpireMs)
+	}
+	if v.err != nil {
+		return v.err
+	}
+	e.End()
 	return e.err
 }
 

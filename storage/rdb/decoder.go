@@ -18,8 +18,9 @@ type Decoder struct {
 	// collection, in bytes, at most 2 GiB. 0 means DefaultMaxString.
 	MaxString int
 
-	src   source
-	value Value
+	src    source
+	value  Value
+	valkey bool // what is read has Valkey's types
 
 	blob, compressed []byte // a packed collection, and its compressed form
 	first, second    []byte // the two strings of an element
@@ -38,6 +39,7 @@ func (d *Decoder) Payload(payload []byte) (*Value, error) {
 	}
 	// The footer too: Redis takes a value that ends within it, and its replicas have to do the
 	// same.
+	d.valkey = PayloadVersion(payload) >= ValkeyVersion
 	return d.body(payload)
 }
 
@@ -54,15 +56,19 @@ func (d *Decoder) body(b []byte) (*Value, error) {
 // payloadFooter is | version:2 | checksum of all that is before it:8 |.
 const payloadFooter = 10
 
+// PayloadVersion is the RDB version of a payload that Decoder.Payload takes.
+func PayloadVersion(payload []byte) uint16 {
+	return binary.LittleEndian.Uint16(payload[len(payload)-payloadFooter:])
+}
+
 func checkPayload(payload []byte) error {
 	if len(payload) < payloadFooter {
 		return ErrPayloadChecksum
 	}
-	footer := payload[len(payload)-payloadFooter:]
-	if binary.LittleEndian.Uint16(footer) > NewestVersion {
+	if version := PayloadVersion(payload); version != 0 && !known(uint64(version)) { // Redis takes 0
 		return ErrPayloadVersion
 	}
-	if CRC64(0, payload[:len(payload)-8]) != binary.LittleEndian.Uint64(footer[2:]) {
+	if CRC64(0, payload[:len(payload)-8]) != binary.LittleEndian.Uint64(payload[len(payload)-8:]) {
 		return ErrPayloadChecksum
 	}
 	return nil
@@ -73,6 +79,9 @@ func (d *Decoder) begin(t Type) (*Value, error) {
 	d.shrink()
 	d.value = Value{Type: t, d: d}
 	v := &d.value
+	if d.valkey && t >= typeHashValkey {
+		return d.beginValkey(v)
+	}
 	var err error
 	switch t {
 	case typeString:
@@ -141,6 +150,17 @@ func (d *Decoder) beginExpiringHash(v *Value) error {
 		v.firstExpiry = first
 	}
 	return v.count(Hash, (*Value).nextExpiringField)
+}
+
+// beginValkey reads types that Valkey has numbered itself.
+func (d *Decoder) beginValkey(v *Value) (*Value, error) {
+	if v.Type != typeHashValkey {
+		return nil, &UnsupportedError{Type: v.Type}
+	}
+	if err := v.count(Hash, (*Value).nextValkeyField); err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 func (d *Decoder) beginQuicklist(v *Value) error {

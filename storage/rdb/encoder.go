@@ -30,10 +30,14 @@ type Encoder struct {
 	keySet bool
 
 	left    uint64            // elements announced and not yet written
+	firstMs int64             // no field of the hash that was begun expires before
 	nodes   bool              // elements are gathered into nodes, which is what left counts
 	node    listpack.Listpack // being gathered
 	largest int               // an element of this size or more is a node by itself
 	stream  streamEncoder
+
+	format Format
+	timed  bool // a payload has a hash with fields that expire
 
 	text []byte
 	lzf  lzfCompressor
@@ -58,7 +62,7 @@ func (p *PayloadWriter) Begin(dst []byte) { p.reset(dst[:0], nil) }
 func (p *PayloadWriter) BeginTo(w io.Writer) { p.reset(nil, w) }
 
 func (p *PayloadWriter) reset(dst []byte, w io.Writer) {
-	p.buf, p.w, p.hashed, p.crc, p.err, p.left, p.nodes = dst, w, 0, 0, nil, 0, false
+	p.buf, p.w, p.hashed, p.crc, p.err, p.left, p.nodes, p.timed = dst, w, 0, 0, nil, 0, false, false
 }
 
 // Finish completes the payload and returns it. The error tells of misuse: that another number of
@@ -68,7 +72,7 @@ func (p *PayloadWriter) Finish() ([]byte, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	p.buf = binary.LittleEndian.AppendUint16(p.buf, Version)
+	p.buf = binary.LittleEndian.AppendUint16(p.buf, p.payloadVersion())
 	p.buf = binary.LittleEndian.AppendUint64(p.buf, CRC64(0, p.buf))
 	return p.buf, nil
 }
@@ -77,7 +81,7 @@ func (p *PayloadWriter) Finish() ([]byte, error) {
 // writer, or what Finish returns.
 func (p *PayloadWriter) FinishTo() error {
 	p.checkComplete()
-	p.buf = binary.LittleEndian.AppendUint16(p.buf, Version)
+	p.buf = binary.LittleEndian.AppendUint16(p.buf, p.payloadVersion())
 	p.hash()
 	p.buf = binary.LittleEndian.AppendUint64(p.buf, p.crc)
 	p.flush()

@@ -40,7 +40,7 @@ func ExampleDecoder() {
 // A file is a sequence of records, most of which are keys.
 func ExampleReader() {
 	var file bytes.Buffer
-	w := rdb.NewWriter(&file)
+	w := rdb.NewWriter(&file, rdb.Redis70)
 	w.Aux("redis-ver", "7.0.15")
 	w.Database(0)
 	w.Key([]byte("greeting"), 0)

@@ -69,7 +69,7 @@ func describeRecord(record *Record) (string, error) {
 // sample is a file with a bit of everything.
 func sample(t testing.TB) (file []byte, want []string) {
 	var b bytes.Buffer
-	w := NewWriter(&b)
+	w := NewWriter(&b, Redis70)
 	w.Aux("redis-ver", "7.0.15")
 	w.AuxInt("repl-offset", 123456789012)
 	w.Function([]byte("#!lua name=x"))
@@ -180,7 +180,7 @@ func TestFileChecksum(t *testing.T) {
 func TestFileHeader(t *testing.T) {
 	for header, valid := range map[string]bool{
 		"REDIS0001": true, "REDIS0012": true, "REDIS0000": false, "REDIS0013": false, "REDIS-001": false,
-		"VALKEY080": false, "REDIS00": false, "": false, "RESID0010": false,
+		"VALKEY080": true, "VALKEY081": false, "VALKEY012": false, "REDIS0080": false, "REDIS00": false, "": false, "RESID0010": false,
 	} {
 		if _, err := NewReader(strings.NewReader(header), 0); (err == nil) != valid {
 			t.Errorf("%q: %v", header, err)
@@ -206,7 +206,7 @@ func TestFileReadError(t *testing.T) {
 
 func TestFileWriteError(t *testing.T) {
 	broken := errors.New("the disk is full")
-	w := NewWriter(writerFunc(func([]byte) (int, error) { return 0, broken }))
+	w := NewWriter(writerFunc(func([]byte) (int, error) { return 0, broken }), Redis70)
 	for range 1000 {
 		w.Key([]byte("k"), 0)
 		w.String(bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7}, 100))
@@ -295,7 +295,7 @@ func TestLargeCollectionsAreNotHeld(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	go func() {
-		w := NewWriter(end)
+		w := NewWriter(end, Redis70)
 		w.Key([]byte("large"), 0)
 		w.BeginHash(fields)
 		field, value := make([]byte, 0, 20), []byte("a value that has some more bytes")
@@ -332,7 +332,7 @@ func TestLargeCollectionsAreNotHeld(t *testing.T) {
 
 func TestRest(t *testing.T) {
 	var file bytes.Buffer
-	w := NewWriter(&file)
+	w := NewWriter(&file, Redis70)
 	w.Database(0)
 	w.Key([]byte("k"), 0)
 	w.String([]byte("v"))

@@ -255,7 +255,7 @@ func rewrite(t *testing.T, saved []byte) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWriter(file)
+	w := NewWriter(file, Redis70)
 	r, err := NewReader(bytes.NewReader(saved), 0)
 	if err != nil {
 		t.Fatal(err)

@@ -386,6 +386,41 @@ func TestFieldExpiries(t *testing.T) {
 	}
 }
 
+// TestFieldExpiriesAreWritten: what is written is read back, also where it was read before.
+func TestFieldExpiriesAreWritten(t *testing.T) {
+	const first = 1700000000000
+	for name, value := range map[string]func(e *Encoder){
+		"listpack": func(e *Encoder) {
+			e.ExpiringHashListpack(first, pack("a", "1", fmt.Sprint(first), "b", "2", fmt.Sprint(first+5), "c", "3", "0"))
+		},
+		"fields": func(e *Encoder) {
+			e.BeginExpiringHash(first, 3)
+			e.ExpiringField([]byte("a"), []byte("1"), first)
+			e.ExpiringField([]byte("b"), []byte("2"), first+5)
+			e.ExpiringField([]byte("c"), []byte("3"), 0)
+			e.End()
+		},
+	} {
+		want := []string{`"a": "1" until 1700000000000`, `"b": "2" until 1700000000005`, `"c": "3"`}
+		payload := write(t, value)
+		if v, got := read(t, payload); v.Kind != Hash || !slices.Equal(got, want) {
+			t.Errorf("%s: %s %q", name, v.Kind, got)
+		}
+		copied := write(t, func(e *Encoder) {
+			v, err := new(Decoder).Payload(payload)
+			if err == nil {
+				err = v.CopyTo(e)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		if _, got := read(t, copied); !slices.Equal(got, want) {
+			t.Errorf("a copy of %s: %q", name, got)
+		}
+	}
+}
+
 // Whatever a payload claims to hold, memory is taken for what it does hold.
 func TestClaimsAllocateNothing(t *testing.T) {
 	huge := []byte{0x80, 0x3F, 0xFF, 0xFF, 0xFF} // just below 1 GiB

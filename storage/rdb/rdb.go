@@ -1,9 +1,10 @@
 // Package rdb reads and writes Redis's serialization of values: the payloads of DUMP and RESTORE,
 // and RDB files, which are the same values with keys, expiries and databases around them.
 //
-// It reads what Redis 1.2 to 7.4 writes (RDB versions 1 to 12) and writes version 10, which is
-// Redis 7.0's, with the encodings and the compression that Redis 7.0 would choose, so that both
-// write the same bytes wherever Redis's choice is determined by the data.
+// It reads what Redis 1.2 to 8.0 writes (RDB versions 1 to 12) and what Valkey 9 does (version 80),
+// and writes version 10, which is Redis 7.0's, with the encodings and the compression that Redis 7.0
+// would choose, so that both write the same bytes wherever Redis's choice is determined by the data.
+// Hashes with fields that expire have other forms: see Format.
 //
 // Small collections come and go as a listpack or an intset, in Redis's own bytes; older packed
 // forms (ziplist, zipmap) are converted. Large ones are streams of elements, so no collection has
@@ -25,8 +26,17 @@ import (
 // Version is the RDB version that the package writes: Redis 7.0's.
 const Version = 10
 
-// NewestVersion is the newest RDB version that the package reads: Redis 7.4's.
+// NewestVersion is the newest RDB version of Redis's that the package reads: that of 7.4 and 8.0.
 const NewestVersion = 12
+
+// ValkeyVersion is Valkey 9's RDB version. Type 22 is another hash there than in Redis. Valkey's own
+// versions begin with 80; its files begin with VALKEY then.
+const ValkeyVersion = 80
+
+// known reports whether the package reads a version.
+func known(version uint64) bool {
+	return version >= 1 && version <= NewestVersion || version == ValkeyVersion
+}
 
 // DefaultMaxString is how long a string may be that a Decoder or Reader takes, in bytes, unless
 // told otherwise. It is what Redis makes at most, be it a value or a packed collection, unless
@@ -36,7 +46,7 @@ const DefaultMaxString = 1 << 30
 var (
 	// ErrCorrupt is wrapped by every error that says that the bytes are not what they should be.
 	ErrCorrupt = errors.New("rdb: corrupt")
-	// ErrPayloadVersion says that a payload's version is newer than NewestVersion.
+	// ErrPayloadVersion says that a payload's version isn't known.
 	ErrPayloadVersion = errors.New("rdb: the payload's version is too new")
 	// ErrPayloadChecksum says that a payload is too short or that its checksum is wrong.
 	ErrPayloadChecksum = errors.New("rdb: the payload's checksum is wrong")
@@ -117,7 +127,8 @@ const (
 	typeStreamListpacks2   Type = 19 // adds first and deleted ids, and counters
 	typeSetListpack        Type = 20
 	typeStreamListpacks3   Type = 21 // adds the time when a consumer was last active
-	typeHashMetadataPreGA  Type = 22 // fields expire; 7.4 release candidates
+	typeHashMetadataPreGA  Type = 22 // fields expire; 7.4 release candidates, and something else in Valkey
+	typeHashValkey         Type = 22 // fields expire; Valkey from 9.0 on
 	typeHashListpackPreGA  Type = 23
 	typeHashMetadata       Type = 24 // fields expire
 	typeHashListpackExpiry Type = 25

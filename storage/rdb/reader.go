@@ -69,15 +69,18 @@ func NewReader(r io.Reader, maxString int) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.HasPrefix(header, []byte("REDIS")) {
-		return nil, fmt.Errorf("%w: not an RDB file", ErrCorrupt)
+	digits, isRedis := bytes.CutPrefix(header, []byte("REDIS"))
+	if !isRedis {
+		if digits, reader.decoder.valkey = bytes.CutPrefix(header, []byte("VALKEY")); !reader.decoder.valkey {
+			return nil, fmt.Errorf("%w: not an RDB file", ErrCorrupt)
+		}
 	}
-	version, err := strconv.ParseUint(string(header[5:]), 10, 16)
-	if err != nil || version < 1 {
-		return nil, fmt.Errorf("%w: RDB version %q", ErrCorrupt, header[5:])
+	version, err := strconv.ParseUint(string(digits), 10, 16)
+	if err != nil || version < 1 || reader.decoder.valkey != (version >= ValkeyVersion) {
+		return nil, fmt.Errorf("%w: RDB version %q", ErrCorrupt, header)
 	}
-	if version > NewestVersion {
-		return nil, fmt.Errorf("rdb: file of version %d is too new, the newest to be read is %d", version, NewestVersion)
+	if !known(version) {
+		return nil, fmt.Errorf("rdb: file of version %d is too new, the newest to be read are %d and Valkey's %d", version, NewestVersion, ValkeyVersion)
 	}
 	reader.version = int(version)
 	return reader, nil

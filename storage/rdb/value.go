@@ -49,6 +49,8 @@ type Value struct {
 	plain    []byte // a node that is one element, instead
 	isPlain  bool
 
+	untimed bool // no field is said to expire
+
 	rest func(*Element) (more bool, err error) // what comes behind the last element, from elsewhere
 
 	firstExpiry uint64 // of a hash: its fields' expiries are relative to it
@@ -78,12 +80,18 @@ func (v *Value) Next() bool {
 		more, err = v.rest(&v.Element)
 	}
 	v.err, v.done = err, !more
+	if v.untimed {
+		v.Element.ExpireMs = 0
+	}
 	return more && err == nil
 }
 
 // Continue has Next go on with elements from elsewhere, behind the value's own: each call of next
 // fills in one, until it returns false. A packed collection that is taken as it is has none.
 func (v *Value) Continue(next func(*Element) (more bool, err error)) { v.rest = next }
+
+// LeaveOutFieldTimes has the fields of a hash not expire.
+func (v *Value) LeaveOutFieldTimes() { v.untimed = true }
 
 // Err returns what was wrong, nil if nothing was.
 func (v *Value) Err() error { return v.err }
@@ -144,6 +152,25 @@ func (v *Value) nextExpiringField() (more bool, err error) {
 	}
 	v.Element.ExpireMs = int64(expiry)
 	return v.nextField()
+}
+
+// nextValkeyField reads | field | value | expiry:8 |, where -1 is none.
+func (v *Value) nextValkeyField() (more bool, err error) {
+	if more, err = v.nextField(); !more || err != nil {
+		return more, err
+	}
+	expiry, err := v.d.src.uint64()
+	switch ms := int64(expiry); {
+	case err != nil:
+		return false, err
+	case ms == -1:
+		v.Element.ExpireMs = 0
+	case ms < 0 || ms > maxFieldExpiry:
+		return false, v.d.src.corrupt("a field with a bad expiry")
+	default:
+		v.Element.ExpireMs = max(ms, 1)
+	}
+	return true, nil
 }
 
 func (v *Value) nextBinaryScore() (more bool, err error) {

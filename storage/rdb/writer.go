@@ -2,7 +2,6 @@ package rdb
 
 import (
 	"encoding/binary"
-	"fmt"
 	"io"
 	"strconv"
 )
@@ -15,9 +14,9 @@ type Writer struct {
 }
 
 // NewWriter begins a file.
-func NewWriter(w io.Writer) *Writer {
-	file := &Writer{Encoder{largest: largePlain, w: w, buf: make([]byte, 0, 2*bufferSize)}}
-	file.buf = fmt.Appendf(file.buf, "REDIS%04d", Version)
+func NewWriter(w io.Writer, f Format) *Writer {
+	file := &Writer{Encoder{largest: largePlain, w: w, buf: make([]byte, 0, 2*bufferSize), format: f}}
+	file.buf = append(file.buf, f.header()...)
 	return file
 }
 
@@ -32,12 +31,6 @@ func (w *Writer) Aux(name, data string) {
 
 // AuxInt is Aux with a number.
 func (w *Writer) AuxInt(name string, data int64) { w.Aux(name, strconv.FormatInt(data, 10)) }
-
-// Function writes a library of functions as its source.
-func (w *Writer) Function(source []byte) {
-	w.buf = append(w.buf, opFunction2)
-	w.string(source)
-}
 
 // Database says where the keys that follow belong.
 func (w *Writer) Database(number uint64) {

@@ -18,6 +18,8 @@ import (
 func Peek(directory string, key []byte) (value []byte, found bool, err error) {
 	options := grocksdb.NewDefaultOptions()
 	defer options.Destroy()
+	const few = 16
+	options.SetMaxOpenFiles(few) // or all tables would be opened
 	db, families, err := grocksdb.OpenDbForReadOnlyColumnFamilies(options, directory, []string{"default"}, []*grocksdb.Options{options}, false)
 	if err != nil {
 		return nil, false, fmt.Errorf("rocks: reading %s: %w", directory, err)

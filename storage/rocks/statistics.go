@@ -94,6 +94,16 @@ func (d *DB) addDatabase(s *Statistics, f *Family) error {
 	return err
 }
 
+// FamilyBytes returns what a family takes in table files and memtables.
+func (d *DB) FamilyBytes(f *Family) (int64, error) {
+	if _, err := f.in(d); err != nil {
+		return 0, err
+	}
+	var sum uint64
+	err := d.addProperties(f, map[string]*uint64{"rocksdb.live-sst-files-size": &sum, "rocksdb.cur-size-all-mem-tables": &sum})
+	return int64(sum), err
+}
+
 func (d *DB) addProperties(f *Family, properties map[string]*uint64) error {
 	for name, sum := range properties {
 		value, ok := d.inner.GetIntPropertyCF(name, f.handle)

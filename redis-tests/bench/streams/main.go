@@ -238,10 +238,10 @@ func (b *bench) words(request string, length *int) []string {
 		case "{most}":
 			words[i] = strconv.Itoa(*entries)
 		case "{fewer}":
-			*length -= 100_000
+			*length = max(*length-100_000, 0)
 			words[i] = strconv.Itoa(*length)
 		case "{one}":
-			*length--
+			*length = max(*length-1, 0)
 			words[i] = strconv.Itoa(*length)
 		case "{half}":
 			words[i] = strconv.Itoa(*length / 2)

@@ -1,12 +1,15 @@
 // Command goredis is a little programme as a user of Kedis might write it, on the go-redis client: a session store, a leaderboard, a rate limiter
 // without scripts, a stock that is sold under WATCH, and a queue in a pipeline. It takes the address of a server whose data it may remove,
-// checks every result, and exits with 1 at the first that is wrong.
+// checks every result, and exits with 1 at the first that is wrong. With three files behind the address, of an authority's certificate and of
+// a certificate and its key, it connects with TLS.
 //
 // It imports the standard library and go-redis, nothing of Kedis.
 package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -19,12 +22,12 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: goredis host:port")
+	if len(os.Args) != 2 && len(os.Args) != 5 {
+		fmt.Fprintln(os.Stderr, "usage: goredis host:port [authority certificate key]")
 		os.Exit(2)
 	}
 	for _, protocol := range []int{2, 3} {
-		if err := run(os.Args[1], protocol); err != nil {
+		if err := run(os.Args[1], os.Args[2:], protocol); err != nil {
 			fmt.Fprintf(os.Stderr, "goredis, RESP%d: %v\n", protocol, err)
 			os.Exit(1)
 		}
@@ -33,10 +36,17 @@ func main() {
 }
 
 // run runs all parts on one client.
-func run(address string, protocol int) error {
+func run(address string, files []string, protocol int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	client := redis.NewClient(&redis.Options{Addr: address, Protocol: protocol, ClientName: "goredis-test"})
+	options := &redis.Options{Addr: address, Protocol: protocol, ClientName: "goredis-test"}
+	if len(files) > 0 {
+		var err error
+		if options.TLSConfig, err = encryption(files[0], files[1], files[2]); err != nil {
+			return err
+		}
+	}
+	client := redis.NewClient(options)
 	if err := client.FlushAll(ctx).Err(); err != nil {
 		return err
 	}
@@ -53,6 +63,21 @@ func run(address string, protocol int) error {
 		}
 	}
 	return client.Close()
+}
+
+// encryption is how to connect with TLS.
+func encryption(authority, certificate, key string) (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(authority)
+	if err != nil {
+		return nil, err
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(text)
+	return &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{pair}}, nil
 }
 
 // equal checks a result.

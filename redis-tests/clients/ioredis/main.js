@@ -1,9 +1,11 @@
 // A little programme as a user of Kedis might write it, on the ioredis client: a session store, a leaderboard, a rate limiter without scripts,
 // a stock that is sold under WATCH, and a queue in a pipeline. It takes the address of a server whose data it may remove, checks every
-// result, and exits with 1 at the first that is wrong.
+// result, and exits with 1 at the first that is wrong. With three files behind the address, of an authority's certificate and of a
+// certificate and its key, it connects with TLS.
 'use strict'
 
 const assert = require('node:assert/strict')
+const { readFileSync } = require('node:fs')
 const { setTimeout: sleep } = require('node:timers/promises')
 const Redis = require('ioredis')
 
@@ -113,8 +115,10 @@ async function refusals (redis) {
 
 async function main () {
   const [host, port] = (process.argv[2] ?? '').split(':')
-  assert.ok(port, 'usage: node main.js host:port')
-  const redis = new Redis({ host, port: Number(port), connectionName: 'ioredis-test', retryStrategy: null })
+  assert.ok(port, 'usage: node main.js host:port [authority certificate key]')
+  const [ca, cert, key] = process.argv.slice(3).map(file => readFileSync(file))
+  const tls = ca && { ca, cert, key }
+  const redis = new Redis({ host, port: Number(port), tls, connectionName: 'ioredis-test', retryStrategy: null })
   // Without a listener a lost connection would only be printed.
   redis.on('error', fail)
   await redis.flushall()

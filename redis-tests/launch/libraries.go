@@ -1,0 +1,31 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"kedis/redis-tests/resp"
+)
+
+// Libraries tells all of a server's libraries of functions, with their sources, in an order of its own: servers whose libraries are the
+// same tell the same.
+func Libraries(t testing.TB, c *resp.Connection) string {
+	t.Helper()
+	list, err := c.Must("FUNCTION", "LIST", "WITHCODE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var libraries []string
+	for _, library := range list.Elements {
+		var functions []string
+		for _, function := range library.Elements[5].Elements {
+			functions = append(functions, function.String())
+		}
+		slices.Sort(functions)
+		libraries = append(libraries, fmt.Sprintf("%s %s %q", library.Elements[1], functions, library.Elements[7].Text))
+	}
+	slices.Sort(libraries)
+	return strings.Join(libraries, "\n")
+}

@@ -1,0 +1,77 @@
+package migrate
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kedis/redis-tests/launch"
+)
+
+// timesOf is what HPEXPIRETIME answers of the hashes in the files of newer servers.
+func timesOf(t *testing.T, s *launch.Server) string {
+	t.Helper()
+	c := s.MustDial(t)
+	var replies []string
+	for _, key := range []string{"small", "long"} {
+		for _, command := range [][]string{{"HPEXPIRETIME", key, "FIELDS", "3", "a", "b", "c"}, {"HMGET", key, "a", "c"}} {
+			reply, err := c.Must(command...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replies = append(replies, reply.String())
+		}
+	}
+	return strings.Join(replies, " ")
+}
+
+const timesWanted = `[:4102444800000 :4102444800000 :-1] ["1" "3"] [:4102444800000 :4102444800001 :-1] ["1" "3"]`
+
+// TestFieldTimes brings the files of Redis 8 and Valkey 9 with fields that expire into a server, a data directory, and out again in each form; and to a
+// Redis 7.0, which doesn't know times: it is told so, or asked to leave them out.
+func TestFieldTimes(t *testing.T) {
+	old := launch.ForTest(t, launch.MustOracle(t))
+	for _, name := range []string{"redis8", "valkey9"} {
+		file := filepath.Join("..", "..", "storage", "rdb", "testdata", name+".rdb")
+		server := launch.ForTest(t, launch.MustUnderTest(t))
+		succeeds(t, "import", "--to", server.Address, file)
+		if got := timesOf(t, server); got != timesWanted {
+			t.Errorf("%s: %s", name, got)
+		}
+		directory := filepath.Join(t.TempDir(), "data")
+		succeeds(t, "import", "--dir", directory, file)
+		filled := launch.ForTest(t, launch.MustUnderTest(t), "--dir", directory)
+		if got := timesOf(t, filled); got != timesWanted {
+			t.Errorf("%s, into a directory: %s", name, got)
+		}
+		succeeds(t, "verify", "--from", server.Address, "--to", filled.Address)
+
+		out := filepath.Join(t.TempDir(), "out")
+		succeeds(t, "export", "--from", server.Address, out+".rdb")
+		succeeds(t, "export", "--from", server.Address, "--format", "json", out+".json")
+		if json, err := os.ReadFile(out + ".json"); err != nil || !strings.Contains(string(json), `["a","1",4102444800000]`) || !strings.Contains(string(json), `["c","3"]`) {
+			t.Errorf("%s: %.500s (%v)", name, json, err)
+		}
+		again := launch.ForTest(t, launch.MustUnderTest(t))
+		succeeds(t, "import", "--to", again.Address, out+".rdb")
+		succeeds(t, "verify", "--from", server.Address, "--to", again.Address)
+		if _, err := again.MustDial(t).Must("HPEXPIREAT", "long", "4102444800002", "FIELDS", "1", "b"); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, 1, "fields that expire at other times", "verify", "--from", server.Address, "--to", again.Address, "--retry-after", "1ms")
+		if _, err := again.MustDial(t).Must("HPERSIST", "long", "FIELDS", "2", "a", "b"); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, 1, "fields that expire on one side only", "verify", "--from", server.Address, "--to", again.Address, "--retry-after", "1ms")
+
+		const unsupported = 8
+		fails(t, unsupported, "--without-field-times", "import", "--to", old.Address, file)
+		succeeds(t, "import", "--to", old.Address, "--without-field-times", file)
+		succeeds(t, "verify", "--from", server.Address, "--to", old.Address, "--without-field-times")
+		fails(t, 1, "fields that expire on one side only", "verify", "--from", server.Address, "--to", old.Address, "--retry-after", "1ms")
+		succeeds(t, "export", "--from", server.Address, "--without-field-times", out+"-plain.rdb")
+		succeeds(t, "import", "--to", old.Address, out+"-plain.rdb")
+		succeeds(t, "verify", "--from", server.Address, "--to", old.Address, "--without-field-times")
+	}
+}

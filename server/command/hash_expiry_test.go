@@ -1,0 +1,72 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"kedis/internal/resp"
+	"kedis/server/enginetest"
+)
+
+// TestFieldExpiryEffects: what goes to the log has no clock, and is made of words that Redis 7.4 knows.
+func TestFieldExpiryEffects(t *testing.T) {
+	const hash = "hset h f 1 g 2"
+	const expiring = hash + "; hpexpireat h 4102444800000 fields 1 f"
+	checkEffects(t, aTime, []effectCase{
+		{hash, "hexpire h 100 fields 2 f missing", "HPEXPIREAT h * FIELDS 1 f"},
+		{hash, "hpexpire h 100 fields 2 f g", "HPEXPIREAT h * FIELDS 2 f g"},
+		{hash, "hexpireat h 4102444800 fields 1 f", "HPEXPIREAT h 4102444800000 FIELDS 1 f"},
+		{hash, "hexpire h 0 fields 2 f g", "HDEL h f g"},
+		{hash, "hpexpireat h 1 fields 1 f", "HDEL h f"},
+		{hash, "hexpire h 100 xx fields 1 f", ""},
+		{hash, "hexpire h 100 fields 1 missing", ""},
+		{expiring, "hpersist h fields 2 f g", "hpersist h fields 2 f g"},
+		{hash, "hpersist h fields 1 f", ""},
+		{expiring, "hgetdel h fields 2 f missing", "HDEL h f"},
+		{expiring, "hgetdel h fields 1 missing", ""},
+		{expiring, "hgetex h fields 1 f", ""},
+		{expiring, "hgetex h persist fields 2 f g", "HPERSIST h FIELDS 1 f"},
+		{hash, "hgetex h ex 100 fields 1 f", "HPEXPIREAT h * FIELDS 1 f"},
+		{hash, "hgetex h pxat 1 fields 1 f", "HDEL h f"},
+		{"", "hsetex h fields 1 f v", "HSET h f v"},
+		{"", "hsetex h ex 100 fields 2 f v g w", "MULTI; HSET h f v g w; HPEXPIREAT h * FIELDS 2 f g; EXEC"},
+		{expiring, "hsetex h keepttl fields 1 f v", "MULTI; HSET h f v; HPEXPIREAT h 4102444800000 FIELDS 1 f; EXEC"},
+		{hash, "hsetex h fnx fields 1 f v", ""},
+		{expiring, "hincrby h f 1", "hincrby h f 1"},
+		{expiring, "hincrbyfloat h f 1.5", "MULTI; HSET h f 2.5; HPEXPIREAT h 4102444800000 FIELDS 1 f; EXEC"},
+	})
+}
+
+// TestExpiredFieldsAreRemovedFirst: where the log is repeated nothing expires by itself, so what a command finds expired it says is gone.
+func TestExpiredFieldsAreRemovedFirst(t *testing.T) {
+	engine, log := newTestEngine(t)
+	client := newTestClient(t, engine)
+	applier := engine.NewLogApplier()
+	made := enginetest.Words("HSET", "h", "f", "10", "g", "1")
+	timed := enginetest.Words("HPEXPIREAT", "h", "1000", "FIELDS", "1", "f")
+	for _, words := range [][][]byte{made, timed} {
+		effect := resp.AppendRequest(nil, words...)
+		log.Length += int64(len(effect))
+		if err := applier.Replay(0, effect, log.Length); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ command, reply string }{
+		{"hget h f", "$-1\r\n"}, {"hexists h f", ":0\r\n"}, {"hlen h", ":2\r\n"}, {"hkeys h", "*1\r\n$1\r\ng\r\n"},
+		{"hpttl h fields 2 f g", "*2\r\n:-2\r\n:-1\r\n"}, {"hpersist h fields 1 f", "*1\r\n:-2\r\n"}, {"hrandfield h 5", "*1\r\n$1\r\ng\r\n"},
+	} {
+		if got := client.Do(strings.Split(c.command, " ")...); got != c.reply {
+			t.Errorf("%s: %q", c.command, got)
+		}
+	}
+	log.Content = nil
+	if got := client.Do("hincrby", "h", "f", "5"); got != ":5\r\n" {
+		t.Errorf("hincrby: %q", got)
+	}
+	if got := strings.Join(enginetest.Requests(t, log.Content), "; "); got != "MULTI; HDEL h f; hincrby h f 5; EXEC" {
+		t.Errorf("effects %q", got)
+	}
+	if got := client.Do("hpttl", "h", "fields", "1", "f"); got != "*1\r\n:-1\r\n" {
+		t.Errorf("hpttl: %q", got)
+	}
+}

@@ -1,0 +1,342 @@
+package command
+
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kedis/internal/number"
+	"kedis/internal/resp"
+	"kedis/server/execute"
+	"kedis/server/script"
+)
+
+// program is what a run runs: a script, or a function.
+type program struct {
+	name  string // the SHA-1 of a script
+	flags scriptFlags
+
+	long  atomic.Bool // it took too long for a reactor when it last ran
+	whole atomic.Bool // it has needed whole databases
+}
+
+// plan takes up what is known of the program from when it ran before.
+func (p *program) plan(to *execute.Plan) {
+	to.Worker = to.Worker || p.long.Load()
+	to.Everything = to.Everything || p.whole.Load()
+}
+
+// scriptRun is one run of a script or a function. It is the program's host.
+type scriptRun struct {
+	c        *Invocation
+	program  *program
+	script   *knownScript // one of these
+	function *function
+	readOnly bool
+	reply    *resp.Writer
+	err      error // what has ended the run
+	long     *longScript
+}
+
+// admit refuses a program that says more of itself than it may do now.
+func (r *scriptRun) admit() error {
+	flags := &r.program.flags
+	readOnly := r.c.Command.Flags&ReadOnly != 0
+	r.readOnly = readOnly || flags.noWrites
+	if !flags.declared {
+		return nil
+	}
+	if !flags.allowStale && r.c.Stale() {
+		return Error("MASTERDOWN Link with MASTER is down, replica-serve-stale-data is set to 'no' and 'allow-stale' flag is not set on the script.")
+	}
+	if flags.noWrites || r.c.Applying() {
+		return nil
+	}
+	switch {
+	case r.c.Engine.IsReplica():
+		return Error("READONLY You can not run script with write flag on readonly replica.")
+	case readOnly:
+		return Error("ERR Can not execute a script with write flag using *_ro command.")
+	}
+	if err := r.c.Writable(); err != nil {
+		return Errorf("MISCONF Errors writing to the log: %v", err)
+	}
+	return r.c.EnoughReplicas()
+}
+
+const (
+	// scriptTime is how long a script may run on a reactor before a worker runs it instead.
+	scriptTime = 3 * time.Millisecond
+	// shortScript is how short a script has to be, on a worker, to begin on a reactor the next time.
+	shortScript = time.Millisecond
+)
+
+// run runs the program with the request's words, of which some are keys.
+func (r *scriptRun) run(keys int) error {
+	if err := r.admit(); err != nil {
+		return err
+	}
+	c, s := r.c, &keptBy(r.c.Engine).scripts
+	what := script.Run{Keys: c.Args[3 : 3+keys], Arguments: c.Args[3+keys:], Protocol: c.Reply.Protocol()}
+	state, err := r.prepare(&what)
+	if err != nil {
+		return err
+	}
+	defer r.giveBack(state)
+	database := c.Session.Database
+	r.reply = resp.NewWriter(2)
+	if c.OnReactor() {
+		what.Within = scriptTime
+	} else {
+		r.long = s.running.enter(state, r)
+		defer s.running.leave(r.long)
+	}
+	began := time.Now()
+	result := state.Run(r, &what)
+	if !c.OnReactor() && time.Since(began) < shortScript {
+		r.program.long.Store(false)
+	}
+	c.NoEffect()
+	c.Session.SetDatabase(database)
+	return r.conclude(&result)
+}
+
+// prepare returns an interpreter that is ready to run the program, and says what it is to run.
+func (r *scriptRun) prepare(what *script.Run) (*script.State, error) {
+	if r.function != nil {
+		return r.prepareFunction(what)
+	}
+	state, err := keptBy(r.c.Engine).scripts.pool.Get()
+	if err != nil {
+		return nil, err
+	}
+	what.SHA = r.script.name
+	if err := state.Compile(r.script.name, r.script.text); err != nil {
+		r.giveBack(state)
+		return nil, compileError(err)
+	}
+	return state, nil
+}
+
+func (r *scriptRun) giveBack(state *script.State) {
+	if r.function != nil && r.function.library.pinned() {
+		r.function.library.used.Store(state.Used())
+		return
+	}
+	keptBy(r.c.Engine).scripts.pool.Put(state)
+}
+
+func (r *scriptRun) killed(line int) error {
+	source := "@user_script"
+	if r.function != nil {
+		source = "@user_function"
+	}
+	return Errorf("ERR Script killed by user with SCRIPT KILL... script: %s, on %s:%d.", r.program.name, source, line)
+}
+
+// mark notes what was found out of the program, for when it runs again.
+func (r *scriptRun) mark(what *atomic.Bool) {
+	what.Store(true)
+	keptBy(r.c.Engine).scripts.marked.Store(true)
+}
+
+// conclude replies with what a run has come to. What the script has written before an error stays, as in Redis.
+func (r *scriptRun) conclude(result *script.Result) error {
+	c := r.c
+	switch result.End {
+	case script.TakenBack:
+		return r.err
+	case script.Late:
+		r.mark(&r.program.long)
+		return c.Offload()
+	case script.Killed:
+		c.Fail(r.killed(max(result.Line, 1)))
+	case script.Failed:
+		text := string(result.Output) + " script: " + r.program.name
+		if result.Source != "" {
+			text += ", on " + result.Source + ":" + string(number.AppendInt(nil, int64(result.Line))) + "."
+		}
+		c.Fail(Error(text))
+	default:
+		if len(result.Output) > 0 && result.Output[0] == '-' {
+			c.Fail(Error(bytes.TrimSuffix(result.Output[1:], []byte("\r\n"))))
+		} else {
+			c.Reply.Raw(result.Output)
+		}
+	}
+	return nil
+}
+
+// Call runs a command for the script.
+func (r *scriptRun) Call(words [][]byte, protocol int) (reply []byte, ok bool) {
+	r.reply.Reset()
+	r.reply.SetProtocol(protocol)
+	request := r.c.Inner(words)
+	if err := r.refusal(request); err != nil {
+		r.reply.Error(err.Error())
+		return r.reply.Bytes(), true
+	}
+	if r.err = r.c.Call(request, r.reply); r.err != nil {
+		if r.c.NeedsEverything() {
+			r.mark(&r.program.whole)
+		}
+		return nil, false
+	}
+	if r.long != nil && !r.readOnly && r.c.Written() > 0 {
+		r.long.wrote.Store(true)
+	}
+	if most := r.c.Engine.Config.ScriptWriteLimit.Get(); most > 0 && int64(r.c.Written()) > most {
+		r.err = Errorf("ERR the script has written more than %d records (script-write-limit); nothing of it is kept", most)
+		return nil, false
+	}
+	return r.reply.Bytes(), true
+}
+
+// refusal is why a script may not call a command, in Redis's order and words.
+func (r *scriptRun) refusal(request *Request) error {
+	command := request.Command
+	switch {
+	case command == nil:
+		return Error("ERR Unknown Redis command called from script")
+	case !command.Accepts(len(request.Args)) || command.Run == nil:
+		return Error("ERR Wrong number of args calling Redis command from script")
+	case command.Flags&(NoScript|NoBatch) != 0:
+		return Error("ERR This Redis command is not allowed from script")
+	}
+	if err := r.c.PermitCall(request); err != nil {
+		return err
+	}
+	if r.readOnly && request.Writes() {
+		return Error("ERR Write commands are not allowed from read-only scripts.")
+	}
+	return r.c.Refusal(request)
+}
+
+// May reports whether the user may run a request.
+func (r *scriptRun) May(words [][]byte) (may, known bool) {
+	request := r.c.Inner(words)
+	known = request.Command != nil && request.Command.Run != nil && request.Command.Accepts(len(words))
+	return known && r.c.MayCall(request), known
+}
+
+// Log writes what a script has to say, when what it did is committed.
+func (r *scriptRun) Log(level int, message string) { logOf(r.c)(level, message) }
+
+// logOf returns what writes to the server's log, when what was done is committed.
+func logOf(c *Invocation) func(level int, message string) {
+	logger := c.Engine.Logger
+	return func(level int, message string) {
+		c.AfterCommit(func() {
+			switch level {
+			case 0:
+				logger.Trace(message)
+			case 1:
+				logger.Debug(message)
+			case 2:
+				logger.Info(message)
+			default:
+				logger.Warn(message)
+			}
+		})
+	}
+}
+
+// longScripts are the scripts and functions that workers run.
+type longScripts struct {
+	mu       sync.Mutex
+	scripts  map[*longScript]struct{}
+	stopping bool
+}
+
+// longScript is a script, or a function, that a worker runs.
+type longScript struct {
+	state    *script.State
+	function bool
+	name     string
+	words    [][]byte // of the request
+	began    time.Time
+	wrote    atomic.Bool
+}
+
+const (
+	errNotBusy    = Error("NOTBUSY No scripts in execution right now.")
+	errUnkillable = Error("UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script " +
+		"termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.")
+)
+
+func (l *longScripts) enter(state *script.State, r *scriptRun) *longScript {
+	long := &longScript{state: state, function: r.function != nil, name: r.program.name, words: r.c.Args, began: time.Now()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.scripts == nil {
+		l.scripts = map[*longScript]struct{}{}
+	}
+	l.scripts[long] = struct{}{}
+	if l.stopping {
+		state.Kill()
+	}
+	return long
+}
+
+func (l *longScripts) leave(long *longScript) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.scripts, long)
+}
+
+// kill ends all scripts, or all functions, that have not written.
+func (l *longScripts) kill(functions bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	killed, unkillable, other := false, false, false
+	for long := range l.scripts {
+		switch {
+		case long.function != functions:
+			other = true
+		case long.wrote.Load():
+			unkillable = true
+		default:
+			long.state.Kill()
+			killed = true
+		}
+	}
+	switch {
+	case killed:
+		return nil
+	case unkillable:
+		return errUnkillable
+	case other && functions:
+		return execute.ErrBusyScript
+	case other:
+		return execute.ErrBusyFunction
+	}
+	return errNotBusy
+}
+
+// function calls show with the function that has run for longest; it does so only if one runs.
+func (l *longScripts) function(show func(*longScript)) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var first *longScript
+	for long := range l.scripts {
+		if long.function && (first == nil || long.began.Before(first.began)) {
+			first = long
+		}
+	}
+	if first == nil {
+		return false
+	}
+	show(first)
+	return true
+}
+
+// stop ends all scripts, and those that begin.
+func (l *longScripts) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopping = true
+	for long := range l.scripts {
+		long.state.Kill()
+	}
+}

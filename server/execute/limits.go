@@ -1,0 +1,249 @@
+package execute
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kedis/server/access"
+	"kedis/server/quota"
+	"kedis/storage"
+)
+
+// limits are those of databases. Those of users stand in their rules.
+type limits struct {
+	engine    *Engine
+	databases atomic.Pointer[[]*databaseLimits] // by number; nil: none has any
+
+	changing  sync.Mutex
+	measuring bool
+}
+
+// databaseLimits are a database's limits and what is used of them. It stays the same when limits change.
+type databaseLimits struct {
+	number            int
+	keys, bytes       atomic.Int64 // 0: as many as may be
+	requests, traffic quota.Rate
+	disk              quota.Disk
+	refused           atomic.Int64 // commands that would have brought more than it may hold
+}
+
+const measureEvery = time.Second
+
+func (l *limits) init(e *Engine) {
+	l.engine = e
+	e.Config.OnChange("database-limit", l.change)
+}
+
+// BeginLimits puts the limits that are configured into effect. It is called before anybody can connect.
+func (e *Engine) BeginLimits() error { return e.limits.change() }
+
+// change takes over what is configured.
+func (l *limits) change() error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	configured := l.engine.Config.DatabaseLimits.Get()
+	for database := range configured {
+		if count := l.engine.Store.Databases(); database >= count {
+			return fmt.Errorf("database-limit: there is no database %d, only %d databases", database, count)
+		}
+	}
+	all := make([]*databaseLimits, l.engine.Store.Databases())
+	if former := l.databases.Load(); former != nil {
+		copy(all, *former)
+	}
+	for database, limit := range configured {
+		if all[database] == nil {
+			all[database] = &databaseLimits{number: database}
+		}
+		d := all[database]
+		d.keys.Store(limit.Keys)
+		d.bytes.Store(limit.Bytes)
+		d.requests.SetPerSecond(limit.Requests)
+		d.traffic.SetPerSecond(limit.Traffic)
+	}
+	for database := range all {
+		if _, ok := configured[database]; !ok {
+			all[database] = nil
+		}
+	}
+	if len(configured) == 0 {
+		l.databases.Store(nil)
+	} else {
+		l.databases.Store(&all)
+	}
+	l.engine.Users.SetLimited(len(configured) > 0)
+	return l.beginMeasuring(all)
+}
+
+// of returns a database's limits; nil if it has none.
+func (l *limits) of(database int) *databaseLimits {
+	all := l.databases.Load()
+	if all == nil || database < 0 || database >= len(*all) {
+		return nil
+	}
+	return (*all)[database]
+}
+
+// beginMeasuring measures what databases take that may take so much, now and from time to time.
+func (l *limits) beginMeasuring(all []*databaseLimits) error {
+	needed := false
+	for _, d := range all {
+		if d != nil && d.bytes.Load() > 0 {
+			needed = true
+			if err := l.measure(d); err != nil {
+				return err
+			}
+		}
+	}
+	if needed && !l.measuring {
+		l.measuring = true
+		go l.keepMeasuring()
+	}
+	return nil
+}
+
+func (l *limits) keepMeasuring() {
+	for every := time.NewTicker(measureEvery); ; {
+		select {
+		case <-l.engine.stopped:
+			every.Stop()
+			return
+		case <-every.C:
+		}
+		all := l.databases.Load()
+		if all == nil {
+			continue
+		}
+		for _, d := range *all {
+			if d == nil || d.bytes.Load() == 0 {
+				continue
+			}
+			if err := l.measure(d); err != nil && !l.engine.Stopping() {
+				l.engine.logFailure("database-limit", err)
+			}
+		}
+	}
+}
+
+func (l *limits) measure(d *databaseLimits) error {
+	written, end := l.engine.Store.Written(), l.engine.Store.Position() // before the files: they have at least this
+	bytes, namespace, err := l.engine.Store.DatabaseBytes(d.number)
+	if err == nil {
+		d.disk.Measured(namespace, bytes, written, end)
+	}
+	return err
+}
+
+// requireRates keeps out requests beyond what a user, or a database, may be asked for in a second. A request that comes again after a wait,
+// and those inside of another one, aren't counted.
+func (b *Batch) requireRates(s *Session, r *Request, database int) error {
+	if r.metered || b.running.underway {
+		return nil
+	}
+	now, bytes := b.Now(), int64(WordBytes(r.Args))
+	user, limits := s.User, b.engine.limits.of(database)
+	switch {
+	case !user.Requests.Admit(1, now):
+		return Errorf("LIMIT user %s may make %d requests a second", user.Name(), user.Requests.PerSecond())
+	case !user.Traffic.Admit(bytes, now):
+		return Errorf("LIMIT user %s may send and receive %d bytes a second", user.Name(), user.Traffic.PerSecond())
+	}
+	r.metered = true
+	switch {
+	case limits == nil || !usesDatabase(r):
+	case !limits.requests.Admit(1, now):
+		return Errorf("LIMIT database %d takes %d requests a second", database, limits.requests.PerSecond())
+	case !limits.traffic.Admit(bytes, now):
+		return Errorf("LIMIT database %d takes and gives %d bytes a second", database, limits.traffic.PerSecond())
+	}
+	return nil
+}
+
+// usesDatabase reports whether a request is one on data.
+func usesDatabase(r *Request) bool { return r.flags&(Write|ReadOnly) != 0 || r.Command.RunsQueue }
+
+// chargeReply counts the reply to a request that was admitted.
+func (b *Batch) chargeReply(c *Invocation) {
+	user := c.Session.User
+	if user == nil {
+		return
+	}
+	bytes, now := int64(c.Reply.Len()-c.before.reply), b.Now()
+	user.Traffic.Charge(bytes, now)
+	if limits := b.engine.limits.of(c.selected); limits != nil && usesDatabase(c.Request) {
+		limits.traffic.Charge(bytes, now)
+	}
+}
+
+// requireQuota refuses what has brought a database more than it may hold. Only what a command itself has written counts: one that brings
+// nothing more is taken by a database that holds too much already.
+func (b *Batch) requireQuota(c *Invocation) error {
+	all := b.engine.limits.databases.Load()
+	if all == nil || b.repeat.applying || c.Session.User == nil || c.flags&Write == 0 {
+		return nil
+	}
+	for _, d := range *all {
+		if d == nil {
+			continue
+		}
+		if err := d.admit(b.txn, c); err != nil {
+			d.refused.Add(1)
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *databaseLimits) admit(txn *storage.Txn, c *Invocation) error {
+	mostKeys, mostBytes := d.keys.Load(), d.bytes.Load()
+	if mostKeys == 0 && mostBytes == 0 {
+		return nil
+	}
+	keys, bytes := txn.Grown(&c.before.txn, d.number)
+	if mostKeys > 0 && keys > 0 && txn.Keys(txn.Namespace(d.number)) > mostKeys {
+		return Errorf("QUOTA database %d may have %d keys", d.number, mostKeys)
+	}
+	if mostBytes == 0 || bytes == 0 {
+		return nil
+	}
+	if c.flags&DenyOOM != 0 && d.disk.Bytes()+bytes > mostBytes {
+		return Errorf("QUOTA database %d may take %d bytes on disk", d.number, mostBytes)
+	}
+	d.disk.Add(bytes)
+	return nil
+}
+
+// LimitUse is a limit that is set, and what is used of it.
+type LimitUse struct {
+	Keys, Bytes, Requests, Traffic int64 // 0: none
+	UsedKeys, UsedBytes            int64
+	Refused                        int64
+}
+
+// DatabaseLimitUses calls f with the limits of databases.
+func (e *Engine) DatabaseLimitUses(f func(database int, use LimitUse)) {
+	all := e.limits.databases.Load()
+	if all == nil {
+		return
+	}
+	for _, d := range *all {
+		if d == nil {
+			continue
+		}
+		keys, _ := e.Store.Size(d.number)
+		f(d.number, LimitUse{d.keys.Load(), d.bytes.Load(), d.requests.PerSecond(), d.traffic.PerSecond(), keys, d.disk.Bytes(),
+			d.refused.Load() + d.requests.Refused() + d.traffic.Refused()})
+	}
+}
+
+// UserRateUses calls f with the rates of users.
+func (e *Engine) UserRateUses(f func(user string, use LimitUse)) {
+	e.Users.Each(func(user *access.User) {
+		requests, traffic := user.Rules().Rates()
+		if requests > 0 || traffic > 0 {
+			f(user.Name(), LimitUse{Requests: requests, Traffic: traffic, Refused: user.Requests.Refused() + user.Traffic.Refused()})
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"kedis/redis-tests/seed"
+)
+
+// TestPushedIsShared pushes random messages to random connections: each has all of its own in order, however they share memory.
+func TestPushedIsShared(t *testing.T) {
+	random := rand.New(rand.NewPCG(seed.Of(t), 0))
+	for range 200 {
+		var first pushed
+		connections := make([]*pushed, 1+random.IntN(8))
+		wanted := make([]string, len(connections))
+		for message := range 30 {
+			text := []byte(fmt.Sprint(message, ";"))
+			for i := range connections {
+				if random.IntN(3) == 0 {
+					continue
+				}
+				if connections[i] == nil {
+					connections[i] = &first
+				}
+				connections[i] = connections[i].push(text)
+				wanted[i] += string(text)
+			}
+		}
+		for i, c := range connections {
+			if c != nil && string(c.text) != wanted[i] {
+				t.Fatalf("connection %d has %q instead of %q", i, c.text, wanted[i])
+			}
+		}
+	}
+}
+
+// BenchmarkPushToMany pushes 16 messages to a thousand connections.
+func BenchmarkPushToMany(b *testing.B) {
+	messages := make([][]byte, 16)
+	for i := range messages {
+		messages[i] = []byte("*3\r\n$7\r\nmessage\r\n$6\r\nnews:7\r\n$20\r\nsomething has changed\r\n")
+	}
+	connections := make([]*pushed, 1000)
+	b.ReportAllocs()
+	for b.Loop() {
+		var first pushed
+		for i := range connections {
+			connections[i] = &first
+		}
+		for _, text := range messages {
+			for i := range connections {
+				connections[i] = connections[i].push(text)
+			}
+		}
+	}
+}

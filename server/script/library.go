@@ -1,0 +1,112 @@
+package script
+
+// #include "interpreter.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"time"
+	"unsafe"
+)
+
+// Function is what a library says of one of its functions.
+type Function struct {
+	Name        string
+	Description string
+	Described   bool
+	Flags       FunctionFlags
+	Keeps       Keeps
+}
+
+// FunctionFlags are what a function says that it does, or may do.
+type FunctionFlags uint32
+
+// The flags, in the order in which Redis shows them.
+const (
+	NoWrites FunctionFlags = 1 << iota
+	AllowOOM
+	AllowStale
+	NoCluster
+	AllowCrossSlotKeys
+)
+
+// FunctionFlagNames are their names, in the same order.
+var FunctionFlagNames = []string{"no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"}
+
+// Keeps says what a function keeps from one run to the next.
+type Keeps uint8
+
+const (
+	// KeepsNothing: each run begins alike.
+	KeepsNothing Keeps = C.KEEPS_NOTHING
+	// KeepsTables: it refers to tables of its library, and may write to them.
+	KeepsTables Keeps = C.KEEPS_TABLES
+	// KeepsVariables: it writes variables of its library.
+	KeepsVariables Keeps = C.KEEPS_VARIABLES
+)
+
+// RegisterError is what went wrong while the source of a library was run.
+type RegisterError string
+
+func (e RegisterError) Error() string { return string(e) }
+
+// ErrLoadLate is returned by Load for a source that runs for too long.
+const ErrLoadLate = RegisterError("ERR FUNCTION LOAD timeout")
+
+// Loaded reports whether a library is loaded.
+func (s *State) Loaded(library uint64) bool {
+	_, loaded := s.loaded[library]
+	return loaded
+}
+
+// Load runs the source of a library, and makes the functions that it registers ready to run under the library's number. within is how
+// long that may take; 0 is as long as it likes. Errors: CompileError, RegisterError.
+func (s *State) Load(host Host, library uint64, source []byte, within time.Duration) ([]Function, error) {
+	s.host = host
+	var compiled C.int
+	end := End(C.interpreter_load(s.c, chars(source), C.size_t(len(source)), C.int64_t(within), &compiled))
+	s.host = nil
+	functions, references := s.registered()
+	switch {
+	case end == Done:
+		s.loaded[library] = references
+		return functions, nil
+	case compiled == 0:
+		return nil, CompileError(s.output())
+	}
+	for _, reference := range references {
+		C.interpreter_forget(s.c, reference)
+	}
+	if end != Failed {
+		return nil, ErrLoadLate
+	}
+	return nil, RegisterError(s.output())
+}
+
+// registered reads what functions.c has left of the source of a library.
+func (s *State) registered() (functions []Function, references []C.int) {
+	words := C.GoBytes(unsafe.Pointer(s.c.registered.data), C.int(s.c.registered.length))
+	next := func() []byte {
+		end := 4 + int(binary.NativeEndian.Uint32(words))
+		word := words[4:end]
+		words = words[end:]
+		return word
+	}
+	for len(words) > 0 {
+		f := Function{Name: string(next()), Description: string(next())}
+		last := next()
+		f.Flags = FunctionFlags(binary.NativeEndian.Uint32(last))
+		f.Described, f.Keeps = last[8] != 0, Keeps(last[9])
+		functions = append(functions, f)
+		references = append(references, C.int(binary.NativeEndian.Uint32(last[4:])))
+	}
+	return functions, references
+}
+
+// Unload forgets a library.
+func (s *State) Unload(library uint64) {
+	for _, reference := range s.loaded[library] {
+		C.interpreter_forget(s.c, reference)
+	}
+	delete(s.loaded, library)
+}

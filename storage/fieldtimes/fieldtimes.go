@@ -1,0 +1,57 @@
+// Package fieldtimes knows which commands of a stream are about the times at which fields of hashes
+// expire, and what they do besides: for replicas and targets that don't know such times. It looks at
+// words only, and may import storage/rdb.
+package fieldtimes
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"kedis/storage/rdb"
+)
+
+// Gives reports whether a command is about times of fields, as streams of Kedis, Redis and Valkey have
+// it.
+func Gives(words [][]byte) bool {
+	if len(words) < 4 {
+		return false
+	}
+	is := func(name string) bool { return named(words, name) }
+	switch len(words[0]) {
+	case len("HSETEX"):
+		return is("HSETEX") || is("HGETEX")
+	case len("HEXPIRE"):
+		return is("HEXPIRE") || is("RESTORE") && rdb.PayloadHasFieldTimes(words[3])
+	case len("HPEXPIRE"):
+		return is("HPEXPIRE") || is("HPERSIST")
+	case len("HEXPIREAT"):
+		return is("HEXPIREAT")
+	case len("HPEXPIREAT"):
+		return is("HPEXPIREAT")
+	}
+	return false
+}
+
+func named(words [][]byte, name string) bool { return bytes.EqualFold(words[0], []byte(name)) }
+
+// Without returns what such a command does besides; nil if that is nothing.
+func Without(words [][]byte) ([][]byte, error) {
+	switch {
+	case named(words, "HSETEX"):
+		fields := slices.IndexFunc(words, func(word []byte) bool { return bytes.EqualFold(word, []byte("FIELDS")) })
+		if fields < 2 || fields+2 >= len(words) {
+			return nil, fmt.Errorf("fieldtimes: %.100q sets no fields", words)
+		}
+		return append([][]byte{[]byte("HSET"), words[1]}, words[fields+2:]...), nil
+	case named(words, "RESTORE"):
+		payload, err := rdb.WithoutFieldTimes(words[3])
+		if err != nil {
+			return nil, fmt.Errorf("fieldtimes: RESTORE of %.100q: %w", words[1], err)
+		}
+		changed := slices.Clone(words)
+		changed[3] = payload
+		return changed, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,144 @@
+package rdb
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"kedis/storage/listpack"
+)
+
+// Format is what the reader of what is written knows of fields that expire.
+//
+//	           file          payload               hash with fields that expire
+//	Redis      REDIS0010     version 10, or 12     types 24 and 25; Redis from 7.4 on
+//	                         with such a hash
+//	Redis74    REDIS0012     the same              the same
+//	Redis70    REDIS0010     version 10            ErrFieldTimes
+//	Untimed    REDIS0010     version 10            types 4 and 16: the times are left out
+//	Valkey     VALKEY080     version 80            type 22; Valkey from 9.0 on
+//
+// A Redis before 7.4 refuses a Redis74 file at its header, and a Redis file at the first such hash.
+type Format uint8
+
+// The formats.
+const (
+	Redis Format = iota
+	Redis74
+	Redis70
+	Untimed
+	Valkey
+)
+
+// ErrFieldTimes says that a field expires, which what is written has no place for.
+var ErrFieldTimes = errors.New("rdb: fields of a hash expire, which Redis before 7.4 doesn't know")
+
+// header is what a file begins with.
+func (f Format) header() string {
+	switch f {
+	case Redis74:
+		return "REDIS0012"
+	case Valkey:
+		return "VALKEY080"
+	}
+	return "REDIS0010"
+}
+
+// payloadVersion is what a payload ends with.
+func (e *Encoder) payloadVersion() uint16 {
+	switch {
+	case e.format == Valkey:
+		return ValkeyVersion
+	case e.timed:
+		return NewestVersion
+	}
+	return Version
+}
+
+// SetFormat says for whom payloads are written from now on; at first it is Redis.
+func (p *PayloadWriter) SetFormat(f Format) { p.format = f }
+
+// ExpiringHashListpack writes a hash that is a listpack of fields, values and times, the first of
+// which is given.
+func (e *Encoder) ExpiringHashListpack(firstMs int64, l listpack.Listpack) {
+	if e.format == Redis || e.format == Redis74 {
+		e.begin(typeHashListpackExpiry)
+		e.timed = true
+		e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(firstMs))
+		e.string(l)
+		return
+	}
+	e.BeginExpiringHash(firstMs, uint64(l.Len()/3))
+	var field, value []byte
+	for at := l.First(); at != listpack.None; {
+		first, behind := l.Step(at)
+		second, last := l.Step(behind)
+		expiry, next := l.Step(last)
+		field, value = first.AppendTo(field[:0]), second.AppendTo(value[:0])
+		e.ExpiringField(field, value, expiry.Int)
+		at = next
+	}
+	e.End()
+}
+
+// BeginExpiringHash begins a hash with fields that expire, none of them before a time. ExpiringField
+// for each follows.
+func (e *Encoder) BeginExpiringHash(firstMs int64, fields uint64) {
+	switch e.format {
+	case Redis, Redis74:
+		e.begin(typeHashMetadata)
+		e.timed = true
+		e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(firstMs))
+		e.length(fields)
+		e.left, e.nodes, e.firstMs = fields, false, firstMs
+	case Valkey:
+		e.beginCounted(typeHashValkey, fields)
+	default:
+		e.BeginHash(fields)
+	}
+}
+
+// ExpiringField writes the next field of a hash that was begun so; an expireMs of 0 is none.
+func (e *Encoder) ExpiringField(field, value []byte, expireMs int64) {
+	switch e.format {
+	case Redis, Redis74:
+		relative := uint64(0)
+		if expireMs != 0 {
+			relative = uint64(expireMs-e.firstMs) + 1
+		}
+		e.length(relative)
+	case Redis70:
+		if expireMs != 0 {
+			e.fail(ErrFieldTimes)
+		}
+	}
+	e.Field(field, value)
+	if e.format == Valkey {
+		if expireMs == 0 {
+			expireMs = -1
+		}
+		e.buf = binary.LittleEndian.AppendUint64(e.buf, uint64(expireMs))
+	}
+}
+
+// PayloadHasFieldTimes reports whether what should be a payload is a hash whose fields may expire.
+func PayloadHasFieldTimes(payload []byte) bool {
+	if len(payload) < payloadFooter {
+		return false
+	}
+	return Type(payload[0]) >= typeHashMetadataPreGA && Type(payload[0]) <= typeHashListpackExpiry
+}
+
+// WithoutFieldTimes returns a payload of the same hash whose fields don't expire.
+func WithoutFieldTimes(payload []byte) ([]byte, error) {
+	v, err := new(Decoder).Payload(payload)
+	if err != nil {
+		return nil, err
+	}
+	w := NewPayloadWriter()
+	w.SetFormat(Untimed)
+	w.Begin(nil)
+	if err := v.CopyTo(&w.Encoder); err != nil {
+		return nil, err
+	}
+	return w.Finish()
+}
