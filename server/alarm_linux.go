@@ -19,6 +19,7 @@ import (
 type alarm struct {
 	descriptor int           // -1: gnet hasn't opened it yet
 	rings      time.Duration // when it is set for, as Engine.Elapsed tells the time; 0: it isn't set
+	failed     bool          // there was no descriptor for it; tick tries again
 }
 
 // newAlarm gives an event loop an alarm.

@@ -64,12 +64,21 @@ func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {
 		r.waits.alarm = &alarm{descriptor: -1}
 		return r
 	}
-	var err error
-	if r.waits.alarm, err = newAlarm(loop); err != nil {
-		s.logger.Warn("deadlines come late", "error", err)
-		r.waits.alarm = &alarm{descriptor: -1}
-	}
+	r.replaceAlarm()
 	return r
+}
+
+// replaceAlarm gives the reactor an alarm, instead of one for which there was no descriptor.
+func (r *reactor) replaceAlarm() {
+	a, err := newAlarm(r.loop)
+	if err != nil {
+		r.server.logger.Debug("deadlines come late until there is an alarm", "error", err)
+		a = &alarm{descriptor: -1, failed: true}
+	}
+	if former := r.waits.alarm; former != nil {
+		a.rings = former.rings
+	}
+	r.waits.alarm = a
 }
 
 // post runs a function on the reactor's goroutine. It may be called from anywhere.
@@ -323,5 +332,8 @@ func (r *reactor) tick(now time.Time) {
 		}
 		delete(r.unsent, c)
 		r.process(c)
+	}
+	if r.waits.alarm.failed {
+		r.replaceAlarm()
 	}
 }

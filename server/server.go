@@ -164,7 +164,9 @@ func (s *Server) reactor(loop gnet.EventLoop) *reactor {
 func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
 	if a, is := conn.Context().(*alarm); is {
 		if err := a.open(s.reactor(conn.EventLoop()), conn.Fd()); err != nil {
-			s.logger.Warn("deadlines come late", "error", err)
+			s.logger.Debug("deadlines come late until there is an alarm", "error", err)
+			a.failed = true
+			return nil, gnet.Close
 		}
 		return nil, gnet.None
 	}

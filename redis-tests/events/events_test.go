@@ -24,6 +24,27 @@ var withoutEvents = map[string]string{
 	"migrate": "is sent to another server; see redis-tests/migrate",
 	"unwatch": "has no keys",
 
+	"hexpire":      "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"hpexpire":     "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"hexpireat":    "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"hpexpireat":   "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"httl":         "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"hpttl":        "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"hexpiretime":  "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"hpexpiretime": "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"hpersist":     "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"hgetdel":      "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"hgetex":       "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"hsetex":       "isn't in 7.0; hash_expiry.txt has its events, from Redis 8",
+	"digest":       "isn't in 7.0",
+	"delex":        "isn't in 7.0",
+	"delifeq":      "isn't in 7.0",
+	"msetex":       "isn't in 7.0",
+	"xdelex":       "isn't in 7.0",
+	"xackdel":      "isn't in 7.0",
+	"fcall":        "leaves the events of what its function calls, as eval does",
+	"fcall_ro":     "leaves the events of what its function calls, as eval does",
+
 	"ssubscribe": "has channels", "sunsubscribe": "has channels", "spublish": "has channels",
 }
 

@@ -120,7 +120,7 @@ func TestFillRefuses(t *testing.T) {
 		{4, "twice", member, nil},
 		{5, "--databases", good, []string{"--databases", "1"}},
 		{5, "WRONGTYPE", slices.Concat(aof("SET", "a", "1"), aof("LPUSH", "a", "1")), nil},
-		{8, "FCALL", slices.Concat(aof("SET", "a", "1"), aof("FCALL", "f", "1", "x")), nil},
+		{8, "BF.ADD", slices.Concat(aof("SET", "a", "1"), aof("BF.ADD", "f", "x")), nil},
 	} {
 		fails(t, c.code, c.says, append([]string{"import", write(c.content), "--dir", directory}, c.options...)...)
 		absent(t, directory)

@@ -1,5 +1,5 @@
 // Socket.IO: several servers that are one to their clients, by publish/subscribe (redis-adapter, redis-emitter) and by a stream
-// (redis-streams-adapter, which also brings a client that comes back what it has missed).
+// (redis-streams-adapter).
 'use strict'
 
 const assert = require('node:assert/strict')
@@ -18,9 +18,9 @@ const published = () => createAdapter(client(), client())
 const streamed = () => createStreamsAdapter(client(), { readCount: 20, streamName: 'socket.io' })
 
 // start starts a server of Socket.IO on a free port.
-async function start (adapter, options = {}) {
+async function start (adapter) {
   const server = http.createServer()
-  const io = new Server(server, { adapter: adapter(), ...options })
+  const io = new Server(server, { adapter: adapter() })
   io.on('connection', socket => {
     socket.on('join', (room, joined) => { socket.join(room); joined() })
   })
@@ -114,26 +114,4 @@ async function stream () {
   await close(cluster)
 }
 
-// recovery: a client whose connection breaks, and that comes back to another server, has missed nothing.
-async function recovery () {
-  const options = { connectionStateRecovery: { maxDisconnectionDuration: 120_000 } }
-  const servers = [await start(streamed, options), await start(streamed, options)]
-  const socket = await visit(servers[0])
-  servers[1].emit('number', 0)
-  await got([socket], [0])
-  const broken = new Promise(resolve => socket.once('disconnect', resolve))
-  socket.io.reconnection(false)
-  socket.io.engine.close()
-  await broken
-  range(1, 30).forEach(number => servers[1].emit('number', number))
-  await crash()
-  const back = new Promise(resolve => socket.once('connect', resolve))
-  socket.io.uri = servers[1].url
-  socket.connect()
-  await back
-  assert.equal(socket.recovered, true)
-  await got([socket], range(1, 30))
-  await close({ servers, sockets: [socket] })
-}
-
-run('socket.io', publishSubscribe, stream, recovery)
+run('socket.io', publishSubscribe, stream)
