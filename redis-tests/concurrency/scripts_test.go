@@ -182,7 +182,7 @@ func TestLongScript(t *testing.T) {
 
 	// One that has written isn't ended, and ends with the server.
 	expect("+OK", "SET", "a", "seen")
-	begin("redis.call('set', KEYS[1], 'unseen') while true do end", "a")
+	last := begin("redis.call('set', KEYS[1], 'unseen') while true do end", "a")
 	for {
 		reply, err := c.Do("SCRIPT", "KILL")
 		if err != nil {
@@ -192,10 +192,15 @@ func TestLongScript(t *testing.T) {
 			break
 		}
 		if !reply.IsError() { // it had not written yet
-			begin("redis.call('set', KEYS[1], 'unseen') while true do end", "a")
+			last = begin("redis.call('set', KEYS[1], 'unseen') while true do end", "a")
 		}
 	}
 	server.Kill()
+	select {
+	case got := <-last:
+		t.Logf("the script was answered %s", got)
+	default:
+	}
 	restarted, err := server.Restart()
 	if err != nil {
 		t.Fatal(err)

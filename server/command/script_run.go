@@ -177,14 +177,15 @@ func (r *scriptRun) Call(words [][]byte, protocol int) (reply []byte, ok bool) {
 		r.reply.Error(err.Error())
 		return r.reply.Bytes(), true
 	}
+	if r.long != nil && request.Command.Flags&Write != 0 && !r.long.mayWrite() {
+		r.reply.Error("ERR Script killed by user with SCRIPT KILL...") // the interpreter ends it in a moment
+		return r.reply.Bytes(), true
+	}
 	if r.err = r.c.Call(request, r.reply); r.err != nil {
 		if r.c.NeedsEverything() {
 			r.mark(&r.program.whole)
 		}
 		return nil, false
-	}
-	if r.long != nil && !r.readOnly && r.c.Written() > 0 {
-		r.long.wrote.Store(true)
 	}
 	if most := r.c.Engine.Config.ScriptWriteLimit.Get(); most > 0 && int64(r.c.Written()) > most {
 		r.err = Errorf("ERR the script has written more than %d records (script-write-limit); nothing of it is kept", most)
@@ -256,7 +257,28 @@ type longScript struct {
 	name     string
 	words    [][]byte // of the request
 	began    time.Time
-	wrote    atomic.Bool
+	course   atomic.Int32
+}
+
+// The courses of a longScript. One that is killed has written nothing, and one that has written isn't killed.
+const (
+	onlyReads int32 = iota
+	mayHaveWritten
+	isKilled
+)
+
+// mayWrite is called before each command that writes. It returns false when the script was killed.
+func (l *longScript) mayWrite() bool {
+	return l.course.CompareAndSwap(onlyReads, mayHaveWritten) || l.course.Load() == mayHaveWritten
+}
+
+// kill ends the script, unless it may have written.
+func (l *longScript) kill() bool {
+	if !l.course.CompareAndSwap(onlyReads, isKilled) && l.course.Load() != isKilled {
+		return false
+	}
+	l.state.Kill()
+	return true
 }
 
 const (
@@ -294,11 +316,10 @@ func (l *longScripts) kill(functions bool) error {
 		switch {
 		case long.function != functions:
 			other = true
-		case long.wrote.Load():
-			unkillable = true
-		default:
-			long.state.Kill()
+		case long.kill():
 			killed = true
+		default:
+			unkillable = true
 		}
 	}
 	switch {
