@@ -24,8 +24,6 @@ type synchronous struct {
 	reached atomic.Int64                               // position that as many replicas have as the configuration asks for
 	own     atomic.Bool                                // a client has asked for a number of its own
 
-	timeouts atomic.Int64 // replies that were given up
-
 	messages messagesHeld
 	// Reconsider has the server look again at the replies that it holds back: the configuration or the
 	// role is another. It is set before anything is executed.
@@ -228,7 +226,6 @@ const errUnknownOutcome = Error("NOREPLICAS Too few replicas have acknowledged i
 // GiveUp replaces the session's composed replies by the error that their outcome is unknown, and has
 // the connection closed behind it: nobody could tell which request an error stands for.
 func (e *Engine) GiveUp(s *Session) {
-	e.Synchronous.timeouts.Add(1)
 	e.CountError(string(errUnknownOutcome))
 	s.depends = 0
 	s.Reply.Reset()
