@@ -186,7 +186,7 @@ func (u *Users) Set(name string, words []string) (*User, error) {
 	}
 	for _, word := range words {
 		if err := author.apply(rules, word); err != nil {
-			shown, _, _ := strings.Cut(word, "\x00") // as C shows it
+			shown, _, _ := strings.Cut(word, "\x00")                                     // as C shows it
 			return nil, fmt.Errorf("Error in ACL SETUSER modifier '%s': %w", shown, err) //nolint:staticcheck // Redis's text
 		}
 	}

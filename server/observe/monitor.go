@@ -106,6 +106,7 @@ func cmdMonitor(c *execute.Invocation) error {
 	}
 	c.Session.Mark(execute.KindMonitor, true)
 	reportOf(c.Engine).monitors.add(c.Session)
+	c.Engine.CheckBegun(c.Session)
 	c.Reply.OK()
 	return nil
 }
