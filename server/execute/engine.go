@@ -43,6 +43,8 @@ type Engine struct {
 	Locks *lock.Table
 	Gate  *lock.Gate
 
+	inUse inUse
+
 	Watches   watches
 	Blocking  blockedOnKeys
 	Pause     pause
@@ -122,6 +124,7 @@ type Server interface {
 func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int, table *Table, families Families) *Engine {
 	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: table, Families: families, Started: time.Now(),
 		Locks: lock.NewTable(), Clients: NewClients()}
+	e.initConditions()
 	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
 	e.scripts.start(reactors+e.workers.count+1, scriptWorkers)
 	e.long.init()
