@@ -27,6 +27,8 @@ type Engine struct {
 	// Families is what the families of commands keep for themselves.
 	Families Families
 	Observer Observer
+	// ObserveFrom is how long (ns) a request takes that the Observer wants to be shown. It is the Observer's.
+	ObserveFrom atomic.Int64
 	// Describe is a session's line of CLIENT LIST, while it runs a request of some words.
 	Describe func(s *Session, args [][]byte) string
 	Clients  *Clients
@@ -98,11 +100,12 @@ type FunctionStatistics struct {
 	Sources, Interpreters int64 // bytes
 }
 
-// Observer is shown every request that has run, and told when a session ends or begins anew.
+// Observer is shown requests that have run, and told when a session ends or begins anew.
 type Observer interface {
 	// Begin shows a request that begins to wait for other clients, before it has run.
 	Begin(waiting *Execution)
-	Observe(ran *Execution, lane int)
+	// Observe shows one that has run, if it took as long as Engine.ObserveFrom says.
+	Observe(ran *Execution)
 	Forget(s *Session)
 }
 

@@ -29,6 +29,7 @@ const (
 	watching  // keys are watched
 	blocking  // clients wait for keys
 	caching   // clients track keys
+	measuring // latency-tracking
 )
 
 // any reports whether any of some conditions is met.
@@ -61,6 +62,7 @@ func (e *Engine) initConditions() {
 	e.Pause.lasts, e.limits.any = one(pausing), one(limiting)
 	e.Watches.any, e.Blocking.any, e.Caching.any = one(watching), one(blocking), one(caching)
 	e.follow("min-replicas-to-write", func() { one(gateReplicas).Store(e.Config.MinReplicasToWrite.Get() > 0) })
+	e.follow("latency-tracking", func() { one(measuring).Store(e.Config.LatencyTracking.Get()) })
 	e.follow("notify-keyspace-events", func() { one(notifying).Store(e.WantedEvents() != 0) })
 }
 
