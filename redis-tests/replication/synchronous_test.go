@@ -98,6 +98,37 @@ func TestRepliesWaitForReplicas(t *testing.T) {
 	}
 }
 
+// TestAskedOnce: a Kedis that was asked for an acknowledgement is not asked again for each write, a Redis is.
+func TestAskedOnce(t *testing.T) {
+	const writes, getAck = 200, len("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n")
+	for name, program := range map[string]launch.Program{"Kedis": launch.MustUnderTest(t), "Redis": launch.MustOracle(t)} {
+		t.Run(name, func(t *testing.T) {
+			primary, _ := synchronized(t, program)
+			c := primary.MustDial(t)
+			do(t, c, "SELECT", "1")
+			do(t, c, "SET", "key", "value")
+			before := positionOf(t, primary)
+			for range writes {
+				do(t, c, "SET", "key", "value")
+			}
+			asked := (positionOf(t, primary) - before - writes*len("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n")) / getAck
+			if often := asked > writes/2; often != (name == "Redis") {
+				t.Errorf("asked %d times for %d writes", asked, writes)
+			}
+		})
+	}
+}
+
+// positionOf is how far a server's log is.
+func positionOf(t *testing.T, s *launch.Server) int {
+	t.Helper()
+	position, err := strconv.Atoi(info(t, s, "master_repl_offset"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return position
+}
+
 // blockedClients waits until so many clients of a server are blocked.
 func blockedClients(t *testing.T, s *launch.Server, number int) {
 	t.Helper()
