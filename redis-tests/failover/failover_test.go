@@ -29,11 +29,12 @@ type group struct {
 	network  *network // nil: all are on this machine's
 	primary  *launch.Server
 	replicas []*launch.Server
-	crowd    *crowd
+	sentinels
+	crowd *crowd
 }
 
 func start(t *testing.T, replicas int, net *network, options ...string) *group {
-	options = append([]string{"--synchronous-replicas", strconv.Itoa(replicas), "--synchronous-timeout", "1000", "--synchronous-reads", "yes"}, options...)
+	options = append([]string{"--synchronous-replicas", strconv.Itoa(replicas), "--synchronous-timeout", "1000", "--synchronous-reads", "yes", "--sentinel-quorum", strconv.Itoa(sentinelQuorum), "--sentinel-user", "sentinel"}, options...)
 	g := &group{t: t, network: net}
 	g.primary = g.launch(options)
 	for range replicas {
@@ -146,6 +147,8 @@ var ways = map[string]func(g *group, random *rand.Rand){
 		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 		g.follow(former, g.primary)
 	},
+	"SentinelFailover": sentinelFailover,
+	"SentinelDown":     sentinelFindsDead,
 	// Clients reach all servers; the primary and its replicas don't reach each other.
 	"CutBothWays": func(g *group, random *rand.Rand) { g.replaceCut(random, true, true) },
 	"CutOutgoing": func(g *group, random *rand.Rand) { g.replaceCut(random, true, false) },
@@ -193,20 +196,24 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 				if strings.HasPrefix(name, "Cut") {
 					net = newNetwork(t)
 				}
-				run(t, setUp.replicas, net, replace)
+				fewest := 2
+				if strings.HasPrefix(name, "Sentinel") { // which takes seconds
+					fewest = 1
+				}
+				run(t, setUp.replicas, net, max(*rounds, fewest), replace)
 			})
 		}
 	}
 }
 
 // run replaces primaries in one way while clients work.
-func run(t *testing.T, replicas int, net *network, replace func(g *group, random *rand.Rand)) {
+func run(t *testing.T, replicas int, net *network, rounds int, replace func(g *group, random *rand.Rand)) {
 	s := seed.Of(t)
 	random := rand.New(rand.NewPCG(s, 0))
 	g := start(t, replicas, net)
 	g.settled()
 	g.crowd.begin(random)
-	for range max(*rounds, 2) {
+	for range rounds {
 		g.crowd.goesOn(t, 30+random.IntN(30))
 		replace(g, random)
 		g.settled()
