@@ -281,6 +281,20 @@ func TestReplicaWithAFullDisk(t *testing.T) {
 	}
 }
 
+// TestLoweredWhileWaiting: replies and messages that wait for a replica leave when none is waited for any more.
+func TestLoweredWhileWaiting(t *testing.T) {
+	primary, replica := synchronized(t, launch.MustUnderTest(t))
+	listener, admin := primary.MustDial(t), primary.MustDial(t)
+	do(t, listener, "SUBSCRIBE", "news")
+	defer frozen(t, replica)()
+	publisher := sent(t, primary, "PUBLISH", "news", "hello")
+	silent(t, listener)
+	do(t, admin, "CONFIG", "SET", "synchronous-replicas", "0")
+	answers(t, publisher, ":1")
+	answers(t, listener, resp.Reply{Kind: resp.Array, Elements: []resp.Reply{{Kind: resp.BulkString, Text: []byte("message")},
+		{Kind: resp.BulkString, Text: []byte("news")}, {Kind: resp.BulkString, Text: []byte("hello")}}}.String())
+}
+
 // TestDeposedWhileWaiting: replies that wait when the server becomes a replica are errors.
 func TestDeposedWhileWaiting(t *testing.T) {
 	primary, replica := synchronized(t, launch.MustUnderTest(t))
