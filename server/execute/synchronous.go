@@ -159,9 +159,11 @@ func (b *Batch) noteDependence(s *Session, r *Request, planned bool) {
 	if !y.active.Load() || b.repeat.applying || b.engine.IsReplica() || !showsData(r) {
 		return
 	}
-	if b.view != nil || planned && b.readsMore() {
+	switch {
+	case planned && b.plan.Writes && !b.txn.Empty(): // on the commit, which lies behind all that it has seen
+	case b.view != nil, planned && b.readsMore():
 		s.depends = max(s.depends, b.engine.Store.Position())
-	} else if planned {
+	case planned:
 		s.depends = max(s.depends, b.lastWritten())
 	}
 	s.uncommitted = s.uncommitted || !planned || b.plan.Writes || b.locks.met || len(b.running.turnedUp) > 0
