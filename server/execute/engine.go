@@ -259,6 +259,7 @@ func (c *clock) unixMs(monotonic int64) int64 {
 // Disconnect ends a session whose connection is gone.
 func (e *Engine) Disconnect(s *Session) {
 	e.Clients.Remove(s)
+	e.forgetReplicas(s)
 	e.Watches.Forget(s)
 	e.Observer.Forget(s)
 	e.Listeners.Forget(s)
