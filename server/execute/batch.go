@@ -334,7 +334,7 @@ func (b *Batch) call(c *Invocation, now int64) error {
 func (b *Batch) mode(c *Invocation) storage.Mode {
 	replica := b.engine.IsReplica() && !b.repeat.applying
 	writing := c.flags&Write != 0 || c.flags&MayReplicate != 0 && b.writable(c.Session) == nil && !replica
-	return storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica, Notify: b.wantedEvents()}
+	return storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica, Notify: b.wantedEvents(), Touches: c.touches()}
 }
 
 // Fail makes an error the command's reply, and takes nothing back.
