@@ -79,7 +79,7 @@ var knownDifferences = []known{
 //     nobody then, up to the newest, and the clients wait on beside a list that has elements. (scripts/blocking.txt; TestWaitingClients has no such)
 //   - A request that fails leaves no events. In Redis it may have told of missing keys (keymiss) before it found the error. (redis-tests/events)
 //   - XREAD looks for a missing key once. 7.0 tells of it (keymiss) once or twice, as the words are. (redis-tests/events)
-//   - SWAPDB has clients with caches forget everything. In Redis and Valkey nobody is told, and answers are of the other database. (no test)
+//   - SWAPDB has clients with caches forget everything. In Redis and Valkey nobody is told, and answers are of the other database. (redis-tests/events)
 //   - While a script runs for long, BUSY is for those who need its keys, or all databases: also for WATCH, which Redis lets pass, and for EXEC
 //     instead of the requests that are queued. (docs/scripts.md)
 //   - QUIT closes the connection after CLIENT REPLY OFF, too. Redis and Valkey close it behind a reply, which isn't sent then, so it stays

@@ -435,3 +435,18 @@ func TestFullSynchronizationEmptiesCaches(t *testing.T) {
 		t.Errorf("%v: %s", err, reply)
 	}
 }
+
+// TestSwappedDatabasesEmptyCaches: what a client has read is another database's afterwards.
+func TestSwappedDatabasesEmptyCaches(t *testing.T) {
+	server := launch.ForTest(t, launch.MustUnderTest(t))
+	control, c := server.MustDial(t), track(t, server)
+	if _, err := c.Must("get", "k"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.Must("swapdb", "0", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if message, err := c.Read(); err != nil || message.Kind != resp.Push || message.Elements[1].Kind != resp.Null {
+		t.Fatalf("%v: told %s", err, message)
+	}
+}
