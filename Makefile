@@ -163,6 +163,10 @@ bench-pairs: build ## builds or settings A and B in alternating pairs
 bench-waiting: build ## clients that wait, deadlines and messages to many (WAITING)
 	$(GO) run ./redis-tests/bench/waiting $(WAITING)
 
+.PHONY: bench-synchronous
+bench-synchronous: build ## what it costs that replies wait for a replica (SYNCHRONOUS)
+	$(GO) run ./redis-tests/bench/synchronous $(SYNCHRONOUS)
+
 .PHONY: bench-migration
 bench-migration: build ## port, import and export of MOVED keys
 	$(GO) run ./redis-tests/bench/migration -keys $(MOVED)

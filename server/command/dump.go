@@ -173,7 +173,7 @@ func (o *restoreOptions) noteUse(c *Invocation, key []byte) {
 	case frequencies && o.frequency >= 0:
 		c.DB.SetUse(key, touches.Use{Last: c.Now / 1000, Frequency: uint8(o.frequency)})
 	case !frequencies && o.idle >= 0:
-		c.Engine.Store.Touches.Begin()
+		c.Engine.NoteTouches()
 		c.DB.SetUse(key, touches.Use{Last: max(c.Now/1000-o.idle, 0), Frequency: touches.NewFrequency})
 	}
 }

@@ -51,7 +51,7 @@ func objectIdleTime(c *Invocation, _ storage.Key) error {
 	if c.Engine.Config.MaxmemoryPolicy.Get().NotesFrequencies() {
 		return errNoIdleTime
 	}
-	c.Engine.Store.Touches.Begin()
+	c.Engine.NoteTouches()
 	c.Reply.Integer(idleSeconds(c, c.Args[2]))
 	return nil
 }

@@ -67,7 +67,7 @@ type Command struct {
 	// KeepsCaching: what CLIENT CACHING has chosen is still for the command after this one.
 	KeepsCaching bool
 
-	gates    []func(*Batch, *Session, *Request) error // those that concern it
+	gates    conditions // those that concern it
 	parent   *Command
 	number   int // in the vocabulary of access
 	History  History

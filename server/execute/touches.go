@@ -5,21 +5,30 @@ import (
 	"kedis/storage/touches"
 )
 
-// initTouches has accesses to keys noted as maxmemory-policy says. With the policies that ask for nothing it begins when
-// somebody asks for the time of an access, and goes on.
+// initTouches has accesses to keys noted as maxmemory-policy says.
 func (e *Engine) initTouches() {
-	c, notes := e.Config, &e.Store.Touches
-	notes.Init(touches.Options{
-		Always:       func() bool { return c.MaxmemoryPolicy.Get().NotesAccesses() },
+	c := e.Config
+	e.Store.Touches.Init(touches.Options{
 		Frequencies:  func() bool { return c.MaxmemoryPolicy.Get().NotesFrequencies() },
 		LogFactor:    c.LFULogFactor.Get,
 		DecayMinutes: c.LFUDecayTime.Get,
 		Bytes:        func() int64 { return c.MemoryTier.Get().Bytes / touchesShare },
 	})
-	c.OnChange("maxmemory-policy", func() error {
-		notes.Follow()
-		return nil
+	e.follow("maxmemory-policy", func() {
+		if c.MaxmemoryPolicy.Get().NotesAccesses() {
+			e.NoteTouches()
+		} else {
+			condition{&e.inUse, touching}.Store(false)
+			e.Store.Touches.End()
+		}
 	})
+}
+
+// NoteTouches has accesses to keys noted from now on, until maxmemory-policy is set to what doesn't ask for that: for commands that
+// need the times.
+func (e *Engine) NoteTouches() {
+	e.Store.Touches.Begin()
+	condition{&e.inUse, touching}.Store(true)
 }
 
 // touchesShare: one part in so many of the memory tier is for notes of accesses.
@@ -37,12 +46,9 @@ const (
 	TouchesAlways
 )
 
-// touches says which accesses of an invocation are noted.
+// touches says which accesses of an invocation are noted, while any are.
 func (c *Invocation) touches() storage.Touches {
-	switch {
-	case !c.Engine.Store.Touches.Active():
-		return storage.TouchesNothing
-	case c.Command.Touching == LooksAtKeys, c.Session.NoTouch.Load() && c.Command.Touching != TouchesAlways:
+	if c.Command.Touching == LooksAtKeys || c.Session.NoTouch.Load() && c.Command.Touching != TouchesAlways {
 		return storage.TouchesNew
 	}
 	return storage.TouchesAll

@@ -153,8 +153,11 @@ func (t *Txn) Begin(mode Mode, nowMs int64, budget int) {
 
 // Mark makes a savepoint that of the transaction's state now.
 func (t *Txn) Mark(s *Savepoint) {
-	*s = Savepoint{len(t.journal.entries), len(t.staging.ids), t.events.Len(), t.notifications.Len(), t.effects.mark(), t.changes.mark(),
-		t.lookups.hits, t.lookups.misses}
+	s.entries, s.staged = len(t.journal.entries), len(t.staging.ids)
+	s.events, s.notifications = t.events.Len(), t.notifications.Len()
+	t.effects.mark(&s.effects)
+	t.changes.mark(&s.changes)
+	s.hits, s.misses = t.lookups.hits, t.lookups.misses
 }
 
 // Written is how many records were written since a savepoint.

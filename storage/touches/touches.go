@@ -12,7 +12,6 @@ import (
 
 // Options say what is noted. Functions are asked each time, so that they can change live.
 type Options struct {
-	Always       func() bool  // from the start on, and not only when somebody has asked
 	Frequencies  func() bool  // what is accessed most often stays in the table, and not what was accessed last
 	LogFactor    func() int64 // how slowly a frequency grows
 	DecayMinutes func() int64 // after how long without access it falls by one; 0: never
@@ -53,19 +52,7 @@ const (
 )
 
 // Init gives the notes their options.
-func (n *Notes) Init(o Options) {
-	n.options = o
-	n.Follow()
-}
-
-// Follow begins to note accesses, or ends that, as Options.Always says.
-func (n *Notes) Follow() {
-	if n.options.Always() {
-		n.Begin()
-	} else {
-		n.table.Store(nil)
-	}
-}
+func (n *Notes) Init(o Options) { n.options = o }
 
 // Begin notes accesses from now on.
 func (n *Notes) Begin() {
@@ -78,6 +65,9 @@ func (n *Notes) Begin() {
 	}
 	n.table.CompareAndSwap(nil, &table{make([]bucket, buckets), time.Now().Unix()})
 }
+
+// End ends that, and forgets what was noted.
+func (n *Notes) End() { n.table.Store(nil) }
 
 // Active reports whether accesses are noted.
 func (n *Notes) Active() bool { return n.table.Load() != nil }

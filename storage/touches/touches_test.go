@@ -8,10 +8,13 @@ import (
 
 const second = int64(1000)
 
-func notes(always, frequencies bool, bytes int64) *Notes {
+func notes(begun, frequencies bool, bytes int64) *Notes {
 	n := &Notes{}
-	n.Init(Options{Always: func() bool { return always }, Frequencies: func() bool { return frequencies }, LogFactor: func() int64 { return 10 },
+	n.Init(Options{Frequencies: func() bool { return frequencies }, LogFactor: func() int64 { return 10 },
 		DecayMinutes: func() int64 { return 1 }, Bytes: func() int64 { return bytes }})
+	if begun {
+		n.Begin()
+	}
 	return n
 }
 
@@ -114,7 +117,8 @@ func TestConcurrent(t *testing.T) {
 			}
 		})
 	}
-	n.Follow()
+	n.End()
+	n.Begin()
 	all.Wait()
 }
 
