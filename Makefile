@@ -43,6 +43,9 @@ A        ?= bin/kedis serve
 B        ?= bin/kedis serve --reactors 1
 # make bench-waiting WAITING='-clients 18000 -only handover'
 WAITING  ?=
+# make waiters WAITERS=8000 MOMENTS=100
+WAITERS  ?= 4000
+MOMENTS  ?= 300
 MOVED    ?= 1000000
 RANKED   ?= 1000000
 ENTRIES  ?= 10000000
@@ -126,6 +129,10 @@ fuzz-access: build ## random users and their clients beside redis-server, SCALE 
 .PHONY: serial
 serial: build ## PROGRAMS random Lua programs at the same time, repeated in their order on redis-server
 	KEDIS_SEED=random $(GO) test ./redis-tests/serial -count=1 -timeout 0 -v -args -programs=$(PROGRAMS)
+
+.PHONY: waiters
+waiters: build ## WAITERS end their waits in every way at once, MOMENTS times
+	KEDIS_SEED=random $(GO) test ./redis-tests/concurrency -count=1 -timeout 0 -v -run '^TestThousandsOfWaitersEndAtOnce$$' -args -waiters=$(WAITERS) -moments=$(MOMENTS)
 
 .PHONY: crash
 crash: build ## ROUNDS of kill -9 under load
