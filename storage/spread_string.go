@@ -273,8 +273,14 @@ func (d DB) pieceKey(m *layout.Metadata, piece int) []byte {
 	return d.txn.scratch.key2
 }
 
-// fewPieces are looked up one by one, so that copies of them serve; more are walked over.
-const fewPieces = 64
+// fewPieces are looked up one by one, so that copies of them are kept. Of some more those are that memory
+// has; the others, and all of many but the first, are walked over.
+const (
+	firstPieces = 4
+	fewPieces   = 64
+	somePieces  = 4096
+	walkPieces  = 256
+)
 
 // StringParts visits what stands between two offsets of a string, in order, and stops when visit
 // returns false. What lies between the parts is zeros. A part is valid during the call.
@@ -285,50 +291,105 @@ func (d DB) StringParts(m *layout.Metadata, from, to int, visit func(offset int,
 	case m.Encoding != layout.Spread:
 		visit(from, m.Value[from:to])
 		return nil
-	case to-from <= fewPieces*pieceBytes:
-		return d.lookUpParts(m, from, to, visit)
 	}
-	return d.walkParts(m, from, to, visit)
+	r := partsReader{db: d, m: m, from: from, to: to, visit: visit}
+	err := r.read(from/pieceBytes, (to-1)/pieceBytes)
+	if all := from == 0 && to == m.StringLength(); err == nil && (r.seen > m.Count || all && !r.stopped && r.seen < m.Count) {
+		err = fmt.Errorf("%w: a string in %d pieces has %d of them", layout.ErrCorrupt, m.Count, r.seen)
+	}
+	return err
 }
 
-func (d DB) lookUpParts(m *layout.Metadata, from, to int, visit func(offset int, part []byte) bool) error {
-	for piece := from / pieceBytes; piece*pieceBytes < to; piece++ {
-		content, found, err := d.piece(m, piece)
+// partsReader visits what the pieces of a string have between two offsets.
+type partsReader struct {
+	db       DB
+	m        *layout.Metadata
+	from, to int
+	visit    func(offset int, part []byte) bool
+	seen     uint64 // pieces with a record
+	stopped  bool   // visit has returned false
+}
+
+func (r *partsReader) read(first, last int) error {
+	switch pieces := last - first + 1; {
+	case pieces <= fewPieces:
+		return r.lookUp(first, last)
+	case pieces <= somePieces:
+		return r.lookUpResident(first, last)
+	}
+	// A search may end soon, and a walk takes a while to begin.
+	if err := r.lookUp(first, first+firstPieces-1); err != nil || r.stopped {
+		return err
+	}
+	return r.walk(first+firstPieces, last)
+}
+
+func (r *partsReader) lookUp(first, last int) error {
+	for piece := first; piece <= last && !r.stopped; piece++ {
+		content, found, err := r.db.piece(r.m, piece)
 		if err != nil {
 			return err
 		}
-		if found && !visitPart(piece, content, from, to, visit) {
-			break
+		if found {
+			r.take(piece, content)
 		}
 	}
 	return nil
 }
 
-func (d DB) walkParts(m *layout.Metadata, from, to int, visit func(offset int, part []byte) bool) error {
-	first, last := uint32(from/pieceBytes), uint32((to-1)/pieceBytes)
-	it := d.txn.Iterate(d.space, layout.AppendPieceKey(nil, m.ID, first), append(layout.AppendPieceKey(nil, m.ID, last), 0), false, false)
-	seen, stopped := uint64(0), false
-	for !stopped && it.Next() {
+func (r *partsReader) lookUpResident(first, last int) error {
+	for piece := first; piece <= last && !r.stopped; piece++ {
+		if (piece-first)%engine.PrefetchBatch == 0 {
+			r.prefetch(piece, last)
+		}
+		content, found, known := r.db.txn.Resident(r.db.space, r.db.pieceKey(r.m, piece))
+		if err := r.db.txn.Spend(1); err != nil {
+			return err
+		}
+		switch {
+		case found:
+			r.take(piece, content)
+		case !known:
+			end := min(piece+walkPieces-1, last)
+			if err := r.walk(piece, end); err != nil {
+				return err
+			}
+			piece = end
+		}
+	}
+	return nil
+}
+
+// prefetch has the processor read a few pieces from one on together.
+func (r *partsReader) prefetch(piece, last int) {
+	r.db.txn.PrefetchRecords(r.db.space, func() []byte {
+		if piece > last {
+			return nil
+		}
+		piece++
+		return r.db.pieceKey(r.m, piece-1)
+	})
+}
+
+func (r *partsReader) walk(first, last int) error {
+	lower, upper := layout.AppendPieceKey(nil, r.m.ID, uint32(first)), append(layout.AppendPieceKey(nil, r.m.ID, uint32(last)), 0)
+	it := r.db.txn.Iterate(r.db.space, lower, upper, false, false)
+	for !r.stopped && it.Next() {
 		piece, err := layout.DecodePiece(it.Key()[layout.ElementPrefix:])
 		if it.Fail(err) {
 			break
 		}
-		seen++
-		stopped = !visitPart(int(piece), it.Value(), from, to, visit)
+		r.take(int(piece), it.Value())
 	}
-	err := it.Close()
-	if all := from == 0 && to == m.StringLength(); err == nil && (seen > m.Count || all && !stopped && seen < m.Count) {
-		err = fmt.Errorf("%w: a string in %d pieces has %d of them", layout.ErrCorrupt, m.Count, seen)
-	}
-	return err
+	return it.Close()
 }
 
-// visitPart visits as much of a piece as lies between two offsets.
-func visitPart(piece int, content []byte, from, to int, visit func(offset int, part []byte) bool) bool {
+// take visits as much of a piece as lies between the offsets.
+func (r *partsReader) take(piece int, content []byte) {
+	r.seen++
 	offset := piece * pieceBytes
-	skipped := max(from-offset, 0)
-	end := min(to-offset, len(content))
-	return skipped >= end || visit(offset+skipped, content[skipped:end])
+	skipped, end := max(r.from-offset, 0), min(r.to-offset, len(content))
+	r.stopped = skipped < end && !r.visit(offset+skipped, content[skipped:end])
 }
 
 // EachString visits all bytes between two offsets of a string, zeros too, in order.
