@@ -133,11 +133,11 @@ func visitStringParts(d DB, m *layout.Metadata, visit func(*rdb.Element) error) 
 	return err
 }
 
-func appendPartWords(words [][]byte, e *rdb.Element) [][]byte {
+func appendOffsetWords(words [][]byte, e *rdb.Element) [][]byte {
 	return append(words, strconv.AppendInt(nil, e.Offset, 10), e.Bytes)
 }
 
-func parsePartWords(words [][]byte, e *rdb.Element) (rest [][]byte, err error) {
+func parseOffsetWords(words [][]byte, e *rdb.Element) (rest [][]byte, err error) {
 	if len(words) < 2 {
 		return nil, fmt.Errorf("%w: nothing stands at offset %.40q", ErrPiece, words[0])
 	}

@@ -46,7 +46,7 @@ var stringType = DataType{Name: "string", RDB: rdb.String, Digest: digest.String
 	digest: func(v *digest.Value, d DB, _ []byte, m *layout.Metadata) error {
 		return v.String(func(write func(part []byte)) error { return d.EachString(m, 0, m.StringLength(), write) })
 	},
-	pieces: Pieces{command: "SETRANGE", words: appendPartWords, parse: parsePartWords, begin: beginString, visit: visitStringParts},
+	pieces: Pieces{command: "SETRANGE", words: appendOffsetWords, parse: parseOffsetWords, begin: beginString, visit: visitStringParts},
 }
 
 // StringEncoding is what OBJECT ENCODING answers for a string.

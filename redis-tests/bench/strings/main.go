@@ -204,7 +204,7 @@ func (m *measured) ask(question []string) (rate, processor float64, err error) {
 		}
 	}
 	after, err := launch.ProcessorTime(m.server.ProcessID())
-	return float64(all) / took.Seconds(), float64((after-before).Microseconds()) / float64(all), err
+	return float64(all) / took.Seconds(), float64((after - before).Microseconds()) / float64(all), err
 }
 
 func askOnce(c *resp.Connection, question []string, random *rand.Rand) error {
