@@ -41,6 +41,7 @@ FUZZTIME ?= 10s
 # make bench-pairs A='bin/kedis-before serve' B='bin/kedis serve' BENCH='-pairs 20 -shapes shared'
 A        ?= bin/kedis serve
 B        ?= bin/kedis serve --reactors 1
+# make bench-strings STRINGS='-megabytes 64 -only SETBIT -whole=false'
 # make bench-waiting WAITING='-clients 18000 -only handover'
 WAITING  ?=
 MOVED    ?= 1000000
@@ -175,6 +176,10 @@ bench-limits: build ## PARTS: cold data, tails, memory, recovery (needs root)
 .PHONY: bench-ranks
 bench-ranks: build ## ranks in a sorted set of RANKED members
 	$(GO) run ./redis-tests/bench/ranks -members $(RANKED)
+
+.PHONY: bench-strings
+bench-strings: build ## parts of a long string, and all of it (STRINGS)
+	$(GO) run ./redis-tests/bench/strings $(STRINGS)
 
 .PHONY: bench-streams
 bench-streams: build ## a stream of ENTRIES, a group with PENDING ones

@@ -249,15 +249,23 @@ func fillIn(question []string, random *rand.Rand) []string {
 
 // compareWhole says, for commands on the whole string, how long they take and the highest memory that the server has meanwhile.
 func compareWhole(servers []*measured) error {
-	fmt.Println("\n| | Kedis s | peak MB | Redis s | peak MB |\n|---|---|---|---|---|")
+	fmt.Println("\n| | Kedis s | of the processor | peak MB | Redis s | of the processor | peak MB |\n|---|---|---|---|---|---|---|")
 	for _, command := range commands {
 		fmt.Printf("| %s |", resp.Line(command))
 		for _, m := range servers {
+			before, err := launch.ProcessorTime(m.server.ProcessID())
+			if err != nil {
+				return err
+			}
 			took, peak, err := m.time(command...)
 			if err != nil {
 				return err
 			}
-			fmt.Printf(" %.3f | %d |", took.Seconds(), peak>>20)
+			after, err := launch.ProcessorTime(m.server.ProcessID())
+			if err != nil {
+				return err
+			}
+			fmt.Printf(" %.3f | %.2f | %d |", took.Seconds(), (after - before).Seconds(), peak>>20)
 		}
 		fmt.Println()
 	}
