@@ -41,9 +41,10 @@ FUZZTIME ?= 10s
 # make bench-pairs A='bin/kedis-before serve' B='bin/kedis serve' BENCH='-pairs 20 -shapes shared'
 A        ?= bin/kedis serve
 B        ?= bin/kedis serve --reactors 1
-# make bench-strings STRINGS='-megabytes 64 -only SETBIT -whole=false'
 # make bench-waiting WAITING='-clients 18000 -only handover'
 WAITING  ?=
+# make bench-strings STRINGS='-megabytes 64 -only SETBIT -whole=false'
+STRINGS  ?=
 MOVED    ?= 1000000
 RANKED   ?= 1000000
 ENTRIES  ?= 10000000
