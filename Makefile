@@ -45,6 +45,9 @@ B        ?= bin/kedis serve --reactors 1
 WAITING  ?=
 # make bench-strings STRINGS='-megabytes 64 -only SETBIT -whole=false'
 STRINGS  ?=
+# make waiters WAITERS=8000 MOMENTS=100
+WAITERS  ?= 4000
+MOMENTS  ?= 300
 MOVED    ?= 1000000
 RANKED   ?= 1000000
 ENTRIES  ?= 10000000
@@ -125,6 +128,10 @@ fuzz-differential: build ## COMMANDS random commands beside redis-server
 serial: build ## PROGRAMS random Lua programs at the same time, repeated in their order on redis-server
 	KEDIS_SEED=random $(GO) test ./redis-tests/serial -count=1 -timeout 0 -v -args -programs=$(PROGRAMS)
 
+.PHONY: waiters
+waiters: build ## WAITERS end their waits in every way at once, MOMENTS times
+	KEDIS_SEED=random $(GO) test ./redis-tests/concurrency -count=1 -timeout 0 -v -run '^TestThousandsOfWaitersEndAtOnce$$' -args -waiters=$(WAITERS) -moments=$(MOMENTS)
+
 .PHONY: crash
 crash: build ## ROUNDS of kill -9 under load
 	KEDIS_SEED=random $(GO) test ./redis-tests/crash -count=1 -timeout 0 -v -args -rounds=$(ROUNDS) -seed=$(SEED)
@@ -157,6 +164,10 @@ bench-pairs: build ## builds or settings A and B in alternating pairs
 .PHONY: bench-waiting
 bench-waiting: build ## clients that wait, deadlines and messages to many (WAITING)
 	$(GO) run ./redis-tests/bench/waiting $(WAITING)
+
+.PHONY: bench-synchronous
+bench-synchronous: build ## what it costs that replies wait for a replica (SYNCHRONOUS)
+	$(GO) run ./redis-tests/bench/synchronous $(SYNCHRONOUS)
 
 .PHONY: bench-migration
 bench-migration: build ## port, import and export of MOVED keys

@@ -48,7 +48,7 @@ func setWhole(d DB, key, value []byte) error {
 func TestLargeRecordsAreTakenBack(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20))
 	long := strings.Repeat("long", engine.LargeValue/2)
-	commitChange(t, s, func(db DB) error { return db.SetString([]byte("key"), Key{}, []byte("short"), 0) })
+	commitChange(t, s, func(db DB) error { return db.SetString([]byte("key"), &Key{}, []byte("short"), 0) })
 	txn := s.NewTxn()
 	txn.Begin(Mode{Writing: true}, 1, 0)
 	db := txn.DB(0)

@@ -139,7 +139,7 @@ func (x *spreadTest) step(txn *Txn) {
 	switch x.random.IntN(12) {
 	case 0:
 		value, expireMs := x.some(x.size()), []int64{0, 5000}[x.random.IntN(2)]
-		must(x.t, db.SetString(key, old, value, expireMs))
+		must(x.t, db.SetString(key, &old, value, expireMs))
 		x.model[name] = longString{value, expireMs}
 	case 1: // as earlier versions have stored it
 		value := x.some(x.size())
@@ -407,7 +407,7 @@ func TestPartsOfSpreadStrings(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20))
 	key := []byte("k")
 	const size = 40 << 20
-	commitChange(t, s, func(d DB) error { return d.SetString(key, Key{}, bytes.Repeat([]byte("x"), size), 0) })
+	commitChange(t, s, func(d DB) error { return d.SetString(key, &Key{}, bytes.Repeat([]byte("x"), size), 0) })
 	must(t, s.Settle())
 	for name, f := range map[string]func(d DB) error{
 		"append": func(d DB) error { _, err := d.Append(key, key, 1<<30); return err },
@@ -499,7 +499,7 @@ func TestManyBytesAreRewritten(t *testing.T) {
 func TestMissingPiecesAreNoticed(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
 	key := []byte("k")
-	commitChange(t, s, func(d DB) error { return d.SetString(key, Key{}, bytes.Repeat([]byte("x"), 2*longestWhole), 0) })
+	commitChange(t, s, func(d DB) error { return d.SetString(key, &Key{}, bytes.Repeat([]byte("x"), 2*longestWhole), 0) })
 	commitChange(t, s, func(d DB) error {
 		k, err := d.Lookup(key)
 		must(t, err)
@@ -517,7 +517,7 @@ func TestUnchangedSpreadString(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
 	key := []byte("k")
 	value := bytes.Repeat([]byte("x"), longestWhole)
-	commitChange(t, s, func(d DB) error { return d.SetString(key, Key{}, value, 0) })
+	commitChange(t, s, func(d DB) error { return d.SetString(key, &Key{}, value, 0) })
 	same := []FieldOperation{{Action: FieldSet, Type: bits.Type{Bits: 8}, Offset: 8000, Number: 'x'}}
 	for range 2 { // whole, then spread by BITFIELD
 		txn := s.NewTxn()

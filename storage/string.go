@@ -62,16 +62,15 @@ func StringEncoding(m *layout.Metadata) string {
 
 // SetString makes a key a string, whatever it was; old is what Lookup found. An expireMs of 0 is
 // none.
-func (d DB) SetString(key []byte, old Key, value []byte, expireMs int64) error {
+func (d DB) SetString(key []byte, old *Key, value []byte, expireMs int64) error {
 	next := layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: value, ExpireMs: expireMs}
-	if len(value) <= longestWhole {
-		return d.Save(key, old, next)
+	if len(value) > longestWhole {
+		var err error
+		if next, err = d.whole(value, expireMs); err != nil {
+			return err
+		}
 	}
-	next, err := d.whole(value, expireMs)
-	if err != nil {
-		return err
-	}
-	return d.Save(key, old, next)
+	return d.save(key, old, &next)
 }
 
 // whole spreads a value that comes as a whole.
@@ -88,8 +87,9 @@ func (d DB) whole(value []byte, expireMs int64) (layout.Metadata, error) {
 
 // saveRaw stores what a command made of a string, or of a missing one, as Redis does: without
 // looking for a shorter form. The expiry stays.
-func (d DB) saveRaw(key []byte, old Key, value []byte) error {
-	return d.Save(key, old, layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: value, ExpireMs: old.ExpireMs})
+func (d DB) saveRaw(key []byte, old *Key, value []byte) error {
+	next := layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: value, ExpireMs: old.ExpireMs}
+	return d.save(key, old, &next)
 }
 
 // unshare is for a command that turned out to change nothing of a string. Redis has given it its
@@ -122,7 +122,7 @@ func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
 		return 0, err
 	}
 	if !k.Exists {
-		err = d.SetString(key, k, suffix, 0)
+		err = d.SetString(key, &k, suffix, 0)
 		d.Notify(keyevent.Append, key)
 		return len(suffix), err
 	}
@@ -169,7 +169,7 @@ func (d DB) writePart(key []byte, k *Key, offset int, written []byte, length int
 		return err
 	}
 	copy(value[offset:], written)
-	return d.saveRaw(key, *k, value)
+	return d.saveRaw(key, k, value)
 }
 
 // Increment adds to a string that is an integer; a missing one is 0.
@@ -191,7 +191,7 @@ func (d DB) Increment(key []byte, delta int64) (int64, error) {
 	}
 	t := d.txn
 	t.scratch.draft = number.AppendInt(t.scratch.draft[:0], sum)
-	err = d.SetString(key, k, t.scratch.draft, k.ExpireMs)
+	err = d.SetString(key, &k, t.scratch.draft, k.ExpireMs)
 	d.Notify(keyevent.IncrBy, key)
 	return sum, err
 }
@@ -218,7 +218,7 @@ func (d DB) IncrementFloat(key, delta []byte) ([]byte, error) {
 	}
 	t := d.txn
 	t.scratch.draft = sum.Append(t.scratch.draft[:0])
-	err = d.SetString(key, k, t.scratch.draft, k.ExpireMs)
+	err = d.SetString(key, &k, t.scratch.draft, k.ExpireMs)
 	d.Notify(keyevent.IncrByFloat, key)
 	return t.scratch.draft, err
 }

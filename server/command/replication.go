@@ -223,6 +223,7 @@ func takeReplicaOption(r *psync.Replica, option, value []byte) error {
 		r.EOF = r.EOF || equalFold(value, "eof")
 		r.Resumes = r.Resumes || equalFold(value, "psync2")
 		r.Commands = r.Commands || equalFold(value, "kedis-snapshot")
+		r.Acknowledges = r.Acknowledges || equalFold(value, "kedis-acknowledges")
 	case equalFold(option, "version"):
 		return takeVersion(r, value)
 	case equalFold(option, "rdb-only"):
