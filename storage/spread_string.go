@@ -292,7 +292,7 @@ func (d DB) StringParts(m *layout.Metadata, from, to int, visit func(offset int,
 		visit(from, m.Value[from:to])
 		return nil
 	}
-	r := partsReader{db: d, m: m, from: from, to: to, visit: visit}
+	r := partsReader{db: d, m: *m, from: from, to: to, visit: visit}
 	err := r.read(from/pieceBytes, (to-1)/pieceBytes)
 	if all := from == 0 && to == m.StringLength(); err == nil && (r.seen > m.Count || all && !r.stopped && r.seen < m.Count) {
 		err = fmt.Errorf("%w: a string in %d pieces has %d of them", layout.ErrCorrupt, m.Count, r.seen)
@@ -303,7 +303,7 @@ func (d DB) StringParts(m *layout.Metadata, from, to int, visit func(offset int,
 // partsReader visits what the pieces of a string have between two offsets.
 type partsReader struct {
 	db       DB
-	m        *layout.Metadata
+	m        layout.Metadata // a copy: that of a command isn't allocated
 	from, to int
 	visit    func(offset int, part []byte) bool
 	seen     uint64 // pieces with a record
@@ -326,7 +326,7 @@ func (r *partsReader) read(first, last int) error {
 
 func (r *partsReader) lookUp(first, last int) error {
 	for piece := first; piece <= last && !r.stopped; piece++ {
-		content, found, err := r.db.piece(r.m, piece)
+		content, found, err := r.db.piece(&r.m, piece)
 		if err != nil {
 			return err
 		}
@@ -342,7 +342,7 @@ func (r *partsReader) lookUpResident(first, last int) error {
 		if (piece-first)%engine.PrefetchBatch == 0 {
 			r.prefetch(piece, last)
 		}
-		content, found, known := r.db.txn.Resident(r.db.space, r.db.pieceKey(r.m, piece))
+		content, found, known := r.db.txn.Resident(r.db.space, r.db.pieceKey(&r.m, piece))
 		if err := r.db.txn.Spend(1); err != nil {
 			return err
 		}
@@ -367,7 +367,7 @@ func (r *partsReader) prefetch(piece, last int) {
 			return nil
 		}
 		piece++
-		return r.db.pieceKey(r.m, piece-1)
+		return r.db.pieceKey(&r.m, piece-1)
 	})
 }
 
