@@ -124,6 +124,10 @@ fuzz: ## every Go fuzz target for FUZZTIME
 fuzz-differential: build ## COMMANDS random commands beside redis-server
 	KEDIS_SEED=random $(GO) test ./redis-tests/differential -count=1 -timeout 0 -v -run '^(TestDifferential|TestWaitingClients)$$' -args -commands=$(COMMANDS) -seed=$(SEED)
 
+.PHONY: fuzz-access
+fuzz-access: build ## random users and their clients beside redis-server, SCALE times the ordinary run
+	KEDIS_SEED=random $(GO) test ./redis-tests/access -count=1 -timeout 0 -v -run '^(TestEveryCommand|TestRules|TestClientsOfUsers)$$' -args -scale=$(SCALE)
+
 .PHONY: serial
 serial: build ## PROGRAMS random Lua programs at the same time, repeated in their order on redis-server
 	KEDIS_SEED=random $(GO) test ./redis-tests/serial -count=1 -timeout 0 -v -args -programs=$(PROGRAMS)

@@ -22,8 +22,11 @@ func TestAccessesAreNotedWhenSomebodyAsks(t *testing.T) {
 		t.Errorf("%q", reply)
 	}
 	expect(true, "OBJECT IDLETIME")
-	for policy, noted := range map[string]bool{"noeviction": false, "allkeys-lfu": true, "volatile-random": false, "allkeys-lru": true} {
-		c.Do("CONFIG", "SET", "maxmemory-policy", policy)
-		expect(noted, policy)
+	for _, test := range []struct {
+		policy string
+		noted  bool
+	}{{"allkeys-lfu", true}, {"volatile-random", false}, {"allkeys-lru", true}, {"noeviction", false}} {
+		c.Do("CONFIG", "SET", "maxmemory-policy", test.policy)
+		expect(test.noted, test.policy)
 	}
 }
