@@ -43,6 +43,8 @@ A        ?= bin/kedis serve
 B        ?= bin/kedis serve --reactors 1
 # make bench-waiting WAITING='-clients 18000 -only handover'
 WAITING  ?=
+# make bench-strings STRINGS='-megabytes 64 -only SETBIT -whole=false'
+STRINGS  ?=
 # make waiters WAITERS=8000 MOMENTS=100
 WAITERS  ?= 4000
 MOMENTS  ?= 300
@@ -190,6 +192,10 @@ bench-limits: build ## PARTS: cold data, tails, memory, recovery (needs root)
 .PHONY: bench-ranks
 bench-ranks: build ## ranks in a sorted set of RANKED members
 	$(GO) run ./redis-tests/bench/ranks -members $(RANKED)
+
+.PHONY: bench-strings
+bench-strings: build ## parts of a long string, and all of it (STRINGS)
+	$(GO) run ./redis-tests/bench/strings $(STRINGS)
 
 .PHONY: bench-streams
 bench-streams: build ## a stream of ENTRIES, a group with PENDING ones

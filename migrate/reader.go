@@ -376,7 +376,10 @@ func valueDigest(ctx context.Context, client redis.UniversalClient, kind, key st
 		if content, err = client.Get(ctx, key).Bytes(); errors.Is(err, redis.Nil) {
 			err = nil
 		}
-		v.String(content)
+		err = errors.Join(err, v.String(func(write func(part []byte)) error {
+			write(content)
+			return nil
+		}))
 	case "list":
 		v = digest.NewValue(digest.List)
 		err = inPages(func(from int64) ([]string, error) { return client.LRange(ctx, key, from, from+page-1).Result() }, 1,

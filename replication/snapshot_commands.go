@@ -21,6 +21,7 @@ import (
 //	RESTORE key expire-ms payload ABSTTL            a key, or the beginning of a large collection
 //	HSET | SADD | RPUSH | ZADD key element …        the rest of that, in pieces
 //	HSETEX key field value expire-ms …              the same of a hash with fields that expire
+//	SETRANGE key offset bytes …                     the same of a long string: parts of it, between which there are zeros
 //	XPARTS key part …                               the same of a stream, of which RESTORE makes an empty one; see rdb.StreamElement.Append
 //	…
 //	REPL_SNAPSHOT_COMPLETE id database position keys checksum
@@ -167,6 +168,8 @@ func (p *piece) reset() {
 }
 
 func (p *piece) add(e *rdb.Element) {
-	p.elements = append(p.elements, rdb.Element{Bytes: bytes.Clone(e.Bytes), Value: bytes.Clone(e.Value), Score: e.Score, ExpireMs: e.ExpireMs})
+	kept := *e
+	kept.Bytes, kept.Value = bytes.Clone(e.Bytes), bytes.Clone(e.Value)
+	p.elements = append(p.elements, kept)
 	p.bytes += len(e.Bytes) + len(e.Value)
 }

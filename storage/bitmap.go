@@ -6,25 +6,110 @@ import (
 	"kedis/storage/layout"
 )
 
+// GetBit returns a bit of a string. The caller has checked the offset.
+func (d DB) GetBit(key []byte, offset uint64) (int, error) {
+	k, err := d.LookupType(key, layout.String)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.byteAt(&k.Metadata, int(offset/8))
+	return int(b>>(7-offset%8)) & 1, err
+}
+
 // SetBit sets a bit of a string, and returns what it was. The caller has checked the offset.
 func (d DB) SetBit(key []byte, offset uint64, bit int) (old int, err error) {
 	k, err := d.LookupType(key, layout.String)
 	if err != nil {
 		return 0, err
 	}
-	old = bits.Get(k.Value, offset)
-	size := bytesFor(offset + 1)
-	if k.Exists && size <= len(k.Value) && old == bit {
-		return old, d.unshare(key, k)
-	}
-	value, err := d.compose(key, k.Value, max(size, len(k.Value)))
+	size := max(bytesFor(offset+1), k.StringLength())
+	at := int(offset / 8)
+	b, err := d.byteAt(&k.Metadata, at)
 	if err != nil {
 		return 0, err
 	}
-	value, _ = bits.Set(value, offset, bit)
-	err = d.saveRaw(key, &k, value)
+	changed, old := bits.Set(append(d.txn.scratch.element[:0], b), offset%8, bit)
+	d.txn.scratch.element = changed
+	if k.Exists && size == k.StringLength() && old == bit {
+		return old, d.unshare(key, k)
+	}
+	err = d.writePart(key, &k, at, changed, size)
 	d.Notify(keyevent.SetBit, key)
 	return old, err
+}
+
+// byteAt returns a byte of a string, which goes on with zeros beyond its end.
+func (d DB) byteAt(m *layout.Metadata, offset int) (byte, error) {
+	content, err := m.Value, error(nil)
+	if m.Encoding == layout.Spread {
+		content, _, err = d.piece(m, offset/pieceBytes)
+		offset %= pieceBytes
+	}
+	if err != nil || offset >= len(content) {
+		return 0, err
+	}
+	return content[offset], nil
+}
+
+// CountBits counts the bits of a range of a string that are 1.
+func (d DB) CountBits(key []byte, r bits.Range) (count int64, err error) {
+	k, err := d.LookupType(key, layout.String)
+	if err != nil {
+		return 0, err
+	}
+	first, limit := r.CountSpan(k.StringLength())
+	if first >= limit {
+		return 0, nil
+	}
+	if err := d.txn.SpendSteps(int(limit-first) / 8); err != nil {
+		return 0, err
+	}
+	err = d.StringParts(&k.Metadata, int(first/8), bytesFor(uint64(limit)), func(offset int, part []byte) bool {
+		before := int64(offset) * 8
+		count += bits.CountBetween(part, max(first-before, 0), min(limit-before, int64(len(part))*8))
+		return true
+	})
+	return count, err
+}
+
+// BitPosition is the offset of the first bit of a range of a string that is bit, 0 or 1, and -1 when
+// there is none. In an open range the first 0 may be the one after the last bit. An empty range
+// has no bits at all, so that every search in an empty string answers -1; a key that doesn't exist
+// is an endless row of zeros.
+func (d DB) BitPosition(key []byte, bit int, r bits.Range) (int64, error) {
+	k, err := d.LookupType(key, layout.String)
+	if err != nil || !k.Exists {
+		return -int64(bit), err
+	}
+	first, limit := r.Span(k.StringLength())
+	if first >= limit {
+		return -1, nil
+	}
+	at, err := d.findBit(&k.Metadata, bit, first, limit)
+	if at >= limit {
+		at = r.NotFound(bit, limit)
+	}
+	return at, err
+}
+
+// findBit returns the offset of the first bit from first up to, but not including, limit that is bit;
+// limit when there is none.
+func (d DB) findBit(m *layout.Metadata, bit int, first, limit int64) (int64, error) {
+	at, found := first, false // no bit before at is the one
+	err := d.StringParts(m, int(first/8), bytesFor(uint64(limit)), func(offset int, part []byte) bool {
+		before := int64(offset) * 8
+		if bit == 0 && at < before {
+			return false // there are zeros before the part
+		}
+		end := min(limit-before, int64(len(part))*8)
+		at = before + bits.Find(part, bit, max(first-before, 0), end)
+		found = at < before+end
+		return !found
+	})
+	if bit == 1 && !found {
+		at = limit
+	}
+	return at, err
 }
 
 // bytesFor is how many bytes hold a number of bits.
@@ -66,31 +151,75 @@ func (d DB) BitField(key []byte, operations []FieldOperation, result func(number
 		return err
 	}
 	if end == 0 {
-		for i := range operations {
-			result(operations[i].Type.Get(k.Value, operations[i].Offset), true)
-		}
-		return nil
+		return d.readFields(&k.Metadata, operations, result)
 	}
-	value, err := d.compose(key, k.Value, max(bytesFor(end), len(k.Value)))
+	size := max(bytesFor(end), k.StringLength())
+	m, spread, err := d.spread(&k, size)
+	if err == nil && !spread {
+		m = layout.Metadata{Type: layout.String, Encoding: layout.Raw, ExpireMs: k.ExpireMs}
+		m.Value, err = d.compose(k.Value, size)
+	}
 	if err != nil {
 		return err
 	}
-	longer := len(value) > len(k.Value)
+	longer := size > k.StringLength()
 	changed, told := longer, false
 	for i := range operations {
-		number, ok, wrote := operations[i].apply(value)
+		number, ok, wrote, err := d.applyField(&m, operations[i])
+		if err != nil {
+			return err
+		}
 		changed = changed || wrote
 		told = told || ok && operations[i].Action != FieldGet && (longer || wrote)
 		result(number, ok)
 	}
-	if !changed {
+	switch {
+	case changed && spread:
+		m.Tail = uint64(size)
+		err = d.save(key, &k, &m)
+	case changed:
+		err = d.save(key, &k, &m)
+	case spread: // nobody who watches the key is told
+		return d.putMetadata(key, &m)
+	default:
 		return d.unshare(key, k)
 	}
-	err = d.saveRaw(key, &k, value)
 	if told { // a string that has only become longer isn't told of
 		d.Notify(keyevent.SetBit, key)
 	}
 	return err
+}
+
+func (d DB) readFields(m *layout.Metadata, operations []FieldOperation, result func(number int64, ok bool)) error {
+	for i := range operations {
+		number, ok, _, err := d.applyField(m, operations[i])
+		if err != nil {
+			return err
+		}
+		result(number, ok)
+	}
+	return nil
+}
+
+// applyField carries out an operation on a string: on the whole of it, which is long enough for what
+// is written, or on its pieces.
+func (d DB) applyField(m *layout.Metadata, o FieldOperation) (number int64, ok, changed bool, err error) {
+	if m.Encoding != layout.Spread {
+		number, ok, changed = o.apply(m.Value)
+		return number, ok, changed, nil
+	}
+	first, end := int(o.Offset/8), bytesFor(o.Offset+uint64(o.Type.Bits))
+	field, err := d.appendString(d.txn.scratch.element[:0], m, first, min(end, m.StringLength()))
+	if err != nil {
+		return 0, false, false, err
+	}
+	field = lengthen(field, end-first)
+	d.txn.scratch.element = field
+	o.Offset %= 8
+	if number, ok, changed = o.apply(field); changed {
+		err = d.overwrite(m, first, field)
+	}
+	return number, ok, changed, err
 }
 
 // apply carries out the operation on a value that is long enough for it.
@@ -110,34 +239,82 @@ func (o *FieldOperation) apply(value []byte) (number int64, ok, changed bool) {
 // CombineBits stores the bitwise combination of strings under a key, whatever it held, and returns
 // its length. Missing sources are empty; an empty result removes the key.
 func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte) (int, error) {
-	sources := make([][]byte, len(keys))
+	sources := make([]layout.Metadata, len(keys))
 	total, longest := 0, 0
 	for i, key := range keys {
 		k, err := d.Reading().LookupType(key, layout.String)
 		if err != nil {
 			return 0, err
 		}
-		sources[i] = k.Value
-		total, longest = total+len(k.Value), max(longest, len(k.Value))
+		sources[i] = k.Metadata
+		total, longest = total+k.StringLength(), max(longest, k.StringLength())
 	}
 	if err := d.txn.SpendBytes(total); err != nil {
 		return 0, err
 	}
-	room, err := d.compose(target, nil, longest)
+	result, err := d.combine(operation, sources, longest)
 	if err != nil {
 		return 0, err
 	}
-	result := bits.Combine(room, operation, sources...)
 	old, err := d.Lookup(target)
 	switch {
 	case err != nil:
 		return 0, err
-	case len(result) > 0:
-		err = d.Save(target, old, layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: result})
+	case longest > 0:
+		err = d.Save(target, old, result)
 		d.Notify(keyevent.StringSet, target)
 	case old.Exists:
 		err = d.Remove(target, old)
 		d.Notify(keyevent.Del, target)
 	}
-	return len(result), err
+	return longest, err
+}
+
+// combinedAtOnce is how much of the sources of BITOP is in memory at a time when the result is
+// spread.
+const combinedAtOnce = fewPieces * pieceBytes
+
+func (d DB) combine(operation bits.Operation, sources []layout.Metadata, longest int) (layout.Metadata, error) {
+	windows, memory := make([][]byte, len(sources)), make([][]byte, len(sources))
+	if longest <= longestWhole {
+		if err := d.fillWindows(windows, memory, sources, 0, longest); err != nil {
+			return layout.Metadata{}, err
+		}
+		room, err := d.compose(nil, longest)
+		return layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: bits.Combine(room, operation, windows...)}, err
+	}
+	w := d.newString()
+	var room []byte
+	for from := 0; from < longest; from += combinedAtOnce {
+		if err := d.fillWindows(windows, memory, sources, from, from+combinedAtOnce); err != nil {
+			return layout.Metadata{}, err
+		}
+		room = bits.Combine(room, operation, windows...)
+		if err := w.write(room); err != nil {
+			return layout.Metadata{}, err
+		}
+	}
+	return w.finish(0)
+}
+
+// fillWindows has windows be what lies between two offsets of several strings: of spread ones in
+// memory of their own.
+func (d DB) fillWindows(windows, memory [][]byte, sources []layout.Metadata, from, to int) (err error) {
+	for i := range sources {
+		m := &sources[i]
+		end := min(to, m.StringLength())
+		switch {
+		case from >= end:
+			windows[i] = nil
+		case m.Encoding != layout.Spread:
+			windows[i] = m.Value[from:end]
+		default:
+			memory[i], err = d.appendString(memory[i][:0], m, from, end)
+			windows[i] = memory[i]
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

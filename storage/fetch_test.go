@@ -2,7 +2,6 @@ package storage
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"kedis/internal/keyevent"
@@ -149,7 +148,7 @@ func TestFetchedIsNotTakenForNew(t *testing.T) {
 // request is copied for it.
 func TestLoadKeepsNoLargeValue(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
-	commitString(t, s, "key", strings.Repeat("x", engine.InspectLargeBuffer+1))
+	commitChange(t, s, func(d DB) error { return setWhole(d, []byte("key"), make([]byte, engine.InspectLargeBuffer+1)) })
 	if err := s.Settle(); err != nil {
 		t.Fatal(err)
 	}

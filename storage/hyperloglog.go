@@ -7,7 +7,6 @@ import (
 
 	"kedis/internal/keyevent"
 	"kedis/storage/hyperloglog"
-	"kedis/storage/layout"
 )
 
 // The functions below return hyperloglog.ErrInvalid for a string that is no HyperLogLog, and
@@ -20,7 +19,7 @@ import (
 
 // HyperLogLog looks up a key that holds a HyperLogLog, or doesn't exist.
 func (d DB) HyperLogLog(key []byte) (Key, error) {
-	k, err := d.LookupType(key, layout.String)
+	k, err := d.LookupString(key)
 	if err != nil || !k.Exists {
 		return k, err
 	}
@@ -90,7 +89,7 @@ func (d DB) HyperLogLogCountUnion(keys [][]byte) (uint64, error) {
 func (d DB) hyperLogLogs(keys [][]byte) ([][]byte, error) {
 	values := make([][]byte, 0, len(keys))
 	for _, key := range keys {
-		k, err := d.Reading().LookupType(key, layout.String)
+		k, err := d.Reading().LookupString(key)
 		if err != nil {
 			return values, err
 		}

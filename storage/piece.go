@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -104,6 +105,49 @@ func (t *DataType) holds(kind rdb.Kind) bool { return t.restore != nil && t.RDB 
 
 // ErrPiece is returned for words that are no elements.
 var ErrPiece = errors.New("storage: a piece of a collection is damaged")
+
+// The words of a spread string are offsets and what stands there. Zeros between the parts are left out;
+// those at its end come as the last one of them.
+
+func beginString(e *rdb.Encoder, first []rdb.Element) (rest []rdb.Element) {
+	if first[0].Offset > 0 {
+		e.String(nil)
+		return first
+	}
+	e.String(first[0].Bytes)
+	return first[1:]
+}
+
+func visitStringParts(d DB, m *layout.Metadata, visit func(*rdb.Element) error) error {
+	var e rdb.Element
+	var failed error
+	length := m.StringLength()
+	err := d.StringParts(m, 0, length, func(offset int, part []byte) bool {
+		e = rdb.Element{Offset: int64(offset), Bytes: part}
+		failed = visit(&e)
+		return failed == nil
+	})
+	if err = cmp.Or(failed, err); err == nil && int(e.Offset)+len(e.Bytes) < length {
+		err = visit(&rdb.Element{Offset: int64(length - 1), Bytes: zeros[:1]})
+	}
+	return err
+}
+
+func appendOffsetWords(words [][]byte, e *rdb.Element) [][]byte {
+	return append(words, strconv.AppendInt(nil, e.Offset, 10), e.Bytes)
+}
+
+func parseOffsetWords(words [][]byte, e *rdb.Element) (rest [][]byte, err error) {
+	if len(words) < 2 {
+		return nil, fmt.Errorf("%w: nothing stands at offset %.40q", ErrPiece, words[0])
+	}
+	var ok bool
+	if e.Offset, ok = number.ParseInt(words[0]); !ok {
+		return nil, fmt.Errorf("%w: the offset %.40q", ErrPiece, words[0])
+	}
+	e.Bytes = words[1]
+	return words[2:], nil
+}
 
 func appendElementWord(words [][]byte, e *rdb.Element) [][]byte { return append(words, e.Bytes) }
 

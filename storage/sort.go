@@ -68,7 +68,8 @@ func (d DB) SortValue(key, field []byte) (value []byte, found bool, err error) {
 		if err != nil || !k.Exists || k.Type != layout.String {
 			return nil, false, err
 		}
-		return k.Value, true, nil
+		value, err = d.StringBytes(&k.Metadata)
+		return value, true, err
 	}
 	h, err := d.Hash(key)
 	if errors.Is(err, ErrWrongType) {

@@ -5,11 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"kedis/internal/buffer"
 	"kedis/internal/keyevent"
 	"kedis/internal/number"
 	"kedis/storage/digest"
-	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/rdb"
 )
@@ -32,22 +30,28 @@ const embeddedBytes = 44
 
 // stringType is the row of strings.
 var stringType = DataType{Name: "string", RDB: rdb.String, Digest: digest.String, encoding: StringEncoding,
-	encode: func(_ DB, m *layout.Metadata, e *rdb.Encoder) error {
+	encode: func(d DB, m *layout.Metadata, e *rdb.Encoder) error {
+		if m.Encoding == layout.Spread {
+			if err := d.txn.SpendBytes(m.StringLength()); err != nil {
+				return err
+			}
+			return e.LongString(m.StringLength(), func(write func(part []byte)) error {
+				return d.EachString(m, 0, m.StringLength(), write)
+			})
+		}
 		e.String(m.Value)
 		return nil
 	},
-	restore: func(r *restoring) (layout.Metadata, error) {
-		return layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: r.value.Bytes}, nil
+	restore: (*restoring).text,
+	digest: func(v *digest.Value, d DB, _ []byte, m *layout.Metadata) error {
+		return v.String(func(write func(part []byte)) error { return d.EachString(m, 0, m.StringLength(), write) })
 	},
-	digest: func(v *digest.Value, _ DB, _ []byte, m *layout.Metadata) error {
-		v.String(m.Value)
-		return nil
-	},
+	pieces: Pieces{command: "SETRANGE", words: appendOffsetWords, parse: parseOffsetWords, begin: beginString, visit: visitStringParts},
 }
 
 // StringEncoding is what OBJECT ENCODING answers for a string.
 func StringEncoding(m *layout.Metadata) string {
-	if m.Encoding == layout.Raw || len(m.Value) > embeddedBytes {
+	if m.Encoding != layout.Plain || len(m.Value) > embeddedBytes {
 		return "raw"
 	}
 	if _, ok := number.ParseInt(m.Value); ok {
@@ -60,7 +64,25 @@ func StringEncoding(m *layout.Metadata) string {
 // none.
 func (d DB) SetString(key []byte, old *Key, value []byte, expireMs int64) error {
 	next := layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: value, ExpireMs: expireMs}
+	if len(value) > longestWhole {
+		var err error
+		if next, err = d.whole(value, expireMs); err != nil {
+			return err
+		}
+	}
 	return d.save(key, old, &next)
+}
+
+// whole spreads a value that comes as a whole.
+func (d DB) whole(value []byte, expireMs int64) (layout.Metadata, error) {
+	if err := d.txn.SpendBytes(len(value)); err != nil {
+		return layout.Metadata{}, err
+	}
+	w := d.newString()
+	if err := w.write(value); err != nil {
+		return layout.Metadata{}, err
+	}
+	return w.finish(expireMs)
 }
 
 // saveRaw stores what a command made of a string, or of a missing one, as Redis does: without
@@ -73,7 +95,7 @@ func (d DB) saveRaw(key []byte, old *Key, value []byte) error {
 // unshare is for a command that turned out to change nothing of a string. Redis has given it its
 // raw form by then, which OBJECT ENCODING shows; but nobody who watches the key is told.
 func (d DB) unshare(key []byte, k Key) error {
-	if k.Encoding == layout.Raw || len(k.Value) > embeddedBytes {
+	if k.Encoding != layout.Plain || len(k.Value) > embeddedBytes {
 		return nil
 	}
 	k.Encoding = layout.Raw
@@ -81,17 +103,11 @@ func (d DB) unshare(key []byte, k Key) error {
 }
 
 // compose returns size bytes of scratch memory that begin with a key's value and go on with zeros.
-// They are valid until the next string is composed; Save copies them, unless they are many: those
-// are composed where the record will be, so that they are copied once.
-func (d DB) compose(key, value []byte, size int) ([]byte, error) {
+// They are valid until the next string is composed.
+func (d DB) compose(value []byte, size int) ([]byte, error) {
 	t := d.txn
 	if err := t.SpendBytes(size); err != nil {
 		return nil, err
-	}
-	if size > engine.LargeValue {
-		composed := t.Compose(d.metadataKey(key), layout.MetadataHeader+size)[layout.MetadataHeader:]
-		buffer.Copy(composed, value)
-		return composed, nil
 	}
 	t.scratch.draft = slices.Grow(t.scratch.draft[:0], size)[:size]
 	clear(t.scratch.draft[copy(t.scratch.draft, value):])
@@ -110,16 +126,11 @@ func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
 		d.Notify(keyevent.Append, key)
 		return len(suffix), err
 	}
-	length := len(k.Value) + len(suffix)
+	length := k.StringLength() + len(suffix)
 	if int64(length) > limit {
 		return 0, ErrTooLong
 	}
-	value, err := d.compose(key, k.Value, length)
-	if err != nil {
-		return 0, err
-	}
-	buffer.Copy(value[len(k.Value):], suffix)
-	err = d.saveRaw(key, &k, value)
+	err = d.writePart(key, &k, k.StringLength(), suffix, length)
 	d.Notify(keyevent.Append, key)
 	return length, err
 }
@@ -130,20 +141,35 @@ func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
 func (d DB) SetRange(key []byte, offset int64, written []byte, limit int64) (int, error) {
 	k, err := d.LookupType(key, layout.String)
 	if err != nil || len(written) == 0 {
-		return len(k.Value), err
+		return k.StringLength(), err
 	}
 	if offset > limit-int64(len(written)) {
 		return 0, ErrTooLong
 	}
-	end := int(offset) + len(written)
-	value, err := d.compose(key, k.Value, max(len(k.Value), end))
-	if err != nil {
-		return 0, err
-	}
-	buffer.Copy(value[offset:], written)
-	err = d.saveRaw(key, &k, value)
+	length := max(k.StringLength(), int(offset)+len(written))
+	err = d.writePart(key, &k, int(offset), written, length)
 	d.Notify(keyevent.SetRange, key)
-	return len(value), err
+	return length, err
+}
+
+// writePart writes bytes over a string, which gets a length by that, from an offset on.
+func (d DB) writePart(key []byte, k *Key, offset int, written []byte, length int) error {
+	m, spread, err := d.spread(k, length)
+	switch {
+	case err != nil:
+		return err
+	case spread:
+		if err := d.overwrite(&m, offset, written); err != nil {
+			return err
+		}
+		return d.save(key, k, &m)
+	}
+	value, err := d.compose(k.Value, length)
+	if err != nil {
+		return err
+	}
+	copy(value[offset:], written)
+	return d.saveRaw(key, k, value)
 }
 
 // Increment adds to a string that is an integer; a missing one is 0.

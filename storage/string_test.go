@@ -386,13 +386,16 @@ func TestLargeStringsSpendTheBudget(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20))
 	large := bytes.Repeat([]byte("x"), 20<<20)
 	key := []byte("k")
-	inTxn(t, s, func(d DB) { must(t, d.SetString(key, &Key{}, large, 0)) })
+	inTxn(t, s, func(d DB) {
+		must(t, d.SetString(key, &Key{}, large, 0))
+		must(t, setWhole(d, []byte("whole"), large))
+	})
 	txn := s.NewTxn()
 	for name, f := range map[string]func(d DB) error{
 		"set":      func(d DB) error { return d.SetString([]byte("new"), &Key{}, large, 0) },
-		"append":   func(d DB) error { _, err := d.Append(key, key, 1<<30); return err },
-		"setrange": func(d DB) error { _, err := d.SetRange([]byte("new"), 20<<20, key, 1<<30); return err },
-		"setbit":   func(d DB) error { _, err := d.SetBit([]byte("new"), 20<<23, 1); return err },
+		"append":   func(d DB) error { _, err := d.Append(key, large, 1<<30); return err },
+		"setrange": func(d DB) error { _, err := d.SetRange([]byte("new"), 1, large, 1<<30); return err },
+		"whole":    func(d DB) error { _, err := d.SetBit([]byte("whole"), 20<<22, 1); return err },
 		"bitop":    func(d DB) error { _, err := d.CombineBits([]byte("new"), bits.Or, [][]byte{key}); return err },
 		"pfadd":    func(d DB) error { _, err := d.HyperLogLogAdd([]byte("new"), make([][]byte, 20000), 3000); return err },
 	} {

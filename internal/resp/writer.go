@@ -86,6 +86,37 @@ func (w *Writer) Integer(n int64) { w.reply = appendHeader(w.reply, ':', n) }
 // Bulk writes a bulk string.
 func (w *Writer) Bulk(b []byte) { w.reply = AppendBulk(w.reply, b) }
 
+// BulkHeader begins a bulk string of n bytes, which follow as calls of Raw; BulkEnd ends it.
+func (w *Writer) BulkHeader(n int) {
+	w.reply = buffer.Grow(w.reply, n+aroundText)
+	w.reply = appendHeader(w.reply, '$', int64(n))
+}
+
+// BulkEnd ends a bulk string that BulkHeader has begun.
+func (w *Writer) BulkEnd() { w.reply = append(w.reply, "\r\n"...) }
+
+// BeginBulk begins a bulk string whose length is only known when its bytes have been written, by Raw:
+// EndBulk tells it, and moves them to where the header ends.
+func (w *Writer) BeginBulk() (handle int) {
+	handle = len(w.reply)
+	w.reply = append(w.reply, make([]byte, longestBulkHeader)...)
+	return handle
+}
+
+// EndBulk ends the bulk string that the handle stands for.
+func (w *Writer) EndBulk(handle int) {
+	body := w.reply[handle+longestBulkHeader:]
+	header := appendHeader(w.reply[:handle], '$', int64(len(body)))
+	w.reply = w.reply[:len(header)+len(body)]
+	buffer.Copy(w.reply[len(header):], body)
+	w.BulkEnd()
+}
+
+const longestBulkHeader = len("$9223372036854775807\r\n")
+
+// Grow makes room for n more bytes.
+func (w *Writer) Grow(n int) { w.reply = buffer.Grow(w.reply, n) }
+
 // BulkString writes a bulk string.
 func (w *Writer) BulkString(s string) {
 	w.reply = buffer.Grow(w.reply, len(s)+aroundText)

@@ -20,7 +20,7 @@ func (s *State) Execute(request []string) string {
 var executors = map[string]func(*State, []string) string{
 	"select": selectDatabase, "flushdb": flushDatabase, "swapdb": swapDatabases,
 	"move": move, "copy": copyKey, "rename": rename, "del": remove, "unlink": remove, "pexpireat": expireAt, "persist": persist, "get": getText,
-	"set": set, "mset": setMany, "append": appendText, "incrby": increment,
+	"set": set, "mset": setMany, "append": appendText, "setrange": setRange, "incrby": increment,
 	"hset": hashSet, "hincrby": hashIncrement, "hdel": removeFields(kindHash), "hlen": size, "llen": size, "scard": size, "zcard": size,
 	"rpush": push, "lpush": pushLeft, "lpop": pop, "rpop": popRight, "ltrim": trim, "lset": setIndex, "lmove": moveElement,
 	"sadd": addMembers, "srem": removeFields(kindSet), "sunionstore": union,
@@ -155,6 +155,15 @@ func setMany(s *State, arguments []string) string {
 func appendText(s *State, arguments []string) string {
 	v, _ := s.get(arguments[0], kindString)
 	v.text += arguments[1]
+	s.put(arguments[0], v)
+	return integer(len(v.text))
+}
+
+func setRange(s *State, arguments []string) string {
+	v, _ := s.get(arguments[0], kindString)
+	offset, written := number(arguments[1]), arguments[2]
+	v.text += strings.Repeat("\x00", max(0, offset+len(written)-len(v.text)))
+	v.text = v.text[:offset] + written + v.text[offset+len(written):]
 	s.put(arguments[0], v)
 	return integer(len(v.text))
 }

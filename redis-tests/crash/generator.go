@@ -163,7 +163,9 @@ func makeShortExpiry(g *Generator) []string {
 }
 
 func makeText(g *Generator) []string {
-	switch g.random.IntN(3) {
+	switch g.random.IntN(4) {
+	case 3: // beyond where strings come to stand in pieces
+		return []string{"setrange", g.key("s"), strconv.Itoa([]int{5, 1020, 2000, 16300, 20000}[g.random.IntN(5)]), g.text()}
 	case 0:
 		return []string{"append", g.key("s"), g.text()}
 	case 1:

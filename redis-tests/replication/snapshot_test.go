@@ -53,6 +53,12 @@ func fill(t *testing.T, s *launch.Server) {
 		do(t, c, "XREADGROUP", "GROUP", "group", "alice", "COUNT", "1200", "STREAMS", "stream", ">")
 		do(t, c, "XREADGROUP", "GROUP", "group", "bob", "COUNT", "20", "STREAMS", "stream", ">")
 		do(t, c, "XGROUP", "CREATECONSUMER", "stream", "group", "carol")
+		do(t, c, "SET", "long", strings.Repeat("0123456789", 40_000))
+		do(t, c, "SETRANGE", "holes", "3000", strings.Repeat("h", 3000))
+		do(t, c, "SETBIT", "holes", "80000000", "1")
+		do(t, c, "SETBIT", "holes", "90000000", "0") // it ends with zeros
+		do(t, c, "SETBIT", "zeros", "2000000", "0")
+		do(t, c, "PEXPIREAT", "holes", "4102444800789")
 		do(t, c, "PEXPIREAT", "hash", "4102444800123")
 		do(t, c, "PEXPIREAT", "string1", "4102444800456")
 	}
@@ -92,7 +98,7 @@ func TestSnapshotOfCommands(t *testing.T) {
 			t.Fatalf("a piece has %d words", n)
 		}
 	}
-	for _, name := range []string{"SELECT", "RESTORE", "HSET", "SADD", "RPUSH", "ZADD", "XPARTS"} {
+	for _, name := range []string{"SELECT", "RESTORE", "HSET", "SADD", "RPUSH", "ZADD", "XPARTS", "SETRANGE"} {
 		if names[name] == 0 {
 			t.Fatalf("the snapshot has no %s: %v", name, names)
 		}
@@ -197,6 +203,9 @@ func TestSpoiledSnapshot(t *testing.T) {
 		"half an element":       replaced(find("HSET"), requests[find("HSET")][:5]...),
 		"no score":              replaced(find("ZADD"), "ZADD", "zset", "x", "y"),
 		"a piece twice":         append(append(append([][]string{}, requests[:find("SADD")]...), requests[find("SADD")]), requests[find("SADD"):]...),
+		"a part twice":          append(append(append([][]string{}, requests[:find("SETRANGE")]...), requests[find("SETRANGE")]), requests[find("SETRANGE"):]...),
+		"no offset":             replaced(find("SETRANGE"), "SETRANGE", requests[find("SETRANGE")][1], "x", "y"),
+		"far too long":          replaced(find("SETRANGE"), "SETRANGE", requests[find("SETRANGE")][1], "9223372036854775807", "y"),
 		"a payload is spoiled":  replaced(find("RESTORE"), "RESTORE", "a", "0", "\x00\x01a\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00", "ABSTTL"),
 		"another command":       replaced(find("RESTORE"), "SET", "a", "b"),
 		"another database":      replaced(find("SELECT"), "SELECT", "99"),

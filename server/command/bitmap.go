@@ -6,7 +6,6 @@ import (
 	"kedis/internal/number"
 	"kedis/storage"
 	bitmap "kedis/storage/bits"
-	"kedis/storage/layout"
 )
 
 const (
@@ -81,11 +80,11 @@ func cmdGetBit(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	k, err := c.DB.LookupType(c.Args[1], layout.String)
+	bit, err := c.DB.GetBit(c.Args[1], offset)
 	if err != nil {
 		return err
 	}
-	c.Reply.Integer(int64(bitmap.Get(k.Value, offset)))
+	c.Reply.Integer(int64(bit))
 	return nil
 }
 
@@ -122,14 +121,11 @@ func cmdBitCount(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	k, err := c.DB.LookupType(c.Args[1], layout.String)
+	count, err := c.DB.CountBits(c.Args[1], r)
 	if err != nil {
 		return err
 	}
-	if err := c.Txn.SpendBytes(len(k.Value)); err != nil {
-		return err
-	}
-	c.Reply.Integer(bitmap.CountRange(k.Value, r))
+	c.Reply.Integer(count)
 	return nil
 }
 
@@ -164,18 +160,11 @@ func cmdBitPos(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	k, err := c.DB.LookupType(c.Args[1], layout.String)
+	position, err := c.DB.BitPosition(c.Args[1], int(bit), r)
 	if err != nil {
 		return err
 	}
-	if !k.Exists {
-		c.Reply.Integer(-bit) // an endless row of zeros
-		return nil
-	}
-	if err := c.Txn.SpendBytes(len(k.Value)); err != nil {
-		return err
-	}
-	c.Reply.Integer(bitmap.Position(k.Value, int(bit), r))
+	c.Reply.Integer(position)
 	return nil
 }
 

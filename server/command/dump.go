@@ -6,6 +6,7 @@ import (
 
 	"kedis/internal/buffer"
 	"kedis/internal/keyevent"
+	"kedis/internal/resp"
 	"kedis/storage"
 	"kedis/storage/layout"
 	"kedis/storage/rdb"
@@ -90,14 +91,20 @@ func cmdDump(c *Invocation) error {
 	return nil
 }
 
-// dumpSpread gathers the payload of what may be a very large collection in blocks.
+// dumpSpread has the payload of what may be very large go to where the reply is composed.
 func dumpSpread(c *Invocation, k storage.Key, w *rdb.PayloadWriter) error {
-	var payload buffer.Writer
-	if err := c.DB.DumpTo(&payload, k, w); err != nil {
-		return err
-	}
-	c.Reply.Bulk(payload.Bytes)
-	return nil
+	handle := c.Reply.BeginBulk()
+	err := c.DB.DumpTo(payloadReply{c.Reply}, k, w)
+	c.Reply.EndBulk(handle)
+	return err
+}
+
+// payloadReply is a reply that a payload is written to.
+type payloadReply struct{ *resp.Writer }
+
+func (r payloadReply) Write(b []byte) (int, error) {
+	r.Raw(b)
+	return len(b), nil
 }
 
 // restoreOptions are what may stand behind RESTORE's payload.

@@ -150,7 +150,7 @@ func stringSetters() []Command {
 // bulkOrNull replies with a string, or that there is none.
 func bulkOrNull(c *Invocation, k *storage.Key) error {
 	if k.Exists {
-		return bulk(c, k.Value)
+		return bulkPart(c, &k.Metadata, 0, k.StringLength())
 	}
 	c.Reply.Null()
 	return nil
@@ -159,15 +159,21 @@ func bulkOrNull(c *Invocation, k *storage.Key) error {
 // longBulk is how many bytes a reply has that take a while to be copied.
 const longBulk = 1 << 20
 
-// bulk replies with a string that may be long.
-func bulk(c *Invocation, value []byte) error {
-	if len(value) > longBulk {
-		if err := c.Txn.SpendBytes(len(value)); err != nil {
+// bulkPart replies with what lies between two offsets of a string.
+func bulkPart(c *Invocation, m *layout.Metadata, from, to int) error {
+	if to-from > longBulk {
+		if err := c.Txn.SpendBytes(to - from); err != nil {
 			return err
 		}
 	}
-	c.Reply.Bulk(value)
-	return nil
+	if m.Encoding != layout.Spread {
+		c.Reply.Bulk(m.Value[from:to])
+		return nil
+	}
+	c.Reply.BulkHeader(to - from)
+	err := c.DB.EachString(m, from, to, c.Reply.Raw)
+	c.Reply.BulkEnd()
+	return err
 }
 
 // longestString is how long a command may make a string. What is repeated was allowed elsewhere,
@@ -200,14 +206,16 @@ func cmdGetRange(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	return bulk(c, part(k.Value, start, end))
+	from, to := between(k.StringLength(), start, end)
+	return bulkPart(c, &k.Metadata, from, to)
 }
 
-// part is what lies between two offsets, both included; negative ones count from the end.
-func part(value []byte, start, end int64) []byte {
-	length := int64(len(value))
+// between returns where the part of a string begins and ends that lies between two offsets, both
+// included; negative ones count from the end.
+func between(size int, start, end int64) (from, to int) {
+	length := int64(size)
 	if start < 0 && end < 0 && start > end {
-		return nil // both may lie before the string, where they would become the same
+		return 0, 0 // both may lie before the string, where they would become the same
 	}
 	if start < 0 {
 		start = max(start+length, 0)
@@ -217,9 +225,9 @@ func part(value []byte, start, end int64) []byte {
 	}
 	end = min(end, length-1)
 	if start > end {
-		return nil
+		return 0, 0
 	}
-	return value[start : end+1]
+	return int(start), int(end + 1)
 }
 
 func cmdStrLen(c *Invocation) error {
@@ -227,7 +235,7 @@ func cmdStrLen(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	c.Reply.Integer(int64(len(k.Value)))
+	c.Reply.Integer(int64(k.StringLength()))
 	return nil
 }
 
@@ -688,7 +696,9 @@ func cmdLCS(c *Invocation) error {
 		if k.Exists && k.Type != layout.String {
 			return errLCSOperands
 		}
-		values[i] = k.Value
+		if values[i], err = c.DB.StringBytes(&k.Metadata); err != nil {
+			return err
+		}
 	}
 	o, err := parseLCSOptions(c.Args[3:])
 	if err != nil {

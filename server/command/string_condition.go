@@ -80,20 +80,25 @@ func (s *stringCondition) holds(c *Invocation, k *storage.Key) (bool, error) {
 		return s.kind.differ, nil
 	}
 	if !s.kind.digest {
-		return bytes.Equal(k.Value, s.word) != s.kind.differ, nil
+		same, err := c.DB.StringEquals(k, s.word)
+		return same != s.kind.differ, err
 	}
 	if len(s.word) != digestDigits {
 		return false, errDigestWord
 	}
-	digest, err := digestOf(c, k.Value)
+	digest, err := digestOf(c, k)
 	return bytes.EqualFold(digest[:], s.word) != s.kind.differ, err
 }
 
 const digestDigits = 16
 
 // digestOf is what DIGEST answers for a string.
-func digestOf(c *Invocation, value []byte) (digits [digestDigits]byte, err error) {
-	if err = c.Txn.SpendBytes(len(value)); err != nil {
+func digestOf(c *Invocation, k *storage.Key) (digits [digestDigits]byte, err error) {
+	if err = c.Txn.SpendBytes(k.StringLength()); err != nil {
+		return digits, err
+	}
+	value, err := c.DB.StringBytes(&k.Metadata)
+	if err != nil {
 		return digits, err
 	}
 	var sum [digestDigits / 2]byte
@@ -111,7 +116,7 @@ func cmdDigest(c *Invocation) error {
 		c.Reply.Null()
 		return nil
 	}
-	digest, err := digestOf(c, k.Value)
+	digest, err := digestOf(c, &k)
 	if err == nil {
 		c.Reply.Bulk(digest[:])
 	}
@@ -150,7 +155,7 @@ func cmdDelIfEq(c *Invocation) error {
 		if k.Type != layout.String {
 			return false, ErrWrongType
 		}
-		return bytes.Equal(k.Value, c.Args[2]), nil
+		return c.DB.StringEquals(k, c.Args[2])
 	})
 }
 

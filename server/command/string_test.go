@@ -303,11 +303,11 @@ func TestLargeStringsLeaveTheReactor(t *testing.T) {
 	engine, log := newTestEngine(t)
 	log.Discard = true
 	client := newTestClient(t, engine)
-	large := strings.Repeat("x", 12<<20)
+	large := strings.Repeat("\xff", 12<<20)
 	client.Do("MSET", "large", large, "k1", large[:100<<10], "k2", large[:1000])
 	for _, command := range [][]string{
-		{"SET", "k", large}, {"APPEND", "large", "x"}, {"SETRANGE", "large", "0", "x"}, {"SETBIT", "large", "5", "1"},
-		{"BITFIELD", "large", "SET", "u8", "0", "7"}, {"BITCOUNT", "large"}, {"BITPOS", "large", "0"}, {"BITOP", "NOT", "d", "large"},
+		{"SET", "k", large}, {"APPEND", "large", large}, {"SETRANGE", "large", "1", large}, {"GET", "large"}, {"DUMP", "large"},
+		{"BITCOUNT", "large"}, {"BITPOS", "large", "0"}, {"BITOP", "NOT", "d", "large"}, {"COPY", "large", "copy"},
 		{"LCS", "k1", "k2", "LEN"}, {"PFSELFTEST"},
 	} {
 		before := engine.Statistics.Offloads.Load()
@@ -318,9 +318,21 @@ func TestLargeStringsLeaveTheReactor(t *testing.T) {
 			t.Errorf("%.40q ran on the reactor", command)
 		}
 	}
+	for _, command := range [][]string{
+		{"APPEND", "large", "x"}, {"SETRANGE", "large", "0", "x"}, {"SETBIT", "large", "5", "1"}, {"BITFIELD", "large", "SET", "u8", "0", "7"},
+		{"BITCOUNT", "large", "1", "1000"}, {"BITPOS", "large", "0"}, {"GETRANGE", "large", "-10", "-1"}, {"RENAME", "large", "other"}, {"DEL", "other"},
+	} {
+		before := engine.Statistics.Offloads.Load()
+		if reply := client.Do(command...); reply[0] == '-' {
+			t.Errorf("%.40q: %q", command, reply)
+		}
+		if engine.Statistics.Offloads.Load() != before {
+			t.Errorf("%.40q left the reactor", command)
+		}
+	}
 }
 
-func TestPart(t *testing.T) {
+func TestBetween(t *testing.T) {
 	redis := oracle.Start(t)
 	redis.Do("SET", "k", "abcde")
 	redis.Do("SET", "empty", "")
@@ -329,7 +341,8 @@ func TestPart(t *testing.T) {
 		value := []byte(redis.Do("GET", key).(string))
 		for start := range slices.Values(bounds) {
 			for end := range slices.Values(bounds) {
-				if got, want := string(part(value, start, end)), redis.Do("GETRANGE", key, start, end); got != want {
+				from, to := between(len(value), start, end)
+				if got, want := string(value[from:to]), redis.Do("GETRANGE", key, start, end); got != want {
 					t.Errorf("%q from %d to %d: %q, want %q", value, start, end, got, want)
 				}
 			}

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -51,7 +52,7 @@ func TestLargeWorkHoldsNoLocks(t *testing.T) {
 	e, _ := newTestEngine(t)
 	c, other := newTestClient(t, e), newTestClient(t, e)
 	c.do("SETRANGE", "key", "0", string(make([]byte, 2*fromLarge)))
-	request := read(e, c.session, "SETBIT", "key", "7", "1")
+	request := read(e, c.session, "SET", "key", string(make([]byte, 2*fromLarge)))
 	if outcome := c.batch.Execute(c.session, request); outcome != Waiting || c.session.Wait().Cause != ForWorker {
 		t.Fatalf("outcome %d", outcome)
 	}
@@ -79,7 +80,7 @@ func TestLargeWorkHoldsNoLocks(t *testing.T) {
 	if outcome := <-done; outcome != Done {
 		t.Errorf("outcome %d", outcome)
 	}
-	if reply := other.do("GETBIT", "key", "7"); reply != ":1\r\n" {
+	if reply := other.do("STRLEN", "key"); reply != fmt.Sprintf(":%d\r\n", 2*fromLarge) {
 		t.Errorf("the reply is %q", reply)
 	}
 }

@@ -63,14 +63,14 @@ const (
 type Range struct {
 	Start, End int64
 	Unit       Unit
-	// Open says that no end was given: End is not looked at. It matters to Position, which then
-	// takes the zeros beyond the string into account.
+	// Open says that no end was given: End is not looked at. BITPOS then takes the zeros beyond the
+	// string into account.
 	Open bool
 }
 
-// resolve returns the bits from first up to, but not including, limit. An empty range has first >=
-// limit.
-func (r Range) resolve(size int) (first, limit int64) {
+// Span returns the bits of a string of size bytes that the range has: from first up to, but not
+// including, limit. An empty range has first >= limit.
+func (r Range) Span(size int) (first, limit int64) {
 	length, scale := int64(size), int64(8)
 	if r.Unit == Bits {
 		length, scale = length*8, 1
@@ -108,13 +108,17 @@ func Count(value []byte) int64 {
 	return int64(count)
 }
 
-// CountRange returns the number of bits of a range that are 1.
-func CountRange(value []byte, r Range) int64 {
+// CountSpan is Span for BITCOUNT. Two ends that both lie before the string, in the wrong order, would
+// become the same byte; there the range is empty.
+func (r Range) CountSpan(size int) (first, limit int64) {
 	if !r.Open && r.Start < 0 && r.End < 0 && r.Start > r.End {
-		// Both may lie before the string, where they would become the same byte.
-		return 0
+		return 0, 0
 	}
-	first, limit := r.resolve(len(value))
+	return r.Span(size)
+}
+
+// CountBetween returns the number of bits that are 1 from first up to, but not including, limit.
+func CountBetween(value []byte, first, limit int64) int64 {
 	if first >= limit {
 		return 0
 	}
@@ -126,18 +130,18 @@ func CountRange(value []byte, r Range) int64 {
 	return count
 }
 
-// Position returns the offset of the first bit of a range that is bit, 0 or 1, and -1 when there is
-// none. In an open range the first 0 may be the one after the last bit. An empty range has no bits
-// at all, so that every search in an empty string answers -1; for a key that doesn't exist Redis
-// answers 0 to a search for 0.
-func Position(value []byte, bit int, r Range) int64 {
-	first, limit := r.resolve(len(value))
+// Find returns the offset of the first bit from first up to, but not including, limit that is bit,
+// 0 or 1; limit when there is none.
+func Find(value []byte, bit int, first, limit int64) int64 {
 	if first >= limit {
-		return -1
+		return limit
 	}
-	if at := find(value, bit, first, limit); at < limit {
-		return at
-	}
+	return min(find(value, bit, first, limit), limit)
+}
+
+// NotFound is what BITPOS answers for a range that isn't empty, and whose bits up to limit aren't
+// bit. In an open range the first 0 is the one after the last bit.
+func (r Range) NotFound(bit int, limit int64) int64 {
 	if bit == 0 && r.Open {
 		return limit
 	}

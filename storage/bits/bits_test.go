@@ -99,6 +99,24 @@ func TestRangesAgainstNaive(t *testing.T) {
 	}
 }
 
+// CountRange is what BITCOUNT answers.
+func CountRange(value []byte, r Range) int64 {
+	first, limit := r.CountSpan(len(value))
+	return CountBetween(value, first, limit)
+}
+
+// Position is what BITPOS answers for a key that exists.
+func Position(value []byte, bit int, r Range) int64 {
+	first, limit := r.Span(len(value))
+	if first >= limit {
+		return -1
+	}
+	if at := Find(value, bit, first, limit); at < limit {
+		return at
+	}
+	return r.NotFound(bit, limit)
+}
+
 func TestGetAndSet(t *testing.T) {
 	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -85,8 +85,18 @@ func NewKey(key []byte, kind Kind) Value {
 	return v
 }
 
-// String adds the content of a string. It is called once.
-func (v *Value) String(content []byte) { v.sum.mix(content) }
+// String adds the content of a string, which parts hands out in parts. It is called once.
+func (v *Value) String(parts func(write func(part []byte)) error) error {
+	content := sha1.New()
+	err := parts(func(part []byte) { content.Write(part) })
+	var hash Sum
+	content.Sum(hash[:0])
+	for i := range v.sum {
+		v.sum[i] ^= hash[i]
+	}
+	v.sum = sha1.Sum(v.sum[:])
+	return err
+}
 
 // Element adds the next element of a list.
 func (v *Value) Element(element []byte) { v.sum.mix(element) }

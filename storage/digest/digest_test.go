@@ -102,7 +102,16 @@ func (w *twin) write(key []byte, digests ...*Value) {
 	case String:
 		content := w.bytes()
 		w.send("SET", key, content)
-		each(func(v *Value) { v.String(content) })
+		each(func(v *Value) {
+			err := v.String(func(write func(part []byte)) error {
+				write(content[:len(content)/2])
+				write(content[len(content)/2:])
+				return nil
+			})
+			if err != nil {
+				w.t.Fatal(err)
+			}
+		})
 	case List:
 		for range w.size() {
 			element := w.bytes()

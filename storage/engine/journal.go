@@ -15,7 +15,6 @@ type journal struct {
 	buffer     []byte             // keys and values, one behind the other
 	large      []generation.Large // records with memory of their own, which is handed over as it is
 	largeBytes int                // of those
-	composed   generation.Large   // one that is being composed
 	entries    []change
 	slots      []int32 // open addressing: index into entries plus 1
 	keys       int     // slots in use
@@ -185,7 +184,6 @@ func (j *journal) reset() {
 		j.kinds = [256]int32{}
 	}
 	clear(j.large)
-	j.composed = generation.Large{}
 	j.large, j.largeBytes = j.large[:0], 0
 	j.buffer, j.entries, j.keys = j.buffer[:0], j.entries[:0], 0
 }

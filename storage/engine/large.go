@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"sync"
 	"sync/atomic"
 
@@ -68,27 +67,10 @@ func (s *Store) waitingBytes() (bytes int64) {
 	return bytes
 }
 
-// Compose returns memory of size bytes for the value of a large record. A value that ends there
-// isn't copied when it is put under the key.
-func (t *Txn) Compose(key []byte, size int) []byte {
-	t.journal.composed = t.store.generations.provider.memory.NewLarge(key, size)
-	return t.journal.composed.Value()
-}
-
-// large returns the memory of a large record: that in which its value was composed, or a copy.
+// large returns the memory of a large record with its value.
 func (t *Txn) large(key, head, tail []byte) generation.Large {
-	l := t.journal.composed
-	t.journal.composed = generation.Large{}
-	if !l.Made() || !composedIn(l, key, head, tail) {
-		l = t.store.generations.provider.memory.NewLarge(key, len(head)+len(tail))
-		buffer.Copy(l.Value()[len(head):], tail)
-	}
+	l := t.store.generations.provider.memory.NewLarge(key, len(head)+len(tail))
 	buffer.Copy(l.Value(), head)
+	buffer.Copy(l.Value()[len(head):], tail)
 	return l
-}
-
-// composedIn reports whether the end of a record's value stands where it belongs already.
-func composedIn(l generation.Large, key, head, tail []byte) bool {
-	value := l.Value()
-	return len(value) == len(head)+len(tail) && len(tail) > 0 && &value[len(head)] == &tail[0] && bytes.Equal(l.Key(), key)
 }

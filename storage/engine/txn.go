@@ -311,6 +311,22 @@ func (t *Txn) Find(ns *Namespace, key []byte) (value []byte, found bool, err err
 	return t.getBelow(ns, hash, key)
 }
 
+// Resident is Find for who has a cheaper way to read what only RocksDB may have: known is false then.
+func (t *Txn) Resident(ns *Namespace, key []byte) (value []byte, found, known bool) {
+	if t.view != nil {
+		return nil, false, false
+	}
+	hash := t.hash(ns, key)
+	value, state := t.journal.get(hash, ns.Number, key)
+	if state == generation.Unknown {
+		value, state, _ = t.store.tiers.Load().get(hash, ns.Number, key, t.usedAgain(key))
+	}
+	if state == generation.Unknown {
+		return nil, false, filtered(key) && ns.presence.rulesOut(hash)
+	}
+	return value, state == generation.Present, true
+}
+
 // Own returns a record that the transaction itself has written.
 func (t *Txn) Own(ns *Namespace, key []byte) (value []byte, found bool) {
 	value, state := t.journal.get(recordHash(ns.Number, key), ns.Number, key)

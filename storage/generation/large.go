@@ -29,9 +29,6 @@ func (l Large) Value() []byte {
 // Bytes is the memory that the record takes.
 func (l Large) Bytes() int { return len(l.data) }
 
-// Made reports whether there is a record at all: the zero value is none.
-func (l Large) Made() bool { return l.data != nil }
-
 // PutLarge appends a version of a record without a copy: its memory is the generation's from now
 // on.
 func (g *Generation) PutLarge(hash uint64, space uint32, l Large) {

@@ -29,6 +29,7 @@ type Kind struct {
 // Kinds are the kinds of record by their first byte.
 var Kinds = [256]Kind{
 	KindMetadata:    {Read: true, ReadAgain: true},
+	KindStringPiece: {Element: true, Read: true},
 	KindHashField:   {Element: true, Read: true, Grouped: true, Ordered: true, Names: true},
 	KindSetMember:   {Element: true, Read: true, Grouped: true, Ordered: true},
 	KindListElement: {Element: true, Read: true, Scanned: true, Sequence: true},
@@ -63,10 +64,11 @@ type Elements struct {
 
 // elements are those of each type. The first kind is the one that an element is looked up by.
 var elements = [...][]Elements{
-	Hash: {{KindHashField, (*Metadata).Length}, {KindFieldExpiry, (*Metadata).expiring}, {KindFieldDue, (*Metadata).expiring}},
-	List: {{KindListElement, (*Metadata).Length}},
-	Set:  {{KindSetMember, (*Metadata).Length}},
-	ZSet: {{KindZSetMember, (*Metadata).Length}, {KindZSetScore, (*Metadata).Length}},
+	String: {{KindStringPiece, (*Metadata).Length}},
+	Hash:   {{KindHashField, (*Metadata).Length}, {KindFieldExpiry, (*Metadata).expiring}, {KindFieldDue, (*Metadata).expiring}},
+	List:   {{KindListElement, (*Metadata).Length}},
+	Set:    {{KindSetMember, (*Metadata).Length}},
+	ZSet:   {{KindZSetMember, (*Metadata).Length}, {KindZSetScore, (*Metadata).Length}},
 	Stream: {
 		{KindStreamEntry, (*Metadata).Length},
 		{KindStreamNode, func(m *Metadata) uint64 { return streamCounts(m).Nodes - min(streamCounts(m).Nodes, 1) }},

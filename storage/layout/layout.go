@@ -18,6 +18,7 @@
 // The first byte tells the kind of record, so that all metadata is one range in the order of keys.
 //
 //	| 'M' | key |                      → metadata, see Metadata
+//	| 'B' | id:8 | piece:4 |           → bytes of a string, see StringPiece
 //	| 'H' | id:8 | field |             → value of a hash's field
 //	| 'S' | id:8 | member |            → nothing
 //	| 'L' | id:8 | index:8 |           → element of a list
@@ -53,6 +54,7 @@ const Format = 1
 // The kinds of record, by their first byte. These are on disk: none may change.
 const (
 	KindMetadata    = 'M'
+	KindStringPiece = 'B'
 	KindHashField   = 'H'
 	KindSetMember   = 'S'
 	KindListElement = 'L'
@@ -108,6 +110,26 @@ func AppendElementKey(dst []byte, kind byte, id uint64, element []byte) []byte {
 	dst = append(dst, kind)
 	dst = binary.BigEndian.AppendUint64(dst, id)
 	return append(dst, element...)
+}
+
+// StringPiece is how many bytes of a spread string a record 'B' stands for: those from piece ×
+// StringPiece on. Zeros at its end may be missing, and a piece of zeros has no record at all.
+const StringPiece = 1 << 10
+
+// AppendPieceKey appends | 'B' | id:8 | piece:4 |.
+func AppendPieceKey(dst []byte, id uint64, piece uint32) []byte {
+	return AppendPiece(AppendElementKey(dst, KindStringPiece, id, nil), piece)
+}
+
+// AppendPiece appends what such a key has behind the id.
+func AppendPiece(dst []byte, piece uint32) []byte { return binary.BigEndian.AppendUint32(dst, piece) }
+
+// DecodePiece is the inverse of AppendPiece.
+func DecodePiece(element []byte) (piece uint32, err error) {
+	if len(element) != 4 {
+		return 0, fmt.Errorf("%w: key of %d bytes among the pieces of a string", ErrCorrupt, ElementPrefix+len(element))
+	}
+	return binary.BigEndian.Uint32(element), nil
 }
 
 // ElementPrefix is the length of what stands before the element in such a key.

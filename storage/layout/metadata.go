@@ -30,7 +30,7 @@ const (
 	Raw      Encoding = 2 // the same; written by a command after which Redis calls a string raw
 	Listpack Encoding = 3 // a small collection as Redis's listpack
 	Intset   Encoding = 4 // a small set of integers as Redis's intset
-	Spread   Encoding = 5 // a record for each element
+	Spread   Encoding = 5 // a record for each element, and of a string for each piece
 	Expiring Encoding = 6 // a small hash as Redis's listpack of fields, values and times, by time; 0 is none, and comes last
 )
 
@@ -41,6 +41,7 @@ const (
 //	string                   rest = the value
 //	Listpack, Intset, Expiring
 //	                         rest = the whole collection
+//	Spread string            rest = | id:8 | count:8 | length:8 |   count is that of records, length that of bytes
 //	Spread hash, set, zset   rest = | id:8 | count:8 |
 //	Spread hash with fields that expire
 //	                         rest = | id:8 | count:8 | expiring:8 | due ms:8 |   due is where it stands in the index 'F'
@@ -55,11 +56,11 @@ type Metadata struct {
 
 	Value []byte // string and packed collections, and a stream's head; refers to what it was decoded from
 
-	ID         uint64 // spread collections
-	Count      uint64 // spread hash, set, zset, stream
+	ID         uint64 // what is spread
+	Count      uint64 // spread string, hash, set, zset, stream: records, or elements
 	Expiring   uint64 // how many fields of a spread hash expire
 	DueMs      int64  // when the first of them does, or earlier
-	Head, Tail uint64 // spread list
+	Head, Tail uint64 // spread list; the bytes of a spread string are 0 ≤ offset < Tail
 }
 
 // MetadataHeader is the size of what stands before Value.
@@ -81,6 +82,10 @@ func (m *Metadata) AppendHead(dst []byte) (head, tail []byte) {
 	case m.Type == List:
 		dst = binary.BigEndian.AppendUint64(dst, m.ID)
 		dst = binary.BigEndian.AppendUint64(dst, m.Head)
+		return binary.BigEndian.AppendUint64(dst, m.Tail), nil
+	case m.Type == String:
+		dst = binary.BigEndian.AppendUint64(dst, m.ID)
+		dst = binary.BigEndian.AppendUint64(dst, m.Count)
 		return binary.BigEndian.AppendUint64(dst, m.Tail), nil
 	default:
 		dst = binary.BigEndian.AppendUint64(dst, m.ID)
@@ -115,9 +120,12 @@ func (m *Metadata) Decode(b []byte) error {
 	case m.Type == List && len(rest) == 24:
 		m.ID = binary.BigEndian.Uint64(rest)
 		m.Head, m.Tail = binary.BigEndian.Uint64(rest[8:]), binary.BigEndian.Uint64(rest[16:])
+	case m.Type == String && len(rest) == 24:
+		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])
+		m.Tail = binary.BigEndian.Uint64(rest[16:])
 	case m.Type == Stream && len(rest) == 16+streamHeadSize:
 		m.ID, m.Count, m.Value = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:]), rest[16:]
-	case m.Type != List && m.Type != Stream && len(rest) == 16:
+	case m.Type != String && m.Type != List && m.Type != Stream && len(rest) == 16:
 		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])
 	case m.Type == Hash && len(rest) == 32:
 		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])
@@ -131,7 +139,7 @@ func (m *Metadata) Decode(b []byte) error {
 func (m *Metadata) known() bool {
 	switch m.Type {
 	case String:
-		return m.Encoding == Plain || m.Encoding == Raw
+		return m.Encoding == Plain || m.Encoding == Raw || m.Encoding == Spread
 	case Hash:
 		return m.Encoding == Listpack || m.Encoding == Spread || m.Encoding == Expiring
 	case List, ZSet:
@@ -144,7 +152,15 @@ func (m *Metadata) known() bool {
 	return false
 }
 
-// Length is the number of elements of a spread collection.
+// StringLength is the number of bytes of a string; 0 for a key that doesn't exist.
+func (m *Metadata) StringLength() int {
+	if m.Encoding == Spread {
+		return int(m.Tail)
+	}
+	return len(m.Value)
+}
+
+// Length is the number of elements of a spread collection, and of records of a spread string.
 func (m *Metadata) Length() uint64 {
 	if m.Type == List {
 		return m.Tail - m.Head

@@ -17,7 +17,7 @@ var errCount = errors.New("rdb: elements were announced and not written, or the 
 // Encoder writes values. It is part of a PayloadWriter and of a Writer; code that knows how to
 // write a value takes a *Encoder and needn't know which of the two it is.
 //
-// A value is written by one of String, ListListpack, SetListpack, SetIntset, HashListpack and
+// A value is written by one of String, LongString, ListListpack, SetListpack, SetIntset, HashListpack and
 // SortedSetListpack; or by one of the Begin methods, a method for each element, and End.
 type Encoder struct {
 	buf    []byte
@@ -41,6 +41,7 @@ type Encoder struct {
 
 	text []byte
 	lzf  lzfCompressor
+	long lzfStream
 }
 
 // PayloadWriter writes payloads, as DUMP returns and RESTORE takes them: Begin, one value, Finish.
@@ -93,6 +94,68 @@ func (p *PayloadWriter) FinishTo() error {
 func (e *Encoder) String(value []byte) {
 	e.begin(typeString)
 	e.string(value)
+}
+
+// LongString writes a string of size bytes, more than longestUnpacked. parts hands them out, in parts and
+// as often as it is asked to: none of them is held.
+func (e *Encoder) LongString(size int, parts func(write func(part []byte)) error) error {
+	e.begin(typeString)
+	compressed, kept, err := e.compressedLength(size, parts)
+	switch {
+	case err != nil:
+		return err
+	case compressed == 0:
+		e.length(uint64(size))
+		e.expect(size)
+		return parts(e.raw)
+	}
+	e.buf = append(e.buf, lengthEncoding|encodingLZF)
+	e.length(uint64(compressed))
+	e.length(uint64(size))
+	if kept != nil {
+		e.raw(kept)
+		return nil
+	}
+	e.expect(compressed)
+	e.long.begin(&e.lzf, size, size-lzfWorthSaving, e.raw)
+	err = parts(e.long.write)
+	e.long.end()
+	return err
+}
+
+// compressedLength returns how long a string is when it is compressed, and its compressed form unless
+// that is long; 0 when it isn't worth it.
+func (e *Encoder) compressedLength(size int, parts func(write func(part []byte)) error) (n int, kept []byte, err error) {
+	if size > lzfMaxInput {
+		return 0, nil, nil
+	}
+	e.long.begin(&e.lzf, size, size-lzfWorthSaving, func(output []byte) {
+		if n += len(output); n <= largeScratch {
+			kept = append(kept, output...)
+		} else {
+			kept = nil
+		}
+	})
+	err = parts(e.long.write)
+	if !e.long.end() {
+		return 0, nil, err
+	}
+	return n, kept, err
+}
+
+// expect tells a writer that keeps what is written how much will come at least.
+func (e *Encoder) expect(size int) {
+	if to, ok := e.w.(interface{ Grow(n int) }); ok {
+		to.Grow(len(e.buf) + size)
+	}
+}
+
+// raw writes bytes as they are, and, in a file, whatever is in the buffer if it is enough.
+func (e *Encoder) raw(b []byte) {
+	e.buf = append(e.buf, b...)
+	if e.w != nil && len(e.buf) >= bufferSize {
+		e.flush()
+	}
 }
 
 // ListListpack writes a list that is one listpack.

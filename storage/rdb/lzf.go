@@ -44,10 +44,17 @@ func (c *lzfCompressor) compress(dst, in []byte, limit int) ([]byte, bool) {
 	start := len(dst)
 	// liblzf may write one byte at the limit before it notices.
 	out := slices.Grow(dst, limit+1)
-	n := c.run(out[start:start+limit+1], in, limit)
+	r := lzfRun{op: 1, three: firstTwo(in)}
+	n, ok := 0, c.run(&r, out[start:start+limit+1], in, limit, len(in)-2)
+	if ok {
+		n, ok = r.finish(out[start:start+limit+1], in, limit)
+	}
 	c.base += uint32(len(in))
-	return out[:start+n], n > 0
+	return out[:start+n], ok
 }
+
+// firstTwo are the bytes before the first one to be hashed.
+func firstTwo(in []byte) uint32 { return uint32(in[0])<<8 | uint32(in[1]) }
 
 func (c *lzfCompressor) prepare(size int) {
 	if c.table == nil {
@@ -64,17 +71,24 @@ func lzfHash(three uint32) uint32 {
 	return (three>>8 - three*5) & (1<<lzfHashBits - 1)
 }
 
-// run returns the number of bytes it wrote to out, or 0 if they would be more than limit.
-func (c *lzfCompressor) run(out, in []byte, limit int) int {
-	op, literals := 1, 0 // out[op-literals-1] is where the length of the literal run goes
-	ip, last := 0, len(in)-2
-	three := uint32(in[0])<<8 | uint32(in[1])
-	for ip < last {
+// lzfRun is how far a compression has come.
+type lzfRun struct {
+	ip       int    // in the input
+	op       int    // in the output: out[op-literals-1] is where the length of the literal run goes
+	literals int    // of the run so far
+	three    uint32 // the two bytes before ip+2, where the next three to be hashed end
+}
+
+// run compresses what begins before stop, which is two bytes before the input's end, or so many that a
+// match ends before it. It returns false when the output would be more than limit bytes.
+func (c *lzfCompressor) run(r *lzfRun, out, in []byte, limit, stop int) (fits bool) {
+	op, literals, ip, three, last := r.op, r.literals, r.ip, r.three, len(in)-2
+	for ip < stop {
 		three = three<<8 | uint32(in[ip+2])
 		ref := c.enter(three, ip)
 		if !isMatch(in, ref, ip) {
 			if op >= limit {
-				return 0
+				return false
 			}
 			out[op] = in[ip]
 			op, literals, ip = op+1, literals+1, ip+1
@@ -88,7 +102,7 @@ func (c *lzfCompressor) run(out, in []byte, limit int) int {
 			op-- // no literals: no length for them either
 		}
 		if op+4 >= limit {
-			return 0
+			return false
 		}
 		if literals > 0 {
 			out[op-literals-1] = byte(literals - 1)
@@ -101,7 +115,8 @@ func (c *lzfCompressor) run(out, in []byte, limit int) int {
 		}
 		three = c.reenter(in, ip)
 	}
-	return finish(out, in, op, literals, ip, limit)
+	*r = lzfRun{ip, op, literals, three}
+	return true
 }
 
 // enter records where three bytes were seen, and returns where they were seen before; that is
@@ -164,12 +179,14 @@ func putReference(out []byte, offset, n int) int {
 	return 3
 }
 
-// finish writes the last bytes, for which no match was looked for, as literals.
-func finish(out, in []byte, op, literals, ip, limit int) int {
+// finish writes the last bytes, for which no match was looked for, as literals. It returns the length
+// of the output, and false when that would be more than limit.
+func (r *lzfRun) finish(out, in []byte, limit int) (n int, fits bool) {
+	op, literals := r.op, r.literals
 	if op+3 > limit { // at most so many follow
-		return 0
+		return 0, false
 	}
-	for ; ip < len(in); ip++ {
+	for ip := r.ip; ip < len(in); ip++ {
 		out[op] = in[ip]
 		op, literals = op+1, literals+1
 		if literals == lzfMaxLiteral {
@@ -178,10 +195,10 @@ func finish(out, in []byte, op, literals, ip, limit int) int {
 		}
 	}
 	if literals == 0 {
-		return op - 1
+		return op - 1, true
 	}
 	out[op-literals-1] = byte(literals - 1)
-	return op
+	return op, true
 }
 
 // decompressLZF appends the size bytes that in is the compressed form of to dst. The bytes of in

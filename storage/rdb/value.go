@@ -59,12 +59,15 @@ type Value struct {
 
 // Element is one element of a collection. Its bytes live until the next one is read.
 type Element struct {
-	Bytes []byte  // of a list or set; a hash's field; a sorted set's member
+	Bytes []byte  // of a list or set; a hash's field; a sorted set's member; a part of a string
 	Value []byte  // a hash's
 	Score float64 // a sorted set's, never NaN
 
 	// ExpireMs is when a hash's field expires, in ms since 1970; 0 is never.
 	ExpireMs int64
+
+	// Offset is where a part of a string stands. The parts come by Continue.
+	Offset int64
 
 	// Stream is what a stream consists of instead.
 	Stream *StreamElement
@@ -72,10 +75,13 @@ type Element struct {
 
 // Next reads the next element. It returns false after the last one, or when something is wrong.
 func (v *Value) Next() bool {
-	if v.done || v.err != nil || v.advance == nil {
+	if v.done || v.err != nil {
 		return false
 	}
-	more, err := v.advance(v)
+	more, err := false, error(nil)
+	if v.advance != nil {
+		more, err = v.advance(v)
+	}
 	if !more && err == nil && v.rest != nil {
 		more, err = v.rest(&v.Element)
 	}
@@ -86,9 +92,12 @@ func (v *Value) Next() bool {
 	return more && err == nil
 }
 
-// Continue has Next go on with elements from elsewhere, behind the value's own: each call of next
-// fills in one, until it returns false. A packed collection that is taken as it is has none.
+// Continue has Next go on with elements from elsewhere, behind the value's own (of a string: behind
+// Bytes): each call of next fills in one, until it returns false. A packed collection that is taken as it is has none.
 func (v *Value) Continue(next func(*Element) (more bool, err error)) { v.rest = next }
+
+// Continued reports whether more may come from elsewhere.
+func (v *Value) Continued() bool { return v.rest != nil }
 
 // LeaveOutFieldTimes has the fields of a hash not expire.
 func (v *Value) LeaveOutFieldTimes() { v.untimed = true }
