@@ -59,14 +59,19 @@ func StringEncoding(m *layout.Metadata) string {
 // SetString makes a key a string, whatever it was; old is what Lookup found. An expireMs of 0 is
 // none.
 func (d DB) SetString(key []byte, old *Key, value []byte, expireMs int64) error {
-	next := layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: value, ExpireMs: expireMs}
-	return d.save(key, old, &next)
+	return d.saveString(key, old, layout.Plain, value, expireMs)
 }
 
 // saveRaw stores what a command made of a string, or of a missing one, as Redis does: without
 // looking for a shorter form. The expiry stays.
 func (d DB) saveRaw(key []byte, old *Key, value []byte) error {
-	next := layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: value, ExpireMs: old.ExpireMs}
+	return d.saveString(key, old, layout.Raw, value, old.ExpireMs)
+}
+
+// saveString composes the metadata field by field: a literal would be composed elsewhere, and copied before its fields have arrived in memory.
+func (d DB) saveString(key []byte, old *Key, encoding layout.Encoding, value []byte, expireMs int64) error {
+	var next layout.Metadata
+	next.Type, next.Encoding, next.Value, next.ExpireMs = layout.String, encoding, value, expireMs
 	return d.save(key, old, &next)
 }
 

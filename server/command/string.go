@@ -268,9 +268,8 @@ type stringOptions struct {
 	time []byte
 }
 
-// parseSetOptions and parseGetExOptions read all words before they look at the time, as Redis does.
-func parseSetOptions(words [][]byte) (stringOptions, error) {
-	var o stringOptions
+// parseSet and parseGetExOptions read all words before they look at the time, as Redis does.
+func (o *stringOptions) parseSet(words [][]byte) error {
 	a := arguments{words: words}
 	for a.more() {
 		switch {
@@ -287,7 +286,7 @@ func parseSetOptions(words [][]byte) (stringOptions, error) {
 			o.parseTime(&a)
 		}
 	}
-	return o, a.err
+	return a.err
 }
 
 // refuses reports whether what a key holds is against the options.
@@ -354,8 +353,8 @@ func expireTime(c *Invocation, word []byte, unit, base int64) (int64, error) {
 }
 
 func cmdSet(c *Invocation) error {
-	o, err := parseSetOptions(c.Args[3:])
-	if err != nil {
+	var o stringOptions
+	if err := o.parseSet(c.Args[3:]); err != nil {
 		return err
 	}
 	expireMs, err := o.expireMs(c)
@@ -367,8 +366,8 @@ func cmdSet(c *Invocation) error {
 	if o.get {
 		db = db.Reading()
 	}
-	old, err := db.Lookup(key)
-	if err != nil {
+	var old storage.Key
+	if err := db.LookupInto(key, &old); err != nil {
 		return err
 	}
 	if (o.get || o.condition.given()) && old.Exists && old.Type != layout.String {
