@@ -49,12 +49,12 @@ func (d DB) LookupInto(key []byte, k *Key) error {
 
 // LookupType is Lookup for a command on one type: ErrWrongType when the key has another.
 func (d DB) LookupType(key []byte, t layout.Type) (k Key, err error) {
-	err = d.lookupType(key, t, &k)
+	err = d.LookupTypeInto(key, t, &k)
 	return k, err
 }
 
-// lookupType is LookupType into an empty Key, which stays empty when the key has another type.
-func (d DB) lookupType(key []byte, t layout.Type, k *Key) error {
+// LookupTypeInto is LookupType into an empty Key, which stays empty when the key has another type.
+func (d DB) LookupTypeInto(key []byte, t layout.Type, k *Key) error {
 	err := d.LookupInto(key, k)
 	if err == nil && k.Exists && k.Type != t {
 		*k = Key{}

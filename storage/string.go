@@ -153,7 +153,8 @@ func (d DB) SetRange(key []byte, offset int64, written []byte, limit int64) (int
 
 // Increment adds to a string that is an integer; a missing one is 0.
 func (d DB) Increment(key []byte, delta int64) (int64, error) {
-	k, err := d.LookupType(key, layout.String)
+	var k Key
+	err := d.LookupTypeInto(key, layout.String, &k)
 	if err != nil {
 		return 0, err
 	}

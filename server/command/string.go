@@ -180,8 +180,8 @@ func longestString(c *Invocation) int64 {
 }
 
 func cmdGet(c *Invocation) error {
-	k, err := c.DB.LookupType(c.Args[1], layout.String)
-	if err != nil {
+	var k storage.Key
+	if err := c.DB.LookupTypeInto(c.Args[1], layout.String, &k); err != nil {
 		return err
 	}
 	return bulkOrNull(c, &k)

@@ -13,10 +13,10 @@ import (
 type blockedOnKeys struct {
 	mu       sync.Mutex
 	byKey    map[watchedKey]*queue
-	spare    *queue       // one that is empty
-	arrivals int64        // of all queues
-	gone     int          // queues of clients that want to be told when the key is gone
-	any      condition    // somebody waits
+	spare    *queue    // one that is empty
+	arrivals int64     // of all queues
+	gone     int       // queues of clients that want to be told when the key is gone
+	any      condition // somebody waits
 }
 
 // queue has the clients that wait for a key, by their arrival.

@@ -19,10 +19,10 @@ import (
 // write under each of its locks' stripes. What reads more than it locks depends on all that was
 // committed before. Package server holds the replies back.
 type synchronous struct {
-	active  condition                                  // somebody waits for replicas
-	written atomic.Pointer[[lock.Stripes]atomic.Int64] // position behind the last write under a stripe; made when first needed
-	all     atomic.Int64                               // position that every read depends on: behind the last write of all keys
-	reached atomic.Int64                               // position that as many replicas have as the configuration asks for
+	active   condition                                  // somebody waits for replicas
+	written  atomic.Pointer[[lock.Stripes]atomic.Int64] // position behind the last write under a stripe; made when first needed
+	all      atomic.Int64                               // position that every read depends on: behind the last write of all keys
+	reached  atomic.Int64                               // position that as many replicas have as the configuration asks for
 	messages messagesHeld
 
 	mu  sync.Mutex            // held while active changes
