@@ -182,6 +182,7 @@ func detach(c *Invocation, client psync.Replica) error {
 	}
 	c.Session.Become(execute.KindReplica)
 	peer.Detach(func(conn net.Conn) { part.Serve(conn, client) })
+	c.Engine.CheckBegun(c.Session)
 	return nil
 }
 

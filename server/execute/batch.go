@@ -348,6 +348,9 @@ func (b *Batch) mode(c *Invocation) storage.Mode {
 	if used&notifying != 0 {
 		mode.Notify = b.wantedEvents()
 	}
+	if used&touching != 0 {
+		mode.Touches = c.touches()
+	}
 	return mode
 }
 

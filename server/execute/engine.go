@@ -143,6 +143,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.initEncryption()
 	e.limits.init(e)
 	e.initSynchronous()
+	e.initTouches()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
 	return e

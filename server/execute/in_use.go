@@ -30,6 +30,7 @@ const (
 	blocking  // clients wait for keys
 	caching   // clients track keys
 	measuring // latency-tracking
+	touching  // accesses are noted
 )
 
 // any reports whether any of some conditions is met.

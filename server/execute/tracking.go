@@ -40,6 +40,12 @@ type cache struct {
 // Tracking is how the session tracks; nil if it doesn't.
 func (s *Session) Tracking() *Tracking { return s.cache.tracking.Load() }
 
+// toldOfPrefixes reports whether the session is told of keys that it hasn't read.
+func (s *Session) toldOfPrefixes() bool {
+	tracking := s.Tracking()
+	return tracking != nil && tracking.Broadcast
+}
+
 // TrackingBroken reports whether the client that was to be told for this one is gone.
 func (s *Session) TrackingBroken() bool { return s.cache.broken.Load() }
 

@@ -111,6 +111,7 @@ func cmdMonitor(c *execute.Invocation) error {
 	observation := reportOf(c.Engine).Observation
 	observation.monitors.add(c.Session)
 	observation.choose()
+	c.Engine.CheckBegun(c.Session)
 	c.Reply.OK()
 	return nil
 }

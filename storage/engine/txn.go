@@ -98,7 +98,21 @@ type Mode struct {
 	Replica bool
 	// Notify is the classes of events that somebody wants to be told of.
 	Notify keyevent.Classes
+	// Touches says which accesses to keys are noted.
+	Touches Touches
 }
+
+// Touches are accesses to keys that are noted.
+type Touches uint8
+
+const (
+	// TouchesNothing is what it is while nobody asks.
+	TouchesNothing Touches = iota
+	// TouchesNew is a key when it is made.
+	TouchesNew
+	// TouchesAll is a key that is made, or looked up.
+	TouchesAll
+)
 
 // NewTxn makes a transaction. It can be used again and again, after Reset.
 func (s *Store) NewTxn() *Txn {
