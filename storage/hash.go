@@ -81,7 +81,7 @@ type Hash struct {
 
 // Hash opens the hash of a key, which may not exist: the hash is empty then.
 func (d DB) Hash(key []byte) (h Hash, err error) {
-	if err = d.lookupType(key, layout.Hash, &h.old); err != nil {
+	if err = d.LookupTypeInto(key, layout.Hash, &h.old); err != nil {
 		return h, err
 	}
 	h.db, h.key, h.next, h.pack = d, key, h.old.Metadata, h.old.Value

@@ -20,12 +20,12 @@ var delEffect = []byte("DEL")
 
 // Lookup reads a key's metadata. One that has expired is not there; a writing command removes it.
 func (d DB) Lookup(key []byte) (k Key, err error) {
-	err = d.lookup(key, &k)
+	err = d.LookupInto(key, &k)
 	return k, err
 }
 
-// lookup is Lookup into an empty Key: all commands do it, and a Key takes a while to be copied.
-func (d DB) lookup(key []byte, k *Key) error {
+// LookupInto is Lookup into an empty Key: all commands do it, and a Key takes a while to be copied.
+func (d DB) LookupInto(key []byte, k *Key) error {
 	if err := d.lookupAny(key, k); err != nil {
 		return err
 	}
@@ -53,13 +53,13 @@ func (d DB) lookup(key []byte, k *Key) error {
 
 // LookupType is Lookup for a command on one type: ErrWrongType when the key has another.
 func (d DB) LookupType(key []byte, t layout.Type) (k Key, err error) {
-	err = d.lookupType(key, t, &k)
+	err = d.LookupTypeInto(key, t, &k)
 	return k, err
 }
 
-// lookupType is LookupType into an empty Key, which stays empty when the key has another type.
-func (d DB) lookupType(key []byte, t layout.Type, k *Key) error {
-	err := d.lookup(key, k)
+// LookupTypeInto is LookupType into an empty Key, which stays empty when the key has another type.
+func (d DB) LookupTypeInto(key []byte, t layout.Type, k *Key) error {
+	err := d.LookupInto(key, k)
 	if err == nil && k.Exists && k.Type != t {
 		*k = Key{}
 		return ErrWrongType

@@ -119,7 +119,7 @@ type List struct {
 
 // List opens the list of a key, which may not exist: the list is empty then.
 func (d DB) List(key []byte) (l List, err error) {
-	if err = d.lookupType(key, layout.List, &l.old); err != nil {
+	if err = d.LookupTypeInto(key, layout.List, &l.old); err != nil {
 		return l, err
 	}
 	l.db, l.key = d, key

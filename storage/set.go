@@ -74,7 +74,7 @@ var emptyIntset = intset.Empty(0)
 
 // Set opens the set of a key, which may not exist: the set is empty then.
 func (d DB) Set(key []byte) (s Set, err error) {
-	if err = d.lookupType(key, layout.Set, &s.old); err != nil {
+	if err = d.LookupTypeInto(key, layout.Set, &s.old); err != nil {
 		return s, err
 	}
 	s.db, s.key, s.next, s.pack = d, key, s.old.Metadata, s.old.Value

@@ -61,7 +61,7 @@ type Stream struct {
 
 // Stream opens the stream of a key, which may not exist: the stream is empty then.
 func (d DB) Stream(key []byte) (s Stream, err error) {
-	if err = d.lookupType(key, layout.Stream, &s.old); err != nil {
+	if err = d.LookupTypeInto(key, layout.Stream, &s.old); err != nil {
 		return s, err
 	}
 	s.db, s.key, s.next = d, key, s.old.Metadata

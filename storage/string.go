@@ -63,14 +63,14 @@ func StringEncoding(m *layout.Metadata) string {
 // SetString makes a key a string, whatever it was; old is what Lookup found. An expireMs of 0 is
 // none.
 func (d DB) SetString(key []byte, old *Key, value []byte, expireMs int64) error {
-	next := layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: value, ExpireMs: expireMs}
 	if len(value) > longestWhole {
-		var err error
-		if next, err = d.whole(value, expireMs); err != nil {
+		next, err := d.whole(value, expireMs)
+		if err != nil {
 			return err
 		}
+		return d.save(key, old, &next)
 	}
-	return d.save(key, old, &next)
+	return d.saveString(key, old, layout.Plain, value, expireMs)
 }
 
 // whole spreads a value that comes as a whole.
@@ -88,7 +88,13 @@ func (d DB) whole(value []byte, expireMs int64) (layout.Metadata, error) {
 // saveRaw stores what a command made of a string, or of a missing one, as Redis does: without
 // looking for a shorter form. The expiry stays.
 func (d DB) saveRaw(key []byte, old *Key, value []byte) error {
-	next := layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: value, ExpireMs: old.ExpireMs}
+	return d.saveString(key, old, layout.Raw, value, old.ExpireMs)
+}
+
+// saveString composes the metadata field by field: a literal would be composed elsewhere, and copied before its fields have arrived in memory.
+func (d DB) saveString(key []byte, old *Key, encoding layout.Encoding, value []byte, expireMs int64) error {
+	var next layout.Metadata
+	next.Type, next.Encoding, next.Value, next.ExpireMs = layout.String, encoding, value, expireMs
 	return d.save(key, old, &next)
 }
 
@@ -174,7 +180,8 @@ func (d DB) writePart(key []byte, k *Key, offset int, written []byte, length int
 
 // Increment adds to a string that is an integer; a missing one is 0.
 func (d DB) Increment(key []byte, delta int64) (int64, error) {
-	k, err := d.LookupType(key, layout.String)
+	var k Key
+	err := d.LookupTypeInto(key, layout.String, &k)
 	if err != nil {
 		return 0, err
 	}

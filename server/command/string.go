@@ -186,8 +186,8 @@ func longestString(c *Invocation) int64 {
 }
 
 func cmdGet(c *Invocation) error {
-	k, err := c.DB.LookupType(c.Args[1], layout.String)
-	if err != nil {
+	var k storage.Key
+	if err := c.DB.LookupTypeInto(c.Args[1], layout.String, &k); err != nil {
 		return err
 	}
 	return bulkOrNull(c, &k)
@@ -276,9 +276,8 @@ type stringOptions struct {
 	time []byte
 }
 
-// parseSetOptions and parseGetExOptions read all words before they look at the time, as Redis does.
-func parseSetOptions(words [][]byte) (stringOptions, error) {
-	var o stringOptions
+// parseSet and parseGetExOptions read all words before they look at the time, as Redis does.
+func (o *stringOptions) parseSet(words [][]byte) error {
 	a := arguments{words: words}
 	for a.more() {
 		switch {
@@ -295,7 +294,7 @@ func parseSetOptions(words [][]byte) (stringOptions, error) {
 			o.parseTime(&a)
 		}
 	}
-	return o, a.err
+	return a.err
 }
 
 // refuses reports whether what a key holds is against the options.
@@ -362,8 +361,8 @@ func expireTime(c *Invocation, word []byte, unit, base int64) (int64, error) {
 }
 
 func cmdSet(c *Invocation) error {
-	o, err := parseSetOptions(c.Args[3:])
-	if err != nil {
+	var o stringOptions
+	if err := o.parseSet(c.Args[3:]); err != nil {
 		return err
 	}
 	expireMs, err := o.expireMs(c)
@@ -375,8 +374,8 @@ func cmdSet(c *Invocation) error {
 	if o.get {
 		db = db.Reading()
 	}
-	old, err := db.Lookup(key)
-	if err != nil {
+	var old storage.Key
+	if err := db.LookupInto(key, &old); err != nil {
 		return err
 	}
 	if (o.get || o.condition.given()) && old.Exists && old.Type != layout.String {

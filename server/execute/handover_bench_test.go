@@ -92,7 +92,7 @@ func BenchmarkEvents(b *testing.B) {
 			b.Run(benchmark.name+"/"+string(request[0]), func(b *testing.B) {
 				engine, log := newTestEngine(b)
 				log.Discard = true
-				if err := engine.Config.SetFlag("notify-keyspace-events", benchmark.events); err != nil {
+				if err := engine.Config.Set([][2]string{{"notify-keyspace-events", benchmark.events}}); err != nil {
 					b.Fatal(err)
 				}
 				other, s := engine.NewClient(Nowhere{}), engine.NewClient(Nowhere{})

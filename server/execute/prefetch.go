@@ -29,8 +29,9 @@ func (p *prefetch) queue(s *Session, r *Request) bool {
 	if len(p.requests) == storage.PrefetchBatch {
 		return false
 	}
-	if upcoming, ok := r.prefetch(); ok {
-		p.requests = append(p.requests, upcoming)
+	if r.prefetches() {
+		p.requests = append(p.requests, storage.Prefetch{})
+		r.prefetch(&p.requests[len(p.requests)-1])
 		p.owners = append(p.owners, prefetchOwner{s, r})
 	}
 	return true

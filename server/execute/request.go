@@ -47,7 +47,9 @@ func (r *Request) read(found, container *Command, args [][]byte) {
 		r.keys = r.single[:0]
 	}
 	if spec := found.oneKey; spec != nil && spec.Index < len(args) {
-		r.keys = append(r.keys, KeyReference{Index: spec.Index, Flags: spec.Flags})
+		r.keys = append(r.keys, KeyReference{})
+		key := &r.keys[0]
+		key.Index, key.Flags = spec.Index, spec.Flags
 		return
 	}
 	var err error
@@ -98,14 +100,15 @@ func (r *Request) writes() bool { return r.flags&(Write|MayReplicate) != 0 }
 // Writes reports whether the request may change keys, or what replicas are told.
 func (r *Request) Writes() bool { return r.writes() }
 
-// prefetch returns what the storage may look up ahead of the request's execution; false if that is nothing.
-//
-// The key is the word behind the name.
-func (r *Request) prefetch() (storage.Prefetch, bool) {
-	if len(r.keys) == 0 || r.keys[0].Index != 1 || r.Command.Prefetch == PrefetchNothing {
-		return storage.Prefetch{}, false
-	}
-	looked := storage.Prefetch{Database: r.database, Access: storage.AccessKey, Key: r.Args[1]}
+// prefetches reports whether the storage may look something up ahead of the request's execution: the key has to be the word behind the
+// name.
+func (r *Request) prefetches() bool {
+	return len(r.keys) > 0 && r.keys[0].Index == 1 && r.Command.Prefetch != PrefetchNothing
+}
+
+// prefetch says what the storage may look up.
+func (r *Request) prefetch(looked *storage.Prefetch) {
+	looked.Database, looked.Access, looked.Key = r.database, storage.AccessKey, r.Args[1]
 	switch step := r.Command.keyStep; {
 	case r.Command.Prefetch == PrefetchElement && len(r.Args) > 2:
 		looked.Access, looked.Element = storage.AccessElement, r.Args[2]
@@ -118,7 +121,6 @@ func (r *Request) prefetch() (storage.Prefetch, bool) {
 	case step > 0:
 		looked.Access, looked.Others, looked.Step = storage.AccessEach, r.Args[min(1+step, len(r.Args)):], step
 	}
-	return looked, true
 }
 
 // Clone returns a copy that owns its words.

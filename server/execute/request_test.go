@@ -28,7 +28,9 @@ func describeRequest(e *Engine, r *Request) string {
 			fmt.Fprintf(&d, "(stripe %d instead of %d) ", k.stripe, want)
 		}
 	}
-	if upcoming, ok := r.prefetch(); ok {
+	if r.prefetches() {
+		var upcoming storage.Prefetch
+		r.prefetch(&upcoming)
 		fmt.Fprintf(&d, "prefetch %s", upcoming.Key)
 		switch upcoming.Access {
 		case storage.AccessElement:

@@ -116,7 +116,9 @@ func (j *journal) note(hash uint64, space uint32, key []byte) *change {
 		j.grow()
 	}
 	slot := &j.slots[j.find(hash, space, key)]
-	j.entries = append(j.entries, change{hash: hash, space: space, keyLength: int32(len(key)), previous: *slot})
+	j.entries = append(j.entries, change{})
+	c := &j.entries[len(j.entries)-1] // filled in here: a literal is composed elsewhere, and copied
+	c.hash, c.space, c.keyLength, c.previous = hash, space, int32(len(key)), *slot
 	if *slot != 0 {
 		j.entries[*slot-1].superseded = true
 	} else {
@@ -124,7 +126,7 @@ func (j *journal) note(hash uint64, space uint32, key []byte) *change {
 	}
 	*slot = int32(len(j.entries))
 	j.kinds[key[0]]++
-	return &j.entries[len(j.entries)-1]
+	return c
 }
 
 // size is the bytes of all keys and values.
