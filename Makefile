@@ -43,6 +43,9 @@ A        ?= bin/kedis serve
 B        ?= bin/kedis serve --reactors 1
 # make bench-waiting WAITING='-clients 18000 -only handover'
 WAITING  ?=
+# make waiters WAITERS=8000 MOMENTS=100
+WAITERS  ?= 4000
+MOMENTS  ?= 300
 MOVED    ?= 1000000
 RANKED   ?= 1000000
 ENTRIES  ?= 10000000
@@ -119,9 +122,17 @@ fuzz: ## every Go fuzz target for FUZZTIME
 fuzz-differential: build ## COMMANDS random commands beside redis-server
 	KEDIS_SEED=random $(GO) test ./redis-tests/differential -count=1 -timeout 0 -v -run '^(TestDifferential|TestWaitingClients)$$' -args -commands=$(COMMANDS) -seed=$(SEED)
 
+.PHONY: fuzz-access
+fuzz-access: build ## random users and their clients beside redis-server, SCALE times the ordinary run
+	KEDIS_SEED=random $(GO) test ./redis-tests/access -count=1 -timeout 0 -v -run '^(TestEveryCommand|TestRules|TestClientsOfUsers)$$' -args -scale=$(SCALE)
+
 .PHONY: serial
 serial: build ## PROGRAMS random Lua programs at the same time, repeated in their order on redis-server
 	KEDIS_SEED=random $(GO) test ./redis-tests/serial -count=1 -timeout 0 -v -args -programs=$(PROGRAMS)
+
+.PHONY: waiters
+waiters: build ## WAITERS end their waits in every way at once, MOMENTS times
+	KEDIS_SEED=random $(GO) test ./redis-tests/concurrency -count=1 -timeout 0 -v -run '^TestThousandsOfWaitersEndAtOnce$$' -args -waiters=$(WAITERS) -moments=$(MOMENTS)
 
 .PHONY: crash
 crash: build ## ROUNDS of kill -9 under load
@@ -155,6 +166,10 @@ bench-pairs: build ## builds or settings A and B in alternating pairs
 .PHONY: bench-waiting
 bench-waiting: build ## clients that wait, deadlines and messages to many (WAITING)
 	$(GO) run ./redis-tests/bench/waiting $(WAITING)
+
+.PHONY: bench-synchronous
+bench-synchronous: build ## what it costs that replies wait for a replica (SYNCHRONOUS)
+	$(GO) run ./redis-tests/bench/synchronous $(SYNCHRONOUS)
 
 .PHONY: bench-migration
 bench-migration: build ## port, import and export of MOVED keys

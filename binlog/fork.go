@@ -18,7 +18,7 @@ const PartialSuffix = ".partial"
 // links, since nobody writes to them any more; the last one is copied. All of it is durable when
 // Fork returns, and Open opens it. The position has to lie between two commands, and in no
 // transaction. Errors: ErrPurged, ErrBeyondEnd, ErrNotBorder, ErrCorrupt.
-func (l *Log) Fork(directory string, at Position) (err error) {
+func (l *Log) Fork(directory string, at Position) error {
 	defer l.Hold(at)()
 	segments, err := l.upTo(at)
 	if err != nil {
@@ -27,6 +27,20 @@ func (l *Log) Fork(directory string, at Position) (err error) {
 	if err := l.Sync(l.Position()); err != nil {
 		return err
 	}
+	last := len(segments) - 1
+	return makeWhole(l.options.files, directory, func(partial string) error {
+		for _, s := range segments[:last] {
+			if err := os.Link(s.path, segmentPath(partial, s.number)); err != nil {
+				return fmt.Errorf("binlog: sharing a segment: %w", err)
+			}
+		}
+		return l.copySegment(segments[last], partial, at)
+	})
+}
+
+// makeWhole makes a log's directory, which must not exist: fill is called for one of another name,
+// which is durable before it gets its own.
+func makeWhole(files files, directory string, fill func(partial string) error) (err error) {
 	if _, err := os.Lstat(directory); err == nil {
 		return fmt.Errorf("binlog: %s already exists", directory)
 	}
@@ -42,22 +56,16 @@ func (l *Log) Fork(directory string, at Position) (err error) {
 			err = errors.Join(err, os.RemoveAll(partial))
 		}
 	}()
-	last := len(segments) - 1
-	for _, s := range segments[:last] {
-		if err := os.Link(s.path, segmentPath(partial, s.number)); err != nil {
-			return fmt.Errorf("binlog: sharing a segment: %w", err)
-		}
-	}
-	if err := l.copySegment(segments[last], partial, at); err != nil {
+	if err := fill(partial); err != nil {
 		return err
 	}
-	if err := l.options.files.syncDirectory(partial); err != nil {
+	if err := files.syncDirectory(partial); err != nil {
 		return fmt.Errorf("binlog: %w", err)
 	}
 	if err := os.Rename(partial, directory); err != nil {
-		return fmt.Errorf("binlog: naming a complete fork: %w", err)
+		return fmt.Errorf("binlog: naming a complete log: %w", err)
 	}
-	if err := l.options.files.syncDirectory(filepath.Dir(directory)); err != nil {
+	if err := files.syncDirectory(filepath.Dir(directory)); err != nil {
 		return fmt.Errorf("binlog: %w", err)
 	}
 	return nil

@@ -1,21 +1,28 @@
 package replication
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kedis/internal/psync"
 )
 
-// acknowledgements are what clients in WAIT and WAITAOF wait for. One goroutine looks after all of
-// them, and runs only while somebody waits.
+// acknowledgements are what clients in WAIT and WAITAOF, and replies with synchronous-replicas, wait
+// for. Whoever takes a replica's acknowledgement tells those who wait for it. What else may end a wait
+// (this server's disk, replicas that come and go) is looked after by one goroutine for all of them,
+// which runs only while somebody waits; it asks the replicas, too.
 type acknowledgements struct {
 	mu      sync.Mutex
-	waiting map[*awaited]struct{}
-	asked   bool          // replicas are to be asked how far they are
+	waiting []*awaited    // by position
 	running bool          // the goroutine
-	more    chan struct{} // tells it that asked was set
+	more    chan struct{} // tells the goroutine that replicas are to be asked how far they are
+
+	asked    atomic.Int64 // Unix ms when all replicas were last asked; 0: one has come since
+	hesitant atomic.Int32 // online replicas that acknowledge when they are asked, and then once
 }
 
 // awaited is enough servers that have everything up to a position.
@@ -25,87 +32,129 @@ type awaited struct {
 	done     func(psync.Acknowledged)
 }
 
-// lookInterval is how often the goroutine looks though nobody has said anything: replicas come and
-// go.
-const lookInterval = time.Second
+const (
+	// lookInterval is how often the goroutine looks though nobody has said anything: replicas come
+	// and go.
+	lookInterval = time.Second
+	// A Kedis that was asked acknowledges each commit for a while, in which it needn't be asked again.
+	// The primary's while begins before the replica's, and ends well before.
+	acknowledgesFor = 3 * time.Second
+	askAgain        = time.Second
+)
 
-// WhenAcknowledged calls done once, from any goroutine, when enough have everything up to a
-// position, and has replicas asked how far they are. cancel may be called at any time and more than
-// once.
+// WhenAcknowledged calls done once, from any goroutine and perhaps before it returns, when enough have
+// everything up to a position, and has replicas asked how far they are. cancel may be called at any
+// time and more than once.
 func (n *Node) WhenAcknowledged(position int64, enough func(psync.Acknowledged) bool, done func(psync.Acknowledged)) (cancel func()) {
 	a, w := &n.acknowledgements, &awaited{position, enough, done}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.waiting[w] = struct{}{}
-	a.asked = true
-	if !a.running {
-		a.running = true
+	if a.add(w) {
 		n.running.Go(n.watchAcknowledgements)
 	}
-	select {
-	case a.more <- struct{}{}:
-	default:
+	if a.toBeAsked() || position > n.Host.Log().Position() {
+		select {
+		case a.more <- struct{}{}:
+		default:
+		}
 	}
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.waiting, w)
+	if have := n.Acknowledged(position); enough(have) && a.forget(w) {
+		done(have)
 	}
+	return func() { a.forget(w) }
 }
 
-// watchAcknowledgements tells those who wait, until nobody does.
+// add puts somebody on the list. first says that the goroutine is to be started.
+func (a *acknowledgements) add(w *awaited) (first bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(a.waiting, w.position+1, (*awaited).compare)
+	a.waiting = slices.Insert(a.waiting, at, w)
+	first = !a.running
+	a.running = true
+	return first
+}
+
+func (w *awaited) compare(position int64) int { return cmp.Compare(w.position, position) }
+
+// forget takes somebody off the list, unless he was told.
+func (a *acknowledgements) forget(w *awaited) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(a.waiting, w.position, (*awaited).compare)
+	for ; at < len(a.waiting) && a.waiting[at].position == w.position; at++ {
+		if a.waiting[at] == w {
+			a.waiting = slices.Delete(a.waiting, at, at+1)
+			return true
+		}
+	}
+	return false
+}
+
+// toBeAsked reports whether replicas say how far they are only when they are asked.
+func (a *acknowledgements) toBeAsked() bool {
+	return a.hesitant.Load() > 0 || time.Since(time.UnixMilli(a.asked.Load())) > askAgain
+}
+
+// watchAcknowledgements looks after those who wait, until nobody does.
 func (n *Node) watchAcknowledgements() {
+	a := &n.acknowledgements
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
 	for {
 		synced := n.Host.Log().Synced() // first: what comes after it is not overlooked
-		said := n.nextAcknowledgement()
-		if !n.acknowledgements.settle(n.progress()) {
+		n.settleAll()
+		if a.ended() {
 			return
 		}
-		if n.acknowledgements.ask() {
-			if err := n.askReplicas(); err != nil {
-				n.Logger.Warn("asking replicas how far they are", "error", err)
-			}
-		}
+		asks := false
 		select {
-		case <-n.acknowledgements.more:
-		case <-said:
+		case <-a.more:
+			asks = true
 		case <-synced:
 		case <-look.C:
+			asks = a.toBeAsked()
 		case <-n.stop:
 			return
+		}
+		if !asks {
+			continue
+		}
+		if err := n.askReplicas(); err != nil {
+			n.Logger.Warn("asking replicas how far they are", "error", err)
 		}
 	}
 }
 
-// settle tells those for whom enough is there. It returns false when nobody is left, with the
-// goroutine noted as ended.
-func (a *acknowledgements) settle(p progress) (waiting bool) {
+// settle tells those for whom enough is there, of those who wait for a position behind from, and up to
+// to: that is where something has changed.
+func (a *acknowledgements) settle(p progress, from, to int64) {
 	a.mu.Lock()
+	first, _ := slices.BinarySearchFunc(a.waiting, from+1, (*awaited).compare)
+	end, _ := slices.BinarySearchFunc(a.waiting[first:], to+1, (*awaited).compare)
 	var done []func()
-	for w := range a.waiting {
-		if have := p.at(w.position); w.enough(have) {
-			delete(a.waiting, w)
-			done = append(done, func() { w.done(have) })
+	changed := slices.DeleteFunc(a.waiting[first:first+end:first+end], func(w *awaited) bool {
+		have := p.at(w.position)
+		if !w.enough(have) {
+			return false
 		}
-	}
-	waiting = len(a.waiting) > 0
-	a.running = waiting
+		done = append(done, func() { w.done(have) })
+		return true
+	})
+	a.waiting = slices.Delete(a.waiting, first+len(changed), first+end)
 	a.mu.Unlock()
 	for _, f := range done {
 		f()
 	}
-	return waiting
 }
 
-// ask reports whether replicas are to be asked.
-func (a *acknowledgements) ask() bool {
+// settleAll is settle when anything may have changed.
+func (n *Node) settleAll() { n.acknowledgements.settle(n.progress(), -1, math.MaxInt64-1) }
+
+// ended reports whether nobody is left, with the goroutine noted as ended.
+func (a *acknowledgements) ended() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	asked := a.asked
-	a.asked = false
-	return asked
+	a.running = len(a.waiting) > 0
+	return !a.running
 }
 
 // progress is how far this server's disk and its replicas are.
@@ -177,5 +226,6 @@ func (n *Node) askReplicas() error {
 	if n.link != nil || n.failover != nil || len(n.sorted(false)) == 0 {
 		return nil
 	}
+	n.acknowledgements.asked.Store(time.Now().UnixMilli())
 	return n.say(getAck)
 }

@@ -201,8 +201,8 @@ const coalesce = 64 << 10
 func (f *feed) stream(ctx context.Context, reader *binlog.Reader) error {
 	f.sent.Store(reader.Position())
 	f.set(feedOnline)
-	f.node.online.Add(1)
-	defer f.node.online.Add(-1)
+	f.node.comesOnline(f)
+	defer f.node.goesOffline(f)
 	w := bufio.NewWriterSize(f, coalesce)
 	for {
 		record, err := reader.Next(ctx)
@@ -290,14 +290,36 @@ func (h hearing) Read(p []byte) (int, error) {
 }
 
 func (f *feed) acknowledge(position, synced int64) {
-	f.acked.Store(max(position, f.acked.Load()))
-	f.synced.Store(max(synced, f.synced.Load()))
+	from, to := f.acked.Load(), max(position, f.acked.Load())
+	if formerly := f.synced.Load(); synced > formerly {
+		from = min(from, formerly)
+		f.synced.Store(synced)
+	}
+	f.acked.Store(to)
 	f.once.Do(func() { close(f.taken) })
 	n := f.node
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	close(n.acks)
-	n.acks = make(chan struct{})
+	n.change(func() {
+		close(n.acks)
+		n.acks = make(chan struct{})
+	})
+	n.acknowledgements.settle(n.progress(), from, to)
+}
+
+// comesOnline and goesOffline count the replicas that get the stream.
+func (n *Node) comesOnline(f *feed) {
+	if !f.client.Acknowledges {
+		n.acknowledgements.hesitant.Add(1)
+	}
+	n.acknowledgements.asked.Store(0)
+	n.online.Add(1)
+	n.settleAll()
+}
+
+func (n *Node) goesOffline(f *feed) {
+	n.online.Add(-1)
+	if !f.client.Acknowledges {
+		n.acknowledgements.hesitant.Add(-1)
+	}
 }
 
 // lag is for how long the replica hasn't said anything.

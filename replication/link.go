@@ -392,7 +392,7 @@ func (l *link) introduce() (State, error) {
 	}
 	// Without the version a Valkey sends RDB files of version 11, which have no fields that expire. It comes last: a Redis takes what stands
 	// before an option that it doesn't know.
-	return Psync, l.tell("capa", "eof", "capa", "psync2", "capa", "kedis-snapshot", "version", readsValkey)
+	return Psync, l.tell("capa", "eof", "capa", "psync2", "capa", "kedis-snapshot", "capa", "kedis-acknowledges", "version", readsValkey)
 }
 
 // readsValkey is the version that a replica tells: that of the Valkey whose RDB files it reads.
@@ -542,15 +542,18 @@ func (l *link) acknowledge(conn net.Conn) error {
 	return l.sendRaw(conn, resp.AppendRequest(nil, []byte("REPLCONF"), []byte("ACK"), position, []byte("FACK"), synced))
 }
 
-// apply commits in one step what has come together.
+// apply commits in one step what has come together. When the primary has asked for it, each commit is
+// acknowledged for a while.
 func (l *link) apply(conn net.Conn, applier StreamApplier) error {
-	asked := false
+	var asked time.Time
 	for {
 		l.source.socket.poll = applier.Pending() > 0
 		args, _, err := l.requests.ReadRequest()
 		switch {
 		case err == nil:
-			asked = asked || psync.AsksForAck(args)
+			if psync.AsksForAck(args) {
+				asked = time.Now()
+			}
 			if err := applier.Apply(args, l.requests.Raw()); err != nil {
 				return err
 			}
@@ -563,8 +566,7 @@ func (l *link) apply(conn net.Conn, applier StreamApplier) error {
 		if err := applier.Commit(); err != nil {
 			return err
 		}
-		if asked {
-			asked = false
+		if time.Since(asked) < acknowledgesFor {
 			if err := l.acknowledge(conn); err != nil {
 				return err
 			}

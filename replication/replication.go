@@ -133,7 +133,7 @@ type Node struct {
 // New makes the part of a server that is a primary, until TakeRole says otherwise.
 func New(o Options) *Node {
 	return &Node{Options: o, feeds: map[*feed]struct{}{}, acks: make(chan struct{}),
-		acknowledgements: acknowledgements{waiting: map[*awaited]struct{}{}, more: make(chan struct{}, 1)}, recovered: make(chan struct{}), stop: make(chan struct{})}
+		acknowledgements: acknowledgements{more: make(chan struct{}, 1)}, recovered: make(chan struct{}), stop: make(chan struct{})}
 }
 
 // TakeRole takes up the role that the server had, or else the configured one. It comes before

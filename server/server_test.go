@@ -560,6 +560,20 @@ func TestAddressesOfClients(t *testing.T) {
 	}
 }
 
+// TestQuitWithoutReply: the connection is closed though nothing is answered, unlike in Redis.
+func TestQuitWithoutReply(t *testing.T) {
+	r := startServer(t)
+	for _, words := range []string{"OFF", "SKIP"} {
+		c := r.dial()
+		c.Queue("CLIENT", "REPLY", words)
+		c.Queue("QUIT")
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		c.wantClosed()
+	}
+}
+
 func TestWebPagesAreRefused(t *testing.T) {
 	r := startServer(t)
 	raw, err := net.Dial("tcp", r.address())

@@ -133,8 +133,11 @@ func (r *reactor) unblock(c *connection, blocked *execute.Blocked) {
 	r.resume(c)
 }
 
-// abandon ends the wait of a connection that is closed.
+// abandon ends the wait of a connection that is closed. While a worker has the session, there is none, or none that the reactor knows of.
 func (r *reactor) abandon(c *connection) {
+	if c.working {
+		return
+	}
 	if blocked := c.session.Wait().Blocked; blocked != nil && c.parked() {
 		r.waits.remove(blocked)
 		blocked.Abandon()

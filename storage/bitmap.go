@@ -22,7 +22,7 @@ func (d DB) SetBit(key []byte, offset uint64, bit int) (old int, err error) {
 		return 0, err
 	}
 	value, _ = bits.Set(value, offset, bit)
-	err = d.saveRaw(key, k, value)
+	err = d.saveRaw(key, &k, value)
 	d.Notify(keyevent.SetBit, key)
 	return old, err
 }
@@ -86,7 +86,7 @@ func (d DB) BitField(key []byte, operations []FieldOperation, result func(number
 	if !changed {
 		return d.unshare(key, k)
 	}
-	err = d.saveRaw(key, k, value)
+	err = d.saveRaw(key, &k, value)
 	if told { // a string that has only become longer isn't told of
 		d.Notify(keyevent.SetBit, key)
 	}

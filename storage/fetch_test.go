@@ -28,7 +28,7 @@ func setString(d DB, key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	return d.SetString(key, k, value, 0)
+	return d.SetString(key, &k, value, 0)
 }
 
 // TestFetch asks for records that are in files, loads them, and asks again.

@@ -52,7 +52,7 @@ func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (b
 	case k.Exists:
 		return false, d.unshare(key, k)
 	}
-	err = d.saveRaw(key, k, value)
+	err = d.saveRaw(key, &k, value)
 	d.Notify(keyevent.PFAdd, key)
 	return true, err
 }
@@ -74,7 +74,7 @@ func (d DB) HyperLogLogCount(key []byte) (uint64, error) {
 		return count, d.unshare(key, k)
 	}
 	d.txn.scratch.draft = hyperloglog.WithCount(d.txn.scratch.draft, k.Value, count)
-	return count, d.saveRaw(key, k, d.txn.scratch.draft)
+	return count, d.saveRaw(key, &k, d.txn.scratch.draft)
 }
 
 // HyperLogLogCountUnion estimates the number of distinct elements of several keys together.
@@ -118,7 +118,7 @@ func (d DB) HyperLogLogMerge(target []byte, keys [][]byte, sparseMaxBytes int) e
 		return err
 	}
 	d.txn.scratch.draft = value
-	err = d.saveRaw(target, k, value)
+	err = d.saveRaw(target, &k, value)
 	d.Notify(keyevent.PFAdd, target)
 	return err
 }
@@ -133,5 +133,5 @@ func (d DB) HyperLogLogDensify(key []byte, k Key) (bool, error) {
 		return false, err
 	}
 	d.txn.scratch.draft = value
-	return true, d.saveRaw(key, k, value)
+	return true, d.saveRaw(key, &k, value)
 }

@@ -121,8 +121,8 @@ func TestHyperLogLogDensify(t *testing.T) {
 func TestFirstWrongHyperLogLogDecides(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
 	inTxn(t, s, func(d DB) {
-		must(t, d.SetString([]byte("invalid"), Key{}, []byte("no HyperLogLog"), 0))
-		must(t, d.SetString([]byte("corrupt"), Key{}, append(hyperloglog.New(), 0), 0))
+		must(t, d.SetString([]byte("invalid"), &Key{}, []byte("no HyperLogLog"), 0))
+		must(t, d.SetString([]byte("corrupt"), &Key{}, append(hyperloglog.New(), 0), 0))
 		must(t, d.Save([]byte("hash"), Key{}, layout.Metadata{Type: layout.Hash, Encoding: layout.Listpack, Value: []byte("listpack")}))
 		wants := map[string]error{"invalid": hyperloglog.ErrInvalid, "corrupt": hyperloglog.ErrCorrupt, "hash": ErrWrongType}
 		for first, want := range wants {
@@ -150,7 +150,7 @@ func TestABrokenHyperLogLogIsRepeatedUnderAnotherLimit(t *testing.T) {
 	inTxn(t, s, func(d DB) {
 		k, err := d.LookupType(key, layout.String)
 		must(t, err)
-		must(t, d.saveRaw(key, k, broken))
+		must(t, d.saveRaw(key, &k, broken))
 	})
 	want, _, err = hyperloglog.Add(nil, broken, elementsBetween(10, 30), 3000)
 	must(t, err)

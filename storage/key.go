@@ -6,6 +6,7 @@ import (
 	"kedis/internal/keyevent"
 	"kedis/storage/engine"
 	"kedis/storage/layout"
+	"kedis/storage/touches"
 )
 
 // Key is what Lookup found of a key: its metadata, or that it doesn't exist. Value of the metadata
@@ -31,6 +32,9 @@ func (d DB) lookup(key []byte, k *Key) error {
 	there := k.Exists && !d.expired(&k.Metadata)
 	d.txn.CountLookup(there)
 	if there {
+		if d.txn.Mode().Touches == engine.TouchesAll {
+			d.txn.touches.Touch(d.hash(key), d.txn.Now())
+		}
 		return nil
 	}
 	if k.Exists {
@@ -99,6 +103,9 @@ func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
 	t.KeyEvents().Add(d.number, key, keyevent.Changed, next.Type)
 	if !old.Exists {
 		d.Notify(keyevent.New, key)
+		if t.Mode().Touches != engine.TouchesNothing {
+			d.SetUse(key, touches.Use{Last: t.Now() / 1000, Frequency: touches.NewFrequency})
+		}
 	}
 	if old.Exists && old.Encoding == layout.Spread && (next.Encoding != layout.Spread || next.ID != old.ID) {
 		if err := d.abandon(&old.Metadata); err != nil {
@@ -277,3 +284,11 @@ func (d DB) KeysBetween(from, before []byte, f func(key []byte, m *layout.Metada
 
 // Expired reports whether a key that LookupAny found has expired.
 func (d DB) Expired(k Key) bool { return d.expired(&k.Metadata) }
+
+// Use is how a key that exists was used, as far as that is known: see package touches.
+func (d DB) Use(key []byte) touches.Use { return d.txn.touches.Of(d.hash(key), d.txn.Now()) }
+
+// SetUse says how a key was used.
+func (d DB) SetUse(key []byte, use touches.Use) { d.txn.touches.Set(d.hash(key), use) }
+
+func (d DB) hash(key []byte) uint64 { return d.txn.KeyHash(d.space, d.metadataKey(key)) }

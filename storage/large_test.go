@@ -89,7 +89,7 @@ func TestLargeStringsAreComposedInPlace(t *testing.T) {
 func TestLargeRecordsAreTakenBack(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20))
 	long := strings.Repeat("long", engine.LargeValue/2)
-	commitChange(t, s, func(db DB) error { return db.SetString([]byte("key"), Key{}, []byte("short"), 0) })
+	commitChange(t, s, func(db DB) error { return db.SetString([]byte("key"), &Key{}, []byte("short"), 0) })
 	txn := s.NewTxn()
 	txn.Begin(Mode{Writing: true}, 1, 0)
 	db := txn.DB(0)
@@ -100,7 +100,7 @@ func TestLargeRecordsAreTakenBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := db.SetString([]byte("key"), k, []byte(value), 0); err != nil {
+		if err := db.SetString([]byte("key"), &k, []byte(value), 0); err != nil {
 			t.Fatal(err)
 		}
 		if got := stringOf(t, db, "key"); string(got) != value {

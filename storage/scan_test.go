@@ -19,7 +19,7 @@ func putString(t *testing.T, d DB, key string, expireMs int64) {
 	t.Helper()
 	k, err := d.LookupAny([]byte(key))
 	must(t, err)
-	must(t, d.SetString([]byte(key), k, []byte("v"), expireMs))
+	must(t, d.SetString([]byte(key), &k, []byte("v"), expireMs))
 }
 
 // TestScanKeysMissesNothing: a walk in steps of any size, with keys that come and go meanwhile,

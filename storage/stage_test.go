@@ -230,7 +230,7 @@ func TestStagingLeavesOtherWrites(t *testing.T) {
 		for i := range members {
 			must(t, made.Put(layout.KindSetMember, strconv.AppendInt(nil, int64(i), 10), nil))
 			if i == 1 {
-				must(t, d.SetString([]byte("between"), Key{}, []byte("v"), 0))
+				must(t, d.SetString([]byte("between"), &Key{}, []byte("v"), 0))
 			}
 		}
 		if insideTxn(d.txn).StagedCollections() == 0 {
@@ -258,7 +258,7 @@ func TestStagedSortedSetsAndLists(t *testing.T) {
 	s := openStore(t, tinyOptions(t))
 	inTxn(t, s, func(d DB) { // so that there is a namespace, and something to take the place of
 		for _, key := range []string{"z", "l"} {
-			must(t, d.SetString([]byte(key), Key{}, []byte("x"), 0))
+			must(t, d.SetString([]byte(key), &Key{}, []byte("x"), 0))
 		}
 	})
 	inside(s).StageFrom(100)

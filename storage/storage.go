@@ -13,6 +13,7 @@ import (
 	"errors"
 
 	"kedis/storage/engine"
+	"kedis/storage/touches"
 )
 
 // Errors that commands turn into replies.
@@ -36,6 +37,7 @@ var (
 type (
 	Log       = engine.Log
 	Mode      = engine.Mode
+	Touches   = engine.Touches
 	Savepoint = engine.Savepoint
 	View      = engine.View
 	Iterator  = engine.Iterator
@@ -63,6 +65,13 @@ const (
 	PrefetchBatch = engine.PrefetchBatch
 )
 
+// The accesses that are noted.
+const (
+	TouchesNothing = engine.TouchesNothing
+	TouchesNew     = engine.TouchesNew
+	TouchesAll     = engine.TouchesAll
+)
+
 // PersistedIn is engine.PersistedIn.
 func PersistedIn(directory string) (position int64, log uint64, err error) {
 	return engine.PersistedIn(directory)
@@ -77,8 +86,10 @@ type Options struct {
 // Store is an open data directory.
 type Store struct {
 	*engine.Store
-	limits Limits
-	hashes expiringSpaces
+	// Touches are notes of how keys are used, as far as somebody asks for them.
+	Touches touches.Notes
+	limits  Limits
+	hashes  expiringSpaces
 }
 
 // Open opens a data directory, or makes one: see engine.Open.

@@ -58,14 +58,16 @@ func StringEncoding(m *layout.Metadata) string {
 
 // SetString makes a key a string, whatever it was; old is what Lookup found. An expireMs of 0 is
 // none.
-func (d DB) SetString(key []byte, old Key, value []byte, expireMs int64) error {
-	return d.Save(key, old, layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: value, ExpireMs: expireMs})
+func (d DB) SetString(key []byte, old *Key, value []byte, expireMs int64) error {
+	next := layout.Metadata{Type: layout.String, Encoding: layout.Plain, Value: value, ExpireMs: expireMs}
+	return d.save(key, old, &next)
 }
 
 // saveRaw stores what a command made of a string, or of a missing one, as Redis does: without
 // looking for a shorter form. The expiry stays.
-func (d DB) saveRaw(key []byte, old Key, value []byte) error {
-	return d.Save(key, old, layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: value, ExpireMs: old.ExpireMs})
+func (d DB) saveRaw(key []byte, old *Key, value []byte) error {
+	next := layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: value, ExpireMs: old.ExpireMs}
+	return d.save(key, old, &next)
 }
 
 // unshare is for a command that turned out to change nothing of a string. Redis has given it its
@@ -104,7 +106,7 @@ func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
 		return 0, err
 	}
 	if !k.Exists {
-		err = d.SetString(key, k, suffix, 0)
+		err = d.SetString(key, &k, suffix, 0)
 		d.Notify(keyevent.Append, key)
 		return len(suffix), err
 	}
@@ -117,7 +119,7 @@ func (d DB) Append(key, suffix []byte, limit int64) (int, error) {
 		return 0, err
 	}
 	buffer.Copy(value[len(k.Value):], suffix)
-	err = d.saveRaw(key, k, value)
+	err = d.saveRaw(key, &k, value)
 	d.Notify(keyevent.Append, key)
 	return length, err
 }
@@ -139,7 +141,7 @@ func (d DB) SetRange(key []byte, offset int64, written []byte, limit int64) (int
 		return 0, err
 	}
 	buffer.Copy(value[offset:], written)
-	err = d.saveRaw(key, k, value)
+	err = d.saveRaw(key, &k, value)
 	d.Notify(keyevent.SetRange, key)
 	return len(value), err
 }
@@ -163,7 +165,7 @@ func (d DB) Increment(key []byte, delta int64) (int64, error) {
 	}
 	t := d.txn
 	t.scratch.draft = number.AppendInt(t.scratch.draft[:0], sum)
-	err = d.SetString(key, k, t.scratch.draft, k.ExpireMs)
+	err = d.SetString(key, &k, t.scratch.draft, k.ExpireMs)
 	d.Notify(keyevent.IncrBy, key)
 	return sum, err
 }
@@ -190,7 +192,7 @@ func (d DB) IncrementFloat(key, delta []byte) ([]byte, error) {
 	}
 	t := d.txn
 	t.scratch.draft = sum.Append(t.scratch.draft[:0])
-	err = d.SetString(key, k, t.scratch.draft, k.ExpireMs)
+	err = d.SetString(key, &k, t.scratch.draft, k.ExpireMs)
 	d.Notify(keyevent.IncrByFloat, key)
 	return t.scratch.draft, err
 }

@@ -208,7 +208,7 @@ func stringStep(t *testing.T, d DB, m stringModel, random *rand.Rand) {
 		value, expireMs := fmt.Sprint(random.IntN(200)), []int64{0, 500, 2000}[random.IntN(3)]
 		old, err := d.Lookup(key)
 		must(t, err)
-		must(t, d.SetString(key, old, []byte(value), expireMs))
+		must(t, d.SetString(key, &old, []byte(value), expireMs))
 		m[name] = modelString{value: value, expireMs: expireMs}
 		if expireMs == 500 {
 			delete(m, name) // it has expired; whatever comes next finds that
@@ -309,7 +309,7 @@ func TestIncrementFloat(t *testing.T) {
 		set := func(value string) {
 			old, err := d.Lookup([]byte("f"))
 			must(t, err)
-			must(t, d.SetString([]byte("f"), old, []byte(value), 5000))
+			must(t, d.SetString([]byte("f"), &old, []byte(value), 5000))
 		}
 		for _, c := range []struct {
 			value, delta, sum string
@@ -366,7 +366,7 @@ func TestUnchangedStrings(t *testing.T) {
 				})
 		},
 	} {
-		inTxn(t, s, func(d DB) { must(t, d.SetString(key, Key{}, []byte("abc"), 0)) })
+		inTxn(t, s, func(d DB) { must(t, d.SetString(key, &Key{}, []byte("abc"), 0)) })
 		txn := s.NewTxn()
 		for _, wantsWrite := range []bool{true, false} {
 			savepoint := begin(txn, Mode{Writing: true}, 1000, 0)
@@ -386,10 +386,10 @@ func TestLargeStringsSpendTheBudget(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20))
 	large := bytes.Repeat([]byte("x"), 20<<20)
 	key := []byte("k")
-	inTxn(t, s, func(d DB) { must(t, d.SetString(key, Key{}, large, 0)) })
+	inTxn(t, s, func(d DB) { must(t, d.SetString(key, &Key{}, large, 0)) })
 	txn := s.NewTxn()
 	for name, f := range map[string]func(d DB) error{
-		"set":      func(d DB) error { return d.SetString([]byte("new"), Key{}, large, 0) },
+		"set":      func(d DB) error { return d.SetString([]byte("new"), &Key{}, large, 0) },
 		"append":   func(d DB) error { _, err := d.Append(key, key, 1<<30); return err },
 		"setrange": func(d DB) error { _, err := d.SetRange([]byte("new"), 20<<20, key, 1<<30); return err },
 		"setbit":   func(d DB) error { _, err := d.SetBit([]byte("new"), 20<<23, 1); return err },

@@ -3,6 +3,7 @@ package storage
 import (
 	"kedis/storage/engine"
 	"kedis/storage/layout"
+	"kedis/storage/touches"
 )
 
 // Txn is a transaction, in which databases are looked at as keys and values. It belongs to one
@@ -10,6 +11,7 @@ import (
 type Txn struct {
 	engine.Txn
 	limits  *Limits
+	touches *touches.Notes
 	hashes  *expiringSpaces
 	scratch scratch
 	pool    keyPool
@@ -39,7 +41,7 @@ const largeBuffer = 1 << 20
 
 // NewTxn makes a transaction. It can be used again and again, after Reset.
 func (s *Store) NewTxn() *Txn {
-	t := &Txn{limits: &s.limits, hashes: &s.hashes}
+	t := &Txn{limits: &s.limits, touches: &s.Touches, hashes: &s.hashes}
 	t.Init(s.Store)
 	return t
 }

@@ -128,6 +128,9 @@ type Config struct {
 	MemoryTier      Value[Share]
 	CleanCacheShare Int // percent of MemoryTier
 	GenerationBytes Bytes
+	MaxmemoryPolicy Value[MaxmemoryPolicy]
+	LFULogFactor    Int
+	LFUDecayTime    Int // minutes; 0: frequencies don't fall
 
 	// RocksDB
 	RocksDBBlockCache            Value[Share]
@@ -257,6 +260,29 @@ const (
 	FsyncAlways
 	FsyncNo
 )
+
+// MaxmemoryPolicy is what Redis evicts, which Kedis doesn't, and so what is noted of accesses to keys.
+type MaxmemoryPolicy int
+
+// The order is that of the names in Redis's error texts.
+const (
+	VolatileLRU MaxmemoryPolicy = iota
+	VolatileLFU
+	VolatileRandom
+	VolatileTTL
+	AllKeysLRU
+	AllKeysLFU
+	AllKeysRandom
+	NoEviction
+)
+
+// NotesAccesses reports whether it has to be known when keys were accessed, or how often.
+func (p MaxmemoryPolicy) NotesAccesses() bool {
+	return p == VolatileLRU || p == AllKeysLRU || p.NotesFrequencies()
+}
+
+// NotesFrequencies reports whether it has to be known how often keys are accessed.
+func (p MaxmemoryPolicy) NotesFrequencies() bool { return p == VolatileLFU || p == AllKeysLFU }
 
 // Refusal is an error that a client is told word for word, after "ERR ".
 type Refusal string

@@ -73,8 +73,6 @@ func withoutEviction() []*option {
 		[]*option{
 			inert("maxmemory-samples", integer(1, mostInt, ""), "5", live, never),
 			inert("maxmemory-eviction-tenacity", integer(0, 100, ""), "10", live, never),
-			inert("lfu-log-factor", integer(0, mostInt, ""), "10", live, never),
-			inert("lfu-decay-time", integer(0, mostInt, "minutes"), "1", live, never),
 			inert("active-defrag-ignore-bytes", size(1, unlimited), "100mb", live, defrag),
 			inert(defrags, integer(0, 1000, "percent"), "10", live, defrag),
 			inert("active-defrag-threshold-upper", integer(0, 1000, "percent"), "100", live, defrag),
@@ -179,8 +177,6 @@ func (c *Config) fixed() []*option {
 	return []*option{
 		fixed("maxmemory", "0", "the data is on disk; see memory-tier and rocksdb-block-cache for what memory is used",
 			"There is no limit on the data's size."),
-		fixed("maxmemory-policy", "noeviction", "Kedis never evicts keys",
-			"Keys are never evicted."),
 		fixed("maxmemory-clients", "0", "clients are disconnected by client-output-buffer-limit and client-query-buffer-limit only",
 			"There is no limit on what all clients take together."),
 		fixed("activedefrag", "no", "memory is not defragmented", "Memory is not defragmented."),

@@ -338,6 +338,16 @@ func (c *Config) memoryTier(memory int64) []*option {
 			a quarter of what memory-tier has for recent writes, if that is less (but at least 1mb). From half
 			of rocksdb-write-buffer-size on they go there as table files, and stay in memory as copies until
 			the next have done so.`),
+		row("maxmemory-policy", &c.MaxmemoryPolicy, choice[MaxmemoryPolicy]("volatile-lru", "volatile-lfu", "volatile-random",
+			"volatile-ttl", "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction"), "noeviction", live,
+			`Keys are never evicted, but as in Redis this says what is noted of accesses to them: with an lru policy when each key was
+			accessed last (OBJECT IDLETIME), with an lfu policy how often it is (OBJECT FREQ, redis-cli --hotkeys). With the others the
+			first OBJECT IDLETIME begins to note times. Notes take at most a 64th of memory-tier, 8 bytes for each key; what they have
+			no room for is told of as used as lately as the least of those that they have. A restart forgets them.`),
+		row("lfu-log-factor", &c.LFULogFactor, integer(0, mostInt, ""), "10", live,
+			"How slowly OBJECT FREQ grows: from 5 on, an access adds 1 in one of so many cases times what it is above 5."),
+		row("lfu-decay-time", &c.LFUDecayTime, integer(0, mostInt, "minutes"), "1", live,
+			"After how long without an access OBJECT FREQ falls by 1. 0 is never."),
 	}
 }
 

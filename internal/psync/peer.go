@@ -15,6 +15,9 @@ type Replica struct {
 	Old      bool   // asked with SYNC: never acknowledges
 	NoKeys   bool   // wants a snapshot without keys
 
+	// Acknowledges says that one REPLCONF GETACK has it acknowledge each commit for a while.
+	Acknowledges bool
+
 	NoFunctions bool   // wants a snapshot without libraries of functions
 	ID          string // the history that it knows
 	From        int64  // the first byte of the stream that it lacks

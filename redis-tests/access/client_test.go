@@ -123,7 +123,7 @@ func TestDeletedUser(t *testing.T) {
 	}
 }
 
-// TestLostRights disconnects who watches or follows, and may no longer.
+// TestLostRights disconnects who watches, is told of keys, or follows, and may no longer.
 func TestLostRights(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	c := server.MustDial(t)
@@ -136,6 +136,18 @@ func TestLostRights(t *testing.T) {
 	}
 	must(t, c, "acl", "setuser", "alice", "-monitor")
 	for last := ""; last != "closed"; last = reply(t, watcher) {
+	}
+	cached := as(t, server, "alice")
+	must(t, cached, "hello", "3")
+	must(t, cached, "client", "tracking", "on", "bcast", "prefix", "k")
+	must(t, c, "acl", "setuser", "alice", "resetkeys", "-client", "+client|tracking")
+	must(t, c, "set", "k", "v")
+	if got := reply(t, cached); !strings.Contains(got, "invalidate") {
+		t.Errorf("a client that is told of all keys with a prefix gets %s", got)
+	}
+	must(t, c, "acl", "setuser", "alice", "-client|tracking")
+	if got := reply(t, cached); got != "closed" {
+		t.Errorf("a client that may not be told of them any longer gets %s", got)
 	}
 	must(t, c, "acl", "setuser", "copier", "on", "nopass", "+psync", "+replconf", "+ping")
 	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masteruser", "copier", "--masterauth", "x")

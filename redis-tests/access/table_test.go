@@ -154,7 +154,7 @@ func TestEveryCommand(t *testing.T) {
 	commands := commandsOf(t, oracle, underTest)
 	for _, name := range slices.Sorted(maps.Keys(commands)) {
 		c := commands[name]
-		for range 60 {
+		for range 60 * *scale {
 			try(c.words(random), false)
 		}
 	}
@@ -189,7 +189,7 @@ func TestRules(t *testing.T) {
 	for _, category := range must(t, oracle, "acl", "cat").Strings() {
 		categories = append(categories, "@"+category)
 	}
-	for round := range 150 {
+	for round := range 150 * *scale {
 		user := "user" + strconv.Itoa(round%10)
 		rules := make([]string, 1+random.IntN(6))
 		for i := range rules {

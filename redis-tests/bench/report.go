@@ -21,13 +21,15 @@ func (r *report) writeTable(path string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n\n`%s`, %s in turns, %s in all, %s.\n\n", r.title, strings.ReplaceAll(r.versions, "\n", "\n\n"),
 		r.flags, r.rounds, r.took.Round(time.Second), time.Now().UTC().Format(time.DateOnly))
-	b.WriteString("| | depth | " + r.measured + "/s | Redis/s | ratio | spread | wanted | p50 ms | p99 ms | Redis p99 ms | left s | Redis left s |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| | depth | " + r.measured + "/s | Redis/s | ratio | spread | wanted | p50 ms | p99 ms | Redis p99 ms | processor us | Redis us | left s | Redis left s |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, result := range r.results {
 		least, most := result.spread()
-		fmt.Fprintf(&b, "| %s | %d | %.0f | %.0f | **%.2f** | %.2f–%.2f | %.1f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", result.name, result.depth,
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %.0f | **%.2f** | %.2f–%.2f | %.1f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", result.name, result.depth,
 			median(result.rates(0)), median(result.rates(1)), result.ratio(), least, most, result.target,
 			middle(result.samples[0], func(s sample) float64 { return s.p50 }), middle(result.samples[0], func(s sample) float64 { return s.p99 }),
-			middle(result.samples[1], func(s sample) float64 { return s.p99 }), meanLeft(result.samples[0]), meanLeft(result.samples[1]))
+			middle(result.samples[1], func(s sample) float64 { return s.p99 }),
+			middle(result.samples[0], func(s sample) float64 { return s.processor }), middle(result.samples[1], func(s sample) float64 { return s.processor }),
+			meanLeft(result.samples[0]), meanLeft(result.samples[1]))
 	}
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"os/exec"
@@ -235,6 +234,7 @@ func (p *plan) withData(request []string) []string {
 type sample struct {
 	rate                float64 // requests/s
 	p50, p95, p99, most float64 // ms
+	processor           float64 // us of the server's, for each request
 	left                float64 // seconds of processors that were used afterwards
 }
 
@@ -252,15 +252,21 @@ func (p *plan) benchmark(port int, arguments ...string) (sample, error) {
 	return parse(output)
 }
 
-// parse reads the last row of redis-benchmark's CSV: the rows before it are for what it does to prepare.
+// figures is how many columns of redis-benchmark's CSV are figures: requests/s, the mean, the least, p50, p95, p99 and the most ms.
+const figures = 7
+
+// parse reads the last row of redis-benchmark's CSV: the rows before it are for what it does to prepare. The title in front is the request as
+// it is, quotes included.
 func parse(output []byte) (sample, error) {
-	rows, err := csv.NewReader(bytes.NewReader(output)).ReadAll()
-	if err != nil || len(rows) < 2 || len(rows[len(rows)-1]) < 8 {
-		return sample{}, fmt.Errorf("redis-benchmark printed %q (%v)", output, err)
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	columns := strings.Split(strings.Trim(lines[len(lines)-1], `"`), `","`)
+	if len(lines) < 2 || len(columns) <= figures {
+		return sample{}, fmt.Errorf("redis-benchmark printed %q", output)
 	}
 	var s sample
-	row := rows[len(rows)-1]
-	for column, field := range map[int]*float64{1: &s.rate, 4: &s.p50, 5: &s.p95, 6: &s.p99, 7: &s.most} {
+	row := columns[len(columns)-figures:]
+	for column, field := range map[int]*float64{0: &s.rate, 3: &s.p50, 4: &s.p95, 5: &s.p99, 6: &s.most} {
+		var err error
 		if *field, err = strconv.ParseFloat(row[column], 64); err != nil {
 			return sample{}, fmt.Errorf("redis-benchmark printed %q: %w", output, err)
 		}
@@ -295,7 +301,8 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 	default:
 		r.target = t[0]
 	}
-	arguments := []string{"-P", strconv.Itoa(depth), "-n", strconv.Itoa(max(1000, int(w.share(depth)*float64(p.ordinary(depth)))))}
+	requests := max(100, int(w.share(depth)*float64(p.ordinary(depth))))
+	arguments := []string{"-P", strconv.Itoa(depth), "-n", strconv.Itoa(requests)}
 	if w.keys > 0 {
 		arguments = append(arguments, "-r", strconv.Itoa(w.keys))
 	}
@@ -311,15 +318,24 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 			if err := p.begin(w, c, round); err != nil {
 				return r, err
 			}
+			before, err := launch.ProcessorTime(c.process())
+			if err != nil {
+				return r, err
+			}
 			s, err := p.benchmark(c.port(), arguments...)
 			if err != nil {
 				return r, err
 			}
+			after, err := launch.ProcessorTime(c.process())
+			if err != nil {
+				return r, err
+			}
+			s.processor = float64((after - before).Microseconds()) / float64(requests)
 			if s.left, err = rest(); err != nil {
 				return r, err
 			}
-			fmt.Fprintf(raw, "%s depth %d round %d %s: %.0f requests/s, p50 %.3f p95 %.3f p99 %.3f max %.3f ms, %.2f s of processors left\n",
-				w.name, depth, round, c.name, s.rate, s.p50, s.p95, s.p99, s.most, s.left)
+			fmt.Fprintf(raw, "%s depth %d round %d %s: %.0f requests/s, p50 %.3f p95 %.3f p99 %.3f max %.3f ms, %.2f us of the server's processor each, %.2f s of processors left\n",
+				w.name, depth, round, c.name, s.rate, s.p50, s.p95, s.p99, s.most, s.processor, s.left)
 			if round > 0 {
 				r.samples[i] = append(r.samples[i], s)
 			}

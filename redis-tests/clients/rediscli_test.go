@@ -55,6 +55,7 @@ func TestRedisCLI(t *testing.T) {
 	t.Run("same", func(t *testing.T) { sameOnBoth(t, redis, kedis) })
 	t.Run("rdb", func(t *testing.T) { loadsWhatIsFetched(t, kedis) })
 	t.Run("replica", func(t *testing.T) { printsTheStream(t, kedis) })
+	t.Run("hot keys", func(t *testing.T) { findsHotKeys(t, kedis) })
 	t.Run("latency", func(t *testing.T) {
 		output, ok := redisCLI(t, kedis, nil, "-i", "0.2", "--latency")
 		if !ok || !regexp.MustCompile(`^\d+ \d+ \d+\.\d+ \d+\n$`).MatchString(output) {
@@ -78,6 +79,25 @@ func sameOnBoth(t *testing.T, redis, kedis *launch.Server) {
 		if !ok || !strings.Contains(have, line) {
 			t.Errorf("--memkeys doesn't say %s: %s", line, have)
 		}
+	}
+}
+
+// findsHotKeys: --hotkeys lists the keys that are accessed most often, in their order, when maxmemory-policy has accesses counted.
+func findsHotKeys(t *testing.T, kedis *launch.Server) {
+	if output, ok := redisCLI(t, kedis, nil, "config", "set", "maxmemory-policy", "allkeys-lfu"); !ok {
+		t.Fatal(output)
+	}
+	warm := bytes.Repeat(resp.AppendRequest(nil, "GET", "key:7"), 100)
+	hot := bytes.Repeat(resp.AppendRequest(nil, "HGET", "hash", "11"), 10000)
+	if output, ok := redisCLI(t, kedis, slices.Concat(warm, hot), "--pipe"); !ok {
+		t.Fatal(output)
+	}
+	output, ok := redisCLI(t, kedis, nil, "--hotkeys")
+	if !ok || !regexp.MustCompile(`summary[^\"]*keys in the keyspace!\nhot key found with counter: \d+\tkeyname: "hash"\nhot key .*"key:7"\n`).MatchString(output) {
+		t.Error(output)
+	}
+	if output, ok := redisCLI(t, kedis, nil, "config", "set", "maxmemory-policy", "noeviction"); !ok {
+		t.Fatal(output)
 	}
 }
 

@@ -179,6 +179,7 @@ redis.register_function('writes', function() redis.call('set', 'a', 'unseen') wh
 			begin("FCALL", "writes", "0")
 		}
 	}
+	expect("-UNKILLABLE", "SCRIPT", "KILL")
 	expect("-BUSY", "FUNCTION", "DELETE", "long")
 	server.Kill()
 	restarted, err := server.Restart()

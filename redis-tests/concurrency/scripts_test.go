@@ -195,6 +195,7 @@ func TestLongScript(t *testing.T) {
 			last = begin("redis.call('set', KEYS[1], 'unseen') while true do end", "a")
 		}
 	}
+	expect("-UNKILLABLE", "FUNCTION", "KILL")
 	server.Kill()
 	select {
 	case got := <-last:

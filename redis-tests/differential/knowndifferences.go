@@ -74,6 +74,18 @@ var knownDifferences = []known{
 	{[]string{"command|getkeysandflags"}, "some 7.2 say that SINTERSTORE overwrites, which it does", func(x *exchange) bool { return strings.EqualFold(x.line[2], "sinterstore") && bothArrays(x) }},
 }
 
+// What replies to single requests don't show differs only in the following, which the tests that are named let pass.
+//
+//   - A key of another type that SORT, ZUNIONSTORE and their kin overwrite with what clients wait for: Kedis serves them. Redis and Valkey wake
+//     nobody then, up to the newest, and the clients wait on beside a list that has elements. (scripts/blocking.txt; TestWaitingClients has no such)
+//   - A request that fails leaves no events. In Redis it may have told of missing keys (keymiss) before it found the error. (redis-tests/events)
+//   - XREAD looks for a missing key once. 7.0 tells of it (keymiss) once or twice, as the words are. (redis-tests/events)
+//   - SWAPDB has clients with caches forget everything. In Redis and Valkey nobody is told, and answers are of the other database. (redis-tests/events)
+//   - While a script runs for long, BUSY is for those who need its keys, or all databases: also for WATCH, which Redis lets pass, and for EXEC
+//     instead of the requests that are queued. (docs/scripts.md)
+//   - QUIT closes the connection after CLIENT REPLY OFF, too. Redis and Valkey close it behind a reply, which isn't sent then, so it stays
+//     open, and nothing is executed any more. (server, TestQuitWithoutReply)
+
 // equalAfterAWhile repeats the request for as long as servers may take to remove what is expired.
 func equalAfterAWhile(x *exchange) bool {
 	return x.ask != nil && x.driver.eventually(func() bool {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,7 +77,7 @@ func (c *cachingClient) readSome() error {
 			}
 		}
 		replies, err := c.next()
-		if err != nil {
+		if err != nil || replies.IsError() { // a replica may be loading
 			return err
 		}
 		for i, request := range requests {
@@ -96,8 +97,11 @@ func (c *cachingClient) readSome() error {
 
 // keep takes up a reply. What the client changes itself it forgets without being told.
 func (c *cachingClient) keep(request []string, reply resp.Reply) {
-	if request[0] == "set" {
+	switch {
+	case request[0] == "set":
 		c.drop([]string{request[1]})
+		return
+	case reply.IsError(): // a replica may be loading
 		return
 	}
 	c.cache[resp.Line(request)] = reply.String()
@@ -155,20 +159,30 @@ var trackingOptions = []string{"", "bcast", "bcast prefix key: prefix list: pref
 // TestNoStaleAnswers has caching clients read while others write. When all is quiet, nothing that a client still keeps is old.
 func TestNoStaleAnswers(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
-	t.Run("primary", func(t *testing.T) { checkCaches(t, primary, primary, false) })
-	t.Run("with FLUSHALL", func(t *testing.T) { checkCaches(t, primary, primary, true) })
+	t.Run("primary", caching{writes: primary, reads: primary}.check)
+	t.Run("with FLUSHALL", caching{writes: primary, reads: primary, flushes: true}.check)
 	replica := launch.ForTest(t, launch.MustUnderTest(t), "--replicaof", fmt.Sprint("127.0.0.1 ", primary.Port))
-	t.Run("replica", func(t *testing.T) { checkCaches(t, primary, replica, false) })
+	t.Run("replica", caching{writes: primary, reads: replica}.check)
+	t.Run("replica with FLUSHALL", caching{writes: primary, reads: replica, flushes: true}.check)
+	other := launch.ForTest(t, launch.MustUnderTest(t))
+	t.Run("replica that changes its primary", caching{writes: primary, reads: replica, other: other}.check)
 }
 
-func checkCaches(t *testing.T, writes, reads *launch.Server, flushes bool) {
+// caching is a way in which data changes under clients that keep what they have read.
+type caching struct {
+	writes, reads *launch.Server
+	flushes       bool
+	other         *launch.Server // not nil: reads follows this one in between, which has other data, so that each change is a full synchronization
+}
+
+func (k caching) check(t *testing.T) {
 	const clients, phases = 100, 3
 	first := seed.Of(t)
-	makeLarge(t, writes.MustDial(t))
+	makeLarge(t, k.writes.MustDial(t))
 	all := make([]*cachingClient, clients)
 	for i := range all {
-		all[i] = &cachingClient{Connection: reads.MustDial(t), random: rand.New(rand.NewPCG(first, uint64(i))), cache: map[string]string{},
-			writes: reads == writes}
+		all[i] = &cachingClient{Connection: k.reads.MustDial(t), random: rand.New(rand.NewPCG(first, uint64(i))), cache: map[string]string{},
+			writes: k.reads == k.writes}
 		for _, line := range []string{"hello 3", "client tracking on " + trackingOptions[i%len(trackingOptions)]} {
 			if _, err := all[i].Must(strings.Fields(line)...); err != nil {
 				t.Fatal(err)
@@ -176,19 +190,35 @@ func checkCaches(t *testing.T, writes, reads *launch.Server, flushes bool) {
 		}
 	}
 	for phase := range uint64(phases) {
-		change(t, writes, all, first+phase, flushes)
-		compareCaches(t, reads.MustDial(t), all)
+		k.change(t, all, first+phase)
+		if k.reads != k.writes {
+			caughtUp(t, k.writes, k.reads)
+		}
+		compareCaches(t, k.reads.MustDial(t), all)
+	}
+	if k.other != nil {
+		if reply, err := k.other.MustDial(t).Must("info", "stats"); err != nil || strings.Contains(string(reply.Text), "\r\nsync_full:0\r\n") {
+			t.Errorf("%v: it never followed the other server: %s", err, reply.Text)
+		}
 	}
 }
 
 // change has clients read while others write.
-func change(t *testing.T, server *launch.Server, clients []*cachingClient, seed uint64, flushes bool) {
+func (k caching) change(t *testing.T, clients []*cachingClient, seed uint64) {
 	t.Helper()
-	const writers, rounds, changes = 4, 15, 100
+	const writers, rounds, changes = 4, 10, 100
 	var busy sync.WaitGroup
+	var writing atomic.Int32
+	writing.Store(writers)
+	if k.other != nil {
+		busy.Go(func() { k.follow(t, rand.New(rand.NewPCG(seed, 0))) })
+	}
 	for _, c := range clients {
 		busy.Go(func() {
-			for range rounds {
+			for round := 0; round < rounds || writing.Load() > 0; round++ {
+				if round > rounds { // the writers have to come to their end
+					time.Sleep(10 * time.Millisecond)
+				}
 				if err := c.readSome(); err != nil {
 					t.Error(err)
 					return
@@ -197,10 +227,15 @@ func change(t *testing.T, server *launch.Server, clients []*cachingClient, seed 
 		})
 	}
 	for i := range writers {
+		server := k.writes
+		if k.other != nil && i%2 == 1 {
+			server = k.other
+		}
 		connection, random := server.MustDial(t), rand.New(rand.NewPCG(seed, uint64(len(clients)+i)))
 		busy.Go(func() {
+			defer writing.Add(-1)
 			for range changes {
-				if err := write(connection, random, flushes); err != nil {
+				if err := write(connection, random, k.flushes); err != nil {
 					t.Error(err)
 					return
 				}
@@ -210,6 +245,42 @@ func change(t *testing.T, server *launch.Server, clients []*cachingClient, seed 
 	busy.Wait()
 	if t.Failed() {
 		t.FailNow()
+	}
+}
+
+// follow has the replica follow the other server, while it is read and both are written to, and then the first one again.
+func (k caching) follow(t *testing.T, random *rand.Rand) {
+	c := k.reads.MustDial(t)
+	for _, primary := range []*launch.Server{k.other, k.writes} {
+		if _, err := c.Must("replicaof", "127.0.0.1", fmt.Sprint(primary.Port)); err != nil {
+			t.Error(err)
+			return
+		}
+		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
+	}
+}
+
+// caughtUp waits until a replica has all of its primary's data.
+func caughtUp(t *testing.T, primary, replica *launch.Server) {
+	t.Helper()
+	asked, follower := primary.MustDial(t), replica.MustDial(t)
+	offset := func(c *resp.Connection, field string) string {
+		reply, err := c.Must("info", "replication")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, behind, _ := strings.Cut(string(reply.Text), "\r\n"+field+":")
+		value, _, _ := strings.Cut(behind, "\r\n")
+		return value
+	}
+	for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if offset(follower, "master_link_status") == "up" && offset(follower, "slave_repl_offset") == offset(asked, "master_repl_offset") &&
+			offset(follower, "master_port") == fmt.Sprint(primary.Port) {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatal("the replica lags behind")
+		}
 	}
 }
 
@@ -362,5 +433,20 @@ func TestFullSynchronizationEmptiesCaches(t *testing.T) {
 	reply, err := c.Must("get", "k")
 	if err != nil || string(reply.Text) != "primary's" {
 		t.Errorf("%v: %s", err, reply)
+	}
+}
+
+// TestSwappedDatabasesEmptyCaches: what a client has read is another database's afterwards.
+func TestSwappedDatabasesEmptyCaches(t *testing.T) {
+	server := launch.ForTest(t, launch.MustUnderTest(t))
+	control, c := server.MustDial(t), track(t, server)
+	if _, err := c.Must("get", "k"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.Must("swapdb", "0", "1"); err != nil {
+		t.Fatal(err)
+	}
+	if message, err := c.Read(); err != nil || message.Kind != resp.Push || message.Elements[1].Kind != resp.Null {
+		t.Fatalf("%v: told %s", err, message)
 	}
 }

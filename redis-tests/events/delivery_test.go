@@ -191,8 +191,8 @@ func TestReplicasTell(t *testing.T) {
 	}
 }
 
-// unpredictable are commands of the generator whose effects depend on chance or time, or that end the comparison. XREAD is, since 7.0
-// looks for a missing key once or twice, as its words are, and 7.2 makes a consumer where 7.0 does not yet.
+// unpredictable are commands of the generator whose effects depend on chance or time, or that end the comparison. XREAD is, for
+// what knowndifferences.go says of it, and 7.2 makes a consumer where 7.0 does not yet.
 var unpredictable = []string{"spop", "sort", "sort_ro", "reset", "hello", "debug", "client", "config", "auth", "latency", "slowlog", "quit",
 	"expire", "pexpire", "expireat", "pexpireat", "psetex", "setex", "getex", "restore", "multi", "exec", "discard", "watch", "wait", "pfdebug", "xread",
 	"xreadgroup", "xclaim", "xautoclaim"}

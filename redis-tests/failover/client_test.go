@@ -52,6 +52,28 @@ func (c *crowd) end() {
 	c.running.Wait()
 }
 
+// readAll reads every object from the primary, when all is over.
+func (c *crowd) readAll(t *testing.T) {
+	t.Helper()
+	connection, err := resp.Dial(*c.address.Load(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangUp(connection)
+	for _, read := range []kind{get, list, getBoth} {
+		for number := range objects {
+			if !c.operate(clients, connection, input{kind: read, object: object(read, number)}) {
+				t.Fatal("the primary answers with an error at last")
+			}
+		}
+	}
+}
+
+// object is the name of one of those that a kind of operations is for.
+func object(of kind, number int) string {
+	return fmt.Sprintf("%s%d", [...]string{"register", "list", "pair"}[of/2], number)
+}
+
 // work sends one request after the other to whom it takes for the primary. It stays with a connection as
 // long as that answers, also when another server is the primary by then.
 func (c *crowd) work(id int, random *rand.Rand) {
@@ -101,8 +123,7 @@ func hangUp(c *resp.Connection) {
 
 func (c *crowd) choose(random *rand.Rand) input {
 	i := input{kind: kind(random.IntN(6))}
-	family := i.kind / 2
-	i.object = fmt.Sprintf("%s%d", [...]string{"register", "list", "pair"}[family], random.IntN(objects))
+	i.object = object(i.kind, random.IntN(objects))
 	if i.writes() {
 		c.mu.Lock()
 		c.values++

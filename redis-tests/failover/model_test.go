@@ -34,8 +34,39 @@ type output struct {
 
 func (i input) writes() bool { return i.kind == set || i.kind == push || i.kind == setBoth }
 
-// model is one server that never fails. Objects are independent of each other. A write of which nothing
-// is known is an operation without an end: it may have happened at any time, or never.
+// bounded gives the writes of which nothing was known an end, without which a long history can't be
+// checked: the values differ, and all objects were read at last. A write that somebody has seen had
+// happened by then. One that nobody ever saw has either not happened or made no difference.
+func bounded(history []porcupine.Operation) (known []porcupine.Operation) {
+	type value struct{ object, text string }
+	seen := map[value]int64{} // when the first read that shows it had ended
+	for _, o := range history {
+		in := o.Input.(input)
+		if in.writes() {
+			continue
+		}
+		for text := range strings.FieldsSeq(o.Output.(output).text) {
+			v := value{in.object, text}
+			if first, found := seen[v]; !found || o.Return < first {
+				seen[v] = o.Return
+			}
+		}
+	}
+	for _, o := range history {
+		if o.Output.(output).unknown {
+			in := o.Input.(input)
+			end, found := seen[value{in.object, in.value}]
+			if !found {
+				continue
+			}
+			o.Return = end
+		}
+		known = append(known, o)
+	}
+	return known
+}
+
+// model is one server that never fails. Objects are independent of each other.
 var model = porcupine.Model{
 	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
 		byObject := map[string]int{}

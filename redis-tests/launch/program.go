@@ -36,6 +36,7 @@ const (
 type Program struct {
 	Line    []string // what to run; options follow
 	IsRedis bool     // a redis-server or a descendant of it, and not Kedis
+	Host    string   // where it listens; empty: 127.0.0.1
 }
 
 // debugOptions make a server answer DEBUG, as the tests need it.

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -101,9 +102,10 @@ func (p Program) begin(port int, directory string, options []string) (*Server, e
 	if p.IsRedis {
 		defaults = slices.Concat(defaults, redisOptions)
 	}
-	placed := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", directory}
+	host := cmp.Or(p.Host, "127.0.0.1")
+	placed := []string{"--bind", host, "--port", strconv.Itoa(port), "--dir", directory}
 	line := slices.Concat(p.Line, placed, defaults, options)
-	s := &Server{Program: p, Port: port, Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Directory: directory, Options: options,
+	s := &Server{Program: p, Port: port, Address: net.JoinHostPort(host, strconv.Itoa(port)), Directory: directory, Options: options,
 		command: exec.Command(line[0], line[1:]...), output: new(output), exited: make(chan struct{})}
 	s.command.Dir = directory
 	s.command.Stdout, s.command.Stderr = s.output, s.output

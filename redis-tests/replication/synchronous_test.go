@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,6 +99,37 @@ func TestRepliesWaitForReplicas(t *testing.T) {
 	}
 }
 
+// TestAskedOnce: a Kedis that was asked for an acknowledgement is not asked again for each write, a Redis is.
+func TestAskedOnce(t *testing.T) {
+	const writes, getAck = 200, len("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n")
+	for name, program := range map[string]launch.Program{"Kedis": launch.MustUnderTest(t), "Redis": launch.MustOracle(t)} {
+		t.Run(name, func(t *testing.T) {
+			primary, _ := synchronized(t, program)
+			c := primary.MustDial(t)
+			do(t, c, "SELECT", "1")
+			do(t, c, "SET", "key", "value")
+			before := positionOf(t, primary)
+			for range writes {
+				do(t, c, "SET", "key", "value")
+			}
+			asked := (positionOf(t, primary) - before - writes*len("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n")) / getAck
+			if often := asked > writes/2; often != (name == "Redis") {
+				t.Errorf("asked %d times for %d writes", asked, writes)
+			}
+		})
+	}
+}
+
+// positionOf is how far a server's log is.
+func positionOf(t *testing.T, s *launch.Server) int {
+	t.Helper()
+	position, err := strconv.Atoi(info(t, s, "master_repl_offset"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return position
+}
+
 // blockedClients waits until so many clients of a server are blocked.
 func blockedClients(t *testing.T, s *launch.Server, number int) {
 	t.Helper()
@@ -148,6 +180,119 @@ func TestUnknownOutcome(t *testing.T) {
 	expect(t, c, "-NOREPLICAS Not enough replicas are connected to acknowledge the write.", "SET", "a", "4")
 	expect(t, c, "+OK", "CLIENT", "REPLICAS", "DEFAULT")
 	expect(t, c, "+OK", "SET", "a", "4")
+}
+
+// TestSlowReplica: a replica that is stopped most of the time is waited for.
+func TestSlowReplica(t *testing.T) {
+	primary, replica := synchronized(t, launch.MustUnderTest(t))
+	c := primary.MustDial(t)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			_ = launch.Freeze(replica.ProcessID())
+			time.Sleep(30 * time.Millisecond)
+			_ = syscall.Kill(replica.ProcessID(), syscall.SIGCONT)
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}()
+	for i := range 30 {
+		expect(t, c, "+OK", "SET", "a", strconv.Itoa(i))
+	}
+	close(stop)
+	<-stopped
+	if got := do(t, replica.MustDial(t), "GET", "a").String(); got != `"29"` {
+		t.Errorf("the replica has %s", got)
+	}
+}
+
+// TestReplicaWithAFullDisk: it holds up nobody beyond the time-out, and goes on when there is room.
+func TestReplicaWithAFullDisk(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64m"); err != nil {
+		t.Skipf("a tmpfs can't be mounted here (%v): a full disk isn't tested", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	program := launch.MustUnderTest(t)
+	primary := launch.ForTest(t, program, "--synchronous-timeout", "200")
+	directory := filepath.Join(disk, "data")
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	replica, err := program.Start(directory, "--binlog-segment-size", "1mb", "--binlog-retention-size", "1mb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { launch.End(t, replica) })
+	follow(t, replica, primary.Port)
+	converge(t, primary, replica)
+	online(t, primary, 1)
+	c := primary.MustDial(t)
+	do(t, c, "CONFIG", "SET", "synchronous-replicas", "1")
+	do(t, c, "SET", "before", "1")
+	room := make([]byte, 60<<20)
+	for ; len(room) > 0 && os.WriteFile(filepath.Join(disk, "filler"), room, 0o600) != nil; room = room[1<<20:] {
+	}
+	value, refused := strings.Repeat("v", 100_000), 0
+	for range 200 {
+		writer := primary.MustDial(t)
+		reply, err := writer.Do("SET", "a", value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := writer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !reply.IsError() {
+			continue
+		}
+		if !strings.HasPrefix(reply.String(), "-NOREPLICAS ") {
+			t.Fatalf("a write is answered %s", reply)
+		}
+		refused++
+		expect(t, c, `"1"`, "GET", "before")
+		if refused == 3 {
+			break
+		}
+	}
+	if refused == 0 {
+		t.Error("the disk never was full")
+	}
+	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		writer := primary.MustDial(t)
+		reply, err := writer.Do("SET", "a", "after")
+		if err == nil && !reply.IsError() {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("with room again a write is answered %s, %v", reply, err)
+		}
+	}
+}
+
+// TestLoweredWhileWaiting: replies and messages that wait for a replica leave when none is waited for any more.
+func TestLoweredWhileWaiting(t *testing.T) {
+	primary, replica := synchronized(t, launch.MustUnderTest(t))
+	listener, admin := primary.MustDial(t), primary.MustDial(t)
+	do(t, listener, "SUBSCRIBE", "news")
+	defer frozen(t, replica)()
+	publisher := sent(t, primary, "PUBLISH", "news", "hello")
+	silent(t, listener)
+	do(t, admin, "CONFIG", "SET", "synchronous-replicas", "0")
+	answers(t, publisher, ":1")
+	answers(t, listener, resp.Reply{Kind: resp.Array, Elements: []resp.Reply{{Kind: resp.BulkString, Text: []byte("message")},
+		{Kind: resp.BulkString, Text: []byte("news")}, {Kind: resp.BulkString, Text: []byte("hello")}}}.String())
 }
 
 // TestDeposedWhileWaiting: replies that wait when the server becomes a replica are errors.

@@ -186,7 +186,8 @@ func (u *Users) Set(name string, words []string) (*User, error) {
 	}
 	for _, word := range words {
 		if err := author.apply(rules, word); err != nil {
-			return nil, fmt.Errorf("Error in ACL SETUSER modifier '%s': %w", word, err) //nolint:staticcheck // Redis's text
+			shown, _, _ := strings.Cut(word, "\x00")                                     // as C shows it
+			return nil, fmt.Errorf("Error in ACL SETUSER modifier '%s': %w", shown, err) //nolint:staticcheck // Redis's text
 		}
 	}
 	if user == nil {

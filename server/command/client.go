@@ -90,7 +90,7 @@ func clientModes() []Command {
 			Summary: "Says how many replicas have to have what the connection is told; only Kedis has this."},
 		{Name: "no-touch", Arity: 3, Flags: own, Categories: CategoryConnection, Run: cmdClientNoTouch,
 			Since: "7.2.0", Complexity: "O(1)", Syntax: "<ON | OFF>",
-			Summary: "Says whether commands change the times of access, which Kedis does not keep."},
+			Summary: "Says whether commands are accesses to their keys for OBJECT IDLETIME and OBJECT FREQ."},
 	}
 }
 

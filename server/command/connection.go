@@ -197,7 +197,7 @@ func cmdPing(c *Invocation) error {
 	switch {
 	case len(c.Args) > 2:
 		return execute.WrongArity("ping")
-	case c.Reply.Protocol() == 2 && c.Session.Listens():
+	case c.Session.Reply.Protocol() == 2 && c.Session.Listens(): // a script of a client with RESP3 is another matter
 		c.Reply.Array(2) // so that it looks like a message
 		c.Reply.BulkString("pong")
 		c.Reply.Bulk(append([]byte(nil), wordOr(c, 1, "")...))

@@ -17,7 +17,7 @@ import (
 
 func debugFamily() Family {
 	return Family{Commands: []Command{
-		{Name: "debug", Arity: -2, Flags: Admin | NoScript | Loading | Stale | Protected, Run: cmdDebug, Plan: planDebug,
+		{Name: "debug", Arity: -2, Flags: Admin | NoScript | Loading | Stale | Protected, Run: cmdDebug, Plan: planDebug, Touching: execute.LooksAtKeys,
 			Group: "server", Since: "1.0.0", Complexity: "Depends on the subcommand",
 			Summary: "A container for commands that tests and maintainers need."},
 	}}
@@ -176,8 +176,8 @@ func debugObject(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	c.Reply.SimpleString(fmt.Sprintf("Value at:0x%x refcount:%d encoding:%s serializedlength:%d lru:0 lru_seconds_idle:0",
-		k.ID, redisReferences(k), storage.Encoding(&k.Metadata), len(payload)-payloadFrame))
+	c.Reply.SimpleString(fmt.Sprintf("Value at:0x%x refcount:%d encoding:%s serializedlength:%d lru:0 lru_seconds_idle:%d",
+		k.ID, redisReferences(k), storage.Encoding(&k.Metadata), len(payload)-payloadFrame, idleSeconds(c, c.Args[2])))
 	return nil
 }
 

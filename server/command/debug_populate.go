@@ -74,7 +74,7 @@ func populate(c *Invocation, prefix []byte, from, before int64, size int) error 
 		if size > 0 {
 			value = append(value, bytes.Repeat([]byte{0}, max(size-len(value), 0))...)[:size]
 		}
-		if err := db.SetString(key, old, value, 0); err != nil {
+		if err := db.SetString(key, &old, value, 0); err != nil {
 			return err
 		}
 		t.Effect(c.DB.Number(), []byte("SET"), key, value)

@@ -9,6 +9,7 @@ import (
 	"kedis/storage"
 	"kedis/storage/layout"
 	"kedis/storage/rdb"
+	"kedis/storage/touches"
 )
 
 func dumpFamily() Family {
@@ -102,11 +103,11 @@ func dumpSpread(c *Invocation, k storage.Key, w *rdb.PayloadWriter) error {
 // restoreOptions are what may stand behind RESTORE's payload.
 type restoreOptions struct {
 	replace, absolute bool
+	idle, frequency   int64 // -1: not said
 }
 
 func parseRestoreOptions(words [][]byte) (restoreOptions, error) {
-	var o restoreOptions
-	idle, frequency := int64(-1), int64(-1) // they are taken, but nothing is made of them
+	o := restoreOptions{idle: -1, frequency: -1}
 	a := arguments{words: words}
 	for a.more() {
 		switch {
@@ -114,12 +115,12 @@ func parseRestoreOptions(words [][]byte) (restoreOptions, error) {
 			o.replace = true
 		case a.flag("ABSTTL"):
 			o.absolute = true
-		case frequency == -1 && a.integer("IDLETIME", &idle):
-			if idle < 0 {
+		case o.frequency == -1 && a.integer("IDLETIME", &o.idle):
+			if o.idle < 0 {
 				a.fail(Error("ERR Invalid IDLETIME value, must be >= 0"))
 			}
-		case idle == -1 && a.integer("FREQ", &frequency):
-			if frequency < 0 || frequency > 255 {
+		case o.idle == -1 && a.integer("FREQ", &o.frequency):
+			if o.frequency < 0 || o.frequency > 255 {
 				a.fail(Error("ERR Invalid FREQ value, must be >= 0 and <= 255"))
 			}
 		default:
@@ -161,8 +162,20 @@ func cmdRestore(c *Invocation) error {
 	if err := restore(c, key, old, value, at); err != nil {
 		return err
 	}
+	o.noteUse(c, key)
 	c.Reply.OK()
 	return nil
+}
+
+// noteUse notes how the key was used, when that is said and maxmemory-policy lets it be known.
+func (o *restoreOptions) noteUse(c *Invocation, key []byte) {
+	switch frequencies := c.Engine.Config.MaxmemoryPolicy.Get().NotesFrequencies(); {
+	case frequencies && o.frequency >= 0:
+		c.DB.SetUse(key, touches.Use{Last: c.Now / 1000, Frequency: uint8(o.frequency)})
+	case !frequencies && o.idle >= 0:
+		c.Engine.NoteTouches()
+		c.DB.SetUse(key, touches.Use{Last: max(c.Now/1000-o.idle, 0), Frequency: touches.NewFrequency})
+	}
 }
 
 // parseTTL reads for how long a key is to live, or, absolute, until when, and returns that as Unix ms;

@@ -34,7 +34,7 @@ func expireCommand(name, since, argument string, unit int64, absolute bool, summ
 
 func timeCommand(name, since string, unit int64, relative bool, summary string) Command {
 	command := Command{Name: name, Arity: 2, Flags: ReadOnly | Fast, Categories: CategoryKeyspace,
-		Keys: []KeySpec{oneKey(1, RO|Access)}, Group: "generic", Since: since, Complexity: "O(1)",
+		Keys: []KeySpec{oneKey(1, RO|Access)}, Touching: execute.LooksAtKeys, Group: "generic", Since: since, Complexity: "O(1)",
 		Syntax: "key", Summary: summary,
 		Run: func(c *Invocation) error { return expiry(c, unit, relative) }}
 	if relative {

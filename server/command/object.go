@@ -13,13 +13,8 @@ func objectFamily() Family {
 					c.Reply.BulkString(storage.Encoding(&k.Metadata))
 					return nil
 				}),
-				objectCommand("freq", "4.0.0", "Refuses: how often keys are accessed is not counted.", func(*Invocation, storage.Key) error {
-					return errNoFrequency
-				}),
-				objectCommand("idletime", "2.2.3", "Returns 0: when keys were accessed is not kept.", func(c *Invocation, _ storage.Key) error {
-					c.Reply.Integer(0)
-					return nil
-				}),
+				objectCommand("freq", "4.0.0", "Returns the logarithm of how often a key is accessed, while maxmemory-policy is an LFU policy.", objectFrequency),
+				objectCommand("idletime", "2.2.3", "Returns for how many seconds a key has not been accessed, as far as that is known.", objectIdleTime),
 				objectCommand("refcount", "2.2.3", "Returns 1: values are not shared.", func(c *Invocation, _ storage.Key) error {
 					c.Reply.Integer(1)
 					return nil
@@ -28,23 +23,46 @@ func objectFamily() Family {
 					"ENCODING <key>",
 					"    The form in which Redis would keep the value of the key.",
 					"FREQ <key>",
-					"    An error: accesses are not counted.",
+					"    The logarithm of how often the key is accessed. maxmemory-policy has to be an LFU policy.",
 					"IDLETIME <key>",
-					"    0: times of access are not kept.",
+					"    For how many seconds the key has not been accessed: at least so many, when that is not known better.",
 					"REFCOUNT <key>",
 					"    1: values are not shared."),
 			}},
 	}}
 }
 
-// errNoFrequency is what Redis answers as long as maxmemory-policy is none of its LFU policies.
-const errNoFrequency = Error("ERR An LFU maxmemory policy is not selected, access frequency not tracked. " +
-	"Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
+const (
+	adjusts        = " Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
+	errNoFrequency = Error("ERR An LFU maxmemory policy is not selected, access frequency not tracked." + adjusts)
+	errNoIdleTime  = Error("ERR An LFU maxmemory policy is selected, idle time not tracked." + adjusts)
+)
+
+func objectFrequency(c *Invocation, _ storage.Key) error {
+	if !c.Engine.Config.MaxmemoryPolicy.Get().NotesFrequencies() {
+		return errNoFrequency
+	}
+	c.Reply.Integer(int64(c.DB.Use(c.Args[2]).Frequency))
+	return nil
+}
+
+// objectIdleTime has accesses noted from now on, if they weren't.
+func objectIdleTime(c *Invocation, _ storage.Key) error {
+	if c.Engine.Config.MaxmemoryPolicy.Get().NotesFrequencies() {
+		return errNoIdleTime
+	}
+	c.Engine.NoteTouches()
+	c.Reply.Integer(idleSeconds(c, c.Args[2]))
+	return nil
+}
+
+// idleSeconds is for how long a key hasn't been accessed, as far as that is known.
+func idleSeconds(c *Invocation, key []byte) int64 { return max(c.Now/1000-c.DB.Use(key).Last, 0) }
 
 // objectCommand is a subcommand that answers something of a key, or nothing if there is no such key.
 func objectCommand(name, since, summary string, answer func(*Invocation, storage.Key) error) Command {
 	return Command{Name: name, Arity: 3, Flags: ReadOnly, Categories: CategoryKeyspace,
-		Keys: []KeySpec{oneKey(2, RO)}, Tips: []string{"nondeterministic_output"}, Since: since, Complexity: "O(1)", Syntax: "key",
+		Keys: []KeySpec{oneKey(2, RO)}, Touching: execute.LooksAtKeys, Tips: []string{"nondeterministic_output"}, Since: since, Complexity: "O(1)", Syntax: "key",
 		Summary: summary,
 		Run: func(c *Invocation) error {
 			k, err := c.DB.Silent().Lookup(c.Args[2])

@@ -98,7 +98,7 @@ func subscribe(kind execute.ListenKind) func(*Invocation) error {
 			c.Engine.Listeners.Add(c.Session, kind, string(name))
 			replySubscription(c, kind, subscribeWords[kind], name)
 		}
-		c.Engine.CheckListening(c.Session)
+		c.Engine.CheckBegun(c.Session)
 		return nil
 	}
 }

@@ -182,6 +182,7 @@ func detach(c *Invocation, client psync.Replica) error {
 	}
 	c.Session.Become(execute.KindReplica)
 	peer.Detach(func(conn net.Conn) { part.Serve(conn, client) })
+	c.Engine.CheckBegun(c.Session)
 	return nil
 }
 
@@ -223,6 +224,7 @@ func takeReplicaOption(r *psync.Replica, option, value []byte) error {
 		r.EOF = r.EOF || equalFold(value, "eof")
 		r.Resumes = r.Resumes || equalFold(value, "psync2")
 		r.Commands = r.Commands || equalFold(value, "kedis-snapshot")
+		r.Acknowledges = r.Acknowledges || equalFold(value, "kedis-acknowledges")
 	case equalFold(option, "version"):
 		return takeVersion(r, value)
 	case equalFold(option, "rdb-only"):

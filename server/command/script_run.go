@@ -307,7 +307,7 @@ func (l *longScripts) leave(long *longScript) {
 	delete(l.scripts, long)
 }
 
-// kill ends all scripts, or all functions, that have not written.
+// kill ends all scripts, or all functions, that have not written. Those that have are spoken of first, as in Redis, whichever is asked for.
 func (l *longScripts) kill(functions bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -315,7 +315,7 @@ func (l *longScripts) kill(functions bool) error {
 	for long := range l.scripts {
 		switch {
 		case long.function != functions:
-			other = true
+			other, unkillable = true, unkillable || long.course.Load() == mayHaveWritten
 		case long.kill():
 			killed = true
 		default:

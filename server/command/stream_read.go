@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"errors"
 	"time"
 
 	"kedis/internal/keyevent"
@@ -106,7 +105,7 @@ func (r *streamReading) replyStreams(c *Invocation, grouped bool) (bool, error) 
 	served, reply := 0, c.Reply.BeginArray()
 	for i := range r.streams {
 		if i > 0 && grouped { // it may be the same stream again
-			if err := r.reopen(c, &r.streams[i]); err != nil {
+			if err := r.find(c, &r.streams[i]); err != nil {
 				return false, err
 			}
 		}
@@ -149,7 +148,7 @@ func (r *streamReading) serveBlocked(c *Invocation, key []byte) (bool, error) {
 		if !bytes.Equal(f.key, key) {
 			continue
 		}
-		if err := r.reopen(c, f); err != nil {
+		if err := r.find(c, f); err != nil {
 			return false, err
 		}
 		var savepoint storage.Savepoint
@@ -232,18 +231,8 @@ func (r *streamReading) open(c *Invocation, grouped bool) (err error) {
 	for i := range r.streams {
 		from := &r.streams[i]
 		from.key = r.keys[i]
-		if from.Stream, err = c.DB.Stream(from.key); err != nil {
+		if err = r.find(c, from); err != nil {
 			return err
-		}
-		if grouped {
-			found := false
-			if from.group, found, err = from.Group(r.group); err != nil {
-				return err
-			}
-			if !found {
-				return Errorf("NOGROUP No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option",
-					execute.UntilZero(from.key), execute.UntilZero(r.group))
-			}
 		}
 		if err := from.parse(r.ids[i], grouped); err != nil {
 			return err
@@ -252,26 +241,15 @@ func (r *streamReading) open(c *Invocation, grouped bool) (err error) {
 	return nil
 }
 
-const (
-	errStreamGone = Error("UNBLOCKED the stream key no longer exists")
-	errGroupGone  = Error("NOGROUP the consumer group this client was blocked on no longer exists")
-)
-
-// reopen opens a stream and its group as they are by now. They are gone only if the client has waited.
-func (r *streamReading) reopen(c *Invocation, f *readingFrom) (err error) {
-	f.Stream, err = c.DB.Stream(f.key)
-	if r.group == nil {
-		return err
-	}
-	if errors.Is(err, storage.ErrWrongType) || err == nil && !f.Exists() {
-		return errStreamGone
-	}
-	if err != nil {
+// find finds a stream, and its group, as they are now: they may have gone while the client has waited.
+func (r *streamReading) find(c *Invocation, f *readingFrom) (err error) {
+	if f.Stream, err = c.DB.Stream(f.key); err != nil || r.group == nil {
 		return err
 	}
 	found := false
 	if f.group, found, err = f.Group(r.group); err == nil && !found {
-		err = errGroupGone
+		err = Errorf("NOGROUP No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option",
+			execute.UntilZero(f.key), execute.UntilZero(r.group))
 	}
 	return err
 }

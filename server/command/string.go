@@ -396,20 +396,20 @@ func cmdSet(c *Invocation) error {
 	plain := !o.get && !o.nx && !o.xx && !o.condition.given() // the command says what it does
 	switch {
 	case o.unit != nil:
-		return setUntil(c, key, old, value, expireMs)
+		return setUntil(c, key, &old, value, expireMs)
 	case o.keepTTL:
 		if !plain {
 			c.Effect(wordSet, key, value, wordKeepTTL)
 		}
-		return setString(c, key, old, value, old.ExpireMs)
+		return setString(c, key, &old, value, old.ExpireMs)
 	case !plain:
 		c.Effect(wordSet, key, value)
 	}
-	return setString(c, key, old, value, 0)
+	return setString(c, key, &old, value, 0)
 }
 
 // setString is what SET does to a key, and the event of it.
-func setString(c *Invocation, key []byte, old storage.Key, value []byte, expireMs int64) error {
+func setString(c *Invocation, key []byte, old *storage.Key, value []byte, expireMs int64) error {
 	err := c.DB.SetString(key, old, value, expireMs)
 	c.DB.Notify(keyevent.StringSet, key)
 	return err
@@ -417,7 +417,7 @@ func setString(c *Invocation, key []byte, old storage.Key, value []byte, expireM
 
 // setUntil stores a string that expires, and says so with the time itself: what is left until then is
 // another when the command is repeated.
-func setUntil(c *Invocation, key []byte, old storage.Key, value []byte, expireMs int64) error {
+func setUntil(c *Invocation, key []byte, old *storage.Key, value []byte, expireMs int64) error {
 	if expireMs > c.Now || c.Applying() {
 		var digits [20]byte
 		c.Effect(wordSet, key, value, wordPXAT, number.AppendInt(digits[:0], expireMs))
@@ -437,7 +437,7 @@ func setUntil(c *Invocation, key []byte, old storage.Key, value []byte, expireMs
 		return nil
 	}
 	c.Effect(wordDel, key)
-	return c.DB.Remove(key, old)
+	return c.DB.Remove(key, *old)
 }
 
 func setExpiring(c *Invocation, unit *expiryUnit) error {
@@ -450,7 +450,7 @@ func setExpiring(c *Invocation, unit *expiryUnit) error {
 		return err
 	}
 	c.Reply.OK()
-	return setUntil(c, c.Args[1], old, c.Args[3], expireMs)
+	return setUntil(c, c.Args[1], &old, c.Args[3], expireMs)
 }
 
 // setKeyFlags tells SET with GET or a condition, which read the old value, from SET without.
@@ -473,7 +473,7 @@ func cmdSetNX(c *Invocation) error {
 		return nil
 	}
 	c.Reply.Integer(1)
-	return setString(c, c.Args[1], old, c.Args[2], 0)
+	return setString(c, c.Args[1], &old, c.Args[2], 0)
 }
 
 func cmdMSet(c *Invocation) error {
@@ -493,7 +493,7 @@ func setPairs(c *Invocation) error {
 		if err != nil {
 			return err
 		}
-		if err := setString(c, c.Args[i], old, c.Args[i+1], 0); err != nil {
+		if err := setString(c, c.Args[i], &old, c.Args[i+1], 0); err != nil {
 			return err
 		}
 	}
@@ -528,7 +528,7 @@ func cmdGetSet(c *Invocation) error {
 		return err
 	}
 	c.Effect(wordSet, c.Args[1], c.Args[2])
-	return setString(c, c.Args[1], old, c.Args[2], 0)
+	return setString(c, c.Args[1], &old, c.Args[2], 0)
 }
 
 func cmdGetDel(c *Invocation) error {

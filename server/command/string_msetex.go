@@ -97,11 +97,11 @@ func (o *stringOptions) set(c *Invocation, key, value []byte, expireMs int64) er
 	}
 	switch {
 	case o.unit != nil:
-		return setUntil(c, key, old, value, expireMs)
+		return setUntil(c, key, &old, value, expireMs)
 	case o.keepTTL:
 		c.Effect(wordSet, key, value, wordKeepTTL)
-		return setString(c, key, old, value, old.ExpireMs)
+		return setString(c, key, &old, value, old.ExpireMs)
 	}
 	c.Effect(wordSet, key, value)
-	return setString(c, key, old, value, 0)
+	return setString(c, key, &old, value, 0)
 }

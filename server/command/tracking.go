@@ -104,6 +104,7 @@ func cmdClientTracking(c *Invocation) error {
 			return err
 		}
 		c.Engine.Caching.Start(c.Session, next)
+		c.Engine.CheckBegun(c.Session)
 	}
 	c.Reply.OK()
 	return nil

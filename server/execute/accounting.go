@@ -55,25 +55,47 @@ func (b *Batch) accountAll(c *Invocation, took time.Duration) {
 	if len(b.running.outbox.called) > 0 {
 		b.countCalls()
 	}
-	ran := append(b.running.outbox.ran, c.execution(took))
-	for i := range ran {
-		b.account(&ran[i])
+	if ran := b.running.outbox.ran; len(ran) > 0 {
+		for i := range ran {
+			b.account(&ran[i])
+		}
+		clear(ran)
+		b.running.outbox.ran = ran[:0]
 	}
-	clear(ran)
-	b.running.outbox.ran = ran[:0]
+	b.count(c.Command, took, c.failure)
+	if b.shows(took) {
+		shown := &b.running.shown
+		*shown = c.execution(took)
+		b.engine.Observer.Observe(shown)
+		*shown = Execution{}
+	}
 }
 
-// account counts a request that has run, and shows it to those who want to know of it. What is repeated from
-// the log was counted when it ran first.
+// account counts a request that has run, and shows it to those who want to know of it.
 func (b *Batch) account(ran *Execution) {
-	if ran.failure != "" {
-		b.engine.CountError(ran.failure)
+	b.count(ran.Command, ran.Took, ran.failure)
+	if b.shows(ran.Took) {
+		b.engine.Observer.Observe(ran)
+	}
+}
+
+// count counts a call of a command. What is repeated from the log was counted when it ran first.
+func (b *Batch) count(command *Command, took time.Duration, failure string) {
+	if failure != "" {
+		b.engine.CountError(failure)
 	}
 	if b.repeat.applying {
 		return
 	}
-	ran.Command.Measures.Record(b.clock.lane, ran.Took, ran.failure != "")
-	b.engine.Observer.Observe(ran, b.clock.lane)
+	command.Measures.Record(b.clock.lane, took, failure != "")
+	if b.engine.inUse.any(measuring) {
+		command.Measures.Latency.Record(b.clock.lane, took)
+	}
+}
+
+// shows reports whether a request that took so long is shown to the observer.
+func (b *Batch) shows(took time.Duration) bool {
+	return int64(took) >= b.engine.ObserveFrom.Load() && !b.repeat.applying
 }
 
 // countLookups takes up what the transaction has counted.

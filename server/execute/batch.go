@@ -114,7 +114,7 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 	if refusal := b.admit(s, r); refusal != nil {
 		return b.turnDown(s, r, refusal)
 	}
-	if b.engine.Pause.mode.Load() != int32(pauseNothing) && !b.repeat.applying && b.engine.Pause.holds(s, r) {
+	if b.engine.inUse.any(pausing) && !b.repeat.applying && b.engine.Pause.holds(s, r) {
 		return s.waits(b.engine.Pause.wait())
 	}
 	if s.Transaction.Active && !r.Command.Immediate {
@@ -132,14 +132,14 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 			return outcome
 		}
 	}
-	if b.barred(s, r) {
+	if b.engine.inUse.any(pausing|gateReplica) && b.barred(s, r) {
 		b.locks.releaseShared()
 		return b.execute(s, r)
 	}
 	// Only now: a command that goes to a worker, or waits, leaves the batch as it is.
 	b.running.sealed = standsAlone(s, r)
 	outcome := b.run(c)
-	if outcome == Done {
+	if outcome == Done && b.engine.inUse.any(gateSynchronous) {
 		b.noteDependence(s, r, planned)
 	}
 	b.locks.releaseShared()
@@ -209,7 +209,7 @@ func (b *Batch) barred(s *Session, r *Request) bool {
 		return false
 	}
 	e := b.engine
-	return e.Pause.mode.Load() != int32(pauseNothing) && e.Pause.holds(s, r) || e.IsReplica() && writesNow(s, r.Command)
+	return e.Pause.holds(s, r) || e.IsReplica() && writesNow(s, r.Command)
 }
 
 // separates reports whether the commit of what was executed has to come first: a command can't be
@@ -241,27 +241,25 @@ func (b *Batch) run(c *Invocation) Outcome {
 	err := b.call(c, now)
 	b.noteWriter(c.Session, &c.before.txn)
 	b.txn.Enclose(&c.before.txn)
-	b.noteLoop(c)
-	if !b.takesBack(err) {
+	used := b.engine.inUse.bits.Load() // only now: locks may have been taken meanwhile
+	if used&caching != 0 {
+		b.noteLoop(c)
+	}
+	if used&blocking != 0 && !b.takesBack(err) {
 		if failed := b.serveBlocked(now); failed != nil {
 			c.takeBack()
 			err = failed
 		}
 	}
 	b.running.underway = false
-	if b.exhausted(err) {
-		c.Session.restore(state)
-		c.Session.worked.large = b.txn.AskedBytes()
-		c.Session.worked.order = b.txn.Order()
-		c.Session.worked.ranked, b.running.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
-		b.txn.ForgetLookups(&c.before.txn)
-		return b.offload(c) // what it has pushed was taken back with it
+	if err != nil {
+		if outcome, again := b.again(c, err, &state); again {
+			return outcome
+		}
 	}
-	if again, outcome := b.again(c, err); again {
-		c.Session.restore(state)
-		return outcome
+	if used&caching != 0 {
+		b.noteTracked(c)
 	}
-	b.noteTracked(c)
 	b.markWatchers()
 	b.Tick()
 	if c.metered {
@@ -272,19 +270,28 @@ func (b *Batch) run(c *Invocation) Outcome {
 	return Done
 }
 
-// again reports whether an error has the outermost request executed again, and with which outcome.
-func (b *Batch) again(c *Invocation, err error) (again bool, outcome Outcome) {
+// again reports whether an error has the outermost request executed again, in the state of before, and with which outcome.
+func (b *Batch) again(c *Invocation, err error, before *State) (outcome Outcome, again bool) {
+	s := c.Session
 	switch {
-	case err == nil:
-		return false, Done
+	case b.exhausted(err):
+		s.restore(*before)
+		s.worked.large = b.txn.AskedBytes()
+		s.worked.order = b.txn.Order()
+		s.worked.ranked, b.running.counting = b.txn.AskedRanks(), errors.Is(err, storage.ErrCounting)
+		b.txn.ForgetLookups(&c.before.txn)
+		return b.offload(c), true // what it has pushed was taken back with it
 	case err == errBlocked:
-		return true, Waiting
+		outcome = Waiting
 	case err == errSeparate:
-		return true, Separate
+		outcome = Separate
 	case comesBack(err):
-		return true, b.lacks(c)
+		outcome = b.lacks(c)
+	default:
+		return Done, false
 	}
-	return false, Done
+	s.restore(*before)
+	return outcome, true
 }
 
 // noteWriter notes that a session has written, if it has left effects since a savepoint: WAIT has to cover them.
@@ -310,10 +317,12 @@ func (b *Batch) call(c *Invocation, now int64) error {
 	c.mark()
 	b.txn.Begin(b.mode(c), now, b.budget)
 	c.begin(now)
-	b.rememberReads(c)
+	if b.engine.inUse.any(caching) {
+		b.rememberReads(c)
+	}
 	database := c.selected
 	err := c.Command.Run(c)
-	if err == nil && b.engine.limits.databases.Load() != nil {
+	if err == nil && b.engine.inUse.any(limiting) {
 		err = b.requireQuota(c)
 	}
 	if err != nil {
@@ -332,9 +341,17 @@ func (b *Batch) call(c *Invocation, now int64) error {
 // mode tells the transaction how a command runs. One that only may write doesn't while the log takes
 // nothing, or for a client of a replica: it is a read then.
 func (b *Batch) mode(c *Invocation) storage.Mode {
-	replica := b.engine.IsReplica() && !b.repeat.applying
+	used := b.engine.inUse.bits.Load()
+	replica := used&gateReplica != 0 && !b.repeat.applying
 	writing := c.flags&Write != 0 || c.flags&MayReplicate != 0 && b.writable(c.Session) == nil && !replica
-	return storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica, Notify: b.wantedEvents()}
+	mode := storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica}
+	if used&notifying != 0 {
+		mode.Notify = b.wantedEvents()
+	}
+	if used&touching != 0 {
+		mode.Touches = c.touches()
+	}
+	return mode
 }
 
 // Fail makes an error the command's reply, and takes nothing back.

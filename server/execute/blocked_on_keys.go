@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"kedis/storage"
 	"kedis/storage/layout"
@@ -14,10 +13,10 @@ import (
 type blockedOnKeys struct {
 	mu       sync.Mutex
 	byKey    map[watchedKey]*queue
-	spare    *queue       // one that is empty
-	arrivals int64        // of all queues
-	gone     int          // queues of clients that want to be told when the key is gone
-	count    atomic.Int64 // of keys, for those who only want to know that there are none
+	spare    *queue    // one that is empty
+	arrivals int64     // of all queues
+	gone     int       // queues of clients that want to be told when the key is gone
+	any      condition // somebody waits
 }
 
 // queue has the clients that wait for a key, by their arrival.
@@ -76,7 +75,7 @@ func (q *blockedOnKeys) enter(b *Blocked) {
 			q.countGone(waiting, 1)
 		}
 	}
-	q.count.Store(int64(len(q.byKey)))
+	q.any.Store(len(q.byKey) > 0)
 }
 
 func (q *blockedOnKeys) leave(b *Blocked) {
@@ -98,7 +97,7 @@ func (q *blockedOnKeys) leave(b *Blocked) {
 			q.spare = waiting
 		}
 	}
-	q.count.Store(int64(len(q.byKey)))
+	q.any.Store(len(q.byKey) > 0)
 }
 
 // countGone counts a client that wants to be told when the key is gone, or that does so no more.

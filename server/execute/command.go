@@ -41,6 +41,7 @@ type Command struct {
 	Syntax     string // the words behind the name, as in Redis's documentation; see syntax.go
 
 	Prefetch Prefetch
+	Touching Touching
 	Channels ChannelWords // which of its words are channels
 	// Databases returns a database that it uses besides the selected one, by its number from 0 on, or access.AllDatabases. The words
 	// are of a valid arity.
@@ -66,7 +67,7 @@ type Command struct {
 	// KeepsCaching: what CLIENT CACHING has chosen is still for the command after this one.
 	KeepsCaching bool
 
-	gates    []func(*Batch, *Session, *Request) error // those that concern it
+	gates    conditions // those that concern it
 	parent   *Command
 	number   int // in the vocabulary of access
 	History  History

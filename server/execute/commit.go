@@ -49,7 +49,9 @@ func (b *Batch) commitTxn() error {
 // nobody else can look at the keys in between; should the commit fail, the marked try again in vain.
 func (b *Batch) markWatchers() {
 	events := b.txn.KeyEvents()
-	b.engine.Watches.Changed(events, b.running.marked)
+	if b.engine.inUse.any(watching) { // if not: whoever is about to watch one of the keys has to wait for its lock
+		b.engine.Watches.Changed(events, b.running.marked)
+	}
 	b.running.marked = events.Len()
 }
 

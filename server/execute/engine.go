@@ -27,6 +27,8 @@ type Engine struct {
 	// Families is what the families of commands keep for themselves.
 	Families Families
 	Observer Observer
+	// ObserveFrom is how long (ns) a request takes that the Observer wants to be shown. It is the Observer's.
+	ObserveFrom atomic.Int64
 	// Describe is a session's line of CLIENT LIST, while it runs a request of some words.
 	Describe func(s *Session, args [][]byte) string
 	Clients  *Clients
@@ -42,6 +44,8 @@ type Engine struct {
 
 	Locks *lock.Table
 	Gate  *lock.Gate
+
+	inUse inUse
 
 	Watches   watches
 	Blocking  blockedOnKeys
@@ -96,11 +100,12 @@ type FunctionStatistics struct {
 	Sources, Interpreters int64 // bytes
 }
 
-// Observer is shown every request that has run, and told when a session ends or begins anew.
+// Observer is shown requests that have run, and told when a session ends or begins anew.
 type Observer interface {
 	// Begin shows a request that begins to wait for other clients, before it has run.
 	Begin(waiting *Execution)
-	Observe(ran *Execution, lane int)
+	// Observe shows one that has run, if it took as long as Engine.ObserveFrom says.
+	Observe(ran *Execution)
 	Forget(s *Session)
 }
 
@@ -122,6 +127,7 @@ type Server interface {
 func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int, table *Table, families Families) *Engine {
 	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: table, Families: families, Started: time.Now(),
 		Locks: lock.NewTable(), Clients: NewClients()}
+	e.initConditions()
 	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
 	e.scripts.start(reactors+e.workers.count+1, scriptWorkers)
 	e.long.init()
@@ -137,6 +143,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.initEncryption()
 	e.limits.init(e)
 	e.initSynchronous()
+	e.initTouches()
 	e.saves.Last, e.stopped = e.Started, make(chan struct{})
 	e.clock.start()
 	return e
@@ -253,6 +260,7 @@ func (c *clock) unixMs(monotonic int64) int64 {
 // Disconnect ends a session whose connection is gone.
 func (e *Engine) Disconnect(s *Session) {
 	e.Clients.Remove(s)
+	e.forgetReplicas(s)
 	e.Watches.Forget(s)
 	e.Observer.Forget(s)
 	e.Listeners.Forget(s)

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"math/bits"
 	"net/netip"
 	"strings"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // gate is a condition that a command has to meet before it runs. The order of the list is Redis's,
-// and the first refusal is the reply. Gates look at flags, never at names.
+// and the first refusal is the reply. Gates look at flags, never at names. Each has a condition without which everybody passes.
 type gate struct {
 	name     string
 	concerns func(c *Command) bool // false: it never refuses the command, and isn't asked
@@ -31,10 +32,11 @@ var gates = []gate{
 
 func mayWrite(c *Command) bool { return c.Flags&Write != 0 || c.RunsQueue }
 
-// pass asks the gates that concern a request's command, in their order.
+// pass asks the gates that concern a request's command, in their order, as far as there is a reason to ask them.
 func (r *Request) pass(b *Batch, s *Session) error {
-	for _, check := range r.Command.gates {
-		if err := check(b, s, r); err != nil {
+	asked := r.Command.gates & (b.engine.inUse.bits.Load() | s.conditions())
+	for ; asked != 0; asked &= asked - 1 {
+		if err := gates[bits.TrailingZeros32(asked)].check(b, s, r); err != nil {
 			return err
 		}
 	}
@@ -43,9 +45,9 @@ func (r *Request) pass(b *Batch, s *Session) error {
 
 // chooseGates finds out which gates concern the command.
 func (c *Command) chooseGates() {
-	for _, g := range gates {
+	for i, g := range gates {
 		if g.concerns(c) {
-			c.gates = append(c.gates, g.check)
+			c.gates |= 1 << i
 		}
 	}
 }

@@ -57,9 +57,6 @@ type serving struct {
 // served may change others.
 func (b *Batch) serveBlocked(now int64) error {
 	queues := &b.engine.Blocking
-	if queues.count.Load() == 0 {
-		return nil // whoever is about to wait has to wait for the locks first
-	}
 	ready := b.running.serving.ready[:0]
 	defer func() {
 		clear(ready[:cap(ready)])

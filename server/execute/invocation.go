@@ -43,7 +43,8 @@ func (c *Invocation) begin(now int64) {
 // mark notes where the invocation begins.
 func (c *Invocation) mark() {
 	c.Txn.Mark(&c.before.txn)
-	c.before.reply, c.before.outbox = c.Reply.Mark(), c.batch.running.outbox.mark()
+	c.before.reply = c.Reply.Mark()
+	c.batch.running.outbox.mark(&c.before.outbox)
 }
 
 // takeBack takes back what the invocation, and those in it, have done since mark.
@@ -154,7 +155,7 @@ type running struct {
 	loops    []change
 
 	serving  serving
-	begun    Execution // what is shown of a request that waits
+	shown    Execution // memory for what the observer is shown
 	replaced []int     // databases that the outermost has replaced as a whole
 	lacking  uint32    // the lock that the outermost was taken back for
 
@@ -219,8 +220,9 @@ type outboxMark struct {
 	libraries                          any
 }
 
-func (o *outbox) mark() outboxMark {
-	return outboxMark{len(o.after), len(o.served), len(o.ran), len(o.called), len(o.pushed), o.libraries}
+func (o *outbox) mark(m *outboxMark) {
+	m.after, m.served, m.ran, m.called, m.pushed = len(o.after), len(o.served), len(o.ran), len(o.called), len(o.pushed)
+	m.libraries = o.libraries
 }
 
 func (o *outbox) rewind(to outboxMark) {

@@ -15,6 +15,7 @@ import (
 type limits struct {
 	engine    *Engine
 	databases atomic.Pointer[[]*databaseLimits] // by number; nil: none has any
+	any       condition                         // some have
 
 	changing  sync.Mutex
 	measuring bool
@@ -73,6 +74,7 @@ func (l *limits) change() error {
 	} else {
 		l.databases.Store(&all)
 	}
+	l.any.Store(len(configured) > 0)
 	l.engine.Users.SetLimited(len(configured) > 0)
 	return l.beginMeasuring(all)
 }

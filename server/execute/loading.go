@@ -9,7 +9,10 @@ import (
 const ErrLoading = Error("LOADING Redis is loading the dataset in memory")
 
 // loading is nil, or what is known of the load that is under way.
-type loading struct{ now atomic.Pointer[stretch] }
+type loading struct {
+	now   atomic.Pointer[stretch]
+	lasts condition
+}
 
 // stretch is the part of the log that is loaded.
 type stretch struct {
@@ -21,13 +24,17 @@ type stretch struct {
 // store is at a position of the log. It is called before anything is executed.
 func (e *Engine) BeginLoading(to int64) {
 	e.loading.now.Store(&stretch{began: time.Now(), from: e.Store.Position(), to: to})
+	e.loading.lasts.Store(true)
 }
 
 // EndLoading lets all commands in.
-func (e *Engine) EndLoading() { e.loading.now.Store(nil) }
+func (e *Engine) EndLoading() {
+	e.loading.now.Store(nil)
+	e.loading.lasts.Store(false)
+}
 
 // Loading reports whether the server is loading.
-func (e *Engine) Loading() bool { return e.loading.now.Load() != nil }
+func (e *Engine) Loading() bool { return e.loading.lasts.Load() }
 
 func refuseWhileLoading(b *Batch, _ *Session, _ *Request) error {
 	if !b.repeat.applying && b.engine.Loading() {

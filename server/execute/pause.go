@@ -18,7 +18,8 @@ const (
 // pause is what CLIENT PAUSE or a failover began. Nothing waits in it: a command that has to wait is told
 // so, and its connection asks to be woken.
 type pause struct {
-	mode atomic.Int32 // a pauseMode; what every command looks at
+	lasts condition
+	mode  atomic.Int32 // a pauseMode
 
 	mu      sync.Mutex
 	held    bool      // by a failover: nothing is written
@@ -61,6 +62,7 @@ func (p *pause) publish() {
 		mode = max(mode, PauseWrites)
 	}
 	p.mode.Store(int32(mode))
+	p.lasts.Store(mode != pauseNothing)
 }
 
 // hold keeps writes waiting, or lets them go on, whatever CLIENT PAUSE says.

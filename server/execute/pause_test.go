@@ -116,7 +116,7 @@ func TestStopWaitsForWorkers(t *testing.T) {
 }
 
 func TestPauseNeverGetsMilder(t *testing.T) {
-	var p pause
+	p := pause{lasts: condition{new(inUse), pausing}}
 	mode := func() pauseMode { return pauseMode(p.mode.Load()) }
 	later := time.Now().Add(time.Hour)
 	p.Begin(PauseWrites, later)

@@ -17,9 +17,13 @@ type Transaction struct {
 	Queue   []*Request
 }
 
-// enqueue keeps a request for EXEC.
+// enqueue keeps a request for EXEC, unless EXEC is going to refuse all of them.
 func (s *Session) enqueue(r *Request) {
 	t := &s.Transaction
+	if t.Aborted || s.Dirty() {
+		s.Reply.SimpleString("QUEUED")
+		return
+	}
 	t.Queue = append(t.Queue, r.Clone())
 	t.flags |= r.Command.Flags
 	t.lacked |= ^r.Command.Flags

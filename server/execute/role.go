@@ -58,9 +58,9 @@ type Replication interface {
 // role is what every command has to know of replication.
 type role struct {
 	part    Replication
-	replica atomic.Bool
+	replica condition
 	changes atomic.Int64 // how often it became a replica
-	stale   atomic.Bool  // a replica without its primary
+	stale   condition    // a replica without its primary
 	good    atomic.Int32 // replicas that keep up
 }
 

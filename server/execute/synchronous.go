@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,13 +19,14 @@ import (
 // write under each of its locks' stripes. What reads more than it locks depends on all that was
 // committed before. Package server holds the replies back.
 type synchronous struct {
-	active  atomic.Bool                                // somebody waits for replicas
-	written atomic.Pointer[[lock.Stripes]atomic.Int64] // position behind the last write under a stripe; made when first needed
-	all     atomic.Int64                               // position that every read depends on: behind the last write of all keys
-	reached atomic.Int64                               // position that as many replicas have as the configuration asks for
-	own     atomic.Bool                                // a client has asked for a number of its own
-
+	active   condition                                  // somebody waits for replicas
+	written  atomic.Pointer[[lock.Stripes]atomic.Int64] // position behind the last write under a stripe; made when first needed
+	all      atomic.Int64                               // position that every read depends on: behind the last write of all keys
+	reached  atomic.Int64                               // position that as many replicas have as the configuration asks for
 	messages messagesHeld
+
+	mu  sync.Mutex            // held while active changes
+	own map[*Session]struct{} // those with a number of their own
 	// Reconsider has the server look again at the replies that it holds back: the configuration or the
 	// role is another. It is set before anything is executed.
 	Reconsider func()
@@ -36,28 +38,33 @@ func (e *Engine) initSynchronous() {
 		e.configureSynchronous()
 		return nil
 	}
+	e.Synchronous.own = map[*Session]struct{}{}
 	e.Config.OnChange("synchronous-replicas", change)
 	e.configureSynchronous()
 }
 
 func (e *Engine) configureSynchronous() {
 	y := &e.Synchronous
-	if e.Config.SynchronousReplicas.Get() > 0 || y.own.Load() {
-		e.activateSynchronous()
-	} else {
-		y.active.Store(false)
-	}
 	y.reached.Store(0)
+	e.activateSynchronous()
+	e.deliverReached()
 	if y.Reconsider != nil {
 		y.Reconsider()
 	}
 }
 
-// activateSynchronous begins to note what is written. What was written before isn't known by stripe:
-// everything depends on it. A commit that doesn't see active yet has a position before that.
+// activateSynchronous begins or ends to note what is written. What was written before isn't known by
+// stripe: everything depends on it. A commit that doesn't see active yet has a position before that.
 func (e *Engine) activateSynchronous() {
 	y := &e.Synchronous
-	if y.active.Load() {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	active := e.Config.SynchronousReplicas.Get() > 0 || len(y.own) > 0
+	if y.active.Load() == active {
+		return
+	}
+	if !active {
+		y.active.Store(false)
 		return
 	}
 	y.written.CompareAndSwap(nil, new([lock.Stripes]atomic.Int64))
@@ -72,10 +79,8 @@ func (e *Engine) leaveSynchronous() {
 	if !y.active.Load() {
 		return
 	}
-	if n := int(e.Config.SynchronousReplicas.Get()); n > 0 {
-		e.deliverReached(e.Reached(n))
-	}
-	y.forgetMessages()
+	e.deliverReached()
+	y.messages.forget()
 	if y.Reconsider != nil {
 		y.Reconsider()
 	}
@@ -108,9 +113,21 @@ const ConfiguredReplicas = -1
 // ConfiguredReplicas.
 func (e *Engine) WaitForReplicas(s *Session, replicas int) {
 	s.replicas = replicas
+	y := &e.Synchronous
+	y.mu.Lock()
 	if replicas > 0 {
-		e.Synchronous.own.Store(true)
-		e.activateSynchronous()
+		y.own[s] = struct{}{}
+	} else {
+		delete(y.own, s)
+	}
+	y.mu.Unlock()
+	e.activateSynchronous()
+}
+
+// forgetReplicas is WaitForReplicas for a session that ends.
+func (e *Engine) forgetReplicas(s *Session) {
+	if s.replicas > 0 {
+		e.WaitForReplicas(s, ConfiguredReplicas)
 	}
 }
 
@@ -142,9 +159,11 @@ func (b *Batch) noteDependence(s *Session, r *Request, planned bool) {
 	if !y.active.Load() || b.repeat.applying || b.engine.IsReplica() || !showsData(r) {
 		return
 	}
-	if b.view != nil || planned && b.readsMore() {
+	switch {
+	case planned && b.plan.Writes && !b.txn.Empty(): // on the commit, which lies behind all that it has seen
+	case b.view != nil, planned && b.readsMore():
 		s.depends = max(s.depends, b.engine.Store.Position())
-	} else if planned {
+	case planned:
 		s.depends = max(s.depends, b.lastWritten())
 	}
 	s.uncommitted = s.uncommitted || !planned || b.plan.Writes || b.locks.met || len(b.running.turnedUp) > 0
@@ -250,6 +269,7 @@ func requireSynchronousReplicas(b *Batch, s *Session, r *Request) error {
 type messagesHeld struct {
 	mu      sync.Mutex
 	waiting []heldMessages
+	cancel  func() // the wait for the first; nil: there is none
 }
 
 type heldMessages struct {
@@ -269,35 +289,46 @@ func (e *Engine) deliverWhenReached(messages []Message, position int64) {
 	defer m.mu.Unlock()
 	m.waiting = append(m.waiting, heldMessages{position, messages})
 	if len(m.waiting) == 1 {
-		e.awaitMessages(position)
+		e.awaitMessages()
 	}
 }
 
-func (e *Engine) awaitMessages(position int64) {
-	wanted := int(e.Config.SynchronousReplicas.Get())
-	e.role.part.WhenAcknowledged(position, func(a psync.Acknowledged) bool { return a.Replicas >= wanted },
-		func(psync.Acknowledged) { go e.deliverReached(e.Reached(wanted)) })
+// awaitMessages waits for what the first message tells of. The lock of the messages is held.
+func (e *Engine) awaitMessages() {
+	m, wanted := &e.Synchronous.messages, int(e.Config.SynchronousReplicas.Get())
+	m.cancel = e.role.part.WhenAcknowledged(m.waiting[0].position, func(a psync.Acknowledged) bool { return a.Replicas >= wanted },
+		func(psync.Acknowledged) { go e.deliverReached() })
 }
 
-// deliverReached sends what was held for positions that are reached.
-func (e *Engine) deliverReached(reached int64) {
+// deliverReached sends what as many replicas have as are configured now.
+func (e *Engine) deliverReached() {
 	m := &e.Synchronous.messages
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if len(m.waiting) == 0 {
+		return
+	}
+	m.cancel()
+	reached := int64(math.MaxInt64)
+	if wanted := int(e.Config.SynchronousReplicas.Get()); wanted > 0 {
+		reached = e.Reached(wanted)
+	}
 	for len(m.waiting) > 0 && m.waiting[0].position <= reached {
 		e.deliver(m.waiting[0].messages)
 		m.waiting[0] = heldMessages{}
 		m.waiting = m.waiting[1:]
 	}
 	if len(m.waiting) > 0 {
-		e.awaitMessages(m.waiting[0].position)
+		e.awaitMessages()
 	}
 }
 
-// forgetMessages throws away what was held: the server is no primary any more.
-func (y *synchronous) forgetMessages() {
-	m := &y.messages
+// forget throws away what was held: the server is no primary any more.
+func (m *messagesHeld) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.waiting = nil
+	if len(m.waiting) > 0 {
+		m.cancel()
+		m.waiting = nil
+	}
 }

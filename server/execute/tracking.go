@@ -17,7 +17,7 @@ type clientCaching struct {
 
 	mu      sync.Mutex
 	clients map[*Session]struct{} // that track
-	count   atomic.Int64          // of them
+	any     condition             // there are some
 }
 
 // Tracking is how a client tracks. It doesn't change: another one takes its place.
@@ -39,6 +39,12 @@ type cache struct {
 
 // Tracking is how the session tracks; nil if it doesn't.
 func (s *Session) Tracking() *Tracking { return s.cache.tracking.Load() }
+
+// toldOfPrefixes reports whether the session is told of keys that it hasn't read.
+func (s *Session) toldOfPrefixes() bool {
+	tracking := s.Tracking()
+	return tracking != nil && tracking.Broadcast
+}
 
 // TrackingBroken reports whether the client that was to be told for this one is gone.
 func (s *Session) TrackingBroken() bool { return s.cache.broken.Load() }
@@ -67,7 +73,7 @@ func (c *clientCaching) Start(s *Session, mode Tracking) {
 	s.cache.tracking.Store(&mode)
 	s.cache.broken.Store(false)
 	c.clients[s] = struct{}{}
-	c.count.Store(int64(len(c.clients)))
+	c.any.Store(len(c.clients) > 0)
 }
 
 // Stop ends that. What the client has read stays in the table until it changes, or nobody tracks any more.
@@ -85,7 +91,7 @@ func (c *clientCaching) Stop(s *Session) {
 	s.cache.broken.Store(false)
 	s.cache.chosen = false
 	delete(c.clients, s)
-	c.count.Store(int64(len(c.clients)))
+	c.any.Store(len(c.clients) > 0)
 	if len(c.clients) == 0 {
 		c.readers.Clear()
 	}
@@ -97,7 +103,9 @@ type CachingStatistics struct{ Clients, Keys, Items, Prefixes int64 }
 // Statistics tells how much is tracked.
 func (c *clientCaching) Statistics() CachingStatistics {
 	keys, items := c.readers.Size()
-	return CachingStatistics{Clients: c.count.Load(), Keys: keys, Items: items, Prefixes: c.prefixes.Count()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return CachingStatistics{Clients: int64(len(c.clients)), Keys: keys, Items: items, Prefixes: c.prefixes.Count()}
 }
 
 // rememberReads notes that a client is about to read the keys of an invocation, whose locks are held. What is read from a view was noted
@@ -207,7 +215,7 @@ func (b *Batch) noteTracked(c *Invocation) {
 
 // invalidate tells clients of changes of keys. loops are those that clients have made which don't want to be told of them.
 func (e *Engine) invalidate(events *storage.KeyEvents, loops []change) {
-	if events.Len() == 0 || e.Caching.count.Load() == 0 {
+	if events.Len() == 0 || !e.Caching.any.Load() {
 		return
 	}
 	if e.Caching.prefixes.Count() == 0 && !e.Caching.anyRead(events) {
@@ -299,7 +307,7 @@ func (e *Engine) broadcast(changed changes) {
 // InvalidateAll tells all clients to forget all that they have: the data is another.
 func (e *Engine) InvalidateAll() {
 	c := &e.Caching
-	if c.count.Load() == 0 {
+	if !c.any.Load() {
 		return
 	}
 	c.readers.Clear()

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -130,8 +131,8 @@ func (e *Engine) refusal(blocked *Blocked) error {
 	return refused(why, r)
 }
 
-// mayStay reports whether a client may go on with what it is at: listening to channels, following, watching others. What it asks for
-// next is checked then.
+// mayStay reports whether a client may go on with what it is at: listening to channels, following, watching others, or being told of all
+// keys with a prefix. What it asks for next is checked then.
 func (e *Engine) mayStay(s *Session, user *access.User) bool {
 	rules := user.Rules()
 	switch {
@@ -143,13 +144,18 @@ func (e *Engine) mayStay(s *Session, user *access.User) bool {
 		return false
 	case s.Is(KindReplica) && !e.mayRun(rules, "psync", "sync"):
 		return false
+	case s.toldOfPrefixes() && !e.mayRun(rules, "client|tracking"):
+		return false
 	}
 	return !s.Is(KindPubSub) || e.Listeners.permitted(s, rules)
 }
 
 // mayRun reports whether rules allow one of some commands.
 func (e *Engine) mayRun(rules *access.Rules, names ...string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return rules.MayRun(e.Table.byName[name].number) })
+	return slices.ContainsFunc(names, func(name string) bool {
+		command, _ := e.Table.LookupEffect(bytes.Split([]byte(name), []byte("|")))
+		return rules.MayRun(command.number)
+	})
 }
 
 // permitted reports whether rules allow all that a session listens to.
@@ -166,9 +172,9 @@ func (l *listeners) permitted(s *Session, rules *access.Rules) bool {
 	return true
 }
 
-// CheckListening closes the connection of a session that has begun to listen to what its user was just forbidden: who changed the user
-// may not have seen it listen.
-func (e *Engine) CheckListening(s *Session) {
+// CheckBegun closes the connection of a session that has begun to listen, watch or follow, which its user was just forbidden: who changed the
+// user may not have seen it begin.
+func (e *Engine) CheckBegun(s *Session) {
 	if s.User != nil && !e.mayStay(s, s.User) {
 		s.Peer.Close()
 	}

@@ -207,7 +207,7 @@ func (c *Invocation) Block(blocked *Blocked) error {
 	if s.waited {
 		blocked.Deadline = s.waitsUntil
 	} else {
-		begun := &c.batch.running.begun
+		begun := &c.batch.running.shown
 		*begun = Execution{Request: c.Request, Session: s, Database: c.selected, Redacted: c.redacted, Began: c.Now}
 		c.Engine.Observer.Begin(begun)
 	}
@@ -322,9 +322,9 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 		s.depends = max(s.depends, blocked.written)
 	}
 	s.waited = false
-	b.running.begun = Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Waited: true, failure: blocked.failure}
-	b.account(&b.running.begun)
-	b.running.begun = Execution{}
+	b.running.shown = Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Waited: true, failure: blocked.failure}
+	b.account(&b.running.shown)
+	b.running.shown = Execution{}
 	b.finishReply(s, mark)
 	return true
 }

@@ -32,13 +32,17 @@ type watched struct {
 type watches struct {
 	mu    sync.Mutex
 	byKey map[watchedKey]map[*Session]struct{}
-	count atomic.Int64 // of keys, for those who only want to know that there are none
+	any   condition // there are some
 }
 
 func (w *watches) init() { w.byKey = map[watchedKey]map[*Session]struct{}{} }
 
 // Count is how many keys are watched.
-func (w *watches) Count() int64 { return w.count.Load() }
+func (w *watches) Count() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int64(len(w.byKey))
+}
 
 // Watch has a session watch a key.
 func (w *watches) Watch(s *Session, database int, key []byte, expired bool) {
@@ -57,7 +61,7 @@ func (w *watches) add(s *Session, key watchedKey, expired bool) {
 		return
 	}
 	sessions[s] = struct{}{}
-	w.count.Store(int64(len(w.byKey)))
+	w.any.Store(len(w.byKey) > 0)
 	s.entries = append(s.entries, watchedEntry{key, expired})
 	s.watching.Store(int32(len(s.entries)))
 }
@@ -84,7 +88,7 @@ func (w *watches) Forget(s *Session) {
 			delete(w.byKey, entry.watchedKey)
 		}
 	}
-	w.count.Store(int64(len(w.byKey)))
+	w.any.Store(len(w.byKey) > 0)
 	s.entries = nil
 	s.watching.Store(0)
 	s.dirty.Store(false)
@@ -93,9 +97,6 @@ func (w *watches) Forget(s *Session) {
 // Changed marks those who watch a key that something has happened to, in all but the first events. The
 // locks of the keys are held, so an EXEC that comes later sees the mark.
 func (w *watches) Changed(events *storage.KeyEvents, first int) {
-	if w.count.Load() == 0 {
-		return // whoever is about to watch one of the keys has to wait for its lock
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.byKey) == 0 {

@@ -191,7 +191,7 @@ func (e report) infoMemory(f *metrics.Fields) {
 	f.Int("allocator_resident", m.resident)
 	f.Size("total_system_memory", e.machineMemory)
 	f.Size("maxmemory", 0)
-	f.Text("maxmemory_policy", "noeviction")
+	f.Text("maxmemory_policy", e.Config.MaxmemoryPolicy.String())
 	f.Float("allocator_frag_ratio", ratio(m.heap+m.heapIdle, m.heap), 2)
 	f.Int("allocator_frag_bytes", m.heapIdle)
 	f.Float("allocator_rss_ratio", ratio(m.resident, m.heap+m.heapIdle), 2)

@@ -21,7 +21,8 @@ func memoryCommand() execute.Command {
 		Summary: "A container for commands on the server's memory.",
 		Subcommands: []execute.Command{
 			{Name: "usage", Arity: -3, Flags: execute.ReadOnly, Keys: []execute.KeySpec{{Flags: execute.RO, Index: 2, Step: 1}}, Run: cmdMemoryUsage,
-				Since: "4.0.0", Complexity: "O(N) where N is the number of samples.", Syntax: "key [SAMPLES count]",
+				Touching: execute.LooksAtKeys,
+				Since:    "4.0.0", Complexity: "O(N) where N is the number of samples.", Syntax: "key [SAMPLES count]",
 				Summary: "Tells about how many bytes a key and its value take."},
 			{Name: "stats", Arity: 2, Flags: execute.Worker, Tips: special, Run: cmdMemoryStats, Since: "4.0.0", Complexity: "O(1)",
 				Summary: "Tells what the server's memory is used for."},

@@ -28,11 +28,14 @@ func (m *monitors) add(s *execute.Session) {
 	m.count.Store(int32(len(m.sessions)))
 }
 
-func (m *monitors) remove(s *execute.Session) {
+// remove reports whether the session was one of them.
+func (m *monitors) remove(s *execute.Session) (was bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	_, was = m.sessions[s]
 	delete(m.sessions, s)
 	m.count.Store(int32(len(m.sessions)))
+	return was
 }
 
 // feed sends a command to the monitors, as Redis does: time, database, client and words.
@@ -105,7 +108,10 @@ func cmdMonitor(c *execute.Invocation) error {
 		return execute.Error("ERR MONITOR isn't allowed for DENY BLOCKING client")
 	}
 	c.Session.Mark(execute.KindMonitor, true)
-	reportOf(c.Engine).monitors.add(c.Session)
+	observation := reportOf(c.Engine).Observation
+	observation.monitors.add(c.Session)
+	observation.choose()
+	c.Engine.CheckBegun(c.Session)
 	c.Reply.OK()
 	return nil
 }

@@ -3,6 +3,7 @@
 package observe
 
 import (
+	"math"
 	"time"
 
 	"kedis/binlog"
@@ -23,6 +24,13 @@ type Observation struct {
 
 func New(e *execute.Engine) *Observation {
 	s := &Observation{engine: e, machineMemory: config.MachineMemory(), runID: binlog.NewID()}
+	for _, option := range []string{"slowlog-log-slower-than", "latency-monitor-threshold"} {
+		e.Config.OnChange(option, func() error {
+			s.choose()
+			return nil
+		})
+	}
+	s.choose()
 	if m, _, err := (report{e, s}).measureMemory(); err == nil {
 		s.startupMemory = m.used()
 	}
@@ -44,14 +52,37 @@ type report struct {
 func reportOf(e *execute.Engine) report { return report{e, e.Observer.(*Observation)} }
 
 // Forget ends what a session watches.
-func (s *Observation) Forget(session *execute.Session) { s.monitors.remove(session) }
+func (s *Observation) Forget(session *execute.Session) {
+	if s.monitors.remove(session) {
+		s.choose()
+	}
+}
+
+// choose says which requests are to be shown: all while there are monitors, else those that take long enough for SLOWLOG or LATENCY.
+func (s *Observation) choose() {
+	s.monitors.mu.Lock()
+	defer s.monitors.mu.Unlock()
+	from := time.Duration(math.MaxInt64)
+	if limit := s.engine.Config.SlowlogLogSlowerThan.Get(); limit >= 0 {
+		from = saturated(limit, time.Microsecond)
+	}
+	if limit := s.engine.Config.LatencyMonitorThreshold.Get(); limit > 0 {
+		from = min(from, saturated(limit, time.Millisecond))
+	}
+	if len(s.monitors.sessions) > 0 {
+		from = 0
+	}
+	s.engine.ObserveFrom.Store(int64(from))
+}
+
+// saturated is so many units, or the longest time that can be told.
+func saturated(n int64, unit time.Duration) time.Duration {
+	return time.Duration(min(n, math.MaxInt64/int64(unit))) * unit
+}
 
 // Observe shows a request that has run to those who want to know of it.
-func (s *Observation) Observe(ran *execute.Execution, lane int) {
+func (s *Observation) Observe(ran *execute.Execution) {
 	e := s.engine
-	if e.Config.LatencyTracking.Get() {
-		ran.Command.Measures.Latency.Record(lane, ran.Took)
-	}
 	if limit := e.Config.LatencyMonitorThreshold.Get(); limit > 0 {
 		e.NoteLatency(latencyEvent(ran.Command), ran.Took)
 	}

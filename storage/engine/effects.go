@@ -14,7 +14,9 @@ type effects struct {
 // effectsMark is what effects are cut back to.
 type effectsMark struct{ bytes, count, first, last int }
 
-func (e *effects) mark() effectsMark { return effectsMark{len(e.bytes), e.count, e.first, e.last} }
+func (e *effects) mark(m *effectsMark) {
+	m.bytes, m.count, m.first, m.last = len(e.bytes), e.count, e.first, e.last
+}
 
 func (e *effects) rewind(m effectsMark) {
 	e.bytes, e.count, e.first, e.last = e.bytes[:m.bytes], m.count, m.first, m.last

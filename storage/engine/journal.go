@@ -99,32 +99,33 @@ func (j *journal) delete(hash uint64, space uint32, key []byte) {
 
 // putLarge writes a record that has memory of its own.
 func (j *journal) putLarge(hash uint64, space uint32, l generation.Large) {
-	slot := j.note(change{hash: hash, space: space, keyLength: int32(len(l.Key())), at: -1 - len(j.large), length: len(l.Value())}, l.Key())
+	c := j.note(hash, space, l.Key())
+	c.at, c.length = -1-len(j.large), len(l.Value())
 	j.large = append(j.large, l)
 	j.largeBytes += l.Bytes()
-	j.slots[slot] = int32(len(j.entries))
 }
 
 func (j *journal) add(hash uint64, space uint32, key, head, tail []byte, length int) {
-	slot := j.note(change{hash: hash, space: space, keyLength: int32(len(key)), at: len(j.buffer), length: length}, key)
+	c := j.note(hash, space, key)
+	c.at, c.length = len(j.buffer), length
 	j.buffer = append(append(append(j.buffer, key...), head...), tail...)
-	j.slots[slot] = int32(len(j.entries))
 }
 
-// note adds a change, in place of the version before, and returns its slot.
-func (j *journal) note(c change, key []byte) (slot int) {
+// note adds a change of a record, in place of the version before. Where it stands and how long it is are to be filled in.
+func (j *journal) note(hash uint64, space uint32, key []byte) *change {
 	if (j.keys+1)*2 > len(j.slots) {
 		j.grow()
 	}
-	slot = j.find(c.hash, c.space, key)
-	if c.previous = j.slots[slot]; c.previous != 0 {
-		j.entries[c.previous-1].superseded = true
+	slot := &j.slots[j.find(hash, space, key)]
+	j.entries = append(j.entries, change{hash: hash, space: space, keyLength: int32(len(key)), previous: *slot})
+	if *slot != 0 {
+		j.entries[*slot-1].superseded = true
 	} else {
 		j.keys++
 	}
+	*slot = int32(len(j.entries))
 	j.kinds[key[0]]++
-	j.entries = append(j.entries, c)
-	return slot
+	return &j.entries[len(j.entries)-1]
 }
 
 // size is the bytes of all keys and values.

@@ -52,8 +52,8 @@ type changesMark struct {
 	expired       expired
 }
 
-func (c *changes) mark() changesMark {
-	return changesMark{len(c.deltas), len(c.moved), c.databases, c.expired}
+func (c *changes) mark(m *changesMark) {
+	m.deltas, m.moved, m.databases, m.expired = len(c.deltas), len(c.moved), c.databases, c.expired
 }
 
 func (c *changes) rewind(m changesMark) {

@@ -38,6 +38,9 @@ func (t *Txn) hash(ns *Namespace, key []byte) uint64 {
 	return generation.Hash(ns.Number, key)
 }
 
+// KeyHash is the hash of a key, by the record of its metadata.
+func (t *Txn) KeyHash(ns *Namespace, metadataKey []byte) uint64 { return t.hash(ns, metadataKey) }
+
 // longestHashed is the size (bytes) of the keys that are compared and kept.
 const longestHashed = 256
 

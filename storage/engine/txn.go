@@ -99,7 +99,21 @@ type Mode struct {
 	Replica bool
 	// Notify is the classes of events that somebody wants to be told of.
 	Notify keyevent.Classes
+	// Touches says which accesses to keys are noted.
+	Touches Touches
 }
+
+// Touches are accesses to keys that are noted.
+type Touches uint8
+
+const (
+	// TouchesNothing is what it is while nobody asks.
+	TouchesNothing Touches = iota
+	// TouchesNew is a key when it is made.
+	TouchesNew
+	// TouchesAll is a key that is made, or looked up.
+	TouchesAll
+)
 
 // NewTxn makes a transaction. It can be used again and again, after Reset.
 func (s *Store) NewTxn() *Txn {
@@ -140,8 +154,11 @@ func (t *Txn) Begin(mode Mode, nowMs int64, budget int) {
 
 // Mark makes a savepoint that of the transaction's state now.
 func (t *Txn) Mark(s *Savepoint) {
-	*s = Savepoint{len(t.journal.entries), len(t.staging.ids), t.events.Len(), t.notifications.Len(), t.effects.mark(), t.changes.mark(),
-		t.lookups.hits, t.lookups.misses}
+	s.entries, s.staged = len(t.journal.entries), len(t.staging.ids)
+	s.events, s.notifications = t.events.Len(), t.notifications.Len()
+	t.effects.mark(&s.effects)
+	t.changes.mark(&s.changes)
+	s.hits, s.misses = t.lookups.hits, t.lookups.misses
 }
 
 // Written is how many records were written since a savepoint.

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"kedis/redis-tests/launch"
 	"kedis/redis-tests/resp"
@@ -149,56 +150,34 @@ func (c *comparison) measure(s shape, servers [2]*launch.Server, test string, de
 	var rates [2][]float64
 	var ratios, processor []float64
 	for pair := range 1 + c.pairs {
-		var rate, ticks [2]float64
+		var rate [2]float64
+		var used [2]time.Duration
 		for turn := range 2 {
 			i := (pair + turn) % 2
-			before, err := processorTicks(servers[i].ProcessID())
+			before, err := launch.ProcessorTime(servers[i].ProcessID())
 			if err != nil {
 				return err
 			}
 			if rate[i], err = c.benchmark(s, servers[i].Port, test, depth); err != nil {
 				return err
 			}
-			after, err := processorTicks(servers[i].ProcessID())
+			after, err := launch.ProcessorTime(servers[i].ProcessID())
 			if err != nil {
 				return err
 			}
-			ticks[i] = after - before
+			used[i] = after - before
 		}
 		if pair == 0 {
 			continue
 		}
 		rates[0], rates[1] = append(rates[0], rate[0]), append(rates[1], rate[1])
-		ratios, processor = append(ratios, rate[1]/rate[0]), append(processor, ticks[0]/ticks[1])
+		ratios, processor = append(ratios, rate[1]/rate[0]), append(processor, used[0].Seconds()/used[1].Seconds())
 	}
 	low, high := interval(ratios)
 	least, most := interval(processor)
 	fmt.Fprintf(c.out, "| %s | %s | %d | %.0f | %.0f | **%.3f** | %.3f–%.3f | **%.3f** | %.3f–%.3f |\n",
 		s.name, test, depth, median(rates[0]), median(rates[1]), median(ratios), low, high, median(processor), least, most)
 	return nil
-}
-
-// processorTicks is what a process has used, in the kernel and outside of it; 100 are a second. See
-// proc(5), fields 14 and 15 of stat.
-func processorTicks(process int) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
-	if err != nil {
-		return 0, fmt.Errorf("processor time: %w", err)
-	}
-	_, behindName, found := strings.Cut(string(text), ") ")
-	fields := strings.Fields(behindName)
-	if !found || len(fields) < 13 {
-		return 0, fmt.Errorf("processor time: /proc/%d/stat is %q", process, text)
-	}
-	user, err := strconv.ParseFloat(fields[11], 64)
-	if err != nil {
-		return 0, fmt.Errorf("processor time: %w", err)
-	}
-	system, err := strconv.ParseFloat(fields[12], 64)
-	if err != nil {
-		return 0, fmt.Errorf("processor time: %w", err)
-	}
-	return user + system, nil
 }
 
 // requests is about a second of a run.

@@ -110,7 +110,11 @@ func (b *bench) measure(p part, program launch.Program) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(directory) }()
-	server, err := program.Start(directory, "--maxclients", strconv.Itoa(b.clients+b.subscribers+b.patterns+100))
+	options := []string{"--maxclients", strconv.Itoa(b.clients + b.subscribers + b.patterns + 100)}
+	if program.IsRedis { // as in docs/performance.md: Kedis keeps what it is told, too
+		options = append(options, "--appendonly", "yes", "--appendfsync", "everysec")
+	}
+	server, err := program.Start(directory, options...)
 	if err != nil {
 		return err
 	}
