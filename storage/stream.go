@@ -11,7 +11,6 @@ import (
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
 	"kedis/storage/rdb"
-	"kedis/storage/walks"
 )
 
 // StreamID is the id of a stream's entry.
@@ -174,12 +173,14 @@ func (s *Stream) leaveTail() error {
 	if s.head.Nodes == 0 {
 		return nil
 	}
-	return s.putNode(s.head.LastNode, s.head.Tail)
+	var value [32]byte
+	return s.db.txn.Put(s.db.space, s.entryKey(layout.KindStreamNode, s.head.LastNode), s.head.Tail.Append(value[:0]))
 }
 
-func (s *Stream) putNode(at StreamID, n layout.StreamNode) error {
+// replaceNode changes a node that isn't the last one.
+func (s *Stream) replaceNode(at StreamID, n layout.StreamNode) error {
 	var value [32]byte
-	return s.db.txn.Put(s.db.space, s.entryKey(layout.KindStreamNode, at), n.Append(value[:0]))
+	return s.db.txn.Replace(s.db.space, s.entryKey(layout.KindStreamNode, at), n.Append(value[:0]))
 }
 
 // hashNames tells entries apart whose fields have other names.
@@ -240,14 +241,56 @@ func (s *Stream) Range(from, to StreamID, reverse bool, visit VisitEntry) error 
 	if s.next.Count == 0 || to.Less(from) {
 		return nil
 	}
+	lower, upper := from.Append(nil), []byte(nil)
+	if to.Less(s.head.Last) {
+		behind, _ := to.Next()
+		upper = behind.Append(nil)
+	}
 	failed := error(nil)
-	err := s.walk(from, to, reverse, func(key, value []byte) bool {
+	x := s.entries()
+	err := x.Scan(lower, upper, reverse, func(key, value []byte) bool {
 		var more bool
 		more, failed = s.visit(key, value, visit)
 		return more && failed == nil
 	})
 	clear(s.fields)
 	return cmp.Or(failed, err)
+}
+
+// entries is the order of the entries.
+func (s *Stream) entries() engine.Index {
+	return s.order(layout.KindStreamEntry, s.next.Count, s.head.First)
+}
+
+// nodes is the order of the nodes but for the last one.
+func (s *Stream) nodes() engine.Index {
+	return s.order(layout.KindStreamNode, s.head.Nodes-1, s.head.FirstNode)
+}
+
+// order is that of count records of a kind. Those before the first one wait for the reaper.
+func (s *Stream) order(kind byte, count uint64, first StreamID) engine.Index {
+	x := s.db.txn.NewIndex(s.db.space, kind, s.next.ID, int(count), true, s.key)
+	x.BeginAt(first.Append(nil))
+	return x
+}
+
+// entryBehind finds the entry behind so many, from an id on. pass is called for each of those.
+func (s *Stream) entryBehind(from StreamID, count uint64, pass func(id []byte)) (behind StreamID, err error) {
+	x, found := s.entries(), false
+	scanErr := x.Scan(from.Append(nil), nil, false, func(id, _ []byte) bool {
+		if count == 0 {
+			found = true
+			behind, err = layout.EntryOf(id)
+			return false
+		}
+		count--
+		pass(id)
+		return true
+	})
+	if err = cmp.Or(err, scanErr); err == nil && !found {
+		err = s.miscounted()
+	}
+	return behind, err
 }
 
 func (s *Stream) visit(key, value []byte, visit VisitEntry) (more bool, err error) {
@@ -262,29 +305,6 @@ func (s *Stream) visit(key, value []byte, visit VisitEntry) (more bool, err erro
 		return false, err
 	}
 	return visit(id, s.fields)
-}
-
-// walk shows the records of entries from one id to another, both included. What walks that begin at the same id have found is kept.
-func (s *Stream) walk(from, to StreamID, reverse bool, visit engine.VisitRecord) error {
-	w := walks.Walk{Space: s.db.space.Number, Collection: s.next.ID, Reverse: reverse,
-		Lower: layout.AppendStreamKey(nil, layout.KindStreamEntry, s.next.ID, from)}
-	if to == s.head.Last { // which will be another one soon
-		w.Upper = layout.Behind(layout.KindStreamEntry, s.next.ID)
-	} else {
-		w.Upper = append(layout.AppendStreamKey(nil, layout.KindStreamEntry, s.next.ID, to), 0)
-	}
-	return s.db.txn.Repeat(w, visit, func(rest walks.Walk, visit engine.VisitRecord) error {
-		it := s.db.txn.Iterate(s.db.space, rest.Lower, rest.Upper, reverse, false)
-		for it.Next() && visit(it.Key(), it.Value()) {
-		}
-		return it.Close()
-	})
-}
-
-// iterate walks the records of entries or nodes from one id to another, both included.
-func (s *Stream) iterate(kind byte, from, to StreamID, reverse, keysOnly bool) *Iterator {
-	upper := append(layout.AppendStreamKey(nil, kind, s.next.ID, to), 0)
-	return s.db.txn.Iterate(s.db.space, layout.AppendStreamKey(nil, kind, s.next.ID, from), upper, reverse, keysOnly)
 }
 
 // Entry returns the fields and values of an entry. They are valid until the transaction is reset,
@@ -358,20 +378,13 @@ func (s *Stream) delete(id StreamID) error {
 }
 
 // findFirst finds the first entry, which isn't before an id.
-func (s *Stream) findFirst(from StreamID) error {
-	s.head.First = StreamID{}
+func (s *Stream) findFirst(from StreamID) (err error) {
 	if s.next.Count == 0 {
+		s.head.First = StreamID{}
 		return nil
 	}
-	it := s.iterate(layout.KindStreamEntry, from, s.head.Last, false, true)
-	if it.Next() {
-		id, err := layout.EntryOf(it.Key())
-		it.Fail(err)
-		s.head.First = id
-	} else if it.Err() == nil {
-		it.Fail(s.miscounted())
-	}
-	return it.Close()
+	s.head.First, err = s.entryBehind(from, 0, nil)
+	return err
 }
 
 // leaveNode takes an entry out of its node, and the node with the last one.
@@ -393,13 +406,15 @@ func (s *Stream) leaveNode(id StreamID) error {
 	}
 	if n.Entries--; n.Entries > 0 {
 		n.Deleted++
-		return s.putNode(at, n)
+		return s.replaceNode(at, n)
 	}
+	err = s.deleteNode(at)
 	h.Nodes--
-	if err := s.deleteNode(at); err != nil || at != h.FirstNode {
+	if err != nil || at != h.FirstNode {
 		return err
 	}
-	h.FirstNode, err = s.nodeBehind(at)
+	behind, err := s.nodeBehind(at)
+	h.FirstNode = behind.at
 	return err
 }
 
@@ -411,8 +426,8 @@ func (s *Stream) deleteNode(at StreamID) error {
 // added to it.
 func (s *Stream) dropTail() error {
 	h := &s.head
-	if h.Nodes--; h.Nodes == 0 {
-		h.FirstNode, h.LastNode, h.Tail = StreamID{}, StreamID{}, layout.StreamNode{}
+	if h.Nodes == 1 {
+		h.Nodes, h.FirstNode, h.LastNode, h.Tail = 0, StreamID{}, StreamID{}, layout.StreamNode{}
 		return nil
 	}
 	before, _ := h.LastNode.Previous()
@@ -423,34 +438,43 @@ func (s *Stream) dropTail() error {
 	if err != nil {
 		return err
 	}
+	h.Nodes--
 	h.LastNode, h.Tail = at, n
 	return s.deleteNode(at)
 }
 
 // nodeBefore finds the last node with a record that begins at an id or before.
 func (s *Stream) nodeBefore(id StreamID) (at StreamID, n layout.StreamNode, found bool, err error) {
-	it := s.iterate(layout.KindStreamNode, s.head.FirstNode, id, true, false)
-	if found = it.Next(); found {
-		at, err = layout.EntryOf(it.Key())
-		if !it.Fail(err) {
-			n, err = layout.DecodeStreamNode(it.Value())
-			it.Fail(err)
-		}
+	behind, ok := id.Next()
+	upper := []byte(nil)
+	if ok {
+		upper = behind.Append(nil)
 	}
-	return at, n, found, it.Close()
+	node, found, err := s.scanNode(s.head.FirstNode.Append(nil), upper, true)
+	return node.at, node.StreamNode, found, err
 }
 
-// nodeBehind returns where the node behind one begins, which isn't the last.
-func (s *Stream) nodeBehind(at StreamID) (StreamID, error) {
+// nodeBehind returns the node behind one, which isn't the last.
+func (s *Stream) nodeBehind(at StreamID) (n placedNode, err error) {
 	from, _ := at.Next()
-	it := s.iterate(layout.KindStreamNode, from, s.head.LastNode, false, true)
-	behind := s.head.LastNode
-	if it.Next() {
-		var err error
-		behind, err = layout.EntryOf(it.Key())
-		it.Fail(err)
+	n, found, err := s.scanNode(from.Append(nil), s.head.LastNode.Append(nil), false)
+	if err == nil && !found {
+		return placedNode{s.head.LastNode, s.head.Tail}, nil
 	}
-	return behind, it.Close()
+	return n, err
+}
+
+// scanNode finds the first node with a record from one key on, before another, or the last.
+func (s *Stream) scanNode(lower, upper []byte, last bool) (n placedNode, found bool, err error) {
+	x := s.nodes()
+	scanErr := x.Scan(lower, upper, last, func(id, value []byte) bool {
+		found = true
+		if n.at, err = layout.EntryOf(id); err == nil {
+			n.StreamNode, err = layout.DecodeStreamNode(value)
+		}
+		return false
+	})
+	return n, found, cmp.Or(err, scanErr)
 }
 
 func (s *Stream) miscounted() error { return wrongCount(&s.next, layout.Stream.Elements()[0], 0) }
@@ -484,6 +508,9 @@ func (s *Stream) renew() error {
 	t.scratch.element = s.head.Append(t.scratch.element[:0])
 	s.next.Value = t.scratch.element
 	id, err := s.db.copyElements(&s.next, s.db)
+	if err == nil {
+		err = t.Abandon(s.db.space, &s.next)
+	}
 	s.next.ID = id
 	return err
 }
@@ -516,7 +543,7 @@ type placedNode struct {
 	layout.StreamNode
 }
 
-// Up to so many records are deleted one by one. What is more waits for the reaper.
+// Up to so many nodes, and entries of a node that stays, are deleted one by one. Others wait for the reaper.
 const (
 	trimEntries = 64
 	trimNodes   = 64
@@ -540,10 +567,8 @@ func (s *Stream) planTrim(t *trimming) error {
 	if h.Nodes == 0 || !t.ByID && s.next.Count <= t.MaxLength || t.ByID && !h.First.Less(t.MinID) || t.bounded() && !h.First.Less(t.before) {
 		return nil
 	}
-	nodes := nodeWalk{stream: s}
-	defer nodes.close()
 	var err error
-	if t.node, err = nodes.first(); err != nil {
+	if t.node, err = s.firstNode(); err != nil {
 		return err
 	}
 	for {
@@ -554,7 +579,7 @@ func (s *Stream) planTrim(t *trimming) error {
 		if t.Approximate && !t.ByID && left < t.MaxLength+uint64(t.node.Entries) {
 			return nil // nearly every time when XADD asks for it
 		}
-		whole, err := s.goesWhole(t, &nodes, last, left)
+		whole, err := s.goesWhole(t, last, left)
 		if err != nil {
 			return err
 		}
@@ -565,22 +590,14 @@ func (s *Stream) planTrim(t *trimming) error {
 		if t.dropped++; last {
 			return nil
 		}
-		if t.node, err = nodes.next(); err != nil {
+		if t.node, err = s.nodeBehind(t.node.at); err != nil {
 			return err
 		}
 	}
 }
 
-// nodeWalk goes over the nodes. Most that trim need only the first one.
-type nodeWalk struct {
-	stream *Stream
-	it     *Iterator
-	number uint64      // of the node that was returned
-	ahead  *placedNode // the one behind it, when it was looked at
-}
-
-func (w *nodeWalk) first() (n placedNode, err error) {
-	s := w.stream
+// firstNode returns the first node, which there has to be.
+func (s *Stream) firstNode() (n placedNode, err error) {
 	if s.head.Nodes == 1 {
 		return placedNode{s.head.LastNode, s.head.Tail}, nil
 	}
@@ -595,62 +612,23 @@ func (w *nodeWalk) first() (n placedNode, err error) {
 	return n, err
 }
 
-// next goes on to the node behind, which there has to be.
-func (w *nodeWalk) next() (placedNode, error) {
-	n, err := w.peek()
-	w.number, w.ahead = w.number+1, nil
-	return n, err
-}
-
-// peek returns the node behind.
-func (w *nodeWalk) peek() (n placedNode, err error) {
-	s := w.stream
-	switch {
-	case w.ahead != nil:
-		return *w.ahead, nil
-	case w.number+1 == s.head.Nodes-1:
-		return placedNode{s.head.LastNode, s.head.Tail}, nil
-	case w.it == nil:
-		from, _ := s.head.FirstNode.Next()
-		before, _ := s.head.LastNode.Previous()
-		w.it = s.iterate(layout.KindStreamNode, from, before, false, false)
-	}
-	if !w.it.Next() {
-		if err := w.it.Err(); err != nil {
-			return n, err
-		}
-		return n, s.miscounted()
-	}
-	if n.at, err = layout.EntryOf(w.it.Key()); err == nil {
-		n.StreamNode, err = layout.DecodeStreamNode(w.it.Value())
-	}
-	w.ahead = &n
-	return n, err
-}
-
-func (w *nodeWalk) close() {
-	if w.it != nil {
-		_ = w.it.Close()
-	}
-}
-
 // goesWhole tells whether all of a node goes, of a stream that has so many entries from it on.
-func (s *Stream) goesWhole(t *trimming, nodes *nodeWalk, last bool, left uint64) (whole bool, err error) {
+func (s *Stream) goesWhole(t *trimming, last bool, left uint64) (whole bool, err error) {
 	if t.ByID {
-		whole, err = s.endsBefore(&t.node, nodes, last, t.MinID)
+		whole, err = s.endsBefore(&t.node, last, t.MinID)
 	} else {
 		whole = left-min(left, uint64(t.node.Entries)) >= t.MaxLength
 	}
 	if err == nil && whole && t.bounded() {
-		whole, err = s.endsBefore(&t.node, nodes, last, t.before)
+		whole, err = s.endsBefore(&t.node, last, t.before)
 	}
 	return whole, err
 }
 
 // endsBefore tells whether all entries of a node come before an id.
-func (s *Stream) endsBefore(n *placedNode, nodes *nodeWalk, last bool, id StreamID) (bool, error) {
+func (s *Stream) endsBefore(n *placedNode, last bool, id StreamID) (bool, error) {
 	if !last {
-		if behind, err := nodes.peek(); err != nil || !id.Less(behind.at) {
+		if behind, err := s.nodeBehind(n.at); err != nil || !id.Less(behind.at) {
 			return err == nil, err
 		}
 	}
@@ -679,133 +657,149 @@ func (s *Stream) planRest(t *trimming, left uint64) (err error) {
 
 // countBetween counts up to so many entries from one id on, before another.
 func (s *Stream) countBetween(from, before StreamID, most uint64) (n uint64, err error) {
-	to, ok := before.Previous()
 	if from.Less(s.head.First) {
 		from = s.head.First
 	}
-	if !ok || to.Less(from) || most == 0 {
+	if !from.Less(before) || most == 0 {
 		return 0, nil
 	}
-	it := s.iterate(layout.KindStreamEntry, from, to, false, true)
-	for n < most && it.Next() {
+	x := s.entries()
+	err = x.Scan(from.Append(nil), before.Append(nil), false, func([]byte, []byte) bool {
 		n++
-	}
-	return n, it.Close()
+		return n < most
+	})
+	return n, err
 }
 
 // trimNodes takes the nodes away.
 func (s *Stream) trimNodes(t *trimming) error {
 	h := &s.head
-	former, nodes := h.FirstNode, h.Nodes
-	h.Nodes -= t.dropped
-	if h.Nodes == 0 {
-		last := h.LastNode
-		h.FirstNode, h.LastNode, h.Tail = StreamID{}, StreamID{}, layout.StreamNode{}
-		return s.removeBefore(layout.KindStreamNode, layout.StreamNodes, former, last, nodes-1, trimNodes)
+	before, records := t.node.at, t.dropped
+	if t.dropped == h.Nodes {
+		before, records = h.LastNode, h.Nodes-1
 	}
-	h.FirstNode = t.node.at
-	if t.rest > 0 {
-		t.node.Entries -= uint32(t.rest)
-		t.node.Deleted += uint32(t.rest)
-		if t.node.at == h.LastNode {
-			h.Tail = t.node.StreamNode
-		} else if err := s.putNode(t.node.at, t.node.StreamNode); err != nil {
-			return err
-		}
-	}
-	return s.removeBefore(layout.KindStreamNode, layout.StreamNodes, former, t.node.at, t.dropped, trimNodes)
-}
-
-// trimEntries takes the entries away, and finds the one that is first then.
-func (s *Stream) trimEntries(t *trimming) error {
-	h := &s.head
-	former := h.First
-	s.next.Count -= t.removed
-	if s.next.Count == 0 {
-		h.First = StreamID{}
-		behind, ok := h.Last.Next()
-		if !ok {
-			if err := s.db.txn.Delete(s.db.space, s.entryKey(layout.KindStreamEntry, h.Last)); err != nil {
-				return err
-			}
-			behind = h.Last
-		}
-		return s.removeBefore(layout.KindStreamEntry, layout.StreamEntries, former, behind, t.removed, trimEntries)
-	}
-	from := former
-	if former.Less(t.node.at) {
-		from = t.node.at
-	}
-	found := false
-	if t.rest == 0 { // it is there, unless it was deleted by itself
-		var err error
-		if found, err = s.Has(from); err != nil {
-			return err
-		}
-	}
-	if found {
-		h.First = from
-		return s.removeBefore(layout.KindStreamEntry, layout.StreamEntries, former, h.First, t.removed, trimEntries)
-	}
-	passed := t.removed == t.rest && t.removed <= trimEntries
-	if err := s.passEntries(from, t.rest, passed); err != nil || passed {
+	if err := s.removeNodes(before, records); err != nil {
 		return err
 	}
-	return s.removeBefore(layout.KindStreamEntry, layout.StreamEntries, former, h.First, t.removed, trimEntries)
-}
-
-// passEntries makes the entry first that comes behind so many, from an id on. It removes those that it passes, if they are to be.
-func (s *Stream) passEntries(from StreamID, count uint64, remove bool) error {
-	it := s.iterate(layout.KindStreamEntry, from, s.head.Last, false, true)
-	for passed := uint64(0); ; passed++ {
-		if !it.Next() {
-			if it.Err() == nil {
-				it.Fail(s.miscounted())
-			}
-			break
-		}
-		if passed == count {
-			id, err := layout.EntryOf(it.Key())
-			it.Fail(err)
-			s.head.First = id
-			break
-		}
-		if remove && it.Fail(s.db.txn.Delete(s.db.space, it.Key())) {
-			break
-		}
-	}
-	return it.Close()
-}
-
-// removeBefore removes count records from the beginning up to an id: one by one, or by a record
-// that has the reaper do it.
-func (s *Stream) removeBefore(kind byte, part layout.Type, from, before StreamID, count, most uint64) error {
-	d, t := s.db, s.db.txn
-	if count == 0 {
+	if h.Nodes -= t.dropped; h.Nodes == 0 {
+		h.FirstNode, h.LastNode, h.Tail = StreamID{}, StreamID{}, layout.StreamNode{}
 		return nil
 	}
-	if count > most {
-		return t.AbandonPart(d.space, s.next.ID, before.Append(nil), part, count)
+	h.FirstNode = t.node.at
+	if t.rest == 0 {
+		return nil
 	}
-	if count == 1 { // it stands where they begin
-		return t.Delete(d.space, s.entryKey(kind, from))
+	t.node.Entries -= uint32(t.rest)
+	t.node.Deleted += uint32(t.rest)
+	if t.node.at == h.LastNode {
+		h.Tail = t.node.StreamNode
+		return nil
 	}
-	it := s.iterate(kind, from, before, false, true)
-	for seen := uint64(0); seen < count && it.Next(); seen++ {
-		if it.Fail(t.Delete(d.space, it.Key())) {
-			break
+	return s.replaceNode(t.node.at, t.node.StreamNode)
+}
+
+// removeNodes removes the records of count nodes, which stand before an id.
+func (s *Stream) removeNodes(before StreamID, count uint64) error {
+	switch {
+	case count == 0:
+		return nil
+	case count == 1:
+		return s.deleteNode(s.head.FirstNode)
+	case count > trimNodes:
+		return s.db.txn.AbandonPart(s.db.space, s.next.ID, before.Append(nil), layout.StreamNodes, count)
+	}
+	ids := make([][]byte, 0, trimNodes)
+	x := s.nodes()
+	err := x.Scan(s.head.FirstNode.Append(nil), before.Append(nil), false, func(id, _ []byte) bool {
+		ids = append(ids, id)
+		return true
+	})
+	return cmp.Or(err, s.deleteRecords(layout.KindStreamNode, ids))
+}
+
+// deleteRecords deletes records of a kind by what their keys end with.
+func (s *Stream) deleteRecords(kind byte, ids [][]byte) error {
+	t := s.db.txn
+	for _, id := range ids {
+		t.scratch.key2 = layout.AppendElementKey(t.scratch.key2[:0], kind, s.next.ID, id)
+		if err := t.Delete(s.db.space, t.scratch.key2); err != nil {
+			return err
 		}
 	}
-	return it.Close()
+	return nil
+}
+
+// trimEntries takes the entries away: those of whole nodes wait for the reaper.
+func (s *Stream) trimEntries(t *trimming) error {
+	var passed [][]byte // entries of a node that stays
+	first, err := s.firstBehind(t, &passed)
+	if err != nil {
+		return err
+	}
+	if t.removed == t.rest && t.removed <= trimEntries {
+		err = s.deleteRecords(layout.KindStreamEntry, passed)
+	} else {
+		err = s.leaveEntries(first, t.removed)
+	}
+	s.next.Count -= t.removed
+	s.head.First = first
+	return err
+}
+
+// firstBehind finds the entry that is the first one after trimming, and those before it of the node that stays, up to some. Without any
+// entry left it returns the zero id.
+func (s *Stream) firstBehind(t *trimming, passed *[][]byte) (first StreamID, err error) {
+	if t.removed == s.next.Count {
+		return first, nil
+	}
+	from := s.head.First
+	if from.Less(t.node.at) {
+		from = t.node.at
+	}
+	if t.rest == 0 { // it is there, unless it was deleted by itself
+		if found, err := s.Has(from); err != nil || found {
+			return from, err
+		}
+	}
+	return s.entryBehind(from, t.rest, func(id []byte) {
+		if len(*passed) < trimEntries {
+			*passed = append(*passed, id)
+		}
+	})
+}
+
+// mostLeft is how many entries may be left before the first one until the reaper is told of them. A stream that has fewer leaves a part of
+// its length.
+const mostLeft, leftShare = 4096, 4
+
+// leaveEntries leaves removed entries before an id to the reaper; all when that is zero. The reaper is told when so many have come together.
+func (s *Stream) leaveEntries(before StreamID, removed uint64) error {
+	t, h := s.db.txn, &s.head
+	left := s.next.Count - removed
+	step := min(max(left/leftShare, trimEntries), mostLeft)
+	if gone := h.Added - left; left > 0 && gone/step == (gone-removed)/step {
+		t.ForgetBefore(s.db.space, s.next.ID, layout.KindStreamEntry, before.Append(nil), removed)
+		return nil
+	}
+	if left == 0 {
+		var more bool
+		if before, more = h.Last.Next(); !more {
+			before = h.Last
+			if err := t.Delete(s.db.space, s.entryKey(layout.KindStreamEntry, h.Last)); err != nil {
+				return err
+			}
+		}
+	}
+	return t.AbandonPart(s.db.space, s.next.ID, before.Append(nil), layout.StreamEntries, max(removed, step))
 }
 
 // tombstonesBehind tells whether entries from an id on were deleted one by one.
 func (s *Stream) tombstonesBehind(id StreamID) bool {
 	h := &s.head
-	return s.next.Count > 0 && h.Deleted != StreamID{} && !h.Deleted.Less(h.First) && !h.Deleted.Less(id)
+	return s.next.Count > 0 && h.Deleted != StreamID{} && !h.Deleted.Less(id)
 }
 
-// DistanceFromFirst estimates how many entries were ever added up to an id; -1 is unknown.
+// DistanceFromFirst estimates how many entries were ever added up to an id, as Redis 7.4 does; -1 is unknown.
 func (s *Stream) DistanceFromFirst(id StreamID) int64 {
 	h := &s.head
 	switch {
@@ -813,6 +807,8 @@ func (s *Stream) DistanceFromFirst(id StreamID) int64 {
 		return 0
 	case s.next.Count == 0 && !h.Last.Less(id):
 		return int64(h.Added)
+	case id != StreamID{} && id.Less(h.Deleted):
+		return -1
 	case id == h.Last:
 		return int64(h.Added)
 	case h.Last.Less(id):

@@ -331,7 +331,7 @@ func (g *Group) Acknowledge(p *Pending) error {
 }
 
 // moveAfter is how many entries are acknowledged before From is moved.
-const moveAfter = 64
+const moveAfter = 256
 
 // MoveFrom moves the place where walks begin behind what was acknowledged, now and then.
 func (g *Group) MoveFrom() error {
@@ -418,7 +418,7 @@ func (g *Group) Advance(id StreamID) {
 	if !g.state.Last.Less(id) {
 		return
 	}
-	if g.state.Read != -1 && !g.stream.tombstonesBehind(id) {
+	if s := g.stream; g.state.Read != -1 && !g.state.Last.Less(s.head.First) && !s.tombstonesBehind(g.state.Last) {
 		g.state.Read++
 	} else if g.stream.head.Added > 0 {
 		g.state.Read = g.stream.DistanceFromFirst(id)
@@ -426,15 +426,18 @@ func (g *Group) Advance(id StreamID) {
 	g.state.Last, g.changed = id, true
 }
 
-// Lag is how many entries the group has still to read; known is false when that can't be told.
+// Lag is how many entries the group has still to read, as Redis 7.4 tells it; known is false when that can't be told.
 func (g *Group) Lag() (lag int64, known bool) {
-	s := g.stream
-	read := g.state.Read
-	if s.head.Added == 0 {
+	s, h := g.stream, &g.stream.head
+	switch {
+	case h.Added == 0 || s.next.Count == 0:
 		return 0, true
+	case g.state.Last.Less(h.First) && h.Deleted.Less(h.First):
+		return int64(s.next.Count), true
 	}
+	read := g.state.Read
 	if read == -1 || s.tombstonesBehind(g.state.Last) {
 		read = s.DistanceFromFirst(g.state.Last)
 	}
-	return int64(s.head.Added) - read, read != -1
+	return int64(h.Added) - read, read != -1
 }

@@ -38,7 +38,8 @@ func (w *streamParts) entries() error {
 	if w.next.Count == 0 {
 		return nil
 	}
-	nodes := w.iterate(layout.KindStreamNode, h.FirstNode, h.LastNode, false, true)
+	lower, upper := w.next.Records(layout.KindStreamNode)
+	nodes := w.db.txn.Iterate(w.db.space, lower, upper, false, true)
 	defer func() { _ = nodes.Close() }()
 	next := func() (StreamID, error) {
 		if !nodes.Next() {

@@ -128,13 +128,13 @@ var families = []family{
 		"georadiusbymember_ro {geo} {place} {length} {unit} [withdist] [asc|desc]", "zrange {geo} 0 -1 withscores", "zrem {geo} <{place}>+",
 	}},
 	// Which nodes MAXLEN ~ removes depends on what a payload has told of them, so it isn't here, nor is what counts consumers: 7.2 makes those
-	// who ask in vain.
+	// who ask in vain. XSETID below what was deleted is an error since 7.2.
 	{"streams", 14, []string{
 		"xadd {stream} {streamid} <{field} {value}>+", "xadd {stream} {streamid} <{field} {value}>+", "xadd {stream} {streamid} <{field} {value}>+",
 		"xadd {stream} [nomkstream] [maxlen {small}|maxlen = {count}] {streamid} <{field} {value}>+",
 		"xlen {stream}", "xrange {stream} {streamfrom} {streamfrom} [count {count}]", "xrevrange {stream} {streamfrom} {streamfrom} [count {count}]",
 		"xrange {stream} - +", "xread [count {count}] streams {stream} {stream} {streamid} {streamid}", "xread [count {count}] streams {stream} $",
-		"xtrim {stream} maxlen {count}", "xdel {stream} <{streamid}>+", "xsetid {stream} {streamid} [entriesadded {bigcount}]",
+		"xtrim {stream} maxlen {count}", "xdel {stream} <{streamid}>+",
 		"xgroup create {stream} {group} (0|$|{streamid}) [mkstream] [entriesread {count}]", "xgroup create {stream} {group} 0", "xgroup setid {stream} {group} (0|$|{streamid})",
 		"xgroup destroy {stream} {group}",
 		"xack {stream} {group} <{streamid}>+", "xpending {stream} {group}",

@@ -223,14 +223,14 @@ func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]
 	var text [48]byte
 	formatted := appendStreamID(text[:0], id)
 	c.Reply.Bulk(formatted)
+	const besideFields = 6
+	words := append(make([][]byte, 0, besideFields+len(fields)), wordXAdd, c.Args[1])
 	if !o.given {
-		words := append(make([][]byte, 0, 3+len(fields)), wordXAdd, c.Args[1], formatted)
-		c.Effect(append(words, fields...)...)
+		c.Effect(append(append(words, formatted), fields...)...)
 		return s.Save(keyevent.XAdd)
 	}
 	removed, err := o.trim(c, s, func() {
-		words := o.effect([][]byte{wordXAdd, c.Args[1]}, s)
-		c.Effect(append(append(words, formatted), fields...)...)
+		c.Effect(append(append(o.effect(words, s), formatted), fields...)...)
 	})
 	switch {
 	case err != nil:
@@ -391,6 +391,9 @@ func setStreamID(c *Invocation, id storage.StreamID, added int64, deleted storag
 		return ErrNoSuchKey
 	}
 	h := s.Head()
+	if id.Less(h.Deleted) && !c.Applying() { // since 7.2; what an earlier version has written is repeated
+		return Error("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id")
+	}
 	if err := s.SetLast(id); err == storage.ErrStreamOrder {
 		return Error("ERR The ID specified in XSETID is smaller than the target stream top item")
 	} else if err != nil {

@@ -266,7 +266,10 @@ func (f *readingFrom) parse(word []byte, grouped bool) (err error) {
 		return Error("ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
 	case string(word) == ">":
 		f.behind = f.group.State().Last
-	case string(word) == "+" && !grouped:
+	case string(word) == "+" && grouped:
+		return Error("ERR The + ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by " +
+			"specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.")
+	case string(word) == "+":
 		f.last = true
 	default:
 		f.behind, err = parseStreamID(word, 0)

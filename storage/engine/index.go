@@ -29,6 +29,7 @@ type Index struct {
 	id      uint64
 	entries int
 	key     []byte // of the collection
+	first   []byte // no entry stands before it
 	values  bool   // are wanted
 	known   *ordered.Tree
 }
@@ -41,6 +42,9 @@ type VisitEntry func(key, value []byte) bool
 func (t *Txn) NewIndex(ns *Namespace, kind byte, id uint64, entries int, values bool, key []byte) Index {
 	return Index{txn: t, space: ns, kind: kind, id: id, entries: entries, values: values, key: key}
 }
+
+// BeginAt says that no entry stands before a key. Records before it are passed over.
+func (x *Index) BeginAt(first []byte) { x.first = first }
 
 // orderedKinds are the kinds of record of which trees are kept.
 var orderedKinds = kindsWith(func(k *layout.Kind) bool { return k.Ordered })
@@ -56,7 +60,11 @@ func (s *Store) treeOf(space uint32, key []byte) *ordered.Tree {
 
 // takeBackOrder takes back what the entries of the journal, but for the first ones, have told trees.
 func (t *Txn) takeBackOrder(first int) {
-	if t.order.settled || !t.journal.hasAny(orderedKinds) {
+	if t.order.settled {
+		return
+	}
+	t.takeBackForgotten(first)
+	if !t.journal.hasAny(orderedKinds) {
 		return
 	}
 	for i := len(t.journal.entries) - 1; i >= first; i-- {
@@ -68,6 +76,39 @@ func (t *Txn) takeBackOrder(first int) {
 		if tree := t.store.treeOf(c.space, key); tree != nil {
 			tree.Undo(key[layout.ElementPrefix:], c.entries())
 		}
+	}
+}
+
+// mostVague is how many entries are made vague piece by piece. For more, the tree is dropped.
+const mostVague = 4096
+
+// ForgetBefore says that so many entries of an index, which stand before a key, are no longer part of it, though their records stay for
+// now.
+func (t *Txn) ForgetBefore(ns *Namespace, id uint64, kind byte, key []byte, count uint64) {
+	identity := ordered.Identity{Space: ns.Number, Kind: kind, ID: id}
+	t.order.forgotten = append(t.order.forgotten, forgotten{identity, len(t.journal.entries)})
+	tree := t.store.order.trees.Find(identity)
+	switch {
+	case tree == nil:
+	case count > mostVague:
+		t.store.order.trees.Drop(ns.Number, id, kind)
+	default:
+		tree.ForgetBefore(key)
+	}
+}
+
+// forgotten is an index of which a transaction has forgotten entries. The journal had so many entries then.
+type forgotten struct {
+	ordered.Identity
+	entries int
+}
+
+// takeBackForgotten drops the trees of what was forgotten since: they may have learned meanwhile that nothing is there.
+func (t *Txn) takeBackForgotten(first int) {
+	for n := len(t.order.forgotten) - 1; n >= 0 && t.order.forgotten[n].entries >= first; n-- {
+		id := t.order.forgotten[n]
+		t.order.forgotten = t.order.forgotten[:n]
+		t.store.order.trees.Drop(id.Space, id.ID, id.Kind)
 	}
 }
 
@@ -177,6 +218,9 @@ func (x *Index) recordKey(key []byte) []byte { return layout.AppendElementKey(ni
 
 // records are the keys of records between two keys of the index, nil being its ends.
 func (x *Index) records(lower, upper []byte) (from, to []byte) {
+	if lower == nil {
+		lower = x.first
+	}
 	from = x.recordKey(lower)
 	if upper == nil {
 		return from, layout.Successor(nil, x.recordKey(nil))

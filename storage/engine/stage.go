@@ -184,6 +184,9 @@ func (t *Txn) Abandon(ns *Namespace, m *layout.Metadata) error {
 
 // AbandonPart is Abandon for a part of a collection, which a type names: see layout.AppendDeletedKey. count is how many records it has.
 func (t *Txn) AbandonPart(ns *Namespace, id uint64, part []byte, kind layout.Type, count uint64) error {
+	for _, records := range kind.Elements() {
+		t.ForgetBefore(ns, id, records.Kind, part, count)
+	}
 	key := append(layout.AppendDeletedKey(make([]byte, 0, 9+len(part)), id), part...)
 	return t.Put(ns, key, layout.AppendDeletedValue(make([]byte, 0, 9), kind, count, 0))
 }

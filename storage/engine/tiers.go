@@ -68,13 +68,17 @@ func (r recent) get(hash uint64, space uint32, key []byte) (value []byte, state 
 }
 
 // get looks for the newest version of a record. again says that it is likely to be read again.
-// copied reports whether the record is, or would be, among the copies of what RocksDB has.
+// copied reports whether the record is, or would be, among the copies of what RocksDB has. Records
+// that are mostly scanned aren't looked for there: nobody brings their copies up to date.
 func (c *tiers) get(hash uint64, space uint32, key []byte, again bool) (value []byte, state generation.State, copied bool) {
 	if value, state = c.active.Get(generation.End, hash, space, key); state != generation.Unknown {
 		return value, state, false
 	}
 	if value, state = c.recent[1:].get(hash, space, key); state != generation.Unknown {
 		return value, state, false
+	}
+	if !layout.Kinds[key[0]].Read {
+		return nil, generation.Unknown, true
 	}
 	if c.retained != nil {
 		if value, state = c.retained.Use(hash, space, key, again); state != generation.Unknown {

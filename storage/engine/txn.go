@@ -77,6 +77,7 @@ type order struct {
 	countAtMost int
 	settled     bool // what the journal has told trees is to stay, or was taken back
 	readings    readings
+	forgotten   []forgotten
 
 	few few // scratch for the elements of a small collection
 	run sequenceRun
@@ -208,6 +209,7 @@ func (t *Txn) Reset() {
 	t.staging.spill, t.staging.spilled = nil, 0
 	t.releaseStaged(0)
 	clear(t.order.used)
+	t.order.forgotten = t.order.forgotten[:0]
 	t.order.used, t.order.asked, t.order.countAtMost, t.order.settled = t.order.used[:0], false, 0, false
 	if found, missed := t.lookups.copiesFound, t.lookups.copiesMissed; found+missed > 0 {
 		t.store.clean.records.Count(found, missed)
@@ -367,8 +369,12 @@ func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, fo
 }
 
 // copy caches what RocksDB has of a record, if it may be read again. The absence of a record is not
-// worth a copy when a command looks it up to write it.
+// worth a copy when a command looks it up to write it. The flusher brings copies up to date of kinds
+// that are read one by one, and of no others.
 func (t *Txn) copy(ns *Namespace, hash uint64, key, value []byte, found bool) {
+	if !layout.Kinds[key[0]].Read {
+		return
+	}
 	if found && t.usedAgain(key) || !t.running.mode.Writing {
 		t.store.clean.records.Put(hash, ns.Number, key, value, found)
 	}

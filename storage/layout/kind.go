@@ -36,8 +36,8 @@ var Kinds = [256]Kind{
 	KindZSetMember:  {Element: true, Read: true, Ordered: true},
 	KindZSetScore:   {Element: true, Grouped: true, Ordered: true},
 
-	KindStreamEntry:      {Element: true, Scanned: true},
-	KindStreamNode:       {Element: true},
+	KindStreamEntry:      {Element: true, Ordered: true},
+	KindStreamNode:       {Element: true, Ordered: true},
 	KindStreamGroup:      {Element: true, Read: true},
 	KindStreamName:       {Element: true, Read: true},
 	KindStreamConsumer:   {Element: true, Read: true},
@@ -49,11 +49,6 @@ var Kinds = [256]Kind{
 	KindExpiry:  {},
 	KindHashDue: {},
 	KindDeleted: {},
-}
-
-// Behind is the first key behind all records of a kind that a collection can have.
-func Behind(kind byte, id uint64) []byte {
-	return Successor(nil, AppendElementKey(make([]byte, 0, ElementPrefix), kind, id, nil))
 }
 
 // Elements is a kind of record that spread collections of a type have.

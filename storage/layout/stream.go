@@ -75,9 +75,9 @@ func OfStreamGroup(kind byte) bool {
 // GroupPrefix is the length of what stands before the name in the key of a 'C' record.
 const GroupPrefix = ElementPrefix + 8
 
-// EntryOf is the id of the entry that the key of an 'X', 'N', 'P' or 'p' record ends with.
+// EntryOf is the id of the entry that the key of an 'X', 'N', 'P' or 'p' record, or a part of it, ends with.
 func EntryOf(key []byte) (StreamID, error) {
-	if len(key) < ElementPrefix+StreamIDSize {
+	if len(key) < StreamIDSize {
 		return StreamID{}, fmt.Errorf("%w: key of %d bytes in a stream", ErrCorrupt, len(key))
 	}
 	return readStreamID(key[len(key)-StreamIDSize:]), nil

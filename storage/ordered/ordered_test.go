@@ -296,11 +296,26 @@ func (m *model) step() {
 		m.tree().Resolve(len(m.keys))
 	case n < 98:
 		m.count()
+	case n < 99:
+		m.forget()
 	case m.random.IntN(20) == 0:
 		m.tree().coarsen()
 	case m.random.IntN(20) == 0:
 		m.trees.Drop(modelID.Space, modelID.ID, modelID.Kind)
 	}
+}
+
+// forget takes the first entries away without a word of each.
+func (m *model) forget() {
+	if m.undo = nil; len(m.keys) == 0 {
+		return
+	}
+	gone := m.random.IntN(min(len(m.keys), 60))
+	for _, key := range m.keys[:gone] {
+		delete(m.values, key)
+	}
+	m.tree().ForgetBefore([]byte(m.keys[gone]))
+	m.keys = m.keys[gone:]
 }
 
 // count goes over all that is vague, from either end.

@@ -330,6 +330,23 @@ func (t *Tree) Undo(key []byte, delta int) {
 	})
 }
 
+// ForgetBefore makes the pieces vague that begin before a key.
+func (t *Tree) ForgetBefore(key []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for at := []byte(nil); ; {
+		t.change(at, func(n *node, i int) {
+			at = t.limits(n, i, at).Upper
+			t.setBlock(n, i, nil)
+			n.known[i], n.vague[i] = 0, 1
+			t.joinPiece(n, i)
+		})
+		if at == nil || bytes.Compare(at, key) >= 0 {
+			return
+		}
+	}
+}
+
 // setBlock gives a piece its entries, or takes them away.
 func (t *Tree) setBlock(n *node, i int, b Block) {
 	here := &n.pieces[i]
