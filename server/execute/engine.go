@@ -26,56 +26,80 @@ type Engine struct {
 	Table  *Table
 	// Families is what the families of commands keep for themselves.
 	Families Families
-	Observer Observer
-	// ObserveFrom is how long (ns) a request takes that the Observer wants to be shown. It is the Observer's.
-	ObserveFrom atomic.Int64
+	Clients  *Clients
+	role     role
+	// Synchronous is what replies wait for when replicas have to acknowledge.
+	Synchronous synchronous
+
+	surroundings
+	admission
+	attention
+	scheduling
+	background
+	measurements
+}
+
+// surroundings are the server and the process around the engine.
+type surroundings struct {
+	Server Server
 	// Describe is a session's line of CLIENT LIST, while it runs a request of some words.
 	Describe func(s *Session, args [][]byte) string
-	Clients  *Clients
-	Server   Server
 	// Courier sends messages, those to each client in their order. The list is the courier's. It may be nil.
 	Courier func(messages []Message)
-	Sweeper *ttl.Sweeper
-	Fields  *ttl.Sweeper // of hashes
 	Version string
 	// Supervisor is systemd, upstart, or empty: who is told how the server is.
 	Supervisor string
 	Started    time.Time
+	stopped    chan struct{}
+}
 
-	Locks *lock.Table
-	Gate  *lock.Gate
+// admission says who may come in, and do what.
+type admission struct {
+	inUse   inUse
+	Users   *access.Users
+	Denials *access.Log
+	// TLS has the configurations for connections.
+	TLS      *secure.Keeper
+	limits   limits
+	failures failures
+	loading  loading
+}
 
-	inUse inUse
-
+// attention is what clients wait for, or want to be told of.
+type attention struct {
 	Watches   watches
 	Blocking  blockedOnKeys
 	Pause     pause
 	Listeners listeners
 	Caching   clientCaching
-	workers   workers
-	scripts   workers // that run requests with scripts
-	long      longWork
-	large     largeWork
-	loaders   loaders
-	clock     clock
-	role      role
-	// Synchronous is what replies wait for when replicas have to acknowledge.
-	Synchronous synchronous
-	failures    failures
-	limits      limits
-	loading     loading
+}
 
-	// TLS has the configurations for connections.
-	TLS *secure.Keeper
+// scheduling is who runs requests, and what keeps them apart.
+type scheduling struct {
+	Locks   *lock.Table
+	Gate    *lock.Gate
+	clock   clock
+	workers workers
+	scripts workers // that run requests with scripts
+	long    longWork
+	large   largeWork
+	loaders loaders
+}
 
-	Slowlog *metrics.Slowlog
-	Users   *access.Users
-	Denials *access.Log
-	Latency metrics.LatencyMonitor
-
+// background is what goes on beside requests.
+type background struct {
+	Sweeper *ttl.Sweeper
+	Fields  *ttl.Sweeper // of hashes
 	saves   saves
-	stopped chan struct{}
+}
 
+// measurements are for those who look after the server.
+type measurements struct {
+	Observer Observer
+	// ObserveFrom is how long (ns) a request takes that the Observer wants to be shown. It is the Observer's.
+	ObserveFrom   atomic.Int64
+	Slowlog       *metrics.Slowlog
+	Latency       metrics.LatencyMonitor
 	Statistics    Statistics
 	expiredBefore atomic.Int64 // keys that had expired when the statistics were reset
 }
@@ -125,8 +149,8 @@ type Server interface {
 
 // NewEngine makes an engine for a number of reactors. An Observer is to be set before anything is executed.
 func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int, table *Table, families Families) *Engine {
-	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: table, Families: families, Started: time.Now(),
-		Locks: lock.NewTable(), Clients: NewClients()}
+	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: table, Families: families, Clients: NewClients()}
+	e.Started, e.Locks = time.Now(), lock.NewTable()
 	e.initConditions()
 	e.workers.start(reactors, max(4, 2*runtime.NumCPU()))
 	e.scripts.start(reactors+e.workers.count+1, scriptWorkers)
