@@ -254,7 +254,7 @@ func (m *migration) move(some []*shipment) error {
 		if err != nil {
 			return err
 		}
-		m.Aside(func() {
+		m.Yield(func() {
 			err = m.send(m.inView(view), some)
 			view.Release()
 		})

@@ -146,15 +146,15 @@ func sortElements(c *Invocation, mayStore bool) error {
 	if s.store == nil {
 		return replySorted(c, &s, &source)
 	}
-	values, err := sortAside(c, &s, &source)
+	values, err := sortForStore(c, &s, &source)
 	if err != nil {
 		return err
 	}
 	return storeSorted(c, s.store, values)
 }
 
-// sortAside returns what is to be stored. All of it is read before the list takes the place of what may be one of the keys that were read.
-func sortAside(c *Invocation, s *sorting, source *storage.SortSource) (*sortorder.Elements, error) {
+// sortForStore returns what is to be stored. All of it is read before the list takes the place of what may be one of the keys that were read.
+func sortForStore(c *Invocation, s *sorting, source *storage.SortSource) (*sortorder.Elements, error) {
 	db := c.DB
 	if s.looksElsewhere() {
 		var end func()

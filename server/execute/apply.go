@@ -53,7 +53,7 @@ func (a *LogApplier) execute(payload []byte) error {
 		a.batch.reader.readInto(&a.request, a.session.Database, args)
 		a.batch.execute(a.session, &a.request)
 		a.session.Reply.Reset()
-		a.session.place = 0
+		a.session.member = 0
 		if a.batch.repeat.failure != nil {
 			return fmt.Errorf("command: effect %.200q at byte %d of a record: %w", args, at, a.batch.repeat.failure)
 		}

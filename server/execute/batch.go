@@ -108,7 +108,7 @@ func (b *Batch) Execute(s *Session, r *Request) Outcome {
 }
 
 func (b *Batch) execute(s *Session, r *Request) Outcome {
-	if s.place == 0 {
+	if s.member == 0 {
 		s.before = s.State
 	}
 	if refusal := b.admit(s, r); refusal != nil {

@@ -59,7 +59,7 @@ func (b *Batch) markWatchers() {
 func (b *Batch) Members() []Member { return b.members.list }
 
 // Has reports whether a session has replies that wait for the commit.
-func (b *Batch) Has(s *Session) bool { return s.place != 0 }
+func (b *Batch) Has(s *Session) bool { return s.member != 0 }
 
 // Undo puts the members back to where they were before the batch, after a commit that failed. Their
 // Requests are to be executed again; their writes will be refused with the error.

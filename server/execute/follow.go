@@ -61,7 +61,7 @@ func (f *StreamApplier) Apply(args [][]byte, raw []byte) error {
 	for {
 		outcome := f.batch.execute(f.session, &f.request)
 		f.session.Reply.Reset()
-		f.session.place = 0
+		f.session.member = 0
 		if outcome == Done {
 			break
 		}

@@ -17,17 +17,17 @@ type members struct {
 
 // remember notes a request that was executed, and where its session was before, if it is the first.
 func (m *members) remember(s *Session, r *Request, mark int) {
-	if s.place == 0 {
+	if s.member == 0 {
 		if len(m.list) < cap(m.list) {
 			m.list = m.list[:len(m.list)+1]
 		} else {
 			m.list = append(m.list, Member{})
 		}
-		s.place = len(m.list)
-		member := &m.list[s.place-1]
+		s.member = len(m.list)
+		member := &m.list[s.member-1]
 		member.Session, member.mark, member.state = s, mark, s.before
 	}
-	member := &m.list[s.place-1]
+	member := &m.list[s.member-1]
 	member.Requests = append(member.Requests, r)
 }
 
@@ -76,7 +76,7 @@ func (m *members) clear(reader *requestReader) {
 				reader.recycle(r)
 			}
 		}
-		member.Session.place = 0
+		member.Session.member = 0
 		member.Session = nil
 		clear(member.Requests)
 		member.Requests = member.Requests[:0]

@@ -48,7 +48,7 @@ func TestPanicOnWorker(t *testing.T) {
 		"gate": {Write | Exclusive, setAndPanic},
 		"view": {ReadOnly | Worker, func(*Invocation) error { panic("what the test wants") }},
 		"wait": {Worker | NoBatch, func(c *Invocation) error {
-			c.Aside(func() { panic("what the test wants") })
+			c.Yield(func() { panic("what the test wants") })
 			return nil
 		}},
 	} {

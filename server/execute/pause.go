@@ -142,7 +142,7 @@ func (e *Engine) paused() bool { return pauseMode(e.Pause.mode.Load()) != pauseN
 
 // awaitUnpaused returns when a pause that lasts has ended. The batch is a worker's and holds no locks.
 func (b *Batch) awaitUnpaused() {
-	b.aside(func() {
+	b.yield(func() {
 		unpaused := make(chan struct{})
 		b.engine.Pause.whenOver(func() { close(unpaused) })
 		select {

@@ -46,7 +46,7 @@ type waiting struct {
 
 // membership is the session's part in the running batch.
 type membership struct {
-	place   int   // in the batch's list, plus 1; 0: none
+	member  int   // in the batch's list, plus 1; 0: none
 	before  State // of before its first request in the batch
 	Written int64 // position behind its last effects in the log
 

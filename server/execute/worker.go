@@ -307,12 +307,12 @@ func (b *Batch) releaseView() {
 	}
 }
 
-// Aside runs what waits for others: neither the gate nor a worker's token is held meanwhile. The command runs on a worker, and holds no
+// Yield runs what waits for others: neither the gate nor a worker's token is held meanwhile. The command runs on a worker, and holds no
 // locks.
-func (c *Invocation) Aside(wait func()) { c.batch.aside(wait) }
+func (c *Invocation) Yield(wait func()) { c.batch.yield(wait) }
 
-// aside is Aside. The batch is a worker's.
-func (b *Batch) aside(wait func()) {
+// yield is Yield. The batch is a worker's.
+func (b *Batch) yield(wait func()) {
 	e := b.engine
 	b.locks.leave()
 	e.workers.give(token{b.locks.owner, b.locks.slot, &e.workers})
