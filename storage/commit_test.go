@@ -27,12 +27,17 @@ func TestReplayMovesThePositionThoughNothingChanges(t *testing.T) {
 // pickyLog refuses what contains a word, and can be made to wait.
 type pickyLog struct {
 	testLog
-	gate sync.Mutex
+	gate    sync.Mutex
+	entered chan struct{} // told of the first that comes
 }
 
 var errRefused = errors.New("refused")
 
 func (l *pickyLog) Append(database, after int, payload ...[]byte) (int64, error) {
+	select {
+	case l.entered <- struct{}{}:
+	default:
+	}
 	l.gate.Lock()
 	defer l.gate.Unlock()
 	for _, p := range payload {
@@ -45,7 +50,7 @@ func (l *pickyLog) Append(database, after int, payload ...[]byte) (int64, error)
 
 func TestATransactionThatTheLogRefusesFailsAlone(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
-	log := &pickyLog{}
+	log := &pickyLog{entered: make(chan struct{}, 1)}
 	s.Attach(log, 1)
 	log.gate.Lock()
 	results := map[string]chan error{}
@@ -63,6 +68,9 @@ func TestATransactionThatTheLogRefusesFailsAlone(t *testing.T) {
 		}
 		txn.Effect(0, []byte("SET"), []byte(key))
 		go func() { done <- s.Commit(txn) }()
+		if i == 0 {
+			<-log.entered // alone: it would take along who has come before it has the commit lock
+		}
 	}
 	waitFor(t, func() bool { // until all but the first wait for the commit lock
 		return inside(s).WaitingCommits() == len(results)-1
