@@ -7,8 +7,8 @@ import (
 	"kedis/internal/psync"
 )
 
-// TestSettle has random replicas acknowledge while others begin and cease to wait: whoever is told is
-// one who had enough, and nobody with enough is left waiting.
+// TestSettle checks a random history of waits and acknowledgements: a wait ends as soon as enough
+// replicas have its position.
 func TestSettle(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var a acknowledgements

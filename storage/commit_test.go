@@ -69,7 +69,7 @@ func TestATransactionThatTheLogRefusesFailsAlone(t *testing.T) {
 		txn.Effect(0, []byte("SET"), []byte(key))
 		go func() { done <- s.Commit(txn) }()
 		if i == 0 {
-			<-log.entered // alone: it would take along who has come before it has the commit lock
+			<-log.entered // whoever has the commit lock commits for all that wait, so the first has to be alone
 		}
 	}
 	waitFor(t, func() bool { // until all but the first wait for the commit lock

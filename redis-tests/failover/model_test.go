@@ -34,9 +34,9 @@ type output struct {
 
 func (i input) writes() bool { return i.kind == set || i.kind == push || i.kind == setBoth }
 
-// bounded gives the writes of which nothing was known an end, without which a long history can't be
-// checked: the values differ, and all objects were read at last. A write that somebody has seen had
-// happened by then. One that nobody ever saw has either not happened or made no difference.
+// bounded gives an end to writes of unknown outcome; without one a long history takes too long to
+// check. Values are unique, and all objects are read at last. So a write that a read shows ended
+// before that read did, and one that no read shows is left out: it made no difference.
 func bounded(history []porcupine.Operation) (known []porcupine.Operation) {
 	type value struct{ object, text string }
 	seen := map[value]int64{} // when the first read that shows it had ended

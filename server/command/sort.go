@@ -153,7 +153,7 @@ func sortElements(c *Invocation, mayStore bool) error {
 	return storeSorted(c, s.store, values)
 }
 
-// sortForStore returns what is to be stored. All of it is read before the list takes the place of what may be one of the keys that were read.
+// sortForStore returns what is to be stored. The target may be one of the keys that are read, so all is read before it is written.
 func sortForStore(c *Invocation, s *sorting, source *storage.SortSource) (*sortorder.Elements, error) {
 	db := c.DB
 	if s.looksElsewhere() {

@@ -49,7 +49,7 @@ func (b *Batch) commitTxn() error {
 // nobody else can look at the keys in between; should the commit fail, the marked try again in vain.
 func (b *Batch) markWatchers() {
 	events := b.txn.KeyEvents()
-	if b.engine.inUse.any(watching) { // if not: whoever is about to watch one of the keys has to wait for its lock
+	if b.engine.inUse.any(watching) { // WATCH takes the lock of its key, so nobody begins in between
 		b.engine.Watches.Changed(events, b.running.marked)
 	}
 	b.running.marked = events.Len()

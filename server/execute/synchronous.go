@@ -293,7 +293,7 @@ func (e *Engine) deliverWhenReached(messages []Message, position int64) {
 	}
 }
 
-// awaitMessages waits for what the first message tells of. The lock of the messages is held.
+// awaitMessages waits until replicas have the write behind the first message. It needs messages.mu to be held.
 func (e *Engine) awaitMessages() {
 	m, wanted := &e.Synchronous.messages, int(e.Config.SynchronousReplicas.Get())
 	m.cancel = e.role.part.WhenAcknowledged(m.waiting[0].position, func(a psync.Acknowledged) bool { return a.Replicas >= wanted },

@@ -31,7 +31,7 @@ func (e *Engine) NoteTouches() {
 	condition{&e.inUse, touching}.Store(true)
 }
 
-// touchesShare: one part in so many of the memory tier is for notes of accesses.
+// Notes of accesses take at most the memory tier divided by touchesShare.
 const touchesShare = 64
 
 // Touching says whether a command accesses its keys.
@@ -40,7 +40,7 @@ type Touching uint8
 const (
 	// TouchesKeys is what most commands do.
 	TouchesKeys Touching = iota
-	// LooksAtKeys: it only tells of them.
+	// LooksAtKeys is a command such as TYPE or OBJECT, which is no access.
 	LooksAtKeys
 	// TouchesAlways: after CLIENT NO-TOUCH, too.
 	TouchesAlways

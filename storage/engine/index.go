@@ -97,7 +97,7 @@ func (t *Txn) ForgetBefore(ns *Namespace, id uint64, kind byte, key []byte, coun
 	}
 }
 
-// forgotten is an index of which a transaction has forgotten entries. The journal had so many entries then.
+// forgotten notes that a transaction has called ForgetBefore for an index, and how long its journal was.
 type forgotten struct {
 	ordered.Identity
 	entries int
