@@ -3,6 +3,7 @@ package crash
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -239,7 +240,8 @@ func TestLogFillsTheDisk(t *testing.T) {
 	if err := os.Mkdir(directory, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	server, err := launch.MustUnderTest(t).Start(directory, "--binlog-segment-size", "4mb")
+	// RocksDB takes room for as much as a compaction reads, up to this file size, before it writes what is left of it. The disk is small.
+	server, err := launch.MustUnderTest(t).Start(directory, "--binlog-segment-size", "4mb", "--rocksdb-target-file-size", "1mb")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +251,7 @@ func TestLogFillsTheDisk(t *testing.T) {
 	for written := 0; written < 2*diskBytes; written += 20_000 {
 		f.next %= 100
 		if refusal := f.write(connection); refusal != "" {
-			t.Fatalf("refused after %d bytes: %s", written, refusal)
+			t.Fatalf("refused after %d bytes: %s\nthe disk has %s", written, refusal, filesBelow(t, directory))
 		}
 	}
 	f.reads(server)
@@ -258,6 +260,25 @@ func TestLogFillsTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.reads(server)
+}
+
+// filesBelow lists the files below a directory with their sizes in bytes.
+func filesBelow(t *testing.T, directory string) string {
+	t.Helper()
+	var list strings.Builder
+	err := filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return nil //nolint:nilerr // A file that is gone by now takes no room.
+		}
+		if info, err := entry.Info(); err == nil {
+			fmt.Fprintf(&list, "\n%10d %s", info.Size(), path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.String()
 }
 
 // TestDeletingOnAFullDisk fills the disk with data. DEL and FLUSHALL make room, and nothing else does.
