@@ -132,8 +132,7 @@ func cmdFCall(c *Invocation) error {
 	if err := checkKeyCount(c, count); err != nil {
 		return err
 	}
-	r := scriptRun{c: c, program: &f.program, function: f}
-	return r.run(int(count))
+	return keptBy(c.Engine).scripts.run(scriptRun{c: c, program: &f.program, function: f}, int(count))
 }
 
 // prepareFunction is prepare for a function.

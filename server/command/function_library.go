@@ -216,6 +216,9 @@ type loadingHost struct {
 	log func(level int, message string)
 }
 
+func (loadingHost) Room(bytes, words int) ([]byte, [][]byte) {
+	return make([]byte, bytes), make([][]byte, words)
+}
 func (loadingHost) Call([][]byte, int) ([]byte, bool) { return nil, false }
 func (loadingHost) May([][]byte) (may, known bool)    { return false, false }
 

@@ -34,7 +34,7 @@ type scriptRun struct {
 	script   *knownScript // one of these
 	function *function
 	readOnly bool
-	reply    *resp.Writer
+	reply    resp.Writer
 	err      error // what has ended the run
 	long     *longScript
 }
@@ -72,12 +72,27 @@ const (
 	shortScript = time.Millisecond
 )
 
+// run runs what a run says, in memory that was used before.
+func (s *scripts) run(what scriptRun, keys int) error {
+	r, ok := s.runs.Get().(*scriptRun)
+	if !ok {
+		r = &scriptRun{}
+	}
+	what.reply = r.reply
+	*r = what
+	err := r.run(keys)
+	*r = scriptRun{reply: r.reply}
+	r.reply.Reset()
+	s.runs.Put(r)
+	return err
+}
+
 // run runs the program with the request's words, of which some are keys.
 func (r *scriptRun) run(keys int) error {
 	if err := r.admit(); err != nil {
 		return err
 	}
-	c, s := r.c, &keptBy(r.c.Engine).scripts
+	c := r.c
 	what := script.Run{Keys: c.Args[3 : 3+keys], Arguments: c.Args[3+keys:], Protocol: c.Reply.Protocol()}
 	state, err := r.prepare(&what)
 	if err != nil {
@@ -85,22 +100,32 @@ func (r *scriptRun) run(keys int) error {
 	}
 	defer r.giveBack(state)
 	database := c.Session.Database
-	r.reply = resp.NewWriter(2)
+	var result script.Result
 	if c.OnReactor() {
 		what.Within = scriptTime
+		result = state.Run(r, &what)
 	} else {
-		r.long = s.running.enter(state, r)
-		defer s.running.leave(r.long)
-	}
-	began := time.Now()
-	result := state.Run(r, &what)
-	if !c.OnReactor() && time.Since(began) < shortScript {
-		r.program.long.Store(false)
+		result = r.runLong(state, &what)
 	}
 	c.NoEffect()
 	c.Session.SetDatabase(database)
 	return r.conclude(&result)
 }
+
+// runLong runs the program on a worker, where it can be killed.
+func (r *scriptRun) runLong(state *script.State, what *script.Run) script.Result {
+	running := &keptBy(r.c.Engine).scripts.running
+	r.long = running.enter(state, r)
+	defer running.leave(r.long)
+	result := state.Run(r, what)
+	if time.Since(r.long.began) < shortScript {
+		r.program.long.Store(false)
+	}
+	return result
+}
+
+// Room returns memory for a request.
+func (r *scriptRun) Room(bytes, words int) ([]byte, [][]byte) { return r.c.Room(bytes, words) }
 
 // prepare returns an interpreter that is ready to run the program, and says what it is to run.
 func (r *scriptRun) prepare(what *script.Run) (*script.State, error) {
@@ -111,8 +136,7 @@ func (r *scriptRun) prepare(what *script.Run) (*script.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	what.SHA = r.script.name
-	if err := state.Compile(r.script.name, r.script.text); err != nil {
+	if what.Script, err = state.Compile(r.script.name, r.script.text); err != nil {
 		r.giveBack(state)
 		return nil, compileError(err)
 	}
@@ -181,7 +205,7 @@ func (r *scriptRun) Call(words [][]byte, protocol int) (reply []byte, ok bool) {
 		r.reply.Error("ERR Script killed by user with SCRIPT KILL...") // the interpreter ends it in a moment
 		return r.reply.Bytes(), true
 	}
-	if r.err = r.c.Call(request, r.reply); r.err != nil {
+	if r.err = r.c.Call(request, &r.reply); r.err != nil {
 		if r.c.NeedsEverything() {
 			r.mark(&r.program.whole)
 		}

@@ -162,6 +162,7 @@ type running struct {
 	began    int64    // when the outermost began, as the engine's clock says
 	inner    Request  // the one that Call runs; see Inner
 	plan     Plan     // of it
+	room     room     // for its words
 	turnedUp []uint32 // locks that the outermost has turned out to need, and got
 }
 

@@ -41,7 +41,8 @@ struct interpreter {
 	int number;
 	size_t used, limit;
 	_Atomic int kill;  // set by another thread: the run is to end
-	int64_t deadline;  // of the run, ns of the monotonic clock; 0: it has none
+	int64_t within;    // ns of processor time that the run has; 0: it may take as long as it likes
+	int64_t deadline;  // of the run, in its thread's processor time; 0: nobody has looked yet
 	int ending;        // END_TAKEN_BACK or a later one: the run unwinds
 	int protocol;      // 2 or 3: what redis.setresp chose
 	int client;        // 2 or 3: what the client speaks
@@ -67,7 +68,6 @@ void interpreter_kill(struct interpreter *in);
 int interpreter_reserve(struct interpreter *in, struct bytes *b, size_t more);
 
 struct interpreter *interpreter_of(lua_State *L);
-int64_t interpreter_now(void);
 
 // poll ends a run that is to end. Functions that may run for long call it now and then.
 void poll_run(lua_State *L);
