@@ -144,7 +144,7 @@ func (r *scriptRun) prepare(what *script.Run) (*script.State, error) {
 }
 
 func (r *scriptRun) giveBack(state *script.State) {
-	if r.function != nil && r.function.library.pinned() {
+	if r.function != nil && r.function.library.pinned {
 		r.function.library.used.Store(state.Used())
 		return
 	}

@@ -10,7 +10,7 @@
 enum { INSTRUCTIONS_PER_POLL = 10000 };
 
 // Where things stand on the stack of a state between two runs.
-enum { HANDLER = 1, RUNNER = 2, COMPILER = 3, LOADER = 4 };
+enum { HANDLER = 1, RUNNER, COMPILER, LOADER, TAKER, RESTORER };
 
 static void *allocate(void *user, void *block, size_t before, size_t after) {
 	struct interpreter *in = user;
@@ -302,7 +302,7 @@ static int call(struct interpreter *in, int function, void *argument, int64_t wi
 		in->ending = END_ERROR;
 		text_of_error(in, prefixed);
 	}
-	lua_settop(L, LOADER);
+	lua_settop(L, RESTORER);
 	return in->ending;
 }
 
@@ -346,6 +346,13 @@ int interpreter_run(struct interpreter *in, int function, int registered, const 
 	reset_json(in);
 	return call(in, RUNNER, &r, within, 1);
 }
+
+int interpreter_snapshot(struct interpreter *in, int function) {
+	in->snapshot = (struct snapshot){function, 0, 1};
+	return call(in, TAKER, &in->snapshot, 0, 0) == END_DONE && in->snapshot.whole;
+}
+
+int interpreter_restore(struct interpreter *in) { return call(in, RESTORER, &in->snapshot, 0, 0) == END_DONE; }
 
 void interpreter_kill(struct interpreter *in) { atomic_store(&in->kill, 1); }
 
@@ -476,6 +483,8 @@ struct interpreter *interpreter_open(uintptr_t handle, size_t limit, const char 
 	push_runner(in->lua);
 	lua_pushcfunction(in->lua, compile);
 	lua_pushcfunction(in->lua, load_library);
+	lua_pushcfunction(in->lua, take_snapshot);
+	lua_pushcfunction(in->lua, restore_snapshot);
 	return in;
 }
 

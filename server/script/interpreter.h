@@ -53,6 +53,11 @@ struct interpreter {
 	int loading;             // a library is
 	int function_globals;    // references: what functions have as globals, and what that stands for when they run, and while they are loaded
 	int running_globals, loading_globals;
+	struct snapshot {
+		int function; // reference
+		int length;   // of the list
+		int whole;    // 0: there is more than that, or something of which there is no copy
+	} snapshot;       // the last one: see snapshot.c
 	int line;          // where the error was raised; 0: unknown
 	char source[64];
 };
@@ -64,6 +69,8 @@ int interpreter_load(struct interpreter *in, const char *source, size_t length, 
 void interpreter_forget(struct interpreter *in, int reference);
 int interpreter_run(struct interpreter *in, int function, int registered, const char *words, size_t keys, size_t arguments, int client,
 	int64_t within);
+int interpreter_snapshot(struct interpreter *in, int function);
+int interpreter_restore(struct interpreter *in);
 void interpreter_kill(struct interpreter *in);
 int interpreter_reserve(struct interpreter *in, struct bytes *b, size_t more);
 
@@ -104,10 +111,11 @@ struct source {
 int load_library(lua_State *L);
 void end_loading(struct interpreter *in);
 
-// What a function keeps from one run to the next.
-enum { KEEPS_NOTHING, KEEPS_TABLES, KEEPS_VARIABLES };
-// keeps_state tells what the function on top of the stack keeps, and pops it.
+// keeps_state tells whether the function on top of the stack keeps something from one run to the next, and pops it.
 int keeps_state(lua_State *L);
+// take_snapshot and restore_snapshot are called with a struct snapshot.
+int take_snapshot(lua_State *L);
+int restore_snapshot(lua_State *L);
 
 void open_functions(lua_State *L);
 void open_base(lua_State *L);

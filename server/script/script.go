@@ -10,7 +10,7 @@
 //	random.c        math.random with Redis's numbers
 //	convert.c       RESP to Lua and back
 //	redis.c         the table redis
-//	functions.c     libraries of functions; upvalues.c finds those that keep state
+//	functions.c     libraries of functions; upvalues.c finds those that keep state, snapshot.c takes it back
 //	json.c, messagepack.c, struct.c, bit.c   the libraries
 //
 // A crossing between Go and C costs about as much as a lookup, so there is one for a run and one for each call that it makes. Words cross
