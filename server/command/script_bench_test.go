@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -14,6 +15,11 @@ func BenchmarkScripts(b *testing.B) {
 	for i := range 10 {
 		fields = append(fields, fmt.Sprintf("field:%d", i), "value")
 	}
+	var items []string
+	for i := range 25 {
+		items = append(items, fmt.Sprintf(`{"n":%d,"v":"value %[1]d","ok":true}`, i))
+	}
+	json := `{"id":17,"items":[` + strings.Join(items, ",") + "]}"
 	for _, benchmark := range []struct {
 		name, script string
 		arguments    []string
@@ -22,6 +28,8 @@ func BenchmarkScripts(b *testing.B) {
 		{"GET", "return redis.call('get', KEYS[1])", nil},
 		{"SET", "return redis.call('set', KEYS[1], ARGV[1])", []string{"value"}},
 		{"ten HSETs", "for i = 1, 20, 2 do redis.call('hset', KEYS[1], ARGV[i], ARGV[i + 1]) end return 1", fields},
+		{"cjson of 1 KB", "return #cjson.encode(cjson.decode(ARGV[1]))", []string{json}},
+		{"cmsgpack of 1 KB", "return #cmsgpack.pack(cjson.decode(ARGV[1]))", []string{json}},
 		{"ten GETs", "for i = 1, 10 do redis.call('get', KEYS[1]) end return 1", nil},
 	} {
 		b.Run(benchmark.name, func(b *testing.B) {

@@ -64,11 +64,9 @@ static void release(struct interpreter *in, struct bytes *b) {
 	memset(b, 0, sizeof *b);
 }
 
-void add(lua_State *L, struct bytes *b, const void *data, size_t length) {
+void make_room(lua_State *L, struct bytes *b, size_t length) {
 	if (!interpreter_reserve(interpreter_of(L), b, length))
 		luaL_error(L, "not enough memory");
-	memcpy(b->data + b->length, data, length);
-	b->length += length;
 }
 
 void add_format(lua_State *L, struct bytes *b, const char *format, ...) {

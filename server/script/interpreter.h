@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 // bytes is memory that grows. It counts against the interpreter's limit.
 struct bytes {
@@ -81,8 +82,17 @@ void poll_run(lua_State *L);
 // end_if_ending goes on with unwinding a run that the script has tried to catch.
 void end_if_ending(lua_State *L);
 
-// add appends to memory; too much is an error of the script.
-void add(lua_State *L, struct bytes *b, const void *data, size_t length);
+// make_room makes room in memory; too much is an error of the script.
+void make_room(lua_State *L, struct bytes *b, size_t length);
+
+// add appends to memory.
+static inline void add(lua_State *L, struct bytes *b, const void *data, size_t length) {
+	if (b->capacity - b->length < length)
+		make_room(L, b, length);
+	memcpy(b->data + b->length, data, length);
+	b->length += length;
+}
+
 void add_format(lua_State *L, struct bytes *b, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // protect replaces the table on top of the stack by one that can't be written to.
