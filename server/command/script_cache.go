@@ -200,7 +200,7 @@ func parseShebang(text string) (flags scriptFlags, body string, err error) {
 			return flags, "", Errorf("ERR Unknown lua shebang option: %s", word)
 		}
 		for name := range strings.SplitSeq(names, ",") {
-			if !knownFlags[name] && name != "" {
+			if !knownFlags[name] && names != "" {
 				return flags, "", Errorf("ERR Unexpected flag in script shebang: %s", name)
 			}
 			flags.noWrites = flags.noWrites || name == "no-writes"

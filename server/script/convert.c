@@ -265,7 +265,7 @@ static int write_verbatim(struct writer *w) {
 	size_t length;
 	const char *text = lua_tolstring(L, -3, &length);
 	if (w->client == 3) {
-		add_format(L, w->out, "=%zu\r\n%.3s:", length + 4, lua_tostring(L, -1));
+		add_format(L, w->out, "=%zu\r\n%-3.3s:", length + 4, lua_tostring(L, -1));
 		add(L, w->out, text, length);
 		add(L, w->out, "\r\n", 2);
 	} else {
