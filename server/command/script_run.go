@@ -39,30 +39,41 @@ type scriptRun struct {
 	long     *longScript
 }
 
-// admit refuses a program that says more of itself than it may do now.
+// admit refuses a program that may do more than can be done now, in Redis's order. One that doesn't say what it may do is refused what it
+// does.
 func (r *scriptRun) admit() error {
-	flags := &r.program.flags
-	readOnly := r.c.Command.Flags&ReadOnly != 0
+	c, flags := r.c, &r.program.flags
+	readOnly := c.Command.Flags&ReadOnly != 0
 	r.readOnly = readOnly || flags.noWrites
-	if !flags.declared {
+	if c.Applying() {
 		return nil
 	}
-	if !flags.allowStale && r.c.Stale() {
-		return Error("MASTERDOWN Link with MASTER is down, replica-serve-stale-data is set to 'no' and 'allow-stale' flag is not set on the script.")
+	writes := flags.declared && !flags.noWrites
+	if writes {
+		if err := r.admitWrites(); err != nil {
+			return err
+		}
 	}
-	if flags.noWrites || r.c.Applying() {
-		return nil
+	if c.Stale() && !flags.allowStale {
+		return execute.ErrStale
 	}
-	switch {
-	case r.c.Engine.IsReplica():
-		return Error("READONLY You can not run script with write flag on readonly replica.")
-	case readOnly:
+	if writes && readOnly {
 		return Error("ERR Can not execute a script with write flag using *_ro command.")
 	}
+	return nil
+}
+
+func (r *scriptRun) admitWrites() error {
 	if err := r.c.Writable(); err != nil {
 		return Errorf("MISCONF Errors writing to the log: %v", err)
 	}
-	return r.c.EnoughReplicas()
+	if err := r.c.EnoughReplicas(); err != nil {
+		return err
+	}
+	if r.c.Engine.IsReplica() {
+		return execute.ErrReadOnly
+	}
+	return nil
 }
 
 const (
@@ -151,12 +162,14 @@ func (r *scriptRun) giveBack(state *script.State) {
 	keptBy(r.c.Engine).scripts.pool.Put(state)
 }
 
-func (r *scriptRun) killed(line int) error {
-	source := "@user_script"
-	if r.function != nil {
-		source = "@user_function"
+func (r *scriptRun) killed(source string, line int) error {
+	if source == "" {
+		source = "@user_script"
+		if r.function != nil {
+			source = "@user_function"
+		}
 	}
-	return Errorf("ERR Script killed by user with SCRIPT KILL... script: %s, on %s:%d.", r.program.name, source, line)
+	return Errorf("ERR Script killed by user with SCRIPT KILL... script: %s, on %s:%d.", r.program.name, source, max(line, 1))
 }
 
 // mark notes what was found out of the program, for when it runs again.
@@ -175,7 +188,7 @@ func (r *scriptRun) conclude(result *script.Result) error {
 		r.mark(&r.program.long)
 		return c.Offload()
 	case script.Killed:
-		c.Fail(r.killed(max(result.Line, 1)))
+		c.Fail(r.killed(result.Source, result.Line))
 	case script.Failed:
 		text := string(result.Output) + " script: " + r.program.name
 		if result.Source != "" {
@@ -228,6 +241,8 @@ func (r *scriptRun) refusal(request *Request) error {
 		return Error("ERR Wrong number of args calling Redis command from script")
 	case command.Flags&(NoScript|NoBatch) != 0:
 		return Error("ERR This Redis command is not allowed from script")
+	case command.Flags&Stale == 0 && r.c.Stale():
+		return Error("ERR Can not execute the command on a stale replica")
 	}
 	if err := r.c.PermitCall(request); err != nil {
 		return err
