@@ -37,6 +37,7 @@ var differs = map[string]string{
 	"setnx deprecated":              "7.2 tells of SET",
 	"quit deprecated":               "7.2 wants clients to close",
 	"set history":                   "8.4 has IFEQ and its kin",
+	"bitop history":                 "8.2 has DIFF and its kin",
 	"xadd history":                  "8.2 has KEEPREF and its kin",
 	"xtrim history":                 "8.2 has KEEPREF and its kin",
 	"xreadgroup history":            "8.4 has CLAIM",
@@ -65,6 +66,7 @@ var onlyHere = map[string]string{
 	"xdelex":            "8.2",
 	"xackdel":           "8.2",
 	"delex":             "8.4",
+	"increx":            "8.8",
 	"delifeq":           "Valkey 9.0",
 	"msetex":            "8.4, Valkey 9.1",
 }

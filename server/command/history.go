@@ -33,6 +33,7 @@ func histories() map[string]execute.History {
 		"auth":       added("6.0.0", "Takes a user name."),
 		"bgsave":     added("3.2.2", "Takes SCHEDULE."),
 		"bitcount":   added("7.0.0", "Takes BYTE and BIT."),
+		"bitop":      added("8.2.0", "Takes DIFF, DIFF1, ANDOR and ONE."),
 		"bitpos":     added("7.0.0", "Takes BYTE and BIT."),
 		"blpop":      fractions,
 		"brpop":      fractions,
