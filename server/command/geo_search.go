@@ -391,14 +391,6 @@ func (q *geoSearch) replyFound(c *Invocation) {
 // distances could be others in the last bit.
 func (q *geoSearch) storeFound(c *Invocation) error {
 	found := &q.found
-	old, err := c.DB.Lookup(q.store)
-	if err != nil {
-		return err
-	}
-	c.NoEffect()
-	if old.Exists {
-		c.Effect(wordDel, q.store)
-	}
 	longest := 0
 	members := &sortorder.Elements{}
 	for i := range found.Len() {
@@ -412,12 +404,28 @@ func (q *geoSearch) storeFound(c *Invocation) error {
 		members.Add(element[scoreBytes:])
 		members.SetNumber(i, score)
 	}
-	repeatMembers(c, q.store, members)
+	if err := repeatStored(c, q.store, members); err != nil {
+		return err
+	}
 	event := keyevent.GeoRadiusStore
 	if q.form == anyStored {
 		event = keyevent.GeoSearchStore
 	}
 	return storeScored(c, event, q.store, members, longest)
+}
+
+// repeatStored leaves effects that make a key a sorted set, whatever it held; the members' numbers are their scores.
+func repeatStored(c *Invocation, key []byte, members *sortorder.Elements) error {
+	old, err := c.DB.Lookup(key)
+	if err != nil {
+		return err
+	}
+	c.NoEffect()
+	if old.Exists {
+		c.Effect(wordDel, key)
+	}
+	repeatMembers(c, key, members)
+	return nil
 }
 
 // membersPerEffect is how many members one effect adds.

@@ -28,3 +28,14 @@ func TestBitOpEffects(t *testing.T) {
 		{strings, "bitop one t missing", ""},
 	})
 }
+
+// TestCountedUnionEffects: AGGREGATE COUNT is repeated as the sorted set that comes out.
+func TestCountedUnionEffects(t *testing.T) {
+	const sets = "zadd a 5 x 6 y; zadd b 7 x"
+	checkEffects(t, aTime, []effectCase{
+		{sets, "zunionstore t 2 a b", "zunionstore t 2 a b"},
+		{sets + "; set t x", "zunionstore t 2 a b aggregate count", "MULTI; DEL t; ZADD t 1 y 2 x; EXEC"},
+		{sets, "zinterstore a 2 a b weights 2 3 aggregate count", "MULTI; DEL a; ZADD a 5 x; EXEC"},
+		{sets, "zinterstore t 2 a missing aggregate count", ""},
+	})
+}
