@@ -112,6 +112,9 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 		s.before = s.State
 	}
 	if refusal := b.admit(s, r); refusal != nil {
+		if over, is := refusal.(overRate); is {
+			return b.refuseOverRate(s, r, over)
+		}
 		return b.turnDown(s, r, refusal)
 	}
 	if b.engine.inUse.any(pausing) && !b.repeat.applying && b.engine.Pause.holds(s, r) {
