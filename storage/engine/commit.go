@@ -173,7 +173,6 @@ func appendSelect(dst []byte, database int) []byte {
 func (s *Store) publish(t *Txn) {
 	now := s.tiers.Load()
 	t.journal.publish(now.active)
-	t.journal.changed(&s.clean.walks)
 	s.commit.moved.publish(t.changes.moved)
 	if len(t.staging.ids) > 0 {
 		s.ids.staged.commit(t.staging.ids, now.active)
