@@ -181,6 +181,9 @@ func (s *Store) publish(t *Txn) {
 	for _, d := range t.changes.deltas {
 		d.namespace.keys.Add(int64(d.keys))
 		d.namespace.expires.Add(int64(d.expires))
+		if d.expireMs != 0 {
+			d.namespace.noteDue(d.expireMs)
+		}
 	}
 	s.counters.Expired.Add(int64(t.changes.expired.keys))
 	if t.changes.databases != nil {
