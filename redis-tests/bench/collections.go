@@ -56,7 +56,7 @@ func fillMany(request ...string) func(p *plan, server *launch.Server) error {
 		if err := flush(p, server); err != nil {
 			return err
 		}
-		_, err := p.benchmark(server.Port, append([]string{"-P", "64", "-n", strconv.Itoa(p.keys * 7 / 10)}, request...)...)
+		err := p.load(server, append([]string{"-P", "64", "-n", strconv.Itoa(p.keys * 7 / 10)}, request...)...)
 		return err
 	}
 }
@@ -77,7 +77,7 @@ func fillSets(p *plan, server *launch.Server) error {
 	for i := range 100 {
 		arguments = append(arguments, fmt.Sprintf("%070d", i))
 	}
-	_, err := p.benchmark(server.Port, arguments...)
+	err := p.load(server, arguments...)
 	return err
 }
 

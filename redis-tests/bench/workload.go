@@ -109,7 +109,7 @@ func fillStrings(p *plan, server *launch.Server) error {
 	for _, command := range [][]string{{"set", "key:__rand_int__", "__data__"}, {"get", "key:__rand_int__"}} {
 		arguments := []string{"-P", "64", "-n", strconv.Itoa(4 * p.keys), command[0]}
 		arguments = append(arguments, p.withData(command[1:])...)
-		if _, err := p.benchmark(server.Port, arguments...); err != nil {
+		if err := p.load(server, arguments...); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func fillOthers(p *plan, server *launch.Server) error {
 		request []string
 	}{{1e7, []string{"set", "key:__rand_int__", "value"}}, {1e6, []string{"hset", "hash", "field:__rand_int__", "value"}}} {
 		arguments := append([]string{"-P", "64", "-r", strconv.Itoa(unheardOf), "-n", strconv.Itoa(int(c.count * p.scale))}, c.request...)
-		if _, err := p.benchmark(server.Port, arguments...); err != nil {
+		if err := p.load(server, arguments...); err != nil {
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func fillList(p *plan, server *launch.Server) error {
 	if err := flush(p, server); err != nil {
 		return err
 	}
-	_, err := p.benchmark(server.Port, "-P", "64", "-n", strconv.Itoa(p.ordinary(64)), "-t", "lpush")
+	err := p.load(server, "-P", "64", "-n", strconv.Itoa(p.ordinary(64)), "-t", "lpush")
 	return err
 }
 
@@ -166,7 +166,7 @@ func fillHashes(p *plan, server *launch.Server) error {
 	for i := range 10 {
 		arguments = append(arguments, fmt.Sprint("field", i), strings.Repeat("x", p.valueSize))
 	}
-	_, err := p.benchmark(server.Port, arguments...)
+	err := p.load(server, arguments...)
 	return err
 }
 
@@ -175,7 +175,7 @@ func fillScores(p *plan, server *launch.Server) error {
 	if err := flush(p, server); err != nil {
 		return err
 	}
-	_, err := p.benchmark(server.Port, "-P", "64", "-n", strconv.Itoa(p.keys), "-t", "zadd")
+	err := p.load(server, "-P", "64", "-n", strconv.Itoa(p.keys), "-t", "zadd")
 	return err
 }
 
@@ -241,7 +241,7 @@ type sample struct {
 // benchmark runs redis-benchmark on a port with what all runs have in common.
 func (p *plan) benchmark(port int, arguments ...string) (sample, error) {
 	line := append([]string{"-p", strconv.Itoa(port), "-r", strconv.Itoa(p.keys), "-d", strconv.Itoa(p.valueSize),
-		"-c", strconv.Itoa(p.clients), "--csv"}, slices.Concat(p.clientFlags, arguments)...)
+		"-c", strconv.Itoa(p.clients), "--csv"}, arguments...)
 	var standardError bytes.Buffer
 	command := exec.Command("redis-benchmark", line...)
 	command.Stderr = &standardError
@@ -250,6 +250,12 @@ func (p *plan) benchmark(port int, arguments ...string) (sample, error) {
 		return sample{}, fmt.Errorf("redis-benchmark %s: %w: %s", strings.Join(line, " "), err, standardError.String())
 	}
 	return parse(output)
+}
+
+// load has redis-benchmark fill a server, without TLS.
+func (p *plan) load(server *launch.Server, arguments ...string) error {
+	_, err := p.benchmark(server.Port, arguments...)
+	return err
 }
 
 // figures is how many columns of redis-benchmark's CSV are figures: requests/s, the mean, the least, p50, p95, p99 and the most ms.
@@ -322,7 +328,7 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 			if err != nil {
 				return r, err
 			}
-			s, err := p.benchmark(c.port(), arguments...)
+			s, err := p.benchmark(c.port(), slices.Concat(p.clientFlags, arguments)...)
 			if err != nil {
 				return r, err
 			}

@@ -15,11 +15,11 @@ func blockingFamily() Family {
 	return Family{Commands: []Command{
 		blockingPop("blpop", true, "Removes the head of the first list that has any, or waits for one."),
 		blockingPop("brpop", false, "Removes the tail of the first list that has any, or waits for one."),
-		{Name: "blmove", Arity: 6, Flags: Write | DenyOOM | NoScript | Blocking, Categories: CategoryList, Run: cmdBLMove,
+		{Name: "blmove", Arity: 6, Flags: Write | DenyOOM | Blocking, Categories: CategoryList, Run: cmdBLMove,
 			Keys: []KeySpec{oneKey(1, RW|Access|Delete), oneKey(2, RW|Insert)}, Group: "list", Since: "6.2.0", Complexity: "O(1)",
 			Syntax:  "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout:double",
 			Summary: "Moves an element from one end of a list to one of another, or waits for one."},
-		{Name: "brpoplpush", Arity: 4, Flags: Write | DenyOOM | NoScript | Blocking, Categories: CategoryList, Run: cmdBRPopLPush,
+		{Name: "brpoplpush", Arity: 4, Flags: Write | DenyOOM | Blocking, Categories: CategoryList, Run: cmdBRPopLPush,
 			Keys: []KeySpec{oneKey(1, RW|Access|Delete), oneKey(2, RW|Insert)}, Group: "list", Since: "2.2.0", Complexity: "O(1)",
 			Syntax: "source destination timeout:double", Summary: "Moves the tail of a list to the head of another, or waits for one."},
 		{Name: "blmpop", Arity: -5, Flags: Write | Blocking | MovableKeys, Categories: CategoryList, Run: cmdBLMPop,
@@ -38,14 +38,14 @@ func blockingFamily() Family {
 }
 
 func blockingPop(name string, left bool, summary string) Command {
-	return Command{Name: name, Arity: -3, Flags: Write | NoScript | Blocking, Categories: CategoryList,
+	return Command{Name: name, Arity: -3, Flags: Write | Blocking, Categories: CategoryList,
 		Keys: []KeySpec{keyRange(1, -2, 1, RW|Access|Delete)}, Group: "list", Since: "2.0.0",
 		Complexity: "O(N), N being the number of keys", Syntax: "key [key ...] timeout:double", Summary: summary,
 		Run: func(c *Invocation) error { return cmdBlockingPop(c, left) }}
 }
 
 func blockingZSetPop(name string, highest bool, summary string) Command {
-	return Command{Name: name, Arity: -3, Flags: Write | NoScript | Blocking | Fast, Categories: CategorySortedSet,
+	return Command{Name: name, Arity: -3, Flags: Write | Blocking | Fast, Categories: CategorySortedSet,
 		Keys: []KeySpec{keyRange(1, -2, 1, RW|Access|Delete)}, Group: "sorted-set", Since: "5.0.0",
 		Complexity: "O(log(N)), N being the number of members", Syntax: "key [key ...] timeout:double", Summary: summary,
 		Run: func(c *Invocation) error { return cmdBlockingZSetPop(c, highest) }}

@@ -138,29 +138,58 @@ func (l *limits) measure(d *databaseLimits) error {
 	return err
 }
 
+// overRate is the refusal of a request beyond a rate.
+type overRate struct {
+	refusal Error
+	rate    *quota.Rate
+	units   int64
+}
+
+func (o overRate) Error() string { return string(o.refusal) }
+
+// admitUnits is nil if a rate admits so many units.
+func (b *Batch) admitUnits(rate *quota.Rate, units int64, format string, of any) error {
+	if rate.Admit(units, b.Now()) {
+		return nil
+	}
+	return overRate{Error(fmt.Sprintf("LIMIT "+format, of, rate.PerSecond())), rate, units}
+}
+
 // requireRates keeps out requests beyond what a user, or a database, may be asked for in a second. A request that comes again after a wait,
 // and those inside of another one, aren't counted.
 func (b *Batch) requireRates(s *Session, r *Request, database int) error {
 	if r.metered || b.running.underway {
 		return nil
 	}
-	now, bytes := b.Now(), int64(WordBytes(r.Args))
-	user, limits := s.User, b.engine.limits.of(database)
-	switch {
-	case !user.Requests.Admit(1, now):
-		return Errorf("LIMIT user %s may make %d requests a second", user.Name(), user.Requests.PerSecond())
-	case !user.Traffic.Admit(bytes, now):
-		return Errorf("LIMIT user %s may send and receive %d bytes a second", user.Name(), user.Traffic.PerSecond())
+	user, limits, bytes := s.User, b.engine.limits.of(database), int64(WordBytes(r.Args))
+	if err := b.admitUnits(&user.Requests, 1, "user %s may make %d requests a second", user.Name()); err != nil {
+		return err
+	}
+	if err := b.admitUnits(&user.Traffic, bytes, "user %s may send and receive %d bytes a second", user.Name()); err != nil {
+		return err
 	}
 	r.metered = true
-	switch {
-	case limits == nil || !usesDatabase(r):
-	case !limits.requests.Admit(1, now):
-		return Errorf("LIMIT database %d takes %d requests a second", database, limits.requests.PerSecond())
-	case !limits.traffic.Admit(bytes, now):
-		return Errorf("LIMIT database %d takes and gives %d bytes a second", database, limits.traffic.PerSecond())
+	if limits == nil || !usesDatabase(r) {
+		return nil
 	}
-	return nil
+	if err := b.admitUnits(&limits.requests, 1, "database %d takes %d requests a second", database); err != nil {
+		return err
+	}
+	return b.admitUnits(&limits.traffic, bytes, "database %d takes and gives %d bytes a second", database)
+}
+
+// refuseOverRate answers a request beyond a rate, which may take a moment (see quota.Rate). The client waits meanwhile, so that nothing more of
+// it is read.
+func (b *Batch) refuseOverRate(s *Session, r *Request, over overRate) Outcome {
+	reactor := b.budget > 0
+	if reactor && !b.settled() {
+		return Separate
+	}
+	hold := over.rate.Refuse(over.units, b.Now())
+	if !reactor || hold <= 0 {
+		return b.turnDown(s, r, over.refusal)
+	}
+	return b.refuseAt(s, r, b.engine.Elapsed()+hold, over.refusal)
 }
 
 // usesDatabase reports whether a request is one on data.

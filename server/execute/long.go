@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"kedis/internal/resp"
 	"kedis/lock"
 )
 
@@ -199,10 +198,9 @@ func (b *Batch) waitOut(c *Invocation, w Wait) Outcome {
 	if !c.Settled() {
 		return Separate
 	}
-	blocked := &Blocked{Deadline: deadline, session: s, request: r, role: e.role.changes.Load(),
-		Expired: func(*resp.Writer) { b.turnDown(s, r, script.busy()) }}
+	outcome := b.refuseAt(s, r, deadline, script.busy())
+	blocked := s.wait.Blocked
 	blocked.Cancel = func() { e.long.forget(script, blocked) }
-	outcome := s.waits(Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool { return true }})
 	e.long.register(script, blocked)
 	return outcome
 }

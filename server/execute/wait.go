@@ -81,7 +81,8 @@ type Blocked struct {
 	arrival int64           // rises with each client that comes
 	queued  bool
 
-	role int64 // the engine's when the wait began; see role.changes
+	role    int64  // the engine's when the wait began; see role.changes
+	refusal string // what the request is refused with at the deadline, instead of Expired
 
 	// Place is the deadline's among those of the reactor, which keeps it.
 	Place int
@@ -89,9 +90,9 @@ type Blocked struct {
 	session *Session
 	request *Request
 	state   atomic.Int32
-	answer  Answer // nil: the request is executed again, unless there is a reply
+	answer  Answer // nil: the request is executed again, unless there is a reply, or it is refused
 	reply   []byte // that who served the client has composed
-	failure string // the error that the answer is, "" if it is none
+	failure string // the error that the answer is, or that the request is refused with; "" if it is none
 	written int64  // position in the log that the answer depends on
 }
 
@@ -140,7 +141,7 @@ func (b *Blocked) Expire() bool {
 	if b.runsAgain() {
 		return b.claim(nil, "")
 	}
-	return b.claim(b.Expired, "")
+	return b.claim(b.Expired, b.refusal)
 }
 
 // Abandon ends the wait of a client that is gone, or of a request that is executed again.
@@ -184,7 +185,9 @@ func (c *Invocation) MayBlock() bool { return !c.Nested() && !c.Applying() }
 
 // Settled reports whether nothing that the batch has executed waits for a commit. What is to be known
 // of earlier requests, such as their position in the log, is known then.
-func (c *Invocation) Settled() bool { return c.batch.txn.Empty() && len(c.batch.members.list) == 0 }
+func (c *Invocation) Settled() bool { return c.batch.settled() }
+
+func (b *Batch) settled() bool { return b.txn.Empty() && len(b.members.list) == 0 }
 
 // Settle, returned by a command on a reactor, has it run again when everything before it is committed.
 func (c *Invocation) Settle() error { return errSeparate }
@@ -215,6 +218,12 @@ func (c *Invocation) Block(blocked *Blocked) error {
 	s.wait = Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool { return true }}
 	blocked.register()
 	return errBlocked
+}
+
+// refuseAt has a request wait and be refused at a time (Engine.Elapsed), unless it may run before.
+func (b *Batch) refuseAt(s *Session, r *Request, at time.Duration, refusal error) Outcome {
+	return s.waits(Wait{Cause: ForClients, begin: func(func()) bool { return true },
+		Blocked: &Blocked{Deadline: at, refusal: refusal.Error(), session: s, request: r, role: b.engine.role.changes.Load()}})
 }
 
 const (
@@ -271,7 +280,7 @@ func (s *Session) Unblock(reply error) bool {
 		return false
 	}
 	if reply == nil {
-		return blocked.End(blocked.Expired)
+		return blocked.end(blocked.Expired, blocked.refusal)
 	}
 	return blocked.Fail(reply)
 }
@@ -314,6 +323,11 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 		s.Reply.Raw(blocked.reply)
 	case blocked.answer != nil:
 		blocked.answer(s.Reply)
+	case blocked.failure != "":
+		s.waited = false
+		b.turnDown(s, r, Error(blocked.failure))
+		b.finishReply(s, mark)
+		return true
 	default:
 		return false
 	}

@@ -17,6 +17,7 @@ import (
 type Rate struct {
 	perSecond atomic.Int64
 	used      atomic.Int64 // ns of the clock that callers have
+	told      atomic.Int64 // the same for what was refused
 	refused   atomic.Int64
 }
 
@@ -24,13 +25,14 @@ type Rate struct {
 func (r *Rate) SetPerSecond(most int64) {
 	if r.perSecond.Swap(most) != most {
 		r.used.Store(0)
+		r.told.Store(0)
 	}
 }
 
 // PerSecond is how much is admitted; 0 is everything.
 func (r *Rate) PerSecond() int64 { return r.perSecond.Load() }
 
-// Refused is how often Admit has refused.
+// Refused is how often Refuse was called.
 func (r *Rate) Refused() int64 { return r.refused.Load() }
 
 // Admit takes up some units unless more than a second's worth would be ahead of now. A larger amount
@@ -45,11 +47,31 @@ func (r *Rate) Admit(units int64, now time.Duration) bool {
 		before := r.used.Load()
 		from := max(before, int64(now))
 		if ahead := from - int64(now); ahead > 0 && ahead+cost > int64(time.Second) {
-			r.refused.Add(1)
 			return false
 		}
 		if r.used.CompareAndSwap(before, from+cost) {
 			return true
+		}
+	}
+}
+
+// longestHold is how long Refuse has a refusal held back at most, so that a long pipeline gets its answers.
+const longestHold = 10 * time.Millisecond
+
+// Refuse counts what Admit has refused. It returns how long to hold the refusal back: who doesn't heed it is told so no more often than
+// the rate, and costs others as little as one who keeps within it.
+func (r *Rate) Refuse(units int64, now time.Duration) (hold time.Duration) {
+	r.refused.Add(1)
+	most := r.perSecond.Load()
+	if most == 0 {
+		return 0
+	}
+	latest := int64(now + longestHold)
+	for {
+		before := r.told.Load()
+		from := min(max(before, int64(now)), latest)
+		if r.told.CompareAndSwap(before, min(from+costOf(units, most), latest)) {
+			return time.Duration(from) - now
 		}
 	}
 }

@@ -32,6 +32,25 @@ func TestRateAdmitsASecondsWorthAtOnce(t *testing.T) {
 	}
 }
 
+// TestRefusalsAreHeldBack: those of many clients are told one after the other, as the rate has it, and each within the longest hold.
+func TestRefusalsAreHeldBack(t *testing.T) {
+	var r Rate
+	r.SetPerSecond(1000)
+	now := time.Second
+	for i := range 30 {
+		want := min(time.Duration(i)*time.Millisecond, longestHold)
+		if hold := r.Refuse(1, now); hold != want {
+			t.Errorf("refusal %d is held back for %v, not for %v", i, hold, want)
+		}
+	}
+	if hold := r.Refuse(1, now+longestHold); hold != 0 {
+		t.Errorf("one that comes after all others is held back for %v", hold)
+	}
+	if n := r.Refused(); n != 31 {
+		t.Errorf("%d refusals are counted", n)
+	}
+}
+
 func TestRateOfLargeAmounts(t *testing.T) {
 	var r Rate
 	r.SetPerSecond(1000)

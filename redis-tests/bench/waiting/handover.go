@@ -18,6 +18,8 @@ type handing struct {
 	pusher *member
 	keys   int
 
+	polls bool // clients don't wait: each asks for an element when one was pushed for it
+
 	interval time.Duration // between two pushes
 	began    time.Time     // when the first was due
 	late     distribution  // how long after it was due each element came to a client
@@ -29,7 +31,13 @@ type handing struct {
 }
 
 // handover has clients wait for elements while others push them, at half and at full rate.
-func (b *bench) handover(server *launch.Server) error {
+func (b *bench) handover(server *launch.Server) error { return b.hand(server, false) }
+
+// polling is handover with as many connections of which none waits: who an element is for takes it with LPOP, LMOVE or ZPOPMIN
+// once the push was answered. It is what handing over is to be compared with.
+func (b *bench) polling(server *launch.Server) error { return b.hand(server, true) }
+
+func (b *bench) hand(server *launch.Server, polls bool) error {
 	before, err := launch.ProcessMemory(server.ProcessID(), "VmRSS")
 	if err != nil {
 		return err
@@ -39,7 +47,7 @@ func (b *bench) handover(server *launch.Server) error {
 		return err
 	}
 	defer c.close()
-	h := &handing{crowd: c, keys: max(b.clients/clientsPerKey, 3)}
+	h := &handing{crowd: c, keys: max(b.clients/clientsPerKey, 3), polls: polls}
 	if err := h.start(b.clients, server); err != nil {
 		return err
 	}
@@ -47,7 +55,7 @@ func (b *bench) handover(server *launch.Server) error {
 	if err != nil {
 		return err
 	}
-	b.say("  %d clients wait: %d MB, %d bytes for each", b.clients, after>>20, int(after-before)/b.clients)
+	b.say("  %d clients: %d MB, %d bytes for each", b.clients, after>>20, int(after-before)/b.clients)
 	for _, rate := range []float64{b.rate / 2, b.rate} {
 		used, err := launch.ProcessorTime(server.ProcessID())
 		if err != nil {
@@ -67,12 +75,16 @@ func (b *bench) handover(server *launch.Server) error {
 	return nil
 }
 
-// start has all clients wait.
+// start connects all clients, and has them wait.
 func (h *handing) start(clients int, server *launch.Server) error {
 	for i := range clients {
 		m, err := h.crowd.dial(server.Port)
 		if err != nil {
 			return err
+		}
+		if h.polls {
+			h.request = append(h.request, h.asking(i))
+			continue
 		}
 		h.request = append(h.request, h.wanting(i))
 		if err := m.send(h.request[i]); err != nil {
@@ -80,7 +92,7 @@ func (h *handing) start(clients int, server *launch.Server) error {
 		}
 	}
 	var err error
-	if h.pusher, err = h.crowd.dial(server.Port); err != nil {
+	if h.pusher, err = h.crowd.dial(server.Port); err != nil || h.polls {
 		return err
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -104,6 +116,18 @@ func (h *handing) wanting(client int) []byte {
 		return command("BLMOVE", key, "moved:"+key, "LEFT", "RIGHT", "0")
 	}
 	return command("BZPOPMIN", key, "0")
+}
+
+// asking is how a client takes an element that is there.
+func (h *handing) asking(client int) []byte {
+	key := strconv.Itoa(client % h.keys)
+	switch client % h.keys % 3 {
+	case 0:
+		return command("LPOP", key)
+	case 1:
+		return command("LMOVE", key, "moved:"+key, "LEFT", "RIGHT")
+	}
+	return command("ZPOPMIN", key)
 }
 
 // appendPush appends the request that pushes an element.
@@ -137,20 +161,10 @@ func (h *handing) push(rate float64, length time.Duration) error {
 	return h.crowd.until("elements", func() bool { return h.taken == count && h.replies == count }, h.received)
 }
 
-// received takes up replies. A client waits again at once.
+// received takes up replies. A client that waits does so again at once.
 func (h *handing) received(m *member, received []byte) (used int, err error) {
 	if m == h.pusher {
-		for {
-			end := bytes.IndexByte(received[used:], '\n')
-			if end < 0 {
-				return used, nil
-			}
-			if received[used] != ':' {
-				return used, fmt.Errorf("a push was answered %q", received[used:])
-			}
-			h.replies++
-			used += end + 1
-		}
+		return h.answered(received)
 	}
 	words, whole := wordsOf(received)
 	if !whole {
@@ -159,7 +173,32 @@ func (h *handing) received(m *member, received []byte) (used int, err error) {
 	if err := h.got(m.number, words); err != nil {
 		return 0, err
 	}
+	if h.polls {
+		return len(received), nil
+	}
 	return len(received), m.send(h.request[m.number])
+}
+
+// answered counts the replies to pushes. The client that an element is for asks now, if none waits.
+func (h *handing) answered(received []byte) (used int, err error) {
+	for {
+		end := bytes.IndexByte(received[used:], '\n')
+		if end < 0 {
+			return used, nil
+		}
+		if received[used] != ':' {
+			return used, fmt.Errorf("a push was answered %q", received[used:])
+		}
+		if h.polls {
+			turn := h.replies / h.keys % (len(h.request) / h.keys)
+			client := h.replies%h.keys + turn*h.keys
+			if err := h.crowd.members[client].send(h.request[client]); err != nil {
+				return used, err
+			}
+		}
+		h.replies++
+		used += end + 1
+	}
 }
 
 // got checks what a client got: an element of the key that it waits for, which no other one got.
@@ -170,7 +209,7 @@ func (h *handing) got(client int, words [][]byte) error {
 	switch {
 	case err != nil, number < 0, number >= h.pushed:
 		return fmt.Errorf("client %d got %q", client, words)
-	case number%h.keys != key, len(words) > 1 && string(words[0]) != strconv.Itoa(key):
+	case number%h.keys != key, !h.polls && len(words) > 1 && string(words[0]) != strconv.Itoa(key):
 		return fmt.Errorf("client %d waits for key %d and got %q", client, key, words)
 	case h.seen[number]:
 		return fmt.Errorf("element %d was handed over twice", number)

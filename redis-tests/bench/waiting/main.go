@@ -1,5 +1,5 @@
-// Waiting measures what clients that wait cost, beside redis-server: many clients that wait for elements (handover), deadlines among
-// them (deadlines), and messages to many subscribers (publish).
+// Waiting measures what clients that wait cost, beside redis-server: many clients that wait for elements (handover), the same with
+// clients that ask for each instead (polling), deadlines among them (deadlines), and messages to many subscribers (publish).
 //
 //	make bench-waiting WAITING='-clients 10000 -rate 10000 -seconds 20'
 //	taskset -c 1 go run ./redis-tests/bench/waiting -under 'taskset -c 0' -only deadlines
@@ -40,7 +40,7 @@ type part struct {
 	run  func(*bench, *launch.Server) error
 }
 
-var parts = []part{{"handover", (*bench).handover}, {"deadlines", (*bench).deadlines}, {"publish", (*bench).publish}}
+var parts = []part{{"handover", (*bench).handover}, {"polling", (*bench).polling}, {"deadlines", (*bench).deadlines}, {"publish", (*bench).publish}}
 
 func main() {
 	if err := run(); err != nil {
@@ -51,7 +51,7 @@ func main() {
 
 func run() error {
 	b := &bench{output: os.Stdout}
-	only := flag.String("only", "handover,deadlines,publish", "the parts to measure")
+	only := flag.String("only", "handover,polling,deadlines,publish", "the parts to measure")
 	under := flag.String("under", "", "what to run the servers with, such as 'taskset -c 0'")
 	alone := flag.Bool("alone", false, "without redis-server")
 	flag.IntVar(&b.clients, "clients", 10000, "clients that wait")
