@@ -58,17 +58,28 @@ type Stream struct {
 	fields [][]byte // of the entry that is visited
 }
 
-// Stream opens the stream of a key, which may not exist: the stream is empty then.
-func (d DB) Stream(key []byte) (s Stream, err error) {
+// Stream opens the stream of a key, which may not exist: the stream is empty then. It is valid until the transaction begins another command.
+func (d DB) Stream(key []byte) (s *Stream, err error) {
+	s = d.txn.streams.take()
+	s.empty()
+	s.db, s.key = d, key
 	if err = d.LookupTypeInto(key, layout.Stream, &s.old); err != nil {
 		return s, err
 	}
-	s.db, s.key, s.next = d, key, s.old.Metadata
+	s.next = s.old.Metadata
 	if !s.old.Exists {
 		s.next.Type, s.next.Encoding, s.next.ID = layout.Stream, layout.Spread, d.txn.NewID()
 		return s, nil
 	}
 	return s, s.head.Decode(s.next.Value)
+}
+
+// empty makes it one that refers to nothing, and keeps its memory.
+func (s *Stream) empty() {
+	const most = 64
+	fields := s.fields[:0:min(cap(s.fields), most)]
+	clear(fields[:cap(fields)])
+	*s = Stream{fields: fields}
 }
 
 // Exists tells whether the key was there when the stream was opened.

@@ -23,6 +23,11 @@ type Consumer struct {
 	changed bool
 }
 
+// empty makes it one that refers to nothing, and keeps its memory.
+func (g *Group) empty() { *g = Group{consumers: g.consumers[:0]} }
+
+func (c *Consumer) empty() { *c = Consumer{} }
+
 // State is what is known of the group.
 func (g *Group) State() *layout.GroupState { return &g.state }
 
@@ -44,7 +49,9 @@ func (s *Stream) Group(name []byte) (g *Group, found bool, err error) {
 	if err != nil || !found {
 		return nil, false, err
 	}
-	g = &Group{stream: s, name: name}
+	g = s.db.txn.groups.take()
+	g.empty()
+	g.stream, g.name = s, name
 	return g, true, g.state.Decode(value)
 }
 
@@ -111,8 +118,9 @@ func (g *Group) Destroy() error {
 	h.Groups--
 	h.Consumers -= g.state.Consumers
 	h.Pending -= g.state.Pending
+	h.Timed -= g.state.Timed
 	part := layout.AppendGroupKey(nil, 0, 0, g.state.Number)[layout.ElementPrefix:]
-	if records := 2 * (g.state.Consumers + g.state.Pending); records > 0 {
+	if records := 2*(g.state.Consumers+g.state.Pending) + g.state.Timed; records > 0 {
 		if err := s.db.txn.AbandonPart(s.db.space, s.next.ID, part, layout.StreamGroup, records); err != nil {
 			return err
 		}
@@ -176,7 +184,9 @@ func (g *Group) consumer(number uint64) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Consumer{number: number}
+	c := d.txn.consumers.take()
+	c.empty()
+	c.number = number
 	if err := c.state.Decode(value); err != nil {
 		return nil, err
 	}
@@ -253,7 +263,7 @@ func (g *Group) RemoveConsumer(c *Consumer) (pending uint64, err error) {
 
 // Pending returns an entry if it is pending.
 func (g *Group) Pending(entry StreamID) (p Pending, found bool, err error) {
-	if g.state.Pending == 0 || entry.Less(g.state.From) {
+	if g.state.Pending == 0 || entry.Less(g.state.From) || g.state.To.Less(entry) {
 		return p, false, nil
 	}
 	d := g.stream.db
@@ -272,13 +282,15 @@ func (g *Group) Deliver(p *Pending, to *Consumer, former *Pending) error {
 	switch {
 	case former == nil:
 		g.begins(p.Entry)
-		g.state.Pending++
 		g.stream.head.Pending++
 		g.changed = true
 	case former.Consumer != to.number:
 		if err := g.disown(former); err != nil {
 			return err
 		}
+	}
+	if err := g.retime(former, p); err != nil {
+		return err
 	}
 	p.Consumer = to.number
 	var value [32]byte
@@ -293,12 +305,37 @@ func (g *Group) Deliver(p *Pending, to *Consumer, former *Pending) error {
 	return d.txn.Put(d.space, g.ownedKey(to.number, p.Entry), nil)
 }
 
-// begins notes that an entry is about to be pending.
+// begins counts an entry that comes to be pending.
 func (g *Group) begins(entry StreamID) {
-	if g.state.Pending == 0 {
-		g.state.From, g.state.Acknowledged = entry, 0
-	} else if entry.Less(g.state.From) {
-		g.state.From = entry
+	s := &g.state
+	s.Pending++
+	switch {
+	case s.Pending == 1:
+		s.From, s.To, s.Middle, s.Early, s.Acknowledged = entry, entry, entry, 1, 0
+		return
+	case entry.Less(s.From):
+		s.From = entry
+	case s.To.Less(entry):
+		s.To = entry
+	}
+	if !s.Middle.Less(entry) {
+		s.Early++
+	}
+}
+
+// ends counts an entry that is pending no more.
+func (g *Group) ends(entry StreamID) {
+	s := &g.state
+	if s.Pending--; s.Pending == 0 {
+		s.TimedTo = StreamID{}
+	}
+	if s.Middle.Less(entry) {
+		return
+	}
+	s.Acknowledged++
+	if s.Early--; s.Early == 0 {
+		s.From, _ = s.Middle.Next()
+		s.Middle, s.Early, s.Acknowledged = s.To, s.Pending, 0
 	}
 }
 
@@ -323,17 +360,19 @@ func (g *Group) Acknowledge(p *Pending) error {
 	if err := d.txn.Delete(d.space, g.pendingKey(p.Entry)); err != nil {
 		return err
 	}
-	g.state.Pending--
+	if err := g.retime(p, nil); err != nil {
+		return err
+	}
+	g.ends(p.Entry)
 	g.stream.head.Pending--
-	g.state.Acknowledged++
 	g.changed = true
 	return nil
 }
 
-// moveAfter is how many entries are acknowledged before From is moved.
-const moveAfter = 256
+// moveAfter is how many early entries are acknowledged before From moves to the first one that is pending.
+const moveAfter = 4096
 
-// MoveFrom moves the place where walks begin behind what was acknowledged, now and then.
+// MoveFrom moves the place where walks begin behind what was acknowledged, if that is much.
 func (g *Group) MoveFrom() error {
 	if g.state.Acknowledged < moveAfter || g.state.Pending == 0 {
 		return nil
@@ -350,6 +389,9 @@ func (g *Group) MoveFrom() error {
 func (g *Group) Walk(from, to StreamID, c *Consumer, visit func(p *Pending) (more bool, err error)) error {
 	if from.Less(g.state.From) {
 		from = g.state.From
+	}
+	if g.state.To.Less(to) {
+		to = g.state.To
 	}
 	if g.state.Pending == 0 || c != nil && c.state.Pending == 0 || to.Less(from) {
 		return nil
@@ -405,7 +447,7 @@ func (g *Group) Ends() (first, last StreamID, err error) {
 	if err != nil {
 		return first, last, err
 	}
-	it := g.iterate(g.state.From, layout.LastStreamID, nil, true)
+	it := g.iterate(g.state.From, g.state.To, nil, true)
 	if it.Next() {
 		last, err = layout.EntryOf(it.Key())
 		it.Fail(err)

@@ -57,7 +57,7 @@ func TestStreamAgainstModel(t *testing.T) {
 func (m *streamModel) open(db DB) *Stream {
 	s, err := db.Stream([]byte("s"))
 	must(m.t, err)
-	return &s
+	return s
 }
 
 func (m *streamModel) change(db DB) {

@@ -107,7 +107,7 @@ func (w *streamParts) consumer(g *Group, c *Consumer, left uint64) error {
 		return err
 	}
 	seen := uint64(0)
-	it := g.iterate(g.state.From, layout.LastStreamID, c, false)
+	it := g.iterate(g.state.From, g.state.To, c, false)
 	for it.Next() {
 		seen++
 		entry, err := layout.EntryOf(it.Key())
@@ -374,7 +374,8 @@ func (s *streamRestoring) finishGroup() error {
 	g.state.Pending = uint64(len(s.pending))
 	s.stream.head.Pending += g.state.Pending
 	if len(s.pending) > 0 {
-		g.state.From = s.pending[0].Entry
+		g.state.From, g.state.To = s.pending[0].Entry, s.pending[len(s.pending)-1].Entry
+		g.state.Middle, g.state.Early = g.state.To, g.state.Pending
 	}
 	s.pending = s.pending[:0]
 	return s.spread.Put(layout.KindStreamGroup, g.name, g.state.Append(nil))

@@ -15,7 +15,7 @@ func withStream(t *testing.T, s *Store, change func(stream *Stream) error) {
 	in(t, s, 0, func(db DB) error {
 		stream, err := db.Stream([]byte("s"))
 		if err == nil {
-			if err = change(&stream); err == nil {
+			if err = change(stream); err == nil {
 				err = stream.Save()
 			}
 		}

@@ -15,6 +15,10 @@ type Txn struct {
 	hashes  *expiringSpaces
 	scratch scratch
 	pool    keyPool
+
+	streams   recycled[Stream]
+	groups    recycled[Group]
+	consumers recycled[Consumer]
 }
 
 // scratch is memory for one use after another.
@@ -47,11 +51,20 @@ func (s *Store) NewTxn() *Txn {
 	return t
 }
 
+// Begin starts a command, see engine.Txn.Begin. Streams and groups that were opened before are no longer valid.
+func (t *Txn) Begin(mode Mode, nowMs int64, budget int) {
+	t.streams.used, t.groups.used, t.consumers.used = 0, 0, 0
+	t.Txn.Begin(mode, nowMs, budget)
+}
+
 // Reset makes the transaction ready for use again. What it had not committed is gone, and so is
 // what it returned.
 func (t *Txn) Reset() {
 	t.Txn.Reset()
 	t.scratch.slim()
+	t.streams.forget((*Stream).empty)
+	t.groups.forget((*Group).empty)
+	t.consumers.forget((*Consumer).empty)
 }
 
 // DB is a database as a transaction sees it.

@@ -52,15 +52,6 @@ func streamEntryCommands() []Command {
 	}
 }
 
-// Words of effects.
-var (
-	wordXAdd    = []byte("XADD")
-	wordXTrim   = []byte("XTRIM")
-	wordMaxLen  = []byte("MAXLEN")
-	wordMinID   = []byte("MINID")
-	wordExactly = []byte("=")
-)
-
 const errStreamOrder = Error("ERR The ID specified in XADD is equal or smaller than the target stream top item")
 
 // trimOptions are those of XADD and XTRIM.
@@ -138,24 +129,30 @@ func (o *trimOptions) check(c *Invocation, adding bool) error {
 	return nil
 }
 
-// effect appends how the same is trimmed elsewhere, where nodes may have other borders, and groups aren't asked.
-func (o *trimOptions) effect(words [][]byte, s *storage.Stream) [][]byte {
+// effectOfTrim is how many words trimOptions.effect adds.
+const effectOfTrim = 3
+
+// effect says how the same is trimmed elsewhere, where nodes may have other borders, and groups aren't asked.
+func (o *trimOptions) effect(c *Invocation, s *storage.Stream) {
+	by := func(strategy []byte) {
+		c.EffectWord(strategy)
+		c.EffectWord(wordExactly)
+	}
 	asItIs := o.Approximate || o.References == storage.Acknowledged
-	if o.ByID {
-		id := o.MinID
-		if asItIs {
-			id = s.Head().First
-		}
-		if asItIs && s.Len() == 0 {
-			return append(words, wordMaxLen, wordExactly, formatInteger(0))
-		}
-		return append(words, wordMinID, wordExactly, formatStreamID(id))
+	switch {
+	case asItIs && (!o.ByID || s.Len() == 0):
+		by(wordMaxLen)
+		effectInteger(c, int64(s.Len()))
+	case asItIs:
+		by(wordMinID)
+		effectStreamID(c, s.Head().First)
+	case o.ByID:
+		by(wordMinID)
+		effectStreamID(c, o.MinID)
+	default:
+		by(wordMaxLen)
+		effectInteger(c, int64(o.MaxLength))
 	}
-	length := o.MaxLength
-	if asItIs {
-		length = s.Len()
-	}
-	return append(words, wordMaxLen, wordExactly, formatInteger(int64(length)))
 }
 
 func cmdXAdd(c *Invocation) error {
@@ -192,10 +189,10 @@ func cmdXAdd(c *Invocation) error {
 		c.Reply.Null()
 		return nil
 	}
-	if id, err = nextStreamID(c, &s, id, automatic, open); err != nil {
+	if id, err = nextStreamID(c, s, id, automatic, open); err != nil {
 		return err
 	}
-	return addEntry(c, &s, id, fields, &o)
+	return addEntry(c, s, id, fields, &o)
 }
 
 // nextStreamID completes the id of a new entry.
@@ -220,18 +217,26 @@ func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]
 	if err := s.Append(id, fields); err != nil {
 		return err
 	}
-	var text [48]byte
-	formatted := appendStreamID(text[:0], id)
-	c.Reply.Bulk(formatted)
-	const besideFields = 6
-	words := append(make([][]byte, 0, besideFields+len(fields)), wordXAdd, c.Args[1])
+	replyStreamID(c, id)
+	effect := func() {
+		words := 3 + len(fields)
+		if o.given {
+			words += effectOfTrim
+		}
+		c.BeginEffect(words, wordXAdd, c.Args[1])
+		if o.given {
+			o.effect(c, s)
+		}
+		effectStreamID(c, id)
+		for _, text := range fields {
+			c.EffectWord(text)
+		}
+	}
 	if !o.given {
-		c.Effect(append(append(words, formatted), fields...)...)
+		effect()
 		return s.Save(keyevent.XAdd)
 	}
-	removed, err := o.trim(c, s, func() {
-		c.Effect(append(append(o.effect(words, s), formatted), fields...)...)
-	})
+	removed, err := o.trim(c, s, effect)
 	switch {
 	case err != nil:
 		return err
@@ -278,7 +283,7 @@ func rangeEntries(c *Invocation, start, end []byte, reverse bool) error {
 		c.Reply.NullArray()
 		return nil
 	}
-	_, err = replyEntries(c, &s, from, to, reverse, count)
+	_, err = replyEntries(c, s, from, to, reverse, count)
 	return err
 }
 
@@ -336,9 +341,10 @@ func cmdXTrim(c *Invocation) error {
 		return err
 	}
 	length := s.Len()
-	removed, err := o.trim(c, &s, func() {
+	removed, err := o.trim(c, s, func() {
 		if s.Len() < length {
-			c.Effect(o.effect([][]byte{wordXTrim, c.Args[1]}, &s)...)
+			c.BeginEffect(2+effectOfTrim, wordXTrim, c.Args[1])
+			o.effect(c, s)
 		}
 	})
 	if err != nil {

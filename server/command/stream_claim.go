@@ -11,7 +11,7 @@ import (
 )
 
 // XREADGROUP's CLAIM, as Redis 8.4 has it: before new entries, a consumer gets those that have been pending for long, whoever got them, the
-// longest first. What is pending is kept by entry and not by time, so all of it is looked at.
+// longest first. An index of what is pending by time is made by the first of these commands; until it has everything, the rest is walked over.
 
 // idleClaim is what CLAIM asks for.
 type idleClaim struct {
@@ -40,16 +40,27 @@ func (i *idleClaim) wait(nowMs int64) time.Duration {
 	return time.Duration(min(max(ms, shortest), longest)) * time.Millisecond
 }
 
+// idleAtOnce is how many entries are found at a time.
+const idleAtOnce = 1000
+
 // replyIdle claims what has been pending for long, and replies it. Entries that are gone stay pending; they are looked at only when their turn
 // comes, so it may take several walks to find enough others.
 func (d *delivery) replyIdle() error {
-	most := math.MaxInt
+	indexed, err := d.group.Index()
+	if err != nil {
+		return err
+	}
+	most := math.MaxInt / 2
 	if d.count > 0 {
 		most = int(min(d.count, math.MaxInt/2))
 	}
+	atOnce := max(most, idleAtOnce) // each time all that isn't indexed is walked over
+	if indexed {
+		atOnce = min(most, idleAtOnce)
+	}
 	var passed storage.Pending
 	for d.delivered < most {
-		idle, err := d.findIdle(passed, most)
+		idle, err := d.findIdle(passed, atOnce)
 		if err != nil || len(idle) == 0 {
 			return err
 		}
@@ -58,7 +69,7 @@ func (d *delivery) replyIdle() error {
 				return err
 			}
 		}
-		if len(idle) < most {
+		if len(idle) < atOnce {
 			return nil // there were no others
 		}
 		passed = idle[len(idle)-1]
@@ -79,7 +90,7 @@ func (d *delivery) claim(p storage.Pending) error {
 	if err := d.group.Deliver(&p, d.consumer, &former); err != nil {
 		return err
 	}
-	effectClaim(d.Invocation, d.key, d.group, d.consumer, &p)
+	d.taken.add(d.Invocation, &p)
 	d.delivered++
 	return nil
 }
@@ -87,14 +98,28 @@ func (d *delivery) claim(p storage.Pending) error {
 // findIdle returns what has been pending for longest, no more than is asked for, of what comes behind an entry that was found before. What
 // was claimed since was delivered now.
 func (d *delivery) findIdle(behind storage.Pending, most int) (idle []storage.Pending, err error) {
-	err = d.group.Walk(storage.StreamID{}, layout.LastStreamID, nil, func(p *storage.Pending) (bool, error) {
-		switch {
-		case d.Now-p.DeliveredMs < d.claims.least:
+	wanted := func(p *storage.Pending) bool {
+		if d.Now-p.DeliveredMs < d.claims.least {
 			if d.claims.earliest == 0 || p.DeliveredMs < d.claims.earliest {
 				d.claims.earliest = p.DeliveredMs
 			}
-		case behind.DeliveredMs != 0 && p.DeliveredMs == d.Now:
-		case comparePending(behind, *p) < 0:
+			return false
+		}
+		return behind.DeliveredMs == 0 || p.DeliveredMs != d.Now
+	}
+	err = d.group.WalkDelivered(&behind, func(p *storage.Pending) (bool, error) {
+		if !wanted(p) {
+			return false, nil
+		}
+		idle = append(idle, *p)
+		return len(idle) < most, nil
+	})
+	from, more := d.group.Unindexed()
+	if err != nil || !more {
+		return idle, err
+	}
+	err = d.group.Walk(from, layout.LastStreamID, nil, func(p *storage.Pending) (bool, error) {
+		if wanted(p) && comparePending(behind, *p) < 0 {
 			if idle = append(idle, *p); len(idle)/2 >= most {
 				idle = longestPending(idle, most)
 			}

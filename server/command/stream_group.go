@@ -88,7 +88,7 @@ func parseGroupOptions(c *Invocation, creating bool) (o groupOptions, err error)
 }
 
 // streamOfGroup opens the stream of one of XGROUP's commands, which has to exist.
-func streamOfGroup(c *Invocation) (s storage.Stream, err error) {
+func streamOfGroup(c *Invocation) (s *storage.Stream, err error) {
 	if s, err = c.DB.Stream(c.Args[2]); err == nil && !s.Exists() {
 		err = Error("ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option " +
 			"to create an empty stream automatically.")
@@ -110,7 +110,7 @@ func cmdXGroupCreate(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	var s storage.Stream
+	var s *storage.Stream
 	if o.makeStream {
 		s, err = c.DB.Stream(c.Args[2])
 	} else {
@@ -122,7 +122,7 @@ func cmdXGroupCreate(c *Invocation) error {
 	if len(c.Args) > 8 {
 		return c.Misused()
 	}
-	id, err := parseGroupID(&s, c.Args[4], parseStreamID)
+	id, err := parseGroupID(s, c.Args[4], parseStreamID)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func cmdXGroupCreate(c *Invocation) error {
 		return Error("BUSYGROUP Consumer Group name already exists")
 	}
 	c.Reply.OK()
-	return saveGroup(&s, s.NewGroup(c.Args[3], id, o.read), keyevent.XGroupCreate)
+	return saveGroup(s, s.NewGroup(c.Args[3], id, o.read), keyevent.XGroupCreate)
 }
 
 // parseGroupID reads an id, or the word for that of the stream's last entry.
@@ -161,20 +161,20 @@ func cmdXGroupSetID(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	g, err := openGroup(&s, c.Args[2], c.Args[3])
+	g, err := openGroup(s, c.Args[2], c.Args[3])
 	if err != nil {
 		return err
 	}
 	if len(c.Args) != 5 && len(c.Args) != 7 {
 		return c.Misused()
 	}
-	id, err := parseGroupID(&s, c.Args[4], parseRangeID)
+	id, err := parseGroupID(s, c.Args[4], parseRangeID)
 	if err != nil {
 		return err
 	}
 	g.SetLast(id, o.read)
 	c.Reply.OK()
-	return saveGroup(&s, g, keyevent.XGroupSetID)
+	return saveGroup(s, g, keyevent.XGroupSetID)
 }
 
 func cmdXGroupDestroy(c *Invocation) error {
@@ -201,7 +201,7 @@ func cmdXGroupCreateConsumer(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	g, err := openGroup(&s, c.Args[2], c.Args[3])
+	g, err := openGroup(s, c.Args[2], c.Args[3])
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func cmdXGroupCreateConsumer(c *Invocation) error {
 	if _, err := g.NewConsumer(c.Args[4], c.Now); err != nil {
 		return err
 	}
-	return saveGroup(&s, g, keyevent.XGroupCreateConsumer)
+	return saveGroup(s, g, keyevent.XGroupCreateConsumer)
 }
 
 func cmdXGroupDelConsumer(c *Invocation) error {
@@ -224,7 +224,7 @@ func cmdXGroupDelConsumer(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	g, err := openGroup(&s, c.Args[2], c.Args[3])
+	g, err := openGroup(s, c.Args[2], c.Args[3])
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func cmdXGroupDelConsumer(c *Invocation) error {
 		return err
 	}
 	c.Reply.Integer(int64(pending))
-	return saveGroup(&s, g, keyevent.XGroupDelConsumer)
+	return saveGroup(s, g, keyevent.XGroupDelConsumer)
 }
 
 func cmdXAck(c *Invocation) error {
@@ -285,7 +285,7 @@ func cmdXAck(c *Invocation) error {
 	if err := g.MoveFrom(); err != nil {
 		return err
 	}
-	return saveGroup(&s, g)
+	return saveGroup(s, g)
 }
 
 // groupOfKey opens the group of a command that has them as its first words.
@@ -304,7 +304,7 @@ func groupOfKey(c *Invocation) (*storage.Stream, *storage.Group, error) {
 	if !found {
 		return nil, nil, Errorf("NOGROUP No such key '%s' or consumer group '%s'", execute.UntilZero(c.Args[1]), execute.UntilZero(c.Args[2]))
 	}
-	return &s, g, nil
+	return s, g, nil
 }
 
 // pendingQuery is what XPENDING was asked for.
@@ -440,6 +440,7 @@ type claiming struct {
 
 	changed int // entries that were claimed, or that are no longer pending since they are gone
 	claimed int
+	taken   claimed
 }
 
 // begin finds the consumer, and makes it if it is missing.
@@ -449,6 +450,7 @@ func (o *claiming) begin(c *Invocation, name []byte) (err error) {
 		o.created = true
 		o.consumer, err = o.group.NewConsumer(name, o.seen(c))
 	}
+	o.taken = claimed{key: o.key, group: o.group, consumer: o.consumer}
 	return err
 }
 
@@ -480,12 +482,13 @@ func (o *claiming) take(c *Invocation, p *storage.Pending, former *storage.Pendi
 	}
 	o.changed++
 	o.claimed++
-	effectClaim(c, o.key, o.group, o.consumer, p)
+	o.taken.add(c, p)
 	return nil
 }
 
 // finish writes down what was done.
 func (o *claiming) finish(c *Invocation) error {
+	o.taken.say(c)
 	o.consumer.Saw(o.seen(c), o.claimed > 0)
 	if o.created && o.claimed == 0 {
 		c.Effect(wordXGroup, wordCreateConsumer, o.key, o.group.Name(), o.consumer.State().Name)

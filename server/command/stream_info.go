@@ -17,7 +17,7 @@ func streamInfoCommands() []Command {
 				if !s.Exists() {
 					return ErrNoSuchKey
 				}
-				return run(c, &s)
+				return run(c, s)
 			}}
 	}
 	return []Command{{Name: "xinfo", Arity: -2, Group: "stream", Since: "5.0.0", Complexity: "Depends on the subcommand",

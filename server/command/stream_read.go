@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"kedis/internal/keyevent"
@@ -70,7 +71,7 @@ type streamReading struct {
 
 // readingFrom is one of the streams.
 type readingFrom struct {
-	storage.Stream
+	*storage.Stream
 	key     []byte
 	group   *storage.Group
 	behind  storage.StreamID // what comes behind it is read
@@ -79,9 +80,13 @@ type readingFrom struct {
 }
 
 func readStreams(c *Invocation, grouped bool) error {
-	r, err := parseStreamReading(c, grouped)
-	if err != nil {
+	var r streamReading
+	if err := r.parse(c, grouped); err != nil {
 		return err
+	}
+	var one [1]readingFrom
+	if r.streams = one[:]; len(r.keys) > 1 {
+		r.streams = make([]readingFrom, len(r.keys))
 	}
 	if err := r.open(c, grouped); err != nil {
 		return err
@@ -130,6 +135,8 @@ func (r *streamReading) replyStreams(c *Invocation, grouped bool) (bool, error) 
 
 // wait has the client wait for entries. Who waits on behalf of a group is told, too, when the stream or the group is gone.
 func (r *streamReading) wait(c *Invocation) error {
+	waiting := *r
+	waiting.streams = slices.Clone(r.streams)
 	blocked := &execute.Blocked{Expired: replyNullArray}
 	if r.timeout > 0 {
 		blocked.Deadline = c.Engine.After(r.timeout)
@@ -138,7 +145,7 @@ func (r *streamReading) wait(c *Invocation) error {
 		blocked.Again = c.Engine.After(r.claims.wait(c.Now))
 	}
 	return c.BlockForKeys(blocked, execute.WaitForKeys{Type: layout.Stream, Keys: r.keys, Gone: r.group != nil,
-		Serve: func(c *Invocation, key []byte) (bool, error) { return r.serveBlocked(c, key) }})
+		Serve: func(c *Invocation, key []byte) (bool, error) { return waiting.serveBlocked(c, key) }})
 }
 
 // serveBlocked replies what has come to a stream that the client waits for.
@@ -173,7 +180,7 @@ func (r *streamReading) serveBlocked(c *Invocation, key []byte) (bool, error) {
 	return false, nil
 }
 
-func parseStreamReading(c *Invocation, grouped bool) (r streamReading, err error) {
+func (r *streamReading) parse(c *Invocation, grouped bool) (err error) {
 	a := arguments{words: c.Args[1:]}
 	for a.more() && r.keys == nil {
 		switch more := len(a.words) - 1; {
@@ -182,37 +189,37 @@ func parseStreamReading(c *Invocation, grouped bool) (r streamReading, err error
 		case more >= 1 && a.flag("BLOCK"):
 			r.blocks = true
 			if r.timeout, err = parseTimeout(a.next()); err != nil {
-				return r, err
+				return err
 			}
 		case more >= 1 && a.flag("STREAMS"):
 			r.split(&a)
 		case more >= 2 && a.flag("GROUP"):
 			if !grouped {
-				return r, Error("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.")
+				return Error("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.")
 			}
 			r.group, r.consumer = a.next(), a.next()
 		case a.flag("NOACK"):
 			if !grouped {
-				return r, Error("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
+				return Error("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
 			}
 			r.noAck = true
 		case more >= 1 && grouped && a.flag("CLAIM"):
 			if r.claims, err = parseIdleClaim(a.next()); err != nil {
-				return r, err
+				return err
 			}
 		default:
-			return r, ErrSyntax
+			return ErrSyntax
 		}
 	}
 	switch {
 	case a.err != nil:
-		return r, a.err
+		return a.err
 	case r.keys == nil:
-		return r, ErrSyntax
+		return ErrSyntax
 	case grouped && r.group == nil:
-		return r, Error("ERR Missing GROUP option for XREADGROUP")
+		return Error("ERR Missing GROUP option for XREADGROUP")
 	}
-	return r, nil
+	return nil
 }
 
 // split divides what stands behind STREAMS into keys and ids.
@@ -227,7 +234,6 @@ func (r *streamReading) split(a *arguments) {
 
 // open opens the streams and groups, and reads the ids.
 func (r *streamReading) open(c *Invocation, grouped bool) (err error) {
-	r.streams = make([]readingFrom, len(r.keys))
 	for i := range r.streams {
 		from := &r.streams[i]
 		from.key = r.keys[i]
@@ -295,7 +301,9 @@ func (r *streamReading) serve(c *Invocation, f *readingFrom) (bool, error) {
 			return false, err
 		}
 	}
-	d := delivery{Invocation: c, readingFrom: f, consumer: consumer, created: !found, count: r.count, noAck: r.noAck}
+	var few [4]storage.StreamID
+	d := delivery{Invocation: c, readingFrom: f, consumer: consumer, created: !found, count: r.count, noAck: r.noAck,
+		taken: claimed{key: f.key, group: f.group, consumer: consumer, entries: few[:0]}}
 	if !f.history {
 		d.claims = r.claims
 	}
@@ -316,7 +324,7 @@ func (f *readingFrom) read(c *Invocation, count int64) (served bool, err error) 
 	}
 	mark := c.Reply.Mark()
 	replyStreamKey(c, f.key)
-	entries, err := replyEntries(c, &f.Stream, from, layout.LastStreamID, false, count)
+	entries, err := replyEntries(c, f.Stream, from, layout.LastStreamID, false, count)
 	if entries == 0 {
 		c.Reply.Rewind(mark)
 	}
@@ -342,6 +350,8 @@ type delivery struct {
 	claims   *idleClaim
 
 	delivered int
+	advanced  bool // the group got new entries
+	taken     claimed
 }
 
 func (d *delivery) deliver() (served bool, err error) {
@@ -353,6 +363,10 @@ func (d *delivery) deliver() (served bool, err error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	d.taken.say(d.Invocation)
+	if d.advanced {
+		effectGroupID(d.Invocation, d.key, d.group)
 	}
 	d.consumer.Saw(d.Now, d.delivered > 0)
 	if d.created && (d.delivered == 0 || d.noAck) {
@@ -395,15 +409,15 @@ func (d *delivery) replyNew() error {
 	if d.Len() == 0 || !d.group.State().Last.Less(d.Head().Last) {
 		return nil
 	}
-	before := d.delivered
 	from, _ := d.group.State().Last.Next()
-	err := d.Range(from, layout.LastStreamID, false, func(id storage.StreamID, fields [][]byte) (bool, error) {
+	return d.Range(from, layout.LastStreamID, false, func(id storage.StreamID, fields [][]byte) (bool, error) {
 		if d.claims == nil {
 			replyEntry(d.Invocation, id, fields)
 		} else {
 			replyClaimed(d.Invocation, id, fields, 0, 0)
 		}
 		d.delivered++
+		d.advanced = true
 		d.group.Advance(id)
 		if !d.noAck {
 			if err := d.take(id); err != nil {
@@ -412,10 +426,6 @@ func (d *delivery) replyNew() error {
 		}
 		return int64(d.delivered) != d.count, nil
 	})
-	if err == nil && d.delivered > before {
-		effectGroupID(d.Invocation, d.key, d.group)
-	}
-	return err
 }
 
 // take makes an entry pending for the consumer. It may be so for somebody already, if the group was set back.
@@ -432,7 +442,7 @@ func (d *delivery) take(id storage.StreamID) error {
 	if err := d.group.Deliver(&p, d.consumer, was); err != nil {
 		return err
 	}
-	effectClaim(d.Invocation, d.key, d.group, d.consumer, &p)
+	d.taken.add(d.Invocation, &p)
 	return nil
 }
 
@@ -461,36 +471,9 @@ func (d *delivery) replyHistory() error {
 		if err := d.group.Deliver(p, d.consumer, &former); err != nil {
 			return false, err
 		}
-		effectClaim(d.Invocation, d.key, d.group, d.consumer, p)
+		d.taken.add(d.Invocation, p)
 		return int64(entries) != d.count, nil
 	})
 	d.Reply.EndArray(reply, entries)
 	return err
-}
-
-// Words of effects.
-var (
-	wordXGroup         = []byte("XGROUP")
-	wordXClaim         = []byte("XCLAIM")
-	wordXAck           = []byte("XACK")
-	wordCreateConsumer = []byte("CREATECONSUMER")
-	wordSetID          = []byte("SETID")
-	wordEntriesRead    = []byte("ENTRIESREAD")
-	wordTime           = []byte("TIME")
-	wordRetryCount     = []byte("RETRYCOUNT")
-	wordForce          = []byte("FORCE")
-	wordJustID         = []byte("JUSTID")
-	wordLastID         = []byte("LASTID")
-	wordZero           = []byte("0")
-)
-
-// effectClaim says that an entry is pending for a consumer, as Redis does.
-func effectClaim(c *Invocation, key []byte, g *storage.Group, to *storage.Consumer, p *storage.Pending) {
-	c.Effect(wordXClaim, key, g.Name(), to.State().Name, wordZero, formatStreamID(p.Entry), wordTime, formatInteger(p.DeliveredMs),
-		wordRetryCount, formatInteger(int64(p.Deliveries)), wordForce, wordJustID, wordLastID, formatStreamID(g.State().Last))
-}
-
-// effectGroupID says which entry a group has got last.
-func effectGroupID(c *Invocation, key []byte, g *storage.Group) {
-	c.Effect(wordXGroup, wordSetID, key, g.Name(), formatStreamID(g.State().Last), wordEntriesRead, formatInteger(g.State().Read))
 }

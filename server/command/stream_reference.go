@@ -145,21 +145,6 @@ func (d *deletion) finish(changed bool, events ...keyevent.Name) error {
 	return nil
 }
 
-var wordXDel = []byte("XDEL")
-
-// effectIDs says what was done to entries, in requests that aren't too long.
-func effectIDs(c *Invocation, words [][]byte, ids []storage.StreamID) {
-	const most = 1000
-	for len(ids) > 0 {
-		request := append(make([][]byte, 0, len(words)+min(most, len(ids))), words...)
-		for _, id := range ids[:min(most, len(ids))] {
-			request = append(request, formatStreamID(id))
-		}
-		c.Effect(request...)
-		ids = ids[min(most, len(ids)):]
-	}
-}
-
 func cmdXDelEx(c *Invocation) error {
 	s, err := c.DB.Stream(c.Args[1])
 	if err != nil {
@@ -176,7 +161,7 @@ func cmdXDelEx(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	d := deletion{Invocation: c, References: r.References, stream: &s}
+	d := deletion{Invocation: c, References: r.References, stream: s}
 	if r.References != storage.KeepReferences {
 		if d.referrers, err = s.Referrers(); err != nil {
 			return err
@@ -216,7 +201,7 @@ func cmdXAckDel(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	d := deletion{Invocation: c, References: r.References, stream: &s}
+	d := deletion{Invocation: c, References: r.References, stream: s}
 	if r.References != storage.KeepReferences {
 		if d.referrers, err = s.Referrers(g); err != nil {
 			return err

@@ -68,6 +68,18 @@ func (c *Invocation) Effect(args ...[]byte) {
 	c.Txn.Effect(c.selected, c.effectWords(args)...)
 }
 
+// BeginEffect is Effect for a command that adds the words behind the first ones by EffectWord. words is how many there are in all.
+func (c *Invocation) BeginEffect(words int, first ...[]byte) {
+	c.effected = true
+	c.Txn.BeginEffect(c.selected, words)
+	for _, word := range first {
+		c.Txn.EffectWord(word)
+	}
+}
+
+// EffectWord adds a word to the effect that has begun.
+func (c *Invocation) EffectWord(word []byte) { c.Txn.EffectWord(word) }
+
 // AfterCommit has f called when what the command did is committed, and not at all if that fails or the command is taken back. It is
 // called by the goroutine that commits, and must not wait.
 func (c *Invocation) AfterCommit(f func()) {

@@ -30,10 +30,20 @@ func (e *effects) reset() {
 }
 
 func (e *effects) add(database int, args ...[]byte) {
+	e.begin(database, len(args))
+	for _, arg := range args {
+		e.word(arg)
+	}
+}
+
+// begin adds an effect without its words.
+func (e *effects) begin(database, words int) {
 	e.selectDatabase(database)
-	e.bytes = resp.AppendRequest(e.bytes, args...)
+	e.bytes = resp.AppendArrayHeader(e.bytes, words)
 	e.count++
 }
+
+func (e *effects) word(word []byte) { e.bytes = resp.AppendBulk(e.bytes, word) }
 
 func (e *effects) selectDatabase(database int) {
 	if e.first < 0 {
@@ -62,6 +72,20 @@ func (e *effects) enclose(m effectsMark) {
 func (t *Txn) Effect(database int, args ...[]byte) {
 	if !t.running.mode.Applying {
 		t.effects.add(database, args...)
+	}
+}
+
+// BeginEffect is Effect for a command whose words follow one by one.
+func (t *Txn) BeginEffect(database, words int) {
+	if !t.running.mode.Applying {
+		t.effects.begin(database, words)
+	}
+}
+
+// EffectWord adds a word to the effect that has begun.
+func (t *Txn) EffectWord(word []byte) {
+	if !t.running.mode.Applying {
+		t.effects.word(word)
 	}
 }
 

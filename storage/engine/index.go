@@ -241,8 +241,8 @@ func (x *Index) records(lower, upper []byte) (from, to []byte) {
 // Scan visits the entries of the index from lower on, before upper; nil is an end of the index.
 func (x *Index) Scan(lower, upper []byte, reverse bool, visit VisitEntry) error {
 	if tree := x.tree(); tree != nil {
-		s := scan{Index: x, tree: tree, lower: lower, upper: upper, reverse: reverse, visit: visit}
-		return s.run()
+		s := scan{Index: x, tree: tree, lower: lower, upper: upper, reverse: reverse}
+		return s.run(visit)
 	}
 	return x.Walk(lower, upper, reverse, visit)
 }

@@ -13,29 +13,30 @@ const recentPieces = 4
 // nothing may be written to the index in between.
 type Ranges struct {
 	scan   scan
+	visit  VisitEntry
 	recent [recentPieces]ordered.Piece
 	next   int // of recent, to be replaced
 }
 
 // Begin begins with an index.
 func (r *Ranges) Begin(x *Index, visit VisitEntry) {
-	*r = Ranges{scan: scan{Index: x, tree: x.tree(), visit: visit}}
+	*r = Ranges{scan: scan{Index: x, tree: x.tree()}, visit: visit}
 }
 
 // Scan visits the entries from lower on, before upper.
 func (r *Ranges) Scan(lower, upper []byte) error {
 	s := &r.scan
 	if s.tree == nil {
-		return s.Walk(lower, upper, false, s.visit)
+		return s.Walk(lower, upper, false, r.visit)
 	}
 	s.lower, s.upper, s.early, s.direct, s.done = lower, upper, 0, false, false
 	for !s.done {
 		var err error
 		if p := r.piece(s.lower); p.Resident {
-			err = s.show(p)
+			err = s.show(p, r.visit)
 		} else { // the tree keeps bounds of what it learns
 			s.lower, s.upper = bytes.Clone(s.lower), bytes.Clone(s.upper)
-			err = s.read(p)
+			err = s.read(p, r.visit)
 		}
 		if err != nil {
 			return err

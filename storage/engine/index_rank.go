@@ -155,11 +155,11 @@ func (x *Index) ByPlace(place int, reverse bool, visit VisitEntry) error {
 	if err != nil {
 		return err
 	}
-	s := scan{Index: x, tree: x.tree(), lower: p.Lower, reverse: reverse, skip: skip, visit: visit}
+	s := scan{Index: x, tree: x.tree(), lower: p.Lower, reverse: reverse, skip: skip}
 	if reverse {
 		s.lower, s.upper, s.skip = nil, p.Upper, p.Count-1-skip
 	}
-	return s.run()
+	return s.run(visit)
 }
 
 // at returns the piece of the index that has the entry of a place, and how many of its entries stand before that.

@@ -15,6 +15,12 @@ const (
 	completeCost = 8 * ordered.Target
 )
 
+// What is read ahead: entries, the bytes of which count, too.
+const (
+	aheadEntries  = 7 * ordered.Target
+	aheadPerEntry = 256 // bytes that cost as much as one more
+)
+
 // mostEarly is how many entries may be read before those that are asked for.
 const mostEarly = 16 * ordered.Target
 
@@ -25,21 +31,21 @@ type scan struct {
 	tree         *ordered.Tree
 	lower, upper []byte
 	reverse      bool
-	skip         int // entries that aren't visited, before the others
-	early        int // entries that were read before those that are asked for
-	visit        VisitEntry
+	skip         int  // entries that aren't visited, before the others
+	early        int  // entries that were read before those that are asked for
 	direct       bool // a piece is read from where the scan has come to
 	done         bool
 }
 
-func (s *scan) run() error {
+// run visits the entries. (visit is handed on instead of being kept: so it stays on the stack of who calls Scan.)
+func (s *scan) run(visit VisitEntry) error {
 	for !s.done {
 		p := s.tree.Find(s.at(), s.reverse)
 		var err error
 		if p.Resident {
-			err = s.show(&p)
+			err = s.show(&p, visit)
 		} else {
-			err = s.read(&p)
+			err = s.read(&p, visit)
 		}
 		if err != nil {
 			return err
@@ -68,7 +74,7 @@ func (s *scan) goOn(border []byte) {
 }
 
 // show visits the entries of a resident piece.
-func (s *scan) show(p *ordered.Piece) error {
+func (s *scan) show(p *ordered.Piece, visit VisitEntry) error {
 	from, to := 0, p.Block.Len()
 	if s.lower != nil && bytes.Compare(p.Lower, s.lower) < 0 {
 		from, _ = p.Block.Search(s.lower)
@@ -81,13 +87,13 @@ func (s *scan) show(p *ordered.Piece) error {
 	n := 0
 	if s.reverse {
 		for i := to - 1 - passed; i >= from && !s.done; i-- {
-			s.done = !s.visit(p.Block.At(i))
+			s.done = !visit(p.Block.At(i))
 			n++
 		}
 		s.goOn(p.Lower)
 	} else {
 		for i := from + passed; i < to && !s.done; i++ {
-			s.done = !s.visit(p.Block.At(i))
+			s.done = !visit(p.Block.At(i))
 			n++
 		}
 		s.goOn(p.Upper)
@@ -124,10 +130,13 @@ func (s *scan) far(p *ordered.Piece) []byte {
 }
 
 // read visits entries that are read from a piece on, up to a resident one.
-func (s *scan) read(p *ordered.Piece) error {
+func (s *scan) read(p *ordered.Piece, visit VisitEntry) error {
 	r := s.txn.order.readings.take()
 	defer s.txn.order.readings.giveBack(r)
-	from, far := s.begin(r, p), s.far(p)
+	from, far, ahead := s.begin(r, p), s.far(p), s.ahead(p)
+	if ahead > 0 {
+		far = nil
+	}
 	it := s.iterateFrom(from, far, s.reverse)
 	defer s.txn.store.order.trees.Reclaim()
 	for it.Next() {
@@ -136,8 +145,8 @@ func (s *scan) read(p *ordered.Piece) error {
 			s.goOn(r.Border())
 			return s.finish(it, r)
 		}
-		if s.take(key, value); s.done {
-			s.complete(it, r, far)
+		if s.take(key, value, visit); s.done {
+			s.complete(it, r, far, ahead)
 			return s.finish(it, r)
 		}
 		if p.Count == ordered.Vague && s.early > mostEarly {
@@ -171,7 +180,7 @@ func (s *scan) finish(it *Iterator, r *ordered.Reading) error {
 }
 
 // take visits an entry that was read, if it is asked for.
-func (s *scan) take(key, value []byte) {
+func (s *scan) take(key, value []byte, visit VisitEntry) {
 	early, late := s.lower != nil && bytes.Compare(key, s.lower) < 0, s.upper != nil && bytes.Compare(key, s.upper) >= 0
 	if s.reverse {
 		early, late = late, early
@@ -184,17 +193,26 @@ func (s *scan) take(key, value []byte) {
 	case s.skip > 0:
 		s.skip--
 	default:
-		s.done = !s.visit(key, value)
+		s.done = !visit(key, value)
 	}
 }
 
-// complete reads on until the piece is complete, unless that is much work.
-func (s *scan) complete(it *Iterator, r *ordered.Reading, far []byte) {
+// ahead is how many entries are read behind the piece: who reads a stream from one piece on after the other asks for them next, and a walk
+// costs as much to begin as it does to go over these.
+func (s *scan) ahead(p *ordered.Piece) int {
+	if !s.values || s.reverse || s.txn.view != nil || p.Lower == nil || s.tree.Find(p.Lower, true).Block == nil {
+		return 0
+	}
+	return aheadEntries
+}
+
+// complete reads on until the piece is complete, and some of what follows, unless that is much work.
+func (s *scan) complete(it *Iterator, r *ordered.Reading, far []byte, ahead int) {
 	t := s.txn
 	budget := t.running.budget
 	t.running.budget = min(budget/2, completeCost)
 	defer func(allowed int) { t.running.budget = budget - (allowed - t.running.budget) }(t.running.budget)
-	for !r.Enough() {
+	for ahead > 0 || !r.Enough() {
 		if !it.Next() {
 			if it.err == nil {
 				r.End(far)
@@ -206,6 +224,7 @@ func (s *scan) complete(it *Iterator, r *ordered.Reading, far []byte) {
 		if !r.Add(it.Key()[layout.ElementPrefix:], it.Value()) {
 			return
 		}
+		ahead -= 1 + len(it.Value())/aheadPerEntry
 	}
 	r.Stop()
 }

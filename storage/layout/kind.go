@@ -41,6 +41,7 @@ var Kinds = [256]Kind{
 	KindStreamConsumer:   {Element: true, Read: true},
 	KindStreamPending:    {Element: true, Read: true},
 	KindStreamPendingFor: {Element: true},
+	KindStreamDelivered:  {Element: true},
 	KindFieldExpiry:      {Element: true, Read: true},
 	KindFieldDue:         {Element: true},
 
@@ -70,9 +71,10 @@ var elements = [...][]Elements{
 		{KindStreamConsumer, func(m *Metadata) uint64 { return streamCounts(m).Consumers }},
 		{KindStreamPending, func(m *Metadata) uint64 { return streamCounts(m).Pending }},
 		{KindStreamPendingFor, func(m *Metadata) uint64 { return streamCounts(m).Pending }},
+		{KindStreamDelivered, func(m *Metadata) uint64 { return streamCounts(m).Timed }},
 	},
 	StreamGroup: {
-		{Kind: KindStreamName}, {Kind: KindStreamConsumer}, {Kind: KindStreamPending}, {Kind: KindStreamPendingFor},
+		{Kind: KindStreamName}, {Kind: KindStreamConsumer}, {Kind: KindStreamPending}, {Kind: KindStreamPendingFor}, {Kind: KindStreamDelivered},
 	},
 	StreamEntries: {{Kind: KindStreamEntry}},
 	StreamNodes:   {{Kind: KindStreamNode}},

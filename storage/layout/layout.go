@@ -32,6 +32,7 @@
 //	| 'c' | id:8 | group:8 | consumer:8 |      → ConsumerState
 //	| 'P' | id:8 | group:8 | entry:16 |        → PendingState
 //	| 'p' | id:8 | group:8 | consumer:8 | entry:16 | → nothing
+//	| 'd' | id:8 | group:8 | delivered ms:8 | entry:16 | → nothing; see GroupState.Timed
 //	| 'E' | id:8 | field |             → expire ms:8 of a hash's field, if it expires
 //	| 'e' | id:8 | expire ms:8 | field | → nothing
 //	| 'T' | expire ms:8 | key |        → type:1
@@ -68,6 +69,7 @@ const (
 	KindStreamConsumer   = 'c'
 	KindStreamPending    = 'P'
 	KindStreamPendingFor = 'p'
+	KindStreamDelivered  = 'd'
 
 	KindFieldExpiry = 'E'
 	KindFieldDue    = 'e'

@@ -63,10 +63,15 @@ func AppendConsumerKey(dst []byte, kind byte, id, group, consumer uint64) []byte
 	return binary.BigEndian.AppendUint64(AppendGroupKey(dst, kind, id, group), consumer)
 }
 
+// AppendDeliveredKey appends | 'd' | id:8 | group:8 | delivered ms:8 | entry:16 |. A time before 1970 counts as the beginning of that year.
+func AppendDeliveredKey(dst []byte, id, group uint64, ms int64, entry StreamID) []byte {
+	return entry.Append(AppendConsumerKey(dst, KindStreamDelivered, id, group, uint64(max(ms, 0))))
+}
+
 // OfStreamGroup tells whether records of a kind belong to the groups of a stream. Those of a group that was destroyed may still stand there.
 func OfStreamGroup(kind byte) bool {
 	switch kind {
-	case KindStreamName, KindStreamConsumer, KindStreamPending, KindStreamPendingFor:
+	case KindStreamName, KindStreamConsumer, KindStreamPending, KindStreamPendingFor, KindStreamDelivered:
 		return true
 	}
 	return false
@@ -75,7 +80,7 @@ func OfStreamGroup(kind byte) bool {
 // GroupPrefix is the length of what stands before the name in the key of a 'C' record.
 const GroupPrefix = ElementPrefix + 8
 
-// EntryOf is the id of the entry that the key of an 'X', 'N', 'P' or 'p' record, or a part of it, ends with.
+// EntryOf is the id of the entry that the key of an 'X', 'N', 'P', 'p' or 'd' record, or a part of it, ends with.
 func EntryOf(key []byte) (StreamID, error) {
 	if len(key) < StreamIDSize {
 		return StreamID{}, fmt.Errorf("%w: key of %d bytes in a stream", ErrCorrupt, len(key))
@@ -86,7 +91,7 @@ func EntryOf(key []byte) (StreamID, error) {
 // StreamHead is what a stream's metadata has besides the number of its entries:
 //
 //	| last:16 | first:16 | deleted:16 | added:8 | nodes:8 | first node:16 | last node:16 | StreamNode |
-//	| groups:8 | consumers:8 | pending:8 |
+//	| groups:8 | consumers:8 | pending:8 | timed:8 |
 //
 // A node is a run of entries that Redis keeps together. The counts of all but the last one stand in 'N' records.
 // Nothing is read before the first entry and the first node: what stands there waits for the reaper.
@@ -102,6 +107,7 @@ type StreamHead struct {
 	Tail      StreamNode // the last one
 
 	Groups, Consumers, Pending uint64 // of all groups
+	Timed                      uint64 // 'd' records of all groups
 }
 
 // StreamNode are the counts of a node:
@@ -116,7 +122,7 @@ type StreamNode struct {
 
 const (
 	streamNodeSize = 20
-	streamHeadSize = 3*StreamIDSize + 2*8 + 2*StreamIDSize + streamNodeSize + 3*8
+	streamHeadSize = 3*StreamIDSize + 2*8 + 2*StreamIDSize + streamNodeSize + 4*8
 )
 
 // Append appends the value of an 'N' record.
@@ -146,7 +152,7 @@ func (h *StreamHead) Append(dst []byte) []byte {
 	dst = h.Tail.Append(h.LastNode.Append(h.FirstNode.Append(dst)))
 	dst = binary.BigEndian.AppendUint64(dst, h.Groups)
 	dst = binary.BigEndian.AppendUint64(dst, h.Consumers)
-	return binary.BigEndian.AppendUint64(dst, h.Pending)
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, h.Pending), h.Timed)
 }
 
 // Decode reads a stream's Metadata.Value.
@@ -159,6 +165,7 @@ func (h *StreamHead) Decode(b []byte) error {
 		Added: binary.BigEndian.Uint64(b[48:]), Nodes: binary.BigEndian.Uint64(b[56:]),
 		FirstNode: readStreamID(b[64:]), LastNode: readStreamID(b[80:]), Tail: readStreamNode(b[96:]),
 		Groups: binary.BigEndian.Uint64(b[116:]), Consumers: binary.BigEndian.Uint64(b[124:]), Pending: binary.BigEndian.Uint64(b[132:]),
+		Timed: binary.BigEndian.Uint64(b[140:]),
 	}
 	return nil
 }
@@ -173,7 +180,8 @@ func streamCounts(m *Metadata) (h StreamHead) {
 
 // GroupState is the value of a 'G' record:
 //
-//	| group:8 | last:16 | read:8 | consumers:8 | pending:8 | from:16 | acknowledged:4 |
+//	| group:8 | last:16 | read:8 | consumers:8 | pending:8 | from:16 | to:16 | middle:16 | early:8 | acknowledged:4 |
+//	| timed to:16 | timed:8 | oldest ms:8 |
 type GroupState struct {
 	Number    uint64   // by which what belongs to it is found
 	Last      StreamID // the last entry that was delivered
@@ -181,12 +189,21 @@ type GroupState struct {
 	Consumers uint64
 	Pending   uint64
 
-	// From is an id before which nothing is pending. What was acknowledged leaves traces that a walk passes over, so it begins here.
-	From         StreamID
-	Acknowledged uint32 // how many were since From was moved
+	// Nothing is pending before From, or behind To. Acknowledged entries leave traces that a walk passes over, so it begins at From.
+	From, To StreamID
+	// Early counts the pending entries up to Middle. When there are none left, From moves behind it.
+	Middle       StreamID
+	Early        uint64
+	Acknowledged uint32 // early entries that were acknowledged since From was moved
+
+	// Pending entries up to TimedTo have 'd' records, by which those are found that have been pending for longest. There are none until
+	// somebody asks for them. None of them was delivered before OldestMs.
+	TimedTo  StreamID
+	Timed    uint64
+	OldestMs int64
 }
 
-const groupStateSize = 68
+const groupStateSize = 140
 
 // Append appends the record's value.
 func (g *GroupState) Append(dst []byte) []byte {
@@ -194,7 +211,9 @@ func (g *GroupState) Append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(g.Read))
 	dst = binary.BigEndian.AppendUint64(dst, g.Consumers)
 	dst = g.From.Append(binary.BigEndian.AppendUint64(dst, g.Pending))
-	return binary.BigEndian.AppendUint32(dst, g.Acknowledged)
+	dst = binary.BigEndian.AppendUint64(g.Middle.Append(g.To.Append(dst)), g.Early)
+	dst = g.TimedTo.Append(binary.BigEndian.AppendUint32(dst, g.Acknowledged))
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, g.Timed), uint64(g.OldestMs))
 }
 
 // Decode reads such a value.
@@ -202,8 +221,11 @@ func (g *GroupState) Decode(b []byte) error {
 	if len(b) != groupStateSize {
 		return fmt.Errorf("%w: group of %d bytes", ErrCorrupt, len(b))
 	}
-	*g = GroupState{binary.BigEndian.Uint64(b), readStreamID(b[8:]), int64(binary.BigEndian.Uint64(b[24:])), binary.BigEndian.Uint64(b[32:]),
-		binary.BigEndian.Uint64(b[40:]), readStreamID(b[48:]), binary.BigEndian.Uint32(b[64:])}
+	g.Number, g.Last, g.Read = binary.BigEndian.Uint64(b), readStreamID(b[8:]), int64(binary.BigEndian.Uint64(b[24:]))
+	g.Consumers, g.Pending = binary.BigEndian.Uint64(b[32:]), binary.BigEndian.Uint64(b[40:])
+	g.From, g.To, g.Middle = readStreamID(b[48:]), readStreamID(b[64:]), readStreamID(b[80:])
+	g.Early, g.Acknowledged = binary.BigEndian.Uint64(b[96:]), binary.BigEndian.Uint32(b[104:])
+	g.TimedTo, g.Timed, g.OldestMs = readStreamID(b[108:]), binary.BigEndian.Uint64(b[124:]), int64(binary.BigEndian.Uint64(b[132:]))
 	return nil
 }
 

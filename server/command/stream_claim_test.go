@@ -1,0 +1,116 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestClaimIsInOrderOfDelivery: what CLAIM finds by the index is what XPENDING lists, those first that have been pending for longest, whatever
+// has happened to the group since the index was made.
+func TestClaimIsInOrderOfDelivery(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	c := newTestClient(t, engine)
+	random := rand.New(rand.NewPCG(1, 28))
+	c.Do("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+	entries := 0
+	for range 1500 {
+		switch random.IntN(12) {
+		case 0, 1, 2, 3:
+			entries++
+			c.Do("XADD", "s", fmt.Sprint(entries), "f", "v")
+		case 4, 5:
+			c.Do("XREADGROUP", "GROUP", "g", consumerOf(random), "COUNT", "3", "STREAMS", "s", ">")
+		case 6:
+			c.Do("XCLAIM", "s", "g", consumerOf(random), "0", fmt.Sprint(1+random.IntN(entries+1)), "IDLE", idleOf(random), "JUSTID")
+		case 7:
+			c.Do("XACK", "s", "g", fmt.Sprint(1+random.IntN(entries+1)))
+		case 8:
+			c.Do("XREADGROUP", "GROUP", "g", consumerOf(random), "COUNT", "2", "STREAMS", "s", "0")
+		case 9:
+			c.disturb(random, entries)
+		default:
+			c.claim(random)
+		}
+	}
+	c.Do(append([]string{"XACK", "s", "g"}, ids(entries)...)...)
+	if got := c.Do("XPENDING", "s", "g"); !strings.HasPrefix(got, "*4\r\n:0\r\n") {
+		t.Fatalf("pending: %q", got)
+	}
+}
+
+func consumerOf(random *rand.Rand) string { return "c" + strconv.Itoa(random.IntN(4)) }
+
+// idleOf is for how long an entry is to have been pending: not so that the time of the test would matter.
+func idleOf(random *rand.Rand) string { return strconv.Itoa(1_000_000 * (1 + random.IntN(5))) }
+
+func ids(entries int) (ids []string) {
+	for i := range entries {
+		ids = append(ids, strconv.Itoa(i+1))
+	}
+	return ids
+}
+
+// disturb does what happens to a group now and then.
+func (c *testClient) disturb(random *rand.Rand, entries int) {
+	c.T.Helper()
+	switch random.IntN(6) {
+	case 0:
+		c.Do("XGROUP", "DELCONSUMER", "s", "g", consumerOf(random))
+	case 1:
+		c.Do("XDEL", "s", fmt.Sprint(1+random.IntN(entries+1)))
+	case 2:
+		c.Do("XAUTOCLAIM", "s", "g", consumerOf(random), "500000", "0", "COUNT", "4", "JUSTID")
+	case 3:
+		c.Do("XDELEX", "s", "DELREF", "IDS", "1", fmt.Sprint(1+random.IntN(entries+1)))
+	case 4:
+		if reply := c.Do("COPY", "s", "t", "REPLACE"); reply != ":1\r\n" {
+			c.T.Fatalf("COPY: %q", reply)
+		}
+		c.Do("RENAME", "t", "s")
+	default:
+		c.Do("XCLAIM", "s", "g", consumerOf(random), "0", fmt.Sprint(1+random.IntN(entries+1)), "FORCE", "JUSTID")
+	}
+}
+
+// claim compares what CLAIM delivers with what is pending.
+func (c *testClient) claim(random *rand.Rand) {
+	c.T.Helper()
+	const count = 5
+	least := 500_000 + 1_000_000*random.IntN(5)
+	want := c.longestPending(least)
+	c.Do("XGROUP", "SETID", "s", "g", "$")
+	reply := c.Do("XREADGROUP", "GROUP", "g", consumerOf(random), "COUNT", strconv.Itoa(count), "CLAIM", strconv.Itoa(least), "STREAMS", "s", ">")
+	var got []string
+	for _, match := range regexp.MustCompile(`\*4\r\n\$\d+\r\n(\d+)-0\r\n`).FindAllStringSubmatch(reply, -1) {
+		got = append(got, match[1])
+	}
+	if want = want[:min(len(want), count)]; !slices.Equal(got, want) {
+		c.T.Fatalf("CLAIM %d: %v, want %v", least, got, want)
+	}
+}
+
+// longestPending lists the entries that are there and have been pending for long enough, as CLAIM is to deliver them.
+func (c *testClient) longestPending(least int) (ids []string) {
+	c.T.Helper()
+	type pending struct{ id, idle int }
+	var all []pending
+	for _, match := range regexp.MustCompile(`\*4\r\n\$\d+\r\n(\d+)-0\r\n\$\d+\r\nc\d\r\n:(\d+)`).FindAllStringSubmatch(
+		c.Do("XPENDING", "s", "g", "-", "+", "100000"), -1) {
+		id, _ := strconv.Atoi(match[1])
+		idle, _ := strconv.Atoi(match[2])
+		if there := c.Do("XRANGE", "s", match[1], match[1]); idle >= least && there != "*0\r\n" {
+			all = append(all, pending{id, idle / 1000})
+		}
+	}
+	slices.SortFunc(all, func(a, b pending) int { return cmp.Or(cmp.Compare(b.idle, a.idle), cmp.Compare(a.id, b.id)) })
+	for _, p := range all {
+		ids = append(ids, strconv.Itoa(p.id))
+	}
+	return ids
+}
