@@ -8,8 +8,8 @@ import (
 
 // GetBit returns a bit of a string. The caller has checked the offset.
 func (d DB) GetBit(key []byte, offset uint64) (int, error) {
-	k, err := d.LookupType(key, layout.String)
-	if err != nil {
+	var k Key
+	if err := d.LookupTypeInto(key, layout.String, &k); err != nil {
 		return 0, err
 	}
 	b, err := d.byteAt(&k.Metadata, int(offset/8))
@@ -52,9 +52,9 @@ func (d DB) byteAt(m *layout.Metadata, offset int) (byte, error) {
 }
 
 // CountBits counts the bits of a range of a string that are 1.
-func (d DB) CountBits(key []byte, r bits.Range) (count int64, err error) {
-	k, err := d.LookupType(key, layout.String)
-	if err != nil {
+func (d DB) CountBits(key []byte, r bits.Range) (int64, error) {
+	var k Key
+	if err := d.LookupTypeInto(key, layout.String, &k); err != nil {
 		return 0, err
 	}
 	first, limit := r.CountSpan(k.StringLength())
@@ -64,7 +64,14 @@ func (d DB) CountBits(key []byte, r bits.Range) (count int64, err error) {
 	if err := d.txn.SpendSteps(int(limit-first) / 8); err != nil {
 		return 0, err
 	}
-	err = d.StringParts(&k.Metadata, int(first/8), bytesFor(uint64(limit)), func(offset int, part []byte) bool {
+	if k.Encoding != layout.Spread {
+		return bits.CountBetween(k.Value, first, limit), nil
+	}
+	return d.countPieces(&k.Metadata, first, limit)
+}
+
+func (d DB) countPieces(m *layout.Metadata, first, limit int64) (count int64, err error) {
+	err = d.StringParts(m, int(first/8), bytesFor(uint64(limit)), func(offset int, part []byte) bool {
 		before := int64(offset) * 8
 		count += bits.CountBetween(part, max(first-before, 0), min(limit-before, int64(len(part))*8))
 		return true
@@ -95,6 +102,13 @@ func (d DB) BitPosition(key []byte, bit int, r bits.Range) (int64, error) {
 // findBit returns the offset of the first bit from first up to, but not including, limit that is bit;
 // limit when there is none.
 func (d DB) findBit(m *layout.Metadata, bit int, first, limit int64) (int64, error) {
+	if m.Encoding != layout.Spread {
+		return bits.Find(m.Value, bit, first, limit), nil
+	}
+	return d.findInPieces(m, bit, first, limit)
+}
+
+func (d DB) findInPieces(m *layout.Metadata, bit int, first, limit int64) (int64, error) {
 	at, found := first, false // no bit before at is the one
 	err := d.StringParts(m, int(first/8), bytesFor(uint64(limit)), func(offset int, part []byte) bool {
 		before := int64(offset) * 8

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"math"
 	"runtime"
 
 	"kedis/internal/keyevent"
@@ -11,7 +12,31 @@ import (
 // Due returns up to limit keys whose time (Unix ms) has come, by time and key, behind a place in
 // that order. No locks are needed: whoever removes them looks again.
 func (d DB) Due(behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
+	if behind.Key == nil {
+		if none, err := d.noneDue(now); none || err != nil {
+			return nil, err
+		}
+	}
 	return d.dueIn(layout.KindExpiry, behind, now, limit)
+}
+
+// noneDue reports whether no key's time has come, as far as that is known without a walk, or at the
+// cost of one to the first key: a walk through memory that is written to has to bring it into order.
+func (d DB) noneDue(now int64) (bool, error) {
+	if d.space.FirstDue() > now {
+		return true, nil
+	}
+	err := d.space.LearnFirstDue(func() (first int64, err error) {
+		it := d.txn.Iterate(d.space, []byte{layout.KindExpiry}, []byte{layout.KindExpiry + 1}, false, true)
+		first = math.MaxInt64
+		if it.Next() {
+			if first, _, err = layout.DecodeExpiryKey(it.Key()); it.Fail(err) {
+				first = 0
+			}
+		}
+		return first, it.Close()
+	})
+	return d.space.FirstDue() > now, err
 }
 
 // dueIn is Due for one of the indexes by time: that of keys that expire, or that of hashes of which fields do.

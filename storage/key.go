@@ -174,7 +174,7 @@ func (d DB) reindex(key []byte, old *Key, expireMs int64, kind layout.Type) erro
 		}
 	}
 	if expireMs != 0 {
-		t.Count(d.space, 0, 1)
+		t.CountExpiring(d.space, expireMs)
 		t.scratch.key = layout.AppendExpiryKey(t.scratch.key[:0], expireMs, key)
 		return t.Put(d.space, t.scratch.key, []byte{byte(kind)})
 	}

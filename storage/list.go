@@ -11,7 +11,6 @@ import (
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
 	"kedis/storage/rdb"
-	"kedis/storage/walks"
 )
 
 // listType is the row of lists.
@@ -112,6 +111,7 @@ type List struct {
 	next layout.Metadata
 	pack listpack.Listpack // when it is packed
 
+	widest   engine.Bounds    // of a spread list that was there: all elements that it had since it was opened
 	fresh    bool             // it became spread since it was opened: its elements stand in the transaction
 	replaces bool             // what the key held: elements are only pushed to its end, and may become very many
 	made     *engine.Elements // where their records go then
@@ -125,6 +125,9 @@ func (d DB) List(key []byte) (l List, err error) {
 	l.db, l.key = d, key
 	if l.next = l.old.Metadata; !l.old.Exists {
 		l.next.Type, l.next.Encoding = layout.List, layout.Listpack
+	}
+	if l.next.Encoding == layout.Spread {
+		l.widest = boundsOf(&l.next)
 	}
 	if l.next.Encoding == layout.Listpack {
 		if l.pack = l.next.Value; l.pack == nil {
@@ -184,6 +187,9 @@ func (l *List) save() error {
 	if l.fresh && !l.replaces {
 		l.db.txn.MoveBounds(l.db.space, l.next.ID, engine.Bounds{Head: layout.ListMiddle, Tail: layout.ListMiddle}, boundsOf(&l.next))
 	}
+	if l.widest.Length() > 0 {
+		l.db.txn.LeaveOrder(l.db.space, l.next.ID, l.widest, boundsOf(&l.next))
+	}
 	return l.db.save(l.key, &l.old, &l.next)
 }
 
@@ -237,6 +243,12 @@ func (l *List) indexKey(index uint64) []byte {
 }
 
 func (l *List) put(index uint64, value []byte) error {
+	if l.widest.Has(index) {
+		return l.db.txn.Replace(l.db.space, l.indexKey(index), value)
+	}
+	if l.widest.Length() > 0 { // a new one stands beside the others
+		l.widest = engine.Bounds{Head: min(l.widest.Head, index), Tail: max(l.widest.Tail, index+1)}
+	}
 	return l.db.txn.Put(l.db.space, l.indexKey(index), value)
 }
 
@@ -312,41 +324,59 @@ func (l *List) Pop(left bool, n int, visit func(value []byte)) error {
 	if !left {
 		from, reverse = l.Len()-n, true
 	}
-	if err := l.read(from, n, reverse, func(_ int, value []byte) bool { visit(value); return true }); err != nil {
+	if err := l.Range(from, n, reverse, func(_ int, value []byte) bool { visit(value); return true }); err != nil {
 		return err
 	}
 	return l.Remove(from, n)
 }
 
-const (
-	// pointReads is up to how many elements are read one by one: they are near the ends most of the
-	// time, where the list was last written, and so in memory.
-	pointReads = 128
-	// leastRepeated is from how many elements on it is worth knowing what was read before: below,
-	// that takes as long as reading them.
-	leastRepeated = 16
-)
+// leastOrdered is from how many elements on a list's tree is asked for them: below, to look them up
+// takes as long.
+const leastOrdered = engine.PrefetchBatch
 
 // Range visits n elements from an index on, backwards from the last of them if reverse. visit
 // returns false to stop. The list must have them. The value is valid during the call only, and
 // visit reads nothing else in the transaction.
 func (l *List) Range(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
-	if n < leastRepeated || l.packed() || l.db.txn.Mode().Writing {
-		return l.read(from, n, reverse, visit)
-	}
-	return l.rangeRepeated(l.between(from, n), reverse, func(key, value []byte) bool { return visit(l.indexOf(key), value) })
-}
-
-// read is Range without asking what is known.
-func (l *List) read(from, n int, reverse bool, visit func(index int, value []byte) bool) error {
 	switch {
 	case n <= 0:
 		return nil
 	case l.packed():
 		l.rangePacked(from, n, reverse, visit)
 		return nil
+	case n < leastOrdered:
+		return l.rangePoints(l.between(from, n), reverse, visit)
 	}
-	return l.rangeRecords(l.between(from, n), reverse, func(key, value []byte) bool { return visit(l.indexOf(key), value) })
+	return l.rangeOrdered(l.between(from, n), reverse, visit)
+}
+
+// rangeOrdered is Range by the list's tree; what is read to be written isn't kept there.
+func (l *List) rangeOrdered(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) error {
+	x := l.db.txn.NewIndex(l.db.space, layout.KindListElement, l.next.ID, l.Len(), true, l.key)
+	x.Within(boundsOf(&l.next))
+	walk := x.Scan
+	if l.db.txn.Mode().Writing {
+		walk = x.Walk
+	}
+	var lower, upper []byte
+	if within.Head > l.next.Head {
+		lower = binary.BigEndian.AppendUint64(nil, within.Head)
+	}
+	if within.Tail < l.next.Tail {
+		upper = binary.BigEndian.AppendUint64(nil, within.Tail)
+	}
+	seen, stopped := uint64(0), false
+	err := walk(lower, upper, reverse, func(key, value []byte) bool {
+		if seen++; len(key) != 8 {
+			return false
+		}
+		stopped = !visit(int(binary.BigEndian.Uint64(key)-l.next.Head), value)
+		return !stopped
+	})
+	if err == nil && !stopped && seen != within.Length() {
+		err = fmt.Errorf("%w: list %q has not the %d elements that it should have", layout.ErrCorrupt, l.key, l.Len())
+	}
+	return err
 }
 
 func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, value []byte) bool) {
@@ -382,83 +412,52 @@ func (l *List) between(from, n int) engine.Bounds {
 	return engine.Bounds{Head: first, Tail: first + uint64(n)}
 }
 
-// indexOf is the index of the element that has a record. Keys that come from elsewhere have been
-// looked at (rangeWalk).
-func (l *List) indexOf(key []byte) int { return int(layout.ElementIndex(key) - l.next.Head) }
-
-// rangeRepeated shows the records within bounds, of which it may be known what was found there
-// before.
-func (l *List) rangeRepeated(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
-	w := walks.Walk{Space: l.db.space.Number, Collection: l.next.ID, Reverse: reverse,
-		Lower: layout.AppendSequenceKey(nil, l.next.ID, within.Head), Upper: layout.AppendSequenceKey(nil, l.next.ID, within.Tail)}
-	return l.db.txn.Repeat(w, visit, func(rest walks.Walk, visit engine.VisitRecord) error {
-		within = engine.Bounds{Head: layout.ElementIndex(rest.Lower), Tail: layout.ElementIndex(rest.Upper)}
-		if len(rest.Lower) > len(w.Lower) {
-			within.Head++ // it begins behind that one
-		}
-		return l.rangeRecords(within, reverse, visit)
-	})
-}
-
-// rangeRecords shows the records within bounds, which has to have all of them.
-func (l *List) rangeRecords(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
-	if within.Length() <= pointReads {
-		return l.rangePoints(within, reverse, visit)
+// inTurn is the i-th index of those within bounds, from the last one if reverse.
+func inTurn(within engine.Bounds, i uint64, reverse bool) uint64 {
+	if reverse {
+		return within.Tail - 1 - i
 	}
-	return l.rangeWalk(within, reverse, visit)
+	return within.Head + i
 }
 
-func (l *List) rangePoints(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
-	if err := l.db.txn.Spend(int(within.Length())); err != nil {
+func (l *List) rangePoints(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) error {
+	n := within.Length()
+	if err := l.db.txn.Spend(int(n)); err != nil {
 		return err
 	}
-	for i := range within.Length() {
-		index := within.Head + i
-		if reverse {
-			index = within.Tail - 1 - i
-		}
-		key := l.indexKey(index)
-		value, found, err := l.db.txn.Find(l.db.space, key)
+	if n > 1 {
+		l.prefetch(within)
+	}
+	for i := range n {
+		index := inTurn(within, i, reverse)
+		value, found, err := l.db.txn.Find(l.db.space, l.indexKey(index))
 		if err == nil && !found {
 			err = l.lacks(index)
 		}
 		if err != nil {
 			return err
 		}
-		if !visit(key, value) {
+		if !visit(int(index-l.next.Head), value) {
 			return nil
 		}
 	}
 	return nil
 }
 
-func (l *List) rangeWalk(within engine.Bounds, reverse bool, visit engine.VisitRecord) error {
-	lower := layout.AppendSequenceKey(nil, l.next.ID, within.Head)
-	upper := layout.AppendSequenceKey(nil, l.next.ID, within.Tail)
-	it := l.db.txn.Iterate(l.db.space, lower, upper, reverse, false)
-	seen := uint64(0)
-	for it.Next() {
-		if len(it.Key()) != len(lower) {
-			it.Fail(fmt.Errorf("%w: list element key of %d bytes", layout.ErrCorrupt, len(it.Key())))
-			break
+// prefetch has the processor read a few elements together.
+func (l *List) prefetch(within engine.Bounds) {
+	l.db.txn.PrefetchRecords(l.db.space, func() []byte {
+		if within.Length() == 0 {
+			return nil
 		}
-		seen++
-		if !visit(it.Key(), it.Value()) {
-			return it.Close()
-		}
-	}
-	if err := it.Close(); err != nil {
-		return err
-	}
-	if seen != within.Length() {
-		return fmt.Errorf("%w: list %q has %d elements where %d should be", layout.ErrCorrupt, l.key, seen, within.Length())
-	}
-	return nil
+		within.Head++
+		return l.indexKey(within.Head - 1)
+	})
 }
 
 // Get returns the element at an index that the list has.
 func (l *List) Get(index int) (value []byte, err error) {
-	err = l.read(index, 1, false, func(_ int, v []byte) bool { value = v; return true })
+	err = l.Range(index, 1, false, func(_ int, v []byte) bool { value = v; return true })
 	return value, err
 }
 

@@ -203,8 +203,8 @@ func cmdGetRange(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	k, err := c.DB.LookupType(c.Args[1], layout.String)
-	if err != nil {
+	var k storage.Key
+	if err := c.DB.LookupTypeInto(c.Args[1], layout.String, &k); err != nil {
 		return err
 	}
 	from, to := between(k.StringLength(), start, end)

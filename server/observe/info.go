@@ -425,10 +425,9 @@ func (e report) infoKeyspace(f *metrics.Fields) {
 // infoTier tells of the memory in front of RocksDB.
 func (e report) infoTier(f *metrics.Fields) {
 	cache, counters := e.Store.Cache(), e.Store.Counters()
-	copies, walks, most := e.Store.Copies()
+	copies, most := e.Store.Copies()
 	f.Size("tier_copies", copies)
 	f.Size("tier_copies_limit", most)
-	f.Size("tier_copies_of_walks", walks)
 	f.Int("tier_hits", cache.Hits())
 	f.Int("tier_misses", cache.Misses())
 	active, frozen, bytes := e.Store.Generations()

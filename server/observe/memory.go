@@ -109,7 +109,7 @@ func (e report) measureMemory() (memoryUse, rocks.Statistics, error) {
 	}
 	metrics.Read(samples)
 	value := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
-	copies, _, _ := e.Store.Copies()
+	copies, _ := e.Store.Copies()
 	m := memoryUse{heap: value(0), heapIdle: value(1) + value(2), stacks: value(3),
 		blockCache: int64(statistics.BlockCacheUsedBytes), memtables: int64(statistics.MemtableBytes),
 		tables: int64(statistics.TableReaderBytes), tier: copies}

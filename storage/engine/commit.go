@@ -173,7 +173,6 @@ func appendSelect(dst []byte, database int) []byte {
 func (s *Store) publish(t *Txn) {
 	now := s.tiers.Load()
 	t.journal.publish(now.active)
-	t.journal.changed(&s.clean.walks)
 	s.commit.moved.publish(t.changes.moved)
 	if len(t.staging.ids) > 0 {
 		s.ids.staged.commit(t.staging.ids, now.active)
@@ -182,6 +181,9 @@ func (s *Store) publish(t *Txn) {
 	for _, d := range t.changes.deltas {
 		d.namespace.keys.Add(int64(d.keys))
 		d.namespace.expires.Add(int64(d.expires))
+		if d.expireMs != 0 {
+			d.namespace.noteDue(d.expireMs)
+		}
 	}
 	s.counters.Expired.Add(int64(t.changes.expired.keys))
 	if t.changes.databases != nil {

@@ -62,6 +62,11 @@ func (x *Index) findFew() (f *few, ok bool) {
 	return f, ok
 }
 
+// wrote tells whether the transaction itself has written records from lower on, before upper.
+func (t *Txn) wrote(space uint32, lower, upper []byte) bool {
+	return t.journal.any(generation.Range{Space: space, Lower: lower, Upper: upper})
+}
+
 func (f *few) reset(count int) {
 	slots := 64
 	for slots < 4*count {

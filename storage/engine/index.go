@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,6 +31,7 @@ type Index struct {
 	entries int
 	key     []byte // of the collection
 	first   []byte // no entry stands before it
+	beyond  []byte // nor from here on; nil is no bound
 	values  bool   // are wanted
 	known   *ordered.Tree
 }
@@ -45,6 +47,11 @@ func (t *Txn) NewIndex(ns *Namespace, kind byte, id uint64, entries int, values 
 
 // BeginAt says that no entry stands before a key. Records before it are passed over.
 func (x *Index) BeginAt(first []byte) { x.first = first }
+
+// Within says which entries of a sequence there are. Records elsewhere are passed over.
+func (x *Index) Within(b Bounds) {
+	x.first, x.beyond = binary.BigEndian.AppendUint64(nil, b.Head), binary.BigEndian.AppendUint64(nil, b.Tail)
+}
 
 // orderedKinds are the kinds of record of which trees are kept.
 var orderedKinds = kindsWith(func(k *layout.Kind) bool { return k.Ordered })
@@ -216,10 +223,13 @@ func (x *Index) drop() {
 // recordKey is the whole key of an entry; the shortest one with nil.
 func (x *Index) recordKey(key []byte) []byte { return layout.AppendElementKey(nil, x.kind, x.id, key) }
 
-// records are the keys of records between two keys of the index, nil being its ends.
+// records are the keys of records between two keys of the index, nil being its ends. Pieces of the tree reach beyond what is part of it.
 func (x *Index) records(lower, upper []byte) (from, to []byte) {
-	if lower == nil {
+	if bytes.Compare(lower, x.first) < 0 {
 		lower = x.first
+	}
+	if upper == nil || x.beyond != nil && bytes.Compare(upper, x.beyond) > 0 {
+		upper = x.beyond
 	}
 	from = x.recordKey(lower)
 	if upper == nil {
@@ -234,11 +244,11 @@ func (x *Index) Scan(lower, upper []byte, reverse bool, visit VisitEntry) error 
 		s := scan{Index: x, tree: tree, lower: lower, upper: upper, reverse: reverse, visit: visit}
 		return s.run()
 	}
-	return x.walk(lower, upper, reverse, visit)
+	return x.Walk(lower, upper, reverse, visit)
 }
 
-// walk is Scan without a tree.
-func (x *Index) walk(lower, upper []byte, reverse bool, visit VisitEntry) error {
+// Walk is Scan for what won't be asked for again: it doesn't ask the tree, and teaches it nothing.
+func (x *Index) Walk(lower, upper []byte, reverse bool, visit VisitEntry) error {
 	if lower != nil && upper != nil && bytes.Compare(lower, upper) >= 0 {
 		return nil
 	}
@@ -252,6 +262,9 @@ func (x *Index) walk(lower, upper []byte, reverse bool, visit VisitEntry) error 
 func (x *Index) iterate(lower, upper []byte, reverse bool) *Iterator {
 	from, to := x.records(lower, upper)
 	keysOnly := !x.values && (x.known == nil || !x.known.Values())
+	if layout.Kinds[x.kind].Sequence && x.txn.view == nil {
+		return x.iterateSequence(from, to, reverse)
+	}
 	if it := x.iterateFew(generation.Range{Space: x.space.Number, Lower: from, Upper: to}, reverse, keysOnly); it != nil {
 		return it
 	}

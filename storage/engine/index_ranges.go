@@ -26,7 +26,7 @@ func (r *Ranges) Begin(x *Index, visit VisitEntry) {
 func (r *Ranges) Scan(lower, upper []byte) error {
 	s := &r.scan
 	if s.tree == nil {
-		return s.walk(lower, upper, false, s.visit)
+		return s.Walk(lower, upper, false, s.visit)
 	}
 	s.lower, s.upper, s.early, s.direct, s.done = lower, upper, 0, false, false
 	for !s.done {

@@ -17,6 +17,7 @@ type Iterator struct {
 	sources []source // the newest first
 	journal journalSource
 	few     []generation.Record // what findFew has found, to be given back
+	points  *sequencePoints     // elements that are looked up before others are walked over
 	below   *rocks.Iterator
 	belowOK bool // below stands on an entry
 	key     []byte
@@ -36,6 +37,12 @@ type source interface {
 // none. keysOnly leaves the values that RocksDB has unread.
 func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, reverse, keysOnly bool) *Iterator {
 	it := &Iterator{txn: t, reverse: reverse}
+	it.begin(ns, lower, upper, keysOnly)
+	return it
+}
+
+func (it *Iterator) begin(ns *Namespace, lower, upper []byte, keysOnly bool) {
+	t, reverse := it.txn, it.reverse
 	r := generation.Range{Space: ns.Number, Lower: bytes.Clone(lower), Upper: bytes.Clone(upper)}
 	if len(upper) == 0 {
 		r.Upper = nil
@@ -44,7 +51,7 @@ func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, reverse, keysOnly bool
 	if t.view != nil {
 		it.add(t.view.recent, r)
 		it.open(ns, t.view.snapshot, options)
-		return it
+		return
 	}
 	if found := t.journal.within(r, reverse); len(found) > 0 {
 		it.journal = journalSource{&t.journal, found}
@@ -52,7 +59,6 @@ func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, reverse, keysOnly bool
 	}
 	it.add(t.store.tiers.Load().recent, r)
 	it.open(ns, nil, options)
-	return it
 }
 
 // add adds generations. RocksDB has the records of the retained one and of the cache, too.
@@ -74,6 +80,9 @@ func (it *Iterator) open(ns *Namespace, snapshot *rocks.Snapshot, o rocks.Iterat
 
 // Next moves on to the next record.
 func (it *Iterator) Next() bool {
+	if it.points != nil && it.err == nil {
+		return it.nextPoint()
+	}
 	for it.err == nil {
 		if it.err = it.txn.Spend(1); it.err != nil {
 			return false

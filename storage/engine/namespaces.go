@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,9 @@ type Namespace struct {
 	named         bool                         // by the state of a generation, and all that follow
 	keys, expires atomic.Int64
 	presence      presence
+
+	// firstDue is a time (Unix ms) before which no key expires; 0 when that is unknown.
+	firstDue atomic.Int64
 }
 
 // namespaces is what making namespaces takes.
@@ -37,6 +41,7 @@ type changes struct {
 type delta struct {
 	namespace     *Namespace
 	keys, expires int
+	expireMs      int64 // of the key that has got an expiry; 0 without one
 }
 
 // expired is the removal of keys whose time had come.
@@ -80,7 +85,37 @@ func (t *Txn) Namespace(database int) *Namespace {
 // Count adds to a namespace's counters when the transaction commits.
 func (t *Txn) Count(ns *Namespace, keys, expires int) {
 	if keys != 0 || expires != 0 {
-		t.changes.deltas = append(t.changes.deltas, delta{ns, keys, expires})
+		t.changes.deltas = append(t.changes.deltas, delta{namespace: ns, keys: keys, expires: expires})
+	}
+}
+
+// CountExpiring counts a key that is to expire when the transaction commits.
+func (t *Txn) CountExpiring(ns *Namespace, expireMs int64) {
+	t.changes.deltas = append(t.changes.deltas, delta{namespace: ns, expires: 1, expireMs: expireMs})
+}
+
+// FirstDue is a time (Unix ms) before which no key of the namespace expires; 0 when that is unknown.
+func (ns *Namespace) FirstDue() int64 { return ns.firstDue.Load() }
+
+// LearnFirstDue finds out when the first key expires: look reads it from the index. Only one goroutine does that at a time.
+func (ns *Namespace) LearnFirstDue(look func() (expireMs int64, err error)) error {
+	// In this order: what is visible before is found, and what becomes so later is noted behind it.
+	ns.firstDue.Store(math.MaxInt64)
+	expireMs, err := look()
+	if err != nil {
+		expireMs = 0
+	}
+	ns.noteDue(expireMs)
+	return err
+}
+
+// noteDue notes that a key expires at a time; 0 makes it unknown when the first one does.
+func (ns *Namespace) noteDue(expireMs int64) {
+	for {
+		first := ns.firstDue.Load()
+		if first <= expireMs || ns.firstDue.CompareAndSwap(first, expireMs) {
+			return
+		}
 	}
 }
 

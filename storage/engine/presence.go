@@ -179,7 +179,7 @@ func (s *Store) balance() {
 	s.presences.memory.free.Store(s.presences.memory.most.Load() - used)
 	most := s.clean.most.Load()
 	_, trees := s.order.trees.Stats()
-	if granted := max(most-most/walkShare-used-trees, 0); s.clean.granted.Swap(granted) != granted {
+	if granted := max(most-used-trees, 0); s.clean.granted.Swap(granted) != granted {
 		s.clean.records.SetLimit(granted)
 	}
 }

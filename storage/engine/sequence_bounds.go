@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"kedis/storage/layout"
+	"kedis/storage/ordered"
 	"kedis/storage/rocks"
 )
 
@@ -66,6 +67,30 @@ func (l movedSequences) publish(moved []movedSequence) {
 // MoveBounds notes that a spread sequence's bounds change.
 func (t *Txn) MoveBounds(ns *Namespace, id uint64, before, after Bounds) {
 	t.changes.moved = append(t.changes.moved, movedSequence{id: id, space: ns.Number, before: before, after: after})
+}
+
+// LeaveOrder says that the elements of a sequence that bounds had before are no longer part of it, though no record says so.
+func (t *Txn) LeaveOrder(ns *Namespace, id uint64, before, after Bounds) {
+	gone := before.without(after)
+	count := gone[0].Length() + gone[1].Length()
+	if count == 0 {
+		return
+	}
+	identity := ordered.Identity{Space: ns.Number, Kind: layout.KindListElement, ID: id}
+	t.order.forgotten = append(t.order.forgotten, forgotten{identity, len(t.journal.entries)})
+	tree := t.store.order.trees.Find(identity)
+	switch {
+	case tree == nil:
+	case count > mostVague:
+		t.store.order.trees.Drop(ns.Number, id, identity.Kind)
+	default:
+		for _, b := range gone {
+			for ; b.Head < b.Tail; b.Head++ {
+				t.prefetched.key = layout.AppendSequenceKey(t.prefetched.key[:0], id, b.Head)
+				tree.Delete(t.prefetched.key[layout.ElementPrefix:])
+			}
+		}
+	}
 }
 
 // LeaveBounds notes that nothing refers to a spread sequence any more.

@@ -10,7 +10,7 @@
 // It knows no data type by name, no command, no connection and no reply.
 //
 // It may import what lies below it: storage/layout, storage/rocks, storage/generation,
-// storage/cache, storage/filter, storage/walks, storage/ordered, storage/mergesort, lock, and internal
+// storage/cache, storage/filter, storage/ordered, storage/mergesort, lock, and internal
 // packages.
 package engine
 
@@ -29,7 +29,6 @@ import (
 	"kedis/storage/layout"
 	"kedis/storage/ordered"
 	"kedis/storage/rocks"
-	"kedis/storage/walks"
 )
 
 // Errors that commands turn into replies.
@@ -99,16 +98,6 @@ type Store struct {
 	order       orders
 	background  background
 	counters    Counters
-}
-
-// clean are copies of what RocksDB has, and what is known of records that are too large for them.
-type clean struct {
-	records *cache.Cache
-	walks   walks.Copies
-	large   largeRecords
-
-	most    atomic.Int64 // bytes that they, and the filters, may take
-	granted atomic.Int64 // to records, when that was last found out
 }
 
 // positions are those of the log that data has reached.

@@ -22,8 +22,6 @@ type Kind struct {
 	Read bool
 	// ReadAgain: one request after another reads or writes the same record.
 	ReadAgain bool
-	// Scanned: what short scans have found is kept until a record of the collection is written.
-	Scanned bool
 }
 
 // Kinds are the kinds of record by their first byte.
@@ -32,7 +30,7 @@ var Kinds = [256]Kind{
 	KindStringPiece: {Element: true, Read: true},
 	KindHashField:   {Element: true, Read: true, Grouped: true, Ordered: true, Names: true},
 	KindSetMember:   {Element: true, Read: true, Grouped: true, Ordered: true},
-	KindListElement: {Element: true, Read: true, Scanned: true, Sequence: true},
+	KindListElement: {Element: true, Read: true, Sequence: true, Ordered: true},
 	KindZSetMember:  {Element: true, Read: true, Ordered: true},
 	KindZSetScore:   {Element: true, Grouped: true, Ordered: true},
 

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"kedis/storage/layout"
+)
+
+// mostPoints is up to how many neighbouring elements of a sequence are looked up one by one: their keys are known, and they are near the
+// ends most of the time, where the sequence was last written, and so in memory. A walk would look for its beginning in each chunk.
+const mostPoints = 128
+
+// sequencePoints are the next elements of a sequence that an iterator looks up.
+type sequencePoints struct {
+	space  *Namespace
+	id     uint64
+	left   Bounds
+	passed int
+	keys   []byte // memory for the next ones
+}
+
+// iterateSequence iterates over the elements of a sequence from one key of a record on, before another one.
+func (x *Index) iterateSequence(from, to []byte, reverse bool) *Iterator {
+	return &Iterator{txn: x.txn, reverse: reverse, points: &sequencePoints{space: x.space, id: x.id, left: Bounds{firstIndex(from), firstIndex(to)}}}
+}
+
+// firstIndex is that of the first element that doesn't come before a border of a sequence's tree, which may be shorter or longer than keys are.
+func firstIndex(border []byte) uint64 {
+	var index [8]byte
+	longer := copy(index[:], border[layout.ElementPrefix:]) < len(border)-layout.ElementPrefix
+	first := binary.BigEndian.Uint64(index[:])
+	if longer {
+		first++
+	}
+	return first
+}
+
+// nextPoint is Next as long as elements are looked up.
+func (it *Iterator) nextPoint() bool {
+	p, t := it.points, it.txn
+	switch {
+	case p.left.Length() == 0:
+		return false
+	case p.passed == mostPoints:
+		it.points = nil
+		it.begin(p.space, p.key(p.left.Head), p.key(p.left.Tail), false)
+		return it.Next()
+	case p.passed%PrefetchBatch == 0:
+		p.prefetch(t, it.reverse)
+	}
+	p.passed++
+	index := p.take(it.reverse)
+	key := p.key(index)
+	value, found, err := t.Get(p.space, key)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: collection %d has no element %d", layout.ErrCorrupt, p.id, index)
+	}
+	it.key, it.value, it.err = key, value, err
+	return err == nil
+}
+
+// take passes the next index.
+func (p *sequencePoints) take(reverse bool) uint64 {
+	if reverse {
+		p.left.Tail--
+		return p.left.Tail
+	}
+	p.left.Head++
+	return p.left.Head - 1
+}
+
+// key is that of an element. It is not written to again.
+func (p *sequencePoints) key(index uint64) []byte {
+	const length = layout.ElementPrefix + 8
+	if cap(p.keys)-len(p.keys) < length {
+		p.keys = make([]byte, 0, PrefetchBatch*length)
+	}
+	from := len(p.keys)
+	p.keys = layout.AppendSequenceKey(p.keys, p.id, index)
+	return p.keys[from:len(p.keys):len(p.keys)]
+}
+
+// prefetch has the processor read the next elements together.
+func (p *sequencePoints) prefetch(t *Txn, reverse bool) {
+	ahead, key := *p, &t.prefetched.key
+	t.PrefetchRecords(p.space, func() []byte {
+		if ahead.left.Length() == 0 {
+			return nil
+		}
+		*key = layout.AppendSequenceKey((*key)[:0], p.id, ahead.take(reverse))
+		return *key
+	})
+}
