@@ -411,8 +411,8 @@ type setFieldsOptions struct {
 	ifKey, ifNoKey bool // Valkey's XX and NX
 	ifNone, ifAll  bool
 	expires, keep  bool
-	expireMs      int64
-	pairs         [][]byte
+	expireMs       int64
+	pairs          [][]byte
 }
 
 func (o *setFieldsOptions) parse(c *Invocation) error {
