@@ -31,7 +31,8 @@ func Run(args []string) int {
 		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return err },
 	}
 	if err := app.RunContext(context.Background(), args); err != nil {
-		fmt.Fprintln(os.Stderr, "kedis:", err)
+		// Several failures that were joined would be several lines.
+		fmt.Fprintln(os.Stderr, "kedis:", strings.ReplaceAll(err.Error(), "\n", "; "))
 		return migrate.ExitCode(err)
 	}
 	return 0

@@ -65,7 +65,7 @@ func (c *askedCommands) ask(name string) (*redis.CommandInfo, error) {
 	return info, nil
 }
 
-// find asks the server for the keys of one command, whose places only it can tell.
+// find asks the server for the keys of one command, which only it can tell from other words.
 func (c *askedCommands) find(args [][]byte) (keys []KeyPosition, err error) {
 	words := []any{"COMMAND", "GETKEYS"}
 	for _, word := range args {

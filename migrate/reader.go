@@ -33,8 +33,8 @@ type reader struct {
 	open map[int]*redis.Client
 }
 
-// place is a key in a database.
-type place struct {
+// location is a key in a database.
+type location struct {
 	key      []byte
 	database int
 }
@@ -156,48 +156,48 @@ func (r *reader) exist(ctx context.Context, pairs []pair) ([]bool, error) {
 }
 
 // fingerprints looks at keys. All are in one database.
-func (r *reader) fingerprints(ctx context.Context, places []place, digests bool) ([]fingerprint, error) {
-	prints, err := r.look(ctx, places, digests)
+func (r *reader) fingerprints(ctx context.Context, locations []location, digests bool) ([]fingerprint, error) {
+	prints, err := r.look(ctx, locations, digests)
 	return prints, r.side.explain(r.server.address(), err)
 }
 
-func (r *reader) look(ctx context.Context, places []place, digests bool) ([]fingerprint, error) {
-	prints, err := r.kinds(ctx, places)
+func (r *reader) look(ctx context.Context, locations []location, digests bool) ([]fingerprint, error) {
+	prints, err := r.kinds(ctx, locations)
 	if err != nil {
 		return nil, err
 	}
 	if digests {
-		if err := r.askForDigests(ctx, places, prints); err != nil {
+		if err := r.askForDigests(ctx, locations, prints); err != nil {
 			return nil, err
 		}
 	}
-	client := r.on(places[0].database)
-	for i := range places {
+	client := r.on(locations[0].database)
+	for i := range locations {
 		f := &prints[i]
 		if f.digest != "" || f.kind == "none" {
 			continue
 		}
 		if f.kind == "hash" && r.times {
-			err = f.takeHash(ctx, client, string(places[i].key), r.untimed)
+			err = f.takeHash(ctx, client, string(locations[i].key), r.untimed)
 		} else {
-			f.digest, err = valueDigest(ctx, client, f.kind, string(places[i].key), f.expireMs != 0)
+			f.digest, err = valueDigest(ctx, client, f.kind, string(locations[i].key), f.expireMs != 0)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w (key %.200q)", err, places[i].key)
+			return nil, fmt.Errorf("%w (key %.200q)", err, locations[i].key)
 		}
 	}
 	return prints, nil
 }
 
 // kinds are fingerprints without digests.
-func (r *reader) kinds(ctx context.Context, places []place) ([]fingerprint, error) {
+func (r *reader) kinds(ctx context.Context, locations []location) ([]fingerprint, error) {
 	expiry := "PEXPIRETIME"
 	if r.old {
 		expiry = "PTTL"
 	}
 	now := time.Now().UnixMilli()
-	replies, err := r.on(places[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, one := range places {
+	replies, err := r.on(locations[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, one := range locations {
 			p.Do(ctx, "TYPE", one.key)
 			p.Do(ctx, expiry, one.key)
 		}
@@ -206,8 +206,8 @@ func (r *reader) kinds(ctx context.Context, places []place) ([]fingerprint, erro
 	if err != nil {
 		return nil, err
 	}
-	prints := make([]fingerprint, len(places))
-	for i := range places {
+	prints := make([]fingerprint, len(locations))
+	for i := range locations {
 		f := &prints[i]
 		if f.kind, err = replies[2*i].(*redis.Cmd).Text(); err != nil {
 			return nil, err
@@ -229,17 +229,17 @@ const digestElements = 10_000
 
 // askForDigests has the server compute digests, but not of large collections, which are read in
 // pages.
-func (r *reader) askForDigests(ctx context.Context, places []place, prints []fingerprint) error {
-	large, err := r.large(ctx, places, prints)
+func (r *reader) askForDigests(ctx context.Context, locations []location, prints []fingerprint) error {
+	large, err := r.large(ctx, locations, prints)
 	if err != nil {
 		return err
 	}
-	if err := r.findTimed(ctx, places, prints, large); err != nil {
+	if err := r.findTimed(ctx, locations, prints, large); err != nil {
 		return err
 	}
 	asked := map[int]*redis.Cmd{}
-	_, err = r.on(places[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, one := range places {
+	_, err = r.on(locations[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, one := range locations {
 			if prints[i].kind != "none" && !large[i] {
 				asked[i] = p.Do(ctx, "DEBUG", "DIGEST-VALUE", one.key)
 			}
@@ -260,11 +260,11 @@ func (r *reader) askForDigests(ctx context.Context, places []place, prints []fin
 }
 
 // large finds the collections with many elements.
-func (r *reader) large(ctx context.Context, places []place, prints []fingerprint) (map[int]bool, error) {
+func (r *reader) large(ctx context.Context, locations []location, prints []fingerprint) (map[int]bool, error) {
 	lengths := map[string]string{"hash": "HLEN", "list": "LLEN", "set": "SCARD", "zset": "ZCARD", "stream": "XLEN"}
 	asked := map[int]*redis.Cmd{}
-	_, err := r.on(places[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, one := range places {
+	_, err := r.on(locations[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, one := range locations {
 			if length := lengths[prints[i].kind]; length != "" {
 				asked[i] = p.Do(ctx, length, one.key)
 			}
@@ -286,13 +286,13 @@ func (r *reader) large(ctx context.Context, places []place, prints []fingerprint
 // findTimed adds hashes with fields that may expire to what is read in pages: a digest of Redis's
 // doesn't tell the times, and one of Valkey's nothing of them. A hash that Redis, Kedis or Valkey calls
 // a listpack has none.
-func (r *reader) findTimed(ctx context.Context, places []place, prints []fingerprint, paged map[int]bool) error {
+func (r *reader) findTimed(ctx context.Context, locations []location, prints []fingerprint, paged map[int]bool) error {
 	if !r.times {
 		return nil
 	}
 	asked := map[int]*redis.Cmd{}
-	_, err := r.on(places[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, one := range places {
+	_, err := r.on(locations[0].database).Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, one := range locations {
 			if prints[i].kind == "hash" {
 				asked[i] = p.Do(ctx, "OBJECT", "ENCODING", one.key)
 			}

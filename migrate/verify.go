@@ -293,8 +293,8 @@ func (v *verifier) compare(pairs []pair) error {
 
 // compareOnce returns the pairs that differ, and in what.
 func (v *verifier) compareOnce(pairs []pair) (left []pair, what []string, err error) {
-	names := func(of func(pair) ([]byte, int)) []place {
-		list := make([]place, len(pairs))
+	names := func(of func(pair) ([]byte, int)) []location {
+		list := make([]location, len(pairs))
 		for i, p := range pairs {
 			list[i].key, list[i].database = of(p)
 		}

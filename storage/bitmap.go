@@ -237,8 +237,8 @@ func (o *FieldOperation) apply(value []byte) (number int64, ok, changed bool) {
 }
 
 // CombineBits stores the bitwise combination of strings under a key, whatever it held, and returns
-// its length. Missing sources are empty; an empty result removes the key.
-func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte) (int, error) {
+// its length. Missing sources are empty; an empty result removes the key. show is called for one part of the result after another; it may be nil.
+func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte, show func(part []byte)) (int, error) {
 	sources := make([]layout.Metadata, len(keys))
 	total, longest := 0, 0
 	for i, key := range keys {
@@ -252,7 +252,7 @@ func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte) 
 	if err := d.txn.SpendBytes(total); err != nil {
 		return 0, err
 	}
-	result, err := d.combine(operation, sources, longest)
+	result, err := d.combine(operation, sources, longest, show)
 	if err != nil {
 		return 0, err
 	}
@@ -274,14 +274,19 @@ func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte) 
 // spread.
 const combinedAtOnce = fewPieces * pieceBytes
 
-func (d DB) combine(operation bits.Operation, sources []layout.Metadata, longest int) (layout.Metadata, error) {
+func (d DB) combine(operation bits.Operation, sources []layout.Metadata, longest int, show func(part []byte)) (layout.Metadata, error) {
+	if show == nil || longest == 0 {
+		show = func([]byte) {}
+	}
 	windows, memory := make([][]byte, len(sources)), make([][]byte, len(sources))
 	if longest <= longestWhole {
 		if err := d.fillWindows(windows, memory, sources, 0, longest); err != nil {
 			return layout.Metadata{}, err
 		}
 		room, err := d.compose(nil, longest)
-		return layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: bits.Combine(room, operation, windows...)}, err
+		room = bits.Combine(room, operation, windows...)
+		show(room)
+		return layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: room}, err
 	}
 	w := d.newString()
 	var room []byte
@@ -290,6 +295,7 @@ func (d DB) combine(operation bits.Operation, sources []layout.Metadata, longest
 			return layout.Metadata{}, err
 		}
 		room = bits.Combine(room, operation, windows...)
+		show(room)
 		if err := w.write(room); err != nil {
 			return layout.Metadata{}, err
 		}

@@ -234,15 +234,19 @@ func (x *spreadTest) bitField(db DB, key []byte, name string) {
 }
 
 func (x *spreadTest) combine(db DB, key []byte, name string) {
-	operation := bits.Operation(x.random.IntN(4))
+	operation := bits.Operation(x.random.IntN(int(bits.One) + 1))
 	keys, values := [][]byte{}, [][]byte{}
-	for range 1 + x.random.IntN(3)*min(1, int(bits.Not-operation)) {
+	sources := 1 + x.random.IntN(3)
+	if operation == bits.Not {
+		sources = 1
+	}
+	for range sources {
 		source := []byte{byte('a' + x.random.IntN(3))}
 		keys = append(keys, source)
 		values = append(values, x.model[name[:len(name)-1]+string(source)].value)
 	}
 	result := bits.Combine(nil, operation, values...)
-	got, err := db.CombineBits(key, operation, keys)
+	got, err := db.CombineBits(key, operation, keys, nil)
 	expectSame(x.t, "bitop", got, len(result), err, nil)
 	delete(x.model, name)
 	if len(result) > 0 {
@@ -388,7 +392,7 @@ func TestStringsBecomeSpread(t *testing.T) {
 		{func(d DB) error { return setString(d, key, make([]byte, longestWhole+1)) }, spread, 0},
 		{func(d DB) error { _, err := d.Delete(key); return err }, !spread, 0},
 		{func(d DB) error { _, err := d.SetBit(key, 1<<32-1, 1); return err }, spread, 1},
-		{func(d DB) error { _, err := d.CombineBits(key, bits.Or, [][]byte{key, other}); return err }, spread, 1},
+		{func(d DB) error { _, err := d.CombineBits(key, bits.Or, [][]byte{key, other}, nil); return err }, spread, 1},
 	} {
 		commitChange(t, s, step.run)
 		txn := s.NewTxn()

@@ -260,7 +260,7 @@ func stepCombine(t *testing.T, d DB, m stringModel, target string, random *rand.
 		names = append(names, string(rune('a'+random.IntN(6))))
 		keys = append(keys, []byte(names[len(names)-1]))
 	}
-	got, err := d.CombineBits([]byte(target), operation, keys)
+	got, err := d.CombineBits([]byte(target), operation, keys, nil)
 	expectSame(t, "bitop", got, m.combine(target, operation, names), err, nil)
 }
 
@@ -287,7 +287,7 @@ func TestStringsOfOtherTypesAreRefused(t *testing.T) {
 			"float":         func() error { _, err := d.IncrementFloat(key, []byte("x")); return err },
 			"setbit":        func() error { _, err := d.SetBit(key, 0, 1); return err },
 			"bitfield":      func() error { return d.BitField(key, nil, nil) },
-			"bitop":         func() error { _, err := d.CombineBits([]byte("t"), bits.Or, [][]byte{key}); return err },
+			"bitop":         func() error { _, err := d.CombineBits([]byte("t"), bits.Or, [][]byte{key}, nil); return err },
 			"pfadd":         func() error { _, err := d.HyperLogLogAdd(key, nil, 3000); return err },
 			"pfcount":       func() error { _, err := d.HyperLogLogCount(key); return err },
 			"pfcount union": func() error { _, err := d.HyperLogLogCountUnion([][]byte{key, key}); return err },
@@ -396,7 +396,7 @@ func TestLargeStringsSpendTheBudget(t *testing.T) {
 		"append":   func(d DB) error { _, err := d.Append(key, large, 1<<30); return err },
 		"setrange": func(d DB) error { _, err := d.SetRange([]byte("new"), 1, large, 1<<30); return err },
 		"whole":    func(d DB) error { _, err := d.SetBit([]byte("whole"), 20<<22, 1); return err },
-		"bitop":    func(d DB) error { _, err := d.CombineBits([]byte("new"), bits.Or, [][]byte{key}); return err },
+		"bitop":    func(d DB) error { _, err := d.CombineBits([]byte("new"), bits.Or, [][]byte{key}, nil); return err },
 		"pfadd":    func(d DB) error { _, err := d.HyperLogLogAdd([]byte("new"), make([][]byte, 20000), 3000); return err },
 	} {
 		savepoint := begin(txn, Mode{Writing: true}, 1000, 10000)

@@ -25,6 +25,7 @@ type scratch struct {
 	element     []byte // one element of them
 	member      []byte // and another
 	draft       []byte // a string that is being composed
+	places      *placeWalk
 }
 
 func (s *scratch) slim() {

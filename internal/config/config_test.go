@@ -73,7 +73,7 @@ func TestShippedFileIsComplete(t *testing.T) {
 			continue // they are for the files of others
 		}
 		var got []string
-		for _, place := range o.places(lines) {
+		for _, place := range o.setAt(lines) {
 			got = append(got, lines[place])
 		}
 		if !slices.Equal(got, o.fileLines()) {

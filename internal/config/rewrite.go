@@ -153,11 +153,11 @@ func rewriteLines(old []string, options func(func(*option) bool)) []string {
 	}
 	var appended []string
 	for o := range options {
-		places := o.places(old)
+		set := o.setAt(old)
 		switch {
 		case o.isSupplied():
-		case len(places) > 0:
-			o.replace(lines, places)
+		case len(set) > 0:
+			o.replace(lines, set)
 		case o.String() != o.initialShown:
 			appended = append(appended, o.fileLines()...)
 		}
@@ -165,31 +165,31 @@ func rewriteLines(old []string, options func(func(*option) bool)) []string {
 	return appendMarked(slices.Concat(lines...), appended)
 }
 
-// places are the numbers of the lines that set the option.
-func (o *option) places(lines []string) []int {
-	var places []int
+// setAt are the numbers of the lines that set the option.
+func (o *option) setAt(lines []string) []int {
+	var set []int
 	for i, line := range lines {
 		words, err := directive(line)
 		if err == nil && len(words) > 0 && o.is(words[0]) {
-			places = append(places, i)
+			set = append(set, i)
 		}
 	}
-	return places
+	return set
 }
 
-// replace puts the option's lines where it was set before: one at each place, all that is left at
-// the last; places that are left over become nothing.
-func (o *option) replace(lines [][]string, places []int) {
+// replace puts the option's lines where it was set before: one for each of those, and all that is left for
+// the last; former lines that are left over become nothing.
+func (o *option) replace(lines [][]string, set []int) {
 	wanted := o.fileLines()
 	if o.goes && o.String() == "" {
 		wanted = nil
 	}
-	for i, place := range places {
+	for i, former := range set {
 		n := min(1, len(wanted))
-		if i == len(places)-1 {
+		if i == len(set)-1 {
 			n = len(wanted)
 		}
-		lines[place], wanted = wanted[:n], wanted[n:]
+		lines[former], wanted = wanted[:n], wanted[n:]
 	}
 }
 

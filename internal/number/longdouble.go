@@ -2,6 +2,7 @@ package number
 
 import (
 	"bytes"
+	"math"
 	"math/big"
 	"strconv"
 )
@@ -78,6 +79,17 @@ func (x LongDouble) Add(y LongDouble) (sum LongDouble, finite bool) {
 		return LongDouble{}, false
 	}
 	return LongDouble{float}, true
+}
+
+// Negative returns -x.
+func (x LongDouble) Negative() LongDouble { return LongDouble{newFloat().Neg(x.orZero())} }
+
+// Compare returns a negative number when x is less than y, a positive one when it is greater, and 0 when they are equal.
+func (x LongDouble) Compare(y LongDouble) int { return x.orZero().Cmp(y.orZero()) }
+
+// LargestLongDouble is the greatest number that is finite.
+func LargestLongDouble() LongDouble {
+	return LongDouble{newFloat().SetMantExp(newFloat().SetUint64(math.MaxUint64), maxBinaryExponent-mantissaBits)}
 }
 
 // IsInf reports whether x is an infinity of either sign.

@@ -90,7 +90,7 @@ func TestNode(t *testing.T) {
 	for _, one := range []struct {
 		driver  string
 		crashes int
-	}{{"bull", 1}, {"bullmq", 1}, {"bee", 1}, {"limits", 1}, {"socketio", 2}} {
+	}{{"bull", 1}, {"bullmq", 1}, {"bee", 1}, {"limits", 1}, {"socketio", 3}} {
 		t.Run(one.driver, func(t *testing.T) {
 			t.Parallel()
 			if _, err := os.Stat("node/node_modules/.package-lock.json"); err != nil {

@@ -9,20 +9,20 @@ import (
 type Request interface {
 	// CommandNumber is the command's in the vocabulary.
 	CommandNumber() int
-	// Word returns a word, by its place; the command's name is the first, and a subcommand's the second. nil: there are
+	// Word returns a word, by its index; the command's name is the first, and a subcommand's the second. nil: there are
 	// not so many.
-	Word(place int) []byte
+	Word(index int) []byte
 	// Keys is how many keys there are among the words.
 	Keys() int
-	// Key returns the place of a key, by its number from 0 on, and what is done with it. false: it stands for no data.
-	Key(number int) (place int, needs Permission, ok bool)
-	// Channel returns the place of a channel, or of a pattern that is to be listened to.
-	Channel(number int) (place int, pattern, ok bool)
+	// Key returns the index of a key, by its number from 0 on, and what is done with it. false: it stands for no data.
+	Key(number int) (index int, needs Permission, ok bool)
+	// Channel returns the index of a channel, or of a pattern that is to be listened to.
+	Channel(number int) (index int, pattern, ok bool)
 	// Database returns a database that is used; see AllDatabases.
 	Database(number int) (database int, ok bool)
 }
 
-// AllDatabases stands for all of them in the place of a database.
+// AllDatabases stands for all of them instead of a number.
 const AllDatabases = -1
 
 // Reason is why something is denied. The order is Redis's: of what several selectors say, the last is told.
@@ -49,21 +49,21 @@ func (r *Rules) seal(limited bool) *Rules {
 }
 
 // Check tells whether a request is permitted, and if not, which word of it isn't. It doesn't allocate.
-func (r *Rules) Check(q Request) (why Reason, place int) {
+func (r *Rules) Check(q Request) (why Reason, index int) {
 	why = DeniedCommand
 	for i := range r.selectors {
 		denied, at := r.selectors[i].check(q)
 		if denied == Permitted {
 			return Permitted, 0
 		}
-		if denied > why || denied == why && at > place {
-			why, place = denied, at
+		if denied > why || denied == why && at > index {
+			why, index = denied, at
 		}
 	}
-	return why, place
+	return why, index
 }
 
-func (s *selector) check(q Request) (why Reason, place int) {
+func (s *selector) check(q Request) (why Reason, index int) {
 	if !s.allCommands && !s.permitsCommand(q) {
 		return DeniedCommand, 0
 	}
@@ -71,8 +71,8 @@ func (s *selector) check(q Request) (why Reason, place int) {
 		return DeniedDatabase, 0
 	}
 	if !s.allKeys {
-		if why, place := s.checkKeys(q); why != Permitted {
-			return why, place
+		if why, index := s.checkKeys(q); why != Permitted {
+			return why, index
 		}
 	}
 	if s.allChannels {
@@ -81,24 +81,24 @@ func (s *selector) check(q Request) (why Reason, place int) {
 	return s.checkChannels(q)
 }
 
-func (s *selector) checkKeys(q Request) (why Reason, place int) {
+func (s *selector) checkKeys(q Request) (why Reason, index int) {
 	for number := range q.Keys() {
-		place, needs, ok := q.Key(number)
-		if ok && !s.permitsKey(q.Word(place), needs) {
-			return DeniedKey, place
+		index, needs, ok := q.Key(number)
+		if ok && !s.permitsKey(q.Word(index), needs) {
+			return DeniedKey, index
 		}
 	}
 	return Permitted, 0
 }
 
-func (s *selector) checkChannels(q Request) (why Reason, place int) {
+func (s *selector) checkChannels(q Request) (why Reason, index int) {
 	for number := 0; ; number++ {
-		place, pattern, ok := q.Channel(number)
+		index, pattern, ok := q.Channel(number)
 		if !ok {
 			return Permitted, 0
 		}
-		if !s.permitsChannel(q.Word(place), pattern) {
-			return DeniedChannel, place
+		if !s.permitsChannel(q.Word(index), pattern) {
+			return DeniedChannel, index
 		}
 	}
 }

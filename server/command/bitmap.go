@@ -16,6 +16,7 @@ const (
 	errBitOverflow  = Error("ERR Invalid OVERFLOW type specified")
 	errBitFieldRO   = Error("ERR BITFIELD_RO only supports the GET subcommand")
 	errBitOpNot     = Error("ERR BITOP NOT must be called with a single source key.")
+	errBitOpSources = "ERR BITOP %s must be called with at least two source keys."
 )
 
 func bitmapFamily() Family {
@@ -40,7 +41,7 @@ func bitmapFamily() Family {
 		{Name: "bitop", Arity: -4, Flags: Write | DenyOOM, Categories: CategoryBitmap,
 			Keys: []KeySpec{oneKey(2, OW|Update), keyRange(3, -1, 1, RO|Access)}, Run: cmdBitOp,
 			Group: "bitmap", Since: "2.6.0", Complexity: "O(N) where N is the length of the longest string",
-			Syntax:  "<AND | OR | XOR | NOT> destkey key [key ...]",
+			Syntax:  "<AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]",
 			Summary: "Stores the bitwise combination of strings."},
 		{Name: "bitpos", Arity: -3, Flags: ReadOnly, Categories: CategoryBitmap,
 			Keys: []KeySpec{oneKey(1, RO|Access)}, Run: cmdBitPos,
@@ -190,15 +191,37 @@ func parsePositionRange(words [][]byte) (r bitmap.Range, err error) {
 	return r, err
 }
 
+// bitOperations are what BITOP is asked for.
+var bitOperations = [...]struct {
+	name        string
+	operation   bitmap.Operation
+	leastOthers int  // that the first source is combined with
+	new         bool // since 8.2
+}{
+	{name: "AND", operation: bitmap.And}, {name: "OR", operation: bitmap.Or}, {name: "XOR", operation: bitmap.Xor}, {name: "NOT", operation: bitmap.Not},
+	{"DIFF", bitmap.Diff, 1, true}, {"DIFF1", bitmap.Diff1, 1, true}, {"ANDOR", bitmap.AndOr, 1, true}, {"ONE", bitmap.One, 0, true},
+}
+
 func cmdBitOp(c *Invocation) error {
-	operation, err := parseBitOperation(c.Args[1])
-	if err != nil {
-		return err
+	for i := range bitOperations {
+		o := &bitOperations[i]
+		switch sources := len(c.Args) - 3; {
+		case !equalFold(c.Args[1], o.name):
+			continue
+		case o.operation == bitmap.Not && sources != 1:
+			return errBitOpNot
+		case sources <= o.leastOthers:
+			return Errorf(errBitOpSources, o.name)
+		case o.new:
+			return combineNewly(c, o.operation)
+		}
+		return combineBits(c, o.operation, nil)
 	}
-	if operation == bitmap.Not && len(c.Args) != 4 {
-		return errBitOpNot
-	}
-	length, err := c.DB.CombineBits(c.Args[2], operation, c.Args[3:])
+	return ErrSyntax
+}
+
+func combineBits(c *Invocation, operation bitmap.Operation, show func(part []byte)) error {
+	length, err := c.DB.CombineBits(c.Args[2], operation, c.Args[3:], show)
 	if err != nil {
 		return err
 	}
@@ -206,18 +229,26 @@ func cmdBitOp(c *Invocation) error {
 	return nil
 }
 
-func parseBitOperation(word []byte) (bitmap.Operation, error) {
-	switch {
-	case equalFold(word, "AND"):
-		return bitmap.And, nil
-	case equalFold(word, "OR"):
-		return bitmap.Or, nil
-	case equalFold(word, "XOR"):
-		return bitmap.Xor, nil
-	case equalFold(word, "NOT"):
-		return bitmap.Not, nil
+// combineNewly combines strings in a way that not all replicas know: it is repeated as the string that comes out.
+func combineNewly(c *Invocation, operation bitmap.Operation) error {
+	target := c.Args[2]
+	old, err := c.DB.Lookup(target)
+	if err != nil {
+		return err
 	}
-	return 0, ErrSyntax
+	word := wordSet
+	err = combineBits(c, operation, func(part []byte) {
+		c.Effect(word, target, part)
+		word = wordAppend
+	})
+	switch {
+	case &word[0] == &wordAppend[0]:
+	case old.Exists:
+		c.Effect(wordDel, target)
+	default:
+		c.NoEffect()
+	}
+	return err
 }
 
 // bitField is BITFIELD, and when nothing may be written BITFIELD_RO.

@@ -26,6 +26,7 @@ func NewTable() *Table {
 type kept struct {
 	cursors  cursors
 	payloads payloads
+	places   geoSearches
 	targets  targets
 	scripts  scripts
 

@@ -97,8 +97,8 @@ var functionHelp = []string{
 	"      in case of functions name collision with another library).",
 }
 
-// planFunction takes up the declared keys. What a function needed when it ran last, it needs again. One whose library keeps tables holds
-// the library's lock; one whose library keeps variables runs alone, so that no run of it is ever taken back and repeated.
+// planFunction takes up the declared keys. What a function needed when it ran last, it needs again. One whose library keeps something holds
+// the library's lock, or runs alone if that can't be taken back.
 func planFunction(c *Invocation, p *execute.Plan) error {
 	p.Add(c.Request)
 	f := librariesFor(c).function(c.Args[1])
@@ -106,16 +106,14 @@ func planFunction(c *Invocation, p *execute.Plan) error {
 		return nil
 	}
 	f.plan(p)
-	switch f.library.keeps {
-	case script.KeepsVariables:
+	switch {
+	case f.library.alone.Load():
 		p.Everything = true
-	case script.KeepsTables:
+	case f.library.pinned:
 		p.Lock(f.library.stripe(c), true)
 		p.Writes = true // it doesn't read from a view, for which locks are given up
-	default:
-		if c.Command.Flags&ReadOnly != 0 && !c.OnReactor() {
-			p.Walk = true // what it reads needn't be declared: it reads from a view
-		}
+	case c.Command.Flags&ReadOnly != 0 && !c.OnReactor():
+		p.Walk = true // what it reads needn't be declared: it reads from a view
 	}
 	return nil
 }
@@ -132,21 +130,15 @@ func cmdFCall(c *Invocation) error {
 	if err := checkKeyCount(c, count); err != nil {
 		return err
 	}
-	r := scriptRun{c: c, program: &f.program, function: f}
-	return r.run(int(count))
+	return keptBy(c.Engine).scripts.run(scriptRun{c: c, program: &f.program, function: f}, int(count))
 }
 
 // prepareFunction is prepare for a function.
 func (r *scriptRun) prepareFunction(what *script.Run) (*script.State, error) {
 	c, l := r.c, r.function.library
 	what.Library, what.Function = l.number, r.function.place
-	switch l.keeps {
-	case script.KeepsVariables:
-		if err := c.RequireAlone(); err != nil {
-			return nil, err
-		}
-	case script.KeepsTables:
-		if err := c.LockKey(c.Engine.Store.Libraries(), []byte(l.name)); err != nil {
+	if l.pinned {
+		if err := l.take(c); err != nil {
 			return nil, err
 		}
 	}
@@ -158,7 +150,34 @@ func (r *scriptRun) prepareFunction(what *script.Run) (*script.State, error) {
 	if errors.Is(err, script.ErrLoadLate) {
 		return nil, c.Offload()
 	}
+	if err == nil && l.pinned && !c.Alone() {
+		err = r.prepareTakingBack(state)
+	}
 	return state, err
+}
+
+// take keeps others from running functions of a library that is pinned. Within EXEC, what was done may be taken back when the function has
+// ended, unless nothing else runs.
+func (l *library) take(c *Invocation) error {
+	if c.Nested() || l.alone.Load() {
+		return c.RequireAlone()
+	}
+	return c.LockKey(c.Engine.Store.Libraries(), []byte(l.name))
+}
+
+// prepareTakingBack has what a library keeps taken back with the run. What can't be, mustn't: then the function runs alone.
+func (r *scriptRun) prepareTakingBack(state *script.State) error {
+	c, l := r.c, r.function.library
+	if !state.Snapshot(l.number, r.function.place) {
+		l.alone.Store(true)
+		return c.RequireAlone()
+	}
+	c.WhenTakenBack(func() {
+		if !state.Restore() {
+			keptBy(c.Engine).functions.drop(l)
+		}
+	})
+	return nil
 }
 
 func cmdFunctionLoad(c *Invocation) error {

@@ -40,10 +40,11 @@ type library struct {
 	source    []byte
 	body      []byte // of it, behind the first line
 	functions []*function
-	keeps     script.Keeps // the most that any of its functions does
 
-	own  atomic.Pointer[script.State] // of a library that is pinned, once it has run
-	used atomic.Int64                 // by own
+	pinned bool                         // a function keeps something from one run to the next: the library is loaded once, not in each interpreter
+	own    atomic.Pointer[script.State] // of a library that is pinned, once it has run
+	used   atomic.Int64                 // by own
+	alone  atomic.Bool                  // there is too much of what it keeps to be taken back
 }
 
 // function is a function of a library.
@@ -137,9 +138,6 @@ func newLibraries(list []*library) *libraries {
 	return l
 }
 
-// pinned reports whether the library keeps something from one run to the next: it is loaded once, and not in each interpreter.
-func (l *library) pinned() bool { return l.keeps != script.KeepsNothing }
-
 // stripe is the lock of a library that is pinned.
 func (l *library) stripe(c *Invocation) uint32 {
 	store := c.Engine.Store
@@ -194,7 +192,7 @@ func (f *functions) tryOut(l *library, o loading) error {
 		flags := scriptFlags{declared: true, noWrites: r.Flags&script.NoWrites != 0, allowStale: r.Flags&script.AllowStale != 0}
 		l.functions = append(l.functions, &function{program: program{name: r.Name, flags: flags}, library: l, place: place,
 			description: r.Description, described: r.Described, all: r.Flags})
-		l.keeps = max(l.keeps, r.Keeps)
+		l.pinned = l.pinned || r.Keeps
 	}
 	return nil
 }
@@ -216,6 +214,9 @@ type loadingHost struct {
 	log func(level int, message string)
 }
 
+func (loadingHost) Room(bytes, words int) ([]byte, [][]byte) {
+	return make([]byte, bytes), make([][]byte, words)
+}
 func (loadingHost) Call([][]byte, int) ([]byte, bool) { return nil, false }
 func (loadingHost) May([][]byte) (may, known bool)    { return false, false }
 
@@ -244,7 +245,7 @@ func (f *functions) ready(l *library, within time.Duration) (*script.State, erro
 			return nil, loadError(err)
 		}
 	}
-	if l.pinned() {
+	if l.pinned {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.pinned[l] = state
@@ -254,18 +255,29 @@ func (f *functions) ready(l *library, within time.Duration) (*script.State, erro
 }
 
 func (f *functions) interpreter(l *library) (*script.State, error) {
-	if l.pinned() {
+	if l.pinned {
 		return script.Open(f.options)
 	}
 	return f.pool.Get()
 }
 
 func (f *functions) giveUp(l *library, state *script.State) {
-	if l.pinned() {
+	if l.pinned {
 		state.Close()
 		return
 	}
 	f.pool.Put(state)
+}
+
+// drop has a library that is pinned be loaded anew when it runs next.
+func (f *functions) drop(l *library) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if state := f.pinned[l]; state != nil {
+		l.own.Store(nil)
+		state.Close()
+		delete(f.pinned, l)
+	}
 }
 
 // publish makes libraries the ones that everybody sees. Nothing else runs.

@@ -129,7 +129,7 @@ func cmdGeoDist(c *Invocation) error {
 		}
 		ends[i] = p
 	}
-	replyDistance(c, geo.Distance(ends[0], ends[1])/unit)
+	c.Reply.Bulk(appendDistance(nil, geo.Distance(ends[0], ends[1])/unit))
 	return nil
 }
 
@@ -142,21 +142,25 @@ func placeOf(z *storage.ZSet, member []byte) (p geo.Point, found bool, err error
 	return geo.PointOf(score), true, nil
 }
 
-// replyDistance writes a distance with four places behind the point.
-func replyDistance(c *Invocation, distance float64) {
+// appendDistance writes a distance with four places behind the point.
+func appendDistance(dst []byte, distance float64) []byte {
 	const one = 10_000
 	n := int64(math.RoundToEven(distance * one))
-	var buffer [32]byte
-	text := append(strconv.AppendInt(buffer[:0], n/one, 10), '.')
-	places := strconv.AppendInt(text, one+n%one, 10) // with a digit too many where the point is to be
-	c.Reply.Bulk(append(text, places[len(text)+1:]...))
+	dst = strconv.AppendInt(dst, n/one, 10)
+	point := len(dst)
+	dst = strconv.AppendInt(dst, one+n%one, 10) // with a digit too many where the point is to be
+	dst[point] = '.'
+	return dst
 }
 
-func replyPoint(c *Invocation, p geo.Point) {
-	var buffer [32]byte
+// replyPoint uses scratch memory, and returns it.
+func replyPoint(c *Invocation, p geo.Point, scratch []byte) []byte {
 	c.Reply.Array(2)
-	c.Reply.DoubleText(number.AppendDecimal(buffer[:0], p.Longitude))
-	c.Reply.DoubleText(number.AppendDecimal(buffer[:0], p.Latitude))
+	scratch = number.AppendDecimal(scratch[:0], p.Longitude)
+	c.Reply.DoubleText(scratch)
+	scratch = number.AppendDecimal(scratch[:0], p.Latitude)
+	c.Reply.DoubleText(scratch)
+	return scratch
 }
 
 func cmdGeoHash(c *Invocation) error {
@@ -168,7 +172,8 @@ func cmdGeoHash(c *Invocation) error {
 }
 
 func cmdGeoPos(c *Invocation) error {
-	return replyPlaces(c, c.Reply.NullArray, func(p geo.Point) { replyPoint(c, p) })
+	var text []byte
+	return replyPlaces(c, c.Reply.NullArray, func(p geo.Point) { text = replyPoint(c, p, text) })
 }
 
 // replyPlaces replies with something for each member that is named, or is missing.

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/binary"
 	"math"
+	"sync"
 
 	"kedis/internal/keyevent"
 	"kedis/internal/number"
@@ -33,7 +34,7 @@ func geoSearchCommands() []Command {
 	read := func(name string, form geoForm, arity int, since, syntax, summary string) Command {
 		return Command{Name: name, Arity: arity, Flags: ReadOnly, Categories: CategoryGeo, Keys: []KeySpec{oneKey(1, RO|Access)},
 			Group: "geo", Since: since, Complexity: complexity, Syntax: syntax, Summary: summary,
-			Run: func(c *Invocation) error { return searchPlaces(c, &geoSearch{form: form}) }}
+			Run: func(c *Invocation) error { return searchPlaces(c, geoQuery{form: form}) }}
 	}
 	storing := func(name string, form geoForm, arity int, syntax, summary string) Command {
 		options := optionsBehind(form)
@@ -43,7 +44,7 @@ func geoSearchCommands() []Command {
 		return Command{Name: name, Arity: arity, Flags: Write | DenyOOM | MovableKeys, Categories: CategoryGeo,
 			Keys: []KeySpec{oneKey(1, RO|Access), target, distances}, GetKeys: geoKeys(options), Adapt: geoFlags(options),
 			Group: "geo", Since: "3.2.0", Complexity: complexity, Syntax: syntax, Summary: summary,
-			Run: func(c *Invocation) error { return searchPlaces(c, &geoSearch{form: form, mayStore: true}) }}
+			Run: func(c *Invocation) error { return searchPlaces(c, geoQuery{form: form, mayStore: true}) }}
 	}
 	const circle = "key longitude latitude radius" + unit + answered + some + order
 	const circleOfMember = "key member radius" + unit + answered + some + order
@@ -54,7 +55,7 @@ func geoSearchCommands() []Command {
 			Syntax:  "destination source" + shape + order + some + " [STOREDIST]",
 			Summary: "Stores the places within a circle or a box in another key.",
 			Run: func(c *Invocation) error {
-				return searchPlaces(c, &geoSearch{form: anyStored, stores: true, store: c.Args[1]})
+				return searchPlaces(c, geoQuery{form: anyStored, stores: true, store: c.Args[1]})
 			}},
 		storing("georadius", aroundPoint, -6, circle+store, "Returns or stores the places within a circle."),
 		read("georadius_ro", aroundPoint, -6, "3.2.10", circle, "Returns the places within a circle."),
@@ -98,8 +99,36 @@ func geoFlags(options int) func(flags Flags, args [][]byte) Flags {
 	}
 }
 
-// geoSearch is what was asked for.
+// geoSearch is a search, with what it has found so far.
 type geoSearch struct {
+	geoQuery
+	found   sortorder.Elements
+	element []byte // that is found
+	text    []byte // of a number
+	visit   storage.VisitPlace
+}
+
+// geoSearches lends searches, whose memory is used again.
+type geoSearches struct{ pool sync.Pool }
+
+func (s *geoSearches) borrow(query geoQuery) *geoSearch {
+	q, ok := s.pool.Get().(*geoSearch)
+	if !ok {
+		q = &geoSearch{}
+		q.visit = q.add
+	}
+	q.geoQuery = query
+	return q
+}
+
+func (s *geoSearches) giveBack(q *geoSearch) {
+	q.geoQuery = geoQuery{}
+	q.found.Reset()
+	s.pool.Put(q)
+}
+
+// geoQuery is what was asked for.
+type geoQuery struct {
 	form     geoForm
 	mayStore bool
 
@@ -116,7 +145,10 @@ type geoSearch struct {
 	storeDistance                     bool   // as scores
 }
 
-func searchPlaces(c *Invocation, q *geoSearch) error {
+func searchPlaces(c *Invocation, query geoQuery) error {
+	searches := &keptBy(c.Engine).places
+	q := searches.borrow(query)
+	defer searches.giveBack(q)
 	source := 1
 	if q.form == anyStored {
 		source = 2
@@ -128,16 +160,15 @@ func searchPlaces(c *Invocation, q *geoSearch) error {
 	if err := q.parse(c.Args, &z); err != nil {
 		return err
 	}
-	found := &sortorder.Elements{}
 	if z.Exists() {
-		if err := q.find(&z, found); err != nil {
+		if err := q.find(&z); err != nil {
 			return err
 		}
 	}
 	if q.stores {
-		return q.storeFound(c, found)
+		return q.storeFound(c)
 	}
-	q.replyFound(c, found)
+	q.replyFound(c)
 	return nil
 }
 
@@ -303,17 +334,11 @@ func foundScore(element []byte) float64 {
 }
 
 // find gathers the places within the shape, as many as are asked for, in their order.
-func (q *geoSearch) find(z *storage.ZSet, found *sortorder.Elements) error {
-	var element []byte
-	err := z.Within(&q.shape, func(member []byte, score, meters float64) bool {
-		element = binary.BigEndian.AppendUint64(element[:0], math.Float64bits(score))
-		found.Add(append(element, member...))
-		found.SetNumber(found.Len()-1, meters)
-		return !q.any || int64(found.Len()) < q.count
-	})
-	if err != nil {
+func (q *geoSearch) find(z *storage.ZSet) error {
+	if err := z.Within(&q.shape, q.visit); err != nil {
 		return err
 	}
+	found := &q.found
 	first, limit := 0, found.Len()
 	if q.count > 0 {
 		limit = int(min(q.count, int64(limit)))
@@ -326,8 +351,16 @@ func (q *geoSearch) find(z *storage.ZSet, found *sortorder.Elements) error {
 	return nil
 }
 
-func (q *geoSearch) replyFound(c *Invocation, found *sortorder.Elements) {
-	parts := 1
+// add takes a place. It returns false when there are enough.
+func (q *geoSearch) add(member []byte, score, meters float64) bool {
+	q.element = append(binary.BigEndian.AppendUint64(q.element[:0], math.Float64bits(score)), member...)
+	q.found.Add(q.element)
+	q.found.SetNumber(q.found.Len()-1, meters)
+	return !q.any || int64(q.found.Len()) < q.count
+}
+
+func (q *geoSearch) replyFound(c *Invocation) {
+	found, parts := &q.found, 1
 	for _, with := range []bool{q.withDistance, q.withHash, q.withPoint} {
 		if with {
 			parts++
@@ -342,28 +375,22 @@ func (q *geoSearch) replyFound(c *Invocation, found *sortorder.Elements) {
 		}
 		c.Reply.Bulk(element[scoreBytes:])
 		if q.withDistance {
-			replyDistance(c, found.Number(i)/q.shape.Unit)
+			q.text = appendDistance(q.text[:0], found.Number(i)/q.shape.Unit)
+			c.Reply.Bulk(q.text)
 		}
 		if q.withHash {
 			c.Reply.Integer(int64(foundScore(element)))
 		}
 		if q.withPoint {
-			replyPoint(c, geo.PointOf(foundScore(element)))
+			q.text = replyPoint(c, geo.PointOf(foundScore(element)), q.text)
 		}
 	}
 }
 
 // storeFound stores what was found, with its scores or its distances. It is repeated as the sorted set that came out: another server's
 // distances could be others in the last bit.
-func (q *geoSearch) storeFound(c *Invocation, found *sortorder.Elements) error {
-	old, err := c.DB.Lookup(q.store)
-	if err != nil {
-		return err
-	}
-	c.NoEffect()
-	if old.Exists {
-		c.Effect(wordDel, q.store)
-	}
+func (q *geoSearch) storeFound(c *Invocation) error {
+	found := &q.found
 	longest := 0
 	members := &sortorder.Elements{}
 	for i := range found.Len() {
@@ -377,12 +404,28 @@ func (q *geoSearch) storeFound(c *Invocation, found *sortorder.Elements) error {
 		members.Add(element[scoreBytes:])
 		members.SetNumber(i, score)
 	}
-	repeatMembers(c, q.store, members)
+	if err := repeatStored(c, q.store, members); err != nil {
+		return err
+	}
 	event := keyevent.GeoRadiusStore
 	if q.form == anyStored {
 		event = keyevent.GeoSearchStore
 	}
 	return storeScored(c, event, q.store, members, longest)
+}
+
+// repeatStored leaves effects that make a key a sorted set, whatever it held; the members' numbers are their scores.
+func repeatStored(c *Invocation, key []byte, members *sortorder.Elements) error {
+	old, err := c.DB.Lookup(key)
+	if err != nil {
+		return err
+	}
+	c.NoEffect()
+	if old.Exists {
+		c.Effect(wordDel, key)
+	}
+	repeatMembers(c, key, members)
+	return nil
 }
 
 // membersPerEffect is how many members one effect adds.

@@ -45,7 +45,7 @@ func hashExpiryCommands() []Command {
 			Syntax: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]" + fields},
 		{Name: "hsetex", Arity: -6, Flags: Write | DenyOOM | Fast, Categories: CategoryHash, Keys: []KeySpec{oneKey(1, RW|Update)}, Group: "hash", Since: "8.0.0",
 			Complexity: each, Summary: "Sets fields of a hash, and perhaps when they expire.", Run: cmdHSetEx,
-			Syntax: "key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]" +
+			Syntax: "key [NX | XX] [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]" +
 				" FIELDS numfields field value [field value ...]"},
 	}
 }
@@ -408,8 +408,9 @@ func cmdHGetEx(c *Invocation) error {
 
 // setFieldsOptions are HSETEX's.
 type setFieldsOptions struct {
-	ifNone, ifAll bool
-	expires, keep bool
+	ifKey, ifNoKey bool // Valkey's XX and NX
+	ifNone, ifAll  bool
+	expires, keep  bool
 	expireMs      int64
 	pairs         [][]byte
 }
@@ -431,6 +432,12 @@ func (o *setFieldsOptions) parse(c *Invocation) error {
 			o.ifAll = true
 		case a.flag("FNX"):
 			o.ifNone = true
+		case !o.ifKey && a.flag("NX"):
+			o.ifNoKey = true
+		case !o.ifNoKey && a.flag("XX"):
+			o.ifKey = true
+		case equalFold(a.words[0], "NX") || equalFold(a.words[0], "XX"):
+			a.fail(ErrSyntax)
 		default:
 			if o.expireMs, o.expires = expiryOption(c, &a); !o.expires {
 				a.fail(Errorf("ERR unknown argument: %s", a.words[0]))
@@ -514,8 +521,11 @@ func cmdHSetEx(c *Invocation) error {
 	return h.Save(keyevent.HSet)
 }
 
-// allowed tells whether none of the fields is there, or all of them are, if that was asked for.
+// allowed tells whether the hash is there, or not, and none of the fields, or all of them, if that was asked for.
 func (o *setFieldsOptions) allowed(h *storage.Hash) (bool, error) {
+	if o.ifKey && !h.Exists() || o.ifNoKey && h.Exists() {
+		return false, nil
+	}
 	if !o.ifNone && !o.ifAll {
 		return true, nil
 	}

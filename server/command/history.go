@@ -25,6 +25,7 @@ func histories() map[string]execute.History {
 	counted := added("6.2.0", "Takes a count.")
 	fractions := added("6.0.0", "Takes a timeout with a fraction.")
 	restored := added("3.0.0", "Takes REPLACE.", "5.0.0", "Takes ABSTTL.", "5.0.0", "Takes IDLETIME and FREQ.")
+	counts := added("8.8.0", "Takes COUNT.")
 	system := execute.History{System: true}
 	return map[string]execute.History{
 		"debug": system, "pfdebug": system, "pfselftest": system, "replconf": system,
@@ -33,6 +34,7 @@ func histories() map[string]execute.History {
 		"auth":       added("6.0.0", "Takes a user name."),
 		"bgsave":     added("3.2.2", "Takes SCHEDULE."),
 		"bitcount":   added("7.0.0", "Takes BYTE and BIT."),
+		"bitop":      added("8.2.0", "Takes DIFF, DIFF1, ANDOR and ONE."),
 		"bitpos":     added("7.0.0", "Takes BYTE and BIT."),
 		"blpop":      fractions,
 		"brpop":      fractions,
@@ -102,13 +104,15 @@ func histories() map[string]execute.History {
 
 		"xadd": added("6.2.0", "Takes NOMKSTREAM, MINID and LIMIT.", "7.0.0", "Takes ids whose sequence number is to be given.",
 			"8.2.0", "Takes KEEPREF, DELREF and ACKED."),
-		"xautoclaim":      added("7.0.0", "Tells which entries are gone, and no longer pending."),
-		"xpending":        added("6.2.0", "Takes IDLE, and ids that are left out."),
-		"xrange":          added("6.2.0", "Takes ids that are left out."),
-		"xread":           added("7.4.0", "Takes + for the last entry."),
-		"xreadgroup":      added("8.4.0", "Takes CLAIM."),
-		"xrevrange":       added("6.2.0", "Takes ids that are left out."),
-		"xsetid":          added("7.0.0", "Takes ENTRIESADDED and MAXDELETEDID."),
+		"xautoclaim": added("7.0.0", "Tells which entries are gone, and no longer pending."),
+		"xpending":   added("6.2.0", "Takes IDLE, and ids that are left out."),
+		"xrange":     added("6.2.0", "Takes ids that are left out."),
+		"xread":      added("7.4.0", "Takes + for the last entry."),
+		"xreadgroup": added("8.4.0", "Takes CLAIM."),
+		"xrevrange":  added("6.2.0", "Takes ids that are left out."),
+		"xsetid":     added("7.0.0", "Takes ENTRIESADDED and MAXDELETEDID."),
+		"hsetex":     added("9.0.0", "Takes NX and XX, in Valkey."),
+		"zinter":     counts, "zinterstore": counts, "zunion": counts, "zunionstore": counts,
 		"xtrim":           added("6.2.0", "Takes MINID and LIMIT.", "8.2.0", "Takes KEEPREF, DELREF and ACKED."),
 		"xgroup|create":   added("7.0.0", "Takes ENTRIESREAD."),
 		"xgroup|setid":    added("7.0.0", "Takes ENTRIESREAD."),

@@ -112,8 +112,7 @@ func runScript(c *Invocation, byText bool) error {
 	} else if known = s.find(c.Args[1]); known == nil {
 		return errNoScript
 	}
-	r := scriptRun{c: c, program: &known.program, script: known}
-	return r.run(int(count))
+	return s.run(scriptRun{c: c, program: &known.program, script: known}, int(count))
 }
 
 func checkKeyCount(c *Invocation, count int64) error {

@@ -18,6 +18,7 @@ type scripts struct {
 	pool    *script.Pool
 	running longScripts
 	marked  atomic.Bool // some script was found to be long, or to need whole databases
+	runs    sync.Pool   // of scriptRun, which are over
 
 	mu    sync.Mutex
 	known map[string]*knownScript
@@ -143,7 +144,7 @@ func (s *scripts) prepare(sha string, text []byte) (*knownScript, error) {
 		return nil, err
 	}
 	defer s.pool.Put(state)
-	if err := state.Compile(sha, known.text); err != nil {
+	if _, err := state.Compile(sha, known.text); err != nil {
 		var wrong script.CompileError
 		if errors.As(err, &wrong) {
 			return nil, compileError(err)
@@ -199,7 +200,7 @@ func parseShebang(text string) (flags scriptFlags, body string, err error) {
 			return flags, "", Errorf("ERR Unknown lua shebang option: %s", word)
 		}
 		for name := range strings.SplitSeq(names, ",") {
-			if !knownFlags[name] && name != "" {
+			if !knownFlags[name] && names != "" {
 				return flags, "", Errorf("ERR Unexpected flag in script shebang: %s", name)
 			}
 			flags.noWrites = flags.noWrites || name == "no-writes"

@@ -34,35 +34,46 @@ type scriptRun struct {
 	script   *knownScript // one of these
 	function *function
 	readOnly bool
-	reply    *resp.Writer
+	reply    resp.Writer
 	err      error // what has ended the run
 	long     *longScript
 }
 
-// admit refuses a program that says more of itself than it may do now.
+// admit refuses a program that may do more than can be done now, in Redis's order. One that doesn't say what it may do is refused what it
+// does.
 func (r *scriptRun) admit() error {
-	flags := &r.program.flags
-	readOnly := r.c.Command.Flags&ReadOnly != 0
+	c, flags := r.c, &r.program.flags
+	readOnly := c.Command.Flags&ReadOnly != 0
 	r.readOnly = readOnly || flags.noWrites
-	if !flags.declared {
+	if c.Applying() {
 		return nil
 	}
-	if !flags.allowStale && r.c.Stale() {
-		return Error("MASTERDOWN Link with MASTER is down, replica-serve-stale-data is set to 'no' and 'allow-stale' flag is not set on the script.")
+	writes := flags.declared && !flags.noWrites
+	if writes {
+		if err := r.admitWrites(); err != nil {
+			return err
+		}
 	}
-	if flags.noWrites || r.c.Applying() {
-		return nil
+	if c.Stale() && !flags.allowStale {
+		return execute.ErrStale
 	}
-	switch {
-	case r.c.Engine.IsReplica():
-		return Error("READONLY You can not run script with write flag on readonly replica.")
-	case readOnly:
+	if writes && readOnly {
 		return Error("ERR Can not execute a script with write flag using *_ro command.")
 	}
+	return nil
+}
+
+func (r *scriptRun) admitWrites() error {
 	if err := r.c.Writable(); err != nil {
 		return Errorf("MISCONF Errors writing to the log: %v", err)
 	}
-	return r.c.EnoughReplicas()
+	if err := r.c.EnoughReplicas(); err != nil {
+		return err
+	}
+	if r.c.Engine.IsReplica() {
+		return execute.ErrReadOnly
+	}
+	return nil
 }
 
 const (
@@ -72,12 +83,27 @@ const (
 	shortScript = time.Millisecond
 )
 
+// run runs what a run says, in memory that was used before.
+func (s *scripts) run(what scriptRun, keys int) error {
+	r, ok := s.runs.Get().(*scriptRun)
+	if !ok {
+		r = &scriptRun{}
+	}
+	what.reply = r.reply
+	*r = what
+	err := r.run(keys)
+	*r = scriptRun{reply: r.reply}
+	r.reply.Reset()
+	s.runs.Put(r)
+	return err
+}
+
 // run runs the program with the request's words, of which some are keys.
 func (r *scriptRun) run(keys int) error {
 	if err := r.admit(); err != nil {
 		return err
 	}
-	c, s := r.c, &keptBy(r.c.Engine).scripts
+	c := r.c
 	what := script.Run{Keys: c.Args[3 : 3+keys], Arguments: c.Args[3+keys:], Protocol: c.Reply.Protocol()}
 	state, err := r.prepare(&what)
 	if err != nil {
@@ -85,22 +111,32 @@ func (r *scriptRun) run(keys int) error {
 	}
 	defer r.giveBack(state)
 	database := c.Session.Database
-	r.reply = resp.NewWriter(2)
+	var result script.Result
 	if c.OnReactor() {
 		what.Within = scriptTime
+		result = state.Run(r, &what)
 	} else {
-		r.long = s.running.enter(state, r)
-		defer s.running.leave(r.long)
-	}
-	began := time.Now()
-	result := state.Run(r, &what)
-	if !c.OnReactor() && time.Since(began) < shortScript {
-		r.program.long.Store(false)
+		result = r.runLong(state, &what)
 	}
 	c.NoEffect()
 	c.Session.SetDatabase(database)
 	return r.conclude(&result)
 }
+
+// runLong runs the program on a worker, where it can be killed.
+func (r *scriptRun) runLong(state *script.State, what *script.Run) script.Result {
+	running := &keptBy(r.c.Engine).scripts.running
+	r.long = running.enter(state, r)
+	defer running.leave(r.long)
+	result := state.Run(r, what)
+	if time.Since(r.long.began) < shortScript {
+		r.program.long.Store(false)
+	}
+	return result
+}
+
+// Room returns memory for a request.
+func (r *scriptRun) Room(bytes, words int) ([]byte, [][]byte) { return r.c.Room(bytes, words) }
 
 // prepare returns an interpreter that is ready to run the program, and says what it is to run.
 func (r *scriptRun) prepare(what *script.Run) (*script.State, error) {
@@ -111,8 +147,7 @@ func (r *scriptRun) prepare(what *script.Run) (*script.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	what.SHA = r.script.name
-	if err := state.Compile(r.script.name, r.script.text); err != nil {
+	if what.Script, err = state.Compile(r.script.name, r.script.text); err != nil {
 		r.giveBack(state)
 		return nil, compileError(err)
 	}
@@ -120,19 +155,21 @@ func (r *scriptRun) prepare(what *script.Run) (*script.State, error) {
 }
 
 func (r *scriptRun) giveBack(state *script.State) {
-	if r.function != nil && r.function.library.pinned() {
+	if r.function != nil && r.function.library.pinned {
 		r.function.library.used.Store(state.Used())
 		return
 	}
 	keptBy(r.c.Engine).scripts.pool.Put(state)
 }
 
-func (r *scriptRun) killed(line int) error {
-	source := "@user_script"
-	if r.function != nil {
-		source = "@user_function"
+func (r *scriptRun) killed(source string, line int) error {
+	if source == "" {
+		source = "@user_script"
+		if r.function != nil {
+			source = "@user_function"
+		}
 	}
-	return Errorf("ERR Script killed by user with SCRIPT KILL... script: %s, on %s:%d.", r.program.name, source, line)
+	return Errorf("ERR Script killed by user with SCRIPT KILL... script: %s, on %s:%d.", r.program.name, source, max(line, 1))
 }
 
 // mark notes what was found out of the program, for when it runs again.
@@ -151,7 +188,7 @@ func (r *scriptRun) conclude(result *script.Result) error {
 		r.mark(&r.program.long)
 		return c.Offload()
 	case script.Killed:
-		c.Fail(r.killed(max(result.Line, 1)))
+		c.Fail(r.killed(result.Source, result.Line))
 	case script.Failed:
 		text := string(result.Output) + " script: " + r.program.name
 		if result.Source != "" {
@@ -181,7 +218,7 @@ func (r *scriptRun) Call(words [][]byte, protocol int) (reply []byte, ok bool) {
 		r.reply.Error("ERR Script killed by user with SCRIPT KILL...") // the interpreter ends it in a moment
 		return r.reply.Bytes(), true
 	}
-	if r.err = r.c.Call(request, r.reply); r.err != nil {
+	if r.err = r.c.Call(request, &r.reply); r.err != nil {
 		if r.c.NeedsEverything() {
 			r.mark(&r.program.whole)
 		}
@@ -204,6 +241,8 @@ func (r *scriptRun) refusal(request *Request) error {
 		return Error("ERR Wrong number of args calling Redis command from script")
 	case command.Flags&(NoScript|NoBatch) != 0:
 		return Error("ERR This Redis command is not allowed from script")
+	case command.Flags&Stale == 0 && r.c.Stale():
+		return Error("ERR Can not execute the command on a stale replica")
 	}
 	if err := r.c.PermitCall(request); err != nil {
 		return err
@@ -217,7 +256,7 @@ func (r *scriptRun) refusal(request *Request) error {
 // May reports whether the user may run a request.
 func (r *scriptRun) May(words [][]byte) (may, known bool) {
 	request := r.c.Inner(words)
-	known = request.Command != nil && request.Command.Run != nil && request.Command.Accepts(len(words))
+	known = request.Command != nil
 	return known && r.c.MayCall(request), known
 }
 

@@ -94,6 +94,7 @@ func stringWrites() []Command {
 			Keys: []KeySpec{oneKey(1, RW|Access|Update)}, Run: cmdIncrByFloat,
 			Group: "string", Since: "2.6.0", Complexity: "O(1)", Syntax: "key increment:double",
 			Summary: "Adds a number, which may have a fraction, to a string that is a number."},
+		incrementExCommand(),
 	}...)
 }
 

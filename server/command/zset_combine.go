@@ -23,7 +23,7 @@ const (
 
 func zsetCombineCommands() []Command {
 	complexity := "O(N) + O(M*log(M)), N being the number of members of all sets and M of those of the result"
-	weights := " [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]"
+	weights := " [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]"
 	reply := func(name, since, syntax, summary string, how combination) Command {
 		return Command{Name: name, Arity: -3, Flags: ReadOnly | MovableKeys, Categories: CategorySortedSet,
 			Keys: []KeySpec{countedKeys(1, RO|Access)}, Group: "sorted-set", Since: since, Complexity: complexity,
@@ -63,6 +63,7 @@ type combined struct {
 type source struct {
 	storage.Scored
 	weight float64
+	counts bool // each score counts as one
 }
 
 // parse reads a number of keys, the keys, and the options that this command has.
@@ -81,7 +82,7 @@ func (q *combined) parse(c *Invocation, words [][]byte, storing, counting bool) 
 		if err != nil {
 			return err
 		}
-		q.sources = append(q.sources, source{s, 1})
+		q.sources = append(q.sources, source{Scored: s, weight: 1})
 	}
 	q.aggregate = sumScores
 	a := arguments{words: words[1+count:]}
@@ -115,15 +116,21 @@ func (q *combined) parseWeights(a *arguments) {
 }
 
 func (q *combined) parseAggregate(a *arguments) {
+	counts := false
 	switch {
 	case a.flag("SUM"):
 		q.aggregate = sumScores
+	case a.flag("COUNT"):
+		q.aggregate, counts = sumScores, true
 	case a.flag("MIN"):
 		q.aggregate = lowerScore
 	case a.flag("MAX"):
 		q.aggregate = higherScore
 	default:
 		a.fail(ErrSyntax)
+	}
+	for i := range q.sources {
+		q.sources[i].counts = counts
 	}
 }
 
@@ -150,8 +157,16 @@ func higherScore(a, b float64) float64 {
 	return a
 }
 
+// product is a score with the weight of its set.
+func (s *source) product(score float64) float64 {
+	if s.counts {
+		return s.weight
+	}
+	return score * s.weight
+}
+
 func (s *source) weighted(score float64) float64 {
-	if score *= s.weight; !math.IsNaN(score) {
+	if score = s.product(score); !math.IsNaN(score) {
 		return score
 	}
 	return 0
@@ -221,7 +236,7 @@ func (q *combined) intersection() (*sortorder.Elements, error) {
 				return 0, false, err
 			}
 			// Here what is not a number makes the whole sum so, and that is 0, as in Redis.
-			score = q.aggregate(score, other*q.sources[i].weight)
+			score = q.aggregate(score, q.sources[i].product(other))
 		}
 		return score, true, nil
 	})
@@ -288,6 +303,11 @@ func storeCombination(c *Invocation, how combination) error {
 	members, err := q.result()
 	if err != nil {
 		return err
+	}
+	if q.sources[0].counts { // not all replicas know how
+		if err := repeatStored(c, c.Args[1], members); err != nil {
+			return err
+		}
 	}
 	longest := 0
 	for i := range members.Len() {

@@ -241,7 +241,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 	now := b.clock.unixMs(start)
 	c.Session.noteActive(now)
 	state := c.Session.State
-	b.running.underway, b.running.replaced = true, b.running.replaced[:0]
+	b.running.underway, b.running.undo, b.running.replaced = true, nil, b.running.replaced[:0]
 	b.running.began, b.running.turnedUp = start, b.running.turnedUp[:0]
 	err := b.call(c, now)
 	b.noteWriter(c.Session, &c.before.txn)

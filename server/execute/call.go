@@ -14,8 +14,7 @@ import (
 // Add takes up what a request needs, as its words say it.
 func (p *Plan) Add(r *Request) { p.add(r) }
 
-// Inner makes a request of words, to be run with Call. There is one at a time, and the words are the caller's to keep until the outermost
-// request has run.
+// Inner makes a request of words in memory of Room, to be run with Call. There is one at a time.
 func (c *Invocation) Inner(words [][]byte) *Request {
 	b := c.batch
 	r := &b.running.inner

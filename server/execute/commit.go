@@ -66,7 +66,10 @@ func (b *Batch) Has(s *Session) bool { return s.member != 0 }
 func (b *Batch) Undo(err error) { b.members.undo(err) }
 
 // Clear forgets the members, so that a new batch can begin.
-func (b *Batch) Clear() { b.members.clear() }
+func (b *Batch) Clear() {
+	b.members.clear()
+	b.running.room.reset()
+}
 
 // Abandon takes back what a command that panicked has done.
 func (b *Batch) Abandon() {

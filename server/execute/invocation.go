@@ -52,7 +52,14 @@ func (c *Invocation) takeBack() {
 	c.Txn.Rollback(&c.before.txn)
 	c.Reply.Rewind(c.before.reply)
 	c.batch.running.outbox.rewind(c.before.outbox)
+	if undo := c.batch.running.undo; c.level == 0 && undo != nil {
+		c.batch.running.undo = nil
+		undo()
+	}
 }
+
+// WhenTakenBack has f called when the outermost request, which this is, is taken back.
+func (c *Invocation) WhenTakenBack(f func()) { c.batch.running.undo = f }
 
 // Effect says how the command is to be repeated elsewhere, instead of as it was given. It may be
 // called several times; all or none are repeated.
@@ -148,10 +155,11 @@ func (c *Invocation) Invoke(r *Request, reply *resp.Writer) error {
 type running struct {
 	stack    []*Invocation // the outermost first, and memory for more
 	outbox   outbox
-	underway bool // the outermost runs
-	counting bool // it is to be run again, to count on
-	sealed   bool // by a NoBatch command: nothing joins it
-	marked   int  // the key events whose watchers were told
+	undo     func() // takes back what the outermost has done outside of the transaction
+	underway bool   // the outermost runs
+	counting bool   // it is to be run again, to count on
+	sealed   bool   // by a NoBatch command: nothing joins it
+	marked   int    // the key events whose watchers were told
 	loops    []change
 
 	serving  serving
@@ -162,6 +170,7 @@ type running struct {
 	began    int64    // when the outermost began, as the engine's clock says
 	inner    Request  // the one that Call runs; see Inner
 	plan     Plan     // of it
+	room     room     // for its words
 	turnedUp []uint32 // locks that the outermost has turned out to need, and got
 }
 

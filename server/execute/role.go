@@ -164,6 +164,9 @@ func (b *Batch) enoughReplicas() error {
 // ErrReadOnly refuses writes on a replica.
 const ErrReadOnly = Error("READONLY You can't write against a read only replica.")
 
+// ErrStale refuses commands that show data which may be old.
+const ErrStale = Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
+
 func refuseWritesOnReplica(b *Batch, s *Session, r *Request) error {
 	if !b.engine.IsReplica() || b.repeat.applying || !writesNow(s, r.Command) {
 		return nil
@@ -180,5 +183,5 @@ func refuseStaleData(b *Batch, s *Session, r *Request) error {
 	if !b.engine.role.stale.Load() || b.repeat.applying || b.engine.Config.ReplicaServeStaleData.Get() {
 		return nil
 	}
-	return Error("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
+	return ErrStale
 }

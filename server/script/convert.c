@@ -150,24 +150,43 @@ static void add_line(struct writer *w, char kind, const char *text, size_t lengt
 	add(w->L, w->out, "\r\n", 2);
 }
 
+// add_header writes the line that begins a value: its kind, and a number.
+static void add_header(struct writer *w, char kind, long long n) {
+	char text[32], *end = text + sizeof text, *at = end;
+	unsigned long long rest = n < 0 ? 0 - (unsigned long long)n : (unsigned long long)n;
+	*--at = '\n';
+	*--at = '\r';
+	do
+		*--at = (char)('0' + rest % 10);
+	while ((rest /= 10) > 0);
+	if (n < 0)
+		*--at = '-';
+	*--at = kind;
+	add(w->L, w->out, at, (size_t)(end - at));
+}
+
 static void add_bulk(struct writer *w, const char *text, size_t length) {
-	add_format(w->L, w->out, "$%zu\r\n", length);
+	add_header(w, '$', (long long)length);
 	add(w->L, w->out, text, length);
 	add(w->L, w->out, "\r\n", 2);
 }
 
-static void add_null(struct writer *w) { add_format(w->L, w->out, "%s", w->client == 3 ? "_\r\n" : "$-1\r\n"); }
+static void add_null(struct writer *w) {
+	if (w->client == 3)
+		add(w->L, w->out, "_\r\n", 3);
+	else
+		add_header(w, '$', -1);
+}
 
 static void add_integer(struct writer *w, lua_Number n) {
-	long long whole = n >= -9223372036854775808.0 && n < 9223372036854775808.0 ? (long long)n : LLONG_MIN;
-	add_format(w->L, w->out, ":%lld\r\n", whole);
+	add_header(w, ':', n >= -9223372036854775808.0 && n < 9223372036854775808.0 ? (long long)n : LLONG_MIN);
 }
 
 static void add_boolean(struct writer *w, int v) {
 	if (w->script == 3)
 		add_format(w->L, w->out, w->client == 3 ? "#%c\r\n" : ":%c\r\n", w->client == 3 ? (v ? 't' : 'f') : (v ? '1' : '0'));
 	else if (v)
-		add_format(w->L, w->out, ":1\r\n");
+		add_header(w, ':', 1);
 	else
 		add_null(w);
 }
@@ -200,9 +219,9 @@ static void write_pairs(struct writer *w, int keys_only) {
 	for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
 		count++;
 	if (w->client == 3)
-		add_format(L, w->out, "%c%zu\r\n", keys_only ? '~' : '%', count);
+		add_header(w, keys_only ? '~' : '%', (long long)count);
 	else
-		add_format(L, w->out, "*%zu\r\n", keys_only ? count : 2 * count);
+		add_header(w, '*', (long long)(keys_only ? count : 2 * count));
 	for (lua_pushnil(L); lua_next(L, -2);) {
 		lua_pushvalue(L, -2);
 		write_value(w);
@@ -223,7 +242,7 @@ static void write_array(struct writer *w) {
 		if (last)
 			break;
 	}
-	add_format(L, w->out, "*%d\r\n", count);
+	add_header(w, '*', count);
 	for (int i = 1; i <= count; i++) {
 		lua_rawgeti(L, -1, i);
 		write_value(w);
@@ -246,7 +265,7 @@ static int write_verbatim(struct writer *w) {
 	size_t length;
 	const char *text = lua_tolstring(L, -3, &length);
 	if (w->client == 3) {
-		add_format(L, w->out, "=%zu\r\n%.3s:", length + 4, lua_tostring(L, -1));
+		add_format(L, w->out, "=%zu\r\n%-3.3s:", length + 4, lua_tostring(L, -1));
 		add(L, w->out, text, length);
 		add(L, w->out, "\r\n", 2);
 	} else {

@@ -111,11 +111,11 @@ func open(t *testing.T) *script.State {
 
 func run(t *testing.T, state *script.State, program string, within time.Duration) script.Result {
 	t.Helper()
-	sha := shaOf(program)
-	if err := state.Compile(sha, []byte(program)); err != nil {
+	compiled, err := state.Compile(shaOf(program), []byte(program))
+	if err != nil {
 		t.Fatalf("%s: %v", program, err)
 	}
-	return state.Run(noHost{}, &script.Run{SHA: sha, Protocol: 2, Within: within})
+	return state.Run(noHost{}, &script.Run{Script: compiled, Protocol: 2, Within: within})
 }
 
 func checkHonest(t *testing.T, state *script.State, after string) {

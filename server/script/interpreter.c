@@ -10,7 +10,7 @@
 enum { INSTRUCTIONS_PER_POLL = 10000 };
 
 // Where things stand on the stack of a state between two runs.
-enum { HANDLER = 1, RUNNER = 2, COMPILER = 3, LOADER = 4 };
+enum { HANDLER = 1, RUNNER, COMPILER, LOADER, TAKER, RESTORER };
 
 static void *allocate(void *user, void *block, size_t before, size_t after) {
 	struct interpreter *in = user;
@@ -34,10 +34,15 @@ struct interpreter *interpreter_of(lua_State *L) {
 	return user;
 }
 
-int64_t interpreter_now(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+// late looks at the thread's processor time: on a busy machine a run mustn't be late for what others do. That takes a system call, so the time
+// counts from the first look on.
+static int late(struct interpreter *in) {
+	struct timespec used;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	int64_t now = (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+	if (in->deadline == 0)
+		in->deadline = now + in->within;
+	return now > in->deadline;
 }
 
 int interpreter_reserve(struct interpreter *in, struct bytes *b, size_t more) {
@@ -59,11 +64,9 @@ static void release(struct interpreter *in, struct bytes *b) {
 	memset(b, 0, sizeof *b);
 }
 
-void add(lua_State *L, struct bytes *b, const void *data, size_t length) {
+void make_room(lua_State *L, struct bytes *b, size_t length) {
 	if (!interpreter_reserve(interpreter_of(L), b, length))
 		luaL_error(L, "not enough memory");
-	memcpy(b->data + b->length, data, length);
-	b->length += length;
 }
 
 void add_format(lua_State *L, struct bytes *b, const char *format, ...) {
@@ -101,7 +104,7 @@ void poll_run(lua_State *L) {
 	if (!in->ending) {
 		if (atomic_load_explicit(&in->kill, memory_order_relaxed))
 			in->ending = END_KILLED;
-		else if (in->deadline != 0 && interpreter_now() > in->deadline)
+		else if (in->within != 0 && late(in))
 			in->ending = END_LATE;
 		else
 			return;
@@ -160,15 +163,19 @@ static void push_registered(lua_State *L, const void *key) {
 	lua_rawget(L, LUA_REGISTRYINDEX);
 }
 
+// The upvalues of run, which it needs each time.
+enum { GLOBALS = 1, SEEN, KEYS, ARGV };
+
 // call_script calls a script, whose words are globals.
 static void call_script(lua_State *L, const struct run *r) {
-	push_registered(L, &seen_key);
+	lua_pushvalue(L, lua_upvalueindex(SEEN));
 	lua_replace(L, LUA_GLOBALSINDEX);
-	push_registered(L, &globals_key);
+	lua_pushvalue(L, lua_upvalueindex(KEYS));
 	const char *arguments = push_words(L, r->words, r->keys);
-	lua_setfield(L, 1, "KEYS");
+	lua_rawset(L, lua_upvalueindex(GLOBALS));
+	lua_pushvalue(L, lua_upvalueindex(ARGV));
 	push_words(L, arguments, r->arguments);
-	lua_setfield(L, 1, "ARGV");
+	lua_rawset(L, lua_upvalueindex(GLOBALS));
 	lua_rawgeti(L, LUA_REGISTRYINDEX, r->function);
 	lua_call(L, 0, 1);
 }
@@ -195,6 +202,14 @@ static int run(lua_State *L) {
 	in->output.length = 0;
 	write_reply(L, in);
 	return 0;
+}
+
+static void push_runner(lua_State *L) {
+	push_registered(L, &globals_key);
+	push_registered(L, &seen_key);
+	lua_pushliteral(L, "KEYS");
+	lua_pushliteral(L, "ARGV");
+	lua_pushcclosure(L, run, 4);
 }
 
 // compile compiles a source. While a chunk is parsed nothing refers to its name but the parser, so the collector rests: CVE-2025-49844.
@@ -269,11 +284,12 @@ static void collect(struct interpreter *in) {
 }
 
 // call calls one of the functions that wait on the stack, with a pointer, and tells how that has ended.
-static int call(struct interpreter *in, int function, void *argument, int64_t deadline, int prefixed) {
+static int call(struct interpreter *in, int function, void *argument, int64_t within, int prefixed) {
 	lua_State *L = in->lua;
 	collect(in);
 	in->ending = END_DONE;
-	in->deadline = deadline;
+	in->within = within;
+	in->deadline = 0;
 	in->line = 0;
 	lua_sethook(L, on_count, LUA_MASKCOUNT, INSTRUCTIONS_PER_POLL);
 	lua_pushvalue(L, function);
@@ -284,7 +300,7 @@ static int call(struct interpreter *in, int function, void *argument, int64_t de
 		in->ending = END_ERROR;
 		text_of_error(in, prefixed);
 	}
-	lua_settop(L, LOADER);
+	lua_settop(L, RESTORER);
 	return in->ending;
 }
 
@@ -302,7 +318,7 @@ int interpreter_load(struct interpreter *in, const char *source, size_t length, 
 	*compiled = end == END_DONE;
 	if (end != END_DONE)
 		return end;
-	end = call(in, LOADER, &s, within == 0 ? 0 : interpreter_now() + within, 1);
+	end = call(in, LOADER, &s, within, 1);
 	end_loading(in);
 	interpreter_forget(in, s.reference);
 	return end;
@@ -326,8 +342,15 @@ int interpreter_run(struct interpreter *in, int function, int registered, const 
 	in->protocol = 2;
 	in->random = 0x330E;
 	reset_json(in);
-	return call(in, RUNNER, &r, within == 0 ? 0 : interpreter_now() + within, 1);
+	return call(in, RUNNER, &r, within, 1);
 }
+
+int interpreter_snapshot(struct interpreter *in, int function) {
+	in->snapshot = (struct snapshot){function, 0, 1};
+	return call(in, TAKER, &in->snapshot, 0, 0) == END_DONE && in->snapshot.whole;
+}
+
+int interpreter_restore(struct interpreter *in) { return call(in, RESTORER, &in->snapshot, 0, 0) == END_DONE; }
 
 void interpreter_kill(struct interpreter *in) { atomic_store(&in->kill, 1); }
 
@@ -455,9 +478,11 @@ struct interpreter *interpreter_open(uintptr_t handle, size_t limit, const char 
 		return NULL;
 	}
 	lua_pushcfunction(in->lua, note_place);
-	lua_pushcfunction(in->lua, run);
+	push_runner(in->lua);
 	lua_pushcfunction(in->lua, compile);
 	lua_pushcfunction(in->lua, load_library);
+	lua_pushcfunction(in->lua, take_snapshot);
+	lua_pushcfunction(in->lua, restore_snapshot);
 	return in;
 }
 

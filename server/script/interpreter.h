@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 // bytes is memory that grows. It counts against the interpreter's limit.
 struct bytes {
@@ -41,7 +42,8 @@ struct interpreter {
 	int number;
 	size_t used, limit;
 	_Atomic int kill;  // set by another thread: the run is to end
-	int64_t deadline;  // of the run, ns of the monotonic clock; 0: it has none
+	int64_t within;    // ns of processor time that the run has; 0: it may take as long as it likes
+	int64_t deadline;  // of the run, in its thread's processor time; 0: nobody has looked yet
 	int ending;        // END_TAKEN_BACK or a later one: the run unwinds
 	int protocol;      // 2 or 3: what redis.setresp chose
 	int client;        // 2 or 3: what the client speaks
@@ -52,6 +54,11 @@ struct interpreter {
 	int loading;             // a library is
 	int function_globals;    // references: what functions have as globals, and what that stands for when they run, and while they are loaded
 	int running_globals, loading_globals;
+	struct snapshot {
+		int function; // reference
+		int length;   // of the list
+		int whole;    // 0: there is more than that, or something of which there is no copy
+	} snapshot;       // the last one: see snapshot.c
 	int line;          // where the error was raised; 0: unknown
 	char source[64];
 };
@@ -63,19 +70,29 @@ int interpreter_load(struct interpreter *in, const char *source, size_t length, 
 void interpreter_forget(struct interpreter *in, int reference);
 int interpreter_run(struct interpreter *in, int function, int registered, const char *words, size_t keys, size_t arguments, int client,
 	int64_t within);
+int interpreter_snapshot(struct interpreter *in, int function);
+int interpreter_restore(struct interpreter *in);
 void interpreter_kill(struct interpreter *in);
 int interpreter_reserve(struct interpreter *in, struct bytes *b, size_t more);
 
 struct interpreter *interpreter_of(lua_State *L);
-int64_t interpreter_now(void);
 
 // poll ends a run that is to end. Functions that may run for long call it now and then.
 void poll_run(lua_State *L);
 // end_if_ending goes on with unwinding a run that the script has tried to catch.
 void end_if_ending(lua_State *L);
 
-// add appends to memory; too much is an error of the script.
-void add(lua_State *L, struct bytes *b, const void *data, size_t length);
+// make_room makes room in memory; too much is an error of the script.
+void make_room(lua_State *L, struct bytes *b, size_t length);
+
+// add appends to memory.
+static inline void add(lua_State *L, struct bytes *b, const void *data, size_t length) {
+	if (b->capacity - b->length < length)
+		make_room(L, b, length);
+	memcpy(b->data + b->length, data, length);
+	b->length += length;
+}
+
 void add_format(lua_State *L, struct bytes *b, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // protect replaces the table on top of the stack by one that can't be written to.
@@ -104,10 +121,11 @@ struct source {
 int load_library(lua_State *L);
 void end_loading(struct interpreter *in);
 
-// What a function keeps from one run to the next.
-enum { KEEPS_NOTHING, KEEPS_TABLES, KEEPS_VARIABLES };
-// keeps_state tells what the function on top of the stack keeps, and pops it.
+// keeps_state tells whether the function on top of the stack keeps something from one run to the next, and pops it.
 int keeps_state(lua_State *L);
+// take_snapshot and restore_snapshot are called with a struct snapshot.
+int take_snapshot(lua_State *L);
+int restore_snapshot(lua_State *L);
 
 void open_functions(lua_State *L);
 void open_base(lua_State *L);

@@ -211,7 +211,7 @@ static const char *const token_names[] = {"T_OBJ_BEGIN", "T_OBJ_END", "T_ARR_BEG
 
 struct decoder {
 	lua_State *L;
-	struct bytes *text; // of the string that was read last
+	struct bytes *text; // memory for strings
 	const struct json_options *options;
 	const char *begin, *at, *end;
 	int depth;
@@ -223,6 +223,8 @@ struct decoder {
 	const char *wrong; // with an invalid one
 	lua_Number number;
 	int boolean;
+	const char *string;
+	size_t length; // of the string
 };
 
 static void set_invalid(struct decoder *d, const char *place, const char *wrong) {
@@ -322,8 +324,16 @@ static void read_string(struct decoder *d) {
 	static const char letters[] = "\"\\/btnfr", meant[] = "\"\\/\b\t\n\f\r";
 	const char *at = d->at + 1, *plain = at;
 	d->token = STRING;
+	while (*at != '"' && *at != '\\' && *at != 0)
+		at++;
+	if (*at == '"') {
+		d->string = plain;
+		d->length = (size_t)(at - plain);
+		d->at = at + 1;
+		return;
+	}
 	d->text->length = 0;
-	for (; *at != '"'; plain = at) {
+	for (at = plain; *at != '"'; plain = at) {
 		while (*at != '"' && *at != '\\' && *at != 0)
 			at++;
 		add(d->L, d->text, plain, (size_t)(at - plain));
@@ -346,6 +356,8 @@ static void read_string(struct decoder *d) {
 		}
 		at = behind;
 	}
+	d->string = d->text->data;
+	d->length = d->text->length;
 	d->at = at + 1;
 }
 
@@ -359,22 +371,31 @@ static int read_word(struct decoder *d, const char *word, enum token token) {
 	return 1;
 }
 
+// sign returns the token that is one character; INVALID: it isn't one.
+static enum token sign(char c) {
+	switch (c) {
+	case '{': return OBJECT_BEGIN;
+	case '}': return OBJECT_END;
+	case '[': return ARRAY_BEGIN;
+	case ']': return ARRAY_END;
+	case ':': return COLON;
+	case ',': return COMMA;
+	}
+	return INVALID;
+}
+
 // next reads the next token.
 static void next(struct decoder *d) {
-	static const char signs[] = "{}[]:,";
-	static const enum token tokens[] = {OBJECT_BEGIN, OBJECT_END, ARRAY_BEGIN, ARRAY_END, COLON, COMMA};
 	if (++d->steps % 1024 == 0)
 		poll_run(d->L);
 	while (*d->at == ' ' || *d->at == '\t' || *d->at == '\n' || *d->at == '\r')
 		d->at++;
 	d->place = d->at;
 	char c = *d->at;
-	const char *sign;
-	if (c == 0) {
-		d->token = END;
-	} else if ((sign = strchr(signs, c)) != NULL) {
-		d->token = tokens[sign - signs];
+	if ((d->token = sign(c)) != INVALID) {
 		d->at++;
+	} else if (c == 0) {
+		d->token = END;
 	} else if (c == '"') {
 		read_string(d);
 	} else if (c == '-' || isdigit((unsigned char)c)) {
@@ -409,7 +430,7 @@ static void decode_object(struct decoder *d) {
 	for (int first = 1; d->token != OBJECT_END || !first; first = 0) {
 		if (d->token != STRING)
 			refuse_token(d, "object key string");
-		lua_pushlstring(d->L, d->text->data, d->text->length);
+		lua_pushlstring(d->L, d->string, d->length);
 		next(d);
 		if (d->token != COLON)
 			refuse_token(d, "colon");
@@ -444,7 +465,7 @@ static void decode_array(struct decoder *d) {
 // decode_value pushes the value that begins with the token that was read last.
 static void decode_value(struct decoder *d) {
 	switch (d->token) {
-	case STRING: lua_pushlstring(d->L, d->text->data, d->text->length); return;
+	case STRING: lua_pushlstring(d->L, d->string, d->length); return;
 	case NUMBER: lua_pushnumber(d->L, d->number); return;
 	case BOOLEAN: lua_pushboolean(d->L, d->boolean); return;
 	case OBJECT_BEGIN: decode_object(d); return;
@@ -462,7 +483,7 @@ static int json_decode(lua_State *L) {
 	if (length >= 2 && (text[0] == 0 || text[1] == 0))
 		return luaL_error(L, "JSON parser does not support UTF-16 or UTF-32");
 	struct decoder d = {.L = L, .text = &in->output, .options = &in->json, .begin = text, .at = text, .end = text + length};
-	add(L, d.text, "", 0); // there is memory even for an empty string
+	make_room(L, d.text, 1); // there is memory even for an empty string
 	next(&d);
 	decode_value(&d);
 	next(&d);

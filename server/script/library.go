@@ -15,7 +15,7 @@ type Function struct {
 	Description string
 	Described   bool
 	Flags       FunctionFlags
-	Keeps       Keeps
+	Keeps       bool // something from one run to the next: it writes variables of its library, or refers to tables of it
 }
 
 // FunctionFlags are what a function says that it does, or may do.
@@ -32,18 +32,6 @@ const (
 
 // FunctionFlagNames are their names, in the same order.
 var FunctionFlagNames = []string{"no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"}
-
-// Keeps says what a function keeps from one run to the next.
-type Keeps uint8
-
-const (
-	// KeepsNothing: each run begins alike.
-	KeepsNothing Keeps = C.KEEPS_NOTHING
-	// KeepsTables: it refers to tables of its library, and may write to them.
-	KeepsTables Keeps = C.KEEPS_TABLES
-	// KeepsVariables: it writes variables of its library.
-	KeepsVariables Keeps = C.KEEPS_VARIABLES
-)
 
 // RegisterError is what went wrong while the source of a library was run.
 type RegisterError string
@@ -96,12 +84,21 @@ func (s *State) registered() (functions []Function, references []C.int) {
 		f := Function{Name: string(next()), Description: string(next())}
 		last := next()
 		f.Flags = FunctionFlags(binary.NativeEndian.Uint32(last))
-		f.Described, f.Keeps = last[8] != 0, Keeps(last[9])
+		f.Described, f.Keeps = last[8] != 0, last[9] != 0
 		functions = append(functions, f)
 		references = append(references, C.int(binary.NativeEndian.Uint32(last[4:])))
 	}
 	return functions, references
 }
+
+// Snapshot notes what a function of a library that was loaded finds of what it keeps, for Restore, until it is called again. It returns false
+// if that is too much.
+func (s *State) Snapshot(library uint64, function int) bool {
+	return C.interpreter_snapshot(s.c, s.loaded[library][function]) != 0
+}
+
+// Restore has the function find again what it found when Snapshot was called. It returns false if there is no memory for that.
+func (s *State) Restore() bool { return C.interpreter_restore(s.c) != 0 }
 
 // Unload forgets a library.
 func (s *State) Unload(library uint64) {

@@ -24,26 +24,26 @@ func TestKeeps(t *testing.T) {
 	const register = "\nredis.register_function('f', f)"
 	for _, c := range []struct {
 		source string
-		want   script.Keeps
+		want   bool
 	}{
-		{"local function f() return 1 end" + register, script.KeepsNothing},
-		{"local limit, text = 10, 'x' local function f() return limit .. text end" + register, script.KeepsNothing},
-		{"local function f(n) return n == 0 and 1 or f(n - 1) end" + register, script.KeepsNothing},
-		{"local log = redis.log local function f() log(1, 'x') end" + register, script.KeepsNothing},
-		{"local r = redis local function f() return r end" + register, script.KeepsNothing},
-		{"local function f() local n = 0 local function g() n = n + 1 end g() return n end" + register, script.KeepsNothing},
-		{"local function f() local t = {} for i = 1, 3 do t[i] = function() t[i] = i end end return t end" + register, script.KeepsNothing},
-		{"local function f() local n = 0 return function() return function() n = n + 1 return n end end end" + register, script.KeepsNothing},
-		{"local function f(...) return {1, 2, ...} end" + register, script.KeepsNothing},
-		{"local t = {} local function f() return t end" + register, script.KeepsTables},
-		{"local t = {} local function g() return t end local function f() return g() end" + register, script.KeepsTables},
-		{"local n = 0 local function f() n = n + 1 return n end" + register, script.KeepsVariables},
-		{"local n = 0 local function g() n = n + 1 end local function f() g() return n end" + register, script.KeepsVariables},
-		{"local n = 0 local function f() local function g() n = n + 1 end g() return n end" + register, script.KeepsVariables},
-		{"local n = 0 local function f() return function() return function() n = 1 end end end" + register, script.KeepsVariables},
-		{"local function counter() local n = 0 return function() n = n + 1 return n end end local f = counter()" + register, script.KeepsVariables},
-		{"local a, b, c = 1, 2, 3 local function f() local t = {[1]=a, [2]=b} c = t[1] return c end" + register, script.KeepsVariables},
-		{"local n local function f() local t = {" + strings.Repeat("0,", 30000) + "} n = #t return n end" + register, script.KeepsVariables},
+		{"local function f() return 1 end" + register, false},
+		{"local limit, text = 10, 'x' local function f() return limit .. text end" + register, false},
+		{"local function f(n) return n == 0 and 1 or f(n - 1) end" + register, false},
+		{"local log = redis.log local function f() log(1, 'x') end" + register, false},
+		{"local r = redis local function f() return r end" + register, false},
+		{"local function f() local n = 0 local function g() n = n + 1 end g() return n end" + register, false},
+		{"local function f() local t = {} for i = 1, 3 do t[i] = function() t[i] = i end end return t end" + register, false},
+		{"local function f() local n = 0 return function() return function() n = n + 1 return n end end end" + register, false},
+		{"local function f(...) return {1, 2, ...} end" + register, false},
+		{"local t = {} local function f() return t end" + register, true},
+		{"local t = {} local function g() return t end local function f() return g() end" + register, true},
+		{"local n = 0 local function f() n = n + 1 return n end" + register, true},
+		{"local n = 0 local function g() n = n + 1 end local function f() g() return n end" + register, true},
+		{"local n = 0 local function f() local function g() n = n + 1 end g() return n end" + register, true},
+		{"local n = 0 local function f() return function() return function() n = 1 end end end" + register, true},
+		{"local function counter() local n = 0 return function() n = n + 1 return n end end local f = counter()" + register, true},
+		{"local a, b, c = 1, 2, 3 local function f() local t = {[1]=a, [2]=b} c = t[1] return c end" + register, true},
+		{"local n local function f() local t = {" + strings.Repeat("0,", 30000) + "} n = #t return n end" + register, true},
 	} {
 		functions, err := openState(t).Load(noHost{}, 1, []byte(c.source), 0)
 		if err != nil || len(functions) != 1 {
@@ -51,7 +51,58 @@ func TestKeeps(t *testing.T) {
 			continue
 		}
 		if functions[0].Keeps != c.want {
-			t.Errorf("%.200s: keeps %d, want %d", c.source, functions[0].Keeps, c.want)
+			t.Errorf("%.200s: keeps: %v, want %v", c.source, functions[0].Keeps, c.want)
+		}
+	}
+}
+
+// TestRestore takes back what a run has done to what its library keeps, in whatever way it has done that.
+func TestRestore(t *testing.T) {
+	for _, c := range []struct {
+		keeps, prepare, change, show string
+		whole                        bool
+	}{
+		{"local n = 1", "", "n = n + 1", "n", true},
+		{"local t = {1, 2, a = 'x'}", "", "t[1], t[2], t.a, t.b = nil, 'new', nil, {}", "t[1] .. t[2] .. t.a .. tostring(t.b) .. #t", true},
+		{"local t = {a = {b = {n = 1}}} t.a.up = t", "", "t.a.b.n = 2 t.a.up = 1 t.a = nil", "t.a.up.a.b.n", true},
+		{"local t = {} local d = {n = 1}", "setmetatable(t, {__index = d})", "d.n = 2 getmetatable(t).__index = nil setmetatable(t, nil)", "t.n", true},
+		{"local m, n = {}, 1 function m.add() n = n + 1 return n end", "", "m.add() m.add = nil", "type(m.add) .. n", true},
+		{"local k = {1} local t = {[k] = 'x'}", "", "k[1] = 2 t[k] = nil t = {}", "t[k] .. k[1]", true},
+		{"local r = redis local t = {r}", "", "t[1] = 1", "tostring(t[1] == redis)", true},
+		{"local t = {n = 1}", "", "t.n = 2 for i = 1, 3000 do t[i] = i end", "t.n .. #t", true},
+		{"local t = {n = 1} for i = 1, 3000 do t[i] = i end", "", "t.n = 2", "t.n", false},
+		{"local t = {}", "", "t.c = coroutine.create(function() end)", "tostring(t.c)", true},
+		{"local t = {}", "t.c = coroutine.create(function() end)", "t.c = nil", "type(t.c)", false},
+		{"local t = {}", "t.next = coroutine.wrap(function() end)", "t.c = nil", "type(t.next)", false},
+	} {
+		state := openState(t)
+		source := c.keeps + "\nredis.register_function('prepare', function() " + c.prepare + " end)\n" +
+			"redis.register_function('change', function() " + c.change + " end)\nredis.register_function('show', function() return tostring(" + c.show + ") end)"
+		if _, err := state.Load(noHost{}, 1, []byte(source), 0); err != nil {
+			t.Fatal(source, err)
+		}
+		run := func(function int) string {
+			result := state.Run(noHost{}, &script.Run{Library: 1, Function: function, Protocol: 2})
+			return string(result.Output)
+		}
+		run(0)
+		before := run(2)
+		for range 2 {
+			if whole := state.Snapshot(1, 1); whole != c.whole {
+				t.Errorf("%s: a whole snapshot: %v", source, whole)
+			}
+			if !c.whole {
+				break
+			}
+			if changed := run(1); changed != "$-1\r\n" {
+				t.Errorf("%s: %q", source, changed)
+			}
+			if !state.Restore() {
+				t.Errorf("%s: can't be restored", source)
+			}
+			if after := run(2); after != before || strings.HasPrefix(after, "-") {
+				t.Errorf("%s: before %q, after %q", source, before, after)
+			}
 		}
 	}
 }

@@ -30,6 +30,9 @@ var differences = map[string]string{
 // noHost is for programs that call nothing.
 type noHost struct{}
 
+func (noHost) Room(bytes, words int) ([]byte, [][]byte) {
+	return make([]byte, bytes), make([][]byte, words)
+}
 func (noHost) Call([][]byte, int) ([]byte, bool) { return []byte("-ERR nothing is called\r\n"), true }
 func (noHost) May([][]byte) (may, known bool)    { return true, true }
 func (noHost) Log(int, string)                   {}
@@ -78,10 +81,11 @@ func shaOf(program string) string {
 func evaluate(t *testing.T, state *script.State, program string) string {
 	t.Helper()
 	sha := shaOf(program)
-	if err := state.Compile(sha, []byte(program)); err != nil {
+	compiled, err := state.Compile(sha, []byte(program))
+	if err != nil {
 		return "-ERR Error compiling script (new function): " + err.Error()
 	}
-	result := state.Run(noHost{}, &script.Run{SHA: sha, Protocol: 2})
+	result := state.Run(noHost{}, &script.Run{Script: compiled, Protocol: 2})
 	switch result.End {
 	case script.Done:
 		reply, err := resp.NewReader(bytes.NewReader(result.Output), 1<<30).ReadReply()

@@ -10,7 +10,7 @@
 //	random.c        math.random with Redis's numbers
 //	convert.c       RESP to Lua and back
 //	redis.c         the table redis
-//	functions.c     libraries of functions; upvalues.c finds those that keep state
+//	functions.c     libraries of functions; upvalues.c finds those that keep state, snapshot.c takes it back
 //	json.c, messagepack.c, struct.c, bit.c   the libraries
 //
 // A crossing between Go and C costs about as much as a lookup, so there is one for a run and one for each call that it makes. Words cross
@@ -35,8 +35,10 @@ import (
 
 // Host is what a running script works with.
 type Host interface {
-	// Call runs a request, whose words it may keep, and returns the reply in RESP of a protocol, which is valid until the next call. False ends
-	// the script, whatever it has around the call to catch errors.
+	// Room returns memory for a request: for all bytes of it, and for its words.
+	Room(bytes, words int) ([]byte, [][]byte)
+	// Call runs a request, whose words stand in memory of Room, and returns the reply in RESP of a protocol, which is valid until the next
+	// call. False ends the script, whatever it has around the call to catch errors.
 	Call(words [][]byte, protocol int) (reply []byte, ok bool)
 	// May reports whether the script's user may run a request; known is false if it isn't one.
 	May(words [][]byte) (may, known bool)
@@ -48,17 +50,18 @@ type Host interface {
 type State struct {
 	c        *C.struct_interpreter
 	handle   cgo.Handle
-	compiled map[string]C.int   // by SHA
+	compiled map[string]Script  // by SHA
 	loaded   map[uint64][]C.int // libraries by their numbers: their functions
 	epoch    uint64             // see Pool
 
 	host     Host
 	panicked any // what the host has panicked with
 
-	parameters []byte   // of the run
-	memory     []byte   // for the words of calls; the collector takes what is used up and no longer referred to
-	list       [][]byte // for lists of them
+	parameters []byte // of the run
 }
+
+// Script is one that a state has compiled; it holds for that state only.
+type Script C.int
 
 // Options are what the states of a server have in common.
 type Options struct {
@@ -71,7 +74,7 @@ var errNoMemory = errors.New("script: no memory for an interpreter")
 
 // Open makes a state.
 func Open(o Options) (*State, error) {
-	s := &State{compiled: map[string]C.int{}, loaded: map[uint64][]C.int{}}
+	s := &State{compiled: map[string]Script{}, loaded: map[uint64][]C.int{}}
 	s.handle = cgo.NewHandle(s)
 	version := C.CString(o.Version)
 	defer C.free(unsafe.Pointer(version))
@@ -96,29 +99,23 @@ type CompileError string
 
 func (e CompileError) Error() string { return string(e) }
 
-// Compile makes a script ready to run under its SHA.
-func (s *State) Compile(sha string, source []byte) error {
-	if _, known := s.compiled[sha]; known {
-		return nil
+// Compile makes a script ready to run, if it isn't.
+func (s *State) Compile(sha string, source []byte) (Script, error) {
+	if script, known := s.compiled[sha]; known {
+		return script, nil
 	}
 	var reference C.int
 	if C.interpreter_compile(s.c, chars(source), C.size_t(len(source)), &reference) != C.END_DONE {
-		return CompileError(s.output())
+		return 0, CompileError(s.output())
 	}
-	s.compiled[sha] = reference
-	return nil
-}
-
-// Knows reports whether a script is ready to run.
-func (s *State) Knows(sha string) bool {
-	_, known := s.compiled[sha]
-	return known
+	s.compiled[sha] = Script(reference)
+	return Script(reference), nil
 }
 
 // forgetAll forgets the scripts and the libraries.
 func (s *State) forgetAll() {
-	for sha, reference := range s.compiled {
-		C.interpreter_forget(s.c, reference)
+	for sha, script := range s.compiled {
+		C.interpreter_forget(s.c, C.int(script))
 		delete(s.compiled, sha)
 	}
 	for library := range s.loaded {
@@ -152,20 +149,20 @@ type Result struct {
 
 // Run is what a script is run with.
 type Run struct {
-	SHA             string // of a script; empty: a function is run
+	Script          Script // 0: a function is run
 	Library         uint64
 	Function        int // its place in the library
 	Keys, Arguments [][]byte
 	Protocol        int           // of the client
-	Within          time.Duration // 0: it may take as long as it likes
+	Within          time.Duration // of the processor; 0: it may take as long as it likes
 }
 
 // Run runs a script that was compiled, or a function of a library that was loaded. What the host panics with goes on to the caller.
 func (s *State) Run(host Host, r *Run) Result {
 	s.host = host
 	s.parameters = appendWords(appendWords(s.parameters[:0], r.Keys), r.Arguments)
-	function, registered := s.compiled[r.SHA], C.int(0)
-	if r.SHA == "" {
+	function, registered := C.int(r.Script), C.int(0)
+	if r.Script == 0 {
 		function, registered = s.loaded[r.Library][r.Function], 1
 	}
 	end := C.interpreter_run(s.c, function, registered, chars(s.parameters), C.size_t(len(r.Keys)), C.size_t(len(r.Arguments)),
@@ -188,11 +185,7 @@ func (s *State) Run(host Host, r *Run) Result {
 // Kill ends the run. It is called from another goroutine, while Run is under way: a call that comes later ends the next one.
 func (s *State) Kill() { C.interpreter_kill(s.c) }
 
-const (
-	retainedParameters = 64 << 10
-	memoryPiece        = 32 << 10
-	listPiece          = 512
-)
+const retainedParameters = 64 << 10
 
 func appendWords(dst []byte, words [][]byte) []byte {
 	for _, word := range words {
@@ -211,23 +204,14 @@ func chars(b []byte) *C.char { return (*C.char)(unsafe.Pointer(unsafe.SliceData(
 
 // words copies the words of a call, which C holds only until it returns.
 func (s *State) words(text *C.char, length C.size_t, count C.int) [][]byte {
-	from := unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length))
-	if cap(s.memory)-len(s.memory) < len(from) {
-		s.memory = make([]byte, 0, max(memoryPiece, len(from)))
-	}
-	at := len(s.memory)
-	s.memory = append(s.memory, from...)
-	from = s.memory[at:len(s.memory):len(s.memory)]
-	if cap(s.list)-len(s.list) < int(count) {
-		s.list = make([][]byte, 0, max(listPiece, int(count)))
-	}
-	first := len(s.list)
-	for range int(count) {
+	from, list := s.host.Room(int(length), int(count))
+	copy(from, unsafe.Slice((*byte)(unsafe.Pointer(text)), int(length)))
+	for i := range list {
 		end := 4 + int(binary.NativeEndian.Uint32(from))
-		s.list = append(s.list, from[4:end:end])
+		list[i] = from[4:end:end]
 		from = from[end:]
 	}
-	return s.list[first:len(s.list):len(s.list)]
+	return list
 }
 
 // setInput gives C a reply.

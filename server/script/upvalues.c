@@ -129,11 +129,10 @@ static int any_state(lua_State *L, int seen);
 
 // value_keeps_state looks at a value that a function refers to, which is on top of the stack, and pops it.
 static int value_keeps_state(lua_State *L, int seen) {
-	int state = KEEPS_NOTHING;
+	int state = 0;
 	switch (lua_type(L, -1)) {
 	case LUA_TTABLE:
-		if (!reveal(L, lua_gettop(L))) // what is protected is written by nobody
-			state = KEEPS_TABLES;
+		state = !reveal(L, lua_gettop(L)); // what is protected is written by nobody
 		break;
 	case LUA_TFUNCTION:
 		state = any_state(L, seen);
@@ -150,16 +149,13 @@ static int any_state(lua_State *L, int seen) {
 	int known = !lua_isnil(L, -1);
 	lua_pop(L, 1);
 	if (known)
-		return KEEPS_NOTHING;
+		return 0;
 	lua_pushvalue(L, -1);
 	lua_pushboolean(L, 1);
 	lua_rawset(L, seen);
-	int state = writes_upvalues(L) ? KEEPS_VARIABLES : KEEPS_NOTHING;
-	for (int n = 1; state != KEEPS_VARIABLES && lua_getupvalue(L, -1, n) != NULL; n++) {
-		int other = value_keeps_state(L, seen);
-		if (other > state)
-			state = other;
-	}
+	int state = writes_upvalues(L);
+	for (int n = 1; !state && lua_getupvalue(L, -1, n) != NULL; n++)
+		state = value_keeps_state(L, seen);
 	return state;
 }
 

@@ -154,31 +154,24 @@ func naiveCombine(operation Operation, sources [][]byte) []byte {
 		size = max(size, len(source))
 	}
 	out := make([]byte, size)
-	for i := range out {
-		for j, source := range sources {
-			var b byte
-			if i < len(source) {
-				b = source[i]
-			}
-			switch {
-			case operation == Not:
-				out[i] = ^b
-			case j == 0:
-				out[i] = b
-			case operation == And:
-				out[i] &= b
-			case operation == Or:
-				out[i] |= b
-			case operation == Xor:
-				out[i] ^= b
-			}
+	for bit := range uint64(size) * 8 {
+		first, all := Get(sources[0], bit), 0
+		for _, source := range sources {
+			all += Get(source, bit)
+		}
+		holds := map[Operation]bool{
+			And: all == len(sources), Or: all > 0, Xor: all%2 == 1, Not: first == 0,
+			Diff: first == 1 && all == 1, Diff1: first == 0 && all > 0, AndOr: first == 1 && all > 1, One: all == 1,
+		}
+		if holds[operation] {
+			out, _ = Set(out, bit, 1)
 		}
 	}
 	return out
 }
 
 func randomCombination(random *rand.Rand) (Operation, [][]byte) {
-	operation := Operation(random.IntN(4))
+	operation := Operation(random.IntN(int(One) + 1))
 	sources := make([][]byte, 1+random.IntN(4))
 	if operation == Not {
 		sources = sources[:1]

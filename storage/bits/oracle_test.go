@@ -71,6 +71,9 @@ func TestCombineAgainstRedis(t *testing.T) {
 	names := []string{"AND", "OR", "XOR", "NOT"}
 	for range 1000 {
 		operation, sources := randomCombination(random)
+		if operation > Not {
+			continue // Redis has the others from 8.2 on
+		}
 		command := []any{"BITOP", names[operation], "result"}
 		for i, source := range sources {
 			command = append(command, i)

@@ -21,10 +21,10 @@ func (x *Index) Counted() bool {
 
 // uncounted returns the first piece of which the entries aren't counted; left is false if there is none.
 func (x *Index) uncounted(tree *ordered.Tree) (p ordered.Piece, left bool) {
-	last := tree.Find(nil, true)
+	last := tree.Place(nil, true)
 	if last.Vague == 1 {
 		tree.Resolve(x.entries)
-		last = tree.Find(nil, true)
+		last = tree.Place(nil, true)
 	}
 	if last.Vague > 0 {
 		return tree.VaguePiece(false), true

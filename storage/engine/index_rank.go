@@ -52,10 +52,10 @@ func (x *Index) Before(key []byte, reverse bool) (int, error) {
 
 // find returns the piece that a key belongs to. If it is the only vague one, its entries are those that are left.
 func (x *Index) find(tree *ordered.Tree, key []byte) ordered.Piece {
-	p := tree.Find(key, false)
+	p := tree.Place(key, false)
 	if p.Vague == 1 {
 		tree.Resolve(x.entries)
-		p = tree.Find(key, false)
+		p = tree.Place(key, false)
 	}
 	return p
 }
@@ -246,6 +246,6 @@ func (x *Index) counted(tree *ordered.Tree, key []byte) bool {
 	if len(key) == 0 {
 		return true
 	}
-	p := tree.Find(key, false)
+	p := tree.Place(key, false)
 	return p.Count != ordered.Vague && (p.Resident || tree.Whole(&p)) && (p.VagueBefore == 0 || p.VagueBefore == p.Vague)
 }

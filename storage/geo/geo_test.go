@@ -157,7 +157,7 @@ func (s *Shape) words() []any {
 func (s *Shape) search(places []place) []any {
 	found := []any{}
 	finder := s.Finder()
-	for _, r := range s.Cover() {
+	for _, r := range s.AppendCover(nil) {
 		for _, p := range places {
 			if p.score < float64(r.Min) || p.score >= float64(r.Max) {
 				continue

@@ -110,14 +110,14 @@ func estimateStep(meters, latitude float64) int {
 // compass is the order in which the neighbours of a cell are looked at: north, south, east, west, and what is between them.
 var compass = [8]struct{ columns, rows int }{{0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1}, {1, -1}, {-1, -1}}
 
-// Cover returns the ranges of scores that hold all points within the shape, in the order in which they are to be looked at.
-func (s *Shape) Cover() []Range {
+// AppendCover appends the ranges of scores that hold all points within the shape, in the order in which they are to be looked at.
+func (s *Shape) AppendCover(ranges []Range) []Range {
 	bounds := s.bounds()
 	center := cellOf(s.Center, estimateStep(s.reach(), s.Center.Latitude))
 	if center.step > 1 && !center.surrounded(bounds) {
 		center = cellOf(s.Center, center.step-1)
 	}
-	ranges := append(make([]Range, 0, 1+len(compass)), center.scores())
+	ranges = append(ranges, center.scores())
 	own := center.area()
 	for _, to := range compass {
 		if center.step > 1 && own.ends(bounds, to.columns, to.rows) {

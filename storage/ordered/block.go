@@ -53,23 +53,28 @@ func (b Block) At(i int) (key, value []byte) {
 	return e[entryHeader:length:length], e[length:]
 }
 
-func (b Block) key(i int) []byte {
-	key, _ := b.At(i)
-	return key
+// keyAt returns the key of the entry that begins at a place.
+func (b Block) keyAt(at int) []byte {
+	from := at + entryHeader
+	to := from + int(binary.LittleEndian.Uint16(b[at:]))
+	return b[from:to:to]
 }
 
 // Search returns the index of the first entry that doesn't come before a key, and whether it is the key's.
 func (b Block) Search(key []byte) (index int, found bool) {
-	low, high := 0, b.Len()
+	n := b.Len()
+	entries := blockHeader + endBytes*n
+	low, high := 0, n
 	for low < high {
 		middle := int(uint(low+high) >> 1)
-		if bytes.Compare(b.key(middle), key) < 0 {
+		c := bytes.Compare(b.keyAt(entries+b.begin(middle)), key)
+		if c < 0 {
 			low = middle + 1
-		} else {
-			high = middle
+			continue
 		}
+		high, found = middle, c == 0
 	}
-	return low, low < b.Len() && bytes.Equal(b.key(low), key)
+	return low, found
 }
 
 // replaced returns the block with an entry in place of those from one on, before another. It is nil

@@ -63,11 +63,15 @@ func head(key []byte, shared int) uint64 {
 	}
 }
 
-// find returns the child that a key belongs to; with below, the one that what stands directly before the key belongs to.
+// find returns the child that a key belongs to; with below, the one that what stands directly before the key belongs to. A nil key is the
+// first, or, with below, the one behind all.
 func (n *node) find(key []byte, below bool) int {
 	count := n.len()
-	if count == 1 {
+	switch {
+	case count == 1:
 		return 0
+	case key == nil && below:
+		return count - 1
 	}
 	common := n.borders[1][:n.shared]
 	switch c := bytes.Compare(key[:min(len(key), n.shared)], common); {
@@ -77,7 +81,14 @@ func (n *node) find(key []byte, below bool) int {
 		return count - 1
 	}
 	h := head(key, n.shared)
-	low := 1 + sort.Search(count-1, func(i int) bool { return n.heads[1+i] >= h })
+	low, beyond := 1, count // spelled out, since it is most of what a walk over few entries does
+	for low < beyond {
+		if middle := int(uint(low+beyond) >> 1); n.heads[middle] < h {
+			low = middle + 1
+		} else {
+			beyond = middle
+		}
+	}
 	if low == count || n.heads[low] > h {
 		return low - 1
 	}

@@ -52,6 +52,7 @@ type Piece struct {
 	Resident     bool  // also of a piece that is known to be empty
 	Count        int   // or Vague
 
+	// What only Place, At and VaguePiece tell.
 	Before      int // entries of the known pieces before it
 	VagueBefore int // vague pieces before it
 	Known       int // entries of all known pieces
@@ -128,15 +129,26 @@ func (t *Tree) Resident() int {
 
 // Find returns the piece that a key belongs to; with below, the one that what stands directly before the key belongs to. A nil key is the
 // first, or, with below, the one behind all.
-func (t *Tree) Find(key []byte, below bool) Piece {
+func (t *Tree) Find(key []byte, below bool) (p Piece) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.seek(func(n *node) int {
-		if key == nil && below {
-			return n.len() - 1
+	n := t.root
+	for {
+		i := n.find(key, below)
+		p.between(n, i)
+		if n.leaf() {
+			t.show(&p, n, i)
+			return p
 		}
-		return n.find(key, below)
-	})
+		n = n.children[i]
+	}
+}
+
+// Place is Find, and tells what is before the piece.
+func (t *Tree) Place(key []byte, below bool) Piece {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seek(func(n *node) int { return n.find(key, below) })
 }
 
 // At returns the known piece with the entry of a rank among those of all known pieces; the rank is below their sum.
@@ -173,7 +185,7 @@ func (t *Tree) VaguePiece(last bool) Piece {
 	})
 }
 
-// seek goes down to a piece, and warms it.
+// seek goes down to a piece, and counts what is before it.
 func (t *Tree) seek(choose func(n *node) int) (p Piece) {
 	known, vague := t.root.sums()
 	p.Known, p.Vague = known, int(vague)
@@ -183,27 +195,36 @@ func (t *Tree) seek(choose func(n *node) int) (p Piece) {
 			p.Before += known
 			p.VagueBefore += int(n.vague[k])
 		}
-		if i > 0 {
-			p.Lower = n.borders[i]
+		p.between(n, i)
+		if n.leaf() {
+			t.show(&p, n, i)
+			return p
 		}
-		if i+1 < n.len() {
-			p.Upper = n.borders[i+1]
-		}
-		if !n.leaf() {
-			n = n.children[i]
-			continue
-		}
-		here := &n.pieces[i]
-		if !t.clone && here.block != nil {
-			here.heat, here.read = readHeat, true
-		}
-		p.Block, p.Count = here.block, n.known[i]
-		if n.vague[i] > 0 {
-			p.Count = Vague
-		}
-		p.Resident = p.Block != nil || p.Count == 0
-		return p
+		n = n.children[i]
 	}
+}
+
+// between notes the borders of a node's child, within which the piece is.
+func (p *Piece) between(n *node, i int) {
+	if i > 0 {
+		p.Lower = n.borders[i]
+	}
+	if i+1 < n.len() {
+		p.Upper = n.borders[i+1]
+	}
+}
+
+// show has p tell what the tree knows of a leaf's piece, and warms that.
+func (t *Tree) show(p *Piece, leaf *node, i int) {
+	here := &leaf.pieces[i]
+	if !t.clone && here.block != nil {
+		here.heat, here.read = readHeat, true
+	}
+	p.Block, p.Count = here.block, leaf.known[i]
+	if leaf.vague[i] > 0 {
+		p.Count = Vague
+	}
+	p.Resident = p.Block != nil || p.Count == 0
 }
 
 // change has f change the leaf that a key belongs to.
@@ -363,7 +384,9 @@ func (t *Tree) splitPiece(n *node, i int) {
 	}
 	half := b.Len() / 2
 	left, right := b.split(half)
-	border := Separator(left.key(half-1), right.key(0))
+	last, _ := left.At(half - 1)
+	first, _ := right.At(0)
+	border := Separator(last, first)
 	heat := n.pieces[i].heat
 	t.insertPiece(n, i+1, border)
 	t.setBlock(n, i, left)

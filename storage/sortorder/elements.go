@@ -44,6 +44,19 @@ func (e *Elements) add(x entry) {
 	e.to++
 }
 
+// Reset forgets all elements, and keeps the memory of few for others.
+func (e *Elements) Reset() {
+	if len(e.pieces) > 1 || len(e.texts.blocks) > mostKeptBlocks {
+		*e = Elements{}
+		return
+	}
+	if len(e.pieces) == 1 {
+		e.pieces[0] = e.pieces[0][:0]
+	}
+	e.from, e.to = 0, 0
+	e.texts.reset()
+}
+
 // Len is the number of elements.
 func (e *Elements) Len() int { return e.to - e.from }
 
@@ -80,6 +93,17 @@ const (
 	largeBlock = 64 << 10
 	offsetBits = 32 // a block that holds one large text is below 4 GB
 )
+
+// mostKeptBlocks is how many blocks texts may have whose last one is kept for others.
+const mostKeptBlocks = 12
+
+// reset forgets all texts, and keeps the last block, which is the largest one of many small texts.
+func (t *texts) reset() {
+	if last := len(t.blocks) - 1; last >= 0 {
+		t.blocks[0] = t.blocks[last][:0]
+		t.blocks = t.blocks[:1]
+	}
+}
 
 func (t *texts) add(text []byte) textRef {
 	last := len(t.blocks) - 1

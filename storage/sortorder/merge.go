@@ -10,7 +10,9 @@ import (
 func (c *comparer) sortStable(first, limit int) {
 	for _, piece := range c.pieces {
 		slices.SortStableFunc(piece, c.compare)
-		runtime.Gosched() // others wait for the processor
+		if len(piece) == pieceEntries {
+			runtime.Gosched() // others wait for the processor
+		}
 	}
 	if len(c.pieces) < 2 {
 		c.Cut(first, limit)

@@ -1,5 +1,5 @@
 // Socket.IO: several servers that are one to their clients, by publish/subscribe (redis-adapter, redis-emitter) and by a stream
-// (redis-streams-adapter).
+// (redis-streams-adapter), which has what a client missed that was away.
 'use strict'
 
 const assert = require('node:assert/strict')
@@ -10,7 +10,7 @@ const { io: connect } = require('socket.io-client')
 const { createAdapter } = require('@socket.io/redis-adapter')
 const { createAdapter: createStreamsAdapter } = require('@socket.io/redis-streams-adapter')
 const { Emitter } = require('@socket.io/redis-emitter')
-const { address, crash, until, run, range } = require('./driver')
+const { address, crash, insist, until, run, range } = require('./driver')
 
 const client = () => new Redis({ ...address, maxRetriesPerRequest: null }).on('error', () => {}) // while the server is away
 
@@ -18,9 +18,9 @@ const published = () => createAdapter(client(), client())
 const streamed = () => createStreamsAdapter(client(), { readCount: 20, streamName: 'socket.io' })
 
 // start starts a server of Socket.IO on a free port.
-async function start (adapter) {
+async function start (adapter, options) {
   const server = http.createServer()
-  const io = new Server(server, { adapter: adapter() })
+  const io = new Server(server, { adapter: adapter(), ...options })
   io.on('connection', socket => {
     socket.on('join', (room, joined) => { socket.join(room); joined() })
   })
@@ -114,4 +114,42 @@ async function stream () {
   await close(cluster)
 }
 
-run('socket.io', publishSubscribe, stream)
+// recovery: a client whose connection breaks comes back to another server, as itself, and gets what it has missed, from before and after a
+// crash of the store.
+async function recovery () {
+  const store = client()
+  const adapter = () => createStreamsAdapter(client(), { streamName: 'recovery' })
+  const servers = await Promise.all(range(0, 2).map(() => start(adapter, { connectionStateRecovery: { maxDisconnectionDuration: 60_000 } })))
+  await until('both servers', async () => (await Promise.all(servers.map(io => io.of('/').adapter.serverCount()))).every(count => count === 2))
+  const socket = await visit(servers[0])
+  const { id } = socket
+  await join(socket, 'room')
+  const send = async numbers => { // numbers into the room, and some elsewhere; they are in the stream then
+    const length = await store.xlen('recovery')
+    for (const number of numbers) {
+      servers[1].to('room').emit('number', number)
+      servers[1].to('elsewhere').emit('number', -number)
+    }
+    await until('the stream', async () => await store.xlen('recovery') >= length + 2 * numbers.length)
+  }
+  await send(range(0, 20))
+  await got([socket], range(0, 20))
+  socket.io.reconnection(false)
+  socket.io.engine.close()
+  await until('the session', async () => (await store.keys('sio:session:*')).length === 1)
+  await send(range(20, 40))
+  await crash()
+  await insist(() => store.ping())
+  assert.equal((await store.keys('sio:session:*')).length, 1)
+  await send(range(40, 60))
+  socket.io.uri = servers[1].url
+  await new Promise((resolve, reject) => socket.once('connect', resolve).once('connect_error', reject).connect())
+  assert.ok(socket.recovered && socket.id === id, 'the client is another one')
+  await got([socket], range(20, 60))
+  assert.deepEqual(await store.keys('sio:session:*'), [])
+  await send([60])
+  await got([socket], [60])
+  await close({ servers, sockets: [socket] })
+}
+
+run('socket.io', publishSubscribe, stream, recovery)

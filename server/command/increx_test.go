@@ -1,0 +1,41 @@
+package command
+
+import "testing"
+
+// TestIncrExEffects: replicas are told what came out, in words that all know.
+func TestIncrExEffects(t *testing.T) {
+	checkEffects(t, aTime, []effectCase{
+		{"", "increx k", "SET k 1 KEEPTTL"},
+		{"set k 10", "increx k byint 5 ubound 12 saturate", "SET k 12 KEEPTTL"},
+		{"set k 10", "increx k byint 5 ubound 12", ""},
+		{"set k 10", "increx k byfloat 0.5", "SET k 10.5 KEEPTTL"},
+		{"set k 10 pxat 33177117420000", "increx k persist", "SET k 11"},
+		{"set k 10 pxat 33177117420000", "increx k pxat 33177117420001", "SET k 11 PXAT 33177117420001"},
+		{"set k 10 pxat 33177117420000", "increx k pxat 33177117420001 enx", "SET k 11 KEEPTTL"},
+		{"set k 10", "increx k pxat 33177117420001 enx", "SET k 11 PXAT 33177117420001"},
+		{"set k 10", "increx k exat 1", "DEL k"},
+		{"", "increx k exat 1", ""},
+	})
+}
+
+// TestBitOpEffects: the operations that Redis has from 8.2 on are repeated as what comes out.
+func TestBitOpEffects(t *testing.T) {
+	const strings = "set a abc; set b b"
+	checkEffects(t, aTime, []effectCase{
+		{strings, "bitop or t a b", "bitop or t a b"},
+		{strings, "bitop andor t a b", "SET t `\x00\x00"},
+		{strings, "bitop one a missing", "DEL a"},
+		{strings, "bitop one t missing", ""},
+	})
+}
+
+// TestCountedUnionEffects: AGGREGATE COUNT is repeated as the sorted set that comes out.
+func TestCountedUnionEffects(t *testing.T) {
+	const sets = "zadd a 5 x 6 y; zadd b 7 x"
+	checkEffects(t, aTime, []effectCase{
+		{sets, "zunionstore t 2 a b", "zunionstore t 2 a b"},
+		{sets + "; set t x", "zunionstore t 2 a b aggregate count", "MULTI; DEL t; ZADD t 1 y 2 x; EXEC"},
+		{sets, "zinterstore a 2 a b weights 2 3 aggregate count", "MULTI; DEL a; ZADD a 5 x; EXEC"},
+		{sets, "zinterstore t 2 a missing aggregate count", ""},
+	})
+}
