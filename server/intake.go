@@ -34,13 +34,16 @@ func (i *intake) again() *execute.Request {
 }
 
 // repeat has requests executed again, before the one that waits.
-func (i *intake) repeat(requests []*execute.Request) {
-	again := append([]*execute.Request(nil), requests...)
-	if i.pending != nil {
-		again = append(again, i.pending)
-		i.pending = nil
+func (c *connection) repeat(executed []execute.Executed) {
+	again := make([]*execute.Request, 0, len(executed)+1)
+	for _, e := range executed {
+		again = append(again, c.reactor.batch.Again(c.session, e))
 	}
-	i.retry = append(again, i.retry...)
+	if c.pending != nil {
+		again = append(again, c.pending)
+		c.pending = nil
+	}
+	c.retry = append(again, c.retry...)
 }
 
 // shrink lets go of memory while no request is parsed.

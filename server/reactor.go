@@ -247,7 +247,7 @@ func (r *reactor) commit() {
 	for i := range members {
 		c := members[i].Session.Peer.(*connection)
 		if err != nil {
-			c.repeat(members[i].Requests)
+			c.repeat(members[i].Executed)
 			again = append(again, c)
 			continue
 		}

@@ -91,7 +91,8 @@ func (b *Batch) Now() time.Duration { return time.Duration(b.clock.last) }
 // Read makes a request of a session's words, which must stay as they are until the request was executed and the batch cleared.
 func (b *Batch) Read(s *Session, args [][]byte) *Request { return b.reader.read(s.Database, args) }
 
-// Execute runs a request. When the outcome is Done, the batch has it until Clear.
+// Execute runs a request. When the outcome is Done, the request is used up: few of them, which stay in the processor's caches, serve
+// a whole pass. The batch has the words until Clear.
 func (b *Batch) Execute(s *Session, r *Request) Outcome {
 	if len(b.members.list) == 0 {
 		b.clock.beginPass()
@@ -104,6 +105,7 @@ func (b *Batch) Execute(s *Session, r *Request) Outcome {
 	s.waited = false
 	b.finishReply(s, mark)
 	b.members.remember(s, r, mark)
+	b.reader.recycle(r)
 	return Done
 }
 

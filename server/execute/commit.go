@@ -4,7 +4,7 @@ import "time"
 
 // Commit makes what the batch has done durable and visible, and gives its locks back. After it
 // returned nil the replies of Members may leave. When it fails nothing has happened: Undo then
-// puts the members back, and their requests are to be executed again. Either way Clear has to follow.
+// puts the members back, and what they have executed is to be executed again. Either way Clear has to follow.
 func (b *Batch) Commit() error {
 	wrote := !b.txn.Empty()
 	err := b.commitTxn()
@@ -61,13 +61,13 @@ func (b *Batch) Members() []Member { return b.members.list }
 // Has reports whether a session has replies that wait for the commit.
 func (b *Batch) Has(s *Session) bool { return s.member != 0 }
 
-// Undo puts the members back to where they were before the batch, after a commit that failed. Their
-// Requests are to be executed again; their writes will be refused with the error.
+// Undo puts the members back to where they were before the batch, after a commit that failed. What they
+// have Executed is to be executed again; their writes will be refused with the error.
 func (b *Batch) Undo(err error) { b.members.undo(err) }
 
-// Clear forgets the members and, after a commit that succeeded, their requests, so that a new batch can begin.
+// Clear forgets the members, so that a new batch can begin.
 func (b *Batch) Clear() {
-	b.members.clear(&b.reader)
+	b.members.clear()
 	b.running.room.reset()
 }
 

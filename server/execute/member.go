@@ -3,7 +3,7 @@ package execute
 // Member is a session that has requests in the batch.
 type Member struct {
 	Session  *Session
-	Requests []*Request // executed, not yet committed
+	Executed []Executed // not yet committed
 	mark     int
 	state    State
 }
@@ -12,7 +12,6 @@ type Member struct {
 type members struct {
 	list    []Member
 	writers []*Session // who has effects in the transaction
-	undone  bool       // what was executed is to be executed again
 }
 
 // remember notes a request that was executed, and where its session was before, if it is the first.
@@ -28,7 +27,7 @@ func (m *members) remember(s *Session, r *Request, mark int) {
 		member.Session, member.mark, member.state = s, mark, s.before
 	}
 	member := &m.list[s.member-1]
-	member.Requests = append(member.Requests, r)
+	member.Executed = append(member.Executed, Executed{r.Args, r.noted})
 }
 
 // wrote notes a session that has effects.
@@ -58,7 +57,6 @@ func (m *members) forgetWriters() {
 
 // undo puts the sessions back to where they were. Their writes are refused with the error.
 func (m *members) undo(err error) {
-	m.undone = true
 	for i := range m.list {
 		member := &m.list[i]
 		member.Session.Reply.Rewind(member.mark)
@@ -67,19 +65,14 @@ func (m *members) undo(err error) {
 	}
 }
 
-// clear forgets all; their requests may be used for others unless they are executed again.
-func (m *members) clear(reader *requestReader) {
+// clear forgets all.
+func (m *members) clear() {
 	for i := range m.list {
 		member := &m.list[i]
-		if !m.undone {
-			for _, r := range member.Requests {
-				reader.recycle(r)
-			}
-		}
 		member.Session.member = 0
 		member.Session = nil
-		clear(member.Requests)
-		member.Requests = member.Requests[:0]
+		clear(member.Executed)
+		member.Executed = member.Executed[:0]
 	}
-	m.list, m.undone = m.list[:0], false
+	m.list = m.list[:0]
 }

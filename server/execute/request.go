@@ -24,17 +24,35 @@ type Request struct {
 	container *Command       // has no such subcommand
 	further   further        // what it turned out to need
 	malformed bool           // it can't be executed: see refusal
-	metered   bool           // it was counted as one of a second's
-	denied    bool           // and noted as such
+	noted
 
 	single [1]KeyReference // memory for keys
+}
+
+// noted is what was noted of a request, once, although it may be executed again.
+type noted struct {
+	metered bool // it was counted as one of a second's
+	denied  bool // it is in the log of what was denied
+}
+
+// Executed is what a batch keeps of a request that was executed: what it takes to execute it again, should the commit fail.
+type Executed struct {
+	words [][]byte
+	noted
+}
+
+// Again makes the request of a session once more.
+func (b *Batch) Again(s *Session, e Executed) *Request {
+	r := b.Read(s, e.words)
+	r.noted = e.noted
+	return r
 }
 
 // read makes r the request that words are.
 func (r *Request) read(found, container *Command, args [][]byte) {
 	r.Command, r.container, r.Args = found, container, args
 	r.keys, r.flags, r.database = r.keys[:0], 0, unlocated
-	r.further, r.metered, r.denied = further{}, false, false
+	r.further, r.noted = further{}, noted{}
 	r.malformed = found == nil || !found.Accepts(len(args)) || found.Run == nil
 	if r.malformed {
 		return
