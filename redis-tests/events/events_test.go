@@ -40,6 +40,7 @@ var withoutEvents = map[string]string{
 	"delex":        "isn't in 7.0",
 	"delifeq":      "isn't in 7.0",
 	"msetex":       "isn't in 7.0",
+	"increx":       "isn't in 7.0",
 	"xdelex":       "isn't in 7.0",
 	"xackdel":      "isn't in 7.0",
 	"fcall":        "leaves the events of what its function calls, as eval does",
