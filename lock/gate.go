@@ -6,38 +6,38 @@ import (
 )
 
 // Gate is the lock that every command passes and that commands on whole databases (FLUSHALL,
-// SWAPDB …) close. Each owner that passes has a slot of its own, so that no word is shared on the
+// SWAPDB …) close. Each owner that passes has a door of its own, so that no word is shared on the
 // way of an ordinary command.
 type Gate struct {
 	closed atomic.Int32
-	slots  []slot
+	doors  []door
 
 	closing sync.Mutex // held by whoever has closed the gate
 	mu      sync.Mutex
 	waiting []func()
 }
 
-type slot struct {
+type door struct {
 	inside atomic.Int32
 	_      [60]byte // a cache line for each
 }
 
-// NewGate makes a gate with a number of slots.
-func NewGate(slots int) *Gate { return &Gate{slots: make([]slot, slots)} }
+// NewGate makes a gate with a number of doors.
+func NewGate(doors int) *Gate { return &Gate{doors: make([]door, doors)} }
 
 // TryEnter passes the gate, unless it is closed or about to be.
-func (g *Gate) TryEnter(slot int) bool {
-	g.slots[slot].inside.Add(1)
+func (g *Gate) TryEnter(door int) bool {
+	g.doors[door].inside.Add(1)
 	if g.closed.Load() == 0 {
 		return true
 	}
-	g.slots[slot].inside.Add(-1)
+	g.doors[door].inside.Add(-1)
 	return false
 }
 
 // Leave gives back what TryEnter took.
-func (g *Gate) Leave(slot int) {
-	if g.slots[slot].inside.Add(-1) < 0 {
+func (g *Gate) Leave(door int) {
+	if g.doors[door].inside.Add(-1) < 0 {
 		panic("lock: a gate was left that had not been entered")
 	}
 }
@@ -47,8 +47,8 @@ func (g *Gate) Leave(slot int) {
 func (g *Gate) Close(yield func()) (open func()) {
 	g.closing.Lock()
 	g.closed.Store(1)
-	for i := range g.slots {
-		for g.slots[i].inside.Load() != 0 {
+	for i := range g.doors {
+		for g.doors[i].inside.Load() != 0 {
 			yield()
 		}
 	}

@@ -143,9 +143,9 @@ func (a *acceptance) warn(address net.Addr, err error) {
 
 // listenOn listens on an address such as tcp4://0.0.0.0:6379 or unix:///run/kedis.sock.
 func (s *Server) listenOn(address string) (net.Listener, error) {
-	network, place := splitAddress(address)
+	network, rest := splitAddress(address)
 	// attach sets the keepalive of each connection.
-	listener, err := (&net.ListenConfig{KeepAlive: -1}).Listen(context.Background(), network, place)
+	listener, err := (&net.ListenConfig{KeepAlive: -1}).Listen(context.Background(), network, rest)
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
@@ -153,7 +153,7 @@ func (s *Server) listenOn(address string) (net.Listener, error) {
 		s.logger.Warn("setting tcp-backlog", "address", address, "error", err)
 	}
 	if network == "unix" {
-		s.permitUnixSocket(place)
+		s.permitUnixSocket(rest)
 	}
 	return listener, nil
 }

@@ -25,7 +25,7 @@ type connection struct {
 	silence
 	buffers
 
-	place int // in the reactor's list
+	index int // in the reactor's list
 }
 
 // ends are where the client is, and where it connected to.

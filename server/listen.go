@@ -56,9 +56,9 @@ func addresses(c *config.Config) ([]string, error) {
 	return append(addresses, "unix://"+socket), nil
 }
 
-func splitAddress(address string) (network, place string) {
-	network, place, _ = strings.Cut(address, "://")
-	return network, place
+func splitAddress(address string) (network, rest string) {
+	network, rest, _ = strings.Cut(address, "://")
+	return network, rest
 }
 
 // hosts are all addresses that are configured, with a port, but those with a minus before them that the machine

@@ -302,7 +302,7 @@ func (r *reactor) workDone(c *connection) {
 
 // add and remove keep the list of connections.
 func (r *roster) add(c *connection) {
-	c.place = len(r.connections)
+	c.index = len(r.connections)
 	r.connections = append(r.connections, c)
 	r.held.Store(int32(len(r.connections)))
 }
@@ -310,7 +310,7 @@ func (r *roster) add(c *connection) {
 func (r *roster) remove(c *connection) {
 	last := len(r.connections) - 1
 	moved := r.connections[last]
-	r.connections[c.place], moved.place = moved, c.place
+	r.connections[c.index], moved.index = moved, c.index
 	r.connections[last] = nil
 	r.connections = r.connections[:last]
 	r.held.Store(int32(last))

@@ -71,7 +71,7 @@ func (r *reactor) beginWait(c *connection, wait *execute.Wait) {
 		return
 	}
 	if blocked := wait.Blocked; blocked != nil {
-		blocked.Place = -1
+		blocked.HeapIndex = -1
 		r.waits.add(r, c, blocked)
 		if blocked.Ended() { // while a worker had the session
 			r.post(func() { r.unblock(c, blocked) })
@@ -173,12 +173,12 @@ func (d deadlines) Less(i, j int) bool { return d[i].blocked.Until() < d[j].bloc
 
 func (d deadlines) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
-	d[i].blocked.Place, d[j].blocked.Place = i, j
+	d[i].blocked.HeapIndex, d[j].blocked.HeapIndex = i, j
 }
 
 func (d *deadlines) Push(x any) {
 	added := x.(deadline)
-	added.blocked.Place = len(*d)
+	added.blocked.HeapIndex = len(*d)
 	*d = append(*d, added)
 }
 
@@ -187,13 +187,13 @@ func (d *deadlines) Pop() any {
 	removed := (*d)[last]
 	(*d)[last] = deadline{}
 	*d = (*d)[:last]
-	removed.blocked.Place = -1
+	removed.blocked.HeapIndex = -1
 	return removed
 }
 
 // add takes up a client's deadline, if it has one.
 func (w *waits) add(r *reactor, c *connection, blocked *execute.Blocked) {
-	if blocked.Until() == 0 || blocked.Place >= 0 {
+	if blocked.Until() == 0 || blocked.HeapIndex >= 0 {
 		return
 	}
 	heap.Push(&w.deadlines, deadline{blocked, c})
@@ -202,8 +202,8 @@ func (w *waits) add(r *reactor, c *connection, blocked *execute.Blocked) {
 
 // remove forgets a client's deadline.
 func (w *waits) remove(blocked *execute.Blocked) {
-	if blocked.Place >= 0 && blocked.Place < len(w.deadlines) && w.deadlines[blocked.Place].blocked == blocked {
-		heap.Remove(&w.deadlines, blocked.Place)
+	if blocked.HeapIndex >= 0 && blocked.HeapIndex < len(w.deadlines) && w.deadlines[blocked.HeapIndex].blocked == blocked {
+		heap.Remove(&w.deadlines, blocked.HeapIndex)
 	}
 }
 

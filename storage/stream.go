@@ -129,7 +129,7 @@ func (s *Stream) Append(id StreamID, fields [][]byte) error {
 	if bytes > maxNodeBytes {
 		return ErrStreamSize
 	}
-	if err := s.place(id, fields, bytes); err != nil {
+	if err := s.addToNode(id, fields, bytes); err != nil {
 		return err
 	}
 	t := s.db.txn
@@ -150,8 +150,8 @@ func (s *Stream) Append(id StreamID, fields [][]byte) error {
 // maxNodeBytes is the size beyond which Redis lets no node grow, whatever the limits are.
 const maxNodeBytes = 1 << 30
 
-// place counts an entry in the last node, or begins one with it.
-func (s *Stream) place(id StreamID, fields [][]byte, bytes int64) error {
+// addToNode counts an entry in the last node, or begins one with it.
+func (s *Stream) addToNode(id StreamID, fields [][]byte, bytes int64) error {
 	h, names := &s.head, hashNames(fields)
 	if !s.fits(bytes) {
 		if err := s.leaveTail(); err != nil {

@@ -413,7 +413,7 @@ func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 	}
 	if x := z.index(); x.Counts() {
 		var corrupt error
-		err := x.ByPlace(z.place(rank, reverse), reverse, scored(visit, &corrupt))
+		err := x.ByRank(z.fromStart(rank, reverse), reverse, scored(visit, &corrupt))
 		return errors.Join(err, corrupt)
 	}
 	if rank > z.Len()/2 {
@@ -422,8 +422,8 @@ func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 	return z.scan(reverse, behind(rank, visit))
 }
 
-// place is where the member of a rank stands from the beginning.
-func (z *ZSet) place(rank int, reverse bool) int {
+// fromStart is the rank from the beginning.
+func (z *ZSet) fromStart(rank int, reverse bool) int {
 	if reverse {
 		return z.Len() - 1 - rank
 	}
@@ -708,7 +708,7 @@ func (z *ZSet) Rank(member []byte, score float64, reverse bool) (rank int, err e
 	key := layout.AppendScored(z.db.txn.scratch.key2[:0], score, member)
 	if x := z.index(); x.Counts() {
 		rank, err = x.Before(key, reverse)
-		return z.place(rank, reverse), err
+		return z.fromStart(rank, reverse), err
 	}
 	if reverse {
 		return count(func(visit Visit) error { return z.scanIndex(append(key, 0), nil, true, visit) })

@@ -16,7 +16,7 @@ import (
 // walks are forgotten when there are too many.
 type cursors struct {
 	mu     sync.Mutex
-	places map[uint64]place
+	steps  map[uint64]walkStep
 	oldest uint64 // no cursor before it is known
 	next   uint64
 	bytes  int
@@ -28,8 +28,8 @@ type walk struct {
 	id       uint64 // 0: keys
 }
 
-// place is where a walk has come to.
-type place struct {
+// walkStep is a step of a walk: what a cursor stands for.
+type walkStep struct {
 	walk     walk
 	behind   []byte
 	previous uint64 // the cursor that the step to here began with; 0 if none
@@ -44,7 +44,7 @@ const (
 // init begins with some number, so that a cursor from before a restart isn't taken for another one.
 // Cursors stay below 2^53: there are clients that keep them as floating-point numbers.
 func (c *cursors) init() {
-	c.places = map[uint64]place{}
+	c.steps = map[uint64]walkStep{}
 	c.next = 1 + rand.Uint64N(1<<52)
 	c.oldest = c.next
 }
@@ -53,18 +53,18 @@ func (c *cursors) init() {
 func (c *cursors) find(cursor uint64, w walk) (behind []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p, known := c.places[cursor]; known && p.walk == w {
+	if p, known := c.steps[cursor]; known && p.walk == w {
 		return p.behind
 	}
 	return nil
 }
 
-// step returns the cursor for a walk that went on from a previous one and has come to a place; nil is
+// step returns the cursor for a walk that went on from a previous one and has come to an element; nil is
 // its end, whose cursor is 0.
 func (c *cursors) step(w walk, previous uint64, behind []byte) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p, known := c.places[previous]; known && p.walk == w {
+	if p, known := c.steps[previous]; known && p.walk == w {
 		c.forget(p.previous)
 	}
 	if behind == nil {
@@ -72,9 +72,9 @@ func (c *cursors) step(w walk, previous uint64, behind []byte) uint64 {
 	}
 	cursor := c.next
 	c.next++
-	c.places[cursor] = place{w, append([]byte{}, behind...), previous}
+	c.steps[cursor] = walkStep{w, append([]byte{}, behind...), previous}
 	c.bytes += len(behind)
-	for len(c.places) > maxCursors || c.bytes > maxCursorBytes && len(c.places) > 1 {
+	for len(c.steps) > maxCursors || c.bytes > maxCursorBytes && len(c.steps) > 1 {
 		c.forget(c.oldest)
 		c.oldest++
 	}
@@ -82,8 +82,8 @@ func (c *cursors) step(w walk, previous uint64, behind []byte) uint64 {
 }
 
 func (c *cursors) forget(cursor uint64) {
-	c.bytes -= len(c.places[cursor].behind)
-	delete(c.places, cursor)
+	c.bytes -= len(c.steps[cursor].behind)
+	delete(c.steps, cursor)
 }
 
 const errCursor = Error("ERR invalid cursor")

@@ -136,7 +136,7 @@ func cmdFCall(c *Invocation) error {
 // prepareFunction is prepare for a function.
 func (r *scriptRun) prepareFunction(what *script.Run) (*script.State, error) {
 	c, l := r.c, r.function.library
-	what.Library, what.Function = l.number, r.function.place
+	what.Library, what.Function = l.number, r.function.index
 	if l.pinned {
 		if err := l.take(c); err != nil {
 			return nil, err
@@ -168,7 +168,7 @@ func (l *library) take(c *Invocation) error {
 // prepareTakingBack has what a library keeps taken back with the run. What can't be, mustn't: then the function runs alone.
 func (r *scriptRun) prepareTakingBack(state *script.State) error {
 	c, l := r.c, r.function.library
-	if !state.Snapshot(l.number, r.function.place) {
+	if !state.Snapshot(l.number, r.function.index) {
 		l.alone.Store(true)
 		return c.RequireAlone()
 	}

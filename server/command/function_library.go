@@ -51,7 +51,7 @@ type library struct {
 type function struct {
 	program
 	library     *library
-	place       int
+	index       int
 	description string
 	described   bool
 	all         script.FunctionFlags
@@ -88,14 +88,14 @@ func (l *libraries) function(name []byte) *function {
 	return l.byName[string(lower[:len(name)])]
 }
 
-func (l *libraries) find(name string) (place int, found bool) {
+func (l *libraries) find(name string) (index int, found bool) {
 	return slices.BinarySearchFunc(l.list, name, func(one *library, name string) int { return cmp.Compare(one.name, name) })
 }
 
 // named finds a library; nil if there is none.
 func (l *libraries) named(name string) *library {
-	if place, found := l.find(name); found {
-		return l.list[place]
+	if index, found := l.find(name); found {
+		return l.list[index]
 	}
 	return nil
 }
@@ -113,16 +113,16 @@ func (l *libraries) with(added *library, replace bool) (*libraries, error) {
 			return nil, Errorf("ERR Function %s already exists", f.name)
 		}
 	}
-	place, _ := l.find(added.name)
-	return newLibraries(slices.Insert(slices.Clone(l.list), place, added)), nil
+	index, _ := l.find(added.name)
+	return newLibraries(slices.Insert(slices.Clone(l.list), index, added)), nil
 }
 
 func errLibraryExists(name string) error { return Errorf("ERR Library '%s' already exists", name) }
 
 // without returns the libraries without one of them.
 func (l *libraries) without(name string) *libraries {
-	place, _ := l.find(name)
-	return newLibraries(slices.Delete(slices.Clone(l.list), place, place+1))
+	index, _ := l.find(name)
+	return newLibraries(slices.Delete(slices.Clone(l.list), index, index+1))
 }
 
 func newLibraries(list []*library) *libraries {
@@ -187,10 +187,10 @@ func (f *functions) tryOut(l *library, o loading) error {
 	if len(registered) == 0 {
 		return Error("ERR No functions registered")
 	}
-	for place := range registered {
-		r := &registered[place]
+	for index := range registered {
+		r := &registered[index]
 		flags := scriptFlags{declared: true, noWrites: r.Flags&script.NoWrites != 0, allowStale: r.Flags&script.AllowStale != 0}
-		l.functions = append(l.functions, &function{program: program{name: r.Name, flags: flags}, library: l, place: place,
+		l.functions = append(l.functions, &function{program: program{name: r.Name, flags: flags}, library: l, index: index,
 			description: r.Description, described: r.Described, all: r.Flags})
 		l.pinned = l.pinned || r.Keeps
 	}

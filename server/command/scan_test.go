@@ -111,8 +111,8 @@ func TestCursorsAreBounded(t *testing.T) {
 	for i := range maxCursors + 10 {
 		issued = append(issued, c.step(w, 0, strconv.AppendInt(nil, int64(i), 10)))
 	}
-	if len(c.places) != maxCursors {
-		t.Errorf("%d cursors are remembered", len(c.places))
+	if len(c.steps) != maxCursors {
+		t.Errorf("%d cursors are remembered", len(c.steps))
 	}
 	for i, cursor := range issued {
 		got, want := c.find(cursor, w), strconv.Itoa(i)
@@ -128,8 +128,8 @@ func TestCursorsAreBounded(t *testing.T) {
 		t.Errorf("%d bytes are remembered", c.bytes)
 	}
 	huge := c.step(w, 0, bytes.Repeat(large, 3))
-	if len(c.find(huge, w)) != 3*len(large) || len(c.places) != 1 {
-		t.Errorf("a cursor larger than the bound is not remembered alone: %d", len(c.places))
+	if len(c.find(huge, w)) != 3*len(large) || len(c.steps) != 1 {
+		t.Errorf("a cursor larger than the bound is not remembered alone: %d", len(c.steps))
 	}
 }
 
@@ -149,8 +149,8 @@ func TestLongWalksDoNotCrowdOutOthers(t *testing.T) {
 	if c.find(previous, busy) == nil || c.find(cursor, busy) == nil {
 		t.Error("the last step can't be repeated")
 	}
-	if len(c.places) > 4 {
-		t.Errorf("%d cursors are remembered of two walks", len(c.places))
+	if len(c.steps) > 4 {
+		t.Errorf("%d cursors are remembered of two walks", len(c.steps))
 	}
 	if end := c.step(busy, cursor, nil); end != 0 {
 		t.Errorf("the end is cursor %d", end)

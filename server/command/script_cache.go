@@ -31,8 +31,8 @@ const mostEvaluated = 500
 // knownScript is a script that has been compiled once.
 type knownScript struct {
 	program
-	text  []byte        // without the first line, if that tells what it is
-	place *list.Element // nil: it stays
+	text    []byte        // without the first line, if that tells what it is
+	element *list.Element // nil: it stays
 }
 
 // scriptFlags are what a script says of itself in its first line, if it begins with #!, or a function when it is registered.
@@ -70,8 +70,8 @@ func (s *scripts) find(sha []byte) *knownScript {
 // touch is find for digits in lower case, under the lock.
 func (s *scripts) touch(sha []byte) *knownScript {
 	known := s.known[string(sha)]
-	if known != nil && known.place != nil {
-		s.used.MoveToFront(known.place)
+	if known != nil && known.element != nil {
+		s.used.MoveToFront(known.element)
 	}
 	return known
 }
@@ -104,9 +104,9 @@ func (s *scripts) take(text []byte, stays bool) (*knownScript, error) {
 	digits := scriptDigest(text)
 	s.mu.Lock()
 	known := s.touch(digits[:])
-	if known != nil && stays && known.place != nil {
-		s.used.Remove(known.place)
-		known.place = nil
+	if known != nil && stays && known.element != nil {
+		s.used.Remove(known.element)
+		known.element = nil
 	}
 	s.mu.Unlock()
 	if known != nil {
@@ -123,7 +123,7 @@ func (s *scripts) take(text []byte, stays bool) (*knownScript, error) {
 	}
 	s.known[known.name] = known
 	if !stays {
-		known.place = s.used.PushFront(known)
+		known.element = s.used.PushFront(known)
 		for s.used.Len() > mostEvaluated {
 			oldest := s.used.Remove(s.used.Back()).(*knownScript)
 			delete(s.known, oldest.name)

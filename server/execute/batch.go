@@ -59,11 +59,11 @@ func (e *Engine) NewBatch(reactor int) *Batch {
 	return e.newBatch(lock.Owner(reactor+1), reactor, reactorBudget)
 }
 
-func (e *Engine) newBatch(owner lock.Owner, slot, budget int) *Batch {
+func (e *Engine) newBatch(owner lock.Owner, door, budget int) *Batch {
 	return &Batch{engine: e, txn: e.Store.NewTxn(), budget: budget,
 		reader: requestReader{table: e.Table, store: e.Store},
-		locks:  locks{table: e.Locks, gate: e.Gate, owner: owner, slot: slot},
-		clock:  stopwatch{clock: &e.clock, lane: min(slot, e.Statistics.Lanes-1)}}
+		locks:  locks{table: e.Locks, gate: e.Gate, owner: owner, door: door},
+		clock:  stopwatch{clock: &e.clock, lane: min(door, e.Statistics.Lanes-1)}}
 }
 
 // Owner is who holds the batch's locks.

@@ -156,7 +156,7 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	e.scripts.start(reactors+e.workers.count+1, scriptWorkers)
 	e.long.init()
 	e.Gate = lock.NewGate(reactors + e.workers.count + 1 + e.scripts.count)
-	e.loaders.init(store, e.Gate, e.workers.slot)
+	e.loaders.init(store, e.Gate, e.workers.door)
 	e.Watches.init()
 	e.Caching.init()
 	e.Blocking.byKey = map[watchedKey]*queue{}

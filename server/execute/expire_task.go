@@ -18,7 +18,7 @@ type Expiring interface {
 func (e *Engine) Expiries() Expiring { return e.newExpiries() }
 
 func (e *Engine) newExpiries() *expiries {
-	return &expiries{engine: e, batch: e.newBatch(0, e.workers.slot, 0), remove: (*Batch).removeKey}
+	return &expiries{engine: e, batch: e.newBatch(0, e.workers.door, 0), remove: (*Batch).removeKey}
 }
 
 // FieldExpiries is the engine as the sweeper of hashes' fields sees it. A key that is due is a hash of which fields are.
@@ -59,7 +59,7 @@ func (x *fieldExpiries) CountDue(database int, behind ttl.Due, now int64, limit 
 
 type expiries struct {
 	engine *Engine
-	batch  *Batch // its owner and slot are those of the token that it has got
+	batch  *Batch // its owner and door are those of the token that it has got
 	// remove removes what has expired of something that is due and whose lock is held.
 	remove func(b *Batch, db storage.DB, due ttl.Due, step *ttl.Step) error
 }

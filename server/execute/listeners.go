@@ -37,7 +37,7 @@ type subscribers struct {
 	sessions map[*Session]int64       // listeners.changes when each began to listen
 	audience atomic.Pointer[Audience] // of them, for whoever sends to all; nil: it is to be made
 	pattern  *glob.Pattern            // what the name is, if it is one
-	place    int                      // among the patterns
+	index    int                      // among the patterns
 }
 
 // Audience are the clients that listen to a name. It doesn't change: another one takes its place.
@@ -170,7 +170,7 @@ func (l *listeners) Add(s *Session, kind ListenKind, name string) {
 // addPattern and removePattern keep the list of patterns.
 func (l *listeners) addPattern(to *subscribers) {
 	if to.kind == PatternKind {
-		to.pattern, to.place = glob.Compile([]byte(to.name)), len(l.patterns)
+		to.pattern, to.index = glob.Compile([]byte(to.name)), len(l.patterns)
 		l.patterns = append(l.patterns, to)
 	}
 }
@@ -178,7 +178,7 @@ func (l *listeners) addPattern(to *subscribers) {
 func (l *listeners) removePattern(to *subscribers) {
 	if to.kind == PatternKind {
 		last := l.patterns[len(l.patterns)-1]
-		l.patterns[to.place], last.place = last, to.place
+		l.patterns[to.index], last.index = last, to.index
 		l.patterns = slices.Delete(l.patterns, len(l.patterns)-1, len(l.patterns))
 	}
 }

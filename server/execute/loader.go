@@ -16,7 +16,7 @@ type loaders struct {
 	running  sync.WaitGroup
 	store    *storage.Store
 	gate     *lock.Gate
-	slot     int
+	door     int
 
 	took  atomic.Int64 // nanoseconds, of the loads of late
 	tried atomic.Int64 // when they were last loaded anyway, as the engine's clock says
@@ -39,8 +39,8 @@ const (
 	loadAnyway = 20 * time.Millisecond
 )
 
-func (l *loaders) init(store *storage.Store, gate *lock.Gate, slot int) {
-	l.requests, l.store, l.gate, l.slot = make(chan load, 1024), store, gate, slot
+func (l *loaders) init(store *storage.Store, gate *lock.Gate, door int) {
+	l.requests, l.store, l.gate, l.door = make(chan load, 1024), store, gate, door
 	l.took.Store(int64(worthLoading))
 }
 
@@ -64,10 +64,10 @@ func (l *loaders) stop() {
 }
 
 func (l *loaders) run(txn *storage.Txn, request storage.Prefetch) {
-	if !l.gate.TryEnter(l.slot) {
+	if !l.gate.TryEnter(l.door) {
 		return // the request waits for the gate, too
 	}
-	defer l.gate.Leave(l.slot)
+	defer l.gate.Leave(l.door)
 	began := time.Now()
 	txn.FetchCold(request)
 	l.ended.Add(1)

@@ -12,7 +12,7 @@ type locks struct {
 	table *lock.Table
 	gate  *lock.Gate
 	owner lock.Owner
-	slot  int // of the gate
+	door  int // of the gate
 
 	inside    bool     // of the gate
 	reopen    func()   // when not nil: the batch has closed the gate
@@ -37,7 +37,7 @@ func (h heldLock) covers(r *Request) bool {
 // enter passes the gate, if it is open.
 func (l *locks) enter() bool {
 	if !l.inside {
-		l.inside = l.gate.TryEnter(l.slot)
+		l.inside = l.gate.TryEnter(l.door)
 	}
 	return l.inside
 }
@@ -45,7 +45,7 @@ func (l *locks) enter() bool {
 // leave leaves the gate.
 func (l *locks) leave() {
 	if l.inside {
-		l.gate.Leave(l.slot)
+		l.gate.Leave(l.door)
 		l.inside = false
 	}
 }

@@ -102,9 +102,9 @@ const (
 // denied tells whether a session's user may not make a request while a database is selected, and notes that.
 func (e *Engine) denied(s *Session, r *Request, database int, context string) access.Reason {
 	r.locate(e.Store, database)
-	why, place := s.User.Rules().Check(r)
+	why, index := s.User.Rules().Check(r)
 	if why != access.Permitted {
-		e.deny(s, r, why, place, s.User.Name(), context)
+		e.deny(s, r, why, index, s.User.Name(), context)
 	}
 	return why
 }
@@ -119,14 +119,14 @@ func (c *Invocation) DenyAuthentication(user []byte) {
 }
 
 // deny notes that a request was denied, once: it may be executed again.
-func (e *Engine) deny(s *Session, r *Request, why access.Reason, place int, user, context string) {
+func (e *Engine) deny(s *Session, r *Request, why access.Reason, index int, user, context string) {
 	if r.denied {
 		return
 	}
 	r.denied = true
 	object := r.Command.full
 	if why != access.DeniedCommand && why != access.DeniedDatabase {
-		object = string(r.Args[place])
+		object = string(r.Args[index])
 	}
 	e.Denials.Add(access.Entry{Reason: why, Context: context, Object: object, Username: user, Client: e.Describe(s, r.Args)}, time.Now())
 }
@@ -148,13 +148,13 @@ var denials = [...]struct{ refused, tried, since, called string }{
 func (e *Engine) Try(user *access.User, args [][]byte, database int) string {
 	q := requestReader{table: e.Table, store: e.Store}
 	r := q.read(database, args)
-	why, place := user.Rules().Check(r)
+	why, index := user.Rules().Check(r)
 	if why == access.Permitted || r.Command.Flags&NoAuth != 0 {
 		return ""
 	}
 	object := r.Command.full
 	if why != access.DeniedCommand {
-		object = string(UntilZero(args[place]))
+		object = string(UntilZero(args[index]))
 	}
 	return "This user has no permissions to " + strings.Replace(denials[why].tried, "%s", object, 1)
 }
@@ -165,18 +165,18 @@ func (e *Engine) Try(user *access.User, args [][]byte, database int) string {
 func (r *Request) CommandNumber() int { return r.Command.number }
 
 // Word returns a word; nil if there are not so many.
-func (r *Request) Word(place int) []byte {
-	if place >= len(r.Args) {
+func (r *Request) Word(index int) []byte {
+	if index >= len(r.Args) {
 		return nil
 	}
-	return r.Args[place]
+	return r.Args[index]
 }
 
 // Keys is how many keys there are among the words.
 func (r *Request) Keys() int { return len(r.keys) }
 
 // Key returns where a key stands, and what is done with it.
-func (r *Request) Key(number int) (place int, needs access.Permission, ok bool) {
+func (r *Request) Key(number int) (index int, needs access.Permission, ok bool) {
 	key := &r.keys[number]
 	flags := key.Flags
 	if flags&VariableFlags != 0 && r.Command.KeyFlags != nil {
@@ -192,11 +192,11 @@ func (r *Request) Key(number int) (place int, needs access.Permission, ok bool) 
 }
 
 // Channel returns where a channel stands.
-func (r *Request) Channel(number int) (place int, pattern, ok bool) {
+func (r *Request) Channel(number int) (index int, pattern, ok bool) {
 	words := r.Command.Channels
-	place = words.First + number
-	ok = words.First > 0 && place < len(r.Args) && (words.Several || number == 0)
-	return place, words.Patterns, ok
+	index = words.First + number
+	ok = words.First > 0 && index < len(r.Args) && (words.Several || number == 0)
+	return index, words.Patterns, ok
 }
 
 // Database returns a database that is used: the selected one, by a command on data, and those that the command names.

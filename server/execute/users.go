@@ -123,11 +123,11 @@ func (e *Engine) refusal(blocked *Blocked) error {
 	if user == nil || user.Unrestricted() {
 		return nil
 	}
-	why, place := user.Rules().Check(r)
+	why, index := user.Rules().Check(r)
 	if why == access.Permitted {
 		return nil
 	}
-	e.deny(s, r, why, place, user.Name(), atTop)
+	e.deny(s, r, why, index, user.Name(), atTop)
 	return refused(why, r)
 }
 

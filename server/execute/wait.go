@@ -84,8 +84,8 @@ type Blocked struct {
 	role    int64  // the engine's when the wait began; see role.changes
 	refusal string // what the request is refused with at the deadline, instead of Expired
 
-	// Place is the deadline's among those of the reactor, which keeps it.
-	Place int
+	// HeapIndex is the deadline's among those of the reactor, which keeps it.
+	HeapIndex int
 
 	session *Session
 	request *Request

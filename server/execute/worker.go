@@ -9,11 +9,11 @@ import (
 	"kedis/storage"
 )
 
-// workers run what would take a reactor too long. Each has a token: an owner of locks and a slot
+// workers run what would take a reactor too long. Each has a token: an owner of locks and a door
 // of the gate.
 type workers struct {
 	count int
-	slot  int // the first worker's
+	door  int // the first worker's
 
 	mu      sync.Mutex
 	free    []token
@@ -24,12 +24,12 @@ type workers struct {
 
 type token struct {
 	owner lock.Owner
-	slot  int
+	door  int
 	of    *workers
 }
 
 func (w *workers) start(reactors, count int) {
-	w.count, w.slot = count, reactors
+	w.count, w.door = count, reactors
 	w.streamApplier = token{lock.Owner(reactors + count + 1), reactors + count, w}
 	for i := range count {
 		w.free = append(w.free, token{lock.Owner(reactors + i + 1), reactors + i, w})
@@ -137,7 +137,7 @@ func (e *Engine) Work(s *Session, r *Request) Outcome {
 func (e *Engine) run(t token, s *Session, r *Request) (outcome Outcome) {
 	e.Statistics.Offloads.Add(1)
 	s.wait = Wait{}
-	e.withToken(t, e.newBatch(0, e.workers.slot, 0), func(b *Batch) {
+	e.withToken(t, e.newBatch(0, e.workers.door, 0), func(b *Batch) {
 		mark := s.Reply.Mark()
 		if outcome = b.work(s, r); outcome == Done {
 			b.finishReply(s, mark)
@@ -151,8 +151,8 @@ func (e *Engine) run(t token, s *Session, r *Request) (outcome Outcome) {
 func (e *Engine) onWorker(b *Batch, run func(b *Batch)) { e.withToken(e.workers.take(), b, run) }
 
 func (e *Engine) withToken(t token, b *Batch, run func(b *Batch)) {
-	b.locks.owner, b.locks.slot = t.owner, t.slot
-	defer func() { t.of.give(token{b.locks.owner, b.locks.slot, t.of}) }() // it may have got another one of them meanwhile
+	b.locks.owner, b.locks.door = t.owner, t.door
+	defer func() { t.of.give(token{b.locks.owner, b.locks.door, t.of}) }() // it may have got another one of them meanwhile
 	panicked := true
 	defer func() {
 		if panicked {
@@ -315,10 +315,10 @@ func (c *Invocation) Yield(wait func()) { c.batch.yield(wait) }
 func (b *Batch) yield(wait func()) {
 	e := b.engine
 	b.locks.leave()
-	e.workers.give(token{b.locks.owner, b.locks.slot, &e.workers})
+	e.workers.give(token{b.locks.owner, b.locks.door, &e.workers})
 	defer func() {
 		t := e.workers.take()
-		b.locks.owner, b.locks.slot = t.owner, t.slot
+		b.locks.owner, b.locks.door = t.owner, t.door
 	}()
 	wait()
 }

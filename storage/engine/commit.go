@@ -231,9 +231,9 @@ func (s *Store) state() layout.State {
 		NextID:        s.ids.next.Load(),
 		NextNamespace: s.namespaces.next,
 	}
-	for place, ns := range s.tiers.Load().databases {
-		number := uint32(place)
-		if place == s.Libraries() {
+	for index, ns := range s.tiers.Load().databases {
+		number := uint32(index)
+		if index == s.Libraries() {
 			number = layout.Libraries
 		}
 		if ns.named || ns.keys.Load() > 0 || ns.family.Load() != nil {

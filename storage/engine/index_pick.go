@@ -21,10 +21,10 @@ func (x *Index) Counted() bool {
 
 // uncounted returns the first piece of which the entries aren't counted; left is false if there is none.
 func (x *Index) uncounted(tree *ordered.Tree) (p ordered.Piece, left bool) {
-	last := tree.Place(nil, true)
+	last := tree.FindRanked(nil, true)
 	if last.Vague == 1 {
 		tree.Resolve(x.entries)
-		last = tree.Place(nil, true)
+		last = tree.FindRanked(nil, true)
 	}
 	if last.Vague > 0 {
 		return tree.VaguePiece(false), true
@@ -33,7 +33,7 @@ func (x *Index) uncounted(tree *ordered.Tree) (p ordered.Piece, left bool) {
 }
 
 // Entry returns the entry with a number, from 0 on; found is false as long as not all are counted.
-func (x *Index) Entry(place int) (key []byte, found bool, err error) {
+func (x *Index) Entry(rank int) (key []byte, found bool, err error) {
 	tree := x.tree()
 	if tree == nil {
 		return nil, false, nil
@@ -41,11 +41,11 @@ func (x *Index) Entry(place int) (key []byte, found bool, err error) {
 	if p, left := x.uncounted(tree); left {
 		return nil, false, x.countSome(tree, &p)
 	}
-	if p := tree.At(place); p.Block != nil {
-		key, _ = p.Block.At(place - p.Before)
+	if p := tree.At(rank); p.Block != nil {
+		key, _ = p.Block.At(rank - p.Before)
 		return key, true, x.txn.Spend(1)
 	}
-	err = x.ByPlace(place, false, func(k, _ []byte) bool {
+	err = x.ByRank(rank, false, func(k, _ []byte) bool {
 		key, found = k, true
 		return false
 	})

@@ -52,10 +52,10 @@ func (x *Index) Before(key []byte, reverse bool) (int, error) {
 
 // find returns the piece that a key belongs to. If it is the only vague one, its entries are those that are left.
 func (x *Index) find(tree *ordered.Tree, key []byte) ordered.Piece {
-	p := tree.Place(key, false)
+	p := tree.FindRanked(key, false)
 	if p.Vague == 1 {
 		tree.Resolve(x.entries)
-		p = tree.Place(key, false)
+		p = tree.FindRanked(key, false)
 	}
 	return p
 }
@@ -149,9 +149,9 @@ func (x *Index) countPiece(tree *ordered.Tree, p *ordered.Piece, reverse bool, v
 	return err
 }
 
-// ByPlace visits the entries from a place on, 0 being the first one, or backwards. Counts has returned true.
-func (x *Index) ByPlace(place int, reverse bool, visit VisitEntry) error {
-	p, skip, err := x.at(place)
+// ByRank visits the entries from a rank on, 0 being the first one, or backwards. Counts has returned true.
+func (x *Index) ByRank(rank int, reverse bool, visit VisitEntry) error {
+	p, skip, err := x.at(rank)
 	if err != nil {
 		return err
 	}
@@ -162,19 +162,19 @@ func (x *Index) ByPlace(place int, reverse bool, visit VisitEntry) error {
 	return s.run(visit)
 }
 
-// at returns the piece of the index that has the entry of a place, and how many of its entries stand before that.
-func (x *Index) at(place int) (p ordered.Piece, skip int, err error) {
+// at returns the piece of the index that has the entry of a rank, and how many of its entries stand before that.
+func (x *Index) at(rank int) (p ordered.Piece, skip int, err error) {
 	tree := x.tree()
 	x.txn.order.asked = true
 	for {
-		if p, skip, err = x.locate(tree, place); err != nil {
+		if p, skip, err = x.locate(tree, rank); err != nil {
 			return p, 0, err
 		}
 		if p.Count != ordered.Vague && (p.Resident || tree.Whole(&p)) {
 			return p, skip, nil
 		}
 		if p.Count == ordered.Vague {
-			err = x.countVague(tree, place > x.entries/2)
+			err = x.countVague(tree, rank > x.entries/2)
 		} else {
 			err = x.divide(tree, &p, skip)
 		}
@@ -184,26 +184,26 @@ func (x *Index) at(place int) (p ordered.Piece, skip int, err error) {
 	}
 }
 
-// locate returns the known piece that has the entry of a place, or a vague one.
-func (x *Index) locate(tree *ordered.Tree, place int) (p ordered.Piece, skip int, err error) {
-	p = tree.At(place)
+// locate returns the known piece that has the entry of a rank, or a vague one.
+func (x *Index) locate(tree *ordered.Tree, rank int) (p ordered.Piece, skip int, err error) {
+	p = tree.At(rank)
 	if p.Vague == 1 {
 		tree.Resolve(x.entries)
-		p = tree.At(place)
+		p = tree.At(rank)
 	}
 	if p.Vague > 0 {
-		fromEnd := x.entries - 1 - place
+		fromEnd := x.entries - 1 - rank
 		switch first, last := tree.VaguePiece(false), tree.VaguePiece(true); {
-		case place < first.Before:
+		case rank < first.Before:
 		case fromEnd < p.Known-last.Before:
-			place = p.Known - 1 - fromEnd
-			p = tree.At(place)
+			rank = p.Known - 1 - fromEnd
+			p = tree.At(rank)
 		default:
 			return first, 0, nil
 		}
 	}
-	if skip = place - p.Before; skip < 0 || p.Count != ordered.Vague && skip >= p.Count {
-		x.recount("a place is in no piece")
+	if skip = rank - p.Before; skip < 0 || p.Count != ordered.Vague && skip >= p.Count {
+		x.recount("a rank is in no piece")
 		return p, 0, fmt.Errorf("%w: collection %d has not the %d elements that it should have", layout.ErrCorrupt, x.id, x.entries)
 	}
 	return p, skip, nil
@@ -246,6 +246,6 @@ func (x *Index) counted(tree *ordered.Tree, key []byte) bool {
 	if len(key) == 0 {
 		return true
 	}
-	p := tree.Place(key, false)
+	p := tree.FindRanked(key, false)
 	return p.Count != ordered.Vague && (p.Resident || tree.Whole(&p)) && (p.VagueBefore == 0 || p.VagueBefore == p.Vague)
 }

@@ -55,16 +55,16 @@ func (f *Filter) MayHave(hash uint64) bool {
 	if layers == nil {
 		return false
 	}
-	places := placesOf(hash)
+	marks := marksOf(hash)
 	for _, l := range *layers {
-		if l.block(hash).has(places) {
+		if l.block(hash).has(marks) {
 			return true
 		}
 	}
 	return false
 }
 
-// Touch reads where MayHave and Add will look first. Touching the places of several records before that lets the processor wait for all of them at once.
+// Touch reads where MayHave and Add will look first. Touching those of several records before that lets the processor wait for all of them at once.
 func (f *Filter) Touch(hash uint64) (touched uint64) {
 	if layers := f.layers.Load(); layers != nil {
 		for _, l := range *layers {
@@ -80,7 +80,7 @@ func (f *Filter) Add(hash uint64) {
 		return
 	}
 	l := f.open()
-	l.block(hash).set(placesOf(hash))
+	l.block(hash).set(marksOf(hash))
 	l.records.Add(1)
 }
 
@@ -173,37 +173,37 @@ func (l *layer) block(hash uint64) *block {
 // block is a line of the processor's caches.
 type block [blockBytes / 8]atomic.Uint64
 
-// Each record has so many bits in its block. places says which: nine bits for each, three that tell the word and six that tell the bit.
+// Each record has so many bits in its block. marks says which: nine bits for each, three that tell the word and six that tell the bit.
 const (
 	bitsInBlock = 6
-	placeBits   = 9
+	markBits    = 9
 	bitMask     = 1<<6 - 1
 	wordMask    = blockBytes/8 - 1
 )
 
-// placesOf makes of a hash, the upper bits of which tell the block, others that are independent of it.
-func placesOf(hash uint64) (places uint64) {
+// marksOf makes of a hash, the upper bits of which tell the block, others that are independent of it.
+func marksOf(hash uint64) (marks uint64) {
 	high, low := bits.Mul64(hash, 0x9E3779B97F4A7C15)
 	return high ^ low
 }
 
-func (b *block) has(places uint64) bool {
+func (b *block) has(marks uint64) bool {
 	for range bitsInBlock {
-		if b[places>>6&wordMask].Load()>>(places&bitMask)&1 == 0 {
+		if b[marks>>6&wordMask].Load()>>(marks&bitMask)&1 == 0 {
 			return false
 		}
-		places >>= placeBits
+		marks >>= markBits
 	}
 	return true
 }
 
 // set sets the bits that aren't yet: to write to a line of the caches that others read costs more than to read it.
-func (b *block) set(places uint64) {
+func (b *block) set(marks uint64) {
 	for range bitsInBlock {
-		word, bit := &b[places>>6&wordMask], uint64(1)<<(places&bitMask)
+		word, bit := &b[marks>>6&wordMask], uint64(1)<<(marks&bitMask)
 		if word.Load()&bit == 0 {
 			word.Or(bit)
 		}
-		places >>= placeBits
+		marks >>= markBits
 	}
 }

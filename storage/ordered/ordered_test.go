@@ -164,7 +164,7 @@ func (m *model) from(key []byte, reverse bool) []string {
 func check(t *testing.T, tree *Tree, keys []string, values map[string]string) {
 	t.Helper()
 	at, known, vague := 0, 0, 0
-	for p := tree.Place(nil, false); ; p = tree.Place(p.Upper, false) {
+	for p := tree.FindRanked(nil, false); ; p = tree.FindRanked(p.Upper, false) {
 		end := len(keys)
 		if p.Upper != nil {
 			end, _ = slices.BinarySearch(keys, string(p.Upper))
@@ -227,7 +227,7 @@ func checkRanks(t *testing.T, tree *Tree, keys []string, known, vague int) {
 	}
 	for rank := 0; rank < known; rank += 1 + known/50 {
 		p := tree.At(rank)
-		q := tree.Place([]byte(keys[rank]), false)
+		q := tree.FindRanked([]byte(keys[rank]), false)
 		if rank < p.Before || rank >= p.Before+p.Count || q.Before != p.Before {
 			t.Fatalf("rank %d is in a piece of %d behind %d, its key behind %d", rank, p.Count, p.Before, q.Before)
 		}

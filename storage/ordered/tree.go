@@ -52,7 +52,7 @@ type Piece struct {
 	Resident     bool  // also of a piece that is known to be empty
 	Count        int   // or Vague
 
-	// What only Place, At and VaguePiece tell.
+	// What only FindRanked, At and VaguePiece tell.
 	Before      int // entries of the known pieces before it
 	VagueBefore int // vague pieces before it
 	Known       int // entries of all known pieces
@@ -144,8 +144,8 @@ func (t *Tree) Find(key []byte, below bool) (p Piece) {
 	}
 }
 
-// Place is Find, and tells what is before the piece.
-func (t *Tree) Place(key []byte, below bool) Piece {
+// FindRanked is Find, and tells what is before the piece.
+func (t *Tree) FindRanked(key []byte, below bool) Piece {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.seek(func(n *node) int { return n.find(key, below) })
