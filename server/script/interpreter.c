@@ -12,19 +12,67 @@ enum { INSTRUCTIONS_PER_POLL = 10000 };
 // Where things stand on the stack of a state between two runs.
 enum { HANDLER = 1, RUNNER, COMPILER, LOADER, TAKER, RESTORER };
 
+// class_of is the class of a small block: blocks of a class have the same size.
+static size_t class_of(size_t size) { return (size + BLOCK_STEP - 1) / BLOCK_STEP; }
+
+static void give_block(struct interpreter *in, void *block, size_t size) {
+	size_t class = class_of(size);
+	if (size > LARGEST_BLOCK || in->spare[class].count == MOST_SPARE) {
+		free(block);
+		return;
+	}
+	*(void **)block = in->spare[class].first;
+	in->spare[class].first = block;
+	in->spare[class].count++;
+}
+
+static void *take_block(struct interpreter *in, size_t size) {
+	if (size > LARGEST_BLOCK)
+		return malloc(size);
+	size_t class = class_of(size);
+	void *block = in->spare[class].first;
+	if (block == NULL)
+		return malloc(class * BLOCK_STEP);
+	in->spare[class].first = *(void **)block;
+	in->spare[class].count--;
+	return block;
+}
+
+static void *resize(struct interpreter *in, void *block, size_t before, size_t after) {
+	if (before > LARGEST_BLOCK && after > LARGEST_BLOCK)
+		return realloc(block, after);
+	if (before <= LARGEST_BLOCK && after <= LARGEST_BLOCK && class_of(before) == class_of(after))
+		return block;
+	void *moved = take_block(in, after);
+	if (moved == NULL)
+		return NULL;
+	memcpy(moved, block, before < after ? before : after);
+	give_block(in, block, before);
+	return moved;
+}
+
 static void *allocate(void *user, void *block, size_t before, size_t after) {
 	struct interpreter *in = user;
 	if (after == 0) {
+		if (block != NULL)
+			give_block(in, block, before);
 		in->used -= before;
-		free(block);
 		return NULL;
 	}
 	if (after > before && in->used + (after - before) > in->limit)
 		return NULL;
-	void *moved = realloc(block, after);
+	void *moved = block == NULL ? take_block(in, after) : resize(in, block, before, after);
 	if (moved != NULL)
 		in->used += after - before;
 	return moved;
+}
+
+static void free_spare(struct interpreter *in) {
+	for (size_t class = 0; class < BLOCK_CLASSES; class++)
+		for (void *block = in->spare[class].first, *next; block != NULL; block = next) {
+			next = *(void **)block;
+			free(block);
+		}
 }
 
 // The interpreter is its own allocator's argument, so that every thread of the state finds it.
@@ -494,5 +542,6 @@ void interpreter_close(struct interpreter *in) {
 	free(in->input.data);
 	free(in->output.data);
 	free(in->registered.data);
+	free_spare(in);
 	free(in);
 }

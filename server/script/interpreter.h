@@ -35,8 +35,15 @@ struct json_options {
 	int keep_buffer, encode_invalid, decode_invalid;
 };
 
+// Small blocks that were given back are kept for the next run of a script, which needs the same ones: up to so many of each class.
+enum { BLOCK_STEP = 16, LARGEST_BLOCK = 256, BLOCK_CLASSES = LARGEST_BLOCK / BLOCK_STEP + 1, MOST_SPARE = 64 };
+
 struct interpreter {
 	lua_State *lua;
+	struct {
+		void *first; // its first word is the next one
+		int count;
+	} spare[BLOCK_CLASSES];
 	uintptr_t handle; // the host's name for it
 	const char *version; // of Redis; while the state is made
 	int number;
