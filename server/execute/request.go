@@ -169,8 +169,13 @@ type requestReader struct {
 
 	effects bool // the words are effects: commands go by their own names
 
-	repeated     *Command // the one that was looked up last, if its name is one word
-	repeatedName []byte   // as it was written
+	repeated, other lookedUp // the last two that differ: a script's, and what it calls
+}
+
+// lookedUp is a command whose name is one word, and the name as it was written.
+type lookedUp struct {
+	command *Command // nil: there is none yet
+	name    []byte
 }
 
 const (
@@ -212,8 +217,12 @@ func (q *requestReader) recycle(r *Request) {
 
 // lookup is Table.Lookup. Pipelines repeat a command, and comparing its name takes less time than looking for it.
 func (q *requestReader) lookup(args [][]byte) (found, container *Command) {
-	if q.repeated != nil && bytes.Equal(args[0], q.repeatedName) {
-		return q.repeated, nil
+	if q.repeated.command != nil && bytes.Equal(args[0], q.repeated.name) {
+		return q.repeated.command, nil
+	}
+	q.repeated, q.other = q.other, q.repeated
+	if q.repeated.command != nil && bytes.Equal(args[0], q.repeated.name) {
+		return q.repeated.command, nil
 	}
 	if q.effects {
 		found, container = q.table.LookupEffect(args)
@@ -221,7 +230,7 @@ func (q *requestReader) lookup(args [][]byte) (found, container *Command) {
 		found, container = q.table.Lookup(args)
 	}
 	if found != nil && found.full == found.Name && len(found.Subcommands) == 0 {
-		q.repeated, q.repeatedName = found, append(q.repeatedName[:0], args[0]...)
+		q.repeated = lookedUp{found, append(q.repeated.name[:0], args[0]...)}
 	}
 	return found, container
 }
