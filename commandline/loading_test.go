@@ -38,9 +38,15 @@ func loadingServer(t *testing.T, directory string, options ...string) (*launch.S
 	}
 	t.Cleanup(func() { launch.End(t, s) })
 	var c *resp.Connection
+	// A start looks whether its port is free, which who connects at that moment may notice.
 	waitFor(t, "the server listens", func() bool {
 		var err error
-		c, err = resp.Dial(s.Address, time.Minute)
+		if c, err = resp.Dial(s.Address, time.Minute); err != nil {
+			return false
+		}
+		if _, err = c.Do("ping"); err != nil {
+			c.Close()
+		}
 		return err == nil
 	})
 	t.Cleanup(func() { c.Close() })
