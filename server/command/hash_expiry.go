@@ -521,7 +521,7 @@ func cmdHSetEx(c *Invocation) error {
 	return h.Save(keyevent.HSet)
 }
 
-// allowed tells whether the hash is there, or not, and none of the fields, or all of them, if that was asked for.
+// allowed reports whether the hash, and its fields, are there or not as was asked for.
 func (o *setFieldsOptions) allowed(h *storage.Hash) (bool, error) {
 	if o.ifKey && !h.Exists() || o.ifNoKey && h.Exists() {
 		return false, nil

@@ -56,6 +56,7 @@ func BenchmarkScripts(b *testing.B) {
 	}
 }
 
+// runPipelines executes so many of the requests, again from the first one after the last, 16 in a commit.
 func (c *testClient) runPipelines(requests [][][]byte, count int) {
 	finish := func() {
 		if err := c.Batch.Commit(); err != nil {

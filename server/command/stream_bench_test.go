@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"kedis/server/execute"
 )
 
 // BenchmarkStream executes pipelines of 16 requests on a stream, each pipeline in one commit, as a reactor does.
@@ -38,25 +36,8 @@ func BenchmarkStream(b *testing.B) {
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
-			c.pipelines(requests)
+			c.runPipelines(requests, len(requests))
 		})
-	}
-}
-
-// pipelines executes requests, 16 in a commit.
-func (c *testClient) pipelines(requests [][][]byte) {
-	for i, request := range requests {
-		if outcome := c.Batch.Execute(c.Session, c.Batch.Read(c.Session, request)); outcome != execute.Done {
-			c.T.Fatalf("%q: outcome %d", request, outcome)
-		}
-		if i%16 != 15 && i < len(requests)-1 {
-			continue
-		}
-		if err := c.Batch.Commit(); err != nil {
-			c.T.Fatal(err)
-		}
-		c.Batch.Clear()
-		c.Session.Reply.Reset()
 	}
 }
 
@@ -65,7 +46,8 @@ func fillEntries(c *testClient, entries int) {
 	for i := range requests {
 		requests[i] = words("XADD", "stream", fmt.Sprintf("%d-0", i+1), "field", "value")
 	}
-	c.pipelines(append(requests, words("XGROUP", "CREATE", "stream", "group", "0", "MKSTREAM")))
+	requests = append(requests, words("XGROUP", "CREATE", "stream", "group", "0", "MKSTREAM"))
+	c.runPipelines(requests, len(requests))
 }
 
 func fillTenTimes(c *testClient, entries int) { fillEntries(c, 10*entries) }
@@ -76,5 +58,5 @@ func fillPendingEntries(c *testClient, entries int) {
 	for i := range requests {
 		requests[i] = words("XREADGROUP", "GROUP", "group", fmt.Sprint("consumer:", i%10), "COUNT", "1", "STREAMS", "stream", ">")
 	}
-	c.pipelines(requests)
+	c.runPipelines(requests, len(requests))
 }

@@ -181,7 +181,7 @@ const (
 	wordMask    = blockBytes/8 - 1
 )
 
-// marksOf makes of a hash, the upper bits of which tell the block, others that are independent of it.
+// marksOf returns the marks of a hash. They are independent of its upper bits, which tell the block.
 func marksOf(hash uint64) (marks uint64) {
 	high, low := bits.Mul64(hash, 0x9E3779B97F4A7C15)
 	return high ^ low

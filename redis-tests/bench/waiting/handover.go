@@ -33,8 +33,8 @@ type handing struct {
 // handover has clients wait for elements while others push them, at half and at full rate.
 func (b *bench) handover(server *launch.Server) error { return b.hand(server, false) }
 
-// polling is handover with as many connections of which none waits: who an element is for takes it with LPOP, LMOVE or ZPOPMIN
-// once the push was answered. It is what handing over is to be compared with.
+// polling is handover with clients that don't wait. When a push was answered, the client that the element is for takes it with LPOP, LMOVE
+// or ZPOPMIN. Handing over is to be compared with that.
 func (b *bench) polling(server *launch.Server) error { return b.hand(server, true) }
 
 func (b *bench) hand(server *launch.Server, polls bool) error {
