@@ -28,7 +28,7 @@ const mostEarly = 16 * ordered.Target
 // scan is a walk over an index by its tree. Pieces that aren't resident are read, and are so
 // afterwards.
 type scan struct {
-	*Index
+	Index        // a copy, so that who scans keeps his on the stack
 	tree         *ordered.Tree
 	lower, upper []byte
 	reverse      bool
@@ -42,17 +42,19 @@ type scan struct {
 func (s *scan) run(visit VisitEntry) error {
 	for !s.done {
 		p := s.tree.Find(s.at(), s.reverse)
-		var err error
-		if p.Resident {
-			err = s.show(&p, visit)
-		} else {
-			err = s.read(&p, visit)
-		}
-		if err != nil {
+		if err := s.step(&p, visit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// step visits the entries of the piece that the scan has come to.
+func (s *scan) step(p *ordered.Piece, visit VisitEntry) error {
+	if p.Resident {
+		return s.show(p, visit)
+	}
+	return s.read(p, visit)
 }
 
 // at is where the scan has come to; nil is an end of the index.
