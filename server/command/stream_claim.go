@@ -63,7 +63,7 @@ func (r *streamReading) index(c *Invocation) error {
 		if err != nil || added == 0 {
 			return err
 		}
-		if !complete && c.OnReactor() && !c.Nested() {
+		if c.OnReactor() && !c.Nested() && (!complete || r.blocks) { // who waits has nothing else to commit
 			return c.Offload()
 		}
 		if err := f.group.Keep(); err != nil {

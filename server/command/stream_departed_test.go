@@ -64,7 +64,7 @@ func (c *testClient) want(what, reply string, words ...string) {
 }
 
 // TestIndexOfManyIsMadeInSteps: the first CLAIM of a large group makes its index in several commits, and claims what has been pending for
-// longest of all of it. One that finds nothing and would wait leaves the index behind. Inside of a transaction it is made at once.
+// longest of all of it. Inside of a transaction it is made at once. (Who waits is in redis-tests/scripts/streams_since.txt.)
 func TestIndexOfManyIsMadeInSteps(t *testing.T) {
 	for _, nested := range []bool{false, true} {
 		engine, log := newTestEngine(t)
