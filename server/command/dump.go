@@ -63,6 +63,7 @@ func (p *payloads) borrow() *payloadTools {
 }
 
 func (p *payloads) giveBack(tools *payloadTools) {
+	tools.decoder.Forget()
 	if cap(tools.buffer) <= largestKept {
 		p.pool.Put(tools)
 	}
