@@ -32,7 +32,7 @@ func ParseLibrary(source []byte) (h Library, err error) {
 	if !bytes.HasPrefix(source, []byte("#!")) {
 		return h, errNoMetadata
 	}
-	if h.Line = bytes.IndexByte(source, '\n'); h.Line < 0 {
+	if h.Line = bytes.IndexAny(source, "\n\x00"); h.Line < 0 || source[h.Line] == 0 { // C's text ends at a zero byte
 		return h, errInvalidMetadata
 	}
 	words, ok := resp.SplitArguments(nil, bytes.Clone(source[:h.Line]))

@@ -184,7 +184,7 @@ func cmdFunctionLoad(c *Invocation) error {
 	replace, last := false, len(c.Args)-1
 	for _, option := range c.Args[2:last] {
 		if !equalFold(option, "replace") {
-			return Errorf("ERR Unknown option given: %s", option)
+			return Errorf("ERR Unknown option given: %s", execute.UntilZero(option))
 		}
 		replace = true
 	}
@@ -347,7 +347,7 @@ func cmdFunctionList(c *Invocation) error {
 			words = words[1:]
 			pattern = glob.CompileFold(words[0])
 		default:
-			return Errorf("ERR Unknown argument %s", words[0])
+			return Errorf("ERR Unknown argument %s", execute.UntilZero(words[0]))
 		}
 	}
 	begun, count := c.Reply.BeginArray(), 0

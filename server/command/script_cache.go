@@ -186,7 +186,7 @@ func parseShebang(text string) (flags scriptFlags, body string, err error) {
 		return flags, text, nil
 	}
 	line, _, found := strings.Cut(text, "\n")
-	if !found {
+	if !found || strings.IndexByte(line, 0) >= 0 { // C's text ends at a zero byte
 		return flags, "", Error("ERR Invalid script shebang")
 	}
 	words := strings.Fields(line)

@@ -186,12 +186,12 @@ func checkPrefixes(now, next []string) error {
 	for i, prefix := range next {
 		for _, other := range now {
 			if overlap(prefix, other) {
-				return Errorf("ERR Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", prefix, other)
+				return Errorf("ERR Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", execute.UntilZero([]byte(prefix)), execute.UntilZero([]byte(other)))
 			}
 		}
 		for _, other := range next[i+1:] {
 			if overlap(prefix, other) {
-				return Errorf("ERR Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", prefix, other)
+				return Errorf("ERR Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", execute.UntilZero([]byte(prefix)), execute.UntilZero([]byte(other)))
 			}
 		}
 	}
