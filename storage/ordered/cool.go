@@ -64,8 +64,9 @@ func (t *Tree) coarsen() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.pieces
-	t.target *= 2
-	t.largest = max(t.largest, 2*t.target)
+	target := 2 * t.target.Load()
+	t.target.Store(target)
+	t.largest.Store(max(t.largest.Load(), 2*target))
 	old := t.root
 	t.add(treeBytes + pieceBytes - t.bytes)
 	t.resident, t.pieces, t.hand = 0, 1, nil
@@ -76,7 +77,7 @@ func (t *Tree) coarsen() bool {
 			switch {
 			case first:
 				n.known[i], n.vague[i] = known, vague
-			case vague+n.vague[i] == 0 && (known == 0) == (n.known[i] == 0) && known+n.known[i] <= t.target:
+			case vague+n.vague[i] == 0 && (known == 0) == (n.known[i] == 0) && known+n.known[i] <= int(t.target.Load()):
 				n.known[i] += known
 			default:
 				t.insertPiece(n, i+1, lower)

@@ -30,8 +30,8 @@ type Tree struct {
 	mu       sync.Mutex
 	root     *node
 	owner    *owner
-	target   int // entries of a piece that is cut
-	largest  int // of a known piece that is read as a whole
+	target   atomic.Int64 // entries of a piece that is cut
+	largest  atomic.Int64 // of a known piece that is read as a whole
 	pieces   int
 	resident int    // entries in blocks
 	bytes    int    // of everything
@@ -63,7 +63,7 @@ type Piece struct {
 }
 
 // Whole reports whether the piece is read from its beginning to its end.
-func (t *Tree) Whole(p *Piece) bool { return p.Count != Vague && p.Count <= t.largest }
+func (t *Tree) Whole(p *Piece) bool { return p.Count != Vague && p.Count <= int(t.largest.Load()) }
 
 // Start returns where the reading of a piece begins that isn't resident and that a walk comes to at a place. Between a vague
 // piece's beginning and the place there may be more than it is worth to go over; there is little if what stands before is empty.
@@ -85,7 +85,9 @@ func (t *Tree) Start(p *Piece, at []byte, reverse bool) []byte {
 
 func newTree(id Identity, values bool, target int, account *atomic.Int64) *Tree {
 	o := &owner{}
-	t := &Tree{id: id, values: values, owner: o, target: target, largest: 8 * target, pieces: 1, account: account}
+	t := &Tree{id: id, values: values, owner: o, pieces: 1, account: account}
+	t.target.Store(int64(target))
+	t.largest.Store(8 * int64(target))
 	t.root = &node{owner: o, heads: []uint64{0}, borders: [][]byte{nil}, known: []int{0}, vague: []int32{1}, pieces: []piece{{}}}
 	t.add(treeBytes + pieceBytes)
 	t.sum()
@@ -97,7 +99,9 @@ func (t *Tree) Clone() *Tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.owner = &owner{}
-	c := &Tree{id: t.id, values: t.values, root: t.root, owner: &owner{}, target: t.target, largest: t.largest, resident: t.resident, clone: true}
+	c := &Tree{id: t.id, values: t.values, root: t.root, owner: &owner{}, resident: t.resident, clone: true}
+	c.target.Store(t.target.Load())
+	c.largest.Store(t.largest.Load())
 	c.gone.Store(true)
 	c.sum()
 	return c
@@ -119,7 +123,7 @@ func (t *Tree) Values() bool { return t.values }
 func (t *Tree) ID() Identity { return t.id }
 
 // Full reports whether entries that are being read are enough for a piece.
-func (t *Tree) Full(b *Builder) bool { return b.Len() >= t.target || b.Bytes() >= cutBytes }
+func (t *Tree) Full(b *Builder) bool { return b.Len() >= int(t.target.Load()) || b.Bytes() >= cutBytes }
 
 func (t *Tree) add(bytes int) {
 	t.bytes += bytes
@@ -422,7 +426,7 @@ func (t *Tree) setBlock(n *node, i int, b Block) {
 // splitPiece cuts a resident piece in two when it has become large.
 func (t *Tree) splitPiece(n *node, i int) {
 	b := n.pieces[i].block
-	if entries := b.Len(); entries <= 2*t.target && (len(b) <= 2*cutBytes || entries < 2) {
+	if entries := b.Len(); entries <= 2*int(t.target.Load()) && (len(b) <= 2*cutBytes || entries < 2) {
 		return
 	}
 	half := b.Len() / 2
@@ -461,7 +465,7 @@ func (t *Tree) joins(n *node, i int) bool {
 		return n.vague[i] == n.vague[i+1]
 	}
 	a, b := n.known[i], n.known[i+1]
-	if (a == 0) != (b == 0) || a+b > t.target/2 {
+	if (a == 0) != (b == 0) || a+b > int(t.target.Load())/2 {
 		return false
 	}
 	left, right := n.pieces[i].block, n.pieces[i+1].block
