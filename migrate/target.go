@@ -214,9 +214,15 @@ func (t *Target) ApplyAt(position Position, commands ...Command) error {
 		if err != nil {
 			return err
 		}
-		taken = append(append(taken, removals...), *kept)
-		for _, word := range kept.Args {
-			bytes += len(word)
+		parts, err := kept.known()
+		if err != nil {
+			return err
+		}
+		taken = append(append(taken, removals...), parts...)
+		for _, part := range parts {
+			for _, word := range part.Args {
+				bytes += len(word)
+			}
 		}
 	}
 	if len(taken) == 0 {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"kedis/storage/fieldtimes"
 	"kedis/storage/rdb"
 )
 
@@ -71,6 +72,24 @@ var (
 	expireWord   = []byte("PEXPIREAT")
 	deleteWord   = []byte("DEL")
 )
+
+// known returns commands that do the same at a target of any version: a RESTORE is taken apart when its payload is of a form that only some
+// have.
+func (c *Command) known() ([]Command, error) {
+	if !fieldtimes.IsNewerRestore(c.Args) {
+		return []Command{*c}, nil
+	}
+	commands, err := fieldtimes.Apart(c.Args)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", brief(c.Args), err)
+	}
+	parts := make([]Command, len(commands))
+	for i := range commands {
+		parts[i] = *c
+		parts[i].Args = commands[i]
+	}
+	return parts, nil
+}
 
 // payload is a packed collection as RESTORE takes it.
 func (p *PayloadBuilder) payload(value *rdb.Value) ([]byte, error) {

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"cmp"
+
 	"kedis/storage/engine"
 	"kedis/storage/geo"
 	"kedis/storage/layout"
@@ -17,7 +19,8 @@ func (z *ZSet) Within(shape *geo.Shape, visit VisitPlace) error {
 		w = newPlaceWalk()
 		z.db.txn.scratch.places = w
 	}
-	w.finder, w.visit, w.stopped, w.corrupt = shape.Finder(), visit, false, nil
+	w.finder, w.visit, w.stopped, w.err = shape.Finder(), visit, false, nil
+	w.txn, w.cost = z.db.txn, len(shape.Polygon)/verticesPerRecord
 	w.cover = shape.AppendCover(w.cover[:0])
 	defer w.forget()
 	if z.packed() {
@@ -32,12 +35,17 @@ type placeWalk struct {
 	cover        []geo.Range
 	visit        VisitPlace
 	stopped      bool
-	corrupt      error
+	err          error
+	txn          *Txn
+	cost         int // of one point, beside its record
 	ranges       engine.Ranges
 	lower, upper []byte
 	look         engine.VisitEntry // lookAt
 	see          Visit             // seeMember
 }
+
+// verticesPerRecord is how many vertices take as long to look at as a record.
+const verticesPerRecord = 256
 
 func newPlaceWalk() *placeWalk {
 	w := &placeWalk{}
@@ -46,16 +54,16 @@ func newPlaceWalk() *placeWalk {
 }
 
 // forget lets go of what belongs to one command.
-func (w *placeWalk) forget() { w.visit, w.ranges = nil, engine.Ranges{} }
+func (w *placeWalk) forget() { w.finder, w.visit, w.ranges = geo.Finder{}, nil, engine.Ranges{} }
 
 func (w *placeWalk) walkPacked(z *ZSet) error {
 	for _, r := range w.cover {
 		scores := ScoreRange{Min: float64(r.Min), Max: float64(r.Max), MaxExclusive: true}
 		if err := z.ByScore(scores, 0, false, w.see); err != nil || w.stopped {
-			return err
+			return cmp.Or(err, w.err)
 		}
 	}
-	return nil
+	return w.err
 }
 
 func (w *placeWalk) walkSpread(z *ZSet) error {
@@ -70,19 +78,25 @@ func (w *placeWalk) walkSpread(z *ZSet) error {
 			break
 		}
 	}
-	return w.corrupt
+	return w.err
 }
 
 func (w *placeWalk) lookAt(key, value []byte) bool {
 	score, member, err := layout.DecodeScored(key, value)
 	if err != nil {
-		w.corrupt, w.stopped = err, true
+		w.err, w.stopped = err, true
 		return false
 	}
 	return w.seeMember(member, score)
 }
 
 func (w *placeWalk) seeMember(member []byte, score float64) bool {
+	if w.cost > 0 {
+		if w.err = w.txn.Spend(w.cost); w.err != nil {
+			w.stopped = true
+			return false
+		}
+	}
 	meters, within := w.finder.Distance(geo.PointOf(score))
 	w.stopped = within && !w.visit(member, score, meters)
 	return !w.stopped

@@ -75,6 +75,13 @@ func (x *geoTest) check(db DB, model map[string]float64) {
 		}
 		x.checkShape(&z, &shape, model)
 	}
+	around, size := x.point(), []float64{0.1, 1, 20}[x.random.IntN(3)]
+	vertices := make([]geo.Point, 3+x.random.IntN(600))
+	for i := range vertices {
+		vertices[i] = geo.Point{Longitude: min(around.Longitude+size*x.random.Float64(), 180), Latitude: min(around.Latitude+size*x.random.Float64(), 85)}
+	}
+	shape := geo.PolygonShape(vertices)
+	x.checkShape(&z, &shape, model)
 }
 
 func (x *geoTest) checkShape(z *ZSet, shape *geo.Shape, model map[string]float64) {

@@ -52,6 +52,11 @@ func dueOf(m *layout.Metadata) int64 {
 	return 0
 }
 
+// FieldsExpire reports whether the key is a hash with fields that may expire.
+func (k *Key) FieldsExpire() bool {
+	return k.Exists && k.Type == layout.Hash && dueOf(&k.Metadata) != 0
+}
+
 // moveDue moves a hash in that index.
 func (d DB) moveDue(key []byte, was, now int64) error {
 	if was == now {
@@ -243,6 +248,25 @@ func (h *Hash) scanDue(until int64, visit func(field []byte, expireMs int64) boo
 		}
 	}
 	return it.Close()
+}
+
+// FieldTimes visits the fields that expire of a key that Lookup found, those included that have expired, in the order of time. The field
+// is valid during the call.
+func (d DB) FieldTimes(k *Key, visit func(field []byte, expireMs int64)) error {
+	if !k.FieldsExpire() {
+		return nil
+	}
+	timed := func(field []byte, expireMs int64) bool {
+		visit(field, expireMs)
+		return true
+	}
+	if k.Encoding == layout.Spread {
+		h := Hash{db: d, next: k.Metadata}
+		return h.scanDue(math.MaxInt64-1, timed)
+	}
+	var field, value []byte
+	triples(k.Value, &field, &value, func(field, _ []byte, expireMs int64) bool { return expireMs != 0 && timed(field, expireMs) })
+	return nil
 }
 
 // expiredFields are the fields of a spread hash that have expired and weren't removed yet.

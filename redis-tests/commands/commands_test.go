@@ -50,6 +50,8 @@ var differs = map[string]string{
 	"zunionstore history":           "8.8 has COUNT",
 	"set history":                   "8.4 has IFEQ and its kin",
 	"bitop history":                 "8.2 has DIFF and its kin",
+	"geosearch history":             "Valkey 9.0 has BYPOLYGON",
+	"geosearchstore history":        "Valkey 9.0 has BYPOLYGON",
 	"xadd history":                  "8.2 has KEEPREF and its kin",
 	"xtrim history":                 "8.2 has KEEPREF and its kin",
 	"xreadgroup history":            "8.4 has CLAIM",

@@ -3,6 +3,7 @@ package migrate
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,5 +74,33 @@ func TestFieldTimes(t *testing.T) {
 		succeeds(t, "export", "--from", server.Address, "--without-field-times", out+"-plain.rdb")
 		succeeds(t, "import", "--to", old.Address, out+"-plain.rdb")
 		succeeds(t, "verify", "--from", server.Address, "--to", old.Address, "--without-field-times")
+	}
+}
+
+// TestMigrateFieldTimes brings hashes whose fields expire to newer servers by MIGRATE, each in the form that it knows, and back.
+func TestMigrateFieldTimes(t *testing.T) {
+	server := launch.ForTest(t, launch.MustUnderTest(t))
+	for _, name := range []string{launch.Redis8, launch.Valkey9} {
+		target := launch.ForTest(t, launch.MustNewerOracle(t, name))
+		succeeds(t, "import", "--to", server.Address, filepath.Join("..", "..", "storage", "rdb", "testdata", name+".rdb"))
+		hop := func(from, to *launch.Server, key string) {
+			t.Helper()
+			reply := call(t, from.MustDial(t), "MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), key, "0", "5000")
+			if left := call(t, from.MustDial(t), "EXISTS", key); reply != "+OK" || left != ":0" {
+				t.Errorf("%s to and from %s: %s, %s is left", key, name, reply, left)
+			}
+		}
+		for _, key := range []string{"small", "long"} {
+			hop(server, target, key)
+		}
+		if got := timesOf(t, target); got != timesWanted {
+			t.Errorf("on %s: %s", name, got)
+		}
+		for _, key := range []string{"small", "long"} {
+			hop(target, server, key)
+		}
+		if got := timesOf(t, server); got != timesWanted {
+			t.Errorf("back from %s: %s", name, got)
+		}
 	}
 }

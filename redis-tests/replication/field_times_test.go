@@ -36,6 +36,10 @@ func changeTimed(t *testing.T, s *launch.Server) {
 	} {
 		do(t, s.MustDial(t), strings.Fields(line)...)
 	}
+	c := s.MustDial(t)
+	for _, key := range []string{"renamed", "copy"} {
+		do(t, c, "RESTORE", "restored "+key, "0", string(do(t, c, "DUMP", key).Text))
+	}
 }
 
 // times is when the fields of all hashes expire, by Redis's words; empty where those aren't known.
@@ -43,7 +47,7 @@ func times(t *testing.T, s *launch.Server) map[string]string {
 	t.Helper()
 	c := s.MustDial(t)
 	all := map[string]string{}
-	for _, key := range []string{"plain", "small", "large", "later", "ex", "renamed", "copy"} {
+	for _, key := range []string{"plain", "small", "large", "later", "ex", "renamed", "copy", "restored renamed", "restored copy", "from elsewhere"} {
 		fields := do(t, c, "HKEYS", key)
 		for _, field := range fields.Elements {
 			reply, err := c.Do("HPEXPIRETIME", key, "FIELDS", "1", string(field.Text))
@@ -84,12 +88,26 @@ func TestFieldTimesOfNewerServers(t *testing.T) {
 				converge(t, p, r)
 				sameTimes(t, p, r)
 				changeTimed(t, p)
+				if kedisFirst {
+					do(t, p.MustDial(t), "RESTORE", "from elsewhere", "0", timedOfAnother(t, name))
+				}
 				time.Sleep(200 * time.Millisecond) // some fields expire
 				converge(t, p, r)
 				sameTimes(t, p, r)
 			})
 		}
 	}
+}
+
+// timedOfAnother is a payload of a hash with fields that expire, in the form of Redis 8 for Valkey and the other way about.
+func timedOfAnother(t *testing.T, name string) string {
+	t.Helper()
+	other := map[string]string{launch.Redis8: launch.Valkey9, launch.Valkey9: launch.Redis8}[name]
+	c := launch.ForTest(t, launch.MustNewerOracle(t, other)).MustDial(t)
+	do(t, c, "HSET", "h", "a", "1", "b", "2", "c", "3")
+	do(t, c, "HPEXPIREAT", "h", "4102444800000", "FIELDS", "1", "a")
+	do(t, c, "HPEXPIREAT", "h", "4102444800005", "FIELDS", "1", "c")
+	return string(do(t, c, "DUMP", "h").Text)
 }
 
 // link is what a server says of the link to its primary.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"errors"
 	"sync"
 
@@ -52,6 +53,12 @@ type payloadTools struct {
 	buffer  []byte
 }
 
+// to has payloads written in a form, until the tools are given back.
+func (t *payloadTools) to(format rdb.Format) *rdb.PayloadWriter {
+	t.writer.SetFormat(format)
+	return t.writer
+}
+
 // largestKept is how much memory for payloads is kept between two of them.
 const largestKept = 1 << 20
 
@@ -63,6 +70,8 @@ func (p *payloads) borrow() *payloadTools {
 }
 
 func (p *payloads) giveBack(tools *payloadTools) {
+	tools.decoder.Forget()
+	tools.writer.SetFormat(rdb.Redis)
 	if cap(tools.buffer) <= largestKept {
 		p.pool.Put(tools)
 	}
@@ -227,23 +236,49 @@ func restore(c *Invocation, key []byte, old storage.Key, value *rdb.Value, at in
 	return nil
 }
 
-// repeatRestore repeats a RESTORE elsewhere. A payload that a Redis 7.0 can't read goes on as what DUMP
-// makes of the value.
+// repeatRestore repeats a RESTORE elsewhere. A payload that a Redis 7.0 can't read goes on as one of the same value that it can, and a hash's
+// times, for which no form is known to both Redis and Valkey, as commands behind it.
 func repeatRestore(c *Invocation, key []byte, at int64) error {
 	payload := c.Args[3]
-	if rdb.PayloadVersion(payload) > rdb.Version && !c.Applying() {
-		k, err := c.DB.LookupAny(key)
-		if err != nil {
-			return err
-		}
-		var own buffer.Writer
-		if err := c.DB.DumpTo(&own, k, rdb.NewPayloadWriter()); err != nil {
-			return err
-		}
-		payload = own.Bytes
+	if c.Applying() || !rdb.IsNewerPayload(payload) {
+		c.Effect(wordRestore, key, formatInteger(at), payload, wordReplace, wordAbsTTL)
+		return nil
 	}
-	c.Effect(wordRestore, key, formatInteger(at), payload, wordReplace, wordAbsTTL)
-	return nil
+	k, err := c.DB.LookupAny(key)
+	if err != nil {
+		return err
+	}
+	var own buffer.Writer
+	writer := rdb.NewPayloadWriter()
+	writer.SetFormat(rdb.Untimed)
+	if err := c.DB.DumpTo(&own, k, writer); err != nil {
+		return err
+	}
+	c.Effect(wordRestore, key, formatInteger(at), own.Bytes, wordReplace, wordAbsTTL)
+	return repeatFieldTimes(c, key, &k)
+}
+
+// timesPerEffect is how many fields get their time with one command.
+const timesPerEffect = 1024
+
+// repeatFieldTimes says elsewhere when the fields of a hash expire.
+func repeatFieldTimes(c *Invocation, key []byte, k *storage.Key) error {
+	var fields [][]byte
+	var at int64
+	repeat := func() {
+		if len(fields) > 0 {
+			repeatExpiries(c, key, at, fields)
+		}
+		fields = fields[:0]
+	}
+	err := c.DB.FieldTimes(k, func(field []byte, expireMs int64) {
+		if expireMs != at || len(fields) == timesPerEffect {
+			repeat()
+		}
+		at, fields = expireMs, append(fields, bytes.Clone(field))
+	})
+	repeat()
+	return err
 }
 
 var wordRestore, wordReplace, wordAbsTTL = []byte("RESTORE"), []byte("REPLACE"), []byte("ABSTTL")

@@ -30,7 +30,8 @@ func geoSearchCommands() []Command {
 	const order = " [ASC | DESC]"
 	const store = " [STORE key | STOREDIST key]"
 	const unit = " <M | KM | FT | MI>"
-	const shape = " <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius" + unit + " | BYBOX width height" + unit + ">"
+	const shape = " <<FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius" + unit + " | BYBOX width height" + unit + "> | " +
+		"BYPOLYGON num-vertices longitude latitude longitude latitude longitude latitude [longitude latitude ...]>"
 	read := func(name string, form geoForm, arity int, since, syntax, summary string) Command {
 		return Command{Name: name, Arity: arity, Flags: ReadOnly, Categories: CategoryGeo, Keys: []KeySpec{oneKey(1, RO|Access)},
 			Group: "geo", Since: since, Complexity: complexity, Syntax: syntax, Summary: summary,
@@ -49,11 +50,11 @@ func geoSearchCommands() []Command {
 	const circle = "key longitude latitude radius" + unit + answered + some + order
 	const circleOfMember = "key member radius" + unit + answered + some + order
 	return []Command{
-		read("geosearch", anyShape, -7, "6.2.0", "key"+shape+order+some+answered, "Returns the places within a circle or a box."),
+		read("geosearch", anyShape, -7, "6.2.0", "key"+shape+order+some+answered, "Returns the places within a circle, a box or a polygon."),
 		{Name: "geosearchstore", Arity: -8, Flags: Write | DenyOOM, Categories: CategoryGeo,
 			Keys: []KeySpec{oneKey(1, OW|Update), oneKey(2, RO|Access)}, Group: "geo", Since: "6.2.0", Complexity: complexity,
 			Syntax:  "destination source" + shape + order + some + " [STOREDIST]",
-			Summary: "Stores the places within a circle or a box in another key.",
+			Summary: "Stores the places within a circle, a box or a polygon in another key.",
 			Run: func(c *Invocation) error {
 				return searchPlaces(c, geoQuery{form: anyStored, stores: true, store: c.Args[1]})
 			}},
@@ -103,6 +104,7 @@ func geoFlags(options int) func(flags Flags, args [][]byte) Flags {
 type geoSearch struct {
 	geoQuery
 	found   sortorder.Elements
+	polygon []geo.Point
 	element []byte // that is found
 	text    []byte // of a number
 	visit   storage.VisitPlace
@@ -121,9 +123,15 @@ func (s *geoSearches) borrow(query geoQuery) *geoSearch {
 	return q
 }
 
+// keptVertices is the largest polygon whose memory is used again.
+const keptVertices = 4096
+
 func (s *geoSearches) giveBack(q *geoSearch) {
 	q.geoQuery = geoQuery{}
 	q.found.Reset()
+	if cap(q.polygon) > keptVertices {
+		q.polygon = nil
+	}
 	s.pool.Put(q)
 }
 
@@ -134,7 +142,7 @@ type geoQuery struct {
 
 	shape                 geo.Shape
 	fromMember, fromPoint bool
-	circle, box           bool
+	circle, box, within   bool // which shape
 
 	withDistance, withHash, withPoint bool
 	sorted, descending                bool
@@ -241,22 +249,25 @@ func (q *geoSearch) parseShape(a *arguments, z *storage.ZSet) bool {
 	switch {
 	case q.form != anyShape && q.form != anyStored:
 		return false
-	case words > 1 && !q.fromPoint && a.flag("FROMMEMBER"):
+	case words > 1 && !q.fromPoint && !q.within && a.flag("FROMMEMBER"):
 		q.fromMember = true
 		if member := a.next(); z.Exists() {
 			a.fail(q.centerOn(z, member))
 		}
-	case words > 2 && !q.fromMember && a.flag("FROMLONLAT"):
+	case words > 2 && !q.fromMember && !q.within && a.flag("FROMLONLAT"):
 		q.fromPoint = true
 		var err error
 		q.shape.Center, err = parsePoint(a.next(), a.next())
 		a.fail(err)
-	case words > 2 && !q.box && a.flag("BYRADIUS"):
+	case words > 2 && !q.box && !q.within && a.flag("BYRADIUS"):
 		q.circle = true
 		a.fail(q.parseCircle(a.next(), a.next()))
-	case words > 3 && !q.circle && a.flag("BYBOX"):
+	case words > 3 && !q.circle && !q.within && a.flag("BYBOX"):
 		q.box = true
 		a.fail(q.parseBox(a.next(), a.next(), a.next()))
+	case words > 2 && !q.circle && !q.box && !q.fromMember && !q.fromPoint && a.flag("BYPOLYGON"):
+		q.within = true
+		a.fail(q.parsePolygon(a))
 	default:
 		return false
 	}
@@ -298,6 +309,28 @@ func (q *geoSearch) parseBox(width, height, unit []byte) (err error) {
 	return err
 }
 
+// parsePolygon reads the number of vertices, and each of them.
+func (q *geoSearch) parsePolygon(a *arguments) error {
+	const fewest = 3
+	n, err := parseInteger(a.next())
+	switch {
+	case err != nil || n > math.MaxInt32 || n < math.MinInt32:
+		return Error("ERR invalid number of vertices")
+	case n < fewest || n > int64(len(a.words)/2):
+		return Error("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices")
+	}
+	q.polygon = q.polygon[:0]
+	for range n {
+		vertex, err := parsePoint(a.next(), a.next())
+		if err != nil {
+			return err
+		}
+		q.polygon = append(q.polygon, vertex)
+	}
+	q.shape = geo.PolygonShape(q.polygon)
+	return nil
+}
+
 func parseLength(word []byte, name string) (float64, error) {
 	length, ok := number.ParseDouble(word)
 	if !ok {
@@ -316,9 +349,9 @@ func (q *geoSearch) check(name []byte) error {
 			command = "GEOSEARCHSTORE"
 		}
 		return Errorf("ERR %s is not compatible with WITHDIST, WITHHASH and WITHCOORD options", command)
-	case searches && !q.fromMember && !q.fromPoint:
+	case searches && !q.fromMember && !q.fromPoint && !q.within:
 		return Errorf("ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for %s", name)
-	case searches && !q.circle && !q.box:
+	case searches && !q.circle && !q.box && !q.within:
 		return Errorf("ERR exactly one of BYRADIUS and BYBOX can be specified for %s", name)
 	case q.any && q.count == 0:
 		return Error("ERR the ANY argument requires COUNT argument")

@@ -50,6 +50,7 @@ type migration struct {
 	keys          [][]byte
 
 	found   bool  // at least one key was there
+	timed   bool  // a field of one that is sent expires
 	refused error // what the target answered to the first key that it didn't take
 	failed  error // why the target can't be reached any more
 }
@@ -358,6 +359,7 @@ func (m *migration) send(db storage.DB, some []*shipment) error {
 			return err
 		}
 		m.found = m.found || k.Exists
+		m.timed = m.timed || k.FieldsExpire()
 		s.sent = k.Exists || s.arrived
 	}
 	if !slices.ContainsFunc(some, func(s *shipment) bool { return s.sent }) {
@@ -379,6 +381,9 @@ func (m *migration) ship(db storage.DB, some []*shipment) error {
 	t, err := keptBy(m.Engine).targets.take(m.to)
 	if err != nil {
 		return err
+	}
+	if m.timed {
+		err = t.askFormat()
 	}
 	for _, s := range some {
 		if err == nil && s.sent {
@@ -428,8 +433,8 @@ func (m *migration) write(t *target, db storage.DB, s *shipment) error {
 	}
 	tools := keptBy(m.Engine).payloads.borrow()
 	defer keptBy(m.Engine).payloads.giveBack(tools)
-	measured := measure{kept: tools.buffer[:0]}
-	if err := db.DumpTo(&measured, k, tools.writer); err != nil {
+	measured, writer := measure{kept: tools.buffer[:0]}, tools.to(t.format)
+	if err := db.DumpTo(&measured, k, writer); err != nil {
 		return err
 	}
 	tools.buffer = measured.kept
@@ -453,7 +458,7 @@ func (m *migration) write(t *target, db storage.DB, s *shipment) error {
 	if measured.complete() {
 		err = t.write(measured.kept)
 	} else {
-		err = db.DumpTo(t, k, tools.writer)
+		err = db.DumpTo(t, k, writer)
 	}
 	if err != nil {
 		return err

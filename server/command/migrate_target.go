@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -14,6 +15,7 @@ import (
 
 	"kedis/internal/resp"
 	"kedis/internal/secure"
+	"kedis/storage/rdb"
 )
 
 // destination is where MIGRATE brings keys to.
@@ -34,6 +36,8 @@ type target struct {
 	buffer   *bufio.Writer
 	replies  *resp.Reader
 	answered bool        // to what was written since it was taken
+	asked    bool        // for its format
+	format   rdb.Format  // of the payloads that it takes
 	idle     *time.Timer // closes it when it isn't used
 }
 
@@ -275,6 +279,32 @@ func (t *target) prepare(to destination) error {
 		return err
 	}
 	t.database = to.database
+	return nil
+}
+
+// askFormat finds out whether the target has Valkey's form of hashes whose fields expire, or Redis's, which one that doesn't tell is taken
+// to have.
+func (t *target) askFormat() error {
+	if t.asked {
+		return nil
+	}
+	if err := t.write(resp.AppendRequest(nil, []byte("INFO"), []byte("server"))); err != nil {
+		return err
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	reply, err := t.replies.ReadReply()
+	if err != nil {
+		return t.trouble(errReading, err)
+	}
+	t.asked = true
+	if _, version, is := bytes.Cut(reply.Text, []byte("valkey_version:")); is {
+		major, _, _ := bytes.Cut(version, []byte("."))
+		if n, err := strconv.Atoi(string(major)); err == nil && n >= 9 {
+			t.format = rdb.Valkey
+		}
+	}
 	return nil
 }
 

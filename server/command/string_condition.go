@@ -134,9 +134,9 @@ func deleteKeyFlags(args [][]byte) KeyFlags {
 func cmdDelEx(c *Invocation) error {
 	switch len(c.Args) {
 	case 2:
-		return deleteIf(c, func(*storage.Key) (bool, error) { return true, nil })
+		return deleteIf(c, c.DB, func(*storage.Key) (bool, error) { return true, nil })
 	case 4:
-		return deleteIf(c, func(k *storage.Key) (bool, error) {
+		return deleteIf(c, c.DB.Reading(), func(k *storage.Key) (bool, error) {
 			if k.Type != layout.String {
 				return false, Error("ERR Key should be of string type if conditions are specified")
 			}
@@ -151,7 +151,7 @@ func cmdDelEx(c *Invocation) error {
 }
 
 func cmdDelIfEq(c *Invocation) error {
-	return deleteIf(c, func(k *storage.Key) (bool, error) {
+	return deleteIf(c, c.DB, func(k *storage.Key) (bool, error) {
 		if k.Type != layout.String {
 			return false, ErrWrongType
 		}
@@ -159,10 +159,10 @@ func cmdDelIfEq(c *Invocation) error {
 	})
 }
 
-// deleteIf deletes the key, if there is one, when a condition holds.
-func deleteIf(c *Invocation, holds func(k *storage.Key) (bool, error)) error {
+// deleteIf deletes the key, if there is one, when a condition holds. db says whether it is looked up as by a read.
+func deleteIf(c *Invocation, db storage.DB, holds func(k *storage.Key) (bool, error)) error {
 	key := c.Args[1]
-	k, err := c.DB.Reading().Lookup(key)
+	k, err := db.Lookup(key)
 	if err != nil {
 		return err
 	}

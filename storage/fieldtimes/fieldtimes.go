@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"kedis/storage/rdb"
 )
@@ -45,13 +46,46 @@ func Without(words [][]byte) ([][]byte, error) {
 		}
 		return append([][]byte{[]byte("HSET"), words[1]}, words[fields+2:]...), nil
 	case named(words, "RESTORE"):
-		payload, err := rdb.WithoutFieldTimes(words[3])
-		if err != nil {
-			return nil, fmt.Errorf("fieldtimes: RESTORE of %.100q: %w", words[1], err)
-		}
-		changed := slices.Clone(words)
-		changed[3] = payload
-		return changed, nil
+		return withoutTimes(words)
 	}
 	return nil, nil
 }
+
+func withoutTimes(words [][]byte) ([][]byte, error) {
+	payload, err := rdb.WithoutFieldTimes(words[3])
+	if err != nil {
+		return nil, fmt.Errorf("fieldtimes: RESTORE of %.100q: %w", words[1], err)
+	}
+	changed := slices.Clone(words)
+	changed[3] = payload
+	return changed, nil
+}
+
+// IsNewerRestore reports whether a command is a RESTORE with a payload that a Redis 7.0 can't read.
+func IsNewerRestore(words [][]byte) bool {
+	return len(words) > 3 && named(words, "RESTORE") && rdb.IsNewerPayload(words[3])
+}
+
+// Apart returns commands that do what such a RESTORE does, in forms that Redis and Valkey have in common: one without times, and those that
+// give fields their times.
+func Apart(words [][]byte) ([][][]byte, error) {
+	restore, err := withoutTimes(words)
+	if err != nil {
+		return nil, err
+	}
+	commands := [][][]byte{restore}
+	err = rdb.FieldTimes(words[3], func(field []byte, expireMs int64) {
+		at := strconv.AppendInt(nil, expireMs, 10)
+		last := commands[len(commands)-1]
+		if len(commands) == 1 || !bytes.Equal(last[2], at) || len(last) >= mostFields {
+			commands = append(commands, [][]byte{[]byte("HPEXPIREAT"), words[1], at, []byte("FIELDS"), nil})
+		}
+		last = append(commands[len(commands)-1], bytes.Clone(field))
+		last[4] = strconv.AppendInt(nil, int64(len(last)-5), 10)
+		commands[len(commands)-1] = last
+	})
+	return commands, err
+}
+
+// mostFields bounds the words of a command that gives fields their time.
+const mostFields = 1024

@@ -1,5 +1,5 @@
 // Package geo is the mathematics of the geo commands: places on the Earth as scores of a sorted set, the distance between
-// two places, and the ranges of scores that cover a circle or a box.
+// two places, and the ranges of scores that cover a circle, a box or a polygon.
 //
 // It knows no storage and imports only the standard library. What it computes is, bit for bit, what Redis computes: clients see
 // distances and coordinates as text, and the order of places that aren't sorted is the order of the cells that are looked at.

@@ -240,11 +240,54 @@ func TestTrigonometry(t *testing.T) {
 		x := (2*random.Float64() - 1) * math.Pi
 		near("sine", x, sine(x), math.Sin(x))
 		near("cosine", x/2, cosine(x/2), math.Cos(x/2))
+		if math.Abs(math.Abs(x)-math.Pi/2) > 1e-3 { // near its zero the cosine of package math is off
+			near("cosine", x, cosine(x), math.Cos(x))
+		}
+		near("arcTangent", x, arcTangent(2*math.Sin(x), 2*math.Cos(x)), math.Atan2(2*math.Sin(x), 2*math.Cos(x)))
 		near("arcSine", math.Abs(x/4), arcSine(math.Abs(x/4)), math.Asin(math.Abs(x/4)))
 	}
 	for _, exact := range [][2]float64{{sine(0), 0}, {cosine(0), 1}, {arcSine(0), 0}, {arcSine(1), math.Pi / 2}, {sine(math.Pi / 2), 1}, {sine(-math.Pi / 2), -1}} {
 		if exact[0] != exact[1] {
 			t.Errorf("%v is not %v", exact[0], exact[1])
+		}
+	}
+}
+
+// TestPolygons holds what lies within a polygon against what lies within a box, as long as its sides run along parallels and meridians.
+func TestPolygons(t *testing.T) {
+	random := newRandom(t)
+	for range comparisons {
+		a, b := randomPoint(random), randomPoint(random)
+		west, east, south, north := min(a.Longitude, b.Longitude), max(a.Longitude, b.Longitude), min(a.Latitude, b.Latitude), max(a.Latitude, b.Latitude)
+		corners := []Point{{west, south}, {east, south}, {east, north}, {west, north}}
+		if random.IntN(2) == 0 {
+			slices.Reverse(corners)
+		}
+		s := PolygonShape(corners)
+		finder := s.Finder()
+		for range 50 {
+			p := randomPoint(random)
+			want := p.Longitude >= west && p.Longitude < east && p.Latitude >= south && p.Latitude < north
+			if meters, within := finder.Distance(p); within != want || within && meters != Distance(s.Center, p) {
+				t.Fatalf("%v within %v: %v at %v", p, corners, within, meters)
+			}
+		}
+	}
+}
+
+// TestCenters: that of a polygon doesn't depend on the side of the 180th meridian on which its vertices lie.
+func TestCenters(t *testing.T) {
+	for _, c := range []struct {
+		vertices []Point
+		center   Point
+	}{
+		{[]Point{{10, 0}, {20, 10}, {20, -10}, {10, 0}}, Point{15, 0}},
+		{[]Point{{170, 5}, {-170, 5}, {-170, -5}, {170, -5}}, Point{180, 0}},
+		{[]Point{{0, 80}, {90, 80}, {180, 80}, {-90, 80}}, Point{0, 90}},
+	} {
+		got := PolygonShape(c.vertices).Center
+		if math.Abs(got.Latitude-c.center.Latitude) > 1e-9 || c.center.Latitude < 90 && math.Abs(math.Abs(got.Longitude)-c.center.Longitude) > 0.1 {
+			t.Errorf("the center of %v is %v, want %v", c.vertices, got, c.center)
 		}
 	}
 }

@@ -2,11 +2,12 @@ package geo
 
 import "math"
 
-// Shape is what is searched: a circle, or a box whose sides run from east to west and from north to south. The measures are in units of
-// Unit meters.
+// Shape is what is searched: a circle, a box whose sides run from east to west and from north to south, or a polygon, which
+// PolygonShape makes. The measures are in units of Unit meters.
 type Shape struct {
 	Center        Point
 	Unit          float64
+	Polygon       []Point // nil: a circle or a box
 	Box           bool
 	Radius        float64 // of a circle
 	Width, Height float64 // of a box
@@ -23,11 +24,13 @@ type Finder struct {
 // Finder returns what tells which points lie within the shape.
 func (s *Shape) Finder() Finder {
 	f := Finder{shape: *s, origin: originAt(s.Center)}
-	if !s.Box {
+	if s.circle() {
 		f.aside, f.up = s.reaches(s.Radius * s.Unit / earthRadius)
 	}
 	return f
 }
+
+func (s *Shape) circle() bool { return !s.Box && s.Polygon == nil }
 
 // reaches are the greatest differences in longitude and latitude between the center and what is within an angle of it, and a bit more.
 func (s *Shape) reaches(angle float64) (aside, up float64) {
@@ -50,13 +53,17 @@ func (f *Finder) Distance(p Point) (meters float64, within bool) {
 		return 0, false
 	}
 	meters = f.origin.distance(p, v)
-	return meters, f.shape.Box || !(meters > f.shape.Radius*f.shape.Unit)
+	return meters, !f.shape.circle() || !(meters > f.shape.Radius*f.shape.Unit)
 }
 
-// beyond reports whether a point lies outside of the shape for certain, which is known without a sine.
+// beyond reports whether a point lies outside of the shape for certain, which is known without a sine. A point that isn't beyond a polygon
+// lies within it.
 func (f *Finder) beyond(p Point) bool {
 	center := f.shape.Center
-	if f.shape.Box {
+	switch {
+	case f.shape.Polygon != nil:
+		return !f.shape.encloses(p)
+	case f.shape.Box:
 		return alongMeridian(p.Latitude, center.Latitude) > f.shape.Height*f.shape.Unit/2
 	}
 	aside := math.Abs(p.Longitude - center.Longitude)
@@ -65,6 +72,9 @@ func (f *Finder) beyond(p Point) bool {
 
 // bounds is the area around the shape, as Redis finds it: a large shape near a pole reaches beyond it.
 func (s *Shape) bounds() area {
+	if s.Polygon != nil {
+		return s.polygonBounds()
+	}
 	width, height := s.Unit*s.Radius, s.Unit*s.Radius
 	if s.Box {
 		width, height = s.Unit*(s.Width/2), s.Unit*(s.Height/2)
@@ -81,7 +91,10 @@ func (s *Shape) bounds() area {
 
 // reach is the distance from the center to the farthest points, in meters.
 func (s *Shape) reach() float64 {
-	if !s.Box {
+	switch {
+	case s.Polygon != nil:
+		return s.polygonReach()
+	case !s.Box:
 		return s.Radius * s.Unit
 	}
 	return math.Sqrt(float64(s.Width/2*(s.Width/2))+float64(s.Height/2*(s.Height/2))) * s.Unit

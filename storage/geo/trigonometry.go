@@ -26,22 +26,48 @@ var (
 
 // sine returns the sine of an angle between -π and π.
 func sine(x float64) float64 {
+	s := doubleSine(x)
+	return s.high + s.low
+}
+
+func doubleSine(x float64) double {
 	y := math.Abs(x)
 	angle := double{high: y}
 	if y > math.Pi/2 {
 		angle = twoSum(pi.high, -y)
 		angle.low += pi.low
 	}
-	s := sineOf(angle)
-	return math.Copysign(s.high+s.low, x)
+	return sineOf(angle).times(math.Copysign(1, x))
 }
 
-// cosine returns the cosine of an angle between -π/2 and π/2.
+// cosine returns the cosine of an angle between -π and π.
 func cosine(x float64) float64 {
+	c := doubleCosine(x)
+	return c.high + c.low
+}
+
+func doubleCosine(x float64) double {
 	angle := twoSum(halfPi.high, -math.Abs(x))
 	angle.low += halfPi.low
-	c := sineOf(angle)
-	return c.high + c.low
+	if angle.high < 0 {
+		return sineOf(angle.times(-1)).times(-1)
+	}
+	return sineOf(angle)
+}
+
+// times is the number with another sign, or the same.
+func (d double) times(sign float64) double { return double{d.high * sign, d.low * sign} }
+
+// arcTangent returns the angle, between -π and π, of a point: what package math says, improved by one step of Newton's method.
+func arcTangent(y, x float64) float64 {
+	angle := math.Atan2(y, x)
+	if x == 0 || y == 0 {
+		return angle
+	}
+	sin, cos := doubleSine(angle), doubleCosine(angle)
+	across, along := y*cos.high, x*sin.high
+	lost := math.FMA(y, cos.high, -across) - math.FMA(x, sin.high, -along)
+	return angle + (across-along+(lost+(y*cos.low-x*sin.low)))/math.Hypot(x, y)
 }
 
 // arcSine returns the angle between 0 and π/2 whose sine is y.

@@ -142,3 +142,25 @@ func WithoutFieldTimes(payload []byte) ([]byte, error) {
 	}
 	return w.Finish()
 }
+
+// IsNewerPayload reports whether what should be a payload is one that a Redis 7.0 can't read.
+func IsNewerPayload(payload []byte) bool {
+	return len(payload) >= payloadFooter && PayloadVersion(payload) > Version || PayloadHasFieldTimes(payload)
+}
+
+// FieldTimes visits the fields of a payload that expire. The field is valid during the call.
+func FieldTimes(payload []byte, visit func(field []byte, expireMs int64)) error {
+	if !PayloadHasFieldTimes(payload) {
+		return nil
+	}
+	v, err := new(Decoder).Payload(payload)
+	if err != nil {
+		return err
+	}
+	for v.Next() {
+		if v.Element.ExpireMs != 0 {
+			visit(v.Element.Bytes, v.Element.ExpireMs)
+		}
+	}
+	return v.Err()
+}
