@@ -2,7 +2,6 @@ package replication
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -51,7 +50,7 @@ type piece struct {
 	kind     *storage.Pieces
 	elements []rdb.Element
 	words    [][]byte // scratch
-	bytes    int
+	text     []byte   // what elements refer to
 }
 
 // writeCommands writes the snapshot as commands.
@@ -150,7 +149,7 @@ func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) er
 	}
 	err := p.kind.Visit(db, m, func(e *rdb.Element) error {
 		p.add(e)
-		if p.bytes >= pieceBytes || len(p.elements) >= pieceElements {
+		if len(p.text) >= pieceBytes || len(p.elements) >= pieceElements {
 			return send()
 		}
 		return nil
@@ -164,12 +163,24 @@ func (c *commandWriter) pieces(db storage.DB, key []byte, m *layout.Metadata) er
 func (p *piece) reset() {
 	clear(p.elements)
 	clear(p.words)
-	p.elements, p.words, p.bytes = p.elements[:0], p.words[:0], 0
+	p.elements, p.words, p.text = p.elements[:0], p.words[:0], p.text[:0]
+	if cap(p.text) > largestKept {
+		p.text = nil
+	}
 }
 
 func (p *piece) add(e *rdb.Element) {
 	kept := *e
-	kept.Bytes, kept.Value = bytes.Clone(e.Bytes), bytes.Clone(e.Value)
+	kept.Bytes, kept.Value = p.keep(e.Bytes), p.keep(e.Value)
 	p.elements = append(p.elements, kept)
-	p.bytes += len(e.Bytes) + len(e.Value)
+}
+
+// keep copies bytes, which belong to whoever visits elements. When the text moves while it grows, those before go on referring to the old one.
+func (p *piece) keep(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	from := len(p.text)
+	p.text = append(p.text, b...)
+	return p.text[from:len(p.text):len(p.text)]
 }
