@@ -19,6 +19,7 @@ type journal struct {
 	slots      []int32 // open addressing: index into entries plus 1
 	keys       int     // slots in use
 	kinds      [256]int32
+	made       made
 	touched    uint64 // the sum of what publish reads ahead, so that the compiler doesn't drop the reads
 }
 
@@ -33,6 +34,7 @@ type change struct {
 	previous   int32 // index plus 1 of the version before, 0 if none
 	superseded bool
 	replaces   bool // a record of an ordered kind that was there already
+	unindexed  bool // it has no slot yet: see made
 }
 
 const (
@@ -62,6 +64,7 @@ func (j *journal) get(hash uint64, space uint32, key []byte) ([]byte, generation
 	if j.keys == 0 {
 		return nil, generation.Unknown
 	}
+	j.indexFor(key)
 	at := j.slots[j.find(hash, space, key)]
 	if at == 0 {
 		return nil, generation.Unknown
@@ -112,19 +115,25 @@ func (j *journal) add(hash uint64, space uint32, key, head, tail []byte, length 
 
 // note adds a change of a record, in place of the version before. Where it stands and how long it is are to be filled in.
 func (j *journal) note(hash uint64, space uint32, key []byte) *change {
-	if (j.keys+1)*2 > len(j.slots) {
-		j.grow()
-	}
+	j.indexFor(key)
+	j.makeRoom()
 	slot := &j.slots[j.find(hash, space, key)]
-	j.entries = append(j.entries, change{})
-	c := &j.entries[len(j.entries)-1] // filled in here: a literal is composed elsewhere, and copied
-	c.hash, c.space, c.keyLength, c.previous = hash, space, int32(len(key)), *slot
+	c := j.append(hash, space, key)
+	c.previous = *slot
 	if *slot != 0 {
 		j.entries[*slot-1].superseded = true
 	} else {
 		j.keys++
 	}
 	*slot = int32(len(j.entries))
+	return c
+}
+
+// append adds an entry, which has no slot yet.
+func (j *journal) append(hash uint64, space uint32, key []byte) *change {
+	j.entries = append(j.entries, change{})
+	c := &j.entries[len(j.entries)-1] // filled in here: a literal is composed elsewhere, and copied
+	c.hash, c.space, c.keyLength = hash, space, int32(len(key))
 	j.kinds[key[0]]++
 	return c
 }
@@ -132,13 +141,21 @@ func (j *journal) note(hash uint64, space uint32, key []byte) *change {
 // size is the bytes of all keys and values.
 func (j *journal) size() int { return len(j.buffer) + j.largeBytes }
 
-// grow makes room for more keys. They go in again in the order in which they came, which
-// rewind relies on.
-func (j *journal) grow() {
-	j.slots = make([]int32, max(64, 2*len(j.slots)))
+// makeRoom makes room for one more key.
+func (j *journal) makeRoom() {
+	if (j.keys+1)*2 > len(j.slots) {
+		j.slots = make([]int32, max(64, 2*len(j.slots)))
+		j.fill()
+	}
+}
+
+// fill gives the keys their slots, all of which are free. They go in in the order in which they
+// came, which rewind relies on.
+func (j *journal) fill() {
 	for i := range j.entries {
-		c := &j.entries[i]
-		j.slots[j.find(c.hash, c.space, j.key(c))] = int32(i + 1)
+		if c := &j.entries[i]; !c.unindexed {
+			j.slots[j.find(c.hash, c.space, j.key(c))] = int32(i + 1)
+		}
 	}
 }
 
@@ -146,18 +163,20 @@ func (j *journal) grow() {
 func (j *journal) rewind(entries int) {
 	for i := len(j.entries) - 1; i >= entries; i-- {
 		c := &j.entries[i]
-		slot := j.find(c.hash, c.space, j.key(c))
-		j.slots[slot] = c.previous
 		j.kinds[j.key(c)[0]]--
+		if !c.unindexed {
+			// The last key that came can leave its slot empty: no other was placed behind it.
+			j.slots[j.find(c.hash, c.space, j.key(c))] = c.previous
+		}
 		if c.previous != 0 {
 			j.entries[c.previous-1].superseded = false
 		} else {
-			// The last key that came can leave its slot empty: no other was placed behind it.
 			j.keys--
 		}
 		j.takeBack(c)
 	}
 	j.entries = j.entries[:entries]
+	j.made.rewind(entries)
 }
 
 // takeBack gives up the memory of the last change.
@@ -188,12 +207,25 @@ func (j *journal) reset() {
 	clear(j.large)
 	j.large, j.largeBytes = j.large[:0], 0
 	j.buffer, j.entries, j.keys = j.buffer[:0], j.entries[:0], 0
+	j.made.reset()
 }
 
-// publish hands the last version of each record over to a generation. It first touches the index
-// slots of a few records together, so that the processor waits for all of them at once.
+// publish hands the last version of each record over to a generation.
 func (j *journal) publish(g *generation.Generation) {
-	for entries := j.entries; len(entries) > 0; {
+	from := 0
+	for i := range j.made.runs {
+		if r := &j.made.runs[i]; r.abandoned > 0 {
+			j.publishEntries(g, j.entries[from:r.from])
+			from = r.to
+		}
+	}
+	j.publishEntries(g, j.entries[from:])
+}
+
+// publishEntries first touches the index slots of a few records together, so that the processor
+// waits for all of them at once.
+func (j *journal) publishEntries(g *generation.Generation, entries []change) {
+	for len(entries) > 0 {
 		few := entries[:min(PrefetchBatch, len(entries))]
 		entries = entries[len(few):]
 		for i := range few {

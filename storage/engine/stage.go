@@ -20,6 +20,7 @@ type Elements struct {
 	kind    layout.Type
 	id      uint64
 	records uint64 // put so far
+	once    bool   // each is put once
 
 	known           int // records that the transaction had written when it began
 	entries, buffer int // where the transaction's journal stood then
@@ -45,6 +46,13 @@ func (t *Txn) NewElements(ns *Namespace, kind layout.Type, id uint64) *Elements 
 		entries: len(j.entries), buffer: j.size()}
 }
 
+// NewDistinctElements is NewElements for elements each of which is put once.
+func (t *Txn) NewDistinctElements(ns *Namespace, kind layout.Type, id uint64) *Elements {
+	e := t.NewElements(ns, kind, id)
+	e.once = true
+	return e
+}
+
 // Put writes one record | kind | id | element |.
 func (e *Elements) Put(kind byte, element, value []byte) error {
 	e.records++
@@ -56,7 +64,7 @@ func (e *Elements) Put(kind byte, element, value []byte) error {
 		}
 		return e.write()
 	}
-	if err := e.txn.Put(e.space, e.key, value); err != nil {
+	if err := e.put(value); err != nil {
 		return err
 	}
 	j := &e.txn.journal
@@ -65,6 +73,14 @@ func (e *Elements) Put(kind byte, element, value []byte) error {
 		return nil
 	}
 	return e.stage()
+}
+
+// put writes a record to the journal.
+func (e *Elements) put(value []byte) error {
+	if e.once {
+		return e.txn.putNew(e.space, e.key, value)
+	}
+	return e.txn.Put(e.space, e.key, value)
 }
 
 // stages reports whether the transaction may write ahead of its commit: not on a reactor, and only
@@ -179,7 +195,11 @@ func (t *Txn) Abandon(ns *Namespace, m *layout.Metadata) error {
 	for _, records := range m.Type.Elements() {
 		t.store.order.trees.Drop(ns.Number, m.ID, records.Kind)
 	}
-	return t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 17), m.Type, m.Length(), m.Expiring))
+	err := t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 17), m.Type, m.Length(), m.Expiring))
+	if err == nil {
+		t.journal.made.abandon(m.ID, len(t.journal.entries))
+	}
+	return err
 }
 
 // AbandonPart is Abandon for a part of a collection, which a type names: see layout.AppendDeletedKey. count is how many records it has.

@@ -417,6 +417,22 @@ func (t *Txn) PutParts(ns *Namespace, key, head, tail []byte) error {
 	return t.spillWhenFull()
 }
 
+// putNew is Put for a record of a collection that is being made, which was not put before: no tree
+// knows the collection.
+func (t *Txn) putNew(ns *Namespace, key, value []byte) error {
+	switch length := len(key) + len(value); {
+	case length > maxRecordBytes:
+		return errRecordTooLarge
+	case len(value) > LargeValue || t.staging.spill != nil:
+		return t.Put(ns, key, value)
+	}
+	if err := t.SpendBytes(bytesPerRecord + len(value)); err != nil {
+		return err
+	}
+	t.journal.putNew(t.hash(ns, key), ns.Number, key, value)
+	return nil
+}
+
 // addEntry tells a tree of a record that has come.
 func (t *Txn) addEntry(tree *ordered.Tree, key, head, tail []byte) {
 	value := head
