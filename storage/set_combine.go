@@ -166,11 +166,12 @@ func (f *filter) spend() error {
 
 // stream shows the members of a set in the order of their bytes.
 type stream struct {
-	sorted [][]byte      // those that were read, and not shown yet
-	buffer [][]byte      // where they stand
-	index  *engine.Index // of a spread set, which has the others
-	behind []byte        // the first place that wasn't read; nil: there are no others
-	head   []byte        // valid until the transaction is reset
+	piece  engine.ResidentPiece // of a spread set
+	sorted [][]byte             // those that were read otherwise, and not shown yet
+	buffer [][]byte             // where they stand
+	index  *engine.Index        // of a spread set, which has the others
+	behind []byte               // the first place that wasn't read; nil: there are no others
+	head   []byte               // valid until the transaction is reset
 }
 
 const (
@@ -180,23 +181,35 @@ const (
 
 // next moves on to the next member; false at the end.
 func (s *stream) next() (bool, error) {
-	if len(s.sorted) == 0 && s.behind != nil {
+	for {
+		if s.head = s.piece.Take(); s.head != nil {
+			return true, nil
+		}
+		if len(s.sorted) > 0 {
+			s.head, s.sorted = s.sorted[0], s.sorted[1:]
+			return true, nil
+		}
+		if s.behind == nil {
+			return false, nil
+		}
 		if err := s.read(); err != nil {
 			return false, err
 		}
 	}
-	if len(s.sorted) == 0 {
-		return false, nil
-	}
-	s.head, s.sorted = s.sorted[0], s.sorted[1:]
-	return true, nil
 }
 
-// read reads some members of a spread set.
+// read comes to a resident piece of a spread set, or reads some of its members.
 func (s *stream) read() error {
+	resident, err := s.index.Resident(s.behind, &s.piece)
+	if resident {
+		s.behind = s.piece.Behind()
+	}
+	if resident || err != nil {
+		return err
+	}
 	from, bytes := s.behind, 0
 	s.buffer, s.behind = s.buffer[:0], nil
-	err := s.index.Scan(from, nil, false, func(member, _ []byte) bool {
+	err = s.index.Scan(from, nil, false, func(member, _ []byte) bool {
 		if bytes += len(member); len(s.buffer) == streamMembers || bytes > streamBytes && len(s.buffer) > 0 {
 			s.behind = member
 			return false
