@@ -210,26 +210,39 @@ type Log struct {
 	options Options
 	lock    *os.File // the directory, locked against other processes
 
+	reached
+	refusals
+
+	mu sync.Mutex // of the three that follow
+	contents
+	spares
+	fault
+
+	appending
+	syncs
+	waiters
+	purging sync.Mutex
+
+	attention chan struct{} // wakes the keeper
+	stop      chan struct{}
+	running   sync.WaitGroup
+}
+
+// reached is how far the log has come.
+type reached struct {
 	written atomic.Int64 // Position; stored when the bytes are in the file
 	durable atomic.Int64 // never above written
+}
+
+// refusals say why a write would be refused, to those who don't take the lock.
+type refusals struct {
 	refusal atomic.Pointer[error]
 	awaited atomic.Bool // the next segment isn't there yet, and room is being made for it
 	roomy   atomic.Bool // refusal is for want of the next segment only: the current one has room
+}
 
-	syncs    atomic.Int64
-	syncTook atomic.Int64 // time.Duration
-
-	mu         sync.Mutex
-	spare      *segment  // the next segment; nil while it is being made
-	spoiled    *segment  // a spare in which a beginning may stand that nothing follows; to be removed
-	spareErr   error     // why the next segment could not be made
-	broken     error     // why the current segment could not be written or synced; nothing is appended until it is repaired
-	unsynced   bool      // broken by a sync: pages may be lost, so all that is not durable must be written again
-	reclaiming bool      // room is being made
-	warned     time.Time // of that; for who makes it
-	reclaims   int       // how often it was, since the last segment was made
-
-	spared   *sync.Cond // spare or spareErr has changed, or the log was closed
+// contents are what the log holds, and for whom.
+type contents struct {
 	closed   bool
 	settled  bool // no id's positions are in doubt: the last stop was clean, or Branch was called since
 	segments []*segment
@@ -237,21 +250,45 @@ type Log struct {
 	database int
 	history  History
 	pins     map[*pin]struct{}
-	header   [recordBytes]byte // Append's
-	vector   [][]byte          // Append's
+}
 
-	purging sync.Mutex
-	syncing sync.Mutex
-	tail    atomic.Pointer[segment] // the first segment that may hold something unsynced; stored under syncing
+// spares is how the next segment is made.
+type spares struct {
+	spare      *segment   // nil while it is being made
+	spoiled    *segment   // a spare in which a beginning may stand that nothing follows; to be removed
+	spareErr   error      // why it could not be made
+	spared     *sync.Cond // spare or spareErr has changed, or the log was closed
+	reclaiming bool       // room is being made
+	warned     time.Time  // of that; for who makes it
+	reclaims   int        // how often it was, since the last segment was made
+}
 
-	waking  sync.Mutex
-	readers map[*Reader]struct{} // those that wait
-	waiting atomic.Int32         // len(readers), so that Append need not take the lock
-	synced  chan struct{}        // closed by the next sync; nil when nobody asked for it
+// fault is what is wrong with the current segment.
+type fault struct {
+	broken   error // why it could not be written or synced; nothing is appended until it is repaired
+	unsynced bool  // by a sync: pages may be lost, so all that is not durable must be written again
+}
 
-	attention chan struct{} // wakes the keeper
-	stop      chan struct{}
-	running   sync.WaitGroup
+// appending is the memory of Append, which nobody else touches.
+type appending struct {
+	header [recordBytes]byte
+	vector [][]byte
+}
+
+// syncs is how what was written comes to the disk.
+type syncs struct {
+	syncing   sync.Mutex
+	tail      atomic.Pointer[segment] // the first segment that may hold something unsynced; stored under syncing
+	syncCount atomic.Int64
+	syncTook  atomic.Int64 // time.Duration
+}
+
+// waiters is who waits for something to be written or synced.
+type waiters struct {
+	waking   sync.Mutex
+	readers  map[*Reader]struct{} // those that wait
+	waiting  atomic.Int32         // len(readers), so that Append need not take the lock
+	nextSync chan struct{}        // closed by the next sync; nil when nobody asked for it
 }
 
 // maxStart is the greatest position at which a log begins. Positions behind it don't overflow,
@@ -330,12 +367,8 @@ func newLog(o Options, lock *os.File, segments []*segment, database int) *Log {
 	l := &Log{
 		options:   o,
 		lock:      lock,
-		segments:  segments,
-		current:   last,
-		database:  database,
-		history:   last.history,
-		pins:      make(map[*pin]struct{}),
-		readers:   make(map[*Reader]struct{}),
+		contents:  contents{segments: segments, current: last, database: database, history: last.history, pins: make(map[*pin]struct{})},
+		waiters:   waiters{readers: make(map[*Reader]struct{})},
 		attention: make(chan struct{}, 1),
 		stop:      make(chan struct{}),
 	}
@@ -361,19 +394,19 @@ func (l *Log) Durable() Position { return l.durable.Load() }
 func (l *Log) Synced() <-chan struct{} {
 	l.waking.Lock()
 	defer l.waking.Unlock()
-	if l.synced == nil {
-		l.synced = make(chan struct{})
+	if l.nextSync == nil {
+		l.nextSync = make(chan struct{})
 	}
-	return l.synced
+	return l.nextSync
 }
 
 // tellSynced closes the channel that Synced has returned.
 func (l *Log) tellSynced() {
 	l.waking.Lock()
 	defer l.waking.Unlock()
-	if l.synced != nil {
-		close(l.synced)
-		l.synced = nil
+	if l.nextSync != nil {
+		close(l.nextSync)
+		l.nextSync = nil
 	}
 }
 
@@ -429,7 +462,7 @@ func (l *Log) Stats() Stats {
 		First:    l.segments[0].start,
 		Pinned:   l.written.Load(),
 		Readers:  len(l.pins),
-		Syncs:    l.syncs.Load(),
+		Syncs:    l.syncCount.Load(),
 		LastSync: time.Duration(l.syncTook.Load()),
 	}
 	for p := range l.pins {

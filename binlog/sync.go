@@ -63,7 +63,7 @@ func (l *Log) syncLocked() error {
 		}
 		l.durable.Store(reached)
 	}
-	l.syncs.Add(1)
+	l.syncCount.Add(1)
 	l.syncTook.Store(int64(time.Since(began)))
 	l.tellSynced()
 	if l.waiting.Load() > 0 {

@@ -90,7 +90,7 @@ func (c *connection) refuseProtocol(err error) {
 // publish tells others how much is in the buffers.
 func (c *connection) publish() {
 	publish(&c.queryBytes, c.parser.Buffered())
-	publish(&c.outputBytes, c.conn.OutboundBuffered())
+	publish(&c.outputBytes, c.waiting())
 }
 
 // publish stores a number if it is another one, since storing takes longer than looking.

@@ -121,8 +121,7 @@ func (r *reactor) reconsider() {
 
 // release sends what was held back, a large reply in pieces, and goes on with the connection.
 func (r *reactor) release(c *connection) {
-	if !c.closed && c.sendPiece() {
-		go r.post(func() { r.release(c) })
+	if c.sendPiece(r.release) {
 		return
 	}
 	c.held = false

@@ -100,12 +100,12 @@ func (r *reactor) lookAfter(now time.Time) {
 // lookAfter closes the connection when it is due, and gives back memory that it doesn't need.
 func (c *connection) lookAfter(now time.Time) {
 	// Who waits for a command's end or takes what was sent isn't silent.
-	taken := int64(c.conn.OutboundBuffered()) != c.outputBytes.Load()
+	taken := int64(c.waiting()) != c.outputBytes.Load()
 	if c.traffic || c.parked() || taken {
 		c.traffic, c.slim, c.seen = false, false, now
 	}
 	c.publish()
-	if c.dropped || c.exceeds(c.conn.OutboundBuffered()) || c.parked() {
+	if c.dropped || c.exceeds(c.waiting()) || c.parked() {
 		return
 	}
 	silent := now.Sub(c.seen)

@@ -5,27 +5,55 @@ import "time"
 // output is what is to be sent to the client, besides the session's reply and what waits for the
 // socket.
 type output struct {
-	pushed    *pushed   // what comes behind the reply that is being composed; nil: nothing
-	listed    bool      // it is among those that sendPushed looks at
-	sent      int       // bytes of a worker's reply that are on their way already
-	softSince time.Time // when more than the soft limit began to wait to be sent; zero: it doesn't
+	pushed    *pushed       // what comes behind the reply that is being composed; nil: nothing
+	listed    bool          // it is among those that sendPushed looks at
+	sent      int           // bytes of a worker's reply that are on their way already
+	patience  time.Duration // how long the next piece of it waits while the client takes nothing
+	softSince time.Time     // when more than the soft limit began to wait to be sent; zero: it doesn't
 }
 
 // replyPiece is how much of a large reply is copied to the socket or into gnet's memory in one go.
 const replyPiece = 256 << 10
 
-// sendPiece sends the beginning of what is left of a worker's reply, unless that isn't more than a piece.
-func (c *connection) sendPiece() (sent bool) {
+// What gnet keeps for a client that takes nothing is a copy: the next piece waits while that is more than mostCopied. It waits longer each time.
+const (
+	mostCopied    = 4 * replyPiece
+	leastPatience = time.Millisecond
+	mostPatience  = 64 * time.Millisecond
+)
+
+// sendPiece sends the beginning of what is left of a worker's reply, and has next called for what follows, unless no more than a piece
+// is left. It is another goroutine that asks for the next piece, since the loop goes on with what it is told to do by itself before it
+// looks at sockets.
+func (c *connection) sendPiece(next func(c *connection)) (goesOn bool) {
+	if c.closed || c.killed || c.dropped {
+		return false
+	}
 	if replicas, _ := c.server.engine.Held(c.session); replicas > 0 {
 		return false
 	}
 	rest := c.session.Reply.Bytes()[c.sent:]
-	if len(rest) <= replyPiece || c.dropped || c.exceeds(c.conn.OutboundBuffered()+len(rest)) {
+	if len(rest) <= replyPiece || c.exceeds(c.conn.OutboundBuffered()+len(rest)) {
 		return false
 	}
-	c.write(rest[:replyPiece])
-	c.sent += replyPiece
+	if c.conn.OutboundBuffered() > mostCopied {
+		c.patience = min(max(2*c.patience, leastPatience), mostPatience)
+	} else {
+		c.patience = 0
+		c.sent += replyPiece
+		c.write(rest[:replyPiece])
+	}
+	time.AfterFunc(c.patience, func() { c.post(func() { next(c) }) })
 	return true
+}
+
+// waiting is how many bytes wait to be sent.
+func (c *connection) waiting() int {
+	waiting := c.conn.OutboundBuffered()
+	if c.sent > 0 {
+		waiting += c.session.Reply.Len() - c.sent
+	}
+	return waiting
 }
 
 // flush sends what was composed, and lets go of the requests that it answers.
@@ -39,8 +67,9 @@ func (c *connection) flush() {
 		return
 	}
 	if reply.Len() > 0 {
-		c.write(reply.Bytes()[c.sent:])
+		rest := reply.Bytes()[c.sent:]
 		c.sent = 0
+		c.write(rest)
 		reply.Reset()
 	}
 	c.writePushed()
@@ -76,7 +105,7 @@ const sendMost = 64 << 10
 // pile up is disconnected.
 func (c *connection) write(b []byte) {
 	s := c.server
-	if c.closed || c.dropped || c.exceeds(c.conn.OutboundBuffered()+len(b)) {
+	if c.closed || c.dropped || c.exceeds(c.waiting()+len(b)) {
 		return
 	}
 	c.traffic = true

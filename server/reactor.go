@@ -275,11 +275,9 @@ func (r *reactor) end() {
 	r.batch.Clear()
 }
 
-// workDone sends the reply that a worker has made, piece by piece, so that others are served between. It is another goroutine that
-// asks for the next piece, since the loop goes on with what it is told to do by itself before it looks at sockets.
+// workDone sends the reply that a worker has made, piece by piece, so that others are served between.
 func (r *reactor) workDone(c *connection) {
-	if !c.closed && !c.killed && c.sendPiece() {
-		go r.post(func() { r.workDone(c) })
+	if c.sendPiece(r.workDone) {
 		return
 	}
 	request := c.pending

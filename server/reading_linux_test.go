@@ -126,9 +126,9 @@ func TestUnreadClientIsDisconnected(t *testing.T) {
 func TestNothingIsKeptBehindTheEnd(t *testing.T) {
 	r := startPrepared(t, func(s *running) { s.outboundPause = 64 << 20 }) // so that QUIT is executed
 	c := r.dialRaw()
-	const large = 20 << 20
+	const large, times = 1 << 20, 20 // no worker makes the replies: a connection waits until such a one is sent
 	r.dial().want("+OK", "set", "key", strings.Repeat("x", large))
-	c.send("GET key\r\nQUIT\r\n")
+	c.send(strings.Repeat("GET key\r\n", times) + "QUIT\r\n")
 	r.wantSome("waits for its end", func(c *connection) bool { return c.session.Closing() })
 	sent := c.sendAll(request, 5000)
 	if err := <-sent; err != nil {

@@ -55,7 +55,7 @@ func (d DB) copyRecords(m *layout.Metadata, kind byte, to *engine.Elements) erro
 }
 
 func copyAll(it *Iterator, kind byte, to *engine.Elements) error {
-	for it.Next() {
+	for it.Passing(); it.Next(); {
 		if it.Fail(to.Put(kind, it.Key()[layout.ElementPrefix:], it.Value())) {
 			break
 		}

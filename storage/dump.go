@@ -50,7 +50,7 @@ func (d DB) Elements(m *layout.Metadata, visit func(element, value []byte, score
 }
 
 // scanAll visits all records of one kind of a spread collection. Their number must be what the
-// key's metadata says.
+// key's metadata says. The bytes live until visit returns.
 func (d DB) scanAll(m *layout.Metadata, records layout.Elements, reverse bool, visit func(element, value []byte) error) error {
 	seen := uint64(0)
 	it := d.iterateCollection(records.Kind, m, reverse)

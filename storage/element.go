@@ -45,10 +45,17 @@ func (d DB) deleteElement(kind byte, id uint64, element []byte) error {
 	return d.txn.Delete(d.space, d.elementKey(kind, id, element))
 }
 
-// iterateCollection returns the records of one kind of a spread collection.
+// manyRecords are more than one walk may bring to RocksDB's cache.
+const manyRecords = 64 << 10
+
+// iterateCollection returns the records of one kind of a spread collection, for one walk. They are
+// valid until the next one.
 func (d DB) iterateCollection(kind byte, m *layout.Metadata, reverse bool) *Iterator {
 	lower, upper := m.Records(kind)
-	return d.txn.Iterate(d.space, lower, upper, reverse, false)
+	if m.Length() > manyRecords {
+		return d.txn.IterateOnce(d.space, lower, upper, reverse)
+	}
+	return d.txn.Iterate(d.space, lower, upper, reverse, false).Passing()
 }
 
 // iterateElements returns the elements of one kind from one on (nil: from the first), or backwards

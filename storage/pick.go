@@ -96,7 +96,8 @@ func (r *spreadElements) random(count uint64) ([]byte, error) {
 	if found || err != nil {
 		return element, err
 	}
-	return newPicker(r, count).pick()
+	own := *r // only this one has to be kept
+	return newPicker(&own, count).pick()
 }
 
 // span is a part of a collection: its first elements, and the last one.

@@ -32,6 +32,28 @@ func TestManyPopsInOneTransaction(t *testing.T) {
 	}
 }
 
+// TestPopsReadAhead: who takes members from an end, has them read many at a time.
+func TestPopsReadAhead(t *testing.T) {
+	const members, first, taken = 6000, 40, 1500
+	key := []byte("queue")
+	for _, last := range []bool{false, true} {
+		store := queueInMemory(t, key, members)
+		var read int64
+		for i := range first + taken {
+			txn := store.NewTxn()
+			pop(t, txn, key, last, 0)
+			must(t, store.Commit(txn))
+			switch _, bytes := store.Trees(); {
+			case i >= first && bytes > read:
+				t.Fatalf("pop %d, from the end %v, has read on", i, last)
+			default:
+				read = bytes
+			}
+			txn.Reset()
+		}
+	}
+}
+
 // TestWhatNobodyAskedForCostsLittle: behind the members that are left stand many that were taken from the other end, or out of the midst.
 func TestWhatNobodyAskedForCostsLittle(t *testing.T) {
 	const members, left, budget = 3000, 500, 600

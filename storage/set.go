@@ -396,6 +396,14 @@ func (s *Set) sampler() sampler {
 	return chosen
 }
 
+// PopOne takes out a member of a set that has any. It is valid until another one is read.
+func (s *Set) PopOne() (member []byte, err error) {
+	if member, err = s.Random(); err == nil {
+		err = s.drop(member)
+	}
+	return member, err
+}
+
 // rebuildShare tells when so few members remain that they are written anew, instead of the others
 // being deleted: when this many times them are no more than those that go. Redis 7.2 does the same,
 // and ends up with a set that may be packed again.
@@ -413,7 +421,7 @@ func (s *Set) Pop(count int) ([][]byte, error) {
 		err := s.popMost(max(remaining, 0), take)
 		return popped, err
 	}
-	if err := s.takeSome(count, take); err != nil {
+	if err := s.RandomDistinct(uint64(count), take); err != nil {
 		return nil, err
 	}
 	for _, member := range popped {
@@ -422,18 +430,6 @@ func (s *Set) Pop(count int) ([][]byte, error) {
 		}
 	}
 	return popped, nil
-}
-
-// takeSome visits fewer members than there are, by chance.
-func (s *Set) takeSome(count int, take func(member []byte) bool) error {
-	if count != 1 {
-		return s.RandomDistinct(uint64(count), take)
-	}
-	member, err := s.Random()
-	if err == nil {
-		take(member)
-	}
-	return err
 }
 
 // popMost takes out all members but some, which make up a new set.

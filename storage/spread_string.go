@@ -373,7 +373,7 @@ func (r *partsReader) prefetch(piece, last int) {
 
 func (r *partsReader) walk(first, last int) error {
 	lower, upper := layout.AppendPieceKey(nil, r.m.ID, uint32(first)), append(layout.AppendPieceKey(nil, r.m.ID, uint32(last)), 0)
-	it := r.db.txn.Iterate(r.db.space, lower, upper, false, false)
+	it := r.iterate(lower, upper, last-first)
 	for !r.stopped && it.Next() {
 		piece, err := layout.DecodePiece(it.Key()[layout.ElementPrefix:])
 		if it.Fail(err) {
@@ -382,6 +382,14 @@ func (r *partsReader) walk(first, last int) error {
 		r.take(int(piece), it.Value())
 	}
 	return it.Close()
+}
+
+// iterate walks over pieces. Many of them would displace most of what is in RocksDB's cache.
+func (r *partsReader) iterate(lower, upper []byte, pieces int) *Iterator {
+	if pieces > somePieces {
+		return r.db.txn.IterateOnce(r.db.space, lower, upper, false)
+	}
+	return r.db.txn.Iterate(r.db.space, lower, upper, false, false).Passing()
 }
 
 // take visits as much of a piece as lies between the offsets.

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"bytes"
+
 	"kedis/storage/engine"
 	"kedis/storage/layout"
 )
@@ -64,7 +66,7 @@ func (s *Stream) NewGroup(name []byte, last StreamID, read int64) *Group {
 // Groups visits all groups, by name.
 func (s *Stream) Groups(visit func(g *Group) error) error {
 	return s.db.scanAll(&s.next, layout.Stream.Elements()[2], false, func(name, value []byte) error {
-		g := &Group{stream: s, name: name}
+		g := &Group{stream: s, name: bytes.Clone(name)}
 		if err := g.state.Decode(value); err != nil {
 			return err
 		}

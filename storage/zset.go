@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -85,33 +86,31 @@ type ZSet struct {
 }
 
 // ZSet opens the sorted set of a key, which may not exist: the set is empty then.
-func (d DB) ZSet(key []byte) (ZSet, error) {
-	k, err := d.LookupType(key, layout.ZSet)
-	if err != nil {
-		return ZSet{}, err
+func (d DB) ZSet(key []byte) (z ZSet, err error) {
+	if err = d.LookupTypeInto(key, layout.ZSet, &z.old); err == nil {
+		z.open(d, key)
 	}
-	return d.openZSet(key, k), nil
-}
-
-// ReplaceZSet opens an empty sorted set that takes the place of whatever the key holds.
-func (d DB) ReplaceZSet(key []byte) (ZSet, error) {
-	k, err := d.Lookup(key)
-	z := d.openZSet(key, Key{})
-	z.old = k
 	return z, err
 }
 
-func (d DB) openZSet(key []byte, k Key) ZSet {
-	z := ZSet{db: d, key: key, old: k, next: k.Metadata}
-	if !k.Exists {
-		z.next = layout.Metadata{Type: layout.ZSet, Encoding: layout.Listpack}
+// ReplaceZSet opens an empty sorted set that takes the place of whatever the key holds.
+func (d DB) ReplaceZSet(key []byte) (z ZSet, err error) {
+	z.open(d, key)
+	err = d.LookupInto(key, &z.old)
+	return z, err
+}
+
+// open makes of a set, of which only the key's old state is set, what it is now.
+func (z *ZSet) open(d DB, key []byte) {
+	z.db, z.key, z.next = d, key, z.old.Metadata
+	if !z.old.Exists {
+		z.next.Type, z.next.Encoding = layout.ZSet, layout.Listpack
 	}
 	if z.packed() {
-		if z.pack = k.Value; z.pack == nil {
+		if z.pack = z.old.Value; z.pack == nil {
 			z.pack = listpack.Empty(64)
 		}
 	}
-	return z
 }
 
 // Reserve says how many members, the longest of how many bytes, an empty set is about to get: one
@@ -407,15 +406,19 @@ func (z *ZSet) ByRank(rank, n int, reverse bool, visit Visit) error {
 	case z.packed():
 		return z.scanPacked(rank, n, reverse, visit)
 	}
-	visit = upTo(n, visit)
-	if rank <= engine.FewEntries {
-		return z.scan(reverse, behind(rank, visit))
-	}
 	if x := z.index(); x.Counts() {
 		var corrupt error
-		err := x.ByRank(z.fromStart(rank, reverse), reverse, scored(visit, &corrupt))
-		return errors.Join(err, corrupt)
+		err := x.ByRank(z.fromStart(rank, reverse), reverse, func(key, value []byte) bool {
+			score, member, err := layout.DecodeScored(key, value)
+			if n--; err != nil {
+				corrupt = err
+				return false
+			}
+			return visit(member, score) && n > 0
+		})
+		return cmp.Or(err, corrupt)
 	}
+	visit = upTo(n, visit)
 	if rank > z.Len()/2 {
 		return z.byRankFromFarEnd(rank, reverse, visit)
 	}

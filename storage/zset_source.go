@@ -26,7 +26,9 @@ func (d DB) Scored(key []byte) (Scored, error) {
 	}
 	switch k.Type {
 	case layout.ZSet:
-		return Scored{d, k, d.openZSet(key, k)}, nil
+		s := Scored{db: d, key: k, z: ZSet{old: k}}
+		s.z.open(d, key)
+		return s, nil
 	case layout.Set:
 		return Scored{db: d, key: k}, nil
 	}

@@ -253,17 +253,22 @@ func (p *Parser) beginLarge() {
 	p.buffer = p.buffer[:p.position]
 }
 
-// feedLarge takes from b what belongs to the large argument, and returns how much that is. The
-// buffer grows with what arrives, not by what was announced.
+// trustedShare is how much of a large argument has to come before there is a buffer for all of it.
+// Until then the buffer grows with what arrives.
+const trustedShare = 16
+
+// feedLarge takes from b what belongs to the large argument, and returns how much that is.
 func (p *Parser) feedLarge(b []byte) int {
 	if p.large == nil {
 		return 0
 	}
 	n := min(len(b), p.bulk+2-len(p.large))
 	if need := len(p.large) + n; need > cap(p.large) {
-		grown := make([]byte, len(p.large), min(p.bulk+2, max(need, 2*cap(p.large))))
-		copy(grown, p.large)
-		p.large = grown
+		capacity := p.bulk + 2
+		if need < capacity/trustedShare {
+			capacity = max(need, 2*cap(p.large))
+		}
+		p.large = append(make([]byte, 0, capacity), p.large...)
 	}
 	p.large = append(p.large, b[:n]...)
 	return n

@@ -336,6 +336,29 @@ func TestParserAnnouncedLength(t *testing.T) {
 }
 
 // capacity is the memory that a parser refers to, but for what it has given out.
+// TestParserGrowsLittle feeds a large argument in pieces: the buffers that it passes through have
+// little more than its bytes together.
+func TestParserGrowsLittle(t *testing.T) {
+	const size = 8 << 20
+	p := NewParser(nil)
+	input := []byte(request("SET", "key", string(make([]byte, size))))
+	passed, last := 0, 0
+	for part := range slices.Chunk(input, 64<<10) {
+		if err := p.Feed(part); err != nil {
+			t.Fatal(err)
+		}
+		if words, err := p.Next(); err != nil || words != nil && len(words[2]) != size {
+			t.Fatalf("%d words, error %v", len(words), err)
+		}
+		if now := cap(p.large); now != last {
+			passed, last = passed+now, now
+		}
+	}
+	if most := size + 4*size/trustedShare; passed > most {
+		t.Errorf("buffers of %d bytes, of at most %d", passed, most)
+	}
+}
+
 func capacity(p *Parser) int {
 	return cap(p.buffer) + cap(p.large) + cap(p.arguments)*sliceSize
 }

@@ -114,8 +114,8 @@ func (w *Writer) EndBulk(handle int) {
 
 const longestBulkHeader = len("$9223372036854775807\r\n")
 
-// Grow makes room for n more bytes.
-func (w *Writer) Grow(n int) { w.reply = buffer.Grow(w.reply, n) }
+// Grow makes room for n more bytes, and for what ends a text of them.
+func (w *Writer) Grow(n int) { w.reply = buffer.Grow(w.reply, n+aroundText) }
 
 // BulkString writes a bulk string.
 func (w *Writer) BulkString(s string) {

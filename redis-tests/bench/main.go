@@ -34,6 +34,7 @@ type plan struct {
 	directory string         // for the results
 	floor     bool           // instead of Kedis
 	encrypted bool           // clients connect with TLS
+	patience  time.Duration  // how long it is waited for the machine to rest
 
 	clientFlags []string // for redis-benchmark
 }
@@ -59,6 +60,7 @@ func run() error {
 	flag.StringVar(&p.directory, "results", "bench-results", "folder for the results")
 	flag.BoolVar(&p.floor, "floor", false, "measure a server that does nothing instead of Kedis")
 	flag.BoolVar(&p.encrypted, "tls", false, "connect with TLS")
+	flag.DurationVar(&p.patience, "rest", 30*time.Second, "wait at most so long for the machine to rest between runs; 0 where others work on it")
 	flag.Parse()
 	if p.floor && p.encrypted {
 		return errors.New("-floor: has no TLS")
@@ -109,8 +111,8 @@ func (p *plan) compare() (err error) {
 	fmt.Fprintf(raw, "%s\n", pair.versions())
 
 	var results []result
-	for _, w := range slices.Concat(workloads, streamWorkloads) {
-		if !p.only.MatchString(w.name) {
+	for _, w := range allLines() {
+		if !p.only.MatchString(w.name) || p.lacks(w) {
 			continue
 		}
 		for _, depth := range p.depths {
@@ -125,6 +127,11 @@ func (p *plan) compare() (err error) {
 	report := report{title: machine(), versions: pair.versions(), flags: p.flags(), rounds: p.turns(), took: time.Since(began), results: results,
 		measured: pair[0].title}
 	return errors.Join(report.writeTable(filepath.Join(p.directory, p.file(".md"))), report.writeChart(filepath.Join(p.directory, p.file(".svg"))))
+}
+
+// lacks reports whether a workload can't be run: our own client is without TLS, and not for the floor.
+func (p *plan) lacks(w workload) bool {
+	return (w.walks() || w.hasPayload()) && (p.encrypted || p.floor)
 }
 
 // file names a file of results.

@@ -30,9 +30,9 @@ return allowed`
 )
 
 // evalsha is a workload that runs a script by its SHA-1.
-func evalsha(name, script string, requests float64, reply func(*plan) string, words ...string) workload {
+func evalsha(name, script string, requests float64, words ...string) workload {
 	sum := sha1.Sum([]byte(script))
-	return workload{name: "EVALSHA_" + name, request: append([]string{"evalsha", hex.EncodeToString(sum[:])}, words...), requests: requests, reply: reply,
+	return workload{name: "EVALSHA_" + name, request: append([]string{"evalsha", hex.EncodeToString(sum[:])}, words...), target: points, requests: requests,
 		prepare: func(p *plan, server *launch.Server) error {
 			if err := flush(p, server); err != nil {
 				return err
@@ -49,14 +49,14 @@ func programWorkloads() []workload {
 		fields = append(fields, fmt.Sprintf("field:%d", i), "value")
 	}
 	return []workload{
-		evalsha("GET", getScript, 0.5, nothing, "1", "key:__rand_int__"),
-		evalsha("SET", setScript, 0.5, status, "1", "key:__rand_int__", "value"),
-		evalsha("HSET_10", hsetScript, 0.1, count, fields...),
-		evalsha("BUCKET", bucketScript, 0.2, count, "1", "bucket:__rand_int__", "1700000000000", "10", "100"),
-		evalsha("CJSON_1K", jsonScript, 0.1, count, "0", jsonOf1K()),
-		evalsha("CMSGPACK_1K", messageScript, 0.1, count, "0", messageOf1K()),
-		evalsha("LOOP_1M", loopScript, 0.0005, count, "0"),
-		{name: "FCALL_SET", request: []string{"fcall", "bench_set", "1", "key:__rand_int__", "value"}, requests: 0.5, reply: status,
+		evalsha("GET", getScript, 0.5, "1", "key:__rand_int__"),
+		evalsha("SET", setScript, 0.5, "1", "key:__rand_int__", "value"),
+		evalsha("HSET_10", hsetScript, 0.1, fields...),
+		evalsha("BUCKET", bucketScript, 0.2, "1", "bucket:__rand_int__", "1700000000000", "10", "100"),
+		evalsha("CJSON_1K", jsonScript, 0.1, "0", jsonOf1K()),
+		evalsha("CMSGPACK_1K", messageScript, 0.1, "0", messageOf1K()),
+		evalsha("LOOP_1M", loopScript, 0.0005, "0"),
+		{name: "FCALL_SET", request: []string{"fcall", "bench_set", "1", "key:__rand_int__", "value"}, target: points, requests: 0.5,
 			prepare: func(_ *plan, server *launch.Server) error {
 				_, err := ask(server, "function", "load", "replace", setLibrary)
 				return err

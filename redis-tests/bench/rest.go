@@ -12,16 +12,14 @@ const (
 	// restStep is how long the machine is looked at at a time, and atRest how much of its processors may be in use then.
 	restStep = 250 * time.Millisecond
 	atRest   = 0.1
-	// restMost is how long it is waited for that.
-	restMost = 30 * time.Second
 )
 
 // rest waits until what came before has ended: compactions, a rewrite of Redis's log. It would else be counted against what comes next. It returns
 // how much of the processors' time was used meanwhile, in seconds: what is left to the background costs, too.
-func rest() (seconds float64, err error) {
+func (p *plan) rest() (seconds float64, err error) {
 	first, err := readTicks()
 	before := first
-	for began := time.Now(); err == nil && time.Since(began) < restMost; {
+	for began := time.Now(); err == nil && time.Since(began) < p.patience; {
 		time.Sleep(restStep)
 		var after ticks
 		if after, err = readTicks(); err != nil {

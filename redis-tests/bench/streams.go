@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 
 	"kedis/redis-tests/launch"
@@ -18,36 +19,21 @@ const (
 	atATime                  = 1000 // requests of a pipeline, or places of a request
 )
 
-var streamWorkloads = []workload{
-	{name: "XADD", request: []string{"xadd", "stream", "*", "field", "__data__"}, requests: 1, prepare: flush, anew: true, reply: entryID},
-	{name: "XADD_MAXLEN", request: []string{"xadd", "stream", "maxlen", "~", "1000", "*", "field", "__data__"}, requests: 1, prepare: flush, reply: entryID},
-	{name: "XREAD_LAST_10", request: []string{"xread", "count", "10", "streams", "stream", strconv.Itoa(streamEntries - 10)}, requests: 0.3,
-		prepare: fillStream, reply: func(p *plan) string { return "*1\r\n*2\r\n" + bulk("stream") + tenEntries(p) }},
-	{name: "XRANGE_10", request: []string{"xrange", "stream", "__rand_int__", "+", "count", "10"}, keys: streamEntries - 10, requests: 0.3,
-		prepare: fillStream, reply: tenEntries},
-	{name: "XREADGROUP", request: []string{"xreadgroup", "group", "group", "consumer:__rand_int__", "count", "1", "streams", "stream", ">"},
-		keys: consumers, requests: 0.3, prepare: fillGroup, anew: true, reply: func(p *plan) string { return "*1\r\n*2\r\n" + bulk("stream") + "*1\r\n" + entry(p) }},
-	{name: "XACK", request: []string{"xack", "stream", "group", "__rand_int__"}, keys: streamEntries, requests: 0.3, prepare: fillPending, anew: true, reply: count},
-	{name: "GEOSEARCH", request: []string{"geosearch", "places", "frommember", "place:__rand_int__", "byradius", "2", "km", "asc"}, keys: places,
-		requests: 0.1, prepare: fillPlaces, reply: func(*plan) string { return "*1\r\n" + bulk("place:000000000001") }},
-}
+var streamWorkloads = slices.Concat(
+	data{prepare: flush, anew: true}.lines(row{"XADD", "xadd stream * field __data__", ordered, 1}),
+	data{prepare: flush}.lines(row{"XADD_MAXLEN", "xadd stream maxlen ~ 1000 * field __data__", ordered, 1}),
+	data{prepare: fillStream, keys: streamEntries - 10}.lines(
+		row{"XREAD_LAST_10", "xread count 10 streams stream " + strconv.Itoa(streamEntries-10), ordered, 0.3},
+		row{"XRANGE_10", "xrange stream __rand_int__ + count 10", ordered, 0.3}),
+	data{prepare: fillGroup, keys: consumers, anew: true}.lines(
+		row{"XREADGROUP", "xreadgroup group group consumer:__rand_int__ count 1 streams stream >", ordered, 0.3}),
+	data{prepare: fillPending, keys: streamEntries, anew: true}.lines(row{"XACK", "xack stream group __rand_int__", ordered, 0.3}),
+	data{prepare: fillPlaces, keys: places}.lines(
+		row{"GEOSEARCH", "geosearch places frommember place:__rand_int__ byradius 2 km asc", ordered, 0.1}),
+)
 
 // consumers of a group.
 const consumers = 10
-
-func entryID(*plan) string { return bulk("1700000000000-0") }
-
-func entry(p *plan) string {
-	return "*2\r\n" + bulk("1000000-0") + "*2\r\n" + bulk("field") + value(p)
-}
-
-func tenEntries(p *plan) string {
-	text := "*10\r\n"
-	for range 10 {
-		text += entry(p)
-	}
-	return text
-}
 
 // fillStream makes a stream whose entries have the ids 1-0, 2-0 …
 func fillStream(p *plan, server *launch.Server) error {
@@ -93,28 +79,4 @@ func fillPlaces(p *plan, server *launch.Server) error {
 		}
 		return request
 	})
-}
-
-// pipeline sends requests, many at a time.
-func pipeline(server *launch.Server, requests int, request func(i int) []string) error {
-	c, err := server.Dial()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	for from := 0; from < requests; from += atATime {
-		n := min(atATime, requests-from)
-		for i := range n {
-			c.Queue(request(from + i)...)
-		}
-		if err := c.Flush(); err != nil {
-			return err
-		}
-		for range n {
-			if reply, err := c.Read(); err != nil || reply.IsError() {
-				return fmt.Errorf("%s %w", reply, err)
-			}
-		}
-	}
-	return nil
 }

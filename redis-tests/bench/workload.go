@@ -13,190 +13,36 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// workload is one kind of request.
+// workload is one kind of request, a line of the report.
 type workload struct {
 	name     string
 	test     string   // of redis-benchmark's -t; or else
-	request  []string // a request of our own, with redis-benchmark's place holders
+	request  []string // a request of our own, with place holders
+	target   target   // of Redis's requests/s
+	requests float64  // share of the ordinary number of requests: less for what answers much
 	prepare  func(*plan, *launch.Server) error
-	keys     int                // that place holders stand for; 0: as many as the plan has
-	requests float64            // share of the ordinary number of requests: less for what answers much
 	anew     bool               // it is prepared before each round, and not only once
-	target   float64            // of Redis, at any depth; 0: see targets
-	reply    func(*plan) string // what the floor answers
+	keys     int                // that place holders stand for; 0: as many as the plan has
+	takes    int                // elements of a large collection that a request takes away: it must not become empty
+	size     int                // bytes of a value; 0: as many as the plan says
+	reply    func(*plan) string // what the floor answers to a test; to our own requests it answers what Redis does
 }
 
-// The ratios that issue 4 names, for depths 1, 16 and 64.
-var (
-	hotReads  = [3]float64{1.2, 1.4, 1.5}
-	plainSets = [3]float64{1.0, 1.2, 1.4}
-	writes    = [3]float64{1.0, 1.0, 1.0}
-	ranges    = [3]float64{0.9, 0.9, 0.9}
+// Place holders, beside redis-benchmark's own __rand_int__.
+const (
+	dataHolder    = "__data__"    // a value
+	payloadHolder = "__payload__" // DUMP of the key "collection", see client.go
+	cursorHolder  = "__cursor__"  // the cursor of a walk, see client.go
 )
-
-func targets(name string) [3]float64 {
-	switch name {
-	case "GET":
-		return hotReads
-	case "RANDOMKEY":
-		return [3]float64{0.1, 0.1, 0.1}
-	case "SET":
-		return plainSets
-	case "LRANGE_100", "HGETALL_100", "HGETALL_100_SHORT", "HGETALL_10_OF_MANY", "ZRANGE_100", "ZREVRANGE_100_OF_MANY",
-		"XADD", "XADD_MAXLEN", "XREAD_LAST_10", "XRANGE_10", "XREADGROUP", "XACK", "GEOSEARCH":
-		return ranges
-	}
-	return writes
-}
-
-// workloads in the order in which they run. Each begins with what it needs, so that any can run alone.
-var workloads = append([]workload{
-	{name: "SET", test: "set", requests: 1, reply: status},
-	{name: "GET", test: "get", requests: 1, prepare: fillStrings, reply: value},
-	{name: "INCR", test: "incr", requests: 1, reply: count},
-	{name: "MSET", test: "mset", requests: 0.2, reply: status},
-	{name: "HSET", test: "hset", requests: 1, reply: count},
-	{name: "SADD", test: "sadd", requests: 1, reply: count},
-	{name: "ZADD", test: "zadd", requests: 1, reply: count},
-	{name: "LPUSH", test: "lpush", requests: 1, prepare: flush, reply: count},
-	{name: "LPOP", test: "lpop", requests: 1, prepare: fillList, anew: true, reply: value},
-	{name: "LRANGE_100", test: "lrange_100", requests: 0.1, prepare: flush, reply: values},
-	{name: "HGETALL_100", request: []string{"hgetall", "hash100"}, requests: 0.1, prepare: fillHash(wholeText), reply: pairs(wholeText)},
-	{name: "HGETALL_100_SHORT", request: []string{"hgetall", "hash100"}, requests: 0.1, prepare: fillHash(shortText), reply: pairs(shortText)},
-	{name: "HGETALL_10_OF_MANY", request: []string{"hgetall", "hash:__rand_int__"}, keys: manyHashes, requests: 0.5, prepare: fillHashes, reply: tenPairs},
-	{name: "ZRANGE_100", request: []string{"zrange", "zset100", "0", "99"}, requests: 0.1, prepare: fillSortedSet, reply: members},
-	{name: "ZREVRANGE_100_OF_MANY", request: []string{"zrevrange", "myzset", "0", "99"}, requests: 0.1, prepare: fillScores, reply: members},
-	{name: "GET_ABSENT", request: []string{"get", "absent:__rand_int__"}, keys: unheardOf, requests: 1, prepare: fillOthers, reply: nothing},
-	{name: "EXISTS_ABSENT", request: []string{"exists", "absent:__rand_int__"}, keys: unheardOf, requests: 1, prepare: fillOthers, reply: none},
-	{name: "HGET_ABSENT", request: []string{"hget", "hash", "absent:__rand_int__"}, keys: unheardOf, requests: 1, prepare: fillOthers, reply: nothing},
-	{name: "SET_NEW", request: []string{"set", "key:__rand_int__", "value"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: status},
-	{name: "INCR_NEW", request: []string{"incr", "counter:__rand_int__"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
-	{name: "HSET_NEW", request: []string{"hset", "hash:__rand_int__", "field", "value"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
-	{name: "SADD_NEW", request: []string{"sadd", "set:__rand_int__", "member"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
-	{name: "ZADD_NEW", request: []string{"zadd", "zset:__rand_int__", "1", "member"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
-	{name: "LPUSH_NEW", request: []string{"lpush", "list:__rand_int__", "element"}, keys: unheardOf, requests: 2, prepare: flush, anew: true, reply: count},
-	{name: "RANDOMKEY", request: []string{"randomkey"}, requests: 0.1, prepare: fillStrings, reply: value},
-}, slices.Concat(programWorkloads(), collections)...)
-
-// unheardOf is of how many keys one is asked for that nobody has asked for before, nearly always.
-const unheardOf = 2_000_000_000
 
 func status(*plan) string  { return "+OK\r\n" }
 func count(*plan) string   { return ":1\r\n" }
-func none(*plan) string    { return ":0\r\n" }
-func nothing(*plan) string { return "$-1\r\n" }
 func value(p *plan) string { return bulk(strings.Repeat("x", p.valueSize)) }
 
-// values, pairs and members are a hundred elements of a list, a hash and a sorted set.
+// values is a hundred elements of a list.
 func values(p *plan) string { return "*100\r\n" + strings.Repeat(value(p), 100) }
-func pairs(most int) func(p *plan) string {
-	return func(p *plan) string {
-		return "*200\r\n" + strings.Repeat(bulk("field:001")+bulk(text(p, most, 1)), 100)
-	}
-}
-func tenPairs(p *plan) string { return "*20\r\n" + strings.Repeat(bulk("field0")+value(p), 10) }
-func members(*plan) string    { return "*100\r\n" + strings.Repeat(bulk("member:001"), 100) }
 
 func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
-
-func flush(_ *plan, server *launch.Server) error {
-	_, err := ask(server, "flushall")
-	return err
-}
-
-// fillStrings writes every key that GET may ask for, and reads them all once: hot means hot.
-func fillStrings(p *plan, server *launch.Server) error {
-	for _, command := range [][]string{{"set", "key:__rand_int__", "__data__"}, {"get", "key:__rand_int__"}} {
-		arguments := []string{"-P", "64", "-n", strconv.Itoa(4 * p.keys), command[0]}
-		arguments = append(arguments, p.withData(command[1:])...)
-		if err := p.load(server, arguments...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fillOthers writes ten million keys, and a hash of a million fields, among which there are none that are asked for.
-func fillOthers(p *plan, server *launch.Server) error {
-	if err := flush(p, server); err != nil {
-		return err
-	}
-	for _, c := range []struct {
-		count   float64
-		request []string
-	}{{1e7, []string{"set", "key:__rand_int__", "value"}}, {1e6, []string{"hset", "hash", "field:__rand_int__", "value"}}} {
-		arguments := append([]string{"-P", "64", "-r", strconv.Itoa(unheardOf), "-n", strconv.Itoa(int(c.count * p.scale))}, c.request...)
-		if err := p.load(server, arguments...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fillList pushes more elements than all of a round's LPOPs can take.
-func fillList(p *plan, server *launch.Server) error {
-	if err := flush(p, server); err != nil {
-		return err
-	}
-	err := p.load(server, "-P", "64", "-n", strconv.Itoa(p.ordinary(64)), "-t", "lpush")
-	return err
-}
-
-// wholeText leaves values as large as the plan has them.
-const wholeText = 1 << 20
-
-// shortText is a size (bytes) of values of which Redis packs a hash: it is in one piece then.
-const shortText = 40
-
-// fillHash makes a hash of 100 values of the plan's size, or of the most, if that is less.
-func fillHash(most int) func(p *plan, server *launch.Server) error {
-	return func(p *plan, server *launch.Server) error {
-		return fill(p, server, "hset", "hash100", func(i int) []string { return []string{fmt.Sprintf("field:%03d", i), text(p, most, i)} })
-	}
-}
-
-const manyHashes = 100_000
-
-// fillHashes makes nearly all of many hashes with ten fields.
-func fillHashes(p *plan, server *launch.Server) error {
-	if err := flush(p, server); err != nil {
-		return err
-	}
-	arguments := []string{"-P", "16", "-r", strconv.Itoa(manyHashes), "-n", strconv.Itoa(4 * manyHashes), "hset", "hash:__rand_int__"}
-	for i := range 10 {
-		arguments = append(arguments, fmt.Sprint("field", i), strings.Repeat("x", p.valueSize))
-	}
-	err := p.load(server, arguments...)
-	return err
-}
-
-// fillScores makes a sorted set of the plan's keys.
-func fillScores(p *plan, server *launch.Server) error {
-	if err := flush(p, server); err != nil {
-		return err
-	}
-	err := p.load(server, "-P", "64", "-n", strconv.Itoa(p.keys), "-t", "zadd")
-	return err
-}
-
-func fillSortedSet(p *plan, server *launch.Server) error {
-	return fill(p, server, "zadd", "zset100", func(i int) []string { return []string{strconv.Itoa(i), fmt.Sprintf("member:%03d", i)} })
-}
-
-func fill(p *plan, server *launch.Server, command, key string, element func(int) []string) error {
-	if err := flush(p, server); err != nil {
-		return err
-	}
-	request := []string{command, key}
-	for i := range 100 {
-		request = append(request, element(i)...)
-	}
-	_, err := ask(server, request...)
-	return err
-}
-
-// text is a value of the wanted size, or of the most, that differs from the next.
-func text(p *plan, most, i int) string { return fmt.Sprintf("%0*d", min(p.valueSize, most), i) }
 
 // ordinary is the number of requests of one run at a depth: some seconds on an ordinary machine.
 func (p *plan) ordinary(depth int) int {
@@ -210,21 +56,30 @@ func (p *plan) ordinary(depth int) int {
 	return int(float64(n) * p.scale)
 }
 
-// share is how many of the ordinary number of requests are sent at a depth. Without pipelining what answers much takes little longer than what
-// doesn't, and a run of a tenth of a second tells of its beginning.
-func (w *workload) share(depth int) float64 {
+// count is how many requests are sent at a depth. Without pipelining what answers much takes little longer than what doesn't, and a run of a tenth of a
+// second tells of its beginning.
+func (w *workload) count(p *plan, depth int) int {
+	share := w.requests
 	if depth == 1 {
-		return max(w.requests, 0.5)
+		share = max(share, min(0.5, 10*share))
 	}
-	return w.requests
+	count := max(20, int(share*float64(p.ordinary(depth))))
+	if w.takes > 0 {
+		const most = 0.45 // of the plan's keys, of which half are there
+		count = min(count, int(most*float64(p.keys)/float64(w.takes)))
+	}
+	return count
 }
 
-// withData puts a value in the place of __data__, which redis-benchmark itself doesn't for requests of others.
-func (p *plan) withData(request []string) []string {
+// withData puts a value of a size, or of the plan's, in the place of its holder, which redis-benchmark itself doesn't for requests of others.
+func (p *plan) withData(request []string, size int) []string {
+	if size == 0 {
+		size = p.valueSize
+	}
 	request = slices.Clone(request)
 	for i, word := range request {
-		if word == "__data__" {
-			request[i] = strings.Repeat("x", p.valueSize)
+		if word == dataHolder {
+			request[i] = strings.Repeat("x", size)
 		}
 	}
 	return request
@@ -292,30 +147,16 @@ type result struct {
 // measure runs one workload in turns: who begins changes with each round. Round 0 isn't counted: memory that is used for the first time is
 // slow, above all on virtual machines, and so is a reactor that hasn't seen yet what comes. Each run begins when nothing is left of the one before.
 func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (result, error) {
-	r := result{name: w.name, depth: depth, measured: servers[0].name}
-	targets := targets
+	r := result{name: w.name, depth: depth, measured: servers[0].name, target: w.target.at(depth)}
 	if p.encrypted {
-		targets = func(string) [3]float64 { return [3]float64{1, 1, 1} }
+		r.target = 1
 	}
-	switch t := targets(w.name); {
-	case w.target > 0:
-		r.target = w.target
-	case depth >= 64:
-		r.target = t[2]
-	case depth >= 16:
-		r.target = t[1]
-	default:
-		r.target = t[0]
-	}
-	requests := max(100, int(w.share(depth)*float64(p.ordinary(depth))))
-	arguments := []string{"-P", strconv.Itoa(depth), "-n", strconv.Itoa(requests)}
-	if w.keys > 0 {
-		arguments = append(arguments, "-r", strconv.Itoa(w.keys))
-	}
-	if w.test != "" {
-		arguments = append(arguments, "-t", w.test)
-	} else {
-		arguments = append(arguments, p.withData(w.request)...)
+	if f := servers[0].floor; f != nil {
+		reply, err := p.replyOfRedis(w, &servers[1])
+		if err != nil {
+			return r, err
+		}
+		f.answer(reply)
 	}
 	for round := range 1 + p.roundsAt(depth) {
 		for turn := range 2 {
@@ -324,20 +165,8 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 			if err := p.begin(w, c, round); err != nil {
 				return r, err
 			}
-			before, err := launch.ProcessorTime(c.process())
+			s, err := p.once(w, c, depth)
 			if err != nil {
-				return r, err
-			}
-			s, err := p.benchmark(c.port(), slices.Concat(p.clientFlags, arguments)...)
-			if err != nil {
-				return r, err
-			}
-			after, err := launch.ProcessorTime(c.process())
-			if err != nil {
-				return r, err
-			}
-			s.processor = float64((after - before).Microseconds()) / float64(requests)
-			if s.left, err = rest(); err != nil {
 				return r, err
 			}
 			fmt.Fprintf(raw, "%s depth %d round %d %s: %.0f requests/s, p50 %.3f p95 %.3f p99 %.3f max %.3f ms, %.2f us of the server's processor each, %.2f s of processors left\n",
@@ -350,21 +179,84 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 	return r, nil
 }
 
-// begin prepares a server for a round, where that is necessary, and waits until that is done. Runs wait for their own ends.
-func (p *plan) begin(w workload, c *contestant, round int) error {
-	prepares := w.prepare != nil && (round == 0 || w.anew)
+// once runs a workload and waits until nothing is left of it.
+func (p *plan) once(w workload, c *contestant, depth int) (s sample, err error) {
+	run := func() (sample, int, error) { return p.run(w, c, depth) }
 	switch {
-	case c.floor != nil:
-		c.floor.answer(w.reply(p))
-	case prepares:
-		if err := w.prepare(p, c.server); err != nil {
-			return err
+	case w.walks():
+		run = func() (sample, int, error) { return walk(c.server, w.request) }
+	case w.hasPayload():
+		run = func() (sample, int, error) { return restore(c.server, w.request, w.count(p, depth), depth) }
+	}
+	before, err := launch.ProcessorTime(c.process())
+	if err != nil {
+		return s, err
+	}
+	s, requests, err := run()
+	if err != nil {
+		return s, err
+	}
+	after, err := launch.ProcessorTime(c.process())
+	if err != nil {
+		return s, err
+	}
+	s.processor = float64((after - before).Microseconds()) / float64(requests)
+	s.left, err = p.rest()
+	return s, err
+}
+
+// run has redis-benchmark send a workload's requests.
+func (p *plan) run(w workload, c *contestant, depth int) (s sample, requests int, err error) {
+	requests = w.count(p, depth)
+	arguments := slices.Concat(p.clientFlags, []string{"-P", strconv.Itoa(depth), "-n", strconv.Itoa(requests)})
+	if w.keys > 0 {
+		arguments = append(arguments, "-r", strconv.Itoa(w.keys))
+	}
+	if w.test != "" {
+		arguments = append(arguments, "-t", w.test)
+	} else {
+		arguments = append(arguments, p.withData(w.request, w.size)...)
+	}
+	s, err = p.benchmark(c.port(), arguments...)
+	return s, requests, err
+}
+
+func (w *workload) hasPayload() bool { return slices.Contains(w.request, payloadHolder) }
+
+// replyOfRedis is what Redis answers to a workload's request, for the floor: the longest of some, since some ask for what isn't there.
+func (p *plan) replyOfRedis(w workload, redis *contestant) (longest string, err error) {
+	if w.reply != nil {
+		return w.reply(p), nil
+	}
+	if err := p.begin(w, redis, 0); err != nil {
+		return "", err
+	}
+	c, err := redis.server.Dial()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close() }()
+	for number := range 10 {
+		reply, err := c.Do(withPlaces(p.withData(w.request, w.size), number)...)
+		if err != nil {
+			return "", err
+		}
+		if len(reply.Raw) > len(longest) {
+			longest = string(reply.Raw)
 		}
 	}
-	if !prepares {
+	return longest, nil
+}
+
+// begin prepares a server for a round, where that is necessary, and waits until that is done. Runs wait for their own ends.
+func (p *plan) begin(w workload, c *contestant, round int) error {
+	if c.floor != nil || w.prepare == nil || round > 0 && !w.anew {
 		return nil
 	}
-	_, err := rest()
+	if err := w.prepare(p, c.server); err != nil {
+		return err
+	}
+	_, err := p.rest()
 	return err
 }
 

@@ -71,6 +71,7 @@ func (p *payloads) borrow() *payloadTools {
 
 func (p *payloads) giveBack(tools *payloadTools) {
 	tools.writer.SetFormat(rdb.Redis)
+	tools.decoder.Forget()
 	if cap(tools.buffer) <= largestKept {
 		p.pool.Put(tools)
 	}

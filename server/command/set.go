@@ -229,7 +229,7 @@ func cmdSRandMember(c *Invocation) error {
 		c.Reply.Array(0)
 		return nil
 	case len(c.Args) == 3:
-		return replyRandomMembers(c, &s, count)
+		return replyRandomMembers(c, s, count)
 	}
 	member, err := s.Random()
 	if err != nil {
@@ -239,7 +239,7 @@ func cmdSRandMember(c *Invocation) error {
 	return nil
 }
 
-func replyRandomMembers(c *Invocation, s *storage.Set, count int64) error {
+func replyRandomMembers(c *Invocation, s storage.Set, count int64) error {
 	n, repeated := sampleSize(count, s.Len())
 	pick := s.RandomDistinct
 	if repeated {
@@ -349,12 +349,12 @@ func popMember(c *Invocation) error {
 		c.Reply.Null()
 		return nil
 	}
-	popped, err := s.Pop(1)
+	member, err := s.PopOne()
 	if err != nil {
 		return err
 	}
-	c.Reply.Bulk(popped[0])
-	c.Effect(wordSRem, c.Args[1], popped[0])
+	c.Reply.Bulk(member)
+	c.Effect(wordSRem, c.Args[1], member)
 	return s.Save(keyevent.SPop)
 }
 

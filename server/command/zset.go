@@ -304,25 +304,24 @@ func cmdZRandMember(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	return replySample(c, z, count, len(c.Args) == 4)
+	return replySample(c, &z, count, len(c.Args) == 4)
 }
 
 // zsetToSample checks ZRANDMEMBER's words before the key is looked at.
-func zsetToSample(c *Invocation) (*storage.ZSet, error) {
+func zsetToSample(c *Invocation) (storage.ZSet, error) {
 	if len(c.Args) >= 3 {
 		count, err := parseInteger(c.Args[2])
 		if err != nil || count == math.MinInt64 {
-			return nil, sampleRangeError(err)
+			return storage.ZSet{}, sampleRangeError(err)
 		}
 		if len(c.Args) > 4 || len(c.Args) == 4 && !equalFold(c.Args[3], "WITHSCORES") {
-			return nil, ErrSyntax
+			return storage.ZSet{}, ErrSyntax
 		}
 		if len(c.Args) == 4 && (count < -math.MaxInt64/2 || count > math.MaxInt64/2) {
-			return nil, Error("ERR value is out of range")
+			return storage.ZSet{}, Error("ERR value is out of range")
 		}
 	}
-	z, err := c.DB.ZSet(c.Args[1])
-	return &z, err
+	return c.DB.ZSet(c.Args[1])
 }
 
 func sampleRangeError(err error) error {

@@ -87,11 +87,11 @@ func replyFlat(c *Invocation, members []scoredMember) {
 
 // popEnd takes up to count members off an end.
 func popEnd(z *storage.ZSet, highest bool, count int64) ([]scoredMember, error) {
-	var popped []scoredMember
-	if count == 0 {
+	if count = min(count, int64(z.Len())); count == 0 {
 		return nil, nil
 	}
-	err := z.ByRank(0, int(min(count, int64(z.Len()))), highest, func(member []byte, score float64) bool {
+	popped := make([]scoredMember, 0, min(count, 16))
+	err := z.ByRank(0, int(count), highest, func(member []byte, score float64) bool {
 		popped = append(popped, scoredMember{bytes.Clone(member), score})
 		return true
 	})

@@ -62,7 +62,7 @@ func (c *Invocation) takeBack() {
 func (c *Invocation) WhenTakenBack(f func()) { c.batch.running.undo = f }
 
 // Effect says how the command is to be repeated elsewhere, instead of as it was given. It may be
-// called several times; all or none are repeated.
+// called several times; all or none are repeated. A long word has to stay as it is: see storage.Txn.
 func (c *Invocation) Effect(args ...[]byte) {
 	c.effected = true
 	c.Txn.Effect(c.selected, c.effectWords(args)...)

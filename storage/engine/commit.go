@@ -135,14 +135,14 @@ func (s *Store) log(txns []*Txn) (int64, error) {
 			database = s.commit.log.Database()
 		}
 		if t.effects.first < 0 {
-			pieces = append(pieces, t.effects.bytes)
+			pieces = t.effects.appendPieces(pieces)
 			continue
 		}
 		if t.effects.first != database || s.commit.reselect && !reselected && !t.effects.copied {
 			pieces = append(pieces, appendSelect(nil, t.effects.first))
 			reselected = true
 		}
-		pieces = append(pieces, t.effects.bytes)
+		pieces = t.effects.appendPieces(pieces)
 		database = t.effects.last
 	}
 	if len(pieces) == 0 {

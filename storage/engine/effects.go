@@ -2,31 +2,52 @@ package engine
 
 import "kedis/internal/resp"
 
-// effects are what a transaction writes to the log.
+// effects are what a transaction writes to the log: bytes, and between them long words, which stay
+// where they are.
 type effects struct {
 	bytes       []byte
+	long        []longWord
 	count       int
 	first, last int   // databases selected where they begin and end; -1 while there are none
 	copied      bool  // they are another server's stream
 	applied     int64 // when not 0, what is repeated is in the log already, up to here
 }
 
+// longWord stands behind the first bytes of the effects.
+type longWord struct {
+	behind int
+	word   []byte
+}
+
 // effectsMark is what effects are cut back to.
-type effectsMark struct{ bytes, count, first, last int }
+type effectsMark struct{ bytes, long, count, first, last int }
 
 func (e *effects) mark(m *effectsMark) {
-	m.bytes, m.count, m.first, m.last = len(e.bytes), e.count, e.first, e.last
+	m.bytes, m.long, m.count, m.first, m.last = len(e.bytes), len(e.long), e.count, e.first, e.last
 }
 
 func (e *effects) rewind(m effectsMark) {
 	e.bytes, e.count, e.first, e.last = e.bytes[:m.bytes], m.count, m.first, m.last
+	clear(e.long[m.long:])
+	e.long = e.long[:m.long]
 }
 
 func (e *effects) reset() {
 	if cap(e.bytes) > largeBuffer {
 		e.bytes = nil
 	}
-	*e = effects{bytes: e.bytes[:0], first: -1, last: -1}
+	clear(e.long)
+	*e = effects{bytes: e.bytes[:0], long: e.long[:0], first: -1, last: -1}
+}
+
+// appendPieces appends the effects' bytes as they stand in memory, one piece behind the other.
+func (e *effects) appendPieces(pieces [][]byte) [][]byte {
+	from := 0
+	for _, l := range e.long {
+		pieces = append(pieces, e.bytes[from:l.behind], l.word)
+		from = l.behind
+	}
+	return append(pieces, e.bytes[from:])
 }
 
 func (e *effects) add(database int, args ...[]byte) {
@@ -43,7 +64,16 @@ func (e *effects) begin(database, words int) {
 	e.count++
 }
 
-func (e *effects) word(word []byte) { e.bytes = resp.AppendBulk(e.bytes, word) }
+// word adds a word of the effect that has begun.
+func (e *effects) word(word []byte) {
+	if len(word) <= LargeValue {
+		e.bytes = resp.AppendBulk(e.bytes, word)
+		return
+	}
+	e.bytes = resp.AppendBulkHeader(e.bytes, int64(len(word)))
+	e.long = append(e.long, longWord{len(e.bytes), word})
+	e.bytes = append(e.bytes, "\r\n"...)
+}
 
 func (e *effects) selectDatabase(database int) {
 	if e.first < 0 {
@@ -65,10 +95,14 @@ func (e *effects) enclose(m effectsMark) {
 	e.bytes = append(e.bytes, multi...)
 	copy(e.bytes[m.bytes+len(multi):], e.bytes[m.bytes:n])
 	copy(e.bytes[m.bytes:], multi)
+	for i := range e.long[m.long:] {
+		e.long[m.long+i].behind += len(multi)
+	}
 	e.bytes = append(e.bytes, exec...)
 }
 
-// Effect adds a command to the log, as it must be repeated elsewhere.
+// Effect adds a command to the log, as it must be repeated elsewhere. A word of more than LargeValue
+// bytes isn't copied, and has to stay as it is until the transaction is reset.
 func (t *Txn) Effect(database int, args ...[]byte) {
 	if !t.running.mode.Applying {
 		t.effects.add(database, args...)
@@ -82,7 +116,7 @@ func (t *Txn) BeginEffect(database, words int) {
 	}
 }
 
-// EffectWord adds a word to the effect that has begun.
+// EffectWord adds a word to the effect that has begun, as Effect does.
 func (t *Txn) EffectWord(word []byte) {
 	if !t.running.mode.Applying {
 		t.effects.word(word)

@@ -187,6 +187,9 @@ func (x *Index) findTree() *ordered.Tree {
 	case !layout.Kinds[x.kind].Ordered || t.view != nil || t.staging.spill != nil || x.entries < t.store.order.least || !t.store.order.trees.Enabled():
 		return nil
 	}
+	if found && t.order.used[at].Use() && (t.order.used[at].Values() || !x.values) {
+		return t.order.used[at]
+	}
 	keeps := x.entries <= MostFew || !layout.Kinds[x.kind].Names
 	tree := t.store.order.trees.Of(id, keeps)
 	if known, vague := tree.Sums(); known > x.entries || vague == 0 && known < x.entries {
@@ -241,8 +244,10 @@ func (x *Index) records(lower, upper []byte) (from, to []byte) {
 // Scan visits the entries of the index from lower on, before upper; nil is an end of the index.
 func (x *Index) Scan(lower, upper []byte, reverse bool, visit VisitEntry) error {
 	if tree := x.tree(); tree != nil {
-		s := scan{Index: x, tree: tree, lower: lower, upper: upper, reverse: reverse}
-		return s.run(visit)
+		s := scan{Index: *x, tree: tree, lower: lower, upper: upper, reverse: reverse}
+		err := s.run(visit)
+		x.known = s.known
+		return err
 	}
 	return x.Walk(lower, upper, reverse, visit)
 }

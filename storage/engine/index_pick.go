@@ -29,8 +29,11 @@ func (x *Index) uncounted(tree *ordered.Tree) (p ordered.Piece, left bool) {
 	if last.Vague > 0 {
 		return tree.VaguePiece(false), true
 	}
-	return last, !last.Resident && last.Count > PickCost
+	return last, undivided(&last)
 }
+
+// undivided reports whether a known piece, the last one, is so large that its entries are yet to be found.
+func undivided(p *ordered.Piece) bool { return !p.Resident && p.Count > PickCost }
 
 // Entry returns the entry with a number, from 0 on; found is false as long as not all are counted.
 func (x *Index) Entry(rank int) (key []byte, found bool, err error) {
@@ -38,12 +41,14 @@ func (x *Index) Entry(rank int) (key []byte, found bool, err error) {
 	if tree == nil {
 		return nil, false, nil
 	}
+	if p := tree.At(rank); p.Vague == 0 && p.Block != nil {
+		if last := tree.Find(nil, true); !undivided(&last) {
+			key, _ = p.Block.At(rank - p.Before)
+			return key, true, x.txn.Spend(1)
+		}
+	}
 	if p, left := x.uncounted(tree); left {
 		return nil, false, x.countSome(tree, &p)
-	}
-	if p := tree.At(rank); p.Block != nil {
-		key, _ = p.Block.At(rank - p.Before)
-		return key, true, x.txn.Spend(1)
 	}
 	err = x.ByRank(rank, false, func(k, _ []byte) bool {
 		key, found = k, true

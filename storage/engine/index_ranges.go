@@ -20,7 +20,8 @@ type Ranges struct {
 
 // Begin begins with an index.
 func (r *Ranges) Begin(x *Index, visit VisitEntry) {
-	*r = Ranges{scan: scan{Index: x, tree: x.tree()}, visit: visit}
+	r.visit, r.recent, r.next = visit, [recentPieces]ordered.Piece{}, 0
+	r.scan = scan{tree: x.tree(), Index: *x}
 }
 
 // Scan visits the entries from lower on, before upper.

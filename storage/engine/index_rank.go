@@ -149,15 +149,24 @@ func (x *Index) countPiece(tree *ordered.Tree, p *ordered.Piece, reverse bool, v
 	return err
 }
 
-// ByRank visits the entries from a rank on, 0 being the first one, or backwards. Counts has returned true.
+// ByRank visits the entries from a rank on, 0 being the first one, or backwards. Those near to where that begins are found without counts. Counts
+// has returned true.
 func (x *Index) ByRank(rank int, reverse bool, visit VisitEntry) error {
-	p, skip, err := x.at(rank)
-	if err != nil {
-		return err
-	}
-	s := scan{Index: x, tree: x.tree(), lower: p.Lower, reverse: reverse, skip: skip}
+	s := scan{Index: *x, tree: x.tree(), reverse: reverse, skip: rank}
 	if reverse {
-		s.lower, s.upper, s.skip = nil, p.Upper, p.Count-1-skip
+		s.skip = x.entries - 1 - rank
+	}
+	if s.skip > FewEntries {
+		p, skip, err := x.at(rank)
+		if err != nil {
+			return err
+		}
+		if s.lower, s.skip = p.Lower, skip; reverse {
+			s.lower, s.upper, s.skip = nil, p.Upper, p.Count-1-skip
+		}
+		if err := s.step(&p, visit); err != nil {
+			return err
+		}
 	}
 	return s.run(visit)
 }

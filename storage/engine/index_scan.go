@@ -18,7 +18,8 @@ const (
 // What is read ahead: entries, the bytes of which count, too.
 const (
 	aheadEntries  = 7 * ordered.Target
-	aheadPerEntry = 256 // bytes that cost as much as one more
+	aheadTaken    = PickCost // by who takes entries from an end, and so asks for all of them
+	aheadPerEntry = 256      // bytes that cost as much as one more
 )
 
 // mostEarly is how many entries may be read before those that are asked for.
@@ -27,7 +28,7 @@ const mostEarly = 16 * ordered.Target
 // scan is a walk over an index by its tree. Pieces that aren't resident are read, and are so
 // afterwards.
 type scan struct {
-	*Index
+	Index        // a copy, so that who scans keeps his on the stack
 	tree         *ordered.Tree
 	lower, upper []byte
 	reverse      bool
@@ -41,17 +42,19 @@ type scan struct {
 func (s *scan) run(visit VisitEntry) error {
 	for !s.done {
 		p := s.tree.Find(s.at(), s.reverse)
-		var err error
-		if p.Resident {
-			err = s.show(&p, visit)
-		} else {
-			err = s.read(&p, visit)
-		}
-		if err != nil {
+		if err := s.step(&p, visit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// step visits the entries of the piece that the scan has come to.
+func (s *scan) step(p *ordered.Piece, visit VisitEntry) error {
+	if p.Resident {
+		return s.show(p, visit)
+	}
+	return s.read(p, visit)
 }
 
 // at is where the scan has come to; nil is an end of the index.
@@ -197,20 +200,30 @@ func (s *scan) take(key, value []byte, visit VisitEntry) {
 	}
 }
 
-// ahead is how many entries are read behind the piece: who reads a stream from one piece on after the other asks for them next, and a walk
-// costs as much to begin as it does to go over these.
+// ahead is how many entries are read behind the piece: who reads from one piece on after the other, or takes entries from an end, asks for
+// them next, and to begin a walk costs as much as to go over many.
 func (s *scan) ahead(p *ordered.Piece) int {
-	if !s.values || s.reverse || s.txn.view != nil || p.Lower == nil || s.tree.Find(p.Lower, true).Block == nil {
+	passed := p.Lower
+	if s.reverse {
+		passed = p.Upper
+	}
+	if !s.values || s.txn.view != nil || passed == nil {
 		return 0
 	}
-	return aheadEntries
+	switch beside := s.tree.Find(passed, !s.reverse); {
+	case beside.Block != nil:
+		return aheadEntries
+	case beside.Count == 0 && s.txn.running.mode.Writing:
+		return aheadTaken
+	}
+	return 0
 }
 
 // complete reads on until the piece is complete, and some of what follows, unless that is much work.
 func (s *scan) complete(it *Iterator, r *ordered.Reading, far []byte, ahead int) {
 	t := s.txn
 	budget := t.running.budget
-	t.running.budget = min(budget/2, completeCost)
+	t.running.budget = min(budget/2, completeCost+ahead)
 	defer func(allowed int) { t.running.budget = budget - (allowed - t.running.budget) }(t.running.budget)
 	for ahead > 0 || !r.Enough() {
 		if !it.Next() {

@@ -14,6 +14,7 @@ import (
 type Iterator struct {
 	txn     *Txn
 	reverse bool
+	once    bool     // RocksDB's cache keeps nothing of it
 	sources []source // the newest first
 	journal journalSource
 	few     []generation.Record // what findFew has found, to be given back
@@ -22,8 +23,12 @@ type Iterator struct {
 	belowOK bool // below stands on an entry
 	key     []byte
 	value   []byte
+	passing *passing // memory for the entry; nil: each entry has its own
 	err     error
 }
+
+// passing is memory that one entry after another is copied to.
+type passing struct{ key, value []byte }
 
 // source is one of the memories that lie over RocksDB. It stands on an entry, or is at its end.
 type source interface {
@@ -41,13 +46,21 @@ func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, reverse, keysOnly bool
 	return it
 }
 
+// IterateOnce is Iterate over many records, and Passing: what is read from files displaces nothing in
+// RocksDB's cache.
+func (t *Txn) IterateOnce(ns *Namespace, lower, upper []byte, reverse bool) *Iterator {
+	it := &Iterator{txn: t, reverse: reverse, once: true}
+	it.begin(ns, lower, upper, false)
+	return it.Passing()
+}
+
 func (it *Iterator) begin(ns *Namespace, lower, upper []byte, keysOnly bool) {
 	t, reverse := it.txn, it.reverse
 	r := generation.Range{Space: ns.Number, Lower: bytes.Clone(lower), Upper: bytes.Clone(upper)}
 	if len(upper) == 0 {
 		r.Upper = nil
 	}
-	options := rocks.IteratorOptions{LowerBound: r.Lower, UpperBound: r.Upper, Reverse: reverse, KeysOnly: keysOnly}
+	options := rocks.IteratorOptions{LowerBound: r.Lower, UpperBound: r.Upper, Reverse: reverse, KeysOnly: keysOnly, NoFillCache: it.once}
 	if t.view != nil {
 		it.add(t.view.recent, r)
 		it.open(ns, t.view.snapshot, options)
@@ -76,6 +89,13 @@ func (it *Iterator) open(ns *Namespace, snapshot *rocks.Snapshot, o rocks.Iterat
 		it.below = it.txn.store.db().NewIterator(family, snapshot, o)
 		it.belowOK = it.below.Next()
 	}
+}
+
+// Passing has Key and Value be valid until the next call of Next only, so that a long walk leaves no
+// garbage. It returns the iterator.
+func (it *Iterator) Passing() *Iterator {
+	it.passing = &passing{}
+	return it
 }
 
 // Next moves on to the next record.
@@ -137,8 +157,12 @@ func (it *Iterator) nextBelow() bool {
 		return false
 	}
 	// The entry is copied, because moving on may fetch the next block into its place.
-	it.key = append(it.key[:0:0], it.below.Key()...)
-	it.value = append(it.value[:0:0], it.below.Value()...)
+	if p := it.passing; p != nil {
+		p.key, p.value = append(p.key[:0], it.below.Key()...), append(p.value[:0], it.below.Value()...)
+		it.key, it.value = p.key, p.value
+	} else {
+		it.key, it.value = bytes.Clone(it.below.Key()), bytes.Clone(it.below.Value())
+	}
 	it.belowOK = it.below.Next()
 	return true
 }
@@ -151,7 +175,7 @@ func (it *Iterator) order(a, b []byte) int {
 }
 
 // Key is the whole key of the record that Next moved to. It stays valid until the transaction is
-// reset.
+// reset, unless Passing was called.
 func (it *Iterator) Key() []byte { return it.key }
 
 // Value is its value, likewise.

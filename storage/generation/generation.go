@@ -85,6 +85,7 @@ type Generation struct {
 	spans  atomic.Pointer[[]span] // neighbouring chunks from the first one on; nil until Tidy
 
 	crowded func(*Generation)
+	walks   atomic.Int32 // that have begun in many chunks since crowded was called
 
 	// Only the writer touches these.
 	current *Chunk
@@ -119,8 +120,8 @@ func New(memory *Memory, hash func(space uint32, key []byte) uint64, group Group
 	return g
 }
 
-// WhenCrowded has f called, often and by anybody, when walks have to begin in so many chunks that
-// Tidy is worth its time. It is called before the generation is used.
+// WhenCrowded has f called, again and again and by anybody, when so many walks have to begin in so
+// many chunks that Tidy is worth its time. It is called before the generation is used.
 func (g *Generation) WhenCrowded(f func(*Generation)) { g.crowded = f }
 
 // Populate has the memory of an empty generation found and cleared before it is used.

@@ -234,6 +234,7 @@ type run struct {
 	merged  []reference
 	sample  *sample // of merged; nil if there is none
 	at, end int     // what is left: [at, end)
+	warmed  int     // entries that are still to come of those that were touched
 	entry   entry
 	ref     reference
 }
@@ -279,7 +280,8 @@ func (it *Iterator) addParts() {
 		offsets := c.matching(p.recentEnd, c.end.Load(), it.within, &scratch)
 		it.add(run{chunk: c, offsets: offsets, end: len(offsets)})
 	}
-	if parts >= crowd && g.crowded != nil {
+	if parts >= crowd && g.crowded != nil && g.walks.Add(1) >= crowdWalks {
+		g.walks.Store(0)
 		g.crowded(g)
 	}
 }
@@ -293,7 +295,7 @@ func (it *Iterator) within(e entry) bool {
 // from moves an ordered run to where the scan begins. Its end is checked on the way: most scans
 // don't reach it.
 func (it *Iterator) from(r run) run {
-	r.end = len(r.offsets) + len(r.merged)
+	r.end, r.warmed = len(r.offsets)+len(r.merged), 2 // many runs give one entry, or none
 	b := it.bounds
 	switch {
 	case b == nil:
@@ -325,6 +327,7 @@ func (r *run) peek(g *Generation, i int) entry {
 // advance takes the newest version that the mark shows of a run's next key; false at its end.
 func (r *run) advance(it *Iterator) bool {
 	for r.at < r.end {
+		r.warm(it)
 		if r.merged != nil {
 			r.takeMerged(it)
 		} else {
@@ -346,17 +349,27 @@ func (r *run) advance(it *Iterator) bool {
 // other.
 const readAhead = 16
 
+// warm touches the entries that come next, when those that it has touched are taken.
+func (r *run) warm(it *Iterator) {
+	if r.warmed--; r.warmed > 0 {
+		return
+	}
+	from, to := r.at, min(r.at+readAhead, r.end)
+	if it.reverse {
+		from, to = max(r.at, r.end-readAhead), r.end
+	}
+	r.warmed = to - from
+	for i := from; i < to; i++ {
+		it.warmed += r.peek(it.g, i)[0]
+	}
+}
+
 // takeMerged takes one key of a merged run, which names only the newest version of each.
 func (r *run) takeMerged(it *Iterator) {
 	if it.reverse {
 		r.end--
 		r.ref = r.merged[r.end]
 	} else {
-		if r.at%readAhead == 0 {
-			for _, ref := range r.merged[r.at:min(r.at+readAhead, r.end)] {
-				it.warmed += it.g.entry(ref)[0]
-			}
-		}
 		r.ref = r.merged[r.at]
 		r.at++
 	}

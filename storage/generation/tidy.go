@@ -9,8 +9,12 @@ import "runtime"
 // merging is how many neighbours become one.
 const merging = 4
 
-// crowd is how many ordered chunks and spans have to lie beside each other for a walk to say so.
-const crowd = 2 * merging
+// A walk is in a crowd if it begins in so many ordered chunks. To merge them costs some ten thousand times what it costs to begin in them:
+// those that are walked over only now and then, to fill a tree or to count, stay as they are.
+const (
+	crowd      = 2 * merging
+	crowdWalks = 1024
+)
 
 // span is a number of neighbouring chunks whose entries are in one order, only the newest of each key.
 type span struct {

@@ -5,13 +5,21 @@ import "math"
 // A histogram counts the registers of each rank. It is all that the estimate depends on.
 type histogram [maxRegister + 1]int
 
+// addDense counts in four histograms in turns: most registers have one of a few ranks, and a counter
+// that was just incremented has to be waited for.
 func (h *histogram) addDense(dense []byte) {
+	var parts [3]histogram
 	for ; len(dense) >= 3; dense = dense[3:] {
 		a, b, c, d := unpackDense(dense)
 		h[a]++
-		h[b]++
-		h[c]++
-		h[d]++
+		parts[0][b]++
+		parts[1][c]++
+		parts[2][d]++
+	}
+	for i := range parts {
+		for rank, count := range parts[i] {
+			h[rank] += count
+		}
 	}
 }
 

@@ -72,7 +72,7 @@ func (t *Tree) coarsen() bool {
 	t.root = &node{owner: t.owner, heads: []uint64{0}, borders: [][]byte{nil}, known: []int{0}, vague: []int32{0}, pieces: []piece{{}}}
 	first := true
 	old.each(nil, func(lower []byte, known int, vague int32) {
-		t.change(lower, func(n *node, i int) {
+		t.changeOnly(lower, func(n *node, i int) {
 			switch {
 			case first:
 				n.known[i], n.vague[i] = known, vague
@@ -85,6 +85,7 @@ func (t *Tree) coarsen() bool {
 		})
 		first = false
 	})
+	t.sum()
 	return t.pieces < before
 }
 

@@ -52,6 +52,14 @@ func (n *node) sums() (known int, vague int32) {
 	return known, vague
 }
 
+// vagueBefore is how many vague pieces stand before a child.
+func (n *node) vagueBefore(i int) (pieces int) {
+	for _, v := range n.vague[:i] {
+		pieces += int(v)
+	}
+	return pieces
+}
+
 // head returns the eight bytes of a key behind those that a node's borders share.
 func head(key []byte, shared int) uint64 {
 	if rest := key[min(shared, len(key)):]; len(rest) >= 8 {

@@ -37,9 +37,12 @@ type Tree struct {
 	bytes    int    // of everything
 	hand     []byte // where cooling goes on
 
+	allKnown atomic.Int64 // entries of all known pieces; set before allVague
+	allVague atomic.Int64 // vague pieces
+
 	account *atomic.Int64 // what all trees take
 	used    atomic.Bool   // since the hand of Trees has passed
-	gone    bool          // it was displaced: its bytes count no more
+	gone    atomic.Bool   // it was displaced: its bytes count no more
 	clone   bool          // pieces and their heat are another tree's
 	// Counting is held by who goes over vague pieces, so that no two go the same way.
 	Counting sync.Mutex
@@ -85,6 +88,7 @@ func newTree(id Identity, values bool, target int, account *atomic.Int64) *Tree 
 	t := &Tree{id: id, values: values, owner: o, target: target, largest: 8 * target, pieces: 1, account: account}
 	t.root = &node{owner: o, heads: []uint64{0}, borders: [][]byte{nil}, known: []int{0}, vague: []int32{1}, pieces: []piece{{}}}
 	t.add(treeBytes + pieceBytes)
+	t.sum()
 	return t
 }
 
@@ -93,7 +97,19 @@ func (t *Tree) Clone() *Tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.owner = &owner{}
-	return &Tree{id: t.id, values: t.values, root: t.root, owner: &owner{}, target: t.target, largest: t.largest, resident: t.resident, gone: true, clone: true}
+	c := &Tree{id: t.id, values: t.values, root: t.root, owner: &owner{}, target: t.target, largest: t.largest, resident: t.resident, clone: true}
+	c.gone.Store(true)
+	c.sum()
+	return c
+}
+
+// Use reports whether the tree is still that of its collection, and notes that it is used. When it was displaced it isn't told of writes any
+// more, and another one may take its place from then on.
+func (t *Tree) Use() bool {
+	if !t.used.Load() {
+		t.used.Store(true)
+	}
+	return !t.gone.Load()
 }
 
 // Values reports whether entries have the values of their records.
@@ -107,17 +123,23 @@ func (t *Tree) Full(b *Builder) bool { return b.Len() >= t.target || b.Bytes() >
 
 func (t *Tree) add(bytes int) {
 	t.bytes += bytes
-	if !t.gone {
+	if !t.gone.Load() {
 		t.account.Add(int64(bytes))
 	}
 }
 
-// Sums returns how many entries the known pieces have, and how many pieces are vague.
+// Sums returns how many entries the known pieces have, and how many pieces are vague. While others learn there may be fewer vague pieces than
+// it says, and more entries.
 func (t *Tree) Sums() (known, vague int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known, v := t.root.sums()
-	return known, int(v)
+	vague = int(t.allVague.Load())
+	return int(t.allKnown.Load()), vague
+}
+
+// sum notes what Sums tells.
+func (t *Tree) sum() {
+	known, vague := t.root.sums()
+	t.allKnown.Store(int64(known))
+	t.allVague.Store(int64(vague))
 }
 
 // Resident is how many entries are in memory.
@@ -152,17 +174,31 @@ func (t *Tree) FindRanked(key []byte, below bool) Piece {
 }
 
 // At returns the known piece with the entry of a rank among those of all known pieces; the rank is below their sum.
-func (t *Tree) At(rank int) Piece {
+func (t *Tree) At(rank int) (p Piece) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.seek(func(n *node) int {
+	p.Known, p.Vague = t.Sums()
+	left := rank
+	for n := t.root; ; {
 		i := 0
-		for i < len(n.known)-1 && rank >= n.known[i] {
-			rank -= n.known[i]
+		for _, known := range n.known[:n.len()-1] {
+			if left < known {
+				break
+			}
+			left -= known
 			i++
 		}
-		return i
-	})
+		p.between(n, i)
+		if p.Vague > 0 {
+			p.VagueBefore += n.vagueBefore(i)
+		}
+		if n.leaf() {
+			p.Before = rank - left
+			t.show(&p, n, i)
+			return p
+		}
+		n = n.children[i]
+	}
 }
 
 // VaguePiece returns the first vague piece, or the last; there is one.
@@ -187,13 +223,14 @@ func (t *Tree) VaguePiece(last bool) Piece {
 
 // seek goes down to a piece, and counts what is before it.
 func (t *Tree) seek(choose func(n *node) int) (p Piece) {
-	known, vague := t.root.sums()
-	p.Known, p.Vague = known, int(vague)
+	p.Known, p.Vague = t.Sums()
 	for n := t.root; ; {
 		i := choose(n)
-		for k, known := range n.known[:i] {
+		for _, known := range n.known[:i] {
 			p.Before += known
-			p.VagueBefore += int(n.vague[k])
+		}
+		if p.Vague > 0 {
+			p.VagueBefore += n.vagueBefore(i)
 		}
 		p.between(n, i)
 		if n.leaf() {
@@ -229,6 +266,12 @@ func (t *Tree) show(p *Piece, leaf *node, i int) {
 
 // change has f change the leaf that a key belongs to.
 func (t *Tree) change(key []byte, f func(leaf *node, i int)) {
+	t.changeOnly(key, f)
+	t.sum()
+}
+
+// changeOnly is change for who sums up afterwards.
+func (t *Tree) changeOnly(key []byte, f func(leaf *node, i int)) {
 	t.root = t.root.copyFor(t.owner)
 	t.changeBelow(t.root, key, f)
 	switch {
@@ -542,7 +585,7 @@ func (t *Tree) limits(leaf *node, i int, key []byte) (p Piece) {
 func (t *Tree) Resolve(total int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known, vague := t.root.sums()
+	known, vague := t.Sums()
 	if vague != 1 || known > total {
 		return
 	}
@@ -565,6 +608,7 @@ func (t *Tree) Resolve(total int) {
 	for i := len(path) - 1; i >= 0; i-- {
 		path[i].measure(at[i])
 	}
+	t.sum()
 }
 
 // Separator is the shortest key that is above one and not above the next.

@@ -106,9 +106,7 @@ func (s *Trees) Of(id Identity, values bool) *Tree {
 	if t == nil {
 		t = s.make(id, values)
 	}
-	if !t.used.Load() {
-		t.used.Store(true)
-	}
+	t.Use()
 	return t
 }
 
@@ -134,11 +132,7 @@ func (s *Trees) forgetGone() {
 	if gone := s.gone.Load(); gone < leastGone || 2*gone < int64(len(s.clock)) {
 		return
 	}
-	stays := slices.DeleteFunc(s.clock, func(t *Tree) bool {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return t.gone
-	})
+	stays := slices.DeleteFunc(s.clock, func(t *Tree) bool { return t.gone.Load() })
 	s.gone.Add(int64(len(stays) - len(s.clock)))
 	s.clock, s.hand = stays, 0
 }
@@ -157,19 +151,18 @@ func (s *Trees) Drop(space uint32, id uint64, kinds ...byte) {
 
 // displace takes a tree away from those who come.
 func (s *Trees) displace(t *Tree) {
+	t.mu.Lock()
+	if t.gone.CompareAndSwap(false, true) {
+		s.gone.Add(1)
+		s.bytes.Add(-int64(t.bytes))
+	}
+	t.mu.Unlock()
 	here := s.shard(t.id.ID)
 	here.mu.Lock()
+	defer here.mu.Unlock()
 	if here.byID[t.id] == t {
 		delete(here.byID, t.id)
 		here.occupants(t.id.ID).Add(-1)
-	}
-	here.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.gone {
-		t.gone = true
-		s.gone.Add(1)
-		s.bytes.Add(-int64(t.bytes))
 	}
 }
 
@@ -226,7 +219,7 @@ func (s *Trees) Reclaim() {
 // reclaimFrom frees memory of the tree under the hand, and moves the hand on if the next one is to give some.
 func (s *Trees) reclaimFrom(t *Tree, over int) {
 	t.mu.Lock()
-	gone, resident, size := t.gone, t.resident, t.bytes
+	gone, resident, size := t.gone.Load(), t.resident, t.bytes
 	t.mu.Unlock()
 	used := t.used.Load()
 	switch {

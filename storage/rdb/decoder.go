@@ -43,6 +43,20 @@ func (d *Decoder) Payload(payload []byte) (*Value, error) {
 	return d.body(payload)
 }
 
+// Forget lets go of the payload that was read last, and of much memory that it has taken.
+func (d *Decoder) Forget() {
+	d.src.reset(nil)
+	d.value = Value{}
+	for _, memory := range []*[]byte{&d.blob, &d.compressed, &d.first, &d.second} {
+		if cap(*memory) > largestKept {
+			*memory = nil
+		}
+	}
+}
+
+// largestKept is how much memory of each kind is kept from one payload to the next.
+const largestKept = 1 << 20
+
 // body begins to read a value that its type precedes.
 func (d *Decoder) body(b []byte) (*Value, error) {
 	d.src.reset(b)

@@ -143,10 +143,10 @@ func (e *Encoder) compressedLength(size int, parts func(write func(part []byte))
 	return n, kept, err
 }
 
-// expect tells a writer that keeps what is written how much will come at least.
+// expect tells a writer that keeps what is written how much will come, with the footer of a payload.
 func (e *Encoder) expect(size int) {
 	if to, ok := e.w.(interface{ Grow(n int) }); ok {
-		to.Grow(len(e.buf) + size)
+		to.Grow(len(e.buf) + size + payloadFooter)
 	}
 }
 
