@@ -228,6 +228,7 @@ type service struct {
 	node    *replication.Node
 	sweeper *ttl.Sweeper // of keys
 	fields  *ttl.Sweeper // of hashes' fields
+	gone    *ttl.Sweeper // of what is left of streams' consumers
 	stopper *stopper
 	logger  hclog.Logger
 
@@ -247,8 +248,9 @@ func newService(c *config.Config, data *datadir.Directory, stopper *stopper, log
 	v.server = server.New(v.engine, c, logger)
 	v.server.UseProcessors(func(n int) { runtime.GOMAXPROCS(n) })
 	v.node = datadir.NewReplication(data, v.engine, version)
-	v.sweeper = newSweeper(v.engine, v.engine.Expiries(), c, logger)
-	v.fields = newSweeper(v.engine, v.engine.FieldExpiries(), c, logger)
+	v.sweeper = newSweeper(v.engine, v.engine.Expiries(), c.ActiveExpire.Get, c, logger)
+	v.fields = newSweeper(v.engine, v.engine.FieldExpiries(), c.ActiveExpire.Get, c, logger)
+	v.gone = newSweeper(v.engine, v.engine.Departures(), func() bool { return true }, c, logger)
 	v.engine.Sweeper, v.engine.Fields = v.sweeper, v.fields
 	return v
 }
@@ -372,6 +374,7 @@ func (v *service) begin(ctx, sweeping context.Context) error {
 	v.engine.EndLoading()
 	v.sweeping.Go(func() { v.sweeper.Run(sweeping) })
 	v.sweeping.Go(func() { v.fields.Run(sweeping) })
+	v.sweeping.Go(func() { v.gone.Run(sweeping) })
 	return nil
 }
 
@@ -391,16 +394,16 @@ func writePIDFile(name string) (remove func() error, err error) {
 	}, nil
 }
 
-// newSweeper makes what removes expired keys, or fields, in the background.
-func newSweeper(engine *execute.Engine, expiries execute.Expiring, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
+// newSweeper makes what removes expired keys, fields, or what is left of consumers in the background.
+func newSweeper(engine *execute.Engine, expiries execute.Expiring, enabled func() bool, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
 	return ttl.New(expiries, expiries, ttl.Options{
-		Enabled:    c.ActiveExpire.Get,
+		Enabled:    enabled,
 		Interval:   func() time.Duration { return time.Second / time.Duration(max(c.HZ.Get(), 1)) },
 		Effort:     func() int { return int(15 + 10*c.ActiveExpireEffort.Get()) },
 		Served:     engine.Statistics.Reads.Sum,
 		Backlogged: engine.Store.Backlogged,
 		Now:        engine.WallClock,
-		Failed:     func(err error) { logger.Error("removing expired keys", "error", err) },
+		Failed:     func(err error) { logger.Error("removing in the background", "error", err) },
 	})
 }
 

@@ -90,6 +90,8 @@ type Store struct {
 	Touches touches.Notes
 	limits  Limits
 	hashes  expiringSpaces
+
+	departures departures
 }
 
 // Open opens a data directory, or makes one: see engine.Open.

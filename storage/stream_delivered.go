@@ -6,9 +6,6 @@ import (
 
 // The index of a group's pending entries by when they were delivered. See layout.GroupState.
 
-// indexAtOnce is how many entries one command adds to an index.
-const indexAtOnce = 1 << 16
-
 func (g *Group) deliveredKey(p *Pending) []byte {
 	t := g.stream.db.txn
 	t.scratch.key2 = layout.AppendDeliveredKey(t.scratch.key2[:0], g.stream.next.ID, g.state.Number, p.DeliveredMs, p.Entry)
@@ -49,35 +46,32 @@ func (g *Group) countTimed(n int) {
 	g.changed = true
 }
 
-// Index makes the index larger, by as much as one command may, until it has all that is pending.
-func (g *Group) Index() (complete bool, err error) {
+// Index adds up to so many pending entries to the index. It tells how many it was, and whether the index has all now.
+func (g *Group) Index(most int) (added int, complete bool, err error) {
 	s := &g.state
-	from, more := g.Unindexed()
+	from, more := s.TimedTo.Next()
 	if !more {
-		return true, nil
+		return 0, true, nil
 	}
-	last, n := layout.LastStreamID, 0
-	err = g.Walk(from, layout.LastStreamID, nil, func(p *Pending) (bool, error) {
-		if n == indexAtOnce {
+	last := layout.LastStreamID
+	err = g.walkRecords(from, layout.LastStreamID, nil, func(p *Pending) (bool, error) {
+		if added == most {
 			return false, nil
 		}
-		if n++; n == indexAtOnce {
+		if added++; added == most {
 			last = p.Entry
 		}
 		return true, g.index(p)
 	})
 	s.TimedTo, g.changed = last, true
-	return last == layout.LastStreamID, err
+	return added, last == layout.LastStreamID, err
 }
-
-// Unindexed is where the entries begin that the index hasn't got; more is false when it is complete.
-func (g *Group) Unindexed() (from StreamID, more bool) { return g.state.TimedTo.Next() }
 
 // WalkDelivered visits pending entries that are indexed, those first that were delivered first, from behind one on. The zero Pending is before
 // all. visit returns false to stop.
 func (g *Group) WalkDelivered(behind *Pending, visit func(p *Pending) (more bool, err error)) error {
 	s := &g.state
-	if s.Timed == 0 {
+	if s.Timed == 0 || s.Pending == 0 {
 		return nil
 	}
 	id := g.stream.next.ID
@@ -93,12 +87,12 @@ func (g *Group) WalkDelivered(behind *Pending, visit func(p *Pending) (more bool
 		if it.Fail(err) {
 			break
 		}
-		p, found, err := g.Pending(entry)
-		if err == nil && !found {
-			err = wrongCount(&g.stream.next, layout.Stream.Elements()[5], 0)
-		}
+		p, err := g.recorded(entry)
 		if it.Fail(err) {
 			break
+		}
+		if g.departed(p.Consumer) {
+			continue
 		}
 		if first { // what was indexed before it has left traces that the next walk needn't pass over
 			first, s.OldestMs, g.changed = false, p.DeliveredMs, true

@@ -54,7 +54,10 @@ func (s *Stream) Group(name []byte) (g *Group, found bool, err error) {
 	g = s.db.txn.groups.take()
 	g.empty()
 	g.stream, g.name = s, name
-	return g, true, g.state.Decode(value)
+	if err = g.state.Decode(value); len(g.state.Departed) > 0 {
+		s.db.txn.departures.note(s.db.number, s.key, name)
+	}
+	return g, true, err
 }
 
 // NewGroup makes a group, of whose name there is none yet.
@@ -108,6 +111,16 @@ func (g *Group) Save() error {
 	return d.putElement(layout.KindStreamGroup, id, g.name, d.txn.scratch.record)
 }
 
+// Keep writes the group and the stream down after changes that no client sees: they are no event.
+func (g *Group) Keep() error {
+	if err := g.Save(); err != nil {
+		return err
+	}
+	s := g.stream
+	s.next.Value = s.head.Append(nil)
+	return s.db.putMetadata(s.key, &s.next)
+}
+
 // SetLast sets the entry that was delivered last, and how many were read.
 func (g *Group) SetLast(id StreamID, read int64) {
 	g.state.Last, g.state.Read, g.changed = id, read, true
@@ -119,10 +132,10 @@ func (g *Group) Destroy() error {
 	h := &s.head
 	h.Groups--
 	h.Consumers -= g.state.Consumers
-	h.Pending -= g.state.Pending
+	h.Pending -= g.state.Records()
 	h.Timed -= g.state.Timed
 	part := layout.AppendGroupKey(nil, 0, 0, g.state.Number)[layout.ElementPrefix:]
-	if records := 2*(g.state.Consumers+g.state.Pending) + g.state.Timed; records > 0 {
+	if records := 2*(g.state.Consumers+g.state.Records()) + g.state.Timed; records > 0 {
 		if err := s.db.txn.AbandonPart(s.db.space, s.next.ID, part, layout.StreamGroup, records); err != nil {
 			return err
 		}
@@ -250,9 +263,13 @@ func (g *Group) Consumers(visit func(c *Consumer) error) error {
 func (g *Group) RemoveConsumer(c *Consumer) (pending uint64, err error) {
 	d := g.stream.db
 	pending = c.state.Pending
-	err = g.Walk(StreamID{}, layout.LastStreamID, c, func(p *Pending) (bool, error) { return true, g.Acknowledge(p) })
-	if err != nil {
-		return 0, err
+	if pending > d.txn.departures.atOnce() && len(g.state.Departed) < mostDeparted {
+		g.depart(c)
+	} else {
+		err = g.Walk(StreamID{}, layout.LastStreamID, c, func(p *Pending) (bool, error) { return true, g.Acknowledge(p) })
+		if err != nil {
+			return 0, err
+		}
 	}
 	c.changed, g.changed = false, true
 	g.state.Consumers--
@@ -268,6 +285,12 @@ func (g *Group) Pending(entry StreamID) (p Pending, found bool, err error) {
 	if g.state.Pending == 0 || entry.Less(g.state.From) || g.state.To.Less(entry) {
 		return p, false, nil
 	}
+	p, found, err = g.record(entry)
+	return p, found && !g.departed(p.Consumer), err
+}
+
+// record is Pending that finds what is left of consumers that are gone, too.
+func (g *Group) record(entry StreamID) (p Pending, found bool, err error) {
 	d := g.stream.db
 	value, found, err := d.txn.Get(d.space, g.pendingKey(entry))
 	if err != nil || !found {
@@ -277,12 +300,25 @@ func (g *Group) Pending(entry StreamID) (p Pending, found bool, err error) {
 	return p, true, p.Decode(value)
 }
 
+// recorded is record for an entry that has to have one.
+func (g *Group) recorded(entry StreamID) (p Pending, err error) {
+	p, found, err := g.record(entry)
+	if err == nil && !found {
+		err = wrongCount(&g.stream.next, layout.Stream.Elements()[5], 0)
+	}
+	return p, err
+}
+
 // Deliver makes an entry one that is pending for a consumer, whether it was pending before (former)
 // or not (nil).
 func (g *Group) Deliver(p *Pending, to *Consumer, former *Pending) error {
 	d := g.stream.db
 	switch {
 	case former == nil:
+		if err := g.replaceDeparted(p.Entry); err != nil {
+			return err
+		}
+		g.state.Pending++
 		g.begins(p.Entry)
 		g.stream.head.Pending++
 		g.changed = true
@@ -307,12 +343,11 @@ func (g *Group) Deliver(p *Pending, to *Consumer, former *Pending) error {
 	return d.txn.Put(d.space, g.ownedKey(to.number, p.Entry), nil)
 }
 
-// begins counts an entry that comes to be pending.
+// begins notes that an entry, which was counted, has come to be pending.
 func (g *Group) begins(entry StreamID) {
 	s := &g.state
-	s.Pending++
 	switch {
-	case s.Pending == 1:
+	case s.Records() == 1:
 		s.From, s.To, s.Middle, s.Early, s.Acknowledged = entry, entry, entry, 1, 0
 		return
 	case entry.Less(s.From):
@@ -325,10 +360,10 @@ func (g *Group) begins(entry StreamID) {
 	}
 }
 
-// ends counts an entry that is pending no more.
+// ends notes that an entry, which is counted no more, has no records any more.
 func (g *Group) ends(entry StreamID) {
 	s := &g.state
-	if s.Pending--; s.Pending == 0 {
+	if s.Records() == 0 {
 		s.TimedTo = StreamID{}
 	}
 	if s.Middle.Less(entry) {
@@ -337,7 +372,7 @@ func (g *Group) ends(entry StreamID) {
 	s.Acknowledged++
 	if s.Early--; s.Early == 0 {
 		s.From, _ = s.Middle.Next()
-		s.Middle, s.Early, s.Acknowledged = s.To, s.Pending, 0
+		s.Middle, s.Early, s.Acknowledged = s.To, s.Records(), 0
 	}
 }
 
@@ -358,6 +393,12 @@ func (g *Group) Acknowledge(p *Pending) error {
 	if err := g.disown(p); err != nil {
 		return err
 	}
+	g.state.Pending--
+	return g.forget(p)
+}
+
+// forget removes the record of an entry that isn't counted any more, and belongs to nobody.
+func (g *Group) forget(p *Pending) error {
 	d := g.stream.db
 	if err := d.txn.Delete(d.space, g.pendingKey(p.Entry)); err != nil {
 		return err
@@ -389,13 +430,26 @@ func (g *Group) MoveFrom() error {
 // Walk visits what is pending from one entry to another, both included: of one consumer, or of all
 // (nil). visit returns false to stop. It may acknowledge and deliver what it is shown.
 func (g *Group) Walk(from, to StreamID, c *Consumer, visit func(p *Pending) (more bool, err error)) error {
+	if g.state.Pending == 0 {
+		return nil
+	}
+	return g.walkRecords(from, to, c, func(p *Pending) (bool, error) {
+		if g.departed(p.Consumer) {
+			return true, nil
+		}
+		return visit(p)
+	})
+}
+
+// walkRecords is Walk that shows what is left of consumers that are gone, too.
+func (g *Group) walkRecords(from, to StreamID, c *Consumer, visit func(p *Pending) (more bool, err error)) error {
 	if from.Less(g.state.From) {
 		from = g.state.From
 	}
 	if g.state.To.Less(to) {
 		to = g.state.To
 	}
-	if g.state.Pending == 0 || c != nil && c.state.Pending == 0 || to.Less(from) {
+	if g.state.Records() == 0 || c != nil && c.state.Pending == 0 || to.Less(from) {
 		return nil
 	}
 	it := g.iterate(from, to, c, false)
@@ -433,11 +487,7 @@ func (g *Group) pendingAt(it *Iterator, c *Consumer) (p Pending, err error) {
 		p.Entry = entry
 		return p, p.Decode(it.Value())
 	}
-	p, found, err := g.Pending(entry)
-	if err == nil && !found {
-		err = wrongCount(&g.stream.next, layout.Stream.Elements()[5], 0)
-	}
-	return p, err
+	return g.recorded(entry)
 }
 
 // Ends returns the first and the last entry that is pending, of which there are any.
@@ -450,9 +500,14 @@ func (g *Group) Ends() (first, last StreamID, err error) {
 		return first, last, err
 	}
 	it := g.iterate(g.state.From, g.state.To, nil, true)
-	if it.Next() {
-		last, err = layout.EntryOf(it.Key())
-		it.Fail(err)
+	for it.Next() {
+		p, err := g.pendingAt(it, nil)
+		if it.Fail(err) {
+			break
+		}
+		if last = p.Entry; !g.departed(p.Consumer) {
+			break
+		}
 	}
 	return first, last, it.Close()
 }

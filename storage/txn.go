@@ -16,6 +16,8 @@ type Txn struct {
 	scratch scratch
 	pool    keyPool
 
+	departures *departures
+
 	streams   recycled[Stream]
 	groups    recycled[Group]
 	consumers recycled[Consumer]
@@ -46,7 +48,7 @@ const largeBuffer = 1 << 20
 
 // NewTxn makes a transaction. It can be used again and again, after Reset.
 func (s *Store) NewTxn() *Txn {
-	t := &Txn{limits: &s.limits, touches: &s.Touches, hashes: &s.hashes}
+	t := &Txn{limits: &s.limits, touches: &s.Touches, hashes: &s.hashes, departures: &s.departures}
 	t.Init(s.Store)
 	return t
 }

@@ -70,8 +70,8 @@ func (p *payloads) borrow() *payloadTools {
 }
 
 func (p *payloads) giveBack(tools *payloadTools) {
-	tools.writer.SetFormat(rdb.Redis)
 	tools.decoder.Forget()
+	tools.writer.SetFormat(rdb.Redis)
 	if cap(tools.buffer) <= largestKept {
 		p.pool.Put(tools)
 	}

@@ -1,17 +1,14 @@
 package command
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"time"
 
 	"kedis/storage"
-	"kedis/storage/layout"
 )
 
 // XREADGROUP's CLAIM, as Redis 8.4 has it: before new entries, a consumer gets those that have been pending for long, whoever got them, the
-// longest first. An index of what is pending by time is made by the first of these commands; until it has everything, the rest is walked over.
+// longest first. They are found by an index of what is pending by time, which the first of these commands makes.
 
 // idleClaim is what CLAIM asks for.
 type idleClaim struct {
@@ -40,31 +37,66 @@ func (i *idleClaim) wait(nowMs int64) time.Duration {
 	return time.Duration(min(max(ms, shortest), longest)) * time.Millisecond
 }
 
+// How many entries are added to an index: by a command in passing, in one commit of a worker, and by a command inside of another one, which
+// can't be interrupted. Of more than these, the last finds those only that are indexed.
+const (
+	indexedInPassing = 64
+	indexedPerStep   = 2048
+	indexedNested    = 1 << 16
+)
+
+// index completes the indexes in which entries are looked for.
+func (r *streamReading) index(c *Invocation) error {
+	for i := range r.streams {
+		f := &r.streams[i]
+		if f.history {
+			continue
+		}
+		most := indexedInPassing
+		switch {
+		case c.MayBeUnfinished():
+			most = indexedPerStep
+		case c.Nested():
+			most = indexedNested
+		}
+		added, complete, err := f.group.Index(most)
+		if err != nil || added == 0 {
+			return err
+		}
+		if c.OnReactor() && !c.Nested() && (!complete || r.blocks) { // who waits has nothing else to commit
+			return c.Offload()
+		}
+		if err := f.group.Keep(); err != nil {
+			return err
+		}
+		if c.MayBeUnfinished() {
+			return c.Unfinished()
+		}
+	}
+	return nil
+}
+
 // idleAtOnce is how many entries are found at a time.
 const idleAtOnce = 1000
 
 // replyIdle claims what has been pending for long, and replies it. Entries that are gone stay pending; they are looked at only when their turn
 // comes, so it may take several walks to find enough others.
 func (d *delivery) replyIdle() error {
-	indexed, err := d.group.Index()
-	if err != nil {
+	if _, _, err := d.group.Index(indexedInPassing); err != nil {
 		return err
 	}
-	most := math.MaxInt / 2
+	most := int64(math.MaxInt64)
 	if d.count > 0 {
-		most = int(min(d.count, math.MaxInt/2))
+		most = d.count
 	}
-	atOnce := max(most, idleAtOnce) // each time all that isn't indexed is walked over
-	if indexed {
-		atOnce = min(most, idleAtOnce)
-	}
+	atOnce := int(min(most, idleAtOnce))
 	var passed storage.Pending
-	for d.delivered < most {
+	for int64(d.delivered) < most {
 		idle, err := d.findIdle(passed, atOnce)
 		if err != nil || len(idle) == 0 {
 			return err
 		}
-		for i := 0; i < len(idle) && d.delivered < most; i++ {
+		for i := 0; i < len(idle) && int64(d.delivered) < most; i++ {
 			if err := d.claim(idle[i]); err != nil {
 				return err
 			}
@@ -98,54 +130,20 @@ func (d *delivery) claim(p storage.Pending) error {
 // findIdle returns what has been pending for longest, no more than is asked for, of what comes behind an entry that was found before. What
 // was claimed since was delivered now.
 func (d *delivery) findIdle(behind storage.Pending, most int) (idle []storage.Pending, err error) {
-	wanted := func(p *storage.Pending) bool {
+	err = d.group.WalkDelivered(&behind, func(p *storage.Pending) (bool, error) {
 		if d.Now-p.DeliveredMs < d.claims.least {
 			if d.claims.earliest == 0 || p.DeliveredMs < d.claims.earliest {
 				d.claims.earliest = p.DeliveredMs
 			}
-			return false
+			return false, nil
 		}
-		return behind.DeliveredMs == 0 || p.DeliveredMs != d.Now
-	}
-	err = d.group.WalkDelivered(&behind, func(p *storage.Pending) (bool, error) {
-		if !wanted(p) {
+		if behind.DeliveredMs != 0 && p.DeliveredMs == d.Now {
 			return false, nil
 		}
 		idle = append(idle, *p)
 		return len(idle) < most, nil
 	})
-	from, more := d.group.Unindexed()
-	if err != nil || !more {
-		return idle, err
-	}
-	err = d.group.Walk(from, layout.LastStreamID, nil, func(p *storage.Pending) (bool, error) {
-		if wanted(p) && comparePending(behind, *p) < 0 {
-			if idle = append(idle, *p); len(idle)/2 >= most {
-				idle = longestPending(idle, most)
-			}
-		}
-		return true, nil
-	})
-	return longestPending(idle, most), err
-}
-
-// longestPending keeps those that were delivered first, in that order.
-func longestPending(idle []storage.Pending, most int) []storage.Pending {
-	slices.SortFunc(idle, comparePending)
-	return idle[:min(most, len(idle))]
-}
-
-func comparePending(a, b storage.Pending) int {
-	if a.DeliveredMs != b.DeliveredMs {
-		return cmp.Compare(a.DeliveredMs, b.DeliveredMs)
-	}
-	if a.Entry == b.Entry {
-		return 0
-	}
-	if a.Entry.Less(b.Entry) {
-		return -1
-	}
-	return 1
+	return idle, err
 }
 
 // replyClaimed replies an entry, for how long it has been pending, and how often it was delivered before.

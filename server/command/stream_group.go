@@ -43,7 +43,7 @@ func xgroupCommand() Command {
 			sub("setid", "5.0.0", -5, 0, RW|Update, one, "key group <id | $> [ENTRIESREAD entries-read:integer]", "Sets which entry a group got last.", cmdXGroupSetID),
 			sub("destroy", "5.0.0", 4, 0, RW|Delete, one, "key group", "Removes a group.", cmdXGroupDestroy),
 			sub("createconsumer", "6.2.0", 5, DenyOOM, RW|Insert, one, "key group consumer", "Makes a consumer.", cmdXGroupCreateConsumer),
-			sub("delconsumer", "5.0.0", 5, 0, RW|Delete, "O(N) where N is the number of entries that are pending for it", "key group consumer",
+			sub("delconsumer", "5.0.0", 5, 0, RW|Delete, "O(N) where N is the number of entries that are pending for it, up to 1000", "key group consumer",
 				"Removes a consumer, and what is pending for it.", cmdXGroupDelConsumer),
 			execute.HelpRow("xgroup", "5.0.0", Loading|Stale, CategoryStream,
 				"CREATE <key> <groupname> <id|$> [option]",

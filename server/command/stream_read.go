@@ -91,6 +91,11 @@ func readStreams(c *Invocation, grouped bool) error {
 	if err := r.open(c, grouped); err != nil {
 		return err
 	}
+	if r.claims != nil {
+		if err := r.index(c); err != nil {
+			return err
+		}
+	}
 	var savepoint storage.Savepoint
 	c.Txn.Mark(&savepoint)
 	served, err := r.replyStreams(c, grouped)

@@ -288,7 +288,7 @@ func (b *Batch) again(c *Invocation, err error, before *State) (outcome Outcome,
 		return b.offload(c), true // what it has pushed was taken back with it
 	case err == errBlocked:
 		outcome = Waiting
-	case err == errSeparate:
+	case err == errSeparate, err == errUnfinished:
 		outcome = Separate
 	case comesBack(err):
 		outcome = b.lacks(c)
@@ -329,6 +329,10 @@ func (b *Batch) call(c *Invocation, now int64) error {
 	err := c.Command.Run(c)
 	if err == nil && b.engine.inUse.any(limiting) {
 		err = b.requireQuota(c)
+	}
+	if err == errUnfinished {
+		c.Reply.Rewind(c.before.reply)
+		return err
 	}
 	if err != nil {
 		c.takeBack()

@@ -18,7 +18,7 @@ type Expiring interface {
 func (e *Engine) Expiries() Expiring { return e.newExpiries() }
 
 func (e *Engine) newExpiries() *expiries {
-	return &expiries{engine: e, batch: e.newBatch(0, e.workers.door, 0), remove: (*Batch).removeKey}
+	return &expiries{engine: e, batch: e.newBatch(0, e.workers.door, 0), allowed: e.removesExpired, remove: (*Batch).removeKey}
 }
 
 // FieldExpiries is the engine as the sweeper of hashes' fields sees it. A key that is due is a hash of which fields are.
@@ -60,6 +60,8 @@ func (x *fieldExpiries) CountDue(database int, behind ttl.Due, now int64, limit 
 type expiries struct {
 	engine *Engine
 	batch  *Batch // its owner and door are those of the token that it has got
+	// allowed tells that the server may do it now.
+	allowed func() bool
 	// remove removes what has expired of something that is due and whose lock is held.
 	remove func(b *Batch, db storage.DB, due ttl.Due, step *ttl.Step) error
 }
@@ -73,7 +75,7 @@ func (x *expiries) Waiting(database int) (space uint32, keys int64) {
 // Ready tells that keys may be removed. Reads hide what has expired; it is removed when there is room for
 // that, or by the primary.
 func (x *expiries) Ready() bool {
-	return x.engine.removesExpired()
+	return x.allowed()
 }
 
 func (x *expiries) Due(database int, behind ttl.Due, now int64, limit int) (due []ttl.Due, err error) {
@@ -108,7 +110,7 @@ func (e *Engine) removesExpired() bool {
 // Remove removes keys in one commit, whose effects are a DEL for each.
 func (x *expiries) Remove(database int, due []ttl.Due) (step ttl.Step, err error) {
 	start, _ := x.engine.clock.now()
-	x.engine.onWorker(x.batch, func(b *Batch) { step, err = b.removeExpired(database, due, x.remove) })
+	x.engine.onWorker(x.batch, func(b *Batch) { step, err = x.removeDue(b, database, due) })
 	end, _ := x.engine.clock.now()
 	x.engine.NoteLatency("expire-cycle", time.Duration(end-start))
 	x.engine.Statistics.Sweeping.Add(end - start)
@@ -122,12 +124,12 @@ const (
 	removeKeys = 1024
 )
 
-// removeExpired waits for nobody: a key that somebody else has locked it leaves.
-func (b *Batch) removeExpired(database int, due []ttl.Due, remove func(*Batch, storage.DB, ttl.Due, *ttl.Step) error) (step ttl.Step, err error) {
+// removeDue waits for nobody: a key that somebody else has locked it leaves.
+func (x *expiries) removeDue(b *Batch, database int, due []ttl.Due) (step ttl.Step, err error) {
 	if !b.locks.enter() {
 		return step, nil
 	}
-	if !b.engine.removesExpired() { // only inside of the gate it stays as it is
+	if !x.allowed() { // only inside of the gate it stays as it is
 		b.giveUp()
 		return step, nil
 	}
@@ -137,7 +139,7 @@ func (b *Batch) removeExpired(database int, due []ttl.Due, remove func(*Batch, s
 	for at := start; err == nil && step.Seen < min(len(due), removeKeys) && at < start+int64(removeTime); at, _ = b.engine.clock.now() {
 		some := due[step.Seen:min(step.Seen+storage.PrefetchBatch, len(due))]
 		db.PrefetchDue(some)
-		err = b.removeDue(db, some, &step, remove)
+		err = x.removeSome(b, db, some, &step)
 	}
 	if err == nil {
 		err = b.serveBlocked(now)
@@ -155,14 +157,14 @@ func (b *Batch) removeExpired(database int, due []ttl.Due, remove func(*Batch, s
 	return step, nil
 }
 
-func (b *Batch) removeDue(db storage.DB, due []ttl.Due, step *ttl.Step, remove func(*Batch, storage.DB, ttl.Due, *ttl.Step) error) error {
+func (x *expiries) removeSome(b *Batch, db storage.DB, due []ttl.Due, step *ttl.Step) error {
 	for _, d := range due {
 		step.Seen++
 		if !b.locks.try(wantedLock{b.engine.Store.Stripe(db.Number(), d.Key), true}) {
 			step.Busy = append(step.Busy, d)
 			continue
 		}
-		if err := remove(b, db, d, step); err != nil {
+		if err := x.remove(b, db, d, step); err != nil {
 			return err
 		}
 	}

@@ -192,6 +192,13 @@ func (b *Batch) settled() bool { return b.txn.Empty() && len(b.members.list) == 
 // Settle, returned by a command on a reactor, has it run again when everything before it is committed.
 func (c *Invocation) Settle() error { return errSeparate }
 
+// MayBeUnfinished reports whether the request may do a part of its work in a commit of its own: on a worker, and not inside of another one.
+func (c *Invocation) MayBeUnfinished() bool { return !c.Nested() && !c.OnReactor() && !c.Applying() }
+
+// Unfinished, returned by a command that MayBeUnfinished, has what it has written committed, and the command run again when others have had
+// their turn. What it writes must be a change that no client sees.
+func (c *Invocation) Unfinished() error { return errUnfinished }
+
 // Block has the client wait: the command returns what Block returns. It may do so if MayBlock says
 // so. When the wait ends without an answer, the command runs again, and keeps its first deadline.
 func (c *Invocation) Block(blocked *Blocked) error {
@@ -229,6 +236,8 @@ func (b *Batch) refuseAt(s *Session, r *Request, at time.Duration, refusal error
 const (
 	// errBlocked is what the function of a command returns that called Block.
 	errBlocked = Error("the client waits")
+	// errUnfinished has what a command has written committed, and the command run again.
+	errUnfinished = Error("the command has done a part")
 	// errSeparate has what was executed committed before the command.
 	errSeparate = Error("the command runs when those before it are committed")
 )

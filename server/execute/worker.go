@@ -268,9 +268,9 @@ func (b *Batch) attempt(c *Invocation, ranked bool, round int) Outcome {
 	return b.run(c)
 }
 
-// giveUp gives back what was taken for a command of which nothing is left in the transaction.
+// giveUp gives back what was taken for a command of which nothing is left in the transaction but what Invocation.Unfinished says.
 func (b *Batch) giveUp() {
-	if err := b.Commit(); err != nil { // of nothing
+	if err := b.Commit(); err != nil {
 		b.engine.Logger.Error("giving locks back", "error", err)
 	}
 }

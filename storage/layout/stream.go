@@ -181,7 +181,7 @@ func streamCounts(m *Metadata) (h StreamHead) {
 // GroupState is the value of a 'G' record:
 //
 //	| group:8 | last:16 | read:8 | consumers:8 | pending:8 | from:16 | to:16 | middle:16 | early:8 | acknowledged:4 |
-//	| timed to:16 | timed:8 | oldest ms:8 |
+//	| timed to:16 | timed:8 | oldest ms:8 | { consumer:8 | left:8 }… |
 type GroupState struct {
 	Number    uint64   // by which what belongs to it is found
 	Last      StreamID // the last entry that was delivered
@@ -201,9 +201,27 @@ type GroupState struct {
 	TimedTo  StreamID
 	Timed    uint64
 	OldestMs int64
+
+	// Departed consumers are gone. What is left of their pending entries counts no more, and is removed later. Early and Timed count it.
+	Departed []Departed
 }
 
-const groupStateSize = 140
+// Departed is a consumer that is gone, and how many of its pending entries still have records.
+type Departed struct{ Consumer, Left uint64 }
+
+const (
+	groupStateSize = 140
+	departedSize   = 16
+)
+
+// Records is how many entries have 'P' records.
+func (g *GroupState) Records() uint64 {
+	n := g.Pending
+	for _, d := range g.Departed {
+		n += d.Left
+	}
+	return n
+}
 
 // Append appends the record's value.
 func (g *GroupState) Append(dst []byte) []byte {
@@ -213,12 +231,16 @@ func (g *GroupState) Append(dst []byte) []byte {
 	dst = g.From.Append(binary.BigEndian.AppendUint64(dst, g.Pending))
 	dst = binary.BigEndian.AppendUint64(g.Middle.Append(g.To.Append(dst)), g.Early)
 	dst = g.TimedTo.Append(binary.BigEndian.AppendUint32(dst, g.Acknowledged))
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, g.Timed), uint64(g.OldestMs))
+	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, g.Timed), uint64(g.OldestMs))
+	for _, d := range g.Departed {
+		dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, d.Consumer), d.Left)
+	}
+	return dst
 }
 
 // Decode reads such a value.
 func (g *GroupState) Decode(b []byte) error {
-	if len(b) != groupStateSize {
+	if len(b) < groupStateSize || (len(b)-groupStateSize)%departedSize != 0 {
 		return fmt.Errorf("%w: group of %d bytes", ErrCorrupt, len(b))
 	}
 	g.Number, g.Last, g.Read = binary.BigEndian.Uint64(b), readStreamID(b[8:]), int64(binary.BigEndian.Uint64(b[24:]))
@@ -226,6 +248,10 @@ func (g *GroupState) Decode(b []byte) error {
 	g.From, g.To, g.Middle = readStreamID(b[48:]), readStreamID(b[64:]), readStreamID(b[80:])
 	g.Early, g.Acknowledged = binary.BigEndian.Uint64(b[96:]), binary.BigEndian.Uint32(b[104:])
 	g.TimedTo, g.Timed, g.OldestMs = readStreamID(b[108:]), binary.BigEndian.Uint64(b[124:]), int64(binary.BigEndian.Uint64(b[132:]))
+	g.Departed = nil
+	for b = b[groupStateSize:]; len(b) > 0; b = b[departedSize:] {
+		g.Departed = append(g.Departed, Departed{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])})
+	}
 	return nil
 }
 
