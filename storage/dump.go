@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -53,23 +54,43 @@ func (d DB) Elements(m *layout.Metadata, visit func(element, value []byte, score
 // key's metadata says. The bytes live until visit returns.
 func (d DB) scanAll(m *layout.Metadata, records layout.Elements, reverse bool, visit func(element, value []byte) error) error {
 	seen := uint64(0)
-	it := d.iterateCollection(records.Kind, m, reverse)
-	for it.Next() {
-		if it.Fail(d.txn.SpendBytes(len(it.Key()) + len(it.Value()))) {
-			break
+	err := d.walkAll(m, records, reverse, func(element, value []byte) error {
+		if err := d.txn.SpendBytes(layout.ElementPrefix + len(element) + len(value)); err != nil {
+			return err
 		}
 		seen++
+		return visit(element, value)
+	})
+	if err == nil && seen != records.Count(m) {
+		err = wrongCount(m, records, seen)
+	}
+	return err
+}
+
+// walkAll is scanAll for who counts. Records of which a tree is kept are read by it, those of a very
+// large collection, and of one that is read from a view for the first time, in passing.
+func (d DB) walkAll(m *layout.Metadata, records layout.Elements, reverse bool, visit func(element, value []byte) error) error {
+	if count := records.Count(m); count <= manyRecords {
+		x := d.txn.NewIndex(d.space, records.Kind, m.ID, int(count), true, nil)
+		if layout.Kinds[records.Kind].Sequence {
+			x.Within(boundsOf(m))
+		}
+		if x.Kept() {
+			var failed error
+			err := x.Scan(nil, nil, reverse, func(element, value []byte) bool {
+				failed = visit(element, value)
+				return failed == nil
+			})
+			return cmp.Or(err, failed)
+		}
+	}
+	it := d.iterateCollection(records.Kind, m, reverse)
+	for it.Next() {
 		if it.Fail(visit(it.Key()[layout.ElementPrefix:], it.Value())) {
 			break
 		}
 	}
-	if err := it.Close(); err != nil {
-		return err
-	}
-	if seen != records.Count(m) {
-		return wrongCount(m, records, seen)
-	}
-	return nil
+	return it.Close()
 }
 
 func wrongCount(m *layout.Metadata, records layout.Elements, found uint64) error {

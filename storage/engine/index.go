@@ -241,6 +241,10 @@ func (x *Index) records(lower, upper []byte) (from, to []byte) {
 	return from, x.recordKey(upper)
 }
 
+// Kept reports whether a tree of the index is kept, so that Scan reads again what it has read before
+// from memory.
+func (x *Index) Kept() bool { return x.tree() != nil }
+
 // Scan visits the entries of the index from lower on, before upper; nil is an end of the index.
 func (x *Index) Scan(lower, upper []byte, reverse bool, visit VisitEntry) error {
 	if tree := x.tree(); tree != nil {

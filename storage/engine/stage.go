@@ -37,7 +37,7 @@ const stageBytes = 4 << 20
 
 // stageRecords is how many records it gathers at most: a commit makes them visible one by one, in
 // half a microsecond each, while all other commits wait.
-const stageRecords = 16 << 10
+const stageRecords = 32 << 10
 
 // NewElements begins a collection of a type, under an id.
 func (t *Txn) NewElements(ns *Namespace, kind layout.Type, id uint64) *Elements {
