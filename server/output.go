@@ -60,7 +60,7 @@ func (c *connection) waiting() int {
 func (c *connection) flush() {
 	reply := c.session.Reply
 	if c.closed {
-		reply.Reset()
+		c.server.engine.ReleaseReply(c.session)
 		return
 	}
 	if c.reactor.holdBack(c) {
@@ -70,7 +70,7 @@ func (c *connection) flush() {
 		rest := reply.Bytes()[c.sent:]
 		c.sent = 0
 		c.write(rest)
-		reply.Reset()
+		c.server.engine.ReleaseReply(c.session)
 	}
 	c.writePushed()
 	if c.empty() {

@@ -205,6 +205,40 @@ func readHighest(o Options) (value []byte, found bool, err error) {
 	return value, found, err
 }
 
+// TestMoveIsStaged: a hash goes to another database ahead of the commit, and is in one of them, whether that comes or not.
+func TestMoveIsStaged(t *testing.T) {
+	for _, commits := range []bool{true, false} {
+		s := openWithHash(t, tinyOptions(t))
+		txn := s.NewTxn()
+		txn.Begin(Mode{Writing: true}, 1000, 0)
+		d, other := txn.DB(0), txn.DB(1)
+		k, err := d.Lookup([]byte("h"))
+		must(t, err)
+		must(t, d.MoveTo([]byte("h"), k, other))
+		if insideTxn(txn).StagedCollections() == 0 {
+			t.Fatal("nothing was staged")
+		}
+		if commits {
+			txn.Effect(0, []byte("EFFECT"))
+			must(t, s.Commit(txn))
+		}
+		txn.Reset()
+		inTxn(t, s, func(d DB) {
+			at := d
+			if commits {
+				at = d.txn.DB(1)
+			}
+			expectHash(t, at, "h")
+			for _, db := range []DB{d, d.txn.DB(1)} {
+				k, err := db.Lookup([]byte("h"))
+				if must(t, err); k.Exists != (db.Number() == at.Number()) {
+					t.Errorf("committed: %v; in database %d it exists: %v", commits, db.Number(), k.Exists)
+				}
+			}
+		})
+	}
+}
+
 // TestReactorsDoNotStage: a command with a budget is going to be run again.
 func TestReactorsDoNotStage(t *testing.T) {
 	s := openWithHash(t, tinyOptions(t))

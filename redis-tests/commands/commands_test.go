@@ -203,6 +203,29 @@ func TestCommandsAsRedis(t *testing.T) {
 	}
 }
 
+// notHere are the commands of newer servers that Kedis doesn't serve; docs/commands.md says why.
+var notHere = map[string][]string{
+	launch.Redis8: {"VADD", "VCARD", "VDIM", "VEMB", "VGETATTR", "VINFO", "VISMEMBER", "VLINKS", "VRANDMEMBER", "VREM", "VSETATTR", "VSIM"},
+	launch.Valkey9: {"client|capa", "client|import-source", "clusterscan", "cluster|cancelslotmigrations", "cluster|flushslot",
+		"cluster|getslotmigrations", "cluster|migrateslots", "cluster|slot-stats", "cluster|syncslots", "commandlog", "commandlog|get",
+		"commandlog|help", "commandlog|len", "commandlog|reset", "script|show"},
+}
+
+// TestCommandsOfNewerServers: Kedis serves every command of Redis 8.0 and Valkey 9 but those.
+func TestCommandsOfNewerServers(t *testing.T) {
+	got := describe(t, launch.ForTest(t, launch.MustUnderTest(t)))
+	for name, missing := range notHere {
+		t.Run(name, func(t *testing.T) {
+			newer := describe(t, launch.ForTest(t, launch.MustNewerOracle(t, name)))
+			for _, command := range slices.Sorted(maps.Keys(newer)) {
+				if (got[command] == nil) != slices.Contains(missing, command) {
+					t.Errorf("%s: it is served: %v", command, got[command] != nil)
+				}
+			}
+		})
+	}
+}
+
 // compare expects equal values, and unequal ones where differs says so.
 func compare(t *testing.T, name, want, got string) {
 	if (want == got) == (differs[name] != "") {

@@ -199,9 +199,10 @@ func (q *geoSearch) parse(args [][]byte, z *storage.ZSet) error {
 	if err != nil {
 		return err
 	}
+	searches := q.form == anyShape || q.form == anyStored
 	a := arguments{words: args[options:]}
 	for a.more() {
-		if !q.parseOption(&a) && !q.parseShape(&a, z) {
+		if !q.parseOption(&a) && !(searches && (q.parseCenter(&a, z) || q.parseShape(&a))) {
 			a.fail(ErrSyntax)
 		}
 	}
@@ -243,22 +244,32 @@ func (q *geoSearch) parseOption(a *arguments) bool {
 	return true
 }
 
-// parseShape reads what only GEOSEARCH and GEOSEARCHSTORE have: the center and the shape.
-func (q *geoSearch) parseShape(a *arguments, z *storage.ZSet) bool {
+// parseCenter reads the center of a shape, which only GEOSEARCH and GEOSEARCHSTORE name so. A polygon has none.
+func (q *geoSearch) parseCenter(a *arguments, z *storage.ZSet) bool {
 	words := len(a.words)
 	switch {
-	case q.form != anyShape && q.form != anyStored:
+	case q.within:
 		return false
-	case words > 1 && !q.fromPoint && !q.within && a.flag("FROMMEMBER"):
+	case words > 1 && !q.fromPoint && a.flag("FROMMEMBER"):
 		q.fromMember = true
 		if member := a.next(); z.Exists() {
 			a.fail(q.centerOn(z, member))
 		}
-	case words > 2 && !q.fromMember && !q.within && a.flag("FROMLONLAT"):
+	case words > 2 && !q.fromMember && a.flag("FROMLONLAT"):
 		q.fromPoint = true
 		var err error
 		q.shape.Center, err = parsePoint(a.next(), a.next())
 		a.fail(err)
+	default:
+		return false
+	}
+	return true
+}
+
+// parseShape reads the shape, which only they name.
+func (q *geoSearch) parseShape(a *arguments) bool {
+	words := len(a.words)
+	switch {
 	case words > 2 && !q.box && !q.within && a.flag("BYRADIUS"):
 		q.circle = true
 		a.fail(q.parseCircle(a.next(), a.next()))

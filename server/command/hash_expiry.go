@@ -244,26 +244,40 @@ func repeatExpiry(c *Invocation, h *storage.Hash, field []byte) error {
 	return err
 }
 
-func tellExpiries(c *Invocation, answer func(c *Invocation, expireMs int64) int64) error {
-	h, err := c.DB.Hash(c.Args[1])
-	if err != nil {
-		return err
+// hashAndFields are the hash and the fields of a command with nothing else behind the key.
+func hashAndFields(c *Invocation) (h storage.Hash, fields [][]byte, err error) {
+	if h, err = c.DB.Hash(c.Args[1]); err != nil {
+		return h, nil, err
 	}
-	fields, err := parseFields(c.Args[2:], errFieldsCount)
+	fields, err = parseFields(c.Args[2:], errFieldsCount)
+	return h, fields, err
+}
+
+// answerExpiry answers for a field that isn't there, or doesn't expire; false when it does.
+func answerExpiry(c *Invocation, expireMs int64, found bool) bool {
+	switch {
+	case !found:
+		c.Reply.Integer(noSuchField)
+	case expireMs == 0:
+		c.Reply.Integer(neverExpires)
+	default:
+		return false
+	}
+	return true
+}
+
+func tellExpiries(c *Invocation, answer func(c *Invocation, expireMs int64) int64) error {
+	h, fields, err := hashAndFields(c)
 	if err != nil {
 		return err
 	}
 	c.Reply.Array(len(fields))
 	for _, field := range fields {
 		expireMs, found, err := h.Expiry(field)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case !found:
-			c.Reply.Integer(noSuchField)
-		case expireMs == 0:
-			c.Reply.Integer(neverExpires)
-		default:
+		}
+		if !answerExpiry(c, expireMs, found) {
 			c.Reply.Integer(answer(c, expireMs))
 		}
 	}
@@ -275,11 +289,7 @@ func millisecondsLeft(c *Invocation, expireMs int64) int64 { return expireMs - c
 func secondsLeft(c *Invocation, expireMs int64) int64 { return (expireMs - c.Now + 999) / 1000 }
 
 func cmdHPersist(c *Invocation) error {
-	h, err := c.DB.Hash(c.Args[1])
-	if err != nil {
-		return err
-	}
-	fields, err := parseFields(c.Args[2:], errFieldsCount)
+	h, fields, err := hashAndFields(c)
 	if err != nil {
 		return err
 	}
@@ -287,20 +297,17 @@ func cmdHPersist(c *Invocation) error {
 	c.Reply.Array(len(fields))
 	for _, field := range fields {
 		expireMs, found, err := h.Expiry(field)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case !found:
-			c.Reply.Integer(noSuchField)
-		case expireMs == 0:
-			c.Reply.Integer(neverExpires)
-		default:
-			if _, err := h.Persist(field); err != nil {
-				return err
-			}
-			persisted = true
-			c.Reply.Integer(changed)
 		}
+		if answerExpiry(c, expireMs, found) {
+			continue
+		}
+		if _, err := h.Persist(field); err != nil {
+			return err
+		}
+		persisted = true
+		c.Reply.Integer(changed)
 	}
 	if !persisted {
 		return nil
@@ -309,11 +316,7 @@ func cmdHPersist(c *Invocation) error {
 }
 
 func cmdHGetDel(c *Invocation) error {
-	h, err := c.DB.Hash(c.Args[1])
-	if err != nil {
-		return err
-	}
-	fields, err := parseFields(c.Args[2:], errFieldsCount)
+	h, fields, err := hashAndFields(c)
 	if err != nil {
 		return err
 	}

@@ -234,7 +234,7 @@ type patternReader struct {
 }
 
 // mostFound is how many keys that turn up are locked, in a transaction, before it runs again without others.
-const mostFound = 10_000
+const mostFound = 100_000
 
 // value returns what a pattern names for an element. It is valid until the next one is read.
 func (r *patternReader) value(p *sortorder.Pattern, element []byte) (value []byte, found bool, err error) {

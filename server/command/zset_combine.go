@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -195,36 +194,28 @@ func (q *combined) result() (*sortorder.Elements, error) {
 	return members, nil
 }
 
-// union puts the members of all sets beside each other, in the order of the sets, and brings equal ones together.
+// union gathers the members of all sets, in the order of the sets.
 func (q *combined) union() (*sortorder.Elements, error) {
-	all := &sortorder.Elements{}
+	if len(q.sources) == 1 {
+		return q.collect(func(_ []byte, score float64) (float64, bool, error) { return q.sources[0].weighted(score), true, nil })
+	}
+	members := &sortorder.Distinct{}
 	for i := range q.sources {
 		s := &q.sources[i]
 		err := s.All(func(member []byte, score float64) bool {
-			all.Add(member)
-			all.SetNumber(all.Len()-1, s.weighted(score))
+			score = s.weighted(score)
+			at, added := members.Put(member)
+			if !added {
+				score = q.aggregate(members.Number(at), score)
+			}
+			members.SetNumber(at, score)
 			return true
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	if len(q.sources) == 1 {
-		return all, nil
-	}
-	sortorder.Order{Alpha: true, Exact: true}.Sort(all, 0, all.Len())
-	members := &sortorder.Elements{}
-	for i := range all.Len() {
-		letOthersRun(i)
-		score, last := all.Number(i), members.Len()-1
-		if last >= 0 && bytes.Equal(members.Value(last), all.Value(i)) {
-			members.SetNumber(last, q.aggregate(members.Number(last), score))
-			continue
-		}
-		members.Add(all.Value(i))
-		members.SetNumber(last+1, score)
-	}
-	return members, nil
+	return &members.Elements, nil
 }
 
 func (q *combined) intersection() (*sortorder.Elements, error) {

@@ -289,6 +289,7 @@ func (e *Engine) Disconnect(s *Session) {
 	e.Observer.Forget(s)
 	e.Listeners.Forget(s)
 	e.Caching.Stop(s)
+	e.ReleaseReply(s)
 }
 
 // NoteLatency records an event for LATENCY if it took long enough. Names come from a fixed set.

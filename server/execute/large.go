@@ -19,7 +19,7 @@ type largeWork struct {
 	mu      sync.Mutex
 	taken   int64
 	waiting []largeRequest
-	left    int64 // bytes that requests have gone over since their garbage was collected
+	left    int64 // bytes of requests and replies that have ended since their garbage was collected
 }
 
 type largeRequest struct {
@@ -53,13 +53,31 @@ func (w *largeWork) give(bytes int64) {
 		next = append(next, w.waiting[0])
 		w.waiting = w.waiting[1:]
 	}
-	if w.left += bytes; w.left >= collectFrom && w.idle() {
-		time.AfterFunc(collectAfter, w.collect)
-	}
+	w.leave(bytes)
 	w.mu.Unlock()
 	for _, request := range next {
 		request.begin(func() { w.give(request.bytes) })
 	}
+}
+
+// leave counts bytes that are garbage now. It is called under the lock.
+func (w *largeWork) leave(bytes int64) {
+	if w.left += bytes; w.left >= collectFrom && w.idle() {
+		time.AfterFunc(collectAfter, w.collect)
+	}
+}
+
+// ReleaseReply lets go of a session's reply, which was sent or is lost. Until then a large one is no garbage, however long ago its request
+// has ended.
+func (e *Engine) ReleaseReply(s *Session) {
+	bytes := s.Reply.Len()
+	s.Reply.Reset()
+	if bytes < fromLarge {
+		return
+	}
+	e.large.mu.Lock()
+	e.large.leave(int64(bytes))
+	e.large.mu.Unlock()
 }
 
 // Garbage of so many bytes is collected, and its memory given back to the system, when no large request has come for a while. The runtime

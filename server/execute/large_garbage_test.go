@@ -21,3 +21,25 @@ func TestLargeGarbage(t *testing.T) {
 		t.Errorf("%d bytes are left after they were collected", w.left)
 	}
 }
+
+// TestLargeReplyIsGarbageWhenItIsGone: its request has ended long before.
+func TestLargeReplyIsGarbageWhenItIsGone(t *testing.T) {
+	for name, end := range map[string]func(*Engine, *Session){"sent": (*Engine).ReleaseReply, "lost": (*Engine).Disconnect} {
+		e, _ := newTestEngine(t)
+		s := e.NewClient(Nowhere{})
+		s.Reply.Bulk(make([]byte, collectFrom))
+		giveBack := e.large.take(1) // nothing is collected meanwhile
+		if e.large.left != 0 {
+			t.Fatalf("%s: %d bytes are left beforehand", name, e.large.left)
+		}
+		end(e, s)
+		if e.large.left < collectFrom || s.Reply.Len() > 0 {
+			t.Errorf("%s: %d bytes are left, the reply has %d", name, e.large.left, s.Reply.Len())
+		}
+		e.ReleaseReply(s)
+		if e.large.left >= 2*collectFrom {
+			t.Errorf("%s: it was counted twice", name)
+		}
+		giveBack()
+	}
+}

@@ -9,7 +9,7 @@ import (
 // sorted by themselves and then merged as far as the window goes.
 func (c *comparer) sortStable(first, limit int) {
 	for _, piece := range c.pieces {
-		slices.SortStableFunc(piece, c.compare)
+		c.sortPiece(piece)
 		if len(piece) == pieceEntries {
 			runtime.Gosched() // others wait for the processor
 		}
@@ -30,6 +30,18 @@ func (c *comparer) sortStable(first, limit int) {
 		}
 	}
 	*c.Elements = merged
+}
+
+// sortPiece need not keep the order of equal entries when nobody can tell them apart.
+func (c *comparer) sortPiece(piece []entry) {
+	switch {
+	case c.Alpha || c.NumbersOnly:
+		slices.SortStableFunc(piece, c.compare)
+	case c.Descending:
+		slices.SortFunc(piece, func(a, b entry) int { return c.byNumber(b, a) })
+	default:
+		slices.SortFunc(piece, c.byNumber)
+	}
 }
 
 // A tournament merges sorted pieces: the heads of neighbours play against each other, and whoever

@@ -8,7 +8,6 @@ package sortorder
 
 import (
 	"bytes"
-	"cmp"
 	"math"
 )
 
@@ -42,10 +41,7 @@ func (c *comparer) compare(a, b entry) int {
 
 func (c *comparer) ascending(a, b entry) int {
 	if !c.Alpha {
-		if order := cmp.Compare(math.Float64frombits(a.weight), math.Float64frombits(b.weight)); order != 0 || c.NumbersOnly {
-			return order
-		}
-		return bytes.Compare(c.texts.at(a.value), c.texts.at(b.value))
+		return c.byNumber(a, b)
 	}
 	if !c.By {
 		return c.text(c.texts.at(a.value), c.texts.at(b.value))
@@ -54,6 +50,19 @@ func (c *comparer) ascending(a, b entry) int {
 		return present(a.weight) - present(b.weight)
 	}
 	return c.text(c.texts.at(textRef(a.weight)), c.texts.at(textRef(b.weight)))
+}
+
+func (c *comparer) byNumber(a, b entry) int {
+	x, y := math.Float64frombits(a.weight), math.Float64frombits(b.weight)
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	case c.NumbersOnly:
+		return 0
+	}
+	return bytes.Compare(c.texts.at(a.value), c.texts.at(b.value))
 }
 
 func present(weight uint64) int {

@@ -1,0 +1,64 @@
+package sortorder
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// Distinct are elements each of which is there once. The zero value is empty.
+type Distinct struct {
+	Elements
+	seed maphash.Seed
+	// slots is a table with open addressing, at most half full. A slot is the upper half of an
+	// element's hash and, in the lower half, its index plus 1; 0 is free.
+	slots []uint64
+}
+
+const (
+	leastSlots = 64
+	indexBits  = 32
+	indexMask  = 1<<indexBits - 1
+)
+
+// Put returns the index of an element, and whether it came just now.
+func (d *Distinct) Put(value []byte) (index int, added bool) {
+	if 2*d.Len() >= len(d.slots) {
+		d.grow()
+	}
+	hash := maphash.Bytes(d.seed, value) &^ indexMask
+	i := d.start(hash)
+	for d.slots[i] != 0 {
+		if d.slots[i]&^indexMask == hash {
+			if index := int(d.slots[i]&indexMask) - 1; bytes.Equal(d.Value(index), value) {
+				return index, false
+			}
+		}
+		i = d.next(i)
+	}
+	d.Add(value)
+	d.slots[i] = hash | uint64(d.Len())
+	return d.Len() - 1, true
+}
+
+// start is the slot with which the search for a hash begins.
+func (d *Distinct) start(hash uint64) uint64 { return hash >> indexBits & uint64(len(d.slots)-1) }
+
+func (d *Distinct) next(i uint64) uint64 { return (i + 1) & uint64(len(d.slots)-1) }
+
+func (d *Distinct) grow() {
+	slots := d.slots
+	if len(slots) == 0 {
+		d.seed = maphash.MakeSeed()
+	}
+	d.slots = make([]uint64, max(leastSlots, 2*len(slots)))
+	for _, slot := range slots {
+		if slot == 0 {
+			continue
+		}
+		i := d.start(slot)
+		for d.slots[i] != 0 {
+			i = d.next(i)
+		}
+		d.slots[i] = slot
+	}
+}
