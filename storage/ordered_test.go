@@ -8,11 +8,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"kedis/internal/keyevent"
 	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
+	"kedis/storage/rdb"
 )
 
 // The model tests below do the same to a list or a sorted set and to a Go slice, with everything
@@ -32,6 +34,7 @@ func newOrderedTest(t *testing.T, o Options) *orderedTest {
 	o.Limits.ListSize, o.Limits.ZSetEntries = constant[int64](8), constant[int64](8)
 	x := &orderedTest{t: t, random: rand.New(rand.NewPCG(seed, 7)), o: o}
 	x.store, x.log = reopen(t, o, &testLog{})
+	countSmall(x.store)
 	t.Cleanup(func() { must(t, x.store.Close()) })
 	return x
 }
@@ -217,6 +220,24 @@ func (x *orderedTest) checkList(db DB, key []byte, model [][]byte, step int) {
 		x.same(fmt.Sprint("step ", step, " range ", from, " ", n, " reverse ", reverse), got, want)
 		slices.Reverse(want)
 	}
+	all := collection{kind: layout.List}
+	for _, value := range model {
+		all.list = append(all.list, string(value))
+	}
+	x.checkDumps(db, l.Key(), all)
+}
+
+// checkDumps dumps a key twice: what the first walk has left in memory, the second one reads.
+func (x *orderedTest) checkDumps(db DB, k Key, want collection) {
+	x.t.Helper()
+	if !k.Exists {
+		return
+	}
+	for range 2 {
+		payload, err := db.Dump(nil, k, rdb.NewPayloadWriter())
+		must(x.t, err)
+		checkPayload(x.t, payload, want)
+	}
 }
 
 func TestZSetAgainstModel(t *testing.T) { inAllTiers(t, zsetAgainstModel) }
@@ -291,6 +312,11 @@ func (x *orderedTest) checkZSet(db DB, key []byte, model map[string]float64, ste
 			x.t.Fatalf("step %d: the rank of %q is %d, %v; want %d", step, m.member, got, err, rank)
 		}
 	}
+	all := collection{kind: layout.ZSet, rest: map[string]string{}}
+	for member, score := range model {
+		all.rest[member] = strconv.FormatFloat(score, 'f', -1, 64)
+	}
+	x.checkDumps(db, z.old, all)
 }
 
 func sortScored(model map[string]float64) []scoredMember {

@@ -58,6 +58,7 @@ type restoring struct {
 	largest  int // length of an element
 	onlyInts bool
 	spread   *engine.Elements // when it has become large
+	next     smallElement     // that is put then
 	count    uint64
 	expiring uint64 // how many fields of a hash expire
 	dueMs    int64  // when the first of them does
@@ -139,7 +140,8 @@ func (a *smallElement) compare(b *smallElement) int {
 func (r *restoring) add(e *rdb.Element) error {
 	r.count++
 	if r.expires(e.ExpireMs); r.spread != nil {
-		return r.put(&smallElement{e.Bytes, e.Value, e.Score, e.ExpireMs})
+		r.next = smallElement{e.Bytes, e.Value, e.Score, e.ExpireMs}
+		return r.put(&r.next)
 	}
 	if _, isInt := listpack.ParseInt(e.Bytes); !isInt {
 		r.onlyInts = false

@@ -202,6 +202,7 @@ func TestValuesAgainstModel(t *testing.T) {
 	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 2))
 	s := openStore(t, tinyOptions(t))
+	countSmall(s)
 	model := [2]map[string]collection{{}, {}}
 	for step := range 800 {
 		inside(s).StageFrom([]int{1, 100, 300, 0}[random.IntN(4)])

@@ -146,6 +146,10 @@ func parseRestoreOptions(words [][]byte) (restoreOptions, error) {
 	return o, a.err
 }
 
+// largestOnReactor is the largest payload of a collection that a reactor begins to restore: most of
+// what is larger would use up its budget, and begin again on a worker.
+const largestOnReactor = 64 << 10
+
 func cmdRestore(c *Invocation) error {
 	o, err := parseRestoreOptions(c.Args[4:])
 	if err != nil {
@@ -174,6 +178,9 @@ func cmdRestore(c *Invocation) error {
 	}
 	if err != nil {
 		return err
+	}
+	if value.Kind != rdb.String && len(payload) > largestOnReactor && c.OnReactor() {
+		return c.Offload()
 	}
 	if err := restore(c, key, old, value, at); err != nil {
 		return err

@@ -251,7 +251,10 @@ func copyReference(out, in []byte, start, limit int) (_, rest []byte, ok bool) {
 	if from < start || len(out)+n > limit {
 		return out, in, false
 	}
-	for i := range n { // may overlap what it writes: byte by byte
+	if from+n <= len(out) {
+		return append(out, out[from:from+n]...), in[header:], true
+	}
+	for i := range n { // overlaps what it writes: byte by byte
 		out = append(out, out[from+i])
 	}
 	return out, in[header:], true
