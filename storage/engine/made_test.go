@@ -108,10 +108,7 @@ func (m *madeModel) abandon(t *testing.T) {
 	must(t, m.txn.Abandon(m.txn.Namespace(0), &layout.Metadata{Type: layout.ZSet, ID: id}))
 	changed := false
 	for member := range 20 {
-		key := string(elementKey(id, member))
-		if m.want[key] == "changed" {
-			changed = true
-		}
+		changed = changed || m.want[string(elementKey(id, member))] == "changed"
 	}
 	for member := range 20 {
 		key := string(elementKey(id, member))
