@@ -77,17 +77,14 @@ func (d DB) HyperLogLogCount(key []byte) (uint64, error) {
 	return count, d.saveRaw(key, &k, d.txn.scratch.draft)
 }
 
-// HyperLogLogEstimate returns what HyperLogLogCount does, if that changes nothing: the key hasn't expired, and its estimate is up to date.
-func (d DB) HyperLogLogEstimate(key []byte) (count uint64, settled bool, err error) {
+// CountingWrites reports whether a command that may write changes a key when it counts its elements, alone or with those of others: the key
+// has expired, or HyperLogLogCount stores the estimate or the string's raw form.
+func (d DB) CountingWrites(key []byte, alone bool) (bool, error) {
 	var k Key
-	if err := d.lookupAny(key, &k); err != nil || !k.Exists || k.Type != layout.String || k.Encoding == layout.Spread ||
-		k.embedded() || d.expired(&k.Metadata) {
-		return 0, false, err
+	if err := d.lookupAny(key, &k); err != nil || !k.Exists || d.expired(&k.Metadata) {
+		return k.Exists, err
 	}
-	if count, settled = hyperloglog.Cached(k.Value); settled {
-		d.noteFound(key)
-	}
-	return count, settled, nil
+	return alone && k.Type == layout.String && (k.Encoding == layout.Spread || k.embedded() || hyperloglog.Stale(k.Value)), nil
 }
 
 // HyperLogLogCountUnion estimates the number of distinct elements of several keys together.

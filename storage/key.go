@@ -29,11 +29,14 @@ func (d DB) LookupInto(key []byte, k *Key) error {
 	if err := d.lookupAny(key, k); err != nil {
 		return err
 	}
-	if k.Exists && !d.expired(&k.Metadata) {
-		d.noteFound(key)
+	there := k.Exists && !d.expired(&k.Metadata)
+	d.txn.CountLookup(there)
+	if there {
+		if d.txn.Mode().Touches == engine.TouchesAll {
+			d.txn.touches.Touch(d.hash(key), d.txn.Now())
+		}
 		return nil
 	}
-	d.txn.CountLookup(false)
 	if k.Exists {
 		*k = Key{}
 		if d.txn.Mode().Writing && !d.txn.Mode().Replica {
@@ -46,21 +49,6 @@ func (d DB) LookupInto(key []byte, k *Key) error {
 		d.Notify(keyevent.KeyMiss, key)
 	}
 	return nil
-}
-
-// noteFound notes that a key was looked up and is there.
-func (d DB) noteFound(key []byte) {
-	d.txn.CountLookup(true)
-	if d.txn.Mode().Touches == engine.TouchesAll {
-		d.txn.touches.Touch(d.hash(key), d.txn.Now())
-	}
-}
-
-// HasExpired reports whether a key is there and has expired.
-func (d DB) HasExpired(key []byte) (bool, error) {
-	var k Key
-	err := d.lookupAny(key, &k)
-	return k.Exists && d.expired(&k.Metadata), err
 }
 
 // LookupType is Lookup for a command on one type: ErrWrongType when the key has another.

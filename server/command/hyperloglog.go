@@ -62,17 +62,17 @@ func bit(yes bool) int64 {
 	return 0
 }
 
-func cmdPFCount(c *Invocation) (err error) {
-	key, count, settled := c.Args[1], uint64(0), false
-	if len(c.Args) > 2 {
+func cmdPFCount(c *Invocation) error {
+	if err := lockCounted(c); err != nil {
+		return err
+	}
+	var count uint64
+	var err error
+	if len(c.Args) == 2 {
+		count, err = c.DB.HyperLogLogCount(c.Args[1])
+	} else {
 		c.NoEffect()
-		if err = lockExpired(c); err == nil {
-			count, err = c.DB.HyperLogLogCountUnion(c.Args[1:])
-		}
-	} else if count, settled, err = c.DB.HyperLogLogEstimate(key); err == nil && !settled {
-		if err = lockCounted(c, key); err == nil {
-			count, err = c.DB.HyperLogLogCount(key)
-		}
+		count, err = c.DB.HyperLogLogCountUnion(c.Args[1:])
 	}
 	if err != nil {
 		return err
@@ -81,20 +81,16 @@ func cmdPFCount(c *Invocation) (err error) {
 	return nil
 }
 
-// lockCounted takes the lock of a key that PFCOUNT is about to write. Most of them it only reads.
-func lockCounted(c *Invocation, key []byte) error {
-	if mode := c.Txn.Mode(); c.Nested() || !mode.Writing || mode.Replica {
+// lockCounted takes the locks of those keys that PFCOUNT is about to write. Most of them it only reads.
+func lockCounted(c *Invocation) error {
+	mode := c.Txn.Mode()
+	if c.Nested() || !mode.Writing || mode.Replica {
 		return nil
 	}
-	return c.LockKey(c.DB.Number(), key)
-}
-
-// lockExpired takes the locks of keys that PFCOUNT of several removes.
-func lockExpired(c *Invocation) error {
 	for _, key := range c.Args[1:] {
-		expired, err := c.DB.HasExpired(key)
-		if err == nil && expired {
-			err = lockCounted(c, key)
+		writes, err := c.DB.CountingWrites(key, len(c.Args) == 2)
+		if err == nil && writes {
+			err = c.LockKey(c.DB.Number(), key)
 		}
 		if err != nil {
 			return err

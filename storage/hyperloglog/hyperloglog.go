@@ -152,14 +152,8 @@ func Count(value []byte) (count uint64, stale bool, err error) {
 	return h.estimate(), true, nil
 }
 
-// Cached returns the cached count of value, if that is valid and up to date.
-func Cached(value []byte) (count uint64, ok bool) {
-	if Validate(value) != nil {
-		return 0, false
-	}
-	count = cachedCount(value)
-	return count, count&staleCount == 0
-}
+// Stale reports whether the cached count of value is out of date. A value that isn't valid has none.
+func Stale(value []byte) bool { return Validate(value) == nil && cachedCount(value)&staleCount != 0 }
 
 // WithCount returns a valid value with count as its cached count.
 func WithCount(dst, value []byte, count uint64) []byte {
