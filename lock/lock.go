@@ -108,11 +108,6 @@ func (t *Table) TryShared(stripe uint32, owner Owner) Result {
 	}
 }
 
-// TryUpgrade makes a reader's share an exclusive lock. It fails while others read the stripe, or wait for it.
-func (t *Table) TryUpgrade(stripe uint32, owner Owner) bool {
-	return t.words[stripe].CompareAndSwap(1, uint32(owner)<<ownerShift)
-}
-
 // ReleaseShared gives back one reader's share.
 func (t *Table) ReleaseShared(stripe uint32) {
 	word := &t.words[stripe]

@@ -131,29 +131,3 @@ func TestGate(t *testing.T) {
 		t.Fatal("the gate stayed closed")
 	}
 }
-
-func TestTheOnlyReaderBecomesTheWriter(t *testing.T) {
-	table := NewTable()
-	table.TryShared(7, 1)
-	table.TryShared(7, 2)
-	if table.TryUpgrade(7, 1) {
-		t.Fatal("a writer beside a reader")
-	}
-	table.ReleaseShared(7)
-	if !table.TryUpgrade(7, 1) || table.Holder(7) != 1 {
-		t.Fatal("the only reader can't write")
-	}
-	if table.TryUpgrade(7, 2) {
-		t.Fatal("two writers")
-	}
-	table.ReleaseExclusive(7, 1)
-	table.TryShared(7, 1)
-	granted := false
-	table.Wait(7, 2, func(uint32) { granted = true })
-	if table.TryUpgrade(7, 1) {
-		t.Fatal("a reader writes before one that has waited longer")
-	}
-	if table.ReleaseShared(7); !granted {
-		t.Fatal("the one that waits isn't told")
-	}
-}

@@ -7,7 +7,6 @@ import (
 
 	"kedis/internal/keyevent"
 	"kedis/storage/hyperloglog"
-	"kedis/storage/layout"
 )
 
 // The functions below return hyperloglog.ErrInvalid for a string that is no HyperLogLog, and
@@ -75,16 +74,6 @@ func (d DB) HyperLogLogCount(key []byte) (uint64, error) {
 	}
 	d.txn.scratch.draft = hyperloglog.WithCount(d.txn.scratch.draft, k.Value, count)
 	return count, d.saveRaw(key, &k, d.txn.scratch.draft)
-}
-
-// CountingWrites reports whether a command that may write changes a key when it counts its elements, alone or with those of others: the key
-// has expired, or HyperLogLogCount stores the estimate or the string's raw form.
-func (d DB) CountingWrites(key []byte, alone bool) (bool, error) {
-	var k Key
-	if err := d.lookupAny(key, &k); err != nil || !k.Exists || d.expired(&k.Metadata) {
-		return k.Exists, err
-	}
-	return alone && k.Type == layout.String && (k.Encoding == layout.Spread || k.embedded() || hyperloglog.Stale(k.Value)), nil
 }
 
 // HyperLogLogCountUnion estimates the number of distinct elements of several keys together.

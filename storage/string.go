@@ -101,15 +101,12 @@ func (d DB) saveString(key []byte, old *Key, encoding layout.Encoding, value []b
 // unshare is for a command that turned out to change nothing of a string. Redis has given it its
 // raw form by then, which OBJECT ENCODING shows; but nobody who watches the key is told.
 func (d DB) unshare(key []byte, k Key) error {
-	if !k.embedded() {
+	if k.Encoding != layout.Plain || len(k.Value) > embeddedBytes {
 		return nil
 	}
 	k.Encoding = layout.Raw
 	return d.putMetadata(key, &k.Metadata)
 }
-
-// embedded reports whether a string stands together with its object in Redis.
-func (k *Key) embedded() bool { return k.Encoding == layout.Plain && len(k.Value) <= embeddedBytes }
 
 // compose returns size bytes of scratch memory that begin with a key's value and go on with zeros.
 // They are valid until the next string is composed.

@@ -15,7 +15,7 @@ func hyperLogLogFamily() Family {
 				Summary: "Adds elements to a HyperLogLog, and makes it if it is missing."},
 			{Name: "pfcount", Arity: -2, Flags: ReadOnly | MayReplicate, Categories: CategoryHyperLogLog,
 				Keys: []KeySpec{{Flags: RW | Access, Index: 1, Last: -1, Step: 1,
-					Notes: "RW because it may change the internal representation of the key, and propagate to replicas"}}, Run: cmdPFCount, WritesSeldom: true,
+					Notes: "RW because it may change the internal representation of the key, and propagate to replicas"}}, Run: cmdPFCount,
 				Group: "hyperloglog", Since: "2.8.9", Complexity: "O(1) with one key, O(N) with N keys", Syntax: "key [key ...]",
 				Summary: "Estimates how many distinct elements one or several HyperLogLogs have seen."},
 			{Name: "pfmerge", Arity: -2, Flags: Write | DenyOOM, Categories: CategoryHyperLogLog,
@@ -63,9 +63,6 @@ func bit(yes bool) int64 {
 }
 
 func cmdPFCount(c *Invocation) error {
-	if err := lockCounted(c); err != nil {
-		return err
-	}
 	var count uint64
 	var err error
 	if len(c.Args) == 2 {
@@ -78,24 +75,6 @@ func cmdPFCount(c *Invocation) error {
 		return err
 	}
 	c.Reply.Integer(int64(count))
-	return nil
-}
-
-// lockCounted takes the locks of those keys that PFCOUNT is about to write. Most of them it only reads.
-func lockCounted(c *Invocation) error {
-	mode := c.Txn.Mode()
-	if c.Nested() || !mode.Writing || mode.Replica {
-		return nil
-	}
-	for _, key := range c.Args[1:] {
-		writes, err := c.DB.CountingWrites(key, len(c.Args) == 2)
-		if err == nil && writes {
-			err = c.LockKey(c.DB.Number(), key)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

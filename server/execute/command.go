@@ -47,16 +47,14 @@ type Command struct {
 	// are of a valid arity.
 	Databases func(args [][]byte, number int) (database int, ok bool)
 
-	Subscribed bool // is allowed in RESP2 while the session listens to channels
-	Unlisted   bool // is no command, and looks like one
-	Immediate  bool // runs at once inside of MULTI too
-	RunsQueue  bool // is EXEC: it runs what is queued
-	Selects    bool // is SELECT
-	RunsScript bool // runs a script, or a function, which may call others
-	Functions  bool // and that is a function
-	// WritesSeldom: by itself it locks its keys shared, and takes the lock of one that it turns out to write by Invocation.LockKey.
-	WritesSeldom bool
-	Plan         func(*Invocation, *Plan) error // what it needs, when Keys and Flags don't tell
+	Subscribed bool                           // is allowed in RESP2 while the session listens to channels
+	Unlisted   bool                           // is no command, and looks like one
+	Immediate  bool                           // runs at once inside of MULTI too
+	RunsQueue  bool                           // is EXEC: it runs what is queued
+	Selects    bool                           // is SELECT
+	RunsScript bool                           // runs a script, or a function, which may call others
+	Functions  bool                           // and that is a function
+	Plan       func(*Invocation, *Plan) error // what it needs, when Keys and Flags don't tell
 
 	// Adapt returns the flags that it has with certain words, when they can be others than Flags: SORT
 	// without STORE only reads. The words are of a valid arity.

@@ -2,7 +2,6 @@ package execute
 
 import (
 	"runtime"
-	"slices"
 
 	"kedis/lock"
 )
@@ -83,9 +82,7 @@ func (l *locks) try(wanted wantedLock) bool {
 	if wanted.exclusive {
 		switch l.table.TryExclusive(wanted.stripe, l.owner) {
 		case lock.Busy:
-			if !l.upgrade(wanted.stripe) {
-				return false
-			}
+			return false
 		case lock.Acquired:
 			l.exclusive = append(l.exclusive, wanted.stripe)
 		case lock.Held:
@@ -102,17 +99,6 @@ func (l *locks) try(wanted wantedLock) bool {
 	case lock.Held:
 		l.met = true
 	}
-	return true
-}
-
-// upgrade makes a shared lock of the running command an exclusive one, if nobody else has it.
-func (l *locks) upgrade(stripe uint32) bool {
-	at := slices.Index(l.shared, stripe)
-	if at < 0 || !l.table.TryUpgrade(stripe, l.owner) {
-		return false
-	}
-	l.shared = slices.Delete(l.shared, at, at+1)
-	l.exclusive = append(l.exclusive, stripe)
 	return true
 }
 

@@ -29,9 +29,6 @@ func (p *Plan) make(c *Invocation, repeats bool) error {
 	p.reset()
 	if c.Command.Plan == nil {
 		p.add(c.Request)
-		if c.Command.WritesSeldom && !repeats {
-			p.share()
-		}
 		p.Outside = c.Command.outside && len(p.locks) == 0
 	} else if err := c.Command.Plan(c, p); err != nil {
 		return err
@@ -66,13 +63,6 @@ func (p *Plan) add(r *Request) {
 		if key := &r.keys[i]; key.Flags&NotKey == 0 {
 			p.locks = append(p.locks, wantedLock{key.stripe, writes})
 		}
-	}
-}
-
-// share makes all locks shared.
-func (p *Plan) share() {
-	for i := range p.locks {
-		p.locks[i].exclusive = false
 	}
 }
 

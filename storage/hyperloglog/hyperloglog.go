@@ -152,9 +152,6 @@ func Count(value []byte) (count uint64, stale bool, err error) {
 	return h.estimate(), true, nil
 }
 
-// Stale reports whether the cached count of value is out of date. A value that isn't valid has none.
-func Stale(value []byte) bool { return Validate(value) == nil && cachedCount(value)&staleCount != 0 }
-
 // WithCount returns a valid value with count as its cached count.
 func WithCount(dst, value []byte, count uint64) []byte {
 	dst = append(dst[:0], value...)
