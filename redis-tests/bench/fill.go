@@ -87,7 +87,7 @@ func fillElements(p *plan, server *launch.Server) error {
 const (
 	// wholeText leaves values as large as the plan has them.
 	wholeText = 1 << 20
-	// shortText is a size (bytes) of values of which Redis packs a hash: it is in one piece then.
+	// shortText is the size (bytes) of values that leave a hash packed, in Redis and in Kedis.
 	shortText = 40
 )
 
@@ -182,7 +182,7 @@ func fillOne(add string, size int) func(*plan, *launch.Server) error {
 	}
 }
 
-// fillTwo makes two collections of so many members, of which they share half.
+// fillTwo makes two collections of one size. Half of their members are in both.
 func fillTwo(add string, size int) func(*plan, *launch.Server) error {
 	return func(p *plan, server *launch.Server) error {
 		if err := flush(p, server); err != nil {

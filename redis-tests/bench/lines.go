@@ -173,7 +173,7 @@ func large() []workload {
 	)
 }
 
-// manySmall is how many collections there are of which one is read at a time.
+// manySmall is the number of small collections. A request reads one of them.
 const manySmall = 100_000
 
 // small read whole collections, of ten and of a hundred elements, packed and spread.

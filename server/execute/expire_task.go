@@ -60,7 +60,7 @@ func (x *fieldExpiries) CountDue(database int, behind ttl.Due, now int64, limit 
 type expiries struct {
 	engine *Engine
 	batch  *Batch // its owner and door are those of the token that it has got
-	// allowed tells that the server may do it now.
+	// allowed reports whether the server may remove anything now.
 	allowed func() bool
 	// remove removes what has expired of something that is due and whose lock is held.
 	remove func(b *Batch, db storage.DB, due ttl.Due, step *ttl.Step) error

@@ -268,7 +268,7 @@ func (b *Batch) attempt(c *Invocation, ranked bool, round int) Outcome {
 	return b.run(c)
 }
 
-// giveUp gives back what was taken for a command of which nothing is left in the transaction but what Invocation.Unfinished says.
+// giveUp gives locks back, and commits what Invocation.Unfinished has left in the transaction. Nothing else is there.
 func (b *Batch) giveUp() {
 	if err := b.Commit(); err != nil {
 		b.engine.Logger.Error("giving locks back", "error", err)

@@ -47,15 +47,8 @@ func (d *Decoder) Payload(payload []byte) (*Value, error) {
 func (d *Decoder) Forget() {
 	d.src.reset(nil)
 	d.value = Value{}
-	for _, memory := range []*[]byte{&d.blob, &d.compressed, &d.first, &d.second} {
-		if cap(*memory) > largestKept {
-			*memory = nil
-		}
-	}
+	d.shrink()
 }
-
-// largestKept is how much memory of each kind is kept from one payload to the next.
-const largestKept = 1 << 20
 
 // body begins to read a value that its type precedes.
 func (d *Decoder) body(b []byte) (*Value, error) {
