@@ -107,6 +107,9 @@ func (x *Index) count(tree *ordered.Tree, p *ordered.Piece, reverse bool, visit 
 		t.running.budget = t.order.countAtMost
 	}
 	err := x.countPiece(tree, p, reverse, visit)
+	if !tree.Whole(p) {
+		err = t.Often(err)
+	}
 	if t.order.countAtMost > 0 {
 		t.order.countAtMost, t.running.budget = max(t.running.budget, 1), budget
 		if errors.Is(err, ErrBudget) {
