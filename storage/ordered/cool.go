@@ -66,7 +66,7 @@ func (t *Tree) leaf(key []byte) (n *node, upper []byte) {
 
 // coarsen joins pieces up to twice the size that they had, and so leaves about half as many of them. A call goes over coolLeaves leaves and
 // the next one goes on there: a tree of a million pieces must not be locked for as long as all of them take. It reports whether
-// there is more to do, or fewer pieces than before.
+// there is more to do, or whether that has helped; meanwhile others may have added as many pieces.
 func (t *Tree) coarsen() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,13 +74,15 @@ func (t *Tree) coarsen() bool {
 		target := 2 * t.target.Load()
 		t.target.Store(target)
 		t.largest.Store(max(t.largest.Load(), 2*target))
-		t.finer = t.pieces
+		t.spared = 0
 	}
 	for range coolLeaves {
 		_, upper := t.leaf(t.coarse)
+		before := t.pieces
 		t.change(t.coarse, func(leaf *node, _ int) { t.coarsenPieces(leaf) })
+		t.spared += before - t.pieces
 		if t.coarse = upper; upper == nil {
-			return t.pieces < t.finer
+			return t.spared > 0
 		}
 	}
 	return true

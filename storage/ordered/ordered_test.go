@@ -500,12 +500,27 @@ func TestCoarseningGoesInSteps(t *testing.T) {
 		t.Errorf("%d pieces of %d are left after %d steps", tree.pieces, before, steps)
 	}
 	check(t, tree, m.keys, m.values)
-	m.limit = int64(tree.bytes / 4)
-	for range 1000 {
-		m.trees.Reclaim()
+}
+
+// A tree whose counts need more room than there is stays while it is counted, with larger pieces.
+func TestCountingBeyondTheLimit(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(1, 6)))
+	m.limit = 4 * coolLeaves * fanOut * pieceBytes
+	tree := m.tree()
+	p := tree.Find(nil, false)
+	var r Reading
+	r.Begin(tree, &p, nil, false, Counts)
+	for i := range 100 * coolLeaves * fanOut {
+		key := fmt.Sprintf("%08d", i)
+		m.keys, m.values[key] = append(m.keys, key), ""
+		r.Add([]byte(key), nil)
+		if i%1000 == 0 {
+			m.trees.Reclaim()
+		}
 	}
-	if _, bytes := m.trees.Stats(); bytes > m.limit {
-		t.Errorf("%d bytes, want %d", bytes, m.limit)
+	r.End(nil)
+	if _, bytes := m.trees.Stats(); m.trees.Find(modelID) != tree || bytes > m.limit+m.limit/8 {
+		t.Errorf("%d bytes are taken, want %d", bytes, m.limit)
 	}
 	check(t, tree, m.keys, m.values)
 }

@@ -37,7 +37,7 @@ type Tree struct {
 	bytes    int    // of everything
 	hand     []byte // where cooling goes on
 	coarse   []byte // where coarsening goes on; nil: it isn't under way
-	finer    int    // pieces when coarsening began
+	spared   int    // pieces that coarsening has joined with others
 
 	allKnown atomic.Int64 // entries of all known pieces; set before allVague
 	allVague atomic.Int64 // vague pieces
