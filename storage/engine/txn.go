@@ -168,6 +168,9 @@ func (t *Txn) Written(s *Savepoint) int { return len(t.journal.entries) - s.entr
 func (t *Txn) Rollback(s *Savepoint) {
 	t.takeBackOrder(s.entries)
 	t.journal.rewind(s.entries)
+// Gathered is how many bytes of records were written that wait for the commit.
+func (t *Txn) Gathered() int { return t.journal.size() }
+
 	t.effects.rewind(s.effects)
 	t.events.rewind(s.events)
 	t.notifications.rewind(s.notifications)
