@@ -34,6 +34,7 @@ type changes struct {
 	deltas    []delta
 	databases []*Namespace    // when not nil, the map as the transaction has changed it
 	moved     []movedSequence // sequences whose bounds have changed
+	abandoned []uint64        // collections that nothing refers to any more
 	expired   expired
 }
 
@@ -52,18 +53,20 @@ type expired struct {
 
 // changesMark is what changes are cut back to.
 type changesMark struct {
-	deltas, moved int
-	databases     []*Namespace
-	expired       expired
+	deltas, moved, abandoned int
+
+	databases []*Namespace
+	expired   expired
 }
 
 func (c *changes) mark(m *changesMark) {
-	m.deltas, m.moved, m.databases, m.expired = len(c.deltas), len(c.moved), c.databases, c.expired
+	m.deltas, m.moved, m.abandoned = len(c.deltas), len(c.moved), len(c.abandoned)
+	m.databases, m.expired = c.databases, c.expired
 }
 
 func (c *changes) rewind(m changesMark) {
-	c.deltas, c.moved, c.databases = c.deltas[:m.deltas], c.moved[:m.moved], m.databases
-	c.expired = m.expired
+	c.deltas, c.moved, c.abandoned = c.deltas[:m.deltas], c.moved[:m.moved], c.abandoned[:m.abandoned]
+	c.databases, c.expired = m.databases, m.expired
 }
 
 // sameMap reports whether the map of databases is as it was at a mark.

@@ -198,6 +198,7 @@ func (t *Txn) Abandon(ns *Namespace, m *layout.Metadata) error {
 	err := t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 17), m.Type, m.Length(), m.Expiring))
 	if err == nil {
 		t.journal.made.abandon(m.ID, len(t.journal.entries))
+		t.changes.abandoned = append(t.changes.abandoned, m.ID)
 	}
 	return err
 }

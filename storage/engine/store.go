@@ -141,6 +141,8 @@ type committer struct {
 	logDirectory uint64
 	waiting      waiting
 	moved        movedSequences // in the active generation
+	brief        brief          // likewise
+	firstID      uint64         // no collection has it, or a higher one, that has records elsewhere than there
 	reselect     bool           // the next effect names its database, whatever is selected
 	unpersisted  []layout.State // that RocksDB has, from the one on that its files have
 
@@ -152,6 +154,11 @@ type committer struct {
 func (c *committer) attach(log Log, directory uint64) {
 	c.log, c.logDirectory = log, directory
 	c.appended.Store(&log)
+}
+
+// begin begins another active generation. Ids from firstID on were not given out yet.
+func (c *committer) begin(firstID uint64) {
+	c.moved, c.brief, c.firstID = movedSequences{}, brief{}, firstID
 }
 
 // Counters tell what the store did since it was opened.
@@ -281,7 +288,7 @@ func (s *Store) readState() error {
 		}
 	}
 	s.setTiers(s.newGeneration(s.likelyKeys()), nil, nil, databases)
-	s.commit.moved = movedSequences{}
+	s.commit.begin(s.ids.next.Load())
 	return nil
 }
 

@@ -81,7 +81,7 @@ func TestAgainstModel(t *testing.T) {
 			}
 			switch how {
 			case "merged":
-				g.Merge()
+				g.Merge(nil)
 			case "tidied at last", "tidied again and again":
 				for g.Tidy() {
 				}
@@ -245,7 +245,7 @@ func BenchmarkMerge(b *testing.B) {
 					kind.add(g, i)
 				}
 				b.StartTimer()
-				g.Merge()
+				g.Merge(nil)
 				batch = batch[:0]
 				for it := range g.Records() {
 					v, _ := it.Value()
@@ -291,7 +291,7 @@ func TestRetained(t *testing.T) {
 		g.Put(hash(key), 1, []byte(key), fmt.Append(nil, i))
 	}
 	g.Delete(hash("gone"), 1, []byte("gone"))
-	g.Merge()
+	g.Merge(nil)
 	use := func(key string, noting bool, want string, wantState State) {
 		t.Helper()
 		if value, state := g.Use(hash(key), 1, []byte(key), noting); string(value) != want || state != wantState {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"runtime"
+	"slices"
 	"sort"
 )
 
@@ -101,7 +102,9 @@ func (c *Chunk) matching(from, end uint32, keep func(entry) bool, scratch *Scrat
 
 // Merge brings all entries of a generation to which nothing is added any more into one order,
 // only the newest of each key; iterating then needs no merging. It takes 8 bytes for each key.
-func (g *Generation) Merge() {
+// Records and Newest then leave out what leave says, which may be nil. Nobody may ask for such
+// records any more but by older marks.
+func (g *Generation) Merge(leave func(key []byte) bool) {
 	if g.merged.Load() != nil {
 		return
 	}
@@ -110,12 +113,26 @@ func (g *Generation) Merge() {
 		refs = c.newest(refs)
 		runtime.Gosched() // reactors wait for the processor
 	}
+	if leave != nil {
+		all := len(refs)
+		refs = slices.DeleteFunc(refs, func(ref reference) bool { return g.leaves(ref, leave) })
+		g.partly = len(refs) < all
+	}
 	if runs := naturalRuns(refs, g.entry); runs != nil {
 		refs = mergeRuns(refs, runs, g.entry)
 	} else {
 		g.sort(refs)
 	}
 	g.merged.Store(&refs)
+}
+
+func (g *Generation) leaves(ref reference, leave func(key []byte) bool) bool {
+	e := g.entry(ref)
+	if !leave(e.key()) {
+		return false
+	}
+	g.newest -= int64(e.size())
+	return true
 }
 
 // newest appends a chunk's entries that have no newer version, as they lie in memory.
@@ -241,7 +258,7 @@ type run struct {
 
 func (g *Generation) iterator(mark Mark, bounds *Range, reverse bool) *Iterator {
 	it := &Iterator{g: g, mark: mark, bounds: bounds, reverse: reverse}
-	if merged := g.merged.Load(); merged != nil {
+	if merged := g.merged.Load(); merged != nil && (mark == End || !g.partly) {
 		it.add(it.from(run{merged: *merged}))
 	} else {
 		it.addParts()
