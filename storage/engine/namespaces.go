@@ -24,9 +24,17 @@ type Namespace struct {
 
 // namespaces is what making namespaces takes.
 type namespaces struct {
-	next     uint32       // number that was never used; under the commit lock
-	imported []*Namespace // those that no database has yet; under the commit lock
-	creating sync.Mutex   // held while a namespace gets its family
+	next     uint32     // number that was never used; under the commit lock
+	imports  []*Import  // whose namespaces no database has yet; under the commit lock
+	creating sync.Mutex // held while a namespace gets its family
+}
+
+// imported are the namespaces of imports. The caller holds the commit lock, or is alone.
+func (n *namespaces) imported() (spaces []*Namespace) {
+	for _, i := range n.imports {
+		spaces = append(spaces, i.spaces...)
+	}
+	return spaces
 }
 
 // changes are what a transaction changes besides records, when it commits.

@@ -20,7 +20,7 @@ type Elements struct {
 	kind    layout.Type
 	id      uint64
 	records uint64 // put so far
-	once    bool   // each is put once
+	once    bool   // each is put once; an import finds out by itself
 
 	known           int // records that the transaction had written when it began
 	entries, buffer int // where the transaction's journal stood then
@@ -43,7 +43,7 @@ const stageRecords = 32 << 10
 func (t *Txn) NewElements(ns *Namespace, kind layout.Type, id uint64) *Elements {
 	j := &t.journal
 	return &Elements{txn: t, space: ns, kind: kind, id: id, known: j.keys + t.staging.spilled,
-		entries: len(j.entries), buffer: j.size()}
+		entries: len(j.entries), buffer: j.size(), once: t.staging.spill != nil}
 }
 
 // NewDistinctElements is NewElements for elements each of which is put once.

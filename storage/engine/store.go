@@ -17,6 +17,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -273,7 +274,7 @@ func (s *Store) readState() error {
 			databases[i] = s.newNamespace()
 		}
 	}
-	for _, ns := range s.namespaces.imported { // by who goes on when Reopen is done
+	for _, ns := range s.namespaces.imported() { // by who goes on when Reopen is done
 		name := layout.Family(ns.Number)
 		ns.family.Store(s.db().Family(name))
 		named[name] = true
@@ -482,6 +483,14 @@ func (s *Store) Reopen() error {
 	}
 	if err := s.Persist(); err != nil { // on a full disk the store stays as it is
 		return err
+	}
+	s.commit.Lock()
+	imports := slices.Clone(s.namespaces.imports)
+	s.commit.Unlock()
+	for _, i := range imports {
+		if err := i.ingest(); err != nil {
+			return err
+		}
 	}
 	if err := s.Close(); err != nil {
 		return err
