@@ -73,7 +73,7 @@ func (m *briefModel) all() records {
 func (m *briefModel) make(t *testing.T) {
 	commit(t, m.store, 0, func(txn *Txn, ns *Namespace) error {
 		elements := records{}
-		e := txn.NewDistinctElements(ns, layout.ZSet, txn.NewID())
+		e := txn.NewElements(ns, layout.ZSet, txn.NewID())
 		for _, member := range m.Perm(20)[:1+m.IntN(19)] {
 			must(t, e.Put(layout.KindZSetMember, fmt.Append(nil, member), []byte("value")))
 			elements[string(elementKey(e.ID(), member))] = "value"

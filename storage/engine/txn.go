@@ -431,7 +431,11 @@ func (t *Txn) putNew(ns *Namespace, key, value []byte) error {
 	case length > maxRecordBytes:
 		return errRecordTooLarge
 	case len(value) > LargeValue:
-		return t.Put(ns, key, value)
+		err := t.Put(ns, key, value)
+		if last := len(t.journal.entries) - 1; last >= 0 { // it wasn't spilled
+			t.journal.made.note(layout.ElementID(key), last)
+		}
+		return err
 	}
 	if err := t.SpendBytes(bytesPerRecord + len(value)); err != nil {
 		return err
