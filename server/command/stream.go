@@ -129,6 +129,23 @@ func (o *trimOptions) check(c *Invocation, adding bool) error {
 	return nil
 }
 
+// approach has what is to be trimmed off summed up in steps, between which others have their turn: the trimming itself is one small write then.
+// Nothing was changed yet. (With ACKED, all groups are asked, at once.)
+func (o *trimOptions) approach(c *Invocation, s *storage.Stream) error {
+	most := c.Txn.CountsAtMost()
+	if most == 0 || !c.MayBeUnfinished() || o.References == storage.Acknowledged {
+		return nil
+	}
+	near, err := s.Approach(&o.Trim, uint64(most))
+	if err != nil || near {
+		return err
+	}
+	if err := s.Keep(); err != nil {
+		return err
+	}
+	return c.Unfinished()
+}
+
 // effectOfTrim is how many words trimOptions.effect adds.
 const effectOfTrim = 3
 
@@ -214,6 +231,11 @@ func nextStreamID(c *Invocation, s *storage.Stream, id storage.StreamID, automat
 }
 
 func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]byte, o *trimOptions) error {
+	if o.given {
+		if err := o.approach(c, s); err != nil {
+			return err
+		}
+	}
 	if err := s.Append(id, fields); err != nil {
 		return err
 	}
@@ -338,6 +360,9 @@ func cmdXTrim(c *Invocation) error {
 	}
 	s, err := c.DB.Stream(c.Args[1])
 	if err != nil {
+		return err
+	}
+	if err := o.approach(c, s); err != nil {
 		return err
 	}
 	length := s.Len()
