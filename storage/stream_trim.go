@@ -2,6 +2,7 @@ package storage
 
 import (
 	"cmp"
+	"math"
 
 	"kedis/storage/layout"
 )
@@ -52,15 +53,8 @@ func (s *Stream) planTrim(t *trimming) error {
 	if h.Nodes == 0 || !t.ByID && s.next.Count <= t.MaxLength || t.ByID && !h.First.Less(t.MinID) || t.bounded() && !h.First.Less(t.before) {
 		return nil
 	}
-	at := h.FirstNode
-	if m := &h.Mark; m.Nodes > 0 && s.reaches(t.Trim, m) {
-		at, t.removed, t.dropped = m.At, m.Entries, m.Nodes
-	}
-	var err error
-	if t.node, err = s.node(at); err != nil {
-		return err
-	}
-	for {
+	err := s.beginTrim(t)
+	for err == nil {
 		left, last := s.next.Count-t.removed, t.dropped == h.Nodes-1
 		if !t.ByID && left <= t.MaxLength || t.Limit > 0 && t.removed+uint64(t.node.Entries) > uint64(t.Limit) {
 			return nil
@@ -68,8 +62,8 @@ func (s *Stream) planTrim(t *trimming) error {
 		if t.Approximate && !t.ByID && left < t.MaxLength+uint64(t.node.Entries) {
 			return nil // nearly every time when XADD asks for it
 		}
-		whole, err := s.goesWhole(t, last, left)
-		if err != nil {
+		var whole bool
+		if whole, err = s.goesWhole(t, last, left); err != nil {
 			return err
 		}
 		if !whole {
@@ -79,10 +73,26 @@ func (s *Stream) planTrim(t *trimming) error {
 		if t.dropped++; last {
 			return nil
 		}
-		if t.node, err = s.nodeBehind(t.node.at); err != nil {
-			return err
+		if t.dropped == trimNodes && h.Mark.Nodes == 0 { // there may be many more, which a scan sums up sooner
+			if _, err = s.Approach(t.Trim, math.MaxUint64); err == nil {
+				err = s.beginTrim(t)
+			}
+			continue
 		}
+		t.node, err = s.nodeBehind(t.node.at)
 	}
+	return err
+}
+
+// beginTrim begins at the mark if all before that goes, and otherwise at the first node.
+func (s *Stream) beginTrim(t *trimming) (err error) {
+	at := s.head.FirstNode
+	t.removed, t.dropped = 0, 0
+	if m := &s.head.Mark; m.Nodes > 0 && s.reaches(t.Trim, m) {
+		at, t.removed, t.dropped = m.At, m.Entries, m.Nodes
+	}
+	t.node, err = s.node(at)
+	return err
 }
 
 // reaches reports whether all that stands before a mark goes.
