@@ -92,11 +92,21 @@ func (s *Stream) Len() uint64 { return s.next.Count }
 func (s *Stream) Head() *layout.StreamHead { return &s.head }
 
 // Save writes the stream down. It may be empty. names are the events that it is.
-func (s *Stream) Save(names ...keyevent.Name) error {
+func (s *Stream) Save(names ...keyevent.Name) error { return s.saveAs(keyevent.Changed, names) }
+
+// SaveGroups is Save when no entry has come or gone.
+func (s *Stream) SaveGroups(names ...keyevent.Name) error {
+	if !s.old.Exists {
+		return s.Save(names...)
+	}
+	return s.saveAs(keyevent.Regrouped, names)
+}
+
+func (s *Stream) saveAs(change keyevent.Name, names []keyevent.Name) error {
 	t := s.db.txn
 	t.scratch.element = s.head.Append(t.scratch.element[:0])
 	s.next.Value = t.scratch.element
-	err := s.db.save(s.key, &s.old, &s.next)
+	err := s.db.saveAs(change, s.key, &s.old, &s.next)
 	for _, name := range names {
 		s.db.Notify(name, s.key)
 	}

@@ -440,5 +440,5 @@ func setStreamID(c *Invocation, id storage.StreamID, added int64, deleted storag
 		h.Deleted = deleted
 	}
 	c.Reply.OK()
-	return s.Save(keyevent.XSetID)
+	return s.SaveGroups(keyevent.XSetID)
 }

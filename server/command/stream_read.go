@@ -382,9 +382,9 @@ func (d *delivery) deliver() (served bool, err error) {
 	}
 	d.NoEffect()
 	if d.created {
-		return served, d.Save(keyevent.XGroupCreateConsumer)
+		return served, d.SaveGroups(keyevent.XGroupCreateConsumer)
 	}
-	return served, d.Save()
+	return served, d.SaveGroups()
 }
 
 // replyEntries replies what has been pending for long, if that is asked for, and entries that nobody of the group has got.
