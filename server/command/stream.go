@@ -239,7 +239,9 @@ func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]
 	if err := s.Append(id, fields); err != nil {
 		return err
 	}
-	replyStreamID(c, id)
+	var text [48]byte
+	name := appendStreamID(text[:0], id)
+	c.Reply.Bulk(name)
 	effect := func() {
 		words := 3 + len(fields)
 		if o.given {
@@ -249,7 +251,7 @@ func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]
 		if o.given {
 			o.effect(c, s)
 		}
-		effectStreamID(c, id)
+		c.EffectNumber(name)
 		for _, text := range fields {
 			c.EffectWord(text)
 		}
