@@ -50,7 +50,8 @@ func (x *Index) BeginAt(first []byte) { x.first = first }
 
 // Within says which entries of a sequence there are. Records elsewhere are passed over.
 func (x *Index) Within(b Bounds) {
-	x.first, x.beyond = binary.BigEndian.AppendUint64(nil, b.Head), binary.BigEndian.AppendUint64(nil, b.Tail)
+	both := binary.BigEndian.AppendUint64(make([]byte, 0, 16), b.Head)
+	x.first, x.beyond = both, binary.BigEndian.AppendUint64(both, b.Tail)[8:]
 }
 
 // orderedKinds are the kinds of record of which trees are kept.
@@ -166,6 +167,9 @@ func (s *Store) Trees() (trees int, bytes int64) { return s.order.trees.Stats() 
 // CountAtMost makes a command that the transaction runs fail with ErrCounting as soon as it has gone
 // over so many entries of indexes to count them; 0 is no limit. It holds until Reset.
 func (t *Txn) CountAtMost(entries int) { t.order.countAtMost = entries }
+
+// CountsAtMost is what CountAtMost has said. Commands that count otherwise ask for it.
+func (t *Txn) CountsAtMost() int { return t.order.countAtMost }
 
 // AskedRanks reports whether a command since Reset has asked an index for counts.
 func (t *Txn) AskedRanks() bool { return t.order.asked }
