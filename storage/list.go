@@ -354,10 +354,6 @@ func (l *List) Range(from, n int, reverse bool, visit func(index int, value []by
 func (l *List) rangeOrdered(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) error {
 	x := l.db.txn.NewIndex(l.db.space, layout.KindListElement, l.next.ID, l.Len(), true, l.key)
 	x.Within(boundsOf(&l.next))
-	walk := x.Scan
-	if l.db.txn.Mode().Writing {
-		walk = x.Walk
-	}
 	var lower, upper []byte
 	if within.Head > l.next.Head {
 		lower = binary.BigEndian.AppendUint64(nil, within.Head)
@@ -366,13 +362,20 @@ func (l *List) rangeOrdered(within engine.Bounds, reverse bool, visit func(index
 		upper = binary.BigEndian.AppendUint64(nil, within.Tail)
 	}
 	seen, stopped := uint64(0), false
-	err := walk(lower, upper, reverse, func(key, value []byte) bool {
+	element := func(key, value []byte) bool {
 		if seen++; len(key) != 8 {
 			return false
 		}
 		stopped = !visit(int(binary.BigEndian.Uint64(key)-l.next.Head), value)
 		return !stopped
-	})
+	}
+	// (Called by name, not as a method value: so what is visited stays on the stack.)
+	var err error
+	if l.db.txn.Mode().Writing {
+		err = x.Walk(lower, upper, reverse, element)
+	} else {
+		err = x.Scan(lower, upper, reverse, element)
+	}
 	if err == nil && !stopped && seen != within.Length() {
 		err = fmt.Errorf("%w: list %q has not the %d elements that it should have", layout.ErrCorrupt, l.key, l.Len())
 	}

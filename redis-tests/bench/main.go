@@ -34,6 +34,7 @@ type plan struct {
 	directory string         // for the results
 	floor     bool           // instead of Kedis
 	encrypted bool           // clients connect with TLS
+	memory    string         // memory-tier of Kedis; empty: its default
 	patience  time.Duration  // how long it is waited for the machine to rest
 
 	clientFlags []string // for redis-benchmark
@@ -60,6 +61,7 @@ func run() error {
 	flag.StringVar(&p.directory, "results", "bench-results", "folder for the results")
 	flag.BoolVar(&p.floor, "floor", false, "measure a server that does nothing instead of Kedis")
 	flag.BoolVar(&p.encrypted, "tls", false, "connect with TLS")
+	flag.StringVar(&p.memory, "memory-tier", "", "Kedis's option, where its default doesn't hold what Redis has in memory")
 	flag.DurationVar(&p.patience, "rest", 30*time.Second, "wait at most so long for the machine to rest between runs; 0 where others work on it")
 	flag.Parse()
 	if p.floor && p.encrypted {
@@ -103,7 +105,7 @@ func (p *plan) compare() (err error) {
 		own := authority.Sign("bench")
 		options, p.clientFlags = append(authority.ServerOptions(own), "--tls-port", launch.FreePort), authority.ClientFlags(own)
 	}
-	pair, err := startPair(p.floor, options)
+	pair, err := p.startPair(options)
 	if err != nil {
 		return err
 	}
@@ -238,31 +240,34 @@ func (c *contestant) end() error {
 // pair is the two that are compared: Kedis or the floor, and redis-server.
 type pair [2]contestant
 
-func startPair(withFloor bool, options []string) (p pair, err error) {
+func (p *plan) startPair(options []string) (servers pair, err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, p.end())
+			err = errors.Join(err, servers.end())
 		}
 	}()
 	oracle, err := launch.Oracle()
 	if err != nil {
-		return p, err
+		return servers, err
 	}
-	p[1] = contestant{name: "redis", title: "Redis"}
-	if err := p[1].start(oracle, append([]string{"--appendonly", "yes", "--appendfsync", "everysec"}, options...)...); err != nil {
-		return p, err
+	servers[1] = contestant{name: "redis", title: "Redis"}
+	if err := servers[1].start(oracle, append([]string{"--appendonly", "yes", "--appendfsync", "everysec"}, options...)...); err != nil {
+		return servers, err
 	}
-	if withFloor {
-		p[0] = contestant{name: "floor", title: "Floor"}
-		p[0].floor, err = startFloor()
-		return p, err
+	if p.floor {
+		servers[0] = contestant{name: "floor", title: "Floor"}
+		servers[0].floor, err = startFloor()
+		return servers, err
 	}
 	kedis, err := launch.UnderTest()
 	if err != nil {
-		return p, err
+		return servers, err
 	}
-	p[0] = contestant{name: "kedis", title: "Kedis"}
-	return p, p[0].start(kedis, append([]string{"--appendfsync", "everysec"}, options...)...)
+	if p.memory != "" {
+		options = append(options, "--memory-tier", p.memory)
+	}
+	servers[0] = contestant{name: "kedis", title: "Kedis"}
+	return servers, servers[0].start(kedis, append([]string{"--appendfsync", "everysec"}, options...)...)
 }
 
 func (c *contestant) start(program launch.Program, options ...string) (err error) {

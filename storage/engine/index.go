@@ -50,7 +50,8 @@ func (x *Index) BeginAt(first []byte) { x.first = first }
 
 // Within says which entries of a sequence there are. Records elsewhere are passed over.
 func (x *Index) Within(b Bounds) {
-	x.first, x.beyond = binary.BigEndian.AppendUint64(nil, b.Head), binary.BigEndian.AppendUint64(nil, b.Tail)
+	both := binary.BigEndian.AppendUint64(make([]byte, 0, 16), b.Head)
+	x.first, x.beyond = both, binary.BigEndian.AppendUint64(both, b.Tail)[8:]
 }
 
 // orderedKinds are the kinds of record of which trees are kept.
