@@ -21,7 +21,7 @@ type journal struct {
 	unindexed  int // of them, those that have no slot yet
 	kinds      [256]int32
 	made       made
-	touched    uint64 // the sum of what publish reads ahead, so that the compiler doesn't drop the reads
+	touched    int // the sum of what publish reads ahead, so that the compiler doesn't drop the reads
 }
 
 // change is one version of a record. Its key and value stand in the journal's buffer, or are a
@@ -232,14 +232,18 @@ func (j *journal) publish(g *generation.Generation) {
 	j.publishEntries(g, j.entries[from:])
 }
 
-// publishEntries first touches the index slots of a few records together, so that the processor
-// waits for all of them at once.
+// publishEntries first touches the index slots of a few records together, and then their older versions, so that the
+// processor waits for all of them at once.
 func (j *journal) publishEntries(g *generation.Generation, entries []change) {
+	var slots [PrefetchBatch]uint64
 	for len(entries) > 0 {
 		few := entries[:min(PrefetchBatch, len(entries))]
 		entries = entries[len(few):]
 		for i := range few {
-			j.touched += g.Slot(few[i].hash)
+			slots[i] = g.Slot(few[i].hash)
+		}
+		for i := range few {
+			j.touched += len(g.Peek(few[i].hash, slots[i]))
 		}
 		for i := range few {
 			switch c := &few[i]; {
