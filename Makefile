@@ -34,7 +34,7 @@ KEYS     ?= 10000000
 # make bench BENCH='-scale 0.3 -rounds 3 -only GET', make bench BENCH='-tls -depths 16,64 -only "^(SET|GET)$$"'
 BENCH    ?=
 # make bench-limits PARTS=cold MEGABYTES=2048 LENGTH=60
-PARTS     ?= cold,tail,memory,recovery
+PARTS     ?= cold,collections,tail,memory,recovery
 MEGABYTES ?= 512
 LENGTH    ?= 15
 FUZZTIME ?= 10s
@@ -186,7 +186,7 @@ port-memory: build ## port MOVEDMB megabytes within 100 MB
 	$(GO) test ./redis-tests/port -count=1 -timeout 0 -v -run '^TestMemory$$' -args -megabytes=$(MOVEDMB)
 
 .PHONY: bench-limits
-bench-limits: build ## PARTS: cold data, tails, memory, recovery (needs root)
+bench-limits: build ## PARTS: cold data, collections, tails, memory, recovery (needs root)
 	$(GO) run ./redis-tests/bench/limits -only $(PARTS) -megabytes $(MEGABYTES) -seconds $(LENGTH)
 
 .PHONY: bench-ranks

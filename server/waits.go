@@ -78,7 +78,11 @@ func (r *reactor) beginWait(c *connection, wait *execute.Wait) {
 		}
 		return
 	}
-	if !wait.Begin(func() { r.post(func() { r.workDone(c) }) }) {
+	ended := r.workDone
+	if wait.Cause == execute.ForDisk {
+		ended = r.resume
+	}
+	if !wait.Begin(func() { r.post(func() { ended(c) }) }) {
 		r.resume(c)
 	}
 }

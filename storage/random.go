@@ -114,7 +114,7 @@ func (d keyTree) scan(from []byte, keysOnly bool, visit visitPair) error {
 			break
 		}
 	}
-	return it.Close()
+	return d.txn.Often(it.Close())
 }
 
 func (d keyTree) lastWith(prefix []byte) (last []byte, err error) {
@@ -123,7 +123,7 @@ func (d keyTree) lastWith(prefix []byte) (last []byte, err error) {
 	if it.Next() {
 		last = it.Key()[1:]
 	}
-	return last, it.Close()
+	return last, d.txn.Often(it.Close())
 }
 
 func (d keyTree) miscounted(uint64) error { return errKeysChanged }

@@ -12,8 +12,8 @@ import (
 // one of the keys before it, is picked, and so as likely as before; but keys that are neighbours more often come in the same second.
 
 const (
-	runKeys     = 128     // that are taken from behind a picked one
-	poolKeys    = 4096    // that are in the pool before one is taken out of it
+	runKeys     = 192     // that are taken from behind a picked one
+	poolKeys    = 6144    // that are in the pool before one is taken out of it
 	poolBytes   = 1 << 20 // that they may have together
 	poolLastsMs = 1000    // without being used
 )

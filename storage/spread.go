@@ -60,7 +60,7 @@ func (r *spreadElements) scan(from []byte, keysOnly bool, visit visitPair) error
 			break
 		}
 	}
-	return it.Close()
+	return r.db.txn.Often(it.Close())
 }
 
 // lastWith returns the last element with a prefix.
@@ -70,7 +70,7 @@ func (r *spreadElements) lastWith(prefix []byte) (last []byte, err error) {
 	if it.Next() {
 		last = it.Key()[layout.ElementPrefix:]
 	}
-	return last, it.Close()
+	return last, r.db.txn.Often(it.Close())
 }
 
 // all walks all of count elements: a reply tells their number first, so it has to be right.

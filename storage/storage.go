@@ -26,6 +26,7 @@ var (
 var (
 	ErrBudget      = engine.ErrBudget
 	ErrCounting    = engine.ErrCounting
+	ErrCold        = engine.ErrCold
 	ErrFormat      = engine.ErrFormat
 	ErrInDoubt     = engine.ErrInDoubt
 	ErrInUse       = engine.ErrInUse
@@ -50,6 +51,7 @@ type (
 	EventName = engine.EventName
 
 	Prefetch = engine.Prefetch
+	ColdWalk = engine.ColdWalk
 	Access   = engine.Access
 )
 

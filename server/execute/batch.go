@@ -29,6 +29,7 @@ type Batch struct {
 	prefetch prefetch
 	plan     Plan
 	locks    locks
+	parks    func() bool // see storage.Mode; nil on a worker
 	running  running
 	members  members
 	long     longPart
@@ -56,7 +57,9 @@ const (
 
 // NewBatch makes the batch of a reactor, by its number from 0 on.
 func (e *Engine) NewBatch(reactor int) *Batch {
-	return e.newBatch(lock.Owner(reactor+1), reactor, reactorBudget)
+	b := e.newBatch(lock.Owner(reactor+1), reactor, reactorBudget)
+	b.parks = func() bool { return e.loaders.worth(b.clock.last) }
+	return b
 }
 
 func (e *Engine) newBatch(owner lock.Owner, door, budget int) *Batch {
@@ -102,7 +105,7 @@ func (b *Batch) Execute(s *Session, r *Request) Outcome {
 	if outcome != Done {
 		return outcome
 	}
-	s.waited = false
+	s.waited, s.loads = false, 0
 	b.finishReply(s, mark)
 	b.members.remember(s, r, mark)
 	b.reader.recycle(r)
@@ -279,6 +282,10 @@ func (b *Batch) run(c *Invocation) Outcome {
 func (b *Batch) again(c *Invocation, err error, before *State) (outcome Outcome, again bool) {
 	s := c.Session
 	switch {
+	case errors.Is(err, storage.ErrCold):
+		s.restore(*before)
+		b.txn.ForgetLookups(&c.before.txn)
+		return b.waitForWalk(s), true
 	case b.exhausted(err):
 		s.restore(*before)
 		s.worked.large = b.txn.AskedBytes()
@@ -306,9 +313,10 @@ func (b *Batch) noteWriter(s *Session, since *storage.Savepoint) {
 	}
 }
 
-// exhausted reports whether a command wants to go on on a worker, or, on one, that others are to have their turn before it counts on.
+// exhausted reports whether a command wants to go on on a worker, or when the disk has been read, or, on a worker, that others are to have
+// their turn before it counts on.
 func (b *Batch) exhausted(err error) bool {
-	return err != nil && (b.budget > 0 && errors.Is(err, storage.ErrBudget) || errors.Is(err, storage.ErrCounting))
+	return err != nil && (b.budget > 0 && errors.Is(err, storage.ErrBudget) || errors.Is(err, storage.ErrCounting) || errors.Is(err, storage.ErrCold))
 }
 
 // takesBack reports whether an error takes back the outermost request, rather than being the reply of the one that met it: half of it must
@@ -354,6 +362,9 @@ func (b *Batch) mode(c *Invocation) storage.Mode {
 	replica := used&gateReplica != 0 && !b.repeat.applying
 	writing := c.flags&Write != 0 || c.flags&MayReplicate != 0 && b.writable(c.Session) == nil && !replica
 	mode := storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica}
+	if c.level == 0 && c.Session.loads < mostLoads {
+		mode.Parks = b.parks
+	}
 	if used&notifying != 0 {
 		mode.Notify = b.wantedEvents()
 	}

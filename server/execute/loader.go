@@ -23,8 +23,11 @@ type loaders struct {
 	ended atomic.Int64 // how many loads
 }
 
+// load is what is loaded: the records that a request asks for, or what a walk comes to.
 type load struct {
 	request storage.Prefetch
+	walk    *storage.ColdWalk
+	entries int // of the walk
 	done    func()
 }
 
@@ -37,6 +40,11 @@ const (
 	longLoad = 4 * worthLoading
 	// loadAnyway is how often requests are loaded though it isn't worth it, to find out when it is.
 	loadAnyway = 20 * time.Millisecond
+	// mostLoads is how often a request waits for what its walks come to. Then its reactor reads the rest, since what was loaded first may
+	// be displaced again.
+	mostLoads = 8
+	// firstLoad is how many entries of a walk are loaded at first, about two pieces of an index. Each further time they are twice as many.
+	firstLoad = 64
 )
 
 func (l *loaders) init(store *storage.Store, gate *lock.Gate, door int) {
@@ -50,7 +58,7 @@ func (l *loaders) begin() {
 		txn := l.store.NewTxn()
 		l.running.Go(func() {
 			for load := range l.requests {
-				l.run(txn, load.request)
+				l.run(txn, &load)
 				load.done()
 			}
 		})
@@ -63,13 +71,17 @@ func (l *loaders) stop() {
 	l.running.Wait()
 }
 
-func (l *loaders) run(txn *storage.Txn, request storage.Prefetch) {
+func (l *loaders) run(txn *storage.Txn, of *load) {
 	if !l.gate.TryEnter(l.door) {
 		return // the request waits for the gate, too
 	}
 	defer l.gate.Leave(l.door)
 	began := time.Now()
-	txn.FetchCold(request)
+	if of.walk != nil {
+		l.store.FetchWalk(*of.walk, of.entries)
+	} else {
+		txn.FetchCold(of.request)
+	}
 	l.ended.Add(1)
 	took := l.took.Load()
 	l.took.Store(took + (int64(min(time.Since(began), longLoad))-took)/8)
@@ -84,11 +96,11 @@ func (l *loaders) worth(now int64) bool {
 	return now-tried > int64(loadAnyway) && l.tried.CompareAndSwap(tried, now)
 }
 
-// try has a request's records loaded, and done called when they are. It returns false when there is too much to do.
-func (l *loaders) try(request storage.Prefetch, done func()) bool {
+// try has something loaded, and calls done then. It returns false when there is too much to do.
+func (l *loaders) try(what load) bool {
 	l.started.Do(l.begin)
 	select {
-	case l.requests <- load{request.Clone(), done}:
+	case l.requests <- what:
 		return true
 	default:
 		return false
@@ -104,7 +116,16 @@ type Cold struct {
 // Wait is what the request waits for: that what it asks for is in memory. There is nothing to wait for
 // when the loaders have too much to do.
 func (c Cold) Wait(e *Engine) *Wait {
-	return &Wait{Cause: ForDisk, begin: func(wake func()) bool { return e.loaders.try(c.request, wake) }}
+	return &Wait{Cause: ForDisk, begin: func(wake func()) bool { return e.loaders.try(load{request: c.request.Clone(), done: wake}) }}
+}
+
+// waitForWalk has a request of a session wait until what one of its walks comes to is in memory.
+func (b *Batch) waitForWalk(s *Session) Outcome {
+	walk, entries := b.txn.ColdWalk(), firstLoad<<s.loads
+	s.loads++
+	return s.waits(Wait{Cause: ForDisk, begin: func(wake func()) bool {
+		return b.engine.loaders.try(load{walk: &walk, entries: entries, done: wake})
+	}})
 }
 
 // Loads is how many requests were looked for on the disk so far, ahead of their execution.

@@ -39,6 +39,7 @@ type Session struct {
 type waiting struct {
 	wait       Wait                    // of the request that was executed last, when it waits
 	waited     bool                    // the request has waited for other clients before
+	loads      int                     // how often it has waited for the disk
 	waitsUntil time.Duration           // its deadline then; 0: none
 	blocked    atomic.Pointer[Blocked] // while it waits for other clients
 	paused     atomic.Bool             // it waits for the end of a pause

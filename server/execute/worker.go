@@ -141,7 +141,7 @@ func (e *Engine) run(t token, s *Session, r *Request) (outcome Outcome) {
 		mark := s.Reply.Mark()
 		if outcome = b.work(s, r); outcome == Done {
 			b.finishReply(s, mark)
-			s.waited, s.wait = false, Wait{}
+			s.waited, s.loads, s.wait = false, 0, Wait{}
 		}
 	})
 	return outcome

@@ -91,7 +91,8 @@ func (x *Index) countVague(tree *ordered.Tree, last bool) error {
 	return x.count(tree, &p, last, func([]byte) bool { return true })
 }
 
-// count goes over a piece that isn't resident, and tells the tree what is there. visit returns false when the rest may stay as it is.
+// count goes over a piece that isn't resident, and tells the tree what is there. visit returns false when the rest may stay as it is; a key is
+// valid during the call.
 func (x *Index) count(tree *ordered.Tree, p *ordered.Piece, reverse bool, visit func(key []byte) bool) error {
 	t := x.txn
 	if !tree.Counting.TryLock() {
@@ -107,6 +108,9 @@ func (x *Index) count(tree *ordered.Tree, p *ordered.Piece, reverse bool, visit 
 		t.running.budget = t.order.countAtMost
 	}
 	err := x.countPiece(tree, p, reverse, visit)
+	if !tree.Whole(p) {
+		err = t.Often(err)
+	}
 	if t.order.countAtMost > 0 {
 		t.order.countAtMost, t.running.budget = max(t.running.budget, 1), budget
 		if errors.Is(err, ErrBudget) {
@@ -127,7 +131,7 @@ func (x *Index) countPiece(tree *ordered.Tree, p *ordered.Piece, reverse bool, v
 		from, far = far, from
 	}
 	r.Begin(tree, p, from, reverse, learns)
-	it := x.iterateFrom(from, far, reverse)
+	it := x.iterateFrom(from, far, reverse).Passing()
 	wanted, stopped := true, false
 	for !stopped && it.Next() {
 		key := it.Key()[layout.ElementPrefix:]

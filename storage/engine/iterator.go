@@ -20,7 +20,10 @@ type Iterator struct {
 	few     []generation.Record // what findFew has found, to be given back
 	points  *sequencePoints     // elements that are looked up before others are walked over
 	below   *rocks.Iterator
-	belowOK bool // below stands on an entry
+	belowOK bool  // below stands on an entry
+	ended   error // what has ended below, for the next call of Next
+	space   *Namespace
+	bounds  rocks.IteratorOptions // of below
 	key     []byte
 	value   []byte
 	passing *passing // memory for the entry; nil: each entry has its own
@@ -85,9 +88,27 @@ func (it *Iterator) add(generations recent, r generation.Range) {
 }
 
 func (it *Iterator) open(ns *Namespace, snapshot *rocks.Snapshot, o rocks.IteratorOptions) {
-	if family := ns.family.Load(); family != nil {
-		it.below = it.txn.store.db().NewIterator(family, snapshot, o)
-		it.belowOK = it.below.Next()
+	family := ns.family.Load()
+	if family == nil {
+		return
+	}
+	o.CachedOnly = !it.once && it.txn.parks() // what is loaded for a walk has to stay in the cache until it is walked again
+	it.space, it.bounds = ns, o
+	it.below = it.txn.store.db().NewIterator(family, snapshot, o)
+	it.advanceBelow()
+}
+
+func (it *Iterator) advanceBelow() {
+	if it.belowOK = it.below.Next(); !it.belowOK {
+		it.ended = it.below.Err()
+	}
+}
+
+// fail ends the walk with what has ended RocksDB's.
+func (it *Iterator) fail() {
+	if it.err = it.ended; rocks.IsIncomplete(it.err) {
+		it.txn.order.cold.goOn(it)
+		it.err = ErrCold
 	}
 }
 
@@ -104,6 +125,10 @@ func (it *Iterator) Next() bool {
 		return it.nextPoint()
 	}
 	for it.err == nil {
+		if it.ended != nil {
+			it.fail()
+			return false
+		}
 		if it.err = it.txn.Spend(1); it.err != nil {
 			return false
 		}
@@ -145,15 +170,12 @@ func (it *Iterator) pass(key []byte) {
 		}
 	}
 	if it.belowOK && bytes.Equal(it.below.Key(), key) {
-		it.belowOK = it.below.Next()
+		it.advanceBelow()
 	}
 }
 
 func (it *Iterator) nextBelow() bool {
 	if !it.belowOK {
-		if it.below != nil {
-			it.err = it.below.Err()
-		}
 		return false
 	}
 	// The entry is copied, because moving on may fetch the next block into its place.
@@ -163,7 +185,7 @@ func (it *Iterator) nextBelow() bool {
 	} else {
 		it.key, it.value = bytes.Clone(it.below.Key()), bytes.Clone(it.below.Value())
 	}
-	it.belowOK = it.below.Next()
+	it.advanceBelow()
 	return true
 }
 

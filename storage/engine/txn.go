@@ -79,6 +79,8 @@ type order struct {
 	readings    readings
 	forgotten   []forgotten
 
+	cold ColdWalk // see ErrCold
+
 	few few // scratch for the elements of a small collection
 	run sequenceRun
 }
@@ -101,6 +103,8 @@ type Mode struct {
 	Notify keyevent.Classes
 	// Touches says which accesses to keys are noted.
 	Touches Touches
+	// Parks is asked by walks over records whether they are to end with ErrCold where they would wait for the disk; nil: they wait.
+	Parks func() bool
 }
 
 // Touches are accesses to keys that are noted.

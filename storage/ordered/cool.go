@@ -21,14 +21,7 @@ func (t *Tree) cool(want int) (freed int, done bool) {
 
 // coolLeaf cools the pieces of the leaf that a key belongs to, and returns where the next one begins.
 func (t *Tree) coolLeaf(key []byte) (upper []byte) {
-	n := t.root
-	for !n.leaf() {
-		i := n.find(key, false)
-		if i+1 < n.len() {
-			upper = n.borders[i+1]
-		}
-		n = n.children[i]
-	}
+	n, upper := t.leaf(key)
 	cold := false
 	for i := range n.pieces {
 		here := &n.pieces[i]
@@ -53,54 +46,50 @@ func (t *Tree) coolPieces(leaf *node) {
 		t.setBlock(leaf, i, nil)
 	}
 	for i := leaf.len() - 2; i >= 0; i-- {
-		if t.joins(leaf, i) {
+		if t.joins(leaf, i, t.small()) {
 			t.join(leaf, i)
 		}
 	}
 }
 
-// coarsen makes pieces that aren't resident twice as large, and so about half as many of them. It reports whether that helps.
+// leaf returns the leaf that a key belongs to, and where the next one begins.
+func (t *Tree) leaf(key []byte) (n *node, upper []byte) {
+	for n = t.root; !n.leaf(); {
+		i := n.find(key, false)
+		if i+1 < n.len() {
+			upper = n.borders[i+1]
+		}
+		n = n.children[i]
+	}
+	return n, upper
+}
+
+// coarsen joins pieces up to twice the size that they had, and so leaves about half as many of them. A call goes over coolLeaves leaves and
+// the next one goes on there: a tree of a million pieces must not be locked for as long as all of them take. It reports whether
+// there is more to do, or fewer pieces than before.
 func (t *Tree) coarsen() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.pieces
-	target := 2 * t.target.Load()
-	t.target.Store(target)
-	t.largest.Store(max(t.largest.Load(), 2*target))
-	old := t.root
-	t.add(treeBytes + pieceBytes - t.bytes)
-	t.resident, t.pieces, t.hand = 0, 1, nil
-	t.root = &node{owner: t.owner, heads: []uint64{0}, borders: [][]byte{nil}, known: []int{0}, vague: []int32{0}, pieces: []piece{{}}}
-	first := true
-	old.each(nil, func(lower []byte, known int, vague int32) {
-		t.changeOnly(lower, func(n *node, i int) {
-			switch {
-			case first:
-				n.known[i], n.vague[i] = known, vague
-			case vague+n.vague[i] == 0 && (known == 0) == (n.known[i] == 0) && known+n.known[i] <= int(t.target.Load()):
-				n.known[i] += known
-			default:
-				t.insertPiece(n, i+1, lower)
-				n.known[i+1], n.vague[i+1] = known, vague
-			}
-		})
-		first = false
-	})
-	t.sum()
-	return t.pieces < before
+	if t.coarse == nil {
+		target := 2 * t.target.Load()
+		t.target.Store(target)
+		t.largest.Store(max(t.largest.Load(), 2*target))
+		t.finer = t.pieces
+	}
+	for range coolLeaves {
+		_, upper := t.leaf(t.coarse)
+		t.change(t.coarse, func(leaf *node, _ int) { t.coarsenPieces(leaf) })
+		if t.coarse = upper; upper == nil {
+			return t.pieces < t.finer
+		}
+	}
+	return true
 }
 
-// each visits the pieces below a node, in order.
-func (n *node) each(lower []byte, visit func(lower []byte, known int, vague int32)) {
-	for i := range n.borders {
-		border := n.borders[i]
-		if i == 0 {
-			border = lower
-		}
-		if n.leaf() {
-			visit(border, n.known[i], n.vague[i])
-		} else {
-			n.children[i].each(border, visit)
+func (t *Tree) coarsenPieces(leaf *node) {
+	for i := leaf.len() - 2; i >= 0; i-- {
+		if t.joins(leaf, i, int(t.target.Load())) {
+			t.join(leaf, i)
 		}
 	}
 }

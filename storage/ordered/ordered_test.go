@@ -469,3 +469,43 @@ func TestTreesStayWithinTheirLimit(t *testing.T) {
 		t.Errorf("%d trees take %d bytes, want none", trees, bytes)
 	}
 }
+
+// A large tree is made coarser in steps, since nobody else may use it meanwhile.
+func TestCoarseningGoesInSteps(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(1, 5)))
+	m.limit = 1 << 30
+	tree := m.tree()
+	p := tree.Find(nil, false)
+	var r Reading
+	r.Begin(tree, &p, nil, false, Counts)
+	const entries = 40 * coolLeaves * fanOut
+	for i := range entries {
+		key := fmt.Sprintf("%08d", i)
+		m.keys, m.values[key] = append(m.keys, key), ""
+		r.Add([]byte(key), nil)
+	}
+	r.End(nil)
+	before, steps := tree.pieces, 0
+	for target := tree.target.Load(); tree.target.Load() <= 2*target; steps++ {
+		pieces := tree.pieces
+		if !tree.coarsen() {
+			t.Fatal("it doesn't help")
+		}
+		if gone := pieces - tree.pieces; gone > coolLeaves*fanOut {
+			t.Fatalf("%d pieces went in one step", gone)
+		}
+		checkBytes(t, tree)
+	}
+	if tree.pieces > before*2/3 || steps < 4 {
+		t.Errorf("%d pieces of %d are left after %d steps", tree.pieces, before, steps)
+	}
+	check(t, tree, m.keys, m.values)
+	m.limit = int64(tree.bytes / 4)
+	for range 1000 {
+		m.trees.Reclaim()
+	}
+	if _, bytes := m.trees.Stats(); bytes > m.limit {
+		t.Errorf("%d bytes, want %d", bytes, m.limit)
+	}
+	check(t, tree, m.keys, m.values)
+}

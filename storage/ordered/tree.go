@@ -36,6 +36,8 @@ type Tree struct {
 	resident int    // entries in blocks
 	bytes    int    // of everything
 	hand     []byte // where cooling goes on
+	coarse   []byte // where coarsening goes on; nil: it isn't under way
+	finer    int    // pieces when coarsening began
 
 	allKnown atomic.Int64 // entries of all known pieces; set before allVague
 	allVague atomic.Int64 // vague pieces
@@ -270,12 +272,6 @@ func (t *Tree) show(p *Piece, leaf *node, i int) {
 
 // change has f change the leaf that a key belongs to.
 func (t *Tree) change(key []byte, f func(leaf *node, i int)) {
-	t.changeOnly(key, f)
-	t.sum()
-}
-
-// changeOnly is change for who sums up afterwards.
-func (t *Tree) changeOnly(key []byte, f func(leaf *node, i int)) {
 	t.root = t.root.copyFor(t.owner)
 	t.changeBelow(t.root, key, f)
 	switch {
@@ -290,6 +286,7 @@ func (t *Tree) changeOnly(key []byte, f func(leaf *node, i int)) {
 	case !t.root.leaf() && t.root.len() == 1:
 		t.root = t.root.children[0]
 	}
+	t.sum()
 }
 
 func (t *Tree) changeBelow(n *node, key []byte, f func(leaf *node, i int)) {
@@ -300,7 +297,7 @@ func (t *Tree) changeBelow(n *node, key []byte, f func(leaf *node, i int)) {
 	}
 	t.changeBelow(n.child(i), key, f)
 	n.measure(i)
-	if joined, seam := n.balance(i); joined >= 0 && n.children[joined].leaf() && t.joins(n.children[joined], seam-1) {
+	if joined, seam := n.balance(i); joined >= 0 && n.children[joined].leaf() && t.joins(n.children[joined], seam-1, t.small()) {
 		t.join(n.children[joined], seam-1)
 	}
 }
@@ -451,21 +448,24 @@ func (t *Tree) insertPiece(n *node, i int, border []byte) {
 // joinPiece joins a piece that has become small with a neighbour in its leaf. Empty pieces are joined with each other only: where
 // nothing lives, nothing is to be read.
 func (t *Tree) joinPiece(n *node, i int) {
-	if i+1 < n.len() && t.joins(n, i) {
+	if i+1 < n.len() && t.joins(n, i, t.small()) {
 		t.join(n, i)
 	}
-	if i > 0 && t.joins(n, i-1) {
+	if i > 0 && t.joins(n, i-1, t.small()) {
 		t.join(n, i-1)
 	}
 }
 
-// joins reports whether a piece and the next one are to become one.
-func (t *Tree) joins(n *node, i int) bool {
+// small is how many entries two neighbours may have together that a change joins.
+func (t *Tree) small() int { return int(t.target.Load()) / 2 }
+
+// joins reports whether a piece and the next one, which have so many entries at most, are to become one.
+func (t *Tree) joins(n *node, i, most int) bool {
 	if n.vague[i]+n.vague[i+1] > 0 {
 		return n.vague[i] == n.vague[i+1]
 	}
 	a, b := n.known[i], n.known[i+1]
-	if (a == 0) != (b == 0) || a+b > int(t.target.Load())/2 {
+	if (a == 0) != (b == 0) || a+b > most {
 		return false
 	}
 	left, right := n.pieces[i].block, n.pieces[i+1].block

@@ -192,8 +192,9 @@ func (s *Trees) Stats() (trees int, bytes int64) {
 	return trees, s.bytes.Load()
 }
 
-// HasRoom reports whether entries may become resident that nobody has asked for.
-func (s *Trees) HasRoom() bool { return s.bytes.Load() < s.limit() }
+// HasRoom reports whether entries may become resident that nobody has asked for. They take no more than half of the memory: the rest is for counts, and
+// entries that are to go again at once aren't worth reading.
+func (s *Trees) HasRoom() bool { return s.bytes.Load() < s.limit()/2 }
 
 // Reclaim frees memory when the trees take more than they may. It is called without a tree's mutex, by who has made one grow.
 func (s *Trees) Reclaim() {

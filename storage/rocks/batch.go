@@ -142,7 +142,7 @@ func (d *DB) Write(b *Batch) error {
 	if d.writing.TryRLock() {
 		err := d.write(b.families, b.Bytes(), false)
 		d.writing.RUnlock()
-		if err == nil || !isIncomplete(err) {
+		if err == nil || !IsIncomplete(err) {
 			return err
 		}
 	}

@@ -59,8 +59,8 @@ func IsNoSpace(err error) bool {
 	return e.Code == codeIOError && (e.Subcode == subcodeNoSpace || e.Subcode == subcodeSpaceLimit)
 }
 
-// isIncomplete reports whether a call was not done since it would have had to wait.
-func isIncomplete(err error) bool {
+// IsIncomplete reports whether a call was not done since it would have had to wait.
+func IsIncomplete(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == codeIncomplete
 }

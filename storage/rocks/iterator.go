@@ -24,6 +24,7 @@ type IteratorOptions struct {
 	Expected int
 
 	NoFillCache    bool // blocks that are read don't displace others in the cache: for walks over much data
+	CachedOnly     bool // the walk ends, with an error that IsIncomplete knows, where it would wait for a file
 	ReadAheadBytes int  // read ahead from disk by so much, for long walks; 0 leaves it to RocksDB
 }
 
@@ -184,6 +185,7 @@ func (o *IteratorOptions) flags() C.uint32_t {
 		{o.Reverse, C.ROCKS_REVERSE},
 		{o.KeysOnly, C.ROCKS_KEYS_ONLY},
 		{o.NoFillCache, C.ROCKS_NO_FILL_CACHE},
+		{o.CachedOnly, C.ROCKS_CACHED},
 		{o.LowerBound != nil, C.ROCKS_LOWER},
 		{o.UpperBound != nil, C.ROCKS_UPPER},
 	} {

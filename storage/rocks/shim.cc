@@ -279,6 +279,7 @@ rocks_block rocks_iterator_open(rocks_db *db, rocks_family *family, const rocks_
   rocksdb::ReadOptions options = reading(snapshot);
   options.fill_cache = (flags & ROCKS_NO_FILL_CACHE) == 0;
   options.readahead_size = readahead;
+  if (flags & ROCKS_CACHED) options.read_tier = rocksdb::kBlockCacheTier;
   if (flags & ROCKS_LOWER) {
     iterator->lower.assign(slice(lower, lower_length).data(), lower_length);
     iterator->lower_slice = iterator->lower;

@@ -93,6 +93,7 @@ enum {
   ROCKS_LOWER = 8,   // there is a lower bound
   ROCKS_UPPER = 16,  // there is an upper bound
   ROCKS_SEEK = 32,
+  ROCKS_CACHED = 64,  // the walk ends with kIncomplete where a block is in a file only
 };
 
 // A block of entries, each: key length (4) | value length (4) | key | value, in the machine's byte order.

@@ -1,5 +1,6 @@
-// Limits measures what redis-benchmark doesn't: data that is ten times larger than memory (cold), the latency of the slowest requests while
-// flushes and compactions run (tail), memory (memory), and the start after a crash with a long log (recovery).
+// Limits measures what redis-benchmark doesn't: data that is ten times larger than memory (cold), large collections of which the same is true
+// (collections), the latency of the slowest requests while flushes and compactions run (tail), memory (memory), and the start after a crash
+// with a long log (recovery).
 //
 //	make bench-limits PARTS=cold MEGABYTES=2048 LENGTH=60
 //	go run ./redis-tests/bench/limits -only cold -megabytes 2048 -seconds 60
@@ -31,6 +32,9 @@ type bench struct {
 	memory  int64         // bytes that the server is given
 	excess  int64         // how many times larger the data is
 	length  time.Duration // of a timed run
+
+	kinds    []string // the collections of collections
+	elements int      // of each; 0: as many as excess says
 }
 
 // part is one of the measurements.
@@ -39,7 +43,7 @@ type part struct {
 	run  func(*bench, *report) error
 }
 
-var allParts = []part{{"cold", (*bench).cold}, {"tail", (*bench).tail}, {"memory", (*bench).use}, {"recovery", (*bench).recovery}}
+var allParts = []part{{"cold", (*bench).cold}, {"collections", (*bench).collections}, {"tail", (*bench).tail}, {"memory", (*bench).use}, {"recovery", (*bench).recovery}}
 
 func main() {
 	if err := run(); err != nil {
@@ -49,9 +53,11 @@ func main() {
 }
 
 func run() error {
-	only := flag.String("only", "cold,tail,memory,recovery", "the parts to measure")
+	only := flag.String("only", "cold,collections,tail,memory,recovery", "the parts to measure")
+	kinds := flag.String("kinds", "hash,board,set", "the collections of collections: a hash, a sorted set, a set")
+	elements := flag.Int("elements", 0, "elements of each of them; 0: as many as -times says")
 	memory := flag.Int64("megabytes", 512, "memory of the server in MB; the log of recovery is twice as large, the data of tail as large")
-	excess := flag.Int64("times", 10, "the data of cold and memory as a multiple of that memory")
+	excess := flag.Int64("times", 10, "the data of cold, collections and memory as a multiple of that memory")
 	seconds := flag.Float64("seconds", 15, "length of each timed run")
 	results := flag.String("results", "bench-results", "folder for the results")
 	flag.Parse()
@@ -62,7 +68,8 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	b := &bench{program: program, memory: *memory * megabyte, excess: *excess, length: time.Duration(*seconds * float64(time.Second))}
+	b := &bench{program: program, memory: *memory * megabyte, excess: *excess, length: time.Duration(*seconds * float64(time.Second)),
+		kinds: strings.Split(*kinds, ","), elements: *elements}
 	names := strings.Split(*only, ",")
 	for _, name := range names {
 		if !slices.ContainsFunc(allParts, func(p part) bool { return p.name == name }) {
