@@ -54,6 +54,9 @@ const (
 	// repliesPerCommit is how much a session may have composed before it is sent: half of what its writer
 	// keeps, so that long pipelines of long replies cost no allocation.
 	repliesPerCommit = 64 << 10
+	// bytesPerCommit bounds the memory of what is written and waits for the commit: that of many large
+	// results would be found and cleared anew each time, and be in none of the processor's caches.
+	bytesPerCommit = 512 << 10
 )
 
 func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {
@@ -175,7 +178,7 @@ func (r *reactor) executeSent(c *connection) {
 		if r.dispatch(c, request) {
 			r.executed++
 		}
-		if r.executed >= requestsPerCommit || c.session.Reply.Len() > repliesPerCommit {
+		if r.executed >= requestsPerCommit || r.batch.Gathered() > bytesPerCommit || c.session.Reply.Len() > repliesPerCommit {
 			r.commit()
 		}
 	}

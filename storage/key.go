@@ -99,8 +99,13 @@ func (d DB) Save(key []byte, old Key, next layout.Metadata) error { return d.sav
 
 // save is Save without copies of what it is told.
 func (d DB) save(key []byte, old *Key, next *layout.Metadata) error {
+	return d.saveAs(keyevent.Changed, key, old, next)
+}
+
+// saveAs is save with the name of the change.
+func (d DB) saveAs(change keyevent.Name, key []byte, old *Key, next *layout.Metadata) error {
 	t := d.txn
-	t.KeyEvents().Add(d.number, key, keyevent.Changed, next.Type)
+	t.KeyEvents().Add(d.number, key, change, next.Type)
 	if !old.Exists {
 		d.Notify(keyevent.New, key)
 		if t.Mode().Touches != engine.TouchesNothing {

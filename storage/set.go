@@ -186,7 +186,7 @@ func (s *Set) addNew(member []byte) error {
 		return nil
 	}
 	if s.made == nil {
-		s.made = s.db.txn.NewDistinctElements(s.db.space, layout.Set, s.next.ID)
+		s.made = s.db.txn.NewElements(s.db.space, layout.Set, s.next.ID)
 	}
 	s.next.Count++
 	return s.made.Put(layout.KindSetMember, member, nil)

@@ -92,15 +92,31 @@ func (s *Stream) Len() uint64 { return s.next.Count }
 func (s *Stream) Head() *layout.StreamHead { return &s.head }
 
 // Save writes the stream down. It may be empty. names are the events that it is.
-func (s *Stream) Save(names ...keyevent.Name) error {
+func (s *Stream) Save(names ...keyevent.Name) error { return s.saveAs(keyevent.Changed, names) }
+
+// SaveGroups is Save when no entry has come or gone.
+func (s *Stream) SaveGroups(names ...keyevent.Name) error {
+	if !s.old.Exists {
+		return s.Save(names...)
+	}
+	return s.saveAs(keyevent.Regrouped, names)
+}
+
+func (s *Stream) saveAs(change keyevent.Name, names []keyevent.Name) error {
 	t := s.db.txn
 	t.scratch.element = s.head.Append(t.scratch.element[:0])
 	s.next.Value = t.scratch.element
-	err := s.db.save(s.key, &s.old, &s.next)
+	err := s.db.saveAs(change, s.key, &s.old, &s.next)
 	for _, name := range names {
 		s.db.Notify(name, s.key)
 	}
 	return err
+}
+
+// Keep writes the stream down after changes that no client sees: they are no event.
+func (s *Stream) Keep() error {
+	s.next.Value = s.head.Append(nil)
+	return s.db.putMetadata(s.key, &s.next)
 }
 
 func (s *Stream) entryKey(kind byte, id StreamID) []byte {
@@ -417,16 +433,30 @@ func (s *Stream) leaveNode(id StreamID) error {
 	}
 	if n.Entries--; n.Entries > 0 {
 		n.Deleted++
+		h.Mark.Without(at, 1, 0)
 		return s.replaceNode(at, n)
 	}
-	err = s.deleteNode(at)
-	h.Nodes--
-	if err != nil || at != h.FirstNode {
+	if err := s.deleteNode(at); err != nil {
 		return err
 	}
+	h.Nodes--
+	h.Mark.Without(at, 1, 1)
+	if at != h.FirstNode && at != h.Mark.At {
+		return nil
+	}
 	behind, err := s.nodeBehind(at)
-	h.FirstNode = behind.at
+	if at == h.FirstNode {
+		h.FirstNode = behind.at
+	} else {
+		h.Mark.At = behind.at
+	}
 	return err
+}
+
+// leaveNoNode says that the last one is gone.
+func (s *Stream) leaveNoNode() {
+	h := &s.head
+	h.Nodes, h.FirstNode, h.LastNode, h.Tail, h.Mark = 0, StreamID{}, StreamID{}, layout.StreamNode{}, layout.StreamMark{}
 }
 
 func (s *Stream) deleteNode(at StreamID) error {
@@ -438,8 +468,11 @@ func (s *Stream) deleteNode(at StreamID) error {
 func (s *Stream) dropTail() error {
 	h := &s.head
 	if h.Nodes == 1 {
-		h.Nodes, h.FirstNode, h.LastNode, h.Tail = 0, StreamID{}, StreamID{}, layout.StreamNode{}
+		s.leaveNoNode()
 		return nil
+	}
+	if h.Mark.At == h.LastNode {
+		h.Mark = layout.StreamMark{}
 	}
 	before, _ := h.LastNode.Previous()
 	at, n, found, err := s.nodeBefore(before)
@@ -480,12 +513,39 @@ func (s *Stream) scanNode(lower, upper []byte, last bool) (n placedNode, found b
 	x := s.nodes()
 	scanErr := x.Scan(lower, upper, last, func(id, value []byte) bool {
 		found = true
-		if n.at, err = layout.EntryOf(id); err == nil {
-			n.StreamNode, err = layout.DecodeStreamNode(value)
-		}
+		n, err = decodeNode(id, value)
 		return false
 	})
 	return n, found, cmp.Or(err, scanErr)
+}
+
+// node returns the node that begins at an id, which has to be there.
+func (s *Stream) node(at StreamID) (n placedNode, err error) {
+	if at == s.head.LastNode {
+		return placedNode{at, s.head.Tail}, nil
+	}
+	value, found, err := s.db.txn.Get(s.db.space, s.entryKey(layout.KindStreamNode, at))
+	if err == nil && !found {
+		err = s.miscounted()
+	}
+	if err == nil {
+		n.at = at
+		n.StreamNode, err = layout.DecodeStreamNode(value)
+	}
+	return n, err
+}
+
+// placedNode is a node and where it begins.
+type placedNode struct {
+	at StreamID
+	layout.StreamNode
+}
+
+func decodeNode(id, value []byte) (n placedNode, err error) {
+	if n.at, err = layout.EntryOf(id); err == nil {
+		n.StreamNode, err = layout.DecodeStreamNode(value)
+	}
+	return n, err
 }
 
 func (s *Stream) miscounted() error { return wrongCount(&s.next, layout.Stream.Elements()[0], 0) }
@@ -524,284 +584,6 @@ func (s *Stream) renew() error {
 	}
 	s.next.ID = id
 	return err
-}
-
-// Trim says what of a stream is to be taken off its beginning.
-type Trim struct {
-	ByID        bool
-	MaxLength   uint64   // entries that stay
-	MinID       StreamID // with ByID: what is before it goes
-	Approximate bool     // only whole nodes go
-	Limit       int64    // how many entries may go, in whole nodes; 0: any number
-
-	before StreamID // nothing from it on goes, unless it is zero
-}
-
-func (o *Trim) bounded() bool { return o.before != StreamID{} }
-
-// trimming is a Trim on its way.
-type trimming struct {
-	*Trim
-	removed uint64 // entries of the stream's beginning, which are to go
-	rest    uint64 // how many of them are in a node that stays
-	dropped uint64 // nodes
-	node    placedNode
-}
-
-// placedNode is a node and where it begins.
-type placedNode struct {
-	at StreamID
-	layout.StreamNode
-}
-
-// Up to so many nodes, and entries of a node that stays, are deleted one by one. Others wait for the reaper.
-const (
-	trimEntries = 64
-	trimNodes   = 64
-)
-
-// Trim takes entries off the beginning, and returns how many.
-func (s *Stream) Trim(o *Trim) (removed uint64, err error) {
-	t := trimming{Trim: o}
-	if err := s.planTrim(&t); err != nil || t.removed == 0 {
-		return 0, err
-	}
-	if err := s.trimNodes(&t); err != nil {
-		return 0, err
-	}
-	return t.removed, s.trimEntries(&t)
-}
-
-// planTrim finds out which nodes go, and how many entries of the one behind them.
-func (s *Stream) planTrim(t *trimming) error {
-	h := &s.head
-	if h.Nodes == 0 || !t.ByID && s.next.Count <= t.MaxLength || t.ByID && !h.First.Less(t.MinID) || t.bounded() && !h.First.Less(t.before) {
-		return nil
-	}
-	var err error
-	if t.node, err = s.firstNode(); err != nil {
-		return err
-	}
-	for {
-		left, last := s.next.Count-t.removed, t.dropped == h.Nodes-1
-		if !t.ByID && left <= t.MaxLength || t.Limit > 0 && t.removed+uint64(t.node.Entries) > uint64(t.Limit) {
-			return nil
-		}
-		if t.Approximate && !t.ByID && left < t.MaxLength+uint64(t.node.Entries) {
-			return nil // nearly every time when XADD asks for it
-		}
-		whole, err := s.goesWhole(t, last, left)
-		if err != nil {
-			return err
-		}
-		if !whole {
-			return s.planRest(t, left)
-		}
-		t.removed += uint64(t.node.Entries)
-		if t.dropped++; last {
-			return nil
-		}
-		if t.node, err = s.nodeBehind(t.node.at); err != nil {
-			return err
-		}
-	}
-}
-
-// firstNode returns the first node, which there has to be.
-func (s *Stream) firstNode() (n placedNode, err error) {
-	if s.head.Nodes == 1 {
-		return placedNode{s.head.LastNode, s.head.Tail}, nil
-	}
-	value, found, err := s.db.txn.Get(s.db.space, s.entryKey(layout.KindStreamNode, s.head.FirstNode))
-	if err == nil && !found {
-		err = s.miscounted()
-	}
-	if err == nil {
-		n.at = s.head.FirstNode
-		n.StreamNode, err = layout.DecodeStreamNode(value)
-	}
-	return n, err
-}
-
-// goesWhole tells whether all of a node goes, of a stream that has so many entries from it on.
-func (s *Stream) goesWhole(t *trimming, last bool, left uint64) (whole bool, err error) {
-	if t.ByID {
-		whole, err = s.endsBefore(&t.node, last, t.MinID)
-	} else {
-		whole = left-min(left, uint64(t.node.Entries)) >= t.MaxLength
-	}
-	if err == nil && whole && t.bounded() {
-		whole, err = s.endsBefore(&t.node, last, t.before)
-	}
-	return whole, err
-}
-
-// endsBefore tells whether all entries of a node come before an id.
-func (s *Stream) endsBefore(n *placedNode, last bool, id StreamID) (bool, error) {
-	if !last {
-		if behind, err := s.nodeBehind(n.at); err != nil || !id.Less(behind.at) {
-			return err == nil, err
-		}
-	}
-	counted, err := s.countBetween(n.at, id, uint64(n.Entries))
-	return counted == uint64(n.Entries), err
-}
-
-// planRest counts what goes of a node that stays.
-func (s *Stream) planRest(t *trimming, left uint64) (err error) {
-	switch {
-	case t.Approximate:
-		return nil
-	case t.ByID:
-		t.rest, err = s.countBetween(t.node.at, t.MinID, uint64(t.node.Entries))
-	default:
-		t.rest = left - t.MaxLength
-	}
-	if err == nil && t.bounded() {
-		var free uint64
-		free, err = s.countBetween(t.node.at, t.before, uint64(t.node.Entries))
-		t.rest = min(t.rest, free)
-	}
-	t.removed += t.rest
-	return err
-}
-
-// countBetween counts up to so many entries from one id on, before another.
-func (s *Stream) countBetween(from, before StreamID, most uint64) (n uint64, err error) {
-	if from.Less(s.head.First) {
-		from = s.head.First
-	}
-	if !from.Less(before) || most == 0 {
-		return 0, nil
-	}
-	x := s.entries()
-	err = x.Scan(from.Append(nil), before.Append(nil), false, func([]byte, []byte) bool {
-		n++
-		return n < most
-	})
-	return n, err
-}
-
-// trimNodes takes the nodes away.
-func (s *Stream) trimNodes(t *trimming) error {
-	h := &s.head
-	before, records := t.node.at, t.dropped
-	if t.dropped == h.Nodes {
-		before, records = h.LastNode, h.Nodes-1
-	}
-	if err := s.removeNodes(before, records); err != nil {
-		return err
-	}
-	if h.Nodes -= t.dropped; h.Nodes == 0 {
-		h.FirstNode, h.LastNode, h.Tail = StreamID{}, StreamID{}, layout.StreamNode{}
-		return nil
-	}
-	h.FirstNode = t.node.at
-	if t.rest == 0 {
-		return nil
-	}
-	t.node.Entries -= uint32(t.rest)
-	t.node.Deleted += uint32(t.rest)
-	if t.node.at == h.LastNode {
-		h.Tail = t.node.StreamNode
-		return nil
-	}
-	return s.replaceNode(t.node.at, t.node.StreamNode)
-}
-
-// removeNodes removes the records of count nodes, which stand before an id.
-func (s *Stream) removeNodes(before StreamID, count uint64) error {
-	switch {
-	case count == 0:
-		return nil
-	case count == 1:
-		return s.deleteNode(s.head.FirstNode)
-	case count > trimNodes:
-		return s.db.txn.AbandonPart(s.db.space, s.next.ID, before.Append(nil), layout.StreamNodes, count)
-	}
-	ids := make([][]byte, 0, trimNodes)
-	x := s.nodes()
-	err := x.Scan(s.head.FirstNode.Append(nil), before.Append(nil), false, func(id, _ []byte) bool {
-		ids = append(ids, id)
-		return true
-	})
-	return cmp.Or(err, s.deleteRecords(layout.KindStreamNode, ids))
-}
-
-// deleteRecords deletes records of a kind by what their keys end with.
-func (s *Stream) deleteRecords(kind byte, ids [][]byte) error {
-	t := s.db.txn
-	for _, id := range ids {
-		t.scratch.key2 = layout.AppendElementKey(t.scratch.key2[:0], kind, s.next.ID, id)
-		if err := t.Delete(s.db.space, t.scratch.key2); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// trimEntries takes the entries away: those of whole nodes wait for the reaper.
-func (s *Stream) trimEntries(t *trimming) error {
-	var passed [][]byte // entries of a node that stays
-	first, err := s.firstBehind(t, &passed)
-	if err != nil {
-		return err
-	}
-	if t.removed == t.rest && t.removed <= trimEntries {
-		err = s.deleteRecords(layout.KindStreamEntry, passed)
-	} else {
-		err = s.leaveEntries(first, t.removed)
-	}
-	s.next.Count -= t.removed
-	s.head.First = first
-	return err
-}
-
-// firstBehind finds the entry that is the first one after trimming, and those before it of the node that stays, up to some. Without any
-// entry left it returns the zero id.
-func (s *Stream) firstBehind(t *trimming, passed *[][]byte) (first StreamID, err error) {
-	if t.removed == s.next.Count {
-		return first, nil
-	}
-	from := s.head.First
-	if from.Less(t.node.at) {
-		from = t.node.at
-	}
-	if t.rest == 0 { // it is there, unless it was deleted by itself
-		if found, err := s.Has(from); err != nil || found {
-			return from, err
-		}
-	}
-	return s.entryBehind(from, t.rest, func(id []byte) {
-		if len(*passed) < trimEntries {
-			*passed = append(*passed, id)
-		}
-	})
-}
-
-// mostLeft is how many entries may be left before the first one until the reaper is told of them. A stream that has fewer leaves a part of
-// its length.
-const mostLeft, leftShare = 4096, 4
-
-// leaveEntries leaves removed entries before an id to the reaper; all when that is zero. The reaper is told when so many have come together.
-func (s *Stream) leaveEntries(before StreamID, removed uint64) error {
-	t, h := s.db.txn, &s.head
-	left := s.next.Count - removed
-	step := min(max(left/leftShare, trimEntries), mostLeft)
-	if gone := h.Added - left; left > 0 && gone/step == (gone-removed)/step {
-		t.ForgetBefore(s.db.space, s.next.ID, layout.KindStreamEntry, before.Append(nil), removed)
-		return nil
-	}
-	if left == 0 {
-		var more bool
-		if before, more = h.Last.Next(); !more {
-			before = h.Last
-			if err := t.Delete(s.db.space, s.entryKey(layout.KindStreamEntry, h.Last)); err != nil {
-				return err
-			}
-		}
-	}
-	return t.AbandonPart(s.db.space, s.next.ID, before.Append(nil), layout.StreamEntries, max(removed, step))
 }
 
 // tombstonesBehind tells whether entries from an id on were deleted one by one.

@@ -116,9 +116,7 @@ func (g *Group) Keep() error {
 	if err := g.Save(); err != nil {
 		return err
 	}
-	s := g.stream
-	s.next.Value = s.head.Append(nil)
-	return s.db.putMetadata(s.key, &s.next)
+	return g.stream.Keep()
 }
 
 // SetLast sets the entry that was delivered last, and how many were read.

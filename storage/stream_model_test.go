@@ -71,6 +71,8 @@ func (m *streamModel) change(db DB) {
 		}
 	case n < 14:
 		m.delete(s)
+	case n < 16:
+		m.approach(s)
 	default:
 		m.trim(s)
 	}
@@ -101,8 +103,22 @@ func (m *streamModel) delete(s *Stream) {
 	}
 }
 
+func (m *streamModel) someTrim() Trim {
+	return Trim{ByID: m.random.IntN(3) == 0, Approximate: m.random.IntN(2) == 0, MaxLength: m.random.Uint64N(150), MinID: StreamID{Ms: m.some()}}
+}
+
+// approach leaves a mark for a trim that doesn't follow, or only later.
+func (m *streamModel) approach(s *Stream) {
+	o, before := m.someTrim(), s.Head().Mark.Nodes
+	most := 1 + m.random.Uint64N(5)
+	near, err := s.Approach(&o, most)
+	if after := s.Head().Mark.Nodes; err != nil || after > before+most || !near && after < most {
+		m.t.Fatalf("the mark went from node %d to %d, near %v, by %+v, %v", before, after, near, o, err)
+	}
+}
+
 func (m *streamModel) trim(s *Stream) {
-	o := Trim{ByID: m.random.IntN(3) == 0, Approximate: m.random.IntN(2) == 0, MaxLength: m.random.Uint64N(150), MinID: StreamID{Ms: m.some()}}
+	o := m.someTrim()
 	gone := len(m.ids) - min(len(m.ids), int(o.MaxLength))
 	if o.ByID {
 		gone, _ = slices.BinarySearch(m.ids, o.MinID.Ms)
@@ -161,9 +177,13 @@ func (m *streamModel) readNodes(s *Stream) {
 	if h.Nodes == 0 {
 		return
 	}
-	n, err := s.firstNode()
+	n, err := s.node(h.FirstNode)
 	for nodes := uint64(1); ; nodes++ {
 		must(m.t, err)
+		if before := nodes - 1; h.Mark.Nodes > 0 && (before == h.Mark.Nodes) != (n.at == h.Mark.At) ||
+			before == h.Mark.Nodes && before > 0 && len(m.ids)-len(left) != int(h.Mark.Entries) {
+			m.t.Fatalf("the mark is %+v, and %d entries stand before node %d at %v", h.Mark, len(m.ids)-len(left), nodes, n.at)
+		}
 		if int(n.Entries) > len(left) || n.Entries == 0 || left[0] < n.at.Ms {
 			m.t.Fatalf("node %d of %d at %v has %d entries, and there are %v", nodes, h.Nodes, n.at, n.Entries, left[:min(10, len(left))])
 		}

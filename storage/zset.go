@@ -230,7 +230,7 @@ func (z *ZSet) AddNew(member []byte, score float64) error {
 		return z.insertPacked(member, score)
 	}
 	if z.made == nil {
-		z.made = z.db.txn.NewDistinctElements(z.db.space, layout.ZSet, z.next.ID)
+		z.made = z.db.txn.NewElements(z.db.space, layout.ZSet, z.next.ID)
 	}
 	z.next.Count++
 	return putScored(z.made, member, score)

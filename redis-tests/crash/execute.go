@@ -25,7 +25,7 @@ var executors = map[string]func(*State, []string) string{
 	"rpush": push, "lpush": pushLeft, "lpop": pop, "rpop": popRight, "ltrim": trim, "lset": setIndex, "lmove": moveElement,
 	"sadd": addMembers, "srem": removeFields(kindSet), "sunionstore": union,
 	"hpexpireat": expireFields, "hpersist": persistFields, "hsetex": setExpiring,
-	"xadd": addEntry, "xgroup": createGroup, "xreadgroup": deliver, "xack": acknowledgeEntries, "xdel": removeEntries, "xtrim": trimEntries, "xlen": size,
+	"xadd": addEntry, "xgroup": changeGroup, "xreadgroup": deliver, "xack": acknowledgeEntries, "xdel": removeEntries, "xtrim": trimEntries, "xlen": size,
 	"zadd": addScores, "zincrby": incrementScore, "zrem": removeFields(kindZSet),
 }
 

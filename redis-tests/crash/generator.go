@@ -48,6 +48,7 @@ var makers = []func(*Generator) []string{
 	makeHash, makeHash, makeHash, makeHashRemoval, makeHashIncrement, makePush, makePush, makePush, makePop, makePop, makeTrim, makeLinks,
 	makeMembers, makeMembers, makeMemberRemoval, makeUnion, makeScores, makeScores, makeScoreIncrement, makeScoreRemoval,
 	makeEntry, makeEntry, makeEntry, makeGroup, makeDelivery, makeDelivery, makeAcknowledgement, makeAcknowledgement, makeEntryRemoval,
+	makeConsumerRemoval,
 }
 
 // Unit makes the next unit. Only a unit that is sent alone may be an SPOP.
@@ -56,6 +57,10 @@ func (g *Generator) Unit(alone bool) Unit {
 	u := Unit{At: g.now}
 	if alone && g.random.IntN(10) == 0 {
 		u.Requests = [][]string{{"spop", g.key("t")}}
+		return u
+	}
+	if g.random.IntN(80) == 0 {
+		u.Transaction, u.Requests = true, g.entriesOfOne()
 		return u
 	}
 	count := 1

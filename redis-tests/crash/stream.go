@@ -25,16 +25,43 @@ func entryID(n int) string { return strconv.Itoa(n) + "-1" }
 func entryNumber(id string) int { return number(strings.TrimSuffix(id, "-1")) }
 
 func makeEntry(g *Generator) []string {
+	key := g.key("q")
+	if g.random.IntN(8) == 0 {
+		return g.entry("xadd", key, "maxlen", strconv.Itoa(g.random.IntN(200)))
+	}
+	return g.entry("xadd", key)
+}
+
+func (g *Generator) entry(request ...string) []string {
 	g.entries++
-	return []string{"xadd", g.key("q"), entryID(g.entries), entryField, g.text()}
+	return append(request, entryID(g.entries), entryField, g.text())
+}
+
+// entriesOfOne are entries of one stream, so many that a consumer that gets them all is removed in steps.
+func (g *Generator) entriesOfOne() (requests [][]string) {
+	key := g.key("q")
+	for range 2 + g.random.IntN(1+g.largest/3) {
+		requests = append(requests, g.entry("xadd", key))
+	}
+	return requests
 }
 
 func makeGroup(g *Generator) []string {
 	return []string{"xgroup", "create", g.key("q"), group, "0", "mkstream"}
 }
 
+func (g *Generator) consumer() string { return "c" + strconv.Itoa(g.random.IntN(3)) }
+
 func makeDelivery(g *Generator) []string {
-	return []string{"xreadgroup", "group", group, "c" + strconv.Itoa(g.random.IntN(3)), "count", strconv.Itoa(1 + g.random.IntN(10)), "streams", g.key("q"), ">"}
+	count := 1 + g.random.IntN(10)
+	if g.random.IntN(4) == 0 {
+		count = g.largest
+	}
+	return []string{"xreadgroup", "group", group, g.consumer(), "count", strconv.Itoa(count), "streams", g.key("q"), ">"}
+}
+
+func makeConsumerRemoval(g *Generator) []string {
+	return []string{"xgroup", "delconsumer", g.key("q"), group, g.consumer()}
 }
 
 // recentEntries are ids that any of the generator's streams may have.
@@ -48,20 +75,56 @@ func (g *Generator) recentEntries(request ...string) []string {
 func makeAcknowledgement(g *Generator) []string { return g.recentEntries("xack", g.key("q"), group) }
 
 func makeEntryRemoval(g *Generator) []string {
-	if g.random.IntN(3) == 0 {
+	switch g.random.IntN(6) {
+	case 0:
 		return []string{"xtrim", g.key("q"), "maxlen", strconv.Itoa(g.random.IntN(200))}
+	case 1:
+		return []string{"xtrim", g.key("q"), "minid", entryID(max(1, g.entries-g.random.IntN(200)))}
 	}
 	return g.recentEntries("xdel", g.key("q"))
+}
+
+// entryNumber is the number of an entry in the list.
+func (v *Value) entryNumber(at int) int {
+	id, _, _ := strings.Cut(v.list[at], " ")
+	return entryNumber(id)
 }
 
 // entry is how an entry stands in the list of a Value.
 func entry(id, text string) string { return id + " " + text }
 
+// addEntry is XADD key id field text, or XADD key MAXLEN n id field text.
 func addEntry(s *State, arguments []string) string {
 	v, _ := s.get(arguments[0], kindStream)
-	v.list = append(v.list, entry(arguments[1], arguments[3]))
+	added := arguments[len(arguments)-3:]
+	v.list = append(v.list, entry(added[0], added[2]))
 	s.put(arguments[0], v)
-	return bulk(arguments[1])
+	if arguments[1] == "maxlen" {
+		trimEntries(s, arguments[:3])
+	}
+	return bulk(added[0])
+}
+
+func changeGroup(s *State, arguments []string) string {
+	if arguments[0] == "delconsumer" {
+		return removeConsumer(s, arguments)
+	}
+	return createGroup(s, arguments)
+}
+
+// removeConsumer is XGROUP DELCONSUMER key group consumer.
+func removeConsumer(s *State, arguments []string) string {
+	v, existed := s.get(arguments[1], kindStream)
+	switch {
+	case !existed:
+		return "-ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an " +
+			"empty stream automatically."
+	case v.text == "":
+		return fmt.Sprintf("-NOGROUP No such consumer group '%s' for key name '%s'", group, arguments[1])
+	}
+	before := len(v.fields)
+	maps.DeleteFunc(v.fields, func(_, consumer string) bool { return consumer == arguments[3] })
+	return integer(before - len(v.fields))
 }
 
 // createGroup is XGROUP CREATE key group 0 MKSTREAM.
@@ -121,10 +184,17 @@ func removeEntries(s *State, arguments []string) string {
 	return integer(before - len(v.list))
 }
 
-// trimEntries is XTRIM key MAXLEN n.
+// trimEntries is XTRIM key MAXLEN n, or XTRIM key MINID id.
 func trimEntries(s *State, arguments []string) string {
 	v, _ := s.get(arguments[0], kindStream)
-	removed := max(0, len(v.list)-number(arguments[2]))
+	removed := 0
+	if arguments[1] == "maxlen" {
+		removed = max(0, len(v.list)-number(arguments[2]))
+	} else {
+		for removed < len(v.list) && v.entryNumber(removed) < entryNumber(arguments[2]) {
+			removed++
+		}
+	}
 	v.list = slices.Clone(v.list[removed:])
 	return integer(removed)
 }

@@ -71,6 +71,7 @@ var knownDifferences = []known{
 	{[]string{"hello"}, "7.2 reads all words before it authenticates", authenticatesLast},
 	{[]string{"lpos"}, "7.2 refuses the smallest integer, which has no positive counterpart", refusesSmallest},
 	{[]string{"command|getkeys", "command|getkeysandflags"}, "7.2 takes commands without arguments here", keysOfShortCommand},
+	{[]string{"command|getkeysandflags"}, "XREADGROUP changes its group: Kedis says RW", func(x *exchange) bool { return strings.EqualFold(x.line[2], "xreadgroup") && bothArrays(x) }},
 	{[]string{"command|getkeysandflags"}, "some 7.2 say that SINTERSTORE overwrites, which it does", func(x *exchange) bool { return strings.EqualFold(x.line[2], "sinterstore") && bothArrays(x) }},
 }
 

@@ -44,7 +44,7 @@ func (c *testClient) Do(w ...string) string {
 	switch outcome {
 	case execute.Done:
 	case execute.Waiting:
-		if cause := c.Session.Wait().Cause; cause != execute.ForWorker {
+		if cause := c.Session.Wait().Cause; cause != execute.ForWorker && cause != execute.ForDisk {
 			c.T.Fatalf("%q waits: cause %d", w, cause)
 		}
 		c.Engine.Work(c.Session, request)

@@ -129,6 +129,23 @@ func (o *trimOptions) check(c *Invocation, adding bool) error {
 	return nil
 }
 
+// approach has what is to be trimmed off summed up in steps, between which others have their turn: the trimming itself is one small write then.
+// Nothing was changed yet. (With ACKED, all groups are asked, at once.)
+func (o *trimOptions) approach(c *Invocation, s *storage.Stream) error {
+	most := c.Txn.CountsAtMost()
+	if most == 0 || !c.MayBeUnfinished() || o.References == storage.Acknowledged {
+		return nil
+	}
+	near, err := s.Approach(&o.Trim, uint64(most))
+	if err != nil || near {
+		return err
+	}
+	if err := s.Keep(); err != nil {
+		return err
+	}
+	return c.Unfinished()
+}
+
 // effectOfTrim is how many words trimOptions.effect adds.
 const effectOfTrim = 3
 
@@ -214,10 +231,17 @@ func nextStreamID(c *Invocation, s *storage.Stream, id storage.StreamID, automat
 }
 
 func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]byte, o *trimOptions) error {
+	if o.given {
+		if err := o.approach(c, s); err != nil {
+			return err
+		}
+	}
 	if err := s.Append(id, fields); err != nil {
 		return err
 	}
-	replyStreamID(c, id)
+	var text [48]byte
+	name := appendStreamID(text[:0], id)
+	c.Reply.Bulk(name)
 	effect := func() {
 		words := 3 + len(fields)
 		if o.given {
@@ -227,7 +251,7 @@ func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]
 		if o.given {
 			o.effect(c, s)
 		}
-		effectStreamID(c, id)
+		c.EffectNumber(name)
 		for _, text := range fields {
 			c.EffectWord(text)
 		}
@@ -340,6 +364,9 @@ func cmdXTrim(c *Invocation) error {
 	if err != nil {
 		return err
 	}
+	if err := o.approach(c, s); err != nil {
+		return err
+	}
 	length := s.Len()
 	removed, err := o.trim(c, s, func() {
 		if s.Len() < length {
@@ -415,5 +442,5 @@ func setStreamID(c *Invocation, id storage.StreamID, added int64, deleted storag
 		h.Deleted = deleted
 	}
 	c.Reply.OK()
-	return s.Save(keyevent.XSetID)
+	return s.SaveGroups(keyevent.XSetID)
 }

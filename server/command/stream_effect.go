@@ -35,12 +35,12 @@ const mostInEffect = 1000
 
 func effectStreamID(c *Invocation, id storage.StreamID) {
 	var text [48]byte
-	c.EffectWord(appendStreamID(text[:0], id))
+	c.EffectNumber(appendStreamID(text[:0], id))
 }
 
 func effectInteger(c *Invocation, n int64) {
 	var text [24]byte
-	c.EffectWord(strconv.AppendInt(text[:0], n, 10))
+	c.EffectNumber(strconv.AppendInt(text[:0], n, 10))
 }
 
 // claimed collects entries that came to be pending for a consumer. Those that were delivered at the same time, and as often, are one effect:

@@ -149,7 +149,7 @@ func saveGroup(s *storage.Stream, g *storage.Group, events ...keyevent.Name) err
 	if err := g.Save(); err != nil {
 		return err
 	}
-	return s.Save(events...)
+	return s.SaveGroups(events...)
 }
 
 func cmdXGroupSetID(c *Invocation) error {
@@ -193,7 +193,7 @@ func cmdXGroupDestroy(c *Invocation) error {
 	if err := g.Destroy(); err != nil {
 		return err
 	}
-	return s.Save(keyevent.XGroupDestroy)
+	return s.SaveGroups(keyevent.XGroupDestroy)
 }
 
 func cmdXGroupCreateConsumer(c *Invocation) error {

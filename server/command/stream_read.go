@@ -29,7 +29,8 @@ func streamReadCommands() []Command {
 	}
 }
 
-// streamReadKeys finds the keys behind the word STREAMS, which may be the name of a group and a consumer too.
+// streamReadKeys finds the keys behind the word STREAMS, which may be the name of a group and a consumer too. Other words, and an odd number of
+// them behind STREAMS, the command itself refuses.
 func streamReadKeys(args [][]byte) ([]KeyReference, error) {
 	at := 1
 	for ; at < len(args) && !equalFold(args[at], "STREAMS"); at++ {
@@ -38,12 +39,10 @@ func streamReadKeys(args [][]byte) ([]KeyReference, error) {
 			at++
 		case equalFold(args[at], "GROUP"):
 			at += 2
-		case !equalFold(args[at], "NOACK"):
-			return nil, execute.ErrInvalidKeys
 		}
 	}
 	words := len(args) - at - 1
-	if words <= 0 || words%2 != 0 {
+	if words < 2 {
 		return nil, execute.ErrInvalidKeys
 	}
 	flags := RO | Access
@@ -382,9 +381,9 @@ func (d *delivery) deliver() (served bool, err error) {
 	}
 	d.NoEffect()
 	if d.created {
-		return served, d.Save(keyevent.XGroupCreateConsumer)
+		return served, d.SaveGroups(keyevent.XGroupCreateConsumer)
 	}
-	return served, d.Save()
+	return served, d.SaveGroups()
 }
 
 // replyEntries replies what has been pending for long, if that is asked for, and entries that nobody of the group has got.

@@ -140,7 +140,7 @@ func (d *deletion) finish(changed bool, events ...keyevent.Name) error {
 		return d.stream.Save(append(events, keyevent.XDel)...)
 	}
 	if changed || d.dropped > 0 {
-		return d.stream.Save(events...)
+		return d.stream.SaveGroups(events...)
 	}
 	return nil
 }

@@ -84,6 +84,9 @@ func (b *Batch) Open() bool {
 // replies may leave at once.
 func (b *Batch) Idle() bool { return len(b.locks.exclusive) == 0 && b.txn.Empty() }
 
+// Gathered is how many bytes of records wait for the commit.
+func (b *Batch) Gathered() int { return b.txn.Gathered() }
+
 // Tick says that time has passed that belongs to no command, and returns how long ago the last command ended
 // or Tick was called. It is called before commands are executed when something else came in between.
 func (b *Batch) Tick() time.Duration { return b.clock.tick() }

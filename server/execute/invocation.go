@@ -80,6 +80,9 @@ func (c *Invocation) BeginEffect(words int, first ...[]byte) {
 // EffectWord adds a word to the effect that has begun.
 func (c *Invocation) EffectWord(word []byte) { c.Txn.EffectWord(word) }
 
+// EffectNumber adds a number or an id to the effect that has begun.
+func (c *Invocation) EffectNumber(word []byte) { c.Txn.EffectNumber(word) }
+
 // AfterCommit has f called when what the command did is committed, and not at all if that fails or the command is taken back. It is
 // called by the goroutine that commits, and must not wait.
 func (c *Invocation) AfterCommit(f func()) {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"kedis/internal/keyevent"
 	"kedis/internal/resp"
 	"kedis/server/tracking"
 	"kedis/storage"
@@ -238,7 +239,9 @@ func (e *Engine) invalidate(events *storage.KeyEvents, loops []change) {
 
 // anyRead reports whether some client has read one of the keys that were changed.
 func (c *clientCaching) anyRead(events *storage.KeyEvents) (any bool) {
-	events.Each(0, func(event storage.KeyEvent) { any = any || c.readers.Knows(event.Key) })
+	events.Each(0, func(event storage.KeyEvent) {
+		any = any || event.Name != keyevent.Regrouped && c.readers.Knows(event.Key)
+	})
 	return any
 }
 
@@ -267,6 +270,9 @@ func gatherChanges(events *storage.KeyEvents, loops []change) changes {
 			by = loops[0].by
 		}
 		at++
+		if event.Name == keyevent.Regrouped {
+			return
+		}
 		changers, known := changed.by[string(event.Key)]
 		if !known {
 			changed.keys = append(changed.keys, string(event.Key))

@@ -103,6 +103,9 @@ func (w *watches) Changed(events *storage.KeyEvents, first int) {
 		return
 	}
 	events.Each(first, func(e storage.KeyEvent) {
+		if e.Name == keyevent.Regrouped {
+			return
+		}
 		watched := watchedKey{e.Database, string(e.Key)}
 		for s := range w.byKey[watched] {
 			if e.Name != keyevent.Expired || !s.sawExpire(watched) {

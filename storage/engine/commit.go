@@ -174,6 +174,7 @@ func (s *Store) publish(t *Txn) {
 	now := s.tiers.Load()
 	t.journal.publish(now.active)
 	s.commit.moved.publish(t.changes.moved)
+	s.noteBrief(t.changes.abandoned)
 	if len(t.staging.ids) > 0 {
 		s.ids.staged.commit(t.staging.ids, now.active)
 		t.staging.ids = t.staging.ids[:0]
@@ -216,8 +217,8 @@ func (s *Store) freeze() {
 	for _, ns := range now.databases {
 		ns.named = ns.named || ns.keys.Load() > 0
 	}
-	f := &frozen{now.active, s.state(), s.commit.moved}
-	s.commit.moved = movedSequences{}
+	f := &frozen{now.active, s.state(), s.commit.moved, s.commit.brief}
+	s.commit.begin(s.ids.next.Load())
 	list := append([]*frozen{f}, now.frozen...)
 	s.setTiers(s.takeNext(now.active.Keys()), list, now.retained, now.databases)
 	s.flusher.wake()

@@ -123,6 +123,13 @@ func (t *Txn) EffectWord(word []byte) {
 	}
 }
 
+// EffectNumber is EffectWord for a word that is short: the caller has it on the stack.
+func (t *Txn) EffectNumber(word []byte) {
+	if !t.running.mode.Applying {
+		t.effects.bytes = resp.AppendBulk(t.effects.bytes, word)
+	}
+}
+
 // Effects is the number of effects since a savepoint.
 func (t *Txn) Effects(s *Savepoint) int { return t.effects.count - s.effects.count }
 

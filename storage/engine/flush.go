@@ -145,7 +145,7 @@ func (s *Store) writeGeneration(f *frozen) error {
 		debug.FreeOSMemory() // what the request has left, before RocksDB makes its copies
 		defer debug.FreeOSMemory()
 	}
-	f.Merge()
+	f.Merge(f.brief.leave())
 	families, err := s.families(f.state)
 	if err != nil {
 		return err

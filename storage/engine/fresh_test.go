@@ -55,7 +55,7 @@ func TestFreshRanges(t *testing.T) {
 		}
 		other := []byte("a record of a namespace that is gone")
 		g.Put(recordHash(space+1, other), space+1, other, nil)
-		g.Merge()
+		g.Merge(nil)
 		kinds := ""
 		for _, r := range s.freshRanges(&frozen{Generation: g}, families) {
 			kinds += string(r.First[0])
@@ -72,7 +72,7 @@ func TestFreshRanges(t *testing.T) {
 	}
 	g := generation.New(generation.NewMemory(), recordHash, recordGroup, 64<<10, 16, nil)
 	g.Put(recordHash(space, element(1000)), space, element(1000), nil)
-	g.Merge()
+	g.Merge(nil)
 	if fresh := s.freshRanges(&frozen{Generation: g}, families); len(fresh) > 0 {
 		t.Errorf("what can't be read is taken for fresh: %v", fresh)
 	}

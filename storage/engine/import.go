@@ -23,8 +23,11 @@ type Import struct {
 	txn    *Txn
 	spaces []*Namespace
 	batch  rocks.Batch
-	order  []int32       // of the entries of the transaction's journal
+	items  []item        // the journal in order
+	hashes []uint64      // of records that filters know
 	tables *sortedTables // when not nil, records are sorted and go to RocksDB as table files
+
+	collections collectionTables // otherwise, elements of collections do
 }
 
 // NewImport begins an import. The transaction is its own from now on.
@@ -33,8 +36,8 @@ func (s *Store) NewImport(t *Txn) (*Import, error) {
 	s.commit.Lock()
 	for n := range i.spaces {
 		i.spaces[n] = s.newNamespace()
-		s.namespaces.imported = append(s.namespaces.imported, i.spaces[n])
 	}
+	s.namespaces.imports = append(s.namespaces.imports, i)
 	s.commit.Unlock()
 	i.begin()
 	return i, nil
@@ -99,6 +102,9 @@ func (i *Import) open(database int) error {
 // one that came twice was not noticed then.
 func (i *Import) check(ns *Namespace, key []byte) error {
 	if err := i.flush(); err != nil {
+		return err
+	}
+	if err := i.store.whileOpen(i.ingest); err != nil {
 		return err
 	}
 	m, err := i.metadata(ns, key)
@@ -178,44 +184,62 @@ func (i *Import) write() error {
 	return nil
 }
 
+// writeBatch brings the journal to table files and, with a batch, to memtables.
 func (i *Import) writeBatch() error {
 	j := &i.txn.journal
 	i.batch.Reset()
 	defer i.store.presences.writes.begin()()
-	for _, n := range i.sorted() {
-		c := &j.entries[n]
-		ns := i.namespaceOf(c.space)
-		family := ns.family.Load()
-		if c.length < 0 {
-			i.batch.Delete(family, j.key(c))
-			continue
+	var ns *Namespace
+	var last []byte
+	for _, item := range i.sorted() {
+		c := &j.entries[item.entry]
+		key := j.key(c)
+		switch {
+		case ns == nil || ns.Number != c.space:
+			i.noteRecords(ns)
+			ns = i.namespaceOf(c.space)
+		case bytes.Equal(key, last):
+			return duplicate(key)
 		}
-		i.batch.Put(family, j.key(c), j.value(c))
-		if filtered(j.key(c)) {
-			ns.presence.add([]uint64{c.hash})
-		}
+		last = key
+		i.writeRecord(ns, c)
 	}
-	if err := i.store.db().Write(&i.batch); err != nil {
+	i.noteRecords(ns)
+	if err := cmp.Or(i.collections.err, i.store.db().Write(&i.batch)); err != nil {
 		return fmt.Errorf("storage: importing: %w", err)
 	}
 	return nil
 }
 
-// sorted lists the records to be written, in the order of keys. A Redis sends large hashes and sets
-// in the order of its hash tables, and RocksDB takes a sorted batch several times as fast.
-func (i *Import) sorted() []int32 {
-	j := &i.txn.journal
-	i.order = i.order[:0]
-	for n := range j.entries {
-		if !j.entries[n].superseded {
-			i.order = append(i.order, int32(n))
-		}
+func (i *Import) writeRecord(ns *Namespace, c *change) {
+	j, family := &i.txn.journal, ns.family.Load()
+	key := j.key(c)
+	if c.length < 0 {
+		i.batch.Delete(family, key)
+		return
 	}
-	slices.SortFunc(i.order, func(a, b int32) int {
-		first, second := &j.entries[a], &j.entries[b]
-		return cmp.Or(cmp.Compare(first.space, second.space), bytes.Compare(j.key(first), j.key(second)))
-	})
-	return i.order
+	if !layout.Kinds[key[0]].Element || !i.collections.take(i.store.db(), family, key, j.value(c)) {
+		i.batch.Put(family, key, j.value(c))
+	}
+	if filtered(key) {
+		i.hashes = append(i.hashes, c.hash)
+	}
+}
+
+// noteRecords tells a namespace's filter of the records that are about to be written to it.
+func (i *Import) noteRecords(ns *Namespace) {
+	if ns != nil {
+		ns.presence.add(i.hashes)
+	}
+	i.hashes = i.hashes[:0]
+}
+
+// ingest brings what stands in table files to RocksDB.
+func (i *Import) ingest() error {
+	if err := i.collections.ingest(i.store.db()); err != nil {
+		return fmt.Errorf("storage: importing: %w", err)
+	}
+	return nil
 }
 
 func (i *Import) namespaceOf(space uint32) *Namespace {
@@ -247,6 +271,9 @@ func (i *Import) Finish() error {
 			return err
 		}
 	}
+	if err := i.store.whileOpen(i.ingest); err != nil {
+		return err
+	}
 	for n, ns := range i.spaces {
 		if ns.family.Load() == nil {
 			continue
@@ -270,6 +297,7 @@ func (i *Import) Abandon() error {
 	}
 	i.store.reopening.RLock()
 	defer i.store.reopening.RUnlock()
+	err = errors.Join(err, i.collections.discard())
 	for _, ns := range i.spaces {
 		if family := ns.family.Load(); family != nil {
 			err = errors.Join(err, i.store.db().Drop(family))
@@ -285,7 +313,7 @@ func (i *Import) Abandon() error {
 // It is called with the commit lock held.
 func (i *Import) disown() {
 	s := i.store
-	s.namespaces.imported = slices.DeleteFunc(s.namespaces.imported, func(ns *Namespace) bool { return slices.Contains(i.spaces, ns) })
+	s.namespaces.imports = slices.DeleteFunc(s.namespaces.imports, func(other *Import) bool { return other == i })
 }
 
 // Swap makes the import the store's data, as of the end of its log, in one step: map, position, log

@@ -168,6 +168,9 @@ func (s *Store) Trees() (trees int, bytes int64) { return s.order.trees.Stats() 
 // over so many entries of indexes to count them; 0 is no limit. It holds until Reset.
 func (t *Txn) CountAtMost(entries int) { t.order.countAtMost = entries }
 
+// CountsAtMost is what CountAtMost has said. Commands that count otherwise ask for it.
+func (t *Txn) CountsAtMost() int { return t.order.countAtMost }
+
 // AskedRanks reports whether a command since Reset has asked an index for counts.
 func (t *Txn) AskedRanks() bool { return t.order.asked }
 

@@ -3,11 +3,15 @@ package engine
 import "kedis/storage/ordered"
 
 // The entry with a number is found by a descent, once all entries are counted. Picking one without that takes about as long as counting
-// PickCost entries. So with each pick as many are counted, from the first on, until all are: it never takes more than twice the time,
-// and a collection of which only few are picked isn't gone over as a whole.
+// PickCost entries. So with each pick some are counted, from the first on, until all are: a collection of which only few are picked isn't gone
+// over as a whole.
 
-// PickCost is about how many elements could be walked in the time that it takes to pick one.
-const PickCost = 2048
+const (
+	// PickCost is about how many elements could be walked in the time that it takes to pick one.
+	PickCost = 2048
+	// countedAhead are the entries that are counted with each pick while there is room for them. More would keep others waiting for long.
+	countedAhead = 4 * PickCost
+)
 
 // Counted reports whether all entries are.
 func (x *Index) Counted() bool {
@@ -57,12 +61,15 @@ func (x *Index) Entry(rank int) (key []byte, found bool, err error) {
 	return key, found, err
 }
 
-// countSome counts entries from the beginning of a piece on, as long as it takes to pick one otherwise.
+// countSome counts some entries from the beginning of a piece on.
 func (x *Index) countSome(tree *ordered.Tree, p *ordered.Piece) error {
 	if !tree.Counting.TryLock() {
 		return nil // somebody else does
 	}
 	tree.Counting.Unlock()
 	left := PickCost
+	if x.txn.store.order.trees.HasRoom() {
+		left = countedAhead
+	}
 	return x.count(tree, p, false, func([]byte) bool { left--; return left > 0 })
 }

@@ -18,8 +18,8 @@ const (
 // What is read ahead: entries, the bytes of which count, too.
 const (
 	aheadEntries  = 7 * ordered.Target
-	aheadTaken    = PickCost // by who takes entries from an end, and so asks for all of them
-	aheadPerEntry = 256      // bytes that cost as much as one more
+	aheadTaken    = countedAhead // by who takes entries from an end, and so asks for all of them
+	aheadPerEntry = 256          // bytes that cost as much as one more
 )
 
 // mostEarly is how many entries may be read before those that are asked for.

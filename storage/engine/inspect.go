@@ -20,6 +20,7 @@ const (
 	InspectRunBytes       = runBytes
 	InspectLargeBuffer    = largeBuffer
 	InspectSpillBytes     = spillBytes
+	InspectSpillElements  = spillCollection
 	InspectBytesPerRecord = bytesPerRecord
 )
 

@@ -17,10 +17,11 @@ type journal struct {
 	largeBytes int                // of those
 	entries    []change
 	slots      []int32 // open addressing: index into entries plus 1
-	keys       int     // slots in use
+	keys       int
+	unindexed  int // of them, those that have no slot yet
 	kinds      [256]int32
 	made       made
-	touched    uint64 // the sum of what publish reads ahead, so that the compiler doesn't drop the reads
+	touched    int // the sum of what publish reads ahead, so that the compiler doesn't drop the reads
 }
 
 // change is one version of a record. Its key and value stand in the journal's buffer, or are a
@@ -64,7 +65,9 @@ func (j *journal) get(hash uint64, space uint32, key []byte) ([]byte, generation
 	if j.keys == 0 {
 		return nil, generation.Unknown
 	}
-	j.indexFor(key)
+	if j.indexFor(key); len(j.slots) == 0 {
+		return nil, generation.Unknown
+	}
 	at := j.slots[j.find(hash, space, key)]
 	if at == 0 {
 		return nil, generation.Unknown
@@ -141,12 +144,17 @@ func (j *journal) append(hash uint64, space uint32, key []byte) *change {
 // size is the bytes of all keys and values.
 func (j *journal) size() int { return len(j.buffer) + j.largeBytes }
 
-// makeRoom makes room for one more key.
+// makeRoom makes room for the slot of one more key.
 func (j *journal) makeRoom() {
-	if (j.keys+1)*2 > len(j.slots) {
-		j.slots = make([]int32, max(64, 2*len(j.slots)))
-		j.fill()
+	least, size := 2*(j.keys-j.unindexed+1), max(64, len(j.slots))
+	if least <= len(j.slots) {
+		return
 	}
+	for size < least {
+		size *= 2
+	}
+	j.slots = make([]int32, size)
+	j.fill()
 }
 
 // fill gives the keys their slots, all of which are free. They go in in the order in which they
@@ -164,7 +172,9 @@ func (j *journal) rewind(entries int) {
 	for i := len(j.entries) - 1; i >= entries; i-- {
 		c := &j.entries[i]
 		j.kinds[j.key(c)[0]]--
-		if !c.unindexed {
+		if c.unindexed {
+			j.unindexed--
+		} else {
 			// The last key that came can leave its slot empty: no other was placed behind it.
 			j.slots[j.find(c.hash, c.space, j.key(c))] = c.previous
 		}
@@ -206,7 +216,7 @@ func (j *journal) reset() {
 	}
 	clear(j.large)
 	j.large, j.largeBytes = j.large[:0], 0
-	j.buffer, j.entries, j.keys = j.buffer[:0], j.entries[:0], 0
+	j.buffer, j.entries, j.keys, j.unindexed = j.buffer[:0], j.entries[:0], 0, 0
 	j.made.reset()
 }
 
@@ -222,14 +232,18 @@ func (j *journal) publish(g *generation.Generation) {
 	j.publishEntries(g, j.entries[from:])
 }
 
-// publishEntries first touches the index slots of a few records together, so that the processor
-// waits for all of them at once.
+// publishEntries first touches the index slots of a few records together, and then their older versions, so that the
+// processor waits for all of them at once.
 func (j *journal) publishEntries(g *generation.Generation, entries []change) {
+	var slots [PrefetchBatch]uint64
 	for len(entries) > 0 {
 		few := entries[:min(PrefetchBatch, len(entries))]
 		entries = entries[len(few):]
 		for i := range few {
-			j.touched += g.Slot(few[i].hash)
+			slots[i] = g.Slot(few[i].hash)
+		}
+		for i := range few {
+			j.touched += len(g.Peek(few[i].hash, slots[i]))
 		}
 		for i := range few {
 			switch c := &few[i]; {

@@ -18,7 +18,7 @@ type EventName = keyevent.Name
 
 // KeyEvents are events of a transaction, in their order. Rollback takes back those since a savepoint.
 //
-// A transaction has two lists of them. Its changes are always there: each change of a key once, Changed or Expired. Its notifications are
+// A transaction has two lists of them. Its changes are always there: each change of a key once, Changed, Regrouped or Expired. Its notifications are
 // what commands say of them by name, several for some changes and also of keys that weren't there; they are collected when somebody wants
 // to be told.
 //

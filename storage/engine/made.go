@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"slices"
 
 	"kedis/storage/layout"
@@ -27,11 +28,11 @@ func (j *journal) putNew(hash uint64, space uint32, key, value []byte) {
 	if j.made.exact {
 		j.put(hash, space, key, value, nil)
 	} else {
-		j.makeRoom()
 		c := j.append(hash, space, key)
 		c.at, c.length, c.unindexed = len(j.buffer), len(value), true
 		j.buffer = append(append(j.buffer, key...), value...)
 		j.keys++
+		j.unindexed++
 	}
 	j.made.note(layout.ElementID(key), len(j.entries)-1)
 }
@@ -65,9 +66,43 @@ func (j *journal) indexMade() {
 			j.entries[n].unindexed = false
 		}
 	}
-	clear(j.slots)
-	j.fill()
-	j.made.exact = true
+	j.slots, j.unindexed, j.made.exact = nil, 0, true
+	j.makeRoom()
+}
+
+// distinct reports whether no record of a collection that was made was put twice.
+func (j *journal) distinct(id uint64) bool {
+	records, size := 0, 16
+	for _, r := range j.made.runs {
+		if r.id == id {
+			records += r.to - r.from
+		}
+	}
+	for size < 2*records {
+		size *= 2
+	}
+	slots := make([]int32, size) // open addressing: index into entries plus 1
+	for _, r := range j.made.runs {
+		for n := r.from; r.id == id && n < r.to; n++ {
+			if !j.takeSlot(slots, n) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// takeSlot gives an entry a slot, unless another one with its key has it.
+func (j *journal) takeSlot(slots []int32, entry int) bool {
+	c, mask := &j.entries[entry], len(slots)-1
+	i := int(c.hash) & mask
+	for ; slots[i] != 0; i = (i + 1) & mask {
+		if other := &j.entries[slots[i]-1]; other.hash == c.hash && bytes.Equal(j.key(other), j.key(c)) {
+			return false
+		}
+	}
+	slots[i] = int32(entry + 1)
+	return true
 }
 
 // abandon says that nothing refers to a collection any more.

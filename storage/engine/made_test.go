@@ -77,7 +77,7 @@ func elementKey(id uint64, member int) []byte {
 
 func (m *madeModel) make(t *testing.T) {
 	ns, id := m.txn.Namespace(0), m.txn.NewID()
-	e := m.txn.NewDistinctElements(ns, layout.ZSet, id)
+	e := m.txn.NewElements(ns, layout.ZSet, id)
 	for _, member := range m.Perm(20)[:1+m.IntN(19)] {
 		if m.IntN(8) == 0 {
 			must(t, m.txn.Put(ns, randomKey(m.Rand), []byte("between")))
@@ -87,6 +87,9 @@ func (m *madeModel) make(t *testing.T) {
 		m.want[string(elementKey(id, member))] = string(value)
 	}
 	must(t, e.Finish())
+	if distinct, err := e.Distinct(); err != nil || !distinct {
+		t.Fatalf("an element was put twice, %v", err)
+	}
 	m.ids = append(m.ids, id)
 }
 
@@ -126,6 +129,31 @@ func (m *madeModel) check(t *testing.T, keys records, there bool) {
 		must(t, err)
 		if found != there || there && string(value) != want {
 			t.Fatalf("%q: %q, %v; want %q, %v", key, value, found, want, there)
+		}
+	}
+}
+
+// TestMadeOfTheSameElementTwice is noticed, whether or not records have slots, or memory of their own.
+func TestMadeOfTheSameElementTwice(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 64<<20, 0))
+	small, large := []byte("value"), make([]byte, LargeValue+1)
+	for _, values := range [][2][]byte{{small, small}, {small, large}, {large, small}, {large, large}} {
+		for _, asked := range []bool{false, true} {
+			txn := s.NewTxn()
+			txn.Begin(Mode{Writing: true}, 1, 10000) // nothing is staged
+			ns, id := txn.Namespace(0), txn.NewID()
+			e := txn.NewElements(ns, layout.Hash, id)
+			for n, value := range [][]byte{values[0], small, values[1]} {
+				if asked && n == 1 {
+					txn.Own(ns, layout.AppendElementKey(nil, layout.KindHashField, id, []byte("field")))
+				}
+				must(t, e.Put(layout.KindHashField, [][]byte{[]byte("field"), []byte("other")}[n%2], value))
+			}
+			must(t, e.Finish())
+			if distinct, err := e.Distinct(); err != nil || distinct {
+				t.Errorf("values of %d and %d bytes, asked between: %v: it wasn't noticed, %v", len(values[0]), len(values[1]), asked, err)
+			}
+			txn.Reset()
 		}
 	}
 }

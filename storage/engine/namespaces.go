@@ -24,9 +24,17 @@ type Namespace struct {
 
 // namespaces is what making namespaces takes.
 type namespaces struct {
-	next     uint32       // number that was never used; under the commit lock
-	imported []*Namespace // those that no database has yet; under the commit lock
-	creating sync.Mutex   // held while a namespace gets its family
+	next     uint32     // number that was never used; under the commit lock
+	imports  []*Import  // whose namespaces no database has yet; under the commit lock
+	creating sync.Mutex // held while a namespace gets its family
+}
+
+// imported are the namespaces of imports. The caller holds the commit lock, or is alone.
+func (n *namespaces) imported() (spaces []*Namespace) {
+	for _, i := range n.imports {
+		spaces = append(spaces, i.spaces...)
+	}
+	return spaces
 }
 
 // changes are what a transaction changes besides records, when it commits.
@@ -34,6 +42,7 @@ type changes struct {
 	deltas    []delta
 	databases []*Namespace    // when not nil, the map as the transaction has changed it
 	moved     []movedSequence // sequences whose bounds have changed
+	abandoned []uint64        // collections that nothing refers to any more
 	expired   expired
 }
 
@@ -52,18 +61,20 @@ type expired struct {
 
 // changesMark is what changes are cut back to.
 type changesMark struct {
-	deltas, moved int
-	databases     []*Namespace
-	expired       expired
+	deltas, moved, abandoned int
+
+	databases []*Namespace
+	expired   expired
 }
 
 func (c *changes) mark(m *changesMark) {
-	m.deltas, m.moved, m.databases, m.expired = len(c.deltas), len(c.moved), c.databases, c.expired
+	m.deltas, m.moved, m.abandoned = len(c.deltas), len(c.moved), len(c.abandoned)
+	m.databases, m.expired = c.databases, c.expired
 }
 
 func (c *changes) rewind(m changesMark) {
-	c.deltas, c.moved, c.databases = c.deltas[:m.deltas], c.moved[:m.moved], m.databases
-	c.expired = m.expired
+	c.deltas, c.moved, c.abandoned = c.deltas[:m.deltas], c.moved[:m.moved], c.abandoned[:m.abandoned]
+	c.databases, c.expired = m.databases, m.expired
 }
 
 // sameMap reports whether the map of databases is as it was at a mark.

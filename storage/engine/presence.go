@@ -216,7 +216,7 @@ func (s *Store) filteredNamespaces() []*Namespace {
 	if now == nil {
 		return nil // nothing is open yet
 	}
-	return slices.Concat(now.databases, s.namespaces.imported)
+	return slices.Concat(now.databases, s.namespaces.imported())
 }
 
 // noting has the filters learn of records that are about to be written to RocksDB, before whoever else does.

@@ -155,7 +155,7 @@ func (s *Store) dropNamespaces() error {
 		needed[layout.Family(d.Namespace)] = true
 	}
 	s.commit.Lock()
-	for _, ns := range s.namespaces.imported {
+	for _, ns := range s.namespaces.imported() {
 		needed[layout.Family(ns.Number)] = true
 	}
 	now := s.tiers.Load()

@@ -104,7 +104,7 @@ func (s *Store) cacheRetained(next *frozen) {
 			runtime.Gosched()
 		}
 		space, key := record.Space(), record.Key()
-		if !used && room <= 0 || !live[space] || !layout.Kinds[key[0]].Read || popped.has(key) {
+		if !used && room <= 0 || !live[space] || !layout.Kinds[key[0]].Read || popped.has(key) || now.retained.brief.has(key) {
 			continue
 		}
 		value, state := record.Value()

@@ -20,10 +20,8 @@ type Elements struct {
 	kind    layout.Type
 	id      uint64
 	records uint64 // put so far
-	once    bool   // each is put once
 
-	known           int // records that the transaction had written when it began
-	entries, buffer int // where the transaction's journal stood then
+	entries, buffer int // where the transaction's journal stood when it began
 
 	family *rocks.Family // when they are staged
 	batch  rocks.Batch
@@ -42,18 +40,11 @@ const stageRecords = 32 << 10
 // NewElements begins a collection of a type, under an id.
 func (t *Txn) NewElements(ns *Namespace, kind layout.Type, id uint64) *Elements {
 	j := &t.journal
-	return &Elements{txn: t, space: ns, kind: kind, id: id, known: j.keys + t.staging.spilled,
-		entries: len(j.entries), buffer: j.size()}
+	return &Elements{txn: t, space: ns, kind: kind, id: id, entries: len(j.entries), buffer: j.size()}
 }
 
-// NewDistinctElements is NewElements for elements each of which is put once.
-func (t *Txn) NewDistinctElements(ns *Namespace, kind layout.Type, id uint64) *Elements {
-	e := t.NewElements(ns, kind, id)
-	e.once = true
-	return e
-}
-
-// Put writes one record | kind | id | element |.
+// Put writes one record | kind | id | element |. Each has to be put once: who doesn't know whether
+// it is asks Distinct.
 func (e *Elements) Put(kind byte, element, value []byte) error {
 	e.records++
 	e.key = layout.AppendElementKey(e.key[:0], kind, e.id, element)
@@ -64,7 +55,7 @@ func (e *Elements) Put(kind byte, element, value []byte) error {
 		}
 		return e.write()
 	}
-	if err := e.put(value); err != nil {
+	if err := e.txn.putNew(e.space, e.key, value); err != nil {
 		return err
 	}
 	j := &e.txn.journal
@@ -73,14 +64,6 @@ func (e *Elements) Put(kind byte, element, value []byte) error {
 		return nil
 	}
 	return e.stage()
-}
-
-// put writes a record to the journal.
-func (e *Elements) put(value []byte) error {
-	if e.once {
-		return e.txn.putNew(e.space, e.key, value)
-	}
-	return e.txn.Put(e.space, e.key, value)
 }
 
 // stages reports whether the transaction may write ahead of its commit: not on a reactor, and only
@@ -161,12 +144,10 @@ func (e *Elements) Finish() error {
 	return e.txn.Delete(e.space, e.key)
 }
 
-// Distinct tells, after finish, that no record was written twice.
+// Distinct tells, after finish, that no record was written twice. An import finds out by itself.
 func (e *Elements) Distinct() (bool, error) {
 	if e.family == nil {
-		t := e.txn
-		// finish wrote nothing, so the records that came since the beginning are the collection's.
-		return uint64(t.journal.keys+t.staging.spilled-e.known) == e.records, nil
+		return e.txn.staging.spill != nil || e.txn.journal.distinct(e.id), nil
 	}
 	count, err := e.count()
 	return count == e.records, err
@@ -198,6 +179,7 @@ func (t *Txn) Abandon(ns *Namespace, m *layout.Metadata) error {
 	err := t.Put(ns, layout.AppendDeletedKey(make([]byte, 0, 9), m.ID), layout.AppendDeletedValue(make([]byte, 0, 17), m.Type, m.Length(), m.Expiring))
 	if err == nil {
 		t.journal.made.abandon(m.ID, len(t.journal.entries))
+		t.changes.abandoned = append(t.changes.abandoned, m.ID)
 	}
 	return err
 }

@@ -17,6 +17,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,6 +142,8 @@ type committer struct {
 	logDirectory uint64
 	waiting      waiting
 	moved        movedSequences // in the active generation
+	brief        brief          // likewise
+	firstID      uint64         // no collection has it, or a higher one, that has records elsewhere than there
 	reselect     bool           // the next effect names its database, whatever is selected
 	unpersisted  []layout.State // that RocksDB has, from the one on that its files have
 
@@ -152,6 +155,11 @@ type committer struct {
 func (c *committer) attach(log Log, directory uint64) {
 	c.log, c.logDirectory = log, directory
 	c.appended.Store(&log)
+}
+
+// begin begins another active generation. Ids from firstID on were not given out yet.
+func (c *committer) begin(firstID uint64) {
+	c.moved, c.brief, c.firstID = movedSequences{}, brief{}, firstID
 }
 
 // Counters tell what the store did since it was opened.
@@ -266,7 +274,7 @@ func (s *Store) readState() error {
 			databases[i] = s.newNamespace()
 		}
 	}
-	for _, ns := range s.namespaces.imported { // by who goes on when Reopen is done
+	for _, ns := range s.namespaces.imported() { // by who goes on when Reopen is done
 		name := layout.Family(ns.Number)
 		ns.family.Store(s.db().Family(name))
 		named[name] = true
@@ -281,7 +289,7 @@ func (s *Store) readState() error {
 		}
 	}
 	s.setTiers(s.newGeneration(s.likelyKeys()), nil, nil, databases)
-	s.commit.moved = movedSequences{}
+	s.commit.begin(s.ids.next.Load())
 	return nil
 }
 
@@ -475,6 +483,14 @@ func (s *Store) Reopen() error {
 	}
 	if err := s.Persist(); err != nil { // on a full disk the store stays as it is
 		return err
+	}
+	s.commit.Lock()
+	imports := slices.Clone(s.namespaces.imports)
+	s.commit.Unlock()
+	for _, i := range imports {
+		if err := i.ingest(); err != nil {
+			return err
+		}
 	}
 	if err := s.Close(); err != nil {
 		return err

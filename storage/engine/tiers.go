@@ -22,11 +22,12 @@ type tiers struct {
 }
 
 // frozen is a generation that takes no more records, with the state that goes to RocksDB with it,
-// and the collections whose bounds changed in it.
+// the collections whose bounds changed in it, and those that came and went in it.
 type frozen struct {
 	*generation.Generation
 	state layout.State
 	moved movedSequences
+	brief brief
 }
 
 // recent are the generations that RocksDB lacks, or lacked when a view was taken, the newest first.

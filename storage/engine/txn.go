@@ -134,9 +134,13 @@ func (t *Txn) Init(s *Store) {
 
 const unlimited = 1 << 62
 
-// spillBytes is how much a transaction that can spill gathers. A larger index would not stay in the
-// processor's caches.
-const spillBytes = 1 << 20
+// spillBytes is how much a transaction that can spill gathers before it does. A larger index would
+// not stay in the processor's caches. In the midst of a collection, whose elements have no slots, it
+// gathers more: what is sorted as a whole goes to one table file, and isn't counted afterwards.
+const (
+	spillBytes      = 1 << 20
+	spillCollection = 8 << 20
+)
 
 // Savepoint is what Rollback goes back to.
 type Savepoint struct {
@@ -167,6 +171,9 @@ func (t *Txn) Mark(s *Savepoint) {
 
 // Written is how many records were written since a savepoint.
 func (t *Txn) Written(s *Savepoint) int { return len(t.journal.entries) - s.entries }
+
+// Gathered is how many bytes of records were written that wait for the commit.
+func (t *Txn) Gathered() int { return t.journal.size() }
 
 // Rollback takes back everything since a savepoint.
 func (t *Txn) Rollback(s *Savepoint) {
@@ -427,14 +434,18 @@ func (t *Txn) putNew(ns *Namespace, key, value []byte) error {
 	switch length := len(key) + len(value); {
 	case length > maxRecordBytes:
 		return errRecordTooLarge
-	case len(value) > LargeValue || t.staging.spill != nil:
-		return t.Put(ns, key, value)
+	case len(value) > LargeValue:
+		err := t.Put(ns, key, value)
+		if last := len(t.journal.entries) - 1; last >= 0 { // it wasn't spilled
+			t.journal.made.note(layout.ElementID(key), last)
+		}
+		return err
 	}
 	if err := t.SpendBytes(bytesPerRecord + len(value)); err != nil {
 		return err
 	}
 	t.journal.putNew(t.hash(ns, key), ns.Number, key, value)
-	return nil
+	return t.spillWhenFull()
 }
 
 // addEntry tells a tree of a record that has come.
@@ -476,7 +487,7 @@ func (t *Txn) write(ns *Namespace, key, head, tail []byte) {
 
 // spillWhenFull empties a large journal, if the transaction may.
 func (t *Txn) spillWhenFull() error {
-	if t.staging.spill != nil && t.journal.size() >= spillBytes {
+	if t.staging.spill != nil && t.journal.size() >= spillCollection {
 		return t.staging.spill()
 	}
 	return nil

@@ -82,6 +82,7 @@ type Generation struct {
 	end    atomic.Uint64
 	bytes  atomic.Int64
 	merged atomic.Pointer[[]reference]
+	partly bool                   // merged lacks some records; set before it is
 	spans  atomic.Pointer[[]span] // neighbouring chunks from the first one on; nil until Tidy
 
 	crowded func(*Generation)

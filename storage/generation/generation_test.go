@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	seeds "kedis/redis-tests/seed"
 )
 
 // model is what a generation should show: the versions of each key with the mark behind each.
@@ -81,7 +84,7 @@ func TestAgainstModel(t *testing.T) {
 			}
 			switch how {
 			case "merged":
-				g.Merge()
+				g.Merge(nil)
 			case "tidied at last", "tidied again and again":
 				for g.Tidy() {
 				}
@@ -137,6 +140,44 @@ func checkRange(t *testing.T, g *Generation, m model, mark Mark, lower, upper st
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("mark %d, [%s, %s), reverse %v: got %q, want %q", mark, lower, upper, reverse, got, want)
+		}
+	}
+}
+
+// TestKeysThatLookAlike walks over keys that share much, end within each other, or go on with the least and the greatest bytes.
+func TestKeysThatLookAlike(t *testing.T) {
+	random := rand.New(rand.NewPCG(seeds.Of(t), 2))
+	for range 30 {
+		g := New(NewMemory(), Hash, nil, 1<<10, 0, func(c *Chunk) { c.Sort(new(Scratch)) })
+		there := map[string]bool{}
+		for range 1 + random.IntN(1500) {
+			key := bytes.Repeat([]byte{[]byte{0, 'k', 0xff}[random.IntN(3)]}, random.IntN(20))
+			for range random.IntN(3) {
+				key = append(key, []byte{0, 1, 0xfe, 0xff}[random.IntN(4)])
+			}
+			g.Put(Hash(1, key), 1, key, nil)
+			there[string(key)] = true
+		}
+		want := slices.Sorted(maps.Keys(there))
+		lower, upper := want[random.IntN(len(want))], want[random.IntN(len(want))]
+		from, _ := slices.BinarySearch(want, lower)
+		to, _ := slices.BinarySearch(want, upper)
+		for _, reverse := range []bool{false, true} {
+			for _, within := range []struct {
+				Range
+				want []string
+			}{{Range{Space: 1}, want}, {Range{1, []byte(lower), []byte(upper)}, want[from:max(from, to)]}} {
+				var got []string
+				for it := g.Iterate(End, within.Range, reverse); it.Next(); {
+					got = append(got, string(it.Key()))
+				}
+				if reverse {
+					slices.Reverse(got)
+				}
+				if !slices.Equal(got, within.want) {
+					t.Fatalf("in %v, reverse %v: %q, want %q", within.Range, reverse, got, within.want)
+				}
+			}
 		}
 	}
 }
@@ -245,7 +286,7 @@ func BenchmarkMerge(b *testing.B) {
 					kind.add(g, i)
 				}
 				b.StartTimer()
-				g.Merge()
+				g.Merge(nil)
 				batch = batch[:0]
 				for it := range g.Records() {
 					v, _ := it.Value()
@@ -281,6 +322,20 @@ func BenchmarkIterate(b *testing.B) {
 	}
 }
 
+// BenchmarkWalk walks over a collection that stands in many chunks.
+func BenchmarkWalk(b *testing.B) {
+	const records = 200000
+	g := New(NewMemory(), Hash, nil, 256<<10, records, func(c *Chunk) { c.Sort(new(Scratch)) })
+	for i := range records {
+		benchPut(g, fmt.Appendf(nil, "element:%012d", i*7919%1000003), 0)
+	}
+	for b.Loop() {
+		for it := g.Iterate(End, Range{Space: 1, Lower: []byte("element:")}, false); it.Next(); {
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/records, "ns/record")
+}
+
 // TestRetained uses some records of a retained generation, and supersedes others.
 func TestRetained(t *testing.T) {
 	g := New(NewMemory(), Hash, nil, 4096, 0, nil)
@@ -291,7 +346,7 @@ func TestRetained(t *testing.T) {
 		g.Put(hash(key), 1, []byte(key), fmt.Append(nil, i))
 	}
 	g.Delete(hash("gone"), 1, []byte("gone"))
-	g.Merge()
+	g.Merge(nil)
 	use := func(key string, noting bool, want string, wantState State) {
 		t.Helper()
 		if value, state := g.Use(hash(key), 1, []byte(key), noting); string(value) != want || state != wantState {

@@ -73,7 +73,7 @@ func TestGroups(t *testing.T) {
 // checkGroupedRecords finds grouped records and others in all other ways.
 func checkGroupedRecords(t *testing.T, g *Generation) {
 	t.Helper()
-	g.Merge()
+	g.Merge(nil)
 	for record := range g.Records() {
 		value, state := record.Value()
 		got, known := g.Get(End, Hash(record.Space(), record.Key()), record.Space(), record.Key())

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"runtime"
+	"slices"
 	"sort"
 )
 
@@ -101,7 +102,9 @@ func (c *Chunk) matching(from, end uint32, keep func(entry) bool, scratch *Scrat
 
 // Merge brings all entries of a generation to which nothing is added any more into one order,
 // only the newest of each key; iterating then needs no merging. It takes 8 bytes for each key.
-func (g *Generation) Merge() {
+// Records and Newest then leave out what leave says, which may be nil. Nobody may ask for such
+// records any more but by older marks.
+func (g *Generation) Merge(leave func(key []byte) bool) {
 	if g.merged.Load() != nil {
 		return
 	}
@@ -110,12 +113,26 @@ func (g *Generation) Merge() {
 		refs = c.newest(refs)
 		runtime.Gosched() // reactors wait for the processor
 	}
+	if leave != nil {
+		all := len(refs)
+		refs = slices.DeleteFunc(refs, func(ref reference) bool { return g.leaves(ref, leave) })
+		g.partly = len(refs) < all
+	}
 	if runs := naturalRuns(refs, g.entry); runs != nil {
 		refs = mergeRuns(refs, runs, g.entry)
 	} else {
 		g.sort(refs)
 	}
 	g.merged.Store(&refs)
+}
+
+func (g *Generation) leaves(ref reference, leave func(key []byte) bool) bool {
+	e := g.entry(ref)
+	if !leave(e.key()) {
+		return false
+	}
+	g.newest -= int64(e.size())
+	return true
 }
 
 // newest appends a chunk's entries that have no newer version, as they lie in memory.
@@ -150,11 +167,15 @@ type Range struct {
 // Iterate scans the newest versions before the mark of a space's keys in a range, in the order of
 // the keys or backwards. It shows deleted keys, too, since they hide what is in older generations.
 func (g *Generation) Iterate(mark Mark, r Range, reverse bool) *Iterator {
-	return g.iterator(mark, &r, reverse)
+	it := &Iterator{g: g, mark: mark, bounds: r, reverse: reverse}
+	if merged := g.merged.Load(); merged != nil && (mark == End || !g.partly) {
+		it.add(it.from(run{merged: *merged}))
+	} else {
+		it.addParts()
+	}
+	it.begin()
+	return it
 }
-
-// All walks the newest version of every record by space and key.
-func (g *Generation) All() *Iterator { return g.iterator(End, nil, false) }
 
 // Record is the newest version of what a generation has for a key. Its bytes stay valid for good.
 type Record struct{ entry entry }
@@ -219,9 +240,12 @@ func (g *Generation) Spans() []Span {
 type Iterator struct {
 	g       *Generation
 	mark    Mark
-	bounds  *Range // nil: everything
+	bounds  Range
 	reverse bool
-	runs    []run // a heap: the run whose entry comes next is the first
+	runs    []run
+	first   int    // the run whose entry comes next
+	losers  []int  // at each node of the tournament in which it was found, the run that has lost
+	shared  []byte // what the keys of all runs' entries begin with
 	ref     reference
 	entry   entry
 	warmed  byte
@@ -235,21 +259,9 @@ type run struct {
 	sample  *sample // of merged; nil if there is none
 	at, end int     // what is left: [at, end)
 	warmed  int     // entries that are still to come of those that were touched
-	entry   entry
+	entry   entry   // nil at the end
 	ref     reference
-}
-
-func (g *Generation) iterator(mark Mark, bounds *Range, reverse bool) *Iterator {
-	it := &Iterator{g: g, mark: mark, bounds: bounds, reverse: reverse}
-	if merged := g.merged.Load(); merged != nil {
-		it.add(it.from(run{merged: *merged}))
-	} else {
-		it.addParts()
-	}
-	for i := len(it.runs)/2 - 1; i >= 0; i-- {
-		it.sink(i)
-	}
-	return it
+	piece   uint64 // of the entry's key, behind what is shared; see tournament.go
 }
 
 // addParts adds what is in order of a generation that isn't as a whole.
@@ -277,7 +289,7 @@ func (it *Iterator) addParts() {
 		p := c.beginning(&scratch)
 		it.add(it.from(run{chunk: c, offsets: p.offsets}))
 		it.add(it.from(run{chunk: c, offsets: p.recent}))
-		offsets := c.matching(p.recentEnd, c.end.Load(), it.within, &scratch)
+		offsets := c.matching(p.recentEnd, c.end.Load(), it.bounds.has, &scratch)
 		it.add(run{chunk: c, offsets: offsets, end: len(offsets)})
 	}
 	if parts >= crowd && g.crowded != nil && g.walks.Add(1) >= crowdWalks {
@@ -286,19 +298,28 @@ func (it *Iterator) addParts() {
 	}
 }
 
-// within reports whether an entry is visible.
-func (it *Iterator) within(e entry) bool {
-	r := it.bounds
-	return r == nil || e.space() == r.Space && bytes.Compare(e.key(), r.Lower) >= 0 && (r.Upper == nil || bytes.Compare(e.key(), r.Upper) < 0)
+// has reports whether an entry is in the range.
+func (r *Range) has(e entry) bool {
+	return e.space() == r.Space && bytes.Compare(e.key(), r.Lower) >= 0 && (r.Upper == nil || bytes.Compare(e.key(), r.Upper) < 0)
+}
+
+// passes reports whether an entry lies beyond the end of the scan: those before its beginning were passed over.
+func (it *Iterator) passes(e entry) bool {
+	switch b := &it.bounds; {
+	case e.space() != b.Space:
+		return true
+	case it.reverse:
+		return bytes.Compare(e.key(), b.Lower) < 0
+	default:
+		return b.Upper != nil && bytes.Compare(e.key(), b.Upper) >= 0
+	}
 }
 
 // from moves an ordered run to where the scan begins. Its end is checked on the way: most scans
 // don't reach it.
 func (it *Iterator) from(r run) run {
 	r.end, r.warmed = len(r.offsets)+len(r.merged), 2 // many runs give one entry, or none
-	b := it.bounds
-	switch {
-	case b == nil:
+	switch b := &it.bounds; {
 	case !it.reverse:
 		r.at = it.search(&r, b.Space, b.Lower)
 	case b.Upper != nil:
@@ -324,8 +345,8 @@ func (r *run) peek(g *Generation, i int) entry {
 	return r.chunk.at(r.offsets[i])
 }
 
-// advance takes the newest version that the mark shows of a run's next key; false at its end.
-func (r *run) advance(it *Iterator) bool {
+// advance takes the newest version that the mark shows of a run's next key.
+func (r *run) advance(it *Iterator) {
 	for r.at < r.end {
 		r.warm(it)
 		if r.merged != nil {
@@ -334,14 +355,13 @@ func (r *run) advance(it *Iterator) bool {
 			r.takeSorted(it)
 		}
 		if r.ref != 0 {
-			r.entry = it.g.entry(r.ref)
-			if !it.within(r.entry) {
-				break // all that follow lie beyond the end, too
+			if r.entry = it.g.entry(r.ref); it.passes(r.entry) {
+				break // all that follow do, too
 			}
-			return true
+			return
 		}
 	}
-	return false
+	r.entry = nil
 }
 
 // readAhead is how many entries are touched together. In the order of their keys they are all over
@@ -406,49 +426,21 @@ func (r *run) takeSorted(it *Iterator) {
 }
 
 func (it *Iterator) add(r run) {
-	if r.advance(it) {
+	if r.advance(it); r.entry != nil {
 		it.runs = append(it.runs, r)
-	}
-}
-
-// before reports whether run a comes before run b: by key, and of the same key the newest first.
-func (it *Iterator) before(a, b *run) bool {
-	d := a.entry.compare(b.entry.space(), b.entry.key())
-	if it.reverse {
-		d = -d
-	}
-	return d < 0 || d == 0 && a.ref > b.ref
-}
-
-func (it *Iterator) sink(i int) {
-	for {
-		first := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(it.runs); child++ {
-			if it.before(&it.runs[child], &it.runs[first]) {
-				first = child
-			}
-		}
-		if first == i {
-			return
-		}
-		it.runs[i], it.runs[first] = it.runs[first], it.runs[i]
-		i = first
 	}
 }
 
 // Next moves on to the next key.
 func (it *Iterator) Next() bool {
-	previous := it.entry
 	for len(it.runs) > 0 {
-		top := &it.runs[0]
-		e, ref := top.entry, top.ref
-		if !top.advance(it) {
-			last := len(it.runs) - 1
-			it.runs[0] = it.runs[last]
-			it.runs = it.runs[:last]
+		first := &it.runs[it.first]
+		e, ref := first.entry, first.ref
+		if e == nil {
+			break
 		}
-		it.sink(0)
-		if previous != nil && e.is(previous.space(), previous.key()) {
+		it.goOn()
+		if it.entry != nil && bytes.Equal(e.key(), it.entry.key()) {
 			continue
 		}
 		it.entry, it.ref = e, ref

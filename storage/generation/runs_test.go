@@ -32,7 +32,7 @@ func TestMerge(t *testing.T) {
 				}
 			}
 		}
-		g.Merge()
+		g.Merge(nil)
 		if refs := slices.Clone(*g.merged.Load()); naturalRuns(refs, g.entry) == nil {
 			t.Fatal("what is in order isn't one run")
 		}

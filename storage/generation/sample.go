@@ -47,7 +47,11 @@ func (g *Generation) sharedBy(refs []reference) int {
 	if first.space() != last.space() {
 		return manySpaces
 	}
-	a, b, n := first.key(), last.key(), 0
+	return sharedPrefix(first.key(), last.key())
+}
+
+func sharedPrefix(a, b []byte) int {
+	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++
 	}

@@ -18,7 +18,7 @@ func TestSample(t *testing.T) {
 		space, key := sampleKey(random)
 		g.Put(Hash(space, key), space, key, nil)
 	}
-	g.Merge()
+	g.Merge(nil)
 	refs := *g.merged.Load()
 	s := g.sampleOf(refs)
 	if len(s.depths) < 4 {

@@ -37,10 +37,27 @@ func TestMetadataRoundTrip(t *testing.T) {
 		{Type: Set, Encoding: Intset, Value: []byte{1, 2, 3}},
 		{Type: ZSet, Encoding: Spread, ID: 7, Count: 9},
 		{Type: List, Encoding: Spread, ID: 7, Head: ListMiddle - 3, Tail: ListMiddle + 9},
+		{Type: Stream, Encoding: Spread, ID: 7, Count: 9, Value: (&StreamHead{Added: 9, Nodes: 2}).Append(nil)},
+		{Type: Stream, Encoding: Spread, ID: 7, Count: 9, Value: (&StreamHead{Added: 9, Nodes: 2, Mark: StreamMark{StreamID{5, 1}, 4, 1}}).Append(nil)},
 	} {
 		got, err := DecodeMetadata(m.Append(nil))
 		if err != nil || !reflect.DeepEqual(got, m) {
 			t.Errorf("%+v came back as %+v, %v", m, got, err)
+		}
+	}
+}
+
+func TestStreamHeadRoundTrip(t *testing.T) {
+	for _, mark := range []StreamMark{{}, {StreamID{5, 1}, 4, 1}} {
+		h := StreamHead{Last: StreamID{9, 1}, First: StreamID{2, 3}, Deleted: StreamID{1, 0}, Added: 12, Nodes: 3, FirstNode: StreamID{2, 2},
+			LastNode: StreamID{8, 0}, Tail: StreamNode{1, 2, 3, 4}, Groups: 1, Consumers: 2, Pending: 3, Timed: 4, Mark: mark}
+		var got StreamHead
+		b := h.Append(nil)
+		if err := got.Decode(b); err != nil || got != h {
+			t.Errorf("%+v came back as %+v, %v", h, got, err)
+		}
+		if err := got.Decode(b[:len(b)-1]); err == nil {
+			t.Errorf("a head of %d bytes was read as %+v", len(b)-1, got)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (m *Metadata) Decode(b []byte) error {
 	case m.Type == String && len(rest) == 24:
 		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])
 		m.Tail = binary.BigEndian.Uint64(rest[16:])
-	case m.Type == Stream && len(rest) == 16+streamHeadSize:
+	case m.Type == Stream && isStreamHead(len(rest)-16):
 		m.ID, m.Count, m.Value = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:]), rest[16:]
 	case m.Type != String && m.Type != List && m.Type != Stream && len(rest) == 16:
 		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])

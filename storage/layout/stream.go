@@ -91,7 +91,7 @@ func EntryOf(key []byte) (StreamID, error) {
 // StreamHead is what a stream's metadata has besides the number of its entries:
 //
 //	| last:16 | first:16 | deleted:16 | added:8 | nodes:8 | first node:16 | last node:16 | StreamNode |
-//	| groups:8 | consumers:8 | pending:8 | timed:8 |
+//	| groups:8 | consumers:8 | pending:8 | timed:8 | [ mark:16 | marked entries:8 | marked nodes:8 ] |
 //
 // A node is a run of entries that Redis keeps together. The counts of all but the last one stand in 'N' records.
 // Nothing is read before the first entry and the first node: what stands there waits for the reaper.
@@ -108,6 +108,25 @@ type StreamHead struct {
 
 	Groups, Consumers, Pending uint64 // of all groups
 	Timed                      uint64 // 'd' records of all groups
+
+	Mark StreamMark
+}
+
+// StreamMark is how far it was summed up what stands at the beginning of a stream. There is one while many nodes are being trimmed off.
+type StreamMark struct {
+	At             StreamID // where a node begins that is neither the first nor behind the last
+	Entries, Nodes uint64   // before it; without a mark 0
+}
+
+// Without notes that entries of a node are gone, and nodes that begin at it.
+func (m *StreamMark) Without(node StreamID, entries, nodes uint64) {
+	if m.Nodes == 0 || !node.Less(m.At) {
+		return
+	}
+	m.Entries -= entries
+	if m.Nodes -= nodes; m.Nodes == 0 {
+		*m = StreamMark{}
+	}
 }
 
 // StreamNode are the counts of a node:
@@ -123,6 +142,7 @@ type StreamNode struct {
 const (
 	streamNodeSize = 20
 	streamHeadSize = 3*StreamIDSize + 2*8 + 2*StreamIDSize + streamNodeSize + 4*8
+	streamMarkSize = StreamIDSize + 2*8
 )
 
 // Append appends the value of an 'N' record.
@@ -152,12 +172,22 @@ func (h *StreamHead) Append(dst []byte) []byte {
 	dst = h.Tail.Append(h.LastNode.Append(h.FirstNode.Append(dst)))
 	dst = binary.BigEndian.AppendUint64(dst, h.Groups)
 	dst = binary.BigEndian.AppendUint64(dst, h.Consumers)
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, h.Pending), h.Timed)
+	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, h.Pending), h.Timed)
+	if h.Mark.Nodes > 0 {
+		dst = binary.BigEndian.AppendUint64(h.Mark.At.Append(dst), h.Mark.Entries)
+		dst = binary.BigEndian.AppendUint64(dst, h.Mark.Nodes)
+	}
+	return dst
+}
+
+// isStreamHead tells whether a head may be so long.
+func isStreamHead(size int) bool {
+	return size == streamHeadSize || size == streamHeadSize+streamMarkSize
 }
 
 // Decode reads a stream's Metadata.Value.
 func (h *StreamHead) Decode(b []byte) error {
-	if len(b) != streamHeadSize {
+	if !isStreamHead(len(b)) {
 		return fmt.Errorf("%w: head of a stream of %d bytes", ErrCorrupt, len(b))
 	}
 	*h = StreamHead{
@@ -167,12 +197,15 @@ func (h *StreamHead) Decode(b []byte) error {
 		Groups: binary.BigEndian.Uint64(b[116:]), Consumers: binary.BigEndian.Uint64(b[124:]), Pending: binary.BigEndian.Uint64(b[132:]),
 		Timed: binary.BigEndian.Uint64(b[140:]),
 	}
+	if b = b[streamHeadSize:]; len(b) > 0 {
+		h.Mark = StreamMark{readStreamID(b), binary.BigEndian.Uint64(b[16:]), binary.BigEndian.Uint64(b[24:])}
+	}
 	return nil
 }
 
 // streamCounts is the head in metadata that was decoded, whose size is right.
 func streamCounts(m *Metadata) (h StreamHead) {
-	if len(m.Value) == streamHeadSize {
+	if isStreamHead(len(m.Value)) {
 		_ = h.Decode(m.Value)
 	}
 	return h

@@ -524,3 +524,36 @@ func TestCountingBeyondTheLimit(t *testing.T) {
 	}
 	check(t, tree, m.keys, m.values)
 }
+
+// BenchmarkTake picks entries by their number and takes them out.
+func BenchmarkTake(b *testing.B) {
+	const entries, least = 500000, 250000
+	var tree *Tree
+	left := 0
+	fill := func() {
+		trees := &Trees{}
+		trees.Init(func() int64 { return 1 << 30 })
+		tree = trees.Of(modelID, false)
+		p := tree.Find(nil, false)
+		var r Reading
+		r.Begin(tree, &p, nil, false, Entries)
+		for left = 0; left < entries; left++ {
+			r.Add(fmt.Appendf(nil, "m:%012d", 2*left), nil)
+		}
+		r.End(nil)
+	}
+	fill()
+	b.ReportAllocs()
+	for b.Loop() {
+		if left == least {
+			b.StopTimer()
+			fill()
+			b.StartTimer()
+		}
+		rank := rand.IntN(left)
+		p := tree.At(rank)
+		key, _ := p.Block.At(rank - p.Before)
+		tree.Delete(key)
+		left--
+	}
+}

@@ -299,6 +299,7 @@ func (t *Tree) changeBelow(n *node, key []byte, f func(leaf *node, i int)) {
 	n.measure(i)
 	if joined, seam := n.balance(i); joined >= 0 && n.children[joined].leaf() && t.joins(n.children[joined], seam-1, t.small()) {
 		t.join(n.children[joined], seam-1)
+		n.measure(joined)
 	}
 }
 
