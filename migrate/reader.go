@@ -171,6 +171,9 @@ func (r *reader) look(ctx context.Context, locations []location, digests bool) (
 			return nil, err
 		}
 	}
+	if err := r.lookIntoStreams(ctx, locations, prints); err != nil {
+		return nil, err
+	}
 	client := r.on(locations[0].database)
 	for i := range locations {
 		f := &prints[i]

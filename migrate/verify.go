@@ -354,11 +354,16 @@ type fingerprint struct {
 
 	timed      bool   // fields of a hash expire
 	fieldTimes string // a digest of when they do
+
+	stream *streamPrint // of a stream
 }
 
 // compare says in what two fingerprints differ, empty if in nothing.
 func (f fingerprint) compare(other fingerprint, tolerance time.Duration) string {
-	apart := f.expireMs - other.expireMs
+	apart, inGroups := f.expireMs-other.expireMs, ""
+	if f.stream != nil && other.stream != nil {
+		inGroups = f.stream.compare(other.stream)
+	}
 	switch {
 	case f.kind == other.kind && f.kind == "none":
 		return ""
@@ -374,6 +379,8 @@ func (f fingerprint) compare(other fingerprint, tolerance time.Duration) string 
 		return "has fields that expire on one side only (hash)"
 	case f.digest != other.digest:
 		return fmt.Sprintf("has another value (%s)", f.kind)
+	case inGroups != "":
+		return inGroups
 	case f.timed && f.fieldTimes != other.fieldTimes:
 		return "has fields that expire at other times (hash)"
 	case max(apart, -apart) > tolerance.Milliseconds():
