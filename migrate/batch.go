@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"kedis/internal/resp"
@@ -20,6 +21,8 @@ type batch struct {
 type entry struct {
 	from, to int // where it stands in encoded
 	slot     int // in a cluster
+
+	mayMiss bool // it is about a pending entry, which an empty reply says isn't there
 }
 
 const (
@@ -38,6 +41,9 @@ func (b *batch) add(database, slot int, words ...[]byte) {
 	b.append(slot, words...)
 }
 
+// mayMiss says of the last command that what it is about may not be there.
+func (b *batch) mayMiss() { b.entries[len(b.entries)-1].mayMiss = true }
+
 // selects has the connection in a database.
 func (b *batch) selects(database int) {
 	if database != b.database {
@@ -48,8 +54,15 @@ func (b *batch) selects(database int) {
 
 func (b *batch) append(slot int, words ...[]byte) {
 	from := len(b.encoded)
+	size := len(b.encoded)
+	for _, word := range words {
+		size += len(word) + len("$1234567890\r\n\r\n")
+	}
+	if size > 2*batchBytes { // no more than that: append would get it a quarter, at least
+		b.encoded = slices.Grow(b.encoded, size+64-len(b.encoded))
+	}
 	b.encoded = resp.AppendRequest(b.encoded, words...)
-	b.entries = append(b.entries, entry{from, len(b.encoded), slot})
+	b.entries = append(b.entries, entry{from: from, to: len(b.encoded), slot: slot})
 }
 
 func (b *batch) full(transaction bool) bool {

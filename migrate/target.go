@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -452,7 +453,15 @@ func (t *Target) Load(key Key, value *rdb.Value) error {
 		if err := t.options.Limit.wait(t.ctx, size, 0); err != nil {
 			return err
 		}
+		if value.Kind == rdb.Stream && size > batchBytes { // one in memory: see streamBytes
+			if err := t.Flush(); err != nil {
+				return err
+			}
+		}
 		l.open.add(key.Database, slot, words...)
+		if value.Kind == rdb.Stream && bytes.Equal(words[0], claimWord) {
+			l.open.mayMiss()
+		}
 		return t.pushFull(l)
 	}
 	if err := t.payloads.writeValue(key, value, t.facts.major() >= 7, write); err != nil {

@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"strconv"
@@ -18,6 +17,7 @@ type PayloadBuilder struct {
 	words  [][]byte // of the command
 	number []byte
 	piece  piece
+	parts  streamParts
 
 	refuseTimes func() error // why the target doesn't take times of fields; nil: it does
 }
@@ -32,7 +32,8 @@ const (
 type write func(words ...[]byte) error
 
 // writeValue writes a value in place of what a key had. Small collections go as they are packed, in
-// a RESTORE, if the target takes payloads of RDB version 10; others go in pieces.
+// a RESTORE, if the target takes payloads of RDB version 10; others go in pieces. Streams go as
+// writeStream says: in whatever form, only Redis 7.0 and later take them with their totals.
 func (p *PayloadBuilder) writeValue(key Key, value *rdb.Value, payloads bool, to write) error {
 	packed := value.Listpack != nil || value.Intset != nil
 	switch {
@@ -41,17 +42,16 @@ func (p *PayloadBuilder) writeValue(key Key, value *rdb.Value, payloads bool, to
 		if err := to(p.words...); err != nil {
 			return err
 		}
-	case packed && payloads && value.Kind != rdb.Stream:
+	case value.Kind == rdb.Stream:
+		if restored, err := p.writeStream(key, value, to); restored || err != nil {
+			return err
+		}
+	case packed && payloads:
 		payload, err := p.payload(value)
 		if err != nil {
 			return err
 		}
-		p.number = strconv.AppendInt(p.number[:0], key.ExpireMs, 10)
-		p.words = append(p.words[:0], restoreWord, key.Name, p.number, payload, replaceWord)
-		if key.ExpireMs != 0 {
-			p.words = append(p.words, absoluteWord)
-		}
-		return to(p.words...)
+		return p.restore(key, payload, to)
 	default:
 		if err := p.writePieces(key.Name, value, to); err != nil {
 			return err
@@ -71,6 +71,7 @@ var (
 	absoluteWord = []byte("ABSTTL")
 	expireWord   = []byte("PEXPIREAT")
 	deleteWord   = []byte("DEL")
+	claimWord    = []byte("XCLAIM")
 )
 
 // known returns commands that do the same at a target of any version: a RESTORE is taken apart when its payload is of a form that only some
@@ -91,13 +92,28 @@ func (c *Command) known() ([]Command, error) {
 	return parts, nil
 }
 
-// payload is a packed collection as RESTORE takes it.
-func (p *PayloadBuilder) payload(value *rdb.Value) ([]byte, error) {
+// restore writes a value that is a payload.
+func (p *PayloadBuilder) restore(key Key, payload []byte, to write) error {
+	p.number = strconv.AppendInt(p.number[:0], key.ExpireMs, 10)
+	p.words = append(p.words[:0], restoreWord, key.Name, p.number, payload, replaceWord)
+	if key.ExpireMs != 0 {
+		p.words = append(p.words, absoluteWord)
+	}
+	return to(p.words...)
+}
+
+// begin begins a payload in some memory.
+func (p *PayloadBuilder) begin(memory []byte) *rdb.PayloadWriter {
 	if p.writer == nil {
 		p.writer = rdb.NewPayloadWriter()
 	}
-	w := p.writer
-	w.Begin(p.memory)
+	p.writer.Begin(memory)
+	return p.writer
+}
+
+// payload is a packed collection as RESTORE takes it.
+func (p *PayloadBuilder) payload(value *rdb.Value) ([]byte, error) {
+	w := p.begin(p.memory)
 	switch {
 	case value.Intset != nil:
 		w.SetIntset(value.Intset)
@@ -119,9 +135,6 @@ func (p *PayloadBuilder) payload(value *rdb.Value) ([]byte, error) {
 func (p *PayloadBuilder) writePieces(key []byte, value *rdb.Value, to write) error {
 	if err := to(deleteWord, key); err != nil {
 		return err
-	}
-	if value.Kind == rdb.Stream {
-		return writeStream(key, value, to)
 	}
 	name := map[rdb.Kind]string{rdb.List: "RPUSH", rdb.Set: "SADD", rdb.Hash: "HSET", rdb.SortedSet: "ZADD"}[value.Kind]
 	if name == "" {
@@ -237,71 +250,4 @@ func appendScoreWord(dst []byte, score float64) []byte {
 		return append(dst, "-inf"...)
 	}
 	return strconv.AppendFloat(dst, score, 'g', -1, 64)
-}
-
-// writeStream writes a stream the way a rewritten AOF does: its entries, its totals, its groups,
-// their consumers, and who owns which pending entry.
-func writeStream(key []byte, value *rdb.Value, to write) error {
-	s := streamWriter{key: key, to: to, pending: map[rdb.StreamID]rdb.StreamElement{}}
-	for value.Next() {
-		if err := s.part(value.Element.Stream); err != nil {
-			return err
-		}
-	}
-	return value.Err()
-}
-
-type streamWriter struct {
-	key             []byte
-	to              write
-	group, consumer []byte
-	written         bool
-	pending         map[rdb.StreamID]rdb.StreamElement // of the group: in memory, which their number bounds
-}
-
-func streamID(id rdb.StreamID) []byte { return fmt.Appendf(nil, "%d-%d", id.Ms, id.Seq) }
-
-func (s *streamWriter) part(e *rdb.StreamElement) error {
-	word := func(text string) []byte { return []byte(text) }
-	switch e.Part {
-	case rdb.StreamEntry:
-		s.written = true
-		words := [][]byte{word("XADD"), s.key, streamID(e.ID)}
-		for _, field := range e.Fields {
-			words = append(words, bytes.Clone(field))
-		}
-		return s.to(words...)
-	case rdb.StreamTotals:
-		return s.totals(e)
-	case rdb.StreamGroup:
-		s.group = bytes.Clone(e.Name)
-		clear(s.pending)
-		return s.to(word("XGROUP"), word("CREATE"), s.key, s.group, streamID(e.ID), word("ENTRIESREAD"), strconv.AppendInt(nil, e.EntriesRead, 10))
-	case rdb.StreamPending:
-		s.pending[e.ID] = *e
-	case rdb.StreamConsumer:
-		s.consumer = bytes.Clone(e.Name)
-		return s.to(word("XGROUP"), word("CREATECONSUMER"), s.key, s.group, s.consumer)
-	case rdb.StreamOwned:
-		p := s.pending[e.ID]
-		return s.to(word("XCLAIM"), s.key, s.group, s.consumer, word("0"), streamID(e.ID), word("TIME"), strconv.AppendInt(nil, p.DeliveredMs, 10),
-			word("RETRYCOUNT"), strconv.AppendUint(nil, p.Deliveries, 10), word("FORCE"), word("JUSTID"))
-	}
-	return nil
-}
-
-// totals ends the entries. A stream without any is made by adding one that is trimmed at once.
-func (s *streamWriter) totals(e *rdb.StreamElement) error {
-	word := func(text string) []byte { return []byte(text) }
-	if !s.written {
-		id := e.ID
-		if id == (rdb.StreamID{}) {
-			id.Seq = 1
-		}
-		if err := s.to(word("XADD"), s.key, word("MAXLEN"), word("0"), streamID(id), word("x"), word("y")); err != nil {
-			return err
-		}
-	}
-	return s.to(word("XSETID"), s.key, streamID(e.ID), word("ENTRIESADDED"), strconv.AppendUint(nil, e.EntriesAdded, 10),
-		word("MAXDELETEDID"), streamID(e.MaxDeletedID))
 }

@@ -18,13 +18,19 @@ func TestMemory(t *testing.T) {
 	}
 	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
 	const piece = 1000 // elements that one script makes: a server must not be silent for long
-	script := `local value = string.rep("v", 10000)
+	script := `local letters = {}
+		for i = 1, 10000 do
+			letters[i] = string.char(math.random(0, 255)) -- or a stream's payload would be small
+		end
+		local value = table.concat(letters)
 		for i = ARGV[1], ARGV[1] + ARGV[2] - 1 do
 			redis.call("HSET", "hash", i, i .. value)
+			redis.call("XADD", "stream:" .. math.floor(i / 400), "*", "field", value)
 			if i % 10 == 0 then
 				redis.call("RPUSH", "list", i .. value)
 				redis.call("SADD", "set", i .. value)
 				redis.call("ZADD", "zset", i, i .. value)
+				redis.call("XADD", "stream", "*", "field", value)
 			end
 		end`
 	c := from.MustDial(t)

@@ -1,0 +1,176 @@
+package port
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
+)
+
+// groupStreams makes streams with groups, of whose pending entries some are deleted and some trimmed away.
+func groupStreams(t *testing.T, s *launch.Server) {
+	t.Helper()
+	c := s.MustDial(t)
+	for i := range 250 {
+		do(t, c, "XADD", "groups", strconv.Itoa(i+1)+"-1", "field", strconv.Itoa(i), "other", "value")
+	}
+	do(t, c, "XADD", "groups", "300-7", "without", "the", "others'", "fields")
+	for _, words := range []string{
+		"XGROUP CREATE groups first 0", "XGROUP CREATE groups second 5-1", "XGROUP CREATE groups idle $",
+		"XGROUP CREATECONSUMER groups first lazy", "XREADGROUP GROUP first reader COUNT 30 STREAMS groups >",
+		"XREADGROUP GROUP first another COUNT 20 STREAMS groups >", "XREADGROUP GROUP second only COUNT 150 STREAMS groups >",
+		"XCLAIM groups first another 0 3-1 40-1 RETRYCOUNT 7 JUSTID", "XACK groups first 6-1 7-1 45-1", "XDEL groups 12-1 44-1 60-1 250-1",
+		"XTRIM groups MAXLEN 240",
+		// One that has nothing but a group, and one that is nothing.
+		"XADD gone 1-1 a b", "XADD gone 2-2 a b", "XGROUP CREATE gone group 0", "XREADGROUP GROUP group reader STREAMS gone >", "XDEL gone 1-1 2-2",
+		"PEXPIREAT gone 4102444800000", "XADD empty 1-1 a b", "XDEL empty 1-1",
+	} {
+		do(t, c, strings.Fields(words)...)
+	}
+}
+
+var groupStreamNames = []string{"groups", "gone", "empty"}
+
+// groupFacts is all that XINFO tells of streams, but times, and how much memory they take.
+func groupFacts(t *testing.T, s *launch.Server) string {
+	t.Helper()
+	var b strings.Builder
+	c := s.MustDial(t)
+	for _, key := range groupStreamNames {
+		fmt.Fprintln(&b, key, do(t, c, "PEXPIRETIME", key))
+		writeFacts(&b, do(t, c, "XINFO", "STREAM", key, "FULL", "COUNT", "0"))
+	}
+	return b.String()
+}
+
+func writeFacts(b *strings.Builder, r resp.Reply) {
+	for i := 0; i+1 < len(r.Elements); i += 2 {
+		name, value := string(r.Elements[i].Text), r.Elements[i+1]
+		switch name {
+		case "radix-tree-keys", "radix-tree-nodes", "seen-time", "active-time":
+		case "groups", "consumers":
+			fmt.Fprintln(b, name)
+			for _, one := range value.Elements {
+				writeFacts(b, one)
+			}
+		case "pel", "pending": // id, consumer unless it is a consumer's, time, deliveries
+			for _, p := range value.Elements {
+				fmt.Fprintln(b, name, slices.Delete(p.Strings(), len(p.Elements)-2, len(p.Elements)-1))
+			}
+		default:
+			fmt.Fprintln(b, name, value)
+		}
+	}
+}
+
+// groupsArrived compares the streams of two servers.
+func groupsArrived(t *testing.T, from, to *launch.Server) {
+	t.Helper()
+	want, got := groupFacts(t, from), groupFacts(t, to)
+	if !strings.Contains(want, "another") || !strings.Contains(want, "lazy") {
+		t.Fatalf("the source has\n%s", want)
+	}
+	if got != want {
+		t.Errorf("expected\n%s\ngot\n%s", want, got)
+	}
+	startTool(t, t.TempDir(), verify(from, to)...).ends(0)
+}
+
+// TestGroups moves groups with consumers and with entries that are pending and gone.
+func TestGroups(t *testing.T) {
+	for _, pair := range pairs {
+		t.Run(pair.name, func(t *testing.T) {
+			from, to := start(t, pair.from(t)), start(t, pair.to(t))
+			groupStreams(t, from)
+			startTool(t, t.TempDir(), port(from, to)...).ends(0)
+			groupsArrived(t, from, to)
+		})
+	}
+}
+
+// TestGroupsInFiles has a file between the two.
+func TestGroupsInFiles(t *testing.T) {
+	from := start(t, launch.MustUnderTest(t))
+	groupStreams(t, from)
+	for _, format := range []string{"rdb", "resp"} {
+		path := filepath.Join(t.TempDir(), "file")
+		startTool(t, t.TempDir(), "export", path, "--from", from.Address, "--format", format).ends(0)
+		for _, program := range []launch.Program{launch.MustUnderTest(t), launch.MustOracle(t)} {
+			to := start(t, program)
+			startTool(t, t.TempDir(), "import", path, "--to", to.Address).ends(0)
+			groupsArrived(t, from, to)
+		}
+		directory := filepath.Join(t.TempDir(), "data")
+		startTool(t, t.TempDir(), "import", path, "--dir", directory).ends(0)
+		to, err := launch.MustUnderTest(t).Start(directory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { launch.End(t, to) })
+		groupsArrived(t, from, to)
+	}
+}
+
+// TestLargeStream moves a stream that is too large to go whole: what it loses is counted, and found.
+func TestLargeStream(t *testing.T) {
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	c := from.MustDial(t)
+	value := strings.Repeat("v", 100_000)
+	for i := range 60 {
+		do(t, c, "XADD", "large", strconv.Itoa(i+1)+"-1", "field", value)
+	}
+	do(t, c, "XGROUP", "CREATE", "large", "group", "0")
+	do(t, c, "XREADGROUP", "GROUP", "group", "reader", "COUNT", "10", "STREAMS", "large", ">")
+	startTool(t, t.TempDir(), port(from, to)...).ends(0)
+	startTool(t, t.TempDir(), verify(from, to)...).ends(0)
+	do(t, c, "XDEL", "large", "2-1", "5-1")
+	if output := startTool(t, t.TempDir(), port(from, to)...).ends(0); !strings.Contains(output, "skipped: 2, pending entries of large streams") {
+		t.Errorf("said %s", output)
+	}
+	got := listed(startTool(t, t.TempDir(), verify(from, to)...).ends(1))
+	if want := []string{`0 "large" has group "group" with other pending entries (stream)`}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestVerifyGroups has a difference of each kind in what a stream has beside its entries.
+func TestVerifyGroups(t *testing.T) {
+	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
+	groupStreams(t, from)
+	tool := port(from, to)
+	c := to.MustDial(t)
+	for _, one := range []struct{ change, difference string }{
+		{"XGROUP DESTROY groups idle", `group "idle" at the source only`},
+		{"XGROUP CREATE groups more 0", `group "more" at the target only`},
+		{"XGROUP SETID groups second 160-1 ENTRIESREAD 150", `group "second" with last-delivered-id 155-1 at the source and 160-1 at the target`},
+		{"XGROUP SETID groups second 155-1 ENTRIESREAD 149", `group "second" with entries-read unknown at the source and 149 at the target`},
+		{"XGROUP DELCONSUMER groups first lazy", `group "first" with other consumers`},
+		{"XACK groups first 12-1", `group "first" with other pending entries`},
+		{"XACK groups first 8-1", `group "first" with other pending entries`},
+		{"XCLAIM groups first another 0 20-1 RETRYCOUNT 1 JUSTID", `group "first" with other pending entries`},
+		{"XCLAIM groups second only 0 140-1 RETRYCOUNT 2 JUSTID", `group "second" with other pending entries`},
+		{"XSETID groups 301-1", `last-generated-id 300-7 at the source and 301-1 at the target`},
+		{"XSETID groups 300-7 ENTRIESADDED 999 MAXDELETEDID 250-1", `entries-added 251 at the source and 999 at the target`},
+		{"XSETID groups 300-7 ENTRIESADDED 251 MAXDELETEDID 299-1", `max-deleted-entry-id 250-1 at the source and 299-1 at the target`},
+	} {
+		startTool(t, t.TempDir(), tool...).ends(0)
+		do(t, c, strings.Fields(one.change)...)
+		want := `0 "groups" has ` + one.difference + " (stream)"
+		if got := listed(startTool(t, t.TempDir(), verify(from, to)...).ends(1)); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: got %q, expected %q", one.change, got, want)
+		}
+	}
+	// The same number of pending entries, with each consumer and together.
+	startTool(t, t.TempDir(), tool...).ends(0)
+	do(t, c, "XCLAIM", "groups", "first", "another", "0", "20-1", "RETRYCOUNT", "1", "JUSTID")
+	do(t, c, "XCLAIM", "groups", "first", "reader", "0", "46-1", "RETRYCOUNT", "1", "JUSTID")
+	want := []string{`0 "groups" has group "first" with other pending entries (stream)`}
+	if got := listed(startTool(t, t.TempDir(), verify(from, to)...).ends(1)); !slices.Equal(got, want) {
+		t.Errorf("another owner: got %q", got)
+	}
+}
