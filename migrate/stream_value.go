@@ -20,8 +20,10 @@ func (p *PayloadBuilder) writeStream(key Key, value *rdb.Value, to write) (resto
 	s := streamWriter{key: key.Name, to: to, pending: map[rdb.StreamID]rdb.StreamElement{}}
 	parts, whole := &p.parts, true
 	parts.reset()
+	var counts rdb.StreamCounts
 	for value.Next() {
 		e := value.Element.Stream
+		counts.Complete(e)
 		if whole && parts.add(e) {
 			continue
 		}
@@ -71,10 +73,10 @@ func (p *PayloadBuilder) streamPayload() ([]byte, error) {
 // streamParts are the first parts of a stream, each as rdb.StreamElement.Append has it behind its
 // length in four bytes. Their memory, which streamBytes bounds, is used again.
 type streamParts struct {
-	memory      []byte
-	payload     []byte // that they became
-	nodes       uint64
-	node, first rdb.StreamID
+	memory  []byte
+	payload []byte // that they became
+	nodes   uint64
+	node    rdb.StreamID // of the last entry
 }
 
 func (s *streamParts) reset() { *s = streamParts{memory: s.memory[:0], payload: s.payload} }
@@ -88,17 +90,9 @@ func (s *streamParts) add(e *rdb.StreamElement) bool {
 	if size > streamBytes {
 		return false
 	}
-	switch {
-	case e.Part == rdb.StreamEntry:
-		if s.nodes == 0 {
-			s.first = e.ID
-		}
-		if s.nodes == 0 || e.Node != s.node {
-			s.node = e.Node
-			s.nodes++
-		}
-	case e.Part == rdb.StreamTotals && e.Uncounted:
-		e.FirstID = s.first
+	if e.Part == rdb.StreamEntry && (s.nodes == 0 || e.Node != s.node) {
+		s.node = e.Node
+		s.nodes++
 	}
 	from := len(s.memory)
 	s.memory = e.Append(append(s.memory, 0, 0, 0, 0))

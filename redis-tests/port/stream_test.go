@@ -1,7 +1,9 @@
 package port
 
 import (
+	"encoding/hex"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -34,14 +36,12 @@ func groupStreams(t *testing.T, s *launch.Server) {
 	}
 }
 
-var groupStreamNames = []string{"groups", "gone", "empty"}
-
 // groupFacts is all that XINFO tells of streams, but times, and how much memory they take.
-func groupFacts(t *testing.T, s *launch.Server) string {
+func groupFacts(t *testing.T, s *launch.Server, keys ...string) string {
 	t.Helper()
 	var b strings.Builder
 	c := s.MustDial(t)
-	for _, key := range groupStreamNames {
+	for _, key := range keys {
 		fmt.Fprintln(&b, key, do(t, c, "PEXPIRETIME", key))
 		writeFacts(&b, do(t, c, "XINFO", "STREAM", key, "FULL", "COUNT", "0"))
 	}
@@ -71,7 +71,8 @@ func writeFacts(b *strings.Builder, r resp.Reply) {
 // groupsArrived compares the streams of two servers.
 func groupsArrived(t *testing.T, from, to *launch.Server) {
 	t.Helper()
-	want, got := groupFacts(t, from), groupFacts(t, to)
+	keys := []string{"groups", "gone", "empty"}
+	want, got := groupFacts(t, from, keys...), groupFacts(t, to, keys...)
 	if !strings.Contains(want, "another") || !strings.Contains(want, "lazy") {
 		t.Fatalf("the source has\n%s", want)
 	}
@@ -113,6 +114,40 @@ func TestGroupsInFiles(t *testing.T) {
 		}
 		t.Cleanup(func() { launch.End(t, to) })
 		groupsArrived(t, from, to)
+	}
+}
+
+// oldStream is a file of Redis 6: a stream whose entries 2-1 and 3-1 are left, and a group with 1-1 and 2-1 pending.
+const oldStream = "524544495330303039" + "fe00" + "0f" + "03" + "6f6c64" + // REDIS0009, database 0, type 15, old
+	"011000000000000000010000000000000001" + "33330000001400020101010101816102000103010001000181620204010201010100" +
+	"0181620204010201020100018162020401ff" + "02" + "0301" + // two entries, the last 3-1
+	"01" + "0167" + "0201" + // group g, behind 2-1
+	"02" + "0000000000000001000000000000000101bc630fa2010000" + "01" + "0000000000000002000000000000000101bc630fa2010000" + "01" +
+	"01" + "0163" + "01bc630fa2010000" + "02" + "00000000000000010000000000000001" + "00000000000000020000000000000001" + // consumer c
+	"ff" + "0000000000000000"
+
+// TestGroupsOfRedis6 imports a stream whose totals weren't counted: they become what Redis 7.0 takes them for.
+func TestGroupsOfRedis6(t *testing.T) {
+	content, err := hex.DecodeString(oldStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory := t.TempDir()
+	path := filepath.Join(directory, "dump.rdb")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := launch.MustOracle(t).Start(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { launch.End(t, loaded) })
+	for _, program := range []launch.Program{launch.MustUnderTest(t), launch.MustOracle(t)} {
+		to := start(t, program)
+		startTool(t, t.TempDir(), "import", path, "--to", to.Address).ends(0)
+		if want, got := groupFacts(t, loaded, "old"), groupFacts(t, to, "old"); got != want {
+			t.Errorf("expected\n%s\ngot\n%s", want, got)
+		}
 	}
 }
 

@@ -61,19 +61,13 @@ func (v *Value) copyElements(e *Encoder) error {
 	return e.err
 }
 
-// copyStream copies a stream, node by node. FirstID and the like of Redis before 7.0 are made up for.
+// copyStream copies a stream, node by node.
 func (v *Value) copyStream(e *Encoder) error {
 	e.BeginStream(v.stream.nodes)
-	var first StreamID
+	var counts StreamCounts
 	for v.Next() {
-		p := v.Element.Stream
-		switch {
-		case p.Part == StreamEntry && first == StreamID{}:
-			first = p.ID
-		case p.Part == StreamTotals && p.Uncounted:
-			p.FirstID = first
-		}
-		e.StreamPart(p)
+		counts.Complete(v.Element.Stream)
+		e.StreamPart(v.Element.Stream)
 	}
 	if v.err != nil {
 		return v.err
