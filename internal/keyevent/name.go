@@ -169,7 +169,7 @@ var names = [...]name{
 // String is the name as it is told.
 func (n Name) String() string { return names[n].text }
 
-// Class is the class of events that are told by the name; Changed is of none.
+// Class is the class of events that are told by the name; Changed and Regrouped are of none.
 func (n Name) Class() Classes { return names[n].class }
 
 // Stores reports whether it is the event of a result that takes the place of a key.
