@@ -144,7 +144,8 @@ func TestManyAddAndAsk(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if n := f.Records(); n < 170_000 || n > 200_000 {
+	// What seems to be there is not added: the more, the later a layer comes that writers race for.
+	if n := f.Records(); n < 150_000 || n > 200_000 {
 		t.Errorf("%d records", n)
 	}
 }
