@@ -14,8 +14,8 @@ import (
 // and so is the payload that they become: a Target has one large one at a time.
 const streamBytes = 4 << 20
 
-// writeStream writes a stream whole, in a RESTORE, unless it is too large for the memory; then it
-// goes in commands, which can't tell of a pending entry whose entry is gone. restored says which.
+// writeStream writes a stream of up to streamBytes whole, in a RESTORE, and reports true. It writes a
+// larger one in commands; these lack the pending entries whose stream entries are gone.
 func (p *PayloadBuilder) writeStream(key Key, value *rdb.Value, to write) (restored bool, err error) {
 	s := streamWriter{key: key.Name, to: to, pending: map[rdb.StreamID]rdb.StreamElement{}}
 	parts, whole := &p.parts, true

@@ -39,7 +39,7 @@ func importCollection(t *testing.T, i *Import, key string, kind rdb.Kind, order 
 	return i.Restore(0, []byte(key), v, 0)
 }
 
-// importedElement is an element of so many bytes at least, the first of which many have in common.
+// importedElement is an element that is a little longer than length. Many of them begin alike.
 func importedElement(n, length int) []byte {
 	return append(fmt.Appendf(nil, "element:%d:", n*n%1009), append(fmt.Append(nil, n), bytes.Repeat([]byte("."), length)...)...)
 }
@@ -49,8 +49,8 @@ type importedCollection struct {
 	count, length int
 }
 
-// TestImportOfCollections imports collections in any order of their elements, some of which are too large to
-// be sorted as a whole, while the store is opened anew now and then.
+// TestImportOfCollections imports collections whose elements come in any order. Some are too large to be
+// sorted as a whole. The store is opened anew now and then.
 func TestImportOfCollections(t *testing.T) {
 	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 1))

@@ -29,8 +29,8 @@ const (
 	trimKills   = 2
 )
 
-// TestKilledWhileTrimming kills the server, or ends it, while it sums up what is to be trimmed off: the stream has what was written to it, all of it or
-// trimmed, and the next trimming counts what there is, wherever the last one has left its mark.
+// TestKilledWhileTrimming kills or ends the server while it counts what a trim takes off. Afterwards the stream is whole, or trimmed, and the next
+// trim counts right, whether or not the last one has left a mark.
 func TestKilledWhileTrimming(t *testing.T) {
 	server, err := launch.MustUnderTest(t).Start(t.TempDir(), "--stream-node-max-entries", "1")
 	if err != nil {

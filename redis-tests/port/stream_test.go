@@ -36,7 +36,7 @@ func groupStreams(t *testing.T, s *launch.Server) {
 	}
 }
 
-// groupFacts is all that XINFO tells of streams, but times, and how much memory they take.
+// groupFacts is what XINFO STREAM FULL tells of some streams, without times and figures of memory.
 func groupFacts(t *testing.T, s *launch.Server, keys ...string) string {
 	t.Helper()
 	var b strings.Builder

@@ -129,8 +129,8 @@ func (o *trimOptions) check(c *Invocation, adding bool) error {
 	return nil
 }
 
-// approach has what is to be trimmed off summed up in steps, between which others have their turn: the trimming itself is one small write then.
-// Nothing was changed yet. (With ACKED, all groups are asked, at once.)
+// approach counts in steps what a trim takes off; others have their turn in between. Trimming is one small write afterwards. It is called before
+// anything was changed. (ACKED has to ask all groups, and does so at once.)
 func (o *trimOptions) approach(c *Invocation, s *storage.Stream) error {
 	most := c.Txn.CountsAtMost()
 	if most == 0 || !c.MayBeUnfinished() || o.References == storage.Acknowledged {

@@ -8,7 +8,7 @@ import (
 	"kedis/server/enginetest"
 )
 
-// TestManyAreTrimmedInSteps: what is to go is summed up in several commits, which no client sees, and trimmed off by one more, with one effect.
+// TestManyAreTrimmedInSteps: several commits count what will go, and one more trims it off. Only that one has an effect.
 // Inside of a transaction there is one commit.
 func TestManyAreTrimmedInSteps(t *testing.T) {
 	const entries, stay, perStep = 25_000, 40, 10_000

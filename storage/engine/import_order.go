@@ -42,8 +42,8 @@ func (i *Import) sorted() []item {
 	return i.items
 }
 
-// beginning is a piece of a key whose order is that of the keys, as far as pieces differ: kind and
-// id, of which no more than seven bytes are ever in use, or the first eight bytes.
+// beginning is eight bytes that sort as the keys do, as far as they differ. For an element these are
+// its kind and seven bytes of its id (ids never need more); otherwise they are the key's first ones.
 func beginning(key []byte) uint64 {
 	if layout.Kinds[key[0]].Element {
 		return uint64(key[0])<<56 | layout.ElementID(key)&(1<<56-1)

@@ -3,8 +3,7 @@ package engine
 import "kedis/storage/ordered"
 
 // The entry with a number is found by a descent, once all entries are counted. Picking one without that takes about as long as counting
-// PickCost entries. So with each pick some are counted, from the first on, until all are: a collection of which only few are picked isn't gone
-// over as a whole.
+// PickCost entries. So each pick counts some, from the first on, until all are counted. A few picks don't go over the whole collection.
 
 const (
 	// PickCost is about how many elements could be walked in the time that it takes to pick one.

@@ -180,7 +180,7 @@ func (h *StreamHead) Append(dst []byte) []byte {
 	return dst
 }
 
-// isStreamHead tells whether a head may be so long.
+// isStreamHead reports whether a head can have this size.
 func isStreamHead(size int) bool {
 	return size == streamHeadSize || size == streamHeadSize+streamMarkSize
 }

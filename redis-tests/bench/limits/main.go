@@ -1,5 +1,4 @@
-// Limits measures what redis-benchmark doesn't: data that is ten times larger than memory (cold), large collections of which the same is true
-// (collections), the latency of the slowest requests while flushes and compactions run (tail), memory (memory), and the start after a crash
+// Limits measures what redis-benchmark doesn't: data that is ten times larger than memory (cold), collections that are (collections), the latency of the slowest requests while flushes and compactions run (tail), memory (memory), and the start after a crash
 // with a long log (recovery).
 //
 //	make bench-limits PARTS=cold MEGABYTES=2048 LENGTH=60
