@@ -21,7 +21,7 @@ type LogApplier struct {
 // NewLogApplier makes a LogApplier. It takes no locks: nothing else writes meanwhile, and clients
 // only read what a loading server allows.
 func (e *Engine) NewLogApplier() *LogApplier {
-	b := e.newBatch(0, e.workers.door, 0)
+	b := e.newBatch(0, e.workers.door, 0, e.Store.NewTxn())
 	b.repeat.applying, b.reader.effects = true, true
 	return &LogApplier{batch: b, session: NewSession(Nowhere{}, true)}
 }

@@ -57,13 +57,13 @@ const (
 
 // NewBatch makes the batch of a reactor, by its number from 0 on.
 func (e *Engine) NewBatch(reactor int) *Batch {
-	b := e.newBatch(lock.Owner(reactor+1), reactor, reactorBudget)
+	b := e.newBatch(lock.Owner(reactor+1), reactor, reactorBudget, e.Store.NewTxn())
 	b.parks = func() bool { return e.loaders.worth(b.clock.last) }
 	return b
 }
 
-func (e *Engine) newBatch(owner lock.Owner, door, budget int) *Batch {
-	return &Batch{engine: e, txn: e.Store.NewTxn(), budget: budget,
+func (e *Engine) newBatch(owner lock.Owner, door, budget int, txn *storage.Txn) *Batch {
+	return &Batch{engine: e, txn: txn, budget: budget,
 		reader: requestReader{table: e.Table, store: e.Store},
 		locks:  locks{table: e.Locks, gate: e.Gate, owner: owner, door: door},
 		clock:  stopwatch{clock: &e.clock, lane: min(door, e.Statistics.Lanes-1)}}

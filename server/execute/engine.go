@@ -3,6 +3,7 @@ package execute
 import (
 	"bytes"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +82,8 @@ type scheduling struct {
 	clock   clock
 	workers workers
 	scripts workers // that run requests with scripts
+	// spareTxns are transactions that workers have done with: their memory is used again.
+	spareTxns sync.Pool
 	long    longWork
 	large   largeWork
 	loaders loaders

@@ -18,7 +18,7 @@ type Expiring interface {
 func (e *Engine) Expiries() Expiring { return e.newExpiries() }
 
 func (e *Engine) newExpiries() *expiries {
-	return &expiries{engine: e, batch: e.newBatch(0, e.workers.door, 0), allowed: e.removesExpired, remove: (*Batch).removeKey}
+	return &expiries{engine: e, batch: e.newBatch(0, e.workers.door, 0, e.Store.NewTxn()), allowed: e.removesExpired, remove: (*Batch).removeKey}
 }
 
 // FieldExpiries is the engine as the sweeper of hashes' fields sees it. A key that is due is a hash of which fields are.

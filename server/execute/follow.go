@@ -46,7 +46,7 @@ func (e *Engine) NewFileApplier(database int) *StreamApplier {
 }
 
 func (e *Engine) newStreamApplier(peer Peer, database int) *StreamApplier {
-	b := e.newBatch(e.workers.streamApplier.owner, e.workers.streamApplier.door, 0)
+	b := e.newBatch(e.workers.streamApplier.owner, e.workers.streamApplier.door, 0, e.Store.NewTxn())
 	b.repeat, b.reader.effects = repeating{applying: true, locking: true}, true
 	f := &StreamApplier{batch: b, session: NewSession(peer, true), from: database, after: database}
 	f.session.SetDatabase(database)

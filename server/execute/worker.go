@@ -137,11 +137,16 @@ func (e *Engine) Work(s *Session, r *Request) Outcome {
 func (e *Engine) run(t token, s *Session, r *Request) (outcome Outcome) {
 	e.Statistics.Offloads.Add(1)
 	s.wait = Wait{}
-	e.withToken(t, e.newBatch(0, e.workers.door, 0), func(b *Batch) {
+	txn, _ := e.spareTxns.Get().(*storage.Txn)
+	if txn == nil {
+		txn = e.Store.NewTxn()
+	}
+	e.withToken(t, e.newBatch(0, e.workers.door, 0, txn), func(b *Batch) {
 		mark := s.Reply.Mark()
 		if outcome = b.work(s, r); outcome == Done {
 			b.finishReply(s, mark)
 			s.waited, s.loads, s.wait = false, 0, Wait{}
+			e.spareTxns.Put(txn) // what is large was written into memory that the next command needs, too
 		}
 	})
 	return outcome
