@@ -174,6 +174,10 @@ func (t *Txn) CountsAtMost() int { return t.order.countAtMost }
 // AskedRanks reports whether a command since Reset has asked an index for counts.
 func (t *Txn) AskedRanks() bool { return t.order.asked }
 
+// mostValued is how many elements a collection of a kind with names has at most whose values its tree keeps, too: what is read as a whole is
+// seldom larger.
+const mostValued = 16 << 10
+
 // tree returns the tree of the index, nil when it has none and is to be walked.
 func (x *Index) tree() *ordered.Tree {
 	if x.known == nil {
@@ -194,7 +198,7 @@ func (x *Index) findTree() *ordered.Tree {
 	if found && t.order.used[at].Use() && (t.order.used[at].Values() || !x.values) {
 		return t.order.used[at]
 	}
-	keeps := x.entries <= MostFew || !layout.Kinds[x.kind].Names
+	keeps := x.entries <= mostValued || !layout.Kinds[x.kind].Names
 	tree := t.store.order.trees.Of(id, keeps)
 	if known, vague := tree.Sums(); known > x.entries || vague == 0 && known < x.entries {
 		x.recount(fmt.Sprintf("%d are counted", known))
