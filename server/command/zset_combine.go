@@ -199,7 +199,11 @@ func (q *combined) union() (*sortorder.Elements, error) {
 	if len(q.sources) == 1 {
 		return q.collect(func(_ []byte, score float64) (float64, bool, error) { return q.sources[0].weighted(score), true, nil })
 	}
-	members := &sortorder.Distinct{}
+	expected := 0
+	for i := range q.sources {
+		expected += q.sources[i].Len()
+	}
+	members := sortorder.NewDistinct(expected)
 	for i := range q.sources {
 		s := &q.sources[i]
 		err := s.All(func(member []byte, score float64) bool {

@@ -84,9 +84,9 @@ type scheduling struct {
 	scripts workers // that run requests with scripts
 	// spareTxns are transactions that workers have done with: their memory is used again.
 	spareTxns sync.Pool
-	long    longWork
-	large   largeWork
-	loaders loaders
+	long      longWork
+	large     largeWork
+	loaders   loaders
 }
 
 // background is what goes on beside requests.

@@ -20,6 +20,22 @@ const (
 	indexMask  = 1<<indexBits - 1
 )
 
+// NewDistinct returns none, with room for so many that are short, as far as that is one piece of memory.
+func NewDistinct(expected int) *Distinct {
+	expected = min(expected, pieceEntries)
+	d := &Distinct{Elements: Elements{pieces: [][]entry{make([]entry, 0, expected)}}}
+	d.texts.blocks = [][]byte{make([]byte, 0, min(largeBlock, shortText*expected))}
+	slots := leastSlots
+	for slots < 2*expected {
+		slots *= 2
+	}
+	d.resize(slots)
+	return d
+}
+
+// shortText is how many bytes a short element takes, with its length.
+const shortText = 16
+
 // Put returns the index of an element, and whether it came just now.
 func (d *Distinct) Put(value []byte) (index int, added bool) {
 	if 2*d.Len() >= len(d.slots) {
@@ -45,12 +61,15 @@ func (d *Distinct) start(hash uint64) uint64 { return hash >> indexBits & uint64
 
 func (d *Distinct) next(i uint64) uint64 { return (i + 1) & uint64(len(d.slots)-1) }
 
-func (d *Distinct) grow() {
+func (d *Distinct) grow() { d.resize(max(leastSlots, 2*len(d.slots))) }
+
+// resize gives the elements another number of slots.
+func (d *Distinct) resize(size int) {
 	slots := d.slots
 	if len(slots) == 0 {
 		d.seed = maphash.MakeSeed()
 	}
-	d.slots = make([]uint64, max(leastSlots, 2*len(slots)))
+	d.slots = make([]uint64, size)
 	for _, slot := range slots {
 		if slot == 0 {
 			continue

@@ -6,7 +6,13 @@ import (
 )
 
 func TestDistinct(t *testing.T) {
-	var elements Distinct
+	testDistinct(t, &Distinct{})
+	for _, expected := range []int{0, 1, 500, 100 * pieceEntries} { // fewer come, and more
+		testDistinct(t, NewDistinct(expected))
+	}
+}
+
+func testDistinct(t *testing.T, elements *Distinct) {
 	indexes := map[string]int{}
 	for i := range 3 * pieceEntries {
 		value := strconv.Itoa(i * i % 9973) // half of them come again
