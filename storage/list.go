@@ -62,7 +62,7 @@ func restoreList(r *restoring) (layout.Metadata, error) {
 		var err error
 		if r.spread != nil {
 			err = r.push(r.value.Element.Bytes)
-		} else if pack = pack.Append(pack[:0], listpack.Of(r.value.Element.Bytes)); l.exceeds(len(pack), pack.Len()) {
+		} else if pack = pack.Push(listpack.Of(r.value.Element.Bytes)); l.exceeds(len(pack), pack.Len()) {
 			err = r.enlargeList(pack)
 		}
 		if err != nil {
@@ -597,7 +597,7 @@ func (l *List) rebuildWithout(gone map[int]bool) {
 		rebuilt := listpack.Empty(len(l.pack))
 		for _, e := range l.pack.All() {
 			if !gone[index] {
-				rebuilt = rebuilt.Append(rebuilt[:0], e)
+				rebuilt = rebuilt.Push(e)
 			}
 			index++
 		}

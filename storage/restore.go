@@ -227,9 +227,9 @@ func (r *restoring) listpack() []byte {
 	}
 	pack := listpack.Empty(r.bytes + 16*len(r.small))
 	for i := range r.small {
-		pack = pack.Append(pack[:0], listpack.Of(r.small[i].name))
+		pack = pack.Push(listpack.Of(r.small[i].name))
 		if r.pairs {
-			pack = pack.Append(pack[:0], r.second(&r.small[i]))
+			pack = pack.Push(r.second(&r.small[i]))
 		}
 	}
 	return pack

@@ -274,7 +274,7 @@ func (s *Set) unpackIntegers() {
 	s.edit(func(dst []byte) []byte {
 		pack := emptyListpack.Clone(dst)
 		for _, n := range members.All() {
-			pack = pack.Append(pack[:0], listpack.OfInt(n))
+			pack = pack.Push(listpack.OfInt(n))
 		}
 		return pack
 	})

@@ -11,6 +11,21 @@ func (l Listpack) Append(dst []byte, elements ...Element) Listpack {
 	return l.insertAt(dst, end, elements)
 }
 
+// Push returns l with an element added at its tail, in place if there is room, by a caller that owns l's memory. l must not be used again, and
+// the element isn't a view into it.
+func (l Listpack) Push(element Element) Listpack {
+	count := l.headerCount()
+	if count != countUnknown {
+		count++
+	}
+	out := Listpack(append(appendElement(l[:len(l)-1], element), endMark))
+	if len(out) > math.MaxUint32 {
+		panic("listpack: larger than 4 GiB")
+	}
+	out.setHeader(count)
+	return out
+}
+
 // Prepend returns l with elements added at its head, the first of them first.
 func (l Listpack) Prepend(dst []byte, elements ...Element) Listpack {
 	return l.insertAt(dst, headerSize, elements)

@@ -54,6 +54,8 @@ import (
 //   - l[:0], by a caller that owns l's memory: l is edited in place and must not be used again.
 //     Then no element that is written may be a view into l.
 //
+// Push has no dst: it always edits in place.
+//
 // The result can't exceed 4 GiB-1; the methods panic if it would, since callers keep listpacks
 // far below it.
 type Listpack []byte

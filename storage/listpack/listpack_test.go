@@ -243,9 +243,11 @@ func edit(r *rand.Rand, l Listpack, m model, dst []byte) (Listpack, model) {
 	a, b := randomValue(r), randomValue(r)
 	ea, eb := Of([]byte(a)), Element{Bytes: []byte(b)}
 	if len(m) == 0 || r.Intn(4) == 0 {
-		switch r.Intn(3) {
+		switch r.Intn(4) {
 		case 0:
 			return l.Append(dst, ea, eb), append(m, a, b)
+		case 3:
+			return l.Clone(dst).Push(ea).Push(eb), append(m, a, b)
 		case 1:
 			return l.InsertBefore(dst, None, ea), append(m, a)
 		default:
@@ -278,7 +280,7 @@ func edit(r *rand.Rand, l Listpack, m model, dst []byte) (Listpack, model) {
 func TestManyElements(t *testing.T) {
 	l := Empty(1 << 18)
 	for i := range 70000 {
-		l = l.Append(l[:0], OfInt(int64(i%100)))
+		l = l.Push(OfInt(int64(i % 100)))
 		if i == 65533 && l.headerCount() != 65534 || i >= 65534 && l.headerCount() != countUnknown {
 			t.Fatalf("%d elements: the header says %d", i+1, l.headerCount())
 		}

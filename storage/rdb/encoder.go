@@ -239,7 +239,7 @@ func (e *Encoder) ListElement(element []byte) {
 	if !fitsNode(len(e.node), len(element)) {
 		e.endNode()
 	}
-	e.node = e.node.Append(e.node[:0], listpack.Of(element))
+	e.node = e.node.Push(listpack.Of(element))
 }
 
 // Member writes the next member of a set.

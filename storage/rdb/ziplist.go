@@ -41,7 +41,7 @@ func convertZiplist(l listpack.Listpack, zl []byte) (listpack.Listpack, error) {
 		if !ok {
 			return l, fmt.Errorf("%w: bad entry at offset %d of a ziplist", ErrCorrupt, pos)
 		}
-		l = l.Append(l[:0], e)
+		l = l.Push(e)
 		last, previous, pos = pos, size, pos+size
 	}
 	if tail := binary.LittleEndian.Uint32(zl[4:]); uint64(tail) != uint64(last) {
