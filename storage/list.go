@@ -31,18 +31,40 @@ var listType = DataType{Name: "list", RDB: rdb.List, Digest: digest.List, encodi
 		begin: beginWhole((*rdb.Encoder).BeginPlainList, func(e *rdb.Encoder, element *rdb.Element) { e.ListElement(element.Bytes) })},
 }
 
-// encodeList writes a list. The number of nodes that a spread one makes up comes first, so its
-// elements are read twice.
+// mostHeld is how many bytes of a list's payload are held.
+const mostHeld = 1 << 20
+
+var errLongList = errors.New("storage: a list is too long for its payload to be held")
+
+// encodeList writes a list. The number of nodes that a spread one makes up comes first: those of a list that isn't long are held until
+// they are counted, and the elements of a longer one are read twice.
 func encodeList(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 	if m.Encoding == layout.Listpack {
 		e.ListListpack(m.Value)
 		return nil
 	}
+	e.BeginHeldList()
+	err := d.Elements(m, func(element, _ []byte, _ float64) error {
+		if e.ListElement(element); e.Held() > mostHeld {
+			return errLongList
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		e.End()
+	case errors.Is(err, errLongList):
+		return encodeLongList(d, m, e)
+	}
+	return err
+}
+
+func encodeLongList(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 	var nodes rdb.ListNodes
 	if err := d.Elements(m, func(element, _ []byte, _ float64) error { nodes.Add(element); return nil }); err != nil {
 		return err
 	}
-	e.BeginList(nodes.Count())
+	e.BeginAgain(nodes.Count())
 	return d.encodeElements(m, e, func(e *rdb.Encoder, element, _ []byte, _ float64) { e.ListElement(element) })
 }
 

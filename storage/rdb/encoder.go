@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"kedis/storage/intset"
 	"kedis/storage/listpack"
@@ -32,6 +33,7 @@ type Encoder struct {
 	left    uint64            // elements announced and not yet written
 	firstMs int64             // no field of the hash that was begun expires before
 	nodes   bool              // elements are gathered into nodes, which is what left counts
+	held    int               // where their number belongs, which isn't known yet: left counts those that were written; 0: it is
 	node    listpack.Listpack // being gathered
 	largest int               // an element of this size or more is a node by itself
 	stream  streamEncoder
@@ -60,10 +62,10 @@ func NewPayloadWriter() *PayloadWriter {
 func (p *PayloadWriter) Begin(dst []byte) { p.reset(dst[:0], nil) }
 
 // BeginTo begins a payload that goes to w in blocks, and is completed with FinishTo.
-func (p *PayloadWriter) BeginTo(w io.Writer) { p.reset(nil, w) }
+func (p *PayloadWriter) BeginTo(w io.Writer) { p.reset(p.buf[:0], w) }
 
 func (p *PayloadWriter) reset(dst []byte, w io.Writer) {
-	p.buf, p.w, p.hashed, p.crc, p.err, p.left, p.nodes, p.timed = dst, w, 0, 0, nil, 0, false, false
+	p.buf, p.w, p.hashed, p.crc, p.err, p.left, p.nodes, p.held, p.timed = dst, w, 0, 0, nil, 0, false, 0, false
 }
 
 // Finish completes the payload and returns it. The error tells of misuse: that another number of
@@ -74,8 +76,9 @@ func (p *PayloadWriter) Finish() ([]byte, error) {
 		return nil, p.err
 	}
 	p.buf = binary.LittleEndian.AppendUint16(p.buf, p.payloadVersion())
-	p.buf = binary.LittleEndian.AppendUint64(p.buf, CRC64(0, p.buf))
-	return p.buf, nil
+	payload := binary.LittleEndian.AppendUint64(p.buf, CRC64(0, p.buf))
+	p.buf = nil // it is the caller's
+	return payload, nil
 }
 
 // FinishTo completes a payload that was begun with BeginTo. It returns the first error of the
@@ -153,9 +156,7 @@ func (e *Encoder) expect(size int) {
 // raw writes bytes as they are, and, in a file, whatever is in the buffer if it is enough.
 func (e *Encoder) raw(b []byte) {
 	e.buf = append(e.buf, b...)
-	if e.w != nil && len(e.buf) >= bufferSize {
-		e.flush()
-	}
+	e.flushFull()
 }
 
 // ListListpack writes a list that is one listpack.
@@ -201,6 +202,29 @@ func (e *Encoder) BeginList(nodes uint64) {
 	e.length(nodes)
 	e.left, e.nodes = nodes, true
 	e.node = emptyListpack(e.node)
+}
+
+// BeginHeldList is BeginList for who doesn't know how many nodes it will be. All of them are held until End, so it is for small lists.
+func (e *Encoder) BeginHeldList() {
+	e.BeginList(0)
+	e.held = len(e.buf)
+}
+
+// Held is how many bytes of a list are held.
+func (e *Encoder) Held() int { return len(e.buf) - e.held }
+
+// BeginAgain takes back the elements of a list that is held, and makes it one of so many nodes.
+func (e *Encoder) BeginAgain(nodes uint64) {
+	e.buf = appendLength(e.buf[:e.held-1], nodes)
+	e.left, e.held, e.node = nodes, 0, emptyListpack(e.node)
+}
+
+// endHeld writes how many nodes a list has that is held.
+func (e *Encoder) endHeld() {
+	var length [9]byte
+	e.buf = slices.Replace(e.buf, e.held-1, e.held, appendLength(length[:0], e.left)...)
+	e.left, e.held = 0, 0
+	e.flushFull()
 }
 
 // BeginPlainList begins a list in the form of Redis before 2.0, which Redis 7.0 reads, too: it
@@ -267,6 +291,9 @@ func (e *Encoder) End() {
 	if e.nodes {
 		e.endNode()
 	}
+	if e.held > 0 {
+		e.endHeld()
+	}
 	e.checkComplete()
 	e.nodes = false
 }
@@ -288,11 +315,14 @@ func (e *Encoder) packedNode(l listpack.Listpack) {
 
 // takeOne counts an element against those that were announced.
 func (e *Encoder) takeOne() {
-	if e.left == 0 {
+	switch {
+	case e.held > 0:
+		e.left++
+	case e.left == 0:
 		e.fail(errCount)
-		return
+	default:
+		e.left--
 	}
-	e.left--
 }
 
 func (e *Encoder) checkComplete() {
@@ -324,7 +354,12 @@ func (e *Encoder) length(n uint64) { e.buf = appendLength(e.buf, n) }
 // in the buffer if it is enough.
 func (e *Encoder) string(s []byte) {
 	e.buf = e.appendString(e.buf, s)
-	if e.w != nil && len(e.buf) >= bufferSize {
+	e.flushFull()
+}
+
+// flushFull writes the buffer to the file if it is enough, and nothing in it waits to be counted.
+func (e *Encoder) flushFull() {
+	if e.w != nil && len(e.buf) >= bufferSize && e.held == 0 {
 		e.flush()
 	}
 }

@@ -100,9 +100,12 @@ func writeRandomList(e *Encoder, r *rand.Rand, n int) (lines []string) {
 		nodes.Add(all[i])
 		lines = append(lines, fmt.Sprintf("%q", all[i]))
 	}
-	if r.Intn(2) == 0 {
+	switch r.Intn(3) {
+	case 0:
 		e.BeginPlainList(uint64(n))
-	} else {
+	case 1:
+		e.BeginHeldList()
+	default:
 		e.BeginList(nodes.Count())
 	}
 	for _, element := range all {
@@ -194,6 +197,56 @@ func TestListNodesOfPlainElements(t *testing.T) {
 	n.addPlain()
 	if n.Count() != 4 {
 		t.Fatal(n.Count())
+	}
+}
+
+// TestHeldList has a list that is held become the bytes of one whose nodes were counted, also when it is begun again.
+func TestHeldList(t *testing.T) {
+	for _, n := range []int{1, 700, 70_000} { // 1, 2 and 100 nodes or so: lengths of one and of two bytes
+		var nodes ListNodes
+		var elements [][]byte
+		for i := range n {
+			elements = append(elements, fmt.Appendf(nil, "element:%d", i*i))
+			nodes.Add(elements[i])
+		}
+		list := func(begin func(e *Encoder)) func(e *Encoder) {
+			return func(e *Encoder) {
+				begin(e)
+				for _, element := range elements {
+					e.ListElement(element)
+				}
+				e.End()
+			}
+		}
+		want := write(t, list(func(e *Encoder) { e.BeginList(nodes.Count()) }))
+		begins := map[string]func(e *Encoder){
+			"held": (*Encoder).BeginHeldList,
+			"begun again": func(e *Encoder) {
+				e.BeginHeldList()
+				for range 3000 {
+					e.ListElement([]byte("taken back"))
+				}
+				if e.Held() < 8<<10/lzfExpansion {
+					t.Fatal(e.Held())
+				}
+				e.BeginAgain(nodes.Count())
+			},
+		}
+		for name, begin := range begins {
+			if got := write(t, list(begin)); !bytes.Equal(got, want) {
+				t.Errorf("%d elements, %s: %d bytes, not the %d", n, name, len(got), len(want))
+			}
+			var to bytes.Buffer
+			w := NewPayloadWriter()
+			for range 2 { // the second one in the memory of the first
+				to.Reset()
+				w.BeginTo(&to)
+				list(begin)(&w.Encoder)
+				if err := w.FinishTo(); err != nil || !bytes.Equal(to.Bytes(), want) {
+					t.Errorf("%d elements, %s: %d bytes in pieces, not the %d, %v", n, name, to.Len(), len(want), err)
+				}
+			}
+		}
 	}
 }
 
