@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"kedis/internal/keyevent"
+	"kedis/storage/layout"
+	"kedis/storage/rocks"
 )
 
 const countedMembers = 1000
@@ -86,4 +88,34 @@ func TestCountsAreKept(t *testing.T) {
 		}
 		must(t, s.Close())
 	}
+}
+
+// A record that ends early, or has other bytes behind the state that it holds for, makes no tree, and no start fails.
+func TestDamagedCounts(t *testing.T) {
+	o := testOptions(t.TempDir(), 1<<20, 1<<20)
+	s, log := reopen(t, o, &testLog{})
+	inside(s).OrderBy(3, 8)
+	commitMembers(t, s, func(db DB) { putMany(t, db, "board", countedMembers) })
+	member := fmt.Appendf(nil, "m%06d", countedMembers-1)
+	countAll(t, s, member, countedMembers-1)
+	must(t, s.Close())
+	s, log = reopen(t, o, log)
+	whole, found, err := s.Rocks().Get(s.Rocks().Family("default"), nil, layout.CountsKey, nil)
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	for length := range len(whole) {
+		if length > 200 && length < len(whole)-50 {
+			continue
+		}
+		inside(s).ForgetOrder() // so that nothing is kept
+		batch := new(rocks.Batch)
+		batch.Put(s.Rocks().Family("default"), layout.CountsKey, whole[:length])
+		must(t, s.Rocks().Write(batch))
+		must(t, s.Reopen())
+		if trees, bytes := s.Trees(); trees > 0 || bytes != 0 {
+			t.Fatalf("%d trees of %d bytes come of %d bytes", trees, bytes, length)
+		}
+	}
+	must(t, s.Close())
 }
