@@ -62,7 +62,7 @@ func TestCountsAreKept(t *testing.T) {
 	}
 	must(t, s.Close())
 
-	s, log = reopen(t, o, log)
+	s, _ = reopen(t, o, log)
 	if rank, err := rankAtMost(s, member, countedMembers/2); rank != countedMembers/2 || err != nil {
 		t.Fatalf("after a start: rank %d, %v", rank, err)
 	}
@@ -99,7 +99,7 @@ func TestDamagedCounts(t *testing.T) {
 	member := fmt.Appendf(nil, "m%06d", countedMembers-1)
 	countAll(t, s, member, countedMembers-1)
 	must(t, s.Close())
-	s, log = reopen(t, o, log)
+	s, _ = reopen(t, o, log)
 	whole, found, err := s.Rocks().Get(s.Rocks().Family("default"), nil, layout.CountsKey, nil)
 	if err != nil || !found {
 		t.Fatal(found, err)
