@@ -124,6 +124,7 @@ func (l *link) load(body io.Reader, to *storage.Import) (database int, err error
 	if err != nil {
 		return 0, err
 	}
+	file.InParts()
 	for {
 		record, err := file.Next()
 		if err == io.EOF {

@@ -98,7 +98,7 @@ func (i Inspect) RetainedUsed(visit func(key []byte)) {
 // OrderBy has the trees of collections that have at least so many entries cut into pieces of about so many.
 func (i Inspect) OrderBy(target, least int) {
 	i.order.trees.SetTarget(target)
-	i.order.least = least
+	i.order.least, i.order.kept = least, 2*target
 }
 
 // ForgetOrder forgets all trees.

@@ -125,6 +125,7 @@ type generations struct {
 type orders struct {
 	trees ordered.Trees
 	least int // entries that a collection must have for a tree
+	kept  int // entries of neighbours whose counts are kept as one over a start
 }
 
 // background is what works as long as the store is open.
@@ -184,7 +185,7 @@ func Open(o Options) (*Store, error) {
 	s := &Store{options: o, logger: o.Logger}
 	s.clean.records = cache.New(0)
 	s.order.trees.Init(o.TreeBytes)
-	s.order.least = 1
+	s.order.least, s.order.kept = 1, keptEntries
 	s.generations.init()
 	s.ids.staged.pieceBytes = stageBytes
 	s.SetCacheBytes(o.CacheBytes)
@@ -206,6 +207,9 @@ func (s *Store) open() error {
 	}
 	s.below.Store(db)
 	if err := s.readState(); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	if err := s.restoreCounts(); err != nil {
 		return errors.Join(err, db.Close())
 	}
 	s.background.stop = make(chan struct{})
@@ -456,6 +460,9 @@ func (s *Store) Close() error {
 		return nil
 	}
 	err := s.Persist()
+	if err == nil {
+		err = s.keepCounts()
+	}
 	close(s.background.stop)
 	s.flusher.wake()
 	s.background.running.Wait()

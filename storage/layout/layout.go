@@ -84,6 +84,7 @@ var (
 	FormatKey  = []byte("format")
 	StateKey   = []byte("state")
 	HighestKey = []byte("highest")
+	CountsKey  = []byte("counts") // see engine.Store.keepCounts
 )
 
 // ErrCorrupt is what bytes that this package can't read are.

@@ -305,6 +305,19 @@ func (m *model) step() {
 		m.tree().coarsen()
 	case m.random.IntN(20) == 0:
 		m.trees.Drop(modelID.Space, modelID.ID, modelID.Kind)
+	case m.random.IntN(4) == 0:
+		m.restart()
+	}
+}
+
+// restart replaces the tree by what its counts tell.
+func (m *model) restart() {
+	counts := m.tree().Counts(m.random.IntN(20))
+	known, _ := m.tree().Sums()
+	m.trees.Drop(modelID.Space, modelID.ID, modelID.Kind)
+	m.trees.Restore(modelID, true, counts)
+	if now, _ := m.tree().Sums(); now != known {
+		m.t.Fatalf("%d of %d entries are still counted", now, known)
 	}
 }
 

@@ -18,9 +18,11 @@ type Decoder struct {
 	// collection, in bytes, at most 2 GiB. 0 means DefaultMaxString.
 	MaxString int
 
-	src    source
-	value  Value
-	valkey bool // what is read has Valkey's types
+	src       source
+	value     Value
+	valkey    bool // what is read has Valkey's types
+	inParts   bool
+	inflating inflating
 
 	blob, compressed []byte // a packed collection, and its compressed form
 	first, second    []byte // the two strings of an element
@@ -93,7 +95,7 @@ func (d *Decoder) begin(t Type) (*Value, error) {
 	switch t {
 	case typeString:
 		v.Kind = String
-		v.Bytes, err = d.string(&d.first)
+		err = d.beginString(v)
 	case typeList:
 		err = v.count(List, (*Value).nextString)
 	case typeSet:
@@ -378,6 +380,11 @@ func (d *Decoder) string(scratch *[]byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return d.stringOf(n, encoded, scratch)
+}
+
+// stringOf reads a string whose length or encoding was read.
+func (d *Decoder) stringOf(n uint64, encoded bool, scratch *[]byte) ([]byte, error) {
 	if encoded {
 		return d.encodedString(n, scratch)
 	}
@@ -419,17 +426,14 @@ func (d *Decoder) encodedString(encoding uint64, scratch *[]byte) ([]byte, error
 
 // compressedString reads | compressed length | length | compressed bytes |.
 func (d *Decoder) compressedString(scratch *[]byte) ([]byte, error) {
-	compressed, err := d.src.length()
+	compressed, size, err := d.compressedSizes()
 	if err != nil {
 		return nil, err
 	}
-	size, err := d.src.length()
-	if err != nil {
-		return nil, err
-	}
-	if err := d.checkSize(max(compressed, size)); err != nil {
-		return nil, err
-	}
+	return d.decompressed(compressed, size, scratch)
+}
+
+func (d *Decoder) decompressed(compressed, size uint64, scratch *[]byte) ([]byte, error) {
 	b, err := d.src.bytes(compressed, &d.compressed)
 	if err != nil {
 		return nil, err
@@ -439,6 +443,16 @@ func (d *Decoder) compressedString(scratch *[]byte) ([]byte, error) {
 		return nil, d.src.corrupt("%w", err)
 	}
 	return *scratch, nil
+}
+
+func (d *Decoder) compressedSizes() (compressed, size uint64, err error) {
+	if compressed, err = d.src.length(); err != nil {
+		return 0, 0, err
+	}
+	if size, err = d.src.length(); err != nil {
+		return 0, 0, err
+	}
+	return compressed, size, d.checkSize(max(compressed, size))
 }
 
 func (d *Decoder) checkSize(n uint64) error {

@@ -212,12 +212,7 @@ func decompressLZF(dst, in []byte, size uint64) ([]byte, error) {
 	limit := start + int(size)
 	for len(in) > 0 {
 		var ok bool
-		if in[0] < lzfMaxLiteral {
-			out, in, ok = copyLiterals(out, in, limit)
-		} else {
-			out, in, ok = copyReference(out, in, start, limit)
-		}
-		if !ok {
+		if out, in, ok = inflate(out, in, start, limit); !ok {
 			return dst, fmt.Errorf("%w: bad compressed string", ErrCorrupt)
 		}
 	}
@@ -225,6 +220,17 @@ func decompressLZF(dst, in []byte, size uint64) ([]byte, error) {
 		return dst, fmt.Errorf("%w: string of %d bytes was to have %d", ErrCorrupt, len(out)-start, size)
 	}
 	return out, nil
+}
+
+// inflate takes one step: a run of literals, or a reference to what stands from start on.
+func inflate(out, in []byte, start, limit int) (_, rest []byte, ok bool) {
+	switch {
+	case len(in) == 0:
+		return out, in, false
+	case in[0] < lzfMaxLiteral:
+		return copyLiterals(out, in, limit)
+	}
+	return copyReference(out, in, start, limit)
 }
 
 func copyLiterals(out, in []byte, limit int) (_, rest []byte, ok bool) {

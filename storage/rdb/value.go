@@ -27,7 +27,7 @@ type Value struct {
 	Kind Kind
 	Type Type
 
-	Bytes    []byte            // a String's
+	Bytes    []byte            // a String's; its first part, if it comes in parts (Reader.InParts), until Next is called
 	Listpack listpack.Listpack // a packed List, Hash, Set or SortedSet: as Redis 7 packs it
 	Intset   intset.Intset     // a packed Set of integers
 
@@ -96,8 +96,8 @@ func (v *Value) Next() bool {
 // Bytes): each call of next fills in one, until it returns false. A packed collection that is taken as it is has none.
 func (v *Value) Continue(next func(*Element) (more bool, err error)) { v.rest = next }
 
-// Continued reports whether more may come from elsewhere.
-func (v *Value) Continued() bool { return v.rest != nil }
+// Continued reports whether more may come from elsewhere, or of a string in parts.
+func (v *Value) Continued() bool { return v.rest != nil || v.Kind == String && v.advance != nil }
 
 // LeaveOutFieldTimes has the fields of a hash not expire.
 func (v *Value) LeaveOutFieldTimes() { v.untimed = true }

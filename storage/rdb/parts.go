@@ -1,0 +1,98 @@
+package rdb
+
+// partBytes is about how long the parts are that a long string of a file comes in.
+const partBytes = 256 << 10
+
+// InParts has strings of the file that are keys' values come in parts, if they are long: Bytes is the first one, and Next reads those behind
+// it. So none is held as a whole.
+func (r *Reader) InParts() { r.decoder.inParts = true }
+
+// inflating is a compressed string of which parts are read.
+type inflating struct {
+	unread uint64 // compressed bytes that the file still has
+	in     []byte // those that were read, within memory
+	memory []byte
+}
+
+// beginString reads a string, or its first part.
+func (d *Decoder) beginString(v *Value) error {
+	n, encoded, err := d.src.lengthOrEncoding()
+	switch {
+	case err != nil:
+		return err
+	case d.inParts && !encoded && n > partBytes:
+		v.advance = (*Value).nextPart
+	case d.inParts && encoded && n == encodingLZF:
+		compressed, size, err := d.compressedSizes()
+		if err != nil {
+			return err
+		}
+		if size <= partBytes {
+			v.Bytes, err = d.decompressed(compressed, size, &d.first)
+			return err
+		}
+		d.inflating, n = inflating{unread: compressed}, size
+		v.advance = (*Value).nextInflated
+	default:
+		v.Bytes, err = d.stringOf(n, encoded, &d.first)
+		return err
+	}
+	if err := d.checkSize(n); err != nil {
+		return err
+	}
+	v.left, d.first = n, d.first[:0]
+	_, err = v.advance(v)
+	v.Bytes = v.Element.Bytes
+	return err
+}
+
+// nextPart reads the next part of a string.
+func (v *Value) nextPart() (more bool, err error) {
+	if v.left == 0 {
+		return false, nil
+	}
+	n := min(v.left, partBytes)
+	v.left -= n
+	v.Element.Offset += int64(len(v.Element.Bytes))
+	v.Element.Bytes, err = v.d.src.bytes(n, &v.d.first)
+	return err == nil, err
+}
+
+// nextInflated reads the next part of a compressed string. Behind what references may refer to of the one before it stands in the same memory.
+func (v *Value) nextInflated() (more bool, err error) {
+	if v.left == 0 {
+		return false, nil
+	}
+	d, z := v.d, &v.d.inflating
+	history := min(len(d.first), lzfMaxOffset)
+	out := d.first[:copy(d.first, d.first[len(d.first)-history:])]
+	for limit := history + int(v.left); len(out) < min(history+partBytes, limit); {
+		if err := d.readCompressed(); err != nil {
+			return false, err
+		}
+		var ok bool
+		if out, z.in, ok = inflate(out, z.in, 0, limit); !ok {
+			return false, d.src.corrupt("%w: bad compressed string", ErrCorrupt)
+		}
+	}
+	v.Element.Offset += int64(len(v.Element.Bytes))
+	v.Element.Bytes, d.first = out[history:], out
+	if v.left -= uint64(len(out) - history); v.left == 0 && z.unread+uint64(len(z.in)) > 0 {
+		return false, d.src.corrupt("%w: a compressed string goes on behind its end", ErrCorrupt)
+	}
+	return true, nil
+}
+
+// readCompressed has enough of a compressed string in memory for one step, unless it ends before.
+func (d *Decoder) readCompressed() error {
+	z := &d.inflating
+	if len(z.in) > lzfMaxLiteral || z.unread == 0 {
+		return nil
+	}
+	n := min(z.unread, bufferSize)
+	b, err := d.src.bytes(n, &d.second)
+	z.unread -= n
+	z.memory = append(append(z.memory[:0], z.in...), b...)
+	z.in = z.memory
+	return err
+}
