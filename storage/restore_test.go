@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/redis-tests/seed"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
@@ -138,6 +139,39 @@ func checkCollection(t *testing.T, d DB, key string, want collection) {
 	checkPayload(t, payload, want)
 	if k.Encoding == layout.Spread && want.kind == layout.ZSet {
 		checkScores(t, d, &k.Metadata, want)
+	}
+}
+
+// TestLongList dumps lists whose payload is held until its nodes are counted, and one that is too long for that, as one payload and in pieces.
+func TestLongList(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
+	random := rand.New(rand.NewPCG(seed.Of(t), 4))
+	for _, size := range []int{2000, 30_000} {
+		want := collection{kind: layout.List}
+		for range size {
+			want.list = append(want.list, fmt.Sprintf("%016x%016x%016x", random.Uint64(), random.Uint64(), random.Uint64()))
+		}
+		txn := s.NewTxn()
+		txn.Begin(Mode{Writing: true}, 1000, 0)
+		d := txn.DB(0)
+		l, err := d.List([]byte("list"))
+		must(t, err)
+		for _, element := range want.list {
+			must(t, l.Push(false, [][]byte{[]byte(element)}))
+		}
+		must(t, l.Save(keyevent.Changed))
+		checkCollection(t, d, "list", want)
+		k, err := d.Lookup([]byte("list"))
+		must(t, err)
+		w := rdb.NewPayloadWriter()
+		var pieces bytes.Buffer
+		must(t, d.DumpTo(&pieces, k, w))
+		whole, err := d.Dump(nil, k, w)
+		must(t, err)
+		if held := len(whole) <= mostHeld; held != (size == 2000) || !bytes.Equal(pieces.Bytes(), whole) {
+			t.Fatalf("%d elements: %d bytes, in pieces %d", size, len(whole), pieces.Len())
+		}
+		txn.Reset()
 	}
 }
 

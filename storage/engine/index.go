@@ -198,7 +198,7 @@ func (x *Index) findTree() *ordered.Tree {
 	if found && t.order.used[at].Use() && (t.order.used[at].Values() || !x.values) {
 		return t.order.used[at]
 	}
-	keeps := x.entries <= mostValued || !layout.Kinds[x.kind].Names
+	keeps := x.entries <= t.store.order.valued || !layout.Kinds[x.kind].Names
 	tree := t.store.order.trees.Of(id, keeps)
 	if known, vague := tree.Sums(); known > x.entries || vague == 0 && known < x.entries {
 		x.recount(fmt.Sprintf("%d are counted", known))

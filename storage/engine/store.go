@@ -123,9 +123,10 @@ type generations struct {
 
 // orders is what makes up for the missing order of memory, for all transactions.
 type orders struct {
-	trees ordered.Trees
-	least int // entries that a collection must have for a tree
-	kept  int // entries of neighbours whose counts are kept as one over a start
+	trees  ordered.Trees
+	least  int // entries that a collection must have for a tree
+	kept   int // entries of neighbours whose counts are kept as one over a start
+	valued int // how many one of a kind with names may have for its tree to keep values
 }
 
 // background is what works as long as the store is open.
@@ -185,7 +186,7 @@ func Open(o Options) (*Store, error) {
 	s := &Store{options: o, logger: o.Logger}
 	s.clean.records = cache.New(0)
 	s.order.trees.Init(o.TreeBytes)
-	s.order.least, s.order.kept = 1, keptEntries
+	s.order.least, s.order.kept, s.order.valued = 1, keptEntries, mostValued
 	s.generations.init()
 	s.ids.staged.pieceBytes = stageBytes
 	s.SetCacheBytes(o.CacheBytes)
