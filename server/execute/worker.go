@@ -146,7 +146,7 @@ func (e *Engine) run(t token, s *Session, r *Request) (outcome Outcome) {
 		if outcome = b.work(s, r); outcome == Done {
 			b.finishReply(s, mark)
 			s.waited, s.loads, s.wait = false, 0, Wait{}
-			e.spareTxns.Put(txn) // what is large was written into memory that the next command needs, too
+			e.spareTxns.Put(txn) // its memory has grown to what such commands need
 		}
 	})
 	return outcome

@@ -3,11 +3,11 @@ package rdb
 // partBytes is about how long the parts are that a long string of a file comes in.
 const partBytes = 256 << 10
 
-// InParts has strings of the file that are keys' values come in parts, if they are long: Bytes is the first one, and Next reads those behind
-// it. So none is held as a whole.
+// InParts has the file's long strings come in parts, if they are values of keys: Bytes is the first part, and Next reads the others. No
+// string is held as a whole.
 func (r *Reader) InParts() { r.decoder.inParts = true }
 
-// inflating is a compressed string of which parts are read.
+// inflating is a compressed string that is read in parts.
 type inflating struct {
 	unread uint64 // compressed bytes that the file still has
 	in     []byte // those that were read, within memory

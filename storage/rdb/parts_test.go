@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// stringsOf reads the strings of a file in parts, of each of which no more is held than so many bytes.
+// stringsOf reads the strings of a file in parts. No part may be longer than most.
 func stringsOf(file []byte, most int) (all [][]byte, err error) {
 	r, err := NewReader(iotest.HalfReader(bytes.NewReader(file)), 0)
 	if err != nil {
