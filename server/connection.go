@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/panjf2000/gnet/v2"
+
 	"kedis/internal/resp"
 	"kedis/server/execute"
 )
@@ -24,6 +26,7 @@ type connection struct {
 	course
 	silence
 	buffers
+	abode
 
 	index int // in the reactor's list
 }
@@ -100,11 +103,14 @@ func publish(n *atomic.Int64, value int) {
 	}
 }
 
-// attach makes the connection a reactor's.
-func (c *connection) attach(r *reactor) {
-	c.reactor = r
-	c.descriptor.Store(int64(c.conn.Fd()))
+// attach makes the connection a reactor's. It is called on that one.
+func (c *connection) attach(r *reactor, conn gnet.Conn) {
+	c.conn, c.reactor = conn, r
+	c.descriptor.Store(int64(conn.Fd()))
+	c.period = 0
+	c.keepAlive(conn)
 	r.add(c)
+	c.settle(r)
 }
 
 // drop closes the connection from its reactor.
@@ -117,9 +123,6 @@ func (c *connection) drop() {
 		}
 	}
 }
-
-// post runs a function on the goroutine of the reactor. It may be called from anywhere.
-func (c *connection) post(f func()) { c.reactor.post(f) }
 
 // RemoteAddress is the client's address.
 func (c *connection) RemoteAddress() string { return c.remote }
@@ -174,8 +177,8 @@ func (c *connection) Buffered() (query, output int) {
 }
 
 // newConnection makes the connection of a client that has just come.
-func (s *Server) newConnection(conn socket, e ends) *connection {
-	c := &connection{server: s, conn: conn, ends: e, intake: intake{parser: resp.NewParser(s.limits)}, silence: silence{traffic: true}}
+func (s *Server) newConnection(e ends) *connection {
+	c := &connection{server: s, ends: e, intake: intake{parser: resp.NewParser(s.limits)}, silence: silence{traffic: true}}
 	c.session = s.engine.NewClient(c)
 	return c
 }

@@ -31,6 +31,7 @@ type reactor struct {
 	unsent    map[*connection]struct{} // who has to read replies before more is executed
 	roster
 	mailbox
+	arrivals   arrivals
 	pushing    pushing
 	encryption encryptionMemory
 }
@@ -61,7 +62,8 @@ const (
 
 func newReactor(s *Server, loop gnet.EventLoop, number int) *reactor {
 	r := &reactor{server: s, loop: loop, polled: newPolled(loop), number: number, batch: s.engine.NewBatch(number),
-		waits: waits{shared: map[sharedWait][]*connection{}}, awaited: awaited{}, unsent: map[*connection]struct{}{}}
+		waits: waits{shared: map[sharedWait][]*connection{}}, awaited: awaited{}, unsent: map[*connection]struct{}{},
+		arrivals: arrivals{period: 1}}
 	if r.polled == nil {
 		s.logger.Warn("clients whose requests wait can't be kept from sending more, and deadlines come late")
 		r.waits.alarm = &alarm{descriptor: -1}
@@ -235,6 +237,7 @@ func (r *reactor) dispatch(c *connection, request *execute.Request) bool {
 // commit commits what the reactor has executed, sends the replies, and lets those wait who
 // have to.
 func (r *reactor) commit() {
+	r.arrivals.now.requests += int64(r.executed)
 	r.executed = 0
 	if !r.batch.Open() {
 		r.beginWaits()
@@ -245,6 +248,7 @@ func (r *reactor) commit() {
 		r.server.logger.Error("a commit failed", "error", err)
 		r.batch.Undo(err)
 	}
+	r.arrivals.now.followed += int64(r.batch.Followed())
 	members := r.batch.Members()
 	again := make([]*connection, 0, 8)
 	for i := range members {
@@ -319,6 +323,7 @@ func (r *roster) remove(c *connection) {
 
 // tick looks after what no event tells of: replies that were read meanwhile, and clients that are idle.
 func (r *reactor) tick(now time.Time) {
+	r.arrivals.turn()
 	r.lookAfter(now)
 	if elapsed := r.server.engine.Elapsed(); r.waits.due(elapsed) { // the alarm has failed
 		r.expire(elapsed)

@@ -48,6 +48,8 @@ type Server struct {
 	mu       sync.Mutex
 	reactors map[gnet.EventLoop]*reactor
 	loading  loading // tick's
+	balance  balance // guarded by mu
+	moves    sync.WaitGroup
 	stop     chan struct{}
 	ticking  sync.WaitGroup
 }
@@ -59,7 +61,7 @@ const outboundPause = 4 << 20
 func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server {
 	s := &Server{engine: engine, config: c, logger: logger, outboundPause: outboundPause, mostWaiting: mostWaiting,
 		mostDescriptor: mostDescriptor(), ending: make(chan struct{}), ended: make(chan struct{}),
-		reactors: map[gnet.EventLoop]*reactor{}, stop: make(chan struct{})}
+		reactors: map[gnet.EventLoop]*reactor{}, balance: newBalance(c.Reactors.Get() > 0), stop: make(chan struct{})}
 	engine.Courier = s.deliver
 	engine.Synchronous.Reconsider = s.reconsider
 	c.OnChange("maxclients", s.checkMaxClients)
@@ -116,7 +118,9 @@ func (s *Server) serve(accepting *acceptance, loops *gnet.Client, ready func(ctx
 	accepting.start(loops)
 	readying.Go(func() { ready(ctx) })
 	<-s.ending
-	err := errors.Join(accepting.end(), loops.Stop())
+	err := accepting.end()
+	s.endMoves()
+	err = errors.Join(err, loops.Stop())
 	close(s.ended)
 	cancel()
 	readying.Wait()
@@ -170,6 +174,10 @@ func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
 		}
 		return nil, gnet.None
 	}
+	if c, moved := conn.Context().(*connection); moved {
+		c.attach(s.reactor(conn.EventLoop()), conn)
+		return nil, gnet.None
+	}
 	encryption, _ := conn.Context().(*encryption)
 	if refusal := s.refuse(conn); refusal != "" {
 		text := []byte("-" + refusal + "\r\n")
@@ -179,11 +187,10 @@ func (s *Server) OnOpen(conn gnet.Conn) ([]byte, gnet.Action) {
 		return text, gnet.Close
 	}
 	s.engine.Statistics.Connections.Add(1)
-	c := s.newConnection(conn, s.ends(conn))
+	c := s.newConnection(s.ends(conn))
 	c.encryption = encryption
 	conn.SetContext(c)
-	c.keepAlive(conn)
-	c.attach(s.reactor(conn.EventLoop()))
+	c.attach(s.reactor(conn.EventLoop()), conn)
 	s.engine.Clients.Add(c.session)
 	if encryption != nil {
 		c.beginEncrypted()
@@ -252,6 +259,7 @@ func (s *Server) OnTraffic(conn gnet.Conn) gnet.Action {
 		return gnet.None
 	}
 	c.traffic = true
+	c.reactor.arrivals.count(c)
 	if err == nil {
 		s.engine.Statistics.Reads.Add(c.reactor.number, 1)
 		if c.session.Closing() || c.dropped {
@@ -296,7 +304,7 @@ func (s *Server) tick() {
 	defer s.ticking.Done()
 	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
-	for {
+	for ticks := 0; ; ticks++ {
 		select {
 		case <-s.stop:
 			return
@@ -305,13 +313,23 @@ func (s *Server) tick() {
 		now := time.Now()
 		s.engine.Sample(now)
 		s.loading.look(s.engine.Loads())
-		s.mu.Lock()
-		for _, r := range s.reactors {
-			if r.held.Load() > 0 {
-				r.post(func() { r.tick(now) })
-			}
+		s.lookAfter(now, ticks)
+	}
+}
+
+// ticksPerBalance is how often it is decided which reactors serve.
+const ticksPerBalance = 2
+
+func (s *Server) lookAfter(now time.Time, ticks int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.reactors {
+		if r.held.Load() > 0 || r.arrivals.before().clients > 0 {
+			r.post(func() { r.tick(now) })
 		}
-		s.mu.Unlock()
+	}
+	if ticks%ticksPerBalance == 0 {
+		s.rebalance()
 	}
 }
 

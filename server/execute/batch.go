@@ -143,6 +143,9 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 			return outcome
 		}
 	}
+	if s.member == 0 && (!planned || b.locks.met) {
+		b.members.followed++
+	}
 	if b.engine.inUse.any(pausing|gateReplica) && b.barred(s, r) {
 		b.locks.releaseShared()
 		return b.execute(s, r)

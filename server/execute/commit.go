@@ -58,6 +58,9 @@ func (b *Batch) markWatchers() {
 // Members are the sessions whose replies wait for the commit.
 func (b *Batch) Members() []Member { return b.members.list }
 
+// Followed is how many sessions have begun with a request for a lock that the batch had already: they write to one key.
+func (b *Batch) Followed() int { return b.members.followed }
+
 // Has reports whether a session has replies that wait for the commit.
 func (b *Batch) Has(s *Session) bool { return s.member != 0 }
 

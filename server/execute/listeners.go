@@ -102,6 +102,10 @@ func (s *Session) Listens() bool {
 	return channels+patterns+s.ShardSubscriptions() > 0
 }
 
+// EverListened reports whether the session listens to anything or has, so that an Audience of before may have it among the
+// clients of its reactor.
+func (s *Session) EverListened() bool { return s.listening.ended.Load() > 0 || s.Listens() }
+
 // Count is how many names of a kind somebody listens to.
 func (l *listeners) Count(kind ListenKind) int64 {
 	l.mu.RLock()

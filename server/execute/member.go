@@ -10,8 +10,9 @@ type Member struct {
 
 // members are the sessions whose requests a batch has executed, with what has to be done again should the commit fail.
 type members struct {
-	list    []Member
-	writers []*Session // who has effects in the transaction
+	list     []Member
+	writers  []*Session // who has effects in the transaction
+	followed int        // sessions whose first request needed a lock that the batch had
 }
 
 // remember notes a request that was executed, and where its session was before, if it is the first.
@@ -75,4 +76,5 @@ func (m *members) clear() {
 		member.Executed = member.Executed[:0]
 	}
 	m.list = m.list[:0]
+	m.followed = 0
 }
