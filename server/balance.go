@@ -163,7 +163,8 @@ func (s *Server) rebalance() {
 		s.logger.Debug("asking for the processors' times", "error", err)
 		return
 	}
-	if s.balance.sample(now, came, len(s.reactors)) {
+	if s.balance.sample(now, came, s.loops) {
+		s.engine.Statistics.Serving.Store(int64(s.balance.serving))
 		s.spread(came.clients)
 	}
 }

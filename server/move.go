@@ -60,6 +60,7 @@ func (r *reactor) move(c *connection, to *reactor) {
 	if err := r.loop.Close(former); err != nil {
 		r.server.logger.Debug("closing a socket whose copy is used on", "client", c.remote, "error", err)
 	}
+	r.server.engine.Statistics.Moves.Add(1)
 	r.server.moves.Add(1)
 	registered, err := to.loop.Enroll(gnet.NewContext(context.Background(), c), copied)
 	if err != nil {

@@ -25,6 +25,8 @@ type Statistics struct {
 	PassTime, PassedCommands *metrics.Counter // ns that those took, and that commands took of it
 
 	Offloads             atomic.Int64 // commands that went on on a worker
+	Serving              atomic.Int64 // reactors that serve
+	Moves                atomic.Int64 // of connections, to another reactor
 	Connections          atomic.Int64
 	Rejected             atomic.Int64 // connections beyond maxclients
 	Sweeping             atomic.Int64 // ns in which expired keys were removed
@@ -40,6 +42,7 @@ type Statistics struct {
 
 func (s *Statistics) init(lanes int) {
 	s.Lanes = lanes
+	s.Serving.Store(int64(lanes - 1))
 	for _, counter := range s.counters() {
 		*counter = metrics.NewCounter(lanes)
 	}

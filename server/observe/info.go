@@ -89,6 +89,7 @@ func (e report) infoServer(f *metrics.Fields) {
 	infoListeners(f, e.Config)
 	f.Int("io_threads_active", 0)
 	f.Int("reactors", int64(e.Statistics.Lanes-1))
+	f.Int("serving_reactors", e.Statistics.Serving.Load())
 }
 
 // infoListeners tells where the server listens, as Redis 7.2 does.
@@ -337,6 +338,7 @@ func (e report) infoStats(f *metrics.Fields) {
 	f.Int("batches", s.Batches.Sum())
 	f.Int("lock_conflicts", s.Conflicts.Sum())
 	f.Int("commands_on_workers", s.Offloads.Load())
+	f.Int("moved_connections", s.Moves.Load())
 }
 
 // infoPasses tells of the reactors' passes what Redis 7.2 tells of the cycles of its event loop:
