@@ -165,13 +165,13 @@ func (s *Server) rebalance() {
 	}
 	if s.balance.sample(now, came, s.loops) {
 		s.engine.Statistics.Serving.Store(int64(s.balance.serving))
-		s.spread(came.clients)
+		s.distribute(came.clients)
 	}
 }
 
-// spread has reactors that don't serve give away their clients, and those that do give away what is more than their share. A
+// distribute has reactors that don't serve give away their clients, and those that do give away what is more than their share. A
 // little more stays: it isn't worth the way. The caller holds s.mu.
-func (s *Server) spread(clients int) {
+func (s *Server) distribute(clients int) {
 	serving := s.balance.serving
 	share := (clients + serving - 1) / serving
 	loads := make([]int, serving)

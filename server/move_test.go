@@ -253,7 +253,7 @@ func TestRebalance(t *testing.T) {
 		}
 		r.mu.Lock()
 		r.balance.serving = serving
-		r.spread(len(clients))
+		r.distribute(len(clients))
 		r.mu.Unlock()
 	}
 	eventually(t, "all clients are at one reactor", func() bool { spread(1); return byReactor()[0] >= len(clients) })
