@@ -13,7 +13,8 @@ import (
 // mostShown is how many keys a failure lists.
 const mostShown = 10
 
-// differences lists keys that the members hold differently.
+// differences lists keys that the members hold differently, and how many each holds that have expired: nobody lists these, and a Redis has
+// them in its digest until they are removed.
 func (c *Cluster) differences() string {
 	reference, err := c.primary.keys()
 	if err != nil {
@@ -58,10 +59,13 @@ func (m *Member) keys() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		held[fmt.Sprintf("%d", database)] = size.String() + " keys"
 		names, err := c.Must("keys", "*")
 		if err != nil {
 			return nil, err
+		}
+		held[fmt.Sprintf("%d", database)] = size.String() + " keys"
+		if count, _ := size.Integer(); int(count) > len(names.Elements) {
+			held[fmt.Sprintf("%d on %s", database, m.name)] = fmt.Sprintf("%d keys that have expired", int(count)-len(names.Elements))
 		}
 		for _, name := range names.Strings() {
 			var words []string
