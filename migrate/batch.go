@@ -21,8 +21,6 @@ type batch struct {
 type entry struct {
 	from, to int // where it stands in encoded
 	slot     int // in a cluster
-
-	mayMiss bool // it is about a pending entry, which an empty reply says isn't there
 }
 
 const (
@@ -40,9 +38,6 @@ func (b *batch) add(database, slot int, words ...[]byte) {
 	b.selects(database)
 	b.append(slot, words...)
 }
-
-// mayMiss says of the last command that what it is about may not be there.
-func (b *batch) mayMiss() { b.entries[len(b.entries)-1].mayMiss = true }
 
 // selects has the connection in a database.
 func (b *batch) selects(database int) {

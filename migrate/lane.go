@@ -160,9 +160,6 @@ func (l *lane) exchangeWith(address string, requests []*request) error {
 			if err := r.take(replies); err != nil {
 				return err
 			}
-			for ; r.missed > 0; r.missed-- {
-				l.target.skip("pending entries of large streams whose entries are gone")
-			}
 		}
 		return nil
 	}, encoded...)

@@ -18,7 +18,6 @@ type request struct {
 	entries  []entry
 	mark     [][]byte    // nil: not as a transaction
 	asking   bool        // the address is not the slot's owner, and serves it all the same
-	missed   int         // of the commands are about pending entries that can't be made
 	redirect *replyError // why entries have to be sent again, elsewhere or later; nil: they haven't
 }
 
@@ -99,9 +98,6 @@ func (r *request) reply(replies *resp.Reader, e entry) (refused *replyError, err
 	reply, err := replies.ReadReply()
 	if err == nil && reply.Kind == resp.KindError {
 		refused = &replyError{string(reply.Text), r.batch.command(e)}
-	}
-	if e.mayMiss && err == nil && reply.Kind == resp.KindArray && len(reply.Elements) == 0 {
-		r.missed++
 	}
 	return refused, err
 }

@@ -1,11 +1,9 @@
 package migrate
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"kedis/storage/rdb"
 )
@@ -14,34 +12,20 @@ import (
 // and so is the payload that they become: a Target has one large one at a time.
 const streamBytes = 4 << 20
 
-// writeStream writes a stream of up to streamBytes whole, in a RESTORE, and reports true. It writes a
-// larger one in commands; these lack the pending entries whose stream entries are gone.
+// writeStream writes a stream of up to streamBytes whole, in a RESTORE, and reports true. Of a larger one it writes the groups so, with all that is
+// pending, in a stream without entries, and the entries and totals behind them, in commands: no command makes an entry pending that is gone.
 func (p *PayloadBuilder) writeStream(key Key, value *rdb.Value, to write) (restored bool, err error) {
-	s := streamWriter{key: key.Name, to: to, pending: map[rdb.StreamID]rdb.StreamElement{}}
-	parts, whole := &p.parts, true
+	parts := &p.parts
 	parts.reset()
 	var counts rdb.StreamCounts
 	for value.Next() {
 		e := value.Element.Stream
 		counts.Complete(e)
-		if whole && parts.add(e) {
-			continue
-		}
-		if whole {
-			whole = false
-			if err := to(deleteWord, key.Name); err != nil {
-				return false, err
-			}
-			if err := parts.visit(s.part); err != nil {
-				return false, err
-			}
-			parts.reset()
-		}
-		if err := s.part(e); err != nil {
-			return false, err
+		if !parts.add(e) {
+			return false, p.writeLargeStream(key, value, &counts, to)
 		}
 	}
-	if err := value.Err(); err != nil || !whole {
+	if err := value.Err(); err != nil {
 		return false, err
 	}
 	payload, err := p.streamPayload()
@@ -116,59 +100,4 @@ func (s *streamParts) visit(take func(e *rdb.StreamElement) error) error {
 	return nil
 }
 
-// streamWriter writes a stream the way a rewritten AOF does: its entries, its totals, its groups,
-// their consumers, and who owns which pending entry.
-type streamWriter struct {
-	key             []byte
-	to              write
-	group, consumer []byte
-	written         bool
-	pending         map[rdb.StreamID]rdb.StreamElement // of the group: in memory, which their number bounds
-}
-
 func streamID(id rdb.StreamID) []byte { return fmt.Appendf(nil, "%d-%d", id.Ms, id.Seq) }
-
-func (s *streamWriter) part(e *rdb.StreamElement) error {
-	word := func(text string) []byte { return []byte(text) }
-	switch e.Part {
-	case rdb.StreamEntry:
-		s.written = true
-		words := [][]byte{word("XADD"), s.key, streamID(e.ID)}
-		for _, field := range e.Fields {
-			words = append(words, bytes.Clone(field))
-		}
-		return s.to(words...)
-	case rdb.StreamTotals:
-		return s.totals(e)
-	case rdb.StreamGroup:
-		s.group = bytes.Clone(e.Name)
-		clear(s.pending)
-		return s.to(word("XGROUP"), word("CREATE"), s.key, s.group, streamID(e.ID), word("ENTRIESREAD"), strconv.AppendInt(nil, e.EntriesRead, 10))
-	case rdb.StreamPending:
-		s.pending[e.ID] = *e
-	case rdb.StreamConsumer:
-		s.consumer = bytes.Clone(e.Name)
-		return s.to(word("XGROUP"), word("CREATECONSUMER"), s.key, s.group, s.consumer)
-	case rdb.StreamOwned:
-		p := s.pending[e.ID]
-		return s.to(claimWord, s.key, s.group, s.consumer, word("0"), streamID(e.ID), word("TIME"), strconv.AppendInt(nil, p.DeliveredMs, 10),
-			word("RETRYCOUNT"), strconv.AppendUint(nil, p.Deliveries, 10), word("FORCE"), word("JUSTID"))
-	}
-	return nil
-}
-
-// totals ends the entries. A stream without any is made by adding one that is trimmed at once.
-func (s *streamWriter) totals(e *rdb.StreamElement) error {
-	word := func(text string) []byte { return []byte(text) }
-	if !s.written {
-		id := e.ID
-		if id == (rdb.StreamID{}) {
-			id.Seq = 1
-		}
-		if err := s.to(word("XADD"), s.key, word("MAXLEN"), word("0"), streamID(id), word("x"), word("y")); err != nil {
-			return err
-		}
-	}
-	return s.to(word("XSETID"), s.key, streamID(e.ID), word("ENTRIESADDED"), strconv.AppendUint(nil, e.EntriesAdded, 10),
-		word("MAXDELETEDID"), streamID(e.MaxDeletedID))
-}

@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -459,9 +458,6 @@ func (t *Target) Load(key Key, value *rdb.Value) error {
 			}
 		}
 		l.open.add(key.Database, slot, words...)
-		if value.Kind == rdb.Stream && bytes.Equal(words[0], claimWord) {
-			l.open.mayMiss()
-		}
 		return t.pushFull(l)
 	}
 	if err := t.payloads.writeValue(key, value, t.facts.major() >= 7, write); err != nil {

@@ -71,7 +71,6 @@ var (
 	absoluteWord = []byte("ABSTTL")
 	expireWord   = []byte("PEXPIREAT")
 	deleteWord   = []byte("DEL")
-	claimWord    = []byte("XCLAIM")
 )
 
 // known returns commands that do the same at a target of any version: a RESTORE is taken apart when its payload is of a form that only some

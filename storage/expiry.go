@@ -5,19 +5,21 @@ import (
 	"runtime"
 
 	"kedis/internal/keyevent"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/ttl"
 )
 
 // Due returns up to limit keys whose time (Unix ms) has come, by time and key, behind a place in
-// that order. No locks are needed: whoever removes them looks again.
+// that order, and those before it that have got their time since Due was called last: a commit may
+// take longer than its keys live. No locks are needed: whoever removes them looks again.
 func (d DB) Due(behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
 	if behind.Key == nil {
 		if none, err := d.noneDue(now); none || err != nil {
 			return nil, err
 		}
 	}
-	return d.dueIn(layout.KindExpiry, behind, now, limit)
+	return d.dueIn(engine.TimedKey, layout.KindExpiry, behind, now, limit)
 }
 
 // noneDue reports whether no key's time has come, as far as that is known without a walk, or at the
@@ -40,7 +42,11 @@ func (d DB) noneDue(now int64) (bool, error) {
 }
 
 // dueIn is Due for one of the indexes by time: that of keys that expire, or that of hashes of which fields do.
-func (d DB) dueIn(index byte, behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
+func (d DB) dueIn(what engine.Timed, index byte, behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
+	given := d.space.TakeGiven(what) // before the index is read: what is given meanwhile is met the next time
+	if given <= behind.ExpireMs && behind.Key != nil {
+		behind = ttl.Due{ExpireMs: max(given, 1) - 1, Key: []byte{}}
+	}
 	var due []ttl.Due
 	var keys []byte // copies, for what the walk returns keeps whole pieces of memory from being given back
 	err := d.scanDue(index, behind, now, limit, func(expireMs int64, key []byte) {
@@ -48,6 +54,9 @@ func (d DB) dueIn(index byte, behind ttl.Due, now int64, limit int) ([]ttl.Due, 
 		keys = append(keys, key...)
 		due = append(due, ttl.Due{ExpireMs: expireMs, Key: keys[from:len(keys):len(keys)]})
 	})
+	if err != nil {
+		d.space.GiveBack(what, given)
+	}
 	return due, err
 }
 

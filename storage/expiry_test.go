@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"kedis/internal/keyevent"
 	"kedis/ttl"
 )
 
@@ -76,4 +77,57 @@ func TestFirstDue(t *testing.T) {
 		t.Errorf("%v are due behind the last", behind)
 	}
 	txn.Reset()
+}
+
+// TestDueComesBackForWhatIsLate: a commit that takes longer than its keys and fields live brings some before the place that a walk has come to.
+func TestDueComesBackForWhatIsLate(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
+	field := func(db DB, key string, expireMs int64) error {
+		h, err := db.Hash([]byte(key))
+		must(t, err)
+		_, err = h.Set([]byte("field"), []byte("value"))
+		must(t, err)
+		must(t, h.Expire([]byte("field"), 0, expireMs))
+		return h.Save(keyevent.HSet)
+	}
+	for _, c := range []struct {
+		name string
+		give func(db DB, key string, expireMs int64) error
+		due  func(db DB, behind ttl.Due, now int64, limit int) ([]ttl.Due, error)
+	}{
+		{"keys", func(db DB, key string, expireMs int64) error { return expire(t, db, key, expireMs) }, DB.Due},
+		{"fields", field, DB.DueHashes},
+	} {
+		give := func(key string, expireMs int64) {
+			in(t, s, 0, func(db DB) error { return c.give(db, c.name+key, expireMs) })
+		}
+		due := func(behind ttl.Due, want ...string) ttl.Due {
+			t.Helper()
+			txn := s.NewTxn()
+			txn.Begin(Mode{}, 1, 0)
+			defer txn.Reset()
+			found, err := c.due(txn.DB(0), behind, 1000, 10)
+			must(t, err)
+			var keys []string
+			for _, d := range found {
+				keys = append(keys, string(d.Key[len(c.name):]))
+			}
+			if !slices.Equal(keys, want) {
+				t.Errorf("%s: %q are due, want %q", c.name, keys, want)
+			}
+			if len(found) == 0 {
+				return behind
+			}
+			return found[len(found)-1]
+		}
+		give("a", 500)
+		give("z", 1500)
+		at := due(due(ttl.Due{}, "a"))
+		give("late", 400)
+		give("b", 600)
+		at = due(due(at, "late", "a", "b"))
+		give("", 600) // the very time that the walk has come to, and a key before it in the order
+		give("y", 2000)
+		due(due(at, "", "b"))
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"kedis/internal/keyevent"
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/listpack"
 	"kedis/storage/rdb"
@@ -73,6 +74,7 @@ func (d DB) moveDue(key []byte, was, now int64) error {
 		return nil
 	}
 	t.hashes.of(d.space.Number).Store(expiringSpace)
+	t.GiveFieldTime(d.space, now)
 	t.scratch.key = layout.AppendHashDueKey(t.scratch.key[:0], now, key)
 	return t.Put(d.space, t.scratch.key, nil)
 }
@@ -498,7 +500,7 @@ func (h *Hash) settle() error {
 
 // DueHashes returns up to limit hashes of which fields have expired, as Due does keys.
 func (d DB) DueHashes(behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
-	return d.dueIn(layout.KindHashDue, behind, now, limit)
+	return d.dueIn(engine.TimedFields, layout.KindHashDue, behind, now, limit)
 }
 
 // CountDueHashes is how many hashes DueHashes would return.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 
 	"kedis/storage/layout"
 )
@@ -57,8 +58,11 @@ func (r *Referrers) Need(id StreamID) (bool, error) {
 	return false, nil
 }
 
-// firstNeeded is the first entry that a group needs; the zero id if none needs any.
-func (r *Referrers) firstNeeded() (first StreamID, err error) {
+// Groups is how many there are.
+func (r *Referrers) Groups() int { return len(r.groups) }
+
+// FirstNeeded is the first entry that a group needs; the zero id if none needs any.
+func (r *Referrers) FirstNeeded() (first StreamID, err error) {
 	if len(r.groups) == 0 {
 		return first, nil
 	}
@@ -77,19 +81,28 @@ func (r *Referrers) firstNeeded() (first StreamID, err error) {
 	return first, nil
 }
 
-// Drop makes what is pending from one entry to another, both included, pending no more. told is called for each group, with the entries.
-func (r *Referrers) Drop(from, to StreamID, told func(g *Group, entries []StreamID)) error {
+// Drop makes entries, which ascend, pending no more. told is called for each group, with those that were.
+func (r *Referrers) Drop(entries []StreamID, told func(g *Group, dropped []StreamID)) error {
+	if len(entries) == 0 {
+		return nil
+	}
 	for _, g := range r.groups {
-		var entries []StreamID
-		err := g.Walk(from, to, nil, func(p *Pending) (bool, error) {
-			entries = append(entries, p.Entry)
+		left, dropped := entries, []StreamID(nil)
+		err := g.Walk(entries[0], entries[len(entries)-1], nil, func(p *Pending) (bool, error) {
+			for left[0].Less(p.Entry) {
+				left = left[1:]
+			}
+			if left[0] != p.Entry {
+				return true, nil
+			}
+			dropped = append(dropped, p.Entry)
 			return true, g.Acknowledge(p)
 		})
 		if err != nil {
 			return err
 		}
-		if len(entries) > 0 {
-			told(g, entries)
+		if len(dropped) > 0 {
+			told(g, dropped)
 		}
 	}
 	return nil
@@ -108,35 +121,102 @@ func (r *Referrers) Save() error {
 	return nil
 }
 
-// TrimAcknowledged takes entries off the beginning, up to the first one that a group needs, and returns how many.
-func (s *Stream) TrimAcknowledged(o *Trim, r *Referrers) (removed uint64, err error) {
-	bounded := *o
-	if bounded.before, err = r.firstNeeded(); err != nil {
-		return 0, err
-	}
-	return s.Trim(&bounded)
-}
-
-// TrimBetween takes entries out that no group needs, from behind the first one that one needs, and returns them: the rest of what
-// TrimAcknowledged leaves.
-func (s *Stream) TrimBetween(o *Trim, r *Referrers) (removed []StreamID, err error) {
-	if o.Approximate || len(r.groups) == 0 {
+// TrimPart is Trim that takes off so many entries at most, or those of the first node, and nothing from one on, unless that is zero. It returns
+// the entries.
+func (s *Stream) TrimPart(o *Trim, before StreamID, most int) (removed []StreamID, err error) {
+	if s.head.Nodes == 0 {
 		return nil, nil
 	}
-	err = s.Range(StreamID{}, r.read, false, func(id StreamID, _ [][]byte) (bool, error) {
-		left := s.next.Count - uint64(len(removed))
-		if !o.ByID && left <= o.MaxLength || o.ByID && !id.Less(o.MinID) {
-			return false, nil
-		}
-		needed, err := r.Need(id)
-		if err == nil && !needed {
-			removed = append(removed, id)
-		}
-		return true, err
-	})
-	if err != nil || len(removed) == 0 {
+	first, err := s.node(s.head.FirstNode)
+	if err != nil {
 		return nil, err
 	}
-	_, err = s.Delete(removed)
-	return removed, err
+	most = max(most, int(first.Entries))
+	removed, behind, more, err := s.idsBetween(StreamID{}, s.head.Last, most)
+	if err != nil {
+		return nil, err
+	}
+	part := *o
+	part.before = before
+	if more && (!part.bounded() || behind.Less(before)) {
+		part.before = behind
+	}
+	count, err := s.Trim(&part)
+	return removed[:count], err
+}
+
+// TrimBetween takes entries out that no group needs, of so many at most from one on: the rest of what TrimPart leaves for those that groups
+// need. It returns them, and where to go on; more is false if there is nothing else.
+func (s *Stream) TrimBetween(o *Trim, r *Referrers, from StreamID, most int) (removed []StreamID, next StreamID, more bool, err error) {
+	if o.Approximate || len(r.groups) == 0 {
+		return nil, from, false, nil
+	}
+	last := r.read
+	if o.ByID && !last.Less(o.MinID) {
+		last, _ = o.MinID.Previous()
+	}
+	entries, next, more, err := s.idsBetween(from, last, most)
+	if err != nil || len(entries) == 0 {
+		return nil, next, more, err
+	}
+	needed, err := r.needed(entries)
+	if err != nil {
+		return nil, next, more, err
+	}
+	for i, id := range entries {
+		if left := s.next.Count - uint64(len(removed)); !o.ByID && left <= o.MaxLength {
+			more = false
+			break
+		}
+		if !needed[i] {
+			removed = append(removed, id)
+		}
+	}
+	if len(removed) > 0 {
+		_, err = s.Delete(removed)
+	}
+	return removed, next, more, err
+}
+
+// idsBetween returns so many entries at most from one to another, both included, and the next one, if there is more.
+func (s *Stream) idsBetween(from, to StreamID, most int) (ids []StreamID, next StreamID, more bool, err error) {
+	if from.Less(s.head.First) {
+		from = s.head.First
+	}
+	if s.next.Count == 0 || to.Less(from) {
+		return nil, from, false, nil
+	}
+	x := s.entries()
+	scanErr := x.Scan(from.Append(nil), append(to.Append(nil), 0), false, func(key, _ []byte) bool {
+		var id StreamID
+		if id, err = layout.EntryOf(key); err != nil {
+			return false
+		}
+		if len(ids) == most {
+			next, more = id, true
+			return false
+		}
+		ids = append(ids, id)
+		return true
+	})
+	return ids, next, more, cmp.Or(err, scanErr)
+}
+
+// needed tells of entries, which ascend, and which all groups have got, whether one has still to acknowledge them.
+func (r *Referrers) needed(entries []StreamID) ([]bool, error) {
+	needed := make([]bool, len(entries))
+	for _, g := range r.groups {
+		at := 0
+		err := g.Walk(entries[0], entries[len(entries)-1], nil, func(p *Pending) (bool, error) {
+			for entries[at].Less(p.Entry) {
+				at++
+			}
+			needed[at] = needed[at] || entries[at] == p.Entry
+			return true, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return needed, nil
 }

@@ -26,7 +26,9 @@ type Index interface {
 	// the database has got other keys altogether.
 	Waiting(database int) (space uint32, keys int64)
 	// Due returns up to limit keys of a database that expire at or before now (Unix ms), by time
-	// and key, behind a place in that order; one whose key is nil is its beginning.
+	// and key, behind a place in that order; one whose key is nil is its beginning. Those that have
+	// got their time since it was called last come even if they are before that place: a commit may
+	// take longer than its keys live.
 	Due(database int, behind Due, now int64, limit int) ([]Due, error)
 	// CountDue is how many keys Due would return.
 	CountDue(database int, behind Due, now int64, limit int) (int, error)
@@ -73,10 +75,6 @@ const (
 	// it stopped, behind the tombstones of what it has removed. Only a clock that was set back, or
 	// a remover that was not ready, leaves keys before the cursor.
 	startOver = time.Minute
-	// stepBackEvery is how often a scan goes back by stepBack: keys of a commit that takes longer
-	// than they live appear before the cursor.
-	stepBackEvery = 5 * time.Second
-	stepBack      = 5 * time.Second
 	// longestRest bounds the rest after a step that took long because the processor had other
 	// things to do.
 	longestRest = 10 * time.Millisecond
@@ -89,7 +87,6 @@ type Sweeper struct {
 	options Options
 	cursors []cursor // by database
 	began   time.Time
-	stepped time.Time // when it last went back
 	served  int64
 
 	removed, late atomic.Int64
@@ -109,19 +106,6 @@ type cursor struct {
 func (p *cursor) reset() {
 	p.to, p.due, p.busy, p.more = Due{}, nil, nil, 0
 	p.publish()
-}
-
-// back has the scan repeat the last stepBack before the cursor. Keys that were read are removed
-// first.
-func (p *cursor) back() {
-	if len(p.due) > 0 {
-		return
-	}
-	at := p.to.ExpireMs - stepBack.Milliseconds()
-	p.to = Due{}
-	if at > 0 {
-		p.to = Due{at, []byte{}}
-	}
 }
 
 // publish shows others what is left to do.
@@ -190,16 +174,9 @@ func (s *Sweeper) Round(ctx context.Context) {
 		s.began = start
 		s.forget()
 	}
-	late := start.Sub(s.stepped) > stepBackEvery
-	if late {
-		s.stepped = start
-	}
 	for i := range s.cursors {
 		p := &s.cursors[i]
 		p.due, p.busy = append(p.busy, p.due...), nil
-		if late {
-			p.back()
-		}
 	}
 	for again := true; again && ctx.Err() == nil; {
 		if !s.options.Enabled() || !s.remover.Ready() {

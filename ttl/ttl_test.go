@@ -224,21 +224,6 @@ func TestStartsOverNowAndThen(t *testing.T) {
 	}
 }
 
-// A commit that takes long brings keys that were due before the place of the walk.
-func TestComesBackForWhatIsLate(t *testing.T) {
-	now := time.UnixMilli(100_000)
-	k := &keys{databases: [][]Due{{{99_000, []byte("a")}, {200_000, []byte("z")}}}}
-	var failed error
-	s := sweeper(k, &now, &failed)
-	s.Round(t.Context())
-	k.databases[0] = append(k.databases[0], Due{98_000, []byte("late")})
-	now = now.Add(stepBackEvery + time.Millisecond)
-	s.Round(t.Context())
-	if len(k.databases[0]) != 1 {
-		t.Fatalf("left: %v", k.databases[0])
-	}
-}
-
 // What comes from elsewhere (a SWAPDB, a snapshot, the time as a replica) is as old as it wants.
 func TestStartsOverInAnotherSpace(t *testing.T) {
 	now := time.UnixMilli(10_000)

@@ -189,7 +189,7 @@ func (c *Cluster) converge() (err error) {
 		}
 		switch {
 		case len(digests) == 0:
-		case allEqual(digests):
+		case allEqual(digests) || c.hasNewerRedis() && c.differences() == "":
 			took := time.Since(began)
 			c.note("all are equal after %v: %s", took.Round(time.Millisecond), digests[0])
 			c.slowest = max(c.slowest, took)
@@ -197,7 +197,7 @@ func (c *Cluster) converge() (err error) {
 		case level.IsZero():
 			level = time.Now()
 		case time.Since(level) > lateExpiry:
-			return fmt.Errorf("chaos: at the same position the digests are %q\n%s", digests, c.differences())
+			return fmt.Errorf("chaos: at the same position the digests are %q\n%s\n%s", digests, c.differences(), c.expired())
 		}
 		if time.Since(began) > convergence {
 			return fmt.Errorf("chaos: after %v the replicas are not where the primary is:\n%s", convergence, c.describe())

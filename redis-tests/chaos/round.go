@@ -27,7 +27,7 @@ func (c *Cluster) Links(duration time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if full > 1 {
+		if full > 1 && !c.hasNewerRedis() {
 			return fmt.Errorf("chaos: round %d: %s has sent its data %d times", c.round, m.name, full)
 		}
 	}

@@ -151,25 +151,49 @@ func TestGroupsOfRedis6(t *testing.T) {
 	}
 }
 
-// TestLargeStream moves a stream that is too large to go whole: what it loses is counted, and found.
-func TestLargeStream(t *testing.T) {
-	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
-	c := from.MustDial(t)
+// largeStream makes a stream that is too large to go whole, with groups like those of groupStreams: some of what is pending is deleted or trimmed
+// away, and the last entries are.
+func largeStream(t *testing.T, s *launch.Server) {
+	t.Helper()
+	c := s.MustDial(t)
 	value := strings.Repeat("v", 100_000)
 	for i := range 60 {
-		do(t, c, "XADD", "large", strconv.Itoa(i+1)+"-1", "field", value)
+		do(t, c, "XADD", "large", strconv.Itoa(i+1)+"-1", "field", value+strconv.Itoa(i), "", "")
 	}
-	do(t, c, "XGROUP", "CREATE", "large", "group", "0")
-	do(t, c, "XREADGROUP", "GROUP", "group", "reader", "COUNT", "10", "STREAMS", "large", ">")
-	startTool(t, t.TempDir(), port(from, to)...).ends(0)
-	startTool(t, t.TempDir(), verify(from, to)...).ends(0)
-	do(t, c, "XDEL", "large", "2-1", "5-1")
-	if output := startTool(t, t.TempDir(), port(from, to)...).ends(0); !strings.Contains(output, "skipped: 2, pending entries of large streams") {
-		t.Errorf("said %s", output)
+	for _, words := range []string{
+		"XGROUP CREATE large group 0", "XGROUP CREATE large idle 30-1 ENTRIESREAD 30", "XGROUP CREATECONSUMER large group lazy",
+		"XREADGROUP GROUP group reader COUNT 10 STREAMS large >", "XREADGROUP GROUP group another COUNT 50 STREAMS large >", "XACK large group 7-1",
+		"XCLAIM large group another 0 4-1 20-1 RETRYCOUNT 7 JUSTID", "XDEL large 2-1 5-1 30-1 59-1 60-1", "XTRIM large MAXLEN 52",
+		"PEXPIREAT large 4102444800000",
+	} {
+		do(t, c, strings.Fields(words)...)
 	}
-	got := listed(startTool(t, t.TempDir(), verify(from, to)...).ends(1))
-	if want := []string{`0 "large" has group "group" with other pending entries (stream)`}; !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
+}
+
+// TestLargeStream moves it, and by a file of commands.
+func TestLargeStream(t *testing.T) {
+	arrived := func(from, to *launch.Server) {
+		t.Helper()
+		if want, got := groupFacts(t, from, "large"), groupFacts(t, to, "large"); got != want || !strings.Contains(want, "pending [2-1 reader 1]") {
+			t.Errorf("expected\n%s\ngot\n%s", want, got)
+		}
+		if want, got := do(t, from.MustDial(t), "DEBUG", "DIGEST"), do(t, to.MustDial(t), "DEBUG", "DIGEST"); got.String() != want.String() {
+			t.Errorf("a digest of %s, expected %s", got, want)
+		}
+		startTool(t, t.TempDir(), verify(from, to)...).ends(0)
+	}
+	for _, pair := range pairs {
+		t.Run(pair.name, func(t *testing.T) {
+			from, to := start(t, pair.from(t)), start(t, pair.to(t))
+			largeStream(t, from)
+			startTool(t, t.TempDir(), port(from, to)...).ends(0)
+			arrived(from, to)
+			path := filepath.Join(t.TempDir(), "file")
+			startTool(t, t.TempDir(), "export", path, "--from", from.Address, "--format", "resp").ends(0)
+			do(t, to.MustDial(t), "FLUSHALL")
+			startTool(t, t.TempDir(), "import", path, "--to", to.Address).ends(0)
+			arrived(from, to)
+		})
 	}
 }
 

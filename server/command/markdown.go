@@ -22,7 +22,7 @@ Not served, beside clusters and modules:
 | From | What |
 |---|---|
 | Redis 8.0 | vector sets: VADD, VSIM and the other commands that begin with V, and files and payloads with them |
-| Redis 8.6 | IDMP and IDMPAUTO of XADD, XCFGSET: what producers have sent would have to reach replicas and files of every version. Files and payloads of 8.6 and later, whose RDB version is 13 or more, are refused |
+| Redis 8.6 | IDMP and IDMPAUTO of XADD, XCFGSET: what producers have sent would have to reach replicas and files of every version. Files and payloads of 8.6 and later, whose RDB version is 13 or more and whose streams are of RDB types 26 and 27, are refused |
 | Redis 8.8 | XNACK: no version before has pending entries that belong to no consumer, so neither DUMP nor a replica could have them. Arrays, GCRA |
 | Valkey | CLIENT CAPA and IMPORT-SOURCE, CLUSTERSCAN, COMMANDLOG (there is SLOWLOG), SCRIPT SHOW |
 `

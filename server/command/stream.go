@@ -130,10 +130,10 @@ func (o *trimOptions) check(c *Invocation, adding bool) error {
 }
 
 // approach counts in steps what a trim takes off; others have their turn in between. Trimming is one small write afterwards. It is called before
-// anything was changed. (ACKED has to ask all groups, and does so at once.)
+// anything was changed.
 func (o *trimOptions) approach(c *Invocation, s *storage.Stream) error {
 	most := c.Txn.CountsAtMost()
-	if most == 0 || !c.MayBeUnfinished() || o.References == storage.Acknowledged {
+	if most == 0 || !c.MayBeUnfinished() {
 		return nil
 	}
 	near, err := s.Approach(&o.Trim, uint64(most))
@@ -155,7 +155,7 @@ func (o *trimOptions) effect(c *Invocation, s *storage.Stream) {
 		c.EffectWord(strategy)
 		c.EffectWord(wordExactly)
 	}
-	asItIs := o.Approximate || o.References == storage.Acknowledged
+	asItIs := o.Approximate || o.References != storage.KeepReferences
 	switch {
 	case asItIs && (!o.ByID || s.Len() == 0):
 		by(wordMaxLen)
@@ -231,7 +231,8 @@ func nextStreamID(c *Invocation, s *storage.Stream, id storage.StreamID, automat
 }
 
 func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]byte, o *trimOptions) error {
-	if o.given {
+	referenced := o.given && o.References != storage.KeepReferences && s.Head().Groups > 0
+	if o.given && !referenced {
 		if err := o.approach(c, s); err != nil {
 			return err
 		}
@@ -244,11 +245,12 @@ func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]
 	c.Reply.Bulk(name)
 	effect := func() {
 		words := 3 + len(fields)
-		if o.given {
+		trimmed := o.given && !referenced
+		if trimmed {
 			words += effectOfTrim
 		}
 		c.BeginEffect(words, wordXAdd, c.Args[1])
-		if o.given {
+		if trimmed {
 			o.effect(c, s)
 		}
 		c.EffectNumber(name)
@@ -260,7 +262,15 @@ func addEntry(c *Invocation, s *storage.Stream, id storage.StreamID, fields [][]
 		effect()
 		return s.Save(keyevent.XAdd)
 	}
-	removed, err := o.trim(c, s, effect)
+	removed, err := uint64(0), error(nil)
+	if referenced {
+		effect()
+		t := referencedTrim{trimOptions: o}
+		err, removed = t.run(c, s), t.removed
+	} else {
+		removed, err = s.Trim(&o.Trim)
+		effect()
+	}
 	switch {
 	case err != nil:
 		return err
@@ -364,16 +374,22 @@ func cmdXTrim(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	if err := o.approach(c, s); err != nil {
-		return err
-	}
-	length := s.Len()
-	removed, err := o.trim(c, s, func() {
-		if s.Len() < length {
+	removed, err := uint64(0), error(nil)
+	switch {
+	case o.References == storage.KeepReferences || s.Head().Groups == 0:
+		if err := o.approach(c, s); err != nil {
+			return err
+		}
+		if removed, err = s.Trim(&o.Trim); removed > 0 {
 			c.BeginEffect(2+effectOfTrim, wordXTrim, c.Args[1])
 			o.effect(c, s)
 		}
-	})
+	case c.MayBeUnfinished():
+		return (&referencedTrim{trimOptions: &o}).runInSteps(c)
+	default:
+		t := referencedTrim{trimOptions: &o}
+		err, removed = t.run(c, s), t.removed
+	}
 	if err != nil {
 		return err
 	}

@@ -196,7 +196,7 @@ func (r *streamReading) parse(c *Invocation, grouped bool) (err error) {
 				return err
 			}
 		case more >= 1 && a.flag("STREAMS"):
-			r.split(&a)
+			r.split(&a, grouped)
 		case more >= 2 && a.flag("GROUP"):
 			if !grouped {
 				return Error("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.")
@@ -227,9 +227,13 @@ func (r *streamReading) parse(c *Invocation, grouped bool) (err error) {
 }
 
 // split divides what stands behind STREAMS into keys and ids.
-func (r *streamReading) split(a *arguments) {
+func (r *streamReading) split(a *arguments, grouped bool) {
 	if len(a.words)%2 != 0 {
-		a.fail(Error("ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."))
+		command, ids := "xread", "ID, '+', or '$'"
+		if grouped {
+			command, ids = "xreadgroup", "ID or '>'"
+		}
+		a.fail(Errorf("ERR Unbalanced '%s' list of streams: for each stream key an %s must be specified.", command, ids))
 		return
 	}
 	half := len(a.words) / 2

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"cmp"
+
 	"kedis/internal/keyevent"
 	"kedis/storage"
 )
@@ -107,7 +109,7 @@ func (d *deletion) take(id storage.StreamID) (int64, error) {
 			return entryNeeded, err
 		}
 	case storage.DropReferences:
-		if err := d.drop(id, id); err != nil {
+		if err := d.drop([]storage.StreamID{id}); err != nil {
 			return 0, err
 		}
 	}
@@ -119,11 +121,11 @@ func (d *deletion) take(id storage.StreamID) (int64, error) {
 	return entryDeleted, nil
 }
 
-// drop makes entries pending for no group.
-func (d *deletion) drop(from, to storage.StreamID) error {
-	return d.referrers.Drop(from, to, func(g *storage.Group, entries []storage.StreamID) {
-		d.dropped += len(entries)
-		effectIDs(d.Invocation, [][]byte{wordXAck, d.Args[1], g.Name()}, entries)
+// drop makes entries, which ascend, pending for no group.
+func (d *deletion) drop(entries []storage.StreamID) error {
+	return d.referrers.Drop(entries, func(g *storage.Group, dropped []storage.StreamID) {
+		d.dropped += len(dropped)
+		effectIDs(d.Invocation, [][]byte{wordXAck, d.Args[1], g.Name()}, dropped)
 	})
 }
 
@@ -248,45 +250,100 @@ func (d *deletion) acknowledge(g *storage.Group, ids []storage.StreamID) error {
 	return d.finish(true)
 }
 
-// trim trims a stream with what groups know of it in view. effect is called between: what was trimmed off the beginning can be said in one
-// word, and the rest is said behind it.
-func (o *trimOptions) trim(c *Invocation, s *storage.Stream, effect func()) (removed uint64, err error) {
-	if o.References == storage.KeepReferences {
-		removed, err = s.Trim(&o.Trim)
-		effect()
-		return removed, err
-	}
-	d := deletion{Invocation: c, References: o.References, stream: s}
+// referencedTrim trims a stream with what its groups know of entries in view, a part at a time.
+type referencedTrim struct {
+	*trimOptions
+	removed uint64
+	between bool             // ACKED has come to what stands behind the first entry that a group needs
+	next    storage.StreamID // there
+}
+
+// trimmedAtOnce is how many entries a part looks at, for all groups together, and trimmedAtLeast for many groups.
+const trimmedAtOnce, trimmedAtLeast = 1024, 64
+
+// part does a part; more is false when nothing is left to do.
+func (t *referencedTrim) part(c *Invocation, s *storage.Stream) (more bool, err error) {
+	d := deletion{Invocation: c, References: t.References, stream: s}
 	if d.referrers, err = s.Referrers(); err != nil {
-		return 0, err
+		return false, err
 	}
-	first := s.Head().First
-	if o.References == storage.Acknowledged {
-		removed, err = s.TrimAcknowledged(&o.Trim, d.referrers)
-	} else {
-		removed, err = s.Trim(&o.Trim)
+	most := max(trimmedAtOnce/(1+d.referrers.Groups()), trimmedAtLeast)
+	if t.between {
+		return t.partBetween(&d, most)
 	}
-	if err != nil {
-		return 0, err
-	}
-	effect()
-	if o.References == storage.Acknowledged {
-		between, err := s.TrimBetween(&o.Trim, d.referrers)
-		if err != nil {
-			return 0, err
+	o, before := t.Trim, storage.StreamID{}
+	if t.Limit > 0 {
+		if o.Limit -= int64(t.removed); o.Limit <= 0 {
+			return false, nil
 		}
-		effectIDs(c, [][]byte{wordXDel, c.Args[1]}, between)
-		return removed + uint64(len(between)), nil
 	}
-	if removed == 0 {
-		return 0, nil
+	if t.References == storage.Acknowledged {
+		if before, err = d.referrers.FirstNeeded(); err != nil {
+			return false, err
+		}
 	}
-	last := s.Head().Last
-	if s.Len() > 0 {
-		last, _ = s.Head().First.Previous()
+	removed, err := s.TrimPart(&o, before, most)
+	if err != nil {
+		return false, err
 	}
-	if err := d.drop(first, last); err != nil {
-		return 0, err
+	if len(removed) == 0 {
+		t.between = t.References == storage.Acknowledged
+		return t.between, nil
 	}
-	return removed, d.referrers.Save()
+	t.removed += uint64(len(removed))
+	c.BeginEffect(2+effectOfTrim, wordXTrim, c.Args[1])
+	t.effect(c, s)
+	if t.References == storage.DropReferences {
+		if err := d.drop(removed); err != nil {
+			return false, err
+		}
+	}
+	return true, d.referrers.Save()
+}
+
+func (t *referencedTrim) partBetween(d *deletion, most int) (more bool, err error) {
+	var removed []storage.StreamID
+	removed, t.next, more, err = d.stream.TrimBetween(&t.Trim, d.referrers, t.next, most)
+	t.removed += uint64(len(removed))
+	effectIDs(d.Invocation, [][]byte{wordXDel, d.Args[1]}, removed)
+	return more, err
+}
+
+// run does all parts within the transaction that runs.
+func (t *referencedTrim) run(c *Invocation, s *storage.Stream) error {
+	for {
+		more, err := t.part(c, s)
+		if err != nil || !more {
+			return err
+		}
+		if c.OnReactor() && !c.Nested() {
+			return c.Offload()
+		}
+	}
+}
+
+// runInSteps does each part in a transaction of its own: others have their turn in between.
+func (t *referencedTrim) runInSteps(c *Invocation) error {
+	for more := true; more; {
+		err := c.Step([][]byte{c.Args[1]}, true, func(db storage.DB) error {
+			s, err := db.Stream(c.Args[1])
+			if err != nil && t.removed > 0 { // it is something else by now
+				more = false
+				return nil
+			}
+			if err == nil {
+				before := t.removed
+				if more, err = t.part(c, s); t.removed > before {
+					err = cmp.Or(err, s.Save(keyevent.XTrim))
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	c.NoEffect()
+	c.Reply.Integer(int64(t.removed))
+	return nil
 }

@@ -2,6 +2,8 @@ package command
 
 import (
 	"fmt"
+	"maps"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -55,5 +57,88 @@ func TestManyAreTrimmedInSteps(t *testing.T) {
 			first := fmt.Sprintf("*1\r\n*2\r\n$7\r\n%s-0\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n", minID)
 			c.want("the first one", first, "XRANGE", "s", "-", "+", "COUNT", "1")
 		})
+	}
+}
+
+// TestReferencedAreTrimmedInSteps: what groups know of entries is in view for as long as a trim of many takes, in commits of their own and, inside of
+// a transaction, in one.
+func TestReferencedAreTrimmedInSteps(t *testing.T) {
+	const entries = 12_000
+	engine, _ := newTestEngine(t)
+	c := newTestClient(t, engine)
+	c.Do("CONFIG", "SET", "stream-node-max-entries", "7")
+	held := map[int]bool{} // entries that are there
+	for i := 1; i <= entries; i++ {
+		c.Do("XADD", "whole", fmt.Sprint(i), "f", "v")
+		held[i] = true
+	}
+	pending := map[string]map[int]bool{}
+	for group, last := range map[string]int{"g": entries - 100, "h": entries - 1000} {
+		pending[group] = map[int]bool{}
+		c.Do("XGROUP", "CREATE", "whole", group, "0")
+		c.Do("XREADGROUP", "GROUP", group, "consumer", "COUNT", fmt.Sprint(last), "STREAMS", "whole", ">")
+		for i := 1; i <= last; i++ {
+			if i <= 2000 || i%(4+len(pending)) != 0 {
+				c.Do("XACK", "whole", group, fmt.Sprint(i))
+			} else {
+				pending[group][i] = true
+			}
+		}
+	}
+	for i := 5; i <= entries; i += 15 { // some stay pending
+		c.Do("XDEL", "whole", fmt.Sprint(i))
+		delete(held, i)
+	}
+	needed := func(i int) bool { return i > entries-1000 || pending["g"][i] || pending["h"][i] }
+	for _, test := range []struct {
+		trim     string
+		acked    bool
+		min, max int // what is before an id goes, or what is more than a length
+	}{
+		{"MAXLEN 3000 DELREF", false, entries + 1, 3000},
+		{"MINID 9000 DELREF", false, 9000, 0},
+		{"MAXLEN 3000 ACKED", true, entries + 1, 3000},
+		{"MAXLEN 0 ACKED", true, entries + 1, 0},
+		{"MINID 9001 ACKED", true, 9001, 0},
+	} {
+		left, dropped := maps.Clone(held), map[int]bool{}
+		for i := 1; i < test.min && len(left) > test.max; i++ {
+			if held[i] && !(test.acked && needed(i)) {
+				delete(left, i)
+				dropped[i] = !test.acked
+			}
+		}
+		for _, nested := range []bool{false, true} {
+			name := fmt.Sprint(test.trim, " nested ", nested)
+			c.Do("COPY", "whole", "s", "REPLACE")
+			commits := engine.Store.Counters().Commits.Load()
+			request, reply := strings.Fields("XTRIM s "+test.trim), fmt.Sprintf(":%d\r\n", len(held)-len(left))
+			if nested {
+				c.Do("MULTI")
+				c.Do(request...)
+				request, reply = []string{"EXEC"}, "*1\r\n"+reply
+			}
+			c.want(name, reply, request...)
+			if made := engine.Store.Counters().Commits.Load() - commits; (made > 3) == nested {
+				t.Errorf("%s: %d commits", name, made)
+			}
+			ids := regexp.MustCompile(`\n(\d+)-0\r`)
+			check := func(what string, want func(i int) bool, request ...string) {
+				t.Helper()
+				got := map[string]bool{}
+				for _, id := range ids.FindAllStringSubmatch(c.Do(request...), -1) {
+					got[id[1]] = true
+				}
+				for i := 1; i <= entries; i++ {
+					if got[fmt.Sprint(i)] != want(i) {
+						t.Fatalf("%s: %s has %d: %v", name, what, i, !want(i))
+					}
+				}
+			}
+			check("the stream", func(i int) bool { return left[i] }, "XRANGE", "s", "-", "+")
+			for group, were := range pending {
+				check("group "+group, func(i int) bool { return were[i] && !dropped[i] }, "XPENDING", "s", group, "-", "+", fmt.Sprint(entries))
+			}
+		}
 	}
 }

@@ -182,8 +182,8 @@ func (s *Store) publish(t *Txn) {
 	for _, d := range t.changes.deltas {
 		d.namespace.keys.Add(int64(d.keys))
 		d.namespace.expires.Add(int64(d.expires))
-		if d.expireMs != 0 {
-			d.namespace.noteDue(d.expireMs)
+		if d.atMs != 0 {
+			d.namespace.give(&d)
 		}
 	}
 	s.counters.Expired.Add(int64(t.changes.expired.keys))

@@ -18,8 +18,30 @@ type Namespace struct {
 	keys, expires atomic.Int64
 	presence      presence
 
-	// firstDue is a time (Unix ms) before which no key expires; 0 when that is unknown.
-	firstDue atomic.Int64
+	// firstDue is a time before which no key expires; 0 when that is unknown.
+	firstDue earliest
+	// given are the times that keys and hashes' fields were given since somebody asked last: see TakeGiven.
+	given [2]earliest
+}
+
+// Timed is what is to happen at its time.
+type Timed uint8
+
+const (
+	TimedKey    Timed = iota // expires
+	TimedFields              // of a hash expire, the first of them then
+)
+
+// earliest is the earliest of the times (Unix ms) that were noted.
+type earliest struct{ atomic.Int64 }
+
+func (e *earliest) note(ms int64) {
+	for {
+		first := e.Load()
+		if first <= ms || e.CompareAndSwap(first, ms) {
+			return
+		}
+	}
 }
 
 // namespaces is what making namespaces takes.
@@ -50,7 +72,8 @@ type changes struct {
 type delta struct {
 	namespace     *Namespace
 	keys, expires int
-	expireMs      int64 // of the key that has got an expiry; 0 without one
+	timed         Timed
+	atMs          int64 // the time that a key or a hash has got; 0 without one
 }
 
 // expired is the removal of keys whose time had come.
@@ -102,8 +125,27 @@ func (t *Txn) Count(ns *Namespace, keys, expires int) {
 
 // CountExpiring counts a key that is to expire when the transaction commits.
 func (t *Txn) CountExpiring(ns *Namespace, expireMs int64) {
-	t.changes.deltas = append(t.changes.deltas, delta{namespace: ns, expires: 1, expireMs: expireMs})
+	t.changes.deltas = append(t.changes.deltas, delta{namespace: ns, expires: 1, atMs: expireMs})
 }
+
+// GiveFieldTime notes when the transaction commits that a hash is due at a time.
+func (t *Txn) GiveFieldTime(ns *Namespace, dueMs int64) {
+	t.changes.deltas = append(t.changes.deltas, delta{namespace: ns, timed: TimedFields, atMs: dueMs})
+}
+
+// give notes a time behind the commit that has made it visible: who takes what was given, and reads the index then, misses nothing.
+func (ns *Namespace) give(d *delta) {
+	if d.timed == TimedKey {
+		ns.firstDue.note(d.atMs)
+	}
+	ns.given[d.timed].note(d.atMs)
+}
+
+// TakeGiven returns the earliest time (Unix ms) that was given since it was called last; 0 the first time.
+func (ns *Namespace) TakeGiven(what Timed) int64 { return ns.given[what].Swap(math.MaxInt64) }
+
+// GiveBack undoes TakeGiven.
+func (ns *Namespace) GiveBack(what Timed, atMs int64) { ns.given[what].note(atMs) }
 
 // FirstDue is a time (Unix ms) before which no key of the namespace expires; 0 when that is unknown.
 func (ns *Namespace) FirstDue() int64 { return ns.firstDue.Load() }
@@ -116,18 +158,8 @@ func (ns *Namespace) LearnFirstDue(look func() (expireMs int64, err error)) erro
 	if err != nil {
 		expireMs = 0
 	}
-	ns.noteDue(expireMs)
+	ns.firstDue.note(expireMs)
 	return err
-}
-
-// noteDue notes that a key expires at a time; 0 makes it unknown when the first one does.
-func (ns *Namespace) noteDue(expireMs int64) {
-	for {
-		first := ns.firstDue.Load()
-		if first <= expireMs || ns.firstDue.CompareAndSwap(first, expireMs) {
-			return
-		}
-	}
 }
 
 // Keys is how many keys a namespace has, as the transaction sees it.
