@@ -538,6 +538,41 @@ func TestCountingBeyondTheLimit(t *testing.T) {
 	check(t, tree, m.keys, m.values)
 }
 
+// A large tree that nobody uses keeps its counts, in larger pieces, beside one that takes all the memory there is.
+func TestCountsOfUnusedTreesStay(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(1, 7)))
+	m.limit = 16 * smallTree
+	read := func(tree *Tree, learns Learning, each func(key string)) {
+		p := tree.Find(nil, false)
+		var r Reading
+		r.Begin(tree, &p, nil, false, learns)
+		for i := range 100000 {
+			key := fmt.Sprintf("%08d", i)
+			each(key)
+			r.Add([]byte(key), nil)
+		}
+		r.End(nil)
+	}
+	tree := m.tree()
+	read(tree, Counts, func(key string) { m.keys, m.values[key] = append(m.keys, key), "" })
+	before := tree.size()
+	other, n := m.trees.Of(Identity{1, 'S', 1 << 20}, false), 0
+	read(other, Entries, func(string) {
+		other.Use()
+		if n++; n%100 == 0 {
+			m.trees.Reclaim()
+		}
+	})
+	if known, vague := tree.Sums(); m.trees.Find(modelID) != tree || known != len(m.keys) || vague > 0 {
+		t.Fatalf("of %d entries %d are counted, %d pieces aren't", len(m.keys), known, vague)
+	}
+	_, bytes := m.trees.Stats()
+	if after := tree.size(); after > before/2 || int64(after) > m.trees.leftToEach() || bytes > m.limit+m.limit/8 {
+		t.Errorf("%d bytes of %d are left, %d are taken, of %d", after, before, bytes, m.limit)
+	}
+	check(t, tree, m.keys, m.values)
+}
+
 // BenchmarkTake picks entries by their number and takes them out.
 func BenchmarkTake(b *testing.B) {
 	const entries, least = 500000, 250000

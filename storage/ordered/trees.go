@@ -217,6 +217,10 @@ func (s *Trees) Reclaim() {
 	}
 }
 
+// leftToEach is what a tree may keep that wasn't used of late, so that a large collection need not be counted anew. All together leave half of
+// the memory to others.
+func (s *Trees) leftToEach() int64 { return s.limit() / 2 / int64(len(s.clock)) }
+
 // reclaimFrom frees memory of the tree under the hand, and moves the hand on if the next one is to give some.
 func (s *Trees) reclaimFrom(t *Tree, over int) {
 	t.mu.Lock()
@@ -240,6 +244,9 @@ func (s *Trees) reclaimFrom(t *Tree, over int) {
 		t.used.Store(false)
 		s.hand++
 	case int64(size) > s.limit() && t.coarsen():
+	case int64(size) <= s.leftToEach():
+		s.hand++
+	case t.thin(int(s.leftToEach())):
 	default:
 		s.displace(t)
 	}
