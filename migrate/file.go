@@ -253,6 +253,7 @@ func (r *fileReader) snapshot(file io.Reader) error {
 	if err != nil {
 		return r.broken(err)
 	}
+	reader.InParts()
 	for {
 		record, err := reader.Next()
 		var unsupported *rdb.UnsupportedError

@@ -25,6 +25,7 @@ func (l *loader) load(body io.Reader) error {
 	if err != nil {
 		return err
 	}
+	file.InParts()
 	for {
 		if err := l.interrupted(); err != nil {
 			return err

@@ -142,7 +142,9 @@ func (o *jsonOutput) Load(key Key, value *rdb.Value) error {
 	var err error
 	switch value.Kind {
 	case rdb.String:
-		b = appendJSON(b, value.Bytes)
+		var whole []byte
+		whole, err = value.Whole()
+		b = appendJSON(b, whole)
 	case rdb.Stream:
 		b, err = o.stream(b, value)
 	default:

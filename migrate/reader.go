@@ -363,11 +363,13 @@ func timedFields(ctx context.Context, client redis.UniversalClient, key string, 
 	return words, next, nil
 }
 
-// page is how many elements of a value are asked for at once.
-const page = 250
+const (
+	page      = 250     // elements of a value that are asked for at once
+	partBytes = 1 << 20 // of a string, likewise
+)
 
 // valueDigest computes what DEBUG DIGEST-VALUE would, for servers that don't allow it. No
-// collection is in memory as a whole. A key that goes away meanwhile, or becomes another, has a
+// value is in memory as a whole. A key that goes away meanwhile, or becomes another, has a
 // digest of what was seen.
 func valueDigest(ctx context.Context, client redis.UniversalClient, kind, key string, expires bool) (string, error) {
 	var v digest.Value
@@ -375,14 +377,9 @@ func valueDigest(ctx context.Context, client redis.UniversalClient, kind, key st
 	switch kind {
 	case "string":
 		v = digest.NewValue(digest.String)
-		var content []byte
-		if content, err = client.Get(ctx, key).Bytes(); errors.Is(err, redis.Nil) {
-			err = nil
-		}
-		err = errors.Join(err, v.String(func(write func(part []byte)) error {
-			write(content)
-			return nil
-		}))
+		err = v.String(func(write func(part []byte)) error {
+			return inParts(func(from int64) ([]byte, error) { return client.GetRange(ctx, key, from, from+partBytes-1).Bytes() }, write)
+		})
 	case "list":
 		v = digest.NewValue(digest.List)
 		err = inPages(func(from int64) ([]string, error) { return client.LRange(ctx, key, from, from+page-1).Result() }, 1,
@@ -423,6 +420,19 @@ func valueDigest(ctx context.Context, client redis.UniversalClient, kind, key st
 		v.Expires()
 	}
 	return v.Sum().String(), err
+}
+
+// inParts reads a string.
+func inParts(read func(from int64) ([]byte, error), write func(part []byte)) error {
+	for from := int64(0); ; from += partBytes {
+		part, err := read(from)
+		if err != nil {
+			return err
+		}
+		if write(part); len(part) < partBytes {
+			return nil
+		}
+	}
 }
 
 // inPages reads a value by index. each is how many words an element has.

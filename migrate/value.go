@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -38,8 +39,7 @@ func (p *PayloadBuilder) writeValue(key Key, value *rdb.Value, payloads bool, to
 	packed := value.Listpack != nil || value.Intset != nil
 	switch {
 	case value.Kind == rdb.String:
-		p.words = append(p.words[:0], setWord, key.Name, value.Bytes)
-		if err := to(p.words...); err != nil {
+		if err := p.writeString(key.Name, value, to); err != nil {
 			return err
 		}
 	case value.Kind == rdb.Stream:
@@ -64,8 +64,21 @@ func (p *PayloadBuilder) writeValue(key Key, value *rdb.Value, payloads bool, to
 	return to(expireWord, key.Name, p.number)
 }
 
+// writeString writes a string, a long one in the parts that it comes in.
+func (p *PayloadBuilder) writeString(key []byte, value *rdb.Value, to write) error {
+	p.words = append(p.words[:0], setWord, key, value.Bytes)
+	for {
+		if err := to(p.words...); err != nil || !value.Next() {
+			return cmp.Or(err, value.Err())
+		}
+		p.number = strconv.AppendInt(p.number[:0], value.Element.Offset, 10)
+		p.words = append(p.words[:0], setRangeWord, key, p.number, value.Element.Bytes)
+	}
+}
+
 var (
 	setWord      = []byte("SET")
+	setRangeWord = []byte("SETRANGE")
 	restoreWord  = []byte("RESTORE")
 	replaceWord  = []byte("REPLACE")
 	absoluteWord = []byte("ABSTTL")

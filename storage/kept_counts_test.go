@@ -2,8 +2,12 @@ package storage
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/hashicorp/go-hclog"
 
 	"kedis/internal/keyevent"
 	"kedis/storage/layout"
@@ -88,6 +92,33 @@ func TestCountsAreKept(t *testing.T) {
 		}
 		must(t, s.Close())
 	}
+}
+
+// A store whose counts can't be written is closed all the same, and has what was committed.
+func TestCountsThatCannotBeKept(t *testing.T) {
+	directory := t.TempDir()
+	o := testOptions(directory, 1<<20, 1<<20)
+	o.TablesFrom = constant[int64](1 << 40)
+	var said strings.Builder
+	o.Logger = hclog.New(&hclog.LoggerOptions{Output: &said})
+	s, log := reopen(t, o, &testLog{})
+	inside(s).OrderBy(3, 8)
+	commitMembers(t, s, func(db DB) { putMany(t, db, "board", countedMembers) })
+	member := fmt.Appendf(nil, "m%06d", countedMembers-1)
+	countAll(t, s, member, countedMembers-1)
+	tables := filepath.Join(directory, "tables") // where the record would be written
+	must(t, os.Remove(tables))
+	must(t, os.WriteFile(tables, nil, 0o600))
+	must(t, s.Close())
+	if !strings.Contains(said.String(), "can't be kept") {
+		t.Errorf("the log says\n%s", said.String())
+	}
+	s, _ = reopen(t, o, log)
+	if trees, _ := s.Trees(); trees > 0 {
+		t.Errorf("%d trees", trees)
+	}
+	countAll(t, s, member, countedMembers-1)
+	must(t, s.Close())
 }
 
 // A record that ends early, or has other bytes behind the state that it holds for, makes no tree, and no start fails.

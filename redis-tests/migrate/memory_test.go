@@ -55,6 +55,54 @@ func largeFile(t *testing.T, n int) (path string, size int64) {
 	return path, size
 }
 
+// longStringFile writes an RDB file of version 9 with one string that can't be compressed, without a checksum.
+func longStringFile(t *testing.T, size int) string {
+	t.Helper()
+	file := []byte("REDIS0009\xfe\x00\x00\x04long\x80")
+	file = binary.BigEndian.AppendUint32(file, uint32(size))
+	for state, end := uint64(1), len(file)+size; len(file) < end; {
+		state = state*6364136223846793005 + 1442695040888963407
+		file = binary.LittleEndian.AppendUint64(file, state)
+	}
+	path := filepath.Join(t.TempDir(), "long.rdb")
+	if err := os.WriteFile(path, append(file, "\xff\x00\x00\x00\x00\x00\x00\x00\x00"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestLongStringMemory moves a string that is larger than the memory that the tool may have, by each way, from a file and from a server.
+func TestLongStringMemory(t *testing.T) {
+	if launch.RaceDetector {
+		t.Skip("the race detector takes many times the memory and the time of what it watches")
+	}
+	const size = 96 << 20
+	path, directory := longStringFile(t, size), filepath.Join(t.TempDir(), "data")
+	check := func(what string, used, most int64) {
+		t.Helper()
+		if t.Logf("%s: %d MB of memory for a string of %d MB", what, used>>20, size>>20); used > most {
+			t.Errorf("%s took %d MB", what, used>>20)
+		}
+	}
+	check("import --dir", peak(t, "import", path, "--dir", directory), 2*size)
+	server, c := served(t, directory)
+	if got := call(t, c, "STRLEN", "long"); got != fmt.Sprintf(":%d", size) {
+		t.Fatalf("the string has %s bytes", got)
+	}
+	want := digest(t, c)
+	redis := launch.ForTest(t, launch.MustOracle(t))
+	check("import", peak(t, "import", path, "--to", redis.Address), size/2)
+	if got := digest(t, redis.MustDial(t)); got != want {
+		t.Errorf("imported into a Redis it is %s, expected %s", got, want)
+	}
+	call(t, c, "SET", "long", "another")
+	check("port", peak(t, "port", "--from", redis.Address, "--to", server.Address), size/2)
+	if got := digest(t, c); got != want {
+		t.Errorf("moved from a Redis it is %s, expected %s", got, want)
+	}
+	check("verify", peak(t, "verify", "--from", redis.Address, "--to", server.Address), size/2)
+}
+
 // peak runs the tool, and returns the most memory that it had, in bytes.
 func peak(t *testing.T, args ...string) int64 {
 	t.Helper()

@@ -35,6 +35,7 @@ type scriptRun struct {
 	function *function
 	readOnly bool
 	reply    resp.Writer
+	longest  int   // of the replies and the requests' words, in bytes
 	err      error // what has ended the run
 	long     *longScript
 }
@@ -92,9 +93,11 @@ func (s *scripts) run(what scriptRun, keys int) error {
 	what.reply = r.reply
 	*r = what
 	err := r.run(keys)
+	longest := r.longest
 	*r = scriptRun{reply: r.reply}
 	r.reply.Reset()
 	s.runs.Put(r)
+	what.c.Engine.Leave(longest)
 	return err
 }
 
@@ -136,7 +139,10 @@ func (r *scriptRun) runLong(state *script.State, what *script.Run) script.Result
 }
 
 // Room returns memory for a request.
-func (r *scriptRun) Room(bytes, words int) ([]byte, [][]byte) { return r.c.Room(bytes, words) }
+func (r *scriptRun) Room(bytes, words int) ([]byte, [][]byte) {
+	r.longest = max(r.longest, bytes)
+	return r.c.Room(bytes, words)
+}
 
 // prepare returns an interpreter that is ready to run the program, and says what it is to run.
 func (r *scriptRun) prepare(what *script.Run) (*script.State, error) {
@@ -218,7 +224,9 @@ func (r *scriptRun) Call(words [][]byte, protocol int) (reply []byte, ok bool) {
 		r.reply.Error("ERR Script killed by user with SCRIPT KILL...") // the interpreter ends it in a moment
 		return r.reply.Bytes(), true
 	}
-	if r.err = r.c.Call(request, &r.reply); r.err != nil {
+	r.err = r.c.Call(request, &r.reply)
+	r.longest = max(r.longest, r.reply.Len())
+	if r.err != nil {
 		if r.c.NeedsEverything() {
 			r.mark(&r.program.whole)
 		}

@@ -72,6 +72,11 @@ func (w *largeWork) leave(bytes int64) {
 func (e *Engine) ReleaseReply(s *Session) {
 	bytes := s.Reply.Len()
 	s.Reply.Reset()
+	e.Leave(bytes)
+}
+
+// Leave says that a request, a reply or a part of one was so long, and is garbage now.
+func (e *Engine) Leave(bytes int) {
 	if bytes < fromLarge {
 		return
 	}

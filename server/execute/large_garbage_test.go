@@ -43,3 +43,15 @@ func TestLargeReplyIsGarbageWhenItIsGone(t *testing.T) {
 		giveBack()
 	}
 }
+
+// TestLeave: what is left of requests inside of others counts only if it was long.
+func TestLeave(t *testing.T) {
+	e, _ := newTestEngine(t)
+	defer e.large.take(1)() // nothing is collected meanwhile
+	if e.Leave(fromLarge - 1); e.large.left != 0 {
+		t.Errorf("%d bytes are left", e.large.left)
+	}
+	if e.Leave(fromLarge); e.large.left != fromLarge {
+		t.Errorf("%d bytes are left, want %d", e.large.left, fromLarge)
+	}
+}

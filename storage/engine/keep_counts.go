@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 
 	"kedis/storage/layout"
 	"kedis/storage/ordered"
@@ -26,8 +27,16 @@ const (
 // of streams.
 var keptKinds = kindsWith(func(k *layout.Kind) bool { return k.Ordered && k.Grouped })
 
-// keepCounts writes the record. Nothing else is written any more.
-func (s *Store) keepCounts() error {
+// keepCounts writes the record. Nothing else is written any more. What the store holds is persisted already, and needs no counts: when the
+// record can't be written, they are found anew.
+func (s *Store) keepCounts() {
+	if err := s.writeCounts(); err != nil {
+		s.logger.Warn("counts of large collections can't be kept, and will be found anew when they are asked for", "error", err)
+	}
+}
+
+// writeCounts writes a table file: when that fails, RocksDB has nothing that it would have to write before it is closed.
+func (s *Store) writeCounts() error {
 	state, found, err := s.db().Get(s.metaFamily(), nil, layout.StateKey, nil)
 	if err != nil || !found {
 		return err
@@ -43,12 +52,12 @@ func (s *Store) keepCounts() error {
 	if trees == 0 {
 		return nil
 	}
-	batch := new(rocks.Batch)
-	batch.Put(s.metaFamily(), layout.CountsKey, value)
-	if err := s.db().Write(batch); err != nil {
+	tables, err := s.db().NewTables(rocks.TableOptions{Bytes: int64(len(value))})
+	if err != nil {
 		return err
 	}
-	return s.db().Flush()
+	tables.Put(s.metaFamily(), layout.CountsKey, value)
+	return s.db().Ingest(tables)
 }
 
 func (s *Store) keepsCounts(id ordered.Identity) bool {
@@ -78,8 +87,15 @@ func appendSized(value, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(value, uint32(len(b))), b...)
 }
 
-// restoreCounts makes trees of the record, if there is one of the state that the store has. A record that can't be read is left alone.
-func (s *Store) restoreCounts() error {
+// restoreCounts makes trees of the record, if there is one of the state that the store has. One that can't be read is left alone.
+func (s *Store) restoreCounts() {
+	if err := s.readCounts(); err != nil {
+		s.logger.Error("counts that were kept of collections can't be read, and are found anew when they are asked for", "error", err)
+		s.order.trees.Clear()
+	}
+}
+
+func (s *Store) readCounts() error {
 	state, found, err := s.db().Get(s.metaFamily(), nil, layout.StateKey, nil)
 	if err != nil || !found || !s.order.trees.Enabled() {
 		return err
@@ -96,8 +112,7 @@ func (s *Store) restoreCounts() error {
 		r.restore(&s.order.trees)
 	}
 	if r.damaged {
-		s.logger.Error("counts that were kept of collections can't be read, and are found anew when they are asked for", "bytes", len(value))
-		s.order.trees.Clear()
+		return fmt.Errorf("%w: counts of %d bytes", layout.ErrCorrupt, len(value))
 	}
 	return nil
 }

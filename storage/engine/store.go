@@ -210,9 +210,7 @@ func (s *Store) open() error {
 	if err := s.readState(); err != nil {
 		return errors.Join(err, db.Close())
 	}
-	if err := s.restoreCounts(); err != nil {
-		return errors.Join(err, db.Close())
-	}
+	s.restoreCounts()
 	s.background.stop = make(chan struct{})
 	s.background.running.Add(6)
 	go s.provideMemory()
@@ -462,7 +460,7 @@ func (s *Store) Close() error {
 	}
 	err := s.Persist()
 	if err == nil {
-		err = s.keepCounts()
+		s.keepCounts()
 	}
 	close(s.background.stop)
 	s.flusher.wake()

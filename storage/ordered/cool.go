@@ -76,10 +76,15 @@ func (t *Tree) coarsen() bool {
 		t.largest.Store(max(t.largest.Load(), 2*target))
 		t.spared = 0
 	}
+	return t.coarsenLeaves(int(t.target.Load()))
+}
+
+// coarsenLeaves joins pieces up to so many entries in some leaves.
+func (t *Tree) coarsenLeaves(most int) bool {
 	for range coolLeaves {
 		_, upper := t.leaf(t.coarse)
 		before := t.pieces
-		t.change(t.coarse, func(leaf *node, _ int) { t.coarsenPieces(leaf) })
+		t.change(t.coarse, func(leaf *node, _ int) { t.coarsenPieces(leaf, most) })
 		t.spared += before - t.pieces
 		if t.coarse = upper; upper == nil {
 			return t.spared > 0
@@ -88,10 +93,31 @@ func (t *Tree) coarsen() bool {
 	return true
 }
 
-func (t *Tree) coarsenPieces(leaf *node) {
+func (t *Tree) coarsenPieces(leaf *node, most int) {
 	for i := leaf.len() - 2; i >= 0; i-- {
-		if t.joins(leaf, i, int(t.target.Load())) {
+		if t.joins(leaf, i, most) {
 			t.join(leaf, i)
 		}
 	}
+}
+
+const (
+	leastThinned = 1 << 10 // entries of a piece
+	mostThinned  = 1 << 16 // likewise; to go over more takes longer than a question may
+)
+
+// thin is coarsen for a tree that isn't used, so that it takes about so many bytes. The pieces that come of it are divided again where somebody
+// reads.
+func (t *Tree) thin(bytes int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known, _ := t.Sums()
+	most := max(4*known/t.pieces*t.bytes/max(bytes, 1), leastThinned)
+	if most > mostThinned {
+		return false
+	}
+	if t.coarse == nil {
+		t.spared = 0
+	}
+	return t.coarsenLeaves(most)
 }

@@ -515,8 +515,28 @@ func TestCoarseningGoesInSteps(t *testing.T) {
 	check(t, tree, m.keys, m.values)
 }
 
-// A tree whose counts need more room than there is stays while it is counted, with larger pieces.
+// A tree whose counts need more room than there is stays while it is counted, with larger pieces, also when some of
+// them are read all the time.
 func TestCountingBeyondTheLimit(t *testing.T) {
+	for _, reads := range []bool{false, true} {
+		t.Run(fmt.Sprintf("reads %v", reads), func(t *testing.T) { countBeyondTheLimit(t, reads) })
+	}
+}
+
+// keep brings the entries of a piece into memory.
+func (m *model) keep(p Piece) {
+	if p.Resident || p.Count == Vague {
+		return
+	}
+	var b Builder
+	first, _ := slices.BinarySearch(m.keys, string(p.Lower))
+	for _, key := range m.keys[first : first+p.Count] {
+		b.Add([]byte(key), nil)
+	}
+	m.tree().Learn(p.Lower, p.Upper, p.Count, b.Block(false))
+}
+
+func countBeyondTheLimit(t *testing.T, reads bool) {
 	m := newModel(t, rand.New(rand.NewPCG(1, 6)))
 	m.limit = 4 * coolLeaves * fanOut * pieceBytes
 	tree := m.tree()
@@ -526,14 +546,52 @@ func TestCountingBeyondTheLimit(t *testing.T) {
 	for i := range 100 * coolLeaves * fanOut {
 		key := fmt.Sprintf("%08d", i)
 		m.keys, m.values[key] = append(m.keys, key), ""
-		r.Add([]byte(key), nil)
-		if i%1000 == 0 {
-			m.trees.Reclaim()
+		if r.Add([]byte(key), nil); i%1000 != 0 {
+			continue
 		}
+		for place := i; reads && place > 0; place -= 1 + i/50 {
+			m.keep(tree.Find([]byte(m.keys[place]), false))
+		}
+		m.trees.Reclaim()
 	}
 	r.End(nil)
 	if _, bytes := m.trees.Stats(); m.trees.Find(modelID) != tree || bytes > m.limit+m.limit/8 {
 		t.Errorf("%d bytes are taken, want %d", bytes, m.limit)
+	}
+	check(t, tree, m.keys, m.values)
+}
+
+// A large tree that nobody uses keeps its counts, in larger pieces, beside one that takes all the memory there is.
+func TestCountsOfUnusedTreesStay(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(1, 7)))
+	m.limit = 16 * smallTree
+	read := func(tree *Tree, learns Learning, each func(key string)) {
+		p := tree.Find(nil, false)
+		var r Reading
+		r.Begin(tree, &p, nil, false, learns)
+		for i := range 100000 {
+			key := fmt.Sprintf("%08d", i)
+			each(key)
+			r.Add([]byte(key), nil)
+		}
+		r.End(nil)
+	}
+	tree := m.tree()
+	read(tree, Counts, func(key string) { m.keys, m.values[key] = append(m.keys, key), "" })
+	before := tree.size()
+	other, n := m.trees.Of(Identity{1, 'S', 1 << 20}, false), 0
+	read(other, Entries, func(string) {
+		other.Use()
+		if n++; n%100 == 0 {
+			m.trees.Reclaim()
+		}
+	})
+	if known, vague := tree.Sums(); m.trees.Find(modelID) != tree || known != len(m.keys) || vague > 0 {
+		t.Fatalf("of %d entries %d are counted, %d pieces aren't", len(m.keys), known, vague)
+	}
+	_, bytes := m.trees.Stats()
+	if after := tree.size(); after > before/2 || int64(after) > m.trees.leftToEach() || bytes > m.limit+m.limit/8 {
+		t.Errorf("%d bytes of %d are left, %d are taken, of %d", after, before, bytes, m.limit)
 	}
 	check(t, tree, m.keys, m.values)
 }

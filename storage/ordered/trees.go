@@ -217,10 +217,14 @@ func (s *Trees) Reclaim() {
 	}
 }
 
+// leftToEach is what a tree may keep that wasn't used of late, so that a large collection need not be counted anew. All together leave half of
+// the memory to others.
+func (s *Trees) leftToEach() int64 { return s.limit() / 2 / int64(len(s.clock)) }
+
 // reclaimFrom frees memory of the tree under the hand, and moves the hand on if the next one is to give some.
 func (s *Trees) reclaimFrom(t *Tree, over int) {
 	t.mu.Lock()
-	gone, resident, size := t.gone.Load(), t.resident, t.bytes
+	gone, resident, size, counts := t.gone.Load(), t.resident, t.bytes, t.pieces*pieceBytes
 	t.mu.Unlock()
 	used := t.used.Load()
 	switch {
@@ -231,6 +235,7 @@ func (s *Trees) reclaimFrom(t *Tree, over int) {
 		s.gone.Add(-1)
 	case !used && int64(size) < min(smallTree, s.limit()/16):
 		s.displace(t)
+	case int64(counts) > s.limit() && t.coarsen(): // though it also has entries: who reads some all the time would have it grow without bound
 	case resident > 0:
 		if _, done := t.cool(over); done {
 			t.used.Store(false)
@@ -239,7 +244,9 @@ func (s *Trees) reclaimFrom(t *Tree, over int) {
 	case used && int64(size) < s.limit():
 		t.used.Store(false)
 		s.hand++
-	case int64(size) > s.limit() && t.coarsen():
+	case int64(size) <= s.leftToEach():
+		s.hand++
+	case t.thin(int(s.leftToEach())):
 	default:
 		s.displace(t)
 	}

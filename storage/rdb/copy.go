@@ -8,7 +8,11 @@ func (v *Value) CopyTo(e *Encoder) error {
 	pack := v.Listpack
 	switch {
 	case v.Kind == String:
-		e.String(v.Bytes)
+		whole, err := v.Whole()
+		if err != nil {
+			return err
+		}
+		e.String(whole)
 	case v.Intset != nil:
 		e.SetIntset(v.Intset)
 	case pack != nil && v.Kind == List:

@@ -1,11 +1,25 @@
 package rdb
 
+import "bytes"
+
 // partBytes is about how long the parts are that a long string of a file comes in.
 const partBytes = 256 << 10
 
 // InParts has the file's long strings come in parts, if they are values of keys: Bytes is the first part, and Next reads the others. No
 // string is held as a whole.
 func (r *Reader) InParts() { r.decoder.inParts = true }
+
+// Whole returns a string that a file has: one that comes in parts is put together.
+func (v *Value) Whole() ([]byte, error) {
+	whole := v.Bytes
+	if v.Continued() {
+		whole = bytes.Clone(whole)
+	}
+	for v.Next() {
+		whole = append(whole, v.Element.Bytes...)
+	}
+	return whole, v.err
+}
 
 // inflating is a compressed string that is read in parts.
 type inflating struct {

@@ -70,6 +70,35 @@ func TestStringsInParts(t *testing.T) {
 	}
 }
 
+// What comes in parts is copied, and put together, as what doesn't.
+func TestStringsInPartsAreCopied(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	values := [][]byte{nil, []byte("short"), randomBytes(2*partBytes + 5), longString(random, 3*partBytes), make([]byte, 2*partBytes)}
+	file := fileOf(t, values)
+	r, err := NewReader(bytes.NewReader(file), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.InParts()
+	var copied bytes.Buffer
+	w := NewWriter(&copied, Redis)
+	if err := readAll(r, func(record *Record) error {
+		if record.Kind != RecordKey {
+			return nil
+		}
+		w.Key(record.Key, 0)
+		return record.Value.CopyTo(&w.Encoder)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(copied.Bytes(), file) {
+		t.Errorf("the copy has %d bytes, expected %d", copied.Len(), len(file))
+	}
+}
+
 // A compressed string that isn't what it claims to be is refused, wherever its parts end.
 func TestBadCompressedStringInParts(t *testing.T) {
 	file := fileOf(t, [][]byte{make([]byte, 2*partBytes)})
