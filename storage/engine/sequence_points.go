@@ -49,7 +49,7 @@ func (it *Iterator) nextPoint() bool {
 		it.endPoints()
 		it.begin(p.space, p.key(p.left.Head), p.key(p.left.Tail), false)
 		return it.Next()
-	case p.passed%PrefetchBatch == 0 && !t.order.run.has(p.next(it.reverse)):
+	case p.passed%PrefetchBatch == 0 && !t.order.run.has(p.id, p.next(it.reverse)):
 		p.prefetch(t, it.reverse)
 	}
 	p.passed++
@@ -73,7 +73,7 @@ func (it *Iterator) endPoints() {
 // getInRow is Get for an element that RocksDB may have been asked for with the one before it: newer is only what RocksDB hasn't got yet.
 func (t *Txn) getInRow(ns *Namespace, index uint64, key []byte) (value []byte, found bool, err error) {
 	run := &t.order.run
-	if value, found = run.at(index); !found {
+	if !run.has(layout.ElementID(key), index) {
 		return t.Get(ns, key)
 	}
 	hash := t.hash(ns, key)
@@ -82,7 +82,8 @@ func (t *Txn) getInRow(ns *Namespace, index uint64, key []byte) (value []byte, f
 	if own != generation.Unknown || recent != generation.Unknown || !run.holds(t.store) {
 		return t.Get(ns, key)
 	}
-	return value, true, t.Spend(1)
+	value, found = run.at(index)
+	return value, found, t.Spend(1)
 }
 
 // next is the next index.

@@ -60,10 +60,10 @@ func (r *sequenceRun) expect(space uint32, id uint64, row Bounds, descending boo
 	r.space, r.id, r.row, r.descending, r.ends = space, id, row, descending, r.ends[:0]
 }
 
-// has tells whether an element was read with the ones before it.
-func (r *sequenceRun) has(index uint64) bool {
+// has tells whether an element of a sequence was read with the ones before it.
+func (r *sequenceRun) has(id, index uint64) bool {
 	_, found := r.at(index)
-	return found
+	return found && r.id == id
 }
 
 // leftInRow is how many elements of the row are read with one of them.
