@@ -126,9 +126,9 @@ type generations struct {
 type orders struct {
 	trees  ordered.Trees
 	lent   atomic.Int64 // bytes beyond TreeBytes that trees may take, since copies leave them
-	least  int // entries that a collection must have for a tree
-	kept   int // entries of neighbours whose counts are kept as one over a start
-	valued int // how many one of a kind with names may have for its tree to keep values
+	least  int          // entries that a collection must have for a tree
+	kept   int          // entries of neighbours whose counts are kept as one over a start
+	valued int          // how many one of a kind with names may have for its tree to keep values
 }
 
 // background is what works as long as the store is open.
