@@ -52,6 +52,7 @@ func TestListRun(t *testing.T) {
 			m.pop(list, left, 1+m.random.IntN(100))
 		case 7:
 			m.read(list, left, 1+m.random.IntN(100))
+			m.readRow(list, left, 1+m.random.IntN(300))
 		case 8: // both at the same time
 			for range m.random.IntN(50) {
 				m.pop(0, left, 1)
@@ -132,6 +133,41 @@ func (m *runModel) set(list int, left bool, distance int) {
 	value := m.value()
 	m.change(list, func(l *List) error { return l.Set(from, value) })
 	m.lists[list][from] = value
+}
+
+// readRow asks for elements in a row, from either end of them.
+func (m *runModel) readRow(list int, left bool, n int) {
+	from, n := m.from(list, left, n)
+	l := m.open(list, Mode{})
+	want := slices.Clone(m.lists[list][from : from+n])
+	if !left {
+		slices.Reverse(want)
+	}
+	var got [][]byte
+	must(m.t, l.Range(from, n, !left, func(_ int, v []byte) bool { got = append(got, bytes.Clone(v)); return true }))
+	m.txn.Reset()
+	m.same("read in a row", got, want)
+}
+
+// TestListRow reads a list that only RocksDB has: it is asked once, and of what stands in the list's tree then no copies are made.
+func TestListRow(t *testing.T) {
+	o := testOptions(t.TempDir(), 1<<20, 1<<20)
+	o.RetainedBytes = constant[int64](0)
+	s := openStore(t, o)
+	m := &runModel{t: t, store: s, random: rand.New(rand.NewPCG(seed.Of(t), 22)), txn: s.NewTxn()}
+	m.push(0, false, 1000)
+	m.pop(0, true, 900)
+	must(t, s.Settle())
+	inside(s).Cache().Clear()
+	m.open(0, Mode{})
+	reads, copies := s.Counters().RocksReads.Load(), s.Cache().Bytes()
+	m.readRow(0, true, 100)
+	if asked := s.Counters().RocksReads.Load() - reads; asked > 2 { // one may be for the key itself
+		t.Errorf("RocksDB was asked %d times", asked)
+	}
+	if made := s.Cache().Bytes() - copies; made > 0 {
+		t.Errorf("copies of %d bytes were made", made)
+	}
 }
 
 // read asks for elements one by one, and looks at them when it has all.

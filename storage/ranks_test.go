@@ -397,3 +397,31 @@ func TestRanksOfACorruptSet(t *testing.T) {
 		t.Error("wrong counts were kept")
 	}
 }
+
+// TestOrderIsLentMemory gives the order of collections what copies of records leave, and takes it back.
+func TestOrderIsLentMemory(t *testing.T) {
+	const share, most = 32 << 10, 1 << 20
+	o := testOptions(t.TempDir(), 1<<20, most)
+	o.TreeBytes, o.MostTreeBytes = constant[int64](share), constant[int64](most)
+	s := openStore(t, o)
+	key := []byte("queue")
+	queue(t, s, key, 5000)
+	must(t, inside(s).BuildFilters())
+	read := func() int64 {
+		txn := s.NewTxn()
+		defer txn.Reset()
+		txn.Begin(Mode{}, 1, 0)
+		z, err := txn.DB(0).ZSet(key)
+		must(t, err)
+		must(t, z.ByRank(0, 5000, false, func([]byte, float64) bool { return true }))
+		_, bytes := s.Trees()
+		return bytes
+	}
+	if bytes := read(); bytes < 2*share {
+		t.Errorf("with room it takes %d bytes", bytes)
+	}
+	s.SetCacheBytes(share)
+	if bytes := read(); bytes > 2*share {
+		t.Errorf("without it takes %d bytes", bytes)
+	}
+}

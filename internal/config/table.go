@@ -331,9 +331,9 @@ func (c *Config) memoryTier(memory int64) []*option {
 			what was read, filters that know which records there are, and the order of collections in use.`),
 		row("clean-cache-share", &c.CleanCacheShare, percentage(), "50%", byHook,
 			`How much of memory-tier may be copies of what RocksDB has, and up to an eighth of that filters, of
-			ten bits or more for each key, field, member and score that is looked for one by one, and up to a
-			quarter the order of sorted sets, sets and hashes in use, of some 20 bytes and the member for each;
-			the rest is for recent writes that RocksDB doesn't have yet.`),
+			ten bits or more for each key, field, member and score that is looked for one by one, and a
+			quarter, and what copies leave, the order of sorted sets, sets, hashes and lists in use, of some 20
+			bytes and the element for each; the rest is for recent writes that RocksDB doesn't have yet.`),
 		row("generation-bytes", &c.GenerationBytes, size(1024, gb), "256mb", live,
 			`Recent writes are collected up to this size before they go to RocksDB in one sorted batch, or up to
 			a quarter of what memory-tier has for recent writes, if that is less (but at least 1mb). From half

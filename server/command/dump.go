@@ -148,7 +148,7 @@ func parseRestoreOptions(words [][]byte) (restoreOptions, error) {
 
 // largestOnReactor is the largest payload of a collection that a reactor begins to restore: most of
 // what is larger would use up its budget, and begin again on a worker.
-const largestOnReactor = 64 << 10
+const largestOnReactor = 32 << 10
 
 func cmdRestore(c *Invocation) error {
 	o, err := parseRestoreOptions(c.Args[4:])

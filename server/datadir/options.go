@@ -35,6 +35,7 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			RetainedBytes:   func() int64 { return retainedBytes(c) },
 			CacheBytes:      cacheBytes(c),
 			TreeBytes:       func() int64 { return treeBytes(c) },
+			MostTreeBytes:   func() int64 { return cacheBytes(c) },
 			SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
 			FlushLogBytes:   c.PersistLogSize.Get,
 			FlushInterval:   c.PersistInterval.Get,

@@ -137,7 +137,8 @@ func (x *Index) iterateFew(within generation.Range, reverse, keysOnly bool) *Ite
 	f.newest = nil // another walk may begin meanwhile
 	it := &Iterator{txn: x.txn, reverse: reverse, few: records, sources: []source{&fewSource{records}}}
 	if !complete {
-		it.open(x.space, nil, rocks.IteratorOptions{LowerBound: within.Lower, UpperBound: within.Upper, Reverse: reverse, KeysOnly: keysOnly})
+		it.open(x.space, nil, rocks.IteratorOptions{LowerBound: within.Lower, UpperBound: within.Upper, Reverse: reverse, KeysOnly: keysOnly,
+			Expected: x.entries})
 	}
 	return it
 }

@@ -173,16 +173,26 @@ func (s *Store) newFilter(records int64) *filter.Filter {
 }
 
 // balance finds out what filters take, which those of namespaces that are gone don't any more, and the order of collections. Copies of
-// records get the rest.
+// records get the rest; what they don't use of it is lent to the order, until they do.
 func (s *Store) balance() {
 	used := s.Filters().Bytes
 	s.presences.memory.free.Store(s.presences.memory.most.Load() - used)
-	most := s.clean.most.Load()
+	most, share := s.clean.most.Load(), s.options.TreeBytes()
 	_, trees := s.order.trees.Stats()
-	if granted := max(most-used-trees, 0); s.clean.granted.Swap(granted) != granted {
+	if granted := max(most-used-min(trees, share), 0); s.clean.granted.Swap(granted) != granted {
 		s.clean.records.SetLimit(granted)
 	}
+	if s.options.MostTreeBytes == nil || share == 0 {
+		return
+	}
+	s.order.lent.Store(max(min(most-used-s.clean.records.Bytes(), s.options.MostTreeBytes())-share, 0))
+	for range reclaims {
+		s.order.trees.Reclaim()
+	}
 }
+
+// reclaims are how often trees give back memory that was lent to them, each time that balance finds too much lent: others do, too.
+const reclaims = 64
 
 // Filters tells of the filters of all namespaces.
 type Filters struct {

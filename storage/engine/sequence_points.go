@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"kedis/storage/generation"
 	"kedis/storage/layout"
 )
 
@@ -22,7 +23,9 @@ type sequencePoints struct {
 
 // iterateSequence iterates over the elements of a sequence from one key of a record on, before another one.
 func (x *Index) iterateSequence(from, to []byte, reverse bool) *Iterator {
-	return &Iterator{txn: x.txn, reverse: reverse, points: &sequencePoints{space: x.space, id: x.id, left: Bounds{firstIndex(from), firstIndex(to)}}}
+	row := Bounds{firstIndex(from), firstIndex(to)}
+	x.txn.order.run.expect(x.space.Number, x.id, row, reverse)
+	return &Iterator{txn: x.txn, reverse: reverse, points: &sequencePoints{space: x.space, id: x.id, left: row}}
 }
 
 // firstIndex is that of the first element that doesn't come before a border of a sequence's tree, which may be shorter or longer than keys are.
@@ -43,16 +46,16 @@ func (it *Iterator) nextPoint() bool {
 	case p.left.Length() == 0:
 		return false
 	case p.passed == mostPoints:
-		it.points = nil
+		it.endPoints()
 		it.begin(p.space, p.key(p.left.Head), p.key(p.left.Tail), false)
 		return it.Next()
-	case p.passed%PrefetchBatch == 0:
+	case p.passed%PrefetchBatch == 0 && !t.order.run.has(p.id, p.next(it.reverse)):
 		p.prefetch(t, it.reverse)
 	}
 	p.passed++
 	index := p.take(it.reverse)
 	key := p.key(index)
-	value, found, err := t.Get(p.space, key)
+	value, found, err := t.getInRow(p.space, index, key)
 	if err == nil && !found {
 		err = fmt.Errorf("%w: collection %d has no element %d", layout.ErrCorrupt, p.id, index)
 	}
@@ -60,14 +63,46 @@ func (it *Iterator) nextPoint() bool {
 	return err == nil
 }
 
+// endPoints ends looking up elements in a row.
+func (it *Iterator) endPoints() {
+	if it.points != nil {
+		it.txn.order.run.row, it.points = Bounds{}, nil
+	}
+}
+
+// getInRow is Get for an element that RocksDB may have been asked for with the one before it: newer is only what RocksDB hasn't got yet.
+func (t *Txn) getInRow(ns *Namespace, index uint64, key []byte) (value []byte, found bool, err error) {
+	run := &t.order.run
+	if !run.has(layout.ElementID(key), index) {
+		return t.Get(ns, key)
+	}
+	hash := t.hash(ns, key)
+	_, own := t.journal.get(hash, ns.Number, key)
+	_, recent := t.store.tiers.Load().recent.get(hash, ns.Number, key)
+	if own != generation.Unknown || recent != generation.Unknown || !run.holds(t.store) {
+		return t.Get(ns, key)
+	}
+	value, found = run.at(index)
+	return value, found, t.Spend(1)
+}
+
+// next is the next index.
+func (p *sequencePoints) next(reverse bool) uint64 {
+	if reverse {
+		return p.left.Tail - 1
+	}
+	return p.left.Head
+}
+
 // take passes the next index.
 func (p *sequencePoints) take(reverse bool) uint64 {
+	index := p.next(reverse)
 	if reverse {
 		p.left.Tail--
-		return p.left.Tail
+	} else {
+		p.left.Head++
 	}
-	p.left.Head++
-	return p.left.Head - 1
+	return index
 }
 
 // key is that of an element. It is not written to again.

@@ -69,6 +69,7 @@ type Options struct {
 	RetainedBytes   func() int64         // size, about, up to which the last of those is retained; nil: it isn't
 	CacheBytes      int64                // clean copies of records, and what else is kept to find them
 	TreeBytes       func() int64         // of that, the order of collections; 0: none
+	MostTreeBytes   func() int64         // of that, what it may take as far as copies leave it; nil: no more than TreeBytes
 	SyncEveryCommit func() bool          // appendfsync always
 	FlushLogBytes   func() int64         // persist when recovery would read more of the log, but for frozen generations
 	FlushInterval   func() time.Duration // persist at least so often
@@ -124,9 +125,10 @@ type generations struct {
 // orders is what makes up for the missing order of memory, for all transactions.
 type orders struct {
 	trees  ordered.Trees
-	least  int // entries that a collection must have for a tree
-	kept   int // entries of neighbours whose counts are kept as one over a start
-	valued int // how many one of a kind with names may have for its tree to keep values
+	lent   atomic.Int64 // bytes beyond TreeBytes that trees may take, since copies leave them
+	least  int          // entries that a collection must have for a tree
+	kept   int          // entries of neighbours whose counts are kept as one over a start
+	valued int          // how many one of a kind with names may have for its tree to keep values
 }
 
 // background is what works as long as the store is open.
@@ -185,7 +187,7 @@ func (s *Store) chunkBytes() int {
 func Open(o Options) (*Store, error) {
 	s := &Store{options: o, logger: o.Logger}
 	s.clean.records = cache.New(0)
-	s.order.trees.Init(o.TreeBytes)
+	s.order.trees.Init(func() int64 { return o.TreeBytes() + s.order.lent.Load() })
 	s.order.least, s.order.kept, s.order.valued = 1, keptEntries, mostValued
 	s.generations.init()
 	s.ids.staged.pieceBytes = stageBytes

@@ -347,9 +347,9 @@ func (t *Txn) Own(ns *Namespace, key []byte) (value []byte, found bool) {
 }
 
 // usedAgain reports whether a record that is read is likely to be read again. Commands that write
-// pop elements of sequences.
+// pop elements of sequences, and those that are read in a row stand in a tree then.
 func (t *Txn) usedAgain(key []byte) bool {
-	return !t.running.mode.Writing || !layout.Kinds[key[0]].Sequence
+	return !layout.Kinds[key[0]].Sequence || !t.running.mode.Writing && t.order.run.row.Length() == 0
 }
 
 // getBelow reads from RocksDB and caches the record. The lock of the key keeps others from changing
@@ -386,7 +386,7 @@ func (t *Txn) copy(ns *Namespace, hash uint64, key, value []byte, found bool) {
 	if !layout.Kinds[key[0]].Read {
 		return
 	}
-	if found && t.usedAgain(key) || !t.running.mode.Writing {
+	if found && t.usedAgain(key) || !found && !t.running.mode.Writing {
 		t.store.clean.records.Put(hash, ns.Number, key, value, found)
 	}
 }

@@ -125,27 +125,44 @@ func (b Block) spliced(from, to, entries, added int, fill func(dst []byte)) Bloc
 
 // split returns the entries before one, and those from it on.
 func (b Block) split(at int) (left, right Block) {
-	var builder Builder
-	for i := range b.Len() {
-		if i == at {
-			left = builder.Block(false)
-			builder.Reset()
-		}
-		key, value := b.At(i)
-		builder.Add(key, value)
-	}
-	return left, builder.Block(false)
+	ends, entries, middle := b.ends(), b.entries(), b.begin(at)
+	left, right = newBlock(at, middle), newBlock(b.Len()-at, len(entries)-middle)
+	left.fill(0, 0, ends[:endBytes*at], entries[:middle])
+	right.fill(0, -middle, ends[endBytes*at:], entries[middle:])
+	return left, right
 }
 
 // joined returns the entries of two blocks; nil if they are too many bytes.
 func joined(a, b Block) Block {
-	var builder Builder
-	for _, block := range []Block{a, b} {
-		for i := range block.Len() {
-			builder.Add(block.At(i))
-		}
+	first, second := a.entries(), b.entries()
+	if len(first)+len(second) > mostBlock {
+		return nil
 	}
-	return builder.Block(false)
+	both := newBlock(a.Len()+b.Len(), len(first)+len(second))
+	both.fill(0, 0, a.ends(), first)
+	both.fill(a.Len(), len(first), b.ends(), second)
+	return both
+}
+
+// ends are those of all entries, as the block has them.
+func (b Block) ends() []byte { return b[blockHeader : blockHeader+endBytes*b.Len()] }
+
+// entries are the bytes of all entries.
+func (b Block) entries() []byte { return b[blockHeader+endBytes*b.Len():] }
+
+func newBlock(entries, bytes int) Block {
+	b := make(Block, blockHeader+endBytes*entries+bytes)
+	binary.LittleEndian.PutUint16(b, uint16(entries))
+	return b
+}
+
+// fill puts entries in the place of those from one on. Their ends are further behind by so much than they were.
+func (b Block) fill(from, by int, ends, entries []byte) {
+	at := blockHeader + endBytes*from
+	for i := 0; i < len(ends); i += endBytes {
+		binary.LittleEndian.PutUint16(b[at+i:], uint16(int(binary.LittleEndian.Uint16(ends[i:]))+by))
+	}
+	copy(b.entries()[b.begin(from):], entries)
 }
 
 // Builder gathers entries for a block, in the order of their keys or backwards. Its memory is used again after Reset.
