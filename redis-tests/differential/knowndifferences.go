@@ -99,7 +99,9 @@ func equalAfterAWhile(x *exchange) bool {
 func bothArrays(x *exchange) bool { return x.want.Kind == resp.Array && x.got.Kind == resp.Array }
 
 // unbalanced tells whether a reply is that of XREAD to keys without ids.
-func unbalanced(r resp.Reply) bool { return r.IsError() && strings.HasPrefix(string(r.Text), "ERR Unbalanced ") }
+func unbalanced(r resp.Reply) bool {
+	return r.IsError() && strings.HasPrefix(string(r.Text), "ERR Unbalanced ")
+}
 
 // moreNames lets Kedis name more than redis-server.
 func moreNames(x *exchange) bool {
