@@ -218,8 +218,13 @@ func (s *Trees) Reclaim() {
 }
 
 // leftToEach is what a tree may keep that wasn't used of late, so that a large collection need not be counted anew. All together leave half of
-// the memory to others.
-func (s *Trees) leftToEach() int64 { return s.limit() / 2 / int64(len(s.clock)) }
+// the memory to others. Where little would be left, who divides pieces and who joins them would undo each other's work: it is nothing then.
+func (s *Trees) leftToEach() int64 {
+	if left := s.limit() / 2 / int64(len(s.clock)); left >= smallTree {
+		return left
+	}
+	return 0
+}
 
 // reclaimFrom frees memory of the tree under the hand, and moves the hand on if the next one is to give some.
 func (s *Trees) reclaimFrom(t *Tree, over int) {
@@ -235,7 +240,10 @@ func (s *Trees) reclaimFrom(t *Tree, over int) {
 		s.gone.Add(-1)
 	case !used && int64(size) < min(smallTree, s.limit()/16):
 		s.displace(t)
-	case int64(counts) > s.limit() && t.coarsen(): // though it also has entries: who reads some all the time would have it grow without bound
+	case int64(counts) > s.limit(): // though it also has entries: who reads some all the time would have it grow without bound
+		if !t.coarsen() {
+			s.displace(t)
+		}
 	case resident > 0:
 		if _, done := t.cool(over); done {
 			t.used.Store(false)
@@ -246,7 +254,7 @@ func (s *Trees) reclaimFrom(t *Tree, over int) {
 		s.hand++
 	case int64(size) <= s.leftToEach():
 		s.hand++
-	case t.thin(int(s.leftToEach())):
+	case s.leftToEach() > 0 && t.thin(int(s.leftToEach())):
 	default:
 		s.displace(t)
 	}
