@@ -115,13 +115,28 @@ func (a *acceptance) accept(listener listener) {
 		case listener.encrypted:
 			a.handshakes.begin(conn)
 		default:
-			_, err = a.loops.Enroll(conn) // closes conn, whose copy it uses
+			err = a.enroll(conn, nil)
 		}
 		if err != nil {
 			a.warn(listener.Addr(), err)
 			a.pause()
 		}
 	}
+}
+
+// enroll gives a connection to the event loop of a reactor that serves, and returns when that has taken or refused it.
+// It closes conn, whose copy is used. OnOpen finds of as its context.
+func (a *acceptance) enroll(conn net.Conn, of any) error {
+	r := a.server.nextServing()
+	if r == nil {
+		_, err := a.loops.EnrollContext(conn, of)
+		return err
+	}
+	taken, err := r.loop.Enroll(gnet.NewContext(context.Background(), of), conn)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	return (<-taken).Err
 }
 
 // pause waits until there may be descriptors again.

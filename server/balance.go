@@ -23,6 +23,7 @@ type balance struct {
 	single    average // 1 while requests come one by one, 0 while they come in pipelines
 	oneKey    average // 1 while clients write to one key, one after the other
 	serving   int     // reactors that serve; 0: nothing is decided yet
+	placed    int     // connections that came while not all serve
 }
 
 func newBalance(fixed bool) balance {
@@ -207,6 +208,23 @@ func (s *Server) leastLoaded(loads []int) (least *reactor) {
 		}
 	}
 	return least
+}
+
+// nextServing returns the reactor that a new connection should come to; nil while all serve.
+func (s *Server) nextServing() *reactor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := &s.balance
+	if b.serving == 0 || b.serving >= s.loops {
+		return nil
+	}
+	b.placed++
+	for _, r := range s.reactors {
+		if r.number == b.placed%b.serving {
+			return r
+		}
+	}
+	return nil
 }
 
 // mostMoves is how many connections a reactor may move at a time. While a socket is copied it takes more descriptors than

@@ -14,7 +14,7 @@ type machine struct {
 
 func (m *machine) pass(samples, reactors int, depth int64, used, idle float64) (decided bool) {
 	for range samples {
-		const step = 200 * time.Millisecond
+		const step = 100 * time.Millisecond
 		m.times.at += step
 		m.times.used += time.Duration(used * float64(step))
 		m.times.idle += time.Duration(idle * float64(step))

@@ -153,7 +153,7 @@ func (h *handshakes) do(one *handshake) {
 		h.close(one)
 		return
 	}
-	if _, err := h.acceptance.loops.EnrollContext(one.Conn, e); err != nil { // closes it; a copy is used
+	if err := h.acceptance.enroll(one.Conn, e); err != nil {
 		h.acceptance.warn(one.LocalAddr(), err)
 	}
 }

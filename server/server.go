@@ -304,7 +304,7 @@ func (s *Server) tick() {
 	defer s.ticking.Done()
 	ticker := time.NewTicker(tickInterval)
 	defer ticker.Stop()
-	for ticks := 0; ; ticks++ {
+	for {
 		select {
 		case <-s.stop:
 			return
@@ -313,14 +313,11 @@ func (s *Server) tick() {
 		now := time.Now()
 		s.engine.Sample(now)
 		s.loading.look(s.engine.Loads())
-		s.lookAfter(now, ticks)
+		s.lookAfter(now)
 	}
 }
 
-// ticksPerBalance is how often it is decided which reactors serve.
-const ticksPerBalance = 2
-
-func (s *Server) lookAfter(now time.Time, ticks int) {
+func (s *Server) lookAfter(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.reactors {
@@ -328,9 +325,7 @@ func (s *Server) lookAfter(now time.Time, ticks int) {
 			r.post(func() { r.tick(now) })
 		}
 	}
-	if ticks%ticksPerBalance == 0 {
-		s.rebalance()
-	}
+	s.rebalance()
 }
 
 // gnetLogger passes on what gnet has to say.
