@@ -50,7 +50,8 @@ func refuseUnknown(ctx *cli.Context) error {
 }
 
 // withOptions is a command whose options stand before or behind its other words, as --name value or
-// --name=value. The library would look for them before only, and answer a mistake with a page of help.
+// --name=value. The library would look for them before only, and answer a mistake with a page of
+// help.
 func withOptions(c *cli.Command, run func(ctx *cli.Context, words []string) error) *cli.Command {
 	c.SkipFlagParsing, c.HideHelpCommand = true, true
 	c.Action = func(ctx *cli.Context) error {

@@ -12,8 +12,9 @@ import (
 	"kedis/internal/config"
 )
 
-// HideSecrets overwrites passwords in the process's arguments, which everybody can see (ps), and puts copies of all arguments into their place
-// in os.Args. It is called once, before they are used.
+// HideSecrets overwrites passwords in the process's arguments, which everybody can see (ps), and
+// puts copies of all arguments into their place in os.Args. It is called once, before they are
+// used.
 func HideSecrets() {
 	shown := os.Args
 	os.Args = make([]string, len(shown))
@@ -28,7 +29,8 @@ func HideSecrets() {
 	}
 }
 
-// secretsIn finds the values of options that are passwords, or have some in them, in the memory of args.
+// secretsIn finds the values of options that are passwords, or have some in them, in the memory of
+// args.
 func secretsIn(args []string) (secrets []string) {
 	options := config.New()
 	for i := 0; i < len(args); i++ {

@@ -75,8 +75,8 @@ func configure(c *config.Config, args []string) error {
 }
 
 // joinLists makes one word of those behind the flag of a list, which may stand there one by one as
-// Redis takes them:
-// --replicaof 127.0.0.1 6379, --client-output-buffer-limit normal 0 0 0. So the file has to stand before.
+// Redis takes them: --replicaof 127.0.0.1 6379, --client-output-buffer-limit normal 0 0 0. So the
+// file has to stand before.
 func joinLists(args []string, isList func(name string) bool) []string {
 	var joined []string
 	for len(args) > 0 {
@@ -394,7 +394,8 @@ func writePIDFile(name string) (remove func() error, err error) {
 	}, nil
 }
 
-// newSweeper makes what removes expired keys, fields, or what is left of consumers in the background.
+// newSweeper makes what removes expired keys, fields, or what is left of consumers in the
+// background.
 func newSweeper(engine *execute.Engine, expiries execute.Expiring, enabled func() bool, c *config.Config, logger hclog.Logger) *ttl.Sweeper {
 	return ttl.New(expiries, expiries, ttl.Options{
 		Enabled:    enabled,

@@ -42,8 +42,8 @@ func (s *stopper) isAsked() bool {
 
 // receiveSignals gives signals the meaning that they have for Redis, from now until the process
 // ends. SIGTERM and SIGINT end the server in order, and a SIGINT after that ends it at once. SIGHUP
-// has certificates read anew, and the log file is opened for each line in any case. SIGPIPE is ignored: the
-// reader of standard output may go away.
+// has certificates read anew, and the log file is opened for each line in any case. SIGPIPE is
+// ignored: the reader of standard output may go away.
 func receiveSignals(s *stopper, logger hclog.Logger) {
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 8)

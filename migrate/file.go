@@ -18,8 +18,8 @@ import (
 	"kedis/storage/rdb"
 )
 
-// Files reads data from files: an RDB file, an AOF, an AOF that begins with an RDB file, the several
-// files of an AOF that a manifest lists, or a log of Kedis.
+// Files reads data from files: an RDB file, an AOF, an AOF that begins with an RDB file, the
+// several files of an AOF that a manifest lists, or a log of Kedis.
 type Files struct {
 	Filter   *Filter
 	Commands Commands // of AOFs

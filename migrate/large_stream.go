@@ -11,10 +11,12 @@ import (
 	"kedis/storage/rdb"
 )
 
-// groupsBytes is how large the groups of a stream may be: servers take no word of 512 MB. That is some 12,000,000 pending entries.
+// groupsBytes is how large the groups of a stream may be: servers take no word of 512 MB. That is
+// some 12,000,000 pending entries.
 const groupsBytes = 512<<20 - 1<<10
 
-// largeStream is a stream that doesn't go whole. Its entries, which come first, wait in a file for its groups.
+// largeStream is a stream that doesn't go whole. Its entries, which come first, wait in a file for
+// its groups.
 type largeStream struct {
 	key    []byte
 	to     write
@@ -23,7 +25,8 @@ type largeStream struct {
 	totals rdb.StreamElement
 }
 
-// writeLargeStream writes a stream of which some parts were gathered, and the value has come to another one.
+// writeLargeStream writes a stream of which some parts were gathered, and the value has come to
+// another one.
 func (p *PayloadBuilder) writeLargeStream(key Key, value *rdb.Value, counts *rdb.StreamCounts, to write) error {
 	spool, err := newSpool()
 	if err != nil {
@@ -72,7 +75,8 @@ func (s *largeStream) addGroupPart(e *rdb.StreamElement) error {
 	return nil
 }
 
-// write writes the groups, then the entries, then the totals: XADD counts entries anew, and goes behind the last one only.
+// write writes the groups, then the entries, then the totals: XADD counts entries anew, and goes
+// behind the last one only.
 func (s *largeStream) write(p *PayloadBuilder, spool *spool) error {
 	s.groups.EndStream()
 	payload, err := s.groups.Finish()
@@ -95,7 +99,8 @@ func (s *largeStream) write(p *PayloadBuilder, spool *spool) error {
 		[]byte("MAXDELETEDID"), streamID(t.MaxDeletedID))
 }
 
-// spool keeps parts of a stream in a file that has no name, each as rdb.StreamElement.Append has it behind its length.
+// spool keeps parts of a stream in a file that has no name, each as rdb.StreamElement.Append has it
+// behind its length.
 type spool struct {
 	file   *os.File
 	w      *bufio.Writer

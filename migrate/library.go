@@ -45,7 +45,8 @@ func (t *Target) LoadLibrary(source []byte) error {
 	return t.callFunction([]byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), source)
 }
 
-// keepsLibrary says whether the target's own library of that name stays, or fails if there must be none.
+// keepsLibrary says whether the target's own library of that name stays, or fails if there must be
+// none.
 func (t *Target) keepsLibrary(source []byte) (bool, error) {
 	head, err := shebang.ParseLibrary(source)
 	if err != nil {
@@ -109,7 +110,8 @@ func (t *Target) clearLibraries() error {
 	return nil
 }
 
-// librariesOf lists a server's libraries by name, with their sources; none of a server that has no functions.
+// librariesOf lists a server's libraries by name, with their sources; none of a server that has no
+// functions.
 func librariesOf(ctx context.Context, client redis.UniversalClient) (map[string]string, error) {
 	list, err := client.FunctionList(ctx, redis.FunctionListQuery{WithCode: true}).Result()
 	var reply redis.Error
@@ -123,7 +125,8 @@ func librariesOf(ctx context.Context, client redis.UniversalClient) (map[string]
 	return libraries, err
 }
 
-// functionChange is what a FUNCTION of a stream or a file is at the target, which may have what it brings; nil: it changes nothing.
+// functionChange is what a FUNCTION of a stream or a file is at the target, which may have what it
+// brings; nil: it changes nothing.
 func functionChange(args [][]byte) [][]byte {
 	if len(args) < 2 {
 		return nil
@@ -183,13 +186,14 @@ func (s *stream) keepsFunction(words [][]byte) (bool, error) {
 	return false, nil
 }
 
-// isFunction says that a command changes libraries of functions, which a cluster has on each master.
+// isFunction says that a command changes libraries of functions, which a cluster has on each
+// master.
 func (c *Command) isFunction() bool {
 	return len(c.Keys) == 0 && bytes.EqualFold(c.Args[0], []byte("FUNCTION"))
 }
 
-// applyFunction carries a change of libraries out on each master of a cluster, behind all that came before. What was deleted before the
-// program was killed may be gone already.
+// applyFunction carries a change of libraries out on each master of a cluster, behind all that came
+// before. What was deleted before the program was killed may be gone already.
 func (t *Target) applyFunction(c *Command) error {
 	if err := t.Flush(); err != nil {
 		return err

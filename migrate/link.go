@@ -74,7 +74,8 @@ func (l *link) introduce(id string, from Position) (answer psync.Answer, err err
 	if _, err := l.do("REPLCONF", "capa", "eof", "capa", "psync2"); err != nil {
 		return answer, err
 	}
-	// A Valkey, or a Kedis, sends times of fields to who tells that. A Redis doesn't know the option.
+	// A Valkey, or a Kedis, sends times of fields to who tells that. A Redis doesn't know the
+	// option.
 	var unknown *replyError
 	if _, err := l.do("REPLCONF", "version", "9.0.0"); err != nil && !errors.As(err, &unknown) {
 		return answer, err

@@ -12,8 +12,8 @@ import (
 	"kedis/internal/resp"
 )
 
-// A log of Kedis is read as if its commands stood in an AOF. One that was kept of a former primary, in
-// DIR/parted/HISTORY-FROM-TO, is read from FROM on: what lies before it the new primary has.
+// A log of Kedis is read as if its commands stood in an AOF. One that was kept of a former primary,
+// in DIR/parted/HISTORY-FROM-TO, is read from FROM on: what lies before it the new primary has.
 
 var keptLog = regexp.MustCompile(`^[0-9a-f]{40}-(\d+)-\d+$`)
 

@@ -44,8 +44,8 @@ func NewOutput(format string, w io.Writer, version string, p *Progress) (Output,
 // errCommands says that a file takes keys, and no stream.
 var errCommands = errors.New("migrate: a file of keys takes no commands")
 
-// rdbOutput writes an RDB file of version 10, which Redis from 7.0 on reads, or from 7.4 on if fields
-// of hashes expire.
+// rdbOutput writes an RDB file of version 10, which Redis from 7.0 on reads, or from 7.4 on if
+// fields of hashes expire.
 type rdbOutput struct {
 	file     *rdb.Writer
 	progress *Progress
@@ -123,8 +123,9 @@ func (o *respOutput) Close() error           { return o.w.Flush() }
 //
 // expire (ms since 1970) is left out of keys that don't. The value is a string, an array of the
 // elements of a list or set, or one of pairs: field and value of a hash, member and score of a
-// sorted set; the time (ms since 1970) at which a field expires follows its value; a library of functions is {"library":source}; a
-// stream's is an object (see streamJSON). A score is a number, or "inf" or "-inf". What is no UTF-8 text is {"base64":"…"}.
+// sorted set; the time (ms since 1970) at which a field expires follows its value; a library of
+// functions is {"library":source}; a stream's is an object (see streamJSON). A score is a number,
+// or "inf" or "-inf". What is no UTF-8 text is {"base64":"…"}.
 type jsonOutput struct {
 	w        *bufio.Writer
 	progress *Progress

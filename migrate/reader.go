@@ -287,8 +287,8 @@ func (r *reader) large(ctx context.Context, locations []location, prints []finge
 }
 
 // findTimed adds hashes with fields that may expire to what is read in pages: a digest of Redis's
-// doesn't tell the times, and one of Valkey's nothing of them. A hash that Redis, Kedis or Valkey calls
-// a listpack has none.
+// doesn't tell the times, and one of Valkey's nothing of them. A hash that Redis, Kedis or Valkey
+// calls a listpack has none.
 func (r *reader) findTimed(ctx context.Context, locations []location, prints []fingerprint, paged map[int]bool) error {
 	if !r.times {
 		return nil

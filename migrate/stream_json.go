@@ -14,8 +14,8 @@ import (
 //	            "pending":[["1-1",1700000000000,1]],
 //	            "consumers":[{"name":"c","seen":1700000000000,"active":1700000000000,"pending":["1-1"]}]}]}
 //
-// A pending entry has its id, when it was last delivered, and how often. Times are ms since 1970; active
-// is -1 if never. read is -1 if it isn't known.
+// A pending entry has its id, when it was last delivered, and how often. Times are ms since 1970;
+// active is -1 if never. read is -1 if it isn't known.
 type streamJSON struct {
 	b     []byte
 	array streamArray

@@ -12,8 +12,9 @@ import (
 // and so is the payload that they become: a Target has one large one at a time.
 const streamBytes = 4 << 20
 
-// writeStream writes a stream of up to streamBytes whole, in a RESTORE, and reports true. Of a larger one it writes the groups so, with all that is
-// pending, in a stream without entries, and the entries and totals behind them, in commands: no command makes an entry pending that is gone.
+// writeStream writes a stream of up to streamBytes whole, in a RESTORE, and reports true. Of a
+// larger one it writes the groups so, with all that is pending, in a stream without entries, and
+// the entries and totals behind them, in commands: no command makes an entry pending that is gone.
 func (p *PayloadBuilder) writeStream(key Key, value *rdb.Value, to write) (restored bool, err error) {
 	parts := &p.parts
 	parts.reset()

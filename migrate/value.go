@@ -86,8 +86,8 @@ var (
 	deleteWord   = []byte("DEL")
 )
 
-// known returns commands that do the same at a target of any version: a RESTORE is taken apart when its payload is of a form that only some
-// have.
+// known returns commands that do the same at a target of any version: a RESTORE is taken apart when
+// its payload is of a form that only some have.
 func (c *Command) known() ([]Command, error) {
 	if !fieldtimes.IsNewerRestore(c.Args) {
 		return []Command{*c}, nil
@@ -212,8 +212,8 @@ func (p *piece) begin(name, key []byte) {
 	p.words, p.memory, p.elements, p.times = append(p.words[:0], name, key), retained(p.memory), 0, p.times[:0]
 }
 
-// end writes the piece, and the times of its fields: those that follow each other and are the same with
-// one command.
+// end writes the piece, and the times of its fields: those that follow each other and are the same
+// with one command.
 func (p *piece) end(to write) error {
 	if err := to(p.words...); err != nil {
 		return err

@@ -323,8 +323,8 @@ func (v *verifier) compareOnce(pairs []pair) (left []pair, what []string, err er
 	return left, what, nil
 }
 
-// readScores reads sorted sets whose digests differ: Kedis and Redis up to 7.0 digest a score with 17
-// digits, newer servers with as few as tell it.
+// readScores reads sorted sets whose digests differ: Kedis and Redis up to 7.0 digest a score with
+// 17 digits, newer servers with as few as tell it.
 func (v *verifier) readScores(pairs []pair, ours, theirs []fingerprint) error {
 	for i := range pairs {
 		if !v.digests || ours[i].kind != "zset" || theirs[i].kind != "zset" || ours[i].digest == theirs[i].digest {

@@ -11,10 +11,10 @@ import (
 	"kedis/internal/psync"
 )
 
-// acknowledgements are what clients in WAIT and WAITAOF, and replies with synchronous-replicas, wait
-// for. Whoever takes a replica's acknowledgement tells those who wait for it. What else may end a wait
-// (this server's disk, replicas that come and go) is looked after by one goroutine for all of them,
-// which runs only while somebody waits; it asks the replicas, too.
+// acknowledgements are what clients in WAIT and WAITAOF, and replies with synchronous-replicas,
+// wait for. Whoever takes a replica's acknowledgement tells those who wait for it. What else may
+// end a wait (this server's disk, replicas that come and go) is looked after by one goroutine for
+// all of them, which runs only while somebody waits; it asks the replicas, too.
 type acknowledgements struct {
 	mu      sync.Mutex
 	waiting []*awaited    // by position
@@ -36,15 +36,15 @@ const (
 	// lookInterval is how often the goroutine looks though nobody has said anything: replicas come
 	// and go.
 	lookInterval = time.Second
-	// A Kedis that was asked acknowledges each commit for a while, in which it needn't be asked again.
-	// The primary's while begins before the replica's, and ends well before.
+	// A Kedis that was asked acknowledges each commit for a while, in which it needn't be asked
+	// again. The primary's while begins before the replica's, and ends well before.
 	acknowledgesFor = 3 * time.Second
 	askAgain        = time.Second
 )
 
-// WhenAcknowledged calls done once, from any goroutine and perhaps before it returns, when enough have
-// everything up to a position, and has replicas asked how far they are. cancel may be called at any
-// time and more than once.
+// WhenAcknowledged calls done once, from any goroutine and perhaps before it returns, when enough
+// have everything up to a position, and has replicas asked how far they are. cancel may be called
+// at any time and more than once.
 func (n *Node) WhenAcknowledged(position int64, enough func(psync.Acknowledged) bool, done func(psync.Acknowledged)) (cancel func()) {
 	a, w := &n.acknowledgements, &awaited{position, enough, done}
 	if a.add(w) {
@@ -124,8 +124,8 @@ func (n *Node) watchAcknowledgements() {
 	}
 }
 
-// settle tells those for whom enough is there, of those who wait for a position behind from, and up to
-// to: that is where something has changed.
+// settle tells those for whom enough is there, of those who wait for a position behind from, and up
+// to to: that is where something has changed.
 func (a *acknowledgements) settle(p progress, from, to int64) {
 	a.mu.Lock()
 	first, _ := slices.BinarySearchFunc(a.waiting, from+1, (*awaited).compare)

@@ -17,12 +17,12 @@ import (
 
 // Replicas that may not know that fields of hashes expire.
 //
-// A Redis doesn't tell its version. Before 7.4 it refuses a snapshot whose RDB version is 12, takes one
-// of version 10, and passes over HPEXPIREAT with an error in its log, so it would go on with other data.
-// So a replica is known to know the times if it is a Kedis, or a Valkey that says so, or has taken a
-// snapshot of version 12. Any other replica is sent its snapshot as version 12 as soon as a field
-// expires, and its feed ends before the first command that says so. replica-field-expiry can say
-// otherwise.
+// A Redis doesn't tell its version. Before 7.4 it refuses a snapshot whose RDB version is 12, takes
+// one of version 10, and passes over HPEXPIREAT with an error in its log, so it would go on with
+// other data. So a replica is known to know the times if it is a Kedis, or a Valkey that says so,
+// or has taken a snapshot of version 12. Any other replica is sent its snapshot as version 12 as
+// soon as a field expires, and its feed ends before the first command that says so.
+// replica-field-expiry can say otherwise.
 
 // errFieldTimes ends the feed of a replica that may not know what comes next.
 var errFieldTimes = errors.New("replication: a field of a hash expires, and the replica hasn't shown that it knows what that is: " +
@@ -44,7 +44,8 @@ const (
 	timesTaken
 )
 
-// mostRemembered bounds the replicas that are remembered. One that was forgotten takes all data anew.
+// mostRemembered bounds the replicas that are remembered. One that was forgotten takes all data
+// anew.
 const mostRemembered = 1000
 
 func (t *timesKnown) set(name string, v timesVerdict) {
@@ -71,8 +72,8 @@ func (t *timesKnown) of(name string) timesVerdict {
 // knowsTimes reports whether the replica knows that fields expire, as it says itself.
 func (f *feed) knowsTimes() bool { return f.client.Commands || f.client.Valkey }
 
-// beginTimes finds out what the feed does about fields that expire. It returns whether the replica may
-// go on where it is.
+// beginTimes finds out what the feed does about fields that expire. It returns whether the replica
+// may go on where it is.
 func (f *feed) beginTimes() (resumes bool, err error) {
 	f.times = sendTimes
 	if f.knowsTimes() {
@@ -158,8 +159,8 @@ const (
 	dropTimes
 )
 
-// adapt returns the bytes of the log as the replica gets them. What is left out is made up for by PINGs
-// of the same length, since positions count bytes.
+// adapt returns the bytes of the log as the replica gets them. What is left out is made up for by
+// PINGs of the same length, since positions count bytes.
 func (f *feed) adapt(payload []byte) ([]byte, error) {
 	if f.times == sendTimes {
 		return payload, nil
@@ -194,7 +195,8 @@ func (f *feed) adapt(payload []byte) ([]byte, error) {
 	return append(adapted, payload[done:]...), nil
 }
 
-// splitRequest takes the first request from b: its words, and its size with the empty requests before it.
+// splitRequest takes the first request from b: its words, and its size with the empty requests
+// before it.
 func splitRequest(b []byte) (words [][]byte, size int, ok bool) {
 	at := 0
 	for at < len(b) && (b[at] == '\r' || b[at] == '\n') {
@@ -240,8 +242,8 @@ func appendInstead(dst []byte, words [][]byte, size int) ([]byte, error) {
 	return appendFiller(dst, size-used), nil
 }
 
-// appendFiller appends so many bytes that do nothing: a PING with a text, and empty requests where its
-// length can't be right.
+// appendFiller appends so many bytes that do nothing: a PING with a text, and empty requests where
+// its length can't be right.
 func appendFiller(dst []byte, size int) []byte {
 	const ping, end = "*2\r\n$4\r\nPING\r\n", "\r\n"
 	for text := size - len(ping) - len("$0\r\n") - len(end); text >= 0 && size > 0; text-- {

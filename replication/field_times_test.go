@@ -15,7 +15,8 @@ import (
 
 func words(line string) [][]byte { return bytes.Fields([]byte(line)) }
 
-// TestFillersCountAsMuch: whatever the length, what stands instead of a command is as long, and does nothing.
+// TestFillersCountAsMuch: whatever the length, what stands instead of a command is as long, and
+// does nothing.
 func TestFillersCountAsMuch(t *testing.T) {
 	for size := range 300 {
 		filler := appendFiller(nil, size)
@@ -35,7 +36,8 @@ func TestFillersCountAsMuch(t *testing.T) {
 	}
 }
 
-// TestStreamsWithoutTimes: a replica that is to get none gets what a command does besides, at the same positions.
+// TestStreamsWithoutTimes: a replica that is to get none gets what a command does besides, at the
+// same positions.
 func TestStreamsWithoutTimes(t *testing.T) {
 	w := rdb.NewPayloadWriter()
 	w.Begin(nil)

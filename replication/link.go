@@ -268,7 +268,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// polledSocket is the socket of a source. While poll is set a Read doesn't wait: errIdle says that nothing has come.
+// polledSocket is the socket of a source. While poll is set a Read doesn't wait: errIdle says that
+// nothing has come.
 type polledSocket struct {
 	net.Conn
 	link *link
@@ -390,8 +391,8 @@ func (l *link) introduce() (State, error) {
 			return 0, err
 		}
 	}
-	// Without the version a Valkey sends RDB files of version 11, which have no fields that expire. It comes last: a Redis takes what stands
-	// before an option that it doesn't know.
+	// Without the version a Valkey sends RDB files of version 11, which have no fields that expire.
+	// It comes last: a Redis takes what stands before an option that it doesn't know.
 	return Psync, l.tell("capa", "eof", "capa", "psync2", "capa", "kedis-snapshot", "capa", "kedis-acknowledges", "version", readsValkey)
 }
 
@@ -542,8 +543,8 @@ func (l *link) acknowledge(conn net.Conn) error {
 	return l.sendRaw(conn, resp.AppendRequest(nil, []byte("REPLCONF"), []byte("ACK"), position, []byte("FACK"), synced))
 }
 
-// apply commits in one step what has come together. When the primary has asked for it, each commit is
-// acknowledged for a while.
+// apply commits in one step what has come together. When the primary has asked for it, each commit
+// is acknowledged for a while.
 func (l *link) apply(conn net.Conn, applier StreamApplier) error {
 	var asked time.Time
 	for {

@@ -40,8 +40,8 @@ type Host interface {
 	// instead.
 	AdoptLog(log *binlog.Log)
 	DiscardLog(log *binlog.Log, directory uint64) error
-	// NoteParted notes that what the log holds behind a position isn't the primary's: it is kept when
-	// other data replace the server's.
+	// NoteParted notes that what the log holds behind a position isn't the primary's: it is kept
+	// when other data replace the server's.
 	NoteParted(at int64) error
 	// RemoveFormerLogs removes what AdoptLog has ended.
 	RemoveFormerLogs() error

@@ -18,10 +18,10 @@ import (
 //
 //	address,port,id,epoch,name,primary's address,primary's port,epoch of the primary's configuration
 //
-// (sentinel.c of Redis, "hello messages".) A primary that was replaced hears of it there within a second or
-// two, and only ten seconds later by REPLICAOF. With sentinel-quorum it follows as soon as so many
-// Sentinels say so, with an epoch that is higher than all that it has heard of before: so a copy that
-// was detached by REPLICAOF NO ONE stays one.
+// (sentinel.c of Redis, "hello messages".) A primary that was replaced hears of it there within a
+// second or two, and only ten seconds later by REPLICAOF. With sentinel-quorum it follows as soon
+// as so many Sentinels say so, with an epoch that is higher than all that it has heard of before:
+// so a copy that was detached by REPLICAOF NO ONE stays one.
 
 // epochFile remembers the highest epoch that a Sentinel has told.
 const epochFile = "sentinel-epoch"
@@ -42,7 +42,8 @@ type verdict struct {
 	epoch   int64
 }
 
-// HeardSentinel takes what an authenticated client has published on the channel of hellos. It doesn't wait.
+// HeardSentinel takes what an authenticated client has published on the channel of hellos. It
+// doesn't wait.
 func (n *Node) HeardSentinel(client int64, hello []byte) {
 	quorum := int(n.Config.SentinelQuorum.Get())
 	sentinel, v, err := parseHello(string(hello))

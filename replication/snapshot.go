@@ -139,8 +139,8 @@ func (c *counting) Write(b []byte) (int, error) {
 }
 
 // awaitTaken waits until the replica has taken a snapshot that was sent as it was made: behind a
-// mark, which it finds where the bytes end, none may follow at once. It also waits for a snapshot that
-// an old Redis refuses.
+// mark, which it finds where the bytes end, none may follow at once. It also waits for a snapshot
+// that an old Redis refuses.
 func (f *feed) awaitTaken(ctx context.Context, format rdb.Format) error {
 	mayRefuse := format == rdb.Redis74 && f.times == stopAtTimes && !f.client.Old
 	if !f.commands() && !f.marked() && !mayRefuse || f.client.OnlyRDB {

@@ -25,9 +25,9 @@ import (
 //	…
 //	REPL_SNAPSHOT_COMPLETE id database position keys checksum
 //
-// expire-ms is 0 for a key, or a field, that doesn't expire. database is the one that is selected in
-// the stream at the position, keys the number of keys, and checksum the CRC-64 of all bytes before,
-// in hexadecimal.
+// expire-ms is 0 for a key, or a field, that doesn't expire. database is the one that is selected
+// in the stream at the position, keys the number of keys, and checksum the CRC-64 of all bytes
+// before, in hexadecimal.
 const snapshotComplete = "REPL_SNAPSHOT_COMPLETE"
 
 const (
@@ -175,7 +175,8 @@ func (p *piece) add(e *rdb.Element) {
 	p.elements = append(p.elements, kept)
 }
 
-// keep copies bytes, which belong to whoever visits elements. When the text moves while it grows, those before go on referring to the old one.
+// keep copies bytes, which belong to whoever visits elements. When the text moves while it grows,
+// those before go on referring to the old one.
 func (p *piece) keep(b []byte) []byte {
 	if b == nil {
 		return nil

@@ -28,9 +28,10 @@ const (
 
 // acceptance accepts connections and gives them to gnet's event loops.
 //
-// gnet's own listeners end the whole engine at the first accept(2) that finds no free descriptor, and
-// nothing bounds how far they run ahead of the loops that refuse connections. So gnet is run without
-// listeners. An acceptor accepts its next connection when the event loop has taken or refused the last.
+// gnet's own listeners end the whole engine at the first accept(2) that finds no free descriptor,
+// and nothing bounds how far they run ahead of the loops that refuse connections. So gnet is run
+// without listeners. An acceptor accepts its next connection when the event loop has taken or
+// refused the last.
 type acceptance struct {
 	server     *Server
 	loops      *gnet.Client // named for what it is made for: event loops without listeners
@@ -81,8 +82,8 @@ func (s *Server) acceptors() int {
 	return min(mostAcceptors, d.arrivals/acceptorDescriptors)
 }
 
-// end accepts nothing more. It returns when each accepted connection is at its event loop, so the loops
-// must still run.
+// end accepts nothing more. It returns when each accepted connection is at its event loop, so the
+// loops must still run.
 func (a *acceptance) end() error {
 	close(a.ending)
 	err := a.closeListeners()
@@ -124,8 +125,8 @@ func (a *acceptance) accept(listener listener) {
 	}
 }
 
-// enroll gives a connection to the event loop of a reactor that serves, and returns when that has taken or refused it.
-// It closes conn, whose copy is used. OnOpen finds of as its context.
+// enroll gives a connection to the event loop of a reactor that serves, and returns when that has
+// taken or refused it. It closes conn, whose copy is used. OnOpen finds of as its context.
 func (a *acceptance) enroll(conn net.Conn, of any) error {
 	r := a.server.nextServing()
 	if r == nil {
@@ -173,7 +174,8 @@ func (s *Server) listenOn(address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// setBacklog sets how many connections may wait to be accepted. Go asks for as many as the kernel allows.
+// setBacklog sets how many connections may wait to be accepted. Go asks for as many as the kernel
+// allows.
 func setBacklog(listener syscall.Conn, backlog int) error {
 	socket, err := listener.SyscallConn()
 	if err != nil {

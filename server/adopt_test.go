@@ -24,8 +24,8 @@ import (
 	"kedis/server/datadir"
 )
 
-// The steps of a full synchronization at which a steppingHost stops. During the last two of them clients are served, and the role
-// can be changed.
+// The steps of a full synchronization at which a steppingHost stops. During the last two of them
+// clients are served, and the role can be changed.
 const (
 	stepNewLog       = "before the log is made"
 	stepLogMade      = "when the log is made"
@@ -37,7 +37,8 @@ const (
 	stepFormerIsGone = "when the former log is removed"
 )
 
-// steppingHost calls at with each step of the first full synchronization, on the goroutine that takes it.
+// steppingHost calls at with each step of the first full synchronization, on the goroutine that
+// takes it.
 type steppingHost struct {
 	*datadir.Host
 	at     func(step string)
@@ -133,14 +134,16 @@ func answerReplica(conn net.Conn, snapshot string, position int64) {
 	}
 }
 
-// synchronizing is a server with key = 0 that takes key = 1 from a primary, and has come to a step of that.
+// synchronizing is a server with key = 0 that takes key = 1 from a primary, and has come to a step
+// of that.
 type synchronizing struct {
 	*running
 	node *replication.Node
 	goOn func()
 }
 
-// startSynchronizing starts one, and returns when it has come to a step. It waits there until goOn is called.
+// startSynchronizing starts one, and returns when it has come to a step. It waits there until goOn
+// is called.
 func startSynchronizing(t *testing.T, to string) *synchronizing {
 	t.Helper()
 	s := &synchronizing{}
@@ -228,8 +231,9 @@ func valueIn(t *testing.T, directory, key string) string {
 	return string(k.Value)
 }
 
-// TestKilledWhileAdopting kills a replica at each step of a full synchronization: it has what it had, or what came. From the
-// exchange on, as soon as it lets somebody do so, it is promoted and written to before: what it has acknowledged is there.
+// TestKilledWhileAdopting kills a replica at each step of a full synchronization: it has what it
+// had, or what came. From the exchange on, as soon as it lets somebody do so, it is promoted and
+// written to before: what it has acknowledged is there.
 func TestKilledWhileAdopting(t *testing.T) {
 	for _, killedAt := range []string{stepNewLog, stepLogMade, stepExcluded, stepExchanged, stepLogAdopted, stepReadmitted, stepFormerLog, stepFormerIsGone} {
 		t.Run(killedAt, func(t *testing.T) {
@@ -258,8 +262,8 @@ func TestKilledWhileAdopting(t *testing.T) {
 	}
 }
 
-// TestFeedThatBeginsInTheExchange has a replica ask for all data when they are exchanged and the log is not: it isn't told the
-// former log's history, of which the new data is not.
+// TestFeedThatBeginsInTheExchange has a replica ask for all data when they are exchanged and the
+// log is not: it isn't told the former log's history, of which the new data is not.
 func TestFeedThatBeginsInTheExchange(t *testing.T) {
 	s := startSynchronizing(t, stepExchanged)
 	here, there := net.Pipe()

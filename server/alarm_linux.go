@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm wakes a reactor at a time. It is a timerfd(2) among the sockets of the event loop, since a timer of Go's goes
-// off up to 10 ms late when all event loops sleep: they keep Go's processors until its monitor looks after them.
+// alarm wakes a reactor at a time. It is a timerfd(2) among the sockets of the event loop, since a
+// timer of Go's goes off up to 10 ms late when all event loops sleep: they keep Go's processors
+// until its monitor looks after them.
 //
 // gnet takes sockets only. It is given one, whose descriptor then becomes the timer's.
 type alarm struct {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestAlarmHasATimer: a reactor's alarm is a timer of its own, which is set for the first deadline of those who wait, and not set
-// when nobody waits.
+// TestAlarmHasATimer: a reactor's alarm is a timer of its own, which is set for the first deadline
+// of those who wait, and not set when nobody waits.
 func TestAlarmHasATimer(t *testing.T) {
 	r := startServer(t)
 	c, other := r.dial(), r.dial()

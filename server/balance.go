@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// balance decides how many of the reactors serve, from what the last fractions of a second were like.
+// balance decides how many of the reactors serve, from what the last fractions of a second were
+// like.
 //
-// As long as there is a processor for each, all do. Where others want the processors, the clients of the same machine above
-// all, two loads are served by as many reactors as there are processors to be had. When requests come one by one, the
-// kernel's work for each request is most, and it grows with the reactors: fewer requests come in one pass, and more threads
-// are put to sleep and woken. When all write to one key, reactors wait for each other's locks, and one that has no processor
-// is waited for longest. In deep pipelines to many keys the reactors' own work is most, and one more is worth its share of a
-// processor.
+// As long as there is a processor for each, all do. Where others want the processors, the clients
+// of the same machine above all, two loads are served by as many reactors as there are processors
+// to be had. When requests come one by one, the kernel's work for each request is most, and it
+// grows with the reactors: fewer requests come in one pass, and more threads are put to sleep and
+// woken. When all write to one key, reactors wait for each other's locks, and one that has no
+// processor is waited for longest. In deep pipelines to many keys the reactors' own work is most,
+// and one more is worth its share of a processor.
 type balance struct {
 	processors int  // that this process may use
 	fixed      bool // all reactors serve, whatever happens
@@ -33,13 +35,15 @@ func newBalance(fixed bool) balance {
 const (
 	// quiet is a use of processors, in processors, below which nothing is decided.
 	quiet = 0.25
-	// pipelined is how many requests have to come at once for the reactors' own work to be taken for most.
+	// pipelined is how many requests have to come at once for the reactors' own work to be taken
+	// for most.
 	pipelined = 4
 	// nearly is how much of a processor may be missing from one that is there.
 	nearly = 0.1
 )
 
-// average is a moving average over samples, of which the last has a weight between 0 and 1. It begins with the first.
+// average is a moving average over samples, of which the last has a weight between 0 and 1. It
+// begins with the first.
 type average struct {
 	value float64
 	begun bool
@@ -52,8 +56,8 @@ func (a *average) add(sample, weight float64) {
 	a.value += weight * (sample - a.value)
 }
 
-// sample looks at the time since the last sample, and at what came in it. It reports whether there was enough to do to decide
-// anything.
+// sample looks at the time since the last sample, and at what came in it. It reports whether there
+// was enough to do to decide anything.
 func (b *balance) sample(now processorTimes, came counts, reactors int) bool {
 	last := b.last
 	b.last = now
@@ -145,8 +149,8 @@ func (a *arrivals) before() counts {
 	return counts{}
 }
 
-// rebalance looks at what the machine has to do, and has connections moved to the reactors that should serve. The caller
-// holds s.mu.
+// rebalance looks at what the machine has to do, and has connections moved to the reactors that
+// should serve. The caller holds s.mu.
 func (s *Server) rebalance() {
 	if s.balance.fixed {
 		return
@@ -170,8 +174,9 @@ func (s *Server) rebalance() {
 	}
 }
 
-// distribute has reactors that don't serve give away their clients, and those that do give away what is more than their share. A
-// little more stays: it isn't worth the way. The caller holds s.mu.
+// distribute has reactors that don't serve give away their clients, and those that do give away
+// what is more than their share. A little more stays: it isn't worth the way. The caller holds
+// s.mu.
 func (s *Server) distribute(clients int) {
 	serving := s.balance.serving
 	share := (clients + serving - 1) / serving
@@ -227,8 +232,8 @@ func (s *Server) nextServing() *reactor {
 	return nil
 }
 
-// mostMoves is how many connections a reactor may move at a time. While a socket is copied it takes more descriptors than
-// one; when they run out, the connection would be lost.
+// mostMoves is how many connections a reactor may move at a time. While a socket is copied it takes
+// more descriptors than one; when they run out, the connection would be lost.
 func (s *Server) mostMoves() int {
 	const most = 64
 	return min(most, max(0, s.mostDescriptor/2-s.engine.Clients.Count()))

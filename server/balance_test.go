@@ -72,7 +72,8 @@ func TestBalanceChanges(t *testing.T) {
 	}
 }
 
-// TestBalanceOneKey has clients that write to the same key, in deep pipelines, with and without a processor for each reactor.
+// TestBalanceOneKey has clients that write to the same key, in deep pipelines, with and without a
+// processor for each reactor.
 func TestBalanceOneKey(t *testing.T) {
 	m := machine{b: balance{processors: 2}, oneKey: true}
 	m.pass(5, 2, 64, 1.3, 0.3)

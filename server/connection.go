@@ -70,8 +70,8 @@ func (c *connection) park(r *execute.Request) {
 	c.waits++
 }
 
-// halting tells that no more requests are to be executed. Those that a failed commit has taken back were executed before the
-// session was to be closed.
+// halting tells that no more requests are to be executed. Those that a failed commit has taken back
+// were executed before the session was to be closed.
 func (c *connection) halting() bool {
 	return c.session.Closing() && len(c.retry) == 0 || c.session.Suspended() || c.dropped || c.serve != nil
 }
@@ -170,8 +170,8 @@ func (c *connection) Close() {
 	})
 }
 
-// Buffered is how many bytes wait to be parsed or belong to requests that are being executed, and how
-// many wait to be sent, as the reactor last told.
+// Buffered is how many bytes wait to be parsed or belong to requests that are being executed, and
+// how many wait to be sent, as the reactor last told.
 func (c *connection) Buffered() (query, output int) {
 	return int(c.queryBytes.Load()), int(c.outputBytes.Load())
 }

@@ -11,13 +11,15 @@ import (
 )
 
 const (
-	// ownDescriptors are those of the data directory, the log and what else is open without a client or a table file.
+	// ownDescriptors are those of the data directory, the log and what else is open without a
+	// client or a table file.
 	ownDescriptors = 32
-	// loopDescriptors are those of an event loop, its alarm among them. Others are Go's own loop and the listening sockets.
+	// loopDescriptors are those of an event loop, its alarm among them. Others are Go's own loop
+	// and the listening sockets.
 	loopDescriptors = 3
 	otherLoops      = 2
-	// manyTables is how many of RocksDB's files may be open where rocksdb-max-open-files sets no limit, without anybody
-	// reckoning with them, and leastTables is with how few RocksDB is left.
+	// manyTables is how many of RocksDB's files may be open where rocksdb-max-open-files sets no
+	// limit, without anybody reckoning with them, and leastTables is with how few RocksDB is left.
 	manyTables  = 1024
 	leastTables = 32
 	// arrivalShare is the part of the descriptors, one of so many, that acceptors may hold.
@@ -56,7 +58,8 @@ func needed(loops, clients, tables int) int {
 	return ownDescriptors + loopDescriptors*(loops+otherLoops) + mostArrivals + clients + tables
 }
 
-// descriptorLimit is how many descriptors the process may have. Go has raised it to what the system allows.
+// descriptorLimit is how many descriptors the process may have. Go has raised it to what the system
+// allows.
 func descriptorLimit() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > 1<<30 {
@@ -77,8 +80,8 @@ func handshakeDescriptors(c *config.Config, limit int) int {
 	return handshakesWithin(limit) * acceptorDescriptors
 }
 
-// FitDescriptors makes maxclients and rocksdb-max-open-files what the limit of open files allows, and says so as Redis does. It is
-// called before anything is opened.
+// FitDescriptors makes maxclients and rocksdb-max-open-files what the limit of open files allows,
+// and says so as Redis does. It is called before anything is opened.
 func FitDescriptors(c *config.Config, loops int, logger hclog.Logger) error {
 	return fit(c, descriptorLimit(), loops, logger)
 }

@@ -10,7 +10,8 @@ import (
 	"kedis/internal/config"
 )
 
-// TestShare looks how descriptors are shared out: never more than there are, and as much as is wanted if there is enough.
+// TestShare looks how descriptors are shared out: never more than there are, and as much as is
+// wanted if there is enough.
 func TestShare(t *testing.T) {
 	for limit := range 30_000 {
 		for _, tables := range []int{-1, 100} {

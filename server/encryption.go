@@ -12,18 +12,21 @@ import (
 	"kedis/internal/secure"
 )
 
-// encryption is a connection's TLS. The handshake is done on a goroutine (handshake.go). From then on the reactor decrypts
-// what it has read and encrypts what it sends, so a connection that is idle costs no goroutine and no buffer.
+// encryption is a connection's TLS. The handshake is done on a goroutine (handshake.go). From then
+// on the reactor decrypts what it has read and encrypts what it sends, so a connection that is idle
+// costs no goroutine and no buffer.
 //
-// crypto/tls goes on after an error of its network that is temporary (Conn.readRecordOrCCS). So a Read that finds no whole
-// record says that nothing has come, and the next one goes on where it was. TestPartialRecords watches over that.
+// crypto/tls goes on after an error of its network that is temporary (Conn.readRecordOrCCS). So a
+// Read that finds no whole record says that nothing has come, and the next one goes on where it
+// was. TestPartialRecords watches over that.
 type encryption struct {
 	conn    *tls.Conn
 	wire    *wire
 	records records
 }
 
-// wire is what crypto/tls takes for the network: the socket during the handshake and after a hand-over, records in between.
+// wire is what crypto/tls takes for the network: the socket during the handshake and after a
+// hand-over, records in between.
 type wire struct{ net.Conn }
 
 // records are what the reactor has read of a connection, and what it is about to send.
@@ -158,8 +161,8 @@ func (c *connection) endEncryption() {
 	}
 }
 
-// overTLS returns a connection that speaks the connection's TLS through a socket, for its new owner; the socket itself if
-// there is none.
+// overTLS returns a connection that speaks the connection's TLS through a socket, for its new
+// owner; the socket itself if there is none.
 func (c *connection) overTLS(socket net.Conn) net.Conn {
 	if c.encryption == nil {
 		return socket
@@ -170,7 +173,8 @@ func (c *connection) overTLS(socket net.Conn) net.Conn {
 	return &secure.Conn{Conn: conn, Socket: socket}
 }
 
-// beginEncrypted signs the client in by its certificate, and executes what came together with the end of the handshake.
+// beginEncrypted signs the client in by its certificate, and executes what came together with the
+// end of the handshake.
 func (c *connection) beginEncrypted() {
 	s, e := c.server, c.encryption
 	e.records.of, e.wire.Conn = c, &e.records

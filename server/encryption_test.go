@@ -89,7 +89,8 @@ func (p pieces) Write(b []byte) (written int, err error) {
 	return written, err
 }
 
-// TestPartialRecords has records come in parts, the handshake's too: crypto/tls has to go on where it was.
+// TestPartialRecords has records come in parts, the handshake's too: crypto/tls has to go on where
+// it was.
 func TestPartialRecords(t *testing.T) {
 	s := startEncrypted(t)
 	random := mathrand.New(mathrand.NewPCG(seed.Of(t), 0))
@@ -181,7 +182,8 @@ func TestEncryptedClients(t *testing.T) {
 	})
 }
 
-// TestEncryptedOutputLimits has clients not read: requests wait, and who is over the limit is disconnected.
+// TestEncryptedOutputLimits has clients not read: requests wait, and who is over the limit is
+// disconnected.
 func TestEncryptedOutputLimits(t *testing.T) {
 	s := startEncrypted(t, "client-output-buffer-limit", "pubsub 1mb 0 0")
 	admin, listener, reader := s.dial(), s.dialAs("listener"), s.dialAs("reader")
@@ -255,8 +257,8 @@ func (s *encryptedServer) hello() []byte {
 	return message[:n]
 }
 
-// TestHostileHandshakes has more clients begin a handshake than may be under way, and sends what is none, while others
-// are served.
+// TestHostileHandshakes has more clients begin a handshake than may be under way, and sends what is
+// none, while others are served.
 func TestHostileHandshakes(t *testing.T) {
 	s := startEncrypted(t)
 	random, hello := mathrand.New(mathrand.NewPCG(seed.Of(t), 0)), s.hello()
@@ -320,7 +322,8 @@ func (d damaging) Write(b []byte) (int, error) {
 	return d.Conn.Write(b)
 }
 
-// TestDamagedRecords changes a byte of a request: nothing of it is executed, and the connection is closed.
+// TestDamagedRecords changes a byte of a request: nothing of it is executed, and the connection is
+// closed.
 func TestDamagedRecords(t *testing.T) {
 	s := startEncrypted(t)
 	admin := s.dial()
@@ -375,7 +378,8 @@ func TestCertifiedUsers(t *testing.T) {
 	if a, b := whoami("worker"), whoami("nobody", "urn:b:x", "urn:a:worker"); a != `"default"` || b != `"urn:a:worker"` {
 		t.Errorf("without a URI: %s, with one: %s", a, b)
 	}
-	// A user who begins by a certificate may be another one later, and is none any more once deleted.
+	// A user who begins by a certificate may be another one later, and is none any more once
+	// deleted.
 	admin.want("+OK", "config", "set", "tls-auth-clients-user", "CN")
 	worker := s.dialAs("worker")
 	worker.want(`"worker"`, "acl", "whoami")

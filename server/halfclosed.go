@@ -22,8 +22,9 @@ type socket interface {
 	Close() error
 }
 
-// halfClosed is the socket of a client that sends no more and is still owed replies: gnet closes its own as soon as it has
-// read the end. Its methods are called on the reactor; a goroutine sends what the kernel doesn't take at once.
+// halfClosed is the socket of a client that sends no more and is still owed replies: gnet closes
+// its own as soon as it has read the end. Its methods are called on the reactor; a goroutine sends
+// what the kernel doesn't take at once.
 type halfClosed struct {
 	conn       net.Conn
 	descriptor int
@@ -98,8 +99,8 @@ func (h *halfClosed) next(sent int) (piece []byte) {
 	return piece
 }
 
-// halfClose is called when the client has sent its last byte. It reports whether the connection lives on until all that came
-// before is answered.
+// halfClose is called when the client has sent its last byte. It reports whether the connection
+// lives on until all that came before is answered.
 func (c *connection) halfClose(conn gnet.Conn, cause error) bool {
 	if !errors.Is(cause, io.EOF) || c.dropped || c.handedOver.Load() != nil || !c.owes() {
 		return false
@@ -140,7 +141,8 @@ func (c *connection) endIfDone() {
 	}
 }
 
-// takeUnsent takes what gnet has not sent. gnet would try once, and then lose it; it is looked up in its memory.
+// takeUnsent takes what gnet has not sent. gnet would try once, and then lose it; it is looked up
+// in its memory.
 func takeUnsent(conn gnet.Conn) []byte {
 	field := reflect.Indirect(reflect.ValueOf(conn)).FieldByName("outboundBuffer")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[elastic.Buffer]() {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// sendLast sends text and then the end, and returns all replies. The server sees nothing of it before all is there.
+// sendLast sends text and then the end, and returns all replies. The server sees nothing of it
+// before all is there.
 func (r *running) sendLast(c *rawClient, text string) (replies func() string) {
 	r.t.Helper()
 	r.at(c, func(*connection) {

@@ -11,8 +11,8 @@ import (
 // Detach gives the connection away when the replies so far have been sent.
 func (c *connection) Detach(serve func(conn net.Conn)) { c.serve = serve }
 
-// handOver duplicates the socket, lets gnet close its own, and serves the copy on a goroutine of its
-// own. The session lives on until that ends.
+// handOver duplicates the socket, lets gnet close its own, and serves the copy on a goroutine of
+// its own. The session lives on until that ends.
 func (c *connection) handOver() {
 	serve := c.serve
 	c.serve = nil
@@ -37,8 +37,9 @@ func (c *connection) handOver() {
 	}()
 }
 
-// takeSocket duplicates the socket. From then on nothing is read from gnet's own: until that is closed, which is a task behind
-// the events of the loop's next pass, gnet would read what is sent to who serves the copy, such as a replica's first REPLCONF ACK.
+// takeSocket duplicates the socket. From then on nothing is read from gnet's own: until that is
+// closed, which is a task behind the events of the loop's next pass, gnet would read what is sent
+// to who serves the copy, such as a replica's first REPLCONF ACK.
 func (c *connection) takeSocket() (net.Conn, error) {
 	if polled := c.reactor.polled; polled != nil {
 		if err := polled.watch(c.conn.Fd(), 0); err != nil {
@@ -50,8 +51,8 @@ func (c *connection) takeSocket() (net.Conn, error) {
 
 var errReset = errors.New("the client has reset the connection")
 
-// duplicate makes a connection of Go's of a socket that is somebody else's to close. A socket that was reset has no
-// remote address any more, which those who get a connection rely on.
+// duplicate makes a connection of Go's of a socket that is somebody else's to close. A socket that
+// was reset has no remote address any more, which those who get a connection rely on.
 func duplicate(descriptor int) (net.Conn, error) {
 	copied, err := syscall.Dup(descriptor)
 	if err != nil {

@@ -13,16 +13,17 @@ import (
 const (
 	// handshakeLimit is how long a handshake may take.
 	handshakeLimit = 10 * time.Second
-	// mostHandshakes is how many may be under way. Others wait to be accepted, but not for clients that do nothing: one that
-	// is waited for longer than handshakePatience gives way.
+	// mostHandshakes is how many may be under way. Others wait to be accepted, but not for clients
+	// that do nothing: one that is waited for longer than handshakePatience gives way.
 	mostHandshakes    = 512
 	handshakePatience = time.Second
 	// handshakeShare is the part of the descriptors, one of so many, that handshakes may hold.
 	handshakeShare = 16
 )
 
-// handshakes do the handshakes of those who have come to the TLS port, a goroutine each, and give the connections to the
-// event loops. Few of them compute at a time, so that the loops keep their processors.
+// handshakes do the handshakes of those who have come to the TLS port, a goroutine each, and give
+// the connections to the event loops. Few of them compute at a time, so that the loops keep their
+// processors.
 type handshakes struct {
 	acceptance *acceptance
 	most       int

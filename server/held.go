@@ -6,9 +6,9 @@ import (
 	"kedis/internal/psync"
 )
 
-// awaited are the connections of a reactor whose composed replies wait for replicas (synchronous-replicas).
-// Each queue asks for the acknowledgement of its first reply only: the replicas say then how far they are,
-// and all that they have may leave.
+// awaited are the connections of a reactor whose composed replies wait for replicas
+// (synchronous-replicas). Each queue asks for the acknowledgement of its first reply only: the
+// replicas say then how far they are, and all that they have may leave.
 type awaited map[int]*heldQueue // by the number of replicas
 
 type heldQueue struct {
@@ -23,8 +23,8 @@ type heldReply struct {
 	deadline   time.Duration // as Engine.Elapsed tells the time; 0: none
 }
 
-// holdBack keeps the composed replies of a connection until replicas have what they depend on. It returns
-// false when they may leave.
+// holdBack keeps the composed replies of a connection until replicas have what they depend on. It
+// returns false when they may leave.
 func (r *reactor) holdBack(c *connection) bool {
 	replicas, position := r.server.engine.Held(c.session)
 	switch {
@@ -78,8 +78,8 @@ func (r *reactor) acknowledged(q *heldQueue, replicas int) {
 	r.endHeld(q, replicas)
 }
 
-// endHeld sends the replies of a queue that may leave, gives up those that are overdue, and asks for the
-// rest again.
+// endHeld sends the replies of a queue that may leave, gives up those that are overdue, and asks
+// for the rest again.
 func (r *reactor) endHeld(q *heldQueue, replicas int) {
 	if q.cancel == nil {
 		return // it has ended meanwhile
@@ -112,7 +112,8 @@ func (r *reactor) endHeld(q *heldQueue, replicas int) {
 	}
 }
 
-// reconsider looks at all replies that are held back, since the role or the number of replicas is another.
+// reconsider looks at all replies that are held back, since the role or the number of replicas is
+// another.
 func (r *reactor) reconsider() {
 	for replicas, q := range r.awaited {
 		r.endHeld(q, replicas)

@@ -54,8 +54,8 @@ func (i *intake) shrink() {
 	}
 }
 
-// nextRequest returns the request that is to be executed next; nil if there is none, or if it has to
-// wait.
+// nextRequest returns the request that is to be executed next; nil if there is none, or if it has
+// to wait.
 func (c *connection) nextRequest() (*execute.Request, error) {
 	if r := c.again(); r != nil {
 		return r, nil
@@ -76,10 +76,10 @@ func (c *connection) nextRequest() (*execute.Request, error) {
 	return r, nil
 }
 
-// parse parses a few requests, so that memory is asked for all of them at once. An error of the parser
-// comes when all before it is executed. Before AUTH only one request is parsed at a time, since the
-// limits of the next depend on it. So it is while replies wait to be sent: the parser can only let go
-// of what was executed when nothing is parsed.
+// parse parses a few requests, so that memory is asked for all of them at once. An error of the
+// parser comes when all before it is executed. Before AUTH only one request is parsed at a time,
+// since the limits of the next depend on it. So it is while replies wait to be sent: the parser can
+// only let go of what was executed when nothing is parsed.
 func (c *connection) parse() error {
 	if !c.session.Authenticated || c.parser.Unauthenticated {
 		c.parser.Unauthenticated = c.server.engine.AuthenticationRequired(c.session)

@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	// unlimitedBelow is how much may always wait to be sent. A client that has to authenticate gets no more.
+	// unlimitedBelow is how much may always wait to be sent. A client that has to authenticate gets
+	// no more.
 	unlimitedBelow = 16 << 10
-	// monitorLimit bounds what waits for a client whose class has no limit, and who gets more than it
-	// asks for: MONITOR. Replies are bounded by not executing any further request.
+	// monitorLimit bounds what waits for a client whose class has no limit, and who gets more than
+	// it asks for: MONITOR. Replies are bounded by not executing any further request.
 	monitorLimit = 256 << 20
 	// reservedDescriptors are not given to clients: files of RocksDB and the log need some too.
 	reservedDescriptors = 32
@@ -39,8 +40,8 @@ func (c *connection) outputLimit() config.OutputLimit {
 	return limit
 }
 
-// pauseAt is how much may wait to be sent before no further request is executed. Where a limit says when the connection
-// is to be closed, that much can come to wait.
+// pauseAt is how much may wait to be sent before no further request is executed. Where a limit says
+// when the connection is to be closed, that much can come to wait.
 func (c *connection) pauseAt() int {
 	limit := c.configuredLimit()
 	most := limit.Hard
@@ -50,7 +51,8 @@ func (c *connection) pauseAt() int {
 	return max(c.server.outboundPause, int(min(most, math.MaxInt)))
 }
 
-// exceeds tells whether so many bytes are too much to wait to be sent. The connection is closed then.
+// exceeds tells whether so many bytes are too much to wait to be sent. The connection is closed
+// then.
 func (c *connection) exceeds(waiting int) bool {
 	if waiting <= unlimitedBelow {
 		if !c.softSince.IsZero() {
@@ -82,7 +84,8 @@ func (c *connection) exceeds(waiting int) bool {
 
 const (
 	looksPerSecond = int(time.Second / tickInterval)
-	// slimAfter is how long a client has to be silent until memory for its next request is given back.
+	// slimAfter is how long a client has to be silent until memory for its next request is given
+	// back.
 	slimAfter = 2 * time.Second
 )
 
@@ -123,6 +126,6 @@ func (c *connection) lookAfter(now time.Time) {
 	}
 }
 
-// mostDescriptor is the highest number that a client's socket may have: descriptors are the lowest that
-// are free, so one above it says that they run out.
+// mostDescriptor is the highest number that a client's socket may have: descriptors are the lowest
+// that are free, so one above it says that they run out.
 func mostDescriptor() int { return descriptorLimit() - reservedDescriptors }

@@ -17,7 +17,8 @@ import (
 	"kedis/internal/config"
 )
 
-// CheckAddresses tells why the configured addresses can't be listened on, before anything is opened.
+// CheckAddresses tells why the configured addresses can't be listened on, before anything is
+// opened.
 func CheckAddresses(c *config.Config) error {
 	_, err := addresses(c)
 	return err
@@ -26,8 +27,8 @@ func CheckAddresses(c *config.Config) error {
 // encryptedPrefix stands before an address for TLS.
 const encryptedPrefix = "tls+"
 
-// addresses are where to listen: tcp4://0.0.0.0:6379, tls+tcp4://0.0.0.0:6380, unix:///run/kedis.sock. As in Redis, port 0
-// leaves those alone that there are besides.
+// addresses are where to listen: tcp4://0.0.0.0:6379, tls+tcp4://0.0.0.0:6380,
+// unix:///run/kedis.sock. As in Redis, port 0 leaves those alone that there are besides.
 func addresses(c *config.Config) ([]string, error) {
 	var addresses []string
 	port, encrypted := c.Port.Get(), c.TLSPort.Get()
@@ -61,8 +62,8 @@ func splitAddress(address string) (network, rest string) {
 	return network, rest
 }
 
-// hosts are all addresses that are configured, with a port, but those with a minus before them that the machine
-// doesn't have.
+// hosts are all addresses that are configured, with a port, but those with a minus before them that
+// the machine doesn't have.
 func hosts(c *config.Config, number int64) ([]string, error) {
 	var hosts []string
 	port := strconv.FormatInt(number, 10)
@@ -96,8 +97,8 @@ func probe(network, address string) error {
 
 const longestUnixSocket = 107 // what the kernel's sockaddr_un has room for, and a zero
 
-// unixSocket returns the whole path of the Unix socket, when one can be made there. A socket that a killed
-// server has left is removed.
+// unixSocket returns the whole path of the Unix socket, when one can be made there. A socket that a
+// killed server has left is removed.
 func unixSocket(name string) (string, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
@@ -142,8 +143,8 @@ func isUnixSocket(conn gnet.Conn) bool {
 	return is
 }
 
-// ends tells where a client is and where it connected to. Both are the socket's path, as Redis has it,
-// when it came through the Unix socket.
+// ends tells where a client is and where it connected to. Both are the socket's path, as Redis has
+// it, when it came through the Unix socket.
 func (s *Server) ends(conn gnet.Conn) ends {
 	if isUnixSocket(conn) {
 		path := s.config.UnixSocket.Get() + ":0"

@@ -1,8 +1,10 @@
 package server
 
-// loading has Go use more processors than there are while records are read from the disk. A goroutine that reads keeps one of them until
-// Go's monitor takes it away, a tenth of a millisecond later or more; with no more of them than the machine has, two reads on two
-// processors keep the reactors from theirs that long. At other times more of them would only have goroutines woken for nothing.
+// loading has Go use more processors than there are while records are read from the disk. A
+// goroutine that reads keeps one of them until Go's monitor takes it away, a tenth of a millisecond
+// later or more; with no more of them than the machine has, two reads on two processors keep the
+// reactors from theirs that long. At other times more of them would only have goroutines woken for
+// nothing.
 type loading struct {
 	set      func(processors int) // nil: they stay as many as they are
 	ordinary int                  // as many as there are
@@ -12,12 +14,13 @@ type loading struct {
 }
 
 const (
-	// loadingProcessors are added while many records are read: with four of them two processors read 40 % more records than without,
-	// and with more of them no more.
+	// loadingProcessors are added while many records are read: with four of them two processors
+	// read 40 % more records than without, and with more of them no more.
 	loadingProcessors = 4
 	// manyLoads is how many there have to be from one look to the next.
 	manyLoads = 20
-	// calmLooks is after how many looks without they go again, since everything stands still for a moment when their number changes.
+	// calmLooks is after how many looks without they go again, since everything stands still for a
+	// moment when their number changes.
 	calmLooks = 100
 )
 

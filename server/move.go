@@ -32,9 +32,9 @@ func (r *reactor) moveSome(to *reactor, number int) {
 	}
 }
 
-// movable reports whether nothing on the reactor knows of the connection but its list, and nothing waits to be sent or
-// executed. Those who are sent something at any time stay, and so do those whom Audience has among the clients of their
-// reactor.
+// movable reports whether nothing on the reactor knows of the connection but its list, and nothing
+// waits to be sent or executed. Those who are sent something at any time stay, and so do those whom
+// Audience has among the clients of their reactor.
 func (c *connection) movable() bool {
 	const addressed = execute.KindMonitor | execute.KindReplica | execute.KindPrimary | execute.KindPubSub
 	s := c.session
@@ -45,8 +45,9 @@ func (c *connection) movable() bool {
 	return !stays && !waits && !ends && !holds
 }
 
-// move gives a connection to another reactor: a copy of its socket is enrolled there, and the one that belongs to this
-// reactor's loop is closed. Meanwhile it is nobody's; what others want of it waits (connection.post).
+// move gives a connection to another reactor: a copy of its socket is enrolled there, and the one
+// that belongs to this reactor's loop is closed. Meanwhile it is nobody's; what others want of it
+// waits (connection.post).
 func (r *reactor) move(c *connection, to *reactor) {
 	copied, err := duplicate(c.conn.Fd())
 	if err != nil {
@@ -86,7 +87,8 @@ func (s *Server) endMoves() {
 
 var errNotEnrolled = errors.New("the event loop has not taken it")
 
-// lose ends a session whose socket was closed on the way to another reactor. It is called on the former one.
+// lose ends a session whose socket was closed on the way to another reactor. It is called on the
+// former one.
 func (r *reactor) lose(c *connection, err error) {
 	r.server.logger.Warn("a connection was lost on the way to another event loop", "client", c.remote, "error", err)
 	c.closed = true
@@ -103,7 +105,8 @@ func (c *connection) leave() (arrivals int) {
 	return c.arrivals
 }
 
-// settle says which reactor has the connection from now on, and does what others expect there. It is called on that one.
+// settle says which reactor has the connection from now on, and does what others expect there. It
+// is called on that one.
 func (c *connection) settle(r *reactor) {
 	c.mu.Lock()
 	c.home = r
@@ -116,14 +119,16 @@ func (c *connection) settle(r *reactor) {
 	}
 }
 
-// arrivedSince reports whether the connection has come to a reactor once more; it may have left that one, too.
+// arrivedSince reports whether the connection has come to a reactor once more; it may have left
+// that one, too.
 func (c *connection) arrivedSince(arrivals int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.arrivals > arrivals
 }
 
-// post runs a function on the goroutine of the reactor that has the connection. It may be called from anywhere.
+// post runs a function on the goroutine of the reactor that has the connection. It may be called
+// from anywhere.
 func (c *connection) post(f func()) {
 	if home := c.orExpect(f); home != nil {
 		home.post(func() {
@@ -136,7 +141,8 @@ func (c *connection) post(f func()) {
 	}
 }
 
-// orExpect returns the reactor that has the connection. If none has, the function is run by the one that it comes to.
+// orExpect returns the reactor that has the connection. If none has, the function is run by the one
+// that it comes to.
 func (c *connection) orExpect(f func()) *reactor {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// moveAll moves all connections that can be moved from one reactor to another, and returns when they have left.
+// moveAll moves all connections that can be moved from one reactor to another, and returns when
+// they have left.
 func moveAll(from, to *reactor) (moved int) {
 	done := make(chan int)
 	from.post(func() {
@@ -38,7 +39,8 @@ func (r *running) bothReactors() (all []*reactor) {
 	return all
 }
 
-// TestMovedConnections moves connections to and fro while their clients work on, alone, in pipelines and in transactions.
+// TestMovedConnections moves connections to and fro while their clients work on, alone, in
+// pipelines and in transactions.
 func TestMovedConnections(t *testing.T) {
 	r := startServer(t)
 	reactors := r.bothReactors()
@@ -68,8 +70,9 @@ func TestMovedConnections(t *testing.T) {
 	clients.Wait()
 }
 
-// TestMovedPipelines moves connections to and fro whose clients all write to the same key, in pipelines, so that they wait for each other's
-// locks. Each reply has to be for the request of its client.
+// TestMovedPipelines moves connections to and fro whose clients all write to the same key, in
+// pipelines, so that they wait for each other's locks. Each reply has to be for the request of its
+// client.
 func TestMovedPipelines(t *testing.T) {
 	r := startServer(t)
 	reactors := r.bothReactors()
@@ -116,7 +119,8 @@ func TestMovedPipelines(t *testing.T) {
 	r.dial().want(fmt.Sprintf(":%d", pushed.Load()), "llen", "shared")
 }
 
-// TestMovedConnectionIsReached has others close, list and send to connections that are on their way.
+// TestMovedConnectionIsReached has others close, list and send to connections that are on their
+// way.
 func TestMovedConnectionIsReached(t *testing.T) {
 	r := startServer(t)
 	reactors := r.bothReactors()
@@ -184,7 +188,8 @@ func TestMovedConnectionOverUnixSocket(t *testing.T) {
 	}
 }
 
-// TestWhoStays looks whether connections stay where they are while something waits for them, or others know where they are.
+// TestWhoStays looks whether connections stay where they are while something waits for them, or
+// others know where they are.
 func TestWhoStays(t *testing.T) {
 	r := startServer(t)
 	reactors := r.bothReactors()
@@ -225,8 +230,8 @@ func TestWhoStays(t *testing.T) {
 	}
 }
 
-// TestRebalance has clients write to one key while only one processor is to be had: they come to one reactor. When they write to
-// many keys in pipelines, both serve.
+// TestRebalance has clients write to one key while only one processor is to be had: they come to
+// one reactor. When they write to many keys in pipelines, both serve.
 func TestRebalance(t *testing.T) {
 	r := startServer(t)
 	reactors := r.bothReactors()

@@ -15,16 +15,17 @@ type output struct {
 // replyPiece is how much of a large reply is copied to the socket or into gnet's memory in one go.
 const replyPiece = 256 << 10
 
-// What gnet keeps for a client that takes nothing is a copy: the next piece waits while that is more than mostCopied. It waits longer each time.
+// What gnet keeps for a client that takes nothing is a copy: the next piece waits while that is
+// more than mostCopied. It waits longer each time.
 const (
 	mostCopied    = 4 * replyPiece
 	leastPatience = time.Millisecond
 	mostPatience  = 64 * time.Millisecond
 )
 
-// sendPiece sends the beginning of what is left of a worker's reply, and has next called for what follows, unless no more than a piece
-// is left. It is another goroutine that asks for the next piece, since the loop goes on with what it is told to do by itself before it
-// looks at sockets.
+// sendPiece sends the beginning of what is left of a worker's reply, and has next called for what
+// follows, unless no more than a piece is left. It is another goroutine that asks for the next
+// piece, since the loop goes on with what it is told to do by itself before it looks at sockets.
 func (c *connection) sendPiece(next func(c *connection)) (goesOn bool) {
 	if c.closed || c.killed || c.dropped {
 		return false
@@ -101,8 +102,8 @@ func (c *connection) dropWhenSent() {
 // sendMost is how much is sent without telling Go's scheduler: a few microseconds' work.
 const sendMost = 64 << 10
 
-// write sends bytes as far as the socket takes them; gnet keeps the rest. A client that lets too much
-// pile up is disconnected.
+// write sends bytes as far as the socket takes them; gnet keeps the rest. A client that lets too
+// much pile up is disconnected.
 func (c *connection) write(b []byte) {
 	s := c.server
 	if c.closed || c.dropped || c.exceeds(c.waiting()+len(b)) {

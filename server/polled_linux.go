@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// polled is the epoll(7) of a reactor's event loop. gnet has no way to stop reading from a socket for a
-// while, so the reactor says itself what is to be looked for.
+// polled is the epoll(7) of a reactor's event loop. gnet has no way to stop reading from a socket
+// for a while, so the reactor says itself what is to be looked for.
 type polled struct{ descriptor int }
 
-// newPolled returns nil if gnet's epoll isn't where it is expected: gnet doesn't tell, so it is looked up
-// in its memory.
+// newPolled returns nil if gnet's epoll isn't where it is expected: gnet doesn't tell, so it is
+// looked up in its memory.
 func newPolled(loop gnet.EventLoop) *polled {
 	v := reflect.ValueOf(loop)
 	for _, name := range []string{"poller", "fd"} {
@@ -28,8 +28,8 @@ func newPolled(loop gnet.EventLoop) *polled {
 	return &polled{int(v.Int())}
 }
 
-// watch says what is to be looked for at a socket. gnet itself says so when it begins and ends to have
-// something to send.
+// watch says what is to be looked for at a socket. gnet itself says so when it begins and ends to
+// have something to send.
 func (p *polled) watch(socket int, events uint32) error {
 	event := unix.EpollEvent{Fd: int32(socket), Events: events}
 	if err := unix.EpollCtl(p.descriptor, unix.EPOLL_CTL_MOD, socket, &event); err != nil {

@@ -10,10 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ticksPerSecond is USER_HZ, the unit of /proc/stat, which is the same on all processors that Go knows.
+// ticksPerSecond is USER_HZ, the unit of /proc/stat, which is the same on all processors that Go
+// knows.
 const ticksPerSecond = 100
 
-// readProcessorTimes asks the kernel: getrusage(2), clock_gettime(2), and the first line of /proc/stat, as proc_stat(5) has it:
+// readProcessorTimes asks the kernel: getrusage(2), clock_gettime(2), and the first line of
+// /proc/stat, as proc_stat(5) has it:
 //
 //	cpu user nice system idle iowait …
 func readProcessorTimes() (processorTimes, error) {

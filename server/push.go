@@ -6,15 +6,15 @@ import (
 	"kedis/server/execute"
 )
 
-// pushing has the connections that are sent something which is no reply. What comes together for one of them, such as the messages that a
-// pipeline publishes, is sent together.
+// pushing has the connections that are sent something which is no reply. What comes together for
+// one of them, such as the messages that a pipeline publishes, is sent together.
 type pushing struct {
 	connections []*connection
 	first       pushed // what has had nothing pushed yet
 }
 
-// pushed is what is to be sent to a connection behind its replies. Connections that are sent the same share it, so many
-// subscribers of a channel cost no copy each.
+// pushed is what is to be sent to a connection behind its replies. Connections that are sent the
+// same share it, so many subscribers of a channel cost no copy each.
 //
 //	first -> "message 1" -> "message 1, message 2" -> …
 type pushed struct {
@@ -44,7 +44,8 @@ func (p *pushed) push(b []byte) *pushed {
 // composing reports whether a reply is being composed, which pushes have to stay behind.
 func (c *connection) composing() bool { return c.working || c.held || c.reactor.batch.Has(c.session) }
 
-// push sends bytes that are no reply: behind the reply that is being composed, or when the reactor has read its mail.
+// push sends bytes that are no reply: behind the reply that is being composed, or when the reactor
+// has read its mail.
 func (c *connection) push(b []byte) {
 	if len(b) == 0 || c.closed || c.dropped || c.exceeds(c.waiting()+c.pushedBytes()+len(b)) {
 		return
@@ -77,7 +78,8 @@ func (c *connection) writePushed() {
 	}
 }
 
-// sendPushed sends what was pushed, but to connections whose replies have begun to be composed meanwhile: it goes behind them.
+// sendPushed sends what was pushed, but to connections whose replies have begun to be composed
+// meanwhile: it goes behind them.
 func (r *reactor) sendPushed() {
 	p := &r.pushing
 	for i, c := range p.connections {
@@ -91,11 +93,13 @@ func (r *reactor) sendPushed() {
 	p.first = pushed{}
 }
 
-// mostUndelivered is how many bytes of messages may be on their way to the reactors of those who are sent them before no more
-// requests are executed: who publishes waits for who delivers, as it would with a single thread.
+// mostUndelivered is how many bytes of messages may be on their way to the reactors of those who
+// are sent them before no more requests are executed: who publishes waits for who delivers, as it
+// would with a single thread.
 const mostUndelivered = 32 << 20
 
-// deliver sends messages. Each reactor gets those to its own at once, so that what goes to one connection is sent together.
+// deliver sends messages. Each reactor gets those to its own at once, so that what goes to one
+// connection is sent together.
 func (s *Server) deliver(messages []execute.Message) {
 	size := 0
 	for i := range messages {
@@ -116,7 +120,8 @@ func (s *Server) deliver(messages []execute.Message) {
 	}
 }
 
-// laneOf is the reactor with a number, if any message goes to one of its clients. more says that there may be higher numbers.
+// laneOf is the reactor with a number, if any message goes to one of its clients. more says that
+// there may be higher numbers.
 func laneOf(messages []execute.Message, lane int) (r *reactor, more bool) {
 	for i := range messages {
 		lanes := messages[i].To.Lanes

@@ -8,7 +8,8 @@ import (
 	"kedis/redis-tests/seed"
 )
 
-// TestPushedIsShared pushes random messages to random connections: each has all of its own in order, however they share memory.
+// TestPushedIsShared pushes random messages to random connections: each has all of its own in
+// order, however they share memory.
 func TestPushedIsShared(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed.Of(t), 0))
 	for range 200 {

@@ -52,11 +52,12 @@ type mailbox struct {
 const (
 	// requestsPerCommit bounds how long the first of a pass waits for the last.
 	requestsPerCommit = 4096
-	// repliesPerCommit is how much a session may have composed before it is sent: half of what its writer
-	// keeps, so that long pipelines of long replies cost no allocation.
+	// repliesPerCommit is how much a session may have composed before it is sent: half of what its
+	// writer keeps, so that long pipelines of long replies cost no allocation.
 	repliesPerCommit = 64 << 10
-	// bytesPerCommit bounds the memory of what is written and waits for the commit: that of many large
-	// results would be found and cleared anew each time, and be in none of the processor's caches.
+	// bytesPerCommit bounds the memory of what is written and waits for the commit: that of many
+	// large results would be found and cleared anew each time, and be in none of the processor's
+	// caches.
 	bytesPerCommit = 512 << 10
 )
 
@@ -132,8 +133,8 @@ func (r *reactor) endPass() {
 	r.commit()
 }
 
-// arrive executes what a connection has sent. Deadlines are looked at with each arrival, since the alarm stands in a
-// row with all that has come at the same time.
+// arrive executes what a connection has sent. Deadlines are looked at with each arrival, since the
+// alarm stands in a row with all that has come at the same time.
 func (r *reactor) arrive(c *connection) {
 	r.batch.Tick()
 	if r.waits.due(r.batch.Now()) {
@@ -144,9 +145,9 @@ func (r *reactor) arrive(c *connection) {
 	}
 }
 
-// warm has memory fetch what the requests that are expected will look for. Connections whose requests
-// have to wait for the disk are parked, so that the others don't wait with them, and the disk works for
-// many at once.
+// warm has memory fetch what the requests that are expected will look for. Connections whose
+// requests have to wait for the disk are parked, so that the others don't wait with them, and the
+// disk works for many at once.
 func (r *reactor) warm() {
 	for _, cold := range r.batch.Prefetch() {
 		r.load(cold.Session.Peer.(*connection), cold.Wait(r.server.engine))
@@ -160,7 +161,8 @@ func (r *reactor) process(c *connection) {
 	r.finish()
 }
 
-// executeSent executes what a connection has sent, as far as it can, and leaves the replies to finish.
+// executeSent executes what a connection has sent, as far as it can, and leaves the replies to
+// finish.
 func (r *reactor) executeSent(c *connection) {
 	defer r.contain(c)
 	publish(&c.queryBytes, c.parser.Buffered())
@@ -186,8 +188,8 @@ func (r *reactor) executeSent(c *connection) {
 	}
 }
 
-// finish lets the replies leave at once when there is nothing to commit, and else with all others of
-// the pass.
+// finish lets the replies leave at once when there is nothing to commit, and else with all others
+// of the pass.
 func (r *reactor) finish() {
 	if r.batch.Idle() {
 		r.commit()
@@ -208,8 +210,8 @@ func (r *reactor) contain(c *connection) {
 	r.schedule()
 }
 
-// overfull pauses a connection that doesn't read its replies, so that they don't pile up, and any connection while too many
-// messages are on their way.
+// overfull pauses a connection that doesn't read its replies, so that they don't pile up, and any
+// connection while too many messages are on their way.
 func (r *reactor) overfull(c *connection) bool {
 	waiting := c.conn.OutboundBuffered()
 	unread := waiting > r.server.outboundPause && waiting > c.pauseAt()
@@ -267,8 +269,8 @@ func (r *reactor) commit() {
 	r.beginWaits()
 }
 
-// end closes what isn't the loop's, and gives back the locks of what was executed when the loop ended; workers may wait for
-// them. The replies can't leave any more.
+// end closes what isn't the loop's, and gives back the locks of what was executed when the loop
+// ended; workers may wait for them. The replies can't leave any more.
 func (r *reactor) end() {
 	for _, c := range r.connections {
 		c.drop()
@@ -282,7 +284,8 @@ func (r *reactor) end() {
 	r.batch.Clear()
 }
 
-// workDone sends the reply that a worker has made, piece by piece, so that others are served between.
+// workDone sends the reply that a worker has made, piece by piece, so that others are served
+// between.
 func (r *reactor) workDone(c *connection) {
 	if c.sendPiece(r.workDone) {
 		return
@@ -321,7 +324,8 @@ func (r *roster) remove(c *connection) {
 	r.held.Store(int32(last))
 }
 
-// tick looks after what no event tells of: replies that were read meanwhile, and clients that are idle.
+// tick looks after what no event tells of: replies that were read meanwhile, and clients that are
+// idle.
 func (r *reactor) tick(now time.Time) {
 	r.arrivals.turn()
 	r.lookAfter(now)

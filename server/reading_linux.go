@@ -2,15 +2,17 @@ package server
 
 import "golang.org/x/sys/unix"
 
-// mostWaiting is how many bytes of requests may wait while none of them can be executed: the client doesn't read its
-// replies, or the one before them waits. Beyond that the socket isn't read, so the kernel stops the client.
+// mostWaiting is how many bytes of requests may wait while none of them can be executed: the client
+// doesn't read its replies, or the one before them waits. Beyond that the socket isn't read, so the
+// kernel stops the client.
 const mostWaiting = 32 << 20
 
 // unnoticed is how much may wait without anybody looking why.
 const unnoticed = 64 << 10
 
-// restrain stops reading from a client whose requests can't be executed, when many wait. gnet begins to read again when
-// it has sent everything, so restrain is called whenever something was read.
+// restrain stops reading from a client whose requests can't be executed, when many wait. gnet
+// begins to read again when it has sent everything, so restrain is called whenever something was
+// read.
 func (c *connection) restrain() {
 	waiting := c.parser.Buffered()
 	if waiting <= unnoticed || !c.stuck() || c.reactor.polled == nil {

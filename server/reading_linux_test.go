@@ -65,7 +65,8 @@ func (r *running) wantSome(what string, is func(c *connection) bool) {
 	})
 }
 
-// TestUnreadRepliesStopReading sends more than may wait and reads nothing: the server stops to read, and goes on when the client reads.
+// TestUnreadRepliesStopReading sends more than may wait and reads nothing: the server stops to
+// read, and goes on when the client reads.
 func TestUnreadRepliesStopReading(t *testing.T) {
 	r := startTight(t)
 	c := r.dialRaw()
@@ -83,7 +84,8 @@ func TestUnreadRepliesStopReading(t *testing.T) {
 	}
 }
 
-// TestWaitingRequestStopsReading sends more than may wait behind a request that waits for the end of a pause.
+// TestWaitingRequestStopsReading sends more than may wait behind a request that waits for the end
+// of a pause.
 func TestWaitingRequestStopsReading(t *testing.T) {
 	r := startTight(t)
 	admin, c := r.dial(), r.dialRaw()
@@ -122,7 +124,8 @@ func TestUnreadClientIsDisconnected(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptBehindTheEnd sends much behind QUIT, whose reply waits behind others that aren't read.
+// TestNothingIsKeptBehindTheEnd sends much behind QUIT, whose reply waits behind others that aren't
+// read.
 func TestNothingIsKeptBehindTheEnd(t *testing.T) {
 	r := startPrepared(t, func(s *running) { s.outboundPause = 64 << 20 }) // so that QUIT is executed
 	c := r.dialRaw()

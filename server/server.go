@@ -69,8 +69,9 @@ func New(engine *execute.Engine, c *config.Config, logger hclog.Logger) *Server 
 	return s
 }
 
-// UseProcessors names what changes how many processors Go uses, so that the server can have more of them while it waits for the disk. It is
-// called before Run, if at all: the number is the whole process's.
+// UseProcessors names what changes how many processors Go uses, so that the server can have more of
+// them while it waits for the disk. It is called before Run, if at all: the number is the whole
+// process's.
 func (s *Server) UseProcessors(set func(processors int)) {
 	s.loading = loading{set: set, ordinary: runtime.GOMAXPROCS(0)}
 }
@@ -83,8 +84,8 @@ func (s *Server) checkMaxClients() error {
 	return nil
 }
 
-// Run serves until Stop is called. ready is called as soon as clients are accepted, on a goroutine of its own; its context ends when no more
-// clients are served. Run returns when ready has.
+// Run serves until Stop is called. ready is called as soon as clients are accepted, on a goroutine
+// of its own; its context ends when no more clients are served. Run returns when ready has.
 func (s *Server) Run(reactors int, ready func(ctx context.Context)) error {
 	addresses, err := addresses(s.config)
 	if err != nil {

@@ -270,8 +270,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestWaitingIsNotIdling looks at connections as if time had passed: one that waits for the end of its command, and
-// one that has taken some of what was sent, are no idle ones.
+// TestWaitingIsNotIdling looks at connections as if time had passed: one that waits for the end of
+// its command, and one that has taken some of what was sent, are no idle ones.
 func TestWaitingIsNotIdling(t *testing.T) {
 	r := startServer(t, "timeout", "1000")
 	c := r.dial()
@@ -299,8 +299,8 @@ func TestWaitingIsNotIdling(t *testing.T) {
 	}
 }
 
-// look calls a function for all connections, on their reactors, and tells whether it returned true for each, and
-// there are any.
+// look calls a function for all connections, on their reactors, and tells whether it returned true
+// for each, and there are any.
 func (r *running) look(at func(c *connection) bool) bool {
 	looked := make(chan [2]bool, 2)
 	r.mu.Lock()
@@ -349,7 +349,8 @@ func TestOutputLimitOfSubscribers(t *testing.T) {
 	}
 }
 
-// TestOutputLimitOfMonitors has a monitor not read what others do: the limit of normal clients is its own.
+// TestOutputLimitOfMonitors has a monitor not read what others do: the limit of normal clients is
+// its own.
 func TestOutputLimitOfMonitors(t *testing.T) {
 	r := startServer(t, "client-output-buffer-limit", "normal 1mb 0 0")
 	monitor, worker := r.dial(), r.dial()
@@ -390,7 +391,8 @@ func TestOutputLimitOfReplies(t *testing.T) {
 	other.want("+PONG", "ping")
 }
 
-// TestRepliesAreNotCutOff reads a large reply slowly, behind which the server closes the connection.
+// TestRepliesAreNotCutOff reads a large reply slowly, behind which the server closes the
+// connection.
 func TestRepliesAreNotCutOff(t *testing.T) {
 	r := startServer(t)
 	c := r.dial()
@@ -481,8 +483,8 @@ func TestMonitorSeesEverythingInOrder(t *testing.T) {
 	}
 }
 
-// TestFailedCommitKeepsOrder sends a pipeline whose commit fails, with commands in it that go on on a
-// worker: each is answered, in order, writes with the error.
+// TestFailedCommitKeepsOrder sends a pipeline whose commit fails, with commands in it that go on on
+// a worker: each is answered, in order, writes with the error.
 func TestFailedCommitKeepsOrder(t *testing.T) {
 	r := startServer(t)
 	c := r.dial()
@@ -505,8 +507,8 @@ func TestFailedCommitKeepsOrder(t *testing.T) {
 	c.want("+OK", "set", "key", "new")
 }
 
-// TestFailedCommitDeniesOnce sends a pipeline whose commit fails, with a request in it that the user may not make: that is noted once,
-// though it is executed again.
+// TestFailedCommitDeniesOnce sends a pipeline whose commit fails, with a request in it that the
+// user may not make: that is noted once, though it is executed again.
 func TestFailedCommitDeniesOnce(t *testing.T) {
 	r := startServer(t)
 	other, c := r.dial(), r.dial()
@@ -529,7 +531,8 @@ func TestFailedCommitDeniesOnce(t *testing.T) {
 	}
 }
 
-// TestFailedCommitBeforeTheEnd sends a pipeline whose commit fails, and whose last request closes the connection.
+// TestFailedCommitBeforeTheEnd sends a pipeline whose commit fails, and whose last request closes
+// the connection.
 func TestFailedCommitBeforeTheEnd(t *testing.T) {
 	r := startServer(t)
 	r.log.broken.Store(true)

@@ -7,9 +7,9 @@ import (
 	"kedis/server/execute"
 )
 
-// waits are the connections of a reactor whose requests wait. Whatever a request waits for, it takes
-// the same way: it is noted, begins to wait when what was executed before it is committed, and goes on
-// when the wait has ended. Nothing but the connection waits: no goroutine does.
+// waits are the connections of a reactor whose requests wait. Whatever a request waits for, it
+// takes the same way: it is noted, begins to wait when what was executed before it is committed,
+// and goes on when the wait has ended. Nothing but the connection waits: no goroutine does.
 type waits struct {
 	noted     []*connection                // who begins to wait with the commit
 	shared    map[sharedWait][]*connection // who waits for what many can wait for
@@ -23,8 +23,9 @@ type sharedWait struct {
 	stripe uint32
 }
 
-// wait parks a connection with a request that can't be executed now. What it waits for may be held by
-// this reactor, so all but those who wait for a worker or for other clients have the reactor commit.
+// wait parks a connection with a request that can't be executed now. What it waits for may be held
+// by this reactor, so all but those who wait for a worker or for other clients have the reactor
+// commit.
 func (r *reactor) wait(c *connection, request *execute.Request) {
 	c.park(request)
 	wait := c.session.Wait()
@@ -116,8 +117,8 @@ func (r *reactor) resume(c *connection) {
 	}
 }
 
-// unblock goes on with a client whose wait for others was claimed: with its answer, or with its request.
-// When the claim was taken back, the client goes on waiting.
+// unblock goes on with a client whose wait for others was claimed: with its answer, or with its
+// request. When the claim was taken back, the client goes on waiting.
 func (r *reactor) unblock(c *connection, blocked *execute.Blocked) {
 	switch {
 	case c.working: // which notes the wait, and looks for its end then
@@ -137,7 +138,8 @@ func (r *reactor) unblock(c *connection, blocked *execute.Blocked) {
 	r.resume(c)
 }
 
-// abandon ends the wait of a connection that is closed. While a worker has the session, there is none, or none that the reactor knows of.
+// abandon ends the wait of a connection that is closed. While a worker has the session, there is
+// none, or none that the reactor knows of.
 func (r *reactor) abandon(c *connection) {
 	if c.working {
 		return

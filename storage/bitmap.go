@@ -79,10 +79,10 @@ func (d DB) countPieces(m *layout.Metadata, first, limit int64) (count int64, er
 	return count, err
 }
 
-// BitPosition is the offset of the first bit of a range of a string that is bit, 0 or 1, and -1 when
-// there is none. In an open range the first 0 may be the one after the last bit. An empty range
-// has no bits at all, so that every search in an empty string answers -1; a key that doesn't exist
-// is an endless row of zeros.
+// BitPosition is the offset of the first bit of a range of a string that is bit, 0 or 1, and -1
+// when there is none. In an open range the first 0 may be the one after the last bit. An empty
+// range has no bits at all, so that every search in an empty string answers -1; a key that doesn't
+// exist is an endless row of zeros.
 func (d DB) BitPosition(key []byte, bit int, r bits.Range) (int64, error) {
 	k, err := d.LookupType(key, layout.String)
 	if err != nil || !k.Exists {
@@ -99,8 +99,8 @@ func (d DB) BitPosition(key []byte, bit int, r bits.Range) (int64, error) {
 	return at, err
 }
 
-// findBit returns the offset of the first bit from first up to, but not including, limit that is bit;
-// limit when there is none.
+// findBit returns the offset of the first bit from first up to, but not including, limit that is
+// bit; limit when there is none.
 func (d DB) findBit(m *layout.Metadata, bit int, first, limit int64) (int64, error) {
 	if m.Encoding != layout.Spread {
 		return bits.Find(m.Value, bit, first, limit), nil
@@ -215,8 +215,8 @@ func (d DB) readFields(m *layout.Metadata, operations []FieldOperation, result f
 	return nil
 }
 
-// applyField carries out an operation on a string: on the whole of it, which is long enough for what
-// is written, or on its pieces.
+// applyField carries out an operation on a string: on the whole of it, which is long enough for
+// what is written, or on its pieces.
 func (d DB) applyField(m *layout.Metadata, o FieldOperation) (number int64, ok, changed bool, err error) {
 	if m.Encoding != layout.Spread {
 		number, ok, changed = o.apply(m.Value)
@@ -251,7 +251,8 @@ func (o *FieldOperation) apply(value []byte) (number int64, ok, changed bool) {
 }
 
 // CombineBits stores the bitwise combination of strings under a key, whatever it held, and returns
-// its length. Missing sources are empty; an empty result removes the key. show is called for one part of the result after another; it may be nil.
+// its length. Missing sources are empty; an empty result removes the key. show is called for one
+// part of the result after another; it may be nil.
 func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte, show func(part []byte)) (int, error) {
 	sources := make([]layout.Metadata, len(keys))
 	total, longest := 0, 0

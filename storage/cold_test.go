@@ -9,7 +9,8 @@ import (
 	"kedis/internal/keyevent"
 )
 
-// TestColdWalks walks over a set that is in files, and over records in memory between them, by commands that don't wait for the disk.
+// TestColdWalks walks over a set that is in files, and over records in memory between them, by
+// commands that don't wait for the disk.
 func TestColdWalks(t *testing.T) {
 	const members = 20000
 	options := testOptions(t.TempDir(), 1<<20, 1<<20)

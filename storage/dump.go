@@ -67,8 +67,8 @@ func (d DB) scanAll(m *layout.Metadata, records layout.Elements, reverse bool, v
 	return err
 }
 
-// walkAll is scanAll without the check of the number. It reads records through their tree, if one is
-// kept. Very large collections, and first reads from a view, pass trees by.
+// walkAll is scanAll without the check of the number. It reads records through their tree, if one
+// is kept. Very large collections, and first reads from a view, pass trees by.
 func (d DB) walkAll(m *layout.Metadata, records layout.Elements, reverse bool, visit func(element, value []byte) error) error {
 	if count := records.Count(m); count <= manyRecords {
 		x := d.txn.NewIndex(d.space, records.Kind, m.ID, int(count), true, nil)

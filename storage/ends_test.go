@@ -23,7 +23,8 @@ func queue(t *testing.T, s *Store, key []byte, members int) {
 	must(t, s.Commit(txn))
 }
 
-// queueInMemory opens a store with such a set, in memory, where passing a deleted record counts against a command's budget.
+// queueInMemory opens a store with such a set, in memory, where passing a deleted record counts
+// against a command's budget.
 func queueInMemory(t *testing.T, key []byte, members int) *Store {
 	t.Helper()
 	options := testOptions(t.TempDir(), 1, 0)
@@ -51,7 +52,8 @@ func pop(t *testing.T, txn *Txn, key []byte, last bool, budget int) (score float
 	return score
 }
 
-// TestQueue takes members from both ends of a large sorted set: none of them passes all that were taken before.
+// TestQueue takes members from both ends of a large sorted set: none of them passes all that were
+// taken before.
 func TestQueue(t *testing.T) {
 	const members, taken, budget = 3000, 1200, 60
 	key := []byte("queue")
@@ -96,7 +98,8 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// TestEndsOfAnotherTime: what is taken back, or stands in a view that is older, isn't hidden; what comes beyond an end is seen.
+// TestEndsOfAnotherTime: what is taken back, or stands in a view that is older, isn't hidden; what
+// comes beyond an end is seen.
 func TestEndsOfAnotherTime(t *testing.T) {
 	store, _ := reopen(t, testOptions(t.TempDir(), 1, 0), &testLog{})
 	defer func() { must(t, store.Close()) }()

@@ -23,7 +23,8 @@ func (d DB) Due(behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
 }
 
 // noneDue reports whether no key's time has come, as far as that is known without a walk, or at the
-// cost of one to the first key: a walk through memory that is written to has to bring it into order.
+// cost of one to the first key: a walk through memory that is written to has to bring it into
+// order.
 func (d DB) noneDue(now int64) (bool, error) {
 	if d.space.FirstDue() > now {
 		return true, nil
@@ -41,7 +42,8 @@ func (d DB) noneDue(now int64) (bool, error) {
 	return d.space.FirstDue() > now, err
 }
 
-// dueIn is Due for one of the indexes by time: that of keys that expire, or that of hashes of which fields do.
+// dueIn is Due for one of the indexes by time: that of keys that expire, or that of hashes of which
+// fields do.
 func (d DB) dueIn(what engine.Timed, index byte, behind ttl.Due, now int64, limit int) ([]ttl.Due, error) {
 	given := d.space.TakeGiven(what) // before the index is read: what is given meanwhile is met the next time
 	if given <= behind.ExpireMs && behind.Key != nil {
@@ -70,7 +72,8 @@ func (d DB) CountDue(behind ttl.Due, now int64, limit int) (count int, err error
 // Otherwise a reactor waits some ten milliseconds until the runtime preempts the scan.
 const yieldEvery = 256
 
-// scanDue visits up to limit keys that expire at or before now in one of the indexes, behind a cursor.
+// scanDue visits up to limit keys that expire at or before now in one of the indexes, behind a
+// cursor.
 func (d DB) scanDue(index byte, behind ttl.Due, now int64, limit int, f func(expireMs int64, key []byte)) error {
 	lower := append(layout.AppendExpiryKey(nil, behind.ExpireMs, behind.Key), 0)
 	if behind.Key == nil {

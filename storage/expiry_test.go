@@ -16,8 +16,8 @@ func expire(t *testing.T, db DB, key string, expireMs int64) error {
 	return db.SetString([]byte(key), &k, []byte("value"), expireMs)
 }
 
-// TestFirstDue: nobody walks over the index of expiries before the first key's time has come, and no key that is to expire
-// earlier is overlooked, whenever it is committed.
+// TestFirstDue: nobody walks over the index of expiries before the first key's time has come, and
+// no key that is to expire earlier is overlooked, whenever it is committed.
 func TestFirstDue(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
 	txn := s.NewTxn()
@@ -79,7 +79,8 @@ func TestFirstDue(t *testing.T) {
 	txn.Reset()
 }
 
-// TestDueComesBackForWhatIsLate: a commit that takes longer than its keys and fields live brings some before the place that a walk has come to.
+// TestDueComesBackForWhatIsLate: a commit that takes longer than its keys and fields live brings
+// some before the place that a walk has come to.
 func TestDueComesBackForWhatIsLate(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
 	field := func(db DB, key string, expireMs int64) error {

@@ -56,8 +56,8 @@ func (s *small) fill(fields int) {
 	}
 }
 
-// check reads the hash. It says whether its elements are looked for by their group, how many are found so in generations that RocksDB hasn't got,
-// and how many in all.
+// check reads the hash. It says whether its elements are looked for by their group, how many are
+// found so in generations that RocksDB hasn't got, and how many in all.
 func (s *small) check(byGroup bool, newer, found int) {
 	s.t.Helper()
 	txn := s.store.NewTxn()
@@ -84,7 +84,8 @@ func (s *small) check(byGroup bool, newer, found int) {
 	txn.Reset()
 }
 
-// TestFewElements finds the elements of a small hash in the generation that is written, in the one that is kept, and partly in RocksDB.
+// TestFewElements finds the elements of a small hash in the generation that is written, in the one
+// that is kept, and partly in RocksDB.
 func TestFewElements(t *testing.T) {
 	s := newSmall(t, 1<<30)
 	s.fill(10)
@@ -102,7 +103,8 @@ func TestFewElements(t *testing.T) {
 	s.check(true, 2, 8)
 }
 
-// TestFewElementsOfAnOldGeneration: the generation that is kept has versions that are out of date when a later one went to RocksDB and wasn't kept.
+// TestFewElementsOfAnOldGeneration: the generation that is kept has versions that are out of date
+// when a later one went to RocksDB and wasn't kept.
 func TestFewElementsOfAnOldGeneration(t *testing.T) {
 	s := newSmall(t, 1<<30)
 	s.fill(10)

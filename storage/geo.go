@@ -8,11 +8,12 @@ import (
 	"kedis/storage/layout"
 )
 
-// VisitPlace is called for members that lie within a shape, with their distances from its center; it returns false to stop.
+// VisitPlace is called for members that lie within a shape, with their distances from its center;
+// it returns false to stop.
 type VisitPlace func(member []byte, score, meters float64) bool
 
-// Within visits the members that lie within a shape, with their scores and their distances from its center in meters: cell by cell,
-// and in each by score. The visit returns false to stop.
+// Within visits the members that lie within a shape, with their scores and their distances from its
+// center in meters: cell by cell, and in each by score. The visit returns false to stop.
 func (z *ZSet) Within(shape *geo.Shape, visit VisitPlace) error {
 	w := z.db.txn.scratch.places
 	if w == nil {
@@ -29,7 +30,8 @@ func (z *ZSet) Within(shape *geo.Shape, visit VisitPlace) error {
 	return w.walkSpread(z)
 }
 
-// placeWalk goes over what may lie within a shape. A transaction has one, whose memory is used again.
+// placeWalk goes over what may lie within a shape. A transaction has one, whose memory is used
+// again.
 type placeWalk struct {
 	finder       geo.Finder
 	cover        []geo.Range

@@ -10,8 +10,9 @@ import (
 	"kedis/storage/geo"
 )
 
-// geoTest does the same to places and to a map, and searches shapes of all sizes in between: some cells of a search share a piece of
-// the order, some are larger than many, and some pieces aren't resident.
+// geoTest does the same to places and to a map, and searches shapes of all sizes in between: some
+// cells of a search share a piece of the order, some are larger than many, and some pieces aren't
+// resident.
 type geoTest struct {
 	*orderedTest
 	key   []byte

@@ -117,7 +117,8 @@ func (h *Hash) elements() spreadElements {
 	return spreadElements{h.db, layout.KindHashField, h.next.ID, h.fresh}
 }
 
-// Save writes the hash down: its record, or that the key is gone with the last field. names are the events that it is.
+// Save writes the hash down: its record, or that the key is gone with the last field. names are the
+// events that it is.
 func (h *Hash) Save(names ...keyevent.Name) error {
 	empty := h.Len() == 0
 	var err error
@@ -346,7 +347,8 @@ func (h *Hash) IncrementFloat(field []byte, delta number.LongDouble) ([]byte, er
 	return text, err
 }
 
-// All visits all fields that have not expired, with their values unless fieldsOnly. They are valid during the call.
+// All visits all fields that have not expired, with their values unless fieldsOnly. They are valid
+// during the call.
 func (h *Hash) All(fieldsOnly bool, visit func(field, value []byte) bool) error {
 	if h.width() == 3 {
 		triples(h.pack, &h.db.txn.scratch.member, &h.db.txn.scratch.element, func(field, value []byte, expireMs int64) bool {
@@ -399,7 +401,8 @@ func (h *Hash) RandomDistinct(count uint64, live int, fieldsOnly bool, visit fun
 	return s.distinct(count, visit)
 }
 
-// RandomRepeated visits fields that have not expired, of which there are some, count times, each time any of them.
+// RandomRepeated visits fields that have not expired, of which there are some, count times, each
+// time any of them.
 func (h *Hash) RandomRepeated(count uint64, live int, fieldsOnly bool, visit func(field, value []byte) bool) error {
 	s := h.sampler(live, fieldsOnly)
 	return s.repeated(count, visit)

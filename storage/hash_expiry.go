@@ -20,15 +20,17 @@ import (
 
 // Fields that expire.
 //
-// A packed hash of which a field expires has a listpack of its own form, Redis's: fields, values and times, by time, those that
-// don't expire last. A spread one has two records more for such a field: its time by its name, and its name by its time. Its metadata
-// says how many such fields there are. An index of the database's hashes, by the time at which their first field expires or earlier, is for the
-// sweeper; Save and Remove keep it.
+// A packed hash of which a field expires has a listpack of its own form, Redis's: fields, values
+// and times, by time, those that don't expire last. A spread one has two records more for such a
+// field: its time by its name, and its name by its time. Its metadata says how many such fields
+// there are. An index of the database's hashes, by the time at which their first field expires or
+// earlier, is for the sweeper; Save and Remove keep it.
 //
-// Reads don't see a field that has expired. It is removed by the sweeper, or when it is written to; the log says so with an HDEL, since
-// where it is repeated nothing expires by itself.
+// Reads don't see a field that has expired. It is removed by the sweeper, or when it is written to;
+// the log says so with an HDEL, since where it is repeated nothing expires by itself.
 
-// triples visits the elements of a listpack by threes, the third of which is a time. They are valid during the call.
+// triples visits the elements of a listpack by threes, the third of which is a time. They are valid
+// during the call.
 func triples(pack listpack.Listpack, fieldScratch, valueScratch *[]byte, visit func(field, value []byte, expireMs int64) bool) {
 	for at := pack.First(); at != listpack.None; {
 		field, behind := pack.Step(at)
@@ -79,7 +81,8 @@ func (d DB) moveDue(key []byte, was, now int64) error {
 	return t.Put(d.space, t.scratch.key, nil)
 }
 
-// due tells whether a field that expires then has expired, as the running command sees it; 0 is never.
+// due tells whether a field that expires then has expired, as the running command sees it; 0 is
+// never.
 func (h *Hash) due(expireMs int64) bool { return h.db.fieldDue(expireMs) }
 
 func (d DB) fieldDue(expireMs int64) bool {
@@ -210,8 +213,8 @@ func (h *Hash) deleteDue(field []byte, was int64) error {
 	return t.Delete(h.db.space, t.scratch.key2)
 }
 
-// forgetExpiry removes the time of a field of a spread hash, if it has one. The hash stays where it is in the index of hashes: the
-// sweeper looks for nothing then, and moves it on.
+// forgetExpiry removes the time of a field of a spread hash, if it has one. The hash stays where it
+// is in the index of hashes: the sweeper looks for nothing then, and moves it on.
 func (h *Hash) forgetExpiry(field []byte) error {
 	was, err := h.spreadExpiry(field)
 	if err != nil || was == 0 {
@@ -228,7 +231,8 @@ func (h *Hash) forgetExpiry(field []byte) error {
 
 var hdelEffect = []byte("HDEL")
 
-// dropExpired removes a field that is about to be written, if it has expired, and says so in the log.
+// dropExpired removes a field that is about to be written, if it has expired, and says so in the
+// log.
 func (h *Hash) dropExpired(field []byte) (bool, error) {
 	expireMs, _, err := h.expiry(field)
 	if err != nil || !h.due(expireMs) {
@@ -252,8 +256,8 @@ func (h *Hash) scanDue(until int64, visit func(field []byte, expireMs int64) boo
 	return it.Close()
 }
 
-// FieldTimes visits the fields that expire of a key that Lookup found, those included that have expired, in the order of time. The field
-// is valid during the call.
+// FieldTimes visits the fields that expire of a key that Lookup found, those included that have
+// expired, in the order of time. The field is valid during the call.
 func (d DB) FieldTimes(k *Key, visit func(field []byte, expireMs int64)) error {
 	if !k.FieldsExpire() {
 		return nil
@@ -343,7 +347,8 @@ func (h *Hash) eachPacked(visit func(field, value []byte, expireMs int64) error)
 	return err
 }
 
-// encodeHash writes a hash in the form that Redis 7.4 gives it when fields expire, or else in that which all have.
+// encodeHash writes a hash in the form that Redis 7.4 gives it when fields expire, or else in that
+// which all have.
 func encodeHash(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 	switch {
 	case m.Encoding == layout.Expiring:
@@ -414,8 +419,8 @@ type ExpiredFields struct {
 	behind  []byte // where they begin; what was removed before need not be passed over again
 }
 
-// RemoveExpiredFields removes some of a hash's fields that have expired by now, the hash with the last one, and says so in the log.
-// It goes on where it has come to.
+// RemoveExpiredFields removes some of a hash's fields that have expired by now, the hash with the
+// last one, and says so in the log. It goes on where it has come to.
 func (d DB) RemoveExpiredFields(key []byte, x *ExpiredFields) error {
 	k, err := d.LookupAny(key)
 	if err != nil || !k.Exists || k.Type != layout.Hash || d.expired(&k.Metadata) {
@@ -455,7 +460,8 @@ func (d DB) RemoveExpiredFields(key []byte, x *ExpiredFields) error {
 	return d.putMetadata(key, &h.next)
 }
 
-// takeDue returns the first fields that have expired, behind a place, and notes whether there are others.
+// takeDue returns the first fields that have expired, behind a place, and notes whether there are
+// others.
 func (h *Hash) takeDue(x *ExpiredFields) (due [][]byte, err error) {
 	x.Left = false
 	if h.width() == 3 {
@@ -509,7 +515,8 @@ func (d DB) CountDueHashes(behind ttl.Due, now int64, limit int) (count int, err
 	return count, err
 }
 
-// expiringSpaces says of namespaces whether hashes in them may have fields that expire: those without needn't be looked at.
+// expiringSpaces says of namespaces whether hashes in them may have fields that expire: those
+// without needn't be looked at.
 type expiringSpaces struct{ known sync.Map } // from a number to a *atomic.Int32
 
 const (
@@ -523,7 +530,8 @@ func (s *expiringSpaces) of(namespace uint32) *atomic.Int32 {
 	return state.(*atomic.Int32)
 }
 
-// ExpiringHashes tells whether a database may have hashes of which fields expire; space is its namespace.
+// ExpiringHashes tells whether a database may have hashes of which fields expire; space is its
+// namespace.
 func (s *Store) ExpiringHashes(database int) (space uint32, some bool) {
 	space, _ = s.Expiring(database)
 	return space, s.hashes.of(space).Load() != emptySpace

@@ -233,7 +233,8 @@ func (m *timedHashes) jump(random *rand.Rand) {
 	m.now += []int64{0, 1, 10, 100, 1000}[random.IntN(5)]
 }
 
-// TestFieldsExpire compares hashes with a model whose clock jumps, while some transactions are taken back, and the store is closed.
+// TestFieldsExpire compares hashes with a model whose clock jumps, while some transactions are
+// taken back, and the store is closed.
 func TestFieldsExpire(t *testing.T) {
 	number := seed.Of(t)
 	for _, tier := range memories {
@@ -297,7 +298,8 @@ func TestNothingExpiresWhereEffectsAreRepeated(t *testing.T) {
 	}
 }
 
-// TestManyFieldsExpireInSteps: each step removes some, and goes on where the last one ended. The last field takes the key with it.
+// TestManyFieldsExpireInSteps: each step removes some, and goes on where the last one ended. The
+// last field takes the key with it.
 func TestManyFieldsExpireInSteps(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 64<<20))
 	const fields = 1000

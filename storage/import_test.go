@@ -13,7 +13,8 @@ import (
 	"kedis/storage/rdb"
 )
 
-// importCollection takes a collection with elements 0 to n-1 into an import, in the order that is given.
+// importCollection takes a collection with elements 0 to n-1 into an import, in the order that is
+// given.
 func importCollection(t *testing.T, i *Import, key string, kind rdb.Kind, order []int, length int) error {
 	t.Helper()
 	w, d := rdb.NewPayloadWriter(), rdb.Decoder{MaxString: 1 << 30}
@@ -49,8 +50,8 @@ type importedCollection struct {
 	count, length int
 }
 
-// TestImportOfCollections imports collections whose elements come in any order. Some are too large to be
-// sorted as a whole. The store is opened anew now and then.
+// TestImportOfCollections imports collections whose elements come in any order. Some are too large
+// to be sorted as a whole. The store is opened anew now and then.
 func TestImportOfCollections(t *testing.T) {
 	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -109,7 +110,8 @@ func (c *importedCollection) expect(t *testing.T, d DB, key string) {
 	}
 }
 
-// TestImportOfTheSameElementTwice is refused, whether or not it comes with others that are sorted together.
+// TestImportOfTheSameElementTwice is refused, whether or not it comes with others that are sorted
+// together.
 func TestImportOfTheSameElementTwice(t *testing.T) {
 	for name, length := range map[string]int{"near": 10, "far": 16 << 10} {
 		for _, kind := range []rdb.Kind{rdb.Set, rdb.Hash, rdb.SortedSet} {

@@ -54,7 +54,8 @@ func commitMembers(t *testing.T, s *Store, put func(db DB)) {
 	must(t, s.Commit(txn))
 }
 
-// What was counted holds after the next start, for what a checkpoint has of the same state, and not for what was written since.
+// What was counted holds after the next start, for what a checkpoint has of the same state, and not
+// for what was written since.
 func TestCountsAreKept(t *testing.T) {
 	o := testOptions(t.TempDir(), 1<<20, 1<<20)
 	s, log := reopen(t, o, &testLog{})
@@ -121,7 +122,8 @@ func TestCountsThatCannotBeKept(t *testing.T) {
 	must(t, s.Close())
 }
 
-// A record that ends early, or has other bytes behind the state that it holds for, makes no tree, and no start fails.
+// A record that ends early, or has other bytes behind the state that it holds for, makes no tree,
+// and no start fails.
 func TestDamagedCounts(t *testing.T) {
 	o := testOptions(t.TempDir(), 1<<20, 1<<20)
 	s, log := reopen(t, o, &testLog{})

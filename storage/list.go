@@ -36,8 +36,9 @@ const mostHeld = 1 << 20
 
 var errLongList = errors.New("storage: a list is too long for its payload to be held")
 
-// encodeList writes a list. The number of nodes that a spread one makes up comes first: those of a list that isn't long are held until
-// they are counted, and the elements of a longer one are read twice.
+// encodeList writes a list. The number of nodes that a spread one makes up comes first: those of a
+// list that isn't long are held until they are counted, and the elements of a longer one are read
+// twice.
 func encodeList(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 	if m.Encoding == layout.Listpack {
 		e.ListListpack(m.Value)
@@ -175,8 +176,8 @@ func (l *List) Len() int {
 
 func (l *List) packed() bool { return l.next.Encoding == layout.Listpack }
 
-// Save writes the list down: its record, or that the key is gone with the last element. name is the event that it is; of keyevent.Changed
-// nobody is told.
+// Save writes the list down: its record, or that the key is gone with the last element. name is the
+// event that it is; of keyevent.Changed nobody is told.
 func (l *List) Save(name keyevent.Name) error {
 	err := l.save()
 	if name != keyevent.Changed {

@@ -15,7 +15,8 @@ import (
 	"kedis/storage/rocks"
 )
 
-// runModel does the same to lists that mostly only RocksDB has and to a model, in one transaction that is used again and again.
+// runModel does the same to lists that mostly only RocksDB has and to a model, in one transaction
+// that is used again and again.
 type runModel struct {
 	t      *testing.T
 	store  *Store
@@ -24,7 +25,8 @@ type runModel struct {
 	lists  [2][][]byte
 }
 
-// TestListRun takes elements off both ends of two lists, one by one, while others are set, pushed, and brought to RocksDB.
+// TestListRun takes elements off both ends of two lists, one by one, while others are set, pushed,
+// and brought to RocksDB.
 func TestListRun(t *testing.T) {
 	o := testOptions(t.TempDir(), 1<<20, 0)
 	o.RetainedBytes = constant[int64](0)
@@ -149,7 +151,8 @@ func (m *runModel) readRow(list int, left bool, n int) {
 	m.same("read in a row", got, want)
 }
 
-// TestListRow reads a list that only RocksDB has: it is asked once, and of what stands in the list's tree then no copies are made.
+// TestListRow reads a list that only RocksDB has: it is asked once, and of what stands in the
+// list's tree then no copies are made.
 func TestListRow(t *testing.T) {
 	o := testOptions(t.TempDir(), 1<<20, 1<<20)
 	o.RetainedBytes = constant[int64](0)
@@ -191,7 +194,8 @@ func (m *runModel) same(what string, got, want [][]byte) {
 	}
 }
 
-// TestListRunAsksSeldom counts how often RocksDB is asked, for single elements and for blocks, and looks at what is held meanwhile.
+// TestListRunAsksSeldom counts how often RocksDB is asked, for single elements and for blocks, and
+// looks at what is held meanwhile.
 func TestListRunAsksSeldom(t *testing.T) {
 	for _, left := range []bool{true, false} {
 		for _, c := range []struct{ size, elements, blocks int }{{10, 2000, 250}, {engine.InspectRunBytes / 4, 100, 1000}, {2 * engine.InspectRunBytes, 20, 200}} {

@@ -2,7 +2,8 @@ package storage
 
 import "kedis/internal/keyevent"
 
-// Notify says that an event has happened to a key. It costs nothing while nobody wants to be told: see engine.Mode.
+// Notify says that an event has happened to a key. It costs nothing while nobody wants to be told:
+// see engine.Mode.
 func (d DB) Notify(name keyevent.Name, key []byte) { d.txn.Notify(d.number, key, name) }
 
 // missing says whether it is an event that a key which is looked up isn't there.
@@ -14,8 +15,8 @@ const (
 	notMissed
 )
 
-// Reading is the database for the keys that a writing command only reads: that one of them is missing is an event, as in a command that
-// only reads.
+// Reading is the database for the keys that a writing command only reads: that one of them is
+// missing is an event, as in a command that only reads.
 func (d DB) Reading() DB {
 	d.miss = missed
 	return d
@@ -27,8 +28,9 @@ func (d DB) Silent() DB {
 	return d
 }
 
-// notifySaved says what a command has made of a key that was there before or not, and that the key is gone when nothing is left in it. An
-// empty result that a command stores leaves nothing to be told but that.
+// notifySaved says what a command has made of a key that was there before or not, and that the key
+// is gone when nothing is left in it. An empty result that a command stores leaves nothing to be
+// told but that.
 func (d DB) notifySaved(name keyevent.Name, key []byte, empty, existed bool) {
 	if !empty || existed && !name.Stores() {
 		d.Notify(name, key)
@@ -38,7 +40,8 @@ func (d DB) notifySaved(name keyevent.Name, key []byte, empty, existed bool) {
 	}
 }
 
-// NotifyReplaced says that a key is new which takes the place of another one: for commands of which Redis deletes what was there.
+// NotifyReplaced says that a key is new which takes the place of another one: for commands of which
+// Redis deletes what was there.
 func (d DB) NotifyReplaced(key []byte, old Key) {
 	if old.Exists {
 		d.Notify(keyevent.New, key)

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// exactPick is up to how many elements of a spread collection are walked to the one that chance names.
+	// exactPick is up to how many elements of a spread collection are walked to the one that chance
+	// names.
 	exactPick = 1024
 	// pickElements are read at each place that a picker comes to.
 	pickElements = 32
@@ -40,27 +41,30 @@ type tree interface {
 	miscounted(count uint64) error
 }
 
-// picker picks elements of a spread collection, or keys of a database, by chance, without walking all of it.
+// picker picks elements of a spread collection, or keys of a database, by chance, without walking
+// all of it.
 //
-// Up to exactPick elements each is as likely as any other. In a larger collection the picker goes down
-// the tree that the bytes of the elements form: of the bytes that come behind what all elements share it
-// chooses one, each as likely as any other, then one of those that come behind what the elements with
-// that byte share, and so on, until no more than pickElements are left, of which it takes one. (Which
-// bytes come somewhere, it finds out by looking for those that it has seen elsewhere.)
+// Up to exactPick elements each is as likely as any other. In a larger collection the picker goes
+// down the tree that the bytes of the elements form: of the bytes that come behind what all
+// elements share it chooses one, each as likely as any other, then one of those that come behind
+// what the elements with that byte share, and so on, until no more than pickElements are left, of
+// which it takes one. (Which bytes come somewhere, it finds out by looking for those that it has
+// seen elsewhere.)
 //
-// The elements of small branches would be found too often that way. But if all branches were as full as
-// those on the way, there would be as many elements as there were ways to go, multiplied: when that is
-// a fraction of what there is, the element is only taken with that chance, else the picker begins anew.
-// (The product is Knuth's estimate of a tree's size, "Estimating the efficiency of backtrack programs",
-// Mathematics of Computation 29, 1975.)
+// The elements of small branches would be found too often that way. But if all branches were as
+// full as those on the way, there would be as many elements as there were ways to go, multiplied:
+// when that is a fraction of what there is, the element is only taken with that chance, else the
+// picker begins anew. (The product is Knuth's estimate of a tree's size, "Estimating the efficiency
+// of backtrack programs", Mathematics of Computation 29, 1975.)
 //
 // So all elements are equally likely but for those where the tree has more branches than elsewhere,
-// which are less so, by as much. Numbers, UUIDs and digests, with whatever prefix, differ by a small
-// factor, if at all; so do names.
+// which are less so, by as much. Numbers, UUIDs and digests, with whatever prefix, differ by a
+// small factor, if at all; so do names.
 //
-// With surplus the picker begins anew as if there were that many times as many elements, which takes so many times as long: only those
-// elements are less likely then which have so many times more branches on their way. And it looks for all branches, until it has seen as
-// many as it is curious about, and wherever it has looked for one that isn't there.
+// With surplus the picker begins anew as if there were that many times as many elements, which
+// takes so many times as long: only those elements are less likely then which have so many times
+// more branches on their way. And it looks for all branches, until it has seen as many as it is
+// curious about, and wherever it has looked for one that isn't there.
 type picker struct {
 	tree
 	count   uint64
@@ -217,8 +221,8 @@ func (p *picker) noteElement(element []byte, shared int) {
 	}
 }
 
-// descend goes down the tree to an element, and returns how many elements there would be if all branches
-// were like those on the way.
+// descend goes down the tree to an element, and returns how many elements there would be if all
+// branches were like those on the way.
 func (p *picker) descend() (element []byte, ways float64, err error) {
 	s, ways := p.all, 1.0
 	for level := 0; level < pickLevels && !s.complete(); level++ {
@@ -235,8 +239,8 @@ func (p *picker) descend() (element []byte, ways float64, err error) {
 	return s.near[p.random(n)], ways * float64(n), nil
 }
 
-// narrow chooses among the branches of a span that isn't complete, and returns one and how many there
-// are, as far as is known.
+// narrow chooses among the branches of a span that isn't complete, and returns one and how many
+// there are, as far as is known.
 func (p *picker) narrow(s span) (branch span, branches int, err error) {
 	first := s.near[0]
 	shared := layout.SharedPrefix(first, s.last)
@@ -327,8 +331,8 @@ func (p *picker) candidates(s span, shared int) (candidates []byte, err error) {
 	return candidates, nil
 }
 
-// branch returns the elements of a span that have a byte behind what all of them share; if none has, the
-// first ones behind where those would be.
+// branch returns the elements of a span that have a byte behind what all of them share; if none
+// has, the first ones behind where those would be.
 func (p *picker) branch(s span, shared int, next byte) (branch span, err error) {
 	prefix := append(bytes.Clone(s.near[0][:shared]), next)
 	if seen, ok := p.branches[string(prefix)]; ok {
@@ -369,8 +373,8 @@ type getElement func(element []byte) (value []byte, found bool, err error)
 // pair is an element and its value.
 type pair struct{ element, value []byte }
 
-// distinct visits count different elements, or all if there are no more. Unless they are few of very
-// many, every choice of them is as likely as any other. Their order says nothing.
+// distinct visits count different elements, or all if there are no more. Unless they are few of
+// very many, every choice of them is as likely as any other. Their order says nothing.
 func (s *sampler) distinct(count uint64, visit visitPair) error {
 	if count >= s.count {
 		return s.all(visit)
@@ -448,8 +452,8 @@ func (s *sampler) repeated(count uint64, visit visitPair) error {
 	return nil
 }
 
-// nextBatch is how many picks may be made at once, by what others have taken: each batch may cost a walk over
-// everything.
+// nextBatch is how many picks may be made at once, by what others have taken: each batch may cost a
+// walk over everything.
 func nextBatch(picked []pair) uint64 {
 	bytes := 0
 	for _, p := range picked {

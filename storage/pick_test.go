@@ -37,8 +37,8 @@ func spreadSetOf(t *testing.T, n int, shape func(i int) string) (set Set, member
 	return s, members
 }
 
-// The shapes that members of sets have, and how much more often than on average some twentieth of them
-// may be picked.
+// The shapes that members of sets have, and how much more often than on average some twentieth of
+// them may be picked.
 var shapes = []struct {
 	name  string
 	shape func(i int) string
@@ -58,8 +58,8 @@ var shapes = []struct {
 	}, 6},
 }
 
-// TestPicksReachEverything: no part of a large set is left out, none preferred by far, and no member
-// comes up all the time. The bounds are far beyond what chance does to a good picker.
+// TestPicksReachEverything: no part of a large set is left out, none preferred by far, and no
+// member comes up all the time. The bounds are far beyond what chance does to a good picker.
 func TestPicksReachEverything(t *testing.T) {
 	const members, picks, parts = 4000, 1500, 20
 	for _, c := range shapes {
@@ -90,7 +90,8 @@ func TestPicksReachEverything(t *testing.T) {
 	}
 }
 
-// TestSmallPicksAreEven: in a small collection each element is as likely as any other, whatever its form.
+// TestSmallPicksAreEven: in a small collection each element is as likely as any other, whatever its
+// form.
 func TestSmallPicksAreEven(t *testing.T) {
 	txn := writingTxn(t)
 	const members, picks = 10, 20000

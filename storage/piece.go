@@ -47,8 +47,8 @@ func (t *DataType) PiecesNamed(command string) *Pieces {
 // Command is the command that adds a piece.
 func (p *Pieces) Command() string { return p.command }
 
-// Visit visits the elements that the pieces of a collection consist of. Their bytes live until visit
-// returns.
+// Visit visits the elements that the pieces of a collection consist of. Their bytes live until
+// visit returns.
 func (p *Pieces) Visit(d DB, m *layout.Metadata, visit func(*rdb.Element) error) error {
 	if p.visit != nil {
 		return p.visit(d, m, visit)
@@ -106,8 +106,8 @@ func (t *DataType) holds(kind rdb.Kind) bool { return t.restore != nil && t.RDB 
 // ErrPiece is returned for words that are no elements.
 var ErrPiece = errors.New("storage: a piece of a collection is damaged")
 
-// The words of a spread string are offsets and what stands there. Zeros between the parts are left out;
-// those at its end come as the last one of them.
+// The words of a spread string are offsets and what stands there. Zeros between the parts are left
+// out; those at its end come as the last one of them.
 
 func beginString(e *rdb.Encoder, first []rdb.Element) (rest []rdb.Element) {
 	if first[0].Offset > 0 {

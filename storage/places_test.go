@@ -10,8 +10,8 @@ import (
 	"kedis/storage/engine"
 )
 
-// placesTest does the same to a set and to a map, with commands taken back, commits that fail and counts that are displaced, and asks which
-// member has which place in between.
+// placesTest does the same to a set and to a map, with commands taken back, commits that fail and
+// counts that are displaced, and asks which member has which place in between.
 type placesTest struct {
 	*orderedTest
 	key   []byte

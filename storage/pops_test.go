@@ -11,8 +11,8 @@ import (
 	"kedis/storage/engine"
 )
 
-// TestManyPopsInOneTransaction takes hundreds of members within one transaction, each within a budget that doesn't suffice to pass all that
-// were taken before.
+// TestManyPopsInOneTransaction takes hundreds of members within one transaction, each within a
+// budget that doesn't suffice to pass all that were taken before.
 func TestManyPopsInOneTransaction(t *testing.T) {
 	const members, taken, budget = 3000, 700, 300
 	key := []byte("queue")
@@ -54,7 +54,8 @@ func TestPopsReadAhead(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyAskedForCostsLittle: behind the members that are left stand many that were taken from the other end, or out of the midst.
+// TestWhatNobodyAskedForCostsLittle: behind the members that are left stand many that were taken
+// from the other end, or out of the midst.
 func TestWhatNobodyAskedForCostsLittle(t *testing.T) {
 	const members, left, budget = 3000, 500, 600
 	key := []byte("queue")
@@ -149,7 +150,8 @@ func TestAWalkWithinAWalk(t *testing.T) {
 	txn.Reset()
 }
 
-// TestPopsAgainstModel pops, adds and moves members within transactions, and takes commands and whole transactions back.
+// TestPopsAgainstModel pops, adds and moves members within transactions, and takes commands and
+// whole transactions back.
 func TestPopsAgainstModel(t *testing.T) { inAllTiers(t, popsAgainstModel) }
 
 func popsAgainstModel(t *testing.T, o Options) {

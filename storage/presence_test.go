@@ -21,7 +21,8 @@ func spreadOptions(t *testing.T) Options {
 	return o
 }
 
-// putAll writes a string and a collection of each type whose elements are looked up, and brings them to RocksDB.
+// putAll writes a string and a collection of each type whose elements are looked up, and brings
+// them to RocksDB.
 func putAll(t *testing.T, s *Store) {
 	t.Helper()
 	inTxn(t, s, func(d DB) {
@@ -91,7 +92,8 @@ func TestRocksDBIsNotAskedForWhatIsNotThere(t *testing.T) {
 		t.Helper()
 		before, rulings := s.Counters().RocksReads.Load(), s.Filters().RuledOut
 		askAll(t, s)
-		// What is there is read: four kinds of keys by name, and a hundred elements three times. Of what isn't, one in a hundred may be, too.
+		// What is there is read: four kinds of keys by name, and a hundred elements three times. Of
+		// what isn't, one in a hundred may be, too.
 		if reads := s.Counters().RocksReads.Load() - before; reads > 305+20 {
 			t.Errorf("%s, %d records were read", when, reads)
 		}
@@ -136,7 +138,8 @@ func TestAFilterAwaitsWritesThatHaveBegun(t *testing.T) {
 	expectNothingRuledOut(t, s) // nobody has added the second key, so a snapshot had to show it
 }
 
-// TestFiltersAreBuiltWhileOthersWrite, and what is there is found at any time, whatever generations, staging and namespaces do.
+// TestFiltersAreBuiltWhileOthersWrite, and what is there is found at any time, whatever
+// generations, staging and namespaces do.
 func TestFiltersAreBuiltWhileOthersWrite(t *testing.T) {
 	s := openWithHash(t, spreadOptions(t))
 	stop := make(chan struct{})

@@ -7,9 +7,11 @@ import (
 	"kedis/storage/layout"
 )
 
-// Picking a key costs some hundred times as much as going on to the next one. So whoever asks for many gets, once a good number of keys was
-// picked, those that stand behind picked ones, in any order: the pool has some of many places. A key is then in the pool as often as it, or
-// one of the keys before it, is picked, and so as likely as before; but keys that are neighbours more often come in the same second.
+// Picking a key costs some hundred times as much as going on to the next one. So whoever asks for
+// many gets, once a good number of keys was picked, those that stand behind picked ones, in any
+// order: the pool has some of many places. A key is then in the pool as often as it, or one of the
+// keys before it, is picked, and so as likely as before; but keys that are neighbours more often
+// come in the same second.
 
 const (
 	runKeys     = 192     // that are taken from behind a picked one
@@ -26,7 +28,8 @@ type keyPool struct {
 	bytes int
 }
 
-// of makes the pool one of a namespace; it is empty if it was one of another, or not used for a while.
+// of makes the pool one of a namespace; it is empty if it was one of another, or not used for a
+// while.
 func (p *keyPool) of(space *engine.Namespace, now int64) {
 	if p.space != space || now-p.used > poolLastsMs {
 		*p = keyPool{space: space}
@@ -44,7 +47,8 @@ func (p *keyPool) take(pick func(n int) int) []byte {
 	return key
 }
 
-// AnyKey is RandomKey for who asks for many keys: it costs a fraction then, and neighbours come together more often.
+// AnyKey is RandomKey for who asks for many keys: it costs a fraction then, and neighbours come
+// together more often.
 func (d DB) AnyKey(pick func(n int) int) (key []byte, found bool, err error) {
 	p := &d.txn.pool
 	p.of(d.space, d.txn.Now())

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestAnyKeys asks for many keys: those of each part of the database come evenly, and no key that is gone.
+// TestAnyKeys asks for many keys: those of each part of the database come evenly, and no key that
+// is gone.
 func TestAnyKeys(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<10, 1<<20))
 	const keys, draws = 5000, 50_000

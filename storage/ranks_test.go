@@ -21,7 +21,8 @@ import (
 // countSmall makes even small sets have counts, of few members each.
 func countSmall(s *Store) { inside(s).OrderBy(3, 8) }
 
-// noErrors fails the test when the store says that something is wrong: wrong counts are noticed, and made anew.
+// noErrors fails the test when the store says that something is wrong: wrong counts are noticed,
+// and made anew.
 type noErrors struct{ t *testing.T }
 
 func (n noErrors) Write(line []byte) (int, error) {
@@ -33,8 +34,9 @@ func (n noErrors) logger() hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{Output: n, Level: hclog.Error})
 }
 
-// ranksTest does the same to a sorted set and to a map, with commands taken back, commits that fail and counts that are displaced, and
-// looks for ranks in between, within transactions and after them.
+// ranksTest does the same to a sorted set and to a map, with commands taken back, commits that fail
+// and counts that are displaced, and looks for ranks in between, within transactions and after
+// them.
 type ranksTest struct {
 	*orderedTest
 	key    []byte
@@ -255,7 +257,8 @@ func TestRankMemory(t *testing.T) {
 	}
 }
 
-// Writers of a set change it while others, under its lock or from a view, look for ranks; what they find is what a walk finds.
+// Writers of a set change it while others, under its lock or from a view, look for ranks; what they
+// find is what a walk finds.
 func TestRanksOfManyGoroutines(t *testing.T) {
 	o := testOptions(t.TempDir(), 200<<10, 1<<20)
 	o.Logger = noErrors{t}.logger()
@@ -398,7 +401,8 @@ func TestRanksOfACorruptSet(t *testing.T) {
 	}
 }
 
-// TestOrderIsLentMemory gives the order of collections what copies of records leave, and takes it back.
+// TestOrderIsLentMemory gives the order of collections what copies of records leave, and takes it
+// back.
 func TestOrderIsLentMemory(t *testing.T) {
 	const share, most = 32 << 10, 1 << 20
 	o := testOptions(t.TempDir(), 1<<20, most)

@@ -14,8 +14,9 @@ import (
 	"kedis/redis-tests/seed"
 )
 
-// rereading is a store with spread collections that are read again and again, and what they should hold. Each transaction has several
-// commands, some of which are taken back; some transactions are never committed.
+// rereading is a store with spread collections that are read again and again, and what they should
+// hold. Each transaction has several commands, some of which are taken back; some transactions are
+// never committed.
 type rereading struct {
 	t      *testing.T
 	random *rand.Rand
@@ -100,7 +101,8 @@ func (r *rereading) writeSorted(member string, score float64, remove bool) {
 	must(r.t, z.Save(keyevent.Changed))
 }
 
-// writeList changes the list in one of many ways. Its length stays near 250, which is more than is read one by one.
+// writeList changes the list in one of many ways. Its length stays near 250, which is more than is
+// read one by one.
 func (r *rereading) writeList(value string) {
 	l, err := r.txn.DB(0).List([]byte("list"))
 	must(r.t, err)

@@ -142,7 +142,8 @@ func checkCollection(t *testing.T, d DB, key string, want collection) {
 	}
 }
 
-// TestLongList dumps lists whose payload is held until its nodes are counted, and one that is too long for that, as one payload and in pieces.
+// TestLongList dumps lists whose payload is held until its nodes are counted, and one that is too
+// long for that, as one payload and in pieces.
 func TestLongList(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
 	random := rand.New(rand.NewPCG(seed.Of(t), 4))

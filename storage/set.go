@@ -110,7 +110,8 @@ func (s *Set) elements() spreadElements {
 	return spreadElements{s.db, layout.KindSetMember, s.next.ID, s.fresh}
 }
 
-// Save writes the set down: its record, or that the key is gone with the last member. name is the event that it is.
+// Save writes the set down: its record, or that the key is gone with the last member. name is the
+// event that it is.
 func (s *Set) Save(name keyevent.Name) error {
 	if s.made != nil {
 		if err := s.made.Finish(); err != nil {

@@ -194,7 +194,8 @@ func (d DB) spread(k *Key, size int) (layout.Metadata, bool, error) {
 // string, under another id.
 const mostOverwritten = 16 << 20
 
-// overwrite writes bytes over a spread string from an offset on, and notes in m what that makes of it.
+// overwrite writes bytes over a spread string from an offset on, and notes in m what that makes of
+// it.
 func (d DB) overwrite(m *layout.Metadata, offset int, written []byte) error {
 	if len(written) > mostOverwritten {
 		return d.rewrite(m, offset, written)
@@ -273,8 +274,8 @@ func (d DB) pieceKey(m *layout.Metadata, piece int) []byte {
 	return d.txn.scratch.key2
 }
 
-// fewPieces are looked up one by one, so that copies of them are kept. Of some more those are that memory
-// has; the others, and all of many but the first, are walked over.
+// fewPieces are looked up one by one, so that copies of them are kept. Of some more those are that
+// memory has; the others, and all of many but the first, are walked over.
 const (
 	firstPieces = 4
 	fewPieces   = 64
@@ -422,8 +423,8 @@ func visitZeros(n int, visit func(part []byte)) {
 	}
 }
 
-// LookupString looks up a key that holds a string, or doesn't exist, for a command that needs all of
-// it in memory: Value has it, of a spread string too.
+// LookupString looks up a key that holds a string, or doesn't exist, for a command that needs all
+// of it in memory: Value has it, of a spread string too.
 func (d DB) LookupString(key []byte) (Key, error) {
 	k, err := d.LookupType(key, layout.String)
 	if err == nil && k.Encoding == layout.Spread {

@@ -15,8 +15,8 @@ import (
 	"kedis/storage/rdb"
 )
 
-// spreadModel are strings by database and key, as plain bytes. Nothing changes the bytes of one, so that
-// older models share them.
+// spreadModel are strings by database and key, as plain bytes. Nothing changes the bytes of one, so
+// that older models share them.
 type spreadModel map[string]longString
 
 type longString struct {
@@ -31,7 +31,8 @@ func (m spreadModel) change(name string, size int, f func(value []byte)) {
 	m[name] = longString{value, m[name].expireMs}
 }
 
-// spreadTest does the same to strings around the lengths at which they become spread, and to the model.
+// spreadTest does the same to strings around the lengths at which they become spread, and to the
+// model.
 type spreadTest struct {
 	t      *testing.T
 	random *rand.Rand
@@ -39,8 +40,8 @@ type spreadTest struct {
 	views  map[*View]spreadModel
 }
 
-// TestSpreadStringsAgainstModel changes and reads long strings at random, in transactions that are committed
-// or taken back, with the store reopened in between, and looks at views of the past.
+// TestSpreadStringsAgainstModel changes and reads long strings at random, in transactions that are
+// committed or taken back, with the store reopened in between, and looks at views of the past.
 func TestSpreadStringsAgainstModel(t *testing.T) { inAllTiers(t, spreadStringsAgainstModel) }
 
 func spreadStringsAgainstModel(t *testing.T, o Options) {
@@ -499,7 +500,8 @@ func TestManyBytesAreRewritten(t *testing.T) {
 	}
 }
 
-// TestMissingPiecesAreNoticed: a record that is gone is not taken for zeros by who reads all of a string.
+// TestMissingPiecesAreNoticed: a record that is gone is not taken for zeros by who reads all of a
+// string.
 func TestMissingPiecesAreNoticed(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
 	key := []byte("k")
@@ -516,7 +518,8 @@ func TestMissingPiecesAreNoticed(t *testing.T) {
 	}
 }
 
-// TestUnchangedSpreadString: nobody who watches a long string is told of a command that changed nothing.
+// TestUnchangedSpreadString: nobody who watches a long string is told of a command that changed
+// nothing.
 func TestUnchangedSpreadString(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 1<<20))
 	key := []byte("k")

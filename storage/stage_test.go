@@ -205,7 +205,8 @@ func readHighest(o Options) (value []byte, found bool, err error) {
 	return value, found, err
 }
 
-// TestMoveIsStaged: a hash goes to another database ahead of the commit, and is in one of them, whether that comes or not.
+// TestMoveIsStaged: a hash goes to another database ahead of the commit, and is in one of them,
+// whether that comes or not.
 func TestMoveIsStaged(t *testing.T) {
 	for _, commits := range []bool{true, false} {
 		s := openWithHash(t, tinyOptions(t))

@@ -58,7 +58,8 @@ type Stream struct {
 	fields [][]byte // of the entry that is visited
 }
 
-// Stream opens the stream of a key, which may not exist: the stream is empty then. It is valid until the transaction begins another command.
+// Stream opens the stream of a key, which may not exist: the stream is empty then. It is valid
+// until the transaction begins another command.
 func (d DB) Stream(key []byte) (s *Stream, err error) {
 	s = d.txn.streams.take()
 	s.empty()
@@ -592,7 +593,8 @@ func (s *Stream) tombstonesBehind(id StreamID) bool {
 	return s.next.Count > 0 && h.Deleted != StreamID{} && !h.Deleted.Less(id)
 }
 
-// DistanceFromFirst estimates how many entries were ever added up to an id, as Redis 7.4 does; -1 is unknown.
+// DistanceFromFirst estimates how many entries were ever added up to an id, as Redis 7.4 does; -1
+// is unknown.
 func (s *Stream) DistanceFromFirst(id StreamID) int64 {
 	h := &s.head
 	switch {

@@ -12,7 +12,8 @@ func (g *Group) deliveredKey(p *Pending) []byte {
 	return t.scratch.key2
 }
 
-// retime brings the index up to date for an entry: what was known of it (nil: it wasn't pending), and what is (nil: it isn't).
+// retime brings the index up to date for an entry: what was known of it (nil: it wasn't pending),
+// and what is (nil: it isn't).
 func (g *Group) retime(former, next *Pending) error {
 	d := g.stream.db
 	if former != nil && g.indexed(former.Entry) {
@@ -46,7 +47,8 @@ func (g *Group) countTimed(n int) {
 	g.changed = true
 }
 
-// Index adds up to so many pending entries to the index. It tells how many it was, and whether the index has all now.
+// Index adds up to so many pending entries to the index. It tells how many it was, and whether the
+// index has all now.
 func (g *Group) Index(most int) (added int, complete bool, err error) {
 	s := &g.state
 	from, more := s.TimedTo.Next()
@@ -67,8 +69,8 @@ func (g *Group) Index(most int) (added int, complete bool, err error) {
 	return added, last == layout.LastStreamID, err
 }
 
-// WalkDelivered visits pending entries that are indexed, those first that were delivered first, from behind one on. The zero Pending is before
-// all. visit returns false to stop.
+// WalkDelivered visits pending entries that are indexed, those first that were delivered first,
+// from behind one on. The zero Pending is before all. visit returns false to stop.
 func (g *Group) WalkDelivered(behind *Pending, visit func(p *Pending) (more bool, err error)) error {
 	s := &g.state
 	if s.Timed == 0 || s.Pending == 0 {

@@ -8,16 +8,19 @@ import (
 	"kedis/storage/layout"
 )
 
-// Consumers that were removed while much was pending for them. To acknowledge all of it in one transaction would take as long, and as much
-// memory, as there is of it. So the group remembers the consumer's number: what is pending for it doesn't count, and is removed in steps, each
-// of which is a transaction. A crash between two of them leaves the rest to be removed later: by whoever opens the group, the store is told.
+// Consumers that were removed while much was pending for them. To acknowledge all of it in one
+// transaction would take as long, and as much memory, as there is of it. So the group remembers the
+// consumer's number: what is pending for it doesn't count, and is removed in steps, each of which
+// is a transaction. A crash between two of them leaves the rest to be removed later: by whoever
+// opens the group, the store is told.
 
 const (
 	departAbove  = 1000 // pending entries are removed later
 	mostDeparted = 64   // consumers of a group are remembered
 )
 
-// departed tells whether an entry that was delivered to a consumer isn't pending any more, although it has a record.
+// departed tells whether an entry that was delivered to a consumer isn't pending any more, although
+// it has a record.
 func (g *Group) departed(consumer uint64) bool { return g.placeOfDeparted(consumer) >= 0 }
 
 func (g *Group) placeOfDeparted(consumer uint64) int {
@@ -75,8 +78,9 @@ type DepartedEntries struct {
 	behind   StreamID // the last entry that was removed: those before it need not be passed over again
 }
 
-// RemoveDeparted removes some of what is left of the consumers of a stream's group that are gone. It goes on where it has come to. Nothing that
-// a client sees changes, so it leaves no effect and no event.
+// RemoveDeparted removes some of what is left of the consumers of a stream's group that are gone.
+// It goes on where it has come to. Nothing that a client sees changes, so it leaves no effect and
+// no event.
 func (d DB) RemoveDeparted(key, group []byte, x *DepartedEntries) error {
 	x.Left = false
 	k, err := d.LookupAny(key)

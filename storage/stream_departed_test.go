@@ -12,7 +12,8 @@ import (
 	"kedis/storage/layout"
 )
 
-// groupModel is the group "g" of the stream "s" as what is pending: by entry, for whom, and since when.
+// groupModel is the group "g" of the stream "s" as what is pending: by entry, for whom, and since
+// when.
 type groupModel struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -25,9 +26,10 @@ type modelPending struct {
 	ms       int64
 }
 
-// TestGroupAgainstModel does the same to a group and to a map: consumers are removed while more is pending for them than is removed at once,
-// what is left of them is removed step by step, entries come to be pending anew meanwhile, the index by time comes and goes, commands are taken
-// back, the stream is copied, records leave memory, and the store is reopened.
+// TestGroupAgainstModel does the same to a group and to a map: consumers are removed while more is
+// pending for them than is removed at once, what is left of them is removed step by step, entries
+// come to be pending anew meanwhile, the index by time comes and goes, commands are taken back, the
+// stream is copied, records leave memory, and the store is reopened.
 func TestGroupAgainstModel(t *testing.T) {
 	inAllTiers(t, func(t *testing.T, o Options) {
 		m := &groupModel{t: t, random: rand.New(rand.NewPCG(seed.Of(t), 28)), pending: map[uint64]modelPending{}}

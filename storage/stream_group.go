@@ -410,7 +410,8 @@ func (g *Group) forget(p *Pending) error {
 	return nil
 }
 
-// moveAfter is how many early entries are acknowledged before From moves to the first one that is pending.
+// moveAfter is how many early entries are acknowledged before From moves to the first one that is
+// pending.
 const moveAfter = 4096
 
 // MoveFrom moves the place where walks begin behind what was acknowledged, if that is much.
@@ -523,7 +524,8 @@ func (g *Group) Advance(id StreamID) {
 	g.state.Last, g.changed = id, true
 }
 
-// Lag is how many entries the group has still to read, as Redis 7.4 tells it; known is false when that can't be told.
+// Lag is how many entries the group has still to read, as Redis 7.4 tells it; known is false when
+// that can't be told.
 func (g *Group) Lag() (lag int64, known bool) {
 	s, h := g.stream, &g.stream.head
 	switch {

@@ -18,8 +18,8 @@ type streamModel struct {
 	last   uint64
 }
 
-// TestStreamAgainstModel does the same to a stream and to a slice: nodes and pieces are small, commands are taken back, records leave memory,
-// the reaper comes, and the store is reopened.
+// TestStreamAgainstModel does the same to a stream and to a slice: nodes and pieces are small,
+// commands are taken back, records leave memory, the reaper comes, and the store is reopened.
 func TestStreamAgainstModel(t *testing.T) {
 	inAllTiers(t, func(t *testing.T, o Options) {
 		o.Limits.StreamEntries = constant[int64](5)

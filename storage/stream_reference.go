@@ -81,7 +81,8 @@ func (r *Referrers) FirstNeeded() (first StreamID, err error) {
 	return first, nil
 }
 
-// Drop makes entries, which ascend, pending no more. told is called for each group, with those that were.
+// Drop makes entries, which ascend, pending no more. told is called for each group, with those that
+// were.
 func (r *Referrers) Drop(entries []StreamID, told func(g *Group, dropped []StreamID)) error {
 	if len(entries) == 0 {
 		return nil
@@ -121,8 +122,8 @@ func (r *Referrers) Save() error {
 	return nil
 }
 
-// TrimPart is Trim that takes off so many entries at most, or those of the first node, and nothing from one on, unless that is zero. It returns
-// the entries.
+// TrimPart is Trim that takes off so many entries at most, or those of the first node, and nothing
+// from one on, unless that is zero. It returns the entries.
 func (s *Stream) TrimPart(o *Trim, before StreamID, most int) (removed []StreamID, err error) {
 	if s.head.Nodes == 0 {
 		return nil, nil
@@ -145,8 +146,9 @@ func (s *Stream) TrimPart(o *Trim, before StreamID, most int) (removed []StreamI
 	return removed[:count], err
 }
 
-// TrimBetween takes entries out that no group needs, of so many at most from one on: the rest of what TrimPart leaves for those that groups
-// need. It returns them, and where to go on; more is false if there is nothing else.
+// TrimBetween takes entries out that no group needs, of so many at most from one on: the rest of
+// what TrimPart leaves for those that groups need. It returns them, and where to go on; more is
+// false if there is nothing else.
 func (s *Stream) TrimBetween(o *Trim, r *Referrers, from StreamID, most int) (removed []StreamID, next StreamID, more bool, err error) {
 	if o.Approximate || len(r.groups) == 0 {
 		return nil, from, false, nil
@@ -178,7 +180,8 @@ func (s *Stream) TrimBetween(o *Trim, r *Referrers, from StreamID, most int) (re
 	return removed, next, more, err
 }
 
-// idsBetween returns so many entries at most from one to another, both included, and the next one, if there is more.
+// idsBetween returns so many entries at most from one to another, both included, and the next one,
+// if there is more.
 func (s *Stream) idsBetween(from, to StreamID, most int) (ids []StreamID, next StreamID, more bool, err error) {
 	if from.Less(s.head.First) {
 		from = s.head.First
@@ -202,7 +205,8 @@ func (s *Stream) idsBetween(from, to StreamID, most int) (ids []StreamID, next S
 	return ids, next, more, cmp.Or(err, scanErr)
 }
 
-// needed tells of entries, which ascend, and which all groups have got, whether one has still to acknowledge them.
+// needed tells of entries, which ascend, and which all groups have got, whether one has still to
+// acknowledge them.
 func (r *Referrers) needed(entries []StreamID) ([]bool, error) {
 	needed := make([]bool, len(entries))
 	for _, g := range r.groups {

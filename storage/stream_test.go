@@ -70,7 +70,8 @@ func hasEntries(t *testing.T, s *Store, key string, want []uint64) {
 	}
 }
 
-// TestTrimmingManyIsOneWrite: what is trimmed away stays in RocksDB until the reaper comes, and nobody sees it.
+// TestTrimmingManyIsOneWrite: what is trimmed away stays in RocksDB until the reaper comes, and
+// nobody sees it.
 func TestTrimmingManyIsOneWrite(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<30, 0))
 	addEntries(t, s, 1, 20001)
@@ -139,7 +140,8 @@ func TestReusedIDs(t *testing.T) {
 	hasEntries(t, s, "s", []uint64{11})
 }
 
-// TestGroupsThatAreGone: what belonged to a group that was destroyed is neither copied nor seen by one of the same name, and is reaped.
+// TestGroupsThatAreGone: what belonged to a group that was destroyed is neither copied nor seen by
+// one of the same name, and is reaped.
 func TestGroupsThatAreGone(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<30, 0))
 	addEntries(t, s, 1, 101)

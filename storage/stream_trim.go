@@ -29,7 +29,8 @@ type trimming struct {
 	node    placedNode
 }
 
-// Up to so many nodes, and entries of a node that stays, are deleted one by one. Others wait for the reaper.
+// Up to so many nodes, and entries of a node that stays, are deleted one by one. Others wait for
+// the reaper.
 const (
 	trimEntries = 64
 	trimNodes   = 64
@@ -106,8 +107,9 @@ func (s *Stream) reaches(o *Trim, m *layout.StreamMark) bool {
 	return s.next.Count-m.Entries >= o.MaxLength
 }
 
-// Approach sums up nodes that a trim takes off, so many at most, and leaves a mark behind them. near is false if there are more: Keep saves the
-// mark, and the next call goes on from it. Otherwise Trim has few left to go over. No client sees a mark.
+// Approach sums up nodes that a trim takes off, so many at most, and leaves a mark behind them.
+// near is false if there are more: Keep saves the mark, and the next call goes on from it.
+// Otherwise Trim has few left to go over. No client sees a mark.
 func (s *Stream) Approach(o *Trim, most uint64) (near bool, err error) {
 	h := &s.head
 	if h.Nodes == 0 {
@@ -277,8 +279,8 @@ func (s *Stream) trimEntries(t *trimming) error {
 	return err
 }
 
-// firstBehind finds the entry that is the first one after trimming, and those before it of the node that stays, up to some. Without any
-// entry left it returns the zero id.
+// firstBehind finds the entry that is the first one after trimming, and those before it of the node
+// that stays, up to some. Without any entry left it returns the zero id.
 func (s *Stream) firstBehind(t *trimming, passed *[][]byte) (first StreamID, err error) {
 	if t.removed == s.next.Count {
 		return first, nil
@@ -299,11 +301,12 @@ func (s *Stream) firstBehind(t *trimming, passed *[][]byte) (first StreamID, err
 	})
 }
 
-// mostLeft is how many entries may be left before the first one until the reaper is told of them. A stream that has fewer leaves a part of
-// its length.
+// mostLeft is how many entries may be left before the first one until the reaper is told of them. A
+// stream that has fewer leaves a part of its length.
 const mostLeft, leftShare = 4096, 4
 
-// leaveEntries leaves removed entries before an id to the reaper; all when that is zero. The reaper is told when so many have come together.
+// leaveEntries leaves removed entries before an id to the reaper; all when that is zero. The reaper
+// is told when so many have come together.
 func (s *Stream) leaveEntries(before StreamID, removed uint64) error {
 	t, h := s.db.txn, &s.head
 	left := s.next.Count - removed

@@ -91,7 +91,8 @@ func (d DB) saveRaw(key []byte, old *Key, value []byte) error {
 	return d.saveString(key, old, layout.Raw, value, old.ExpireMs)
 }
 
-// saveString composes the metadata field by field: a literal would be composed elsewhere, and copied before its fields have arrived in memory.
+// saveString composes the metadata field by field: a literal would be composed elsewhere, and
+// copied before its fields have arrived in memory.
 func (d DB) saveString(key []byte, old *Key, encoding layout.Encoding, value []byte, expireMs int64) error {
 	var next layout.Metadata
 	next.Type, next.Encoding, next.Value, next.ExpireMs = layout.String, encoding, value, expireMs

@@ -53,7 +53,8 @@ func (s *Store) NewTxn() *Txn {
 	return t
 }
 
-// Begin starts a command, see engine.Txn.Begin. Streams and groups that were opened before are no longer valid.
+// Begin starts a command, see engine.Txn.Begin. Streams and groups that were opened before are no
+// longer valid.
 func (t *Txn) Begin(mode Mode, nowMs int64, budget int) {
 	t.streams.used, t.groups.used, t.consumers.used = 0, 0, 0
 	t.Txn.Begin(mode, nowMs, budget)

@@ -136,7 +136,8 @@ func (z *ZSet) Len() int {
 
 func (z *ZSet) packed() bool { return z.next.Encoding == layout.Listpack }
 
-// Save writes the set down: its record, or that the key is gone with the last member. name is the event that it is.
+// Save writes the set down: its record, or that the key is gone with the last member. name is the
+// event that it is.
 func (z *ZSet) Save(name keyevent.Name) error {
 	if z.made != nil {
 		if err := z.made.Finish(); err != nil {

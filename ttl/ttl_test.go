@@ -282,7 +282,8 @@ func (p *piecemeal) Remove(database int, due []Due) (Step, error) {
 	return p.keys.Remove(database, due[:1])
 }
 
-// TestWhatIsLeftComesAgain: what a step has removed a part of comes first in the next one, within the same round.
+// TestWhatIsLeftComesAgain: what a step has removed a part of comes first in the next one, within
+// the same round.
 func TestWhatIsLeftComesAgain(t *testing.T) {
 	now := time.UnixMilli(10_000)
 	k := &keys{databases: [][]Due{{{1, []byte("a")}, {2, []byte("b")}}}}

@@ -261,7 +261,8 @@ const (
 	FsyncNo
 )
 
-// MaxmemoryPolicy is what Redis evicts, which Kedis doesn't, and so what is noted of accesses to keys.
+// MaxmemoryPolicy is what Redis evicts, which Kedis doesn't, and so what is noted of accesses to
+// keys.
 type MaxmemoryPolicy int
 
 // The order is that of the names in Redis's error texts.

@@ -57,8 +57,8 @@ func sortedDatabases(l DatabaseLimits) (databases []int) {
 	return databases
 }
 
-// databaseLimits is groups of three words: a database, one of its limits and how much that is. Limits that aren't named stay; 0 takes
-// one away.
+// databaseLimits is groups of three words: a database, one of its limits and how much that is.
+// Limits that aren't named stay; 0 takes one away.
 func databaseLimits() kind[DatabaseLimits] {
 	return kind[DatabaseLimits]{
 		expects: "databases, each with keys, bytes, requests or traffic and a number or size, such as 3 keys 1000000 3 bytes 10gb",

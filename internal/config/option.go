@@ -28,8 +28,8 @@ type option struct {
 	gathers bool // lines of a file add to each other
 	given   bool // in the file or as a flag
 
-	// Lines of the kind of which there may be many, of users and of renamed commands, are given word by word. They are nothing that
-	// CONFIG GET and SET know.
+	// Lines of the kind of which there may be many, of users and of renamed commands, are given
+	// word by word. They are nothing that CONFIG GET and SET know.
 	addLine  func(place string, words []string) error
 	addFlag  func(text string) error
 	fileOnly bool
@@ -83,7 +83,8 @@ func (o *option) secret() *option {
 	return o
 }
 
-// ofFile has CONFIG SET put the value into effect although it is the old one: what it names may have changed.
+// ofFile has CONFIG SET put the value into effect although it is the old one: what it names may
+// have changed.
 func (o *option) ofFile() *option {
 	o.refers = true
 	return o

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// renameOption is the name of the lines that give commands other names. There is one for each command, and CONFIG GET and SET don't know them.
+// renameOption is the name of the lines that give commands other names. There is one for each
+// command, and CONFIG GET and SET don't know them.
 const renameOption = "rename-command"
 
 // Rename is such a line.
@@ -15,7 +16,8 @@ type Rename struct {
 	Name    string // that it gets; empty: it is taken away
 }
 
-// renames are those of a configuration. They are an option's value, so that they are documented and rewritten as others are.
+// renames are those of a configuration. They are an option's value, so that they are documented and
+// rewritten as others are.
 type renames struct {
 	given []Rename
 }

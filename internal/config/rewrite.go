@@ -177,8 +177,8 @@ func (o *option) setAt(lines []string) []int {
 	return set
 }
 
-// replace puts the option's lines where it was set before: one for each of those, and all that is left for
-// the last; former lines that are left over become nothing.
+// replace puts the option's lines where it was set before: one for each of those, and all that is
+// left for the last; former lines that are left over become nothing.
 func (o *option) replace(lines [][]string, set []int) {
 	wanted := o.fileLines()
 	if o.goes && o.String() == "" {

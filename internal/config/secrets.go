@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// A password may stand in a file or in the environment instead of in the configuration, which more people see: requirepass is also what the
-// file of requirepass-file has, or the environment's KEDIS_REQUIREPASS. Rewrite doesn't write such a password down.
+// A password may stand in a file or in the environment instead of in the configuration, which more
+// people see: requirepass is also what the file of requirepass-file has, or the environment's
+// KEDIS_REQUIREPASS. Rewrite doesn't write such a password down.
 const (
 	secretFileSuffix   = "-file"
 	environmentPrefix  = "KEDIS_"
@@ -32,8 +33,8 @@ func environmentOf(name string) string {
 	return environmentPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// ReadSecrets takes passwords from the files that are named for them, and from the environment. What the configuration says itself goes before
-// the environment; it is an error beside a file.
+// ReadSecrets takes passwords from the files that are named for them, and from the environment.
+// What the configuration says itself goes before the environment; it is an error beside a file.
 func (c *Config) ReadSecrets(environment func(name string) string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,5 +87,6 @@ func ReadSecret(path string) (string, error) {
 	return secret, nil
 }
 
-// isSupplied reports whether the value is a password from outside of the configuration, which Rewrite leaves there.
+// isSupplied reports whether the value is a password from outside of the configuration, which
+// Rewrite leaves there.
 func (o *option) isSupplied() bool { return o.supplied != "" && o.String() == o.supplied }

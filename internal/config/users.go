@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// userOption is the name of the lines that say what a user may do. There is one for each user, and CONFIG GET and SET don't know them.
+// userOption is the name of the lines that say what a user may do. There is one for each user, and
+// CONFIG GET and SET don't know them.
 const userOption = "user"
 
 // UserLine is such a line.
@@ -15,7 +16,8 @@ type UserLine struct {
 	Words []string // the name and the rules, which the server checks
 }
 
-// userLines are those of a configuration. They are an option's value, so that they are documented and rewritten as others are.
+// userLines are those of a configuration. They are an option's value, so that they are documented
+// and rewritten as others are.
 type userLines struct {
 	given    []UserLine
 	repeated bool            // some user has several

@@ -1,5 +1,5 @@
-// Package durable replaces files so that a crash leaves the former content or the new one, whole. It
-// imports the standard library only.
+// Package durable replaces files so that a crash leaves the former content or the new one, whole.
+// It imports the standard library only.
 package durable
 
 import (

@@ -1,11 +1,14 @@
-// Package keyevent names what happens to keys, and the classes of it, in the words of Redis's keyspace notifications.
+// Package keyevent names what happens to keys, and the classes of it, in the words of Redis's
+// keyspace notifications.
 //
-// It knows the words and what they belong to, and nothing of who sends or gets them. It imports the standard library only.
+// It knows the words and what they belong to, and nothing of who sends or gets them. It imports the
+// standard library only.
 package keyevent
 
 import "strings"
 
-// Classes is a set of classes of events, and of ways to be told of them, as notify-keyspace-events has them.
+// Classes is a set of classes of events, and of ways to be told of them, as notify-keyspace-events
+// has them.
 type Classes uint16
 
 // The classes. Keyspace and Keyevent are the two kinds of channel.
@@ -29,7 +32,8 @@ const (
 	Ways = Keyspace | Keyevent
 )
 
-// letters stand for the classes, in the order of their bits, which is the order in which Redis shows them.
+// letters stand for the classes, in the order of their bits, which is the order in which Redis
+// shows them.
 const letters = "g$lshzxetdnKEm"
 
 // InvalidClass is Redis's answer to a letter that stands for no class.
@@ -52,7 +56,8 @@ func ParseClasses(text string) (Classes, bool) {
 	return classes, true
 }
 
-// String is the letters as CONFIG GET answers them: as in Redis, n isn't told when all other classes are chosen.
+// String is the letters as CONFIG GET answers them: as in Redis, n isn't told when all other
+// classes are chosen.
 func (c Classes) String() string {
 	if c&all == all {
 		return c.text(c &^ Creation)

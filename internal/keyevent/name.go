@@ -7,7 +7,8 @@ type Name uint8
 const (
 	// Changed is for a change without a name; nobody is told of it by name.
 	Changed Name = iota
-	// Regrouped is for a change of what groups of a stream know. As in Redis, it is none for who watches the key, or has it in a cache.
+	// Regrouped is for a change of what groups of a stream know. As in Redis, it is none for who
+	// watches the key, or has it in a cache.
 	Regrouped
 	// Expired: the key was removed since its time had come.
 	Expired

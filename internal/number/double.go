@@ -109,8 +109,8 @@ func appendPoint(dst, digits []byte, point int) []byte {
 	return append(dst, digits...)
 }
 
-// AppendDecimal appends a finite double without an exponent, rounded to 17 places behind the point, of which zeros at the end are
-// left out: as Redis writes coordinates.
+// AppendDecimal appends a finite double without an exponent, rounded to 17 places behind the point,
+// of which zeros at the end are left out: as Redis writes coordinates.
 func AppendDecimal(dst []byte, value float64) []byte {
 	start := len(dst)
 	dst = strconv.AppendFloat(dst, value, 'f', 17, 64)

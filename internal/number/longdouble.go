@@ -84,7 +84,8 @@ func (x LongDouble) Add(y LongDouble) (sum LongDouble, finite bool) {
 // Negative returns -x.
 func (x LongDouble) Negative() LongDouble { return LongDouble{newFloat().Neg(x.orZero())} }
 
-// Compare returns a negative number when x is less than y, a positive one when it is greater, and 0 when they are equal.
+// Compare returns a negative number when x is less than y, a positive one when it is greater, and 0
+// when they are equal.
 func (x LongDouble) Compare(y LongDouble) int { return x.orZero().Cmp(y.orZero()) }
 
 // LargestLongDouble is the greatest number that is finite.

@@ -95,8 +95,8 @@ func (w *Writer) BulkHeader(n int) {
 // BulkEnd ends a bulk string that BulkHeader has begun.
 func (w *Writer) BulkEnd() { w.reply = append(w.reply, "\r\n"...) }
 
-// BeginBulk begins a bulk string whose length is only known when its bytes have been written, by Raw:
-// EndBulk tells it, and moves them to where the header ends.
+// BeginBulk begins a bulk string whose length is only known when its bytes have been written, by
+// Raw: EndBulk tells it, and moves them to where the header ends.
 func (w *Writer) BeginBulk() (handle int) {
 	handle = len(w.reply)
 	w.reply = append(w.reply, make([]byte, longestBulkHeader)...)

@@ -75,8 +75,8 @@ func (s *suite) has(element string) bool {
 	return true
 }
 
-// ciphers reads a list as OpenSSL's ciphers(1) describes it. What it doesn't know selects nothing. The order is without
-// meaning, since crypto/tls has its own.
+// ciphers reads a list as OpenSSL's ciphers(1) describes it. What it doesn't know selects nothing.
+// The order is without meaning, since crypto/tls has its own.
 func ciphers(list string) ([]uint16, error) {
 	if list == "" {
 		return nil, nil

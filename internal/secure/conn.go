@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Conn is TLS over a socket. Its Close closes the socket at once: that of crypto/tls waits, for seconds, until the other side
-// has room for the message that this is the end.
+// Conn is TLS over a socket. Its Close closes the socket at once: that of crypto/tls waits, for
+// seconds, until the other side has room for the message that this is the end.
 type Conn struct {
 	*tls.Conn
 	Socket net.Conn

@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Keeper keeps the configurations in force. They are read for each new connection, from anywhere; those that exist stay as they are.
+// Keeper keeps the configurations in force. They are read for each new connection, from anywhere;
+// those that exist stay as they are.
 type Keeper struct {
 	settings func() (Settings, bool)
 	now      atomic.Pointer[configurations]

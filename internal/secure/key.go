@@ -21,8 +21,8 @@ import (
 
 var errPassphrase = errors.New("bad decrypt: the pass phrase (tls-key-file-pass) is wrong or missing")
 
-// decrypted returns a private key's PEM text without encryption. Encrypted ones may have OpenSSL's old form (Proc-Type:
-// 4,ENCRYPTED) or that of PKCS #8 (ENCRYPTED PRIVATE KEY).
+// decrypted returns a private key's PEM text without encryption. Encrypted ones may have OpenSSL's
+// old form (Proc-Type: 4,ENCRYPTED) or that of PKCS #8 (ENCRYPTED PRIVATE KEY).
 func decrypted(text []byte, passphrase string) ([]byte, error) {
 	for rest := text; ; {
 		var block *pem.Block

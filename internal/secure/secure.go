@@ -1,6 +1,8 @@
-// Package secure makes crypto/tls's configurations of files and of Redis's options, and keeps the ones in force.
+// Package secure makes crypto/tls's configurations of files and of Redis's options, and keeps the
+// ones in force.
 //
-// It knows no connection and no option table: whoever has options passes Settings. Error texts are those of Redis's log.
+// It knows no connection and no option table: whoever has options passes Settings. Error texts are
+// those of Redis's log.
 package secure
 
 import (
@@ -68,8 +70,8 @@ func (s *Settings) ServerConfig() (*tls.Config, error) {
 	return c, nil
 }
 
-// ClientConfig returns the configuration for connections to servers. As with Redis, a server's certificate has to be signed by
-// somebody who is trusted, and may have any name.
+// ClientConfig returns the configuration for connections to servers. As with Redis, a server's
+// certificate has to be signed by somebody who is trusted, and may have any name.
 func (s *Settings) ClientConfig() (*tls.Config, error) {
 	own := &s.Client
 	if own.Certificate == "" {
@@ -157,12 +159,13 @@ func protocols(text string) (least, most uint16, err error) {
 	return least, most, nil
 }
 
-// resumptionMark begins what a session's ticket has besides what crypto/tls puts there: the time of the handshake, Unix
-// seconds, 8 bytes big endian.
+// resumptionMark begins what a session's ticket has besides what crypto/tls puts there: the time of
+// the handshake, Unix seconds, 8 bytes big endian.
 const resumptionMark = "kedis:"
 
-// limitResumption makes sessions end after a time. Tickets are sealed by keys that crypto/tls changes each day; they are
-// worth nothing any more when a new configuration takes this one's place.
+// limitResumption makes sessions end after a time. Tickets are sealed by keys that crypto/tls
+// changes each day; they are worth nothing any more when a new configuration takes this one's
+// place.
 func limitResumption(c *tls.Config, limit time.Duration) {
 	c.WrapSession = func(state tls.ConnectionState, session *tls.SessionState) ([]byte, error) {
 		began := binary.BigEndian.AppendUint64([]byte(resumptionMark), uint64(time.Now().Unix()))

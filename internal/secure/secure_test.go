@@ -75,8 +75,8 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// TestCiphers holds lists against what OpenSSL makes of them, as far as crypto/tls has it. Suites that Debian's OpenSSL is
-// built without (RC4, 3DES) are left out.
+// TestCiphers holds lists against what OpenSSL makes of them, as far as crypto/tls has it. Suites
+// that Debian's OpenSSL is built without (RC4, 3DES) are left out.
 func TestCiphers(t *testing.T) {
 	have := map[string]uint16{}
 	for _, s := range suites() {
@@ -108,7 +108,8 @@ func TestCiphers(t *testing.T) {
 	}
 }
 
-// TestEncryptedKeys reads keys that openssl has written, in all forms that are read, and refuses a wrong pass phrase.
+// TestEncryptedKeys reads keys that openssl has written, in all forms that are read, and refuses a
+// wrong pass phrase.
 func TestEncryptedKeys(t *testing.T) {
 	directory := t.TempDir()
 	openssl := func(arguments ...string) {

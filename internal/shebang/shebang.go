@@ -1,5 +1,5 @@
-// Package shebang reads the first line of a library of functions, which has its name and its engine, as in  #!lua name=mine . It knows no
-// engine.
+// Package shebang reads the first line of a library of functions, which has its name and its
+// engine, as in #!lua name=mine . It knows no engine.
 package shebang
 
 import (

@@ -38,7 +38,8 @@ func reply(t *testing.T, c *resp.Connection) string {
 	return r.String()
 }
 
-// eventually waits for something that happens at once, but not in one step with a reply on another connection.
+// eventually waits for something that happens at once, but not in one step with a reply on another
+// connection.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
@@ -165,8 +166,8 @@ func TestLostRights(t *testing.T) {
 	eventually(t, "the replica follows again", link("up"))
 }
 
-// TestLoadedUsers: ACL LOAD disconnects whose user is gone, or who listens to what it may not hear, as Redis 7.4; 7.0 and 7.2
-// disconnect all but the default user's clients.
+// TestLoadedUsers: ACL LOAD disconnects whose user is gone, or who listens to what it may not hear,
+// as Redis 7.4; 7.0 and 7.2 disconnect all but the default user's clients.
 func TestLoadedUsers(t *testing.T) {
 	text := adminLine + "user alice on nopass +@all &a\nuser bob on nopass +@all &b\nuser carol on nopass +@all\n"
 	server, refusal := start(t, launch.MustUnderTest(t), map[string]string{userFile: text}, "--aclfile", userFile)
@@ -192,7 +193,8 @@ func TestLoadedUsers(t *testing.T) {
 	must(t, alice, "ping")
 }
 
-// TestChangesBesideClients changes a user while its clients run. Who asks after a right was taken is refused, until it is given again.
+// TestChangesBesideClients changes a user while its clients run. Who asks after a right was taken
+// is refused, until it is given again.
 func TestChangesBesideClients(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t), "--reactors", "2")
 	c := server.MustDial(t)

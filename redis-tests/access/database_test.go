@@ -8,8 +8,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// TestDatabases binds users to databases, in the words of Valkey 9.1 (https://valkey.io/topics/acl/, "Database permissions"). The texts of
-// refusals are Kedis's.
+// TestDatabases binds users to databases, in the words of Valkey 9.1
+// (https://valkey.io/topics/acl/, "Database permissions"). The texts of refusals are Kedis's.
 func TestDatabases(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	c := server.MustDial(t)

@@ -211,7 +211,8 @@ func TestUserLines(t *testing.T) {
 	}
 }
 
-// TestFileWithoutDefault: requirepass holds for the default user as long as the file doesn't name him. Redis 7.0 lets everybody in.
+// TestFileWithoutDefault: requirepass holds for the default user as long as the file doesn't name
+// him. Redis 7.0 lets everybody in.
 func TestFileWithoutDefault(t *testing.T) {
 	server, _ := start(t, launch.MustUnderTest(t), map[string]string{userFile: adminLine}, "--aclfile", userFile, "--requirepass", "pass")
 	c := server.MustDial(t)

@@ -74,7 +74,8 @@ func TestQuotaOfKeys(t *testing.T) {
 	)
 }
 
-// TestQuotaOfBytes fills a database until it may take no more on disk; others, and what makes it smaller, go on.
+// TestQuotaOfBytes fills a database until it may take no more on disk; others, and what makes it
+// smaller, go on.
 func TestQuotaOfBytes(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t), "--database-limit", "3 bytes 1mb")
 	c := server.MustDial(t)

@@ -192,7 +192,8 @@ func (c *crowd) turn(s *someone) {
 	}
 }
 
-// restart ends clients whose user was changed. Redis disconnects fewer of them, and none that Kedis lets stay. What they were sent is compared.
+// restart ends clients whose user was changed. Redis disconnects fewer of them, and none that Kedis
+// lets stay. What they were sent is compared.
 func (c *crowd) restart(who func(*someone) bool) {
 	for _, s := range c.clients {
 		if !who(s) {
@@ -253,8 +254,8 @@ func (c *crowd) compareLogs() {
 	}
 }
 
-// TestClientsOfUsers has clients ask for what they may do and may not, while their users are changed, beside redis-server: by themselves, in
-// transactions, in scripts and functions.
+// TestClientsOfUsers has clients ask for what they may do and may not, while their users are
+// changed, beside redis-server: by themselves, in transactions, in scripts and functions.
 func TestClientsOfUsers(t *testing.T) {
 	oracle, underTest := launch.Pair(t)
 	c := &crowd{t: t, random: rand.New(rand.NewPCG(seed.Of(t), 1)), admin: someone{sides: [2]side{{server: oracle}, {server: underTest}}}}

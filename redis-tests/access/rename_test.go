@@ -40,7 +40,8 @@ func TestRenamedCommands(t *testing.T) {
 	}
 }
 
-// TestRenamedInLog finds the commands' own names in the log, which a start without the renames applies, and a replica that has none.
+// TestRenamedInLog finds the commands' own names in the log, which a start without the renames
+// applies, and a replica that has none.
 func TestRenamedInLog(t *testing.T) {
 	program := launch.MustUnderTest(t)
 	server, err := program.Start(t.TempDir(), renamed...)

@@ -15,7 +15,8 @@ import (
 
 const secret = "correct-horse-battery"
 
-// TestSecretsAreShownNowhere gives passwords in all ways in which they may be given, and looks for them where others can look.
+// TestSecretsAreShownNowhere gives passwords in all ways in which they may be given, and looks for
+// them where others can look.
 func TestSecretsAreShownNowhere(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t), "--requirepass", secret, "--masterauth="+secret, "--user", "zoe on >"+secret+" +@all",
 		"--slowlog-log-slower-than", "0", "--loglevel", "debug")
@@ -62,7 +63,8 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	}
 }
 
-// TestPasswordsFromOutside takes passwords from files and from the environment, and doesn't write them into the configuration.
+// TestPasswordsFromOutside takes passwords from files and from the environment, and doesn't write
+// them into the configuration.
 func TestPasswordsFromOutside(t *testing.T) {
 	directory := t.TempDir()
 	file := filepath.Join(directory, "password")
@@ -116,8 +118,8 @@ func TestPasswordsFromOutside(t *testing.T) {
 	}
 }
 
-// TestProtectedMode connects from another network namespace: what isn't of this machine is told why it isn't served, until there is a
-// password or the mode is off.
+// TestProtectedMode connects from another network namespace: what isn't of this machine is told why
+// it isn't served, until there is a password or the mode is off.
 func TestProtectedMode(t *testing.T) {
 	space := newNamespace(t)
 	server := launch.ForTest(t, launch.MustUnderTest(t), "--bind", "0.0.0.0")

@@ -9,7 +9,8 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// TestSentinelsUser: Sentinel watches a primary as a user who may do what Redis's documentation names, and nothing else.
+// TestSentinelsUser: Sentinel watches a primary as a user who may do what Redis's documentation
+// names, and nothing else.
 func TestSentinelsUser(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	c := server.MustDial(t)

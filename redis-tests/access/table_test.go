@@ -21,7 +21,8 @@ type command struct {
 	tokens []string // words of its syntax that aren't values
 }
 
-// commandsOf are the commands that both servers have alike, without containers. WAIT is among those that block from 8.0 on.
+// commandsOf are the commands that both servers have alike, without containers. WAIT is among those
+// that block from 8.0 on.
 func commandsOf(t *testing.T, oracle, underTest *resp.Connection) map[string]command {
 	t.Helper()
 	theirs := map[string]command{}
@@ -124,7 +125,8 @@ func (c *command) words(random *rand.Rand) []string {
 	return words
 }
 
-// wrong reports whether words are a syntax error in which Redis finds keys all the same, and Kedis doesn't.
+// wrong reports whether words are a syntax error in which Redis finds keys all the same, and Kedis
+// doesn't.
 func wrong(words []string) bool {
 	switch words[0] {
 	case "xread":
@@ -136,7 +138,8 @@ func wrong(words []string) bool {
 	return words[0] == "migrate" && words[3] != "" && slices.Contains(words, "KEYS") || words[0] == "sort" && first >= 0 && first != last
 }
 
-// TestEveryCommand tries every command of the table, with words by chance, as users who may read some keys and write others.
+// TestEveryCommand tries every command of the table, with words by chance, as users who may read
+// some keys and write others.
 func TestEveryCommand(t *testing.T) {
 	oracle, underTest := connected(t)
 	random := rand.New(rand.NewPCG(seed.Of(t), 1))
@@ -189,7 +192,8 @@ func connected(t *testing.T) (oracle, underTest *resp.Connection) {
 	return first.MustDial(t), second.MustDial(t)
 }
 
-// TestRules gives users rules by chance. Both servers take and refuse the same, and allow the same commands afterwards.
+// TestRules gives users rules by chance. Both servers take and refuse the same, and allow the same
+// commands afterwards.
 func TestRules(t *testing.T) {
 	oracle, underTest := connected(t)
 	random := rand.New(rand.NewPCG(seed.Of(t), 1))

@@ -9,8 +9,9 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// TestClockThatJumps has the clock jump by hours and years, both ways, while keys that expire are written, read, waited for and swept. What
-// doesn't expire stays, what does is gone when the clock says so, and nobody waits for the clock to come back.
+// TestClockThatJumps has the clock jump by hours and years, both ways, while keys that expire are
+// written, read, waited for and swept. What doesn't expire stays, what does is gone when the clock
+// says so, and nobody waits for the clock to come back.
 func TestClockThatJumps(t *testing.T) {
 	v := newTarget(t)
 	c, waiter := v.MustDial(t), v.MustDial(t)

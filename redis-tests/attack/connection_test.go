@@ -27,7 +27,8 @@ func reset(conn *net.TCPConn) {
 	_ = conn.Close()
 }
 
-// TestBrokenConnections breaks off connections in all ways, in the middle of requests and of replies.
+// TestBrokenConnections breaks off connections in all ways, in the middle of requests and of
+// replies.
 func TestBrokenConnections(t *testing.T) {
 	v := newTarget(t)
 	c := v.MustDial(t)
@@ -66,7 +67,8 @@ func TestBrokenConnections(t *testing.T) {
 	v.survives()
 }
 
-// gone waits until the server has noticed that all connections but the witness's and one of its own are gone.
+// gone waits until the server has noticed that all connections but the witness's and one of its own
+// are gone.
 func (v *target) gone(t *testing.T) {
 	t.Helper()
 	c := v.MustDial(t)
@@ -85,7 +87,8 @@ func (v *target) gone(t *testing.T) {
 	}
 }
 
-// TestSlowClients has clients ask for much and read nothing, and others send requests byte by byte, or claim long ones.
+// TestSlowClients has clients ask for much and read nothing, and others send requests byte by byte,
+// or claim long ones.
 func TestSlowClients(t *testing.T) {
 	v := newTarget(t, "--client-output-buffer-limit", "normal 8mb 0 0")
 	c := v.MustDial(t)
@@ -157,7 +160,8 @@ func TestBeforeAuthentication(t *testing.T) {
 	}
 }
 
-// TestDescriptors takes all descriptors that the process may have, while the witness writes enough for new files.
+// TestDescriptors takes all descriptors that the process may have, while the witness writes enough
+// for new files.
 func TestDescriptors(t *testing.T) {
 	program := launch.MustUnderTest(t)
 	program.Line = append([]string{"/bin/sh", "-c", `ulimit -n 200; exec "$0" "$@"`}, program.Line...)

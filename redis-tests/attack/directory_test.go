@@ -18,7 +18,8 @@ import (
 	"kedis/redis-tests/seed"
 )
 
-// dataset is what a data directory has: values of all types, and numbered keys, which were written one after the other.
+// dataset is what a data directory has: values of all types, and numbered keys, which were written
+// one after the other.
 type dataset struct {
 	directory string
 	stopped   bool // in order; otherwise by a kill
@@ -28,7 +29,8 @@ type dataset struct {
 
 const numberedKeys = 300
 
-// made makes a data directory of which a part is in RocksDB and a part in the log, unless the server is stopped in order.
+// made makes a data directory of which a part is in RocksDB and a part in the log, unless the
+// server is stopped in order.
 func made(t *testing.T, stopped bool) *dataset {
 	t.Helper()
 	d := &dataset{directory: t.TempDir(), stopped: stopped, numbered: numberedKeys, digests: map[string]string{}}
@@ -113,9 +115,9 @@ var damages = map[string]func(random *rand.Rand, content []byte) []byte{
 	"longer": func(random *rand.Rand, b []byte) []byte { return append(b, b[random.IntN(len(b)):]...) },
 }
 
-// TestDamagedDirectories changes a file of a data directory at a time. The start refuses that and says why, or comes up with exactly the
-// data: what can't be read is an error, and not something that isn't there. A log whose end a crash may have cut off ends earlier, and the
-// server says so.
+// TestDamagedDirectories changes a file of a data directory at a time. The start refuses that and
+// says why, or comes up with exactly the data: what can't be read is an error, and not something
+// that isn't there. A log whose end a crash may have cut off ends earlier, and the server says so.
 func TestDamagedDirectories(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed.Of(t), 1))
 	refused, same, shorter, failing := 0, 0, 0, 0

@@ -18,8 +18,8 @@ import (
 var small = []string{"--binlog-segment-size", "1mb", "--binlog-retention-size", "1mb", "--rocksdb-write-buffer-size", "1mb", "--generation-bytes", "256kb",
 	"--persist-log-size", "1mb", "--persist-interval", "1s", "--memory-tier", "32mb", "--rocksdb-block-cache", "8mb"}
 
-// TestInodes takes all inodes of a file system. Writes are refused then, nothing that was acknowledged is lost, and they go on when there
-// are inodes again.
+// TestInodes takes all inodes of a file system. Writes are refused then, nothing that was
+// acknowledged is lost, and they go on when there are inodes again.
 func TestInodes(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256m,nr_inodes=120"); err != nil {
@@ -166,8 +166,9 @@ func (m *mounted) run(words ...string) {
 	}
 }
 
-// TestReadOnlyDisk has the file system become read only under the server, as the kernel does with one that has met an error. Writes are
-// refused and reads are served; mounted anew, it has all that was acknowledged.
+// TestReadOnlyDisk has the file system become read only under the server, as the kernel does with
+// one that has met an error. Writes are refused and reads are served; mounted anew, it has all that
+// was acknowledged.
 func TestReadOnlyDisk(t *testing.T) {
 	m := mountImage(t)
 	f := filling{t: t, server: startOn(t, m.disk, append([]string{"--appendfsync", "always"}, small...)...)}

@@ -15,7 +15,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// ordinary are requests that attackers mutate. None of them, however it is changed, may harm the witness by its meaning.
+// ordinary are requests that attackers mutate. None of them, however it is changed, may harm the
+// witness by its meaning.
 var ordinary = strings.Split(strings.TrimSpace(`
 SET k v EX 100 NX GET
 MSET a 1 b 2 c 3

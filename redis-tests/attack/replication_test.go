@@ -45,7 +45,8 @@ func (v *target) snapshot() []byte {
 	return content
 }
 
-// serve answers a replica's handshake and then goes wrong, connection by connection, until the listener is closed.
+// serve answers a replica's handshake and then goes wrong, connection by connection, until the
+// listener is closed.
 func (p *hostilePrimary) serve() {
 	for {
 		conn, err := p.listener.Accept()
@@ -120,8 +121,8 @@ func (p *hostilePrimary) misbehave(conn net.Conn) {
 // commands is a stream with something wrong in it.
 func (p *hostilePrimary) commands() []byte { return stream(p.t, p.random) }
 
-// TestHostilePrimaries has a server follow primaries that send nearly right snapshots and streams. It goes on to live, answers meanwhile,
-// and serves again when it is told to follow nobody.
+// TestHostilePrimaries has a server follow primaries that send nearly right snapshots and streams.
+// It goes on to live, answers meanwhile, and serves again when it is told to follow nobody.
 func TestHostilePrimaries(t *testing.T) {
 	v := newTarget(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -197,7 +198,8 @@ PSYNC x y
 SYNC
 SET k v`, "\n")
 
-// TestHostileReplicas has replicas ask for synchronizations, say what makes no sense, read nothing, and break off.
+// TestHostileReplicas has replicas ask for synchronizations, say what makes no sense, read nothing,
+// and break off.
 func TestHostileReplicas(t *testing.T) {
 	v := newTarget(t, "--replica-log-limit", "8mb", "--client-output-buffer-limit", "replica 8mb 0 0")
 	v.payloads()

@@ -22,7 +22,8 @@ var scale = flag.Int("scale", 1, "how many times as long as in an ordinary run")
 var modest = []string{"--memory-tier", "64mb", "--rocksdb-block-cache", "8mb", "--rocksdb-write-buffer-size", "4mb", "--generation-bytes", "4mb",
 	"--client-query-buffer-limit", "4mb", "--proto-max-bulk-len", "64mb"}
 
-// mostMemory is what a process with these options may take: what is configured, the code, and what it holds for attackers.
+// mostMemory is what a process with these options may take: what is configured, the code, and what
+// it holds for attackers.
 const mostMemory = 700 << 20
 
 // target is a server under attack, with a witness.
@@ -164,7 +165,8 @@ func (w *witness) end(t *testing.T) int {
 	return w.written
 }
 
-// percentile is the time for a request that so many of them have taken at most. It is told, and not asserted.
+// percentile is the time for a request that so many of them have taken at most. It is told, and not
+// asserted.
 func (w *witness) percentile(part float64) time.Duration {
 	if len(w.took) == 0 {
 		return 0

@@ -11,7 +11,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// redis-benchmark can't follow a cursor, and its words end at a byte 0. Such requests are sent by a client of our own.
+// redis-benchmark can't follow a cursor, and its words end at a byte 0. Such requests are sent by a
+// client of our own.
 
 // connectionsOfOurs is how many connections it has.
 const connectionsOfOurs = 8
@@ -80,7 +81,8 @@ func restore(server *launch.Server, request []string, requests, depth int) (samp
 	})
 }
 
-// walk has each connection go over everything. What is counted is elements, since a server may answer more or fewer than it was asked for.
+// walk has each connection go over everything. What is counted is elements, since a server may
+// answer more or fewer than it was asked for.
 func walk(server *launch.Server, request []string) (sample, int, error) {
 	return together(func(int) done { return walkOnce(server, request) })
 }

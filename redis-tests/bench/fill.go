@@ -14,8 +14,8 @@ func flush(_ *plan, server *launch.Server) error {
 	return err
 }
 
-// requested fills an empty server by a request with place holders, which is sent so many times for each of the keys that they stand for; 0: as many
-// as the plan has.
+// requested fills an empty server by a request with place holders, which is sent so many times for
+// each of the keys that they stand for; 0: as many as the plan has.
 func requested(keys int, times float64, request string) func(*plan, *launch.Server) error {
 	return requestedOfSize(0, keys, times, request)
 }
@@ -46,7 +46,8 @@ func fillStrings(p *plan, server *launch.Server) error {
 	return p.send(server, 0, 0, 4, "get key:__rand_int__")
 }
 
-// fillOthers writes ten million keys, and a hash of a million fields, among which there are none that are asked for.
+// fillOthers writes ten million keys, and a hash of a million fields, among which there are none
+// that are asked for.
 func fillOthers(p *plan, server *launch.Server) error {
 	if err := flush(p, server); err != nil {
 		return err
@@ -70,7 +71,8 @@ func fillList(p *plan, server *launch.Server) error {
 	return p.load(server, "-P", "64", "-n", strconv.Itoa(p.ordinary(64)), "-t", "lpush")
 }
 
-// fillElements makes a list of as many elements as the plan has keys, with one that is looked for near each end.
+// fillElements makes a list of as many elements as the plan has keys, with one that is looked for
+// near each end.
 func fillElements(p *plan, server *launch.Server) error {
 	if err := requested(0, 1, "rpush list m:__rand_int__")(p, server); err != nil {
 		return err
@@ -117,14 +119,15 @@ func fill(p *plan, server *launch.Server, command, key string, element func(int)
 // text is a value of the wanted size, or of the most, that differs from the next.
 func text(p *plan, most, i int) string { return fmt.Sprintf("%0*d", min(p.valueSize, most), i) }
 
-// The forms of small collections: one record in Kedis, or one for each element. Redis keeps the first as listpacks, but for sets.
+// The forms of small collections: one record in Kedis, or one for each element. Redis keeps the
+// first as listpacks, but for sets.
 const (
 	packed = "PACKED"
 	spread = "SPREAD"
 )
 
-// widths are the bytes of the first element of a small collection and of the others. A list is spread for what its elements take together, others
-// for one that is long.
+// widths are the bytes of the first element of a small collection and of the others. A list is
+// spread for what its elements take together, others for one that is long.
 func widths(add string, elements int, form string) (first, others int) {
 	const short, long, longList = 20, 70, 8500
 	switch {

@@ -14,9 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// floor is a server that does nothing: one thread reads with epoll_wait and read, counts requests by their length, and answers each
-// with the same bytes in one write. It sleeps only after a millisecond without a request, so that nothing is lost by waking it. What
-// redis-benchmark gets from it is what the system calls and redis-benchmark itself leave to any server of one thread on this machine.
+// floor is a server that does nothing: one thread reads with epoll_wait and read, counts requests
+// by their length, and answers each with the same bytes in one write. It sleeps only after a
+// millisecond without a request, so that nothing is lost by waking it. What redis-benchmark gets
+// from it is what the system calls and redis-benchmark itself leave to any server of one thread on
+// this machine.
 type floor struct {
 	listener int
 	poller   int
@@ -24,7 +26,8 @@ type floor struct {
 	replies  atomic.Pointer[[]byte] // floorBatch times the reply to each request
 }
 
-// floorBatch is how many requests are answered with one write at most, more than what redis-benchmark sends at once.
+// floorBatch is how many requests are answered with one write at most, more than what
+// redis-benchmark sends at once.
 const floorBatch = 1024
 
 // caller is a connection to a floor.
@@ -33,7 +36,8 @@ type caller struct {
 	have   int // bytes of the next one
 }
 
-// startFloor starts one for as long as the program runs. There is no garbage collection from then on, which would wait for its thread.
+// startFloor starts one for as long as the program runs. There is no garbage collection from then
+// on, which would wait for its thread.
 func startFloor() (*floor, error) {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(runtime.NumCPU() + 1)
@@ -85,7 +89,8 @@ func (f *floor) accept() {
 	}
 }
 
-// serve has a thread of its own and makes system calls that Go's scheduler doesn't know of, as a server in C does.
+// serve has a thread of its own and makes system calls that Go's scheduler doesn't know of, as a
+// server in C does.
 func (f *floor) serve() {
 	runtime.LockOSThread()
 	callers := map[int32]*caller{}
@@ -147,7 +152,8 @@ func send(descriptor int32, rest []byte) {
 	}
 }
 
-// requestLength is the length of the first request in bytes that redis-benchmark sent, which is an array of strings, or else all of them.
+// requestLength is the length of the first request in bytes that redis-benchmark sent, which is an
+// array of strings, or else all of them.
 func requestLength(sent []byte) int {
 	count, at := number(sent, 0)
 	for range count {
@@ -160,7 +166,8 @@ func requestLength(sent []byte) int {
 	return at
 }
 
-// number reads the number of a line such as "$3\r\n" and returns where the next one begins; zeros if there is none.
+// number reads the number of a line such as "$3\r\n" and returns where the next one begins; zeros
+// if there is none.
 func number(sent []byte, at int) (value, next int) {
 	if at >= len(sent) {
 		return 0, 0

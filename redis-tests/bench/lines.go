@@ -125,7 +125,8 @@ func strangers() []workload {
 	)
 }
 
-// half is how often a request is sent, for each key, so that about half of all that its place holders can name is there.
+// half is how often a request is sent, for each key, so that about half of all that its place
+// holders can name is there.
 const half = 0.7
 
 var (
@@ -135,7 +136,8 @@ var (
 	fillFields = requested(0, half, "hset hash m:__rand_int__ 1")
 )
 
-// large are what people pick a sorted set, a set, a hash or a list for. Collections have half as many elements as the plan has keys.
+// large are what people pick a sorted set, a set, a hash or a list for. Collections have half as
+// many elements as the plan has keys.
 func large() []workload {
 	return slices.Concat(
 		data{prepare: fillBoard}.lines(

@@ -1,6 +1,7 @@
-// Program bench runs redis-benchmark against Kedis and redis-server in turns, in one run on one machine, and writes what it measured: every
-// round as text, the medians with their spread as a table, and a chart. With -floor it takes a server that does nothing in Kedis's place,
-// which shows what the machine and redis-benchmark leave to be reached.
+// Program bench runs redis-benchmark against Kedis and redis-server in turns, in one run on one
+// machine, and writes what it measured: every round as text, the medians with their spread as a
+// table, and a chart. With -floor it takes a server that does nothing in Kedis's place, which shows
+// what the machine and redis-benchmark leave to be reached.
 //
 // It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
 package main
@@ -131,7 +132,8 @@ func (p *plan) compare() (err error) {
 	return errors.Join(report.writeTable(filepath.Join(p.directory, p.file(".md"))), report.writeChart(filepath.Join(p.directory, p.file(".svg"))))
 }
 
-// lacks reports whether a workload can't be run: our own client is without TLS, and not for the floor.
+// lacks reports whether a workload can't be run: our own client is without TLS, and not for the
+// floor.
 func (p *plan) lacks(w workload) bool {
 	return (w.walks() || w.hasPayload()) && (p.encrypted || p.floor)
 }

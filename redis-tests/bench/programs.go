@@ -9,7 +9,8 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// Scripts and functions. A bucket has what a limiter of requests does: two reads, arithmetic, two writes and an expiry.
+// Scripts and functions. A bucket has what a limiter of requests does: two reads, arithmetic, two
+// writes and an expiry.
 const (
 	getScript    = `return redis.call('get', KEYS[1])`
 	setScript    = `return redis.call('set', KEYS[1], ARGV[1])`
@@ -73,7 +74,8 @@ func jsonOf1K() string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// messageOf1K is a list of 257 texts and numbers in MessagePack. A word of a command line has no byte 0, so the length has none.
+// messageOf1K is a list of 257 texts and numbers in MessagePack. A word of a command line has no
+// byte 0, so the length has none.
 func messageOf1K() string {
 	return "\xdc\x01\x01" + strings.Repeat("\xa6abcdef\x07", 128) + "\xa6abcdef"
 }

@@ -34,7 +34,8 @@ func (r *report) writeTable(path string) error {
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-// meanLeft is what the runs left to the background, in seconds of processors for each. It is a mean, since what comes with every other run costs, too.
+// meanLeft is what the runs left to the background, in seconds of processors for each. It is a
+// mean, since what comes with every other run costs, too.
 func meanLeft(samples []sample) float64 {
 	var sum float64
 	for _, s := range samples {

@@ -9,13 +9,15 @@ import (
 )
 
 const (
-	// restStep is how long the machine is looked at at a time, and atRest how much of its processors may be in use then.
+	// restStep is how long the machine is looked at at a time, and atRest how much of its
+	// processors may be in use then.
 	restStep = 250 * time.Millisecond
 	atRest   = 0.1
 )
 
-// rest waits until what came before has ended: compactions, a rewrite of Redis's log. It would else be counted against what comes next. It returns
-// how much of the processors' time was used meanwhile, in seconds: what is left to the background costs, too.
+// rest waits until what came before has ended: compactions, a rewrite of Redis's log. It would else
+// be counted against what comes next. It returns how much of the processors' time was used
+// meanwhile, in seconds: what is left to the background costs, too.
 func (p *plan) rest() (seconds float64, err error) {
 	first, err := readTicks()
 	before := first

@@ -14,7 +14,8 @@ import (
 const (
 	streamEntries = 1_000_000
 	places        = 1_000_000
-	// Places are spread over a region of some 700 by 1,100 km, so that there are some twenty within two kilometres of each.
+	// Places are spread over a region of some 700 by 1,100 km, so that there are some twenty within
+	// two kilometres of each.
 	west, east, south, north = 0.0, 10.0, 45.0, 55.0
 	atATime                  = 1000 // requests of a pipeline, or places of a request
 )

@@ -56,8 +56,8 @@ func (p *plan) ordinary(depth int) int {
 	return int(float64(n) * p.scale)
 }
 
-// count is how many requests are sent at a depth. Without pipelining what answers much takes little longer than what doesn't, and a run of a tenth of a
-// second tells of its beginning.
+// count is how many requests are sent at a depth. Without pipelining what answers much takes little
+// longer than what doesn't, and a run of a tenth of a second tells of its beginning.
 func (w *workload) count(p *plan, depth int) int {
 	share := w.requests
 	if depth == 1 {
@@ -71,7 +71,8 @@ func (w *workload) count(p *plan, depth int) int {
 	return count
 }
 
-// withData puts a value of a size, or of the plan's, in the place of its holder, which redis-benchmark itself doesn't for requests of others.
+// withData puts a value of a size, or of the plan's, in the place of its holder, which
+// redis-benchmark itself doesn't for requests of others.
 func (p *plan) withData(request []string, size int) []string {
 	if size == 0 {
 		size = p.valueSize
@@ -113,11 +114,12 @@ func (p *plan) load(server *launch.Server, arguments ...string) error {
 	return err
 }
 
-// figures is how many columns of redis-benchmark's CSV are figures: requests/s, the mean, the least, p50, p95, p99 and the most ms.
+// figures is how many columns of redis-benchmark's CSV are figures: requests/s, the mean, the
+// least, p50, p95, p99 and the most ms.
 const figures = 7
 
-// parse reads the last row of redis-benchmark's CSV: the rows before it are for what it does to prepare. The title in front is the request as
-// it is, quotes included.
+// parse reads the last row of redis-benchmark's CSV: the rows before it are for what it does to
+// prepare. The title in front is the request as it is, quotes included.
 func parse(output []byte) (sample, error) {
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 	columns := strings.Split(strings.Trim(lines[len(lines)-1], `"`), `","`)
@@ -144,8 +146,9 @@ type result struct {
 	samples  [2][]sample
 }
 
-// measure runs one workload in turns: who begins changes with each round. Round 0 isn't counted: memory that is used for the first time is
-// slow, above all on virtual machines, and so is a reactor that hasn't seen yet what comes. Each run begins when nothing is left of the one before.
+// measure runs one workload in turns: who begins changes with each round. Round 0 isn't counted:
+// memory that is used for the first time is slow, above all on virtual machines, and so is a
+// reactor that hasn't seen yet what comes. Each run begins when nothing is left of the one before.
 func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (result, error) {
 	r := result{name: w.name, depth: depth, measured: servers[0].name, target: w.target.at(depth)}
 	if p.encrypted {
@@ -223,7 +226,8 @@ func (p *plan) run(w workload, c *contestant, depth int) (s sample, requests int
 
 func (w *workload) hasPayload() bool { return slices.Contains(w.request, payloadHolder) }
 
-// replyOfRedis is what Redis answers to a workload's request, for the floor: the longest of some, since some ask for what isn't there.
+// replyOfRedis is what Redis answers to a workload's request, for the floor: the longest of some,
+// since some ask for what isn't there.
 func (p *plan) replyOfRedis(w workload, redis *contestant) (longest string, err error) {
 	if w.reply != nil {
 		return w.reply(p), nil
@@ -248,7 +252,8 @@ func (p *plan) replyOfRedis(w workload, redis *contestant) (longest string, err 
 	return longest, nil
 }
 
-// begin prepares a server for a round, where that is necessary, and waits until that is done. Runs wait for their own ends.
+// begin prepares a server for a round, where that is necessary, and waits until that is done. Runs
+// wait for their own ends.
 func (p *plan) begin(w workload, c *contestant, round int) error {
 	if c.floor != nil || w.prepare == nil || round > 0 && !w.anew {
 		return nil

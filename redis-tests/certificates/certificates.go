@@ -29,7 +29,8 @@ type Authority struct {
 	serial      int64
 }
 
-// Owner is a test, or a program that does what a test does: it gives directories, and is told when something fails.
+// Owner is a test, or a program that does what a test does: it gives directories, and is told when
+// something fails.
 type Owner interface {
 	Helper()
 	TempDir() string

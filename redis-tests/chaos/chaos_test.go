@@ -37,7 +37,8 @@ var redisOptions = []string{"--repl-diskless-sync-delay", "0", "--repl-backlog-s
 var lastingOptions = [][]string{
 	nil,
 	nil,
-	// Everything goes to RocksDB at once, and collections move between their encodings all the time.
+	// Everything goes to RocksDB at once, and collections move between their encodings all the
+	// time.
 	{"--generation-bytes", "1kb", "--memory-tier", "1mb", "--clean-cache-share", "1%", "--rocksdb-write-buffer-size", "1mb", "--rocksdb-block-cache", "1mb",
 		"--binlog-segment-size", "1mb", "--persist-log-size", "1mb", "--persist-interval", "1s", "--hz", "100",
 		"--hash-max-listpack-entries", "4", "--set-max-intset-entries", "4", "--set-max-listpack-entries", "4", "--zset-max-listpack-entries", "4",
@@ -50,7 +51,8 @@ var forgetfulOptions = [][]string{
 	{"--binlog-segment-size", "1mb", "--binlog-retention-size", "1mb", "--persist-log-size", "1mb", "--persist-interval", "1s", "--replica-log-limit", "4mb"},
 }
 
-// trusting are options with which a Redis that knows that fields expire never takes all data anew to show it.
+// trusting are options with which a Redis that knows that fields expire never takes all data anew
+// to show it.
 func trusting(options [][]string) (list [][]string) {
 	for _, some := range options {
 		list = append(list, slices.Concat(some, []string{"--replica-field-expiry", "trust"}))
@@ -100,14 +102,15 @@ func TestChaos(t *testing.T) {
 	run(t, topology{[]launch.Program{kedis, kedis, kedis, redis}, false, slices.Concat(lastingOptions, forgetfulOptions)}, (*Cluster).Round)
 }
 
-// TestChaosOfFieldTimes is TestChaos without a Redis, since 7.0 doesn't know that fields of hashes expire. The others have them in their load
-// when KEDIS_ORACLE names a newer one.
+// TestChaosOfFieldTimes is TestChaos without a Redis, since 7.0 doesn't know that fields of hashes
+// expire. The others have them in their load when KEDIS_ORACLE names a newer one.
 func TestChaosOfFieldTimes(t *testing.T) {
 	kedis := launch.MustUnderTest(t)
 	run(t, topology{[]launch.Program{kedis, kedis, kedis}, false, slices.Concat(lastingOptions, forgetfulOptions)}, (*Cluster).Round)
 }
 
-// TestKedisAndRedis lets Kedis and Redis follow each other, in both directions and in a chain. After a cut link they go on where they are.
+// TestKedisAndRedis lets Kedis and Redis follow each other, in both directions and in a chain.
+// After a cut link they go on where they are.
 func TestKedisAndRedis(t *testing.T) {
 	kedis, redis := launch.MustUnderTest(t), launch.MustOracle(t)
 	for _, c := range []struct {

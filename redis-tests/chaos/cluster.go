@@ -21,7 +21,8 @@ type Cluster struct {
 	timed   bool     // all know that fields of hashes expire
 	events  []string // what was done, for whoever looks into a failure
 	round   int
-	// requests is how many were answered in all rounds, slowest how long it took at most until all were equal.
+	// requests is how many were answered in all rounds, slowest how long it took at most until all
+	// were equal.
 	requests int64
 	slowest  time.Duration
 	changes  int // of the primary
@@ -163,8 +164,9 @@ func (c *Cluster) heal() error {
 	return nil
 }
 
-// repl-timeout is short, so that links that are frozen time out. On a machine that is busy with other things nothing would ever be equal:
-// links that time out, and a position that moves with each PING, while digests are taken.
+// repl-timeout is short, so that links that are frozen time out. On a machine that is busy with
+// other things nothing would ever be equal: links that time out, and a position that moves with
+// each PING, while digests are taken.
 var (
 	timing  = []string{"--repl-timeout", "3", "--repl-ping-replica-period", "1"}
 	patient = []string{"--repl-timeout", "60", "--repl-ping-replica-period", "20"}
@@ -175,7 +177,8 @@ const (
 	lateExpiry  = 15 * time.Second // within which keys that have expired are removed
 )
 
-// converge waits until all hold the same data at the same position. Nobody writes meanwhile; what still changes are keys that expire.
+// converge waits until all hold the same data at the same position. Nobody writes meanwhile; what
+// still changes are keys that expire.
 func (c *Cluster) converge() (err error) {
 	if err := c.configure(patient); err != nil {
 		return err
@@ -220,7 +223,8 @@ func (c *Cluster) configure(options []string) error {
 	return nil
 }
 
-// sample takes the digests of all members if they are at the same position before and after that; none otherwise.
+// sample takes the digests of all members if they are at the same position before and after that;
+// none otherwise.
 func (c *Cluster) sample() ([]string, error) {
 	before, err := c.level()
 	if err != nil || before < 0 {

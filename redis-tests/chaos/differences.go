@@ -40,7 +40,8 @@ func (c *Cluster) differences() string {
 	return strings.Join(lines, "\n")
 }
 
-// expired tells how many keys the members hold that have expired: nobody lists these, and a Redis has them in its digest until they are removed.
+// expired tells how many keys the members hold that have expired: nobody lists these, and a Redis
+// has them in its digest until they are removed.
 func (c *Cluster) expired() string {
 	var lines []string
 	for _, m := range c.members {
@@ -128,8 +129,9 @@ func (m *Member) keys() (map[string]string, error) {
 	return held, nil
 }
 
-// hasNewerRedis tells whether there is a Redis that isn't 7.0. Its digest of a score is that of the fewest digits that tell it, and not of 17 as
-// Kedis's, so what keys hold is compared instead. And it asks for all data when a link breaks before its PSYNC is answered (8.0.6).
+// hasNewerRedis tells whether there is a Redis that isn't 7.0. Its digest of a score is that of the
+// fewest digits that tell it, and not of 17 as Kedis's, so what keys hold is compared instead. And
+// it asks for all data when a link breaks before its PSYNC is answered (8.0.6).
 func (c *Cluster) hasNewerRedis() bool {
 	return c.timed && slices.ContainsFunc(c.members, (*Member).isRedis)
 }

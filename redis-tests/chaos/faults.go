@@ -21,7 +21,8 @@ type undo struct {
 	end func() error
 }
 
-// A fault of a replica begins something that storm.later may have ended; it does nothing when the replica's state doesn't allow it.
+// A fault of a replica begins something that storm.later may have ended; it does nothing when the
+// replica's state doesn't allow it.
 type fault func(s *storm, m *Member) error
 
 // linkFaults and allFaults are drawn from; those that stand there more often come more often.

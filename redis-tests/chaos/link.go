@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Link is a proxy on a port of its own that passes connections on to a server, and can be cut, slowed down and frozen. Its methods may be
-// called from any goroutine.
+// Link is a proxy on a port of its own that passes connections on to a server, and can be cut,
+// slowed down and frozen. Its methods may be called from any goroutine.
 type Link struct {
 	Port int
 
@@ -104,7 +104,8 @@ func (l *Link) pass(from, to net.Conn, direction int) {
 	l.end(to)
 }
 
-// admit waits until up to wanted bytes may pass, and tells how many, and whether the link breaks behind them.
+// admit waits until up to wanted bytes may pass, and tells how many, and whether the link breaks
+// behind them.
 func (l *Link) admit(direction int, to net.Conn, wanted int) (piece int, broken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

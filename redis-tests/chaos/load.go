@@ -31,8 +31,8 @@ type Load struct {
 	failed error // what a client saw and must not
 }
 
-// StartLoad lets clients write to a primary until Stop. It may become a replica meanwhile, if so is said. Fields of hashes expire if timed
-// says so.
+// StartLoad lets clients write to a primary until Stop. It may become a replica meanwhile, if so is
+// said. Fields of hashes expire if timed says so.
 func StartLoad(primary *Member, handsOver, timed bool, seed uint64, witnesses []*Witness) *Load {
 	l := &Load{primary: primary, usable: usable, timed: timed, random: rand.New(rand.NewPCG(seed, 1)), open: map[*resp.Connection]struct{}{}}
 	switch {
@@ -139,8 +139,9 @@ func (l *Load) mix(c *resp.Connection, generator *differential.Generator) error 
 	return nil
 }
 
-// usable tells whether a generated line is for this load. What is not makes even two Redis hold something else: what a range by name finds
-// where scores differ depends on how a skiplist happens to be built, and a score of -0 is 0 in a listpack, and -0 in a skiplist.
+// usable tells whether a generated line is for this load. What is not makes even two Redis hold
+// something else: what a range by name finds where scores differ depends on how a skiplist happens
+// to be built, and a score of -0 is 0 in a listpack, and -0 in a skiplist.
 func usable(line []string) bool {
 	name := strings.ToLower(line[0])
 	if name[:min(1, len(name))] == "z" && slices.ContainsFunc(line, negativeZero) {
@@ -159,14 +160,14 @@ func usable(line []string) bool {
 	return !strings.HasPrefix(name, "@") // the differential test's own doings
 }
 
-// usableOnReplica tells whether a line is also for a Redis that may be a replica by now: there, too, it stores in the key what PFCOUNT finds,
-// and then holds something else than its primary.
+// usableOnReplica tells whether a line is also for a Redis that may be a replica by now: there,
+// too, it stores in the key what PFCOUNT finds, and then holds something else than its primary.
 func usableOnReplica(line []string) bool {
 	return usable(line) && !strings.EqualFold(line[0], "pfcount")
 }
 
-// usableForReplicas tells whether a line is also for a Redis whose replicas never need all data anew: BITFIELD of Redis 7.0 with OVERFLOW
-// FAIL makes a key that it tells nobody of.
+// usableForReplicas tells whether a line is also for a Redis whose replicas never need all data
+// anew: BITFIELD of Redis 7.0 with OVERFLOW FAIL makes a key that it tells nobody of.
 func usableForReplicas(line []string) bool {
 	fails := func(word string) bool { return strings.EqualFold(word, "fail") }
 	return usable(line) && (!strings.EqualFold(line[0], "bitfield") || !slices.ContainsFunc(line, fails))
@@ -177,7 +178,8 @@ func negativeZero(word string) bool {
 	return err == nil && f == 0 && math.Signbit(f)
 }
 
-// makesNegativeZero tells whether a score may become -0 when it is multiplied by a weight: 0 by a negative one, or a negative one by 0.
+// makesNegativeZero tells whether a score may become -0 when it is multiplied by a weight: 0 by a
+// negative one, or a negative one by 0.
 func makesNegativeZero(word string) bool {
 	f, err := strconv.ParseFloat(word, 64)
 	return err == nil && f <= 0

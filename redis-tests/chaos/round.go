@@ -16,7 +16,8 @@ func (c *Cluster) Round(duration time.Duration) error {
 	return c.play(duration, allFaults, true, c.conclude)
 }
 
-// Links runs load and faults of the links for a while, and compares. Nobody ever needs all data anew.
+// Links runs load and faults of the links for a while, and compares. Nobody ever needs all data
+// anew.
 func (c *Cluster) Links(duration time.Duration) error {
 	err := c.play(duration, linkFaults, false, func(_ *storm, load *Load, witnesses []*Witness) error { return c.settle(load, witnesses) })
 	if err != nil {
@@ -124,7 +125,8 @@ func (c *Cluster) switchRoles(load *Load, witnesses []*Witness) error {
 	return c.settle(load, witnesses)
 }
 
-// handOver has the primary itself give its role to a replica, by FAILOVER, while clients write: nothing that was answered is lost.
+// handOver has the primary itself give its role to a replica, by FAILOVER, while clients write:
+// nothing that was answered is lost.
 func (c *Cluster) handOver(load *Load, witnesses []*Witness) error {
 	if err := c.heal(); err != nil {
 		return err
@@ -138,7 +140,8 @@ func (c *Cluster) handOver(load *Load, witnesses []*Witness) error {
 	return c.settle(load, witnesses)
 }
 
-// failover asks for a FAILOVER and waits for its end. One that can't be, because the replica isn't level in time, changes nothing.
+// failover asks for a FAILOVER and waits for its end. One that can't be, because the replica isn't
+// level in time, changes nothing.
 func (c *Cluster) failover(next *Member) error {
 	_, port, err := net.SplitHostPort(next.server.Load().Address)
 	if err != nil {
@@ -233,7 +236,8 @@ func (c *Cluster) failOver(s *storm, load *Load, witnesses []*Witness) error {
 	if err := c.converge(); err != nil {
 		return err
 	}
-	// Of replicas that have acknowledged something, those that strayed and the Redis may have lost it since.
+	// Of replicas that have acknowledged something, those that strayed and the Redis may have lost
+	// it since.
 	enough := 1 + s.strays
 	for _, m := range c.members {
 		if m.isRedis() && m != former {

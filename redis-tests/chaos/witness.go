@@ -13,9 +13,10 @@ import (
 // witnessDatabase is one that nothing but witnesses writes to, and that is not flushed or swapped.
 const witnessDatabase = "9"
 
-// Witness writes the numbers from 1 on, each in one transaction with a counter, and with an entry of a stream that a group is given; odd ones are
-// acknowledged. Since every number is written once and behind the one before it, what a server holds shows what was lost, came twice or came
-// in the wrong order, and which deliveries and acknowledgements it has forgotten.
+// Witness writes the numbers from 1 on, each in one transaction with a counter, and with an entry
+// of a stream that a group is given; odd ones are acknowledged. Since every number is written once
+// and behind the one before it, what a server holds shows what was lost, came twice or came in the
+// wrong order, and which deliveries and acknowledgements it has forgotten.
 type Witness struct {
 	list, counter string
 	stream        string
@@ -134,7 +135,8 @@ func (w *Witness) wait(c *resp.Connection) error {
 	return nil
 }
 
-// check compares what a server holds with what it has to hold: everything up to the number least, and nothing out of order.
+// check compares what a server holds with what it has to hold: everything up to the number least,
+// and nothing out of order.
 func (w *Witness) check(m *Member, least int) error {
 	numbers, counter, err := w.read(m)
 	if err != nil {
@@ -217,7 +219,8 @@ func (w *Witness) read(m *Member) (numbers []string, counter int, err error) {
 	return list.Strings(), counter, nil
 }
 
-// observe reads a replica as long as the load lasts: at no time may it show half of a transaction, or a part of a snapshot.
+// observe reads a replica as long as the load lasts: at no time may it show half of a transaction,
+// or a part of a snapshot.
 func observe(m *Member, witnesses []*Witness, l *Load) {
 	l.clients.Go(func() {
 		for !l.ending.Load() {

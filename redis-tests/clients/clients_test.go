@@ -1,5 +1,6 @@
-// Package clients runs little programmes that use client libraries as their users do, against the server under test: goredis (Go) and ioredis
-// (Node.js). Each checks its own results and says by its exit code whether they are right.
+// Package clients runs little programmes that use client libraries as their users do, against the
+// server under test: goredis (Go) and ioredis (Node.js). Each checks its own results and says by
+// its exit code whether they are right.
 //
 // It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
 package clients

@@ -17,7 +17,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// redisCLI runs redis-cli against a server and returns what it prints, and whether it says that it succeeded.
+// redisCLI runs redis-cli against a server and returns what it prints, and whether it says that it
+// succeeded.
 func redisCLI(t *testing.T, server *launch.Server, input []byte, arguments ...string) (output string, succeeded bool) {
 	t.Helper()
 	command := exec.Command("redis-cli", append([]string{"-p", strconv.Itoa(server.Port)}, arguments...)...)
@@ -64,7 +65,8 @@ func TestRedisCLI(t *testing.T) {
 	})
 }
 
-// sameOnBoth compares modes whose output tells of the data alone. Keys come in another order, and their progress with them.
+// sameOnBoth compares modes whose output tells of the data alone. Keys come in another order, and
+// their progress with them.
 func sameOnBoth(t *testing.T, redis, kedis *launch.Server) {
 	for _, arguments := range [][]string{{"--bigkeys"}, {"--hotkeys"}, {"--scan", "--pattern", "key:12*"}, {"--scan", "--quoted-pattern", `"k\x65y:1*"`}} {
 		want, wantOK := redisCLI(t, redis, nil, arguments...)
@@ -82,7 +84,8 @@ func sameOnBoth(t *testing.T, redis, kedis *launch.Server) {
 	}
 }
 
-// findsHotKeys: --hotkeys lists the keys that are accessed most often, in their order, when maxmemory-policy has accesses counted.
+// findsHotKeys: --hotkeys lists the keys that are accessed most often, in their order, when
+// maxmemory-policy has accesses counted.
 func findsHotKeys(t *testing.T, kedis *launch.Server) {
 	if output, ok := redisCLI(t, kedis, nil, "config", "set", "maxmemory-policy", "allkeys-lfu"); !ok {
 		t.Fatal(output)
@@ -101,7 +104,8 @@ func findsHotKeys(t *testing.T, kedis *launch.Server) {
 	}
 }
 
-// summary is what the output says in the end, in order of the lines. The largest of several strings of the same size is any of them.
+// summary is what the output says in the end, in order of the lines. The largest of several strings
+// of the same size is any of them.
 func summary(output string) []string {
 	if _, end, ok := strings.Cut(output, "-------- summary -------"); ok {
 		output = regexp.MustCompile(`"key:\d+"`).ReplaceAllString(end, `"key:"`)

@@ -79,9 +79,9 @@ func aboutSocket(t *testing.T, socket string) string {
 	return told.String()
 }
 
-// untilAlone waits until the server has seen that those who were connected are gone, and returns its list
-// of the one who asks: another reactor than the asking client's may learn that a program has ended a moment
-// after it has.
+// untilAlone waits until the server has seen that those who were connected are gone, and returns
+// its list of the one who asks: another reactor than the asking client's may learn that a program
+// has ended a moment after it has.
 func untilAlone(t *testing.T, socket string) string {
 	t.Helper()
 	var list string

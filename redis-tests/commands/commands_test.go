@@ -1,6 +1,7 @@
-// Package commands holds what COMMAND and COMMAND DOCS tell of each command against what redis-server tells: clients route requests, find
-// keys and check permissions by it. Kedis behaves as Redis 7.2 and the oracle is Redis 7.0; each field that differs for that reason stands
-// in differs, and is a mistake again when it no longer does.
+// Package commands holds what COMMAND and COMMAND DOCS tell of each command against what
+// redis-server tells: clients route requests, find keys and check permissions by it. Kedis behaves
+// as Redis 7.2 and the oracle is Redis 7.0; each field that differs for that reason stands in
+// differs, and is a mistake again when it no longer does.
 //
 // It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
 package commands
@@ -239,7 +240,8 @@ func fieldsOf(a, b map[string]string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// TestEqualAcrossProtocols asks for the same in RESP2: there sets and maps are arrays, with the same words in them.
+// TestEqualAcrossProtocols asks for the same in RESP2: there sets and maps are arrays, with the
+// same words in them.
 func TestEqualAcrossProtocols(t *testing.T) {
 	underTest := launch.ForTest(t, launch.MustUnderTest(t))
 	for _, words := range [][]string{{"command"}, {"command", "docs"}} {

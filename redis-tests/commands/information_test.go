@@ -18,7 +18,8 @@ var untold = map[string]string{
 	"used_cpu_user_main_thread": "there is no main thread",
 }
 
-// TestInformationAsRedis expects every field of Redis's INFO in the same section, whose names dashboards and alerts ask for.
+// TestInformationAsRedis expects every field of Redis's INFO in the same section, whose names
+// dashboards and alerts ask for.
 func TestInformationAsRedis(t *testing.T) {
 	oracle, underTest := launch.Pair(t, "--appendonly", "yes")
 	want, got := information(t, oracle), information(t, underTest)

@@ -1,5 +1,6 @@
-// Package concurrency lets many connections work on the same few keys, singly, in pipelines and in transactions, and checks that every
-// request is answered and that what all of them see and leave is what some order of the commands gives.
+// Package concurrency lets many connections work on the same few keys, singly, in pipelines and in
+// transactions, and checks that every request is answered and that what all of them see and leave
+// is what some order of the commands gives.
 //
 // It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
 package concurrency
@@ -21,7 +22,8 @@ var scale = flag.Int("scale", 1, "how many times the work of the short form")
 
 const (
 	clients = 16
-	// A server that has lost a request never answers it; one that is only slow isn't to be taken for that.
+	// A server that has lost a request never answers it; one that is only slow isn't to be taken
+	// for that.
 	patience = 30 * time.Second
 )
 
@@ -98,7 +100,8 @@ func TestCounters(t *testing.T) {
 	expect(t, c, ":"+total, "strlen", "text")
 }
 
-// TestSale sells a stock under WATCH: whoever was overtaken tries again, and each piece is sold once.
+// TestSale sells a stock under WATCH: whoever was overtaken tries again, and each piece is sold
+// once.
 func TestSale(t *testing.T) {
 	server := start(t)
 	c := server.MustDial(t)
@@ -185,7 +188,8 @@ func checkSum(c *resp.Connection, read []string, want int) error {
 	return nil
 }
 
-// TestPairs writes two keys at once, in other orders and by other commands; nobody sees them differ.
+// TestPairs writes two keys at once, in other orders and by other commands; nobody sees them
+// differ.
 func TestPairs(t *testing.T) {
 	server := start(t)
 	expect(t, server.MustDial(t), "+OK", "mset", "one", "0", "other", "0")
@@ -256,7 +260,8 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestWholeDatabases mixes writers with commands that take a whole database. Each writer sees its own pair of keys, or none of it.
+// TestWholeDatabases mixes writers with commands that take a whole database. Each writer sees its
+// own pair of keys, or none of it.
 func TestWholeDatabases(t *testing.T) {
 	server := start(t)
 	rounds := 100 * *scale
@@ -285,7 +290,8 @@ func TestWholeDatabases(t *testing.T) {
 	})
 }
 
-// TestLargeAndSmall mixes commands over large collections, which a server may run aside, with small ones on the same keys.
+// TestLargeAndSmall mixes commands over large collections, which a server may run aside, with small
+// ones on the same keys.
 func TestLargeAndSmall(t *testing.T) {
 	const members = 20_000
 	server := start(t)

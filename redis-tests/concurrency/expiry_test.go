@@ -11,8 +11,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// TestManyKeysExpireAtOnce lets keys expire in two databases while others are written over and over. None that has expired is seen, all
-// are removed and counted, and no other is.
+// TestManyKeysExpireAtOnce lets keys expire in two databases while others are written over and
+// over. None that has expired is seen, all are removed and counted, and no other is.
 func TestManyKeysExpireAtOnce(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	const expiring, living = 40_000, 500

@@ -15,8 +15,9 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// stateLibraries keep a number each: in a variable, in a table, in one that a function in a table writes, beside more than is taken back, and
-// in a coroutine, which can't be. Each call also writes a key that it doesn't declare and others want.
+// stateLibraries keep a number each: in a variable, in a table, in one that a function in a table
+// writes, beside more than is taken back, and in a coroutine, which can't be. Each call also writes
+// a key that it doesn't declare and others want.
 var stateLibraries = map[string]string{
 	"variable":  "local n = 0 local function count() n = n + 1 return n end",
 	"table":     "local t = {deep = {n = 0}} local function count() t.deep.n = t.deep.n + 1 t[#t + 1] = 1 assert(#t == t.deep.n) return #t end",
@@ -37,8 +38,8 @@ redis.register_function('name', function(keys, args)
 	return names[redis.call('incr', keys[1]) % 3 + 1]
 end)`
 
-// TestFunctionsThatKeepState counts in what libraries keep, from many connections: no call is lost, and none is counted twice, although
-// others hold the keys that it wants.
+// TestFunctionsThatKeepState counts in what libraries keep, from many connections: no call is lost,
+// and none is counted twice, although others hold the keys that it wants.
 func TestFunctionsThatKeepState(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	c := server.MustDial(t)
@@ -87,7 +88,8 @@ func TestFunctionsThatKeepState(t *testing.T) {
 	}
 }
 
-// TestLibrariesThatChange loads versions of a library beside those who call it: nobody sees a function that is gone, or half of a version.
+// TestLibrariesThatChange loads versions of a library beside those who call it: nobody sees a
+// function that is gone, or half of a version.
 func TestLibrariesThatChange(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	version := func(n int) []string {
@@ -118,7 +120,8 @@ func TestLibrariesThatChange(t *testing.T) {
 	})
 }
 
-// TestLongFunction lets functions run for ever: SCRIPT KILL doesn't end them, FUNCTION KILL does, unless they have written.
+// TestLongFunction lets functions run for ever: SCRIPT KILL doesn't end them, FUNCTION KILL does,
+// unless they have written.
 func TestLongFunction(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t), "--busy-reply-threshold", "300")
 	c := server.MustDial(t)

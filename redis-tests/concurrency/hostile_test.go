@@ -11,7 +11,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// hostile are scripts that don't end, take all memory that they get, or try to change what other scripts find.
+// hostile are scripts that don't end, take all memory that they get, or try to change what other
+// scripts find.
 var hostile = []string{
 	`while true do end`,
 	`while true do pcall(function() while true do end end) end`,
@@ -47,7 +48,8 @@ var hostile = []string{
 // innocent is answered with 1 as long as nothing has got out of a hostile script.
 const innocent = `if ("a"):upper() == "A" and tostring(5) == "5" and not pcall(function() return os end) and redis.call("ping").ok == "PONG" then return 1 end return 0`
 
-// TestHostileScripts lets clients run hostile scripts while others are served, and somebody ends those that don't end: -scale 5 runs 1,000.
+// TestHostileScripts lets clients run hostile scripts while others are served, and somebody ends
+// those that don't end: -scale 5 runs 1,000.
 func TestHostileScripts(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t), "--script-memory", "16mb", "--busy-reply-threshold", "50", "--script-write-limit", "1000")
 	done := make(chan struct{})

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestLastRequestsBehindWAIT sends requests, WAIT among them, and the end of the stream: nobody is waited for on behalf of a client
-// that sends no more, and all is answered.
+// TestLastRequestsBehindWAIT sends requests, WAIT among them, and the end of the stream: nobody is
+// waited for on behalf of a client that sends no more, and all is answered.
 func TestLastRequestsBehindWAIT(t *testing.T) {
 	server := start(t)
 	client, err := net.Dial("tcp", server.Address)

@@ -17,8 +17,9 @@ type listener struct {
 	got int
 }
 
-// listen subscribes, takes some messages, unsubscribes, and asks for something else: messages come in order and without a gap
-// between the first and the last, each for the channel and for the pattern, and none when the client was told that it listens no more.
+// listen subscribes, takes some messages, unsubscribes, and asks for something else: messages come
+// in order and without a gap between the first and the last, each for the channel and for the
+// pattern, and none when the client was told that it listens no more.
 func (l *listener) listen(messages int) error {
 	l.Queue("SUBSCRIBE", "news")
 	l.Queue("PSUBSCRIBE", "n*s")

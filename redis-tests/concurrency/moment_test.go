@@ -50,7 +50,8 @@ func (w *waiter) dial() error {
 	return err
 }
 
-// wait waits until it is served, or its wait has ended otherwise: at the moment, or never by itself.
+// wait waits until it is served, or its wait has ended otherwise: at the moment, or never by
+// itself.
 func (w *waiter) wait(random *rand.Rand, moment time.Time) error {
 	w.got, w.cut = "", false
 	timeout := "0"
@@ -211,8 +212,9 @@ func (c *crowd) ids() (ids []string) {
 	return ids
 }
 
-// check checks that each element of the round is in one place or with one client, but for those that were taken for a client whose
-// connection was cut before it was answered; and that nobody waits.
+// check checks that each element of the round is in one place or with one client, but for those
+// that were taken for a client whose connection was cut before it was answered; and that nobody
+// waits.
 func (c *crowd) check(first int) {
 	t := c.t
 	owners, cut := map[string]string{}, 0
@@ -280,8 +282,9 @@ func (c *crowd) texts(request ...string) []string {
 	return reply.Strings()
 }
 
-// TestThousandsOfWaitersEndAtOnce lets the deadlines of thousands of waiters come at the moment at which others push elements for them,
-// kill them and unblock them. No element is lost or given twice, nobody is left waiting, and nothing of them stays.
+// TestThousandsOfWaitersEndAtOnce lets the deadlines of thousands of waiters come at the moment at
+// which others push elements for them, kill them and unblock them. No element is lost or given
+// twice, nobody is left waiting, and nothing of them stays.
 func TestThousandsOfWaitersEndAtOnce(t *testing.T) {
 	profiles := freeAddress(t)
 	server := launch.ForTest(t, launch.MustUnderTest(t), "--maxclients", strconv.Itoa(2**waiters+100), "--pprof-address", profiles, "--memory-tier", "32mb")

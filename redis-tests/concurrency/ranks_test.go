@@ -11,7 +11,8 @@ import (
 	"kedis/redis-tests/seed"
 )
 
-// ranked is how many members the sorted set of the tests has: so many that they aren't counted by one command on a reactor.
+// ranked is how many members the sorted set of the tests has: so many that they aren't counted by
+// one command on a reactor.
 const ranked = 30000
 
 // fill gives members scores that others have too.
@@ -66,7 +67,8 @@ func change(random *rand.Rand) []string {
 	return []string{"ZADD", "board", strconv.Itoa(random.IntN(5000)), member}
 }
 
-// Writes, questions, and transactions of both, some of which are discarded or fail in part, are answered as Redis answers them.
+// Writes, questions, and transactions of both, some of which are discarded or fail in part, are
+// answered as Redis answers them.
 func TestRanksAsRedis(t *testing.T) {
 	oracle, underTest := launch.Pair(t)
 	random := rand.New(rand.NewPCG(seed.Of(t), 1))
@@ -117,7 +119,8 @@ func answers(t *testing.T, c *resp.Connection, requests [][]string) []string {
 	return replies
 }
 
-// Beside writers, whatever one transaction sees of the ranks agrees, and in the end all ranks are right.
+// Beside writers, whatever one transaction sees of the ranks agrees, and in the end all ranks are
+// right.
 func TestRanks(t *testing.T) {
 	server := start(t)
 	fill(t, server.MustDial(t))

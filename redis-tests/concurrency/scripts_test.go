@@ -12,7 +12,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// transferScript moves an amount between two accounts, which it finds by names that nobody declares.
+// transferScript moves an amount between two accounts, which it finds by names that nobody
+// declares.
 const transferScript = `local from, to = "account:" .. ARGV[1], "account:" .. ARGV[2]
 local amount = tonumber(ARGV[3])
 if tonumber(redis.call("get", from)) < amount then return 0 end
@@ -25,8 +26,8 @@ const sumScript = `local sum = 0
 for i = 0, tonumber(ARGV[1]) - 1 do sum = sum + redis.call("get", "account:" .. i) end
 return sum`
 
-// TestScriptsWithUndeclaredKeys lets scripts move amounts between a few accounts, in orders that would deadlock, beside transactions and
-// plain commands: no sum ever shows half of a transfer.
+// TestScriptsWithUndeclaredKeys lets scripts move amounts between a few accounts, in orders that
+// would deadlock, beside transactions and plain commands: no sum ever shows half of a transfer.
 func TestScriptsWithUndeclaredKeys(t *testing.T) {
 	const accounts, initial = 8, 1000
 	server := launch.ForTest(t, launch.MustUnderTest(t))
@@ -88,7 +89,8 @@ func workOnAccounts(c *resp.Connection, random *rand.Rand, accounts, initial int
 	return nil
 }
 
-// TestLongScript lets a script run for ever: it holds up who wants its keys, until busy-reply-threshold, and nobody else.
+// TestLongScript lets a script run for ever: it holds up who wants its keys, until
+// busy-reply-threshold, and nobody else.
 func TestLongScript(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t), "--busy-reply-threshold", "500")
 	c := server.MustDial(t)
@@ -211,7 +213,8 @@ func TestLongScript(t *testing.T) {
 	expect("\"seen\"", "GET", "a")
 }
 
-// TestScriptsOnWholeDatabases lets scripts that look at whole databases run beside those that write.
+// TestScriptsOnWholeDatabases lets scripts that look at whole databases run beside those that
+// write.
 func TestScriptsOnWholeDatabases(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	together(t, server, func(c *resp.Connection, number int, random *rand.Rand) error {

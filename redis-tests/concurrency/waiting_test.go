@@ -23,8 +23,8 @@ const (
 
 func waitingSource(i int) string { return "source:" + strconv.Itoa(i) }
 
-// mover moves elements from the sources to one list with commands that wait, and begins anew when it is
-// killed. What it was told that it has moved is its own.
+// mover moves elements from the sources to one list with commands that wait, and begins anew when
+// it is killed. What it was told that it has moved is its own.
 type mover struct {
 	server *launch.Server
 	random *rand.Rand
@@ -76,8 +76,8 @@ func (m *mover) serve(c *resp.Connection, stop *atomic.Bool) error {
 }
 
 // TestWaitersThatEndInEveryWay lets hundreds of clients wait for elements while they time out, are
-// unblocked and killed, and are served by pushes, transactions, scripts and renames, all at once: each
-// element is in one place in the end, and nobody was told of one that another one got.
+// unblocked and killed, and are served by pushes, transactions, scripts and renames, all at once:
+// each element is in one place in the end, and nobody was told of one that another one got.
 func TestWaitersThatEndInEveryWay(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	random := rand.New(rand.NewPCG(seed.Of(t), 0))
@@ -108,8 +108,9 @@ func TestWaitersThatEndInEveryWay(t *testing.T) {
 	checkMoved(t, server.MustDial(t), movers, pushed, 0)
 }
 
-// TestKilledWhileHandingOver kills the server in the midst of pushes that clients wait for. After the
-// start each element that was acknowledged is in one place, and whoever was told of one has moved it.
+// TestKilledWhileHandingOver kills the server in the midst of pushes that clients wait for. After
+// the start each element that was acknowledged is in one place, and whoever was told of one has
+// moved it.
 func TestKilledWhileHandingOver(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	random := rand.New(rand.NewPCG(seed.Of(t), 0))

@@ -12,7 +12,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// wholes are hashes and sorted sets whose elements all have the same number, which one command after the other raises.
+// wholes are hashes and sorted sets whose elements all have the same number, which one command
+// after the other raises.
 const (
 	wholes   = 3
 	elements = 20
@@ -21,7 +22,8 @@ const (
 // raised is the number that the writer of a collection was told to have reached.
 type raised [wholes]atomic.Int64
 
-// raise gives all elements of a hash and of a sorted set a number, in one command each, and takes one of them out and puts it back.
+// raise gives all elements of a hash and of a sorted set a number, in one command each, and takes
+// one of them out and puts it back.
 func (r *raised) raise(c *resp.Connection, i, number int) error {
 	hash, set := []string{"hset", fmt.Sprint("hash", i)}, []string{"zadd", fmt.Sprint("set", i)}
 	for e := range elements {
@@ -69,7 +71,8 @@ func (r *raised) check(c *resp.Connection, random *rand.Rand) error {
 	return nil
 }
 
-// TestWholes: who reads a collection as a whole sees what one command has left, and nothing older than what was there before.
+// TestWholes: who reads a collection as a whole sees what one command has left, and nothing older
+// than what was there before.
 func TestWholes(t *testing.T) {
 	for name, options := range map[string][]string{
 		"in memory": nil,

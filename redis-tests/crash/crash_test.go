@@ -36,7 +36,8 @@ var setups = []struct {
 	options []string
 }{
 	{"defaults", nil},
-	// Everything is evicted all the time: a generation holds a few records, RocksDB's files and the log's segments are small.
+	// Everything is evicted all the time: a generation holds a few records, RocksDB's files and the
+	// log's segments are small.
 	{"tiny", append([]string{"--generation-bytes", "1kb", "--memory-tier", "1mb", "--clean-cache-share", "1%", "--rocksdb-write-buffer-size", "1mb",
 		"--rocksdb-block-cache", "1mb", "--rocksdb-target-file-size", "1mb", "--binlog-segment-size", "1mb", "--binlog-retention-size", "1mb",
 		"--persist-log-size", "1mb", "--persist-interval", "1s", "--hz", "100"}, smallCollections...)},
@@ -97,7 +98,8 @@ func killRepeatedly(t *testing.T, count int, seed uint64, options []string) {
 	t.Logf("%d kills, %d units acknowledged", count, units)
 }
 
-// newWriters returns writers that share databases, owners that flush and swap theirs, and one of large collections.
+// newWriters returns writers that share databases, owners that flush and swap theirs, and one of
+// large collections.
 func newWriters(seed uint64, timed bool) []*Writer {
 	var writers []*Writer
 	add := func(prefix string, databases []int, owner bool, depth, largest int) {

@@ -12,10 +12,12 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// TestDamagedTables changes bytes all over RocksDB's table files. Whatever is asked then, the reply is what it was before or an
-// error: what can't be read is never taken for something that isn't there.
+// TestDamagedTables changes bytes all over RocksDB's table files. Whatever is asked then, the reply
+// is what it was before or an error: what can't be read is never taken for something that isn't
+// there.
 func TestDamagedTables(t *testing.T) {
-	// Without compression many small blocks are damaged and others not; without copies in memory all is read from files.
+	// Without compression many small blocks are damaged and others not; without copies in memory
+	// all is read from files.
 	server, err := launch.MustUnderTest(t).Start(t.TempDir(), "--rocksdb-compression", "none", "--clean-cache-share", "0",
 		"--rocksdb-block-cache", "1mb", "--persist-interval", "1h")
 	if err != nil {
@@ -120,8 +122,8 @@ func replies(t *testing.T, connection *resp.Connection, count int) []resp.Reply 
 	return read
 }
 
-// damageTables changes a byte of every 16 KB of the files that hold more than a few blocks, but for their ends, where what is
-// needed to open them stands.
+// damageTables changes a byte of every 16 KB of the files that hold more than a few blocks, but for
+// their ends, where what is needed to open them stands.
 func damageTables(t *testing.T, directory string) {
 	t.Helper()
 	tables, err := filepath.Glob(filepath.Join(directory, "*.sst"))

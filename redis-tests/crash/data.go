@@ -16,8 +16,8 @@ const (
 	patience  = 20 * time.Second // until the server has removed what is expired
 )
 
-// ReadData reads all keys of the given databases. It compares what the server counts with what it shows: the elements of each key, and the
-// keys of each database.
+// ReadData reads all keys of the given databases. It compares what the server counts with what it
+// shows: the elements of each key, and the keys of each database.
 func ReadData(connection *resp.Connection, databases []int) (*State, error) {
 	data := NewState(databases)
 	for _, database := range databases {
@@ -41,7 +41,8 @@ func ReadData(connection *resp.Connection, databases []int) (*State, error) {
 	return data, nil
 }
 
-// settledKeys returns the keys of the selected database as soon as DBSIZE agrees: it counts expired keys until they are removed.
+// settledKeys returns the keys of the selected database as soon as DBSIZE agrees: it counts expired
+// keys until they are removed.
 func settledKeys(connection *resp.Connection) ([]string, error) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		keys, err := scanKeys(connection)

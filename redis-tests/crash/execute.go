@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Execute does to the state what the server does for a request, and returns the reply as plain shows it.
-// It knows only what the generator makes, and fails on anything else.
+// Execute does to the state what the server does for a request, and returns the reply as plain
+// shows it. It knows only what the generator makes, and fails on anything else.
 func (s *State) Execute(request []string) string {
 	run := executors[request[0]]
 	if run == nil {
@@ -300,8 +300,8 @@ func setIndex(s *State, arguments []string) string {
 	return done
 }
 
-// moveElement is LMOVE source destination LEFT|RIGHT LEFT|RIGHT. A list's only element that is moved within it leaves the key as it is, its
-// expiry included.
+// moveElement is LMOVE source destination LEFT|RIGHT LEFT|RIGHT. A list's only element that is
+// moved within it leaves the key as it is, its expiry included.
 func moveElement(s *State, arguments []string) string {
 	if v := s.databases[s.selected][arguments[0]]; v != nil && len(v.list) == 1 && arguments[0] == arguments[1] {
 		return bulk(v.list[0])
@@ -359,11 +359,13 @@ func incrementScore(s *State, arguments []string) string {
 	return bulk(score)
 }
 
-// Unit is what is sent together and must be there wholly or not at all: one request, or those between MULTI and EXEC.
+// Unit is what is sent together and must be there wholly or not at all: one request, or those
+// between MULTI and EXEC.
 type Unit struct {
 	Requests    [][]string
 	Transaction bool
-	// At is when it was made, Unix milliseconds. What has expired by then, the server can't see when it runs the requests.
+	// At is when it was made, Unix milliseconds. What has expired by then, the server can't see
+	// when it runs the requests.
 	At int64
 }
 
@@ -385,7 +387,8 @@ func (u Unit) String() string {
 	return strings.Join(lines, "; ")
 }
 
-// Apply executes a unit and returns the replies that the server must give to it, those within EXEC's one by one.
+// Apply executes a unit and returns the replies that the server must give to it, those within
+// EXEC's one by one.
 func (s *State) Apply(u Unit) []string {
 	s.expire(u.At)
 	var replies []string

@@ -6,7 +6,8 @@ import (
 
 // Fields of hashes that expire.
 
-// makeFieldTimes gives fields a time that is far away, takes it from them, or removes them by one that is over.
+// makeFieldTimes gives fields a time that is far away, takes it from them, or removes them by one
+// that is over.
 func makeFieldTimes(g *Generator) []string {
 	key := g.key("h")
 	words := []string{"hpexpireat", key, strconv.Itoa(farFuture + g.random.IntN(1_000_000)), "fields"}
@@ -24,8 +25,8 @@ func makeFieldTimes(g *Generator) []string {
 	return words
 }
 
-// makeShortFieldTime makes a field that expires soon, or counts in one that has expired, which must begin at 0. The hash goes with its last
-// field.
+// makeShortFieldTime makes a field that expires soon, or counts in one that has expired, which must
+// begin at 0. The hash goes with its last field.
 func makeShortFieldTime(g *Generator) []string {
 	key, field := g.key("x"), "f"+strconv.Itoa(g.random.IntN(12))
 	name := key + " " + field

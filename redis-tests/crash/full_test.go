@@ -28,8 +28,9 @@ const (
 var fullOptions = []string{"--binlog-segment-size", "1mb", "--binlog-retention-size", "1mb", "--rocksdb-write-buffer-size", "1mb",
 	"--rocksdb-target-file-size", "1mb", "--generation-bytes", "256kb", "--persist-log-size", "1mb", "--persist-interval", "1s"}
 
-// smallDisk mounts a file system of diskBytes and returns a directory in it; the test is skipped where that isn't allowed. Part of the
-// space is taken by a file, until free removes it; fill lets it take the rest as well.
+// smallDisk mounts a file system of diskBytes and returns a directory in it; the test is skipped
+// where that isn't allowed. Part of the space is taken by a file, until free removes it; fill lets
+// it take the rest as well.
 func smallDisk(t *testing.T) (directory string, fill, free func()) {
 	t.Helper()
 	disk := t.TempDir()
@@ -75,7 +76,8 @@ type filling struct {
 	next   int
 }
 
-// write sets a key to bytes that can't be compressed, and counts in another, in one transaction; it returns the error of a server that refuses.
+// write sets a key to bytes that can't be compressed, and counts in another, in one transaction; it
+// returns the error of a server that refuses.
 func (f *filling) write(connection *resp.Connection) (refusal string) {
 	f.t.Helper()
 	value := make([]byte, 20_000)
@@ -109,7 +111,8 @@ func (f *filling) write(connection *resp.Connection) (refusal string) {
 	return refusal
 }
 
-// untilFull writes until the server refuses, and goes on refusing. What it gives back to the disk then, fill takes.
+// untilFull writes until the server refuses, and goes on refusing. What it gives back to the disk
+// then, fill takes.
 func (f *filling) untilFull(connection *resp.Connection, fill func()) {
 	f.t.Helper()
 	refused := 0
@@ -133,8 +136,9 @@ func (f *filling) untilFull(connection *resp.Connection, fill func()) {
 	f.t.Fatal("the disk never was full")
 }
 
-// refuses waits until a write that would change nothing gets a clear error. What the server still gives back to the disk, fill takes;
-// what it still has room for, in a segment of the log that it has made meanwhile, is written.
+// refuses waits until a write that would change nothing gets a clear error. What the server still
+// gives back to the disk, fill takes; what it still has room for, in a segment of the log that it
+// has made meanwhile, is written.
 func (f *filling) refuses(connection *resp.Connection, fill func()) {
 	f.t.Helper()
 	for deadline := time.Now().Add(resumeWithin); ; {
@@ -166,8 +170,8 @@ func (f *filling) reads(server *launch.Server) {
 	}
 }
 
-// resumes waits until writes are taken again, and go on being taken, which nobody but the server does: the log may have
-// found space some seconds before RocksDB looks.
+// resumes waits until writes are taken again, and go on being taken, which nobody but the server
+// does: the log may have found space some seconds before RocksDB looks.
 func (f *filling) resumes(connection *resp.Connection) {
 	f.t.Helper()
 	deadline := time.Now().Add(resumeWithin)
@@ -233,14 +237,15 @@ func fillDisk(t *testing.T, fsync string, killed bool) {
 	f.reads(server)
 }
 
-// TestLogFillsTheDisk overwrites a few keys until the log would be much larger than the disk. Its retention would keep all of it; what
-// recovery needs is little. Nothing is refused.
+// TestLogFillsTheDisk overwrites a few keys until the log would be much larger than the disk. Its
+// retention would keep all of it; what recovery needs is little. Nothing is refused.
 func TestLogFillsTheDisk(t *testing.T) {
 	directory, _, _ := smallDisk(t)
 	if err := os.Mkdir(directory, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// RocksDB takes room for as much as a compaction reads, up to this file size, before it writes what is left of it. The disk is small.
+	// RocksDB takes room for as much as a compaction reads, up to this file size, before it writes
+	// what is left of it. The disk is small.
 	server, err := launch.MustUnderTest(t).Start(directory, "--binlog-segment-size", "4mb", "--rocksdb-target-file-size", "1mb")
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +286,8 @@ func filesBelow(t *testing.T, directory string) string {
 	return list.String()
 }
 
-// TestDeletingOnAFullDisk fills the disk with data. DEL and FLUSHALL make room, and nothing else does.
+// TestDeletingOnAFullDisk fills the disk with data. DEL and FLUSHALL make room, and nothing else
+// does.
 func TestDeletingOnAFullDisk(t *testing.T) {
 	directory, _, _ := smallDisk(t)
 	if err := os.Mkdir(directory, 0o700); err != nil {
@@ -310,8 +316,8 @@ func TestDeletingOnAFullDisk(t *testing.T) {
 	f.reads(server)
 }
 
-// TestNoRoomForANewHistory starts a server that was killed where its log can't get another segment file, which the new history of such a
-// start needs: reads are served, writes refused until it can.
+// TestNoRoomForANewHistory starts a server that was killed where its log can't get another segment
+// file, which the new history of such a start needs: reads are served, writes refused until it can.
 func TestNoRoomForANewHistory(t *testing.T) {
 	program, directory := withoutPrivileges(t)
 	server, err := program.Start(directory, "--binlog-segment-size", "1mb")
@@ -374,7 +380,8 @@ func history(t *testing.T, connection *resp.Connection) string {
 	return id
 }
 
-// withoutPrivileges returns a server that may not do everything, also when the test is run by root, and a directory of its own.
+// withoutPrivileges returns a server that may not do everything, also when the test is run by root,
+// and a directory of its own.
 func withoutPrivileges(t *testing.T) (launch.Program, string) {
 	t.Helper()
 	program := launch.MustUnderTest(t)

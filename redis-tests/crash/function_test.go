@@ -12,8 +12,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// versionLibrary is the source of a writer's library, which tells its version and writes two keys that belong together, undeclared, and
-// something between them that takes a while.
+// versionLibrary is the source of a writer's library, which tells its version and writes two keys
+// that belong together, undeclared, and something between them that takes a while.
 func versionLibrary(writer, version int) string {
 	return fmt.Sprintf(`#!lua name=library%[1]d
 redis.register_function('version%[1]d', function() return '%[2]d' end)
@@ -25,8 +25,9 @@ redis.register_function('write%[1]d', function(keys, args)
 end)`, writer, version)
 }
 
-// TestKilledInFunctions kills the server in the midst of functions, and of transactions that change them: each is there as a whole or not at
-// all, what was answered is there, and a library has the version that the key says which was written with it.
+// TestKilledInFunctions kills the server in the midst of functions, and of transactions that change
+// them: each is there as a whole or not at all, what was answered is there, and a library has the
+// version that the key says which was written with it.
 func TestKilledInFunctions(t *testing.T) {
 	server, err := launch.MustUnderTest(t).Start(t.TempDir())
 	if err != nil {
@@ -44,8 +45,8 @@ func TestKilledInFunctions(t *testing.T) {
 	server.Kill()
 }
 
-// writeFunctions has each writer change its library, together with a key, and call it, until the server is killed, and notes the last version
-// that was answered.
+// writeFunctions has each writer change its library, together with a key, and call it, until the
+// server is killed, and notes the last version that was answered.
 func writeFunctions(server *launch.Server, answered []int, within time.Duration) {
 	var group sync.WaitGroup
 	for writer := range answered {

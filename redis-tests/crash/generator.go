@@ -22,14 +22,15 @@ type Generator struct {
 	owner     bool // of the databases: it may flush and swap them
 	largest   int  // how many elements one request may bring
 	makers    []func(*Generator) []string
-	// expires tells when a key of those that expire goes. Before that the generator doesn't name the key again, so that it is certain what a
-	// request meets.
+	// expires tells when a key of those that expire goes. Before that the generator doesn't name
+	// the key again, so that it is certain what a request meets.
 	expires map[string]int64
 	now     int64 // Unix milliseconds, of the unit that is being made
 	entries int   // of streams, that were made
 }
 
-// NewGenerator returns a Generator. An owner of databases is the only one to use them. Fields expire if timed says so.
+// NewGenerator returns a Generator. An owner of databases is the only one to use them. Fields
+// expire if timed says so.
 func NewGenerator(random *rand.Rand, prefix string, databases []int, owner, timed bool, largest int) *Generator {
 	g := &Generator{random: random, prefix: prefix, databases: databases, owner: owner, largest: largest, expires: map[string]int64{}}
 	g.makers = append(g.makers, makers...)
@@ -102,7 +103,8 @@ func (g *Generator) text() string {
 	return fmt.Sprintf("%x%s", g.random.Uint32(), strings.Repeat("v", length))
 }
 
-// name is a field or member: a number in keys whose number is even, so that sets of integers are among them.
+// name is a field or member: a number in keys whose number is even, so that sets of integers are
+// among them.
 func (g *Generator) name(key string) string {
 	number := strconv.Itoa(g.random.IntN(2 * g.largest))
 	if (key[len(key)-1]-'0')%2 == 0 {
@@ -154,7 +156,8 @@ func makeFarExpiry(g *Generator) []string {
 	return []string{"pexpireat", key, strconv.Itoa(farFuture + g.random.IntN(1_000_000))}
 }
 
-// makeShortExpiry makes a key that expires soon, or counts in one that has expired, which must begin at 0.
+// makeShortExpiry makes a key that expires soon, or counts in one that has expired, which must
+// begin at 0.
 func makeShortExpiry(g *Generator) []string {
 	key := g.key("e")
 	if g.expires[key] >= g.now-1 {

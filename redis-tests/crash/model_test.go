@@ -10,8 +10,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// TestModelIsRedis has the writers of the load send theirs to Redis, one after the other: what the model says is what Redis answers, and holds
-// in the end.
+// TestModelIsRedis has the writers of the load send theirs to Redis, one after the other: what the
+// model says is what Redis answers, and holds in the end.
 func TestModelIsRedis(t *testing.T) {
 	compareModel(t, launch.MustOracle(t), false)
 }
@@ -67,7 +67,8 @@ func seldom(prefix string) (units []Unit) {
 	return units
 }
 
-// TestSettleFindsWhatIsWrong holds a writer with one acknowledged request and a transaction and an SPOP in flight against what a server may show.
+// TestSettleFindsWhatIsWrong holds a writer with one acknowledged request and a transaction and an
+// SPOP in flight against what a server may show.
 func TestSettleFindsWhatIsWrong(t *testing.T) {
 	acknowledged := Unit{Requests: [][]string{{"sadd", "t0", "a", "b"}}}
 	transaction := Unit{Requests: [][]string{{"incrby", "n0", "1"}, {"incrby", "n1", "1"}}, Transaction: true}

@@ -21,7 +21,8 @@ type outcome struct {
 	stdout, stderr string
 }
 
-// runToEnd runs a program that is expected to end by itself. configure, which may be nil, may change the command before it starts.
+// runToEnd runs a program that is expected to end by itself. configure, which may be nil, may
+// change the command before it starts.
 func runToEnd(t *testing.T, program launch.Program, configure func(*exec.Cmd), arguments ...string) outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), endTimeout)
@@ -46,7 +47,8 @@ func runToEnd(t *testing.T, program launch.Program, configure func(*exec.Cmd), a
 	return outcome{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// refuses fails the test unless a process ended with exit code 1 and one line on stderr that holds all the given words.
+// refuses fails the test unless a process ended with exit code 1 and one line on stderr that holds
+// all the given words.
 func (o outcome) refuses(t *testing.T, words ...string) {
 	t.Helper()
 	if o.exitCode != 1 {

@@ -10,13 +10,15 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// pairScript writes two keys that belong together, which nobody declares, and something between them that takes a while.
+// pairScript writes two keys that belong together, which nobody declares, and something between
+// them that takes a while.
 const pairScript = `redis.call("set", "pair:" .. ARGV[1] .. ":a", ARGV[2])
 for i = 1, 20 do redis.call("hset", "between:" .. ARGV[1], i, ARGV[2]) end
 redis.call("set", "pair:" .. ARGV[1] .. ":b", ARGV[2])
 return ARGV[2]`
 
-// TestKilledInScripts kills the server in the midst of scripts: each is there as a whole or not at all, and what was answered is there.
+// TestKilledInScripts kills the server in the midst of scripts: each is there as a whole or not at
+// all, and what was answered is there.
 func TestKilledInScripts(t *testing.T) {
 	server, err := launch.MustUnderTest(t).Start(t.TempDir())
 	if err != nil {
@@ -34,7 +36,8 @@ func TestKilledInScripts(t *testing.T) {
 	server.Kill()
 }
 
-// writeScripts has each writer run scripts until the server is killed, and notes the last that was answered.
+// writeScripts has each writer run scripts until the server is killed, and notes the last that was
+// answered.
 func writeScripts(server *launch.Server, answered []int, within time.Duration) {
 	var group sync.WaitGroup
 	for writer := range answered {

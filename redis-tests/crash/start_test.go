@@ -18,7 +18,8 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// placed are the options that say where a server is to run; port 0 is for those that never come so far.
+// placed are the options that say where a server is to run; port 0 is for those that never come so
+// far.
 func placed(directory string, port int, more ...string) []string {
 	return append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", directory}, more...)
 }
@@ -77,7 +78,8 @@ func TestDirectoryOfARunningServer(t *testing.T) {
 	}
 }
 
-// TestDirectoryWithoutRights runs the server as nobody when the test is run by root, who may do everything.
+// TestDirectoryWithoutRights runs the server as nobody when the test is run by root, who may do
+// everything.
 func TestDirectoryWithoutRights(t *testing.T) {
 	program := launch.MustUnderTest(t)
 	parent := t.TempDir()
@@ -97,7 +99,8 @@ func TestDirectoryWithoutRights(t *testing.T) {
 	runToEnd(t, program, configure, placed(directory, 0)...).refuses(t, directory, "permission denied")
 }
 
-// reachable copies an executable to where everybody may run it: root's tree may be in a home that nobody else may enter.
+// reachable copies an executable to where everybody may run it: root's tree may be in a home that
+// nobody else may enter.
 func reachable(t *testing.T, executable string) string {
 	t.Helper()
 	content, err := os.ReadFile(executable)
@@ -120,7 +123,8 @@ func TestDirectoryThatIsAFile(t *testing.T) {
 	runToEnd(t, launch.MustUnderTest(t), nil, placed(file, 0)...).refuses(t, file)
 }
 
-// TestNewerFormatOfTheLog writes the version that comes after ours into a segment, its checksum right.
+// TestNewerFormatOfTheLog writes the version that comes after ours into a segment, its checksum
+// right.
 func TestNewerFormatOfTheLog(t *testing.T) {
 	directory := written(t, "no", true)
 	copied, path := damaged(t, directory, func(path string) error {
@@ -161,7 +165,8 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// TestLogFileThatIsMovedAway: the lines after that are in a new file, as those who rotate Redis's logs are used to.
+// TestLogFileThatIsMovedAway: the lines after that are in a new file, as those who rotate Redis's
+// logs are used to.
 func TestLogFileThatIsMovedAway(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "kedis.log")
 	server, err := launch.MustUnderTest(t).Start(t.TempDir(), "--logfile", name)

@@ -116,7 +116,8 @@ func (v *Value) expireFields(now int64) (empty bool) {
 	return empty
 }
 
-// differences lists what differs between two states, in at most a few lines; none when they are equal.
+// differences lists what differs between two states, in at most a few lines; none when they are
+// equal.
 func (s *State) differences(got *State) []string {
 	var lines []string
 	for _, database := range slices.Sorted(maps.Keys(s.databases)) {
@@ -137,7 +138,8 @@ func (s *State) differences(got *State) []string {
 	return lines
 }
 
-// get returns the value of a key in the selected database, a new one of the kind when there is none, and whether there was one.
+// get returns the value of a key in the selected database, a new one of the kind when there is
+// none, and whether there was one.
 func (s *State) get(key, kind string) (v *Value, existed bool) {
 	if v := s.databases[s.selected][key]; v != nil {
 		return v, true

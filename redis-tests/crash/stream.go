@@ -10,8 +10,9 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// Streams in the model: the list of a Value are its entries, the text is the group's last entry, and the fields are the group's pending
-// entries with their consumers. Each stream has at most one group. Entries are numbered by the generator, so ids only grow.
+// Streams in the model: the list of a Value are its entries, the text is the group's last entry,
+// and the fields are the group's pending entries with their consumers. Each stream has at most one
+// group. Entries are numbered by the generator, so ids only grow.
 
 const (
 	kindStream = "stream"
@@ -37,7 +38,8 @@ func (g *Generator) entry(request ...string) []string {
 	return append(request, entryID(g.entries), entryField, g.text())
 }
 
-// entriesOfOne are entries of one stream, so many that a consumer that gets them all is removed in steps.
+// entriesOfOne are entries of one stream, so many that a consumer that gets them all is removed in
+// steps.
 func (g *Generator) entriesOfOne() (requests [][]string) {
 	key := g.key("q")
 	for range 2 + g.random.IntN(1+g.largest/3) {
@@ -138,7 +140,8 @@ func createGroup(s *State, arguments []string) string {
 	return done
 }
 
-// deliver is XREADGROUP GROUP group consumer COUNT n STREAMS key >. Its reply is flat, as plain shows arrays.
+// deliver is XREADGROUP GROUP group consumer COUNT n STREAMS key >. Its reply is flat, as plain
+// shows arrays.
 func deliver(s *State, arguments []string) string {
 	key, count := arguments[6], number(arguments[4])
 	v, _ := s.get(key, kindStream)
@@ -234,7 +237,8 @@ func readStream(connection *resp.Connection, key string) (*Value, error) {
 	return v, v.checkOwners(connection, key, told["pending"])
 }
 
-// checkOwners compares what a group counts with the pending entries that it shows, and with those of each consumer.
+// checkOwners compares what a group counts with the pending entries that it shows, and with those
+// of each consumer.
 func (v *Value) checkOwners(connection *resp.Connection, key, counted string) error {
 	if counted != strconv.Itoa(len(v.fields)) {
 		return fmt.Errorf("the group counts %s pending entries, and shows %d", counted, len(v.fields))

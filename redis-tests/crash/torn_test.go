@@ -24,7 +24,8 @@ func tornKey(i int) string { return "key" + strconv.Itoa(i) }
 
 func tornValue(i int) string { return "value" + strings.Repeat(strconv.Itoa(i), 3) }
 
-// written returns a data directory in whose log each of tornRecords keys has a record of its own; the server was killed, or stopped cleanly.
+// written returns a data directory in whose log each of tornRecords keys has a record of its own;
+// the server was killed, or stopped cleanly.
 func written(t *testing.T, fsync string, cleanly bool) string {
 	t.Helper()
 	server, err := launch.MustUnderTest(t).Start(t.TempDir(), append([]string{"--appendfsync", fsync}, tornOptions...)...)
@@ -46,7 +47,8 @@ func written(t *testing.T, fsync string, cleanly bool) string {
 	return server.Directory
 }
 
-// damaged copies a data directory, lets damage change the copy's last segment file, and returns the copy and the path of that file.
+// damaged copies a data directory, lets damage change the copy's last segment file, and returns the
+// copy and the path of that file.
 func damaged(t *testing.T, directory string, damage func(path string) error) (copied, path string) {
 	t.Helper()
 	copied = filepath.Join(t.TempDir(), "data")
@@ -75,7 +77,8 @@ func recordsOf(t *testing.T, directory string) []record {
 	return records
 }
 
-// startsWith starts a server and checks that it has the first count keys, and no others. It is killed and started again after one more write.
+// startsWith starts a server and checks that it has the first count keys, and no others. It is
+// killed and started again after one more write.
 func startsWith(t *testing.T, directory string, count int, cut bool) {
 	t.Helper()
 	server, err := launch.MustUnderTest(t).Start(directory, tornOptions...)
@@ -118,7 +121,8 @@ func holds(t *testing.T, server *launch.Server, count int) {
 	}
 }
 
-// TestTornTail cuts the log of a killed server within its last records: what stands whole in front of the cut is there.
+// TestTornTail cuts the log of a killed server within its last records: what stands whole in front
+// of the cut is there.
 func TestTornTail(t *testing.T) {
 	directory := written(t, "no", false)
 	records := recordsOf(t, directory)
@@ -143,7 +147,8 @@ func TestTornTail(t *testing.T) {
 				whole, end = whole+1, r.end
 			}
 		}
-		// Zeros stand behind the records of any segment: the first bytes of a small length can't be told from them.
+		// Zeros stand behind the records of any segment: the first bytes of a small length can't be
+		// told from them.
 		torn := len(bytes.Trim(log[end:size], "\x00")) > 0
 		t.Run(fmt.Sprintf("at %d", size-from), func(t *testing.T) {
 			copied, _ := damaged(t, directory, func(path string) error { return os.Truncate(path, size) })
@@ -152,10 +157,12 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// recordParts are places in a record: its length, checksum, position, time, databases, durable position and payload.
+// recordParts are places in a record: its length, checksum, position, time, databases, durable
+// position and payload.
 var recordParts = []int64{3, 5, 14, 20, 27, 31, 39, recordHeader, recordHeader + 20}
 
-// TestFlippedWhereNothingWasDurable changes a byte of a record that no one had synced: a power cut may leave that, so the log ends there.
+// TestFlippedWhereNothingWasDurable changes a byte of a record that no one had synced: a power cut
+// may leave that, so the log ends there.
 func TestFlippedWhereNothingWasDurable(t *testing.T) {
 	directory := written(t, "no", false)
 	const middle = tornRecords / 2
@@ -171,8 +178,8 @@ func TestFlippedWhereNothingWasDurable(t *testing.T) {
 	}
 }
 
-// TestFlippedBelowTheDurablePosition changes a byte that had been on disk: no crash does that, so the server refuses to start, changes
-// nothing, and starts when the byte is as it was.
+// TestFlippedBelowTheDurablePosition changes a byte that had been on disk: no crash does that, so
+// the server refuses to start, changes nothing, and starts when the byte is as it was.
 func TestFlippedBelowTheDurablePosition(t *testing.T) {
 	for name, directory := range map[string]string{"killed": written(t, "always", false), "stopped": written(t, "no", true)} {
 		const middle = tornRecords / 2
@@ -209,7 +216,8 @@ func TestCutBelowTheDurablePosition(t *testing.T) {
 	}
 }
 
-// refusesDamage checks that a server says where its log is damaged, and what can be done, instead of starting, and that it says so again.
+// refusesDamage checks that a server says where its log is damaged, and what can be done, instead
+// of starting, and that it says so again.
 func refusesDamage(t *testing.T, directory, path string, offset int64, remedy string) {
 	t.Helper()
 	for range 2 {

@@ -13,7 +13,8 @@ import (
 	seeds "kedis/redis-tests/seed"
 )
 
-// trimming is a long stream that one client trims while another one adds entries to it and deletes some.
+// trimming is a long stream that one client trims while another one adds entries to it and deletes
+// some.
 type trimming struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -29,8 +30,9 @@ const (
 	trimKills   = 2
 )
 
-// TestKilledWhileTrimming kills or ends the server while it counts what a trim takes off. Afterwards the stream is whole, or trimmed, and the next
-// trim counts right, whether or not the last one has left a mark.
+// TestKilledWhileTrimming kills or ends the server while it counts what a trim takes off.
+// Afterwards the stream is whole, or trimmed, and the next trim counts right, whether or not the
+// last one has left a mark.
 func TestKilledWhileTrimming(t *testing.T) {
 	server, err := launch.MustUnderTest(t).Start(t.TempDir(), "--stream-node-max-entries", "1")
 	if err != nil {
@@ -84,7 +86,8 @@ func (x *trimming) remove() []string {
 	return []string{"xdel", "s", entryID(x.doubt)}
 }
 
-// endWhileTrimming kills the server, or has it end and write down what is in memory: the mark, too, which isn't in the log.
+// endWhileTrimming kills the server, or has it end and write down what is in memory: the mark, too,
+// which isn't in the log.
 func (x *trimming) endWhileTrimming(kill bool) {
 	trims, writes := x.server.MustDial(x.t), x.server.MustDial(x.t)
 	trims.Queue("xtrim", "s", "maxlen", strconv.Itoa(trimmedTo))

@@ -14,7 +14,8 @@ import (
 // mostShown is how many differences a failure lists.
 const mostShown = 12
 
-// Writer sends the requests of its generator, one pipeline after the other, and keeps the state that their replies vouch for.
+// Writer sends the requests of its generator, one pipeline after the other, and keeps the state
+// that their replies vouch for.
 type Writer struct {
 	name      string
 	prefix    string
@@ -40,8 +41,8 @@ func (w *Writer) owns(database int, key string) bool {
 	return slices.Contains(w.databases, database) && strings.HasPrefix(key, w.prefix)
 }
 
-// Run sends requests until the connection breaks. That is as it should be only when the server has been killed; a reply that isn't the one
-// that the state gives never is.
+// Run sends requests until the connection breaks. That is as it should be only when the server has
+// been killed; a reply that isn't the one that the state gives never is.
 func (w *Writer) Run(connection *resp.Connection, killed *atomic.Bool) error {
 	w.begin()
 	for {
@@ -170,8 +171,8 @@ func (s *State) popped(unit Unit, reply string) string {
 	return reply
 }
 
-// Settle finds out how many of the units in flight the server had taken: its data must be what the state is after some number of them.
-// The state then is that one.
+// Settle finds out how many of the units in flight the server had taken: its data must be what the
+// state is after some number of them. The state then is that one.
 func (w *Writer) Settle(data *State, now int64) error {
 	units := w.flight
 	w.flight = nil

@@ -1,14 +1,16 @@
 package differential
 
-// family is a group of commands that are generated equally often in all; the weight is that of the group.
+// family is a group of commands that are generated equally often in all; the weight is that of the
+// group.
 type family struct {
 	name      string
 	weight    int
 	templates []string
 }
 
-// families is what the generator draws from: every command of the core server that answers and whose answer doesn't depend on the machine,
-// with all of its options. Sources ({…}) are in sources.go. A template may stand twice to be drawn more often.
+// families is what the generator draws from: every command of the core server that answers and
+// whose answer doesn't depend on the machine, with all of its options. Sources ({…}) are in
+// sources.go. A template may stand twice to be drawn more often.
 var families = []family{
 	{"strings", 22, []string{
 		"set {string} {value}", "set {string} {value}", "set {string} {value}",
@@ -114,7 +116,8 @@ var families = []family{
 		"zinter {setsandzsets} [withscores]", "zdiff {setsandzsets} [withscores]",
 		"zrange {zset} ({from} {lexfrom}|{index} {from}) [byscore|bylex] [rev] [limit {index} {index}] [withscores]",
 	}},
-	// STOREDIST isn't here: the last bits of a distance are the C library's, and stay in the set that is stored.
+	// STOREDIST isn't here: the last bits of a distance are the C library's, and stay in the set
+	// that is stored.
 	{"geo", 5, []string{
 		"geoadd {geo} <{longitude} {latitude} {place}>+", "geoadd {geo} <{longitude} {latitude} {place}>+60", "geoadd {geo} [nx|xx] [ch] <{longitude} {latitude} {place}>+",
 		"geodist {geo} {place} {place} [{unit}]", "geopos {geo} <{place}>+", "geohash {geo} <{place}>+", "geopos {zset} <{member}>+", "geohash {geo} <{member}>+",
@@ -127,8 +130,9 @@ var families = []family{
 		"georadiusbymember {geo} {place} {length} {unit} [withcoord] [withdist] [count {count}] [asc|desc]", "georadiusbymember {geo} {place} {length} {unit} store {geo}",
 		"georadiusbymember_ro {geo} {place} {length} {unit} [withdist] [asc|desc]", "zrange {geo} 0 -1 withscores", "zrem {geo} <{place}>+",
 	}},
-	// Which nodes MAXLEN ~ removes depends on what a payload has told of them, so it isn't here, nor is what counts consumers: 7.2 makes those
-	// who ask in vain. XSETID below what was deleted is an error since 7.2.
+	// Which nodes MAXLEN ~ removes depends on what a payload has told of them, so it isn't here,
+	// nor is what counts consumers: 7.2 makes those who ask in vain. XSETID below what was deleted
+	// is an error since 7.2.
 	{"streams", 14, []string{
 		"xadd {stream} {streamid} <{field} {value}>+", "xadd {stream} {streamid} <{field} {value}>+", "xadd {stream} {streamid} <{field} {value}>+",
 		"xadd {stream} [nomkstream] [maxlen {small}|maxlen = {count}] {streamid} <{field} {value}>+",

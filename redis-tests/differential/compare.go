@@ -14,7 +14,8 @@ import (
 type exchange struct {
 	line      []string
 	want, got resp.Reply
-	// ask sends a further request to both servers on the same connection. It is nil where that isn't possible: in a pipeline or a transaction.
+	// ask sends a further request to both servers on the same connection. It is nil where that
+	// isn't possible: in a pipeline or a transaction.
 	ask    func(arguments ...string) (want, got resp.Reply, err error)
 	driver *Driver
 }
@@ -77,7 +78,8 @@ func sameShapes(want, got resp.Reply) bool {
 		slices.EqualFunc(want.Elements, got.Elements, sameShapes)
 }
 
-// sameScores compares replies in which only the digits of floating-point numbers differ, and not their values.
+// sameScores compares replies in which only the digits of floating-point numbers differ, and not
+// their values.
 func sameScores(x *exchange) bool { return scoresEqual(x.want, x.got) }
 
 func scoresEqual(want, got resp.Reply) bool {
@@ -116,7 +118,8 @@ func within(tolerance int64) func(x *exchange) bool {
 	}
 }
 
-// beyond refuses times after the year 2103: those were given as such and have to come back as they were.
+// beyond refuses times after the year 2103: those were given as such and have to come back as they
+// were.
 func beyond(limit int64, otherwise func(x *exchange) bool) func(x *exchange) bool {
 	return func(x *exchange) bool {
 		want, _ := x.want.Integer()
@@ -132,7 +135,8 @@ func (x *exchange) hasOption(option string) bool {
 	return has(x.line[1:], option)
 }
 
-// pickedFrom compares random picks: as many elements on both sides and, where it can be asked, none that isn't in the collection.
+// pickedFrom compares random picks: as many elements on both sides and, where it can be asked, none
+// that isn't in the collection.
 func pickedFrom(x *exchange) bool {
 	if !sameShape(x) {
 		return false
@@ -166,7 +170,8 @@ func pickedFrom(x *exchange) bool {
 // repeats reports whether a pick may hold an element twice: that is what a negative count asks for.
 func (x *exchange) repeats() bool { return len(x.line) > 2 && strings.HasPrefix(x.line[2], "-") }
 
-// pickWidth is how many elements of the reply make one pick: two when values or scores stand between them, as in RESP2.
+// pickWidth is how many elements of the reply make one pick: two when values or scores stand
+// between them, as in RESP2.
 func (x *exchange) pickWidth() int {
 	nested := len(x.got.Elements) > 0 && x.got.Elements[0].Elements != nil
 	if !nested && (x.hasOption("withvalues") || x.hasOption("withscores")) {

@@ -28,8 +28,8 @@ const (
 	crashEvery  = 7000
 )
 
-// tiers are what the memory in front of RocksDB may be: as it is by default; so small that everything leaves it at once;
-// nothing; and generations that go to RocksDB as tables.
+// tiers are what the memory in front of RocksDB may be: as it is by default; so small that
+// everything leaves it at once; nothing; and generations that go to RocksDB as tables.
 var tiers = []struct {
 	name    string
 	share   int // of the commands: one in so many

@@ -1,5 +1,6 @@
-// Package differential sends the same random commands to redis-server and to the server under test and compares every reply, byte for byte but
-// for what knowndifferences.go lists, and the whole data sets by DEBUG DIGEST. A history that shows a difference is reduced to a short one.
+// Package differential sends the same random commands to redis-server and to the server under test
+// and compares every reply, byte for byte but for what knowndifferences.go lists, and the whole
+// data sets by DEBUG DIGEST. A history that shows a difference is reduced to a short one.
 //
 //	go test ./redis-tests/differential -run '^TestDifferential$' -args -commands=1000000 -seed=7
 //
@@ -58,8 +59,9 @@ type Driver struct {
 	epoch             uint64
 	patience          time.Duration
 	Hits              map[string]int // how often each known difference was met
-	// Redis72 says that the server under test isn't Kedis but a Redis 7.2, to try this list of differences on: that one computes digests
-	// of scores otherwise, and guesses from the number of arguments how large a collection will become.
+	// Redis72 says that the server under test isn't Kedis but a Redis 7.2, to try this list of
+	// differences on: that one computes digests of scores otherwise, and guesses from the number of
+	// arguments how large a collection will become.
 	Redis72 bool
 }
 
@@ -99,7 +101,8 @@ func excerpt(lines []string, differs int) string {
 	return text
 }
 
-// line shows a step as scripts do, but for long arguments that aren't one byte repeated: of those only the beginning.
+// line shows a step as scripts do, but for long arguments that aren't one byte repeated: of those
+// only the beginning.
 func line(s Step) string {
 	const longest = 200
 	words := []string{s.Line[0]}
@@ -126,8 +129,9 @@ func NewDriver(oracle, underTest *launch.Server) *Driver {
 	return &Driver{oracle: side{server: oracle, options: oracle.Options}, underTest: side{server: underTest, options: underTest.Options}, patience: patience, Hits: map[string]int{}}
 }
 
-// limitOptions are set on both servers when an epoch begins, and given to a server that starts within it. They change from epoch to epoch, so that
-// collections move from one encoding to another early in some and late in others.
+// limitOptions are set on both servers when an epoch begins, and given to a server that starts
+// within it. They change from epoch to epoch, so that collections move from one encoding to another
+// early in some and late in others.
 func limitOptions(epoch uint64) []string {
 	limits := []string{"4", "8", "16", "128"}
 	limit := limits[epoch%uint64(len(limits))]
@@ -137,7 +141,8 @@ func limitOptions(epoch uint64) []string {
 		"list-max-listpack-size", []string{"-2", "4", "-1", "100"}[epoch%4], "hll-sparse-max-bytes", []string{"3000", "300", "0", "16000"}[(epoch+turn)%4]}
 }
 
-// limitOptions are those of both servers and, of Kedis, those that Redis 7.2 has and the oracle hasn't.
+// limitOptions are those of both servers and, of Kedis, those that Redis 7.2 has and the oracle
+// hasn't.
 func (s *side) limitOptions(epoch uint64) []string {
 	options := limitOptions(epoch)
 	if s.server.Program.IsRedis {
@@ -172,7 +177,8 @@ func (s *side) begin(epoch uint64, patience time.Duration) error {
 		}
 	}
 	if !s.server.Program.IsRedis {
-		// What a crash in this epoch makes it repeat from its log is to have been done under this epoch's limits.
+		// What a crash in this epoch makes it repeat from its log is to have been done under this
+		// epoch's limits.
 		if _, err := s.connections[0].Must("save"); err != nil {
 			return err
 		}
@@ -185,7 +191,8 @@ func (s *side) begin(epoch uint64, patience time.Duration) error {
 	return err
 }
 
-// restart starts a server that has ended, on its data. What it replays from its log is to be stored under the limits that held before.
+// restart starts a server that has ended, on its data. What it replays from its log is to be stored
+// under the limits that held before.
 func (s *side) restart(epoch uint64) error {
 	options := slices.Clone(s.options)
 	for i, word := range s.limitOptions(epoch) {
@@ -243,7 +250,8 @@ func Batches(steps []Step) [][]Step {
 	return batches
 }
 
-// Do runs a batch of steps. It returns nil when the servers agree. What can't be done, since a server is gone, is a difference too.
+// Do runs a batch of steps. It returns nil when the servers agree. What can't be done, since a
+// server is gone, is a difference too.
 func (d *Driver) Do(batch []Step) *Difference {
 	if first := batch[0]; isOwn(first.Line) {
 		return d.own(first)
@@ -277,9 +285,11 @@ func (d *Driver) Do(batch []Step) *Difference {
 	return nil
 }
 
-// skips leaves out what would make the data differ for good, or can't be made equal within a transaction: SPOP, SORT, PFADD of
-// several elements and DBSIZE (see equalAfterAWhile) there; writes by ranges of names where scores differ, which mean nothing (see differentScores); storing what SORT
-// ALPHA takes for equal (see sortWithoutOrder); and what Redis 7.0 refuses when it is queued.
+// skips leaves out what would make the data differ for good, or can't be made equal within a
+// transaction: SPOP, SORT, PFADD of several elements and DBSIZE (see equalAfterAWhile) there;
+// writes by ranges of names where scores differ, which mean nothing (see differentScores); storing
+// what SORT ALPHA takes for equal (see sortWithoutOrder); and what Redis 7.0 refuses when it is
+// queued.
 func (d *Driver) skips(step Step) bool {
 	name := strings.ToLower(step.Line[0])
 	var elements []string
@@ -307,7 +317,8 @@ func (d *Driver) skips(step Step) bool {
 	return err != nil || unequalScores(all)
 }
 
-// refusedWhenQueued reports whether Redis 7.0, unlike 7.2, finds a wrong number of arguments, and so refuses the transaction that a command is in.
+// refusedWhenQueued reports whether Redis 7.0, unlike 7.2, finds a wrong number of arguments, and
+// so refuses the transaction that a command is in.
 func refusedWhenQueued(line []string) bool {
 	switch strings.ToLower(line[0]) {
 	case "zrank", "zrevrank":
@@ -330,7 +341,8 @@ func (d *Driver) read(step Step) (want, got resp.Reply, difference *Difference) 
 	return want, got, nil
 }
 
-// broken says that a server didn't answer. Its process gets a moment to end, so that what it said last is in the output.
+// broken says that a server didn't answer. Its process gets a moment to end, so that what it said
+// last is in the output.
 func (d *Driver) broken(step Step, s *side, err error) *Difference {
 	time.Sleep(100 * time.Millisecond)
 	text := err.Error()
@@ -455,7 +467,8 @@ func (d *Driver) walk(step Step, difference *Difference) error {
 	return nil
 }
 
-// scanAll returns the first reply and everything that a walk returned: keys, members, or pairs joined by NUL.
+// scanAll returns the first reply and everything that a walk returned: keys, members, or pairs
+// joined by NUL.
 func scanAll(connection *resp.Connection, step []string) (first resp.Reply, seen map[string]bool, err error) {
 	const enough = 100_000 // rounds; a cursor that runs in a circle would never end
 	seen = map[string]bool{}
@@ -519,7 +532,8 @@ func (d *Driver) exchangeDumps(step Step, difference *Difference) error {
 	if err != nil {
 		return err
 	}
-	// A Redis under test may write a newer version than the oracle reads; Kedis writes one that it does read.
+	// A Redis under test may write a newer version than the oracle reads; Kedis writes one that it
+	// does read.
 	back := got.Text
 	if d.underTest.server.Program.IsRedis {
 		back = want.Text
@@ -545,9 +559,9 @@ func (d *Driver) exchangeDumps(step Step, difference *Difference) error {
 	return err
 }
 
-// comparePayloads compares the bytes of two dumps of values that both servers store alike and in one piece: strings, listpacks, intsets.
-// Since compression is free, the oracle shows what it makes of the other's dump, which it has just restored; what isn't compressed is compared
-// as it is, too.
+// comparePayloads compares the bytes of two dumps of values that both servers store alike and in
+// one piece: strings, listpacks, intsets. Since compression is free, the oracle shows what it makes
+// of the other's dump, which it has just restored; what isn't compressed is compared as it is, too.
 func (d *Driver) comparePayloads(connection int, key string, want, got []byte) (reason string, err error) {
 	equal, err := d.storedAlike(connection, key)
 	if err != nil || !equal {
@@ -564,8 +578,9 @@ func (d *Driver) comparePayloads(connection int, key string, want, got []byte) (
 	return "", nil
 }
 
-// storedAlike reports whether both servers say that a value is one piece of the same encoding. Redis 7.0 writes other digits of scores than 7.2
-// into a listpack; where it did, the value isn't stored alike.
+// storedAlike reports whether both servers say that a value is one piece of the same encoding.
+// Redis 7.0 writes other digits of scores than 7.2 into a listpack; where it did, the value isn't
+// stored alike.
 func (d *Driver) storedAlike(connection int, key string) (bool, error) {
 	kind, _, err := d.ask(connection, "type", key)
 	if err != nil || kind.Is("string") {
@@ -602,7 +617,8 @@ func (d *Driver) restore(step Step) *Difference {
 	return d.Do([]Step{{Connection: step.Connection, Line: request}})
 }
 
-// compareDigests compares the data sets. What is expired may still be there until a server has got round to removing it.
+// compareDigests compares the data sets. What is expired may still be there until a server has got
+// round to removing it.
 func (d *Driver) compareDigests(connection int, difference *Difference) error {
 	if d.Redis72 {
 		return nil
@@ -684,7 +700,8 @@ func contents(kind, key string) []string {
 	return []string{"get", key}
 }
 
-// crash kills the server under test and starts it on the same data. All connections are new afterwards, on both servers.
+// crash kills the server under test and starts it on the same data. All connections are new
+// afterwards, on both servers.
 func (d *Driver) crash(difference *Difference) error {
 	d.underTest.server.Kill()
 	if err := d.underTest.restart(d.epoch); err != nil {
@@ -700,7 +717,8 @@ func (d *Driver) crash(difference *Difference) error {
 	return d.compareDigests(0, difference)
 }
 
-// eventually repeats a comparison until it holds, for as long as servers may take to remove what is expired.
+// eventually repeats a comparison until it holds, for as long as servers may take to remove what is
+// expired.
 func (d *Driver) eventually(holds func() bool) bool {
 	for deadline := time.Now().Add(d.patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if holds() {

@@ -19,7 +19,8 @@ func steps(lines ...string) []Step {
 	return all
 }
 
-// twins returns a driver of two redis-servers and a connection to the second, by which a test can make it differ.
+// twins returns a driver of two redis-servers and a connection to the second, by which a test can
+// make it differ.
 func twins(t *testing.T) (*Driver, *resp.Connection) {
 	t.Helper()
 	program := launch.MustOracle(t)
@@ -42,7 +43,8 @@ func run(driver *Driver, all []Step) *Difference {
 	return nil
 }
 
-// TestDifferencesAreSeen makes one server differ behind the driver's back, in each way in which one can.
+// TestDifferencesAreSeen makes one server differ behind the driver's back, in each way in which one
+// can.
 func TestDifferencesAreSeen(t *testing.T) {
 	for name, example := range map[string]struct{ before, behind, after string }{
 		"value":          {"set k v", "set k w", "get k"},

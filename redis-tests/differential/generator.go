@@ -137,7 +137,8 @@ func (g *Generator) pipeline(connection int) {
 	}
 }
 
-// transaction adds a MULTI with what may come before, within and after it, other connections' commands included.
+// transaction adds a MULTI with what may come before, within and after it, other connections'
+// commands included.
 func (g *Generator) transaction(connection int) {
 	if g.chance(0.5) {
 		g.add(connection, "watch", anyKey(g), anyKey(g))
@@ -185,7 +186,8 @@ func (g *Generator) plainCommand() []string {
 	}
 }
 
-// aloneOnly are the commands of which the driver has to see the replies before anything else is sent.
+// aloneOnly are the commands of which the driver has to see the replies before anything else is
+// sent.
 var aloneOnly = []string{"spop", "pfadd", "zremrangebylex", "zrangestore", "dbsize", "reset", "debug", "sort", "sort_ro"}
 
 func (g *Generator) draw() []string {

@@ -59,7 +59,8 @@ var outOfReach = map[string]string{
 	"quit": "closes the connection", "asking": "cluster", "readonly": "cluster", "readwrite": "cluster",
 }
 
-// TestTheGeneratorReachesEveryCommand asks the oracle which commands there are in the groups that the generator is for.
+// TestTheGeneratorReachesEveryCommand asks the oracle which commands there are in the groups that
+// the generator is for.
 func TestTheGeneratorReachesEveryCommand(t *testing.T) {
 	made := map[string]bool{}
 	g := NewGenerator(7, 0)
@@ -85,7 +86,8 @@ func TestTheGeneratorReachesEveryCommand(t *testing.T) {
 	}
 }
 
-// TestNothingHarmful checks what must not be sent: times within a run's reach, gigabytes, and endless picks.
+// TestNothingHarmful checks what must not be sent: times within a run's reach, gigabytes, and
+// endless picks.
 func TestNothingHarmful(t *testing.T) {
 	g := NewGenerator(1, 0)
 	for _, example := range []struct{ line, want string }{

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// harmless takes out of a command what would make the comparison, and not a server, go wrong: times that come while the run goes on, requests
-// for gigabytes, and counts of random picks that keep redis-server busy for hours. What a server is to refuse stays.
+// harmless takes out of a command what would make the comparison, and not a server, go wrong: times
+// that come while the run goes on, requests for gigabytes, and counts of random picks that keep
+// redis-server busy for hours. What a server is to refuse stays.
 func (g *Generator) harmless(line []string) []string {
 	name := strings.ToLower(line[0])
 	g.harmlessTimes(name, line)
@@ -36,7 +37,8 @@ func (g *Generator) harmless(line []string) []string {
 		}
 		return harmlessClient(line)
 	case "hello":
-		// When a later word is wrong, Redis 7.0 has given the connection its name by then; 7.2 has not.
+		// When a later word is wrong, Redis 7.0 has given the connection its name by then; 7.2 has
+		// not.
 		if at := slices.IndexFunc(line, func(word string) bool { return strings.EqualFold(word, "setname") }); at > 0 && at+2 < len(line) {
 			return line[:at+2]
 		}
@@ -118,7 +120,8 @@ func (g *Generator) farAwayOptions(line []string) {
 	}
 }
 
-// reduce replaces a number between low and high, which a server would take and pay for, by one below a thousand.
+// reduce replaces a number between low and high, which a server would take and pay for, by one
+// below a thousand.
 func (g *Generator) reduce(line []string, at int, low, high int64) {
 	if at >= len(line) {
 		return
@@ -153,7 +156,8 @@ func (g *Generator) reduceCount(line []string) {
 	}
 }
 
-// plainCursor replaces a cursor that some C function takes for a number although it isn't one, since versions use different functions.
+// plainCursor replaces a cursor that some C function takes for a number although it isn't one,
+// since versions use different functions.
 func plainCursor(line []string, at int) {
 	if at < len(line) && (line[at] == "" || strings.ContainsAny(line[at], " \t\n\v\f\r+-\x00")) {
 		line[at] = "abc"
@@ -173,7 +177,8 @@ func has(line []string, option string) bool {
 	return slices.ContainsFunc(line, func(word string) bool { return strings.EqualFold(word, option) })
 }
 
-// harmlessConfig lets CONFIG SET change nothing: a crash would undo it, and a mistake might hit any option.
+// harmlessConfig lets CONFIG SET change nothing: a crash would undo it, and a mistake might hit any
+// option.
 func harmlessConfig(line []string) []string {
 	if len(line) < 4 || !strings.EqualFold(line[1], "set") {
 		return line

@@ -17,8 +17,9 @@ type known struct {
 	equal    func(x *exchange) bool
 }
 
-// knownDifferences is the one list of what is let pass, and why. The oracle is Redis 7.0; Kedis behaves as Redis 7.2.
-// A reply that is equal byte for byte never comes here. For one command several rows may hold; one that fits is enough.
+// knownDifferences is the one list of what is let pass, and why. The oracle is Redis 7.0; Kedis
+// behaves as Redis 7.2. A reply that is equal byte for byte never comes here. For one command
+// several rows may hold; one that fits is enough.
 var knownDifferences = []known{
 	// What is left to chance.
 	{[]string{"srandmember", "hrandfield", "zrandmember", "randomkey"}, "a random pick: as many, and none that isn't there", pickedFrom},
@@ -35,7 +36,8 @@ var knownDifferences = []known{
 
 	{[]string{"zlexcount", "zrangebylex", "zrevrangebylex", "zrange"}, "ranges by name mean nothing where scores differ", differentScores},
 
-	// Time goes on between the two servers. An absolute time that was given has to come back exactly.
+	// Time goes on between the two servers. An absolute time that was given has to come back
+	// exactly.
 	{[]string{"ttl"}, "seconds left", within(120)},
 	{[]string{"pttl"}, "milliseconds left", within(120_000)},
 	{[]string{"expiretime"}, "a relative expiry, as a time", beyond(4_200_000_000, within(120))},
@@ -76,7 +78,8 @@ var knownDifferences = []known{
 	{[]string{"command|getkeysandflags"}, "some 7.2 say that SINTERSTORE overwrites, which it does", func(x *exchange) bool { return strings.EqualFold(x.line[2], "sinterstore") && bothArrays(x) }},
 }
 
-// What replies to single requests don't show differs only in the following, which the tests that are named let pass.
+// What replies to single requests don't show differs only in the following, which the tests that
+// are named let pass.
 //
 //   - A key of another type that SORT, ZUNIONSTORE and their kin overwrite with what clients wait for: Kedis serves them. Redis and Valkey wake
 //     nobody then, up to the newest, and the clients wait on beside a list that has elements. (scripts/blocking.txt; TestWaitingClients has no such)
@@ -109,7 +112,8 @@ func moreNames(x *exchange) bool {
 	return !slices.ContainsFunc(x.want.Strings(), func(name string) bool { return !slices.Contains(got, name) })
 }
 
-// memoryUsage takes any two numbers, and none from the server that has removed, or hides, an expired key.
+// memoryUsage takes any two numbers, and none from the server that has removed, or hides, an
+// expired key.
 func memoryUsage(x *exchange) bool {
 	if integers(x) {
 		return true
@@ -124,8 +128,9 @@ func memoryUsage(x *exchange) bool {
 // sameCursorShape takes any two replies to a SCAN that aren't errors.
 func sameCursorShape(x *exchange) bool { return len(x.want.Elements) == 2 && len(x.got.Elements) == 2 }
 
-// sortWithoutOrder lets elements that nothing puts in order differ in order, and in which of them LIMIT takes: those of a set when BY says
-// not to sort, and those whose weights are equal texts, as far as the first byte 0.
+// sortWithoutOrder lets elements that nothing puts in order differ in order, and in which of them
+// LIMIT takes: those of a set when BY says not to sort, and those whose weights are equal texts, as
+// far as the first byte 0.
 func sortWithoutOrder(x *exchange) bool {
 	if x.want.Kind != x.got.Kind || len(x.want.Elements) != len(x.got.Elements) {
 		return false
@@ -145,8 +150,8 @@ func sortWithoutOrder(x *exchange) bool {
 	return x.hasOption("limit") || unordered(max(gets, 1))(x)
 }
 
-// differentScores reports whether the scores in a sorted set differ: then what Redis finds by name depends on how its skiplist happens to be built.
-// Where it can't be asked, it is assumed.
+// differentScores reports whether the scores in a sorted set differ: then what Redis finds by name
+// depends on how its skiplist happens to be built. Where it can't be asked, it is assumed.
 func differentScores(x *exchange) bool {
 	if x.name() == "zrange" && !x.hasOption("bylex") || len(x.line) < 2 {
 		return false
@@ -225,7 +230,8 @@ func keysOfShortCommand(x *exchange) bool {
 	return len(x.line) == 3 && strings.HasPrefix(string(x.want.Text), "ERR wrong number of arguments for 'command|getkeys") && x.got.IsError()
 }
 
-// evenOut compares what SPOP has left on both servers, takes back what the server under test popped, and pops there what the oracle did.
+// evenOut compares what SPOP has left on both servers, takes back what the server under test
+// popped, and pops there what the oracle did.
 func (d *Driver) evenOut(step Step, want, got resp.Reply) string {
 	popped, poppedThere := members(want), members(got)
 	if len(popped) == 0 {
@@ -259,8 +265,8 @@ func sorts(line []string) bool {
 	return name == "sort" || name == "sort_ro"
 }
 
-// errnoLeft repeats a SORT that an errno made fail. It was left since forgetError by SORT itself, when it read the scores of a sorted set
-// out of a listpack; now they are in a skiplist.
+// errnoLeft repeats a SORT that an errno made fail. It was left since forgetError by SORT itself,
+// when it read the scores of a sorted set out of a listpack; now they are in a skiplist.
 func errnoLeft(x *exchange) bool {
 	if string(x.want.Text) != "ERR One or more scores can't be converted into double" || x.ask == nil {
 		return false
@@ -276,15 +282,17 @@ func errnoLeft(x *exchange) bool {
 // errnoCleared is a request that fails, and clears errno before it does.
 var errnoCleared = []string{"incrbyfloat", exchangeKey, "abc"}
 
-// forgetError lets redis-server send a number through a function that clears errno. SORT of Redis 7.0 doesn't, and takes what an earlier
-// command left there (ERANGE, of SCAN with too large a cursor or of a score out of range) for an element that can't be converted.
+// forgetError lets redis-server send a number through a function that clears errno. SORT of Redis
+// 7.0 doesn't, and takes what an earlier command left there (ERANGE, of SCAN with too large a
+// cursor or of a score out of range) for an element that can't be converted.
 func (d *Driver) forgetError(connection int) error {
 	_, err := d.oracle.connections[connection].Do(errnoCleared...)
 	return err
 }
 
-// pack turns a sorted set back that SORT has turned into a skiplist. In Redis that reading command changes how a small sorted set is stored,
-// and so its encoding and what becomes of a score of -0; in Kedis reads change nothing. A payload that is restored is packed where it fits.
+// pack turns a sorted set back that SORT has turned into a skiplist. In Redis that reading command
+// changes how a small sorted set is stored, and so its encoding and what becomes of a score of -0;
+// in Kedis reads change nothing. A payload that is restored is packed where it fits.
 func (d *Driver) pack(step Step) string {
 	key := step.Line[1]
 	want, got, err := d.ask(step.Connection, "object", "encoding", key)
@@ -300,8 +308,8 @@ func (d *Driver) pack(step Step) string {
 	return ""
 }
 
-// forget removes a key of bytes that are no HyperLogLog. Redis leaves in it what PFADD had added before it came to the error, and tells neither
-// its log nor its replicas; Kedis takes it back.
+// forget removes a key of bytes that are no HyperLogLog. Redis leaves in it what PFADD had added
+// before it came to the error, and tells neither its log nor its replicas; Kedis takes it back.
 func (d *Driver) forget(step Step) string {
 	want, got, err := d.ask(step.Connection, "del", step.Line[1])
 	if err == nil && want.String() != got.String() {

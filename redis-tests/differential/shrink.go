@@ -1,10 +1,12 @@
 package differential
 
-// Shrink returns a part of steps that still fails, from which no further step can be left out. fails runs steps from the beginning
-// on empty servers and returns how many of them it took until a difference showed, or 0 if none did.
+// Shrink returns a part of steps that still fails, from which no further step can be left out.
+// fails runs steps from the beginning on empty servers and returns how many of them it took until a
+// difference showed, or 0 if none did.
 //
-// First only the last steps are tried, since most mistakes need few; then it is delta debugging (Zeller and Hildebrandt,
-// "Simplifying and Isolating Failure-Inducing Input", 2002): leave out pieces, large ones first.
+// First only the last steps are tried, since most mistakes need few; then it is delta debugging
+// (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002): leave out
+// pieces, large ones first.
 func Shrink(steps []Step, fails func(steps []Step) int) []Step {
 	for length := 8; length < len(steps); length *= 4 {
 		if n := fails(steps[len(steps)-length:]); n > 0 {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// sources make the variable parts of templates. Each has few values that are likely, so that commands meet on the same keys and members,
-// and some that lie on the edges of what a server accepts or of how it stores things.
+// sources make the variable parts of templates. Each has few values that are likely, so that
+// commands meet on the same keys and members, and some that lie on the edges of what a server
+// accepts or of how it stores things.
 var sources map[string]func(g *Generator) []string
 
 // The table refers to functions that refer to the table.
@@ -67,7 +68,8 @@ var programs = []string{
 	`error("an error of " .. #KEYS .. " keys")`, `return {KEYS, ARGV}`,
 }
 
-// libraries are sources of libraries, of which some can't be loaded. Their functions run the command that their arguments are.
+// libraries are sources of libraries, of which some can't be loaded. Their functions run the
+// command that their arguments are.
 var libraries = []string{
 	"#!lua name=call\nredis.register_function('call', function(keys, args) return redis.call(unpack(args)) end)",
 	"#!lua name=call\nredis.register_function{function_name='call', callback=function(keys, args) return {redis.call(unpack(args)), #keys} end, description='another version'}",
@@ -293,8 +295,9 @@ func sortPattern(g *Generator) string {
 	return pick(g, "weight_*", "weight_*", "weight_*->a", "nosort", "*", "#", "weight_*->", "hash*->a", "string*", "missing_*", "")
 }
 
-// Times are far away or past, so that no key's time comes while a run goes on; short ones are @short's. Each relative one is drawn from so
-// many that two are hardly ever equal: whether one is greater than another must not depend on the milliseconds between two servers.
+// Times are far away or past, so that no key's time comes while a run goes on; short ones are
+// @short's. Each relative one is drawn from so many that two are hardly ever equal: whether one is
+// greater than another must not depend on the milliseconds between two servers.
 func seconds(g *Generator) string {
 	switch g.below(12) {
 	case 0:

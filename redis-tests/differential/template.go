@@ -9,8 +9,9 @@ import (
 //
 //	zadd {zset} [nx|xx] [ch] <{score} {member}>+
 //
-// Words stand for themselves; {name} for what the generator's source of that name makes, which may be several words; (a|b) for one
-// of the alternatives; [a|b] for one of them or nothing; <a>+ for one to four repetitions and <a>+N for one to N.
+// Words stand for themselves; {name} for what the generator's source of that name makes, which may
+// be several words; (a|b) for one of the alternatives; [a|b] for one of them or nothing; <a>+ for
+// one to four repetitions and <a>+N for one to N.
 type template struct {
 	command string
 	body    node

@@ -14,7 +14,8 @@ import (
 	seeds "kedis/redis-tests/seed"
 )
 
-// Several connections, some of which wait for keys, beside redis-server: who is served with what, and in which order.
+// Several connections, some of which wait for keys, beside redis-server: who is served with what,
+// and in which order.
 
 const (
 	waitingConnections = 7
@@ -90,8 +91,8 @@ func (s *waitingSide) send(t *testing.T, number int, requests [][]string) string
 	return s.told(t, number)
 }
 
-// told collects the replies. A connection that has sent something is waited for until it is answered or waits itself; one that waited
-// is answered when it doesn't any more.
+// told collects the replies. A connection that has sent something is waited for until it is
+// answered or waits itself; one that waited is answered when it doesn't any more.
 func (s *waitingSide) told(t *testing.T, number int) string {
 	t.Helper()
 	var told strings.Builder
@@ -143,8 +144,9 @@ func (s *waitingSide) waiting(t *testing.T) map[string]bool {
 	return waiting
 }
 
-// sortedOverLists sorts into a key that doesn't exist or holds a list, as it comes. No Redis wakes those who wait for a list when a key of
-// another type is overwritten with one, and Kedis does: see scripts/blocking.txt.
+// sortedOverLists sorts into a key that doesn't exist or holds a list, as it comes. No Redis wakes
+// those who wait for a list when a key of another type is overwritten with one, and Kedis does: see
+// scripts/blocking.txt.
 const sortedOverLists = `local kind = redis.call('type', KEYS[2]).ok
 if kind ~= 'list' and kind ~= 'none' then redis.call('del', KEYS[2]) end
 return redis.call('sort', KEYS[1], 'by', 'nosort', 'store', KEYS[2])`
@@ -225,7 +227,8 @@ func (r waitingRequests) next() (requests [][]string) {
 	return [][]string{{"CLIENT", "UNBLOCK", "id:" + strconv.Itoa(r.IntN(waitingConnections)), []string{"TIMEOUT", "ERROR"}[r.IntN(2)]}}
 }
 
-// TestWaitingClients compares what each of several connections is told, step by step, and what the keys hold in the end.
+// TestWaitingClients compares what each of several connections is told, step by step, and what the
+// keys hold in the end.
 func TestWaitingClients(t *testing.T) {
 	redis, kedis := launch.Pair(t)
 	steps := max(1500, *commands/40)

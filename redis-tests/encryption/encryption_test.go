@@ -174,7 +174,8 @@ func complaint(err error) string {
 	return said
 }
 
-// TestReplication has replicas follow over TLS, both ways with redis-server, through kill -9 of either side.
+// TestReplication has replicas follow over TLS, both ways with redis-server, through kill -9 of
+// either side.
 func TestReplication(t *testing.T) {
 	n := newNet(t)
 	kedis, redis := launch.MustUnderTest(t), launch.MustOracle(t)
@@ -245,7 +246,8 @@ func again(t *testing.T, s *launch.Server) *launch.Server {
 	return server
 }
 
-// TestReplicationNeedsTrust has a replica refuse a primary whose certificate nobody has signed whom it trusts, and one without TLS.
+// TestReplicationNeedsTrust has a replica refuse a primary whose certificate nobody has signed whom
+// it trusts, and one without TLS.
 func TestReplicationNeedsTrust(t *testing.T) {
 	n, strangers := newNet(t), newNet(t)
 	replica := launch.ForTest(t, launch.MustUnderTest(t), append(n.options(), "--repl-timeout", "1")...)
@@ -262,7 +264,8 @@ func TestReplicationNeedsTrust(t *testing.T) {
 	}
 }
 
-// TestSentinel has a Sentinel with TLS find the replica of a primary that dies, and make it the primary.
+// TestSentinel has a Sentinel with TLS find the replica of a primary that dies, and make it the
+// primary.
 func TestSentinel(t *testing.T) {
 	n := newNet(t)
 	kedis := launch.MustUnderTest(t)
@@ -376,7 +379,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestHangup puts new files into effect with SIGHUP, and keeps the old ones when the new ones are none.
+// TestHangup puts new files into effect with SIGHUP, and keeps the old ones when the new ones are
+// none.
 func TestHangup(t *testing.T) {
 	n := newNet(t)
 	server := launch.ForTest(t, launch.MustUnderTest(t), n.options()...)

@@ -16,7 +16,8 @@ import (
 	"kedis/redis-tests/seed"
 )
 
-// cachingClient keeps what it reads until it is told that it has changed. Replies and what it is told come over one connection, in order.
+// cachingClient keeps what it reads until it is told that it has changed. Replies and what it is
+// told come over one connection, in order.
 type cachingClient struct {
 	*resp.Connection
 	random *rand.Rand
@@ -156,7 +157,8 @@ func write(c *resp.Connection, random *rand.Rand, flushes bool) error {
 // trackingOptions are how caching clients track.
 var trackingOptions = []string{"", "bcast", "bcast prefix key: prefix list: prefix large", "noloop", "optout", ""}
 
-// TestNoStaleAnswers has caching clients read while others write. When all is quiet, nothing that a client still keeps is old.
+// TestNoStaleAnswers has caching clients read while others write. When all is quiet, nothing that a
+// client still keeps is old.
 func TestNoStaleAnswers(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
 	t.Run("primary", caching{writes: primary, reads: primary}.check)
@@ -246,7 +248,8 @@ func (k caching) change(t *testing.T, clients []*cachingClient, seed uint64) {
 	}
 }
 
-// follow has the replica follow the other server, while it is read and both are written to, and then the first one again.
+// follow has the replica follow the other server, while it is read and both are written to, and
+// then the first one again.
 func (k caching) follow(t *testing.T, random *rand.Rand) {
 	c := k.reads.MustDial(t)
 	for _, primary := range []*launch.Server{k.other, k.writes} {
@@ -306,7 +309,8 @@ func makeLarge(t *testing.T, c *resp.Connection) {
 	}
 }
 
-// compareCaches asks for all that clients keep. What is on its way to them may still make them forget some of it.
+// compareCaches asks for all that clients keep. What is on its way to them may still make them
+// forget some of it.
 func compareCaches(t *testing.T, c *resp.Connection, clients []*cachingClient) {
 	t.Helper()
 	if _, err := c.Must("hello", "3"); err != nil {
@@ -378,7 +382,8 @@ func track(t *testing.T, server *launch.Server) *cachingClient {
 	return c
 }
 
-// TestTrackedKeysAreLimited: clients are told to forget what the server doesn't remember any longer.
+// TestTrackedKeysAreLimited: clients are told to forget what the server doesn't remember any
+// longer.
 func TestTrackedKeysAreLimited(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	control, c := server.MustDial(t), track(t, server)

@@ -13,7 +13,8 @@ import (
 	"kedis/redis-tests/seed"
 )
 
-// TestOrderWithMessages: what a pipeline and a transaction publish and what they do to keys is told in the order of the commands.
+// TestOrderWithMessages: what a pipeline and a transaction publish and what they do to keys is told
+// in the order of the commands.
 func TestOrderWithMessages(t *testing.T) {
 	redis, kedis := launch.Pair(t)
 	var told [2][]string
@@ -57,7 +58,8 @@ func TestExpiredWithoutCommand(t *testing.T) {
 	}
 }
 
-// TestEventsOfWorkers: commands that leave the reactor tell of what they do before they are answered.
+// TestEventsOfWorkers: commands that leave the reactor tell of what they do before they are
+// answered.
 func TestEventsOfWorkers(t *testing.T) {
 	redis, kedis := launch.Pair(t)
 	oracle, tested := listen(t, redis), listen(t, kedis)
@@ -122,7 +124,8 @@ func TestSlowPatterns(t *testing.T) {
 	}
 }
 
-// TestOrderOfEachKey has several clients make and delete one key: told in order, it is new exactly when it was deleted before.
+// TestOrderOfEachKey has several clients make and delete one key: told in order, it is new exactly
+// when it was deleted before.
 func TestOrderOfEachKey(t *testing.T) {
 	program := launch.ForTest(t, launch.MustUnderTest(t))
 	s := listen(t, program)
@@ -191,8 +194,9 @@ func TestReplicasTell(t *testing.T) {
 	}
 }
 
-// unpredictable are commands of the generator whose effects depend on chance or time, or that end the comparison. XREAD is, for
-// what knowndifferences.go says of it, and 7.2 makes a consumer where 7.0 does not yet.
+// unpredictable are commands of the generator whose effects depend on chance or time, or that end
+// the comparison. XREAD is, for what knowndifferences.go says of it, and 7.2 makes a consumer where
+// 7.0 does not yet.
 var unpredictable = []string{"spop", "sort", "sort_ro", "reset", "hello", "debug", "client", "config", "auth", "latency", "slowlog", "quit",
 	"expire", "pexpire", "expireat", "pexpireat", "psetex", "setex", "getex", "restore", "multi", "exec", "discard", "watch", "wait", "pfdebug", "xread",
 	"xreadgroup", "xclaim", "xautoclaim"}

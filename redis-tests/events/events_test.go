@@ -1,4 +1,5 @@
-// Package events compares what is told of keys with what redis-server tells: keyspace notifications, for every command.
+// Package events compares what is told of keys with what redis-server tells: keyspace
+// notifications, for every command.
 //
 // It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
 package events
@@ -19,7 +20,8 @@ import (
 //go:embed requests.txt
 var requests string
 
-// withoutEvents are the commands on keys that leave no events, and whose keys can't be asked for here.
+// withoutEvents are the commands on keys that leave no events, and whose keys can't be asked for
+// here.
 var withoutEvents = map[string]string{
 	"migrate": "is sent to another server; see redis-tests/migrate",
 	"unwatch": "has no keys",
@@ -149,7 +151,8 @@ func blocks(t *testing.T) (all [][][]string) {
 	return all
 }
 
-// TestEventsOfEveryCommand compares replies and events of all requests, with all events and with some.
+// TestEventsOfEveryCommand compares replies and events of all requests, with all events and with
+// some.
 func TestEventsOfEveryCommand(t *testing.T) {
 	redis, kedis := launch.Pair(t)
 	oracle, tested := listen(t, redis), listen(t, kedis)
@@ -215,7 +218,8 @@ func compare(t *testing.T, oracle, tested *server, requests [][]string) {
 	}
 }
 
-// isMiss reports whether an event is that of a missing key. A request that fails leaves nothing, in Redis it may have missed keys before.
+// isMiss reports whether an event is that of a missing key. A request that fails leaves nothing, in
+// Redis it may have missed keys before.
 func isMiss(event string) bool { return strings.Contains(event, "keymiss") }
 
 // TestEveryCommandIsHere finds commands on keys that the requests lack.

@@ -16,8 +16,8 @@ var rewrite = flag.Bool("rewrite", false, "write the events of what is newer tha
 // newerEvents is the file of requests that Redis 7.0 doesn't know.
 const newerEvents = "newer.txt"
 
-// TestEventsOfNewerCommands compares the events of commands that Redis 7.0 doesn't know with those that are written down, and, where another
-// server knows them and is there, with that server's.
+// TestEventsOfNewerCommands compares the events of commands that Redis 7.0 doesn't know with those
+// that are written down, and, where another server knows them and is there, with that server's.
 func TestEventsOfNewerCommands(t *testing.T) {
 	text, err := os.ReadFile(newerEvents)
 	if err != nil {

@@ -74,8 +74,8 @@ func object(of kind, number int) string {
 	return fmt.Sprintf("%s%d", [...]string{"register", "list", "pair"}[of/2], number)
 }
 
-// work sends one request after the other to whom it takes for the primary. It stays with a connection as
-// long as that answers, also when another server is the primary by then.
+// work sends one request after the other to whom it takes for the primary. It stays with a
+// connection as long as that answers, also when another server is the primary by then.
 func (c *crowd) work(id int, random *rand.Rand) {
 	var connection *resp.Connection
 	defer func() { hangUp(connection) }()

@@ -94,7 +94,8 @@ func (g *group) settled() {
 	g.eventually(g.primary, "synchronous_replicas_online:"+strconv.Itoa(len(g.replicas)))
 }
 
-// promote makes a replica the primary, and has the others follow it; the former primary is the caller's.
+// promote makes a replica the primary, and has the others follow it; the former primary is the
+// caller's.
 func (g *group) promote(random *rand.Rand) (former *launch.Server) {
 	g.t.Helper()
 	at := random.IntN(len(g.replicas))
@@ -188,7 +189,8 @@ func (g *group) replaceCut(random *rand.Rand, outgoing, incoming bool) {
 	g.follow(former, g.primary)
 }
 
-// TestNothingAcknowledgedIsLost replaces primaries in all ways, one after the other, and checks what clients have seen.
+// TestNothingAcknowledgedIsLost replaces primaries in all ways, one after the other, and checks
+// what clients have seen.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
 	for _, setUp := range setUps {
 		for name, replace := range ways {

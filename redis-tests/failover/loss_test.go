@@ -10,8 +10,9 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// TestLoss counts what one writer was told and the new primary doesn't have, after a SENTINEL FAILOVER: nothing when replies
-// wait for the replica, and otherwise the more, the later the former primary finds out.
+// TestLoss counts what one writer was told and the new primary doesn't have, after a SENTINEL
+// FAILOVER: nothing when replies wait for the replica, and otherwise the more, the later the former
+// primary finds out.
 func TestLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each failover takes seconds")

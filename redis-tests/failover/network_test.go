@@ -12,9 +12,9 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// network is a bridge of this machine, and network namespaces that are connected by it, each with one
-// server. A cut is one-way: the sender is given a wrong hardware address for the receiver, so that
-// what it sends is lost without a word.
+// network is a bridge of this machine, and network namespaces that are connected by it, each with
+// one server. A cut is one-way: the sender is given a wrong hardware address for the receiver, so
+// that what it sends is lost without a word.
 type network struct {
 	t       *testing.T
 	name    string

@@ -93,7 +93,8 @@ func (g *group) ready() {
 	})
 }
 
-// elected waits for the primary that Sentinels have chosen; clients go there as soon as the first of them says so.
+// elected waits for the primary that Sentinels have chosen; clients go there as soon as the first
+// of them says so.
 func (g *group) elected() {
 	g.t.Helper()
 	formerly := strconv.Itoa(g.primary.Port)

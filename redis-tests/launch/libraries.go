@@ -9,8 +9,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// Libraries tells all of a server's libraries of functions, with their sources, in an order of its own: servers whose libraries are the
-// same tell the same.
+// Libraries tells all of a server's libraries of functions, with their sources, in an order of its
+// own: servers whose libraries are the same tell the same.
 func Libraries(t testing.TB, c *resp.Connection) string {
 	t.Helper()
 	list, err := c.Must("FUNCTION", "LIST", "WITHCODE")

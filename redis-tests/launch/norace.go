@@ -2,5 +2,6 @@
 
 package launch
 
-// RaceDetector says that the tests, and so as a rule the server under test too, were built with the race detector.
+// RaceDetector says that the tests, and so as a rule the server under test too, were built with the
+// race detector.
 const RaceDetector = false

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Freeze stops a process until it gets SIGCONT. When it returns, none of the threads runs any more: on a busy machine those that the signal
-// has not reached yet go on for a while.
+// Freeze stops a process until it gets SIGCONT. When it returns, none of the threads runs any more:
+// on a busy machine those that the signal has not reached yet go on for a while.
 func Freeze(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
@@ -46,8 +46,8 @@ func allStopped(pid int) (bool, error) {
 	return true, nil
 }
 
-// statistics are the fields of a stat file of proc(5) from the third on: the second is a name, which may hold anything, and ends with the
-// last parenthesis.
+// statistics are the fields of a stat file of proc(5) from the third on: the second is a name,
+// which may hold anything, and ends with the last parenthesis.
 func statistics(file string) ([]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -60,7 +60,8 @@ func statistics(file string) ([]string, error) {
 	return fields, nil
 }
 
-// ProcessField reads one number of a file in /proc/PID that has lines of "name: number"; see proc(5).
+// ProcessField reads one number of a file in /proc/PID that has lines of "name: number"; see
+// proc(5).
 func ProcessField(pid int, file, name string) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	if err != nil {
@@ -74,15 +75,16 @@ func ProcessField(pid int, file, name string) (int64, error) {
 	return 0, fmt.Errorf("/proc/PID/%s has no %s", file, name)
 }
 
-// ProcessMemory is a size of a process's memory in bytes, by its name in /proc/PID/status: VmRSS, VmHWM, RssAnon, RssFile.
+// ProcessMemory is a size of a process's memory in bytes, by its name in /proc/PID/status: VmRSS,
+// VmHWM, RssAnon, RssFile.
 func ProcessMemory(pid int, name string) (bytes int64, err error) {
 	kilobytes, err := ProcessField(pid, "status", name)
 	return kilobytes << 10, err
 }
 
-// PeakMemory watches a process until exited is closed, and returns the most memory that it had, in bytes, to within what it took in the
-// last few milliseconds. What the kernel tells of a process that has ended (ru_maxrss) won't do: that begins with the size of the one
-// that started it.
+// PeakMemory watches a process until exited is closed, and returns the most memory that it had, in
+// bytes, to within what it took in the last few milliseconds. What the kernel tells of a process
+// that has ended (ru_maxrss) won't do: that begins with the size of the one that started it.
 func PeakMemory(pid int, exited <-chan struct{}) (most int64) {
 	for {
 		// A process that has ended has none.
@@ -97,7 +99,8 @@ func PeakMemory(pid int, exited <-chan struct{}) (most int64) {
 	}
 }
 
-// ProcessorTime is how long a process has computed, in all threads and in the kernel, in steps of 10 ms.
+// ProcessorTime is how long a process has computed, in all threads and in the kernel, in steps of
+// 10 ms.
 func ProcessorTime(pid int) (time.Duration, error) {
 	fields, err := statistics(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

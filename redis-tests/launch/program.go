@@ -1,7 +1,8 @@
-// Package launch starts the servers that the tests drive: the one under test and the oracle, each on a port that the kernel
-// gave, with a directory of its own, and ends them.
+// Package launch starts the servers that the tests drive: the one under test and the oracle, each
+// on a port that the kernel gave, with a directory of its own, and ends them.
 //
-// It imports only the standard library and redis-tests/resp, and knows nothing of Kedis but its command line.
+// It imports only the standard library and redis-tests/resp, and knows nothing of Kedis but its
+// command line.
 package launch
 
 import (
@@ -21,14 +22,16 @@ import (
 
 // The environment variables that choose the servers.
 const (
-	// ServerVariable holds a whole command line, quoted as in redis-cli: KEDIS_SERVER="redis-server" puts the oracle on both sides.
+	// ServerVariable holds a whole command line, quoted as in redis-cli:
+	// KEDIS_SERVER="redis-server" puts the oracle on both sides.
 	ServerVariable = "KEDIS_SERVER"
 	// BinaryVariable names a kedis binary to test, instead of building one.
 	BinaryVariable = "KEDIS_BINARY"
 	// BuildVariable holds flags for go build, such as "-race".
 	BuildVariable = "KEDIS_BUILD"
-	// OracleVariable names the redis-server to compare with, if it isn't the one in PATH. Behind it and _ stands the name of a newer one:
-	// KEDIS_ORACLE_REDIS8 is a Redis 8.0, KEDIS_ORACLE_VALKEY9 a Valkey 9.
+	// OracleVariable names the redis-server to compare with, if it isn't the one in PATH. Behind it
+	// and _ stands the name of a newer one: KEDIS_ORACLE_REDIS8 is a Redis 8.0,
+	// KEDIS_ORACLE_VALKEY9 a Valkey 9.
 	OracleVariable = "KEDIS_ORACLE"
 )
 
@@ -58,13 +61,15 @@ func Oracle() (Program, error) {
 	return Program{Line: []string{path}, IsRedis: true}, nil
 }
 
-// The names of newer oracles. Tests that want one are skipped without it, so what CI needs of them is recorded.
+// The names of newer oracles. Tests that want one are skipped without it, so what CI needs of them
+// is recorded.
 const (
 	Redis8  = "redis8"
 	Valkey9 = "valkey9"
 )
 
-// NewerOracle returns a newer server than Oracle, by its name; false when the environment doesn't name one.
+// NewerOracle returns a newer server than Oracle, by its name; false when the environment doesn't
+// name one.
 func NewerOracle(name string) (program Program, given bool, err error) {
 	variable := OracleVariable + "_" + strings.ToUpper(name)
 	path := os.Getenv(variable)
@@ -77,7 +82,8 @@ func NewerOracle(name string) (program Program, given bool, err error) {
 	return Program{Line: []string{path}, IsRedis: true}, true, nil
 }
 
-// UnderTest returns the server under test: what the environment names, or else a kedis built from this tree.
+// UnderTest returns the server under test: what the environment names, or else a kedis built from
+// this tree.
 func UnderTest() (Program, error) {
 	if line := os.Getenv(ServerVariable); line != "" {
 		words, err := resp.SplitLine(line)
@@ -104,7 +110,8 @@ func isRedis(line []string) bool {
 	})
 }
 
-// Binary returns the path of the kedis binary: the one that KEDIS_BINARY names, or one built from this tree.
+// Binary returns the path of the kedis binary: the one that KEDIS_BINARY names, or one built from
+// this tree.
 func Binary() (string, error) {
 	if path := os.Getenv(BinaryVariable); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -115,8 +122,8 @@ func Binary() (string, error) {
 	return build()
 }
 
-// build makes bin/kedis-for-tests once for each process. Test binaries run side by side, so a lock on the directory makes them take turns;
-// go build leaves a binary alone that is up to date.
+// build makes bin/kedis-for-tests once for each process. Test binaries run side by side, so a lock
+// on the directory makes them take turns; go build leaves a binary alone that is up to date.
 var build = sync.OnceValues(func() (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -160,8 +167,8 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// dependOnSources opens every Go file. The go command notes which files a test opened, so a result that it has cached
-// is used again only while the sources of the server are as they were.
+// dependOnSources opens every Go file. The go command notes which files a test opened, so a result
+// that it has cached is used again only while the sources of the server are as they were.
 func dependOnSources(root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -50,8 +50,8 @@ func (e *StartError) Error() string {
 	return fmt.Sprintf("launch: %s: exit code %d\n%s", resp.Line(e.Line), e.ExitCode, e.Output)
 }
 
-// Start runs p in directory with the given options ("--name", "value", ...) on a free port and waits until it answers.
-// When it doesn't come up, the error is a *StartError.
+// Start runs p in directory with the given options ("--name", "value", ...) on a free port and
+// waits until it answers. When it doesn't come up, the error is a *StartError.
 func (p Program) Start(directory string, options ...string) (*Server, error) {
 	for attempt := 1; ; attempt++ {
 		port, err := freePort()
@@ -150,7 +150,8 @@ func freePort() (int, error) {
 	return port, listener.Close()
 }
 
-// answers waits until the server has answered a PING with anything but LOADING; false when it ended or took too long.
+// answers waits until the server has answered a PING with anything but LOADING; false when it ended
+// or took too long.
 func (s *Server) answers() bool {
 	deadline := time.Now().Add(startTimeout)
 	for pause := time.Millisecond; time.Now().Before(deadline); pause = min(2*pause, 50*time.Millisecond) {
@@ -198,7 +199,8 @@ func (s *Server) Kill() {
 	<-s.exited
 }
 
-// Shutdown asks the server to end (SIGTERM) and waits until it has. A server that fails or doesn't end in time is an error.
+// Shutdown asks the server to end (SIGTERM) and waits until it has. A server that fails or doesn't
+// end in time is an error.
 func (s *Server) Shutdown() error {
 	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("launch: %w", err)
@@ -225,7 +227,8 @@ func (s *Server) Restart() (*Server, error) { return s.Program.Start(s.Directory
 func (s *Server) RestartInPlace() (*Server, error) {
 	for attempt := 1; ; attempt++ {
 		again, err := s.Program.startOnce(s.Port, s.Directory, s.Options)
-		// Whoever looks for a server that is away may be given its port to look from, and meets itself.
+		// Whoever looks for a server that is away may be given its port to look from, and meets
+		// itself.
 		if portInUse(err) && attempt < portAttempts {
 			time.Sleep(100 * time.Millisecond)
 			continue
@@ -261,7 +264,8 @@ func (o *output) String() string {
 	return string(o.bytes)
 }
 
-// ForTest starts program in a temporary directory and ends it with the test, whose log gets the server's output when it fails.
+// ForTest starts program in a temporary directory and ends it with the test, whose log gets the
+// server's output when it fails.
 func ForTest(t testing.TB, program Program, options ...string) *Server {
 	t.Helper()
 	server, err := program.Start(t.TempDir(), options...)
@@ -272,8 +276,8 @@ func ForTest(t testing.TB, program Program, options ...string) *Server {
 	return server
 }
 
-// End kills server if it still runs, fails the test after a data race, and logs the output when the test has failed. Nil is one
-// that didn't start.
+// End kills server if it still runs, fails the test after a data race, and logs the output when the
+// test has failed. Nil is one that didn't start.
 func End(t testing.TB, server *Server) {
 	if server == nil {
 		return

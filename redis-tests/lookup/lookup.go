@@ -1,5 +1,6 @@
-// Package lookup asks a server one by one for everything that it lists: each key, and each element of hashes, sets and sorted sets. A server
-// that lists what it then doesn't find has a shortcut that leads astray.
+// Package lookup asks a server one by one for everything that it lists: each key, and each element
+// of hashes, sets and sorted sets. A server that lists what it then doesn't find has a shortcut
+// that leads astray.
 //
 // It knows the protocol only, and imports the standard library and redis-tests/resp.
 package lookup
@@ -14,7 +15,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// Everything asks for all that the first databases list, and tells what isn't found. The connection's database is another one afterwards.
+// Everything asks for all that the first databases list, and tells what isn't found. The
+// connection's database is another one afterwards.
 func Everything(c *resp.Connection, databases int) error {
 	if err := awaitFilters(c); err != nil {
 		return err

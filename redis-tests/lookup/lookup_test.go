@@ -47,7 +47,8 @@ func TestWhatIsListedAndNotFound(t *testing.T) {
 	}
 }
 
-// pretend connects to a server that gives the same answer to all requests that begin with the same words.
+// pretend connects to a server that gives the same answer to all requests that begin with the same
+// words.
 func pretend(t *testing.T, answers map[string]string) *resp.Connection {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -133,7 +133,8 @@ func TestFillRefuses(t *testing.T) {
 	fails(t, 2, "--dir", "import", s.rdb, "--dir", directory, "--to", "127.0.0.1:1")
 }
 
-// TestFillKilled kills the tool in the middle; what it leaves is no data directory, and the next one clears it away.
+// TestFillKilled kills the tool in the middle; what it leaves is no data directory, and the next
+// one clears it away.
 func TestFillKilled(t *testing.T) {
 	s := newSource(t)
 	binary, err := launch.Binary()

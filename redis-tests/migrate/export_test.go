@@ -94,7 +94,8 @@ type jsonKey struct {
 	Value  any
 }
 
-// compareJSON compares a file with database 1, which was called 2, and whose prefixes were rewritten.
+// compareJSON compares a file with database 1, which was called 2, and whose prefixes were
+// rewritten.
 func compareJSON(t *testing.T, c *resp.Connection, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)

@@ -29,8 +29,9 @@ func timesOf(t *testing.T, s *launch.Server) string {
 
 const timesWanted = `[:4102444800000 :4102444800000 :-1] ["1" "3"] [:4102444800000 :4102444800001 :-1] ["1" "3"]`
 
-// TestFieldTimes brings the files of Redis 8 and Valkey 9 with fields that expire into a server, a data directory, and out again in each form; and to a
-// Redis 7.0, which doesn't know times: it is told so, or asked to leave them out.
+// TestFieldTimes brings the files of Redis 8 and Valkey 9 with fields that expire into a server, a
+// data directory, and out again in each form; and to a Redis 7.0, which doesn't know times: it is
+// told so, or asked to leave them out.
 func TestFieldTimes(t *testing.T) {
 	old := launch.ForTest(t, launch.MustOracle(t))
 	for _, name := range []string{"redis8", "valkey9"} {
@@ -77,7 +78,8 @@ func TestFieldTimes(t *testing.T) {
 	}
 }
 
-// TestMigrateFieldTimes brings hashes whose fields expire to newer servers by MIGRATE, each in the form that it knows, and back.
+// TestMigrateFieldTimes brings hashes whose fields expire to newer servers by MIGRATE, each in the
+// form that it knows, and back.
 func TestMigrateFieldTimes(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	for _, name := range []string{launch.Redis8, launch.Valkey9} {

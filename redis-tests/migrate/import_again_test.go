@@ -15,7 +15,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// TestImportProlonged imports an AOF in which lives were prolonged, after the time at which they would have ended without.
+// TestImportProlonged imports an AOF in which lives were prolonged, after the time at which they
+// would have ended without.
 func TestImportProlonged(t *testing.T) {
 	s := launch.ForTest(t, launch.MustOracle(t), "--appendonly", "yes")
 	c := s.MustDial(t)
@@ -60,7 +61,8 @@ func TestImportProlonged(t *testing.T) {
 	}
 }
 
-// TestImportAgain kills the tool, or the target, while it imports, and does it again: nothing is there twice.
+// TestImportAgain kills the tool, or the target, while it imports, and does it again: nothing is
+// there twice.
 func TestImportAgain(t *testing.T) {
 	s := newSource(t, "--aof-use-rdb-preamble", "no")
 	for i := range 200 {
@@ -142,7 +144,8 @@ func kill(t *testing.T, to *launch.Server, victim string, args ...string) {
 // alone is what INFO shows to the only client.
 var alone = regexp.MustCompile(`connected_clients:1\D`)
 
-// awaitAlone returns when the target has executed what a killed tool had sent: it may still do so when the next import has begun.
+// awaitAlone returns when the target has executed what a killed tool had sent: it may still do so
+// when the next import has begun.
 func awaitAlone(t *testing.T, c *resp.Connection) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !alone.MatchString(call(t, c, "INFO", "clients")); time.Sleep(time.Millisecond) {

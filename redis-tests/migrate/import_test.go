@@ -65,7 +65,8 @@ func digest(t *testing.T, c *resp.Connection) string {
 	return call(t, c, "DEBUG", "DIGEST")
 }
 
-// mixed makes keys of all types in several databases, and changes them in ways that an AOF tells of.
+// mixed makes keys of all types in several databases, and changes them in ways that an AOF tells
+// of.
 func mixed(t *testing.T, c *resp.Connection) {
 	t.Helper()
 	fill(t, c)

@@ -15,7 +15,8 @@ const (
 	secondLibrary = "#!lua name=second\nlocal t = {'a \"quoted\" word'}\nredis.register_function('two', function() return t[1] end)"
 )
 
-// TestLibraries brings libraries of functions through files of each format, into servers and data directories.
+// TestLibraries brings libraries of functions through files of each format, into servers and data
+// directories.
 func TestLibraries(t *testing.T) {
 	for _, program := range []launch.Program{launch.MustUnderTest(t), launch.MustOracle(t)} {
 		server := launch.ForTest(t, program)

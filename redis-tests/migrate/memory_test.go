@@ -22,7 +22,8 @@ var megabytes = flag.Int("megabytes", 32, "how large the collection of TestMemor
 // elementBytes is how large an element of it is.
 const elementBytes = 4 << 10
 
-// largeFile writes an RDB file of version 9 with one hash of fields that can't be compressed, without a checksum.
+// largeFile writes an RDB file of version 9 with one hash of fields that can't be compressed,
+// without a checksum.
 func largeFile(t *testing.T, n int) (path string, size int64) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "large.rdb")
@@ -55,7 +56,8 @@ func largeFile(t *testing.T, n int) (path string, size int64) {
 	return path, size
 }
 
-// longStringFile writes an RDB file of version 9 with one string that can't be compressed, without a checksum.
+// longStringFile writes an RDB file of version 9 with one string that can't be compressed, without
+// a checksum.
 func longStringFile(t *testing.T, size int) string {
 	t.Helper()
 	file := []byte("REDIS0009\xfe\x00\x00\x04long\x80")
@@ -71,7 +73,8 @@ func longStringFile(t *testing.T, size int) string {
 	return path
 }
 
-// TestLongStringMemory moves a string that is larger than the memory that the tool may have, by each way, from a file and from a server.
+// TestLongStringMemory moves a string that is larger than the memory that the tool may have, by
+// each way, from a file and from a server.
 func TestLongStringMemory(t *testing.T) {
 	if launch.RaceDetector {
 		t.Skip("the race detector takes many times the memory and the time of what it watches")

@@ -70,8 +70,8 @@ func digests(t *testing.T, c *resp.Connection, keys []string) []string {
 	return reply.Strings()
 }
 
-// TestMigrate moves keys of all types to another database of a server with a password: one by one, several at
-// once, and as copies.
+// TestMigrate moves keys of all types to another database of a server with a password: one by one,
+// several at once, and as copies.
 func TestMigrate(t *testing.T) {
 	for _, mover := range movers {
 		t.Run(mover.name, func(t *testing.T) {
@@ -161,8 +161,8 @@ func TestMigrateReplies(t *testing.T) {
 	}
 }
 
-// TestMigrateLosesNoWrite moves keys that clients write to all the time: what was answered is at the target, or
-// still here.
+// TestMigrateLosesNoWrite moves keys that clients write to all the time: what was answered is at
+// the target, or still here.
 func TestMigrateLosesNoWrite(t *testing.T) {
 	for _, form := range []string{"Single", "Keys", "Prefix"} {
 		t.Run("KedisToRedis"+form, func(t *testing.T) { migrateBesideWriters(t, launch.MustOracle(t), form) })

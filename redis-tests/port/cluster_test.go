@@ -9,7 +9,8 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// startCluster starts two servers that make up a cluster: the first has the lower half of the slots.
+// startCluster starts two servers that make up a cluster: the first has the lower half of the
+// slots.
 func startCluster(t *testing.T) (first, second *launch.Server) {
 	t.Helper()
 	options := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "5000"}
@@ -97,8 +98,8 @@ func TestClusterMoved(t *testing.T) {
 	}
 }
 
-// TestClusterAsk moves keys of a slot that goes from one master to the other: new keys are the heir's already, and what has
-// keys on both has to wait.
+// TestClusterAsk moves keys of a slot that goes from one master to the other: new keys are the
+// heir's already, and what has keys on both has to wait.
 func TestClusterAsk(t *testing.T) {
 	from := start(t, launch.MustUnderTest(t))
 	first, second := startCluster(t)

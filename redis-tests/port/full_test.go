@@ -12,7 +12,8 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// TestFullDisk fills the disk of a Kedis in the stream: the move ends, and goes on when there is room. In the snapshot it begins anew.
+// TestFullDisk fills the disk of a Kedis in the stream: the move ends, and goes on when there is
+// room. In the snapshot it begins anew.
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=160m"); err != nil {
@@ -64,7 +65,8 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	// A Kedis takes writes again, and may refuse some once more, before its RocksDB has noticed that there is room.
+	// A Kedis takes writes again, and may refuse some once more, before its RocksDB has noticed
+	// that there is room.
 	until(t, "the move to come to its end", func() bool {
 		p = startTool(t, directory, line...)
 		p.says("going on at position")

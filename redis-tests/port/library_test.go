@@ -15,8 +15,8 @@ func library(name, function, does string) string {
 	return "#!lua name=" + name + "\nredis.register_function('" + function + "', function(keys, args) " + does + " end)"
 }
 
-// TestLibraries moves libraries of functions, those of the snapshot and what the stream changes, both ways between Kedis and Redis; verify
-// tells what differs.
+// TestLibraries moves libraries of functions, those of the snapshot and what the stream changes,
+// both ways between Kedis and Redis; verify tells what differs.
 func TestLibraries(t *testing.T) {
 	for _, way := range []struct {
 		name     string

@@ -11,7 +11,8 @@ import (
 
 var megabytes = flag.Int("megabytes", 150, "how large the collections of TestMemory are")
 
-// TestMemory moves large collections, of which the tool must never have more than some pieces in memory.
+// TestMemory moves large collections, of which the tool must never have more than some pieces in
+// memory.
 func TestMemory(t *testing.T) {
 	if launch.RaceDetector {
 		t.Skip("the race detector takes many times the memory and the time of what it watches")

@@ -197,7 +197,8 @@ func TestRate(t *testing.T) {
 	same(t, from, to)
 }
 
-// TestRefusals has everything that a move can't go on with; each is said clearly and has its exit code.
+// TestRefusals has everything that a move can't go on with; each is said clearly and has its exit
+// code.
 func TestRefusals(t *testing.T) {
 	from := start(t, launch.MustOracle(t))
 	c := from.MustDial(t)
@@ -261,7 +262,8 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// TestResync interrupts a move in the snapshot: what was written by then has to go, or to stay, as is asked for.
+// TestResync interrupts a move in the snapshot: what was written by then has to go, or to stay, as
+// is asked for.
 func TestResync(t *testing.T) {
 	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
 	c, d := from.MustDial(t), to.MustDial(t)
@@ -287,8 +289,8 @@ func TestResync(t *testing.T) {
 	}
 }
 
-// TestKillInSnapshot kills the tool or either server in the snapshot, which has to be taken anew: the same command says so, and
-// with --resync delete does so.
+// TestKillInSnapshot kills the tool or either server in the snapshot, which has to be taken anew:
+// the same command says so, and with --resync delete does so.
 func TestKillInSnapshot(t *testing.T) {
 	for _, pair := range pairs {
 		for _, which := range []string{"Tool", "Source", "Target"} {
@@ -297,7 +299,8 @@ func TestKillInSnapshot(t *testing.T) {
 				source, target := pair.from(t), pair.to(t)
 				from, to := start(t, source, lasting(source)...), start(t, target, lasting(target)...)
 				c, d := from.MustDial(t), to.MustDial(t)
-				// Bytes that can't be compressed: with a small snapshot all of it would be in the sockets before the kill.
+				// Bytes that can't be compressed: with a small snapshot all of it would be in the
+				// sockets before the kill.
 				value := make([]byte, 100_000)
 				rand.NewChaCha8([32]byte{}).Read(value)
 				for i := range 200 {
@@ -348,7 +351,8 @@ func TestResyncByItself(t *testing.T) {
 	same(t, from, to)
 }
 
-// TestRefusedAtOnce has targets that refuse everything: nothing is left behind, and the same command succeeds later.
+// TestRefusedAtOnce has targets that refuse everything: nothing is left behind, and the same
+// command succeeds later.
 func TestRefusedAtOnce(t *testing.T) {
 	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustOracle(t))
 	d := to.MustDial(t)
@@ -375,7 +379,8 @@ func TestRefusedAtOnce(t *testing.T) {
 	same(t, from, to)
 }
 
-// TestLostPosition has a source that no longer has its stream, and a target that has lost everything.
+// TestLostPosition has a source that no longer has its stream, and a target that has lost
+// everything.
 func TestLostPosition(t *testing.T) {
 	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
 	c, d := from.MustDial(t), to.MustDial(t)

@@ -62,7 +62,8 @@ func lasting(program launch.Program) []string {
 	return nil
 }
 
-// TestKill kills the tool, the target and the source, one after the other, under writes, and goes on.
+// TestKill kills the tool, the target and the source, one after the other, under writes, and goes
+// on.
 func TestKill(t *testing.T) {
 	for _, pair := range pairs {
 		t.Run(pair.name, func(t *testing.T) {
@@ -120,7 +121,8 @@ func restart(t *testing.T, s *launch.Server) *launch.Server {
 	return again
 }
 
-// TestTargetGoesBack kills a Redis, which comes back with what it had on its disk, and the move with it.
+// TestTargetGoesBack kills a Redis, which comes back with what it had on its disk, and the move
+// with it.
 func TestTargetGoesBack(t *testing.T) {
 	random := seeded(t)
 	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustOracle(t))
@@ -141,7 +143,8 @@ func TestTargetGoesBack(t *testing.T) {
 	same(t, from, to)
 }
 
-// TestStreams moves streams with their groups and pending entries, and tells of functions, which it doesn't move.
+// TestStreams moves streams with their groups and pending entries, and tells of functions, which it
+// doesn't move.
 func TestStreams(t *testing.T) {
 	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustOracle(t))
 	c, d := from.MustDial(t), to.MustDial(t)

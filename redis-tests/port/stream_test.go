@@ -14,7 +14,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// groupStreams makes streams with groups, of whose pending entries some are deleted and some trimmed away.
+// groupStreams makes streams with groups, of whose pending entries some are deleted and some
+// trimmed away.
 func groupStreams(t *testing.T, s *launch.Server) {
 	t.Helper()
 	c := s.MustDial(t)
@@ -117,7 +118,8 @@ func TestGroupsInFiles(t *testing.T) {
 	}
 }
 
-// oldStream is a file of Redis 6: a stream whose entries 2-1 and 3-1 are left, and a group with 1-1 and 2-1 pending.
+// oldStream is a file of Redis 6: a stream whose entries 2-1 and 3-1 are left, and a group with 1-1
+// and 2-1 pending.
 const oldStream = "524544495330303039" + "fe00" + "0f" + "03" + "6f6c64" + // REDIS0009, database 0, type 15, old
 	"011000000000000000010000000000000001" + "33330000001400020101010101816102000103010001000181620204010201010100" +
 	"0181620204010201020100018162020401ff" + "02" + "0301" + // two entries, the last 3-1
@@ -126,7 +128,8 @@ const oldStream = "524544495330303039" + "fe00" + "0f" + "03" + "6f6c64" + // RE
 	"01" + "0163" + "01bc630fa2010000" + "02" + "00000000000000010000000000000001" + "00000000000000020000000000000001" + // consumer c
 	"ff" + "0000000000000000"
 
-// TestGroupsOfRedis6 imports a stream whose totals weren't counted: they become what Redis 7.0 takes them for.
+// TestGroupsOfRedis6 imports a stream whose totals weren't counted: they become what Redis 7.0
+// takes them for.
 func TestGroupsOfRedis6(t *testing.T) {
 	content, err := hex.DecodeString(oldStream)
 	if err != nil {
@@ -151,8 +154,8 @@ func TestGroupsOfRedis6(t *testing.T) {
 	}
 }
 
-// largeStream makes a stream that is too large to go whole, with groups like those of groupStreams: some of what is pending is deleted or trimmed
-// away, and the last entries are.
+// largeStream makes a stream that is too large to go whole, with groups like those of groupStreams:
+// some of what is pending is deleted or trimmed away, and the last entries are.
 func largeStream(t *testing.T, s *launch.Server) {
 	t.Helper()
 	c := s.MustDial(t)

@@ -140,8 +140,8 @@ func do(t *testing.T, c *resp.Connection, words ...string) resp.Reply {
 	return reply
 }
 
-// same compares all data of two servers that nobody writes to. Redis's digest counts keys that have expired and that it has
-// not come upon yet: that passes.
+// same compares all data of two servers that nobody writes to. Redis's digest counts keys that have
+// expired and that it has not come upon yet: that passes.
 func same(t *testing.T, a, b *launch.Server) {
 	t.Helper()
 	one, other := a.MustDial(t), b.MustDial(t)

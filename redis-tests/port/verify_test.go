@@ -19,8 +19,8 @@ func listed(output string) (lines []string) {
 	return lines
 }
 
-// TestVerify has a difference of each kind, found by both ways of comparing: by digests that both servers compute, and by
-// values that are read, where one doesn't allow DEBUG.
+// TestVerify has a difference of each kind, found by both ways of comparing: by digests that both
+// servers compute, and by values that are read, where one doesn't allow DEBUG.
 func TestVerify(t *testing.T) {
 	for _, way := range []struct {
 		name    string
@@ -84,7 +84,8 @@ func TestVerifySample(t *testing.T) {
 	}
 }
 
-// TestVerifyLarge compares collections that are too large for DEBUG DIGEST-VALUE, which are read in pages.
+// TestVerifyLarge compares collections that are too large for DEBUG DIGEST-VALUE, which are read in
+// pages.
 func TestVerifyLarge(t *testing.T) {
 	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
 	fill(t, from, 11_000)

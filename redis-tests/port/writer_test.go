@@ -22,7 +22,8 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// fill gives a server keys of every type, small ones and some with many elements, as Redis makes them and Kedis.
+// fill gives a server keys of every type, small ones and some with many elements, as Redis makes
+// them and Kedis.
 func fill(t *testing.T, s *launch.Server, keys int) {
 	t.Helper()
 	c := s.MustDial(t)

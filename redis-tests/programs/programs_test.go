@@ -1,9 +1,11 @@
-// Package programs runs programs that live on Redis (queues, schedulers, locks, limiters, adapters, caches) as they are packaged, each at
-// its main work, against the server under test. docs/programs.md lists them.
+// Package programs runs programs that live on Redis (queues, schedulers, locks, limiters, adapters,
+// caches) as they are packaged, each at its main work, against the server under test.
+// docs/programs.md lists them.
 //
-// Each has a driver in a directory of its own. The driver gets the address of the server, whose data it may remove, and an
-// empty directory. It checks every result, and says by its exit code whether all were right. When it prints "crash", the server is killed
-// and started again at the same address; then the driver reads a line.
+// Each has a driver in a directory of its own. The driver gets the address of the server, whose
+// data it may remove, and an empty directory. It checks every result, and says by its exit code
+// whether all were right. When it prints "crash", the server is killed and started again at the
+// same address; then the driver reads a line.
 //
 // It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
 package programs
@@ -30,10 +32,12 @@ import (
 // patience is when a driver is taken to hang.
 const patience = 3 * time.Minute
 
-// python is Debian's interpreter, which has Debian's packages; another one may be the first in PATH.
+// python is Debian's interpreter, which has Debian's packages; another one may be the first in
+// PATH.
 const python = "/usr/bin/python3"
 
-// TestMain lets more tests run side by side than there are processors: programs wait most of the time.
+// TestMain lets more tests run side by side than there are processors: programs wait most of the
+// time.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "16"); err != nil {
@@ -67,7 +71,8 @@ func TestChannels(t *testing.T) {
 	survives(t, 1, python, "channels/main.py")
 }
 
-// TestGo runs the drivers of Go modules, which are a module of their own: nothing of Kedis needs what they need.
+// TestGo runs the drivers of Go modules, which are a module of their own: nothing of Kedis needs
+// what they need.
 func TestGo(t *testing.T) {
 	t.Parallel()
 	programs := t.TempDir()
@@ -107,7 +112,8 @@ func needModule(t *testing.T, module, version string) {
 	need(t, "python3-"+module, version, python, "-I", "-c", "from importlib.metadata import version; print(version('"+module+"'))")
 }
 
-// need skips a test where the distribution has no such package, or has it in another version than the driver was written for.
+// need skips a test where the distribution has no such package, or has it in another version than
+// the driver was written for.
 func need(t *testing.T, of, version string, ask ...string) {
 	t.Helper()
 	have, err := exec.Command(ask[0], ask[1:]...).Output()
@@ -196,7 +202,8 @@ func run(directory string, crash func() error, line ...string) (printed string, 
 	return printed + string(complained), errors.Join(err, ctx.Err(), followed, unread)
 }
 
-// follow returns what a driver prints, and has the server crash when the driver says so. The driver reads no line when that has failed.
+// follow returns what a driver prints, and has the server crash when the driver says so. The driver
+// reads no line when that has failed.
 func follow(output io.Reader, input io.WriteCloser, crash func() error) (printed string, err error) {
 	lines := bufio.NewScanner(output)
 	for lines.Scan() {

@@ -17,8 +17,8 @@ func withKeys(t *testing.T, keys int) *launch.Server {
 	return primary
 }
 
-// TestPromotedWhileAdopting makes a replica a primary as soon as it shows the data of a full synchronization, writes to it, and kills it: all
-// data and the write are there.
+// TestPromotedWhileAdopting makes a replica a primary as soon as it shows the data of a full
+// synchronization, writes to it, and kills it: all data and the write are there.
 func TestPromotedWhileAdopting(t *testing.T) {
 	const keys = 30000
 	primary := withKeys(t, keys)
@@ -46,8 +46,8 @@ func TestPromotedWhileAdopting(t *testing.T) {
 	}
 }
 
-// TestReloadWhileLoading has a replica read its data anew in the midst of a full synchronization, which goes on behind it, as a Redis
-// does.
+// TestReloadWhileLoading has a replica read its data anew in the midst of a full synchronization,
+// which goes on behind it, as a Redis does.
 func TestReloadWhileLoading(t *testing.T) {
 	s := newFalsePrimary(t)
 	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masterauth", "secret")
@@ -73,7 +73,8 @@ func TestReloadWhileLoading(t *testing.T) {
 	expect(t, c, `["1" "2"]`, "MGET", "new", "old")
 }
 
-// TestReloadsWhileLoading has a replica read its data anew again and again while it takes a large snapshot.
+// TestReloadsWhileLoading has a replica read its data anew again and again while it takes a large
+// snapshot.
 func TestReloadsWhileLoading(t *testing.T) {
 	primary := withKeys(t, 30000)
 	replica := launch.ForTest(t, launch.MustUnderTest(t))

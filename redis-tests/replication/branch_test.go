@@ -42,7 +42,8 @@ func idle(t *testing.T, s *launch.Server) {
 	}
 }
 
-// parted is a primary with two replicas of which the first was promoted; the primary and the other replica have more of the former history.
+// parted is a primary with two replicas of which the first was promoted; the primary and the other
+// replica have more of the former history.
 type parted struct {
 	former, promoted, other, behind *launch.Server // behind follows other
 	full                            int            // synchronizations that the promoted one had served
@@ -51,7 +52,8 @@ type parted struct {
 func part(t *testing.T, program, promoted launch.Program) *parted {
 	t.Helper()
 	p := &parted{former: launch.ForTest(t, program), promoted: launch.ForTest(t, promoted), other: launch.ForTest(t, program), behind: launch.ForTest(t, program)}
-	// A key that the former primary removes after the promotion, being slow, would be data in its tail.
+	// A key that the former primary removes after the promotion, being slow, would be data in its
+	// tail.
 	w := newWriter(t, p.former, seeded(t))
 	w.lasting = true
 	w.write(t, 200)
@@ -68,8 +70,8 @@ func part(t *testing.T, program, promoted launch.Program) *parted {
 	return p
 }
 
-// TestIdleTailIsCut has servers go on behind a promoted one that lack nothing but what changes no data. What follows them goes on, too. They
-// do after a kill, and can be promoted themselves.
+// TestIdleTailIsCut has servers go on behind a promoted one that lack nothing but what changes no
+// data. What follows them goes on, too. They do after a kill, and can be promoted themselves.
 func TestIdleTailIsCut(t *testing.T) {
 	program := launch.MustUnderTest(t)
 	for name, promoted := range map[string]launch.Program{"Kedis": program, "Redis": launch.MustOracle(t)} {
@@ -109,7 +111,8 @@ func TestIdleTailIsCut(t *testing.T) {
 	}
 }
 
-// TestTailWithDataIsNotCut: what a former primary has written is not thrown away but by a full synchronization.
+// TestTailWithDataIsNotCut: what a former primary has written is not thrown away but by a full
+// synchronization.
 func TestTailWithDataIsNotCut(t *testing.T) {
 	program := launch.MustUnderTest(t)
 	p := part(t, program, program)
@@ -147,7 +150,8 @@ func TestKilledWhileCutting(t *testing.T) {
 		if now, _ := syncs(t, promoted); now != p.full {
 			t.Fatal("a former primary that was killed took all data")
 		}
-		// They change roles: p.other follows the one that is to be left, so that what it says is in the log.
+		// They change roles: p.other follows the one that is to be left, so that what it says is in
+		// the log.
 		follow(t, p.other, promoted.Port)
 		converge(t, promoted, p.other)
 		do(t, restarted.MustDial(t), "REPLICAOF", "NO", "ONE")

@@ -58,7 +58,8 @@ func online(t *testing.T, primary *launch.Server, replicas int) {
 	}
 }
 
-// counter increments a key until its writes are refused, and tells how often it was told that it had.
+// counter increments a key until its writes are refused, and tells how often it was told that it
+// had.
 type counter struct {
 	wait     sync.WaitGroup
 	answered int64
@@ -88,8 +89,8 @@ func count(t *testing.T, s *launch.Server, key string) *counter {
 	return c
 }
 
-// TestFailover changes roles under writes: none that was answered is lost, none is done twice, nobody
-// needs a snapshot, and a second replica goes on.
+// TestFailover changes roles under writes: none that was answered is lost, none is done twice,
+// nobody needs a snapshot, and a second replica goes on.
 func TestFailover(t *testing.T) {
 	kedis, redis := launch.MustUnderTest, launch.MustOracle
 	for _, pair := range []struct {
@@ -156,8 +157,8 @@ func frozen(t *testing.T, s *launch.Server) (thaw func()) {
 	}
 }
 
-// TestFailoverThatWaits has a replica that takes nothing in: a failover waits for it while writes wait, and
-// is given up when its time is over, or when it is aborted.
+// TestFailoverThatWaits has a replica that takes nothing in: a failover waits for it while writes
+// wait, and is given up when its time is over, or when it is aborted.
 func TestFailoverThatWaits(t *testing.T) {
 	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
 	follow(t, replica, primary.Port)
@@ -212,8 +213,8 @@ func TestFailoverThatWaits(t *testing.T) {
 	}
 }
 
-// TestForcedFailover hands over to a replica that has not taken in all: what it lacks is lost, and the former
-// primary has what it has.
+// TestForcedFailover hands over to a replica that has not taken in all: what it lacks is lost, and
+// the former primary has what it has.
 func TestForcedFailover(t *testing.T) {
 	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
 	follow(t, replica, primary.Port)
@@ -240,8 +241,8 @@ func TestForcedFailover(t *testing.T) {
 	equal(t, replica, primary)
 }
 
-// TestFailoverToNobody aborts a failover while the server is a replica of one that doesn't answer: it is the
-// primary again, with all it had, and its replica goes on when it wakes up.
+// TestFailoverToNobody aborts a failover while the server is a replica of one that doesn't answer:
+// it is the primary again, with all it had, and its replica goes on when it wakes up.
 func TestFailoverToNobody(t *testing.T) {
 	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
 	follow(t, replica, primary.Port)
@@ -285,8 +286,8 @@ func TestFailoverToNobody(t *testing.T) {
 	equal(t, primary, replica)
 }
 
-// TestRefusedFailover compares what a primary with a replica answers to FAILOVER that can't be, and a replica
-// to a PSYNC that wants to make it the primary.
+// TestRefusedFailover compares what a primary with a replica answers to FAILOVER that can't be, and
+// a replica to a PSYNC that wants to make it the primary.
 func TestRefusedFailover(t *testing.T) {
 	var answers [2][]string
 	for i, program := range []launch.Program{launch.MustOracle(t), launch.MustUnderTest(t)} {
@@ -329,8 +330,9 @@ func TestRefusedFailover(t *testing.T) {
 	}
 }
 
-// TestTargetThatMisbehaves fails over to a scripted replica. One that refuses leaves the server the primary that it was.
-// When the answer of one that takes over is lost, the server finds out that it has.
+// TestTargetThatMisbehaves fails over to a scripted replica. One that refuses leaves the server the
+// primary that it was. When the answer of one that takes over is lost, the server finds out that it
+// has.
 func TestTargetThatMisbehaves(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
 	c, s := primary.MustDial(t), newFalsePrimary(t)

@@ -73,7 +73,8 @@ func sameTimes(t *testing.T, a, b *launch.Server) {
 	}
 }
 
-// TestFieldTimesOfNewerServers: times go from and to Redis 8 and Valkey 9, in snapshots and in the stream.
+// TestFieldTimesOfNewerServers: times go from and to Redis 8 and Valkey 9, in snapshots and in the
+// stream.
 func TestFieldTimesOfNewerServers(t *testing.T) {
 	for _, name := range []string{launch.Redis8, launch.Valkey9} {
 		for _, kedisFirst := range []bool{true, false} {
@@ -99,7 +100,8 @@ func TestFieldTimesOfNewerServers(t *testing.T) {
 	}
 }
 
-// timedOfAnother is a payload of a hash with fields that expire, in the form of Redis 8 for Valkey and the other way about.
+// timedOfAnother is a payload of a hash with fields that expire, in the form of Redis 8 for Valkey
+// and the other way about.
 func timedOfAnother(t *testing.T, name string) string {
 	t.Helper()
 	other := map[string]string{launch.Redis8: launch.Valkey9, launch.Valkey9: launch.Redis8}[name]
@@ -126,8 +128,8 @@ func eventually(t *testing.T, what string, f func() bool) {
 	t.Fatalf("%s: not within half a minute", what)
 }
 
-// TestRedisWithoutFieldTimes: a Redis 7.0 is refused while fields expire, and follows when none does, or when it is to get no times. Its data is
-// never silently another.
+// TestRedisWithoutFieldTimes: a Redis 7.0 is refused while fields expire, and follows when none
+// does, or when it is to get no times. Its data is never silently another.
 func TestRedisWithoutFieldTimes(t *testing.T) {
 	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustOracle(t))
 	c := primary.MustDial(t)

@@ -11,7 +11,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// chanceLibrary is the source of a library whose functions draw what they write. Its second function counts in a variable of the library.
+// chanceLibrary is the source of a library whose functions draw what they write. Its second
+// function counts in a variable of the library.
 func chanceLibrary(name string, version int) string {
 	return fmt.Sprintf(`#!lua name=%[1]s
 local calls = 0
@@ -63,8 +64,9 @@ func changeLibraries(t *testing.T, c *resp.Connection, random *rand.Rand, versio
 	}
 }
 
-// TestFunctions changes libraries and calls them on a primary. Replicas, of Kedis and of Redis, some of which follow only later, have the
-// same data and libraries, and so has one that was promoted and its former primary.
+// TestFunctions changes libraries and calls them on a primary. Replicas, of Kedis and of Redis,
+// some of which follow only later, have the same data and libraries, and so has one that was
+// promoted and its former primary.
 func TestFunctions(t *testing.T) {
 	kedis, redis := launch.MustUnderTest(t), launch.MustOracle(t)
 	for _, program := range []launch.Program{kedis, redis} {

@@ -22,8 +22,8 @@ func restarted(t *testing.T, s *launch.Server) *launch.Server {
 	return s
 }
 
-// TestStoppedPrimary stops a Kedis cleanly, again and again, that is followed by a Redis and by a Kedis. Each start begins a history, and
-// both go on with it where they are.
+// TestStoppedPrimary stops a Kedis cleanly, again and again, that is followed by a Redis and by a
+// Kedis. Each start begins a history, and both go on with it where they are.
 func TestStoppedPrimary(t *testing.T) {
 	random := seeded(t)
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
@@ -59,8 +59,9 @@ func TestStoppedPrimary(t *testing.T) {
 	}
 }
 
-// TestCopiedDirectory starts a directory that was copied after a clean stop beside the original. Who follows one of them, and had not seen
-// anything of its own, goes on with the other; who had takes all data, however far each of them has come.
+// TestCopiedDirectory starts a directory that was copied after a clean stop beside the original.
+// Who follows one of them, and had not seen anything of its own, goes on with the other; who had
+// takes all data, however far each of them has come.
 func TestCopiedDirectory(t *testing.T) {
 	for _, program := range bothPrograms(t) {
 		t.Run(map[bool]string{true: "RedisFollows", false: "KedisFollows"}[program.IsRedis], func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 // ownFields are those that Redis doesn't have.
 var ownFields = []string{"master_sync_keys", "master_sync_total_keys", "snapshot0"}
 
-// fieldNames are the fields of INFO replication, in their order, and what stands in those that don't differ from run to run.
+// fieldNames are the fields of INFO replication, in their order, and what stands in those that
+// don't differ from run to run.
 func fieldNames(t *testing.T, s *launch.Server) (names []string) {
 	t.Helper()
 	telling := []string{"role", "connected_slaves", "master_link_status", "master_sync_in_progress", "master_sync_total_bytes", "master_sync_read_bytes",
@@ -52,7 +53,8 @@ func (d *dialogue) half(length, sent int) {
 	}
 }
 
-// TestInfoAsRedis compares INFO replication of a primary and of a replica in all states, and what the connection of a replica is in CLIENT LIST.
+// TestInfoAsRedis compares INFO replication of a primary and of a replica in all states, and what
+// the connection of a replica is in CLIENT LIST.
 func TestInfoAsRedis(t *testing.T) {
 	var seen [2]map[string][]string
 	for i, program := range bothPrograms(t) {

@@ -11,7 +11,8 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// TestAttachedUnderLoad attaches a replica while clients write as fast as the primary takes it, and finds it catching up before they end.
+// TestAttachedUnderLoad attaches a replica while clients write as fast as the primary takes it, and
+// finds it catching up before they end.
 func TestAttachedUnderLoad(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
 	replica := launch.ForTest(t, launch.MustUnderTest(t))
@@ -48,8 +49,8 @@ func TestAttachedUnderLoad(t *testing.T) {
 	equal(t, primary, replica)
 }
 
-// level waits until a replica has passed a position at which its primary was since the replica is attached, and so has begun to take the
-// stream behind the snapshot.
+// level waits until a replica has passed a position at which its primary was since the replica is
+// attached, and so has begun to take the stream behind the snapshot.
 func level(t *testing.T, primary, replica *launch.Server) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {

@@ -197,8 +197,8 @@ func rdbString(key, value string) string {
 
 func request(words ...string) string { return string(resp.AppendRequest(nil, words...)) }
 
-// misbehaviour is something that a primary should not do. With hangUp it closes the connection then, else
-// it waits until the replica does.
+// misbehaviour is something that a primary should not do. With hangUp it closes the connection
+// then, else it waits until the replica does.
 type misbehaviour struct {
 	at     step
 	name   string
@@ -206,7 +206,8 @@ type misbehaviour struct {
 	hangUp bool
 }
 
-// diverges tells that what the primary says can't be carried out on the replica's data: it asks for all of the primary's then.
+// diverges tells that what the primary says can't be carried out on the replica's data: it asks for
+// all of the primary's then.
 func (m misbehaviour) diverges() bool {
 	switch m.name {
 	case "a command that fails", "a transaction that fails", "EXEC alone", "a database that there isn't":
@@ -299,9 +300,10 @@ func misbehaviours() []misbehaviour {
 	)
 }
 
-// TestMisbehavingPrimary has a primary do what it shouldn't, at each step of the handshake, of a snapshot and of
-// the stream. After each the replica has what it had, nothing of what came half, asks for the stream
-// from the position where it was, and goes on; or for all data, when an effect has shown that its own are others.
+// TestMisbehavingPrimary has a primary do what it shouldn't, at each step of the handshake, of a
+// snapshot and of the stream. After each the replica has what it had, nothing of what came half,
+// asks for the stream from the position where it was, and goes on; or for all data, when an effect
+// has shown that its own are others.
 func TestMisbehavingPrimary(t *testing.T) {
 	s := newFalsePrimary(t)
 	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masterauth", "secret", "--repl-timeout", "10")
@@ -386,8 +388,8 @@ func TestOldPrimary(t *testing.T) {
 	}
 }
 
-// TestSilentPrimary has a primary fall silent at each step: the replica waits for as long as repl-timeout says,
-// and tries again.
+// TestSilentPrimary has a primary fall silent at each step: the replica waits for as long as
+// repl-timeout says, and tries again.
 func TestSilentPrimary(t *testing.T) {
 	steps := []step{stepAuth, stepPort, stepCapa, stepPsync, stepSnapshot, stepStream}
 	if testing.Short() {
@@ -419,8 +421,8 @@ func TestSilentPrimary(t *testing.T) {
 	}
 }
 
-// TestHalfLoaded stops a snapshot half-way. Until it is whole the replica serves what it had, feeds nobody, and has
-// only that when it is killed or made a primary.
+// TestHalfLoaded stops a snapshot half-way. Until it is whole the replica serves what it had, feeds
+// nobody, and has only that when it is killed or made a primary.
 func TestHalfLoaded(t *testing.T) {
 	s := newFalsePrimary(t)
 	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masterauth", "secret")

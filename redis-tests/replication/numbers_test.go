@@ -14,7 +14,8 @@ const (
 	least    = "-9223372036854775808"
 )
 
-// TestNonsensicalAcknowledgements has a replica acknowledge what it can't have. It is left, and WAIT doesn't count it.
+// TestNonsensicalAcknowledgements has a replica acknowledge what it can't have. It is left, and
+// WAIT doesn't count it.
 func TestNonsensicalAcknowledgements(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
 	c := primary.MustDial(t)
@@ -41,7 +42,8 @@ func TestNonsensicalPositions(t *testing.T) {
 	}
 }
 
-// TestFailoverToNowhere has the only replica say that it is where nobody can be: it isn't failed over to, and the primary starts again.
+// TestFailoverToNowhere has the only replica say that it is where nobody can be: it isn't failed
+// over to, and the primary starts again.
 func TestFailoverToNowhere(t *testing.T) {
 	for _, place := range [][2]string{{"127.0.0.1", "70000"}, {"127.0.0.1", "-1"}, {"two words", "7000"}, {"\v", "7000"}} {
 		primary := launch.ForTest(t, launch.MustUnderTest(t))

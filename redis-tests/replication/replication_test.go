@@ -99,8 +99,8 @@ func TestKilledReplica(t *testing.T) {
 	once(t, "killed replica", primary)
 }
 
-// TestKilledPrimary kills a Kedis that is followed by a Redis and by a Kedis; both go on with what it
-// has after its restart.
+// TestKilledPrimary kills a Kedis that is followed by a Redis and by a Kedis; both go on with what
+// it has after its restart.
 func TestKilledPrimary(t *testing.T) {
 	random := seeded(t)
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
@@ -128,8 +128,8 @@ func TestKilledPrimary(t *testing.T) {
 	}
 }
 
-// TestChainAndPromotion follows a Redis with a Kedis, that with a Redis; the Kedis is promoted, and the
-// former primary comes back as its replica.
+// TestChainAndPromotion follows a Redis with a Kedis, that with a Redis; the Kedis is promoted, and
+// the former primary comes back as its replica.
 func TestChainAndPromotion(t *testing.T) {
 	random := seeded(t)
 	first := launch.ForTest(t, launch.MustOracle(t), "--repl-diskless-sync-delay", "0")
@@ -160,8 +160,8 @@ func TestChainAndPromotion(t *testing.T) {
 	equal(t, middle, first)
 }
 
-// TestWait promotes a replica of a primary that was killed right after WAIT: all that WAIT spoke of is
-// there.
+// TestWait promotes a replica of a primary that was killed right after WAIT: all that WAIT spoke of
+// is there.
 func TestWait(t *testing.T) {
 	random := seeded(t)
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
@@ -192,8 +192,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestDivergedHistory writes to a replica that was promoted and to its former primary: who comes back
-// takes all data, and nothing of what it had remains.
+// TestDivergedHistory writes to a replica that was promoted and to its former primary: who comes
+// back takes all data, and nothing of what it had remains.
 func TestDivergedHistory(t *testing.T) {
 	random := seeded(t)
 	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
@@ -219,8 +219,9 @@ func TestDivergedHistory(t *testing.T) {
 	equal(t, replica, primary)
 }
 
-// TestDivergedData follows a Redis whose data become others than its replicas': BITFIELD of Redis 7.0 creates a key for an increment that
-// overflows and fails, and tells nobody. When an effect fails because of that, all data are taken anew; a replica never goes on beside it.
+// TestDivergedData follows a Redis whose data become others than its replicas': BITFIELD of Redis
+// 7.0 creates a key for an increment that overflows and fails, and tells nobody. When an effect
+// fails because of that, all data are taken anew; a replica never goes on beside it.
 func TestDivergedData(t *testing.T) {
 	primary, replica := launch.ForTest(t, launch.MustOracle(t), "--repl-diskless-sync-delay", "0"), launch.ForTest(t, launch.MustUnderTest(t))
 	follow(t, replica, primary.Port)

@@ -67,8 +67,8 @@ func fields(list []byte, names ...string) (found []string) {
 	return found
 }
 
-// TestRolesAsRedis takes a primary with a password and a replica through what operators and clients see of
-// replication, and compares it with Redis.
+// TestRolesAsRedis takes a primary with a password and a replica through what operators and clients
+// see of replication, and compares it with Redis.
 func TestRolesAsRedis(t *testing.T) {
 	var transcripts []*transcript
 	for _, program := range bothPrograms(t) {
@@ -211,8 +211,8 @@ func (r *transcript) places(q *resp.Connection) {
 	}
 }
 
-// withoutPrimary asks a replica that has lost its primary and may not answer with what is old, and promotes
-// it.
+// withoutPrimary asks a replica that has lost its primary and may not answer with what is old, and
+// promotes it.
 func (r *transcript) withoutPrimary(replica *launch.Server, q *resp.Connection, queued []*resp.Connection) {
 	r.t.Helper()
 	until(r.t, replica, "master_link_status", "down")
@@ -247,8 +247,8 @@ func TestHostsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestConfiguredRole has a replica by its configuration file, which CONFIG REWRITE keeps up to date. What was set
-// last wins after a crash, whatever the file said before.
+// TestConfiguredRole has a replica by its configuration file, which CONFIG REWRITE keeps up to
+// date. What was set last wins after a crash, whatever the file said before.
 func TestConfiguredRole(t *testing.T) {
 	program := launch.MustUnderTest(t)
 	first, second := launch.ForTest(t, program), launch.ForTest(t, program)

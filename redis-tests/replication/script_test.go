@@ -9,8 +9,8 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// chanceScript draws what it writes, finds what it changes, and writes to several databases: a replica that ran it would come to something
-// else.
+// chanceScript draws what it writes, finds what it changes, and writes to several databases: a
+// replica that ran it would come to something else.
 const chanceScript = `local now = redis.call("time")
 redis.call("set", "drawn:" .. ARGV[1], now[1] .. now[2] .. math.random(1000000), "px", 10000000)
 local member = redis.call("srandmember", "members")
@@ -23,7 +23,8 @@ redis.call("select", 1)
 redis.call("zadd", "zset", now[2], ARGV[1])
 return redis.pcall("incr", "zset")`
 
-// TestScripts runs scripts on a primary, whose replicas, a Kedis and a Redis, come to the same data: they repeat what scripts have done.
+// TestScripts runs scripts on a primary, whose replicas, a Kedis and a Redis, come to the same
+// data: they repeat what scripts have done.
 func TestScripts(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
 	replicas := []*launch.Server{launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustOracle(t))}

@@ -20,7 +20,8 @@ type watched struct {
 	sentinels []*launch.Server
 }
 
-// watch starts three servers, the first of them the primary, and so many Sentinels, which authenticate as a user of theirs.
+// watch starts three servers, the first of them the primary, and so many Sentinels, which
+// authenticate as a user of theirs.
 func watch(t *testing.T, program launch.Program, sentinels int, options ...string) *watched {
 	t.Helper()
 	w := &watched{t: t}
@@ -61,7 +62,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// startSentinel has it take a server for dead that is silent for three seconds: busy machines have fsyncs of one second.
+// startSentinel has it take a server for dead that is silent for three seconds: busy machines have
+// fsyncs of one second.
 func startSentinel(t *testing.T, primary, quorum int) *launch.Server {
 	t.Helper()
 	directory := t.TempDir()
@@ -123,8 +125,8 @@ func (w *watched) follows(sentinel, server *launch.Server) bool {
 	return false
 }
 
-// follower tells whether a server is a replica of the one on a port. A Sentinel that has given it another role closes the connections of its
-// clients; who asks then, asks again.
+// follower tells whether a server is a replica of the one on a port. A Sentinel that has given it
+// another role closes the connections of its clients; who asks then, asks again.
 func (w *watched) follower(s *launch.Server, port string) bool {
 	w.t.Helper()
 	c, err := s.Dial()
@@ -189,8 +191,9 @@ func (w *watched) configured(s *launch.Server, port int) {
 	})
 }
 
-// TestSentinel kills a primary: Sentinel promotes one of its replicas and sends the other there; neither takes
-// all data. The killed one comes back as a replica. Then roles change because somebody asks for it.
+// TestSentinel kills a primary: Sentinel promotes one of its replicas and sends the other there;
+// neither takes all data. The killed one comes back as a replica. Then roles change because
+// somebody asks for it.
 func TestSentinel(t *testing.T) {
 	sentinels := 3
 	if testing.Short() {
@@ -216,8 +219,8 @@ func TestSentinel(t *testing.T) {
 		}
 	}
 	w.configured(second, 0)
-	// On a machine with too much to do Sentinels vote again before the first failover is through. The first one promoted then
-	// has a history that the other doesn't share.
+	// On a machine with too much to do Sentinels vote again before the first failover is through.
+	// The first one promoted then has a history that the other doesn't share.
 	if w.primary(w.sentinels[0])["config-epoch"] == "1" && strings.Contains(second.Output(), "a snapshot was sent") {
 		t.Fatalf("a replica of the promoted one had to take all data")
 	}
@@ -237,7 +240,8 @@ func TestSentinel(t *testing.T) {
 	equal(t, second, first)
 	w.configured(first, second.Port)
 
-	// A Sentinel that hasn't asked since would take the promoted one for a primary that came back, and make it a replica again.
+	// A Sentinel that hasn't asked since would take the promoted one for a primary that came back,
+	// and make it a replica again.
 	for _, s := range w.sentinels {
 		w.eventually("the Sentinels know that it is back, as a replica", func() bool { return w.follows(s, first) && w.primary(s)["num-slaves"] == "2" })
 	}
@@ -258,8 +262,9 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
-// TestSentinelWithIdleData has nobody write: what Sentinels publish on each server, and what primaries say to their replicas, is all that servers
-// have of their own. No failover costs a snapshot then.
+// TestSentinelWithIdleData has nobody write: what Sentinels publish on each server, and what
+// primaries say to their replicas, is all that servers have of their own. No failover costs a
+// snapshot then.
 func TestSentinelWithIdleData(t *testing.T) {
 	sentinels := 3
 	if testing.Short() {

@@ -13,8 +13,9 @@ import (
 	"kedis/redis-tests/seed"
 )
 
-// TestSinceRedis7 runs, on a primary, what Redis 7.0 doesn't have. Its replicas, a Kedis and a Redis 7.0, come to the same data, streams with
-// their groups and pending entries included: they are told in words of 7.0.
+// TestSinceRedis7 runs, on a primary, what Redis 7.0 doesn't have. Its replicas, a Kedis and a
+// Redis 7.0, come to the same data, streams with their groups and pending entries included: they
+// are told in words of 7.0.
 func TestSinceRedis7(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
 	replicas := []*launch.Server{launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustOracle(t))}
@@ -58,7 +59,8 @@ func TestSinceRedis7(t *testing.T) {
 
 var lag = regexp.MustCompile(`"lag" (:-?\d+|nil|\(nil\)|null|_)`)
 
-// knowledge is all that a server tells of what the requests are about, but for when consumers were seen.
+// knowledge is all that a server tells of what the requests are about, but for when consumers were
+// seen.
 func knowledge(t *testing.T, s *launch.Server) string {
 	t.Helper()
 	c := s.MustDial(t)

@@ -101,7 +101,8 @@ func TestSilentReplica(t *testing.T) {
 	r.ended()
 }
 
-// TestReplicaThatOnlyLoads says no more than that it lives while it takes the snapshot, for longer than repl-timeout.
+// TestReplicaThatOnlyLoads says no more than that it lives while it takes the snapshot, for longer
+// than repl-timeout.
 func TestReplicaThatOnlyLoads(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t), "--repl-timeout", "1")
 	r := attach(t, primary)
@@ -117,8 +118,9 @@ func TestReplicaThatOnlyLoads(t *testing.T) {
 	r.line("*")
 }
 
-// TestReplicaThatDoesNotRead lets a replica fall back: the log is kept for it up to replica-log-limit, and no further.
-// It is told so, and takes all data when the log doesn't reach back to where it is.
+// TestReplicaThatDoesNotRead lets a replica fall back: the log is kept for it up to
+// replica-log-limit, and no further. It is told so, and takes all data when the log doesn't reach
+// back to where it is.
 func TestReplicaThatDoesNotRead(t *testing.T) {
 	const limit = 32 << 20
 	primary := launch.ForTest(t, launch.MustUnderTest(t), "--replica-log-limit", strconv.Itoa(limit), "--binlog-retention-size", "1mb",

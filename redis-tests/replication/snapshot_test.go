@@ -11,8 +11,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// fill gives a server keys of all types and sizes, in two databases: small ones, such that are sent in pieces, some
-// of which are larger than a piece by themselves, and such that expire.
+// fill gives a server keys of all types and sizes, in two databases: small ones, such that are sent
+// in pieces, some of which are larger than a piece by themselves, and such that expire.
 func fill(t *testing.T, s *launch.Server) {
 	t.Helper()
 	c := s.MustDial(t)
@@ -64,8 +64,8 @@ func fill(t *testing.T, s *launch.Server) {
 	}
 }
 
-// TestSnapshotOfCommands synchronizes a Kedis with another, and compares what the primary has with what a reader of
-// the link finds there.
+// TestSnapshotOfCommands synchronizes a Kedis with another, and compares what the primary has with
+// what a reader of the link finds there.
 func TestSnapshotOfCommands(t *testing.T) {
 	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
 	fill(t, primary)
@@ -105,7 +105,8 @@ func TestSnapshotOfCommands(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfFieldsThatExpire compares the times that a replica has, of a small hash and of one that comes in pieces.
+// TestSnapshotOfFieldsThatExpire compares the times that a replica has, of a small hash and of one
+// that comes in pieces.
 func TestSnapshotOfFieldsThatExpire(t *testing.T) {
 	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
 	c := primary.MustDial(t)

@@ -53,8 +53,8 @@ func answers(t *testing.T, c *resp.Connection, want string) {
 	}
 }
 
-// TestRepliesWaitForReplicas: while the replica takes nothing in, whoever would see an unacknowledged write
-// waits, and nobody else.
+// TestRepliesWaitForReplicas: while the replica takes nothing in, whoever would see an
+// unacknowledged write waits, and nobody else.
 func TestRepliesWaitForReplicas(t *testing.T) {
 	for name, program := range map[string]launch.Program{"Kedis": launch.MustUnderTest(t), "Redis": launch.MustOracle(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +99,8 @@ func TestRepliesWaitForReplicas(t *testing.T) {
 	}
 }
 
-// TestAskedOnce: a Kedis that was asked for an acknowledgement is not asked again for each write, a Redis is.
+// TestAskedOnce: a Kedis that was asked for an acknowledgement is not asked again for each write, a
+// Redis is.
 func TestAskedOnce(t *testing.T) {
 	const writes, getAck = 200, len("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n")
 	for name, program := range map[string]launch.Program{"Kedis": launch.MustUnderTest(t), "Redis": launch.MustOracle(t)} {
@@ -152,8 +153,8 @@ func silent(t *testing.T, c *resp.Connection) {
 	c.SetTimeout(30 * time.Second)
 }
 
-// TestUnknownOutcome: a reply that isn't acknowledged in time is an error, and the connection ends. Without replicas nothing is
-// written at all. A client may wait for a number of its own.
+// TestUnknownOutcome: a reply that isn't acknowledged in time is an error, and the connection ends.
+// Without replicas nothing is written at all. A client may wait for a number of its own.
 func TestUnknownOutcome(t *testing.T) {
 	primary, replica := synchronized(t, launch.MustUnderTest(t), "--synchronous-timeout", "100")
 	c := primary.MustDial(t)
@@ -281,7 +282,8 @@ func TestReplicaWithAFullDisk(t *testing.T) {
 	}
 }
 
-// TestLoweredWhileWaiting: replies and messages that wait for a replica leave when none is waited for any more.
+// TestLoweredWhileWaiting: replies and messages that wait for a replica leave when none is waited
+// for any more.
 func TestLoweredWhileWaiting(t *testing.T) {
 	primary, replica := synchronized(t, launch.MustUnderTest(t))
 	listener, admin := primary.MustDial(t), primary.MustDial(t)
@@ -309,7 +311,8 @@ func TestDeposedWhileWaiting(t *testing.T) {
 	answers(t, waiting, "-NOREPLICAS Too few replicas have acknowledged in time. Writes that were not acknowledged may or may not last.")
 }
 
-// TestTailIsKept: what a former primary has written and its new primary hasn't got is kept as a log.
+// TestTailIsKept: what a former primary has written and its new primary hasn't got is kept as a
+// log.
 func TestTailIsKept(t *testing.T) {
 	program := launch.MustUnderTest(t)
 	p := part(t, program, program)
@@ -352,8 +355,8 @@ func TestTailIsKept(t *testing.T) {
 	}
 }
 
-// TestSentinelsVerdict: a primary that authenticated Sentinels call replaced follows by itself, and one that others speak of, or that
-// was detached, doesn't. Sentinels are played.
+// TestSentinelsVerdict: a primary that authenticated Sentinels call replaced follows by itself, and
+// one that others speak of, or that was detached, doesn't. Sentinels are played.
 func TestSentinelsVerdict(t *testing.T) {
 	program := launch.MustUnderTest(t)
 	primary := launch.ForTest(t, program, "--sentinel-quorum", "2", "--sentinel-user", "sentinel", "--requirepass", "secret")
@@ -404,8 +407,8 @@ func TestSentinelsVerdict(t *testing.T) {
 	}
 }
 
-// TestSentinelFailoversOfIdleData has Sentinels exchange the primary again and again. Those that were replaced follow on
-// what they hear, and no failover costs a snapshot.
+// TestSentinelFailoversOfIdleData has Sentinels exchange the primary again and again. Those that
+// were replaced follow on what they hear, and no failover costs a snapshot.
 func TestSentinelFailoversOfIdleData(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each failover takes seconds")

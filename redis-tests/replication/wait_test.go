@@ -28,8 +28,8 @@ func pair(here, replicas int) string {
 		{Kind: resp.Integer, Text: []byte(strconv.Itoa(here))}, {Kind: resp.Integer, Text: []byte(strconv.Itoa(replicas))}}}.String()
 }
 
-// TestWaitAOF has a replica that tells what is on its disk, and, of Redis 7.0, one that doesn't. The replies are those of
-// Redis 7.2's documentation and of its tests (tests/unit/wait.tcl).
+// TestWaitAOF has a replica that tells what is on its disk, and, of Redis 7.0, one that doesn't.
+// The replies are those of Redis 7.2's documentation and of its tests (tests/unit/wait.tcl).
 func TestWaitAOF(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustUnderTest(t))
 	at := []string{"--replicaof", "127.0.0.1 " + strconv.Itoa(primary.Port)}
@@ -127,8 +127,8 @@ func TestUnblocked(t *testing.T) {
 	}
 }
 
-// TestWaitCoversWhatIsCommittedAside freezes a replica that has everything, and writes with commands that commit on their own: WAIT must not
-// say that the replica has that.
+// TestWaitCoversWhatIsCommittedAside freezes a replica that has everything, and writes with
+// commands that commit on their own: WAIT must not say that the replica has that.
 func TestWaitCoversWhatIsCommittedAside(t *testing.T) {
 	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
 	target := launch.ForTest(t, launch.MustUnderTest(t))

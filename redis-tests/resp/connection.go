@@ -17,7 +17,8 @@ type Connection struct {
 	timeout time.Duration
 }
 
-// Dial connects to address. A server that takes longer than timeout to take a request or to answer it is given up.
+// Dial connects to address. A server that takes longer than timeout to take a request or to answer
+// it is given up.
 func Dial(address string, timeout time.Duration) (*Connection, error) {
 	network, err := net.DialTimeout("tcp", address, timeout)
 	if err != nil {

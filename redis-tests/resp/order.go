@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// Sorted returns r with the elements of its aggregate in the order of their bytes, groups of width elements moving together
-// (1 for members, 2 for field and value), so that two replies whose order means nothing can be compared.
-// A map's entries always move as pairs. What can't be split into whole groups is returned as it is.
+// Sorted returns r with the elements of its aggregate in the order of their bytes, groups of width
+// elements moving together (1 for members, 2 for field and value), so that two replies whose order
+// means nothing can be compared. A map's entries always move as pairs. What can't be split into
+// whole groups is returned as it is.
 func Sorted(r Reply, width int) Reply {
 	if r.Kind == Map {
 		width = 2

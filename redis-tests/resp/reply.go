@@ -1,6 +1,6 @@
-// Package resp is the client's side of the Redis protocol (RESP2 and RESP3), made for tests: it keeps the exact bytes of
-// every reply, so that two servers can be compared byte for byte, and renders replies and requests as lines that a person
-// can read and a script can hold.
+// Package resp is the client's side of the Redis protocol (RESP2 and RESP3), made for tests: it
+// keeps the exact bytes of every reply, so that two servers can be compared byte for byte, and
+// renders replies and requests as lines that a person can read and a script can hold.
 //
 // It imports only the standard library and knows nothing of Kedis.
 package resp
@@ -13,7 +13,8 @@ import (
 	"strconv"
 )
 
-// The first byte of a reply says what it is (RESP3 specification, github.com/redis/redis-specifications).
+// The first byte of a reply says what it is (RESP3 specification,
+// github.com/redis/redis-specifications).
 const (
 	SimpleString   = '+'
 	Error          = '-'
@@ -32,7 +33,8 @@ const (
 	Push           = '>'
 )
 
-// Limits on what a server may announce, so that a broken length can't make a test allocate without bound.
+// Limits on what a server may announce, so that a broken length can't make a test allocate without
+// bound.
 const (
 	maximalBulk     = 1 << 30
 	maximalElements = 1 << 26
@@ -79,16 +81,16 @@ func (r Reply) Strings() []string {
 	return texts
 }
 
-// collector reads one reply and keeps every byte of it. Replies refer to the bytes by offset until all of them are there,
-// because the buffer moves while it grows.
+// collector reads one reply and keeps every byte of it. Replies refer to the bytes by offset until
+// all of them are there, because the buffer moves while it grows.
 type collector struct {
 	reader *bufio.Reader
 	bytes  []byte
 }
 
-// ReadReply reads one reply from reader.
-// It returns io.EOF when there is nothing more, io.ErrUnexpectedEOF when a reply breaks off, and an error that wraps ErrMalformed
-// when what came isn't RESP.
+// ReadReply reads one reply from reader. It returns io.EOF when there is nothing more,
+// io.ErrUnexpectedEOF when a reply breaks off, and an error that wraps ErrMalformed when what came
+// isn't RESP.
 func ReadReply(reader *bufio.Reader) (Reply, error) {
 	c := collector{reader: reader}
 	reply, err := c.reply(0)

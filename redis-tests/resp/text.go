@@ -13,8 +13,9 @@ const (
 	shortestRun  = 48  // a string of at least so many equal bytes is shown as "x"*length
 )
 
-// String renders r so that it can be read, and so that two replies look the same only if they are the same, type and bytes
-// (except for strings of more than 400 bytes, of which a SHA-1 stands for the rest):
+// String renders r so that it can be read, and so that two replies look the same only if they are
+// the same, type and bytes (except for strings of more than 400 bytes, of which a SHA-1 stands for
+// the rest):
 //
 //	+OK   -ERR text   :1   "bulk"   nil ($-1)   nil-array (*-1)   null (_)   #t   ,1.5   (123   =txt"verbatim"
 //	["array" :1]   {"map": :1}   ~["set"]   >["push"]   |{"attribute": :1}
@@ -129,9 +130,10 @@ func isPlain(argument string) bool {
 	return argument != "" && !strings.ContainsRune("#@$", rune(argument[0])) && !isRun(argument)
 }
 
-// SplitLine splits a line into arguments as redis-cli does: words between spaces; "double quotes" with \n \r \t \b \a \xHH
-// and \ before any other character; 'single quotes' with only \'. One thing more than redis-cli: a closing double quote may be
-// followed by *N, which repeats the string N times.
+// SplitLine splits a line into arguments as redis-cli does: words between spaces; "double quotes"
+// with \n \r \t \b \a \xHH and \ before any other character; 'single quotes' with only \'. One
+// thing more than redis-cli: a closing double quote may be followed by *N, which repeats the string
+// N times.
 func SplitLine(line string) ([]string, error) {
 	var arguments []string
 	for {

@@ -14,7 +14,8 @@ import (
 	"kedis/redis-tests/resp"
 )
 
-// patience is how long a reply may take: one to a SETRANGE of 512 MB, of a server that was built with the race detector, on a busy machine.
+// patience is how long a reply may take: one to a SETRANGE of 512 MB, of a server that was built
+// with the race detector, on a busy machine.
 const patience = 10 * time.Minute
 
 // Runner runs the blocks of one script on one server.
@@ -84,7 +85,8 @@ func (r *Runner) Run(block *Block) (Shown, error) {
 	return all, nil
 }
 
-// Difference describes where s isn't what is wanted, naming the request; it is empty when there is no difference.
+// Difference describes where s isn't what is wanted, naming the request; it is empty when there is
+// no difference.
 func (s Shown) Difference(want []string) string {
 	if slices.Equal(want, s.Lines) {
 		return ""
@@ -204,8 +206,9 @@ func (r *Runner) substitute(arguments []string) []string {
 	return substituted
 }
 
-// sentinel follows raw bytes, so that it is seen where the replies to them end: the server refuses it, or has closed the connection.
-// An unknown command is refused in the same way before and after AUTH.
+// sentinel follows raw bytes, so that it is seen where the replies to them end: the server refuses
+// it, or has closed the connection. An unknown command is refused in the same way before and after
+// AUTH.
 const sentinel = "sentinel-of-the-script-runner"
 
 func (r *Runner) raw(request Request) (string, error) {
@@ -236,7 +239,8 @@ func (r *Runner) raw(request Request) (string, error) {
 
 // closed shows that the server has closed the connection, if that is what err says.
 func (r *Runner) closed(request Request, err error) (string, error) {
-	// A connection that is closed with unread bytes in it is reset, and whether a write notices is a matter of chance.
+	// A connection that is closed with unread bytes in it is reset, and whether a write notices is
+	// a matter of chance.
 	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 		return "", err
 	}

@@ -1,7 +1,8 @@
-// Package scripts runs the readable scripts of requests and expected replies beside it (*.txt) against redis-server, whose replies
-// are the expectation, and against the server under test.
+// Package scripts runs the readable scripts of requests and expected replies beside it (*.txt)
+// against redis-server, whose replies are the expectation, and against the server under test.
 //
-// A script is a sequence of blocks with blank lines between them. A block is a number of requests, a line "----", and the replies:
+// A script is a sequence of blocks with blank lines between them. A block is a number of requests,
+// a line "----", and the replies:
 //
 //	# A comment.
 //	set greeting "hello world" px 100000
@@ -14,9 +15,10 @@
 //	---- known difference: why Kedis, which follows Redis 7.2, answers something else
 //	…the replies of the whole block from Kedis
 //
-// Requests are quoted as redis-cli takes them, with "x"*N for N times x; $name stands for a value that @save has kept.
-// Replies are shown as resp.Reply's String says: exactly, type and bytes. [n] names the connection, 1 when it is left out; each is opened
-// when it is first used. Lines that begin with @ give directions:
+// Requests are quoted as redis-cli takes them, with "x"*N for N times x; $name stands for a value
+// that @save has kept. Replies are shown as resp.Reply's String says: exactly, type and bytes. [n]
+// names the connection, 1 when it is left out; each is opened when it is first used. Lines that
+// begin with @ give directions:
 //
 //	@oracle redis8|valkey9    the server whose replies these are, when 7.0 is too old; it comes first. KEDIS_ORACLE_REDIS8 and
 //	                          KEDIS_ORACLE_VALKEY9 name them; without that only the replies that were recorded are compared
@@ -55,7 +57,8 @@ const (
 	knownDifference = "---- known difference: "
 )
 
-// Script is a parsed script. Its lines stay what they were, so that rewriting it changes nothing but replies.
+// Script is a parsed script. Its lines stay what they were, so that rewriting it changes nothing
+// but replies.
 type Script struct {
 	Oracle  string   // the name of a newer oracle; empty: Redis 7.0
 	Options []string // for the server
@@ -70,7 +73,8 @@ type Block struct {
 	requests []string  // the lines above ----
 	Requests []Request // what they say
 	replies  []string
-	// The second set of replies, where Kedis is meant to differ from the oracle, and why. nil when it isn't.
+	// The second set of replies, where Kedis is meant to differ from the oracle, and why. nil when
+	// it isn't.
 	known       []string
 	KnownReason string
 	hasReplies  bool
@@ -168,7 +172,8 @@ func parseRequest(line string) (Request, error) {
 	return r, err
 }
 
-// parameters says how many words a directive takes before its request, and whether a request follows.
+// parameters says how many words a directive takes before its request, and whether a request
+// follows.
 var parameters = map[string]struct {
 	count   int
 	request bool
@@ -261,7 +266,8 @@ func (b *Block) SetReplies(replies []string) {
 	b.replies, b.hasReplies = replies, b.hasReplies || len(replies) > 0
 }
 
-// SetKnown replaces the replies that Kedis is to give; a block that had none gets a reason that has to be written.
+// SetKnown replaces the replies that Kedis is to give; a block that had none gets a reason that has
+// to be written.
 func (b *Block) SetKnown(replies []string) {
 	b.known = replies
 	if b.KnownReason == "" {
@@ -269,5 +275,6 @@ func (b *Block) SetKnown(replies []string) {
 	}
 }
 
-// missingReason stands where a person has to write why Kedis differs; a test refuses scripts that hold it.
+// missingReason stands where a person has to write why Kedis differs; a test refuses scripts that
+// hold it.
 const missingReason = "(write the reason)"

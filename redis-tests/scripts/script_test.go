@@ -73,7 +73,8 @@ func TestScriptsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestDirectives runs each directive once, and shows at the same time that a reply that isn't the expected one is seen.
+// TestDirectives runs each directive once, and shows at the same time that a reply that isn't the
+// expected one is seen.
 func TestDirectives(t *testing.T) {
 	runner := NewRunner(launch.ForTest(t, launch.MustOracle(t)))
 	defer runner.Close()

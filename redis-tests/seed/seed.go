@@ -1,5 +1,5 @@
-// Package seed says with which numbers chance begins in a test, so that an ordinary run does the same each time and a long one doesn't.
-// It is for tests, and imports nothing of the project.
+// Package seed says with which numbers chance begins in a test, so that an ordinary run does the
+// same each time and a long one doesn't. It is for tests, and imports nothing of the project.
 package seed
 
 import (
@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Variable is the environment's variable that changes the seeds: "random", or the number that a failed test has logged.
+// Variable is the environment's variable that changes the seeds: "random", or the number that a
+// failed test has logged.
 const Variable = "KEDIS_SEED"
 
 // Of is a test's seed, made of its name unless Variable says otherwise. It is logged.

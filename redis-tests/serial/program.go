@@ -1,7 +1,8 @@
-// Package serial has many connections run random Lua programs, as scripts and as functions, and transactions at the same time, on a few keys
-// that hardly any of them declares. Each takes a number from one counter, somewhere in its midst. Carried out one after the other, in the order
-// of these numbers, redis-server has to come to the same replies, the same data and the same libraries: whatever ran at the same time is as if
-// it had run in that order.
+// Package serial has many connections run random Lua programs, as scripts and as functions, and
+// transactions at the same time, on a few keys that hardly any of them declares. Each takes a
+// number from one counter, somewhere in its midst. Carried out one after the other, in the order of
+// these numbers, redis-server has to come to the same replies, the same data and the same
+// libraries: whatever ran at the same time is as if it had run in that order.
 //
 //	go test ./redis-tests/serial -args -programs=20000 -seed=7
 //
@@ -15,7 +16,8 @@ import (
 	"strings"
 )
 
-// program writes a random program. It works with the tables keys and args, and puts what it has seen into the table out.
+// program writes a random program. It works with the tables keys and args, and puts what it has
+// seen into the table out.
 type program struct {
 	strings.Builder
 	random *rand.Rand
@@ -23,7 +25,8 @@ type program struct {
 	names  int
 }
 
-// newProgram returns the body of a function that returns its number, whether it has failed and how, and what it has seen.
+// newProgram returns the body of a function that returns its number, whether it has failed and how,
+// and what it has seen.
 func newProgram(random *rand.Rand) string {
 	p := &program{random: random}
 	turn := "local turn = redis.call('incr', 'turn')\n"

@@ -36,8 +36,8 @@ type turn struct {
 	reply    resp.Reply // to the last one
 }
 
-// TestSerial runs programs at the same time, repeats them one after the other on redis-server, and compares replies, data and libraries; those
-// of replicas, too, and what is there after kill -9.
+// TestSerial runs programs at the same time, repeats them one after the other on redis-server, and
+// compares replies, data and libraries; those of replicas, too, and what is there after kill -9.
 func TestSerial(t *testing.T) {
 	if *seed == 0 {
 		*seed = seeds.Of(t)
@@ -109,7 +109,8 @@ func newLibrary(random *rand.Rand, name int) string {
 	return b.String()
 }
 
-// together has clients run programs at the same time, and returns what they have run in the order of its numbers.
+// together has clients run programs at the same time, and returns what they have run in the order
+// of its numbers.
 func together(t *testing.T, server *launch.Server) []turn {
 	sources := make([]string, scripts)
 	random := rand.New(rand.NewPCG(*seed, 1<<32))
@@ -173,7 +174,8 @@ func numberOf(reply resp.Reply) int64 {
 	return number
 }
 
-// newRequests makes a script, a function, or a transaction of several of them that may change a library.
+// newRequests makes a script, a function, or a transaction of several of them that may change a
+// library.
 func newRequests(random *rand.Rand, sources []string) [][]string {
 	called := func() []string {
 		keys := []string{"string1", "counter1", "list2", "hash3"}[:random.IntN(3)]

@@ -1,10 +1,11 @@
-// Package access says who may do what: users, the rules that make them, the compiled form that requests are checked
-// against, the log of what was denied, and files of users. It means what Redis's ACL means
-// (https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/); access to databases is Valkey 9.1's.
+// Package access says who may do what: users, the rules that make them, the compiled form that
+// requests are checked against, the log of what was denied, and files of users. It means what
+// Redis's ACL means (https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/);
+// access to databases is Valkey 9.1's.
 //
-// It knows commands only as names with categories and numbers (Vocabulary), and requests only through an interface
-// (Request), and imports the standard library, server/quota, internal/glob and internal/number. What becomes of clients whose user has changed is up to who
-// changes the user.
+// It knows commands only as names with categories and numbers (Vocabulary), and requests only
+// through an interface (Request), and imports the standard library, server/quota, internal/glob and
+// internal/number. What becomes of clients whose user has changed is up to who changes the user.
 package access
 
 import (

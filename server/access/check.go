@@ -9,12 +9,13 @@ import (
 type Request interface {
 	// CommandNumber is the command's in the vocabulary.
 	CommandNumber() int
-	// Word returns a word, by its index; the command's name is the first, and a subcommand's the second. nil: there are
-	// not so many.
+	// Word returns a word, by its index; the command's name is the first, and a subcommand's the
+	// second. nil: there are not so many.
 	Word(index int) []byte
 	// Keys is how many keys there are among the words.
 	Keys() int
-	// Key returns the index of a key, by its number from 0 on, and what is done with it. false: it stands for no data.
+	// Key returns the index of a key, by its number from 0 on, and what is done with it. false: it
+	// stands for no data.
 	Key(number int) (index int, needs Permission, ok bool)
 	// Channel returns the index of a channel, or of a pattern that is to be listened to.
 	Channel(number int) (index int, pattern, ok bool)
@@ -25,7 +26,8 @@ type Request interface {
 // AllDatabases stands for all of them instead of a number.
 const AllDatabases = -1
 
-// Reason is why something is denied. The order is Redis's: of what several selectors say, the last is told.
+// Reason is why something is denied. The order is Redis's: of what several selectors say, the last
+// is told.
 type Reason uint8
 
 // The reasons.
@@ -48,7 +50,8 @@ func (r *Rules) seal(limited bool) *Rules {
 	return r
 }
 
-// Check tells whether a request is permitted, and if not, which word of it isn't. It doesn't allocate.
+// Check tells whether a request is permitted, and if not, which word of it isn't. It doesn't
+// allocate.
 func (r *Rules) Check(q Request) (why Reason, index int) {
 	why = DeniedCommand
 	for i := range r.selectors {
@@ -125,8 +128,8 @@ func (s *selector) permitsKey(key []byte, needs Permission) bool {
 	return false
 }
 
-// permitsChannel reports whether a channel may be used. A pattern may only be one of those that stand in the rules: what it
-// matches can't be told.
+// permitsChannel reports whether a channel may be used. A pattern may only be one of those that
+// stand in the rules: what it matches can't be told.
 func (s *selector) permitsChannel(name []byte, pattern bool) bool {
 	for i := range s.channels {
 		c := &s.channels[i]
@@ -149,8 +152,8 @@ func (s *selector) permitsDatabases(q Request) bool {
 	}
 }
 
-// PermitsEveryKey reports whether a request is permitted by a selector that allows something with all keys, too: for what
-// finds keys while it runs.
+// PermitsEveryKey reports whether a request is permitted by a selector that allows something with
+// all keys, too: for what finds keys while it runs.
 func (r *Rules) PermitsEveryKey(q Request, needs Permission) bool {
 	return slices.ContainsFunc(r.selectors, func(s selector) bool {
 		why, _ := s.check(q)

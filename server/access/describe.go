@@ -32,7 +32,8 @@ func (r *Rules) Passwords() []string {
 	return hashes
 }
 
-// Rates are how many requests, and bytes of requests and replies, the user may ask for in a second; 0 is any number.
+// Rates are how many requests, and bytes of requests and replies, the user may ask for in a second;
+// 0 is any number.
 func (r *Rules) Rates() (requests, traffic int64) { return r.rates.requests, r.rates.traffic }
 
 // rateRules are empty for what a new user has.

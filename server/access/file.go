@@ -14,12 +14,12 @@ import (
 //
 //	user NAME RULE RULE …
 //
-// with spaces between the words and without quotes or comments. Passwords stand in it as their SHA-256. The file is
-// Redis's, and Redis can read it as long as no rule is about databases.
+// with spaces between the words and without quotes or comments. Passwords stand in it as their
+// SHA-256. The file is Redis's, and Redis can read it as long as no rule is about databases.
 
-// Load replaces all users by those in a file, or none if something is wrong in it, and returns those who aren't what they
-// were. Messages call the file by the name that is shown. Who stays is the same User. The default user is what he is without
-// the file if it doesn't name him.
+// Load replaces all users by those in a file, or none if something is wrong in it, and returns
+// those who aren't what they were. Messages call the file by the name that is shown. Who stays is
+// the same User. The default user is what he is without the file if it doesn't name him.
 func (u *Users) Load(path, shown string) (changed []*User, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -108,7 +108,8 @@ func (f *userFile) readLine(number int, words []string) {
 	f.apply(number, rules, joined)
 }
 
-// apply applies a line's rules. Of those that are wrong each unknown name is told, and the first other mistake.
+// apply applies a line's rules. Of those that are wrong each unknown name is told, and the first
+// other mistake.
 func (f *userFile) apply(number int, rules *Rules, words []string) {
 	told := false
 	for _, word := range words {

@@ -35,7 +35,8 @@ type Log struct {
 	totals  [DeniedCertificate + 1]int64
 }
 
-// NewLog makes a log of at most limit() entries; a smaller limit takes effect with the next new entry.
+// NewLog makes a log of at most limit() entries; a smaller limit takes effect with the next new
+// entry.
 func NewLog(limit func() int64) *Log { return &Log{limit: limit} }
 
 // Add takes a denial that happened now, and counts it as one of an equal entry if there is one.

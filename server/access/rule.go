@@ -28,8 +28,8 @@ const (
 	errDatabases      = RuleError("The databases must be numbers of databases, with commas between them")
 )
 
-// Rules are what a user may do: what the rules have said, in the form that requests are checked against. Once a user has
-// them they don't change; other rules are applied to a copy.
+// Rules are what a user may do: what the rules have said, in the form that requests are checked
+// against. Once a user has them they don't change; other rules are applied to a copy.
 type Rules struct {
 	enabled    bool
 	noPassword bool // any password is right
@@ -190,8 +190,8 @@ func (r *Rules) removePassword(rule string) error {
 	return nil
 }
 
-// joinSelectors makes one word of those from an opening parenthesis to the closing one. Where that is missing, unmatched
-// is the first of them.
+// joinSelectors makes one word of those from an opening parenthesis to the closing one. Where that
+// is missing, unmatched is the first of them.
 func joinSelectors(words []string) (joined []string, unmatched string) {
 	open := -1
 	for i, word := range words {

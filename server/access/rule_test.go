@@ -55,7 +55,8 @@ func set(t *testing.T, users *Users, name string, rules string) *User {
 	return user
 }
 
-// TestWhatRulesSay keeps the order of rules on commands, as Redis 7.2 does (src/acl.c, ACLUpdateCommandRules).
+// TestWhatRulesSay keeps the order of rules on commands, as Redis 7.2 does (src/acl.c,
+// ACLUpdateCommandRules).
 func TestWhatRulesSay(t *testing.T) {
 	for rules, want := range map[string]string{
 		"":                                        "off resetchannels -@all",

@@ -9,7 +9,8 @@ import (
 	"kedis/internal/glob"
 )
 
-// Permission is what may be done with a key's value. A command that does neither, as EXISTS, needs any of the two.
+// Permission is what may be done with a key's value. A command that does neither, as EXISTS, needs
+// any of the two.
 type Permission uint8
 
 // The permissions.
@@ -266,8 +267,8 @@ func (a *author) setCommand(s *selector, number int, allowed bool) {
 	delete(s.firstArguments, number)
 }
 
-// say notes a rule on commands, instead of one on the same command or its parts, so that the order of rules is kept. It
-// is what Redis 7.2 does; 7.0 makes rules up from what is allowed.
+// say notes a rule on commands, instead of one on the same command or its parts, so that the order
+// of rules is kept. It is what Redis 7.2 does; 7.0 makes rules up from what is allowed.
 func (s *selector) say(rule string) {
 	rule = strings.ToLower(rule)
 	s.said = slices.DeleteFunc(s.said, func(other string) bool {

@@ -83,8 +83,8 @@ type Users struct {
 	limited  bool   // some database has limits
 }
 
-// NewUsers makes the default user, who may do everything. allChannels says whether a new user may listen to all channels;
-// databases is how many there are.
+// NewUsers makes the default user, who may do everything. allChannels says whether a new user may
+// listen to all channels; databases is how many there are.
 func NewUsers(vocabulary *Vocabulary, allChannels func() bool, databases int) *Users {
 	u := &Users{author: author{vocabulary: vocabulary, databases: databases}, allChannels: allChannels, byName: map[string]*User{}}
 	u.fallback = u.add(DefaultName, u.builtIn())
@@ -152,7 +152,8 @@ func (u *Users) lines() (lines []string) {
 	return lines
 }
 
-// SaidLines describes all users but the default one if nothing but his password, which is an option, was said of him.
+// SaidLines describes all users but the default one if nothing but his password, which is an
+// option, was said of him.
 func (u *Users) SaidLines() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -204,7 +205,8 @@ func (u *Users) authorNow() *author {
 	return &now
 }
 
-// Delete removes a user and returns who that was; nil if there is none of that name. The default one can't be removed.
+// Delete removes a user and returns who that was; nil if there is none of that name. The default
+// one can't be removed.
 func (u *Users) Delete(name string) *User {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -243,7 +245,8 @@ func (u *Users) SetDefaultPassword(given string) {
 	u.fallback.take(rules, u.limited)
 }
 
-// SetLimited says whether some database has limits, so that requests of those who may do everything are looked at, too.
+// SetLimited says whether some database has limits, so that requests of those who may do everything
+// are looked at, too.
 func (u *Users) SetLimited(limited bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -269,7 +272,8 @@ type Line struct {
 	Words []string // the name and the rules
 }
 
-// Configure makes the users whom a configuration names. It returns those who can't authenticate, which may be a mistake.
+// Configure makes the users whom a configuration names. It returns those who can't authenticate,
+// which may be a mistake.
 func (u *Users) Configure(lines []Line) (disabled []string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -269,7 +269,8 @@ func cmdACLGetUser(c *Invocation) error {
 	return nil
 }
 
-// replySelector replies the fields of a selector. That of databases, which Redis doesn't have, is there if not all are allowed.
+// replySelector replies the fields of a selector. That of databases, which Redis doesn't have, is
+// there if not all are allowed.
 func replySelector(c *Invocation, selector access.Selector) {
 	for _, field := range [][2]string{{"commands", selector.Commands}, {"keys", selector.Keys}, {"channels", selector.Channels}} {
 		c.Reply.BulkString(field[0])

@@ -229,7 +229,8 @@ func combineBits(c *Invocation, operation bitmap.Operation, show func(part []byt
 	return nil
 }
 
-// combineNewly combines strings in a way that not all replicas know: it is repeated as the string that comes out.
+// combineNewly combines strings in a way that not all replicas know: it is repeated as the string
+// that comes out.
 func combineNewly(c *Invocation, operation bitmap.Operation) error {
 	target := c.Args[2]
 	old, err := c.DB.Lookup(target)

@@ -81,8 +81,8 @@ type taking struct {
 	kind    layout.Type
 	keys    [][]byte
 	timeout time.Duration
-	// take takes from a key, replies, and says how that is repeated. It returns false when the key has
-	// nothing.
+	// take takes from a key, replies, and says how that is repeated. It returns false when the key
+	// has nothing.
 	take    func(c *Invocation, key []byte) (taken bool, err error)
 	nothing execute.Answer // the reply when there is nothing, and no waiting
 }

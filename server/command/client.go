@@ -203,8 +203,8 @@ func cmdClientInfo(c *Invocation) error {
 	return nil
 }
 
-// describedAtOnce is how many connections a reactor describes without keeping the others waiting for
-// long.
+// describedAtOnce is how many connections a reactor describes without keeping the others waiting
+// for long.
 const describedAtOnce = 1000
 
 func cmdClientList(c *Invocation) error {
@@ -491,8 +491,8 @@ func parseBetween(word []byte, least, most int64) (int64, error) {
 	return n, err
 }
 
-// killClients closes the connections that fit, and returns how many they were. The connection that asks
-// gets its reply first.
+// killClients closes the connections that fit, and returns how many they were. The connection that
+// asks gets its reply first.
 func killClients(c *Invocation, f *clientFilter) int {
 	killed := 0
 	for _, s := range c.Engine.Clients.All() {

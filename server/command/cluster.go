@@ -1,7 +1,7 @@
 package command
 
-// clusterFamily has what clients of a Redis Cluster ask to find out whether the server is one: every request is refused as Redis refuses
-// it when cluster-enabled is no.
+// clusterFamily has what clients of a Redis Cluster ask to find out whether the server is one:
+// every request is refused as Redis refuses it when cluster-enabled is no.
 func clusterFamily() Family {
 	return Family{Commands: []Command{
 		{Name: "cluster", Arity: -2, Group: "cluster", Since: "3.0.0", Complexity: "Depends on subcommand.",

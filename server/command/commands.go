@@ -127,8 +127,9 @@ func writeNames(w *resp.Writer, prefix string, names []string) {
 	}
 }
 
-// legacyKeys are the keys as clients older than key specifications know them: the first and the last,
-// which counts from the end if it is negative, and the step between two. All are 0 if that can't be said.
+// legacyKeys are the keys as clients older than key specifications know them: the first and the
+// last, which counts from the end if it is negative, and the step between two. All are 0 if that
+// can't be said.
 func legacyKeys(c *Command) (first, last, step int) {
 	if len(c.Keys) == 1 {
 		if k := &c.Keys[0]; isRange(k) {

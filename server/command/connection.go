@@ -52,7 +52,8 @@ func connectionFamily() Family {
 	}}
 }
 
-// webRequest is a line of HTTP: a web page makes its reader's browser send it, and commands behind it.
+// webRequest is a line of HTTP: a web page makes its reader's browser send it, and commands behind
+// it.
 func webRequest(name string) Command {
 	return Command{Name: name, Arity: -1, Flags: NoScript | Loading | Stale | Fast | NoAuth | AllowBusy | SkipMonitor | SkipSlowlog,
 		Run: cmdWebRequest, Unlisted: true, Immediate: true, Group: "connection", Since: "3.2.7",

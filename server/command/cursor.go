@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// cursors knows where the walks of SCAN and its kin have come to. A cursor is a number that stands for
-// the last key or element that was returned; the walk goes on behind it, so whatever is written
-// meanwhile, what was there all the time is returned. A cursor that is not known (any more) begins at
-// the beginning, which only repeats.
+// cursors knows where the walks of SCAN and its kin have come to. A cursor is a number that stands
+// for the last key or element that was returned; the walk goes on behind it, so whatever is written
+// meanwhile, what was there all the time is returned. A cursor that is not known (any more) begins
+// at the beginning, which only repeats.
 //
-// A walk is remembered by its last two cursors, so that the last request can be repeated. The oldest
-// walks are forgotten when there are too many.
+// A walk is remembered by its last two cursors, so that the last request can be repeated. The
+// oldest walks are forgotten when there are too many.
 type cursors struct {
 	mu     sync.Mutex
 	steps  map[uint64]walkStep
@@ -59,8 +59,8 @@ func (c *cursors) find(cursor uint64, w walk) (behind []byte) {
 	return nil
 }
 
-// step returns the cursor for a walk that went on from a previous one and has come to an element; nil is
-// its end, whose cursor is 0.
+// step returns the cursor for a walk that went on from a previous one and has come to an element;
+// nil is its end, whose cursor is 0.
 func (c *cursors) step(w walk, previous uint64, behind []byte) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -181,7 +181,8 @@ func debugObject(c *Invocation) error {
 	return nil
 }
 
-// redisReferences is how often Redis would refer to a value: small integers are shared by all who use them.
+// redisReferences is how often Redis would refer to a value: small integers are shared by all who
+// use them.
 func redisReferences(k storage.Key) int {
 	const sharedIntegers, shared = 10000, math.MaxInt32
 	if n, ok := number.ParseInt(k.Value); ok && k.Type == layout.String && n >= 0 && n < sharedIntegers {

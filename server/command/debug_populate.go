@@ -11,14 +11,15 @@ import (
 	"kedis/storage"
 )
 
-// populateTogether is how many keys of DEBUG POPULATE are one commit at most, and populateBytes how many bytes their values have.
+// populateTogether is how many keys of DEBUG POPULATE are one commit at most, and populateBytes how
+// many bytes their values have.
 const (
 	populateTogether = 1000
 	populateBytes    = 8 << 20
 )
 
-// debugPopulate makes keys with values, commit by commit, while nothing else runs. Unlike in Redis replicas get them
-// too: what is in the data is in the log.
+// debugPopulate makes keys with values, commit by commit, while nothing else runs. Unlike in Redis
+// replicas get them too: what is in the data is in the log.
 func debugPopulate(c *Invocation) error {
 	if c.Engine.Loading() { // what applies the log takes no locks
 		return execute.ErrLoading

@@ -9,7 +9,8 @@ import (
 	"kedis/internal/oracle"
 )
 
-// TestDebugObject compares the length of what DUMP would return with Redis's, for collections that are packed and that aren't.
+// TestDebugObject compares the length of what DUMP would return with Redis's, for collections that
+// are packed and that aren't.
 func TestDebugObject(t *testing.T) {
 	redis := oracle.Start(t, "--enable-debug-command", "yes")
 	engine, _ := newTestEngine(t)

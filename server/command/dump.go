@@ -201,8 +201,8 @@ func (o *restoreOptions) noteUse(c *Invocation, key []byte) {
 	}
 }
 
-// parseTTL reads for how long a key is to live, or, absolute, until when, and returns that as Unix ms;
-// 0 is forever.
+// parseTTL reads for how long a key is to live, or, absolute, until when, and returns that as Unix
+// ms; 0 is forever.
 func parseTTL(c *Invocation, word []byte, absolute bool) (int64, error) {
 	ttl, err := parseInteger(word)
 	switch {
@@ -216,8 +216,8 @@ func parseTTL(c *Invocation, word []byte, absolute bool) (int64, error) {
 	return ttl, nil
 }
 
-// restore stores what a payload says, under whatever the key held. It is repeated with the time at which the key
-// expires; a value that has expired already is checked all the same, and not kept.
+// restore stores what a payload says, under whatever the key held. It is repeated with the time at
+// which the key expires; a value that has expired already is checked all the same, and not kept.
 func restore(c *Invocation, key []byte, old storage.Key, value *rdb.Value, at int64) error {
 	var savepoint storage.Savepoint
 	c.Txn.Mark(&savepoint)
@@ -243,8 +243,9 @@ func restore(c *Invocation, key []byte, old storage.Key, value *rdb.Value, at in
 	return nil
 }
 
-// repeatRestore repeats a RESTORE elsewhere. A payload that a Redis 7.0 can't read goes on as one of the same value that it can, and a hash's
-// times, for which no form is known to both Redis and Valkey, as commands behind it.
+// repeatRestore repeats a RESTORE elsewhere. A payload that a Redis 7.0 can't read goes on as one
+// of the same value that it can, and a hash's times, for which no form is known to both Redis and
+// Valkey, as commands behind it.
 func repeatRestore(c *Invocation, key []byte, at int64) error {
 	payload := c.Args[3]
 	if c.Applying() || !rdb.IsNewerPayload(payload) {

@@ -83,8 +83,8 @@ func (o expireConditions) allow(old, next int64) bool {
 	return true
 }
 
-// expire makes a key expire. It is repeated as the time at which it does, or as the key's removal when
-// that time has passed.
+// expire makes a key expire. It is repeated as the time at which it does, or as the key's removal
+// when that time has passed.
 func expire(c *Invocation, unit int64, absolute bool) error {
 	conditions, err := parseExpireConditions(c.Args[3:])
 	if err != nil {
@@ -137,8 +137,8 @@ func parseExpiry(c *Invocation, word []byte, unit int64, absolute bool) (int64, 
 	return n*unit + base, nil
 }
 
-// expiry answers when a key expires, or, relative, how long that is from now: -1 for never, -2 for no
-// such key.
+// expiry answers when a key expires, or, relative, how long that is from now: -1 for never, -2 for
+// no such key.
 func expiry(c *Invocation, unit int64, relative bool) error {
 	k, err := c.DB.Lookup(c.Args[1])
 	switch {

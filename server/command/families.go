@@ -1,5 +1,5 @@
-// Package command is what clients can ask for: one file for each family of commands, with their rows,
-// their functions and their help. Package execute runs them.
+// Package command is what clients can ask for: one file for each family of commands, with their
+// rows, their functions and their help. Package execute runs them.
 //
 // A command's row in the table and its function stand together. Everything else that depends on a
 // command (COMMAND, ACL categories, key locking, replication, the documentation) reads the table.
@@ -42,7 +42,8 @@ func (k *kept) Stop() {
 // KeptConnections is the number of connections to other servers that wait for the next MIGRATE.
 func (k *kept) KeptConnections() int { return k.targets.kept() }
 
-// Scripts is how many scripts are kept, and how many bytes their texts and the idle interpreters take.
+// Scripts is how many scripts are kept, and how many bytes their texts and the idle interpreters
+// take.
 func (k *kept) Scripts() (number int, texts, interpreters int64) {
 	number, texts = k.scripts.count()
 	return number, texts, k.scripts.pool.Used()

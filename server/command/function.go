@@ -97,8 +97,9 @@ var functionHelp = []string{
 	"      in case of functions name collision with another library).",
 }
 
-// planFunction takes up the declared keys. What a function needed when it ran last, it needs again. One whose library keeps something holds
-// the library's lock, or runs alone if that can't be taken back.
+// planFunction takes up the declared keys. What a function needed when it ran last, it needs again.
+// One whose library keeps something holds the library's lock, or runs alone if that can't be taken
+// back.
 func planFunction(c *Invocation, p *execute.Plan) error {
 	p.Add(c.Request)
 	f := librariesFor(c).function(c.Args[1])
@@ -156,8 +157,8 @@ func (r *scriptRun) prepareFunction(what *script.Run) (*script.State, error) {
 	return state, err
 }
 
-// take keeps others from running functions of a library that is pinned. Within EXEC, what was done may be taken back when the function has
-// ended, unless nothing else runs.
+// take keeps others from running functions of a library that is pinned. Within EXEC, what was done
+// may be taken back when the function has ended, unless nothing else runs.
 func (l *library) take(c *Invocation) error {
 	if c.Nested() || l.alone.Load() {
 		return c.RequireAlone()
@@ -165,7 +166,8 @@ func (l *library) take(c *Invocation) error {
 	return c.LockKey(c.Engine.Store.Libraries(), []byte(l.name))
 }
 
-// prepareTakingBack has what a library keeps taken back with the run. What can't be, mustn't: then the function runs alone.
+// prepareTakingBack has what a library keeps taken back with the run. What can't be, mustn't: then
+// the function runs alone.
 func (r *scriptRun) prepareTakingBack(state *script.State) error {
 	c, l := r.c, r.function.library
 	if !state.Snapshot(l.number, r.function.index) {
@@ -236,7 +238,8 @@ func cmdFunctionFlush(c *Invocation) error {
 	return nil
 }
 
-// changeLibraries makes what a command has made of the libraries what the transaction goes on with, and everybody when it is committed.
+// changeLibraries makes what a command has made of the libraries what the transaction goes on with,
+// and everybody when it is committed.
 func changeLibraries(c *Invocation, next *libraries) {
 	c.ChangeLibraries(next)
 	c.AfterCommit(func() { keptBy(c.Engine).functions.publish(next) })

@@ -14,8 +14,9 @@ import (
 	"kedis/server/script"
 )
 
-// functions are a server's libraries of functions. The store has their sources (storage/library.go); here is what was made of them. They
-// change while nothing else runs: the transaction that changes them sees the change at once, all others when it is committed.
+// functions are a server's libraries of functions. The store has their sources
+// (storage/library.go); here is what was made of them. They change while nothing else runs: the
+// transaction that changes them sees the change at once, all others when it is committed.
 type functions struct {
 	pool    *script.Pool // of the interpreters that run what keeps nothing
 	options script.Options
@@ -100,7 +101,8 @@ func (l *libraries) named(name string) *library {
 	return nil
 }
 
-// with returns the libraries and another one, instead of the one of that name if it may replace that.
+// with returns the libraries and another one, instead of the one of that name if it may replace
+// that.
 func (l *libraries) with(added *library, replace bool) (*libraries, error) {
 	if l.named(added.name) != nil {
 		if !replace {
@@ -227,7 +229,8 @@ func (h loadingHost) Log(level int, message string) {
 	}
 }
 
-// ready returns an interpreter in which a library is loaded. Who uses that of a pinned library has its lock.
+// ready returns an interpreter in which a library is loaded. Who uses that of a pinned library has
+// its lock.
 func (f *functions) ready(l *library, within time.Duration) (*script.State, error) {
 	if own := l.own.Load(); own != nil {
 		return own, nil

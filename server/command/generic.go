@@ -143,8 +143,8 @@ type matcher struct {
 	err     error // the budget's end
 }
 
-// newMatcher prepares a pattern. A single star takes the empty name too, which no other pattern with a
-// star does.
+// newMatcher prepares a pattern. A single star takes the empty name too, which no other pattern
+// with a star does.
 func newMatcher(c *Invocation, pattern []byte) matcher {
 	if len(pattern) == 1 && pattern[0] == '*' {
 		return matcher{}

@@ -108,8 +108,8 @@ func TestRestoreEffects(t *testing.T) {
 	}
 }
 
-// TestGenericReplay applies the log of random commands to a second engine, whose databases must then
-// hold the same, to the byte.
+// TestGenericReplay applies the log of random commands to a second engine, whose databases must
+// then hold the same, to the byte.
 func TestGenericReplay(t *testing.T) {
 	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 8))

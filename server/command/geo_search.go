@@ -70,7 +70,8 @@ func optionsBehind(form geoForm) int {
 	return map[geoForm]int{aroundPoint: 6, aroundMember: 5, anyShape: 2, anyStored: 3}[form]
 }
 
-// eachTarget visits the words that name where results are to be stored. The last of them is where they are.
+// eachTarget visits the words that name where results are to be stored. The last of them is where
+// they are.
 func eachTarget(args [][]byte, options int, visit func(index int)) {
 	for i := options; i+1 < len(args); i++ {
 		if equalFold(args[i], "STORE") || equalFold(args[i], "STOREDIST") {
@@ -244,7 +245,8 @@ func (q *geoSearch) parseOption(a *arguments) bool {
 	return true
 }
 
-// parseCenter reads the center of a shape, which only GEOSEARCH and GEOSEARCHSTORE name so. A polygon has none.
+// parseCenter reads the center of a shape, which only GEOSEARCH and GEOSEARCHSTORE name so. A
+// polygon has none.
 func (q *geoSearch) parseCenter(a *arguments, z *storage.ZSet) bool {
 	words := len(a.words)
 	switch {
@@ -370,7 +372,8 @@ func (q *geoSearch) check(name []byte) error {
 	return nil
 }
 
-// A place that was found stands among the elements as its score's bits and its name, with its distance in meters as its number.
+// A place that was found stands among the elements as its score's bits and its name, with its
+// distance in meters as its number.
 const scoreBytes = 8
 
 func foundScore(element []byte) float64 {
@@ -431,8 +434,8 @@ func (q *geoSearch) replyFound(c *Invocation) {
 	}
 }
 
-// storeFound stores what was found, with its scores or its distances. It is repeated as the sorted set that came out: another server's
-// distances could be others in the last bit.
+// storeFound stores what was found, with its scores or its distances. It is repeated as the sorted
+// set that came out: another server's distances could be others in the last bit.
 func (q *geoSearch) storeFound(c *Invocation) error {
 	found := &q.found
 	longest := 0
@@ -458,7 +461,8 @@ func (q *geoSearch) storeFound(c *Invocation) error {
 	return storeScored(c, event, q.store, members, longest)
 }
 
-// repeatStored leaves effects that make a key a sorted set, whatever it held; the members' numbers are their scores.
+// repeatStored leaves effects that make a key a sorted set, whatever it held; the members' numbers
+// are their scores.
 func repeatStored(c *Invocation, key []byte, members *sortorder.Elements) error {
 	old, err := c.DB.Lookup(key)
 	if err != nil {

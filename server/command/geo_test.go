@@ -2,7 +2,8 @@ package command
 
 import "testing"
 
-// TestGeoEffects: a server that repeats what was stored needs no distances, whose last bit could be another one there.
+// TestGeoEffects: a server that repeats what was stored needs no distances, whose last bit could be
+// another one there.
 func TestGeoEffects(t *testing.T) {
 	const places = "geoadd g 1 1 a 1.001 1 b"
 	checkEffects(t, aTime, []effectCase{

@@ -234,7 +234,8 @@ func cmdHRandField(c *Invocation) error {
 
 const errSampleTooLarge = Error("ERR value is out of range")
 
-// parseSampleCount is how many elements are asked for; a negative count allows for the same ones again.
+// parseSampleCount is how many elements are asked for; a negative count allows for the same ones
+// again.
 func parseSampleCount(word []byte) (int64, error) {
 	n, err := parseInteger(word)
 	if err == nil && n == math.MinInt64 {
@@ -310,8 +311,8 @@ func sampleSize(count int64, length int) (n int, repeated bool) {
 	return int(min(count, int64(length))), false
 }
 
-// sampleLimit keeps a sample with repetition, whose size only the client knows, from growing beyond what
-// a reply may be.
+// sampleLimit keeps a sample with repetition, whose size only the client knows, from growing beyond
+// what a reply may be.
 type sampleLimit struct {
 	end      int // of the reply
 	exceeded bool

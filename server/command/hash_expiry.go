@@ -56,7 +56,8 @@ const (
 	errFieldsCount   = Error("ERR Number of fields must be a positive integer")
 )
 
-// parseFields reads FIELDS, a number and as many fields, which words are; refused is what a bad number is answered with.
+// parseFields reads FIELDS, a number and as many fields, which words are; refused is what a bad
+// number is answered with.
 func parseFields(words [][]byte, refused Error) ([][]byte, error) {
 	if len(words) < 2 || !equalFold(words[0], "FIELDS") {
 		return nil, errFieldsMissing
@@ -182,7 +183,8 @@ type fieldExpiry struct {
 	before            []keyevent.Name // what happened before
 }
 
-// apply gives a field the time, or removes it if that has come. Where the log is applied nothing has: an HDEL says so.
+// apply gives a field the time, or removes it if that has come. Where the log is applied nothing
+// has: an HDEL says so.
 func (x *fieldExpiry) apply(field []byte) (answer int64, err error) {
 	was, found, err := x.h.Expiry(field)
 	switch {

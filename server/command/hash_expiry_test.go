@@ -8,7 +8,8 @@ import (
 	"kedis/server/enginetest"
 )
 
-// TestFieldExpiryEffects: what goes to the log has no clock, and is made of words that Redis 7.4 knows.
+// TestFieldExpiryEffects: what goes to the log has no clock, and is made of words that Redis 7.4
+// knows.
 func TestFieldExpiryEffects(t *testing.T) {
 	const hash = "hset h f 1 g 2"
 	const expiring = hash + "; hpexpireat h 4102444800000 fields 1 f"
@@ -37,7 +38,8 @@ func TestFieldExpiryEffects(t *testing.T) {
 	})
 }
 
-// TestExpiredFieldsAreRemovedFirst: where the log is repeated nothing expires by itself, so what a command finds expired it says is gone.
+// TestExpiredFieldsAreRemovedFirst: where the log is repeated nothing expires by itself, so what a
+// command finds expired it says is gone.
 func TestExpiredFieldsAreRemovedFirst(t *testing.T) {
 	engine, log := newTestEngine(t)
 	client := newTestClient(t, engine)

@@ -18,7 +18,8 @@ import (
 // effectCase is a command after another one, and what goes to the log then.
 type effectCase struct{ before, command, effects string }
 
-// checkEffects runs cases one by one, each on an empty database. chance replaces what is picked by chance.
+// checkEffects runs cases one by one, each on an empty database. chance replaces what is picked by
+// chance.
 func checkEffects(t *testing.T, chance *regexp.Regexp, cases []effectCase) {
 	t.Helper()
 	engine, log := newTestEngine(t)
@@ -59,8 +60,8 @@ func TestHashEffects(t *testing.T) {
 	})
 }
 
-// TestHashesAndSetsReplay applies the log of random commands to a second store, which must then hold the
-// same.
+// TestHashesAndSetsReplay applies the log of random commands to a second store, which must then
+// hold the same.
 func TestHashesAndSetsReplay(t *testing.T) {
 	seed := seed.Of(t)
 	random := rand.New(rand.NewPCG(seed, 3))

@@ -5,7 +5,8 @@ import (
 	"kedis/server/execute"
 )
 
-// histories are what COMMAND DOCS tells of the past, by full name. The facts are those of Redis's documentation.
+// histories are what COMMAND DOCS tells of the past, by full name. The facts are those of Redis's
+// documentation.
 func histories() map[string]execute.History {
 	added := func(pairs ...string) execute.History {
 		var h execute.History
@@ -161,7 +162,8 @@ func historyFlags(h *execute.History) []string {
 	return nil
 }
 
-// writeHistory writes the fields of COMMAND DOCS that tell of a command's past, and returns how many there are.
+// writeHistory writes the fields of COMMAND DOCS that tell of a command's past, and returns how
+// many there are.
 func writeHistory(h *execute.History, w *resp.Writer) (fields int) {
 	if flags := historyFlags(h); len(flags) > 0 {
 		w.BulkString("doc_flags")

@@ -57,7 +57,8 @@ func (o *bounded) parse(words [][]byte) error {
 
 const errBounds = Error("ERR LBOUND can't be greater than UBOUND")
 
-// sum is what comes out of an addition: texts of the new number, and of what was added to the old one.
+// sum is what comes out of an addition: texts of the new number, and of what was added to the old
+// one.
 type sum struct {
 	value, added []byte
 	refused      bool // it is out of bounds, and the number stays

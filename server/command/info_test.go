@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestPassesAreCounted: INFO tells of a reactor's passes and of the time that commands took of them; workers have none.
+// TestPassesAreCounted: INFO tells of a reactor's passes and of the time that commands took of
+// them; workers have none.
 func TestPassesAreCounted(t *testing.T) {
 	e, _ := newTestEngine(t)
 	c := newTestClient(t, e)

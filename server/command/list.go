@@ -190,8 +190,8 @@ func parseEnd(word []byte) (left bool, err error) {
 	return false, ErrSyntax
 }
 
-// moveElement takes an element from the list at the first key to the one at the second, which may be
-// the same.
+// moveElement takes an element from the list at the first key to the one at the second, which may
+// be the same.
 func moveElement(c *Invocation, fromLeft, toLeft bool) error {
 	source, err := c.DB.List(c.Args[1])
 	if err != nil {
@@ -323,8 +323,8 @@ func cmdLLen(c *Invocation) error {
 	return nil
 }
 
-// indexIn turns an index that may count from the tail into one from the head; false when the list has no
-// such element.
+// indexIn turns an index that may count from the tail into one from the head; false when the list
+// has no such element.
 func indexIn(l *storage.List, index int64) (int, bool) {
 	if index < 0 {
 		index += int64(l.Len())

@@ -39,9 +39,9 @@ const (
 	migrateTimeout = time.Second
 )
 
-// migration is one MIGRATE. While keys are on their way no lock is held and no worker is taken: they are sent
-// as a view has them, and removed here only if they are still that, which their guards tell. A key that has
-// changed is sent again, at last under its lock.
+// migration is one MIGRATE. While keys are on their way no lock is held and no worker is taken:
+// they are sent as a view has them, and removed here only if they are still that, which their
+// guards tell. A key that has changed is sent again, at last under its lock.
 type migration struct {
 	*Invocation
 	to            destination
@@ -64,7 +64,8 @@ type shipment struct {
 	taken   bool     // as it is now, says the target
 }
 
-// planMigrate locks nothing: MIGRATE itself does, key by key. In MULTI its keys are locked as all others.
+// planMigrate locks nothing: MIGRATE itself does, key by key. In MULTI its keys are locked as all
+// others.
 func planMigrate(_ *Invocation, p *execute.Plan) error {
 	p.Worker, p.Writes = true, true
 	return nil
@@ -268,7 +269,8 @@ func (m *migration) move(some []*shipment) error {
 	return m.step(some, true, func(db storage.DB) error { return m.moveLocked(db, some) })
 }
 
-// step runs f with the keys locked, and commits what it has done. Exclusive locks are for changing the keys.
+// step runs f with the keys locked, and commits what it has done. Exclusive locks are for changing
+// the keys.
 func (m *migration) step(some []*shipment, exclusive bool, f func(db storage.DB) error) error {
 	keys := make([][]byte, len(some))
 	for i, s := range some {
@@ -281,8 +283,8 @@ func (m *migration) step(some []*shipment, exclusive bool, f func(db storage.DB)
 	return err
 }
 
-// look pins the data as they are now, and sets guards that tell of every change of the keys after that: who
-// is about to change one holds its lock until the change is visible.
+// look pins the data as they are now, and sets guards that tell of every change of the keys after
+// that: who is about to change one holds its lock until the change is visible.
 func (m *migration) look(some []*shipment) (view *storage.View, err error) {
 	err = m.step(some, false, func(storage.DB) error {
 		for _, s := range some {
@@ -349,8 +351,8 @@ func (m *migration) remove(db storage.DB, some []*shipment) error {
 	return nil
 }
 
-// send brings the keys to the target as db has them. The error is ours; the target's stand in refused and
-// failed.
+// send brings the keys to the target as db has them. The error is ours; the target's stand in
+// refused and failed.
 func (m *migration) send(db storage.DB, some []*shipment) error {
 	for _, s := range some {
 		s.sent, s.taken = false, false

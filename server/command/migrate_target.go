@@ -260,8 +260,8 @@ func (to *destination) dial(address string) (net.Conn, error) {
 	return encrypted, conn.SetDeadline(time.Time{})
 }
 
-// prepare authenticates and selects. Unlike Redis it waits for the replies: after a SELECT that fails, keys
-// would come to another database.
+// prepare authenticates and selects. Unlike Redis it waits for the replies: after a SELECT that
+// fails, keys would come to another database.
 func (t *target) prepare(to destination) error {
 	if t.database < 0 && to.password != "" {
 		words := [][]byte{[]byte("AUTH"), []byte(to.user), []byte(to.password)}
@@ -282,8 +282,8 @@ func (t *target) prepare(to destination) error {
 	return nil
 }
 
-// askFormat finds out whether the target has Valkey's form of hashes whose fields expire, or Redis's, which one that doesn't tell is taken
-// to have.
+// askFormat finds out whether the target has Valkey's form of hashes whose fields expire, or
+// Redis's, which one that doesn't tell is taken to have.
 func (t *target) askFormat() error {
 	if t.asked {
 		return nil

@@ -59,7 +59,8 @@ func objectIdleTime(c *Invocation, _ storage.Key) error {
 // idleSeconds is for how long a key hasn't been accessed, as far as that is known.
 func idleSeconds(c *Invocation, key []byte) int64 { return max(c.Now/1000-c.DB.Use(key).Last, 0) }
 
-// objectCommand is a subcommand that answers something of a key, or nothing if there is no such key.
+// objectCommand is a subcommand that answers something of a key, or nothing if there is no such
+// key.
 func objectCommand(name, since, summary string, answer func(*Invocation, storage.Key) error) Command {
 	return Command{Name: name, Arity: 3, Flags: ReadOnly, Categories: CategoryKeyspace,
 		Keys: []KeySpec{oneKey(2, RO)}, Touching: execute.LooksAtKeys, Tips: []string{"nondeterministic_output"}, Since: since, Complexity: "O(1)", Syntax: "key",

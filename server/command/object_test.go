@@ -2,7 +2,8 @@ package command
 
 import "testing"
 
-// TestAccessesAreNotedWhenSomebodyAsks: not before OBJECT IDLETIME, or a policy that needs them, and no longer than that.
+// TestAccessesAreNotedWhenSomebodyAsks: not before OBJECT IDLETIME, or a policy that needs them,
+// and no longer than that.
 func TestAccessesAreNotedWhenSomebodyAsks(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	c := newTestClient(t, engine)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestHostilePatternsGoToWorkers: what takes many steps to be matched isn't matched on a reactor, and has the same reply.
+// TestHostilePatternsGoToWorkers: what takes many steps to be matched isn't matched on a reactor,
+// and has the same reply.
 func TestHostilePatternsGoToWorkers(t *testing.T) {
 	e, _ := newTestEngine(t)
 	c, listener := newTestClient(t, e), newTestClient(t, e)

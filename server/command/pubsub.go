@@ -120,7 +120,8 @@ func unsubscribe(kind execute.ListenKind) func(*Invocation) error {
 	}
 }
 
-// replySubscription confirms a subscription, or the end of one. CLIENT REPLY doesn't keep that back: it is a push, like messages.
+// replySubscription confirms a subscription, or the end of one. CLIENT REPLY doesn't keep that
+// back: it is a push, like messages.
 func replySubscription(c *Invocation, kind execute.ListenKind, word string, name []byte) {
 	if c.Session.ReplyMode == execute.ReplyOn {
 		writeSubscription(c, c.Reply, kind, word, name)
@@ -162,8 +163,8 @@ func cmdPublish(c *Invocation) error {
 	return nil
 }
 
-// hearSentinel tells the server's part in replication what a Sentinel publishes, if that is who its user
-// says it is.
+// hearSentinel tells the server's part in replication what a Sentinel publishes, if that is who its
+// user says it is.
 func hearSentinel(c *Invocation) {
 	if c.Engine.Config.SentinelQuorum.Get() == 0 || string(c.Args[1]) != "__sentinel__:hello" {
 		return

@@ -12,8 +12,8 @@ import (
 	"kedis/server/execute"
 )
 
-// Detacher is a peer whose connection can be given away: once the replies so far have been sent, serve
-// gets it, on a goroutine of its own, and the session ends when serve returns.
+// Detacher is a peer whose connection can be given away: once the replies so far have been sent,
+// serve gets it, on a goroutine of its own, and the session ends when serve returns.
 type Detacher interface {
 	Detach(serve func(conn net.Conn))
 }
@@ -186,8 +186,8 @@ func detach(c *Invocation, client psync.Replica) error {
 	return nil
 }
 
-// cmdReplConf takes what a replica tells of itself. In a stream, GETACK asks the one that follows it,
-// not the data, for an answer.
+// cmdReplConf takes what a replica tells of itself. In a stream, GETACK asks the one that follows
+// it, not the data, for an answer.
 func cmdReplConf(c *Invocation) error {
 	if len(c.Args)%2 == 0 {
 		return ErrSyntax

@@ -43,7 +43,8 @@ type scanOptions struct {
 // defaultScanCount is how many elements a call looks at unless told otherwise.
 const defaultScanCount = 10
 
-// parseScanOptions reads the options of a walk over the elements of a type, or over keys, whose type is 0.
+// parseScanOptions reads the options of a walk over the elements of a type, or over keys, whose
+// type is 0.
 func parseScanOptions(c *Invocation, words [][]byte, of layout.Type) (scanOptions, error) {
 	o := scanOptions{count: defaultScanCount}
 	a := arguments{words: words}

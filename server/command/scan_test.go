@@ -75,8 +75,8 @@ func TestScanWhileKeysComeAndGo(t *testing.T) {
 	}
 }
 
-// TestUnknownCursorsBeginAnew: a cursor that is made up, of another database or of another collection
-// misses nothing.
+// TestUnknownCursorsBeginAnew: a cursor that is made up, of another database or of another
+// collection misses nothing.
 func TestUnknownCursorsBeginAnew(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	client := newTestClient(t, engine)

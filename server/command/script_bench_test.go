@@ -9,7 +9,8 @@ import (
 	"kedis/server/execute"
 )
 
-// BenchmarkScripts executes pipelines of 16 scripts, each pipeline in one commit, on keys that are in memory.
+// BenchmarkScripts executes pipelines of 16 scripts, each pipeline in one commit, on keys that are
+// in memory.
 func BenchmarkScripts(b *testing.B) {
 	fields := []string{}
 	for i := range 10 {
@@ -56,7 +57,8 @@ func BenchmarkScripts(b *testing.B) {
 	}
 }
 
-// runPipelines executes so many of the requests, again from the first one after the last, 16 in a commit.
+// runPipelines executes so many of the requests, again from the first one after the last, 16 in a
+// commit.
 func (c *testClient) runPipelines(requests [][][]byte, count int) {
 	finish := func() {
 		if err := c.Batch.Commit(); err != nil {
@@ -78,7 +80,8 @@ func (c *testClient) runPipelines(requests [][][]byte, count int) {
 	finish()
 }
 
-// processorTime is what the process has taken of the processor, in ns: on a busy machine the clock tells little.
+// processorTime is what the process has taken of the processor, in ns: on a busy machine the clock
+// tells little.
 func processorTime(b *testing.B) int64 {
 	b.Helper()
 	var used syscall.Rusage

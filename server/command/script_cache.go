@@ -12,8 +12,9 @@ import (
 	"kedis/server/script"
 )
 
-// scripts are the scripts that a server knows, by their SHA-1. Those that SCRIPT LOAD brought stay until SCRIPT FLUSH; of those that EVAL
-// brought, the ones that were not used for longest go when there are too many, as in Redis 7.4.
+// scripts are the scripts that a server knows, by their SHA-1. Those that SCRIPT LOAD brought stay
+// until SCRIPT FLUSH; of those that EVAL brought, the ones that were not used for longest go when
+// there are too many, as in Redis 7.4.
 type scripts struct {
 	pool    *script.Pool
 	running longScripts
@@ -35,7 +36,8 @@ type knownScript struct {
 	element *list.Element // nil: it stays
 }
 
-// scriptFlags are what a script says of itself in its first line, if it begins with #!, or a function when it is registered.
+// scriptFlags are what a script says of itself in its first line, if it begins with #!, or a
+// function when it is registered.
 type scriptFlags struct {
 	declared   bool // it does
 	noWrites   bool
@@ -76,7 +78,8 @@ func (s *scripts) touch(sha []byte) *knownScript {
 	return known
 }
 
-// peek returns the script that a request is about to run, if it is known and something may be known of it.
+// peek returns the script that a request is about to run, if it is known and something may be known
+// of it.
 func (s *scripts) peek(c *Invocation) *knownScript {
 	if !s.marked.Load() {
 		return nil
@@ -176,11 +179,12 @@ func (s *scripts) count() (number int, bytes int64) {
 // stop ends the scripts that run.
 func (s *scripts) stop() { s.running.stop() }
 
-// knownFlags are the flags that a script may have. Those of clusters and of a bound on memory mean nothing here.
+// knownFlags are the flags that a script may have. Those of clusters and of a bound on memory mean
+// nothing here.
 var knownFlags = map[string]bool{"no-writes": true, "allow-oom": true, "allow-stale": true, "no-cluster": true, "allow-cross-slot-keys": true}
 
-// parseShebang reads a script's first line, if it tells what the script is. What is left begins with the end of that line, so that lines
-// have their numbers.
+// parseShebang reads a script's first line, if it tells what the script is. What is left begins
+// with the end of that line, so that lines have their numbers.
 func parseShebang(text string) (flags scriptFlags, body string, err error) {
 	if !strings.HasPrefix(text, "#!") {
 		return flags, text, nil

@@ -40,8 +40,8 @@ type scriptRun struct {
 	long     *longScript
 }
 
-// admit refuses a program that may do more than can be done now, in Redis's order. One that doesn't say what it may do is refused what it
-// does.
+// admit refuses a program that may do more than can be done now, in Redis's order. One that doesn't
+// say what it may do is refused what it does.
 func (r *scriptRun) admit() error {
 	c, flags := r.c, &r.program.flags
 	readOnly := c.Command.Flags&ReadOnly != 0
@@ -80,7 +80,8 @@ func (r *scriptRun) admitWrites() error {
 const (
 	// scriptTime is how long a script may run on a reactor before a worker runs it instead.
 	scriptTime = 3 * time.Millisecond
-	// shortScript is how short a script has to be, on a worker, to begin on a reactor the next time.
+	// shortScript is how short a script has to be, on a worker, to begin on a reactor the next
+	// time.
 	shortScript = time.Millisecond
 )
 
@@ -184,7 +185,8 @@ func (r *scriptRun) mark(what *atomic.Bool) {
 	keptBy(r.c.Engine).scripts.marked.Store(true)
 }
 
-// conclude replies with what a run has come to. What the script has written before an error stays, as in Redis.
+// conclude replies with what a run has come to. What the script has written before an error stays,
+// as in Redis.
 func (r *scriptRun) conclude(result *script.Result) error {
 	c := r.c
 	switch result.End {
@@ -307,7 +309,8 @@ type longScript struct {
 	course   atomic.Int32
 }
 
-// The courses of a longScript. One that is killed has written nothing, and one that has written isn't killed.
+// The courses of a longScript. One that is killed has written nothing, and one that has written
+// isn't killed.
 const (
 	onlyReads int32 = iota
 	mayHaveWritten
@@ -354,7 +357,8 @@ func (l *longScripts) leave(long *longScript) {
 	delete(l.scripts, long)
 }
 
-// kill ends all scripts, or all functions, that have not written. Those that have are spoken of first, as in Redis, whichever is asked for.
+// kill ends all scripts, or all functions, that have not written. Those that have are spoken of
+// first, as in Redis, whichever is asked for.
 func (l *longScripts) kill(functions bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

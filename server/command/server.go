@@ -82,8 +82,8 @@ func cmdShutdown(c *Invocation) error {
 	return nil
 }
 
-// cmdLolwut draws the piece that VERSION names. Without it, words that are no sizes are ignored, as in
-// Redis.
+// cmdLolwut draws the piece that VERSION names. Without it, words that are no sizes are ignored, as
+// in Redis.
 func cmdLolwut(c *Invocation) error {
 	piece, words, named := int64(lolwut.Default), c.Args[1:], false
 	if len(words) > 1 && equalFold(words[0], "version") {

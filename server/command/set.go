@@ -272,7 +272,8 @@ func cmdSRem(c *Invocation) error {
 	return changeMembers(c, &s, keyevent.SRem, s.Remove)
 }
 
-// changeMembers applies a change to each member that the command names, and replies how many it changed.
+// changeMembers applies a change to each member that the command names, and replies how many it
+// changed.
 func changeMembers(c *Invocation, s *storage.Set, name keyevent.Name, change func(member []byte) (bool, error)) error {
 	changed := int64(0)
 	for _, member := range c.Args[2:] {

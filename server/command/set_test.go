@@ -37,7 +37,8 @@ func TestSetEffects(t *testing.T) {
 	})
 }
 
-// TestLargeSetsLeaveTheReactor: what touches many members runs on a worker, and its log is in pieces.
+// TestLargeSetsLeaveTheReactor: what touches many members runs on a worker, and its log is in
+// pieces.
 func TestLargeSetsLeaveTheReactor(t *testing.T) {
 	engine, log := newTestEngine(t)
 	client := newTestClient(t, engine)

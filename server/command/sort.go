@@ -153,7 +153,8 @@ func sortElements(c *Invocation, mayStore bool) error {
 	return storeSorted(c, s.store, values)
 }
 
-// sortForStore returns what is to be stored. The target may be one of the keys that are read, so all is read before it is written.
+// sortForStore returns what is to be stored. The target may be one of the keys that are read, so
+// all is read before it is written.
 func sortForStore(c *Invocation, s *sorting, source *storage.SortSource) (*sortorder.Elements, error) {
 	db := c.DB
 	if s.looksElsewhere() {
@@ -218,7 +219,8 @@ func (s *sorting) weigh(r *patternReader, elements *sortorder.Elements) error {
 	return nil
 }
 
-// letOthersRun yields the processor now and then, in a loop over elements in memory that there can be millions of.
+// letOthersRun yields the processor now and then, in a loop over elements in memory that there can
+// be millions of.
 func letOthersRun(i int) {
 	if i%1024 == 1023 {
 		runtime.Gosched()
@@ -233,7 +235,8 @@ type patternReader struct {
 	found int    // keys
 }
 
-// mostFound is how many keys that turn up are locked, in a transaction, before it runs again without others.
+// mostFound is how many keys that turn up are locked, in a transaction, before it runs again
+// without others.
 const mostFound = 100_000
 
 // value returns what a pattern names for an element. It is valid until the next one is read.

@@ -129,8 +129,8 @@ func (o *trimOptions) check(c *Invocation, adding bool) error {
 	return nil
 }
 
-// approach counts in steps what a trim takes off; others have their turn in between. Trimming is one small write afterwards. It is called before
-// anything was changed.
+// approach counts in steps what a trim takes off; others have their turn in between. Trimming is
+// one small write afterwards. It is called before anything was changed.
 func (o *trimOptions) approach(c *Invocation, s *storage.Stream) error {
 	most := c.Txn.CountsAtMost()
 	if most == 0 || !c.MayBeUnfinished() {
@@ -149,7 +149,8 @@ func (o *trimOptions) approach(c *Invocation, s *storage.Stream) error {
 // effectOfTrim is how many words trimOptions.effect adds.
 const effectOfTrim = 3
 
-// effect says how the same is trimmed elsewhere, where nodes may have other borders, and groups aren't asked.
+// effect says how the same is trimmed elsewhere, where nodes may have other borders, and groups
+// aren't asked.
 func (o *trimOptions) effect(c *Invocation, s *storage.Stream) {
 	by := func(strategy []byte) {
 		c.EffectWord(strategy)

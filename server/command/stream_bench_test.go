@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkStream executes pipelines of 16 requests on a stream, each pipeline in one commit, as a reactor does.
+// BenchmarkStream executes pipelines of 16 requests on a stream, each pipeline in one commit, as a
+// reactor does.
 func BenchmarkStream(b *testing.B) {
 	value := strings.Repeat("x", 100)
 	for _, benchmark := range []struct {

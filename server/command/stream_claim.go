@@ -7,8 +7,9 @@ import (
 	"kedis/storage"
 )
 
-// XREADGROUP's CLAIM, as Redis 8.4 has it: before new entries, a consumer gets those that have been pending for long, whoever got them, the
-// longest first. They are found by an index of what is pending by time, which the first of these commands makes.
+// XREADGROUP's CLAIM, as Redis 8.4 has it: before new entries, a consumer gets those that have been
+// pending for long, whoever got them, the longest first. They are found by an index of what is
+// pending by time, which the first of these commands makes.
 
 // idleClaim is what CLAIM asks for.
 type idleClaim struct {
@@ -27,7 +28,8 @@ func parseIdleClaim(word []byte) (*idleClaim, error) {
 	return &idleClaim{least: least}, nil
 }
 
-// wait is for how long nothing can be claimed. What is delivered from now on can't be sooner than what is asked for.
+// wait is for how long nothing can be claimed. What is delivered from now on can't be sooner than
+// what is asked for.
 func (i *idleClaim) wait(nowMs int64) time.Duration {
 	const shortest, longest = 10, int64(time.Hour / time.Millisecond)
 	ms := i.least
@@ -37,8 +39,9 @@ func (i *idleClaim) wait(nowMs int64) time.Duration {
 	return time.Duration(min(max(ms, shortest), longest)) * time.Millisecond
 }
 
-// How many entries are added to an index: by a command in passing, in one commit of a worker, and by a command inside of another one, which
-// can't be interrupted. Of more than these, the last finds those only that are indexed.
+// How many entries are added to an index: by a command in passing, in one commit of a worker, and
+// by a command inside of another one, which can't be interrupted. Of more than these, the last
+// finds those only that are indexed.
 const (
 	indexedInPassing = 64
 	indexedPerStep   = 2048
@@ -79,8 +82,9 @@ func (r *streamReading) index(c *Invocation) error {
 // idleAtOnce is how many entries are found at a time.
 const idleAtOnce = 1000
 
-// replyIdle claims what has been pending for long, and replies it. Entries that are gone stay pending; they are looked at only when their turn
-// comes, so it may take several walks to find enough others.
+// replyIdle claims what has been pending for long, and replies it. Entries that are gone stay
+// pending; they are looked at only when their turn comes, so it may take several walks to find
+// enough others.
 func (d *delivery) replyIdle() error {
 	if _, _, err := d.group.Index(indexedInPassing); err != nil {
 		return err
@@ -127,8 +131,8 @@ func (d *delivery) claim(p storage.Pending) error {
 	return nil
 }
 
-// findIdle returns what has been pending for longest, no more than is asked for, of what comes behind an entry that was found before. What
-// was claimed since was delivered now.
+// findIdle returns what has been pending for longest, no more than is asked for, of what comes
+// behind an entry that was found before. What was claimed since was delivered now.
 func (d *delivery) findIdle(behind storage.Pending, most int) (idle []storage.Pending, err error) {
 	err = d.group.WalkDelivered(&behind, func(p *storage.Pending) (bool, error) {
 		if d.Now-p.DeliveredMs < d.claims.least {
@@ -146,7 +150,8 @@ func (d *delivery) findIdle(behind storage.Pending, most int) (idle []storage.Pe
 	return idle, err
 }
 
-// replyClaimed replies an entry, for how long it has been pending, and how often it was delivered before.
+// replyClaimed replies an entry, for how long it has been pending, and how often it was delivered
+// before.
 func replyClaimed(c *Invocation, id storage.StreamID, fields [][]byte, idleMs, deliveries int64) {
 	c.Reply.Array(4)
 	replyEntryFields(c, id, fields)

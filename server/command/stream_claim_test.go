@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestClaimIsInOrderOfDelivery: what CLAIM finds by the index is what XPENDING lists, those first that have been pending for longest, whatever
-// has happened to the group since the index was made.
+// TestClaimIsInOrderOfDelivery: what CLAIM finds by the index is what XPENDING lists, those first
+// that have been pending for longest, whatever has happened to the group since the index was made.
 func TestClaimIsInOrderOfDelivery(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	c := newTestClient(t, engine)
@@ -46,7 +46,8 @@ func TestClaimIsInOrderOfDelivery(t *testing.T) {
 
 func consumerOf(random *rand.Rand) string { return "c" + strconv.Itoa(random.IntN(4)) }
 
-// idleOf is for how long an entry is to have been pending: not so that the time of the test would matter.
+// idleOf is for how long an entry is to have been pending: not so that the time of the test would
+// matter.
 func idleOf(random *rand.Rand) string { return strconv.Itoa(1_000_000 * (1 + random.IntN(5))) }
 
 func ids(entries int) (ids []string) {
@@ -95,7 +96,8 @@ func (c *testClient) claim(random *rand.Rand) {
 	}
 }
 
-// longestPending lists the entries that are there and have been pending for long enough, as CLAIM is to deliver them.
+// longestPending lists the entries that are there and have been pending for long enough, as CLAIM
+// is to deliver them.
 func (c *testClient) longestPending(least int) (ids []string) {
 	c.T.Helper()
 	type pending struct{ id, idle int }

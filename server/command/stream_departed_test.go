@@ -8,7 +8,8 @@ import (
 	"kedis/ttl"
 )
 
-// deliverMany adds entries to the stream "s", and delivers all to consumers of the group "g" in turns.
+// deliverMany adds entries to the stream "s", and delivers all to consumers of the group "g" in
+// turns.
 func (c *testClient) deliverMany(entries int, consumers ...string) {
 	c.T.Helper()
 	c.Do("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
@@ -18,8 +19,9 @@ func (c *testClient) deliverMany(entries int, consumers ...string) {
 	}
 }
 
-// TestConsumersOfManyAreRemovedInSteps: what was pending for a consumer is gone at once for everybody, and its records in steps that leave no
-// effect. An entry of it may come to be pending again meanwhile, and a consumer of the same name be another one.
+// TestConsumersOfManyAreRemovedInSteps: what was pending for a consumer is gone at once for
+// everybody, and its records in steps that leave no effect. An entry of it may come to be pending
+// again meanwhile, and a consumer of the same name be another one.
 func TestConsumersOfManyAreRemovedInSteps(t *testing.T) {
 	engine, log := newTestEngine(t)
 	c := newTestClient(t, engine)
@@ -63,8 +65,9 @@ func (c *testClient) want(what, reply string, words ...string) {
 	}
 }
 
-// TestIndexOfManyIsMadeInSteps: the first CLAIM of a large group makes its index in several commits, and claims what has been pending for
-// longest of all of it. Inside of a transaction it is made at once. (Who waits is in redis-tests/scripts/streams_since.txt.)
+// TestIndexOfManyIsMadeInSteps: the first CLAIM of a large group makes its index in several
+// commits, and claims what has been pending for longest of all of it. Inside of a transaction it is
+// made at once. (Who waits is in redis-tests/scripts/streams_since.txt.)
 func TestIndexOfManyIsMadeInSteps(t *testing.T) {
 	for _, nested := range []bool{false, true} {
 		engine, log := newTestEngine(t)

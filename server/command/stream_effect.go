@@ -43,8 +43,8 @@ func effectInteger(c *Invocation, n int64) {
 	c.EffectNumber(strconv.AppendInt(text[:0], n, 10))
 }
 
-// claimed collects entries that came to be pending for a consumer. Those that were delivered at the same time, and as often, are one effect:
-// an XCLAIM, as Redis has one for each.
+// claimed collects entries that came to be pending for a consumer. Those that were delivered at the
+// same time, and as often, are one effect: an XCLAIM, as Redis has one for each.
 type claimed struct {
 	key        []byte
 	group      *storage.Group
@@ -91,7 +91,8 @@ func effectGroupID(c *Invocation, key []byte, g *storage.Group) {
 	effectInteger(c, g.State().Read)
 }
 
-// effectIDs says what was done to entries: one of XACK's or XDEL's words, and what stands behind it.
+// effectIDs says what was done to entries: one of XACK's or XDEL's words, and what stands behind
+// it.
 func effectIDs(c *Invocation, words [][]byte, ids []storage.StreamID) {
 	for len(ids) > 0 {
 		some := ids[:min(mostInEffect, len(ids))]

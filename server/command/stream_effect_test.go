@@ -8,7 +8,8 @@ import (
 	"kedis/server/enginetest"
 )
 
-// TestEffectsOfStreams: effects whose words are added one by one are whole requests, and say what is to be repeated.
+// TestEffectsOfStreams: effects whose words are added one by one are whole requests, and say what
+// is to be repeated.
 func TestEffectsOfStreams(t *testing.T) {
 	engine, log := newTestEngine(t)
 	c := newTestClient(t, engine)

@@ -668,7 +668,8 @@ func cmdXAutoClaim(c *Invocation) error {
 	return o.finish(c)
 }
 
-// claimFrom claims what has been pending for long, from an entry on. The reply begins with where the next call goes on.
+// claimFrom claims what has been pending for long, from an entry on. The reply begins with where
+// the next call goes on.
 func (o *claiming) claimFrom(c *Invocation, from storage.StreamID, count int64) error {
 	var claimed []storage.Pending
 	var gone []storage.StreamID

@@ -51,7 +51,8 @@ func readStreamID(word []byte, missing uint64, mayBeOpen bool) (id storage.Strea
 	return id, false, err
 }
 
-// parseUnsigned reads a number of 64 bits as Redis does: in the end by C's strtoull, which passes over white space and takes a sign.
+// parseUnsigned reads a number of 64 bits as Redis does: in the end by C's strtoull, which passes
+// over white space and takes a sign.
 func parseUnsigned(word []byte) (uint64, bool) {
 	if n, err := strconv.ParseUint(string(word), 10, 64); err == nil {
 		return n, true

@@ -29,8 +29,8 @@ func streamReadCommands() []Command {
 	}
 }
 
-// streamReadKeys finds the keys behind the word STREAMS, which may be the name of a group and a consumer too. Other words, and an odd number of
-// them behind STREAMS, the command itself refuses.
+// streamReadKeys finds the keys behind the word STREAMS, which may be the name of a group and a
+// consumer too. Other words, and an odd number of them behind STREAMS, the command itself refuses.
 func streamReadKeys(args [][]byte) ([]KeyReference, error) {
 	at := 1
 	for ; at < len(args) && !equalFold(args[at], "STREAMS"); at++ {
@@ -137,7 +137,8 @@ func (r *streamReading) replyStreams(c *Invocation, grouped bool) (bool, error) 
 	return served > 0, nil
 }
 
-// wait has the client wait for entries. Who waits on behalf of a group is told, too, when the stream or the group is gone.
+// wait has the client wait for entries. Who waits on behalf of a group is told, too, when the
+// stream or the group is gone.
 func (r *streamReading) wait(c *Invocation) error {
 	waiting := *r
 	waiting.streams = slices.Clone(r.streams)
@@ -255,7 +256,8 @@ func (r *streamReading) open(c *Invocation, grouped bool) (err error) {
 	return nil
 }
 
-// find finds a stream, and its group, as they are now: they may have gone while the client has waited.
+// find finds a stream, and its group, as they are now: they may have gone while the client has
+// waited.
 func (r *streamReading) find(c *Invocation, f *readingFrom) (err error) {
 	if f.Stream, err = c.DB.Stream(f.key); err != nil || r.group == nil {
 		return err
@@ -390,7 +392,8 @@ func (d *delivery) deliver() (served bool, err error) {
 	return served, d.SaveGroups()
 }
 
-// replyEntries replies what has been pending for long, if that is asked for, and entries that nobody of the group has got.
+// replyEntries replies what has been pending for long, if that is asked for, and entries that
+// nobody of the group has got.
 func (d *delivery) replyEntries() error {
 	mark := d.Reply.Mark()
 	replyStreamKey(d.Invocation, d.key)
@@ -436,7 +439,8 @@ func (d *delivery) replyNew() error {
 	})
 }
 
-// take makes an entry pending for the consumer. It may be so for somebody already, if the group was set back.
+// take makes an entry pending for the consumer. It may be so for somebody already, if the group was
+// set back.
 func (d *delivery) take(id storage.StreamID) error {
 	former, found, err := d.group.Pending(id)
 	if err != nil {
@@ -454,7 +458,8 @@ func (d *delivery) take(id storage.StreamID) error {
 	return nil
 }
 
-// replyHistory replies what is pending for the consumer, and counts that it was delivered once more.
+// replyHistory replies what is pending for the consumer, and counts that it was delivered once
+// more.
 func (d *delivery) replyHistory() error {
 	replyStreamKey(d.Invocation, d.key)
 	reply, entries := d.Reply.BeginArray(), 0

@@ -7,7 +7,8 @@ import (
 	"kedis/storage"
 )
 
-// What Redis 8.2 added to the deletion of entries: what becomes of what groups know of them. A replica is told in older words: XDEL and XACK.
+// What Redis 8.2 added to the deletion of entries: what becomes of what groups know of them. A
+// replica is told in older words: XDEL and XACK.
 
 const referenceOptions = "[KEEPREF | DELREF | ACKED]"
 
@@ -258,7 +259,8 @@ type referencedTrim struct {
 	next    storage.StreamID // there
 }
 
-// trimmedAtOnce is how many entries a part looks at, for all groups together, and trimmedAtLeast for many groups.
+// trimmedAtOnce is how many entries a part looks at, for all groups together, and trimmedAtLeast
+// for many groups.
 const trimmedAtOnce, trimmedAtLeast = 1024, 64
 
 // part does a part; more is false when nothing is left to do.

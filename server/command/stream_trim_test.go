@@ -10,8 +10,8 @@ import (
 	"kedis/server/enginetest"
 )
 
-// TestManyAreTrimmedInSteps: several commits count what will go, and one more trims it off. Only that one has an effect.
-// Inside of a transaction there is one commit.
+// TestManyAreTrimmedInSteps: several commits count what will go, and one more trims it off. Only
+// that one has an effect. Inside of a transaction there is one commit.
 func TestManyAreTrimmedInSteps(t *testing.T) {
 	const entries, stay, perStep = 25_000, 40, 10_000
 	engine, log := newTestEngine(t)
@@ -60,8 +60,8 @@ func TestManyAreTrimmedInSteps(t *testing.T) {
 	}
 }
 
-// TestReferencedAreTrimmedInSteps: what groups know of entries is in view for as long as a trim of many takes, in commits of their own and, inside of
-// a transaction, in one.
+// TestReferencedAreTrimmedInSteps: what groups know of entries is in view for as long as a trim of
+// many takes, in commits of their own and, inside of a transaction, in one.
 func TestReferencedAreTrimmedInSteps(t *testing.T) {
 	const entries = 12_000
 	engine, _ := newTestEngine(t)

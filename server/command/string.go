@@ -423,8 +423,8 @@ func setString(c *Invocation, key []byte, old *storage.Key, value []byte, expire
 	return err
 }
 
-// setUntil stores a string that expires, and says so with the time itself: what is left until then is
-// another when the command is repeated.
+// setUntil stores a string that expires, and says so with the time itself: what is left until then
+// is another when the command is repeated.
 func setUntil(c *Invocation, key []byte, old *storage.Key, value []byte, expireMs int64) error {
 	if expireMs > c.Now || c.Applying() {
 		var digits [20]byte
@@ -433,7 +433,8 @@ func setUntil(c *Invocation, key []byte, old *storage.Key, value []byte, expireM
 		c.DB.Notify(keyevent.Expire, key)
 		return err
 	}
-	// It is over before it began: what was there is gone. What is told is what Redis tells, which removes the key a moment later.
+	// It is over before it began: what was there is gone. What is told is what Redis tells, which
+	// removes the key a moment later.
 	if !old.Exists {
 		c.DB.Notify(keyevent.New, key)
 	}

@@ -12,7 +12,8 @@ import (
 	"kedis/storage/xxh3"
 )
 
-// Conditions on what a string is, for SET and DELEX, as Redis 8.4 has them. IFEQ of SET, and DELIFEQ, are Valkey's as well.
+// Conditions on what a string is, for SET and DELEX, as Redis 8.4 has them. IFEQ of SET, and
+// DELIFEQ, are Valkey's as well.
 
 const errDigestWord = Error("ERR must be exactly 16 hexadecimal characters")
 
@@ -73,8 +74,8 @@ func (s *stringCondition) parse(a *arguments) bool {
 	return a.option(kind.name, &s.word)
 }
 
-// holds reports whether a key, which holds a string or doesn't exist, fulfils the condition. A digest that is none is only noticed when
-// there is a string.
+// holds reports whether a key, which holds a string or doesn't exist, fulfils the condition. A
+// digest that is none is only noticed when there is a string.
 func (s *stringCondition) holds(c *Invocation, k *storage.Key) (bool, error) {
 	if !k.Exists {
 		return s.kind.differ, nil
@@ -159,7 +160,8 @@ func cmdDelIfEq(c *Invocation) error {
 	})
 }
 
-// deleteIf deletes the key, if there is one, when a condition holds. db says whether it is looked up as by a read.
+// deleteIf deletes the key, if there is one, when a condition holds. db says whether it is looked
+// up as by a read.
 func deleteIf(c *Invocation, db storage.DB, holds func(k *storage.Key) (bool, error)) error {
 	key := c.Args[1]
 	k, err := db.Lookup(key)

@@ -36,8 +36,8 @@ const (
 	Block           ArgumentType = "block"
 )
 
-// Arguments reads the command's Syntax. It has this grammar, where words in capitals, and words that
-// begin with no letter, stand for themselves:
+// Arguments reads the command's Syntax. It has this grammar, where words in capitals, and words
+// that begin with no letter, stand for themselves:
 //
 //	alternatives  sequence | sequence …      one of them
 //	sequence      item item …
@@ -181,8 +181,8 @@ func (p *syntaxParser) enclosed(closing string) (Argument, error) {
 	return one, err
 }
 
-// optional reads what stands in square brackets, which may be a repetition of what comes before it, or
-// of the alternatives around it.
+// optional reads what stands in square brackets, which may be a repetition of what comes before it,
+// or of the alternatives around it.
 func (p *syntaxParser) optional(before []Argument) ([]Argument, error) {
 	end := p.closing()
 	if end == 0 || p.words[end-1] != "..." {
@@ -249,8 +249,8 @@ func repeat(before, again []Argument) ([]Argument, error) {
 	return append(first, whole), nil
 }
 
-// token reads a word that stands for itself, and the arguments that belong to it: those up to the end of
-// what surrounds them, or to something that stands for itself or may be left out.
+// token reads a word that stands for itself, and the arguments that belong to it: those up to the
+// end of what surrounds them, or to something that stands for itself or may be left out.
 func (p *syntaxParser) token(word string) (Argument, error) {
 	var own []Argument
 	for len(p.words) > 0 && !isToken(p.peek()) && !slices.Contains([]string{"]", ">", "|"}, p.peek()) {
@@ -421,8 +421,8 @@ func (f *keyFinder) behindToken(k *KeySpec, a *Argument) bool {
 	return k.Unknown && strings.Contains(k.Notes, a.Token)
 }
 
-// covers tells whether a specification finds a key at the place that was reached, or at a later one if
-// the place isn't fixed.
+// covers tells whether a specification finds a key at the place that was reached, or at a later one
+// if the place isn't fixed.
 func (f *keyFinder) covers(k *KeySpec) bool {
 	first := k.Index
 	if k.Counted {

@@ -81,8 +81,8 @@ func TestBadSyntax(t *testing.T) {
 	}
 }
 
-// otherArity are commands that take fewer or more words than their syntax says, as in Redis: they find
-// that out themselves.
+// otherArity are commands that take fewer or more words than their syntax says, as in Redis: they
+// find that out themselves.
 var otherArity = map[string]bool{
 	"quit":        true, // ignores all words
 	"client|kill": true, // one of its options has to be there
@@ -142,7 +142,8 @@ func documented(reply any) []Argument {
 	return arguments
 }
 
-// derivable leaves out what a Syntax doesn't tell: the names of groups, and of what stands for itself.
+// derivable leaves out what a Syntax doesn't tell: the names of groups, and of what stands for
+// itself.
 func derivable(arguments []Argument) []Argument {
 	kept := slices.Clone(arguments)
 	for i := range kept {

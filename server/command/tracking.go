@@ -39,7 +39,8 @@ func clientTracking() []Command {
 	}
 }
 
-// redirection is who is told for a session: its id, 0 for nobody else, or -1 if the session has no cache.
+// redirection is who is told for a session: its id, 0 for nobody else, or -1 if the session has no
+// cache.
 func redirection(s *execute.Session) int64 {
 	if tracking := s.Tracking(); tracking != nil {
 		return tracking.Redirect
@@ -151,7 +152,8 @@ func parseRedirect(c *Invocation, word []byte, id *int64) error {
 	return nil
 }
 
-// checkTracking is nil, or why a session that tracks in one way, or not at all, can't track in another.
+// checkTracking is nil, or why a session that tracks in one way, or not at all, can't track in
+// another.
 func checkTracking(now, next *execute.Tracking) error {
 	if !next.Broadcast && len(next.Prefixes) > 0 {
 		return errPrefix
@@ -180,7 +182,8 @@ func checkTracking(now, next *execute.Tracking) error {
 	return nil
 }
 
-// checkPrefixes refuses prefixes one of which another one begins with, of those that there are, and of those that come.
+// checkPrefixes refuses prefixes one of which another one begins with, of those that there are, and
+// of those that come.
 func checkPrefixes(now, next []string) error {
 	overlap := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 	for i, prefix := range next {

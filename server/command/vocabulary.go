@@ -2,7 +2,8 @@ package command
 
 import "kedis/server/execute"
 
-// What rows and their functions are written in is package execute's. It is named here, so that a row reads as one.
+// What rows and their functions are written in is package execute's. It is named here, so that a
+// row reads as one.
 type (
 	// Invocation is what a command's function works with.
 	Invocation = execute.Invocation

@@ -31,8 +31,8 @@ func cmdWait(c *Invocation) error {
 	})
 }
 
-// cmdWaitAOF waits for disks, where WAIT waits for memory. With appendfsync no, nothing is on the disk until RocksDB
-// gets it, or the time is over.
+// cmdWaitAOF waits for disks, where WAIT waits for memory. With appendfsync no, nothing is on the
+// disk until RocksDB gets it, or the time is over.
 func cmdWaitAOF(c *Invocation) error {
 	local, ok := number.ParseInt(c.Args[1])
 	switch {
@@ -81,8 +81,8 @@ type acknowledgement struct {
 	write  func(*resp.Writer, psync.Acknowledged)
 }
 
-// await answers when enough acknowledge what the session has written, or the time is over. Where the
-// request can't wait it only looks.
+// await answers when enough acknowledge what the session has written, or the time is over. Where
+// the request can't wait it only looks.
 func await(c *Invocation, timeout time.Duration, wanted acknowledgement) error {
 	if c.MayBlock() && !c.Settled() {
 		return c.Settle()

@@ -277,8 +277,8 @@ func cmdZRangeStore(c *Invocation) error {
 	return storeScored(c, keyevent.ZRangeStore, c.Args[1], found, longest)
 }
 
-// storeScored puts members, the longest of which is known or 0, into a sorted set that takes the place of
-// what a key holds, and replies with their number.
+// storeScored puts members, the longest of which is known or 0, into a sorted set that takes the
+// place of what a key holds, and replies with their number.
 func storeScored(c *Invocation, name keyevent.Name, key []byte, members *sortorder.Elements, longest int) error {
 	z, err := c.DB.ReplaceZSet(key)
 	if err != nil {

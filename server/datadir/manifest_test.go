@@ -110,8 +110,9 @@ func manifestSize(t *testing.T, database string) int64 {
 	return info.Size()
 }
 
-// TestTruncatedManifest starts data directories whose manifest lacks its end: RocksDB takes it for that of a crash. The start refuses
-// that, or the log makes up for it; and it removes nothing that a backup of the manifest would need.
+// TestTruncatedManifest starts data directories whose manifest lacks its end: RocksDB takes it for
+// that of a crash. The start refuses that, or the log makes up for it; and it removes nothing that
+// a backup of the manifest would need.
 func TestTruncatedManifest(t *testing.T) {
 	for name, original := range map[string]string{"filled": filled(t), "restored": restored(t)} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,8 @@ func (d *Directory) NoteParted(at int64) error {
 	return nil
 }
 
-// keepParted keeps the end of a log that is about to be removed, if it was noted that nobody else has it.
+// keepParted keeps the end of a log that is about to be removed, if it was noted that nobody else
+// has it.
 func (d *Directory) keepParted(log string) error {
 	text, err := os.ReadFile(log + partedSuffix)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -2,7 +2,8 @@ package execute
 
 import "time"
 
-// stopwatch says how long commands took. It is read once between two commands: one begins when the one before it ended.
+// stopwatch says how long commands took. It is read once between two commands: one begins when the
+// one before it ended.
 type stopwatch struct {
 	*clock
 	last int64 // when the last command ended, as the engine's clock says
@@ -14,7 +15,8 @@ type stopwatch struct {
 
 func (w *stopwatch) beginPass() { w.began, w.commands = w.last, 0 }
 
-// countPass counts a reactor's pass, which its commit has ended. Passes in which nothing was executed don't count.
+// countPass counts a reactor's pass, which its commit has ended. Passes in which nothing was
+// executed don't count.
 func (b *Batch) countPass() {
 	if len(b.members.list) == 0 || b.budget == 0 {
 		return

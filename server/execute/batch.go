@@ -80,25 +80,27 @@ func (b *Batch) Open() bool {
 	return b.locks.inside || len(b.locks.exclusive) > 0 || len(b.members.list) > 0
 }
 
-// Idle reports whether what was executed needs no commit: nothing was written, no lock is held, and the
-// replies may leave at once.
+// Idle reports whether what was executed needs no commit: nothing was written, no lock is held, and
+// the replies may leave at once.
 func (b *Batch) Idle() bool { return len(b.locks.exclusive) == 0 && b.txn.Empty() }
 
 // Gathered is how many bytes of records wait for the commit.
 func (b *Batch) Gathered() int { return b.txn.Gathered() }
 
-// Tick says that time has passed that belongs to no command, and returns how long ago the last command ended
-// or Tick was called. It is called before commands are executed when something else came in between.
+// Tick says that time has passed that belongs to no command, and returns how long ago the last
+// command ended or Tick was called. It is called before commands are executed when something else
+// came in between.
 func (b *Batch) Tick() time.Duration { return b.clock.tick() }
 
 // Now is the time of the last Tick, as Engine.Elapsed tells it.
 func (b *Batch) Now() time.Duration { return time.Duration(b.clock.last) }
 
-// Read makes a request of a session's words, which must stay as they are until the request was executed and the batch cleared.
+// Read makes a request of a session's words, which must stay as they are until the request was
+// executed and the batch cleared.
 func (b *Batch) Read(s *Session, args [][]byte) *Request { return b.reader.read(s.Database, args) }
 
-// Execute runs a request. When the outcome is Done, the request is used up: few of them, which stay in the processor's caches, serve
-// a whole pass. The batch has the words until Clear.
+// Execute runs a request. When the outcome is Done, the request is used up: few of them, which stay
+// in the processor's caches, serve a whole pass. The batch has the words until Clear.
 func (b *Batch) Execute(s *Session, r *Request) Outcome {
 	if len(b.members.list) == 0 {
 		b.clock.beginPass()
@@ -182,7 +184,8 @@ func (b *Batch) turnDown(s *Session, r *Request, refusal error) Outcome {
 	return Done
 }
 
-// planAndTake finds out what a command needs, and takes it. Unless that makes it ready to run, its outcome is told.
+// planAndTake finds out what a command needs, and takes it. Unless that makes it ready to run, its
+// outcome is told.
 func (b *Batch) planAndTake(c *Invocation) (outcome Outcome, ready bool) {
 	if err := b.makePlan(c); err != nil {
 		b.failPlan(c, err)
@@ -216,8 +219,8 @@ func (b *Batch) failPlan(c *Invocation, err error) {
 	b.engine.CountError(c.failure)
 }
 
-// barred looks again, inside of the gate, whether a command may run now: whoever stops writes, for a
-// pause or another role, says so first and then waits until nobody is inside.
+// barred looks again, inside of the gate, whether a command may run now: whoever stops writes, for
+// a pause or another role, says so first and then waits until nobody is inside.
 func (b *Batch) barred(s *Session, r *Request) bool {
 	if b.repeat.applying {
 		return false
@@ -232,8 +235,8 @@ func (b *Batch) separates(s *Session, r *Request) bool {
 	return b.running.sealed || standsAlone(s, r) && !b.txn.Empty()
 }
 
-// standsAlone reports whether a command, or one that EXEC is about to run, has effects outside of the
-// transaction.
+// standsAlone reports whether a command, or one that EXEC is about to run, has effects outside of
+// the transaction.
 func standsAlone(s *Session, r *Request) bool {
 	flags := r.flags
 	if r.Command.RunsQueue {
@@ -284,7 +287,8 @@ func (b *Batch) run(c *Invocation) Outcome {
 	return Done
 }
 
-// again reports whether an error has the outermost request executed again, in the state of before, and with which outcome.
+// again reports whether an error has the outermost request executed again, in the state of before,
+// and with which outcome.
 func (b *Batch) again(c *Invocation, err error, before *State) (outcome Outcome, again bool) {
 	s := c.Session
 	switch {
@@ -312,26 +316,28 @@ func (b *Batch) again(c *Invocation, err error, before *State) (outcome Outcome,
 	return outcome, true
 }
 
-// noteWriter notes that a session has written, if it has left effects since a savepoint: WAIT has to cover them.
+// noteWriter notes that a session has written, if it has left effects since a savepoint: WAIT has
+// to cover them.
 func (b *Batch) noteWriter(s *Session, since *storage.Savepoint) {
 	if b.txn.Effects(since) > 0 {
 		b.members.wrote(s)
 	}
 }
 
-// exhausted reports whether a command wants to go on on a worker, or when the disk has been read, or, on a worker, that others are to have
-// their turn before it counts on.
+// exhausted reports whether a command wants to go on on a worker, or when the disk has been read,
+// or, on a worker, that others are to have their turn before it counts on.
 func (b *Batch) exhausted(err error) bool {
 	return err != nil && (b.budget > 0 && errors.Is(err, storage.ErrBudget) || errors.Is(err, storage.ErrCounting) || errors.Is(err, storage.ErrCold))
 }
 
-// takesBack reports whether an error takes back the outermost request, rather than being the reply of the one that met it: half of it must
-// not be committed.
+// takesBack reports whether an error takes back the outermost request, rather than being the reply
+// of the one that met it: half of it must not be committed.
 func (b *Batch) takesBack(err error) bool {
 	return err != nil && (b.exhausted(err) || comesBack(err) || errors.Is(err, storage.ErrInterrupted))
 }
 
-// call runs an invocation as a step of the transaction: when it fails, its error is the reply, and nothing else of it is left.
+// call runs an invocation as a step of the transaction: when it fails, its error is the reply, and
+// nothing else of it is left.
 func (b *Batch) call(c *Invocation, now int64) error {
 	c.mark()
 	b.txn.Begin(b.mode(c), now, b.budget)
@@ -361,8 +367,8 @@ func (b *Batch) call(c *Invocation, now int64) error {
 	return nil
 }
 
-// mode tells the transaction how a command runs. One that only may write doesn't while the log takes
-// nothing, or for a client of a replica: it is a read then.
+// mode tells the transaction how a command runs. One that only may write doesn't while the log
+// takes nothing, or for a client of a replica: it is a read then.
 func (b *Batch) mode(c *Invocation) storage.Mode {
 	used := b.engine.inUse.bits.Load()
 	replica := used&gateReplica != 0 && !b.repeat.applying

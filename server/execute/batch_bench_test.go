@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkBatch executes pipelines of 16 requests, each pipeline in one commit, on keys that are in
-// memory. Its allocations are those of a command on its way through a reactor.
+// BenchmarkBatch executes pipelines of 16 requests, each pipeline in one commit, on keys that are
+// in memory. Its allocations are those of a command on its way through a reactor.
 func BenchmarkBatch(b *testing.B) {
 	key := func(i int) string { return fmt.Sprintf("key:%012d", i%1000) }
 	for _, benchmark := range []struct {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestRepeatedCommandsLock: commands of a batch that follow on the same one about the same key are covered by its lock, and only those.
+// TestRepeatedCommandsLock: commands of a batch that follow on the same one about the same key are
+// covered by its lock, and only those.
 func TestRepeatedCommandsLock(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	first, second := engine.NewBatch(0), engine.NewBatch(1)

@@ -25,7 +25,8 @@ type queue struct {
 	gone        int // clients that want to be told when the key is gone
 }
 
-// placeInQueue is a client's place in the queue of a key. It is part of the Blocked, so that a wait costs few allocations.
+// placeInQueue is a client's place in the queue of a key. It is part of the Blocked, so that a wait
+// costs few allocations.
 type placeInQueue struct {
 	key            watchedKey
 	blocked        *Blocked
@@ -112,8 +113,8 @@ func (q *blockedOnKeys) countGone(waiting *queue, change int) {
 	}
 }
 
-// Count is how many keys clients wait for, and for how many of them they want to be told when they are
-// gone.
+// Count is how many keys clients wait for, and for how many of them they want to be told when they
+// are gone.
 func (q *blockedOnKeys) Count() (keys, gone int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,8 +156,8 @@ func (q *blockedOnKeys) anybody(key watchedKey, passed *Blocked) bool {
 	return false
 }
 
-// reserve reserves the first client that could be served from a key of a type; 0: there is no such key. It
-// looks behind passed, which the key didn't do for; nil: at all.
+// reserve reserves the first client that could be served from a key of a type; 0: there is no such
+// key. It looks behind passed, which the key didn't do for; nil: at all.
 func (q *blockedOnKeys) reserve(key watchedKey, kind layout.Type, passed *Blocked) *Blocked {
 	q.mu.Lock()
 	defer q.mu.Unlock()

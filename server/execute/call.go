@@ -8,8 +8,8 @@ import (
 	"kedis/storage"
 )
 
-// A script calls commands of whose keys nobody has said anything: each is planned for when it is called, and what it needs is taken as
-// further.go says.
+// A script calls commands of whose keys nobody has said anything: each is planned for when it is
+// called, and what it needs is taken as further.go says.
 
 // Add takes up what a request needs, as its words say it.
 func (p *Plan) Add(r *Request) { p.add(r) }
@@ -22,7 +22,8 @@ func (c *Invocation) Inner(words [][]byte) *Request {
 	return r
 }
 
-// NeedsEverything reports whether the outermost request was taken back since it needs whole databases.
+// NeedsEverything reports whether the outermost request was taken back since it needs whole
+// databases.
 func (c *Invocation) NeedsEverything() bool {
 	return c.batch.running.stack[0].further.everything
 }
@@ -33,7 +34,8 @@ func (c *Invocation) Written() int { return c.Txn.Written(&c.before.txn) }
 // Refusal is nil, or why a gate refuses a request that is to run inside of this one.
 func (c *Invocation) Refusal(r *Request) error { return r.pass(c.batch, c.Session) }
 
-// Stale reports whether the data is a replica's that has lost its primary, and is configured not to show what may be old.
+// Stale reports whether the data is a replica's that has lost its primary, and is configured not to
+// show what may be old.
 func (c *Invocation) Stale() bool {
 	e := c.Engine
 	return e.role.stale.Load() && !c.batch.repeat.applying && !e.Config.ReplicaServeStaleData.Get()
@@ -45,8 +47,8 @@ func (c *Invocation) EnoughReplicas() error { return c.batch.enoughReplicas() }
 // reactorTime is how long calls of one request may go on on a reactor.
 const reactorTime = 4 * time.Millisecond
 
-// Call is Invoke for a request that nobody has planned for: it takes the locks that the request needs. Of those who observe commands it is
-// counted by statistics only.
+// Call is Invoke for a request that nobody has planned for: it takes the locks that the request
+// needs. Of those who observe commands it is counted by statistics only.
 func (c *Invocation) Call(r *Request, reply *resp.Writer) error {
 	b := c.batch
 	inner := b.invocation(c.level+1, c.Session, r, reply)
@@ -99,7 +101,8 @@ func (b *Batch) takeUnderway(inner *Invocation) error {
 	return nil
 }
 
-// takeLock takes a lock for a request inside of the running one. Inside of one that only reads, others may read, too.
+// takeLock takes a lock for a request inside of the running one. Inside of one that only reads,
+// others may read, too.
 func (b *Batch) takeLock(stripe uint32, exclusive bool) error {
 	switch {
 	case exclusive:
@@ -117,8 +120,8 @@ type called struct {
 	failure string
 }
 
-// mostCalled is how many of them wait for the end of the outermost request, to be forgotten should it be taken back: those of a script that
-// makes millions are counted ahead of it.
+// mostCalled is how many of them wait for the end of the outermost request, to be forgotten should
+// it be taken back: those of a script that makes millions are counted ahead of it.
 const mostCalled = 4096
 
 func (b *Batch) countCall(inner *Invocation, took time.Duration) {

@@ -1,5 +1,6 @@
-// Package execute runs requests: what a request is, the table of commands, admission, locks, invocations,
-// commits and what they undo, workers, and the sessions and the engine that all of them share.
+// Package execute runs requests: what a request is, the table of commands, admission, locks,
+// invocations, commits and what they undo, workers, and the sessions and the engine that all of
+// them share.
 //
 // It knows no command: package command fills the table. It knows nothing of connections either: the
 // server tells it what it needs to know of them through Session and the interfaces in engine.go.
@@ -43,8 +44,8 @@ type Command struct {
 	Prefetch Prefetch
 	Touching Touching
 	Channels ChannelWords // which of its words are channels
-	// Databases returns a database that it uses besides the selected one, by its number from 0 on, or access.AllDatabases. The words
-	// are of a valid arity.
+	// Databases returns a database that it uses besides the selected one, by its number from 0 on,
+	// or access.AllDatabases. The words are of a valid arity.
 	Databases func(args [][]byte, number int) (database int, ok bool)
 
 	Subscribed bool                           // is allowed in RESP2 while the session listens to channels
@@ -56,13 +57,14 @@ type Command struct {
 	Functions  bool                           // and that is a function
 	Plan       func(*Invocation, *Plan) error // what it needs, when Keys and Flags don't tell
 
-	// Adapt returns the flags that it has with certain words, when they can be others than Flags: SORT
-	// without STORE only reads. The words are of a valid arity.
+	// Adapt returns the flags that it has with certain words, when they can be others than Flags:
+	// SORT without STORE only reads. The words are of a valid arity.
 	Adapt func(flags Flags, args [][]byte) Flags
-	// KeyFlags returns what it does with its key, where that depends on the words, which are of a valid
-	// arity: its specification says VariableFlags.
+	// KeyFlags returns what it does with its key, where that depends on the words, which are of a
+	// valid arity: its specification says VariableFlags.
 	KeyFlags func(args [][]byte) KeyFlags
-	// Elsewhere finds its key in another database than the selected one. The words are of a valid arity.
+	// Elsewhere finds its key in another database than the selected one. The words are of a valid
+	// arity.
 	Elsewhere func(args [][]byte) (key KeyReference, ok bool)
 	// KeepsCaching: what CLIENT CACHING has chosen is still for the command after this one.
 	KeepsCaching bool
@@ -80,7 +82,8 @@ type Command struct {
 	Measures *metrics.Command
 }
 
-// Prefetch says what a command looks up besides its keys. It is looked up ahead, for several requests at once.
+// Prefetch says what a command looks up besides its keys. It is looked up ahead, for several
+// requests at once.
 type Prefetch uint8
 
 const (
@@ -130,8 +133,8 @@ const (
 	Worker
 	// Walk commands look at whole databases: they run on a worker and read a view.
 	Walk
-	// Follow commands read keys whose names they find in others: by themselves from a view, in a transaction that writes under the locks of
-	// these keys (Invocation.LockFound).
+	// Follow commands read keys whose names they find in others: by themselves from a view, in a
+	// transaction that writes under the locks of these keys (Invocation.LockFound).
 	Follow
 	// NoBatch commands have effects outside of the transaction: what came before them in the
 	// batch is committed first.
@@ -355,8 +358,8 @@ func (t *Table) Lookup(args [][]byte) (found, container *Command) {
 	return subcommandOf(find(t.offered, args[0]), args)
 }
 
-// LookupEffect is Lookup for the words of an effect, which have the command's own name. Those of a Redis that has renamed commands have the
-// other name.
+// LookupEffect is Lookup for the words of an effect, which have the command's own name. Those of a
+// Redis that has renamed commands have the other name.
 func (t *Table) LookupEffect(args [][]byte) (found, container *Command) {
 	if c := find(t.byName, args[0]); c != nil {
 		return subcommandOf(c, args)

@@ -3,8 +3,9 @@ package execute
 import "time"
 
 // Commit makes what the batch has done durable and visible, and gives its locks back. After it
-// returned nil the replies of Members may leave. When it fails nothing has happened: Undo then
-// puts the members back, and what they have executed is to be executed again. Either way Clear has to follow.
+// returned nil the replies of Members may leave. When it fails nothing has happened: Undo then puts
+// the members back, and what they have executed is to be executed again. Either way Clear has to
+// follow.
 func (b *Batch) Commit() error {
 	wrote := !b.txn.Empty()
 	err := b.commitTxn()
@@ -44,9 +45,10 @@ func (b *Batch) commitTxn() error {
 	return err
 }
 
-// markWatchers marks those who watch what was changed since it was last called: before the next command
-// of the batch, which may be the EXEC of one of them. The locks of the keys are held until the commit, so
-// nobody else can look at the keys in between; should the commit fail, the marked try again in vain.
+// markWatchers marks those who watch what was changed since it was last called: before the next
+// command of the batch, which may be the EXEC of one of them. The locks of the keys are held until
+// the commit, so nobody else can look at the keys in between; should the commit fail, the marked
+// try again in vain.
 func (b *Batch) markWatchers() {
 	events := b.txn.KeyEvents()
 	if b.engine.inUse.any(watching) { // WATCH takes the lock of its key, so nobody begins in between
@@ -58,14 +60,15 @@ func (b *Batch) markWatchers() {
 // Members are the sessions whose replies wait for the commit.
 func (b *Batch) Members() []Member { return b.members.list }
 
-// Followed is how many sessions have begun with a request for a lock that the batch had already: they write to one key.
+// Followed is how many sessions have begun with a request for a lock that the batch had already:
+// they write to one key.
 func (b *Batch) Followed() int { return b.members.followed }
 
 // Has reports whether a session has replies that wait for the commit.
 func (b *Batch) Has(s *Session) bool { return s.member != 0 }
 
-// Undo puts the members back to where they were before the batch, after a commit that failed. What they
-// have Executed is to be executed again; their writes will be refused with the error.
+// Undo puts the members back to where they were before the batch, after a commit that failed. What
+// they have Executed is to be executed again; their writes will be refused with the error.
 func (b *Batch) Undo(err error) { b.members.undo(err) }
 
 // Clear forgets the members, so that a new batch can begin.

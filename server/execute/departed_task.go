@@ -5,8 +5,9 @@ import (
 	"kedis/ttl"
 )
 
-// Departures is the engine as that sweeper sees it which removes what is left of consumers of streams' groups that are gone. A key that is due is
-// a stream with such a group; its time is the number of the store's note. Nothing of it leaves an effect, so a replica does it, too.
+// Departures is the engine as that sweeper sees it which removes what is left of consumers of
+// streams' groups that are gone. A key that is due is a stream with such a group; its time is the
+// number of the store's note. Nothing of it leaves an effect, so a replica does it, too.
 func (e *Engine) Departures() Expiring {
 	x := &departures{expiries: e.newExpiries()}
 	x.allowed = func() bool { return e.Log.Ready() == nil && !e.paused() }

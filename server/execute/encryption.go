@@ -9,7 +9,8 @@ import (
 	"kedis/internal/secure"
 )
 
-// initEncryption has the options of TLS take effect when they change. LoadTLS puts them into effect for the first time.
+// initEncryption has the options of TLS take effect when they change. LoadTLS puts them into effect
+// for the first time.
 func (e *Engine) initEncryption() {
 	c := e.Config
 	e.TLS = secure.NewKeeper(func() (secure.Settings, bool) { return encryptionSettings(c) })

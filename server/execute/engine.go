@@ -45,7 +45,8 @@ type surroundings struct {
 	Server Server
 	// Describe is a session's line of CLIENT LIST, while it runs a request of some words.
 	Describe func(s *Session, args [][]byte) string
-	// Courier sends messages, those to each client in their order. The list is the courier's. It may be nil.
+	// Courier sends messages, those to each client in their order. The list is the courier's. It
+	// may be nil.
 	Courier func(messages []Message)
 	Version string
 	// Supervisor is systemd, upstart, or empty: who is told how the server is.
@@ -99,7 +100,8 @@ type background struct {
 // measurements are for those who look after the server.
 type measurements struct {
 	Observer Observer
-	// ObserveFrom is how long (ns) a request takes that the Observer wants to be shown. It is the Observer's.
+	// ObserveFrom is how long (ns) a request takes that the Observer wants to be shown. It is the
+	// Observer's.
 	ObserveFrom   atomic.Int64
 	Slowlog       *metrics.Slowlog
 	Latency       metrics.LatencyMonitor
@@ -113,11 +115,14 @@ type Families interface {
 	Stop()
 	// KeptConnections is the number of connections to other servers that wait for another request.
 	KeptConnections() int
-	// Scripts is how many scripts are kept, and how many bytes their texts and the idle interpreters take.
+	// Scripts is how many scripts are kept, and how many bytes their texts and the idle
+	// interpreters take.
 	Scripts() (number int, texts, interpreters int64)
-	// Functions is how many libraries and functions there are, and how many bytes their sources and their own interpreters take.
+	// Functions is how many libraries and functions there are, and how many bytes their sources and
+	// their own interpreters take.
 	Functions() FunctionStatistics
-	// PrepareLibraries loads libraries of functions by their sources. adopt makes them the only ones; it is called while no command runs.
+	// PrepareLibraries loads libraries of functions by their sources. adopt makes them the only
+	// ones; it is called while no command runs.
 	PrepareLibraries(sources [][]byte) (adopt func(), err error)
 }
 
@@ -140,7 +145,8 @@ type Observer interface {
 type Log interface {
 	// Ready is nil, or why a write would be refused now.
 	Ready() error
-	// ReadyForLess is Ready for a write that doesn't make the data larger: a full disk takes some of those.
+	// ReadyForLess is Ready for a write that doesn't make the data larger: a full disk takes some
+	// of those.
 	ReadyForLess() error
 }
 
@@ -150,7 +156,8 @@ type Server interface {
 	Shutdown() error
 }
 
-// NewEngine makes an engine for a number of reactors. An Observer is to be set before anything is executed.
+// NewEngine makes an engine for a number of reactors. An Observer is to be set before anything is
+// executed.
 func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int, table *Table, families Families) *Engine {
 	e := &Engine{Store: store, Config: c, Log: log, Logger: logger, Table: table, Families: families, Clients: NewClients()}
 	e.Started, e.Locks = time.Now(), lock.NewTable()
@@ -176,9 +183,9 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	return e
 }
 
-// Stop ends what goes on in the background, and what waits, and waits for commands that still run; those that take
-// too long fail. It is called once, when no more commands come and the sweeper has ended, before the store is closed:
-// when it returns false, some command still uses the store.
+// Stop ends what goes on in the background, and what waits, and waits for commands that still run;
+// those that take too long fail. It is called once, when no more commands come and the sweeper has
+// ended, before the store is closed: when it returns false, some command still uses the store.
 func (e *Engine) Stop() (stopped bool) {
 	close(e.stopped)
 	e.Families.Stop()
@@ -195,7 +202,8 @@ func (e *Engine) Stop() (stopped bool) {
 const (
 	// stopTimeout is how long commands that still run are waited for.
 	stopTimeout = 10 * time.Second
-	// interruptTimeout is how long they are waited for when nothing that they read or write succeeds any more.
+	// interruptTimeout is how long they are waited for when nothing that they read or write
+	// succeeds any more.
 	interruptTimeout = 5 * time.Second
 )
 
@@ -261,7 +269,8 @@ func (c *clock) follow(monotonic int64) {
 	c.offset.Store(time.Now().UnixNano() + c.skew.Load() - monotonic)
 }
 
-// SkewClock has data expire as if the system's clock were ahead, or behind. It is for tests: DEBUG SET-CLOCK.
+// SkewClock has data expire as if the system's clock were ahead, or behind. It is for tests: DEBUG
+// SET-CLOCK.
 func (e *Engine) SkewClock(ahead time.Duration) {
 	e.clock.skew.Store(int64(ahead))
 	e.clock.follow(int64(time.Since(e.clock.base)))

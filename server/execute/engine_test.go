@@ -11,7 +11,8 @@ import (
 	"kedis/storage"
 )
 
-// newEngineOfFamilies is command.NewEngine. Package command imports this one, so that only an external test can name it.
+// newEngineOfFamilies is command.NewEngine. Package command imports this one, so that only an
+// external test can name it.
 var newEngineOfFamilies func(store *storage.Store, c *config.Config, log Log, logger hclog.Logger, reactors int) *Engine
 
 // SetFamilies says what makes the engines of the tests.

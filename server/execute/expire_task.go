@@ -21,7 +21,8 @@ func (e *Engine) newExpiries() *expiries {
 	return &expiries{engine: e, batch: e.newBatch(0, e.workers.door, 0, e.Store.NewTxn()), allowed: e.removesExpired, remove: (*Batch).removeKey}
 }
 
-// FieldExpiries is the engine as the sweeper of hashes' fields sees it. A key that is due is a hash of which fields are.
+// FieldExpiries is the engine as the sweeper of hashes' fields sees it. A key that is due is a hash
+// of which fields are.
 func (e *Engine) FieldExpiries() Expiring {
 	x := &fieldExpiries{expiries: e.newExpiries()}
 	x.remove = x.removeFields
@@ -72,8 +73,8 @@ func (x *expiries) Waiting(database int) (space uint32, keys int64) {
 	return x.engine.Store.Expiring(database)
 }
 
-// Ready tells that keys may be removed. Reads hide what has expired; it is removed when there is room for
-// that, or by the primary.
+// Ready tells that keys may be removed. Reads hide what has expired; it is removed when there is
+// room for that, or by the primary.
 func (x *expiries) Ready() bool {
 	return x.allowed()
 }
@@ -88,8 +89,8 @@ func (x *expiries) CountDue(database int, behind ttl.Due, now int64, limit int) 
 	return count, err
 }
 
-// read calls f with a transaction that reads, unless whole databases change, or the store is opened again: nothing
-// is lost by looking later.
+// read calls f with a transaction that reads, unless whole databases change, or the store is opened
+// again: nothing is lost by looking later.
 func (x *expiries) read(now int64, f func(*storage.Txn)) {
 	x.engine.onWorker(x.batch, func(b *Batch) {
 		if !b.locks.enter() {
@@ -117,8 +118,8 @@ func (x *expiries) Remove(database int, due []ttl.Due) (step ttl.Step, err error
 	return step, err
 }
 
-// A step ends with removeTime, or removeKeys: so long others wait for the locks that it holds, and its commit
-// for those of others.
+// A step ends with removeTime, or removeKeys: so long others wait for the locks that it holds, and
+// its commit for those of others.
 const (
 	removeTime = time.Millisecond
 	removeKeys = 1024

@@ -45,8 +45,8 @@ func mustBeDue(t *testing.T, index ttl.Index, want ...string) []ttl.Due {
 	return due
 }
 
-// TestExpiredKeysAreRemovedAtOnce: one commit takes many keys. One that somebody has locked is left, and one that
-// lives on by now, too.
+// TestExpiredKeysAreRemovedAtOnce: one commit takes many keys. One that somebody has locked is
+// left, and one that lives on by now, too.
 func TestExpiredKeysAreRemovedAtOnce(t *testing.T) {
 	engine, log := newTestEngine(t)
 	client := newTestClient(t, engine)

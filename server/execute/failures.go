@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// failures logs commands that failed for no fault of their clients, such as reads of a damaged file: one line a
-// second, for clients may ask thousands of times.
+// failures logs commands that failed for no fault of their clients, such as reads of a damaged
+// file: one line a second, for clients may ask thousands of times.
 type failures struct {
 	mu     sync.Mutex
 	told   time.Time

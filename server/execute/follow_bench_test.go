@@ -12,7 +12,8 @@ import (
 	"kedis/internal/resp"
 )
 
-// BenchmarkFollower applies a primary's stream of SETs, parsing included, with a commit for each megabyte.
+// BenchmarkFollower applies a primary's stream of SETs, parsing included, with a commit for each
+// megabyte.
 func BenchmarkFollower(b *testing.B) {
 	e, log := newTestEngine(b)
 	log.Discard = true

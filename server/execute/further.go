@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// A request may find out only while it runs that it needs another key: a script's undeclared one, or
-// the destination of a blocked client that it serves. Such a key is tried at once, exclusively. Only
-// when somebody else has it, the request is taken back, and runs again with the larger set of locks,
-// which is taken in order, so there is no deadlock.
+// A request may find out only while it runs that it needs another key: a script's undeclared one,
+// or the destination of a blocked client that it serves. Such a key is tried at once, exclusively.
+// Only when somebody else has it, the request is taken back, and runs again with the larger set of
+// locks, which is taken in order, so there is no deadlock.
 
 const (
-	// roundsOnReactor is how often a request runs again on its reactor before a worker, which waits for
-	// all its locks in order, has it.
+	// roundsOnReactor is how often a request runs again on its reactor before a worker, which waits
+	// for all its locks in order, has it.
 	roundsOnReactor = 3
 	// roundsBesideOthers is how often it runs beside others before it runs alone.
 	roundsBesideOthers = 16
@@ -37,7 +37,8 @@ func (c *Invocation) LockKey(database int, key []byte) error {
 	return c.batch.lockFurther(c.Engine.Store.Stripe(database, key))
 }
 
-// LockFound is LockKey for a key that a command with the flag Follow has found. By itself such a command reads a view, or aside.
+// LockFound is LockKey for a key that a command with the flag Follow has found. By itself such a
+// command reads a view, or aside.
 func (c *Invocation) LockFound(database int, key []byte) error {
 	b := c.batch
 	if !c.Nested() || b.view != nil {
@@ -46,7 +47,8 @@ func (c *Invocation) LockFound(database int, key []byte) error {
 	return b.takeLock(c.Engine.Store.Stripe(database, key), b.plan.Writes)
 }
 
-// NeedAlone is for a command that would lock too many keys: an error, to be returned, has the outermost request run again without others.
+// NeedAlone is for a command that would lock too many keys: an error, to be returned, has the
+// outermost request run again without others.
 func (c *Invocation) NeedAlone() error {
 	b := c.batch
 	if !c.Nested() || b.view != nil || b.locks.reopen != nil || !b.plan.Writes {
@@ -56,7 +58,8 @@ func (c *Invocation) NeedAlone() error {
 	return errFurther
 }
 
-// RequireAlone is nil if nothing else runs. Otherwise the error is to be returned: the request runs again, alone.
+// RequireAlone is nil if nothing else runs. Otherwise the error is to be returned: the request runs
+// again, alone.
 func (c *Invocation) RequireAlone() error {
 	b := c.batch
 	if b.locks.reopen != nil || b.repeat.applying && !b.repeat.locking {
@@ -80,7 +83,8 @@ func (b *Batch) lockFurther(stripe uint32) error {
 	return b.lack(stripe)
 }
 
-// lack notes that somebody else has a lock. What the request has turned out to need up to there it needs again.
+// lack notes that somebody else has a lock. What the request has turned out to need up to there it
+// needs again.
 func (b *Batch) lack(stripe uint32) error {
 	f := &b.running.stack[0].further
 	f.stripes = append(append(f.stripes, b.running.turnedUp...), stripe)

@@ -9,7 +9,8 @@ import (
 )
 
 // gate is a condition that a command has to meet before it runs. The order of the list is Redis's,
-// and the first refusal is the reply. Gates look at flags, never at names. Each has a condition without which everybody passes.
+// and the first refusal is the reply. Gates look at flags, never at names. Each has a condition
+// without which everybody passes.
 type gate struct {
 	name     string
 	concerns func(c *Command) bool // false: it never refuses the command, and isn't asked
@@ -32,7 +33,8 @@ var gates = []gate{
 
 func mayWrite(c *Command) bool { return c.Flags&Write != 0 || c.RunsQueue }
 
-// pass asks the gates that concern a request's command, in their order, as far as there is a reason to ask them.
+// pass asks the gates that concern a request's command, in their order, as far as there is a reason
+// to ask them.
 func (r *Request) pass(b *Batch, s *Session) error {
 	asked := r.Command.gates & (b.engine.inUse.bits.Load() | s.conditions())
 	for ; asked != 0; asked &= asked - 1 {
@@ -91,8 +93,8 @@ func keepOutOfTransactions(_ *Batch, s *Session, _ *Request) error {
 	return nil
 }
 
-// refuseWrites keeps writes out while the log can't take them: before they take locks. On a full disk those that Redis lets run without
-// memory, such as DEL and FLUSHALL, may still get through.
+// refuseWrites keeps writes out while the log can't take them: before they take locks. On a full
+// disk those that Redis lets run without memory, such as DEL and FLUSHALL, may still get through.
 func refuseWrites(b *Batch, s *Session, r *Request) error {
 	if !writesNow(s, r.Command) {
 		return nil
@@ -107,8 +109,8 @@ func refuseWrites(b *Batch, s *Session, r *Request) error {
 	return nil
 }
 
-// onlyListen keeps a session that listens to channels from all else: in RESP2 replies could not be told
-// from messages.
+// onlyListen keeps a session that listens to channels from all else: in RESP2 replies could not be
+// told from messages.
 func onlyListen(_ *Batch, s *Session, r *Request) error {
 	if s.Reply.Protocol() > 2 || !s.Listens() {
 		return nil
@@ -142,7 +144,8 @@ func (b *Batch) refuse(s *Session, r *Request, err error) {
 	s.Reply.Error(err.Error())
 }
 
-// finishReply leaves of the reply behind a mark what CLIENT REPLY asked for, and puts behind it what the request has pushed to its client.
+// finishReply leaves of the reply behind a mark what CLIENT REPLY asked for, and puts behind it
+// what the request has pushed to its client.
 func (b *Batch) finishReply(s *Session, mark int) {
 	if s.ReplyMode != ReplyOn {
 		s.applyReplyMode(mark)

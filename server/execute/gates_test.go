@@ -47,8 +47,8 @@ func TestDebugIsForThoseWhoMay(t *testing.T) {
 	}
 }
 
-// TestProtectedOptions asks from three places, under each setting of enable-protected-configs. The refusal is that of redis-server for
-// its own protected options.
+// TestProtectedOptions asks from three places, under each setting of enable-protected-configs. The
+// refusal is that of redis-server for its own protected options.
 func TestProtectedOptions(t *testing.T) {
 	const refusal = "-ERR CONFIG SET failed (possibly related to argument 'checkpoint-dir') - can't set protected config\r\n"
 	here, elsewhere := "127.0.0.1:1", "192.0.2.1:1"

@@ -9,10 +9,10 @@ import (
 )
 
 // A client that waits for keys is served by whoever fills one: at the end of the outermost request
-// that changed the key, in the same transaction and under its locks, so that nobody who comes later can
-// be faster. Serving is a step of its own: its effects are a unit of their own in the log, behind those
-// of the request. The waiter is reserved meanwhile, and is told when the commit has succeeded; when the
-// request is taken back or the commit fails, it has its place again.
+// that changed the key, in the same transaction and under its locks, so that nobody who comes later
+// can be faster. Serving is a step of its own: its effects are a unit of their own in the log,
+// behind those of the request. The waiter is reserved meanwhile, and is told when the commit has
+// succeeded; when the request is taken back or the commit fails, it has its place again.
 
 // WaitForKeys is what a client that waits for keys wants of them.
 type WaitForKeys struct {
@@ -53,8 +53,8 @@ type serving struct {
 	reply resp.Writer
 }
 
-// serveBlocked serves the clients that wait for keys which the outermost request has changed. Who is
-// served may change others.
+// serveBlocked serves the clients that wait for keys which the outermost request has changed. Who
+// is served may change others.
 func (b *Batch) serveBlocked(now int64) error {
 	queues := &b.engine.Blocking
 	ready := b.running.serving.ready[:0]
@@ -151,8 +151,8 @@ func (s *served) tell(position int64) {
 	s.blocked.session.Peer.Unblock(s.blocked)
 }
 
-// release gives a reserved client its place again. Its deadline may have passed, and its connection may
-// be gone, so its reactor looks again.
+// release gives a reserved client its place again. Its deadline may have passed, and its connection
+// may be gone, so its reactor looks again.
 func (b *Blocked) release() {
 	b.state.Store(blockedFree)
 	b.session.Peer.Unblock(b)

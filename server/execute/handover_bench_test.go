@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// BenchmarkHandOver gives elements from one client to another: over a list, which one fills and the other empties, and by hand-over
-// to the other, which waits. Each request is a pass of its own. handing-ns is the part from the push on: what it adds to a push
-// is to be no more than what a pop costs.
+// BenchmarkHandOver gives elements from one client to another: over a list, which one fills and the
+// other empties, and by hand-over to the other, which waits. Each request is a pass of its own.
+// handing-ns is the part from the push on: what it adds to a push is to be no more than what a pop
+// costs.
 func BenchmarkHandOver(b *testing.B) {
 	for _, benchmark := range []struct {
 		name       string
@@ -74,8 +75,8 @@ func pass(b *testing.B, batch *Batch, s *Session, request [][]byte) {
 	s.Reply.Reset()
 }
 
-// BenchmarkEvents changes and reads keys while nobody asks for events, while somebody listens but to no events, while a client tracks
-// other keys, and while events are told.
+// BenchmarkEvents changes and reads keys while nobody asks for events, while somebody listens but
+// to no events, while a client tracks other keys, and while events are told.
 func BenchmarkEvents(b *testing.B) {
 	for _, benchmark := range []struct {
 		name   string

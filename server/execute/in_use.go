@@ -2,12 +2,12 @@ package execute
 
 import "sync/atomic"
 
-// inUse has a bit for each condition that not every server, or not always, has to look at. Each request looks at all of them together, so
-// what nobody uses costs nothing.
+// inUse has a bit for each condition that not every server, or not always, has to look at. Each
+// request looks at all of them together, so what nobody uses costs nothing.
 type inUse struct{ bits atomic.Uint32 }
 
-// conditions are bits of inUse. A gate has the bit of its place in the list of gates; bits that are a session's own are told by
-// Session.conditions.
+// conditions are bits of inUse. A gate has the bit of its place in the list of gates; bits that are
+// a session's own are told by Session.conditions.
 type conditions = uint32
 
 const (

@@ -7,8 +7,8 @@ import (
 	"kedis/storage"
 )
 
-// Invocation is one run of a request inside of a transaction. A command's function works with it, and may run other requests in it, as
-// EXEC does with its queue.
+// Invocation is one run of a request inside of a transaction. A command's function works with it,
+// and may run other requests in it, as EXEC does with its queue.
 type Invocation struct {
 	*Request
 	Engine  *Engine
@@ -62,13 +62,15 @@ func (c *Invocation) takeBack() {
 func (c *Invocation) WhenTakenBack(f func()) { c.batch.running.undo = f }
 
 // Effect says how the command is to be repeated elsewhere, instead of as it was given. It may be
-// called several times; all or none are repeated. A long word has to stay as it is: see storage.Txn.
+// called several times; all or none are repeated. A long word has to stay as it is: see
+// storage.Txn.
 func (c *Invocation) Effect(args ...[]byte) {
 	c.effected = true
 	c.Txn.Effect(c.selected, c.effectWords(args)...)
 }
 
-// BeginEffect is Effect for a command that adds the words behind the first ones by EffectWord. words is how many there are in all.
+// BeginEffect is Effect for a command that adds the words behind the first ones by EffectWord.
+// words is how many there are in all.
 func (c *Invocation) BeginEffect(words int, first ...[]byte) {
 	c.effected = true
 	c.Txn.BeginEffect(c.selected, words)
@@ -83,20 +85,23 @@ func (c *Invocation) EffectWord(word []byte) { c.Txn.EffectWord(word) }
 // EffectNumber adds a number or an id to the effect that has begun.
 func (c *Invocation) EffectNumber(word []byte) { c.Txn.EffectNumber(word) }
 
-// AfterCommit has f called when what the command did is committed, and not at all if that fails or the command is taken back. It is
-// called by the goroutine that commits, and must not wait.
+// AfterCommit has f called when what the command did is committed, and not at all if that fails or
+// the command is taken back. It is called by the goroutine that commits, and must not wait.
 func (c *Invocation) AfterCommit(f func()) {
 	outbox := &c.batch.running.outbox
 	outbox.after = append(outbox.after, afterCommit{f, c.Txn.Notifications().Len()})
 }
 
-// ChangeLibraries notes what the libraries of functions are from here on in the transaction: the family that has them says what that is.
+// ChangeLibraries notes what the libraries of functions are from here on in the transaction: the
+// family that has them says what that is.
 func (c *Invocation) ChangeLibraries(libraries any) { c.batch.running.outbox.libraries = libraries }
 
-// ChangedLibraries returns what ChangeLibraries has noted in the transaction; nil if it wasn't called.
+// ChangedLibraries returns what ChangeLibraries has noted in the transaction; nil if it wasn't
+// called.
 func (c *Invocation) ChangedLibraries() any { return c.batch.running.outbox.libraries }
 
-// Push sends the client something that is no reply. It comes behind the reply to the outermost request.
+// Push sends the client something that is no reply. It comes behind the reply to the outermost
+// request.
 func (c *Invocation) Push(write func(w *resp.Writer)) {
 	w := resp.NewWriter(c.Reply.Protocol())
 	write(w)
@@ -127,10 +132,12 @@ func (c *Invocation) Select(number int) {
 	c.selected, c.DB = number, c.Txn.DB(number)
 }
 
-// Applying reports whether the command is repeated from the log: time and chance have no part in it.
+// Applying reports whether the command is repeated from the log: time and chance have no part in
+// it.
 func (c *Invocation) Applying() bool { return c.Txn.Mode().Applying }
 
-// Nested reports whether the request runs inside of another one. What was done before it can't be committed first, so it can't wait.
+// Nested reports whether the request runs inside of another one. What was done before it can't be
+// committed first, so it can't wait.
 func (c *Invocation) Nested() bool { return c.level > 0 }
 
 // Alone reports whether the gate is closed for the command: nothing runs beside it.
@@ -148,8 +155,9 @@ func (c *Invocation) OnReactor() bool { return c.batch.budget > 0 }
 // Offload, returned by a command on a reactor, runs the outermost request again on a worker.
 func (c *Invocation) Offload() error { return storage.ErrBudget }
 
-// Invoke runs a request inside of this one; its locks are held. Its reply goes to the writer. When it fails, only what it has done itself is
-// taken back, and the error is its reply. An error that Invoke returns takes back the outermost request: it is to be returned.
+// Invoke runs a request inside of this one; its locks are held. Its reply goes to the writer. When
+// it fails, only what it has done itself is taken back, and the error is its reply. An error that
+// Invoke returns takes back the outermost request: it is to be returned.
 func (c *Invocation) Invoke(r *Request, reply *resp.Writer) error {
 	b := c.batch
 	inner := b.invocation(c.level+1, c.Session, r, reply)
@@ -219,7 +227,8 @@ func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer
 	return c
 }
 
-// outbox has what leaves the transaction, until it is known that it may: what an invocation that is taken back has put there is thrown away.
+// outbox has what leaves the transaction, until it is known that it may: what an invocation that is
+// taken back has put there is thrown away.
 type outbox struct {
 	after  []afterCommit // what waits for the commit
 	served []served      // to be told when the commit has succeeded

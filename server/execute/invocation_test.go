@@ -18,8 +18,9 @@ func addTestCommand(e *Engine, c Command) {
 	e.Table.measure(2)
 }
 
-// program is a command that runs requests, which stand in its words with a "|" between them. A request "fail" ends it with an error, and
-// "retreat" takes it back until it runs on a worker. Its reply is what the last request replied.
+// program is a command that runs requests, which stand in its words with a "|" between them. A
+// request "fail" ends it with an error, and "retreat" takes it back until it runs on a worker. Its
+// reply is what the last request replied.
 func program(c *Invocation) error {
 	reply := resp.NewWriter(2)
 	reader := requestReader{table: c.Engine.Table, store: c.Engine.Store}
@@ -57,7 +58,8 @@ func calls(e *Engine, name string) int64 {
 	return command.Measures.Stats().Calls
 }
 
-// TestNesting runs EXEC, in it a program, and in that a command: one commit, and each is counted once.
+// TestNesting runs EXEC, in it a program, and in that a command: one commit, and each is counted
+// once.
 func TestNesting(t *testing.T) {
 	engine, log, c := newProgramEngine(t)
 	c.do("MULTI")
@@ -78,7 +80,8 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// TestNestedFailure: a nested request that fails leaves what was done before it, one that ends the outer request with it takes all back.
+// TestNestedFailure: a nested request that fails leaves what was done before it, one that ends the
+// outer request with it takes all back.
 func TestNestedFailure(t *testing.T) {
 	engine, log, c := newProgramEngine(t)
 	if got := c.do("PROGRAM", "SET a x|INCR a|GET a"); got != "$1\r\nx\r\n" {
@@ -100,7 +103,8 @@ func TestNestedFailure(t *testing.T) {
 	}
 }
 
-// TestTakenBack: what is taken back leaves nothing behind when it runs again on a worker: no reply, no count, no message, no database.
+// TestTakenBack: what is taken back leaves nothing behind when it runs again on a worker: no reply,
+// no count, no message, no database.
 func TestTakenBack(t *testing.T) {
 	engine, log, c := newProgramEngine(t)
 	if got := c.do("PROGRAM", "SET a 1|SELECT 3|publish|LPUSH a x|SET b 2|retreat|GET b"); got != "$1\r\n2\r\n" {
@@ -125,8 +129,8 @@ func errorCodes(e *Engine) map[string]int64 {
 	return codes
 }
 
-// TestAbandonKeepsOthers: a request that panics before it runs takes nothing of those before it with it, and one that panics underway
-// takes its own back.
+// TestAbandonKeepsOthers: a request that panics before it runs takes nothing of those before it
+// with it, and one that panics underway takes its own back.
 func TestAbandonKeepsOthers(t *testing.T) {
 	engine, log := newTestEngine(t)
 	addTestCommand(engine, Command{Name: "panics", Flags: Write, Run: func(c *Invocation) error {
@@ -158,7 +162,8 @@ func TestAbandonKeepsOthers(t *testing.T) {
 	}
 }
 
-// TestExecutionCostsNothing: a request that is read, executed, observed and committed costs no allocation.
+// TestExecutionCostsNothing: a request that is read, executed, observed and committed costs no
+// allocation.
 func TestExecutionCostsNothing(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	c := newTestClient(t, engine)

@@ -95,8 +95,9 @@ func (c *Command) KeysOf(dst []KeyReference, args [][]byte) ([]KeyReference, err
 	return dst, nil
 }
 
-// keysByLooseCount finds the keys of words in which the number of keys isn't written as it should be, or is wrong. The command itself will
-// refuse them, but COMMAND GETKEYS takes what C's atoi makes of the number, says nothing of how the keys are used, and names a destination last.
+// keysByLooseCount finds the keys of words in which the number of keys isn't written as it should
+// be, or is wrong. The command itself will refuse them, but COMMAND GETKEYS takes what C's atoi
+// makes of the number, says nothing of how the keys are used, and names a destination last.
 func (c *Command) keysByLooseCount(dst []KeyReference, args [][]byte) ([]KeyReference, error) {
 	counted := slices.IndexFunc(c.Keys, func(k KeySpec) bool { return k.Counted })
 	if counted < 0 {
@@ -117,7 +118,8 @@ func (c *Command) keysByLooseCount(dst []KeyReference, args [][]byte) ([]KeyRefe
 	return dst, nil
 }
 
-// leadingInteger reads a number as C's atoi does: white space, a sign, and digits as far as they go. It is 0 for what has none, or too many.
+// leadingInteger reads a number as C's atoi does: white space, a sign, and digits as far as they
+// go. It is 0 for what has none, or too many.
 func leadingInteger(text []byte) int {
 	text = bytes.TrimLeft(text, " \t\n\v\f\r")
 	end := 0

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// largeAtOnce is how many bytes requests on large values may go over at the same time: each takes several times as much memory as
-// the value that it is about. A single request may go over more.
+// largeAtOnce is how many bytes requests on large values may go over at the same time: each takes
+// several times as much memory as the value that it is about. A single request may go over more.
 const largeAtOnce = 256 << 20
 
 // fromLarge is how many bytes make a request large.
 const fromLarge = 8 << 20
 
-// largeWork bounds the memory of requests on large values. Who has to wait holds nothing: neither locks nor a worker's token. The first
-// that came is the first that goes on.
+// largeWork bounds the memory of requests on large values. Who has to wait holds nothing: neither
+// locks nor a worker's token. The first that came is the first that goes on.
 type largeWork struct {
 	mu      sync.Mutex
 	taken   int64
@@ -67,8 +67,8 @@ func (w *largeWork) leave(bytes int64) {
 	}
 }
 
-// ReleaseReply lets go of a session's reply, which was sent or is lost. Until then a large one is no garbage, however long ago its request
-// has ended.
+// ReleaseReply lets go of a session's reply, which was sent or is lost. Until then a large one is
+// no garbage, however long ago its request has ended.
 func (e *Engine) ReleaseReply(s *Session) {
 	bytes := s.Reply.Len()
 	s.Reply.Reset()
@@ -85,8 +85,9 @@ func (e *Engine) Leave(bytes int) {
 	e.large.mu.Unlock()
 }
 
-// Garbage of so many bytes is collected, and its memory given back to the system, when no large request has come for a while. The runtime
-// collects when the heap grows, and what large requests leave may be most of it for minutes.
+// Garbage of so many bytes is collected, and its memory given back to the system, when no large
+// request has come for a while. The runtime collects when the heap grows, and what large requests
+// leave may be most of it for minutes.
 const (
 	collectFrom  = 64 << 20
 	collectAfter = time.Second

@@ -47,7 +47,8 @@ func TestLargeWorkWaitsItsTurn(t *testing.T) {
 	}
 }
 
-// TestLargeWorkHoldsNoLocks: while a request on a long string waits for its turn, others go on with its key.
+// TestLargeWorkHoldsNoLocks: while a request on a long string waits for its turn, others go on with
+// its key.
 func TestLargeWorkHoldsNoLocks(t *testing.T) {
 	e, _ := newTestEngine(t)
 	c, other := newTestClient(t, e), newTestClient(t, e)

@@ -21,7 +21,8 @@ type limits struct {
 	measuring bool
 }
 
-// databaseLimits are a database's limits and what is used of them. It stays the same when limits change.
+// databaseLimits are a database's limits and what is used of them. It stays the same when limits
+// change.
 type databaseLimits struct {
 	number            int
 	keys, bytes       atomic.Int64 // 0: as many as may be
@@ -37,7 +38,8 @@ func (l *limits) init(e *Engine) {
 	e.Config.OnChange("database-limit", l.change)
 }
 
-// BeginLimits puts the limits that are configured into effect. It is called before anybody can connect.
+// BeginLimits puts the limits that are configured into effect. It is called before anybody can
+// connect.
 func (e *Engine) BeginLimits() error { return e.limits.change() }
 
 // change takes over what is configured.
@@ -155,8 +157,8 @@ func (b *Batch) admitUnits(rate *quota.Rate, units int64, format string, of any)
 	return overRate{Error(fmt.Sprintf("LIMIT "+format, of, rate.PerSecond())), rate, units}
 }
 
-// requireRates keeps out requests beyond what a user, or a database, may be asked for in a second. A request that comes again after a wait,
-// and those inside of another one, aren't counted.
+// requireRates keeps out requests beyond what a user, or a database, may be asked for in a second.
+// A request that comes again after a wait, and those inside of another one, aren't counted.
 func (b *Batch) requireRates(s *Session, r *Request, database int) error {
 	if r.metered || b.running.underway {
 		return nil
@@ -178,8 +180,8 @@ func (b *Batch) requireRates(s *Session, r *Request, database int) error {
 	return b.admitUnits(&limits.traffic, bytes, "database %d takes and gives %d bytes a second", database)
 }
 
-// refuseOverRate answers a request beyond a rate, which may take a moment (see quota.Rate). The client waits meanwhile, so that nothing more of
-// it is read.
+// refuseOverRate answers a request beyond a rate, which may take a moment (see quota.Rate). The
+// client waits meanwhile, so that nothing more of it is read.
 func (b *Batch) refuseOverRate(s *Session, r *Request, over overRate) Outcome {
 	reactor := b.budget > 0
 	if reactor && !b.settled() {
@@ -208,8 +210,9 @@ func (b *Batch) chargeReply(c *Invocation) {
 	}
 }
 
-// requireQuota refuses what has brought a database more than it may hold. Only what a command itself has written counts: one that brings
-// nothing more is taken by a database that holds too much already.
+// requireQuota refuses what has brought a database more than it may hold. Only what a command
+// itself has written counts: one that brings nothing more is taken by a database that holds too
+// much already.
 func (b *Batch) requireQuota(c *Invocation) error {
 	all := b.engine.limits.databases.Load()
 	if all == nil || b.repeat.applying || c.Session.User == nil || c.flags&Write == 0 {

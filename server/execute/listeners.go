@@ -76,8 +76,9 @@ type subscriptions struct {
 	ended  atomic.Int64 // listeners.changes when it last ended to listen to something
 }
 
-// Belongs reports whether a client of the audience has listened to the name ever since: when it was told that it doesn't any
-// more, no message of before may come. It is called by who sends to the client.
+// Belongs reports whether a client of the audience has listened to the name ever since: when it was
+// told that it doesn't any more, no message of before may come. It is called by who sends to the
+// client.
 func (a *Audience) Belongs(l *listeners, s *Session) bool {
 	if s.listening.ended.Load() <= a.made {
 		return true
@@ -102,8 +103,8 @@ func (s *Session) Listens() bool {
 	return channels+patterns+s.ShardSubscriptions() > 0
 }
 
-// EverListened reports whether the session listens to anything or has, so that an Audience of before may have it among the
-// clients of its reactor.
+// EverListened reports whether the session listens to anything or has, so that an Audience of
+// before may have it among the clients of its reactor.
 func (s *Session) EverListened() bool { return s.listening.ended.Load() > 0 || s.Listens() }
 
 // Count is how many names of a kind somebody listens to.
@@ -123,7 +124,8 @@ func (l *listeners) Channels(kind ListenKind) []string {
 	return slices.Sorted(maps.Keys(l.byName[kind]))
 }
 
-// Subscribers is how many listen to each of some channels of a kind. They are counted as of one moment.
+// Subscribers is how many listen to each of some channels of a kind. They are counted as of one
+// moment.
 func (l *listeners) Subscribers(kind ListenKind, names [][]byte) []int {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -9,7 +9,8 @@ import (
 	"kedis/storage"
 )
 
-// loaders bring what requests ask for from the disk into RocksDB's cache, many at once, while the reactors go on with other requests.
+// loaders bring what requests ask for from the disk into RocksDB's cache, many at once, while the
+// reactors go on with other requests.
 type loaders struct {
 	requests chan load
 	started  sync.Once
@@ -33,17 +34,19 @@ type load struct {
 
 const (
 	loaderCount = 32
-	// worthLoading is how long the disk has to take for a load to be worth its way to another thread and back: what the system has in
-	// its page cache is there sooner.
+	// worthLoading is how long the disk has to take for a load to be worth its way to another
+	// thread and back: what the system has in its page cache is there sooner.
 	worthLoading = 50 * time.Microsecond
-	// longLoad is what a single load counts for at most: it may have waited for the processor rather than the disk.
+	// longLoad is what a single load counts for at most: it may have waited for the processor
+	// rather than the disk.
 	longLoad = 4 * worthLoading
 	// loadAnyway is how often requests are loaded though it isn't worth it, to find out when it is.
 	loadAnyway = 20 * time.Millisecond
-	// mostLoads is how often a request waits for what its walks come to. Then its reactor reads the rest, since what was loaded first may
-	// be displaced again.
+	// mostLoads is how often a request waits for what its walks come to. Then its reactor reads the
+	// rest, since what was loaded first may be displaced again.
 	mostLoads = 8
-	// firstLoad is how many entries of a walk are loaded at first, about two pieces of an index. Each further time they are twice as many.
+	// firstLoad is how many entries of a walk are loaded at first, about two pieces of an index.
+	// Each further time they are twice as many.
 	firstLoad = 64
 )
 
@@ -52,7 +55,8 @@ func (l *loaders) init(store *storage.Store, gate *lock.Gate, door int) {
 	l.took.Store(int64(worthLoading))
 }
 
-// begin has the loaders begin, with the first request: an engine that recovers, or fills a directory, needs none.
+// begin has the loaders begin, with the first request: an engine that recovers, or fills a
+// directory, needs none.
 func (l *loaders) begin() {
 	for range loaderCount {
 		txn := l.store.NewTxn()
@@ -113,8 +117,8 @@ type Cold struct {
 	request storage.Prefetch
 }
 
-// Wait is what the request waits for: that what it asks for is in memory. There is nothing to wait for
-// when the loaders have too much to do.
+// Wait is what the request waits for: that what it asks for is in memory. There is nothing to wait
+// for when the loaders have too much to do.
 func (c Cold) Wait(e *Engine) *Wait {
 	return &Wait{Cause: ForDisk, begin: func(wake func()) bool { return e.loaders.try(load{request: c.request.Clone(), done: wake}) }}
 }

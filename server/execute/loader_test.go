@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestLoader executes requests for records on the disk: those that RocksDB doesn't have in memory are handed out, and load.
+// TestLoader executes requests for records on the disk: those that RocksDB doesn't have in memory
+// are handed out, and load.
 func TestLoader(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	t.Cleanup(engine.loaders.stop)

@@ -20,8 +20,9 @@ type stretch struct {
 	from, to int64
 }
 
-// BeginLoading has commands refused that aren't for a server that is loading, until EndLoading is called. Loading is over when the
-// store is at a position of the log. It is called before anything is executed.
+// BeginLoading has commands refused that aren't for a server that is loading, until EndLoading is
+// called. Loading is over when the store is at a position of the log. It is called before anything
+// is executed.
 func (e *Engine) BeginLoading(to int64) {
 	e.loading.now.Store(&stretch{began: time.Now(), from: e.Store.Position(), to: to})
 	e.loading.lasts.Store(true)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestLoadingGate asks an engine that is loading for what Redis refuses then, and for what it does not.
+// TestLoadingGate asks an engine that is loading for what Redis refuses then, and for what it does
+// not.
 func TestLoadingGate(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	client := newTestClient(t, engine)

@@ -6,8 +6,8 @@ import (
 	"kedis/lock"
 )
 
-// locks are those that a batch holds. Whoever only tries never waits for somebody who waits, and await takes locks in their order: so
-// there is no deadlock.
+// locks are those that a batch holds. Whoever only tries never waits for somebody who waits, and
+// await takes locks in their order: so there is no deadlock.
 type locks struct {
 	table *lock.Table
 	gate  *lock.Gate

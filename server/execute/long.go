@@ -7,9 +7,11 @@ import (
 	"kedis/lock"
 )
 
-// longWork are the requests with scripts that workers run. Such a request may go on for seconds, or for ever, and holds the locks of its
-// keys until it ends: who wants one of them, or all databases, waits for so long as busy-reply-threshold says, and is answered BUSY then.
-// Nobody else waits: who wants all databases closes the gate only when no such request runs any more, and meanwhile none begins.
+// longWork are the requests with scripts that workers run. Such a request may go on for seconds, or
+// for ever, and holds the locks of its keys until it ends: who wants one of them, or all databases,
+// waits for so long as busy-reply-threshold says, and is answered BUSY then. Nobody else waits: who
+// wants all databases closes the gate only when no such request runs any more, and meanwhile none
+// begins.
 type longWork struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -25,7 +27,8 @@ type longRequest struct {
 	ended    map[*Blocked]struct{}
 }
 
-// scriptWorkers is how many requests with scripts workers run at the same time. They have workers of their own, so that others find one.
+// scriptWorkers is how many requests with scripts workers run at the same time. They have workers
+// of their own, so that others find one.
 const scriptWorkers = 8
 
 const (
@@ -52,8 +55,8 @@ type longPart struct {
 	excludes bool
 }
 
-// enterLong makes the batch's request one of longWork, if it has a script, or has it wait until none runs, if it wants all databases. An
-// error says that this takes too long.
+// enterLong makes the batch's request one of longWork, if it has a script, or has it wait until
+// none runs, if it wants all databases. An error says that this takes too long.
 func (b *Batch) enterLong() error {
 	l := &b.engine.long
 	switch {
@@ -78,7 +81,8 @@ func (b *Batch) newLong() *longRequest {
 	return &longRequest{began: b.engine.Elapsed(), function: b.plan.Functions}
 }
 
-// enter waits until nobody wants all databases. The error says that a script which has them is given up waiting for.
+// enter waits until nobody wants all databases. The error says that a script which has them is
+// given up waiting for.
 func (l *longWork) enter(b *Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +96,8 @@ func (l *longWork) enter(b *Batch) error {
 	return nil
 }
 
-// exclude waits until no script runs; none begins until leave. The error says that this takes too long.
+// exclude waits until no script runs; none begins until leave. The error says that this takes too
+// long.
 func (l *longWork) exclude(b *Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +128,8 @@ func (l *longWork) first() *longRequest {
 	return first
 }
 
-// await waits until something changes, or a request has run for too long: then it returns false. The mutex is held.
+// await waits until something changes, or a request has run for too long: then it returns false.
+// The mutex is held.
 func (l *longWork) await(e *Engine, r *longRequest) bool {
 	if threshold := e.busyThreshold(); r != nil && threshold > 0 {
 		left := r.began + threshold - e.Elapsed()
@@ -179,8 +185,8 @@ func (l *longWork) behind(w Wait, table *lock.Table) *longRequest {
 	return l.running[table.Holder(w.Stripe)]
 }
 
-// waitOut is the outcome of a request that has to wait for a lock or the gate. Who waits for a script is answered BUSY when that takes
-// too long.
+// waitOut is the outcome of a request that has to wait for a lock or the gate. Who waits for a
+// script is answered BUSY when that takes too long.
 func (b *Batch) waitOut(c *Invocation, w Wait) Outcome {
 	e, s, r := b.engine, c.Session, c.Request
 	threshold := e.busyThreshold()

@@ -8,7 +8,8 @@ type Member struct {
 	state    State
 }
 
-// members are the sessions whose requests a batch has executed, with what has to be done again should the commit fail.
+// members are the sessions whose requests a batch has executed, with what has to be done again
+// should the commit fail.
 type members struct {
 	list     []Member
 	writers  []*Session // who has effects in the transaction

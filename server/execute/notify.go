@@ -8,7 +8,8 @@ import (
 	"kedis/storage"
 )
 
-// wantedEvents is the classes of events that are to be collected. A start repeats what was told when it happened.
+// wantedEvents is the classes of events that are to be collected. A start repeats what was told
+// when it happened.
 func (b *Batch) wantedEvents() keyevent.Classes {
 	if b.repeat.applying && !b.repeat.locking {
 		return 0
@@ -19,8 +20,9 @@ func (b *Batch) wantedEvents() keyevent.Classes {
 // WantedEvents is the classes of events that somebody may want to be told of.
 func (e *Engine) WantedEvents() keyevent.Classes { return e.Config.NotifyKeyspaceEvents.Get().Wanted() }
 
-// tell calls what waits for the commit, and tells of what the batch has done with keys. What commands have published and what has happened
-// to keys goes out in the order of the commands. The locks are still held, so that no later change of a key overtakes it.
+// tell calls what waits for the commit, and tells of what the batch has done with keys. What
+// commands have published and what has happened to keys goes out in the order of the commands. The
+// locks are still held, so that no later change of a key overtakes it.
 func (b *Batch) tell(position int64) {
 	b.engine.invalidate(b.txn.KeyEvents(), b.running.loops)
 	notifications := b.txn.Notifications()
@@ -63,12 +65,13 @@ func (e *Engine) announce(sent []Message, notifications *storage.KeyEvents, from
 	return sent
 }
 
-// slowAnnouncement is from how many steps on a pattern is matched by another goroutine: about a millisecond. It depends on the key's length
-// only, so all that is told of a key over one channel takes the same way.
+// slowAnnouncement is from how many steps on a pattern is matched by another goroutine: about a
+// millisecond. It depends on the key's length only, so all that is told of a key over one channel
+// takes the same way.
 const slowAnnouncement = 1 << 20
 
-// announceTo appends a message to what is to be sent. Patterns that take long to be matched are matched by another goroutine, one message
-// after the other.
+// announceTo appends a message to what is to be sent. Patterns that take long to be matched are
+// matched by another goroutine, one message after the other.
 func (e *Engine) announceTo(sent []Message, channel, message []byte) []Message {
 	found, slow := e.Listeners.quickReceivers(channel, slowAnnouncement)
 	sent = found.messages(sent, nil, channel, message)

@@ -38,7 +38,8 @@ func panics(t *testing.T, run func()) {
 	run()
 }
 
-// TestPanicOnWorker has commands panic that hold a lock, the gate, a view, or nothing while they wait: others then get all of it.
+// TestPanicOnWorker has commands panic that hold a lock, the gate, a view, or nothing while they
+// wait: others then get all of it.
 func TestPanicOnWorker(t *testing.T) {
 	for name, row := range map[string]struct {
 		flags Flags
@@ -76,7 +77,8 @@ func TestPanicOnWorker(t *testing.T) {
 	}
 }
 
-// TestPanicOnReactor has a command panic between others of the same batch: they are committed without it.
+// TestPanicOnReactor has a command panic between others of the same batch: they are committed
+// without it.
 func TestPanicOnReactor(t *testing.T) {
 	e, log := newTestEngine(t)
 	addPanicking(e, "test", Write, setAndPanic)

@@ -15,8 +15,8 @@ const (
 	PauseEverything
 )
 
-// pause is what CLIENT PAUSE or a failover began. Nothing waits in it: a command that has to wait is told
-// so, and its connection asks to be woken.
+// pause is what CLIENT PAUSE or a failover began. Nothing waits in it: a command that has to wait
+// is told so, and its connection asks to be woken.
 type pause struct {
 	lasts condition
 	mode  atomic.Int32 // a pauseMode
@@ -29,7 +29,8 @@ type pause struct {
 	waiting []func()
 }
 
-// Begin begins a pause, or makes one that lasts stricter or longer; it never makes it milder or shorter.
+// Begin begins a pause, or makes one that lasts stricter or longer; it never makes it milder or
+// shorter.
 func (p *pause) Begin(mode pauseMode, end time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +96,8 @@ func (p *pause) Finish() {
 	p.wake()
 }
 
-// holds reports whether a request has to wait. As in Redis a command that may write does, whatever its words are: SORT without STORE, too.
+// holds reports whether a request has to wait. As in Redis a command that may write does, whatever
+// its words are: SORT without STORE, too.
 func (p *pause) holds(s *Session, r *Request) bool {
 	switch pauseMode(p.mode.Load()) {
 	case PauseWrites:
@@ -130,8 +132,8 @@ func (p *pause) whenOver(wake func()) {
 	p.mu.Unlock()
 }
 
-// HoldWrites has all writes wait until ReleaseWrites, however long that takes. Those that run meanwhile
-// go on: Exclude waits for them.
+// HoldWrites has all writes wait until ReleaseWrites, however long that takes. Those that run
+// meanwhile go on: Exclude waits for them.
 func (e *Engine) HoldWrites() { e.Pause.hold(true) }
 
 // ReleaseWrites ends that.
@@ -140,7 +142,8 @@ func (e *Engine) ReleaseWrites() { e.Pause.hold(false) }
 // paused tells that nothing may be written now.
 func (e *Engine) paused() bool { return pauseMode(e.Pause.mode.Load()) != pauseNothing }
 
-// awaitUnpaused returns when a pause that lasts has ended. The batch is a worker's and holds no locks.
+// awaitUnpaused returns when a pause that lasts has ended. The batch is a worker's and holds no
+// locks.
 func (b *Batch) awaitUnpaused() {
 	b.yield(func() {
 		unpaused := make(chan struct{})

@@ -9,7 +9,8 @@ import (
 	"kedis/lock"
 )
 
-// atTheGate has a worker admit a write while the gate is closed, changes something, and opens the gate.
+// atTheGate has a worker admit a write while the gate is closed, changes something, and opens the
+// gate.
 func atTheGate(t *testing.T, e *Engine, change func()) (*Session, Outcome) {
 	t.Helper()
 	s := NewSession(Nowhere{}, true)
@@ -28,8 +29,8 @@ func atTheGate(t *testing.T, e *Engine, change func()) (*Session, Outcome) {
 // held reports whether an outcome is that a session's request waits for the end of a pause.
 func held(s *Session, outcome Outcome) bool { return outcome == Waiting && s.Wait().Cause == ForPause }
 
-// TestWriteAtTheGate has the role change, or a pause begin, while a write that was admitted before waits at the
-// gate: it doesn't happen.
+// TestWriteAtTheGate has the role change, or a pause begin, while a write that was admitted before
+// waits at the gate: it doesn't happen.
 func TestWriteAtTheGate(t *testing.T) {
 	e, log := newTestEngine(t)
 	s, outcome := atTheGate(t, e, e.HoldWrites)
@@ -159,8 +160,9 @@ func TestPauseHolds(t *testing.T) {
 	}
 }
 
-// TestPausedClientsAreBlocked: who waits for the end of a pause counts among the blocked clients until then. What waits is decided by the
-// command, not by its words (compared with redis-server 7.0).
+// TestPausedClientsAreBlocked: who waits for the end of a pause counts among the blocked clients
+// until then. What waits is decided by the command, not by its words (compared with redis-server
+// 7.0).
 func TestPausedClientsAreBlocked(t *testing.T) {
 	e, _ := newTestEngine(t)
 	admin, c := newTestClient(t, e), newTestClient(t, e)

@@ -7,7 +7,8 @@ import (
 	"kedis/server/access"
 )
 
-// ChannelWords says which words of a command are channels: from First on, each if Several, as patterns if Patterns. First is 0 if none is.
+// ChannelWords says which words of a command are channels: from First on, each if Several, as
+// patterns if Patterns. First is 0 if none is.
 type ChannelWords struct {
 	First             int
 	Several, Patterns bool
@@ -99,7 +100,8 @@ const (
 	inScript      = "lua"
 )
 
-// denied tells whether a session's user may not make a request while a database is selected, and notes that.
+// denied tells whether a session's user may not make a request while a database is selected, and
+// notes that.
 func (e *Engine) denied(s *Session, r *Request, database int, context string) access.Reason {
 	r.locate(e.Store, database)
 	why, index := s.User.Rules().Check(r)
@@ -131,8 +133,9 @@ func (e *Engine) deny(s *Session, r *Request, why access.Reason, index int, user
 	e.Denials.Add(access.Entry{Reason: why, Context: context, Object: object, Username: user, Client: e.Describe(s, r.Args)}, time.Now())
 }
 
-// denials are what is said of what is denied: to who asks for it, by ACL DRYRUN, by EXEC when it was permitted before, and to a script.
-// %s is the command, key or channel. The texts are Redis 7.0's, which knows nothing of databases.
+// denials are what is said of what is denied: to who asks for it, by ACL DRYRUN, by EXEC when it
+// was permitted before, and to a script. %s is the command, key or channel. The texts are Redis
+// 7.0's, which knows nothing of databases.
 var denials = [...]struct{ refused, tried, since, called string }{
 	access.DeniedCommand: {"run the '%s' command", "run the '%s' command", "no permission to execute the command or subcommand",
 		"run this command or subcommand"},
@@ -199,7 +202,8 @@ func (r *Request) Channel(number int) (index int, pattern, ok bool) {
 	return index, words.Patterns, ok
 }
 
-// Database returns a database that is used: the selected one, by a command on data, and those that the command names.
+// Database returns a database that is used: the selected one, by a command on data, and those that
+// the command names.
 func (r *Request) Database(number int) (database int, ok bool) {
 	if r.flags&(Write|ReadOnly) != 0 || len(r.keys) > 0 && r.keys[0].Flags&NotKey == 0 {
 		if number == 0 {
@@ -221,8 +225,8 @@ func (r *Request) Database(number int) (database int, ok bool) {
 	return r.Command.Databases(r.Args, number)
 }
 
-// ReadsEveryKey reports whether the session's user may read all keys with this request: which ones it will read can't be told from its
-// words.
+// ReadsEveryKey reports whether the session's user may read all keys with this request: which ones
+// it will read can't be told from its words.
 func (c *Invocation) ReadsEveryKey() bool {
 	user := c.Session.User
 	return user == nil || user.Unrestricted() || c.Applying() || user.Rules().PermitsEveryKey(c.Request, access.Read)

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// BenchmarkRights executes pipelines of 16 requests of clients with more and more to check: one that is no user, as the log's effects are,
-// the default user, who may do everything, and users with rules.
+// BenchmarkRights executes pipelines of 16 requests of clients with more and more to check: one
+// that is no user, as the log's effects are, the default user, who may do everything, and users
+// with rules.
 func BenchmarkRights(b *testing.B) {
 	engine, log := newTestEngine(b)
 	log.Discard = true

@@ -24,7 +24,8 @@ func (p *Plan) reset() {
 	*p = Plan{locks: p.locks[:0]}
 }
 
-// make finds out what an invocation needs. When it repeats an effect, it may have to see what its own transaction has written before.
+// make finds out what an invocation needs. When it repeats an effect, it may have to see what its
+// own transaction has written before.
 func (p *Plan) make(c *Invocation, repeats bool) error {
 	p.reset()
 	if c.Command.Plan == nil {
@@ -48,8 +49,9 @@ func (p *Plan) make(c *Invocation, repeats bool) error {
 	return nil
 }
 
-// add takes up what a request needs, whose keys were located. All keys of a command that writes are locked exclusively,
-// those that it only reads too: one of them may turn out to have expired, and is removed then.
+// add takes up what a request needs, whose keys were located. All keys of a command that writes are
+// locked exclusively, those that it only reads too: one of them may turn out to have expired, and
+// is removed then.
 func (p *Plan) add(r *Request) {
 	writes := r.writes()
 	p.Writes = p.Writes || writes

@@ -57,8 +57,9 @@ func TestSortPlans(t *testing.T) {
 	}
 }
 
-// TestSortStoresBesideOthers: a SORT that follows patterns and stores waits for nobody but who has what it sorts and where it stores; in
-// a transaction it sees what that has written before, and waits for who has a key that it reads.
+// TestSortStoresBesideOthers: a SORT that follows patterns and stores waits for nobody but who has
+// what it sorts and where it stores; in a transaction it sees what that has written before, and
+// waits for who has a key that it reads.
 func TestSortStoresBesideOthers(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	client := newTestClient(t, engine)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// BenchmarkManyKeys executes pipelines of 16 requests for keys all over a large memory, looking ahead as a reactor does.
+// BenchmarkManyKeys executes pipelines of 16 requests for keys all over a large memory, looking
+// ahead as a reactor does.
 func BenchmarkManyKeys(b *testing.B) {
 	const keys = 400_000
 	for _, name := range []string{"INCR", "SET", "GET"} {
@@ -55,7 +56,8 @@ func BenchmarkManyKeys(b *testing.B) {
 	}
 }
 
-// BenchmarkOneKey has pipelines of 16 requests all change one collection, looking ahead as a reactor does.
+// BenchmarkOneKey has pipelines of 16 requests all change one collection, looking ahead as a
+// reactor does.
 func BenchmarkOneKey(b *testing.B) {
 	const members = 1_000_000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -109,7 +111,8 @@ func BenchmarkOneKey(b *testing.B) {
 	}
 }
 
-// benchBatch returns the batch of a reactor and a session, of an engine whose cache holds whatever is written.
+// benchBatch returns the batch of a reactor and a session, of an engine whose cache holds whatever
+// is written.
 func benchBatch(b *testing.B) (*Engine, *Batch, *Session) {
 	engine, log := newTestEngine(b)
 	log.Discard = true

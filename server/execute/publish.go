@@ -9,7 +9,8 @@ import (
 	"kedis/storage"
 )
 
-// Receivers lists who gets a message. Patterns that take long to be matched are looked at without the lock, and within the budget.
+// Receivers lists who gets a message. Patterns that take long to be matched are looked at without
+// the lock, and within the budget.
 func (l *listeners) Receivers(txn *storage.Txn, channel []byte) (Receivers, error) {
 	found, slow := l.quickReceivers(channel, ManySteps)
 	for _, s := range slow {
@@ -171,7 +172,8 @@ const (
 	protocols     = 2
 )
 
-// Text is what is sent to a client of the audience. It stays as it is, and others may get the same bytes.
+// Text is what is sent to a client of the audience. It stays as it is, and others may get the same
+// bytes.
 func (m *Message) Text(s *Session) []byte {
 	protocol := s.protocol.Load() - leastProtocol
 	if text := m.texts[protocol]; text != nil {
@@ -210,8 +212,8 @@ func (m *Message) send() {
 	}
 }
 
-// Publish sends a message when what was executed with it is committed. The session itself gets it behind the reply, as with Redis 7.2; 7.0
-// puts it in front of that, in the midst of EXEC's array.
+// Publish sends a message when what was executed with it is committed. The session itself gets it
+// behind the reply, as with Redis 7.2; 7.0 puts it in front of that, in the midst of EXEC's array.
 func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 	if len(to) == 0 {
 		return

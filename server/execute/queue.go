@@ -35,7 +35,8 @@ func (s *Session) enqueue(r *Request) {
 	s.Reply.SimpleString("QUEUED")
 }
 
-// selectedBy returns the database that a request selects, if it is a SELECT and there can be such a database.
+// selectedBy returns the database that a request selects, if it is a SELECT and there can be such a
+// database.
 func selectedBy(r *Request) (database int64, ok bool) {
 	if !r.Command.Selects {
 		return 0, false

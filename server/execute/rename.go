@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// RenameCommands gives commands the names that the configuration has for them, or takes them away from clients, scripts included. Rules of
-// users and the log go by the command's own name. It is called before anybody can connect.
+// RenameCommands gives commands the names that the configuration has for them, or takes them away
+// from clients, scripts included. Rules of users and the log go by the command's own name. It is
+// called before anybody can connect.
 func (e *Engine) RenameCommands() error {
 	for _, rename := range e.Config.Renames() {
 		if err := e.Table.rename(strings.ToLower(rename.Command), strings.ToLower(rename.Name)); err != nil {
@@ -43,7 +44,8 @@ func (t *Table) rename(from, to string) error {
 	return nil
 }
 
-// effectWords are the words of an effect, with the command's own name in the place of the one that the client has used.
+// effectWords are the words of an effect, with the command's own name in the place of the one that
+// the client has used.
 func (c *Invocation) effectWords(args [][]byte) [][]byte {
 	if c.Command.ownName == nil || len(c.Args[0]) == 0 || &args[0][0] != &c.Args[0][0] {
 		return args

@@ -10,8 +10,8 @@ import (
 	"kedis/lock"
 )
 
-// A command that waits for a lock on a worker while the server becomes a replica must not write: the next
-// effect in the log is the primary's.
+// A command that waits for a lock on a worker while the server becomes a replica must not write:
+// the next effect in the log is the primary's.
 func TestWaitingWriteFindsItselfOnAReplica(t *testing.T) {
 	e, log := newTestEngine(t)
 	c := newTestClient(t, e)
@@ -36,7 +36,8 @@ func TestWaitingWriteFindsItselfOnAReplica(t *testing.T) {
 	}
 }
 
-// PFCOUNT stores what it has counted, on the primary and, from the stream, on its replicas: their bytes are the same.
+// PFCOUNT stores what it has counted, on the primary and, from the stream, on its replicas: their
+// bytes are the same.
 func TestFollowerStoresWhatPFCountStores(t *testing.T) {
 	primary, _ := newTestEngine(t)
 	replica, _ := newTestEngine(t)

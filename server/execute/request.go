@@ -9,11 +9,11 @@ import (
 	"kedis/storage"
 )
 
-// Request is a client's request, looked at once: when it was parsed. Gates, locks, prefetching, MULTI's queue and those who observe commands
-// read it, and don't look at the words again.
+// Request is a client's request, looked at once: when it was parsed. Gates, locks, prefetching,
+// MULTI's queue and those who observe commands read it, and don't look at the words again.
 //
-// The words are the parser's, and stay as they are until the batch that executes the request is cleared; Clone outlives that. A request
-// belongs to one goroutine at a time.
+// The words are the parser's, and stay as they are until the batch that executes the request is
+// cleared; Clone outlives that. A request belongs to one goroutine at a time.
 type Request struct {
 	Command *Command // nil: there is no such command
 	Args    [][]byte // Args[0] is the name
@@ -35,7 +35,8 @@ type noted struct {
 	denied  bool // it is in the log of what was denied
 }
 
-// Executed is what a batch keeps of a request that was executed: what it takes to execute it again, should the commit fail.
+// Executed is what a batch keeps of a request that was executed: what it takes to execute it again,
+// should the commit fail.
 type Executed struct {
 	words [][]byte
 	noted
@@ -118,8 +119,8 @@ func (r *Request) writes() bool { return r.flags&(Write|MayReplicate) != 0 }
 // Writes reports whether the request may change keys, or what replicas are told.
 func (r *Request) Writes() bool { return r.writes() }
 
-// prefetches reports whether the storage may look something up ahead of the request's execution: the key has to be the word behind the
-// name.
+// prefetches reports whether the storage may look something up ahead of the request's execution:
+// the key has to be the word behind the name.
 func (r *Request) prefetches() bool {
 	return len(r.keys) > 0 && r.keys[0].Index == 1 && r.Command.Prefetch != PrefetchNothing
 }
@@ -161,7 +162,8 @@ func cloneWords(words [][]byte) [][]byte {
 	return clone
 }
 
-// requestReader makes requests, and takes those back that were executed, so that a request costs no allocation.
+// requestReader makes requests, and takes those back that were executed, so that a request costs no
+// allocation.
 type requestReader struct {
 	table *Table
 	store *storage.Store
@@ -215,7 +217,8 @@ func (q *requestReader) recycle(r *Request) {
 	q.free = append(q.free, r)
 }
 
-// lookup is Table.Lookup. Pipelines repeat a command, and comparing its name takes less time than looking for it.
+// lookup is Table.Lookup. Pipelines repeat a command, and comparing its name takes less time than
+// looking for it.
 func (q *requestReader) lookup(args [][]byte) (found, container *Command) {
 	if q.repeated.command != nil && bytes.Equal(args[0], q.repeated.name) {
 		return q.repeated.command, nil

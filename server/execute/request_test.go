@@ -8,8 +8,8 @@ import (
 	"kedis/storage"
 )
 
-// describeRequest lists what is known of a request: the effective flags that matter to locks, the keys with their locks' stripes, and what
-// is prefetched.
+// describeRequest lists what is known of a request: the effective flags that matter to locks, the
+// keys with their locks' stripes, and what is prefetched.
 func describeRequest(e *Engine, r *Request) string {
 	if err := r.refusal(); err != nil {
 		return strings.TrimSpace(err.Error())
@@ -71,7 +71,8 @@ var requestDescriptions = []struct{ request, want string }{
 	{"CONFIG NONE", "ERR unknown subcommand 'NONE'. Try CONFIG HELP."},
 }
 
-// TestRequests reads requests one after another into the same memory: nothing of one may be left in the next.
+// TestRequests reads requests one after another into the same memory: nothing of one may be left in
+// the next.
 func TestRequests(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	reader := requestReader{table: engine.Table, store: engine.Store}
@@ -87,7 +88,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestRequestElsewhere executes a request on another database than the one that was selected when it was read, as behind SELECT.
+// TestRequestElsewhere executes a request on another database than the one that was selected when
+// it was read, as behind SELECT.
 func TestRequestElsewhere(t *testing.T) {
 	engine, _ := newTestEngine(t)
 	r := read(engine, NewSession(Nowhere{}, true), "COPY", "a", "b", "DB", "5")

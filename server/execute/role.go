@@ -10,11 +10,11 @@ import (
 	"kedis/internal/resp"
 )
 
-// Replication is what commands ask of the server's part in replication. All methods may be called from
-// any goroutine.
+// Replication is what commands ask of the server's part in replication. All methods may be called
+// from any goroutine.
 type Replication interface {
-	// Follow makes the server a replica; it returns before there is a connection. changed is false when
-	// it follows that primary already.
+	// Follow makes the server a replica; it returns before there is a connection. changed is false
+	// when it follows that primary already.
 	Follow(host string, port int) (changed bool, err error)
 	// Promote makes the server a primary again: when it returns, it takes writes.
 	Promote() error
@@ -42,7 +42,8 @@ type Replication interface {
 	Counts() psync.Counts
 	ResetCounts()
 
-	// HeardSentinel takes what an authenticated client has published on the channel of Sentinels' hellos.
+	// HeardSentinel takes what an authenticated client has published on the channel of Sentinels'
+	// hellos.
 	HeardSentinel(client int64, hello []byte)
 	// Online is how many replicas get the stream.
 	Online() int
@@ -50,8 +51,9 @@ type Replication interface {
 	Reached(replicas int) int64
 	// Acknowledged tells who has everything up to a position of the log.
 	Acknowledged(position int64) psync.Acknowledged
-	// WhenAcknowledged calls done once, from any goroutine, when enough have everything up to a position, and
-	// has replicas asked how far they are. cancel may be called at any time and more than once.
+	// WhenAcknowledged calls done once, from any goroutine, when enough have everything up to a
+	// position, and has replicas asked how far they are. cancel may be called at any time and more
+	// than once.
 	WhenAcknowledged(position int64, enough func(psync.Acknowledged) bool, done func(psync.Acknowledged)) (cancel func())
 }
 
@@ -73,9 +75,9 @@ func (e *Engine) Replication() Replication { return e.role.part }
 // errRoleChanged ends the waits of clients when the server becomes a replica.
 const errRoleChanged = Error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
 
-// SetReplica says whether the server is a replica, and whether it lacks its primary. Clients that wait
-// for others when it becomes one are told so and disconnected, as Redis does it: they have to look for the
-// primary.
+// SetReplica says whether the server is a replica, and whether it lacks its primary. Clients that
+// wait for others when it becomes one are told so and disconnected, as Redis does it: they have to
+// look for the primary.
 func (e *Engine) SetReplica(replica, stale bool) {
 	was := e.role.replica.Load()
 	if was && !replica {
@@ -106,8 +108,8 @@ func (e *Engine) SetGoodReplicas(n int) { e.role.good.Store(int32(n)) }
 // HasReplicas reports whether somebody follows the server.
 func (e *Engine) HasReplicas() bool { return e.role.part != nil && e.role.part.HasReplicas() }
 
-// ChangesData reports whether a command of a stream may change data. Those that don't write and have no keys can't: PING, PUBLISH, SPUBLISH, SELECT,
-// REPLCONF, MULTI and EXEC.
+// ChangesData reports whether a command of a stream may change data. Those that don't write and
+// have no keys can't: PING, PUBLISH, SPUBLISH, SELECT, REPLCONF, MULTI and EXEC.
 func (e *Engine) ChangesData(args [][]byte) bool {
 	command, _ := e.Table.LookupEffect(args)
 	return command == nil || command.Run == nil || command.flagsWith(args)&Write != 0 || command.hasKeys() && !command.namesChannels()
@@ -124,8 +126,8 @@ func (e *Engine) ReplicationCounts() (counts psync.Counts) {
 	return counts
 }
 
-// Exclude waits until no command runs, and keeps all out until the returned function is called. It is
-// not for the goroutine of a command.
+// Exclude waits until no command runs, and keeps all out until the returned function is called. It
+// is not for the goroutine of a command.
 func (e *Engine) Exclude() (admit func()) {
 	return e.Gate.Close(runtime.Gosched)
 }
@@ -174,8 +176,8 @@ func refuseWritesOnReplica(b *Batch, s *Session, r *Request) error {
 	return ErrReadOnly
 }
 
-// refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if it
-// is configured so. The link may have gone since the commands of a transaction were queued.
+// refuseStaleData keeps a replica that has lost its primary from answering with what may be old, if
+// it is configured so. The link may have gone since the commands of a transaction were queued.
 func refuseStaleData(b *Batch, s *Session, r *Request) error {
 	if r.Command.RunsQueue && s.Transaction.lacked&Stale == 0 {
 		return nil

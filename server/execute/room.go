@@ -1,20 +1,23 @@
 package execute
 
-// room is memory for the words of requests that a batch makes itself. They stay as long as those that were parsed: until the batch is cleared.
+// room is memory for the words of requests that a batch makes itself. They stay as long as those
+// that were parsed: until the batch is cleared.
 type room struct {
 	memory []byte
 	list   [][]byte
 }
 
 const (
-	// leastRoom and mostRoom are how long a piece of memory is, unless more is needed at once. What is used up is the collector's.
+	// leastRoom and mostRoom are how long a piece of memory is, unless more is needed at once. What
+	// is used up is the collector's.
 	leastRoom = 1 << 10
 	mostRoom  = 64 << 10
 	// wordRoom is how much of it there is for each word's place in a list.
 	wordRoom = 32
 )
 
-// Room returns memory for a request that is to run inside of this one: for its bytes, and for its words.
+// Room returns memory for a request that is to run inside of this one: for its bytes, and for its
+// words.
 func (c *Invocation) Room(bytes, words int) (memory []byte, list [][]byte) {
 	r := &c.batch.running.room
 	if cap(r.memory)-len(r.memory) < bytes {

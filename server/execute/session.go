@@ -137,7 +137,8 @@ type Peer interface {
 	FileDescriptor() int
 	// Lane is the number of the reactor that has the connection.
 	Lane() int
-	// Send sends bytes outside of the order of requests and replies. They stay as they are: others may be sent the same.
+	// Send sends bytes outside of the order of requests and replies. They stay as they are: others
+	// may be sent the same.
 	Send(b []byte)
 	// Close closes the connection when what was replied so far has been sent.
 	Close()
@@ -158,7 +159,8 @@ func NewSession(peer Peer, authenticated bool) *Session {
 	return s
 }
 
-// noteActive says when the session's last command began, Unix ms. Storing for others takes longer than looking whether it is new.
+// noteActive says when the session's last command began, Unix ms. Storing for others takes longer
+// than looking whether it is new.
 func (s *Session) noteActive(now int64) {
 	if s.LastActive.Load() != now {
 		s.LastActive.Store(now)
@@ -201,7 +203,8 @@ func (s *Session) SetReplyMode(mode ReplyMode) {
 	s.muted.Store(mode == ReplyOff)
 }
 
-// Muted reports whether the session is sent no replies, nor what comes in place of them, such as MONITOR's lines.
+// Muted reports whether the session is sent no replies, nor what comes in place of them, such as
+// MONITOR's lines.
 func (s *Session) Muted() bool { return s.muted.Load() }
 
 // PublishQueue shows others how much is queued.
@@ -373,5 +376,6 @@ func (s *Session) applyReplyMode(mark int) {
 	}
 }
 
-// SessionBytes is about what a connection takes that waits: the session, its parser and gnet's share.
+// SessionBytes is about what a connection takes that waits: the session, its parser and gnet's
+// share.
 const SessionBytes = 1 << 10

@@ -71,8 +71,8 @@ type errorCounts struct {
 	byCode map[string]*int64
 }
 
-// mostErrorCodes bounds the codes that are told apart, since a script can make up new ones; the others
-// count as ERR.
+// mostErrorCodes bounds the codes that are told apart, since a script can make up new ones; the
+// others count as ERR.
 const mostErrorCodes = 128
 
 func (e *errorCounts) add(text string) {

@@ -7,9 +7,10 @@ import (
 // ErrStopping is what Step returns when the server stops.
 const ErrStopping = Error("ERR the server stops")
 
-// Step runs f as a transaction of its own, with keys of the selected database locked, for a command on a worker that has many of them to
-// do. What the invocation did before is committed. Exclusive locks are for changing the keys: while a pause lasts they are waited for, and
-// on a replica they are refused.
+// Step runs f as a transaction of its own, with keys of the selected database locked, for a command
+// on a worker that has many of them to do. What the invocation did before is committed. Exclusive
+// locks are for changing the keys: while a pause lasts they are waited for, and on a replica they
+// are refused.
 func (c *Invocation) Step(keys [][]byte, exclusive bool, f func(db storage.DB) error) error {
 	b := c.batch
 	if err := c.lockStep(keys, exclusive); err != nil {

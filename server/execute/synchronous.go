@@ -10,14 +10,14 @@ import (
 	"kedis/lock"
 )
 
-// synchronous says how far replicas have to be before a reply may leave. With synchronous-replicas N
-// a reply, message or notification waits until N replicas have everything that it depends on, so no
-// client sees what a failover to one of them would lose. Requests of other connections go on
+// synchronous says how far replicas have to be before a reply may leave. With synchronous-replicas
+// N a reply, message or notification waits until N replicas have everything that it depends on, so
+// no client sees what a failover to one of them would lose. Requests of other connections go on
 // meanwhile, and no lock is held.
 //
-// A write depends on the position behind its effects. A read depends on the position behind the last
-// write under each of its locks' stripes. What reads more than it locks depends on all that was
-// committed before. Package server holds the replies back.
+// A write depends on the position behind its effects. A read depends on the position behind the
+// last write under each of its locks' stripes. What reads more than it locks depends on all that
+// was committed before. Package server holds the replies back.
 type synchronous struct {
 	active   condition                                  // somebody waits for replicas
 	written  atomic.Pointer[[lock.Stripes]atomic.Int64] // position behind the last write under a stripe; made when first needed
@@ -27,8 +27,8 @@ type synchronous struct {
 
 	mu  sync.Mutex            // held while active changes
 	own map[*Session]struct{} // those with a number of their own
-	// Reconsider has the server look again at the replies that it holds back: the configuration or the
-	// role is another. It is set before anything is executed.
+	// Reconsider has the server look again at the replies that it holds back: the configuration or
+	// the role is another. It is set before anything is executed.
 	Reconsider func()
 }
 
@@ -53,8 +53,9 @@ func (e *Engine) configureSynchronous() {
 	}
 }
 
-// activateSynchronous begins or ends to note what is written. What was written before isn't known by
-// stripe: everything depends on it. A commit that doesn't see active yet has a position before that.
+// activateSynchronous begins or ends to note what is written. What was written before isn't known
+// by stripe: everything depends on it. A commit that doesn't see active yet has a position before
+// that.
 func (e *Engine) activateSynchronous() {
 	y := &e.Synchronous
 	y.mu.Lock()
@@ -72,8 +73,8 @@ func (e *Engine) activateSynchronous() {
 	y.raise(e.Store.Position())
 }
 
-// leaveSynchronous ends the time as a primary. Replies that as many replicas have as they wait for may still
-// leave; for others nobody knows.
+// leaveSynchronous ends the time as a primary. Replies that as many replicas have as they wait for
+// may still leave; for others nobody knows.
 func (e *Engine) leaveSynchronous() {
 	y := &e.Synchronous
 	if !y.active.Load() {
@@ -86,7 +87,8 @@ func (e *Engine) leaveSynchronous() {
 	}
 }
 
-// beginSynchronous begins another time as a primary: positions of the last one may lie behind the log's end.
+// beginSynchronous begins another time as a primary: positions of the last one may lie behind the
+// log's end.
 func (e *Engine) beginSynchronous() {
 	y := &e.Synchronous
 	y.reached.Store(0)
@@ -152,8 +154,8 @@ func (b *Batch) noteWritten(position int64) {
 	}
 }
 
-// noteDependence notes what the reply to a request depends on. The locks are held, but for a request
-// that has read from a view.
+// noteDependence notes what the reply to a request depends on. The locks are held, but for a
+// request that has read from a view.
 func (b *Batch) noteDependence(s *Session, r *Request, planned bool) {
 	y := &b.engine.Synchronous
 	if !y.active.Load() || b.repeat.applying || b.engine.IsReplica() || !showsData(r) {
@@ -168,8 +170,8 @@ func (b *Batch) noteDependence(s *Session, r *Request, planned bool) {
 	}
 	s.uncommitted = s.uncommitted || !planned || b.plan.Writes || b.locks.met || len(b.running.turnedUp) > 0
 	if b.engine.Config.SynchronousReads.Get() {
-		// Replicas acknowledge what lies behind this position only when they are asked after the read: the
-		// server was still their primary then.
+		// Replicas acknowledge what lies behind this position only when they are asked after the
+		// read: the server was still their primary then.
 		s.depends = max(s.depends, b.engine.Store.Position()+1)
 	}
 }
@@ -216,8 +218,8 @@ func (e *Engine) Held(s *Session) (replicas int, position int64) {
 	return replicas, position
 }
 
-// reached is the position up to which so many replicas have everything; for the configured number it
-// is the one that was last asked for.
+// reached is the position up to which so many replicas have everything; for the configured number
+// it is the one that was last asked for.
 func (e *Engine) reached(replicas int) int64 {
 	if replicas == int(e.Config.SynchronousReplicas.Get()) {
 		return e.Synchronous.reached.Load()
@@ -242,8 +244,8 @@ func (e *Engine) SynchronousTimeout() time.Duration {
 // errUnknownOutcome is the reply when too few replicas have acknowledged in time.
 const errUnknownOutcome = Error("NOREPLICAS Too few replicas have acknowledged in time. Writes that were not acknowledged may or may not last.")
 
-// GiveUp replaces the session's composed replies by the error that their outcome is unknown, and has
-// the connection closed behind it: nobody could tell which request an error stands for.
+// GiveUp replaces the session's composed replies by the error that their outcome is unknown, and
+// has the connection closed behind it: nobody could tell which request an error stands for.
 func (e *Engine) GiveUp(s *Session) {
 	e.CountError(string(errUnknownOutcome))
 	s.depends = 0
@@ -293,7 +295,8 @@ func (e *Engine) deliverWhenReached(messages []Message, position int64) {
 	}
 }
 
-// awaitMessages waits until replicas have the write behind the first message. It needs messages.mu to be held.
+// awaitMessages waits until replicas have the write behind the first message. It needs messages.mu
+// to be held.
 func (e *Engine) awaitMessages() {
 	m, wanted := &e.Synchronous.messages, int(e.Config.SynchronousReplicas.Get())
 	m.cancel = e.role.part.WhenAcknowledged(m.waiting[0].position, func(a psync.Acknowledged) bool { return a.Replicas >= wanted },

@@ -24,8 +24,8 @@ func (e *Engine) initTouches() {
 	})
 }
 
-// NoteTouches has accesses to keys noted from now on, until maxmemory-policy is set to what doesn't ask for that: for commands that
-// need the times.
+// NoteTouches has accesses to keys noted from now on, until maxmemory-policy is set to what doesn't
+// ask for that: for commands that need the times.
 func (e *Engine) NoteTouches() {
 	e.Store.Touches.Begin()
 	condition{&e.inUse, touching}.Store(true)

@@ -77,7 +77,8 @@ func (c *clientCaching) Start(s *Session, mode Tracking) {
 	c.any.Store(len(c.clients) > 0)
 }
 
-// Stop ends that. What the client has read stays in the table until it changes, or nobody tracks any more.
+// Stop ends that. What the client has read stays in the table until it changes, or nobody tracks
+// any more.
 func (c *clientCaching) Stop(s *Session) {
 	was := s.cache.tracking.Load()
 	if was == nil {
@@ -109,8 +110,9 @@ func (c *clientCaching) Statistics() CachingStatistics {
 	return CachingStatistics{Clients: int64(len(c.clients)), Keys: keys, Items: items, Prefixes: c.prefixes.Count()}
 }
 
-// rememberReads notes that a client is about to read the keys of an invocation, whose locks are held. What is read from a view was noted
-// before the view was taken; of what wasn't, since it turned up underway, the client is told at once that it is no longer as it was.
+// rememberReads notes that a client is about to read the keys of an invocation, whose locks are
+// held. What is read from a view was noted before the view was taken; of what wasn't, since it
+// turned up underway, the client is told at once that it is no longer as it was.
 func (b *Batch) rememberReads(c *Invocation) {
 	mode := c.Session.Tracking()
 	if mode == nil || !c.tracks(mode) {
@@ -142,8 +144,8 @@ func (c *Invocation) tracks(mode *Tracking) bool {
 	return !(mode.OptIn && !c.Session.cache.chosen || mode.OptOut && c.Session.cache.chosen)
 }
 
-// rememberView notes what a request is about to read from a view, while its locks are still held. What a transaction has queued may be
-// noted in vain: CLIENT CACHING may be among it.
+// rememberView notes what a request is about to read from a view, while its locks are still held.
+// What a transaction has queued may be noted in vain: CLIENT CACHING may be among it.
 func (b *Batch) rememberView(c *Invocation) {
 	mode := c.Session.Tracking()
 	switch {
@@ -191,7 +193,8 @@ type change struct {
 	by       *Session
 }
 
-// noteLoop notes what an outermost request has changed of a client that doesn't want to be told of that. The request may be taken back.
+// noteLoop notes what an outermost request has changed of a client that doesn't want to be told of
+// that. The request may be taken back.
 func (b *Batch) noteLoop(c *Invocation) {
 	mode := c.Session.Tracking()
 	if mode == nil || !mode.NoLoop {
@@ -214,7 +217,8 @@ func (b *Batch) noteTracked(c *Invocation) {
 	}
 }
 
-// invalidate tells clients of changes of keys. loops are those that clients have made which don't want to be told of them.
+// invalidate tells clients of changes of keys. loops are those that clients have made which don't
+// want to be told of them.
 func (e *Engine) invalidate(events *storage.KeyEvents, loops []change) {
 	if events.Len() == 0 || !e.Caching.any.Load() {
 		return
@@ -252,7 +256,8 @@ func (e *Engine) tellReader(s *Session, key string) {
 	}
 }
 
-// changes are the keys that a transaction has changed, in order, and who has. A nil session is one that doesn't mind to be told of it.
+// changes are the keys that a transaction has changed, in order, and who has. A nil session is one
+// that doesn't mind to be told of it.
 type changes struct {
 	keys []string
 	by   map[string][]*Session
@@ -331,8 +336,9 @@ func (e *Engine) InvalidateAll() {
 // invalidateChannel is where clients that speak RESP2 are told.
 const invalidateChannel = "__redis__:invalidate"
 
-// tellCache tells a client, or the one that is told for it, to forget keys; nil is all. Who speaks RESP2 is told if it listens to channels,
-// and another client has named it. It arrives behind the replies to what the client has read before.
+// tellCache tells a client, or the one that is told for it, to forget keys; nil is all. Who speaks
+// RESP2 is told if it listens to channels, and another client has named it. It arrives behind the
+// replies to what the client has read before.
 func (e *Engine) tellCache(s *Session, keys []string) {
 	mode := s.Tracking()
 	if mode == nil {

@@ -2,8 +2,8 @@ package execute
 
 import "testing"
 
-// One batch may hold the write of one session and the EXEC of another that watches the key: the watcher has
-// to see the write although it is not committed yet.
+// One batch may hold the write of one session and the EXEC of another that watches the key: the
+// watcher has to see the write although it is not committed yet.
 func TestWatchSeesAWriteOfTheSameBatch(t *testing.T) {
 	e, _ := newTestEngine(t)
 	b := e.NewBatch(0)

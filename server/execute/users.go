@@ -50,8 +50,8 @@ func (e *Engine) SignIn(s *Session, name, password []byte) bool {
 	return true
 }
 
-// SignInCertified makes a session the first enabled user's of some names that a client's certificate has. Without one the session stays
-// as it is, and that is noted.
+// SignInCertified makes a session the first enabled user's of some names that a client's
+// certificate has. Without one the session stays as it is, and that is noted.
 func (e *Engine) SignInCertified(s *Session, names []string) {
 	for _, name := range names {
 		if user := e.Users.Get(name); user != nil && user.Enabled() {
@@ -78,7 +78,8 @@ func (e *Engine) AuthenticationRequired(s *Session) bool {
 	return !s.Authenticated && s.User != nil && !e.Users.Default().Open()
 }
 
-// UserChanged ends at once what clients may do no longer, whose user was changed or deleted. Who has changed it still gets a reply.
+// UserChanged ends at once what clients may do no longer, whose user was changed or deleted. Who
+// has changed it still gets a reply.
 func (e *Engine) UserChanged(user *access.User, by *Session) {
 	for _, s := range e.Clients.All() {
 		if s.ShownUser() != user {
@@ -101,7 +102,8 @@ func dismiss(s, by *Session) {
 	}
 }
 
-// endRefused ends a client's wait for something that it may not do any longer. Who is about to serve the client asks itself.
+// endRefused ends a client's wait for something that it may not do any longer. Who is about to
+// serve the client asks itself.
 func (e *Engine) endRefused(blocked *Blocked) {
 	if !blocked.state.CompareAndSwap(blockedFree, blockedReserved) {
 		return
@@ -116,7 +118,8 @@ func (e *Engine) endRefused(blocked *Blocked) {
 	blocked.release()
 }
 
-// refusal is nil, or why a client that waits may not do any longer what it waits for. The wait is reserved.
+// refusal is nil, or why a client that waits may not do any longer what it waits for. The wait is
+// reserved.
 func (e *Engine) refusal(blocked *Blocked) error {
 	s, r := blocked.session, blocked.request
 	user := s.ShownUser()
@@ -131,8 +134,8 @@ func (e *Engine) refusal(blocked *Blocked) error {
 	return refused(why, r)
 }
 
-// mayStay reports whether a client may go on with what it is at: listening to channels, following, watching others, or being told of all
-// keys with a prefix. What it asks for next is checked then.
+// mayStay reports whether a client may go on with what it is at: listening to channels, following,
+// watching others, or being told of all keys with a prefix. What it asks for next is checked then.
 func (e *Engine) mayStay(s *Session, user *access.User) bool {
 	rules := user.Rules()
 	switch {
@@ -172,8 +175,8 @@ func (l *listeners) permitted(s *Session, rules *access.Rules) bool {
 	return true
 }
 
-// CheckBegun closes the connection of a session that has begun to listen, watch or follow, which its user was just forbidden: who changed the
-// user may not have seen it begin.
+// CheckBegun closes the connection of a session that has begun to listen, watch or follow, which
+// its user was just forbidden: who changed the user may not have seen it begin.
 func (e *Engine) CheckBegun(s *Session) {
 	if s.User != nil && !e.mayStay(s, s.User) {
 		s.Peer.Close()

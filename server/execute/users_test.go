@@ -12,8 +12,8 @@ import (
 	"kedis/server/enginetest"
 )
 
-// TestUsersChangeBesideClients changes and deletes users while sessions of them run on several reactors. It is for the race detector;
-// a command that begins after a right was taken is refused.
+// TestUsersChangeBesideClients changes and deletes users while sessions of them run on several
+// reactors. It is for the race detector; a command that begins after a right was taken is refused.
 func TestUsersChangeBesideClients(t *testing.T) {
 	const reactors = 3
 	store, c, log := enginetest.Open(t)

@@ -65,15 +65,16 @@ type Blocked struct {
 	Deadline time.Duration
 	// Expired is the answer at the deadline.
 	Expired Answer
-	// Again is when the request is executed again, unless the wait has ended before; 0: never. It is then as if the client had just begun
-	// to wait, but for its deadline.
+	// Again is when the request is executed again, unless the wait has ended before; 0: never. It
+	// is then as if the client had just begun to wait, but for its deadline.
 	Again time.Duration
 	// Register tells those whom the client waits for to call End; Cancel has them forget it. Both
 	// may be nil.
 	Register func()
 	Cancel   func()
 
-	// When it waits for keys. Places don't move; what is in them, arrival and queued are guarded by blockedOnKeys.mu.
+	// When it waits for keys. Places don't move; what is in them, arrival and queued are guarded by
+	// blockedOnKeys.mu.
 	queues  *blockedOnKeys
 	wanted  WaitForKeys
 	places  []placeInQueue
@@ -183,20 +184,23 @@ func (b *Blocked) cancel() {
 // when it is repeated from the log.
 func (c *Invocation) MayBlock() bool { return !c.Nested() && !c.Applying() }
 
-// Settled reports whether nothing that the batch has executed waits for a commit. What is to be known
-// of earlier requests, such as their position in the log, is known then.
+// Settled reports whether nothing that the batch has executed waits for a commit. What is to be
+// known of earlier requests, such as their position in the log, is known then.
 func (c *Invocation) Settled() bool { return c.batch.settled() }
 
 func (b *Batch) settled() bool { return b.txn.Empty() && len(b.members.list) == 0 }
 
-// Settle, returned by a command on a reactor, has it run again when everything before it is committed.
+// Settle, returned by a command on a reactor, has it run again when everything before it is
+// committed.
 func (c *Invocation) Settle() error { return errSeparate }
 
-// MayBeUnfinished reports whether the request may do a part of its work in a commit of its own: on a worker, and not inside of another one.
+// MayBeUnfinished reports whether the request may do a part of its work in a commit of its own: on
+// a worker, and not inside of another one.
 func (c *Invocation) MayBeUnfinished() bool { return !c.Nested() && !c.OnReactor() && !c.Applying() }
 
-// Unfinished, returned by a command that MayBeUnfinished, has what it has written committed, and the command run again when others have had
-// their turn. What it writes must be a change that no client sees.
+// Unfinished, returned by a command that MayBeUnfinished, has what it has written committed, and
+// the command run again when others have had their turn. What it writes must be a change that no
+// client sees.
 func (c *Invocation) Unfinished() error { return errUnfinished }
 
 // Block has the client wait: the command returns what Block returns. It may do so if MayBlock says
@@ -313,8 +317,8 @@ func (s *Session) AbandonWait() {
 	}
 }
 
-// HangUp notes that the client sends no more. It can't be told from one that is gone, so nobody else
-// is waited for on its behalf: it is answered as if its time were over.
+// HangUp notes that the client sends no more. It can't be told from one that is gone, so nobody
+// else is waited for on its behalf: it is answered as if its time were over.
 func (s *Session) HangUp() {
 	s.hungUp.Store(true)
 	s.Unblock(nil)

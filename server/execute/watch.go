@@ -66,8 +66,8 @@ func (w *watches) add(s *Session, key watchedKey, expired bool) {
 	s.watching.Store(int32(len(s.entries)))
 }
 
-// Guard watches a key without a client: the session that it returns gets dirty when the key changes. The
-// key's lock is held; forget ends it.
+// Guard watches a key without a client: the session that it returns gets dirty when the key
+// changes. The key's lock is held; forget ends it.
 func (w *watches) Guard(database int, key []byte) *Session {
 	g := &Session{}
 	w.add(g, watchedKey{database, string(key)}, false)
@@ -94,8 +94,8 @@ func (w *watches) Forget(s *Session) {
 	s.dirty.Store(false)
 }
 
-// Changed marks those who watch a key that something has happened to, in all but the first events. The
-// locks of the keys are held, so an EXEC that comes later sees the mark.
+// Changed marks those who watch a key that something has happened to, in all but the first events.
+// The locks of the keys are held, so an EXEC that comes later sees the mark.
 func (w *watches) Changed(events *storage.KeyEvents, first int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +115,8 @@ func (w *watches) Changed(events *storage.KeyEvents, first int) {
 	})
 }
 
-// sawExpire tells that a key had expired already when WATCH came: to remove it is no change then, but whatever comes after it is.
+// sawExpire tells that a key had expired already when WATCH came: to remove it is no change then,
+// but whatever comes after it is.
 func (s *Session) sawExpire(key watchedKey) bool {
 	entry := s.watchedEntry(key)
 	saw := entry.expired
@@ -155,7 +156,8 @@ func PresenceIn(db storage.DB) func(key []byte) (presence, error) {
 // PresentNowhere is what a database that is emptied has of keys.
 func PresentNowhere([]byte) (presence, error) { return missing, nil }
 
-// DatabaseChanged marks those who watch a key that FLUSHDB or SWAPDB takes away, brings or changes. Nothing else runs.
+// DatabaseChanged marks those who watch a key that FLUSHDB or SWAPDB takes away, brings or changes.
+// Nothing else runs.
 func (w *watches) DatabaseChanged(database int, before, after func(key []byte) (presence, error)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,7 +180,8 @@ func (w *watches) DatabaseChanged(database int, before, after func(key []byte) (
 	return nil
 }
 
-// replaced marks a session that watches a key, unless there was none as far as it knows, and is none now: one that has expired is none, too.
+// replaced marks a session that watches a key, unless there was none as far as it knows, and is
+// none now: one that has expired is none, too.
 func (s *Session) replaced(key watchedKey, was, is presence) {
 	entry := s.watchedEntry(key)
 	switch {
@@ -202,7 +205,8 @@ func (w *watches) everythingChanged() {
 	}
 }
 
-// ForgetWatches makes the next EXEC of all who watch keys fail, and clients forget what they have in their caches: the data is another.
+// ForgetWatches makes the next EXEC of all who watch keys fail, and clients forget what they have
+// in their caches: the data is another.
 func (e *Engine) ForgetWatches() {
 	e.Watches.everythingChanged()
 	e.InvalidateAll()

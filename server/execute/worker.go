@@ -73,8 +73,8 @@ func (w *workers) give(t token) {
 	next(t)
 }
 
-// stop waits until nobody works any more, and lets nobody begin: a worker reads the store. It gives up after
-// a while, and may be called again.
+// stop waits until nobody works any more, and lets nobody begin: a worker reads the store. It gives
+// up after a while, and may be called again.
 func (w *workers) stop(within time.Duration) (stopped bool) {
 	over := time.After(within)
 	taken := make(chan token, w.count)
@@ -123,9 +123,10 @@ func (e *Engine) runOn(t token, s *Session, r *Request, end, wake func()) {
 	panicked = false
 }
 
-// Work runs a request on the calling goroutine, which may wait: for a worker's token, for locks, for
-// the gate. The session is the caller's meanwhile, and the reply is complete, and durable, when it
-// returns Done. When it returns Waiting nothing has happened: the request waits for Session.Wait.
+// Work runs a request on the calling goroutine, which may wait: for a worker's token, for locks,
+// for the gate. The session is the caller's meanwhile, and the reply is complete, and durable, when
+// it returns Done. When it returns Waiting nothing has happened: the request waits for
+// Session.Wait.
 func (e *Engine) Work(s *Session, r *Request) Outcome {
 	admitted := make(chan func(), 1)
 	e.onceAdmitted(s, func(end func()) { admitted <- end })
@@ -152,7 +153,8 @@ func (e *Engine) run(t token, s *Session, r *Request) (outcome Outcome) {
 	return outcome
 }
 
-// onWorker runs something with a worker's token and a batch that is used again and again, by one goroutine at a time.
+// onWorker runs something with a worker's token and a batch that is used again and again, by one
+// goroutine at a time.
 func (e *Engine) onWorker(b *Batch, run func(b *Batch)) { e.withToken(e.workers.take(), b, run) }
 
 func (e *Engine) withToken(t token, b *Batch, run func(b *Batch)) {
@@ -168,7 +170,8 @@ func (e *Engine) withToken(t token, b *Batch, run func(b *Batch)) {
 	panicked = false
 }
 
-// surrender takes back what a command that panicked has done, and gives back all that its batch holds.
+// surrender takes back what a command that panicked has done, and gives back all that its batch
+// holds.
 func (b *Batch) surrender() {
 	b.running.reset()
 	b.running.underway = false
@@ -240,15 +243,17 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 	return Done
 }
 
-// countedAtOnce is how many members of a sorted set are counted while others wait for its lock. Should the counts be displaced again and
-// again before they are complete, it becomes more, so that there is an end to it.
+// countedAtOnce is how many members of a sorted set are counted while others wait for its lock.
+// Should the counts be displaced again and again before they are complete, it becomes more, so that
+// there is an end to it.
 const (
 	countedAtOnce    = 10000
 	roundsToDoubling = 256
 )
 
-// attempt runs a command under its locks, or, when it only reads, from a view. Waiting: it has counted a part of a sorted set,
-// and goes on when others have had their turn, or its client waits for others.
+// attempt runs a command under its locks, or, when it only reads, from a view. Waiting: it has
+// counted a part of a sorted set, and goes on when others have had their turn, or its client waits
+// for others.
 func (b *Batch) attempt(c *Invocation, ranked bool, round int) Outcome {
 	most := countedAtOnce << min(round/roundsToDoubling, 30)
 	if !b.plan.readsView() {
@@ -273,7 +278,8 @@ func (b *Batch) attempt(c *Invocation, ranked bool, round int) Outcome {
 	return b.run(c)
 }
 
-// giveUp gives locks back, and commits what Invocation.Unfinished has left in the transaction. Nothing else is there.
+// giveUp gives locks back, and commits what Invocation.Unfinished has left in the transaction.
+// Nothing else is there.
 func (b *Batch) giveUp() {
 	if err := b.Commit(); err != nil {
 		b.engine.Logger.Error("giving locks back", "error", err)
@@ -288,9 +294,10 @@ func (b *Batch) readFromView() {
 	b.locks.leave()
 }
 
-// ReadBeside returns the selected database as it is now, for a command that writes under locks and reads more than they are for. Nobody who
-// has one of those locks can tell that the rest was read before: he was done before, or begins when the command is done. The function that
-// is returned ends it.
+// ReadBeside returns the selected database as it is now, for a command that writes under locks and
+// reads more than they are for. Nobody who has one of those locks can tell that the rest was read
+// before: he was done before, or begins when the command is done. The function that is returned
+// ends it.
 func (c *Invocation) ReadBeside() (db storage.DB, end func()) {
 	if c.Nested() || c.Applying() { // nothing else runs, and what the transaction has written is to be seen
 		return c.DB, func() {}
@@ -312,8 +319,8 @@ func (b *Batch) releaseView() {
 	}
 }
 
-// Yield runs what waits for others: neither the gate nor a worker's token is held meanwhile. The command runs on a worker, and holds no
-// locks.
+// Yield runs what waits for others: neither the gate nor a worker's token is held meanwhile. The
+// command runs on a worker, and holds no locks.
 func (c *Invocation) Yield(wait func()) { c.batch.yield(wait) }
 
 // yield is Yield. The batch is a worker's.

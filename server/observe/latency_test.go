@@ -68,7 +68,8 @@ type latencyDrawing struct {
 
 func (d latencyDrawing) again() string { return drawLatency("command", d.samples, d.worst, d.now) }
 
-// coarse is more than time(2), which redis-server asks, is behind: the kernel moves it on with each tick.
+// coarse is more than time(2), which redis-server asks, is behind: the kernel moves it on with each
+// tick.
 const coarse = 20 * time.Millisecond
 
 // drawnByRedis asks until the answers are all of the same second.

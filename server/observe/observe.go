@@ -58,7 +58,8 @@ func (s *Observation) Forget(session *execute.Session) {
 	}
 }
 
-// choose says which requests are to be shown: all while there are monitors, else those that take long enough for SLOWLOG or LATENCY.
+// choose says which requests are to be shown: all while there are monitors, else those that take
+// long enough for SLOWLOG or LATENCY.
 func (s *Observation) choose() {
 	s.monitors.mu.Lock()
 	defer s.monitors.mu.Unlock()

@@ -2,10 +2,10 @@ package quota
 
 import "sync"
 
-// Disk estimates what a database takes on disk: what its files took when they were last measured, and
-// what was written since and isn't in them yet, each write in full. So it is never less than what the
-// files will take before they are compacted and compressed, but for the writes of transactions that
-// are under way. All methods may be called from any goroutine.
+// Disk estimates what a database takes on disk: what its files took when they were last measured,
+// and what was written since and isn't in them yet, each write in full. So it is never less than
+// what the files will take before they are compacted and compressed, but for the writes of
+// transactions that are under way. All methods may be called from any goroutine.
 type Disk struct {
 	mu     sync.Mutex
 	owner  uint32 // whose files were measured
@@ -14,8 +14,8 @@ type Disk struct {
 }
 
 // written is what was written from a position of the log on. A transaction that began before may
-// still commit behind the next one's position, so it is in the files when these have come to the one
-// after that.
+// still commit behind the next one's position, so it is in the files when these have come to the
+// one after that.
 type written struct{ from, bytes int64 }
 
 // mostWritten bounds how much is told apart.

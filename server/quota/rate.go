@@ -1,4 +1,5 @@
-// Package quota counts what is used of limits: how much comes in a second, and what a database takes.
+// Package quota counts what is used of limits: how much comes in a second, and what a database
+// takes.
 //
 // It knows neither users nor commands: package execute says what to count and for whom. It imports
 // the standard library only.
@@ -12,8 +13,8 @@ import (
 // Rate admits so much a second, and a second's worth at once. The zero value admits everything. All
 // methods may be called from any goroutine.
 //
-// It keeps one number, the moment up to which what was admitted uses the rate up: each unit moves it
-// on by its part of a second, and none is admitted while it is more than a second ahead.
+// It keeps one number, the moment up to which what was admitted uses the rate up: each unit moves
+// it on by its part of a second, and none is admitted while it is more than a second ahead.
 type Rate struct {
 	perSecond atomic.Int64
 	used      atomic.Int64 // ns of the clock that callers have
@@ -35,8 +36,8 @@ func (r *Rate) PerSecond() int64 { return r.perSecond.Load() }
 // Refused is how often Refuse was called.
 func (r *Rate) Refused() int64 { return r.refused.Load() }
 
-// Admit takes up some units unless more than a second's worth would be ahead of now. A larger amount
-// than that is admitted when nothing is ahead.
+// Admit takes up some units unless more than a second's worth would be ahead of now. A larger
+// amount than that is admitted when nothing is ahead.
 func (r *Rate) Admit(units int64, now time.Duration) bool {
 	most := r.perSecond.Load()
 	if most == 0 {
@@ -55,11 +56,13 @@ func (r *Rate) Admit(units int64, now time.Duration) bool {
 	}
 }
 
-// longestHold is how long Refuse has a refusal held back at most, so that a long pipeline gets its answers.
+// longestHold is how long Refuse has a refusal held back at most, so that a long pipeline gets its
+// answers.
 const longestHold = 10 * time.Millisecond
 
-// Refuse counts what Admit has refused. It returns how long to hold the refusal back: who doesn't heed it is told so no more often than
-// the rate, and costs others as little as one who keeps within it.
+// Refuse counts what Admit has refused. It returns how long to hold the refusal back: who doesn't
+// heed it is told so no more often than the rate, and costs others as little as one who keeps
+// within it.
 func (r *Rate) Refuse(units int64, now time.Duration) (hold time.Duration) {
 	r.refused.Add(1)
 	most := r.perSecond.Load()
@@ -91,8 +94,8 @@ func (r *Rate) Charge(units int64, now time.Duration) {
 	}
 }
 
-// mostDebt bounds what one call takes up, so that a reply of gigabytes doesn't shut its reader out for
-// long.
+// mostDebt bounds what one call takes up, so that a reply of gigabytes doesn't shut its reader out
+// for long.
 const mostDebt = 10 * time.Second
 
 func costOf(units, perSecond int64) int64 {

@@ -32,7 +32,8 @@ func TestRateAdmitsASecondsWorthAtOnce(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreHeldBack: those of many clients are told one after the other, as the rate has it, and each within the longest hold.
+// TestRefusalsAreHeldBack: those of many clients are told one after the other, as the rate has it,
+// and each within the longest hold.
 func TestRefusalsAreHeldBack(t *testing.T) {
 	var r Rate
 	r.SetPerSecond(1000)

@@ -8,7 +8,8 @@ import (
 	"kedis/server/script"
 )
 
-// endless are programs that don't end by themselves, whatever they have around themselves to catch errors.
+// endless are programs that don't end by themselves, whatever they have around themselves to catch
+// errors.
 var endless = []string{
 	`while true do end`,
 	`while true do pcall(function() while true do end end) end`,

@@ -47,8 +47,9 @@ func (s *State) Loaded(library uint64) bool {
 	return loaded
 }
 
-// Load runs the source of a library, and makes the functions that it registers ready to run under the library's number. within is how
-// long that may take; 0 is as long as it likes. Errors: CompileError, RegisterError.
+// Load runs the source of a library, and makes the functions that it registers ready to run under
+// the library's number. within is how long that may take; 0 is as long as it likes. Errors:
+// CompileError, RegisterError.
 func (s *State) Load(host Host, library uint64, source []byte, within time.Duration) ([]Function, error) {
 	s.host = host
 	var compiled C.int
@@ -91,13 +92,14 @@ func (s *State) registered() (functions []Function, references []C.int) {
 	return functions, references
 }
 
-// Snapshot notes what a function of a library that was loaded finds of what it keeps, for Restore, until it is called again. It returns false
-// if that is too much.
+// Snapshot notes what a function of a library that was loaded finds of what it keeps, for Restore,
+// until it is called again. It returns false if that is too much.
 func (s *State) Snapshot(library uint64, function int) bool {
 	return C.interpreter_snapshot(s.c, s.loaded[library][function]) != 0
 }
 
-// Restore has the function find again what it found when Snapshot was called. It returns false if there is no memory for that.
+// Restore has the function find again what it found when Snapshot was called. It returns false if
+// there is no memory for that.
 func (s *State) Restore() bool { return C.interpreter_restore(s.c) != 0 }
 
 // Unload forgets a library.

@@ -56,7 +56,8 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
-// TestRestore takes back what a run has done to what its library keeps, in whatever way it has done that.
+// TestRestore takes back what a run has done to what its library keeps, in whatever way it has done
+// that.
 func TestRestore(t *testing.T) {
 	for _, c := range []struct {
 		keeps, prepare, change, show string
@@ -107,7 +108,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestLoad loads libraries one after the other, of which many fail, in one state: nothing is left of those, and each runs as it was loaded.
+// TestLoad loads libraries one after the other, of which many fail, in one state: nothing is left
+// of those, and each runs as it was loaded.
 func TestLoad(t *testing.T) {
 	state := openState(t)
 	load := func(number uint64, source string) ([]script.Function, error) {

@@ -14,7 +14,8 @@ import (
 	"kedis/server/script"
 )
 
-// programs are programs in Lua, one on each line, that call no command: what they do is the interpreter's, the sandbox's and the libraries'.
+// programs are programs in Lua, one on each line, that call no command: what they do is the
+// interpreter's, the sandbox's and the libraries'.
 //
 //go:embed testdata/programs.lua.txt
 var programs string

@@ -2,7 +2,8 @@ package script
 
 import "sync"
 
-// Pool has the states that nobody uses. The one that was given back last is given out next: its memory is near.
+// Pool has the states that nobody uses. The one that was given back last is given out next: its
+// memory is near.
 type Pool struct {
 	options Options
 

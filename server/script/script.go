@@ -1,7 +1,9 @@
-// Package script runs Lua: interpreters, their sandbox, conversion between replies and values of Lua, and the libraries that Redis's scripts
-// have. It knows no command: what a script calls goes to its Host. It imports the standard library only.
+// Package script runs Lua: interpreters, their sandbox, conversion between replies and values of
+// Lua, and the libraries that Redis's scripts have. It knows no command: what a script calls goes
+// to its Host. It imports the standard library only.
 //
-// The interpreter is PUC's Lua 5.1, a library of the system (docs/scripts.md says why). The C files around it are the sandbox:
+// The interpreter is PUC's Lua 5.1, a library of the system (docs/scripts.md says why). The C files
+// around it are the sandbox:
 //
 //	interpreter.c   a state, its memory, its time, its globals; how a run begins and ends
 //	base.c          basic functions that respect protected tables and the end of a run
@@ -13,8 +15,9 @@
 //	functions.c     libraries of functions; upvalues.c finds those that keep state, snapshot.c takes it back
 //	json.c, messagepack.c, struct.c, bit.c   the libraries
 //
-// A crossing between Go and C costs about as much as a lookup, so there is one for a run and one for each call that it makes. Words cross
-// in one buffer, one behind the other, each behind its length (uint32, in the processor's order); replies cross as RESP.
+// A crossing between Go and C costs about as much as a lookup, so there is one for a run and one
+// for each call that it makes. Words cross in one buffer, one behind the other, each behind its
+// length (uint32, in the processor's order); replies cross as RESP.
 package script
 
 /*
@@ -37,8 +40,9 @@ import (
 type Host interface {
 	// Room returns memory for a request: for all bytes of it, and for its words.
 	Room(bytes, words int) ([]byte, [][]byte)
-	// Call runs a request, whose words stand in memory of Room, and returns the reply in RESP of a protocol, which is valid until the next
-	// call. False ends the script, whatever it has around the call to catch errors.
+	// Call runs a request, whose words stand in memory of Room, and returns the reply in RESP of a
+	// protocol, which is valid until the next call. False ends the script, whatever it has around
+	// the call to catch errors.
 	Call(words [][]byte, protocol int) (reply []byte, ok bool)
 	// May reports whether the script's user may run a request; known is false if it isn't one.
 	May(words [][]byte) (may, known bool)
@@ -157,7 +161,8 @@ type Run struct {
 	Within          time.Duration // of the processor; 0: it may take as long as it likes
 }
 
-// Run runs a script that was compiled, or a function of a library that was loaded. What the host panics with goes on to the caller.
+// Run runs a script that was compiled, or a function of a library that was loaded. What the host
+// panics with goes on to the caller.
 func (s *State) Run(host Host, r *Run) Result {
 	s.host = host
 	s.parameters = appendWords(appendWords(s.parameters[:0], r.Keys), r.Arguments)
@@ -182,7 +187,8 @@ func (s *State) Run(host Host, r *Run) Result {
 	return result
 }
 
-// Kill ends the run. It is called from another goroutine, while Run is under way: a call that comes later ends the next one.
+// Kill ends the run. It is called from another goroutine, while Run is under way: a call that comes
+// later ends the next one.
 func (s *State) Kill() { C.interpreter_kill(s.c) }
 
 const retainedParameters = 64 << 10

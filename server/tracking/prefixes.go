@@ -43,7 +43,8 @@ func (p *Prefixes[C]) Remove(client C, prefix string) {
 // Count is how many prefixes somebody wants to know of.
 func (p *Prefixes[C]) Count() int64 { return p.count.Load() }
 
-// Each calls f with each prefix that some of the keys have, those keys, and the clients that want to know of them. Prefixes come in order.
+// Each calls f with each prefix that some of the keys have, those keys, and the clients that want
+// to know of them. Prefixes come in order.
 func (p *Prefixes[C]) Each(keys []string, f func(with []string, clients []C)) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

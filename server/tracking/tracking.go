@@ -1,7 +1,9 @@
-// Package tracking knows which clients have to be told of changes of which keys: those that have read a key since it was last changed, and
-// those that want to know of all keys with a prefix. The clients keep what they have read, and throw it away when they are told.
+// Package tracking knows which clients have to be told of changes of which keys: those that have
+// read a key since it was last changed, and those that want to know of all keys with a prefix. The
+// clients keep what they have read, and throw it away when they are told.
 //
-// It knows names of keys and handles of clients, and neither what a client is nor what it is sent. It imports the standard library only.
+// It knows names of keys and handles of clients, and neither what a client is nor what it is sent.
+// It imports the standard library only.
 package tracking
 
 import (
@@ -11,10 +13,12 @@ import (
 	"sync/atomic"
 )
 
-// Table remembers who has read which keys. As in Redis, a key is its name, in whichever database. C is a handle of a client.
+// Table remembers who has read which keys. As in Redis, a key is its name, in whichever database. C
+// is a handle of a client.
 //
-// Whoever reads a key is noted before, and whoever changes it takes those that are noted after the change is visible, both while the key's
-// lock is held: so each that has read something older is found.
+// Whoever reads a key is noted before, and whoever changes it takes those that are noted after the
+// change is visible, both while the key's lock is held: so each that has read something older is
+// found.
 type Table[C comparable] struct {
 	seed   maphash.Seed
 	shards [shards]shard[C]

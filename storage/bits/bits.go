@@ -108,8 +108,8 @@ func Count(value []byte) int64 {
 	return int64(count)
 }
 
-// CountSpan is Span for BITCOUNT. Two ends that both lie before the string, in the wrong order, would
-// become the same byte; there the range is empty.
+// CountSpan is Span for BITCOUNT. Two ends that both lie before the string, in the wrong order,
+// would become the same byte; there the range is empty.
 func (r Range) CountSpan(size int) (first, limit int64) {
 	if !r.Open && r.Start < 0 && r.End < 0 && r.Start > r.End {
 		return 0, 0

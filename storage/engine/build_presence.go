@@ -9,8 +9,8 @@ import (
 	"kedis/storage/rocks"
 )
 
-// Filters are built in the background: when a store is opened, of the namespaces that have something, and anew of those that have changed
-// so much that the filter knows mostly what is gone.
+// Filters are built in the background: when a store is opened, of the namespaces that have
+// something, and anew of those that have changed so much that the filter knows mostly what is gone.
 
 // rebuiltFrom is how many records of a filter must be gone for it to be built anew.
 const rebuiltFrom = 16 << 10
@@ -40,8 +40,9 @@ func (s *Store) buildDue() error {
 	return nil
 }
 
-// filterDue tells whether a filter of a namespace is to be built: there is none, half of what it knows is gone, or it has taken more than it was made for
-// and there is room now. So to build it costs no more than what was deleted, or added, meanwhile.
+// filterDue tells whether a filter of a namespace is to be built: there is none, half of what it
+// knows is gone, or it has taken more than it was made for and there is room now. So to build it
+// costs no more than what was deleted, or added, meanwhile.
 func (s *Store) filterDue(ns *Namespace) bool {
 	f := ns.presence.complete.Load()
 	if f == nil {
@@ -72,7 +73,8 @@ func (s *Store) buildFilter(ns *Namespace) error {
 	return nil
 }
 
-// takeIn adds all records that RocksDB has of a namespace now to the filter that is coming; whole is false when that is of no use any more.
+// takeIn adds all records that RocksDB has of a namespace now to the filter that is coming; whole
+// is false when that is of no use any more.
 func (s *Store) takeIn(ns *Namespace) (whole bool, err error) {
 	s.presences.walked.Store(ns)
 	defer s.presences.walked.Store(nil)

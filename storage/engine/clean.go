@@ -15,7 +15,8 @@ type clean struct {
 	granted atomic.Int64 // to records, when that was last found out
 }
 
-// SetCacheBytes changes how much memory clean copies may take, the order of collections included, and what knows which records there are.
+// SetCacheBytes changes how much memory clean copies may take, the order of collections included,
+// and what knows which records there are.
 func (s *Store) SetCacheBytes(bytes int64) {
 	s.clean.most.Store(bytes)
 	s.presences.memory.most.Store(max(bytes/filterShare, leastFilters))

@@ -7,8 +7,8 @@ import (
 	"kedis/storage/rocks"
 )
 
-// ErrCold is returned when a walk of a command that runs with Mode.Parks comes to what RocksDB has in a file only. ColdWalk brings that into memory; then
-// the command runs again.
+// ErrCold is returned when a walk of a command that runs with Mode.Parks comes to what RocksDB has
+// in a file only. ColdWalk brings that into memory; then the command runs again.
 var ErrCold = errors.New("storage: a walk comes to what is on the disk")
 
 // ColdWalk is where a walk over records has come to a block that RocksDB hasn't got in memory.
@@ -26,8 +26,8 @@ func (t *Txn) parks() bool {
 // ColdWalk is the walk that the last ErrCold is about.
 func (t *Txn) ColdWalk() ColdWalk { return t.order.cold }
 
-// Often returns the error of who would wait for the disk again and again: ErrBudget for ErrCold, so that the command runs on a worker, under its
-// locks: there, what it reads is noted in trees, too.
+// Often returns the error of who would wait for the disk again and again: ErrBudget for ErrCold, so
+// that the command runs on a worker, under its locks: there, what it reads is noted in trees, too.
 func (t *Txn) Often(err error) error {
 	if !errors.Is(err, ErrCold) {
 		return err
@@ -49,8 +49,8 @@ func (w *ColdWalk) goOn(it *Iterator) {
 	}
 }
 
-// FetchWalk brings the next entries of a walk into RocksDB's cache. It waits for the disk. It leaves errors to the command, which
-// meets them again. The caller has passed the gate.
+// FetchWalk brings the next entries of a walk into RocksDB's cache. It waits for the disk. It
+// leaves errors to the command, which meets them again. The caller has passed the gate.
 func (s *Store) FetchWalk(w ColdWalk, entries int) {
 	family := w.space.family.Load()
 	if family == nil {

@@ -101,8 +101,8 @@ func (e *effects) enclose(m effectsMark) {
 	e.bytes = append(e.bytes, exec...)
 }
 
-// Effect adds a command to the log, as it must be repeated elsewhere. A word of more than LargeValue
-// bytes isn't copied, and has to stay as it is until the transaction is reset.
+// Effect adds a command to the log, as it must be repeated elsewhere. A word of more than
+// LargeValue bytes isn't copied, and has to stay as it is until the transaction is reset.
 func (t *Txn) Effect(database int, args ...[]byte) {
 	if !t.running.mode.Applying {
 		t.effects.add(database, args...)

@@ -9,11 +9,13 @@ import (
 	"kedis/storage/rocks"
 )
 
-// The elements of a small collection are found in generations by their group, wherever they lie there, and brought into order, which takes
-// a few microseconds. A walk over the chunks would look for the place of the first one, by halves, in each of a hundred and more.
+// The elements of a small collection are found in generations by their group, wherever they lie
+// there, and brought into order, which takes a few microseconds. A walk over the chunks would look
+// for the place of the first one, by halves, in each of a hundred and more.
 //
-// The number of elements tells when all are found: whoever walks has the key's lock, so it is right, and the newest version of an element is
-// found first. RocksDB is asked only when some are missing.
+// The number of elements tells when all are found: whoever walks has the key's lock, so it is
+// right, and the newest version of an element is found first. RocksDB is asked only when some are
+// missing.
 
 const (
 	MostFew     = 512 // elements of a collection that is small
@@ -29,8 +31,8 @@ type few struct {
 	slots  []int32 // open addressing, by key: index into newest plus 1
 }
 
-// findFew finds the entries of a small index. ok is false if it isn't small, or if the transaction sees it in another state than memory
-// has it.
+// findFew finds the entries of a small index. ok is false if it isn't small, or if the transaction
+// sees it in another state than memory has it.
 func (x *Index) findFew() (f *few, ok bool) {
 	t, count := x.txn, x.entries
 	if count > MostFew || t.view != nil || t.staging.spill != nil || !layout.Kinds[x.kind].Grouped {
@@ -80,7 +82,8 @@ func (f *few) reset(count int) {
 	f.newest, f.newer, f.live, f.left = f.newest[:0], 0, 0, fewVersions*(count+8)
 }
 
-// add takes what a generation has of the group, until all elements are there. It returns false when there are too many versions.
+// add takes what a generation has of the group, until all elements are there. It returns false when
+// there are too many versions.
 func (f *few) add(group generation.Group, count int) bool {
 	for f.live < count {
 		record, ok := group.Next()

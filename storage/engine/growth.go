@@ -2,8 +2,8 @@ package engine
 
 import "fmt"
 
-// Grown returns how many keys a database has gained since a savepoint, and how many bytes of records
-// were written to it.
+// Grown returns how many keys a database has gained since a savepoint, and how many bytes of
+// records were written to it.
 func (t *Txn) Grown(s *Savepoint, database int) (keys, bytes int64) {
 	ns := t.Namespace(database)
 	for _, change := range t.changes.deltas[min(s.changes.deltas, len(t.changes.deltas)):] {
@@ -38,5 +38,6 @@ func (s *Store) DatabaseBytes(database int) (bytes int64, namespace uint32, err 
 	return bytes, namespace, err
 }
 
-// Written is the position of the log up to which RocksDB has everything, in its memory or its files.
+// Written is the position of the log up to which RocksDB has everything, in its memory or its
+// files.
 func (s *Store) Written() int64 { return s.positions.written.Load() }

@@ -8,9 +8,9 @@ import (
 )
 
 // collectionTables are table files for the elements of an import's collections, one after the other
-// for each namespace and kind of record. Ids ascend, and a collection is sorted as a whole unless it
-// is very large. So nearly all elements come in the order of their keys: they pass by memtables, and
-// need not be compacted.
+// for each namespace and kind of record. Ids ascend, and a collection is sorted as a whole unless
+// it is very large. So nearly all elements come in the order of their keys: they pass by memtables,
+// and need not be compacted.
 type collectionTables struct {
 	open []*collectionTable
 	used *collectionTable // that took the last record

@@ -42,8 +42,9 @@ func (i *Import) sorted() []item {
 	return i.items
 }
 
-// beginning is eight bytes that sort as the keys do, as far as they differ. For an element these are
-// its kind and seven bytes of its id (ids never need more); otherwise they are the key's first ones.
+// beginning is eight bytes that sort as the keys do, as far as they differ. For an element these
+// are its kind and seven bytes of its id (ids never need more); otherwise they are the key's first
+// ones.
 func beginning(key []byte) uint64 {
 	if layout.Kinds[key[0]].Element {
 		return uint64(key[0])<<56 | layout.ElementID(key)&(1<<56-1)

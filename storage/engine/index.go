@@ -13,16 +13,17 @@ import (
 	"kedis/storage/ordered"
 )
 
-// ErrCounting is returned when a command reaches Txn.CountAtMost. Its counts are kept; retry to continue.
+// ErrCounting is returned when a command reaches Txn.CountAtMost. Its counts are kept; retry to
+// continue.
 var ErrCounting = errors.New("storage: the elements of a collection are being counted")
 
 // Index is the records of one kind that a spread collection has, in the order of their keys. Keys
 // and bounds are what stands behind the collection's id.
 //
 // Its order is a tree in memory (package ordered), which is that of the index as the transaction
-// sees it that holds the key's lock: Put, Delete and Rollback tell the tree, and so do a commit that
-// fails and a Reset without one. A transaction that reads from a view has copies of the trees that
-// it has used before, under the lock.
+// sees it that holds the key's lock: Put, Delete and Rollback tell the tree, and so do a commit
+// that fails and a Reset without one. A transaction that reads from a view has copies of the trees
+// that it has used before, under the lock.
 type Index struct {
 	txn     *Txn
 	space   *Namespace
@@ -40,7 +41,8 @@ type Index struct {
 // valid until the transaction is reset.
 type VisitEntry func(key, value []byte) bool
 
-// NewIndex returns an index; key is the collection's. With values its entries are shown with those of their records.
+// NewIndex returns an index; key is the collection's. With values its entries are shown with those
+// of their records.
 func (t *Txn) NewIndex(ns *Namespace, kind byte, id uint64, entries int, values bool, key []byte) Index {
 	return Index{txn: t, space: ns, kind: kind, id: id, entries: entries, values: values, key: key}
 }
@@ -66,7 +68,8 @@ func (s *Store) treeOf(space uint32, key []byte) *ordered.Tree {
 	return s.order.trees.Find(ordered.Identity{Space: space, Kind: key[0], ID: id})
 }
 
-// takeBackOrder takes back what the entries of the journal, but for the first ones, have told trees.
+// takeBackOrder takes back what the entries of the journal, but for the first ones, have told
+// trees.
 func (t *Txn) takeBackOrder(first int) {
 	if t.order.settled {
 		return
@@ -90,8 +93,8 @@ func (t *Txn) takeBackOrder(first int) {
 // mostVague is how many entries are made vague piece by piece. For more, the tree is dropped.
 const mostVague = 4096
 
-// ForgetBefore says that so many entries of an index, which stand before a key, are no longer part of it, though their records stay for
-// now.
+// ForgetBefore says that so many entries of an index, which stand before a key, are no longer part
+// of it, though their records stay for now.
 func (t *Txn) ForgetBefore(ns *Namespace, id uint64, kind byte, key []byte, count uint64) {
 	identity := ordered.Identity{Space: ns.Number, Kind: kind, ID: id}
 	t.order.forgotten = append(t.order.forgotten, forgotten{identity, len(t.journal.entries)})
@@ -105,13 +108,15 @@ func (t *Txn) ForgetBefore(ns *Namespace, id uint64, kind byte, key []byte, coun
 	}
 }
 
-// forgotten notes that a transaction has called ForgetBefore for an index, and how long its journal was.
+// forgotten notes that a transaction has called ForgetBefore for an index, and how long its journal
+// was.
 type forgotten struct {
 	ordered.Identity
 	entries int
 }
 
-// takeBackForgotten drops the trees of what was forgotten since: they may have learned meanwhile that nothing is there.
+// takeBackForgotten drops the trees of what was forgotten since: they may have learned meanwhile
+// that nothing is there.
 func (t *Txn) takeBackForgotten(first int) {
 	for n := len(t.order.forgotten) - 1; n >= 0 && t.order.forgotten[n].entries >= first; n-- {
 		id := t.order.forgotten[n]
@@ -143,7 +148,8 @@ func (t *Txn) Order() Order {
 	return names
 }
 
-// KeepOrder has the transaction use collections whose order others have used. It holds the locks of their keys.
+// KeepOrder has the transaction use collections whose order others have used. It holds the locks of
+// their keys.
 func (t *Txn) KeepOrder(names Order) {
 	for _, id := range names {
 		at, found := slices.BinarySearchFunc(t.order.used, id, compareTree)
@@ -153,8 +159,8 @@ func (t *Txn) KeepOrder(names Order) {
 	}
 }
 
-// cloneOrder copies the trees that the transaction has used so far, for reading from a view that was
-// made since, under the same lock.
+// cloneOrder copies the trees that the transaction has used so far, for reading from a view that
+// was made since, under the same lock.
 func (t *Txn) cloneOrder() {
 	for i, tree := range t.order.used {
 		t.order.used[i] = tree.Clone()
@@ -164,8 +170,8 @@ func (t *Txn) cloneOrder() {
 // Trees is the number of collections whose order is in memory, and the bytes that they take.
 func (s *Store) Trees() (trees int, bytes int64) { return s.order.trees.Stats() }
 
-// CountAtMost makes a command that the transaction runs fail with ErrCounting as soon as it has gone
-// over so many entries of indexes to count them; 0 is no limit. It holds until Reset.
+// CountAtMost makes a command that the transaction runs fail with ErrCounting as soon as it has
+// gone over so many entries of indexes to count them; 0 is no limit. It holds until Reset.
 func (t *Txn) CountAtMost(entries int) { t.order.countAtMost = entries }
 
 // CountsAtMost is what CountAtMost has said. Commands that count otherwise ask for it.
@@ -174,8 +180,8 @@ func (t *Txn) CountsAtMost() int { return t.order.countAtMost }
 // AskedRanks reports whether a command since Reset has asked an index for counts.
 func (t *Txn) AskedRanks() bool { return t.order.asked }
 
-// mostValued is how many elements a collection of a kind with names has at most whose values its tree keeps, too: what is read as a whole is
-// seldom larger.
+// mostValued is how many elements a collection of a kind with names has at most whose values its
+// tree keeps, too: what is read as a whole is seldom larger.
 const mostValued = 16 << 10
 
 // tree returns the tree of the index, nil when it has none and is to be walked.
@@ -234,7 +240,8 @@ func (x *Index) drop() {
 // recordKey is the whole key of an entry; the shortest one with nil.
 func (x *Index) recordKey(key []byte) []byte { return layout.AppendElementKey(nil, x.kind, x.id, key) }
 
-// records are the keys of records between two keys of the index, nil being its ends. Pieces of the tree reach beyond what is part of it.
+// records are the keys of records between two keys of the index, nil being its ends. Pieces of the
+// tree reach beyond what is part of it.
 func (x *Index) records(lower, upper []byte) (from, to []byte) {
 	if bytes.Compare(lower, x.first) < 0 {
 		lower = x.first
@@ -249,8 +256,8 @@ func (x *Index) records(lower, upper []byte) (from, to []byte) {
 	return from, x.recordKey(upper)
 }
 
-// Kept reports whether a tree of the index is kept, so that Scan reads again what it has read before
-// from memory.
+// Kept reports whether a tree of the index is kept, so that Scan reads again what it has read
+// before from memory.
 func (x *Index) Kept() bool { return x.tree() != nil }
 
 // Scan visits the entries of the index from lower on, before upper; nil is an end of the index.

@@ -2,13 +2,15 @@ package engine
 
 import "kedis/storage/ordered"
 
-// The entry with a number is found by a descent, once all entries are counted. Picking one without that takes about as long as counting
-// PickCost entries. So each pick counts some, from the first on, until all are counted. A few picks don't go over the whole collection.
+// The entry with a number is found by a descent, once all entries are counted. Picking one without
+// that takes about as long as counting PickCost entries. So each pick counts some, from the first
+// on, until all are counted. A few picks don't go over the whole collection.
 
 const (
 	// PickCost is about how many elements could be walked in the time that it takes to pick one.
 	PickCost = 2048
-	// countedAhead are the entries that are counted with each pick while there is room for them. More would keep others waiting for long.
+	// countedAhead are the entries that are counted with each pick while there is room for them.
+	// More would keep others waiting for long.
 	countedAhead = 4 * PickCost
 )
 
@@ -22,7 +24,8 @@ func (x *Index) Counted() bool {
 	return !left
 }
 
-// uncounted returns the first piece of which the entries aren't counted; left is false if there is none.
+// uncounted returns the first piece of which the entries aren't counted; left is false if there is
+// none.
 func (x *Index) uncounted(tree *ordered.Tree) (p ordered.Piece, left bool) {
 	last := tree.FindRanked(nil, true)
 	if last.Vague == 1 {
@@ -35,7 +38,8 @@ func (x *Index) uncounted(tree *ordered.Tree) (p ordered.Piece, left bool) {
 	return last, undivided(&last)
 }
 
-// undivided reports whether a known piece, the last one, is so large that its entries are yet to be found.
+// undivided reports whether a known piece, the last one, is so large that its entries are yet to be
+// found.
 func undivided(p *ordered.Piece) bool { return !p.Resident && p.Count > PickCost }
 
 // Entry returns the entry with a number, from 0 on; found is false as long as not all are counted.

@@ -6,11 +6,12 @@ import (
 	"kedis/storage/ordered"
 )
 
-// recentPieces is how many pieces of a tree are remembered. Ranges that are near to each other lie in few.
+// recentPieces is how many pieces of a tree are remembered. Ranges that are near to each other lie
+// in few.
 const recentPieces = 4
 
-// Ranges scans ranges of an index that are near to each other. A piece of the tree that several of them share is looked for once, so
-// nothing may be written to the index in between.
+// Ranges scans ranges of an index that are near to each other. A piece of the tree that several of
+// them share is looked for once, so nothing may be written to the index in between.
 type Ranges struct {
 	scan   scan
 	visit  VisitEntry

@@ -16,11 +16,12 @@ const (
 	fewUncounted = 4 * ordered.Target
 )
 
-// Counts reports whether the index finds ranks and entries by their number without a walk from an end.
+// Counts reports whether the index finds ranks and entries by their number without a walk from an
+// end.
 func (x *Index) Counts() bool { return x.tree() != nil }
 
-// Before is how many entries stand before a key of the index; none before nil. What isn't counted yet is counted from its beginning on,
-// or, reverse, from its end. Counts has returned true.
+// Before is how many entries stand before a key of the index; none before nil. What isn't counted
+// yet is counted from its beginning on, or, reverse, from its end. Counts has returned true.
 func (x *Index) Before(key []byte, reverse bool) (int, error) {
 	if len(key) == 0 {
 		return 0, nil
@@ -50,7 +51,8 @@ func (x *Index) Before(key []byte, reverse bool) (int, error) {
 	}
 }
 
-// find returns the piece that a key belongs to. If it is the only vague one, its entries are those that are left.
+// find returns the piece that a key belongs to. If it is the only vague one, its entries are those
+// that are left.
 func (x *Index) find(tree *ordered.Tree, key []byte) ordered.Piece {
 	p := tree.FindRanked(key, false)
 	if p.Vague == 1 {
@@ -91,8 +93,8 @@ func (x *Index) countVague(tree *ordered.Tree, last bool) error {
 	return x.count(tree, &p, last, func([]byte) bool { return true })
 }
 
-// count goes over a piece that isn't resident, and tells the tree what is there. visit returns false when the rest may stay as it is; a key is
-// valid during the call.
+// count goes over a piece that isn't resident, and tells the tree what is there. visit returns
+// false when the rest may stay as it is; a key is valid during the call.
 func (x *Index) count(tree *ordered.Tree, p *ordered.Piece, reverse bool, visit func(key []byte) bool) error {
 	t := x.txn
 	if !tree.Counting.TryLock() {
@@ -153,8 +155,8 @@ func (x *Index) countPiece(tree *ordered.Tree, p *ordered.Piece, reverse bool, v
 	return err
 }
 
-// ByRank visits the entries from a rank on, 0 being the first one, or backwards. Those near to where that begins are found without counts. Counts
-// has returned true.
+// ByRank visits the entries from a rank on, 0 being the first one, or backwards. Those near to
+// where that begins are found without counts. Counts has returned true.
 func (x *Index) ByRank(rank int, reverse bool, visit VisitEntry) error {
 	s := scan{Index: *x, tree: x.tree(), reverse: reverse, skip: rank}
 	if reverse {
@@ -175,7 +177,8 @@ func (x *Index) ByRank(rank int, reverse bool, visit VisitEntry) error {
 	return s.run(visit)
 }
 
-// at returns the piece of the index that has the entry of a rank, and how many of its entries stand before that.
+// at returns the piece of the index that has the entry of a rank, and how many of its entries stand
+// before that.
 func (x *Index) at(rank int) (p ordered.Piece, skip int, err error) {
 	tree := x.tree()
 	x.txn.order.asked = true
@@ -231,8 +234,8 @@ func (x *Index) divide(tree *ordered.Tree, p *ordered.Piece, skip int) error {
 	return x.count(tree, p, reverse, func([]byte) bool { skip--; return skip >= 0 })
 }
 
-// CountBetween is the number of entries from lower on, before upper. What isn't counted yet is only counted when they are many. Counts has
-// returned true.
+// CountBetween is the number of entries from lower on, before upper. What isn't counted yet is only
+// counted when they are many. Counts has returned true.
 func (x *Index) CountBetween(lower, upper []byte) (n int, err error) {
 	tree := x.tree()
 	if !x.counted(tree, lower) || !x.counted(tree, upper) {
@@ -245,7 +248,8 @@ func (x *Index) CountBetween(lower, upper []byte) (n int, err error) {
 	return max(to-from, 0), err
 }
 
-// Between is how many entries stand before two keys of the index, of which upper may be nil for its end. Counts has returned true.
+// Between is how many entries stand before two keys of the index, of which upper may be nil for its
+// end. Counts has returned true.
 func (x *Index) Between(lower, upper []byte, reverse bool) (from, to int, err error) {
 	if from, err = x.Before(lower, reverse); err != nil || upper == nil {
 		return from, x.entries, err

@@ -10,8 +10,8 @@ import (
 const (
 	// residentShare is how many entries of a resident piece cost about as much as one record.
 	residentShare = 4
-	// completeCost is how many records may be passed to complete a piece that nobody has asked for to
-	// its end: many that were deleted may stand between.
+	// completeCost is how many records may be passed to complete a piece that nobody has asked for
+	// to its end: many that were deleted may stand between.
 	completeCost = 8 * ordered.Target
 )
 
@@ -38,7 +38,8 @@ type scan struct {
 	done         bool
 }
 
-// run visits the entries. (visit is handed on instead of being kept: so it stays on the stack of who calls Scan.)
+// run visits the entries. (visit is handed on instead of being kept: so it stays on the stack of
+// who calls Scan.)
 func (s *scan) run(visit VisitEntry) error {
 	for !s.done {
 		p := s.tree.Find(s.at(), s.reverse)
@@ -117,7 +118,8 @@ func (s *scan) begin(r *ordered.Reading, p *ordered.Piece) (from []byte) {
 	return from
 }
 
-// far is how far records are read: to the end of the piece, or of the scan; where no piece ends, to that of the index.
+// far is how far records are read: to the end of the piece, or of the scan; where no piece ends, to
+// that of the index.
 func (s *scan) far(p *ordered.Piece) []byte {
 	piece, end := p.Upper, s.upper
 	if s.reverse {
@@ -200,8 +202,9 @@ func (s *scan) take(key, value []byte, visit VisitEntry) {
 	}
 }
 
-// ahead is how many entries are read behind the piece: who reads from one piece on after the other, or takes entries from an end, asks for
-// them next, and to begin a walk costs as much as to go over many.
+// ahead is how many entries are read behind the piece: who reads from one piece on after the other,
+// or takes entries from an end, asks for them next, and to begin a walk costs as much as to go over
+// many.
 func (s *scan) ahead(p *ordered.Piece) int {
 	passed := p.Lower
 	if s.reverse {
@@ -219,7 +222,8 @@ func (s *scan) ahead(p *ordered.Piece) int {
 	return 0
 }
 
-// complete reads on until the piece is complete, and some of what follows, unless that is much work.
+// complete reads on until the piece is complete, and some of what follows, unless that is much
+// work.
 func (s *scan) complete(it *Iterator, r *ordered.Reading, far []byte, ahead int) {
 	t := s.txn
 	budget := t.running.budget

@@ -95,8 +95,8 @@ func (i Inspect) RetainedUsed(visit func(key []byte)) {
 	}
 }
 
-// OrderBy has the trees of collections that have at least so many entries cut into pieces of about so many. Those of kinds with names keep
-// values up to eight pieces.
+// OrderBy has the trees of collections that have at least so many entries cut into pieces of about
+// so many. Those of kinds with names keep values up to eight pieces.
 func (i Inspect) OrderBy(target, least int) {
 	i.order.trees.SetTarget(target)
 	i.order.least, i.order.kept, i.order.valued = least, 2*target, 8*target

@@ -40,7 +40,8 @@ func (i Inspect) DuringWrite(f func()) {
 	f()
 }
 
-// WronglyRuledOut returns the keys of records that RocksDB has although a filter says that it hasn't, and the number of records that were asked for.
+// WronglyRuledOut returns the keys of records that RocksDB has although a filter says that it
+// hasn't, and the number of records that were asked for.
 func (i Inspect) WronglyRuledOut() (wrong [][]byte, asked int, err error) {
 	i.presences.building.Lock()
 	defer i.presences.building.Unlock()

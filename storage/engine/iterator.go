@@ -50,8 +50,8 @@ func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, reverse, keysOnly bool
 	return it
 }
 
-// IterateOnce is Iterate over many records, and Passing: what is read from files displaces nothing in
-// RocksDB's cache.
+// IterateOnce is Iterate over many records, and Passing: what is read from files displaces nothing
+// in RocksDB's cache.
 func (t *Txn) IterateOnce(ns *Namespace, lower, upper []byte, reverse bool) *Iterator {
 	it := &Iterator{txn: t, reverse: reverse, once: true}
 	it.begin(ns, lower, upper, false)
@@ -113,8 +113,8 @@ func (it *Iterator) fail() {
 	}
 }
 
-// Passing has Key and Value be valid until the next call of Next only, so that a long walk leaves no
-// garbage. It returns the iterator.
+// Passing has Key and Value be valid until the next call of Next only, so that a long walk leaves
+// no garbage. It returns the iterator.
 func (it *Iterator) Passing() *Iterator {
 	it.passing = &passing{}
 	return it
@@ -193,7 +193,8 @@ func (it *Iterator) nextBelow() bool {
 // What keep takes memory by.
 const leastMemory, mostMemory = 256, 8 << 10
 
-// keep copies bytes to memory that isn't written to again: entries share it, since small ones each with their own cost twice the time.
+// keep copies bytes to memory that isn't written to again: entries share it, since small ones each
+// with their own cost twice the time.
 func (it *Iterator) keep(b []byte) []byte {
 	if cap(it.kept)-len(it.kept) < len(b) {
 		it.kept = make([]byte, 0, max(len(b), min(max(2*cap(it.kept), leastMemory), mostMemory)))

@@ -116,7 +116,8 @@ func (j *journal) add(hash uint64, space uint32, key, head, tail []byte, length 
 	j.buffer = append(append(append(j.buffer, key...), head...), tail...)
 }
 
-// note adds a change of a record, in place of the version before. Where it stands and how long it is are to be filled in.
+// note adds a change of a record, in place of the version before. Where it stands and how long it
+// is are to be filled in.
 func (j *journal) note(hash uint64, space uint32, key []byte) *change {
 	j.indexFor(key)
 	j.makeRoom()
@@ -232,8 +233,8 @@ func (j *journal) publish(g *generation.Generation) {
 	j.publishEntries(g, j.entries[from:])
 }
 
-// publishEntries first touches the index slots of a few records together, and then their older versions, so that the
-// processor waits for all of them at once.
+// publishEntries first touches the index slots of a few records together, and then their older
+// versions, so that the processor waits for all of them at once.
 func (j *journal) publishEntries(g *generation.Generation, entries []change) {
 	var slots [PrefetchBatch]uint64
 	for len(entries) > 0 {

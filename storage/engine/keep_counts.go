@@ -10,9 +10,10 @@ import (
 	"kedis/storage/rocks"
 )
 
-// A store that is closed keeps what it has counted of large collections, so that the first who asks for a rank after the next start need not
-// count them again. The record holds for exactly one state, whose bytes it begins with: after a crash there is another one, as soon as
-// anything was written, and then it isn't looked at.
+// A store that is closed keeps what it has counted of large collections, so that the first who asks
+// for a rank after the next start need not count them again. The record holds for exactly one
+// state, whose bytes it begins with: after a crash there is another one, as soon as anything was
+// written, and then it isn't looked at.
 //
 //	| length:4 | state | Tree … |
 //
@@ -23,19 +24,20 @@ const (
 	leastKept   = 16   // counts; fewer entries are counted in a few milliseconds
 )
 
-// keptKinds are those of hashes, sets and sorted sets: whatever changes such a record has an effect, which changes the state. That isn't so
-// of streams.
+// keptKinds are those of hashes, sets and sorted sets: whatever changes such a record has an
+// effect, which changes the state. That isn't so of streams.
 var keptKinds = kindsWith(func(k *layout.Kind) bool { return k.Ordered && k.Grouped })
 
-// keepCounts writes the record. Nothing else is written any more. What the store holds is persisted already, and needs no counts: when the
-// record can't be written, they are found anew.
+// keepCounts writes the record. Nothing else is written any more. What the store holds is persisted
+// already, and needs no counts: when the record can't be written, they are found anew.
 func (s *Store) keepCounts() {
 	if err := s.writeCounts(); err != nil {
 		s.logger.Warn("counts of large collections can't be kept, and will be found anew when they are asked for", "error", err)
 	}
 }
 
-// writeCounts writes a table file: when that fails, RocksDB has nothing that it would have to write before it is closed.
+// writeCounts writes a table file: when that fails, RocksDB has nothing that it would have to write
+// before it is closed.
 func (s *Store) writeCounts() error {
 	state, found, err := s.db().Get(s.metaFamily(), nil, layout.StateKey, nil)
 	if err != nil || !found {
@@ -87,7 +89,8 @@ func appendSized(value, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(value, uint32(len(b))), b...)
 }
 
-// restoreCounts makes trees of the record, if there is one of the state that the store has. One that can't be read is left alone.
+// restoreCounts makes trees of the record, if there is one of the state that the store has. One
+// that can't be read is left alone.
 func (s *Store) restoreCounts() {
 	if err := s.readCounts(); err != nil {
 		s.logger.Error("counts that were kept of collections can't be read, and are found anew when they are asked for", "error", err)

@@ -16,11 +16,13 @@ type KeyEvent struct {
 // EventName is the name of an event, as Redis's notifications have it.
 type EventName = keyevent.Name
 
-// KeyEvents are events of a transaction, in their order. Rollback takes back those since a savepoint.
+// KeyEvents are events of a transaction, in their order. Rollback takes back those since a
+// savepoint.
 //
-// A transaction has two lists of them. Its changes are always there: each change of a key once, Changed, Regrouped or Expired. Its notifications are
-// what commands say of them by name, several for some changes and also of keys that weren't there; they are collected when somebody wants
-// to be told.
+// A transaction has two lists of them. Its changes are always there: each change of a key once,
+// Changed, Regrouped or Expired. Its notifications are what commands say of them by name, several
+// for some changes and also of keys that weren't there; they are collected when somebody wants to
+// be told.
 //
 // They are read at two moments. When the outermost request ends, by those who look at keys before
 // the commit: commands that follow in the same transaction belong to other clients, and hold the

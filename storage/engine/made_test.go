@@ -133,7 +133,8 @@ func (m *madeModel) check(t *testing.T, keys records, there bool) {
 	}
 }
 
-// TestMadeOfTheSameElementTwice is noticed, whether or not records have slots, or memory of their own.
+// TestMadeOfTheSameElementTwice is noticed, whether or not records have slots, or memory of their
+// own.
 func TestMadeOfTheSameElementTwice(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 0))
 	small, large := []byte("value"), make([]byte, LargeValue+1)

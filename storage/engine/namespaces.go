@@ -20,7 +20,8 @@ type Namespace struct {
 
 	// firstDue is a time before which no key expires; 0 when that is unknown.
 	firstDue earliest
-	// given are the times that keys and hashes' fields were given since somebody asked last: see TakeGiven.
+	// given are the times that keys and hashes' fields were given since somebody asked last: see
+	// TakeGiven.
 	given [2]earliest
 }
 
@@ -133,7 +134,8 @@ func (t *Txn) GiveFieldTime(ns *Namespace, dueMs int64) {
 	t.changes.deltas = append(t.changes.deltas, delta{namespace: ns, timed: TimedFields, atMs: dueMs})
 }
 
-// give notes a time behind the commit that has made it visible: who takes what was given, and reads the index then, misses nothing.
+// give notes a time behind the commit that has made it visible: who takes what was given, and reads
+// the index then, misses nothing.
 func (ns *Namespace) give(d *delta) {
 	if d.timed == TimedKey {
 		ns.firstDue.note(d.atMs)
@@ -141,16 +143,19 @@ func (ns *Namespace) give(d *delta) {
 	ns.given[d.timed].note(d.atMs)
 }
 
-// TakeGiven returns the earliest time (Unix ms) that was given since it was called last; 0 the first time.
+// TakeGiven returns the earliest time (Unix ms) that was given since it was called last; 0 the
+// first time.
 func (ns *Namespace) TakeGiven(what Timed) int64 { return ns.given[what].Swap(math.MaxInt64) }
 
 // GiveBack undoes TakeGiven.
 func (ns *Namespace) GiveBack(what Timed, atMs int64) { ns.given[what].note(atMs) }
 
-// FirstDue is a time (Unix ms) before which no key of the namespace expires; 0 when that is unknown.
+// FirstDue is a time (Unix ms) before which no key of the namespace expires; 0 when that is
+// unknown.
 func (ns *Namespace) FirstDue() int64 { return ns.firstDue.Load() }
 
-// LearnFirstDue finds out when the first key expires: look reads it from the index. Only one goroutine does that at a time.
+// LearnFirstDue finds out when the first key expires: look reads it from the index. Only one
+// goroutine does that at a time.
 func (ns *Namespace) LearnFirstDue(look func() (expireMs int64, err error)) error {
 	// In this order: what is visible before is found, and what becomes so later is noted behind it.
 	ns.firstDue.Store(math.MaxInt64)

@@ -2,8 +2,8 @@ package engine
 
 import "kedis/storage/generation"
 
-// Peek is Get for who hasn't got the key's lock: what it reads may be out of date when it returns, so no copy of it is kept. The value is valid
-// until the next call.
+// Peek is Get for who hasn't got the key's lock: what it reads may be out of date when it returns,
+// so no copy of it is kept. The value is valid until the next call.
 func (t *Txn) Peek(ns *Namespace, key []byte) (value []byte, found bool, err error) {
 	if err := t.Spend(1); err != nil {
 		return nil, false, err

@@ -9,14 +9,16 @@ import (
 	"kedis/storage/layout"
 )
 
-// A record that memory hasn't got is looked for in RocksDB only if it may be there: a filter for each namespace knows which records RocksDB
-// has, and ones that it had. What isn't in it isn't there, because
+// A record that memory hasn't got is looked for in RocksDB only if it may be there: a filter for
+// each namespace knows which records RocksDB has, and ones that it had. What isn't in it isn't
+// there, because
 //
 //   - whatever brings records to RocksDB (the flusher, staging, imports) adds them before it writes them, and before readers look for them there;
 //   - a filter that begins when RocksDB has something already says nothing until it has taken in all that a snapshot shows, and the
 //     snapshot was taken when everybody who had begun to write without adding to it was done (build_presence.go).
 //
-// Readers have the lock of the key, so nothing becomes of the record meanwhile. Views don't ask: they may see what is no longer there.
+// Readers have the lock of the key, so nothing becomes of the record meanwhile. Views don't ask:
+// they may see what is no longer there.
 
 // presence is what is known of the records that RocksDB has of a namespace.
 type presence struct {
@@ -25,8 +27,8 @@ type presence struct {
 	gone     atomic.Int64                  // about how many records of complete have been deleted since it was built
 }
 
-// filtered tells whether filters know records of the kind that a key has: those that are looked for without being there. Elements
-// of sequences aren't, because metadata tells which there are.
+// filtered tells whether filters know records of the kind that a key has: those that are looked for
+// without being there. Elements of sequences aren't, because metadata tells which there are.
 func filtered(key []byte) bool {
 	kind := &layout.Kinds[key[0]]
 	return kind.Read && !kind.Sequence
@@ -51,7 +53,8 @@ func (ns *Namespace) rulesOut(key []byte) bool {
 	return filtered(key) && ns.presence.rulesOut(recordHash(ns.Number, key))
 }
 
-// countInVain counts a record that RocksDB was asked for, if it was since a filter said that it may be there, and it isn't.
+// countInVain counts a record that RocksDB was asked for, if it was since a filter said that it may
+// be there, and it isn't.
 func (l *lookups) countInVain(ns *Namespace, key []byte, found bool) {
 	if !found && filtered(key) && ns.presence.complete.Load() != nil {
 		l.inVain++
@@ -67,7 +70,8 @@ func (l *lookups) tellPresences(p *presences) {
 	}
 }
 
-// add notes records that are about to be written to RocksDB. The order of the two loads matters: a filter that isn't coming any more is complete.
+// add notes records that are about to be written to RocksDB. The order of the two loads matters: a
+// filter that isn't coming any more is complete.
 func (p *presence) add(hashes []uint64) {
 	for _, f := range [...]*filter.Filter{p.coming.Load(), p.complete.Load()} {
 		if f == nil {
@@ -86,15 +90,16 @@ func (p *presence) remove(hash uint64) {
 	}
 }
 
-// reaped notes that the elements of a collection were deleted from RocksDB. They may have been in it under several kinds: those by which they
-// are looked up count.
+// reaped notes that the elements of a collection were deleted from RocksDB. They may have been in
+// it under several kinds: those by which they are looked up count.
 func (p *presence) reaped(deleted *layout.Deleted) {
 	if kinds := deleted.Type.Elements(); len(kinds) > 0 && filtered([]byte{kinds[0].Kind}) {
 		p.gone.Add(int64(deleted.Count))
 	}
 }
 
-// addTogether adds a few records. A look at where they belong lets the processor wait for all of them at once.
+// addTogether adds a few records. A look at where they belong lets the processor wait for all of
+// them at once.
 func addTogether(f *filter.Filter, hashes []uint64) {
 	var touched uint64
 	for _, hash := range hashes {
@@ -172,8 +177,9 @@ func (s *Store) newFilter(records int64) *filter.Filter {
 	return filter.New(max(records, filter.RecordsIn(min(memory.most.Load()/firstLayerShare, largestFirst))), memory.take)
 }
 
-// balance finds out what filters take, which those of namespaces that are gone don't any more, and the order of collections. Copies of
-// records get the rest; what they don't use of it is lent to the order, until they do.
+// balance finds out what filters take, which those of namespaces that are gone don't any more, and
+// the order of collections. Copies of records get the rest; what they don't use of it is lent to
+// the order, until they do.
 func (s *Store) balance() {
 	used := s.Filters().Bytes
 	s.presences.memory.free.Store(s.presences.memory.most.Load() - used)
@@ -191,7 +197,8 @@ func (s *Store) balance() {
 	}
 }
 
-// reclaims are how often trees give back memory that was lent to them, each time that balance finds too much lent: others do, too.
+// reclaims are how often trees give back memory that was lent to them, each time that balance finds
+// too much lent: others do, too.
 const reclaims = 64
 
 // Filters tells of the filters of all namespaces.
@@ -217,8 +224,9 @@ func (s *Store) Filters() Filters {
 	return all
 }
 
-// filteredNamespaces are all that anybody reads but from a view: those that databases have, and imports. The flusher tells the filters of these only what
-// RocksDB gets, so one that is missing here would rule out what is there.
+// filteredNamespaces are all that anybody reads but from a view: those that databases have, and
+// imports. The flusher tells the filters of these only what RocksDB gets, so one that is missing
+// here would rule out what is there.
 func (s *Store) filteredNamespaces() []*Namespace {
 	s.commit.Lock()
 	defer s.commit.Unlock()
@@ -229,7 +237,8 @@ func (s *Store) filteredNamespaces() []*Namespace {
 	return slices.Concat(now.databases, s.namespaces.imported())
 }
 
-// noting has the filters learn of records that are about to be written to RocksDB, before whoever else does.
+// noting has the filters learn of records that are about to be written to RocksDB, before whoever
+// else does.
 func (s *Store) noting(learn func([]copied)) func([]copied) {
 	presences := map[uint32]*presence{}
 	for _, ns := range s.filteredNamespaces() {

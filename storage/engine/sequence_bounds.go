@@ -69,7 +69,8 @@ func (t *Txn) MoveBounds(ns *Namespace, id uint64, before, after Bounds) {
 	t.changes.moved = append(t.changes.moved, movedSequence{id: id, space: ns.Number, before: before, after: after})
 }
 
-// LeaveOrder says that the elements of a sequence that bounds had before are no longer part of it, though no record says so.
+// LeaveOrder says that the elements of a sequence that bounds had before are no longer part of it,
+// though no record says so.
 func (t *Txn) LeaveOrder(ns *Namespace, id uint64, before, after Bounds) {
 	gone := before.without(after)
 	count := gone[0].Length() + gone[1].Length()

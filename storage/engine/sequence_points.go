@@ -8,8 +8,9 @@ import (
 	"kedis/storage/layout"
 )
 
-// mostPoints is up to how many neighbouring elements of a sequence are looked up one by one: their keys are known, and they are near the
-// ends most of the time, where the sequence was last written, and so in memory. A walk would look for its beginning in each chunk.
+// mostPoints is up to how many neighbouring elements of a sequence are looked up one by one: their
+// keys are known, and they are near the ends most of the time, where the sequence was last written,
+// and so in memory. A walk would look for its beginning in each chunk.
 const mostPoints = 128
 
 // sequencePoints are the next elements of a sequence that an iterator looks up.
@@ -21,14 +22,16 @@ type sequencePoints struct {
 	keys   []byte // memory for the next ones
 }
 
-// iterateSequence iterates over the elements of a sequence from one key of a record on, before another one.
+// iterateSequence iterates over the elements of a sequence from one key of a record on, before
+// another one.
 func (x *Index) iterateSequence(from, to []byte, reverse bool) *Iterator {
 	row := Bounds{firstIndex(from), firstIndex(to)}
 	x.txn.order.run.expect(x.space.Number, x.id, row, reverse)
 	return &Iterator{txn: x.txn, reverse: reverse, points: &sequencePoints{space: x.space, id: x.id, left: row}}
 }
 
-// firstIndex is that of the first element that doesn't come before a border of a sequence's tree, which may be shorter or longer than keys are.
+// firstIndex is that of the first element that doesn't come before a border of a sequence's tree,
+// which may be shorter or longer than keys are.
 func firstIndex(border []byte) uint64 {
 	var index [8]byte
 	longer := copy(index[:], border[layout.ElementPrefix:]) < len(border)-layout.ElementPrefix
@@ -70,7 +73,8 @@ func (it *Iterator) endPoints() {
 	}
 }
 
-// getInRow is Get for an element that RocksDB may have been asked for with the one before it: newer is only what RocksDB hasn't got yet.
+// getInRow is Get for an element that RocksDB may have been asked for with the one before it: newer
+// is only what RocksDB hasn't got yet.
 func (t *Txn) getInRow(ns *Namespace, index uint64, key []byte) (value []byte, found bool, err error) {
 	run := &t.order.run
 	if !run.has(layout.ElementID(key), index) {

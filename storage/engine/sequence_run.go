@@ -5,14 +5,17 @@ import (
 	"kedis/storage/rocks"
 )
 
-// Who takes elements off an end of a sequence comes to those that only RocksDB has, sooner or later, and goes on among them. So who asks RocksDB for the
-// neighbour of the element that was asked for before gets those behind it with it, twice as many each time: a walk over neighbours costs RocksDB a
-// fraction of what it costs to look up each. Who says ahead which ones it reads gets them all at once.
+// Who takes elements off an end of a sequence comes to those that only RocksDB has, sooner or
+// later, and goes on among them. So who asks RocksDB for the neighbour of the element that was
+// asked for before gets those behind it with it, twice as many each time: a walk over neighbours
+// costs RocksDB a fraction of what it costs to look up each. Who says ahead which ones it reads
+// gets them all at once.
 
 const (
 	leastInRun = 8
 	mostInRun  = 64
-	// runBytes are what the elements of a run may take together, but for the one that was asked for.
+	// runBytes are what the elements of a run may take together, but for the one that was asked
+	// for.
 	runBytes = 64 << 10
 )
 
@@ -31,7 +34,8 @@ type sequenceRun struct {
 	memory     []byte // is replaced and not written to again, since values of it are in use
 }
 
-// get returns an element that was found nowhere above RocksDB. The key is that of an element of a sequence.
+// get returns an element that was found nowhere above RocksDB. The key is that of an element of a
+// sequence.
 func (r *sequenceRun) get(s *Store, family *rocks.Family, space uint32, key []byte) (value []byte, found bool, err error) {
 	id, index, last := layout.ElementID(key), layout.ElementIndex(key), r.last
 	same := r.id == id && r.space == space
@@ -55,7 +59,8 @@ func (r *sequenceRun) get(s *Store, family *rocks.Family, space uint32, key []by
 	return s.db().Get(family, nil, key, nil)
 }
 
-// expect says which elements of a sequence are going to be asked for, one after the other. None (Bounds{}) is the end of that.
+// expect says which elements of a sequence are going to be asked for, one after the other. None
+// (Bounds{}) is the end of that.
 func (r *sequenceRun) expect(space uint32, id uint64, row Bounds, descending bool) {
 	r.space, r.id, r.row, r.descending, r.ends = space, id, row, descending, r.ends[:0]
 }

@@ -184,7 +184,8 @@ func (t *Txn) Abandon(ns *Namespace, m *layout.Metadata) error {
 	return err
 }
 
-// AbandonPart is Abandon for a part of a collection, which a type names: see layout.AppendDeletedKey. count is how many records it has.
+// AbandonPart is Abandon for a part of a collection, which a type names: see
+// layout.AppendDeletedKey. count is how many records it has.
 func (t *Txn) AbandonPart(ns *Namespace, id uint64, part []byte, kind layout.Type, count uint64) error {
 	for _, records := range kind.Elements() {
 		t.ForgetBefore(ns, id, records.Kind, part, count)
@@ -193,8 +194,8 @@ func (t *Txn) AbandonPart(ns *Namespace, id uint64, part []byte, kind layout.Typ
 	return t.Put(ns, key, layout.AppendDeletedValue(make([]byte, 0, 9), kind, count, 0))
 }
 
-// staged are the ids under which elements stand in RocksDB ahead of a commit. The reaper leaves them
-// alone, until RocksDB has the commit too.
+// staged are the ids under which elements stand in RocksDB ahead of a commit. The reaper leaves
+// them alone, until RocksDB has the commit too.
 type staged struct {
 	mu      sync.Mutex
 	ids     map[uint64]*generation.Generation // which holds the commit; nil before it

@@ -103,7 +103,8 @@ type Mode struct {
 	Notify keyevent.Classes
 	// Touches says which accesses to keys are noted.
 	Touches Touches
-	// Parks is asked by walks over records whether they are to end with ErrCold where they would wait for the disk; nil: they wait.
+	// Parks is asked by walks over records whether they are to end with ErrCold where they would
+	// wait for the disk; nil: they wait.
 	Parks func() bool
 }
 
@@ -135,8 +136,8 @@ func (t *Txn) Init(s *Store) {
 const unlimited = 1 << 62
 
 // spillBytes is how much a transaction that can spill gathers before it does. A larger index would
-// not stay in the processor's caches. In the midst of a collection, whose elements have no slots, it
-// gathers more: what is sorted as a whole goes to one table file, and isn't counted afterwards.
+// not stay in the processor's caches. In the midst of a collection, whose elements have no slots,
+// it gathers more: what is sorted as a whole goes to one table file, and isn't counted afterwards.
 const (
 	spillBytes      = 1 << 20
 	spillCollection = 8 << 20
@@ -324,7 +325,8 @@ func (t *Txn) Find(ns *Namespace, key []byte) (value []byte, found bool, err err
 	return t.getBelow(ns, hash, key)
 }
 
-// Resident is Find for who has a cheaper way to read what only RocksDB may have: known is false then.
+// Resident is Find for who has a cheaper way to read what only RocksDB may have: known is false
+// then.
 func (t *Txn) Resident(ns *Namespace, key []byte) (value []byte, found, known bool) {
 	if t.view != nil {
 		return nil, false, false
@@ -380,8 +382,8 @@ func (t *Txn) getBelow(ns *Namespace, hash uint64, key []byte) (value []byte, fo
 }
 
 // copy caches what RocksDB has of a record, if it may be read again. The absence of a record is not
-// worth a copy when a command looks it up to write it. The flusher brings copies up to date of kinds
-// that are read one by one, and of no others.
+// worth a copy when a command looks it up to write it. The flusher brings copies up to date of
+// kinds that are read one by one, and of no others.
 func (t *Txn) copy(ns *Namespace, hash uint64, key, value []byte, found bool) {
 	if !layout.Kinds[key[0]].Read {
 		return

@@ -1,6 +1,6 @@
 // Package fieldtimes knows which commands of a stream are about the times at which fields of hashes
-// expire, and what they do besides: for replicas and targets that don't know such times. It looks at
-// words only, and may import storage/rdb.
+// expire, and what they do besides: for replicas and targets that don't know such times. It looks
+// at words only, and may import storage/rdb.
 package fieldtimes
 
 import (
@@ -12,8 +12,8 @@ import (
 	"kedis/storage/rdb"
 )
 
-// Gives reports whether a command is about times of fields, as streams of Kedis, Redis and Valkey have
-// it.
+// Gives reports whether a command is about times of fields, as streams of Kedis, Redis and Valkey
+// have it.
 func Gives(words [][]byte) bool {
 	if len(words) < 4 {
 		return false
@@ -66,8 +66,8 @@ func IsNewerRestore(words [][]byte) bool {
 	return len(words) > 3 && named(words, "RESTORE") && rdb.IsNewerPayload(words[3])
 }
 
-// Apart returns commands that do what such a RESTORE does, in forms that Redis and Valkey have in common: one without times, and those that
-// give fields their times.
+// Apart returns commands that do what such a RESTORE does, in forms that Redis and Valkey have in
+// common: one without times, and those that give fields their times.
 func Apart(words [][]byte) ([][][]byte, error) {
 	restore, err := withoutTimes(words)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// filled is a filter of so many records, whose hashes come from a generator that begins the same each time.
+// filled is a filter of so many records, whose hashes come from a generator that begins the same
+// each time.
 func filled(records, expected int64) (*Filter, *rand.PCG) {
 	f, source := New(expected, plenty), rand.NewPCG(1, 1)
 	for range records {

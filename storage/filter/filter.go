@@ -1,7 +1,9 @@
-// Package filter knows which records there are, in about ten bits for each: a record that it doesn't know isn't there, and one that it
-// seems to know may be. So what isn't there is not looked for where looking is dear.
+// Package filter knows which records there are, in about ten bits for each: a record that it
+// doesn't know isn't there, and one that it seems to know may be. So what isn't there is not looked
+// for where looking is dear.
 //
-// The package knows hashes and no records, and nothing of where they are kept. It imports the standard library and internal/hugepage only.
+// The package knows hashes and no records, and nothing of where they are kept. It imports the
+// standard library and internal/hugepage only.
 package filter
 
 import (
@@ -12,14 +14,14 @@ import (
 	"kedis/internal/hugepage"
 )
 
-// Filter is a Bloom filter that grows, by layers the size of which grows with it. A layer is cut into
-// blocks, each of which lies in one line of the processor's caches, and the bits of a record are all in one block: a layer costs a lookup one
-// wait for memory.
+// Filter is a Bloom filter that grows, by layers the size of which grows with it. A layer is cut
+// into blocks, each of which lies in one line of the processor's caches, and the bits of a record
+// are all in one block: a layer costs a lookup one wait for memory.
 //
 // Records are never taken out. A Filter that holds many which are gone is replaced by a new one.
 //
-// All methods may be called from any goroutine. A record that has been added is known to whoever learns of that. Nobody waits but for
-// somebody who adds a layer.
+// All methods may be called from any goroutine. A record that has been added is known to whoever
+// learns of that. Nobody waits but for somebody who adds a layer.
 type Filter struct {
 	layers   atomic.Pointer[[]*layer] // the newest first; nil as long as nothing was added
 	room     Room
@@ -27,7 +29,8 @@ type Filter struct {
 	growing  sync.Mutex // held by who adds a layer
 }
 
-// Room is asked for memory before it is made: for so many bytes, or as many as there may be. It returns how many.
+// Room is asked for memory before it is made: for so many bytes, or as many as there may be. It
+// returns how many.
 type Room func(bytes int64) int64
 
 // New makes an empty filter, the first layer of which will have room for so many records.
@@ -64,7 +67,8 @@ func (f *Filter) MayHave(hash uint64) bool {
 	return false
 }
 
-// Touch reads where MayHave and Add will look first. Touching those of several records before that lets the processor wait for all of them at once.
+// Touch reads where MayHave and Add will look first. Touching those of several records before that
+// lets the processor wait for all of them at once.
 func (f *Filter) Touch(hash uint64) (touched uint64) {
 	if layers := f.layers.Load(); layers != nil {
 		for _, l := range *layers {
@@ -84,8 +88,9 @@ func (f *Filter) Add(hash uint64) {
 	l.records.Add(1)
 }
 
-// open returns the layer that takes records. Where there is no room for another one the last takes more than it was made for, and more
-// that isn't there seems to be: a fifth of it when there are two and a half times as many records, half of it when there are four times as many.
+// open returns the layer that takes records. Where there is no room for another one the last takes
+// more than it was made for, and more that isn't there seems to be: a fifth of it when there are
+// two and a half times as many records, half of it when there are four times as many.
 func (f *Filter) open() *layer {
 	if layers := f.all(); len(layers) > 0 {
 		last := layers[0]
@@ -173,7 +178,8 @@ func (l *layer) block(hash uint64) *block {
 // block is a line of the processor's caches.
 type block [blockBytes / 8]atomic.Uint64
 
-// Each record has so many bits in its block. marks says which: nine bits for each, three that tell the word and six that tell the bit.
+// Each record has so many bits in its block. marks says which: nine bits for each, three that tell
+// the word and six that tell the bit.
 const (
 	bitsInBlock = 6
 	markBits    = 9
@@ -181,7 +187,8 @@ const (
 	wordMask    = blockBytes/8 - 1
 )
 
-// marksOf returns the marks of a hash. They are independent of its upper bits, which tell the block.
+// marksOf returns the marks of a hash. They are independent of its upper bits, which tell the
+// block.
 func marksOf(hash uint64) (marks uint64) {
 	high, low := bits.Mul64(hash, 0x9E3779B97F4A7C15)
 	return high ^ low
@@ -197,7 +204,8 @@ func (b *block) has(marks uint64) bool {
 	return true
 }
 
-// set sets the bits that aren't yet: to write to a line of the caches that others read costs more than to read it.
+// set sets the bits that aren't yet: to write to a line of the caches that others read costs more
+// than to read it.
 func (b *block) set(marks uint64) {
 	for range bitsInBlock {
 		word, bit := &b[marks>>6&wordMask], uint64(1)<<(marks&bitMask)

@@ -150,7 +150,8 @@ func TestManyAddAndAsk(t *testing.T) {
 	}
 }
 
-// FuzzFilter holds a filter against a set. Hashes are chosen so that many share a block, or their bits.
+// FuzzFilter holds a filter against a set. Hashes are chosen so that many share a block, or their
+// bits.
 func FuzzFilter(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 255}, uint16(0))
 	f.Add([]byte("some records that come again and again and again"), uint16(60000))

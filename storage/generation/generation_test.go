@@ -144,7 +144,8 @@ func checkRange(t *testing.T, g *Generation, m model, mark Mark, lower, upper st
 	}
 }
 
-// TestKeysThatLookAlike walks over keys that share much, end within each other, or go on with the least and the greatest bytes.
+// TestKeysThatLookAlike walks over keys that share much, end within each other, or go on with the
+// least and the greatest bytes.
 func TestKeysThatLookAlike(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeds.Of(t), 2))
 	for range 30 {

@@ -6,11 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// The records of a group are found without their keys, and without bringing chunks into order: an index of its own leads to the one that was
-// written last, and each refers to the one before it. What is found has no order, and of a record that was written again all versions.
+// The records of a group are found without their keys, and without bringing chunks into order: an
+// index of its own leads to the one that was written last, and each refers to the one before it.
+// What is found has no order, and of a record that was written again all versions.
 
-// Grouping tells to which group a record belongs: a hash of it, and how many bytes at the beginning of their keys all of its records have in common,
-// and no others; 0 when it belongs to none.
+// Grouping tells to which group a record belongs: a hash of it, and how many bytes at the beginning
+// of their keys all of its records have in common, and no others; 0 when it belongs to none.
 type Grouping func(space uint32, key []byte) (hash uint64, prefix int)
 
 func (g *Generation) groupOf(space uint32, key []byte) (hash uint64, prefix int) {
@@ -20,8 +21,8 @@ func (g *Generation) groupOf(space uint32, key []byte) (hash uint64, prefix int)
 	return g.group(space, key)
 }
 
-// joinGroup lets an entry that is being written refer to the one of its group that was the last, and returns where to note that it is the last
-// now.
+// joinGroup lets an entry that is being written refer to the one of its group that was the last,
+// and returns where to note that it is the last now.
 func (g *Generation) joinGroup(data []byte, hash uint64, space uint32, prefix []byte) (head *atomic.Uint64) {
 	segment := g.groups.segment(hash)
 	head, last := g.locateGroup(segment, hash, space, prefix)
@@ -40,7 +41,8 @@ func (g *Generation) groupHash(e entry) uint64 {
 	return hash
 }
 
-// locateGroup finds the slot of a group in its segment, or the free one where it belongs, and the entry that was written last.
+// locateGroup finds the slot of a group in its segment, or the free one where it belongs, and the
+// entry that was written last.
 func (g *Generation) locateGroup(segment *segment, hash uint64, space uint32, prefix []byte) (*atomic.Uint64, reference) {
 	for i := hash & segment.mask; ; i = (i + 1) & segment.mask {
 		slot := &segment.slots[i]
@@ -63,7 +65,8 @@ type Group struct {
 	ref reference
 }
 
-// Group finds a group by its hash, as Grouping tells it, and what the keys of its records begin with.
+// Group finds a group by its hash, as Grouping tells it, and what the keys of its records begin
+// with.
 func (g *Generation) Group(hash uint64, space uint32, prefix []byte) Group {
 	_, last := g.locateGroup(g.groups.segment(hash), hash, space, prefix)
 	return Group{g, last}
@@ -79,7 +82,8 @@ func (c *Group) Next() (r Record, ok bool) {
 	return r, true
 }
 
-// Superseded tells that some records of a generation that is kept have newer versions elsewhere. Use knows which; who finds them by their group doesn't.
+// Superseded tells that some records of a generation that is kept have newer versions elsewhere.
+// Use knows which; who finds them by their group doesn't.
 func (g *Generation) Superseded() bool { return g.superseded.Load() }
 
 // sibling is the record of the same group that was written before this one.

@@ -303,7 +303,8 @@ func (r *Range) has(e entry) bool {
 	return e.space() == r.Space && bytes.Compare(e.key(), r.Lower) >= 0 && (r.Upper == nil || bytes.Compare(e.key(), r.Upper) < 0)
 }
 
-// passes reports whether an entry lies beyond the end of the scan: those before its beginning were passed over.
+// passes reports whether an entry lies beyond the end of the scan: those before its beginning were
+// passed over.
 func (it *Iterator) passes(e entry) bool {
 	switch b := &it.bounds; {
 	case e.space() != b.Space:

@@ -6,10 +6,11 @@ import (
 	"sort"
 )
 
-// Looking for a place in an order by halves waits for memory at each step, since the entries lie wherever they were written. A sample lies
-// beside the order: eight bytes of every sixteenth key, from where the keys of its block begin to differ. A few steps among the
-// blocks' first entries, which stay in the processor's caches, some among the block's pieces, which lie side by side, and at last the
-// sixteen entries that are left, for all of which the processor waits at once.
+// Looking for a place in an order by halves waits for memory at each step, since the entries lie
+// wherever they were written. A sample lies beside the order: eight bytes of every sixteenth key,
+// from where the keys of its block begin to differ. A few steps among the blocks' first entries,
+// which stay in the processor's caches, some among the block's pieces, which lie side by side, and
+// at last the sixteen entries that are left, for all of which the processor waits at once.
 
 const (
 	sampleStride = readAhead
@@ -62,8 +63,8 @@ func (s *sample) bytes() int64 {
 	return 8 * int64(cap(s.depths)+cap(s.pieces))
 }
 
-// search returns the index of the first entry of the sample's order that doesn't come before a key. What it adds to warmed keeps the
-// compiler from leaving out what is read ahead.
+// search returns the index of the first entry of the sample's order that doesn't come before a key.
+// What it adds to warmed keeps the compiler from leaving out what is read ahead.
 func (s *sample) search(g *Generation, refs []reference, space uint32, key []byte, warmed *byte) int {
 	block := sort.Search(len(s.depths), func(i int) bool { return g.entry(refs[i*sampleBlock]).compare(space, key) >= 0 }) - 1
 	if block < 0 {
@@ -78,8 +79,8 @@ func (s *sample) search(g *Generation, refs []reference, space uint32, key []byt
 	return from + sort.Search(to-from, func(i int) bool { return g.entry(refs[from+i]).compare(space, key) >= 0 })
 }
 
-// narrow returns between which entries of a block search has to look on: those before the first come before the key, as the block's first one
-// does, and those from the last on don't.
+// narrow returns between which entries of a block search has to look on: those before the first
+// come before the key, as the block's first one does, and those from the last on don't.
 func (s *sample) narrow(g *Generation, refs []reference, block int, space uint32, key []byte) (from, to int) {
 	from, to = block*sampleBlock, min((block+1)*sampleBlock, len(refs))
 	depth, first := s.depths[block], g.entry(refs[from])

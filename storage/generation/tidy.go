@@ -2,29 +2,33 @@ package generation
 
 import "runtime"
 
-// A walk begins in each chunk for itself, and goes on in that which has the next key. So that large generations that are walked over don't have
-// many of them, ordered chunks are merged, four at a time, then four of what came of that, and so on: each entry is merged as often as
-// the number of chunks has digits to base four.
+// A walk begins in each chunk for itself, and goes on in that which has the next key. So that large
+// generations that are walked over don't have many of them, ordered chunks are merged, four at a
+// time, then four of what came of that, and so on: each entry is merged as often as the number of
+// chunks has digits to base four.
 
 // merging is how many neighbours become one.
 const merging = 4
 
-// A walk is in a crowd if it begins in so many ordered chunks. To merge them costs some ten thousand times what it costs to begin in them:
-// those that are walked over only now and then, to fill a tree or to count, stay as they are.
+// A walk is in a crowd if it begins in so many ordered chunks. To merge them costs some ten
+// thousand times what it costs to begin in them: those that are walked over only now and then, to
+// fill a tree or to count, stay as they are.
 const (
 	crowd      = 2 * merging
 	crowdWalks = 1024
 )
 
-// span is a number of neighbouring chunks whose entries are in one order, only the newest of each key.
+// span is a number of neighbouring chunks whose entries are in one order, only the newest of each
+// key.
 type span struct {
 	first, chunks int
 	refs          []reference
 	sample        *sample // of refs; nil while more is merged
 }
 
-// Tidy merges some ordered chunks, or what was merged of them before; false tells that there is nothing to be merged. Only one goroutine may do
-// that at a time; others may read and write meanwhile.
+// Tidy merges some ordered chunks, or what was merged of them before; false tells that there is
+// nothing to be merged. Only one goroutine may do that at a time; others may read and write
+// meanwhile.
 func (g *Generation) Tidy() bool {
 	if g.merged.Load() != nil {
 		return false

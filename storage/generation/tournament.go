@@ -5,11 +5,13 @@ import (
 	"math"
 )
 
-// The run whose entry comes next is found in a tournament (Knuth's tree of losers, The Art of Computer Programming 3, section 5.4.1): each node remembers
-// the run that has lost there. When the winner has gone on, it meets those that have lost on its way to the top, and no others.
+// The run whose entry comes next is found in a tournament (Knuth's tree of losers, The Art of
+// Computer Programming 3, section 5.4.1): each node remembers the run that has lost there. When the
+// winner has gone on, it meets those that have lost on its way to the top, and no others.
 //
-// Entries that come next lie near to each other, so their keys begin with the same bytes. Eight bytes behind those stand in the run; the entries
-// themselves are looked at only where these are the same.
+// Entries that come next lie near to each other, so their keys begin with the same bytes. Eight
+// bytes behind those stand in the run; the entries themselves are looked at only where these are
+// the same.
 
 // begin finds the first run.
 func (it *Iterator) begin() {
@@ -20,7 +22,8 @@ func (it *Iterator) begin() {
 	}
 }
 
-// play finds the first of the runs below a node. The nodes below node n are 2n and 2n+1, and the runs stand below all of them.
+// play finds the first of the runs below a node. The nodes below node n are 2n and 2n+1, and the
+// runs stand below all of them.
 func (it *Iterator) play(node int) (first int) {
 	if node >= len(it.runs) {
 		return node - len(it.runs)
@@ -48,7 +51,8 @@ func (it *Iterator) goOn() {
 	}
 }
 
-// before reports whether run a comes before run b: by key, and of the same key the newest first. Runs that have ended come last.
+// before reports whether run a comes before run b: by key, and of the same key the newest first.
+// Runs that have ended come last.
 func (it *Iterator) before(a, b int) bool {
 	x, y := &it.runs[a], &it.runs[b]
 	switch {

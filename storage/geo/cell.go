@@ -1,7 +1,8 @@
 package geo
 
-// cell is one of the rectangles into which the world is divided by halving it step times in each direction. Columns are counted
-// from the west and rows from the south; what lies on the border of the world in the east or north is one beyond the last.
+// cell is one of the rectangles into which the world is divided by halving it step times in each
+// direction. Columns are counted from the west and rows from the south; what lies on the border of
+// the world in the east or north is one beyond the last.
 type cell struct {
 	column, row uint32
 	step        int
@@ -63,7 +64,8 @@ func (c cell) area() area {
 	}
 }
 
-// neighbour is the cell so many columns and rows away. Behind the end of the world it begins again on the other side.
+// neighbour is the cell so many columns and rows away. Behind the end of the world it begins again
+// on the other side.
 func (c cell) neighbour(columns, rows int) cell {
 	last := uint32(1)<<c.step - 1
 	if columns != 0 {

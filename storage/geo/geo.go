@@ -1,14 +1,17 @@
-// Package geo is the mathematics of the geo commands: places on the Earth as scores of a sorted set, the distance between
-// two places, and the ranges of scores that cover a circle, a box or a polygon.
+// Package geo is the mathematics of the geo commands: places on the Earth as scores of a sorted
+// set, the distance between two places, and the ranges of scores that cover a circle, a box or a
+// polygon.
 //
-// It knows no storage and imports only the standard library. What it computes is, bit for bit, what Redis computes: clients see
-// distances and coordinates as text, and the order of places that aren't sorted is the order of the cells that are looked at.
-// Products that something is added to are converted to float64, which keeps a compiler from fusing the two operations.
+// It knows no storage and imports only the standard library. What it computes is, bit for bit, what
+// Redis computes: clients see distances and coordinates as text, and the order of places that
+// aren't sorted is the order of the cells that are looked at. Products that something is added to
+// are converted to float64, which keeps a compiler from fusing the two operations.
 package geo
 
 import "math"
 
-// The places that have a score. Latitudes end where the Mercator projection of the world is a square.
+// The places that have a score. Latitudes end where the Mercator projection of the world is a
+// square.
 const (
 	minLongitude, maxLongitude = -180.0, 180.0
 	minLatitude, maxLatitude   = -85.05112878, 85.05112878
@@ -25,11 +28,13 @@ func (p Point) Valid() bool {
 // finest is how often the world is halved for a score, in each direction.
 const finest = 26
 
-// Score is what a sorted set keeps of a valid point: the number of its cell at the finest division, 52 bits, of which those of the
-// longitude and of the latitude alternate. The borders of the world in the north and in the east have one bit more.
+// Score is what a sorted set keeps of a valid point: the number of its cell at the finest division,
+// 52 bits, of which those of the longitude and of the latitude alternate. The borders of the world
+// in the north and in the east have one bit more.
 func (p Point) Score() uint64 { return cellOf(p, finest).number() }
 
-// PointOf is the middle of the cell that a score is the number of. Any score has one: sorted sets can have been made by ZADD.
+// PointOf is the middle of the cell that a score is the number of. Any score has one: sorted sets
+// can have been made by ZADD.
 func PointOf(score float64) Point {
 	a := cellNumbered(toUnsigned(score)).area()
 	return Point{
@@ -38,7 +43,8 @@ func PointOf(score float64) Point {
 	}
 }
 
-// toUnsigned converts as a C compiler does on x86-64, for numbers out of range, too: Go leaves those open.
+// toUnsigned converts as a C compiler does on x86-64, for numbers out of range, too: Go leaves
+// those open.
 func toUnsigned(score float64) uint64 {
 	const half = 1 << 63
 	switch {
@@ -55,10 +61,12 @@ func toUnsigned(score float64) uint64 {
 // hashAlphabet are the digits of geohash.org, to the base 32.
 const hashAlphabet = "0123456789bcdefghjkmnpqrstuvwxyz"
 
-// hashLength is the length of a hash. The last digit would need three bits more than there are, and is always 0.
+// hashLength is the length of a hash. The last digit would need three bits more than there are, and
+// is always 0.
 const hashLength = 11
 
-// AppendHash appends the geohash of a point, whose cells, other than those of scores, reach up to the poles.
+// AppendHash appends the geohash of a point, whose cells, other than those of scores, reach up to
+// the poles.
 func (p Point) AppendHash(dst []byte) []byte {
 	const poles = 90
 	x := scale(p.Longitude, minLongitude, maxLongitude, finest)
@@ -110,7 +118,8 @@ func (o *origin) distance(p Point, v float64) float64 {
 // arc is the length of a great circle's part whose half has a sine with a square.
 func arc(square float64) float64 { return 2 * earthRadius * arcSine(math.Sqrt(square)) }
 
-// alongParallel is the distance between two points on a latitude; v is the sine of half of the angle between their meridians.
+// alongParallel is the distance between two points on a latitude; v is the sine of half of the
+// angle between their meridians.
 func alongParallel(latitude, v float64) float64 {
 	c := cosine(radians(latitude))
 	return arc(c * c * v * v)

@@ -95,8 +95,9 @@ func TestOddScoresAsRedis(t *testing.T) {
 	}
 }
 
-// TestDistancesAsRedis compares what is written of distances. Sometimes places are within a few meters of each other, or on
-// opposite sides of the Earth: there the last bit of a sine, which the C library hasn't always right, makes up for decimeters.
+// TestDistancesAsRedis compares what is written of distances. Sometimes places are within a few
+// meters of each other, or on opposite sides of the Earth: there the last bit of a sine, which the
+// C library hasn't always right, makes up for decimeters.
 func TestDistancesAsRedis(t *testing.T) {
 	server, random := oracle.Start(t), newRandom(t)
 	opposite := 0
@@ -197,7 +198,8 @@ func TestSearchesAsRedis(t *testing.T) {
 	}
 }
 
-// TestNothingIsRuledOut holds the quick test for points that lie outside of circles against their distances.
+// TestNothingIsRuledOut holds the quick test for points that lie outside of circles against their
+// distances.
 func TestNothingIsRuledOut(t *testing.T) {
 	random := newRandom(t)
 	for range 50 * comparisons {
@@ -253,7 +255,8 @@ func TestTrigonometry(t *testing.T) {
 	}
 }
 
-// TestPolygons holds what lies within a polygon against what lies within a box, as long as its sides run along parallels and meridians.
+// TestPolygons holds what lies within a polygon against what lies within a box, as long as its
+// sides run along parallels and meridians.
 func TestPolygons(t *testing.T) {
 	random := newRandom(t)
 	for range comparisons {
@@ -275,7 +278,8 @@ func TestPolygons(t *testing.T) {
 	}
 }
 
-// TestCenters: that of a polygon doesn't depend on the side of the 180th meridian on which its vertices lie.
+// TestCenters: that of a polygon doesn't depend on the side of the 180th meridian on which its
+// vertices lie.
 func TestCenters(t *testing.T) {
 	for _, c := range []struct {
 		vertices []Point

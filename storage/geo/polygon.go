@@ -2,11 +2,11 @@ package geo
 
 import "math"
 
-// Polygons are Valkey's, from 9.0 on: the borders are straight lines on a map whose axes are longitude and latitude, and none of them
-// crosses the 180th meridian.
+// Polygons are Valkey's, from 9.0 on: the borders are straight lines on a map whose axes are
+// longitude and latitude, and none of them crosses the 180th meridian.
 
-// PolygonShape returns the shape with these vertices, at least three, which stay the caller's. Its center is in the direction of the sum of
-// the vertices, as vectors from the middle of the Earth.
+// PolygonShape returns the shape with these vertices, at least three, which stay the caller's. Its
+// center is in the direction of the sum of the vertices, as vectors from the middle of the Earth.
 func PolygonShape(vertices []Point) Shape {
 	var x, y, z float64
 	for _, p := range vertices {
@@ -22,7 +22,8 @@ func PolygonShape(vertices []Point) Shape {
 	return Shape{Center: center, Unit: 1, Polygon: vertices}
 }
 
-// encloses reports whether a point lies within a polygon: whether a ray from it to the east crosses the border an odd number of times.
+// encloses reports whether a point lies within a polygon: whether a ray from it to the east crosses
+// the border an odd number of times.
 func (s *Shape) encloses(p Point) (inside bool) {
 	from := s.Polygon[len(s.Polygon)-1]
 	for _, to := range s.Polygon {
@@ -47,7 +48,8 @@ func (s *Shape) polygonBounds() area {
 	return a
 }
 
-// polygonReach is the distance from the center to the farthest corner of the area around a polygon, in meters.
+// polygonReach is the distance from the center to the farthest corner of the area around a polygon,
+// in meters.
 func (s *Shape) polygonReach() float64 {
 	a := s.polygonBounds()
 	reach := 0.0

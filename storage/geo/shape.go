@@ -2,8 +2,8 @@ package geo
 
 import "math"
 
-// Shape is what is searched: a circle, a box whose sides run from east to west and from north to south, or a polygon, which
-// PolygonShape makes. The measures are in units of Unit meters.
+// Shape is what is searched: a circle, a box whose sides run from east to west and from north to
+// south, or a polygon, which PolygonShape makes. The measures are in units of Unit meters.
 type Shape struct {
 	Center        Point
 	Unit          float64
@@ -32,7 +32,8 @@ func (s *Shape) Finder() Finder {
 
 func (s *Shape) circle() bool { return !s.Box && s.Polygon == nil }
 
-// reaches are the greatest differences in longitude and latitude between the center and what is within an angle of it, and a bit more.
+// reaches are the greatest differences in longitude and latitude between the center and what is
+// within an angle of it, and a bit more.
 func (s *Shape) reaches(angle float64) (aside, up float64) {
 	const more, little = 1 + 1e-9, 1e-9
 	up = angle/degree*more + little
@@ -42,8 +43,8 @@ func (s *Shape) reaches(angle float64) (aside, up float64) {
 	return math.Asin(math.Sin(angle)/math.Cos(radians(s.Center.Latitude)))/degree*more + little, up
 }
 
-// Distance is how far a point is from the center, in meters, and whether it lies within the shape. Of a point that doesn't the distance
-// isn't known.
+// Distance is how far a point is from the center, in meters, and whether it lies within the shape.
+// Of a point that doesn't the distance isn't known.
 func (f *Finder) Distance(p Point) (meters float64, within bool) {
 	if f.beyond(p) {
 		return 0, false
@@ -56,8 +57,8 @@ func (f *Finder) Distance(p Point) (meters float64, within bool) {
 	return meters, !f.shape.circle() || !(meters > f.shape.Radius*f.shape.Unit)
 }
 
-// beyond reports whether a point lies outside of the shape for certain, which is known without a sine. A point that isn't beyond a polygon
-// lies within it.
+// beyond reports whether a point lies outside of the shape for certain, which is known without a
+// sine. A point that isn't beyond a polygon lies within it.
 func (f *Finder) beyond(p Point) bool {
 	center := f.shape.Center
 	switch {
@@ -70,7 +71,8 @@ func (f *Finder) beyond(p Point) bool {
 	return math.Abs(p.Latitude-center.Latitude) > f.up || min(aside, 360-aside) > f.aside
 }
 
-// bounds is the area around the shape, as Redis finds it: a large shape near a pole reaches beyond it.
+// bounds is the area around the shape, as Redis finds it: a large shape near a pole reaches beyond
+// it.
 func (s *Shape) bounds() area {
 	if s.Polygon != nil {
 		return s.polygonBounds()
@@ -100,8 +102,8 @@ func (s *Shape) reach() float64 {
 	return math.Sqrt(float64(s.Width/2*(s.Width/2))+float64(s.Height/2*(s.Height/2))) * s.Unit
 }
 
-// estimateStep is how often the world can be halved so that a cell and its neighbours hold what is within a distance of
-// a latitude.
+// estimateStep is how often the world can be halved so that a cell and its neighbours hold what is
+// within a distance of a latitude.
 func estimateStep(meters, latitude float64) int {
 	const halfOfEquator = 20037726.37
 	if meters == 0 {
@@ -120,10 +122,12 @@ func estimateStep(meters, latitude float64) int {
 	return min(max(step, 1), finest)
 }
 
-// compass is the order in which the neighbours of a cell are looked at: north, south, east, west, and what is between them.
+// compass is the order in which the neighbours of a cell are looked at: north, south, east, west,
+// and what is between them.
 var compass = [8]struct{ columns, rows int }{{0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, 1}, {-1, 1}, {1, -1}, {-1, -1}}
 
-// AppendCover appends the ranges of scores that hold all points within the shape, in the order in which they are to be looked at.
+// AppendCover appends the ranges of scores that hold all points within the shape, in the order in
+// which they are to be looked at.
 func (s *Shape) AppendCover(ranges []Range) []Range {
 	bounds := s.bounds()
 	center := cellOf(s.Center, estimateStep(s.reach(), s.Center.Latitude))
@@ -151,7 +155,8 @@ func (c cell) surrounded(a area) bool {
 		c.neighbour(1, 0).area().east < a.east || c.neighbour(-1, 0).area().west > a.west)
 }
 
-// ends reports whether nothing of another area can lie so many columns and rows away, because it ends within this one.
+// ends reports whether nothing of another area can lie so many columns and rows away, because it
+// ends within this one.
 func (a area) ends(other area, columns, rows int) bool {
 	return rows < 0 && a.south < other.south || rows > 0 && a.north > other.north ||
 		columns < 0 && a.west < other.west || columns > 0 && a.east > other.east

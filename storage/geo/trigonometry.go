@@ -5,11 +5,13 @@ import (
 	"math/big"
 )
 
-// The functions of package math are off by a bit here and there, and others than the C library's, by which Redis computes distances. These
-// are right to the last bit but in one case of some ten thousand, in which the exact result lies in the middle between two numbers.
-// They are the same on all machines.
+// The functions of package math are off by a bit here and there, and others than the C library's,
+// by which Redis computes distances. These are right to the last bit but in one case of some ten
+// thousand, in which the exact result lies in the middle between two numbers. They are the same on
+// all machines.
 
-// double is an unevaluated sum of two numbers, the second of which is smaller than the last bit of the first.
+// double is an unevaluated sum of two numbers, the second of which is smaller than the last bit of
+// the first.
 type double struct{ high, low float64 }
 
 // twoSum is a sum and its rounding error.
@@ -58,7 +60,8 @@ func doubleCosine(x float64) double {
 // times is the number with another sign, or the same.
 func (d double) times(sign float64) double { return double{d.high * sign, d.low * sign} }
 
-// arcTangent returns the angle, between -π and π, of a point: what package math says, improved by one step of Newton's method.
+// arcTangent returns the angle, between -π and π, of a point: what package math says, improved by
+// one step of Newton's method.
 func arcTangent(y, x float64) float64 {
 	angle := math.Atan2(y, x)
 	if x == 0 || y == 0 {
@@ -81,7 +84,8 @@ func arcSine(y float64) float64 {
 		a := arcSineOf(double{high: y})
 		return a.high + a.low
 	}
-	// Where the arc sine is steep, that of a smaller number is exact: asin(y) = π/2 - 2 asin(√((1-y)/2)).
+	// Where the arc sine is steep, that of a smaller number is exact: asin(y) = π/2 - 2
+	// asin(√((1-y)/2)).
 	square := (1 - y) / 2
 	root := math.Sqrt(square)
 	a := arcSineOf(double{root, math.FMA(-root, root, square) / (2 * root)})
@@ -102,8 +106,9 @@ const sineSteps = 64
 // known are the sines and cosines of the angles i/sineSteps from 0 to π/2.
 var known = tabulate()
 
-// sineOf returns the sine of an angle from 0 to π/2, with some 15 bits more than a number has. The angle is a known one, k, and a rest r:
-// sin(k+r) = sin k cos r + cos k sin r, where cos r is nearly 1, and sin r nearly r.
+// sineOf returns the sine of an angle from 0 to π/2, with some 15 bits more than a number has. The
+// angle is a known one, k, and a rest r: sin(k+r) = sin k cos r + cos k sin r, where cos r is
+// nearly 1, and sin r nearly r.
 func sineOf(x double) double {
 	k := int(x.high*sineSteps + 0.5)
 	r := x.high - float64(k)/sineSteps // exact

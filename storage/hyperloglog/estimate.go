@@ -5,8 +5,8 @@ import "math"
 // A histogram counts the registers of each rank. It is all that the estimate depends on.
 type histogram [maxRegister + 1]int
 
-// addDense counts in four histograms in turns: most registers have one of a few ranks, and a counter
-// that was just incremented has to be waited for.
+// addDense counts in four histograms in turns: most registers have one of a few ranks, and a
+// counter that was just incremented has to be waited for.
 func (h *histogram) addDense(dense []byte) {
 	var parts [3]histogram
 	for ; len(dense) >= 3; dense = dense[3:] {

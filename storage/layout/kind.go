@@ -15,7 +15,8 @@ type Kind struct {
 	// Ordered: the order of collections in use is kept in memory. Who puts a record says whether it
 	// was there already.
 	Ordered bool
-	// Names: of a large collection, only what its elements are called is kept, and not their values.
+	// Names: of a large collection, only what its elements are called is kept, and not their
+	// values.
 	Names bool
 	// Read: records are read one by one, so copies of them are worth their memory. Others are only
 	// scanned.

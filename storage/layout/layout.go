@@ -199,7 +199,8 @@ func AppendScoreValue(dst []byte, score float64) []byte {
 	return dst
 }
 
-// DecodeScored takes score and member from what a record of kind 'z' has behind the id, and its value. member refers to scored.
+// DecodeScored takes score and member from what a record of kind 'z' has behind the id, and its
+// value. member refers to scored.
 func DecodeScored(scored, value []byte) (score float64, member []byte, err error) {
 	if len(scored) < 8 {
 		return 0, nil, fmt.Errorf("%w: score key of %d bytes", ErrCorrupt, ElementPrefix+len(scored))
@@ -247,7 +248,8 @@ func AppendDeletedKey(dst []byte, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, KindDeleted), id)
 }
 
-// AppendDeletedValue appends | type:1 | count:8 |, and | expiring:8 | of a hash with fields that expire.
+// AppendDeletedValue appends | type:1 | count:8 |, and | expiring:8 | of a hash with fields that
+// expire.
 func AppendDeletedValue(dst []byte, t Type, count, expiring uint64) []byte {
 	dst = binary.BigEndian.AppendUint64(append(dst, byte(t)), count)
 	if expiring > 0 {

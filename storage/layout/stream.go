@@ -53,7 +53,8 @@ func AppendStreamKey(dst []byte, kind byte, id uint64, entry StreamID) []byte {
 	return entry.Append(AppendElementKey(dst, kind, id, nil))
 }
 
-// AppendGroupKey appends | kind | id:8 | group:8 |, with which all keys of what belongs to a group begin.
+// AppendGroupKey appends | kind | id:8 | group:8 |, with which all keys of what belongs to a group
+// begin.
 func AppendGroupKey(dst []byte, kind byte, id, group uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendElementKey(dst, kind, id, nil), group)
 }
@@ -63,12 +64,14 @@ func AppendConsumerKey(dst []byte, kind byte, id, group, consumer uint64) []byte
 	return binary.BigEndian.AppendUint64(AppendGroupKey(dst, kind, id, group), consumer)
 }
 
-// AppendDeliveredKey appends | 'd' | id:8 | group:8 | delivered ms:8 | entry:16 |. A time before 1970 counts as the beginning of that year.
+// AppendDeliveredKey appends | 'd' | id:8 | group:8 | delivered ms:8 | entry:16 |. A time before
+// 1970 counts as the beginning of that year.
 func AppendDeliveredKey(dst []byte, id, group uint64, ms int64, entry StreamID) []byte {
 	return entry.Append(AppendConsumerKey(dst, KindStreamDelivered, id, group, uint64(max(ms, 0))))
 }
 
-// OfStreamGroup tells whether records of a kind belong to the groups of a stream. Those of a group that was destroyed may still stand there.
+// OfStreamGroup tells whether records of a kind belong to the groups of a stream. Those of a group
+// that was destroyed may still stand there.
 func OfStreamGroup(kind byte) bool {
 	switch kind {
 	case KindStreamName, KindStreamConsumer, KindStreamPending, KindStreamPendingFor, KindStreamDelivered:
@@ -80,7 +83,8 @@ func OfStreamGroup(kind byte) bool {
 // GroupPrefix is the length of what stands before the name in the key of a 'C' record.
 const GroupPrefix = ElementPrefix + 8
 
-// EntryOf is the id of the entry that the key of an 'X', 'N', 'P', 'p' or 'd' record, or a part of it, ends with.
+// EntryOf is the id of the entry that the key of an 'X', 'N', 'P', 'p' or 'd' record, or a part of
+// it, ends with.
 func EntryOf(key []byte) (StreamID, error) {
 	if len(key) < StreamIDSize {
 		return StreamID{}, fmt.Errorf("%w: key of %d bytes in a stream", ErrCorrupt, len(key))
@@ -93,8 +97,9 @@ func EntryOf(key []byte) (StreamID, error) {
 //	| last:16 | first:16 | deleted:16 | added:8 | nodes:8 | first node:16 | last node:16 | StreamNode |
 //	| groups:8 | consumers:8 | pending:8 | timed:8 | [ mark:16 | marked entries:8 | marked nodes:8 ] |
 //
-// A node is a run of entries that Redis keeps together. The counts of all but the last one stand in 'N' records.
-// Nothing is read before the first entry and the first node: what stands there waits for the reaper.
+// A node is a run of entries that Redis keeps together. The counts of all but the last one stand in
+// 'N' records. Nothing is read before the first entry and the first node: what stands there waits
+// for the reaper.
 type StreamHead struct {
 	Last    StreamID // the highest id that was ever given
 	First   StreamID // of the first entry; 0-0 when there is none
@@ -112,7 +117,8 @@ type StreamHead struct {
 	Mark StreamMark
 }
 
-// StreamMark is how far it was summed up what stands at the beginning of a stream. There is one while many nodes are being trimmed off.
+// StreamMark is how far it was summed up what stands at the beginning of a stream. There is one
+// while many nodes are being trimmed off.
 type StreamMark struct {
 	At             StreamID // where a node begins that is neither the first nor behind the last
 	Entries, Nodes uint64   // before it; without a mark 0
@@ -222,20 +228,24 @@ type GroupState struct {
 	Consumers uint64
 	Pending   uint64
 
-	// Nothing is pending before From, or behind To. Acknowledged entries leave traces that a walk passes over, so it begins at From.
+	// Nothing is pending before From, or behind To. Acknowledged entries leave traces that a walk
+	// passes over, so it begins at From.
 	From, To StreamID
-	// Early counts the pending entries up to Middle. When there are none left, From moves behind it.
+	// Early counts the pending entries up to Middle. When there are none left, From moves behind
+	// it.
 	Middle       StreamID
 	Early        uint64
 	Acknowledged uint32 // early entries that were acknowledged since From was moved
 
-	// Pending entries up to TimedTo have 'd' records, by which those are found that have been pending for longest. There are none until
-	// somebody asks for them. None of them was delivered before OldestMs.
+	// Pending entries up to TimedTo have 'd' records, by which those are found that have been
+	// pending for longest. There are none until somebody asks for them. None of them was delivered
+	// before OldestMs.
 	TimedTo  StreamID
 	Timed    uint64
 	OldestMs int64
 
-	// Departed consumers are gone. What is left of their pending entries counts no more, and is removed later. Early and Timed count it.
+	// Departed consumers are gone. What is left of their pending entries counts no more, and is
+	// removed later. Early and Timed count it.
 	Departed []Departed
 }
 

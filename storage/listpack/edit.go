@@ -11,8 +11,8 @@ func (l Listpack) Append(dst []byte, elements ...Element) Listpack {
 	return l.insertAt(dst, end, elements)
 }
 
-// Push returns l with an element added at its tail, in place if there is room, by a caller that owns l's memory. l must not be used again, and
-// the element isn't a view into it.
+// Push returns l with an element added at its tail, in place if there is room, by a caller that
+// owns l's memory. l must not be used again, and the element isn't a view into it.
 func (l Listpack) Push(element Element) Listpack {
 	count := l.headerCount()
 	if count != countUnknown {

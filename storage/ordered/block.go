@@ -60,7 +60,8 @@ func (b Block) keyAt(at int) []byte {
 	return b[from:to:to]
 }
 
-// Search returns the index of the first entry that doesn't come before a key, and whether it is the key's.
+// Search returns the index of the first entry that doesn't come before a key, and whether it is the
+// key's.
 func (b Block) Search(key []byte) (index int, found bool) {
 	n := b.Len()
 	entries := blockHeader + endBytes*n
@@ -156,7 +157,8 @@ func newBlock(entries, bytes int) Block {
 	return b
 }
 
-// fill puts entries in the place of those from one on. Their ends are further behind by so much than they were.
+// fill puts entries in the place of those from one on. Their ends are further behind by so much
+// than they were.
 func (b Block) fill(from, by int, ends, entries []byte) {
 	at := blockHeader + endBytes*from
 	for i := 0; i < len(ends); i += endBytes {
@@ -165,7 +167,8 @@ func (b Block) fill(from, by int, ends, entries []byte) {
 	copy(b.entries()[b.begin(from):], entries)
 }
 
-// Builder gathers entries for a block, in the order of their keys or backwards. Its memory is used again after Reset.
+// Builder gathers entries for a block, in the order of their keys or backwards. Its memory is used
+// again after Reset.
 type Builder struct {
 	entries  []byte
 	ends     []int
@@ -192,7 +195,8 @@ func (b *Builder) Add(key, value []byte) {
 	b.ends = append(b.ends, len(b.entries))
 }
 
-// Block returns the entries as a block, nil if they are too many bytes. reverse says that they came backwards.
+// Block returns the entries as a block, nil if they are too many bytes. reverse says that they came
+// backwards.
 func (b *Builder) Block(reverse bool) Block {
 	if b.oversize || len(b.entries) > mostBlock {
 		return nil

@@ -3,8 +3,8 @@ package ordered
 // coolLeaves is how many leaves Cool looks at in one go.
 const coolLeaves = 64
 
-// cool takes entries away from pieces that weren't read of late, until so many bytes are free, or it has looked at enough. It
-// goes on where it has ended. done reports that it has gone around.
+// cool takes entries away from pieces that weren't read of late, until so many bytes are free, or
+// it has looked at enough. It goes on where it has ended. done reports that it has gone around.
 func (t *Tree) cool(want int) (freed int, done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -19,7 +19,8 @@ func (t *Tree) cool(want int) (freed int, done bool) {
 	return freed, t.hand == nil
 }
 
-// coolLeaf cools the pieces of the leaf that a key belongs to, and returns where the next one begins.
+// coolLeaf cools the pieces of the leaf that a key belongs to, and returns where the next one
+// begins.
 func (t *Tree) coolLeaf(key []byte) (upper []byte) {
 	n, upper := t.leaf(key)
 	cold := false
@@ -64,9 +65,10 @@ func (t *Tree) leaf(key []byte) (n *node, upper []byte) {
 	return n, upper
 }
 
-// coarsen joins pieces up to twice the size that they had, and so leaves about half as many of them. A call goes over coolLeaves leaves and
-// the next one goes on there: a tree of a million pieces must not be locked for as long as all of them take. It reports whether
-// there is more to do, or whether that has helped; meanwhile others may have added as many pieces.
+// coarsen joins pieces up to twice the size that they had, and so leaves about half as many of
+// them. A call goes over coolLeaves leaves and the next one goes on there: a tree of a million
+// pieces must not be locked for as long as all of them take. It reports whether there is more to
+// do, or whether that has helped; meanwhile others may have added as many pieces.
 func (t *Tree) coarsen() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,8 +108,8 @@ const (
 	mostThinned  = 1 << 16 // likewise; to go over more takes longer than a question may
 )
 
-// thin is coarsen for a tree that isn't used, so that it takes about so many bytes. The pieces that come of it are divided again where somebody
-// reads.
+// thin is coarsen for a tree that isn't used, so that it takes about so many bytes. The pieces that
+// come of it are divided again where somebody reads.
 func (t *Tree) thin(bytes int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

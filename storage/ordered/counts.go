@@ -1,6 +1,7 @@
 package ordered
 
-// Count is how many entries stand from a border on, up to that of the next one; the first has no border. It may be Vague.
+// Count is how many entries stand from a border on, up to that of the next one; the first has no
+// border. It may be Vague.
 type Count struct {
 	Border  []byte
 	Entries int

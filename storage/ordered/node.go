@@ -7,8 +7,8 @@ import (
 	"sort"
 )
 
-// node is a part of the tree: neighbouring pieces, or nodes that hold them. It is changed by the tree
-// that has its owner; another one that refers to it copies it first.
+// node is a part of the tree: neighbouring pieces, or nodes that hold them. It is changed by the
+// tree that has its owner; another one that refers to it copies it first.
 //
 // Each child begins at a border and ends before the next. The border of a node's first child isn't
 // looked at: who comes to the node belongs into it.
@@ -71,8 +71,8 @@ func head(key []byte, shared int) uint64 {
 	}
 }
 
-// find returns the child that a key belongs to; with below, the one that what stands directly before the key belongs to. A nil key is the
-// first, or, with below, the one behind all.
+// find returns the child that a key belongs to; with below, the one that what stands directly
+// before the key belongs to. A nil key is the first, or, with below, the one behind all.
 func (n *node) find(key []byte, below bool) int {
 	count := n.len()
 	switch {
@@ -217,8 +217,9 @@ func (n *node) absorb(right *node, border []byte) {
 	n.share()
 }
 
-// balance splits a child that has become too large, or joins one that has become small with a neighbour. joined is the child that came of
-// that, or -1, and seam where the second one's children begin in it.
+// balance splits a child that has become too large, or joins one that has become small with a
+// neighbour. joined is the child that came of that, or -1, and seam where the second one's children
+// begin in it.
 func (n *node) balance(i int) (joined, seam int) {
 	c := n.children[i]
 	switch {

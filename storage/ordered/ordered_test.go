@@ -515,8 +515,8 @@ func TestCoarseningGoesInSteps(t *testing.T) {
 	check(t, tree, m.keys, m.values)
 }
 
-// A tree whose counts need more room than there is stays while it is counted, with larger pieces, also when some of
-// them are read all the time.
+// A tree whose counts need more room than there is stays while it is counted, with larger pieces,
+// also when some of them are read all the time.
 func TestCountingBeyondTheLimit(t *testing.T) {
 	for _, reads := range []bool{false, true} {
 		t.Run(fmt.Sprintf("reads %v", reads), func(t *testing.T) { countBeyondTheLimit(t, reads) })
@@ -561,7 +561,8 @@ func countBeyondTheLimit(t *testing.T, reads bool) {
 	check(t, tree, m.keys, m.values)
 }
 
-// A large tree that nobody uses keeps its counts, in larger pieces, beside one that takes all the memory there is.
+// A large tree that nobody uses keeps its counts, in larger pieces, beside one that takes all the
+// memory there is.
 func TestCountsOfUnusedTreesStay(t *testing.T) {
 	m := newModel(t, rand.New(rand.NewPCG(1, 7)))
 	m.limit = 16 * smallTree

@@ -2,8 +2,8 @@ package ordered
 
 import "bytes"
 
-// Reading brings to a tree what a walk over records comes to: entries one behind the other, or backwards. It cuts them into pieces,
-// and ends where a resident piece begins.
+// Reading brings to a tree what a walk over records comes to: entries one behind the other, or
+// backwards. It cuts them into pieces, and ends where a resident piece begins.
 type Reading struct {
 	tree    *Tree
 	learns  Learning
@@ -25,7 +25,8 @@ const (
 	Entries          // and themselves
 )
 
-// Begin begins at a place within a piece that isn't resident: at its beginning, or, reverse, at its end, if it is to be read as a whole.
+// Begin begins at a place within a piece that isn't resident: at its beginning, or, reverse, at its
+// end, if it is to be read as a whole.
 func (r *Reading) Begin(t *Tree, p *Piece, from []byte, reverse bool, learns Learning) {
 	r.tree, r.learns, r.reverse, r.edge, r.begun, r.wrong = t, learns, reverse, from, false, false
 	r.builder.Reset()
@@ -41,7 +42,8 @@ func (r *Reading) limitTo(p *Piece) {
 // Wrong reports whether the tree had counted otherwise than the walk.
 func (r *Reading) Wrong() bool { return r.wrong }
 
-// Add takes the next entry. It returns false, and hasn't taken it, if it belongs to a resident piece.
+// Add takes the next entry. It returns false, and hasn't taken it, if it belongs to a resident
+// piece.
 func (r *Reading) Add(key, value []byte) bool {
 	for r.passes(key) {
 		r.cut(r.limit)
@@ -128,7 +130,8 @@ func (r *Reading) Stop() {
 	}
 }
 
-// End ends the reading at a place up to which there are no further entries; nil is the end of the collection.
+// End ends the reading at a place up to which there are no further entries; nil is the end of the
+// collection.
 func (r *Reading) End(place []byte) {
 	for r.limit != nil && (place == nil || !r.reverse && bytes.Compare(r.limit, place) < 0 || r.reverse && bytes.Compare(r.limit, place) > 0) {
 		r.cut(r.limit)

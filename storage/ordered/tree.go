@@ -11,8 +11,8 @@ const (
 	Target = 32
 	// cutBytes is how many bytes of entries end a piece, if they are fewer.
 	cutBytes = 4 << 10
-	// readHeat is how often a piece that was read may be written before it is no longer resident: what nobody reads isn't
-	// worth the copies.
+	// readHeat is how often a piece that was read may be written before it is no longer resident:
+	// what nobody reads isn't worth the copies.
 	readHeat = 16
 
 	pieceBytes = 112 // of a piece besides its block: its part of the node, and a border
@@ -50,7 +50,8 @@ type Tree struct {
 	Counting sync.Mutex
 }
 
-// Piece is a range of keys as the tree knows it: from Lower on, before Upper, which is nil for the last one.
+// Piece is a range of keys as the tree knows it: from Lower on, before Upper, which is nil for the
+// last one.
 type Piece struct {
 	Lower, Upper []byte
 	Block        Block // its entries, if it is resident
@@ -67,8 +68,9 @@ type Piece struct {
 // Whole reports whether the piece is read from its beginning to its end.
 func (t *Tree) Whole(p *Piece) bool { return p.Count != Vague && p.Count <= int(t.largest.Load()) }
 
-// Start returns where the reading of a piece begins that isn't resident and that a walk comes to at a place. Between a vague
-// piece's beginning and the place there may be more than it is worth to go over; there is little if what stands before is empty.
+// Start returns where the reading of a piece begins that isn't resident and that a walk comes to at
+// a place. Between a vague piece's beginning and the place there may be more than it is worth to go
+// over; there is little if what stands before is empty.
 func (t *Tree) Start(p *Piece, at []byte, reverse bool) []byte {
 	near := p.Lower
 	if reverse {
@@ -109,8 +111,8 @@ func (t *Tree) Clone() *Tree {
 	return c
 }
 
-// Use reports whether the tree is still that of its collection, and notes that it is used. When it was displaced it isn't told of writes any
-// more, and another one may take its place from then on.
+// Use reports whether the tree is still that of its collection, and notes that it is used. When it
+// was displaced it isn't told of writes any more, and another one may take its place from then on.
 func (t *Tree) Use() bool {
 	if !t.used.Load() {
 		t.used.Store(true)
@@ -134,8 +136,8 @@ func (t *Tree) add(bytes int) {
 	}
 }
 
-// Sums returns how many entries the known pieces have, and how many pieces are vague. While others learn there may be fewer vague pieces than
-// it says, and more entries.
+// Sums returns how many entries the known pieces have, and how many pieces are vague. While others
+// learn there may be fewer vague pieces than it says, and more entries.
 func (t *Tree) Sums() (known, vague int) {
 	vague = int(t.allVague.Load())
 	return int(t.allKnown.Load()), vague
@@ -155,8 +157,8 @@ func (t *Tree) Resident() int {
 	return t.resident
 }
 
-// Find returns the piece that a key belongs to; with below, the one that what stands directly before the key belongs to. A nil key is the
-// first, or, with below, the one behind all.
+// Find returns the piece that a key belongs to; with below, the one that what stands directly
+// before the key belongs to. A nil key is the first, or, with below, the one behind all.
 func (t *Tree) Find(key []byte, below bool) (p Piece) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,7 +181,8 @@ func (t *Tree) FindRanked(key []byte, below bool) Piece {
 	return t.seek(func(n *node) int { return n.find(key, below) })
 }
 
-// At returns the known piece with the entry of a rank among those of all known pieces; the rank is below their sum.
+// At returns the known piece with the entry of a rank among those of all known pieces; the rank is
+// below their sum.
 func (t *Tree) At(rank int) (p Piece) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -446,8 +449,8 @@ func (t *Tree) insertPiece(n *node, i int, border []byte) {
 	t.add(pieceBytes)
 }
 
-// joinPiece joins a piece that has become small with a neighbour in its leaf. Empty pieces are joined with each other only: where
-// nothing lives, nothing is to be read.
+// joinPiece joins a piece that has become small with a neighbour in its leaf. Empty pieces are
+// joined with each other only: where nothing lives, nothing is to be read.
 func (t *Tree) joinPiece(n *node, i int) {
 	if i+1 < n.len() && t.joins(n, i, t.small()) {
 		t.join(n, i)
@@ -460,7 +463,8 @@ func (t *Tree) joinPiece(n *node, i int) {
 // small is how many entries two neighbours may have together that a change joins.
 func (t *Tree) small() int { return int(t.target.Load()) / 2 }
 
-// joins reports whether a piece and the next one, which have so many entries at most, are to become one.
+// joins reports whether a piece and the next one, which have so many entries at most, are to become
+// one.
 func (t *Tree) joins(n *node, i, most int) bool {
 	if n.vague[i]+n.vague[i+1] > 0 {
 		return n.vague[i] == n.vague[i+1]
@@ -486,9 +490,10 @@ func (t *Tree) join(n *node, i int) {
 	t.add(-pieceBytes)
 }
 
-// Learn says which entries stand from lower on (nil: the first), before upper (nil: behind the last): so many, those in the block, if it is
-// not nil. They must lie within one piece, which isn't resident; if that has changed, nothing is learned.
-// It returns false when the tree has counted otherwise.
+// Learn says which entries stand from lower on (nil: the first), before upper (nil: behind the
+// last): so many, those in the block, if it is not nil. They must lie within one piece, which isn't
+// resident; if that has changed, nothing is learned. It returns false when the tree has counted
+// otherwise.
 func (t *Tree) Learn(lower, upper []byte, count int, block Block) (right bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

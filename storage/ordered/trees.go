@@ -1,25 +1,31 @@
-// Package ordered keeps the order of large collections in memory: how many entries stand where, and, as far as there is
-// room, the entries themselves. Rank, range, pick by number and walk are then a descent over counts and a walk over blocks.
+// Package ordered keeps the order of large collections in memory: how many entries stand where,
+// and, as far as there is room, the entries themselves. Rank, range, pick by number and walk are
+// then a descent over counts and a walk over blocks.
 //
-// A Tree cuts the keys of one collection into pieces of about 32 entries. Of each piece it knows the border, and how many entries it has,
-// unless the piece is vague: then nobody has counted it. A piece that was read is resident: its entries stand in one Block, which has no
-// pointers and never changes. A write replaces the block by another, or, of a piece that isn't read any more, drops it. What
-// isn't resident is read by whoever needs it, in one bounded walk over the records (Learn).
+// A Tree cuts the keys of one collection into pieces of about 32 entries. Of each piece it knows
+// the border, and how many entries it has, unless the piece is vague: then nobody has counted it. A
+// piece that was read is resident: its entries stand in one Block, which has no pointers and never
+// changes. A write replaces the block by another, or, of a piece that isn't read any more, drops
+// it. What isn't resident is read by whoever needs it, in one bounded walk over the records
+// (Learn).
 //
 //	root     | border, entries, vague pieces | …    up to 64 children
 //	leaf     | border, entries, vague, block | …    up to 64 pieces
 //
-// A tree begins as one vague piece. A range that is read in the midst of a vague piece leaves vague pieces on both sides, so that walks
-// need no counts; who asks for a rank counts what is vague before it. The last vague piece is counted by the collection's total.
-// Empty pieces stay: where the front of a queue was, nothing is read again.
+// A tree begins as one vague piece. A range that is read in the midst of a vague piece leaves vague
+// pieces on both sides, so that walks need no counts; who asks for a rank counts what is vague
+// before it. The last vague piece is counted by the collection's total. Empty pieces stay: where
+// the front of a queue was, nothing is read again.
 //
-// A tree is a cache. It may be dropped at any time, and no correctness rests on it. Memory is bounded (Trees): pieces that weren't
-// read of late lose their entries first, and counts stay longer.
+// A tree is a cache. It may be dropped at any time, and no correctness rests on it. Memory is
+// bounded (Trees): pieces that weren't read of late lose their entries first, and counts stay
+// longer.
 //
-// Who uses a tree holds the lock of its collection's key, and sees in it what its transaction sees: exclusive to Put and Delete,
-// shared to read and to Learn. A rollback (Undo) corrects counts and drops the blocks that it touches. A Clone is made under the lock for
-// who goes on without it: nodes are shared until either side changes them. The tree's own mutex is held for a descent only; it is the
-// last of all locks, and nothing is read under it.
+// Who uses a tree holds the lock of its collection's key, and sees in it what its transaction sees:
+// exclusive to Put and Delete, shared to read and to Learn. A rollback (Undo) corrects counts and
+// drops the blocks that it touches. A Clone is made under the lock for who goes on without it:
+// nodes are shared until either side changes them. The tree's own mutex is held for a descent only;
+// it is the last of all locks, and nothing is read under it.
 //
 // The package knows keys and values as bytes, and imports the standard library only.
 package ordered
@@ -43,7 +49,8 @@ const (
 	smallTree = 64 << 10
 	// leastGone is how many trees may be gone before they are looked for.
 	leastGone = 64
-	// reclaimSteps are made at once, in each of which a tree gives some memory, or its turn to the next.
+	// reclaimSteps are made at once, in each of which a tree gives some memory, or its turn to the
+	// next.
 	reclaimSteps = 256
 )
 
@@ -100,7 +107,8 @@ func (s *Trees) Find(id Identity) *Tree {
 	return here.byID[id]
 }
 
-// Of returns a collection's tree, and makes it if there is none, with the values of records or without.
+// Of returns a collection's tree, and makes it if there is none, with the values of records or
+// without.
 func (s *Trees) Of(id Identity, values bool) *Tree {
 	t := s.Find(id)
 	if t == nil {
@@ -192,11 +200,13 @@ func (s *Trees) Stats() (trees int, bytes int64) {
 	return trees, s.bytes.Load()
 }
 
-// HasRoom reports whether entries may become resident that nobody has asked for. They take no more than half of the memory: the rest is for counts, and
-// entries that are to go again at once aren't worth reading.
+// HasRoom reports whether entries may become resident that nobody has asked for. They take no more
+// than half of the memory: the rest is for counts, and entries that are to go again at once aren't
+// worth reading.
 func (s *Trees) HasRoom() bool { return s.bytes.Load() < s.limit()/2 }
 
-// Reclaim frees memory when the trees take more than they may. It is called without a tree's mutex, by who has made one grow.
+// Reclaim frees memory when the trees take more than they may. It is called without a tree's mutex,
+// by who has made one grow.
 func (s *Trees) Reclaim() {
 	if s.bytes.Load() <= s.limit() {
 		return
@@ -217,8 +227,9 @@ func (s *Trees) Reclaim() {
 	}
 }
 
-// leftToEach is what a tree may keep that wasn't used of late, so that a large collection need not be counted anew. All together leave half of
-// the memory to others. Where little would be left, who divides pieces and who joins them would undo each other's work: it is nothing then.
+// leftToEach is what a tree may keep that wasn't used of late, so that a large collection need not
+// be counted anew. All together leave half of the memory to others. Where little would be left, who
+// divides pieces and who joins them would undo each other's work: it is nothing then.
 func (s *Trees) leftToEach() int64 {
 	if left := s.limit() / 2 / int64(len(s.clock)); left >= smallTree {
 		return left
@@ -226,7 +237,8 @@ func (s *Trees) leftToEach() int64 {
 	return 0
 }
 
-// reclaimFrom frees memory of the tree under the hand, and moves the hand on if the next one is to give some.
+// reclaimFrom frees memory of the tree under the hand, and moves the hand on if the next one is to
+// give some.
 func (s *Trees) reclaimFrom(t *Tree, over int) {
 	t.mu.Lock()
 	gone, resident, size, counts := t.gone.Load(), t.resident, t.bytes, t.pieces*pieceBytes

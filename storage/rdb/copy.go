@@ -106,8 +106,8 @@ func (v *Value) copyExpiring(e *Encoder) error {
 	return e.err
 }
 
-// copyNodes copies a list of several nodes, the first of which has been read. Nodes that turn out to be empty
-// come at its end: Redis passes over them.
+// copyNodes copies a list of several nodes, the first of which has been read. Nodes that turn out
+// to be empty come at its end: Redis passes over them.
 func (v *Value) copyNodes(e *Encoder) error {
 	nodes := v.left + 1
 	e.beginCounted(typeListQuicklist2, nodes)

@@ -18,8 +18,9 @@ var errCount = errors.New("rdb: elements were announced and not written, or the 
 // Encoder writes values. It is part of a PayloadWriter and of a Writer; code that knows how to
 // write a value takes a *Encoder and needn't know which of the two it is.
 //
-// A value is written by one of String, LongString, ListListpack, SetListpack, SetIntset, HashListpack and
-// SortedSetListpack; or by one of the Begin methods, a method for each element, and End.
+// A value is written by one of String, LongString, ListListpack, SetListpack, SetIntset,
+// HashListpack and SortedSetListpack; or by one of the Begin methods, a method for each element,
+// and End.
 type Encoder struct {
 	buf    []byte
 	w      io.Writer // nil: buf holds all of a payload
@@ -99,8 +100,8 @@ func (e *Encoder) String(value []byte) {
 	e.string(value)
 }
 
-// LongString writes a string of size bytes, more than longestUnpacked. parts hands them out, in parts and
-// as often as it is asked to: none of them is held.
+// LongString writes a string of size bytes, more than longestUnpacked. parts hands them out, in
+// parts and as often as it is asked to: none of them is held.
 func (e *Encoder) LongString(size int, parts func(write func(part []byte)) error) error {
 	e.begin(typeString)
 	compressed, kept, err := e.compressedLength(size, parts)
@@ -126,8 +127,8 @@ func (e *Encoder) LongString(size int, parts func(write func(part []byte)) error
 	return err
 }
 
-// compressedLength returns how long a string is when it is compressed, and its compressed form unless
-// that is long; 0 when it isn't worth it.
+// compressedLength returns how long a string is when it is compressed, and its compressed form
+// unless that is long; 0 when it isn't worth it.
 func (e *Encoder) compressedLength(size int, parts func(write func(part []byte)) error) (n int, kept []byte, err error) {
 	if size > lzfMaxInput {
 		return 0, nil, nil
@@ -146,7 +147,8 @@ func (e *Encoder) compressedLength(size int, parts func(write func(part []byte))
 	return n, kept, err
 }
 
-// expect tells a writer that keeps what is written how much will come, with the footer of a payload.
+// expect tells a writer that keeps what is written how much will come, with the footer of a
+// payload.
 func (e *Encoder) expect(size int) {
 	if to, ok := e.w.(interface{ Grow(n int) }); ok {
 		to.Grow(len(e.buf) + size + payloadFooter)
@@ -204,7 +206,8 @@ func (e *Encoder) BeginList(nodes uint64) {
 	e.node = emptyListpack(e.node)
 }
 
-// BeginHeldList is BeginList for who doesn't know how many nodes it will be. All of them are held until End, so it is for small lists.
+// BeginHeldList is BeginList for who doesn't know how many nodes it will be. All of them are held
+// until End, so it is for small lists.
 func (e *Encoder) BeginHeldList() {
 	e.BeginList(0)
 	e.held = len(e.buf)

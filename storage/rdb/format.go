@@ -80,8 +80,8 @@ func (e *Encoder) ExpiringHashListpack(firstMs int64, l listpack.Listpack) {
 	e.End()
 }
 
-// BeginExpiringHash begins a hash with fields that expire, none of them before a time. ExpiringField
-// for each follows.
+// BeginExpiringHash begins a hash with fields that expire, none of them before a time.
+// ExpiringField for each follows.
 func (e *Encoder) BeginExpiringHash(firstMs int64, fields uint64) {
 	switch e.format {
 	case Redis, Redis74:

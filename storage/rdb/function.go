@@ -15,8 +15,9 @@ func (e *Encoder) Function(source []byte) {
 	e.string(source)
 }
 
-// Functions reads a payload of FUNCTION DUMP, and visits the sources, which are valid until it returns. Errors:
-// ErrPayloadVersion, ErrPayloadChecksum, ErrNotFunction, those of visit, and what says that the bytes are wrong.
+// Functions reads a payload of FUNCTION DUMP, and visits the sources, which are valid until it
+// returns. Errors: ErrPayloadVersion, ErrPayloadChecksum, ErrNotFunction, those of visit, and what
+// says that the bytes are wrong.
 func (d *Decoder) Functions(payload []byte, visit func(source []byte) error) error {
 	if err := checkPayload(payload); err != nil {
 		return err

@@ -79,8 +79,8 @@ type lzfRun struct {
 	three    uint32 // the two bytes before ip+2, where the next three to be hashed end
 }
 
-// run compresses what begins before stop, which is two bytes before the input's end, or so many that a
-// match ends before it. It returns false when the output would be more than limit bytes.
+// run compresses what begins before stop, which is two bytes before the input's end, or so many
+// that a match ends before it. It returns false when the output would be more than limit bytes.
 func (c *lzfCompressor) run(r *lzfRun, out, in []byte, limit, stop int) (fits bool) {
 	op, literals, ip, three, last := r.op, r.literals, r.ip, r.three, len(in)-2
 	for ip < stop {
@@ -179,8 +179,8 @@ func putReference(out []byte, offset, n int) int {
 	return 3
 }
 
-// finish writes the last bytes, for which no match was looked for, as literals. It returns the length
-// of the output, and false when that would be more than limit.
+// finish writes the last bytes, for which no match was looked for, as literals. It returns the
+// length of the output, and false when that would be more than limit.
 func (r *lzfRun) finish(out, in []byte, limit int) (n int, fits bool) {
 	op, literals := r.op, r.literals
 	if op+3 > limit { // at most so many follow

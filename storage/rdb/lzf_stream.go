@@ -1,7 +1,7 @@
 package rdb
 
-// lzfStream compresses a long string that comes in parts, to the bytes that compress makes of the whole.
-// It holds a window of the string, and one of the output.
+// lzfStream compresses a long string that comes in parts, to the bytes that compress makes of the
+// whole. It holds a window of the string, and one of the output.
 type lzfStream struct {
 	compressor *lzfCompressor
 	run        lzfRun
@@ -17,7 +17,8 @@ const (
 	lzfWindow = 64 << 10
 	// lzfHistory is how much before the place that is compressed stays: what a match may refer to.
 	lzfHistory = lzfMaxOffset + 1
-	// lzfAhead is how much of the string lies behind a place that is compressed, unless it ends there.
+	// lzfAhead is how much of the string lies behind a place that is compressed, unless it ends
+	// there.
 	lzfAhead = lzfMaxMatch + 3
 )
 

@@ -33,7 +33,8 @@ func longString(r *rand.Rand, size int) []byte {
 	return b[:size]
 }
 
-// TestLZFStreamIsTheSame: in parts, a string becomes the bytes that it becomes as a whole, and is refused under the same limits.
+// TestLZFStreamIsTheSame: in parts, a string becomes the bytes that it becomes as a whole, and is
+// refused under the same limits.
 func TestLZFStreamIsTheSame(t *testing.T) {
 	var whole, parts lzfCompressor
 	var s lzfStream

@@ -44,7 +44,8 @@ func TestPayloadsOfNewerServers(t *testing.T) {
 
 func sorted(lines []string) []string { return slices.Sorted(slices.Values(lines)) }
 
-// TestFilesOfNewerServers reads files that Redis 8.0.6 and Valkey 9.1.2 have saved, with the keys above, a stream with a group, and others.
+// TestFilesOfNewerServers reads files that Redis 8.0.6 and Valkey 9.1.2 have saved, with the keys
+// above, a stream with a group, and others.
 func TestFilesOfNewerServers(t *testing.T) {
 	for name, version := range map[string]int{"redis8": NewestVersion, "valkey9": ValkeyVersion} {
 		file, err := os.ReadFile("testdata/" + name + ".rdb")

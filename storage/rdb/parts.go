@@ -5,8 +5,8 @@ import "bytes"
 // partBytes is about how long the parts are that a long string of a file comes in.
 const partBytes = 256 << 10
 
-// InParts has the file's long strings come in parts, if they are values of keys: Bytes is the first part, and Next reads the others. No
-// string is held as a whole.
+// InParts has the file's long strings come in parts, if they are values of keys: Bytes is the first
+// part, and Next reads the others. No string is held as a whole.
 func (r *Reader) InParts() { r.decoder.inParts = true }
 
 // Whole returns a string that a file has: one that comes in parts is put together.
@@ -72,7 +72,8 @@ func (v *Value) nextPart() (more bool, err error) {
 	return err == nil, err
 }
 
-// nextInflated reads the next part of a compressed string. Behind what references may refer to of the one before it stands in the same memory.
+// nextInflated reads the next part of a compressed string. Behind what references may refer to of
+// the one before it stands in the same memory.
 func (v *Value) nextInflated() (more bool, err error) {
 	if v.left == 0 {
 		return false, nil

@@ -200,7 +200,8 @@ func TestListNodesOfPlainElements(t *testing.T) {
 	}
 }
 
-// TestHeldList has a list that is held become the bytes of one whose nodes were counted, also when it is begun again.
+// TestHeldList has a list that is held become the bytes of one whose nodes were counted, also when
+// it is begun again.
 func TestHeldList(t *testing.T) {
 	for _, n := range []int{1, 700, 70_000} { // 1, 2 and 100 nodes or so: lengths of one and of two bytes
 		var nodes ListNodes

@@ -2,9 +2,9 @@
 // and RDB files, which are the same values with keys, expiries and databases around them.
 //
 // It reads what Redis 1.2 to 8.0 writes (RDB versions 1 to 12) and what Valkey 9 does (version 80),
-// and writes version 10, which is Redis 7.0's, with the encodings and the compression that Redis 7.0
-// would choose, so that both write the same bytes wherever Redis's choice is determined by the data.
-// Hashes with fields that expire have other forms: see Format.
+// and writes version 10, which is Redis 7.0's, with the encodings and the compression that Redis
+// 7.0 would choose, so that both write the same bytes wherever Redis's choice is determined by the
+// data. Hashes with fields that expire have other forms: see Format.
 //
 // Small collections come and go as a listpack or an intset, in Redis's own bytes; older packed
 // forms (ziplist, zipmap) are converted. Large ones are streams of elements, so no collection has
@@ -29,8 +29,8 @@ const Version = 10
 // NewestVersion is the newest RDB version of Redis's that the package reads: that of 7.4 and 8.0.
 const NewestVersion = 12
 
-// ValkeyVersion is Valkey 9's RDB version. Type 22 is another hash there than in Redis. Valkey's own
-// versions begin with 80; its files begin with VALKEY then.
+// ValkeyVersion is Valkey 9's RDB version. Type 22 is another hash there than in Redis. Valkey's
+// own versions begin with 80; its files begin with VALKEY then.
 const ValkeyVersion = 80
 
 // known reports whether the package reads a version.

@@ -1,7 +1,7 @@
 package rdb
 
-// StreamCounts makes up for what Redis before 7.0 didn't count, as Redis 7.0 does when it reads such a
-// stream. Its zero value is for one stream.
+// StreamCounts makes up for what Redis before 7.0 didn't count, as Redis 7.0 does when it reads
+// such a stream. Its zero value is for one stream.
 type StreamCounts struct {
 	first, last StreamID
 	length      uint64

@@ -17,8 +17,8 @@ type streamEncoder struct {
 	counted bool // consumers of this group
 }
 
-// BeginStream begins a stream that has so many nodes, in the form that Redis 7.0 gives it. Its parts follow in the order that
-// StreamPart tells, then End. Entries of one node follow each other.
+// BeginStream begins a stream that has so many nodes, in the form that Redis 7.0 gives it. Its
+// parts follow in the order that StreamPart tells, then End. Entries of one node follow each other.
 func (e *Encoder) BeginStream(nodes uint64) {
 	e.begin(typeStreamListpacks2)
 	e.length(nodes)

@@ -9,7 +9,8 @@ import (
 //
 //	| part:1 | numbers | name | fields:1-10 | field | value … |
 //
-// Numbers are of variable length, in the order of numbers and signed below; texts stand behind their lengths.
+// Numbers are of variable length, in the order of numbers and signed below; texts stand behind
+// their lengths.
 
 var errPart = errors.New("rdb: a bad part of a stream")
 

@@ -93,7 +93,8 @@ func (v *Value) Next() bool {
 }
 
 // Continue has Next go on with elements from elsewhere, behind the value's own (of a string: behind
-// Bytes): each call of next fills in one, until it returns false. A packed collection that is taken as it is has none.
+// Bytes): each call of next fills in one, until it returns false. A packed collection that is taken
+// as it is has none.
 func (v *Value) Continue(next func(*Element) (more bool, err error)) { v.rest = next }
 
 // Continued reports whether more may come from elsewhere, or of a string in parts.

@@ -216,8 +216,9 @@ func (p *parts) setTables(o *Options) {
 		t.SetFilterPolicy(grocksdb.NewBloomFilterFull(float64(o.BloomBits)))
 	}
 	t.SetWholeKeyFiltering(true)
-	// Indexes and filters stand in blocks of their own, as data does: those of a file of 64 MB have a megabyte together, and a cache that they
-	// don't fit into would have to read all of it for one record.
+	// Indexes and filters stand in blocks of their own, as data does: those of a file of 64 MB have
+	// a megabyte together, and a cache that they don't fit into would have to read all of it for
+	// one record.
 	const metadataBlock = 8 << 10
 	t.SetIndexType(grocksdb.KTwoLevelIndexSearchIndexType)
 	t.SetPartitionFilters(o.BloomBits > 0)

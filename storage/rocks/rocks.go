@@ -16,7 +16,8 @@
 // ErrClosed or ErrDropped.
 package rocks
 
-// // The shim derives from a class of RocksDB's, whose release build has no type information to derive from.
+// // The shim derives from a class of RocksDB's, whose release build has no type information to
+// // derive from.
 // #cgo CXXFLAGS: -std=c++17 -fno-rtti -O2
 // #cgo noescape rocks_get
 // #cgo nocallback rocks_get

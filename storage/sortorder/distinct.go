@@ -20,7 +20,8 @@ const (
 	indexMask  = 1<<indexBits - 1
 )
 
-// NewDistinct returns none, with room for so many that are short, as far as that is one piece of memory.
+// NewDistinct returns none, with room for so many that are short, as far as that is one piece of
+// memory.
 func NewDistinct(expected int) *Distinct {
 	expected = min(expected, pieceEntries)
 	d := &Distinct{Elements: Elements{pieces: [][]entry{make([]entry, 0, expected)}}}

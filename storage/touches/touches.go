@@ -1,7 +1,9 @@
-// Package touches notes when keys were accessed last, and how often, as maxmemory-policy has it in Redis.
+// Package touches notes when keys were accessed last, and how often, as maxmemory-policy has it in
+// Redis.
 //
-// It takes a bounded table, and nothing before somebody has asked. A key that the table has no room for is told of by the entry in its
-// place that is least in use: it hasn't been accessed since, or more often. The package imports the standard library only.
+// It takes a bounded table, and nothing before somebody has asked. A key that the table has no room
+// for is told of by the entry in its place that is least in use: it hasn't been accessed since, or
+// more often. The package imports the standard library only.
 package touches
 
 import (
@@ -18,16 +20,19 @@ type Options struct {
 	Bytes        func() int64 // for the table
 }
 
-// Use is how a key was used: when it was accessed last (Unix s), and the logarithm of how often that was of late.
+// Use is how a key was used: when it was accessed last (Unix s), and the logarithm of how often
+// that was of late.
 type Use struct {
 	Last      int64
 	Frequency uint8
 }
 
-// NewFrequency is that of a key that is new: above those that fell, so that it isn't the next to go.
+// NewFrequency is that of a key that is new: above those that fell, so that it isn't the next to
+// go.
 const NewFrequency = 5
 
-// Notes are notes of accesses to keys, which go by hashes. All methods may be called from any goroutine.
+// Notes are notes of accesses to keys, which go by hashes. All methods may be called from any
+// goroutine.
 type Notes struct {
 	options Options
 	table   atomic.Pointer[table]
@@ -99,7 +104,8 @@ func (n *Notes) Set(hash uint64, use Use) {
 	}
 }
 
-// Of returns how a key was used up to a time (Unix ms): at most so lately, and so often, if the table has no room for it.
+// Of returns how a key was used up to a time (Unix ms): at most so lately, and so often, if the
+// table has no room for it.
 func (n *Notes) Of(hash uint64, nowMs int64) Use {
 	now := nowMs / 1000
 	t := n.table.Load()
@@ -121,7 +127,8 @@ func write(entry *atomic.Uint64, hash, word uint64, use Use) {
 	}
 }
 
-// find returns the entry of a key, and what is in it. If there is none, it is one that is free, or the one that is least in use.
+// find returns the entry of a key, and what is in it. If there is none, it is one that is free, or
+// the one that is least in use.
 func (t *table) find(hash uint64, frequencies bool) (entry *atomic.Uint64, word uint64, found bool) {
 	b, least := t.bucket(hash), uint64(0)
 	for i := range b {
@@ -158,7 +165,8 @@ func (n *Notes) decayed(use Use, now int64) uint8 {
 	return uint8(max(int64(use.Frequency)-max(now/60-use.Last/60, 0)/every, 0))
 }
 
-// increased is what an access makes of a frequency, by chance: the higher it is, the less likely does it grow.
+// increased is what an access makes of a frequency, by chance: the higher it is, the less likely
+// does it grow.
 func (n *Notes) increased(frequency uint8) uint8 {
 	above := max(int64(frequency)-NewFrequency, 0)
 	if frequency < 255 && rand.Float64()*float64(above*n.options.LogFactor()+1) < 1 {

@@ -31,7 +31,8 @@ func TestNothingIsNotedBeforeSomebodyAsks(t *testing.T) {
 	}
 }
 
-// TestLeastRecentlyUsed: what the table has room for is exact, and for the rest the answer is no earlier than the last access.
+// TestLeastRecentlyUsed: what the table has room for is exact, and for the rest the answer is no
+// earlier than the last access.
 func TestLeastRecentlyUsed(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	n := notes(true, false, 8*bucketBytes)
@@ -59,8 +60,8 @@ func TestLeastRecentlyUsed(t *testing.T) {
 	}
 }
 
-// TestFrequencies: keys that are used often have higher frequencies, stay in a table that is too small for all, and fall when they
-// are used no more.
+// TestFrequencies: keys that are used often have higher frequencies, stay in a table that is too
+// small for all, and fall when they are used no more.
 func TestFrequencies(t *testing.T) {
 	n := notes(true, true, 4*bucketBytes)
 	now := n.table.Load().began * second

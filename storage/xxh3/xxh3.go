@@ -1,8 +1,8 @@
-// Package xxh3 computes XXH3, the hash of 64 bits that Redis's DIGEST and its conditions IFDEQ and IFDNE use: without a seed, with the
-// secret that the algorithm's specification gives.
+// Package xxh3 computes XXH3, the hash of 64 bits that Redis's DIGEST and its conditions IFDEQ and
+// IFDNE use: without a seed, with the secret that the algorithm's specification gives.
 //
-// A short input is mixed in one go. A long one is read in stripes of 64 bytes, each of which is added to eight lanes; after every block of
-// sixteen stripes the lanes are scrambled.
+// A short input is mixed in one go. A long one is read in stripes of 64 bytes, each of which is
+// added to eight lanes; after every block of sixteen stripes the lanes are scrambled.
 //
 // The package imports only the standard library.
 package xxh3

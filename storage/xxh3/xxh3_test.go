@@ -14,7 +14,8 @@ func pattern(n int) []byte {
 	return data
 }
 
-// sums were computed by libxxhash 0.8.1 (XXH3_64bits), at both sides of each length from which on something else is done.
+// sums were computed by libxxhash 0.8.1 (XXH3_64bits), at both sides of each length from which on
+// something else is done.
 var sums = []struct {
 	length int
 	sum    uint64

@@ -21,7 +21,8 @@ const (
 	shortest                           = 10 * time.Microsecond
 )
 
-// drawTimelines draws the worst latency of each slot as an SVG, a panel for each series, and below it what RocksDB did at that time.
+// drawTimelines draws the worst latency of each slot as an SVG, a panel for each series, and below
+// it what RocksDB did at that time.
 func drawTimelines(panels []series) string {
 	longest, end := shortest, slot
 	for _, s := range panels {

@@ -16,7 +16,8 @@ import (
 // clients is how many connections send requests.
 const clients = 32
 
-// connection sends requests and reads replies without allocating: the client's own garbage collection isn't to be measured.
+// connection sends requests and reads replies without allocating: the client's own garbage
+// collection isn't to be measured.
 type connection struct {
 	net.Conn
 	reader  *bufio.Reader
@@ -34,7 +35,8 @@ func dial(server *launch.Server, bufferSize int) (*connection, error) {
 // errMissing says that a key that was loaded isn't there.
 var errMissing = errors.New("a key that was written isn't there")
 
-// skipReply reads one status or bulk string and forgets it. An error reply is an error, and so is a missing key.
+// skipReply reads one status or bulk string and forgets it. An error reply is an error, and so is a
+// missing key.
 func (c *connection) skipReply() error {
 	line, err := c.reader.ReadSlice('\n')
 	if err != nil {
@@ -165,7 +167,8 @@ type turn struct {
 	began  time.Time
 }
 
-// onEach runs work on each connection, and adds up the outcomes. The clock starts when all of them are served: making them isn't measured.
+// onEach runs work on each connection, and adds up the outcomes. The clock starts when all of them
+// are served: making them isn't measured.
 func (w *workload) onEach(server *launch.Server, work func(*connection, *rand.Rand, *outcome, turn) error) (*outcome, error) {
 	outcomes := make([]outcome, clients)
 	connections, err := dialAll(server)

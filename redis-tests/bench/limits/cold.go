@@ -23,7 +23,8 @@ type coldRun struct {
 	observer *observer
 }
 
-// cold measures data that is many times larger than the memory that the process and its page cache may use together.
+// cold measures data that is many times larger than the memory that the process and its page cache
+// may use together.
 func (b *bench) cold(r *report) (err error) {
 	g, err := newGroup(b.memory)
 	if err != nil {
@@ -112,8 +113,9 @@ func (c *coldRun) mixed(name string, w *workload) error {
 	return nil
 }
 
-// amplification waits until RocksDB is done, and returns four cells: what the clients wrote; bytes written to disk since before, for each of those;
-// bytes of the directory for each that is alive; and the same of RocksDB's tables alone, without the log that is kept for replicas.
+// amplification waits until RocksDB is done, and returns four cells: what the clients wrote; bytes
+// written to disk since before, for each of those; bytes of the directory for each that is alive;
+// and the same of RocksDB's tables alone, without the log that is kept for replicas.
 func (c *coldRun) amplification(before, sent int64) ([]string, error) {
 	if err := c.observer.settle(longest); err != nil {
 		return nil, err

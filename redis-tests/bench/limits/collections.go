@@ -25,7 +25,8 @@ const (
 // recordBytes are the bytes of the records that an element of each collection has.
 var recordBytes = map[string]int64{"hash": 125, "board": 66, "set": 25}
 
-// collectionRun is one server in a control group, with a hash, a sorted set and a set that its memory can't hold.
+// collectionRun is one server in a control group, with a hash, a sorted set and a set that its
+// memory can't hold.
 type collectionRun struct {
 	*bench
 	report *report
@@ -33,7 +34,8 @@ type collectionRun struct {
 	count  int // elements of each
 }
 
-// question is a request on a collection; {element}, {score}, {rank} and {last} stand for random ones.
+// question is a request on a collection; {element}, {score}, {rank} and {last} stand for random
+// ones.
 type question struct {
 	name    string
 	request []string
@@ -55,8 +57,9 @@ var collectionQuestions = []question{
 // firstQuestions are asked right after a start.
 var firstQuestions = []question{collectionQuestions[4], collectionQuestions[5], collectionQuestions[9], collectionQuestions[1]}
 
-// collections measures collections that are many times larger than the memory that the process and its page cache may use together: what a request
-// reads, how long it takes, and how long others wait meanwhile.
+// collections measures collections that are many times larger than the memory that the process and
+// its page cache may use together: what a request reads, how long it takes, and how long others
+// wait meanwhile.
 func (b *bench) collections(r *report) (err error) {
 	g, err := newGroup(b.memory)
 	if err != nil {
@@ -245,7 +248,8 @@ func (c *collectionRun) askAgain(q question, random *rand.Rand, times int, until
 	return nil
 }
 
-// others reads and writes small strings until work has ended, and returns how long each request has taken.
+// others reads and writes small strings until work has ended, and returns how long each request has
+// taken.
 func (c *collectionRun) others(work func() error) (took *histogram, err error) {
 	connection, err := c.dial()
 	if err != nil {
@@ -329,7 +333,8 @@ func (c *collectionRun) ask(q question) error {
 	return nil
 }
 
-// reads is how many blocks RocksDB has missed in its cache, and the bytes that the process has read from the disk.
+// reads is how many blocks RocksDB has missed in its cache, and the bytes that the process has read
+// from the disk.
 func (c *collectionRun) reads(o *observer) (misses, disk int64, err error) {
 	fields, err := o.fields("rocksdb")
 	if err != nil {

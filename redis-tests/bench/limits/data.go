@@ -25,8 +25,8 @@ func newData(bytes int64, valueSize int) *data {
 // bytes is the size of all keys and values.
 func (d *data) bytes() int64 { return int64(d.count) * int64(keySize+d.valueSize) }
 
-// appendKey appends the key with number i. Neighbouring numbers have keys that lie far apart, so neither the load nor the keys that a
-// Zipf distribution favours follow the order on disk.
+// appendKey appends the key with number i. Neighbouring numbers have keys that lie far apart, so
+// neither the load nor the keys that a Zipf distribution favours follow the order on disk.
 func appendKey(destination []byte, i int) []byte {
 	const digits = "0123456789abcdef"
 	destination = append(destination, "key:"...)

@@ -13,9 +13,10 @@ func uniform(count int) chooser {
 	return func(random *rand.Rand) int { return random.IntN(count) }
 }
 
-// zipf chooses number i, of count (2 or more), in proportion to 1/(i+1)^theta, for theta between 0 and 1, where math/rand's generator
-// doesn't reach. After Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994), which YCSB uses too: the first two
-// numbers are exact, the others approximate.
+// zipf chooses number i, of count (2 or more), in proportion to 1/(i+1)^theta, for theta between 0
+// and 1, where math/rand's generator doesn't reach. After Gray et al., "Quickly generating
+// billion-record synthetic databases" (SIGMOD 1994), which YCSB uses too: the first two numbers are
+// exact, the others approximate.
 func zipf(count int, theta float64) chooser {
 	n := float64(count)
 	zetaTwo, zetaAll := zeta(2, theta), zeta(count, theta)

@@ -14,7 +14,8 @@ func TestZipfFollowsItsLaw(t *testing.T) {
 		drawn[choose(random)]++
 	}
 	all := zeta(count, theta)
-	// Standing at the head, and up to a rank: Gray's approximation is known to be off by some hundredths in between.
+	// Standing at the head, and up to a rank: Gray's approximation is known to be off by some
+	// hundredths in between.
 	upTo := 0
 	for i := range count {
 		upTo += drawn[i]

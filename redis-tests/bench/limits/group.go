@@ -12,8 +12,9 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// group is a control group that limits the memory of a server and of the page cache that it fills. Linux has two versions of them
-// (Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst), which differ in the names of files.
+// group is a control group that limits the memory of a server and of the page cache that it fills.
+// Linux has two versions of them (Documentation/admin-guide/cgroup-v1/memory.rst and
+// cgroup-v2.rst), which differ in the names of files.
 type group struct {
 	directory string
 	peakFile  string
@@ -39,7 +40,8 @@ func newGroup(limit int64) (*group, error) {
 	return g, nil
 }
 
-// set writes a setting. One that the kernel doesn't have is refused, not made: swap may be compiled out.
+// set writes a setting. One that the kernel doesn't have is refused, not made: swap may be compiled
+// out.
 func (g *group) set(name, value string) error {
 	file, err := os.OpenFile(filepath.Join(g.directory, name), os.O_WRONLY, 0)
 	if err != nil {
@@ -59,7 +61,8 @@ func (g *group) wrap(p launch.Program) launch.Program {
 	return p
 }
 
-// peak is the most memory in bytes that the group ever had, the page cache included; 0 where the kernel doesn't tell.
+// peak is the most memory in bytes that the group ever had, the page cache included; 0 where the
+// kernel doesn't tell.
 func (g *group) peak() int64 {
 	text, err := os.ReadFile(filepath.Join(g.directory, g.peakFile))
 	if err != nil {

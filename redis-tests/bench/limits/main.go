@@ -1,11 +1,13 @@
-// Limits measures what redis-benchmark doesn't: data that is ten times larger than memory (cold), collections that are (collections), the latency of the slowest requests while flushes and compactions run (tail), memory (memory), and the start after a crash
-// with a long log (recovery).
+// Limits measures what redis-benchmark doesn't: data that is ten times larger than memory (cold),
+// collections that are (collections), the latency of the slowest requests while flushes and
+// compactions run (tail), memory (memory), and the start after a crash with a long log (recovery).
 //
 //	make bench-limits PARTS=cold MEGABYTES=2048 LENGTH=60
 //	go run ./redis-tests/bench/limits -only cold -megabytes 2048 -seconds 60
 //
-// For each part it writes raw text (bench-results/limits-PART.txt) and tables (limits-PART.md), and for tail a chart (limits-tail.svg). It
-// imports the standard library and its neighbours in redis-tests, nothing of Kedis.
+// For each part it writes raw text (bench-results/limits-PART.txt) and tables (limits-PART.md), and
+// for tail a chart (limits-tail.svg). It imports the standard library and its neighbours in
+// redis-tests, nothing of Kedis.
 package main
 
 import (
@@ -112,8 +114,9 @@ func (b *bench) build() string {
 // errInterrupted says that the user has had enough.
 var errInterrupted = errors.New("interrupted")
 
-// withServer starts a server in a temporary directory (TMPDIR says where; it has to have room for the data), and ends it after work, or when
-// the user interrupts it: what work does fails then, and everything is removed.
+// withServer starts a server in a temporary directory (TMPDIR says where; it has to have room for
+// the data), and ends it after work, or when the user interrupts it: what work does fails then, and
+// everything is removed.
 func (b *bench) withServer(program launch.Program, options []string, work func(*launch.Server) error) (err error) {
 	directory, err := os.MkdirTemp("", "kedis-limits-")
 	if err != nil {

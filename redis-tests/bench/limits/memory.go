@@ -16,7 +16,8 @@ const (
 	rest = 5 * time.Second
 )
 
-// use measures the memory of an idle server, of idle connections, and of one that has taken many times its memory in writes.
+// use measures the memory of an idle server, of idle connections, and of one that has taken many
+// times its memory in writes.
 func (b *bench) use(r *report) error {
 	r.header("", "measured", "wanted")
 	if err := b.idle(r); err != nil {
@@ -45,7 +46,8 @@ func (b *bench) idle(r *report) error {
 	})
 }
 
-// usedCaches is what the configured caches hold: copies of records, recent writes, RocksDB's blocks and memtables.
+// usedCaches is what the configured caches hold: copies of records, recent writes, RocksDB's blocks
+// and memtables.
 func usedCaches(server *launch.Server) (int64, error) {
 	o, err := observe(server)
 	if err != nil {
@@ -59,7 +61,8 @@ func usedCaches(server *launch.Server) (int64, error) {
 	return fields["tier_copies"] + fields["tier_generations_size"] + fields["rocksdb_block_cache_usage"] + fields["rocksdb_memtable_bytes"], nil
 }
 
-// connections opens many connections, has each do a SET and a GET, and looks at what the server's memory has grown by.
+// connections opens many connections, has each do a SET and a GET, and looks at what the server's
+// memory has grown by.
 func (b *bench) connections(r *report, server *launch.Server, before int64) error {
 	var open []*connection
 	defer func() {

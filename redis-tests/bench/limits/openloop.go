@@ -33,12 +33,12 @@ type pending struct {
 	writes bool
 }
 
-// unanswered is how many requests of one connection may wait for their replies before it sends no more. Those count from when they were due all
-// the same.
+// unanswered is how many requests of one connection may wait for their replies before it sends no
+// more. Those count from when they were due all the same.
 const unanswered = 1 << 12
 
-// openLoop sends rate requests/s whatever the server does, each when it is due, and counts latency from then on: what waits behind a
-// slow request counts as slow too.
+// openLoop sends rate requests/s whatever the server does, each when it is due, and counts latency
+// from then on: what waits behind a slow request counts as slow too.
 func (w *workload) openLoop(server *launch.Server, rate float64, length time.Duration) (*outcome, error) {
 	interval := time.Duration(float64(clients) / rate * float64(time.Second))
 	return w.onEach(server, func(c *connection, random *rand.Rand, o *outcome, t turn) error {
@@ -70,7 +70,8 @@ type schedule struct {
 	every, length time.Duration
 }
 
-// sendWhenDue writes each request at its time; those that have become due meanwhile leave as one write.
+// sendWhenDue writes each request at its time; those that have become due meanwhile leave as one
+// write.
 func (w *workload) sendWhenDue(c *connection, random *rand.Rand, sent chan<- pending, s schedule) error {
 	var batch []pending
 	for due := s.first; due < s.length; {

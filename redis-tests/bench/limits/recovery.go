@@ -9,7 +9,8 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// keepInLog has RocksDB persist nothing while the log grows: neither by the log's size, nor by time, nor because a memtable is full.
+// keepInLog has RocksDB persist nothing while the log grows: neither by the log's size, nor by
+// time, nor because a memtable is full.
 var keepInLog = []string{"--persist-log-size", "1024gb", "--persist-interval", "1d", "--rocksdb-write-buffer-size", "4gb", "--binlog-retention-size", "1024gb"}
 
 // recoveredLine is what the server says of its start.
@@ -21,7 +22,8 @@ type recovered struct {
 	took           time.Duration
 }
 
-// recovery writes a long log of small SETs, kills the server, and takes the time that the next start needs.
+// recovery writes a long log of small SETs, kills the server, and takes the time that the next
+// start needs.
 func (b *bench) recovery(r *report) error {
 	const small, perCommand = 100, 156 // bytes of a value, and of a SET in the log
 	d := newData(2*b.memory/perCommand*(keySize+small), small)

@@ -16,9 +16,10 @@ import (
 // megabyte is the unit of -megabytes.
 const megabyte = 1 << 20
 
-// settings are a configuration that fits into so many bytes of memory: an eighth for copies of records and as much for recent writes, an
-// eighth for RocksDB's blocks, three sixteenths for its memtables: the larger they are, the less often compactions write the same anew. The rest
-// is for the program, its garbage, and the page cache.
+// settings are a configuration that fits into so many bytes of memory: an eighth for copies of
+// records and as much for recent writes, an eighth for RocksDB's blocks, three sixteenths for its
+// memtables: the larger they are, the less often compactions write the same anew. The rest is for
+// the program, its garbage, and the page cache.
 func settings(bytes int64) []string {
 	share := func(divisor int64) string { return strconv.FormatInt(max(bytes/divisor, megabyte), 10) }
 	const memtables = 3
@@ -66,7 +67,8 @@ func (o *observer) fields(sections ...string) (map[string]int64, error) {
 	return fields, nil
 }
 
-// settle waits until RocksDB has nothing to write for a second, or until it has been given long enough.
+// settle waits until RocksDB has nothing to write for a second, or until it has been given long
+// enough.
 func (o *observer) settle(longest time.Duration) error {
 	quiet := 0
 	for began := time.Now(); time.Since(began) < longest && quiet < 10; time.Sleep(100 * time.Millisecond) {
@@ -82,7 +84,8 @@ func (o *observer) settle(longest time.Duration) error {
 	return nil
 }
 
-// resident is a size of the process's memory in bytes, by its name in proc(5): VmRSS, VmHWM, RssAnon, RssFile.
+// resident is a size of the process's memory in bytes, by its name in proc(5): VmRSS, VmHWM,
+// RssAnon, RssFile.
 func resident(server *launch.Server, name string) (int64, error) {
 	return launch.ProcessMemory(server.ProcessID(), name)
 }
@@ -92,7 +95,8 @@ func written(server *launch.Server) (int64, error) {
 	return launch.ProcessField(server.ProcessID(), "io", "write_bytes")
 }
 
-// diskUsage is how many bytes of disk a directory takes, like du(1). Files that go meanwhile don't count.
+// diskUsage is how many bytes of disk a directory takes, like du(1). Files that go meanwhile don't
+// count.
 func diskUsage(directory string) (int64, error) {
 	var sum int64
 	err := filepath.WalkDir(directory, func(_ string, entry fs.DirEntry, err error) error {

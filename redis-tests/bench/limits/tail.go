@@ -20,8 +20,8 @@ type activity struct {
 	compaction bool
 }
 
-// tail compares the slowest requests of a quiet server with those of one that flushes and compacts, at the same rate: half of the most that
-// the latter can do.
+// tail compares the slowest requests of a quiet server with those of one that flushes and compacts,
+// at the same rate: half of the most that the latter can do.
 func (b *bench) tail(r *report) error {
 	// Small enough for flushes and compactions to come often in a short run.
 	small := strconv.FormatInt(max(b.memory/64, megabyte), 10)

@@ -1,10 +1,12 @@
-// Migration measures how fast data gets from a Redis or a Kedis into another: kedis port, import and export beside redis-cli --rdb
-// with redis-cli --pipe, redis-server's own loading, and replication, over the same data.
+// Migration measures how fast data gets from a Redis or a Kedis into another: kedis port, import
+// and export beside redis-cli --rdb with redis-cli --pipe, redis-server's own loading, and
+// replication, over the same data.
 //
 //	go run ./redis-tests/bench/migration -keys 1000000 -only port
 //
-// It prints a table and writes it to bench-results/migration.md, what the tools said to bench-results/migration.txt. Each way
-// ends when the target answers with all keys. It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
+// It prints a table and writes it to bench-results/migration.md, what the tools said to
+// bench-results/migration.txt. Each way ends when the target answers with all keys. It imports the
+// standard library and its neighbours in redis-tests, nothing of Kedis.
 package main
 
 import (

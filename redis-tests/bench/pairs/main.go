@@ -1,7 +1,7 @@
 // Program pairs compares two builds, or two settings of one build, by alternating short runs of
-// redis-benchmark. It prints the median of B's requests/s divided by A's, with a 95 % interval: five
-// medians can't show a difference of 5 %. Beside it stands the same of the processor time that the
-// server took for a request, A's divided by B's: other programs on the machine disturb it less.
+// redis-benchmark. It prints the median of B's requests/s divided by A's, with a 95 % interval:
+// five medians can't show a difference of 5 %. Beside it stands the same of the processor time that
+// the server took for a request, A's divided by B's: other programs on the machine disturb it less.
 //
 //	pairs -a 'bin/kedis-before serve' -b 'bin/kedis serve --reactors 1' -pairs 20
 //

@@ -1,5 +1,6 @@
-// Command ranks measures how fast a large sorted set answers questions for ranks, beside redis-server: the first question after a start,
-// then each kind of question, first alone and then with writes in between.
+// Command ranks measures how fast a large sorted set answers questions for ranks, beside
+// redis-server: the first question after a start, then each kind of question, first alone and then
+// with writes in between.
 //
 // It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
 package main
@@ -176,8 +177,8 @@ func at(sorted []time.Duration, share float64) int64 {
 	return sorted[int(float64(len(sorted)-1)*share)].Microseconds()
 }
 
-// ask asks a question again and again, with writes before each, and returns how long the answers took, in order, and the server's time of
-// the processor for each.
+// ask asks a question again and again, with writes before each, and returns how long the answers
+// took, in order, and the server's time of the processor for each.
 func (b *bench) ask(question []string, writes int) (took []time.Duration, processor time.Duration, err error) {
 	used, err := launch.ProcessorTime(b.server.ProcessID())
 	if err != nil {

@@ -44,7 +44,8 @@ func largeCollections(out io.Writer, p pair, t *table) error {
 	return full(out, p, t, fmt.Sprintf("full sync, %d collections of %d elements", *collections, *fields), *collections*steps, elements, content, request)
 }
 
-// full fills a primary and measures how fast a replica gets everything, and the memory that both take.
+// full fills a primary and measures how fast a replica gets everything, and the memory that both
+// take.
 func full(out io.Writer, p pair, t *table, what string, requests, items int, content int64, request func(i int) []string) (err error) {
 	s, err := start(p)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 
 const sampleEvery = 100 * time.Millisecond
 
-// lag measures by how many bytes of the stream a replica is behind while the primary takes writes as fast as it can.
+// lag measures by how many bytes of the stream a replica is behind while the primary takes writes
+// as fast as it can.
 func lag(out io.Writer, p pair, t *table) (err error) {
 	s, err := start(p)
 	if err != nil {
@@ -100,8 +101,8 @@ func report(out io.Writer, p pair, t *table, samples []int64, row []cell) {
 	}
 }
 
-// distance is where the primary is, and by how many bytes the replica is behind. The replica is asked first: it seems rather further behind
-// than it is.
+// distance is where the primary is, and by how many bytes the replica is behind. The replica is
+// asked first: it seems rather further behind than it is.
 func distance(primary, replica *resp.Connection) (at, behind int64, err error) {
 	have, err := position(replica, "slave_repl_offset")
 	if err != nil {

@@ -1,9 +1,11 @@
-// Replication measures full synchronizations and the lag of a replica: Kedis → Kedis, and Redis → Redis beside it.
+// Replication measures full synchronizations and the lag of a replica: Kedis → Kedis, and Redis →
+// Redis beside it.
 //
 //	go run ./redis-tests/bench/replication -keys 2000000
 //
-// It prints what it measures, and writes it to bench-results/replication.txt and, as a table, to bench-results/replication.md. It imports
-// the standard library and its neighbours in redis-tests, nothing of Kedis.
+// It prints what it measures, and writes it to bench-results/replication.txt and, as a table, to
+// bench-results/replication.md. It imports the standard library and its neighbours in redis-tests,
+// nothing of Kedis.
 package main
 
 import (

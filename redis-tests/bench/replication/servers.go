@@ -163,7 +163,8 @@ func memory(server *launch.Server, field string) int64 {
 	return size
 }
 
-// resetPeak lets peak begin at what is resident now. Where the kernel doesn't have it, peak is that of the process's life.
+// resetPeak lets peak begin at what is resident now. Where the kernel doesn't have it, peak is that
+// of the process's life.
 func resetPeak(server *launch.Server) {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", server.ProcessID()), []byte("5"), 0)
 }

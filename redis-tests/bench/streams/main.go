@@ -1,5 +1,6 @@
-// Command streams measures a stream that is larger than the server's memory, and a group with many pending entries: how long each request
-// takes, how long requests of others take meanwhile, and how much memory the server has.
+// Command streams measures a stream that is larger than the server's memory, and a group with many
+// pending entries: how long each request takes, how long requests of others take meanwhile, and how
+// much memory the server has.
 //
 //	make bench-streams ENTRIES=100000000 PENDING=10000000
 //
@@ -250,7 +251,8 @@ func (b *bench) words(request string, length *int) []string {
 	return words
 }
 
-// others begins to send the requests of another client, one after the other, and returns what ends that and tells how long each took.
+// others begins to send the requests of another client, one after the other, and returns what ends
+// that and tells how long each took.
 func (b *bench) others() (end func() ([]time.Duration, error), err error) {
 	connection, err := b.server.Dial()
 	if err != nil {

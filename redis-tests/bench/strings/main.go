@@ -1,5 +1,6 @@
-// Command strings measures what it costs to read and change parts of a very long string, and all of it, beside redis-server: requests
-// a second on parts, one after another for a while on each server in turns; then the time and the highest memory of commands on the whole.
+// Command strings measures what it costs to read and change parts of a very long string, and all of
+// it, beside redis-server: requests a second on parts, one after another for a while on each server
+// in turns; then the time and the highest memory of commands on the whole.
 //
 // It imports the standard library and its neighbours in redis-tests, nothing of Kedis.
 package main
@@ -30,8 +31,8 @@ var (
 	whole     = flag.Bool("whole", true, "measure commands on the whole string, too")
 )
 
-// questions are commands on parts; {bit} and {byte} stand for random offsets, {end} for the one a megabyte behind {byte}, and {value} for
-// 100 bytes.
+// questions are commands on parts; {bit} and {byte} stand for random offsets, {end} for the one a
+// megabyte behind {byte}, and {value} for 100 bytes.
 var questions = [][]string{
 	{"SETBIT", "long", "{bit}", "1"},
 	{"GETBIT", "long", "{bit}"},
@@ -176,7 +177,8 @@ func median(of []float64) float64 {
 	return of[len(of)/2]
 }
 
-// ask asks a question for a while on all connections, and returns the answers a second and the server's time of the processor for each, in µs.
+// ask asks a question for a while on all connections, and returns the answers a second and the
+// server's time of the processor for each, in µs.
 func (m *measured) ask(question []string) (rate, processor float64, err error) {
 	before, err := launch.ProcessorTime(m.server.ProcessID())
 	if err != nil {
@@ -247,7 +249,8 @@ func fillIn(question []string, random *rand.Rand) []string {
 	return request
 }
 
-// compareWhole says, for commands on the whole string, how long they take and the highest memory that the server has meanwhile.
+// compareWhole says, for commands on the whole string, how long they take and the highest memory
+// that the server has meanwhile.
 func compareWhole(servers []*measured) error {
 	fmt.Println("\n| | Kedis s | of the processor | peak MB | Redis s | of the processor | peak MB |\n|---|---|---|---|---|---|---|")
 	for _, command := range commands {

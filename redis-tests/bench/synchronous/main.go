@@ -1,6 +1,6 @@
 // Synchronous measures what it costs that replies wait for a replica: SETs without that, with
-// synchronous-replicas 1, and with WAIT 1 behind each, on a Kedis whose replica is on the same machine,
-// and the first and the last of them on Redis. Runs take turns.
+// synchronous-replicas 1, and with WAIT 1 behind each, on a Kedis whose replica is on the same
+// machine, and the first and the last of them on Redis. Runs take turns.
 //
 //	go run ./redis-tests/bench/synchronous -rounds 5 -depths 1,16,64
 //

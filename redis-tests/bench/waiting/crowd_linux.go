@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// crowd drives thousands of connections from one goroutine with epoll(7). A goroutine for each of them would take the
-// processors away from the server that is measured.
+// crowd drives thousands of connections from one goroutine with epoll(7). A goroutine for each of
+// them would take the processors away from the server that is measured.
 type crowd struct {
 	poller  int
 	members []*member
@@ -25,7 +25,8 @@ type member struct {
 	rest   []byte // of a reply that hasn't come whole
 }
 
-// take is called with what a member has received. It returns how many bytes it has used; the rest comes again with more.
+// take is called with what a member has received. It returns how many bytes it has used; the rest
+// comes again with more.
 type take func(m *member, received []byte) (used int, err error)
 
 func newCrowd() (*crowd, error) {

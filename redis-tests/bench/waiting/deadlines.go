@@ -19,7 +19,8 @@ const (
 // probe is a client that waits for nothing but its deadline.
 type probe struct{ due time.Time }
 
-// deadlines measures how late deadlines are told of, among clients that wait, and with SETs beside them.
+// deadlines measures how late deadlines are told of, among clients that wait, and with SETs beside
+// them.
 func (b *bench) deadlines(server *launch.Server) error {
 	c, err := newCrowd()
 	if err != nil {

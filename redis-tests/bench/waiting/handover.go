@@ -33,8 +33,8 @@ type handing struct {
 // handover has clients wait for elements while others push them, at half and at full rate.
 func (b *bench) handover(server *launch.Server) error { return b.hand(server, false) }
 
-// polling is handover with clients that don't wait. When a push was answered, the client that the element is for takes it with LPOP, LMOVE
-// or ZPOPMIN. Handing over is to be compared with that.
+// polling is handover with clients that don't wait. When a push was answered, the client that the
+// element is for takes it with LPOP, LMOVE or ZPOPMIN. Handing over is to be compared with that.
 func (b *bench) polling(server *launch.Server) error { return b.hand(server, true) }
 
 func (b *bench) hand(server *launch.Server, polls bool) error {
@@ -106,7 +106,8 @@ func (h *handing) start(clients int, server *launch.Server) error {
 	}
 }
 
-// wanting is how a client waits: for a list, for a list from which it is moved, or for a sorted set.
+// wanting is how a client waits: for a list, for a list from which it is moved, or for a sorted
+// set.
 func (h *handing) wanting(client int) []byte {
 	key := strconv.Itoa(client % h.keys)
 	switch client % h.keys % 3 {
@@ -139,7 +140,8 @@ func (h *handing) appendPush(requests []byte, number int) []byte {
 	return append(requests, command("RPUSH", strconv.Itoa(key), element)...)
 }
 
-// push pushes so many elements a second, each when it is due, whatever the server does, and waits until all were handed over.
+// push pushes so many elements a second, each when it is due, whatever the server does, and waits
+// until all were handed over.
 func (h *handing) push(rate float64, length time.Duration) error {
 	count := int(rate * length.Seconds())
 	h.interval, h.began = time.Duration(float64(time.Second)/rate), time.Now()
@@ -220,7 +222,8 @@ func (h *handing) got(client int, words [][]byte) error {
 	return nil
 }
 
-// wordsOf are the bulk strings of a reply, which is one or an array of them. whole is false when more is to come.
+// wordsOf are the bulk strings of a reply, which is one or an array of them. whole is false when
+// more is to come.
 func wordsOf(reply []byte) (words [][]byte, whole bool) {
 	count := 1
 	for i := 0; i < count; i++ {

@@ -1,5 +1,6 @@
-// Waiting measures what clients that wait cost, beside redis-server: many clients that wait for elements (handover), the same with
-// clients that ask for each instead (polling), deadlines among them (deadlines), and messages to many subscribers (publish).
+// Waiting measures what clients that wait cost, beside redis-server: many clients that wait for
+// elements (handover), the same with clients that ask for each instead (polling), deadlines among
+// them (deadlines), and messages to many subscribers (publish).
 //
 //	make bench-waiting WAITING='-clients 10000 -rate 10000 -seconds 20'
 //	taskset -c 1 go run ./redis-tests/bench/waiting -under 'taskset -c 0' -only deadlines

@@ -8,8 +8,8 @@ import (
 	"kedis/redis-tests/launch"
 )
 
-// TestEachPart runs each part in a short form: elements come to the clients that wait for them, each once, deadlines come, and
-// messages come to all who listen.
+// TestEachPart runs each part in a short form: elements come to the clients that wait for them,
+// each once, deadlines come, and messages come to all who listen.
 func TestEachPart(t *testing.T) {
 	for _, p := range parts {
 		t.Run(p.name, func(t *testing.T) {
@@ -25,7 +25,8 @@ func TestEachPart(t *testing.T) {
 	}
 }
 
-// TestWrongElementsAreSeen: the measurement fails when a client gets what it doesn't wait for, or what another one got.
+// TestWrongElementsAreSeen: the measurement fails when a client gets what it doesn't wait for, or
+// what another one got.
 func TestWrongElementsAreSeen(t *testing.T) {
 	h := &handing{keys: 3, seen: make([]bool, 10), pushed: 7}
 	if err := h.got(1, [][]byte{[]byte("4")}); err != nil {

@@ -26,7 +26,8 @@ const (
 	message = "something has happened that everybody should know of"
 )
 
-// publish sends messages to many clients that listen to a channel, and to one of many that listen to a pattern each.
+// publish sends messages to many clients that listen to a channel, and to one of many that listen
+// to a pattern each.
 func (b *bench) publish(server *launch.Server) error {
 	c, err := newCrowd()
 	if err != nil {
@@ -77,7 +78,8 @@ func (b *bench) publish(server *launch.Server) error {
 	return nil
 }
 
-// publishFor publishes so many at once, as soon as those before are answered, and waits until all have come to all who listen.
+// publishFor publishes so many at once, as soon as those before are answered, and waits until all
+// have come to all who listen.
 func (b *bench) publishFor(c *crowd, p *published, depth int) (count int, err error) {
 	received := b.subscribers + min(b.patterns, 8)/8 // who get each message
 	plain := len(messageText("message", channel, message)) * b.subscribers

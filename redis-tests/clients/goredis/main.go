@@ -1,7 +1,8 @@
-// Command goredis is a little programme as a user of Kedis might write it, on the go-redis client: a session store, a leaderboard, a rate limiter
-// without scripts, a stock that is sold under WATCH, and a queue in a pipeline. It takes the address of a server whose data it may remove,
-// checks every result, and exits with 1 at the first that is wrong. With three files behind the address, of an authority's certificate and of
-// a certificate and its key, it connects with TLS.
+// Command goredis is a little programme as a user of Kedis might write it, on the go-redis client:
+// a session store, a leaderboard, a rate limiter without scripts, a stock that is sold under WATCH,
+// and a queue in a pipeline. It takes the address of a server whose data it may remove, checks
+// every result, and exits with 1 at the first that is wrong. With three files behind the address,
+// of an authority's certificate and of a certificate and its key, it connects with TLS.
 //
 // It imports the standard library and go-redis, nothing of Kedis.
 package main
@@ -88,7 +89,8 @@ func equal(what string, got, want any) error {
 	return nil
 }
 
-// sessions keeps what a web application knows of its visitors: a hash for each, which goes by itself.
+// sessions keeps what a web application knows of its visitors: a hash for each, which goes by
+// itself.
 func sessions(ctx context.Context, client *redis.Client) error {
 	type session struct {
 		User  string `redis:"user"`
@@ -162,7 +164,8 @@ func leaderboard(ctx context.Context, client *redis.Client) error {
 	return errors.Join(equal("rank", rank, int64(2)), equal("range", middle, []string{"player11", "player12", "player13"}), equal("count", count, int64(9)))
 }
 
-// rateLimiter lets a client do a thing so often within a window: a counter for each window that expires with it, without a script.
+// rateLimiter lets a client do a thing so often within a window: a counter for each window that
+// expires with it, without a script.
 func rateLimiter(ctx context.Context, client *redis.Client) error {
 	const limit = 10
 	allowed := 0
@@ -183,7 +186,8 @@ func rateLimiter(ctx context.Context, client *redis.Client) error {
 	return equal("allowed", allowed, limit)
 }
 
-// stock sells more than there is to many customers at once; WATCH sees to it that nothing is sold twice.
+// stock sells more than there is to many customers at once; WATCH sees to it that nothing is sold
+// twice.
 func stock(ctx context.Context, client *redis.Client) error {
 	const items, customers = 30, 8
 	if err := client.Set(ctx, "stock", items, 0).Err(); err != nil {

@@ -1,5 +1,5 @@
-// Command caching uses rueidis and its client-side cache: what is cached is served from the client's memory, what is changed by others never
-// is, not even after a crash of the server.
+// Command caching uses rueidis and its client-side cache: what is cached is served from the
+// client's memory, what is changed by others never is, not even after a crash of the server.
 package main
 
 import (
@@ -17,7 +17,8 @@ import (
 	"kedis-programs/driver"
 )
 
-// lifetime is how long an entry may stay in a cache; longer than the driver runs, so that an entry that is gone was invalidated.
+// lifetime is how long an entry may stay in a cache; longer than the driver runs, so that an entry
+// that is gone was invalidated.
 const lifetime = time.Hour
 
 func main() {
@@ -187,7 +188,8 @@ func replies(ctx context.Context) error {
 	return nil
 }
 
-// neverBack: while many write, no reader gets an older version than it has had before, and in the end all get the last.
+// neverBack: while many write, no reader gets an older version than it has had before, and in the
+// end all get the last.
 func neverBack(ctx context.Context) error {
 	const keys, versions, readers = 20, 150, 4
 	clients, err := openMany(readers)

@@ -1,4 +1,5 @@
-// Package driver is what the drivers in Go share: the address of the server, the crash, and waiting.
+// Package driver is what the drivers in Go share: the address of the server, the crash, and
+// waiting.
 package driver
 
 import (

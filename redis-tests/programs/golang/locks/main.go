@@ -1,5 +1,5 @@
-// Command locks uses redsync and redis_rate: locks that one holds at a time, and limits that hold for all who share them, across a crash of the
-// server too.
+// Command locks uses redsync and redis_rate: locks that one holds at a time, and limits that hold
+// for all who share them, across a crash of the server too.
 package main
 
 import (
