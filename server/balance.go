@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -10,22 +11,26 @@ import (
 // like.
 //
 // As long as there is a processor for each, all do. Where others want the processors, the clients
-// of the same machine above all, two loads are served by as many reactors as there are processors
-// to be had. When requests come one by one, the kernel's work for each request is most, and it
-// grows with the reactors: fewer requests come in one pass, and more threads are put to sleep and
-// woken. When all write to one key, reactors wait for each other's locks, and one that has no
-// processor is waited for longest. In deep pipelines to many keys the reactors' own work is most,
-// and one more is worth its share of a processor.
+// of the same machine above all, fewer can do more: the kernel's work for each request grows with
+// the reactors, since fewer requests come in one pass, and more threads are put to sleep and woken.
+//
+//   - Requests come one by one: the kernel's work is most, and as many serve as there are processors
+//     to be had.
+//   - All write to one key: reactors wait for each other's locks, and one that has no processor is
+//     waited for longest, so those that have one serve.
+//   - Otherwise as many serve as the work takes. One more does when processors are idle: then those
+//     that serve are what clients wait for.
 type balance struct {
 	processors int  // that this process may use
 	fixed      bool // all reactors serve, whatever happens
 
-	last      processorTimes
-	available average // processors that this process uses or could use
-	single    average // 1 while requests come one by one, 0 while they come in pipelines
-	oneKey    average // 1 while clients write to one key, one after the other
-	serving   int     // reactors that serve; 0: nothing is decided yet
-	placed    int     // connections that came while not all serve
+	last    processorTimes
+	used    average // processors that this process uses
+	idle    average // processors that nobody uses
+	single  average // 1 while requests come one by one, 0 while they come in pipelines
+	oneKey  average // 1 while clients write to one key, one after the other
+	serving int     // reactors that serve; 0: nothing is decided yet
+	placed  int     // connections that came while not all serve
 }
 
 func newBalance(fixed bool) balance {
@@ -38,8 +43,11 @@ const (
 	// pipelined is how many requests have to come at once for the reactors' own work to be taken
 	// for most.
 	pipelined = 4
-	// nearly is how much of a processor may be missing from one that is there.
+	// nearly is how much of a processor may be missing from one that is there, or beyond one that
+	// is enough.
 	nearly = 0.1
+	// room is how much of a processor has to be idle for another reactor to serve.
+	room = 0.2
 )
 
 // average is a moving average over samples, of which the last has a weight between 0 and 1. It
@@ -69,7 +77,9 @@ func (b *balance) sample(now processorTimes, came counts, reactors int) bool {
 	if used < quiet*passed {
 		return false
 	}
-	b.available.add(min((used+idle)/passed, float64(b.processors)), 0.4)
+	const steady = 0.4
+	b.used.add(used/passed, steady)
+	b.idle.add(idle/passed, steady)
 	const atOnce = 0.7 // other clients, or others than before, are seen at once
 	b.single.add(whole(came.requests < pipelined*came.pieces), atOnce)
 	b.oneKey.add(whole(2*came.followed > came.pieces), atOnce)
@@ -78,13 +88,19 @@ func (b *balance) sample(now processorTimes, came counts, reactors int) bool {
 }
 
 func (b *balance) choose(reactors int) int {
+	available := min(b.used.value+b.idle.value, float64(b.processors))
+	serving := reactors
 	switch {
 	case b.single.value > 0.5:
-		return min(reactors, max(1, int(b.available.value+0.5)))
+		serving = int(available + 0.5)
 	case b.oneKey.value > 0.5:
-		return min(reactors, max(1, int(b.available.value+nearly)))
+		serving = int(available + nearly)
+	case b.idle.value <= room:
+		serving = int(math.Ceil(b.used.value - nearly))
+	case b.serving > 0:
+		serving = b.serving + 1
 	}
-	return reactors
+	return min(reactors, max(1, serving))
 }
 
 // whole is 1 for what is so, and 0 for what isn't.

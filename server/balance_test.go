@@ -33,7 +33,10 @@ func TestBalance(t *testing.T) {
 		serving    int
 	}{
 		{"two processors, one of which the clients want", 2, 1, 0.95, 0.2, 1},
-		{"the same machine, deep pipelines", 2, 16, 1.4, 0.1, 2},
+		{"the same machine, pipelines that take more than one", 2, 16, 1.4, 0.1, 2},
+		{"pipelines that take one", 2, 16, 1.05, 0.1, 1},
+		{"pipelines that take one, clients elsewhere", 2, 16, 1.05, 0.9, 2},
+		{"pipelines, eight processors, five of which others want", 8, 16, 3.05, 0.1, 3},
 		{"two processors, clients elsewhere", 2, 1, 1.5, 0.4, 2},
 		{"eight processors, clients elsewhere", 8, 1, 3, 4.95, 8},
 		{"eight processors, three of which others want", 8, 1, 4, 1, 5},
@@ -69,6 +72,19 @@ func TestBalanceChanges(t *testing.T) {
 	m.pass(10, 2, 1, 0.95, 0.2)
 	if got := [4]int{before, between, quiet, m.b.serving}; got != [4]int{1, 2, 2, 1} {
 		t.Errorf("%v serve in turn, want [1 2 2 1]", got)
+	}
+}
+
+// TestBalanceGrows has the work of pipelines grow beyond what one reactor can do.
+func TestBalanceGrows(t *testing.T) {
+	m := machine{b: balance{processors: 2}}
+	m.pass(5, 2, 16, 1.05, 0.05)
+	one := m.b.serving
+	m.pass(5, 2, 16, 1, 0.05)
+	enough := m.b.serving
+	m.pass(5, 2, 16, 1, 0.4)
+	if got := [3]int{one, enough, m.b.serving}; got != [3]int{1, 1, 2} {
+		t.Errorf("%v serve in turn, want [1 1 2]", got)
 	}
 }
 

@@ -67,7 +67,7 @@ func (c *Config) network() []*option {
 			0 never asks.`),
 		row("reactors", &c.Reactors, integer(0, 1024, "event loops"), "0", atStart,
 			`How many threads serve connections. 0 is one for each processor, of which fewer serve while others want the
-			processors and requests come one by one, or all write to one key.`),
+			processors and fewer can do the work, or more of it.`),
 	}
 }
 
