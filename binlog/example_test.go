@@ -52,7 +52,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output:
-	// appended up to 50 branched: {2222222222222222222222222222222222222222
-	// [{1111111111111111111111111111111111111111 50}]} 23 to 50 in database 3:
-	// "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
+	// appended up to 50
+	// branched: {2222222222222222222222222222222222222222 [{1111111111111111111111111111111111111111 50}]}
+	// 23 to 50 in database 3: "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
 }

@@ -17,11 +17,14 @@ const (
 // as wide as they have to be.
 var prose = regexp.MustCompile(`^\t*// [^ \t]`)
 
-// tooWide returns the numbers of the lines of prose that are wider than comments are.
+// tooWide returns the numbers of the lines of prose that are wider than comments are. What an
+// example prints is none.
 func tooWide(source string) (lines []int) {
+	output := false
 	for i, line := range strings.Split(source, "\n") {
-		tabs := strings.Count(line, "\t")
-		if prose.MatchString(line) && utf8.RuneCountInString(line)+(tabWidth-1)*tabs > commentWidth && !strings.Contains(line, "://") {
+		output = strings.HasPrefix(line, "\t// Output:") || output && prose.MatchString(line)
+		width := utf8.RuneCountInString(line) + (tabWidth-1)*strings.Count(line, "\t")
+		if prose.MatchString(line) && !output && width > commentWidth && !strings.Contains(line, "://") {
 			lines = append(lines, i+1)
 		}
 	}
