@@ -155,7 +155,11 @@ func (s *Stream) TrimBetween(o *Trim, r *Referrers, from StreamID, most int) (re
 	}
 	last := r.read
 	if o.ByID && !last.Less(o.MinID) {
-		last, _ = o.MinID.Previous()
+		before, found := o.MinID.Previous()
+		if !found {
+			return nil, from, false, nil // nothing comes before the first id that there can be
+		}
+		last = before
 	}
 	entries, next, more, err := s.idsBetween(from, last, most)
 	if err != nil || len(entries) == 0 {

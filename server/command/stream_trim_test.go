@@ -142,3 +142,22 @@ func TestReferencedAreTrimmedInSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestTrimBeforeTheFirstID asks for what comes before the first id that there can be: nothing does.
+func TestTrimBeforeTheFirstID(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	c := newTestClient(t, engine)
+	for i := 1; i <= 3; i++ {
+		c.Do("XADD", "s", fmt.Sprint(i, "-1"), "f", "v")
+	}
+	c.Do("XGROUP", "CREATE", "s", "g", "0")
+	c.Do("XREADGROUP", "GROUP", "g", "c", "COUNT", "2", "STREAMS", "s", ">")
+	c.Do("XACK", "s", "g", "1-1", "2-1")
+	for _, references := range []string{"KEEPREF", "DELREF", "ACKED"} {
+		for _, first := range []string{"0", "0-1"} {
+			c.want("MINID "+first+" "+references, ":0\r\n", "XTRIM", "s", "MINID", first, references)
+		}
+	}
+	c.Do("XADD", "s", "MINID", "0", "ACKED", "4-1", "f", "v")
+	c.want("the length", ":4\r\n", "XLEN", "s")
+}
