@@ -66,8 +66,8 @@ func (c *Config) network() []*option {
 			`How long a connection may be silent before the kernel asks whether its other end is still there.
 			0 never asks.`),
 		row("reactors", &c.Reactors, integer(0, 1024, "event loops"), "0", atStart,
-			`How many threads serve connections. 0 is one for each processor, of which fewer serve while others want the
-			processors and fewer can do the work, or more of it.`),
+			`How many threads serve connections. 0 is one for each processor. While other
+			processes want the processors, only as many of them serve as get more done.`),
 	}
 }
 
