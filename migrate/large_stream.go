@@ -25,8 +25,8 @@ type largeStream struct {
 	totals rdb.StreamElement
 }
 
-// writeLargeStream writes a stream that is too large to go whole. Its first parts were gathered; the
-// value has the next one.
+// writeLargeStream writes a stream that is too large to go whole. Its first parts were gathered;
+// the value has the next one.
 func (p *PayloadBuilder) writeLargeStream(key Key, value *rdb.Value, counts *rdb.StreamCounts, to write) error {
 	spool, err := newSpool()
 	if err != nil {

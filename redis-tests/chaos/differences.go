@@ -40,8 +40,8 @@ func (c *Cluster) differences() string {
 	return strings.Join(lines, "\n")
 }
 
-// expired counts the expired keys that each member still holds. No command lists them, but a Redis has
-// them in its digest until it removes them.
+// expired counts the expired keys that each member still holds. No command lists them, but a Redis
+// has them in its digest until it removes them.
 func (c *Cluster) expired() string {
 	var lines []string
 	for _, m := range c.members {
