@@ -43,6 +43,7 @@ type data struct {
 	prepare func(*plan, *launch.Server) error
 	keys    int
 	anew    bool
+	each    bool
 	takes   int
 	size    int
 }
@@ -50,7 +51,7 @@ type data struct {
 func (d data) lines(rows ...row) (lines []workload) {
 	for _, r := range rows {
 		lines = append(lines, workload{name: r.name, request: strings.Fields(r.request), target: r.target, requests: r.requests,
-			prepare: d.prepare, keys: d.keys, anew: d.anew, takes: d.takes, size: d.size})
+			prepare: d.prepare, keys: d.keys, anew: d.anew, each: d.each, takes: d.takes, size: d.size})
 	}
 	return lines
 }
@@ -178,7 +179,8 @@ func large() []workload {
 // manySmall is the number of small collections. A request reads one of them.
 const manySmall = 100_000
 
-// small read whole collections, of ten and of a hundred elements, packed and spread.
+// small read whole collections, of ten and of a hundred elements, packed and spread. Redis has them
+// in memory once they are written, Kedis once they were read.
 func small() (lines []workload) {
 	for _, kind := range []struct{ name, request, add string }{
 		{"HGETALL", "hgetall small:__rand_int__", "hset"},
@@ -191,7 +193,7 @@ func small() (lines []workload) {
 			requests float64
 		}{{10, 0.5}, {100, 0.1}} {
 			for _, form := range []string{packed, spread} {
-				d := data{keys: manySmall, prepare: fillSmall(kind.add, n.elements, form)}
+				d := data{keys: manySmall, each: true, prepare: fillSmall(kind.add, n.elements, form)}
 				lines = append(lines, d.lines(row{fmt.Sprintf("%s_%d_%s", kind.name, n.elements, form), kind.request, ordered, n.requests})...)
 			}
 		}

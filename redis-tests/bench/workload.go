@@ -22,6 +22,7 @@ type workload struct {
 	requests float64  // share of the ordinary number of requests: less for what answers much
 	prepare  func(*plan, *launch.Server) error
 	anew     bool               // it is prepared before each round, and not only once
+	each     bool               // nearly each of the keys has been asked for when rounds begin to count
 	keys     int                // that place holders stand for; 0: as many as the plan has
 	takes    int                // elements of a large collection that a request takes away: it must not become empty
 	size     int                // bytes of a value; 0: as many as the plan says
@@ -56,9 +57,15 @@ func (p *plan) ordinary(depth int) int {
 	return int(float64(n) * p.scale)
 }
 
-// count is how many requests are sent at a depth. Without pipelining what answers much takes little
+// nearlyEach is how many requests by chance, for each key, leave out one key of fifty.
+const nearlyEach = 4
+
+// count is how many requests are sent at a depth in a round. Without pipelining what answers much takes little
 // longer than what doesn't, and a run of a tenth of a second tells of its beginning.
-func (w *workload) count(p *plan, depth int) int {
+func (w *workload) count(p *plan, depth, round int) int {
+	if w.each && round == 0 {
+		return nearlyEach * w.keys
+	}
 	share := w.requests
 	if depth == 1 {
 		share = max(share, min(0.5, 10*share))
@@ -168,7 +175,7 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 			if err := p.begin(w, c, round); err != nil {
 				return r, err
 			}
-			s, err := p.once(w, c, depth)
+			s, err := p.once(w, c, depth, round)
 			if err != nil {
 				return r, err
 			}
@@ -183,13 +190,13 @@ func (p *plan) measure(servers *pair, w workload, depth int, raw io.Writer) (res
 }
 
 // once runs a workload and waits until nothing is left of it.
-func (p *plan) once(w workload, c *contestant, depth int) (s sample, err error) {
-	run := func() (sample, int, error) { return p.run(w, c, depth) }
+func (p *plan) once(w workload, c *contestant, depth, round int) (s sample, err error) {
+	run := func() (sample, int, error) { return p.run(w, c, w.count(p, depth, round), depth) }
 	switch {
 	case w.walks():
 		run = func() (sample, int, error) { return walk(c.server, w.request) }
 	case w.hasPayload():
-		run = func() (sample, int, error) { return restore(c.server, w.request, w.count(p, depth), depth) }
+		run = func() (sample, int, error) { return restore(c.server, w.request, w.count(p, depth, round), depth) }
 	}
 	before, err := launch.ProcessorTime(c.process())
 	if err != nil {
@@ -209,8 +216,7 @@ func (p *plan) once(w workload, c *contestant, depth int) (s sample, err error) 
 }
 
 // run has redis-benchmark send a workload's requests.
-func (p *plan) run(w workload, c *contestant, depth int) (s sample, requests int, err error) {
-	requests = w.count(p, depth)
+func (p *plan) run(w workload, c *contestant, requests, depth int) (sample, int, error) {
 	arguments := slices.Concat(p.clientFlags, []string{"-P", strconv.Itoa(depth), "-n", strconv.Itoa(requests)})
 	if w.keys > 0 {
 		arguments = append(arguments, "-r", strconv.Itoa(w.keys))
@@ -220,7 +226,7 @@ func (p *plan) run(w workload, c *contestant, depth int) (s sample, requests int
 	} else {
 		arguments = append(arguments, p.withData(w.request, w.size)...)
 	}
-	s, err = p.benchmark(c.port(), arguments...)
+	s, err := p.benchmark(c.port(), arguments...)
 	return s, requests, err
 }
 
