@@ -51,12 +51,12 @@ func (r *Ranges) Scan(lower, upper []byte) error {
 func (r *Ranges) piece(key []byte) *ordered.Piece {
 	for i := range r.recent {
 		p := &r.recent[i]
-		if p.Block != nil && bytes.Compare(p.Lower, key) <= 0 && (p.Upper == nil || bytes.Compare(key, p.Upper) < 0) {
+		if p.Block.Resident() && bytes.Compare(p.Lower, key) <= 0 && (p.Upper == nil || bytes.Compare(key, p.Upper) < 0) {
 			return p
 		}
 	}
 	p := &r.recent[r.next]
-	if *p = r.scan.tree.Find(key, false); p.Block != nil {
+	if *p = r.scan.tree.Find(key, false); p.Block.Resident() {
 		r.next = (r.next + 1) % recentPieces
 	}
 	return p

@@ -214,7 +214,7 @@ func (s *scan) ahead(p *ordered.Piece) int {
 		return 0
 	}
 	switch beside := s.tree.Find(passed, !s.reverse); {
-	case beside.Block != nil:
+	case beside.Block.Resident():
 		return aheadEntries
 	case beside.Count == 0 && s.txn.running.mode.Writing:
 		return aheadTaken

@@ -1,170 +1,108 @@
 package ordered
 
 import (
-	"bytes"
 	"encoding/binary"
+	"math/bits"
 )
 
-// Block holds the entries of a piece in the order of their keys. It has no pointers and never
-// changes, so that what is read from it stays valid for as long as somebody refers to it.
+// Block holds the entries of a resident piece in the order of their keys. It never changes, so that
+// what is read from it stays valid for as long as somebody refers to it. The zero Block is that of
+// a piece that isn't resident.
 //
-//	| entries:2 | end of each entry:2, … | key length:2, key, value | …   little endian
-//
-// Ends count from where the first entry begins.
-type Block []byte
+// An entry that is taken out is marked, as long as most are left: a copy of the others costs some
+// ten times as much.
+type Block struct {
+	all  packed
+	gone uint64 // a bit for each of the first marks entries
+}
 
-const (
-	blockHeader = 2
-	endBytes    = 2
-	entryHeader = 2
-	// mostBlock is how many bytes the entries of a block have at most. A write copies the block.
-	mostBlock = 16 << 10
-)
+// marks is how many entries can be marked.
+const marks = 64
+
+// Resident reports whether the entries are there.
+func (b Block) Resident() bool { return b.all != nil }
 
 // Len is the number of entries.
-func (b Block) Len() int {
-	if len(b) == 0 {
-		return 0
-	}
-	return int(binary.LittleEndian.Uint16(b))
-}
+func (b Block) Len() int { return b.all.Len() - bits.OnesCount64(b.gone) }
 
-func (b Block) end(i int) int { return int(binary.LittleEndian.Uint16(b[blockHeader+endBytes*i:])) }
-
-// begin is where an entry begins among the entries.
-func (b Block) begin(i int) int {
-	if i == 0 {
-		return 0
-	}
-	return b.end(i - 1)
-}
-
-// entry returns the bytes of an entry.
-func (b Block) entry(i int) []byte {
-	base := blockHeader + endBytes*b.Len()
-	to := base + b.end(i)
-	return b[base+b.begin(i) : to : to]
-}
+// bytes are what the block takes in memory.
+func (b Block) bytes() int { return cap(b.all) }
 
 // At returns an entry.
-func (b Block) At(i int) (key, value []byte) {
-	e := b.entry(i)
-	length := entryHeader + int(binary.LittleEndian.Uint16(e))
-	return e[entryHeader:length:length], e[length:]
-}
+func (b Block) At(i int) (key, value []byte) { return b.all.At(b.place(i)) }
 
-// keyAt returns the key of the entry that begins at a place.
-func (b Block) keyAt(at int) []byte {
-	from := at + entryHeader
-	to := from + int(binary.LittleEndian.Uint16(b[at:]))
-	return b[from:to:to]
+// place is where an entry stands among all.
+func (b Block) place(i int) int {
+	if b.gone == 0 {
+		return i
+	}
+	if left := marks - bits.OnesCount64(b.gone); i >= left {
+		return i + marks - left
+	}
+	// The i-th bit that isn't set, by halves.
+	at, there := 0, ^b.gone
+	for half := marks / 2; half > 0; half /= 2 {
+		if n := bits.OnesCount64(there & (1<<half - 1)); i >= n {
+			i, at, there = i-n, at+half, there>>half
+		}
+	}
+	return at
 }
 
 // Search returns the index of the first entry that doesn't come before a key, and whether it is the
 // key's.
 func (b Block) Search(key []byte) (index int, found bool) {
-	n := b.Len()
-	entries := blockHeader + endBytes*n
-	low, high := 0, n
-	for low < high {
-		middle := int(uint(low+high) >> 1)
-		c := bytes.Compare(b.keyAt(entries+b.begin(middle)), key)
-		if c < 0 {
-			low = middle + 1
-			continue
-		}
-		high, found = middle, c == 0
+	index, found = b.all.Search(key)
+	if b.gone == 0 {
+		return index, found
 	}
-	return low, found
-}
-
-// replaced returns the block with an entry in place of those from one on, before another. It is nil
-// if that is too large.
-func (b Block) replaced(from, to int, key, value []byte) Block {
-	added := entryHeader + len(key) + len(value)
-	return b.spliced(from, to, 1, added, func(dst []byte) {
-		binary.LittleEndian.PutUint16(dst, uint16(len(key)))
-		copy(dst[entryHeader+copy(dst[entryHeader:], key):], value)
-	})
+	return index - bits.OnesCount64(b.gone&(1<<index-1)), found && b.gone>>index&1 == 0
 }
 
 // without returns the block without an entry.
-func (b Block) without(i int) Block { return b.spliced(i, i+1, 0, 0, nil) }
+func (b Block) without(i int) Block {
+	place := b.place(i)
+	if place >= marks {
+		return Block{all: b.left().without(i)}
+	}
+	b.gone |= 1 << place
+	if b.Len() < b.all.Len()/2 {
+		return Block{all: b.left()}
+	}
+	return b
+}
 
-// spliced returns the block with up to one entry, of so many bytes, in place of others.
-func (b Block) spliced(from, to, entries, added int, fill func(dst []byte)) Block {
-	n := b.Len()
-	size, first, last := 0, 0, 0
-	if n > 0 {
-		size, first, last = b.end(n-1), b.begin(from), b.begin(to)
-	}
-	now := n - (to - from) + entries
-	bytes := size - (last - first) + added
-	if bytes > mostBlock {
-		return nil
-	}
-	base := blockHeader + endBytes*now
-	next := make(Block, base+bytes)
-	binary.LittleEndian.PutUint16(next, uint16(now))
-	copy(next[blockHeader:], b[min(blockHeader, len(b)):min(blockHeader+endBytes*from, len(b))])
-	if entries > 0 {
-		binary.LittleEndian.PutUint16(next[blockHeader+endBytes*from:], uint16(first+added))
-	}
-	for i, at := to, blockHeader+endBytes*(from+entries); i < n; i, at = i+1, at+endBytes {
-		binary.LittleEndian.PutUint16(next[at:], uint16(b.end(i)-last+first+added))
-	}
-	if n > 0 {
-		old := b[blockHeader+endBytes*n:]
-		copy(next[base:], old[:first])
-		copy(next[base+first+added:], old[last:])
-	}
-	if entries > 0 {
-		fill(next[base+first:])
-	}
-	return next
+// replaced returns the block with an entry in place of those from one on, before another. It isn't
+// resident if that is too large.
+func (b Block) replaced(from, to int, key, value []byte) Block {
+	return Block{all: b.left().replaced(from, to, key, value)}
 }
 
 // split returns the entries before one, and those from it on.
 func (b Block) split(at int) (left, right Block) {
-	ends, entries, middle := b.ends(), b.entries(), b.begin(at)
-	left, right = newBlock(at, middle), newBlock(b.Len()-at, len(entries)-middle)
-	left.fill(0, 0, ends[:endBytes*at], entries[:middle])
-	right.fill(0, -middle, ends[endBytes*at:], entries[middle:])
-	return left, right
+	first, second := b.left().split(at)
+	return Block{all: first}, Block{all: second}
 }
 
-// joined returns the entries of two blocks; nil if they are too many bytes.
-func joined(a, b Block) Block {
-	first, second := a.entries(), b.entries()
-	if len(first)+len(second) > mostBlock {
-		return nil
+// join returns the entries of two blocks. It isn't resident if they are too many bytes.
+func (b Block) join(next Block) Block { return Block{all: joined(b.left(), next.left())} }
+
+// left are the entries that weren't taken out.
+func (b Block) left() packed {
+	if b.gone == 0 {
+		return b.all
 	}
-	both := newBlock(a.Len()+b.Len(), len(first)+len(second))
-	both.fill(0, 0, a.ends(), first)
-	both.fill(a.Len(), len(first), b.ends(), second)
-	return both
-}
-
-// ends are those of all entries, as the block has them.
-func (b Block) ends() []byte { return b[blockHeader : blockHeader+endBytes*b.Len()] }
-
-// entries are the bytes of all entries.
-func (b Block) entries() []byte { return b[blockHeader+endBytes*b.Len():] }
-
-func newBlock(entries, bytes int) Block {
-	b := make(Block, blockHeader+endBytes*entries+bytes)
-	binary.LittleEndian.PutUint16(b, uint16(entries))
-	return b
-}
-
-// fill puts entries in the place of those from one on. Their ends are further behind by so much
-// than they were.
-func (b Block) fill(from, by int, ends, entries []byte) {
-	at := blockHeader + endBytes*from
-	for i := 0; i < len(ends); i += endBytes {
-		binary.LittleEndian.PutUint16(b[at+i:], uint16(int(binary.LittleEndian.Uint16(ends[i:]))+by))
+	count, size := b.Len(), 0
+	for i := range count {
+		size += len(b.all.entry(b.place(i)))
 	}
-	copy(b.entries()[b.begin(from):], entries)
+	left := newPacked(count, size)
+	entries, at := left.entries(), 0
+	for i := range count {
+		at += copy(entries[at:], b.all.entry(b.place(i)))
+		binary.LittleEndian.PutUint16(left[blockHeader+endBytes*i:], uint16(at))
+	}
+	return left
 }
 
 // Builder gathers entries for a block, in the order of their keys or backwards. Its memory is used
@@ -195,22 +133,22 @@ func (b *Builder) Add(key, value []byte) {
 	b.ends = append(b.ends, len(b.entries))
 }
 
-// Block returns the entries as a block, nil if they are too many bytes. reverse says that they came
+// Block returns the entries as a block. It isn't resident if they are too many bytes. reverse says that they came
 // backwards.
 func (b *Builder) Block(reverse bool) Block {
 	if b.oversize || len(b.entries) > mostBlock {
-		return nil
+		return Block{}
 	}
 	n := len(b.ends)
 	base := blockHeader + endBytes*n
-	block := make(Block, base+len(b.entries))
+	block := make(packed, base+len(b.entries))
 	binary.LittleEndian.PutUint16(block, uint16(n))
 	if !reverse {
 		for i, end := range b.ends {
 			binary.LittleEndian.PutUint16(block[blockHeader+endBytes*i:], uint16(end))
 		}
 		copy(block[base:], b.entries)
-		return block
+		return Block{all: block}
 	}
 	at := 0
 	for i := range n {
@@ -221,5 +159,5 @@ func (b *Builder) Block(reverse bool) Block {
 		at += copy(block[base+at:], b.entries[from:to])
 		binary.LittleEndian.PutUint16(block[blockHeader+endBytes*i:], uint16(at))
 	}
-	return block
+	return Block{all: block}
 }

@@ -26,7 +26,7 @@ func (t *Tree) coolLeaf(key []byte) (upper []byte) {
 	cold := false
 	for i := range n.pieces {
 		here := &n.pieces[i]
-		cold = cold || here.block != nil && !here.read
+		cold = cold || here.block.Resident() && !here.read
 	}
 	if cold {
 		t.change(key, func(leaf *node, _ int) { t.coolPieces(leaf) })
@@ -44,7 +44,7 @@ func (t *Tree) coolPieces(leaf *node) {
 			leaf.pieces[i].read = false
 			continue
 		}
-		t.setBlock(leaf, i, nil)
+		t.setBlock(leaf, i, Block{})
 	}
 	for i := leaf.len() - 2; i >= 0; i-- {
 		if t.joins(leaf, i, t.small()) {

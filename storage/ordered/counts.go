@@ -55,7 +55,7 @@ func (s *Trees) Restore(id Identity, values bool, counts []Count) {
 			upper = counts[i+1].Border
 		}
 		if c.Entries != Vague {
-			t.Learn(c.Border, upper, c.Entries, nil)
+			t.Learn(c.Border, upper, c.Entries, Block{})
 		}
 	}
 	s.Reclaim()

@@ -28,7 +28,7 @@ type owner struct{ _ byte }
 
 // piece is what a leaf keeps of a range of keys besides border and count.
 type piece struct {
-	block Block // its entries; nil: they aren't resident
+	block Block // its entries, if they are resident
 	heat  uint8 // how often it may be written before it is read again
 	read  bool  // since memory was short
 }

@@ -174,7 +174,7 @@ func check(t *testing.T, tree *Tree, keys []string, values map[string]string) {
 			t.Fatalf("%d entries before %q, %d vague pieces, want %d and %d", p.Before, p.Lower, p.VagueBefore, known, vague)
 		case p.Count != Vague && p.Count != end-at:
 			t.Fatalf("%d entries in %q to %q, want %d", p.Count, p.Lower, p.Upper, end-at)
-		case p.Block != nil:
+		case p.Block.Resident():
 			checkBlock(t, p.Block, keys[at:end], values)
 		}
 		if known += max(p.Count, 0); p.Count == Vague {
@@ -251,7 +251,7 @@ func checkBytes(t *testing.T, tree *Tree) {
 				visit(n.children[i])
 				continue
 			}
-			bytes += pieceBytes + cap(n.pieces[i].block)
+			bytes += pieceBytes + n.pieces[i].block.bytes()
 			resident += n.pieces[i].block.Len()
 			pieces++
 		}

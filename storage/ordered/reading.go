@@ -48,7 +48,7 @@ func (r *Reading) Add(key, value []byte) bool {
 	for r.passes(key) {
 		r.cut(r.limit)
 		p := r.tree.Find(r.limit, r.reverse)
-		if p.Block != nil {
+		if p.Block.Resident() {
 			return false
 		}
 		r.limitTo(&p)
@@ -136,7 +136,7 @@ func (r *Reading) End(place []byte) {
 	for r.limit != nil && (place == nil || !r.reverse && bytes.Compare(r.limit, place) < 0 || r.reverse && bytes.Compare(r.limit, place) > 0) {
 		r.cut(r.limit)
 		p := r.tree.Find(r.limit, r.reverse)
-		if p.Block != nil {
+		if p.Block.Resident() {
 			return
 		}
 		r.limitTo(&p)

@@ -15,7 +15,7 @@ const (
 	// what nobody reads isn't worth the copies.
 	readHeat = 16
 
-	pieceBytes = 112 // of a piece besides its block: its part of the node, and a border
+	pieceBytes = 120 // of a piece besides its block: its part of the node, and a border
 	treeBytes  = 640
 )
 
@@ -263,14 +263,14 @@ func (p *Piece) between(n *node, i int) {
 // show has p tell what the tree knows of a leaf's piece, and warms that.
 func (t *Tree) show(p *Piece, leaf *node, i int) {
 	here := &leaf.pieces[i]
-	if !t.clone && here.block != nil {
+	if !t.clone && here.block.Resident() {
 		here.heat, here.read = readHeat, true
 	}
 	p.Block, p.Count = here.block, leaf.known[i]
 	if leaf.vague[i] > 0 {
 		p.Count = Vague
 	}
-	p.Resident = p.Block != nil || p.Count == 0
+	p.Resident = p.Block.Resident() || p.Count == 0
 }
 
 // change has f change the leaf that a key belongs to.
@@ -317,19 +317,19 @@ func (t *Tree) Put(key, value []byte) {
 		n.known[i]++
 		here := &n.pieces[i]
 		switch {
-		case here.block == nil && n.known[i] == 1:
+		case !here.block.Resident() && n.known[i] == 1:
 			var b Builder
 			b.Add(key, value)
 			t.setBlock(n, i, b.Block(false))
 			here.heat = readHeat
-		case here.block == nil:
+		case !here.block.Resident():
 		case here.heat == 0:
-			t.setBlock(n, i, nil)
+			t.setBlock(n, i, Block{})
 		default:
 			here.heat--
 			at, found := here.block.Search(key)
 			if found { // it isn't as it should be: what is there is read again
-				t.setBlock(n, i, nil)
+				t.setBlock(n, i, Block{})
 				return
 			}
 			t.setBlock(n, i, here.block.replaced(at, at, key, value))
@@ -347,12 +347,12 @@ func (t *Tree) Replace(key, value []byte) {
 	defer t.mu.Unlock()
 	t.change(key, func(n *node, i int) {
 		here := &n.pieces[i]
-		if here.block == nil {
+		if !here.block.Resident() {
 			return
 		}
 		at, found := here.block.Search(key)
 		if here.heat == 0 || !found {
-			t.setBlock(n, i, nil)
+			t.setBlock(n, i, Block{})
 			return
 		}
 		here.heat--
@@ -371,15 +371,15 @@ func (t *Tree) Delete(key []byte) {
 		}
 		n.known[i]--
 		switch here := &n.pieces[i]; {
-		case here.block == nil:
+		case !here.block.Resident():
 		case here.heat == 0 || n.known[i] == 0:
-			t.setBlock(n, i, nil)
+			t.setBlock(n, i, Block{})
 		default:
 			here.heat--
 			if at, found := here.block.Search(key); found {
 				t.setBlock(n, i, here.block.without(at))
 			} else {
-				t.setBlock(n, i, nil)
+				t.setBlock(n, i, Block{})
 			}
 		}
 		t.joinPiece(n, i)
@@ -395,7 +395,7 @@ func (t *Tree) Undo(key []byte, delta int) {
 			return
 		}
 		n.known[i] -= delta
-		t.setBlock(n, i, nil)
+		t.setBlock(n, i, Block{})
 	})
 }
 
@@ -406,7 +406,7 @@ func (t *Tree) ForgetBefore(key []byte) {
 	for at := []byte(nil); ; {
 		t.change(at, func(n *node, i int) {
 			at = t.limits(n, i, at).Upper
-			t.setBlock(n, i, nil)
+			t.setBlock(n, i, Block{})
 			n.known[i], n.vague[i] = 0, 1
 			t.joinPiece(n, i)
 		})
@@ -420,14 +420,14 @@ func (t *Tree) ForgetBefore(key []byte) {
 func (t *Tree) setBlock(n *node, i int, b Block) {
 	here := &n.pieces[i]
 	t.resident += b.Len() - here.block.Len()
-	t.add(cap(b) - cap(here.block))
+	t.add(b.bytes() - here.block.bytes())
 	here.block = b
 }
 
 // splitPiece cuts a resident piece in two when it has become large.
 func (t *Tree) splitPiece(n *node, i int) {
 	b := n.pieces[i].block
-	if entries := b.Len(); entries <= 2*int(t.target.Load()) && (len(b) <= 2*cutBytes || entries < 2) {
+	if entries := b.Len(); entries <= 2*int(t.target.Load()) && (b.bytes() <= 2*cutBytes || entries < 2) {
 		return
 	}
 	half := b.Len() / 2
@@ -474,16 +474,16 @@ func (t *Tree) joins(n *node, i, most int) bool {
 		return false
 	}
 	left, right := n.pieces[i].block, n.pieces[i+1].block
-	return a == 0 || left == nil && right == nil || left != nil && right != nil && len(left)+len(right) <= cutBytes
+	return a == 0 || left.Resident() == right.Resident() && left.bytes()+right.bytes() <= cutBytes
 }
 
 func (t *Tree) join(n *node, i int) {
 	var both Block
-	if left, right := n.pieces[i].block, n.pieces[i+1].block; left != nil && right != nil {
-		both = joined(left, right)
+	if left, right := n.pieces[i].block, n.pieces[i+1].block; left.Resident() && right.Resident() {
+		both = left.join(right)
 	}
 	t.setBlock(n, i, both)
-	t.setBlock(n, i+1, nil)
+	t.setBlock(n, i+1, Block{})
 	n.known[i] += n.known[i+1]
 	n.remove(i + 1)
 	t.pieces--
@@ -491,7 +491,7 @@ func (t *Tree) join(n *node, i int) {
 }
 
 // Learn says which entries stand from lower on (nil: the first), before upper (nil: behind the
-// last): so many, those in the block, if it is not nil. They must lie within one piece, which isn't
+// last): so many, those in the block, if it is resident. They must lie within one piece, which isn't
 // resident; if that has changed, nothing is learned. It returns false when the tree has counted
 // otherwise.
 func (t *Tree) Learn(lower, upper []byte, count int, block Block) (right bool) {
@@ -504,7 +504,7 @@ func (t *Tree) Learn(lower, upper []byte, count int, block Block) (right bool) {
 
 func (t *Tree) learn(n *node, i int, lower, upper []byte, count int, block Block) (right bool) {
 	begins, ends := t.bounds(n, i, lower, upper)
-	if n.pieces[i].block != nil || !begins.within || !ends.within {
+	if n.pieces[i].block.Resident() || !begins.within || !ends.within {
 		return true
 	}
 	left := n.known[i] - count
@@ -518,7 +518,7 @@ func (t *Tree) learn(n *node, i int, lower, upper []byte, count int, block Block
 	wasVague := n.vague[i] > 0
 	at := i
 	if count == 0 {
-		block = nil
+		block = Block{}
 	}
 	if !begins.same {
 		t.insertPiece(n, i+1, bytes.Clone(lower))
