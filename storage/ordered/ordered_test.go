@@ -415,6 +415,36 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// Who stops behind the last entry of a counted piece leaves no empty piece beside it: that would
+// keep its neighbours from being joined when memory is short.
+func TestStopAtTheEndOfAPiece(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		m := newModel(t, rand.New(rand.NewPCG(1, 2)))
+		for i := range 4 * Target {
+			m.put(fmt.Sprintf("%06d", i), "value")
+		}
+		tree := m.tree()
+		tree.Learn(nil, nil, len(m.keys), nil)
+		p := tree.Find(nil, reverse)
+		var r Reading
+		r.Begin(tree, &p, nil, reverse, Counts)
+		for _, key := range m.from(nil, reverse) {
+			r.Add([]byte(key), []byte("value"))
+		}
+		r.Stop()
+		check(t, tree, m.keys, m.values)
+		empty := 0
+		for _, c := range tree.Counts(0) {
+			if c.Entries == 0 {
+				empty++
+			}
+		}
+		if empty != 1 { // where the reading began, at an end of the collection
+			t.Errorf("reverse %v: %d pieces are empty, want one", reverse, empty)
+		}
+	}
+}
+
 // Readers share a tree, and each may find it being cooled or displaced.
 func TestReadersBesideCooling(t *testing.T) {
 	m := newModel(t, rand.New(rand.NewPCG(seed.Of(t), 2)))
