@@ -39,6 +39,8 @@ const (
 
 	// LargestEntry is the size above which records are not kept.
 	LargestEntry = chunkBytes / 4
+	// Least is the least that a cache takes that keeps any, and about by how much it grows.
+	Least = shardCount * chunkBytes
 )
 
 // A slot of the index: | tag:15 | used again:1 | home:8 | chunk:24 | offset:16 |; 0 is free. The

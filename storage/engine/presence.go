@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"kedis/storage/cache"
 	"kedis/storage/filter"
 	"kedis/storage/layout"
 )
@@ -183,23 +184,49 @@ func (s *Store) newFilter(records int64) *filter.Filter {
 func (s *Store) balance() {
 	used := s.Filters().Bytes
 	s.presences.memory.free.Store(s.presences.memory.most.Load() - used)
-	most, share := s.clean.most.Load(), s.options.TreeBytes()
+	memory, share := s.clean.most.Load()-used, s.options.TreeBytes()
 	_, trees := s.order.trees.Stats()
-	if granted := max(most-used-min(trees, share), 0); s.clean.granted.Swap(granted) != granted {
+	granted := max(memory-min(trees, share), 0)
+	if s.options.MostTreeBytes != nil && share > 0 {
+		granted = s.lend(memory, share, trees, granted)
+	}
+	if s.clean.granted.Swap(granted) != granted {
 		s.clean.records.SetLimit(granted)
-	}
-	if s.options.MostTreeBytes == nil || share == 0 {
-		return
-	}
-	s.order.lent.Store(max(min(most-used-s.clean.records.Bytes(), s.options.MostTreeBytes())-share, 0))
-	for range reclaims {
-		s.order.trees.Reclaim()
 	}
 }
 
-// reclaims are how often trees give back memory that was lent to them, each time that balance finds
-// too much lent: others do, too.
-const reclaims = 64
+const (
+	// lentShare is the part, one in so many, of the memory for copies by which these may grow from
+	// one balance to the next while all that they leave is lent to trees.
+	lentShare = 16
+	// reclaims are how often trees give back memory that was lent to them, each time that balance
+	// finds too much lent: others do, too.
+	reclaims = 64
+)
+
+// lend lends trees what copies leave of the memory of both, but for what these may grow by until
+// the next balance, and returns how much of what they are granted copies may take until then: so
+// both together never take more than there is.
+func (s *Store) lend(memory, share, trees, granted int64) int64 {
+	copies := s.clean.records.Bytes()
+	growth := min(max((memory-copies-trees)/2, granted/lentShare, cache.Least), granted-copies)
+	if growth < cache.Least { // they are as large as they can become
+		growth = 0
+	}
+	lent := max(min(memory-copies-growth, s.options.MostTreeBytes())-share, 0)
+	s.order.lent.Store(lent)
+	for range reclaims {
+		s.order.trees.Reclaim()
+	}
+	if growth == 0 {
+		return granted
+	}
+	_, trees = s.order.trees.Stats()
+	if lent > 0 {
+		trees = max(trees, share+lent)
+	}
+	return min(granted, max(copies, memory-trees))
+}
 
 // Filters tells of the filters of all namespaces.
 type Filters struct {

@@ -104,17 +104,18 @@ func (t *Tree) coarsenPieces(leaf *node, most int) {
 }
 
 const (
-	leastThinned = 1 << 10 // entries of a piece
-	mostThinned  = 1 << 16 // likewise; to go over more takes longer than a question may
+	leastThinned = 8 * Target // entries of a piece; so many are read as a whole
+	mostThinned  = 1 << 16    // likewise; to go over more takes longer than a question may
 )
 
-// thin is coarsen for a tree that isn't used, so that it takes about so many bytes. The pieces that
-// come of it are divided again where somebody reads.
+// thin is coarsen for a tree that isn't used, so that it takes about so many bytes. Two neighbours
+// that weren't joined have more entries than one piece may have, so each has more than half of that
+// on average. The pieces that come of it are divided again where somebody reads.
 func (t *Tree) thin(bytes int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known, _ := t.Sums()
-	most := max(4*known/t.pieces*t.bytes/max(bytes, 1), leastThinned)
+	most := max(5*known*pieceBytes/(2*max(bytes, 1)), leastThinned) // twice, and some for seams of leaves
 	if most > mostThinned {
 		return false
 	}

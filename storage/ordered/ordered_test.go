@@ -415,6 +415,36 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// Who stops behind the last entry of a counted piece leaves no empty piece beside it: that would
+// keep its neighbours from being joined when memory is short.
+func TestStopAtTheEndOfAPiece(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		m := newModel(t, rand.New(rand.NewPCG(1, 2)))
+		for i := range 4 * Target {
+			m.put(fmt.Sprintf("%06d", i), "value")
+		}
+		tree := m.tree()
+		tree.Learn(nil, nil, len(m.keys), nil)
+		p := tree.Find(nil, reverse)
+		var r Reading
+		r.Begin(tree, &p, nil, reverse, Counts)
+		for _, key := range m.from(nil, reverse) {
+			r.Add([]byte(key), []byte("value"))
+		}
+		r.Stop()
+		check(t, tree, m.keys, m.values)
+		empty := 0
+		for _, c := range tree.Counts(0) {
+			if c.Entries == 0 {
+				empty++
+			}
+		}
+		if empty != 1 { // where the reading began, at an end of the collection
+			t.Errorf("reverse %v: %d pieces are empty, want one", reverse, empty)
+		}
+	}
+}
+
 // Readers share a tree, and each may find it being cooled or displaced.
 func TestReadersBesideCooling(t *testing.T) {
 	m := newModel(t, rand.New(rand.NewPCG(seed.Of(t), 2)))
@@ -598,6 +628,39 @@ func TestCountsOfUnusedTreesStay(t *testing.T) {
 }
 
 // BenchmarkTake picks entries by their number and takes them out.
+// A tree that isn't used comes to take as little as it may, in pieces that are no larger than that
+// needs.
+func TestThinPiecesAreEven(t *testing.T) {
+	const entries, wanted = 200 * 1024, 200 * pieceBytes
+	var trees Trees
+	trees.Init(func() int64 { return 1 << 30 })
+	tree := trees.Of(modelID, false)
+	random := rand.New(rand.NewPCG(1, 5))
+	for from := 0; from < entries; { // large pieces beside small ones
+		n := min(Target<<random.IntN(5), entries-from)
+		tree.Learn(border(from), border(from+n), n, nil)
+		from += n
+	}
+	for tree.size() > wanted+treeBytes {
+		if !tree.thin(wanted) {
+			t.Fatalf("%d bytes are left, and %d wanted", tree.size(), wanted)
+		}
+	}
+	for _, c := range tree.Counts(0) {
+		if c.Entries > 3*1024 {
+			t.Errorf("a piece has %d entries, and 1024 are enough", c.Entries)
+		}
+	}
+}
+
+// border is where the entry with a number stands; that of the first is the tree's beginning.
+func border(entry int) []byte {
+	if entry == 0 {
+		return nil
+	}
+	return fmt.Appendf(nil, "%08d", entry)
+}
+
 func BenchmarkTake(b *testing.B) {
 	const entries, least = 500000, 250000
 	var tree *Tree

@@ -514,6 +514,8 @@ func (t *Tree) learn(n *node, i int, lower, upper []byte, count int, block Block
 		return false
 	case n.known[i] == 0:
 		return true
+	case left == 0: // an empty piece beside it would keep it from being joined with others
+		begins.same, ends.same = true, true
 	}
 	wasVague := n.vague[i] > 0
 	at := i

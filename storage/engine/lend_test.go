@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"kedis/storage/cache"
+	"kedis/storage/layout"
+	"kedis/storage/ordered"
+)
+
+// TestCopiesGrowBesideLentTrees fills what is lent to trees, and then has copies come as fast as
+// they can: both together take no more than there is, and in the end copies have what is theirs.
+func TestCopiesGrowBesideLentTrees(t *testing.T) {
+	const share, most = 8 << 20, 64 << 20
+	o := testOptions(t.TempDir(), 1<<20, most)
+	o.TreeBytes = constant[int64](share)
+	o.MostTreeBytes = constant[int64](most)
+	s, _ := reopen(t, o, &testLog{})
+	defer func() { must(t, s.Close()) }()
+	for range 8 { // each time half of what is free is lent
+		fillTrees(s)
+		s.balance()
+	}
+	if _, trees := s.order.trees.Stats(); trees < most*3/4 {
+		t.Fatalf("trees take %d bytes, and there are %d", trees, most)
+	}
+	value := make([]byte, 1000)
+	copies := int64(0)
+	for round := range 64 {
+		for i := range 10000 {
+			key := fmt.Appendf(nil, "%d %d", round, i)
+			s.clean.records.Put(recordHash(1, key), 1, key, value, true)
+		}
+		copies = s.clean.records.Bytes()
+		_, trees := s.order.trees.Stats()
+		if all := copies + trees + s.Filters().Bytes; all > most+cache.Least {
+			t.Fatalf("after %d rounds copies take %d bytes, and trees %d, of %d", round, copies, trees, most)
+		}
+		s.balance()
+	}
+	if copies < most-share-cache.Least {
+		t.Errorf("copies take %d bytes in the end, and may take %d", copies, most-share)
+	}
+}
+
+// fillTrees makes trees of as many entries as there is room for.
+func fillTrees(s *Store) {
+	value := make([]byte, 1000)
+	for id := range uint64(1000) {
+		tree := s.order.trees.Of(ordered.Identity{Space: 1, Kind: layout.KindStreamEntry, ID: id}, true)
+		p := tree.Find(nil, false)
+		var r ordered.Reading
+		r.Begin(tree, &p, nil, false, ordered.Entries)
+		for i := range 100 {
+			r.Add(fmt.Appendf(nil, "%06d", i), value)
+		}
+		r.End(nil)
+		s.order.trees.Reclaim()
+	}
+}
