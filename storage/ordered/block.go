@@ -53,6 +53,25 @@ func (b Block) At(i int) (key, value []byte) {
 	return e[entryHeader:length:length], e[length:]
 }
 
+// Walk visits the entries from one on, before another, until visit returns false. It returns how
+// many it has visited, and whether that was all.
+func (b Block) Walk(from, to int, visit func(key, value []byte) bool) (visited int, all bool) {
+	if from >= to {
+		return 0, true
+	}
+	ends, entries := b.ends(), b.entries()
+	at := b.begin(from)
+	for i := from; i < to; i++ {
+		end := int(binary.LittleEndian.Uint16(ends[endBytes*i:]))
+		e := entries[at:end:end]
+		length := entryHeader + int(binary.LittleEndian.Uint16(e))
+		if at = end; !visit(e[entryHeader:length:length], e[length:]) {
+			return i + 1 - from, false
+		}
+	}
+	return to - from, true
+}
+
 // keyAt returns the key of the entry that begins at a place.
 func (b Block) keyAt(at int) []byte {
 	from := at + entryHeader
