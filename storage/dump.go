@@ -50,13 +50,19 @@ func (d DB) Elements(m *layout.Metadata, visit func(element, value []byte, score
 	return TypeOf(m.Type).elements(d, m, visit)
 }
 
+// spentAtOnce is how many bytes of elements are gone over before they are counted.
+const spentAtOnce = 4 << 10
+
 // scanAll visits all records of one kind of a spread collection. Their number must be what the
 // key's metadata says. The bytes live until visit returns.
 func (d DB) scanAll(m *layout.Metadata, records layout.Elements, reverse bool, visit func(element, value []byte) error) error {
-	seen := uint64(0)
+	seen, bytes := uint64(0), 0
 	err := d.walkAll(m, records, reverse, func(element, value []byte) error {
-		if err := d.txn.SpendBytes(layout.ElementPrefix + len(element) + len(value)); err != nil {
-			return err
+		if bytes += layout.ElementPrefix + len(element) + len(value); bytes >= spentAtOnce {
+			if err := d.txn.SpendBytes(bytes); err != nil {
+				return err
+			}
+			bytes = 0
 		}
 		seen++
 		return visit(element, value)

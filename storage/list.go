@@ -45,7 +45,7 @@ func encodeList(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 		return nil
 	}
 	e.BeginHeldList()
-	err := d.Elements(m, func(element, _ []byte, _ float64) error {
+	err := d.scanAll(m, m.Type.Elements()[0], false, func(_, element []byte) error {
 		if e.ListElement(element); e.Held() > mostHeld {
 			return errLongList
 		}

@@ -24,11 +24,12 @@ func NewTable() *Table {
 
 // kept is what commands keep between two requests, for one engine.
 type kept struct {
-	cursors  cursors
-	payloads payloads
-	places   geoSearches
-	targets  targets
-	scripts  scripts
+	cursors      cursors
+	payloads     payloads
+	combinations combinations
+	places       geoSearches
+	targets      targets
+	scripts      scripts
 
 	functions functions
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 
 	"kedis/internal/keyevent"
 	"kedis/internal/number"
@@ -54,9 +55,27 @@ func zsetCombineCommands() []Command {
 type combined struct {
 	how        combination
 	sources    []source
+	members    *sortorder.Distinct // what comes out
 	aggregate  func(a, b float64) float64
 	withScores bool
 	limit      int64 // for ZINTERCARD; 0 is none
+}
+
+// combinations lends what combinations gather members in: most are of few.
+type combinations struct{ pool sync.Pool }
+
+// begin makes a combination, which is to be ended when nobody looks at its members any more.
+func (p *combinations) begin(how combination) combined {
+	members, ok := p.pool.Get().(*sortorder.Distinct)
+	if !ok {
+		members = &sortorder.Distinct{}
+	}
+	return combined{how: how, members: members}
+}
+
+func (p *combinations) end(q *combined) {
+	q.members.Reset(0) // gives up the memory of many
+	p.pool.Put(q.members)
 }
 
 type source struct {
@@ -203,7 +222,8 @@ func (q *combined) union() (*sortorder.Elements, error) {
 	for i := range q.sources {
 		expected += q.sources[i].Len()
 	}
-	members := sortorder.NewDistinct(expected)
+	members := q.members
+	members.Reset(expected)
 	for i := range q.sources {
 		s := &q.sources[i]
 		err := s.All(func(member []byte, score float64) bool {
@@ -250,7 +270,8 @@ func (q *combined) difference() (*sortorder.Elements, error) {
 
 // collect gathers the members of the first set that judge lets pass, up to the limit.
 func (q *combined) collect(judge func(member []byte, score float64) (float64, bool, error)) (*sortorder.Elements, error) {
-	members := &sortorder.Elements{}
+	members := &q.members.Elements
+	members.Reset()
 	var own []byte
 	var failed error
 	err := q.sources[0].All(func(member []byte, score float64) bool {
@@ -270,7 +291,8 @@ func (q *combined) collect(judge func(member []byte, score float64) (float64, bo
 }
 
 func replyCombination(c *Invocation, how combination) error {
-	q := combined{how: how}
+	q := keptBy(c.Engine).combinations.begin(how)
+	defer keptBy(c.Engine).combinations.end(&q)
 	if err := q.parse(c, c.Args[1:], false, false); err != nil {
 		return err
 	}
@@ -291,7 +313,8 @@ var combinationStored = [...]keyevent.Name{
 	union: keyevent.ZUnionStore, intersection: keyevent.ZInterStore, difference: keyevent.ZDiffStore}
 
 func storeCombination(c *Invocation, how combination) error {
-	q := combined{how: how}
+	q := keptBy(c.Engine).combinations.begin(how)
+	defer keptBy(c.Engine).combinations.end(&q)
 	if err := q.parse(c, c.Args[2:], true, false); err != nil {
 		return err
 	}
@@ -313,7 +336,8 @@ func storeCombination(c *Invocation, how combination) error {
 }
 
 func cmdZInterCard(c *Invocation) error {
-	q := combined{how: intersection}
+	q := keptBy(c.Engine).combinations.begin(intersection)
+	defer keptBy(c.Engine).combinations.end(&q)
 	if err := q.parse(c, c.Args[1:], false, true); err != nil {
 		return err
 	}

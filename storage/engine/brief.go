@@ -9,10 +9,10 @@ import "kedis/storage/layout"
 type brief map[uint64]struct{}
 
 // noteBrief notes which of some collections that a commit has abandoned have all their records in
-// the active generation: those whose ids were given out since it began, unless they were staged.
+// the active generation: those whose ids were given out since it began.
 func (s *Store) noteBrief(abandoned []uint64) {
 	for _, id := range abandoned {
-		if id >= s.commit.firstID && !s.ids.staged.has(id) {
+		if id >= s.commit.firstID {
 			s.commit.brief[id] = struct{}{}
 		}
 	}

@@ -46,7 +46,7 @@ func (s *Store) NewImport(t *Txn) (*Import, error) {
 func (i *Import) begin() {
 	i.txn.Reset()
 	i.txn.changes.databases = i.spaces
-	i.txn.staging.spill = i.write
+	i.txn.staging.spill = i.spill
 	i.txn.Begin(Mode{Applying: true}, 0, 0)
 }
 
@@ -152,9 +152,10 @@ func (i *Import) count(ns *Namespace, prefix []byte) (n uint64, err error) {
 	return n, it.Err()
 }
 
-// flush brings what was gathered to RocksDB, and counts it.
+// flush brings what was gathered to RocksDB, and counts it. (The journal is reset once: a second
+// time it would give up its memory as unused.)
 func (i *Import) flush() error {
-	if err := i.write(); err != nil {
+	if err := i.writeJournal(); err != nil {
 		return err
 	}
 	for _, d := range i.txn.changes.deltas {
@@ -165,23 +166,21 @@ func (i *Import) flush() error {
 	return nil
 }
 
-// write brings the journal to RocksDB, in the midst of a key when it is a large one.
-func (i *Import) write() error {
-	j := &i.txn.journal
-	if i.tables != nil {
-		if err := i.tables.take(j); err != nil {
-			return err
-		}
-		i.txn.staging.spilled += j.keys
-		j.reset()
-		return nil
-	}
-	if err := i.store.whileOpen(i.writeBatch); err != nil {
+// spill brings the journal to RocksDB in the midst of a large key.
+func (i *Import) spill() error {
+	if err := i.writeJournal(); err != nil {
 		return err
 	}
-	i.txn.staging.spilled += j.keys
-	j.reset()
+	i.txn.staging.spilled += i.txn.journal.keys
+	i.txn.journal.reset()
 	return nil
+}
+
+func (i *Import) writeJournal() error {
+	if i.tables != nil {
+		return i.tables.take(&i.txn.journal)
+	}
+	return i.store.whileOpen(i.writeBatch)
 }
 
 // writeBatch brings the journal to table files and, with a batch, to memtables.

@@ -96,10 +96,9 @@ func (s *scan) show(p *ordered.Piece, visit VisitEntry) error {
 		}
 		s.goOn(p.Lower)
 	} else {
-		for i := from + passed; i < to && !s.done; i++ {
-			s.done = !visit(p.Block.At(i))
-			n++
-		}
+		all := false
+		n, all = p.Block.Walk(from+passed, to, visit)
+		s.done = !all
 		s.goOn(p.Upper)
 	}
 	return s.txn.Spend(1 + n/residentShare)

@@ -49,14 +49,11 @@ func (i Inspect) StageFrom(bytes int) {
 	i.ids.staged.pieceBytes = bytes
 }
 
-// Staged reports whether elements stand in RocksDB ahead of their commit.
+// Staged reports whether elements stand in RocksDB, or on their way there, ahead of their commit.
 func (i Inspect) Staged(id uint64) bool { return i.ids.staged.has(id) }
 
 // NextID is the id that the next collection gets.
 func (i Inspect) NextID() uint64 { return i.ids.next.Load() }
-
-// SetNextID changes it.
-func (i Inspect) SetNextID(id uint64) { i.ids.next.Store(id) }
 
 // WaitingGenerations is how many generations wait for RocksDB.
 func (i Inspect) WaitingGenerations() int { return i.waitingGenerations() }

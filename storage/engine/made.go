@@ -50,6 +50,14 @@ func (m *made) note(id uint64, entry int) {
 	m.runs = append(m.runs, madeRun{id: id, from: entry, to: entry + 1})
 }
 
+// lastRun is where the run of a collection's records begins that ends with the last entry.
+func (m *made) lastRun(id uint64, entries int) int {
+	if last := len(m.runs) - 1; last >= 0 && m.runs[last].id == id && m.runs[last].to == entries {
+		return m.runs[last].from
+	}
+	return entries
+}
+
 // indexFor gives all entries their slots if one that has none may be that of a key.
 func (j *journal) indexFor(key []byte) {
 	if m := &j.made; len(m.runs) > 0 && !m.exact && layout.Kinds[key[0]].Element && layout.ElementID(key) >= m.lowest {

@@ -14,7 +14,7 @@ import (
 // each namespace knows which records RocksDB has, and ones that it had. What isn't in it isn't
 // there, because
 //
-//   - whatever brings records to RocksDB (the flusher, staging, imports) adds them before it writes them, and before readers look for them there;
+//   - whatever brings records to RocksDB (the flusher, imports) adds them before it writes them, and before readers look for them there;
 //   - a filter that begins when RocksDB has something already says nothing until it has taken in all that a snapshot shows, and the
 //     snapshot was taken when everybody who had begun to write without adding to it was done (build_presence.go).
 //

@@ -1,19 +1,17 @@
 package engine
 
 import (
-	"encoding/binary"
-	"fmt"
 	"sync"
 
 	"kedis/storage/generation"
 	"kedis/storage/layout"
-	"kedis/storage/rocks"
 )
 
 // Elements are those of a spread collection that is being made, under an id that nothing refers to
-// before its key is saved. When they become many they are staged: they go to RocksDB directly, in
-// pieces, ahead of the commit, so that neither the transaction nor a generation has to hold them. A
-// 'D' record stands beside them, which the commit takes away; without it the reaper removes them.
+// before its key is saved. When they become many they are staged: they go to the active generation
+// in pieces, ahead of the commit, so that neither the transaction has to hold them nor the commit
+// keeps others waiting for all of them. A 'D' record stands beside them, which the commit takes
+// away; without it the reaper removes them.
 type Elements struct {
 	txn     *Txn
 	space   *Namespace
@@ -21,21 +19,20 @@ type Elements struct {
 	id      uint64
 	records uint64 // put so far
 
-	entries, buffer int // where the transaction's journal stood when it began
-
-	family *rocks.Family // when they are staged
-	batch  rocks.Batch
-	hashes []uint64 // of what is in the batch
-	key    []byte
+	entries, buffer int // where the journal stood when the piece began
+	staged          bool
+	key             []byte
 }
 
-// stageBytes is how much of a collection a transaction gathers before it stages it, and how much
-// goes to RocksDB at a time.
-const stageBytes = 4 << 20
+// stageBytes and stageRecords are how much of a collection a transaction gathers before it stages
+// it, and each time after that.
+const (
+	stageBytes   = 4 << 20
+	stageRecords = 32 << 10
+)
 
-// stageRecords is how many records it gathers at most: a commit makes them visible one by one, in
-// half a microsecond each, while all other commits wait.
-const stageRecords = 32 << 10
+// stagedAtOnce is how many records become visible while other commits wait.
+const stagedAtOnce = 2 << 10
 
 // NewElements begins a collection of a type, under an id.
 func (t *Txn) NewElements(ns *Namespace, kind layout.Type, id uint64) *Elements {
@@ -48,19 +45,11 @@ func (t *Txn) NewElements(ns *Namespace, kind layout.Type, id uint64) *Elements 
 func (e *Elements) Put(kind byte, element, value []byte) error {
 	e.records++
 	e.key = layout.AppendElementKey(e.key[:0], kind, e.id, element)
-	if e.family != nil {
-		e.add(e.key, value, recordHash(e.space.Number, e.key))
-		if e.batch.Size() < e.txn.store.ids.staged.pieceBytes {
-			return nil
-		}
-		return e.write()
-	}
 	if err := e.txn.putNew(e.space, e.key, value); err != nil {
 		return err
 	}
 	j := &e.txn.journal
-	few := j.size()-e.buffer < e.txn.store.ids.staged.pieceBytes && len(j.entries)-e.entries < stageRecords
-	if few || !e.txn.stages() {
+	if len(j.entries)-e.entries < stageRecords && j.size()-e.buffer < e.txn.store.ids.staged.pieceBytes || !e.txn.stages() {
 		return nil
 	}
 	return e.stage()
@@ -72,50 +61,47 @@ func (t *Txn) stages() bool {
 	return t.running.budget > unlimited/2 && t.changes.databases == nil && t.staging.spill == nil
 }
 
-// stage begins to write to RocksDB, with what the journal has of the collection. That stays in the
-// journal too, since other writes of the transaction may stand between.
+// stage moves what was put last from the journal to the active generation, back to where something
+// else was written.
 func (e *Elements) stage() error {
 	t := e.txn
-	family, err := t.store.familyOf(e.space)
-	if err != nil {
+	if err := t.store.Ready(); err != nil {
 		return err
 	}
-	e.family = family
-	for i := e.entries; i < len(t.journal.entries); i++ {
-		if c := &t.journal.entries[i]; !c.superseded && e.owns(t.journal.key(c)) {
-			e.add(t.journal.key(c), t.journal.value(c), c.hash)
+	if !e.staged {
+		// A generation may be complete before the commit gives the namespace its first key.
+		if _, err := t.store.familyOf(e.space); err != nil {
+			return err
 		}
+		e.staged = true
+		t.staging.ids = append(t.staging.ids, e.id)
+		t.store.ids.staged.begin(e.id)
 	}
-	t.staging.ids = append(t.staging.ids, e.id)
-	return t.store.ids.staged.begin(e)
-}
-
-// add adds a record to the batch.
-func (e *Elements) add(key, value []byte, hash uint64) {
-	e.batch.Put(e.family, key, value)
-	if filtered(key) {
-		e.hashes = append(e.hashes, hash)
-	}
-}
-
-// owns reports whether a record is one of the collection's.
-func (e *Elements) owns(key []byte) bool {
-	return len(key) >= layout.ElementPrefix && layout.Kinds[key[0]].Element && layout.ElementID(key) == e.id
-}
-
-// write brings the batch to RocksDB, together with the record that says that nothing refers to it.
-func (e *Elements) write() error {
-	e.key = layout.AppendDeletedKey(e.key[:0], e.id)
-	e.batch.Put(e.family, e.key, layout.AppendDeletedValue(nil, e.kind, e.records, e.mayExpire()))
-	s := e.txn.store
-	defer s.presences.writes.begin()()
-	e.space.presence.add(e.hashes)
-	if err := s.db().Write(&e.batch); err != nil {
-		return fmt.Errorf("storage: staging: %w", err)
-	}
-	e.batch.Reset()
-	e.hashes = e.hashes[:0]
+	j := &t.journal
+	from := j.made.lastRun(e.id, len(j.entries))
+	e.publish(j.entries[from:])
+	j.rewind(from)
+	e.entries, e.buffer = len(j.entries), j.size()
 	return nil
+}
+
+// publish brings records to the active generation, each time with the one that says that nothing
+// refers to them: no generation has them without it.
+func (e *Elements) publish(entries []change) {
+	s := e.txn.store
+	e.key = layout.AppendDeletedKey(e.key[:0], e.id)
+	value := layout.AppendDeletedValue(nil, e.kind, e.records, e.mayExpire())
+	for len(entries) > 0 {
+		few := entries[:min(stagedAtOnce, len(entries))]
+		entries = entries[len(few):]
+		s.throttle()
+		s.commit.Lock()
+		active := s.tiers.Load().active
+		active.Put(recordHash(e.space.Number, e.key), e.space.Number, e.key, value)
+		e.txn.journal.publishEntries(active, few)
+		s.freezeWhenFull()
+		s.commit.Unlock()
+	}
 }
 
 // mayExpire is how many of the records may be those of fields that expire.
@@ -134,10 +120,10 @@ func (e *Elements) Records() uint64 { return e.records }
 
 // Finish completes the collection: its key may be saved.
 func (e *Elements) Finish() error {
-	if e.family == nil {
+	if !e.staged {
 		return nil
 	}
-	if err := e.write(); err != nil {
+	if err := e.stage(); err != nil { // the rest, which would have others wait for the commit
 		return err
 	}
 	e.key = layout.AppendDeletedKey(e.key[:0], e.id)
@@ -146,25 +132,22 @@ func (e *Elements) Finish() error {
 
 // Distinct tells, after finish, that no record was written twice. An import finds out by itself.
 func (e *Elements) Distinct() (bool, error) {
-	if e.family == nil {
+	if !e.staged {
 		return e.txn.staging.spill != nil || e.txn.journal.distinct(e.id), nil
 	}
 	count, err := e.count()
 	return count == e.records, err
 }
 
-// count counts the records that were staged.
+// count counts the records.
 func (e *Elements) count() (n uint64, err error) {
 	for _, records := range e.kind.Elements() {
 		lower := layout.AppendElementKey(nil, records.Kind, e.id, nil)
-		it := e.txn.store.db().NewIterator(e.family, nil, rocks.IteratorOptions{
-			LowerBound: lower, UpperBound: layout.Successor(nil, lower), KeysOnly: true})
+		it := e.txn.Iterate(e.space, lower, layout.Successor(nil, lower), false, true)
 		for it.Next() {
 			n++
 		}
-		err := it.Err()
-		it.Close()
-		if err != nil {
+		if err := it.Close(); err != nil {
 			return 0, err
 		}
 	}
@@ -194,28 +177,23 @@ func (t *Txn) AbandonPart(ns *Namespace, id uint64, part []byte, kind layout.Typ
 	return t.Put(ns, key, layout.AppendDeletedValue(make([]byte, 0, 9), kind, count, 0))
 }
 
-// staged are the ids under which elements stand in RocksDB ahead of a commit. The reaper leaves
-// them alone, until RocksDB has the commit too.
+// staged are the ids under which elements stand in generations, or RocksDB, ahead of a commit. The
+// reaper leaves them alone, until RocksDB has the commit too.
 type staged struct {
-	mu      sync.Mutex
-	ids     map[uint64]*generation.Generation // which holds the commit; nil before it
-	highest uint64                            // the highest of them, as RocksDB has it
+	mu  sync.Mutex
+	ids map[uint64]*generation.Generation // which holds the commit; nil before it
 
-	pieceBytes int // gathered before a collection is staged, and written at a time
+	pieceBytes int // gathered before a collection is staged, and each time after that
 }
 
-// begin writes the first piece. The highest id goes with it: after a crash that loses the commit,
-// no other collection may get an id that has been staged.
-func (s *staged) begin(e *Elements) error {
+// begin says that elements are about to be staged.
+func (s *staged) begin(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ids == nil {
 		s.ids = map[uint64]*generation.Generation{}
 	}
-	s.ids[e.id] = nil
-	s.highest = max(s.highest, e.id)
-	e.batch.Put(e.txn.store.metaFamily(), layout.HighestKey, binary.BigEndian.AppendUint64(nil, s.highest))
-	return e.write()
+	s.ids[id] = nil
 }
 
 // has reports whether a commit of an id is not in RocksDB yet.

@@ -43,9 +43,9 @@ type running struct {
 	asked  int64 // bytes that a command on a reactor wanted to go over when its budget ended
 }
 
-// staging is what a transaction brings to RocksDB ahead of its commit.
+// staging is what a transaction writes ahead of its commit.
 type staging struct {
-	ids     []uint64     // collections that stand there
+	ids     []uint64     // collections whose elements stand in generations, or RocksDB
 	spill   func() error // when not nil, empties a large journal while a command runs
 	spilled int          // records that it took
 }

@@ -9,7 +9,7 @@
 //
 //	"format"  → format version:4
 //	"state"   → see State; written in the same batch as the data that it describes
-//	"highest" → id:8, the highest element id that was ever staged ahead of the state
+//	"highest" → id:8, the highest element id that an earlier version has staged ahead of the state
 //
 // Each namespace has a family of its own, called Family(number). Numbers are never used again.
 //

@@ -158,14 +158,21 @@ func fits(n int64, bits int) bool {
 
 // appendElement appends the element's whole entry.
 func appendElement(dst []byte, e Element) []byte {
-	start := len(dst)
 	if !e.IsInt() {
-		e = Of(e.Bytes)
+		return appendText(dst, e.Bytes)
 	}
-	if e.IsInt() {
-		dst = appendInt(dst, e.Int)
+	start := len(dst)
+	dst = appendInt(dst, e.Int)
+	return appendBacklen(dst, len(dst)-start)
+}
+
+// appendText appends the whole entry of a string, which may be that of an integer.
+func appendText(dst, s []byte) []byte {
+	start := len(dst)
+	if n, ok := ParseInt(s); ok {
+		dst = appendInt(dst, n)
 	} else {
-		dst = appendString(dst, e.Bytes)
+		dst = appendString(dst, s)
 	}
 	return appendBacklen(dst, len(dst)-start)
 }

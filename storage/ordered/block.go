@@ -31,6 +31,20 @@ func (b Block) bytes() int { return cap(b.all) }
 // At returns an entry.
 func (b Block) At(i int) (key, value []byte) { return b.all.At(b.place(i)) }
 
+// Walk visits the entries from one on, before another, until visit returns false. It returns how
+// many it has visited, and whether that was all.
+func (b Block) Walk(from, to int, visit func(key, value []byte) bool) (visited int, all bool) {
+	if b.gone == 0 {
+		return b.all.walk(from, to, visit)
+	}
+	for i := from; i < to; i++ {
+		if !visit(b.At(i)) {
+			return i + 1 - from, false
+		}
+	}
+	return max(to-from, 0), true
+}
+
 // place is where an entry stands among all.
 func (b Block) place(i int) int {
 	if b.gone == 0 {

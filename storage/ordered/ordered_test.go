@@ -210,6 +210,27 @@ func checkBlock(t *testing.T, b Block, keys []string, values map[string]string) 
 			t.Fatalf("%q is found at %d, want %d", key, at, i)
 		}
 	}
+	for from := range len(keys) + 1 {
+		checkWalk(t, b, from, keys, values)
+	}
+}
+
+// checkWalk walks from an entry on, to the end and up to the next but one.
+func checkWalk(t *testing.T, b Block, from int, keys []string, values map[string]string) {
+	t.Helper()
+	for _, want := range []int{len(keys) - from, min(len(keys)-from, 2)} {
+		at := from
+		visited, all := b.Walk(from, len(keys), func(key, value []byte) bool {
+			if string(key) != keys[at] || string(value) != values[keys[at]] {
+				t.Fatalf("entry %d is %q %q, want %q %q", at, key, value, keys[at], values[keys[at]])
+			}
+			at++
+			return at < from+want || want == len(keys)-from
+		})
+		if visited != want || all != (want == len(keys)-from) {
+			t.Fatalf("%d entries from %d on were visited (all: %v), want %d", visited, from, all, want)
+		}
+	}
 }
 
 func checkRanks(t *testing.T, tree *Tree, keys []string, known, vague int) {
@@ -424,7 +445,7 @@ func TestStopAtTheEndOfAPiece(t *testing.T) {
 			m.put(fmt.Sprintf("%06d", i), "value")
 		}
 		tree := m.tree()
-		tree.Learn(nil, nil, len(m.keys), nil)
+		tree.Learn(nil, nil, len(m.keys), Block{})
 		p := tree.Find(nil, reverse)
 		var r Reading
 		r.Begin(tree, &p, nil, reverse, Counts)
@@ -638,7 +659,7 @@ func TestThinPiecesAreEven(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 5))
 	for from := 0; from < entries; { // large pieces beside small ones
 		n := min(Target<<random.IntN(5), entries-from)
-		tree.Learn(border(from), border(from+n), n, nil)
+		tree.Learn(border(from), border(from+n), n, Block{})
 		from += n
 	}
 	for tree.size() > wanted+treeBytes {

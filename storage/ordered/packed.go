@@ -52,6 +52,24 @@ func (b packed) At(i int) (key, value []byte) {
 	return e[entryHeader:length:length], e[length:]
 }
 
+// walk is Block.Walk: it goes from one entry's end to the next.
+func (b packed) walk(from, to int, visit func(key, value []byte) bool) (visited int, all bool) {
+	if from >= to {
+		return 0, true
+	}
+	ends, entries := b.ends(), b.entries()
+	at := b.begin(from)
+	for i := from; i < to; i++ {
+		end := int(binary.LittleEndian.Uint16(ends[endBytes*i:]))
+		e := entries[at:end:end]
+		length := entryHeader + int(binary.LittleEndian.Uint16(e))
+		if at = end; !visit(e[entryHeader:length:length], e[length:]) {
+			return i + 1 - from, false
+		}
+	}
+	return to - from, true
+}
+
 // keyAt returns the key of the entry that begins at a place.
 func (b packed) keyAt(at int) []byte {
 	from := at + entryHeader

@@ -35,7 +35,8 @@ type Encoder struct {
 	firstMs int64             // no field of the hash that was begun expires before
 	nodes   bool              // elements are gathered into nodes, which is what left counts
 	held    int               // where their number belongs, which isn't known yet: left counts those that were written; 0: it is
-	node    listpack.Listpack // being gathered
+	list    listpack.Builder  // a list's node that is being gathered
+	node    listpack.Listpack // a stream's
 	largest int               // an element of this size or more is a node by itself
 	stream  streamEncoder
 
@@ -203,7 +204,7 @@ func (e *Encoder) BeginList(nodes uint64) {
 	e.begin(typeListQuicklist2)
 	e.length(nodes)
 	e.left, e.nodes = nodes, true
-	e.node = emptyListpack(e.node)
+	e.list.Reset()
 }
 
 // BeginHeldList is BeginList for who doesn't know how many nodes it will be. All of them are held
@@ -219,7 +220,8 @@ func (e *Encoder) Held() int { return len(e.buf) - e.held }
 // BeginAgain takes back the elements of a list that is held, and makes it one of so many nodes.
 func (e *Encoder) BeginAgain(nodes uint64) {
 	e.buf = appendLength(e.buf[:e.held-1], nodes)
-	e.left, e.held, e.node = nodes, 0, emptyListpack(e.node)
+	e.left, e.held = nodes, 0
+	e.list.Reset()
 }
 
 // endHeld writes how many nodes a list has that is held.
@@ -263,10 +265,10 @@ func (e *Encoder) ListElement(element []byte) {
 		e.string(element)
 		return
 	}
-	if !fitsNode(len(e.node), len(element)) {
+	if !fitsNode(e.list.Size(), len(element)) {
 		e.endNode()
 	}
-	e.node = e.node.Push(listpack.Of(element))
+	e.list.Add(element)
 }
 
 // Member writes the next member of a set.
@@ -303,12 +305,12 @@ func (e *Encoder) End() {
 
 // endNode writes the node that has been gathered, if it has elements.
 func (e *Encoder) endNode() {
-	if e.node.Len() == 0 {
+	if e.list.Len() == 0 {
 		return
 	}
 	e.takeOne()
-	e.packedNode(e.node)
-	e.node = emptyListpack(e.node)
+	e.packedNode(e.list.Listpack())
+	e.list.Reset()
 }
 
 func (e *Encoder) packedNode(l listpack.Listpack) {

@@ -1,8 +1,10 @@
 package rdb
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -30,7 +32,7 @@ const (
 type lzfCompressor struct {
 	// table maps the hash of three bytes to base + the position where they were last seen.
 	// Everything below base is left over from earlier inputs and counts as absent.
-	table []uint32
+	table *[1 << lzfHashBits]uint32
 	base  uint32
 }
 
@@ -58,18 +60,16 @@ func firstTwo(in []byte) uint32 { return uint32(in[0])<<8 | uint32(in[1]) }
 
 func (c *lzfCompressor) prepare(size int) {
 	if c.table == nil {
-		c.table = make([]uint32, 1<<lzfHashBits)
+		c.table = new([1 << lzfHashBits]uint32)
 	}
 	if c.base > math.MaxUint32-uint32(size) {
-		clear(c.table)
+		clear(c.table[:])
 		c.base = 0
 	}
 }
 
-// lzfHash hashes the three bytes in the lower 24 bits.
-func lzfHash(three uint32) uint32 {
-	return (three>>8 - three*5) & (1<<lzfHashBits - 1)
-}
+// lzfHash hashes the three bytes in the lower 24 bits to lzfHashBits.
+func lzfHash(three uint32) uint16 { return uint16(three>>8 - three*5) }
 
 // lzfRun is how far a compression has come.
 type lzfRun struct {
@@ -83,10 +83,13 @@ type lzfRun struct {
 // that a match ends before it. It returns false when the output would be more than limit bytes.
 func (c *lzfCompressor) run(r *lzfRun, out, in []byte, limit, stop int) (fits bool) {
 	op, literals, ip, three, last := r.op, r.literals, r.ip, r.three, len(in)-2
+	table, base := c.table, c.base
 	for ip < stop {
 		three = three<<8 | uint32(in[ip+2])
-		ref := c.enter(three, ip)
-		if !isMatch(in, ref, ip) {
+		slot := &table[lzfHash(three)]
+		ref := int(*slot) - int(base) // negative if they weren't seen before
+		*slot = base + uint32(ip)
+		if !isMatch(in, three, ref, ip) {
 			if op >= limit {
 				return false
 			}
@@ -113,52 +116,33 @@ func (c *lzfCompressor) run(r *lzfRun, out, in []byte, limit, stop int) (fits bo
 		if ip >= last {
 			break
 		}
-		three = c.reenter(in, ip)
+		// liblzf enters the last two positions inside of a match, and leaves out the others.
+		three = binary.BigEndian.Uint32(in[ip-2:])
+		table[lzfHash(three>>8)] = base + uint32(ip-2)
+		table[lzfHash(three)] = base + uint32(ip-1)
 	}
 	*r = lzfRun{ip, op, literals, three}
 	return true
 }
 
-// enter records where three bytes were seen, and returns where they were seen before; that is
-// negative if they weren't.
-func (c *lzfCompressor) enter(three uint32, ip int) (ref int) {
-	slot := &c.table[lzfHash(three)]
-	ref = int(*slot) - int(c.base)
-	*slot = c.base + uint32(ip)
-	return ref
-}
-
-// reenter records the last two positions inside of a match that ends before ip; liblzf leaves out
-// the others. It returns the two bytes before the next one to be hashed.
-func (c *lzfCompressor) reenter(in []byte, ip int) uint32 {
-	three := uint32(in[ip-2])<<8 | uint32(in[ip-1])
-	three = three<<8 | uint32(in[ip])
-	c.enter(three, ip-2)
-	three = three<<8 | uint32(in[ip+1])
-	c.enter(three, ip-1)
-	return three
-}
-
-// isMatch reports whether the three bytes at ip can be a reference to those at ref. Position 0
+// isMatch reports whether three bytes, those at ip, can be a reference to those at ref. Position 0
 // can't be referred to: liblzf takes it for an empty slot.
-func isMatch(in []byte, ref, ip int) bool {
-	return ref > 0 && ip-ref-1 < lzfMaxOffset &&
-		in[ref+2] == in[ip+2] && in[ref] == in[ip] && in[ref+1] == in[ip+1]
+func isMatch(in []byte, three uint32, ref, ip int) bool {
+	return ref > 0 && ip-ref-1 < lzfMaxOffset && binary.BigEndian.Uint32(in[ref-1:])<<8 == three<<8
 }
 
 // matchLength is how far the bytes at ref and ip agree, at least three. liblzf compares the first
 // sixteen of them without a look at the limit, so it may exceed that a little.
 func matchLength(in []byte, ref, ip int) int {
-	n, longest := 2, min(len(in)-ip-2, lzfMaxMatch)
+	n, longest := 3, min(len(in)-ip-2, lzfMaxMatch)
 	if longest > 16 {
-		for n < 18 {
-			n++
-			if in[ref+n] != in[ip+n] {
-				return n
-			}
+		longest = max(longest, 19)
+	}
+	for ; n+8 <= longest; n += 8 {
+		if differing := binary.LittleEndian.Uint64(in[ref+n:]) ^ binary.LittleEndian.Uint64(in[ip+n:]); differing != 0 {
+			return n + bits.TrailingZeros64(differing)/8
 		}
 	}
-	n++
 	for n < longest && in[ref+n] == in[ip+n] {
 		n++
 	}

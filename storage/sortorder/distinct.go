@@ -16,22 +16,33 @@ type Distinct struct {
 
 const (
 	leastSlots = 64
-	indexBits  = 32
-	indexMask  = 1<<indexBits - 1
+	// mostKeptSlots are as many as the elements of one piece take.
+	mostKeptSlots = 2 * pieceEntries
+	indexBits     = 32
+	indexMask     = 1<<indexBits - 1
 )
 
-// NewDistinct returns none, with room for so many that are short, as far as that is one piece of
-// memory.
-func NewDistinct(expected int) *Distinct {
+// Reset forgets all elements, and makes room for so many that are short, as far as that is one piece
+// of memory. The memory of few is used again.
+func (d *Distinct) Reset(expected int) {
 	expected = min(expected, pieceEntries)
-	d := &Distinct{Elements: Elements{pieces: [][]entry{make([]entry, 0, expected)}}}
-	d.texts.blocks = [][]byte{make([]byte, 0, min(largeBlock, shortText*expected))}
+	if d.Elements.Reset(); len(d.pieces) == 0 || cap(d.pieces[0]) < expected {
+		d.pieces = [][]entry{make([]entry, 0, expected)}
+	}
+	if size := min(largeBlock, shortText*expected); len(d.texts.blocks) == 0 || cap(d.texts.blocks[0]) < size {
+		d.texts.blocks = [][]byte{make([]byte, 0, size)}
+	}
 	slots := leastSlots
 	for slots < 2*expected {
 		slots *= 2
 	}
+	if slots <= cap(d.slots) && cap(d.slots) <= mostKeptSlots {
+		d.slots = d.slots[:slots]
+		clear(d.slots)
+		return
+	}
+	d.slots = nil
 	d.resize(slots)
-	return d
 }
 
 // shortText is how many bytes a short element takes, with its length.

@@ -7,8 +7,10 @@ import (
 
 func TestDistinct(t *testing.T) {
 	testDistinct(t, &Distinct{})
-	for _, expected := range []int{0, 1, 500, 100 * pieceEntries} { // fewer come, and more
-		testDistinct(t, NewDistinct(expected))
+	var d Distinct
+	for _, expected := range []int{0, 1, 500, 100 * pieceEntries, 2} { // fewer come, and more
+		d.Reset(expected)
+		testDistinct(t, &d)
 	}
 }
 
