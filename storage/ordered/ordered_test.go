@@ -210,7 +210,7 @@ func checkBlock(t *testing.T, b Block, keys []string, values map[string]string) 
 			t.Fatalf("%q is found at %d, want %d", key, at, i)
 		}
 	}
-	for from := range len(keys) + 1 {
+	for _, from := range []int{0, len(keys) / 2, len(keys)} {
 		checkWalk(t, b, from, keys, values)
 	}
 }
