@@ -18,8 +18,9 @@ import (
 //     to be had.
 //   - All write to one key: reactors wait for each other's locks, and one that has no processor is
 //     waited for longest, so those that have one serve.
-//   - Otherwise as many serve as the work takes. One more does when processors are idle: then those
-//     that serve are what clients wait for.
+//   - Otherwise as many serve as the work takes: when processors are idle, so many that none is busy
+//     all the time, for then clients wait for it, and no more, for then each sleeps and is woken
+//     often.
 type balance struct {
 	processors int  // that this process may use
 	fixed      bool // all reactors serve, whatever happens
@@ -46,8 +47,10 @@ const (
 	// nearly is how much of a processor may be missing from one that is there, or beyond one that
 	// is enough.
 	nearly = 0.1
-	// room is how much of a processor has to be idle for another reactor to serve.
+	// room is how much of a processor has to be idle for reactors not to be busy all the time.
 	room = 0.2
+	// busy is the part of the time that a reactor is busy then at most.
+	busy = 0.9
 )
 
 // average is a moving average over samples, of which the last has a weight between 0 and 1. It
@@ -89,7 +92,7 @@ func (b *balance) sample(now processorTimes, came counts, reactors int) bool {
 
 func (b *balance) choose(reactors int) int {
 	available := min(b.used.value+b.idle.value, float64(b.processors))
-	serving := reactors
+	var serving int
 	switch {
 	case b.single.value > 0.5:
 		serving = int(available + 0.5)
@@ -97,8 +100,8 @@ func (b *balance) choose(reactors int) int {
 		serving = int(available + nearly)
 	case b.idle.value <= room:
 		serving = int(math.Ceil(b.used.value - nearly))
-	case b.serving > 0:
-		serving = b.serving + 1
+	default:
+		serving = int(math.Ceil(b.used.value / busy))
 	}
 	return min(reactors, max(1, serving))
 }
