@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"kedis/internal/keyevent"
@@ -16,20 +17,21 @@ import (
 type geoTest struct {
 	*orderedTest
 	key   []byte
-	limit int64
+	limit atomic.Int64
 	found int
 }
 
 func TestWithinAgainstModel(t *testing.T) { inAllTiers(t, withinAgainstModel) }
 
 func withinAgainstModel(t *testing.T, o Options) {
-	x := &geoTest{key: []byte("places"), limit: 1 << 20}
-	o.TreeBytes, o.Logger = func() int64 { return x.limit }, noErrors{t}.logger()
+	x := &geoTest{key: []byte("places")}
+	x.limit.Store(1 << 20)
+	o.TreeBytes, o.Logger = x.limit.Load, noErrors{t}.logger()
 	x.orderedTest = newOrderedTest(t, o)
 	countSmall(x.store)
 	model := map[string]float64{}
 	for range 120 {
-		x.limit = []int64{1 << 20, 1 << 20, 3000}[x.random.IntN(3)]
+		x.limit.Store([]int64{1 << 20, 1 << 20, 3000}[x.random.IntN(3)])
 		model = transact(x.orderedTest, model, x.command, x.check)
 		x.read(func(db DB) { x.check(db, model) })
 		if x.random.IntN(40) == 0 {

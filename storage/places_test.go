@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"kedis/internal/keyevent"
@@ -15,20 +16,21 @@ import (
 type placesTest struct {
 	*orderedTest
 	key   []byte
-	limit int64
+	limit atomic.Int64
 	found int // places that were known
 }
 
 func TestPlacesAgainstModel(t *testing.T) { inAllTiers(t, placesAgainstModel) }
 
 func placesAgainstModel(t *testing.T, o Options) {
-	x := &placesTest{key: []byte("crowd"), limit: 1 << 20}
-	o.TreeBytes, o.Logger = func() int64 { return x.limit }, noErrors{t}.logger()
+	x := &placesTest{key: []byte("crowd")}
+	x.limit.Store(1 << 20)
+	o.TreeBytes, o.Logger = x.limit.Load, noErrors{t}.logger()
 	x.orderedTest = newOrderedTest(t, o)
 	countSmall(x.store)
 	model := map[string]bool{}
 	for range 300 {
-		x.limit = []int64{1 << 20, 1 << 20, 1100, 0}[x.random.IntN(4)]
+		x.limit.Store([]int64{1 << 20, 1 << 20, 1100, 0}[x.random.IntN(4)])
 		model = transact(x.orderedTest, model, x.command, x.check)
 		x.read(func(db DB) { x.check(db, model) })
 		if x.random.IntN(60) == 0 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,20 +41,21 @@ func (n noErrors) logger() hclog.Logger {
 type ranksTest struct {
 	*orderedTest
 	key    []byte
-	limit  int64
+	limit  atomic.Int64
 	counts int // ranks that were found by counts
 }
 
 func TestRanksAgainstModel(t *testing.T) { inAllTiers(t, ranksAgainstModel) }
 
 func ranksAgainstModel(t *testing.T, o Options) {
-	x := &ranksTest{key: []byte("board"), limit: 1 << 20}
-	o.TreeBytes, o.Logger = func() int64 { return x.limit }, noErrors{t}.logger()
+	x := &ranksTest{key: []byte("board")}
+	x.limit.Store(1 << 20)
+	o.TreeBytes, o.Logger = x.limit.Load, noErrors{t}.logger()
 	x.orderedTest = newOrderedTest(t, o)
 	countSmall(x.store)
 	model := map[string]float64{}
 	for range 250 {
-		x.limit = []int64{1 << 20, 1 << 20, 3000}[x.random.IntN(3)]
+		x.limit.Store([]int64{1 << 20, 1 << 20, 3000}[x.random.IntN(3)])
 		model = transact(x.orderedTest, model, x.command, x.check)
 		x.read(func(db DB) { x.check(db, model) })
 		switch x.random.IntN(80) {

@@ -649,6 +649,22 @@ func TestCountsOfUnusedTreesStay(t *testing.T) {
 }
 
 // BenchmarkTake picks entries by their number and takes them out.
+// A walk to the midst of a counted piece leaves everything counted.
+func TestCountsSurviveWalks(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(1, 6)))
+	for i := range mostBefore {
+		m.put(fmt.Sprintf("%06d", i), "value")
+	}
+	tree := m.tree()
+	tree.Learn(nil, nil, len(m.keys), nil)
+	for _, reverse := range []bool{false, true} {
+		m.readFrom([]byte(m.keys[len(m.keys)/2]), reverse, 10)
+		if known, vague := tree.Sums(); known != len(m.keys) || vague != 0 {
+			t.Errorf("reverse %v: %d entries are counted, and %d pieces aren't", reverse, known, vague)
+		}
+	}
+}
+
 // A tree that isn't used comes to take as little as it may, in pieces that are no larger than that
 // needs.
 func TestThinPiecesAreEven(t *testing.T) {

@@ -68,6 +68,11 @@ type Piece struct {
 // Whole reports whether the piece is read from its beginning to its end.
 func (t *Tree) Whole(p *Piece) bool { return p.Count != Vague && p.Count <= int(t.largest.Load()) }
 
+// mostBefore is how many entries a counted piece may have that is read from an end on: who read
+// it from the midst would leave pieces on both sides of which nobody knows how many entries they
+// have, and the next who asks for a rank would count all such.
+const mostBefore = 64 * Target
+
 // Start returns where the reading of a piece begins that isn't resident and that a walk comes to at
 // a place. Between a vague piece's beginning and the place there may be more than it is worth to go
 // over; there is little if what stands before is empty.
@@ -77,7 +82,7 @@ func (t *Tree) Start(p *Piece, at []byte, reverse bool) []byte {
 		near = p.Upper
 	}
 	switch {
-	case t.Whole(p):
+	case t.Whole(p) || p.Count != Vague && p.Count <= mostBefore:
 		return near
 	case !reverse && len(at) == 0:
 		return nil
