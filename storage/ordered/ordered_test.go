@@ -656,7 +656,7 @@ func TestCountsSurviveWalks(t *testing.T) {
 		m.put(fmt.Sprintf("%06d", i), "value")
 	}
 	tree := m.tree()
-	tree.Learn(nil, nil, len(m.keys), nil)
+	tree.Learn(nil, nil, len(m.keys), Block{})
 	for _, reverse := range []bool{false, true} {
 		m.readFrom([]byte(m.keys[len(m.keys)/2]), reverse, 10)
 		if known, vague := tree.Sums(); known != len(m.keys) || vague != 0 {
