@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -141,13 +142,24 @@ func (s *Server) TLSAddress() string {
 	return net.JoinHostPort("127.0.0.1", s.Options[slices.Index(s.Options, "--tls-port")+1])
 }
 
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("launch: %w", err)
+// Ports of servers lie below those that the kernel gives to clients, and are taken by chance: other
+// tests start servers at the same time.
+const (
+	firstPort = 12_000
+	ports     = 20_000
+	portTries = 100
+)
+
+// freePort returns a port that nobody listens on.
+func freePort() (port int, err error) {
+	for range portTries {
+		port = firstPort + rand.IntN(ports)
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, listener.Close()
+		}
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	return port, listener.Close()
+	return 0, fmt.Errorf("launch: %w", err)
 }
 
 // answers waits until the server has answered a PING with anything but LOADING; false when it ended

@@ -13,6 +13,7 @@ type clean struct {
 
 	most    atomic.Int64 // bytes that they, and the filters, may take
 	granted atomic.Int64 // to records, when that was last found out
+	limit   atomic.Int64 // of that, what they may take until it is found out again
 }
 
 // SetCacheBytes changes how much memory clean copies may take, the order of collections included,
@@ -23,9 +24,9 @@ func (s *Store) SetCacheBytes(bytes int64) {
 	s.balance()
 }
 
-// Copies is the memory that clean copies take, and the most that they may take.
+// Copies is the memory that clean copies take, and the most that they may come to take.
 func (s *Store) Copies() (bytes, most int64) {
-	return s.clean.records.Bytes(), s.clean.records.Limit()
+	return s.clean.records.Bytes(), s.clean.granted.Load()
 }
 
 // forgetCopies forgets all clean copies.

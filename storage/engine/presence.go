@@ -187,11 +187,13 @@ func (s *Store) balance() {
 	memory, share := s.clean.most.Load()-used, s.options.TreeBytes()
 	_, trees := s.order.trees.Stats()
 	granted := max(memory-min(trees, share), 0)
+	s.clean.granted.Store(granted)
+	limit := granted
 	if s.options.MostTreeBytes != nil && share > 0 {
-		granted = s.lend(memory, share, trees, granted)
+		limit = s.lend(memory, share, trees, granted)
 	}
-	if s.clean.granted.Swap(granted) != granted {
-		s.clean.records.SetLimit(granted)
+	if s.clean.limit.Swap(limit) != limit {
+		s.clean.records.SetLimit(limit)
 	}
 }
 

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestBuilder makes listpacks of random strings, which have to be the bytes that Push makes of them.
+// TestBuilder makes listpacks of random strings, which have to be the bytes that Push makes of
+// them.
 func TestBuilder(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	var b Builder

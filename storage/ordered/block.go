@@ -147,8 +147,8 @@ func (b *Builder) Add(key, value []byte) {
 	b.ends = append(b.ends, len(b.entries))
 }
 
-// Block returns the entries as a block. It isn't resident if they are too many bytes. reverse says that they came
-// backwards.
+// Block returns the entries as a block. It isn't resident if they are too many bytes. reverse says
+// that they came backwards.
 func (b *Builder) Block(reverse bool) Block {
 	if b.oversize || len(b.entries) > mostBlock {
 		return Block{}

@@ -9,8 +9,8 @@ import (
 	"kedis/redis-tests/seed"
 )
 
-// TestBlockAgainstSlice takes entries out of blocks and puts others in, with more than can be marked
-// and with fewer.
+// TestBlockAgainstSlice takes entries out of blocks and puts others in, with more than can be
+// marked and with fewer.
 func TestBlockAgainstSlice(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed.Of(t), 1))
 	for _, size := range []int{1, 2, 32, marks, marks + 1, 200} {

@@ -95,8 +95,8 @@ func (b packed) Search(key []byte) (index int, found bool) {
 	return low, found
 }
 
-// replaced returns the entries with an entry in place of those from one on, before another. It is nil
-// if that is too large.
+// replaced returns the entries with an entry in place of those from one on, before another. It is
+// nil if that is too large.
 func (b packed) replaced(from, to int, key, value []byte) packed {
 	added := entryHeader + len(key) + len(value)
 	return b.spliced(from, to, 1, added, func(dst []byte) {

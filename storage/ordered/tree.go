@@ -496,9 +496,9 @@ func (t *Tree) join(n *node, i int) {
 }
 
 // Learn says which entries stand from lower on (nil: the first), before upper (nil: behind the
-// last): so many, those in the block, if it is resident. They must lie within one piece, which isn't
-// resident; if that has changed, nothing is learned. It returns false when the tree has counted
-// otherwise.
+// last): so many, those in the block, if it is resident. They must lie within one piece, which
+// isn't resident; if that has changed, nothing is learned. It returns false when the tree has
+// counted otherwise.
 func (t *Tree) Learn(lower, upper []byte, count int, block Block) (right bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,8 +22,8 @@ const (
 	indexMask     = 1<<indexBits - 1
 )
 
-// Reset forgets all elements, and makes room for so many that are short, as far as that is one piece
-// of memory. The memory of few is used again.
+// Reset forgets all elements, and makes room for so many that are short, as far as that is one
+// piece of memory. The memory of few is used again.
 func (d *Distinct) Reset(expected int) {
 	expected = min(expected, pieceEntries)
 	if d.Elements.Reset(); len(d.pieces) == 0 || cap(d.pieces[0]) < expected {
