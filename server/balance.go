@@ -18,9 +18,8 @@ import (
 //     to be had.
 //   - All write to one key: reactors wait for each other's locks, and one that has no processor is
 //     waited for longest, so those that have one serve.
-//   - Otherwise as many serve as the work takes: when processors are idle, so many that none is busy
-//     all the time, for then clients wait for it, and no more, for then each sleeps and is woken
-//     often.
+//   - Otherwise as many serve as the work takes. When processors are idle, those that have one serve,
+//     and at least so many that none is busy all the time: clients would wait for it.
 type balance struct {
 	processors int  // that this process may use
 	fixed      bool // all reactors serve, whatever happens
@@ -101,7 +100,7 @@ func (b *balance) choose(reactors int) int {
 	case b.idle.value <= room:
 		serving = int(math.Ceil(b.used.value - nearly))
 	default:
-		serving = int(math.Ceil(b.used.value / busy))
+		serving = max(int(available+nearly), int(math.Ceil(b.used.value/busy)))
 	}
 	return min(reactors, max(1, serving))
 }
