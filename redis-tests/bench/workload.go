@@ -60,8 +60,8 @@ func (p *plan) ordinary(depth int) int {
 // nearlyEach is how many requests by chance, for each key, leave out one key of fifty.
 const nearlyEach = 4
 
-// count is how many requests are sent at a depth in a round. Without pipelining what answers much
-// takes little longer than what doesn't, and a run of a tenth of a second tells of its beginning.
+// count is how many requests are sent at a depth in a round. Without pipelining they are more where
+// each answers much: their share would be over in a tenth of a second.
 func (w *workload) count(p *plan, depth, round int) int {
 	if w.each && round == 0 {
 		return nearlyEach * w.keys

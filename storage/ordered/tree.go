@@ -68,9 +68,8 @@ type Piece struct {
 // Whole reports whether the piece is read from its beginning to its end.
 func (t *Tree) Whole(p *Piece) bool { return p.Count != Vague && p.Count <= int(t.largest.Load()) }
 
-// mostBefore is how many entries a counted piece may have that is read from an end on: who read
-// it from the midst would leave pieces on both sides of which nobody knows how many entries they
-// have, and the next who asks for a rank would count all such.
+// mostBefore is how many entries a counted piece may have that is read from an end on. A reading
+// from its midst would leave a vague piece on either side, and the next rank would count them anew.
 const mostBefore = 64 * Target
 
 // Start returns where the reading of a piece begins that isn't resident and that a walk comes to at
