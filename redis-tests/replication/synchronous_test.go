@@ -67,13 +67,13 @@ func TestRepliesWaitForReplicas(t *testing.T) {
 			blocked := sent(t, primary, "BLPOP", "queue", "0")
 			blockedClients(t, primary, 1)
 			thaw := frozen(t, replica)
-			waiting := map[*resp.Connection]string{
-				sent(t, primary, "SET", "a", "2"):                             "+OK",
-				sent(t, primary, "MULTI"):                                     "+OK",
-				sent(t, primary, "EVAL", "return redis.call('get','a')", "0"): `"2"`,
-				sent(t, primary, "RPUSH", "queue", "x"):                       ":1",
-				sent(t, primary, "PUBLISH", "news", "hello"):                  ":1",
-			}
+			before := positionOf(t, primary)
+			waiting := map[*resp.Connection]string{sent(t, primary, "SET", "a", "2"): "+OK"}
+			eventually(t, "the write", func() bool { return positionOf(t, primary) > before })
+			waiting[sent(t, primary, "MULTI")] = "+OK"
+			waiting[sent(t, primary, "EVAL", "return redis.call('get','a')", "0")] = `"2"`
+			waiting[sent(t, primary, "RPUSH", "queue", "x")] = ":1"
+			waiting[sent(t, primary, "PUBLISH", "news", "hello")] = ":1"
 			blockedClients(t, primary, 0)
 			// Each sees what wasn't acknowledged.
 			waiting[sent(t, primary, "GET", "a")] = `"2"`
