@@ -164,6 +164,34 @@ func TestStagedElementsAreGivenUp(t *testing.T) {
 	}
 }
 
+// TestGivenUpElementsAreReapedAtOnce: not while some are on their way to RocksDB, when the reaper
+// could take away the record that comes with them, and leave them for good.
+func TestGivenUpElementsAreReapedAtOnce(t *testing.T) {
+	s := openWithHash(t, tinyOptions(t))
+	txn := s.NewTxn()
+	txn.Begin(Mode{Writing: true}, 1000, 0)
+	e := txn.NewElements(txn.Namespace(0), layout.Hash, txn.NewID())
+	put := func(from int) {
+		for i := range hashFields {
+			must(t, e.Put(layout.KindHashField, fmt.Appendf(nil, "f%d", from+i), []byte("value")))
+		}
+	}
+	put(0)
+	must(t, s.Persist())
+	first, _ := standing(t, s, e.ID())
+	put(hashFields)
+	txn.Reset()
+	must(t, inside(s).Reap())
+	if fields, abandoned := standing(t, s, e.ID()); first == 0 || fields < first || !abandoned {
+		t.Errorf("%d fields, and %d with a generation to come, to be reaped %v", first, fields, abandoned)
+	}
+	persistAndReap(t, s)
+	expectStanding(t, s, "when RocksDB has that", e.ID(), 0, false)
+	if inside(s).Staged(e.ID()) {
+		t.Error("the id is kept for good")
+	}
+}
+
 // TestStagedElementsAfterACrash: RocksDB has them, and of their commit nothing. They are reaped,
 // and their id is not used again.
 func TestStagedElementsAfterACrash(t *testing.T) {

@@ -75,7 +75,6 @@ func (e *Elements) stage() error {
 		}
 		e.staged = true
 		t.staging.ids = append(t.staging.ids, e.id)
-		t.store.ids.staged.begin(e.id)
 	}
 	j := &t.journal
 	from := j.made.lastRun(e.id, len(j.entries))
@@ -97,6 +96,7 @@ func (e *Elements) publish(entries []change) {
 		s.throttle()
 		s.commit.Lock()
 		active := s.tiers.Load().active
+		s.ids.staged.publish(e.id, active)
 		active.Put(recordHash(e.space.Number, e.key), e.space.Number, e.key, value)
 		e.txn.journal.publishEntries(active, few)
 		s.freezeWhenFull()
@@ -178,25 +178,32 @@ func (t *Txn) AbandonPart(ns *Namespace, id uint64, part []byte, kind layout.Typ
 }
 
 // staged are the ids under which elements stand in generations, or RocksDB, ahead of a commit. The
-// reaper leaves them alone, until RocksDB has the commit too.
+// reaper leaves them alone until RocksDB has the commit too or, if there is none, all that comes
+// with their 'D' record: it would take that away and leave the rest.
 type staged struct {
 	mu  sync.Mutex
-	ids map[uint64]*generation.Generation // which holds the commit; nil before it
+	ids map[uint64]stagedElements
 
 	pieceBytes int // gathered before a collection is staged, and each time after that
 }
 
-// begin says that elements are about to be staged.
-func (s *staged) begin(id uint64) {
+// stagedElements say where elements stand.
+type stagedElements struct {
+	last  *generation.Generation // of those that hold something of them; nil when RocksDB has all
+	ended bool                   // committed, or given up
+}
+
+// publish says that a generation gets some elements. The caller holds the commit lock.
+func (s *staged) publish(id uint64, g *generation.Generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ids == nil {
-		s.ids = map[uint64]*generation.Generation{}
+		s.ids = map[uint64]stagedElements{}
 	}
-	s.ids[id] = nil
+	s.ids[id] = stagedElements{last: g}
 }
 
-// has reports whether a commit of an id is not in RocksDB yet.
+// has reports whether RocksDB hasn't got the end of what was staged under an id.
 func (s *staged) has(id uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,21 +211,22 @@ func (s *staged) has(id uint64) bool {
 	return has
 }
 
-// commit says that what refers to some ids stands in a generation.
+// commit says that what refers to some ids stands in a generation. The caller holds the commit
+// lock.
 func (s *staged) commit(ids []uint64, g *generation.Generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
-		s.ids[id] = g
+		s.ids[id] = stagedElements{last: g, ended: true}
 	}
 }
 
-// release leaves ids that were not committed to the reaper.
-func (s *staged) release(ids []uint64) {
+// giveUp leaves ids that were not committed to the reaper.
+func (s *staged) giveUp(ids []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
-		delete(s.ids, id)
+		s.update(id, stagedElements{last: s.ids[id].last, ended: true})
 	}
 }
 
@@ -226,9 +234,16 @@ func (s *staged) release(ids []uint64) {
 func (s *staged) written(g *generation.Generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, holder := range s.ids {
-		if holder == g {
-			delete(s.ids, id)
+	for id, e := range s.ids {
+		if e.last == g {
+			s.update(id, stagedElements{ended: e.ended})
 		}
+	}
+}
+
+func (s *staged) update(id uint64, e stagedElements) {
+	s.ids[id] = e
+	if e.ended && e.last == nil {
+		delete(s.ids, id)
 	}
 }

@@ -190,7 +190,7 @@ func (t *Txn) Rollback(s *Savepoint) {
 // releaseStaged leaves to the reaper what was staged behind the first collections.
 func (t *Txn) releaseStaged(first int) {
 	if len(t.staging.ids) > first {
-		t.store.ids.staged.release(t.staging.ids[first:])
+		t.store.ids.staged.giveUp(t.staging.ids[first:])
 		t.staging.ids = t.staging.ids[:first]
 	}
 }
