@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	_ "kedis/internal/timerslack"
 	"kedis/migrate"
 )
 

@@ -1,0 +1,4 @@
+//go:build !linux
+
+// Package timerslack has no counterpart here.
+package timerslack
