@@ -1,5 +1,5 @@
-// Package timerslack has the kernel wake this process's threads by timers up to 0.2 ms late, rather
-// than 0.05 ms, for whoever imports it.
+// Package timerslack lets timers wake the threads of a process that imports it up to 0.2 ms late.
+// The kernel does so up to 0.05 ms by itself.
 //
 // Go's monitor thread sleeps for 20 µs again and again as long as others go to sleep in the kernel
 // and wake up, which those that read from the disk do all the time. Each time it is woken takes a
