@@ -164,9 +164,9 @@ func TestStagedElementsAreGivenUp(t *testing.T) {
 	}
 }
 
-// TestGivenUpElementsAreReapedAtOnce: not while some are on their way to RocksDB, when the reaper
+// TestGivenUpElementsAreReapedTogether: not while some are on their way to RocksDB, when the reaper
 // could take away the record that comes with them, and leave them for good.
-func TestGivenUpElementsAreReapedAtOnce(t *testing.T) {
+func TestGivenUpElementsAreReapedTogether(t *testing.T) {
 	s := openWithHash(t, tinyOptions(t))
 	txn := s.NewTxn()
 	txn.Begin(Mode{Writing: true}, 1000, 0)

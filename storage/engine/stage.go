@@ -193,13 +193,12 @@ type stagedElements struct {
 	ended bool                   // committed, or given up
 }
 
+func (s *staged) init() { s.ids, s.pieceBytes = map[uint64]stagedElements{}, stageBytes }
+
 // publish says that a generation gets some elements. The caller holds the commit lock.
 func (s *staged) publish(id uint64, g *generation.Generation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ids == nil {
-		s.ids = map[uint64]stagedElements{}
-	}
 	s.ids[id] = stagedElements{last: g}
 }
 
@@ -241,9 +240,11 @@ func (s *staged) written(g *generation.Generation) {
 	}
 }
 
+// update notes where elements stand, until nobody has to ask.
 func (s *staged) update(id uint64, e stagedElements) {
-	s.ids[id] = e
 	if e.ended && e.last == nil {
 		delete(s.ids, id)
+	} else {
+		s.ids[id] = e
 	}
 }

@@ -190,7 +190,7 @@ func Open(o Options) (*Store, error) {
 	s.order.trees.Init(func() int64 { return o.TreeBytes() + s.order.lent.Load() })
 	s.order.least, s.order.kept, s.order.valued = 1, keptEntries, mostValued
 	s.generations.init()
-	s.ids.staged.pieceBytes = stageBytes
+	s.ids.staged.init()
 	s.SetCacheBytes(o.CacheBytes)
 	s.flusher.init()
 	if err := s.open(); err != nil {
