@@ -82,6 +82,7 @@ func TestWaitersThatEndInEveryWay(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	random := rand.New(rand.NewPCG(seed.Of(t), 0))
 	pusher, disturber := server.MustDial(t), server.MustDial(t)
+	spared := max(clientID(t, pusher), clientID(t, disturber))
 	movers := make([]*mover, waitingClients)
 	var stop atomic.Bool
 	var running sync.WaitGroup
@@ -95,7 +96,7 @@ func TestWaitersThatEndInEveryWay(t *testing.T) {
 	}
 	others := rand.New(rand.NewPCG(random.Uint64(), 0))
 	running.Go(func() {
-		if err := disturb(disturber, others, &stop); err != nil {
+		if err := disturb(disturber, spared, others, &stop); err != nil {
 			t.Error(err)
 		}
 	})
@@ -150,15 +151,21 @@ func TestKilledWhileHandingOver(t *testing.T) {
 	}
 }
 
-// disturb kills and unblocks clients that came after it until it is told to stop.
-func disturb(c *resp.Connection, random *rand.Rand, stop *atomic.Bool) error {
+// clientID returns the id of a connection. Ids are given as connections are taken, which needn't be
+// the order in which they were made.
+func clientID(t *testing.T, c *resp.Connection) int {
+	t.Helper()
 	reply, err := c.Must("CLIENT", "ID")
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	own := int(integer(reply))
+	return int(integer(reply))
+}
+
+// disturb kills and unblocks clients with greater ids than the given one until it is told to stop.
+func disturb(c *resp.Connection, spared int, random *rand.Rand, stop *atomic.Bool) error {
 	for !stop.Load() {
-		id := strconv.Itoa(own + 1 + random.IntN(4*waitingClients))
+		id := strconv.Itoa(spared + 1 + random.IntN(4*waitingClients))
 		request := [][]string{{"CLIENT", "UNBLOCK", id}, {"CLIENT", "UNBLOCK", id, "ERROR"}, {"CLIENT", "KILL", "ID", id}}[random.IntN(3)]
 		if _, err := c.Do(request...); err != nil {
 			return err
