@@ -107,8 +107,9 @@ func (w *watched) primary(sentinel *launch.Server) map[string]string {
 	return fields
 }
 
-// follows tells that a Sentinel has seen that a server is a replica.
-func (w *watched) follows(sentinel, server *launch.Server) bool {
+// follows tells that a Sentinel has seen that a server is a replica of another one. It gives it no
+// other role from then on.
+func (w *watched) follows(sentinel, server, primary *launch.Server) bool {
 	w.t.Helper()
 	c, err := sentinel.Dial()
 	if err != nil {
@@ -117,9 +118,12 @@ func (w *watched) follows(sentinel, server *launch.Server) bool {
 	defer c.Close()
 	for _, replica := range do(w.t, c, "SENTINEL", "REPLICAS", "it").Elements {
 		words := replica.Strings()
-		port, role := slices.Index(words, "port"), slices.Index(words, "role-reported")
-		if port >= 0 && role >= 0 && words[port+1] == strconv.Itoa(server.Port) {
-			return words[role+1] == "slave"
+		has := func(field, value string) bool {
+			at := slices.Index(words, field)
+			return at >= 0 && words[at+1] == value
+		}
+		if has("port", strconv.Itoa(server.Port)) {
+			return has("role-reported", "slave") && has("master-port", strconv.Itoa(primary.Port))
 		}
 	}
 	return false
@@ -164,9 +168,20 @@ func (w *watched) elected(former *launch.Server) (primary *launch.Server) {
 	for _, s := range w.servers {
 		if s != primary && s.Running() {
 			w.eventually("the others follow it", func() bool { return w.follower(s, port) })
+			w.noticed(s, primary)
 		}
 	}
 	return primary
+}
+
+// noticed waits until all Sentinels know that a server follows the primary. One that doesn't gives
+// it its role once more, and closes the connections of its clients; if it is promoted then, it is
+// taken for a primary that came back, and made a replica again.
+func (w *watched) noticed(s, primary *launch.Server) {
+	w.t.Helper()
+	for _, sentinel := range w.sentinels {
+		w.eventually("the Sentinels know the replicas", func() bool { return w.follows(sentinel, s, primary) })
+	}
 }
 
 // configured waits until a server's configuration file names its primary; 0 is none.
@@ -235,16 +250,12 @@ func TestSentinel(t *testing.T) {
 	defer launch.End(t, first)
 	w.servers[0] = first
 	w.eventually("the former primary follows", func() bool { return w.follower(first, strconv.Itoa(second.Port)) })
+	w.noticed(first, second)
 	newWriter(t, second, seeded(t)).write(t, 500)
 	converge(t, second, first)
 	equal(t, second, first)
 	w.configured(first, second.Port)
 
-	// A Sentinel that hasn't asked since would take the promoted one for a primary that came back,
-	// and make it a replica again.
-	for _, s := range w.sentinels {
-		w.eventually("the Sentinels know that it is back, as a replica", func() bool { return w.follows(s, first) && w.primary(s)["num-slaves"] == "2" })
-	}
 	w.eventually("Sentinel takes the order", func() bool {
 		reply, err := w.sentinels[0].MustDial(t).Do("SENTINEL", "FAILOVER", "it")
 		if err != nil {
@@ -287,9 +298,6 @@ func TestSentinelWithIdleData(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	for _, s := range w.sentinels {
-		w.eventually("the Sentinels know that it is back, as a replica", func() bool { return w.follows(s, first) && w.primary(s)["num-slaves"] == "2" })
-	}
 	w.eventually("Sentinel takes the order", func() bool {
 		reply, err := w.sentinels[0].MustDial(t).Do("SENTINEL", "FAILOVER", "it")
 		if err != nil {
@@ -306,6 +314,7 @@ func (w *watched) followed(primary *launch.Server) {
 	for _, s := range w.servers {
 		if s != primary {
 			w.eventually("it follows the primary", func() bool { return w.follower(s, strconv.Itoa(primary.Port)) })
+			w.noticed(s, primary)
 			converge(w.t, primary, s)
 			equal(w.t, primary, s)
 		}
