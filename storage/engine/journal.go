@@ -19,6 +19,7 @@ type journal struct {
 	slots      []int32 // open addressing: index into entries plus 1
 	keys       int
 	unindexed  int // of them, those that have no slot yet
+	unused     int // resets in a row that found the buffer too large
 	kinds      [256]int32
 	made       made
 	touched    int // the sum of what publish reads ahead, so that the compiler doesn't drop the reads
@@ -43,6 +44,7 @@ const (
 	largeBuffer  = 1 << 20
 	LargeValue   = largeBuffer // a longer value has memory of its own
 	hugeBuffer   = 64 << 20    // is never reused
+	unusedResets = 8           // as many in a row give up a buffer that is too large
 )
 
 func (j *journal) key(c *change) []byte {
@@ -206,9 +208,7 @@ func (j *journal) reset() {
 	if len(j.slots) > smallJournal && j.keys*8 < len(j.slots) {
 		j.slots = nil
 	}
-	if cap(j.buffer) > hugeBuffer || cap(j.buffer) > largeBuffer && len(j.buffer)*8 < cap(j.buffer) {
-		j.buffer, j.entries = nil, nil
-	}
+	j.shrink()
 	if j.keys > 0 {
 		clear(j.slots)
 	}
@@ -219,6 +219,19 @@ func (j *journal) reset() {
 	j.large, j.largeBytes = j.large[:0], 0
 	j.buffer, j.entries, j.keys, j.unindexed = j.buffer[:0], j.entries[:0], 0, 0
 	j.made.reset()
+}
+
+// shrink gives up a buffer that is huge, or was mostly unused several times in a row. (Once says
+// nothing: the end of a collection follows its large pieces, and the next one comes.)
+func (j *journal) shrink() {
+	if cap(j.buffer) > largeBuffer && len(j.buffer)*8 < cap(j.buffer) {
+		j.unused++
+	} else {
+		j.unused = 0
+	}
+	if cap(j.buffer) > hugeBuffer || j.unused >= unusedResets {
+		j.buffer, j.entries, j.unused = nil, nil, 0
+	}
 }
 
 // publish hands the last version of each record over to a generation.
