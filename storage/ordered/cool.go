@@ -19,23 +19,27 @@ func (t *Tree) cool(want int) (freed int, done bool) {
 	return freed, t.hand == nil
 }
 
-// coolLeaf cools the pieces of the leaf that a key belongs to, and returns where the next one
-// begins.
+// coolLeaf cools the pieces of the first leaf with resident ones, from the one that a key belongs to
+// on, and returns where the next one begins.
 func (t *Tree) coolLeaf(key []byte) (upper []byte) {
-	n, upper := t.leaf(key)
+	var at Piece
+	n := t.root.residentFrom(key, &at)
+	if n == nil {
+		return nil
+	}
 	cold := false
 	for i := range n.pieces {
 		here := &n.pieces[i]
 		cold = cold || here.block.Resident() && !here.read
 	}
 	if cold {
-		t.change(key, func(leaf *node, _ int) { t.coolPieces(leaf) })
-		return upper
+		t.change(at.Lower, func(leaf *node, _ int) { t.coolPieces(leaf) })
+		return at.Upper
 	}
 	for i := range n.pieces {
 		n.pieces[i].read = false
 	}
-	return upper
+	return at.Upper
 }
 
 func (t *Tree) coolPieces(leaf *node) {

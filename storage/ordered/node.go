@@ -21,6 +21,7 @@ type node struct {
 	vague    []int32 // pieces of each child whose entries weren't counted
 	children []*node // nil in a leaf
 	pieces   []piece // nil above
+	resident int     // pieces in it that are
 }
 
 // owner is what may change a node in place. It has a size, so that no two have the same address.
@@ -58,6 +59,27 @@ func (n *node) vagueBefore(i int) (pieces int) {
 		pieces += int(v)
 	}
 	return pieces
+}
+
+// residentFrom returns the first leaf that has resident pieces, from the one that a key belongs to
+// on, and has p tell between which borders it is; nil if there is none.
+func (n *node) residentFrom(key []byte, p *Piece) *node {
+	switch {
+	case n.resident == 0:
+		return nil
+	case n.leaf():
+		return n
+	}
+	outer := *p
+	for i := n.find(key, false); i < n.len(); i++ {
+		*p = outer
+		p.between(n, i)
+		if leaf := n.children[i].residentFrom(key, p); leaf != nil {
+			return leaf
+		}
+		key = nil // behind it all belong
+	}
+	return nil
 }
 
 // head returns the eight bytes of a key behind those that a node's borders share.
@@ -117,7 +139,8 @@ func (n *node) copyFor(o *owner) *node {
 		return n
 	}
 	return &node{owner: o, shared: n.shared, heads: slices.Clone(n.heads), borders: slices.Clone(n.borders),
-		known: slices.Clone(n.known), vague: slices.Clone(n.vague), children: slices.Clone(n.children), pieces: slices.Clone(n.pieces)}
+		known: slices.Clone(n.known), vague: slices.Clone(n.vague), children: slices.Clone(n.children), pieces: slices.Clone(n.pieces),
+		resident: n.resident}
 }
 
 // child returns a child that may be changed, as the node itself may.
@@ -129,6 +152,15 @@ func (n *node) child(i int) *node {
 
 // measure notes what a child holds now.
 func (n *node) measure(i int) { n.known[i], n.vague[i] = n.children[i].sums() }
+
+// within has a child changed, and notes what it holds then.
+func (n *node) within(i int, f func(c *node)) {
+	c := n.child(i)
+	before := c.resident
+	f(c)
+	n.resident += c.resident - before
+	n.measure(i)
+}
 
 // insert makes room for a child at a place. Its border is given; the caller sets the rest.
 func (n *node) insert(i int, border []byte) {
@@ -195,9 +227,23 @@ func (n *node) splitOff() (right *node, border []byte) {
 	}
 	clear(n.borders[half:])
 	n.heads, n.borders, n.known, n.vague = n.heads[:half], n.borders[:half], n.known[:half], n.vague[:half]
+	right.resident = right.countResident()
+	n.resident -= right.resident
 	n.share()
 	right.share()
 	return right, right.borders[0]
+}
+
+func (n *node) countResident() (pieces int) {
+	for _, c := range n.children {
+		pieces += c.resident
+	}
+	for i := range n.pieces {
+		if n.pieces[i].block.Resident() {
+			pieces++
+		}
+	}
+	return pieces
 }
 
 // absorb appends the children of the node behind.
@@ -213,6 +259,7 @@ func (n *node) absorb(right *node, border []byte) {
 	} else {
 		n.children = append(n.children, right.children...)
 	}
+	n.resident += right.resident
 	n.shared = -1
 	n.share()
 }

@@ -264,6 +264,9 @@ func checkBytes(t *testing.T, tree *Tree) {
 		if n.len() > fanOut || n.len() == 0 || n.owner == nil {
 			t.Fatalf("a node of %d children", n.len())
 		}
+		if resident := n.countResident(); n.resident != resident {
+			t.Fatalf("a node counts %d resident pieces, and has %d", n.resident, resident)
+		}
 		for i := range n.len() {
 			if !n.leaf() {
 				if known, vague := n.children[i].sums(); known != n.known[i] || vague != n.vague[i] {
@@ -467,6 +470,32 @@ func TestStopAtTheEndOfAPiece(t *testing.T) {
 }
 
 // Readers share a tree, and each may find it being cooled or displaced.
+// TestCoolingPassesOverWhatIsNotResident has one piece in a thousand read: to find those costs
+// little, wherever they are.
+func TestCoolingPassesOverWhatIsNotResident(t *testing.T) {
+	trees := &Trees{}
+	trees.Init(func() int64 { return 1 << 30 })
+	tree := trees.Of(modelID, false)
+	const pieces, resident = 1 << 16, 64
+	for i := range pieces {
+		tree.Learn(border(i), border(i+1), Target, Block{})
+	}
+	for i := range resident {
+		p := tree.Find(border(i*pieces/resident), false)
+		var b Builder
+		for e := range p.Count {
+			b.Add(append(bytes.Clone(p.Lower), byte(e)), nil)
+		}
+		tree.Learn(p.Lower, p.Upper, p.Count, b.Block(false))
+	}
+	before := tree.Resident()
+	tree.cool(1 << 30)
+	tree.cool(1 << 30)
+	if after := tree.Resident(); before != resident*Target || after != 0 {
+		t.Errorf("of %d resident entries %d are left, of %d", before, after, resident*Target)
+	}
+}
+
 func TestReadersBesideCooling(t *testing.T) {
 	m := newModel(t, rand.New(rand.NewPCG(seed.Of(t), 2)))
 	for i := range 2000 {

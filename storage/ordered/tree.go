@@ -286,7 +286,7 @@ func (t *Tree) change(key []byte, f func(leaf *node, i int)) {
 		left := t.root
 		right, border := left.splitOff()
 		t.root = &node{owner: t.owner, heads: []uint64{0, 0}, borders: [][]byte{nil, border}, known: []int{0, 0}, vague: []int32{0, 0},
-			children: []*node{left, right}, shared: -1}
+			children: []*node{left, right}, shared: -1, resident: left.resident + right.resident}
 		t.root.share()
 		t.root.measure(0)
 		t.root.measure(1)
@@ -302,11 +302,9 @@ func (t *Tree) changeBelow(n *node, key []byte, f func(leaf *node, i int)) {
 		f(n, i)
 		return
 	}
-	t.changeBelow(n.child(i), key, f)
-	n.measure(i)
+	n.within(i, func(c *node) { t.changeBelow(c, key, f) })
 	if joined, seam := n.balance(i); joined >= 0 && n.children[joined].leaf() && t.joins(n.children[joined], seam-1, t.small()) {
-		t.join(n.children[joined], seam-1)
-		n.measure(joined)
+		n.within(joined, func(leaf *node) { t.join(leaf, seam-1) })
 	}
 }
 
@@ -423,6 +421,12 @@ func (t *Tree) ForgetBefore(key []byte) {
 // setBlock gives a piece its entries, or takes them away.
 func (t *Tree) setBlock(n *node, i int, b Block) {
 	here := &n.pieces[i]
+	if here.block.Resident() {
+		n.resident--
+	}
+	if b.Resident() {
+		n.resident++
+	}
 	t.resident += b.Len() - here.block.Len()
 	t.add(b.bytes() - here.block.bytes())
 	here.block = b
