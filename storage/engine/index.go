@@ -205,10 +205,10 @@ func (x *Index) findTree() *ordered.Tree {
 		return t.order.used[at]
 	}
 	keeps := x.entries <= t.store.order.valued || !layout.Kinds[x.kind].Names
-	tree := t.store.order.trees.Of(id, keeps)
+	tree := t.store.order.trees.Of(id, keeps, x.entries)
 	if known, vague := tree.Sums(); known > x.entries || vague == 0 && known < x.entries {
 		x.recount(fmt.Sprintf("%d are counted", known))
-		tree = t.store.order.trees.Of(id, keeps)
+		tree = t.store.order.trees.Of(id, keeps, x.entries)
 	}
 	if found {
 		t.order.used[at] = tree

@@ -48,7 +48,7 @@ func TestCopiesGrowBesideLentTrees(t *testing.T) {
 func fillTrees(s *Store) {
 	value := make([]byte, 1000)
 	for id := range uint64(1000) {
-		tree := s.order.trees.Of(ordered.Identity{Space: 1, Kind: layout.KindStreamEntry, ID: id}, true)
+		tree := s.order.trees.Of(ordered.Identity{Space: 1, Kind: layout.KindStreamEntry, ID: id}, true, 0)
 		p := tree.Find(nil, false)
 		var r ordered.Reading
 		r.Begin(tree, &p, nil, false, ordered.Entries)

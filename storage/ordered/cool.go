@@ -19,8 +19,8 @@ func (t *Tree) cool(want int) (freed int, done bool) {
 	return freed, t.hand == nil
 }
 
-// coolLeaf cools the pieces of the first leaf with resident ones, from the one that a key belongs to
-// on, and returns where the next one begins.
+// coolLeaf cools the first leaf with resident pieces, from the one that a key belongs to on, and
+// returns where the next one begins.
 func (t *Tree) coolLeaf(key []byte) (upper []byte) {
 	var at Piece
 	n := t.root.residentFrom(key, &at)
@@ -69,6 +69,28 @@ func (t *Tree) leaf(key []byte) (n *node, upper []byte) {
 	return n, upper
 }
 
+// suit has pieces cut so large from now on that the counts of so many entries take half of the
+// memory for trees at most. Otherwise pieces would be small where somebody has read, and huge
+// elsewhere.
+func (t *Tree) suit(entries int, memory int64) {
+	fits := func() bool { return int64(entries)*pieceBytes/t.target.Load() <= memory/2 }
+	if fits() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.target.Load() < mostSuited && !fits() {
+		t.enlarge()
+	}
+}
+
+// enlarge doubles the entries of the pieces that are cut from now on.
+func (t *Tree) enlarge() {
+	target := 2 * t.target.Load()
+	t.target.Store(target)
+	t.largest.Store(max(t.largest.Load(), 2*target))
+}
+
 // coarsen joins pieces up to twice the size that they had, and so leaves about half as many of
 // them. A call goes over coolLeaves leaves and the next one goes on there: a tree of a million
 // pieces must not be locked for as long as all of them take. It reports whether there is more to
@@ -77,9 +99,7 @@ func (t *Tree) coarsen() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.coarse == nil {
-		target := 2 * t.target.Load()
-		t.target.Store(target)
-		t.largest.Store(max(t.largest.Load(), 2*target))
+		t.enlarge()
 		t.spared = 0
 	}
 	return t.coarsenLeaves(int(t.target.Load()))
@@ -108,8 +128,11 @@ func (t *Tree) coarsenPieces(leaf *node, most int) {
 }
 
 const (
-	leastThinned = 8 * Target // entries of a piece; so many are read as a whole
-	mostThinned  = 1 << 16    // likewise; to go over more takes longer than a question may
+	// Entries of a piece: so many are cut at most, since reading them costs some accesses to the
+	// disk; so many are read as a whole; and to go over more takes longer than a question may.
+	mostSuited   = 16 * Target
+	leastThinned = 8 * Target
+	mostThinned  = 1 << 16
 )
 
 // thin is coarsen for a tree that isn't used, so that it takes about so many bytes. Two neighbours

@@ -48,7 +48,11 @@ func appendCount(to []Count, c Count, most int) []Count {
 
 // Restore makes a collection's tree of what Counts has returned. There is none yet.
 func (s *Trees) Restore(id Identity, values bool, counts []Count) {
-	t := s.Of(id, values)
+	entries := 0
+	for _, c := range counts {
+		entries += max(c.Entries, 0)
+	}
+	t := s.Of(id, values, entries)
 	for i, c := range counts {
 		var upper []byte
 		if i+1 < len(counts) {

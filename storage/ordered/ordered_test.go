@@ -31,7 +31,7 @@ func newModel(t *testing.T, random *rand.Rand) *model {
 
 var modelID = Identity{1, 'S', 7}
 
-func (m *model) tree() *Tree { return m.trees.Of(modelID, true) }
+func (m *model) tree() *Tree { return m.trees.Of(modelID, true, 0) }
 
 func (m *model) key() string {
 	return fmt.Sprintf("%0*d", m.random.IntN(3)*5, m.random.IntN(1200))
@@ -475,7 +475,7 @@ func TestStopAtTheEndOfAPiece(t *testing.T) {
 func TestCoolingPassesOverWhatIsNotResident(t *testing.T) {
 	trees := &Trees{}
 	trees.Init(func() int64 { return 1 << 30 })
-	tree := trees.Of(modelID, false)
+	tree := trees.Of(modelID, false, 0)
 	const pieces, resident = 1 << 16, 64
 	for i := range pieces {
 		tree.Learn(border(i), border(i+1), Target, Block{})
@@ -530,7 +530,7 @@ func TestTreesStayWithinTheirLimit(t *testing.T) {
 		m.put(fmt.Sprintf("%06d", i), "value")
 	}
 	for id := range uint64(200) {
-		tree := m.trees.Of(Identity{1 + uint32(id%2), 'S', id}, true)
+		tree := m.trees.Of(Identity{1 + uint32(id%2), 'S', id}, true, 0)
 		p := tree.Find(nil, false)
 		var r Reading
 		r.Begin(tree, &p, nil, false, Entries)
@@ -551,7 +551,7 @@ func TestTreesStayWithinTheirLimit(t *testing.T) {
 		}
 	}
 	for id := range uint64(1000) { // those that went give their place to others
-		m.trees.Of(Identity{3, 'S', id}, true)
+		m.trees.Of(Identity{3, 'S', id}, true, 0)
 		m.trees.Drop(3, id, 'S')
 	}
 	if n := len(m.trees.clock); n > 500 {
@@ -660,7 +660,7 @@ func TestCountsOfUnusedTreesStay(t *testing.T) {
 	tree := m.tree()
 	read(tree, Counts, func(key string) { m.keys, m.values[key] = append(m.keys, key), "" })
 	before := tree.size()
-	other, n := m.trees.Of(Identity{1, 'S', 1 << 20}, false), 0
+	other, n := m.trees.Of(Identity{1, 'S', 1 << 20}, false, 0), 0
 	read(other, Entries, func(string) {
 		other.Use()
 		if n++; n%100 == 0 {
@@ -694,13 +694,30 @@ func TestCountsSurviveWalks(t *testing.T) {
 	}
 }
 
+// TestPiecesSuitTheMemory has a collection read whose pieces of the usual size would not fit: those
+// that are cut are as large as they have to be, and none is joined with another later.
+func TestPiecesSuitTheMemory(t *testing.T) {
+	const entries, usual = 1 << 20, 1 << 20 / Target * pieceBytes
+	for _, fits := range []int{1, 2, 4, 8} {
+		var trees Trees
+		trees.Init(func() int64 { return int64(2 * usual / fits) })
+		tree := trees.Of(modelID, false, entries)
+		if got := tree.target.Load(); got != int64(fits*Target) {
+			t.Errorf("with %d bytes pieces have %d entries, want %d", 2*usual/fits, got, fits*Target)
+		}
+		if !tree.Whole(&Piece{Count: fits * Target}) {
+			t.Errorf("a piece of %d entries isn't read as a whole", fits*Target)
+		}
+	}
+}
+
 // A tree that isn't used comes to take as little as it may, in pieces that are no larger than that
 // needs.
 func TestThinPiecesAreEven(t *testing.T) {
 	const entries, wanted = 200 * 1024, 200 * pieceBytes
 	var trees Trees
 	trees.Init(func() int64 { return 1 << 30 })
-	tree := trees.Of(modelID, false)
+	tree := trees.Of(modelID, false, 0)
 	random := rand.New(rand.NewPCG(1, 5))
 	for from := 0; from < entries; { // large pieces beside small ones
 		n := min(Target<<random.IntN(5), entries-from)
@@ -734,7 +751,7 @@ func BenchmarkTake(b *testing.B) {
 	fill := func() {
 		trees := &Trees{}
 		trees.Init(func() int64 { return 1 << 30 })
-		tree = trees.Of(modelID, false)
+		tree = trees.Of(modelID, false, 0)
 		p := tree.Find(nil, false)
 		var r Reading
 		r.Begin(tree, &p, nil, false, Entries)

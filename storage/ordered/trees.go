@@ -107,14 +107,15 @@ func (s *Trees) Find(id Identity) *Tree {
 	return here.byID[id]
 }
 
-// Of returns a collection's tree, and makes it if there is none, with the values of records or
-// without.
-func (s *Trees) Of(id Identity, values bool) *Tree {
+// Of returns the tree of a collection with so many entries, and makes it if there is none, with the
+// values of records or without.
+func (s *Trees) Of(id Identity, values bool, entries int) *Tree {
 	t := s.Find(id)
 	if t == nil {
 		t = s.make(id, values)
 	}
 	t.Use()
+	t.suit(entries, s.limit())
 	return t
 }
 
