@@ -107,8 +107,8 @@ func (w *watched) primary(sentinel *launch.Server) map[string]string {
 	return fields
 }
 
-// follows tells that a Sentinel has seen that a server is a replica of another one. It gives it no
-// other role from then on.
+// follows reports whether a Sentinel has seen a server as a replica of the primary. It leaves the
+// role of the server alone from then on.
 func (w *watched) follows(sentinel, server, primary *launch.Server) bool {
 	w.t.Helper()
 	c, err := sentinel.Dial()

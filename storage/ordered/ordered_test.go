@@ -469,7 +469,6 @@ func TestStopAtTheEndOfAPiece(t *testing.T) {
 	}
 }
 
-// Readers share a tree, and each may find it being cooled or displaced.
 // TestCoolingPassesOverWhatIsNotResident has one piece in a thousand read: to find those costs
 // little, wherever they are.
 func TestCoolingPassesOverWhatIsNotResident(t *testing.T) {
@@ -496,6 +495,7 @@ func TestCoolingPassesOverWhatIsNotResident(t *testing.T) {
 	}
 }
 
+// Readers share a tree, and each may find it being cooled or displaced.
 func TestReadersBesideCooling(t *testing.T) {
 	m := newModel(t, rand.New(rand.NewPCG(seed.Of(t), 2)))
 	for i := range 2000 {
@@ -694,8 +694,8 @@ func TestCountsSurviveWalks(t *testing.T) {
 	}
 }
 
-// TestPiecesSuitTheMemory has a collection read whose pieces of the usual size would not fit: those
-// that are cut are as large as they have to be, and none is joined with another later.
+// TestPiecesSuitTheMemory: where pieces of the usual size would not fit, those that are cut are as
+// large as they have to be, and are read as a whole.
 func TestPiecesSuitTheMemory(t *testing.T) {
 	const entries, usual = 1 << 20, 1 << 20 / Target * pieceBytes
 	for _, fits := range []int{1, 2, 4, 8} {

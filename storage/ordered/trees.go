@@ -6,9 +6,9 @@
 // memory wouldn't hold the counts of so many. Of each piece it knows the border, and how many
 // entries it has, unless the piece is vague: then nobody has counted it. A piece that was read is
 // resident: its entries stand in one Block, which has no pointers and never changes. A write
-// replaces the block by another, or, of a piece that isn't read any more, drops it; what is taken
-// out is only marked, as long as most is left. What isn't resident is read by whoever needs it, in
-// one bounded walk over the records (Learn).
+// replaces the block by another, or, of a piece that isn't read any more, drops it. Entries that
+// are taken out are only marked as long as most are left. Whoever needs a piece that isn't resident
+// reads it, in one bounded walk over the records (Learn).
 //
 //	root     | border, entries, vague pieces | …    up to 64 children
 //	leaf     | border, entries, vague, block | …    up to 64 pieces
