@@ -278,10 +278,9 @@ func TestFiltersForgetWhatWasReaped(t *testing.T) {
 
 // TestFiltersTakeTheirShareOfMemory, and give it back.
 func TestFiltersTakeTheirShareOfMemory(t *testing.T) {
-	o := testOptions(t.TempDir(), 64<<10, 1<<20)
-	s := openStore(t, o)
+	const cacheBytes, most = 256 << 10, 128 << 10
+	s := openStore(t, testOptions(t.TempDir(), 64<<10, cacheBytes))
 	_, before := s.Copies()
-	const most = 1 << 20 / 8
 	for from := 0; from < 200_000; from += 2000 {
 		inTxn(t, s, func(d DB) {
 			for i := range 2000 {

@@ -330,7 +330,7 @@ func (c *Config) memoryTier(memory int64) []*option {
 			`Memory for records in front of RocksDB: recent writes that RocksDB doesn't have yet, copies of
 			what was read, filters that know which records there are, and the order of collections in use.`),
 		row("clean-cache-share", &c.CleanCacheShare, percentage(), "50%", byHook,
-			`How much of memory-tier may be copies of what RocksDB has, and up to an eighth of that filters, of
+			`How much of memory-tier may be copies of what RocksDB has, and up to half of that filters, of
 			ten bits or more for each key, field, member and score that is looked for one by one, and a
 			quarter, and what copies leave, the order of sorted sets, sets, hashes and lists in use, of some 20
 			bytes and the element for each; the rest is for recent writes that RocksDB doesn't have yet.`),

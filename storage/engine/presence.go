@@ -159,7 +159,7 @@ func (w *writesUnderWay) settle() {
 type filterMemory struct{ most, free atomic.Int64 }
 
 const (
-	filterShare     = 8        // filters may take this part, one in so many, of the memory for clean copies
+	filterShare     = 2        // filters may take this part, one in so many, of the memory for clean copies
 	leastFilters    = 64 << 10 // bytes that they may take in any case
 	firstLayerShare = 64       // of what they may take, the part that the first layer takes when nobody knows how many records come,
 	largestFirst    = 1 << 20  // but no more than so many bytes
