@@ -57,11 +57,36 @@ func (x *Index) Entry(rank int) (key []byte, found bool, err error) {
 	if p, left := x.uncounted(tree); left {
 		return nil, false, x.countSome(tree, &p)
 	}
-	err = x.ByRank(rank, false, func(k, _ []byte) bool {
-		key, found = k, true
-		return false
-	})
+	if x.txn.store.order.trees.HasRoom() {
+		err = x.ByRank(rank, false, func(k, _ []byte) bool {
+			key, found = k, true
+			return false
+		})
+	} else {
+		key, found, err = x.passTo(rank)
+	}
 	return key, found, x.txn.Often(err) // a command that runs again picks another number
+}
+
+// passTo is Entry where there is no room for the piece that the entry is in: the next pick is as
+// likely to need any other, so no more of it is read than the way from its nearer end.
+func (x *Index) passTo(rank int) (key []byte, found bool, err error) {
+	p, skip, err := x.at(rank)
+	if err != nil {
+		return nil, false, err
+	}
+	reverse := skip > p.Count/2
+	if reverse {
+		skip = p.Count - 1 - skip
+	}
+	err = x.Walk(p.Lower, p.Upper, reverse, func(k, _ []byte) bool {
+		if found = skip == 0; found {
+			key = k
+		}
+		skip--
+		return !found
+	})
+	return key, found, err
 }
 
 // countSome counts some entries from the beginning of a piece on.
