@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -230,20 +231,31 @@ func (c *collectionRun) fill(q question, random *rand.Rand) []string {
 	return request
 }
 
-// askAgain asks a question some times, or until a time.
-func (c *collectionRun) askAgain(q question, random *rand.Rand, times int, until time.Time, took *histogram) error {
+// pace says when a question is asked again: every so often, or, 0, as soon as it is answered.
+type pace struct{ first, every time.Duration }
+
+// askAgain asks a question some times, or until a time. At a pace it counts how long an answer
+// takes from when the question was due: what waits behind a slow one counts as slow too.
+func (c *collectionRun) askAgain(q question, random *rand.Rand, p pace, times int, until time.Time, took *histogram) error {
 	connection, err := c.dial()
 	if err != nil {
 		return err
 	}
 	defer connection.Close()
-	for i := 0; i < times && time.Now().Before(until); i++ {
-		request, began := c.fill(q, random), time.Now()
-		reply, err := connection.Do(request...)
+	due := time.Now().Add(p.first)
+	for i := 0; i < times; i, due = i+1, due.Add(p.every) {
+		if p.every == 0 {
+			due = time.Now()
+		}
+		if !due.Before(until) {
+			break
+		}
+		time.Sleep(time.Until(due))
+		reply, err := connection.Do(c.fill(q, random)...)
 		if err != nil || reply.IsError() {
 			return errors.Join(err, fmt.Errorf("%s was answered %s", q.name, reply))
 		}
-		took.record(time.Since(began))
+		took.record(time.Since(due))
 	}
 	return nil
 }
@@ -290,7 +302,7 @@ func (c *collectionRun) askFirst(q question) error {
 	first, next, random := &histogram{}, &histogram{}, rand.New(rand.NewPCG(2, 1))
 	others, err := c.others(func() error {
 		never := time.Now().Add(time.Hour)
-		return errors.Join(c.askAgain(q, random, 1, never, first), c.askAgain(q, random, 100, never, next))
+		return errors.Join(c.askAgain(q, random, pace{}, 1, never, first), c.askAgain(q, random, pace{}, 100, never, next))
 	})
 	if err != nil {
 		return err
@@ -299,38 +311,66 @@ func (c *collectionRun) askFirst(q question) error {
 	return c.memory("then", 0)
 }
 
-// ask asks a question on all connections for a while.
+// answers are those to a question that was asked on all connections for a while.
+type answers struct {
+	took, others *histogram
+	rate         float64 // answers/s
+	misses, disk float64 // of each: blocks of RocksDB, and KB
+}
+
+// ask asks a question as fast as it is answered, and then half as often.
 func (c *collectionRun) ask(q question) error {
-	o, err := observe(c.server)
+	fast, err := c.askAll(q, 0)
 	if err != nil {
 		return err
+	}
+	row := append([]string{q.name, fmt.Sprintf("%.0f", fast.rate)}, quantiles(fast.took)...)
+	row = append(row, fmt.Sprintf("%.1f", fast.misses), fmt.Sprintf("%.1f", fast.disk))
+	c.report.row(append(row, quantiles(fast.others)...)...)
+	half, err := c.askAll(q, fast.rate/2)
+	if err != nil {
+		return err
+	}
+	row = append([]string{"– half as often", fmt.Sprintf("%.0f", half.rate)}, quantiles(half.took)...)
+	row = append(row, fmt.Sprintf("%.1f", half.misses), fmt.Sprintf("%.1f", half.disk))
+	c.report.row(append(row, quantiles(half.others)...)...)
+	return nil
+}
+
+// askAll asks a question on all connections for a while, so many times a second, or, 0, as fast as
+// it is answered.
+func (c *collectionRun) askAll(q question, rate float64) (*answers, error) {
+	o, err := observe(c.server)
+	if err != nil {
+		return nil, err
 	}
 	defer o.close()
 	misses, disk, err := c.reads(o)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	began, asked := time.Now(), make([]histogram, askers)
+	var every time.Duration
+	if rate > 0 {
+		every = time.Duration(askers / rate * float64(time.Second))
+	}
+	began, took := time.Now(), make([]histogram, askers)
 	others, err := c.others(func() error {
 		return parallel(askers, func(i int) error {
-			return c.askAgain(q, rand.New(rand.NewPCG(uint64(began.UnixNano()), uint64(i))), 1<<62, began.Add(c.length), &asked[i])
+			p, random := pace{every * time.Duration(i) / askers, every}, rand.New(rand.NewPCG(uint64(began.UnixNano()), uint64(i)))
+			return c.askAgain(q, random, p, math.MaxInt, began.Add(c.length), &took[i])
 		})
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	length, all := time.Since(began).Seconds(), &histogram{}
-	for i := range asked {
-		all.add(&asked[i])
+	a := &answers{took: &histogram{}, others: others}
+	for i := range took {
+		a.took.add(&took[i])
 	}
+	a.rate = float64(a.took.count) / time.Since(began).Seconds()
 	missesAfter, diskAfter, err := c.reads(o)
-	if err != nil {
-		return err
-	}
-	row := append([]string{q.name, fmt.Sprintf("%.0f", float64(all.count)/length)}, quantiles(all)...)
-	row = append(row, fmt.Sprintf("%.1f", float64(missesAfter-misses)/float64(all.count)), fmt.Sprintf("%.1f", float64(diskAfter-disk)/1024/float64(all.count)))
-	c.report.row(append(row, quantiles(others)...)...)
-	return nil
+	a.misses, a.disk = float64(missesAfter-misses)/float64(a.took.count), float64(diskAfter-disk)/1024/float64(a.took.count)
+	return a, err
 }
 
 // reads is how many blocks RocksDB has missed in its cache, and the bytes that the process has read
