@@ -139,10 +139,11 @@ func (h *Hash) Expire(field []byte, was, expireMs int64) error {
 	return h.putExpiry(field, was, expireMs)
 }
 
-// Persist says that a field doesn't expire, and tells whether it did.
+// Persist says that a field doesn't expire, and tells whether it did. One that has expired stays
+// so.
 func (h *Hash) Persist(field []byte) (bool, error) {
 	expireMs, _, err := h.expiry(field)
-	if err != nil || expireMs == 0 {
+	if err != nil || expireMs == 0 || h.due(expireMs) {
 		return false, err
 	}
 	if h.packed() {

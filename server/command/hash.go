@@ -324,7 +324,8 @@ func newSampleLimit(c *Invocation, repeated bool) sampleLimit {
 	if !repeated {
 		return sampleLimit{end: math.MaxInt}
 	}
-	return sampleLimit{end: c.Reply.Len() + int(c.Engine.Config.ProtoMaxBulkLen.Get())}
+	length := c.Reply.Len()
+	return sampleLimit{end: length + int(min(c.Engine.Config.ProtoMaxBulkLen.Get(), int64(math.MaxInt-length)))}
 }
 
 // within tells whether a reply of a length may grow further.

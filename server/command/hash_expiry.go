@@ -295,7 +295,7 @@ func cmdHPersist(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	var persisted bool
+	var persisted [][]byte
 	c.Reply.Array(len(fields))
 	for _, field := range fields {
 		expireMs, found, err := h.Expiry(field)
@@ -308,12 +308,19 @@ func cmdHPersist(c *Invocation) error {
 		if _, err := h.Persist(field); err != nil {
 			return err
 		}
-		persisted = true
+		persisted = append(persisted, field)
 		c.Reply.Integer(changed)
 	}
-	if !persisted {
+	if len(persisted) == 0 {
 		return nil
 	}
+	return savePersisted(c, &h, persisted)
+}
+
+// savePersisted saves a hash, and repeats nothing for fields that had expired: where that is
+// applied, they are still there.
+func savePersisted(c *Invocation, h *storage.Hash, fields [][]byte) error {
+	c.Effect(append([][]byte{wordHPersist, c.Args[1], wordFields, formatInteger(int64(len(fields)))}, fields...)...)
 	return h.Save(keyevent.HPersist)
 }
 
@@ -407,8 +414,7 @@ func cmdHGetEx(c *Invocation) error {
 	if len(persisted) == 0 {
 		return x.finish()
 	}
-	c.Effect(append([][]byte{wordHPersist, c.Args[1], wordFields, formatInteger(int64(len(persisted)))}, persisted...)...)
-	return h.Save(keyevent.HPersist)
+	return savePersisted(c, &h, persisted)
 }
 
 // setFieldsOptions are HSETEX's.

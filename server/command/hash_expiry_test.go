@@ -21,7 +21,7 @@ func TestFieldExpiryEffects(t *testing.T) {
 		{hash, "hpexpireat h 1 fields 1 f", "HDEL h f"},
 		{hash, "hexpire h 100 xx fields 1 f", ""},
 		{hash, "hexpire h 100 fields 1 missing", ""},
-		{expiring, "hpersist h fields 2 f g", "hpersist h fields 2 f g"},
+		{expiring, "hpersist h fields 2 f g", "HPERSIST h FIELDS 1 f"},
 		{hash, "hpersist h fields 1 f", ""},
 		{expiring, "hgetdel h fields 2 f missing", "HDEL h f"},
 		{expiring, "hgetdel h fields 1 missing", ""},
@@ -55,7 +55,7 @@ func TestExpiredFieldsAreRemovedFirst(t *testing.T) {
 	}
 	for _, c := range []struct{ command, reply string }{
 		{"hget h f", "$-1\r\n"}, {"hexists h f", ":0\r\n"}, {"hlen h", ":2\r\n"}, {"hkeys h", "*1\r\n$1\r\ng\r\n"},
-		{"hpttl h fields 2 f g", "*2\r\n:-2\r\n:-1\r\n"}, {"hpersist h fields 1 f", "*1\r\n:-2\r\n"}, {"hrandfield h 5", "*1\r\n$1\r\ng\r\n"},
+		{"hpttl h fields 2 f g", "*2\r\n:-2\r\n:-1\r\n"}, {"hpersist h fields 1 f", "*1\r\n:-2\r\n"}, {"hgetex h persist fields 1 f", "*1\r\n$-1\r\n"}, {"hrandfield h 5", "*1\r\n$1\r\ng\r\n"},
 	} {
 		if got := client.Do(strings.Split(c.command, " ")...); got != c.reply {
 			t.Errorf("%s: %q", c.command, got)

@@ -334,10 +334,39 @@ func sampleRangeError(err error) error {
 // fewSampled is how few of the members are looked up one by one, each by its rank: one of so many.
 const fewSampled = 512
 
+// sampledAtOnce are as many members with repetition as are drawn at once, or an eighth of the set:
+// each time all of it may be walked over.
+const sampledAtOnce = 1 << 14
+
 // replySample replies with count different members, or, when it is negative, with as many that may
 // repeat.
 func replySample(c *Invocation, z *storage.ZSet, count int64, withScores bool) error {
-	ranks := sampleRanks(count, z.Len())
+	n, repeated := sampleSize(count, z.Len())
+	if z.Len() == 0 {
+		n = 0
+	}
+	limit, out := newSampleLimit(c, repeated), newScoredReply(c, n, withScores)
+	for n > 0 {
+		drawn := n
+		if repeated {
+			drawn = min(n, max(sampledAtOnce, z.Len()/8))
+		}
+		if err := c.Txn.Spend(drawn); err != nil {
+			return err
+		}
+		if err := replyMembers(z, sampleRanks(drawn, z.Len(), repeated), out); err != nil {
+			return err
+		}
+		if !limit.within(c.Reply.Len()) {
+			return errSampleReply
+		}
+		n -= drawn
+	}
+	return nil
+}
+
+// replyMembers replies with the members with some ranks.
+func replyMembers(z *storage.ZSet, ranks []int, out scoredReply) error {
 	sampled := make(map[int]scoredMember, len(ranks))
 	for _, rank := range ranks {
 		sampled[rank] = scoredMember{}
@@ -349,7 +378,6 @@ func replySample(c *Invocation, z *storage.ZSet, count int64, withScores bool) e
 	if err := look(z, sampled); err != nil {
 		return err
 	}
-	out := newScoredReply(c, len(ranks), withScores)
 	for _, rank := range ranks {
 		out.add(sampled[rank].member, sampled[rank].score)
 	}
@@ -382,22 +410,18 @@ func lookAtEach(z *storage.ZSet, sampled map[int]scoredMember) error {
 	return nil
 }
 
-// sampleRanks draws ranks below n: count different ones, or -count that may repeat.
-func sampleRanks(count int64, n int) []int {
-	if n == 0 || count == 0 {
-		return nil
-	}
-	if count < 0 {
-		ranks := make([]int, 0, min(-count, 1<<20))
-		for range -count {
-			ranks = append(ranks, rand.IntN(n))
+// sampleRanks draws count ranks below n, different ones or such that may repeat.
+func sampleRanks(count, n int, repeated bool) []int {
+	switch {
+	case repeated:
+		ranks := make([]int, count)
+		for i := range ranks {
+			ranks[i] = rand.IntN(n)
 		}
 		return ranks
-	}
-	if count < int64(n/fewSampled) {
-		return drawDistinct(int(count), n)
-	}
-	if count >= int64(n) {
+	case count < n/fewSampled:
+		return drawDistinct(count, n)
+	case count == n:
 		all := make([]int, n)
 		for i := range all {
 			all[i] = i

@@ -120,7 +120,8 @@ func (r Receivers) Count() (count int) {
 // Write writes the messages that a session gets itself, as they are delivered.
 func (r Receivers) Write(w *resp.Writer, own *Session, channel, message []byte) {
 	for i := range r {
-		if slices.Contains(r[i].to.Lanes[own.Peer.Lane()], own) {
+		lane := own.Peer.Lane() // which has no place where only lanes before it have listeners
+		if lanes := r[i].to.Lanes; lane < len(lanes) && slices.Contains(lanes[lane], own) {
 			r[i].write(w, channel, message)
 		}
 	}

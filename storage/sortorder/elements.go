@@ -98,8 +98,11 @@ const (
 const mostKeptBlocks = 12
 
 // reset forgets all texts, and keeps the last block, which is the largest one of many small texts.
+// One of a large text goes: effects refer to such a text until they are committed.
 func (t *texts) reset() {
-	if last := len(t.blocks) - 1; last >= 0 {
+	if last := len(t.blocks) - 1; last >= 0 && cap(t.blocks[last]) > largeBlock {
+		t.blocks = nil
+	} else if last >= 0 {
 		t.blocks[0] = t.blocks[last][:0]
 		t.blocks = t.blocks[:1]
 	}
