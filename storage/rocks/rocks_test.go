@@ -110,6 +110,59 @@ func TestGetDoesNotAllocate(t *testing.T) {
 
 // TestGetCached reads keys of the memtable, and of a table file before and after its blocks have
 // come into the cache.
+// TestGetCachedFromAFileThatIsNotOpen: what RocksDB would have to open a file for is unread, and
+// not an empty value.
+func TestGetCachedFromAFileThatIsNotOpen(t *testing.T) {
+	const files, open = 40, 20
+	o := Options{Directory: t.TempDir(), MaxOpenFiles: open, MaxBackgroundJobs: 1}
+	d, err := Open(o)
+	must(t, err)
+	for i := range files { // a family for each, so that nothing is compacted
+		f := create(t, d, fmt.Sprint("f", i))
+		put(t, d, f, "value", "something", "empty", "")
+		must(t, d.Flush())
+	}
+	must(t, d.Close())
+	d, err = Open(o)
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	keys := [][]byte{[]byte("value"), []byte("empty"), []byte("none")}
+	var v CachedValues
+	unread, empty := 0, 0
+	for i := range files {
+		f := d.Family(fmt.Sprint("f", i))
+		must(t, d.GetCached(f, keys, &v))
+		for k, want := range []string{"something", ""} {
+			value, found := v.At(k)
+			switch {
+			case v.Unread(k):
+				unread++
+			case !found || string(value) != want:
+				t.Errorf("family %d, %q: %q, %v", i, keys[k], value, found)
+			}
+		}
+		if _, found := v.At(2); found {
+			t.Errorf("family %d has a value for what isn't there", i)
+		}
+		for k, want := range []string{"something", ""} {
+			value, found, err := d.Get(f, nil, keys[k], nil)
+			if err != nil || !found || string(value) != want {
+				t.Errorf("family %d, %q: %q, %v, %v", i, keys[k], value, found, err)
+			}
+		}
+		must(t, d.GetCached(f, keys, &v)) // most files are open now, and their blocks in memory
+		switch value, found := v.At(1); {
+		case found && len(value) == 0:
+			empty++
+		case !v.Unread(1):
+			t.Errorf("family %d: an empty value that was read is %q, %v", i, value, found)
+		}
+	}
+	if unread == 0 || empty == 0 {
+		t.Errorf("%d values were unread at first, %d empty ones known after they were read", unread, empty)
+	}
+}
+
 func TestGetCached(t *testing.T) {
 	directory := t.TempDir()
 	d := openAt(t, directory)
