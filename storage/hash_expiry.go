@@ -139,8 +139,8 @@ func (h *Hash) Expire(field []byte, was, expireMs int64) error {
 	return h.putExpiry(field, was, expireMs)
 }
 
-// Persist says that a field doesn't expire, and tells whether it did. One that has expired stays
-// so.
+// Persist takes a field's time away, and reports whether it had one. A field that has expired isn't
+// touched.
 func (h *Hash) Persist(field []byte) (bool, error) {
 	expireMs, _, err := h.expiry(field)
 	if err != nil || expireMs == 0 || h.due(expireMs) {
