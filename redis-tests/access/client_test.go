@@ -166,6 +166,41 @@ func TestLostRights(t *testing.T) {
 	eventually(t, "the replica follows again", link("up"))
 }
 
+// TestPrefixOfKeysToMigrate: who may use some keys only doesn't move those whose names go on.
+func TestPrefixOfKeysToMigrate(t *testing.T) {
+	server, target := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
+	c := server.MustDial(t)
+	for _, user := range [][]string{{"some", "~user:1"}, {"reader", "%R~*"}, {"all", "~*"}} {
+		must(t, c, "acl", "setuser", user[0], "on", "nopass", "+migrate", user[1])
+	}
+	must(t, c, "mset", "user:1", "a", "user:10", "b")
+	migrate := func(user string, more ...string) string {
+		words := append([]string{"migrate", "127.0.0.1", fmt.Sprint(target.Port), "user:1", "0", "5000"}, more...)
+		r, err := as(t, server, user).Do(words...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.String()
+	}
+	for _, user := range []string{"some", "reader"} {
+		if got := migrate(user, "USE_PREFIX"); !strings.Contains(got, "ERR USE_PREFIX option of MIGRATE denied") && !strings.Contains(got, "NOPERM") {
+			t.Errorf("%s: %s", user, got)
+		}
+	}
+	if got := must(t, target.MustDial(t), "dbsize").String(); !strings.HasSuffix(got, "0") {
+		t.Errorf("the target has keys: %s", got)
+	}
+	if got := migrate("some"); !strings.Contains(got, "OK") {
+		t.Errorf("a key by its name: %s", got)
+	}
+	if got := migrate("all", "USE_PREFIX"); !strings.Contains(got, "OK") {
+		t.Errorf("who may use all keys: %s", got)
+	}
+	if got := must(t, c, "dbsize").String(); !strings.HasSuffix(got, "0") {
+		t.Errorf("keys were left: %s", got)
+	}
+}
+
 // TestLoadedUsers: ACL LOAD disconnects whose user is gone, or who listens to what it may not hear,
 // as Redis 7.4; 7.0 and 7.2 disconnect all but the default user's clients.
 func TestLoadedUsers(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kedis/internal/resp"
+	"kedis/server/access"
 	"kedis/server/execute"
 	"kedis/storage"
 	"kedis/storage/layout"
@@ -101,6 +102,9 @@ func cmdMigrate(c *Invocation) error {
 	m, err := parseMigrate(c)
 	if err != nil {
 		return err
+	}
+	if m.prefix && !c.MayUseEveryKey(access.Read|access.Write) {
+		return Error("ERR USE_PREFIX option of MIGRATE denied due to insufficient ACL permissions.")
 	}
 	if c.Engine.Config.TLSReplication.Get() {
 		if m.to.encryption, err = c.Engine.TLS.Client(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kedis/internal/keyevent"
+	"kedis/server/access"
 	"kedis/storage"
 	"kedis/storage/layout"
 	"kedis/storage/sortorder"
@@ -129,7 +130,7 @@ const errWeights = Error("ERR One or more scores can't be converted into double"
 
 func sortElements(c *Invocation, mayStore bool) error {
 	s, err := parseSort(c.Args[2:], mayStore)
-	if s.elsewhere != "" && !c.ReadsEveryKey() {
+	if s.elsewhere != "" && !c.MayUseEveryKey(access.Read) {
 		return Errorf("ERR %s option of SORT denied due to insufficient ACL permissions.", s.elsewhere)
 	}
 	if err != nil {

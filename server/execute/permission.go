@@ -225,9 +225,9 @@ func (r *Request) Database(number int) (database int, ok bool) {
 	return r.Command.Databases(r.Args, number)
 }
 
-// ReadsEveryKey reports whether the session's user may read all keys with this request: which ones
-// it will read can't be told from its words.
-func (c *Invocation) ReadsEveryKey() bool {
+// MayUseEveryKey reports whether the session's user may do something with all keys by this request:
+// which ones it will come to can't be told from its words.
+func (c *Invocation) MayUseEveryKey(needs access.Permission) bool {
 	user := c.Session.User
-	return user == nil || user.Unrestricted() || c.Applying() || user.Rules().PermitsEveryKey(c.Request, access.Read)
+	return user == nil || user.Unrestricted() || c.Applying() || user.Rules().PermitsEveryKey(c.Request, needs)
 }
