@@ -38,24 +38,50 @@ func TestFieldExpiryEffects(t *testing.T) {
 	})
 }
 
-// TestExpiredFieldsAreRemovedFirst: where the log is repeated nothing expires by itself, so what a
-// command finds expired it says is gone.
-func TestExpiredFieldsAreRemovedFirst(t *testing.T) {
+// withExpiredField is a client of a hash with the field f, which has expired and is still there, and
+// with g, which expires some day.
+func withExpiredField(t *testing.T) (*testClient, *enginetest.Log) {
+	t.Helper()
 	engine, log := newTestEngine(t)
-	client := newTestClient(t, engine)
 	applier := engine.NewLogApplier()
-	made := enginetest.Words("HSET", "h", "f", "10", "g", "1")
-	timed := enginetest.Words("HPEXPIREAT", "h", "1000", "FIELDS", "1", "f")
-	for _, words := range [][][]byte{made, timed} {
-		effect := resp.AppendRequest(nil, words...)
+	for _, request := range []string{"HSET h f 10 g 1", "HPEXPIREAT h 1000 FIELDS 1 f", "HPEXPIREAT h 4102444800000 FIELDS 1 g"} {
+		effect := resp.AppendRequest(nil, enginetest.Words(strings.Split(request, " ")...)...)
 		log.Length += int64(len(effect))
 		if err := applier.Replay(0, effect, log.Length); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return newTestClient(t, engine), log
+}
+
+// TestPersistingBesideAnExpiredField says of it nothing that would bring it back where the log is
+// repeated.
+func TestPersistingBesideAnExpiredField(t *testing.T) {
+	for request, reply := range map[string]string{
+		"hpersist h fields 2 f g":       "*2\r\n:-2\r\n:1\r\n",
+		"hgetex h persist fields 2 f g": "*2\r\n$-1\r\n$1\r\n1\r\n",
+	} {
+		client, log := withExpiredField(t)
+		log.Content = nil
+		if got := client.Do(strings.Split(request, " ")...); got != reply {
+			t.Errorf("%s: %q", request, got)
+		}
+		if got := strings.Join(enginetest.Requests(t, log.Content), "; "); got != "HPERSIST h FIELDS 1 g" {
+			t.Errorf("%s: effects %q", request, got)
+		}
+		if got := client.Do("hget", "h", "f"); got != "$-1\r\n" {
+			t.Errorf("%s: then f is %q", request, got)
+		}
+	}
+}
+
+// TestExpiredFieldsAreRemovedFirst: where the log is repeated nothing expires by itself, so what a
+// command finds expired it says is gone.
+func TestExpiredFieldsAreRemovedFirst(t *testing.T) {
+	client, log := withExpiredField(t)
 	for _, c := range []struct{ command, reply string }{
 		{"hget h f", "$-1\r\n"}, {"hexists h f", ":0\r\n"}, {"hlen h", ":2\r\n"}, {"hkeys h", "*1\r\n$1\r\ng\r\n"},
-		{"hpttl h fields 2 f g", "*2\r\n:-2\r\n:-1\r\n"}, {"hpersist h fields 1 f", "*1\r\n:-2\r\n"}, {"hgetex h persist fields 1 f", "*1\r\n$-1\r\n"}, {"hrandfield h 5", "*1\r\n$1\r\ng\r\n"},
+		{"hpexpiretime h fields 2 f g", "*2\r\n:-2\r\n:4102444800000\r\n"}, {"hpersist h fields 1 f", "*1\r\n:-2\r\n"}, {"hrandfield h 5", "*1\r\n$1\r\ng\r\n"},
 	} {
 		if got := client.Do(strings.Split(c.command, " ")...); got != c.reply {
 			t.Errorf("%s: %q", c.command, got)

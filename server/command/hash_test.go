@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"strconv"
@@ -130,13 +131,22 @@ func TestSamplesEnd(t *testing.T) {
 	client := newTestClient(t, engine)
 	client.Do("HSET", "h", "f", "v")
 	client.Do("SADD", "s", "m")
+	client.Do("ZADD", "z", "1", "m")
 	for _, command := range []string{"HRANDFIELD h -9223372036854775807", "HRANDFIELD h -4611686018427387903 WITHVALUES",
-		"SRANDMEMBER s -9223372036854775807"} {
+		"SRANDMEMBER s -9223372036854775807", "ZRANDMEMBER z -9223372036854775807", "ZRANDMEMBER z -4611686018427387903 WITHSCORES"} {
 		if reply := client.Do(strings.Split(command, " ")...); reply != "-"+string(errSampleReply)+"\r\n" {
 			t.Errorf("%s: %.100q", command, reply)
 		}
 	}
-	if reply := client.Do("SRANDMEMBER", "s", "-100000"); !strings.HasPrefix(reply, "*100000\r\n$1\r\nm\r\n") {
-		t.Errorf("SRANDMEMBER s -100000: %.100q", reply)
+	for _, command := range []string{"SRANDMEMBER s -100000", "ZRANDMEMBER z -100000"} {
+		if reply := client.Do(strings.Split(command, " ")...); reply != "*100000\r\n"+strings.Repeat("$1\r\nm\r\n", 100000) {
+			t.Errorf("%s: %.100q", command, reply)
+		}
+	}
+	if err := engine.Config.Set([][2]string{{"proto-max-bulk-len", strconv.Itoa(math.MaxInt)}}); err != nil {
+		t.Fatal(err)
+	}
+	if reply := client.Do("HRANDFIELD", "h", "-1"); reply != "*1\r\n$1\r\nf\r\n" {
+		t.Errorf("HRANDFIELD h -1 without a limit: %.100q", reply)
 	}
 }

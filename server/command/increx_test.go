@@ -1,6 +1,11 @@
 package command
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"kedis/server/enginetest"
+)
 
 // TestIncrExEffects: replicas are told what came out, in words that all know.
 func TestIncrExEffects(t *testing.T) {
@@ -38,4 +43,21 @@ func TestCountedUnionEffects(t *testing.T) {
 		{sets, "zinterstore a 2 a b weights 2 3 aggregate count", "MULTI; DEL a; ZADD a 5 x; EXEC"},
 		{sets, "zinterstore t 2 a missing aggregate count", ""},
 	})
+}
+
+// TestCountedUnionOfALongMember: its effect is as it was when another command has gone over other
+// members before the commit.
+func TestCountedUnionOfALongMember(t *testing.T) {
+	engine, log := newTestEngine(t)
+	client := newTestClient(t, engine)
+	long := strings.Repeat("m", 1<<20+1)
+	client.Do("ZADD", "long", "1", long)
+	client.Do("ZADD", "short", "1", "xxxxxxxx")
+	log.Content = nil
+	for _, request := range []string{"MULTI", "ZUNIONSTORE t 1 long AGGREGATE COUNT", "ZUNION 1 short", "EXEC"} {
+		client.Do(strings.Split(request, " ")...)
+	}
+	if got, want := strings.Join(enginetest.Requests(t, log.Content), "; "), "ZADD t 1 "+long; got != want {
+		t.Errorf("the effect is %.40q and so on, %d bytes, want %.40q, %d bytes", got, len(got), want, len(want))
+	}
 }

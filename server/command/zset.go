@@ -347,11 +347,15 @@ func replySample(c *Invocation, z *storage.ZSet, count int64, withScores bool) e
 	}
 	limit, out := newSampleLimit(c, repeated), newScoredReply(c, n, withScores)
 	for n > 0 {
-		drawn := n
-		if repeated {
+		drawn, cost := n, n
+		switch {
+		case repeated:
 			drawn = min(n, max(sampledAtOnce, z.Len()/8))
+			cost = drawn
+		case n >= z.Len()/fewSampled:
+			cost = z.Len()
 		}
-		if err := c.Txn.Spend(drawn); err != nil {
+		if err := c.Txn.Spend(cost); err != nil {
 			return err
 		}
 		if err := replyMembers(z, sampleRanks(drawn, z.Len(), repeated), out); err != nil {
