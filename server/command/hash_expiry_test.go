@@ -38,8 +38,8 @@ func TestFieldExpiryEffects(t *testing.T) {
 	})
 }
 
-// withExpiredField is a client of a hash with the field f, which has expired and is still there, and
-// with g, which expires some day.
+// withExpiredField is a client of a hash. Its field f has expired and is still there, and g expires
+// some day.
 func withExpiredField(t *testing.T) (*testClient, *enginetest.Log) {
 	t.Helper()
 	engine, log := newTestEngine(t)
