@@ -36,13 +36,16 @@ func (r *reactor) moveSome(to *reactor, number int) {
 // waits to be sent or executed. Those who are sent something at any time stay, and so do those whom
 // Audience has among the clients of their reactor.
 func (c *connection) movable() bool {
+	waits := c.stuck() || c.working || c.held || c.listed || c.pushed != nil || c.reactor.batch.Has(c.session)
+	if waits { // while it is working, the session is its worker's
+		return false
+	}
 	const addressed = execute.KindMonitor | execute.KindReplica | execute.KindPrimary | execute.KindPubSub
 	s := c.session
 	stays := s.Is(addressed) || s.EverListened() || s.Tracking() != nil || s.Transaction.Active
-	waits := c.stuck() || c.working || c.held || c.listed || c.pushed != nil || c.reactor.batch.Has(s)
 	ends := c.ended || c.killed || c.closed || c.halting()
 	holds := c.unread || !c.empty() || c.parser.Buffered()+c.conn.OutboundBuffered() > 0
-	return !stays && !waits && !ends && !holds
+	return !stays && !ends && !holds
 }
 
 // move gives a connection to another reactor: a copy of its socket is enrolled there, and the one
