@@ -49,11 +49,11 @@ func (p *pause) Begin(mode pauseMode, end time.Time) {
 // over ends the pause unless it was made longer meanwhile.
 func (p *pause) over(end time.Time) {
 	p.mu.Lock()
-	stale := !p.end.Equal(end)
-	p.mu.Unlock()
-	if !stale {
-		p.Finish()
+	if !p.end.Equal(end) {
+		p.mu.Unlock()
+		return
 	}
+	p.finish()
 }
 
 // publish tells the commands which of them are to wait. It needs mu to be held.
@@ -88,6 +88,11 @@ func (p *pause) wake() {
 // Finish ends what CLIENT PAUSE began.
 func (p *pause) Finish() {
 	p.mu.Lock()
+	p.finish()
+}
+
+// finish is Finish. It needs mu to be held, and gives it back.
+func (p *pause) finish() {
 	if p.timer != nil {
 		p.timer.Stop()
 		p.timer = nil
