@@ -355,6 +355,7 @@ func (l *longScripts) leave(long *longScript) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.scripts, long)
+	long.state.Spare()
 }
 
 // kill ends all scripts, or all functions, that have not written. Those that have are spoken of

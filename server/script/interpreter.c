@@ -402,6 +402,8 @@ int interpreter_restore(struct interpreter *in) { return call(in, RESTORER, &in-
 
 void interpreter_kill(struct interpreter *in) { atomic_store(&in->kill, 1); }
 
+void interpreter_spare(struct interpreter *in) { atomic_store(&in->kill, 0); }
+
 static const char protected_key;
 
 static int refuse_write(lua_State *L) {

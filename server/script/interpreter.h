@@ -80,6 +80,7 @@ int interpreter_run(struct interpreter *in, int function, int registered, const 
 int interpreter_snapshot(struct interpreter *in, int function);
 int interpreter_restore(struct interpreter *in);
 void interpreter_kill(struct interpreter *in);
+void interpreter_spare(struct interpreter *in);
 int interpreter_reserve(struct interpreter *in, struct bytes *b, size_t more);
 
 struct interpreter *interpreter_of(lua_State *L);

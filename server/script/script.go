@@ -191,6 +191,9 @@ func (s *State) Run(host Host, r *Run) Result {
 // later ends the next one.
 func (s *State) Kill() { C.interpreter_kill(s.c) }
 
+// Spare takes back a Kill that came after the run which it was for.
+func (s *State) Spare() { C.interpreter_spare(s.c) }
+
 const retainedParameters = 64 << 10
 
 func appendWords(dst []byte, words [][]byte) []byte {
