@@ -257,7 +257,7 @@ func (r *scriptRun) refusal(request *Request) error {
 	if err := r.c.PermitCall(request); err != nil {
 		return err
 	}
-	if r.readOnly && request.Writes() {
+	if r.readOnly && command.Flags&(Write|MayReplicate) != 0 { // whatever its words are, as in Redis
 		return Error("ERR Write commands are not allowed from read-only scripts.")
 	}
 	return r.c.Refusal(request)
