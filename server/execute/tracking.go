@@ -357,7 +357,7 @@ func (e *Engine) tellCache(s *Session, keys []string) {
 	case protocol > 2:
 		w.Push(2)
 		w.BulkString("invalidate")
-	case to != s && to.Listens():
+	case mode.Redirect != 0 && to.Listens():
 		w.Push(3)
 		w.BulkString("message")
 		w.BulkString(invalidateChannel)
