@@ -388,16 +388,23 @@ func (b *Batch) mode(c *Invocation) storage.Mode {
 
 // Fail makes an error the command's reply, and takes nothing back.
 func (c *Invocation) Fail(err error) {
-	text, known := c.Engine.Table.toReply(err)
+	text, known := c.answerError(err)
 	if repeat := &c.batch.repeat; repeat.applying && repeat.failure == nil {
 		repeat.failure = fmt.Errorf("%s: %s", c.Command.full, text)
 		if known {
 			repeat.failure = fmt.Errorf("%w: %w", storage.ErrDiverged, repeat.failure)
 		}
 	}
+}
+
+// answerError is Fail for a client of a replica that is served by an effect: the effect hasn't
+// failed.
+func (c *Invocation) answerError(err error) (text string, known bool) {
+	text, known = c.Engine.Table.toReply(err)
 	if !known {
 		c.Engine.logFailure(c.Command.full, err)
 	}
 	c.failure = text
 	c.Reply.Error(text)
+	return text, known
 }

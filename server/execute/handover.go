@@ -132,7 +132,7 @@ func (b *Batch) serve(blocked *Blocked, key watchedKey, now int64) (done bool, e
 		if b.takesBack(err) {
 			return false, err
 		}
-		c.Fail(err)
+		c.answerError(err)
 		done = true
 	}
 	if done {
