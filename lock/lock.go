@@ -7,6 +7,7 @@
 package lock
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -117,8 +118,10 @@ func (t *Table) ReleaseShared(stripe uint32) {
 			panic("lock: a share was released that nobody held")
 		}
 		if w == waitingBit|1 {
-			t.handOver(stripe)
-			return
+			if t.handOver(stripe) {
+				return
+			}
+			continue
 		}
 		if word.CompareAndSwap(w, w-1) {
 			return
@@ -129,19 +132,25 @@ func (t *Table) ReleaseShared(stripe uint32) {
 // ReleaseExclusive gives back a stripe that its owner holds for writing.
 func (t *Table) ReleaseExclusive(stripe uint32, owner Owner) {
 	word := &t.words[stripe]
-	if word.CompareAndSwap(uint32(owner)<<ownerShift, 0) {
-		return
+	for !word.CompareAndSwap(uint32(owner)<<ownerShift, 0) {
+		if Owner(word.Load()>>ownerShift) != owner {
+			panic("lock: a stripe was released by somebody who did not hold it")
+		}
+		if t.handOver(stripe) {
+			return
+		}
 	}
-	if Owner(word.Load()>>ownerShift) != owner {
-		panic("lock: a stripe was released by somebody who did not hold it")
-	}
-	t.handOver(stripe)
 }
 
-// handOver gives a stripe whose last holder leaves to the first that waits.
-func (t *Table) handOver(stripe uint32) {
+// handOver gives a stripe whose last holder leaves to the first that waits. It returns false when
+// nobody does any more.
+func (t *Table) handOver(stripe uint32) bool {
 	t.mu.Lock()
 	queue := t.queue[stripe]
+	if len(queue) == 0 {
+		t.mu.Unlock()
+		return false
+	}
 	first := queue[0]
 	next := uint32(first.owner) << ownerShift
 	if len(queue) == 1 {
@@ -153,6 +162,7 @@ func (t *Table) handOver(stripe uint32) {
 	t.words[stripe].Store(next)
 	t.mu.Unlock()
 	first.granted(stripe)
+	return true
 }
 
 // Wait asks for a stripe that was Busy. When it is the owner's turn, the stripe is the owner's
@@ -179,4 +189,23 @@ func (t *Table) Wait(stripe uint32, owner Owner, granted func(stripe uint32)) {
 	}
 	t.queue[stripe] = append(t.queue[stripe], waiter{owner, granted})
 	t.mu.Unlock()
+}
+
+// Cancel takes back what Wait has asked for. It returns false when the stripe is the owner's
+// already.
+func (t *Table) Cancel(stripe uint32, owner Owner) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	queue := t.queue[stripe]
+	i := slices.IndexFunc(queue, func(w waiter) bool { return w.owner == owner })
+	if i < 0 {
+		return false
+	}
+	if queue = slices.Delete(queue, i, i+1); len(queue) > 0 {
+		t.queue[stripe] = queue
+		return true
+	}
+	delete(t.queue, stripe)
+	t.words[stripe].And(^uint32(waitingBit))
+	return true
 }

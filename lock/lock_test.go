@@ -131,3 +131,71 @@ func TestGate(t *testing.T) {
 		t.Fatal("the gate stayed closed")
 	}
 }
+
+func TestCancel(t *testing.T) {
+	table := NewTable()
+	table.TryExclusive(1, 1)
+	var granted []Owner
+	ask := func(owner Owner) { table.Wait(1, owner, func(uint32) { granted = append(granted, owner) }) }
+	ask(2)
+	ask(3)
+	if !table.Cancel(1, 2) || table.Cancel(1, 2) {
+		t.Fatal("who waits can't give up once")
+	}
+	table.ReleaseExclusive(1, 1)
+	if len(granted) != 1 || granted[0] != 3 || table.Cancel(1, 3) {
+		t.Fatalf("granted to %v", granted)
+	}
+	ask(2)
+	if !table.Cancel(1, 2) {
+		t.Fatal("the last one can't give up")
+	}
+	table.ReleaseExclusive(1, 3)
+	if got := table.TryShared(1, 4); got != Acquired {
+		t.Fatalf("a reader, when nobody is there: %v", got)
+	}
+	ask(2)
+	if got := table.TryShared(1, 5); got != Busy {
+		t.Fatalf("a reader overtook who waits: %v", got)
+	}
+	table.Cancel(1, 2)
+	if got := table.TryShared(1, 5); got != Acquired {
+		t.Fatalf("a reader beside a reader: %v", got)
+	}
+	table.ReleaseShared(1)
+	table.ReleaseShared(1)
+	if w := table.words[1].Load(); w != 0 {
+		t.Fatalf("the word after all have left: %x", w)
+	}
+}
+
+// TestCancelBesideReleases has some wait and give up while others come and go.
+func TestCancelBesideReleases(t *testing.T) {
+	table := NewTable()
+	var workers sync.WaitGroup
+	for owner := Owner(1); owner <= 4; owner++ {
+		workers.Go(func() {
+			for i := range 20000 {
+				shared := owner%2 == 0 && i%2 == 0
+				switch {
+				case shared && table.TryShared(1, owner) == Acquired:
+					table.ReleaseShared(1)
+				case !shared && table.TryExclusive(1, owner) == Acquired:
+					table.ReleaseExclusive(1, owner)
+				default:
+					mine := make(chan struct{})
+					table.Wait(1, owner, func(uint32) { close(mine) })
+					if i%3 > 0 && table.Cancel(1, owner) {
+						continue
+					}
+					<-mine
+					table.ReleaseExclusive(1, owner)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if w := table.words[1].Load(); w != 0 {
+		t.Fatalf("the word after all have left: %x", w)
+	}
+}

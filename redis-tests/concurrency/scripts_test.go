@@ -150,12 +150,14 @@ func TestLongScript(t *testing.T) {
 	expect("-NOTBUSY", "SCRIPT", "KILL")
 	expect("+OK", "MSET", "a", "1", "b", "1")
 
-	ended := begin("while true do pcall(function() while true do end end) end", "a")
+	const endless = "while true do pcall(function() while true do end end) end"
+	ended := begin(endless, "a")
 	awaitBusy("a")
 	for range 3 {
 		expect("\"1\"", "GET", "b")
 		expect("-BUSY", "GET", "a")
 		expect("-BUSY", "EVAL", "return redis.call('get', 'a')", "0")
+		expect("-BUSY", "EVAL", endless, "1", "a") // a worker's, as is known of it
 		expect("-BUSY", "FLUSHALL")
 		expect("+PONG", "PING")
 		expect(":1", "EVAL", "return 1", "1", "b")

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"runtime"
+	"time"
 
 	"kedis/lock"
 )
@@ -102,20 +103,54 @@ func (l *locks) try(wanted wantedLock) bool {
 	return true
 }
 
+// patience says of a wait that is not yet over when it is to be asked again (0: never), or why the
+// wait is to be given up.
+type patience func(w Wait) (again time.Duration, refusal error)
+
+// endless is the patience of who waits however long it takes.
+func endless(Wait) (time.Duration, error) { return 0, nil }
+
 // await waits for what a plan lists. Locks are taken in order, so that two workers can't wait for
-// each other; a reactor never waits while it holds one.
-func (l *locks) await(p *Plan) {
+// each other; a reactor never waits while it holds one. When patience ends, some may be held.
+func (l *locks) await(p *Plan, patience patience) error {
 	if p.Everything {
 		l.reopen = l.gate.Close(runtime.Gosched)
-		return
+		return nil
 	}
 	for !l.enter() {
-		sleep(l.gate.WhenOpen)
+		if err := l.sleep(l.gateWait(), patience); err != nil {
+			return err
+		}
 	}
 	for _, wanted := range p.locks {
 		for !l.try(wanted) {
-			sleep(func(wake func()) { l.table.Wait(wanted.stripe, l.owner, func(uint32) { wake() }) })
+			if err := l.sleep(l.lockWait(wanted.stripe), patience); err != nil {
+				return err
+			}
 			l.adopt(wanted.stripe)
+		}
+	}
+	return nil
+}
+
+// sleep blocks the goroutine until a wait ends, or patience does. It is for workers; reactors never
+// sleep.
+func (l *locks) sleep(w Wait, patience patience) error {
+	woken := make(chan struct{})
+	w.Begin(func() { close(woken) })
+	for {
+		again, refusal := patience(w)
+		if refusal != nil && (w.Cause != ForLock || l.table.Cancel(w.Stripe, l.owner)) {
+			return refusal
+		}
+		var asked <-chan time.Time
+		if again > 0 {
+			asked = time.After(again)
+		}
+		select {
+		case <-woken:
+			return nil
+		case <-asked:
 		}
 	}
 }

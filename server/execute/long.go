@@ -69,6 +69,32 @@ func (b *Batch) enterLong() error {
 	return nil
 }
 
+// awaitTurn waits for all that a worker's batch's request needs. An error says that a script is in
+// its way for too long; some of it may be held then.
+func (b *Batch) awaitTurn() error {
+	if err := b.enterLong(); err != nil {
+		return err
+	}
+	return b.locks.await(&b.plan, b.engine.patience)
+}
+
+// patience has who waits for a script be answered BUSY when that takes too long.
+func (e *Engine) patience(w Wait) (again time.Duration, refusal error) {
+	threshold := e.busyThreshold()
+	if threshold == 0 {
+		return 0, nil
+	}
+	script := e.long.behind(w, e.Locks)
+	if script == nil {
+		return threshold, nil // which one that comes meanwhile can't pass before
+	}
+	left := script.began + threshold - e.Elapsed()
+	if left <= 0 {
+		return 0, script.busy()
+	}
+	return left, nil
+}
+
 // leaveLong ends what enterLong began.
 func (b *Batch) leaveLong() {
 	if b.long != (longPart{}) {

@@ -41,7 +41,7 @@ func (c *Invocation) lockStep(keys [][]byte, exclusive bool) error {
 			b.plan.Lock(c.Engine.Store.Stripe(c.selected, key), exclusive)
 		}
 		b.plan.sort()
-		b.locks.await(&b.plan)
+		_ = b.locks.await(&b.plan, endless)
 		if !exclusive || !b.barred(c.Session, c.Request) {
 			return nil
 		}

@@ -48,13 +48,6 @@ func (w *Wait) Shared() bool { return w.Cause <= ForPause }
 // the batch of the caller, so that has to be committed first.
 func (w *Wait) Begin(wake func()) bool { return w.begin(wake) }
 
-// sleep blocks the goroutine until a wait ends. It is for workers; reactors never sleep.
-func sleep(begin func(wake func())) {
-	woken := make(chan struct{})
-	begin(func() { close(woken) })
-	<-woken
-}
-
 // Answer writes the reply to a request that has waited.
 type Answer func(reply *resp.Writer)
 

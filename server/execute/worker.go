@@ -204,11 +204,11 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 				return Done
 			}
 		}
-		if refusal := b.enterLong(); refusal != nil {
+		if refusal := b.awaitTurn(); refusal != nil {
+			b.giveUp()
 			b.refuse(s, r, refusal)
 			return Done
 		}
-		b.locks.await(&b.plan)
 		if b.barred(s, r) {
 			b.giveUp()
 			refusal := refuseWritesOnReplica(b, s, r)
