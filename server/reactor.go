@@ -294,6 +294,7 @@ func (r *reactor) workDone(c *connection) {
 	c.working, c.pending = false, nil
 	switch {
 	case c.closed:
+		r.abandon(c)
 		r.server.forget(c)
 		return
 	case c.killed:

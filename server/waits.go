@@ -138,10 +138,11 @@ func (r *reactor) unblock(c *connection, blocked *execute.Blocked) {
 	r.resume(c)
 }
 
-// abandon ends the wait of a connection that is closed. While a worker has the session, there is
-// none, or none that the reactor knows of.
+// abandon ends the wait of a connection that is closed. While a worker has the session, nobody
+// serves it any more, and what is left is done when the worker is.
 func (r *reactor) abandon(c *connection) {
 	if c.working {
+		c.session.AbandonWait()
 		return
 	}
 	if blocked := c.session.Wait().Blocked; blocked != nil && c.parked() {

@@ -151,6 +151,62 @@ func TestKilledWhileHandingOver(t *testing.T) {
 	}
 }
 
+// TestWaitersForManyKeys lets clients wait for so many keys that a worker looks at them. One that
+// is gone takes nothing away, and one that stays misses nothing, whenever it comes.
+func TestWaitersForManyKeys(t *testing.T) {
+	const keys = 12000
+	server := launch.ForTest(t, launch.MustUnderTest(t))
+	c := server.MustDial(t)
+	random := rand.New(rand.NewPCG(seed.Of(t), 0))
+	var lists, streams, ids []string
+	for i := range keys {
+		lists = append(lists, "list:"+strconv.Itoa(i))
+		streams, ids = append(streams, "stream:"+strconv.Itoa(i)), append(ids, "0-0")
+	}
+	pop := append(append([]string{"BLPOP"}, lists...), "0")
+	read := append(append([]string{"XREAD", "BLOCK", "0", "STREAMS"}, streams...), ids...)
+	for range 20 * *scale {
+		leaves, stays := server.MustDial(t), server.MustDial(t)
+		leaver := strconv.Itoa(clientID(t, leaves))
+		stays.SetTimeout(patience)
+		leaves.Queue(pop...)
+		stays.Queue(read...)
+		if err := errors.Join(leaves.Flush(), stays.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+		mustBe(t, c, "1-1", "XADD", streams[random.IntN(keys)], "1-1", "a", "b")
+		if random.IntN(2) == 0 {
+			_ = leaves.Close()
+		} else if _, err := c.Do("CLIENT", "KILL", "ID", leaver); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			reply, err := c.Must("CLIENT", "LIST", "ID", leaver)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(reply.Text) == 0 {
+				break
+			}
+		}
+		last := lists[random.IntN(keys)]
+		mustBe(t, c, "1", "RPUSH", last, "element")
+		mustBe(t, c, "1", "LLEN", last)
+		if reply, err := stays.Read(); err != nil || len(reply.Elements) != 1 {
+			t.Fatalf("XREAD was answered %v, %v", reply, err)
+		}
+		mustBe(t, c, "OK", "FLUSHALL")
+	}
+}
+
+func mustBe(t *testing.T, c *resp.Connection, want string, words ...string) {
+	t.Helper()
+	if reply, err := c.Must(words...); err != nil || string(reply.Text) != want {
+		t.Fatalf("%s: %v, %v; want %s", resp.Line(words), reply, err, want)
+	}
+}
+
 // clientID returns the id of a connection. Ids are given as connections are taken, which needn't be
 // the order in which they were made.
 func clientID(t *testing.T, c *resp.Connection) int {

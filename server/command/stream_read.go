@@ -19,6 +19,7 @@ func streamReadCommands() []Command {
 	return []Command{
 		{Name: "xread", Arity: -4, Flags: ReadOnly | Blocking | MovableKeys, Categories: CategoryStream,
 			Keys: keys(1), GetKeys: streamReadKeys, Run: func(c *Invocation) error { return readStreams(c, false) },
+			Adapt: readingFlags,
 			Group: "stream", Since: "5.0.0", Complexity: complexity, Syntax: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
 			Summary: "Returns the entries of several streams that come behind an id of each, or waits for one."},
 		{Name: "xreadgroup", Arity: -7, Flags: Write | Blocking | MovableKeys, Categories: CategoryStream,
@@ -27,6 +28,19 @@ func streamReadCommands() []Command {
 			Syntax:  "GROUP group consumer [COUNT count] [BLOCK milliseconds] [CLAIM min-idle-time:integer] [NOACK] STREAMS key [key ...] id [id ...]",
 			Summary: "Returns entries of several streams to a consumer of a group, new ones or those that are pending for it, or waits for one."},
 	}
+}
+
+// readingFlags says that who doesn't ask to wait doesn't.
+func readingFlags(flags Flags, args [][]byte) Flags {
+	for _, word := range args[1:] {
+		switch {
+		case equalFold(word, "BLOCK"):
+			return flags
+		case equalFold(word, "STREAMS"):
+			return flags &^ Blocking
+		}
+	}
+	return flags
 }
 
 // streamReadKeys finds the keys behind the word STREAMS, which may be the name of a group and a

@@ -13,6 +13,7 @@ type Plan struct {
 	Long       bool // it has a script, which may go on for ever
 	Functions  bool // and that is a function
 	Outside    bool // it touches no data: it doesn't pass the gate
+	Blocks     bool // its client may wait for others to change its keys
 }
 
 type wantedLock struct {
@@ -34,6 +35,7 @@ func (p *Plan) make(c *Invocation, repeats bool) error {
 	} else if err := c.Command.Plan(c, p); err != nil {
 		return err
 	}
+	p.Blocks = c.Request.flags&Blocking != 0 && !c.Nested() && !repeats
 	p.addFurther(c.Request)
 	switch {
 	case p.Walk && p.Writes:
@@ -88,7 +90,10 @@ func (p *Plan) sort() {
 }
 
 // readsView reports whether a command that a worker runs reads from a view: when it writes nothing.
-func (p *Plan) readsView() bool { return !p.Writes && !p.Everything && (len(p.locks) > 0 || p.Walk) }
+// One that may wait holds its locks until it does: a change behind the view would be missed.
+func (p *Plan) readsView() bool {
+	return !p.Writes && !p.Everything && !p.Blocks && (len(p.locks) > 0 || p.Walk)
+}
 
 // leavesReactor reports whether the command may take too long for a reactor.
 func (p *Plan) leavesReactor() bool { return p.Worker || p.Everything || p.Walk }

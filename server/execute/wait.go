@@ -207,10 +207,6 @@ func (c *Invocation) Block(blocked *Blocked) error {
 	}
 	s := c.Session
 	blocked.session, blocked.request, blocked.role = s, c.Request, c.Engine.role.changes.Load()
-	if s.hungUp.Load() {
-		blocked.Expired(c.Reply)
-		return nil
-	}
 	if s.waited {
 		blocked.Deadline = s.waitsUntil
 	} else {
@@ -219,8 +215,14 @@ func (c *Invocation) Block(blocked *Blocked) error {
 		c.Engine.Observer.Begin(begun)
 	}
 	s.waited, s.waitsUntil = true, blocked.Deadline
-	s.wait = Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool { return true }}
+	s.waits(Wait{Cause: ForClients, Blocked: blocked, begin: func(func()) bool { return true }})
 	blocked.register()
+	if s.HungUp() {
+		s.Unblock(nil)
+	}
+	if s.Closing() { // on a worker: the connection may be gone
+		s.AbandonWait()
+	}
 	return errBlocked
 }
 
@@ -239,9 +241,13 @@ const (
 	errSeparate = Error("the command runs when those before it are committed")
 )
 
-// waits is the outcome of a request that waits.
+// waits is the outcome of a request that waits. Who ends the waits of clients finds a Blocked from
+// now on, though it is noted by a worker: what has happened to the client before, Block looks at.
 func (s *Session) waits(w Wait) Outcome {
 	s.wait = w
+	if w.Blocked != nil {
+		s.blocked.Store(w.Blocked)
+	}
 	return Waiting
 }
 
@@ -256,7 +262,6 @@ func (e *Engine) BeginWait(s *Session) {
 	w := &s.wait
 	switch {
 	case w.Blocked != nil:
-		s.blocked.Store(w.Blocked)
 		if w.Blocked.role != e.role.changes.Load() { // whoever changed it may not have seen the session
 			e.role.disconnect(s)
 		}
