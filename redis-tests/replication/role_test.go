@@ -345,3 +345,40 @@ func TestSync(t *testing.T) {
 	d.expect("SET", "b", "2")
 	until(t, primary, "connected_slaves", "1")
 }
+
+// TestScriptOutlivesRole has a primary become a replica while a script runs that has written: the
+// script ends as it would have.
+func TestScriptOutlivesRole(t *testing.T) {
+	server := launch.ForTest(t, launch.MustUnderTest(t))
+	c, writer := server.MustDial(t), server.MustDial(t)
+	begin := func() {
+		script := "redis.call('set', KEYS[1], '1') for i = 1, 50000000 do local x = i * i end return redis.call('set', KEYS[2], '1')"
+		writer.Queue("EVAL", script, "2", "first", "last")
+		if err := writer.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin()
+	for {
+		reply, err := c.Do("SCRIPT", "KILL")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(reply.String(), "-UNKILLABLE") {
+			break
+		}
+		if reply.Is("OK") { // it had not written yet
+			if _, err := writer.Read(); err != nil {
+				t.Fatal(err)
+			}
+			begin()
+		}
+	}
+	do(t, c, "REPLICAOF", "127.0.0.1", "1")
+	if reply, err := writer.Read(); err != nil || !reply.Is("OK") {
+		t.Fatalf("the script was answered %v, %v", reply, err)
+	}
+	if n, _ := do(t, c, "EXISTS", "first", "last").Integer(); n != 2 {
+		t.Fatalf("of two keys there are %d", n)
+	}
+}

@@ -31,8 +31,15 @@ func (c *Invocation) NeedsEverything() bool {
 // Written is how many records the invocation, and those in it, have written.
 func (c *Invocation) Written() int { return c.Txn.Written(&c.before.txn) }
 
-// Refusal is nil, or why a gate refuses a request that is to run inside of this one.
-func (c *Invocation) Refusal(r *Request) error { return r.pass(c.batch, c.Session) }
+// Refusal is nil, or why a gate refuses a request that is to run inside of this one. Once this one
+// has written, it goes on writing, or half of it would be kept: who has another role taken up waits
+// for its end.
+func (c *Invocation) Refusal(r *Request) error {
+	if c.Written() > 0 {
+		return r.passBut(gatesOfWrites, c.batch, c.Session)
+	}
+	return r.pass(c.batch, c.Session)
+}
 
 // Stale reports whether the data is a replica's that has lost its primary, and is configured not to
 // show what may be old.

@@ -36,7 +36,12 @@ func mayWrite(c *Command) bool { return c.Flags&Write != 0 || c.RunsQueue }
 // pass asks the gates that concern a request's command, in their order, as far as there is a reason
 // to ask them.
 func (r *Request) pass(b *Batch, s *Session) error {
-	asked := r.Command.gates & (b.engine.inUse.bits.Load() | s.conditions())
+	return r.passBut(0, b, s)
+}
+
+// passBut is pass without some of the gates.
+func (r *Request) passBut(but conditions, b *Batch, s *Session) error {
+	asked := r.Command.gates & (b.engine.inUse.bits.Load() | s.conditions()) &^ but
 	for ; asked != 0; asked &= asked - 1 {
 		if err := gates[bits.TrailingZeros32(asked)].check(b, s, r); err != nil {
 			return err

@@ -33,6 +33,9 @@ const (
 	touching  // accesses are noted
 )
 
+// gatesOfWrites are those that ask whether anything may be written now.
+const gatesOfWrites = gateLog | gateReplicas | gateSynchronous | gateReplica
+
 // any reports whether any of some conditions is met.
 func (u *inUse) any(of conditions) bool { return u.bits.Load()&of != 0 }
 
