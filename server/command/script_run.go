@@ -115,6 +115,7 @@ func (r *scriptRun) run(keys int) error {
 	}
 	defer r.giveBack(state)
 	database := c.Session.Database
+	c.ShowScript()
 	var result script.Result
 	if c.OnReactor() {
 		what.Within = scriptTime

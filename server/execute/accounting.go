@@ -44,12 +44,39 @@ type Execution struct {
 	Redacted redaction
 	Began    int64 // Unix ms
 	Took     time.Duration
-	Waited   bool   // monitors have seen it when it began to wait
+	Begun    bool   // monitors have seen it when it began, or began to wait
+	Script   bool   // a script has called it
+	seen     bool   // it is for monitors only
 	failure  string // the error reply; "" if it succeeded
 }
 
 func (c *Invocation) execution(took time.Duration) Execution {
-	return Execution{c.Request, c.Session, c.selected, c.redacted, c.Now, took, c.Session.waited, c.failure}
+	return Execution{Request: c.Request, Session: c.Session, Database: c.selected, Redacted: c.redacted, Began: c.Now, Took: took,
+		Begun: c.Session.waited || c.shown, failure: c.failure}
+}
+
+// ShowScript shows a script to monitors ahead of what it calls.
+func (c *Invocation) ShowScript() {
+	if b := c.batch; b.engine.inUse.any(monitoring) && !b.repeat.applying {
+		c.shown = true
+		b.showMonitors(Execution{Request: c.Request, Session: c.Session, Database: c.selected, seen: true})
+	}
+}
+
+// showCall shows monitors what a script has called.
+func (b *Batch) showCall(c *Invocation) {
+	if b.engine.inUse.any(monitoring) && !b.repeat.applying {
+		b.showMonitors(Execution{Request: c.Request.Clone(), Session: c.Session, Database: c.selected, Redacted: c.redacted, Script: true, seen: true})
+	}
+}
+
+// showMonitors shows monitors a request when the outermost one can't be taken back any more, or has
+// called very many.
+func (b *Batch) showMonitors(x Execution) {
+	ran := &b.running.outbox.ran
+	if *ran = append(*ran, x); len(*ran) >= mostCalled {
+		b.accountRan()
+	}
 }
 
 // accountAll counts the requests that an outermost one has run, and itself.
@@ -57,12 +84,8 @@ func (b *Batch) accountAll(c *Invocation, took time.Duration) {
 	if len(b.running.outbox.called) > 0 {
 		b.countCalls()
 	}
-	if ran := b.running.outbox.ran; len(ran) > 0 {
-		for i := range ran {
-			b.account(&ran[i])
-		}
-		clear(ran)
-		b.running.outbox.ran = ran[:0]
+	if len(b.running.outbox.ran) > 0 {
+		b.accountRan()
 	}
 	b.count(c.Command, took, c.failure)
 	if b.shows(took) {
@@ -71,6 +94,19 @@ func (b *Batch) accountAll(c *Invocation, took time.Duration) {
 		b.engine.Observer.Observe(shown)
 		*shown = Execution{}
 	}
+}
+
+func (b *Batch) accountRan() {
+	ran := b.running.outbox.ran
+	for i := range ran {
+		if ran[i].seen {
+			b.engine.Observer.Begin(&ran[i])
+		} else {
+			b.account(&ran[i])
+		}
+	}
+	clear(ran)
+	b.running.outbox.ran = ran[:0]
 }
 
 // account counts a request that has run, and shows it to those who want to know of it.

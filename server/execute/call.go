@@ -55,7 +55,7 @@ func (c *Invocation) EnoughReplicas() error { return c.batch.enoughReplicas() }
 const reactorTime = 4 * time.Millisecond
 
 // Call is Invoke for a request that nobody has planned for: it takes the locks that the request
-// needs. Of those who observe commands it is counted by statistics only.
+// needs. Statistics count it, and monitors see it; those who look for slow requests don't.
 func (c *Invocation) Call(r *Request, reply *resp.Writer) error {
 	b := c.batch
 	inner := b.invocation(c.level+1, c.Session, r, reply)
@@ -72,6 +72,7 @@ func (c *Invocation) Call(r *Request, reply *resp.Writer) error {
 		return err
 	}
 	b.Tick()
+	b.showCall(inner)
 	b.countCall(inner, time.Duration(b.clock.last-start))
 	b.txn.Begin(b.mode(c), c.Now, b.budget)
 	return nil

@@ -100,6 +100,8 @@ type background struct {
 // measurements are for those who look after the server.
 type measurements struct {
 	Observer Observer
+	// Monitored says that somebody has asked for MONITOR. It is the Observer's, too.
+	Monitored condition
 	// ObserveFrom is how long (ns) a request takes that the Observer wants to be shown. It is the
 	// Observer's.
 	ObserveFrom   atomic.Int64

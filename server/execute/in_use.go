@@ -23,14 +23,15 @@ const (
 	gateStale                                 // a replica without its primary
 	gateLoading                               // the log is being applied
 
-	pausing   // CLIENT PAUSE, or a failover
-	limiting  // databases have limits
-	notifying // key events are wanted
-	watching  // keys are watched
-	blocking  // clients wait for keys
-	caching   // clients track keys
-	measuring // latency-tracking
-	touching  // accesses are noted
+	pausing    // CLIENT PAUSE, or a failover
+	limiting   // databases have limits
+	notifying  // key events are wanted
+	watching   // keys are watched
+	blocking   // clients wait for keys
+	caching    // clients track keys
+	measuring  // latency-tracking
+	monitoring // MONITOR
+	touching   // accesses are noted
 )
 
 // gatesOfWrites are those that ask whether anything may be written now.
@@ -63,7 +64,7 @@ func (e *Engine) initConditions() {
 	e.inUse.bits.Store(gateProtected | gateNoMulti | gateLog)
 	e.role.replica, e.role.stale = one(gateReplica), one(gateStale)
 	e.Synchronous.active, e.loading.lasts = one(gateSynchronous), one(gateLoading)
-	e.Pause.lasts, e.limits.any = one(pausing), one(limiting)
+	e.Pause.lasts, e.limits.any, e.Monitored = one(pausing), one(limiting), one(monitoring)
 	e.Watches.any, e.Blocking.any, e.Caching.any = one(watching), one(blocking), one(caching)
 	e.follow("min-replicas-to-write", func() { one(gateReplicas).Store(e.Config.MinReplicasToWrite.Get() > 0) })
 	e.follow("latency-tracking", func() { one(measuring).Store(e.Config.LatencyTracking.Get()) })

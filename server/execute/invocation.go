@@ -24,6 +24,7 @@ type Invocation struct {
 	selected int  // the database of DB
 	effected bool // the effect is other than the request itself
 	redacted redaction
+	shown    bool   // to monitors, when it began
 	failure  string // the error reply
 }
 
@@ -36,7 +37,7 @@ type before struct {
 
 // begin makes the invocation ready to run, again if it has run before.
 func (c *Invocation) begin(now int64) {
-	c.selected, c.effected, c.redacted, c.failure = c.Session.Database, false, 0, ""
+	c.selected, c.effected, c.redacted, c.shown, c.failure = c.Session.Database, false, 0, false, ""
 	c.Now, c.DB = now, c.Txn.DB(c.selected)
 }
 
@@ -264,10 +265,10 @@ func (o *outbox) rewind(to outboxMark) {
 	}
 	o.forgetServed(to.served)
 	clear(o.after[to.after:])
-	clear(o.ran[to.ran:])
-	called := min(to.called, len(o.called)) // some were counted ahead
+	ran, called := min(to.ran, len(o.ran)), min(to.called, len(o.called)) // some were counted ahead
+	clear(o.ran[ran:])
 	clear(o.called[called:])
-	o.after, o.ran, o.called, o.pushed = o.after[:to.after], o.ran[:to.ran], o.called[:called], o.pushed[:to.pushed]
+	o.after, o.ran, o.called, o.pushed = o.after[:to.after], o.ran[:ran], o.called[:called], o.pushed[:to.pushed]
 	o.libraries = to.libraries
 }
 

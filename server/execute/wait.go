@@ -347,7 +347,7 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 		s.depends = max(s.depends, blocked.written)
 	}
 	s.waited = false
-	b.running.shown = Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Waited: true, failure: blocked.failure}
+	b.running.shown = Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Begun: true, failure: blocked.failure}
 	b.account(&b.running.shown)
 	b.running.shown = Execution{}
 	b.finishReply(s, mark)

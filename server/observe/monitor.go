@@ -47,7 +47,7 @@ func (m *monitors) feed(ran *execute.Execution) {
 	line = append(append(line, bytes.Repeat([]byte{'0'}, 6-len(micro))...), micro...)
 	line = append(line, " ["...)
 	line = strconv.AppendInt(line, int64(ran.Database), 10)
-	line = append(append(append(line, ' '), monitoredAddress(ran.Session.Peer)...), ']')
+	line = append(append(append(line, ' '), monitoredCaller(ran)...), ']')
 	for _, word := range shownArgs(ran) {
 		line = appendQuoted(append(line, ' '), word)
 	}
@@ -61,8 +61,13 @@ func (m *monitors) feed(ran *execute.Execution) {
 	}
 }
 
-// monitoredAddress is where a client is, as MONITOR tells it.
-func monitoredAddress(peer execute.Peer) string {
+// monitoredCaller is who has called a command, as MONITOR tells it: a script, or where the client
+// is.
+func monitoredCaller(ran *execute.Execution) string {
+	peer := ran.Session.Peer
+	if ran.Script {
+		return "lua"
+	}
 	if peer.OverUnixSocket() {
 		return "unix:" + strings.TrimSuffix(peer.RemoteAddress(), ":0")
 	}

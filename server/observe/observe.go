@@ -74,6 +74,7 @@ func (s *Observation) choose() {
 		from = 0
 	}
 	s.engine.ObserveFrom.Store(int64(from))
+	s.engine.Monitored.Store(len(s.monitors.sessions) > 0)
 }
 
 // saturated is so many units, or the longest time that can be told.
@@ -92,14 +93,15 @@ func (s *Observation) Observe(ran *execute.Execution) {
 		e.Slowlog.Add(metrics.SlowEntry{Time: time.UnixMilli(ran.Began), Duration: ran.Took, Arguments: shownArgs(ran),
 			Address: ran.Session.Peer.RemoteAddress(), Name: ran.Session.Name()})
 	}
-	if !ran.Waited {
+	if !ran.Begun {
 		s.Begin(ran)
 	}
 }
 
 // Begin shows a request to monitors.
 func (s *Observation) Begin(ran *execute.Execution) {
-	if s.monitors.count.Load() > 0 && ran.Command.Flags&(execute.SkipMonitor|execute.Admin) == 0 {
+	c := ran.Command
+	if s.monitors.count.Load() > 0 && (c.RunsScript || c.Flags&(execute.SkipMonitor|execute.Admin) == 0) {
 		s.monitors.feed(ran)
 	}
 }
