@@ -103,6 +103,7 @@ type State struct {
 	User          *access.User // who it is; nil is nobody, who may do everything: see SignIn
 	Authenticated bool
 	Transaction   Transaction
+	Watching      bool // keys
 	ReplyMode     ReplyMode
 	Protocol      int // 2 or 3; see SetProtocol
 }
@@ -180,8 +181,14 @@ func (s *Session) SetDatabase(database int) {
 	s.database.Store(int32(database))
 }
 
-// restore puts back the state of before a batch that failed.
+// restore puts back the state of before a batch that failed. Keys that the session has stopped
+// watching may have changed since.
 func (s *Session) restore(state State) {
+	watching := len(s.entries) > 0
+	if state.Watching && !watching {
+		s.dirty.Store(true)
+	}
+	state.Watching = watching
 	s.user.Store(state.User)
 	s.State = state
 	s.database.Store(int32(state.Database))

@@ -1,6 +1,9 @@
 package execute
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // One batch may hold the write of one session and the EXEC of another that watches the key: the
 // watcher has to see the write although it is not committed yet.
@@ -47,5 +50,60 @@ func TestWatchSeesAWriteOfTheSameBatch(t *testing.T) {
 	commit()
 	if reply := string(watcher.Reply.Bytes()); reply != "+OK\r\n+QUEUED\r\n*1\r\n$1\r\n5\r\n" {
 		t.Fatalf("got %q", reply)
+	}
+}
+
+// An EXEC whose commit has failed is executed again, and doesn't watch its keys any more: they may
+// have changed meanwhile.
+func TestRepeatedExecWatches(t *testing.T) {
+	e, log := newTestEngine(t)
+	b := e.NewBatch(0)
+	watcher, writer := NewSession(Nowhere{}, true), NewSession(Nowhere{}, true)
+	execute := func(s *Session, request ...string) {
+		t.Helper()
+		b.Tick()
+		if outcome := b.Execute(s, b.Read(s, words(request...))); outcome != Done {
+			t.Fatalf("%q: %v", request, outcome)
+		}
+	}
+	commit := func() error {
+		err := b.Commit()
+		if err != nil {
+			b.Undo(err)
+		}
+		b.Clear()
+		return err
+	}
+	transact := func() {
+		t.Helper()
+		for _, request := range []string{"MULTI", "DBSIZE", "EXEC"} {
+			execute(watcher, request)
+		}
+	}
+	execute(watcher, "WATCH", "stock")
+	if err := commit(); err != nil {
+		t.Fatal(err)
+	}
+	watcher.Reply.Reset()
+	execute(writer, "SET", "other", "1")
+	transact()
+	log.Fail = errors.New("no room")
+	if commit() == nil {
+		t.Fatal("the commit succeeded")
+	}
+	log.Fail, writer.Refuse, watcher.Refuse = nil, nil, nil
+	execute(writer, "SET", "stock", "1")
+	if err := commit(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"+OK\r\n+QUEUED\r\n*-1\r\n", "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n"} {
+		transact()
+		if err := commit(); err != nil {
+			t.Fatal(err)
+		}
+		if reply := string(watcher.Reply.Bytes()); reply != want {
+			t.Fatalf("got %q, want %q", reply, want)
+		}
+		watcher.Reply.Reset()
 	}
 }

@@ -64,6 +64,7 @@ func (w *watches) add(s *Session, key watchedKey, expired bool) {
 	w.any.Store(len(w.byKey) > 0)
 	s.entries = append(s.entries, watchedEntry{key, expired})
 	s.watching.Store(int32(len(s.entries)))
+	s.Watching = true
 }
 
 // Guard watches a key without a client: the session that it returns gets dirty when the key
@@ -76,9 +77,10 @@ func (w *watches) Guard(database int, key []byte) *Session {
 
 // Forget ends all watching of a session.
 func (w *watches) Forget(s *Session) {
-	if len(s.entries) == 0 {
+	if len(s.entries) == 0 && !s.dirty.Load() {
 		return
 	}
+	s.Watching = false
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, entry := range s.entries {
