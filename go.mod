@@ -4,6 +4,7 @@ go 1.26
 
 require (
 	github.com/anishathalye/porcupine v1.1.0
+	github.com/cespare/xxhash/v2 v2.2.0
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/linxGnu/grocksdb v1.7.14
 	github.com/panjf2000/gnet/v2 v2.9.8
@@ -13,7 +14,6 @@ require (
 )
 
 require (
-	github.com/cespare/xxhash/v2 v2.2.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.7 // indirect
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/fatih/color v1.13.0 // indirect

@@ -108,10 +108,10 @@ func (s *Store) takeInKind(ns *Namespace, family *rocks.Family, snapshot *rocks.
 	it := s.db().NewIterator(family, snapshot, rocks.IteratorOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1},
 		KeysOnly: true, NoFillCache: true, ReadAheadBytes: walkReadAhead})
 	defer it.Close()
-	coming, hashes := ns.presence.coming.Load(), make([]uint64, 0, PrefetchBatch)
+	coming, hashes := ns.presence.coming.Load(), make([]filter.Hash, 0, PrefetchBatch)
 	began := time.Now()
 	for walked := 1; it.Next(); walked++ {
-		if hashes = append(hashes, recordHash(ns.Number, it.Key())); len(hashes) == cap(hashes) {
+		if hashes = append(hashes, filter.HashOf(it.Key())); len(hashes) == cap(hashes) {
 			addTogether(coming, hashes)
 			hashes = hashes[:0]
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"kedis/storage/filter"
 	"kedis/storage/layout"
 	"kedis/storage/rocks"
 )
@@ -24,7 +25,7 @@ type Import struct {
 	spaces []*Namespace
 	batch  rocks.Batch
 	items  []item        // the journal in order
-	hashes []uint64      // of records that filters know
+	hashes []filter.Hash // of records that filters know
 	tables *sortedTables // when not nil, records are sorted and go to RocksDB as table files
 
 	collections collectionTables // otherwise, elements of collections do
@@ -221,7 +222,7 @@ func (i *Import) writeRecord(ns *Namespace, c *change) {
 		i.batch.Put(family, key, j.value(c))
 	}
 	if filtered(key) {
-		i.hashes = append(i.hashes, c.hash)
+		i.hashes = append(i.hashes, filter.HashOf(key))
 	}
 }
 

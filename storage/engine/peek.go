@@ -17,7 +17,7 @@ func (t *Txn) Peek(ns *Namespace, key []byte) (value []byte, found bool, err err
 		value, state, _ = t.store.tiers.Load().get(hash, ns.Number, key, false)
 	}
 	family := ns.family.Load()
-	if state != generation.Unknown || family == nil || filtered(key) && ns.presence.rulesOut(hash) {
+	if state != generation.Unknown || family == nil || ns.rulesOut(key) {
 		return value, state == generation.Present, nil
 	}
 	if err := t.Spend(rocksReadCost); err != nil {

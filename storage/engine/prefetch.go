@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 
+	"kedis/storage/filter"
 	"kedis/storage/generation"
 	"kedis/storage/layout"
 )
@@ -54,7 +55,7 @@ func (t *Txn) Prefetch(requests []Prefetch) (missing uint32) {
 		if i == 0 || !requests[i].SameKey(&requests[i-1]) {
 			*key = layout.AppendMetadataKey((*key)[:0], requests[i].Key)
 			space := now.databases[requests[i].Database]
-			keys.add(recordHash(space.Number, *key), &space.presence)
+			keys.add(space, *key, &space.presence)
 		}
 		keyOf[i] = keys.count - 1
 	}
@@ -69,10 +70,10 @@ func (t *Txn) Prefetch(requests []Prefetch) (missing uint32) {
 			}
 		} else if t.takenKey(&taking, value, hash, space.Number, &requests[i]) {
 			owners[elements.count] = taken
-			elements.add(recordHash(space.Number, *key), nil)
+			elements.add(space, *key, nil)
 		} else if t.elementKey(value, &requests[i]) {
 			owners[elements.count] = i
-			elements.add(recordHash(space.Number, *key), &space.presence)
+			elements.add(space, *key, &space.presence)
 		}
 	}
 	t.prefetched.touched += elements.read()
@@ -97,7 +98,7 @@ func (t *Txn) PrefetchRecords(ns *Namespace, next func() []byte) {
 		if key == nil {
 			break
 		}
-		keys.add(recordHash(ns.Number, key), &ns.presence)
+		keys.add(ns, key, &ns.presence)
 	}
 	t.prefetched.touched += keys.read()
 }
@@ -167,17 +168,21 @@ type prefetcher struct {
 	values  [PrefetchBatch][]byte                 // a guess: it may be another record's with a similar hash
 	left    [PrefetchBatch]uint8                  // records that were not found yet
 	below   [PrefetchBatch]*presence              // who knows whether RocksDB has the record; nil: nobody
+	known   [PrefetchBatch]filter.Hash            // what that one knows it by
 }
 
 // add takes up a record.
-func (w *prefetcher) add(hash uint64, below *presence) {
-	w.hashes[w.count], w.below[w.count] = hash, below
+func (w *prefetcher) add(ns *Namespace, key []byte, below *presence) {
+	w.hashes[w.count], w.below[w.count] = recordHash(ns.Number, key), below
+	if below != nil {
+		w.known[w.count] = filter.HashOf(key)
+	}
 	w.count++
 }
 
 // mayBeBelow reports whether RocksDB may have a record.
 func (w *prefetcher) mayBeBelow(i int) bool {
-	return w.below[i] == nil || !w.below[i].rulesOut(w.hashes[i])
+	return w.below[i] == nil || !w.below[i].rulesOut(w.known[i])
 }
 
 // read finds the values of all records. It reads slots, then entries, then the ends of values. Each
@@ -244,7 +249,7 @@ func (w *prefetcher) findOlder(left []uint8) (touched uint64) {
 	}
 	for _, i := range left {
 		if below := w.below[i]; below != nil {
-			touched += below.touch(w.hashes[i])
+			touched += below.touch(w.known[i])
 		}
 	}
 	for _, i := range left {

@@ -36,13 +36,13 @@ func filtered(key []byte) bool {
 }
 
 // rulesOut tells that RocksDB hasn't got a record of a kind that filters know.
-func (p *presence) rulesOut(hash uint64) bool {
+func (p *presence) rulesOut(hash filter.Hash) bool {
 	f := p.complete.Load()
 	return f != nil && !f.MayHave(hash)
 }
 
 // touch has the processor fetch what rulesOut will read.
-func (p *presence) touch(hash uint64) uint64 {
+func (p *presence) touch(hash filter.Hash) uint64 {
 	if f := p.complete.Load(); f != nil {
 		return f.Touch(hash)
 	}
@@ -51,7 +51,7 @@ func (p *presence) touch(hash uint64) uint64 {
 
 // rulesOut tells that RocksDB hasn't got the record with a key.
 func (ns *Namespace) rulesOut(key []byte) bool {
-	return filtered(key) && ns.presence.rulesOut(recordHash(ns.Number, key))
+	return filtered(key) && ns.presence.rulesOut(filter.HashOf(key))
 }
 
 // countInVain counts a record that RocksDB was asked for, if it was since a filter said that it may
@@ -73,7 +73,7 @@ func (l *lookups) tellPresences(p *presences) {
 
 // add notes records that are about to be written to RocksDB. The order of the two loads matters: a
 // filter that isn't coming any more is complete.
-func (p *presence) add(hashes []uint64) {
+func (p *presence) add(hashes []filter.Hash) {
 	for _, f := range [...]*filter.Filter{p.coming.Load(), p.complete.Load()} {
 		if f == nil {
 			continue
@@ -85,7 +85,7 @@ func (p *presence) add(hashes []uint64) {
 }
 
 // remove notes that a record is about to be deleted from RocksDB: it stays in the filter.
-func (p *presence) remove(hash uint64) {
+func (p *presence) remove(hash filter.Hash) {
 	if f := p.complete.Load(); f != nil && f.MayHave(hash) {
 		p.gone.Add(1)
 	}
@@ -101,7 +101,7 @@ func (p *presence) reaped(deleted *layout.Deleted) {
 
 // addTogether adds a few records. A look at where they belong lets the processor wait for all of
 // them at once.
-func addTogether(f *filter.Filter, hashes []uint64) {
+func addTogether(f *filter.Filter, hashes []filter.Hash) {
 	var touched uint64
 	for _, hash := range hashes {
 		touched += f.Touch(hash)
@@ -273,7 +273,7 @@ func (s *Store) noting(learn func([]copied)) func([]copied) {
 	for _, ns := range s.filteredNamespaces() {
 		presences[ns.Number] = &ns.presence
 	}
-	hashes := make([]uint64, 0, PrefetchBatch)
+	hashes := make([]filter.Hash, 0, PrefetchBatch)
 	var p *presence
 	add := func() {
 		if p != nil {
@@ -291,9 +291,9 @@ func (s *Store) noting(learn func([]copied)) func([]copied) {
 			switch {
 			case p == nil || !filtered(r.key):
 			case r.present:
-				hashes = append(hashes, r.hash)
+				hashes = append(hashes, filter.HashOf(r.key))
 			default:
-				p.remove(r.hash)
+				p.remove(filter.HashOf(r.key))
 			}
 		}
 		add()

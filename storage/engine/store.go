@@ -213,6 +213,9 @@ func (s *Store) open() error {
 		return errors.Join(err, db.Close())
 	}
 	s.restoreCounts()
+	if err := s.takeFilters(); err != nil {
+		return errors.Join(err, db.Close())
+	}
 	s.background.stop = make(chan struct{})
 	s.background.running.Add(6)
 	go s.provideMemory()
@@ -467,6 +470,9 @@ func (s *Store) Close() error {
 	close(s.background.stop)
 	s.flusher.wake()
 	s.background.running.Wait()
+	if err == nil {
+		s.keepFilters()
+	}
 	return errors.Join(err, s.db().Close())
 }
 

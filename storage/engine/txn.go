@@ -317,7 +317,7 @@ func (t *Txn) Find(ns *Namespace, key []byte) (value []byte, found bool, err err
 		}
 		return value, state == generation.Present, nil
 	}
-	if filtered(key) && ns.presence.rulesOut(hash) {
+	if ns.rulesOut(key) {
 		t.lookups.ruledOut++
 		return nil, false, nil
 	}
@@ -337,7 +337,7 @@ func (t *Txn) Resident(ns *Namespace, key []byte) (value []byte, found, known bo
 		value, state, _ = t.store.tiers.Load().get(hash, ns.Number, key, t.usedAgain(key))
 	}
 	if state == generation.Unknown {
-		return nil, false, filtered(key) && ns.presence.rulesOut(hash)
+		return nil, false, ns.rulesOut(key)
 	}
 	return value, state == generation.Present, true
 }

@@ -11,7 +11,7 @@ import (
 func filled(records, expected int64) (*Filter, *rand.PCG) {
 	f, source := New(expected, plenty), rand.NewPCG(1, 1)
 	for range records {
-		f.Add(source.Uint64())
+		f.Add(Hash(source.Uint64()))
 	}
 	return f, rand.NewPCG(1, 1)
 }
@@ -30,15 +30,15 @@ func BenchmarkMayHave(b *testing.B) {
 		}{{"absent", absent}, {"present", present}} {
 			b.Run(layers.name+" of "+strconv.Itoa(f.Layers())+"/"+c.name, func(b *testing.B) {
 				for range b.N {
-					f.MayHave(c.hashes.Uint64())
+					f.MayHave(Hash(c.hashes.Uint64()))
 				}
 			})
 			b.Run(layers.name+" of "+strconv.Itoa(f.Layers())+"/"+c.name+", sixteen at once", func(b *testing.B) {
-				var hashes [16]uint64
+				var hashes [16]Hash
 				var touched uint64
 				for at := 0; at < b.N; at += len(hashes) {
 					for i := range hashes {
-						hashes[i] = c.hashes.Uint64()
+						hashes[i] = Hash(c.hashes.Uint64())
 						touched += f.Touch(hashes[i])
 					}
 					for _, hash := range hashes {
@@ -53,6 +53,6 @@ func BenchmarkMayHave(b *testing.B) {
 func BenchmarkAdd(b *testing.B) {
 	f, source := New(1<<20, plenty), rand.NewPCG(1, 1)
 	for range b.N {
-		f.Add(source.Uint64())
+		f.Add(Hash(source.Uint64()))
 	}
 }

@@ -3,7 +3,7 @@
 // for where looking is dear.
 //
 // The package knows hashes and no records, and nothing of where they are kept. It imports the
-// standard library and internal/hugepage only.
+// standard library, xxhash and internal/hugepage only.
 package filter
 
 import (
@@ -11,8 +11,17 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/cespare/xxhash/v2"
+
 	"kedis/internal/hugepage"
 )
+
+// Hash is what a Filter knows a record by. It is the same in every process, since a Filter may be
+// kept. Who chooses colliding keys only has them looked for in vain.
+type Hash uint64
+
+// HashOf returns the hash of a record's key.
+func HashOf(key []byte) Hash { return Hash(xxhash.Sum64(key)) }
 
 // Filter is a Bloom filter that grows, by layers the size of which grows with it. A layer is cut
 // into blocks, each of which lies in one line of the processor's caches, and the bits of a record
@@ -53,7 +62,7 @@ type layer struct {
 }
 
 // MayHave is false only for a record that was never added.
-func (f *Filter) MayHave(hash uint64) bool {
+func (f *Filter) MayHave(hash Hash) bool {
 	layers := f.layers.Load()
 	if layers == nil {
 		return false
@@ -69,7 +78,7 @@ func (f *Filter) MayHave(hash uint64) bool {
 
 // Touch reads where MayHave and Add will look first. Touching those of several records before that
 // lets the processor wait for all of them at once.
-func (f *Filter) Touch(hash uint64) (touched uint64) {
+func (f *Filter) Touch(hash Hash) (touched uint64) {
 	if layers := f.layers.Load(); layers != nil {
 		for _, l := range *layers {
 			touched += l.block(hash)[0].Load()
@@ -79,7 +88,7 @@ func (f *Filter) Touch(hash uint64) (touched uint64) {
 }
 
 // Add makes a record known. One that seems to be known already takes no room.
-func (f *Filter) Add(hash uint64) {
+func (f *Filter) Add(hash Hash) {
 	if f.MayHave(hash) {
 		return
 	}
@@ -170,8 +179,8 @@ func newLayer(bytes int64) *layer {
 func (l *layer) bytes() int64 { return int64(len(l.blocks)) * blockBytes }
 
 // block is where the bits of a record are.
-func (l *layer) block(hash uint64) *block {
-	number, _ := bits.Mul64(hash, uint64(len(l.blocks)))
+func (l *layer) block(hash Hash) *block {
+	number, _ := bits.Mul64(uint64(hash), uint64(len(l.blocks)))
 	return &l.blocks[number]
 }
 
@@ -189,8 +198,8 @@ const (
 
 // marksOf returns the marks of a hash. They are independent of its upper bits, which tell the
 // block.
-func marksOf(hash uint64) (marks uint64) {
-	high, low := bits.Mul64(hash, 0x9E3779B97F4A7C15)
+func marksOf(hash Hash) (marks uint64) {
+	high, low := bits.Mul64(uint64(hash), 0x9E3779B97F4A7C15)
 	return high ^ low
 }
 

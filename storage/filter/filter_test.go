@@ -19,7 +19,7 @@ func limited(bytes int64) Room {
 
 func TestNothingIsThereBeforeItIsAdded(t *testing.T) {
 	f := New(100, plenty)
-	for hash := range uint64(1000) {
+	for hash := range Hash(1000) {
 		if f.MayHave(hash) {
 			t.Fatalf("an empty filter may have %d", hash)
 		}
@@ -35,9 +35,9 @@ func TestWhatWasAddedIsKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := New(0, room)
 			random := rand.New(rand.NewPCG(1, 2))
-			var added []uint64
+			var added []Hash
 			for i := range 200_000 {
-				hash := random.Uint64()
+				hash := Hash(random.Uint64())
 				f.Add(hash)
 				if added = append(added, hash); !f.MayHave(hash) {
 					t.Fatalf("record %d isn't known after it was added", i)
@@ -71,11 +71,11 @@ func TestSomeSeemToBeThere(t *testing.T) {
 			f := New(c.expected, c.room)
 			random := rand.New(rand.NewPCG(3, 4))
 			for range records {
-				f.Add(random.Uint64())
+				f.Add(Hash(random.Uint64()))
 			}
 			seem := 0
 			for range records {
-				if f.MayHave(random.Uint64()) {
+				if f.MayHave(Hash(random.Uint64())) {
 					seem++
 				}
 			}
@@ -95,7 +95,7 @@ func TestSomeSeemToBeThere(t *testing.T) {
 func TestRepeatedRecordsTakeNoRoom(t *testing.T) {
 	f := New(1000, plenty)
 	for range 1000 {
-		for hash := range uint64(1000) {
+		for hash := range Hash(1000) {
 			f.Add(hash * 0x9E3779B97F4A7C15)
 		}
 	}
@@ -110,14 +110,14 @@ func TestRoomThatComesLaterIsTaken(t *testing.T) {
 	f := New(0, func(wanted int64) int64 { return min(wanted, free) })
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 8000 { // more than twice as many as it has room for
-		f.Add(random.Uint64())
+		f.Add(Hash(random.Uint64()))
 	}
 	if f.Layers() != 1 || !f.Crowded() {
 		t.Fatalf("%d layers without room", f.Layers())
 	}
 	free = 1 << 20
 	for range 100_000 {
-		f.Add(random.Uint64())
+		f.Add(Hash(random.Uint64()))
 	}
 	if f.Layers() < 2 || f.Crowded() {
 		t.Error("no layer was added when there was room")
@@ -131,9 +131,9 @@ func TestManyAddAndAsk(t *testing.T) {
 	for writer := range uint64(4) {
 		wait.Go(func() {
 			random := rand.New(rand.NewPCG(writer, 7))
-			var own []uint64
+			var own []Hash
 			for i := range 50_000 {
-				hash := random.Uint64()
+				hash := Hash(random.Uint64())
 				f.Add(hash)
 				own = append(own, hash)
 				if asked := own[random.IntN(i+1)]; !f.MayHave(asked) {
@@ -156,14 +156,14 @@ func FuzzFilter(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 255}, uint16(0))
 	f.Add([]byte("some records that come again and again and again"), uint16(60000))
 	f.Fuzz(func(t *testing.T, steps []byte, room uint16) {
-		filter, model := New(int64(room%100), limited(int64(room))), map[uint64]bool{}
-		hash := uint64(room)
+		filter, model := New(int64(room%100), limited(int64(room))), map[Hash]bool{}
+		hash := Hash(room)
 		for _, step := range steps {
-			hash = hash<<(step%64) ^ uint64(step)*0x0101010101010101
+			hash = hash<<(step%64) ^ Hash(step)*0x0101010101010101
 			for range 1 + int(step)/8 {
 				filter.Add(hash)
 				model[hash] = true
-				hash += uint64(step) << (step % 61)
+				hash += Hash(step) << (step % 61)
 			}
 		}
 		for hash := range model {
