@@ -188,7 +188,7 @@ func (d DB) reindex(key []byte, old *Key, expireMs int64, kind layout.Type) erro
 
 // Remove deletes a key that exists: one small write, however many elements it has.
 func (d DB) Remove(key []byte, k Key) error {
-	d.txn.KeyEvents().Add(d.number, key, keyevent.Changed, k.Type)
+	d.txn.KeyEvents().Add(d.number, key, keyevent.Removed, k.Type)
 	return d.remove(key, &k)
 }
 

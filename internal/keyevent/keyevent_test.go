@@ -40,7 +40,7 @@ func TestWanted(t *testing.T) {
 
 // TestEveryNameIsOfOneClass also finds a name without text.
 func TestEveryNameIsOfOneClass(t *testing.T) {
-	for n := Regrouped + 1; int(n) < len(names); n++ {
+	for n := Removed + 1; int(n) < len(names); n++ {
 		class := n.Class()
 		if n.String() == "" || class == 0 || class&(class-1) != 0 || class&Ways != 0 {
 			t.Errorf("event %d is %q of class %b", n, n, class)

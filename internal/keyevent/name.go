@@ -10,6 +10,8 @@ const (
 	// Regrouped is for a change of what groups of a stream know. As in Redis, it is none for who
 	// watches the key, or has it in a cache.
 	Regrouped
+	// Removed: the key is gone; nobody is told of it by this name.
+	Removed
 	// Expired: the key was removed since its time had come.
 	Expired
 	// New: there was no such key before.
@@ -170,7 +172,8 @@ var names = [...]name{
 // String is the name as it is told.
 func (n Name) String() string { return names[n].text }
 
-// Class is the class of events that are told by the name; Changed and Regrouped are of none.
+// Class is the class of events that are told by the name; Changed, Regrouped and Removed are of
+// none.
 func (n Name) Class() Classes { return names[n].class }
 
 // Stores reports whether it is the event of a result that takes the place of a key.

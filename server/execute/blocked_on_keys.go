@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"kedis/internal/keyevent"
 	"kedis/storage"
 	"kedis/storage/layout"
 )
@@ -121,13 +122,16 @@ func (q *blockedOnKeys) Count() (keys, gone int) {
 	return len(q.byKey), q.gone
 }
 
-// changed appends the keys that somebody waits for and that events behind the first ones are about.
+// changed appends the keys that somebody waits for, in the order in which events behind the first
+// ones have made them what somebody could be served from. That a key is gone only matters to who
+// wants to be told.
 func (q *blockedOnKeys) changed(ready []watchedKey, events *storage.KeyEvents, first int) []watchedKey {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	events.Each(first, func(e storage.KeyEvent) {
 		waiting := q.byKey[watchedKey{e.Database, string(e.Key)}]
-		if waiting == nil {
+		gone := e.Name == keyevent.Removed || e.Name == keyevent.Expired
+		if waiting == nil || gone && waiting.gone == 0 {
 			return
 		}
 		// The name is that of a client's place. It outlives the event's.
