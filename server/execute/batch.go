@@ -19,11 +19,12 @@ const reactorBudget = 10000
 // A reactor executes whatever came in one pass, commits, and only then lets the replies leave. It
 // never waits: when a lock is not to be had, it commits, and asks to be granted the lock.
 type Batch struct {
-	engine *Engine
-	txn    *storage.Txn
-	view   *storage.View // what a worker's command reads from
-	budget int           // for each command; 0: unlimited
-	repeat repeating
+	engine    *Engine
+	txn       *storage.Txn
+	view      *storage.View // what a worker's command reads from
+	budget    int           // for each command; 0: unlimited
+	repeat    repeating
+	onReplica bool // the server was one when it was decided that the running command may run
 
 	reader   requestReader
 	prefetch prefetch
@@ -148,7 +149,7 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 	if s.member == 0 && (!planned || b.locks.met) {
 		b.members.followed++
 	}
-	if b.engine.inUse.any(pausing|gateReplica) && b.barred(s, r) {
+	if b.barred(s, r) {
 		b.locks.releaseShared()
 		return b.execute(s, r)
 	}
@@ -225,8 +226,9 @@ func (b *Batch) barred(s *Session, r *Request) bool {
 	if b.repeat.applying {
 		return false
 	}
-	e := b.engine
-	return e.Pause.holds(s, r) || e.IsReplica() && writesNow(s, r.Command)
+	used := b.engine.inUse.bits.Load()
+	b.onReplica = used&gateReplica != 0
+	return used&pausing != 0 && b.engine.Pause.holds(s, r) || b.onReplica && writesNow(s, r.Command)
 }
 
 // separates reports whether the commit of what was executed has to come first: a command can't be

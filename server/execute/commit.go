@@ -16,7 +16,7 @@ func (b *Batch) Commit() error {
 			b.noteWritten(position)
 		}
 		b.members.committed(position, wrote)
-		b.tell(position)
+		b.tell(position, wrote)
 		b.running.outbox.tellServed(position)
 	}
 	b.running.reset()

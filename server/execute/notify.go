@@ -23,7 +23,7 @@ func (e *Engine) WantedEvents() keyevent.Classes { return e.Config.NotifyKeyspac
 // tell calls what waits for the commit, and tells of what the batch has done with keys. What
 // commands have published and what has happened to keys goes out in the order of the commands. The
 // locks are still held, so that no later change of a key overtakes it.
-func (b *Batch) tell(position int64) {
+func (b *Batch) tell(position int64, wrote bool) {
 	b.engine.invalidate(b.txn.KeyEvents(), b.running.loops)
 	notifications := b.txn.Notifications()
 	told := 0
@@ -33,7 +33,7 @@ func (b *Batch) tell(position int64) {
 		waiting.call()
 	}
 	b.announce(notifications, told, notifications.Len())
-	b.sendMessages(position)
+	b.sendMessages(position, wrote)
 }
 
 func (b *Batch) announce(notifications *storage.KeyEvents, from, to int) {

@@ -227,11 +227,11 @@ func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 	c.AfterCommit(func() { outbox.messages = append(outbox.messages, messages...) })
 }
 
-// sendMessages sends what was published, once replicas have what it tells of.
-func (b *Batch) sendMessages(position int64) {
+// sendMessages sends what was published, once replicas have what it tells of, if the batch wrote.
+func (b *Batch) sendMessages(position int64, wrote bool) {
 	messages := b.running.outbox.messages
 	b.running.outbox.messages = nil // they are the courier's
-	if len(messages) > 0 && b.engine.holdsMessages() {
+	if len(messages) > 0 && wrote && !b.repeat.applying && b.engine.holdsMessages() {
 		b.engine.deliverWhenReached(messages, position)
 	} else {
 		b.engine.deliver(messages)

@@ -158,7 +158,7 @@ func (b *Batch) noteWritten(position int64) {
 // request that has read from a view.
 func (b *Batch) noteDependence(s *Session, r *Request, planned bool) {
 	y := &b.engine.Synchronous
-	if !y.active.Load() || b.repeat.applying || b.engine.IsReplica() || !showsData(r) {
+	if !y.active.Load() || b.repeat.applying || b.onReplica || !showsData(r) {
 		return
 	}
 	switch {
@@ -279,16 +279,21 @@ type heldMessages struct {
 	messages []Message
 }
 
-// holdsMessages reports whether messages wait for replicas.
+// holdsMessages reports whether messages of what a primary has written wait for replicas. They do,
+// too, when it has become a replica meanwhile, and has sent its own away.
 func (e *Engine) holdsMessages() bool {
-	return e.Synchronous.active.Load() && e.Config.SynchronousReplicas.Get() > 0 && !e.IsReplica() && e.HasReplicas()
+	return e.Synchronous.active.Load() && e.Config.SynchronousReplicas.Get() > 0 && (e.HasReplicas() || e.IsReplica())
 }
 
-// deliverWhenReached sends messages when replicas have what they tell of.
+// deliverWhenReached sends messages when replicas have what they tell of. Those of a primary that
+// is none any more go the way of the ones that it held: see forget.
 func (e *Engine) deliverWhenReached(messages []Message, position int64) {
 	m := &e.Synchronous.messages
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if e.IsReplica() {
+		return
+	}
 	m.waiting = append(m.waiting, heldMessages{position, messages})
 	if len(m.waiting) == 1 {
 		e.awaitMessages()
