@@ -518,6 +518,8 @@ func (l *Log) Close() error {
 	l.running.Wait()
 	l.wake()
 
+	l.purging.Lock() // who takes the files over must not see any go
+	defer l.purging.Unlock()
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
 	err := l.syncLocked()
