@@ -49,34 +49,53 @@ func meet(own, others []binlog.Ancestor) (id string, at int64, found bool) {
 	return id, at, at >= 0
 }
 
+// start is where a server asks for the stream from.
+type start struct {
+	id       string
+	position int64
+	parted   int64 // what the log holds behind it, the primary hasn't got, for all that is known; or whole
+}
+
+// whole is the start.parted of a server that has nothing of its own.
+const whole = -1
+
 // startingPoint is where the server goes on from: from its end, or, if the primary hasn't got that
-// and nothing was written behind it, from where their histories part.
-func (l *link) startingPoint() (id string, position int64, err error) {
-	id, position = l.claim()
-	log := l.node.Host.Log()
-	if l.diverged || position <= log.First() || l.failingOver() {
-		return id, position, nil
+// and nothing was written behind it, from where their histories part. A replica that is about to be
+// told that it is the primary is asked from the end in any case.
+func (l *link) startingPoint() (start, error) {
+	id, end := l.claim()
+	from, log := start{id, end, whole}, l.node.Host.Log()
+	if l.diverged || end <= log.First() {
+		return from, nil
 	}
 	others, err := l.askHistories()
 	if err != nil {
-		return "", 0, err
+		return start{}, err
 	}
-	branch, at, found := meet(branches(log.History(), position), others)
-	if !found || at >= position {
-		return id, position, nil
+	branch, at, found := meet(branches(log.History(), end), others)
+	if !found {
+		at = log.First()
 	}
-	switch idle, err := l.idleSince(log, at); {
+	switch {
+	case at < end && l.hasWritten(log, at):
+		from.parted = at
+	case found && at < end && !l.failingOver():
+		from.id, from.position = branch, at
+	}
+	return from, nil
+}
+
+// hasWritten reports whether the log may hold changes of data behind where the server and its
+// primary parted.
+func (l *link) hasWritten(log *binlog.Log, at int64) bool {
+	idle, err := l.idleSince(log, at)
+	switch {
 	case err != nil:
-		l.node.Logger.Warn("it is unknown what the server has written since it and its primary parted", "position", at, "end", position, "error", err)
+		l.node.Logger.Warn("it is unknown what the server has written since it and its primary parted", "position", at, "end", log.Position(), "error", err)
 	case !idle:
-		l.node.Logger.Warn("the server has written since it and its primary parted", "position", at, "end", position)
-		if err := l.node.Host.NoteParted(at); err != nil {
-			return "", 0, err
-		}
-	default:
-		return branch, at, nil
+		l.node.Logger.Warn("the server has written since it and its primary parted", "position", at, "end", log.Position())
 	}
-	return id, position, nil
+	return !idle
 }
 
 // askHistories asks for the primary's histories. One that is no Kedis tells of two in INFO; one

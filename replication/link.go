@@ -431,11 +431,11 @@ func (l *link) claim() (id string, position int64) {
 }
 
 func (l *link) ask() (State, error) {
-	id, position, err := l.startingPoint()
+	from, err := l.startingPoint()
 	if err != nil {
 		return 0, err
 	}
-	reply, err := l.requestStream(id, position)
+	reply, err := l.requestStream(from.id, from.position)
 	if err != nil {
 		return 0, fmt.Errorf("replication: PSYNC: %w", err)
 	}
@@ -446,11 +446,11 @@ func (l *link) ask() (State, error) {
 	case answer.Full:
 		l.full = fullResync{answer.ID, answer.Position, answer.Commands}
 		l.totalKeys.Store(answer.Keys)
-		return FullSync, nil
+		return FullSync, l.noteParted(from.parted)
 	case answer.ID != "":
-		id = answer.ID
+		from.id = answer.ID
 	}
-	return Connected, l.goOn(id, position)
+	return Connected, l.goOn(from.id, from.position)
 }
 
 // requestStream asks for what follows a position; in a failover it tells the new primary that it is
@@ -470,6 +470,14 @@ func (l *link) requestStream(id string, position int64) (resp.Reply, error) {
 		err = reply.Err()
 	}
 	return reply, err
+}
+
+// noteParted notes what of the server's own is to be kept when the primary's data replace it.
+func (l *link) noteParted(at int64) error {
+	if at == whole {
+		return nil
+	}
+	return l.exclusively(func() error { return l.node.Host.NoteParted(at) })
 }
 
 // goOn makes the history the primary's, behind a position that the server may have passed.

@@ -1,8 +1,11 @@
 package replication
 
 import (
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,6 +129,69 @@ func TestTailWithDataIsNotCut(t *testing.T) {
 		t.Errorf("the promoted one sent all data %d times, and before %d", now, p.full)
 	}
 	logs(t, p.former, "the server has written since it and its primary parted")
+}
+
+// kept is what a server keeps of what no primary has: a log, and the requests in it.
+func kept(t *testing.T, s *launch.Server) (directory, requests string) {
+	t.Helper()
+	logs(t, s, "what the server has written since it and its primary parted is kept")
+	directories, err := filepath.Glob(filepath.Join(s.Directory, "parted", "*"))
+	if err != nil || len(directories) != 1 {
+		t.Fatalf("kept are %q, %v", directories, err)
+	}
+	from := strings.Split(filepath.Base(directories[0]), "-")[1]
+	dumped, err := exec.Command(launch.MustUnderTest(t).Line[0], "binlog", "dump", "--from", from, directories[0]).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, dumped)
+	}
+	return directories[0], string(dumped)
+}
+
+// TestTailOfStrangers: a server keeps what it has written when it comes to follow one whose history
+// isn't known to be its own: one that never had to do with it, or that doesn't tell.
+func TestTailOfStrangers(t *testing.T) {
+	for name, program := range map[string]launch.Program{"Kedis": launch.MustUnderTest(t), "Redis": launch.MustOracle(t)} {
+		t.Run(name, func(t *testing.T) {
+			primary, s := launch.ForTest(t, program), launch.ForTest(t, launch.MustUnderTest(t))
+			do(t, primary.MustDial(t), "SET", "other", "1")
+			do(t, s.MustDial(t), "SET", "only here", "1")
+			follow(t, s, primary.Port)
+			converge(t, primary, s)
+			equal(t, primary, s)
+			if _, tail := kept(t, s); !strings.Contains(tail, `"SET" "only here" "1"`) {
+				t.Errorf("what is kept is %q", tail)
+			}
+		})
+	}
+}
+
+// TestTailOfAPurgedLog: what is left is kept when the log doesn't go back to where the histories
+// parted.
+func TestTailOfAPurgedLog(t *testing.T) {
+	promoted := launch.ForTest(t, launch.MustUnderTest(t))
+	former := launch.ForTest(t, launch.MustUnderTest(t), "--binlog-segment-size", "1mb", "--binlog-retention-size", "0", "--generation-bytes", "256kb")
+	c := former.MustDial(t)
+	do(t, c, "SET", "key", "1")
+	follow(t, promoted, former.Port)
+	converge(t, former, promoted)
+	do(t, promoted.MustDial(t), "REPLICAOF", "NO", "ONE")
+	parted, _ := position(t, former)
+	for value, purged := strings.Repeat("x", 100_000), int64(0); purged <= parted; {
+		do(t, c, "SET", "large", value)
+		_, text, _ := strings.Cut(string(do(t, c, "INFO", "everything").Text), "binlog_first_position:")
+		text, _, _ = strings.Cut(text, "\r")
+		var err error
+		if purged, err = strconv.ParseInt(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(t, c, "SET", "only here", "1")
+	follow(t, former, promoted.Port)
+	converge(t, promoted, former)
+	equal(t, promoted, former)
+	if _, tail := kept(t, former); !strings.Contains(tail, `"SET" "only here" "1"`) {
+		t.Errorf("what is kept is %.1000q", tail)
+	}
 }
 
 // TestKilledWhileCutting kills a former primary while it cuts its log.

@@ -322,17 +322,7 @@ func TestTailIsKept(t *testing.T) {
 	follow(t, p.former, p.promoted.Port)
 	converge(t, p.promoted, p.former)
 	equal(t, p.promoted, p.former)
-	logs(t, p.former, "what the server has written since it and its primary parted is kept")
-	kept, err := filepath.Glob(filepath.Join(p.former.Directory, "parted", "*"))
-	if err != nil || len(kept) != 1 {
-		t.Fatalf("kept are %q, %v", kept, err)
-	}
-	words := strings.Split(filepath.Base(kept[0]), "-")
-	dumped, err := exec.Command(program.Line[0], "binlog", "dump", "--from", words[1], kept[0]).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, dumped)
-	}
-	output := string(dumped)
+	directory, output := kept(t, p.former)
 	if !strings.Contains(output, `"SET" "only here" "1"`) {
 		t.Errorf("the log's end is %q", output)
 	}
@@ -340,7 +330,7 @@ func TestTailIsKept(t *testing.T) {
 		t.Errorf("more is told to be new than was: %q", output)
 	}
 	// The new primary can have it, too.
-	for name, flags := range map[string][]string{"import": {"import", kept[0], "--to"}, "port": {"port", "--from", kept[0], "--to"}} {
+	for name, flags := range map[string][]string{"import": {"import", directory, "--to"}, "port": {"port", "--from", directory, "--to"}} {
 		do(t, p.promoted.MustDial(t), "DEL", "only here")
 		moved, err := exec.Command(program.Line[0], append(flags, p.promoted.Address, "--on-conflict", "replace")...).CombinedOutput()
 		if got := do(t, p.promoted.MustDial(t), "GET", "only here").String(); err != nil || got != `"1"` {
@@ -352,7 +342,7 @@ func TestTailIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer launch.End(t, former)
-	if _, err := os.Stat(kept[0]); err != nil {
+	if _, err := os.Stat(directory); err != nil {
 		t.Errorf("a start has removed it: %v", err)
 	}
 }
