@@ -79,7 +79,7 @@ func (l *link) startingPoint() (start, error) {
 	switch {
 	case at < end && l.hasWritten(log, at):
 		from.parted = at
-	case found && at < end && !l.failingOver():
+	case found && !l.failingOver():
 		from.id, from.position = branch, at
 	}
 	return from, nil

@@ -194,6 +194,37 @@ func TestTailOfAPurgedLog(t *testing.T) {
 	}
 }
 
+// TestHistoryThatOthersKnow: of two histories that ended where a server is, it goes on in the one
+// that its new primary has as far. The primary was behind when the first was left.
+func TestHistoryThatOthersKnow(t *testing.T) {
+	random, program := seeded(t), launch.MustUnderTest(t)
+	former, promoted, other := launch.ForTest(t, program), launch.ForTest(t, program), launch.ForTest(t, program)
+	toPromoted, toOther := newProxy(t, former.Address), newProxy(t, former.Address)
+	newWriter(t, former, random).write(t, 200)
+	for replica, p := range map[*launch.Server]*proxy{promoted: toPromoted, other: toOther} {
+		follow(t, replica, p.port)
+		converge(t, former, replica)
+	}
+	const nowhere = "127.0.0.1:1"
+	toPromoted.redirect(nowhere)
+	newWriter(t, former, random).write(t, 200)
+	converge(t, former, other)
+	former = restarted(t, former)
+	toOther.redirect(former.Address)
+	until(t, other, "master_replid", info(t, former, "master_replid"))
+	toOther.redirect(nowhere)
+	toPromoted.redirect(former.Address)
+	newWriter(t, former, random).write(t, 200)
+	converge(t, former, promoted)
+	do(t, promoted.MustDial(t), "REPLICAOF", "NO", "ONE")
+	follow(t, other, promoted.Port)
+	converge(t, promoted, other)
+	equal(t, promoted, other)
+	if full, _ := syncs(t, promoted); full > 0 {
+		t.Error("a replica took all data")
+	}
+}
+
 // TestKilledWhileCutting kills a former primary while it cuts its log.
 func TestKilledWhileCutting(t *testing.T) {
 	program, random := launch.MustUnderTest(t), seeded(t)
