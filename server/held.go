@@ -43,6 +43,12 @@ func (r *reactor) holdBack(c *connection) bool {
 	if timeout := r.server.engine.SynchronousTimeout(); timeout > 0 {
 		reply.deadline = r.server.engine.After(timeout)
 	}
+	r.await(replicas, reply)
+	return true
+}
+
+// await queues a reply behind those that wait for as many replicas.
+func (r *reactor) await(replicas int, reply heldReply) {
 	q := r.awaited[replicas]
 	if q == nil {
 		q = &heldQueue{}
@@ -52,7 +58,6 @@ func (r *reactor) holdBack(c *connection) bool {
 	if q.cancel == nil {
 		r.askReplicas(q, replicas)
 	}
-	return true
 }
 
 // askReplicas has the replicas say whether they have what the first reply of a queue depends on.
@@ -66,7 +71,7 @@ func (r *reactor) askReplicas(q *heldQueue, replicas int) {
 	}
 	until := first.deadline - r.server.engine.Elapsed()
 	if q.overdue == nil {
-		q.overdue = time.AfterFunc(until, func() { r.post(func() { r.endHeld(q, replicas) }) })
+		q.overdue = time.AfterFunc(until, func() { r.post(func() { r.endHeld(q) }) })
 	} else {
 		q.overdue.Reset(until)
 	}
@@ -75,12 +80,12 @@ func (r *reactor) askReplicas(q *heldQueue, replicas int) {
 // acknowledged sends what the replicas have acknowledged.
 func (r *reactor) acknowledged(q *heldQueue, replicas int) {
 	r.server.engine.Reached(replicas)
-	r.endHeld(q, replicas)
+	r.endHeld(q)
 }
 
-// endHeld sends the replies of a queue that may leave, gives up those that are overdue, and asks
-// for the rest again.
-func (r *reactor) endHeld(q *heldQueue, replicas int) {
+// endHeld sends the replies of a queue that may leave, gives up those that are overdue, and has the
+// rest wait anew, for as many replicas as they are to wait for by now.
+func (r *reactor) endHeld(q *heldQueue) {
 	if q.cancel == nil {
 		return // it has ended meanwhile
 	}
@@ -90,7 +95,7 @@ func (r *reactor) endHeld(q *heldQueue, replicas int) {
 	}
 	e, now := r.server.engine, r.server.engine.Elapsed()
 	replies := q.replies
-	q.replies = nil
+	q.replies, q.cancel = nil, nil
 	lost := e.IsReplica()
 	for _, reply := range replies {
 		c := reply.connection
@@ -103,20 +108,16 @@ func (r *reactor) endHeld(q *heldQueue, replicas int) {
 		case overdue:
 			r.giveUp(c)
 		default:
-			q.replies = append(q.replies, reply)
+			r.await(wanted, reply)
 		}
-	}
-	q.cancel = nil
-	if len(q.replies) > 0 {
-		r.askReplicas(q, replicas)
 	}
 }
 
 // reconsider looks at all replies that are held back, since the role or the number of replicas is
 // another.
 func (r *reactor) reconsider() {
-	for replicas, q := range r.awaited {
-		r.endHeld(q, replicas)
+	for _, q := range r.awaited {
+		r.endHeld(q)
 	}
 }
 

@@ -299,6 +299,32 @@ func TestLoweredWhileWaiting(t *testing.T) {
 		{Kind: resp.BulkString, Text: []byte("news")}, {Kind: resp.BulkString, Text: []byte("hello")}}}.String())
 }
 
+// TestOtherNumberWhileWaiting: replies that wait are judged by the number of replicas that is asked
+// for by then.
+func TestOtherNumberWhileWaiting(t *testing.T) {
+	primary, first := synchronized(t, launch.MustUnderTest(t))
+	second := launch.ForTest(t, launch.MustUnderTest(t))
+	follow(t, second, primary.Port)
+	converge(t, primary, second)
+	online(t, primary, 2)
+	admin := primary.MustDial(t)
+	thawFirst, thawSecond := frozen(t, first), frozen(t, second)
+	waiting := sent(t, primary, "SET", "a", "1")
+	silent(t, waiting)
+	do(t, admin, "CONFIG", "SET", "synchronous-replicas", "2")
+	thawFirst()
+	silent(t, waiting)
+	thawSecond()
+	answers(t, waiting, "+OK")
+
+	thawSecond = frozen(t, second)
+	defer thawSecond()
+	waiting = sent(t, primary, "SET", "a", "2")
+	silent(t, waiting)
+	do(t, admin, "CONFIG", "SET", "synchronous-replicas", "1")
+	answers(t, waiting, "+OK")
+}
+
 // TestDeposedWhileWaiting: replies that wait when the server becomes a replica are errors.
 func TestDeposedWhileWaiting(t *testing.T) {
 	primary, replica := synchronized(t, launch.MustUnderTest(t))
