@@ -198,10 +198,15 @@ func (l *link) disconnect() {
 	if l.source == nil {
 		return
 	}
-	if err := l.source.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	l.source.release()
+	l.close(l.source.conn)
+	l.source = nil
+}
+
+func (l *link) close(conn net.Conn) {
+	if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		l.node.Logger.Debug("closing the connection to the primary", "error", err)
 	}
-	l.source = nil
 }
 
 func (l *link) timeout() time.Duration {
@@ -214,16 +219,14 @@ func (l *link) connect() (State, error) {
 	if err != nil {
 		return 0, fmt.Errorf("replication: %w", err)
 	}
-	context.AfterFunc(l.ctx, func() {
-		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			l.node.Logger.Debug("closing the connection to the primary", "error", err)
-		}
-	})
+	release := context.AfterFunc(l.ctx, func() { l.close(conn) })
 	l.source, err = l.newSource(conn)
 	if err != nil {
+		release()
 		_ = conn.Close() // TLS has closed it already when it failed
 		return 0, fmt.Errorf("replication: %w", err)
 	}
+	l.source.release = release
 	l.requests = resp.NewReader(l.source, longestRequest)
 	return Auth, nil
 }
@@ -236,7 +239,7 @@ func (l *link) newSource(socket net.Conn) (*source, error) {
 	}
 	polled := &polledSocket{Conn: socket, link: l, raw: raw}
 	if !l.node.Config.TLSReplication.Get() {
-		return &source{l, polled, polled}, nil
+		return &source{link: l, conn: polled, socket: polled}, nil
 	}
 	config, err := l.node.TLS.Client()
 	if err != nil {
@@ -246,7 +249,7 @@ func (l *link) newSource(socket net.Conn) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &source{l, conn, polled}, nil
+	return &source{link: l, conn: conn, socket: polled}, nil
 }
 
 // longestRequest bounds what one command of a stream may take. Memory is taken as it comes.
@@ -257,6 +260,8 @@ type source struct {
 	link   *link
 	conn   net.Conn // the socket, or TLS over it
 	socket *polledSocket
+
+	release func() bool // from being closed when the link ends: whoever closes it before calls it
 }
 
 func (s *source) Read(p []byte) (int, error) {

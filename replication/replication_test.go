@@ -62,7 +62,7 @@ func TestPollingOutlivesADeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	socket := &polledSocket{Conn: conn, link: &link{}, raw: raw, poll: true}
-	s := &source{socket.link, socket, socket}
+	s := &source{link: socket.link, conn: socket, socket: socket}
 	if err := conn.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
