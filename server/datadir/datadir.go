@@ -111,7 +111,10 @@ func (d *Directory) openLog() error {
 	d.log.Store(log)
 	d.recovered = recovered
 	d.Store.Attach(log, number)
-	return d.removeOtherLogs()
+	if err := d.removeOtherLogs(); err != nil { // nothing is lost: the next start tries again
+		d.logger.Error("a log that the data does not belong to is not removed", "error", err)
+	}
+	return nil
 }
 
 // createLog makes the first log. One that a crash has left behind has no records, since the state

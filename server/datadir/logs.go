@@ -86,17 +86,22 @@ func shared(log *binlog.Log, id string) int64 {
 }
 
 // removeLogs removes logs that the data doesn't belong to: those of before a full synchronization,
-// and those of an unfinished one. checkLaterLogs has looked at the latter.
-func (d *Directory) removeLogs(numbers []uint64) error {
+// and those of an unfinished one. checkLaterLogs has looked at the latter. One whose end can't be
+// kept stays.
+func (d *Directory) removeLogs(numbers []uint64) (err error) {
 	for _, number := range numbers {
-		directory := d.logOptions(number).Directory
-		if err := d.keepParted(directory); err != nil {
-			return err
-		}
-		d.logger.Warn("removing a log that the data does not belong to", "directory", directory)
-		if err := os.RemoveAll(directory); err != nil {
-			return fmt.Errorf("datadir: %w", err)
-		}
+		err = errors.Join(err, d.removeLog(d.logOptions(number).Directory))
+	}
+	return err
+}
+
+func (d *Directory) removeLog(directory string) error {
+	if err := d.keepParted(directory); err != nil {
+		return err
+	}
+	d.logger.Warn("removing a log that the data does not belong to", "directory", directory)
+	if err := os.RemoveAll(directory); err != nil {
+		return fmt.Errorf("datadir: %w", err)
 	}
 	return nil
 }

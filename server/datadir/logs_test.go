@@ -102,3 +102,56 @@ func TestPartialForkIsRemoved(t *testing.T) {
 		}
 	}
 }
+
+// TestFormerLogThatCannotBeKept starts a data directory whose former log has an end to be kept, and
+// can't be. The log stays for a later start, which keeps it.
+func TestFormerLogThatCannotBeKept(t *testing.T) {
+	options := config.New()
+	if err := options.SetFlag("dir", t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	open := func() {
+		t.Helper()
+		data, err := Open(options, hclog.NewNullLogger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := data.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open()
+	former := filepath.Join(options.Dir.Get(), "binlog", "0")
+	log, err := binlog.Create(binlog.Options{Directory: former}, binlog.History{ID: binlog.NewID()}, 1000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Append(0, 0, []byte("*1\r\n$4\r\nPING\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	id := log.History().ID
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(former+partedSuffix, []byte("1000\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	parted := filepath.Join(options.Dir.Get(), "parted")
+	if err := os.WriteFile(parted, nil, 0o640); err != nil { // where a directory has to be
+		t.Fatal(err)
+	}
+	open()
+	if _, from, to, err := binlog.Extent(former); err != nil || from != 1000 || to != 1014 {
+		t.Fatalf("the former log goes from %d to %d, %v", from, to, err)
+	}
+	if err := os.Remove(parted); err != nil {
+		t.Fatal(err)
+	}
+	open()
+	if _, from, to, err := binlog.Extent(filepath.Join(parted, id+"-1000-1014")); err != nil || from != 1000 || to != 1014 {
+		t.Errorf("kept is what goes from %d to %d, %v", from, to, err)
+	}
+	if _, err := os.Stat(former); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the former log is there: %v", err)
+	}
+}
