@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"kedis/binlog"
 	"kedis/internal/config"
+	"kedis/internal/durable"
 	"kedis/server/command"
 	"kedis/storage"
 )
@@ -57,7 +59,7 @@ func Restore(c *config.Config, checkpoint, logDirectory string, to binlog.Range,
 
 // makeEmpty makes a directory, or makes sure that it is empty.
 func makeEmpty(directory string) error {
-	if err := os.MkdirAll(directory, 0o755); err != nil {
+	if err := makeDurable(directory); err != nil {
 		return fmt.Errorf("datadir: %w", err)
 	}
 	entries, err := os.ReadDir(directory)
@@ -70,6 +72,17 @@ func makeEmpty(directory string) error {
 	return nil
 }
 
+// makeDurable makes a directory that isn't there; it is on the disk then.
+func makeDurable(directory string) error {
+	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return err
+	}
+	return durable.SyncDirectory(filepath.Dir(directory))
+}
+
 func removeContent(directory string) error {
 	entries, err := os.ReadDir(directory)
 	for _, entry := range entries {
@@ -78,7 +91,8 @@ func removeContent(directory string) error {
 	return err
 }
 
-// copyCheckpoint copies RocksDB's files. It links table files where it can, since they never
+// copyCheckpoint copies RocksDB's files to a directory that it makes in the new data directory, and
+// has them on the disk when it returns nil. It links table files where it can, since they never
 // change.
 func copyCheckpoint(from, to string) error {
 	entries, err := os.ReadDir(from)
@@ -100,6 +114,9 @@ func copyCheckpoint(from, to string) error {
 			return fmt.Errorf("datadir: checkpoint: %w", err)
 		}
 	}
+	if err := errors.Join(durable.SyncDirectory(to), durable.SyncDirectory(filepath.Dir(to))); err != nil {
+		return fmt.Errorf("datadir: %w", err)
+	}
 	return nil
 }
 
@@ -113,10 +130,11 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(target, source); err != nil {
-		return errors.Join(err, target.Close())
+	_, err = io.Copy(target, source)
+	if err == nil {
+		err = target.Sync()
 	}
-	return target.Close()
+	return errors.Join(err, target.Close())
 }
 
 // replay applies a log's records from the store's position on.
