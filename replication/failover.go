@@ -130,7 +130,7 @@ func (n *Node) askFailingOver(f *failover) {
 func (n *Node) tryHandOver(f *failover) (done bool, acks <-chan struct{}) {
 	n.roles.Lock()
 	defer n.roles.Unlock()
-	if n.failover != f {
+	if n.failover != f || n.stopped {
 		return true, nil
 	}
 	acks, position := n.nextAcknowledgement(), n.Host.Log().Position()
@@ -151,7 +151,7 @@ func (n *Node) tryHandOver(f *failover) (done bool, acks <-chan struct{}) {
 func (n *Node) failoverOverdue(f *failover) {
 	n.roles.Lock()
 	defer n.roles.Unlock()
-	if n.failover != f {
+	if n.failover != f || n.stopped {
 		return
 	}
 	if !f.Force {

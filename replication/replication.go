@@ -245,6 +245,11 @@ func (n *Node) follow(to target) {
 	n.Host.RefuseWrites(nil)
 	n.disconnect()
 	n.Logger.Info("the server is a replica", "primary", to.String())
+	if n.stopped { // the next start follows
+		l.end()
+		close(l.done)
+		return
+	}
 	n.running.Go(func() { l.run(former) })
 }
 

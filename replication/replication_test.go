@@ -251,6 +251,29 @@ func TestOneLinkAtATime(t *testing.T) {
 	close(h.began)
 }
 
+// TestNoLinkBehindTheStop follows when the server stops. The role is remembered.
+func TestNoLinkBehindTheStop(t *testing.T) {
+	directory := t.TempDir()
+	n := node(t, directory, "")
+	h := &slowHost{began: make(chan struct{}, 1)}
+	n.Host = h
+	if err := n.TakeRole(); err != nil {
+		t.Fatal(err)
+	}
+	close(n.recovered) // as Start does
+	n.Stop()
+	if changed, err := n.Follow("127.0.0.1", 1); err != nil || !changed {
+		t.Fatalf("%v, %v", changed, err)
+	}
+	if n.link.ctx.Err() == nil {
+		t.Error("nobody ends the link")
+	}
+	<-n.link.done
+	if got := roleOf(t, directory, ""); got != "127.0.0.1:1" {
+		t.Errorf("the role is %s", got)
+	}
+}
+
 // TestNoLinkBeforeRecovery takes up the role of a replica, whose data is never recovered.
 func TestNoLinkBeforeRecovery(t *testing.T) {
 	n := node(t, t.TempDir(), "127.0.0.1 1")
