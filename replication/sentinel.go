@@ -51,8 +51,11 @@ func (n *Node) HeardSentinel(client int64, hello []byte) {
 		return
 	}
 	n.mu.Lock()
-	replica := n.link != nil || n.stopped
+	replica, stopped := n.link != nil, n.stopped
 	n.mu.Unlock()
+	if stopped {
+		return
+	}
 	s := &n.sentinels
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,15 +83,27 @@ func (n *Node) HeardSentinel(client int64, hello []byte) {
 	if differentClients(s.votes[v]) < quorum {
 		return
 	}
+	before := s.epoch
 	s.votes, s.epoch = nil, v.epoch
 	n.Logger.Warn("Sentinels have made another server the primary; this one follows it", "name", v.name, "primary", v.primary.String(), "epoch", v.epoch)
 	n.running.Go(func() {
 		if _, err := n.Follow(v.primary.host, v.primary.port); err != nil {
 			n.Logger.Error("following the primary that Sentinels name", "primary", v.primary.String(), "error", err)
+			s.forget(v.epoch, before)
 			return
 		}
 		n.saveEpoch()
 	})
+}
+
+// forget takes back an epoch, unless a higher one was told since: what Sentinels say again is
+// listened to again.
+func (s *sentinels) forget(epoch, before int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoch == epoch {
+		s.epoch = before
+	}
 }
 
 func differentClients(votes map[string]int64) int {
