@@ -83,6 +83,16 @@ func (c *Command) holdExpiry() (bool, error) {
 	return false, nil
 }
 
+// dropCondition takes NX, XX, GT or LT off a command of a stream that gives a key an expiry. The
+// source met it, or the command wouldn't be there; the target would compare with an expiry that is
+// held, or is too old to know it.
+func (c *Command) dropCondition() {
+	switch strings.ToUpper(string(c.Args[0])) {
+	case "PEXPIREAT", "EXPIREAT", "PEXPIRE", "EXPIRE":
+		c.Args = c.Args[:min(len(c.Args), 3)]
+	}
+}
+
 // holdOption looks for EX, PX, EXAT or PXAT, the last of which it becomes.
 func (c *Command) holdOption(at func(i int, name string, unit int64, relative bool) (bool, error)) (bool, error) {
 	first := 3 // behind SET key value

@@ -278,6 +278,7 @@ func (s *stream) add(name string, args [][]byte) error {
 	if command, err = s.Filter.otherDatabase(command, s.conflicts); command == nil || err != nil {
 		return err
 	}
+	command.dropCondition()
 	held, err := command.holdExpiry()
 	if err != nil {
 		return fmt.Errorf("%s: %w", brief(command.Args), err)

@@ -54,6 +54,30 @@ func TestPort(t *testing.T) {
 	}
 }
 
+// TestConditionsOfExpiries: an expiry that the source took, because it comes earlier or later than
+// another one, the target takes, though it holds back those that come soon.
+func TestConditionsOfExpiries(t *testing.T) {
+	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
+	c, d := from.MustDial(t), to.MustDial(t)
+	const far = "4102444800000"
+	set(t, c, "earlier", "1", "later", "1")
+	do(t, c, "PEXPIREAT", "earlier", far)
+	do(t, c, "EXPIRE", "later", "100000")
+	p := startTool(t, t.TempDir(), port(from, to, "--until", "forever")...)
+	p.says("has caught up")
+	do(t, c, "EXPIRE", "earlier", "100000", "LT")
+	do(t, c, "PEXPIREAT", "later", far, "GT")
+	set(t, c, "end", "1")
+	reaches(t, d, "end", "1")
+	p.signal(syscall.SIGINT)
+	p.ends(0)
+	for _, key := range []string{"earlier", "later"} {
+		if got, want := do(t, d, "PEXPIRETIME", key).String(), do(t, c, "PEXPIRETIME", key).String(); got != want {
+			t.Errorf("%s expires at %s, and not at %s", key, got, want)
+		}
+	}
+}
+
 // lasting are options with which a Redis that is killed comes back with what it had.
 func lasting(program launch.Program) []string {
 	if program.IsRedis {
