@@ -2,7 +2,9 @@ package migrate
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,8 +14,9 @@ import (
 
 // While a live data set is moved, the target must not expire keys by itself: a key whose life the
 // source has prolonged in the meantime would be gone before that comes. A replica waits for its
-// primary's DEL; a target that is a primary can't be told to. So every expiry is written heldBy
-// later, in which nothing expires, and put right when the move ends.
+// primary's DEL; a target that is a primary can't be told to. So every expiry, of a key or of a
+// hash's field, is written heldBy later, in which nothing expires, and put right when the move
+// ends.
 const (
 	heldBy = 1000 * year
 	year   = 31556952000 // ms
@@ -34,6 +37,17 @@ func release(ms int64) (int64, bool) {
 		return ms, false
 	}
 	return ms - heldBy, true
+}
+
+// held returns commands that do the same and bring no expiry that comes soon, and whether there was
+// one. Times in a payload become commands of their own.
+func (c *Command) held() (commands []Command, held bool, err error) {
+	commands, err = c.known()
+	for i := range commands {
+		is, failed := commands[i].holdExpiry()
+		held, err = held || is, cmp.Or(err, failed)
+	}
+	return commands, held, err
 }
 
 // holdExpiry changes a command so that it brings no expiry that comes soon. It says whether it did.
@@ -59,7 +73,7 @@ func (c *Command) holdExpiry() (bool, error) {
 		return true, nil
 	}
 	switch strings.ToUpper(string(args[0])) {
-	case "PEXPIREAT":
+	case "PEXPIREAT", "HPEXPIREAT":
 		return at(2, "", 1, false)
 	case "EXPIREAT":
 		return at(2, "PEXPIREAT", 1000, false)
@@ -67,6 +81,12 @@ func (c *Command) holdExpiry() (bool, error) {
 		return at(2, "PEXPIREAT", 1, true)
 	case "EXPIRE":
 		return at(2, "PEXPIREAT", 1000, true)
+	case "HEXPIREAT":
+		return at(2, "HPEXPIREAT", 1000, false)
+	case "HPEXPIRE":
+		return at(2, "HPEXPIREAT", 1, true)
+	case "HEXPIRE":
+		return at(2, "HPEXPIREAT", 1000, true)
 	case "SETEX", "PSETEX":
 		unit := int64(1000)
 		if len(args[0]) == len("PSETEX") {
@@ -77,31 +97,35 @@ func (c *Command) holdExpiry() (bool, error) {
 		return at(4, "", unit, true)
 	case "RESTORE":
 		return c.holdRestore(at)
-	case "SET", "GETEX":
-		return c.holdOption(at)
+	case "SET":
+		return c.holdOption(3, at) // behind the value
+	case "GETEX", "HSETEX", "HGETEX":
+		return c.holdOption(2, at)
 	}
 	return false, nil
 }
 
-// dropCondition takes NX, XX, GT or LT off a command of a stream that gives a key an expiry. The
-// source met it, or the command wouldn't be there; the target would compare with an expiry that is
-// held, or is too old to know it.
+// dropCondition takes NX, XX, GT or LT off a command of a stream that gives a key, or fields, an
+// expiry. The source met it, or the command wouldn't be there; the target would compare with an
+// expiry that is held, or is too old to know it.
 func (c *Command) dropCondition() {
 	switch strings.ToUpper(string(c.Args[0])) {
 	case "PEXPIREAT", "EXPIREAT", "PEXPIRE", "EXPIRE":
 		c.Args = c.Args[:min(len(c.Args), 3)]
+	case "HPEXPIREAT", "HEXPIREAT", "HPEXPIRE", "HEXPIRE":
+		if len(c.Args) > 4 && !bytes.EqualFold(c.Args[3], fieldsWord) {
+			c.Args = slices.Delete(c.Args, 3, 4)
+		}
 	}
 }
 
-// holdOption looks for EX, PX, EXAT or PXAT, the last of which it becomes.
-func (c *Command) holdOption(at func(i int, name string, unit int64, relative bool) (bool, error)) (bool, error) {
-	first := 3 // behind SET key value
-	if len(c.Args[0]) == len("GETEX") {
-		first = 2
-	}
+// holdOption looks for EX, PX, EXAT or PXAT, the last of which it becomes, among the options.
+func (c *Command) holdOption(first int, at func(i int, name string, unit int64, relative bool) (bool, error)) (bool, error) {
 	for i := first; i+1 < len(c.Args); i++ {
 		name := strings.ToUpper(string(c.Args[i]))
 		switch name {
+		case "FIELDS":
+			return false, nil
 		case "EX", "PX", "EXAT", "PXAT":
 			unit := int64(1000)
 			if name[0] == 'P' {
@@ -147,6 +171,9 @@ func (t *Target) Release(filter *Filter) (released int64, err error) {
 			if err != nil {
 				return targetSide.explain(t.options.address(), err)
 			}
+		}
+		if err := t.releaseFields(client, keys); err != nil {
+			return targetSide.explain(t.options.address(), err)
 		}
 		return nil
 	})

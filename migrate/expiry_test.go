@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -34,6 +35,14 @@ func TestHoldExpiry(t *testing.T) {
 		{"RESTORE k 0 payload", "RESTORE k 0 payload", true},
 		{"RESTORE k 60000 payload REPLACE", "RESTORE k AT payload REPLACE ABSTTL", false},
 		{fmt.Sprintf("RESTORE k %d payload ABSTTL", at), "RESTORE k AT payload ABSTTL", true},
+		{fmt.Sprintf("HPEXPIREAT k %d FIELDS 1 f", at), "HPEXPIREAT k AT FIELDS 1 f", true},
+		{fmt.Sprintf("HEXPIREAT k %d FIELDS 1 f", inSeconds), "HPEXPIREAT k AT FIELDS 1 f", true},
+		{"HPEXPIRE k 60000 FIELDS 2 f g", "HPEXPIREAT k AT FIELDS 2 f g", false},
+		{"HEXPIRE k 60 FIELDS 1 f", "HPEXPIREAT k AT FIELDS 1 f", false},
+		{"HSETEX k FNX EX 60 FIELDS 1 f v", "HSETEX k FNX PXAT AT FIELDS 1 f v", false},
+		{"HSETEX k FIELDS 1 EX 60", "HSETEX k FIELDS 1 EX 60", true}, // a field and its value
+		{fmt.Sprintf("HGETEX k PXAT %d FIELDS 1 f", at), "HGETEX k PXAT AT FIELDS 1 f", true},
+		{"HPERSIST k FIELDS 1 f", "HPERSIST k FIELDS 1 f", true},
 		{"INCR k", "INCR k", true},
 	} {
 		command := &Command{Args: words(c.command)}
@@ -108,5 +117,23 @@ func TestState(t *testing.T) {
 	}
 	if err := again.read(path); ExitCode(err) != ExitNoPosition {
 		t.Errorf("a list that is gone: %v", err)
+	}
+}
+
+// TestDropCondition has the commands of a stream that may have a condition.
+func TestDropCondition(t *testing.T) {
+	for command, want := range map[string]string{
+		"PEXPIREAT k 1 GT":             "PEXPIREAT k 1",
+		"EXPIRE k 1 NX GT":             "EXPIRE k 1",
+		"PEXPIREAT k 1":                "PEXPIREAT k 1",
+		"HPEXPIREAT k 1 LT FIELDS 1 f": "HPEXPIREAT k 1 FIELDS 1 f",
+		"HPEXPIREAT k 1 FIELDS 1 GT":   "HPEXPIREAT k 1 FIELDS 1 GT",
+		"SET k GT EX 1":                "SET k GT EX 1",
+	} {
+		c := &Command{Args: words(command)}
+		c.dropCondition()
+		if got := string(bytes.Join(c.Args, []byte(" "))); got != want {
+			t.Errorf("%s: %s, expected %s", command, got, want)
+		}
 	}
 }

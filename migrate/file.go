@@ -311,10 +311,7 @@ func (r *fileReader) key(record *rdb.Record) error {
 		r.Progress.Skip("keys that had expired")
 		return nil
 	}
-	key := Key{to, r.Filter.Rename(record.Key), record.ExpireMs}
-	if r.Held {
-		key.ExpireMs = hold(key.ExpireMs)
-	}
+	key := Key{Database: to, Name: r.Filter.Rename(record.Key), ExpireMs: record.ExpireMs, Held: r.Held}
 	r.Filter.adapt(record.Value)
 	err := r.to.Load(key, record.Value)
 	switch {
@@ -397,15 +394,19 @@ func (r *fileReader) command(args [][]byte) error {
 		return r.to.Apply(group...)
 	}
 	command, err := r.translate(args)
+	if err != nil || command == nil {
+		return err
+	}
+	commands, err := r.hold(command)
 	switch {
-	case err != nil || command == nil:
+	case err != nil:
 		return err
 	case r.open:
-		r.group = append(r.group, *command)
+		r.group = append(r.group, commands...)
 		return nil
 	}
 	r.Progress.Commands.Add(1)
-	return r.to.Apply(*command)
+	return r.to.Apply(commands...)
 }
 
 // translate is what a command is at the target; nil if it is nothing there.
@@ -431,13 +432,19 @@ func (r *fileReader) translate(args [][]byte) (*Command, error) {
 	if command == nil || err != nil {
 		return nil, err
 	}
-	if command, err = r.Filter.otherDatabase(command, nil); command == nil || err != nil || !r.Held {
-		return command, err
+	return r.Filter.otherDatabase(command, nil)
+}
+
+// hold returns what carries a command out while expiries are held.
+func (r *fileReader) hold(command *Command) ([]Command, error) {
+	if !r.Held {
+		return []Command{*command}, nil
 	}
-	if _, err := command.holdExpiry(); err != nil {
-		return nil, failure(ExitSource, "%s: %w", brief(words), err)
+	commands, _, err := command.held()
+	if err != nil {
+		return nil, failure(ExitSource, "%s: %w", brief(command.Args), err)
 	}
-	return command, nil
+	return commands, nil
 }
 
 // whole is a command on a whole database.

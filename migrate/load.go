@@ -97,7 +97,7 @@ func (l *loader) takeKey(record *rdb.Record) error {
 		return nil
 	}
 	l.filter.adapt(record.Value)
-	return l.sink.Load(Key{database, l.filter.Rename(record.Key), record.ExpireMs}, record.Value)
+	return l.sink.Load(Key{Database: database, Name: l.filter.Rename(record.Key), ExpireMs: record.ExpireMs}, record.Value)
 }
 
 // refusal names the key that can't be read, or says that the rest hasn't come.

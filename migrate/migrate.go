@@ -18,6 +18,7 @@ type Key struct {
 	Database int
 	Name     []byte
 	ExpireMs int64 // when it expires, in ms since 1970; 0 is never
+	Held     bool  // it and its fields don't expire before Target.Release: see expiry.go
 }
 
 // Command is a write. Its words are not changed by whoever gets it, and stay valid.

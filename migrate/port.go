@@ -309,7 +309,12 @@ func (p *port) interrupted() error {
 
 // done ends a move: what only an unfinished one needs goes.
 func (p *port) done() error {
-	if p.target.held || p.resumed {
+	if p.resumed { // what a run before has held isn't known
+		if err := p.target.askFieldTimes(); err != nil {
+			return err
+		}
+	}
+	if p.target.held || p.target.fieldTimes == fieldTimesKnown || p.resumed {
 		p.Progress.Phase("putting expiries right")
 		p.Progress.Say("nothing of the stream is missing: clients can be switched; the keys' expiries are put right")
 		released, err := p.target.Release(p.Filter)

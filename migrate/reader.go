@@ -327,7 +327,7 @@ func (f *fingerprint) takeHash(ctx context.Context, client redis.UniversalClient
 		}
 		f.timed = true
 		v.ExpiringField([]byte(words[0]), []byte(words[1]))
-		times.Field([]byte(words[0]), []byte(words[2]))
+		times.Field([]byte(words[0]), []byte(meant(words[2])))
 	}, anew)
 	if err != nil && !strings.HasPrefix(err.Error(), "WRONGTYPE") { // it may have become another key
 		return err
@@ -339,19 +339,26 @@ func (f *fingerprint) takeHash(ctx context.Context, client redis.UniversalClient
 	return nil
 }
 
+// meant is the time of a field that was meant, where it may be held.
+func meant(time string) string {
+	ms, _ := strconv.ParseInt(time, 10, 64) // a server has told it as a number
+	ms, _ = release(ms)
+	return strconv.FormatInt(ms, 10)
+}
+
 // timedFields reads a page of fields, values and times; a time is empty if there is none.
 func timedFields(ctx context.Context, client redis.UniversalClient, key string, cursor uint64) (words []string, next uint64, err error) {
 	pairs, next, err := client.HScan(ctx, key, cursor, "", page).Result()
 	if err != nil || len(pairs) == 0 {
 		return nil, next, err
 	}
-	request := []any{"HPEXPIRETIME", key, "FIELDS", len(pairs) / 2}
+	var fields []string
 	for i := 0; i < len(pairs); i += 2 {
-		request = append(request, pairs[i])
+		fields = append(fields, pairs[i])
 	}
-	times, err := client.Do(ctx, request...).Int64Slice()
-	if err != nil || len(times) != len(pairs)/2 {
-		return nil, next, cmp.Or(err, fmt.Errorf("HPEXPIRETIME has answered with %d times of %d fields", len(times), len(pairs)/2))
+	times, err := timesOfFields(ctx, client, key, fields)
+	if err != nil {
+		return nil, next, err
 	}
 	for i, ms := range times {
 		time := ""
@@ -361,6 +368,15 @@ func timedFields(ctx context.Context, client redis.UniversalClient, key string, 
 		words = append(words, pairs[2*i], pairs[2*i+1], time)
 	}
 	return words, next, nil
+}
+
+// timesOfFields asks when fields expire, in ms since 1970; what isn't positive is never.
+func timesOfFields(ctx context.Context, client redis.Cmdable, key string, fields []string) ([]int64, error) {
+	replies, err := client.HPExpireTime(ctx, key, fields...).Result()
+	if err == nil && len(replies) != len(fields) {
+		err = fmt.Errorf("HPEXPIRETIME has answered with %d times of %d fields", len(replies), len(fields))
+	}
+	return replies, err
 }
 
 const (

@@ -279,12 +279,12 @@ func (s *stream) add(name string, args [][]byte) error {
 		return err
 	}
 	command.dropCondition()
-	held, err := command.holdExpiry()
+	commands, held, err := command.held()
 	if err != nil {
 		return fmt.Errorf("%s: %w", brief(command.Args), err)
 	}
 	s.target.held = s.target.held || held
-	s.group = append(s.group, *command)
+	s.group = append(s.group, commands...)
 	return nil
 }
 

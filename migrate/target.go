@@ -62,7 +62,7 @@ type Target struct {
 	marker   *marker               // nil unless positions are kept
 
 	payloads   PayloadBuilder
-	fieldTimes fieldTimesOf // whether the target knows them
+	fieldTimes fieldTimesOf // whether the target knows them; asked when there is one to be written
 }
 
 // OpenTarget connects.
@@ -258,12 +258,21 @@ func askFieldTimes(ctx context.Context, client *redis.Client) (fieldTimesOf, err
 	return fieldTimesKnown, nil
 }
 
+// askFieldTimes asks the target, once.
+func (t *Target) askFieldTimes() (err error) {
+	if t.fieldTimes != fieldTimesUnasked {
+		return nil
+	}
+	if t.fieldTimes, err = askFieldTimes(t.ctx, t.client); err != nil {
+		return targetSide.explain(t.options.address(), err)
+	}
+	return nil
+}
+
 // refuseTimes returns why the target can't be told when a field expires; nil if it can.
 func (t *Target) refuseTimes() (err error) {
-	if t.fieldTimes == fieldTimesUnasked {
-		if t.fieldTimes, err = askFieldTimes(t.ctx, t.client); err != nil {
-			return targetSide.explain(t.options.address(), err)
-		}
+	if err := t.askFieldTimes(); err != nil {
+		return err
 	}
 	if t.fieldTimes == fieldTimesUnknown {
 		return failure(ExitUnsupported, "fields of a hash expire, which the target %s doesn't know (Redis does from 7.4 on); --without-field-times leaves that out", t.options.address())
@@ -433,9 +442,9 @@ func (t *Target) Load(key Key, value *rdb.Value) error {
 	if err := t.reach(key.Database); err != nil {
 		return err
 	}
-	if t.options.Hold && key.ExpireMs != 0 {
+	if key.Held = key.Held || t.options.Hold; key.Held {
+		t.held = t.held || key.ExpireMs != 0
 		key.ExpireMs = hold(key.ExpireMs)
-		t.held = true
 	}
 	l, slot := t.lanes[t.laneOf(key.Name)], 0
 	if t.serial {

@@ -53,7 +53,7 @@ func (p *PayloadBuilder) writeValue(key Key, value *rdb.Value, payloads bool, to
 		}
 		return p.restore(key, payload, to)
 	default:
-		if err := p.writePieces(key.Name, value, to); err != nil {
+		if err := p.writePieces(key, value, to); err != nil {
 			return err
 		}
 	}
@@ -84,6 +84,7 @@ var (
 	absoluteWord = []byte("ABSTTL")
 	expireWord   = []byte("PEXPIREAT")
 	deleteWord   = []byte("DEL")
+	fieldsWord   = []byte("FIELDS")
 )
 
 // known returns commands that do the same at a target of any version: a RESTORE is taken apart when
@@ -144,8 +145,8 @@ func (p *PayloadBuilder) payload(value *rdb.Value) ([]byte, error) {
 }
 
 // writePieces writes a collection element by element, so that none has to be in memory.
-func (p *PayloadBuilder) writePieces(key []byte, value *rdb.Value, to write) error {
-	if err := to(deleteWord, key); err != nil {
+func (p *PayloadBuilder) writePieces(key Key, value *rdb.Value, to write) error {
+	if err := to(deleteWord, key.Name); err != nil {
 		return err
 	}
 	name := map[rdb.Kind]string{rdb.List: "RPUSH", rdb.Set: "SADD", rdb.Hash: "HSET", rdb.SortedSet: "ZADD"}[value.Kind]
@@ -153,12 +154,12 @@ func (p *PayloadBuilder) writePieces(key []byte, value *rdb.Value, to write) err
 		return failure(ExitUnsupported, "a value of this type can't be moved")
 	}
 	piece := &p.piece
-	piece.begin([]byte(name), key)
+	piece.begin([]byte(name), key.Name)
 	for value.Next() {
 		e := &value.Element
 		switch value.Kind {
 		case rdb.Hash:
-			if err := p.addField(e); err != nil {
+			if err := p.addField(e, key.Held); err != nil {
 				return err
 			}
 		case rdb.SortedSet:
@@ -173,7 +174,7 @@ func (p *PayloadBuilder) writePieces(key []byte, value *rdb.Value, to write) err
 		if err := piece.end(to); err != nil {
 			return err
 		}
-		piece.begin([]byte(name), key)
+		piece.begin([]byte(name), key.Name)
 	}
 	if err := value.Err(); err != nil || len(piece.words) == 2 {
 		return err
@@ -181,16 +182,21 @@ func (p *PayloadBuilder) writePieces(key []byte, value *rdb.Value, to write) err
 	return piece.end(to)
 }
 
-func (p *PayloadBuilder) addField(e *rdb.Element) error {
+func (p *PayloadBuilder) addField(e *rdb.Element, held bool) error {
 	if e.ExpireMs != 0 && p.refuseTimes != nil {
 		if err := p.refuseTimes(); err != nil {
 			return err
 		}
 	}
 	p.piece.add(e.Bytes, e.Value)
-	if e.ExpireMs != 0 {
-		p.piece.times = append(p.piece.times, fieldTime{len(p.piece.words) - 2, e.ExpireMs})
+	if e.ExpireMs == 0 {
+		return nil
 	}
+	at := e.ExpireMs
+	if held {
+		at = hold(at)
+	}
+	p.piece.times = append(p.piece.times, fieldTime{len(p.piece.words) - 2, at})
 	return nil
 }
 
@@ -223,7 +229,7 @@ func (p *piece) end(to write) error {
 		for n < len(times) && times[n].expireMs == times[0].expireMs {
 			n++
 		}
-		words := [][]byte{[]byte("HPEXPIREAT"), p.words[1], strconv.AppendInt(nil, times[0].expireMs, 10), []byte("FIELDS"), strconv.AppendInt(nil, int64(n), 10)}
+		words := [][]byte{[]byte("HPEXPIREAT"), p.words[1], strconv.AppendInt(nil, times[0].expireMs, 10), fieldsWord, strconv.AppendInt(nil, int64(n), 10)}
 		for _, t := range times[:n] {
 			words = append(words, p.words[t.word])
 		}

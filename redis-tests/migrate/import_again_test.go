@@ -61,6 +61,27 @@ func TestImportProlonged(t *testing.T) {
 	}
 }
 
+// TestImportProlongedFields does the same with fields of a hash: their times were over long ago.
+func TestImportProlongedFields(t *testing.T) {
+	var aof []byte
+	for _, line := range []string{
+		"HSET hash prolonged 1 persisted 1 ends 1 other 1", "HPEXPIREAT hash 1000 FIELDS 3 prolonged persisted ends",
+		"HPEXPIREAT hash 4102444800000 FIELDS 1 prolonged", "HPERSIST hash FIELDS 1 persisted",
+	} {
+		aof = resp.AppendRequest(aof, strings.Fields(line)...)
+	}
+	file := filepath.Join(t.TempDir(), "fields.aof")
+	if err := os.WriteFile(file, aof, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	target := launch.ForTest(t, launch.MustUnderTest(t))
+	succeeds(t, "import", file, "--to", target.Address)
+	got := call(t, target.MustDial(t), "HPEXPIRETIME", "hash", "FIELDS", "4", "prolonged", "persisted", "ends", "other")
+	if want := "[:4102444800000 :-1 :-2 :-1]"; got != want {
+		t.Errorf("the fields' times are %s, and not %s", got, want)
+	}
+}
+
 // TestImportAgain kills the tool, or the target, while it imports, and does it again: nothing is
 // there twice.
 func TestImportAgain(t *testing.T) {

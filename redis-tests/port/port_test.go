@@ -3,12 +3,15 @@ package port
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"kedis/redis-tests/launch"
+	"kedis/redis-tests/resp"
 )
 
 // pairs are from where to where data is moved.
@@ -75,6 +78,55 @@ func TestConditionsOfExpiries(t *testing.T) {
 		if got, want := do(t, d, "PEXPIRETIME", key).String(), do(t, c, "PEXPIRETIME", key).String(); got != want {
 			t.Errorf("%s expires at %s, and not at %s", key, got, want)
 		}
+	}
+}
+
+// TestFieldsAreHeld: no field of a hash expires at the target while data are moved, whichever way
+// it has come there; when the move ends, each has its time.
+func TestFieldsAreHeld(t *testing.T) {
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	c, d := from.MustDial(t), to.MustDial(t)
+	const farAway = 500 * 31556952000 // ms
+	times := func(c *resp.Connection) (all []int64) {
+		for _, key := range []string{"snapshot", "stream", "restored", "large"} {
+			for _, reply := range do(t, c, "HPEXPIRETIME", key, "FIELDS", "2", "a", "b").Elements {
+				ms, err := strconv.ParseInt(strings.TrimPrefix(reply.String(), ":"), 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, ms)
+			}
+		}
+		return all
+	}
+	large := []string{"HSET", "large", "a", "1"}
+	for i := range 2000 {
+		large = append(large, "field:"+strconv.Itoa(i), "1")
+	}
+	do(t, c, large...)
+	do(t, c, "HSET", "large", "b", "1")
+	for _, key := range []string{"snapshot", "stream", "payload"} {
+		do(t, c, "HSET", key, "a", "1", "b", "2")
+	}
+	for _, key := range []string{"snapshot", "large", "payload"} {
+		do(t, c, "HEXPIRE", key, "100000", "FIELDS", "1", "a")
+	}
+	p := startTool(t, t.TempDir(), port(from, to, "--until", "forever")...)
+	p.says("has caught up")
+	do(t, c, "HEXPIRE", "stream", "200000", "NX", "FIELDS", "1", "a")
+	do(t, c, "RESTORE", "restored", "0", string(do(t, c, "DUMP", "payload").Text))
+	set(t, c, "end", "1")
+	reaches(t, d, "end", "1")
+	for i, ms := range times(d) {
+		if expires := i%2 == 0; expires != (ms > time.Now().UnixMilli()+farAway) {
+			t.Errorf("time %d is %d", i, ms)
+		}
+	}
+	startTool(t, t.TempDir(), verify(from, to)...).ends(0)
+	p.signal(syscall.SIGINT)
+	p.ends(0)
+	if got, want := times(d), times(c); !slices.Equal(got, want) {
+		t.Errorf("the times are %d, and not %d", got, want)
 	}
 }
 
