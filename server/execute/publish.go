@@ -227,11 +227,13 @@ func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 	c.AfterCommit(func() { outbox.messages = append(outbox.messages, messages...) })
 }
 
-// sendMessages sends what was published, once replicas have what it tells of, if the batch wrote.
+// sendMessages sends what was published, once replicas have what it tells of. What a replica's
+// clients do tells of nothing that they would have to have.
 func (b *Batch) sendMessages(position int64, wrote bool) {
 	messages := b.running.outbox.messages
 	b.running.outbox.messages = nil // they are the courier's
-	if len(messages) > 0 && wrote && !b.repeat.applying && b.engine.holdsMessages() {
+	asPrimary := wrote || !b.onReplica
+	if len(messages) > 0 && asPrimary && !b.repeat.applying && b.engine.holdsMessages() {
 		b.engine.deliverWhenReached(messages, position)
 	} else {
 		b.engine.deliver(messages)

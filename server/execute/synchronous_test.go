@@ -30,7 +30,7 @@ func newSynchronousEngine(t *testing.T) *Engine {
 	t.Helper()
 	e, _ := newTestEngine(t)
 	e.SetReplication(oneReplica{})
-	if err := e.Config.Set([][2]string{{"synchronous-replicas", "1"}, {"notify-keyspace-events", "KA"}}); err != nil {
+	if err := e.Config.Set([][2]string{{"synchronous-replicas", "1"}, {"notify-keyspace-events", "KAm"}}); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -75,5 +75,22 @@ func TestDeposedWhileACommandRuns(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestReadTellsOfWhatIsNotAcknowledged: that a key is missing may be what no replica has yet.
+func TestReadTellsOfWhatIsNotAcknowledged(t *testing.T) {
+	e := newSynchronousEngine(t)
+	var sent strings.Builder
+	e.Listeners.Add(e.NewClient(sending{sent: &sent}), PatternKind, "*")
+	c := newTestClient(t, e)
+	c.do("get", "missing")
+	if sent.Len() > 0 {
+		t.Errorf("a listener was told %q", &sent)
+	}
+	e.SetReplica(true, false)
+	c.do("get", "missing")
+	if !strings.Contains(sent.String(), "keymiss") {
+		t.Errorf("of a replica's key a listener was told %q", &sent)
 	}
 }
