@@ -73,7 +73,10 @@ func (l *link) startingPoint() (start, error) {
 		return start{}, err
 	}
 	branch, at, found := meet(branches(log.History(), end), others)
-	if !found {
+	switch {
+	case !found && len(others) > 0: // strangers, whose data take the place of the server's, as REPLICAOF asks
+		return from, nil
+	case !found: // the primary doesn't tell
 		at = log.First()
 	}
 	switch {
