@@ -191,15 +191,12 @@ func (d DB) spread(k *Key, size int) (layout.Metadata, bool, error) {
 
 // mostOverwritten is how many bytes of a spread string are overwritten in place. All of them become
 // visible in one commit, for which others wait; more than that are staged, with the rest of the
-// string, under another id.
+// string, under another id (rewrite).
 const mostOverwritten = 16 << 20
 
 // overwrite writes bytes over a spread string from an offset on, and notes in m what that makes of
 // it.
 func (d DB) overwrite(m *layout.Metadata, offset int, written []byte) error {
-	if len(written) > mostOverwritten {
-		return d.rewrite(m, offset, written)
-	}
 	for len(written) > 0 {
 		at := offset % pieceBytes
 		n := min(pieceBytes-at, len(written))
@@ -227,30 +224,27 @@ func (d DB) overwritePiece(m *layout.Metadata, piece, at int, written []byte) er
 	return d.putPiece(m, piece, draft, found)
 }
 
-// rewrite is overwrite for many bytes.
-func (d DB) rewrite(m *layout.Metadata, offset int, written []byte) error {
-	length := m.StringLength()
-	if err := d.txn.SpendBytes(max(length, offset+len(written))); err != nil {
-		return err
+// rewrite makes another string of one, spread or not, over which bytes are written from an offset
+// on.
+func (d DB) rewrite(m *layout.Metadata, offset int, written []byte) (layout.Metadata, error) {
+	length, end := m.StringLength(), offset+len(written)
+	if err := d.txn.SpendBytes(max(length, end)); err != nil {
+		return layout.Metadata{}, err
 	}
 	w := d.newString()
 	if err := w.copyPart(d, m, 0, min(offset, length)); err != nil {
-		return err
+		return layout.Metadata{}, err
 	}
 	if err := w.skip(max(offset-length, 0)); err != nil {
-		return err
+		return layout.Metadata{}, err
 	}
 	if err := w.write(written); err != nil {
-		return err
+		return layout.Metadata{}, err
 	}
-	if end := offset + len(written); end < length {
-		if err := w.copyPart(d, m, end, length); err != nil {
-			return err
-		}
+	if err := w.copyPart(d, m, min(end, length), length); err != nil {
+		return layout.Metadata{}, err
 	}
-	next, err := w.finish(m.ExpireMs)
-	*m = next
-	return err
+	return w.finish(m.ExpireMs)
 }
 
 // piece returns the record of a piece; without one it is all zeros.

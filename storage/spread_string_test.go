@@ -500,6 +500,28 @@ func TestManyBytesAreRewritten(t *testing.T) {
 	}
 }
 
+// TestRewrittenStringLeavesNothing: many bytes over a string that isn't spread yet leave no pieces
+// but those of the result. Nobody would ever remove them.
+func TestRewrittenStringLeavesNothing(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20))
+	key, written := []byte("k"), bytes.Repeat([]byte("long "), mostOverwritten/5+1)
+	commitChange(t, s, func(d DB) error { return d.SetString(key, &Key{}, []byte("short"), 0) })
+	commitChange(t, s, func(d DB) error { _, err := d.Append(key, written, MaxStringBytes); return err })
+	txn := s.NewTxn()
+	txn.Begin(Mode{}, 1, 0)
+	k, err := txn.DB(0).Lookup(key)
+	must(t, err)
+	it := txn.Iterate(txn.DB(0).space, []byte{layout.KindStringPiece}, []byte{layout.KindStringPiece + 1}, false, true)
+	pieces := uint64(0)
+	for it.Next() {
+		pieces++
+	}
+	must(t, it.Close())
+	if pieces != k.Count {
+		t.Errorf("the string has %d pieces, and there are %d", k.Count, pieces)
+	}
+}
+
 // TestMissingPiecesAreNoticed: a record that is gone is not taken for zeros by who reads all of a
 // string.
 func TestMissingPiecesAreNoticed(t *testing.T) {

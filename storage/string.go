@@ -161,6 +161,13 @@ func (d DB) SetRange(key []byte, offset int64, written []byte, limit int64) (int
 
 // writePart writes bytes over a string, which gets a length by that, from an offset on.
 func (d DB) writePart(key []byte, k *Key, offset int, written []byte, length int) error {
+	if len(written) > mostOverwritten {
+		m, err := d.rewrite(&k.Metadata, offset, written)
+		if err != nil {
+			return err
+		}
+		return d.save(key, k, &m)
+	}
 	m, spread, err := d.spread(k, length)
 	switch {
 	case err != nil:
