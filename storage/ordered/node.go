@@ -25,7 +25,20 @@ type node struct {
 }
 
 // owner is what may change a node in place. It has a size, so that no two have the same address.
-type owner struct{ _ byte }
+type owner struct{ clone bool } // Tree.clone
+
+// appendPieces appends those of a node that may be shared. A clone takes the blocks only: the tree
+// that it is of changes the rest in place, under its own mutex.
+func (o *owner) appendPieces(to, pieces []piece) []piece {
+	if !o.clone {
+		return append(to, pieces...)
+	}
+	to = slices.Grow(to, len(pieces))
+	for i := range pieces {
+		to = append(to, piece{block: pieces[i].block})
+	}
+	return to
+}
 
 // piece is what a leaf keeps of a range of keys besides border and count.
 type piece struct {
@@ -139,7 +152,7 @@ func (n *node) copyFor(o *owner) *node {
 		return n
 	}
 	return &node{owner: o, shared: n.shared, heads: slices.Clone(n.heads), borders: slices.Clone(n.borders),
-		known: slices.Clone(n.known), vague: slices.Clone(n.vague), children: slices.Clone(n.children), pieces: slices.Clone(n.pieces),
+		known: slices.Clone(n.known), vague: slices.Clone(n.vague), children: slices.Clone(n.children), pieces: o.appendPieces(nil, n.pieces),
 		resident: n.resident}
 }
 
@@ -255,7 +268,7 @@ func (n *node) absorb(right *node, border []byte) {
 	n.known = append(n.known, right.known...)
 	n.vague = append(n.vague, right.vague...)
 	if n.leaf() {
-		n.pieces = append(n.pieces, right.pieces...)
+		n.pieces = n.owner.appendPieces(n.pieces, right.pieces)
 	} else {
 		n.children = append(n.children, right.children...)
 	}

@@ -523,6 +523,43 @@ func TestReadersBesideCooling(t *testing.T) {
 	check(t, m.tree(), m.keys, m.values)
 }
 
+// TestCloneLearnsBesideReaders: who reads the tree warms pieces of nodes that a clone copies, and
+// joins with others, as it learns.
+func TestCloneLearnsBesideReaders(t *testing.T) {
+	trees := &Trees{}
+	trees.Init(func() int64 { return 1 << 30 })
+	tree := trees.Of(modelID, false, 0)
+	const pieces, entries = 1000, 4
+	block := func(i int) Block {
+		var b Builder
+		for e := range entries {
+			b.Add(append(border(i), byte(e)), nil)
+		}
+		return b.Block(false)
+	}
+	for i := 0; i < pieces; i += 2 {
+		tree.Learn(border(i), border(i+1), entries, block(i))
+		tree.Learn(border(i+1), border(i+2), entries, Block{})
+	}
+	clone := tree.Clone()
+	var running sync.WaitGroup
+	running.Go(func() {
+		for i := range pieces {
+			tree.Find(border(i), false)
+		}
+		tree.cool(1 << 30)
+	})
+	running.Go(func() {
+		for i := 1; i < pieces; i += 2 {
+			clone.Learn(border(i), border(i+1), entries, block(i))
+		}
+	})
+	running.Wait()
+	if resident := clone.Resident(); resident != pieces*entries {
+		t.Errorf("the clone has %d entries, want %d", resident, pieces*entries)
+	}
+}
+
 func TestTreesStayWithinTheirLimit(t *testing.T) {
 	m := newModel(t, rand.New(rand.NewPCG(1, 4)))
 	m.limit = 64 << 10

@@ -107,7 +107,7 @@ func (t *Tree) Clone() *Tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.owner = &owner{}
-	c := &Tree{id: t.id, values: t.values, root: t.root, owner: &owner{}, resident: t.resident, clone: true}
+	c := &Tree{id: t.id, values: t.values, root: t.root, owner: &owner{clone: true}, resident: t.resident, clone: true}
 	c.target.Store(t.target.Load())
 	c.largest.Store(t.largest.Load())
 	c.gone.Store(true)
