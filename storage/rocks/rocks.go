@@ -231,17 +231,28 @@ func (d *DB) Close() error {
 		d.logger.Error("rocksdb: the database is left open, since the disk is full; what its files lack is read from the log at the next start")
 		return err
 	}
+	d.end()
+	return err
+}
+
+// end ends what still runs, and closes the database. A Write that was given up on a full disk may
+// be under way still: what it waits for need not come, now that it isn't looked after any more.
+func (d *DB) end() {
 	C.rocks_room_await(d.events.c, 0) // what still runs fails rather than wait
 	d.structure.Lock()
 	defer d.structure.Unlock()
-	for _, f := range d.all() {
+	families := d.all()
+	for _, f := range families {
 		d.setGone(f, true)
+	}
+	d.inner.CancelAllBackgroundWork(false)
+	d.awaitWrites()
+	for _, f := range families {
 		f.handle.Destroy()
 	}
 	d.inner.Close()
 	d.events.end()
 	d.parts.destroy()
-	return err
 }
 
 // Directory returns the directory that the database lives in.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -520,6 +521,37 @@ func TestCloseFlushes(t *testing.T) {
 	}
 	d = openAt(t, directory)
 	wantValue(t, d, d.Family("f"), nil, "k", "v")
+}
+
+// TestCloseAwaitsWrites closes a database, behind its last flush, with a Write under way, as one
+// that was given up on a full disk may be: it ends first, though nothing ends what it waits for.
+func TestCloseAwaitsWrites(t *testing.T) {
+	d := openAt(t, t.TempDir())
+	f := create(t, d, "f")
+	must(t, d.SetFamilyOptions(map[string]string{"level0_file_num_compaction_trigger": "100", "level0_stop_writes_trigger": "2"}))
+	for !d.writesStopped() {
+		put(t, d, f, "k", "v")
+		must(t, d.Flush())
+	}
+	written := make(chan error, 1)
+	go func() {
+		var b Batch
+		b.Put(f, []byte("k"), []byte("late"))
+		written <- d.writePatiently(b.families, b.Bytes())
+	}()
+	for d.writing.TryLock() {
+		d.writing.Unlock()
+		runtime.Gosched()
+	}
+	d.recovery.end()
+	d.closed.Store(true)
+	d.end()
+	if !d.writing.TryLock() {
+		t.Error("the write is under way still")
+	}
+	if err := <-written; err == nil {
+		t.Error("written behind the last flush")
+	}
 }
 
 func TestCheckpoint(t *testing.T) {
