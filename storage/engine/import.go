@@ -34,6 +34,8 @@ type Import struct {
 // NewImport begins an import. The transaction is its own from now on.
 func (s *Store) NewImport(t *Txn) (*Import, error) {
 	i := &Import{store: s, txn: t, spaces: make([]*Namespace, s.Databases()+1)}
+	s.reopening.RLock() // it gives numbers to namespaces, too
+	defer s.reopening.RUnlock()
 	s.commit.Lock()
 	for n := range i.spaces {
 		i.spaces[n] = s.newNamespace()

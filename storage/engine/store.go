@@ -331,7 +331,7 @@ func (s *Store) writeFormat() error {
 }
 
 // newNamespace makes an empty namespace with a number that was never used. It is called under the
-// commit lock, or before there are others.
+// commit lock while the store isn't being opened, or by who opens it.
 func (s *Store) newNamespace() *Namespace {
 	ns := &Namespace{Number: s.namespaces.next}
 	ns.presence.complete.Store(s.newFilter(0))
