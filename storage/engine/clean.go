@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"kedis/storage/cache"
@@ -11,9 +12,9 @@ type clean struct {
 	records *cache.Cache
 	large   largeRecords
 
-	most    atomic.Int64 // bytes that they, and the filters, may take
-	granted atomic.Int64 // to records, when that was last found out
-	limit   atomic.Int64 // of that, what they may take until it is found out again
+	most      atomic.Int64 // bytes that they, and the filters, may take
+	granted   atomic.Int64 // to records, when that was last found out; until it is again they may have less
+	balancing sync.Mutex   // held while it is found out; it comes before the commit lock
 }
 
 // SetCacheBytes changes how much memory clean copies may take, the order of collections included,

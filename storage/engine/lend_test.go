@@ -2,7 +2,10 @@ package engine
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"kedis/storage/cache"
 	"kedis/storage/layout"
@@ -41,6 +44,37 @@ func TestCopiesGrowBesideLentTrees(t *testing.T) {
 	}
 	if copies < most-share-cache.Least {
 		t.Errorf("copies take %d bytes in the end, and may take %d", copies, most-share)
+	}
+}
+
+// TestSharesAreFoundOutOneAtATime: who finds out what each may take, from a whole that is changed
+// just then, doesn't overtake who has changed it.
+func TestSharesAreFoundOutOneAtATime(t *testing.T) {
+	const before, after = 64 << 20, 16 << 20
+	inside, changed := make(chan bool, 1), make(chan bool)
+	var waits atomic.Bool
+	o := testOptions(t.TempDir(), 1<<20, before)
+	o.MostTreeBytes = func() int64 {
+		if waits.Swap(false) {
+			inside <- true
+			select {
+			case <-changed:
+			case <-time.After(200 * time.Millisecond): // it is waited for in turn
+			}
+		}
+		return before
+	}
+	s, _ := reopen(t, o, &testLog{})
+	defer func() { must(t, s.Close()) }()
+	waits.Store(true)
+	var balancing sync.WaitGroup
+	balancing.Go(s.balance)
+	<-inside
+	s.SetCacheBytes(after)
+	close(changed)
+	balancing.Wait()
+	if limit := s.clean.records.Limit(); limit > after {
+		t.Errorf("copies may take %d bytes, of %d", limit, after)
 	}
 }
 

@@ -182,6 +182,8 @@ func (s *Store) newFilter(records int64) *filter.Filter {
 // the order of collections. Copies of records get the rest; what they don't use of it is lent to
 // the order, until they do.
 func (s *Store) balance() {
+	s.clean.balancing.Lock()
+	defer s.clean.balancing.Unlock()
 	used := s.Filters().Bytes
 	s.presences.memory.free.Store(s.presences.memory.most.Load() - used)
 	memory, share := s.clean.most.Load()-used, s.options.TreeBytes()
@@ -192,9 +194,7 @@ func (s *Store) balance() {
 	if s.options.MostTreeBytes != nil && share > 0 {
 		limit = s.lend(memory, share, trees, granted)
 	}
-	if s.clean.limit.Swap(limit) != limit {
-		s.clean.records.SetLimit(limit)
-	}
+	s.clean.records.SetLimit(limit)
 }
 
 const (
