@@ -324,17 +324,20 @@ func (c *collectionRun) ask(q question) error {
 	if err != nil {
 		return err
 	}
-	row := append([]string{q.name, fmt.Sprintf("%.0f", fast.rate)}, quantiles(fast.took)...)
-	row = append(row, fmt.Sprintf("%.1f", fast.misses), fmt.Sprintf("%.1f", fast.disk))
-	c.report.row(append(row, quantiles(fast.others)...)...)
+	c.answered(q.name, fast)
 	half, err := c.askAll(q, fast.rate/2)
 	if err != nil {
 		return err
 	}
-	row = append([]string{"– half as often", fmt.Sprintf("%.0f", half.rate)}, quantiles(half.took)...)
-	row = append(row, fmt.Sprintf("%.1f", half.misses), fmt.Sprintf("%.1f", half.disk))
-	c.report.row(append(row, quantiles(half.others)...)...)
+	c.answered("– half as often", half)
 	return nil
+}
+
+// answered reports how a question was answered.
+func (c *collectionRun) answered(how string, a *answers) {
+	row := append([]string{how, fmt.Sprintf("%.0f", a.rate)}, quantiles(a.took)...)
+	row = append(row, fmt.Sprintf("%.1f", a.misses), fmt.Sprintf("%.1f", a.disk))
+	c.report.row(append(row, quantiles(a.others)...)...)
 }
 
 // askAll asks a question on all connections for a while, so many times a second, or, 0, as fast as
