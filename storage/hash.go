@@ -413,10 +413,11 @@ func (h *Hash) sampler(live int, fieldsOnly bool) sampler {
 	s := sampler{txn: h.db.txn, count: uint64(live), all: all}
 	if !h.packed() && live == h.Len() {
 		elements := h.elements()
-		s.picker = elements.picker(h.next.Count)
+		p := pairPicker{picker: elements.picker(h.next.Count)}
 		if !fieldsOnly {
-			s.get = elements.get
+			p.get = elements.get
 		}
+		s.picks = p
 	}
 	return s
 }

@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"cmp"
+	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 
@@ -360,18 +361,47 @@ func (p *picker) branch(s span, shared int, next byte) (branch span, err error) 
 
 // sampler picks several elements of a collection, packed or spread.
 type sampler struct {
-	txn    *Txn
-	count  uint64
-	all    func(visit visitPair) error // walks all of it
-	picker *picker                     // nil if it is packed
-	get    getElement                  // nil if values aren't wanted
+	txn   *Txn
+	count uint64
+	all   func(visit visitPair) error // walks all of it; fails if these are not count
+	picks picks                       // nil if it is packed
+}
+
+// picks takes any element of a collection.
+type picks interface {
+	pick() (pair, error)
+	// cost is about how many elements could be walked in the time that it takes to pick one.
+	cost() uint64
+}
+
+// pair is an element and its value.
+type pair struct{ element, value []byte }
+
+func (p pair) clone() pair {
+	n := len(p.element)
+	both := append(append(make([]byte, 0, n+len(p.value)), p.element...), p.value...)
+	return pair{both[:n:n], both[n:]}
+}
+
+// pairPicker is a picker of elements with their values, or, without get, of elements only.
+type pairPicker struct {
+	*picker
+	get getElement
 }
 
 // getElement reads the value of an element.
 type getElement func(element []byte) (value []byte, found bool, err error)
 
-// pair is an element and its value.
-type pair struct{ element, value []byte }
+func (p pairPicker) pick() (picked pair, err error) {
+	if picked.element, err = p.picker.pick(); err != nil || p.get == nil {
+		return picked, err
+	}
+	var found bool
+	if picked.value, found, err = p.get(picked.element); err == nil && !found {
+		err = p.miscounted(p.count)
+	}
+	return picked, err
+}
 
 // distinct visits count different elements, or all if there are no more. Unless they are few of
 // very many, every choice of them is as likely as any other. Their order says nothing.
@@ -379,7 +409,7 @@ func (s *sampler) distinct(count uint64, visit visitPair) error {
 	if count >= s.count {
 		return s.all(visit)
 	}
-	if s.picker == nil || count >= s.count/s.picker.cost() {
+	if s.picks == nil || count >= s.count/s.picks.cost() {
 		return s.choose(count, visit)
 	}
 	picked, err := s.pickDistinct(int(count))
@@ -412,30 +442,19 @@ func (s *sampler) choose(count uint64, visit visitPair) error {
 // pickDistinct picks elements until enough of them are different. It gives up, with fewer, when it
 // finds the same ones all the time.
 func (s *sampler) pickDistinct(count int) ([]pair, error) {
-	picked, seen := make([]pair, 0, count), make(map[string]struct{}, count)
+	picked, seen, seed := make([]pair, 0, count), make(map[uint64]struct{}, count), maphash.MakeSeed()
 	for tries := 2*count + pickElements; len(picked) < count && tries > 0; tries-- {
-		p, err := s.pick()
+		p, err := s.picks.pick()
 		if err != nil {
 			return nil, err
 		}
-		if _, again := seen[string(p.element)]; !again {
-			seen[string(p.element)] = struct{}{}
+		hash := maphash.Bytes(seed, p.element) // who has that of another one is passed over, as the same one is
+		if _, again := seen[hash]; !again {
+			seen[hash] = struct{}{}
 			picked = append(picked, p)
 		}
 	}
 	return picked, nil
-}
-
-// pick returns an element of a spread collection, and its value if that is wanted.
-func (s *sampler) pick() (p pair, err error) {
-	if p.element, err = s.picker.pick(); err != nil || s.get == nil {
-		return p, err
-	}
-	var found bool
-	if p.value, found, err = s.get(p.element); err == nil && !found {
-		err = s.picker.miscounted(s.count)
-	}
-	return p, err
 }
 
 // repeated visits an element count times, each time any of them. visit returns false to stop.
@@ -463,13 +482,13 @@ func nextBatch(picked []pair) uint64 {
 }
 
 func (s *sampler) pickRepeated(n int) ([]pair, error) {
-	if s.picker == nil || uint64(n) >= s.count/s.picker.cost() {
+	if s.picks == nil || uint64(n) >= s.count/s.picks.cost() {
 		return s.draw(n)
 	}
 	picked := make([]pair, n)
 	for i := range picked {
 		var err error
-		if picked[i], err = s.pick(); err != nil {
+		if picked[i], err = s.picks.pick(); err != nil {
 			return nil, err
 		}
 	}
@@ -487,6 +506,9 @@ func (s *sampler) draw(n int) ([]pair, error) {
 	if err := s.txn.Spend(n); err != nil {
 		return nil, err
 	}
+	if uint64(n) >= s.count {
+		return s.drawOfAll(n)
+	}
 	tickets := make([]ticket, n)
 	for i := range tickets {
 		tickets[i] = ticket{rand.Uint64N(s.count), i}
@@ -495,7 +517,7 @@ func (s *sampler) draw(n int) ([]pair, error) {
 	picked, index := make([]pair, n), uint64(0)
 	err := s.all(func(element, value []byte) bool {
 		if tickets[0].index == index {
-			p := pair{bytes.Clone(element), bytes.Clone(value)}
+			p := pair{element, value}.clone()
 			for len(tickets) > 0 && tickets[0].index == index {
 				picked[tickets[0].place] = p
 				tickets = tickets[1:]
@@ -505,6 +527,23 @@ func (s *sampler) draw(n int) ([]pair, error) {
 		return len(tickets) > 0
 	})
 	return picked, err
+}
+
+// drawOfAll is draw of no fewer than there are.
+func (s *sampler) drawOfAll(n int) ([]pair, error) {
+	all := make([]pair, 0, s.count)
+	err := s.all(func(element, value []byte) bool {
+		all = append(all, pair{element, value}.clone())
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	picked := make([]pair, n)
+	for i := range picked {
+		picked[i] = all[rand.IntN(len(all))]
+	}
+	return picked, nil
 }
 
 // show visits pairs; false when the visit was stopped.

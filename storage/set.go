@@ -392,7 +392,7 @@ func (s *Set) sampler() sampler {
 	chosen := sampler{txn: s.db.txn, count: uint64(s.Len()), all: all}
 	if !s.packed() {
 		elements := s.elements()
-		chosen.picker = elements.picker(s.next.Count)
+		chosen.picks = pairPicker{picker: elements.picker(s.next.Count)}
 	}
 	return chosen
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -331,13 +330,6 @@ func sampleRangeError(err error) error {
 	return errLongRange
 }
 
-// fewSampled is how few of the members are looked up one by one, each by its rank: one of so many.
-const fewSampled = 512
-
-// sampledAtOnce are as many members with repetition as are drawn at once, or an eighth of the set:
-// each time all of it may be walked over.
-const sampledAtOnce = 1 << 14
-
 // replySample replies with count different members, or, when it is negative, with as many that may
 // repeat.
 func replySample(c *Invocation, z *storage.ZSet, count int64, withScores bool) error {
@@ -345,107 +337,16 @@ func replySample(c *Invocation, z *storage.ZSet, count int64, withScores bool) e
 	if z.Len() == 0 {
 		n = 0
 	}
+	pick := z.RandomDistinct
+	if repeated {
+		pick = z.RandomRepeated
+	}
 	limit, out := newSampleLimit(c, repeated), newScoredReply(c, n, withScores)
-	for n > 0 {
-		drawn, cost := n, n
-		switch {
-		case repeated:
-			drawn = min(n, max(sampledAtOnce, z.Len()/8))
-			cost = drawn
-		case n >= z.Len()/fewSampled:
-			cost = z.Len()
-		}
-		if err := c.Txn.Spend(cost); err != nil {
-			return err
-		}
-		if err := replyMembers(z, sampleRanks(drawn, z.Len(), repeated), out); err != nil {
-			return err
-		}
-		if !limit.within(c.Reply.Len()) {
-			return errSampleReply
-		}
-		n -= drawn
-	}
-	return nil
-}
-
-// replyMembers replies with the members with some ranks.
-func replyMembers(z *storage.ZSet, ranks []int, out scoredReply) error {
-	sampled := make(map[int]scoredMember, len(ranks))
-	for _, rank := range ranks {
-		sampled[rank] = scoredMember{}
-	}
-	look := lookAtAll
-	if len(sampled) < z.Len()/fewSampled {
-		look = lookAtEach
-	}
-	if err := look(z, sampled); err != nil {
-		return err
-	}
-	for _, rank := range ranks {
-		out.add(sampled[rank].member, sampled[rank].score)
-	}
-	return nil
-}
-
-// lookAtAll fills in the members with some ranks, going over all.
-func lookAtAll(z *storage.ZSet, sampled map[int]scoredMember) error {
-	rank := 0
-	return z.All(func(member []byte, score float64) bool {
-		if _, wanted := sampled[rank]; wanted {
-			sampled[rank] = scoredMember{bytes.Clone(member), score}
-		}
-		rank++
-		return true
+	err := pick(uint64(n), func(member []byte, score float64) bool {
+		out.add(member, score)
+		return limit.within(c.Reply.Len())
 	})
-}
-
-// lookAtEach fills in the members with some ranks, one by one.
-func lookAtEach(z *storage.ZSet, sampled map[int]scoredMember) error {
-	for rank := range sampled {
-		err := z.ByRank(rank, 1, false, func(member []byte, score float64) bool {
-			sampled[rank] = scoredMember{bytes.Clone(member), score}
-			return false
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sampleRanks draws count ranks below n, different ones or such that may repeat.
-func sampleRanks(count, n int, repeated bool) []int {
-	switch {
-	case repeated:
-		ranks := make([]int, count)
-		for i := range ranks {
-			ranks[i] = rand.IntN(n)
-		}
-		return ranks
-	case count < n/fewSampled:
-		return drawDistinct(count, n)
-	case count == n:
-		all := make([]int, n)
-		for i := range all {
-			all[i] = i
-		}
-		return all
-	}
-	return rand.Perm(n)[:count]
-}
-
-// drawDistinct draws a few of many ranks below n; one that was drawn before is drawn again.
-func drawDistinct(count, n int) []int {
-	ranks, drawn := make([]int, 0, count), make(map[int]struct{}, count)
-	for len(ranks) < count {
-		rank := rand.IntN(n)
-		if _, again := drawn[rank]; !again {
-			drawn[rank] = struct{}{}
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+	return limit.check(err)
 }
 
 // scoredReply writes members, with their scores if asked for: in RESP3 each pair is an array.
