@@ -146,13 +146,24 @@ func (l *load) round() error {
 	return l.check()
 }
 
-// restart starts the server; now and then it is killed while it recovers, once or several times.
+// restart starts the server. Now and then it is killed while it recovers, once or several times,
+// and stopped and started again before anything else comes: a stop keeps what a kill doesn't.
 func (l *load) restart() error {
 	for l.random.IntN(3) == 0 {
 		if err := l.killWhileStarting(time.Duration(l.random.IntN(80)) * time.Millisecond); err != nil {
 			return err
 		}
 	}
+	if err := l.start(); err != nil || l.random.IntN(3) > 0 {
+		return err
+	}
+	if err := l.server.Shutdown(); err != nil {
+		return err
+	}
+	return l.start()
+}
+
+func (l *load) start() error {
 	restarted, err := l.server.Restart()
 	if err != nil {
 		return err

@@ -167,9 +167,13 @@ const (
 
 // take is a filter.Room.
 func (m *filterMemory) take(bytes int64) int64 {
-	granted := max(min(bytes, m.free.Load()), 0)
-	m.free.Add(-granted)
-	return granted
+	for {
+		free := m.free.Load()
+		granted := max(min(bytes, free), 0)
+		if m.free.CompareAndSwap(free, free-granted) {
+			return granted
+		}
+	}
 }
 
 // newFilter is an empty filter for so many records at least.
