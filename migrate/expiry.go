@@ -119,7 +119,7 @@ func (c *Command) dropCondition() {
 	}
 }
 
-// holdOption looks for EX, PX, EXAT or PXAT, the last of which it becomes, among the options.
+// holdOption looks among the options for EX, PX, EXAT or PXAT. Whichever it finds becomes PXAT.
 func (c *Command) holdOption(first int, at func(i int, name string, unit int64, relative bool) (bool, error)) (bool, error) {
 	for i := first; i+1 < len(c.Args); i++ {
 		name := strings.ToUpper(string(c.Args[i]))

@@ -3,7 +3,6 @@ package migrate
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -53,16 +52,14 @@ func timedAmong(ctx context.Context, client *redis.Client, keys [][]byte) (hashe
 
 func (t *Target) releaseHash(client *redis.Client, key string) error {
 	for cursor := uint64(0); ; {
-		words, next, err := timedFields(t.ctx, client, key, cursor)
+		pairs, times, next, err := scanTimes(t.ctx, client, key, cursor)
 		if err != nil {
 			return err
 		}
 		var fields []string
-		for ; len(words) > 0; words = words[3:] {
-			if ms, _ := strconv.ParseInt(words[2], 10, 64); ms != 0 { // it may have none
-				if _, held := release(ms); held {
-					fields = append(fields, words[0])
-				}
+		for i, ms := range times {
+			if _, held := release(ms); held {
+				fields = append(fields, pairs[2*i])
 			}
 		}
 		if len(fields) > 0 {

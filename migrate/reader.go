@@ -327,7 +327,7 @@ func (f *fingerprint) takeHash(ctx context.Context, client redis.UniversalClient
 		}
 		f.timed = true
 		v.ExpiringField([]byte(words[0]), []byte(words[1]))
-		times.Field([]byte(words[0]), []byte(meant(words[2])))
+		times.Field([]byte(words[0]), []byte(words[2]))
 	}, anew)
 	if err != nil && !strings.HasPrefix(err.Error(), "WRONGTYPE") { // it may have become another key
 		return err
@@ -339,35 +339,33 @@ func (f *fingerprint) takeHash(ctx context.Context, client redis.UniversalClient
 	return nil
 }
 
-// meant is the time of a field that was meant, where it may be held.
-func meant(time string) string {
-	ms, _ := strconv.ParseInt(time, 10, 64) // a server has told it as a number
-	ms, _ = release(ms)
-	return strconv.FormatInt(ms, 10)
+// timedFields reads a page of fields, values and times. A time is the one that was meant, where it
+// is held, and empty if there is none.
+func timedFields(ctx context.Context, client redis.UniversalClient, key string, cursor uint64) (words []string, next uint64, err error) {
+	pairs, times, next, err := scanTimes(ctx, client, key, cursor)
+	for i, ms := range times {
+		time := ""
+		if ms > 0 {
+			ms, _ = release(ms)
+			time = strconv.FormatInt(ms, 10)
+		}
+		words = append(words, pairs[2*i], pairs[2*i+1], time)
+	}
+	return words, next, err
 }
 
-// timedFields reads a page of fields, values and times; a time is empty if there is none.
-func timedFields(ctx context.Context, client redis.UniversalClient, key string, cursor uint64) (words []string, next uint64, err error) {
-	pairs, next, err := client.HScan(ctx, key, cursor, "", page).Result()
+// scanTimes reads a page of fields, each with its value, and their times.
+func scanTimes(ctx context.Context, client redis.Cmdable, key string, cursor uint64) (pairs []string, times []int64, next uint64, err error) {
+	pairs, next, err = client.HScan(ctx, key, cursor, "", page).Result()
 	if err != nil || len(pairs) == 0 {
-		return nil, next, err
+		return nil, nil, next, err
 	}
 	var fields []string
 	for i := 0; i < len(pairs); i += 2 {
 		fields = append(fields, pairs[i])
 	}
-	times, err := timesOfFields(ctx, client, key, fields)
-	if err != nil {
-		return nil, next, err
-	}
-	for i, ms := range times {
-		time := ""
-		if ms > 0 {
-			time = strconv.FormatInt(ms, 10)
-		}
-		words = append(words, pairs[2*i], pairs[2*i+1], time)
-	}
-	return words, next, nil
+	times, err = timesOfFields(ctx, client, key, fields)
+	return pairs, times, next, err
 }
 
 // timesOfFields asks when fields expire, in ms since 1970; what isn't positive is never.

@@ -261,7 +261,7 @@ type source struct {
 	conn   net.Conn // the socket, or TLS over it
 	socket *polledSocket
 
-	release func() bool // from being closed when the link ends: whoever closes it before calls it
+	release func() bool // is called when conn is closed before the link ends, which would close it
 }
 
 func (s *source) Read(p []byte) (int, error) {

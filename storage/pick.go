@@ -448,7 +448,7 @@ func (s *sampler) pickDistinct(count int) ([]pair, error) {
 		if err != nil {
 			return nil, err
 		}
-		hash := maphash.Bytes(seed, p.element) // who has that of another one is passed over, as the same one is
+		hash := maphash.Bytes(seed, p.element) // two elements with one hash count as the same one
 		if _, again := seen[hash]; !again {
 			seen[hash] = struct{}{}
 			picked = append(picked, p)

@@ -352,7 +352,7 @@ func TestScriptOutlivesRole(t *testing.T) {
 	server := launch.ForTest(t, launch.MustUnderTest(t))
 	c, writer := server.MustDial(t), server.MustDial(t)
 	begin := func() {
-		script := "redis.call('set', KEYS[1], '1') for i = 1, 50000000 do local x = i * i end return redis.call('set', KEYS[2], '1')"
+		script := "redis.call('set', KEYS[1], '1') for i = 1, 200000000 do local x = i * i end return redis.call('set', KEYS[2], '1')"
 		writer.Queue("EVAL", script, "2", "first", "last")
 		if err := writer.Flush(); err != nil {
 			t.Fatal(err)

@@ -31,9 +31,9 @@ func (c *Invocation) NeedsEverything() bool {
 // Written is how many records the invocation, and those in it, have written.
 func (c *Invocation) Written() int { return c.Txn.Written(&c.before.txn) }
 
-// Refusal is nil, or why a gate refuses a request that is to run inside of this one. Once this one
-// has written, it goes on writing, or half of it would be kept: who has another role taken up waits
-// for its end.
+// Refusal is nil, or why a gate refuses a request that is to run inside of this one. When this one
+// has written, the gates of writes let it go on, or half of it would be kept. A server that is to
+// have another role waits until it ends.
 func (c *Invocation) Refusal(r *Request) error {
 	if c.Written() > 0 {
 		return r.passBut(gatesOfWrites, c.batch, c.Session)

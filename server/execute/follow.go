@@ -68,7 +68,9 @@ func (f *StreamApplier) Apply(args [][]byte, raw []byte) error {
 		if err := f.Commit(); err != nil {
 			return err
 		}
-		_ = f.batch.locks.await(&f.batch.plan, endless)
+		if err := f.batch.locks.await(&f.batch.plan, endless); err != nil {
+			return err
+		}
 	}
 	if err := f.batch.repeat.failure; err != nil {
 		f.discard()

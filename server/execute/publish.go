@@ -227,8 +227,8 @@ func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 	c.AfterCommit(func() { outbox.messages = append(outbox.messages, messages...) })
 }
 
-// sendMessages sends what was published, once replicas have what it tells of. What a replica's
-// clients do tells of nothing that they would have to have.
+// sendMessages sends what was published. A primary's messages may tell of what the batch has
+// written, or of what clients have read: they wait until replicas have that.
 func (b *Batch) sendMessages(position int64, wrote bool) {
 	messages := b.running.outbox.messages
 	b.running.outbox.messages = nil // they are the courier's

@@ -41,7 +41,9 @@ func (c *Invocation) lockStep(keys [][]byte, exclusive bool) error {
 			b.plan.Lock(c.Engine.Store.Stripe(c.selected, key), exclusive)
 		}
 		b.plan.sort()
-		_ = b.locks.await(&b.plan, endless)
+		if err := b.locks.await(&b.plan, endless); err != nil {
+			return err
+		}
 		if !exclusive || !b.barred(c.Session, c.Request) {
 			return nil
 		}

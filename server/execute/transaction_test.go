@@ -5,19 +5,24 @@ import (
 	"testing"
 )
 
-// One batch may hold the write of one session and the EXEC of another that watches the key: the
-// watcher has to see the write although it is not committed yet.
-func TestWatchSeesAWriteOfTheSameBatch(t *testing.T) {
-	e, _ := newTestEngine(t)
-	b := e.NewBatch(0)
-	watcher, writer := NewSession(Nowhere{}, true), NewSession(Nowhere{}, true)
-	execute := func(s *Session, request ...string) {
+// executesOn returns what executes requests in a batch.
+func executesOn(t *testing.T, b *Batch) func(s *Session, request ...string) {
+	return func(s *Session, request ...string) {
 		t.Helper()
 		b.Tick()
 		if outcome := b.Execute(s, b.Read(s, words(request...))); outcome != Done {
 			t.Fatalf("%q: %v", request, outcome)
 		}
 	}
+}
+
+// One batch may hold the write of one session and the EXEC of another that watches the key: the
+// watcher has to see the write although it is not committed yet.
+func TestWatchSeesAWriteOfTheSameBatch(t *testing.T) {
+	e, _ := newTestEngine(t)
+	b := e.NewBatch(0)
+	watcher, writer := NewSession(Nowhere{}, true), NewSession(Nowhere{}, true)
+	execute := executesOn(t, b)
 	commit := func() {
 		t.Helper()
 		if err := b.Commit(); err != nil {
@@ -59,13 +64,7 @@ func TestRepeatedExecWatches(t *testing.T) {
 	e, log := newTestEngine(t)
 	b := e.NewBatch(0)
 	watcher, writer := NewSession(Nowhere{}, true), NewSession(Nowhere{}, true)
-	execute := func(s *Session, request ...string) {
-		t.Helper()
-		b.Tick()
-		if outcome := b.Execute(s, b.Read(s, words(request...))); outcome != Done {
-			t.Fatalf("%q: %v", request, outcome)
-		}
-	}
+	execute := executesOn(t, b)
 	commit := func() error {
 		err := b.Commit()
 		if err != nil {

@@ -61,8 +61,8 @@ func (m *monitors) feed(ran *execute.Execution) {
 	}
 }
 
-// monitoredCaller is who has called a command, as MONITOR tells it: a script, or where the client
-// is.
+// monitoredCaller is how MONITOR names who has called a command: a script is "lua", a client its
+// address.
 func monitoredCaller(ran *execute.Execution) string {
 	peer := ran.Session.Peer
 	if ran.Script {

@@ -47,8 +47,8 @@ func TestCopiesGrowBesideLentTrees(t *testing.T) {
 	}
 }
 
-// TestSharesAreFoundOutOneAtATime: who finds out what each may take, from a whole that is changed
-// just then, doesn't overtake who has changed it.
+// TestSharesAreFoundOutOneAtATime: the memory for copies is changed while somebody finds out the
+// shares of what it was before. The shares are those of the new one in the end.
 func TestSharesAreFoundOutOneAtATime(t *testing.T) {
 	const before, after = 64 << 20, 16 << 20
 	inside, changed := make(chan bool, 1), make(chan bool)

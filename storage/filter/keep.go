@@ -42,8 +42,8 @@ func (f *Filter) Write(w io.Writer) error {
 	return err
 }
 
-// Read makes the filter that was written. It may take so many bytes: whoever says so vouches for
-// that memory, and one that takes more is refused.
+// Read makes the filter that was written. One of more than most bytes is refused; room is asked for
+// more memory only when it grows.
 func Read(r io.Reader, most int64, room Room) (*Filter, error) {
 	f := New(0, room)
 	count, err := readNumber(r, 4)
