@@ -47,8 +47,8 @@ func deposing(e *Engine, r *Request) *Request {
 	return r
 }
 
-// TestDeposedWhileACommandRuns: a reply waits for replicas, and listeners are told nothing, when the
-// server was a primary as the command began, and is a replica when it ends.
+// TestDeposedWhileACommandRuns: a reply waits for replicas, and listeners are told nothing, when
+// the server was a primary as the command began, and is a replica when it ends.
 func TestDeposedWhileACommandRuns(t *testing.T) {
 	for _, where := range []string{"reactor", "worker"} {
 		for _, line := range []string{"set key 2", "get key"} {
