@@ -365,7 +365,11 @@ func (x *listStore) below(prefix []byte) (keys []string) {
 		}
 		it := x.store.Rocks().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: prefix, UpperBound: layout.Successor(nil, prefix)})
 		for it.Next() {
-			keys = append(keys, string(it.Key()))
+			_, found, err := x.store.Rocks().Get(family, nil, it.Key(), nil)
+			must(x.t, err)
+			if found { // a walk shows what was deleted by a range, too
+				keys = append(keys, string(it.Key()))
+			}
 		}
 		must(x.t, it.Err())
 		it.Close()

@@ -206,7 +206,7 @@ func (x *Index) findTree() *ordered.Tree {
 	}
 	keeps := x.entries <= t.store.order.valued || !layout.Kinds[x.kind].Names
 	tree := t.store.order.trees.Of(id, keeps, x.entries)
-	if known, vague := tree.Sums(); known > x.entries || vague == 0 && known < x.entries {
+	if known, ok := tree.Fits(x.entries); !ok {
 		x.recount(fmt.Sprintf("%d are counted", known))
 		tree = t.store.order.trees.Of(id, keeps, x.entries)
 	}

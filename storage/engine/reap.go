@@ -12,12 +12,13 @@ import (
 
 var errClosing = errors.New("storage: closing")
 
-// reapBatch is how many elements are deleted by one write to RocksDB. Collections up to
-// reapByPoints are deleted element by element, since every range tombstone costs each reader of a
-// memtable; what is more than that with one range for each kind of record.
+// reapBatch is how many elements are deleted by one write to RocksDB. Up to reapByPoints of a
+// collection are deleted element by element, since every range tombstone costs each reader of a
+// memtable. Of what is more than that, RocksDB's files that have nothing else go at once, and the
+// rest with one range.
 const (
 	reapBatch    = 1000
-	reapByPoints = 10000
+	reapByPoints = 100_000
 	reapTime     = time.Second // before other maintenance has its turn
 )
 
@@ -93,15 +94,10 @@ func (s *Store) inUse(family *rocks.Family, id uint64, record []byte) (bool, err
 func (s *Store) reapCollection(family *rocks.Family, record []byte, deleted *layout.Deleted) error {
 	batch := new(rocks.Batch)
 	for _, records := range deleted.Type.Elements() {
-		count := deleted.Records(records.Kind)
-		if count == 0 && deleted.Count > 0 {
+		if deleted.Records(records.Kind) == 0 && deleted.Count > 0 {
 			continue
 		}
 		lower, upper := deleted.Range(records.Kind)
-		if count > reapByPoints {
-			batch.DeleteRange(family, lower, upper)
-			continue
-		}
 		if err := s.reapRange(family, batch, lower, upper); err != nil {
 			return err
 		}
@@ -118,8 +114,11 @@ func (s *Store) reapRange(family *rocks.Family, batch *rocks.Batch, lower, upper
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{LowerBound: lower, UpperBound: upper, KeysOnly: true})
 	defer it.Close()
 	for n := 0; it.Next(); n++ {
-		if n == reapByPoints { // a sequence that was nearly emptied before: see sequence_bounds.go
+		if n == reapByPoints {
 			batch.DeleteRange(family, it.Key(), upper)
+			if err := s.db().DeleteFiles(family, it.Key(), upper); err != nil {
+				return fmt.Errorf("storage: reaping: %w", err)
+			}
 			return nil
 		}
 		batch.Delete(family, it.Key())

@@ -141,10 +141,21 @@ func (t *Tree) add(bytes int) {
 }
 
 // Sums returns how many entries the known pieces have, and how many pieces are vague. While others
-// learn there may be fewer vague pieces than it says, and more entries.
-func (t *Tree) Sums() (known, vague int) {
-	vague = int(t.allVague.Load())
-	return int(t.allKnown.Load()), vague
+// learn, or forget counts, the two may be of different moments.
+func (t *Tree) Sums() (known, vague int) { return int(t.allKnown.Load()), int(t.allVague.Load()) }
+
+// Fits reports whether so many entries can be what the collection has. Known is how many the known
+// pieces have.
+func (t *Tree) Fits(entries int) (known int, ok bool) {
+	may := func(known, vague int) bool { return known == entries || known < entries && vague > 0 }
+	known, vague := t.Sums()
+	if !may(known, vague) { // which may be of different moments
+		t.mu.Lock()
+		k, v := t.root.sums()
+		known, vague = k, int(v)
+		t.mu.Unlock()
+	}
+	return known, may(known, vague)
 }
 
 // sum notes what Sums tells.

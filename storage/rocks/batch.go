@@ -53,9 +53,9 @@ func (b *Batch) Delete(f *Family, key []byte) {
 	b.appendBytes(key)
 }
 
-// DeleteRange adds the removal of all keys from from up to and without to. Every range that is not
-// yet compacted away costs each later reader of the family, so it is for many keys and rare
-// occasions.
+// DeleteRange adds the removal of all keys from from up to and without to. An Iterator still shows
+// them until they are compacted away. Every range that is not yet compacted away costs each later
+// reader of the family, so it is for many keys and rare occasions.
 func (b *Batch) DeleteRange(f *Family, from, to []byte) {
 	b.begin(f, tagDeleteRange, tagFamilyDeleteRange)
 	b.appendBytes(from)

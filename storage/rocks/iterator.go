@@ -36,6 +36,9 @@ const (
 // Iterator walks over the entries of a family in the order of their keys. It fetches them from C in
 // blocks.
 //
+// It doesn't respect deleted ranges (Batch.DeleteRange): it shows what was deleted so until RocksDB
+// has compacted it away.
+//
 // It sees the database as its snapshot does; without one, as it was at the first call of Next or
 // Seek (a Seek after the walk had reached its end takes a newer state). For one goroutine at a
 // time. Close must follow.

@@ -28,11 +28,9 @@ func (m *model) put(key, value string) {
 	*m = slices.Insert(*m, i, entry{key, value})
 }
 
-func (m *model) deleteRange(from, to string) {
-	i, _ := m.at(from)
-	j, _ := m.at(to)
-	if i < j {
-		*m = slices.Delete(*m, i, j)
+func (m *model) delete(key string) {
+	if i, found := m.at(key); found {
+		*m = slices.Delete(*m, i, i+1)
 	}
 }
 
@@ -68,7 +66,7 @@ func collect(t *testing.T, it *Iterator, most int) []entry {
 	return seen
 }
 
-// Random writes, deletions and ranges of them, flushes in between; after each round, random walks
+// Random writes and deletions, flushes in between; after each round, random walks
 // in both directions must see what a sorted slice in Go holds.
 func TestIteratorAgainstModel(t *testing.T) {
 	seed := seed.Of(t)
@@ -108,19 +106,9 @@ func change(t *testing.T, d *DB, f *Family, m *model, random *rand.Rand) {
 	for range random.IntN(300) {
 		key := randomKey(random)
 		switch random.IntN(20) {
-		case 0:
-			to := randomKey(random)
-			if key > to {
-				key, to = to, key
-			}
-			if len(to) > 0 && random.IntN(3) > 0 {
-				to = key + "~" // a short range
-			}
-			b.DeleteRange(f, []byte(key), []byte(to))
-			m.deleteRange(key, to)
-		case 1, 2, 3, 4, 5:
+		case 0, 1, 2, 3, 4, 5:
 			b.Delete(f, []byte(key))
-			m.deleteRange(key, key+"\x00")
+			m.delete(key)
 		default:
 			value := randomValue(random)
 			b.Put(f, []byte(key), []byte(value))

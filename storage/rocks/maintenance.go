@@ -109,6 +109,20 @@ func (d *DB) compactStep(f *Family, from, to []byte) error {
 	})
 }
 
+// DeleteFiles deletes the tables, other than those that were flushed and not compacted yet, that
+// have only keys from from up to and without to. Snapshots lose them too, and what was deleted from
+// such a range may come back: it is for keys that nobody reads any more.
+func (d *DB) DeleteFiles(f *Family, from, to []byte) error {
+	return d.exclusively("delete files", func() error {
+		family, err := f.in(d)
+		if err != nil {
+			return err
+		}
+		return fromStatus(fmt.Sprintf("delete files of family %q", f.name),
+			C.rocks_delete_files(d.c, family, first(from), C.size_t(len(from)), first(to), C.size_t(len(to))))
+	})
+}
+
 // compactionBorders returns keys that cut a family's tables into pieces of about compactionStep
 // bytes.
 func (d *DB) compactionBorders(f *Family) ([][]byte, error) {

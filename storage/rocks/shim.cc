@@ -288,6 +288,11 @@ rocks_block rocks_iterator_open(rocks_db *db, rocks_family *family, const rocks_
   rocksdb::ReadOptions options = reading(snapshot);
   options.fill_cache = (flags & ROCKS_NO_FILL_CACHE) == 0;
   options.readahead_size = readahead;
+  // With deleted ranges, RocksDB 7.8 puts a sentinel behind each table of a level. When the first
+  // block of the next one can't be read, because it is damaged, or isn't in the cache and the walk
+  // isn't to wait for it, the sentinel is removed and the error with it (facebook/rocksdb#11782):
+  // the walk ends there as if all were well, or goes on without what that level has.
+  options.ignore_range_deletions = true;
   if (flags & ROCKS_CACHED) options.read_tier = rocksdb::kBlockCacheTier;
   if (flags & ROCKS_LOWER) {
     iterator->lower.assign(slice(lower, lower_length).data(), lower_length);
@@ -426,6 +431,12 @@ rocks_status rocks_compact(rocks_db *db, rocks_family *family, const char *from,
                                                to_length > 0 ? &end : nullptr);
   if (status.IsColumnFamilyDropped()) return report(Status::NoSpace("the compaction was given up"));  // Room::giveUp
   return report(status);
+}
+
+rocks_status rocks_delete_files(rocks_db *db, rocks_family *family, const char *from, size_t from_length, const char *to,
+                                size_t to_length) {
+  const Slice begin = slice(from, from_length), end = slice(to, to_length);
+  return report(rocksdb::DeleteFilesInRange(real(db), real(family), &begin, &end, false));
 }
 
 // ---- options and counters ----

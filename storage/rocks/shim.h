@@ -130,6 +130,10 @@ uint64_t rocks_memtable_bytes(rocks_db *db);
 rocks_status rocks_compact(rocks_db *db, rocks_family *family, const char *from, size_t from_length, const char *to,
                            size_t to_length);
 
+// Deletes the tables of a family, but for those of the first level, that have only keys from from up to and without to.
+rocks_status rocks_delete_files(rocks_db *db, rocks_family *family, const char *from, size_t from_length, const char *to,
+                                size_t to_length);
+
 // Changes options of the database, given as "name=value;name=value".
 rocks_status rocks_set_options(rocks_db *db, const char *options, size_t length);
 void rocks_set_rate(rocks_db *db, int64_t bytes_per_second);

@@ -148,7 +148,8 @@ func (t *Tables) Delete(f *Family, key []byte) {
 	}
 }
 
-// DeleteRange adds the removal of all keys from from up to and without to that the database has.
+// DeleteRange adds the removal of all keys from from up to and without to that the database has, as
+// Batch.DeleteRange does.
 func (t *Tables) DeleteRange(f *Family, from, to []byte) { t.add(f, tableDeleteRange, from, to) }
 
 // Len returns the number of records.
