@@ -50,11 +50,17 @@ func (t *Tree) coolPieces(leaf *node) {
 		}
 		t.setBlock(leaf, i, Block{})
 	}
-	for i := leaf.len() - 2; i >= 0; i-- {
-		if t.joins(leaf, i, t.small()) {
-			t.join(leaf, i)
-		}
+	t.coarsenPieces(leaf, t.cold())
+}
+
+// cold is how many entries two neighbours may have together that are joined when they aren't
+// resident any more. Of large entries, a piece has fewer while it is resident: where counts are to
+// take less memory, that must not last.
+func (t *Tree) cold() int {
+	if target := int(t.target.Load()); target > t.usual {
+		return target
 	}
+	return t.small()
 }
 
 // leaf returns the leaf that a key belongs to, and where the next one begins.

@@ -714,7 +714,6 @@ func TestCountsOfUnusedTreesStay(t *testing.T) {
 	check(t, tree, m.keys, m.values)
 }
 
-// BenchmarkTake picks entries by their number and takes them out.
 // A walk to the midst of a counted piece leaves everything counted.
 func TestCountsSurviveWalks(t *testing.T) {
 	m := newModel(t, rand.New(rand.NewPCG(1, 6)))
@@ -744,6 +743,39 @@ func TestPiecesSuitTheMemory(t *testing.T) {
 		}
 		if !tree.Whole(&Piece{Count: fits * Target}) {
 			t.Errorf("a piece of %d entries isn't read as a whole", fits*Target)
+		}
+	}
+}
+
+// TestCountsOfLargeEntries: where the memory doesn't hold counts of pieces of the usual size, those
+// of entries of a hundred bytes take half of it too, before and after all entries were read.
+func TestCountsOfLargeEntries(t *testing.T) {
+	const entries = 1 << 17
+	var trees Trees
+	trees.Init(func() int64 { return entries / Target * pieceBytes / 4 })
+	tree := trees.Of(modelID, false, entries)
+	for _, learns := range []Learning{Counts, Entries} {
+		first, upper := 0, []byte(nil)
+		for at := []byte(nil); first < entries; at = upper { // a piece at a time
+			p := tree.Find(at, false)
+			var r Reading
+			r.Begin(tree, &p, at, false, learns)
+			last := entries
+			if p.Count != Vague {
+				last = first + p.Count
+			}
+			for ; first < last; first++ {
+				r.Add(fmt.Appendf(nil, "%0100d", first), nil)
+			}
+			upper = p.Upper
+			r.End(upper)
+			trees.Reclaim()
+		}
+		if known, vague := tree.Sums(); known != entries || vague > 0 {
+			t.Fatalf("%d entries are counted, and %d pieces aren't", known, vague)
+		}
+		if counts := int64(tree.pieces * pieceBytes); counts > 6*trees.limit()/10 {
+			t.Errorf("learning %d: counts take %d bytes, of %d for all", learns, counts, trees.limit())
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (r *Reading) Add(key, value []byte) bool {
 	switch {
 	case !r.begun && r.edge == nil && len(key) > 0: // nothing lives at this end of the collection
 		r.cut(r.behind(key))
-	case r.tree.Full(&r.builder):
+	case r.Enough():
 		r.cut(r.between(r.last, key))
 	}
 	r.begun = true
@@ -116,8 +116,15 @@ func (r *Reading) cut(border []byte) {
 // Border is up to where everything was learned.
 func (r *Reading) Border() []byte { return r.edge }
 
-// Enough reports whether Stop may be called without leaving a small piece behind.
-func (r *Reading) Enough() bool { return r.tree.Full(&r.builder) }
+// Enough reports whether the entries since the last piece are enough for one: whether Stop may be
+// called without leaving a small piece behind.
+func (r *Reading) Enough() bool {
+	entries, bytes := int(r.tree.target.Load()), cutBytes
+	if r.learns == Counts { // what is resident may be cut smaller, and is joined when it isn't any more
+		bytes *= max(entries/r.tree.usual, 1)
+	}
+	return r.builder.Len() >= entries || r.builder.Bytes() >= bytes
+}
 
 // Stop ends the reading behind the last entry, though there may be more.
 func (r *Reading) Stop() {

@@ -26,6 +26,7 @@ const Vague = -1
 type Tree struct {
 	id     Identity
 	values bool // entries have those of their records
+	usual  int  // entries of a piece that is cut as long as memory holds the counts of all
 
 	mu       sync.Mutex
 	root     *node
@@ -93,7 +94,7 @@ func (t *Tree) Start(p *Piece, at []byte, reverse bool) []byte {
 
 func newTree(id Identity, values bool, target int, account *atomic.Int64) *Tree {
 	o := &owner{}
-	t := &Tree{id: id, values: values, owner: o, pieces: 1, account: account}
+	t := &Tree{id: id, values: values, owner: o, usual: target, pieces: 1, account: account}
 	t.target.Store(int64(target))
 	t.largest.Store(8 * int64(target))
 	t.root = &node{owner: o, heads: []uint64{0}, borders: [][]byte{nil}, known: []int{0}, vague: []int32{1}, pieces: []piece{{}}}
@@ -107,7 +108,7 @@ func (t *Tree) Clone() *Tree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.owner = &owner{}
-	c := &Tree{id: t.id, values: t.values, root: t.root, owner: &owner{clone: true}, resident: t.resident, clone: true}
+	c := &Tree{id: t.id, values: t.values, root: t.root, owner: &owner{clone: true}, usual: t.usual, resident: t.resident, clone: true}
 	c.target.Store(t.target.Load())
 	c.largest.Store(t.largest.Load())
 	c.gone.Store(true)
@@ -129,9 +130,6 @@ func (t *Tree) Values() bool { return t.values }
 
 // ID is the collection's.
 func (t *Tree) ID() Identity { return t.id }
-
-// Full reports whether entries that are being read are enough for a piece.
-func (t *Tree) Full(b *Builder) bool { return b.Len() >= int(t.target.Load()) || b.Bytes() >= cutBytes }
 
 func (t *Tree) add(bytes int) {
 	t.bytes += bytes

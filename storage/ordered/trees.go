@@ -207,6 +207,10 @@ func (s *Trees) Stats() (trees int, bytes int64) {
 // worth reading.
 func (s *Trees) HasRoom() bool { return s.bytes.Load() < s.limit()/2 }
 
+// Ahead is how many of so many entries may be read ahead: an eighth of the memory holds them, at
+// some 32 bytes each. What doesn't stay until it is asked for is read again for each question.
+func (s *Trees) Ahead(entries int) int { return int(min(int64(entries), s.limit()/(8*32))) }
+
 // Reclaim frees memory when the trees take more than they may. It is called without a tree's mutex,
 // by who has made one grow.
 func (s *Trees) Reclaim() {
