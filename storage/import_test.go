@@ -60,7 +60,7 @@ func TestImportOfCollections(t *testing.T) {
 	must(t, err)
 	collections := map[string]importedCollection{}
 	for n := range 60 {
-		c := importedCollection{[]rdb.Kind{rdb.Set, rdb.Hash, rdb.SortedSet, rdb.List}[n%4], 1 + random.IntN(300), random.IntN(20)}
+		c := importedCollection{[]rdb.Kind{rdb.Set, rdb.Hash, rdb.SortedSet, rdb.List}[n%4], 5 + random.IntN(300), random.IntN(20)} // lists of four are packed
 		if n >= 52 && n < 56 {
 			c.count, c.length = 5*engine.InspectSpillElements/4/(16<<10), 16<<10
 		}

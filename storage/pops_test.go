@@ -232,3 +232,39 @@ func (x *orderedTest) dequeue(z *ZSet, model map[string]float64, n int, highest 
 		delete(model, string(m.member))
 	}
 }
+
+// TestPopsBesideCounts: where the counts of other collections take the memory for trees, what was
+// read ahead for who takes members stays until they are taken.
+func TestPopsBesideCounts(t *testing.T) {
+	const members, taken, budget = 200_000, 4000, 1 << 30
+	o := testOptions(t.TempDir(), 1, 0)
+	o.GenerationBytes, o.TreeBytes = constant[int64](64<<20), constant[int64](1<<18)
+	store, _ := reopen(t, o, &testLog{})
+	t.Cleanup(func() { must(t, store.Close()) })
+	for _, key := range []string{"board", "queue"} {
+		queue(t, store, []byte(key), members)
+		txn := store.NewTxn()
+		txn.Begin(Mode{}, 1, 0)
+		z, err := txn.DB(0).ZSet([]byte(key))
+		must(t, err)
+		const rank = members / 2
+		if got, err := z.Rank(fmt.Appendf(nil, "member%06d", rank), rank, false); err != nil || got != rank {
+			t.Fatalf("rank %d, %v", got, err)
+		}
+		txn.Reset()
+	}
+	spent := 0
+	for i := range taken {
+		txn := store.NewTxn()
+		if score := pop(t, txn, []byte("queue"), false, budget); score != float64(i) {
+			t.Fatalf("pop %d took %v", i, score)
+		}
+		spent += budget - insideTxn(txn).Budget()
+		must(t, store.Commit(txn))
+		txn.Reset()
+	}
+	t.Logf("%d records for each", spent/taken)
+	if spent > 20*taken {
+		t.Errorf("%d records were touched for %d members", spent, taken)
+	}
+}

@@ -294,7 +294,9 @@ func checkRecords(t *testing.T, s *Store, model *[2]map[string]collection) {
 		want := 0
 		must(t, txn.DB(database).Keys(nil, func(_ []byte, m *layout.Metadata) bool {
 			if m.Encoding == layout.Spread {
-				want += int(m.Length()) * len(m.Type.Elements())
+				for _, records := range m.Type.Elements() {
+					want += int(records.Count(m))
+				}
 			}
 			return true
 		}))

@@ -90,9 +90,6 @@ func (t *Txn) takeBackOrder(first int) {
 	}
 }
 
-// mostVague is how many entries are made vague piece by piece. For more, the tree is dropped.
-const mostVague = 4096
-
 // ForgetBefore says that so many entries of an index, which stand before a key, are no longer part
 // of it, though their records stay for now.
 func (t *Txn) ForgetBefore(ns *Namespace, id uint64, kind byte, key []byte, count uint64) {
@@ -101,7 +98,7 @@ func (t *Txn) ForgetBefore(ns *Namespace, id uint64, kind byte, key []byte, coun
 	tree := t.store.order.trees.Find(identity)
 	switch {
 	case tree == nil:
-	case count > mostVague:
+	case count > uint64(t.store.order.sizes.vague):
 		t.store.order.trees.Drop(ns.Number, id, kind)
 	default:
 		tree.ForgetBefore(key)
@@ -180,10 +177,6 @@ func (t *Txn) CountsAtMost() int { return t.order.countAtMost }
 // AskedRanks reports whether a command since Reset has asked an index for counts.
 func (t *Txn) AskedRanks() bool { return t.order.asked }
 
-// mostValued is how many elements a collection of a kind with names has at most whose values its
-// tree keeps, too: what is read as a whole is seldom larger.
-const mostValued = 16 << 10
-
 // tree returns the tree of the index, nil when it has none and is to be walked.
 func (x *Index) tree() *ordered.Tree {
 	if x.known == nil {
@@ -198,13 +191,13 @@ func (x *Index) findTree() *ordered.Tree {
 	switch {
 	case t.view != nil && found && (t.order.used[at].Values() || !x.values):
 		return t.order.used[at]
-	case !layout.Kinds[x.kind].Ordered || t.view != nil || t.staging.spill != nil || x.entries < t.store.order.least || !t.store.order.trees.Enabled():
+	case !layout.Kinds[x.kind].Ordered || t.view != nil || t.staging.spill != nil || x.entries < t.store.order.sizes.least || !t.store.order.trees.Enabled():
 		return nil
 	}
 	if found && t.order.used[at].Use() && (t.order.used[at].Values() || !x.values) {
 		return t.order.used[at]
 	}
-	keeps := x.entries <= t.store.order.valued || !layout.Kinds[x.kind].Names
+	keeps := x.entries <= t.store.order.sizes.valued || !layout.Kinds[x.kind].Names
 	tree := t.store.order.trees.Of(id, keeps, x.entries)
 	if known, ok := tree.Fits(x.entries); !ok {
 		x.recount(fmt.Sprintf("%d are counted", known))

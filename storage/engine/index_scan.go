@@ -7,23 +7,25 @@ import (
 	"kedis/storage/ordered"
 )
 
-const (
-	// residentShare is how many entries of a resident piece cost about as much as one record.
-	residentShare = 4
-	// completeCost is how many records may be passed to complete a piece that nobody has asked for
-	// to its end: many that were deleted may stand between.
-	completeCost = 8 * ordered.Target
-)
+// residentShare is how many entries of a resident piece cost about as much as one record.
+const residentShare = 4
 
-// What is read ahead: entries, the bytes of which count, too.
-const (
-	aheadEntries  = 7 * ordered.Target
-	aheadTaken    = countedAhead // by who takes entries from an end, and so asks for all of them
-	aheadPerEntry = 256          // bytes that cost as much as one more
-)
+// aheadPerEntry is how many bytes that are read ahead cost as much as an entry.
+const aheadPerEntry = 256
 
-// mostEarly is how many entries may be read before those that are asked for.
-const mostEarly = 16 * ordered.Target
+// usualSizes: what is read as a whole is seldom larger than valued. Many records that were deleted
+// may stand where a piece is completed, to whose end nobody has asked. Who takes entries from an end
+// asks for all of them.
+var usualSizes = orderSizes{
+	least:    1,
+	kept:     keptEntries,
+	valued:   16 << 10,
+	early:    16 * ordered.Target,
+	complete: 8 * ordered.Target,
+	ahead:    7 * ordered.Target,
+	taken:    countedAhead,
+	vague:    4096,
+}
 
 // scan is a walk over an index by its tree. Pieces that aren't resident are read, and are so
 // afterwards.
@@ -149,11 +151,11 @@ func (s *scan) read(p *ordered.Piece, visit VisitEntry) error {
 			s.goOn(r.Border())
 			return s.finish(it, r)
 		}
-		if s.take(key, value, visit); s.done {
+		switch early := s.take(key, value, visit); {
+		case s.done:
 			s.complete(it, r, far, ahead)
 			return s.finish(it, r)
-		}
-		if p.Count == ordered.Vague && s.early > mostEarly {
+		case early && p.Count == ordered.Vague && s.early > s.txn.store.order.sizes.early:
 			s.direct = true
 			r.Stop()
 			return s.finish(it, r)
@@ -183,8 +185,8 @@ func (s *scan) finish(it *Iterator, r *ordered.Reading) error {
 	return err
 }
 
-// take visits an entry that was read, if it is asked for.
-func (s *scan) take(key, value []byte, visit VisitEntry) {
+// take visits an entry that was read, unless it is early: before those that are asked for.
+func (s *scan) take(key, value []byte, visit VisitEntry) (early bool) {
 	early, late := s.lower != nil && bytes.Compare(key, s.lower) < 0, s.upper != nil && bytes.Compare(key, s.upper) >= 0
 	if s.reverse {
 		early, late = late, early
@@ -199,6 +201,7 @@ func (s *scan) take(key, value []byte, visit VisitEntry) {
 	default:
 		s.done = !visit(key, value)
 	}
+	return early
 }
 
 // ahead is how many entries are read behind the piece: who reads from one piece on after the other,
@@ -214,9 +217,9 @@ func (s *scan) ahead(p *ordered.Piece) int {
 	}
 	switch beside := s.tree.Find(passed, !s.reverse); {
 	case beside.Block.Resident():
-		return aheadEntries
+		return s.txn.store.order.sizes.ahead
 	case beside.Count == 0 && s.txn.running.mode.Writing:
-		return aheadTaken
+		return s.txn.store.order.trees.Ahead(s.txn.store.order.sizes.taken)
 	}
 	return 0
 }
@@ -226,7 +229,7 @@ func (s *scan) ahead(p *ordered.Piece) int {
 func (s *scan) complete(it *Iterator, r *ordered.Reading, far []byte, ahead int) {
 	t := s.txn
 	budget := t.running.budget
-	t.running.budget = min(budget/2, completeCost+ahead)
+	t.running.budget = min(budget/2, t.store.order.sizes.complete+ahead)
 	defer func(allowed int) { t.running.budget = budget - (allowed - t.running.budget) }(t.running.budget)
 	for ahead > 0 || !r.Enough() {
 		if !it.Next() {

@@ -96,7 +96,8 @@ func (i Inspect) RetainedUsed(visit func(key []byte)) {
 // so many. Those of kinds with names keep values up to eight pieces.
 func (i Inspect) OrderBy(target, least int) {
 	i.order.trees.SetTarget(target)
-	i.order.least, i.order.kept, i.order.valued = least, 2*target, 8*target
+	i.order.sizes = orderSizes{least: least, kept: 2 * target, valued: 8 * target, early: 4 * target, complete: 4 * target,
+		ahead: 3 * target, taken: 16 * target, vague: 32 * target}
 }
 
 // ForgetOrder forgets all trees.
@@ -139,6 +140,9 @@ func (i InspectTxn) HoldsElements() bool {
 	}
 	return false
 }
+
+// Budget is how many records the running command may still touch.
+func (i InspectTxn) Budget() int { return i.running.budget }
 
 // Trees returns those that the transaction has used.
 func (i InspectTxn) Trees() []*ordered.Tree { return i.order.used }

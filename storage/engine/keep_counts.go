@@ -46,8 +46,8 @@ func (s *Store) writeCounts() error {
 	value := appendSized(nil, state)
 	trees := 0
 	for _, tree := range s.order.trees.All() {
-		if known, _ := tree.Sums(); known >= leastKept*s.order.kept && s.keepsCounts(tree.ID()) {
-			value = appendCounts(value, tree, s.order.kept)
+		if known, _ := tree.Sums(); known >= leastKept*s.order.sizes.kept && s.keepsCounts(tree.ID()) {
+			value = appendCounts(value, tree, s.order.sizes.kept)
 			trees++
 		}
 	}

@@ -82,7 +82,7 @@ func (t *Txn) LeaveOrder(ns *Namespace, id uint64, before, after Bounds) {
 	tree := t.store.order.trees.Find(identity)
 	switch {
 	case tree == nil:
-	case count > mostVague:
+	case count > uint64(t.store.order.sizes.vague):
 		t.store.order.trees.Drop(ns.Number, id, identity.Kind)
 	default:
 		for _, b := range gone {

@@ -124,11 +124,21 @@ type generations struct {
 
 // orders is what makes up for the missing order of memory, for all transactions.
 type orders struct {
-	trees  ordered.Trees
-	lent   atomic.Int64 // bytes beyond TreeBytes that trees may take, since copies leave them
-	least  int          // entries that a collection must have for a tree
-	kept   int          // entries of neighbours whose counts are kept as one over a start
-	valued int          // how many one of a kind with names may have for its tree to keep values
+	trees ordered.Trees
+	lent  atomic.Int64 // bytes beyond TreeBytes that trees may take, since copies leave them
+	sizes orderSizes
+}
+
+// orderSizes say how trees are read, in entries. Tests make them as small as their pieces.
+type orderSizes struct {
+	least    int // that a collection must have for a tree
+	kept     int // neighbours whose counts are kept as one over a start
+	valued   int // that one of a kind with names may have for its tree to keep values
+	early    int // that may be read before those that are asked for
+	complete int // that may be passed to complete a piece, beside those that are read ahead
+	ahead    int // that are read behind a piece by who reads from one on after the other
+	taken    int // that are read ahead by who takes entries from an end
+	vague    int // that are made vague piece by piece; for more, the tree is dropped
 }
 
 // background is what works as long as the store is open.
@@ -188,7 +198,7 @@ func Open(o Options) (*Store, error) {
 	s := &Store{options: o, logger: o.Logger}
 	s.clean.records = cache.New(0)
 	s.order.trees.Init(func() int64 { return o.TreeBytes() + s.order.lent.Load() })
-	s.order.least, s.order.kept, s.order.valued = 1, keptEntries, mostValued
+	s.order.sizes = usualSizes
 	s.generations.init()
 	s.ids.staged.init()
 	s.SetCacheBytes(o.CacheBytes)

@@ -1,0 +1,100 @@
+package differential
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"kedis/redis-tests/launch"
+	seeds "kedis/redis-tests/seed"
+)
+
+// The collections of TestBeyondMemory have so many elements, each in records of some 150 bytes.
+const beyondElements = 60_000
+
+// TestBeyondMemory asks for parts of collections that stand in dozens of table files, of which
+// memory has a few blocks: most walks begin in one file that has to be read, and go on in the next.
+func TestBeyondMemory(t *testing.T) {
+	random := rand.New(rand.NewPCG(seeds.Of(t), 0))
+	files := []string{"--generation-bytes", "64kb", "--rocksdb-write-buffer-size", "1mb", "--rocksdb-block-cache", "1mb", "--rocksdb-target-file-size", "1mb",
+		"--rocksdb-compression", "none", "--rocksdb-bottommost-compression", "none"}
+	for _, tier := range []string{"0", "1mb"} {
+		t.Run(tier, func(t *testing.T) {
+			oracle := launch.ForTest(t, launch.MustOracle(t))
+			underTest, err := launch.MustUnderTest(t).Start(t.TempDir(), append(files, "--memory-tier", tier)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			driver := NewDriver(oracle, underTest)
+			defer driver.Close()
+			defer func() { launch.End(t, driver.underTest.server) }()
+			if err := driver.Begin(0); err != nil {
+				t.Fatal(err)
+			}
+			do := func(line ...string) {
+				t.Helper()
+				if difference := driver.Do([]Step{{Line: line}}); difference != nil {
+					t.Fatal(difference)
+				}
+			}
+			fillBeyond(random, do)
+			do("@crash") // so that nothing is left in memory
+			for range 3000 {
+				do(beyondRequest(random)...)
+			}
+			for _, walk := range [][]string{{"@hscan", "hash"}, {"@sscan", "set"}, {"@zscan", "board"}, {"hgetall", "hash"}, {"zrevrange", "board", "0", "-1"}, {"lrange", "list", "0", "-1"}} {
+				do(walk...)
+			}
+			do("@digest")
+		})
+	}
+}
+
+// fillBeyond fills the collections in a random order, so that their records overlap in RocksDB's
+// levels.
+func fillBeyond(random *rand.Rand, do func(...string)) {
+	const together = 500
+	order := random.Perm(beyondElements)
+	for len(order) > 0 {
+		hash, set, board, list := []string{"hset", "hash"}, []string{"sadd", "set"}, []string{"zadd", "board"}, []string{"rpush", "list"}
+		for _, i := range order[:together] {
+			hash = append(hash, beyondElement(i), beyondValue(random))
+			set = append(set, beyondElement(i))
+			board = append(board, strconv.Itoa(i/3), beyondElement(i))
+			list = append(list, beyondValue(random))
+		}
+		order = order[together:]
+		for _, line := range [][]string{hash, set, board, list} {
+			do(line...)
+		}
+	}
+}
+
+func beyondElement(i int) string { return fmt.Sprintf("element %06d %0100d", i*7919%beyondElements, i) }
+
+func beyondValue(random *rand.Rand) string {
+	return fmt.Sprintf("%016x%0100d", random.Uint64(), random.IntN(1000))
+}
+
+// beyondRequest reads a part of a collection, mostly; or changes one.
+func beyondRequest(random *rand.Rand) []string {
+	at := random.IntN(beyondElements)
+	count := 1 << random.IntN(12)
+	number, last, few := strconv.Itoa(at), strconv.Itoa(at+count), strconv.Itoa(count)
+	low, high := strconv.Itoa(at/3), strconv.Itoa((at+count)/3)
+	element, other := beyondElement(at), beyondElement(random.IntN(beyondElements))
+	lines := [][]string{
+		{"zrange", "board", number, last}, {"zrevrange", "board", number, last, "withscores"},
+		{"zrangebyscore", "board", low, "+inf", "limit", "0", few}, {"zrevrangebyscore", "board", low, "-inf", "limit", "0", few},
+		{"zrangebyscore", "board", low, high, "limit", few, "10"}, {"zcount", "board", low, high},
+		{"zrank", "board", element}, {"zrevrank", "board", element}, {"zmscore", "board", element, other},
+		{"lrange", "list", number, last}, {"lindex", "list", number}, {"lpos", "list", "nothing", "maxlen", few},
+		{"hmget", "hash", element, other, "nothing"}, {"hstrlen", "hash", element}, {"smismember", "set", element, other, "nothing"},
+		{"zpopmin", "board", few}, {"zpopmax", "board", few}, {"lpop", "list", few}, {"rpop", "list", "3"},
+		{"hset", "hash", element, "changed"}, {"hdel", "hash", element, other}, {"sadd", "set", element}, {"srem", "set", element, other},
+		{"zadd", "board", high, element, low, other}, {"zrem", "board", element}, {"zremrangebyrank", "board", number, strconv.Itoa(at + 30)},
+		{"rpush", "list", element, other}, {"lpush", "list", element}, {"lset", "list", strconv.Itoa(at / 4), "changed"},
+	}
+	return lines[random.IntN(len(lines))]
+}
