@@ -14,8 +14,8 @@ const residentShare = 4
 const aheadPerEntry = 256
 
 // usualSizes: what is read as a whole is seldom larger than valued. Many records that were deleted
-// may stand where a piece is completed, to whose end nobody has asked. Who takes entries from an end
-// asks for all of them.
+// may stand where a piece is completed, to whose end nobody has asked. Who takes entries from an
+// end asks for all of them.
 var usualSizes = orderSizes{
 	least:    1,
 	kept:     keptEntries,
