@@ -11,7 +11,7 @@ import (
 )
 
 // The collections of TestBeyondMemory have so many elements, each in records of some 150 bytes.
-const beyondElements = 60_000
+const beyondElements = 40_000
 
 // TestBeyondMemory asks for parts of collections that stand in dozens of table files, of which
 // memory has a few blocks: most walks begin in one file that has to be read, and go on in the next.
@@ -40,10 +40,10 @@ func TestBeyondMemory(t *testing.T) {
 			}
 			fillBeyond(random, do)
 			do("@crash") // so that nothing is left in memory
-			for range 3000 {
+			for range 1000 {
 				do(beyondRequest(random)...)
 			}
-			for _, walk := range [][]string{{"@hscan", "hash"}, {"@sscan", "set"}, {"@zscan", "board"}, {"hgetall", "hash"}, {"zrevrange", "board", "0", "-1"}, {"lrange", "list", "0", "-1"}} {
+			for _, walk := range [][]string{{"@hscan", "hash"}, {"@sscan", "set"}, {"@zscan", "board"}, {"@scan", "count", "100"}, {"hgetall", "hash"}, {"getrange", "string", "0", "-1"}, {"xrange", "stream", "-", "+"}, {"zrevrange", "board", "0", "-1"}, {"lrange", "list", "0", "-1"}} {
 				do(walk...)
 			}
 			do("@digest")
@@ -56,16 +56,25 @@ func TestBeyondMemory(t *testing.T) {
 func fillBeyond(random *rand.Rand, do func(...string)) {
 	const together = 500
 	order := random.Perm(beyondElements)
+	do("setrange", "string", "3000000", "end")
 	for len(order) > 0 {
 		hash, set, board, list := []string{"hset", "hash"}, []string{"sadd", "set"}, []string{"zadd", "board"}, []string{"rpush", "list"}
-		for _, i := range order[:together] {
+		places, keys := []string{"geoadd", "places"}, []string{"mset"}
+		for n, i := range order[:together] {
+			if n%10 == 0 {
+				at := strconv.Itoa(beyondElements - len(order) + n + 1)
+				do("xadd", "stream", at+"-1", "field", beyondValue(random), "number", at)
+				do("setrange", "string", strconv.Itoa(random.IntN(3_000_000)), beyondValue(random))
+			}
+			places = append(places, strconv.Itoa(i%360-180), strconv.Itoa(i%170-85), beyondElement(i))
+			keys = append(keys, beyondElement(i), beyondValue(random))
 			hash = append(hash, beyondElement(i), beyondValue(random))
 			set = append(set, beyondElement(i))
 			board = append(board, strconv.Itoa(i/3), beyondElement(i))
 			list = append(list, beyondValue(random))
 		}
 		order = order[together:]
-		for _, line := range [][]string{hash, set, board, list} {
+		for _, line := range [][]string{hash, set, board, list, places, keys} {
 			do(line...)
 		}
 	}
@@ -84,10 +93,20 @@ func beyondRequest(random *rand.Rand) []string {
 	number, last, few := strconv.Itoa(at), strconv.Itoa(at+count), strconv.Itoa(count)
 	low, high := strconv.Itoa(at/3), strconv.Itoa((at+count)/3)
 	element, other := beyondElement(at), beyondElement(random.IntN(beyondElements))
+	if random.IntN(100) == 0 { // to compare picks takes all of a collection
+		return [][]string{{"hrandfield", "hash", "-" + few}, {"srandmember", "set", few}, {"zrandmember", "board", few, "withscores"}, {"spop", "set"}}[random.IntN(4)]
+	}
 	lines := [][]string{
 		{"zrange", "board", number, last}, {"zrevrange", "board", number, last, "withscores"},
 		{"zrangebyscore", "board", low, "+inf", "limit", "0", few}, {"zrevrangebyscore", "board", low, "-inf", "limit", "0", few},
 		{"zrangebyscore", "board", low, high, "limit", few, "10"}, {"zcount", "board", low, high},
+		{"zrangebyscore", "places", strconv.FormatUint(random.Uint64N(1<<52), 10), "+inf", "limit", "0", few}, {"zpopmin", "places", few},
+		{"geosearch", "places", "fromlonlat", strconv.Itoa(at%360 - 180), strconv.Itoa(at%170 - 85), "byradius", strconv.Itoa(count), "km", "asc"},
+		{"xrange", "stream", number, last}, {"xrevrange", "stream", last, "-", "count", few}, {"xread", "count", few, "streams", "stream", number},
+		{"xtrim", "stream", "minid", low}, {"xdel", "stream", number + "-1"},
+		{"getrange", "string", strconv.Itoa(50 * at), strconv.Itoa(50 * (at + count))}, {"bitcount", "string", strconv.Itoa(50 * at), strconv.Itoa(60 * at)},
+		{"setrange", "string", strconv.Itoa(50 * at), element}, {"mget", element, other, "nothing"}, {"del", element}, {"exists", element, other},
+		{"sinter", "set", "few"}, {"sadd", "few", element, other}, {"zinter", "2", "board", "few"}, {"zrangestore", "part", "board", number, last},
 		{"zrank", "board", element}, {"zrevrank", "board", element}, {"zmscore", "board", element, other},
 		{"lrange", "list", number, last}, {"lindex", "list", number}, {"lpos", "list", "nothing", "maxlen", few},
 		{"hmget", "hash", element, other, "nothing"}, {"hstrlen", "hash", element}, {"smismember", "set", element, other, "nothing"},
