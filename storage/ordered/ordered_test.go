@@ -717,7 +717,7 @@ func TestCountsOfUnusedTreesStay(t *testing.T) {
 // A walk to the midst of a counted piece leaves everything counted.
 func TestCountsSurviveWalks(t *testing.T) {
 	m := newModel(t, rand.New(rand.NewPCG(1, 6)))
-	for i := range mostBefore {
+	for i := range m.tree().mostBefore() {
 		m.put(fmt.Sprintf("%06d", i), "value")
 	}
 	tree := m.tree()

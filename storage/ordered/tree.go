@@ -71,7 +71,7 @@ func (t *Tree) Whole(p *Piece) bool { return p.Count != Vague && p.Count <= int(
 
 // mostBefore is how many entries a counted piece may have that is read from an end on. A reading
 // from its midst would leave a vague piece on either side, and the next rank would count them anew.
-const mostBefore = 64 * Target
+func (t *Tree) mostBefore() int { return 64 * t.usual }
 
 // Start returns where the reading of a piece begins that isn't resident and that a walk comes to at
 // a place. Between a vague piece's beginning and the place there may be more than it is worth to go
@@ -82,7 +82,7 @@ func (t *Tree) Start(p *Piece, at []byte, reverse bool) []byte {
 		near = p.Upper
 	}
 	switch {
-	case t.Whole(p) || p.Count != Vague && p.Count <= mostBefore:
+	case t.Whole(p) || p.Count != Vague && p.Count <= t.mostBefore():
 		return near
 	case !reverse && len(at) == 0:
 		return nil
