@@ -496,6 +496,9 @@ func (l *link) goOn(id string, position int64) error {
 				return err
 			}
 		}
+		if err := l.node.Host.ForgetParted(); err != nil { // a snapshot may have broken off
+			return err
+		}
 		log := l.node.Host.Log()
 		if log.History().ID == id {
 			return nil

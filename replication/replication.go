@@ -43,6 +43,8 @@ type Host interface {
 	// NoteParted notes that what the log holds behind a position isn't the primary's: it is kept
 	// when other data replace the server's.
 	NoteParted(at int64) error
+	// ForgetParted forgets that: the log is the primary's as far as it goes.
+	ForgetParted() error
 	// RemoveFormerLogs removes what AdoptLog has ended.
 	RemoveFormerLogs() error
 

@@ -155,3 +155,31 @@ func TestFormerLogThatCannotBeKept(t *testing.T) {
 		t.Errorf("the former log is there: %v", err)
 	}
 }
+
+// TestForgetParted: when the primary turns out to go on with the log, nothing is kept of it.
+func TestForgetParted(t *testing.T) {
+	options := config.New()
+	if err := options.SetFlag("dir", t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := Open(options, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	note := data.logOptions(data.Store.LogDirectory()).Directory + partedSuffix
+	if err := data.NoteParted(1000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(note); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := data.ForgetParted(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(note); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the note is there: %v", err)
+		}
+	}
+}

@@ -36,6 +36,11 @@ func (d *Directory) NoteParted(at int64) error {
 	return nil
 }
 
+// ForgetParted takes that back.
+func (d *Directory) ForgetParted() error {
+	return removeNote(d.logOptions(d.Store.LogDirectory()).Directory)
+}
+
 // keepParted keeps the end of a log that is about to be removed, if it was noted that nobody else
 // has it.
 func (d *Directory) keepParted(log string) error {

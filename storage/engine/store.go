@@ -253,13 +253,14 @@ func (s *Store) readState() error {
 	if err := s.checkReached(state); err != nil {
 		return err
 	}
-	s.commit.logDirectory = state.LogDirectory
+	s.commit.Lock()
+	s.commit.logDirectory, s.commit.unpersisted = state.LogDirectory, nil
+	s.commit.Unlock()
 	s.namespaces.next = max(s.namespaces.next, state.NextNamespace, 1)
 	s.ids.next.Store(max(s.ids.next.Load(), state.NextID, 1))
 	s.positions.visible.Store(state.Position)
 	s.positions.written.Store(state.Position)
 	s.positions.persisted.Store(state.Position)
-	s.commit.unpersisted = nil
 	if err := s.raiseHighest(); err != nil {
 		return err
 	}
