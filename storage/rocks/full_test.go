@@ -21,7 +21,7 @@ func TestFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it fills disks")
 	}
-	for _, name := range []string{"Stays", "ComesAndGoes", "AtTheEnd"} {
+	for _, name := range []string{"Stays", "ComesAndGoes", "AtTheEnd", "StopsWrites"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			runOnSmallDisk(t, "TestInChildFullDisk"+name)
@@ -172,6 +172,36 @@ func TestInChildFullDiskComesAndGoes(t *testing.T) {
 	}
 	d = openOnSmallDisk(t, disk, &log)
 	wantFiller(t, d, d.Family(DefaultFamily), 0)
+	must(t, d.Close())
+}
+
+// TestInChildFullDiskStopsWrites has no write accepted before a compaction that was given up. It
+// begins again, though nothing that has to wait for it may.
+func TestInChildFullDiskStopsWrites(t *testing.T) {
+	disk, ballast := smallDisk(t)
+	var log strings.Builder
+	d := openOnSmallDisk(t, disk, &log)
+	f := d.Family(DefaultFamily)
+	for i := 0; d.givenUp() == 0; i++ {
+		var b Batch
+		b.Put(f, []byte("key"), fmt.Append(nil, i))
+		must(t, errors.Join(d.Write(&b), d.Flush()))
+	}
+	must(t, d.SetFamilyOptions(map[string]string{"level0_file_num_compaction_trigger": "100", "level0_stop_writes_trigger": "2"}))
+	if !d.writesStopped() {
+		t.Fatal("writes aren't stopped")
+	}
+	if err := writeFiller(d, f, 0); !IsNoSpace(err) {
+		t.Errorf("a write is answered %v", err)
+	}
+	must(t, os.Remove(ballast))
+	for deadline := time.Now().Add(10 * time.Second); d.full("write") != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("there is room, and compactions don't begin again: %v", d.full("write"))
+		}
+	}
+	must(t, d.SetFamilyOptions(map[string]string{"level0_file_num_compaction_trigger": "4", "level0_stop_writes_trigger": "48"}))
+	waitForRoom(t, d, f, 0)
 	must(t, d.Close())
 }
 

@@ -32,15 +32,25 @@ var (
 
 // full is why a call that writes would have to wait: there is no room on the disk.
 func (d *DB) full(operation string) error {
-	state := C.rocks_room_state(d.events.c)
-	switch {
-	case state.waiting > 0:
-		return noSpace(operation, errWaits)
-	case uint64(state.given_up) != d.recovery.begunAgain.Load() && d.writesStopped():
+	if err := d.waits(operation); err != nil {
+		return err
+	}
+	if d.givenUp() != d.recovery.begunAgain.Load() && d.writesStopped() {
 		return noSpace(operation, errNoMerge)
 	}
 	return nil
 }
+
+// waits is why a call would have to wait that doesn't need a compaction: RocksDB waits itself.
+func (d *DB) waits(operation string) error {
+	if C.rocks_room_state(d.events.c).waiting > 0 {
+		return noSpace(operation, errWaits)
+	}
+	return nil
+}
+
+// givenUp is how many compactions were given up.
+func (d *DB) givenUp() uint64 { return uint64(C.rocks_room_state(d.events.c).given_up) }
 
 func noSpace(operation string, why error) error {
 	return &Error{Operation: operation, Code: codeIOError, Subcode: subcodeNoSpace, Text: "No space left on device: " + why.Error()}
@@ -55,11 +65,13 @@ func (d *DB) writesStopped() bool {
 // unlessFull runs f, which may wait for room on the disk. It returns an error that satisfies
 // IsNoSpace as soon as RocksDB waits. f then ends later, and must not refer to anything that its
 // caller goes on with.
-func (d *DB) unlessFull(operation string, f func() error) error {
+func (d *DB) unlessFull(operation string, f func() error) error { return d.unless(d.full, operation, f) }
+
+func (d *DB) unless(full func(operation string) error, operation string, f func() error) error {
 	if d.closed.Load() {
 		return ErrClosed
 	}
-	if err := d.full(operation); err != nil {
+	if err := full(operation); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
@@ -71,7 +83,7 @@ func (d *DB) unlessFull(operation string, f func() error) error {
 		case err := <-done:
 			return err
 		case <-ticker.C:
-			if err := d.full(operation); err != nil {
+			if err := full(operation); err != nil {
 				return err
 			}
 		}
@@ -81,14 +93,15 @@ func (d *DB) unlessFull(operation string, f func() error) error {
 // exclusively is unlessFull for what holds structure. f doesn't begin after exclusively has
 // returned.
 func (d *DB) exclusively(operation string, f func() error) error {
-	_, err := d.beginExclusively(operation, f)
+	_, err := d.beginExclusively(d.full, operation, f)
 	return err
 }
 
-// beginExclusively is exclusively, and reports whether f has begun, be it that it hasn't ended.
-func (d *DB) beginExclusively(operation string, f func() error) (begun bool, err error) {
+// beginExclusively is exclusively, for who says himself what he would have to wait for. It reports
+// whether f has begun, be it that it hasn't ended.
+func (d *DB) beginExclusively(full func(operation string) error, operation string, f func() error) (begun bool, err error) {
 	var decided atomic.Bool // whether f begins
-	err = d.unlessFull(operation, func() error {
+	err = d.unless(full, operation, func() error {
 		d.structure.Lock()
 		defer d.structure.Unlock()
 		if d.closed.Load() {
@@ -136,7 +149,7 @@ func (r *recovery) end() {
 // recover has RocksDB look for compactions again if some were given up and there is room.
 func (d *DB) recover(now time.Time) {
 	r := &d.recovery
-	givenUp := uint64(C.rocks_room_state(d.events.c).given_up)
+	givenUp := d.givenUp()
 	if givenUp == r.begunAgain.Load() {
 		if now.Sub(r.due) > recoverAtMost {
 			r.pause = 0
@@ -148,7 +161,7 @@ func (d *DB) recover(now time.Time) {
 	}
 	r.pause = min(max(2*r.pause, recoverEvery), recoverAtMost)
 	r.due = now.Add(r.pause)
-	if err := d.exclusively("compact again", d.compactAgain); err != nil {
+	if _, err := d.beginExclusively(d.waits, "compact again", d.compactAgain); err != nil {
 		d.logger.Debug("rocksdb: compactions don't begin again", "error", err)
 		return
 	}

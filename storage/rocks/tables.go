@@ -301,7 +301,7 @@ func (d *DB) Ingest(t *Tables) error {
 	}
 	taken := &Tables{files: t.files}
 	t.files = nil
-	begun, err := d.beginExclusively("ingest tables", func() error {
+	begun, err := d.beginExclusively(d.full, "ingest tables", func() error {
 		return errors.Join(d.ingest(taken.files), taken.Discard())
 	})
 	if !begun {
