@@ -65,7 +65,9 @@ func (d *DB) writesStopped() bool {
 // unlessFull runs f, which may wait for room on the disk. It returns an error that satisfies
 // IsNoSpace as soon as RocksDB waits. f then ends later, and must not refer to anything that its
 // caller goes on with.
-func (d *DB) unlessFull(operation string, f func() error) error { return d.unless(d.full, operation, f) }
+func (d *DB) unlessFull(operation string, f func() error) error {
+	return d.unless(d.full, operation, f)
+}
 
 func (d *DB) unless(full func(operation string) error, operation string, f func() error) error {
 	if d.closed.Load() {
