@@ -3,8 +3,13 @@ package differential
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"kedis/redis-tests/launch"
 	seeds "kedis/redis-tests/seed"
@@ -40,6 +45,7 @@ func TestBeyondMemory(t *testing.T) {
 			}
 			fillBeyond(random, do)
 			do("@crash") // so that nothing is left in memory
+			defer keepCold(t, underTest.Directory)()
 			for range 1000 {
 				do(beyondRequest(random)...)
 			}
@@ -49,6 +55,35 @@ func TestBeyondMemory(t *testing.T) {
 			do("@digest")
 		})
 	}
+}
+
+// keepCold has the kernel forget table files again and again, until the function that it returns is
+// called: who reads them waits for the disk.
+func keepCold(t *testing.T, directory string) (end func()) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			tables, err := filepath.Glob(filepath.Join(directory, "db", "*.sst"))
+			if err != nil {
+				t.Error(err)
+			}
+			for _, table := range tables {
+				if file, err := os.Open(table); err == nil { // it may be gone
+					if err := unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+						t.Error(err)
+					}
+					file.Close()
+				}
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+	return func() { close(stop); <-ended }
 }
 
 // fillBeyond fills the collections in a random order, so that their records overlap in RocksDB's
