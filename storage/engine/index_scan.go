@@ -90,15 +90,12 @@ func (s *scan) show(p *ordered.Piece, visit VisitEntry) error {
 	}
 	passed := max(min(s.skip, to-from), 0)
 	s.skip -= passed
-	n := 0
+	n, all := 0, false
 	if s.reverse {
-		for i := to - 1 - passed; i >= from && !s.done; i-- {
-			s.done = !visit(p.Block.At(i))
-			n++
-		}
+		n, all = p.Block.WalkBack(from, to-passed, visit)
+		s.done = !all
 		s.goOn(p.Lower)
 	} else {
-		all := false
 		n, all = p.Block.Walk(from+passed, to, visit)
 		s.done = !all
 		s.goOn(p.Upper)

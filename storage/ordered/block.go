@@ -45,6 +45,19 @@ func (b Block) Walk(from, to int, visit func(key, value []byte) bool) (visited i
 	return max(to-from, 0), true
 }
 
+// WalkBack is Walk from the last of these entries to the first.
+func (b Block) WalkBack(from, to int, visit func(key, value []byte) bool) (visited int, all bool) {
+	if b.gone == 0 {
+		return b.all.walkBack(from, to, visit)
+	}
+	for i := to - 1; i >= from; i-- {
+		if !visit(b.At(i)) {
+			return to - i, false
+		}
+	}
+	return max(to-from, 0), true
+}
+
 // place is where an entry stands among all.
 func (b Block) place(i int) int {
 	if b.gone == 0 {

@@ -215,20 +215,27 @@ func checkBlock(t *testing.T, b Block, keys []string, values map[string]string) 
 	}
 }
 
-// checkWalk walks from an entry on, to the end and up to the next but one.
+// checkWalk walks from an entry on, to the end and up to the next but one; and back.
 func checkWalk(t *testing.T, b Block, from int, keys []string, values map[string]string) {
 	t.Helper()
 	for _, want := range []int{len(keys) - from, min(len(keys)-from, 2)} {
-		at := from
-		visited, all := b.Walk(from, len(keys), func(key, value []byte) bool {
-			if string(key) != keys[at] || string(value) != values[keys[at]] {
-				t.Fatalf("entry %d is %q %q, want %q %q", at, key, value, keys[at], values[keys[at]])
+		for _, back := range []bool{false, true} {
+			walk, at, step := b.Walk, from, 1
+			if back {
+				walk, at, step = b.WalkBack, len(keys)-1, -1
 			}
-			at++
-			return at < from+want || want == len(keys)-from
-		})
-		if visited != want || all != (want == len(keys)-from) {
-			t.Fatalf("%d entries from %d on were visited (all: %v), want %d", visited, from, all, want)
+			left := want
+			visited, all := walk(from, len(keys), func(key, value []byte) bool {
+				if string(key) != keys[at] || string(value) != values[keys[at]] {
+					t.Fatalf("entry %d is %q %q, want %q %q", at, key, value, keys[at], values[keys[at]])
+				}
+				at += step
+				left--
+				return left > 0 || want == len(keys)-from
+			})
+			if visited != want || all != (want == len(keys)-from) {
+				t.Fatalf("%d entries from %d on were visited (back: %v, all: %v), want %d", visited, from, back, all, want)
+			}
 		}
 	}
 }

@@ -70,6 +70,27 @@ func (b packed) walk(from, to int, visit func(key, value []byte) bool) (visited 
 	return to - from, true
 }
 
+// walkBack is Block.WalkBack.
+func (b packed) walkBack(from, to int, visit func(key, value []byte) bool) (visited int, all bool) {
+	if from >= to {
+		return 0, true
+	}
+	ends, entries := b.ends(), b.entries()
+	end := b.end(to - 1)
+	for i := to - 1; i >= from; i-- {
+		at := 0
+		if i > 0 {
+			at = int(binary.LittleEndian.Uint16(ends[endBytes*(i-1):]))
+		}
+		e := entries[at:end:end]
+		length := entryHeader + int(binary.LittleEndian.Uint16(e))
+		if end = at; !visit(e[entryHeader:length:length], e[length:]) {
+			return to - i, false
+		}
+	}
+	return to - from, true
+}
+
 // keyAt returns the key of the entry that begins at a place.
 func (b packed) keyAt(at int) []byte {
 	from := at + entryHeader
