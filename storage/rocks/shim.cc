@@ -542,11 +542,9 @@ class Room {
   // For what may not be repeated: after a failed sync, another one would succeed without having written what the first has not.
   IOStatus once(IOStatus status) { return patient && compacting && full(status) ? giveUp() : status; }
 
-  // Ends a compaction in the one way that RocksDB takes for no error. It doesn't begin again by itself, unless writes wait for
-  // it: then it does so at once, thousands of times a second without the pause.
+  // Ends a compaction in the one way that RocksDB takes for no error. It doesn't begin again by itself.
   IOStatus giveUp() {
     given_up++;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return rocksdb::status_to_io_status(Status::ColumnFamilyDropped("there is no room on the disk"));
   }
 
