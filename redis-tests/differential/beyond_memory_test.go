@@ -18,8 +18,8 @@ import (
 // The collections of TestBeyondMemory have so many elements, each in records of some 150 bytes.
 const beyondElements = 40_000
 
-// TestBeyondMemory asks for parts of collections that stand in dozens of table files, of which
-// memory has a few blocks: most walks begin in one file that has to be read, and go on in the next.
+// TestBeyondMemory asks for parts of collections that are spread over dozens of table files. Memory
+// holds a few blocks of them. So most walks read one file from the disk, and go on in the next.
 func TestBeyondMemory(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeds.Of(t), 0))
 	files := []string{"--generation-bytes", "64kb", "--rocksdb-write-buffer-size", "1mb", "--rocksdb-block-cache", "1mb", "--rocksdb-target-file-size", "1mb",

@@ -227,8 +227,8 @@ func (c *Invocation) Publish(to Receivers, channel, message []byte) {
 	c.AfterCommit(func() { outbox.messages = append(outbox.messages, messages...) })
 }
 
-// sendMessages sends what was published. A primary's messages may tell of what the batch has
-// written, or of what clients have read: they wait until replicas have that.
+// sendMessages sends what was published. On a primary a message may tell what the batch has written
+// or read. It waits until replicas have that, too.
 func (b *Batch) sendMessages(position int64, wrote bool) {
 	messages := b.running.outbox.messages
 	b.running.outbox.messages = nil // they are the courier's

@@ -285,8 +285,8 @@ func (e *Engine) holdsMessages() bool {
 	return e.Synchronous.active.Load() && e.Config.SynchronousReplicas.Get() > 0 && (e.HasReplicas() || e.IsReplica())
 }
 
-// deliverWhenReached sends messages when replicas have what they tell of. When the server has
-// become a replica, they are dropped, as forget does with those that waited then.
+// deliverWhenReached sends messages once replicas have reached a position. It drops them if the
+// server has become a replica, as forget drops those that were waiting at that time.
 func (e *Engine) deliverWhenReached(messages []Message, position int64) {
 	m := &e.Synchronous.messages
 	m.mu.Lock()

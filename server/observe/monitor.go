@@ -61,8 +61,7 @@ func (m *monitors) feed(ran *execute.Execution) {
 	}
 }
 
-// monitoredCaller is how MONITOR names who has called a command: a script is "lua", a client its
-// address.
+// monitoredCaller is the caller's name in MONITOR: "lua" for a script, the address for a client.
 func monitoredCaller(ran *execute.Execution) string {
 	peer := ran.Session.Peer
 	if ran.Script {
