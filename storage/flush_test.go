@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 
@@ -75,6 +76,48 @@ func settle(t *testing.T, s *Store) {
 	t.Helper()
 	if err := s.Settle(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestReapingLeavesViews: a set is deleted behind a view, and RocksDB persists that by itself. Whole
+// files could go, which the view's snapshot wouldn't keep.
+func TestReapingLeavesViews(t *testing.T) {
+	const members = 3 * engine.InspectReapByPoints / 2
+	o := testOptions(t.TempDir(), 64<<20, 0)
+	o.Rocks.TargetFileBytes, o.Rocks.Compression, o.RetainedBytes = 64<<10, "none", nil
+	s := openStore(t, o)
+	for part := range 10 { // they overlap, so that compaction makes many tables of them
+		inTxn(t, s, func(d DB) {
+			set, err := d.Set([]byte("set"))
+			must(t, err)
+			for i := part; i < members; i += 10 {
+				_, err := set.Add(fmt.Appendf(nil, "member%d", i))
+				must(t, err)
+			}
+			must(t, set.Save(keyevent.Changed))
+		})
+		must(t, s.Persist())
+	}
+	must(t, s.Rocks().Compact(t.Context(), inside(s).Family(0)))
+	view := s.View()
+	remove(t, s, 0, "set")
+	settle(t, s)
+	must(t, s.Rocks().Flush())
+	must(t, inside(s).Reap())
+	txn := s.NewTxn()
+	txn.ReadFrom(view)
+	set, err := txn.DB(0).Set([]byte("set"))
+	must(t, err)
+	seen := 0
+	must(t, set.All(func([]byte) bool { seen++; return true }))
+	if seen != members {
+		t.Errorf("the view shows %d members of %d", seen, members)
+	}
+	txn.Reset()
+	view.Release()
+	must(t, inside(s).Reap())
+	if reaped := s.Counters().Reaped.Load(); reaped != members {
+		t.Errorf("%d members are reaped without the view, want %d", reaped, members)
 	}
 }
 

@@ -415,6 +415,13 @@ func (s *Store) settled() int64 {
 	return s.positions.written.Load()
 }
 
+// handedOver is a position behind which RocksDB has nothing yet.
+func (s *Store) handedOver() int64 {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+	return s.settled()
+}
+
 // Persist brings everything that is visible now to RocksDB's files.
 func (s *Store) Persist() error {
 	if err := s.Settle(); err != nil {

@@ -26,9 +26,6 @@ const (
 // can bring them back. Nothing refers to them, so it writes to RocksDB directly: readers and
 // positions have no part in it.
 func (s *Store) reap() error {
-	if s.oldestView() < s.positions.persisted.Load() {
-		return nil // a view may still read them
-	}
 	end := time.Now().Add(reapTime)
 	databases := s.tiers.Load().databases
 	for range databases {
@@ -51,6 +48,11 @@ func (s *Store) reapFamily(ns *Namespace, family *rocks.Family, end time.Time) e
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{
 		LowerBound: []byte{layout.KindDeleted}, UpperBound: []byte{layout.KindDeleted + 1}})
 	defer it.Close()
+	// Whole files go, snapshots or not. A view that is older than a deletion which the walk comes to
+	// still reads what was deleted.
+	if s.oldestView() < s.handedOver() {
+		return nil
+	}
 	for it.Next() && time.Now().Before(end) {
 		if s.closing() {
 			return errClosing
