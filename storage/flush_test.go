@@ -79,8 +79,8 @@ func settle(t *testing.T, s *Store) {
 	}
 }
 
-// TestReapingLeavesViews: a set is deleted behind a view, and RocksDB persists that by itself. Whole
-// files could go, which the view's snapshot wouldn't keep.
+// TestReapingLeavesViews: a set is deleted behind a view, and RocksDB persists that by itself.
+// Whole files could go, which the view's snapshot wouldn't keep.
 func TestReapingLeavesViews(t *testing.T) {
 	const members = 3 * engine.InspectReapByPoints / 2
 	o := testOptions(t.TempDir(), 64<<20, 0)

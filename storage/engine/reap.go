@@ -48,8 +48,8 @@ func (s *Store) reapFamily(ns *Namespace, family *rocks.Family, end time.Time) e
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{
 		LowerBound: []byte{layout.KindDeleted}, UpperBound: []byte{layout.KindDeleted + 1}})
 	defer it.Close()
-	// Whole files go, snapshots or not. A view that is older than a deletion which the walk comes to
-	// still reads what was deleted.
+	// Whole files go, snapshots or not. A view that is older than a deletion may still read what
+	// was deleted.
 	if s.oldestView() < s.handedOver() {
 		return nil
 	}
