@@ -48,14 +48,14 @@ func (s *Store) reapFamily(ns *Namespace, family *rocks.Family, end time.Time) e
 	it := s.db().NewIterator(family, nil, rocks.IteratorOptions{
 		LowerBound: []byte{layout.KindDeleted}, UpperBound: []byte{layout.KindDeleted + 1}})
 	defer it.Close()
-	// Whole files go, snapshots or not. A view that is older than a deletion may still read what
-	// was deleted.
-	if s.oldestView() < s.handedOver() {
-		return nil
-	}
 	for it.Next() && time.Now().Before(end) {
 		if s.closing() {
 			return errClosing
+		}
+		// Whole files go, snapshots or not. A view that is older than the deletion may still read
+		// what was deleted. (It is asked for behind Next, which has seen the deletion.)
+		if s.oldestView() < s.handedOver() {
+			return nil
 		}
 		deleted, err := layout.DecodeDeleted(it.Key(), it.Value())
 		if err != nil {
