@@ -394,13 +394,11 @@ func (s *Store) Settle() error {
 	}
 }
 
-// manifestRoom is what RocksDB needs to write beside the data.
-const manifestRoom = 4 << 20
-
-// RoomToPersist returns how many bytes of the disk Persist may take.
+// RoomToPersist returns how many bytes of the disk Persist may take, with those that compactions
+// wait for: without them, what was flushed would fill the disk.
 func (s *Store) RoomToPersist() int64 {
 	now := s.tiers.Load()
-	bytes := now.active.Bytes() + s.db().MemtableBytes() + manifestRoom
+	bytes := now.active.Bytes() + s.db().MemtableBytes() + rocks.CompactionRoom
 	for _, f := range now.frozen {
 		bytes += f.Bytes()
 	}

@@ -25,6 +25,10 @@ const (
 	recoverAtMost = 16 * time.Second
 )
 
+// CompactionRoom is how many bytes of the disk have to be free for compactions that were given up
+// to begin again.
+const CompactionRoom = C.ROCKS_COMPACTION_LEAVES * 3 / 2
+
 var (
 	errWaits   = errors.New("RocksDB waits for room on the disk")
 	errNoMerge = errors.New("RocksDB has no room on the disk for a compaction that has to come first")
@@ -158,7 +162,7 @@ func (d *DB) recover(now time.Time) {
 		}
 		return
 	}
-	if now.Before(r.due) || d.roomFor(C.ROCKS_COMPACTION_LEAVES*3/2) != nil {
+	if now.Before(r.due) || d.roomFor(CompactionRoom) != nil {
 		return
 	}
 	r.pause = min(max(2*r.pause, recoverEvery), recoverAtMost)
