@@ -187,7 +187,7 @@ func TestInChildFullDiskStopsWrites(t *testing.T) {
 		b.Put(f, []byte("key"), fmt.Append(nil, i))
 		must(t, errors.Join(d.Write(&b), d.Flush()))
 	}
-	must(t, d.SetFamilyOptions(map[string]string{"level0_file_num_compaction_trigger": "100", "level0_stop_writes_trigger": "2"}))
+	must(t, d.SetFamilyOptions(map[string]string{"level0_file_num_compaction_trigger": "100", "level0_slowdown_writes_trigger": "100", "level0_stop_writes_trigger": "2"}))
 	if !d.writesStopped() {
 		t.Fatal("writes aren't stopped")
 	}
@@ -200,7 +200,7 @@ func TestInChildFullDiskStopsWrites(t *testing.T) {
 			t.Fatalf("there is room, and compactions don't begin again: %v", d.full("write"))
 		}
 	}
-	must(t, d.SetFamilyOptions(map[string]string{"level0_file_num_compaction_trigger": "4", "level0_stop_writes_trigger": "48"}))
+	must(t, d.SetFamilyOptions(map[string]string{"level0_file_num_compaction_trigger": "4", "level0_slowdown_writes_trigger": "20", "level0_stop_writes_trigger": "48"}))
 	waitForRoom(t, d, f, 0)
 	must(t, d.Close())
 }

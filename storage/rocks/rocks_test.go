@@ -528,7 +528,7 @@ func TestCloseFlushes(t *testing.T) {
 func TestCloseAwaitsWrites(t *testing.T) {
 	d := openAt(t, t.TempDir())
 	f := create(t, d, "f")
-	must(t, d.SetFamilyOptions(map[string]string{"level0_file_num_compaction_trigger": "100", "level0_stop_writes_trigger": "2"}))
+	must(t, d.SetFamilyOptions(map[string]string{"level0_file_num_compaction_trigger": "100", "level0_slowdown_writes_trigger": "100", "level0_stop_writes_trigger": "2"}))
 	for !d.writesStopped() {
 		put(t, d, f, "k", "v")
 		must(t, d.Flush())
