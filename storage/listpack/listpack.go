@@ -63,6 +63,9 @@ type Listpack []byte
 // None is the position of no element: what lies past either end.
 const None = -1
 
+// EmptySize is the size of a listpack without elements.
+const EmptySize = headerSize + 1
+
 const (
 	headerSize   = 6
 	countOffset  = 4

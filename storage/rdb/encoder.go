@@ -271,6 +271,23 @@ func (e *Encoder) ListElement(element []byte) {
 	e.list.Add(element)
 }
 
+// ListRun writes the next elements of a list. It makes the nodes that ListElement would.
+func (e *Encoder) ListRun(r listpack.Run) {
+	switch {
+	case e.nodes && fitsNodeWhole(e.list.Size(), r):
+		e.list.AddRun(r)
+	case r.Len() > leastRun:
+		first, second := r.Split()
+		e.ListRun(first)
+		e.ListRun(second)
+	default:
+		for element := range r.All() {
+			e.text = element.AppendTo(e.text[:0])
+			e.ListElement(e.text)
+		}
+	}
+}
+
 // Member writes the next member of a set.
 func (e *Encoder) Member(member []byte) {
 	e.takeOne()
@@ -466,6 +483,16 @@ func fitsNode(node, element int) bool {
 	return node <= emptyNodeSize || node+element+nodeOverhead <= nodeLimit
 }
 
+// leastRun is how many elements of a run are better asked for one by one.
+const leastRun = 4
+
+// fitsNodeWhole reports whether each element of a run may be added to a node of that many bytes.
+// (The text of an integer takes up to ten bytes more than it does in a listpack, which is less than
+// what two elements are taken to need besides.)
+func fitsNodeWhole(node int, r listpack.Run) bool {
+	return r.Len() > leastRun && node+r.Size()+nodeOverhead*r.Len() <= nodeLimit
+}
+
 // ListNodes counts the nodes that a list will have, for BeginList. The zero value is ready.
 type ListNodes struct {
 	full uint64 // nodes before the current one
@@ -479,6 +506,22 @@ func (n *ListNodes) Add(element []byte) {
 		return
 	}
 	n.addSized(len(element), listpack.Of(element).Size())
+}
+
+// AddRun takes the list's next elements into account.
+func (n *ListNodes) AddRun(r listpack.Run) {
+	switch {
+	case fitsNodeWhole(max(n.size, emptyNodeSize), r):
+		n.size = max(n.size, emptyNodeSize) + r.Size()
+	case r.Len() > leastRun:
+		first, second := r.Split()
+		n.AddRun(first)
+		n.AddRun(second)
+	default:
+		for element := range r.All() {
+			n.addSized(element.Len(), element.Size())
+		}
+	}
 }
 
 func (n *ListNodes) addPlain() {

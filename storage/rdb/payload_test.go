@@ -200,6 +200,76 @@ func TestListNodesOfPlainElements(t *testing.T) {
 	}
 }
 
+// TestListRuns writes lists in runs, which have to become the bytes that their elements become one
+// by one, and reads them in runs.
+func TestListRuns(t *testing.T) {
+	r := rand.New(rand.NewSource(3))
+	for range 100 {
+		var all listpack.Builder
+		var nodes, inRuns ListNodes
+		var elements [][]byte
+		for range r.Intn(3000) {
+			elements = append(elements, randomString(r))
+			nodes.Add(elements[len(elements)-1])
+			all.Add(elements[len(elements)-1])
+		}
+		pack := all.Listpack()
+		each := func(visit func(listpack.Run)) {
+			r := rand.New(rand.NewSource(4))
+			for pos := pack.First(); pos != listpack.None; {
+				var run listpack.Run
+				run, pos = pack.Run(pos, 1+r.Intn(200))
+				visit(run)
+			}
+		}
+		if each(inRuns.AddRun); inRuns.Count() != nodes.Count() {
+			t.Fatalf("%d nodes, and %d in runs", nodes.Count(), inRuns.Count())
+		}
+		for _, begin := range []func(*Encoder){(*Encoder).BeginHeldList, func(e *Encoder) { e.BeginPlainList(uint64(len(elements))) }} {
+			want := write(t, func(e *Encoder) {
+				begin(e)
+				for _, element := range elements {
+					e.ListElement(element)
+				}
+				e.End()
+			})
+			got := write(t, func(e *Encoder) { begin(e); each(e.ListRun); e.End() })
+			if !bytes.Equal(got, want) {
+				t.Fatalf("%d bytes of %d elements in runs, not the %d", len(got), len(elements), len(want))
+			}
+			if len(elements) > 0 {
+				readInRuns(t, got, elements, r)
+			}
+		}
+	}
+}
+
+// readInRuns reads a list, now and then an element by itself.
+func readInRuns(t *testing.T, payload []byte, want [][]byte, r *rand.Rand) {
+	t.Helper()
+	v, err := new(Decoder).Payload(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]byte
+	for {
+		run := v.Run(r.Intn(200))
+		for e := range run.All() {
+			got = append(got, e.AppendTo(nil))
+		}
+		if run.Len() > 0 && r.Intn(3) > 0 {
+			continue
+		}
+		if !v.Next() {
+			break
+		}
+		got = append(got, bytes.Clone(v.Element.Bytes))
+	}
+	if v.Err() != nil || !slices.EqualFunc(got, want, bytes.Equal) {
+		t.Fatalf("%d elements and %v, not the %d", len(got), v.Err(), len(want))
+	}
+}
+
 // TestHeldList has a list that is held become the bytes of one whose nodes were counted, also when
 // it is begun again.
 func TestHeldList(t *testing.T) {
