@@ -47,6 +47,14 @@ func (l Listpack) validateEntries() error {
 // validateEntry checks the entry at pos, which has to end at or before end, and returns where
 // the next one starts.
 func (l Listpack) validateEntry(pos, end int) (next int, ok bool) {
+	if c := l[pos]; c < int13 { // by far the most frequent: what says its size in a byte at either end
+		size := 1
+		if c >= string6 {
+			size += int(c & 0x3F)
+		}
+		next = pos + size + 1
+		return next, next <= end && int(l[next-1]) == size
+	}
 	prefix := prefixSize(l[pos])
 	if prefix == 0 || prefix > end-pos {
 		return 0, false

@@ -185,67 +185,83 @@ func (r *lzfRun) finish(out, in []byte, limit int) (n int, fits bool) {
 	return op, true
 }
 
+// lzfStep is how many bytes are copied at once.
+const lzfStep = 8
+
 // decompressLZF appends the size bytes that in is the compressed form of to dst. The bytes of in
-// can be anything; at most size bytes are allocated, and only if in is long enough to yield them.
+// can be anything; at most size bytes and a step are allocated, and only if in is long enough to
+// yield them.
 func decompressLZF(dst, in []byte, size uint64) ([]byte, error) {
 	if size > uint64(len(in))*lzfExpansion {
 		return dst, fmt.Errorf("%w: %d compressed bytes can't become %d", ErrCorrupt, len(in), size)
 	}
 	start := len(dst)
-	out := slices.Grow(dst, int(size))
 	limit := start + int(size)
+	out := slices.Grow(dst, int(size)+lzfStep)[:limit+lzfStep]
+	at := start
 	for len(in) > 0 {
-		var ok bool
-		if out, in, ok = inflate(out, in, start, limit); !ok {
+		made, read := inflate(out, start, at, limit, in)
+		if read == 0 {
 			return dst, fmt.Errorf("%w: bad compressed string", ErrCorrupt)
 		}
+		at, in = at+made, in[read:]
 	}
-	if len(out) != limit {
-		return dst, fmt.Errorf("%w: string of %d bytes was to have %d", ErrCorrupt, len(out)-start, size)
+	if at != limit {
+		return dst, fmt.Errorf("%w: string of %d bytes was to have %d", ErrCorrupt, at-start, size)
 	}
-	return out, nil
+	return out[:limit], nil
 }
 
-// inflate takes one step: a run of literals, or a reference to what stands from start on.
-func inflate(out, in []byte, start, limit int) (_, rest []byte, ok bool) {
-	switch {
-	case len(in) == 0:
-		return out, in, false
-	case in[0] < lzfMaxLiteral:
-		return copyLiterals(out, in, limit)
+// inflate takes one step, a run of literals or a reference to what stands from start on, and writes
+// what it makes to out, at an offset and up to a limit; out is a step longer than that, and the
+// step may be written to. It returns how many bytes it made and read: none of a step that is bad.
+func inflate(out []byte, start, at, limit int, in []byte) (made, read int) {
+	if len(in) == 0 {
+		return 0, 0
 	}
-	return copyReference(out, in, start, limit)
-}
-
-func copyLiterals(out, in []byte, limit int) (_, rest []byte, ok bool) {
-	n := int(in[0]) + 1
-	if n > len(in)-1 || len(out)+n > limit {
-		return out, in, false
+	if n := int(in[0]) + 1; n <= lzfMaxLiteral {
+		if n >= len(in) || at+n > limit {
+			return 0, 0
+		}
+		if n <= lzfStep && len(in) > lzfStep {
+			copyStep(out[at:], in[1:])
+		} else {
+			copy(out[at:at+n], in[1:])
+		}
+		return n, n + 1
 	}
-	return append(out, in[1:1+n]...), in[1+n:], true
-}
-
-func copyReference(out, in []byte, start, limit int) (_, rest []byte, ok bool) {
-	n, header := int(in[0]>>5), 2
-	if n == 7 {
-		header = 3
+	n, read := int(in[0]>>5)+2, 2
+	if n == 7+2 {
+		read = 3
 	}
-	if len(in) < header {
-		return out, in, false
+	if len(in) < read {
+		return 0, 0
 	}
-	if n == 7 {
+	if read == 3 {
 		n += int(in[1])
 	}
-	n += 2
-	from := len(out) - int(in[0]&0x1F)<<8 - int(in[header-1]) - 1
-	if from < start || len(out)+n > limit {
-		return out, in, false
+	from := at - int(in[0]&0x1F)<<8 - int(in[read-1]) - 1
+	if from < start || at+n > limit {
+		return 0, 0
 	}
-	if from+n <= len(out) {
-		return append(out, out[from:from+n]...), in[header:], true
+	copyWithin(out, from, at, at+n)
+	return n, read
+}
+
+func copyStep(to, from []byte) {
+	binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(from))
+}
+
+// copyWithin copies what stands from an offset on to at, up to end. What overlaps by less than a
+// step goes byte by byte.
+func copyWithin(out []byte, from, at, end int) {
+	if at-from >= lzfStep {
+		for ; at < end; at, from = at+lzfStep, from+lzfStep {
+			copyStep(out[at:], out[from:])
+		}
+		return
 	}
-	for i := range n { // overlaps what it writes: byte by byte
-		out = append(out, out[from+i])
+	for ; at < end; at, from = at+1, from+1 {
+		out[at] = out[from]
 	}
-	return out, in[header:], true
 }

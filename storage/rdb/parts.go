@@ -1,6 +1,9 @@
 package rdb
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // partBytes is about how long the parts are that a long string of a file comes in.
 const partBytes = 256 << 10
@@ -80,19 +83,22 @@ func (v *Value) nextInflated() (more bool, err error) {
 	}
 	d, z := v.d, &v.d.inflating
 	history := min(len(d.first), lzfMaxOffset)
-	out := d.first[:copy(d.first, d.first[len(d.first)-history:])]
-	for limit := history + int(v.left); len(out) < min(history+partBytes, limit); {
+	at := copy(d.first, d.first[len(d.first)-history:])
+	end, limit := history+min(partBytes, int(v.left)), history+min(partBytes+lzfMaxMatch, int(v.left))
+	out := slices.Grow(d.first[:at], limit-at+lzfStep)[:limit+lzfStep]
+	for at < end {
 		if err := d.readCompressed(); err != nil {
 			return false, err
 		}
-		var ok bool
-		if out, z.in, ok = inflate(out, z.in, 0, limit); !ok {
+		made, read := inflate(out, 0, at, limit, z.in)
+		if read == 0 {
 			return false, d.src.corrupt("%w: bad compressed string", ErrCorrupt)
 		}
+		at, z.in = at+made, z.in[read:]
 	}
 	v.Element.Offset += int64(len(v.Element.Bytes))
-	v.Element.Bytes, d.first = out[history:], out
-	if v.left -= uint64(len(out) - history); v.left == 0 && z.unread+uint64(len(z.in)) > 0 {
+	v.Element.Bytes, d.first = out[history:at], out[:at]
+	if v.left -= uint64(at - history); v.left == 0 && z.unread+uint64(len(z.in)) > 0 {
 		return false, d.src.corrupt("%w: a compressed string goes on behind its end", ErrCorrupt)
 	}
 	return true, nil

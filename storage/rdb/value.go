@@ -294,8 +294,9 @@ func (v *Value) nextNodeElement() (more bool, err error) {
 	return v.nextPacked()
 }
 
-// Run reads up to most elements that come next and stand side by side in a listpack, as Next would;
-// they are a view, which lives until the next ones are read. It is empty where Next has to be asked.
+// Run reads up to most elements that come next and stand side by side in a listpack, as Next
+// would; they are a view, which lives until the next ones are read. It is empty where Next has to
+// be asked.
 func (v *Value) Run(most int) (r listpack.Run) {
 	if v.Kind != List || v.node == nil || v.done || v.err != nil || v.isPlain {
 		return r
