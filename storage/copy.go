@@ -51,7 +51,20 @@ func (d DB) copyRecords(m *layout.Metadata, kind byte, to *engine.Elements) erro
 	if layout.OfStreamGroup(kind) {
 		return d.copyOfGroups(m, kind, to)
 	}
+	if kind == layout.KindListElement {
+		return d.copySingle(m, to)
+	}
 	return copyAll(d.iterateCollection(kind, m, false), kind, to)
+}
+
+// copySingle copies the elements of a list that stand in no block.
+func (d DB) copySingle(m *layout.Metadata, to *engine.Elements) error {
+	for _, row := range extentOf(m).Single {
+		if err := copyAll(d.iterateSingle(m, row), layout.KindListElement, to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func copyAll(it *Iterator, kind byte, to *engine.Elements) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/rdb"
 )
@@ -79,7 +80,7 @@ func (d DB) walkAll(m *layout.Metadata, records layout.Elements, reverse bool, v
 	if count := records.Count(m); count <= manyRecords {
 		x := d.txn.NewIndex(d.space, records.Kind, m.ID, int(count), true, nil)
 		if layout.Kinds[records.Kind].Sequence {
-			x.Within(boundsOf(m))
+			x.Within(engine.Bounds{Head: m.Head, Tail: m.Tail})
 		}
 		if x.Kept() {
 			var failed error

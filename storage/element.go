@@ -15,6 +15,9 @@ type Limits struct {
 	ZSetEntries, ZSetValue func() int64
 
 	StreamBytes, StreamEntries func() int64 // of a node, which streams are trimmed by; 0 is no limit
+
+	blockShift uint8 // of the largest blocks of lists, in tests; 0 is layout.MaxShift
+	noBlocks   bool  // lists have none, in tests
 }
 
 // Limits are the limits in force.
@@ -52,6 +55,16 @@ const manyRecords = 64 << 10
 // valid until the next one.
 func (d DB) iterateCollection(kind byte, m *layout.Metadata, reverse bool) *Iterator {
 	lower, upper := m.Records(kind)
+	return d.iterateRecords(m, lower, upper, reverse)
+}
+
+// iterateSingle is iterateCollection for neighbouring elements of a list that stand in no block.
+func (d DB) iterateSingle(m *layout.Metadata, row engine.Bounds) *Iterator {
+	lower, upper := layout.AppendSequenceKey(nil, m.ID, row.Head), layout.AppendSequenceKey(nil, m.ID, row.Tail)
+	return d.iterateRecords(m, lower, upper, false)
+}
+
+func (d DB) iterateRecords(m *layout.Metadata, lower, upper []byte, reverse bool) *Iterator {
 	if m.Length() > manyRecords {
 		return d.txn.IterateOnce(d.space, lower, upper, reverse)
 	}

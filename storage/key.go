@@ -128,7 +128,7 @@ func (d DB) saveAs(change keyevent.Name, key []byte, old *Key, next *layout.Meta
 	} else if unchanged(&old.Metadata, next) {
 		return nil
 	}
-	d.noteBounds(&old.Metadata, next)
+	d.noteExtent(&old.Metadata, next)
 	return d.putMetadata(key, next)
 }
 
@@ -140,24 +140,31 @@ func (d DB) putMetadata(key []byte, m *layout.Metadata) error {
 	return t.PutParts(d.space, d.metadataKey(key), head, value)
 }
 
-// noteBounds notes that a key's new metadata changes the bounds of the spread sequence that it had
+// noteExtent notes that a key's new metadata changes the extent of the spread sequence that it had
 // before. (Were it called through the type's row, the metadata of all commands would be allocated.)
-func (d DB) noteBounds(old, next *layout.Metadata) {
+func (d DB) noteExtent(old, next *layout.Metadata) {
 	if next.Type.Sequence() && next.Encoding == layout.Spread && old.Encoding == layout.Spread && next.ID == old.ID &&
-		boundsOf(next) != boundsOf(old) {
-		d.txn.MoveBounds(d.space, next.ID, boundsOf(old), boundsOf(next))
+		extentOf(next) != extentOf(old) {
+		d.txn.MoveExtent(d.space, next.ID, extentOf(old), extentOf(next))
 	}
 }
 
-func boundsOf(m *layout.Metadata) engine.Bounds {
-	return engine.Bounds{Head: m.Head, Tail: m.Tail}
+// extentOf is where the elements of a spread list stand.
+func extentOf(m *layout.Metadata) engine.Extent {
+	extent := engine.Extent{Blocks: engine.Bounds{Head: m.Blocks.First, Tail: m.Blocks.Beyond}, Shift: m.Blocks.Shift}
+	if all := (engine.Bounds{Head: m.Head, Tail: m.Tail}); extent.Blocks.Length() == 0 {
+		extent.Single[0] = all
+	} else {
+		extent.Single = [2]engine.Bounds{{Head: m.Head, Tail: max(m.Head, m.Blocks.First)}, {Head: min(m.Tail, m.Blocks.Beyond), Tail: m.Tail}}
+	}
+	return extent
 }
 
 // unchanged reports whether a spread collection's record needn't be written again. (A packed one
 // has changed whenever it is saved.)
 func unchanged(old, next *layout.Metadata) bool {
 	return old.Encoding == layout.Spread && next.Encoding == layout.Spread && old.ID == next.ID &&
-		old.Count == next.Count && old.Expiring == next.Expiring && old.DueMs == next.DueMs && old.Head == next.Head && old.Tail == next.Tail &&
+		old.Count == next.Count && old.Expiring == next.Expiring && old.DueMs == next.DueMs && old.Head == next.Head && old.Tail == next.Tail && old.Blocks == next.Blocks &&
 		old.ExpireMs == next.ExpireMs && old.Type == next.Type && bytes.Equal(old.Value, next.Value)
 }
 
@@ -212,7 +219,7 @@ func (d DB) remove(key []byte, k *Key) error {
 // abandon notes that the elements of a spread collection wait for the reaper.
 func (d DB) abandon(m *layout.Metadata) error {
 	if m.Type.Sequence() {
-		d.txn.LeaveBounds(d.space, m.ID, boundsOf(m))
+		d.txn.LeaveExtent(d.space, m.ID, extentOf(m))
 	}
 	return d.txn.Abandon(d.space, m)
 }

@@ -25,7 +25,7 @@ var listType = DataType{Name: "list", RDB: rdb.List, Digest: digest.List, encodi
 		return l.Range(0, l.Len(), false, func(_ int, value []byte) bool { v.Element(value); return true })
 	},
 	elements: func(d DB, m *layout.Metadata, visit visitElement) error {
-		return d.scanAll(m, m.Type.Elements()[0], false, func(_, element []byte) error { return visit(element, nil, 0) })
+		return d.eachListElement(m, func(element []byte) error { return visit(element, nil, 0) })
 	},
 	pieces: Pieces{command: "RPUSH", words: appendElementWord, parse: parseElementWord,
 		begin: beginWhole((*rdb.Encoder).BeginPlainList, func(e *rdb.Encoder, element *rdb.Element) { e.ListElement(element.Bytes) })},
@@ -45,11 +45,15 @@ func encodeList(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 		return nil
 	}
 	e.BeginHeldList()
-	err := d.scanAll(m, m.Type.Elements()[0], false, func(_, element []byte) error {
-		if e.ListElement(element); e.Held() > mostHeld {
+	held := func() error {
+		if e.Held() > mostHeld {
 			return errLongList
 		}
 		return nil
+	}
+	err := d.eachListRun(m, listVisitor{
+		element: func(element []byte) error { e.ListElement(element); return held() },
+		run:     func(r listpack.Run) error { e.ListRun(r); return held() },
 	})
 	switch {
 	case err == nil:
@@ -62,11 +66,22 @@ func encodeList(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 
 func encodeLongList(d DB, m *layout.Metadata, e *rdb.Encoder) error {
 	var nodes rdb.ListNodes
-	if err := d.Elements(m, func(element, _ []byte, _ float64) error { nodes.Add(element); return nil }); err != nil {
+	err := d.eachListRun(m, listVisitor{
+		element: func(element []byte) error { nodes.Add(element); return nil },
+		run:     func(r listpack.Run) error { nodes.AddRun(r); return nil },
+	})
+	if err != nil {
 		return err
 	}
 	e.BeginAgain(nodes.Count())
-	return d.encodeElements(m, e, func(e *rdb.Encoder, element, _ []byte, _ float64) { e.ListElement(element) })
+	err = d.eachListRun(m, listVisitor{
+		element: func(element []byte) error { e.ListElement(element); return nil },
+		run:     func(r listpack.Run) error { e.ListRun(r); return nil },
+	})
+	if err == nil {
+		e.End()
+	}
+	return err
 }
 
 // restoreList takes a list of one listpack as it comes when it is small enough, and packs one of
@@ -78,47 +93,24 @@ func restoreList(r *restoring) (layout.Metadata, error) {
 		return m, nil
 	}
 	pack := listpack.Empty(64)
+	var made *listBuilder
 	if r.value.Listpack != nil || r.value.Count == 0 {
-		r.spread = r.db.newElements(r.kind)
+		made = l.db.newListBuilder(l.db.txn.NewID())
 	}
-	for r.value.Next() {
-		var err error
-		if r.spread != nil {
-			err = r.push(r.value.Element.Bytes)
-		} else if pack = pack.Push(listpack.Of(r.value.Element.Bytes)); l.exceeds(len(pack), pack.Len()) {
-			err = r.enlargeList(pack)
-		}
-		if err != nil {
-			return m, err
+	for made == nil && r.value.Next() {
+		if pack = pack.Push(listpack.Of(r.value.Element.Bytes)); l.exceeds(len(pack), pack.Len()) {
+			made = l.db.newListBuilder(l.db.txn.NewID())
+			if err := made.addAll(pack); err != nil {
+				return m, err
+			}
 		}
 	}
-	if r.spread == nil {
+	if made == nil {
 		m.Value = pack
 		return m, r.value.Err()
 	}
-	m.Encoding, m.ID, m.Value = layout.Spread, r.spread.ID(), nil
-	m.Head, m.Tail = layout.ListMiddle, layout.ListMiddle+r.count
-	return m, errors.Join(r.value.Err(), r.spread.Finish())
-}
-
-// push gives the next element of a list its record.
-func (r *restoring) push(element []byte) error {
-	var index [8]byte
-	binary.BigEndian.PutUint64(index[:], layout.ListMiddle+r.count)
-	r.count++
-	return r.spread.Put(layout.KindListElement, index[:], element)
-}
-
-// enlargeList gives each element that was packed its record.
-func (r *restoring) enlargeList(pack listpack.Listpack) error {
-	r.spread = r.db.newElements(r.kind)
-	var scratch []byte
-	for _, e := range pack.All() {
-		if err := r.push(text(e, &scratch)); err != nil {
-			return err
-		}
-	}
-	return nil
+	m.Encoding, m.Value = layout.Spread, nil
+	return m, errors.Join(made.addRest(r.value), made.finish(&m))
 }
 
 // List is a list as a transaction sees it. Its methods change it in the transaction and keep its
@@ -126,7 +118,8 @@ func (r *restoring) enlargeList(pack listpack.Listpack) error {
 //
 // A small list is a listpack in its key's record. A larger one has a record for each element, at
 // the indexes from Head up to Tail: pushing at either end writes one of them, and popping only
-// moves the end (see storage/engine/sequence_bounds.go). It never becomes packed again.
+// moves the end (see storage/engine/sequence_bounds.go). Of one that came as a whole, those
+// further inside stand in blocks (see list_blocks.go). It never becomes packed again.
 type List struct {
 	db   DB
 	key  []byte
@@ -134,10 +127,12 @@ type List struct {
 	next layout.Metadata
 	pack listpack.Listpack // when it is packed
 
-	widest   engine.Bounds    // of a spread list that was there: all elements that it had since it was opened
-	fresh    bool             // it became spread since it was opened: its elements stand in the transaction
-	replaces bool             // what the key held: elements are only pushed to its end, and may become very many
-	made     *engine.Elements // where their records go then
+	widest   engine.Bounds // of a spread list that was there and never had blocks: all elements that it had since it was opened
+	fresh    bool          // it became spread since it was opened: its elements stand in the transaction
+	replaces bool          // what the key held: elements are only pushed to its end, and may become very many
+	made     *listBuilder  // which makes its records then
+	edited   editedBlock
+	many     bool // elements come, of a list that wasn't spread
 }
 
 // List opens the list of a key, which may not exist: the list is empty then.
@@ -149,8 +144,8 @@ func (d DB) List(key []byte) (l List, err error) {
 	if l.next = l.old.Metadata; !l.old.Exists {
 		l.next.Type, l.next.Encoding = layout.List, layout.Listpack
 	}
-	if l.next.Encoding == layout.Spread {
-		l.widest = boundsOf(&l.next)
+	if l.next.Encoding == layout.Spread && l.next.Blocks.Shift == 0 {
+		l.widest = engine.Bounds{Head: l.next.Head, Tail: l.next.Tail}
 	}
 	if l.next.Encoding == layout.Listpack {
 		if l.pack = l.next.Value; l.pack == nil {
@@ -188,9 +183,12 @@ func (l *List) Save(name keyevent.Name) error {
 
 func (l *List) save() error {
 	if l.made != nil {
-		if err := l.made.Finish(); err != nil {
+		if err := l.made.finish(&l.next); err != nil {
 			return err
 		}
+	}
+	if err := l.endEdit(); err != nil {
+		return err
 	}
 	if l.Len() == 0 {
 		if !l.old.Exists {
@@ -208,10 +206,10 @@ func (l *List) save() error {
 		l.next.Value = l.pack
 	}
 	if l.fresh && !l.replaces {
-		l.db.txn.MoveBounds(l.db.space, l.next.ID, engine.Bounds{Head: layout.ListMiddle, Tail: layout.ListMiddle}, boundsOf(&l.next))
+		l.db.txn.MoveExtent(l.db.space, l.next.ID, engine.Extent{}, extentOf(&l.next))
 	}
 	if l.widest.Length() > 0 {
-		l.db.txn.LeaveOrder(l.db.space, l.next.ID, l.widest, boundsOf(&l.next))
+		l.db.txn.LeaveOrder(l.db.space, l.next.ID, l.widest, engine.Bounds{Head: l.next.Head, Tail: l.next.Tail})
 	}
 	return l.db.save(l.key, &l.old, &l.next)
 }
@@ -249,6 +247,11 @@ func (l *List) spread() error {
 	l.next.Encoding, l.next.ID = layout.Spread, l.db.txn.NewID()
 	l.next.Head, l.next.Tail = layout.ListMiddle, layout.ListMiddle
 	l.next.Value, l.pack, l.fresh = nil, nil, true
+	if l.replaces {
+		l.made = l.db.newListBuilder(l.next.ID)
+		l.next.Tail += uint64(pack.Len())
+		return l.made.addAll(pack)
+	}
 	var scratch []byte
 	for _, e := range pack.All() {
 		scratch = e.AppendTo(scratch[:0])
@@ -265,7 +268,11 @@ func (l *List) indexKey(index uint64) []byte {
 	return l.db.txn.scratch.key2
 }
 
+// put writes the element at an index.
 func (l *List) put(index uint64, value []byte) error {
+	if l.next.Blocks.Has(index) {
+		return l.putInBlock(index, value)
+	}
 	if l.widest.Has(index) {
 		return l.db.txn.Replace(l.db.space, l.indexKey(index), value)
 	}
@@ -275,7 +282,11 @@ func (l *List) put(index uint64, value []byte) error {
 	return l.db.txn.Put(l.db.space, l.indexKey(index), value)
 }
 
+// at is the element at an index. It is valid until the next one is asked for.
 func (l *List) at(index uint64) ([]byte, error) {
+	if l.next.Blocks.Has(index) {
+		return l.atInBlock(index)
+	}
 	value, found, err := l.db.txn.Get(l.db.space, l.indexKey(index))
 	if err == nil && !found {
 		err = l.lacks(index)
@@ -292,39 +303,57 @@ func (l *List) Push(left bool, values [][]byte) error {
 	if err := l.makeRoom(values); err != nil {
 		return err
 	}
+	if !l.packed() {
+		return l.pushSpread(left, values)
+	}
 	for _, v := range values {
-		switch {
-		case l.packed() && left:
-			l.edit(func(dst []byte) listpack.Listpack { return l.pack.Prepend(dst, listpack.Of(v)) })
-		case l.packed():
-			l.edit(func(dst []byte) listpack.Listpack { return l.pack.Append(dst, listpack.Of(v)) })
-		case left:
-			l.next.Head--
-			if err := l.put(l.next.Head, v); err != nil {
-				return err
+		l.edit(func(dst []byte) listpack.Listpack {
+			if left {
+				return l.pack.Prepend(dst, listpack.Of(v))
 			}
-		default:
-			if err := l.append(v); err != nil {
-				return err
-			}
-		}
+			return l.pack.Append(dst, listpack.Of(v))
+		})
 	}
 	return nil
 }
 
-// append gives the next element of a spread list its record.
-func (l *List) append(value []byte) error {
-	index := l.next.Tail
-	l.next.Tail++
-	if !l.replaces {
-		return l.put(index, value)
+func (l *List) pushSpread(left bool, values [][]byte) error {
+	if l.made != nil {
+		l.next.Tail += uint64(len(values))
+		return l.made.addValues(values)
 	}
-	if l.made == nil {
-		l.made = l.db.txn.NewElements(l.db.space, layout.List, l.next.ID)
+	if err := l.leaveEnd(left); err != nil {
+		return err
 	}
-	var number [8]byte
-	binary.BigEndian.PutUint64(number[:], index)
-	return l.made.Put(layout.KindListElement, number[:], value)
+	l.many = l.fresh && len(values) >= 3<<l.db.mostShift()
+	for done := 0; done < len(values); {
+		n, err := l.pushBlock(left, values[done:])
+		if n == 0 && err == nil {
+			n, err = 1, l.pushOne(left, values[done], len(values)-done-1)
+		}
+		if err != nil {
+			return err
+		}
+		done += n
+	}
+	return l.fillBlocks(left, uint64(len(values)), 2)
+}
+
+// pushOne gives an element at an end a record of its own. When so many others come that they make
+// blocks, it sees to it that these begin where a block ends.
+func (l *List) pushOne(left bool, value []byte, others int) (err error) {
+	if left {
+		l.next.Head--
+		err = l.put(l.next.Head, value)
+	} else {
+		l.next.Tail++
+		err = l.put(l.next.Tail-1, value)
+	}
+	size := l.blockSize()
+	if err != nil || uint64(others) < size || l.single(left)%size != 0 {
+		return err
+	}
+	return l.fillBlocks(left, size, 1)
 }
 
 func (l *List) edit(change func(dst []byte) listpack.Listpack) { l.pack = l.db.txn.edit(change) }
@@ -353,9 +382,9 @@ func (l *List) Pop(left bool, n int, visit func(value []byte)) error {
 	return l.Remove(from, n)
 }
 
-// leastOrdered is from how many elements on a list's tree is asked for them: below, to look them up
-// takes as long.
-const leastOrdered = engine.PrefetchBatch
+// fewElements is from how many elements on a list's tree is asked for them, if it has no blocks:
+// below, to look them up takes as long.
+const fewElements = engine.PrefetchBatch
 
 // Range visits n elements from an index on, backwards from the last of them if reverse. visit
 // returns false to stop. The list must have them. The value is valid during the call only, and
@@ -365,18 +394,35 @@ func (l *List) Range(from, n int, reverse bool, visit func(index int, value []by
 	case n <= 0:
 		return nil
 	case l.packed():
-		l.rangePacked(from, n, reverse, visit)
+		l.walkPack(l.pack, from, n, from, reverse, visit)
 		return nil
-	case n < leastOrdered:
-		return l.rangePoints(l.between(from, n), reverse, visit)
+	case l.next.Blocks.Shift == 0 && n >= fewElements:
+		return l.rangeOrdered(l.between(from, n), reverse, visit)
 	}
-	return l.rangeOrdered(l.between(from, n), reverse, visit)
+	if err := l.endEdit(); err != nil {
+		return err
+	}
+	extent, within := extentOf(&l.next), l.between(from, n)
+	parts := [3]func() (bool, error){
+		func() (bool, error) { return l.rangeSingle(within.And(extent.Single[0]), reverse, visit) },
+		func() (bool, error) { return l.rangeBlocks(within.And(extent.Blocks), reverse, visit) },
+		func() (bool, error) { return l.rangeSingle(within.And(extent.Single[1]), reverse, visit) },
+	}
+	if reverse {
+		parts[0], parts[2] = parts[2], parts[0]
+	}
+	for _, part := range parts {
+		if goesOn, err := part(); err != nil || !goesOn {
+			return err
+		}
+	}
+	return nil
 }
 
 // rangeOrdered is Range by the list's tree; what is read to be written isn't kept there.
 func (l *List) rangeOrdered(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) error {
 	x := l.db.txn.NewIndex(l.db.space, layout.KindListElement, l.next.ID, l.Len(), true, l.key)
-	x.Within(boundsOf(&l.next))
+	x.Within(engine.Bounds{Head: l.next.Head, Tail: l.next.Tail})
 	var lower, upper []byte
 	if within.Head > l.next.Head {
 		lower = binary.BigEndian.AppendUint64(nil, within.Head)
@@ -405,31 +451,45 @@ func (l *List) rangeOrdered(within engine.Bounds, reverse bool, visit func(index
 	return err
 }
 
-func (l *List) rangePacked(from, n int, reverse bool, visit func(index int, value []byte) bool) {
-	step, index, pos := l.pack.Next, from, 0
-	if reverse {
-		step, index = l.pack.Prev, from+n-1
+// rangeSingle is Range for elements with records of their own. It reports whether visit wants more.
+func (l *List) rangeSingle(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) (goesOn bool, err error) {
+	if n := within.Length(); n < fewElements {
+		return l.rangePoints(within, reverse, visit)
 	}
-	pos = l.pack.Seek(index)
-	scratch := l.db.txn.scratch.element
-	for range n {
-		e := l.pack.At(pos)
-		value := e.Bytes
-		if e.IsInt() {
-			scratch = e.AppendTo(scratch[:0])
-			value = scratch
-		}
-		if !visit(index, value) {
+	seen := uint64(0)
+	it := l.db.txn.IterateSequence(l.db.space, l.next.ID, within, reverse)
+	for goesOn = true; goesOn && it.Next(); seen++ {
+		index := inTurn(within, seen, reverse)
+		if layout.ElementIndex(it.Key()) != index {
+			it.Fail(l.lacks(index))
 			break
 		}
+		goesOn = visit(int(index-l.next.Head), it.Value())
+	}
+	if err = it.Close(); err == nil && goesOn && seen != within.Length() {
+		err = l.lacks(inTurn(within, seen, reverse))
+	}
+	return goesOn, err
+}
+
+// walkPack visits n elements of a listpack, which is the list or a block of it, from one of them
+// on, whose index in the list is first. It reports whether visit wants more.
+func (l *List) walkPack(pack listpack.Listpack, from, n, first int, reverse bool, visit func(index int, value []byte) bool) bool {
+	step, index, forward := pack.Next, first, 1
+	if reverse {
+		step, index, forward = pack.Prev, first+n-1, -1
+		from += n - 1
+	}
+	pos := pack.Seek(from)
+	scratch := l.db.txn.scratch.element
+	goesOn := true
+	for ; n > 0 && goesOn; n-- {
+		goesOn = visit(index, text(pack.At(pos), &scratch))
 		pos = step(pos)
-		if reverse {
-			index--
-		} else {
-			index++
-		}
+		index += forward
 	}
 	l.db.txn.scratch.element = scratch
+	return goesOn
 }
 
 // between is where n elements from an index on lie.
@@ -446,10 +506,10 @@ func inTurn(within engine.Bounds, i uint64, reverse bool) uint64 {
 	return within.Head + i
 }
 
-func (l *List) rangePoints(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) error {
+func (l *List) rangePoints(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) (goesOn bool, err error) {
 	n := within.Length()
 	if err := l.db.txn.Spend(int(n)); err != nil {
-		return err
+		return false, err
 	}
 	if n > 1 {
 		l.prefetch(within)
@@ -461,13 +521,13 @@ func (l *List) rangePoints(within engine.Bounds, reverse bool, visit func(index 
 			err = l.lacks(index)
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		if !visit(int(index-l.next.Head), value) {
-			return nil
+			return false, nil
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // prefetch has the processor read a few elements together.
@@ -521,7 +581,7 @@ func (l *List) Remove(from, n int) error {
 			}
 		}
 		l.next.Head += uint64(n)
-		return nil
+		return l.leaveBlocks()
 	}
 	for i := from + n; i < l.Len(); i++ {
 		if err := l.shift(i, -n); err != nil {
@@ -529,7 +589,7 @@ func (l *List) Remove(from, n int) error {
 		}
 	}
 	l.next.Tail -= uint64(n)
-	return nil
+	return l.leaveBlocks()
 }
 
 // shift copies an element to another index.
@@ -611,7 +671,7 @@ func (l *List) removeIndexes(indexes []int) error {
 		to++
 	}
 	l.next.Tail -= uint64(len(indexes))
-	return nil
+	return l.leaveBlocks()
 }
 
 func (l *List) rebuildWithout(gone map[int]bool) {

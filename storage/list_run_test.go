@@ -29,7 +29,7 @@ type runModel struct {
 // and brought to RocksDB.
 func TestListRun(t *testing.T) {
 	o := testOptions(t.TempDir(), 1<<20, 0)
-	o.RetainedBytes = constant[int64](0)
+	o.RetainedBytes, o.Limits.noBlocks = constant[int64](0), true
 	s := openStore(t, o)
 	m := &runModel{t: t, store: s, random: rand.New(rand.NewPCG(seed.Of(t), 21)), txn: s.NewTxn()}
 	for list := range m.lists {
@@ -155,7 +155,7 @@ func (m *runModel) readRow(list int, left bool, n int) {
 // list's tree then no copies are made.
 func TestListRow(t *testing.T) {
 	o := testOptions(t.TempDir(), 1<<20, 1<<20)
-	o.RetainedBytes = constant[int64](0)
+	o.RetainedBytes, o.Limits.noBlocks = constant[int64](0), true
 	s := openStore(t, o)
 	m := &runModel{t: t, store: s, random: rand.New(rand.NewPCG(seed.Of(t), 22)), txn: s.NewTxn()}
 	m.push(0, false, 1000)
@@ -200,7 +200,7 @@ func TestListRunAsksSeldom(t *testing.T) {
 	for _, left := range []bool{true, false} {
 		for _, c := range []struct{ size, elements, blocks int }{{10, 2000, 250}, {engine.InspectRunBytes / 4, 100, 1000}, {2 * engine.InspectRunBytes, 20, 200}} {
 			o := testOptions(t.TempDir(), 1<<20, 0)
-			o.RetainedBytes = constant[int64](0)
+			o.RetainedBytes, o.Limits.noBlocks = constant[int64](0), true
 			s := openStore(t, o)
 			m := &runModel{t: t, store: s, txn: s.NewTxn()}
 			m.change(0, func(l *List) error {
@@ -231,7 +231,7 @@ func TestListRunAsksSeldom(t *testing.T) {
 // TestListRunTellsWhatLacks takes an element out of RocksDB behind the store's back.
 func TestListRunTellsWhatLacks(t *testing.T) {
 	o := testOptions(t.TempDir(), 1<<20, 0)
-	o.RetainedBytes = constant[int64](0)
+	o.RetainedBytes, o.Limits.noBlocks = constant[int64](0), true
 	s := openStore(t, o)
 	fillList(t, s, "list", 3000)
 	must(t, s.Settle())

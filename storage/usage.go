@@ -25,7 +25,7 @@ func (d DB) Usage(key []byte, k Key, samples int64) (int64, error) {
 
 func (d DB) elementBytes(records layout.Elements, m *layout.Metadata, samples int64) (int64, error) {
 	var bytes, seen int64
-	it := d.iterateCollection(records.Kind, m, false)
+	it := d.iterateSome(records.Kind, m)
 	for (samples == 0 || seen < samples) && it.Next() {
 		bytes += int64(len(it.Key()) + len(it.Value()))
 		seen++
@@ -34,4 +34,17 @@ func (d DB) elementBytes(records layout.Elements, m *layout.Metadata, samples in
 		return 0, err
 	}
 	return bytes / seen * int64(records.Count(m)), nil
+}
+
+// iterateSome iterates over records of one kind: of a list's single elements, over those at one
+// end.
+func (d DB) iterateSome(kind byte, m *layout.Metadata) *Iterator {
+	if kind != layout.KindListElement {
+		return d.iterateCollection(kind, m, false)
+	}
+	single := extentOf(m).Single
+	if single[0].Length() == 0 {
+		return d.iterateSingle(m, single[1])
+	}
+	return d.iterateSingle(m, single[0])
 }

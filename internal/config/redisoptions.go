@@ -138,7 +138,7 @@ func withoutTLSChoices() []*option {
 
 func withoutParts() []*option {
 	return []*option{
-		inert("list-compress-depth", integer(0, mostInt, "elements"), "0", live, "A large list has a record for each element. See rocksdb-compression."),
+		inert("list-compress-depth", integer(0, mostInt, "elements"), "0", live, "A large list has a record for each element, or for some neighbouring ones. See rocksdb-compression."),
 		inert("io-threads", integer(1, 128, "threads"), "1", atStart, "See reactors."),
 		inert("io-threads-do-reads", yesNo(), "no", atStart, "See reactors."),
 		inert("dynamic-hz", yesNo(), "yes", live, "Background work has a rhythm of its own. See active-expire-effort."),

@@ -112,35 +112,31 @@ type taking struct {
 // taken owns the elements that are about to be popped. Nobody fetches them.
 const taken = -1
 
-// takenKey puts the key of the element that a request will pop into t.prefetched.key. It returns
-// false if the request pops none from a spread sequence. The bounds are those of the transaction
-// itself.
+// takenKey puts the key of the record with the element that a request will pop into
+// t.prefetched.key. It returns false if the request pops none from a spread sequence. The metadata
+// is the transaction's own, if it has written some.
 func (t *Txn) takenKey(p *taking, metadata []byte, hash uint64, space uint32, request *Prefetch) bool {
 	if request.Access != AccessFirst && request.Access != AccessLast {
 		return false
 	}
-	id, head, tail, ok := layout.PeekBounds(metadata)
-	if !ok {
+	if kind, _, ok := layout.PeekSpread(metadata); !ok || !layout.Kinds[kind].Sequence {
 		return false
 	}
 	t.prefetched.key = layout.AppendMetadataKey(t.prefetched.key[:0], request.Key)
 	if own, state := t.journal.get(hash, space, t.prefetched.key); state == generation.Present {
-		if ownID, ownHead, ownTail, ok := layout.PeekBounds(own); ok {
-			id, head, tail = ownID, ownHead, ownTail
-		}
+		metadata = own
 	}
 	if hash != p.hash {
 		*p = taking{hash: hash}
 	}
-	index := head + p.first
-	if request.Access == AccessFirst {
-		p.first++
-	} else {
-		p.last++
-		index = tail - p.last
+	passed, last := &p.first, request.Access == AccessLast
+	if last {
+		passed = &p.last
 	}
-	t.prefetched.key = layout.AppendSequenceKey(t.prefetched.key[:0], id, index)
-	return true
+	key, ok := layout.PeekElement(t.prefetched.key[:0], metadata, *passed, last)
+	t.prefetched.key = key
+	*passed++
+	return ok
 }
 
 // elementKey puts the key of a request's element into t.prefetched.key. It returns false if the

@@ -29,10 +29,10 @@ type presence struct {
 }
 
 // filtered tells whether filters know records of the kind that a key has: those that are looked for
-// without being there. Elements of sequences aren't, because metadata tells which there are.
+// without being there. Of some, metadata tells which there are.
 func filtered(key []byte) bool {
 	kind := &layout.Kinds[key[0]]
-	return kind.Read && !kind.Sequence
+	return kind.Read && !kind.Listed
 }
 
 // rulesOut tells that RocksDB hasn't got a record of a kind that filters know.

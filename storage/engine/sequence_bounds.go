@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"iter"
-	"maps"
 	"slices"
 
 	"kedis/storage/layout"
@@ -13,59 +12,83 @@ import (
 )
 
 // A sequence is a collection whose elements have indexes (layout.Kind). Elements outside of the
-// bounds in its metadata are never read. So a command that pops elements from an end writes only
-// the metadata: no record says that they are gone. The flusher brings RocksDB into step with the
-// bounds, once for each sequence and generation. Elements that were pushed and popped within a
-// generation never come to RocksDB, and those that RocksDB had are deleted by one range. So RocksDB
-// has, at every position, just the elements within bounds.
+// extent that its metadata tells are never read. So a command that pops elements from an end, or
+// moves them into a block, writes only the metadata: no record says that they are gone. The flusher
+// brings RocksDB into step with the extent, once for each sequence and generation. Elements that
+// were pushed and popped within a generation never come to RocksDB, and those that RocksDB had are
+// deleted by one range. So RocksDB has, at every position, just the elements of the extent.
 //
 // Views are not affected: they read the generations, which hold everything, and a snapshot of
 // RocksDB that is as old.
 
-// Bounds are the indexes that a sequence's elements have: from Head on, before Tail.
+// Bounds are indexes of a sequence: from Head on, before Tail.
 type Bounds struct{ Head, Tail uint64 }
 
 func (b Bounds) Has(index uint64) bool { return index >= b.Head && index < b.Tail }
 
 func (b Bounds) Length() uint64 { return b.Tail - min(b.Head, b.Tail) }
 
+// And is what lies within other bounds, too.
+func (b Bounds) And(other Bounds) Bounds {
+	both := Bounds{max(b.Head, other.Head), min(b.Tail, other.Tail)}
+	both.Tail = max(both.Tail, both.Head)
+	return both
+}
+
 // without is what lies before and what lies behind other bounds.
 func (b Bounds) without(other Bounds) [2]Bounds {
 	return [2]Bounds{{b.Head, min(b.Tail, other.Head)}, {max(b.Head, other.Tail), b.Tail}}
 }
 
-// movedSequence is a sequence whose bounds have changed, in a command or in a generation.
+// Extent is where the elements of a sequence stand.
+type Extent struct {
+	Single [2]Bounds // those that have records of their own: before and behind the others
+	Blocks Bounds    // those in blocks
+	Shift  uint8     // a block begins at each multiple of 1<<Shift; the same as long as a sequence has any
+}
+
+// has reports whether a record of a sequence is part of the extent.
+func (e *Extent) has(kind byte, index uint64) bool {
+	if kind == layout.KindListBlock {
+		return e.Blocks.Has(index)
+	}
+	return e.Single[0].Has(index) || e.Single[1].Has(index)
+}
+
+// movedSequence is a sequence whose extent has changed, in a command or in a generation.
 type movedSequence struct {
 	id    uint64
 	space uint32
 	gone  bool // nothing refers to it any more: the reaper removes what RocksDB has of it
 
-	before Bounds // RocksDB and older generations have nothing outside of these
-	after  Bounds // empty when it is gone
+	before Extent // RocksDB and older generations have nothing outside of this
+	after  Extent // empty when it is gone
 }
 
 // movedSequences are those of a generation, by their ids.
-type movedSequences map[uint64]movedSequence
+type movedSequences map[uint64]*movedSequence
 
 // bytes is about what they take of the memory that a generation may have.
-func (l movedSequences) bytes() int64 { return int64(len(l)) * 128 }
+func (l movedSequences) bytes() int64 { return int64(len(l)) * 160 }
 
 // publish adds what a transaction has moved, in the order in which it did.
 func (l movedSequences) publish(moved []movedSequence) {
 	for from, to := 0, 0; from < len(moved); from = to {
 		for to = from + 1; to < len(moved) && moved[to].id == moved[from].id; to++ {
 		}
-		last := moved[to-1]
-		last.before = moved[from].before
+		last := &moved[to-1]
 		if known, found := l[last.id]; found {
-			last.before = known.before
+			known.after, known.gone = last.after, last.gone
+			continue
 		}
-		l[last.id] = last
+		first := *last
+		first.before = moved[from].before
+		l[last.id] = &first
 	}
 }
 
-// MoveBounds notes that a spread sequence's bounds change.
-func (t *Txn) MoveBounds(ns *Namespace, id uint64, before, after Bounds) {
+// MoveExtent notes that a spread sequence's extent changes.
+func (t *Txn) MoveExtent(ns *Namespace, id uint64, before, after Extent) {
 	t.changes.moved = append(t.changes.moved, movedSequence{id: id, space: ns.Number, before: before, after: after})
 }
 
@@ -94,8 +117,8 @@ func (t *Txn) LeaveOrder(ns *Namespace, id uint64, before, after Bounds) {
 	}
 }
 
-// LeaveBounds notes that nothing refers to a spread sequence any more.
-func (t *Txn) LeaveBounds(ns *Namespace, id uint64, before Bounds) {
+// LeaveExtent notes that nothing refers to a spread sequence any more.
+func (t *Txn) LeaveExtent(ns *Namespace, id uint64, before Extent) {
 	t.changes.moved = append(t.changes.moved, movedSequence{id: id, space: ns.Number, gone: true, before: before})
 }
 
@@ -125,39 +148,78 @@ func (r *removal) write(to target, family *rocks.Family) {
 	}
 }
 
-// removals are the deletions of what was within the bounds of a generation's sequences and isn't
+// row is the records of one kind that a sequence has at some indexes, step by step.
+type row struct {
+	space uint32
+	kind  byte
+	id    uint64
+	Bounds
+	step uint64
+}
+
+func (r *row) key(dst []byte, index uint64) []byte {
+	if r.kind == layout.KindListBlock {
+		return layout.AppendBlockKey(dst, r.id, index)
+	}
+	return layout.AppendSequenceKey(dst, r.id, index)
+}
+
+// removed is what was within the extent and isn't now. The reaper removes a sequence that was
+// deleted.
+func (m *movedSequence) removed() (rows []row) {
+	if m.gone {
+		return nil
+	}
+	add := func(kind byte, step uint64, b Bounds) {
+		if b.Length() > 0 {
+			rows = append(rows, row{m.space, kind, m.id, b, step})
+		}
+	}
+	for _, was := range m.before.Single {
+		for _, part := range was.without(m.after.Single[0]) {
+			for _, part := range part.without(m.after.Single[1]) {
+				add(layout.KindListElement, 1, part)
+			}
+		}
+	}
+	for _, part := range m.before.Blocks.without(m.after.Blocks) {
+		add(layout.KindListBlock, 1<<m.before.Shift, part)
+	}
+	return rows
+}
+
+// removed are the rows of all sequences, in the order of their keys.
+func (l movedSequences) removed() (rows []row) {
+	for _, m := range l {
+		rows = append(rows, m.removed()...)
+	}
+	slices.SortFunc(rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id), cmp.Compare(a.Head, b.Head))
+	})
+	return rows
+}
+
+// removals are the deletions of what was within the extent of a generation's sequences and isn't
 // now, in the order of the keys. Each is valid until the next.
 func (l movedSequences) removals() iter.Seq[removal] {
 	return func(yield func(removal) bool) {
 		var r removal
-		for _, m := range l.sorted() {
-			for _, b := range m.removed() {
-				if b.Length() > deleteOneByOne {
-					r = removal{m.space, layout.AppendSequenceKey(r.from[:0], m.id, b.Head), layout.AppendSequenceKey(nil, m.id, b.Tail)}
-					b.Head = b.Tail
-					if !yield(r) {
-						return
-					}
+		for _, row := range l.removed() {
+			if row.Length() > deleteOneByOne*row.step {
+				r = removal{row.space, row.key(r.from[:0], row.Head), row.key(nil, row.Tail)}
+				row.Head = row.Tail
+				if !yield(r) {
+					return
 				}
-				for ; b.Head < b.Tail; b.Head++ {
-					r = removal{m.space, layout.AppendSequenceKey(r.from[:0], m.id, b.Head), nil}
-					if !yield(r) {
-						return
-					}
+			}
+			for ; row.Head < row.Tail; row.Head += row.step {
+				r = removal{row.space, row.key(r.from[:0], row.Head), nil}
+				if !yield(r) {
+					return
 				}
 			}
 		}
 	}
-}
-
-// removed is what was within the bounds and isn't now. The reaper removes a sequence that was
-// deleted.
-func (m *movedSequence) removed() []Bounds {
-	if m.gone {
-		return nil
-	}
-	parts := m.before.without(m.after)
-	return parts[:]
 }
 
 // mostForgotten bounds the time for removing copies of elements from the cache; the others leave it
@@ -168,44 +230,33 @@ const mostForgotten = 1 << 20
 func (s *Store) forgetOutside(moved movedSequences) {
 	left := uint64(mostForgotten)
 	var key []byte
-	for _, m := range moved {
-		for _, b := range m.removed() {
-			b.Tail = min(b.Tail, b.Head+left)
-			for index := b.Head; index < b.Tail; index++ {
-				key = layout.AppendSequenceKey(key[:0], m.id, index)
-				s.clean.records.Forget(recordHash(m.space, key), m.space, key)
-			}
-			left -= b.Length()
+	for _, row := range moved.removed() {
+		for ; row.Head < row.Tail && left > 0; row.Head += row.step {
+			key = row.key(key[:0], row.Head)
+			s.clean.records.Forget(recordHash(row.space, key), row.space, key)
+			left--
 		}
 	}
 }
 
-// sorted are the sequences in the order of their records.
-func (l movedSequences) sorted() []movedSequence {
-	return slices.SortedFunc(maps.Values(l), func(a, b movedSequence) int {
-		return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.id, b.id))
-	})
-}
-
-// outsideOfSequences finds the elements outside of their sequence's bounds among a generation's
+// outsideOfSequences finds the records outside of their sequence's extent among a generation's
 // records, which it gets in their order.
 type outsideOfSequences struct {
 	moved movedSequences
-	last  movedSequence // the one that was asked for last
-	known bool
+	id    uint64         // that was asked for last
+	last  *movedSequence // of it, if it has moved
 }
 
 func (o *outsideOfSequences) has(key []byte) bool {
 	if len(o.moved) == 0 {
 		return false
 	}
-	id, index, ok := layout.DecodeSequenceKey(key)
-	if !ok {
+	if !layout.Kinds[key[0]].Listed {
 		return false
 	}
-	if id != o.last.id {
-		o.last, o.known = o.moved[id]
-		o.last.id = id
+	id, index := layout.ElementID(key), layout.ElementIndex(key)
+	if id != o.id {
+		o.id, o.last = id, o.moved[id]
 	}
-	return o.known && !o.last.after.Has(index)
+	return o.last != nil && !o.last.after.has(key[0], index)
 }

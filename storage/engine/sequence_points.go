@@ -25,9 +25,17 @@ type sequencePoints struct {
 // iterateSequence iterates over the elements of a sequence from one key of a record on, before
 // another one.
 func (x *Index) iterateSequence(from, to []byte, reverse bool) *Iterator {
-	row := Bounds{firstIndex(from), firstIndex(to)}
-	x.txn.order.run.expect(x.space.Number, x.id, row, reverse)
-	return &Iterator{txn: x.txn, reverse: reverse, points: &sequencePoints{space: x.space, id: x.id, left: row}}
+	return x.txn.IterateSequence(x.space, x.id, Bounds{firstIndex(from), firstIndex(to)}, reverse)
+}
+
+// IterateSequence iterates over neighbouring elements of a sequence, which it has to have.
+func (t *Txn) IterateSequence(ns *Namespace, id uint64, row Bounds, reverse bool) *Iterator {
+	if t.view != nil {
+		from := layout.AppendSequenceKey(nil, id, row.Head)
+		return t.Iterate(ns, from, layout.AppendSequenceKey(nil, id, row.Tail), reverse, false)
+	}
+	t.order.run.expect(ns.Number, id, row, reverse)
+	return &Iterator{txn: t, reverse: reverse, points: &sequencePoints{space: ns, id: id, left: row}}
 }
 
 // firstIndex is that of the first element that doesn't come before a border of a sequence's tree,

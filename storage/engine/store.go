@@ -320,7 +320,13 @@ func (s *Store) storedState() (layout.State, error) {
 	if !found {
 		return layout.State{}, s.writeFormat()
 	}
-	if want := formatValue(); string(format) != string(want) {
+	switch want := formatValue(layout.Format); string(format) {
+	case string(want):
+	case string(formatValue(layout.FirstFormat)):
+		if err := s.writeFormat(); err != nil {
+			return layout.State{}, err
+		}
+	default:
 		return layout.State{}, fmt.Errorf("%w: %x; this version of Kedis reads and writes %x", ErrFormat, format, want)
 	}
 	value, found, err := s.db().Get(s.metaFamily(), nil, layout.StateKey, nil)
@@ -330,11 +336,11 @@ func (s *Store) storedState() (layout.State, error) {
 	return layout.DecodeState(value)
 }
 
-func formatValue() []byte { return []byte{0, 0, 0, layout.Format} }
+func formatValue(format byte) []byte { return []byte{0, 0, 0, format} }
 
 func (s *Store) writeFormat() error {
 	batch := new(rocks.Batch)
-	batch.Put(s.metaFamily(), layout.FormatKey, formatValue())
+	batch.Put(s.metaFamily(), layout.FormatKey, formatValue(layout.Format))
 	if err := s.db().Write(batch); err != nil {
 		return err
 	}

@@ -5,10 +5,11 @@ package layout
 type Kind struct {
 	// Element: the key goes on with the id of the collection that the record belongs to.
 	Element bool
-	// Sequence: behind the id stands an index. The collection has one element for each index
-	// between two bounds, which its metadata names. Elements outside of the bounds are not read,
-	// and no record says that they are gone.
+	// Sequence: behind the id stands the index of an element.
 	Sequence bool
+	// Listed: behind the id stands an index. Which records there are, the collection's metadata
+	// tells. Others are not read, and no record says that they are gone.
+	Listed bool
 	// Grouped: generations link the records of a collection, so that those of a small one are found
 	// without a scan.
 	Grouped bool
@@ -31,7 +32,8 @@ var Kinds = [256]Kind{
 	KindStringPiece: {Element: true, Read: true},
 	KindHashField:   {Element: true, Read: true, Grouped: true, Ordered: true, Names: true},
 	KindSetMember:   {Element: true, Read: true, Grouped: true, Ordered: true},
-	KindListElement: {Element: true, Read: true, Sequence: true, Ordered: true},
+	KindListElement: {Element: true, Read: true, Sequence: true, Listed: true, Ordered: true},
+	KindListBlock:   {Element: true, Read: true, Listed: true},
 	KindZSetMember:  {Element: true, Read: true, Ordered: true},
 	KindZSetScore:   {Element: true, Grouped: true, Ordered: true},
 
@@ -61,7 +63,7 @@ type Elements struct {
 var elements = [...][]Elements{
 	String: {{KindStringPiece, (*Metadata).Length}},
 	Hash:   {{KindHashField, (*Metadata).Length}, {KindFieldExpiry, (*Metadata).expiring}, {KindFieldDue, (*Metadata).expiring}},
-	List:   {{KindListElement, (*Metadata).Length}},
+	List:   {{KindListElement, (*Metadata).single}, {KindListBlock, (*Metadata).blocks}},
 	Set:    {{KindSetMember, (*Metadata).Length}},
 	ZSet:   {{KindZSetMember, (*Metadata).Length}, {KindZSetScore, (*Metadata).Length}},
 	Stream: {
@@ -81,11 +83,14 @@ var elements = [...][]Elements{
 	StreamNodes:   {{Kind: KindStreamNode}},
 }
 
-// Records is where the records of a kind that a spread collection has stand.
+// Records is where the records of a kind that a spread collection has stand. Of a list with blocks,
+// single elements stand before and behind these, and what is between is to be passed over.
 func (m *Metadata) Records(kind byte) (lower, upper []byte) {
 	switch kind {
 	case KindListElement:
 		return AppendSequenceKey(nil, m.ID, m.Head), AppendSequenceKey(nil, m.ID, m.Tail)
+	case KindListBlock:
+		return AppendBlockKey(nil, m.ID, m.Blocks.First), AppendBlockKey(nil, m.ID, m.Blocks.Beyond)
 	case KindStreamEntry, KindStreamNode:
 		return m.streamRecords(kind)
 	}

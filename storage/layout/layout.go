@@ -22,6 +22,7 @@
 //	| 'H' | id:8 | field |             → value of a hash's field
 //	| 'S' | id:8 | member |            → nothing
 //	| 'L' | id:8 | index:8 |           → element of a list
+//	| 'l' | id:8 | index:8 |           → a block of a list: the elements from an index on, see Blocks
 //	| 'Z' | id:8 | member |            → score:8, as an IEEE 754 double
 //	| 'z' | id:8 | score:8 | member |  → nothing, or a byte 1 when the score is -0;
 //	                                     the score as sortable bits, see SortableScore
@@ -49,8 +50,13 @@ import (
 	"strconv"
 )
 
-// Format is the version of all that this package describes. A store with another one is refused.
-const Format = 1
+// Format is the version of all that this package describes. A store with a later one is refused.
+// FirstFormat has no blocks of lists, and nothing else is different: so it becomes Format when it
+// is opened.
+const (
+	Format      = 2
+	FirstFormat = 1
+)
 
 // The kinds of record, by their first byte. These are on disk: none may change.
 const (
@@ -59,6 +65,7 @@ const (
 	KindHashField   = 'H'
 	KindSetMember   = 'S'
 	KindListElement = 'L'
+	KindListBlock   = 'l'
 	KindZSetMember  = 'Z'
 	KindZSetScore   = 'z'
 
@@ -144,6 +151,11 @@ func ElementID(key []byte) uint64 { return binary.BigEndian.Uint64(key[1:]) }
 // AppendSequenceKey appends | 'L' | id:8 | index:8 |.
 func AppendSequenceKey(dst []byte, id, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendElementKey(dst, KindListElement, id, nil), index)
+}
+
+// AppendBlockKey appends | 'l' | id:8 | index:8 |.
+func AppendBlockKey(dst []byte, id, index uint64) []byte {
+	return binary.BigEndian.AppendUint64(AppendElementKey(dst, KindListBlock, id, nil), index)
 }
 
 // DecodeSequenceKey is the inverse of AppendSequenceKey; ok is false when the record has no such

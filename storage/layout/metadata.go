@@ -46,6 +46,7 @@ const (
 //	Spread hash with fields that expire
 //	                         rest = | id:8 | count:8 | expiring:8 | due ms:8 |   due is where it stands in the index 'F'
 //	Spread list              rest = | id:8 | head:8 | tail:8 |   elements at head ≤ index < tail
+//	Spread list with blocks  rest = | id:8 | head:8 | tail:8 | first:8 | beyond:8 | shift:1 |   see Blocks
 //	stream                   rest = | id:8 | count:8 | StreamHead |   always spread
 //
 // An expiry of 0 is none.
@@ -61,6 +62,7 @@ type Metadata struct {
 	Expiring   uint64 // how many fields of a spread hash expire
 	DueMs      int64  // when the first of them does, or earlier
 	Head, Tail uint64 // spread list; the bytes of a spread string are 0 ≤ offset < Tail
+	Blocks     Blocks // of a spread list
 }
 
 // MetadataHeader is the size of what stands before Value.
@@ -82,7 +84,7 @@ func (m *Metadata) AppendHead(dst []byte) (head, tail []byte) {
 	case m.Type == List:
 		dst = binary.BigEndian.AppendUint64(dst, m.ID)
 		dst = binary.BigEndian.AppendUint64(dst, m.Head)
-		return binary.BigEndian.AppendUint64(dst, m.Tail), nil
+		return m.Blocks.append(binary.BigEndian.AppendUint64(dst, m.Tail)), nil
 	case m.Type == String:
 		dst = binary.BigEndian.AppendUint64(dst, m.ID)
 		dst = binary.BigEndian.AppendUint64(dst, m.Count)
@@ -117,9 +119,10 @@ func (m *Metadata) Decode(b []byte) error {
 	switch {
 	case m.Encoding != Spread:
 		m.Value = rest
-	case m.Type == List && len(rest) == 24:
+	case m.Type == List && (len(rest) == 24 || len(rest) == 24+blocksSize):
 		m.ID = binary.BigEndian.Uint64(rest)
 		m.Head, m.Tail = binary.BigEndian.Uint64(rest[8:]), binary.BigEndian.Uint64(rest[16:])
+		return m.Blocks.decode(rest[24:])
 	case m.Type == String && len(rest) == 24:
 		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])
 		m.Tail = binary.BigEndian.Uint64(rest[16:])
@@ -186,12 +189,20 @@ func PeekSpread(b []byte) (kind byte, id uint64, ok bool) {
 	return elements[0].Kind, binary.BigEndian.Uint64(b[MetadataHeader:]), true
 }
 
-// PeekBounds reads a spread sequence's id and the indexes of its elements, from head up to tail,
-// from what may be its metadata, or anything else.
-func PeekBounds(b []byte) (id, head, tail uint64, ok bool) {
-	kind, id, ok := PeekSpread(b)
-	if !ok || !Kinds[kind].Sequence || len(b) != spreadHeader+16 {
-		return 0, 0, 0, false
+// PeekElement reads from what may be a spread list's metadata, or anything else, which record has
+// an element, and appends the key of it. The element is the one so many places from the first one
+// on, or from the last one backwards.
+func PeekElement(dst, b []byte, from uint64, last bool) (key []byte, ok bool) {
+	var m Metadata
+	if kind, _, ok := PeekSpread(b); !ok || !Kinds[kind].Sequence || m.Decode(b) != nil || from >= m.Length() {
+		return dst, false
 	}
-	return id, binary.BigEndian.Uint64(b[spreadHeader:]), binary.BigEndian.Uint64(b[spreadHeader+8:]), true
+	index := m.Head + from
+	if last {
+		index = m.Tail - 1 - from
+	}
+	if m.Blocks.Has(index) {
+		return AppendBlockKey(dst, m.ID, m.Blocks.At(index)), true
+	}
+	return AppendSequenceKey(dst, m.ID, index), true
 }

@@ -1,0 +1,137 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"kedis/internal/keyevent"
+	"kedis/storage/layout"
+)
+
+// listElements are so many elements of about a size.
+func listElements(n, size int) (elements [][]byte) {
+	for i := range n {
+		elements = append(elements, append(fmt.Appendf(nil, "%d:", i), make([]byte, max(size-4, 0))...))
+	}
+	return elements
+}
+
+// TestListsHaveBlocks pushes elements in different ways, and asks which of them stand in blocks.
+func TestListsHaveBlocks(t *testing.T) {
+	for _, test := range []struct {
+		size, first, atOnce int
+		left                bool
+		shift               uint8
+		blocks              uint64 // at least; 0: none at all
+	}{
+		{size: 10, first: 900, atOnce: 1, shift: 7, blocks: 20}, {size: 10, first: 1000, atOnce: 1, left: true, shift: 7, blocks: 20},
+		{size: 10, first: 900, atOnce: 7, shift: 7, blocks: 20}, {size: 10, first: 900, atOnce: 700, shift: 7, blocks: 20}, {size: 10, first: 3000, atOnce: 3000, left: true, shift: 7, blocks: 20},
+		{size: 80, first: 400, atOnce: 1, shift: 4, blocks: 180}, {size: 80, first: 400, atOnce: 1, left: true, shift: 4, blocks: 180},
+		{size: 80, first: 3000, atOnce: 3000, shift: 4, blocks: 180},
+		{size: 200, first: 400, atOnce: 100, shift: 3, blocks: 360}, {size: 300, first: 400, atOnce: 100}, {size: 10_000, first: 400, atOnce: 100},
+		{size: 10, first: 1, atOnce: 1}, {size: 10, first: 200, atOnce: 300},
+	} {
+		t.Run(fmt.Sprint(test), func(t *testing.T) {
+			s, _ := openHeld(t, testOptions(t.TempDir(), 64<<20, 64<<20))
+			elements := listElements(3000, test.size)
+			want := slices.Clone(elements)
+			if test.left {
+				slices.Reverse(want)
+			}
+			chunks := slices.Collect(slices.Chunk(elements[test.first:], test.atOnce))
+			for _, values := range append([][][]byte{elements[:test.first]}, chunks...) {
+				in(t, s, 0, func(db DB) error {
+					l, err := db.List([]byte("list"))
+					must(t, err)
+					must(t, l.Push(test.left, values))
+					return l.Save(keyevent.Changed)
+				})
+			}
+			m := checkList(t, s, "list", want)
+			if m.Blocks.Shift != test.shift || m.Blocks.Count() < test.blocks || test.blocks == 0 && m.Blocks.Count() > 0 {
+				t.Errorf("%d blocks of 1<<%d", m.Blocks.Count(), m.Blocks.Shift)
+			}
+		})
+	}
+}
+
+// checkList asserts what a list has, by all ways to read it.
+func checkList(t *testing.T, s *Store, key string, want [][]byte) (m layout.Metadata) {
+	t.Helper()
+	in(t, s, 0, func(db DB) error {
+		l, err := db.List([]byte(key))
+		must(t, err)
+		m = l.old.Metadata
+		var ranged, all [][]byte
+		must(t, l.Range(0, l.Len(), false, func(_ int, v []byte) bool { ranged = append(ranged, bytes.Clone(v)); return true }))
+		must(t, db.Elements(&m, func(e, _ []byte, _ float64) error { all = append(all, bytes.Clone(e)); return nil }))
+		for name, got := range map[string][][]byte{"Range": ranged, "Elements": all} {
+			if !slices.EqualFunc(got, want, bytes.Equal) {
+				t.Fatalf("%s shows %d elements, not the %d that there are", name, len(got), len(want))
+			}
+		}
+		return nil
+	})
+	return m
+}
+
+// TestLongListIsReadInBlocks has more elements than are read by caches.
+func TestLongListIsReadInBlocks(t *testing.T) {
+	s, _ := openHeld(t, testOptions(t.TempDir(), 64<<20, 64<<20))
+	want := listElements(manyRecords+5000, 10)
+	change := func(f func(l *List)) {
+		t.Helper()
+		in(t, s, 0, func(db DB) error {
+			l, err := db.List([]byte("list"))
+			must(t, err)
+			f(&l)
+			return l.Save(keyevent.Changed)
+		})
+	}
+	change(func(l *List) { must(t, l.Push(false, want[:manyRecords])) })
+	for _, e := range want[manyRecords:] {
+		change(func(l *List) { must(t, l.Push(false, [][]byte{e})) })
+	}
+	checkList(t, s, "list", want)
+	change(func(l *List) { must(t, l.Pop(true, 1000, func([]byte) {})) })
+	settle(t, s)
+	m := checkList(t, s, "list", want[1000:])
+	change(func(l *List) { must(t, l.db.txn.Delete(l.db.space, l.blockKey(m.Blocks.First+m.Blocks.Size()))) })
+	in(t, s, 0, func(db DB) error {
+		if err := db.Elements(&m, func(_, _ []byte, _ float64) error { return nil }); err == nil {
+			t.Error("a missing block isn't noticed")
+		}
+		return nil
+	})
+}
+
+// TestLargeElementsLeaveBlocks puts elements into a block that don't fit into one, at both halves
+// of a list.
+func TestLargeElementsLeaveBlocks(t *testing.T) {
+	for _, at := range []int{1000, 2000} {
+		s, _ := openHeld(t, testOptions(t.TempDir(), 64<<20, 64<<20))
+		want := listElements(3000, 10)
+		set := func(index, size int) {
+			t.Helper()
+			in(t, s, 0, func(db DB) error {
+				l, err := db.List([]byte("list"))
+				must(t, err)
+				if !l.Exists() {
+					must(t, l.Push(false, want))
+				}
+				want[index] = bytes.Repeat([]byte("x"), size)
+				must(t, l.Set(index, want[index]))
+				return l.Save(keyevent.Changed)
+			})
+		}
+		set(at, 600<<10)
+		before := checkList(t, s, "list", want).Blocks
+		set(at+1, 600<<10)
+		m := checkList(t, s, "list", want)
+		if m.Blocks.Count() >= before.Count() || m.Blocks.Count() == 0 || m.Blocks.Has(m.Head+uint64(at)) {
+			t.Errorf("%d blocks, of %d before", m.Blocks.Count(), before.Count())
+		}
+	}
+}
