@@ -206,12 +206,17 @@ func makeHashIncrement(g *Generator) []string {
 	return []string{"hincrby", g.key("h"), "count" + strconv.Itoa(g.random.IntN(5)), strconv.Itoa(g.random.IntN(100))}
 }
 
+// makePush adds to a list, now and then so much at once that most of it stands in blocks.
 func makePush(g *Generator) []string {
 	request := []string{"rpush", g.key("l")}
 	if g.random.IntN(2) == 0 {
 		request[0] = "lpush"
 	}
-	for range g.count() {
+	count := g.count()
+	if g.random.IntN(16) == 0 {
+		count = 400 + g.random.IntN(400)
+	}
+	for range count {
 		request = append(request, g.text())
 	}
 	return request
@@ -232,7 +237,8 @@ func makeTrim(g *Generator) []string {
 // makeLinks changes lists in their middle and moves elements from one to the other.
 func makeLinks(g *Generator) []string {
 	if g.random.IntN(2) == 0 {
-		return []string{"lset", g.key("l"), strconv.Itoa(g.random.IntN(20)), g.text()}
+		most := []int{20, 600}[g.random.IntN(2)]
+		return []string{"lset", g.key("l"), strconv.Itoa(g.random.IntN(most)), g.text()}
 	}
 	ends := []string{"left", "right"}
 	return []string{"lmove", g.key("l"), g.key("l"), ends[g.random.IntN(2)], ends[g.random.IntN(2)]}
