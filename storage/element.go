@@ -16,8 +16,10 @@ type Limits struct {
 
 	StreamBytes, StreamEntries func() int64 // of a node, which streams are trimmed by; 0 is no limit
 
-	blockShift uint8 // of the largest blocks of lists, in tests; 0 is layout.MaxShift
-	noBlocks   bool  // lists have none, in tests
+	// In tests, of lists:
+	blockShift uint8 // of the largest blocks; 0 is layout.MaxShift
+	mostEdited int   // bytes that a block grows to; 0 is mostEdited
+	noBlocks   bool  // there are none
 }
 
 // Limits are the limits in force.

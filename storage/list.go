@@ -110,7 +110,8 @@ func restoreList(r *restoring) (layout.Metadata, error) {
 		return m, r.value.Err()
 	}
 	m.Encoding, m.Value = layout.Spread, nil
-	return m, errors.Join(made.addRest(r.value), made.finish(&m))
+	err := errors.Join(made.addRest(r.value), made.finish(&m))
+	return m, err
 }
 
 // List is a list as a transaction sees it. Its methods change it in the transaction and keep its
@@ -654,6 +655,9 @@ func (l *List) removeIndexes(indexes []int) error {
 	if l.packed() {
 		l.rebuildWithout(gone)
 		return nil
+	}
+	if len(indexes) == 1 {
+		return l.Remove(indexes[0], 1)
 	}
 	if len(indexes) == l.Len() && l.old.Encoding == layout.Spread {
 		l.next.Tail = l.next.Head

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 
@@ -25,7 +26,7 @@ const (
 	maxBlockBytes = 32 << 10 // of a new one; and of the elements by which it is decided
 	leastShift    = 3        // a block of fewer elements isn't worth it
 	// mostEdited is up to what size a block grows when elements in it are replaced.
-	mostEdited = 1 << 20
+	mostEdited = 64 << 10
 )
 
 // blockShift is how many elements a block has, as layout.Blocks says it, when so many elements take
@@ -45,6 +46,14 @@ func (d DB) mostShift() uint8 {
 		return shift
 	}
 	return layout.MaxShift
+}
+
+// mostEdited is the size that a block may grow to.
+func (d DB) mostEdited() int {
+	if most := d.limits().mostEdited; most > 0 {
+		return most
+	}
+	return mostEdited
 }
 
 func (l *List) blockKey(index uint64) []byte {
@@ -92,6 +101,9 @@ func (l *List) rangeBlocks(within engine.Bounds, reverse bool, visit func(index 
 	}
 	return true, nil
 }
+
+// bytesPerEdit is how many bytes of a block are copied in about the time that a record takes.
+const bytesPerEdit = 1 << 10
 
 // residentShare is how many elements of a block cost about as much as one record.
 const residentShare = 4
@@ -157,11 +169,15 @@ func (l *List) putInBlock(index uint64, value []byte) error {
 			return err
 		}
 	}
-	if len(pack)+len(value) > mostEdited {
+	if len(pack)+len(value) > l.db.mostEdited() {
+		value = bytes.Clone(value) // it may stand in the scratch that blocks are left with
 		if err := l.leaveFrom(at); err != nil {
 			return err
 		}
 		return l.put(index, value)
+	}
+	if err := l.db.txn.Spend(1 + len(pack)/bytesPerEdit); err != nil {
+		return err
 	}
 	l.edited.at = at
 	l.edit(func(dst []byte) listpack.Listpack {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"kedis/internal/keyevent"
@@ -126,12 +127,80 @@ func TestLargeElementsLeaveBlocks(t *testing.T) {
 				return l.Save(keyevent.Changed)
 			})
 		}
-		set(at, 600<<10)
+		set(at, mostEdited*6/10)
 		before := checkList(t, s, "list", want).Blocks
-		set(at+1, 600<<10)
+		set(at+1, mostEdited*6/10)
 		m := checkList(t, s, "list", want)
 		if m.Blocks.Count() >= before.Count() || m.Blocks.Count() == 0 || m.Blocks.Has(m.Head+uint64(at)) {
 			t.Errorf("%d blocks, of %d before", m.Blocks.Count(), before.Count())
 		}
+	}
+}
+
+// TestNumbersMoveIntoFullBlocks removes and inserts elements beside a block that nothing fits into
+// any more: the number that is moved there makes it be left.
+func TestNumbersMoveIntoFullBlocks(t *testing.T) {
+	const full = 450
+	for name, change := range map[string]func(l *List, elements [][]byte) ([][]byte, error){
+		"removed": func(l *List, elements [][]byte) ([][]byte, error) {
+			_, err := l.RemoveEqual(elements[full-10], 0, false)
+			return slices.Delete(elements, full-10, full-9), err
+		},
+		"two removed": func(l *List, elements [][]byte) ([][]byte, error) {
+			return slices.Delete(slices.Delete(elements, full-10, full-9), full-11, full-10), l.removeIndexes([]int{full - 11, full - 10})
+		},
+		"inserted": func(l *List, elements [][]byte) ([][]byte, error) {
+			return slices.Insert(elements, full+55, []byte("new")), l.Insert(full+55, []byte("new"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := openHeld(t, testOptions(t.TempDir(), 64<<20, 64<<20))
+			var want [][]byte
+			for i := range 3000 {
+				want = append(want, strconv.AppendInt(nil, int64(1_000_000+i), 10))
+			}
+			for step := range 3 {
+				in(t, s, 0, func(db DB) error {
+					l, err := db.List([]byte("list"))
+					must(t, err)
+					switch step {
+					case 0:
+						must(t, l.Push(false, want))
+					case 1:
+						pack, err := l.block(l.next.Blocks.At(l.next.Head + full))
+						must(t, err)
+						want[full] = bytes.Repeat([]byte("x"), mostEdited-len(pack))
+						must(t, l.Set(full, want[full]))
+					default:
+						want, err = change(&l, want)
+						must(t, err)
+					}
+					return l.Save(keyevent.Changed)
+				})
+			}
+			checkList(t, s, "list", want)
+		})
+	}
+}
+
+// TestBuilderHoldsLittle gives small elements to a list that is made, and then large ones: not as
+// many of them as a block has are held.
+func TestBuilderHoldsLittle(t *testing.T) {
+	s, _ := openHeld(t, testOptions(t.TempDir(), 64<<20, 64<<20))
+	want := append(listElements(500, 10), listElements(100, maxBlockBytes/4)...)
+	in(t, s, 0, func(db DB) error {
+		m := layout.Metadata{Type: layout.List, Encoding: layout.Spread}
+		made := db.newListBuilder(db.txn.NewID())
+		for _, e := range want {
+			must(t, made.add(e))
+			if made.pack.Size() > 2*maxBlockBytes {
+				t.Fatalf("%d bytes are held", made.pack.Size())
+			}
+		}
+		must(t, made.finish(&m))
+		return db.save([]byte("list"), &Key{}, &m)
+	})
+	if m := checkList(t, s, "list", want); m.Blocks.Count() != 3 {
+		t.Errorf("%d blocks", m.Blocks.Count())
 	}
 }

@@ -42,7 +42,7 @@ func TestListsLeaveNothingOutsideOfTheirBounds(t *testing.T) { inAllTiers(t, lis
 func listsLeaveNothing(t *testing.T, o Options) {
 	seed := seed.Of(t)
 	o.Limits.ListSize = constant[int64](8)
-	o.Limits.blockShift = uint8(1 + seed%4)
+	o.Limits.blockShift, o.Limits.mostEdited = uint8(1+seed%4), 400
 	x := &listStore{t: t, random: rand.New(rand.NewPCG(seed, 7)), o: o, model: listKeys{}, at: map[int64]listKeys{}, views: map[*View]listKeys{}}
 	x.open(0)
 	must(t, x.store.PersistState())
@@ -174,10 +174,18 @@ func (x *listStore) values() (values [][]byte) {
 		n = 2 * engine.InspectDeleteOneByOne
 	}
 	for range n {
-		x.next++
-		values = append(values, fmt.Appendf(nil, "element %d", x.next))
+		values = append(values, x.element())
 	}
 	return values
+}
+
+// element is a new element: a number, or some text.
+func (x *listStore) element() []byte {
+	x.next++
+	if x.next%2 == 0 {
+		return strconv.AppendInt(nil, int64(x.next), 10)
+	}
+	return fmt.Appendf(nil, "element %d", x.next)
 }
 
 // change does something to a list and returns what it has then. elements stays as it is.
@@ -215,10 +223,9 @@ func (x *listStore) change(l *List, elements [][]byte) [][]byte {
 	}
 	at := x.random.IntN(len(elements))
 	if x.random.IntN(3) == 0 {
-		x.next++
-		value := fmt.Appendf(nil, "element %d", x.next)
-		if x.random.IntN(8) == 0 {
-			value = append(value, make([]byte, x.random.IntN(mostEdited))...)
+		value := x.element()
+		if x.random.IntN(3) == 0 {
+			value = append(value, make([]byte, x.random.IntN(300))...)
 		}
 		must(x.t, l.Set(at, value))
 		changed := slices.Clone(elements)
@@ -233,8 +240,7 @@ func (x *listStore) change(l *List, elements [][]byte) [][]byte {
 		}
 		return slices.Delete(slices.Clone(elements), at, at+1)
 	}
-	x.next++
-	value := fmt.Appendf(nil, "element %d", x.next)
+	value := x.element()
 	must(x.t, l.Insert(at, value))
 	return slices.Insert(slices.Clone(elements), at, value)
 }

@@ -94,7 +94,7 @@ func (b *listBuilder) addRun(r listpack.Run) error {
 func (b *listBuilder) endBlock() error {
 	full := b.lacks() == 0
 	switch {
-	case b.decided() && full:
+	case b.decided() && (full || b.pack.Size() > maxBlockBytes):
 		return b.addBlock()
 	case !b.decided() && (full || b.pack.Size() > maxBlockBytes):
 		return b.decide()
