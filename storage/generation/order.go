@@ -18,7 +18,8 @@ type item struct {
 // Scratch is memory for sorting. It is one goroutine's; the zero value is ready for use.
 type Scratch struct{ items, spare []item }
 
-// fewEnough is the number of entries that are compared as a whole rather than piece by piece.
+// fewEnough is the number of entries of which no more than one piece is looked at before keys are
+// compared as a whole.
 const fewEnough = 16
 
 // order sorts entries, whose pieces are their spaces, by space and key, and those of the same key
@@ -37,7 +38,7 @@ const endedBit reference = 1 << 63
 // orderKeys sorts entries of one space whose keys have the first depth bytes in common.
 func (s *Scratch) orderKeys(items []item, depth int, at func(reference) entry) {
 	if len(items) <= fewEnough {
-		compareWhole(items, at)
+		orderFew(items, depth, at)
 		return
 	}
 	for i := range items {
@@ -206,12 +207,28 @@ func runs(items []item) func(yield func(from, to int) bool) {
 	}
 }
 
-func compareWhole(items []item, at func(reference) entry) {
+// orderFew is orderKeys for a few. Each entry is looked at once, unless keys share the piece, too.
+func orderFew(items []item, depth int, at func(reference) entry) {
+	for i := range items {
+		items[i].piece = piece(at(items[i].ref).key(), depth)
+	}
 	slices.SortFunc(items, func(a, b item) int {
-		other := at(b.ref)
-		if d := at(a.ref).compare(other.space(), other.key()); d != 0 {
-			return d
+		if a.piece != b.piece {
+			return cmp.Compare(a.piece, b.piece)
 		}
-		return cmp.Compare(b.ref, a.ref)
+		return compareEntries(a, b, at)
 	})
+}
+
+func compareWhole(items []item, at func(reference) entry) {
+	slices.SortFunc(items, func(a, b item) int { return compareEntries(a, b, at) })
+}
+
+// compareEntries says which of two entries comes first.
+func compareEntries(a, b item, at func(reference) entry) int {
+	other := at(b.ref)
+	if d := at(a.ref).compare(other.space(), other.key()); d != 0 {
+		return d
+	}
+	return cmp.Compare(b.ref, a.ref)
 }
