@@ -144,20 +144,21 @@ func (d DB) putMetadata(key []byte, m *layout.Metadata) error {
 // before. (Were it called through the type's row, the metadata of all commands would be allocated.)
 func (d DB) noteExtent(old, next *layout.Metadata) {
 	if next.Type.Sequence() && next.Encoding == layout.Spread && old.Encoding == layout.Spread && next.ID == old.ID &&
-		extentOf(next) != extentOf(old) {
+		(next.Head != old.Head || next.Tail != old.Tail || next.Blocks != old.Blocks) {
 		d.txn.MoveExtent(d.space, next.ID, extentOf(old), extentOf(next))
 	}
 }
 
 // extentOf is where the elements of a spread list stand.
 func extentOf(m *layout.Metadata) engine.Extent {
-	extent := engine.Extent{Blocks: engine.Bounds{Head: m.Blocks.First, Tail: m.Blocks.Beyond}, Shift: m.Blocks.Shift}
-	if all := (engine.Bounds{Head: m.Head, Tail: m.Tail}); extent.Blocks.Length() == 0 {
-		extent.Single[0] = all
-	} else {
-		extent.Single = [2]engine.Bounds{{Head: m.Head, Tail: max(m.Head, m.Blocks.First)}, {Head: min(m.Tail, m.Blocks.Beyond), Tail: m.Tail}}
-	}
-	return extent
+	b := &m.Blocks
+	return engine.Extent{All: engine.Bounds{Head: m.Head, Tail: m.Tail}, Blocks: engine.Bounds{Head: b.First, Tail: b.Beyond}, Shift: b.Shift}
+}
+
+// singleOf is where the elements of a spread list stand that are in no block.
+func singleOf(m *layout.Metadata) [2]engine.Bounds {
+	extent := extentOf(m)
+	return extent.Single()
 }
 
 // unchanged reports whether a spread collection's record needn't be written again. (A packed one

@@ -323,14 +323,18 @@ func (l *List) pushSpread(left bool, values [][]byte) error {
 		l.next.Tail += uint64(len(values))
 		return l.made.addValues(values)
 	}
+	if l.next.Blocks.Shift == 0 {
+		if l.many = l.fresh && len(values) >= 3<<l.db.mostShift(); !l.many {
+			return l.pushSingle(left, values)
+		}
+	}
 	if err := l.leaveEnd(left); err != nil {
 		return err
 	}
-	l.many = l.fresh && len(values) >= 3<<l.db.mostShift()
 	for done := 0; done < len(values); {
 		n, err := l.pushBlock(left, values[done:])
 		if n == 0 && err == nil {
-			n, err = 1, l.pushOne(left, values[done], len(values)-done-1)
+			n, err = 1, l.pushAligned(left, values[done:])
 		}
 		if err != nil {
 			return err
@@ -340,18 +344,29 @@ func (l *List) pushSpread(left bool, values [][]byte) error {
 	return l.fillBlocks(left, uint64(len(values)), 2)
 }
 
-// pushOne gives an element at an end a record of its own. When so many others come that they make
-// blocks, it sees to it that these begin where a block ends.
-func (l *List) pushOne(left bool, value []byte, others int) (err error) {
-	if left {
-		l.next.Head--
-		err = l.put(l.next.Head, value)
-	} else {
-		l.next.Tail++
-		err = l.put(l.next.Tail-1, value)
+// pushSingle gives elements at an end records of their own.
+func (l *List) pushSingle(left bool, values [][]byte) error {
+	for _, v := range values {
+		index := l.next.Tail
+		if left {
+			l.next.Head--
+			index = l.next.Head
+		} else {
+			l.next.Tail++
+		}
+		if err := l.put(index, v); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// pushAligned gives the next element at an end a record of its own. When so many others follow that
+// they make blocks, it sees to it that these begin where a block ends.
+func (l *List) pushAligned(left bool, values [][]byte) error {
+	err := l.pushSingle(left, values[:1])
 	size := l.blockSize()
-	if err != nil || uint64(others) < size || l.single(left)%size != 0 {
+	if err != nil || uint64(len(values)) <= size || l.single(left)%size != 0 {
 		return err
 	}
 	return l.fillBlocks(left, size, 1)
@@ -397,17 +412,31 @@ func (l *List) Range(from, n int, reverse bool, visit func(index int, value []by
 	case l.packed():
 		l.walkPack(l.pack, from, n, from, reverse, visit)
 		return nil
-	case l.next.Blocks.Shift == 0 && n >= fewElements:
+	case n == 1 && l.next.Blocks.Has(l.next.Head+uint64(from)):
+		value, err := l.atInBlock(l.next.Head + uint64(from))
+		if err == nil {
+			visit(from, value)
+		}
+		return err
+	case l.next.Blocks.Shift > 0:
+		return l.rangeParts(l.between(from, n), reverse, visit)
+	case n >= fewElements:
 		return l.rangeOrdered(l.between(from, n), reverse, visit)
 	}
+	_, err := l.rangePoints(l.between(from, n), reverse, visit)
+	return err
+}
+
+// rangeParts is Range for a list that has or had blocks: before, in and behind them.
+func (l *List) rangeParts(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) error {
 	if err := l.endEdit(); err != nil {
 		return err
 	}
-	extent, within := extentOf(&l.next), l.between(from, n)
+	single, blocks := singleOf(&l.next), extentOf(&l.next).Blocks
 	parts := [3]func() (bool, error){
-		func() (bool, error) { return l.rangeSingle(within.And(extent.Single[0]), reverse, visit) },
-		func() (bool, error) { return l.rangeBlocks(within.And(extent.Blocks), reverse, visit) },
-		func() (bool, error) { return l.rangeSingle(within.And(extent.Single[1]), reverse, visit) },
+		func() (bool, error) { return l.rangeSingle(within.And(single[0]), reverse, visit) },
+		func() (bool, error) { return l.rangeBlocks(within.And(blocks), reverse, visit) },
+		func() (bool, error) { return l.rangeSingle(within.And(single[1]), reverse, visit) },
 	}
 	if reverse {
 		parts[0], parts[2] = parts[2], parts[0]

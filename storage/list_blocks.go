@@ -336,11 +336,11 @@ func (l *List) fillBlocks(left bool, pushed, least uint64) error {
 
 // single is how many elements stand single at an end.
 func (l *List) single(left bool) uint64 {
-	extent := extentOf(&l.next)
+	single := singleOf(&l.next)
 	if left || l.next.Blocks.Count() == 0 {
-		return extent.Single[0].Length()
+		return single[0].Length()
 	}
-	return extent.Single[1].Length()
+	return single[1].Length()
 }
 
 // blockSize is how many elements blocks have, or the largest ones, if the list never had any.
@@ -422,14 +422,14 @@ func (d DB) eachListRun(m *layout.Metadata, visit listVisitor) error {
 	if m.Length() > manyRecords {
 		singles, blocks = l.scanSingle, l.scanBlocks
 	}
-	extent := extentOf(m)
-	if err := singles(extent.Single[0], visit); err != nil {
+	single := singleOf(m)
+	if err := singles(single[0], visit); err != nil {
 		return err
 	}
 	if err := blocks(visit); err != nil {
 		return err
 	}
-	return singles(extent.Single[1], visit)
+	return singles(single[1], visit)
 }
 
 // eachSingle visits elements that stand single.

@@ -42,7 +42,7 @@ func (d DB) iterateSome(kind byte, m *layout.Metadata) *Iterator {
 	if kind != layout.KindListElement {
 		return d.iterateCollection(kind, m, false)
 	}
-	single := extentOf(m).Single
+	single := singleOf(m)
 	if single[0].Length() == 0 {
 		return d.iterateSingle(m, single[1])
 	}

@@ -42,9 +42,17 @@ func (b Bounds) without(other Bounds) [2]Bounds {
 
 // Extent is where the elements of a sequence stand.
 type Extent struct {
-	Single [2]Bounds // those that have records of their own: before and behind the others
-	Blocks Bounds    // those in blocks
-	Shift  uint8     // a block begins at each multiple of 1<<Shift; the same as long as a sequence has any
+	All    Bounds
+	Blocks Bounds // those in blocks: the outermost ones may reach beyond All
+	Shift  uint8  // a block begins at each multiple of 1<<Shift; the same as long as a sequence has any
+}
+
+// Single is where the elements stand that have records of their own, before and behind the others.
+func (e *Extent) Single() [2]Bounds {
+	if e.Blocks.Length() == 0 {
+		return [2]Bounds{e.All}
+	}
+	return e.All.without(e.Blocks)
 }
 
 // has reports whether a record of a sequence is part of the extent.
@@ -52,7 +60,7 @@ func (e *Extent) has(kind byte, index uint64) bool {
 	if kind == layout.KindListBlock {
 		return e.Blocks.Has(index)
 	}
-	return e.Single[0].Has(index) || e.Single[1].Has(index)
+	return e.All.Has(index) && !e.Blocks.Has(index)
 }
 
 // movedSequence is a sequence whose extent has changed, in a command or in a generation.
@@ -175,9 +183,10 @@ func (m *movedSequence) removed() (rows []row) {
 			rows = append(rows, row{m.space, kind, m.id, b, step})
 		}
 	}
-	for _, was := range m.before.Single {
-		for _, part := range was.without(m.after.Single[0]) {
-			for _, part := range part.without(m.after.Single[1]) {
+	now := m.after.Single()
+	for _, was := range m.before.Single() {
+		for _, part := range was.without(now[0]) {
+			for _, part := range part.without(now[1]) {
 				add(layout.KindListElement, 1, part)
 			}
 		}
