@@ -60,6 +60,9 @@ func (d DB) copyRecords(m *layout.Metadata, kind byte, to *engine.Elements) erro
 // copySingle copies the elements of a list that stand in no block.
 func (d DB) copySingle(m *layout.Metadata, to *engine.Elements) error {
 	for _, row := range singleOf(m) {
+		if row.Length() == 0 {
+			continue
+		}
 		if err := copyAll(d.iterateSingle(m, row), layout.KindListElement, to); err != nil {
 			return err
 		}

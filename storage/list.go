@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"kedis/internal/keyevent"
 	"kedis/storage/digest"
@@ -133,7 +134,6 @@ type List struct {
 	replaces bool          // what the key held: elements are only pushed to its end, and may become very many
 	made     *listBuilder  // which makes its records then
 	edited   editedBlock
-	many     bool // elements come, of a list that wasn't spread
 }
 
 // List opens the list of a key, which may not exist: the list is empty then.
@@ -228,19 +228,21 @@ func (l *List) exceeds(bytes, elements int) bool {
 	return bytes > listSafetyBytes || int64(elements) > max(limit, 1)
 }
 
-// makeRoom makes the list spread when so many more bytes and elements are too much for a listpack.
+// makeRoom makes the list spread when values are too much for its listpack.
 func (l *List) makeRoom(values [][]byte) error {
-	if !l.packed() {
+	if !l.packed() || !l.outgrows(values) {
 		return nil
 	}
+	return l.spread()
+}
+
+// outgrows reports whether a packed list has no room for so many values more.
+func (l *List) outgrows(values [][]byte) bool {
 	bytes := len(l.pack)
 	for _, v := range values {
 		bytes += len(v)
 	}
-	if !l.exceeds(bytes, l.pack.Len()+len(values)) {
-		return nil
-	}
-	return l.spread()
+	return l.exceeds(bytes, l.pack.Len()+len(values))
 }
 
 func (l *List) spread() error {
@@ -301,6 +303,9 @@ func (l *List) lacks(index uint64) error {
 
 // Push adds elements one after the other at an end.
 func (l *List) Push(left bool, values [][]byte) error {
+	if l.packed() && !l.replaces && len(values) >= l.db.leastMade() && l.outgrows(values) {
+		return l.makeWith(left, values)
+	}
 	if err := l.makeRoom(values); err != nil {
 		return err
 	}
@@ -318,34 +323,37 @@ func (l *List) Push(left bool, values [][]byte) error {
 	return nil
 }
 
+// makeWith makes a spread list of a packed one and of many values, which are pushed at an end.
+func (l *List) makeWith(left bool, values [][]byte) error {
+	made := l.db.newListBuilder(l.db.txn.NewID())
+	if left {
+		for _, v := range slices.Backward(values) {
+			if err := made.add(v); err != nil {
+				return err
+			}
+		}
+	}
+	if err := made.addAll(l.pack); err != nil {
+		return err
+	}
+	if !left {
+		if err := made.addValues(values); err != nil {
+			return err
+		}
+	}
+	l.next.Encoding, l.next.Value, l.pack = layout.Spread, nil, nil
+	return made.finish(&l.next)
+}
+
+// pushSpread adds elements at an end of a spread list, with records of their own.
 func (l *List) pushSpread(left bool, values [][]byte) error {
 	if l.made != nil {
 		l.next.Tail += uint64(len(values))
 		return l.made.addValues(values)
 	}
-	if l.next.Blocks.Shift == 0 {
-		if l.many = l.fresh && len(values) >= 3<<l.db.mostShift(); !l.many {
-			return l.pushSingle(left, values)
-		}
-	}
 	if err := l.leaveEnd(left); err != nil {
 		return err
 	}
-	for done := 0; done < len(values); {
-		n, err := l.pushBlock(left, values[done:])
-		if n == 0 && err == nil {
-			n, err = 1, l.pushAligned(left, values[done:])
-		}
-		if err != nil {
-			return err
-		}
-		done += n
-	}
-	return l.fillBlocks(left, uint64(len(values)), 2)
-}
-
-// pushSingle gives elements at an end records of their own.
-func (l *List) pushSingle(left bool, values [][]byte) error {
 	for _, v := range values {
 		index := l.next.Tail
 		if left {
@@ -359,17 +367,6 @@ func (l *List) pushSingle(left bool, values [][]byte) error {
 		}
 	}
 	return nil
-}
-
-// pushAligned gives the next element at an end a record of its own. When so many others follow that
-// they make blocks, it sees to it that these begin where a block ends.
-func (l *List) pushAligned(left bool, values [][]byte) error {
-	err := l.pushSingle(left, values[:1])
-	size := l.blockSize()
-	if err != nil || uint64(len(values)) <= size || l.single(left)%size != 0 {
-		return err
-	}
-	return l.fillBlocks(left, size, 1)
 }
 
 func (l *List) edit(change func(dst []byte) listpack.Listpack) { l.pack = l.db.txn.edit(change) }

@@ -10,43 +10,13 @@ import (
 	"kedis/storage/listpack"
 )
 
-// A list has blocks (layout.Blocks) if it came as a whole, by RESTORE, from a file or a primary, or
-// in a command with many elements: that costs a fraction of a record for each, as does to read them
-// all. Others never get any: to push and pop single elements costs less without.
-//
-// What is pushed to a list with blocks stands single at first. When two blocks' worth do at an
-// end, those further inside become a block. So who pushes and pops at an end seldom comes to a
-// block, and an element that stays is written twice.
-//
-// Blocks hold about blockBytes: how many elements that is, is decided by the first ones of a list.
-// Where they are large, or later ones are, elements stay single.
+// A list gets blocks (layout.Blocks) when it comes as a whole, by RESTORE, from a file or a
+// primary, or in a command with many elements (see list_build.go): that costs a fraction of a
+// record for each, as does to read them all. What is pushed later stands single, before and
+// behind them: to push and pop single elements costs less so.
 
-const (
-	blockBytes    = 2 << 10
-	maxBlockBytes = 32 << 10 // of a new one; and of the elements by which it is decided
-	leastShift    = 3        // a block of fewer elements isn't worth it
-	// mostEdited is up to what size a block grows when elements in it are replaced.
-	mostEdited = 64 << 10
-)
-
-// blockShift is how many elements a block has, as layout.Blocks says it, when so many elements take
-// so many bytes; false when they are too large for blocks.
-func (d DB) blockShift(elements, bytes int) (shift uint8, ok bool) {
-	shift = d.mostShift()
-	least := min(leastShift, shift)
-	for shift > least && bytes<<shift > blockBytes*elements {
-		shift--
-	}
-	return shift, bytes<<shift <= blockBytes*elements
-}
-
-// mostShift is the shift of the largest blocks.
-func (d DB) mostShift() uint8 {
-	if shift := d.limits().blockShift; shift > 0 {
-		return shift
-	}
-	return layout.MaxShift
-}
+// mostEdited is up to what size a block grows when elements in it are replaced.
+const mostEdited = 64 << 10
 
 // mostEdited is the size that a block may grow to.
 func (d DB) mostEdited() int {
@@ -101,9 +71,6 @@ func (l *List) rangeBlocks(within engine.Bounds, reverse bool, visit func(index 
 	}
 	return true, nil
 }
-
-// bytesPerEdit is how many bytes of a block are copied in about the time that a record takes.
-const bytesPerEdit = 1 << 10
 
 // residentShare is how many elements of a block cost about as much as one record.
 const residentShare = 4
@@ -176,7 +143,7 @@ func (l *List) putInBlock(index uint64, value []byte) error {
 		}
 		return l.put(index, value)
 	}
-	if err := l.db.txn.Spend(1 + len(pack)/bytesPerEdit); err != nil {
+	if err := cmp.Or(l.db.txn.Spend(1), l.db.txn.SpendBytes(len(pack))); err != nil {
 		return err
 	}
 	l.edited.at = at
@@ -263,134 +230,6 @@ func (l *List) leaveBlocks() error {
 		*b = layout.Blocks{Shift: b.Shift}
 	}
 	return nil
-}
-
-// pushBlock pushes as many elements as a block has, if there are so many, and the end is that of a
-// block. It returns how many.
-func (l *List) pushBlock(left bool, values [][]byte) (pushed int, err error) {
-	b := &l.next.Blocks
-	size := int(b.Size())
-	if b.Count() == 0 || len(values) < size || left && l.next.Head != b.First || !left && l.next.Tail != b.Beyond {
-		return 0, nil
-	}
-	pack := listpack.Empty(2 * blockBytes)
-	for i := range size {
-		value := values[i]
-		if left {
-			value = values[size-1-i]
-		}
-		if pack = pack.Push(listpack.Of(value)); len(pack) > maxBlockBytes {
-			return 0, nil
-		}
-	}
-	if left {
-		l.next.Head -= uint64(size)
-	} else {
-		l.next.Tail += uint64(size)
-	}
-	return size, l.addBlock(left, pack)
-}
-
-// addBlock writes the next block at an end.
-func (l *List) addBlock(left bool, pack listpack.Listpack) error {
-	b := &l.next.Blocks
-	at := b.Beyond
-	if left {
-		b.First -= b.Size()
-		at = b.First
-	} else {
-		b.Beyond += b.Size()
-	}
-	return l.db.txn.Put(l.db.space, l.blockKey(at), pack)
-}
-
-// fillBlocks makes blocks of elements at an end to which so many were pushed, as long as least
-// blocks' worth stand single.
-func (l *List) fillBlocks(left bool, pushed, least uint64) error {
-	if l.next.Blocks.Count() == 0 {
-		if filled, err := l.fillFirst(left, pushed); !filled || err != nil {
-			return err
-		}
-	}
-	b := &l.next.Blocks
-	single := l.single(left)
-	if single/b.Size() == (single-min(pushed, single))/b.Size() {
-		return nil
-	}
-	// (Two for one, so that a list of single elements comes to have blocks.)
-	for most := 2 * (pushed/b.Size() + 1); most > 0 && l.single(left) >= least*b.Size(); most-- {
-		at := b.Beyond
-		if left {
-			at = b.First - b.Size()
-		}
-		pack, err := l.gather(at, int(b.Size()))
-		if err != nil || len(pack) > maxBlockBytes {
-			return err
-		}
-		if err := l.addBlock(left, pack); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// single is how many elements stand single at an end.
-func (l *List) single(left bool) uint64 {
-	single := singleOf(&l.next)
-	if left || l.next.Blocks.Count() == 0 {
-		return single[0].Length()
-	}
-	return single[1].Length()
-}
-
-// blockSize is how many elements blocks have, or the largest ones, if the list never had any.
-func (l *List) blockSize() uint64 {
-	if b := &l.next.Blocks; b.Shift > 0 {
-		return b.Size()
-	}
-	return 1 << l.db.mostShift()
-}
-
-// fillFirst makes the first block of a list, near the end that isn't pushed to, when it has become
-// long enough.
-func (l *List) fillFirst(left bool, pushed uint64) (filled bool, err error) {
-	most, length, shift := l.blockSize(), l.next.Length(), l.next.Blocks.Shift
-	if length < 3*most || length/most == (length-pushed)/most || l.db.limits().noBlocks || shift == 0 && !l.many {
-		return false, nil
-	}
-	at := (l.next.Head + most - 1) &^ (most - 1)
-	if left {
-		at = l.next.Tail&^(most-1) - most
-	}
-	pack, err := l.gather(at, int(most))
-	if err != nil || len(pack) > maxBlockBytes {
-		return false, err
-	}
-	if shift == 0 {
-		var ok bool
-		if shift, ok = l.db.blockShift(int(most), len(pack)); !ok {
-			return false, nil
-		}
-		if left {
-			at += most - 1<<shift
-		}
-		if pack, err = l.gather(at, 1<<shift); err != nil {
-			return false, err
-		}
-	}
-	l.next.Blocks = layout.Blocks{First: at, Beyond: at, Shift: shift}
-	return true, l.addBlock(false, pack)
-}
-
-// gather packs neighbouring elements. It stops when they are too large for a block.
-func (l *List) gather(at uint64, n int) (pack listpack.Listpack, err error) {
-	pack = listpack.Empty(2 * blockBytes)
-	row := engine.Bounds{Head: at, Tail: at + uint64(n)}
-	_, err = l.rangeSingle(row, false, func(_ int, value []byte) bool {
-		pack = pack.Push(listpack.Of(value))
-		return len(pack) <= maxBlockBytes
-	})
-	return pack, err
 }
 
 // listVisitor visits elements of a list: those of blocks in runs, the others one by one.

@@ -19,20 +19,21 @@ func listElements(n, size int) (elements [][]byte) {
 	return elements
 }
 
-// TestListsHaveBlocks pushes elements in different ways, and asks which of them stand in blocks.
+// TestListsHaveBlocks pushes elements in different ways, and asks which of them stand in blocks:
+// those that come together, if they are many.
 func TestListsHaveBlocks(t *testing.T) {
 	for _, test := range []struct {
 		size, first, atOnce int
 		left                bool
 		shift               uint8
-		blocks              uint64 // at least; 0: none at all
+		blocks              uint64
 	}{
-		{size: 10, first: 900, atOnce: 1, shift: 7, blocks: 20}, {size: 10, first: 1000, atOnce: 1, left: true, shift: 7, blocks: 20},
-		{size: 10, first: 900, atOnce: 7, shift: 7, blocks: 20}, {size: 10, first: 900, atOnce: 700, shift: 7, blocks: 20}, {size: 10, first: 3000, atOnce: 3000, left: true, shift: 7, blocks: 20},
-		{size: 80, first: 400, atOnce: 1, shift: 4, blocks: 180}, {size: 80, first: 400, atOnce: 1, left: true, shift: 4, blocks: 180},
-		{size: 80, first: 3000, atOnce: 3000, shift: 4, blocks: 180},
-		{size: 200, first: 400, atOnce: 100, shift: 3, blocks: 360}, {size: 300, first: 400, atOnce: 100}, {size: 10_000, first: 400, atOnce: 100},
-		{size: 10, first: 1, atOnce: 1}, {size: 10, first: 200, atOnce: 300},
+		{size: 10, first: 1000, atOnce: 1, shift: 7, blocks: 7}, {size: 10, first: 1000, atOnce: 1, left: true, shift: 7, blocks: 7},
+		{size: 10, first: 1000, atOnce: 700, shift: 7, blocks: 7}, {size: 10, first: 3000, atOnce: 3000, left: true, shift: 7, blocks: 23},
+		{size: 80, first: 400, atOnce: 1, shift: 4, blocks: 25}, {size: 80, first: 400, atOnce: 1, left: true, shift: 4, blocks: 25},
+		{size: 80, first: 3000, atOnce: 3000, shift: 4, blocks: 187},
+		{size: 200, first: 400, atOnce: 100, shift: 3, blocks: 50}, {size: 300, first: 400, atOnce: 100}, {size: 10_000, first: 400, atOnce: 100},
+		{size: 10, first: 1, atOnce: 1}, {size: 10, first: 300, atOnce: 300}, {size: 30, first: 200, atOnce: 1000, shift: 6, blocks: 18},
 	} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			s, _ := openHeld(t, testOptions(t.TempDir(), 64<<20, 64<<20))
@@ -51,7 +52,7 @@ func TestListsHaveBlocks(t *testing.T) {
 				})
 			}
 			m := checkList(t, s, "list", want)
-			if m.Blocks.Shift != test.shift || m.Blocks.Count() < test.blocks || test.blocks == 0 && m.Blocks.Count() > 0 {
+			if m.Blocks.Shift != test.shift || m.Blocks.Count() != test.blocks {
 				t.Errorf("%d blocks of 1<<%d", m.Blocks.Count(), m.Blocks.Shift)
 			}
 		})

@@ -9,6 +9,37 @@ import (
 	"kedis/storage/rdb"
 )
 
+// Blocks hold about blockBytes: how many elements that is, is decided by the first ones of a list.
+// Where they are large, or later ones are, elements stay single.
+const (
+	blockBytes    = 2 << 10
+	maxBlockBytes = 32 << 10 // of one, and of the elements by which it is decided
+	leastShift    = 3        // a block of fewer elements isn't worth it
+)
+
+// blockShift is how many elements a block has, as layout.Blocks says it, when so many elements take
+// so many bytes; false when they are too large for blocks.
+func (d DB) blockShift(elements, bytes int) (shift uint8, ok bool) {
+	shift = d.mostShift()
+	least := min(leastShift, shift)
+	for shift > least && bytes<<shift > blockBytes*elements {
+		shift--
+	}
+	return shift, bytes<<shift <= blockBytes*elements
+}
+
+// mostShift is the shift of the largest blocks.
+func (d DB) mostShift() uint8 {
+	if shift := d.limits().blockShift; shift > 0 {
+		return shift
+	}
+	return layout.MaxShift
+}
+
+// leastMade is how many values a command has to bring for them to come into blocks, when a list
+// that isn't spread becomes so.
+func (d DB) leastMade() int { return 3 << d.mostShift() }
+
 // listBuilder makes the records of a list whose elements come one after the other, from its head
 // on: all that are full blocks' worth stand in blocks.
 type listBuilder struct {
@@ -90,16 +121,16 @@ func (b *listBuilder) addRun(r listpack.Run) error {
 	return b.endBlock()
 }
 
-// endBlock makes a block of the elements that have no records, if they are as many as it has.
+// endBlock makes a block of the elements that have no records, if they are as many as it has, or
+// finds that they are too large for one.
 func (b *listBuilder) endBlock() error {
-	full := b.lacks() == 0
 	switch {
-	case b.decided() && (full || b.pack.Size() > maxBlockBytes):
+	case b.lacks() > 0 && b.pack.Size() <= maxBlockBytes:
+		return nil
+	case b.decided():
 		return b.addBlock()
-	case !b.decided() && (full || b.pack.Size() > maxBlockBytes):
-		return b.decide()
 	}
-	return nil
+	return b.decide()
 }
 
 // decided reports whether it is known how many elements blocks have.
@@ -134,11 +165,9 @@ func (b *listBuilder) addBlock() error {
 // giveUp gives the elements that have no records, and all that come, one each.
 func (b *listBuilder) giveUp() error {
 	b.single = true
-	pack := b.pack.Listpack()
-	r, _ := pack.Run(pack.First(), b.pack.Len())
-	err := b.putAll(r)
-	b.pack.Reset()
-	return err
+	held := b.pack.Listpack()
+	b.pack = listpack.Builder{}
+	return b.addAll(held)
 }
 
 func (b *listBuilder) putAll(r listpack.Run) error {

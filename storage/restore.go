@@ -17,7 +17,7 @@ import (
 // Restore makes a key what a payload or a file says; old is what it held, and an expireMs of 0 is
 // no expiry. It decides anew, by the limits in force, whether a collection is packed. A packed one
 // is taken as it comes; of a larger one, an element at a time is held beyond what the transaction
-// writes.
+// writes, or a block's worth of a list.
 //
 // Errors: what v.Err returns, ErrDuplicate.
 func (d DB) Restore(key []byte, old Key, v *rdb.Value, expireMs int64) error {

@@ -13,7 +13,7 @@ import (
 
 // A sequence is a collection whose elements have indexes (layout.Kind). Elements outside of the
 // extent that its metadata tells are never read. So a command that pops elements from an end, or
-// moves them into a block, writes only the metadata: no record says that they are gone. The flusher
+// leaves a block, writes in the metadata only that they are gone: no record says so. The flusher
 // brings RocksDB into step with the extent, once for each sequence and generation. Elements that
 // were pushed and popped within a generation never come to RocksDB, and those that RocksDB had are
 // deleted by one range. So RocksDB has, at every position, just the elements of the extent.
@@ -37,7 +37,7 @@ func (b Bounds) And(other Bounds) Bounds {
 
 // without is what lies before and what lies behind other bounds.
 func (b Bounds) without(other Bounds) [2]Bounds {
-	return [2]Bounds{{b.Head, min(b.Tail, other.Head)}, {max(b.Head, other.Tail), b.Tail}}
+	return [2]Bounds{b.And(Bounds{b.Head, other.Head}), b.And(Bounds{other.Tail, b.Tail})}
 }
 
 // Extent is where the elements of a sequence stand.

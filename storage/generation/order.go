@@ -18,8 +18,8 @@ type item struct {
 // Scratch is memory for sorting. It is one goroutine's; the zero value is ready for use.
 type Scratch struct{ items, spare []item }
 
-// fewEnough is the number of entries of which no more than one piece is looked at before keys are
-// compared as a whole.
+// fewEnough is up to how many entries are sorted by one piece, and by whole keys where that is the
+// same.
 const fewEnough = 16
 
 // order sorts entries, whose pieces are their spaces, by space and key, and those of the same key

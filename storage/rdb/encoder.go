@@ -483,7 +483,7 @@ func fitsNode(node, element int) bool {
 	return node <= emptyNodeSize || node+element+nodeOverhead <= nodeLimit
 }
 
-// leastRun is how many elements of a run are better asked for one by one.
+// leastRun is up to how many elements a run is written element by element.
 const leastRun = 4
 
 // fitsNodeWhole reports whether each element of a run may be added to a node of that many bytes.
