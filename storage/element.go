@@ -70,19 +70,12 @@ func (d DB) iterateRecords(m *layout.Metadata, lower, upper []byte, reverse bool
 	if m.Length() > manyRecords {
 		return d.txn.IterateOnce(d.space, lower, upper, reverse)
 	}
-	return d.txn.Iterate(d.space, lower, upper, reverse, false).Passing()
+	return d.txn.Iterate(d.space, lower, upper, IteratorOptions{Reverse: reverse}).Passing()
 }
 
-// iterateElements returns the elements of one kind from one on (nil: from the first), or backwards
-// from one on (nil: from the last). The element stands behind layout.ElementPrefix in Iterator.Key.
-func (d DB) iterateElements(kind byte, id uint64, from []byte, reverse, keysOnly bool) *Iterator {
-	lower := layout.AppendElementKey(nil, kind, id, nil)
-	upper := layout.Successor(nil, lower)
-	switch {
-	case from != nil && reverse:
-		upper = append(layout.AppendElementKey(nil, kind, id, from), 0)
-	case from != nil:
-		lower = layout.AppendElementKey(nil, kind, id, from)
-	}
-	return d.txn.Iterate(d.space, lower, upper, reverse, keysOnly)
+// iterateElements returns the elements of one kind from one on (nil: from the first). The element
+// stands behind layout.ElementPrefix in Iterator.Key.
+func (d DB) iterateElements(kind byte, id uint64, from []byte, o IteratorOptions) *Iterator {
+	lower := layout.AppendElementKey(nil, kind, id, from)
+	return d.txn.Iterate(d.space, lower, layout.Successor(nil, lower[:layout.ElementPrefix]), o)
 }

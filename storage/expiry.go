@@ -30,7 +30,7 @@ func (d DB) noneDue(now int64) (bool, error) {
 		return true, nil
 	}
 	err := d.space.LearnFirstDue(func() (first int64, err error) {
-		it := d.txn.Iterate(d.space, []byte{layout.KindExpiry}, []byte{layout.KindExpiry + 1}, false, true)
+		it := d.txn.Iterate(d.space, []byte{layout.KindExpiry}, []byte{layout.KindExpiry + 1}, IteratorOptions{KeysOnly: true, Expected: 1})
 		first = math.MaxInt64
 		if it.Next() {
 			if first, _, err = layout.DecodeExpiryKey(it.Key()); it.Fail(err) {
@@ -81,7 +81,7 @@ func (d DB) scanDue(index byte, behind ttl.Due, now int64, limit int, f func(exp
 	}
 	upper := layout.AppendExpiryKey(nil, now+1, nil)
 	lower[0], upper[0] = index, index
-	it := d.txn.Iterate(d.space, lower, upper, false, true)
+	it := d.txn.Iterate(d.space, lower, upper, IteratorOptions{KeysOnly: true})
 	for i := 0; i < limit && it.Next(); i++ {
 		expireMs, key, err := layout.DecodeExpiryKey(it.Key())
 		if err != nil {

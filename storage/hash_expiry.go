@@ -247,7 +247,7 @@ func (h *Hash) dropExpired(field []byte) (bool, error) {
 // scanDue visits the fields of a spread hash that expire by a time, in the order of time.
 func (h *Hash) scanDue(until int64, visit func(field []byte, expireMs int64) bool) error {
 	lower := layout.AppendElementKey(nil, layout.KindFieldDue, h.next.ID, nil)
-	it := h.db.txn.Iterate(h.db.space, lower, layout.AppendFieldDueKey(nil, h.next.ID, until+1, nil), false, true)
+	it := h.db.txn.Iterate(h.db.space, lower, layout.AppendFieldDueKey(nil, h.next.ID, until+1, nil), IteratorOptions{KeysOnly: true})
 	for it.Next() {
 		expireMs, field, err := layout.DecodeFieldDueKey(it.Key())
 		if it.Fail(err) || !visit(field, expireMs) {
@@ -312,7 +312,7 @@ func (h *Hash) each(visit func(field, value []byte, expireMs int64) error) error
 	if h.packed() {
 		return h.eachPacked(visit)
 	}
-	times := h.db.iterateElements(layout.KindFieldExpiry, h.next.ID, nil, false, false)
+	times := h.db.iterateElements(layout.KindFieldExpiry, h.next.ID, nil, IteratorOptions{})
 	left := h.next.Expiring > 0 && times.Next()
 	m := &h.next
 	err := h.db.scanAll(m, m.Type.Elements()[0], false, func(field, value []byte) error {
@@ -479,7 +479,7 @@ func (h *Hash) takeDue(x *ExpiredFields) (due [][]byte, err error) {
 		return nil, nil
 	}
 	lower := layout.AppendElementKey(nil, layout.KindFieldDue, h.next.ID, x.behind)
-	it := h.db.txn.Iterate(h.db.space, lower, layout.AppendFieldDueKey(nil, h.next.ID, h.db.txn.Now()+1, nil), false, true)
+	it := h.db.txn.Iterate(h.db.space, lower, layout.AppendFieldDueKey(nil, h.next.ID, h.db.txn.Now()+1, nil), IteratorOptions{KeysOnly: true})
 	for it.Next() {
 		if x.Left = len(due) == fieldsPerStep; x.Left {
 			x.behind = bytes.Clone(it.Key()[layout.ElementPrefix:])

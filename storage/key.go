@@ -281,7 +281,7 @@ func (d DB) KeysBetween(from, before []byte, f func(key []byte, m *layout.Metada
 	if before != nil {
 		upper = layout.AppendMetadataKey(nil, before)
 	}
-	it := d.txn.Iterate(d.space, lower, upper, false, false)
+	it := d.txn.Iterate(d.space, lower, upper, IteratorOptions{})
 	for it.Next() {
 		m, err := layout.DecodeMetadata(it.Value())
 		if err != nil {

@@ -35,7 +35,8 @@ const (
 
 // tree is what a picker picks from: keys in the order of their bytes.
 type tree interface {
-	scan(from []byte, keysOnly bool, visit visitPair) error
+	// scan visits the elements from one on (nil: the first); likely so many (0: nobody knows).
+	scan(from []byte, keysOnly bool, expected int, visit visitPair) error
 	// lastWith returns the last element with a prefix.
 	lastWith(prefix []byte) ([]byte, error)
 	// miscounted is what it means that there are not so many elements.
@@ -164,7 +165,7 @@ func (p *picker) chance() float64 {
 // at returns the element with an index.
 func (p *picker) at(index int) (element []byte, err error) {
 	found := false
-	err = p.scan(nil, true, func(e, _ []byte) bool {
+	err = p.scan(nil, true, index+1, func(e, _ []byte) bool {
 		if found = index == 0; found {
 			element = e
 		}
@@ -180,7 +181,7 @@ func (p *picker) at(index int) (element []byte, err error) {
 // read returns up to n elements from a place on.
 func (p *picker) read(from []byte, n int) ([][]byte, error) {
 	near := make([][]byte, 0, n)
-	err := p.scan(from, true, func(element, _ []byte) bool {
+	err := p.scan(from, true, n, func(element, _ []byte) bool {
 		near = append(near, element)
 		return len(near) < n
 	})

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"errors"
 	"math"
 
@@ -67,14 +66,14 @@ func (d DB) pickKey(pick func(n int) int) (key []byte, live bool, err error) {
 	return key, live, nil
 }
 
-// live reports whether a key is there and has not expired. It needs no lock, as Lookup does, which
-// keeps a copy.
-func (d DB) live(key []byte) (live bool, err error) {
-	err = d.KeysBetween(key, append(bytes.Clone(key), 0), func([]byte, *layout.Metadata) bool {
-		live = true
-		return false
-	})
-	return live, err
+// live reports whether a key is there and has not expired. It needs no lock.
+func (d DB) live(key []byte) (bool, error) {
+	value, found, err := d.txn.Peek(d.space, d.metadataKey(key))
+	if err != nil || !found {
+		return false, err
+	}
+	m, err := layout.DecodeMetadata(value)
+	return err == nil && !d.expired(&m), err
 }
 
 // keyBehind chooses evenly among the next keys from a place on, and from the beginning if those are
@@ -107,8 +106,8 @@ var errKeysChanged = errors.New("storage: the keys have changed")
 // keyTree are the keys of a database, those that have expired too.
 type keyTree struct{ DB }
 
-func (d keyTree) scan(from []byte, keysOnly bool, visit visitPair) error {
-	it := d.txn.Iterate(d.space, layout.AppendMetadataKey(nil, from), []byte{layout.KindMetadata + 1}, false, keysOnly)
+func (d keyTree) scan(from []byte, keysOnly bool, expected int, visit visitPair) error {
+	it := d.txn.Iterate(d.space, layout.AppendMetadataKey(nil, from), []byte{layout.KindMetadata + 1}, IteratorOptions{KeysOnly: keysOnly, Expected: expected})
 	for it.Next() {
 		if !visit(it.Key()[1:], it.Value()) {
 			break
@@ -119,7 +118,7 @@ func (d keyTree) scan(from []byte, keysOnly bool, visit visitPair) error {
 
 func (d keyTree) lastWith(prefix []byte) (last []byte, err error) {
 	lower := layout.AppendMetadataKey(nil, prefix)
-	it := d.txn.Iterate(d.space, lower, layout.Successor(nil, lower), true, true)
+	it := d.txn.Iterate(d.space, lower, layout.Successor(nil, lower), IteratorOptions{Reverse: true, KeysOnly: true, Expected: 1})
 	if it.Next() {
 		last = it.Key()[1:]
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"kedis/storage/engine"
-	"kedis/storage/layout"
 )
 
 // Picking a key costs some hundred times as much as going on to the next one. So whoever asks for
@@ -54,7 +53,7 @@ func (d DB) AnyKey(pick func(n int) int) (key []byte, found bool, err error) {
 	p.of(d.space, d.txn.Now())
 	for len(p.keys) >= poolKeys {
 		key = p.take(pick)
-		if live, err := d.liveNow(key); live || err != nil {
+		if live, err := d.live(key); live || err != nil {
 			return key, live, err
 		}
 	}
@@ -62,16 +61,6 @@ func (d DB) AnyKey(pick func(n int) int) (key []byte, found bool, err error) {
 		return key, found, err
 	}
 	return key, true, d.gather(p, key)
-}
-
-// liveNow tells whether a key is there and has not expired. It needs no lock.
-func (d DB) liveNow(key []byte) (bool, error) {
-	value, found, err := d.txn.Peek(d.space, d.metadataKey(key))
-	if err != nil || !found {
-		return false, err
-	}
-	m, err := layout.DecodeMetadata(value)
-	return err == nil && !d.expired(&m), err
 }
 
 // gather puts the keys behind one into the pool. The first ones stand behind the last.
@@ -86,9 +75,9 @@ func (d DB) gather(p *keyPool, key []byte) error {
 		left--
 		return left > 0
 	}
-	err := keyTree{d}.scan(append(bytes.Clone(key), 0), true, take)
+	err := keyTree{d}.scan(append(bytes.Clone(key), 0), true, left, take)
 	if err == nil && left > 0 {
-		err = keyTree{d}.scan(nil, true, take)
+		err = keyTree{d}.scan(nil, true, left, take)
 	}
 	return err
 }

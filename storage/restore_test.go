@@ -301,7 +301,7 @@ func checkRecords(t *testing.T, s *Store, model *[2]map[string]collection) {
 			return true
 		}))
 		got := 0
-		it := txn.Iterate(txn.Namespace(database), nil, nil, false, true)
+		it := txn.Iterate(txn.Namespace(database), nil, nil, IteratorOptions{KeysOnly: true})
 		for it.Next() {
 			if kind := it.Key()[0]; kind != layout.KindMetadata && kind != layout.KindExpiry {
 				got++

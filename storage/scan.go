@@ -145,7 +145,7 @@ func (d DB) visitListpack(pack listpack.Listpack, pairs bool, visit func(element
 func (d DB) scan(head []byte, step ScanStep, keysOnly bool, visit func(name, value []byte) error) (last []byte, err error) {
 	upper := layout.Successor(nil, append(bytes.Clone(head), step.Prefix...))
 	from, _ := step.bounds()
-	it := d.txn.Iterate(d.space, append(bytes.Clone(head), from...), upper, false, keysOnly)
+	it := d.txn.Iterate(d.space, append(bytes.Clone(head), from...), upper, IteratorOptions{KeysOnly: keysOnly, Expected: step.Count + 1})
 	for seen := 0; it.Next(); seen++ {
 		if seen == step.Count {
 			return last, it.Close()

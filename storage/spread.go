@@ -53,8 +53,8 @@ func (r *spreadElements) index(count uint64, values bool) engine.Index {
 
 // scan visits the elements from one on (nil: from the first), in the order of their bytes. What it
 // shows stays valid until the transaction is reset.
-func (r *spreadElements) scan(from []byte, keysOnly bool, visit visitPair) error {
-	it := r.db.iterateElements(r.kind, r.id, from, false, keysOnly)
+func (r *spreadElements) scan(from []byte, keysOnly bool, expected int, visit visitPair) error {
+	it := r.db.iterateElements(r.kind, r.id, from, IteratorOptions{KeysOnly: keysOnly, Expected: expected})
 	for it.Next() {
 		if !visit(it.Key()[layout.ElementPrefix:], it.Value()) {
 			break
@@ -66,7 +66,7 @@ func (r *spreadElements) scan(from []byte, keysOnly bool, visit visitPair) error
 // lastWith returns the last element with a prefix.
 func (r *spreadElements) lastWith(prefix []byte) (last []byte, err error) {
 	lower := layout.AppendElementKey(nil, r.kind, r.id, prefix)
-	it := r.db.txn.Iterate(r.db.space, lower, layout.Successor(nil, lower), true, true)
+	it := r.db.txn.Iterate(r.db.space, lower, layout.Successor(nil, lower), IteratorOptions{Reverse: true, KeysOnly: true, Expected: 1})
 	if it.Next() {
 		last = it.Key()[layout.ElementPrefix:]
 	}

@@ -384,7 +384,7 @@ func (r *partsReader) iterate(lower, upper []byte, pieces int) *Iterator {
 	if pieces > somePieces {
 		return r.db.txn.IterateOnce(r.db.space, lower, upper, false)
 	}
-	return r.db.txn.Iterate(r.db.space, lower, upper, false, false).Passing()
+	return r.db.txn.Iterate(r.db.space, lower, upper, IteratorOptions{}).Passing()
 }
 
 // take visits as much of a piece as lies between the offsets.

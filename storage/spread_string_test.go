@@ -511,7 +511,7 @@ func TestRewrittenStringLeavesNothing(t *testing.T) {
 	txn.Begin(Mode{}, 1, 0)
 	k, err := txn.DB(0).Lookup(key)
 	must(t, err)
-	it := txn.Iterate(txn.DB(0).space, []byte{layout.KindStringPiece}, []byte{layout.KindStringPiece + 1}, false, true)
+	it := txn.Iterate(txn.DB(0).space, []byte{layout.KindStringPiece}, []byte{layout.KindStringPiece + 1}, IteratorOptions{KeysOnly: true})
 	pieces := uint64(0)
 	for it.Next() {
 		pieces++

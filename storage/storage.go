@@ -36,15 +36,16 @@ var (
 
 // What callers know of the engine has its names here too.
 type (
-	Log       = engine.Log
-	Mode      = engine.Mode
-	Touches   = engine.Touches
-	Savepoint = engine.Savepoint
-	View      = engine.View
-	Iterator  = engine.Iterator
-	Counters  = engine.Counters
-	Order     = engine.Order
-	Filters   = engine.Filters
+	Log             = engine.Log
+	Mode            = engine.Mode
+	Touches         = engine.Touches
+	Savepoint       = engine.Savepoint
+	View            = engine.View
+	Iterator        = engine.Iterator
+	IteratorOptions = engine.IteratorOptions
+	Counters        = engine.Counters
+	Order           = engine.Order
+	Filters         = engine.Filters
 
 	KeyEvent  = engine.KeyEvent
 	KeyEvents = engine.KeyEvents

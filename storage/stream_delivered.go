@@ -83,7 +83,7 @@ func (g *Group) WalkDelivered(behind *Pending, visit func(p *Pending) (more bool
 	if !first {
 		lower = append(layout.AppendDeliveredKey(lower[:0], id, s.Number, behind.DeliveredMs, behind.Entry), 0)
 	}
-	it := g.stream.db.txn.Iterate(g.stream.db.space, lower, layout.Successor(nil, all), false, true)
+	it := g.stream.db.txn.Iterate(g.stream.db.space, lower, layout.Successor(nil, all), IteratorOptions{KeysOnly: true})
 	for it.Next() {
 		entry, err := layout.EntryOf(it.Key())
 		if it.Fail(err) {

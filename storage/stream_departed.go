@@ -108,7 +108,7 @@ func (g *Group) removeSomeDeparted(x *DepartedEntries) error {
 		x.consumer, x.behind = of.Consumer, StreamID{}
 	}
 	prefix := layout.AppendConsumerKey(nil, layout.KindStreamPendingFor, g.stream.next.ID, g.state.Number, of.Consumer)
-	it := d.txn.Iterate(d.space, x.behind.Append(bytes.Clone(prefix)), layout.Successor(nil, prefix), false, true)
+	it := d.txn.Iterate(d.space, x.behind.Append(bytes.Clone(prefix)), layout.Successor(nil, prefix), IteratorOptions{KeysOnly: true})
 	removed := uint64(0)
 	for removed < min(departedPerStep, of.Left) && it.Next() {
 		entry, err := layout.EntryOf(it.Key())

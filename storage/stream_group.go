@@ -85,7 +85,7 @@ func (d DB) copyOfGroups(m *layout.Metadata, kind byte, to *engine.Elements) err
 	}
 	return s.Groups(func(g *Group) error {
 		lower := layout.AppendGroupKey(nil, kind, m.ID, g.state.Number)
-		return copyAll(d.txn.Iterate(d.space, lower, layout.Successor(nil, lower), false, false), kind, to)
+		return copyAll(d.txn.Iterate(d.space, lower, layout.Successor(nil, lower), IteratorOptions{}), kind, to)
 	})
 }
 
@@ -235,7 +235,7 @@ func (c *Consumer) Saw(ms int64, got bool) {
 func (g *Group) Consumers(visit func(c *Consumer) error) error {
 	d := g.stream.db
 	lower := layout.AppendGroupKey(nil, layout.KindStreamName, g.stream.next.ID, g.state.Number)
-	it := d.txn.Iterate(d.space, lower, layout.Successor(nil, lower), false, false)
+	it := d.txn.Iterate(d.space, lower, layout.Successor(nil, lower), IteratorOptions{})
 	seen := uint64(0)
 	for it.Next() {
 		seen++
@@ -473,7 +473,7 @@ func (g *Group) iterate(from, to StreamID, c *Consumer, reverse bool) *Iterator 
 	}
 	lower := from.Append(append([]byte(nil), prefix...))
 	upper := append(to.Append(append([]byte(nil), prefix...)), 0)
-	return s.db.txn.Iterate(s.db.space, lower, upper, reverse, false)
+	return s.db.txn.Iterate(s.db.space, lower, upper, IteratorOptions{Reverse: reverse})
 }
 
 // pendingAt reads what an iterator has come to.

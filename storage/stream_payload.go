@@ -39,7 +39,7 @@ func (w *streamParts) entries() error {
 		return nil
 	}
 	lower, upper := w.next.Records(layout.KindStreamNode)
-	nodes := w.db.txn.Iterate(w.db.space, lower, upper, false, true)
+	nodes := w.db.txn.Iterate(w.db.space, lower, upper, IteratorOptions{KeysOnly: true})
 	defer func() { _ = nodes.Close() }()
 	next := func() (StreamID, error) {
 		if !nodes.Next() {

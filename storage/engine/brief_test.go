@@ -113,7 +113,7 @@ func (m *briefModel) close(t *testing.T) {
 	txn := m.store.NewTxn()
 	txn.ReadFrom(v.View)
 	found := records{}
-	it := txn.Iterate(txn.Namespace(0), []byte{layout.KindZSetMember}, []byte{layout.KindZSetMember + 1}, m.IntN(2) == 0, false)
+	it := txn.Iterate(txn.Namespace(0), []byte{layout.KindZSetMember}, []byte{layout.KindZSetMember + 1}, IteratorOptions{Reverse: m.IntN(2) == 0})
 	for it.Next() {
 		found[string(it.Key())] = string(it.Value())
 	}

@@ -285,5 +285,5 @@ func (x *Index) iterate(lower, upper []byte, reverse bool) *Iterator {
 	if it := x.iterateFew(generation.Range{Space: x.space.Number, Lower: from, Upper: to}, reverse, keysOnly); it != nil {
 		return it
 	}
-	return x.txn.Iterate(x.space, from, to, reverse, keysOnly)
+	return x.txn.Iterate(x.space, from, to, IteratorOptions{Reverse: reverse, KeysOnly: keysOnly})
 }

@@ -42,11 +42,18 @@ type source interface {
 	advance()
 }
 
+// IteratorOptions say how an iterator walks.
+type IteratorOptions struct {
+	Reverse  bool // from the last key to the first
+	KeysOnly bool // the values that RocksDB has are left unread
+	Expected int  // how many records are likely to be read; 0: nobody knows
+}
+
 // Iterate iterates over the records of a namespace from lower on, before upper; a nil upper is
-// none. keysOnly leaves the values that RocksDB has unread.
-func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, reverse, keysOnly bool) *Iterator {
-	it := &Iterator{txn: t, reverse: reverse}
-	it.begin(ns, lower, upper, keysOnly)
+// none.
+func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, o IteratorOptions) *Iterator {
+	it := &Iterator{txn: t, reverse: o.Reverse}
+	it.begin(ns, lower, upper, o)
 	return it
 }
 
@@ -54,17 +61,18 @@ func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, reverse, keysOnly bool
 // in RocksDB's cache.
 func (t *Txn) IterateOnce(ns *Namespace, lower, upper []byte, reverse bool) *Iterator {
 	it := &Iterator{txn: t, reverse: reverse, once: true}
-	it.begin(ns, lower, upper, false)
+	it.begin(ns, lower, upper, IteratorOptions{Reverse: reverse})
 	return it.Passing()
 }
 
-func (it *Iterator) begin(ns *Namespace, lower, upper []byte, keysOnly bool) {
-	t, reverse := it.txn, it.reverse
+func (it *Iterator) begin(ns *Namespace, lower, upper []byte, o IteratorOptions) {
+	t, reverse := it.txn, o.Reverse
 	r := generation.Range{Space: ns.Number, Lower: bytes.Clone(lower), Upper: bytes.Clone(upper)}
 	if len(upper) == 0 {
 		r.Upper = nil
 	}
-	options := rocks.IteratorOptions{LowerBound: r.Lower, UpperBound: r.Upper, Reverse: reverse, KeysOnly: keysOnly, NoFillCache: it.once}
+	options := rocks.IteratorOptions{LowerBound: r.Lower, UpperBound: r.Upper, Reverse: reverse, KeysOnly: o.KeysOnly, Expected: o.Expected,
+		NoFillCache: it.once}
 	if t.view != nil {
 		it.add(t.view.recent, r)
 		it.open(ns, t.view.snapshot, options)

@@ -32,7 +32,7 @@ func (x *Index) iterateSequence(from, to []byte, reverse bool) *Iterator {
 func (t *Txn) IterateSequence(ns *Namespace, id uint64, row Bounds, reverse bool) *Iterator {
 	if t.view != nil {
 		from := layout.AppendSequenceKey(nil, id, row.Head)
-		return t.Iterate(ns, from, layout.AppendSequenceKey(nil, id, row.Tail), reverse, false)
+		return t.Iterate(ns, from, layout.AppendSequenceKey(nil, id, row.Tail), IteratorOptions{Reverse: reverse})
 	}
 	t.order.run.expect(ns.Number, id, row, reverse)
 	return &Iterator{txn: t, reverse: reverse, points: &sequencePoints{space: ns, id: id, left: row}}
@@ -58,7 +58,7 @@ func (it *Iterator) nextPoint() bool {
 		return false
 	case p.passed == mostPoints:
 		it.endPoints()
-		it.begin(p.space, p.key(p.left.Head), p.key(p.left.Tail), false)
+		it.begin(p.space, p.key(p.left.Head), p.key(p.left.Tail), IteratorOptions{Reverse: it.reverse})
 		return it.Next()
 	case p.passed%PrefetchBatch == 0 && !t.order.run.has(p.id, p.next(it.reverse)):
 		p.prefetch(t, it.reverse)

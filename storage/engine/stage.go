@@ -143,7 +143,7 @@ func (e *Elements) Distinct() (bool, error) {
 func (e *Elements) count() (n uint64, err error) {
 	for _, records := range e.kind.Elements() {
 		lower := layout.AppendElementKey(nil, records.Kind, e.id, nil)
-		it := e.txn.Iterate(e.space, lower, layout.Successor(nil, lower), false, true)
+		it := e.txn.Iterate(e.space, lower, layout.Successor(nil, lower), IteratorOptions{KeysOnly: true})
 		for it.Next() {
 			n++
 		}

@@ -51,7 +51,7 @@ func checkWalk(t *testing.T, txn *Txn, want records, lower, upper []byte, revers
 	if reverse {
 		slices.Reverse(expected)
 	}
-	it := txn.Iterate(txn.Namespace(0), lower, upper, reverse, false)
+	it := txn.Iterate(txn.Namespace(0), lower, upper, IteratorOptions{Reverse: reverse})
 	for it.Next() {
 		got = append(got, string(it.Key())+"="+string(it.Value()))
 	}
@@ -187,7 +187,7 @@ func TestBudget(t *testing.T) {
 		must(t, txn.Put(txn.Namespace(0), fmt.Appendf(nil, "Mkey%04d", i), nil))
 	}
 	txn.Begin(Mode{}, 0, 100)
-	it := txn.Iterate(txn.Namespace(0), []byte("M"), []byte("N"), false, false)
+	it := txn.Iterate(txn.Namespace(0), []byte("M"), []byte("N"), IteratorOptions{})
 	seen := 0
 	for it.Next() {
 		seen++
