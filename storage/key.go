@@ -269,7 +269,7 @@ func (d DB) forget(key []byte, k Key) error {
 
 // Keys walks the keys of a database in their order, from one on (nil: the first), with their
 // metadata; f returns false to stop. Expired keys are left out. The key is valid until the
-// transaction is reset.
+// transaction is reset, the metadata during the call.
 func (d DB) Keys(from []byte, f func(key []byte, m *layout.Metadata) bool) error {
 	return d.KeysBetween(from, nil, f)
 }
@@ -282,10 +282,10 @@ func (d DB) KeysBetween(from, before []byte, f func(key []byte, m *layout.Metada
 		upper = layout.AppendMetadataKey(nil, before)
 	}
 	it := d.txn.Iterate(d.space, lower, upper, IteratorOptions{})
+	var m layout.Metadata // of one key after another
 	for it.Next() {
-		m, err := layout.DecodeMetadata(it.Value())
-		if err != nil {
-			it.Fail(err)
+		var err error
+		if m, err = layout.DecodeMetadata(it.Value()); it.Fail(err) {
 			break
 		}
 		if !d.expired(&m) && !f(it.Key()[1:], &m) {

@@ -26,11 +26,12 @@ type ScanStep struct {
 
 // ScanKeys makes a step through the keys of the database, in their order. Those that have expired
 // count, but aren't visited. It returns the key that the next step begins behind, valid until the
-// transaction is reset, or nil when there is no further key. No locks are needed.
+// transaction is reset, or nil when there is no further key. The metadata is valid during the call
+// of visit. No locks are needed.
 func (d DB) ScanKeys(step ScanStep, visit func(key []byte, m *layout.Metadata)) (last []byte, err error) {
-	return d.scan([]byte{layout.KindMetadata}, step, false, func(key, value []byte) error {
-		m, err := layout.DecodeMetadata(value)
-		if err == nil && !d.expired(&m) {
+	var m layout.Metadata // of one key after another
+	return d.scan([]byte{layout.KindMetadata}, step, false, func(key, value []byte) (err error) {
+		if m, err = layout.DecodeMetadata(value); err == nil && !d.expired(&m) {
 			visit(key, &m)
 		}
 		return err

@@ -1,21 +1,24 @@
 package generation
 
-import "runtime"
+import (
+	"math"
+	"runtime"
+	"slices"
+)
 
 // A walk begins in each chunk for itself, and goes on in that which has the next key. So that large
-// generations that are walked over don't have many of them, ordered chunks are merged, four at a
-// time, then four of what came of that, and so on: each entry is merged as often as the number of
-// chunks has digits to base four.
+// generations that are walked over don't have many of them, ordered chunks are merged, with what
+// was merged of those before as long as that isn't more: each entry is merged as often as the
+// number of chunks doubles at most, and once if nobody walks while they come.
 
-// merging is how many neighbours become one.
-const merging = 4
-
-// A walk is in a crowd if it begins in so many ordered chunks. To merge them costs some ten
-// thousand times what it costs to begin in them: those that are walked over only now and then, to
-// fill a tree or to count, stay as they are.
 const (
+	// merging is how many chunks are merged at least.
+	merging = 4
+	// A walk is in a crowd if it begins in so many ordered chunks. To merge them costs some
+	// thousand times what it costs to begin in them: those that are walked over only now and then,
+	// to fill a tree or to count, stay as they are.
 	crowd      = 2 * merging
-	crowdWalks = 1024
+	crowdWalks = 512
 )
 
 // span is a number of neighbouring chunks whose entries are in one order, only the newest of each
@@ -23,41 +26,39 @@ const (
 type span struct {
 	first, chunks int
 	refs          []reference
-	sample        *sample // of refs; nil while more is merged
+	sample        *sample // of refs
 }
 
-// Tidy merges some ordered chunks, or what was merged of them before; false tells that there is
-// nothing to be merged. Only one goroutine may do that at a time; others may read and write
-// meanwhile.
+// Tidy merges the ordered chunks that were not merged yet; false tells that there are too few. Only
+// one goroutine may do that at a time; others may read and write meanwhile.
 func (g *Generation) Tidy() bool {
 	if g.merged.Load() != nil {
 		return false
 	}
 	var spans []span
 	if old := g.spans.Load(); old != nil {
-		spans = append(spans, *old...)
+		spans = *old
 	}
-	chunks, next := *g.chunks.Load(), behind(spans)
-	switch last := spans[max(0, len(spans)-merging):]; {
-	case len(last) == merging && last[0].chunks == last[merging-1].chunks:
-		spans = append(spans[:len(spans)-merging], g.join(last))
-	case next+merging <= len(chunks) && allSorted(chunks[next:next+merging]):
-		spans = append(spans, g.join(ordered(chunks[next:next+merging])))
-	default:
+	from := behind(spans)
+	chunks := sortedOf((*g.chunks.Load())[from:])
+	if len(chunks) < merging {
 		return false
 	}
-	merged := &spans[len(spans)-1]
-	merged.sample = g.sampleOf(merged.refs)
-	g.tidied(spans)
+	to, kept := from+len(chunks), len(spans)
+	for kept > 0 && spans[kept-1].chunks <= to-from {
+		kept--
+		from = spans[kept].first
+	}
+	refs := g.join(spans[kept:], chunks)
+	g.tidied(append(slices.Clone(spans[:kept]), span{from, to - from, refs, g.sampleOf(refs)}))
 	return true
 }
 
 // tidied has walks begin in spans.
 func (g *Generation) tidied(spans []span) {
 	bytes := -spanBytes(g.spans.Load())
-	now := append([]span(nil), spans...)
-	g.spans.Store(&now)
-	g.bytes.Add(bytes + spanBytes(&now))
+	g.spans.Store(&spans)
+	g.bytes.Add(bytes + spanBytes(&spans))
 }
 
 func spanBytes(spans *[]span) (bytes int64) {
@@ -78,58 +79,55 @@ func behind(spans []span) int {
 	return last.first + last.chunks
 }
 
-func allSorted(chunks []*Chunk) bool {
-	for _, c := range chunks {
+// sortedOf are the first chunks that are in order.
+func sortedOf(chunks []*Chunk) []*Chunk {
+	for i, c := range chunks {
 		if c.sorted.Load() == nil {
-			return false
+			return chunks[:i]
 		}
 	}
-	return true
+	return chunks
 }
 
-// ordered are chunks as spans of one.
-func ordered(chunks []*Chunk) []span {
-	spans := make([]span, len(chunks))
-	for i, c := range chunks {
-		offsets := *c.sorted.Load()
-		refs := make([]reference, 0, len(offsets))
-		var newest entry
-		for _, offset := range offsets {
-			if e := c.at(offset); newest == nil || !e.is(newest.space(), newest.key()) {
-				refs = append(refs, reference(c.number)<<32|reference(offset))
-				newest = e
+// join brings the entries of spans and of the chunks behind them into one order, only the newest of
+// each key: it walks over them.
+func (g *Generation) join(spans []span, chunks []*Chunk) []reference {
+	var runs []run
+	entries := 0
+	for i := range spans {
+		runs = append(runs, run{merged: spans[i].refs, sample: spans[i].sample})
+		entries += len(spans[i].refs)
+	}
+	for _, c := range chunks {
+		runs = append(runs, run{chunk: c, offsets: *c.sorted.Load()})
+		entries += len(*c.sorted.Load())
+	}
+	refs := make([]reference, 0, entries)
+	for space, found := g.spaceFrom(0, runs); found; space, found = g.spaceFrom(space+1, runs) {
+		it := &Iterator{g: g, mark: End, bounds: Range{Space: space}}
+		for _, r := range runs {
+			it.add(it.from(r))
+		}
+		for it.begin(); it.Next(); {
+			if refs = append(refs, it.ref); len(refs)%yieldEntries == 0 {
+				runtime.Gosched() // reactors wait for the processor
 			}
 		}
-		spans[i] = span{c.number, 1, refs, nil}
 	}
-	return spans
+	if len(refs) < entries/2 {
+		return slices.Clone(refs)
+	}
+	return refs
 }
 
-// join merges neighbours into one.
-func (g *Generation) join(spans []span) span {
-	left, right := spans[0], spans[len(spans)-1]
-	if len(spans) > 2 {
-		left, right = g.join(spans[:len(spans)/2]), g.join(spans[len(spans)/2:])
-	}
-	return span{left.first, left.chunks + right.chunks, g.joinTwo(left.refs, right.refs), nil}
-}
-
-// joinTwo merges two orders. What both have is newer in the second.
-func (g *Generation) joinTwo(old, later []reference) []reference {
-	joined := make([]reference, 0, len(old)+len(later))
-	for turns := 1; len(old) > 0 && len(later) > 0; turns++ {
-		if turns%yieldEntries == 0 {
-			runtime.Gosched() // reactors wait for the processor
-		}
-		e := g.entry(later[0])
-		switch order := g.entry(old[0]).compare(e.space(), e.key()); {
-		case order < 0:
-			joined, old = append(joined, old[0]), old[1:]
-		case order == 0:
-			old = old[1:]
-		default:
-			joined, later = append(joined, later[0]), later[1:]
+// spaceFrom returns the first space from a number on that an entry of some ordered runs is of.
+func (g *Generation) spaceFrom(from uint32, runs []run) (space uint32, found bool) {
+	space = math.MaxUint32
+	it := Iterator{g: g, bounds: Range{Space: from}}
+	for _, r := range runs {
+		if r = it.from(r); r.at < r.end {
+			space, found = min(space, r.peek(g, r.at).space()), true
 		}
 	}
-	return append(append(joined, old...), later...)
+	return space, found
 }
