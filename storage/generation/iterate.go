@@ -101,27 +101,27 @@ func (c *Chunk) matching(from, end uint32, keep func(entry) bool, scratch *Scrat
 }
 
 // Merge brings all entries of a generation to which nothing is added any more into one order,
-// only the newest of each key; iterating then needs no merging. It takes 8 bytes for each key.
+// only the newest of each key; iterating then needs no merging. It takes 8 bytes for each key, and 4
+// for each entry of a chunk that wasn't in order.
 // Records and Newest then leave out what leave says, which may be nil. Nobody may ask for such
 // records any more but by older marks.
 func (g *Generation) Merge(leave func(key []byte) bool) {
 	if g.merged.Load() != nil {
 		return
 	}
-	refs := make([]reference, 0, g.count)
-	for _, c := range *g.chunks.Load() {
-		refs = c.newest(refs)
+	spans := g.tidy()
+	runs := runsOf(spans)
+	var scratch Scratch
+	for _, c := range (*g.chunks.Load())[behind(spans):] {
+		c.Sort(&scratch)
+		runs = append(runs, run{merged: c.newest()})
 		runtime.Gosched() // reactors wait for the processor
 	}
+	refs := g.join(runs)
 	if leave != nil {
 		all := len(refs)
 		refs = slices.DeleteFunc(refs, func(ref reference) bool { return g.leaves(ref, leave) })
 		g.partly = len(refs) < all
-	}
-	if runs := naturalRuns(refs, g.entry); runs != nil {
-		refs = mergeRuns(refs, runs, g.entry)
-	} else {
-		g.sort(refs)
 	}
 	g.merged.Store(&refs)
 }
@@ -135,27 +135,16 @@ func (g *Generation) leaves(ref reference, leave func(key []byte) bool) bool {
 	return true
 }
 
-// newest appends a chunk's entries that have no newer version, as they lie in memory.
-func (c *Chunk) newest(refs []reference) []reference {
-	end := c.end.Load()
-	for at := uint32(firstOffset); at < end; at += c.at(at).size() {
-		if !c.isOlder(at) {
-			refs = append(refs, reference(c.number)<<32|reference(at))
+// newest are a complete generation's entries in a sorted chunk that have no newer version.
+func (c *Chunk) newest() []reference {
+	sorted := *c.sorted.Load()
+	refs := make([]reference, 0, len(sorted))
+	for _, offset := range sorted {
+		if !c.isOlder(offset) {
+			refs = append(refs, reference(c.number)<<32|reference(offset))
 		}
 	}
 	return refs
-}
-
-// sort orders entries by space and key.
-func (g *Generation) sort(refs []reference) {
-	items := make([]item, len(refs))
-	for i, ref := range refs {
-		items[i] = item{uint64(g.entry(ref).space()), ref}
-	}
-	new(Scratch).order(items, g.entry)
-	for i := range items {
-		refs[i] = items[i].ref
-	}
 }
 
 // Range is a part of a space's keys: from Lower on, before Upper; nil means no bound.
@@ -267,10 +256,7 @@ type run struct {
 // addParts adds what is in order of a generation that isn't as a whole.
 func (it *Iterator) addParts() {
 	g, parts := it.g, 0
-	var spans []span
-	if tidy := g.spans.Load(); tidy != nil {
-		spans = *tidy
-	}
+	spans := g.tidy()
 	for i := range spans {
 		if uint64(spans[i].first)<<32 < uint64(it.mark) {
 			it.add(it.from(run{merged: spans[i].refs, sample: spans[i].sample}))

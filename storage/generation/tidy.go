@@ -19,6 +19,8 @@ const (
 	// to fill a tree or to count, stay as they are.
 	crowd      = 2 * merging
 	crowdWalks = 512
+	// yieldEntries is after how many entries, some tenths of a millisecond, reactors get their turn.
+	yieldEntries = 4096
 )
 
 // span is a number of neighbouring chunks whose entries are in one order, only the newest of each
@@ -35,10 +37,7 @@ func (g *Generation) Tidy() bool {
 	if g.merged.Load() != nil {
 		return false
 	}
-	var spans []span
-	if old := g.spans.Load(); old != nil {
-		spans = *old
-	}
+	spans := g.tidy()
 	from := behind(spans)
 	chunks := sortedOf((*g.chunks.Load())[from:])
 	if len(chunks) < merging {
@@ -49,9 +48,21 @@ func (g *Generation) Tidy() bool {
 		kept--
 		from = spans[kept].first
 	}
-	refs := g.join(spans[kept:], chunks)
+	runs := runsOf(spans[kept:])
+	for _, c := range chunks {
+		runs = append(runs, run{chunk: c, offsets: *c.sorted.Load()})
+	}
+	refs := g.join(runs)
 	g.tidied(append(slices.Clone(spans[:kept]), span{from, to - from, refs, g.sampleOf(refs)}))
 	return true
+}
+
+// tidy are the spans that there are.
+func (g *Generation) tidy() []span {
+	if spans := g.spans.Load(); spans != nil {
+		return *spans
+	}
+	return nil
 }
 
 // tidied has walks begin in spans.
@@ -89,18 +100,19 @@ func sortedOf(chunks []*Chunk) []*Chunk {
 	return chunks
 }
 
-// join brings the entries of spans and of the chunks behind them into one order, only the newest of
-// each key: it walks over them.
-func (g *Generation) join(spans []span, chunks []*Chunk) []reference {
-	var runs []run
-	entries := 0
+// runsOf are spans as what is merged.
+func runsOf(spans []span) (runs []run) {
 	for i := range spans {
 		runs = append(runs, run{merged: spans[i].refs, sample: spans[i].sample})
-		entries += len(spans[i].refs)
 	}
-	for _, c := range chunks {
-		runs = append(runs, run{chunk: c, offsets: *c.sorted.Load()})
-		entries += len(*c.sorted.Load())
+	return runs
+}
+
+// join brings the entries of runs into one order, only the newest of each key: it walks over them.
+func (g *Generation) join(runs []run) []reference {
+	entries := 0
+	for _, r := range runs {
+		entries += len(r.merged) + len(r.offsets)
 	}
 	refs := make([]reference, 0, entries)
 	for space, found := g.spaceFrom(0, runs); found; space, found = g.spaceFrom(space+1, runs) {
