@@ -351,15 +351,10 @@ func (r *run) advance(it *Iterator) {
 	r.entry = nil
 }
 
-const (
-	// readAhead is how many entries are touched together. In the order of their keys they are all
-	// over the generation's memory: the processor waits for these at once instead of for one after
-	// the other.
-	readAhead = 16
-	// cacheLine is how many bytes the processor fetches. A key and its value's beginning may reach
-	// into the line behind that in which the entry begins.
-	cacheLine = 64
-)
+// readAhead is how many entries are touched together. In the order of their keys they are all over
+// the generation's memory: the processor waits for these at once instead of for one after the
+// other.
+const readAhead = 16
 
 // warm touches the entries that come next, when those that it has touched are taken.
 func (r *run) warm(it *Iterator) {
@@ -372,8 +367,7 @@ func (r *run) warm(it *Iterator) {
 	}
 	r.warmed = to - from
 	for i := from; i < to; i++ {
-		e := r.peek(it.g, i)
-		it.warmed += e[0] + e[min(len(e)-1, cacheLine)]
+		it.warmed += r.peek(it.g, i)[0]
 	}
 }
 
