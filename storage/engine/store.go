@@ -376,15 +376,25 @@ func (s *Store) newGeneration(expected int) *generation.Generation {
 	return g
 }
 
+// quiet is for how long no chunk becomes full before the active generation's are merged ahead of
+// walks: the first of them would wait, and whoever is served beside them. The flusher has less to
+// merge then.
+const quiet = 250 * time.Millisecond
+
 func (s *Store) sortChunks() {
 	defer s.background.running.Done()
 	var scratch generation.Scratch
+	calm := time.NewTimer(quiet)
+	defer calm.Stop()
 	for {
 		select {
 		case c := <-s.generations.chunks:
 			c.Sort(&scratch)
+			calm.Reset(quiet)
 		case g := <-s.generations.crowded:
 			s.mergeChunks(g, &scratch)
+		case <-calm.C:
+			s.mergeChunks(s.tiers.Load().active, &scratch)
 		case <-s.background.stop:
 			return
 		}

@@ -101,10 +101,9 @@ func (c *Chunk) matching(from, end uint32, keep func(entry) bool, scratch *Scrat
 }
 
 // Merge brings all entries of a generation to which nothing is added any more into one order,
-// only the newest of each key; iterating then needs no merging. It takes 8 bytes for each key, and 4
-// for each entry of a chunk that wasn't in order.
-// Records and Newest then leave out what leave says, which may be nil. Nobody may ask for such
-// records any more but by older marks.
+// only the newest of each key; iterating then needs no merging. It takes 8 bytes for each key, and
+// 4 for each entry of a chunk that wasn't in order. Records and Newest then leave out what leave
+// says, which may be nil. Nobody may ask for such records any more but by older marks.
 func (g *Generation) Merge(leave func(key []byte) bool) {
 	if g.merged.Load() != nil {
 		return

@@ -15,11 +15,11 @@ const (
 	// merging is how many chunks are merged at least.
 	merging = 4
 	// A walk is in a crowd if it begins in so many ordered chunks. To merge them costs some
-	// thousand times what it costs to begin in them: those that are walked over only now and then,
-	// to fill a tree or to count, stay as they are.
+	// thousand times what it costs to begin in them, but then Merge has as much less to do: only
+	// those that are walked over now and then, while others write, stay as they are.
 	crowd      = 2 * merging
-	crowdWalks = 512
-	// yieldEntries is after how many entries, some tenths of a millisecond, reactors get their turn.
+	crowdWalks = 128
+	// yieldEntries is after how many entries, in less than a millisecond, reactors get their turn.
 	yieldEntries = 4096
 )
 
