@@ -376,9 +376,9 @@ func (s *Store) newGeneration(expected int) *generation.Generation {
 	return g
 }
 
-// quiet is for how long no chunk becomes full before the active generation's are merged ahead of
-// walks: the first of them would wait, and whoever is served beside them. The flusher has less to
-// merge then.
+// quiet is the time after which chunks are merged though nobody walks over them, if no other has
+// become full. Otherwise the first walks would be slow, and hold up other clients. The flusher
+// merges what is left.
 const quiet = 250 * time.Millisecond
 
 func (s *Store) sortChunks() {

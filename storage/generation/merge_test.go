@@ -8,11 +8,13 @@ import (
 )
 
 // TestMerge brings generations into order whose keys come in runs up and down, with others among
-// them that are written again and again, some of them after walks.
+// them that are written again and again, some of which were merged in part before.
 func TestMerge(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
+	continued := 0
 	for range 300 {
-		g := New(NewMemory(), Hash, nil, 8<<10, 16, nil)
+		var sealed []*Chunk
+		g := New(NewMemory(), Hash, nil, 8<<10, 16, func(c *Chunk) { sealed = append(sealed, c) })
 		want := map[string]string{}
 		put := func(space uint32, key []byte) {
 			value := fmt.Append(nil, "value", len(want), random.IntN(10))
@@ -29,16 +31,21 @@ func TestMerge(t *testing.T) {
 					put(0, fmt.Append(nil, "again", random.IntN(2)))
 				}
 			}
+			if random.IntN(4) == 0 {
+				for _, c := range sealed {
+					c.Sort(new(Scratch))
+				}
+				g.Tidy()
+			}
 		}
-		if random.IntN(2) == 0 {
-			for _, c := range *g.chunks.Load() {
-				c.Sort(new(Scratch))
-			}
-			for g.Tidy() {
-			}
+		if spans := g.tidy(); len(spans) > 0 && behind(spans) < len(*g.chunks.Load()) {
+			continued++
 		}
 		g.Merge(nil)
 		checkMerged(t, g, want)
+	}
+	if continued < 50 {
+		t.Errorf("%d generations had been merged in part", continued)
 	}
 }
 

@@ -31,8 +31,8 @@ type span struct {
 	sample        *sample // of refs
 }
 
-// Tidy merges the ordered chunks that were not merged yet; false tells that there are too few. Only
-// one goroutine may do that at a time; others may read and write meanwhile.
+// Tidy merges the ordered chunks that were not merged yet. It returns false if there are too few.
+// One goroutine at a time may call it, while others read and write.
 func (g *Generation) Tidy() bool {
 	if g.merged.Load() != nil {
 		return false
@@ -132,7 +132,8 @@ func (g *Generation) join(runs []run) []reference {
 	return refs
 }
 
-// spaceFrom returns the first space from a number on that an entry of some ordered runs is of.
+// spaceFrom returns the first space from a number on of which ordered runs have entries. No space
+// has the highest number.
 func (g *Generation) spaceFrom(from uint32, runs []run) (space uint32, found bool) {
 	space = math.MaxUint32
 	it := Iterator{g: g, bounds: Range{Space: from}}
