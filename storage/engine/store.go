@@ -401,19 +401,9 @@ func (s *Store) sortChunks() {
 	}
 }
 
-// mergeChunks merges a generation's chunks, and sorts those that become full meanwhile.
+// mergeChunks merges a generation's chunks, and those that become full meanwhile.
 func (s *Store) mergeChunks(g *generation.Generation, scratch *generation.Scratch) {
-	for g.Tidy() {
-		for waiting := true; waiting; {
-			select {
-			case c := <-s.generations.chunks:
-				c.Sort(scratch)
-			case <-s.background.stop:
-				return
-			default:
-				waiting = false
-			}
-		}
+	for !s.closing() && g.Tidy(scratch) {
 	}
 }
 

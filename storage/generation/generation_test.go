@@ -70,10 +70,7 @@ func TestAgainstModel(t *testing.T) {
 			g = New(NewMemory(), Hash, nil, 4096, 0, func(c *Chunk) {
 				sealed = append(sealed, c)
 				if how == "tidied again and again" && len(sealed)%7 == 0 {
-					for _, c := range sealed {
-						c.Sort(new(Scratch))
-					}
-					for g.Tidy() {
+					for g.Tidy(new(Scratch)) {
 					}
 				}
 			})
@@ -87,7 +84,7 @@ func TestAgainstModel(t *testing.T) {
 			case "merged":
 				g.Merge(nil)
 			case "tidied at last", "tidied again and again":
-				for g.Tidy() {
+				for g.Tidy(new(Scratch)) {
 				}
 				spans, doublings := *g.spans.Load(), bits.Len(uint(len(sealed)))
 				if len(spans) > doublings || behind(spans) <= len(sealed)-merging || how == "tidied at last" && len(spans) > 1 {
@@ -404,7 +401,7 @@ func BenchmarkTidy(b *testing.B) {
 	}
 	for b.Loop() {
 		g.spans.Store(nil)
-		for g.Tidy() {
+		for g.Tidy(new(Scratch)) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/records, "ns/record")

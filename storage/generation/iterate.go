@@ -122,7 +122,11 @@ func (g *Generation) Merge(leave func(key []byte) bool) {
 		refs = slices.DeleteFunc(refs, func(ref reference) bool { return g.leaves(ref, leave) })
 		g.partly = len(refs) < all
 	}
+	g.bytes.Add(8 * int64(cap(refs)))
 	g.merged.Store(&refs)
+	if !g.partly {
+		g.tidied(nil) // no walk begins there any more
+	}
 }
 
 func (g *Generation) leaves(ref reference, leave func(key []byte) bool) bool {
@@ -340,14 +344,26 @@ func (r *run) advance(it *Iterator) {
 		} else {
 			r.takeSorted(it)
 		}
-		if r.ref != 0 {
-			if r.entry = it.g.entry(r.ref); it.passes(r.entry) {
-				break // all that follow do, too
+		if r.ref == 0 {
+			if it.passes(r.taken(it)) {
+				break
 			}
-			return
+			continue // the mark hides it
 		}
+		if r.entry = it.g.entry(r.ref); it.passes(r.entry) {
+			break // all that follow do, too
+		}
+		return
 	}
 	r.entry = nil
+}
+
+// taken is the entry that was taken last, whether or not the mark shows it.
+func (r *run) taken(it *Iterator) entry {
+	if it.reverse {
+		return r.peek(it.g, r.end)
+	}
+	return r.peek(it.g, r.at-1)
 }
 
 // readAhead is how many entries are touched together. In the order of their keys they are all over

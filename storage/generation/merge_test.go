@@ -35,7 +35,7 @@ func TestMerge(t *testing.T) {
 				for _, c := range sealed {
 					c.Sort(new(Scratch))
 				}
-				g.Tidy()
+				g.Tidy(new(Scratch))
 			}
 		}
 		if spans := g.tidy(); len(spans) > 0 && behind(spans) < len(*g.chunks.Load()) {
@@ -66,5 +66,62 @@ func checkMerged(t *testing.T, g *Generation, want map[string]string) {
 	}
 	if seen != len(want) || seen != g.Keys() {
 		t.Fatalf("%d records, want %d", seen, len(want))
+	}
+}
+
+// TestHiddenEntriesEndWalks has a walk end behind its range, though the mark shows nothing there
+// nor in it.
+func TestHiddenEntriesEndWalks(t *testing.T) {
+	for _, order := range []string{"of the whole", "of chunks"} {
+		var sealed []*Chunk
+		g := New(NewMemory(), Hash, nil, 64<<10, 16, func(c *Chunk) { sealed = append(sealed, c) })
+		mark := g.Mark()
+		for i := range 20000 {
+			key := fmt.Appendf(nil, "%05d", i)
+			g.Put(Hash(1, key), 1, key, []byte("value"))
+		}
+		var runs []run
+		if order == "of the whole" {
+			g.Merge(nil)
+			runs = []run{{merged: *g.merged.Load()}}
+		} else {
+			for _, c := range sealed {
+				runs = append(runs, c.run(new(Scratch)))
+			}
+		}
+		for _, reverse := range []bool{false, true} {
+			it := &Iterator{g: g, mark: mark, bounds: Range{1, []byte("10000"), []byte("10010")}, reverse: reverse}
+			for _, r := range runs {
+				r = it.from(r)
+				before := r.end - r.at
+				r.advance(it)
+				if passed := before - (r.end - r.at); r.entry != nil || passed > 11 {
+					t.Errorf("%s, backwards: %v: %d entries were passed, and %v found", order, reverse, passed, r.entry)
+				}
+			}
+		}
+	}
+}
+
+// TestMergeSpaces merges entries of many spaces, of which most have few.
+func TestMergeSpaces(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	g := New(NewMemory(), Hash, nil, 4<<10, 16, nil)
+	want := map[string]string{}
+	for i := range 20000 {
+		space, key, value := uint32(random.IntN(3000)), fmt.Append(nil, random.IntN(5)), fmt.Append(nil, i)
+		if random.IntN(2) == 0 {
+			space = 1500
+		}
+		g.Put(Hash(space, key), space, key, value)
+		want[fmt.Sprint(space, " ", string(key))] = string(value)
+		if i%5000 == 0 {
+			g.Tidy(new(Scratch))
+		}
+	}
+	g.Merge(nil)
+	checkMerged(t, g, want)
+	if g.tidy() != nil {
+		t.Error("spans are kept that nobody reads any more")
 	}
 }

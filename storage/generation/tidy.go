@@ -1,9 +1,9 @@
 package generation
 
 import (
-	"math"
 	"runtime"
 	"slices"
+	"sort"
 )
 
 // A walk begins in each chunk for itself, and goes on in that which has the next key. So that large
@@ -31,30 +31,45 @@ type span struct {
 	sample        *sample // of refs
 }
 
-// Tidy merges the ordered chunks that were not merged yet. It returns false if there are too few.
-// One goroutine at a time may call it, while others read and write.
-func (g *Generation) Tidy() bool {
+// Tidy brings the complete chunks into order, and merges those that were not merged yet. It returns
+// false if there are too few. One goroutine at a time may call it, while others read and write.
+func (g *Generation) Tidy(scratch *Scratch) bool {
 	if g.merged.Load() != nil {
 		return false
 	}
-	spans := g.tidy()
-	from := behind(spans)
-	chunks := sortedOf((*g.chunks.Load())[from:])
-	if len(chunks) < merging {
+	spans, chunks := g.tidy(), g.complete()
+	from, to, kept := behind(spans), len(chunks), len(spans)
+	if to-from < merging {
 		return false
 	}
-	to, kept := from+len(chunks), len(spans)
+	var runs []run
+	for _, c := range chunks[from:] {
+		runs = append(runs, c.run(scratch))
+	}
 	for kept > 0 && spans[kept-1].chunks <= to-from {
 		kept--
 		from = spans[kept].first
 	}
-	runs := runsOf(spans[kept:])
-	for _, c := range chunks {
-		runs = append(runs, run{chunk: c, offsets: *c.sorted.Load()})
+	refs := g.join(append(runs, runsOf(spans[kept:])...))
+	if g.merged.Load() == nil {
+		g.tidied(append(slices.Clone(spans[:kept]), span{from, to - from, refs, g.sampleOf(refs)}))
 	}
-	refs := g.join(runs)
-	g.tidied(append(slices.Clone(spans[:kept]), span{from, to - from, refs, g.sampleOf(refs)}))
 	return true
+}
+
+// complete are the chunks to which nothing is added any more, for sure: all but the last one.
+func (g *Generation) complete() []*Chunk {
+	chunks := *g.chunks.Load()
+	return chunks[:max(len(chunks)-1, 0)]
+}
+
+// run is what a complete chunk has, in order.
+func (c *Chunk) run(scratch *Scratch) run {
+	if c.sorted.Load() == nil {
+		c.Sort(scratch)
+		runtime.Gosched() // reactors wait for the processor
+	}
+	return run{chunk: c, offsets: *c.sorted.Load()}
 }
 
 // tidy are the spans that there are.
@@ -67,16 +82,16 @@ func (g *Generation) tidy() []span {
 
 // tidied has walks begin in spans.
 func (g *Generation) tidied(spans []span) {
-	bytes := -spanBytes(g.spans.Load())
-	g.spans.Store(&spans)
-	g.bytes.Add(bytes + spanBytes(&spans))
+	before := g.spans.Swap(&spans)
+	g.bytes.Add(spanBytes(spans))
+	if before != nil {
+		g.bytes.Add(-spanBytes(*before))
+	}
 }
 
-func spanBytes(spans *[]span) (bytes int64) {
-	if spans != nil {
-		for i := range *spans {
-			bytes += 8*int64(cap((*spans)[i].refs)) + (*spans)[i].sample.bytes()
-		}
+func spanBytes(spans []span) (bytes int64) {
+	for i := range spans {
+		bytes += 8*int64(cap(spans[i].refs)) + spans[i].sample.bytes()
 	}
 	return bytes
 }
@@ -90,16 +105,6 @@ func behind(spans []span) int {
 	return last.first + last.chunks
 }
 
-// sortedOf are the first chunks that are in order.
-func sortedOf(chunks []*Chunk) []*Chunk {
-	for i, c := range chunks {
-		if c.sorted.Load() == nil {
-			return chunks[:i]
-		}
-	}
-	return chunks
-}
-
 // runsOf are spans as what is merged.
 func runsOf(spans []span) (runs []run) {
 	for i := range spans {
@@ -108,23 +113,26 @@ func runsOf(spans []span) (runs []run) {
 	return runs
 }
 
-// join brings the entries of runs into one order, only the newest of each key: it walks over them.
+// join brings the entries of runs into one order, only the newest of each key: it walks over them,
+// space by space.
 func (g *Generation) join(runs []run) []reference {
 	entries := 0
-	for _, r := range runs {
-		entries += len(r.merged) + len(r.offsets)
+	for i := range runs {
+		runs[i].end = len(runs[i].merged) + len(runs[i].offsets)
+		entries += runs[i].end
 	}
 	refs := make([]reference, 0, entries)
-	for space, found := g.spaceFrom(0, runs); found; space, found = g.spaceFrom(space+1, runs) {
+	for space, found := g.firstSpace(runs); found; space, found = g.firstSpace(runs) {
 		it := &Iterator{g: g, mark: End, bounds: Range{Space: space}}
-		for _, r := range runs {
-			it.add(it.from(r))
+		for i := range runs {
+			it.add(runs[i].cut(it))
 		}
 		for it.begin(); it.Next(); {
 			if refs = append(refs, it.ref); len(refs)%yieldEntries == 0 {
-				runtime.Gosched() // reactors wait for the processor
+				runtime.Gosched()
 			}
 		}
+		runtime.Gosched() // of many spaces each may have one entry
 	}
 	if len(refs) < entries/2 {
 		return slices.Clone(refs)
@@ -132,15 +140,25 @@ func (g *Generation) join(runs []run) []reference {
 	return refs
 }
 
-// spaceFrom returns the first space from a number on of which ordered runs have entries. No space
-// has the highest number.
-func (g *Generation) spaceFrom(from uint32, runs []run) (space uint32, found bool) {
-	space = math.MaxUint32
-	it := Iterator{g: g, bounds: Range{Space: from}}
-	for _, r := range runs {
-		if r = it.from(r); r.at < r.end {
-			space, found = min(space, r.peek(g, r.at).space()), true
+// firstSpace is the first space of which something is left of ordered runs.
+func (g *Generation) firstSpace(runs []run) (space uint32, found bool) {
+	for i := range runs {
+		if r := &runs[i]; r.at < r.end {
+			if first := r.peek(g, r.at).space(); !found || first < space {
+				space, found = first, true
+			}
 		}
 	}
 	return space, found
+}
+
+// cut takes from a run, whose spaces before were taken, what it has of an iterator's space.
+func (r *run) cut(it *Iterator) run {
+	of, space := *r, it.bounds.Space
+	of.warmed = 2
+	if r.at < r.end && r.peek(it.g, r.at).space() == space {
+		r.at += sort.Search(r.end-r.at, func(i int) bool { return r.peek(it.g, r.at+i).space() > space })
+	}
+	of.end = r.at
+	return of
 }
