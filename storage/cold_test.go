@@ -75,3 +75,50 @@ func TestColdWalks(t *testing.T) {
 		t.Errorf("%d members, %v", len(got), err)
 	}
 }
+
+// TestColdBlocks reads all of a list from files by commands that don't wait for the disk, and has a
+// very long one be left to a worker.
+func TestColdBlocks(t *testing.T) {
+	for _, length := range []int{20000, manyRecords + 1000} {
+		options := testOptions(t.TempDir(), 1<<20, 1<<20)
+		log := &testLog{}
+		s, _ := reopen(t, options, log)
+		want := listElements(length, 10)
+		commitChange(t, s, func(d DB) error {
+			l, err := d.List([]byte("list"))
+			return errors.Join(err, l.Push(false, want), l.Save(keyevent.Changed))
+		})
+		must(t, s.Close())
+		s, _ = reopen(t, options, log)
+		txn, parking := s.NewTxn(), true
+		mode := Mode{Parks: func() bool { return parking }}
+		read := func() (got [][]byte, err error) {
+			txn.Begin(mode, 1, 0)
+			l, err := txn.DB(0).List([]byte("list"))
+			must(t, err)
+			err = l.Range(0, length, false, func(_ int, value []byte) bool {
+				got = append(got, slices.Clone(value))
+				return true
+			})
+			return got, err
+		}
+		got, err := read()
+		loads := 0
+		for ; errors.Is(err, ErrCold); got, err = read() {
+			s.FetchWalk(txn.ColdWalk(), 64)
+			if loads++; loads > 20 {
+				t.Fatalf("%d elements aren't there after %d loads", length, loads)
+			}
+		}
+		if many := length > manyRecords; many != errors.Is(err, ErrBudget) || many == (loads > 0) {
+			t.Errorf("%d elements: %v after %d loads", length, err, loads)
+		}
+		if parking = false; err != nil {
+			got, err = read()
+		}
+		if err != nil || !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%d elements are %d: %v", length, len(got), err)
+		}
+		must(t, s.Close())
+	}
+}

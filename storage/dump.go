@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"kedis/storage/engine"
 	"kedis/storage/layout"
 	"kedis/storage/rdb"
 )
@@ -80,7 +79,7 @@ func (d DB) walkAll(m *layout.Metadata, records layout.Elements, reverse bool, v
 	if count := records.Count(m); count <= manyRecords {
 		x := d.txn.NewIndex(d.space, records.Kind, m.ID, int(count), true, nil)
 		if layout.Kinds[records.Kind].Sequence {
-			x.Within(engine.Bounds{Head: m.Head, Tail: m.Tail})
+			x.Within(extentOf(m))
 		}
 		if x.Kept() {
 			var failed error

@@ -14,6 +14,7 @@ import (
 // has, and others are refused and stay what they are.
 func TestOtherFormats(t *testing.T) {
 	o := testOptions(t.TempDir(), 1<<20, 1<<20)
+	o.Limits.noBlocks = true
 	s, log := reopen(t, o, &testLog{})
 	elements := listElements(3000, 20)
 	push := func(s *Store, key string, atOnce int) {
@@ -28,6 +29,7 @@ func TestOtherFormats(t *testing.T) {
 	}
 	push(s, "single", 1)
 	must(t, s.Close())
+	o.Limits.noBlocks = false
 
 	for _, other := range []byte{0, layout.Format + 1} {
 		exchangeFormat(t, o, other)

@@ -118,10 +118,11 @@ func restoreList(r *restoring) (layout.Metadata, error) {
 // List is a list as a transaction sees it. Its methods change it in the transaction and keep its
 // key in step; Save writes that down.
 //
-// A small list is a listpack in its key's record. A larger one has a record for each element, at
-// the indexes from Head up to Tail: pushing at either end writes one of them, and popping only
-// moves the end (see storage/engine/sequence_bounds.go). Of one that came as a whole, those
-// further inside stand in blocks (see list_blocks.go). It never becomes packed again.
+// A small list is a listpack in its key's record. The elements of a larger one have the indexes
+// from Head up to Tail. Those that it has when it becomes spread stand in blocks (see
+// list_blocks.go), the others have a record each: pushing at either end writes one of them, and
+// popping only moves the end (see storage/engine/sequence_bounds.go). It never becomes packed
+// again.
 type List struct {
 	db   DB
 	key  []byte
@@ -129,8 +130,7 @@ type List struct {
 	next layout.Metadata
 	pack listpack.Listpack // when it is packed
 
-	widest   engine.Bounds // of a spread list that was there and never had blocks: all elements that it had since it was opened
-	fresh    bool          // it became spread since it was opened: its elements stand in the transaction
+	held     engine.Bounds // of a spread list that was there: where elements stand, single ones or in blocks
 	replaces bool          // what the key held: elements are only pushed to its end, and may become very many
 	made     *listBuilder  // which makes its records then
 	edited   editedBlock
@@ -145,13 +145,10 @@ func (d DB) List(key []byte) (l List, err error) {
 	if l.next = l.old.Metadata; !l.old.Exists {
 		l.next.Type, l.next.Encoding = layout.List, layout.Listpack
 	}
-	if l.next.Encoding == layout.Spread && l.next.Blocks.Shift == 0 {
-		l.widest = engine.Bounds{Head: l.next.Head, Tail: l.next.Tail}
-	}
-	if l.next.Encoding == layout.Listpack {
-		if l.pack = l.next.Value; l.pack == nil {
-			l.pack = listpack.Empty(64)
-		}
+	if !l.packed() {
+		l.held = engine.Bounds{Head: l.next.Head, Tail: l.next.Tail}
+	} else if l.pack = l.next.Value; l.pack == nil {
+		l.pack = listpack.Empty(64)
 	}
 	return l, nil
 }
@@ -195,22 +192,10 @@ func (l *List) save() error {
 		if !l.old.Exists {
 			return nil
 		}
-		k := l.old
-		if k.Encoding != layout.Spread && !l.packed() {
-			// It became spread in this command and is empty now: its new elements are abandoned.
-			k.Metadata = l.next
-			k.ExpireMs = l.old.ExpireMs
-		}
-		return l.db.Remove(l.key, k)
+		return l.db.Remove(l.key, l.old)
 	}
 	if l.packed() {
 		l.next.Value = l.pack
-	}
-	if l.fresh && !l.replaces {
-		l.db.txn.MoveExtent(l.db.space, l.next.ID, engine.Extent{}, extentOf(&l.next))
-	}
-	if l.widest.Length() > 0 {
-		l.db.txn.LeaveOrder(l.db.space, l.next.ID, l.widest, engine.Bounds{Head: l.next.Head, Tail: l.next.Tail})
 	}
 	return l.db.save(l.key, &l.old, &l.next)
 }
@@ -228,14 +213,6 @@ func (l *List) exceeds(bytes, elements int) bool {
 	return bytes > listSafetyBytes || int64(elements) > max(limit, 1)
 }
 
-// makeRoom makes the list spread when values are too much for its listpack.
-func (l *List) makeRoom(values [][]byte) error {
-	if !l.packed() || !l.outgrows(values) {
-		return nil
-	}
-	return l.spread()
-}
-
 // outgrows reports whether a packed list has no room for so many values more.
 func (l *List) outgrows(values [][]byte) bool {
 	bytes := len(l.pack)
@@ -245,25 +222,12 @@ func (l *List) outgrows(values [][]byte) bool {
 	return l.exceeds(bytes, l.pack.Len()+len(values))
 }
 
-func (l *List) spread() error {
-	pack := l.pack
-	l.next.Encoding, l.next.ID = layout.Spread, l.db.txn.NewID()
-	l.next.Head, l.next.Tail = layout.ListMiddle, layout.ListMiddle
-	l.next.Value, l.pack, l.fresh = nil, nil, true
-	if l.replaces {
-		l.made = l.db.newListBuilder(l.next.ID)
-		l.next.Tail += uint64(pack.Len())
-		return l.made.addAll(pack)
+// spreadIf makes a packed list that exceeds its limit spread.
+func (l *List) spreadIf(exceeds bool) error {
+	if !exceeds {
+		return nil
 	}
-	var scratch []byte
-	for _, e := range pack.All() {
-		scratch = e.AppendTo(scratch[:0])
-		if err := l.put(l.next.Tail, scratch); err != nil {
-			return err
-		}
-		l.next.Tail++
-	}
-	return nil
+	return l.spread(false, nil)
 }
 
 func (l *List) indexKey(index uint64) []byte {
@@ -273,15 +237,27 @@ func (l *List) indexKey(index uint64) []byte {
 
 // put writes the element at an index.
 func (l *List) put(index uint64, value []byte) error {
-	if l.next.Blocks.Has(index) {
+	held := l.held.Has(index)
+	l.hold(index)
+	switch {
+	case l.next.Blocks.Has(index):
 		return l.putInBlock(index, value)
-	}
-	if l.widest.Has(index) {
+	case held:
 		return l.db.txn.Replace(l.db.space, l.indexKey(index), value)
 	}
-	if l.widest.Length() > 0 { // a new one stands beside the others
-		l.widest = engine.Bounds{Head: min(l.widest.Head, index), Tail: max(l.widest.Tail, index+1)}
+	return l.putSingle(index, value)
+}
+
+// hold notes that an element stands at an index, beside the others.
+func (l *List) hold(index uint64) {
+	if l.held.Length() == 0 {
+		l.held = engine.Bounds{Head: index, Tail: index}
 	}
+	l.held = engine.Bounds{Head: min(l.held.Head, index), Tail: max(l.held.Tail, index+1)}
+}
+
+// putSingle gives an element a record of its own, which it didn't have.
+func (l *List) putSingle(index uint64, value []byte) error {
 	return l.db.txn.Put(l.db.space, l.indexKey(index), value)
 }
 
@@ -303,14 +279,11 @@ func (l *List) lacks(index uint64) error {
 
 // Push adds elements one after the other at an end.
 func (l *List) Push(left bool, values [][]byte) error {
-	if l.packed() && !l.replaces && len(values) >= l.db.leastMade() && l.outgrows(values) {
-		return l.makeWith(left, values)
-	}
-	if err := l.makeRoom(values); err != nil {
-		return err
-	}
-	if !l.packed() {
+	switch {
+	case !l.packed():
 		return l.pushSpread(left, values)
+	case l.outgrows(values):
+		return l.spread(left, values)
 	}
 	for _, v := range values {
 		l.edit(func(dst []byte) listpack.Listpack {
@@ -323,8 +296,8 @@ func (l *List) Push(left bool, values [][]byte) error {
 	return nil
 }
 
-// makeWith makes a spread list of a packed one and of many values, which are pushed at an end.
-func (l *List) makeWith(left bool, values [][]byte) error {
+// spread makes a spread list of a packed one and of values that are pushed at an end.
+func (l *List) spread(left bool, values [][]byte) error {
 	made := l.db.newListBuilder(l.db.txn.NewID())
 	if left {
 		for _, v := range slices.Backward(values) {
@@ -341,7 +314,13 @@ func (l *List) makeWith(left bool, values [][]byte) error {
 			return err
 		}
 	}
+	count := uint64(l.pack.Len() + len(values))
 	l.next.Encoding, l.next.Value, l.pack = layout.Spread, nil, nil
+	l.next.Head, l.next.Tail = layout.ListMiddle, layout.ListMiddle+count
+	if l.replaces {
+		l.made = made // others come
+		return nil
+	}
 	return made.finish(&l.next)
 }
 
@@ -395,8 +374,8 @@ func (l *List) Pop(left bool, n int, visit func(value []byte)) error {
 	return l.Remove(from, n)
 }
 
-// fewElements is from how many elements on a list's tree is asked for them, if it has no blocks:
-// below, to look them up takes as long.
+// fewElements is from how many elements on a list's tree is asked for them: below, to look them up
+// takes as long.
 const fewElements = engine.PrefetchBatch
 
 // Range visits n elements from an index on, backwards from the last of them if reverse. visit
@@ -415,41 +394,42 @@ func (l *List) Range(from, n int, reverse bool, visit func(index int, value []by
 			visit(from, value)
 		}
 		return err
-	case l.next.Blocks.Shift > 0:
-		return l.rangeParts(l.between(from, n), reverse, visit)
-	case n >= fewElements:
-		return l.rangeOrdered(l.between(from, n), reverse, visit)
 	}
-	_, err := l.rangePoints(l.between(from, n), reverse, visit)
-	return err
+	return l.rangeParts(l.between(from, n), reverse, visit)
 }
 
-// rangeParts is Range for a list that has or had blocks: before, in and behind them.
+// rangeParts is Range over the parts of a spread list: before its blocks, in and behind them.
 func (l *List) rangeParts(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) error {
 	if err := l.endEdit(); err != nil {
 		return err
 	}
-	single, blocks := singleOf(&l.next), extentOf(&l.next).Blocks
-	parts := [3]func() (bool, error){
-		func() (bool, error) { return l.rangeSingle(within.And(single[0]), reverse, visit) },
-		func() (bool, error) { return l.rangeBlocks(within.And(blocks), reverse, visit) },
-		func() (bool, error) { return l.rangeSingle(within.And(single[1]), reverse, visit) },
-	}
+	e := extentOf(&l.next)
+	single := e.Single()
+	parts := [3]engine.Bounds{single[0], e.Blocks, single[1]}
 	if reverse {
 		parts[0], parts[2] = parts[2], parts[0]
 	}
-	for _, part := range parts {
-		if goesOn, err := part(); err != nil || !goesOn {
+	for i, goesOn := 0, true; goesOn && i < len(parts); i++ {
+		row, err := within.And(parts[i]), error(nil)
+		switch {
+		case row.Length() == 0:
+		case i == 1:
+			goesOn, err = l.rangeBlocks(row, reverse, visit)
+		case row.Length() < fewElements:
+			goesOn, err = l.rangePoints(row, reverse, visit)
+		default:
+			goesOn, err = l.rangeOrdered(row, reverse, visit)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rangeOrdered is Range by the list's tree; what is read to be written isn't kept there.
-func (l *List) rangeOrdered(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) error {
-	x := l.db.txn.NewIndex(l.db.space, layout.KindListElement, l.next.ID, l.Len(), true, l.key)
-	x.Within(engine.Bounds{Head: l.next.Head, Tail: l.next.Tail})
+// rangeOrdered is Range for many elements with records of their own. They are kept in the list's
+// tree, but for those that are read to be written.
+func (l *List) rangeOrdered(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) (goesOn bool, err error) {
 	var lower, upper []byte
 	if within.Head > l.next.Head {
 		lower = binary.BigEndian.AppendUint64(nil, within.Head)
@@ -457,46 +437,33 @@ func (l *List) rangeOrdered(within engine.Bounds, reverse bool, visit func(index
 	if within.Tail < l.next.Tail {
 		upper = binary.BigEndian.AppendUint64(nil, within.Tail)
 	}
-	seen, stopped := uint64(0), false
+	seen := uint64(0)
+	goesOn = true
 	element := func(key, value []byte) bool {
 		if seen++; len(key) != 8 {
 			return false
 		}
-		stopped = !visit(int(binary.BigEndian.Uint64(key)-l.next.Head), value)
-		return !stopped
+		goesOn = visit(int(binary.BigEndian.Uint64(key)-l.next.Head), value)
+		return goesOn
 	}
 	// (Called by name, not as a method value: so what is visited stays on the stack.)
-	var err error
+	x := l.order()
 	if l.db.txn.Mode().Writing {
 		err = x.Walk(lower, upper, reverse, element)
 	} else {
 		err = x.Scan(lower, upper, reverse, element)
 	}
-	if err == nil && !stopped && seen != within.Length() {
+	if err == nil && goesOn && seen != within.Length() {
 		err = fmt.Errorf("%w: list %q has not the %d elements that it should have", layout.ErrCorrupt, l.key, l.Len())
 	}
-	return err
+	return goesOn, err
 }
 
-// rangeSingle is Range for elements with records of their own. It reports whether visit wants more.
-func (l *List) rangeSingle(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) (goesOn bool, err error) {
-	if n := within.Length(); n < fewElements {
-		return l.rangePoints(within, reverse, visit)
-	}
-	seen := uint64(0)
-	it := l.db.txn.IterateSequence(l.db.space, l.next.ID, within, reverse)
-	for goesOn = true; goesOn && it.Next(); seen++ {
-		index := inTurn(within, seen, reverse)
-		if layout.ElementIndex(it.Key()) != index {
-			it.Fail(l.lacks(index))
-			break
-		}
-		goesOn = visit(int(index-l.next.Head), it.Value())
-	}
-	if err = it.Close(); err == nil && goesOn && seen != within.Length() {
-		err = l.lacks(inTurn(within, seen, reverse))
-	}
-	return goesOn, err
+// order is that of the elements with records of their own.
+func (l *List) order() engine.Index {
+	x := l.db.txn.NewIndex(l.db.space, layout.KindListElement, l.next.ID, int(l.next.Single()), true, l.key)
+	x.Within(extentOf(&l.next))
+	return x
 }
 
 // walkPack visits n elements of a listpack, which is the list or a block of it, from one of them
@@ -579,10 +546,7 @@ func (l *List) Set(index int, value []byte) error {
 	if l.packed() {
 		pos := l.pack.Seek(index)
 		l.edit(func(dst []byte) listpack.Listpack { return l.pack.Replace(dst, pos, listpack.Of(value)) })
-		if !l.exceeds(len(l.pack), 1) {
-			return nil
-		}
-		return l.spread()
+		return l.spreadIf(l.exceeds(len(l.pack), 1))
 	}
 	return l.put(l.next.Head+uint64(index), value)
 }
@@ -595,10 +559,8 @@ func (l *List) Remove(from, n int) error {
 	case l.packed():
 		l.edit(func(dst []byte) listpack.Listpack { return l.pack.DeleteRange(dst, from, n) })
 		return nil
-	case n == l.Len() && l.old.Encoding == layout.Spread:
-		// The elements stay for the reaper.
-		l.next.Tail = l.next.Head
-		return nil
+	case n == l.Len():
+		return l.moveEnds(l.next.Head, l.next.Head)
 	}
 	before, behind := from, l.Len()-from-n
 	if before <= behind {
@@ -607,15 +569,24 @@ func (l *List) Remove(from, n int) error {
 				return err
 			}
 		}
-		l.next.Head += uint64(n)
-		return l.leaveBlocks()
+		return l.moveEnds(l.next.Head+uint64(n), l.next.Tail)
 	}
 	for i := from + n; i < l.Len(); i++ {
 		if err := l.shift(i, -n); err != nil {
 			return err
 		}
 	}
-	l.next.Tail -= uint64(n)
+	return l.moveEnds(l.next.Head, l.next.Tail-uint64(n))
+}
+
+// moveEnds makes the list that which stands between two indexes. What it has elsewhere stays for
+// the flusher and the reaper.
+func (l *List) moveEnds(head, tail uint64) error {
+	l.next.Head, l.next.Tail = head, tail
+	e, left := extentOf(&l.next), engine.Bounds{Head: head, Tail: tail}
+	e.All = l.held
+	l.db.txn.LeaveOrder(l.db.space, l.next.ID, e, left)
+	l.held = left
 	return l.leaveBlocks()
 }
 
@@ -630,13 +601,10 @@ func (l *List) shift(index, by int) error {
 
 // Insert puts an element before the one at an index, or, with the list's length, at its end.
 func (l *List) Insert(index int, value []byte) error {
-	if err := l.makeRoom([][]byte{value}); err != nil {
-		return err
-	}
 	if l.packed() {
 		pos := l.pack.Seek(index)
 		l.edit(func(dst []byte) listpack.Listpack { return l.pack.InsertBefore(dst, pos, listpack.Of(value)) })
-		return nil
+		return l.spreadIf(l.exceeds(len(l.pack), l.pack.Len()))
 	}
 	if index <= l.Len()/2 {
 		l.next.Head--
@@ -672,27 +640,23 @@ func (l *List) RemoveEqual(value []byte, limit int, reverse bool) (int, error) {
 	return len(found), l.removeIndexes(found)
 }
 
-// removeIndexes takes out elements by their indexes, which stand in either order.
+// removeIndexes takes out elements by their indexes, which ascend or descend.
 func (l *List) removeIndexes(indexes []int) error {
-	gone := make(map[int]bool, len(indexes))
-	for _, i := range indexes {
-		gone[i] = true
+	if indexes[0] > indexes[len(indexes)-1] {
+		slices.Reverse(indexes)
 	}
-	if l.packed() {
-		l.rebuildWithout(gone)
-		return nil
-	}
-	if len(indexes) == 1 {
-		return l.Remove(indexes[0], 1)
-	}
-	if len(indexes) == l.Len() && l.old.Encoding == layout.Spread {
-		l.next.Tail = l.next.Head
+	switch {
+	case len(indexes) == l.Len() || len(indexes) == 1:
+		return l.Remove(indexes[0], len(indexes))
+	case l.packed():
+		l.packWithout(indexes)
 		return nil
 	}
 	// All behind the first gap move up, each once.
-	to := min(indexes[0], indexes[len(indexes)-1])
+	to := indexes[0]
 	for i := to; i < l.Len(); i++ {
-		if gone[i] {
+		if len(indexes) > 0 && i == indexes[0] {
+			indexes = indexes[1:]
 			continue
 		}
 		if err := l.shift(i, to-i); err != nil {
@@ -700,16 +664,18 @@ func (l *List) removeIndexes(indexes []int) error {
 		}
 		to++
 	}
-	l.next.Tail -= uint64(len(indexes))
-	return l.leaveBlocks()
+	return l.moveEnds(l.next.Head, l.next.Head+uint64(to))
 }
 
-func (l *List) rebuildWithout(gone map[int]bool) {
+// packWithout packs the list without elements by their indexes, which ascend.
+func (l *List) packWithout(indexes []int) {
 	l.edit(func(dst []byte) listpack.Listpack {
 		index := 0
 		rebuilt := listpack.Empty(len(l.pack))
 		for _, e := range l.pack.All() {
-			if !gone[index] {
+			if len(indexes) > 0 && index == indexes[0] {
+				indexes = indexes[1:]
+			} else {
 				rebuilt = rebuilt.Push(e)
 			}
 			index++

@@ -10,20 +10,30 @@ import (
 	"kedis/storage/listpack"
 )
 
-// A list gets blocks (layout.Blocks) when it comes as a whole, by RESTORE, from a file or a
-// primary, or in a command with many elements (see list_build.go): that costs a fraction of a
-// record for each, as does to read them all. What is pushed later stands single, before and
-// behind them: to push and pop single elements costs less so.
+// A list gets blocks (layout.Blocks) when it becomes spread, and when it comes as a whole, by
+// RESTORE, from a file or a primary (see list_build.go): that costs a fraction of a record for
+// each element, as does to read them all. What is pushed later stands single, before and behind
+// them: to push and pop single elements costs less so.
 
-// mostEdited is up to what size a block grows when elements in it are replaced.
-const mostEdited = 64 << 10
+// A block grows to mostEdited bytes when elements in it are replaced, and further inside of the
+// list to mostEditedInside: what is larger is left, and all blocks between it and the nearer end
+// with it.
+const (
+	mostEdited       = 64 << 10
+	mostEditedInside = 1 << 20
+	innerElements    = 1024 // elements from an end on
+)
 
-// mostEdited is the size that a block may grow to.
-func (d DB) mostEdited() int {
-	if most := d.limits().mostEdited; most > 0 {
-		return most
+// mostEdited is the size that the block at an index may grow to.
+func (l *List) mostEdited(at uint64) int {
+	most := l.db.limits().mostEdited
+	if most == 0 {
+		most = mostEdited
 	}
-	return mostEdited
+	if min(at-min(at, l.next.Head), l.next.Tail-min(at, l.next.Tail)) > innerElements {
+		most *= mostEditedInside / mostEdited
+	}
+	return most
 }
 
 func (l *List) blockKey(index uint64) []byte {
@@ -46,43 +56,107 @@ func (l *List) isBlock(value listpack.Listpack) bool {
 
 // rangeBlocks is Range for elements in blocks. It reports whether visit wants more.
 func (l *List) rangeBlocks(within engine.Bounds, reverse bool, visit func(index int, value []byte) bool) (goesOn bool, err error) {
-	size := l.next.Blocks.Size()
-	for n := uint64(0); within.Length() > 0; n++ {
-		at := l.next.Blocks.At(inTurn(within, 0, reverse))
-		if n%engine.PrefetchBatch == 0 && within.Length() > size {
-			l.prefetchBlocks(at, within, reverse)
-		}
-		pack, err := l.block(at)
-		if err != nil {
-			return false, err
-		}
-		row := within.And(engine.Bounds{Head: at, Tail: at + size})
-		if err := l.db.txn.Spend(int(row.Length()) / residentShare); err != nil {
-			return false, err
-		}
-		if !l.walkPack(pack, int(row.Head-at), int(row.Length()), int(row.Head-l.next.Head), reverse, visit) {
-			return false, nil
-		}
-		if reverse {
-			within.Tail = row.Head
-		} else {
-			within.Head = row.Tail
-		}
+	r := l.readBlocks(within, reverse)
+	for goesOn = true; goesOn && r.next(); {
+		goesOn = l.walkPack(r.pack, int(r.row.Head-r.at), int(r.row.Length()), int(r.row.Head-l.next.Head), reverse, visit)
 	}
-	return true, nil
+	return goesOn, r.close()
 }
 
-// residentShare is how many elements of a block cost about as much as one record.
-const residentShare = 4
+// fewBlocks are looked up one by one, so that copies of them are kept. Of more those are that
+// memory has, and others are walked over: then nobody waits for the disk on a reactor.
+const (
+	fewBlocks  = 16
+	someBlocks = 64
+)
 
-// prefetchBlocks has the processor read some blocks together.
-func (l *List) prefetchBlocks(at uint64, within engine.Bounds, reverse bool) {
-	size := l.next.Blocks.Size()
-	l.db.txn.PrefetchRecords(l.db.space, func() []byte {
-		if at < l.next.Blocks.At(within.Head) || at >= within.Tail {
+// blockReader reads neighbouring blocks. It has to be closed. (It keeps nothing of the list's, and
+// visits nobody: so both stay on the stack of who reads.)
+type blockReader struct {
+	db       DB
+	key      []byte // of the list
+	metadata layout.Metadata
+	left     engine.Bounds // elements that are to be read
+	reverse  bool
+	few      bool
+	passed   int       // blocks that were looked up
+	it       *Iterator // over the next blocks, while they are walked over
+	walking  int       // how many it has left
+
+	pack listpack.Listpack // a block, valid until the next one is read
+	at   uint64            // where it begins
+	row  engine.Bounds     // its elements that are to be read
+	err  error
+}
+
+// readBlocks begins to read the blocks that have elements within bounds.
+func (l *List) readBlocks(within engine.Bounds, reverse bool) blockReader {
+	return blockReader{db: l.db, key: l.key, metadata: l.next, left: within, reverse: reverse, few: within.Length() <= fewBlocks<<l.next.Blocks.Shift}
+}
+
+// next reads the next block; false at the end, or when that fails.
+func (r *blockReader) next() bool {
+	if r.it != nil && r.walking == 0 {
+		r.err = r.endWalk()
+	}
+	if r.err != nil || r.left.Length() == 0 {
+		return false
+	}
+	b := &r.metadata.Blocks
+	r.at = b.At(inTurn(r.left, 0, r.reverse))
+	if r.it == nil {
+		r.pack = r.lookUp()
+	}
+	if r.it != nil {
+		r.pack = r.walk()
+	}
+	if r.err == nil && (len(r.pack) <= listpack.EmptySize || r.pack.Len() != int(b.Size())) {
+		r.err = fmt.Errorf("%w: list %q has no block of %d elements at %d", layout.ErrCorrupt, r.key, b.Size(), r.at)
+	}
+	if r.err == nil {
+		r.err = r.db.txn.Spend(int(b.Size()) / residentShare)
+	}
+	if r.row = r.left.And(engine.Bounds{Head: r.at, Tail: r.at + b.Size()}); r.reverse {
+		r.left.Tail = r.row.Head
+	} else {
+		r.left.Head = r.row.Tail
+	}
+	return r.err == nil
+}
+
+// lookUp looks the next block up, or begins to walk over it and some others.
+func (r *blockReader) lookUp() (pack listpack.Listpack) {
+	if r.passed%engine.PrefetchBatch == 0 && r.left.Length() > r.metadata.Blocks.Size() {
+		r.prefetch()
+	}
+	r.passed++
+	key := r.blockKey(r.at)
+	if r.few {
+		pack, _, r.err = r.db.txn.Get(r.db.space, key)
+		return pack
+	}
+	pack, _, known := r.db.txn.Resident(r.db.space, key)
+	if !known {
+		r.beginWalk()
+		return nil
+	}
+	r.err = r.db.txn.Spend(1)
+	return pack
+}
+
+func (r *blockReader) blockKey(index uint64) []byte {
+	r.db.txn.scratch.key2 = layout.AppendBlockKey(r.db.txn.scratch.key2[:0], r.metadata.ID, index)
+	return r.db.txn.scratch.key2
+}
+
+// prefetch has the processor read some blocks together.
+func (r *blockReader) prefetch() {
+	at, left, size, reverse := r.at, r.left, r.metadata.Blocks.Size(), r.reverse
+	r.db.txn.PrefetchRecords(r.db.space, func() []byte {
+		if at+size <= left.Head || at >= left.Tail {
 			return nil
 		}
-		key := l.blockKey(at)
+		key := r.blockKey(at)
 		if reverse {
 			at -= size
 		} else {
@@ -91,6 +165,49 @@ func (l *List) prefetchBlocks(at uint64, within engine.Bounds, reverse bool) {
 		return key
 	})
 }
+
+// beginWalk begins to walk over some blocks, or over all that are left of very many.
+func (r *blockReader) beginWalk() {
+	b := &r.metadata.Blocks
+	row := engine.Bounds{Head: b.At(r.left.Head), Tail: b.At(r.left.Tail + b.Size() - 1)}
+	if some := uint64(someBlocks) << b.Shift; row.Length() > some && r.metadata.Length() <= manyRecords {
+		if r.reverse {
+			row.Head = row.Tail - some
+		} else {
+			row.Tail = row.Head + some
+		}
+	}
+	r.walking = int(row.Length() >> b.Shift)
+	lower, upper := layout.AppendBlockKey(nil, r.metadata.ID, row.Head), layout.AppendBlockKey(nil, r.metadata.ID, row.Tail)
+	r.it = r.db.iterateRecords(&r.metadata, lower, upper, r.reverse)
+}
+
+// walk goes on to the next block.
+func (r *blockReader) walk() listpack.Listpack {
+	if r.walking--; r.it.Next() && layout.ElementIndex(r.it.Key()) == r.at {
+		r.err = r.db.txn.SpendBytes(len(r.it.Value()))
+		return r.it.Value()
+	}
+	r.err = r.endWalk()
+	return nil
+}
+
+func (r *blockReader) endWalk() error {
+	it := r.it
+	r.it = nil
+	return it.Close()
+}
+
+// close ends reading, and returns why it has ended before its end.
+func (r *blockReader) close() error {
+	if r.it != nil {
+		return cmp.Or(r.err, r.endWalk())
+	}
+	return r.err
+}
+
+// residentShare is how many elements of a block cost about as much as one record.
+const residentShare = 4
 
 // editedBlock is a block that is being changed.
 type editedBlock struct {
@@ -136,7 +253,7 @@ func (l *List) putInBlock(index uint64, value []byte) error {
 			return err
 		}
 	}
-	if len(pack)+len(value) > l.db.mostEdited() {
+	if len(pack)+len(value) > l.mostEdited(at) {
 		value = bytes.Clone(value) // it may stand in the scratch that blocks are left with
 		if err := l.leaveFrom(at); err != nil {
 			return err
@@ -193,7 +310,7 @@ func (l *List) leaveBlock(left bool) error {
 	index := at
 	for _, e := range pack.All() {
 		if index >= l.next.Head && index < l.next.Tail {
-			if err := l.put(index, text(e, &l.db.txn.scratch.element)); err != nil {
+			if err := l.putSingle(index, text(e, &l.db.txn.scratch.element)); err != nil {
 				return err
 			}
 		}
@@ -257,55 +374,36 @@ func (d DB) eachListRun(m *layout.Metadata, visit listVisitor) error {
 		return d.scanAll(m, m.Type.Elements()[0], false, func(_, element []byte) error { return visit.element(element) })
 	}
 	l := List{db: d, next: *m}
-	singles, blocks := l.eachSingle, l.eachBlock
-	if m.Length() > manyRecords {
-		singles, blocks = l.scanSingle, l.scanBlocks
-	}
-	single := singleOf(m)
-	if err := singles(single[0], visit); err != nil {
+	e := extentOf(m)
+	single := e.Single()
+	if err := l.eachSingle(single[0], visit); err != nil {
 		return err
 	}
-	if err := blocks(visit); err != nil {
+	r := l.readBlocks(e.Blocks.And(e.All), false)
+	var failed error
+	for failed == nil && r.next() {
+		run, _ := r.pack.Run(r.pack.Seek(int(r.row.Head-r.at)), int(r.row.Length()))
+		failed = visit.run(run)
+	}
+	if err := cmp.Or(failed, r.close()); err != nil {
 		return err
 	}
-	return singles(single[1], visit)
+	return l.eachSingle(single[1], visit)
 }
 
 // eachSingle visits elements that stand single.
 func (l *List) eachSingle(row engine.Bounds, visit listVisitor) (failed error) {
-	if row.Length() == 0 {
-		return nil
+	if row.Length() >= fewElements {
+		return l.scanSingle(row, visit)
 	}
-	_, err := l.rangeSingle(row, false, func(_ int, value []byte) bool {
+	_, err := l.rangePoints(row, false, func(_ int, value []byte) bool {
 		failed = visit.element(value)
 		return failed == nil
 	})
 	return cmp.Or(failed, err)
 }
 
-// eachBlock visits the elements in blocks.
-func (l *List) eachBlock(visit listVisitor) error {
-	b := &l.next.Blocks
-	within := engine.Bounds{Head: b.First, Tail: b.Beyond}
-	for n, at := 0, b.First; at < b.Beyond; n, at = n+1, at+b.Size() {
-		if n%engine.PrefetchBatch == 0 {
-			l.prefetchBlocks(at, within, false)
-		}
-		pack, err := l.block(at)
-		if err != nil {
-			return err
-		}
-		if err := l.db.txn.Spend(int(b.Size()) / residentShare); err != nil {
-			return err
-		}
-		if err := l.visitBlock(pack, at, visit); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// scanSingle is eachSingle for those of a long list.
+// scanSingle is eachSingle for many.
 func (l *List) scanSingle(row engine.Bounds, visit listVisitor) error {
 	it := l.db.iterateSingle(&l.next, row)
 	for it.Next() && layout.ElementIndex(it.Key()) == row.Head {
@@ -318,31 +416,4 @@ func (l *List) scanSingle(row engine.Bounds, visit listVisitor) error {
 		err = l.lacks(row.Head)
 	}
 	return err
-}
-
-// scanBlocks is eachBlock for those of a long list.
-func (l *List) scanBlocks(visit listVisitor) error {
-	b := l.next.Blocks
-	it := l.db.iterateCollection(layout.KindListBlock, &l.next, false)
-	for it.Next() && layout.ElementIndex(it.Key()) == b.First {
-		if it.Fail(l.db.txn.SpendBytes(len(it.Value()))) || it.Fail(l.visitBlock(it.Value(), b.First, visit)) {
-			break
-		}
-		b.First += b.Size()
-	}
-	err := it.Close()
-	if err == nil && b.Count() > 0 {
-		err = l.lacks(b.First)
-	}
-	return err
-}
-
-// visitBlock visits the elements of a block that are part of the list.
-func (l *List) visitBlock(pack listpack.Listpack, at uint64, visit listVisitor) error {
-	if !l.isBlock(pack) {
-		return l.lacks(at)
-	}
-	row := engine.Bounds{Head: at, Tail: at + l.next.Blocks.Size()}.And(engine.Bounds{Head: l.next.Head, Tail: l.next.Tail})
-	r, _ := pack.Run(pack.Seek(int(row.Head-at)), int(row.Length()))
-	return visit.run(r)
 }

@@ -20,7 +20,7 @@ func listElements(n, size int) (elements [][]byte) {
 }
 
 // TestListsHaveBlocks pushes elements in different ways, and asks which of them stand in blocks:
-// those that come together, if they are many.
+// those that a list has when it becomes spread.
 func TestListsHaveBlocks(t *testing.T) {
 	for _, test := range []struct {
 		size, first, atOnce int
@@ -33,7 +33,7 @@ func TestListsHaveBlocks(t *testing.T) {
 		{size: 80, first: 400, atOnce: 1, shift: 4, blocks: 25}, {size: 80, first: 400, atOnce: 1, left: true, shift: 4, blocks: 25},
 		{size: 80, first: 3000, atOnce: 3000, shift: 4, blocks: 187},
 		{size: 200, first: 400, atOnce: 100, shift: 3, blocks: 50}, {size: 300, first: 400, atOnce: 100}, {size: 10_000, first: 400, atOnce: 100},
-		{size: 10, first: 1, atOnce: 1}, {size: 10, first: 300, atOnce: 300}, {size: 30, first: 200, atOnce: 1000, shift: 6, blocks: 18},
+		{size: 10, first: 1, atOnce: 1, shift: 7, blocks: 5}, {size: 10, first: 300, atOnce: 300, shift: 7, blocks: 7}, {size: 30, first: 200, atOnce: 1000, shift: 6, blocks: 18},
 	} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			s, _ := openHeld(t, testOptions(t.TempDir(), 64<<20, 64<<20))
@@ -109,10 +109,10 @@ func TestLongListIsReadInBlocks(t *testing.T) {
 	})
 }
 
-// TestLargeElementsLeaveBlocks puts elements into a block that don't fit into one, at both halves
-// of a list.
+// TestLargeElementsLeaveBlocks puts elements into a block that don't fit into one: near an end of
+// the list the blocks up to there are left, and further inside the block grows first.
 func TestLargeElementsLeaveBlocks(t *testing.T) {
-	for _, at := range []int{1000, 2000} {
+	for _, at := range []int{900, 1500, 2200} {
 		s, _ := openHeld(t, testOptions(t.TempDir(), 64<<20, 64<<20))
 		want := listElements(3000, 10)
 		set := func(index, size int) {
@@ -128,9 +128,17 @@ func TestLargeElementsLeaveBlocks(t *testing.T) {
 				return l.Save(keyevent.Changed)
 			})
 		}
-		set(at, mostEdited*6/10)
+		most := mostEdited
+		if at == 1500 {
+			most = mostEditedInside
+		}
+		set(at, 10)
 		before := checkList(t, s, "list", want).Blocks
-		set(at+1, mostEdited*6/10)
+		set(at, most*6/10)
+		if now := checkList(t, s, "list", want).Blocks; now != before {
+			t.Errorf("blocks are %v, and were %v", now, before)
+		}
+		set(at+1, most*6/10)
 		m := checkList(t, s, "list", want)
 		if m.Blocks.Count() >= before.Count() || m.Blocks.Count() == 0 || m.Blocks.Has(m.Head+uint64(at)) {
 			t.Errorf("%d blocks, of %d before", m.Blocks.Count(), before.Count())

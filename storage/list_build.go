@@ -22,7 +22,7 @@ const (
 func (d DB) blockShift(elements, bytes int) (shift uint8, ok bool) {
 	shift = d.mostShift()
 	least := min(leastShift, shift)
-	for shift > least && bytes<<shift > blockBytes*elements {
+	for shift > least && (bytes<<shift > blockBytes*elements || 1<<shift > elements) {
 		shift--
 	}
 	return shift, bytes<<shift <= blockBytes*elements
@@ -35,10 +35,6 @@ func (d DB) mostShift() uint8 {
 	}
 	return layout.MaxShift
 }
-
-// leastMade is how many values a command has to bring for them to come into blocks, when a list
-// that isn't spread becomes so.
-func (d DB) leastMade() int { return 3 << d.mostShift() }
 
 // listBuilder makes the records of a list whose elements come one after the other, from its head
 // on: all that are full blocks' worth stand in blocks.
@@ -97,6 +93,11 @@ func (b *listBuilder) addRest(v *rdb.Value) error {
 
 // add takes the next element.
 func (b *listBuilder) add(value []byte) error {
+	if len(value) > maxBlockBytes && !b.single {
+		if err := b.giveUp(); err != nil {
+			return err
+		}
+	}
 	if b.single {
 		return b.put(value)
 	}
@@ -189,6 +190,11 @@ func (b *listBuilder) put(value []byte) error {
 
 // finish completes the list: m says then where its elements are.
 func (b *listBuilder) finish(m *layout.Metadata) error {
+	if !b.decided() && !b.single {
+		if err := b.decide(); err != nil {
+			return err
+		}
+	}
 	if err := b.giveUp(); err != nil {
 		return err
 	}

@@ -343,7 +343,9 @@ func (x *orderedTest) sameScored(step int, what string, want []scoredMember, wal
 }
 
 func TestAListWithoutAnElementIsCorrupt(t *testing.T) {
-	x := newOrderedTest(t, testOptions(t.TempDir(), 1, 0))
+	o := testOptions(t.TempDir(), 1, 0)
+	o.Limits.noBlocks = true
+	x := newOrderedTest(t, o)
 	for !x.step(func(db DB) {
 		l, err := db.List([]byte("k"))
 		must(t, err)

@@ -33,6 +33,7 @@ type Index struct {
 	key     []byte // of the collection
 	first   []byte // no entry stands before it
 	beyond  []byte // nor from here on; nil is no bound
+	blocks  Bounds // nor here, in a sequence
 	values  bool   // are wanted
 	known   *ordered.Tree
 }
@@ -50,10 +51,12 @@ func (t *Txn) NewIndex(ns *Namespace, kind byte, id uint64, entries int, values 
 // BeginAt says that no entry stands before a key. Records before it are passed over.
 func (x *Index) BeginAt(first []byte) { x.first = first }
 
-// Within says which entries of a sequence there are. Records elsewhere are passed over.
-func (x *Index) Within(b Bounds) {
-	both := binary.BigEndian.AppendUint64(make([]byte, 0, 16), b.Head)
-	x.first, x.beyond = both, binary.BigEndian.AppendUint64(both, b.Tail)[8:]
+// Within says where a sequence's elements stand: those in blocks are no entries, and records
+// elsewhere are passed over.
+func (x *Index) Within(e Extent) {
+	both := binary.BigEndian.AppendUint64(make([]byte, 0, 16), e.All.Head)
+	x.first, x.beyond = both, binary.BigEndian.AppendUint64(both, e.All.Tail)[8:]
+	x.blocks = e.Blocks
 }
 
 // orderedKinds are the kinds of record of which trees are kept.

@@ -58,7 +58,7 @@ func (t *Txn) Iterate(ns *Namespace, lower, upper []byte, o IteratorOptions) *It
 }
 
 // IterateOnce is Iterate over many records, and Passing: what is read from files displaces nothing
-// in RocksDB's cache.
+// in RocksDB's cache. Who mustn't wait for the disk gets ErrBudget where he would.
 func (t *Txn) IterateOnce(ns *Namespace, lower, upper []byte, reverse bool) *Iterator {
 	it := &Iterator{txn: t, reverse: reverse, once: true}
 	it.begin(ns, lower, upper, IteratorOptions{Reverse: reverse})
@@ -101,7 +101,7 @@ func (it *Iterator) open(ns *Namespace, snapshot *rocks.Snapshot, o rocks.Iterat
 	if family == nil {
 		return
 	}
-	o.CachedOnly = !it.once && it.txn.parks() // what is loaded for a walk has to stay in the cache until it is walked again
+	o.CachedOnly = it.txn.parks()
 	it.space, it.bounds = ns, o
 	it.below = it.txn.store.db().NewIterator(family, snapshot, o)
 	it.advanceBelow()
@@ -115,7 +115,11 @@ func (it *Iterator) advanceBelow() {
 
 // fail ends the walk with what has ended RocksDB's.
 func (it *Iterator) fail() {
-	if it.err = it.ended; rocks.IsIncomplete(it.err) {
+	switch it.err = it.ended; {
+	case !rocks.IsIncomplete(it.err):
+	case it.once:
+		it.err = ErrBudget
+	default:
 		it.txn.order.cold.goOn(it)
 		it.err = ErrCold
 	}

@@ -100,28 +100,29 @@ func (t *Txn) MoveExtent(ns *Namespace, id uint64, before, after Extent) {
 	t.changes.moved = append(t.changes.moved, movedSequence{id: id, space: ns.Number, before: before, after: after})
 }
 
-// LeaveOrder says that the elements of a sequence that bounds had before are no longer part of it,
+// LeaveOrder says that of a sequence's elements only those are left that stand within bounds,
 // though no record says so.
-func (t *Txn) LeaveOrder(ns *Namespace, id uint64, before, after Bounds) {
-	gone := before.without(after)
-	count := gone[0].Length() + gone[1].Length()
-	if count == 0 {
-		return
-	}
+func (t *Txn) LeaveOrder(ns *Namespace, id uint64, e Extent, left Bounds) {
 	identity := ordered.Identity{Space: ns.Number, Kind: layout.KindListElement, ID: id}
 	t.order.forgotten = append(t.order.forgotten, forgotten{identity, len(t.journal.entries)})
 	tree := t.store.order.trees.Find(identity)
 	switch {
 	case tree == nil:
-	case count > uint64(t.store.order.sizes.vague):
+	case left.Length() == 0 || e.All.Length()-left.Length() > uint64(t.store.order.sizes.vague):
 		t.store.order.trees.Drop(ns.Number, id, identity.Kind)
 	default:
-		for _, b := range gone {
-			for ; b.Head < b.Tail; b.Head++ {
-				t.prefetched.key = layout.AppendSequenceKey(t.prefetched.key[:0], id, b.Head)
-				tree.Delete(t.prefetched.key[layout.ElementPrefix:])
+		for _, single := range e.Single() {
+			for _, gone := range single.without(left) {
+				t.leaveTree(tree, id, gone)
 			}
 		}
+	}
+}
+
+func (t *Txn) leaveTree(tree *ordered.Tree, id uint64, gone Bounds) {
+	for ; gone.Head < gone.Tail; gone.Head++ {
+		t.prefetched.key = layout.AppendSequenceKey(t.prefetched.key[:0], id, gone.Head)
+		tree.Delete(t.prefetched.key[layout.ElementPrefix:])
 	}
 }
 

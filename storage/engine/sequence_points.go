@@ -18,24 +18,19 @@ type sequencePoints struct {
 	space  *Namespace
 	id     uint64
 	left   Bounds
+	blocks Bounds // what lies there has no records of its own, and is passed over
 	passed int
 	keys   []byte // memory for the next ones
 }
 
 // iterateSequence iterates over the elements of a sequence from one key of a record on, before
-// another one.
+// another one. It has to have them.
 func (x *Index) iterateSequence(from, to []byte, reverse bool) *Iterator {
-	return x.txn.IterateSequence(x.space, x.id, Bounds{firstIndex(from), firstIndex(to)}, reverse)
-}
-
-// IterateSequence iterates over neighbouring elements of a sequence, which it has to have.
-func (t *Txn) IterateSequence(ns *Namespace, id uint64, row Bounds, reverse bool) *Iterator {
-	if t.view != nil {
-		from := layout.AppendSequenceKey(nil, id, row.Head)
-		return t.Iterate(ns, from, layout.AppendSequenceKey(nil, id, row.Tail), IteratorOptions{Reverse: reverse})
-	}
-	t.order.run.expect(ns.Number, id, row, reverse)
-	return &Iterator{txn: t, reverse: reverse, points: &sequencePoints{space: ns, id: id, left: row}}
+	t, row := x.txn, Bounds{firstIndex(from), firstIndex(to)}
+	t.order.run.expect(x.space.Number, x.id, row, reverse)
+	points := &sequencePoints{space: x.space, id: x.id, left: row, blocks: x.blocks}
+	points.passBlocks(reverse)
+	return &Iterator{txn: t, reverse: reverse, points: points}
 }
 
 // firstIndex is that of the first element that doesn't come before a border of a sequence's tree,
@@ -114,7 +109,19 @@ func (p *sequencePoints) take(reverse bool) uint64 {
 	} else {
 		p.left.Head++
 	}
+	p.passBlocks(reverse)
 	return index
+}
+
+// passBlocks goes on behind the blocks if they come next.
+func (p *sequencePoints) passBlocks(reverse bool) {
+	switch {
+	case p.left.Length() == 0 || !p.blocks.Has(p.next(reverse)):
+	case reverse:
+		p.left.Tail = max(p.left.Head, p.blocks.Head)
+	default:
+		p.left.Head = min(p.left.Tail, p.blocks.Tail)
+	}
 }
 
 // key is that of an element. It is not written to again.

@@ -58,8 +58,8 @@ func (b *Blocks) decode(from []byte) error {
 // blocks is the number of blocks of a spread list.
 func (m *Metadata) blocks() uint64 { return m.Blocks.Count() }
 
-// single is the number of a spread list's elements that have records of their own.
-func (m *Metadata) single() uint64 {
+// Single is the number of a spread list's elements that have records of their own.
+func (m *Metadata) Single() uint64 {
 	from, to := max(m.Head, m.Blocks.First), min(m.Tail, m.Blocks.Beyond)
 	return m.Length() - (max(from, to) - from)
 }

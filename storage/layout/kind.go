@@ -63,7 +63,7 @@ type Elements struct {
 var elements = [...][]Elements{
 	String: {{KindStringPiece, (*Metadata).Length}},
 	Hash:   {{KindHashField, (*Metadata).Length}, {KindFieldExpiry, (*Metadata).expiring}, {KindFieldDue, (*Metadata).expiring}},
-	List:   {{KindListElement, (*Metadata).single}, {KindListBlock, (*Metadata).blocks}},
+	List:   {{KindListElement, (*Metadata).Single}, {KindListBlock, (*Metadata).blocks}},
 	Set:    {{KindSetMember, (*Metadata).Length}},
 	ZSet:   {{KindZSetMember, (*Metadata).Length}, {KindZSetScore, (*Metadata).Length}},
 	Stream: {
