@@ -374,8 +374,8 @@ func (l *List) Pop(left bool, n int, visit func(value []byte)) error {
 	return l.Remove(from, n)
 }
 
-// fewElements is from how many elements on a list's tree is asked for them: below, to look them up
-// takes as long.
+// fewElements is from how many elements on a list's tree is asked for those that stand single, if
+// there are as many: below, to look them up takes as long.
 const fewElements = engine.PrefetchBatch
 
 // Range visits n elements from an index on, backwards from the last of them if reverse. visit
@@ -409,13 +409,14 @@ func (l *List) rangeParts(within engine.Bounds, reverse bool, visit func(index i
 	if reverse {
 		parts[0], parts[2] = parts[2], parts[0]
 	}
+	few := min(within.Length(), l.next.Single()) < fewElements
 	for i, goesOn := 0, true; goesOn && i < len(parts); i++ {
 		row, err := within.And(parts[i]), error(nil)
 		switch {
 		case row.Length() == 0:
 		case i == 1:
 			goesOn, err = l.rangeBlocks(row, reverse, visit)
-		case row.Length() < fewElements:
+		case few:
 			goesOn, err = l.rangePoints(row, reverse, visit)
 		default:
 			goesOn, err = l.rangeOrdered(row, reverse, visit)

@@ -126,7 +126,8 @@ func (r *blockReader) next() bool {
 
 // lookUp looks the next block up, or begins to walk over it and some others.
 func (r *blockReader) lookUp() (pack listpack.Listpack) {
-	if r.passed%engine.PrefetchBatch == 0 && r.left.Length() > r.metadata.Blocks.Size() {
+	ahead := r.passed % engine.PrefetchBatch // of many blocks the first may be enough: a search ends soon
+	if r.left.Length() > r.metadata.Blocks.Size() && (ahead == 0 && r.few || ahead == 1 && !r.few) {
 		r.prefetch()
 	}
 	r.passed++
