@@ -26,6 +26,7 @@ func FuzzRestore(f *testing.F) {
 	}
 	o := testOptions(f.TempDir(), 1<<20, 1<<20)
 	o.Limits.SetEntries, o.Limits.HashEntries, o.Limits.ZSetEntries = constant[int64](2), constant[int64](2), constant[int64](2)
+	o.Limits.ListSize, o.Limits.blockShift = constant[int64](2), 1
 	s, err := Open(o)
 	if err != nil {
 		f.Fatal(err)
