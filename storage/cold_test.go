@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kedis/internal/keyevent"
+	"kedis/storage/layout"
 )
 
 // TestColdWalks walks over a set that is in files, and over records in memory between them, by
@@ -76,10 +77,10 @@ func TestColdWalks(t *testing.T) {
 	}
 }
 
-// TestColdBlocks reads all of a list from files by commands that don't wait for the disk, and has a
-// very long one be left to a worker.
+// TestColdBlocks reads all of a list from files by commands that don't wait for the disk, or leave
+// what is very long to a worker, at last.
 func TestColdBlocks(t *testing.T) {
-	for _, length := range []int{20000, manyRecords + 1000} {
+	for _, length := range []int{20000, 200 << layout.MaxShift, (someBlocks*(1+moreBlocks) + 2*manyBlocks) << layout.MaxShift} {
 		options := testOptions(t.TempDir(), 1<<20, 1<<20)
 		log := &testLog{}
 		s, _ := reopen(t, options, log)
@@ -106,11 +107,11 @@ func TestColdBlocks(t *testing.T) {
 		loads := 0
 		for ; errors.Is(err, ErrCold); got, err = read() {
 			s.FetchWalk(txn.ColdWalk(), 64)
-			if loads++; loads > 20 {
+			if loads++; loads > 200 {
 				t.Fatalf("%d elements aren't there after %d loads", length, loads)
 			}
 		}
-		if many := length > manyRecords; many != errors.Is(err, ErrBudget) || many == (loads > 0) {
+		if many := length > manyBlocks<<layout.MaxShift; many != errors.Is(err, ErrBudget) || loads == 0 {
 			t.Errorf("%d elements: %v after %d loads", length, err, loads)
 		}
 		if parking = false; err != nil {

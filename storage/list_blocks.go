@@ -20,20 +20,24 @@ import (
 // with it.
 const (
 	mostEdited       = 64 << 10
-	mostEditedInside = 1 << 20
-	innerElements    = 1024 // elements from an end on
+	mostEditedInside = 256 << 10
+	innerElements    = 1024 // from an end on
 )
 
-// mostEdited is the size that the block at an index may grow to.
+// mostEdited is the size that the block at an index may grow to. (A transaction keeps all versions
+// that it writes: of a large block only one.)
 func (l *List) mostEdited(at uint64) int {
 	most := l.db.limits().mostEdited
 	if most == 0 {
 		most = mostEdited
 	}
-	if min(at-min(at, l.next.Head), l.next.Tail-min(at, l.next.Tail)) > innerElements {
-		most *= mostEditedInside / mostEdited
+	if min(at-min(at, l.next.Head), l.next.Tail-min(at, l.next.Tail)) <= innerElements {
+		return most
 	}
-	return most
+	if _, again := l.db.txn.Own(l.db.space, l.blockKey(at)); again {
+		return most
+	}
+	return most * (mostEditedInside / mostEdited)
 }
 
 func (l *List) blockKey(index uint64) []byte {
@@ -64,10 +68,14 @@ func (l *List) rangeBlocks(within engine.Bounds, reverse bool, visit func(index 
 }
 
 // fewBlocks are looked up one by one, so that copies of them are kept. Of more those are that
-// memory has, and others are walked over: then nobody waits for the disk on a reactor.
+// memory has, and others are walked over: then nobody waits for the disk on a reactor. The first
+// walk goes over someBlocks, since a search may end there, and each one over more. Walks over
+// manyBlocks displace nothing in RocksDB's cache.
 const (
-	fewBlocks  = 16
+	fewBlocks  = 32
 	someBlocks = 64
+	moreBlocks = 8 // times those of the walk before
+	manyBlocks = 4096
 )
 
 // blockReader reads neighbouring blocks. It has to be closed. (It keeps nothing of the list's, and
@@ -82,6 +90,7 @@ type blockReader struct {
 	passed   int       // blocks that were looked up
 	it       *Iterator // over the next blocks, while they are walked over
 	walking  int       // how many it has left
+	window   int       // how many it has at most
 
 	pack listpack.Listpack // a block, valid until the next one is read
 	at   uint64            // where it begins
@@ -91,7 +100,8 @@ type blockReader struct {
 
 // readBlocks begins to read the blocks that have elements within bounds.
 func (l *List) readBlocks(within engine.Bounds, reverse bool) blockReader {
-	return blockReader{db: l.db, key: l.key, metadata: l.next, left: within, reverse: reverse, few: within.Length() <= fewBlocks<<l.next.Blocks.Shift}
+	return blockReader{db: l.db, key: l.key, metadata: l.next, left: within, reverse: reverse,
+		few: within.Length() <= fewBlocks<<l.next.Blocks.Shift, window: someBlocks / moreBlocks}
 }
 
 // next reads the next block; false at the end, or when that fails.
@@ -167,11 +177,12 @@ func (r *blockReader) prefetch() {
 	})
 }
 
-// beginWalk begins to walk over some blocks, or over all that are left of very many.
+// beginWalk begins to walk over some blocks.
 func (r *blockReader) beginWalk() {
 	b := &r.metadata.Blocks
+	r.window = min(moreBlocks*r.window, 1<<30)
 	row := engine.Bounds{Head: b.At(r.left.Head), Tail: b.At(r.left.Tail + b.Size() - 1)}
-	if some := uint64(someBlocks) << b.Shift; row.Length() > some && r.metadata.Length() <= manyRecords {
+	if some := uint64(r.window) << b.Shift; row.Length() > some {
 		if r.reverse {
 			row.Head = row.Tail - some
 		} else {
@@ -180,7 +191,11 @@ func (r *blockReader) beginWalk() {
 	}
 	r.walking = int(row.Length() >> b.Shift)
 	lower, upper := layout.AppendBlockKey(nil, r.metadata.ID, row.Head), layout.AppendBlockKey(nil, r.metadata.ID, row.Tail)
-	r.it = r.db.iterateRecords(&r.metadata, lower, upper, r.reverse)
+	if r.walking >= manyBlocks {
+		r.it = r.db.txn.IterateOnce(r.db.space, lower, upper, r.reverse)
+	} else {
+		r.it = r.db.txn.Iterate(r.db.space, lower, upper, IteratorOptions{Reverse: r.reverse}).Passing()
+	}
 }
 
 // walk goes on to the next block.

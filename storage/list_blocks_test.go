@@ -130,7 +130,7 @@ func TestLargeElementsLeaveBlocks(t *testing.T) {
 		}
 		most := mostEdited
 		if at == 1500 {
-			most = mostEditedInside
+			most = mostEditedInside // each time in a transaction of its own
 		}
 		set(at, 10)
 		before := checkList(t, s, "list", want).Blocks
@@ -144,6 +144,32 @@ func TestLargeElementsLeaveBlocks(t *testing.T) {
 			t.Errorf("%d blocks, of %d before", m.Blocks.Count(), before.Count())
 		}
 	}
+}
+
+// TestManySetsInATransaction replaces elements far inside of a list by long ones, all in one
+// transaction: it doesn't keep a version of a large block for each.
+func TestManySetsInATransaction(t *testing.T) {
+	const size, sets = 4 << 10, 500
+	s, _ := openHeld(t, testOptions(t.TempDir(), 64<<20, 64<<20))
+	want := listElements(4000, 10)
+	in(t, s, 0, func(db DB) error {
+		for i := range sets + 1 {
+			l, err := db.List([]byte("list"))
+			must(t, err)
+			if i == 0 {
+				must(t, l.Push(false, want))
+			} else {
+				want[1500+i] = bytes.Repeat([]byte("x"), size)
+				must(t, l.Set(1500+i, want[1500+i]))
+			}
+			must(t, l.Save(keyevent.Changed))
+		}
+		if copied, _ := insideTxn(db.txn).JournalBytes(); copied > 12*size*sets {
+			t.Errorf("the journal has %d bytes", copied)
+		}
+		return nil
+	})
+	checkList(t, s, "list", want)
 }
 
 // TestNumbersMoveIntoFullBlocks removes and inserts elements beside a block that nothing fits into
