@@ -132,3 +132,33 @@ func TestImportOfTheSameElementTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestImportOfTheSameElementBehindALargeValue is refused, too: such a value makes the import's
+// journal tell entries of the same element apart.
+func TestImportOfTheSameElementBehindALargeValue(t *testing.T) {
+	s := openStore(t, spreadOptions(t))
+	i, err := s.NewImport()
+	must(t, err)
+	w, d := rdb.NewPayloadWriter(), rdb.Decoder{MaxString: 1 << 30}
+	w.Begin(nil)
+	w.BeginHash(5)
+	for _, field := range []string{"first", "large", "field", "other", "field"} {
+		value := []byte("value")
+		if field == "large" {
+			value = make([]byte, 2<<20)
+		}
+		w.Field([]byte(field), value)
+	}
+	w.End()
+	payload, err := w.Finish()
+	must(t, err)
+	v, err := d.Payload(payload)
+	must(t, err)
+	if err = i.Restore(0, []byte("key"), v, 0); err == nil {
+		err = i.Finish()
+	}
+	if !errors.Is(err, engine.ErrIncomplete) {
+		t.Error(err)
+	}
+	must(t, i.Abandon())
+}

@@ -196,6 +196,52 @@ func TestMemoryIsBoundedWhileRocksDBTakesNothing(t *testing.T) {
 	}
 }
 
+// TestReplayStagesWhileRocksDBTakesNothing makes a large collection by an effect, which recovery
+// applies, and by a command, which is refused.
+func TestReplayStagesWhileRocksDBTakesNothing(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<30, 0))
+	log := &failingLog{}
+	s.Attach(log, 1)
+	log.fails.Store(true)
+	for i := range frozenRefused {
+		write(t, s, 0, fmt.Sprint("key", i))
+		freeze(s)
+	}
+	waitFor(t, func() bool { return errors.Is(s.Ready(), errRefused) })
+	Inspect{s}.StageFrom(1)
+	for _, mode := range []Mode{{Writing: true}, {Writing: true, Applying: true}} {
+		txn := s.NewTxn()
+		txn.Begin(mode, 1, 0)
+		e := txn.NewElements(txn.Namespace(0), layout.Set, txn.NewID())
+		if err := e.Put(layout.KindSetMember, []byte("member"), nil); mode.Applying != (err == nil) {
+			t.Errorf("applying: %v: %v", mode.Applying, err)
+		}
+		txn.Reset()
+	}
+	log.fails.Store(false)
+	waitFor(t, func() bool { return s.Ready() == nil })
+	settle(t, s)
+}
+
+// TestViewsOfAnotherLog exchanges the log for a shorter one while a view is open: nothing that it
+// may read is reaped.
+func TestViewsOfAnotherLog(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
+	s.Attach(&testLog{}, 1)
+	write(t, s, 0, "key")
+	view := s.View()
+	must(t, s.Rebase(&testLog{}, 2))
+	write(t, s, 0, "other")
+	settle(t, s)
+	if s.oldestView() >= s.handedOver() {
+		t.Errorf("the view counts as of %d, and %d is in files", s.oldestView(), s.handedOver())
+	}
+	view.Release()
+	if s.oldestView() < s.handedOver() {
+		t.Error("a view that was released keeps others from being reaped")
+	}
+}
+
 // TestPersistWhenDue writes while a generation is held up on its way to RocksDB: the next one isn't
 // ended before it has enough for itself, or has waited for long.
 func TestPersistWhenDue(t *testing.T) {

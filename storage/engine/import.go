@@ -180,6 +180,9 @@ func (i *Import) spill() error {
 }
 
 func (i *Import) writeJournal() error {
+	if key := i.txn.journal.repeated(); key != nil {
+		return duplicate(key)
+	}
 	if i.tables != nil {
 		return i.tables.take(&i.txn.journal)
 	}
@@ -335,6 +338,7 @@ func (i *Import) Swap(log Log, directory uint64) error {
 		return errors.New("storage: something was committed while the data was exchanged")
 	}
 	i.disown()
+	s.leaveLog()
 	s.commit.attach(log, directory)
 	s.positions.visible.Store(log.Position())
 	s.positions.persisted.Store(0)

@@ -161,12 +161,21 @@ func (j *journal) makeRoom() {
 }
 
 // fill gives the keys their slots, all of which are free. They go in in the order in which they
-// came, which rewind relies on.
+// came, which rewind relies on. Of a key that was put twice without a slot, the first entry is
+// superseded only now.
 func (j *journal) fill() {
 	for i := range j.entries {
-		if c := &j.entries[i]; !c.unindexed {
-			j.slots[j.find(c.hash, c.space, j.key(c))] = int32(i + 1)
+		c := &j.entries[i]
+		if c.unindexed {
+			continue
 		}
+		slot := &j.slots[j.find(c.hash, c.space, j.key(c))]
+		if *slot != 0 && c.previous == 0 {
+			c.previous = *slot
+			j.entries[c.previous-1].superseded = true
+			j.keys--
+		}
+		*slot = int32(i + 1)
 	}
 }
 

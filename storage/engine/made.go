@@ -100,6 +100,20 @@ func (j *journal) distinct(id uint64) bool {
 	return true
 }
 
+// repeated returns the key of a record of a collection that was put twice, as far as slots tell;
+// nil if there is none.
+func (j *journal) repeated() []byte {
+	for i := range j.made.runs {
+		r := &j.made.runs[i]
+		for n := r.from; j.made.exact && n < r.to; n++ {
+			if c := &j.entries[n]; c.superseded {
+				return j.key(c)
+			}
+		}
+	}
+	return nil
+}
+
 // takeSlot gives an entry a slot, unless another one with its key has it.
 func (j *journal) takeSlot(slots []int32, entry int) bool {
 	c, mask := &j.entries[entry], len(slots)-1

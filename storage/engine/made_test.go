@@ -158,3 +158,34 @@ func TestMadeOfTheSameElementTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestRepeatedElementIsTakenBack takes back a collection of which an element was put twice before
+// somebody asked for one: nothing of it is left where others look for their keys.
+func TestRepeatedElementIsTakenBack(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 64<<20, 0))
+	for range 20 {
+		txn := s.NewTxn()
+		savepoint := begin(txn, Mode{Writing: true}, 1, 10000) // nothing is staged
+		ns, id := txn.Namespace(0), txn.NewID()
+		e := txn.NewElements(ns, layout.Hash, id)
+		put := func(field string, value []byte) {
+			t.Helper()
+			must(t, e.Put(layout.KindHashField, []byte(field), value))
+		}
+		put("twice", []byte("1"))
+		for i := range 20 {
+			put(fmt.Sprint("field", i), []byte("2"))
+		}
+		put("twice", []byte("3"))
+		put("large", make([]byte, LargeValue+1))
+		if j := &txn.journal; j.keys != 22 {
+			t.Fatalf("%d keys", j.keys)
+		}
+		txn.Rollback(savepoint)
+		for i, at := range txn.journal.slots {
+			if at != 0 {
+				t.Fatalf("slot %d is left to entry %d", i, at)
+			}
+		}
+	}
+}

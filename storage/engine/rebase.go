@@ -16,6 +16,7 @@ func (s *Store) Rebase(log Log, directory uint64) error {
 	if len(s.tiers.Load().frozen) > 0 {
 		return errors.New("storage: something was committed while the log was exchanged")
 	}
+	s.leaveLog()
 	s.commit.attach(log, directory)
 	s.commit.reselect = true
 	s.positions.visible.Store(log.Position())

@@ -65,7 +65,7 @@ func (t *Txn) stages() bool {
 // else was written.
 func (e *Elements) stage() error {
 	t := e.txn
-	if err := t.store.Ready(); err != nil {
+	if err := t.store.Ready(); err != nil && !t.running.mode.Applying { // recovery has to go on
 		return err
 	}
 	if !e.staged {

@@ -17,6 +17,7 @@ type View struct {
 	databases []*Namespace
 	selected  int // where the log stood
 	state     layout.State
+	former    bool // the position is that of a log which isn't used any more
 	released  sync.Once
 }
 
@@ -117,13 +118,26 @@ func (v *View) get(hash uint64, ns *Namespace, key []byte) (value []byte, found 
 	return v.store.db().Get(family, v.snapshot, key, nil)
 }
 
-// oldestView is the lowest position of a view in use; without one, no limit.
+// oldestView is the lowest position of a view in use: -1 of one that is as of another log, without
+// any, no limit.
 func (s *Store) oldestView() int64 {
 	s.views.mu.Lock()
 	defer s.views.mu.Unlock()
 	oldest := int64(unlimited)
 	for v := range s.views.open {
+		if v.former {
+			return -1
+		}
 		oldest = min(oldest, v.state.Position)
 	}
 	return oldest
+}
+
+// leaveLog notes that views in use are as of a log that is exchanged for another one.
+func (s *Store) leaveLog() {
+	s.views.mu.Lock()
+	defer s.views.mu.Unlock()
+	for v := range s.views.open {
+		v.former = true
+	}
 }
