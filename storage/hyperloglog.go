@@ -7,6 +7,7 @@ import (
 
 	"kedis/internal/keyevent"
 	"kedis/storage/hyperloglog"
+	"kedis/storage/layout"
 )
 
 // The functions below return hyperloglog.ErrInvalid for a string that is no HyperLogLog, and
@@ -132,5 +133,6 @@ func (d DB) HyperLogLogDensify(key []byte, k Key) (bool, error) {
 		return false, err
 	}
 	d.txn.scratch.draft = value
-	return true, d.saveRaw(key, &k, value)
+	next := layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: value, ExpireMs: k.ExpireMs}
+	return true, d.saveAs(keyevent.Unseen, key, &k, &next)
 }

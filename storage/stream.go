@@ -100,7 +100,7 @@ func (s *Stream) SaveGroups(names ...keyevent.Name) error {
 	if !s.old.Exists {
 		return s.Save(names...)
 	}
-	return s.saveAs(keyevent.Regrouped, names)
+	return s.saveAs(keyevent.Unseen, names)
 }
 
 func (s *Stream) saveAs(change keyevent.Name, names []keyevent.Name) error {

@@ -7,9 +7,9 @@ type Name uint8
 const (
 	// Changed is for a change without a name; nobody is told of it by name.
 	Changed Name = iota
-	// Regrouped is for a change of what groups of a stream know. As in Redis, it is none for who
-	// watches the key, or has it in a cache.
-	Regrouped
+	// Unseen is for a change of what groups of a stream know, or of how a HyperLogLog is kept. As
+	// in Redis, it is none for who watches the key, or has it in a cache.
+	Unseen
 	// Removed: the key is gone; nobody is told of it by this name.
 	Removed
 	// Expired: the key was removed since its time had come.
@@ -172,7 +172,7 @@ var names = [...]name{
 // String is the name as it is told.
 func (n Name) String() string { return names[n].text }
 
-// Class is the class of events that are told by the name; Changed, Regrouped and Removed are of
+// Class is the class of events that are told by the name; Changed, Unseen and Removed are of
 // none.
 func (n Name) Class() Classes { return names[n].class }
 

@@ -244,7 +244,7 @@ func (e *Engine) invalidate(events *storage.KeyEvents, loops []change) {
 // anyRead reports whether some client has read one of the keys that were changed.
 func (c *clientCaching) anyRead(events *storage.KeyEvents) (any bool) {
 	events.Each(0, func(event storage.KeyEvent) {
-		any = any || event.Name != keyevent.Regrouped && c.readers.Knows(event.Key)
+		any = any || event.Name != keyevent.Unseen && c.readers.Knows(event.Key)
 	})
 	return any
 }
@@ -275,7 +275,7 @@ func gatherChanges(events *storage.KeyEvents, loops []change) changes {
 			by = loops[0].by
 		}
 		at++
-		if event.Name == keyevent.Regrouped {
+		if event.Name == keyevent.Unseen {
 			return
 		}
 		changers, known := changed.by[string(event.Key)]

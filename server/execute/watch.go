@@ -105,7 +105,7 @@ func (w *watches) Changed(events *storage.KeyEvents, first int) {
 		return
 	}
 	events.Each(first, func(e storage.KeyEvent) {
-		if e.Name == keyevent.Regrouped {
+		if e.Name == keyevent.Unseen {
 			return
 		}
 		watched := watchedKey{e.Database, string(e.Key)}
