@@ -106,6 +106,7 @@ type Chunk struct {
 	older  []uint64                 // a bit for each entry that has a newer version, by its offset/olderUnit; the writer's until nothing is added any more
 	sorted atomic.Pointer[[]uint32] // entries by space and key, the newest of a key first; nil until Sort
 	partly atomic.Pointer[part]     // the beginning of what is published, in that order; nil until somebody iterates
+	gone   atomic.Uint32            // how often those who iterate have gone over the rest
 }
 
 // New makes an empty generation. hash is the hash that Put, Delete and Get are given for a record.

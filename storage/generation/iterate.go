@@ -30,10 +30,12 @@ type part struct {
 }
 
 // Those who iterate go over so large a part of a chunk's size each time that isn't in order. When
-// more was written since, it comes to what is recent; and what is recent to the rest, when it is so
-// much.
+// more was written since, it comes to what is recent, as soon as that was gone over so often, or so
+// large a part of it is in the range; and what is recent to the rest, when it is so much.
 const (
-	unsortedShare = 256
+	unsortedShare = 256 // of the chunk
+	goneOver      = 8
+	foundShare    = 4
 	recentShare   = 16
 )
 
@@ -83,8 +85,15 @@ func (c *Chunk) merge(old, added []uint32) []uint32 {
 
 // matching lists a chunk's entries between two offsets by space and key, the newest of a key first.
 func (c *Chunk) matching(from, end uint32, keep func(entry) bool, scratch *Scratch) []uint32 {
+	c.find(from, end, keep, scratch)
+	return c.ordered(scratch)
+}
+
+// find lists a chunk's entries between two offsets in scratch, and returns how many it has gone
+// over.
+func (c *Chunk) find(from, end uint32, keep func(entry) bool, scratch *Scratch) (seen int) {
 	items := scratch.items[:0]
-	for at := from; at < end; {
+	for at := from; at < end; seen++ {
 		e := c.at(at)
 		if keep(e) {
 			items = append(items, item{uint64(e.space()), reference(at)})
@@ -92,6 +101,12 @@ func (c *Chunk) matching(from, end uint32, keep func(entry) bool, scratch *Scrat
 		at += e.size()
 	}
 	scratch.items = items
+	return seen
+}
+
+// ordered lists what find has found by space and key, the newest of a key first.
+func (c *Chunk) ordered(scratch *Scratch) []uint32 {
+	items := scratch.items
 	scratch.order(items, func(ref reference) entry { return c.at(uint32(ref)) })
 	offsets := make([]uint32, len(items))
 	for i := range items {
@@ -275,16 +290,28 @@ func (it *Iterator) addParts() {
 			parts++
 			continue
 		}
-		p := c.beginning(&scratch)
-		it.add(it.from(run{chunk: c, offsets: p.offsets}))
-		it.add(it.from(run{chunk: c, offsets: p.recent}))
-		offsets := c.matching(p.recentEnd, c.end.Load(), it.bounds.has, &scratch)
-		it.add(run{chunk: c, offsets: offsets, end: len(offsets)})
+		it.addUnsorted(c, &scratch)
 	}
 	if parts >= crowd && g.crowded != nil && g.walks.Add(1) >= crowdWalks {
 		g.walks.Store(0)
 		g.crowded(g)
 	}
+}
+
+// addUnsorted adds what is in order of a chunk that isn't as a whole, and what else of it is in the
+// range.
+func (it *Iterator) addUnsorted(c *Chunk, scratch *Scratch) {
+	p, end := c.part(), c.end.Load()
+	seen := c.find(p.recentEnd, end, it.bounds.has, scratch)
+	if end > p.recentEnd+uint32(len(c.data)/unsortedShare) && (len(scratch.items) > seen/foundShare || c.gone.Add(1) >= goneOver) {
+		c.gone.Store(0)
+		p, end = c.beginning(scratch), c.end.Load()
+		c.find(p.recentEnd, end, it.bounds.has, scratch)
+	}
+	it.add(it.from(run{chunk: c, offsets: p.offsets}))
+	it.add(it.from(run{chunk: c, offsets: p.recent}))
+	offsets := c.ordered(scratch)
+	it.add(run{chunk: c, offsets: offsets, end: len(offsets)})
 }
 
 // has reports whether an entry is in the range.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -56,4 +58,49 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestUnsortedIsSortedForMany walks over a chunk that isn't in order: what few walks want few
+// entries of is gone over, and put in order for many walks, or for one that wants much of it.
+func TestUnsortedIsSortedForMany(t *testing.T) {
+	g := New(NewMemory(), Hash, nil, 1<<20, 16, nil)
+	for i := range 5000 {
+		key := fmt.Appendf(nil, "%04d", i*37%5000)
+		g.Put(Hash(1, key), 1, key, []byte("value"))
+	}
+	c := (*g.chunks.Load())[0]
+	walk := func(lower, upper string) {
+		t.Helper()
+		seen := 0
+		for it := g.Iterate(End, Range{1, []byte(lower), []byte(upper)}, false); it.Next(); seen++ {
+			if want := fmt.Sprintf("%04d", seen+number(t, lower)); string(it.Key()) != want {
+				t.Fatalf("%q, want %q", it.Key(), want)
+			}
+		}
+		if want := number(t, upper) - number(t, lower); seen != want {
+			t.Fatalf("%d entries, want %d", seen, want)
+		}
+	}
+	for i := range goneOver {
+		if c.partly.Load() != nil {
+			t.Fatalf("it is in order after %d walks", i)
+		}
+		walk("1000", "1010")
+	}
+	if c.partly.Load() == nil {
+		t.Fatalf("it isn't in order after %d walks", goneOver)
+	}
+	c.partly.Store(nil)
+	if walk("1000", "3000"); c.partly.Load() == nil {
+		t.Error("it isn't in order after a walk over much of it")
+	}
+}
+
+func number(t *testing.T, digits string) int {
+	t.Helper()
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
