@@ -123,17 +123,9 @@ static int base_resume(lua_State *L) {
 	return lua_gettop(L);
 }
 
-// load_text compiles a text that isn't bytecode. See compile for the collector.
+// load_text compiles a text, or returns nil and why it can't.
 static int load_text(lua_State *L, const char *text, size_t length, const char *name) {
-	int failed = 1;
-	if (length > 0 && text[0] == LUA_SIGNATURE[0]) {
-		lua_pushliteral(L, "bytecode is not loaded");
-	} else {
-		lua_gc(L, LUA_GCSTOP, 0);
-		failed = luaL_loadbuffer(L, text, length, name);
-		lua_gc(L, LUA_GCRESTART, 0);
-	}
-	if (!failed)
+	if (!parse_text(L, text, length, name))
 		return 1;
 	lua_pushnil(L);
 	lua_insert(L, -2);

@@ -260,17 +260,39 @@ static void push_runner(lua_State *L) {
 	lua_pushcclosure(L, run, 4);
 }
 
-// compile compiles a source. While a chunk is parsed nothing refers to its name but the parser, so the collector rests: CVE-2025-49844.
+// text_reader hands a text to the parser, behind a space if that is left.
+struct text_reader {
+	const char *text;
+	size_t length;
+	int space;
+};
+
+static const char *read_text(lua_State *L, void *from, size_t *length) {
+	struct text_reader *r = from;
+	(void)L;
+	if (r->space) {
+		r->space = 0;
+		*length = 1;
+		return " ";
+	}
+	*length = r->length;
+	r->length = 0;
+	return *length > 0 ? r->text : NULL;
+}
+
+int parse_text(lua_State *L, const char *text, size_t length, const char *name) {
+	struct text_reader r = {text, length, length > 0 && text[0] == LUA_SIGNATURE[0]};
+	lua_gc(L, LUA_GCSTOP, 0);
+	int failed = lua_load(L, read_text, &r, name);
+	lua_gc(L, LUA_GCRESTART, 0);
+	return failed;
+}
+
 static int compile(lua_State *L) {
 	struct source *s = lua_touserdata(L, 1);
-	if (s->length > 0 && s->text[0] == LUA_SIGNATURE[0])
-		return luaL_error(L, "bytecode is not loaded");
 	push_registered(L, &seen_key);
 	lua_replace(L, LUA_GLOBALSINDEX);
-	lua_gc(L, LUA_GCSTOP, 0);
-	int failed = luaL_loadbuffer(L, s->text, s->length, s->name);
-	lua_gc(L, LUA_GCRESTART, 0);
-	if (failed)
+	if (parse_text(L, s->text, s->length, s->name))
 		return lua_error(L);
 	s->reference = luaL_ref(L, LUA_REGISTRYINDEX);
 	return 0;

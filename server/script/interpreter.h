@@ -87,6 +87,11 @@ struct interpreter *interpreter_of(lua_State *L);
 
 // poll ends a run that is to end. Functions that may run for long call it now and then.
 void poll_run(lua_State *L);
+// parse_text compiles a text and leaves the function, or an error, on the stack; it returns whether it has failed. Bytecode is read behind a
+// space, and so as text: an error of grammar, as in Redis. While a chunk is parsed nothing refers to its name but the parser, so the collector
+// rests: CVE-2025-49844.
+int parse_text(lua_State *L, const char *text, size_t length, const char *name);
+
 // end_if_ending goes on with unwinding a run that the script has tried to catch.
 void end_if_ending(lua_State *L);
 
