@@ -228,7 +228,9 @@ func TestReplayStagesWhileRocksDBTakesNothing(t *testing.T) {
 func TestViewsOfAnotherLog(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
 	s.Attach(&testLog{}, 1)
-	write(t, s, 0, "key")
+	for i := range 10 {
+		write(t, s, 0, fmt.Sprint("key", i))
+	}
 	view := s.View()
 	must(t, s.Rebase(&testLog{}, 2))
 	write(t, s, 0, "other")
