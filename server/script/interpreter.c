@@ -288,6 +288,7 @@ int parse_text(lua_State *L, const char *text, size_t length, const char *name) 
 	return failed;
 }
 
+// compile compiles a source.
 static int compile(lua_State *L) {
 	struct source *s = lua_touserdata(L, 1);
 	push_registered(L, &seen_key);

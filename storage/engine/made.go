@@ -103,9 +103,12 @@ func (j *journal) distinct(id uint64) bool {
 // repeated returns the key of a record of a collection that was put twice, as far as slots tell;
 // nil if there is none.
 func (j *journal) repeated() []byte {
+	if !j.made.exact {
+		return nil
+	}
 	for i := range j.made.runs {
 		r := &j.made.runs[i]
-		for n := r.from; j.made.exact && n < r.to; n++ {
+		for n := r.from; n < r.to; n++ {
 			if c := &j.entries[n]; c.superseded {
 				return j.key(c)
 			}

@@ -159,8 +159,8 @@ func TestMadeOfTheSameElementTwice(t *testing.T) {
 	}
 }
 
-// TestRepeatedElementIsTakenBack takes back a collection of which an element was put twice before
-// somebody asked for one: nothing of it is left where others look for their keys.
+// TestRepeatedElementIsTakenBack puts an element of a collection twice, before anybody asks for
+// one, and takes the collection back: no slot of it is left, in which others would look for keys.
 func TestRepeatedElementIsTakenBack(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 64<<20, 0))
 	for range 20 {

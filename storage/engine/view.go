@@ -17,7 +17,7 @@ type View struct {
 	databases []*Namespace
 	selected  int // where the log stood
 	state     layout.State
-	former    bool // the position is that of a log which isn't used any more
+	former    bool // the position is that of a log which isn't used any more; store.views.mu guards it
 	released  sync.Once
 }
 

@@ -7,14 +7,13 @@ import (
 	"testing"
 )
 
-// TestMerge brings generations into order whose keys come in runs up and down, with others among
-// them that are written again and again, some of which were merged in part before.
+// TestMerge brings generations into order. Their keys come in runs up and down, and some keys are
+// written again and again. Parts of some generations were merged before.
 func TestMerge(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	continued := 0
 	for range 300 {
-		var sealed []*Chunk
-		g := New(NewMemory(), Hash, nil, 8<<10, 16, func(c *Chunk) { sealed = append(sealed, c) })
+		g := New(NewMemory(), Hash, nil, 8<<10, 16, nil)
 		want := map[string]string{}
 		put := func(space uint32, key []byte) {
 			value := fmt.Append(nil, "value", len(want), random.IntN(10))
@@ -32,9 +31,6 @@ func TestMerge(t *testing.T) {
 				}
 			}
 			if random.IntN(4) == 0 {
-				for _, c := range sealed {
-					c.Sort(new(Scratch))
-				}
 				g.Tidy(new(Scratch))
 			}
 		}
@@ -103,7 +99,8 @@ func TestHiddenEntriesEndWalks(t *testing.T) {
 	}
 }
 
-// TestMergeSpaces merges entries of many spaces, of which most have few.
+// TestMergeSpaces merges the entries of many spaces. Most spaces have a few entries, and one has
+// half of them all.
 func TestMergeSpaces(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	g := New(NewMemory(), Hash, nil, 4<<10, 16, nil)

@@ -140,7 +140,7 @@ func (g *Generation) join(runs []run) []reference {
 	return refs
 }
 
-// firstSpace is the first space of which something is left of ordered runs.
+// firstSpace is the first space that the rest of any run has entries of.
 func (g *Generation) firstSpace(runs []run) (space uint32, found bool) {
 	for i := range runs {
 		if r := &runs[i]; r.at < r.end {
