@@ -93,10 +93,8 @@ func (b *listBuilder) addRest(v *rdb.Value) error {
 
 // add takes the next element.
 func (b *listBuilder) add(value []byte) error {
-	if len(value) > maxBlockBytes && !b.single {
-		if err := b.giveUp(); err != nil {
-			return err
-		}
+	if err := b.outgrow(len(value)); err != nil {
+		return err
 	}
 	if b.single {
 		return b.put(value)
@@ -115,11 +113,22 @@ func (b *listBuilder) lacks() int {
 
 // addRun takes the next elements, as many as lack at most.
 func (b *listBuilder) addRun(r listpack.Run) error {
+	if err := b.outgrow(r.Size()); err != nil {
+		return err
+	}
 	if b.single {
 		return b.putAll(r)
 	}
 	b.pack.AddRun(r)
 	return b.endBlock()
+}
+
+// outgrow gives up when what comes is too large for a block: it isn't copied to one first.
+func (b *listBuilder) outgrow(bytes int) error {
+	if b.single || bytes <= maxBlockBytes {
+		return nil
+	}
+	return b.giveUp()
 }
 
 // endBlock makes a block of the elements that have no records, if they are as many as it has, or
