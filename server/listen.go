@@ -28,7 +28,8 @@ func CheckAddresses(c *config.Config) error {
 const encryptedPrefix = "tls+"
 
 // addresses are where to listen: tcp4://0.0.0.0:6379, tls+tcp4://0.0.0.0:6380,
-// unix:///run/kedis.sock. As in Redis, port 0 leaves those alone that there are besides.
+// unix:///run/kedis.sock. As in Redis, port 0 leaves those alone that there are besides, and it is
+// an error that there are none at all.
 func addresses(c *config.Config) ([]string, error) {
 	var addresses []string
 	port, encrypted := c.Port.Get(), c.TLSPort.Get()
@@ -48,6 +49,9 @@ func addresses(c *config.Config) ([]string, error) {
 		}
 	}
 	if c.UnixSocket.Get() == "" {
+		if len(addresses) == 0 {
+			return nil, errNoAddress
+		}
 		return addresses, nil
 	}
 	socket, err := unixSocket(c.UnixSocket.Get())
@@ -56,6 +60,8 @@ func addresses(c *config.Config) ([]string, error) {
 	}
 	return append(addresses, "unix://"+socket), nil
 }
+
+var errNoAddress = errors.New("server: bind has no address that this machine has, and there is no unixsocket: nothing to listen on")
 
 func splitAddress(address string) (network, rest string) {
 	network, rest, _ = strings.Cut(address, "://")

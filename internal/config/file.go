@@ -130,10 +130,11 @@ func (l *loader) include(words []string, from string) error {
 	return nil
 }
 
-// setWords sets the option from the words of a line.
+// setWords sets the option from the words of a line. As in Redis, none are the end of what former
+// lines have gathered: save is save "".
 func (o *option) setWords(words []string) error {
 	switch {
-	case len(words) == 0:
+	case len(words) == 0 && !o.gathers:
 		return fmt.Errorf("expected %s, got nothing", o.expects())
 	case len(words) > 1 && !o.isList():
 		return fmt.Errorf("expected one value, got %d words: quote a value that holds spaces", len(words))

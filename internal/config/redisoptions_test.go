@@ -39,6 +39,7 @@ func TestSaveGathers(t *testing.T) {
 		"":                                     "",
 		"save 3600 1 300 100\nsave 60 10000\n": "3600 1 300 100 60 10000",
 		"save 3600 1\nsave \"\"\n":             "",
+		"save 3600 1\nsave\n":                  "",
 		"save 3600 1\nsave \"\"\nsave 60 10\n": "60 10",
 	} {
 		c, path := loaded(t, content)

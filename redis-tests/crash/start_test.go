@@ -156,6 +156,7 @@ func TestBadOptions(t *testing.T) {
 		{"bad value", placed(directory, 0, "--appendfsync", "sometimes"), []string{"appendfsync", "sometimes", "always"}},
 		{"no number", placed(directory, 0, "--databases", "many"), []string{"databases", "many"}},
 		{"out of range", placed(directory, 70_000), []string{"port", "70000", "65535"}},
+		{"no address", placed(directory, 0, "--bind", ""), []string{"bind", "nothing to listen on"}},
 		{"no value", placed(directory, 0, "--appendfsync"), []string{"appendfsync"}},
 		{"bad line", []string{configuration}, []string{"kedis.conf", "3", "appendfsync", "sometimes"}},
 		{"no file", []string{filepath.Join(directory, "missing.conf")}, []string{"missing.conf"}},

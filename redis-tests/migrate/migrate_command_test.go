@@ -110,6 +110,10 @@ func TestMigrate(t *testing.T) {
 				t.Fatalf("keys are left: %s", left)
 			}
 			move("+NOKEY", append([]string{"", "3", "5000", "AUTH", "secret", "KEYS"}, keys...)...)
+			call(t, target, "CONFIG", "SET", "requirepass", "changed")
+			call(t, c, "SET", "late", "1")
+			move("-ERR Target instance replied with error: WRONGPASS invalid username-password pair or user is disabled.",
+				"late", "3", "5000", "AUTH", "secret")
 		})
 	}
 }

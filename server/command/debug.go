@@ -181,16 +181,6 @@ func debugObject(c *Invocation) error {
 	return nil
 }
 
-// redisReferences is how often Redis would refer to a value: small integers are shared by all who
-// use them.
-func redisReferences(k storage.Key) int {
-	const sharedIntegers, shared = 10000, math.MaxInt32
-	if n, ok := number.ParseInt(k.Value); ok && k.Type == layout.String && n >= 0 && n < sharedIntegers {
-		return shared
-	}
-	return 1
-}
-
 // debugReload closes and opens the store, while nothing else runs.
 func debugReload(c *Invocation) error {
 	if c.Engine.Loading() { // what applies the log takes no locks

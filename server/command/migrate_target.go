@@ -261,9 +261,10 @@ func (to *destination) dial(address string) (net.Conn, error) {
 }
 
 // prepare authenticates and selects. Unlike Redis it waits for the replies: after a SELECT that
-// fails, keys would come to another database.
+// fails, keys would come to another database. As in Redis, a connection that was kept says AUTH
+// anew: the target may have another password by now.
 func (t *target) prepare(to destination) error {
-	if t.database < 0 && to.password != "" {
+	if to.password != "" {
 		words := [][]byte{[]byte("AUTH"), []byte(to.user), []byte(to.password)}
 		if to.user == "" {
 			words = [][]byte{words[0], words[2]}

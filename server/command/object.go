@@ -1,8 +1,12 @@
 package command
 
 import (
+	"math"
+
+	"kedis/internal/number"
 	"kedis/server/execute"
 	"kedis/storage"
+	"kedis/storage/layout"
 )
 
 func objectFamily() Family {
@@ -15,8 +19,8 @@ func objectFamily() Family {
 				}),
 				objectCommand("freq", "4.0.0", "Returns the logarithm of how often a key is accessed, while maxmemory-policy is an LFU policy.", objectFrequency),
 				objectCommand("idletime", "2.2.3", "Returns for how many seconds a key has not been accessed, as far as that is known.", objectIdleTime),
-				objectCommand("refcount", "2.2.3", "Returns 1: values are not shared.", func(c *Invocation, _ storage.Key) error {
-					c.Reply.Integer(1)
+				objectCommand("refcount", "2.2.3", "Returns how often Redis would refer to the value: small integers are shared there.", func(c *Invocation, k storage.Key) error {
+					c.Reply.Integer(redisReferences(k))
 					return nil
 				}),
 				execute.HelpRow("object", "6.2.0", Loading|Stale, CategoryKeyspace,
@@ -27,7 +31,7 @@ func objectFamily() Family {
 					"IDLETIME <key>",
 					"    For how many seconds the key has not been accessed: at least so many, when that is not known better.",
 					"REFCOUNT <key>",
-					"    1: values are not shared."),
+					"    How often Redis would refer to the value: very often if it is a small integer, else once."),
 			}},
 	}}
 }
@@ -58,6 +62,18 @@ func objectIdleTime(c *Invocation, _ storage.Key) error {
 
 // idleSeconds is for how long a key hasn't been accessed, as far as that is known.
 func idleSeconds(c *Invocation, key []byte) int64 { return max(c.Now/1000-c.DB.Use(key).Last, 0) }
+
+// redisReferences is how often Redis would refer to a value: small integers are shared by all who
+// use them.
+func redisReferences(k storage.Key) int64 {
+	const sharedIntegers, shared = 10000, math.MaxInt32
+	if k.Type == layout.String && k.Encoding == layout.Plain {
+		if n, ok := number.ParseInt(k.Value); ok && n >= 0 && n < sharedIntegers {
+			return shared
+		}
+	}
+	return 1
+}
 
 // objectCommand is a subcommand that answers something of a key, or nothing if there is no such
 // key.
