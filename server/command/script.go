@@ -54,7 +54,7 @@ func scriptContainer() Command {
 			{Name: "kill", Arity: 2, Flags: NoScript | AllowBusy, Categories: CategoryScripting, Run: cmdScriptKill,
 				Tips:  []string{"request_policy:all_shards", "response_policy:one_succeeded"},
 				Since: "2.6.0", Complexity: "O(1)", Summary: "Ends the script that runs."},
-			{Name: "load", Arity: 3, Flags: NoScript | Stale, Categories: CategoryScripting, Run: cmdScriptLoad, Tips: oneOf, Since: "2.6.0",
+			{Name: "load", Arity: 3, Flags: NoScript | Stale, Categories: CategoryScripting, Plan: planScriptLoad, Run: cmdScriptLoad, Tips: oneOf, Since: "2.6.0",
 				Complexity: "O(N) with N being the length in bytes of the script body.", Syntax: "script", Summary: "Keeps a script, to be run by its SHA-1."},
 			execute.HelpRow("script", "5.0.0", Loading|Stale, CategoryScripting, scriptHelp...),
 		}}
@@ -79,15 +79,26 @@ var scriptHelp = []string{
 
 const errNoScript = Error("NOSCRIPT No matching script. Please use EVAL.")
 
+// longText is how many bytes of a script a worker compiles: that takes some milliseconds.
+const longText = 32 << 10
+
 // planScript takes up the declared keys. What a script needed when it ran last, it needs again.
 func planScript(c *Invocation, p *execute.Plan) error {
 	p.Add(c.Request)
+	planCompiling(c.Args[1], p)
 	if known := keptBy(c.Engine).scripts.peek(c); known != nil {
 		known.plan(p)
 	}
 	if c.Command.Flags&ReadOnly != 0 && !c.OnReactor() {
 		p.Walk = true // what it reads needn't be declared: it reads from a view
 	}
+	return nil
+}
+
+func planCompiling(text []byte, p *execute.Plan) { p.Worker = p.Worker || len(text) > longText }
+
+func planScriptLoad(c *Invocation, p *execute.Plan) error {
+	planCompiling(c.Args[2], p)
 	return nil
 }
 

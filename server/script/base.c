@@ -127,6 +127,7 @@ static int base_resume(lua_State *L) {
 static int load_text(lua_State *L, const char *text, size_t length, const char *name) {
 	if (!parse_text(L, text, length, name))
 		return 1;
+	end_if_ending(L);
 	lua_pushnil(L);
 	lua_insert(L, -2);
 	return 2;
@@ -145,7 +146,9 @@ static int base_load(lua_State *L) {
 	lua_settop(L, 2);
 	luaL_Buffer text;
 	luaL_buffinit(L, &text);
-	for (;;) {
+	for (unsigned steps = 1;; steps++) {
+		if (steps % STEPS_PER_POLL == 0)
+			poll_run(L);
 		lua_pushvalue(L, 1);
 		if (lua_pcall(L, 0, 1, 0) != 0) {
 			end_if_ending(L);

@@ -11,6 +11,7 @@
 struct reader {
 	lua_State *L;
 	const char *at, *end;
+	unsigned steps;
 };
 
 static const char *line(struct reader *r, size_t *length) {
@@ -96,6 +97,8 @@ static void read_error(lua_State *L, const char *text, size_t length) {
 
 static void read_value(struct reader *r) {
 	lua_State *L = r->L;
+	if (++r->steps % STEPS_PER_POLL == 0)
+		poll_run(L);
 	luaL_checkstack(L, 5, "a reply is nested too deeply");
 	char kind = *r->at++;
 	size_t length;
@@ -128,7 +131,7 @@ static void read_value(struct reader *r) {
 }
 
 void push_reply(lua_State *L, const char *reply, size_t length) {
-	struct reader r = {L, reply, reply + length};
+	struct reader r = {L, reply, reply + length, 0};
 	read_value(&r);
 }
 
@@ -137,6 +140,7 @@ struct writer {
 	lua_State *L;
 	struct bytes *out;
 	int client, script; // the protocols of the client, and of the script
+	unsigned steps;
 };
 
 // add_line writes a text whose line ends become spaces.
@@ -309,6 +313,8 @@ static void write_table(struct writer *w) {
 // write_value writes the value on top, and pops it.
 static void write_value(struct writer *w) {
 	lua_State *L = w->L;
+	if (++w->steps % STEPS_PER_POLL == 0)
+		poll_run(L);
 	if (!lua_checkstack(L, 6)) {
 		add_format(L, w->out, "-ERR reached lua stack limit\r\n");
 		lua_pop(L, 1);
@@ -330,6 +336,6 @@ static void write_value(struct writer *w) {
 }
 
 void write_reply(lua_State *L, struct interpreter *in) {
-	struct writer w = {L, &in->output, in->client, in->protocol};
+	struct writer w = {L, &in->output, in->client, in->protocol, 0};
 	write_value(&w);
 }

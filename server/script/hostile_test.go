@@ -1,6 +1,8 @@
 package script_test
 
 import (
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +100,7 @@ assert(cjson.encode({{1}}) == "[[1]]" and #string == 0 and #table == 0 and type(
 assert(not pcall(function() return os end) and not pcall(function() return io end) and not pcall(function() return ffi end))
 assert(not pcall(function() return newproxy end) and not pcall(function() return debug end) and not pcall(function() return setfenv end))
 assert(loadstring("\27Lua") == nil and load(function() return "\27LuaQ" end == nil and nil or (function() local n = 0 return function() n = n + 1 return n == 1 and "\27LuaQ" or nil end end)()) == nil)
-return math.random(1000)`
+return "honest"`
 
 func open(t *testing.T) *script.State {
 	t.Helper()
@@ -121,7 +123,7 @@ func run(t *testing.T, state *script.State, program string, within time.Duration
 
 func checkHonest(t *testing.T, state *script.State, after string) {
 	t.Helper()
-	if result := run(t, state, honest, 0); result.End != script.Done || string(result.Output) != ":171\r\n" {
+	if result := run(t, state, honest, 0); result.End != script.Done || string(result.Output) != "$6\r\nhonest\r\n" {
 		t.Fatalf("after %s: %v %q", after, result.End, result.Output)
 	}
 }
@@ -133,6 +135,92 @@ func TestEndlessProgramsEnd(t *testing.T) {
 			t.Errorf("%s: end %v %q", program, result.End, result.Output)
 		}
 		checkHonest(t, state, program)
+	}
+}
+
+// TestLongStepsInCEnd: what a script does in C ends when the time of the run is over, too.
+func TestLongStepsInCEnd(t *testing.T) {
+	for _, program := range []string{
+		`local t = {} for i = 1, 24 do t = {t, t} end return t`,
+		`return load(math.random)`,
+		`return loadstring(string.rep("a=1 ", 5e6))`,
+		`return #string.rep("x", 5e8)`,
+		`return redis.call("lrange", "l", 0, -1)`,
+	} {
+		state, err := script.Open(script.Options{Memory: 2 << 30})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled, err := state.Compile(shaOf(program), []byte(program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		host := answering{append([]byte("*1000000\r\n"), bytes.Repeat([]byte("$1\r\nx\r\n"), 1000000)...)}
+		if result := state.Run(host, &script.Run{Script: compiled, Protocol: 2, Within: time.Millisecond}); result.End != script.Late {
+			t.Errorf("%s: end %v", program, result.End)
+		}
+		state.Close()
+	}
+}
+
+// answering is a host with one reply to everything.
+type answering struct{ reply []byte }
+
+func (answering) Room(bytes, words int) ([]byte, [][]byte) {
+	return make([]byte, bytes), make([][]byte, words)
+}
+func (a answering) Call([][]byte, int) ([]byte, bool) { return a.reply, true }
+func (answering) May([][]byte) (may, known bool)      { return true, true }
+func (answering) Log(int, string)                     {}
+
+// TestStateWithoutMemoryIsClosed: the collector takes memory when it makes the table of strings
+// smaller, though a reply has taken what there was.
+func TestStateWithoutMemoryIsClosed(t *testing.T) {
+	const memory = 64 << 20
+	state, err := script.Open(script.Options{Memory: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, state, `local t = {} for i = 1, 400000 do t[i] = i .. "" end t = nil collectgarbage()`, 0)
+	const program = `return tostring(pcall(redis.call, "GET", "large"))`
+	compiled, err := state.Compile(shaOf(program), []byte(program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	length := memory - int(state.Used()) - 300<<10
+	host := answering{fmt.Appendf(nil, "$%d\r\n%s\r\n", length, bytes.Repeat([]byte("x"), length))}
+	if result := state.Run(host, &script.Run{Script: compiled, Protocol: 2}); string(result.Output) != "$5\r\nfalse\r\n" {
+		t.Errorf("%v %q", result.End, result.Output)
+	}
+	state.Close()
+}
+
+// TestLibraryWithoutMemoryIsForgotten: giving back the reference of a library's text takes memory
+// the first time, though its text has taken all that there was.
+func TestLibraryWithoutMemoryIsForgotten(t *testing.T) {
+	for more := range int64(40) {
+		state, err := script.Open(script.Options{Memory: 2<<20 + 16*more})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := state.Load(noHost{}, 1, []byte("local t while true do t = {t} end"), 0); err == nil {
+			t.Error("the library was loaded")
+		}
+		state.Close()
+	}
+}
+
+// TestRandomNumbersDiffer: from run to run, whatever an earlier one has set.
+func TestRandomNumbersDiffer(t *testing.T) {
+	state := open(t)
+	const numbers = `return math.random(2147483646) .. " " .. math.random(2147483646)`
+	seen := map[string]bool{}
+	for range 10 {
+		seen[string(run(t, state, numbers, 0).Output)] = true
+		seen[string(run(t, state, "math.randomseed(5) "+numbers, 0).Output)] = true
+	}
+	if len(seen) != 11 {
+		t.Errorf("%d of 11 are different: %v", len(seen), seen)
 	}
 }
 

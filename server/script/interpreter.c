@@ -267,17 +267,23 @@ struct text_reader {
 	int space;
 };
 
+// So many bytes take the parser some milliseconds.
+enum { BYTES_PER_POLL = 32 << 10 };
+
 static const char *read_text(lua_State *L, void *from, size_t *length) {
 	struct text_reader *r = from;
-	(void)L;
 	if (r->space) {
 		r->space = 0;
 		*length = 1;
 		return " ";
 	}
-	*length = r->length;
-	r->length = 0;
-	return *length > 0 ? r->text : NULL;
+	if (r->length > BYTES_PER_POLL)
+		poll_run(L);
+	const char *piece = r->text;
+	*length = r->length < BYTES_PER_POLL ? r->length : BYTES_PER_POLL;
+	r->text += *length;
+	r->length -= *length;
+	return *length > 0 ? piece : NULL;
 }
 
 int parse_text(lua_State *L, const char *text, size_t length, const char *name) {
@@ -354,6 +360,14 @@ static void collect(struct interpreter *in) {
 	in->limit = limit;
 }
 
+// on_panic is called for an error that nobody catches, which is a fault of ours: whatever may fail has to be called in protected mode, or
+// without a limit. Lua would end the process without a word.
+static int on_panic(lua_State *L) {
+	const char *text = lua_tostring(L, -1);
+	fprintf(stderr, "script: an error outside of protected mode: %s\n", text != NULL ? text : "unknown");
+	abort();
+}
+
 // call calls one of the functions that wait on the stack, with a pointer, and tells how that has ended.
 static int call(struct interpreter *in, int function, void *argument, int64_t within, int prefixed) {
 	lua_State *L = in->lua;
@@ -395,7 +409,13 @@ int interpreter_load(struct interpreter *in, const char *source, size_t length, 
 	return end;
 }
 
-void interpreter_forget(struct interpreter *in, int reference) { luaL_unref(in->lua, LUA_REGISTRYINDEX, reference); }
+// interpreter_forget gets the memory that the registry may take when it notes which reference is free: nobody catches an error here.
+void interpreter_forget(struct interpreter *in, int reference) {
+	size_t limit = in->limit;
+	in->limit = SIZE_MAX;
+	luaL_unref(in->lua, LUA_REGISTRYINDEX, reference);
+	in->limit = limit;
+}
 
 // retained is how much memory for words and replies is kept between two runs.
 enum { RETAINED = 64 << 10 };
@@ -411,7 +431,7 @@ int interpreter_run(struct interpreter *in, int function, int registered, const 
 		release(in, &in->registered);
 	in->client = client;
 	in->protocol = 2;
-	in->random = 0x330E;
+	seed_random(in);
 	reset_json(in);
 	return call(in, RUNNER, &r, within, 1);
 }
@@ -537,15 +557,18 @@ static int prepare(lua_State *L) {
 	return 0;
 }
 
-struct interpreter *interpreter_open(uintptr_t handle, size_t limit, const char *version, int number) {
+struct interpreter *interpreter_open(uintptr_t handle, size_t limit, const char *version, int number, uint64_t seed) {
 	struct interpreter *in = calloc(1, sizeof *in);
 	if (in == NULL)
 		return NULL;
+	in->seed = seed;
 	in->handle = handle;
 	in->limit = limit;
 	in->version = version;
 	in->number = number;
 	in->lua = lua_newstate(allocate, in);
+	if (in->lua != NULL)
+		lua_atpanic(in->lua, on_panic);
 	if (in->lua == NULL || lua_cpcall(in->lua, prepare, NULL) != 0) {
 		interpreter_close(in);
 		return NULL;
@@ -561,6 +584,7 @@ struct interpreter *interpreter_open(uintptr_t handle, size_t limit, const char 
 
 void interpreter_close(struct interpreter *in) {
 	if (in->lua != NULL) {
+		in->limit = SIZE_MAX; // the collector itself takes some memory, and nobody catches its error here
 		lua_gc(in->lua, LUA_GCCOLLECT, 0); // CVE-2024-46981
 		lua_close(in->lua);
 	}

@@ -55,6 +55,7 @@ struct interpreter {
 	int protocol;      // 2 or 3: what redis.setresp chose
 	int client;        // 2 or 3: what the client speaks
 	uint64_t random;   // state of math.random
+	uint64_t seed;     // of the next run's
 	struct json_options json;
 	struct bytes input, output;
 	struct bytes registered; // functions of the library that was loaded last: see functions.c
@@ -70,7 +71,7 @@ struct interpreter {
 	char source[64];
 };
 
-struct interpreter *interpreter_open(uintptr_t handle, size_t limit, const char *version, int number);
+struct interpreter *interpreter_open(uintptr_t handle, size_t limit, const char *version, int number, uint64_t seed);
 void interpreter_close(struct interpreter *in);
 int interpreter_compile(struct interpreter *in, const char *source, size_t length, int *reference);
 int interpreter_load(struct interpreter *in, const char *source, size_t length, int64_t within, int *compiled);
@@ -85,7 +86,8 @@ int interpreter_reserve(struct interpreter *in, struct bytes *b, size_t more);
 
 struct interpreter *interpreter_of(lua_State *L);
 
-// poll ends a run that is to end. Functions that may run for long call it now and then.
+// poll_run ends a run that is to end. Functions that may run for long call it now and then; those that go on in small steps, each so many.
+enum { STEPS_PER_POLL = 4096 };
 void poll_run(lua_State *L);
 // parse_text compiles a text and leaves the function, or an error, on the stack; it returns whether it has failed. Bytecode is read behind a
 // space, and so as text: an error of grammar, as in Redis. While a chunk is parsed nothing refers to its name but the parser, so the collector
@@ -151,5 +153,6 @@ void open_struct(lua_State *L);
 void open_json(lua_State *L);
 void open_messagepack(lua_State *L);
 void reset_json(struct interpreter *in);
+void seed_random(struct interpreter *in);
 
 #endif

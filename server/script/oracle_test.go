@@ -20,14 +20,6 @@ import (
 //go:embed testdata/programs.lua.txt
 var programs string
 
-// differences are the programs that are answered otherwise than by Redis 7.0, on purpose.
-// What a script sets holds until it ends: each run begins with the same random numbers.
-var differences = map[string]string{
-	"return {math.random(10),math.random(10),math.random(10)}":          `["2" "8" "1"]`,
-	"local r={} for i=1,10 do r[i]=math.random(1000) end return r":      `["171" "750" "97" "871" "578" "786" "693" "369" "874" "746"]`,
-	"local r={} for i=1,5 do r[i]=tostring(math.random()) end return r": `["0.17082803611217" "0.74990198051087" "0.09637165539729" "0.87046522734243" "0.57730350670279"]`,
-}
-
 // noHost is for programs that call nothing.
 type noHost struct{}
 
@@ -47,11 +39,8 @@ func TestPrograms(t *testing.T) {
 	defer state.Close()
 	for program := range strings.Lines(programs) {
 		program = strings.TrimSuffix(program, "\n")
-		want, known := differences[program]
-		if !known {
-			server.Do("SCRIPT", "FLUSH") // and what a script has set of cjson with it
-			want = show(server.Do("EVAL", program, "0"))
-		}
+		server.Do("SCRIPT", "FLUSH") // and what a script has set of cjson with it
+		want := show(server.Do("EVAL", program, "0"))
 		if got := evaluate(t, state, program); got != want {
 			t.Errorf("%s\n  is     %s\n  should be %s", program, got, want)
 		}

@@ -1,4 +1,5 @@
-// math.random as Redis has it: each run begins with the same numbers, those of drand48.
+// math.random as Redis has it, with the numbers of drand48. Each run has a seed of its own, so that no script can foresee another's numbers,
+// nor set them.
 #include "interpreter.h"
 
 static const double range = 2147483647;
@@ -37,6 +38,14 @@ static int math_randomseed(lua_State *L) {
 	uint32_t seed = (uint32_t)luaL_checkint(L, 1);
 	interpreter_of(L)->random = (uint64_t)seed << 16 | 0x330E;
 	return 0;
+}
+
+// seed_random takes the next seed, as SplitMix64 does: Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014.
+void seed_random(struct interpreter *in) {
+	uint64_t z = in->seed += 0x9E3779B97F4A7C15;
+	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
+	z = (z ^ z >> 27) * 0x94D049BB133111EB;
+	in->random = (z ^ z >> 31) & 0xFFFFFFFFFFFF;
 }
 
 void open_random(lua_State *L) {

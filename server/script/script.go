@@ -9,7 +9,7 @@
 //	base.c          basic functions that respect protected tables and the end of a run
 //	strings.c       find, match, gmatch, gsub and rep, which can be interrupted
 //	tables.c        insert, remove and sort, likewise
-//	random.c        math.random with Redis's numbers
+//	random.c        math.random with Redis's generator
 //	convert.c       RESP to Lua and back
 //	redis.c         the table redis
 //	functions.c     libraries of functions; upvalues.c finds those that keep state, snapshot.c takes it back
@@ -31,6 +31,7 @@ import "C"
 import (
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"runtime/cgo"
 	"time"
 	"unsafe"
@@ -82,7 +83,7 @@ func Open(o Options) (*State, error) {
 	s.handle = cgo.NewHandle(s)
 	version := C.CString(o.Version)
 	defer C.free(unsafe.Pointer(version))
-	if s.c = C.interpreter_open(C.uintptr_t(s.handle), C.size_t(o.Memory), version, C.int(o.Number)); s.c == nil {
+	if s.c = C.interpreter_open(C.uintptr_t(s.handle), C.size_t(o.Memory), version, C.int(o.Number), C.uint64_t(rand.Uint64())); s.c == nil {
 		s.handle.Delete()
 		return nil, errNoMemory
 	}

@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
+	BYTES_PER_POLL = 4 << 20, // so many are copied in some hundred microseconds
 	DEEPEST = 4000, // how deep the matcher calls itself: some hundred KB of stack
-	STEPS_PER_POLL = 4096,
 	OPEN = -1, // length of a capture that has no end yet
 	PLACE = -2, // length of a capture of a position
 };
@@ -449,12 +449,15 @@ static int string_rep(lua_State *L) {
 	size_t length;
 	const char *s = luaL_checklstring(L, 1, &length);
 	int count = luaL_checkint(L, 2);
-	luaL_Buffer b;
-	luaL_buffinit(L, &b);
-	if (length > 0)
-		for (; count > 0; count--)
-			luaL_addlstring(&b, s, length);
-	luaL_pushresult(&b);
+	size_t whole = count > 0 ? length * (size_t)count : 0; // a string is shorter than 2^32 bytes
+	char *room = lua_newuserdata(L, whole);
+	for (size_t done = 0, more; done < whole; done += more) { // what is there is repeated, so this takes few steps
+		more = done == 0 ? length : done < whole - done ? done : whole - done;
+		memcpy(room + done, done == 0 ? s : room, more);
+		if (more > BYTES_PER_POLL)
+			poll_run(L);
+	}
+	lua_pushlstring(L, room, whole);
 	return 1;
 }
 
