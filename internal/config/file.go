@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -9,10 +8,7 @@ import (
 	"strings"
 )
 
-const (
-	mostFiles   = 100 // more are taken for files that include each other
-	longestLine = 1 << 20
-)
+const mostFiles = 100 // more are taken for files that include each other
 
 // Load reads the configuration file at path, and remembers it for Rewrite. The error names every
 // line that is wrong and what was expected, such as:
@@ -42,30 +38,21 @@ type loader struct {
 	problems []error
 }
 
-// load reads a file, and collects what is wrong in it. The error says that it can't be opened.
+// load reads a file, and collects what is wrong in it. The error says that it can't be read.
 func (l *loader) load(path string) error {
 	l.files++
-	file, err := os.Open(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
 	number := 0
-	report := func(err error) {
-		l.problems = append(l.problems, fmt.Errorf("%s:%d: %w", path, number, err))
-	}
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, longestLine)
-	for lines.Scan() {
+	for line := range strings.Lines(string(content)) {
 		number++
-		l.place = fmt.Sprintf("%s:%d", path, number)
-		if err := l.line(lines.Text(), path); err != nil {
-			report(err)
+		place := fmt.Sprintf("%s:%d", path, number)
+		l.place = place
+		if err := l.line(strings.TrimRight(line, "\r\n"), path); err != nil {
+			l.problems = append(l.problems, fmt.Errorf("%s: %w", place, err))
 		}
-	}
-	if err := lines.Err(); err != nil {
-		number++
-		report(err)
 	}
 	return nil
 }

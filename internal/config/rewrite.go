@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -93,27 +94,36 @@ func readOld(file string) (path string, mode fs.FileMode, lines []string, err er
 // writeChecked writes the lines, reads them back, and appends what would come out differently: an
 // option that a file sets which is included further down.
 func (c *Config) writeChecked(file *os.File, lines []string) error {
-	if err := writeLines(file, lines); err != nil {
+	different, err := c.writeAndRead(file, lines)
+	if err != nil || len(different) == 0 {
 		return err
+	}
+	different, err = c.writeAndRead(file, appendMarked(lines, different))
+	if err == nil && len(different) > 0 {
+		return fmt.Errorf("the file would still be read otherwise: %.200q", different[0])
+	}
+	return err
+}
+
+// writeAndRead writes lines, and returns those of the options that are read back as something else.
+func (c *Config) writeAndRead(file *os.File, lines []string) (different []string, err error) {
+	if err := writeLines(file, lines); err != nil {
+		return nil, err
 	}
 	check := newConfig(c.memory)
 	l := loader{config: check}
 	if err := l.load(file.Name()); err != nil { // lines that mean nothing have been kept, so there may be other problems
-		return err
+		return nil, err
 	}
 	if len(l.problems) > 0 && check.users.repeated {
-		return errors.New("a user stands in an included file, too: use an aclfile, or write the line there")
+		return nil, errors.New("a user stands in an included file, too: use an aclfile, or write the line there")
 	}
-	var different []string
 	for o := range c.options() {
 		if check.lookup(o.name).String() != o.String() && !o.isSupplied() {
 			different = append(different, o.fileLines()...)
 		}
 	}
-	if len(different) == 0 {
-		return nil
-	}
-	return writeLines(file, appendMarked(lines, different))
+	return different, nil
 }
 
 func writeLines(file *os.File, lines []string) error {

@@ -27,7 +27,8 @@ type userLines struct {
 // UserLines returns the lines that say what users may do, in their order.
 func (c *Config) UserLines() []UserLine { return c.users.given }
 
-// KeepUsers has Rewrite write lines that are made when it is called: each is a name and rules.
+// KeepUsers has Rewrite write lines that are made when it is called: each is a name and rules, with
+// a space between two.
 func (c *Config) KeepUsers(lines func() []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,14 +70,26 @@ func (u *userLines) prepare(string) (change, error) {
 
 func (u *userLines) String() string { return strings.Join(u.lines(), "\n") }
 
+// lines are as a file has them: rules may hold quotes.
 func (u *userLines) lines() (lines []string) {
 	if u.now != nil {
-		return slices.Clone(u.now())
+		for _, line := range u.now() {
+			lines = append(lines, quotedLine(strings.Split(line, " ")))
+		}
+		return lines
 	}
 	for _, line := range u.given {
-		lines = append(lines, strings.Join(line.Words, " "))
+		lines = append(lines, quotedLine(line.Words))
 	}
 	return lines
+}
+
+func quotedLine(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = bareOrQuoted(word)
+	}
+	return strings.Join(quoted, " ")
 }
 
 func (u *userLines) expects() string { return "a user's name and rules" }

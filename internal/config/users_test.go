@@ -57,3 +57,20 @@ func TestRewriteUsersOfAnInclude(t *testing.T) {
 		t.Errorf("%v; the file is %q", err, readFile(t, path))
 	}
 }
+
+// TestRewriteQuotesRules: patterns may hold quotes, and there may be a great many of them.
+func TestRewriteQuotesRules(t *testing.T) {
+	for _, rules := range []string{`on ~"a" ~it's ~\x00 +@all`, "on" + strings.Repeat(" ~abcdefghi", 200_000)} {
+		c, path := loaded(t, "user bob on\n")
+		c.KeepUsers(func() []string { return []string{"bob " + rules} })
+		rewritten(t, c, path)
+		again := New()
+		if err := again.Load(path); err != nil {
+			t.Fatal(err)
+		}
+		lines := again.UserLines()
+		if len(lines) != 1 || strings.Join(lines[0].Words[1:], " ") != rules {
+			t.Errorf("%.50s: %d lines, in %.100q", rules, len(lines), readFile(t, path))
+		}
+	}
+}
