@@ -203,11 +203,11 @@ func (s *stream) interrupt() error {
 func (s *stream) take(args [][]byte) error {
 	switch name := strings.ToUpper(string(args[0])); name {
 	case "SELECT":
-		database, err := strconv.Atoi(string(args[len(args)-1]))
+		database, err := strconv.ParseUint(string(args[len(args)-1]), 10, 31)
 		if err != nil || len(args) != 2 {
 			return fmt.Errorf("the stream selects %.60q", args)
 		}
-		s.read.Database = database
+		s.read.Database = int(database)
 	case "MULTI":
 		s.multi = true
 	case "EXEC":

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -184,6 +185,22 @@ func TestFileHeader(t *testing.T) {
 	} {
 		if _, err := NewReader(strings.NewReader(header), 0); (err == nil) != valid {
 			t.Errorf("%q: %v", header, err)
+		}
+	}
+}
+
+// TestFileOfNoDatabase: a larger number than Redis has, which a program may take for a negative one.
+func TestFileOfNoDatabase(t *testing.T) {
+	for _, database := range []uint64{math.MaxInt32, math.MaxInt32 + 1, math.MaxInt64 + 1, math.MaxUint64} {
+		var file bytes.Buffer
+		w := NewWriter(&file, Redis70)
+		w.Database(database)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		err := readFile(file.Bytes(), func(*Record) error { return nil })
+		if valid := database <= math.MaxInt32; (err == nil) != valid || err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d: %v", database, err)
 		}
 	}
 }

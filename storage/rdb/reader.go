@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 )
 
@@ -29,7 +30,7 @@ type Record struct {
 	Name, Data []byte
 	Engine     []byte // RecordFunction, release candidates: what runs it
 
-	Database      uint64
+	Database      uint64 // at most mostDatabases
 	Keys, Expires uint64
 
 	Key   []byte
@@ -91,6 +92,9 @@ func (r *Reader) Version() int { return r.version }
 
 // Offset is how many bytes of the file have been read.
 func (r *Reader) Offset() int64 { return r.decoder.src.offset() }
+
+// mostDatabases is the largest number of a database: Redis's is an int.
+const mostDatabases = math.MaxInt32
 
 // Rest returns what follows the file, once Next has returned io.EOF: the commands of an AOF whose
 // beginning is an RDB file.
@@ -168,7 +172,9 @@ func (r *Reader) take(op byte) (done bool, err error) {
 	case opSlotInfo:
 		return false, r.skipLengths(3) // slot, keys, expires: a hint for Redis Cluster
 	case opSelectDB:
-		r.database, err = src.length()
+		if r.database, err = src.length(); err == nil && r.database > mostDatabases {
+			err = src.corrupt("database %d", r.database)
+		}
 		record.Kind, record.Database = RecordDatabase, r.database
 		return true, err
 	case opResizeDB:
