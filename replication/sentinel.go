@@ -1,15 +1,18 @@
 package replication
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"kedis/internal/durable"
 )
@@ -85,15 +88,26 @@ func (n *Node) HeardSentinel(client int64, hello []byte) {
 	}
 	before := s.epoch
 	s.votes, s.epoch = nil, v.epoch
-	n.Logger.Warn("Sentinels have made another server the primary; this one follows it", "name", v.name, "primary", v.primary.String(), "epoch", v.epoch)
 	n.running.Go(func() {
-		if _, err := n.Follow(v.primary.host, v.primary.port); err != nil {
+		if err := n.obey(v); err != nil {
 			n.Logger.Error("following the primary that Sentinels name", "primary", v.primary.String(), "error", err)
 			s.forget(v.epoch, before)
 			return
 		}
 		n.saveEpoch()
 	})
+}
+
+// obey follows the primary that Sentinels name, unless that is a name of the server's own host. A
+// name that can't be resolved is not followed: nobody could connect to it.
+func (n *Node) obey(v verdict) error {
+	own, err := n.isOwnName(v.primary)
+	if err != nil || own {
+		return err
+	}
+	n.Logger.Warn("Sentinels have made another server the primary; this one follows it", "name", v.name, "primary", v.primary.String(), "epoch", v.epoch)
+	_, err = n.Follow(v.primary.host, v.primary.port)
+	return err
 }
 
 // forget takes back an epoch, unless a higher one was told since: what Sentinels say again is
@@ -134,26 +148,42 @@ func parseHello(text string) (sentinel string, v verdict, err error) {
 	return fields[2], v, nil
 }
 
-// isOwn reports whether the server is to be found at a place.
+// isOwn reports whether the server is to be found at a place. It asks nobody, so of a host's names
+// it knows the announced one only.
 func (n *Node) isOwn(t target) bool {
-	c := n.Config
-	if announced := c.ReplicaAnnouncePort.Get(); int64(t.port) != announced && int64(t.port) != c.Port.Get() {
-		return false
+	return n.isOwnPort(t.port) && (strings.EqualFold(t.host, n.Config.ReplicaAnnounceIP.Get()) || isOwnAddress(net.ParseIP(t.host)))
+}
+
+// isOwnName is isOwn for a host's name, which it resolves: that takes its time.
+func (n *Node) isOwnName(t target) (bool, error) {
+	if !n.isOwnPort(t.port) || net.ParseIP(t.host) != nil {
+		return false, nil
 	}
-	if t.host == c.ReplicaAnnounceIP.Get() {
-		return true
-	}
-	addresses, err := net.InterfaceAddrs()
+	ctx, cancel := context.WithTimeout(context.Background(), resolveWithin)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupIPAddr(ctx, t.host)
 	if err != nil {
-		return false
+		return false, fmt.Errorf("replication: %w", err)
 	}
-	host := net.ParseIP(t.host)
-	for _, a := range addresses {
-		if network, ok := a.(*net.IPNet); ok && network.IP.Equal(host) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(addresses, func(a net.IPAddr) bool { return a.IP.IsLoopback() || isOwnAddress(a.IP) }), nil
+}
+
+// resolveWithin is how long a name may take to be resolved.
+const resolveWithin = 5 * time.Second
+
+// isOwnPort reports whether Sentinels may know the server by a port: which one replicas tell
+// depends on tls-replication, and Sentinels may have been told another one at first.
+func (n *Node) isOwnPort(port int) bool {
+	c := n.Config
+	return slices.Contains([]int64{c.ReplicaAnnouncePort.Get(), c.Port.Get(), c.TLSPort.Get()}, int64(port))
+}
+
+func isOwnAddress(host net.IP) bool {
+	addresses, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(addresses, func(a net.Addr) bool {
+		network, ok := a.(*net.IPNet)
+		return ok && network.IP.Equal(host)
+	})
 }
 
 func (n *Node) loadEpoch() int64 {

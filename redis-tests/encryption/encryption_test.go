@@ -273,12 +273,12 @@ func TestSentinel(t *testing.T) {
 	for range 2 {
 		directory := t.TempDir()
 		file := filepath.Join(directory, "kedis.conf")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("user sentinel on >watch &* +@all\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		configured := kedis
 		configured.Line = append(slices.Clone(kedis.Line), file)
-		server, err := configured.Start(directory, n.options()...)
+		server, err := configured.Start(directory, append(n.options(), "--sentinel-quorum", "1", "--sentinel-user", "sentinel")...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +289,8 @@ func TestSentinel(t *testing.T) {
 	must(t, servers[1], "replicaof", "127.0.0.1", tlsPort(servers[0]))
 	directory := t.TempDir()
 	file := filepath.Join(directory, "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor it 127.0.0.1 %s 1\nsentinel down-after-milliseconds it 1000\nsentinel failover-timeout it 5000\n", tlsPort(servers[0]))
+	text := fmt.Sprintf("sentinel monitor it 127.0.0.1 %s 1\nsentinel down-after-milliseconds it 1000\nsentinel failover-timeout it 5000\n"+
+		"sentinel auth-user it sentinel\nsentinel auth-pass it watch\n", tlsPort(servers[0]))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -311,6 +312,13 @@ func TestSentinel(t *testing.T) {
 	})
 	if got := must(t, servers[1], "get", "key").String(); got != `"value"` {
 		t.Errorf("the new primary has %s", got)
+	}
+	eventually(t, "the new primary hears from Sentinel that it is one", func() bool {
+		_, err := os.Stat(filepath.Join(servers[1].Directory, "sentinel-epoch"))
+		return err == nil
+	})
+	if got := field(servers[1], "role"); got != "master" {
+		t.Errorf("then it is a %s", got)
 	}
 }
 
