@@ -233,7 +233,7 @@ func (b *Batch) sendMessages(position int64, wrote bool) {
 	messages := b.running.outbox.messages
 	b.running.outbox.messages = nil // they are the courier's
 	asPrimary := wrote || !b.onReplica
-	if len(messages) > 0 && asPrimary && !b.repeat.applying && b.engine.holdsMessages() {
+	if len(messages) > 0 && asPrimary && !b.repeat.applying && b.engine.holdsMessages(wrote) {
 		b.engine.deliverWhenReached(messages, position)
 	} else {
 		b.engine.deliver(messages)

@@ -279,10 +279,11 @@ type heldMessages struct {
 	messages []Message
 }
 
-// holdsMessages reports whether messages of what a primary has written wait for replicas. They do,
-// too, when it has become a replica meanwhile, and has sent its own away.
-func (e *Engine) holdsMessages() bool {
-	return e.Synchronous.active.Load() && e.Config.SynchronousReplicas.Get() > 0 && (e.HasReplicas() || e.IsReplica())
+// holdsMessages reports whether messages of a primary's batch wait for replicas: of one that wrote
+// always, since its replicas may have gone away behind its admission; of another one while there
+// are replicas, and when the server has become one meanwhile, and has sent its own away.
+func (e *Engine) holdsMessages(wrote bool) bool {
+	return e.Synchronous.active.Load() && e.Config.SynchronousReplicas.Get() > 0 && (wrote || e.HasReplicas() || e.IsReplica())
 }
 
 // deliverWhenReached sends messages once replicas have reached a position. It drops them if the

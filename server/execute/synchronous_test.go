@@ -94,3 +94,39 @@ func TestReadTellsOfWhatIsNotAcknowledged(t *testing.T) {
 		t.Errorf("of a replica's key a listener was told %q", &sent)
 	}
 }
+
+// lostReplica is oneReplica's until the replica goes away.
+type lostReplica struct {
+	oneReplica
+	lost *bool
+}
+
+func (r lostReplica) HasReplicas() bool { return !*r.lost }
+
+// TestLastReplicaGoesWhileACommandRuns: that nobody is left who could acknowledge a write is no
+// reason to tell of it.
+func TestLastReplicaGoesWhileACommandRuns(t *testing.T) {
+	e := newSynchronousEngine(t)
+	lost := false
+	e.SetReplication(lostReplica{lost: &lost})
+	var sent strings.Builder
+	e.Listeners.Add(e.NewClient(sending{sent: &sent}), PatternKind, "*")
+	c := newTestClient(t, e)
+	r := read(e, c.session, "set", "key", "1")
+	if outcome := c.batch.Execute(c.session, r); outcome != Done {
+		t.Fatalf("the outcome is %d", outcome)
+	}
+	lost = true
+	if err := c.batch.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if sent.Len() > 0 {
+		t.Errorf("a listener was told %q", &sent)
+	}
+	if err := e.Config.Set([][2]string{{"synchronous-replicas", "0"}}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(sent.String(), "keyspace") {
+		t.Errorf("when nobody has to acknowledge, a listener is told %q", &sent)
+	}
+}
