@@ -333,12 +333,14 @@ func (f *feed) good(now time.Time) bool {
 }
 
 // inspect ends a feed whose replica is silent, or so far behind that the log would grow too large.
+// One from before PSYNC acknowledges the snapshot, if it has asked for a marked one, and is silent
+// from then on.
 func (f *feed) inspect(now time.Time) {
 	state := f.State()
 	if state == feedBegins || f.ending.Load() {
 		return
 	}
-	if state >= feedAwaitsAck && !f.client.Old && f.lag(now) > f.timeout() {
+	if silent := state == feedOnline && f.client.Old; state >= feedAwaitsAck && !silent && f.lag(now) > f.timeout() {
 		f.node.Logger.Warn("a replica is silent; its feed ends", "address", f.name(), "state", state.String(), "lag", f.lag(now).String())
 		f.close()
 		return

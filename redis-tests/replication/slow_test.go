@@ -101,6 +101,29 @@ func TestSilentReplica(t *testing.T) {
 	r.ended()
 }
 
+// TestSilentOldReplica does that with SYNC. One that says so may be silent from then on.
+func TestSilentOldReplica(t *testing.T) {
+	primary := launch.ForTest(t, launch.MustUnderTest(t), "--repl-timeout", "1")
+	r, online := attachOld(t, primary), attachOld(t, primary)
+	r.takeSnapshot()
+	online.takeSnapshot()
+	online.say("REPLCONF", "ACK", "0")
+	r.ended()
+	do(t, primary.MustDial(t), "SET", "key", "value")
+	online.line("*")
+}
+
+// attachOld is attach with SYNC, for a snapshot whose end is marked all the same.
+func attachOld(t *testing.T, primary *launch.Server) *scripted {
+	t.Helper()
+	conn := dial(t, primary)
+	r := &scripted{t, conn, bufio.NewReader(conn)}
+	r.say("REPLCONF", "capa", "eof")
+	r.line("+OK")
+	r.say("SYNC")
+	return r
+}
+
 // TestReplicaThatOnlyLoads says no more than that it lives while it takes the snapshot, for longer
 // than repl-timeout.
 func TestReplicaThatOnlyLoads(t *testing.T) {
