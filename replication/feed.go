@@ -48,7 +48,7 @@ type feed struct {
 	synced   atomic.Int64 // position that the replica has on its disk; stays 0 when it doesn't tell
 	heard    atomic.Int64 // Unix ms when the replica last said something
 	taken    chan struct{}
-	snapshot atomic.Pointer[snapshot] // that is being sent; nil before
+	snapshot atomic.Pointer[snapshot] // that is being sent; nil before and behind it
 	once     sync.Once
 	ending   atomic.Bool
 }

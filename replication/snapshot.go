@@ -51,6 +51,8 @@ func (f *feed) synchronize(ctx context.Context) (reader *binlog.Reader, err erro
 	go f.showProgress(s, stop)
 	err = f.send(ctx, s)
 	close(stop)
+	f.snapshot.Store(nil)
+	view.Release() // now: the replica may take long to load what it was sent
 	if err != nil {
 		f.noteTimes(s.format, false)
 		return reader, err

@@ -141,6 +141,29 @@ func TestReplicaThatOnlyLoads(t *testing.T) {
 	r.line("*")
 }
 
+// TestReplicaThatLoadsHoldsNothing takes the snapshot and says so late: what is deleted meanwhile
+// leaves the primary's disk.
+func TestReplicaThatLoadsHoldsNothing(t *testing.T) {
+	primary := launch.ForTest(t, launch.MustUnderTest(t), "--persist-log-size", "1mb", "--persist-interval", "1s", "--generation-bytes", "1mb")
+	c := primary.MustDial(t)
+	do(t, c, "EVAL", "for i = 1, 20000 do redis.call('hset', KEYS[1], i, string.rep('v', 100)) end", "1", "hash")
+	flush := func() { do(t, c, "SET", "filler", strings.Repeat("v", 3<<20)) }
+	flush()
+	eventually(t, "the hash is in RocksDB", func() bool {
+		return !strings.Contains(string(do(t, c, "INFO", "everything").Text), "tier_flushed_records:0\r\n")
+	})
+	r := attach(t, primary)
+	r.takeSnapshot()
+	do(t, c, "DEL", "hash")
+	flush()
+	eventually(t, "the elements of the deleted hash are removed", func() bool {
+		return strings.Contains(string(do(t, c, "INFO", "everything").Text), "tier_reaped_elements:20000\r\n")
+	})
+	do(t, c, "SET", "key", "value")
+	r.say("REPLCONF", "ACK", "0")
+	r.line("*")
+}
+
 // TestReplicaThatDoesNotRead lets a replica fall back: the log is kept for it up to
 // replica-log-limit, and no further. It is told so, and takes all data when the log doesn't reach
 // back to where it is.

@@ -244,6 +244,19 @@ func TestViewsOfAnotherLog(t *testing.T) {
 	}
 }
 
+// TestReleasedViewKeepsNothing: who has done with a view may go on knowing it for long.
+func TestReleasedViewKeepsNothing(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
+	s.Attach(&testLog{}, 1)
+	write(t, s, 0, "key")
+	view := s.View()
+	view.Release()
+	view.Release()
+	if len(view.recent) > 0 {
+		t.Errorf("%d generations can't go", len(view.recent))
+	}
+}
+
 // TestPersistWhenDue writes while a generation is held up on its way to RocksDB: the next one isn't
 // ended before it has enough for itself, or has waited for long.
 func TestPersistWhenDue(t *testing.T) {

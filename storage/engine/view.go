@@ -82,6 +82,7 @@ func (ns *Namespace) copy() *Namespace {
 func (v *View) Release() {
 	v.released.Do(func() {
 		v.snapshot.Release()
+		v.recent = nil // whoever still knows the view keeps no generations by that
 		v.store.views.mu.Lock()
 		defer v.store.views.mu.Unlock()
 		delete(v.store.views.open, v)
