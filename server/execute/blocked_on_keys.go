@@ -16,14 +16,17 @@ type blockedOnKeys struct {
 	byKey    map[watchedKey]*queue
 	spare    *queue    // one that is empty
 	arrivals int64     // of all queues
+	rounds   int64     // of changed
 	gone     int       // queues of clients that want to be told when the key is gone
 	any      condition // somebody waits
 }
 
 // queue has the clients that wait for a key, by their arrival.
 type queue struct {
+	key         watchedKey
 	first, last *placeInQueue
-	gone        int // clients that want to be told when the key is gone
+	gone        int   // clients that want to be told when the key is gone
+	listed      int64 // the round of changed that has listed the key last
 }
 
 // placeInQueue is a client's place in the queue of a key. It is part of the Blocked, so that a wait
@@ -56,28 +59,40 @@ func (q *queue) remove(p *placeInQueue) {
 	}
 }
 
-// enter has a client wait in the queues of its places.
+// enter has a client wait in the queues of its places. Of those with the same key it keeps one.
 func (q *blockedOnKeys) enter(b *Blocked) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.arrivals++
 	b.arrival, b.queued = q.arrivals, true
+	kept := b.places[:0]
 	for i := range b.places {
-		place := &b.places[i]
-		waiting := q.byKey[place.key]
-		if waiting == nil {
-			waiting, q.spare = q.spare, nil
-			if waiting == nil {
-				waiting = new(queue)
-			}
-			q.byKey[place.key] = waiting
+		waiting := q.queueOf(b.places[i].key)
+		if waiting.last != nil && waiting.last.blocked == b {
+			continue
 		}
-		waiting.push(place)
+		kept = append(kept, b.places[i])
+		waiting.push(&kept[len(kept)-1])
 		if b.wanted.Gone {
 			q.countGone(waiting, 1)
 		}
 	}
+	b.places = kept
 	q.any.Store(len(q.byKey) > 0)
+}
+
+// queueOf is the queue of a key, which is made if there is none.
+func (q *blockedOnKeys) queueOf(key watchedKey) *queue {
+	waiting := q.byKey[key]
+	if waiting == nil {
+		waiting, q.spare = q.spare, nil
+		if waiting == nil {
+			waiting = new(queue)
+		}
+		waiting.key = key
+		q.byKey[key] = waiting
+	}
+	return waiting
 }
 
 func (q *blockedOnKeys) leave(b *Blocked) {
@@ -96,6 +111,7 @@ func (q *blockedOnKeys) leave(b *Blocked) {
 		}
 		if waiting.first == nil {
 			delete(q.byKey, place.key)
+			*waiting = queue{}
 			q.spare = waiting
 		}
 	}
@@ -124,35 +140,37 @@ func (q *blockedOnKeys) Count() (keys, gone int) {
 
 // changed appends the keys that somebody waits for, in the order in which events behind the first
 // ones have made them what somebody could be served from. That a key is gone only matters to who
-// wants to be told.
+// wants to be told. What is listed already isn't listed again.
 func (q *blockedOnKeys) changed(ready []watchedKey, events *storage.KeyEvents, first int) []watchedKey {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.rounds++
+	for _, key := range ready {
+		if waiting := q.byKey[key]; waiting != nil {
+			waiting.listed = q.rounds
+		}
+	}
 	events.Each(first, func(e storage.KeyEvent) {
 		waiting := q.byKey[watchedKey{e.Database, string(e.Key)}]
 		gone := e.Name == keyevent.Removed || e.Name == keyevent.Expired
-		if waiting == nil || gone && waiting.gone == 0 {
+		if waiting == nil || waiting.listed == q.rounds || gone && waiting.gone == 0 {
 			return
 		}
-		// The name is that of a client's place. It outlives the event's.
-		if i := slices.IndexFunc(waiting.first.blocked.places, func(p placeInQueue) bool { return p.key.key == string(e.Key) }); i >= 0 {
-			if key := waiting.first.blocked.places[i].key; !slices.Contains(ready, key) {
-				ready = append(ready, key)
-			}
-		}
+		waiting.listed = q.rounds
+		ready = append(ready, waiting.key) // it outlives the event's
 	})
 	return ready
 }
 
 // anybody reports whether a client waits for a key that isn't served yet, behind passed.
-func (q *blockedOnKeys) anybody(key watchedKey, passed *Blocked) bool {
+func (q *blockedOnKeys) anybody(key watchedKey, passed *placeInQueue) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting := q.byKey[key]
 	if waiting == nil {
 		return false
 	}
-	for place := waiting.after(key, passed); place != nil; place = place.behind {
+	for place := waiting.after(passed); place != nil; place = place.behind {
 		if place.blocked.state.Load() == blockedFree {
 			return true
 		}
@@ -161,40 +179,36 @@ func (q *blockedOnKeys) anybody(key watchedKey, passed *Blocked) bool {
 }
 
 // reserve reserves the first client that could be served from a key of a type; 0: there is no such
-// key. It looks behind passed, which the key didn't do for; nil: at all.
-func (q *blockedOnKeys) reserve(key watchedKey, kind layout.Type, passed *Blocked) *Blocked {
+// key. It looks behind passed, whose client the key didn't do for; nil: at all.
+func (q *blockedOnKeys) reserve(key watchedKey, kind layout.Type, passed *placeInQueue) *placeInQueue {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting := q.byKey[key]
 	if waiting == nil {
 		return nil
 	}
-	for place := waiting.after(key, passed); place != nil; place = place.behind {
+	for place := waiting.after(passed); place != nil; place = place.behind {
 		b := place.blocked
 		if b.wanted.Type != kind && !b.wanted.Gone {
 			continue
 		}
 		if b.state.CompareAndSwap(blockedFree, blockedReserved) {
-			return b
+			return place
 		}
 	}
 	return nil
 }
 
-// after is the place behind a client, which may have left the queue of the key meanwhile.
-func (q *queue) after(key watchedKey, passed *Blocked) *placeInQueue {
+// after is the place behind that of a client, which may have left the queues meanwhile.
+func (q *queue) after(passed *placeInQueue) *placeInQueue {
 	if passed == nil {
 		return q.first
 	}
-	if passed.queued {
-		for i := range passed.places {
-			if passed.places[i].key == key {
-				return passed.places[i].behind
-			}
-		}
+	if passed.blocked.queued {
+		return passed.behind
 	}
 	place := q.first
-	for place != nil && place.blocked.arrival <= passed.arrival {
+	for place != nil && place.blocked.arrival <= passed.blocked.arrival {
 		place = place.behind
 	}
 	return place

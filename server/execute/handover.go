@@ -2,7 +2,6 @@ package execute
 
 import (
 	"bytes"
-	"slices"
 
 	"kedis/internal/resp"
 	"kedis/storage/layout"
@@ -32,10 +31,11 @@ func (c *Invocation) BlockForKeys(blocked *Blocked, wanted WaitForKeys) error {
 	blocked.wanted = wanted
 	blocked.queues = &c.Engine.Blocking
 	blocked.places = blocked.one[:0]
+	if len(wanted.Keys) > len(blocked.one) {
+		blocked.places = make([]placeInQueue, 0, len(wanted.Keys))
+	}
 	for _, key := range wanted.Keys {
-		if !slices.ContainsFunc(blocked.places, func(p placeInQueue) bool { return p.key.key == string(key) }) {
-			blocked.places = append(blocked.places, placeInQueue{key: watchedKey{c.selected, string(key)}, blocked: blocked})
-		}
+		blocked.places = append(blocked.places, placeInQueue{key: watchedKey{c.selected, string(key)}, blocked: blocked})
 	}
 	return c.Block(blocked)
 }
@@ -82,24 +82,24 @@ func (b *Batch) serveBlocked(now int64) error {
 
 // serveKey serves clients from a key, the first that came first, as long as that goes.
 func (b *Batch) serveKey(key watchedKey, now int64) error {
-	var passed *Blocked
+	var passed *placeInQueue
 	for b.engine.Blocking.anybody(key, passed) {
 		kind, err := b.typeOf(key)
 		if err != nil {
 			return err
 		}
-		blocked := b.engine.Blocking.reserve(key, kind, passed)
-		if blocked == nil {
+		place := b.engine.Blocking.reserve(key, kind, passed)
+		if place == nil {
 			return nil
 		}
-		done, err := b.serve(blocked, key, now)
+		done, err := b.serve(place.blocked, key, now)
 		if err != nil {
-			blocked.release()
+			place.blocked.release()
 			return err
 		}
 		if !done {
-			blocked.release()
-			passed = blocked
+			place.blocked.release()
+			passed = place
 		}
 	}
 	return nil

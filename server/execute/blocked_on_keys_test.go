@@ -1,0 +1,104 @@
+package execute
+
+import (
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// atOnce fails a test when something computes for as long as it does if its steps grow with the
+// square of manyNames.
+func atOnce(t *testing.T, what string, do func()) {
+	t.Helper()
+	began := computed(t)
+	do()
+	if took := computed(t) - began; took > 10*time.Second {
+		t.Errorf("%s took %v", what, took)
+	}
+}
+
+// computed is the time for which the process has computed: on a busy machine as on an idle one.
+func computed(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+const manyNames = 150_000
+
+// withMany are the words of a command with many names, each followed by what is to stand behind it,
+// and further words.
+func withMany(command, behind []string, further ...string) []string {
+	words := append(make([]string, 0, 2*manyNames), command...)
+	for i := range manyNames {
+		words = append(append(words, "name:"+strconv.Itoa(i)), behind...)
+	}
+	return append(words, further...)
+}
+
+// beginToWait has a client wait for others.
+func (c *testClient) beginToWait(w ...string) {
+	c.t.Helper()
+	request := read(c.engine, c.session, w...)
+	c.batch.Tick()
+	outcome := c.batch.Execute(c.session, request)
+	if err := c.batch.Commit(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.batch.Clear()
+	if outcome == Waiting && c.session.Wait().Cause == ForWorker {
+		c.engine.Work(c.session, request)
+	}
+	if !c.session.Waiting() || c.session.Wait().Blocked == nil {
+		c.t.Fatalf("%s doesn't wait for others: outcome %d", w[0], outcome)
+	}
+	c.engine.BeginWait(c.session)
+}
+
+// TestWaitForManyKeys: how long it takes to begin to wait for keys, or to find out that somebody
+// waits for them, grows with their number, and not with its square. All that while they are locked.
+func TestWaitForManyKeys(t *testing.T) {
+	e, _ := newTestEngine(t)
+	waiter, other := newTestClient(t, e), newTestClient(t, e)
+	atOnce(t, "to wait for many keys", func() { waiter.beginToWait(withMany([]string{"BLPOP"}, nil, "name:0", "0")...) })
+	if keys, _ := e.Blocking.Count(); keys != manyNames {
+		t.Errorf("somebody waits for %d keys", keys)
+	}
+	atOnce(t, "to set keys that somebody waits for", func() { other.do(withMany([]string{"MSET"}, []string{"value"})...) })
+	if waiter.session.Wait().Blocked.Ended() {
+		t.Error("a string ended the wait for a list")
+	}
+	waiter.session.EndWait()
+	if keys, _ := e.Blocking.Count(); keys != 0 {
+		t.Errorf("when nobody waits any more, somebody waits for %d keys", keys)
+	}
+}
+
+// TestWaitForOneKeyTwice: a client that names a key twice waits for it once.
+func TestWaitForOneKeyTwice(t *testing.T) {
+	e, _ := newTestEngine(t)
+	waiter, other := newTestClient(t, e), newTestClient(t, e)
+	other.do("XGROUP", "CREATE", "a", "group", "$", "MKSTREAM")
+	other.do("XGROUP", "CREATE", "b", "group", "$", "MKSTREAM")
+	wait := func() {
+		waiter.beginToWait("XREADGROUP", "GROUP", "group", "me", "BLOCK", "0", "STREAMS", "a", "b", "a", "b", "a", ">", ">", ">", ">", ">")
+	}
+	wait()
+	if keys, gone := e.Blocking.Count(); keys != 2 || gone != 2 {
+		t.Errorf("it waits for %d keys, and for the end of %d", keys, gone)
+	}
+	waiter.session.EndWait()
+	if keys, gone := e.Blocking.Count(); keys != 0 || gone != 0 {
+		t.Errorf("afterwards somebody waits for %d keys, and for the end of %d", keys, gone)
+	}
+	wait()
+	other.do("DEL", "b")
+	if !waiter.session.Wait().Blocked.Ended() {
+		t.Error("it isn't told that the stream is gone")
+	}
+	waiter.session.EndWait()
+}
