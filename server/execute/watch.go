@@ -1,7 +1,6 @@
 package execute
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -31,11 +30,11 @@ type watched struct {
 // watches knows who watches which key.
 type watches struct {
 	mu    sync.Mutex
-	byKey map[watchedKey]map[*Session]struct{}
-	any   condition // there are some
+	byKey map[watchedKey]map[*Session]int // the index of the session's entry
+	any   condition                       // there are some
 }
 
-func (w *watches) init() { w.byKey = map[watchedKey]map[*Session]struct{}{} }
+func (w *watches) init() { w.byKey = map[watchedKey]map[*Session]int{} }
 
 // Count is how many keys are watched.
 func (w *watches) Count() int64 {
@@ -54,13 +53,13 @@ func (w *watches) add(s *Session, key watchedKey, expired bool) {
 	defer w.mu.Unlock()
 	sessions := w.byKey[key]
 	if sessions == nil {
-		sessions = map[*Session]struct{}{}
+		sessions = map[*Session]int{}
 		w.byKey[key] = sessions
 	}
 	if _, already := sessions[s]; already {
 		return
 	}
-	sessions[s] = struct{}{}
+	sessions[s] = len(s.entries)
 	w.any.Store(len(w.byKey) > 0)
 	s.entries = append(s.entries, watchedEntry{key, expired})
 	s.watching.Store(int32(len(s.entries)))
@@ -109,8 +108,8 @@ func (w *watches) Changed(events *storage.KeyEvents, first int) {
 			return
 		}
 		watched := watchedKey{e.Database, string(e.Key)}
-		for s := range w.byKey[watched] {
-			if e.Name != keyevent.Expired || !s.sawExpire(watched) {
+		for s, entry := range w.byKey[watched] {
+			if e.Name != keyevent.Expired || !s.entries[entry].sawExpire() {
 				s.dirty.Store(true)
 			}
 		}
@@ -119,17 +118,10 @@ func (w *watches) Changed(events *storage.KeyEvents, first int) {
 
 // sawExpire tells that a key had expired already when WATCH came: to remove it is no change then,
 // but whatever comes after it is.
-func (s *Session) sawExpire(key watchedKey) bool {
-	entry := s.watchedEntry(key)
-	saw := entry.expired
-	entry.expired = false
+func (w *watchedEntry) sawExpire() bool {
+	saw := w.expired
+	w.expired = false
 	return saw
-}
-
-// watchedEntry finds what a session knows of a key that it watches.
-func (s *Session) watchedEntry(key watchedKey) *watchedEntry {
-	i := slices.IndexFunc(s.entries, func(entry watchedEntry) bool { return entry.watchedKey == key })
-	return &s.entries[i]
 }
 
 // presence is what a database has of a key.
@@ -175,26 +167,28 @@ func (w *watches) DatabaseChanged(database int, before, after func(key []byte) (
 		if err != nil {
 			return err
 		}
-		for s := range sessions {
-			s.replaced(key, was, is)
+		for s, entry := range sessions {
+			if s.entries[entry].replaced(was, is) {
+				s.dirty.Store(true)
+			}
 		}
 	}
 	return nil
 }
 
-// replaced marks a session that watches a key, unless there was none as far as it knows, and is
-// none now: one that has expired is none, too.
-func (s *Session) replaced(key watchedKey, was, is presence) {
-	entry := s.watchedEntry(key)
+// replaced reports whether a key is another one for who watches it. It isn't if there was none as
+// far as the session knows, and is none now: one that has expired is none, too.
+func (w *watchedEntry) replaced(was, is presence) bool {
 	switch {
-	case entry.expired && is == missing:
-		entry.expired = false
-	case entry.expired && is == expired, was == missing && is == missing:
-	case !entry.expired && was == missing && is == expired:
-		entry.expired = true
+	case w.expired && is == missing:
+		w.expired = false
+	case w.expired && is == expired, was == missing && is == missing:
+	case !w.expired && was == missing && is == expired:
+		w.expired = true
 	default:
-		s.dirty.Store(true)
+		return true
 	}
+	return false
 }
 
 func (w *watches) everythingChanged() {
