@@ -302,7 +302,7 @@ func (e *Engine) Disconnect(s *Session) {
 	e.Watches.Forget(s)
 	e.Observer.Forget(s)
 	e.Listeners.Forget(s)
-	e.Caching.Stop(s)
+	e.Caching.Disconnect(s)
 	e.ReleaseReply(s)
 }
 

@@ -13,7 +13,7 @@ import (
 
 // clientCaching is what the server knows of caches in its clients (CLIENT TRACKING).
 type clientCaching struct {
-	readers  *tracking.Table[*Session]
+	readers  *tracking.Table[*reader]
 	prefixes tracking.Prefixes[*Session]
 
 	mu      sync.Mutex
@@ -31,9 +31,17 @@ type Tracking struct {
 	NoLoop    bool // it isn't told of what it changes itself
 }
 
+// reader is a session in the table of readers, which remembers it for longer than it is there.
+type reader struct {
+	session atomic.Pointer[Session] // nil: it is gone
+}
+
+func (r *reader) gone() bool { return r.session.Load() == nil }
+
 // cache is what is known of a session's cache.
 type cache struct {
 	tracking atomic.Pointer[Tracking] // nil: it has none
+	reader   *reader                  // nil: it has never had one
 	broken   atomic.Bool              // who was to be told for it is gone
 	chosen   bool                     // CLIENT CACHING was given, for the next command; it is the session's goroutine's
 }
@@ -57,7 +65,7 @@ func (s *Session) ChooseCaching() { s.cache.chosen = true }
 func (s *Session) CachingChosen() bool { return s.cache.chosen }
 
 func (c *clientCaching) init() {
-	c.readers, c.clients = tracking.NewTable[*Session](), map[*Session]struct{}{}
+	c.readers, c.clients = tracking.NewTable((*reader).gone), map[*Session]struct{}{}
 }
 
 // Start has a session track. Its prefixes are added to those that it has.
@@ -71,6 +79,10 @@ func (c *clientCaching) Start(s *Session, mode Tracking) {
 		mode.Prefixes = slices.Concat(was.Prefixes, mode.Prefixes)
 	}
 	slices.Sort(mode.Prefixes)
+	if s.cache.reader == nil {
+		s.cache.reader = new(reader)
+		s.cache.reader.session.Store(s)
+	}
 	s.cache.tracking.Store(&mode)
 	s.cache.broken.Store(false)
 	c.clients[s] = struct{}{}
@@ -96,6 +108,14 @@ func (c *clientCaching) Stop(s *Session) {
 	c.any.Store(len(c.clients) > 0)
 	if len(c.clients) == 0 {
 		c.readers.Clear()
+	}
+}
+
+// Disconnect is Stop of a session whose connection is gone. The table may still have its reader.
+func (c *clientCaching) Disconnect(s *Session) {
+	c.Stop(s)
+	if s.cache.reader != nil {
+		s.cache.reader.session.Store(nil)
 	}
 }
 
@@ -164,7 +184,7 @@ func (b *Batch) rememberView(c *Invocation) {
 func (b *Batch) remember(s *Session, r *Request) {
 	for i := range r.keys {
 		if r.keys[i].Flags&NotKey == 0 {
-			b.engine.Caching.readers.Remember(s, r.Args[r.keys[i].Index])
+			b.engine.Caching.readers.Remember(s.cache.reader, r.Args[r.keys[i].Index])
 		}
 	}
 	b.engine.limitTracking()
@@ -181,8 +201,8 @@ func (e *Engine) limitTracking() {
 		if !found {
 			return
 		}
-		for _, s := range readers {
-			e.tellReader(s, key)
+		for _, r := range readers {
+			e.tellReader(r, key)
 		}
 	}
 }
@@ -228,12 +248,12 @@ func (e *Engine) invalidate(events *storage.KeyEvents, loops []change) {
 	}
 	changed := gatherChanges(events, loops)
 	for _, key := range changed.keys {
-		for _, s := range e.Caching.readers.Take([]byte(key)) {
-			if mode := s.Tracking(); mode != nil && mode.NoLoop && changed.onlyBy(key, s) {
-				e.Caching.readers.Remember(s, []byte(key)) // it may have read the key after it has changed it
+		for _, r := range e.Caching.readers.Take([]byte(key)) {
+			if changed.passesOver(key, r.session.Load()) {
+				e.Caching.readers.Remember(r, []byte(key)) // it may have read the key after it has changed it
 				continue
 			}
-			e.tellReader(s, key)
+			e.tellReader(r, key)
 		}
 	}
 	if e.Caching.prefixes.Count() > 0 {
@@ -250,7 +270,11 @@ func (c *clientCaching) anyRead(events *storage.KeyEvents) (any bool) {
 }
 
 // tellReader tells a client that has read a key to forget it.
-func (e *Engine) tellReader(s *Session, key string) {
+func (e *Engine) tellReader(r *reader, key string) {
+	s := r.session.Load()
+	if s == nil {
+		return
+	}
 	if mode := s.Tracking(); mode != nil && !mode.Broadcast {
 		e.tellCache(s, []string{key})
 	}
@@ -294,6 +318,15 @@ func gatherChanges(events *storage.KeyEvents, loops []change) changes {
 func (c *changes) onlyBy(key string, s *Session) bool {
 	by := c.by[key]
 	return len(by) == 1 && by[0] == s
+}
+
+// passesOver reports whether a reader isn't told of a key, which nobody else has changed.
+func (c *changes) passesOver(key string, s *Session) bool {
+	if s == nil {
+		return false
+	}
+	mode := s.Tracking()
+	return mode != nil && mode.NoLoop && c.onlyBy(key, s)
 }
 
 // broadcast tells those of changes who want to know of all keys with a prefix.

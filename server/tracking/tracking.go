@@ -20,6 +20,7 @@ import (
 // change is visible, both while the key's lock is held: so each that has read something older is
 // found.
 type Table[C comparable] struct {
+	gone   func(C) bool
 	seed   maphash.Seed
 	shards [shards]shard[C]
 	next   atomic.Uint32 // the shard that gives up a key when there are too many
@@ -32,15 +33,25 @@ const shards = 64
 
 type shard[C comparable] struct {
 	mu      sync.Mutex
-	readers map[string][]C
+	readers map[string]readers[C]
 	items   int64
 }
 
-// NewTable makes an empty table.
-func NewTable[C comparable]() *Table[C] {
-	t := &Table[C]{seed: maphash.MakeSeed()}
+// readers are those who have read a key.
+type readers[C comparable] struct {
+	list  []C
+	known map[C]struct{} // those of the list; nil while there are few
+}
+
+// few are so many readers that one of them is found as fast by going through the list.
+const few = 16
+
+// NewTable makes an empty table. gone says that a client is no more, so that nobody has to remember
+// what it has read.
+func NewTable[C comparable](gone func(C) bool) *Table[C] {
+	t := &Table[C]{gone: gone, seed: maphash.MakeSeed()}
 	for i := range t.shards {
-		t.shards[i].readers = map[string][]C{}
+		t.shards[i].readers = map[string]readers[C]{}
 	}
 	return t
 }
@@ -52,15 +63,46 @@ func (t *Table[C]) Remember(client C, key []byte) {
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	readers, known := s.readers[string(key)]
-	if slices.Contains(readers, client) {
+	read, known := s.readers[string(key)]
+	if read.has(client) {
 		return
 	}
-	s.readers[string(key)] = append(readers, client)
-	s.items++
-	t.items.Add(1)
+	was := len(read.list)
+	read.add(client, t.gone)
+	s.readers[string(key)] = read
+	s.items += int64(len(read.list) - was)
+	t.items.Add(int64(len(read.list) - was))
 	if !known {
 		t.keys.Add(1)
+	}
+}
+
+func (r *readers[C]) has(client C) bool {
+	if r.known == nil {
+		return slices.Contains(r.list, client)
+	}
+	_, has := r.known[client]
+	return has
+}
+
+// add adds a client. When the list is full, those that are gone leave it, and it gets room for as
+// many as are left: so it is never longer than twice what was there at once, and is seldom looked
+// through.
+func (r *readers[C]) add(client C, gone func(C) bool) {
+	if len(r.list) == cap(r.list) {
+		r.list, r.known = slices.DeleteFunc(r.list, gone), nil
+		r.list = slices.Grow(r.list, max(1, len(r.list)))
+	}
+	r.list = append(r.list, client)
+	switch {
+	case len(r.list) <= few:
+	case r.known == nil:
+		r.known = make(map[C]struct{}, cap(r.list))
+		for _, client := range r.list {
+			r.known[client] = struct{}{}
+		}
+	default:
+		r.known[client] = struct{}{}
 	}
 }
 
@@ -89,14 +131,14 @@ func (t *Table[C]) Take(key []byte) []C {
 
 // take is Take in a shard that is locked.
 func (t *Table[C]) take(s *shard[C], key string) []C {
-	readers, known := s.readers[key]
+	read, known := s.readers[key]
 	if known {
 		delete(s.readers, key)
-		s.items -= int64(len(readers))
+		s.items -= int64(len(read.list))
 		t.keys.Add(-1)
-		t.items.Add(int64(-len(readers)))
+		t.items.Add(int64(-len(read.list)))
 	}
-	return readers
+	return read.list
 }
 
 // TakeAny is Take of any key; found is false when there is none.
@@ -121,7 +163,7 @@ func (t *Table[C]) Clear() {
 		s.mu.Lock()
 		t.keys.Add(int64(-len(s.readers)))
 		t.items.Add(-s.items)
-		s.readers, s.items = map[string][]C{}, 0
+		s.readers, s.items = map[string]readers[C]{}, 0
 		s.mu.Unlock()
 	}
 }

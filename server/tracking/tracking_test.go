@@ -9,7 +9,7 @@ import (
 )
 
 func TestTable(t *testing.T) {
-	table := NewTable[int]()
+	table := NewTable(func(int) bool { return false })
 	table.Remember(1, []byte("a"))
 	table.Remember(2, []byte("a"))
 	table.Remember(1, []byte("a"))
@@ -38,7 +38,7 @@ func TestTable(t *testing.T) {
 
 // TestTableFromManySides: every reader that was noted is taken once.
 func TestTableFromManySides(t *testing.T) {
-	table := NewTable[int]()
+	table := NewTable(func(int) bool { return false })
 	var sides sync.WaitGroup
 	taken := make([]int, 4)
 	for side := range taken {
@@ -65,6 +65,60 @@ func TestTableFromManySides(t *testing.T) {
 	}
 	if keys, items := table.Size(); sum != 4000 || keys != 0 || items != 0 {
 		t.Errorf("%d were taken of 4000; %d keys, %d items are left", sum, keys, items)
+	}
+}
+
+// TestReadersWhoAreGone: clients that come, read a key, and go, don't pile up until it changes.
+func TestReadersWhoAreGone(t *testing.T) {
+	const stay, come = 100, 100_000
+	last := 0
+	gone := func(client int) bool { return client >= stay && client < last }
+	table := NewTable(gone)
+	for client := range come {
+		last = client
+		table.Remember(client, []byte("hot"))
+		table.Remember(client, []byte("hot"))
+		table.Remember(client%stay, []byte("hot"))
+	}
+	if keys, items := table.Size(); keys != 1 || items > 3*stay {
+		t.Errorf("%d keys, %d items", keys, items)
+	}
+	readers := slices.DeleteFunc(table.Take([]byte("hot")), gone)
+	slices.Sort(readers)
+	if len(readers) != stay+1 || readers[0] != 0 || readers[stay-1] != stay-1 || readers[stay] != last {
+		t.Errorf("readers who are there: %v", readers)
+	}
+	if keys, items := table.Size(); keys != 0 || items != 0 {
+		t.Errorf("when they were told: %d keys, %d items", keys, items)
+	}
+}
+
+// TestManyReaders: one of many readers of a key is looked up, also when others have left.
+func TestManyReaders(t *testing.T) {
+	table := NewTable(func(client int) bool { return client%2 == 1 })
+	key := []byte("hot")
+	for client := range 1000 {
+		table.Remember(client, key)
+		read := table.shard(key).readers["hot"]
+		if len(read.list) > few && len(read.known) != len(read.list) {
+			t.Fatalf("%d readers of %d can be looked up", len(read.known), len(read.list))
+		}
+		if !read.has(client) || client > 0 && !read.has(client&^1) || read.has(-1) {
+			t.Fatalf("with %d readers it isn't known which they are", len(read.list))
+		}
+	}
+}
+
+// TestFewReadersCostOneAllocation: that of the list, and that of the name.
+func TestFewReadersCostOneAllocation(t *testing.T) {
+	table := NewTable(func(int) bool { return false })
+	key := []byte("key")
+	table.Remember(1, key)
+	if again := testing.AllocsPerRun(100, func() { table.Remember(1, key) }); again != 0 {
+		t.Errorf("to read it again: %v allocations", again)
+	}
+	if anew := testing.AllocsPerRun(100, func() { table.Take(key); table.Remember(1, key) }); anew > 3 {
+		t.Errorf("to read it when it has changed: %v allocations", anew)
 	}
 }
 
