@@ -94,8 +94,8 @@ func (r *reactor) sendPushed() {
 }
 
 // mostUndelivered is how many bytes of messages may be on their way to the reactors of those who
-// are sent them before no more requests are executed: who publishes waits for who delivers, as it
-// would with a single thread.
+// are sent them, or wait to be matched with slow patterns, before no more requests are executed:
+// who publishes waits for who delivers, as it would with a single thread.
 const mostUndelivered = 32 << 20
 
 // deliver sends messages. Each reactor gets those to its own at once, so that what goes to one

@@ -3,7 +3,9 @@ package server
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"kedis/redis-tests/seed"
 )
@@ -56,4 +58,39 @@ func BenchmarkPushToMany(b *testing.B) {
 			}
 		}
 	}
+}
+
+// TestSlowPatternsSlowWriters: what waits to be matched with patterns that take long is bounded,
+// and is dropped when nobody listens to them any more.
+func TestSlowPatternsSlowWriters(t *testing.T) {
+	const writes = 1500
+	s := startServer(t, "notify-keyspace-events", "K$")
+	listener, writer, other := s.dial(), s.dial(), s.dial()
+	listener.do("psubscribe", "*"+strings.Repeat("a", 10_000)+"b*")
+	key := strings.Repeat("a", 30_000) // 0.1 s for each message, so minutes for all
+	written := make(chan error, 1)
+	go func() {
+		for range writes {
+			writer.Queue("set", key, "value")
+		}
+		err := writer.Flush()
+		for range writes {
+			if err == nil {
+				_, err = writer.Read()
+			}
+		}
+		written <- err
+	}()
+	unmatched := s.engine.Listeners.Unmatched
+	eventually(t, "many messages wait", func() bool { return unmatched() > mostUndelivered })
+	time.Sleep(time.Second) // in which the rest would be written
+	if waiting := unmatched(); waiting > mostUndelivered+mostUndelivered/8 {
+		t.Errorf("%d bytes of messages wait", waiting)
+	}
+	listener.Close()
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	eventually(t, "none waits", func() bool { return unmatched() == 0 })
+	other.want("+PONG", "ping")
 }

@@ -215,7 +215,7 @@ func (r *reactor) contain(c *connection) {
 func (r *reactor) overfull(c *connection) bool {
 	waiting := c.conn.OutboundBuffered()
 	unread := waiting > r.server.outboundPause && waiting > c.pauseAt()
-	if !unread && r.server.undelivered.Load() <= mostUndelivered {
+	if !unread && r.server.undelivered.Load()+r.server.engine.Listeners.Unmatched() <= mostUndelivered {
 		return false
 	}
 	r.unsent[c] = struct{}{}

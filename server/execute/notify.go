@@ -81,7 +81,7 @@ func (e *Engine) announceTo(sent []Message, channel, message []byte) []Message {
 			for _, s := range slow {
 				e.deliver(e.Listeners.slowReceivers(s, channel).messages(nil, nil, channel, message))
 			}
-		})
+		}, len(channel)+len(message)+len(slow)*slowPatternBytes)
 	}
 	return sent
 }

@@ -3,6 +3,7 @@ package execute
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"kedis/internal/glob"
 	"kedis/internal/resp"
@@ -38,6 +39,12 @@ type slowPattern struct {
 	compiled *glob.Pattern
 }
 
+// slowPatternBytes is what one takes in a list.
+const slowPatternBytes = 24
+
+// Unmatched is how many bytes of messages wait until they are matched with such patterns.
+func (l *listeners) Unmatched() int64 { return l.slow.bytes.Load() }
+
 // ManySteps is how many steps of a match are counted against the budget.
 const ManySteps = 1 << 12
 
@@ -58,15 +65,24 @@ func (l *listeners) quickReceivers(channel []byte, steps int) (found Receivers, 
 	return found, slow
 }
 
-// slowReceivers lists who listens to a pattern, if it matches.
+// slowReceivers lists who listens to a pattern, if it matches. When nobody does any more, it isn't
+// matched.
 func (l *listeners) slowReceivers(s slowPattern, channel []byte) Receivers {
-	if !s.compiled.Match(channel) {
+	if l.listenTo(s) == nil || !s.compiled.Match(channel) {
 		return nil
 	}
+	if to := l.listenTo(s); to != nil {
+		return Receivers{{way: PatternKind, pattern: s.text, to: to}}
+	}
+	return nil
+}
+
+// listenTo are those who listen to a pattern; nil if there is nobody.
+func (l *listeners) listenTo(s slowPattern) *Audience {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if to := l.byName[PatternKind][s.text]; to != nil {
-		return Receivers{{way: PatternKind, pattern: s.text, to: to.all(l.changes.Load())}}
+		return to.all(l.changes.Load())
 	}
 	return nil
 }
@@ -75,12 +91,16 @@ func (l *listeners) slowReceivers(s slowPattern, channel []byte) Receivers {
 type inOrder struct {
 	mu      sync.Mutex
 	waiting []func()
+	bytes   atomic.Int64 // that the functions keep in memory
 }
 
-func (o *inOrder) do(f func()) {
+// do calls a function that keeps so many bytes in memory until it has returned.
+func (o *inOrder) do(f func(), size int) {
+	o.bytes.Add(int64(size))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.waiting = append(o.waiting, f); len(o.waiting) == 1 {
+	o.waiting = append(o.waiting, func() { f(); o.bytes.Add(-int64(size)) })
+	if len(o.waiting) == 1 {
 		go o.run()
 	}
 }
