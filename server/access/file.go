@@ -126,8 +126,11 @@ func (f *userFile) apply(number int, rules *Rules, words []string) {
 	}
 }
 
-// Save writes all users to a file, which is replaced in one step.
+// Save writes all users to a file, which is replaced in one step. Of several that save at once none
+// replaces what is newer.
 func (u *Users) Save(path string) error {
+	u.saving.Lock()
+	defer u.saving.Unlock()
 	var content strings.Builder
 	for _, line := range u.Lines() {
 		content.WriteString("user " + line + "\n")

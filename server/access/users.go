@@ -81,6 +81,8 @@ type Users struct {
 	byName   map[string]*User
 	password string // the default user's, as SetDefaultPassword was told
 	limited  bool   // some database has limits
+
+	saving sync.Mutex // a file of users is written; it is taken before mu
 }
 
 // NewUsers makes the default user, who may do everything. allChannels says whether a new user may
