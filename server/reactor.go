@@ -245,17 +245,17 @@ func (r *reactor) commit() {
 		r.beginWaits()
 		return
 	}
-	err := r.batch.Commit()
-	if err != nil {
+	undone := false
+	if err := r.batch.Commit(); err != nil {
 		r.server.logger.Error("a commit failed", "error", err)
-		r.batch.Undo(err)
+		undone = r.batch.Undo(err)
 	}
 	r.arrivals.now.followed += int64(r.batch.Followed())
 	members := r.batch.Members()
 	again := make([]*connection, 0, 8)
 	for i := range members {
 		c := members[i].Session.Peer.(*connection)
-		if err != nil {
+		if undone {
 			c.repeat(members[i].Executed)
 			again = append(again, c)
 			continue

@@ -26,6 +26,7 @@ type Log struct {
 	Length   int64
 	Fail     error
 	Full     error // of what makes the data larger
+	FailSync error // appendfsync is always, and this is what syncs meet
 }
 
 func (l *Log) Append(_, after int, payload ...[]byte) (int64, error) {
@@ -42,7 +43,7 @@ func (l *Log) Append(_, after int, payload ...[]byte) (int64, error) {
 	return l.Length, nil
 }
 
-func (l *Log) Sync(int64) error         { return nil }
+func (l *Log) Sync(int64) error         { return l.FailSync }
 func (l *Log) Position() int64          { return l.Length }
 func (l *Log) Database() int            { return l.database }
 func (l *Log) Purge(int64) (int, error) { return 0, nil }
@@ -56,7 +57,7 @@ func constant[T any](v T) func() T { return func() T { return v } }
 // is opened with.
 func Open(t testing.TB) (*storage.Store, *config.Config, *Log) {
 	t.Helper()
-	c := config.New()
+	c, log := config.New(), &Log{}
 	store, err := storage.Open(storage.Options{
 		Limits: storage.Limits{
 			HashEntries: c.HashMaxListpackEntries.Get, HashValue: c.HashMaxListpackValue.Get,
@@ -71,7 +72,7 @@ func Open(t testing.TB) (*storage.Store, *config.Config, *Log) {
 			TreeBytes:       constant[int64](64 << 20),
 			GenerationBytes: constant[int64](64 << 20),
 			CacheBytes:      16 << 20,
-			SyncEveryCommit: constant(false),
+			SyncEveryCommit: func() bool { return log.FailSync != nil },
 			FlushLogBytes:   constant[int64](1 << 40),
 			FlushInterval:   constant(time.Hour),
 			Logger:          hclog.NewNullLogger(),
@@ -85,7 +86,6 @@ func Open(t testing.TB) (*storage.Store, *config.Config, *Log) {
 			t.Error(err)
 		}
 	})
-	log := &Log{}
 	store.Attach(log, 1)
 	return store, c, log
 }

@@ -106,14 +106,15 @@ func (b *Batch) Execute(s *Session, r *Request) Outcome {
 	if len(b.members.list) == 0 {
 		b.clock.beginPass()
 	}
-	mark := s.Reply.Mark()
+	reply := replyPart{from: s.Reply.Mark()}
+	b.running.wrote = false
 	outcome := b.execute(s, r)
 	if outcome != Done {
 		return outcome
 	}
 	s.waited, s.loads = false, 0
-	b.finishReply(s, mark)
-	b.members.remember(s, r, mark)
+	reply.to, reply.wrote = b.finishReply(s, reply.from), b.running.wrote
+	b.members.remember(s, r, reply)
 	b.reader.recycle(r)
 	return Done
 }
@@ -322,6 +323,7 @@ func (b *Batch) again(c *Invocation, err error, before *State) (outcome Outcome,
 // to cover them.
 func (b *Batch) noteWriter(s *Session, since *storage.Savepoint) {
 	if b.txn.Effects(since) > 0 {
+		b.running.wrote = true
 		b.members.wrote(s)
 	}
 }

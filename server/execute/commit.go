@@ -1,23 +1,20 @@
 package execute
 
-import "time"
+import (
+	"errors"
+	"time"
+
+	"kedis/storage"
+)
 
 // Commit makes what the batch has done durable and visible, and gives its locks back. After it
-// returned nil the replies of Members may leave. When it fails nothing has happened: Undo then puts
-// the members back, and what they have executed is to be executed again. Either way Clear has to
-// follow.
+// returned nil the replies of Members may leave. When it fails Undo says what becomes of the
+// members: nothing has happened, unless the writes stand in doubt. Either way Clear has to follow.
 func (b *Batch) Commit() error {
 	wrote := !b.txn.Empty()
 	err := b.commitTxn()
-	if err == nil {
-		b.markWatchers()
-		position := b.engine.Store.Position()
-		if wrote && b.engine.Synchronous.active.Load() {
-			b.noteWritten(position)
-		}
-		b.members.committed(position, wrote)
-		b.tell(position, wrote)
-		b.running.outbox.tellServed(position)
+	if stands(err) {
+		b.publish(wrote)
 	}
 	b.running.reset()
 	b.members.forgetWriters()
@@ -27,6 +24,21 @@ func (b *Batch) Commit() error {
 	b.txn.Reset()
 	b.countPass()
 	return err
+}
+
+// stands reports whether what was to be committed has been, given how that ended.
+func stands(err error) bool { return err == nil || errors.Is(err, storage.ErrInDoubt) }
+
+// publish tells all that the batch's writes concern.
+func (b *Batch) publish(wrote bool) {
+	b.markWatchers()
+	position := b.engine.Store.Position()
+	if wrote && b.engine.Synchronous.active.Load() {
+		b.noteWritten(position)
+	}
+	b.members.committed(position, wrote)
+	b.tell(position, wrote)
+	b.running.outbox.tellServed(position)
 }
 
 // commitTxn commits the transaction, and notes when that takes long.
@@ -68,8 +80,23 @@ func (b *Batch) Followed() int { return b.members.followed }
 func (b *Batch) Has(s *Session) bool { return s.member != 0 }
 
 // Undo puts the members back to where they were before the batch, after a commit that failed. What
-// they have Executed is to be executed again; their writes will be refused with the error.
-func (b *Batch) Undo(err error) { b.members.undo(err) }
+// they have Executed is to be executed again; their writes will be refused with the error. When the
+// writes stand, it returns false: nothing is to be executed again, and of the replies only those to
+// writes are replaced by the error.
+func (b *Batch) Undo(err error) (again bool) {
+	if !stands(err) {
+		b.members.undo(err)
+		return true
+	}
+	text := logFailed(err).Error()
+	for range b.members.doubt(text) {
+		b.engine.CountError(text)
+	}
+	return false
+}
+
+// logFailed is the reply to a write that the log hasn't taken, or may lose.
+func logFailed(err error) Error { return Errorf("MISCONF Errors writing to the log: %v", err) }
 
 // Clear forgets the members, so that a new batch can begin.
 func (b *Batch) Clear() {

@@ -90,7 +90,7 @@ func (f *StreamApplier) Apply(args [][]byte, raw []byte) error {
 func (f *StreamApplier) Pending() int { return f.whole }
 
 // Commit commits the whole commands that came, and gives the locks back. When it fails, nothing of
-// them has happened, and the applier can't be used any more.
+// them has happened, unless they stand in doubt, and the applier can't be used any more.
 func (f *StreamApplier) Commit() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

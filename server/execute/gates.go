@@ -109,7 +109,7 @@ func refuseWrites(b *Batch, s *Session, r *Request) error {
 		err = b.engine.Log.ReadyForLess()
 	}
 	if err != nil {
-		return Errorf("MISCONF Errors writing to the log: %v", err)
+		return logFailed(err)
 	}
 	return nil
 }
@@ -150,13 +150,15 @@ func (b *Batch) refuse(s *Session, r *Request, err error) {
 }
 
 // finishReply leaves of the reply behind a mark what CLIENT REPLY asked for, and puts behind it
-// what the request has pushed to its client.
-func (b *Batch) finishReply(s *Session, mark int) {
+// what the request has pushed to its client. It returns where the reply ends.
+func (b *Batch) finishReply(s *Session, mark int) (end int) {
 	if s.ReplyMode != ReplyOn {
 		s.applyReplyMode(mark)
 	}
+	end = s.Reply.Mark()
 	if pushed := &b.running.outbox.pushed; len(*pushed) > 0 {
 		s.Reply.Raw(*pushed)
 		*pushed = (*pushed)[:0]
 	}
+	return end
 }

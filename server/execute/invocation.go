@@ -181,6 +181,7 @@ type running struct {
 	outbox   outbox
 	undo     func() // takes back what the outermost has done outside of the transaction
 	underway bool   // the outermost runs
+	wrote    bool   // it has left effects
 	counting bool   // it is to be run again, to count on
 	sealed   bool   // by a NoBatch command: nothing joins it
 	marked   int    // the key events whose watchers were told

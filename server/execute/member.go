@@ -1,5 +1,7 @@
 package execute
 
+import "bytes"
+
 // Member is a session that has requests in the batch.
 type Member struct {
 	Session  *Session
@@ -16,8 +18,9 @@ type members struct {
 	followed int        // sessions whose first request needed a lock that the batch had
 }
 
-// remember notes a request that was executed, and where its session was before, if it is the first.
-func (m *members) remember(s *Session, r *Request, mark int) {
+// remember notes a request that was executed, with its reply, and where its session was before, if
+// it is the first.
+func (m *members) remember(s *Session, r *Request, reply replyPart) {
 	if s.member == 0 {
 		if len(m.list) < cap(m.list) {
 			m.list = m.list[:len(m.list)+1]
@@ -26,10 +29,10 @@ func (m *members) remember(s *Session, r *Request, mark int) {
 		}
 		s.member = len(m.list)
 		member := &m.list[s.member-1]
-		member.Session, member.mark, member.state = s, mark, s.before
+		member.Session, member.mark, member.state = s, reply.from, s.before
 	}
 	member := &m.list[s.member-1]
-	member.Executed = append(member.Executed, Executed{r.Args, r.noted})
+	member.Executed = append(member.Executed, Executed{r.Args, r.noted, reply})
 }
 
 // wrote notes a session that has effects.
@@ -65,6 +68,28 @@ func (m *members) undo(err error) {
 		member.Session.restore(member.state)
 		member.Session.Refuse = err
 	}
+}
+
+// doubt replaces the replies to what has written by an error, and returns how many. A reply that
+// the client didn't want stays away.
+func (m *members) doubt(text string) (replaced int) {
+	for i := range m.list {
+		w, at := m.list[i].Session.Reply, m.list[i].mark
+		old := bytes.Clone(w.Bytes())
+		w.Rewind(at)
+		for _, executed := range m.list[i].Executed {
+			reply := executed.reply
+			if !reply.wrote || reply.from == reply.to {
+				continue
+			}
+			w.Raw(old[at:reply.from])
+			w.Error(text)
+			at = reply.to
+			replaced++
+		}
+		w.Raw(old[at:])
+	}
+	return replaced
 }
 
 // clear forgets all.

@@ -40,6 +40,13 @@ type noted struct {
 type Executed struct {
 	words [][]byte
 	noted
+	reply replyPart
+}
+
+// replyPart is where in its session's replies the one to a request stands.
+type replyPart struct {
+	from, to int
+	wrote    bool // the request has left effects
 }
 
 // Again makes the request of a session once more.

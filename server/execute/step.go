@@ -27,7 +27,7 @@ func (c *Invocation) Step(keys [][]byte, exclusive bool, f func(db storage.DB) e
 	b.noteWriter(c.Session, &savepoint)
 	b.txn.Enclose(&savepoint)
 	if failed := b.Commit(); failed != nil {
-		return Errorf("MISCONF Errors writing to the log: %v", failed)
+		return logFailed(failed)
 	}
 	return err
 }

@@ -230,14 +230,17 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 	}
 	b.noteDependence(s, r, true)
 	wrote := !b.txn.Empty()
-	if err := b.Commit(); err != nil {
-		s.Reply.Rewind(mark)
+	err := b.Commit()
+	if !stands(err) {
 		b.running.outbox.pushed = b.running.outbox.pushed[:0]
 		s.restore(state)
-		c.Fail(Errorf("MISCONF Errors writing to the log: %v", err))
-		b.engine.CountError(c.failure)
 	} else if wrote {
 		s.dependOnCommit(b.engine.Store.Position())
+	}
+	if err != nil {
+		s.Reply.Rewind(mark)
+		c.Fail(logFailed(err))
+		b.engine.CountError(c.failure)
 	}
 	s.uncommitted = false
 	return Done
