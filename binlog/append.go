@@ -95,11 +95,14 @@ func (l *Log) makeRoom(size int64) error {
 
 // roll begins the next segment, which has room for at least size bytes, the header included.
 func (l *Log) roll(h History, size int64) error {
-	for l.spare == nil && l.spareErr == nil && !l.closed {
+	for l.spare == nil && l.spareErr == nil && l.broken == nil && !l.closed {
 		l.spared.Wait()
 	}
 	if l.closed {
 		return ErrClosed
+	}
+	if l.broken != nil { // the keeper repairs the log before it makes a segment
+		return l.broken
 	}
 	if l.spare == nil {
 		return l.spareErr

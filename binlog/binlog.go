@@ -257,7 +257,7 @@ type spares struct {
 	spare      *segment   // nil while it is being made
 	spoiled    *segment   // a spare in which a beginning may stand that nothing follows; to be removed
 	spareErr   error      // why it could not be made
-	spared     *sync.Cond // spare or spareErr has changed, or the log was closed
+	spared     *sync.Cond // spare or spareErr has changed, or the log was closed or is broken
 	reclaiming bool       // room is being made
 	warned     time.Time  // of that; for who makes it
 	reclaims   int        // how often it was, since the last segment was made

@@ -322,6 +322,74 @@ func TestBeginningFails(t *testing.T) {
 	}
 }
 
+// A segment that is spoiled and can't be removed is removed as soon as that is possible.
+func TestSpoiledSegmentStays(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		o := options(t)
+		fault := &faults{}
+		o.files = fault.files()
+		l := create(t, o, 0)
+		eventually(t, "the spare", hasSpare(l))
+		spare := l.spare
+		fault.set(func(f *faults) { f.write, f.removeOf = syscall.EIO, spare.path })
+		if err := l.Branch(idB); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("a branch whose header can't be written: %v", err)
+		}
+		for range 2 {
+			if err := l.repair(); !errors.Is(err, syscall.EIO) {
+				t.Fatalf("the repair: %v", err)
+			}
+		}
+		if gone {
+			if err := os.Remove(spare.path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fault.set(func(f *faults) { f.write, f.removeOf = nil, "" })
+		eventually(t, "the repair", func() bool { return l.Ready() == nil })
+		if err := l.Branch(idB); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Who waits for the next segment, with the locks that it holds, is told when the log breaks: the
+// segment isn't made before the log is repaired.
+func TestLogBreaksWhileASegmentIsAwaited(t *testing.T) {
+	o := options(t)
+	fault := &faults{truncate: syscall.EIO}
+	o.files = fault.files()
+	l := create(t, o, 0)
+	eventually(t, "the spare", hasSpare(l))
+	l.mu.Lock()
+	spare := l.spare
+	l.spare = nil
+	l.mu.Unlock()
+	answered := make(chan error)
+	go func() {
+		_, err := l.Append(0, 0, command("SET", "key", strings.Repeat("v", leastSegmentBytes)))
+		answered <- err
+	}()
+	time.Sleep(10 * time.Millisecond) // in which it as a rule begins to wait
+	l.mu.Lock()
+	_ = l.fail(syscall.EIO)
+	l.mu.Unlock()
+	select {
+	case err := <-answered:
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("who waits is answered %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("who waits isn't answered")
+	}
+	l.mu.Lock()
+	l.spare = spare
+	l.spared.Broadcast()
+	l.mu.Unlock()
+	fault.set(func(f *faults) { f.truncate = nil })
+	eventually(t, "the repair", func() bool { return l.Ready() == nil })
+}
+
 // Linux tells once that a page could not be written. What a failed sync left in doubt must be
 // written again before a later sync can be believed.
 func TestSyncFails(t *testing.T) {

@@ -68,6 +68,7 @@ func (l *Log) fail(err error) error {
 	if l.broken == nil {
 		l.broken = err
 	}
+	l.spared.Broadcast()
 	l.publish()
 	l.alert()
 	return err

@@ -116,9 +116,17 @@ func (s *segment) reserve(size int64) error {
 	return nil
 }
 
-// discard closes and removes the file.
+// discard closes and removes the file. When it fails, it may be called again.
 func (s *segment) discard(fs files) error {
-	return errors.Join(s.file.Close(), fs.remove(s.path))
+	var err error
+	if s.file != nil {
+		err = s.file.Close()
+		s.file = nil // whatever Close says, it is closed
+	}
+	if failed := fs.remove(s.path); !errors.Is(failed, os.ErrNotExist) {
+		err = errors.Join(err, failed)
+	}
+	return err
 }
 
 // readHeader reads the header of a segment file.
