@@ -104,11 +104,11 @@ func (l *Log) roll(h History, size int64) error {
 	if l.broken != nil { // the keeper repairs the log before it makes a segment
 		return l.broken
 	}
-	if l.spare == nil {
+	if l.spare == nil || l.spareErr != nil && !l.makesRoom(h) {
 		return l.spareErr
 	}
 	next := l.spare
-	if err := next.reserve(size); err != nil {
+	if err := l.reserve(next, size); err != nil {
 		// Smaller records still fit, so this is not for Ready to tell.
 		return fmt.Errorf("binlog: no room for %d bytes at position %d: %w", size, l.written.Load(), err)
 	}
@@ -123,13 +123,26 @@ func (l *Log) roll(h History, size int64) error {
 		l.spare, l.spoiled = nil, next
 		return l.fail(fmt.Errorf("binlog: begin segment %d: %w", next.number, err))
 	}
-	l.spare = nil
+	l.spare, l.spareErr = nil, nil
 	l.segments = append(l.segments, next)
 	l.current.next.Store(next)
 	l.current = next
 	l.history = h
 	l.alert()
 	return nil
+}
+
+// reserve makes room for a record that is larger than a segment. The disk has to keep room for what
+// the record makes of the data, too, and for the next segment: else nothing could be written any
+// more.
+func (l *Log) reserve(next *segment, size int64) error {
+	if size <= next.size {
+		return nil
+	}
+	if err := l.options.roomFor(size - next.size + size + l.options.SegmentBytes); err != nil {
+		return err
+	}
+	return next.reserve(size)
 }
 
 // Branch begins a new history with an id at the current position; the one so far becomes its

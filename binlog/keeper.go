@@ -41,7 +41,7 @@ func (l *Log) keep() {
 func (l *Log) publish() {
 	refusal := l.refusal.Load()
 	err := l.spareErr
-	l.awaited.Store(l.reclaiming && l.spare == nil)
+	l.awaited.Store(l.reclaiming && (l.spare == nil || l.spareErr != nil))
 	if refusal == nil && l.reclaiming && l.reclaims < reclaimsUnrefused {
 		err = nil // there may be room soon
 	}
@@ -74,18 +74,21 @@ func (l *Log) fail(err error) error {
 	return err
 }
 
-// makeSpare makes the next segment when there is none. The keeper alone calls it, and Append alone
-// takes the spare.
+// makeSpare makes the next segment when there is none, or only a small one. The keeper alone calls
+// it, and Append alone takes the spare, for which it waits meanwhile.
 func (l *Log) makeSpare() error {
 	l.mu.Lock()
-	needed := l.spare == nil && l.spoiled == nil && !l.closed
-	number := l.current.number + 1
+	needed := (l.spare == nil || l.spareErr != nil) && l.spoiled == nil && !l.closed
+	number, small := l.current.number+1, l.spare
+	if needed {
+		l.spare, l.spareErr = nil, nil
+	}
 	l.mu.Unlock()
 	if !needed {
 		return nil
 	}
-	spare, err := l.newSpare(number)
-	short := isFull(err) || err == nil && isFull(l.roomForSegment()) // for this one, or for the next
+	spare, err := l.newSpare(number, small)
+	short := isFull(err) || err == nil && isFull(l.options.roomFor(l.options.SegmentBytes)) // for this one, or for the next
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spare, l.spareErr = spare, err
@@ -100,12 +103,30 @@ func (l *Log) makeSpare() error {
 	return err
 }
 
-func (l *Log) newSpare(number uint64) (*segment, error) {
-	o := l.options
-	if err := l.roomForSegment(); err != nil {
-		return nil, fmt.Errorf("binlog: new segment: %w", err)
+// newSpare makes a segment, or makes a full one of a small one. When the disk is too full for that,
+// the error comes with a small one, which begins when that makes room.
+func (l *Log) newSpare(number uint64, small *segment) (*segment, error) {
+	size := l.options.SegmentBytes
+	err := l.options.roomFor(size)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("binlog: new segment: %w", err)
+	case small != nil:
+		err = small.reserve(size)
+	default:
+		small, err = l.createSpare(number, size)
 	}
-	spare, err := createSegment(o.files, segmentPath(o.Directory, number), number, o.SegmentBytes)
+	if isFull(err) && small == nil && size > smallSegmentBytes {
+		if spare, failed := l.createSpare(number, smallSegmentBytes); failed == nil {
+			small = spare
+		}
+	}
+	return small, err
+}
+
+func (l *Log) createSpare(number uint64, size int64) (*segment, error) {
+	o := l.options
+	spare, err := createSegment(o.files, segmentPath(o.Directory, number), number, size)
 	if err != nil {
 		return nil, err
 	}

@@ -624,7 +624,11 @@ func (n *inspection) settle(o Options, s *segment, durable, last bool) (err erro
 		}
 		return nil
 	}
-	if err := s.reserve(o.SegmentBytes); err != nil {
+	err = o.roomFor(max(o.SegmentBytes-s.size, 0))
+	if err == nil {
+		err = s.reserve(o.SegmentBytes)
+	}
+	if err != nil {
 		o.Logger.Warn("binlog: no room behind the last record, another segment is needed", "file", s.path, "error", err)
 	}
 	return nil

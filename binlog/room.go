@@ -19,20 +19,30 @@ const reclaimsUnrefused = 4
 // with each segment. Each removal is logged as any other.
 const warnEvery = time.Minute
 
-// needed returns how many bytes have to be free for a segment to be made: it, and what Reclaim may
-// take afterwards.
-func (l *Log) needed() int64 { return l.options.SegmentBytes + l.options.Room() }
+// smallSegmentBytes is the size of the segment that is made when there is no room for a full one.
+const smallSegmentBytes = headerBytes + 64<<10
 
-// roomForSegment fails if the disk has less than is needed.
-func (l *Log) roomForSegment() error {
-	free, err := l.options.files.free(l.options.Directory)
+// needed returns how many bytes have to be free for so many bytes of log to be made: these, and
+// what Reclaim may take afterwards.
+func (o *Options) needed(bytes int64) int64 { return bytes + o.Room() }
+
+// roomFor fails if the disk has less than is needed.
+func (o *Options) roomFor(bytes int64) error {
+	free, err := o.files.free(o.Directory)
 	if err != nil {
 		return err
 	}
-	if needed := l.needed(); free < needed {
-		return fmt.Errorf("the disk has %d bytes left, and %d are needed for a segment and to persist the data: %w", free, needed, syscall.ENOSPC)
+	if needed := o.needed(bytes); free < needed {
+		return fmt.Errorf("the disk has %d bytes left, and %d are needed for the log and to persist the data: %w", free, needed, syscall.ENOSPC)
 	}
 	return nil
+}
+
+// makesRoom reports whether the next segment is begun although it is only a small one, with no room
+// for another: for a new history, without which nothing could be written, and when all of the
+// current segment is persisted, since that can be removed then. The caller holds mu.
+func (l *Log) makesRoom(h History) bool {
+	return h.ID != l.history.ID || l.persisted >= l.written.Load()
 }
 
 // reclaimLocked begins to make room, if that isn't going on already. The keeper doesn't wait for
@@ -61,12 +71,14 @@ func (l *Log) reclaimLocked() {
 // until there is room for two.
 func (l *Log) reclaim() error {
 	persisted, failed := l.options.Reclaim()
+	l.mu.Lock()
+	l.persisted = persisted
+	l.mu.Unlock()
 	free, err := l.options.files.free(l.options.Directory)
 	if err != nil {
 		return err
 	}
-	surplus := l.options.SegmentBytes
-	removed, err := l.purge(persisted, l.needed()+surplus-free)
+	removed, err := l.purge(persisted, l.options.needed(2*l.options.SegmentBytes)-free)
 	if err != nil {
 		return err
 	}

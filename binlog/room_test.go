@@ -102,3 +102,78 @@ func TestDiskFullOfWhatIsNeeded(t *testing.T) {
 	fault.set(func(f *faults) { f.write = nil })
 	eventually(t, "the repair", func() bool { return l.Ready() == nil })
 }
+
+// TestNoRoomForALargeRecord: one that needs a segment of its own is refused before it takes the
+// room that the data and the next segment need. Nothing else is.
+func TestNoRoomForALargeRecord(t *testing.T) {
+	o := options(t)
+	o.Room = func() int64 { return leastSegmentBytes }
+	l, fault := retainingLog(t, o)
+	large := command("SET", "key", strings.Repeat("v", 10*leastSegmentBytes))
+	size := headerBytes + recordBytes + int64(len(large))
+	needed := size - leastSegmentBytes + size + 2*leastSegmentBytes // for the log, the data, and what comes next
+	fault.set(func(f *faults) { f.free = needed - 1 })
+	end := l.Position()
+	if _, err := l.Append(0, 0, large); !errors.Is(err, syscall.ENOSPC) || l.Position() != end {
+		t.Fatalf("a record that leaves too little: %v", err)
+	}
+	if err := l.Ready(); err != nil {
+		t.Errorf("others are refused: %v", err)
+	}
+	add(t, l, command("PING"))
+	fault.set(func(f *faults) { f.free = needed })
+	add(t, l, large)
+}
+
+// TestSmallSegments: on a full disk a history begins all the same, and what makes room is taken
+// again once the current segment can be removed.
+func TestSmallSegments(t *testing.T) {
+	o := options(t)
+	o.SegmentBytes = 4 * smallSegmentBytes
+	var persisted atomic.Int64
+	o.Reclaim = func() (Position, error) { return persisted.Load(), nil }
+	fault := &faults{}
+	o.files = fault.files()
+	l := create(t, o, 0)
+	eventually(t, "the spare", hasSpare(l))
+	fault.set(func(f *faults) { f.free = 1 })
+	for _, id := range []string{idB, NewID()} { // the second one in a small segment
+		if err := l.Branch(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.current.size != smallSegmentBytes {
+		t.Fatalf("a segment of %d bytes", l.current.size)
+	}
+	eventually(t, "the refusal", func() bool { return errors.Is(l.Ready(), syscall.ENOSPC) })
+	payload := command("DEL", strings.Repeat("k", smallSegmentBytes/3))
+	add(t, l, payload)
+	add(t, l, payload)
+	if err := l.Usable(); err != nil {
+		t.Errorf("what makes room is refused: %v", err)
+	}
+	number := l.current.number
+	if _, err := l.Append(0, 0, payload); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("a segment is begun although none can be removed for it: %v", err)
+	}
+	persisted.Store(l.Position())
+	eventually(t, "the acceptance", func() bool {
+		_, err := l.Append(0, 0, payload)
+		return err == nil
+	})
+	if err := l.Sync(l.Position()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the removal", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.segments[0].number > number
+	})
+	fault.set(func(f *faults) { f.free = 0 })
+	eventually(t, "the acceptance", func() bool { return l.Ready() == nil })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.spare.size != o.SegmentBytes {
+		t.Errorf("the next segment has %d bytes", l.spare.size)
+	}
+}

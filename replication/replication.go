@@ -362,7 +362,7 @@ func (n *Node) inspect(now time.Time) {
 	}
 	n.Host.SetGoodReplicas(good)
 	if n.unbranched {
-		if n.Host.Log().Ready() == nil {
+		if n.Host.Log().Usable() == nil { // a branch takes little of a full disk
 			n.startHistory()
 		}
 		return

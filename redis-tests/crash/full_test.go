@@ -289,11 +289,17 @@ func filesBelow(t *testing.T, directory string) string {
 // TestDeletingOnAFullDisk fills the disk with data. DEL and FLUSHALL make room, and nothing else
 // does.
 func TestDeletingOnAFullDisk(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) { deleteOnAFullDisk(t, killed) })
+	}
+}
+
+func deleteOnAFullDisk(t *testing.T, killed bool) {
 	directory, _, _ := smallDisk(t)
 	if err := os.Mkdir(directory, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	server, err := launch.MustUnderTest(t).Start(directory, fullOptions...)
+	server, err := launch.MustUnderTest(t).Start(directory, append(fullOptions[:len(fullOptions):len(fullOptions)], "--binlog-segment-size", "8mb")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,6 +307,14 @@ func TestDeletingOnAFullDisk(t *testing.T) {
 	f := &filling{t: t, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
 	connection := server.MustDial(t)
 	f.untilFull(connection, func() {})
+	if killed { // the new history of a start takes a segment, for which there is hardly any room
+		server.Kill()
+		if server, err = server.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		connection = server.MustDial(t)
+		f.untilFull(connection, func() {})
+	}
 	for _, request := range [][]string{{"del", "key0", "key1"}, {"flushall"}} {
 		if _, err := connection.Must(request...); err != nil {
 			t.Fatal(err)
