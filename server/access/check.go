@@ -46,9 +46,6 @@ func (r *Rules) Unrestricted() bool { return r.unrestricted }
 
 // seal ends the making of rules. With limits on databases all requests have to be looked at.
 func (r *Rules) seal(limited bool) *Rules {
-	for i := range r.selectors {
-		r.selectors[i].forgetPlaces()
-	}
 	r.unrestricted = !limited && r.rates == (rates{}) && slices.ContainsFunc(r.selectors, func(s selector) bool { return s.unrestricted() })
 	return r
 }

@@ -32,9 +32,6 @@ type selector struct {
 	channels       []channelPattern
 	databases      []int // in order
 
-	keyPlaces     patternPlaces // while rules are applied
-	channelPlaces patternPlaces
-
 	fromAll bool     // commands is +@all and said, not -@all and said
 	said    []string // rules on commands and categories, in their order, but for those that later ones replaced
 }
@@ -48,36 +45,6 @@ type keyPattern struct {
 type channelPattern struct {
 	text     string
 	compiled *glob.Pattern
-}
-
-// patternPlaces tells where patterns stand in a list, by their texts. It is made when there are
-// many of them: looking through all for each would take the square of their number.
-type patternPlaces map[string]int
-
-// manyPatterns are so many that looking one up takes no longer than going through them.
-const manyPatterns = 16
-
-// find returns the place of a text in a list of so many patterns; -1: it is to be appended.
-func (p *patternPlaces) find(text string, count int, at func(place int) string) int {
-	if *p == nil && count < manyPatterns {
-		for place := range count {
-			if at(place) == text {
-				return place
-			}
-		}
-		return -1
-	}
-	if *p == nil {
-		*p = make(patternPlaces, 2*count)
-		for place := range count {
-			(*p)[at(place)] = place
-		}
-	}
-	if place, found := (*p)[text]; found {
-		return place
-	}
-	(*p)[text] = count
-	return -1
 }
 
 // bits are a set of commands.
@@ -104,12 +71,8 @@ func (s *selector) clone() selector {
 	copied.commands, copied.said = slices.Clone(s.commands), slices.Clone(s.said)
 	copied.keys, copied.channels = slices.Clone(s.keys), slices.Clone(s.channels)
 	copied.firstArguments = maps.Clone(s.firstArguments)
-	copied.forgetPlaces()
 	return copied
 }
-
-// forgetPlaces gives back what only the applying of rules needs.
-func (s *selector) forgetPlaces() { s.keyPlaces, s.channelPlaces = nil, nil }
 
 // unrestricted reports whether the selector allows everything.
 func (s *selector) unrestricted() bool {
@@ -139,10 +102,10 @@ func (a *author) applyTo(s *selector, rule string) error {
 var selectorFlags = map[string]func(*selector){
 	"allkeys":       (*selector).allowKeys,
 	"~*":            (*selector).allowKeys,
-	"resetkeys":     func(s *selector) { s.allKeys, s.keys, s.keyPlaces = false, nil, nil },
+	"resetkeys":     func(s *selector) { s.allKeys, s.keys = false, nil },
 	"allchannels":   (*selector).allowChannels,
 	"&*":            (*selector).allowChannels,
-	"resetchannels": func(s *selector) { s.allChannels, s.channels, s.channelPlaces = false, nil, nil },
+	"resetchannels": func(s *selector) { s.allChannels, s.channels = false, nil },
 	"allcommands":   func(s *selector) { s.setAllCommands(true) },
 	"+@all":         func(s *selector) { s.setAllCommands(true) },
 	"nocommands":    func(s *selector) { s.setAllCommands(false) },
@@ -151,9 +114,9 @@ var selectorFlags = map[string]func(*selector){
 	"resetdbs":      func(s *selector) { s.allDatabases, s.databases = false, nil },
 }
 
-func (s *selector) allowKeys() { s.allKeys, s.keys, s.keyPlaces = true, nil, nil }
+func (s *selector) allowKeys() { s.allKeys, s.keys = true, nil }
 
-func (s *selector) allowChannels() { s.allChannels, s.channels, s.channelPlaces = true, nil, nil }
+func (s *selector) allowChannels() { s.allChannels, s.channels = true, nil }
 
 func (s *selector) setAllCommands(allowed bool) {
 	s.allCommands, s.fromAll, s.said, s.firstArguments = allowed, allowed, nil, nil
@@ -178,7 +141,8 @@ func (s *selector) addKeys(rule string) error {
 	if hasSpaces(text) {
 		return errSyntax
 	}
-	if i := s.keyPlaces.find(text, len(s.keys), func(i int) string { return s.keys[i].text }); i >= 0 {
+	same := func(k keyPattern) bool { return k.text == text }
+	if i := slices.IndexFunc(s.keys, same); i >= 0 {
 		s.keys[i].allows |= allows
 	} else {
 		s.keys = append(s.keys, keyPattern{text, glob.Compile([]byte(text)), allows})
@@ -206,7 +170,7 @@ func (s *selector) addChannels(text string) error {
 	if hasSpaces(text) {
 		return errSyntax
 	}
-	if s.channelPlaces.find(text, len(s.channels), func(i int) string { return s.channels[i].text }) < 0 {
+	if !slices.ContainsFunc(s.channels, func(c channelPattern) bool { return c.text == text }) {
 		s.channels = append(s.channels, channelPattern{text, glob.Compile([]byte(text))})
 	}
 	return nil
