@@ -189,7 +189,7 @@ func TestFileHeader(t *testing.T) {
 	}
 }
 
-// TestFileOfNoDatabase: a larger number than Redis has, which a program may take for a negative one.
+// TestFileOfNoDatabase: a number that no database of Redis has may be taken for a negative one.
 func TestFileOfNoDatabase(t *testing.T) {
 	for _, database := range []uint64{math.MaxInt32, math.MaxInt32 + 1, math.MaxInt64 + 1, math.MaxUint64} {
 		var file bytes.Buffer
