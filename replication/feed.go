@@ -78,10 +78,11 @@ func (n *Node) Serve(conn net.Conn, client psync.Replica) {
 	err := f.run(ctx)
 	n.Logger.Info("a replica's feed has ended", "address", f.name(), "sent", f.sent.Load(), "reason", err)
 	f.close()
-	n.mu.Lock()
-	delete(n.feeds, f)
-	n.fed.Add(-1)
-	n.mu.Unlock()
+	n.change(func() {
+		delete(n.feeds, f)
+		n.fed.Add(-1)
+		n.countGood()
+	})
 }
 
 // close ends the feed from anywhere.
@@ -200,7 +201,6 @@ const coalesce = 64 << 10
 // stream sends the log as it grows.
 func (f *feed) stream(ctx context.Context, reader *binlog.Reader) error {
 	f.sent.Store(reader.Position())
-	f.set(feedOnline)
 	f.node.comesOnline(f)
 	defer f.node.goesOffline(f)
 	w := bufio.NewWriterSize(f, coalesce)
@@ -307,6 +307,10 @@ func (f *feed) acknowledge(position, synced int64) {
 
 // comesOnline and goesOffline count the replicas that get the stream.
 func (n *Node) comesOnline(f *feed) {
+	n.change(func() {
+		f.set(feedOnline)
+		n.countGood()
+	})
 	if !f.client.Acknowledges {
 		n.acknowledgements.hesitant.Add(1)
 	}
@@ -331,6 +335,19 @@ func (f *feed) lag(now time.Time) time.Duration {
 func (f *feed) good(now time.Time) bool {
 	return f.State() == feedOnline && f.lag(now) <= time.Duration(f.node.Config.MinReplicasMaxLag.Get())*time.Second
 }
+
+// good is how many replicas keep up. The mutex is held.
+func (n *Node) good(now time.Time) (count int) {
+	for f := range n.feeds {
+		if f.good(now) {
+			count++
+		}
+	}
+	return count
+}
+
+// countGood tells the host how many replicas keep up. The mutex is held.
+func (n *Node) countGood() { n.Host.SetGoodReplicas(n.good(time.Now())) }
 
 // inspect ends a feed whose replica is silent, or so far behind that the log would grow too large.
 // One from before PSYNC acknowledges the snapshot, if it has asked for a marked one, and is silent

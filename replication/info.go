@@ -74,13 +74,7 @@ func (n *Node) Info(fields *metrics.Fields) {
 	}
 	fields.Int("connected_slaves", int64(len(feeds)))
 	if n.Config.MinReplicasToWrite.Get() > 0 && n.Config.MinReplicasMaxLag.Get() > 0 {
-		good := 0
-		for _, f := range feeds {
-			if f.good(now) {
-				good++
-			}
-		}
-		fields.Int("min_slaves_good_slaves", int64(good))
+		fields.Int("min_slaves_good_slaves", int64(n.good(now)))
 	}
 	if n.Config.SynchronousReplicas.Get() > 0 {
 		fields.Int("synchronous_replicas_online", int64(n.Online()))

@@ -353,14 +353,11 @@ func (n *Node) tick() {
 func (n *Node) inspect(now time.Time) {
 	n.roles.Lock()
 	defer n.roles.Unlock()
-	feeds, good := n.sorted(false), 0
+	feeds := n.sorted(false)
 	for _, f := range feeds {
 		f.inspect(now)
-		if f.good(now) {
-			good++
-		}
 	}
-	n.Host.SetGoodReplicas(good)
+	n.change(n.countGood)
 	if n.unbranched {
 		if n.Host.Log().Usable() == nil { // a branch takes little of a full disk
 			n.startHistory()

@@ -382,3 +382,21 @@ func TestScriptOutlivesRole(t *testing.T) {
 		t.Fatalf("of two keys there are %d", n)
 	}
 }
+
+// TestGoodReplicasAreCountedAtOnce: a write is taken as soon as the replica is known to be online,
+// and no longer than it is connected.
+func TestGoodReplicasAreCountedAtOnce(t *testing.T) {
+	primary, replica := launch.ForTest(t, launch.MustUnderTest(t)), launch.ForTest(t, launch.MustUnderTest(t))
+	c := primary.MustDial(t)
+	expect(t, c, "+OK", "CONFIG", "SET", "min-replicas-to-write", "1")
+	const refused = "-NOREPLICAS Not enough good replicas to write."
+	expect(t, c, refused, "SET", "a", "1")
+	for range 3 {
+		follow(t, replica, primary.Port)
+		online(t, primary, 1)
+		expect(t, c, "+OK", "SET", "a", "1")
+		expect(t, replica.MustDial(t), "+OK", "REPLICAOF", "NO", "ONE")
+		until(t, primary, "connected_slaves", "0")
+		expect(t, c, refused, "SET", "a", "1")
+	}
+}
