@@ -3,7 +3,6 @@ package replication
 import (
 	"context"
 	"strings"
-	"time"
 
 	"kedis/internal/psync"
 	"kedis/internal/resp"
@@ -85,30 +84,38 @@ func (f *feed) is(host string, port int) bool {
 	return ownHost == host && ownPort == port
 }
 
-// awaitReplica waits until a replica has everything, and changes roles with it.
+// awaitReplica waits until a replica has everything, and changes roles with it. The failover's time
+// includes what writes take that began before they were held.
 func (n *Node) awaitReplica(f *failover) {
-	n.Host.Exclude()() // what writes began before they were held are done behind it
-	n.askFailingOver(f)
-	var over <-chan time.Time
+	ctx, cancel := f.ctx, context.CancelFunc(func() {})
 	if f.Timeout > 0 {
-		timer := time.NewTimer(f.Timeout)
-		defer timer.Stop()
-		over = timer.C
+		ctx, cancel = context.WithTimeout(f.ctx, f.Timeout)
 	}
+	defer cancel()
+	if admit := n.Host.Exclude(ctx); admit != nil {
+		admit() // those writes are done
+		n.askFailingOver(f)
+		if n.awaitAcknowledgement(ctx, f) {
+			return
+		}
+	}
+	if f.ctx.Err() == nil {
+		n.failoverOverdue(f)
+	}
+}
+
+// awaitAcknowledgement hands over to a replica once it has everything; done is false when ctx is
+// done before.
+func (n *Node) awaitAcknowledgement(ctx context.Context, f *failover) (done bool) {
 	for {
 		done, acks := n.tryHandOver(f)
 		if done {
-			return
+			return true
 		}
 		select {
 		case <-acks:
-		case <-over:
-			n.failoverOverdue(f)
-			return
-		case <-f.ctx.Done():
-			return
-		case <-n.stop:
-			return
+		case <-ctx.Done():
+			return false
 		}
 	}
 }

@@ -117,7 +117,11 @@ func (l *link) run(former *link) {
 	case <-l.ctx.Done():
 		return
 	}
-	l.node.Host.Exclude()()
+	admit := l.node.Host.Exclude(l.ctx)
+	if admit == nil {
+		return
+	}
+	admit()
 	for retry := retrySoon; l.ctx.Err() == nil; retry = min(2*retry, retryLate) {
 		before := l.node.Host.Log().Position()
 		err := l.attempt()

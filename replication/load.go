@@ -203,7 +203,11 @@ func (l *link) adopt(imported *storage.Import, database int) error {
 
 func (l *link) exchange(imported *storage.Import, log *binlog.Log, directory uint64, adoptLibraries func()) error {
 	n := l.node
-	defer n.Host.Exclude()()
+	admit := n.Host.Exclude(l.ctx)
+	if admit == nil {
+		return errEnded
+	}
+	defer admit()
 	return l.exclusively(func() error {
 		if err := imported.Swap(log, directory); err != nil {
 			return err

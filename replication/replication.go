@@ -51,8 +51,9 @@ type Host interface {
 	// NewStreamApplier makes what applies a stream that comes over a connection, in which a
 	// database is selected.
 	NewStreamApplier(conn net.Conn, database int) StreamApplier
-	// Exclude waits until no command runs, and keeps all out until admit is called.
-	Exclude() (admit func())
+	// Exclude waits until no command runs, and keeps all out until admit is called. That may take
+	// as long as a script does; admit is nil when ctx is done before.
+	Exclude(ctx context.Context) (admit func())
 	// SetReplica says whether the server takes no writes, and whether its data may be old.
 	SetReplica(replica, stale bool)
 	// HoldWrites has whoever wants to write wait until ReleaseWrites. What has begun goes on.
@@ -175,6 +176,9 @@ func (n *Node) Stop() {
 	n.change(func() { n.stopped = true })
 	if n.link != nil {
 		n.link.end()
+	}
+	if n.failover != nil {
+		n.failover.cancel()
 	}
 	n.disconnect()
 	n.roles.Unlock()

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"context"
 	"net"
 	"slices"
 	"strings"
@@ -174,7 +175,7 @@ type slowHost struct {
 
 func (h *slowHost) SetReplica(bool, bool) {}
 func (h *slowHost) RefuseWrites(error)    {}
-func (h *slowHost) Exclude() func() {
+func (h *slowHost) Exclude(context.Context) func() {
 	h.began <- struct{}{}
 	<-h.admit
 	return func() {}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -53,8 +54,8 @@ func (h *steppingHost) NewLog(history binlog.History, at int64, database int) (*
 	return log, directory, err
 }
 
-func (h *steppingHost) Exclude() func() {
-	admit := h.Host.Exclude()
+func (h *steppingHost) Exclude(ctx context.Context) func() {
+	admit := h.Host.Exclude(ctx)
 	if !h.loaded.CompareAndSwap(true, false) {
 		return admit
 	}

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -29,6 +30,8 @@ type StreamApplier struct {
 
 	mu      sync.Mutex // held during a commit
 	stopped bool
+	ctx     context.Context // is done then
+	stop    context.CancelFunc
 }
 
 // NewStreamApplier makes the applier of a stream that comes over a connection, in which a database
@@ -49,6 +52,7 @@ func (e *Engine) newStreamApplier(peer Peer, database int) *StreamApplier {
 	b := e.newBatch(e.workers.streamApplier.owner, e.workers.streamApplier.door, 0, e.Store.NewTxn())
 	b.repeat, b.reader.effects = repeating{applying: true, locking: true}, true
 	f := &StreamApplier{batch: b, session: NewSession(peer, true), from: database, after: database}
+	f.ctx, f.stop = context.WithCancel(context.Background())
 	f.session.SetDatabase(database)
 	return f
 }
@@ -68,7 +72,7 @@ func (f *StreamApplier) Apply(args [][]byte, raw []byte) error {
 		if err := f.Commit(); err != nil {
 			return err
 		}
-		if err := f.batch.locks.await(&f.batch.plan, endless); err != nil {
+		if err := f.await(); err != nil {
 			return err
 		}
 	}
@@ -82,6 +86,19 @@ func (f *StreamApplier) Apply(args [][]byte, raw []byte) error {
 	}
 	if f.batch.locks.reopen != nil {
 		return f.Commit() // the gate is closed: everybody waits
+	}
+	return nil
+}
+
+// await waits for what the command needs; for all databases until no script runs.
+func (f *StreamApplier) await() error {
+	l := &f.batch.locks
+	if !f.batch.plan.Everything {
+		return l.await(&f.batch.plan, endless)
+	}
+	if l.reopen = f.batch.engine.Exclude(f.ctx); l.reopen == nil {
+		f.discard()
+		return ErrStopped
 	}
 	return nil
 }
@@ -118,6 +135,7 @@ const largeStream = 4 << 20
 
 // Stop ends the applier from another goroutine: nothing is committed after it has returned.
 func (f *StreamApplier) Stop() {
+	f.stop()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stopped = true

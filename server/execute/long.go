@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 // for ever, and holds the locks of its keys until it ends: who wants one of them, or all databases,
 // waits for so long as busy-reply-threshold says, and is answered BUSY then. Nobody else waits: who
 // wants all databases closes the gate only when no such request runs any more, and meanwhile none
-// begins.
+// begins. Replication, which wants them and can't be answered, waits for as long as it takes; a
+// script that comes behind it is answered BUSY for the one that it waits for.
 type longWork struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -107,14 +109,14 @@ func (b *Batch) newLong() *longRequest {
 	return &longRequest{began: b.engine.Elapsed(), function: b.plan.Functions}
 }
 
-// enter waits until nobody wants all databases. The error says that a script which has them is
-// given up waiting for.
+// enter waits until nobody wants all databases. The error says that a script which has them, or is
+// in the way of who wants them, is given up waiting for.
 func (l *longWork) enter(b *Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.closing > 0 {
-		if whole := l.whole; !l.await(b.engine, whole) {
-			return whole.busy()
+		if first := l.first(); !l.await(b.engine, first) {
+			return first.busy()
 		}
 	}
 	b.long.entered = b.newLong()
@@ -141,6 +143,35 @@ func (l *longWork) exclude(b *Batch) error {
 		l.whole = b.long.entered
 	}
 	return nil
+}
+
+// excludePatiently is exclude for who waits as long as it takes, or until ctx is done: then it
+// returns false. readmit ends it.
+func (l *longWork) excludePatiently(ctx context.Context) bool {
+	defer context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.changed.Broadcast()
+	})()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing++
+	for l.first() != nil && ctx.Err() == nil {
+		l.changed.Wait()
+	}
+	if ctx.Err() != nil {
+		l.closing--
+		l.changed.Broadcast()
+		return false
+	}
+	return true
+}
+
+func (l *longWork) readmit() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing--
+	l.changed.Broadcast()
 }
 
 // first returns the request that has run for longest; nil if none runs.

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"context"
 	"net"
 	"runtime"
 	"sync/atomic"
@@ -126,10 +127,18 @@ func (e *Engine) ReplicationCounts() (counts psync.Counts) {
 	return counts
 }
 
-// Exclude waits until no command runs, and keeps all out until the returned function is called. It
-// is not for the goroutine of a command.
-func (e *Engine) Exclude() (admit func()) {
-	return e.Gate.Close(runtime.Gosched)
+// Exclude waits until no command runs, and keeps all out until the returned function is called.
+// While a script runs, others go on; when ctx is done by then, it returns nil. It is not for the
+// goroutine of a command.
+func (e *Engine) Exclude(ctx context.Context) (admit func()) {
+	if !e.long.excludePatiently(ctx) {
+		return nil
+	}
+	open := e.Gate.Close(runtime.Gosched)
+	return func() {
+		open()
+		e.long.readmit()
+	}
 }
 
 // writesNow tells whether a command, or the transaction that it runs, writes.
