@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,11 +107,13 @@ func exportDirectory(work context.Context, ctx *cli.Context, files *migrate.File
 }
 
 // writeWhole writes a file that has its name only when it is complete and on the disk; "-" is out.
+// Who may read it is who might read the one that it replaces, or whom the umask lets.
 func writeWhole(name string, out io.Writer, write func(w io.Writer) error) (err error) {
 	if name == "-" {
 		return write(out)
 	}
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	unfinished := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%x", filepath.Base(name), rand.Uint64()))
+	file, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
@@ -119,9 +122,14 @@ func writeWhole(name string, out io.Writer, write func(w io.Writer) error) (err 
 			err = errors.Join(err, os.Remove(file.Name()))
 		}
 	}()
-	err = write(file)
+	if replaced, failed := os.Stat(name); failed == nil {
+		err = file.Chmod(replaced.Mode().Perm())
+	}
 	if err == nil {
-		err = errors.Join(file.Chmod(0o644), file.Sync())
+		err = write(file)
+	}
+	if err == nil {
+		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err

@@ -93,13 +93,13 @@ func removeContent(directory string) error {
 
 // copyCheckpoint copies RocksDB's files to a directory that it makes in the new data directory, and
 // has them on the disk when it returns nil. It links table files where it can, since they never
-// change.
+// change. Only their owner can read the copies, as with the data that a server makes.
 func copyCheckpoint(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return fmt.Errorf("datadir: checkpoint: %w", err)
 	}
-	if err := os.Mkdir(to, 0o755); err != nil {
+	if err := os.Mkdir(to, 0o700); err != nil {
 		return fmt.Errorf("datadir: %w", err)
 	}
 	for _, entry := range entries {
@@ -126,7 +126,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	defer source.Close()
-	target, err := os.Create(to)
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
