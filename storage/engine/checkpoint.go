@@ -20,12 +20,23 @@ func (s *Store) Checkpoint(directory string) error {
 		if err := s.db().Checkpoint(directory); err != nil {
 			return fmt.Errorf("storage: checkpoint: %w", err)
 		}
-		return noteCheckpoint(directory)
+		return completeCheckpoint(directory)
 	})
 }
 
+// completeCheckpoint notes what a checkpoint has come to. One of which that can't be noted would
+// only take room: it goes.
+func completeCheckpoint(directory string) error {
+	err := noteCheckpoint(directory)
+	if err != nil {
+		return fmt.Errorf("storage: checkpoint: %w", errors.Join(err, os.RemoveAll(directory)))
+	}
+	return nil
+}
+
 // A checkpoint's directory is named by when it was begun: checkpoint-20261121T074634.123Z. The
-// order of the names is the order of the checkpoints.
+// order of the names is the order of the checkpoints: when the clock was set back, a name is later
+// than its checkpoint.
 const (
 	checkpointPrefix = "checkpoint-"
 	checkpointTime   = "20060102T150405.000Z"
@@ -42,7 +53,10 @@ func (s *Store) Save(parent string, keep int, now time.Time) (string, error) {
 	if err := removeUnfinished(parent); err != nil {
 		return "", err
 	}
-	directory := filepath.Join(parent, checkpointPrefix+now.UTC().Format(checkpointTime))
+	directory, err := newCheckpoint(parent, now)
+	if err != nil {
+		return "", err
+	}
 	if err := s.Checkpoint(directory); err != nil {
 		return "", err
 	}
@@ -50,6 +64,23 @@ func (s *Store) Save(parent string, keep int, now time.Time) (string, error) {
 		return "", err
 	}
 	return directory, removeOldCheckpoints(parent, keep)
+}
+
+// newCheckpoint names a checkpoint that is begun now, behind all others.
+func newCheckpoint(parent string, now time.Time) (string, error) {
+	made, err := checkpoints(parent, "")
+	if err != nil {
+		return "", err
+	}
+	name := checkpointPrefix + now.UTC().Format(checkpointTime)
+	if len(made) > 0 && filepath.Base(made[len(made)-1]) >= name {
+		last, err := time.Parse(checkpointPrefix+checkpointTime, filepath.Base(made[len(made)-1]))
+		if err != nil {
+			return "", fmt.Errorf("storage: checkpoint: %w", err)
+		}
+		name = checkpointPrefix + last.Add(time.Millisecond).Format(checkpointTime)
+	}
+	return filepath.Join(parent, name), nil
 }
 
 // checkpoints lists the directories of checkpoints, the oldest first. Unfinished ones have a
