@@ -2,8 +2,8 @@ package execute
 
 import "testing"
 
-// TestWatchManyKeys: how long everything stands still while a database is emptied, or watched keys
-// that had expired are removed, grows with the number of watched keys, and not with its square.
+// TestWatchManyKeys: how long everything stands still while databases are emptied or exchanged
+// grows with the number of watched keys, and not with its square.
 func TestWatchManyKeys(t *testing.T) {
 	e, _ := newTestEngine(t)
 	watcher, other := newTestClient(t, e), newTestClient(t, e)
