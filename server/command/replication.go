@@ -1,7 +1,6 @@
 package command
 
 import (
-	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -107,14 +106,14 @@ func parseFailover(words [][]byte) (o psync.Failover, err error) {
 		taken := 1
 		switch word := words[0]; {
 		case equalFold(word, "timeout") && len(words) > 1 && o.Timeout == 0:
-			milliseconds, ok := number.ParseInt(words[1])
+			timeout, ok := number.ParseInt(words[1])
 			switch {
-			case !ok || milliseconds > math.MaxInt64/int64(time.Millisecond):
+			case !ok:
 				return o, ErrNotInteger
-			case milliseconds <= 0:
+			case timeout <= 0:
 				return o, Error("ERR FAILOVER timeout must be greater than 0")
 			}
-			o.Timeout, taken = time.Duration(milliseconds)*time.Millisecond, 2
+			o.Timeout, taken = milliseconds(timeout), 2
 		case equalFold(word, "to") && len(words) > 2 && !to:
 			port, ok := number.ParseInt(words[2])
 			if !ok {
@@ -143,14 +142,20 @@ func takingOver(flags Flags, args [][]byte) Flags {
 }
 
 func cmdPSync(c *Invocation) error {
-	from, ok := number.ParseInt(c.Args[2])
-	if !ok {
-		return ErrNotInteger
+	if c.Session.Is(execute.KindMonitor) {
+		return nil // Redis doesn't answer it, either
 	}
 	if asksToTakeOver(c.Args) {
 		if err := c.Engine.Replication().TakeOver(string(c.Args[1])); err != nil {
 			return err
 		}
+	}
+	if err := mayFollow(c); err != nil {
+		return err
+	}
+	from, ok := number.ParseInt(c.Args[2])
+	if !ok {
+		return ErrNotInteger
 	}
 	client := c.Session.Replica
 	client.ID, client.From = string(c.Args[1]), from
@@ -158,9 +163,26 @@ func cmdPSync(c *Invocation) error {
 }
 
 func cmdSync(c *Invocation) error {
+	if c.Session.Is(execute.KindMonitor) {
+		return nil
+	}
+	if err := mayFollow(c); err != nil {
+		return err
+	}
 	client := c.Session.Replica
 	client.Old = true
 	return detach(c, client)
+}
+
+// mayFollow is nil, or why the client can't be a replica now.
+func mayFollow(c *Invocation) error {
+	if err := c.Engine.Replication().Sendable(); err != nil {
+		return err
+	}
+	if c.Reply.Len() > 0 {
+		return Error("ERR SYNC and PSYNC are invalid with pending output")
+	}
+	return nil
 }
 
 // detach gives the client's connection to replication.
@@ -170,9 +192,6 @@ func detach(c *Invocation, client psync.Replica) error {
 		return Error("ERR this connection can't be a replica's")
 	}
 	part := c.Engine.Replication()
-	if err := part.Sendable(); err != nil {
-		return err
-	}
 	client.Address = c.Session.Peer.RemoteAddress()
 	session := c.Session
 	spoken, _ := c.Engine.Table.LookupEffect([][]byte{[]byte("replconf")})
@@ -187,7 +206,8 @@ func detach(c *Invocation, client psync.Replica) error {
 }
 
 // cmdReplConf takes what a replica tells of itself. In a stream, GETACK asks the one that follows
-// it, not the data, for an answer.
+// it, not the data, for an answer. Neither it nor ACK is answered to who is no replica, and what
+// stands behind it is passed over.
 func cmdReplConf(c *Invocation) error {
 	if len(c.Args)%2 == 0 {
 		return ErrSyntax
@@ -197,6 +217,9 @@ func cmdReplConf(c *Invocation) error {
 		return nil
 	}
 	for i := 1; i < len(c.Args); i += 2 {
+		if equalFold(c.Args[i], "ack") || equalFold(c.Args[i], "getack") {
+			return nil
+		}
 		if err := takeReplicaOption(&c.Session.Replica, c.Args[i], c.Args[i+1]); err != nil {
 			return err
 		}
@@ -231,7 +254,6 @@ func takeReplicaOption(r *psync.Replica, option, value []byte) error {
 		return flagOf(value, &r.OnlyRDB)
 	case equalFold(option, "rdb-filter-only"):
 		return takeFilter(r, string(value))
-	case equalFold(option, "ack"), equalFold(option, "getack"):
 	default:
 		return Errorf("ERR Unrecognized REPLCONF option: %s", execute.Clip(option, 128))
 	}
@@ -265,10 +287,15 @@ func takeVersion(r *psync.Replica, value []byte) error {
 // longestAddress is the most that Redis takes for a host's name.
 const longestAddress = 255
 
+const errNoFlag = Error("ERR value is out of range, value must between 0 and 1")
+
 func flagOf(value []byte, flag *bool) error {
 	n, ok := number.ParseInt(value)
-	if !ok || n < 0 || n > 1 {
+	switch {
+	case !ok:
 		return ErrNotInteger
+	case n < 0 || n > 1:
+		return errNoFlag
 	}
 	*flag = n == 1
 	return nil

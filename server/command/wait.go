@@ -39,7 +39,7 @@ func cmdWaitAOF(c *Invocation) error {
 	case !ok:
 		return ErrNotInteger
 	case local < 0 || local > 1:
-		return Error("ERR value is out of range, value must between 0 and 1")
+		return errNoFlag
 	}
 	replicas, ok := number.ParseInt(c.Args[2])
 	if !ok || replicas < 0 {
@@ -63,16 +63,21 @@ func cmdWaitAOF(c *Invocation) error {
 	})
 }
 
-// parseTimeout reads milliseconds; 0 is for ever.
+// parseTimeout reads milliseconds; 0 is for ever, and so are three centuries.
 func parseTimeout(word []byte) (time.Duration, error) {
 	timeout, ok := number.ParseInt(word)
 	switch {
-	case !ok || timeout > math.MaxInt64/int64(time.Millisecond):
+	case !ok:
 		return 0, errTimeout
 	case timeout < 0:
 		return 0, errNegative
 	}
-	return time.Duration(timeout) * time.Millisecond, nil
+	return milliseconds(timeout), nil
+}
+
+// milliseconds is so many of them, as far as can be told.
+func milliseconds(n int64) time.Duration {
+	return time.Duration(min(n, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
 // acknowledgement is what a client waits for, and what it is answered.
