@@ -229,7 +229,7 @@ func (n *Node) Follow(host string, port int) (changed bool, err error) {
 	if n.failover != nil {
 		return false, errFailingOver
 	}
-	if n.link != nil && n.link.target == to {
+	if n.link != nil && n.link.target.is(to) {
 		return false, nil
 	}
 	if err := n.saveRole(&to); err != nil {
@@ -414,6 +414,11 @@ type target struct {
 func (t target) reachable() bool {
 	words := strings.Fields(t.host)
 	return len(words) == 1 && words[0] == t.host && t.port > 0 && t.port <= math.MaxUint16
+}
+
+// is reports whether a target is named as another one: letters' case doesn't matter in names.
+func (t target) is(other target) bool {
+	return strings.EqualFold(t.host, other.host) && t.port == other.port
 }
 
 func (t target) String() string { return net.JoinHostPort(t.host, fmt.Sprint(t.port)) }

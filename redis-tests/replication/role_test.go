@@ -201,6 +201,8 @@ func (r *transcript) places(q *resp.Connection) {
 	for _, name := range []string{"REPLICAOF", "SLAVEOF"} {
 		for _, port := range []string{"0", "-0", "-1", "65535", "65536", " 1", "1 ", "+1", "01", "", "abc", "1.0", "99999999999999999999", "0x10"} {
 			r.ask(q, name, "localhost", port)
+			r.ask(q, name, "LocalHost", port)
+			r.ask(q, "CONFIG", "GET", "replicaof")
 			r.ask(q, "REPLICAOF", "NO", "ONE")
 		}
 	}
