@@ -47,6 +47,7 @@ func cmdDiscard(c *Invocation) error {
 	return nil
 }
 
+// cmdExec leaves the keys watched: it may be taken back behind its end. The executor forgets them.
 func cmdExec(c *Invocation) error {
 	s := c.Session
 	if !s.Transaction.Active {
@@ -57,21 +58,15 @@ func cmdExec(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	if aborted || expired || s.Dirty() {
-		s.EndTransaction()
-		c.Engine.Watches.Forget(s)
-		if aborted {
-			return ErrExecAbort
-		}
+	s.EndTransaction()
+	switch {
+	case aborted:
+		return ErrExecAbort
+	case expired || s.Dirty():
 		c.Reply.NullArray()
 		return nil
 	}
-	s.EndTransaction()
-	if err := runQueue(c, queue); err != nil {
-		return err
-	}
-	c.Engine.Watches.Forget(s)
-	return nil
+	return runQueue(c, queue)
 }
 
 // runQueue runs queued requests in the transaction that EXEC runs in. An error of one is its reply,
@@ -109,7 +104,9 @@ func cmdWatch(c *Invocation) error {
 }
 
 func cmdUnwatch(c *Invocation) error {
-	c.Engine.Watches.Forget(c.Session)
+	if !c.Nested() { // EXEC, which may be taken back, ends all watching by itself
+		c.Engine.Watches.Forget(c.Session)
+	}
 	c.Reply.OK()
 	return nil
 }

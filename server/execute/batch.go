@@ -280,6 +280,9 @@ func (b *Batch) run(c *Invocation) Outcome {
 	if used&caching != 0 {
 		b.noteTracked(c)
 	}
+	if c.Command.RunsQueue && state.Transaction.Active {
+		b.engine.Watches.Forget(c.Session) // before it is marked for what it has changed itself
+	}
 	b.markWatchers()
 	b.Tick()
 	if c.metered {

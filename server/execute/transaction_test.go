@@ -106,3 +106,45 @@ func TestRepeatedExecWatches(t *testing.T) {
 		watcher.Reply.Reset()
 	}
 }
+
+// TestExecTakenBackWatches: an EXEC that is taken back, since the destination of a client that it
+// serves is locked, is executed again, and its watched keys are as they were.
+func TestExecTakenBackWatches(t *testing.T) {
+	e, _ := newTestEngine(t)
+	b, other := e.NewBatch(0), e.NewBatch(1)
+	s, waiter, holder := NewSession(Nowhere{}, true), NewSession(Nowhere{}, true), NewSession(Nowhere{}, true)
+	commit := func(b *Batch) {
+		t.Helper()
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		b.Clear()
+	}
+	if outcome := b.Execute(waiter, b.Read(waiter, words("BLMOVE", "src", "dst", "LEFT", "LEFT", "0"))); outcome != Waiting {
+		t.Fatalf("BLMOVE: outcome %d", outcome)
+	}
+	commit(b)
+	execute := executesOn(t, b)
+	for _, request := range [][]string{{"WATCH", "watched"}, {"MULTI"}, {"LPUSH", "src", "v"}, {"UNWATCH"}} {
+		execute(s, request...)
+		commit(b)
+	}
+	s.Reply.Reset()
+	executesOn(t, other)(holder, "LPUSH", "dst", "x")
+	exec := b.Read(s, words("EXEC"))
+	if outcome := b.Execute(s, exec); outcome != Waiting || s.Wait().Cause != ForLock {
+		t.Fatalf("EXEC while the destination is locked: outcome %d", outcome)
+	}
+	commit(b)
+	commit(other)
+	if outcome := b.Execute(s, exec); outcome != Done {
+		t.Fatalf("EXEC: outcome %d", outcome)
+	}
+	commit(b)
+	if reply := string(s.Reply.Bytes()); reply != "*2\r\n:1\r\n+OK\r\n" {
+		t.Errorf("EXEC: %q", reply)
+	}
+	if s.watching.Load() != 0 {
+		t.Error("EXEC leaves keys watched")
+	}
+}
