@@ -60,7 +60,8 @@ func shutdownFlags(flags Flags, args [][]byte) Flags {
 }
 
 // cmdShutdown asks for the end. There is no reply: the connection closes with the server. What was
-// acknowledged is durable in any case; SAVE makes a checkpoint besides.
+// acknowledged is durable in any case; SAVE makes a checkpoint besides, behind one that BGSAVE
+// makes.
 func cmdShutdown(c *Invocation) error {
 	o, err := parseShutdown(c.Args[1:])
 	switch {
@@ -70,7 +71,7 @@ func cmdShutdown(c *Invocation) error {
 		return Error("ERR No shutdown in progress.") // nothing delays one
 	}
 	if o.save && !c.Engine.Loading() { // as in Redis, what isn't loaded yet isn't saved
-		if err := c.Engine.Save(); err != nil && !o.force {
+		if err := c.Engine.SaveInTurn(); err != nil && !o.force {
 			return Error("ERR Errors trying to SHUTDOWN. Check logs.")
 		}
 	}

@@ -11,8 +11,8 @@ var ErrSaving = Error("ERR Background save already in progress")
 
 // saves knows of the checkpoints that are and were made. One is made at a time.
 type saves struct {
-	mu      sync.Mutex
-	running sync.WaitGroup
+	mu   sync.Mutex
+	done chan struct{} // closed when the one that is being made is done; nil: none is
 	SaveStatus
 }
 
@@ -39,8 +39,7 @@ func (s *saves) begin() bool {
 	if !s.Began.IsZero() {
 		return false
 	}
-	s.Began = time.Now()
-	s.running.Add(1)
+	s.Began, s.done = time.Now(), make(chan struct{})
 	return true
 }
 
@@ -53,8 +52,24 @@ func (s *saves) end(commits int64, err error) {
 		s.Last, s.Commits = now, commits
 		s.Count++
 	}
-	s.Began = time.Time{}
-	s.running.Done()
+	close(s.done)
+	s.Began, s.done = time.Time{}, nil
+}
+
+// await waits until no checkpoint is being made, or until it is given up.
+func (s *saves) await(givenUp <-chan struct{}) (none bool) {
+	s.mu.Lock()
+	done := s.done
+	s.mu.Unlock()
+	if done == nil {
+		return true
+	}
+	select {
+	case <-done:
+		return true
+	case <-givenUp:
+		return false
+	}
 }
 
 // Save makes a checkpoint, unless one is being made.
@@ -63,6 +78,18 @@ func (e *Engine) Save() error {
 		return ErrSaving
 	}
 	return e.makeCheckpoint()
+}
+
+// SaveInTurn makes a checkpoint, behind the one that is being made.
+func (e *Engine) SaveInTurn() error {
+	for {
+		if err := e.Save(); err != ErrSaving {
+			return err
+		}
+		if !e.saves.await(e.stopped) {
+			return ErrStopping
+		}
+	}
 }
 
 // makeCheckpoint makes the checkpoint that saves.begin has announced.

@@ -3,6 +3,7 @@ package execute
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestSaves(t *testing.T) {
@@ -32,7 +33,7 @@ func TestSaves(t *testing.T) {
 	if reply := c.do("BGSAVE"); reply != "+Background saving started\r\n" {
 		t.Errorf("BGSAVE: %q", reply)
 	}
-	engine.saves.running.Wait()
+	engine.saves.await(nil)
 	if reply := c.do("SAVE"); reply != "+OK\r\n" {
 		t.Errorf("SAVE: %q", reply)
 	}
@@ -50,5 +51,42 @@ func TestSaves(t *testing.T) {
 	}
 	if got := c.info("rdb_last_bgsave_status"); got != "err" {
 		t.Errorf("rdb_last_bgsave_status is %s", got)
+	}
+}
+
+// TestSaveBehindAnother: SHUTDOWN SAVE waits for BGSAVE, and a stop doesn't for ever.
+func TestSaveBehindAnother(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	if err := engine.Config.SetFlag("dir", t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	if !engine.saves.begin() {
+		t.Fatal("a checkpoint is being made")
+	}
+	saved := make(chan error, 2)
+	go func() { saved <- engine.SaveInTurn() }()
+	select {
+	case err := <-saved:
+		t.Fatalf("it didn't wait: %v", err)
+	case <-time.After(10 * time.Millisecond):
+	}
+	if err := engine.makeCheckpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-saved; err != nil || engine.Saves().Count != 2 {
+		t.Errorf("%d checkpoints were made, %v", engine.Saves().Count, err)
+	}
+	engine.saves.begin()
+	go func() { saved <- engine.SaveInTurn() }()
+	close(engine.stopped)
+	if err := <-saved; err != ErrStopping {
+		t.Errorf("one that waits while the server stops: %v", err)
+	}
+	if engine.idle(time.Millisecond) {
+		t.Error("nothing is waited for while a checkpoint is made")
+	}
+	engine.saves.end(0, nil)
+	if !engine.idle(time.Minute) {
+		t.Error("the checkpoint is waited for that is made")
 	}
 }

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"bytes"
+	"context"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -185,20 +186,31 @@ func NewEngine(store *storage.Store, c *config.Config, log Log, logger hclog.Log
 	return e
 }
 
-// Stop ends what goes on in the background, and what waits, and waits for commands that still run;
-// those that take too long fail. It is called once, when no more commands come and the sweeper has
-// ended, before the store is closed: when it returns false, some command still uses the store.
+// Stop ends what goes on in the background, and what waits, and waits for commands that still run,
+// and for a checkpoint; those that take too long fail. It is called once, when no more commands
+// come and the sweeper has ended, before the store is closed: when it returns false, something
+// still uses the store.
 func (e *Engine) Stop() (stopped bool) {
 	close(e.stopped)
 	e.Families.Stop()
-	e.saves.running.Wait()
 	e.loaders.stop()
-	if e.workers.stop(stopTimeout) && e.scripts.stop(stopTimeout) {
+	if e.idle(stopTimeout) {
 		return true
 	}
-	e.Logger.Warn("commands that still run are ended; nobody was told that they had succeeded", "waited", stopTimeout.String())
+	e.Logger.Warn("commands and checkpoints that still run are ended; nobody was told that they had succeeded", "waited", stopTimeout.String())
 	e.Store.Interrupt()
-	return e.workers.stop(interruptTimeout) && e.scripts.stop(interruptTimeout)
+	return e.idle(interruptTimeout)
+}
+
+// idle waits until neither a command nor a checkpoint, which commands begin, uses the store any
+// more. It gives up after a while with each of them.
+func (e *Engine) idle(within time.Duration) bool {
+	if !e.workers.stop(within) || !e.scripts.stop(within) {
+		return false
+	}
+	over, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	return e.saves.await(over.Done())
 }
 
 const (
