@@ -26,7 +26,7 @@ func connectionFamily() Family {
 		{Name: "auth", Arity: -2, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdAuth,
 			Group: "connection", Since: "1.0.0", Complexity: "O(N) where N is the number of passwords defined for the user",
 			Syntax: "[username] password", Summary: "Tells who the client is, by a user name and a password."},
-		{Name: "hello", Arity: -1, Flags: atAnyTime, Categories: CategoryConnection, Run: cmdHello,
+		{Name: "hello", Arity: -1, Flags: atAnyTime | AtOnce, Categories: CategoryConnection, Run: cmdHello,
 			Group: "connection", Since: "6.0.0", Complexity: "O(1)",
 			Syntax:  "[protover [AUTH username password] [SETNAME clientname]]",
 			Summary: "Chooses the version of the protocol, and tells of the server and the connection."},

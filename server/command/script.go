@@ -49,7 +49,7 @@ func scriptContainer() Command {
 				Tips:       []string{"request_policy:all_shards", "response_policy:agg_logical_and"},
 				Complexity: "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
 				Syntax:     "sha1 [sha1 ...]", Summary: "Tells which scripts are kept."},
-			{Name: "flush", Arity: -2, Flags: NoScript, Categories: CategoryScripting, Run: cmdScriptFlush, Tips: oneOf, Since: "2.6.0",
+			{Name: "flush", Arity: -2, Flags: NoScript | AtOnce, Categories: CategoryScripting, Run: cmdScriptFlush, Tips: oneOf, Since: "2.6.0",
 				Complexity: "O(N) with N being the number of scripts in cache", Syntax: "[ASYNC | SYNC]", Summary: "Forgets all scripts."},
 			{Name: "kill", Arity: 2, Flags: NoScript | AllowBusy, Categories: CategoryScripting, Run: cmdScriptKill,
 				Tips:  []string{"request_policy:all_shards", "response_policy:one_succeeded"},

@@ -49,6 +49,7 @@ const (
 	Walk            = execute.Walk
 	Follow          = execute.Follow
 	NoBatch         = execute.NoBatch
+	AtOnce          = execute.AtOnce
 	Protected       = execute.Protected
 )
 

@@ -235,7 +235,7 @@ func (b *Batch) barred(s *Session, r *Request) bool {
 // separates reports whether the commit of what was executed has to come first: a command can't be
 // executed again that had effects outside of the transaction, should the commit fail.
 func (b *Batch) separates(s *Session, r *Request) bool {
-	return b.running.sealed || standsAlone(s, r) && !b.txn.Empty()
+	return b.running.sealed && r.flags&NoBatch == 0 || standsAlone(s, r) && !b.txn.Empty()
 }
 
 // standsAlone reports whether a command, or one that EXEC is about to run, has effects outside of
@@ -353,7 +353,10 @@ func (b *Batch) call(c *Invocation, now int64) error {
 		b.rememberReads(c)
 	}
 	database := c.selected
-	err := c.Command.Run(c)
+	err := c.keepRunning()
+	if err == nil {
+		err = c.Command.Run(c)
+	}
 	if err == nil && b.engine.inUse.any(limiting) {
 		err = b.requireQuota(c)
 	}

@@ -137,8 +137,12 @@ const (
 	// transaction that writes under the locks of these keys (Invocation.LockFound).
 	Follow
 	// NoBatch commands have effects outside of the transaction: what came before them in the
-	// batch is committed first.
+	// batch is committed first, and what comes behind them joins another one.
 	NoBatch
+	// AtOnce commands have effects outside of the transaction, too, but may be executed again by
+	// themselves. Inside of another request they, and NoBatch commands, run when that can't be
+	// taken back any more: see Invocation.keepRunning.
+	AtOnce
 	// Protected commands are for those whom enable-debug-command names.
 	Protected
 )

@@ -69,6 +69,19 @@ func (c *Invocation) RequireAlone() error {
 	return errFurther
 }
 
+// keepRunning is nil if an inner request may have effects that nobody takes back. Otherwise the
+// error takes the outermost one back, ahead of them: it runs again where nothing makes it run once
+// more, on a worker from a view, or alone.
+func (c *Invocation) keepRunning() error {
+	switch {
+	case !c.Nested() || c.flags&(NoBatch|AtOnce) == 0 || c.batch.view != nil:
+		return nil
+	case c.OnReactor():
+		return c.Offload()
+	}
+	return c.RequireAlone()
+}
+
 func (b *Batch) lockFurther(stripe uint32) error {
 	if b.locks.reopen != nil || b.repeat.applying && !b.repeat.locking {
 		return nil // nobody else runs

@@ -207,9 +207,10 @@ func (r *running) abandon() {
 	}
 }
 
-// reset forgets what has run.
+// reset forgets what has run. What a worker's request has pushed goes behind its reply, which is
+// finished when it is committed.
 func (r *running) reset() {
-	r.outbox.rewind(outboxMark{})
+	r.outbox.rewind(outboxMark{pushed: len(r.outbox.pushed)})
 	r.sealed, r.marked = false, 0
 	clear(r.loops)
 	r.loops = r.loops[:0]

@@ -2,7 +2,12 @@ package execute
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
+
+	"kedis/server/enginetest"
 )
 
 // executesOn returns what executes requests in a batch.
@@ -146,5 +151,109 @@ func TestExecTakenBackWatches(t *testing.T) {
 	}
 	if s.watching.Load() != 0 {
 		t.Error("EXEC leaves keys watched")
+	}
+}
+
+// TestExecKeepsRunning: behind a command with effects outside of the transaction an EXEC isn't
+// taken back, not on a worker either, to which somebody else's lock comes in between.
+func TestExecKeepsRunning(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c, other := newTestClient(t, e), e.NewBatch(1)
+	waiter, holder := NewSession(Nowhere{}, true), NewSession(Nowhere{}, true)
+	if outcome := c.batch.Execute(waiter, c.batch.Read(waiter, words("BLMOVE", "src", "dst", "LEFT", "LEFT", "0"))); outcome != Waiting {
+		t.Fatalf("BLMOVE: outcome %d", outcome)
+	}
+	c.do("MULTI")
+	c.do("CLIENT", "GETNAME")
+	c.do("CLIENT", "SETNAME", "name")
+	c.do("LPUSH", "src", "v")
+	executesOn(t, other)(holder, "LPUSH", "dst", "x")
+	committed := make(chan error, 1)
+	go func() {
+		for e.Statistics.Offloads.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(5 * time.Millisecond) // by now it has met the lock; if not, the outcome is the same
+		committed <- other.Commit()
+	}()
+	if reply := c.do("EXEC"); reply != "*3\r\n$-1\r\n+OK\r\n:1\r\n" {
+		t.Errorf("EXEC: %q", reply)
+	}
+	if err := <-committed; err != nil {
+		t.Error(err)
+	}
+	if reply := c.do("LRANGE", "dst", "0", "-1"); reply != "*2\r\n$1\r\nv\r\n$1\r\nx\r\n" {
+		t.Errorf("served: %q", reply)
+	}
+}
+
+// failsLog has nothing come into the log from its end on.
+type failsLog struct {
+	Nowhere
+	log *enginetest.Log
+}
+
+func (p failsLog) Close() { p.log.Fail = errors.New("no room") }
+
+// TestExecOnWorkerWithoutCommit: an EXEC that a worker has run, and whose commit has failed, ends
+// the transaction as one on a reactor does.
+func TestExecOnWorkerWithoutCommit(t *testing.T) {
+	e, log := newTestEngine(t)
+	c := newTestClient(t, e)
+	killed := e.NewClient(failsLog{log: log})
+	e.Clients.Add(killed)
+	c.do("WATCH", "k")
+	c.do("MULTI")
+	c.do("SET", "k", "v")
+	c.do("CLIENT", "KILL", "ID", strconv.FormatInt(killed.ID, 10))
+	if reply := c.do("EXEC"); !strings.HasPrefix(reply, "-EXECABORT Transaction discarded because of: MISCONF") {
+		t.Errorf("EXEC: %q", reply)
+	}
+	log.Fail = nil
+	if reply := c.do("GET", "k"); reply != "$-1\r\n" || c.session.watching.Load() != 0 {
+		t.Errorf("afterwards: %q, watching %d keys", reply, c.session.watching.Load())
+	}
+}
+
+// TestUnsubscribeBesideAFailedCommit: what a session has stopped listening to is told once, though
+// the commit of what stands around it in a pipeline fails.
+func TestUnsubscribeBesideAFailedCommit(t *testing.T) {
+	e, log := newTestEngine(t)
+	b := e.NewBatch(0)
+	s := e.NewClient(Nowhere{})
+	commit := func() {
+		if err := b.Commit(); err != nil {
+			b.Undo(err)
+		}
+		b.Clear()
+	}
+	execute := executesOn(t, b)
+	execute(s, "HELLO", "3")
+	execute(s, "SUBSCRIBE", "a")
+	commit()
+	s.Reply.Reset()
+	execute(s, "SET", "k", "v")
+	unsubscribe := b.Read(s, words("UNSUBSCRIBE"))
+	if outcome := b.Execute(s, unsubscribe); outcome != Separate {
+		t.Fatalf("UNSUBSCRIBE joins what may have to be repeated: outcome %d", outcome)
+	}
+	commit()
+	s.Reply.Reset()
+	if outcome := b.Execute(s, unsubscribe); outcome != Done {
+		t.Fatalf("UNSUBSCRIBE: outcome %d", outcome)
+	}
+	execute(s, "PUNSUBSCRIBE")
+	set := b.Read(s, words("SET", "k", "v"))
+	if outcome := b.Execute(s, set); outcome != Separate {
+		t.Fatalf("what may have to be repeated joins UNSUBSCRIBE: outcome %d", outcome)
+	}
+	commit()
+	if outcome := b.Execute(s, set); outcome != Done {
+		t.Fatalf("SET: outcome %d", outcome)
+	}
+	log.Fail = errors.New("no room")
+	commit()
+	if reply := string(s.Reply.Bytes()); reply != ">3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n>3\r\n$12\r\npunsubscribe\r\n_\r\n:0\r\n" {
+		t.Errorf("got %q", reply)
 	}
 }

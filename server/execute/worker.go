@@ -231,16 +231,21 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 	b.noteDependence(s, r, true)
 	wrote := !b.txn.Empty()
 	err := b.Commit()
-	if !stands(err) {
-		b.running.outbox.pushed = b.running.outbox.pushed[:0]
-		s.restore(state)
-	} else if wrote {
+	if stands(err) && wrote {
 		s.dependOnCommit(b.engine.Store.Position())
 	}
 	if err != nil {
 		s.Reply.Rewind(mark)
+	}
+	switch {
+	case err == nil:
+	case stands(err):
 		c.Fail(logFailed(err))
 		b.engine.CountError(c.failure)
+	default:
+		b.running.outbox.pushed = b.running.outbox.pushed[:0]
+		s.restore(state)
+		b.refuse(s, r, logFailed(err))
 	}
 	s.uncommitted = false
 	return Done

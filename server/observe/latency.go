@@ -20,7 +20,7 @@ func latencyCommand() execute.Command {
 				Syntax: "event", Summary: "Returns when an event took long, and how long."},
 			{Name: "latest", Arity: 2, Flags: admin, Tips: tips, Run: cmdLatencyLatest, Since: "2.8.13", Complexity: "O(1)",
 				Summary: "Returns of each event when it took long the last time, and how long it took at worst."},
-			{Name: "reset", Arity: -2, Flags: admin, Run: cmdLatencyReset,
+			{Name: "reset", Arity: -2, Flags: admin | execute.AtOnce, Run: cmdLatencyReset,
 				Tips:  []string{"request_policy:all_nodes", "response_policy:all_succeeded"},
 				Since: "2.8.13", Complexity: "O(1)", Syntax: "[event [event ...]]", Summary: "Forgets some events, or all."},
 			{Name: "graph", Arity: 3, Flags: admin, Tips: tips, Run: cmdLatencyGraph, Since: "2.8.13", Complexity: "O(1)",

@@ -17,7 +17,7 @@ func slowlogCommand() execute.Command {
 			{Name: "len", Arity: 2, Flags: admin, Run: cmdSlowlogLen,
 				Tips:  []string{all, "response_policy:agg_sum", "nondeterministic_output"},
 				Since: "2.2.12", Complexity: "O(1)", Summary: "Counts the entries of the list."},
-			{Name: "reset", Arity: 2, Flags: admin, Run: cmdSlowlogReset, Tips: []string{all, "response_policy:all_succeeded"},
+			{Name: "reset", Arity: 2, Flags: admin | execute.AtOnce, Run: cmdSlowlogReset, Tips: []string{all, "response_policy:all_succeeded"},
 				Since: "2.2.12", Complexity: "O(N) where N is the number of entries in the slowlog", Summary: "Empties the list."},
 			execute.HelpRow("slowlog", "6.2.0", execute.Loading|execute.Stale, 0,
 				"GET [<count>]",
