@@ -229,26 +229,31 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 		}
 	}
 	b.noteDependence(s, r, true)
-	wrote := !b.txn.Empty()
+	b.commitWork(c, mark, &state)
+	s.uncommitted = false
+	return Done
+}
+
+// commitWork commits what a worker's request has done. When that fails, the error is the reply,
+// which begins at a mark, and the session is as it was, unless the writes stand in doubt.
+func (b *Batch) commitWork(c *Invocation, mark int, before *State) {
+	s, wrote := c.Session, !b.txn.Empty()
 	err := b.Commit()
 	if stands(err) && wrote {
 		s.dependOnCommit(b.engine.Store.Position())
 	}
-	if err != nil {
-		s.Reply.Rewind(mark)
+	if err == nil {
+		return
 	}
-	switch {
-	case err == nil:
-	case stands(err):
+	s.Reply.Rewind(mark)
+	if stands(err) {
 		c.Fail(logFailed(err))
 		b.engine.CountError(c.failure)
-	default:
-		b.running.outbox.pushed = b.running.outbox.pushed[:0]
-		s.restore(state)
-		b.refuse(s, r, logFailed(err))
+		return
 	}
-	s.uncommitted = false
-	return Done
+	b.running.outbox.pushed = b.running.outbox.pushed[:0]
+	s.restore(*before)
+	b.refuse(s, c.Request, logFailed(err))
 }
 
 // countedAtOnce is how many members of a sorted set are counted while others wait for its lock.
