@@ -100,9 +100,10 @@ func (h *halfClosed) next(sent int) (piece []byte) {
 }
 
 // halfClose is called when the client has sent its last byte. It reports whether the connection
-// lives on until all that came before is answered.
+// lives on until all that came before is answered. It doesn't while a pause keeps it from that: who
+// is gone would count as a client for as long, and have its requests executed then.
 func (c *connection) halfClose(conn gnet.Conn, cause error) bool {
-	if !errors.Is(cause, io.EOF) || c.dropped || c.handedOver.Load() != nil || !c.owes() {
+	if !errors.Is(cause, io.EOF) || c.dropped || c.handedOver.Load() != nil || c.session.Paused() || !c.owes() {
 		return false
 	}
 	copied, err := duplicate(conn.Fd())

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"kedis/lock"
 )
 
 // sendLast sends text and then the end, and returns all replies. The server sees nothing of it
@@ -54,17 +56,20 @@ func TestLastRequestsAreAnswered(t *testing.T) {
 	eventually(t, "their sessions have ended", func() bool { return r.engine.Clients.Count() == 1 })
 }
 
-// TestLastRequestsBehindAPause sends the end behind requests that wait.
+// TestLastRequestsBehindAPause sends the end behind requests that wait for the end of a pause, at
+// once, and when a worker has run what is before them: the client is gone.
 func TestLastRequestsBehindAPause(t *testing.T) {
 	r := startServer(t)
-	admin, client := r.dial(), r.dialRaw()
+	admin := r.dial()
 	admin.want("+OK", "client", "pause", "1000000", "write")
-	replies := r.sendLast(client, "SET key value\r\nGET key\r\n")
-	r.wantSome("is half closed", func(c *connection) bool { return c.ended })
-	admin.want("+OK", "client", "unpause")
-	if got := replies(); got != "+OK\r\n$5\r\nvalue\r\n" {
-		t.Errorf("the replies are %q", got)
+	for requests, want := range map[string]string{"SET key value\r\n": "", "GET key\r\nSET key value\r\n": "$-1\r\n", "KEYS none\r\nSET key value\r\n": "*0\r\n"} {
+		if got := r.sendLast(r.dialRaw(), requests)(); got != want {
+			t.Errorf("%q: the replies are %q", requests, got)
+		}
+		eventually(t, "it is gone", func() bool { return r.engine.Clients.Count() == 1 })
 	}
+	admin.want("+OK", "client", "unpause")
+	admin.want("nil", "get", "key")
 }
 
 // TestHalfClosedClientIsKilled closes one that waits, and one that doesn't read.
@@ -72,7 +77,12 @@ func TestHalfClosedClientIsKilled(t *testing.T) {
 	r := startServer(t)
 	admin := r.dial()
 	admin.want("+OK", "set", "large", strings.Repeat("x", 20<<20))
-	admin.want("+OK", "client", "pause", "1000000", "write")
+	const worker = 3
+	stripe := r.engine.Store.Stripe(0, []byte("key"))
+	if r.engine.Locks.TryExclusive(stripe, worker) != lock.Acquired {
+		t.Fatal("somebody holds the lock")
+	}
+	defer r.engine.Locks.ReleaseExclusive(stripe, worker)
 	for _, requests := range []string{"SET key value\r\n", "GET large\r\n"} {
 		client := r.dialRaw()
 		r.sendLast(client, requests)

@@ -61,6 +61,10 @@ func (r *reactor) beginWaits() {
 }
 
 func (r *reactor) beginWait(c *connection, wait *execute.Wait) {
+	if wait.Cause == execute.ForPause && c.ended { // see halfClose
+		c.drop()
+		return
+	}
 	r.server.engine.BeginWait(c.session)
 	if wait.Shared() {
 		key := sharedWait{wait.Cause, wait.Stripe}

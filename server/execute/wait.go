@@ -296,6 +296,9 @@ func (s *Session) Unblock(reply error) bool {
 	return blocked.Fail(reply)
 }
 
+// Paused reports whether the session's request waits for the end of a pause.
+func (s *Session) Paused() bool { return s.paused.Load() }
+
 // isBlocked reports whether the session counts as blocked.
 func (s *Session) isBlocked() bool {
 	blocked := s.blocked.Load()
