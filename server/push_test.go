@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kedis/redis-tests/seed"
+	"kedis/server/execute"
 )
 
 // TestPushedIsShared pushes random messages to random connections: each has all of its own in
@@ -36,6 +37,28 @@ func TestPushedIsShared(t *testing.T) {
 				t.Fatalf("connection %d has %q instead of %q", i, c.text, wanted[i])
 			}
 		}
+	}
+}
+
+// TestPushedToWhoWaits pushes a message while a worker has a request, which then waits for others.
+func TestPushedToWhoWaits(t *testing.T) {
+	r := startServer(t)
+	client := r.dialRaw()
+	r.at(client, func(c *connection) {
+		request := c.reactor.batch.Read(c.session, [][]byte{[]byte("BLPOP"), []byte("none"), []byte("0")})
+		c.park(request)
+		c.working = true
+		c.push([]byte("+message\r\n"))
+		c.reactor.sendPushed()
+		if outcome := r.engine.Work(c.session, request); outcome != execute.Waiting || c.pushedBytes() == 0 {
+			t.Errorf("outcome %d, %d bytes wait for the worker", outcome, c.pushedBytes())
+		}
+		c.reactor.workDone(c)
+	})
+	client.wantLine("+message")
+	r.dial().want(":1", "rpush", "none", "x")
+	for _, line := range []string{"*2", "$4", "none", "$1", "x"} {
+		client.wantLine(line)
 	}
 }
 

@@ -65,6 +65,9 @@ func (r *reactor) beginWait(c *connection, wait *execute.Wait) {
 		c.drop()
 		return
 	}
+	if !c.composing() { // what was pushed behind a reply that doesn't come yet
+		c.writePushed()
+	}
 	r.server.engine.BeginWait(c.session)
 	if wait.Shared() {
 		key := sharedWait{wait.Cause, wait.Stripe}
