@@ -18,6 +18,7 @@ import (
 
 	"kedis/binlog"
 	"kedis/internal/config"
+	"kedis/internal/durable"
 	"kedis/storage"
 	"kedis/storage/rocks"
 )
@@ -44,7 +45,7 @@ type Directory struct {
 // Open opens the configuration's data directory, or makes one.
 func Open(c *config.Config, logger hclog.Logger) (*Directory, error) {
 	directory := c.Dir.Get()
-	if err := os.MkdirAll(directory, 0o755); err != nil {
+	if err := makeDurable(directory, 0o755); err != nil {
 		var failed *os.PathError // which names the one above that can't be entered
 		if errors.As(err, &failed) {
 			err = failed.Err
@@ -126,14 +127,27 @@ func (d *Directory) createLog() error {
 	if err := os.RemoveAll(o.Directory); err != nil {
 		return fmt.Errorf("datadir: %w", err)
 	}
-	log, err := binlog.Create(o, binlog.History{ID: binlog.NewID()}, 0, 0)
+	log, err := d.firstLog(o, 0)
 	if err != nil {
-		return fmt.Errorf("datadir: %w", err)
+		return err
 	}
 	d.log.Store(log)
 	d.created, d.recovered = true, binlog.Recovered{Clean: true}
 	d.Store.Attach(log, first)
 	return d.Store.PersistState()
+}
+
+// firstLog makes the log of a new data directory. With it, all that the directory has so far is on
+// the disk.
+func (d *Directory) firstLog(o binlog.Options, at int64) (*binlog.Log, error) {
+	log, err := binlog.Create(o, binlog.History{ID: binlog.NewID()}, at, 0)
+	if err != nil {
+		return nil, fmt.Errorf("datadir: %w", err)
+	}
+	if err := durable.SyncDirectory(d.path); err != nil {
+		return nil, errors.Join(fmt.Errorf("datadir: %w", err), log.Close())
+	}
+	return log, nil
 }
 
 // Created reports whether Open made the data directory.

@@ -63,7 +63,7 @@ func (d *Directory) keepParted(log string) error {
 		return fmt.Errorf("datadir: %w", err)
 	}
 	from := max(at, first)
-	if err := os.MkdirAll(d.partedDirectory(), 0o750); err != nil {
+	if err := makeDurable(d.partedDirectory(), 0o750); err != nil {
 		return fmt.Errorf("datadir: %w", err)
 	}
 	kept := filepath.Join(d.partedDirectory(), fmt.Sprintf("%s-%d-%d", history.ID, from, end))

@@ -59,7 +59,7 @@ func Restore(c *config.Config, checkpoint, logDirectory string, to binlog.Range,
 
 // makeEmpty makes a directory, or makes sure that it is empty.
 func makeEmpty(directory string) error {
-	if err := makeDurable(directory); err != nil {
+	if err := makeDurable(directory, 0o755); err != nil {
 		return fmt.Errorf("datadir: %w", err)
 	}
 	entries, err := os.ReadDir(directory)
@@ -72,15 +72,24 @@ func makeEmpty(directory string) error {
 	return nil
 }
 
-// makeDurable makes a directory that isn't there; it is on the disk then.
-func makeDurable(directory string) error {
-	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
+// makeDurable makes a directory that isn't there, and those above it; they are on the disk then.
+func makeDurable(directory string, mode fs.FileMode) error {
+	var parents []string
+	for missing := filepath.Clean(directory); ; missing = filepath.Dir(missing) {
+		if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		parents = append(parents, filepath.Dir(missing))
+	}
+	if err := os.MkdirAll(directory, mode); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(directory, 0o755); err != nil {
-		return err
+	for _, parent := range parents {
+		if err := durable.SyncDirectory(parent); err != nil {
+			return err
+		}
 	}
-	return durable.SyncDirectory(filepath.Dir(directory))
+	return nil
 }
 
 func removeContent(directory string) error {
@@ -167,9 +176,9 @@ func (d *Directory) replay(logDirectory string, to binlog.Range) error {
 // beginHistory gives restored data a log of its own, which begins at the data's position.
 func (d *Directory) beginHistory() error {
 	number := d.Store.LogDirectory() + 1
-	log, err := binlog.Create(d.logOptions(number), binlog.History{ID: binlog.NewID()}, d.Store.Position(), 0)
+	log, err := d.firstLog(d.logOptions(number), d.Store.Position())
 	if err != nil {
-		return fmt.Errorf("datadir: %w", err)
+		return err
 	}
 	d.log.Store(log)
 	d.Store.Attach(log, number)
