@@ -6,6 +6,7 @@ import "C"
 import (
 	"encoding/binary"
 	"math"
+	"sync/atomic"
 
 	"kedis/internal/buffer"
 	"kedis/internal/hugepage"
@@ -146,7 +147,7 @@ func (d *DB) Write(b *Batch) error {
 			return err
 		}
 	}
-	err := d.writePatiently(b.families, b.Bytes())
+	err := d.writePatiently(d.full, b.families, b.Bytes())
 	if IsNoSpace(err) {
 		*b = Batch{} // its memory may be in use still
 	}
@@ -154,11 +155,17 @@ func (d *DB) Write(b *Batch) error {
 }
 
 // writePatiently waits for flushes and compactions that RocksDB has writers wait for, unless these
-// wait for room on the disk.
-func (d *DB) writePatiently(families []*Family, data []byte) error {
-	return d.unlessFull("write", func() error {
+// wait for room on the disk. What hasn't begun when it returns doesn't: it might come behind what
+// is written next.
+func (d *DB) writePatiently(full func(operation string) error, families []*Family, data []byte) error {
+	var decided atomic.Bool // whether it begins
+	defer decided.Store(true)
+	return d.unless(full, "write", func() error {
 		d.writing.RLock()
 		defer d.writing.RUnlock()
+		if decided.Swap(true) {
+			return nil // too late
+		}
 		return d.write(families, data, true)
 	})
 }

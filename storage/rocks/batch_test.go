@@ -146,3 +146,28 @@ func TestBatchDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations for each batch", n)
 	}
 }
+
+// TestWriteThatIsGivenUp: it isn't applied later, behind what was written meanwhile, if it hadn't
+// begun.
+func TestWriteThatIsGivenUp(t *testing.T) {
+	d := openNew(t)
+	f := d.Family(DefaultFamily)
+	var b Batch
+	b.Put(f, []byte("key"), []byte("late"))
+	d.writing.Lock()
+	asked := 0
+	err := d.writePatiently(func(operation string) error {
+		if asked++; asked == 1 { // else it isn't tried at all
+			return nil
+		}
+		return noSpace(operation, errWaits)
+	}, b.families, b.Bytes())
+	d.writing.Unlock()
+	if !IsNoSpace(err) {
+		t.Fatal(err)
+	}
+	d.awaitWrites()
+	if value, found, err := d.Get(f, nil, []byte("key"), nil); found || err != nil {
+		t.Errorf("found %q, %v", value, err)
+	}
+}

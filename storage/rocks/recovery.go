@@ -66,13 +66,9 @@ func (d *DB) writesStopped() bool {
 	return ok && stopped != 0
 }
 
-// unlessFull runs f, which may wait for room on the disk. It returns an error that satisfies
-// IsNoSpace as soon as RocksDB waits. f then ends later, and must not refer to anything that its
+// unless runs f, which may wait for room on the disk. It returns an error of full, which satisfies
+// IsNoSpace, as soon as RocksDB waits. f then ends later, and must not refer to anything that its
 // caller goes on with.
-func (d *DB) unlessFull(operation string, f func() error) error {
-	return d.unless(d.full, operation, f)
-}
-
 func (d *DB) unless(full func(operation string) error, operation string, f func() error) error {
 	if d.closed.Load() {
 		return ErrClosed
@@ -96,8 +92,7 @@ func (d *DB) unless(full func(operation string) error, operation string, f func(
 	}
 }
 
-// exclusively is unlessFull for what holds structure. f doesn't begin after exclusively has
-// returned.
+// exclusively is unless for what holds structure. f doesn't begin after exclusively has returned.
 func (d *DB) exclusively(operation string, f func() error) error {
 	_, err := d.beginExclusively(d.full, operation, f)
 	return err

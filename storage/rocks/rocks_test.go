@@ -537,7 +537,7 @@ func TestCloseAwaitsWrites(t *testing.T) {
 	go func() {
 		var b Batch
 		b.Put(f, []byte("k"), []byte("late"))
-		written <- d.writePatiently(b.families, b.Bytes())
+		written <- d.writePatiently(d.full, b.families, b.Bytes())
 	}()
 	for d.writing.TryLock() {
 		d.writing.Unlock()
