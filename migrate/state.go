@@ -69,8 +69,16 @@ func (s *state) write(path string) error {
 // newPath is what a file is called until it is whole.
 func newPath(path string) string { return path + ".new" }
 
+// replaceFile leaves the former content or the new one, whole, also behind a power cut.
 func replaceFile(path string, content []byte) error {
-	if err := os.WriteFile(newPath(path), content, 0o600); err != nil {
+	f, err := os.OpenFile(newPath(path), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(content); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(newPath(path), path)

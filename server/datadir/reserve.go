@@ -23,7 +23,7 @@ func (r reserve) give() bool { return os.Remove(string(r)) == nil }
 // take sets room aside, less of it where the disk hasn't more. A disk without any is no error.
 func (r reserve) take() (err error) {
 	file, err := os.OpenFile(string(r), os.O_CREATE|os.O_WRONLY, 0o600)
-	if errors.Is(err, unix.ENOSPC) {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return nil
 	}
 	if err != nil {
