@@ -135,10 +135,11 @@ func TestSnapshotOfFieldsThatExpire(t *testing.T) {
 func newReader(t *testing.T, primary *launch.Server, tells ...string) *dialogue {
 	t.Helper()
 	d := newDialogue(t, dial(t, primary))
-	d.send(request(append([]string{"REPLCONF"}, tells...)...))
-	d.send(request("PSYNC", "?", "-1"))
-	for _, prefix := range []string{"+OK", "+FULLRESYNC "} {
-		if line, err := d.reader.ReadString('\n'); err != nil || !strings.HasPrefix(line, prefix) {
+	for _, step := range []struct{ says, answer string }{
+		{request(append([]string{"REPLCONF"}, tells...)...), "+OK"}, {request("PSYNC", "?", "-1"), "+FULLRESYNC "},
+	} {
+		d.send(step.says)
+		if line, err := d.reader.ReadString('\n'); err != nil || !strings.HasPrefix(line, step.answer) {
 			t.Fatalf("the primary answers %q (%v)", line, err)
 		}
 	}
