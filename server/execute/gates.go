@@ -29,6 +29,7 @@ var gates = []gate{
 	{"listening", func(c *Command) bool { return !c.Subscribed }, onlyListen},
 	{"stale data", func(c *Command) bool { return c.Flags&Stale == 0 || c.RunsQueue }, refuseStaleData},
 	{"loading", func(c *Command) bool { return c.Flags&Loading == 0 }, refuseWhileLoading},
+	{"monitor", func(c *Command) bool { return c.Flags&onKeyspace != 0 || c.RunsQueue }, keepOffKeyspace},
 }
 
 func mayWrite(c *Command) bool { return c.Flags&Write != 0 || c.RunsQueue }
@@ -121,6 +122,18 @@ func onlyListen(_ *Batch, s *Session, r *Request) error {
 		return nil
 	}
 	return Errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", r.Command.full)
+}
+
+// onKeyspace are the flags of commands that use the keyspace, or what replicas are told.
+const onKeyspace = Write | ReadOnly | MayReplicate
+
+// keepOffKeyspace keeps who watches all commands from it, as in Redis, which counts such a client
+// as a replica: no pause holds it.
+func keepOffKeyspace(_ *Batch, s *Session, r *Request) error {
+	if flagsNow(s, r.Command)&onKeyspace == 0 {
+		return nil
+	}
+	return Error("ERR Replica can't interact with the keyspace")
 }
 
 // writable is nil, or why a session's writes are refused now.

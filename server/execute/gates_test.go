@@ -93,3 +93,19 @@ func TestWritesOnAFullDisk(t *testing.T) {
 		t.Errorf("DEL, when the log has no room at all: %q", reply)
 	}
 }
+
+// TestMonitorKeepsOffKeys: what a monitor may do, and what not, by itself and in a transaction
+// (compared with redis-server 7.0).
+func TestMonitorKeepsOffKeys(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	c := newTestClient(t, engine)
+	c.session.Become(KindMonitor)
+	const refused = "-ERR Replica can't interact with the keyspace\r\n"
+	for _, step := range [][2]string{{"PING", "+PONG\r\n"}, {"GET k", refused}, {"PUBLISH c m", refused}, {"WATCH k", "+OK\r\n"}, {"MULTI", "+OK\r\n"},
+		{"PING", "+QUEUED\r\n"}, {"SET k v", refused}, {"EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n"},
+		{"MULTI", "+OK\r\n"}, {"PING", "+QUEUED\r\n"}, {"EXEC", "*1\r\n+PONG\r\n"}, {"RESET", "+RESET\r\n"}, {"GET k", "$-1\r\n"}} {
+		if reply := c.do(strings.Fields(step[0])...); reply != step[1] {
+			t.Errorf("%s: %q, want %q", step[0], reply, step[1])
+		}
+	}
+}

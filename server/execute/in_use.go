@@ -22,6 +22,7 @@ const (
 	gateListening                             // the session's
 	gateStale                                 // a replica without its primary
 	gateLoading                               // the log is being applied
+	gateMonitor                               // the session's
 
 	pausing    // CLIENT PAUSE, or a failover
 	limiting   // databases have limits
@@ -88,8 +89,13 @@ func (s *Session) conditions() (met conditions) {
 	if s.User != nil && !s.User.Unrestricted() {
 		met |= gatePermission
 	}
-	if s.Is(KindPubSub) {
-		met |= gateListening
+	if kind := SessionKind(s.kind.Load()); kind != 0 {
+		if kind&KindPubSub != 0 {
+			met |= gateListening
+		}
+		if kind&KindMonitor != 0 {
+			met |= gateMonitor
+		}
 	}
 	return met
 }

@@ -102,8 +102,11 @@ func (p *pause) finish() {
 }
 
 // holds reports whether a request has to wait. As in Redis a command that may write does, whatever
-// its words are: SORT without STORE, too.
+// its words are: SORT without STORE, too. A monitor never waits.
 func (p *pause) holds(s *Session, r *Request) bool {
+	if s.Is(KindMonitor) {
+		return false
+	}
 	switch pauseMode(p.mode.Load()) {
 	case PauseWrites:
 		flags := r.Command.Flags

@@ -158,6 +158,10 @@ func TestPauseHolds(t *testing.T) {
 	if !holds(PauseWrites, "EXEC") {
 		t.Error("EXEC that writes is not held")
 	}
+	c.session.Become(KindMonitor)
+	if holds(PauseEverything, "PING") {
+		t.Error("a monitor is held")
+	}
 }
 
 // TestPausedClientsAreBlocked: who waits for the end of a pause counts among the blocked clients
