@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"container/list"
 	"crypto/sha1"
 	"encoding/hex"
@@ -89,6 +90,20 @@ func (s *scripts) peek(c *Invocation) *knownScript {
 	}
 	digits := scriptDigest(c.Args[1])
 	return s.find(digits[:])
+}
+
+// onlyRead reports whether a script, which is given by its text or by its SHA-1, has said that it
+// writes nothing.
+func (s *scripts) onlyRead(script []byte, byText bool) bool {
+	if byText {
+		if !bytes.HasPrefix(script, []byte("#!")) {
+			return false
+		}
+		flags, _, err := parseShebang(string(script))
+		return err == nil && flags.noWrites
+	}
+	known := s.find(script)
+	return known != nil && known.flags.noWrites
 }
 
 func scriptDigest(text []byte) (digits [shaLength]byte) {

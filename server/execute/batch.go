@@ -129,11 +129,11 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 		}
 		return b.turnDown(s, r, refusal)
 	}
-	if b.engine.inUse.any(pausing) && !b.repeat.applying && b.engine.Pause.holds(s, r) {
+	if b.engine.inUse.any(pausing) && !b.repeat.applying && b.engine.holds(s, r) {
 		return s.waits(b.engine.Pause.wait())
 	}
 	if s.Transaction.Active && !r.Command.Immediate {
-		s.enqueue(r)
+		s.enqueue(r, b.engine.flagsOf(r))
 		return Done
 	}
 	if b.separates(s, r) {
@@ -229,7 +229,7 @@ func (b *Batch) barred(s *Session, r *Request) bool {
 	}
 	used := b.engine.inUse.bits.Load()
 	b.onReplica = used&gateReplica != 0
-	return used&pausing != 0 && b.engine.Pause.holds(s, r) || b.onReplica && writesNow(s, r.Command)
+	return used&pausing != 0 && b.engine.holds(s, r) || b.onReplica && writesNow(s, r.Command)
 }
 
 // separates reports whether the commit of what was executed has to come first: a command can't be

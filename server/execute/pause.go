@@ -101,15 +101,15 @@ func (p *pause) finish() {
 	p.wake()
 }
 
-// holds reports whether a request has to wait. As in Redis a command that may write does, whatever
-// its words are: SORT without STORE, too. A monitor never waits.
-func (p *pause) holds(s *Session, r *Request) bool {
+// holds reports whether a pause has a request wait. As in Redis a command that may write does wait,
+// whatever its words are: SORT without STORE, too. A monitor never does.
+func (e *Engine) holds(s *Session, r *Request) bool {
 	if s.Is(KindMonitor) {
 		return false
 	}
-	switch pauseMode(p.mode.Load()) {
+	switch pauseMode(e.Pause.mode.Load()) {
 	case PauseWrites:
-		flags := r.Command.Flags
+		flags := e.flagsOf(r)
 		if r.Command.RunsQueue {
 			flags |= s.Transaction.flags
 		}
@@ -118,6 +118,16 @@ func (p *pause) holds(s *Session, r *Request) bool {
 		return true
 	}
 	return false
+}
+
+// flagsOf are the flags of a request's command, but that a script which has said that it only reads
+// can't write.
+func (e *Engine) flagsOf(r *Request) Flags {
+	flags := r.Command.Flags
+	if reads := r.Command.Reads; reads != nil && reads(e, r.Args) {
+		flags &^= MayReplicate
+	}
+	return flags
 }
 
 // wait is what a held request waits for: that a pause ends. Another one may go on.

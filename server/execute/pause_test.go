@@ -145,7 +145,7 @@ func TestPauseHolds(t *testing.T) {
 	holds := func(mode pauseMode, request string) bool {
 		engine.Pause.mode.Store(int32(mode))
 		defer engine.Pause.mode.Store(int32(pauseNothing))
-		return engine.Pause.holds(c.session, c.batch.Read(c.session, words(strings.Fields(request)...)))
+		return engine.holds(c.session, c.batch.Read(c.session, words(strings.Fields(request)...)))
 	}
 	for request, writes := range map[string]bool{"GET a": false, "SET a 1": true, "PFCOUNT a": true, "PUBLISH a b": true, "SORT a": true, "SORT_RO a": false,
 		"SORT a STORE b": true, "CLIENT UNPAUSE": false, "EXEC": false} {

@@ -18,15 +18,15 @@ type Transaction struct {
 }
 
 // enqueue keeps a request for EXEC, unless EXEC is going to refuse all of them.
-func (s *Session) enqueue(r *Request) {
+func (s *Session) enqueue(r *Request, flags Flags) {
 	t := &s.Transaction
 	if t.Aborted || s.Dirty() {
 		s.Reply.SimpleString("QUEUED")
 		return
 	}
 	t.Queue = append(t.Queue, r.Clone())
-	t.flags |= r.Command.Flags
-	t.lacked |= ^r.Command.Flags
+	t.flags |= flags
+	t.lacked |= ^flags
 	t.bytes += WordBytes(r.Args)
 	if n, ok := selectedBy(r); ok {
 		t.selects = int(n) + 1
