@@ -500,11 +500,7 @@ func killClients(c *Invocation, f *clientFilter) int {
 			continue
 		}
 		killed++
-		if s == c.Session {
-			s.CloseAfterReply()
-		} else {
-			s.Peer.Close()
-		}
+		c.Engine.Dismiss(s, c.Session)
 	}
 	return killed
 }

@@ -86,20 +86,27 @@ func (e *Engine) UserChanged(user *access.User, by *Session) {
 			continue
 		}
 		if !e.mayStay(s, user) {
-			dismiss(s, by)
+			e.Dismiss(s, by)
 		} else if blocked := s.blocked.Load(); blocked != nil {
 			e.endRefused(blocked)
 		}
 	}
 }
 
-// dismiss closes a client's connection; that of the client who asks for it when there is a reply.
-func dismiss(s, by *Session) {
+// Dismiss closes a client's connection; that of the client who asks for it when there is a reply.
+func (e *Engine) Dismiss(s, by *Session) {
 	if s == by {
 		s.CloseAfterReply()
 	} else {
-		s.Peer.Close()
+		e.kill(s)
 	}
+}
+
+// kill closes a session's connection, from anywhere. As in Redis, nobody finds it among the clients
+// from then on, though its reactor closes it a moment later.
+func (e *Engine) kill(s *Session) {
+	e.Clients.Remove(s)
+	s.Peer.Close()
 }
 
 // endRefused ends a client's wait for something that it may not do any longer. Who is about to
@@ -179,7 +186,7 @@ func (l *listeners) permitted(s *Session, rules *access.Rules) bool {
 // its user was just forbidden: who changed the user may not have seen it begin.
 func (e *Engine) CheckBegun(s *Session) {
 	if s.User != nil && !e.mayStay(s, s.User) {
-		s.Peer.Close()
+		e.kill(s)
 	}
 }
 
