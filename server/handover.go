@@ -17,6 +17,9 @@ func (c *connection) handOver() {
 	serve := c.serve
 	c.serve = nil
 	s := c.server
+	if c.dropped { // since it has asked for that
+		return
+	}
 	if c.parser.Buffered() > 0 || c.conn.OutboundBuffered() > 0 {
 		s.logger.Warn("closing a connection that does not wait for the stream it asks for", "client", c.remote)
 		c.drop()

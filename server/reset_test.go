@@ -82,6 +82,20 @@ func (r *running) wantNoClients() {
 	eventually(r.t, "no session is left", func() bool { return r.engine.Clients.Count() == 0 })
 }
 
+// TestDroppedConnectionIsNotHandedOver drops a connection just before it becomes a replica's.
+func TestDroppedConnectionIsNotHandedOver(t *testing.T) {
+	r := startServer(t)
+	r.at(r.dialRaw(), func(c *connection) {
+		c.Detach(func(conn net.Conn) {
+			t.Error("it was handed over")
+			conn.Close()
+		})
+		c.drop()
+		c.handOver()
+	})
+	r.wantNoClients()
+}
+
 // TestResetConnectionIsNotHandedOver resets a connection just before it becomes a replica's.
 func TestResetConnectionIsNotHandedOver(t *testing.T) {
 	r := startServer(t)

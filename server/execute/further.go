@@ -99,6 +99,9 @@ func (b *Batch) lockFurther(stripe uint32) error {
 // lack notes that somebody else has a lock. What the request has turned out to need up to there it
 // needs again.
 func (b *Batch) lack(stripe uint32) error {
+	if b.running.stack[0].Request == nil {
+		return errFurther // it is no request, but the sweeper, which comes back
+	}
 	f := &b.running.stack[0].further
 	f.stripes = append(append(f.stripes, b.running.turnedUp...), stripe)
 	slices.Sort(f.stripes)

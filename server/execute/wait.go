@@ -75,8 +75,10 @@ type Blocked struct {
 	arrival int64           // rises with each client that comes
 	queued  bool
 
-	role    int64  // the engine's when the wait began; see role.changes
-	refusal string // what the request is refused with at the deadline, instead of Expired
+	role int64 // the engine's when the wait began; see role.changes
+	// refusal is what the request is refused with at the deadline, instead of Expired. It waits for
+	// nobody then who would serve it, and counts as no client that is blocked.
+	refusal string
 
 	// HeapIndex is the deadline's among those of the reactor, which keeps it.
 	HeapIndex int
@@ -287,11 +289,11 @@ func (s *Session) EndWait() {
 // it doesn't wait for any.
 func (s *Session) Unblock(reply error) bool {
 	blocked := s.blocked.Load()
-	if blocked == nil {
+	switch {
+	case blocked == nil || blocked.refusal != "":
 		return false
-	}
-	if reply == nil {
-		return blocked.end(blocked.Expired, blocked.refusal)
+	case reply == nil:
+		return blocked.end(blocked.Expired, "")
 	}
 	return blocked.Fail(reply)
 }
@@ -302,13 +304,13 @@ func (s *Session) Paused() bool { return s.paused.Load() }
 // isBlocked reports whether the session counts as blocked.
 func (s *Session) isBlocked() bool {
 	blocked := s.blocked.Load()
-	return blocked != nil && !blocked.Ended() || s.paused.Load()
+	return blocked != nil && blocked.refusal == "" && !blocked.Ended() || s.paused.Load()
 }
 
 // hasDeadline reports whether the session waits for others, and not for ever.
 func (s *Session) hasDeadline() bool {
 	blocked := s.blocked.Load()
-	return blocked != nil && blocked.Deadline != 0 && !blocked.Ended()
+	return blocked != nil && blocked.refusal == "" && blocked.Deadline != 0 && !blocked.Ended()
 }
 
 // AbandonWait has nobody serve the session any more: its connection is about to be closed.
@@ -322,7 +324,9 @@ func (s *Session) AbandonWait() {
 // else is waited for on its behalf: it is answered as if its time were over.
 func (s *Session) HangUp() {
 	s.hungUp.Store(true)
-	s.Unblock(nil)
+	if blocked := s.blocked.Load(); blocked != nil {
+		blocked.end(blocked.Expired, blocked.refusal)
+	}
 }
 
 // HungUp reports whether the client sends no more.

@@ -1,0 +1,39 @@
+package execute
+
+import (
+	"testing"
+	"time"
+)
+
+// TestBehindAScriptIsNotBlocked: a request that waits for a script, until it is refused, is none
+// that CLIENT LIST shows as blocked, or that CLIENT UNBLOCK ends.
+func TestBehindAScriptIsNotBlocked(t *testing.T) {
+	e, _ := newTestEngine(t)
+	c := newTestClient(t, e)
+	request := read(e, c.session, "GET", "k")
+	if outcome := c.batch.refuseAt(c.session, request, e.After(time.Hour), ErrBusyScript); outcome != Waiting {
+		t.Fatalf("outcome %d", outcome)
+	}
+	blocked := c.session.Wait().Blocked
+	if status := c.session.Status(); status.Blocked || status.Deadline || c.session.Unblock(nil) || c.session.Unblock(ErrBusyScript) || blocked.Ended() {
+		t.Errorf("it counts as blocked: %+v", status)
+	}
+	c.session.HangUp()
+	if !blocked.Ended() || !c.batch.Answered(c.session, request, blocked) {
+		t.Error("it goes on waiting though the client sends no more")
+	}
+	if reply := string(c.session.Reply.Bytes()); reply != "-"+string(ErrBusyScript)+"\r\n" {
+		t.Errorf("it is answered %q", reply)
+	}
+}
+
+// TestLackWithoutARequest: what a batch that runs no request lacks is told, too.
+func TestLackWithoutARequest(t *testing.T) {
+	e, _ := newTestEngine(t)
+	b := e.NewBatch(0)
+	s := e.NewClient(Nowhere{})
+	b.invocation(1, s, nil, s.Reply)
+	if err := b.lack(1); err != errFurther {
+		t.Error(err)
+	}
+}
