@@ -41,9 +41,10 @@ func (l *Log) keep() {
 func (l *Log) publish() {
 	refusal := l.refusal.Load()
 	err := l.spareErr
-	l.awaited.Store(l.reclaiming && (l.spare == nil || l.spareErr != nil))
-	if refusal == nil && l.reclaiming && l.reclaims < reclaimsUnrefused {
-		err = nil // there may be room soon
+	soon := l.reclaiming && l.reclaims < reclaimsUnrefused // there may be room then
+	l.awaited.Store(soon && (l.spare == nil || l.spareErr != nil))
+	if refusal == nil && soon {
+		err = nil
 	}
 	l.roomy.Store(err != nil && l.broken == nil && !l.closed)
 	if l.broken != nil {
@@ -116,7 +117,7 @@ func (l *Log) newSpare(number uint64, small *segment) (*segment, error) {
 	default:
 		small, err = l.createSpare(number, size)
 	}
-	if isFull(err) && small == nil && size > smallSegmentBytes {
+	if isFull(err) && small == nil && size > smallSegmentBytes && l.roomForSmall() {
 		if spare, failed := l.createSpare(number, smallSegmentBytes); failed == nil {
 			small = spare
 		}

@@ -22,6 +22,14 @@ const warnEvery = time.Minute
 // smallSegmentBytes is the size of the segment that is made when there is no room for a full one.
 const smallSegmentBytes = headerBytes + 64<<10
 
+// smallRoom is what it leaves: in a file RocksDB has to note what was deleted by way of it.
+const smallRoom = 1 << 20
+
+func (l *Log) roomForSmall() bool {
+	free, err := l.options.files.free(l.options.Directory)
+	return err == nil && free >= smallSegmentBytes+smallRoom
+}
+
 // needed returns how many bytes have to be free for so many bytes of log to be made: these, and
 // what Reclaim may take afterwards.
 func (o *Options) needed(bytes int64) int64 { return bytes + o.Room() }

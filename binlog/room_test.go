@@ -129,14 +129,14 @@ func TestNoRoomForALargeRecord(t *testing.T) {
 // again once the current segment can be removed.
 func TestSmallSegments(t *testing.T) {
 	o := options(t)
-	o.SegmentBytes = 4 * smallSegmentBytes
+	o.SegmentBytes = 64 * smallSegmentBytes
 	var persisted atomic.Int64
 	o.Reclaim = func() (Position, error) { return persisted.Load(), nil }
 	fault := &faults{}
 	o.files = fault.files()
 	l := create(t, o, 0)
 	eventually(t, "the spare", hasSpare(l))
-	fault.set(func(f *faults) { f.free = 1 })
+	fault.set(func(f *faults) { f.free = smallSegmentBytes + smallRoom })
 	for _, id := range []string{idB, NewID()} { // the second one in a small segment
 		if err := l.Branch(id); err != nil {
 			t.Fatal(err)

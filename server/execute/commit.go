@@ -37,8 +37,8 @@ func (b *Batch) publish(wrote bool) {
 		b.noteWritten(position)
 	}
 	b.members.committed(position, wrote)
+	b.running.outbox.tellServed(position) // first: to a client that is pushed what it has caused the reply comes before
 	b.tell(position, wrote)
-	b.running.outbox.tellServed(position)
 }
 
 // commitTxn commits the transaction, and notes when that takes long.

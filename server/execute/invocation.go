@@ -181,6 +181,7 @@ type running struct {
 	outbox   outbox
 	undo     func() // takes back what the outermost has done outside of the transaction
 	underway bool   // the outermost runs
+	noted    bool   // that its client reads what is queued: it is EXEC, and reads from a view
 	wrote    bool   // it has left effects
 	counting bool   // it is to be run again, to count on
 	sealed   bool   // by a NoBatch command: nothing joins it

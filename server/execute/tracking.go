@@ -140,7 +140,7 @@ func (b *Batch) rememberReads(c *Invocation) {
 	}
 	if b.view == nil {
 		b.remember(c.Session, c.Request)
-	} else if c.level > 1 || c.level == 1 && !b.running.stack[0].Command.RunsQueue {
+	} else if c.level > 1 || c.level == 1 && !b.running.noted {
 		s, keys := c.Session, c.keyNames()
 		c.AfterCommit(func() { b.engine.tellCache(s, keys) })
 	}
@@ -168,6 +168,7 @@ func (c *Invocation) tracks(mode *Tracking) bool {
 // What a transaction has queued may be noted in vain: CLIENT CACHING may be among it.
 func (b *Batch) rememberView(c *Invocation) {
 	mode := c.Session.Tracking()
+	b.running.noted = c.Command.RunsQueue && mode != nil && !mode.Broadcast // else CLIENT TRACKING may be queued
 	switch {
 	case mode == nil || mode.Broadcast:
 	case c.Command.RunsQueue:

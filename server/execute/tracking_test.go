@@ -2,6 +2,7 @@ package execute
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 	"weak"
@@ -45,5 +46,28 @@ func TestTrackingClientsLeaveNoSession(t *testing.T) {
 	stays.do("SET", "hot", "value")
 	if items := e.Caching.Statistics().Items; items != 0 {
 		t.Errorf("%d readers are remembered of a key that has changed", items)
+	}
+}
+
+// TestTrackingBeginsInATransaction: what EXEC reads from a view behind CLIENT TRACKING is not
+// cached without the server's knowing.
+func TestTrackingBeginsInATransaction(t *testing.T) {
+	e, _ := newTestEngine(t)
+	var told strings.Builder
+	b, s := e.NewBatch(0), e.NewClient(sending{sent: &told})
+	execute := executesOn(t, b)
+	for _, request := range []string{"HELLO 3", "MULTI", "CLIENT TRACKING ON", "GET key"} {
+		execute(s, strings.Split(request, " ")...)
+		if err := b.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		b.Clear()
+	}
+	if outcome := e.Work(s, read(e, s, "EXEC")); outcome != Done {
+		t.Fatal(outcome)
+	}
+	newTestClient(t, e).do("SET", "key", "value")
+	if !strings.Contains(told.String(), "invalidate\r\n*1\r\n$3\r\nkey\r\n") {
+		t.Errorf("the client was told %q", &told)
 	}
 }

@@ -18,6 +18,7 @@ type workers struct {
 	mu      sync.Mutex
 	free    []token
 	waiting []func(token) // who wants a token, the first that came first
+	stopped chan token    // those that stop has taken; nil before
 
 	streamApplier token // of what applies a primary's stream
 }
@@ -77,13 +78,16 @@ func (w *workers) give(t token) {
 // up after a while, and may be called again.
 func (w *workers) stop(within time.Duration) (stopped bool) {
 	over := time.After(within)
-	taken := make(chan token, w.count)
-	for range w.count {
-		w.whenFree(func(t token) { taken <- t })
+	if w.stopped == nil {
+		stopped := make(chan token, w.count)
+		for range w.count {
+			w.whenFree(func(t token) { stopped <- t })
+		}
+		w.stopped = stopped
 	}
 	for ; w.count > 0; w.count-- {
 		select {
-		case <-taken:
+		case <-w.stopped:
 		case <-over:
 			return false
 		}
