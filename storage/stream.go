@@ -601,19 +601,19 @@ func (s *Stream) DistanceFromFirst(id StreamID) int64 {
 	case h.Added == 0:
 		return 0
 	case s.next.Count == 0 && !h.Last.Less(id):
-		return int64(h.Added)
+		return entriesRead(h.Added)
 	case id != StreamID{} && id.Less(h.Deleted):
 		return -1
 	case id == h.Last:
-		return int64(h.Added)
+		return entriesRead(h.Added)
 	case h.Last.Less(id):
 		return -1
 	case h.Deleted == StreamID{} || h.Deleted.Less(h.First):
 		if id.Less(h.First) {
-			return int64(h.Added - s.next.Count)
+			return entriesRead(h.Added - s.next.Count)
 		}
 		if id == h.First {
-			return int64(h.Added - s.next.Count + 1)
+			return entriesRead(h.Added - s.next.Count + 1)
 		}
 	}
 	return -1

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"math"
 
 	"kedis/storage/engine"
 	"kedis/storage/layout"
@@ -517,11 +518,20 @@ func (g *Group) Advance(id StreamID) {
 		return
 	}
 	if s := g.stream; g.state.Read != -1 && !g.state.Last.Less(s.head.First) && !s.tombstonesBehind(g.state.Last) {
-		g.state.Read++
+		g.state.Read = entriesRead(uint64(g.state.Read) + 1)
 	} else if g.stream.head.Added > 0 {
 		g.state.Read = g.stream.DistanceFromFirst(id)
 	}
 	g.state.Last, g.changed = id, true
+}
+
+// entriesRead is how many entries a group has read as it keeps that: more than an int64 holds are
+// unknown, -1.
+func entriesRead(count uint64) int64 {
+	if count > math.MaxInt64 {
+		return -1
+	}
+	return int64(count)
 }
 
 // Lag is how many entries the group has still to read, as Redis 7.4 tells it; known is false when

@@ -73,7 +73,10 @@ func parseFields(words [][]byte, refused Error) ([][]byte, error) {
 }
 
 // latestFieldExpiry is the latest time at which fields may expire in Redis.
-const latestFieldExpiry = (1<<48 - 2) >> 2
+const latestFieldExpiry = latestWritten >> 2
+
+// latestWritten is the latest that payloads and files have, and so what RESTORE repeats.
+const latestWritten = 1<<48 - 2
 
 // parseFieldExpiry reads a time in units of so many milliseconds, relative to now or absolute.
 func parseFieldExpiry(c *Invocation, word []byte, unit int64, relative bool) (expireMs int64, err error) {
@@ -83,11 +86,14 @@ func parseFieldExpiry(c *Invocation, word []byte, unit int64, relative bool) (ex
 	if expireMs < 0 {
 		return 0, Error("ERR invalid expire time, must be >= 0")
 	}
-	base := int64(0)
+	base, latest := int64(0), int64(latestFieldExpiry)
 	if relative {
 		base = c.Now
 	}
-	if expireMs > latestFieldExpiry/unit || expireMs*unit > latestFieldExpiry-base {
+	if c.Applying() {
+		latest = latestWritten
+	}
+	if expireMs > latest/unit || expireMs*unit > latest-base {
 		return 0, Errorf("ERR invalid expire time in '%s' command", c.Command.FullName())
 	}
 	return expireMs*unit + base, nil

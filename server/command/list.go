@@ -464,6 +464,9 @@ func cmdLRem(c *Invocation) error {
 	count, err := parseInteger(c.Args[2])
 	if err == nil && count == math.MinInt64 {
 		err = errLongRange
+		if c.Applying() { // Redis 7.0 takes it, and its replicas have to
+			count, err = -math.MaxInt64, nil
+		}
 	}
 	if err != nil {
 		return err

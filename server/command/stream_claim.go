@@ -122,7 +122,7 @@ func (d *delivery) claim(p storage.Pending) error {
 	replyClaimed(d.Invocation, p.Entry, fields, max(d.Now-p.DeliveredMs, 0), int64(p.Deliveries))
 	former := p
 	p.DeliveredMs = d.Now
-	p.Deliveries++
+	p.CountDelivery()
 	if err := d.group.Deliver(&p, d.consumer, &former); err != nil {
 		return err
 	}

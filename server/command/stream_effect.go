@@ -1,6 +1,7 @@
 package command
 
 import (
+	"math"
 	"strconv"
 
 	"kedis/storage"
@@ -76,7 +77,7 @@ func (e *claimed) say(c *Invocation) {
 	c.EffectWord(wordTime)
 	effectInteger(c, e.ms)
 	c.EffectWord(wordRetryCount)
-	effectInteger(c, int64(e.deliveries))
+	effectInteger(c, int64(min(e.deliveries, math.MaxInt64)))
 	c.EffectWord(wordForce)
 	c.EffectWord(wordJustID)
 	c.EffectWord(wordLastID)

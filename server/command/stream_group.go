@@ -77,7 +77,11 @@ func parseGroupOptions(c *Invocation, creating bool) (o groupOptions, err error)
 		case creating && a.flag("MKSTREAM"):
 			o.makeStream = true
 		case len(a.words) > 1 && a.integer("ENTRIESREAD", &o.read):
-			if a.err == nil && o.read < -1 {
+			switch {
+			case a.err != nil || o.read >= -1:
+			case c.Applying(): // a count of Redis's that has become too large
+				o.read = -1
+			default:
 				a.fail(Error("ERR value for ENTRIESREAD must be positive or -1"))
 			}
 		default:
@@ -475,7 +479,7 @@ func (o *claiming) take(c *Invocation, p *storage.Pending, former *storage.Pendi
 	if o.retries >= 0 {
 		p.Deliveries = uint64(o.retries)
 	} else if !o.justIDs {
-		p.Deliveries++
+		p.CountDelivery()
 	}
 	if err := o.group.Deliver(p, o.consumer, former); err != nil {
 		return err

@@ -494,7 +494,7 @@ func (d *delivery) replyHistory() error {
 		d.delivered++
 		former := *p
 		p.DeliveredMs = d.Now
-		p.Deliveries++
+		p.CountDelivery()
 		if err := d.group.Deliver(p, d.consumer, &former); err != nil {
 			return false, err
 		}

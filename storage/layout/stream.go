@@ -3,6 +3,7 @@ package layout
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // StreamID is the id of a stream's entry:
@@ -333,6 +334,9 @@ type PendingState struct {
 	DeliveredMs int64
 	Deliveries  uint64
 }
+
+// CountDelivery counts another delivery, up to the most that effects can tell.
+func (p *PendingState) CountDelivery() { p.Deliveries = min(p.Deliveries, math.MaxInt64-1) + 1 }
 
 const pendingStateSize = 24
 
