@@ -15,28 +15,34 @@ import (
 // While a live data set is moved, the target must not expire keys by itself: a key whose life the
 // source has prolonged in the meantime would be gone before that comes. A replica waits for its
 // primary's DEL; a target that is a primary can't be told to. So every expiry, of a key or of a
-// hash's field, is written heldBy later, in which nothing expires, and put right when the move
-// ends.
+// hash's field, is written later by a shift, in which nothing expires, and put right when the move
+// ends. What is held shows by its time alone, so the times that come of a shift are ones that
+// nobody gives: not those of a thousand years, which come of ms where seconds are meant.
+type shift int64
+
 const (
-	heldBy = 1000 * year
-	year   = 31556952000 // ms
+	ofKeys   shift = 6_000_000_000_000_000 // ms; not near 2^53, which is given for never
+	ofFields shift = 1900 * year           // for Redis 7.4 takes no field's time beyond 2^46
+
+	year = 31556952000 // ms
 )
 
 // hold is the time, in ms since 1970, that is written for an expiry. One that is far away isn't
 // changed.
-func hold(ms int64) int64 {
+func (s shift) hold(ms int64) int64 {
 	if ms == 0 || ms > time.Now().UnixMilli()+year {
 		return ms
 	}
-	return max(ms, 1) + heldBy
+	return max(ms, 1) + int64(s)
 }
 
 // release is the expiry that was meant, and whether it was held.
-func release(ms int64) (int64, bool) {
-	if ms < heldBy || ms > time.Now().UnixMilli()+heldBy+year {
+func (s shift) release(ms int64) (int64, bool) {
+	meant := ms - int64(s)
+	if ms < int64(s) || meant > time.Now().UnixMilli()+year {
 		return ms, false
 	}
-	return ms - heldBy, true
+	return meant, true
 }
 
 // held returns commands that do the same and bring no expiry that comes soon, and whether there was
@@ -54,7 +60,10 @@ func (c *Command) held() (commands []Command, held bool, err error) {
 // Streams of old versions of Redis have expiries that are relative to the time of the command; they
 // become absolute.
 func (c *Command) holdExpiry() (bool, error) {
-	args := c.Args
+	args, by := c.Args, ofKeys
+	if args[0][0]|' ' == 'h' { // HPEXPIREAT, HSETEX …
+		by = ofFields
+	}
 	at := func(i int, name string, unit int64, relative bool) (bool, error) {
 		if i >= len(args) {
 			return false, nil
@@ -66,7 +75,7 @@ func (c *Command) holdExpiry() (bool, error) {
 		if ms *= unit; relative {
 			ms += time.Now().UnixMilli()
 		}
-		args[i] = strconv.AppendInt(nil, hold(ms), 10)
+		args[i] = strconv.AppendInt(nil, by.hold(ms), 10)
 		if name != "" {
 			args[0] = []byte(name)
 		}
@@ -152,15 +161,16 @@ func (c *Command) holdRestore(at func(i int, name string, unit int64, relative b
 	return held, err
 }
 
-// Release gives the keys that the filter may have written to the expiries that were meant. Clients
-// may use the target meanwhile: what they change is left as they want it. It returns how many keys
-// there were.
+// Release gives the keys that the filter may have written to, and that aren't the target's own, the
+// expiries that were meant. Clients may use the target meanwhile: what they change is left as they
+// want it. It returns how many keys there were.
 func (t *Target) Release(filter *Filter) (released int64, err error) {
 	databases, err := t.databases(filter)
 	if err != nil {
 		return 0, err
 	}
-	err = t.walkDatabases(filter, databases, func(client *redis.Client, _ int, keys [][]byte) error {
+	err = t.walkDatabases(filter, databases, func(client *redis.Client, database int, keys [][]byte) error {
+		keys = slices.DeleteFunc(keys, func(key []byte) bool { return t.options.Conflicts.has(database, key) })
 		held, err := t.heldAmong(client, keys)
 		if err != nil {
 			return targetSide.explain(t.options.address(), err)
@@ -240,7 +250,7 @@ func (t *Target) heldAmong(client *redis.Client, keys [][]byte) (held []string, 
 		return nil, err
 	}
 	for i, ms := range times {
-		if _, is := release(ms); is {
+		if _, is := ofKeys.release(ms); is {
 			held = append(held, names[i])
 		}
 	}
@@ -258,7 +268,7 @@ func (t *Target) releaseKeys(client *redis.Client, keys []string) (released int6
 			}
 			_, err = tx.TxPipelined(t.ctx, func(p redis.Pipeliner) error {
 				for i, key := range keys {
-					if ms, held := release(times[i]); held {
+					if ms, held := ofKeys.release(times[i]); held {
 						released++
 						p.Do(t.ctx, "PEXPIREAT", key, ms)
 					}

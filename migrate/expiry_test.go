@@ -54,10 +54,14 @@ func TestHoldExpiry(t *testing.T) {
 		for i, word := range command.Args {
 			got = append(got, string(word))
 			ms, err := strconv.ParseInt(string(word), 10, 64)
-			if err != nil || ms < heldBy {
+			by := ofKeys
+			if strings.HasPrefix(c.command, "H") {
+				by = ofFields
+			}
+			if err != nil || ms < int64(by) {
 				continue
 			}
-			meant, isHeld := release(ms)
+			meant, isHeld := by.release(ms)
 			apart := meant - at
 			if !isHeld || apart > 1000 || apart < -1000 || c.exact && apart != 0 && apart != inSeconds*1000-at {
 				t.Errorf("%s: %d is meant as %d, not %d", c.command, ms, meant, at)
@@ -75,19 +79,31 @@ func TestHoldExpiry(t *testing.T) {
 
 func TestHold(t *testing.T) {
 	now := time.Now().UnixMilli()
-	for _, ms := range []int64{1, now - 1000, now, now + 1000, now + year - 1000} {
-		if got, held := release(hold(ms)); got != ms || !held {
-			t.Errorf("%d: %d, %v", ms, got, held)
+	for _, by := range []shift{ofKeys, ofFields} {
+		for _, ms := range []int64{1, now - 1000, now, now + 1000, now + year - 1000} {
+			if got, held := by.release(by.hold(ms)); got != ms || !held {
+				t.Errorf("%d: %d, %v", ms, got, held)
+			}
+		}
+		// What expires late is not held, and what was never held not released.
+		for _, ms := range []int64{0, now + year + 100_000, now + 100*year, now + int64(by) + 3*year} {
+			if got := by.hold(ms); got != ms {
+				t.Errorf("%d is held: %d", ms, got)
+			}
+			if got, held := by.release(ms); got != ms || held {
+				t.Errorf("%d: %d, %v", ms, got, held)
+			}
+		}
+		// Nor what somebody has given in a smaller unit, or for never.
+		const day = 86_400_000
+		for _, ms := range []int64{now + 365*day*1000, now + 366*day*1000, now + 730*day*1000, now * 1000, now + now*1000, now + 1<<53 - 1} {
+			if got, held := by.release(ms); got != ms || held {
+				t.Errorf("%d: %d, %v", ms, got, held)
+			}
 		}
 	}
-	// What expires late is not held, and what was never held not released.
-	for _, ms := range []int64{0, now + year + 100_000, now + 100*year, now + heldBy + 3*year} {
-		if got := hold(ms); got != ms {
-			t.Errorf("%d is held: %d", ms, got)
-		}
-		if got, held := release(ms); got != ms || held {
-			t.Errorf("%d: %d, %v", ms, got, held)
-		}
+	if last := ofFields.hold(now + year - 1000); last > 1<<46-1 {
+		t.Errorf("Redis takes no field's time of %d", last)
 	}
 }
 

@@ -58,7 +58,7 @@ func (t *Target) releaseHash(client *redis.Client, key string) error {
 		}
 		var fields []string
 		for i, ms := range times {
-			if _, held := release(ms); held {
+			if _, held := ofFields.release(ms); held {
 				fields = append(fields, pairs[2*i])
 			}
 		}
@@ -83,7 +83,7 @@ func (t *Target) releasePage(client *redis.Client, key string, fields []string) 
 			}
 			_, err = tx.TxPipelined(t.ctx, func(p redis.Pipeliner) error {
 				for i, field := range fields {
-					if ms, held := release(times[i]); held {
+					if ms, held := ofFields.release(times[i]); held {
 						p.Do(t.ctx, "HPEXPIREAT", key, ms, "FIELDS", 1, field)
 					}
 				}

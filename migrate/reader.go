@@ -221,7 +221,7 @@ func (r *reader) kinds(ctx context.Context, locations []location) ([]fingerprint
 		if r.old && f.expireMs > 0 {
 			f.expireMs += now
 		}
-		f.expireMs, _ = release(max(f.expireMs, 0))
+		f.expireMs, _ = ofKeys.release(max(f.expireMs, 0))
 	}
 	return prints, nil
 }
@@ -346,7 +346,7 @@ func timedFields(ctx context.Context, client redis.UniversalClient, key string, 
 	for i, ms := range times {
 		time := ""
 		if ms > 0 {
-			ms, _ = release(ms)
+			ms, _ = ofFields.release(ms)
 			time = strconv.FormatInt(ms, 10)
 		}
 		words = append(words, pairs[2*i], pairs[2*i+1], time)

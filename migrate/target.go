@@ -444,7 +444,7 @@ func (t *Target) Load(key Key, value *rdb.Value) error {
 	}
 	if key.Held = key.Held || t.options.Hold; key.Held {
 		t.held = t.held || key.ExpireMs != 0
-		key.ExpireMs = hold(key.ExpireMs)
+		key.ExpireMs = ofKeys.hold(key.ExpireMs)
 	}
 	l, slot := t.lanes[t.laneOf(key.Name)], 0
 	if t.serial {

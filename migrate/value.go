@@ -194,7 +194,7 @@ func (p *PayloadBuilder) addField(e *rdb.Element, held bool) error {
 	}
 	at := e.ExpireMs
 	if held {
-		at = hold(at)
+		at = ofFields.hold(at)
 	}
 	p.piece.times = append(p.piece.times, fieldTime{len(p.piece.words) - 2, at})
 	return nil

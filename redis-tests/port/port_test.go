@@ -130,6 +130,64 @@ func TestFieldsAreHeld(t *testing.T) {
 	}
 }
 
+// TestFarExpiries: times that are a thousand years away, or what else looks held, stay as they are,
+// of what is moved and of what the target has.
+func TestFarExpiries(t *testing.T) {
+	for _, pair := range pairs {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			from, to := start(t, pair.from(t)), start(t, pair.to(t))
+			c, d := from.MustDial(t), to.MustDial(t)
+			times := func() (all []string) {
+				for _, ask := range []struct {
+					at  *resp.Connection
+					key string
+				}{{c, "moved"}, {c, "streamed"}, {d, "moved"}, {d, "streamed"}, {d, "bystander"}, {d, "both"}} {
+					all = append(all, do(t, ask.at, "PEXPIRETIME", ask.key).String())
+				}
+				return all
+			}
+			const year = "31536000000" // of ms, where seconds are meant
+			likeHeld := strconv.FormatInt(6_000_000_000_000_000+time.Now().UnixMilli(), 10)
+			set(t, c, "moved", "1", "streamed", "1", "both", "1")
+			set(t, d, "bystander", "1", "both", "own")
+			do(t, c, "EXPIRE", "moved", year)
+			do(t, d, "EXPIRE", "bystander", year)
+			do(t, d, "PEXPIREAT", "both", likeHeld)
+			p := startTool(t, t.TempDir(), port(from, to, "--until", "forever", "--on-conflict", "skip")...)
+			p.says("has caught up")
+			do(t, c, "EXPIRE", "streamed", year)
+			set(t, c, "end", "1")
+			reaches(t, d, "end", "1")
+			before := times()
+			p.signal(syscall.SIGINT)
+			p.ends(0)
+			if after := times(); !slices.Equal(before, after) || after[0] != after[2] || after[1] != after[3] || after[5] != ":"+likeHeld {
+				t.Errorf("the times were %q, and are %q", before, after)
+			}
+		})
+	}
+}
+
+// TestFarFieldTimes is the same for fields.
+func TestFarFieldTimes(t *testing.T) {
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	c, d := from.MustDial(t), to.MustDial(t)
+	for _, s := range []*resp.Connection{c, d} {
+		do(t, s, "HSET", "hash", "a", "1", "b", "1")
+		do(t, s, "HEXPIRE", "hash", "31536000000", "FIELDS", "1", "a")
+	}
+	do(t, d, "RENAME", "hash", "bystander")
+	bystander := do(t, d, "HPEXPIRETIME", "bystander", "FIELDS", "1", "a").String()
+	startTool(t, t.TempDir(), port(from, to)...).ends(0)
+	if got := do(t, d, "HPEXPIRETIME", "bystander", "FIELDS", "1", "a").String(); got != bystander {
+		t.Errorf("the bystander's field expires at %s, and not at %s", got, bystander)
+	}
+	if got, want := do(t, d, "HPEXPIRETIME", "hash", "FIELDS", "1", "a").String(), do(t, c, "HPEXPIRETIME", "hash", "FIELDS", "1", "a").String(); got != want {
+		t.Errorf("the field expires at %s, and not at %s", got, want)
+	}
+}
+
 // lasting are options with which a Redis that is killed comes back with what it had.
 func lasting(program launch.Program) []string {
 	if program.IsRedis {
