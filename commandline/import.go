@@ -115,7 +115,9 @@ func importTo(work context.Context, ctx *cli.Context, files *migrate.Files, name
 		return err
 	}
 	files.Commands, files.Live = target.Commands(files.Commands), true
-	files.Replay = func() error { return target.ReplaceBefore(files.Filter) }
+	if !migrate.IsTail(name) {
+		files.Replay = func() error { return target.ReplaceBefore(files.Filter) }
+	}
 	if err := files.Read(work, name, os.Stdin, target); err != nil || !files.Held {
 		return err
 	}

@@ -30,6 +30,9 @@ func logStart(directory string) binlog.Position {
 	return from
 }
 
+// IsTail says that what a name has is the end of a history that the target has, too, up to there.
+func IsTail(name string) bool { return logStart(name) > 0 }
+
 // logPart returns the commands of a log.
 func logPart(directory string) part {
 	return part{directory, func() (io.ReadCloser, error) {

@@ -345,6 +345,7 @@ func TestTailIsKept(t *testing.T) {
 	program := launch.MustUnderTest(t)
 	p := part(t, program, program)
 	do(t, p.former.MustDial(t), "SET", "only here", "1")
+	do(t, p.former.MustDial(t), "RPUSH", "list", "of the former")
 	follow(t, p.former, p.promoted.Port)
 	converge(t, p.promoted, p.former)
 	equal(t, p.promoted, p.former)
@@ -352,15 +353,20 @@ func TestTailIsKept(t *testing.T) {
 	if !strings.Contains(output, `"SET" "only here" "1"`) {
 		t.Errorf("the log's end is %q", output)
 	}
-	if strings.Count(output, "\n") > 3 {
+	if strings.Count(output, "\n") > 4 {
 		t.Errorf("more is told to be new than was: %q", output)
 	}
-	// The new primary can have it, too.
+	// The new primary can have it, too, behind what it has.
+	d := p.promoted.MustDial(t)
 	for name, flags := range map[string][]string{"import": {"import", directory, "--to"}, "port": {"port", "--from", directory, "--to"}} {
-		do(t, p.promoted.MustDial(t), "DEL", "only here")
+		do(t, d, "DEL", "only here", "list")
+		do(t, d, "RPUSH", "list", "of both")
 		moved, err := exec.Command(program.Line[0], append(flags, p.promoted.Address, "--on-conflict", "replace")...).CombinedOutput()
-		if got := do(t, p.promoted.MustDial(t), "GET", "only here").String(); err != nil || got != `"1"` {
+		if got := do(t, d, "GET", "only here").String(); err != nil || got != `"1"` {
 			t.Errorf("after %s the key is %s: %v: %s", name, got, err, moved)
+		}
+		if got := do(t, d, "LRANGE", "list", "0", "-1").Strings(); !slices.Equal(got, []string{"of both", "of the former"}) {
+			t.Errorf("after %s the list is %q", name, got)
 		}
 	}
 	former, err := func() (*launch.Server, error) { p.former.Kill(); return p.former.Restart() }()
