@@ -148,6 +148,7 @@ func (t *Target) resumeCluster(known Position) error {
 				return fmt.Errorf("the marker %s: %w", key, err)
 			}
 			t.marker.done[slotOf([]byte(key))] = position.Offset
+			t.marker.furthest = max(t.marker.furthest, position.Offset)
 		}
 		return nil
 	})

@@ -1,6 +1,8 @@
 package port
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -68,6 +70,43 @@ func TestCluster(t *testing.T) {
 		if left := do(t, s.MustDial(t), "KEYS", "kedis:*").Strings(); len(left) > 0 {
 			t.Errorf("left behind: %q", left)
 		}
+	}
+}
+
+// TestClusterFlush goes on before a FLUSHALL that the target has, and what came behind it.
+func TestClusterFlush(t *testing.T) {
+	from := start(t, launch.MustUnderTest(t))
+	first, _ := startCluster(t)
+	c := from.MustDial(t)
+	do(t, c, "SET", "before", "1")
+	directory := t.TempDir()
+	line := port(from, first, "--until", "forever", "--position", "here")
+	p := startTool(t, directory, line...)
+	p.says("has caught up")
+	noted := filepath.Join(directory, "here")
+	position, err := os.ReadFile(noted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, c, "FLUSHALL")
+	for i := range 50 {
+		do(t, c, "SET", "key:"+strconv.Itoa(i), "1")
+	}
+	until(t, "the keys to be there", func() bool {
+		p := startTool(t, t.TempDir(), verify(from, first)...)
+		<-p.exited
+		return p.command.ProcessState.ExitCode() == 0
+	})
+	p.kill()
+	if err := os.WriteFile(noted, position, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = startTool(t, directory, line...)
+	p.says("has caught up")
+	p.signal(syscall.SIGINT)
+	p.ends(0)
+	if output := startTool(t, t.TempDir(), verify(from, first)...).ends(0); !strings.Contains(output, "50 keys are the same") {
+		t.Errorf("said %s", output)
 	}
 }
 
