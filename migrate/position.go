@@ -60,7 +60,7 @@ func (m *marker) key() string { return markerPrefix + m.id }
 func (m *marker) slotKey(slot int) string { return m.key() + ":{" + slotTags()[slot] + "}" }
 
 // markWords is the command that moves the marker of a batch's lane, or of all, or of a slot; nil if
-// no positions are kept.
+// no positions are kept. A lane that an earlier run had brought further stays there.
 func (t *Target) markWords(l *lane, b *batch, slot int) [][]byte {
 	if t.marker == nil {
 		return nil
@@ -71,7 +71,7 @@ func (t *Target) markWords(l *lane, b *batch, slot int) [][]byte {
 	}
 	words := [][]byte{[]byte("HSET"), []byte(t.marker.key())}
 	for i := range t.lanes {
-		if b.all || i == l.index {
+		if (b.all || i == l.index) && b.position.Offset >= t.marker.done[i] {
 			words = append(words, strconv.AppendInt(nil, int64(i), 10), position)
 		}
 	}
