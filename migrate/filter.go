@@ -199,7 +199,7 @@ func (f *Filter) Origins(key []byte) (names [][]byte) {
 func (f *Filter) Command(database int, args [][]byte, keys []KeyPosition) (*Command, error) {
 	to, ok := f.Database(database)
 	if !ok {
-		return nil, nil
+		return nil, f.refuseFromOutside(args, keys)
 	}
 	c := &Command{Database: to, Args: args, Keys: keys, Wide: sortsBy(args)}
 	if c.Wide && !(f.AllKeys() && len(f.Rewrites) == 0) {
@@ -225,6 +225,23 @@ func (f *Filter) Command(database int, args [][]byte, keys []KeyPosition) (*Comm
 		}
 	}
 	return c, nil
+}
+
+// refuseFromOutside fails when a command in a database that isn't moved brings a key to one that
+// is.
+func (f *Filter) refuseFromOutside(args [][]byte, keys []KeyPosition) error {
+	at := otherDatabaseAt(args)
+	if at == 0 {
+		return nil
+	}
+	number, err := strconv.Atoi(string(args[at]))
+	if err != nil {
+		return fmt.Errorf("%s: %w", brief(args), err)
+	}
+	if _, ok := f.Database(number); !ok || !f.Wants(args[keys[len(keys)-1].Index]) {
+		return nil
+	}
+	return failure(ExitUnsupported, "%s brings a value from a database that is not moved to one that is: choose both, or neither", brief(args))
 }
 
 // sortsBy says that a command is a SORT whose BY or GET names keys by a pattern.

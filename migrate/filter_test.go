@@ -71,8 +71,17 @@ func TestFilterCommand(t *testing.T) {
 			t.Errorf("%s: got %q, want %q (%v)", c.command, shown, c.want, err)
 		}
 	}
-	if got, err := f.Command(2, words("SET a:1 v"), keysAt(1)); got != nil || err != nil {
-		t.Errorf("database 2: %v, %v", got, err)
+	for command, code := range map[string]int{
+		"SET a:1 v": 0, "MOVE a:1 5": 0, "MOVE x:1 0": 0, "COPY a:1 x:1 DB 0": 0, "COPY a:1 a:2": 0, "COPY a:1 a:2 DB 5": 0,
+		"MOVE a:1 0": ExitUnsupported, "COPY x:1 a:1 REPLACE DB 1": ExitUnsupported,
+	} {
+		keys := keysAt(1)
+		if strings.HasPrefix(command, "COPY") {
+			keys = keysAt(-1, 2)
+		}
+		if got, err := f.Command(2, words(command), keys); got != nil || ExitCode(err) != code {
+			t.Errorf("database 2, %s: %v, %v", command, got, err)
+		}
 	}
 }
 
