@@ -440,6 +440,7 @@ func (r *fileReader) hold(command *Command) ([]Command, error) {
 	if !r.Held {
 		return []Command{*command}, nil
 	}
+	command.dropCondition()
 	commands, _, err := command.held()
 	if err != nil {
 		return nil, failure(ExitSource, "%s: %w", brief(command.Args), err)

@@ -61,6 +61,26 @@ func TestImportProlonged(t *testing.T) {
 	}
 }
 
+// TestImportConditions imports an AOF in which expiries were given because they come later, or
+// earlier, than others.
+func TestImportConditions(t *testing.T) {
+	s := launch.ForTest(t, launch.MustOracle(t), "--appendonly", "yes")
+	c := s.MustDial(t)
+	call(t, c, "SET", "later", "x", "EX", "600")
+	call(t, c, "EXPIRE", "later", "63072000", "GT")
+	call(t, c, "SET", "earlier", "x", "EX", "63072000")
+	call(t, c, "EXPIRE", "earlier", "600", "LT")
+	for _, program := range []launch.Program{launch.MustUnderTest(t), launch.MustOracle(t)} {
+		target := launch.ForTest(t, program)
+		succeeds(t, "import", filepath.Join(s.Directory, "appendonlydir"), "--to", target.Address)
+		for _, key := range []string{"later", "earlier"} {
+			if got, want := call(t, target.MustDial(t), "PEXPIRETIME", key), call(t, c, "PEXPIRETIME", key); got != want {
+				t.Errorf("%s expires at %s, and not at %s (Redis: %v)", key, got, want, program.IsRedis)
+			}
+		}
+	}
+}
+
 // TestImportProlongedFields does the same with fields of a hash: their times were over long ago.
 func TestImportProlongedFields(t *testing.T) {
 	var aof []byte
