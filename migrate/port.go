@@ -72,7 +72,7 @@ type port struct {
 	conflicts *Conflicts
 	surveyed  bool
 	begun     bool // both sides were there
-	resumed   bool // data of an earlier attempt is at the target
+	resumed   bool // data of an earlier attempt may be at the target
 	state     state
 
 	target *Target
@@ -141,6 +141,7 @@ func (p *port) attempt(ctx context.Context) (err error) {
 	if err := p.refuseLoop(ctx); err != nil {
 		return err
 	}
+	p.resumed = p.state.Phase != phaseNone
 	from, id, err := p.place(ctx)
 	if err != nil {
 		return err
@@ -165,7 +166,6 @@ func (p *port) attempt(ctx context.Context) (err error) {
 		if answer.ID != "" {
 			p.state.History = answer.ID
 		}
-		p.resumed = true
 		p.Progress.Say("going on at position %d", from.Offset)
 	}
 	return p.follow(ctx, from)

@@ -188,6 +188,26 @@ func TestFarFieldTimes(t *testing.T) {
 	}
 }
 
+// TestKeptExpiries takes everything anew and keeps a key that the source has no longer: its expiry
+// is put right, too, though this attempt has held none.
+func TestKeptExpiries(t *testing.T) {
+	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
+	c, d := from.MustDial(t), to.MustDial(t)
+	do(t, c, "SET", "kept", "1", "EX", "1000")
+	want := do(t, c, "PEXPIRETIME", "kept").String()
+	directory := t.TempDir()
+	line := port(from, to, "--resync", "keep")
+	p := startTool(t, directory, append(line, "--until", "forever")...)
+	p.says("has caught up")
+	p.kill()
+	from.Kill()
+	from = restart(t, from) // with another history, and no data
+	startTool(t, directory, line...).ends(0)
+	if got := do(t, d, "PEXPIRETIME", "kept").String(); got != want {
+		t.Errorf("the key expires at %s, and not at %s", got, want)
+	}
+}
+
 // lasting are options with which a Redis that is killed comes back with what it had.
 func lasting(program launch.Program) []string {
 	if program.IsRedis {
