@@ -116,8 +116,11 @@ type keyTable struct{ table *execute.Table }
 // Keys appends the positions of a command's keys.
 func (k keyTable) Keys(dst []migrate.KeyPosition, args [][]byte) ([]migrate.KeyPosition, bool, error) {
 	found, _ := k.table.Lookup(args)
-	if found == nil || !found.Accepts(len(args)) {
+	switch {
+	case found == nil:
 		return dst, false, nil
+	case !found.Accepts(len(args)):
+		return nil, false, execute.WrongArity(found.FullName())
 	}
 	references, err := found.KeysOf(nil, args)
 	for _, r := range references {

@@ -422,10 +422,12 @@ func (r *fileReader) translate(args [][]byte) (*Command, error) {
 		return r.function(words)
 	}
 	keys, known, err := r.Commands.Keys(nil, words)
-	if err != nil || !known {
-		return nil, failure(ExitUnsupported, "%s is a command that isn't known (%w)", brief(words), errors.Join(err, errors.ErrUnsupported))
-	}
-	if len(keys) == 0 {
+	switch {
+	case err != nil:
+		return nil, failure(ExitUnsupported, "%s: %w", brief(words), err)
+	case !known:
+		return nil, failure(ExitUnsupported, "%s is a command that isn't known", brief(words))
+	case len(keys) == 0:
 		return nil, failure(ExitUnsupported, "%s is no command on keys", brief(words))
 	}
 	command, err := r.Filter.Command(r.database, words, keys)

@@ -286,7 +286,11 @@ func (c *Command) part(wants func(key []byte) bool) (*Command, error) {
 	args := c.Args
 	switch name := strings.ToUpper(string(args[0])); {
 	case name == "DEL", name == "UNLINK", name == "MSET", name == "MSETNX":
-		return join(slices.DeleteFunc(c.apart(), func(one Command) bool { return !wants(one.Args[1]) })), nil
+		parts := slices.DeleteFunc(c.apart(), func(one Command) bool { return !wants(one.Args[1]) })
+		if len(parts) == 0 { // the key that is meant is the last word of an MSET, without a value
+			return nil, failure(ExitUnsupported, "%s is no command", brief(args))
+		}
+		return join(parts), nil
 	case strings.HasPrefix(name, "RENAME") && wants(args[1]):
 		return on([]byte("DEL"), args[1])
 	case name == "SMOVE" && wants(args[1]):

@@ -38,6 +38,7 @@ func TestFilterCommand(t *testing.T) {
 		{"SET a:no v", keysAt(1), ""},
 		{"DEL x:1 a:1 a:2 a:no", keysAt(1, 2, 3, 4), "DEL b:1 b:2"},
 		{"MSET x:1 v a:1 w", keysAt(1, 3), "MSET b:1 w"},
+		{"MSET x:1 v a:1", keysAt(1, 3), "!"},
 		{"RENAME a:1 a:2", keysAt(1, 2), "RENAME b:1 b:2"},
 		{"RENAME a:1 x:2", keysAt(1, 2), "DEL b:1"},
 		{"RENAME x:1 a:2", keysAt(1, 2), "!"},
@@ -132,5 +133,20 @@ func TestParseLimit(t *testing.T) {
 		if _, err := ParseLimit(text); ExitCode(err) != ExitUsage {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// TestMalformed has commands of a stream that have too few words.
+func TestMalformed(t *testing.T) {
+	conflicts := &Conflicts{own: map[ownKey]struct{}{}}
+	target := &Target{options: TargetOptions{Conflicts: conflicts}, facts: facts{"redis_version": "7.0.15"}}
+	s := &stream{port: &port{PortOptions: PortOptions{Filter: &Filter{}}, conflicts: conflicts, target: target}}
+	for _, command := range []string{"SWAPDB", "SWAPDB 1"} {
+		if err := s.add("SWAPDB", words(command)); err == nil || !strings.Contains(err.Error(), "SWAPDB") {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	if err := s.addFunction(words("FUNCTION DELETE")); err != nil || len(s.group) != 1 {
+		t.Errorf("FUNCTION DELETE isn't left to the target: %v, %v", s.group, err)
 	}
 }

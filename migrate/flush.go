@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,9 @@ func (s *stream) flushDatabase(database int) error {
 
 // addSwap puts a SWAPDB into the group.
 func (s *stream) addSwap(args [][]byte) error {
+	if len(args) != 3 {
+		return fmt.Errorf("%s is no command", brief(args))
+	}
 	var numbers [2]int
 	moved := true
 	for i, word := range args[1:3] {

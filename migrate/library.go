@@ -175,7 +175,7 @@ func (s *stream) keepsFunction(words [][]byte) (bool, error) {
 		return false, nil
 	case what == "LOAD":
 		return s.target.keepsLibrary(words[len(words)-1])
-	case what == "DELETE":
+	case what == "DELETE" && len(words) > 2: // others the target refuses
 		return c.has(libraryDatabase, words[2]), nil
 	}
 	for key := range c.own {

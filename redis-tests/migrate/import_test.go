@@ -282,6 +282,8 @@ func TestImportRefuses(t *testing.T) {
 		{5, "password", s.rdb, []string{"--to", server.Address}},
 		{5, "refused", s.rdb, []string{"--to", "127.0.0.1:1"}},
 		{8, "TS.ADD", write("unknown", request("SET", "a", "1")+request("TS.ADD", "f", "1", "x")), to},
+		{8, `"SETEX" "k" "1": ERR wrong number`, write("arity", request("SETEX", "k", "1")), to},
+		{8, `"SMOVE" "a" "b": ERR wrong number`, write("part", request("SMOVE", "a", "b")), append(to, "--prefix", "a")},
 		{8, "--on-flush", write("flush", request("SET", "a", "1")+request("FLUSHALL")), to},
 	} {
 		fails(t, c.code, c.says, append([]string{"import", c.file}, c.options...)...)
