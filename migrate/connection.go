@@ -18,8 +18,8 @@ type connection struct {
 }
 
 const (
-	// largestReply bounds what one reply may take, an EXEC's for example.
-	largestReply = 64 << 20
+	// largestReply bounds what a reply may take that is kept. Those to writes are passed over.
+	largestReply = 1 << 20
 	// idleLimit is how long a connection may have been idle and still be used: servers close those
 	// that do nothing for long.
 	idleLimit = 20 * time.Second

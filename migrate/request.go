@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strconv"
 
 	"kedis/internal/resp"
 )
@@ -95,11 +97,56 @@ func (r *request) take(replies *resp.Reader) error {
 
 // reply reads the reply to one command. refused is nil unless that is an error.
 func (r *request) reply(replies *resp.Reader, e entry) (refused *replyError, err error) {
-	reply, err := replies.ReadReply()
-	if err == nil && reply.Kind == resp.KindError {
-		refused = &replyError{string(reply.Text), r.batch.command(e)}
+	refusal, err := takeOutcome(replies)
+	if err == nil && refusal != nil {
+		refused = &replyError{string(refusal), r.batch.command(e)}
 	}
 	return refused, err
+}
+
+// takeOutcome takes a reply of any length, of which only counts whether it is an error. Then it
+// returns that.
+func takeOutcome(replies *resp.Reader) (refusal []byte, err error) {
+	kind, text, length, err := takeHead(replies)
+	if err != nil || kind == resp.KindError {
+		return text, err
+	}
+	for left := int64(0); ; left-- {
+		switch {
+		case kind == resp.KindBulk && length >= 0:
+			if _, err := io.CopyN(io.Discard, replies, length+int64(len("\r\n"))); err != nil {
+				return nil, err
+			}
+		case kind == resp.KindArray && length > 0:
+			left += length
+		}
+		if left == 0 {
+			return nil, nil
+		}
+		if kind, _, length, err = takeHead(replies); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// takeHead takes the line that a reply begins with: the kind, and a text that is whole or the
+// length of what follows.
+func takeHead(replies *resp.Reader) (kind resp.Kind, text []byte, length int64, err error) {
+	line, err := replies.ReadLine()
+	if err != nil {
+		return 0, nil, 0, err
+	}
+	if len(line) > 0 {
+		kind, text = resp.Kind(line[0]), bytes.Clone(line[1:])
+	}
+	switch kind {
+	case resp.KindSimple, resp.KindError, resp.KindInteger:
+	case resp.KindBulk, resp.KindArray:
+		length, err = strconv.ParseInt(string(text), 10, 48)
+	default:
+		err = fmt.Errorf("%.40q is no reply", line)
+	}
+	return kind, text, length, err
 }
 
 // takeBefore takes the reply to what stands before a command or a transaction.
@@ -125,16 +172,16 @@ func (r *request) takeTransaction(replies *resp.Reader) error {
 			first = refused
 		}
 	}
-	if _, err := replies.ReadReply(); err != nil { // what is wrong with the marker's move is wrong with EXEC
+	if _, err := takeOutcome(replies); err != nil { // what is wrong with the marker's move is wrong with EXEC
 		return err
 	}
-	executed, err := replies.ReadReply()
+	kind, text, results, err := takeHead(replies)
 	if err != nil {
 		return err
 	}
-	if executed.Kind == resp.KindError {
+	if kind == resp.KindError {
 		if first == nil {
-			first = &replyError{string(executed.Text), "EXEC"}
+			first = &replyError{string(text), "EXEC"}
 		}
 		if first.isRedirection() {
 			r.redirect = first
@@ -142,18 +189,25 @@ func (r *request) takeTransaction(replies *resp.Reader) error {
 		}
 		return first
 	}
-	return r.takeResults(executed.Elements)
+	if kind != resp.KindArray || results != int64(len(r.entries))+1 {
+		return fmt.Errorf("a transaction of %d commands has %d results", len(r.entries)+1, results)
+	}
+	return r.takeResults(replies)
 }
 
-// takeResults looks at what the commands of a transaction have answered.
-func (r *request) takeResults(results []resp.Reply) error {
-	if len(results) != len(r.entries)+1 {
-		return fmt.Errorf("a transaction of %d commands has %d results", len(r.entries)+1, len(results))
-	}
-	for i, e := range r.entries {
-		if results[i].Kind == resp.KindError {
-			return &divergence{&replyError{string(results[i].Text), r.batch.command(e)}}
+// takeResults takes what the commands of a transaction have answered, and the marker's move.
+func (r *request) takeResults(replies *resp.Reader) error {
+	for _, e := range r.entries {
+		refused, err := r.reply(replies, e)
+		switch {
+		case err != nil:
+			return err
+		case refused != nil:
+			return &divergence{refused}
 		}
+	}
+	if _, err := takeOutcome(replies); err != nil {
+		return err
 	}
 	r.entries = nil
 	return nil
