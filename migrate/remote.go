@@ -137,7 +137,7 @@ func isTransient(err error) bool {
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return true
 	}
-	return slices.Contains([]string{"LOADING", "MASTERDOWN", "NOMASTERLINK", "CLUSTERDOWN"}, replyCode(err))
+	return slices.Contains([]string{"LOADING", "MASTERDOWN", "NOMASTERLINK", "CLUSTERDOWN", "BUSY"}, replyCode(err))
 }
 
 // replyError is a command that a server has refused.
@@ -202,7 +202,7 @@ func (s side) explain(address string, err error) error {
 		return failure(s.code, "the %s %s is a replica, which can't be written to; name its primary: %w", s.name, address, err)
 	case "MOVED", "ASK", "CLUSTERDOWN", "CROSSSLOT", "TRYAGAIN":
 		return failure(s.code, "the %s %s is part of a cluster that doesn't serve the key now: %w", s.name, address, err)
-	case "MASTERDOWN", "LOADING", "NOREPLICAS", "NOMASTERLINK":
+	case "MASTERDOWN", "LOADING", "NOREPLICAS", "NOMASTERLINK", "BUSY":
 		return failure(s.code, "the %s %s isn't ready: %w", s.name, address, err)
 	}
 	if strings.Contains(err.Error(), "without any password configured") {

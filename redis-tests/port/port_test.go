@@ -330,3 +330,30 @@ func TestStreams(t *testing.T) {
 		}
 	}
 }
+
+// TestBusy has either server run a script for so long that it answers nothing else.
+func TestBusy(t *testing.T) {
+	from, to := start(t, launch.MustOracle(t), "--busy-reply-threshold", "1"), start(t, launch.MustOracle(t), "--busy-reply-threshold", "1")
+	c, d := from.MustDial(t), to.MustDial(t)
+	do(t, c, "SET", "key", "value")
+	p := startTool(t, t.TempDir(), port(from, to, "--until", "forever")...)
+	p.says("has caught up")
+	for i, server := range []*launch.Server{from, to} {
+		script := server.MustDial(t)
+		script.Queue("EVAL", "while true do end", "0")
+		if err := script.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if server == to {
+			do(t, c, "SET", "key", "while it is busy")
+		}
+		p.says("trying again")
+		do(t, server.MustDial(t), "SCRIPT", "KILL")
+		p.says("going on at")
+		do(t, c, "SET", "key", strconv.Itoa(i))
+		reaches(t, d, "key", strconv.Itoa(i))
+	}
+	p.signal(syscall.SIGINT)
+	p.ends(0)
+	same(t, from, to)
+}
