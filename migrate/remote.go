@@ -131,10 +131,11 @@ var (
 )
 
 // isTransient says that an error may be gone when it is tried again: the server is away, or not
-// ready.
+// ready. A net.Error isn't enough: each of the system's is one, that of a file, too.
 func isTransient(err error) bool {
-	var network net.Error
-	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
+	var network *net.OpError
+	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return true
 	}
 	return slices.Contains([]string{"LOADING", "MASTERDOWN", "NOMASTERLINK", "CLUSTERDOWN", "BUSY"}, replyCode(err))

@@ -63,7 +63,7 @@ func (s *state) write(path string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(path, append(text, '\n'))
+	return positionFailure(replaceFile(path, append(text, '\n')))
 }
 
 // newPath is what a file is called until it is whole.
@@ -96,7 +96,7 @@ func (c *Conflicts) write(path string) error {
 	for key := range c.own {
 		fmt.Fprintf(&b, "%d %s\n", key.database, strconv.Quote(key.name))
 	}
-	return replaceFile(ownPath(path), b.Bytes())
+	return positionFailure(replaceFile(ownPath(path), b.Bytes()))
 }
 
 func (c *Conflicts) read(path string) error {
@@ -132,5 +132,13 @@ func removeState(path string) error {
 			failed = errors.Join(failed, err)
 		}
 	}
-	return failed
+	return positionFailure(failed)
+}
+
+// positionFailure says of a file's error that no server is to blame.
+func positionFailure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure(ExitFailed, "the position file: %w", err)
 }

@@ -408,3 +408,21 @@ func TestLostPosition(t *testing.T) {
 	p.ends(0)
 	same(t, from, to)
 }
+
+// TestPositionUnwritable takes the position file's directory away: no server is to blame.
+func TestPositionUnwritable(t *testing.T) {
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	c, directory := from.MustDial(t), filepath.Join(t.TempDir(), "positions")
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := startTool(t, t.TempDir(), port(from, to, "--until", "forever", "--position", filepath.Join(directory, "p"), "--retry-for", "1s")...)
+	p.says("has caught up")
+	if err := os.RemoveAll(directory); err != nil {
+		t.Fatal(err)
+	}
+	do(t, c, "SET", "key", "value")
+	if output := p.ends(1); !strings.Contains(output, "the position file") || strings.Contains(output, "trying again") {
+		t.Errorf("said %s", output)
+	}
+}
