@@ -2,7 +2,10 @@ package migrate
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -151,5 +154,33 @@ func TestDropCondition(t *testing.T) {
 		if got := string(bytes.Join(c.Args, []byte(" "))); got != want {
 			t.Errorf("%s: %s, expected %s", command, got, want)
 		}
+	}
+}
+
+// TestLockState has two runs of one position file.
+func TestLockState(t *testing.T) {
+	path := t.TempDir() + "/position"
+	unlock, err := lockState(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockState(path); ExitCode(err) != ExitFailed || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("the second run: %v", err)
+	}
+	other, err := lockState(path + "2")
+	if err != nil {
+		t.Errorf("another move: %v", err)
+	}
+	if err := errors.Join(unlock(), other()); err != nil {
+		t.Fatal(err)
+	}
+	if unlock, err = lockState(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

@@ -44,7 +44,7 @@ const (
 
 // Port moves a live data set: the source's snapshot and then its stream. Errors have the exit code
 // that docs/migration.md names.
-func Port(ctx context.Context, options PortOptions) error {
+func Port(ctx context.Context, options PortOptions) (err error) {
 	conflicts, err := ParseConflicts(options.Conflicts)
 	if err != nil {
 		return err
@@ -52,6 +52,11 @@ func Port(ctx context.Context, options PortOptions) error {
 	if !slices.Contains([]string{"refuse", "delete", "keep"}, options.Resync) {
 		return failure(ExitUsage, "--resync: expected refuse, delete or keep, got %q", options.Resync)
 	}
+	unlock, err := lockState(options.State)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	p := &port{PortOptions: options, conflicts: conflicts}
 	if p.state, err = readState(p.State); err != nil {
 		return err

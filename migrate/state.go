@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // state is what a position file holds: what is moved, and how far that is. It is JSON, so that a
@@ -64,6 +65,37 @@ func (s *state) write(path string) error {
 		return err
 	}
 	return positionFailure(replaceFile(path, append(text, '\n')))
+}
+
+// lockState keeps other runs off a position file: what two of them move comes twice. The lock is on
+// a file beside it, for the position file itself is replaced again and again.
+func lockState(path string) (unlock func() error, err error) {
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, positionFailure(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		err = failure(ExitFailed, "the position file %s is in use by another process: %w", path, err)
+		return nil, errors.Join(err, lock.Close())
+	}
+	// The one who had it may have removed the file meanwhile.
+	if mine, err := lock.Stat(); err != nil || !isFile(lock.Name(), mine) {
+		err = failure(ExitFailed, "the position file %s is in use by another process", path)
+		return nil, errors.Join(err, lock.Close())
+	}
+	return func() error {
+		err := os.Remove(lock.Name())
+		if errors.Is(err, fs.ErrNotExist) { // with its directory
+			err = nil
+		}
+		return positionFailure(errors.Join(err, lock.Close()))
+	}, nil
+}
+
+// isFile says that a name is that of an open file.
+func isFile(name string, open fs.FileInfo) bool {
+	there, err := os.Stat(name)
+	return err == nil && os.SameFile(there, open)
 }
 
 // newPath is what a file is called until it is whole.

@@ -426,3 +426,23 @@ func TestPositionUnwritable(t *testing.T) {
 		t.Errorf("said %s", output)
 	}
 }
+
+// TestTwice runs the same command line a second time while the first one is at work.
+func TestTwice(t *testing.T) {
+	from, to := start(t, launch.MustUnderTest(t)), start(t, launch.MustUnderTest(t))
+	c, d, directory := from.MustDial(t), to.MustDial(t), t.TempDir()
+	p := startTool(t, directory, port(from, to, "--until", "forever")...)
+	p.says("has caught up")
+	if output := startTool(t, directory, port(from, to)...).ends(1); !strings.Contains(output, "in use by another process") {
+		t.Errorf("said %s", output)
+	}
+	do(t, c, "INCR", "counter")
+	do(t, c, "SET", "key", "end")
+	reaches(t, d, "key", "end")
+	expect(t, to, 0, map[string]string{"counter": "1", "key": "end"})
+	p.signal(syscall.SIGINT)
+	p.ends(0)
+	if left, err := filepath.Glob(filepath.Join(directory, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
