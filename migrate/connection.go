@@ -37,8 +37,8 @@ func (s *Server) connect(ctx context.Context, address string) (*connection, erro
 	c.replies = resp.NewReader(readerFunc(c.read), largestReply)
 	// What waits ends with the context.
 	c.closed = context.AfterFunc(ctx, func() { _ = conn.Close() })
-	if s.Password != "" {
-		words := [][]byte{[]byte("AUTH"), []byte(s.User), []byte(s.Password)}
+	if password := s.password(); password != "" {
+		words := [][]byte{[]byte("AUTH"), []byte(s.User), []byte(password)}
 		if s.User == "" {
 			words = [][]byte{words[0], words[2]}
 		}

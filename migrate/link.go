@@ -62,10 +62,10 @@ func attach(ctx context.Context, server Server, id string, from Position) (l *li
 }
 
 func (l *link) introduce(id string, from Position) (answer psync.Answer, err error) {
-	if l.server.Password != "" {
-		words := []string{"AUTH", l.server.User, l.server.Password}
+	if password := l.server.password(); password != "" {
+		words := []string{"AUTH", l.server.User, password}
 		if l.server.User == "" {
-			words = []string{"AUTH", l.server.Password}
+			words = []string{"AUTH", password}
 		}
 		if _, err := l.do(words...); err != nil {
 			return answer, err

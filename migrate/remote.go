@@ -61,10 +61,19 @@ func (s *Server) address() string {
 	return s.Address
 }
 
+// password is what AUTH is sent with, empty if it isn't. A user without a password takes any one,
+// and go-redis sends none that is empty.
+func (s *Server) password() string {
+	if s.User != "" && s.Password == "" {
+		return "none"
+	}
+	return s.Password
+}
+
 // options are for clients that repeat nothing by themselves: a write that is sent twice is done
 // twice.
 func (s *Server) options(database, connections int) *redis.Options {
-	return &redis.Options{Addr: s.address(), Username: s.User, Password: s.Password, DB: database, Protocol: 2, DisableIndentity: true,
+	return &redis.Options{Addr: s.address(), Username: s.User, Password: s.password(), DB: database, Protocol: 2, DisableIndentity: true,
 		MaxRetries: -1, PoolSize: connections, PoolTimeout: replyTimeout, Dialer: s.dial, ReadTimeout: replyTimeout, WriteTimeout: replyTimeout}
 }
 

@@ -164,6 +164,21 @@ func TestPasswords(t *testing.T) {
 	startTool(t, t.TempDir(), verify(from, to, right...)...).ends(0)
 }
 
+// TestNoPassword has users who need none, beside a default user who may do nothing.
+func TestNoPassword(t *testing.T) {
+	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
+	do(t, from.MustDial(t), "SET", "key", "value")
+	for _, s := range []*launch.Server{from, to} {
+		c := s.MustDial(t)
+		do(t, c, "ACL", "SETUSER", "mover", "on", "nopass", "~*", "&*", "+@all")
+		do(t, c, "AUTH", "mover", "")
+		do(t, c, "ACL", "SETUSER", "default", "-@all")
+	}
+	users := []string{"--from-user", "mover", "--to-user", "mover"}
+	startTool(t, t.TempDir(), port(from, to, users...)...).ends(0)
+	startTool(t, t.TempDir(), verify(from, to, users...)...).ends(0)
+}
+
 // TestDryRun counts and writes nothing.
 func TestDryRun(t *testing.T) {
 	from := start(t, launch.MustUnderTest(t))
