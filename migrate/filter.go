@@ -106,6 +106,11 @@ func (f *Filter) mapDatabase(option, from, to string) error {
 	if err != nil {
 		return failure(ExitUsage, "%s: %q is not the number of a database", option, to)
 	}
+	for other, to := range f.Databases {
+		if to == int(target) && other != int(source) { // a FLUSHDB of the one would remove the other's keys
+			return failure(ExitUsage, "%s: databases %d and %d would both become %d, where their keys can't be told apart", option, min(other, int(source)), max(other, int(source)), target)
+		}
+	}
 	f.Databases[int(source)] = int(target)
 	return nil
 }

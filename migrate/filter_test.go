@@ -87,7 +87,8 @@ func TestFilterCommand(t *testing.T) {
 }
 
 func TestFilterOptions(t *testing.T) {
-	for _, o := range []FilterOptions{{DB: []string{"x"}}, {DBMap: []string{"0"}}, {DBMap: []string{"0:-1"}}, {RewritePrefix: []string{"ab"}},
+	for _, o := range []FilterOptions{{DB: []string{"x"}}, {DBMap: []string{"0"}}, {DBMap: []string{"0:-1"}}, {DBMap: []string{"0:3,1:3"}},
+		{DB: []string{"3"}, DBMap: []string{"0:3"}}, {RewritePrefix: []string{"ab"}},
 		{RewritePrefix: []string{"a:b:c"}}} {
 		if _, err := o.Filter(); ExitCode(err) != ExitUsage {
 			t.Errorf("%+v: %v", o, err)
