@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -227,24 +228,22 @@ func (v *verifier) lookForOrigins(from, database int, keys []string) error {
 			candidates = append(candidates, pair{origin, key, from, database})
 		}
 	}
-	var missing []pair
-	for len(candidates) > 0 {
-		n := min(len(candidates), verifyBatch)
-		states, err := v.from.exist(v.ctx, candidates[:n])
+	found := map[string]bool{} // by name at the target; its origins may be in several batches
+	for some := range slices.Chunk(candidates, verifyBatch) {
+		states, err := v.from.exist(v.ctx, some)
 		if err != nil {
 			return err
 		}
-		known := map[string]bool{}
 		for i, there := range states {
-			known[string(candidates[i].to)] = known[string(candidates[i].to)] || there
+			found[string(some[i].to)] = found[string(some[i].to)] || there
 		}
-		for _, c := range candidates[:n] {
-			if there, open := known[string(c.to)]; open && !there {
-				missing = append(missing, c)
-				delete(known, string(c.to))
-			}
+	}
+	var missing []pair
+	for _, c := range candidates {
+		if !found[string(c.to)] {
+			missing = append(missing, c)
+			found[string(c.to)] = true // once is enough
 		}
-		candidates = candidates[n:]
 	}
 	return v.give(missing)
 }

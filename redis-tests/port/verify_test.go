@@ -1,6 +1,7 @@
 package port
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -103,5 +104,21 @@ func TestVerifyLarge(t *testing.T) {
 	do(t, c, "LSET", "large:list", "10500", "another")
 	if got := listed(startTool(t, t.TempDir(), verify(from, to)...).ends(1)); len(got) != 4 {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestVerifyRenamed has keys of the target that come from one of three names, of which a batch, of
+// 200, can't have all.
+func TestVerifyRenamed(t *testing.T) {
+	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
+	words := []string{"new:more", "x"}
+	for i := range 500 {
+		words = append(words, fmt.Sprintf("new:%d", i), "x")
+	}
+	set(t, from.MustDial(t), words[2:]...)
+	set(t, to.MustDial(t), words...)
+	got := listed(startTool(t, t.TempDir(), verify(from, to, "--rewrite-prefix", "old:=new:", "--rewrite-prefix", "former:=new:")...).ends(1))
+	if want := []string{`0 "new:more" is at the target only`}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }
