@@ -201,7 +201,7 @@ func TestKeptExpiries(t *testing.T) {
 	p.says("has caught up")
 	p.kill()
 	from.Kill()
-	from = restart(t, from) // with another history, and no data
+	restart(t, from) // with another history, and no data
 	startTool(t, directory, line...).ends(0)
 	if got := do(t, d, "PEXPIRETIME", "kept").String(); got != want {
 		t.Errorf("the key expires at %s, and not at %s", got, want)
