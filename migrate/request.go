@@ -104,8 +104,7 @@ func (r *request) reply(replies *resp.Reader, e entry) (refused *replyError, err
 	return refused, err
 }
 
-// takeOutcome takes a reply of any length, of which only counts whether it is an error. Then it
-// returns that.
+// takeOutcome passes over a reply of any length. It returns the text of one that is an error.
 func takeOutcome(replies *resp.Reader) (refusal []byte, err error) {
 	kind, text, length, err := takeHead(replies)
 	if err != nil || kind == resp.KindError {

@@ -35,15 +35,7 @@ func TestKilledWhileReaping(t *testing.T) {
 		}
 		ask(t, server, "DEL", "large")
 		time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
-		server.Kill()
-		restarted, err := server.Restart()
-		if err != nil {
-			t.Fatal(err)
-		}
-		server = restarted
-		if got := ask(t, server, "DEBUG", "DIGEST"); got != want {
-			t.Fatalf("the digest is %s, and was %s", got, want)
-		}
+		server = killed(t, server, want)
 	}
 	fillLarge(t, server, "SADD", "large", 150_000)
 	ask(t, server, "DEL", "large")
@@ -82,6 +74,20 @@ func fillLarge(t *testing.T, server *launch.Server, command, key string, element
 			t.Fatalf("%s: %v, %v", command, reply, err)
 		}
 	}
+}
+
+// killed kills a server and starts it again, with the data whose digest is given.
+func killed(t *testing.T, server *launch.Server, want string) *launch.Server {
+	t.Helper()
+	server.Kill()
+	restarted, err := server.Restart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, restarted, "DEBUG", "DIGEST"); got != want {
+		t.Fatalf("the digest is %s, and was %s", got, want)
+	}
+	return restarted
 }
 
 // ask returns the text of a reply.

@@ -107,8 +107,8 @@ func TestVerifyLarge(t *testing.T) {
 	}
 }
 
-// TestVerifyRenamed has keys of the target that come from one of three names, of which a batch, of
-// 200, can't have all.
+// TestVerifyRenamed: a key of the target may come from any of three names, and with many keys the
+// three are asked for in several batches.
 func TestVerifyRenamed(t *testing.T) {
 	from, to := start(t, launch.MustOracle(t)), start(t, launch.MustUnderTest(t))
 	words := []string{"new:more", "x"}

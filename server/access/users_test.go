@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestSavesAtOnce: who has saved finds in the file what was said before.
+// TestSavesAtOnce: when several have saved at once, the file has the users as they are.
 func TestSavesAtOnce(t *testing.T) {
 	users, path := testUsers(), filepath.Join(t.TempDir(), "users.acl")
 	for round := range 100 {

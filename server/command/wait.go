@@ -75,7 +75,7 @@ func parseTimeout(word []byte) (time.Duration, error) {
 	return milliseconds(timeout), nil
 }
 
-// milliseconds is so many of them, as far as can be told.
+// milliseconds is a duration of n ms, or the longest that there is.
 func milliseconds(n int64) time.Duration {
 	return time.Duration(min(n, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }

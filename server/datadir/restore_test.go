@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRestoredDataAreTheOwners: whoever may read the checkpoint, only the owner can read what is
-// made of it.
+// TestRestoredDataAreTheOwners: nobody but their owner can read the copies of a checkpoint that
+// everybody can read.
 func TestRestoredDataAreTheOwners(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "db")
 	if err := os.WriteFile(filepath.Join(from, "CURRENT"), []byte("MANIFEST-000001\n"), 0o644); err != nil {

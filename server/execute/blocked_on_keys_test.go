@@ -30,8 +30,8 @@ func computed(t *testing.T) time.Duration {
 
 const manyNames = 150_000
 
-// withMany are the words of a command with many names, each followed by what is to stand behind it,
-// and further words.
+// withMany are the words of a command with many names. Behind each stand the words of behind, and
+// at the end those of further.
 func withMany(command, behind []string, further ...string) []string {
 	words := append(make([]string, 0, 2*manyNames), command...)
 	for i := range manyNames {

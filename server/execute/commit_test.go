@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// inDoubt begins the reply to a write of which the log couldn't be synced.
+// inDoubt is how the reply to a write begins when the log couldn't be synced.
 const inDoubt = "-MISCONF Errors writing to the log: storage: the write stands"
 
 // A write whose log can't be synced stands, so all that it concerns are told, and nothing is

@@ -103,8 +103,8 @@ type lostReplica struct {
 
 func (r lostReplica) HasReplicas() bool { return !*r.lost }
 
-// TestLastReplicaGoesWhileACommandRuns: that nobody is left who could acknowledge a write is no
-// reason to tell of it.
+// TestLastReplicaGoesWhileACommandRuns: listeners aren't told of a write that no replica is left to
+// acknowledge.
 func TestLastReplicaGoesWhileACommandRuns(t *testing.T) {
 	e := newSynchronousEngine(t)
 	lost := false

@@ -24,8 +24,8 @@ func (s *Store) Checkpoint(directory string) error {
 	})
 }
 
-// completeCheckpoint notes what a checkpoint has come to. One of which that can't be noted would
-// only take room: it goes.
+// completeCheckpoint notes what a checkpoint has come to. If that fails, it removes the checkpoint,
+// which would only take room.
 func completeCheckpoint(directory string) error {
 	err := noteCheckpoint(directory)
 	if err != nil {

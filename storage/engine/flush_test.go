@@ -244,7 +244,7 @@ func TestViewsOfAnotherLog(t *testing.T) {
 	}
 }
 
-// TestReleasedViewKeepsNothing: who has done with a view may go on knowing it for long.
+// TestReleasedViewKeepsNothing: a view that was released keeps no generation in memory.
 func TestReleasedViewKeepsNothing(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<20, 0))
 	s.Attach(&testLog{}, 1)
