@@ -151,13 +151,24 @@ func parseHello(text string) (sentinel string, v verdict, err error) {
 // isOwn reports whether the server is to be found at a place. It asks nobody, so of a host's names
 // it knows the announced one only.
 func (n *Node) isOwn(t target) bool {
-	return n.isOwnPort(t.port) && (strings.EqualFold(t.host, n.Config.ReplicaAnnounceIP.Get()) || isOwnAddress(net.ParseIP(t.host)))
+	if !n.isOwnPort(t.port) {
+		return false
+	}
+	if strings.EqualFold(t.host, n.Config.ReplicaAnnounceIP.Get()) {
+		return true
+	}
+	own, err := areOwn(net.IPAddr{IP: net.ParseIP(t.host)})
+	return err == nil && own // isOwnName fails again, and nobody is followed
 }
 
-// isOwnName is isOwn for a host's name, which it resolves: that takes its time.
+// isOwnName is isOwn for a host's name, too, which it resolves: that takes its time. The error says
+// that it can't be told.
 func (n *Node) isOwnName(t target) (bool, error) {
-	if !n.isOwnPort(t.port) || net.ParseIP(t.host) != nil {
+	if !n.isOwnPort(t.port) {
 		return false, nil
+	}
+	if address := net.ParseIP(t.host); address != nil {
+		return areOwn(net.IPAddr{IP: address})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), resolveWithin)
 	defer cancel()
@@ -165,7 +176,7 @@ func (n *Node) isOwnName(t target) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("replication: %w", err)
 	}
-	return slices.ContainsFunc(addresses, func(a net.IPAddr) bool { return a.IP.IsLoopback() || isOwnAddress(a.IP) }), nil
+	return areOwn(addresses...)
 }
 
 // resolveWithin is how long a name may take to be resolved.
@@ -178,12 +189,18 @@ func (n *Node) isOwnPort(port int) bool {
 	return slices.Contains([]int64{c.ReplicaAnnouncePort.Get(), c.Port.Get(), c.TLSPort.Get()}, int64(port))
 }
 
-func isOwnAddress(host net.IP) bool {
-	addresses, err := net.InterfaceAddrs()
-	return err == nil && slices.ContainsFunc(addresses, func(a net.Addr) bool {
-		network, ok := a.(*net.IPNet)
-		return ok && network.IP.Equal(host)
-	})
+// areOwn reports whether one of some addresses is the machine's.
+func areOwn(addresses ...net.IPAddr) (bool, error) {
+	machines, err := net.InterfaceAddrs()
+	if err != nil {
+		return false, fmt.Errorf("replication: %w", err)
+	}
+	return slices.ContainsFunc(addresses, func(address net.IPAddr) bool {
+		return address.IP.IsLoopback() || slices.ContainsFunc(machines, func(a net.Addr) bool {
+			network, ok := a.(*net.IPNet)
+			return ok && network.IP.Equal(address.IP)
+		})
+	}), nil
 }
 
 func (n *Node) loadEpoch() int64 {
