@@ -71,9 +71,9 @@ func (c *connection) park(r *execute.Request) {
 }
 
 // halting tells that no more requests are to be executed. Those that a failed commit has taken back
-// were executed before the session was to be closed.
+// were executed before the session was to be closed, unless it was killed.
 func (c *connection) halting() bool {
-	return c.session.Closing() && len(c.retry) == 0 || c.session.Suspended() || c.dropped || c.serve != nil
+	return c.session.Closing() && (len(c.retry) == 0 || c.session.Killed()) || c.session.Suspended() || c.dropped || c.serve != nil
 }
 
 // refuseProtocol answers what is no request, and closes the connection.

@@ -507,7 +507,7 @@ func killClients(c *Invocation, f *clientFilter) int {
 
 func (f *clientFilter) fits(s *Session) bool {
 	switch {
-	case s == f.spare, f.id != 0 && s.ID != f.id, f.byKind && clientTypeOf(s) != f.kind, f.user != nil && s.ShownUser() != f.user:
+	case s == f.spare, s.Killed(), f.id != 0 && s.ID != f.id, f.byKind && clientTypeOf(s) != f.kind, f.user != nil && s.ShownUser() != f.user:
 		return false
 	case f.address != nil && s.Peer.RemoteAddress() != string(f.address):
 		return false

@@ -150,6 +150,10 @@ func (b *Batch) execute(s *Session, r *Request) Outcome {
 	if s.member == 0 && (!planned || b.locks.met) {
 		b.members.followed++
 	}
+	if b.cameTooLate(s) {
+		b.locks.releaseShared()
+		return Separate
+	}
 	if b.barred(s, r) {
 		b.locks.releaseShared()
 		return b.execute(s, r)

@@ -95,6 +95,7 @@ type ending struct {
 	closing   atomic.Bool // when the replies so far have been sent
 	suspended atomic.Bool // no more is executed
 	hungUp    atomic.Bool // the client sends no more
+	killed    atomic.Bool // by another client, or for what its user may not do any longer
 }
 
 // State is what commands change of a session. It is put back when a commit fails.
@@ -229,6 +230,9 @@ func (s *Session) Closing() bool { return s.closing.Load() }
 
 // CloseAfterReply asks for that.
 func (s *Session) CloseAfterReply() { s.closing.Store(true) }
+
+// Killed reports whether the session was ended from outside. Nothing more is done for it.
+func (s *Session) Killed() bool { return s.killed.Load() }
 
 // Suspend ends the execution of the session's requests; see Suspended.
 func (s *Session) Suspend() { s.suspended.Store(true) }

@@ -103,11 +103,18 @@ func (e *Engine) Dismiss(s, by *Session) {
 }
 
 // kill closes a session's connection, from anywhere. As in Redis, nobody finds it among the clients
-// from then on, though its reactor closes it a moment later.
+// from then on, though its reactor closes it a moment later, and nothing is handed to it. A request
+// of it that doesn't have its locks yet won't be executed.
 func (e *Engine) kill(s *Session) {
-	e.Clients.Remove(s)
+	s.killed.Store(true)
 	s.Peer.Close()
+	e.Clients.Remove(s)
 }
+
+// cameTooLate reports whether a request has its locks only now that its client was killed: others,
+// who know that, may have had them meanwhile. What a primary has sent is executed all the same,
+// since the link that follows goes on behind it.
+func (b *Batch) cameTooLate(s *Session) bool { return s.Killed() && !b.repeat.applying }
 
 // endRefused ends a client's wait for something that it may not do any longer. Who is about to
 // serve the client asks itself.

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,4 +70,45 @@ func TestUsersChangeBesideClients(t *testing.T) {
 	}
 	close(stop)
 	running.Wait()
+}
+
+// TestKilledWhileItWaitsForALock: who kills a client and changes a key finds the change untouched,
+// whether a reactor or a worker was about to execute a request of the client's.
+func TestKilledWhileItWaitsForALock(t *testing.T) {
+	for _, worker := range []bool{false, true} {
+		e, _ := newTestEngine(t)
+		victim, other := newTestClient(t, e), &testClient{t, e, e.NewBatch(1), e.NewClient(Nowhere{})}
+		if outcome := other.batch.Execute(other.session, read(e, other.session, "RPUSH", "list", "element")); outcome != Done {
+			t.Fatalf("RPUSH: outcome %d", outcome)
+		}
+		pop := read(e, victim.session, "BLPOP", "list", "0")
+		executed := make(chan Outcome, 1)
+		if worker {
+			go func() { executed <- e.Work(victim.session, pop) }()
+			for e.Statistics.Offloads.Load() == 0 { // it asks for the lock now or behind the kill
+				runtime.Gosched()
+			}
+		} else if outcome := victim.batch.Execute(victim.session, pop); outcome != Waiting || victim.session.Wait().Cause != ForLock {
+			t.Fatalf("BLPOP, of a key that is locked: outcome %d", outcome)
+		}
+		e.kill(victim.session)
+		if err := other.batch.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		other.batch.Clear()
+		other.session.Reply.Reset()
+		if worker {
+			<-executed
+		} else if outcome := victim.batch.Execute(victim.session, pop); outcome != Separate {
+			t.Errorf("BLPOP of a client that was killed: outcome %d", outcome)
+		} else if err := victim.batch.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if reply := victim.session.Reply.Bytes(); len(reply) > 0 {
+			t.Errorf("it is answered %q", reply)
+		}
+		if reply := other.do("LLEN", "list"); reply != ":1\r\n" {
+			t.Errorf("worker %v: LLEN is %q", worker, reply)
+		}
+	}
 }

@@ -213,6 +213,10 @@ func (b *Batch) work(s *Session, r *Request) Outcome {
 			b.refuse(s, r, refusal)
 			return Done
 		}
+		if b.cameTooLate(s) {
+			b.giveUp()
+			return Done
+		}
 		if b.barred(s, r) {
 			b.giveUp()
 			refusal := refuseWritesOnReplica(b, s, r)
