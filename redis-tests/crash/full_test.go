@@ -70,10 +70,11 @@ func smallDisk(t *testing.T) (directory string, fill, free func()) {
 
 // filling writes keys until the disk is full, and knows what was acknowledged.
 type filling struct {
-	t      *testing.T
-	random *rand.Rand
-	state  *State
-	next   int
+	t         *testing.T
+	directory string
+	random    *rand.Rand
+	state     *State
+	next      int
 }
 
 // write sets a key to bytes that can't be compressed, and counts in another, in one transaction; it
@@ -181,7 +182,7 @@ func (f *filling) resumes(connection *resp.Connection) {
 			continue
 		}
 		if time.Now().After(deadline) {
-			f.t.Fatalf("there is space, and writes are still refused: %s", refusal)
+			f.t.Fatalf("there is space, and writes are still refused: %s\nthe disk has %s", refusal, filesBelow(f.t, f.directory))
 		}
 		taken = 0
 		time.Sleep(50 * time.Millisecond)
@@ -210,7 +211,7 @@ func fillDisk(t *testing.T, fsync string, killed bool) {
 	}
 	// Another one than the first, when it has been killed.
 	defer func() { launch.End(t, server) }()
-	f := &filling{t: t, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
+	f := &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
 	connection := server.MustDial(t)
 	f.untilFull(connection, fill)
 	f.refuses(connection, fill)
@@ -251,7 +252,7 @@ func TestLogFillsTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { launch.End(t, server) }()
-	f := &filling{t: t, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
+	f := &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
 	connection := server.MustDial(t)
 	for written := 0; written < 2*diskBytes; written += 20_000 {
 		f.next %= 100
@@ -304,7 +305,7 @@ func deleteOnAFullDisk(t *testing.T, killed bool) {
 		t.Fatal(err)
 	}
 	defer func() { launch.End(t, server) }()
-	f := &filling{t: t, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
+	f := &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
 	connection := server.MustDial(t)
 	f.untilFull(connection, func() {})
 	if killed { // the new history of a start takes a segment, for which there is hardly any room

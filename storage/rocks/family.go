@@ -152,6 +152,7 @@ func (d *DB) drop(f *Family) error {
 		return fromGrocksdb(fmt.Sprintf("drop family %q", f.name), err)
 	}
 	f.handle.Destroy()
+	d.recovery.dropped.Add(1)
 	return nil
 }
 

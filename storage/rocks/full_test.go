@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -165,6 +166,7 @@ func TestInChildFullDiskComesAndGoes(t *testing.T) {
 	close(stop)
 	<-stopped
 	waitForRoom(t, d, families[0], 0)
+	wantNoLeftovers(t, d)
 	must(t, d.Close())
 	t.Logf("%d flushes while the disk was full %d times", flushed, rounds)
 	if strings.Contains(log.String(), "background work failed") {
@@ -173,6 +175,28 @@ func TestInChildFullDiskComesAndGoes(t *testing.T) {
 	d = openOnSmallDisk(t, disk, &log)
 	wantFiller(t, d, d.Family(DefaultFamily), 0)
 	must(t, d.Close())
+}
+
+// wantNoLeftovers waits until no table is there that belongs to no family.
+func wantNoLeftovers(t *testing.T, d *DB) {
+	t.Helper()
+	t.Logf("%d compactions were given up", d.givenUp())
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		files, err := filepath.Glob(filepath.Join(d.directory, "*.sst"))
+		must(t, err)
+		of := map[string]bool{}
+		for _, file := range d.inner.GetLiveFilesMetaData() {
+			of[filepath.Base(file.Name)] = true
+		}
+		files = slices.DeleteFunc(files, func(path string) bool { return of[filepath.Base(path)] })
+		if len(files) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%d tables are of no family, such as %s", len(files), files[0])
+			return
+		}
+	}
 }
 
 // TestInChildFullDiskStopsWrites has no write accepted before a compaction that was given up. It

@@ -116,12 +116,16 @@ func (d *DB) beginExclusively(full func(operation string) error, operation strin
 	return decided.Swap(true), err
 }
 
-// recovery has compactions begin again that were given up on a full disk.
+// recovery has compactions begin again that were given up on a full disk, and deletes what they
+// have left.
 type recovery struct {
 	stop, ended chan struct{}
 	begunAgain  atomic.Uint64 // how many had been given up when compactions began again last
 	pause       time.Duration
 	due         time.Time
+
+	dropped atomic.Uint64 // families
+	swept   uint64        // how many were given up or dropped before sweep found nothing running
 }
 
 func (d *DB) startRecovery() {
@@ -136,6 +140,9 @@ func (d *DB) startRecovery() {
 			case <-d.recovery.stop:
 				return
 			case now := <-ticker.C:
+				if err := d.sweep(); err != nil {
+					d.logger.Debug("rocksdb: no leftovers are deleted", "error", err)
+				}
 				d.recover(now)
 			}
 		}
@@ -145,6 +152,30 @@ func (d *DB) startRecovery() {
 func (r *recovery) end() {
 	close(r.stop)
 	<-r.ended
+}
+
+// sweep deletes the files of no family: what a compaction had written when it was given up, or when
+// its family was dropped. RocksDB leaves them there until the next start, so that on a full disk
+// each attempt would take more of the room that the next one needs. It looks at all files when
+// deletions are allowed again (DBImpl::EnableFileDeletions), and spares those that are newer than
+// what a job has begun with.
+func (d *DB) sweep() error {
+	r := &d.recovery
+	leaving := d.givenUp() + r.dropped.Load()
+	if leaving == r.swept {
+		return nil
+	}
+	running := new(Statistics)
+	if err := d.addDatabase(running, d.Family(DefaultFamily)); err != nil {
+		return err
+	}
+	if err := errors.Join(d.inner.DisableFileDeletions(), d.inner.EnableFileDeletions(false)); err != nil {
+		return err
+	}
+	if running.RunningFlushes+running.RunningCompactions == 0 {
+		r.swept = leaving
+	}
+	return nil
 }
 
 // recover has RocksDB look for compactions again if some were given up and there is room.
