@@ -119,7 +119,10 @@ func readStreams(c *Invocation, grouped bool) error {
 		c.Reply.NullArray()
 		return nil
 	}
-	c.Txn.Rollback(&savepoint) // a consumer is made when it gets something
+	if grouped && c.MayKeep() { // since Redis 7.2 a consumer is there, and has been seen, from when it asks on
+		return c.Keep()
+	}
+	c.Txn.Rollback(&savepoint)
 	return r.wait(c)
 }
 

@@ -112,7 +112,7 @@ func (b *Batch) Execute(s *Session, r *Request) Outcome {
 	if outcome != Done {
 		return outcome
 	}
-	s.waited, s.loads = false, 0
+	s.answered()
 	reply.to, reply.wrote = b.finishReply(s, reply.from), b.running.wrote
 	b.members.remember(s, r, reply)
 	b.reader.recycle(r)

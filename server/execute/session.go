@@ -39,6 +39,7 @@ type Session struct {
 type waiting struct {
 	wait       Wait                    // of the request that was executed last, when it waits
 	waited     bool                    // the request has waited for other clients before
+	kept       bool                    // it has kept what it does although it waits; see Invocation.Keep
 	loads      int                     // how often it has waited for the disk
 	waitsUntil time.Duration           // its deadline then; 0: none
 	blocked    atomic.Pointer[Blocked] // while it waits for other clients
@@ -160,6 +161,9 @@ func NewSession(peer Peer, authenticated bool) *Session {
 	s.LastActive.Store(s.Created.UnixMilli())
 	return s
 }
+
+// answered forgets what the request has waited for: the next one hasn't.
+func (s *Session) answered() { s.waited, s.kept, s.loads = false, false, 0 }
 
 // noteActive says when the session's last command began, Unix ms. Storing for others takes longer
 // than looking whether it is new.

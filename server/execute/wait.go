@@ -198,6 +198,17 @@ func (c *Invocation) MayBeUnfinished() bool { return !c.Nested() && !c.OnReactor
 // client sees.
 func (c *Invocation) Unfinished() error { return errUnfinished }
 
+// MayKeep reports whether the request may keep what it has written, though it waits then: it may
+// block, and hasn't kept anything yet.
+func (c *Invocation) MayKeep() bool { return c.MayBlock() && !c.Session.kept }
+
+// Keep, returned by a command that MayKeep, has what it has written committed, and the command run
+// again at once.
+func (c *Invocation) Keep() error {
+	c.Session.kept = true
+	return errUnfinished
+}
+
 // Block has the client wait: the command returns what Block returns. It may do so if MayBlock says
 // so. When the wait ends without an answer, the command runs again, and keeps its first deadline.
 func (c *Invocation) Block(blocked *Blocked) error {
@@ -342,7 +353,7 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 	case blocked.answer != nil:
 		blocked.answer(s.Reply)
 	case blocked.failure != "":
-		s.waited = false
+		s.answered()
 		b.turnDown(s, r, Error(blocked.failure))
 		b.finishReply(s, mark)
 		return true
@@ -353,7 +364,7 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 	if b.engine.Synchronous.active.Load() {
 		s.depends = max(s.depends, blocked.written)
 	}
-	s.waited = false
+	s.answered()
 	b.running.shown = Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Begun: true, failure: blocked.failure}
 	b.account(&b.running.shown)
 	b.running.shown = Execution{}
