@@ -118,7 +118,7 @@ func (t *Table) ReleaseShared(stripe uint32) {
 			panic("lock: a share was released that nobody held")
 		}
 		if w == waitingBit|1 {
-			if t.handOver(stripe) {
+			if t.handOver(stripe, w) {
 				return
 			}
 			continue
@@ -136,21 +136,22 @@ func (t *Table) ReleaseExclusive(stripe uint32, owner Owner) {
 		if Owner(word.Load()>>ownerShift) != owner {
 			panic("lock: a stripe was released by somebody who did not hold it")
 		}
-		if t.handOver(stripe) {
+		if t.handOver(stripe, uint32(owner)<<ownerShift|waitingBit) {
 			return
 		}
 	}
 }
 
 // handOver gives a stripe whose last holder leaves to the first that waits. It returns false when
-// nobody does any more.
-func (t *Table) handOver(stripe uint32) bool {
+// the word isn't held any more: nobody waits, or others have begun to read since those who waited
+// have cancelled. While it is, nobody but the holder and who has mu changes it.
+func (t *Table) handOver(stripe, held uint32) bool {
 	t.mu.Lock()
-	queue := t.queue[stripe]
-	if len(queue) == 0 {
+	if t.words[stripe].Load() != held {
 		t.mu.Unlock()
 		return false
 	}
+	queue := t.queue[stripe]
 	first := queue[0]
 	next := uint32(first.owner) << ownerShift
 	if len(queue) == 1 {

@@ -199,3 +199,24 @@ func TestCancelBesideReleases(t *testing.T) {
 		t.Fatalf("the word after all have left: %x", w)
 	}
 }
+
+// TestOthersReadMeanwhile: between a reader's last look at a stripe and its handing over, who
+// waited has cancelled, another reader has come, and somebody waits again.
+func TestOthersReadMeanwhile(t *testing.T) {
+	table := NewTable()
+	table.TryShared(1, 1)
+	table.Wait(1, 2, func(uint32) { t.Error("granted to who has cancelled") })
+	seen := table.words[1].Load()
+	table.Cancel(1, 2)
+	table.TryShared(1, 3)
+	granted := false
+	table.Wait(1, 4, func(uint32) { granted = true })
+	if table.handOver(1, seen) || granted {
+		t.Fatal("a stripe that is read was handed to a writer")
+	}
+	table.ReleaseShared(1)
+	table.ReleaseShared(1)
+	if !granted {
+		t.Error("the last reader didn't hand it over")
+	}
+}
