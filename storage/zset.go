@@ -616,7 +616,8 @@ func scoreBound(score float64, behind bool) []byte {
 
 // ByLex visits the members in a range, but for the first ones, of a set all of whose scores are
 // equal. When they differ, it does what Redis does: it looks for the first member within the nearer
-// bound, and goes on from there up to the first that is beyond the other.
+// bound, and goes on from there up to the first that is beyond the other. Those that are passed over
+// may be.
 func (z *ZSet) ByLex(r LexRange, first int, reverse bool, visit Visit) error {
 	if r.Empty() || z.Len() == 0 {
 		return nil
@@ -636,14 +637,18 @@ func (z *ZSet) ByLex(r LexRange, first int, reverse bool, visit Visit) error {
 	if reverse {
 		early, late = late, early
 	}
-	visit = behind(first, visit)
 	started := false
+	goOn := behind(first, func(member []byte, score float64) bool { return !late(member) && visit(member, score) })
 	return z.scan(reverse, func(member []byte, score float64) bool {
-		if !started && early(member) {
-			return true
+		if !started {
+			if early(member) {
+				return true
+			}
+			if started = true; late(member) {
+				return false
+			}
 		}
-		started = true
-		return !late(member) && visit(member, score)
+		return goOn(member, score)
 	})
 }
 

@@ -48,7 +48,7 @@ func (x *Index) Entry(rank int) (key []byte, found bool, err error) {
 	if tree == nil {
 		return nil, false, nil
 	}
-	if p := tree.At(rank); p.Vague == 0 && p.Block.Resident() {
+	if p := tree.At(rank); p.Vague == 0 && p.Block.Resident() && rank-p.Before < p.Block.Len() {
 		if last := tree.Find(nil, true); !undivided(&last) {
 			key, _ = p.Block.At(rank - p.Before)
 			return key, true, x.txn.Spend(1)
