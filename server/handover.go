@@ -32,6 +32,9 @@ func (c *connection) handOver() {
 		return
 	}
 	c.handedOver.Store(&conn)
+	if c.session.Closing() { // who has closed it meanwhile may not have seen the copy
+		c.Close()
+	}
 	served := c.overTLS(conn)
 	c.drop()
 	go func() {

@@ -21,6 +21,7 @@ type heldReply struct {
 	connection *connection
 	position   int64         // that the replicas have to have
 	deadline   time.Duration // as Engine.Elapsed tells the time; 0: none
+	unknown    bool          // it is given up, by who looks at the queue
 }
 
 // holdBack keeps the composed replies of a connection until replicas have what they depend on. It
@@ -97,18 +98,23 @@ func (r *reactor) endHeld(q *heldQueue) {
 	replies := q.replies
 	q.replies, q.cancel = nil, nil
 	lost := e.IsReplica()
+	leaving := replies[:0]
 	for _, reply := range replies {
-		c := reply.connection
+		wanted, _ := e.Held(reply.connection.session)
 		overdue := lost || reply.deadline != 0 && reply.deadline <= now
-		switch wanted, _ := e.Held(c.session); {
-		case c.closed:
-			r.release(c)
-		case wanted == 0:
-			r.release(c)
-		case overdue:
-			r.giveUp(c)
-		default:
+		reply.unknown = wanted > 0 && overdue && !reply.connection.closed
+		if wanted == 0 || overdue || reply.connection.closed {
+			leaving = append(leaving, reply)
+		} else {
 			r.await(wanted, reply)
+		}
+	}
+	// Only now: what is composed behind one that leaves may be held back, and is the newest.
+	for _, reply := range leaving {
+		if reply.unknown {
+			r.giveUp(reply.connection)
+		} else {
+			r.release(reply.connection)
 		}
 	}
 }

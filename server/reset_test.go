@@ -96,6 +96,24 @@ func TestDroppedConnectionIsNotHandedOver(t *testing.T) {
 	r.wantNoClients()
 }
 
+// TestKilledConnectionIsClosed kills a client just before its connection becomes a replica's.
+func TestKilledConnectionIsClosed(t *testing.T) {
+	r := startServer(t)
+	served := make(chan error, 1)
+	r.at(r.dialRaw(), func(c *connection) {
+		c.Detach(func(conn net.Conn) {
+			_, err := conn.Write([]byte("a snapshot"))
+			served <- err
+		})
+		c.Close()
+		c.handOver()
+	})
+	if err := <-served; err == nil {
+		t.Error("it is served")
+	}
+	r.wantNoClients()
+}
+
 // TestResetConnectionIsNotHandedOver resets a connection just before it becomes a replica's.
 func TestResetConnectionIsNotHandedOver(t *testing.T) {
 	r := startServer(t)

@@ -171,7 +171,7 @@ func (q *blockedOnKeys) anybody(key watchedKey, passed *placeInQueue) bool {
 		return false
 	}
 	for place := waiting.after(passed); place != nil; place = place.behind {
-		if place.blocked.state.Load() == blockedFree {
+		if place.blocked.isFree() {
 			return true
 		}
 	}
@@ -192,7 +192,7 @@ func (q *blockedOnKeys) reserve(key watchedKey, kind layout.Type, passed *placeI
 		if b.wanted.Type != kind && !b.wanted.Gone {
 			continue
 		}
-		if b.state.CompareAndSwap(blockedFree, blockedReserved) {
+		if b.isFree() && b.state.CompareAndSwap(blockedFree, blockedReserved) {
 			return place
 		}
 	}

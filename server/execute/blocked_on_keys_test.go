@@ -50,7 +50,10 @@ func (c *testClient) beginToWait(w ...string) {
 		c.t.Fatal(err)
 	}
 	c.batch.Clear()
-	if outcome == Waiting && c.session.Wait().Cause == ForWorker {
+	switch {
+	case outcome == Separate: // a part of it is committed now
+		c.batch.Execute(c.session, request)
+	case outcome == Waiting && c.session.Wait().Cause == ForWorker:
 		c.engine.Work(c.session, request)
 	}
 	if !c.session.Waiting() || c.session.Wait().Blocked == nil {

@@ -106,6 +106,7 @@ func (e *Engine) Dismiss(s, by *Session) {
 // from then on, though its reactor closes it a moment later, and nothing is handed to it. A request
 // of it that doesn't have its locks yet won't be executed.
 func (e *Engine) kill(s *Session) {
+	s.CloseAfterReply() // before it may be seen that a request of it isn't executed
 	s.killed.Store(true)
 	s.Peer.Close()
 	e.Clients.Remove(s)

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"kedis/server/enginetest"
+	"kedis/storage/layout"
 )
 
 // TestUsersChangeBesideClients changes and deletes users while sessions of them run on several
@@ -114,5 +115,27 @@ func TestKilledWhileItWaitsForALock(t *testing.T) {
 		if reply := other.do("LLEN", "list"); reply != ":1\r\n" {
 			t.Errorf("worker %v: LLEN is %q", worker, reply)
 		}
+	}
+}
+
+// TestKilledWhileReserved: who is killed while somebody is about to serve it, and then doesn't, is
+// served by nobody else.
+func TestKilledWhileReserved(t *testing.T) {
+	e, _ := newTestEngine(t)
+	victim, other := newTestClient(t, e), &testClient{t, e, e.NewBatch(1), e.NewClient(Nowhere{})}
+	victim.beginToWait("BLPOP", "list", "0")
+	key := watchedKey{0, "list"}
+	place := e.Blocking.reserve(key, layout.List, nil)
+	if place == nil {
+		t.Fatal("nobody waits")
+	}
+	e.kill(victim.session)
+	place.blocked.release()
+	if e.Blocking.anybody(key, nil) {
+		t.Error("it counts as one that waits")
+	}
+	other.do("RPUSH", "list", "element")
+	if reply := other.do("LLEN", "list"); reply != ":1\r\n" {
+		t.Errorf("LLEN is %q", reply)
 	}
 }

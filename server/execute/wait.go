@@ -102,6 +102,10 @@ const (
 // Ended reports whether somebody has claimed the wait.
 func (b *Blocked) Ended() bool { return b.state.Load() == blockedEnded }
 
+// isFree reports whether the client may be served. A kill can't claim the wait while somebody has
+// it reserved, who may free it again.
+func (b *Blocked) isFree() bool { return b.state.Load() == blockedFree && !b.session.Killed() }
+
 // End claims the wait with an answer; nil has the request executed again. It returns false when
 // another was faster. It may be called from any goroutine.
 func (b *Blocked) End(answer Answer) bool {
