@@ -86,7 +86,10 @@ func BenchmarkPushToMany(b *testing.B) {
 // TestSlowPatternsSlowWriters: what waits to be matched with patterns that take long is bounded,
 // and is dropped when nobody listens to them any more.
 func TestSlowPatternsSlowWriters(t *testing.T) {
-	const writes = 1500
+	if testing.Short() {
+		t.Skip("it takes the race detector minutes")
+	}
+	const writes = 3000
 	s := startServer(t, "notify-keyspace-events", "K$")
 	listener, writer, other := s.dial(), s.dial(), s.dial()
 	listener.do("psubscribe", "*"+strings.Repeat("a", 10_000)+"b*")
