@@ -28,3 +28,25 @@ func TestImportsBeginBesideReopen(t *testing.T) {
 		}
 	}
 }
+
+// TestTheLogIsExchangedBesideReopen: a store that is opened anew doesn't go back to the former log.
+func TestTheLogIsExchangedBesideReopen(t *testing.T) {
+	o := testOptions(t.TempDir(), 1<<20, 1<<20)
+	s, _ := reopen(t, o, &testLog{})
+	write(t, s, 0, "key")
+	reopened := make(chan error, 1)
+	go func() { reopened <- s.Reopen() }()
+	var directory uint64 = 1
+	for len(reopened) == 0 {
+		directory++
+		must(t, s.Rebase(&testLog{}, directory))
+	}
+	must(t, <-reopened)
+	if got := s.LogDirectory(); got != directory {
+		t.Errorf("commits go to log %d, and the state will name log %d", directory, got)
+	}
+	must(t, s.Close())
+	if _, got, err := PersistedIn(o.Rocks.Directory); err != nil || got != directory {
+		t.Errorf("the state names log %d, not %d: %v", got, directory, err)
+	}
+}
