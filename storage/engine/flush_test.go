@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kedis/storage/layout"
+	"kedis/storage/rocks"
 )
 
 // heldLog is a log in memory whose Sync can be held up: the flusher then stands in the midst of a
@@ -147,6 +148,34 @@ func TestANamespaceIsKeptWhileAStateThatNamesItMayBePersisted(t *testing.T) {
 	}
 	if !exists(t, s, 0, "key") {
 		t.Errorf("at position %d the key is gone", s.Position())
+	}
+}
+
+// TestANamespaceIsDroppedWhileOthersAreRead: only a view that has it, or an iterator, keeps it.
+func TestANamespaceIsDroppedWhileOthersAreRead(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<30, 0))
+	write(t, s, 0, "key")
+	must(t, s.PersistState())
+	family := s.tiers.Load().databases[0].family.Load()
+	before := s.View()
+	txn := s.NewTxn()
+	txn.Flush(0)
+	txn.Effect(0, []byte("FLUSHDB"))
+	must(t, s.Commit(txn))
+	must(t, s.PersistState())
+	after := s.View()
+	defer after.Release()
+	iterator := s.db().NewIterator(family, nil, rocks.IteratorOptions{})
+	for _, release := range []func(){before.Release, iterator.Close} {
+		must(t, s.dropNamespaces())
+		if s.db().Family(family.Name()) == nil {
+			t.Fatal("the namespace was dropped while it was in use")
+		}
+		release()
+	}
+	must(t, s.dropNamespaces())
+	if s.db().Family(family.Name()) != nil {
+		t.Error("the namespace is kept by a view that doesn't have it")
 	}
 }
 

@@ -151,22 +151,43 @@ func (s *Store) dropNamespaces() error {
 		return err
 	}
 	families := s.db().Families() // before what is needed is gathered: later ones are new
+	needed := s.neededFamilies(state)
+	for _, name := range families {
+		if needed[name] {
+			continue
+		}
+		family := s.db().Family(name)
+		if family == nil {
+			continue // of an import that was abandoned meanwhile
+		}
+		err := s.db().Drop(family)
+		if errors.Is(err, rocks.ErrDropped) || errors.Is(err, rocks.ErrInUse) { // by a read ahead: the next time
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("storage: dropping a namespace: %w", err)
+		}
+	}
+	return nil
+}
+
+// neededFamilies are those that somebody needs, or may come to need, of all that there are by now.
+// The persisted state was read before.
+func (s *Store) neededFamilies(persisted layout.State) map[string]bool {
 	needed := map[string]bool{"default": true}
-	for _, d := range state.Databases {
-		needed[layout.Family(d.Namespace)] = true
+	need := func(spaces ...*Namespace) {
+		for _, ns := range spaces {
+			needed[layout.Family(ns.Number)] = true
+		}
 	}
 	s.commit.Lock()
-	for _, ns := range s.namespaces.imported() {
-		needed[layout.Family(ns.Number)] = true
-	}
+	need(s.namespaces.imported()...)
 	now := s.tiers.Load()
-	for _, ns := range now.databases {
-		needed[layout.Family(ns.Number)] = true
-	}
+	need(now.databases...)
 	if ns := s.presences.walked.Load(); ns != nil { // a database had it when that began
-		needed[layout.Family(ns.Number)] = true
+		need(ns)
 	}
-	states := append([]layout.State(nil), s.commit.unpersisted...)
+	states := append([]layout.State{persisted}, s.commit.unpersisted...)
 	for _, f := range now.frozen {
 		states = append(states, f.state)
 	}
@@ -176,22 +197,13 @@ func (s *Store) dropNamespaces() error {
 			needed[layout.Family(d.Namespace)] = true
 		}
 	}
+	// Behind the lock: a view that is opened later has namespaces from above, or newer ones.
 	s.views.mu.Lock()
-	idle := len(s.views.open) == 0
-	s.views.mu.Unlock()
-	for _, name := range families {
-		if needed[name] || !idle {
-			continue
-		}
-		family := s.db().Family(name)
-		if family == nil {
-			continue // of an import that was abandoned meanwhile
-		}
-		if err := s.db().Drop(family); err != nil && !errors.Is(err, rocks.ErrDropped) {
-			return fmt.Errorf("storage: dropping a namespace: %w", err)
-		}
+	defer s.views.mu.Unlock()
+	for v := range s.views.open {
+		need(v.databases...)
 	}
-	return nil
+	return needed
 }
 
 // raiseHighest makes sure that no element id is given out again that was used ahead of the state.
