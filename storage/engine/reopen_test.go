@@ -50,3 +50,41 @@ func TestTheLogIsExchangedBesideReopen(t *testing.T) {
 		t.Errorf("the state names log %d, not %d: %v", got, directory, err)
 	}
 }
+
+// TestFewerDatabases: those that are configured no more may be missing when they are empty.
+func TestFewerDatabases(t *testing.T) {
+	o := testOptions(t.TempDir(), 1<<20, 1<<20)
+	open := func(databases int) (*Store, error) {
+		o.Databases = databases
+		s, err := Open(o)
+		if err == nil {
+			s.Attach(&testLog{content: make([]byte, s.Position())}, 1)
+		}
+		return s, err
+	}
+	s, err := open(4)
+	must(t, err)
+	write(t, s, 0, "kept")
+	write(t, s, 3, "removed")
+	write(t, s, s.Libraries(), "library")
+	must(t, s.Close())
+	if s, err := open(2); err == nil {
+		t.Error("a database that has a key may be missing")
+		must(t, s.Close())
+	}
+	s, err = open(4)
+	must(t, err)
+	remove(t, s, 3, "removed")
+	must(t, s.Close())
+	for _, databases := range []int{2, 4} {
+		s, err := open(databases)
+		must(t, err)
+		if got := s.db().Families(); len(got) != 3 {
+			t.Errorf("with %d databases there are the families %v", databases, got)
+		}
+		if !exists(t, s, 0, "kept") || !exists(t, s, s.Libraries(), "library") || databases == 4 && exists(t, s, 3, "removed") {
+			t.Errorf("with %d databases others have the keys", databases)
+		}
+		must(t, s.Close())
+	}
+}

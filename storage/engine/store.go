@@ -244,7 +244,8 @@ func (s *Store) db() *rocks.DB { return s.below.Load() }
 func (s *Store) metaFamily() *rocks.Family { return s.db().Family("default") }
 
 // readState reads the state, and drops the families that it doesn't name: they were made or emptied
-// before a state that a crash has lost.
+// before a state that a crash has lost. So it does those of empty databases that aren't configured
+// any more.
 func (s *Store) readState() error {
 	state, err := s.storedState()
 	if err != nil {
@@ -265,12 +266,15 @@ func (s *Store) readState() error {
 		return err
 	}
 	databases := make([]*Namespace, s.options.Databases+1)
-	named := map[string]bool{"default": true}
+	used := map[string]bool{"default": true}
 	for _, d := range state.Databases {
 		place := int(d.Number)
 		if d.Number == layout.Libraries {
 			place = s.Libraries()
 		} else if place >= s.Databases() {
+			if d.Keys == 0 {
+				continue
+			}
 			return fmt.Errorf("storage: database %d holds %d keys, but only %d databases are configured",
 				d.Number, d.Keys, s.Databases())
 		}
@@ -285,7 +289,7 @@ func (s *Store) readState() error {
 		} else {
 			ns.presence.complete.Store(s.newFilter(0))
 		}
-		named[name] = true
+		used[name] = true
 		databases[place] = ns
 	}
 	for i := range databases {
@@ -296,19 +300,26 @@ func (s *Store) readState() error {
 	for _, ns := range s.namespaces.imported() { // by who goes on when Reopen is done
 		name := layout.Family(ns.Number)
 		ns.family.Store(s.db().Family(name))
-		named[name] = true
+		used[name] = true
 	}
+	if err := s.dropUnused(used); err != nil {
+		return err
+	}
+	s.setTiers(s.newGeneration(s.likelyKeys()), nil, nil, databases)
+	s.commit.begin(s.ids.next.Load())
+	return nil
+}
+
+func (s *Store) dropUnused(used map[string]bool) error {
 	for _, name := range s.db().Families() {
-		if named[name] {
+		if used[name] {
 			continue
 		}
-		s.logger.Warn("dropping a column family that the persisted state does not name", "family", name)
+		s.logger.Warn("dropping a column family that no database has", "family", name)
 		if err := s.db().Drop(s.db().Family(name)); err != nil {
 			return err
 		}
 	}
-	s.setTiers(s.newGeneration(s.likelyKeys()), nil, nil, databases)
-	s.commit.begin(s.ids.next.Load())
 	return nil
 }
 
