@@ -29,7 +29,6 @@ var (
 	ErrCold        = engine.ErrCold
 	ErrFormat      = engine.ErrFormat
 	ErrInDoubt     = engine.ErrInDoubt
-	ErrInUse       = engine.ErrInUse
 	ErrIncomplete  = engine.ErrIncomplete
 	ErrInterrupted = engine.ErrInterrupted
 )

@@ -190,7 +190,7 @@ func debugReload(c *Invocation) error {
 		return Error("ERR DEBUG RELOAD can't run inside of MULTI")
 	}
 	if err := c.Engine.Store.Reopen(); err != nil {
-		if errors.Is(err, storage.ErrInUse) {
+		if !c.Engine.Store.Closed() {
 			return Errorf("ERR %v", err)
 		}
 		return errors.Join(err, c.Engine.Server.Shutdown()) // there is nothing to serve from any more

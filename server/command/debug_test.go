@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"kedis/internal/oracle"
+	"kedis/server/enginetest"
 )
 
 // TestDebugObject compares the length of what DUMP would return with Redis's, for collections that
@@ -43,4 +46,36 @@ func TestDebugObject(t *testing.T) {
 	if got, want := both("DEBUG", "OBJECT", "nothing"); strings.TrimSpace(got[1:]) != want {
 		t.Errorf("a missing key: %q, want %q", got, want)
 	}
+}
+
+// TestReloadOnAFullDisk: what can't be brought to disk doesn't end the server.
+func TestReloadOnAFullDisk(t *testing.T) {
+	engine, log := newTestEngine(t)
+	if err := engine.Config.SetFlag("enable-debug-command", "yes"); err != nil {
+		t.Fatal(err)
+	}
+	engine.Server = serverThatStays{t}
+	client := newTestClient(t, engine)
+	client.Do("SET", "key", "value")
+	engine.Store.Attach(&enginetest.Log{Length: log.Length, FailSync: syscall.ENOSPC}, 1)
+	if got := client.Do("DEBUG", "RELOAD"); !strings.HasPrefix(got, "-ERR storage: ") {
+		t.Errorf("on a full disk: %q", got)
+	}
+	engine.Store.Attach(log, 1)
+	for deadline := time.Now().Add(time.Minute); client.Do("DEBUG", "RELOAD") != "+OK\r\n"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("there is room, and the store isn't opened anew")
+		}
+	}
+	if got := client.Do("GET", "key"); got != "$5\r\nvalue\r\n" {
+		t.Errorf("the key is %q", got)
+	}
+}
+
+// serverThatStays is one that nothing may end.
+type serverThatStays struct{ t *testing.T }
+
+func (s serverThatStays) Shutdown() error {
+	s.t.Error("the server ends")
+	return nil
 }

@@ -511,17 +511,17 @@ func (s *Store) Interrupt() { s.background.interrupted.Store(true) }
 // Reconfigure sets the options with which Reopen opens RocksDB. Nothing runs beside either.
 func (s *Store) Reconfigure(o rocks.Options) { s.options.Rocks = o }
 
-// ErrInUse is Reopen's answer while somebody reads from a view.
-var ErrInUse = errors.New("storage: a walk or a snapshot is under way")
+// errInUse is Reopen's answer while somebody reads from a view.
+var errInUse = errors.New("storage: a walk or a snapshot is under way")
 
 // Reopen closes the store and opens it again, so that everything is read from files. The gate is
-// closed; imports that are under way wait, and go on. When it fails with another error than
-// ErrInUse, the store can't be used any more.
+// closed; imports that are under way wait, and go on. When it fails, the store is as it was, or
+// Closed.
 func (s *Store) Reopen() error {
 	s.reopening.Lock()
 	defer s.reopening.Unlock()
 	if s.oldestView() != unlimited {
-		return ErrInUse
+		return errInUse
 	}
 	if err := s.Persist(); err != nil { // on a full disk the store stays as it is
 		return err
@@ -541,6 +541,9 @@ func (s *Store) Reopen() error {
 	s.order.trees.Clear()
 	return s.open()
 }
+
+// Closed reports whether a failed Reopen has left nothing that can be used. Nothing runs beside it.
+func (s *Store) Closed() bool { return s.closing() }
 
 // whileOpen calls f, and has Reopen wait until it returns. Calls don't nest.
 func (s *Store) whileOpen(f func() error) error {
