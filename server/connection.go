@@ -84,7 +84,9 @@ func (c *connection) refuseProtocol(err error) {
 	if c.session.Closing() {
 		return
 	}
-	c.session.Reply.Error(err.Error())
+	if c.session.ReplyMode == execute.ReplyOn {
+		c.session.Reply.Error(err.Error())
+	}
 	c.server.engine.CountError(err.Error())
 	c.session.CloseAfterReply()
 	c.flush()

@@ -586,6 +586,22 @@ func TestQuitWithoutReply(t *testing.T) {
 	}
 }
 
+// TestNoRequestWithoutReply: what is no request is counted, and not answered where no replies are
+// wanted. The connection is closed all the same, unlike in Redis.
+func TestNoRequestWithoutReply(t *testing.T) {
+	r := startServer(t)
+	for i, words := range []string{"OFF", "SKIP"} {
+		c := r.dialRaw()
+		c.send("CLIENT REPLY " + words + "\r\n*z\r\n")
+		if reply, err := io.ReadAll(c); len(reply) > 0 || err != nil {
+			t.Errorf("the client got %q (%v)", reply, err)
+		}
+		if got := r.engine.Statistics.Errors.Sum(); got != int64(i+1) {
+			t.Errorf("%d errors are counted, want %d", got, i+1)
+		}
+	}
+}
+
 func TestWebPagesAreRefused(t *testing.T) {
 	r := startServer(t)
 	raw, err := net.Dial("tcp", r.address())
