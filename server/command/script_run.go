@@ -203,15 +203,24 @@ func (r *scriptRun) conclude(result *script.Result) error {
 		if result.Source != "" {
 			text += ", on " + result.Source + ":" + string(number.AppendInt(nil, int64(result.Line))) + "."
 		}
-		c.Fail(Error(text))
+		r.fail(result, text)
 	default:
 		if len(result.Output) > 0 && result.Output[0] == '-' {
-			c.Fail(Error(bytes.TrimSuffix(result.Output[1:], []byte("\r\n"))))
+			r.fail(result, string(bytes.TrimSuffix(result.Output[1:], []byte("\r\n"))))
 		} else {
 			c.Reply.Raw(result.Output)
 		}
 	}
 	return nil
+}
+
+// fail replies with an error, which counts once.
+func (r *scriptRun) fail(result *script.Result, text string) {
+	if result.Met {
+		r.c.FailAgain(Error(text))
+	} else {
+		r.c.Fail(Error(text))
+	}
 }
 
 // Call runs a command for the script.
@@ -220,6 +229,7 @@ func (r *scriptRun) Call(words [][]byte, protocol int) (reply []byte, ok bool) {
 	r.reply.SetProtocol(protocol)
 	request := r.c.Inner(words)
 	if err := r.refusal(request); err != nil {
+		r.c.CallRefused(request, err)
 		r.reply.Error(err.Error())
 		return r.reply.Bytes(), true
 	}

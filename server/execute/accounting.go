@@ -48,31 +48,34 @@ type Execution struct {
 	Script   bool   // a script has called it
 	seen     bool   // it is for monitors only
 	failure  string // the error reply; "" if it succeeded
+	told     bool   // the error was counted when it was another one's
 }
 
 func (c *Invocation) execution(took time.Duration) Execution {
 	return Execution{Request: c.Request, Session: c.Session, Database: c.selected, Redacted: c.redacted, Began: c.Now, Took: took,
-		Begun: c.Session.waited || c.shown, failure: c.failure}
+		Begun: c.Session.waited || c.shown, failure: c.failure, told: c.told}
 }
 
 // ShowScript shows a script to monitors ahead of what it calls.
 func (c *Invocation) ShowScript() {
 	if b := c.batch; b.engine.inUse.any(monitoring) && !b.repeat.applying {
 		c.shown = true
-		b.showMonitors(Execution{Request: c.Request, Session: c.Session, Database: c.selected, seen: true})
+		b.showLater(Execution{Request: c.Request, Session: c.Session, Database: c.selected, seen: true})
 	}
 }
 
-// showCall shows monitors what a script has called.
-func (b *Batch) showCall(c *Invocation) {
-	if b.engine.inUse.any(monitoring) && !b.repeat.applying {
-		b.showMonitors(Execution{Request: c.Request.Clone(), Session: c.Session, Database: c.selected, Redacted: c.redacted, Script: true, seen: true})
+// showCall shows what a script has called to those who want to know of it.
+func (b *Batch) showCall(c *Invocation, took time.Duration) {
+	if b.shows(took) {
+		x := c.execution(took)
+		x.Request, x.Script, x.Begun = c.Request.Clone(), true, false
+		b.showLater(x)
 	}
 }
 
-// showMonitors shows monitors a request when the outermost one can't be taken back any more, or has
-// called very many.
-func (b *Batch) showMonitors(x Execution) {
+// showLater shows a request when the outermost one can't be taken back any more, or has called very
+// many.
+func (b *Batch) showLater(x Execution) {
 	ran := &b.running.outbox.ran
 	if *ran = append(*ran, x); len(*ran) >= mostCalled {
 		b.accountRan()
@@ -87,7 +90,7 @@ func (b *Batch) accountAll(c *Invocation, took time.Duration) {
 	if len(b.running.outbox.ran) > 0 {
 		b.accountRan()
 	}
-	b.count(c.Command, took, c.failure)
+	b.count(c.Command, took, c.failure, c.told)
 	if b.shows(took) {
 		shown := &b.running.shown
 		*shown = c.execution(took)
@@ -99,10 +102,13 @@ func (b *Batch) accountAll(c *Invocation, took time.Duration) {
 func (b *Batch) accountRan() {
 	ran := b.running.outbox.ran
 	for i := range ran {
-		if ran[i].seen {
-			b.engine.Observer.Begin(&ran[i])
-		} else {
-			b.account(&ran[i])
+		switch x := &ran[i]; {
+		case x.seen:
+			b.engine.Observer.Begin(x)
+		case x.Script: // it was counted apart
+			b.engine.Observer.Observe(x)
+		default:
+			b.account(x)
 		}
 	}
 	clear(ran)
@@ -111,15 +117,16 @@ func (b *Batch) accountRan() {
 
 // account counts a request that has run, and shows it to those who want to know of it.
 func (b *Batch) account(ran *Execution) {
-	b.count(ran.Command, ran.Took, ran.failure)
+	b.count(ran.Command, ran.Took, ran.failure, ran.told)
 	if b.shows(ran.Took) {
 		b.engine.Observer.Observe(ran)
 	}
 }
 
-// count counts a call of a command. What is repeated from the log was counted when it ran first.
-func (b *Batch) count(command *Command, took time.Duration, failure string) {
-	if failure != "" {
+// count counts a call of a command, and the error, unless it was told of before. What is repeated
+// from the log was counted when it ran first.
+func (b *Batch) count(command *Command, took time.Duration, failure string, told bool) {
+	if failure != "" && !told {
 		b.engine.CountError(failure)
 	}
 	if b.repeat.applying {
@@ -129,6 +136,14 @@ func (b *Batch) count(command *Command, took time.Duration, failure string) {
 	if b.engine.inUse.any(measuring) {
 		command.Measures.Latency.Record(b.clock.lane, took)
 	}
+}
+
+// countRefused counts a request that doesn't run.
+func (b *Batch) countRefused(command *Command, failure string) {
+	if command != nil {
+		command.Measures.Reject(b.clock.lane)
+	}
+	b.engine.CountError(failure)
 }
 
 // shows reports whether a request that took so long is shown to the observer.

@@ -411,6 +411,12 @@ func (c *Invocation) Fail(err error) {
 	}
 }
 
+// FailAgain is Fail with the error of a request inside of this one, which was counted there.
+func (c *Invocation) FailAgain(err error) {
+	c.Fail(err)
+	c.told = true
+}
+
 // answerError is Fail for a client of a replica that is served by an effect: the effect hasn't
 // failed.
 func (c *Invocation) answerError(err error) (text string, known bool) {

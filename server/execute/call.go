@@ -55,7 +55,7 @@ func (c *Invocation) EnoughReplicas() error { return c.batch.enoughReplicas() }
 const reactorTime = 4 * time.Millisecond
 
 // Call is Invoke for a request that nobody has planned for: it takes the locks that the request
-// needs. Statistics count it, and monitors see it; those who look for slow requests don't.
+// needs. Statistics count it, and observers see it.
 func (c *Invocation) Call(r *Request, reply *resp.Writer) error {
 	b := c.batch
 	inner := b.invocation(c.level+1, c.Session, r, reply)
@@ -72,8 +72,9 @@ func (c *Invocation) Call(r *Request, reply *resp.Writer) error {
 		return err
 	}
 	b.Tick()
-	b.showCall(inner)
-	b.countCall(inner, time.Duration(b.clock.last-start))
+	took := time.Duration(b.clock.last - start)
+	b.showCall(inner, took)
+	b.noteCalled(called{command: inner.Command, took: took, failure: inner.failure})
 	b.txn.Begin(b.mode(c), c.Now, b.budget)
 	return nil
 }
@@ -121,21 +122,26 @@ func (b *Batch) takeLock(stripe uint32, exclusive bool) error {
 	return b.lack(stripe)
 }
 
-// called is a request that Call has run, as statistics see it.
+// CallRefused counts a request that may not run inside of this one, as a client's that is refused.
+func (c *Invocation) CallRefused(r *Request, err error) {
+	c.batch.noteCalled(called{command: r.Command, failure: err.Error(), refused: true})
+}
+
+// called is a request that Call has run, or that was refused, as statistics see it.
 type called struct {
-	command *Command
+	command *Command // nil: it was refused, since there is none
 	took    time.Duration
 	failure string
+	refused bool
 }
 
 // mostCalled is how many of them wait for the end of the outermost request, to be forgotten should
 // it be taken back: those of a script that makes millions are counted ahead of it.
 const mostCalled = 4096
 
-func (b *Batch) countCall(inner *Invocation, took time.Duration) {
+func (b *Batch) noteCalled(call called) {
 	list := &b.running.outbox.called
-	*list = append(*list, called{inner.Command, took, inner.failure})
-	if len(*list) >= mostCalled {
+	if *list = append(*list, call); len(*list) >= mostCalled {
 		b.countCalls()
 	}
 }
@@ -143,11 +149,11 @@ func (b *Batch) countCall(inner *Invocation, took time.Duration) {
 func (b *Batch) countCalls() {
 	list := &b.running.outbox.called
 	for i := range *list {
-		call := &(*list)[i]
-		if call.failure != "" {
-			b.engine.CountError(call.failure)
+		if call := &(*list)[i]; call.refused {
+			b.countRefused(call.command, call.failure)
+		} else {
+			b.count(call.command, call.took, call.failure, false)
 		}
-		call.command.Measures.Record(b.clock.lane, call.took, call.failure != "")
 	}
 	clear(*list)
 	*list = (*list)[:0]

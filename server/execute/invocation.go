@@ -26,6 +26,7 @@ type Invocation struct {
 	redacted redaction
 	shown    bool   // to monitors, when it began
 	failure  string // the error reply
+	told     bool   // it was counted when it was another one's
 }
 
 // before is what an invocation is taken back to.
@@ -37,7 +38,7 @@ type before struct {
 
 // begin makes the invocation ready to run, again if it has run before.
 func (c *Invocation) begin(now int64) {
-	c.selected, c.effected, c.redacted, c.shown, c.failure = c.Session.Database, false, 0, false, ""
+	c.selected, c.effected, c.redacted, c.shown, c.failure, c.told = c.Session.Database, false, 0, false, "", false
 	c.Now, c.DB = now, c.Txn.DB(c.selected)
 }
 
@@ -227,7 +228,7 @@ func (b *Batch) invocation(level int, s *Session, r *Request, reply *resp.Writer
 	}
 	c := b.running.stack[level]
 	c.Request, c.Session, c.Reply = r, s, reply
-	c.selected, c.failure = s.Database, ""
+	c.selected, c.failure, c.told = s.Database, "", false
 	return c
 }
 
@@ -237,7 +238,7 @@ type outbox struct {
 	after  []afterCommit // what waits for the commit
 	served []served      // to be told when the commit has succeeded
 	ran    []Execution   // to be counted and shown when the outermost request has run
-	called []called      // likewise, of those that Call has run: to be counted only
+	called []called      // likewise, of those that Call has run or that were refused: to be counted only
 	pushed []byte        // to the client, for behind the reply to the outermost request
 
 	messages []Message // what was published, when the commit has succeeded

@@ -90,8 +90,8 @@ func (s *Observation) Observe(ran *execute.Execution) {
 	}
 	limit := e.Config.SlowlogLogSlowerThan.Get()
 	if limit >= 0 && ran.Took.Microseconds() >= limit && ran.Command.Flags&execute.SkipSlowlog == 0 {
-		e.Slowlog.Add(metrics.SlowEntry{Time: time.UnixMilli(ran.Began), Duration: ran.Took, Arguments: shownArgs(ran),
-			Address: ran.Session.Peer.RemoteAddress(), Name: ran.Session.Name()})
+		address, name := slowCaller(ran)
+		e.Slowlog.Add(metrics.SlowEntry{Time: time.UnixMilli(ran.Began), Duration: ran.Took, Arguments: shownArgs(ran), Address: address, Name: name})
 	}
 	if !ran.Begun {
 		s.Begin(ran)
@@ -104,6 +104,14 @@ func (s *Observation) Begin(ran *execute.Execution) {
 	if s.monitors.count.Load() > 0 && (c.RunsScript || c.Flags&(execute.SkipMonitor|execute.Admin) == 0) {
 		s.monitors.feed(ran)
 	}
+}
+
+// slowCaller is who has called, as the slow log tells it: a script has Redis's address of nobody.
+func slowCaller(ran *execute.Execution) (address, name string) {
+	if ran.Script {
+		return "?:0", ""
+	}
+	return ran.Session.Peer.RemoteAddress(), ran.Session.Name()
 }
 
 func latencyEvent(c *execute.Command) string {

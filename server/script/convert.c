@@ -92,7 +92,7 @@ static void read_error(lua_State *L, const char *text, size_t length) {
 	lua_pushlstring(L, text, length);
 	lua_setfield(L, -2, "err");
 	lua_pushboolean(L, 1);
-	lua_setfield(L, -2, "ignore_error_stats_update");
+	lua_setfield(L, -2, MET_FIELD);
 }
 
 static void read_value(struct reader *r) {
@@ -140,6 +140,7 @@ struct writer {
 	lua_State *L;
 	struct bytes *out;
 	int client, script; // the protocols of the client, and of the script
+	int met; // the value as a whole has the field of an error that a call has met
 	unsigned steps;
 };
 
@@ -282,6 +283,10 @@ static int write_verbatim(struct writer *w) {
 static void write_table(struct writer *w) {
 	lua_State *L = w->L;
 	size_t length;
+	if (w->out->length == 0 && field(L, MET_FIELD, LUA_TBOOLEAN)) {
+		w->met = lua_toboolean(L, -1);
+		lua_pop(L, 1);
+	}
 	if (field(L, "err", LUA_TSTRING)) {
 		const char *text = lua_tolstring(L, -1, &length);
 		while (length > 0 && (text[length - 1] == '\r' || text[length - 1] == '\n'))
@@ -336,6 +341,7 @@ static void write_value(struct writer *w) {
 }
 
 void write_reply(lua_State *L, struct interpreter *in) {
-	struct writer w = {L, &in->output, in->client, in->protocol, 0};
+	struct writer w = {L, &in->output, in->client, in->protocol, 0, 0};
 	write_value(&w);
+	in->met = w.met;
 }

@@ -327,13 +327,16 @@ static void text_of_error(struct interpreter *in, int prefixed) {
 		break;
 	case LUA_TTABLE:
 		for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
-			if (lua_type(L, -2) == LUA_TSTRING && strcmp(lua_tostring(L, -2), "err") == 0 && lua_isstring(L, -1)) {
+			if (lua_type(L, -2) != LUA_TSTRING)
+				continue;
+			const char *name = lua_tostring(L, -2);
+			if (strcmp(name, "err") == 0 && lua_isstring(L, -1)) {
 				text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : number;
 				if (text == number)
 					snprintf(number, sizeof number, LUA_NUMBER_FMT, lua_tonumber(L, -1));
 				raw = 1;
-				lua_pop(L, 2);
-				break;
+			} else if (strcmp(name, MET_FIELD) == 0) {
+				in->met = lua_isboolean(L, -1) && lua_toboolean(L, -1);
 			}
 		}
 	}
@@ -376,6 +379,7 @@ static int call(struct interpreter *in, int function, void *argument, int64_t wi
 	in->within = within;
 	in->deadline = 0;
 	in->line = 0;
+	in->met = 0;
 	lua_sethook(L, on_count, LUA_MASKCOUNT, INSTRUCTIONS_PER_POLL);
 	lua_pushvalue(L, function);
 	lua_pushlightuserdata(L, argument);

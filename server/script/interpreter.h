@@ -67,6 +67,7 @@ struct interpreter {
 		int length;   // of the list
 		int whole;    // 0: there is more than that, or something of which there is no copy
 	} snapshot;       // the last one: see snapshot.c
+	int met;           // the error that the run ends with, or replies, is one that a call has met
 	int line;          // where the error was raised; 0: unknown
 	char source[64];
 };
@@ -118,6 +119,9 @@ int reveal(lua_State *L, int index);
 void point_protected(lua_State *L);
 // fail raises an error without a place.
 int fail(lua_State *L, const char *text);
+
+// An error that a call has met has this field, as in Redis: the server has counted it.
+#define MET_FIELD "ignore_error_stats_update"
 
 // push_reply pushes what a reply in RESP is in Lua; a reply without an end is an error.
 void push_reply(lua_State *L, const char *reply, size_t length);

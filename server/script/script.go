@@ -148,6 +148,7 @@ const (
 type Result struct {
 	End    End
 	Output []byte // valid until the state is used again
+	Met    bool   // the error, raised or replied, is what a call was answered
 	Source string // where the error was raised; "" if that isn't known
 	Line   int
 }
@@ -181,7 +182,7 @@ func (s *State) Run(host Host, r *Run) Result {
 		s.panicked = nil
 		panic(p)
 	}
-	result := Result{End: End(end), Output: s.output()}
+	result := Result{End: End(end), Output: s.output(), Met: s.c.met != 0}
 	if (result.End == Failed || result.End == Killed) && s.c.line > 0 {
 		result.Line, result.Source = int(s.c.line), C.GoString(&s.c.source[0])
 	}
