@@ -30,7 +30,9 @@ func (d DB) LookupInto(key []byte, k *Key) error {
 		return err
 	}
 	there := k.Exists && !d.expired(&k.Metadata)
-	d.txn.CountLookup(there)
+	if d.counts() {
+		d.txn.CountLookup(there)
+	}
 	if there {
 		if d.txn.Mode().Touches == engine.TouchesAll {
 			d.txn.touches.Touch(d.hash(key), d.txn.Now())

@@ -6,13 +6,15 @@ import "kedis/internal/keyevent"
 // see engine.Mode.
 func (d DB) Notify(name keyevent.Name, key []byte) { d.txn.Notify(d.number, key, name) }
 
-// missing says whether it is an event that a key which is looked up isn't there.
+// missing says whether it is an event that a key which is looked up isn't there. What may be one
+// counts among the hits and misses, too.
 type missing uint8
 
 const (
 	missedByReads missing = iota // in a command that only reads
 	missed
-	notMissed
+	notMissed // counts all the same
+	unseen    // doesn't
 )
 
 // Reading is the database for the keys that a writing command only reads: that one of them is
@@ -26,6 +28,17 @@ func (d DB) Reading() DB {
 func (d DB) Silent() DB {
 	d.miss = notMissed
 	return d
+}
+
+// Unseen is Silent for a look that statistics don't count.
+func (d DB) Unseen() DB {
+	d.miss = unseen
+	return d
+}
+
+// counts reports whether looking up a key is a read, which counts as a hit or a miss.
+func (d DB) counts() bool {
+	return d.miss == missedByReads && !d.txn.Mode().Writing || d.miss == missed || d.miss == notMissed
 }
 
 // notifySaved says what a command has made of a key that was there before or not, and that the key

@@ -20,10 +20,10 @@ func (d DB) SortSource(key []byte) (s SortSource, err error) {
 		return s, err
 	}
 	if s.Type = k.Type; k.Type == layout.Set || k.Type == layout.ZSet {
-		s.scored, err = d.Scored(key)
+		s.scored, err = d.Unseen().Scored(key)
 	} else {
 		s.Type = layout.List
-		s.list, err = d.Silent().List(key)
+		s.list, err = d.Unseen().List(key)
 	}
 	return s, err
 }

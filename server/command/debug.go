@@ -144,7 +144,7 @@ func debugDigest(c *Invocation) error {
 func debugDigestValue(c *Invocation) error {
 	c.Reply.Array(len(c.Args) - 2)
 	for _, key := range c.Args[2:] {
-		k, err := c.DB.Silent().Lookup(key)
+		k, err := c.DB.Unseen().Lookup(key)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func debugDigestValue(c *Invocation) error {
 const payloadFrame = 1 + 2 + 8
 
 func debugObject(c *Invocation) error {
-	k, err := c.DB.Silent().Lookup(c.Args[2])
+	k, err := c.DB.Unseen().Lookup(c.Args[2])
 	if err != nil {
 		return err
 	}

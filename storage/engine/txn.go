@@ -58,7 +58,7 @@ type outcome struct {
 
 // lookups count what a transaction has looked for.
 type lookups struct {
-	hits, misses              int64 // keys that commands that only read have looked up; not reset
+	hits, misses              int64 // keys that commands have looked up to read them; not reset
 	copiesFound, copiesMissed int64 // records that were looked up in the copies of what RocksDB has
 	ruledOut, inVain          int64 // RocksDB wasn't asked for, since it hasn't got them; was, and hasn't
 }
@@ -236,8 +236,8 @@ func (t *Txn) Now() int64 { return t.running.now }
 // Mode is the running command's mode.
 func (t *Txn) Mode() Mode { return t.running.mode }
 
-// Lookups returns how many keys commands that only read have found, and not found, since the last
-// call.
+// Lookups returns how many keys that commands wanted to read were found, and not found, since the
+// last call.
 func (t *Txn) Lookups() (hits, misses int64) {
 	hits, misses = t.lookups.hits, t.lookups.misses
 	t.lookups.hits, t.lookups.misses = 0, 0
@@ -505,10 +505,10 @@ func (t *Txn) Delete(ns *Namespace, key []byte) error {
 	return t.Spend(1)
 }
 
-// CountLookup counts what a command that only reads has looked up.
+// CountLookup counts a key that a command has looked up to read it.
 func (t *Txn) CountLookup(found bool) {
 	switch {
-	case t.running.mode.Writing || t.running.mode.Applying:
+	case t.running.mode.Applying:
 	case found:
 		t.lookups.hits++
 	default:
