@@ -168,10 +168,7 @@ func (l *Log) repairLocked() error {
 		}
 		l.spoiled = nil
 	}
-	if err := l.current.file.truncate(l.current.end.Load()); err != nil {
-		return err
-	}
-	if err := l.current.file.allocate(l.current.size); err != nil {
+	if err := l.reserveAgain(l.current); err != nil {
 		return err
 	}
 	if !l.unsynced {
@@ -186,6 +183,24 @@ func (l *Log) repairLocked() error {
 	l.durable.Store(l.written.Load())
 	l.tellSynced()
 	l.wake()
+	return nil
+}
+
+// reserveAgain cuts off what a failed write has left behind a segment's records. If others have
+// taken the room that was reserved there, the segment is full: makeSpare makes room for the next.
+func (l *Log) reserveAgain(s *segment) error {
+	end := s.end.Load()
+	if err := s.file.truncate(end); err != nil {
+		return err
+	}
+	err := s.file.allocate(s.size)
+	if !isFull(err) {
+		return err
+	}
+	if err := s.file.truncate(end); err != nil { // what was reserved of it
+		return err
+	}
+	s.size = end
 	return nil
 }
 

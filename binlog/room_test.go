@@ -103,6 +103,30 @@ func TestDiskFullOfWhatIsNeeded(t *testing.T) {
 	eventually(t, "the repair", func() bool { return l.Ready() == nil })
 }
 
+// TestRoomOfABrokenLog: a write fails, and what the segment had reserved is taken by others before
+// it is reserved again. The log makes room for the next segment.
+func TestRoomOfABrokenLog(t *testing.T) {
+	o := options(t)
+	var persisted atomic.Int64
+	o.Reclaim = func() (Position, error) { return persisted.Load(), nil }
+	l, fault := retainingLog(t, o)
+	fault.set(func(f *faults) { f.free = 1 })
+	for l.Ready() == nil {
+		addThird(t, l)
+		eventually(t, "a spare or the refusal", func() bool { return l.Ready() != nil || hasSpare(l)() })
+	}
+	fault.set(func(f *faults) { f.write, f.allocate = syscall.EIO, syscall.ENOSPC })
+	if _, err := l.Append(0, 0, command("DEL", "key")); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("a write that fails: %v", err)
+	}
+	persisted.Store(l.Position())
+	fault.set(func(f *faults) { f.write = nil })
+	eventually(t, "the removal", func() bool { return l.First() > 0 })
+	fault.set(func(f *faults) { f.allocate = nil }) // what was removed is room
+	eventually(t, "the acceptance", func() bool { return l.Ready() == nil })
+	add(t, l, command("DEL", "key"))
+}
+
 // TestNoRoomForALargeRecord: one that needs a segment of its own is refused before it takes the
 // room that the data and the next segment need. Nothing else is.
 func TestNoRoomForALargeRecord(t *testing.T) {
