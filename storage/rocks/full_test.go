@@ -22,7 +22,7 @@ func TestFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it fills disks")
 	}
-	for _, name := range []string{"Stays", "ComesAndGoes", "AtTheEnd", "StopsWrites"} {
+	for _, name := range []string{"Stays", "ComesAndGoes", "AtTheEnd", "StopsWrites", "HeldByCompactions"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			runOnSmallDisk(t, "TestInChildFullDisk"+name)
@@ -56,17 +56,24 @@ const (
 // smallDisk mounts a disk and returns it and the path of a file that takes most of its room.
 func smallDisk(t *testing.T) (disk, ballast string) {
 	t.Helper()
-	disk = os.Getenv("ROCKS_TEST_FULL")
-	if disk == "" {
-		t.Skip("runs in the child process of TestFullDisk only")
-	}
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", smallDiskBytes)); err != nil {
-		t.Fatal("may not mount: ", err)
-	}
-	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
+	disk = diskOf(t, smallDiskBytes)
 	ballast = filepath.Join(disk, "ballast")
 	must(t, os.WriteFile(ballast, make([]byte, ballastBytes), 0o600))
 	return disk, ballast
+}
+
+// diskOf mounts a disk.
+func diskOf(t *testing.T, bytes int) string {
+	t.Helper()
+	disk := os.Getenv("ROCKS_TEST_FULL")
+	if disk == "" {
+		t.Skip("runs in the child process of TestFullDisk only")
+	}
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
+		t.Fatal("may not mount: ", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
+	return disk
 }
 
 // fillDisk takes all the room that the disk has left.
@@ -250,6 +257,44 @@ func TestInChildFullDiskAtTheEnd(t *testing.T) {
 	if _, err := Open(Options{Directory: d.Directory()}); !IsLocked(err) {
 		t.Errorf("opened once more: %v", err)
 	}
+}
+
+// TestInChildFullDiskHeldByCompactions has a flush wait for the room of a compaction that is given
+// up, whose files are newer than those of the flush.
+func TestInChildFullDiskHeldByCompactions(t *testing.T) {
+	disk := diskOf(t, 80<<20)
+	d, err := Open(Options{Directory: filepath.Join(disk, "db"), WriteBufferBytes: 64 << 20, TargetFileBytes: 1 << 20, Compression: "none"})
+	must(t, err)
+	f := d.Family(DefaultFamily)
+	must(t, d.SetFamilyOptions(map[string]string{"disable_auto_compactions": "true"}))
+	write := func(first, count int) {
+		for i := range count {
+			must(t, writeFiller(d, f, first+5*i))
+		}
+	}
+	for first := range 4 { // 20 MB, of which the compaction has room for 18
+		write(first, 80)
+		must(t, d.Flush())
+	}
+	write(4, 384) // 24 MB
+	free, err := d.free()
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(disk, "ballast"), make([]byte, free-26<<20), 0o600))
+	must(t, d.setFamily(f, map[string]string{"disable_auto_compactions": "false"}))
+	for left := uint64(26 << 20); left > 25<<20; {
+		left, err = d.free()
+		must(t, err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if err = d.Flush(); err == nil {
+			break
+		}
+		if !IsNoSpace(err) || time.Now().After(deadline) {
+			t.Fatalf("the flush waits for what a compaction has left: %v", err)
+		}
+	}
+	wantNoLeftovers(t, d)
+	must(t, d.Close())
 }
 
 func filler(i int) (key, value []byte) {

@@ -20,6 +20,7 @@
 
 #include <malloc.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -511,14 +512,37 @@ struct Queue {
 // flushed is wrong from then on, and who waits for a flush waits without end. Nor does it survive a failure during DB::Resume
 // (facebook/rocksdb#11872). So it never learns of a full disk:
 //  - A flush, and whatever writes the manifest, waits until there is room, and then writes the same bytes to the same place.
-//  - A compaction is given up, so that what it has written is deleted and nobody waits for it. DB.recover has it begin again.
-//    It leaves compactionLeaves bytes on the disk, for flushes.
+//  - A compaction is given up, so that nobody waits for it, and what it has written is deleted: RocksDB would leave it until its next
+//    start, and a flush may wait for that room. DB.recover has it begin again. It leaves ROCKS_COMPACTION_LEAVES bytes on the
+//    disk, for flushes.
 // While the database is being opened or closed, failures are failures.
 class Room {
  public:
   explicit Room(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
 
-  static thread_local bool compacting;  // this thread runs a compaction
+  // Whether this thread runs a compaction, or a part of one.
+  bool compacting() const { return running.room == number_; }
+  void begin(int job) { running = {number_, job}; }
+  void end() { running = {}; }
+
+  // Notes a file that this thread has made.
+  void made(const std::string &path) {
+    if (!compacting()) return;
+    std::lock_guard<std::mutex> lock(mutex_);
+    written_[running.job].push_back(path);
+  }
+
+  // Ends a compaction with all its parts. When one was given up, or the family dropped, no file of any is the database's.
+  void complete(int job, const Status &status) {
+    std::vector<std::string> paths;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      paths.swap(written_[job]);
+      written_.erase(job);
+    }
+    if (!status.IsColumnFamilyDropped()) return;
+    for (const std::string &path : paths) unlink(path.c_str());
+  }
 
   std::atomic<bool> patient{false};
   std::atomic<uint32_t> waiting{0};
@@ -529,7 +553,7 @@ class Room {
   IOStatus attempt(Attempt attempt) {
     IOStatus status = attempt();
     if (!patient || !full(status)) return status;
-    if (compacting) return giveUp();
+    if (compacting()) return giveUp();
     if (waiting++ == 0) queue_->put({ROCKS_EVENT_FULL, 0, 0, 0, text(status.ToString())});
     do {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -540,7 +564,7 @@ class Room {
   }
 
   // For what may not be repeated: after a failed sync, another one would succeed without having written what the first has not.
-  IOStatus once(IOStatus status) { return patient && compacting && full(status) ? giveUp() : status; }
+  IOStatus once(IOStatus status) { return patient && compacting() && full(status) ? giveUp() : status; }
 
   // Ends a compaction in the one way that RocksDB takes for no error. It doesn't begin again by itself.
   IOStatus giveUp() {
@@ -560,10 +584,22 @@ class Room {
     return status.IsNoSpace() || (status.IsIOError() && status.ToString().find(strerror(EDQUOT)) != std::string::npos);
   }
 
+  // RocksDB doesn't tell of a compaction's end when the database is being closed, and its threads go on with other databases.
+  struct Running {
+    uint64_t room = 0;
+    int job = 0;
+  };
+  static thread_local Running running;
+  static std::atomic<uint64_t> rooms;
+
   std::shared_ptr<Queue> queue_;
+  const uint64_t number_ = ++rooms;
+  std::mutex mutex_;
+  std::unordered_map<int, std::vector<std::string>> written_;  // the files of each compaction that is under way
 };
 
-thread_local bool Room::compacting = false;
+thread_local Room::Running Room::running;
+std::atomic<uint64_t> Room::rooms{0};
 
 // A file of the database. What is appended is written at its offset, so that it can be written once more.
 class PatientFile : public rocksdb::FSWritableFileOwnerWrapper {
@@ -574,7 +610,7 @@ class PatientFile : public rocksdb::FSWritableFileOwnerWrapper {
         room_(std::move(room)) {}
 
   IOStatus Append(const Slice &data, const IOOptions &options, IODebugContext *debug) override {
-    if (Room::compacting && !room_->leavesEnough(files_.get(), directory_, data.size())) return room_->giveUp();
+    if (room_->compacting() && !room_->leavesEnough(files_.get(), directory_, data.size())) return room_->giveUp();
     IOStatus status = room_->attempt([&] { return target()->PositionedAppend(data, end_, options, debug); });
     if (status.ok()) end_ += data.size();
     return status;
@@ -619,7 +655,9 @@ class PatientFiles : public rocksdb::FileSystemWrapper {
     if (!ours(path)) return target()->NewWritableFile(path, options, file, debug);
     std::unique_ptr<rocksdb::FSWritableFile> made;
     IOStatus status = room_->attempt([&] { return target()->NewWritableFile(path, options, &made, debug); });
-    if (status.ok()) file->reset(new PatientFile(std::move(made), 0, target_, directory_, room_));
+    if (!status.ok()) return status;
+    room_->made(path);
+    file->reset(new PatientFile(std::move(made), 0, target_, directory_, room_));
     return status;
   }
   // Nobody else may read a database, nor a checkpoint of one.
@@ -650,10 +688,13 @@ class PatientFiles : public rocksdb::FileSystemWrapper {
 
 class Listener : public rocksdb::EventListener {
  public:
-  explicit Listener(std::shared_ptr<Queue> queue) : queue_(std::move(queue)) {}
+  Listener(std::shared_ptr<Queue> queue, std::shared_ptr<Room> room) : queue_(std::move(queue)), room_(std::move(room)) {}
 
-  void OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo &) override { Room::compacting = true; }
-  void OnSubcompactionCompleted(const rocksdb::SubcompactionJobInfo &) override { Room::compacting = false; }
+  void OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo &part) override { room_->begin(part.job_id); }
+  void OnSubcompactionCompleted(const rocksdb::SubcompactionJobInfo &) override { room_->end(); }
+  void OnCompactionCompleted(rocksdb::DB *, const rocksdb::CompactionJobInfo &compaction) override {
+    room_->complete(compaction.job_id, compaction.status);
+  }
 
   // Of a full disk it can only be a failed sync by now: it is as hard an error as any other.
   void OnBackgroundError(rocksdb::BackgroundErrorReason, Status *error) override {
@@ -678,6 +719,7 @@ class Listener : public rocksdb::EventListener {
 
  private:
   std::shared_ptr<Queue> queue_;
+  std::shared_ptr<Room> room_;
 };
 
 // Takes the lines of RocksDB's own diary. The one that RocksDB writes by itself, to files named LOG, asserts after a
@@ -717,7 +759,7 @@ void rocks_options_complete(void *c_options, const char *directory, rocks_events
   options.avoid_unnecessary_blocking_io = true;
   options.statistics->set_stats_level(rocksdb::StatsLevel::kExceptHistogramOrTimers);
   options.env = events->environment.get();
-  options.listeners.push_back(std::make_shared<Listener>(events->queue));
+  options.listeners.push_back(std::make_shared<Listener>(events->queue, events->room));
   options.info_log = std::make_shared<Diary>(options.info_log_level, events->queue);
   // No file spans two kinds of records, which differ in their first byte, or tables could never be put between those of another kind.
   options.sst_partitioner_factory = rocksdb::NewSstPartitionerFixedPrefixFactory(1);
