@@ -89,8 +89,7 @@ func (d *Directory) reclaim(number uint64) (persisted int64, err error) {
 	if d.Store.LogDirectory() != number {
 		return 0, nil
 	}
-	err = d.Store.Persist()
-	return d.Store.Persisted(), err
+	return d.Store.Reclaim()
 }
 
 // openLog opens the log that the data belongs to; for a new data directory it makes one.

@@ -428,6 +428,15 @@ func (s *Store) Persist() error {
 	return s.persistWritten()
 }
 
+// Reclaim is Persist for the log, which needs room at any time, also beside Close and Reopen. It
+// returns the position that RocksDB's files have reached.
+func (s *Store) Reclaim() (persisted int64, err error) {
+	s.reopening.RLock()
+	defer s.reopening.RUnlock()
+	err = s.Persist()
+	return s.Persisted(), err
+}
+
 // persistWritten brings what RocksDB has in its memory to its files.
 func (s *Store) persistWritten() error {
 	if err := s.db().Flush(); err != nil {

@@ -88,3 +88,25 @@ func TestFewerDatabases(t *testing.T) {
 		must(t, s.Close())
 	}
 }
+
+// TestReclaimBesideReopen: the log has data persisted when it needs room, whatever else goes on.
+func TestReclaimBesideReopen(t *testing.T) {
+	s, _ := reopen(t, testOptions(t.TempDir(), 1<<20, 1<<20), &testLog{})
+	reopened := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < 20 && err == nil; i++ {
+			err = s.Reopen()
+		}
+		reopened <- err
+	}()
+	for len(reopened) == 0 {
+		_, err := s.Reclaim()
+		must(t, err)
+	}
+	must(t, <-reopened)
+	must(t, s.Close())
+	if _, err := s.Reclaim(); err == nil {
+		t.Error("a closed store persists")
+	}
+}

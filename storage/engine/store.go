@@ -83,7 +83,7 @@ type Store struct {
 
 	below atomic.Pointer[rocks.DB]
 	// reopening is held for reading by each step that uses RocksDB without being inside of the
-	// gate, so that Reopen doesn't close RocksDB meanwhile. It comes before the commit lock.
+	// gate, so that RocksDB isn't closed meanwhile. It comes before the commit lock.
 	reopening sync.RWMutex
 	tiers     atomic.Pointer[tiers]
 	clean     clean
@@ -482,9 +482,16 @@ func (s *Store) Rocks() *rocks.DB { return s.db() }
 // Counters are the store's counters.
 func (s *Store) Counters() *Counters { return &s.counters }
 
-// Close persists everything and closes the store. Nothing else may be under way. After a failed
-// Reopen the store may be closed already.
+// Close persists everything and closes the store. Nothing but Reclaim may be under way. After a
+// failed Reopen the store may be closed already.
 func (s *Store) Close() error {
+	s.reopening.Lock()
+	defer s.reopening.Unlock()
+	return s.close()
+}
+
+// close needs s.reopening to be held.
+func (s *Store) close() error {
 	if s.closing() {
 		if err := s.db().Close(); !errors.Is(err, rocks.ErrClosed) {
 			return err
@@ -534,7 +541,7 @@ func (s *Store) Reopen() error {
 			return err
 		}
 	}
-	if err := s.Close(); err != nil {
+	if err := s.close(); err != nil {
 		return err
 	}
 	s.forgetCopies()
@@ -545,7 +552,7 @@ func (s *Store) Reopen() error {
 // Closed reports whether a failed Reopen has left nothing that can be used. Nothing runs beside it.
 func (s *Store) Closed() bool { return s.closing() }
 
-// whileOpen calls f, and has Reopen wait until it returns. Calls don't nest.
+// whileOpen calls f, and has Reopen and Close wait until it returns. Calls don't nest.
 func (s *Store) whileOpen(f func() error) error {
 	s.reopening.RLock()
 	defer s.reopening.RUnlock()

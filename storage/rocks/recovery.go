@@ -47,32 +47,50 @@ func (d *DB) full(operation string) error {
 
 // waits is why a call would have to wait that doesn't need a compaction: RocksDB waits itself.
 func (d *DB) waits(operation string) error {
-	if C.rocks_room_state(d.events.c).waiting > 0 {
+	var waiting bool
+	err := d.whileOpen(func(*Family) { waiting = C.rocks_room_state(d.events.c).waiting > 0 })
+	if err == nil && waiting {
 		return noSpace(operation, errWaits)
 	}
-	return nil
+	return err
 }
 
 // givenUp is how many compactions were given up.
-func (d *DB) givenUp() uint64 { return uint64(C.rocks_room_state(d.events.c).given_up) }
+func (d *DB) givenUp() (count uint64) {
+	_ = d.whileOpen(func(*Family) { count = uint64(C.rocks_room_state(d.events.c).given_up) })
+	return count
+}
+
+// whileOpen calls f, which asks RocksDB for something that it knows at once, with the family
+// "default". Close, which takes the families away first, waits for it.
+func (d *DB) whileOpen(f func(*Family)) error {
+	d.families.RLock()
+	defer d.families.RUnlock()
+	family := d.families.byName[DefaultFamily]
+	if d.closed.Load() || family == nil {
+		return ErrClosed
+	}
+	f(family)
+	return nil
+}
 
 func noSpace(operation string, why error) error {
 	return &Error{Operation: operation, Code: codeIOError, Subcode: subcodeNoSpace, Text: "No space left on device: " + why.Error()}
 }
 
 // writesStopped reports whether a Write has to wait for a flush or a compaction.
-func (d *DB) writesStopped() bool {
-	stopped, ok := d.inner.GetIntPropertyCF("rocksdb.is-write-stopped", d.Family(DefaultFamily).handle)
-	return ok && stopped != 0
+func (d *DB) writesStopped() (stopped bool) {
+	_ = d.whileOpen(func(f *Family) {
+		value, ok := d.inner.GetIntPropertyCF("rocksdb.is-write-stopped", f.handle)
+		stopped = ok && value != 0
+	})
+	return stopped
 }
 
 // unless runs f, which may wait for room on the disk. It returns an error of full, which satisfies
-// IsNoSpace, as soon as RocksDB waits. f then ends later, and must not refer to anything that its
-// caller goes on with.
+// IsNoSpace, as soon as RocksDB waits, and ErrClosed once the database is closed. f then ends
+// later, and must not refer to anything that its caller goes on with.
 func (d *DB) unless(full func(operation string) error, operation string, f func() error) error {
-	if d.closed.Load() {
-		return ErrClosed
-	}
 	if err := full(operation); err != nil {
 		return err
 	}

@@ -118,12 +118,9 @@ func (d *DB) addProperties(f *Family, properties map[string]*uint64) error {
 // MemtableBytes returns how much memory all memtables take, about which the files that are made of
 // them don't exceed.
 func (d *DB) MemtableBytes() int64 {
-	d.families.RLock() // Close takes the families away first
-	defer d.families.RUnlock()
-	if d.closed.Load() || len(d.families.byName) == 0 {
-		return 0
-	}
-	return int64(C.rocks_memtable_bytes(d.c))
+	var bytes int64
+	_ = d.whileOpen(func(*Family) { bytes = int64(C.rocks_memtable_bytes(d.c)) })
+	return bytes
 }
 
 // Property returns a property of a family by RocksDB's name for it, such as rocksdb.stats, and
