@@ -19,8 +19,9 @@ const (
 	// lookEvery is how often a call that RocksDB doesn't return from looks whether it waits for
 	// room.
 	lookEvery = 20 * time.Millisecond
-	// recoverEvery is how long after compactions were given up they begin again. It doubles each
-	// time, up to recoverAtMost.
+	// recoverEvery is how long after compactions were given up they begin again, and how long after
+	// families were dropped what they have left is deleted. It doubles each time, up to
+	// recoverAtMost.
 	recoverEvery  = time.Second
 	recoverAtMost = 16 * time.Second
 )
@@ -134,16 +135,28 @@ func (d *DB) beginExclusively(full func(operation string) error, operation strin
 	return decided.Swap(true), err
 }
 
-// recovery has compactions begin again that were given up on a full disk, and deletes what they
-// have left.
+// recovery has compactions begin again that were given up on a full disk, and deletes what was left
+// of dropped families.
 type recovery struct {
 	stop, ended chan struct{}
 	begunAgain  atomic.Uint64 // how many had been given up when compactions began again last
-	pause       time.Duration
-	due         time.Time
+	compactions pauses
 
 	dropped atomic.Uint64 // families
-	swept   uint64        // how many were given up or dropped before sweep found nothing running
+	swept   uint64        // how many were dropped before sweep found nothing running
+	sweeps  pauses
+}
+
+// pauses lie between attempts, and become longer.
+type pauses struct {
+	last time.Duration
+	due  time.Time // when the last one ends
+}
+
+// begin begins the next one.
+func (p *pauses) begin(now time.Time) {
+	p.last = min(max(2*p.last, recoverEvery), recoverAtMost)
+	p.due = now.Add(p.last)
 }
 
 func (d *DB) startRecovery() {
@@ -158,7 +171,7 @@ func (d *DB) startRecovery() {
 			case <-d.recovery.stop:
 				return
 			case now := <-ticker.C:
-				if err := d.sweep(); err != nil {
+				if err := d.sweep(now); err != nil {
 					d.logger.Debug("rocksdb: no leftovers are deleted", "error", err)
 				}
 				d.recover(now)
@@ -172,17 +185,17 @@ func (r *recovery) end() {
 	<-r.ended
 }
 
-// sweep deletes the files of no family: what a compaction had written when it was given up, or when
-// its family was dropped. RocksDB leaves them there until the next start, so that on a full disk
-// each attempt would take more of the room that the next one needs. It looks at all files when
+// sweep deletes the files of no family: what a flush or a compaction had written when its family
+// was dropped, which RocksDB leaves there until the next start. It looks at all files when
 // deletions are allowed again (DBImpl::EnableFileDeletions), and spares those that are newer than
 // what a job has begun with.
-func (d *DB) sweep() error {
+func (d *DB) sweep(now time.Time) error {
 	r := &d.recovery
-	leaving := d.givenUp() + r.dropped.Load()
-	if leaving == r.swept {
+	dropped := r.dropped.Load()
+	if dropped == r.swept || now.Before(r.sweeps.due) {
 		return nil
 	}
+	r.sweeps.begin(now)
 	running := new(Statistics)
 	if err := d.addDatabase(running, d.Family(DefaultFamily)); err != nil {
 		return err
@@ -191,7 +204,7 @@ func (d *DB) sweep() error {
 		return err
 	}
 	if running.RunningFlushes+running.RunningCompactions == 0 {
-		r.swept = leaving
+		r.swept, r.sweeps = dropped, pauses{}
 	}
 	return nil
 }
@@ -201,16 +214,15 @@ func (d *DB) recover(now time.Time) {
 	r := &d.recovery
 	givenUp := d.givenUp()
 	if givenUp == r.begunAgain.Load() {
-		if now.Sub(r.due) > recoverAtMost {
-			r.pause = 0
+		if now.Sub(r.compactions.due) > recoverAtMost {
+			r.compactions.last = 0
 		}
 		return
 	}
-	if now.Before(r.due) || d.roomFor(CompactionRoom) != nil {
+	if now.Before(r.compactions.due) || d.roomFor(CompactionRoom) != nil {
 		return
 	}
-	r.pause = min(max(2*r.pause, recoverEvery), recoverAtMost)
-	r.due = now.Add(r.pause)
+	r.compactions.begin(now)
 	if _, err := d.beginExclusively(d.waits, "compact again", d.compactAgain); err != nil {
 		d.logger.Debug("rocksdb: compactions don't begin again", "error", err)
 		return
