@@ -39,7 +39,15 @@ func (d DB) elementKey(kind byte, id uint64, element []byte) []byte {
 }
 
 func (d DB) getElement(kind byte, id uint64, element []byte) (value []byte, found bool, err error) {
-	return d.txn.Get(d.space, d.elementKey(kind, id, element))
+	return d.getLong(d.elementKey(kind, id, element))
+}
+
+// getLong is Get for a record that may be long and is copied to a reply.
+func (d DB) getLong(key []byte) (value []byte, found bool, err error) {
+	if value, found, err = d.txn.Get(d.space, key); err == nil {
+		err = d.txn.SpendLong(len(value))
+	}
+	return value, found, err
 }
 
 func (d DB) putElement(kind byte, id uint64, element, value []byte) error {

@@ -266,7 +266,7 @@ func (l *List) at(index uint64) ([]byte, error) {
 	if l.next.Blocks.Has(index) {
 		return l.atInBlock(index)
 	}
-	value, found, err := l.db.txn.Get(l.db.space, l.indexKey(index))
+	value, found, err := l.db.getLong(l.indexKey(index))
 	if err == nil && !found {
 		err = l.lacks(index)
 	}
@@ -514,6 +514,9 @@ func (l *List) rangePoints(within engine.Bounds, reverse bool, visit func(index 
 		value, found, err := l.db.txn.Find(l.db.space, l.indexKey(index))
 		if err == nil && !found {
 			err = l.lacks(index)
+		}
+		if err == nil {
+			err = l.db.txn.SpendLong(len(value))
 		}
 		if err != nil {
 			return false, err

@@ -201,7 +201,6 @@ func (r *blockReader) beginWalk() {
 // walk goes on to the next block.
 func (r *blockReader) walk() listpack.Listpack {
 	if r.walking--; r.it.Next() && layout.ElementIndex(r.it.Key()) == r.at {
-		r.err = r.db.txn.SpendBytes(len(r.it.Value()))
 		return r.it.Value()
 	}
 	r.err = r.endWalk()
@@ -423,7 +422,7 @@ func (l *List) eachSingle(row engine.Bounds, visit listVisitor) (failed error) {
 func (l *List) scanSingle(row engine.Bounds, visit listVisitor) error {
 	it := l.db.iterateSingle(&l.next, row)
 	for it.Next() && layout.ElementIndex(it.Key()) == row.Head {
-		if row.Head++; it.Fail(visit.element(it.Value())) || it.Fail(l.db.txn.SpendBytes(len(it.Value()))) {
+		if row.Head++; it.Fail(visit.element(it.Value())) {
 			break
 		}
 	}

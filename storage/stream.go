@@ -326,9 +326,6 @@ func (s *Stream) visit(key, value []byte, visit VisitEntry) (more bool, err erro
 	if err == nil {
 		s.fields, err = layout.StreamFields(s.fields[:0], value)
 	}
-	if err == nil {
-		err = s.db.txn.SpendBytes(len(value))
-	}
 	if err != nil {
 		return false, err
 	}
@@ -349,7 +346,7 @@ func (s *Stream) entry(id StreamID) (value []byte, found bool, err error) {
 	if s.next.Count == 0 || id.Less(s.head.First) || s.head.Last.Less(id) {
 		return nil, false, nil
 	}
-	return s.db.txn.Get(s.db.space, s.entryKey(layout.KindStreamEntry, id))
+	return s.db.getLong(s.entryKey(layout.KindStreamEntry, id))
 }
 
 // Has tells whether there is an entry.

@@ -157,15 +157,10 @@ func bulkOrNull(c *Invocation, k *storage.Key) error {
 	return nil
 }
 
-// longBulk is how many bytes a reply has that take a while to be copied.
-const longBulk = 1 << 20
-
 // bulkPart replies with what lies between two offsets of a string.
 func bulkPart(c *Invocation, m *layout.Metadata, from, to int) error {
-	if to-from > longBulk {
-		if err := c.Txn.SpendBytes(to - from); err != nil {
-			return err
-		}
+	if err := c.Txn.SpendLong(to - from); err != nil {
+		return err
 	}
 	if m.Encoding != layout.Spread {
 		c.Reply.Bulk(m.Value[from:to])

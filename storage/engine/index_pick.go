@@ -1,6 +1,10 @@
 package engine
 
-import "kedis/storage/ordered"
+import (
+	"cmp"
+
+	"kedis/storage/ordered"
+)
 
 // The entry with a number is found by a descent, once all entries are counted. Picking one without
 // that takes about as long as counting PickCost entries. So each pick counts some, from the first
@@ -51,7 +55,7 @@ func (x *Index) Entry(rank int) (key []byte, found bool, err error) {
 	if p := tree.At(rank); p.Vague == 0 && p.Block.Resident() && rank-p.Before < p.Block.Len() {
 		if last := tree.Find(nil, true); !undivided(&last) {
 			key, _ = p.Block.At(rank - p.Before)
-			return key, true, x.txn.Spend(1)
+			return key, true, cmp.Or(x.txn.Spend(1), x.txn.SpendLong(len(key)))
 		}
 	}
 	if p, left := x.uncounted(tree); left {

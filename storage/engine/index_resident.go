@@ -41,5 +41,5 @@ func (x *Index) Resident(lower []byte, r *ResidentPiece) (found bool, err error)
 	if bytes.Compare(p.Lower, lower) < 0 {
 		r.at, _ = p.Block.Search(lower)
 	}
-	return true, x.txn.Spend(1 + (r.size-r.at)/residentShare)
+	return true, x.txn.Spend(residentCost(r.block, r.size-r.at))
 }

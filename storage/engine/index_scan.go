@@ -10,6 +10,11 @@ import (
 // residentShare is how many entries of a resident piece cost about as much as one record.
 const residentShare = 4
 
+// residentCost is what so many entries of a resident piece cost, in records.
+func residentCost(b ordered.Block, n int) int {
+	return 1 + max(n/residentShare, n*b.Bytes()/max(b.Len(), 1)/bytesPerRecord)
+}
+
 // aheadPerEntry is how many bytes that are read ahead cost as much as an entry.
 const aheadPerEntry = 256
 
@@ -100,7 +105,7 @@ func (s *scan) show(p *ordered.Piece, visit VisitEntry) error {
 		s.done = !all
 		s.goOn(p.Upper)
 	}
-	return s.txn.Spend(1 + n/residentShare)
+	return s.txn.Spend(residentCost(p.Block, n))
 }
 
 // begin begins to read a piece that isn't resident: as a whole, or from where the scan has come to.

@@ -134,6 +134,16 @@ func (it *Iterator) Passing() *Iterator {
 
 // Next moves on to the next record.
 func (it *Iterator) Next() bool {
+	if !it.next() {
+		return false
+	}
+	if it.txn.order.countAtMost == 0 { // who counts in steps comes on with each, however long a key is
+		it.err = it.txn.SpendLong(len(it.key) + len(it.value))
+	}
+	return it.err == nil
+}
+
+func (it *Iterator) next() bool {
 	if it.points != nil && it.err == nil {
 		return it.nextPoint()
 	}

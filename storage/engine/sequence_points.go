@@ -54,7 +54,7 @@ func (it *Iterator) nextPoint() bool {
 	case p.passed == mostPoints:
 		it.endPoints()
 		it.begin(p.space, p.key(p.left.Head), p.key(p.left.Tail), IteratorOptions{Reverse: it.reverse})
-		return it.Next()
+		return it.next()
 	case p.passed%PrefetchBatch == 0 && !t.order.run.has(p.id, p.next(it.reverse)):
 		p.prefetch(t, it.reverse)
 	}

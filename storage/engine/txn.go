@@ -278,6 +278,15 @@ func (t *Txn) SpendBytes(n int) error {
 	return err
 }
 
+// SpendLong is SpendBytes for a record that was read and counted: most have too few bytes to cost
+// more.
+func (t *Txn) SpendLong(n int) error {
+	if n < bytesPerRecord {
+		return nil
+	}
+	return t.SpendBytes(n)
+}
+
 // SpendSteps counts short steps that a command makes against its budget, as so many records.
 func (t *Txn) SpendSteps(n int) error { return t.Spend(n / bytesPerRecord) }
 

@@ -25,8 +25,8 @@ func (b Block) Resident() bool { return b.all != nil }
 // Len is the number of entries.
 func (b Block) Len() int { return b.all.Len() - bits.OnesCount64(b.gone) }
 
-// bytes are what the block takes in memory.
-func (b Block) bytes() int { return cap(b.all) }
+// Bytes are what the block takes in memory.
+func (b Block) Bytes() int { return cap(b.all) }
 
 // At returns an entry.
 func (b Block) At(i int) (key, value []byte) { return b.all.At(b.place(i)) }

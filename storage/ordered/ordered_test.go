@@ -282,7 +282,7 @@ func checkBytes(t *testing.T, tree *Tree) {
 				visit(n.children[i])
 				continue
 			}
-			bytes += pieceBytes + n.pieces[i].block.bytes()
+			bytes += pieceBytes + n.pieces[i].block.Bytes()
 			resident += n.pieces[i].block.Len()
 			pieces++
 		}

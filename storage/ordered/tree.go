@@ -437,14 +437,14 @@ func (t *Tree) setBlock(n *node, i int, b Block) {
 		n.resident++
 	}
 	t.resident += b.Len() - here.block.Len()
-	t.add(b.bytes() - here.block.bytes())
+	t.add(b.Bytes() - here.block.Bytes())
 	here.block = b
 }
 
 // splitPiece cuts a resident piece in two when it has become large.
 func (t *Tree) splitPiece(n *node, i int) {
 	b := n.pieces[i].block
-	if entries := b.Len(); entries <= 2*int(t.target.Load()) && (b.bytes() <= 2*cutBytes || entries < 2) {
+	if entries := b.Len(); entries <= 2*int(t.target.Load()) && (b.Bytes() <= 2*cutBytes || entries < 2) {
 		return
 	}
 	half := b.Len() / 2
@@ -491,7 +491,7 @@ func (t *Tree) joins(n *node, i, most int) bool {
 		return false
 	}
 	left, right := n.pieces[i].block, n.pieces[i+1].block
-	return a == 0 || left.Resident() == right.Resident() && left.bytes()+right.bytes() <= cutBytes
+	return a == 0 || left.Resident() == right.Resident() && left.Bytes()+right.Bytes() <= cutBytes
 }
 
 func (t *Tree) join(n *node, i int) {
