@@ -616,7 +616,7 @@ func scoreBound(score float64, behind bool) []byte {
 
 // ByLex visits the members in a range, but for the first ones, of a set all of whose scores are
 // equal. When they differ, it does what Redis does: it looks for the first member within the nearer
-// bound, and goes on from there up to the first that is beyond the other. Those that are passed over
+// bound, and goes on from there up to the first that is beyond the other. Those that it passes over
 // may be.
 func (z *ZSet) ByLex(r LexRange, first int, reverse bool, visit Visit) error {
 	if r.Empty() || z.Len() == 0 {
