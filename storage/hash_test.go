@@ -277,6 +277,69 @@ func writingTxn(t *testing.T) *Txn {
 	return txn
 }
 
+// TestLongElementsCost: what long elements have too many bytes of leaves the reactor, though they
+// are few, whether memory has them in order or not.
+func TestLongElementsCost(t *testing.T) {
+	const elements, budget = 300, 500
+	o := testOptions(t.TempDir(), 64<<20, 1<<20)
+	o.TreeBytes = constant[int64](64 << 20)
+	txn := openStore(t, o).NewTxn()
+	txn.Begin(Mode{Writing: true}, 1, 0)
+	db := txn.DB(0)
+	h, err := db.Hash([]byte("h"))
+	must(t, err)
+	s, err := db.Set([]byte("s"))
+	must(t, err)
+	z, err := db.ZSet([]byte("z"))
+	must(t, err)
+	l, err := db.List([]byte("l"))
+	must(t, err)
+	x, err := db.Stream([]byte("x"))
+	must(t, err)
+	fill := func(from, length int) {
+		for i := from; i < from+elements; i++ {
+			long := append(strconv.AppendInt(nil, int64(i), 10), make([]byte, length)...)
+			_, err := h.Set(strconv.AppendInt(nil, int64(i), 10), long)
+			must(t, err)
+			_, err = s.Add(long)
+			must(t, err)
+			must(t, z.Put(long, float64(i), 0, false))
+			must(t, l.Push(false, [][]byte{long}))
+			must(t, x.Append(StreamID{Ms: uint64(i + 1)}, [][]byte{[]byte("field"), long}))
+		}
+	}
+	pair := func(_, _ []byte) bool { return true }
+	scored := func([]byte, float64) bool { return true }
+	walks := map[string]func() error{
+		"HGETALL":   func() error { return h.All(false, pair) },
+		"SMEMBERS":  func() error { return s.All(func([]byte) bool { return true }) },
+		"ZRANGE":    func() error { return z.ByRank(0, z.Len(), false, scored) },
+		"ZREVRANGE": func() error { return z.ByRank(0, z.Len(), true, scored) },
+		"LRANGE":    func() error { return l.Range(0, l.Len(), false, func(int, []byte) bool { return true }) },
+		"XRANGE": func() error {
+			return x.Range(StreamID{}, layout.LastStreamID, false, func(StreamID, [][]byte) (bool, error) { return true, nil })
+		},
+	}
+	for _, long := range []bool{false, true} {
+		if long {
+			fill(elements, 10<<10)
+		} else {
+			fill(0, 100)
+		}
+		for name, walk := range walks {
+			for range 2 { // the second time in order
+				savepoint := begin(txn, Mode{Writing: true}, 1, 2*budget)
+				if err := walk(); long != errors.Is(err, ErrBudget) || !long && err != nil {
+					t.Errorf("%s of long elements %v: %v", name, long, err)
+				}
+				txn.Rollback(savepoint)
+				txn.Begin(Mode{Writing: true}, 1, 0)
+				must(t, walk())
+			}
+		}
+	}
+}
+
 // A command that has to leave the reactor is told so by whatever touches too many records, and a
 // count that is wrong is never taken for a reply's length.
 func TestSpreadCollectionsFailLoudly(t *testing.T) {
