@@ -92,14 +92,14 @@ func TestDiskFullOfWhatIsNeeded(t *testing.T) {
 	if l.First() == 0 {
 		t.Error("there is room, but not from the log")
 	}
-	fault.set(func(f *faults) { f.write = syscall.EIO })
+	fault.set(func(f *faults) { f.write, f.allocate = syscall.EIO, syscall.EIO }) // nor can it be repaired
 	if _, err := l.Append(0, 0, command("DEL", "key")); err == nil {
 		t.Fatal("a write that fails doesn't")
 	}
 	if l.Usable() == nil {
 		t.Error("a broken log is usable")
 	}
-	fault.set(func(f *faults) { f.write = nil })
+	fault.set(func(f *faults) { f.write, f.allocate = nil, nil })
 	eventually(t, "the repair", func() bool { return l.Ready() == nil })
 }
 
