@@ -142,9 +142,9 @@ func (t *Table) ReleaseExclusive(stripe uint32, owner Owner) {
 	}
 }
 
-// handOver gives a stripe whose last holder leaves to the first that waits. It returns false when
-// the word isn't held any more: nobody waits, or others have begun to read since those who waited
-// have cancelled. While it is, nobody but the holder and who has mu changes it.
+// handOver gives a stripe whose last holder leaves to the first that waits. held is the word as the
+// holder has seen it. When it is another by now, handOver returns false: those who waited have
+// cancelled, and others may have begun to read. A word that is still held changes under mu only.
 func (t *Table) handOver(stripe, held uint32) bool {
 	t.mu.Lock()
 	if t.words[stripe].Load() != held {

@@ -32,7 +32,7 @@ func (c *connection) handOver() {
 		return
 	}
 	c.handedOver.Store(&conn)
-	if c.session.Closing() { // who has closed it meanwhile may not have seen the copy
+	if c.session.Closing() { // a kill from before the copy was stored doesn't close it
 		c.Close()
 	}
 	served := c.overTLS(conn)

@@ -106,7 +106,8 @@ func (s *Observation) Begin(ran *execute.Execution) {
 	}
 }
 
-// slowCaller is who has called, as the slow log tells it: a script has Redis's address of nobody.
+// slowCaller is the address and the name in the slow log. For what a script calls they are those of
+// Redis's client without a connection.
 func slowCaller(ran *execute.Execution) (address, name string) {
 	if ran.Script {
 		return "?:0", ""

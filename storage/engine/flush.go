@@ -431,9 +431,7 @@ func (s *Store) Persist() error {
 // Reclaim is Persist for the log, which needs room at any time, also beside Close and Reopen. It
 // returns the position that RocksDB's files have reached.
 func (s *Store) Reclaim() (persisted int64, err error) {
-	s.reopening.RLock()
-	defer s.reopening.RUnlock()
-	err = s.Persist()
+	err = s.whileOpen(s.Persist)
 	return s.Persisted(), err
 }
 

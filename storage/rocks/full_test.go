@@ -273,7 +273,7 @@ func TestInChildFullDiskHeldByCompactions(t *testing.T) {
 			must(t, writeFiller(d, f, first+5*i))
 		}
 	}
-	for first := range 4 { // 20 MB, of which the compaction has room for 18
+	for first := range 4 { // 20 MB; the compaction has room for 18
 		write(first, 80)
 		must(t, d.Flush())
 	}
