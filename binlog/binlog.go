@@ -254,14 +254,15 @@ type contents struct {
 
 // spares is how the next segment is made.
 type spares struct {
-	spare      *segment   // nil while it is being made
-	spoiled    *segment   // a spare in which a beginning may stand that nothing follows; to be removed
-	spareErr   error      // why it could not be made, or only a small one
-	spared     *sync.Cond // spare or spareErr has changed, or the log was closed or is broken
-	reclaiming bool       // room is being made
-	warned     time.Time  // of that; for who makes it
-	reclaims   int        // how often it was, since the last segment was made
-	persisted  Position   // what Reclaim has returned last
+	spare      *segment    // nil while it is being made
+	spoiled    *segment    // a spare in which a beginning may stand that nothing follows; to be removed
+	spareErr   error       // why it could not be made, or only a small one
+	spared     *sync.Cond  // spare or spareErr has changed, or the log was closed or is broken
+	roomWanted atomic.Bool // by who has called GiveRoom
+	reclaiming bool        // room is being made
+	warned     time.Time   // of that; for who makes it
+	reclaims   int         // how often it was, since the last segment was made
+	persisted  Position    // what Reclaim has returned last
 }
 
 // fault is what is wrong with the current segment.

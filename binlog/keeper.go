@@ -19,7 +19,7 @@ func (l *Log) alert() {
 
 // keep runs in the background. It makes the next segment before it is needed, so that a full disk
 // shows in Ready while what was accepted still fits; and it repairs the log after a failure, trying
-// until it succeeds.
+// until it succeeds; and it does what GiveRoom asks for.
 func (l *Log) keep() {
 	retry := time.NewTimer(0)
 	retry.Stop()
@@ -31,7 +31,7 @@ func (l *Log) keep() {
 		case <-l.attention:
 		case <-retry.C:
 		}
-		if l.repair() != nil || l.makeSpare() != nil {
+		if l.repair() != nil || l.giveRoom() != nil || l.makeSpare() != nil {
 			retry.Reset(l.options.retryEvery)
 		}
 	}

@@ -30,6 +30,43 @@ func (l *Log) roomForSmall() bool {
 	return err == nil && free >= smallSegmentBytes+smallRoom
 }
 
+// tailBytes are left behind the records of the current segment when room is given back: for
+// commands that delete.
+const tailBytes = 1 << 20
+
+// errRoomGiven satisfies isFull.
+var errRoomGiven = fmt.Errorf("binlog: new segment: the data needs the room that it had: %w", syscall.ENOSPC)
+
+// GiveRoom has the keeper give back to the disk what is reserved for records to come, but for
+// tailBytes and a small segment: who calls it waits for room, and nothing that is deleted makes any
+// before that. Writes are refused until there is room for both again.
+func (l *Log) GiveRoom() {
+	l.roomWanted.Store(true)
+	l.alert()
+}
+
+func (l *Log) giveRoom() error {
+	if !l.roomWanted.Swap(false) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	err := l.current.cut(l.current.end.Load() + tailBytes)
+	if err == nil && l.spare != nil && l.spareErr == nil {
+		if err = l.spare.cut(smallSegmentBytes); err == nil {
+			l.spareErr = errRoomGiven
+			l.publish()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("binlog: giving room back: %w", err)
+	}
+	return nil
+}
+
 // needed returns how many bytes have to be free for so many bytes of log to be made: these, and
 // what Reclaim may take afterwards.
 func (o *Options) needed(bytes int64) int64 { return bytes + o.Room() }

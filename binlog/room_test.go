@@ -3,6 +3,8 @@ package binlog
 import (
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -125,6 +127,57 @@ func TestRoomOfABrokenLog(t *testing.T) {
 	fault.set(func(f *faults) { f.allocate = nil }) // what was removed is room
 	eventually(t, "the acceptance", func() bool { return l.Ready() == nil })
 	add(t, l, command("DEL", "key"))
+}
+
+// TestGivingRoom: who waits for room gets what is reserved for records to come. Commands that make
+// room are taken still, and everything is when there is room again.
+func TestGivingRoom(t *testing.T) {
+	o := options(t)
+	o.SegmentBytes = 4 * tailBytes
+	fault := &faults{}
+	o.files = fault.files()
+	l := create(t, o, 0)
+	eventually(t, "the spare", hasSpare(l))
+	fault.set(func(f *faults) { f.free = 1 })
+	l.GiveRoom()
+	eventually(t, "the refusal", func() bool { return errors.Is(l.Ready(), syscall.ENOSPC) })
+	if size := onDisk(t, o.Directory); size > 2*tailBytes {
+		t.Errorf("%d bytes are kept", size)
+	}
+	if err := l.Usable(); err != nil {
+		t.Errorf("what makes room is refused: %v", err)
+	}
+	add(t, l, command("DEL", "key"))
+	l.GiveRoom() // there is nothing to give any more
+	add(t, l, command("DEL", "key"))
+	fault.set(func(f *faults) { f.free = math.MaxInt64 })
+	eventually(t, "the acceptance", func() bool { return l.Ready() == nil })
+	for l.Stats().Segments < 3 {
+		add(t, l, command("SET", "key", strings.Repeat("v", tailBytes/3)))
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := open(t, o); again.Position() != l.Position() {
+		t.Errorf("the log ends at %d, and at %d when it is opened again", l.Position(), again.Position())
+	}
+}
+
+// onDisk is what the files of a folder take of the disk, in bytes.
+func onDisk(t *testing.T, directory string) (bytes int64) {
+	t.Helper()
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		var file syscall.Stat_t
+		if err := syscall.Stat(filepath.Join(directory, entry.Name()), &file); err != nil {
+			t.Fatal(err)
+		}
+		bytes += file.Blocks * 512
+	}
+	return bytes
 }
 
 // TestNoRoomForALargeRecord: one that needs a segment of its own is refused before it takes the

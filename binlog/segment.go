@@ -116,6 +116,18 @@ func (s *segment) reserve(size int64) error {
 	return nil
 }
 
+// cut leaves room for a segment of size bytes, at least its records, and gives back what is more.
+func (s *segment) cut(size int64) error {
+	if size >= s.size {
+		return nil
+	}
+	if err := s.file.truncate(size); err != nil {
+		return err
+	}
+	s.size = size
+	return nil
+}
+
 // discard closes and removes the file. When it fails, it may be called again.
 func (s *segment) discard(fs files) error {
 	var err error

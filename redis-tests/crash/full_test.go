@@ -46,25 +46,29 @@ func smallDisk(t *testing.T) (directory string, fill, free func()) {
 	if err := os.WriteFile(filler, make([]byte, fillerBytes), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fill = func() {
-		file, err := os.OpenFile(filler, os.O_WRONLY|os.O_APPEND, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for err == nil {
-			_, err = file.Write(make([]byte, os.Getpagesize()))
-		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
-		if err := file.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	fill = func() { fillUp(t, filler) }
 	return filepath.Join(disk, "data"), fill, func() {
 		if err := os.Remove(filler); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// fillUp appends to a file until the disk is full.
+func fillUp(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = file.Write(make([]byte, os.Getpagesize()))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -295,12 +299,15 @@ func TestDeletingOnAFullDisk(t *testing.T) {
 	}
 }
 
+// largeSegments are fullOptions with segments of the log that are large beside the disk.
+var largeSegments = append(slices.Clone(fullOptions), "--binlog-segment-size", "8mb")
+
 func deleteOnAFullDisk(t *testing.T, killed bool) {
 	directory, _, _ := smallDisk(t)
 	if err := os.Mkdir(directory, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	server, err := launch.MustUnderTest(t).Start(directory, append(fullOptions[:len(fullOptions):len(fullOptions)], "--binlog-segment-size", "8mb")...)
+	server, err := launch.MustUnderTest(t).Start(directory, largeSegments...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,9 +323,17 @@ func deleteOnAFullDisk(t *testing.T, killed bool) {
 		connection = server.MustDial(t)
 		f.untilFull(connection, func() {})
 	}
+	f.deletes(server, connection)
+	f.resumes(connection)
+	f.reads(server)
+}
+
+// deletes deletes a few keys and then all.
+func (f *filling) deletes(server *launch.Server, connection *resp.Connection) {
+	f.t.Helper()
 	for _, request := range [][]string{{"del", "key0", "key1"}, {"flushall"}} {
 		if _, err := connection.Must(request...); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		if request[0] == "flushall" {
 			f.state = NewState([]int{0})
@@ -327,6 +342,28 @@ func deleteOnAFullDisk(t *testing.T, killed bool) {
 		}
 		f.reads(server)
 	}
+}
+
+// TestDeletingOnADiskThatOthersFill: somebody else takes what the server has left of the disk, to
+// the last byte, so RocksDB can't even write that everything is deleted. The log gives it the room
+// that it has reserved.
+func TestDeletingOnADiskThatOthersFill(t *testing.T) {
+	directory, _, free := smallDisk(t)
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server, err := launch.MustUnderTest(t).Start(directory, largeSegments...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { launch.End(t, server) }()
+	f := &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
+	connection := server.MustDial(t)
+	free()
+	f.untilFull(connection, func() {})
+	fillUp(t, filepath.Join(filepath.Dir(directory), "of others"))
+	f.refuses(connection, func() {})
+	f.deletes(server, connection)
 	f.resumes(connection)
 	f.reads(server)
 }

@@ -67,7 +67,7 @@ func Open(c *config.Config, logger hclog.Logger) (*Directory, error) {
 
 // openStore opens the store, on a full disk with the room that is reserved for that.
 func (d *Directory) openStore() (err error) {
-	o := storageOptions(d.config, d.path, d.logger)
+	o := d.storageOptions()
 	room := reserve(filepath.Join(d.path, "reserve"))
 	d.Store, err = storage.Open(o)
 	if rocks.IsNoSpace(err) && room.give() {

@@ -40,7 +40,7 @@ func (d *Directory) HookOptions() {
 		"rocksdb-bottommost-compression": compressionOption("bottommost_compression", c.RocksDBBottommostCompression.Get),
 	} {
 		c.OnChange(name, func() error {
-			store.Reconfigure(rocksOptions(c, d.path, d.logger)) // for when it is opened again
+			store.Reconfigure(d.rocksOptions()) // for when it is opened again
 			return apply(store.Rocks())
 		})
 	}

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"kedis/binlog"
 	"kedis/internal/config"
 	"kedis/storage"
@@ -14,7 +12,8 @@ import (
 	"kedis/storage/rocks"
 )
 
-func storageOptions(c *config.Config, directory string, logger hclog.Logger) storage.Options {
+func (d *Directory) storageOptions() storage.Options {
+	c := d.config
 	return storage.Options{
 		Limits: storage.Limits{
 			HashEntries:      c.HashMaxListpackEntries.Get,
@@ -29,7 +28,7 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			StreamEntries:    c.StreamNodeMaxEntries.Get,
 		},
 		Options: engine.Options{
-			Rocks:           rocksOptions(c, directory, logger),
+			Rocks:           d.rocksOptions(),
 			Databases:       int(c.Databases.Get()),
 			GenerationBytes: func() int64 { return generationBytes(c) },
 			RetainedBytes:   func() int64 { return retainedBytes(c) },
@@ -39,18 +38,19 @@ func storageOptions(c *config.Config, directory string, logger hclog.Logger) sto
 			SyncEveryCommit: func() bool { return c.AppendFsync.Get() == config.FsyncAlways },
 			FlushLogBytes:   c.PersistLogSize.Get,
 			FlushInterval:   c.PersistInterval.Get,
-			Logger:          logger.Named("storage"),
+			Logger:          d.logger.Named("storage"),
 		},
 	}
 }
 
-func rocksOptions(c *config.Config, directory string, logger hclog.Logger) rocks.Options {
+func (d *Directory) rocksOptions() rocks.Options {
+	c := d.config
 	bloomBits := int(c.RocksDBBloomBits.Get())
 	if bloomBits == 0 {
 		bloomBits = -1 // none; 0 would be the default
 	}
 	return rocks.Options{
-		Directory:             filepath.Join(directory, "db"),
+		Directory:             filepath.Join(d.path, "db"),
 		BlockCacheBytes:       blockCacheBytes(c),
 		WriteBufferBytes:      c.RocksDBWriteBufferSize.Get(),
 		MaxWriteBuffers:       int(c.RocksDBMaxWriteBuffers.Get()),
@@ -62,7 +62,16 @@ func rocksOptions(c *config.Config, directory string, logger hclog.Logger) rocks
 		TablesBytes:           generationBytes(c),
 		MaxOpenFiles:          int(c.RocksDBMaxOpenFiles.Get()),
 		RateLimitBytes:        c.RocksDBRateLimit.Get(),
-		Logger:                logger.Named("rocksdb"),
+		Full:                  d.giveRoom,
+		Logger:                d.logger.Named("rocksdb"),
+	}
+}
+
+// giveRoom is called when RocksDB waits for room on the disk. Until it gets some, nothing that is
+// deleted makes any.
+func (d *Directory) giveRoom() {
+	if log := d.Log(); log != nil {
+		log.GiveRoom()
 	}
 }
 

@@ -38,19 +38,18 @@ func Restore(c *config.Config, checkpoint, logDirectory string, to binlog.Range,
 	if err := copyCheckpoint(checkpoint, filepath.Join(directory, "db")); err != nil {
 		return 0, err
 	}
-	store, err := storage.Open(storageOptions(c, directory, logger))
-	if err != nil {
+	d := &Directory{path: directory, logger: logger, config: c}
+	if d.Store, err = storage.Open(d.storageOptions()); err != nil {
 		return 0, err
 	}
-	d := &Directory{Store: store, path: directory, logger: logger, config: c}
 	if logDirectory != "" {
 		err = d.replay(logDirectory, to)
 	}
 	if err == nil {
 		err = d.beginHistory()
 	}
-	reached = store.Position()
-	err = errors.Join(err, store.Close())
+	reached = d.Store.Position()
+	err = errors.Join(err, d.Store.Close())
 	if log := d.Log(); log != nil {
 		err = errors.Join(err, log.Close())
 	}

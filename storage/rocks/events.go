@@ -21,12 +21,12 @@ type events struct {
 
 func newEvents() *events { return &events{c: C.rocks_events_create()} }
 
-// start logs events until end is called.
-func (e *events) start(logger hclog.Logger) {
+// start logs events until end is called, and calls full for each of a full disk, if it isn't nil.
+func (e *events) start(logger hclog.Logger, full func()) {
 	e.ended = make(chan struct{})
 	go func() {
 		defer close(e.ended)
-		stalls, full := stalls{logger: logger, telling: map[string]bool{}}, fullDisk{logger: logger}
+		stalls, disk := stalls{logger: logger, telling: map[string]bool{}}, fullDisk{logger: logger}
 		for {
 			event := C.rocks_events_next(e.c)
 			if event.lost > 0 {
@@ -35,12 +35,15 @@ func (e *events) start(logger hclog.Logger) {
 			if event.kind == C.ROCKS_EVENT_END {
 				return
 			}
-			logEvent(logger, &stalls, &full, event)
+			logEvent(logger, &stalls, &disk, event)
+			if event.kind == C.ROCKS_EVENT_FULL && full != nil {
+				full()
+			}
 		}
 	}()
 }
 
-func logEvent(logger hclog.Logger, stalls *stalls, full *fullDisk, event C.rocks_event) {
+func logEvent(logger hclog.Logger, stalls *stalls, disk *fullDisk, event C.rocks_event) {
 	text := C.GoString(event.text)
 	C.free(unsafe.Pointer(event.text))
 	switch event.kind {
@@ -51,9 +54,9 @@ func logEvent(logger hclog.Logger, stalls *stalls, full *fullDisk, event C.rocks
 	case C.ROCKS_EVENT_LINE:
 		logger.Debug("rocksdb: diary", "line", text)
 	case C.ROCKS_EVENT_FULL:
-		full.begins(text, time.Now())
+		disk.begins(text, time.Now())
 	case C.ROCKS_EVENT_ROOM:
-		full.ends(time.Now())
+		disk.ends(time.Now())
 	case C.ROCKS_EVENT_STALL:
 		stalls.note(text, stallState(event.from), stallState(event.to), time.Now())
 	}

@@ -31,6 +31,9 @@ type Options struct {
 	MaxOpenFiles    int   // default -1: no limit, all table files stay open
 	RateLimitBytes  int64 // bytes per second that flushes and compactions may write; default 0: no limit
 
+	// Full is called when RocksDB begins to wait for room on the disk, and must not wait itself. It
+	// may be called when the database is closed already. nil does nothing.
+	Full   func()
 	Logger hclog.Logger // what RocksDB does in the background and fails at; default: nothing is logged
 }
 

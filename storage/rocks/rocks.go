@@ -110,7 +110,7 @@ func Open(o Options) (*DB, error) {
 		parts.destroy()
 		return nil, err
 	}
-	d.events.start(d.logger)
+	d.events.start(d.logger, o.Full)
 	d.startRecovery()
 	return d, nil
 }
