@@ -63,8 +63,11 @@ func (r *streamReading) index(c *Invocation) error {
 			most = indexedNested
 		}
 		added, complete, err := f.group.Index(most)
-		if err != nil || added == 0 {
+		if err != nil {
 			return err
+		}
+		if added == 0 {
+			continue
 		}
 		if c.OnReactor() && !c.Nested() && (!complete || r.blocks) { // who waits has nothing else to commit
 			return c.Offload()

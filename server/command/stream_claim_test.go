@@ -116,3 +116,34 @@ func (c *testClient) longestPending(least int) (ids []string) {
 	}
 	return ids
 }
+
+// TestClaimLooksIntoAllStreams: what is behind a stream that has nothing for its index is found,
+// too.
+func TestClaimLooksIntoAllStreams(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	c := newTestClient(t, engine)
+	const entries = indexedInPassing + 100
+	c.deliverMany(entries, "a")
+	c.Do("XGROUP", "CREATE", "empty", "g", "0", "MKSTREAM")
+	last := fmt.Sprint(entries)
+	c.Do("XCLAIM", "s", "g", "a", "0", last, "IDLE", "9000000", "JUSTID")
+	reply := c.Do("XREADGROUP", "GROUP", "g", "c", "CLAIM", "8000000", "STREAMS", "empty", "s", ">", ">")
+	if !strings.Contains(reply, last+"-0") {
+		t.Errorf("entry %s wasn't found: %q", last, reply)
+	}
+}
+
+// TestClaimOfAStreamTwice: what is served from a stream first, which had no index when the command
+// opened it, keeps the index right that was made for the second time.
+func TestClaimOfAStreamTwice(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	c := newTestClient(t, engine)
+	c.deliverMany(2, "a")
+	c.Do("XCLAIM", "s", "g", "a", "0", "1", "2", "IDLE", "5000000", "JUSTID")
+	c.Do("XREADGROUP", "GROUP", "g", "a", "CLAIM", "8000000", "STREAMS", "s", "s", "1", ">")
+	c.want("XACK", ":1\r\n", "XACK", "s", "g", "2")
+	if reply := c.Do("XREADGROUP", "GROUP", "g", "b", "CLAIM", "4000000", "STREAMS", "s", ">"); !strings.Contains(reply, "1-0") {
+		t.Errorf("CLAIM: %q", reply)
+	}
+	c.want("COPY", ":1\r\n", "COPY", "s", "t")
+}

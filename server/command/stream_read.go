@@ -130,7 +130,7 @@ func readStreams(c *Invocation, grouped bool) error {
 func (r *streamReading) replyStreams(c *Invocation, grouped bool) (bool, error) {
 	served, reply := 0, c.Reply.BeginArray()
 	for i := range r.streams {
-		if i > 0 && grouped { // it may be the same stream again
+		if grouped && (i > 0 || r.claims != nil) { // it may be the same stream again, or have got its index
 			if err := r.find(c, &r.streams[i]); err != nil {
 				return false, err
 			}
