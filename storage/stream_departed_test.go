@@ -12,6 +12,40 @@ import (
 	"kedis/storage/layout"
 )
 
+// TestWalksBeginWithDeparted: what is left of a consumer that is gone is indexed with what is
+// pending, when what is pending begins behind it, too. Its removal would count it twice else.
+func TestWalksBeginWithDeparted(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<30, 0))
+	s.departures.above = 3
+	m := &groupModel{t: t, pending: map[uint64]modelPending{}}
+	m.inTransaction(s, func(db DB) {
+		stream := m.open(db)
+		g := stream.NewGroup([]byte("g"), StreamID{}, 0)
+		gone, err := g.NewConsumer([]byte("gone"), 1)
+		must(t, err)
+		stays, err := g.NewConsumer([]byte("stays"), 1)
+		must(t, err)
+		for entry := uint64(1); entry <= 10; entry++ {
+			to := gone
+			if entry > 5 {
+				to = stays
+				m.pending[entry] = modelPending{"stays", 1}
+			}
+			must(t, g.Deliver(&Pending{Entry: StreamID{Ms: entry}, PendingState: layout.PendingState{DeliveredMs: 1}}, to, nil))
+		}
+		_, err = g.RemoveConsumer(gone)
+		must(t, err)
+		g.state.Acknowledged = moveAfter
+		must(t, g.MoveFrom())
+		_, _, err = g.Index(100)
+		must(t, err)
+		must(t, saveWith(stream, g))
+		m.compare(db)
+		must(t, db.RemoveDeparted([]byte("s"), []byte("g"), &DepartedEntries{}))
+		m.compare(db)
+	}, true)
+}
+
 // groupModel is the group "g" of the stream "s" as what is pending: by entry, for whom, and since
 // when.
 type groupModel struct {
@@ -113,19 +147,21 @@ func (m *groupModel) group(db DB) (*Stream, *Group) {
 
 func (m *groupModel) change(db DB) {
 	m.clock++
-	switch m.random.IntN(12) {
-	case 0:
+	switch m.random.IntN(14) {
+	case 0, 1:
 		m.removeConsumer(db)
-	case 1, 2:
+	case 2:
 		m.removeDeparted(db)
-	case 3, 4:
+	case 3, 4, 5:
 		m.acknowledge(db)
-	case 5:
+	case 6:
+		m.finish(db)
+	case 7:
 		_, g := m.group(db)
 		_, _, err := g.Index(1 + m.random.IntN(8))
 		must(m.t, err)
 		must(m.t, g.Keep())
-	case 6:
+	case 8:
 		m.copy(db)
 	default:
 		m.deliver(db)
@@ -170,7 +206,22 @@ func (m *groupModel) acknowledge(db DB) {
 			delete(m.pending, entry)
 		}
 	}
+	if m.random.IntN(2) == 0 { // as if it had been many
+		g.state.Acknowledged = moveAfter
+	}
+	must(m.t, g.MoveFrom())
 	must(m.t, saveWith(s, g))
+}
+
+// finish acknowledges all, and leaves nothing of consumers that are gone: the index is given up.
+func (m *groupModel) finish(db DB) {
+	s, g := m.group(db)
+	must(m.t, g.Walk(StreamID{}, layout.LastStreamID, nil, func(p *Pending) (bool, error) { return true, g.Acknowledge(p) }))
+	clear(m.pending)
+	must(m.t, saveWith(s, g))
+	for x := (DepartedEntries{Left: true}); x.Left; {
+		must(m.t, db.RemoveDeparted([]byte("s"), []byte("g"), &x))
+	}
 }
 
 func (m *groupModel) removeConsumer(db DB) {
@@ -238,6 +289,25 @@ func (m *groupModel) compare(db DB) {
 		}
 	}
 	m.compareOrder(g, all)
+	m.compareIndexed(g)
+}
+
+// compareIndexed: the index has all records up to where it was made, also those of consumers that
+// are gone.
+func (m *groupModel) compareIndexed(g *Group) {
+	var records, indexed uint64
+	it := g.iterate(StreamID{}, layout.LastStreamID, nil, false)
+	for it.Next() {
+		p, err := g.pendingAt(it, nil)
+		must(m.t, err)
+		if records++; g.indexed(p.Entry) {
+			indexed++
+		}
+	}
+	must(m.t, it.Close())
+	if records != g.state.Records() || indexed != g.state.Timed {
+		m.t.Fatalf("%d records, want %d, and %d of them indexed, want %d", records, g.state.Records(), indexed, g.state.Timed)
+	}
 }
 
 // compareOrder compares what is indexed by time.

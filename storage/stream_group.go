@@ -411,17 +411,18 @@ func (g *Group) forget(p *Pending) error {
 	return nil
 }
 
-// moveAfter is how many early entries are acknowledged before From moves to the first one that is
-// pending.
+// moveAfter is how many early entries are acknowledged before From moves to the first one that has
+// a record.
 const moveAfter = 4096
 
-// MoveFrom moves the place where walks begin behind what was acknowledged, if that is much.
+// MoveFrom moves the place where walks begin behind what was acknowledged, if that is much. What is
+// left of consumers that are gone isn't left behind: Index walks over it, too.
 func (g *Group) MoveFrom() error {
 	if g.state.Acknowledged < moveAfter || g.state.Pending == 0 {
 		return nil
 	}
 	g.state.Acknowledged = 0
-	return g.Walk(StreamID{}, layout.LastStreamID, nil, func(p *Pending) (bool, error) {
+	return g.walkRecords(StreamID{}, layout.LastStreamID, nil, func(p *Pending) (bool, error) {
 		g.state.From = p.Entry
 		return false, nil
 	})

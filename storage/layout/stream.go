@@ -229,8 +229,8 @@ type GroupState struct {
 	Consumers uint64
 	Pending   uint64
 
-	// Nothing is pending before From, or behind To. Acknowledged entries leave traces that a walk
-	// passes over, so it begins at From.
+	// No entry before From, or behind To, has a 'P' record. Acknowledged entries leave traces that
+	// a walk passes over, so it begins at From.
 	From, To StreamID
 	// Early counts the pending entries up to Middle. When there are none left, From moves behind
 	// it.
