@@ -77,6 +77,8 @@ type Hash struct {
 	next  layout.Metadata
 	pack  listpack.Listpack // when it is packed
 	fresh bool              // it became spread since it was opened
+
+	replaced bool // see Replaced
 }
 
 // Hash opens the hash of a key, which may not exist: the hash is empty then.

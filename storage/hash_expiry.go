@@ -26,8 +26,9 @@ import (
 // there are. An index of the database's hashes, by the time at which their first field expires or
 // earlier, is for the sweeper; Save and Remove keep it.
 //
-// Reads don't see a field that has expired. It is removed by the sweeper, or when it is written to;
-// the log says so with an HDEL, since where it is repeated nothing expires by itself.
+// Reads don't see a field that has expired. It is removed by the sweeper, and the log says so with
+// an HDEL, since where it is repeated nothing expires by itself; or when it is written to, and the
+// log has an HSET, which takes the time away.
 
 // triples visits the elements of a listpack by threes, the third of which is a time. They are valid
 // during the call.
@@ -232,17 +233,21 @@ func (h *Hash) forgetExpiry(field []byte) error {
 
 var hdelEffect = []byte("HDEL")
 
-// dropExpired removes a field that is about to be written, if it has expired, and says so in the
-// log.
+// dropExpired removes a field that is about to be written, if it has expired. The log doesn't say
+// so: an HDEL of the last field would take the key's expiry with the key. Replaced tells of it.
 func (h *Hash) dropExpired(field []byte) (bool, error) {
 	expireMs, _, err := h.expiry(field)
 	if err != nil || !h.due(expireMs) {
 		return false, err
 	}
-	h.db.txn.Effect(h.db.number, hdelEffect, h.key, field)
+	h.replaced = true
 	h.db.Notify(keyevent.HExpired, h.key)
 	return h.Delete(field)
 }
+
+// Replaced tells whether a field was set that had expired. Where the log is repeated it is still
+// there, with its value and its time, so what is made of it has to be repeated as HSET.
+func (h *Hash) Replaced() bool { return h.replaced }
 
 // scanDue visits the fields of a spread hash that expire by a time, in the order of time.
 func (h *Hash) scanDue(until int64, visit func(field []byte, expireMs int64) bool) error {

@@ -402,6 +402,7 @@ func cmdHSetNX(c *Invocation) error {
 	if _, err := h.Set(c.Args[2], c.Args[3]); err != nil {
 		return err
 	}
+	repeatReplaced(c, &h, c.Args[3])
 	return h.Save(keyevent.HSet)
 }
 
@@ -419,7 +420,15 @@ func cmdHIncrBy(c *Invocation) error {
 		return err
 	}
 	c.Reply.Integer(sum)
+	repeatReplaced(c, &h, formatInteger(sum))
 	return h.Save(keyevent.HIncrBy)
+}
+
+// repeatReplaced repeats a command on one field as HSET where the field had expired.
+func repeatReplaced(c *Invocation, h *storage.Hash, value []byte) {
+	if h.Replaced() {
+		c.Effect(wordHSet, c.Args[1], c.Args[2], value)
+	}
 }
 
 func cmdHIncrByFloat(c *Invocation) error {

@@ -42,16 +42,27 @@ func TestFieldExpiryEffects(t *testing.T) {
 // some day.
 func withExpiredField(t *testing.T) (*testClient, *enginetest.Log) {
 	t.Helper()
+	client, log, _ := afterEffects(t, "HSET h f 10 g 1", "HPEXPIREAT h 1000 FIELDS 1 f", "HPEXPIREAT h 4102444800000 FIELDS 1 g")
+	return client, log
+}
+
+// afterEffects is a client of an engine in which effects were repeated, and repeat repeats others.
+func afterEffects(t *testing.T, effects ...string) (client *testClient, log *enginetest.Log, repeat func(effect string)) {
+	t.Helper()
 	engine, log := newTestEngine(t)
 	applier := engine.NewLogApplier()
-	for _, request := range []string{"HSET h f 10 g 1", "HPEXPIREAT h 1000 FIELDS 1 f", "HPEXPIREAT h 4102444800000 FIELDS 1 g"} {
-		effect := resp.AppendRequest(nil, enginetest.Words(strings.Split(request, " ")...)...)
-		log.Length += int64(len(effect))
-		if err := applier.Replay(0, effect, log.Length); err != nil {
+	repeat = func(effect string) {
+		t.Helper()
+		words := resp.AppendRequest(nil, enginetest.Words(strings.Split(effect, " ")...)...)
+		log.Length += int64(len(words))
+		if err := applier.Replay(0, words, log.Length); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return newTestClient(t, engine), log
+	for _, effect := range effects {
+		repeat(effect)
+	}
+	return newTestClient(t, engine), log, repeat
 }
 
 // TestPersistingBesideAnExpiredField says of it nothing that would bring it back where the log is
@@ -75,8 +86,49 @@ func TestPersistingBesideAnExpiredField(t *testing.T) {
 	}
 }
 
+// TestWritingToAnExpiredFieldKeepsTheKeysExpiry where the log is repeated, too, if the field is the
+// last one: the hash isn't empty in between.
+func TestWritingToAnExpiredFieldKeepsTheKeysExpiry(t *testing.T) {
+	before := []string{"HSET h f 10", "PEXPIREAT h 4102444800000", "HPEXPIREAT h 1000 FIELDS 1 f"}
+	for request, want := range map[string]string{
+		"hset h f 2":                                      "hset h f 2",
+		"hmset h f 2 g 3":                                 "hmset h f 2 g 3",
+		"hsetnx h f 2":                                    "HSET h f 2",
+		"hincrby h f 2":                                   "HSET h f 2",
+		"hincrbyfloat h f 2.5":                            "HSET h f 2.5",
+		"hsetex h fields 1 f 2":                           "HSET h f 2",
+		"hsetex h keepttl fields 1 f 2":                   "HSET h f 2",
+		"hsetex h pxat 4102444700000 fields 1 f 2":        "MULTI; HSET h f 2; HPEXPIREAT h 4102444700000 FIELDS 1 f; EXEC",
+		"eval return(redis.call('hincrby','h','f',2)) 0":  "HSET h f 2",
+		"eval return(redis.call('hset','h','f','two')) 0": "hset h f two",
+	} {
+		client, log, _ := afterEffects(t, before...)
+		log.Content = nil
+		client.Do(strings.Split(request, " ")...)
+		effects := enginetest.Requests(t, log.Content)
+		if got := strings.Join(effects, "; "); got != want {
+			t.Errorf("%s: effects %q, want %q", request, got, want)
+		}
+		elsewhere, _, repeat := afterEffects(t, before...)
+		for _, effect := range effects {
+			if effect != "MULTI" && effect != "EXEC" {
+				repeat(effect)
+			}
+		}
+		for _, question := range []string{"pexpiretime h", "hgetall h", "hpexpiretime h fields 1 f"} {
+			words := strings.Split(question, " ")
+			if here, there := client.Do(words...), elsewhere.Do(words...); here != there {
+				t.Errorf("%s: then %s is %q, and %q where it was repeated", request, question, here, there)
+			}
+		}
+		if got := client.Do("pexpiretime", "h"); got != ":4102444800000\r\n" {
+			t.Errorf("%s: the key expires at %q", request, got)
+		}
+	}
+}
+
 // TestExpiredFieldsAreRemovedFirst: where the log is repeated nothing expires by itself, so what a
-// command finds expired it says is gone.
+// command makes of an expired field is repeated as its value.
 func TestExpiredFieldsAreRemovedFirst(t *testing.T) {
 	client, log := withExpiredField(t)
 	for _, c := range []struct{ command, reply string }{
@@ -91,7 +143,7 @@ func TestExpiredFieldsAreRemovedFirst(t *testing.T) {
 	if got := client.Do("hincrby", "h", "f", "5"); got != ":5\r\n" {
 		t.Errorf("hincrby: %q", got)
 	}
-	if got := strings.Join(enginetest.Requests(t, log.Content), "; "); got != "MULTI; HDEL h f; hincrby h f 5; EXEC" {
+	if got := strings.Join(enginetest.Requests(t, log.Content), "; "); got != "HSET h f 5" {
 		t.Errorf("effects %q", got)
 	}
 	if got := client.Do("hpttl", "h", "fields", "1", "f"); got != "*1\r\n:-1\r\n" {
