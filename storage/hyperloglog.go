@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"errors"
 	"math"
 
@@ -19,12 +18,33 @@ import (
 // stayed sparse.
 
 // HyperLogLog looks up a key that holds a HyperLogLog, or doesn't exist.
-func (d DB) HyperLogLog(key []byte) (Key, error) {
-	k, err := d.LookupString(key)
-	if err != nil || !k.Exists {
+func (d DB) HyperLogLog(key []byte) (Key, error) { return d.hyperLogLog(key, math.MaxInt) }
+
+// soundHyperLogLog is HyperLogLog for a command that goes over all registers. One that is too long
+// to be sound isn't read: its header alone is corrupt, too.
+func (d DB) soundHyperLogLog(key []byte) (Key, error) {
+	return d.hyperLogLog(key, hyperloglog.MostBytes)
+}
+
+// hyperLogLog is HyperLogLog that reads only the header of one that is longer than most. What is
+// none is refused by its header and its length.
+func (d DB) hyperLogLog(key []byte, most int) (k Key, err error) {
+	if k, err = d.LookupType(key, layout.String); err != nil || !k.Exists {
 		return k, err
 	}
-	return k, hyperloglog.Validate(k.Value)
+	length := k.StringLength()
+	if k.Encoding == layout.Spread {
+		if k.Value, err = d.appendString(nil, &k.Metadata, 0, min(length, hyperloglog.HeaderSize)); err != nil {
+			return k, err
+		}
+	}
+	if err = hyperloglog.ValidateHeader(k.Value, length); err != nil {
+		return k, err
+	}
+	if k.Encoding == layout.Spread && length <= most {
+		k.Value, err = d.StringBytes(&k.Metadata)
+	}
+	return k, err
 }
 
 // HyperLogLogAdd adds elements, and reports whether that made or changed the key.
@@ -60,7 +80,7 @@ func (d DB) HyperLogLogAdd(key []byte, elements [][]byte, sparseMaxBytes int) (b
 // HyperLogLogCount estimates the number of distinct elements of a key, and of a missing one 0. In a
 // command that may write, the estimate is stored with them.
 func (d DB) HyperLogLogCount(key []byte) (uint64, error) {
-	k, err := d.Reading().HyperLogLog(key)
+	k, err := d.Reading().soundHyperLogLog(key)
 	if err != nil || !k.Exists {
 		return 0, err
 	}
@@ -79,42 +99,53 @@ func (d DB) HyperLogLogCount(key []byte) (uint64, error) {
 
 // HyperLogLogCountUnion estimates the number of distinct elements of several keys together.
 func (d DB) HyperLogLogCountUnion(keys [][]byte) (uint64, error) {
-	values, wrong := d.hyperLogLogs(keys)
-	count, err := hyperloglog.CountUnion(values...)
-	return count, cmp.Or(err, wrong)
+	var union hyperloglog.Union
+	if err := d.uniteHyperLogLogs(&union, keys); err != nil {
+		return 0, err
+	}
+	return union.Count(), nil
 }
 
-// hyperLogLogs returns the strings of the keys that exist, up to the first that can't be had and
-// why. That the strings are HyperLogLogs is for the caller to see: the first key that is wrong in
-// any way decides on the error.
-func (d DB) hyperLogLogs(keys [][]byte) ([][]byte, error) {
-	values := make([][]byte, 0, len(keys))
+// uniteHyperLogLogs adds what keys have seen to a union, up to the first key that is wrong in any
+// way. One is in memory at a time.
+func (d DB) uniteHyperLogLogs(union *hyperloglog.Union, keys [][]byte) error {
 	for _, key := range keys {
-		k, err := d.Reading().LookupString(key)
+		k, err := d.Reading().soundHyperLogLog(key)
 		if err != nil {
-			return values, err
+			return err
 		}
 		if !k.Exists {
 			continue
 		}
 		// However short a value is, all registers are gone over.
 		if err := d.txn.SpendBytes(hyperloglog.RegisterCount); err != nil {
-			return values, err
+			return err
 		}
-		values = append(values, k.Value)
+		if err := union.Add(k.Value); err != nil {
+			return err
+		}
 	}
-	return values, nil
+	return nil
 }
 
 // HyperLogLogMerge adds the elements of other keys to a key, which is made if it is missing.
 func (d DB) HyperLogLogMerge(target []byte, keys [][]byte, sparseMaxBytes int) error {
-	k, err := d.Reading().HyperLogLog(target)
+	k, err := d.Reading().soundHyperLogLog(target)
 	if err != nil {
 		return err
 	}
-	values, wrong := d.hyperLogLogs(keys)
-	value, err := hyperloglog.Merge(d.txn.scratch.draft, k.Value, values, sparseMaxBytes)
-	if err := cmp.Or(err, wrong); err != nil {
+	value := k.Value
+	if !k.Exists {
+		value = hyperloglog.New()
+	}
+	var union hyperloglog.Union
+	if err := union.Add(value); err != nil {
+		return err
+	}
+	if err := d.uniteHyperLogLogs(&union, keys); err != nil {
+		return err
+	}
+	if value, err = union.MergeInto(d.txn.scratch.draft, value, sparseMaxBytes); err != nil {
 		return err
 	}
 	d.txn.scratch.draft = value

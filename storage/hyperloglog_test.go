@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"kedis/storage/hyperloglog"
@@ -37,7 +38,8 @@ func TestHyperLogLogs(t *testing.T) {
 		})
 		if i%10 == 9 {
 			inTxn(t, s, func(d DB) {
-				value, err := hyperloglog.Merge(nil, want["h1"], [][]byte{want["h2"]}, sparseMaxBytes)
+				union := unionOf(t, want["h1"], want["h2"])
+				value, err := union.MergeInto(nil, want["h1"], sparseMaxBytes)
 				must(t, err)
 				want["h1"] = value
 				must(t, d.HyperLogLogMerge([]byte("h1"), [][]byte{[]byte("h2"), []byte("missing")}, sparseMaxBytes))
@@ -51,11 +53,18 @@ func TestHyperLogLogs(t *testing.T) {
 		})
 	}
 	inTxn(t, s, func(d DB) {
-		count, err := hyperloglog.CountUnion(want["h0"], want["h1"], want["h2"])
-		must(t, err)
+		union := unionOf(t, want["h0"], want["h1"], want["h2"])
 		got, err := d.HyperLogLogCountUnion([][]byte{[]byte("h0"), []byte("h1"), []byte("missing"), []byte("h2")})
-		expectSame(t, "pfcount", got, count, err, nil)
+		expectSame(t, "pfcount", got, union.Count(), err, nil)
 	})
+}
+
+func unionOf(t *testing.T, values ...[]byte) (union hyperloglog.Union) {
+	t.Helper()
+	for _, value := range values {
+		must(t, union.Add(value))
+	}
+	return union
 }
 
 // TestHyperLogLogCountStoresTheCount, but only where it may write.
@@ -66,8 +75,8 @@ func TestHyperLogLogCountStoresTheCount(t *testing.T) {
 		_, err := d.HyperLogLogAdd(key, elementsBetween(0, 50), 3000)
 		must(t, err)
 	})
-	want, err := hyperloglog.CountUnion(storedString(t, s, key))
-	must(t, err)
+	union := unionOf(t, storedString(t, s, key))
+	want := union.Count()
 	for _, c := range []struct {
 		mode   Mode
 		stores bool
@@ -167,4 +176,49 @@ func TestABrokenHyperLogLogIsRepeatedUnderAnotherLimit(t *testing.T) {
 	}
 	k, err := txn.DB(0).Lookup(key)
 	expectSame(t, "value", string(k.Value), string(want), err, nil)
+}
+
+// TestLongStringsAreNoHyperLogLogs, as their headers or lengths tell: they aren't read for that.
+func TestLongStringsAreNoHyperLogLogs(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20))
+	const length, room = 62914561, 16 << 20
+	counted := hyperloglog.WithCount(nil, hyperloglog.New(), 5)
+	inTxn(t, s, func(d DB) {
+		for key, start := range map[string][]byte{"zeros": {0}, "dense": []byte("HYLL\x00"), "sparse": hyperloglog.New(), "counted": counted} {
+			must(t, d.SetString([]byte(key), &Key{}, start, 0))
+			_, err := d.SetRange([]byte(key), length-1, []byte("x"), MaxStringBytes)
+			must(t, err)
+		}
+	})
+	inTxn(t, s, func(d DB) {
+		before := allocated()
+		for key, c := range map[string]struct{ union, add, count error }{
+			"zeros":   {hyperloglog.ErrInvalid, hyperloglog.ErrInvalid, hyperloglog.ErrInvalid},
+			"dense":   {hyperloglog.ErrInvalid, hyperloglog.ErrInvalid, hyperloglog.ErrInvalid},
+			"sparse":  {union: hyperloglog.ErrCorrupt, count: hyperloglog.ErrCorrupt},
+			"counted": {union: hyperloglog.ErrCorrupt},
+		} {
+			name := []byte(key)
+			_, err := d.HyperLogLogCountUnion([][]byte{name, name})
+			expectSame(t, key+": pfcount twice", 0, 0, err, c.union)
+			expectSame(t, key+": pfmerge from", 0, 0, d.HyperLogLogMerge([]byte("new"), [][]byte{name}, 3000), c.union)
+			expectSame(t, key+": pfmerge to", 0, 0, d.HyperLogLogMerge(name, nil, 3000), c.union)
+			_, err = d.HyperLogLogCount(name)
+			expectSame(t, key+": pfcount", 0, 0, err, c.count)
+			if c.add != nil { // of a sparse one all opcodes may be looked at
+				_, err = d.HyperLogLogAdd(name, nil, 3000)
+				expectSame(t, key+": pfadd", 0, 0, err, c.add)
+			}
+		}
+		if n := allocated() - before; n > room {
+			t.Errorf("%d bytes were allocated", n)
+		}
+	})
+}
+
+// allocated is how many bytes were allocated so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
 }

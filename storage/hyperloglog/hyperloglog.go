@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	magic      = "HYLL"
-	headerSize = 16
+	magic = "HYLL"
+	// HeaderSize is how many bytes of a value are before the registers.
+	HeaderSize = 16
 	// staleCount is the bit of the cached count that says that it is out of date.
 	staleCount = 1 << 63
 
@@ -35,7 +36,11 @@ const (
 	registerBits  = 6
 	maxRegister   = 1<<registerBits - 1
 
-	denseSize = headerSize + RegisterCount*registerBits/8
+	denseSize = HeaderSize + RegisterCount*registerBits/8
+
+	// MostBytes is the longest that a value can be that isn't corrupt: sparse, with an opcode of
+	// two bytes for each register.
+	MostBytes = HeaderSize + 2*RegisterCount
 )
 
 // Encoding is how a value holds its registers.
@@ -69,7 +74,7 @@ var (
 // New returns the value for no elements: sparse, its cached count out of date, as PFADD without
 // elements leaves it.
 func New() []byte {
-	value := make([]byte, headerSize, headerSize+8)
+	value := make([]byte, HeaderSize, HeaderSize+8)
 	copy(value, magic)
 	value[len(magic)] = byte(Sparse)
 	invalidate(value)
@@ -78,13 +83,17 @@ func New() []byte {
 
 // Validate returns ErrInvalid unless value has the header and the size of a HyperLogLog. The
 // opcodes of a sparse value are not looked at. All other functions validate by themselves.
-func Validate(value []byte) error {
-	if len(value) < headerSize || string(value[:len(magic)]) != magic {
+func Validate(value []byte) error { return ValidateHeader(value, len(value)) }
+
+// ValidateHeader is Validate for a value of a length, of which there is only the header, or as much
+// as it has of one.
+func ValidateHeader(header []byte, length int) error {
+	if len(header) < HeaderSize || string(header[:len(magic)]) != magic {
 		return ErrInvalid
 	}
-	switch encodingOf(value) {
+	switch encodingOf(header) {
 	case Dense:
-		if len(value) != denseSize {
+		if length != denseSize {
 			return ErrInvalid
 		}
 	case Sparse:
@@ -107,11 +116,11 @@ func encodingOf(value []byte) Encoding {
 }
 
 func cachedCount(value []byte) uint64 {
-	return binary.LittleEndian.Uint64(value[8:headerSize])
+	return binary.LittleEndian.Uint64(value[8:HeaderSize])
 }
 
 func invalidate(value []byte) {
-	value[headerSize-1] |= staleCount >> 56
+	value[HeaderSize-1] |= staleCount >> 56
 }
 
 // Add returns value with the elements in it, and whether any of them changed a register. Without a
@@ -145,8 +154,8 @@ func Count(value []byte) (count uint64, stale bool, err error) {
 	}
 	var h histogram
 	if encodingOf(value) == Dense {
-		h.addDense(value[headerSize:])
-	} else if err := h.addSparse(value[headerSize:]); err != nil {
+		h.addDense(value[HeaderSize:])
+	} else if err := h.addSparse(value[HeaderSize:]); err != nil {
 		return 0, true, err
 	}
 	return h.estimate(), true, nil
@@ -155,49 +164,41 @@ func Count(value []byte) (count uint64, stale bool, err error) {
 // WithCount returns a valid value with count as its cached count.
 func WithCount(dst, value []byte, count uint64) []byte {
 	dst = append(dst[:0], value...)
-	binary.LittleEndian.PutUint64(dst[8:headerSize], count)
+	binary.LittleEndian.PutUint64(dst[8:HeaderSize], count)
 	return dst
 }
 
-// CountUnion estimates the number of distinct elements of all values together.
-func CountUnion(values ...[]byte) (uint64, error) {
-	var union Registers
-	for _, value := range values {
-		if err := union.merge(value); err != nil {
-			return 0, err
-		}
-	}
-	var h histogram
-	for _, rank := range union {
-		h[rank]++
-	}
-	return h.estimate(), nil
+// A Union is what several values have seen together.
+type Union struct {
+	registers Registers
+	dense     bool // one of them is
 }
 
-// Merge returns target with the elements of all sources in it; a nil target is New(). The result is
-// dense when any of the inputs is, or when it has to be as Add tells.
-func Merge(dst, target []byte, sources [][]byte, sparseMaxBytes int) ([]byte, error) {
-	if target == nil {
-		target = New()
+// Add adds what a value has seen.
+func (u *Union) Add(value []byte) error {
+	u.dense = u.dense || encodingOf(value) == Dense
+	return u.registers.merge(value)
+}
+
+// Count estimates the number of distinct elements.
+func (u *Union) Count() uint64 {
+	var h histogram
+	for _, rank := range u.registers {
+		h[rank]++
 	}
-	var union Registers
-	if err := union.merge(target); err != nil {
-		return nil, err
-	}
-	dense := encodingOf(target) == Dense
-	for _, source := range sources {
-		if err := union.merge(source); err != nil {
-			return nil, err
-		}
-		dense = dense || encodingOf(source) == Dense
-	}
+	return h.estimate()
+}
+
+// MergeInto returns target with the elements of the union in it, which has target's own. The result
+// is dense when any of the union's values is, or when it has to be as Add tells.
+func (u *Union) MergeInto(dst, target []byte, sparseMaxBytes int) ([]byte, error) {
 	s := sketch{value: target, spare: dst, sparseMaxBytes: sparseMaxBytes}
-	if dense && encodingOf(target) == Sparse {
+	if u.dense && encodingOf(target) == Sparse {
 		if err := s.promote(); err != nil {
 			return nil, err
 		}
 	}
-	for register, rank := range union {
+	for register, rank := range u.registers {
 		if rank == 0 {
 			continue
 		}
@@ -249,9 +250,9 @@ func (s *sketch) raise(register int, rank uint8) error {
 	if encodingOf(s.value) == Sparse {
 		return s.raiseSparse(register, rank)
 	}
-	if denseRegister(s.value[headerSize:], register) < rank {
+	if denseRegister(s.value[HeaderSize:], register) < rank {
 		s.own()
-		setDenseRegister(s.value[headerSize:], register, rank)
+		setDenseRegister(s.value[HeaderSize:], register, rank)
 	}
 	return nil
 }
@@ -259,21 +260,21 @@ func (s *sketch) raise(register int, rank uint8) error {
 // promote makes a sparse value dense.
 func (s *sketch) promote() error {
 	var registers Registers
-	if err := registers.mergeSparse(s.value[headerSize:]); err != nil {
+	if err := registers.mergeSparse(s.value[HeaderSize:]); err != nil {
 		return err
 	}
 	var dense []byte
 	if cap(s.spare) >= denseSize {
 		dense = s.spare[:denseSize]
-		clear(dense[headerSize:])
+		clear(dense[HeaderSize:])
 	} else {
 		dense = make([]byte, denseSize)
 	}
-	copy(dense, s.value[:headerSize])
+	copy(dense, s.value[:HeaderSize])
 	dense[len(magic)] = byte(Dense)
 	for register, rank := range registers {
 		if rank > 0 {
-			setDenseRegister(dense[headerSize:], register, rank)
+			setDenseRegister(dense[HeaderSize:], register, rank)
 		}
 	}
 	s.value, s.spare, s.owned = dense, nil, true

@@ -36,7 +36,7 @@ func TestSelfTestCanFail(t *testing.T) {
 
 // TestRegisterPacking holds single registers and groups of four against each other.
 func TestRegisterPacking(t *testing.T) {
-	dense := make([]byte, denseSize-headerSize)
+	dense := make([]byte, denseSize-HeaderSize)
 	for register := range RegisterCount {
 		setDenseRegister(dense, register, uint8(register*7%(maxRegister+1)))
 	}
@@ -76,7 +76,7 @@ func TestResume(t *testing.T) {
 
 // unjoined returns a valid sparse value that begins with short runs of ranks 1 and 2.
 func unjoined(random *rand.Rand) []byte {
-	value := New()[:headerSize]
+	value := New()[:HeaderSize]
 	left := RegisterCount
 	for range 20 {
 		run := 1 + random.IntN(maxRanks)
@@ -119,17 +119,17 @@ func FuzzValue(f *testing.F) {
 			}
 		}
 		_, _, countErr := Count(value)
-		_, unionErr := CountUnion(value)
+		_, unionErr := countUnion(value)
 		if countErr != nil && unionErr == nil {
 			t.Errorf("counted alone: %v", countErr)
 		}
-		if merged, err := Merge(nil, nil, [][]byte{value}, 3000); err == nil {
-			got, err := CountUnion(merged)
-			if want, _ := CountUnion(value); err != nil || got != want {
+		if merged, err := merge(New(), [][]byte{value}, 3000); err == nil {
+			got, err := countUnion(merged)
+			if want, _ := countUnion(value); err != nil || got != want {
 				t.Errorf("merged: %d, %v, want %d", got, err, want)
 			}
 		}
-		if text, err := Opcodes(nil, value); err == nil && len(text) == 0 && len(value) > headerSize {
+		if text, err := Opcodes(nil, value); err == nil && len(text) == 0 && len(value) > HeaderSize {
 			t.Error("no opcodes")
 		}
 		if !bytes.Equal(value, before) {
@@ -159,8 +159,33 @@ func BenchmarkCountUnion(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := CountUnion(dense, dense); err != nil {
+		if _, err := countUnion(dense, dense); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+// union is what values have seen together.
+func union(values [][]byte) (u Union, err error) {
+	for _, value := range values {
+		if err := u.Add(value); err != nil {
+			return u, err
+		}
+	}
+	return u, nil
+}
+
+// countUnion is PFCOUNT.
+func countUnion(values ...[]byte) (uint64, error) {
+	u, err := union(values)
+	return u.Count(), err
+}
+
+// merge is PFMERGE.
+func merge(target []byte, sources [][]byte, sparseMaxBytes int) ([]byte, error) {
+	u, err := union(append([][]byte{target}, sources...))
+	if err != nil {
+		return nil, err
+	}
+	return u.MergeInto(nil, target, sparseMaxBytes)
 }

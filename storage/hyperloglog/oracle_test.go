@@ -104,7 +104,7 @@ func (w *twin) countUnion(keys []int) {
 			values = append(values, w.values[key])
 		}
 	}
-	count, err := CountUnion(values...)
+	count, err := countUnion(values...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -122,12 +122,16 @@ func (w *twin) merge(target int, keys []int) {
 		}
 	}
 	before := bytes.Clone(w.values[target])
-	out, err := Merge(nil, w.values[target], sources, w.sparseMax)
+	value := w.values[target]
+	if value == nil {
+		value = New()
+	}
+	out, err := merge(value, sources, w.sparseMax)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	if !bytes.Equal(before, w.values[target]) {
-		w.t.Fatalf("seed %d: Merge wrote to its input", w.seed)
+		w.t.Fatalf("seed %d: MergeInto wrote to its input", w.seed)
 	}
 	w.values[target] = out
 	w.check(target, "OK", command...)
@@ -238,7 +242,7 @@ func TestAllHighest(t *testing.T) {
 	}
 	for _, rank := range []uint8{maxRank - 1, maxRank, maxRank + 1, maxRegister} {
 		for register := range RegisterCount {
-			setDenseRegister(dense[headerSize:], register, rank)
+			setDenseRegister(dense[HeaderSize:], register, rank)
 		}
 		w.values[0] = dense
 		w.server.Do("SET", 0, dense)
@@ -325,8 +329,8 @@ func (w *twin) checkRegisters() {
 }
 
 func TestErrors(t *testing.T) {
-	corrupt := append(New()[:headerSize], 0x00)
-	half := append(New()[:headerSize], longZerosBit)
+	corrupt := append(New()[:HeaderSize], 0x00)
+	half := append(New()[:HeaderSize], longZerosBit)
 	for _, test := range []struct {
 		value []byte
 		want  error
@@ -341,8 +345,8 @@ func TestErrors(t *testing.T) {
 	} {
 		_, _, addErr := Add(nil, test.value, [][]byte{[]byte("element")}, 3000)
 		_, _, countErr := Count(test.value)
-		_, unionErr := CountUnion(New(), test.value)
-		_, mergeErr := Merge(nil, nil, [][]byte{test.value}, 3000)
+		_, unionErr := countUnion(New(), test.value)
+		_, mergeErr := merge(New(), [][]byte{test.value}, 3000)
 		_, denseErr := ToDense(nil, test.value)
 		_, registersErr := RegistersOf(test.value)
 		for i, err := range []error{addErr, countErr, unionErr, mergeErr, denseErr, registersErr} {

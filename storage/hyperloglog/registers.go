@@ -19,9 +19,9 @@ func (r *Registers) merge(value []byte) error {
 		return err
 	}
 	if encodingOf(value) == Sparse {
-		return r.mergeSparse(value[headerSize:])
+		return r.mergeSparse(value[HeaderSize:])
 	}
-	r.mergeDense(value[headerSize:])
+	r.mergeDense(value[HeaderSize:])
 	return nil
 }
 

@@ -22,7 +22,7 @@ func SelfTest(seed uint64) error {
 }
 
 func testDense(random *rand.Rand) error {
-	dense := make([]byte, denseSize-headerSize)
+	dense := make([]byte, denseSize-HeaderSize)
 	var want Registers
 	for range 20 * RegisterCount {
 		register, rank := random.IntN(RegisterCount), uint8(random.IntN(maxRegister+1))
@@ -78,10 +78,11 @@ func testCheckpoint(sparse, dense []byte, elements int) error {
 	if *got != *want {
 		return fmt.Errorf("hyperloglog: encodings differ after %d elements", elements)
 	}
-	count, err := CountUnion(dense)
-	if err != nil {
+	var union Union
+	if err := union.Add(dense); err != nil {
 		return err
 	}
+	count := union.Count()
 	standardError := 1.04 / math.Sqrt(RegisterCount)
 	if math.Abs(float64(count)-float64(elements)) > math.Ceil(6*standardError*float64(elements)) {
 		return fmt.Errorf("hyperloglog: %d elements estimated as %d", elements, count)

@@ -77,7 +77,7 @@ func Opcodes(dst, value []byte) ([]byte, error) {
 		return nil, ErrNotSparse
 	}
 	start := len(dst)
-	for code := value[headerSize:]; len(code) > 0; {
+	for code := value[HeaderSize:]; len(code) > 0; {
 		op, ok := decodeOpcode(code)
 		if !ok {
 			return nil, ErrCorrupt
@@ -118,7 +118,7 @@ func (s *sketch) find(register int) (op opcode, at, previous mark, err error) {
 		s.resume = mark{}
 	}
 	s.reached = register
-	opcodes := s.value[headerSize:]
+	opcodes := s.value[HeaderSize:]
 	at, previous = s.resume, s.resume
 	for {
 		var ok bool
@@ -160,7 +160,7 @@ func (s *sketch) raiseSparse(register int, rank uint8) error {
 		return s.raisePromoted(register, rank)
 	}
 	s.own()
-	s.value = replace(s.value, headerSize+at.offset, op.size, replacement)
+	s.value = replace(s.value, HeaderSize+at.offset, op.size, replacement)
 	s.joinRuns(previous.offset)
 	return nil
 }
@@ -175,7 +175,7 @@ func (s *sketch) raisePromoted(register int, rank uint8) error {
 
 // joinRuns joins adjacent opcodes of one rank among the few that start at an offset.
 func (s *sketch) joinRuns(offset int) {
-	offset += headerSize
+	offset += HeaderSize
 	for range mergeWindow {
 		op, ok := decodeOpcode(s.value[offset:])
 		if !ok {
