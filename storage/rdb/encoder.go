@@ -123,9 +123,12 @@ func (e *Encoder) LongString(size int, parts func(write func(part []byte)) error
 	}
 	e.expect(compressed)
 	e.long.begin(&e.lzf, size, size-lzfWorthSaving, e.raw)
-	err = parts(e.long.write)
+	if err := parts(e.long.write); err != nil {
+		e.long.forget()
+		return err
+	}
 	e.long.end()
-	return err
+	return nil
 }
 
 // compressedLength returns how long a string is when it is compressed, and its compressed form
@@ -141,11 +144,14 @@ func (e *Encoder) compressedLength(size int, parts func(write func(part []byte))
 			kept = nil
 		}
 	})
-	err = parts(e.long.write)
-	if !e.long.end() {
+	if err := parts(e.long.write); err != nil {
+		e.long.forget()
 		return 0, nil, err
 	}
-	return n, kept, err
+	if !e.long.end() {
+		return 0, nil, nil
+	}
+	return n, kept, nil
 }
 
 // expect tells a writer that keeps what is written how much will come, with the footer of a

@@ -53,9 +53,12 @@ func (s *lzfStream) end() (fits bool) {
 		n, fits = s.run.finish(s.out, s.in, s.limit)
 		s.take(s.out[:n])
 	}
-	s.compressor.base += uint32(len(s.in))
+	s.forget()
 	return fits
 }
+
+// forget has the next string find nothing of this one, which needn't have come as a whole.
+func (s *lzfStream) forget() { s.compressor.base += uint32(len(s.in)) }
 
 func (s *lzfStream) compress(stop int) {
 	if !s.begun {

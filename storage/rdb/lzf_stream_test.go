@@ -2,6 +2,7 @@ package rdb
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand"
@@ -98,6 +99,45 @@ func TestLongStringIsAString(t *testing.T) {
 					t.Errorf("%d bytes were written, %v; want %d", got.Len(), err, len(want))
 				}
 			})
+		}
+	}
+}
+
+// TestLongStringIsNotRead: where reading fails, early or late, in the first round or the second,
+// LongString says so, and what is written next is right.
+func TestLongStringIsNotRead(t *testing.T) {
+	value := make([]byte, 3<<20) // whose compressed form isn't kept, so that it is read twice
+	copy(value[1<<20:], randomBytes(2<<20))
+	p := NewPayloadWriter()
+	p.Begin(nil)
+	p.String(value)
+	want, err := p.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unreadable := errors.New("the disk is broken")
+	for round := 1; round <= 2; round++ {
+		for _, after := range []int{0, 1, 2, 3, lzfWindow, 2 * lzfWindow, len(value) - 1} {
+			asked := 0
+			failing := func(write func(part []byte)) error {
+				if asked++; asked < round {
+					write(value)
+					return nil
+				}
+				write(value[:after])
+				return unreadable
+			}
+			p.Begin(nil)
+			if err := p.LongString(len(value), failing); !errors.Is(err, unreadable) || asked != round {
+				t.Fatalf("round %d, after %d bytes: %v in round %d", round, after, err, asked)
+			}
+			p.Begin(nil)
+			if err := p.LongString(len(value), func(write func(part []byte)) error { write(value); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := p.Finish(); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("round %d, after %d bytes: then a payload of %d bytes, %v; want %d", round, after, len(got), err, len(want))
+			}
 		}
 	}
 }
