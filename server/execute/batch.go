@@ -112,7 +112,7 @@ func (b *Batch) Execute(s *Session, r *Request) Outcome {
 	if outcome != Done {
 		return outcome
 	}
-	s.answered()
+	s.answered(r)
 	reply.to, reply.wrote = b.finishReply(s, reply.from), b.running.wrote
 	b.members.remember(s, r, reply)
 	b.reader.recycle(r)
@@ -280,9 +280,6 @@ func (b *Batch) run(c *Invocation) Outcome {
 		if outcome, again := b.again(c, err, &state); again {
 			return outcome
 		}
-	}
-	if used&caching != 0 {
-		b.noteTracked(c)
 	}
 	if c.Command.RunsQueue && state.Transaction.Active {
 		b.engine.Watches.Forget(c.Session) // before it is marked for what it has changed itself

@@ -162,8 +162,14 @@ func NewSession(peer Peer, authenticated bool) *Session {
 	return s
 }
 
-// answered forgets what the request has waited for: the next one hasn't.
-func (s *Session) answered() { s.waited, s.kept, s.loads = false, false, 0 }
+// answered forgets what a request has waited for, and what CLIENT CACHING has chosen for it: the
+// next one hasn't.
+func (s *Session) answered(r *Request) {
+	s.waited, s.kept, s.loads = false, false, 0
+	if s.cache.chosen {
+		s.endChoice(r)
+	}
+}
 
 // noteActive says when the session's last command began, Unix ms. Storing for others takes longer
 // than looking whether it is new.

@@ -231,9 +231,9 @@ func (b *Batch) noteLoop(c *Invocation) {
 	b.running.loops = loops
 }
 
-// noteTracked ends what CLIENT CACHING has chosen for an outermost request.
-func (b *Batch) noteTracked(c *Invocation) {
-	if s := c.Session; s.cache.chosen && !s.Transaction.Active && !c.Command.KeepsCaching {
+// endChoice ends what CLIENT CACHING has chosen for a request, however that was answered.
+func (s *Session) endChoice(r *Request) {
+	if !s.Transaction.Active && (r.Command == nil || !r.Command.KeepsCaching) {
 		s.cache.chosen = false
 	}
 }

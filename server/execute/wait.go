@@ -357,7 +357,7 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 	case blocked.answer != nil:
 		blocked.answer(s.Reply)
 	case blocked.failure != "":
-		s.answered()
+		s.answered(r)
 		b.turnDown(s, r, Error(blocked.failure))
 		b.finishReply(s, mark)
 		return true
@@ -368,7 +368,7 @@ func (b *Batch) Answered(s *Session, r *Request, blocked *Blocked) bool {
 	if b.engine.Synchronous.active.Load() {
 		s.depends = max(s.depends, blocked.written)
 	}
-	s.answered()
+	s.answered(r)
 	b.running.shown = Execution{Request: r, Session: s, Database: s.Database, Began: b.engine.Now(), Begun: true, failure: blocked.failure}
 	b.account(&b.running.shown)
 	b.running.shown = Execution{}

@@ -150,7 +150,7 @@ func (e *Engine) run(t token, s *Session, r *Request) (outcome Outcome) {
 		mark := s.Reply.Mark()
 		if outcome = b.work(s, r); outcome == Done {
 			b.finishReply(s, mark)
-			s.answered()
+			s.answered(r)
 			s.wait = Wait{}
 			e.spareTxns.Put(txn) // its memory has grown to what such commands need
 		}
