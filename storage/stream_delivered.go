@@ -28,8 +28,11 @@ func (g *Group) retime(former, next *Pending) error {
 	return nil
 }
 
-// indexed reports whether an entry has its place in the index if it is pending.
-func (g *Group) indexed(entry StreamID) bool { return !g.state.TimedTo.Less(entry) }
+// indexed reports whether an entry has its place in the index if it is pending. While there is no
+// index none has, 0-0 neither, which a payload may say is pending.
+func (g *Group) indexed(entry StreamID) bool {
+	return g.state.TimedTo != (StreamID{}) && !g.state.TimedTo.Less(entry)
+}
 
 func (g *Group) index(p *Pending) error {
 	d, s := g.stream.db, &g.state
@@ -51,7 +54,10 @@ func (g *Group) countTimed(n int) {
 // index has all now.
 func (g *Group) Index(most int) (added int, complete bool, err error) {
 	s := &g.state
-	from, more := s.TimedTo.Next()
+	from, more := s.TimedTo, true
+	if from != (StreamID{}) {
+		from, more = from.Next()
+	}
 	if !more {
 		return 0, true, nil
 	}
