@@ -119,6 +119,76 @@ func copyStream(t *testing.T, s *Store) {
 	})
 }
 
+// TestTrimmedNodesAreReaped though the first entry that stays is the first one of its node, so that
+// entries and nodes go up to the same id.
+func TestTrimmedNodesAreReaped(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<30, 0))
+	addEntries(t, s, 1, 20001)
+	must(t, s.Persist())
+	for _, length := range []uint64{10000, 1000} {
+		withStream(t, s, func(stream *Stream) error {
+			_, err := stream.Trim(&Trim{MaxLength: length})
+			return err
+		})
+		persistAndReap(t, s)
+		expectStreamRecords(t, s, int(length))
+	}
+}
+
+// TestNodesAreReapedThatEarlierVersionsLeft: what they told the reaper of, and what got lost.
+func TestNodesAreReapedThatEarlierVersionsLeft(t *testing.T) {
+	for name, told := range map[string]bool{"told": true, "lost": false} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, testOptions(t.TempDir(), 1<<30, 0))
+			addEntries(t, s, 1, 20001)
+			withStream(t, s, func(stream *Stream) error {
+				_, err := stream.Trim(&Trim{MaxLength: 10000})
+				last, _ := stream.head.FirstNode.Previous()
+				key := layout.AppendDeletedKey(nil, stream.next.ID)
+				txn := stream.db.txn
+				must(t, txn.Delete(stream.db.space, append(last.Append(key), 0)))
+				if told {
+					must(t, txn.AbandonPart(stream.db.space, stream.next.ID, stream.head.FirstNode.Append(nil), layout.StreamNodes, 100))
+					must(t, txn.AbandonPart(stream.db.space, stream.next.ID, last.Append(nil), layout.StreamEntries, 9999))
+				}
+				return err
+			})
+			persistAndReap(t, s)
+			if told {
+				expectStreamRecords(t, s, 10000)
+			}
+			withStream(t, s, func(stream *Stream) error {
+				_, err := stream.Trim(&Trim{MaxLength: 1000})
+				return err
+			})
+			persistAndReap(t, s)
+			expectStreamRecords(t, s, 1000)
+		})
+	}
+}
+
+// expectStreamRecords counts the records in RocksDB of the stream "s", whose nodes have a hundred
+// entries each. The last node has no record.
+func expectStreamRecords(t *testing.T, s *Store, entries int) {
+	t.Helper()
+	want := map[byte]int{layout.KindStreamEntry: entries, layout.KindStreamNode: entries/100 - 1}
+	withStream(t, s, func(stream *Stream) error {
+		for kind, count := range want {
+			lower := layout.AppendElementKey(nil, kind, stream.next.ID, nil)
+			it := stream.db.txn.Iterate(stream.db.space, lower, layout.Successor(nil, lower), IteratorOptions{KeysOnly: true})
+			n := 0
+			for it.Next() {
+				n++
+			}
+			must(t, it.Close())
+			if n != count {
+				t.Errorf("%d records of kind %c for %d entries, want %d", n, kind, entries, count)
+			}
+		}
+		return nil
+	})
+}
+
 // TestReusedIDs: entries that get ids again which were trimmed away stay when the reaper comes.
 func TestReusedIDs(t *testing.T) {
 	s := openStore(t, testOptions(t.TempDir(), 1<<30, 0))

@@ -239,7 +239,7 @@ func (s *Stream) removeNodes(before StreamID, count uint64) error {
 	case count == 1:
 		return s.deleteNode(s.head.FirstNode)
 	case count > trimNodes:
-		return s.db.txn.AbandonPart(s.db.space, s.next.ID, before.Append(nil), layout.StreamNodes, count)
+		return s.abandonNodes(before, count)
 	}
 	ids := make([][]byte, 0, trimNodes)
 	x := s.nodes()
@@ -248,6 +248,14 @@ func (s *Stream) removeNodes(before StreamID, count uint64) error {
 		return true
 	})
 	return cmp.Or(err, s.deleteRecords(layout.KindStreamNode, ids))
+}
+
+// abandonNodes leaves nodes before an id to the reaper, and with them any before the first one that
+// nobody has told it of. The bound is the zero byte behind the id before, which no key stands at:
+// entries that go with the nodes may have the same id as theirs, and so the same record.
+func (s *Stream) abandonNodes(before StreamID, count uint64) error {
+	last, _ := before.Previous()
+	return s.db.txn.AbandonPart(s.db.space, s.next.ID, append(last.Append(nil), 0), layout.StreamNodes, count)
 }
 
 // deleteRecords deletes records of a kind by what their keys end with.

@@ -255,7 +255,11 @@ func DecodeExpiryKey(record []byte) (expireMs int64, key []byte, err error) {
 // AppendDeletedKey appends | 'D' | id:8 |. Behind it may stand which part of a collection is gone:
 //
 //	group:8      type StreamGroup: what belongs to a group
-//	entry:16     types StreamEntries and StreamNodes: what stands before an entry
+//	entry:16     type StreamEntries: what stands before an entry
+//	entry:16 0   type StreamNodes: what stands up to an entry, or at it
+//
+// Earlier versions have written StreamNodes as StreamEntries. One of the two was lost then when
+// both went up to the same entry.
 func AppendDeletedKey(dst []byte, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, KindDeleted), id)
 }
