@@ -16,7 +16,8 @@ type Group struct {
 	name      []byte
 	state     layout.GroupState
 	changed   bool
-	consumers []*Consumer // those that were looked at
+	consumers []*Consumer          // those that were looked at
+	numbered  map[uint64]*Consumer // the same, by number, when they are many
 }
 
 // Consumer is a consumer of a group.
@@ -185,10 +186,8 @@ func (g *Group) Consumer(name []byte) (c *Consumer, found bool, err error) {
 
 // consumer returns the consumer of a number.
 func (g *Group) consumer(number uint64) (*Consumer, error) {
-	for _, c := range g.consumers {
-		if c.number == number {
-			return c, nil
-		}
+	if c := g.opened(number); c != nil {
+		return c, nil
 	}
 	d := g.stream.db
 	value, found, err := d.txn.Get(d.space, g.consumerKey(layout.KindStreamConsumer, number))
@@ -204,8 +203,46 @@ func (g *Group) consumer(number uint64) (*Consumer, error) {
 	if err := c.state.Decode(value); err != nil {
 		return nil, err
 	}
-	g.consumers = append(g.consumers, c)
+	g.remember(c)
 	return c, nil
+}
+
+// fewConsumers are found sooner by looking at each.
+const fewConsumers = 32
+
+// opened returns the consumer of a number if it was looked at, or nil.
+func (g *Group) opened(number uint64) *Consumer {
+	if g.numbered != nil {
+		return g.numbered[number]
+	}
+	for _, c := range g.consumers {
+		if c.number == number {
+			return c
+		}
+	}
+	return nil
+}
+
+// remember keeps a consumer that is looked at.
+func (g *Group) remember(c *Consumer) {
+	g.consumers = append(g.consumers, c)
+	switch {
+	case g.numbered != nil:
+		g.numbered[c.number] = c
+	case len(g.consumers) > fewConsumers:
+		g.numbered = make(map[uint64]*Consumer, 2*fewConsumers)
+		for _, c := range g.consumers {
+			g.numbered[c.number] = c
+		}
+	}
+}
+
+// letGo gives up the consumer that was kept last, unless it has changed.
+func (g *Group) letGo(c *Consumer) {
+	if last := len(g.consumers) - 1; !c.changed && g.consumers[last] == c {
+		g.consumers = g.consumers[:last]
+		delete(g.numbered, c.number)
+	}
 }
 
 // Owner returns the consumer that a pending entry belongs to.
@@ -215,7 +252,7 @@ func (g *Group) Owner(p *Pending) (*Consumer, error) { return g.consumer(p.Consu
 func (g *Group) NewConsumer(name []byte, seenMs int64) (*Consumer, error) {
 	d := g.stream.db
 	c := &Consumer{number: d.txn.NewID(), changed: true, state: layout.ConsumerState{SeenMs: seenMs, ActiveMs: -1, Name: name}}
-	g.consumers = append(g.consumers, c)
+	g.remember(c)
 	g.state.Consumers++
 	g.stream.head.Consumers++
 	g.changed = true
@@ -232,7 +269,8 @@ func (c *Consumer) Saw(ms int64, got bool) {
 	c.changed = true
 }
 
-// Consumers visits the group's consumers, by name.
+// Consumers visits the group's consumers, by name. There may be many: those that it was the first
+// to look at, and that visit hasn't changed, it doesn't keep.
 func (g *Group) Consumers(visit func(c *Consumer) error) error {
 	d := g.stream.db
 	lower := layout.AppendGroupKey(nil, layout.KindStreamName, g.stream.next.ID, g.state.Number)
@@ -244,9 +282,13 @@ func (g *Group) Consumers(visit func(c *Consumer) error) error {
 		if it.Fail(err) {
 			break
 		}
+		known := len(g.consumers)
 		c, err := g.consumer(number)
 		if it.Fail(err) || it.Fail(visit(c)) {
 			break
+		}
+		if len(g.consumers) > known {
+			g.letGo(c)
 		}
 	}
 	if err := it.Close(); err != nil {

@@ -93,10 +93,8 @@ func (w *streamParts) group(g *Group) error {
 	}
 	left := g.state.Consumers
 	return g.Consumers(func(c *Consumer) error {
-		err := w.consumer(g, c, left)
 		left--
-		g.consumers = g.consumers[:0] // there may be many
-		return err
+		return w.consumer(g, c, left+1)
 	})
 }
 

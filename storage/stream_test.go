@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strconv"
 	"testing"
@@ -273,5 +274,55 @@ func acknowledgeAll(t *testing.T, s *Store, key string) {
 			t.Errorf("%s: %d entries were pending, %d are", key, seen, g.State().Pending)
 		}
 		return errors.Join(err, g.Save(), stream.Save())
+	})
+}
+
+// TestManyConsumers: a walk over all consumers of a group keeps none of them, unless it changes
+// them, and one over what is pending finds each as it was left.
+func TestManyConsumers(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 1<<30, 0))
+	const consumers = 20 * fewConsumers
+	withStream(t, s, func(stream *Stream) error {
+		g := stream.NewGroup([]byte("group"), StreamID{}, 0)
+		for i := range uint64(consumers) {
+			c, err := g.NewConsumer(fmt.Appendf(nil, "%d", i), 5)
+			must(t, err)
+			must(t, g.Deliver(&Pending{Entry: StreamID{Ms: i}}, c, nil))
+		}
+		return g.Save()
+	})
+	withGroup := func(change func(g *Group)) {
+		withStream(t, s, func(stream *Stream) error {
+			g, found, err := stream.Group([]byte("group"))
+			if must(t, err); !found {
+				t.Fatal("the group is gone")
+			}
+			change(g)
+			return g.Save()
+		})
+	}
+	withGroup(func(g *Group) {
+		must(t, g.Consumers(func(*Consumer) error { return nil }))
+		if len(g.consumers) > 0 {
+			t.Errorf("%d consumers are kept", len(g.consumers))
+		}
+		must(t, g.Consumers(func(c *Consumer) error {
+			c.Saw(7, false)
+			return nil
+		}))
+	})
+	withGroup(func(g *Group) {
+		for range 2 {
+			must(t, g.Walk(StreamID{}, layout.LastStreamID, nil, func(p *Pending) (bool, error) {
+				c, err := g.Owner(p)
+				if err == nil && (string(c.state.Name) != fmt.Sprint(p.Entry.Ms) || c.state.SeenMs != 7) {
+					t.Errorf("entry %d is pending for %q, seen at %d", p.Entry.Ms, c.state.Name, c.state.SeenMs)
+				}
+				return true, err
+			}))
+		}
+		if len(g.consumers) != consumers {
+			t.Errorf("%d consumers are kept", len(g.consumers))
+		}
 	})
 }
