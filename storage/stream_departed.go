@@ -181,6 +181,11 @@ func (s *Store) Departed(database int, behind int64) (groups []DepartedOf) {
 	return groups
 }
 
+// NoteDeparted notes a group of which something is left.
+func (s *Store) NoteDeparted(g DepartedOf) {
+	s.departures.note(g.Database, []byte(g.Key), []byte(g.Group))
+}
+
 // ForgetDeparted takes a note away: nothing is left there.
 func (s *Store) ForgetDeparted(number int64) {
 	d := &s.departures

@@ -1,10 +1,13 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"kedis/storage"
+	"kedis/storage/layout"
 	"kedis/ttl"
 )
 
@@ -56,6 +59,47 @@ func TestConsumersOfManyAreRemovedInSteps(t *testing.T) {
 	c.want("DELCONSUMER", ":1\r\n", "XGROUP", "DELCONSUMER", "s", "g", "gone")
 	c.want("DELCONSUMER", ":2000\r\n", "XGROUP", "DELCONSUMER", "s", "g", "stays")
 	c.want("XPENDING", "*4\r\n:0\r\n$-1\r\n$-1\r\n*-1\r\n", "XPENDING", "s", "g")
+}
+
+// TestGroupsAreNotedAgain: a step that fails with one group has done nothing for those before it.
+func TestGroupsAreNotedAgain(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	c := newTestClient(t, engine)
+	c.deliverMany(2002, "gone", "stays")
+	c.Do("XGROUP", "DELCONSUMER", "s", "g", "gone")
+	c.Do("RENAME", "s", "t") // of "s" nothing is left
+	c.Do("XPENDING", "t", "g")
+	gone := engine.Departures()
+	due, err := gone.Due(0, ttl.Due{}, 0, 10)
+	if err != nil || len(due) != 2 {
+		t.Fatalf("due are %v, %v", due, err)
+	}
+	loseOwned(t, engine, "t")
+	if _, err := gone.Remove(0, due); err == nil {
+		t.Fatal("entries were removed that were lost")
+	}
+	if again, err := gone.Due(0, ttl.Due{}, 0, 10); err != nil || len(again) != 2 {
+		t.Errorf("due are %v again, %v", again, err)
+	}
+}
+
+// loseOwned loses the records of what is pending for the consumers of a stream's groups.
+func loseOwned(t *testing.T, engine *Engine, key string) {
+	t.Helper()
+	txn := engine.Store.NewTxn()
+	txn.Begin(storage.Mode{Writing: true}, 1, 0)
+	k, err := txn.DB(0).Lookup([]byte(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lower := layout.AppendElementKey(nil, layout.KindStreamPendingFor, k.ID, nil)
+	it := txn.Iterate(txn.Namespace(0), lower, layout.Successor(nil, lower), storage.IteratorOptions{KeysOnly: true})
+	for it.Next() {
+		it.Fail(txn.Delete(txn.Namespace(0), it.Key()))
+	}
+	if err := errors.Join(it.Close(), engine.Store.Commit(txn)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (c *testClient) want(what, reply string, words ...string) {

@@ -19,6 +19,20 @@ type departures struct {
 	*expiries
 	of   int64 // the note that left is of
 	left storage.DepartedEntries
+	done []storage.DepartedOf // in the commit that is being made
+}
+
+// Remove notes again, when the commit fails, what was done in it. A note that was taken away behind
+// the commit, without the locks, could be one of what somebody has left since.
+func (x *departures) Remove(database int, due []ttl.Due) (step ttl.Step, err error) {
+	x.done = x.done[:0]
+	if step, err = x.expiries.Remove(database, due); err != nil {
+		x.left = storage.DepartedEntries{}
+		for _, group := range x.done {
+			x.engine.Store.NoteDeparted(group)
+		}
+	}
+	return step, err
 }
 
 func (x *departures) Waiting(database int) (space uint32, groups int64) {
@@ -56,6 +70,7 @@ func (x *departures) removeEntries(b *Batch, db storage.DB, due ttl.Due, step *t
 		step.Removed += x.left.Removed - before
 		if !x.left.Left {
 			b.engine.Store.ForgetDeparted(due.ExpireMs)
+			x.done = append(x.done, groups[0])
 			return nil
 		}
 		if at, _ := b.engine.clock.now(); at >= start+int64(removeTime) {
