@@ -36,15 +36,16 @@ func Gives(words [][]byte) bool {
 
 func named(words [][]byte, name string) bool { return bytes.EqualFold(words[0], []byte(name)) }
 
-// Without returns what such a command does besides; nil if that is nothing.
+// Without returns what a command that Gives reports does besides; nil if that is nothing.
 func Without(words [][]byte) ([][]byte, error) {
 	switch {
 	case named(words, "HSETEX"):
-		fields := slices.IndexFunc(words, func(word []byte) bool { return bytes.EqualFold(word, []byte("FIELDS")) })
-		if fields < 2 || fields+2 >= len(words) {
+		options := words[2:] // the key may have any name
+		fields := slices.IndexFunc(options, func(word []byte) bool { return bytes.EqualFold(word, []byte("FIELDS")) })
+		if fields < 0 || fields+2 >= len(options) {
 			return nil, fmt.Errorf("fieldtimes: %.100q sets no fields", words)
 		}
-		return append([][]byte{[]byte("HSET"), words[1]}, words[fields+2:]...), nil
+		return append([][]byte{[]byte("HSET"), words[1]}, options[fields+2:]...), nil
 	case named(words, "RESTORE"):
 		return withoutTimes(words)
 	}

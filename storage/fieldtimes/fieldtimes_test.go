@@ -65,6 +65,26 @@ func TestApart(t *testing.T) {
 	}
 }
 
+// TestWithoutTimes: no name of a key, or of a field, is taken for an option.
+func TestWithoutTimes(t *testing.T) {
+	for command, want := range map[string]string{
+		"HSETEX key PXAT 99999999999999 FIELDS 1 f v":              "HSET key f v ",
+		"hsetex fields PXAT 99999999999999 FIELDS 1 f v":           "HSET fields f v ",
+		"HSETEX FIELDS FNX fields 2 fields FIELDS f v":             "HSET FIELDS fields FIELDS f v ",
+		"HGETEX fields PXAT 99999999999999 FIELDS 1 fields":        "",
+		"HPEXPIREAT fields 99999999999999 FIELDS 2 fields another": "",
+	} {
+		all := words(command)
+		rest, err := Without(all)
+		if got := string(slices.Concat(addSpaces(rest)...)); err != nil || !Gives(all) || got != want {
+			t.Errorf("%s: %q, %v", command, got, err)
+		}
+	}
+	if rest, err := Without(words("HSETEX fields FIELDS 1")); err == nil {
+		t.Errorf("without fields: %q", rest)
+	}
+}
+
 func addSpaces(words [][]byte) (spaced [][]byte) {
 	for _, word := range words {
 		spaced = append(spaced, word, []byte(" "))
