@@ -131,11 +131,17 @@ func (d *delivery) claim(p storage.Pending) error {
 	}
 	d.taken.add(d.Invocation, &p)
 	d.delivered++
+	if d.claims.least == 0 {
+		if d.claimed == nil {
+			d.claimed = map[storage.StreamID]bool{}
+		}
+		d.claimed[p.Entry] = true
+	}
 	return nil
 }
 
 // findIdle returns what has been pending for longest, no more than is asked for, of what comes
-// behind an entry that was found before. What was claimed since was delivered now.
+// behind an entry that was found before. What was claimed since is passed over.
 func (d *delivery) findIdle(behind storage.Pending, most int) (idle []storage.Pending, err error) {
 	err = d.group.WalkDelivered(&behind, func(p *storage.Pending) (bool, error) {
 		if d.Now-p.DeliveredMs < d.claims.least {
@@ -144,8 +150,8 @@ func (d *delivery) findIdle(behind storage.Pending, most int) (idle []storage.Pe
 			}
 			return false, nil
 		}
-		if behind.DeliveredMs != 0 && p.DeliveredMs == d.Now {
-			return false, nil
+		if d.claimed[p.Entry] {
+			return true, nil
 		}
 		idle = append(idle, *p)
 		return len(idle) < most, nil

@@ -147,3 +147,27 @@ func TestClaimOfAStreamTwice(t *testing.T) {
 	}
 	c.want("COPY", ":1\r\n", "COPY", "s", "t")
 }
+
+// TestClaimOfWhatWasDeliveredNow: what was delivered in the same millisecond is claimed once, also
+// when it takes several walks to find it, as there is much, or what is found first is gone.
+func TestClaimOfWhatWasDeliveredNow(t *testing.T) {
+	for _, one := range []struct{ entries, count int }{{4, 2}, {2*idleAtOnce + 10, 2*idleAtOnce + 10}} {
+		engine, _ := newTestEngine(t)
+		c := newTestClient(t, engine)
+		c.Do("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+		for _, id := range ids(one.entries) {
+			c.Do("XADD", "s", id, "f", "v")
+		}
+		c.Do("MULTI")
+		c.Do("XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
+		c.Do("XCLAIM", "s", "g", "a", "0", fmt.Sprint(one.entries), "IDLE", "5000", "JUSTID")
+		c.Do("XDEL", "s", "1", "2")
+		c.Do("XREADGROUP", "GROUP", "g", "b", "COUNT", fmt.Sprint(one.count), "CLAIM", "0", "STREAMS", "s", ">")
+		claimed := regexp.MustCompile(`\*4\r\n\$\d+\r\n\d+-0\r\n\*2`).FindAllString(c.Do("EXEC"), -1)
+		slices.Sort(claimed)
+		got, want := len(claimed), one.entries-2
+		if claimed = slices.Compact(claimed); got != want || len(claimed) != want {
+			t.Errorf("%d entries were claimed, %d different ones, want %d", got, len(claimed), want)
+		}
+	}
+}

@@ -379,6 +379,7 @@ type delivery struct {
 	delivered int
 	advanced  bool // the group got new entries
 	taken     claimed
+	claimed   map[storage.StreamID]bool // what CLAIM 0 would find again, as it was delivered now
 }
 
 func (d *delivery) deliver() (served bool, err error) {
