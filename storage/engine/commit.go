@@ -48,7 +48,7 @@ func (s *Store) Commit(t *Txn) error {
 	if t.effects.applied == 0 {
 		s.awaitLog()
 	}
-	s.throttle()
+	s.throttle(frozenMost)
 	s.commit.waiting.add(t)
 	s.commit.Lock()
 	if !t.outcome.done {
@@ -253,9 +253,10 @@ const (
 	longestWait    = 500 * time.Millisecond
 )
 
-// throttle slows writers down when RocksDB falls behind, the more the farther. It doesn't when
-// RocksDB takes nothing at all: then Ready keeps writers out, and recovery has to go on.
-func (s *Store) throttle() {
+// throttle slows writers down when RocksDB falls behind, the more the farther; they wait while more
+// generations do than may. It doesn't when RocksDB takes nothing at all: then Ready keeps writers
+// out, and recovery has to go on.
+func (s *Store) throttle(may int) {
 	behind := s.waitingGenerations() - frozenUnslowed
 	if behind <= 0 || s.flusher.failure() != nil {
 		return
@@ -263,7 +264,7 @@ func (s *Store) throttle() {
 	s.counters.Slowed.Add(1)
 	pause := time.Duration(behind) * slowdown
 	time.Sleep(pause)
-	for waited := pause; s.waitingGenerations() > frozenMost && waited < longestWait; waited += pause {
+	for waited := pause; s.waitingGenerations() > may && waited < longestWait; waited += pause {
 		time.Sleep(pause)
 	}
 }

@@ -225,6 +225,29 @@ func TestMemoryIsBoundedWhileRocksDBTakesNothing(t *testing.T) {
 	}
 }
 
+// TestStagingWaitsForRocksDB: one command, of which no request tells how much it will write, may
+// fill as many generations as memory is meant for, and not as many as the commits of all together.
+func TestStagingWaitsForRocksDB(t *testing.T) {
+	s, log := openHeld(t, testOptions(t.TempDir(), 64<<10, 0))
+	Inspect{s}.StageFrom(64 << 10)
+	log.hold.Lock()
+	release := sync.OnceFunc(log.hold.Unlock)
+	defer release()
+	time.AfterFunc(300*time.Millisecond, release) // by then what doesn't wait is far behind that
+	txn, most := s.NewTxn(), 0
+	txn.Begin(Mode{Writing: true}, 1, 0)
+	e := txn.NewElements(txn.Namespace(0), layout.Hash, txn.NewID())
+	for i := range 400 {
+		must(t, e.Put(layout.KindHashField, fmt.Append(nil, i), make([]byte, 4<<10)))
+		most = max(most, s.waitingGenerations())
+	}
+	txn.Reset()
+	if most >= frozenRefused { // a slow machine may come beyond frozenUnslowed+1
+		t.Errorf("%d generations waited", most)
+	}
+	settle(t, s)
+}
+
 // TestReplayStagesWhileRocksDBTakesNothing makes a large collection by an effect, which recovery
 // applies, and by a command, which is refused.
 func TestReplayStagesWhileRocksDBTakesNothing(t *testing.T) {

@@ -93,7 +93,7 @@ func (e *Elements) publish(entries []change) {
 	for len(entries) > 0 {
 		few := entries[:min(stagedAtOnce, len(entries))]
 		entries = entries[len(few):]
-		s.throttle()
+		s.throttle(frozenUnslowed) // not as many as of commits: one command may stage any amount
 		s.commit.Lock()
 		active := s.tiers.Load().active
 		s.ids.staged.publish(e.id, active)
