@@ -285,31 +285,33 @@ func (d DB) CombineBits(target []byte, operation bits.Operation, keys [][]byte, 
 	return longest, err
 }
 
-// combinedAtOnce is how much of the sources of BITOP is in memory at a time when the result is
-// spread.
+// combinedAtOnce is how much of a source of BITOP, and of the result, is in memory at a time when
+// the result is spread.
 const combinedAtOnce = fewPieces * pieceBytes
 
 func (d DB) combine(operation bits.Operation, sources []layout.Metadata, longest int, show func(part []byte)) (layout.Metadata, error) {
 	if show == nil || longest == 0 {
 		show = func([]byte) {}
 	}
-	windows, memory := make([][]byte, len(sources)), make([][]byte, len(sources))
+	c := combination{db: d, sources: sources, combiner: bits.Combiner{Operation: operation}}
 	if longest <= longestWhole {
-		if err := d.fillWindows(windows, memory, sources, 0, longest); err != nil {
+		room, err := d.compose(nil, longest)
+		if err != nil {
 			return layout.Metadata{}, err
 		}
-		room, err := d.compose(nil, longest)
-		room = bits.Combine(room, operation, windows...)
+		if room, err = c.between(0, longest, room); err != nil {
+			return layout.Metadata{}, err
+		}
 		show(room)
-		return layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: room}, err
+		return layout.Metadata{Type: layout.String, Encoding: layout.Raw, Value: room}, nil
 	}
 	w := d.newString()
 	var room []byte
 	for from := 0; from < longest; from += combinedAtOnce {
-		if err := d.fillWindows(windows, memory, sources, from, from+combinedAtOnce); err != nil {
+		var err error
+		if room, err = c.between(from, min(from+combinedAtOnce, longest), room); err != nil {
 			return layout.Metadata{}, err
 		}
-		room = bits.Combine(room, operation, windows...)
 		show(room)
 		if err := w.write(room); err != nil {
 			return layout.Metadata{}, err
@@ -318,24 +320,37 @@ func (d DB) combine(operation bits.Operation, sources []layout.Metadata, longest
 	return w.finish(0)
 }
 
-// fillWindows has windows be what lies between two offsets of several strings: of spread ones in
-// memory of their own.
-func (d DB) fillWindows(windows, memory [][]byte, sources []layout.Metadata, from, to int) (err error) {
-	for i := range sources {
-		m := &sources[i]
-		end := min(to, m.StringLength())
-		switch {
-		case from >= end:
-			windows[i] = nil
-		case m.Encoding != layout.Spread:
-			windows[i] = m.Value[from:end]
-		default:
-			memory[i], err = d.appendString(memory[i][:0], m, from, end)
-			windows[i] = memory[i]
-		}
+// combination combines parts of strings, of which there may be very many.
+type combination struct {
+	db       DB
+	sources  []layout.Metadata
+	combiner bits.Combiner
+	copied   []byte // a part of a spread source
+}
+
+// between returns the combination of what lies between two offsets, in room if that is large
+// enough.
+func (c *combination) between(from, to int, room []byte) ([]byte, error) {
+	c.combiner.Begin(room, to-from)
+	for i := range c.sources {
+		part, err := c.part(&c.sources[i], from, to)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		c.combiner.Add(part)
 	}
-	return nil
+	return c.combiner.Result(), nil
+}
+
+// part is what a string has between two offsets: of a spread one a copy, valid until the next part.
+func (c *combination) part(m *layout.Metadata, from, to int) (part []byte, err error) {
+	to = min(to, m.StringLength())
+	switch {
+	case from >= to:
+		return nil, nil
+	case m.Encoding != layout.Spread:
+		return m.Value[from:to], nil
+	}
+	c.copied, err = c.db.appendString(c.copied[:0], m, from, to)
+	return c.copied, err
 }

@@ -246,12 +246,56 @@ func (x *spreadTest) combine(db DB, key []byte, name string) {
 		keys = append(keys, source)
 		values = append(values, x.model[name[:len(name)-1]+string(source)].value)
 	}
-	result := bits.Combine(nil, operation, values...)
+	result := combine(operation, values...)
 	got, err := db.CombineBits(key, operation, keys, nil)
 	expectSame(x.t, "bitop", got, len(result), err, nil)
 	delete(x.model, name)
 	if len(result) > 0 {
 		x.model[name] = longString{value: result}
+	}
+}
+
+// combine combines strings that are in memory.
+func combine(operation bits.Operation, sources ...[]byte) []byte {
+	size := 0
+	for _, source := range sources {
+		size = max(size, len(source))
+	}
+	c := bits.Combiner{Operation: operation}
+	c.Begin(nil, size)
+	for _, source := range sources {
+		c.Add(source)
+	}
+	return c.Result()
+}
+
+// TestCombiningManyStrings takes no memory for each of them.
+func TestCombiningManyStrings(t *testing.T) {
+	s := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20))
+	value := bytes.Repeat([]byte("spread"), 50000)
+	changed := bytes.Repeat([]byte("whole"), 20000)
+	inTxn(t, s, func(d DB) {
+		must(t, d.SetString([]byte("spread"), &Key{}, value, 0))
+		must(t, d.SetString([]byte("changed"), &Key{}, changed, 0))
+		_, err := d.Append([]byte("changed"), []byte("x"), MaxStringBytes)
+		must(t, err)
+	})
+	const names, room = 500, 8 << 20
+	for key, length := range map[string]int{"spread": len(value), "changed": len(changed) + 1} {
+		for operation := bits.And; operation <= bits.One; operation++ {
+			keys := slices.Repeat([][]byte{[]byte(key)}, names)
+			if operation == bits.Not {
+				keys = keys[:1]
+			}
+			inTxn(t, s, func(d DB) {
+				before := allocated()
+				got, err := d.CombineBits([]byte("target"), operation, keys, nil)
+				expectSame(t, "bitop", got, length, err, nil)
+				if n := allocated() - before; n > room {
+					t.Errorf("operation %d of %d times %q: %d bytes were allocated", operation, len(keys), key, n)
+				}
+			})
+		}
 	}
 }
 

@@ -19,72 +19,71 @@ const (
 	One   // what exactly one of all has
 )
 
-// Combine returns the bitwise combination of the sources, as long as the longest of them. Shorter
-// ones go on with zeros; a key that doesn't exist is an empty source. Not takes the first source
-// alone. The result uses the memory of dst where that is large enough; dst may be nil and must not
-// overlap a source.
-func Combine(dst []byte, operation Operation, sources ...[]byte) []byte {
-	if len(sources) == 0 {
-		return dst[:0]
+// Combiner combines strings bit by bit, one after another: it has no more than two in memory. They
+// go on with zeros; a key that doesn't exist is an empty string. Not takes the first one alone.
+type Combiner struct {
+	Operation Operation
+	result    []byte
+	aside     []byte // the first string for Diff1 and AndOr; what several have for One
+	begun     bool   // the first string was added
+}
+
+// Begin begins a result of size bytes, in the memory of room where that is large enough; room may
+// be nil and must not overlap a string.
+func (c *Combiner) Begin(room []byte, size int) {
+	c.result, c.begun = Grow(room[:0], uint64(size)*8), false
+	switch c.Operation {
+	case Diff1, AndOr, One:
+		c.aside = Grow(c.aside[:0], uint64(size)*8)
 	}
-	if operation == Not {
-		return not(dst, sources[0])
+}
+
+// Add adds a string, which is at most as long as the result.
+func (c *Combiner) Add(source []byte) {
+	if !c.begun {
+		c.begun = true
+		c.addFirst(source)
+		return
 	}
-	size := 0
-	for _, source := range sources {
-		size = max(size, len(source))
-	}
-	dst = Grow(dst[:0], uint64(size)*8)
-	switch operation {
-	case Diff1, AndOr:
-		combineOthers(dst, operation, sources)
-		return dst
+	switch c.Operation {
+	case And:
+		and(c.result, source)
+	case Or, Diff1, AndOr:
+		or(c.result, source)
+	case Xor:
+		subtle.XORBytes(c.result, c.result[:len(source)], source)
+	case Diff:
+		without(c.result, source)
 	case One:
-		one(dst, sources)
-		return dst
-	}
-	copy(dst, sources[0])
-	for _, source := range sources[1:] {
-		switch operation {
-		case And:
-			and(dst, source)
-		case Or:
-			or(dst, source)
-		case Xor:
-			subtle.XORBytes(dst, dst[:len(source)], source)
-		case Diff:
-			without(dst, source)
-		}
-	}
-	return dst
-}
-
-// combineOthers combines the first source with what any of the others has.
-func combineOthers(dst []byte, operation Operation, sources [][]byte) {
-	for _, source := range sources[1:] {
-		or(dst, source)
-	}
-	if operation == AndOr {
-		and(dst, sources[0])
-	} else {
-		without(dst, sources[0])
+		orBoth(c.aside, c.result, source)
+		or(c.result, source)
 	}
 }
 
-// one combines the sources to the bits that exactly one of them has.
-func one(dst []byte, sources [][]byte) {
-	several, again := make([]byte, len(dst)), make([]byte, len(dst))
-	for _, source := range sources {
-		copy(again, dst)
-		and(again, source)
-		or(several, again)
-		or(dst, source)
+func (c *Combiner) addFirst(source []byte) {
+	switch c.Operation {
+	case Not:
+		copy(c.result, source)
+		not(c.result)
+	case Diff1, AndOr:
+		copy(c.aside, source)
+	default:
+		copy(c.result, source)
 	}
-	without(dst, several)
 }
 
-func not(dst, source []byte) []byte {
-	dst = append(dst[:0], source...)
+// Result returns what the strings were combined to. It is asked for once.
+func (c *Combiner) Result() []byte {
+	switch c.Operation {
+	case AndOr:
+		and(c.result, c.aside)
+	case Diff1, One:
+		without(c.result, c.aside)
+	}
+	return c.result
+}
+
+func not(dst []byte) {
 	i := 0
 	for ; len(dst)-i >= 8; i += 8 {
 		binary.NativeEndian.PutUint64(dst[i:], ^binary.NativeEndian.Uint64(dst[i:]))
@@ -92,7 +91,6 @@ func not(dst, source []byte) []byte {
 	for ; i < len(dst); i++ {
 		dst[i] = ^dst[i]
 	}
-	return dst
 }
 
 func and(dst, source []byte) {
@@ -117,6 +115,19 @@ func or(dst, source []byte) {
 	}
 	for ; i < len(dst); i++ {
 		dst[i] |= source[i]
+	}
+}
+
+// orBoth adds to dst what both a and b have; b may be shorter.
+func orBoth(dst, a, b []byte) {
+	dst, a = dst[:len(b)], a[:len(b)]
+	i := 0
+	for ; len(dst)-i >= 8; i += 8 {
+		both := binary.NativeEndian.Uint64(a[i:]) & binary.NativeEndian.Uint64(b[i:])
+		binary.NativeEndian.PutUint64(dst[i:], binary.NativeEndian.Uint64(dst[i:])|both)
+	}
+	for ; i < len(dst); i++ {
+		dst[i] |= a[i] & b[i]
 	}
 }
 

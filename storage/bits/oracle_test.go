@@ -89,7 +89,7 @@ func TestCombineAgainstRedis(t *testing.T) {
 		for range sources {
 			server.Receive()
 		}
-		got := Combine(nil, operation, sources...)
+		got := combine(nil, operation, sources...)
 		if size := server.Receive(); size != int64(len(got)) {
 			t.Fatalf("seed %d: %v of %x: %d bytes, want %v", seed, command, sources, len(got), size)
 		}
