@@ -167,7 +167,7 @@ func cmdRestore(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Txn.SpendBytes(len(payload)); err != nil {
+	if err := spendPayload(c, payload); err != nil {
 		return err
 	}
 	tools := keptBy(c.Engine).payloads.borrow()
@@ -179,14 +179,22 @@ func cmdRestore(c *Invocation) error {
 	if err != nil {
 		return err
 	}
-	if value.Kind != rdb.String && len(payload) > largestOnReactor && c.OnReactor() {
-		return c.Offload()
-	}
 	if err := restore(c, key, old, value, at); err != nil {
 		return err
 	}
 	o.noteUse(c, key)
 	c.Reply.OK()
+	return nil
+}
+
+// spendPayload counts what it takes to read a payload, before anything is decompressed.
+func spendPayload(c *Invocation, payload []byte) error {
+	if err := c.Txn.SpendBytes(rdb.PayloadSize(payload)); err != nil {
+		return err
+	}
+	if !rdb.IsStringPayload(payload) && len(payload) > largestOnReactor && c.OnReactor() {
+		return c.Offload()
+	}
 	return nil
 }
 

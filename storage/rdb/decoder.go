@@ -70,6 +70,32 @@ func PayloadVersion(payload []byte) uint16 {
 	return binary.LittleEndian.Uint16(payload[len(payload)-payloadFooter:])
 }
 
+// PayloadSize is how many bytes a payload takes by its own word when it is decompressed, if it is
+// one string, as a packed collection is, too; nothing of it is checked. Of others it is the length
+// of the payload.
+func PayloadSize(payload []byte) int {
+	if len(payload) < payloadFooter {
+		return len(payload)
+	}
+	s := source{buf: payload, pos: 1, end: len(payload)}
+	switch t := Type(payload[0]); {
+	case t == typeHashListpackExpiry:
+		s.pos += 8 // when the first field expires
+	case t != typeString && t != typeSetIntset && packedFormOf(t).kind == 0:
+		return len(payload)
+	}
+	encoding, encoded, err := s.lengthOrEncoding()
+	if err != nil || !encoded || encoding != encodingLZF {
+		return len(payload)
+	}
+	d := Decoder{src: s}
+	_, size, err := d.compressedSizes()
+	if err != nil {
+		return len(payload) // it is refused
+	}
+	return max(len(payload), int(size))
+}
+
 func checkPayload(payload []byte) error {
 	if len(payload) < payloadFooter {
 		return ErrPayloadChecksum
@@ -131,6 +157,9 @@ func (d *Decoder) shrink() {
 		if cap(*b) > largeScratch {
 			*b = nil
 		}
+	}
+	if cap(d.duplicates.table) > mostSlots {
+		d.duplicates.table = nil
 	}
 }
 
@@ -466,25 +495,28 @@ func (d *Decoder) checkSize(n uint64) error {
 	return nil
 }
 
-// duplicateFinder finds out whether an element is in a listpack twice, in a hash table of
-// positions. Elements are the same if they are as strings.
+// duplicateFinder finds out whether an element is in a listpack twice, in a hash table. Elements
+// are the same if they are as strings.
 type duplicateFinder struct {
-	table []uint32 // position, or 0: no element lies there
-	text  []byte
-	other []byte
+	table   []uint64 // | lower half of the hash:4 | position:4 |; 0: no element lies there
+	entered int
+	integer []byte
 }
+
+// mostSlots is how large a table is made at once: elements are many on the word of a payload of a
+// hundredth of their size, and the second may be the first.
+const mostSlots = largeScratch / 8
 
 // find looks at every stride-th element.
 func (f *duplicateFinder) find(l listpack.Listpack, stride int) bool {
-	n := l.Len() / stride
-	size := 4
-	for size < 2*n {
-		size *= 2
+	slots := 4
+	for n := l.Len() / stride; slots < 2*n && slots < mostSlots; {
+		slots *= 2
 	}
-	if cap(f.table) < size || cap(f.table) > largeScratch {
-		f.table = make([]uint32, size)
+	if cap(f.table) < slots {
+		f.table = make([]uint64, slots)
 	}
-	f.table = f.table[:size]
+	f.table, f.entered = f.table[:slots], 0
 	clear(f.table)
 	seed := maphash.MakeSeed() // a fresh one: nobody can prepare collisions
 	i := 0
@@ -492,25 +524,48 @@ func (f *duplicateFinder) find(l listpack.Listpack, stride int) bool {
 		if i++; (i-1)%stride != 0 {
 			continue
 		}
-		f.text = e.AppendTo(f.text[:0])
-		if f.enter(l, pos, maphash.Bytes(seed, f.text)) {
+		text := e.Bytes
+		if e.IsInt() {
+			f.integer = e.AppendTo(f.integer[:0])
+			text = f.integer
+		}
+		if f.enter(l, pos, text, uint32(maphash.Bytes(seed, text))) {
 			return true
 		}
 	}
 	return false
 }
 
-// enter adds the element at pos, whose text f.text is, and reports whether it is there already.
-func (f *duplicateFinder) enter(l listpack.Listpack, pos int, hash uint64) bool {
-	for slot := hash; ; slot++ {
-		at := &f.table[slot&uint64(len(f.table)-1)]
-		if *at == 0 {
-			*at = uint32(pos)
-			return false
-		}
-		f.other = l.At(int(*at)).AppendTo(f.other[:0])
-		if string(f.other) == string(f.text) {
+// enter adds the element at pos, and reports whether it is there already.
+func (f *duplicateFinder) enter(l listpack.Listpack, pos int, text []byte, hash uint32) bool {
+	if f.entered >= len(f.table)/4*3 {
+		f.grow()
+	}
+	slot := f.slot(hash)
+	for ; f.table[slot] != 0; slot = f.slot(slot + 1) {
+		if entry := f.table[slot]; uint32(entry>>32) == hash && l.At(int(uint32(entry))).Equal(text) {
 			return true
 		}
+	}
+	f.table[slot] = uint64(hash)<<32 | uint64(pos)
+	f.entered++
+	return false
+}
+
+func (f *duplicateFinder) slot(hash uint32) uint32 { return hash & uint32(len(f.table)-1) }
+
+// grow doubles the table.
+func (f *duplicateFinder) grow() {
+	former := f.table
+	f.table = make([]uint64, 2*len(former))
+	for _, entry := range former {
+		if entry == 0 {
+			continue
+		}
+		slot := f.slot(uint32(entry >> 32))
+		for f.table[slot] != 0 {
+			slot = f.slot(slot + 1)
+		}
+		f.table[slot] = entry
 	}
 }

@@ -148,6 +148,11 @@ func IsNewerPayload(payload []byte) bool {
 	return len(payload) >= payloadFooter && PayloadVersion(payload) > Version || PayloadHasFieldTimes(payload)
 }
 
+// IsStringPayload reports whether what should be a payload is a string.
+func IsStringPayload(payload []byte) bool {
+	return len(payload) > 0 && Type(payload[0]) == typeString
+}
+
 // FieldTimes visits the fields of a payload that expire. The field is valid during the call.
 func FieldTimes(payload []byte, visit func(field []byte, expireMs int64)) error {
 	if !PayloadHasFieldTimes(payload) {

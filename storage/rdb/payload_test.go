@@ -9,6 +9,7 @@ import (
 	"math/rand"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -698,5 +699,77 @@ func BenchmarkCompressNode(b *testing.B) {
 	b.SetBytes(int64(len(node)))
 	for b.Loop() {
 		out, _ = c.compress(out[:0], node, len(node))
+	}
+}
+
+// packedSet is the payload of a packed set.
+func packedSet(t *testing.T, members listpack.Listpack) []byte {
+	t.Helper()
+	return write(t, func(e *Encoder) {
+		e.begin(typeSetListpack)
+		e.string(members)
+	})
+}
+
+// TestDuplicatesAmongMany: a table for many elements is made when they turn out to be different,
+// and isn't kept.
+func TestDuplicatesAmongMany(t *testing.T) {
+	const many = 2 * mostSlots
+	var zeros, different, last listpack.Builder
+	for i := range many {
+		zeros.Add([]byte("0"))
+		member := strconv.AppendInt(nil, int64(i), 36)
+		different.Add(member)
+		last.Add(member)
+	}
+	last.Add([]byte("0"))
+	var d Decoder
+	payload := packedSet(t, zeros.Listpack())
+	if _, err := d.Payload(payload); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("the same %d times: %v", many, err)
+	}
+	if slots := cap(d.duplicates.table); slots > mostSlots {
+		t.Errorf("a table of %d slots was made for a payload of %d bytes", slots, len(payload))
+	}
+	if v, err := d.Payload(packedSet(t, different.Listpack())); err != nil || v.Count != many {
+		t.Fatalf("%d that are different: %v", many, err)
+	}
+	d.Forget()
+	if slots := cap(d.duplicates.table); slots > mostSlots {
+		t.Errorf("a table of %d slots is kept", slots)
+	}
+	if _, err := d.Payload(packedSet(t, last.Listpack())); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("the last of %d is the first: %v", many+1, err)
+	}
+}
+
+// TestPayloadSize: what a payload says of its size before it is read is what it then has.
+func TestPayloadSize(t *testing.T) {
+	zeros := make([]byte, 100_000)
+	var pack listpack.Builder
+	for range 3 {
+		pack.Add(zeros)
+	}
+	members := pack.Listpack()
+	for name, test := range map[string]struct {
+		write func(e *Encoder)
+		size  int
+	}{
+		"string": {func(e *Encoder) { e.String(zeros) }, len(zeros)},
+		"set":    {func(e *Encoder) { e.begin(typeSetListpack); e.string(members) }, len(members)},
+		"hash":   {func(e *Encoder) { e.HashListpack(members) }, len(members)},
+		"times":  {func(e *Encoder) { e.ExpiringHashListpack(1, members) }, len(members)},
+		"list":   {func(e *Encoder) { e.ListListpack(members) }, 0},
+		"short":  {func(e *Encoder) { e.String([]byte("12345")) }, 0},
+	} {
+		payload := write(t, test.write)
+		if size := PayloadSize(payload); size != max(test.size, len(payload)) {
+			t.Errorf("%s: %d bytes, expected %d", name, size, test.size)
+		}
+		for cut := range min(len(payload), 40) {
+			if size := PayloadSize(payload[:cut]); size != cut && size != test.size {
+				t.Errorf("%s, cut off at %d: %d bytes", name, cut, size)
+			}
+		}
 	}
 }
