@@ -59,8 +59,10 @@ func (u *userLines) addFlag(text string) error {
 	if text == "" {
 		return nil
 	}
-	return u.add("--user", strings.Fields(text))
+	return u.add("--user", strings.FieldsFunc(text, isBlank))
 }
+
+func isBlank(r rune) bool { return strings.ContainsRune(" \t\r\n\v\f", r) }
 
 // prepare is for the default, which is no user: lines are added by add.
 func (u *userLines) prepare(string) (change, error) {

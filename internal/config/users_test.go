@@ -8,11 +8,11 @@ import (
 
 func TestUserLines(t *testing.T) {
 	c, path := loaded(t, "port 7000\nuser alice on \">a b\" ~x\n\nUSER bob off\n")
-	if err := c.SetFlag("user", "carol (+get ~a)"); err != nil {
+	if err := c.SetFlag("user", "carol (+get ~a\u00a0b)"); err != nil {
 		t.Fatal(err)
 	}
 	want := []UserLine{
-		{path + ":2", []string{"alice", "on", ">a b", "~x"}}, {path + ":4", []string{"bob", "off"}}, {"--user", []string{"carol", "(+get", "~a)"}}}
+		{path + ":2", []string{"alice", "on", ">a b", "~x"}}, {path + ":4", []string{"bob", "off"}}, {"--user", []string{"carol", "(+get", "~a\u00a0b)"}}}
 	if got := c.UserLines(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/bits"
 	"slices"
+
+	"kedis/internal/quotes"
 )
 
 const (
@@ -178,7 +180,7 @@ func (p *Parser) inline() bool {
 		return false
 	}
 	p.skip(len(line) + 1)
-	arguments, ok := SplitArguments(p.arguments, bytes.TrimSuffix(line, []byte{'\r'}))
+	arguments, ok := quotes.Split(p.arguments, bytes.TrimSuffix(line, []byte{'\r'}))
 	if !ok {
 		return p.fail("unbalanced quotes in request")
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"unsafe"
+
+	"kedis/internal/quotes"
 )
 
 var (
@@ -186,7 +188,7 @@ func (r *Reader) scanInline(n int) (end int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	arguments, ok := SplitArguments(r.arguments, bytes.Clone(line))
+	arguments, ok := quotes.Split(r.arguments, bytes.Clone(line))
 	if !ok {
 		return 0, fmt.Errorf("%w: unbalanced quotes in request", ErrMalformed)
 	}

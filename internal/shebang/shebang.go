@@ -5,7 +5,7 @@ package shebang
 import (
 	"bytes"
 
-	"kedis/internal/resp"
+	"kedis/internal/quotes"
 )
 
 // Error says what is wrong with the first line of a library's source, in Redis's words.
@@ -35,7 +35,7 @@ func ParseLibrary(source []byte) (h Library, err error) {
 	if h.Line = bytes.IndexAny(source, "\n\x00"); h.Line < 0 || source[h.Line] == 0 { // C's text ends at a zero byte
 		return h, errInvalidMetadata
 	}
-	words, ok := resp.SplitArguments(nil, bytes.Clone(source[:h.Line]))
+	words, ok := quotes.Split(nil, bytes.Clone(source[:h.Line]))
 	if !ok || len(words) == 0 {
 		return h, errInvalidMetadata
 	}

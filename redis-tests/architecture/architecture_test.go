@@ -39,10 +39,10 @@ var layers = [][]string{
 var neighbours = map[string][]string{
 	"storage/rdb":        {"storage/intset", "storage/listpack"}, // whose bytes stand in it
 	"storage/fieldtimes": {"storage/rdb"},
-	"internal/config":    {"internal/glob", "internal/keyevent", "internal/number"},
+	"internal/config":    {"internal/glob", "internal/keyevent", "internal/number", "internal/quotes"},
 	"internal/psync":     {"internal/resp"},
-	"internal/resp":      {"internal/buffer", "internal/number"},
-	"internal/shebang":   {"internal/resp"}, // whose words an inline request has
+	"internal/resp":      {"internal/buffer", "internal/number", "internal/quotes"},
+	"internal/shebang":   {"internal/quotes"}, // whose words an inline request has
 }
 
 // strangers are packages of lower layers, with all below them, that a package must not know all the

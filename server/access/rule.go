@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"kedis/internal/number"
+	"kedis/internal/quotes"
 )
 
 // RuleError is why a rule is refused, in Redis's words.
@@ -143,8 +144,9 @@ func setRate(rate *int64, text string) error {
 
 func (a *author) addSelector(r *Rules, rules string) error {
 	added := a.newSelector()
-	for _, rule := range strings.Fields(rules) {
-		if err := a.applyTo(&added, rule); err != nil {
+	words, _ := quotes.Split(nil, []byte(rules)) // as in Redis there are none where quotes don't match
+	for _, rule := range words {
+		if err := a.applyTo(&added, string(rule)); err != nil {
 			return err
 		}
 	}

@@ -1,27 +1,30 @@
-package resp
+// Package quotes splits lines into words as Redis does: inline requests, lines of configuration
+// files, and the rules of a selector.
+package quotes
 
-// SplitArguments appends the words of an inline request to arguments. A word may be quoted, in
-// whole or from some byte to its end:
+// Split appends the words of a line to others. A word may be quoted, in whole or from some byte to
+// its end:
 //
 //	"a\x41\n\"b"   with escapes: \xHH, \n \r \t \b \a, and any other byte for itself
 //	'a\'b'         as it stands but for \'
 //
 // It reports false when a quote isn't closed, or is followed by something else than space. The
 // words overwrite the line, which is never shorter than they are, and share its memory.
-func SplitArguments(arguments [][]byte, line []byte) (words [][]byte, ok bool) {
+func Split(others [][]byte, line []byte) (words [][]byte, ok bool) {
+	words = others
 	read, write := 0, 0
 	for {
 		for read < len(line) && isSpace(line[read]) {
 			read++
 		}
 		if read == len(line) {
-			return arguments, true
+			return words, true
 		}
 		start := write
 		if read, write, ok = unquoteWord(line, read, write); !ok {
 			return nil, false
 		}
-		arguments = append(arguments, line[start:write])
+		words = append(words, line[start:write])
 	}
 }
 
