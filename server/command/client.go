@@ -535,9 +535,8 @@ func cmdClientPause(c *Invocation) error {
 		return errTimeout
 	case milliseconds < 0:
 		return errNegative
-	case milliseconds > 0:
-		c.Engine.Pause.Begin(mode, now.Add(time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond))
 	}
+	c.Engine.Pause.Begin(mode, now.Add(time.Duration(min(milliseconds, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond))
 	c.Reply.OK()
 	return nil
 }

@@ -83,6 +83,11 @@ func TestHoldWrites(t *testing.T) {
 	if paused("SET", "k", "v") {
 		t.Error("writes are held for ever")
 	}
+	c.do("CLIENT", "PAUSE", "100000", "WRITE")
+	c.do("CLIENT", "PAUSE", "0", "ALL")
+	if !paused("GET", "k") {
+		t.Error("a pause isn't made stricter by one that ends at once")
+	}
 }
 
 // TestStopWaitsForWorkers stops an engine while a worker waits for a lock.
