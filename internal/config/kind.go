@@ -239,6 +239,30 @@ func untilNUL(expects string) kind[string] {
 	return k
 }
 
+// hostname is text that may be a host's name, as Redis looks at it.
+func hostname() kind[string] {
+	const most = 255
+	k := untilNUL("a name of letters, digits, hyphens and dots, or nothing")
+	parse := k.parse
+	k.parse = func(text, base string) (string, error) {
+		name, err := parse(text, base)
+		switch {
+		case err != nil:
+			return "", err
+		case len(name) > most:
+			return "", reason(fmt.Sprintf("Hostnames must be less than %d characters", most+1))
+		case strings.ContainsFunc(name, notInHostname):
+			return "", reason("Hostnames may only contain alphanumeric characters, hyphens or dots")
+		}
+		return name, nil
+	}
+	return k
+}
+
+func notInHostname(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '.')
+}
+
 // hostAndPort is where another server is, or nothing; NO ONE is nothing, too.
 func hostAndPort() kind[[]string] {
 	k := words(2, "words")

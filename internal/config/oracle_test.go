@@ -100,8 +100,6 @@ func TestSetAsRedis(t *testing.T) {
 			continue // the latter have one value here
 		}
 		switch name {
-		case "cluster-announce-hostname":
-			continue // is never used, so its letters are not looked at
 		case "tls-replication":
 			continue // needs certificates
 		}

@@ -114,8 +114,9 @@ func withoutCluster() []*option {
 		inertAll(yesNo(), "yes", live, why, yes),
 		inertAll(yesNo(), "no", live, why, "cluster-allow-reads-when-down"),
 		inertAll(integer(0, 65535, ""), "0", live, why, "cluster-announce-port cluster-announce-bus-port cluster-announce-tls-port"),
-		inertAll(untilNUL("a name or an address, or nothing"), "", live, why, "cluster-announce-ip cluster-announce-hostname"),
+		inertAll(untilNUL("a name or an address, or nothing"), "", live, why, "cluster-announce-ip"),
 		[]*option{
+			inert("cluster-announce-hostname", hostname(), "", live, why),
 			inert("cluster-config-file", anyText("a file name"), "nodes.conf", atStart, why),
 			inert("cluster-port", integer(0, 65535, ""), "0", atStart, why),
 			inert("cluster-node-timeout", integer(0, unlimited, "milliseconds"), "15000", live, why),
