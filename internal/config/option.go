@@ -14,19 +14,20 @@ const (
 // option is a row of the table.
 type option struct {
 	setting
-	name    string
-	alias   string // Redis's older name, or empty
-	initial string // the default, as a file would have it
-	when    when
-	doc     string // a few sentences, the first of which can stand alone
-	hooks   []func() error
-	goes    bool // without a value Rewrite writes no line
-	hidden  bool // is not to be shown in logs
-	guarded bool // CONFIG SET is for clients whom enable-protected-configs names
-	inert   bool // has no effect
-	refers  bool // CONFIG SET runs the hooks for the same value, too
-	gathers bool // lines of a file add to each other
-	given   bool // in the file or as a flag
+	name     string
+	alias    string // Redis's older name, or empty
+	initial  string // the default, as a file would have it
+	when     when
+	doc      string // a few sentences, the first of which can stand alone
+	hooks    []func() error
+	goes     bool // without a value Rewrite writes no line
+	hidden   bool // is not to be shown in logs
+	password bool // may be read from a file of its own
+	guarded  bool // CONFIG SET is for clients whom enable-protected-configs names
+	inert    bool // has no effect
+	refers   bool // CONFIG SET runs the hooks for the same value, too
+	gathers  bool // lines of a file add to each other
+	given    bool // in the file or as a flag
 
 	// Lines of the kind of which there may be many, of users and of renamed commands, are given
 	// word by word. They are nothing that CONFIG GET and SET know.
@@ -77,10 +78,16 @@ func (o *option) unsaid() *option {
 	return o
 }
 
-// secret keeps the option's value out of logs.
-func (o *option) secret() *option {
+// unlogged keeps the option's value out of logs.
+func (o *option) unlogged() *option {
 	o.hidden = true
 	return o
+}
+
+// secret is unlogged for a password, which may stand outside of the configuration.
+func (o *option) secret() *option {
+	o.password = true
+	return o.unlogged()
 }
 
 // ofFile has CONFIG SET put the value into effect although it is the old one: what it names may

@@ -20,7 +20,7 @@ const (
 func withSecretFiles(options []*option) (all []*option) {
 	for _, o := range options {
 		all = append(all, o)
-		if o.hidden && !o.fileOnly {
+		if o.password {
 			o.file = new(String)
 			all = append(all, row(o.name+secretFileSuffix, o.file, anyText("a path, or nothing"), "", atStart,
 				"The file that "+o.name+" is read from at the start, without the end of its line. The environment's "+environmentOf(o.name)+" does the same."))

@@ -260,7 +260,7 @@ func (c *Config) replication() []*option {
 		row("masterauth", &c.MasterAuth, anyText("a password, or nothing"), "", live,
 			"The password that the primary asks for.").secret(),
 		row("masteruser", &c.MasterUser, untilNUL("a user's name, or nothing"), "", live,
-			"The user that the password is for; empty is the default user."),
+			"The user that the password is for; empty is the default user.").unlogged(),
 		row("replica-read-only", new(String), only("yes", "a replica's log is its primary's, to the byte, so it can't take writes of its own"), "yes", live,
 			"A replica takes no writes but its primary's.").or("slave-read-only"),
 		row("replica-serve-stale-data", &c.ReplicaServeStaleData, yesNo(), "yes", live,

@@ -34,7 +34,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	must(t, monitor, "monitor")
 	must(t, c, "auth", "default", secret)
 	must(t, c, "hello", "3", "auth", "default", secret)
-	for _, line := range []string{"config set requirepass " + secret, "config set masterauth " + secret, "acl setuser alice on >" + secret, "acl setuser bob <" + secret,
+	for _, line := range []string{"config set requirepass " + secret, "config set masterauth " + secret, "config set masteruser " + secret, "acl setuser alice on >" + secret, "acl setuser bob <" + secret,
 		"acl getuser alice", "auth nobody " + secret, "migrate 127.0.0.1 1 k 0 1 AUTH " + secret, "migrate 127.0.0.1 1 k 0 1 AUTH2 u " + secret, "acl list"} {
 		words, err := resp.SplitLine(line)
 		if err != nil {
