@@ -12,9 +12,10 @@ const (
 	// unlimitedBelow is how much may always wait to be sent. A client that has to authenticate gets
 	// no more.
 	unlimitedBelow = 16 << 10
-	// monitorLimit bounds what waits for a client whose class has no limit, and who gets more than
-	// it asks for: MONITOR. Replies are bounded by not executing any further request.
-	monitorLimit = 256 << 20
+	// pushLimit bounds what waits for a client whose class has no limit, and who is pushed what it
+	// hasn't asked for: MONITOR's lines, messages, or keys to forget. Replies are bounded by not
+	// executing any further request.
+	pushLimit = 256 << 20
 	// reservedDescriptors are not given to clients: files of RocksDB and the log need some too.
 	reservedDescriptors = 32
 )
@@ -29,15 +30,6 @@ func (c *connection) configuredLimit() config.OutputLimit {
 		return limits.PubSub
 	}
 	return limits.Normal
-}
-
-// outputLimit is what applies to the connection.
-func (c *connection) outputLimit() config.OutputLimit {
-	limit := c.configuredLimit()
-	if limit.Hard == 0 && c.session.Is(execute.KindMonitor) {
-		limit.Hard = monitorLimit
-	}
-	return limit
 }
 
 // pauseAt is how much may wait to be sent before no further request is executed. Where a limit says
@@ -60,7 +52,7 @@ func (c *connection) exceeds(waiting int) bool {
 		}
 		return false
 	}
-	limit := c.outputLimit()
+	limit := c.configuredLimit()
 	soft := limit.Soft > 0 && uint64(waiting) > limit.Soft
 	now := time.Now()
 	switch {
@@ -75,11 +67,24 @@ func (c *connection) exceeds(waiting int) bool {
 	case now.Sub(c.softSince) <= time.Duration(limit.Seconds)*time.Second:
 		return false
 	}
+	c.dropUnread(waiting)
+	return true
+}
+
+// exceedsPushed is exceeds for a client that is about to be pushed something.
+func (c *connection) exceedsPushed(waiting int) bool {
+	if waiting > pushLimit && c.configuredLimit().Hard == 0 {
+		c.dropUnread(waiting)
+		return true
+	}
+	return c.exceeds(waiting)
+}
+
+func (c *connection) dropUnread(waiting int) {
 	s := c.server
 	s.logger.Warn("closing a connection that does not read what it is sent", "client", c.remote, "waiting", waiting)
 	s.engine.Statistics.OutputBufferExceeded.Add(1)
 	c.drop()
-	return true
 }
 
 const (

@@ -47,7 +47,7 @@ func (c *connection) composing() bool { return c.working || c.held || c.reactor.
 // push sends bytes that are no reply: behind the reply that is being composed, or when the reactor
 // has read its mail.
 func (c *connection) push(b []byte) {
-	if len(b) == 0 || c.closed || c.dropped || c.exceeds(c.waiting()+c.pushedBytes()+len(b)) {
+	if len(b) == 0 || c.closed || c.dropped || c.exceedsPushed(c.waiting()+c.pushedBytes()+len(b)) {
 		return
 	}
 	p := &c.reactor.pushing

@@ -120,3 +120,19 @@ func TestSlowPatternsSlowWriters(t *testing.T) {
 	eventually(t, "none waits", func() bool { return unmatched() == 0 })
 	other.want("+PONG", "ping")
 }
+
+// TestUnreadPushesAreBounded: who is told of keys to forget is one of the normal clients, whose
+// class has no limit.
+func TestUnreadPushesAreBounded(t *testing.T) {
+	r := startServer(t)
+	client := r.dialRaw()
+	r.at(client, func(c *connection) {
+		if c.configuredLimit().Hard != 0 {
+			t.Error("there is a limit")
+		}
+		c.push(make([]byte, pushLimit+1))
+		if !c.dropped || c.pushedBytes() > 0 {
+			t.Errorf("%d bytes wait for the client", c.pushedBytes())
+		}
+	})
+}

@@ -187,7 +187,8 @@ func (c *Config) clients() []*option {
 			`How many bytes of replies may wait for a client that doesn't read them, for each class of
 			clients: normal ones, replicas, and subscribers of channels. A client is disconnected when more
 			than the first (hard) limit waits, or more than the second (soft) one for longer than the given
-			seconds. 0 is no limit: then no command is executed while 4 MB of replies wait. A client that has to
+			seconds. 0 is no limit: then no command is executed while 4 MB of replies wait, and a client that is sent what it
+			hasn't asked for (messages, keys to forget) is disconnected when more than 256 MB wait. A client that has to
 			authenticate is disconnected when more than 16 KB wait.`),
 	}
 }
