@@ -71,9 +71,10 @@ func (c *connection) exceeds(waiting int) bool {
 	return true
 }
 
-// exceedsPushed is exceeds for a client that is about to be pushed something.
+// exceedsPushed is exceeds for a client that is about to be pushed something. One long reply, which
+// the client has asked for, isn't too much.
 func (c *connection) exceedsPushed(waiting int) bool {
-	if waiting > pushLimit && c.configuredLimit().Hard == 0 {
+	if min(waiting, c.unasked) > pushLimit && c.configuredLimit().Hard == 0 {
 		c.dropUnread(waiting)
 		return true
 	}

@@ -7,6 +7,7 @@ import "time"
 type output struct {
 	pushed    *pushed       // what comes behind the reply that is being composed; nil: nothing
 	listed    bool          // it is among those that sendPushed looks at
+	unasked   int           // bytes that were pushed since nothing waited
 	sent      int           // bytes of a worker's reply that are on their way already
 	patience  time.Duration // how long the next piece of it waits while the client takes nothing
 	softSince time.Time     // when more than the soft limit began to wait to be sent; zero: it doesn't

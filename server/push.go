@@ -47,7 +47,15 @@ func (c *connection) composing() bool { return c.working || c.held || c.reactor.
 // push sends bytes that are no reply: behind the reply that is being composed, or when the reactor
 // has read its mail.
 func (c *connection) push(b []byte) {
-	if len(b) == 0 || c.closed || c.dropped || c.exceedsPushed(c.waiting()+c.pushedBytes()+len(b)) {
+	if len(b) == 0 || c.closed || c.dropped {
+		return
+	}
+	waiting := c.waiting() + c.pushedBytes()
+	if waiting == 0 {
+		c.unasked = 0
+	}
+	c.unasked += len(b)
+	if c.exceedsPushed(waiting + len(b)) {
 		return
 	}
 	p := &c.reactor.pushing

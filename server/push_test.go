@@ -130,6 +130,9 @@ func TestUnreadPushesAreBounded(t *testing.T) {
 		if c.configuredLimit().Hard != 0 {
 			t.Error("there is a limit")
 		}
+		if c.exceedsPushed(pushLimit + 1) {
+			t.Error("a long reply is taken for what wasn't asked for")
+		}
 		c.push(make([]byte, pushLimit+1))
 		if !c.dropped || c.pushedBytes() > 0 {
 			t.Errorf("%d bytes wait for the client", c.pushedBytes())
