@@ -15,6 +15,7 @@ import (
 type idleClaim struct {
 	least    int64 // ms for which an entry has been pending
 	earliest int64 // when one was delivered (Unix ms) that hasn't been pending for as long yet, and was so first; 0: there is none
+	gone     bool  // some were passed over that the stream has no longer
 }
 
 func parseIdleClaim(word []byte) (*idleClaim, error) {
@@ -29,9 +30,14 @@ func parseIdleClaim(word []byte) (*idleClaim, error) {
 }
 
 // wait is for how long nothing can be claimed. What is delivered from now on can't be sooner than
-// what is asked for.
+// what is asked for. Entries that are gone stay pending, and are gone over each time, so that isn't
+// often.
 func (i *idleClaim) wait(nowMs int64) time.Duration {
-	const shortest, longest = 10, int64(time.Hour / time.Millisecond)
+	const longest = int64(time.Hour / time.Millisecond)
+	shortest := int64(10)
+	if i.gone {
+		shortest = 1000
+	}
 	ms := i.least
 	if i.earliest != 0 {
 		ms = min(ms, i.least-(nowMs-i.earliest))
@@ -119,8 +125,12 @@ func (d *delivery) replyIdle() error {
 // claim gives the consumer an entry, if it isn't gone.
 func (d *delivery) claim(p storage.Pending) error {
 	fields, found, err := d.Entry(p.Entry)
-	if err != nil || !found {
+	if err != nil {
 		return err
+	}
+	if !found {
+		d.claims.gone = true
+		return nil
 	}
 	replyClaimed(d.Invocation, p.Entry, fields, max(d.Now-p.DeliveredMs, 0), int64(p.Deliveries))
 	former := p

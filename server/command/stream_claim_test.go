@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"kedis/server/execute"
 )
 
 // TestClaimIsInOrderOfDelivery: what CLAIM finds by the index is what XPENDING lists, those first
@@ -170,4 +173,37 @@ func TestClaimOfWhatWasDeliveredNow(t *testing.T) {
 			t.Errorf("%d entries were claimed, %d different ones, want %d", got, len(claimed), want)
 		}
 	}
+}
+
+// TestWaitingBesideWhatIsGone: entries that the stream has no longer are gone over once a second by
+// who waits for idle ones, not a hundred times.
+func TestWaitingBesideWhatIsGone(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	c := newTestClient(t, engine)
+	c.deliverMany(2, "a")
+	c.Do("XCLAIM", "s", "g", "a", "0", "1", "2", "IDLE", "5000000", "JUSTID")
+	c.Do("XDEL", "s", "1")
+	request := words("XREADGROUP", "GROUP", "g", "b", "BLOCK", "0", "CLAIM", "10", "STREAMS", "s", ">")
+	if reply := c.Do("XREADGROUP", "GROUP", "g", "b", "CLAIM", "10", "STREAMS", "s", ">"); !strings.Contains(reply, "2-0") {
+		t.Fatalf("what is there wasn't claimed: %q", reply)
+	}
+	c.Batch.Tick()
+	before := engine.After(0)
+	read := c.Batch.Read(c.Session, request)
+	outcome := c.Batch.Execute(c.Session, read)
+	for outcome == execute.Separate {
+		if err := c.Batch.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		c.Batch.Clear()
+		outcome = c.Batch.Execute(c.Session, read)
+	}
+	blocked := c.Session.Wait().Blocked
+	if outcome != execute.Waiting || blocked == nil {
+		t.Fatalf("outcome %d: the client doesn't wait", outcome)
+	}
+	if again := blocked.Until() - before; again < 900*time.Millisecond {
+		t.Errorf("it is looked for again after %v", again)
+	}
+	blocked.Abandon()
 }
