@@ -455,6 +455,9 @@ func (l *link) ask() (State, error) {
 	case answer.Full:
 		l.full = fullResync{answer.ID, answer.Position, answer.Commands}
 		l.totalKeys.Store(answer.Keys)
+		if answer.ID == from.id && answer.Position >= from.position {
+			from.parted = whole // the primary has come as far in the same history, whatever it has told of it
+		}
 		return FullSync, l.noteParted(from.parted)
 	case answer.ID != "":
 		from.id = answer.ID

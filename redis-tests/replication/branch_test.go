@@ -165,6 +165,37 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
+// TestPrimaryThatTellsNothing: a replica whose user may not ask for histories has nothing of its own
+// to keep, however often it takes all data.
+func TestPrimaryThatTellsNothing(t *testing.T) {
+	primary := launch.ForTest(t, launch.MustOracle(t), "--repl-backlog-size", "16kb", "--repl-diskless-sync-delay", "0")
+	c := primary.MustDial(t)
+	do(t, c, "ACL", "SETUSER", "replica", "on", ">password", "+psync", "+replconf", "+ping")
+	p := newProxy(t, primary.Address)
+	replica := launch.ForTest(t, launch.MustUnderTest(t), "--masteruser", "replica", "--masterauth", "password")
+	follow(t, replica, p.port)
+	converge(t, primary, replica)
+	for round := range 2 {
+		do(t, c, "SET", "by the stream", strconv.Itoa(round))
+		converge(t, primary, replica)
+		before, _ := syncs(t, primary)
+		p.redirect("127.0.0.1:1")
+		for i := range 20 {
+			do(t, c, "SET", "key"+strconv.Itoa(i), strings.Repeat(strconv.Itoa(round), 10_000))
+		}
+		p.redirect(primary.Address)
+		converge(t, primary, replica)
+		equal(t, primary, replica)
+		if full, _ := syncs(t, primary); full == before {
+			t.Fatal("the replica didn't take all data")
+		}
+	}
+	logs(t, replica, "the primary doesn't tell its histories")
+	if directories, err := filepath.Glob(filepath.Join(replica.Directory, "parted", "*")); err != nil || len(directories) > 0 {
+		t.Errorf("kept are %q, %v", directories, err)
+	}
+}
+
 // TestTailOfAPurgedLog: what is left is kept when the log doesn't go back to where the histories
 // parted.
 func TestTailOfAPurgedLog(t *testing.T) {
