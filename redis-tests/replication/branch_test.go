@@ -165,8 +165,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestPrimaryThatTellsNothing: a replica whose user may not ask for histories has nothing of its own
-// to keep, however often it takes all data.
+// TestPrimaryThatTellsNothing: a replica whose user may not ask for histories has nothing of its
+// own to keep, however often it takes all data.
 func TestPrimaryThatTellsNothing(t *testing.T) {
 	primary := launch.ForTest(t, launch.MustOracle(t), "--repl-backlog-size", "16kb", "--repl-diskless-sync-delay", "0")
 	c := primary.MustDial(t)

@@ -71,6 +71,14 @@ func TestCorruptMetadataIsAnError(t *testing.T) {
 			t.Errorf("%x was read as %+v", b, m)
 		}
 	}
+	for _, impossible := range []Metadata{
+		{Type: List, Encoding: Spread, ID: 1, Head: 10, Tail: 5},
+		{Type: String, Encoding: Spread, ID: 1, Count: 1, Tail: 1 << 63},
+	} {
+		if m, err := DecodeMetadata(impossible.Append(nil)); err == nil {
+			t.Errorf("%+v was read", m)
+		}
+	}
 }
 
 func TestStateRoundTrip(t *testing.T) {

@@ -3,6 +3,7 @@ package layout
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // Type is a key's type. These are on disk: none may change.
@@ -122,10 +123,15 @@ func (m *Metadata) Decode(b []byte) error {
 	case m.Type == List && (len(rest) == 24 || len(rest) == 24+blocksSize):
 		m.ID = binary.BigEndian.Uint64(rest)
 		m.Head, m.Tail = binary.BigEndian.Uint64(rest[8:]), binary.BigEndian.Uint64(rest[16:])
+		if m.Head > m.Tail {
+			return fmt.Errorf("%w: a list from %d to %d", ErrCorrupt, m.Head, m.Tail)
+		}
 		return m.Blocks.decode(rest[24:])
 	case m.Type == String && len(rest) == 24:
 		m.ID, m.Count = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:])
-		m.Tail = binary.BigEndian.Uint64(rest[16:])
+		if m.Tail = binary.BigEndian.Uint64(rest[16:]); m.Tail > math.MaxUint32 {
+			return fmt.Errorf("%w: a string of %d bytes", ErrCorrupt, m.Tail)
+		}
 	case m.Type == Stream && isStreamHead(len(rest)-16):
 		m.ID, m.Count, m.Value = binary.BigEndian.Uint64(rest), binary.BigEndian.Uint64(rest[8:]), rest[16:]
 	case m.Type != String && m.Type != List && m.Type != Stream && len(rest) == 16:
