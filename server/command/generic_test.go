@@ -296,6 +296,28 @@ func TestLongElementsLeaveTheReactor(t *testing.T) {
 	}
 }
 
+// TestLongTransactionsLeaveTheReactor: none of the queued requests is long by itself.
+func TestLongTransactionsLeaveTheReactor(t *testing.T) {
+	engine, _ := newTestEngine(t)
+	client := newTestClient(t, engine)
+	client.Do("SET", "large", strings.Repeat("x", 1<<20))
+	for name, queued := range map[string]struct {
+		request string
+		times   int
+	}{
+		"many":   {"PING", 10_000},
+		"length": {"GET large", 200}, // of a megabyte each, and 10 are read on the reactor
+	} {
+		client.Do("MULTI")
+		for range queued.times {
+			client.Do(strings.Fields(queued.request)...)
+		}
+		if !leavesReactor(client, []string{"EXEC"}) {
+			t.Errorf("%s: %d times %s ran on the reactor", name, queued.times, queued.request)
+		}
+	}
+}
+
 // leavesReactor reports whether a request is run by a worker.
 func leavesReactor(c *testClient, request []string) bool {
 	before := c.Engine.Statistics.Offloads.Load()

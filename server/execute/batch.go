@@ -262,7 +262,7 @@ func (b *Batch) run(c *Invocation) Outcome {
 	state := c.Session.State
 	b.running.underway, b.running.undo, b.running.replaced = true, nil, b.running.replaced[:0]
 	b.running.began, b.running.turnedUp = start, b.running.turnedUp[:0]
-	err := b.call(c, now)
+	err := b.call(c, now, b.budget)
 	b.noteWriter(c.Session, &c.before.txn)
 	b.txn.Enclose(&c.before.txn)
 	used := b.engine.inUse.bits.Load() // only now: locks may have been taken meanwhile
@@ -346,9 +346,9 @@ func (b *Batch) takesBack(err error) bool {
 
 // call runs an invocation as a step of the transaction: when it fails, its error is the reply, and
 // nothing else of it is left.
-func (b *Batch) call(c *Invocation, now int64) error {
+func (b *Batch) call(c *Invocation, now int64, budget int) error {
 	c.mark()
-	b.txn.Begin(b.mode(c), now, b.budget)
+	b.txn.Begin(b.mode(c), now, budget)
 	c.begin(now)
 	if b.engine.inUse.any(caching) {
 		b.rememberReads(c)

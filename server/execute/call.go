@@ -67,7 +67,7 @@ func (c *Invocation) Call(r *Request, reply *resp.Writer) error {
 	if c.OnReactor() && time.Duration(start-b.running.began) > reactorTime {
 		return storage.ErrBudget
 	}
-	err := b.call(inner, c.Now)
+	err := b.call(inner, c.Now, b.budget)
 	if b.takesBack(err) {
 		return err
 	}

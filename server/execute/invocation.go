@@ -157,14 +157,15 @@ func (c *Invocation) OnReactor() bool { return c.batch.budget > 0 }
 // Offload, returned by a command on a reactor, runs the outermost request again on a worker.
 func (c *Invocation) Offload() error { return storage.ErrBudget }
 
-// Invoke runs a request inside of this one; its locks are held. Its reply goes to the writer. When
-// it fails, only what it has done itself is taken back, and the error is its reply. An error that
-// Invoke returns takes back the outermost request: it is to be returned.
+// Invoke runs a request inside of this one; its locks are held, and its budget is what is left of
+// this one's. Its reply goes to the writer. When it fails, only what it has done itself is taken
+// back, and the error is its reply. An error that Invoke returns takes back the outermost request:
+// it is to be returned.
 func (c *Invocation) Invoke(r *Request, reply *resp.Writer) error {
 	b := c.batch
 	inner := b.invocation(c.level+1, c.Session, r, reply)
 	start := b.clock.last
-	err := b.call(inner, c.Now)
+	err := b.call(inner, c.Now, b.txn.Budget())
 	if b.takesBack(err) {
 		return err
 	}
@@ -172,7 +173,7 @@ func (c *Invocation) Invoke(r *Request, reply *resp.Writer) error {
 	if ran := &b.running.outbox.ran; !b.repeat.applying {
 		*ran = append(*ran, inner.execution(time.Duration(b.clock.last-start)))
 	}
-	b.txn.Begin(b.mode(c), c.Now, b.budget)
+	b.txn.Begin(b.mode(c), c.Now, b.txn.Budget())
 	return nil
 }
 

@@ -51,6 +51,9 @@ func (s *Session) EndTransaction() {
 	s.PublishQueue()
 }
 
+// longQueue is how many queued requests take a reactor too long, whatever they do.
+const longQueue = 8192
+
 // PlanExec adds up what the queued commands need. Watched keys are locked too, so that nobody
 // changes them between the look at them and the commit.
 func PlanExec(c *Invocation, p *Plan) error {
@@ -59,6 +62,7 @@ func PlanExec(c *Invocation, p *Plan) error {
 		return nil
 	}
 	database := s.Database
+	p.Worker = p.Worker || len(s.Transaction.Queue) > longQueue
 	for _, r := range s.Transaction.Queue {
 		r.locate(c.Engine.Store, database)
 		p.add(r)

@@ -161,6 +161,15 @@ func (t *Txn) Begin(mode Mode, nowMs int64, budget int) {
 	}
 }
 
+// Budget is what is left of the running command's budget, for another one that is a part of it; 0
+// if it has none.
+func (t *Txn) Budget() int {
+	if t.running.budget > unlimited/2 {
+		return 0
+	}
+	return max(t.running.budget, 1)
+}
+
 // Mark makes a savepoint that of the transaction's state now.
 func (t *Txn) Mark(s *Savepoint) {
 	s.entries, s.staged = len(t.journal.entries), len(t.staging.ids)
