@@ -112,7 +112,8 @@ func TestUnreadClientIsDisconnected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := startServer(t, options...)
 			c := r.dialRaw()
-			if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+			// So little that the kernel doesn't take megabytes of replies, which refusals hardly fill.
+			if err := errors.Join(c.socket.SetReadBuffer(16<<10), c.SetDeadline(time.Now().Add(patience))); err != nil {
 				t.Fatal(err)
 			}
 			err := <-c.sendAll(request, 200_000)
