@@ -683,27 +683,31 @@ func parseLCSOptions(words [][]byte) (lcsOptions, error) {
 }
 
 func cmdLCS(c *Invocation) error {
-	var values [2][]byte
-	for i := range values {
-		k, err := c.DB.Lookup(c.Args[1+i])
-		if err != nil {
+	var keys [2]storage.Key
+	for i := range keys {
+		var err error
+		if keys[i], err = c.DB.Lookup(c.Args[1+i]); err != nil {
 			return err
 		}
-		if k.Exists && k.Type != layout.String {
+		if keys[i].Exists && keys[i].Type != layout.String {
 			return errLCSOperands
-		}
-		if values[i], err = c.DB.StringBytes(&k.Metadata); err != nil {
-			return err
 		}
 	}
 	o, err := parseLCSOptions(c.Args[3:])
 	if err != nil {
 		return err
 	}
-	a, b := values[0], values[1]
-	size := lcs.TableSize(len(a), len(b))
+	size := lcs.TableSize(keys[0].StringLength(), keys[1].StringLength())
 	if size > uint64(longestString(c)) {
-		return errLCSTooLarge
+		return errLCSTooLarge // before strings are read that may be of any length
+	}
+	a, err := c.DB.StringBytes(&keys[0].Metadata)
+	if err != nil {
+		return err
+	}
+	b, err := c.DB.StringBytes(&keys[1].Metadata)
+	if err != nil {
+		return err
 	}
 	if err := c.Txn.SpendBytes(int(size / 16)); err != nil {
 		return err

@@ -332,6 +332,35 @@ func TestLargeStringsLeaveTheReactor(t *testing.T) {
 	}
 }
 
+// TestLCSOfTooLongStringsReadsNone: strings whose table would be too large are refused by their
+// lengths. One that is long and another that is empty have a small table, and are read by a worker.
+func TestLCSOfTooLongStringsReadsNone(t *testing.T) {
+	engine, log := newTestEngine(t)
+	log.Discard = true
+	client := newTestClient(t, engine)
+	client.Do("SET", "large", strings.Repeat("x", 12<<20))
+	for _, request := range []struct {
+		words  string
+		reply  string
+		leaves bool
+	}{
+		{"LCS large large", respError(errLCSTooLarge), false},
+		{"LCS large large IDX WITHMATCHLEN", respError(errLCSTooLarge), false},
+		{"LCS large large LEN IDX", respError(errLCSBoth), false},
+		{"LCS large none LEN", ":0\r\n", true},
+	} {
+		before := engine.Statistics.Offloads.Load()
+		if reply := client.Do(strings.Fields(request.words)...); reply != request.reply {
+			t.Errorf("%s: %q", request.words, reply)
+		}
+		if left := engine.Statistics.Offloads.Load() != before; left != request.leaves {
+			t.Errorf("%s left the reactor: %v", request.words, left)
+		}
+	}
+}
+
+func respError(e Error) string { return "-" + string(e) + "\r\n" }
+
 func TestBetween(t *testing.T) {
 	redis := oracle.Start(t)
 	redis.Do("SET", "k", "abcde")
