@@ -340,6 +340,48 @@ func TestLongElementsCost(t *testing.T) {
 	}
 }
 
+// TestLongPicksCost: an element that is picked many times costs as much each time as a reply takes
+// of it.
+func TestLongPicksCost(t *testing.T) {
+	const few, many, budget = 20, 200, 1000
+	txn := openStore(t, testOptions(t.TempDir(), 64<<20, 1<<20)).NewTxn()
+	txn.Begin(Mode{Writing: true}, 1, 0)
+	db := txn.DB(0)
+	values, err := db.Hash([]byte("values"))
+	must(t, err)
+	fields, err := db.Hash([]byte("fields"))
+	must(t, err)
+	s, err := db.Set([]byte("s"))
+	must(t, err)
+	z, err := db.ZSet([]byte("z"))
+	must(t, err)
+	for i := range 2 {
+		long := append(strconv.AppendInt(nil, int64(i), 10), make([]byte, 10<<10)...)
+		_, err = values.Set(long[:1], long)
+		must(t, err)
+		_, err = fields.Set(long, long[:1])
+		must(t, err)
+		_, err = s.Add(long)
+		must(t, err)
+		must(t, z.Put(long, float64(i), 0, false))
+	}
+	pair := func(_, _ []byte) bool { return true }
+	for name, pick := range map[string]func(count uint64) error{
+		"HRANDFIELD":            func(count uint64) error { return fields.RandomRepeated(count, 2, true, pair) },
+		"HRANDFIELD WITHVALUES": func(count uint64) error { return values.RandomRepeated(count, 2, false, pair) },
+		"SRANDMEMBER":           func(count uint64) error { return s.RandomRepeated(count, func([]byte) bool { return true }) },
+		"ZRANDMEMBER":           func(count uint64) error { return z.RandomRepeated(count, func([]byte, float64) bool { return true }) },
+	} {
+		for _, count := range []uint64{few, many} {
+			savepoint := begin(txn, Mode{Writing: true}, 1, budget)
+			if err := pick(count); errors.Is(err, ErrBudget) != (count == many) || count == few && err != nil {
+				t.Errorf("%s of %d: %v", name, count, err)
+			}
+			txn.Rollback(savepoint)
+		}
+	}
+}
+
 // A command that has to leave the reactor is told so by whatever touches too many records, and a
 // count that is wrong is never taken for a reply's length.
 func TestSpreadCollectionsFailLoudly(t *testing.T) {

@@ -475,16 +475,24 @@ func (s *sampler) repeated(count uint64, visit visitPair) error {
 // nextBatch is how many picks may be made at once, by what others have taken: each batch may cost a
 // walk over everything.
 func nextBatch(picked []pair) uint64 {
-	bytes := 0
-	for _, p := range picked {
-		bytes += pickBytes + len(p.element) + len(p.value)
+	average := pickBytes + pairBytes(picked)/len(picked)
+	return uint64(max(sampleBatch, sampleBytes/average))
+}
+
+func pairBytes(pairs []pair) (bytes int) {
+	for _, p := range pairs {
+		bytes += len(p.element) + len(p.value)
 	}
-	return uint64(max(sampleBatch, sampleBytes/(bytes/len(picked))))
+	return bytes
 }
 
 func (s *sampler) pickRepeated(n int) ([]pair, error) {
 	if s.picks == nil || uint64(n) >= s.count/s.picks.cost() {
-		return s.draw(n)
+		picked, err := s.draw(n)
+		if err == nil {
+			err = s.txn.SpendBytes(pairBytes(picked)) // the walk counts an element once, however often it is drawn
+		}
+		return picked, err
 	}
 	picked := make([]pair, n)
 	for i := range picked {
