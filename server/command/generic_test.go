@@ -318,6 +318,17 @@ func TestLongTransactionsLeaveTheReactor(t *testing.T) {
 	}
 }
 
+// TestWhatSortRepeatsLeavesTheReactor: GET # may be given many times for one long element.
+func TestWhatSortRepeatsLeavesTheReactor(t *testing.T) {
+	engine, log := newTestEngine(t)
+	log.Discard = true
+	client := newTestClient(t, engine)
+	client.Do("RPUSH", "l", strings.Repeat("x", 200<<10))
+	if !leavesReactor(client, strings.Fields("SORT l BY nosort"+strings.Repeat(" GET #", 100))) {
+		t.Error("GET # ran on the reactor")
+	}
+}
+
 // leavesReactor reports whether a request is run by a worker.
 func leavesReactor(c *testClient, request []string) bool {
 	before := c.Engine.Statistics.Offloads.Load()

@@ -244,7 +244,7 @@ const mostFound = 100_000
 func (r *patternReader) value(p *sortorder.Pattern, element []byte) (value []byte, found bool, err error) {
 	switch {
 	case p.Self:
-		return element, true, nil
+		return element, true, r.c.Txn.SpendLong(len(element)) // it may be named again and again
 	case p.Constant:
 		return nil, false, nil
 	}
