@@ -17,8 +17,12 @@ const (
 )
 
 // Room returns memory for a request that is to run inside of this one: for its bytes, and for its
-// words.
+// words. A large one has its own, to which nothing refers for longer than what the request has left
+// does: a script may make many of them.
 func (c *Invocation) Room(bytes, words int) (memory []byte, list [][]byte) {
+	if bytes > mostRoom {
+		return make([]byte, bytes), make([][]byte, words)
+	}
 	r := &c.batch.running.room
 	if cap(r.memory)-len(r.memory) < bytes {
 		r.memory = make([]byte, 0, max(bytes, nextRoom(cap(r.memory))))

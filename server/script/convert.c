@@ -75,6 +75,7 @@ static void read_text(struct reader *r, char kind, long long length) {
 	}
 	const char *text = r->at;
 	r->at += length + 2;
+	note_bytes(L, (size_t)length);
 	if (kind == '$') {
 		lua_pushlstring(L, text, (size_t)length);
 		return;
@@ -144,11 +145,17 @@ struct writer {
 	unsigned steps;
 };
 
+// add_text writes a text, which may be long.
+static void add_text(struct writer *w, const char *text, size_t length) {
+	note_bytes(w->L, length);
+	add(w->L, w->out, text, length);
+}
+
 // add_line writes a text whose line ends become spaces.
 static void add_line(struct writer *w, char kind, const char *text, size_t length) {
 	add(w->L, w->out, &kind, 1);
 	size_t from = w->out->length;
-	add(w->L, w->out, text, length);
+	add_text(w, text, length);
 	for (size_t i = from; i < w->out->length; i++)
 		if (w->out->data[i] == '\r' || w->out->data[i] == '\n')
 			w->out->data[i] = ' ';
@@ -172,7 +179,7 @@ static void add_header(struct writer *w, char kind, long long n) {
 
 static void add_bulk(struct writer *w, const char *text, size_t length) {
 	add_header(w, '$', (long long)length);
-	add(w->L, w->out, text, length);
+	add_text(w, text, length);
 	add(w->L, w->out, "\r\n", 2);
 }
 
@@ -271,7 +278,7 @@ static int write_verbatim(struct writer *w) {
 	const char *text = lua_tolstring(L, -3, &length);
 	if (w->client == 3) {
 		add_format(L, w->out, "=%zu\r\n%-3.3s:", length + 4, lua_tostring(L, -1));
-		add(L, w->out, text, length);
+		add_text(w, text, length);
 		add(L, w->out, "\r\n", 2);
 	} else {
 		add_bulk(w, text, length);

@@ -163,6 +163,72 @@ func TestLongStepsInCEnd(t *testing.T) {
 	}
 }
 
+// large are programs of few instructions that make, copy or hand over much.
+var large = []string{
+	`local s = ("x"):rep(1e6) for i = 1, 9 do local b = s .. i end`,
+	`local t, s = {}, ("x"):rep(1e5) for i = 1, 50 do t[i] = s end return #table.concat(t)`,
+	`local t, s = {}, ("x"):rep(1e5) for i = 1, 50 do t[i] = s end return t`,
+	`local t, s = {}, ("x"):rep(1e5) for i = 1, 50 do t[i] = {verbatim_string = {string = s, format = "txt"}} end return t`,
+	`local t, s = {}, ("x"):rep(1e5) for i = 1, 50 do t[i] = {ok = s} end return t`,
+	`local s = ("x"):rep(1e5) for i = 1, 50 do redis.log(redis.LOG_WARNING, s) end`,
+	`local s = ("x"):rep(1e5) for i = 1, 50 do redis.sha1hex(s) end`,
+	`local s = ("x"):rep(1e5) for i = 1, 50 do redis.call("SET", "k", s) end`,
+	`for i = 1, 50 do redis.call("GET", "k") end`,
+	`local s = ("x"):rep(1e6) for i = 1, 9 do local b = s:sub(1, -1 - i) end`,
+	`local s = ("xyz"):rep(1e6) for i = 1, 3 do local b = s:upper():reverse() end`,
+	`local s = ("\0"):rep(1e6) return #string.format("%q", s)`,
+	`local co = coroutine.wrap(function() local s = ("x"):rep(1e6) for i = 1, 9 do local b = s .. i end end) co()`,
+	`local s = ("x"):rep(1e6) for i = 1, 9 do pcall(function() return s .. i end) end`,
+}
+
+// TestLargeStepsArePolled: a run of few instructions is looked at when it has moved much. The first
+// look begins its time, which the second one finds over.
+func TestLargeStepsArePolled(t *testing.T) {
+	host := answering{append(append([]byte("$100000\r\n"), bytes.Repeat([]byte("x"), 100000)...), "\r\n"...)}
+	for _, program := range large {
+		state := open(t)
+		compiled, err := state.Compile(shaOf(program), []byte(program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result := state.Run(host, &script.Run{Script: compiled, Protocol: 3, Within: 1}); result.End != script.Late {
+			t.Errorf("%s: end %v %.100q", program, result.End, result.Output)
+		}
+		checkHonest(t, state, program)
+	}
+}
+
+// killing is a host that has the script killed while it answers.
+type killing struct {
+	noHost
+	state *script.State
+}
+
+func (h killing) Call([][]byte, int) ([]byte, bool) {
+	h.state.Kill()
+	return []byte("+OK\r\n"), true
+}
+
+// TestKillEndsLargeSteps: and the line of the script is told, though nobody has caught an error.
+func TestKillEndsLargeSteps(t *testing.T) {
+	for _, program := range []string{
+		"redis.call('PING')\nlocal s = ('x'):rep(2e6)",
+		"redis.call('PING')\nlocal t = {('x'):rep(1000):byte(1, -1)} for i = 1, 2000 do t[i] = ('x'):rep(1000) end\nreturn 1",
+		"local s = ('x'):rep(9e5) redis.call('PING')\ns = (s .. s):upper()",
+	} {
+		state := open(t)
+		compiled, err := state.Compile(shaOf(program), []byte(program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := state.Run(killing{state: state}, &script.Run{Script: compiled, Protocol: 2})
+		if result.End != script.Killed || result.Line != 2 || result.Source != "@user_script" {
+			t.Errorf("%s: end %v at %s:%d", program, result.End, result.Source, result.Line)
+		}
+		checkHonest(t, state, program)
+	}
+}
+
 // answering is a host with one reply to everything.
 type answering struct{ reply []byte }
 

@@ -51,30 +51,6 @@ static void *resize(struct interpreter *in, void *block, size_t before, size_t a
 	return moved;
 }
 
-static void *allocate(void *user, void *block, size_t before, size_t after) {
-	struct interpreter *in = user;
-	if (after == 0) {
-		if (block != NULL)
-			give_block(in, block, before);
-		in->used -= before;
-		return NULL;
-	}
-	if (after > before && in->used + (after - before) > in->limit)
-		return NULL;
-	void *moved = block == NULL ? take_block(in, after) : resize(in, block, before, after);
-	if (moved != NULL)
-		in->used += after - before;
-	return moved;
-}
-
-static void free_spare(struct interpreter *in) {
-	for (size_t class = 0; class < BLOCK_CLASSES; class++)
-		for (void *block = in->spare[class].first, *next; block != NULL; block = next) {
-			next = *(void **)block;
-			free(block);
-		}
-}
-
 // The interpreter is its own allocator's argument, so that every thread of the state finds it.
 struct interpreter *interpreter_of(lua_State *L) {
 	void *user;
@@ -91,6 +67,68 @@ static int late(struct interpreter *in) {
 	if (in->deadline == 0)
 		in->deadline = now + in->within;
 	return now > in->deadline;
+}
+
+// is_to_end looks whether the run is to end, and notes why.
+static int is_to_end(struct interpreter *in) {
+	in->moved = 0;
+	if (in->ending)
+		return 1;
+	if (atomic_load_explicit(&in->kill, memory_order_relaxed))
+		in->ending = END_KILLED;
+	else if (in->within != 0 && late(in))
+		in->ending = END_LATE;
+	return in->ending;
+}
+
+// note_line notes where the run is, which stands so many levels up, or at the next one, on the stack.
+static void note_line(lua_State *L, int level) {
+	struct interpreter *in = interpreter_of(L);
+	lua_Debug record;
+	in->line = 0;
+	for (int last = level + 1; level <= last && lua_getstack(L, level, &record); level++) {
+		lua_getinfo(L, "Sl", &record);
+		in->line = record.currentline;
+		snprintf(in->source, sizeof in->source, "%s", record.source);
+		if (strcmp(record.what, "C") != 0)
+			break;
+	}
+}
+
+// ends_here polls a run that takes memory: one instruction may take much, and functions of Lua's library don't poll. Memory that isn't given
+// is an error, which unwinds the run to where somebody catches it, and there it is ended.
+static int ends_here(struct interpreter *in) {
+	if (in->moved <= BYTES_PER_POLL || !in->underway || in->ending || !is_to_end(in))
+		return 0;
+	note_line(in->lua, 0);
+	return 1;
+}
+
+static void *allocate(void *user, void *block, size_t before, size_t after) {
+	struct interpreter *in = user;
+	if (after == 0) {
+		if (block != NULL)
+			give_block(in, block, before);
+		in->used -= before;
+		return NULL;
+	}
+	if (after > before) {
+		in->moved += after - before;
+		if (in->used + (after - before) > in->limit || ends_here(in))
+			return NULL;
+	}
+	void *moved = block == NULL ? take_block(in, after) : resize(in, block, before, after);
+	if (moved != NULL)
+		in->used += after - before;
+	return moved;
+}
+
+static void free_spare(struct interpreter *in) {
+	for (size_t class = 0; class < BLOCK_CLASSES; class++)
+		for (void *block = in->spare[class].first, *next; block != NULL; block = next) {
+			next = *(void **)block;
+			free(block);
+		}
 }
 
 int interpreter_reserve(struct interpreter *in, struct bytes *b, size_t more) {
@@ -148,30 +186,13 @@ void end_if_ending(lua_State *L) {
 }
 
 void poll_run(lua_State *L) {
-	struct interpreter *in = interpreter_of(L);
-	if (!in->ending) {
-		if (atomic_load_explicit(&in->kill, memory_order_relaxed))
-			in->ending = END_KILLED;
-		else if (in->within != 0 && late(in))
-			in->ending = END_LATE;
-		else
-			return;
-	}
-	end_run(L);
+	if (is_to_end(interpreter_of(L)))
+		end_run(L);
 }
 
 // note_place is the handler of errors: it notes where one was raised.
 static int note_place(lua_State *L) {
-	struct interpreter *in = interpreter_of(L);
-	lua_Debug record;
-	in->line = 0;
-	for (int level = 1; level <= 2 && lua_getstack(L, level, &record); level++) {
-		lua_getinfo(L, "Sl", &record);
-		in->line = record.currentline;
-		snprintf(in->source, sizeof in->source, "%s", record.source);
-		if (strcmp(record.what, "C") != 0)
-			break;
-	}
+	note_line(L, 1);
 	return 1;
 }
 
@@ -268,7 +289,7 @@ struct text_reader {
 };
 
 // So many bytes take the parser some milliseconds.
-enum { BYTES_PER_POLL = 32 << 10 };
+enum { TEXT_PER_POLL = 32 << 10 };
 
 static const char *read_text(lua_State *L, void *from, size_t *length) {
 	struct text_reader *r = from;
@@ -277,10 +298,10 @@ static const char *read_text(lua_State *L, void *from, size_t *length) {
 		*length = 1;
 		return " ";
 	}
-	if (r->length > BYTES_PER_POLL)
+	if (r->length > TEXT_PER_POLL)
 		poll_run(L);
 	const char *piece = r->text;
-	*length = r->length < BYTES_PER_POLL ? r->length : BYTES_PER_POLL;
+	*length = r->length < TEXT_PER_POLL ? r->length : TEXT_PER_POLL;
 	r->text += *length;
 	r->length -= *length;
 	return *length > 0 ? piece : NULL;
@@ -378,12 +399,15 @@ static int call(struct interpreter *in, int function, void *argument, int64_t wi
 	in->ending = END_DONE;
 	in->within = within;
 	in->deadline = 0;
+	in->moved = 0;
 	in->line = 0;
 	in->met = 0;
 	lua_sethook(L, on_count, LUA_MASKCOUNT, INSTRUCTIONS_PER_POLL);
 	lua_pushvalue(L, function);
 	lua_pushlightuserdata(L, argument);
+	in->underway = 1;
 	int failed = lua_pcall(L, 1, 0, HANDLER);
+	in->underway = 0;
 	atomic_store(&in->kill, 0);
 	if (failed && in->ending == END_DONE) {
 		in->ending = END_ERROR;

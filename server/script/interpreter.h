@@ -51,6 +51,8 @@ struct interpreter {
 	_Atomic int kill;  // set by another thread: the run is to end
 	int64_t within;    // ns of processor time that the run has; 0: it may take as long as it likes
 	int64_t deadline;  // of the run, in its thread's processor time; 0: nobody has looked yet
+	int underway;      // somebody catches errors, so it may be ended
+	size_t moved;      // how many bytes were allocated and copied since the last poll
 	int ending;        // END_TAKEN_BACK or a later one: the run unwinds
 	int protocol;      // 2 or 3: what redis.setresp chose
 	int client;        // 2 or 3: what the client speaks
@@ -90,6 +92,17 @@ struct interpreter *interpreter_of(lua_State *L);
 // poll_run ends a run that is to end. Functions that may run for long call it now and then; those that go on in small steps, each so many.
 enum { STEPS_PER_POLL = 4096 };
 void poll_run(lua_State *L);
+
+// note_bytes notes that bytes are copied, or handed to the host. So many of them, and of those that are allocated, take some hundred
+// microseconds.
+enum { BYTES_PER_POLL = 1 << 20 };
+static inline void note_bytes(lua_State *L, size_t count) {
+	struct interpreter *in = interpreter_of(L);
+	in->moved += count;
+	if (in->moved > BYTES_PER_POLL)
+		poll_run(L);
+}
+
 // parse_text compiles a text and leaves the function, or an error, on the stack; it returns whether it has failed. Bytecode is read behind a
 // space, and so as text: an error of grammar, as in Redis. While a chunk is parsed nothing refers to its name but the parser, so the collector
 // rests: CVE-2025-49844.

@@ -48,6 +48,7 @@ static const char *add_words(lua_State *L, struct bytes *b) {
 		size_t length;
 		const char *text = lua_tolstring(L, i, &length);
 		uint32_t size = (uint32_t)length;
+		note_bytes(L, length);
 		add(L, b, &size, sizeof size);
 		add(L, b, text, length);
 	}
@@ -62,10 +63,9 @@ static int call(lua_State *L, int raises) {
 		push_error(L, wrong);
 		return raises ? lua_error(L) : 1;
 	}
-	if (!scriptCall(in->handle, in->output.data, in->output.length, lua_gettop(L))) {
+	if (!scriptCall(in->handle, in->output.data, in->output.length, lua_gettop(L)))
 		in->ending = END_TAKEN_BACK;
-		end_if_ending(L);
-	}
+	end_if_ending(L); // or there was no memory for the reply, since it is to end
 	lua_settop(L, 0);
 	push_reply(L, in->input.data, in->input.length);
 	if (raises && in->input.data[0] == '-')
@@ -107,9 +107,10 @@ static int redis_sha1hex(lua_State *L) {
 	if (lua_gettop(L) != 1)
 		return raise(L, "ERR wrong number of arguments");
 	size_t length;
-	const char *text = lua_tolstring(L, 1, &length);
+	const char *text = lua_tolstring(L, 1, &length); // of what isn't a text the length is 0
+	note_bytes(L, length);
 	char hex[40];
-	scriptSHA1((char *)text, text == NULL ? 0 : length, hex);
+	scriptSHA1((char *)text, length, hex);
 	lua_pushlstring(L, hex, sizeof hex);
 	return 1;
 }
@@ -130,6 +131,7 @@ static int redis_log(lua_State *L) {
 		const char *text = lua_tolstring(L, i, &length);
 		if (text == NULL)
 			continue;
+		note_bytes(L, length);
 		if (in->output.length > 0)
 			add(L, &in->output, " ", 1);
 		add(L, &in->output, text, length);

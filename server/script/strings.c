@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum {
-	BYTES_PER_POLL = 4 << 20, // so many are copied in some hundred microseconds
 	DEEPEST = 4000, // how deep the matcher calls itself: some hundred KB of stack
 	OPEN = -1, // length of a capture that has no end yet
 	PLACE = -2, // length of a capture of a position
@@ -454,8 +453,7 @@ static int string_rep(lua_State *L) {
 	for (size_t done = 0, more; done < whole; done += more) { // what is there is repeated, so this takes few steps
 		more = done == 0 ? length : done < whole - done ? done : whole - done;
 		memcpy(room + done, done == 0 ? s : room, more);
-		if (more > BYTES_PER_POLL)
-			poll_run(L);
+		note_bytes(L, more);
 	}
 	lua_pushlstring(L, room, whole);
 	return 1;
