@@ -178,6 +178,7 @@ var large = []string{
 	`local s = ("xyz"):rep(1e6) for i = 1, 3 do local b = s:upper():reverse() end`,
 	`local s = ("\0"):rep(1e6) return #string.format("%q", s)`,
 	`local co = coroutine.wrap(function() local s = ("x"):rep(1e6) for i = 1, 9 do local b = s .. i end end) co()`,
+	`local s = ("x"):rep(1e5) local p, q = s .. 1, s .. 2 for i = 1, 1000 do local b = p < q end`,
 	`local s = ("x"):rep(1e6) for i = 1, 9 do pcall(function() return s .. i end) end`,
 }
 

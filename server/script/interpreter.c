@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-// So many instructions of the virtual machine take some tens of microseconds.
-enum { INSTRUCTIONS_PER_POLL = 10000 };
+// So many instructions of the virtual machine take some tens of microseconds, unless they work on something large.
+enum { INSTRUCTIONS_PER_POLL = 10000, LEAST_PER_POLL = 32, LARGE = 64 << 10, WORK_PER_POLL = 64 << 20 };
 
 // Where things stand on the stack of a state between two runs.
 enum { HANDLER = 1, RUNNER, COMPILER, LOADER, TAKER, RESTORER };
@@ -104,6 +104,28 @@ static int ends_here(struct interpreter *in) {
 	return 1;
 }
 
+static void on_count(lua_State *L, lua_Debug *record);
+
+// count_instructions has a thread polled each so many instructions: fewer where each may compare, search or make anew what is as large as the
+// largest thing. That takes no memory when the result is a text that there is already.
+static void count_instructions(lua_State *L) {
+	size_t largest = interpreter_of(L)->largest;
+	int count = INSTRUCTIONS_PER_POLL;
+	if (largest > LARGE)
+		count = largest < WORK_PER_POLL / LEAST_PER_POLL ? (int)(WORK_PER_POLL / largest) : LEAST_PER_POLL;
+	if (lua_gethookcount(L) != count)
+		lua_sethook(L, on_count, LUA_MASKCOUNT, count);
+}
+
+// note_size notes how large something becomes. Threads other than the first one are counted otherwise from their next poll on.
+static void note_size(struct interpreter *in, size_t size) {
+	if (size <= LARGE || size / 2 <= in->largest)
+		return;
+	in->largest = size;
+	if (in->underway && !in->ending)
+		count_instructions(in->lua);
+}
+
 static void *allocate(void *user, void *block, size_t before, size_t after) {
 	struct interpreter *in = user;
 	if (after == 0) {
@@ -116,6 +138,7 @@ static void *allocate(void *user, void *block, size_t before, size_t after) {
 		in->moved += after - before;
 		if (in->used + (after - before) > in->limit || ends_here(in))
 			return NULL;
+		note_size(in, after);
 	}
 	void *moved = block == NULL ? take_block(in, after) : resize(in, block, before, after);
 	if (moved != NULL)
@@ -172,6 +195,7 @@ int fail(lua_State *L, const char *text) {
 static void on_count(lua_State *L, lua_Debug *record) {
 	(void)record;
 	poll_run(L);
+	count_instructions(L);
 }
 
 // end_run unwinds the run. From now on each instruction of a handler that gets in between ends it again.
@@ -402,7 +426,7 @@ static int call(struct interpreter *in, int function, void *argument, int64_t wi
 	in->moved = 0;
 	in->line = 0;
 	in->met = 0;
-	lua_sethook(L, on_count, LUA_MASKCOUNT, INSTRUCTIONS_PER_POLL);
+	count_instructions(L);
 	lua_pushvalue(L, function);
 	lua_pushlightuserdata(L, argument);
 	in->underway = 1;
@@ -457,6 +481,9 @@ int interpreter_run(struct interpreter *in, int function, int registered, const 
 		release(in, &in->output);
 	if (in->registered.capacity > RETAINED)
 		release(in, &in->registered);
+	size_t reached = registered ? in->used : 0; // what a library keeps
+	if (in->largest > reached)
+		in->largest = reached;
 	in->client = client;
 	in->protocol = 2;
 	seed_random(in);
