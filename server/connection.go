@@ -56,6 +56,7 @@ type silence struct {
 	traffic bool      // something was read or written since the reactor last looked
 	seen    time.Time // when it last found that, or that the client waits or takes what was sent
 	slim    bool      // holds no memory that it doesn't need
+	alone   time.Time // since when a worker has had the session though the client sends no more; zero: it hasn't
 }
 
 // buffers is what the reactor knows of the buffers, for others.

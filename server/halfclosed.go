@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/panjf2000/gnet/v2"
@@ -139,6 +140,31 @@ func (c *connection) endIfDone() {
 	if !c.parked() && c.pending == nil && len(c.retry) == 0 {
 		c.session.CloseAfterReply()
 		c.flush()
+	}
+}
+
+// doubtAfter is how long a worker may read for a client that sends no more. Who shuts down its half
+// of the connection waits for the replies, but hardly for long; who has given up, or is gone, looks
+// the same, and would take the worker for as long as the request takes.
+const doubtAfter = 5 * time.Second
+
+// doubt has a request end that only reads, when it takes a worker too long for a client that sends
+// no more.
+func (c *connection) doubt(now time.Time) {
+	switch {
+	case !c.ended || !c.working:
+	case c.alone.IsZero():
+		c.alone = now
+	case now.Sub(c.alone) >= doubtAfter:
+		c.session.SetUnwanted(true)
+	}
+}
+
+// trust ends doubt when the worker has done with the request: each has its own time.
+func (c *connection) trust() {
+	if !c.alone.IsZero() && !c.session.Killed() {
+		c.alone = time.Time{}
+		c.session.SetUnwanted(false)
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"kedis/lock"
+	"kedis/server/execute"
 )
 
 // sendLast sends text and then the end, and returns all replies. The server sees nothing of it
@@ -101,4 +103,62 @@ func TestHalfClosedClientIsGone(t *testing.T) {
 	r.wantSome("is half closed", func(c *connection) bool { return c.ended })
 	client.reset()
 	eventually(t, "it is gone", func() bool { return r.engine.Clients.Count() == 1 })
+}
+
+// sendToWorker sends a request that a worker has, and waits for the lock of "key".
+func (r *running) sendToWorker(client *rawClient, behind string) (replies func() string) {
+	r.t.Helper()
+	replies = r.sendLast(client, "DEBUG DIGEST-VALUE key\r\n"+behind)
+	r.wantSome("is half closed, and a worker has its request", func(c *connection) bool { return c.ended && c.working })
+	return replies
+}
+
+// TestWorkerIsTakenForTooLong: a request that only reads ends when its client has sent no more for
+// long, with an error for a client that is there all the same. What is behind it is answered.
+func TestWorkerIsTakenForTooLong(t *testing.T) {
+	r := startServer(t)
+	const worker = 3
+	stripe := r.engine.Store.Stripe(0, []byte("key"))
+	if r.engine.Locks.TryExclusive(stripe, worker) != lock.Acquired {
+		t.Fatal("somebody holds the lock")
+	}
+	client := r.dialRaw()
+	replies := r.sendToWorker(client, "DEBUG DIGEST-VALUE other\r\nPING\r\n")
+	r.look(func(c *connection) bool {
+		now := time.Now().Add(time.Hour)
+		c.lookAfter(now)
+		c.lookAfter(now.Add(doubtAfter))
+		return true
+	})
+	r.engine.Locks.ReleaseExclusive(stripe, worker)
+	none := "*1\r\n+" + strings.Repeat("0", 40) + "\r\n"
+	if got := replies(); !strings.HasPrefix(got, "-ERR the client sends no more") || !strings.HasSuffix(got, "\r\n"+none+"+PONG\r\n") {
+		t.Errorf("the replies are %q", got)
+	}
+	r.wantNoClients()
+}
+
+// TestWorkerIsGivenBackByWhoIsGone: the end of a connection ends what a worker does for it.
+func TestWorkerIsGivenBackByWhoIsGone(t *testing.T) {
+	r := startServer(t)
+	admin := r.dial()
+	const worker = 3
+	stripe := r.engine.Store.Stripe(0, []byte("key"))
+	if r.engine.Locks.TryExclusive(stripe, worker) != lock.Acquired {
+		t.Fatal("somebody holds the lock")
+	}
+	client := r.dialRaw()
+	var session *execute.Session
+	r.at(client, func(c *connection) {
+		session = c.session
+		client.send("DEBUG DIGEST-VALUE key\r\n")
+	})
+	r.wantSome("is a worker's", func(c *connection) bool { return c.working })
+	client.reset()
+	eventually(t, "its end is known", func() bool { return session.Killed() })
+	r.engine.Locks.ReleaseExclusive(stripe, worker)
+	eventually(t, "its session has ended", func() bool { return r.engine.Clients.Count() == 1 })
+	if statistics := admin.do("info", "commandstats"); strings.Contains(statistics, "cmdstat_debug") {
+		t.Errorf("it was executed: %s", statistics)
+	}
 }

@@ -114,6 +114,7 @@ func (c *connection) lookAfter(now time.Time) {
 		c.traffic, c.slim, c.seen = false, false, now
 	}
 	c.publish()
+	c.doubt(now)
 	if c.dropped || c.exceeds(c.waiting()) || c.parked() {
 		return
 	}

@@ -292,6 +292,7 @@ func (r *reactor) workDone(c *connection) {
 	}
 	request := c.pending
 	c.working, c.pending = false, nil
+	c.trust()
 	switch {
 	case c.closed:
 		r.abandon(c)

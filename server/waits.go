@@ -146,10 +146,10 @@ func (r *reactor) unblock(c *connection, blocked *execute.Blocked) {
 }
 
 // abandon ends the wait of a connection that is closed. While a worker has the session, nobody
-// serves it any more, and what is left is done when the worker is.
+// serves it any more, the worker ends what only reads, and what is left is done when the worker is.
 func (r *reactor) abandon(c *connection) {
 	if c.working {
-		c.session.AbandonWait()
+		c.session.Abandon()
 		return
 	}
 	if blocked := c.session.Wait().Blocked; blocked != nil && c.parked() {

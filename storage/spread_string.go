@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 
@@ -397,24 +398,32 @@ func (r *partsReader) take(piece int, content []byte) {
 
 // EachString visits all bytes between two offsets of a string, zeros too, in order.
 func (d DB) EachString(m *layout.Metadata, from, to int, visit func(part []byte)) error {
+	var failure error
 	err := d.StringParts(m, from, to, func(offset int, part []byte) bool {
-		visitZeros(offset-from, visit)
+		if failure = d.visitZeros(offset-from, visit); failure != nil {
+			return false
+		}
 		visit(part)
 		from = offset + len(part)
 		return true
 	})
-	if err == nil {
-		visitZeros(to-from, visit)
+	if err != nil || failure != nil {
+		return cmp.Or(err, failure)
 	}
-	return err
+	return d.visitZeros(to-from, visit)
 }
 
-func visitZeros(n int, visit func(part []byte)) {
+// visitZeros visits n zeros, which cost as much as other bytes do.
+func (d DB) visitZeros(n int, visit func(part []byte)) error {
 	for n > 0 {
 		some := min(n, len(zeros))
+		if err := d.txn.SpendBytes(some); err != nil {
+			return err
+		}
 		visit(zeros[:some])
 		n -= some
 	}
+	return nil
 }
 
 // LookupString looks up a key that holds a string, or doesn't exist, for a command that needs all

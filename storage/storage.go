@@ -31,6 +31,7 @@ var (
 	ErrInDoubt     = engine.ErrInDoubt
 	ErrIncomplete  = engine.ErrIncomplete
 	ErrInterrupted = engine.ErrInterrupted
+	ErrUnwanted    = engine.ErrUnwanted
 )
 
 // What callers know of the engine has its names here too.

@@ -3,6 +3,7 @@ package execute
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"kedis/lock"
@@ -22,6 +23,7 @@ type Batch struct {
 	engine    *Engine
 	txn       *storage.Txn
 	view      *storage.View // what a worker's command reads from
+	unwanted  *atomic.Bool  // see storage.Mode; nil unless there is a view
 	budget    int           // for each command; 0: unlimited
 	repeat    repeating
 	onReplica bool // the server was one when it was decided that the running command may run
@@ -341,7 +343,7 @@ func (b *Batch) exhausted(err error) bool {
 // takesBack reports whether an error takes back the outermost request, rather than being the reply
 // of the one that met it: half of it must not be committed.
 func (b *Batch) takesBack(err error) bool {
-	return err != nil && (b.exhausted(err) || comesBack(err) || errors.Is(err, storage.ErrInterrupted))
+	return err != nil && (b.exhausted(err) || comesBack(err) || errors.Is(err, storage.ErrInterrupted) || errors.Is(err, storage.ErrUnwanted))
 }
 
 // call runs an invocation as a step of the transaction: when it fails, its error is the reply, and
@@ -384,7 +386,7 @@ func (b *Batch) mode(c *Invocation) storage.Mode {
 	used := b.engine.inUse.bits.Load()
 	replica := used&gateReplica != 0 && !b.repeat.applying
 	writing := c.flags&Write != 0 || c.flags&MayReplicate != 0 && b.writable(c.Session) == nil && !replica
-	mode := storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica}
+	mode := storage.Mode{Writing: writing, Applying: b.repeat.applying, Replica: replica, Unwanted: b.unwanted}
 	if c.level == 0 && c.Session.loads < mostLoads {
 		mode.Parks = b.parks
 	}

@@ -13,6 +13,7 @@ import (
 
 	"kedis/internal/metrics"
 	"kedis/server/access"
+	"kedis/storage"
 )
 
 // Command is a row of the table. Name, Arity, Flags, Categories and Keys mean what they mean in
@@ -272,7 +273,7 @@ type Family struct {
 
 // NewTable builds the table of some families, and refuses rows that contradict themselves.
 func NewTable(families []Family) *Table {
-	t := &Table{byName: map[string]*Command{}, errors: map[error]string{}}
+	t := &Table{byName: map[string]*Command{}, errors: map[error]string{storage.ErrUnwanted: string(errUnwanted)}}
 	for _, family := range families {
 		for i := range family.Commands {
 			t.add(&family.Commands[i])

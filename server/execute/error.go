@@ -17,6 +17,7 @@ const (
 	ErrNotInteger = Error("ERR value is not an integer or out of range")
 	ErrWrongType  = Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 	ErrNoAuth     = Error("NOAUTH Authentication required.")
+	errUnwanted   = Error("ERR the client sends no more, and the command takes too long to be read by somebody who may be gone")
 )
 
 // Errorf makes an error reply.

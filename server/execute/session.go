@@ -96,7 +96,8 @@ type ending struct {
 	closing   atomic.Bool // when the replies so far have been sent
 	suspended atomic.Bool // no more is executed
 	hungUp    atomic.Bool // the client sends no more
-	killed    atomic.Bool // by another client, or for what its user may not do any longer
+	killed    atomic.Bool // by another client, for what its user may not do any longer, or see Abandon
+	unwanted  atomic.Bool // nobody waits for what its request reads; see SetUnwanted
 }
 
 // State is what commands change of a session. It is put back when a commit fails.
@@ -243,6 +244,17 @@ func (s *Session) CloseAfterReply() { s.closing.Store(true) }
 
 // Killed reports whether the session was ended from outside. Nothing more is done for it.
 func (s *Session) Killed() bool { return s.killed.Load() }
+
+// SetUnwanted says whether a request that a worker runs, and that only reads, is to end with an
+// error: nobody waits for what it reads.
+func (s *Session) SetUnwanted(unwanted bool) { s.unwanted.Store(unwanted) }
+
+// Abandon ends what is done for a session whose connection is closed while a worker has it.
+func (s *Session) Abandon() {
+	s.killed.Store(true)
+	s.SetUnwanted(true)
+	s.AbandonWait()
+}
 
 // Suspend ends the execution of the session's requests; see Suspended.
 func (s *Session) Suspend() { s.suspended.Store(true) }

@@ -104,10 +104,12 @@ func (e *Engine) Dismiss(s, by *Session) {
 
 // kill closes a session's connection, from anywhere. As in Redis, nobody finds it among the clients
 // from then on, though its reactor closes it a moment later, and nothing is handed to it. A request
-// of it that doesn't have its locks yet won't be executed.
+// of it that doesn't have its locks yet won't be executed, and one that only reads, on a worker,
+// ends.
 func (e *Engine) kill(s *Session) {
 	s.CloseAfterReply() // before it may be seen that a request of it isn't executed
 	s.killed.Store(true)
+	s.SetUnwanted(true)
 	s.Peer.Close()
 	e.Clients.Remove(s)
 }

@@ -115,6 +115,11 @@ func (b *Batch) offload(c *Invocation) Outcome {
 func (e *Engine) runOn(t token, s *Session, r *Request, end, wake func()) {
 	defer wake()
 	defer end()
+	if s.Killed() { // while it waited for the worker
+		s.wait = Wait{}
+		t.of.give(t)
+		return
+	}
 	panicked := true
 	defer func() {
 		if p := recover(); panicked && p != nil {
@@ -297,6 +302,9 @@ func (b *Batch) attempt(c *Invocation, ranked bool, round int) Outcome {
 	b.rememberView(c)
 	b.txn.KeepOrder(c.Session.worked.order)
 	b.readFromView()
+	if !standsAlone(c.Session, c.Request) { // a half of what it does outside of the transaction would stay
+		b.unwanted = &c.Session.unwanted
+	}
 	return b.run(c)
 }
 
@@ -337,7 +345,7 @@ func (c *Invocation) ReadBeside() (db storage.DB, end func()) {
 func (b *Batch) releaseView() {
 	if b.view != nil {
 		b.view.Release()
-		b.view = nil
+		b.view, b.unwanted = nil, nil
 	}
 }
 

@@ -39,6 +39,8 @@ var (
 
 	// ErrInterrupted is what commands get after Interrupt.
 	ErrInterrupted = errors.New("storage: the server stops")
+	// ErrUnwanted is what a command gets once nobody wants to know what it reads; see Mode.
+	ErrUnwanted = errors.New("storage: nobody waits for the command any more")
 )
 
 // Log is what commits are written to, and what recovery reads. Package binlog has it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"kedis/internal/keyevent"
 	"kedis/storage/generation"
@@ -106,6 +107,9 @@ type Mode struct {
 	// Parks is asked by walks over records whether they are to end with ErrCold where they would
 	// wait for the disk; nil: they wait.
 	Parks func() bool
+	// Unwanted tells, once it is true, that nobody wants to know what the command reads; nil: the
+	// command isn't to be ended.
+	Unwanted *atomic.Bool
 }
 
 // Touches are accesses to keys that are noted.
@@ -271,6 +275,9 @@ func (t *Txn) Spend(n int) error {
 	}
 	if t.store.background.interrupted.Load() && !t.running.mode.Applying {
 		return ErrInterrupted
+	}
+	if unwanted := t.running.mode.Unwanted; unwanted != nil && unwanted.Load() {
+		return ErrUnwanted
 	}
 	return nil
 }
