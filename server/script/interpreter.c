@@ -107,7 +107,7 @@ static int ends_here(struct interpreter *in) {
 static void on_count(lua_State *L, lua_Debug *record);
 
 // count_instructions has a thread polled each so many instructions: fewer where each may compare, search or make anew what is as large as the
-// largest thing. That takes no memory when the result is a text that there is already.
+// largest text. That takes no memory when the result is a text that there is already.
 static void count_instructions(lua_State *L) {
 	size_t largest = interpreter_of(L)->largest;
 	int count = INSTRUCTIONS_PER_POLL;
@@ -117,7 +117,7 @@ static void count_instructions(lua_State *L) {
 		lua_sethook(L, on_count, LUA_MASKCOUNT, count);
 }
 
-// note_size notes how large something becomes. Threads other than the first one are counted otherwise from their next poll on.
+// note_size notes how large a text is. Threads other than the first one are counted otherwise from their next poll on.
 static void note_size(struct interpreter *in, size_t size) {
 	if (size <= LARGE || size / 2 <= in->largest)
 		return;
@@ -138,7 +138,8 @@ static void *allocate(void *user, void *block, size_t before, size_t after) {
 		in->moved += after - before;
 		if (in->used + (after - before) > in->limit || ends_here(in))
 			return NULL;
-		note_size(in, after);
+		if (block == NULL) // a text; the elements of a table, with which instructions work one by one, grow
+			note_size(in, after);
 	}
 	void *moved = block == NULL ? take_block(in, after) : resize(in, block, before, after);
 	if (moved != NULL)

@@ -53,7 +53,7 @@ struct interpreter {
 	int64_t deadline;  // of the run, in its thread's processor time; 0: nobody has looked yet
 	int underway;      // somebody catches errors, so it may be ended
 	size_t moved;      // how many bytes were allocated and copied since the last poll
-	size_t largest;    // of what the run may work on, within a factor of two; below 64 KB nothing counts
+	size_t largest;    // of the texts that the run may work on, within a factor of two; below 64 KB none counts
 	int ending;        // END_TAKEN_BACK or a later one: the run unwinds
 	int protocol;      // 2 or 3: what redis.setresp chose
 	int client;        // 2 or 3: what the client speaks
