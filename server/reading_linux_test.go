@@ -112,7 +112,7 @@ func TestUnreadClientIsDisconnected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := startServer(t, options...)
 			c := r.dialRaw()
-			// So little that the kernel doesn't take megabytes of replies, which refusals hardly fill.
+			// The kernel isn't to take megabytes of replies, which refusals hardly fill.
 			if err := errors.Join(c.socket.SetReadBuffer(16<<10), c.SetDeadline(time.Now().Add(patience))); err != nil {
 				t.Fatal(err)
 			}
