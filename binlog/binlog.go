@@ -258,7 +258,7 @@ type spares struct {
 	spoiled    *segment    // a spare in which a beginning may stand that nothing follows; to be removed
 	spareErr   error       // why it could not be made, or only a small one
 	spared     *sync.Cond  // spare or spareErr has changed, or the log was closed or is broken
-	roomWanted atomic.Bool // by who has called GiveRoom
+	roomWanted atomic.Bool // GiveRoom was called
 	reclaiming bool        // room is being made
 	warned     time.Time   // of that; for who makes it
 	reclaims   int         // how often it was, since the last segment was made

@@ -234,7 +234,7 @@ func (h *Hash) forgetExpiry(field []byte) error {
 var hdelEffect = []byte("HDEL")
 
 // dropExpired removes a field that is about to be written, if it has expired. The log doesn't say
-// so: an HDEL of the last field would take the key's expiry with the key. Replaced tells of it.
+// so, since an HDEL of the last field deletes the key, and its expiry is lost. See Replaced.
 func (h *Hash) dropExpired(field []byte) (bool, error) {
 	expireMs, _, err := h.expiry(field)
 	if err != nil || !h.due(expireMs) {

@@ -81,6 +81,19 @@ type filling struct {
 	next      int
 }
 
+// startFilling starts a server in a directory that it makes.
+func startFilling(t *testing.T, directory string, options ...string) (*launch.Server, *filling) {
+	t.Helper()
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server, err := launch.MustUnderTest(t).Start(directory, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
+}
+
 // write sets a key to bytes that can't be compressed, and counts in another, in one transaction; it
 // returns the error of a server that refuses.
 func (f *filling) write(connection *resp.Connection) (refusal string) {
@@ -304,19 +317,13 @@ var largeSegments = append(slices.Clone(fullOptions), "--binlog-segment-size", "
 
 func deleteOnAFullDisk(t *testing.T, killed bool) {
 	directory, _, _ := smallDisk(t)
-	if err := os.Mkdir(directory, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	server, err := launch.MustUnderTest(t).Start(directory, largeSegments...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, f := startFilling(t, directory, largeSegments...)
 	defer func() { launch.End(t, server) }()
-	f := &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
 	connection := server.MustDial(t)
 	f.untilFull(connection, func() {})
 	if killed { // the new history of a start takes a segment, for which there is hardly any room
 		server.Kill()
+		var err error
 		if server, err = server.Restart(); err != nil {
 			t.Fatal(err)
 		}
@@ -349,15 +356,8 @@ func (f *filling) deletes(server *launch.Server, connection *resp.Connection) {
 // that it has reserved.
 func TestDeletingOnADiskThatOthersFill(t *testing.T) {
 	directory, _, free := smallDisk(t)
-	if err := os.Mkdir(directory, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	server, err := launch.MustUnderTest(t).Start(directory, largeSegments...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, f := startFilling(t, directory, largeSegments...)
 	defer func() { launch.End(t, server) }()
-	f := &filling{t: t, directory: directory, random: rand.New(rand.NewPCG(*seed, 0)), state: NewState([]int{0})}
 	connection := server.MustDial(t)
 	free()
 	f.untilFull(connection, func() {})
