@@ -106,14 +106,14 @@ race: test-dependencies ## all tests under the race detector
 
 .PHONY: go-race
 go-race:
-	$(GO) build -race -o bin/kedis-race .
+	$(GO) build -race -pgo=off -o bin/kedis-race .
 	KEDIS_BINARY=$(CURDIR)/bin/kedis-race $(GO) test -race -count=1 -timeout 60m ./...
 
 .PHONY: race-short
 race-short: ## race detector on packages that share data
 	$(GO) test -race -short -count=1 -timeout 15m $(RACE_PACKAGES)
 	$(GO) test -race -short -count=1 -timeout 15m -run 'Concurrent|Staged|Flush|View|Commit|Checkpoint' ./storage ./storage/engine
-	$(GO) build -race -o bin/kedis-race .
+	$(GO) build -race -pgo=off -o bin/kedis-race .
 	KEDIS_BINARY=$(CURDIR)/bin/kedis-race $(GO) test -race -short -count=1 -timeout 15m ./redis-tests/concurrency
 
 .PHONY: fuzz
@@ -160,6 +160,10 @@ scripts-rewrite: ## take the expected replies from redis-server
 .PHONY: bench
 bench: build ## redis-benchmark on Kedis and redis-server in turns
 	$(GO) run ./redis-tests/bench $(BENCH)
+
+.PHONY: profile
+profile: build ## make default.pgo anew, the profile that build reads
+	scripts/profile.sh
 
 .PHONY: bench-pairs
 bench-pairs: build ## builds or settings A and B in alternating pairs
